@@ -1,0 +1,105 @@
+//! `outlast bench`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use outlast_lab::native::{self, Contender, Setup, Size, default_directory, floor};
+use outlast_lab::record::Document;
+use outlast_lab::table::summary;
+use outlast_peers::Pmdk;
+use outlast_pmem::Domain;
+use outlast_workloads::{Workload, workloads};
+
+use crate::say::Teller;
+use crate::{CommandResult, Verdict};
+
+#[derive(Args)]
+pub struct BenchArgs {
+    /// Workloads, separated by commas (`outlast workloads` lists them), `floor`, or `all`.
+    #[arg(value_name = "WORKLOAD[,WORKLOAD...]|floor|all")]
+    what: String,
+    /// Schemes, separated by commas (`outlast schemes` lists them); all if not given. Costs are
+    /// relative to `none`.
+    #[arg(long, value_delimiter = ',')]
+    scheme: Vec<Contender>,
+    /// Persistence domain: process, page, adr or eadr. If not given, the one that is detected;
+    /// adr, emulated, where there is nothing but volatile memory.
+    #[arg(long)]
+    domain: Option<Domain>,
+    /// Threads of each contestant.
+    #[arg(long, default_value_t = 1)]
+    threads: u32,
+    /// Records (YCSB), words (sps, words) or keys (hash, btree).
+    #[arg(long)]
+    records: Option<u64>,
+    /// Rounds in which every contestant runs once.
+    #[arg(long, default_value_t = 9)]
+    rounds: u32,
+    /// Milliseconds of one turn, on average over all contestants.
+    #[arg(long, default_value_t = 50)]
+    turn_ms: u64,
+    /// Where the pools are created for the time of the run.
+    #[arg(long)]
+    dir: Option<PathBuf>,
+    /// Nanoseconds added for each line written back, to emulate a slower medium.
+    #[arg(long, default_value_t = 0, value_name = "NS")]
+    write_latency: u64,
+}
+
+/// What is to be run.
+fn chosen(what: &str) -> Result<(Vec<&'static Workload>, bool), String> {
+    let all = || workloads().iter().collect::<Vec<_>>();
+    let names: Vec<&str> = what.split(',').map(str::trim).collect();
+    if names == ["all"] {
+        return Ok((all(), true));
+    }
+    let mut found = Vec::new();
+    for name in names.iter().filter(|name| **name != "floor") {
+        found.push(Workload::named(name).ok_or_else(|| {
+            let known: Vec<_> = all().iter().map(|w| w.name).collect();
+            format!("no workload is called '{name}'; there are {}, floor, all", known.join(", "))
+        })?);
+    }
+    Ok((found, names.contains(&"floor")))
+}
+
+/// Measures and prints.
+pub fn run(args: &BenchArgs, as_json: bool, seed: u64) -> CommandResult {
+    let (workloads, with_floor) = chosen(&args.what)?;
+    let contenders = if args.scheme.is_empty() { Contender::all() } else { args.scheme.clone() };
+    if contenders.iter().any(|contender| matches!(contender, Contender::Pmdk(_))) {
+        // It may have to change the environment, which is safe before there are other threads;
+        // what is missing is told by whoever needs it.
+        let _ = Pmdk::load();
+    }
+    let setup = Setup {
+        contenders,
+        domain: args.domain,
+        directory: args.dir.clone().unwrap_or_else(default_directory),
+        threads: args.threads,
+        records: args.records,
+        rounds: args.rounds,
+        turn: Duration::from_millis(args.turn_ms),
+        write_latency_ns: args.write_latency,
+        ..Setup::new(workloads, Size::Quick, seed)
+    };
+    let mut document = Document::new(env!("CARGO_PKG_VERSION"), &crate::command_line(), seed, None);
+    let teller = Teller::new();
+    let records = &mut document.records;
+    if with_floor {
+        let options = floor::options(setup.size, seed);
+        records.extend(floor::measure(&setup, &options, &mut |news| teller.tell(news))?);
+    }
+    if !setup.workloads.is_empty() {
+        records.extend(native::run(&setup, &mut |news| teller.tell(news))?);
+        records.extend(floor::distances(records));
+    }
+    drop(teller);
+    if as_json {
+        print!("{}", document.to_json());
+    } else {
+        print!("{}", summary(&document));
+    }
+    Ok(Verdict::Good)
+}

@@ -1,0 +1,336 @@
+//! `outlast crash`: random campaigns, and the exhaustive search with `--policy any`.
+
+use std::error::Error;
+
+use clap::Args;
+use outlast::{Guarantee, Plant, Scheme};
+use outlast_crash::campaign::{
+    Caches, Campaign, CampaignReport, Counts, CrashOp, domain_name, parse_domain,
+};
+use outlast_crash::trial::{Charge, Scope, Tally, lifecycle, scopes};
+use outlast_lab::crash::{campaigns, scope_records};
+use outlast_lab::news::News;
+use outlast_lab::record::{Document, Record};
+use outlast_sim::{Domain, Policy};
+use outlast_workloads::{Workload, workloads};
+
+use crate::say::Teller;
+use crate::{CommandResult, Verdict};
+
+/// The policy that stands for every image that any eviction allows.
+const ANY: &str = "any";
+
+/// Recoveries after which an exhaustive search of one scope gives up.
+const IMAGES_MAX: u64 = 1_000_000_000;
+
+#[derive(Args)]
+pub struct CrashArgs {
+    /// A workload (`outlast workloads` lists them). With `--policy any`: `words`, the name of a
+    /// scope, or `all` of them.
+    #[arg(required_unless_present = "plant")]
+    workload: Option<String>,
+    /// Schemes, separated by commas (`outlast schemes` lists ours).
+    #[arg(long, value_delimiter = ',', default_value = "undo,redo")]
+    scheme: Vec<Scheme>,
+    /// Replacement policies, separated by commas: lru, plru, bip, random, adversarial; `all` of
+    /// them; or `any`: every image that any eviction allows, on a small scope.
+    #[arg(long, value_delimiter = ',', default_value = "all")]
+    policy: Vec<String>,
+    /// Caches in which each policy is tried: tiny, tiny-exclusive, small, server. All if not
+    /// given.
+    #[arg(long, value_delimiter = ',')]
+    caches: Vec<Caches>,
+    /// Crash points for each policy, or `all` that there are.
+    #[arg(long, default_value = "2000", value_parser = parse_points)]
+    points: usize,
+    /// Keys in the pool [default: 10000]; with `--policy any`, words [default: 4].
+    #[arg(long)]
+    keys: Option<u64>,
+    /// Lanes that run transactions.
+    #[arg(long, default_value_t = 2)]
+    lanes: u16,
+    /// Bytes of each lane's log.
+    #[arg(long, default_value = "4K", value_parser = crate::size::parse)]
+    lane_bytes: u64,
+    /// Transactions of all lanes together [default: 1000; with `--policy any`: 3].
+    #[arg(long)]
+    transactions: Option<u32>,
+    /// What survives a crash: adr, eadr or process.
+    #[arg(long, default_value = "adr", value_parser = parse_domain)]
+    domain: Domain,
+    /// Breaks the runtime on purpose; `list` names all the ways.
+    #[arg(long)]
+    plant: Option<String>,
+    /// Only this crash point, OPERATIONS or OPERATIONS+LINES: replays a failure.
+    #[arg(long)]
+    crash_op: Option<CrashOp>,
+    /// Recoveries do not crash too, and pools do not go on after them.
+    #[arg(long)]
+    single: bool,
+    /// Makes the first failure smaller: fewer transactions, an earlier crash.
+    #[arg(long)]
+    shrink: bool,
+}
+
+fn parse_points(text: &str) -> Result<usize, String> {
+    match text {
+        "all" => Ok(usize::MAX),
+        number => number
+            .parse()
+            .ok()
+            .filter(|n| *n > 0)
+            .ok_or_else(|| "expected how many crash points, at least 1, or `all`".to_owned()),
+    }
+}
+
+/// Crashes, judges, prints.
+pub fn run(args: &CrashArgs, as_json: bool, seed: u64) -> CommandResult {
+    if args.plant.as_deref() == Some("list") {
+        return list_plants(as_json, seed);
+    }
+    let plant = args.plant.as_deref().map(str::parse::<Plant>).transpose()?;
+    let name = args.workload.as_deref().ok_or("which WORKLOAD is to crash?")?;
+    if plant.is_some() || args.scheme.contains(&Scheme::None) {
+        // Panics of code that is broken on purpose, or promises nothing, are results.
+        std::panic::set_hook(Box::new(|_| ()));
+    }
+    if args.policy == [ANY] {
+        return search(args, name, plant, as_json, seed);
+    }
+    let campaigns = campaigns_of(args, name, plant, seed)?;
+    let mut document = Document::new(env!("CARGO_PKG_VERSION"), &crate::command_line(), seed, None);
+    let mut verdict = Verdict::Good;
+    for campaign in campaigns {
+        let report = run_campaign(&campaign)?;
+        document.records.extend(campaigns::report_records(&report));
+        if !as_json {
+            print_report(&report);
+        }
+        if report.is_guilty() {
+            verdict = Verdict::Bad;
+            tell_failure(&report, args.shrink)?;
+        }
+    }
+    if as_json {
+        print!("{}", document.to_json());
+    }
+    Ok(verdict)
+}
+
+fn campaigns_of(
+    args: &CrashArgs,
+    name: &str,
+    plant: Option<Plant>,
+    seed: u64,
+) -> Result<Vec<Campaign>, Box<dyn Error>> {
+    let workload = Workload::named(name).ok_or_else(|| {
+        let known: Vec<_> = workloads().iter().map(|w| w.name).collect();
+        format!("no workload is called '{name}'; there are {}", known.join(", "))
+    })?;
+    let policies = match args.policy.as_slice() {
+        [all] if all == "all" => Policy::ALL.iter().map(|row| row.0).collect(),
+        names if names.iter().any(|name| name == ANY) => {
+            return Err("`any` stands alone: it covers every policy".into());
+        }
+        names => names.iter().map(|name| name.parse()).collect::<Result<Vec<Policy>, _>>()?,
+    };
+    let campaign = |scheme| {
+        let plain = Campaign::new(workload, scheme);
+        Campaign {
+            policies: policies.clone(),
+            caches: if args.caches.is_empty() { plain.caches } else { args.caches.clone() },
+            points: args.points,
+            lanes: args.lanes,
+            lane_bytes: args.lane_bytes,
+            keys: args.keys.unwrap_or(plain.keys),
+            transactions: args.transactions.unwrap_or(plain.transactions),
+            seed,
+            plant,
+            until_failure: plant.is_some() || args.shrink || args.crash_op.is_some(),
+            domain: args.domain,
+            second_crash: !args.single,
+            crash_at: args.crash_op,
+            ..plain
+        }
+    };
+    Ok(args.scheme.iter().map(|scheme| campaign(*scheme)).collect())
+}
+
+fn run_campaign(campaign: &Campaign) -> Result<CampaignReport, Box<dyn Error>> {
+    let teller = Teller::new();
+    let stage = format!("{} {}", campaign.workload.name, campaign.scheme);
+    let total = campaign.planned();
+    let mut tell = |done| teller.tell(News::Step { stage: &stage, done, total });
+    Ok(campaigns::run(campaign, &mut tell)?)
+}
+
+fn print_report(report: &CampaignReport) {
+    let campaign = &report.campaign;
+    let rate = report.total().crash_points as f64 / report.elapsed.as_secs_f64().max(1e-9);
+    println!(
+        "{}, {}, {}: {} keys, {} transactions on {} lanes, {} operations; {:.1} s, {rate:.0} \
+         crash points/s",
+        campaign.workload.name,
+        campaign.scheme,
+        domain_name(campaign.domain),
+        campaign.keys,
+        report.transactions,
+        campaign.lanes,
+        report.operations,
+        report.elapsed.as_secs_f64(),
+    );
+    let columns = ["points", "lost", "torn", "open", "garbage", "refused", "unsound"];
+    print!("  {:<12}", "policy");
+    println!("{}", columns.map(|column| format!("{column:>9}")).concat());
+    let row = |name: &str, counts: &Counts| {
+        let cells = [
+            counts.crash_points,
+            counts.lost,
+            counts.torn,
+            counts.not_closed,
+            counts.garbage,
+            counts.refused,
+            counts.unsound,
+        ];
+        println!("  {name:<12}{}", cells.map(|cell| format!("{cell:>9}")).concat());
+    };
+    report.policies.iter().for_each(|(policy, counts)| row(&policy.to_string(), counts));
+    if report.uncrashed != Counts::default() {
+        row("(no crash)", &report.uncrashed);
+    }
+    let total = report.total();
+    println!(
+        "  {} crashes of a recovery, {} after going on from one",
+        total.in_recovery, total.later
+    );
+    if campaign.scheme.guarantee() == Guarantee::None {
+        println!("  {} promises nothing: this is damage, not guilt", campaign.scheme);
+    }
+}
+
+fn tell_failure(report: &CampaignReport, shrink: bool) -> Result<(), Box<dyn Error>> {
+    if let Some(reason) = campaigns::reason(report) {
+        eprintln!(
+            "outlast: {}, {}: {reason}",
+            report.campaign.workload.name, report.campaign.scheme
+        );
+    }
+    if shrink && let Some(smallest) = report.shrink()? {
+        eprintln!("outlast: smallest: {}", smallest.command());
+    }
+    Ok(())
+}
+
+/// The exhaustive search of small scopes.
+fn search(
+    args: &CrashArgs,
+    name: &str,
+    plant: Option<Plant>,
+    as_json: bool,
+    seed: u64,
+) -> CommandResult {
+    let chosen = scopes_of(args, name)?;
+    let mut document = Document::new(env!("CARGO_PKG_VERSION"), &crate::command_line(), seed, None);
+    let mut verdict = Verdict::Good;
+    for scheme in &args.scheme {
+        let charge = Charge { plant, images_max: IMAGES_MAX, ..Charge::of(*scheme) };
+        for scope in &chosen {
+            let tally = match scope {
+                Some(scope) => scope.run(&charge, |_| ())?,
+                None => lifecycle::run(&charge)?,
+            };
+            let name = scope.as_ref().map_or("lifecycle", |scope| scope.name);
+            let records =
+                scope_records(*scheme, scope.as_ref(), tally.elapsed.as_secs_f64(), &tally);
+            let planted = |mut record: Record| {
+                record.plant = plant.map(|plant| plant.to_string());
+                record
+            };
+            document.records.extend(records.into_iter().map(planted));
+            if !as_json {
+                print_tally(name, *scheme, &tally);
+            }
+            if let Some(guilt) = &tally.failure {
+                eprintln!("outlast: {name}, {scheme}: {guilt}");
+                if scheme.guarantee() != Guarantee::None {
+                    verdict = Verdict::Bad;
+                }
+            }
+        }
+    }
+    if as_json {
+        print!("{}", document.to_json());
+    }
+    Ok(verdict)
+}
+
+/// The scopes of that name; `None` stands for a pool's creation and growth.
+fn scopes_of(args: &CrashArgs, name: &str) -> Result<Vec<Option<Scope>>, Box<dyn Error>> {
+    let lanes = usize::from(args.lanes);
+    let (transactions, words) = (args.transactions.unwrap_or(3), args.keys.unwrap_or(4));
+    if !(1..=4).contains(&lanes) || !(1..=8).contains(&transactions) || !(1..=16).contains(&words) {
+        return Err("--policy any takes 1 to 4 lanes, 1 to 8 transactions, 1 to 16 keys".into());
+    }
+    let words = || {
+        let packed = [true, false].into_iter();
+        packed.map(|packed| Some(scopes::words(transactions as usize, words, lanes, packed)))
+    };
+    Ok(match name {
+        "words" => words().collect(),
+        "lifecycle" => vec![None],
+        "all" => {
+            let fixed = scopes::all().into_iter().map(Some);
+            words().chain(fixed).chain([None]).collect()
+        }
+        name => match scopes::all().into_iter().find(|scope| scope.name == name) {
+            Some(scope) => vec![Some(scope)],
+            None => {
+                let known: Vec<_> = scopes::all().iter().map(|scope| scope.name).collect();
+                let known = known.join(", ");
+                return Err(format!(
+                    "no scope is called '{name}'; there are words, {known}, lifecycle, all"
+                )
+                .into());
+            }
+        },
+    })
+}
+
+fn print_tally(name: &str, scheme: Scheme, tally: &Tally) {
+    let share = if tally.allowed == tally.covered { "100 %" } else { "not all" };
+    let end = if tally.complete { "" } else { "; cut short" };
+    println!(
+        "{name}, {scheme}: {} schedules, {} crash points, {} images allowed, {} covered ({share}), \
+         {} recovered and judged, {} distinct, {:.0} images/s{end}",
+        tally.schedules,
+        tally.crash_points,
+        tally.allowed,
+        tally.covered,
+        tally.verified,
+        tally.distinct,
+        tally.verify_rate(),
+    );
+}
+
+fn list_plants(as_json: bool, seed: u64) -> CommandResult {
+    let schemes = |plant: Plant| {
+        let able = [Scheme::Undo, Scheme::Redo].into_iter().filter(|s| plant.applies_to(*s));
+        able.map(|scheme| scheme.name()).collect::<Vec<_>>().join(",")
+    };
+    if as_json {
+        let record = |plant: Plant| {
+            serde_json::json!({
+                "plant": plant.to_string(), "number": plant.number(), "schemes": schemes(plant)
+            })
+        };
+        println!(
+            "{}",
+            crate::document("crash --plant list", seed, Plant::all().map(record).collect())
+        );
+    } else {
+        for plant in Plant::all() {
+            println!("{:<28} {}", plant.to_string(), schemes(plant));
+        }
+    }
+    Ok(Verdict::Good)
+}

@@ -1,0 +1,126 @@
+//! `outlast`: flags and glue. What the commands do lives in the crates that own it.
+#![forbid(unsafe_code)]
+
+mod bench;
+mod crash;
+mod list;
+mod pool;
+mod report;
+mod say;
+mod size;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// How a command ended that was not stopped by bad input.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Verdict {
+    /// Everything is as it should be.
+    Good,
+    /// A check found damage or a loss: exit status 1.
+    Bad,
+}
+
+/// Any of the crates' errors: one line, exit status 2.
+type CommandResult = Result<Verdict, Box<dyn std::error::Error>>;
+
+/// Durable transactions on persistent memory, and a laboratory for crash consistency.
+#[derive(Parser)]
+#[command(name = "outlast", version, propagate_version = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+    /// Print one JSON document on standard output, and nothing else there.
+    #[arg(long, global = true)]
+    json: bool,
+    /// Everything drawn at random follows from this number.
+    #[arg(long, global = true, default_value_t = 1)]
+    seed: u64,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Create pool files and look after them.
+    #[command(subcommand)]
+    Pool(pool::PoolCommand),
+    /// Measure schemes against each other, and against what the machine allows.
+    Bench(bench::BenchArgs),
+    /// Crash the runtime on models of caches, recover, and judge.
+    Crash(crash::CrashArgs),
+    /// Measure and crash everything; write a page and all results.
+    Report(report::ReportArgs),
+    /// List the schemes, with what each promises.
+    Schemes,
+    /// List the workloads.
+    Workloads,
+}
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return usage(&error),
+    };
+    let result = match &cli.command {
+        Command::Pool(command) => pool::run(command, cli.json, cli.seed),
+        Command::Bench(args) => bench::run(args, cli.json, cli.seed),
+        Command::Crash(args) => crash::run(args, cli.json, cli.seed),
+        Command::Report(args) => report::run(args, cli.json, cli.seed),
+        Command::Schemes => list::schemes(cli.json, cli.seed),
+        Command::Workloads => list::workloads(cli.json, cli.seed),
+    };
+    match result {
+        Ok(Verdict::Good) => ExitCode::SUCCESS,
+        Ok(Verdict::Bad) => ExitCode::from(1),
+        Err(error) => {
+            eprintln!("outlast: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Help and versions as clap prints them; a mistake as one line that says what would be right.
+fn usage(error: &clap::Error) -> ExitCode {
+    use clap::error::ErrorKind::{
+        DisplayHelp, DisplayHelpOnMissingArgumentOrSubcommand, DisplayVersion,
+    };
+    match error.kind() {
+        DisplayHelp | DisplayVersion => {
+            let _ = error.print();
+            ExitCode::SUCCESS
+        }
+        DisplayHelpOnMissingArgumentOrSubcommand => {
+            let _ = error.print();
+            ExitCode::from(2)
+        }
+        _ => {
+            let text = error.to_string();
+            let words: Vec<&str> = text
+                .lines()
+                .map(str::trim)
+                .take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more"))
+                .filter(|line| !line.is_empty())
+                .collect();
+            eprintln!("outlast: {}", words.join(" ").trim_start_matches("error: "));
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// What was asked for, as documents state it.
+fn command_line() -> String {
+    let arguments = std::env::args().skip(1);
+    std::iter::once("outlast".to_owned()).chain(arguments).collect::<Vec<_>>().join(" ")
+}
+
+/// One JSON document as all commands print it.
+fn document(command: &str, seed: u64, records: Vec<serde_json::Value>) -> String {
+    let document = serde_json::json!({
+        "outlast": env!("CARGO_PKG_VERSION"),
+        "command": command,
+        "machine": outlast_lab::machine::Machine::this(),
+        "seed": seed,
+        "records": records,
+    });
+    format!("{document:#}")
+}

@@ -1,0 +1,76 @@
+//! `outlast report`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use outlast_lab::native::{Setup, Size, floor};
+use outlast_lab::record::Document;
+use outlast_lab::table::summary;
+use outlast_lab::{goals, report};
+use outlast_peers::Pmdk;
+use outlast_workloads::Workload;
+
+use crate::say::Teller;
+use crate::{CommandResult, Verdict};
+
+/// How much.
+#[derive(Clone, Copy, ValueEnum)]
+enum Scale {
+    /// 50 000 records of 1 KB for YCSB: a few minutes.
+    Quick,
+    /// A million records of 1 KB for YCSB.
+    Full,
+}
+
+#[derive(Args)]
+pub struct ReportArgs {
+    /// How much of everything.
+    #[arg(long, value_enum, default_value_t = Scale::Quick)]
+    scale: Scale,
+    /// Where `index.html` and `results.json` go.
+    #[arg(long, default_value = "report")]
+    out: PathBuf,
+}
+
+/// What the report runs.
+const WORKLOADS: [&str; 10] =
+    ["ycsb-a", "ycsb-b", "ycsb-c", "ycsb-d", "ycsb-e", "ycsb-f", "sps1", "sps8", "hash", "btree"];
+
+/// Measures everything, writes the page, prints the summary.
+pub fn run(args: &ReportArgs, as_json: bool, seed: u64) -> CommandResult {
+    report::prepare(&args.out)?;
+    // It may have to change the environment, which is safe before there are other threads; what
+    // is missing is told by whoever needs it.
+    let _ = Pmdk::load();
+    let size = match args.scale {
+        Scale::Quick => Size::Quick,
+        Scale::Full => Size::Full,
+    };
+    let workloads =
+        WORKLOADS.map(|name| Workload::named(name).expect("a workload of the table")).into();
+    let setup = Setup::new(workloads, size, seed);
+    eprintln!(
+        "scale {}: about {} minutes, {} of memory for pools",
+        size.name(),
+        setup.estimate().as_secs().div_ceil(60) + report::crash_minutes(size),
+        outlast_lab::format::bytes(setup.pool_bytes()),
+    );
+    let teller = Teller::new();
+    let options = floor::options(size, seed);
+    let records = report::measure(&setup, &options, &mut |news| teller.tell(news))?;
+    drop(teller);
+    let mut document = Document::new(env!("CARGO_PKG_VERSION"), &crate::command_line(), seed, None);
+    document.records = records;
+    let page = report::write(&document, &args.out)?;
+    if as_json {
+        print!("{}", document.to_json());
+    } else {
+        print!("{}", summary(&document));
+    }
+    eprintln!("{}", page.display());
+    let faults = goals::faults(&document.records);
+    for fault in &faults {
+        eprintln!("outlast: {fault}");
+    }
+    Ok(if faults.is_empty() { Verdict::Good } else { Verdict::Bad })
+}

@@ -1,0 +1,377 @@
+//! Random crash campaigns: the runtime at work on cache models, crashed at thousands of points,
+//! recovered with the production code, and judged.
+//!
+//! 1. A workload is loaded into a pool of ten thousand keys and more, on plain memory.
+//! 2. Lanes then run transactions on a [`Recorder`](outlast_pmem::Recorder) under a seeded
+//!    schedule, with logs so small that they wrap all the time. That is the crash window; it
+//!    begins with the opening of the pool.
+//! 3. The recorded operations are played through caches: each replacement policy in each of the
+//!    [`Caches`]. What comes out is a [`Journal`](outlast_sim::Journal) of what became durable.
+//! 4. At chosen points of the journal the machine crashes. Recovery runs on the image, which
+//!    advances from point to point and is never copied.
+//!
+//! What is checked when:
+//!
+//! | at | is checked |
+//! |---|---|
+//! | every crash point | recovery ends without error; **every** key: the structure is sound, each byte of each value is of one version, and the versions are those that the acknowledged transactions and a closed set of whole others leave |
+//! | one in 16 | also the allocator, block by block, against what is reachable, and all metadata |
+//! | one in 4 | recovery itself runs on a cache, crashes at a random point and runs again; then as at every point |
+//! | one in 16 | the pool starts, runs up to a dozen transactions, and crashes again; then as at every point |
+//!
+//! The judge knows only what transactions read and wrote, and shares nothing with the runtime.
+//!
+//! ```
+//! use outlast::Scheme;
+//! use outlast_crash::campaign::Campaign;
+//! use outlast_workloads::Workload;
+//!
+//! let mut campaign = Campaign::new(Workload::named("hash").unwrap(), Scheme::Redo);
+//! (campaign.keys, campaign.transactions, campaign.points) = (100, 20, 40);
+//! let report = campaign.run(&|_| {})?;
+//! assert_eq!(report.total().losses(), 0);
+//! # Ok::<(), outlast_crash::campaign::CampaignError>(())
+//! ```
+
+mod judge;
+mod overlay;
+mod points;
+mod record;
+mod report;
+mod shrink;
+mod visit;
+
+pub use points::{CrashOp, ParseCrashOpError};
+pub use report::{CampaignReport, Counts, Failure, Stage};
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Instant;
+
+use outlast::{Abort, Plant, PoolError, Scheme};
+use outlast_sim::{Domain, FlushCompletion, HierarchyConfig, Inclusion, Policy};
+use outlast_workloads::{BadScale, Scale, Workload};
+
+use judge::Court;
+use record::{Base, Recording};
+use visit::{Machine, Shared};
+
+/// Most lanes of a campaign: every subset of what is in flight is tried.
+pub const LANES_MAX: u16 = 8;
+
+/// The caches that a policy is tried in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum Caches {
+    /// Two lines a lane over four; flushes complete by their fence.
+    Tiny,
+    /// As `Tiny`, exclusive; flushes complete at once.
+    TinyExclusive,
+    /// 32 KiB a lane over 256 KiB; flushes complete by their fence.
+    Small,
+    /// Three levels, 19 MiB; flushes complete at once.
+    Server,
+}
+
+impl Caches {
+    /// All of them, with their names on the command line.
+    pub const ALL: [(Caches, &str); 4] = [
+        (Self::Tiny, "tiny"),
+        (Self::TinyExclusive, "tiny-exclusive"),
+        (Self::Small, "small"),
+        (Self::Server, "server"),
+    ];
+
+    fn hierarchy(self) -> (HierarchyConfig, FlushCompletion) {
+        let config = visit::preset_of(self).config();
+        match self {
+            Self::Tiny | Self::Small => (config, FlushCompletion::AtFence),
+            Self::TinyExclusive => {
+                (config.with_inclusion(Inclusion::Exclusive), FlushCompletion::AtFlush)
+            }
+            Self::Server => (config, FlushCompletion::AtFlush),
+        }
+    }
+}
+
+impl fmt::Display for Caches {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(Self::ALL[*self as usize].1)
+    }
+}
+
+impl FromStr for Caches {
+    type Err = CampaignError;
+
+    fn from_str(name: &str) -> Result<Self, CampaignError> {
+        let row = Self::ALL.iter().find(|row| row.1 == name);
+        row.map(|row| row.0).ok_or_else(|| CampaignError::UnknownCaches(name.to_owned()))
+    }
+}
+
+/// A campaign: what runs, on what, and how often it crashes.
+#[derive(Clone, Debug)]
+pub struct Campaign {
+    /// What runs.
+    pub workload: &'static Workload,
+    /// The scheme on trial.
+    pub scheme: Scheme,
+    /// The replacement policies.
+    pub policies: Vec<Policy>,
+    /// The caches in which each policy is tried.
+    pub caches: Vec<Caches>,
+    /// First crashes for each policy, divided among the caches. Fewer where a run has not so
+    /// many different images; second crashes come on top.
+    pub points: usize,
+    /// Lanes that run transactions.
+    pub lanes: u16,
+    /// Bytes of each lane's log.
+    pub lane_bytes: u64,
+    /// Keys in the pool before the crash window.
+    pub keys: u64,
+    /// Transactions of all lanes together.
+    pub transactions: u32,
+    /// What everything drawn at random follows from.
+    pub seed: u64,
+    /// A planted bug.
+    pub plant: Option<Plant>,
+    /// Ends with the first failure.
+    pub until_failure: bool,
+    /// What survives a crash.
+    pub domain: Domain,
+    /// Whether recoveries crash too, and pools go on after them and crash again.
+    pub second_crash: bool,
+    /// Only this crash point: replays a failure.
+    pub crash_at: Option<CrashOp>,
+    /// Threads that judge.
+    pub threads: usize,
+}
+
+impl Campaign {
+    /// A campaign over ten thousand keys on two lanes, with all policies and caches: 2,000 crash
+    /// points for each policy.
+    pub fn new(workload: &'static Workload, scheme: Scheme) -> Self {
+        Self {
+            workload,
+            scheme,
+            policies: Policy::ALL.iter().map(|row| row.0).collect(),
+            caches: Caches::ALL.iter().map(|row| row.0).collect(),
+            points: 2_000,
+            lanes: 2,
+            lane_bytes: 4 << 10,
+            keys: 10_000,
+            transactions: 1_000,
+            seed: 1,
+            plant: None,
+            until_failure: false,
+            domain: Domain::Adr,
+            second_crash: true,
+            crash_at: None,
+            threads: std::thread::available_parallelism().map_or(1, usize::from),
+        }
+    }
+
+    /// How much of the workload: `keys` keys with small values, so that many fit in a line, and
+    /// their neighbours can be hurt.
+    pub fn scale(&self) -> Scale {
+        let scale = self.workload.scale();
+        // The dictionaries start with half of the keys that they are drawn from.
+        let records = match self.workload.name {
+            "hash" | "btree" => 2 * self.keys,
+            _ => self.keys,
+        };
+        let operations = u64::from(self.transactions);
+        Scale { records, operations, fields: 4, field_bytes: 24, value_bytes: 24, ..scale }
+    }
+
+    fn per_lane(&self) -> u32 {
+        self.transactions.div_ceil(u32::from(self.lanes)).max(1)
+    }
+
+    /// Runs the campaign. `progress` hears, from any thread, how many first crashes are done of
+    /// the [`planned`](Self::planned) ones.
+    ///
+    /// # Errors
+    /// What cannot be run. A loss is no error but a [`Failure`] of the report.
+    pub fn run(&self, progress: &(dyn Fn(u64) + Sync)) -> Result<CampaignReport, CampaignError> {
+        self.check()?;
+        let started = Instant::now();
+        let base = Base::load(self)?;
+        let mut report = CampaignReport::new(self);
+        match Recording::make(self, &base) {
+            Err(violation) => report.fail_uncrashed(violation),
+            Ok(recording) => {
+                report.operations = recording.log.len();
+                report.transactions = recording.transactions.len();
+                match Court::new(base.initial.clone(), &recording.transactions) {
+                    Err(violation) => report.fail_uncrashed(violation),
+                    Ok(court) => self.judge(&base, &recording, &court, &mut report, progress),
+                }
+            }
+        }
+        report.elapsed = started.elapsed();
+        Ok(report)
+    }
+
+    /// How many first crashes there will be, at most.
+    pub fn planned(&self) -> u64 {
+        match self.crash_at {
+            Some(_) => 1,
+            None => (self.policies.len() as u64).saturating_mul(self.points as u64),
+        }
+    }
+
+    fn check(&self) -> Result<(), CampaignError> {
+        let limits: [(&'static str, u64, u64, u64); 3] = [
+            ("lanes", u64::from(self.lanes), 1, u64::from(LANES_MAX)),
+            ("keys", self.keys, 4, 1 << 22),
+            ("transactions", u64::from(self.transactions), 1, 1 << 24),
+        ];
+        for (what, value, least, most) in limits {
+            if !(least..=most).contains(&value) {
+                return Err(CampaignError::Limit { what, value, least, most });
+            }
+        }
+        if self.policies.is_empty() || self.caches.is_empty() {
+            return Err(CampaignError::NoCaches);
+        }
+        Ok(())
+    }
+
+    /// Shares the machines out among threads. What is reported does not depend on who was first.
+    fn judge(
+        &self,
+        base: &Base,
+        recording: &Recording,
+        court: &Court,
+        report: &mut CampaignReport,
+        progress: &(dyn Fn(u64) + Sync),
+    ) {
+        let (done, last_job) = (AtomicU64::new(0), AtomicUsize::new(usize::MAX));
+        let shared =
+            Shared { campaign: self, base, recording, court, done: &done, last_job: &last_job };
+        let jobs: Vec<(Machine, usize)> = (self.policies.iter())
+            .flat_map(|&policy| {
+                let caches = self.caches.iter().enumerate();
+                caches.map(move |(nth, &caches)| (Machine { policy, caches }, self.share_of(nth)))
+            })
+            .collect();
+        let next = AtomicUsize::new(0);
+        let results = Mutex::new(Vec::new());
+        std::thread::scope(|scope| {
+            for _ in 0..self.threads.clamp(1, jobs.len()) {
+                scope.spawn(|| {
+                    loop {
+                        let job = next.fetch_add(1, Ordering::Relaxed);
+                        let Some(&(machine, points)) = jobs.get(job) else { break };
+                        let visited = shared.visit(job, machine, points, progress);
+                        results.lock().expect("no thread panics").push((job, visited));
+                    }
+                });
+            }
+        });
+        let mut results = results.into_inner().expect("no thread panicked");
+        results.sort_by_key(|(job, _)| *job);
+        let last_job = last_job.into_inner();
+        for (job, visited) in results.into_iter().take_while(|(job, _)| *job <= last_job) {
+            report.policies[job / self.caches.len()].1.add(&visited.counts);
+            if report.failure.is_none() {
+                report.failure = visited.failure;
+            }
+        }
+    }
+
+    fn share_of(&self, nth: usize) -> usize {
+        let all = self.caches.len();
+        self.points / all + usize::from(nth < self.points % all)
+    }
+
+    /// The command that runs exactly this campaign again.
+    pub fn command(&self) -> String {
+        let policies: Vec<String> = self.policies.iter().map(ToString::to_string).collect();
+        let caches: Vec<String> = self.caches.iter().map(ToString::to_string).collect();
+        let mut command = format!(
+            "outlast crash {} --scheme {} --policy {} --caches {} --seed {} --keys {} --lanes {} \
+             --lane-bytes {} --transactions {} --domain {}",
+            self.workload.name,
+            self.scheme,
+            policies.join(","),
+            caches.join(","),
+            self.seed,
+            self.keys,
+            self.lanes,
+            self.lane_bytes,
+            self.transactions,
+            domain_name(self.domain),
+        );
+        match self.crash_at {
+            Some(at) => command += &format!(" --crash-op {at}"),
+            None => command += &format!(" --points {}", self.points),
+        }
+        if !self.second_crash {
+            command += " --single";
+        }
+        if let Some(plant) = self.plant {
+            command += &format!(" --plant {plant}");
+        }
+        command
+    }
+}
+
+/// The domain of that name.
+///
+/// # Errors
+/// When no emulated domain has it.
+pub fn parse_domain(name: &str) -> Result<Domain, CampaignError> {
+    let all = [Domain::Adr, Domain::Eadr, Domain::Process];
+    let found = all.into_iter().find(|domain| domain_name(*domain) == name);
+    found.ok_or_else(|| CampaignError::UnknownDomain(name.to_owned()))
+}
+
+/// The name of a domain on the command line.
+pub fn domain_name(domain: Domain) -> &'static str {
+    match domain {
+        Domain::Adr => "adr",
+        Domain::Eadr => "eadr",
+        Domain::Process => "process",
+    }
+}
+
+/// A campaign that cannot be run. Each message names what would be right.
+#[derive(Debug, thiserror::Error)]
+pub enum CampaignError {
+    /// A number that cannot be.
+    #[error("{what}: {value} is out of range; {least} to {most} are possible")]
+    Limit {
+        /// Of what.
+        what: &'static str,
+        /// The number given.
+        value: u64,
+        /// The least that works.
+        least: u64,
+        /// The most that works.
+        most: u64,
+    },
+    /// No policy or no caches.
+    #[error("a campaign needs at least one policy and one kind of caches")]
+    NoCaches,
+    /// No caches have this name.
+    #[error("no caches are named '{0}': choose from tiny, tiny-exclusive, small, server")]
+    UnknownCaches(String),
+    /// No domain of the emulator has this name.
+    #[error("no emulated domain is named '{0}': choose one of adr, eadr, process")]
+    UnknownDomain(String),
+    /// The workload does not come in this size.
+    #[error(transparent)]
+    Scale(#[from] BadScale),
+    /// The pool could not be made.
+    #[error("the pool to be crashed cannot be made: {0}")]
+    Pool(#[from] PoolError),
+    /// The workload could not be loaded.
+    #[error("the workload cannot be loaded: {0}")]
+    Load(#[from] Abort),
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,83 @@
+//! Where to crash.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::str::FromStr;
+
+use outlast_sim::Journal;
+use outlast_trace::{Op, OpLog};
+use outlast_workloads::Random;
+
+/// A moment of a run: after `ops` operations, and in the middle of the next one once `entries`
+/// lines of those that it makes durable have become so. Written `ops` or `ops+entries`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
+pub struct CrashOp {
+    /// Complete operations.
+    pub ops: usize,
+    /// Journal entries of the operation under way.
+    pub entries: usize,
+}
+
+impl fmt::Display for CrashOp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.ops)?;
+        if self.entries > 0 { write!(f, "+{}", self.entries) } else { Ok(()) }
+    }
+}
+
+/// A text that names no moment.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("`{0}` is no crash point; expected OPERATIONS or OPERATIONS+LINES, such as 1234 or 1234+2")]
+pub struct ParseCrashOpError(String);
+
+impl FromStr for CrashOp {
+    type Err = ParseCrashOpError;
+
+    fn from_str(text: &str) -> Result<Self, ParseCrashOpError> {
+        let (ops, entries) = text.split_once('+').unwrap_or((text, "0"));
+        match (ops.parse(), entries.parse()) {
+            (Ok(ops), Ok(entries)) => Ok(Self { ops, entries }),
+            _ => Err(ParseCrashOpError(text.to_owned())),
+        }
+    }
+}
+
+impl CrashOp {
+    /// The last moment at which the image has exactly so many journal entries. It is the one at
+    /// which most is acknowledged, so it covers the earlier ones with the same image.
+    pub(super) fn with_entries(journal: &Journal, entries: usize) -> Self {
+        let ops = if entries < journal.len() { journal.get(entries).op } else { journal.ops() };
+        Self { ops, entries: entries - journal.entries_after(ops) }
+    }
+
+    /// How many journal entries the image has.
+    pub(super) fn entries_in(self, journal: &Journal) -> usize {
+        (journal.entries_after(self.ops) + self.entries).min(journal.len())
+    }
+}
+
+/// `wanted` different crash points, ascending, or as many as there are: half of them right
+/// before or right after a fence, as far as these differ, the others anywhere.
+pub(super) fn choose(
+    log: &OpLog,
+    journal: &Journal,
+    wanted: usize,
+    random: &mut Random,
+) -> Vec<CrashOp> {
+    let all = journal.len() + 1;
+    let mut chosen = BTreeSet::new();
+    if wanted >= all {
+        chosen.extend(0..all);
+    } else {
+        let is_fence = |op: &Op<'_>| matches!(op, Op::Sfence | Op::Mfence | Op::Rmw { .. });
+        let fences: Vec<usize> = (0..log.len()).filter(|at| is_fence(&log.get(*at).1)).collect();
+        for _ in 0..if fences.is_empty() { 0 } else { wanted / 2 } {
+            let fence = fences[random.below(fences.len() as u64) as usize];
+            chosen.insert(journal.entries_after(fence + random.below(2) as usize));
+        }
+        while chosen.len() < wanted {
+            chosen.insert(random.below(all as u64) as usize);
+        }
+    }
+    chosen.into_iter().map(|entries| CrashOp::with_entries(journal, entries)).collect()
+}

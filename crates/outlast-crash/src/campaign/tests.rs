@@ -1,0 +1,88 @@
+use outlast_sim::{AtomicConfig, AtomicDriver};
+
+use super::record::{Base, Recording};
+use super::*;
+use crate::{History, Model};
+
+fn small(name: &str, scheme: Scheme) -> Campaign {
+    let workload = Workload::named(name).expect("the table has it");
+    Campaign {
+        keys: 64,
+        transactions: 24,
+        points: 80,
+        threads: 2,
+        ..Campaign::new(workload, scheme)
+    }
+}
+
+/// What any cache of the emulator leaves of the runtime's work, the fault model allows: the two
+/// were written apart from each other.
+#[test]
+fn every_image_of_every_cache_is_one_that_any_eviction_allows() {
+    for (name, scheme) in [("hash", Scheme::Undo), ("words", Scheme::Redo)] {
+        let campaign = small(name, scheme);
+        let base = Base::load(&campaign).unwrap();
+        let recording = Recording::make(&campaign, &base).unwrap();
+        for (policy, _, _) in Policy::ALL {
+            for (caches, _) in Caches::ALL {
+                let (hierarchy, completion) = caches.hierarchy();
+                let hierarchy = hierarchy.with_lanes(campaign.lanes).with_policy(policy);
+                let config = AtomicConfig { completion, ..AtomicConfig::from(hierarchy) };
+                let driver = AtomicDriver::new(&config, 5, base.bytes.clone()).unwrap();
+                let journal = driver.play(&recording.log);
+                let mut history = History::new(&base.bytes, Model::default());
+                let (mut image, mut cursor) = (base.bytes.clone(), journal.cursor());
+                for (at, (lane, op)) in recording.log.iter().enumerate() {
+                    history.step(lane, &op);
+                    if at % 61 == 0 || at + 1 == recording.log.len() {
+                        cursor.advance_to(at + 1, &mut image, |_| {});
+                        if let Err(refused) = history.check_image(&image) {
+                            panic!("{name} {scheme} {policy} {caches}, {at}: {refused}");
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_report_however_many_threads_judge() {
+    let campaign = small("hash", Scheme::Redo);
+    let plant = Some(Plant::FlushBeforeStore);
+    for campaign in [campaign.clone(), Campaign { plant, until_failure: true, ..campaign }] {
+        let reports = [1, 2].map(|threads| {
+            let report = Campaign { threads, ..campaign.clone() }.run(&|_| {}).unwrap();
+            (report.policies, report.failure.and_then(|failure| failure.crash()))
+        });
+        assert_eq!(reports[0], reports[1]);
+    }
+}
+
+#[test]
+fn a_failure_is_replayed_by_its_crash_point_and_shrinks() {
+    let plant = Some(Plant::SkipFlush(outlast::Site::UndoData));
+    let campaign = Campaign { plant, until_failure: true, ..small("hash", Scheme::Undo) };
+    let report = campaign.run(&|_| {}).unwrap();
+    let violation = &report.failure.as_ref().expect("the bug shows").violation;
+    let replay = report.replay().unwrap();
+    assert!(replay.command().contains("--crash-op"), "{}", replay.command());
+    let again = replay.run(&|_| {}).unwrap();
+    assert_eq!(again.failure.as_ref().map(|failure| &failure.violation), Some(violation));
+    let smallest = report.shrink().unwrap().unwrap();
+    assert!(smallest.transactions <= replay.transactions);
+    assert!(smallest.run(&|_| {}).unwrap().failure.is_some(), "{}", smallest.command());
+}
+
+#[test]
+fn what_cannot_be_run_is_named() {
+    let campaign = small("hash", Scheme::Undo);
+    let refusal = |campaign: Campaign| campaign.run(&|_| {}).err().map(|e| e.to_string());
+    let error = refusal(Campaign { lanes: 9, ..campaign.clone() });
+    assert_eq!(error.as_deref(), Some("lanes: 9 is out of range; 1 to 8 are possible"));
+    assert!(refusal(Campaign { policies: Vec::new(), ..campaign.clone() }).is_some());
+    assert!(refusal(Campaign { lane_bytes: 100, ..campaign }).unwrap().contains("a lane's log"));
+    assert_eq!("12+3".parse(), Ok(CrashOp { ops: 12, entries: 3 }));
+    assert_eq!(CrashOp { ops: 12, entries: 0 }.to_string(), "12");
+    assert!("1-2".parse::<CrashOp>().is_err());
+}

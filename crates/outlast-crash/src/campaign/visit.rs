@@ -1,0 +1,324 @@
+//! Crashing one run under one cache, point after point.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use outlast::{PoolOffset, RecoveredPool, UnrecoveredPool};
+use outlast_pmem::schedule;
+use outlast_sim::{AtomicConfig, AtomicDriver, Journal, Policy, Preset};
+use outlast_trace::OpLog;
+use outlast_workloads::Random;
+
+use super::judge::{ABSENT, Court, KeyState, Standing, Transaction};
+use super::overlay::Overlay;
+use super::points::{CrashOp, choose};
+use super::record::{
+    Base, LATER_LANE, Recording, later_worker, open_options, place_acknowledgements, run_lane,
+};
+use super::{Caches, Campaign, Counts, Failure, Stage};
+use crate::verdict::panicked;
+use crate::{Broken, Violation};
+
+/// At one crash point in so many recovery crashes too.
+const IN_RECOVERY_ONE_IN: u64 = 4;
+
+/// After one recovery in so many the pool goes on working, and crashes again.
+const LATER_ONE_IN: u64 = 16;
+
+/// Transactions of such a later run, at most.
+const LATER_TRANSACTIONS_MAX: u64 = 12;
+
+/// At one crash point in so many the allocator is held against what is reachable.
+const CHECK_ONE_IN: u64 = 16;
+
+/// What all jobs of a campaign share.
+pub(super) struct Shared<'a> {
+    pub campaign: &'a Campaign,
+    pub base: &'a Base,
+    pub recording: &'a Recording,
+    pub court: &'a Court,
+    /// Crash points so far, in all jobs.
+    pub done: &'a AtomicU64,
+    /// The first job after which nothing else counts.
+    pub last_job: &'a AtomicUsize,
+}
+
+/// What one job found.
+#[derive(Default)]
+pub(super) struct Visited {
+    pub counts: Counts,
+    pub failure: Option<Failure>,
+}
+
+/// One policy in one hierarchy: a machine that the run is played through.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Machine {
+    pub policy: Policy,
+    pub caches: Caches,
+}
+
+impl Shared<'_> {
+    /// Plays the run through a machine and crashes it at so many points.
+    pub fn visit(
+        &self,
+        job: usize,
+        machine: Machine,
+        points: usize,
+        progress: &dyn Fn(u64),
+    ) -> Visited {
+        let Campaign { seed, lanes, .. } = *self.campaign;
+        let seed = machine.seed(seed);
+        let config = AtomicConfig { domain: self.campaign.domain, ..machine.config(lanes) };
+        let driver = AtomicDriver::new(&config, seed, self.base.bytes.clone());
+        let journal = driver.expect("the presets can be built").play(&self.recording.log);
+        let chosen = match self.campaign.crash_at {
+            Some(at) => vec![at],
+            None => choose(&self.recording.log, &journal, points, &mut Random::stream(seed, 0)),
+        };
+        let mut bytes = self.base.bytes.clone();
+        bytes.resize(journal.image_bytes() as usize, 0);
+        let mut visitor = Visitor {
+            shared: self,
+            machine,
+            overlay: Overlay::new(bytes),
+            found: Vec::new(),
+            counts: Counts::default(),
+        };
+        let mut standing = self.court.standing();
+        let mut cursor = journal.cursor();
+        let mut failure = None;
+        for at in chosen {
+            if self.last_job.load(Ordering::Relaxed) < job {
+                break;
+            }
+            let entries = at.entries_in(&journal);
+            visitor.overlay.advance(|image| cursor.advance_to_entry(entries, image, |_| {}));
+            standing.advance(at.ops);
+            let mut random = Random::stream(seed, 1 + entries as u64);
+            if let Err((stage, violation)) = visitor.crash(&standing, &mut random) {
+                visitor.counts.count(violation.broken);
+                let failed = Failure { violation, machine: Some((machine, at)), stage };
+                failure.get_or_insert(failed);
+                if self.campaign.until_failure {
+                    self.last_job.fetch_min(job, Ordering::Relaxed);
+                    break;
+                }
+            }
+            progress(self.done.fetch_add(1, Ordering::Relaxed) + 1);
+        }
+        Visited { counts: visitor.counts, failure }
+    }
+}
+
+impl Machine {
+    fn seed(self, seed: u64) -> u64 {
+        let part = (self.policy as u64) << 8 | self.caches as u64;
+        Random::stream(seed, part ^ 0x6361_6368_6573).next_u64()
+    }
+
+    fn config(self, lanes: u16) -> AtomicConfig {
+        let (hierarchy, completion) = self.caches.hierarchy();
+        let caches = hierarchy.with_lanes(lanes).with_policy(self.policy);
+        AtomicConfig { completion, ..AtomicConfig::from(caches) }
+    }
+}
+
+struct Visitor<'a> {
+    shared: &'a Shared<'a>,
+    machine: Machine,
+    overlay: Overlay,
+    /// What the last recovery left of each key.
+    found: Vec<KeyState>,
+    counts: Counts,
+}
+
+type Crashed = Result<(), (Stage, Violation)>;
+
+impl Visitor<'_> {
+    /// One crash point: recovery and judgement, and now and then what may follow.
+    fn crash(&mut self, standing: &Standing<'_>, random: &mut Random) -> Crashed {
+        let mut one_in = |n| random.below(n) == 0;
+        let second = self.shared.campaign.second_crash;
+        let (again, later) = (second && one_in(IN_RECOVERY_ONE_IN), second && one_in(LATER_ONE_IN));
+        let check = one_in(CHECK_ONE_IN);
+        let start = self.overlay.checkpoint();
+        if again {
+            self.overlay.record();
+        }
+        self.counts.crash_points += 1;
+        let verdict = self.verify(standing, check);
+        let log = self.overlay.take_log();
+        self.overlay.roll_back(start);
+        verdict.map_err(|violation| (Stage::Run, violation))?;
+        if again {
+            self.crash_recovery(standing, &log, random)?;
+        }
+        if later {
+            self.crash_later(random)?;
+        }
+        Ok(())
+    }
+
+    /// The recovery that left this log crashes too.
+    fn crash_recovery(
+        &mut self,
+        standing: &Standing<'_>,
+        log: &OpLog,
+        random: &mut Random,
+    ) -> Crashed {
+        let journal = self.play(log, random);
+        if journal.is_empty() {
+            return Ok(());
+        }
+        let entries = random.below(journal.len() as u64) as usize;
+        self.counts.crash_points += 1;
+        self.counts.in_recovery += 1;
+        let verdict = self.verify_after(&journal, entries, standing, false);
+        verdict.map_err(|violation| (Stage::Recovery, violation))
+    }
+
+    /// The pool goes on after the recovery, and crashes again.
+    fn crash_later(&mut self, random: &mut Random) -> Crashed {
+        let start = self.overlay.checkpoint();
+        self.overlay.record();
+        let run = quietly(|| self.go_on(random));
+        let log = self.overlay.take_log();
+        self.overlay.roll_back(start);
+        let at_fault = |violation| (Stage::Later, violation);
+        let (recovered_at, mut transactions) = run.map_err(at_fault)?;
+        place_acknowledgements(&log, &mut transactions);
+        let court = Court::new(self.found.clone(), &transactions).map_err(at_fault)?;
+        let journal = self.play(&log, random);
+        let recovered = journal.entries_after(recovered_at);
+        let entries = recovered + random.below((journal.len() - recovered) as u64 + 1) as usize;
+        let at = CrashOp::with_entries(&journal, entries);
+        let mut standing = court.standing();
+        standing.advance(at.ops.max(recovered_at));
+        self.counts.crash_points += 1;
+        self.counts.later += 1;
+        let check = random.below(CHECK_ONE_IN) == 0;
+        let verdict = self.verify_after(&journal, entries, &standing, check);
+        verdict.map_err(at_fault)
+    }
+
+    /// Recovers, starts the pool and runs some transactions. Returns the operation at which
+    /// recovery was over, and what the transactions did.
+    fn go_on(&mut self, random: &mut Random) -> Result<(usize, Vec<Transaction>), Violation> {
+        let Shared { campaign, base, .. } = *self.shared;
+        let refused = |what: String| Violation::new(Broken::Refused, what);
+        let recovered = UnrecoveredPool::open(&self.overlay)
+            .and_then(|pool| pool.recover(campaign.plant))
+            .map_err(|error| refused(error.to_string()))?;
+        let recovered_at = self.overlay.recorded();
+        read_state(campaign, base, &self.overlay, &recovered, self.found.len(), &mut self.found)?;
+        let pool = recovered.start(&open_options(campaign.scheme, campaign.plant));
+        let pool = pool.map_err(|error| refused(error.to_string()))?;
+        let mut lane = pool.lane().map_err(|error| refused(error.to_string()))?;
+        let loaded = campaign.workload.attach(&base.scale, &mut lane);
+        let loaded = loaded.map_err(|abort| refused(abort.to_string()))?;
+        drop(lane);
+        let (seed, lanes) = (random.next_u64(), campaign.lanes);
+        let worker = later_worker(campaign.workload, &base.scale, &loaded, seed, lanes);
+        let count = 1 + random.below(LATER_TRANSACTIONS_MAX) as u32;
+        let clock = AtomicU64::new(0);
+        let done = schedule::on_lane(LATER_LANE, || {
+            run_lane(&pool, LATER_LANE.0, worker, count, &clock, || self.overlay.recorded())
+        })?;
+        Ok((recovered_at, done))
+    }
+
+    /// Plays operations through fresh small caches over the image as it stands.
+    fn play(&self, log: &OpLog, random: &mut Random) -> Journal {
+        let (caches, completion) = Caches::Tiny.hierarchy();
+        let caches = caches.with_policy(self.machine.policy);
+        let domain = self.shared.campaign.domain;
+        let config = AtomicConfig { caches, domain, completion };
+        let base = self.overlay.view(<[u8]>::to_vec);
+        let driver = AtomicDriver::new(&config, random.next_u64(), base);
+        driver.expect("the presets can be built").play(log)
+    }
+
+    /// Verifies the image with the first entries of a journal on top.
+    fn verify_after(
+        &mut self,
+        journal: &Journal,
+        entries: usize,
+        standing: &Standing<'_>,
+        check: bool,
+    ) -> Result<(), Violation> {
+        let start = self.overlay.checkpoint();
+        journal.iter().take(entries).for_each(|persisted| self.overlay.persist(&persisted));
+        self.overlay.checkpoint();
+        let verdict = self.verify(standing, check);
+        self.overlay.roll_back(start);
+        verdict
+    }
+
+    /// Recovers with the production code and judges every key; with `check`, the allocator too.
+    fn verify(&mut self, standing: &Standing<'_>, check: bool) -> Result<(), Violation> {
+        let Shared { campaign, base, .. } = *self.shared;
+        let (overlay, found) = (&self.overlay, &mut self.found);
+        quietly(|| {
+            let recovered = UnrecoveredPool::open(overlay)
+                .and_then(|pool| pool.recover(campaign.plant))
+                .map_err(|error| Violation::new(Broken::Refused, error.to_string()))?;
+            read_state(campaign, base, overlay, &recovered, standing.keys(), found)?;
+            standing.judge(found)?;
+            if check {
+                let report = recovered.check();
+                if let Some(finding) = report.findings.first() {
+                    return Err(Violation::new(Broken::Other, finding.to_string()));
+                }
+            }
+            Ok(())
+        })
+    }
+}
+
+/// Runs `body`; a panic is a violation.
+fn quietly<R>(body: impl FnOnce() -> Result<R, Violation>) -> Result<R, Violation> {
+    catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|payload| Err(panicked(&*payload)))
+}
+
+/// Walks everything that the root reaches and notes the state of each key.
+fn read_state(
+    campaign: &Campaign,
+    base: &Base,
+    overlay: &Overlay,
+    recovered: &RecoveredPool<&Overlay>,
+    keys: usize,
+    found: &mut Vec<KeyState>,
+) -> Result<(), Violation> {
+    let root = recovered.root().map_err(|e| Violation::new(Broken::Refused, e.to_string()))?;
+    let root = root.ok_or_else(|| Violation::new(Broken::Lost, "the root object is gone"))?;
+    found.clear();
+    found.resize(keys, ABSENT);
+    let mut foreign = None;
+    let walked = overlay.view(|bytes| {
+        let mut read = |at: PoolOffset, out: &mut [u8]| {
+            let from = usize::try_from(at.0).ok();
+            let piece = from.and_then(|at| bytes.get(at..at.checked_add(out.len())?));
+            piece.map(|piece| out.copy_from_slice(piece)).is_some()
+        };
+        campaign.workload.audit(&base.scale, root, &mut read, |key, version| {
+            match found.get_mut(key as usize) {
+                Some(state) => *state = version.0,
+                None => foreign = Some(key),
+            }
+        })
+    });
+    walked.map_err(|damage| Violation::new(Broken::Garbage, damage.to_string()))?;
+    match foreign {
+        Some(key) => Err(Violation::new(Broken::Garbage, format!("key {key} was never there"))),
+        None => Ok(()),
+    }
+}
+
+/// The presets of which [`Caches`] are made.
+pub(super) const fn preset_of(caches: Caches) -> Preset {
+    match caches {
+        Caches::Tiny | Caches::TinyExclusive => Preset::Tiny,
+        Caches::Small => Preset::Small,
+        Caches::Server => Preset::Server,
+    }
+}

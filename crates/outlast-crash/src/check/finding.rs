@@ -1,0 +1,141 @@
+//! What is reported: a class, a place, a reproduction.
+
+use std::fmt;
+use std::str::FromStr;
+
+use outlast_pmem::Site;
+use outlast_pmem::schedule::Plan;
+use outlast_trace::{LaneId, LineAddr};
+
+use crate::verdict::Violation;
+use crate::witness::Witness;
+
+/// What kind of mistake it is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
+pub enum Class {
+    /// A line was stored to and not flushed before something relied on it. The failure vanishes
+    /// if every fence flushes.
+    MissingFlush,
+    /// A line was flushed, or streamed, and no fence of that lane came before something relied
+    /// on it. The failure vanishes if every flush is durable at once.
+    MissingFence,
+    /// Two lines persisted in an order that the program did not rule out. The failure vanishes if
+    /// stores persist in program order.
+    Order,
+    /// Wrong in program order as well: a crash between two stores finds recovery unprepared.
+    Atomicity,
+    /// A value persisted in part. The failure vanishes if each store persists as a whole.
+    Tearing,
+    /// Recovery takes leftovers of something older for a record. The failure vanishes if the
+    /// leftovers are zero.
+    StaleRecord,
+    /// A line was flushed that held nothing new. Costs time and loses nothing.
+    RedundantFlush,
+}
+
+impl fmt::Display for Class {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::MissingFlush => "missing flush",
+            Self::MissingFence => "missing fence",
+            Self::Order => "order",
+            Self::Atomicity => "atomicity",
+            Self::Tearing => "tearing",
+            Self::StaleRecord => "stale record",
+            Self::RedundantFlush => "redundant flush",
+        })
+    }
+}
+
+/// An operation of the program, or of its recovery.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Place {
+    /// 1 in the program, 2 in the recovery from its crash, and so on.
+    pub level: u32,
+    /// The operation, counted from 0.
+    pub op: usize,
+    /// The lane that carried it out.
+    pub lane: LaneId,
+    /// The line that it is about.
+    pub line: Option<LineAddr>,
+    /// Where in the source it stands; known in the program only.
+    pub site: Option<Site>,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let of = if self.level == 1 { "" } else { " of recovery" };
+        write!(f, "operation {}{of}, lane {}", self.op, self.lane.0)?;
+        if let Some(line) = self.line {
+            write!(f, ", {line}")?;
+        }
+        if let Some(site) = self.site {
+            write!(f, ", at {}:{}", site.location.file(), site.location.line())?;
+            if let Some(label) = site.label {
+                write!(f, " ({label})")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What names one failing image of one run. Written as `SCHEDULE / IMAGE`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Reproduction {
+    /// The order of lanes.
+    pub plan: Plan,
+    /// The crashes and what had persisted.
+    pub witness: Witness,
+}
+
+impl fmt::Display for Reproduction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} / {}", self.plan, self.witness)
+    }
+}
+
+impl FromStr for Reproduction {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (plan, witness) = text
+            .split_once('/')
+            .ok_or_else(|| format!("`{text}` has no `/` between schedule and image"))?;
+        Ok(Self {
+            plan: plan.trim().parse().map_err(|error| format!("{error}"))?,
+            witness: witness.trim().parse().map_err(|error| format!("{error}"))?,
+        })
+    }
+}
+
+/// One thing that is wrong, or that costs for nothing.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Finding {
+    /// What kind of mistake it is.
+    pub class: Class,
+    /// The operation to look at: the store that was not flushed, the flush that was not fenced,
+    /// the store that came too early or persisted in part.
+    pub place: Place,
+    /// Other operations that have to do with it.
+    pub also: Vec<Place>,
+    /// What the oracle said; nothing for what only costs time.
+    pub violation: Option<Violation>,
+    /// How to see it again.
+    pub reproduction: Option<Reproduction>,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.class, self.place)?;
+        if let Some(violation) = &self.violation {
+            write!(f, "\n  {violation}")?;
+        }
+        for place in &self.also {
+            write!(f, "\n  see {place}")?;
+        }
+        if let Some(reproduction) = &self.reproduction {
+            write!(f, "\n  reproduce: {reproduction}")?;
+        }
+        Ok(())
+    }
+}

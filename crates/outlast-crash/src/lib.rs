@@ -1,0 +1,39 @@
+//! Crash-consistency checking: every image that a crash may leave, recovered and judged.
+//!
+//! A program runs on a [`Recorder`](outlast_pmem::Recorder), which writes down its stores,
+//! flushes and fences. From that, [`History`] knows at each point what must be durable and what
+//! may be, by the rules of `docs/fault-model.md`; [`Exhaustive`] enumerates every image that a
+//! crash could leave, runs the program's own recovery on each (an [`ImageMedium`]), lets a
+//! [`Judge`] decide, and crashes the recovery too. Every failure names its image by a
+//! [`Witness`], one line that replays it.
+//!
+//! [`Check`] does all that for somebody's own program and names the class of each bug. Whether a
+//! recovered state is right, an [`Oracle`] can say from the versions of keys alone. What is
+//! checked comes in as closures over a `Medium`; only [`trial`] and [`campaign`], which crashes it
+//! at random on models of caches, know our own runtime.
+#![forbid(unsafe_code)]
+
+pub mod brute;
+pub mod campaign;
+mod check;
+mod count;
+mod exhaustive;
+mod history;
+mod image;
+mod model;
+mod oracle;
+mod sample;
+pub mod trial;
+mod verdict;
+mod witness;
+
+pub use check::{Check, Class, Finding, Place, Report, Reproduction, Schedules};
+pub use count::Count;
+pub use exhaustive::{Exhaustive, Failure, Level, OpenUnit, Outcome, Replay, ReplayedCrash};
+pub use history::{History, ImageRefused, TooWide};
+pub use image::ImageMedium;
+pub use model::{Clflush, Domain, Model, Tear, UnknownTear, Wide};
+pub use oracle::{Fault, Key, OddHistory, Oracle, Transaction, Version};
+pub use sample::Sampled;
+pub use verdict::{Broken, Crash, Judge, Violation};
+pub use witness::{CrashPoint, ParseWitnessError, Pick, Witness};

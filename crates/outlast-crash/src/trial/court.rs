@@ -1,0 +1,237 @@
+//! Judges recovered pools of a script: every cell's version, and the allocator.
+
+use std::collections::BTreeMap;
+
+use outlast::{CheckReport, OpenOptions, Plant, Pool, PoolError, PoolOffset, RecoveredPool};
+use outlast::{Runner, Scheme, Transact, UnrecoveredPool};
+use outlast_pmem::{Mark, Medium};
+use outlast_trace::TxId;
+
+use super::script::{Facts, Shape};
+use crate::{Broken, Crash, ImageMedium, Judge, Violation};
+
+/// The number of the transaction that goes on after a recovery.
+const AFTER: TxId = TxId(0xaf7e);
+
+/// Most cells of a script.
+const CELLS_MAX: usize = 16;
+
+/// Everything needed to judge the images of one run.
+pub(super) struct Court<'a> {
+    pub shape: &'a Shape,
+    pub root: PoolOffset,
+    pub scheme: Scheme,
+    pub plant: Option<Plant>,
+    pub check_blocks: bool,
+    chains: Vec<Vec<u64>>,
+    facts: BTreeMap<u64, &'a Facts>,
+}
+
+impl<'a> Court<'a> {
+    /// Orders the versions of each cell by who read whose.
+    ///
+    /// # Errors
+    /// When two transactions read the same version of a cell and both wrote it: one of them
+    /// lost its update while nothing had crashed yet.
+    pub fn new(
+        shape: &'a Shape,
+        root: PoolOffset,
+        scheme: Scheme,
+        plant: Option<Plant>,
+        facts: &'a [Facts],
+    ) -> Result<Self, Violation> {
+        let mut chains = Vec::new();
+        for cell in 0..shape.cells() {
+            let mut after = BTreeMap::new();
+            for fact in facts.iter().filter(|fact| fact.writes.contains(&cell)) {
+                let read = fact.reads.iter().find(|(c, _)| *c == cell);
+                let read = read.expect("scripts read what they write").1;
+                if let Some(other) = after.insert(read, fact.tx.0) {
+                    let detail = format!(
+                        "transactions {other} and {} both follow {read} in cell {cell}",
+                        fact.tx.0
+                    );
+                    return Err(Violation::new(Broken::Cycle, detail));
+                }
+            }
+            let mut chain = vec![0];
+            while let Some(next) = chain.last().and_then(|last| after.remove(last)) {
+                chain.push(next);
+            }
+            if let Some((read, writer)) = after.into_iter().next() {
+                let detail =
+                    format!("transaction {writer} read {read} in cell {cell}, which nobody left");
+                return Err(Violation::new(Broken::Garbage, detail));
+            }
+            chains.push(chain);
+        }
+        assert!(chains.len() <= CELLS_MAX, "a script has at most {CELLS_MAX} cells");
+        let facts = facts.iter().map(|fact| (fact.tx.0, fact)).collect();
+        Ok(Self { shape, root, scheme, plant, check_blocks: shape.blocks > 0, chains, facts })
+    }
+
+    /// What a cell says.
+    fn version<M: Medium>(&self, medium: &M, cell: u64) -> Result<u64, Violation> {
+        let word = medium.load_u64(self.shape.cell_at(self.root, cell));
+        if !self.shape.is_block(cell) {
+            return Ok(word);
+        }
+        if word % 2 == 1 || word == 0 {
+            return Ok(word >> 1);
+        }
+        let garbage = |what: &str| Violation::new(Broken::Garbage, format!("cell {cell} {what}"));
+        let inside =
+            |bytes: u64| word.is_multiple_of(16) && word.saturating_add(bytes) <= medium.len();
+        if !inside(16) {
+            return Err(garbage("points out of the pool"));
+        }
+        let version = medium.load_u64(PoolOffset(word));
+        let bytes = medium.load_u64(PoolOffset(word + 8));
+        let known = bytes == self.shape.block_bytes || bytes == self.shape.large_bytes;
+        if !known || !inside(bytes) || medium.load_u64(PoolOffset(word + bytes - 8)) != version {
+            return Err(garbage("points to a block that is not whole"));
+        }
+        Ok(version)
+    }
+
+    /// Which transactions survived, if the cells are what whole transactions left.
+    fn judge_cells<M: Medium>(&self, medium: &M, acked: &[TxId]) -> Result<(), Violation> {
+        // The position of each cell's version in its chain. Few cells, short chains.
+        let mut reached = [0usize; CELLS_MAX];
+        for ((cell, chain), reached) in (0..).zip(&self.chains).zip(&mut reached) {
+            let version = self.version(medium, cell)?;
+            let place = chain.iter().position(|known| *known == version);
+            *reached = place.ok_or_else(|| {
+                let detail = format!("cell {cell} says {version}, which nobody wrote");
+                Violation::new(Broken::Garbage, detail)
+            })?;
+        }
+        let present = |fact: &Facts, cell: u64| {
+            let chain = &self.chains[cell as usize];
+            chain[..=reached[cell as usize]].contains(&fact.tx.0)
+        };
+        for fact in self.facts.values() {
+            let Some((first, rest)) = fact.writes.split_first() else { continue };
+            let survived = present(fact, *first);
+            if rest.iter().any(|cell| present(fact, *cell) != survived) {
+                let detail = format!("transaction {} is there in part", fact.tx.0);
+                return Err(Violation::new(Broken::Torn, detail));
+            }
+            if !survived && acked.contains(&fact.tx) {
+                let detail = format!("transaction {} was acknowledged", fact.tx.0);
+                return Err(Violation::new(Broken::Lost, detail));
+            }
+            if survived {
+                self.judge_dependences(fact, &present)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A survivor's reads were of survivors.
+    fn judge_dependences(
+        &self,
+        fact: &Facts,
+        present: &impl Fn(&Facts, u64) -> bool,
+    ) -> Result<(), Violation> {
+        for (cell, version) in &fact.reads {
+            let writer = self.facts.get(version);
+            if *version != 0 && !writer.is_some_and(|writer| present(writer, *cell)) {
+                let detail = format!(
+                    "transaction {} survived and {version}, which it read, did not",
+                    fact.tx.0
+                );
+                return Err(Violation::new(Broken::NotClosed, detail));
+            }
+        }
+        Ok(())
+    }
+
+    /// The allocator agrees with what the root block reaches (M).
+    fn judge_blocks<M: Medium>(&self, pool: &RecoveredPool<M>) -> Result<(), Violation> {
+        let mut report = CheckReport::default();
+        let mut blocks = pool.allocated_blocks(&mut report);
+        if let Some(finding) = report.findings.first() {
+            return Err(Violation::new(Broken::Other, finding.to_string()));
+        }
+        let mut reach = |at: PoolOffset, what: &str| match blocks.remove(&at) {
+            Some(_) => Ok(()),
+            None => {
+                let detail =
+                    format!("{what} leads to {at}, which is not allocated or led to twice");
+                Err(Violation::new(Broken::Other, detail))
+            }
+        };
+        reach(self.root, "the root")?;
+        for cell in self.shape.words..self.shape.cells() {
+            let word = pool.medium().load_u64(self.shape.cell_at(self.root, cell));
+            if word != 0 && word.is_multiple_of(2) {
+                reach(PoolOffset(word), "a cell")?;
+            }
+        }
+        match blocks.first_key_value() {
+            None => Ok(()),
+            Some((at, _)) => {
+                let detail = format!("the block at {at} is allocated and nothing leads to it");
+                Err(Violation::new(Broken::Other, detail))
+            }
+        }
+    }
+}
+
+/// Opens and recovers an image.
+fn recover(
+    image: &ImageMedium,
+    plant: Option<Plant>,
+) -> Result<RecoveredPool<&ImageMedium>, Violation> {
+    UnrecoveredPool::open(image)
+        .and_then(|pool| pool.recover(plant))
+        .map_err(|error: PoolError| Violation::new(Broken::Refused, error.to_string()))
+}
+
+impl Judge for Court<'_> {
+    fn verify(&mut self, image: &ImageMedium, crash: &Crash<'_>) -> Result<(), Violation> {
+        let pool = recover(image, self.plant)?;
+        self.judge_cells(image, crash.acked)?;
+        match pool.root() {
+            Ok(Some((at, _))) if at == self.root => {}
+            other => {
+                let detail = format!("the root is {other:?}");
+                return Err(Violation::new(Broken::Garbage, detail));
+            }
+        }
+        let after = self.shape.after_at(self.root);
+        let (one, two) = (image.load_u64(after), image.load_u64(after.plus(8)));
+        if one != two || one != 0 && one != AFTER.0 {
+            let detail = format!("the transaction after recovery left {one} and {two}");
+            return Err(Violation::new(Broken::Torn, detail));
+        }
+        if one == 0 && crash.acked.contains(&AFTER) {
+            let detail = "the transaction after recovery was acknowledged";
+            return Err(Violation::new(Broken::Lost, detail));
+        }
+        if self.check_blocks { self.judge_blocks(&pool) } else { Ok(()) }
+    }
+
+    fn after(&mut self, image: &ImageMedium, _: &Crash<'_>) -> Result<(), Violation> {
+        let refused = |what: String| Violation::new(Broken::Refused, what);
+        // `verify` has recovered; opening again must find nothing to do.
+        let recovered = recover(image, self.plant)?;
+        let open = OpenOptions {
+            lock_stripes: 64,
+            plant: self.plant,
+            ..OpenOptions::with_scheme(self.scheme)
+        };
+        let pool: Pool<&ImageMedium> =
+            recovered.start(&open).map_err(|error| refused(error.to_string()))?;
+        let mut lane = pool.lane().map_err(|error| refused(error.to_string()))?;
+        let at = self.shape.after_at(self.root);
+        lane.run(|tx| {
+            tx.store_u64(at, AFTER.0)?;
+            tx.store_u64(at.plus(8), AFTER.0)
+        })
+        .map_err(|abort| refused(abort.to_string()))?;
+        image.mark(Mark::Ack(AFTER));
+        Ok(())
+    }
+}

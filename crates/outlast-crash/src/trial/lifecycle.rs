@@ -1,0 +1,103 @@
+//! Creation and growth on trial: what a pool is while it comes to be and while it grows.
+
+use outlast::{
+    BlockKind, CreateOptions, OpenOptions, Pool, PoolError, RootKind, Runner, Transact,
+    UnrecoveredPool,
+};
+use outlast_pmem::{Mark, Medium, Recorder};
+use outlast_trace::TxId;
+
+use super::{Charge, Guilt, Tally};
+use crate::{Broken, Crash, Exhaustive, ImageMedium, TooWide, Violation};
+
+const POOL_BYTES: u64 = 96 << 10;
+const GROWN_BYTES: u64 = 128 << 10;
+
+const CREATED: TxId = TxId(1);
+const STORED: TxId = TxId(2);
+const GREW: TxId = TxId(3);
+
+/// Creates a pool on blank memory, stores something, grows the pool and stores into the new
+/// part; crashes everywhere.
+///
+/// # Errors
+/// When a unit of memory has too many contents to enumerate.
+pub fn run(charge: &Charge) -> Result<Tally, TooWide> {
+    let medium = Recorder::new(POOL_BYTES).growing_to(GROWN_BYTES);
+    let mut tally = Tally { schedules: 1, ..Tally::default() };
+    if let Err(error) = live(&medium, charge) {
+        let violation = Violation::new(Broken::Refused, error);
+        tally.failure = Some(Guilt { violation, plan: "one lane".to_owned(), witness: None });
+        return Ok(tally);
+    }
+    let judge = |image: &ImageMedium, crash: &Crash<'_>| verify(image, crash, charge);
+    let outcome = Exhaustive::new(charge.model)
+        .images_max(charge.images_max)
+        .growing_to(GROWN_BYTES)
+        .run(&vec![0; POOL_BYTES as usize], &medium.take_log(), judge)?;
+    tally.take(&outcome);
+    if let Some(failure) = outcome.failures.into_iter().next() {
+        tally.failure = Some(Guilt {
+            violation: failure.violation,
+            plan: "one lane".to_owned(),
+            witness: Some(failure.witness.to_string()),
+        });
+    }
+    Ok(tally)
+}
+
+fn live(medium: &Recorder, charge: &Charge) -> Result<(), String> {
+    let create = CreateOptions {
+        lanes: 1,
+        lane_bytes: 1024,
+        chunk_bytes: Some(4096),
+        uuid: Some(Default::default()),
+        plant: charge.plant,
+    };
+    let open = OpenOptions {
+        lock_stripes: 64,
+        plant: charge.plant,
+        ..OpenOptions::with_scheme(charge.scheme)
+    };
+    let pool = Pool::create_on(medium, &create, &open).map_err(|error| error.to_string())?;
+    medium.mark(Mark::Ack(CREATED));
+    let mut lane = pool.lane().map_err(|error| error.to_string())?;
+    lane.run(|tx| {
+        let root = tx.alloc(64, BlockKind::General)?;
+        tx.store_u64(root, STORED.0)?;
+        tx.set_root(root, RootKind::Opaque)
+    })
+    .map_err(|abort| abort.to_string())?;
+    medium.mark(Mark::Ack(STORED));
+    pool.grow(GROWN_BYTES).map_err(|error| error.to_string())?;
+    medium.mark(Mark::Ack(GREW));
+    Ok(())
+}
+
+fn verify(image: &ImageMedium, crash: &Crash<'_>, charge: &Charge) -> Result<(), Violation> {
+    let acked = |tx: TxId| crash.acked.contains(&tx);
+    let refused = |error: PoolError| Violation::new(Broken::Refused, error.to_string());
+    let pool = match UnrecoveredPool::open(image) {
+        Err(PoolError::Unfinished) if !acked(CREATED) => return Ok(()),
+        opened => opened.and_then(|pool| pool.recover(charge.plant)).map_err(refused)?,
+    };
+    let (report, blocks) = pool.check_metadata();
+    if let Some(finding) = report.findings.first() {
+        return Err(Violation::new(Broken::Other, finding.to_string()));
+    }
+    let root = pool.root().map_err(refused)?;
+    match root {
+        Some((at, _)) if blocks.len() == 1 && image.load_u64(at) == STORED.0 => {}
+        None if blocks.is_empty() && !acked(STORED) => {}
+        None if blocks.is_empty() => return Err(Violation::new(Broken::Lost, "the root object")),
+        other => {
+            let detail = format!("the root is {other:?} and {} blocks are taken", blocks.len());
+            return Err(Violation::new(Broken::Torn, detail));
+        }
+    }
+    let grown = pool.header().geometry.chunk_at(pool.chunks()).0 > POOL_BYTES;
+    if acked(GREW) && !grown {
+        return Err(Violation::new(Broken::Lost, "the growth"));
+    }
+    Ok(())
+}

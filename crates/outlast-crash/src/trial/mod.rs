@@ -1,0 +1,345 @@
+//! The runtime on trial: small scripts, every schedule within a bound, every crash point, every
+//! image that any cache could leave, a second crash at every point of recovery.
+//!
+//! A [`Scope`] says what runs and how far the search goes; [`Scope::run`] records each schedule
+//! on a [`Recorder`], hands the history to the [exhaustive checker](crate::Exhaustive), and has
+//! every recovered image judged: versions of cells by who read whose, the allocator by what is
+//! reachable. [`plants`] breaks the runtime on purpose and demands that some scope notices.
+
+mod court;
+pub mod lifecycle;
+pub mod plants;
+pub mod scopes;
+pub mod script;
+
+use std::fmt;
+use std::time::Duration;
+
+use outlast::{CreateOptions, OpenOptions, Plant, Pool, PoolOffset, Runner, Scheme, Transact};
+use outlast_pmem::schedule::{Explorer, Plan, ScheduleError, Scheduler, on_lane};
+use outlast_pmem::{Mark, Medium, Recorder};
+use outlast_trace::{LaneId, OpLog};
+
+use crate::{Broken, Count, Exhaustive, Model, Outcome, TooWide, Violation};
+use court::Court;
+use script::{Facts, LaneScript, Shape};
+
+/// Lanes of a script that run in one go: they take turns, all of them, before the next begin.
+type Turn = Vec<Result<Vec<Facts>, Violation>>;
+
+/// The lane of the thread that opens a pool.
+const OPENER: LaneId = LaneId(15);
+
+/// A small program and how thoroughly it is crashed.
+#[derive(Clone, Debug)]
+pub struct Scope {
+    /// Its name, on the command line and in reports.
+    pub name: &'static str,
+    /// What it is for, in one line.
+    pub about: &'static str,
+    /// Where its cells live.
+    pub shape: Shape,
+    /// What each lane does.
+    pub lanes: Vec<LaneScript>,
+    /// Bytes of the pool.
+    pub pool_bytes: u64,
+    /// Bytes of each lane's log.
+    pub lane_bytes: u64,
+    /// Schedules: all with at most so many preemptions ...
+    pub preemptions: u32,
+    /// ... but no more than this many, evenly taken.
+    pub schedules_max: u64,
+    /// How many crashes in a row.
+    pub crashes: u32,
+    /// All threads take lane 0 for each transaction, instead of one lane each for ever.
+    pub shared_lane: bool,
+    /// The pool has been in use: its logs are neither empty nor at their start.
+    pub used: bool,
+}
+
+/// What a scope's search found.
+#[derive(Clone, Debug)]
+pub struct Tally {
+    /// Schedules recorded.
+    pub schedules: u64,
+    /// Crash points at which images were enumerated, second crashes included.
+    pub crash_points: u64,
+    /// Images that the rules allow, and those that an executed recovery stood for.
+    pub allowed: Count,
+    /// See `allowed`; equal to it where the search is complete.
+    pub covered: Count,
+    /// Recoveries executed and judged.
+    pub verified: u64,
+    /// Different images among them.
+    pub distinct: u64,
+    /// Time spent verifying.
+    pub elapsed: Duration,
+    /// The first failure.
+    pub failure: Option<Guilt>,
+    /// No limit cut the search short.
+    pub complete: bool,
+}
+
+/// A failure, with what replays it.
+#[derive(Clone, Debug)]
+pub struct Guilt {
+    /// What is wrong.
+    pub violation: Violation,
+    /// The schedule, as a plan.
+    pub plan: String,
+    /// The image, as a witness; `None` when nothing had to crash.
+    pub witness: Option<String>,
+}
+
+impl fmt::Display for Guilt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (schedule: {}", self.violation, self.plan)?;
+        match &self.witness {
+            Some(witness) => write!(f, "; image: {witness})"),
+            None => f.write_str("; nothing crashed)"),
+        }
+    }
+}
+
+impl Default for Tally {
+    fn default() -> Self {
+        Self {
+            schedules: 0,
+            crash_points: 0,
+            allowed: Count::ZERO,
+            covered: Count::ZERO,
+            verified: 0,
+            distinct: 0,
+            elapsed: Duration::ZERO,
+            failure: None,
+            complete: true,
+        }
+    }
+}
+
+impl Tally {
+    /// Adds what one exhaustive check found, but for its failures.
+    fn take(&mut self, outcome: &Outcome) {
+        for level in &outcome.levels {
+            self.crash_points += level.key_points;
+            self.allowed = self.allowed.plus(level.allowed);
+            self.covered = self.covered.plus(level.covered);
+        }
+        self.verified += outcome.images_verified();
+        self.distinct += outcome.images_distinct();
+        self.elapsed += outcome.elapsed;
+        self.complete &= outcome.complete;
+    }
+
+    /// Recoveries per second.
+    pub fn verify_rate(&self) -> f64 {
+        self.verified as f64 / self.elapsed.as_secs_f64().max(1e-9)
+    }
+}
+
+/// What is varied beside the scope.
+#[derive(Clone, Copy, Debug)]
+pub struct Charge {
+    /// The scheme on trial.
+    pub scheme: Scheme,
+    /// The fault model.
+    pub model: Model,
+    /// A planted bug.
+    pub plant: Option<Plant>,
+    /// After how many recoveries to give up.
+    pub images_max: u64,
+}
+
+impl Charge {
+    /// The scheme under the default model, nothing planted, no limit.
+    pub fn of(scheme: Scheme) -> Self {
+        Self { scheme, model: Model::default(), plant: None, images_max: u64::MAX }
+    }
+}
+
+/// One recorded run of a scope.
+struct Recorded {
+    base: Vec<u8>,
+    root: PoolOffset,
+    log: OpLog,
+    facts: Vec<Facts>,
+    plan: String,
+}
+
+impl Scope {
+    /// Runs the script under every schedule of the scope and verifies every image of each.
+    ///
+    /// # Errors
+    /// When a unit of memory has too many contents to enumerate.
+    pub fn run(&self, charge: &Charge, mut progress: impl FnMut(&Tally)) -> Result<Tally, TooWide> {
+        let mut tally = Tally::default();
+        let (base, root) = self.base(charge.scheme);
+        let mut explorer = Explorer::new(if self.lanes.len() > 1 { self.preemptions } else { 0 });
+        while let Some(scheduler) = explorer.next() {
+            if tally.schedules >= self.schedules_max || tally.verified >= charge.images_max {
+                tally.complete = false;
+                break;
+            }
+            tally.schedules += 1;
+            match self.record(charge, &base, root, scheduler, &mut explorer) {
+                Ok(recorded) => self.verify(charge, &recorded, &mut tally)?,
+                Err(guilt) => tally.failure = Some(guilt),
+            }
+            progress(&tally);
+            if tally.failure.is_some() {
+                break;
+            }
+        }
+        Ok(tally)
+    }
+
+    /// A pool with the script's root block, everything durable, and where that is.
+    fn base(&self, scheme: Scheme) -> (Vec<u8>, PoolOffset) {
+        let medium = Recorder::new(self.pool_bytes);
+        let create = CreateOptions {
+            lanes: self.lanes.len() as u32,
+            lane_bytes: self.lane_bytes,
+            chunk_bytes: Some(4096),
+            uuid: Some(Default::default()),
+            plant: None,
+        };
+        let open = OpenOptions { lock_stripes: 64, ..OpenOptions::with_scheme(scheme) };
+        let pool = Pool::create_on(&medium, &create, &open).expect("a scope's pool can be made");
+        let mut lane = pool.lane().expect("a new pool has free lanes");
+        let root = script::create(&mut lane, &self.shape).expect("a scope's pool has room");
+        drop(lane);
+        for id in 0..if self.used { self.lanes.len() } else { 0 } {
+            let mut lane = pool.lane_at(id).expect("a new pool has free lanes");
+            // Records of one and two lines, so that the tail comes to rest anywhere.
+            for bytes in [8, 8, 8, 80, 80, 8, 80] {
+                let zeros = vec![0; bytes.min(self.shape.root_bytes() as usize)];
+                lane.run(|tx| tx.store(root, &zeros)).expect("a scope's pool works");
+            }
+        }
+        drop(pool);
+        let bytes = medium.to_bytes();
+        (bytes, root)
+    }
+
+    fn record(
+        &self,
+        charge: &Charge,
+        base: &[u8],
+        root: PoolOffset,
+        scheduler: Scheduler,
+        explorer: &mut Explorer,
+    ) -> Result<Recorded, Guilt> {
+        let medium = Recorder::from_image(base.to_vec());
+        let open = OpenOptions {
+            lock_stripes: 64,
+            plant: charge.plant,
+            ..OpenOptions::with_scheme(charge.scheme)
+        };
+        let guilty =
+            |violation, plan: &str| Guilt { violation, plan: plan.to_owned(), witness: None };
+        // Whoever opens the pool is no lane of the script: its flushes need its own fences.
+        let opened = on_lane(OPENER, || {
+            outlast::UnrecoveredPool::open(&medium)
+                .and_then(|pool| pool.recover(charge.plant))
+                .and_then(|pool| pool.start(&open))
+        });
+        let pool = opened
+            .map_err(|error| guilty(Violation::new(Broken::Refused, error.to_string()), "none"))?;
+        let bodies: Vec<_> = (0..self.lanes.len())
+            .map(|lane| {
+                let (pool, medium) = (&pool, &medium);
+                move || self.run_lane(pool, medium, root, lane)
+            })
+            .collect();
+        let run = scheduler.run(bodies).map_err(|error: ScheduleError| {
+            guilty(Violation::new(Broken::Stuck, error.to_string()), "see the error")
+        })?;
+        explorer.ran(&run);
+        let plan = Plan::Explicit(run.switches.clone()).to_string();
+        let turns: Turn = run
+            .lanes
+            .into_iter()
+            .map(|lane| {
+                lane.unwrap_or_else(|payload| {
+                    let text = payload.downcast_ref::<String>().cloned();
+                    let text = text.or(payload.downcast_ref::<&str>().map(|s| (*s).to_owned()));
+                    Err(Violation::new(Broken::Panicked, text.unwrap_or_default()))
+                })
+            })
+            .collect();
+        let mut facts = Vec::new();
+        for lane in turns {
+            facts.extend(lane.map_err(|violation| guilty(violation, &plan))?);
+        }
+        drop(pool);
+        Ok(Recorded { base: base.to_vec(), root, log: medium.take_log(), facts, plan })
+    }
+
+    /// What one lane does: its transactions, each acknowledged when it returns.
+    fn run_lane(
+        &self,
+        pool: &Pool<&Recorder>,
+        medium: &Recorder,
+        root: PoolOffset,
+        lane: usize,
+    ) -> Result<Vec<Facts>, Violation> {
+        let refused = |what: String| Violation::new(Broken::Refused, what);
+        let seat = if self.shared_lane { 0 } else { lane };
+        let mut kept = None;
+        let mut facts = Vec::new();
+        for (index, steps) in self.lanes[lane].iter().enumerate() {
+            let mut runner = match kept.take() {
+                Some(runner) => runner,
+                None => loop {
+                    match pool.lane_at(seat) {
+                        Ok(runner) => break runner,
+                        Err(_) if self.shared_lane => medium.pause(),
+                        Err(error) => return Err(refused(error.to_string())),
+                    }
+                },
+            };
+            let id = script::tx_id(lane, index);
+            let done = script::run(&mut runner, &self.shape, root, id, steps)
+                .map_err(|abort| refused(abort.to_string()))?;
+            if !self.shared_lane {
+                kept = Some(runner);
+            }
+            if let Some(done) = done {
+                medium.mark(Mark::Ack(id));
+                facts.push(done);
+            }
+        }
+        Ok(facts)
+    }
+
+    fn verify(
+        &self,
+        charge: &Charge,
+        recorded: &Recorded,
+        tally: &mut Tally,
+    ) -> Result<(), TooWide> {
+        let (scheme, plant) = (charge.scheme, charge.plant);
+        let court = Court::new(&self.shape, recorded.root, scheme, plant, &recorded.facts);
+        let court = match court {
+            Ok(court) => court,
+            Err(violation) => {
+                let plan = recorded.plan.clone();
+                tally.failure = Some(Guilt { violation, plan, witness: None });
+                return Ok(());
+            }
+        };
+        let outcome = Exhaustive::new(charge.model)
+            .crashes(self.crashes)
+            .images_max(charge.images_max.saturating_sub(tally.verified))
+            .run(&recorded.base, &recorded.log, court)?;
+        tally.take(&outcome);
+        if let Some(failure) = outcome.failures.into_iter().next() {
+            tally.failure = Some(Guilt {
+                violation: failure.violation,
+                plan: recorded.plan.clone(),
+                witness: Some(failure.witness.to_string()),
+            });
+        }
+        Ok(())
+    }
+}

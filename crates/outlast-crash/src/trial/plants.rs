@@ -1,0 +1,48 @@
+//! Planted bugs of the runtime: each must be noticed by some scope.
+
+use outlast::{Plant, Scheme};
+
+use super::scopes;
+use super::{Charge, Guilt, Tally};
+use crate::TooWide;
+
+/// What became of one planted bug under one scheme.
+#[derive(Clone, Debug)]
+pub struct Sentence {
+    /// The bug.
+    pub plant: Plant,
+    /// The scheme that it was planted in.
+    pub scheme: Scheme,
+    /// Where it was noticed, and how; `None` when every scope stayed silent.
+    pub killed: Option<(&'static str, Guilt)>,
+    /// Recoveries executed until then.
+    pub images: u64,
+}
+
+/// Plants a bug and runs the scopes until one notices.
+///
+/// # Errors
+/// When a unit of memory has too many contents to enumerate.
+pub fn hunt(
+    plant: Plant,
+    scheme: Scheme,
+    images_max: u64,
+    mut progress: impl FnMut(&'static str, &Tally),
+) -> Result<Sentence, TooWide> {
+    let lifecycle =
+        super::lifecycle::run(&Charge { plant: Some(plant), images_max, ..Charge::of(scheme) })?;
+    let mut images = lifecycle.verified;
+    if let Some(guilt) = lifecycle.failure {
+        return Ok(Sentence { plant, scheme, killed: Some(("lifecycle", guilt)), images });
+    }
+    for scope in scopes::all() {
+        let charge = Charge { plant: Some(plant), images_max, ..Charge::of(scheme) };
+        let tally = scope.run(&charge, |tally| progress(scope.name, tally))?;
+        images += tally.verified;
+        if let Some(guilt) = tally.failure {
+            let killed = Some((scope.name, guilt));
+            return Ok(Sentence { plant, scheme, killed, images });
+        }
+    }
+    Ok(Sentence { plant, scheme, killed: None, images })
+}

@@ -1,0 +1,234 @@
+//! The scopes: small programs that between them reach every part of the runtime.
+
+use super::Scope;
+use super::script::{LaneScript, Shape, Step};
+
+/// Word cells that share lines, and room behind them for the transaction after recovery.
+const PACKED: Shape = Shape { words: 4, stride: 8, blocks: 0, block_bytes: 64, large_bytes: 0 };
+
+/// Word cells with a line each.
+const APART: Shape = Shape { words: 4, stride: 64, blocks: 0, block_bytes: 64, large_bytes: 0 };
+
+/// Two word cells and two block cells.
+const BLOCKS: Shape = Shape { words: 2, stride: 8, blocks: 2, block_bytes: 128, large_bytes: 5000 };
+
+fn write(cells: &[u64]) -> Vec<Step> {
+    vec![Step::Write(cells.to_vec())]
+}
+
+fn scope(name: &'static str, about: &'static str, shape: Shape, lanes: Vec<LaneScript>) -> Scope {
+    Scope {
+        name,
+        about,
+        shape,
+        lanes,
+        pool_bytes: 96 << 10,
+        lane_bytes: 1024,
+        preemptions: 1,
+        schedules_max: u64::MAX,
+        crashes: 2,
+        shared_lane: false,
+        used: false,
+    }
+}
+
+/// *words*: `transactions` in all, dealt to `lanes` in turn, each reading and writing all of
+/// `words` words but one, on lines of their own or shared.
+pub fn words(transactions: usize, words: u64, lanes: usize, packed: bool) -> Scope {
+    let mut scripts = vec![Vec::new(); lanes];
+    for tx in 0..transactions {
+        let cells: Vec<u64> =
+            (0..words).filter(|c| words == 1 || *c != tx as u64 % words).collect();
+        let spared = Step::Read(tx as u64 % words);
+        scripts[tx % lanes].push(vec![Step::Write(cells), spared]);
+    }
+    let shape = Shape { words, stride: if packed { 8 } else { 64 }, ..PACKED };
+    scope("words", "transactions over a few words, for the verification rate", shape, scripts)
+}
+
+/// All fixed scopes, smallest first.
+pub fn all() -> Vec<Scope> {
+    let alone = vec![vec![write(&[0, 1]), write(&[1, 2, 3]), write(&[0, 3])]];
+    let reread =
+        vec![Step::Write(vec![0, 1]), Step::Read(0), Step::Write(vec![1, 2]), Step::Write(vec![0])];
+    // Three lines of ring: records take at most one.
+    let ring = Scope { lane_bytes: 256, used: true, ..scope("", "", PACKED, Vec::new()) };
+    let turns = |first: u64, count: u64| -> LaneScript {
+        (first..first + count).map(|i| write(&[i % 4, (i + 1) % 4])).collect()
+    };
+    vec![
+        scope("alone", "one lane, words that share a line", PACKED, alone.clone()),
+        scope("apart", "one lane, words on lines of their own", APART, alone),
+        scope(
+            "rewrite",
+            "words written twice in one transaction, and across word boundaries",
+            PACKED,
+            vec![vec![reread, vec![Step::WriteAcross(1)], vec![Step::WriteAcross(0)]]],
+        ),
+        scope(
+            "abort",
+            "transactions that give up, between others",
+            APART,
+            vec![vec![write(&[0, 1]), vec![Step::Write(vec![0, 2]), Step::Abort], write(&[0, 1])]],
+        ),
+        scope(
+            "root",
+            "the root is set again",
+            PACKED,
+            vec![vec![vec![Step::Write(vec![0]), Step::SetRoot], write(&[0, 1])]],
+        ),
+        scope(
+            "two",
+            "two lanes over common words",
+            APART,
+            vec![vec![write(&[0, 1]), write(&[1, 2])], vec![write(&[1, 0])]],
+        ),
+        Scope {
+            name: "ring",
+            about: "a ring of three lines, used over and over",
+            lanes: vec![turns(0, 9)],
+            ..ring.clone()
+        },
+        Scope {
+            name: "ring uneven",
+            about: "a ring of five lines with records of one and two lines",
+            shape: APART,
+            lanes: vec![
+                [2, 2, 2, 1, 2, 1, 1, 2, 2, 1, 2, 2, 2]
+                    .map(|lines| write(if lines == 2 { &[0, 1, 2, 3] } else { &[1] }))
+                    .to_vec(),
+            ],
+            lane_bytes: 384,
+            crashes: 1,
+            ..ring.clone()
+        },
+        Scope {
+            name: "rings",
+            about: "two rings, of which one is used again while the other holds old records",
+            shape: APART,
+            lanes: vec![
+                vec![write(&[0, 3])],
+                vec![write(&[0]), write(&[0, 1]), write(&[0]), write(&[1]), write(&[0])],
+            ],
+            ..ring.clone()
+        },
+        Scope {
+            name: "rings apart",
+            about: "two rings over different words, so that neither lane waits for the other",
+            shape: APART,
+            lanes: vec![
+                vec![write(&[0, 3])],
+                vec![write(&[1]), write(&[2]), write(&[1, 2]), write(&[1]), write(&[2])],
+            ],
+            ..ring.clone()
+        },
+        Scope {
+            name: "rings uneven",
+            about: "two rings of five lines with records of one and two lines, swept by each other",
+            shape: Shape { words: 8, ..APART },
+            lanes: vec![
+                [2, 1, 2, 1]
+                    .map(|lines| write(if lines == 2 { &[0, 1, 2, 3] } else { &[1] }))
+                    .to_vec(),
+                [2, 2, 1, 2, 2, 1, 2]
+                    .map(|lines| write(if lines == 2 { &[4, 5, 6, 7] } else { &[5] }))
+                    .to_vec(),
+            ],
+            lane_bytes: 384,
+            crashes: 1,
+            ..ring.clone()
+        },
+        Scope {
+            name: "handover",
+            about: "two threads that take turns on one lane",
+            shape: APART,
+            lanes: vec![vec![write(&[0]), write(&[1])], turns(0, 4)],
+            shared_lane: true,
+            ..ring.clone()
+        },
+        scope(
+            "blocks",
+            "blocks published, replaced, changed in place and given back",
+            BLOCKS,
+            vec![vec![
+                vec![Step::Publish(2)],
+                vec![Step::Rewrite(2)],
+                vec![Step::Clear(2), Step::Publish(3)],
+                vec![Step::Publish(3), Step::Write(vec![0])],
+            ]],
+        ),
+        Scope {
+            schedules_max: 40,
+            ..scope(
+                "blocks two",
+                "blocks of two lanes",
+                BLOCKS,
+                vec![
+                    vec![vec![Step::Publish(2)], vec![Step::Publish(2)]],
+                    vec![vec![Step::Publish(3)], vec![Step::Rewrite(2)]],
+                ],
+            )
+        },
+        Scope {
+            name: "blocks unlogged",
+            about: "blocks that redo does not log, freed and used again",
+            shape: Shape { block_bytes: 320, ..BLOCKS },
+            lanes: vec![vec![
+                vec![Step::Publish(2)],
+                vec![Step::Rewrite(2)],
+                vec![Step::Publish(2)],
+                vec![Step::Publish(3)],
+                vec![Step::Publish(2)],
+            ]],
+            ..scope("", "", BLOCKS, Vec::new())
+        },
+        Scope {
+            name: "chunks",
+            about: "chunks of a large block that become a class's, and the other way round",
+            // A directory, the root's chunk and the two of the large block.
+            pool_bytes: 4096 + 4096 + 4 * 4096,
+            lanes: vec![vec![
+                vec![Step::PublishLarge(2)],
+                vec![Step::Clear(2)],
+                vec![Step::Publish(2)],
+                vec![Step::Clear(2)],
+                vec![Step::PublishLarge(3)],
+            ]],
+            ..scope("", "", BLOCKS, Vec::new())
+        },
+        Scope {
+            name: "beyond",
+            about: "records that the ring cannot hold, in regions of the heap, again and again",
+            shape: Shape { words: 9, stride: 64, blocks: 0, block_bytes: 64, large_bytes: 0 },
+            lanes: vec![vec![
+                write(&[0, 1, 2, 3, 4, 5, 6, 7, 8]),
+                write(&[1, 0, 3, 2, 5, 4, 7, 6]),
+                write(&[0, 8]),
+            ]],
+            ..ring.clone()
+        },
+        forged(&ring, "forged undo", true, 1000),
+        forged(&ring, "forged redo", false, 3),
+    ]
+}
+
+/// Space that a user filled with what looks like the log's records becomes the log's.
+fn forged(ring: &Scope, name: &'static str, undo: bool, counter: u64) -> Scope {
+    let cell = 9;
+    Scope {
+        name,
+        about: "a large record where a user's bytes look like records",
+        shape: Shape { words: 9, stride: 64, blocks: 1, block_bytes: 128, large_bytes: 8000 },
+        // A directory, the root's chunk, the two of the large block and one for its log. The last
+        // record finds no other space than the forged one.
+        pool_bytes: 4096 + 4096 + 5 * 4096,
+        lanes: vec![vec![
+            vec![Step::Forge { cell, undo, counter }],
+            vec![Step::ClearForged { cell, undo, counter }],
+            write(&[0, 1, 2, 3, 4, 5, 6, 7, 8]),
+        ]],
+        crashes: 1,
+        used: false,
+        ..ring.clone()
+    }
+}

@@ -1,0 +1,62 @@
+//! The runtime on trial: silent as it is, noticed whenever it is broken.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use outlast::{Plant, Scheme};
+use outlast_crash::trial::{Charge, lifecycle, plants, scopes};
+
+const SCHEMES: [Scheme; 2] = [Scheme::Undo, Scheme::Redo];
+
+/// Every schedule, every image, every second crash of every scope: nothing is ever wrong, and
+/// nothing was left out.
+#[test]
+fn the_runtime_survives_every_scope_whole() {
+    let mut all = scopes::all();
+    all.push(scopes::words(3, 4, 2, true));
+    all.push(scopes::words(3, 4, 2, false));
+    for scheme in SCHEMES {
+        let born = lifecycle::run(&Charge::of(scheme)).unwrap();
+        assert!(born.failure.is_none() && born.complete, "{:?}", born.failure);
+        for scope in &all {
+            let tally = scope.run(&Charge::of(scheme), |_| ()).unwrap();
+            if let Some(guilt) = tally.failure {
+                panic!("{scheme}, scope {}: {guilt}", scope.name);
+            }
+            assert_eq!(tally.allowed, tally.covered, "{scheme}, scope {}", scope.name);
+            assert!(tally.verified > 0 && tally.distinct > 0);
+            let bounded = tally.schedules == scope.schedules_max;
+            assert!(tally.complete || bounded, "{scheme}, scope {}", scope.name);
+        }
+    }
+}
+
+/// Every planted bug that a scheme's code can have is noticed by some scope.
+#[test]
+fn every_planted_bug_is_killed() {
+    let cases: Vec<(Scheme, Plant)> = SCHEMES
+        .iter()
+        .flat_map(|scheme| Plant::all().map(move |plant| (*scheme, plant)))
+        .filter(|(scheme, plant)| plant.applies_to(*scheme))
+        .collect();
+    assert!(cases.len() > 90);
+    let hook = std::panic::take_hook();
+    // Broken runtimes panic; the checker takes that for the verdict it is.
+    std::panic::set_hook(Box::new(|_| ()));
+    let next = AtomicUsize::new(0);
+    let survivors = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while let Some((scheme, plant)) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let sentence = plants::hunt(*plant, *scheme, 300_000, |_, _| ()).unwrap();
+                    if sentence.killed.is_none() {
+                        survivors.lock().unwrap().push(format!("{scheme} {plant}"));
+                    }
+                }
+            });
+        }
+    });
+    std::panic::set_hook(hook);
+    assert_eq!(*survivors.lock().unwrap(), Vec::<String>::new());
+}

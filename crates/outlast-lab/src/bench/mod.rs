@@ -1,0 +1,23 @@
+//! Fair measurements: contestants side by side, in one process, interleaved.
+//!
+//! Every contestant has one workload loaded and stays open for the whole competition. Once, it
+//! is calibrated how many transactions take about the wished-for time on average over all; then
+//! in every round every contestant runs exactly that many, in an order shuffled by the seed, so
+//! that what drifts (clock rates, neighbours on the machine, temperature) hits all alike. Values
+//! are medians over rounds with their quartiles; comparisons are made round by round and only
+//! then put together ([`cost`]). Latencies come from a pass of their own, since reading the
+//! clock twice per transaction would weigh on throughput.
+//!
+//! What runs is any [`outlast::Runner`]: the harness knows of no pool, scheme or workload.
+
+mod contestant;
+pub mod cost;
+mod outcome;
+mod rounds;
+
+pub use contestant::{Contestant, Counters, Lane, lane};
+pub use outcome::{Outcome, PerTransaction, Round, Timing};
+pub use rounds::{BenchError, Plan, Progress, compete};
+
+#[cfg(test)]
+pub(crate) mod tests;

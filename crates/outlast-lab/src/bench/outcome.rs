@@ -1,0 +1,161 @@
+//! What a competition found, and how it becomes records.
+
+use super::contestant::Counters;
+use super::cost::{Clock, Cost, costs};
+use crate::clock::Elapsed;
+use crate::record::{Kind, Metric, Record};
+use crate::stats::{Latencies, Spread};
+
+/// One contestant's turn in one round.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Round {
+    /// Transactions of all threads together.
+    pub transactions: u64,
+    /// How long they took.
+    pub elapsed: Elapsed,
+}
+
+impl Round {
+    /// Nanoseconds of wall time per transaction: of all threads together, so that it is the
+    /// inverse of throughput.
+    pub fn tx_ns(&self) -> f64 {
+        self.elapsed.wall.as_nanos() as f64 / self.transactions as f64
+    }
+
+    /// The same of CPU time, where the system tells.
+    pub fn tx_cpu_ns(&self) -> Option<f64> {
+        Some(self.elapsed.cpu?.as_nanos() as f64 / self.transactions as f64)
+    }
+}
+
+/// What a contestant does to its medium in one transaction, on average.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct PerTransaction {
+    /// Lines flushed.
+    pub flushed_lines: f64,
+    /// Fences.
+    pub fences: f64,
+    /// Lines streamed past the caches.
+    pub streamed_lines: f64,
+}
+
+impl PerTransaction {
+    /// Counters of many transactions, per transaction.
+    pub fn of(counters: Counters, transactions: u64) -> Self {
+        let each = |count: u64| count as f64 / transactions as f64;
+        Self {
+            flushed_lines: each(counters.flushed_lines),
+            fences: each(counters.fences),
+            streamed_lines: each(counters.streamed_lines),
+        }
+    }
+}
+
+/// One contestant's results.
+#[derive(Clone, Debug)]
+pub struct Timing {
+    /// Which scheme.
+    pub scheme: String,
+    /// Its turns; the n-th belongs to the same round as every other contestant's n-th.
+    pub rounds: Vec<Round>,
+    /// Of the latency pass, if there was one.
+    pub latencies: Option<Latencies>,
+    /// Over all rounds, if the contestant counts.
+    pub counters: Option<PerTransaction>,
+}
+
+impl Timing {
+    /// Transactions per second of wall time.
+    pub fn throughput(&self) -> Spread {
+        self.over_rounds(|round| round.transactions as f64 / round.elapsed.wall.as_secs_f64())
+    }
+
+    /// Transactions per CPU second of the process, where the system tells.
+    pub fn throughput_cpu(&self) -> Option<Spread> {
+        let rates = self.rounds.iter().map(|round| {
+            let cpu = round.elapsed.cpu?.as_secs_f64();
+            (cpu > 0.0).then(|| round.transactions as f64 / cpu)
+        });
+        Spread::of(rates.collect::<Option<Vec<f64>>>()?)
+    }
+
+    /// Nanoseconds of wall time per transaction.
+    pub fn tx_ns(&self) -> Spread {
+        self.over_rounds(Round::tx_ns)
+    }
+
+    fn over_rounds(&self, value: impl Fn(&Round) -> f64) -> Spread {
+        Spread::of(self.rounds.iter().map(value)).expect("a competition has rounds")
+    }
+}
+
+/// Everybody's results.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// Threads per contestant.
+    pub threads: u32,
+    /// In the order in which the contestants were given.
+    pub timings: Vec<Timing>,
+}
+
+impl Outcome {
+    /// One scheme's results.
+    pub fn of(&self, scheme: &str) -> Option<&Timing> {
+        self.timings.iter().find(|timing| timing.scheme == scheme)
+    }
+
+    /// All results as records of kind `native`, with the costs of persistence beyond `bound`
+    /// where that competed, related to the better of `peers` where any did.
+    pub fn records(&self, workload: &str, bound: &str, peers: &[&str]) -> Vec<Record> {
+        let mut records = Vec::new();
+        for timing in &self.timings {
+            let mut spread = |metric, spread| {
+                records.push(Record::spread(
+                    Kind::Native,
+                    workload,
+                    &timing.scheme,
+                    metric,
+                    spread,
+                ));
+            };
+            spread(Metric::THROUGHPUT, timing.throughput());
+            if let Some(throughput_cpu) = timing.throughput_cpu() {
+                spread(Metric::THROUGHPUT_CPU, throughput_cpu);
+            }
+            spread(Metric::TX_TIME, timing.tx_ns());
+            let mut single = |metric, value| {
+                records.push(Record::new(Kind::Native, workload, &timing.scheme, metric, value));
+            };
+            if let Some(latencies) = timing.latencies.as_ref().filter(|l| !l.is_empty()) {
+                single(Metric::LATENCY_P50, latencies.quantile_ns(0.5) as f64);
+                single(Metric::LATENCY_P99, latencies.quantile_ns(0.99) as f64);
+            }
+            if let Some(counters) = timing.counters {
+                single(Metric::FLUSHED_LINES, counters.flushed_lines);
+                single(Metric::FENCES, counters.fences);
+                single(Metric::STREAMED_LINES, counters.streamed_lines);
+            }
+        }
+        for clock in [Clock::Wall, Clock::Cpu] {
+            for cost in costs(self, clock, bound, peers) {
+                records.extend(cost_records(workload, clock, &cost));
+            }
+        }
+        records.into_iter().map(|record| record.threads(self.threads)).collect()
+    }
+}
+
+fn cost_records(workload: &str, clock: Clock, cost: &Cost) -> Vec<Record> {
+    let (nanos, relative) = match clock {
+        Clock::Wall => (Metric::PERSISTENCE_COST, Metric::PERSISTENCE_COST_RATIO),
+        Clock::Cpu => (Metric::PERSISTENCE_COST_CPU, Metric::PERSISTENCE_COST_RATIO_CPU),
+    };
+    let record =
+        |metric, spread| Record::spread(Kind::Native, workload, &cost.scheme, metric, spread);
+    let mut records = vec![record(nanos, cost.nanos)];
+    if let Some(ratio) = &cost.ratio {
+        let config = format!("relative to {}", ratio.peer);
+        records.push(record(relative, ratio.spread).config(&config));
+    }
+    records
+}

@@ -1,0 +1,207 @@
+//! The competition itself.
+
+use std::sync::Barrier;
+use std::thread;
+use std::time::Duration;
+
+use outlast::Abort;
+use rand::SeedableRng;
+use rand::seq::SliceRandom;
+use rand_chacha::ChaCha8Rng;
+
+use super::contestant::{Contestant, Lane};
+use super::outcome::{Outcome, PerTransaction, Round, Timing};
+use crate::clock::{Elapsed, Stopwatch};
+use crate::stats::Latencies;
+
+/// How to compete.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Plan {
+    /// How often every contestant runs. Five at least, for quartiles that mean something.
+    pub rounds: u32,
+    /// How long one contestant's turn is to take, on average over all.
+    pub turn: Duration,
+    /// Transactions per lane of the latency pass; 0 leaves it out.
+    pub latency_transactions: u64,
+    /// Transactions per lane in one turn at most, for workloads whose pools fill up.
+    pub transactions_max: u64,
+    /// Decides the order in each round.
+    pub seed: u64,
+}
+
+/// How far a competition has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Progress<'a> {
+    /// Turns finished.
+    pub done: u64,
+    /// Turns in all: calibration, rounds and the latency pass.
+    pub total: u64,
+    /// Whose turn it was.
+    pub scheme: &'a str,
+}
+
+/// A contestant could not go on.
+#[derive(Debug, thiserror::Error)]
+pub enum BenchError {
+    /// One of its transactions aborted.
+    #[error("{scheme}: {abort}")]
+    Aborted {
+        /// Whose.
+        scheme: String,
+        /// Why.
+        abort: Abort,
+    },
+    /// Contestants with different numbers of threads cannot be compared.
+    #[error("{scheme} has {lanes} threads, and the others {others}")]
+    UnequalThreads {
+        /// The odd one.
+        scheme: String,
+        /// Its threads.
+        lanes: usize,
+        /// Everybody else's.
+        others: usize,
+    },
+}
+
+/// Runs all contestants against each other, as the [module](super) describes.
+///
+/// # Errors
+/// [`BenchError`]; a competition without one of its contestants is none.
+///
+/// # Panics
+/// When there are no contestants or no rounds, or when a contestant panics.
+pub fn compete(
+    contestants: &mut [Contestant<'_>],
+    plan: &Plan,
+    mut progress: impl FnMut(Progress<'_>),
+) -> Result<Outcome, BenchError> {
+    assert!(!contestants.is_empty() && plan.rounds > 0, "nothing to compare");
+    let threads = same_threads(contestants)?;
+    let turns = u64::from(plan.rounds) + 1 + u64::from(plan.latency_transactions > 0);
+    let total = turns * contestants.len() as u64;
+    let mut done = 0;
+    let mut advance = |scheme: &str| {
+        done += 1;
+        progress(Progress { done, total, scheme });
+    };
+
+    let mut nanos_per_transaction = Vec::new();
+    for contestant in &mut *contestants {
+        nanos_per_transaction.push(calibrate(contestant, plan.turn / 10)?);
+        advance(&contestant.scheme);
+    }
+    let mean = nanos_per_transaction.iter().sum::<f64>() / contestants.len() as f64;
+    let per_lane =
+        ((plan.turn.as_nanos() as f64 / mean) as u64).clamp(1, plan.transactions_max.max(1));
+
+    let before: Vec<_> = contestants.iter().map(Contestant::count).collect();
+    let mut rounds: Vec<Vec<Round>> = vec![Vec::new(); contestants.len()];
+    let mut rng = ChaCha8Rng::seed_from_u64(plan.seed);
+    let mut order: Vec<usize> = (0..contestants.len()).collect();
+    for _ in 0..plan.rounds {
+        order.shuffle(&mut rng);
+        for &index in &order {
+            let elapsed = turn(&mut contestants[index], per_lane)?;
+            rounds[index].push(Round { transactions: per_lane * threads as u64, elapsed });
+            advance(&contestants[index].scheme);
+        }
+    }
+
+    let transactions = per_lane * threads as u64 * u64::from(plan.rounds);
+    let mut timings = Vec::new();
+    for ((contestant, before), rounds) in contestants.iter().zip(before).zip(rounds) {
+        let counted = contestant.count().zip(before).map(|(now, then)| now - then);
+        timings.push(Timing {
+            scheme: contestant.scheme.clone(),
+            rounds,
+            latencies: None,
+            counters: counted.map(|counters| PerTransaction::of(counters, transactions)),
+        });
+    }
+    if plan.latency_transactions > 0 {
+        for (contestant, timing) in contestants.iter_mut().zip(&mut timings) {
+            timing.latencies = Some(latency_pass(contestant, plan.latency_transactions)?);
+            advance(&contestant.scheme);
+        }
+    }
+    Ok(Outcome { threads: threads as u32, timings })
+}
+
+fn same_threads(contestants: &[Contestant<'_>]) -> Result<usize, BenchError> {
+    let others = contestants[0].lanes.len();
+    match contestants.iter().find(|contestant| contestant.lanes.len() != others) {
+        None => Ok(others),
+        Some(odd) => Err(BenchError::UnequalThreads {
+            scheme: odd.scheme.clone(),
+            lanes: odd.lanes.len(),
+            others,
+        }),
+    }
+}
+
+/// Runs ever more transactions until they take `enough`; returns nanoseconds of wall time per
+/// transaction of one lane. Warms the contestant up, too.
+fn calibrate(contestant: &mut Contestant<'_>, enough: Duration) -> Result<f64, BenchError> {
+    let mut per_lane = 1;
+    loop {
+        let wall = turn(contestant, per_lane)?.wall;
+        if wall >= enough || per_lane >= 1 << 40 {
+            return Ok(wall.as_nanos().max(1) as f64 / per_lane as f64);
+        }
+        per_lane *= 2;
+    }
+}
+
+fn turn(contestant: &mut Contestant<'_>, per_lane: u64) -> Result<Elapsed, BenchError> {
+    let scheme = &contestant.scheme;
+    let aborted = |abort| BenchError::Aborted { scheme: scheme.clone(), abort };
+    on_all(&mut contestant.lanes, |lane| lane.run(per_lane))
+        .map(|(elapsed, _)| elapsed)
+        .map_err(aborted)
+}
+
+fn latency_pass(contestant: &mut Contestant<'_>, per_lane: u64) -> Result<Latencies, BenchError> {
+    let scheme = &contestant.scheme;
+    let aborted = |abort| BenchError::Aborted { scheme: scheme.clone(), abort };
+    let (_, parts) = on_all(&mut contestant.lanes, |lane| {
+        let mut latencies = Latencies::default();
+        lane.run_timed(per_lane, &mut latencies).map(|()| latencies)
+    })
+    .map_err(aborted)?;
+    let mut all = Latencies::default();
+    parts.iter().for_each(|part| all.merge(part));
+    Ok(all)
+}
+
+/// Does `work` on every lane at once, each on a thread of its own (the caller's, if there is
+/// but one), and measures from the moment when all are ready until all are done.
+fn on_all<'a, T: Send>(
+    lanes: &mut [Box<dyn Lane + 'a>],
+    work: impl Fn(&mut (dyn Lane + 'a)) -> Result<T, Abort> + Sync,
+) -> Result<(Elapsed, Vec<T>), Abort> {
+    if let [lane] = lanes {
+        let watch = Stopwatch::new();
+        let result = work(lane.as_mut());
+        let elapsed = watch.elapsed();
+        return Ok((elapsed, vec![result?]));
+    }
+    let ready = Barrier::new(lanes.len() + 1);
+    let (work, ready) = (&work, &ready);
+    thread::scope(|scope| {
+        let threads: Vec<_> = lanes
+            .iter_mut()
+            .map(|lane| {
+                scope.spawn(move || {
+                    ready.wait();
+                    work(lane.as_mut())
+                })
+            })
+            .collect();
+        let watch = Stopwatch::new();
+        ready.wait();
+        let results: Vec<_> =
+            threads.into_iter().map(|t| t.join().expect("a contestant panicked")).collect();
+        let elapsed = watch.elapsed();
+        Ok((elapsed, results.into_iter().collect::<Result<_, _>>()?))
+    })
+}

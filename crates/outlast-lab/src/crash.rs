@@ -1,0 +1,280 @@
+//! The runtime in front of the crash checker: every scope under every scheme, every planted bug.
+//!
+//! Jobs are dealt to all cores. Rates are per second of CPU time of the thread that verifies.
+
+pub mod campaigns;
+
+use std::panic;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::thread;
+
+use outlast::{Plant, Scheme};
+use outlast_crash::campaign::CampaignError;
+use outlast_crash::trial::plants::hunt;
+use outlast_crash::trial::{Charge, Guilt, Scope, Tally, lifecycle, scopes};
+use outlast_crash::{Broken, TooWide};
+
+use crate::clock::ThreadStopwatch;
+use crate::native::Size;
+use crate::news::{Listener, News};
+use crate::record::{Kind, Metric, Record};
+
+/// The schemes that promise to survive.
+const SCHEMES: [Scheme; 2] = [Scheme::Undo, Scheme::Redo];
+
+/// The workload on which the rate of verification is judged.
+pub const RATE_SCOPE: &str = "words";
+
+/// The crash part could not be run.
+#[derive(Debug, thiserror::Error)]
+pub enum CrashError {
+    /// A scope is not small enough to be enumerated.
+    #[error("{what}: {source}")]
+    TooWide {
+        /// Which scope or bug.
+        what: String,
+        /// Why.
+        source: TooWide,
+    },
+    /// A campaign could not be run.
+    #[error(transparent)]
+    Campaign(#[from] CampaignError),
+    /// The checker itself panicked, which is a bug of its own.
+    #[error("{0}: the checker panicked")]
+    Panicked(String),
+}
+
+/// Everything that the report says about crashes: the random campaigns, the exhaustive search of
+/// every scope, and the planted bugs.
+///
+/// # Errors
+/// [`CrashError`]; a loss is not an error but a record.
+pub fn crash_records(
+    size: Size,
+    seed: u64,
+    listen: &mut Listener<'_>,
+) -> Result<Vec<Record>, CrashError> {
+    let mut records = campaigns::campaign_records(size, seed, listen)?;
+    records.extend(exhaustive_records(size, listen)?);
+    records.extend(planted_records(size, listen)?);
+    Ok(records)
+}
+
+/// Every scope under every scheme: all schedules, crash points and images within its limits.
+fn exhaustive_records(size: Size, listen: &mut Listener<'_>) -> Result<Vec<Record>, CrashError> {
+    // Enough for every fixed scope to end by itself.
+    let images_max = if size == Size::Quick { 4_000_000 } else { 100_000_000 };
+    let mut jobs: Vec<(Scheme, Option<Scope>)> = Vec::new();
+    for scheme in SCHEMES {
+        let words = [true, false].map(|packed| scopes::words(3, 4, 2, packed));
+        jobs.push((scheme, None));
+        jobs.extend(words.into_iter().chain(scopes::all()).map(|scope| (scheme, Some(scope))));
+    }
+    let what = |(scheme, scope): &(Scheme, Option<Scope>)| {
+        format!("{scheme} {}", scope.as_ref().map_or("lifecycle", |scope| scope.name))
+    };
+    let found = deal("exhaustive search", &jobs, listen, what, |(scheme, scope)| {
+        let charge = Charge { images_max, ..Charge::of(*scheme) };
+        let watch = ThreadStopwatch::new();
+        let tally = match scope {
+            None => lifecycle::run(&charge)?,
+            Some(scope) => scope.run(&charge, |_| ())?,
+        };
+        // Where threads have no clock of their own, the time spent verifying has to do.
+        Ok((watch.elapsed().unwrap_or(tally.elapsed).as_secs_f64(), tally))
+    })?;
+    let per_job = jobs.iter().zip(found);
+    Ok(per_job
+        .flat_map(|((scheme, scope), (cpu_s, tally))| {
+            scope_records(*scheme, scope.as_ref(), cpu_s, &tally)
+        })
+        .collect())
+}
+
+/// What a scope's search came to. `cpu_s` is the time it took, in seconds.
+pub fn scope_records(
+    scheme: Scheme,
+    scope: Option<&Scope>,
+    cpu_s: f64,
+    tally: &Tally,
+) -> Vec<Record> {
+    let name = match scope {
+        None => "lifecycle".to_owned(),
+        Some(scope) if scope.name == RATE_SCOPE && scope.shape.stride == 8 => {
+            format!("{RATE_SCOPE}, sharing a line")
+        }
+        Some(scope) => scope.name.to_owned(),
+    };
+    let mut config = scope.map_or("creation, a transaction and growth", |s| s.about).to_owned();
+    if !tally.complete {
+        config += "; cut short";
+    }
+    let record = |metric, value| {
+        Record::new(Kind::Crash, &name, scheme.name(), metric, value)
+            .policy("any")
+            .guarantee(&scheme.guarantee().to_string())
+            .config(&config)
+    };
+    let broken = tally.failure.as_ref().map(|guilt| guilt.violation.broken);
+    let is = |wanted: &[Broken]| f64::from(broken.is_some_and(|broken| wanted.contains(&broken)));
+    let failed = |record: Record| match &tally.failure {
+        Some(guilt) => record.reason(&guilt.to_string()),
+        None => record,
+    };
+    let lost = is(&[Broken::Lost]);
+    let torn = is(&[Broken::Torn, Broken::NotClosed, Broken::Cycle, Broken::Garbage]);
+    let beyond_repair = f64::from(broken.is_some()) - lost - torn;
+    vec![
+        record(Metric::SCHEDULES, tally.schedules as f64),
+        record(Metric::CRASH_POINTS, tally.crash_points as f64),
+        record(Metric::IMAGES_VERIFIED, tally.verified as f64),
+        record(Metric::IMAGES_DISTINCT, tally.distinct as f64),
+        record(Metric::VERIFY_RATE, tally.verified as f64 / cpu_s.max(1e-9)),
+        failed(record(Metric::LOST, lost)),
+        failed(record(Metric::TORN, torn)),
+        failed(record(Metric::UNCORRECTABLE, beyond_repair)),
+    ]
+}
+
+/// Every planted bug under every scheme that it breaks.
+fn planted_records(size: Size, listen: &mut Listener<'_>) -> Result<Vec<Record>, CrashError> {
+    let images_max = if size == Size::Quick { 300_000 } else { 10_000_000 };
+    let pairs = SCHEMES.into_iter().flat_map(|s| Plant::all().map(move |plant| (s, plant)));
+    let jobs: Vec<_> = pairs.filter(|(scheme, plant)| plant.applies_to(*scheme)).collect();
+    let what = |(scheme, plant): &(Scheme, Plant)| format!("{plant} in {scheme}");
+    // Some bugs make the runtime panic, which is one way to be caught.
+    let silence = Silence::new();
+    let sentences = deal("planted bugs", &jobs, listen, what, |(scheme, plant)| {
+        hunt(*plant, *scheme, images_max, |_, _| ())
+    });
+    drop(silence);
+    let sentences = sentences?;
+    let mut records = Vec::new();
+    for scheme in SCHEMES {
+        let mut killed = 0.0;
+        let mine: Vec<_> = sentences.iter().filter(|s| s.scheme == scheme).collect();
+        for sentence in &mine {
+            let plant = sentence.plant.to_string();
+            let record = |metric, value| {
+                let (workload, reason) = match &sentence.killed {
+                    Some((scope, guilt)) => (*scope, Some(guilt)),
+                    None => ("all scopes", None),
+                };
+                let record = Record::new(Kind::Crash, workload, scheme.name(), metric, value);
+                with_guilt(record.plant(&plant), reason)
+            };
+            let dead = f64::from(sentence.killed.is_some());
+            killed += dead;
+            records.push(record(Metric::PLANTED_KILLED, dead));
+            records.push(record(Metric::IMAGES_TO_KILL, sentence.images as f64));
+        }
+        let total =
+            |metric, value| Record::new(Kind::Crash, "planted bugs", scheme.name(), metric, value);
+        records.push(total(Metric::PLANTED_KILLED, killed));
+        records.push(total(Metric::PLANTED_TOTAL, mine.len() as f64));
+    }
+    Ok(records)
+}
+
+fn with_guilt(record: Record, guilt: Option<&Guilt>) -> Record {
+    match guilt {
+        Some(guilt) => record.reason(&guilt.to_string()),
+        None => record,
+    }
+}
+
+/// Runs a job on every core until none is left; results in the order of the jobs.
+fn deal<J: Sync, T: Send>(
+    stage: &str,
+    jobs: &[J],
+    listen: &mut Listener<'_>,
+    what: impl Fn(&J) -> String,
+    run: impl Fn(&J) -> Result<T, TooWide> + Sync,
+) -> Result<Vec<T>, CrashError> {
+    let next = AtomicUsize::new(0);
+    let (sender, receiver) = mpsc::channel();
+    let threads = thread::available_parallelism().map_or(1, usize::from).min(jobs.len().max(1));
+    let mut results: Vec<Option<T>> = jobs.iter().map(|_| None).collect();
+    let total = jobs.len() as u64;
+    listen(News::Step { stage, done: 0, total });
+    thread::scope(|scope| {
+        for _ in 0..threads {
+            let (sender, next, run) = (sender.clone(), &next, &run);
+            scope.spawn(move || {
+                loop {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(job) = jobs.get(index) else { break };
+                    let result = panic::catch_unwind(panic::AssertUnwindSafe(|| run(job)));
+                    // The receiver is gone once an error has decided everything.
+                    if sender.send((index, result)).is_err() {
+                        break;
+                    }
+                }
+            });
+        }
+        drop(sender);
+        for (done, (index, result)) in receiver.into_iter().enumerate() {
+            let name = || what(&jobs[index]);
+            let result = result.map_err(|_| CrashError::Panicked(name()))?;
+            let result = result.map_err(|source| CrashError::TooWide { what: name(), source })?;
+            results[index] = Some(result);
+            listen(News::Step { stage, done: done as u64 + 1, total });
+        }
+        Ok::<(), CrashError>(())
+    })?;
+    Ok(results.into_iter().map(|result| result.expect("every job was run")).collect())
+}
+
+/// No panic prints anything while this lives.
+struct Silence {
+    before: Option<Hook>,
+}
+
+type Hook = Box<dyn Fn(&panic::PanicHookInfo<'_>) + Sync + Send + 'static>;
+
+impl Silence {
+    fn new() -> Self {
+        let before = panic::take_hook();
+        panic::set_hook(Box::new(|_| ()));
+        Self { before: Some(before) }
+    }
+}
+
+impl Drop for Silence {
+    fn drop(&mut self) {
+        // A hook cannot be set while unwinding; then the process has other troubles.
+        if let Some(before) = self.before.take().filter(|_| !thread::panicking()) {
+            panic::set_hook(before);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jobs_come_back_in_order_and_are_all_told() {
+        let jobs: Vec<u64> = (0..50).collect();
+        let mut told = Vec::new();
+        let mut listen = |news: News<'_>| {
+            if let News::Step { done, total, .. } = news {
+                told.push((done, total));
+            }
+        };
+        let doubled = deal("double", &jobs, &mut listen, u64::to_string, |n| Ok(2 * n)).unwrap();
+        assert_eq!(doubled, jobs.iter().map(|n| 2 * n).collect::<Vec<_>>());
+        assert_eq!(told.last(), Some(&(50, 50)));
+    }
+
+    #[test]
+    fn a_panicking_job_is_an_error_with_its_name() {
+        let silence = Silence::new();
+        let result = deal("panic", &[7u64], &mut |_| (), u64::to_string, |n| -> Result<(), _> {
+            panic!("job {n}")
+        });
+        drop(silence);
+        assert_eq!(result.unwrap_err().to_string(), "7: the checker panicked");
+    }
+}

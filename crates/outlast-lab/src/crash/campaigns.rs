@@ -1,0 +1,185 @@
+//! Random crash campaigns, as records: pools of real size, each replacement policy, crash points
+//! by seed.
+
+use std::sync::mpsc;
+use std::thread;
+
+use outlast::Scheme;
+use outlast_crash::campaign::{
+    Campaign, CampaignError, CampaignReport, Counts, Failure, domain_name,
+};
+use outlast_workloads::Workload;
+
+use super::SCHEMES;
+use crate::native::Size;
+use crate::news::{Listener, News};
+use crate::record::{Kind, Metric, Record};
+
+/// What runs, and how many first crash points each policy gets in the quick scale: 2,100 in all.
+const WORKLOADS: [(&str, usize); 5] =
+    [("hash", 600), ("btree", 500), ("ycsb-a", 200), ("ycsb-f", 200), ("sps8", 600)];
+
+/// The full scale has so many times more.
+const FULL_FACTOR: usize = 10;
+
+/// Runs every durable scheme on each workload under each policy: at least 2,000 crash points for
+/// each policy and scheme, 20,000 in the full scale, on pools of 10,000 keys.
+///
+/// # Errors
+/// What cannot be run; a loss is not an error but a record.
+pub fn campaign_records(
+    size: Size,
+    seed: u64,
+    listen: &mut Listener<'_>,
+) -> Result<Vec<Record>, CampaignError> {
+    let factor = if size == Size::Quick { 1 } else { FULL_FACTOR };
+    let campaigns: Vec<Campaign> = SCHEMES
+        .into_iter()
+        .flat_map(|scheme| WORKLOADS.map(|(name, points)| planned(name, scheme, points, seed)))
+        .map(|campaign| Campaign {
+            points: campaign.points * factor,
+            // Longer windows have the more different images.
+            transactions: campaign.transactions * factor as u32,
+            ..campaign
+        })
+        .collect();
+    let total = campaigns.iter().map(Campaign::planned).sum();
+    let mut records = Vec::new();
+    let mut before = 0;
+    for campaign in campaigns {
+        let step = |done| News::Step { stage: "crash campaigns", done: before + done, total };
+        let report = run(&campaign, &mut |done| listen(step(done)))?;
+        before += campaign.planned();
+        records.extend(report_records(&report));
+    }
+    Ok(records)
+}
+
+fn planned(name: &str, scheme: Scheme, points: usize, seed: u64) -> Campaign {
+    let workload = Workload::named(name).expect("a workload of the table");
+    Campaign { points, seed, ..Campaign::new(workload, scheme) }
+}
+
+/// Runs a campaign on other threads and tells on this one how far it is.
+///
+/// # Errors
+/// As [`Campaign::run`].
+pub fn run(
+    campaign: &Campaign,
+    progress: &mut dyn FnMut(u64),
+) -> Result<CampaignReport, CampaignError> {
+    let (sender, receiver) = mpsc::channel();
+    thread::scope(|scope| {
+        let running = scope.spawn(move || {
+            campaign.run(&|done| {
+                // Nobody needs to know of every single one.
+                if done.is_multiple_of(16) {
+                    let _ = sender.send(done);
+                }
+            })
+        });
+        let mut most = 0;
+        for done in receiver {
+            most = most.max(done);
+            progress(most);
+        }
+        running.join().unwrap_or_else(|payload| std::panic::resume_unwind(payload))
+    })
+}
+
+/// A campaign's counts for each policy. The first failure stands as the reason, with the command
+/// that replays it, at the policy where it happened.
+pub fn report_records(report: &CampaignReport) -> Vec<Record> {
+    let mut records = Vec::new();
+    let failed_under = report.failure.as_ref().and_then(Failure::crash).map(|crash| crash.0);
+    for (nth, (policy, counts)) in report.policies.iter().enumerate() {
+        let mut counts = *counts;
+        if nth == 0 {
+            counts.add(&report.uncrashed);
+        }
+        let guilty_here = failed_under.map_or(nth == 0, |under| under == *policy);
+        let reason = guilty_here.then(|| reason(report)).flatten();
+        let campaign = &report.campaign;
+        for (metric, value) in values(&counts) {
+            let record = Record::new(
+                Kind::Crash,
+                campaign.workload.name,
+                campaign.scheme.name(),
+                metric,
+                value as f64,
+            );
+            let mut record = record
+                .policy(&policy.to_string())
+                .threads(u32::from(campaign.lanes))
+                .domain(domain_name(campaign.domain))
+                .guarantee(&campaign.scheme.guarantee().to_string())
+                .config(&config(report));
+            record.plant = campaign.plant.map(|plant| plant.to_string());
+            let is_harm = [Metric::LOST, Metric::TORN, Metric::UNCORRECTABLE].contains(&metric);
+            if let Some(reason) = reason.as_ref().filter(|_| is_harm && value > 0) {
+                record = record.reason(reason);
+            }
+            records.push(record);
+        }
+    }
+    records
+}
+
+/// What went wrong first, and the command that shows it again.
+pub fn reason(report: &CampaignReport) -> Option<String> {
+    let (failure, replay) = (report.failure.as_ref()?, report.replay()?);
+    Some(format!("{failure}; replay: {}", replay.command()))
+}
+
+fn values(counts: &Counts) -> [(Metric, u64); 5] {
+    [
+        (Metric::CRASH_POINTS, counts.crash_points),
+        // At every crash point recovery ran on the image, and every key was judged.
+        (Metric::IMAGES_VERIFIED, counts.crash_points),
+        (Metric::LOST, counts.lost),
+        (Metric::TORN, counts.torn + counts.not_closed + counts.garbage),
+        (Metric::UNCORRECTABLE, counts.refused + counts.unsound),
+    ]
+}
+
+fn config(report: &CampaignReport) -> String {
+    let Campaign { keys, lanes, transactions, lane_bytes, .. } = &report.campaign;
+    format!(
+        "{keys} keys, {lanes} lanes with {lane_bytes} bytes of log each, {transactions} \
+         transactions"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use outlast::{Plant, Site};
+
+    #[test]
+    fn a_loss_names_the_command_that_replays_it_where_it_happened() {
+        let small = |plant| Campaign {
+            keys: 100,
+            transactions: 40,
+            plant,
+            until_failure: plant.is_some(),
+            ..planned("hash", Scheme::Undo, 40, 3)
+        };
+        let mut told = 0;
+        let report = run(&small(None), &mut |done| told = done).unwrap();
+        assert!(told > 0);
+        let records = report_records(&report);
+        assert_eq!(records.len(), 5 * 5);
+        assert!(records.iter().all(|r| r.reason.is_none() && r.guarantee.is_some()));
+        let plant = Some(Plant::SkipFlush(Site::UndoData));
+        let records = report_records(&run(&small(plant), &mut |_| ()).unwrap());
+        let reasons: Vec<_> = records.iter().filter_map(|r| r.reason.as_ref()).collect();
+        assert_eq!(reasons.len(), 1, "{reasons:?}");
+        assert!(reasons[0].contains("outlast crash hash --scheme undo --policy lru"));
+        assert!(reasons[0].contains("--crash-op"));
+    }
+
+    #[test]
+    fn the_quick_scale_keeps_its_promise() {
+        assert!(WORKLOADS.iter().map(|row| row.1).sum::<usize>() >= 2_000);
+    }
+}

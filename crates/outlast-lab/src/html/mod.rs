@@ -1,0 +1,140 @@
+//! The report page: one file, opened from disk, with no network and no script.
+//!
+//! Verdicts come first, the failed ones before the others; then figures and tables, each with
+//! the conditions under which it was measured. A section whose values were not measured is left
+//! out, and the page says which. The page is made from a [`Document`] and nothing else, so it
+//! can be made again from `results.json`.
+
+mod crash;
+mod native;
+mod table;
+mod verdicts;
+
+use crate::format;
+use crate::record::Document;
+
+/// Text as HTML.
+pub fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+/// One part of the page.
+struct Section {
+    id: &'static str,
+    title: &'static str,
+    /// Empty where nothing was measured.
+    body: String,
+}
+
+/// The whole page.
+pub fn page(document: &Document) -> String {
+    let sections = [
+        verdicts::claims(document),
+        native::throughput(document),
+        native::cost(document),
+        native::parts(document),
+        native::medium(document),
+        native::latency(document),
+        native::floor(document),
+        native::distance(document),
+        crash::campaigns(document),
+        crash::planted(document),
+    ];
+    let mut body = header(document);
+    body += &verdicts::tiles(document);
+    for section in sections.iter().filter(|section| !section.body.is_empty()) {
+        body += &format!("<section id=\"{}\"><h2>{}</h2>\n", section.id, section.title);
+        body += &section.body;
+        body += "</section>\n";
+    }
+    let absent: Vec<_> =
+        sections.iter().filter(|section| section.body.is_empty()).map(|s| s.title).collect();
+    body += &conditions(document, &absent);
+    format!(
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <title>Outlast report</title>\n<style>\n{}</style></head>\n<body>\n{body}</body></html>\n",
+        include_str!("style.css")
+    )
+}
+
+fn header(document: &Document) -> String {
+    format!(
+        "<h1>Outlast report</h1>\n<p class=\"soft\"><code>{}</code> · seed {}{} · Outlast {}<br>{}</p>\n",
+        escape(&document.command),
+        document.seed,
+        commit(document),
+        escape(&document.outlast),
+        escape(&document.machine.summary()),
+    )
+}
+
+fn commit(document: &Document) -> String {
+    document.commit.as_ref().map(|hash| format!(" · commit {}", escape(hash))).unwrap_or_default()
+}
+
+/// What stands under every figure: enough to tell two figures of two runs apart.
+fn figure(svg: &str, caption: &str, document: &Document) -> String {
+    format!(
+        "<figure>{svg}<figcaption>{} Seed {}{}.</figcaption></figure>\n",
+        caption,
+        document.seed,
+        commit(document),
+    )
+}
+
+/// The settings of the chosen records as a sentence: domain, configuration, rounds.
+fn settings<'a>(records: impl Iterator<Item = &'a crate::record::Record>) -> String {
+    let mut facts: Vec<String> = Vec::new();
+    let mut add = |fact: String| {
+        if !facts.contains(&fact) {
+            facts.push(fact);
+        }
+    };
+    for record in records {
+        record.domain.iter().for_each(|domain| add(format!("domain {}", escape(domain))));
+        record.config.iter().for_each(|config| add(escape(config)));
+        record.rounds.iter().for_each(|rounds| add(format!("{rounds} interleaved rounds")));
+    }
+    if facts.is_empty() { String::new() } else { format!("Conditions: {}.", facts.join("; ")) }
+}
+
+fn conditions(document: &Document, absent: &[&str]) -> String {
+    let machine = &document.machine;
+    let mut rows = vec![
+        ("Processor", machine.cpu_model.clone()),
+        ("Logical cores", machine.cores.to_string()),
+        ("Line flush", machine.flush_instruction.clone()),
+        ("MOVDIR64B", if machine.movdir64b { "yes" } else { "no" }.to_owned()),
+        ("System", machine.kernel.clone()),
+        ("Command", document.command.clone()),
+        ("Seed", document.seed.to_string()),
+    ];
+    if machine.memory_bytes > 0 {
+        rows.push(("Memory", format::bytes(machine.memory_bytes)));
+    }
+    for cache in &machine.caches {
+        let ways = if cache.ways > 0 { format!(", {} ways", cache.ways) } else { String::new() };
+        rows.push((
+            "Cache",
+            format!("L{} {} {}{ways}", cache.level, cache.kind, format::bytes(cache.size_bytes)),
+        ));
+    }
+    if let Some(hash) = &document.commit {
+        rows.push(("Commit", hash.clone()));
+    }
+    let mut html = String::from("<section id=\"conditions\"><h2>Conditions</h2>\n");
+    if !absent.is_empty() {
+        html += &format!("<p>Not measured in this run: {}.</p>\n", absent.join("; "));
+    }
+    html += "<div class=\"scroll\"><table><tbody>\n";
+    for (name, value) in rows {
+        html += &format!("<tr><th>{name}</th><td class=\"text\">{}</td></tr>\n", escape(&value));
+    }
+    html += "</tbody></table></div>\n<p class=\"soft\">All values are in <code>results.json</code> \
+             beside this page, one record each.</p></section>\n";
+    html
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

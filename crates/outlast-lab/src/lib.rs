@@ -1,0 +1,37 @@
+//! Outlast's laboratory: measuring fairly, and showing what came out.
+//!
+//! * [`mod@bench`] runs contestants against each other, interleaved, on equal work;
+//! * [`record`] is what every command reports, one tidy record per value, with the [`machine`];
+//! * [`stats`] makes medians, quartiles and latency histograms of many measurements;
+//! * [`table`] shows a run on a terminal, [`html`] as one self-contained page with the figures
+//!   of [`plot`], both made from records and nothing else.
+//!
+//! Nothing here knows a scheme or a pool: what competes is any [`outlast::Runner`].
+//!
+//! ```
+//! use outlast_lab::record::{Document, Kind, Metric, Record};
+//!
+//! let mut document = Document::new("0.1.0", "outlast bench sps1", 7, None);
+//! document.records.push(
+//!     Record::new(Kind::Native, "sps1", "undo", Metric::THROUGHPUT, 2.5e6).threads(1),
+//! );
+//! assert!(outlast_lab::table::summary(&document).contains("2.50 M"));
+//! assert!(outlast_lab::html::page(&document).contains("<svg"));
+//! ```
+#![forbid(unsafe_code)]
+
+pub mod bench;
+pub mod clock;
+pub mod crash;
+pub mod format;
+pub mod goals;
+pub mod html;
+pub mod machine;
+pub mod native;
+pub mod news;
+pub mod pivot;
+pub mod plot;
+pub mod record;
+pub mod report;
+pub mod stats;
+pub mod table;

@@ -1,0 +1,168 @@
+//! The directory that pools are made in, and the pools.
+
+use std::path::{Path, PathBuf};
+
+use outlast::{CreateOptions, OpenOptions, Pool, PoolError, Runner, Scheme};
+use outlast_peers::{Granularity, Pmdk, PmdkPool};
+use outlast_pmem::{Backing, Detection, Domain, MapOptions, Mapped, Medium, PAGE_BYTES};
+use outlast_workloads::Loaded;
+use tempfile::TempDir;
+
+use super::seat::Seat;
+use super::{Contender, NativeError, Session, Setup};
+use crate::bench::{Contestant, Lane};
+
+/// Where pools are made unless somebody says otherwise: memory, if there is a file system on
+/// it, else where temporary files go.
+pub fn default_directory() -> PathBuf {
+    let memory = Path::new("/dev/shm");
+    if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() }
+}
+
+/// A directory of its own, removed with everything in it when dropped.
+pub(crate) struct Arena {
+    directory: TempDir,
+    detection: Detection,
+    domain: Domain,
+    description: String,
+}
+
+impl Arena {
+    pub fn new(setup: &Setup) -> Result<Self, NativeError> {
+        let path = &setup.directory;
+        let failed = |source| NativeError::Directory { path: path.clone(), source };
+        let directory = tempfile::Builder::new().prefix("outlast-").tempdir_in(path);
+        let directory = directory.map_err(failed)?;
+        let probe = directory.path().join("probe");
+        let map = MapOptions { domain: setup.domain, ..MapOptions::default() };
+        let detection = Mapped::create(&probe, PAGE_BYTES, &map)?.detection().clone();
+        let domain = setup.domain.unwrap_or(match detection.backing {
+            Backing::Dram => Domain::Adr,
+            _ => detection.domain,
+        });
+        let description = detection.describe(domain);
+        Ok(Self { directory, detection, domain, description })
+    }
+
+    pub fn domain(&self) -> Domain {
+        self.domain
+    }
+
+    /// The domain, what emulates it, and why.
+    pub fn description(&self) -> &str {
+        &self.description
+    }
+
+    /// The domain and what emulates it.
+    pub fn short_description(&self) -> &str {
+        self.description.split(" (").next().unwrap_or(&self.description)
+    }
+
+    /// A mapped file of zeros, all pages there.
+    pub fn mapped(&self, name: &str, bytes: u64) -> Result<Mapped, NativeError> {
+        let path = self.directory.path().join(name);
+        let map = MapOptions { domain: Some(self.domain), prefault: true, ..MapOptions::default() };
+        let medium = Mapped::create(&path, bytes.next_multiple_of(PAGE_BYTES), &map)?;
+        self.forget_file(&path);
+        Ok(medium)
+    }
+
+    /// A mapping in memory needs no name: without one not even a killed process leaves it behind.
+    fn forget_file(&self, path: &Path) {
+        if self.detection.backing == Backing::Dram {
+            // Where this is refused the directory's removal sees to it.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+
+    /// A pool with the workload loaded and this many lanes.
+    pub fn pool<M: Medium>(
+        &self,
+        session: &Session<'_>,
+        scheme: Scheme,
+        lanes: u32,
+        wrap: impl Fn(Mapped) -> M,
+    ) -> Result<LoadedPool<M>, NativeError> {
+        let create = CreateOptions { lanes, ..CreateOptions::default() };
+        let heap_bytes = session.workload.heap_bytes(&session.scale);
+        let bytes = room(heap_bytes) + u64::from(lanes) * create.lane_bytes;
+        let open = OpenOptions {
+            grow_limit_bytes: bytes.saturating_mul(4),
+            ..OpenOptions::with_scheme(scheme)
+        };
+        let failed = |source| NativeError::Pool { scheme: scheme.name(), source };
+        let medium = wrap(self.mapped(scheme.name(), bytes)?);
+        let pool = Pool::create_on(medium, &create, &open).map_err(failed)?;
+        let loaded = {
+            let mut lane = pool.lane().map_err(failed)?;
+            load(session, scheme.name(), &mut lane)?
+        };
+        Ok(LoadedPool { pool, loaded, scheme })
+    }
+
+    /// A peer, ready to run.
+    pub fn peer(
+        &self,
+        session: &Session<'_>,
+        pmdk: Pmdk,
+        granularity: Granularity,
+    ) -> Result<Contestant<'static>, NativeError> {
+        let scheme = Contender::Pmdk(granularity).name();
+        let path = self.directory.path().join(scheme);
+        let bytes = room(session.workload.heap_bytes(&session.scale));
+        let mut pool = PmdkPool::create(pmdk, &path, bytes, granularity)?;
+        self.forget_file(&path);
+        let loaded = load(session, scheme, &mut pool)?;
+        let worker = session.workload.worker(&session.scale, &loaded, session.setup.seed, 1, 0);
+        Ok(Contestant::new(scheme, vec![Box::new(Seat { runner: pool, worker })]))
+    }
+}
+
+/// What a pool needs for so many bytes of blocks: a quarter more, since libpmemobj's chunks and
+/// ours fill unevenly, and room for metadata.
+pub(super) fn room(heap_bytes: u64) -> u64 {
+    heap_bytes + heap_bytes / 4 + (24 << 20)
+}
+
+fn load<R: Runner>(
+    session: &Session<'_>,
+    scheme: &'static str,
+    runner: &mut R,
+) -> Result<Loaded, NativeError> {
+    let Session { workload, scale, setup, .. } = session;
+    workload
+        .load(scale, setup.seed, runner, &mut |_, _| {})
+        .map_err(|abort| NativeError::Transaction { scheme, workload: workload.name, abort })
+}
+
+/// A pool of ours with a workload in it.
+pub(crate) struct LoadedPool<M: Medium> {
+    pub pool: Pool<M>,
+    pub loaded: Loaded,
+    pub scheme: Scheme,
+}
+
+impl<M: Medium + Send + Sync> LoadedPool<M> {
+    /// One seat per thread. Contestants that share a pool differ in `group`.
+    pub fn seats(
+        &self,
+        session: &Session<'_>,
+        group: u32,
+    ) -> Result<Vec<Box<dyn Lane + '_>>, NativeError> {
+        let threads = session.setup.threads;
+        let seat = |thread: u32| {
+            let id = (group * threads + thread + 1) as u8;
+            let Session { workload, scale, setup, .. } = session;
+            let worker = workload.worker(scale, &self.loaded, setup.seed, id, 0);
+            let seat = Seat { runner: self.lane()?, worker };
+            Ok(Box::new(seat) as Box<dyn Lane>)
+        };
+        (0..threads).map(seat).collect()
+    }
+
+    /// A free lane.
+    pub fn lane(&self) -> Result<outlast::Lane<'_, M>, NativeError> {
+        let failed = |source: PoolError| NativeError::Pool { scheme: self.scheme.name(), source };
+        self.pool.lane().map_err(failed)
+    }
+}

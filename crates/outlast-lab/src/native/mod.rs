@@ -1,0 +1,169 @@
+//! Our schemes and the peers on this machine's memory, workload by workload.
+//!
+//! For each workload three passes, each with pools of its own that are gone before the next:
+//! the competition ([`bench`](crate::bench)) of all schemes on the bare mapping, the parts of a
+//! transaction ([`parts`]) and what a transaction asks of its medium ([`counting`]). Pools lie
+//! in a directory that is removed again however the run ends.
+
+mod arena;
+pub mod counting;
+mod error;
+pub mod floor;
+pub mod parts;
+mod seat;
+mod setup;
+
+pub use arena::default_directory;
+pub use error::NativeError;
+pub use setup::{Contender, Setup, Size, UnknownContender};
+
+use outlast_peers::{Granularity, Pmdk};
+use outlast_pmem::{Delayed, Mapped, Medium, WriteCost};
+use outlast_workloads::{Scale, Workload};
+
+use crate::bench::{Contestant, Outcome, compete};
+use crate::news::{Listener, News};
+use crate::record::Record;
+use arena::Arena;
+
+/// The contestant that all others' cost is measured from.
+const BOUND: &str = "none";
+
+/// The contestants that costs are related to, whichever is better.
+pub(crate) const PEERS: [&str; 2] = ["pmdk", "pmdk-word"];
+
+/// Measures every workload of the setup under every scheme.
+///
+/// Peers that this machine cannot run are left out, with a note.
+///
+/// # Errors
+/// [`NativeError`]: a scale that a workload cannot have, a pool that cannot be made, a
+/// transaction that fails. Nothing is left behind.
+pub fn run(setup: &Setup, listen: &mut Listener<'_>) -> Result<Vec<Record>, NativeError> {
+    setup.check()?;
+    let arena = Arena::new(setup)?;
+    let domain = arena.domain();
+    listen(News::Note(&format!("domain {}: {}", arena.description(), domain.promise())));
+    let peers = available_peers(setup, listen);
+    let mut records = Vec::new();
+    for workload in &setup.workloads {
+        let scale = setup.scale(workload);
+        let session = Session { setup, arena: &arena, workload, scale, peers: &peers };
+        let own = session.measure(listen)?;
+        records.extend(own.into_iter().map(|record| session.with_conditions(record)));
+    }
+    Ok(records)
+}
+
+/// The peers that were asked for and can run.
+fn available_peers(setup: &Setup, listen: &mut Listener<'_>) -> Vec<(Pmdk, Granularity)> {
+    let wanted = setup.peers();
+    if wanted.is_empty() {
+        return Vec::new();
+    }
+    let why = match Pmdk::load() {
+        Err(missing) => missing.to_string(),
+        Ok(_) if setup.threads > 1 => "libpmemobj promises no isolation between threads".into(),
+        Ok(_) if setup.write_latency_ns > 0 => "its writes cannot be delayed".into(),
+        Ok(pmdk) => match pmdk.prefault_new_pools() {
+            Ok(()) => return wanted.into_iter().map(|granularity| (pmdk, granularity)).collect(),
+            Err(missing) => missing.to_string(),
+        },
+    };
+    listen(News::Note(&format!("pmdk is left out: {why}")));
+    Vec::new()
+}
+
+/// One workload's measurements.
+pub(crate) struct Session<'s> {
+    setup: &'s Setup,
+    arena: &'s Arena,
+    workload: &'static Workload,
+    scale: Scale,
+    peers: &'s [(Pmdk, Granularity)],
+}
+
+impl Session<'_> {
+    fn measure(&self, listen: &mut Listener<'_>) -> Result<Vec<Record>, NativeError> {
+        let cost = WriteCost { line_ns: self.setup.write_latency_ns, bandwidth_bytes_per_s: None };
+        let mut records = match cost.line_ns {
+            0 => self.compete(|mapped| mapped, listen)?,
+            _ => self.compete(|mapped| Delayed::new(mapped, cost), listen)?,
+        };
+        if self.setup.parts {
+            // Parts are few and their pools wrapped anyway: a delay of nothing costs nothing.
+            records.extend(parts::measure(self, |m| Delayed::new(m, cost), listen)?);
+        }
+        if self.setup.counting {
+            records.extend(counting::measure(self, listen)?);
+        }
+        Ok(records)
+    }
+
+    /// All schemes against each other.
+    fn compete<M: Medium + Send + Sync>(
+        &self,
+        wrap: impl Fn(Mapped) -> M,
+        listen: &mut Listener<'_>,
+    ) -> Result<Vec<Record>, NativeError> {
+        let stage = format!("{}: load", self.workload.name);
+        let schemes = self.setup.own_schemes();
+        let total = (schemes.len() + self.peers.len()) as u64;
+        let mut done = 0;
+        let mut loaded = |listen: &mut Listener<'_>| {
+            done += 1;
+            listen(News::Step { stage: &stage, done, total });
+        };
+        let mut pools = Vec::new();
+        for &scheme in &schemes {
+            pools.push(self.arena.pool(self, scheme, self.setup.threads, &wrap)?);
+            loaded(listen);
+        }
+        let mut contestants = Vec::new();
+        for pool in &pools {
+            let seats = pool.seats(self, 0)?;
+            contestants.push(Contestant::new(pool.scheme.name(), seats));
+        }
+        for &(pmdk, granularity) in self.peers {
+            contestants.push(self.arena.peer(self, pmdk, granularity)?);
+            loaded(listen);
+        }
+        if contestants.is_empty() {
+            return Ok(Vec::new());
+        }
+        let outcome = self.race(&mut contestants, 1, listen)?;
+        Ok(outcome.records(self.workload.name, BOUND, &PEERS))
+    }
+
+    /// Lets the contestants, so many of them on one pool, compete.
+    fn race(
+        &self,
+        contestants: &mut [Contestant<'_>],
+        sharing: u64,
+        listen: &mut Listener<'_>,
+    ) -> Result<Outcome, NativeError> {
+        let workload = self.workload.name;
+        let stage = format!("{workload}: {}", if sharing > 1 { "parts" } else { "run" });
+        let plan = self.setup.plan(self.workload, &self.scale, sharing);
+        compete(contestants, &plan, |turn| {
+            listen(News::Step { stage: &stage, done: turn.done, total: turn.total });
+        })
+        .map_err(|source| NativeError::Bench { workload, source })
+    }
+
+    /// Says under what conditions a value was measured.
+    fn with_conditions(&self, record: Record) -> Record {
+        let mut config = self.workload.describe(&self.scale);
+        if self.setup.write_latency_ns > 0 {
+            config += &format!(", {} ns added per line written", self.setup.write_latency_ns);
+        }
+        if let Some(own) = &record.config {
+            config = format!("{own}; {config}");
+        }
+        let guarantee = setup::guarantee(&record.scheme);
+        record.config(&config).domain(self.arena.short_description()).guarantee(&guarantee)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,260 @@
+//! Where the time of a transaction goes.
+//!
+//! Nothing is measured inside a transaction: reading a clock costs as much as what would be
+//! timed. Instead the same scheme runs the same work on the same pool in three modes, interleaved
+//! with each other and with `none`, and the parts are differences within a round:
+//!
+//! | part | difference |
+//! |---|---|
+//! | rest | `none` |
+//! | log | the scheme without its flushes and fences − `none` |
+//! | flush | with its flushes, without its fences − without both |
+//! | fence | complete − without its fences |
+//!
+//! What a left-out fence would have waited for may be waited for by the next locked instruction
+//! instead; it then counts as flushing. A part that gets lost in the noise would come out
+//! negative and is shown as 0.
+
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use outlast::{Abort, PoolOffset, Scheme};
+use outlast_pmem::{GrowError, Mapped, Mark, Medium};
+use outlast_trace::LineAddr;
+
+use super::{BOUND, NativeError, Session};
+use crate::bench::{Contestant, Lane, Outcome};
+use crate::news::Listener;
+use crate::record::{Kind, Metric, Record};
+use crate::stats::{Latencies, Spread};
+
+/// How much of what a scheme does to its medium gets through.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Mode {
+    /// Neither flushes nor fences; streams are ordinary stores.
+    Silent,
+    /// Flushes and streams, no fences.
+    Flushing,
+    /// Everything.
+    Complete,
+}
+
+impl Mode {
+    const ALL: [Self; 3] = [Self::Silent, Self::Flushing, Self::Complete];
+}
+
+/// A medium that can leave out what a scheme asks of it.
+struct Muted<M> {
+    inner: M,
+    mode: AtomicU8,
+}
+
+impl<M> Muted<M> {
+    fn new(inner: M) -> Self {
+        Self { inner, mode: AtomicU8::new(Mode::Complete as u8) }
+    }
+
+    fn set(&self, mode: Mode) {
+        self.mode.store(mode as u8, Ordering::Relaxed);
+    }
+
+    #[inline(always)]
+    fn is(&self, mode: Mode) -> bool {
+        self.mode.load(Ordering::Relaxed) == mode as u8
+    }
+}
+
+impl<M: Medium> Medium for Muted<M> {
+    const OBSERVED: bool = M::OBSERVED;
+
+    fn has_atomic_line(&self) -> bool {
+        self.inner.has_atomic_line()
+    }
+
+    #[inline]
+    fn len(&self) -> u64 {
+        self.inner.len()
+    }
+
+    #[inline]
+    fn load(&self, at: PoolOffset, out: &mut [u8]) {
+        self.inner.load(at, out);
+    }
+
+    #[inline]
+    fn load_u64(&self, at: PoolOffset) -> u64 {
+        self.inner.load_u64(at)
+    }
+
+    #[inline]
+    fn store(&self, at: PoolOffset, bytes: &[u8]) {
+        self.inner.store(at, bytes);
+    }
+
+    #[inline]
+    fn store_u64(&self, at: PoolOffset, value: u64) {
+        self.inner.store_u64(at, value);
+    }
+
+    #[inline]
+    fn store_nt(&self, at: PoolOffset, bytes: &[u8]) {
+        if self.is(Mode::Silent) {
+            self.inner.store(at, bytes);
+        } else {
+            self.inner.store_nt(at, bytes);
+        }
+    }
+
+    #[inline]
+    fn store_line(&self, line: LineAddr, bytes: &[u8; 64]) {
+        if self.is(Mode::Silent) {
+            self.inner.store(line.start(), bytes);
+        } else {
+            self.inner.store_line(line, bytes);
+        }
+    }
+
+    #[inline]
+    fn flush(&self, line: LineAddr) {
+        if !self.is(Mode::Silent) {
+            self.inner.flush(line);
+        }
+    }
+
+    #[inline]
+    fn flush_range(&self, at: PoolOffset, len: u64) {
+        if !self.is(Mode::Silent) {
+            self.inner.flush_range(at, len);
+        }
+    }
+
+    #[inline]
+    fn fence(&self) {
+        if self.is(Mode::Complete) {
+            self.inner.fence();
+        }
+    }
+
+    #[inline]
+    fn compare_exchange_u64(&self, at: PoolOffset, current: u64, new: u64) -> Result<u64, u64> {
+        self.inner.compare_exchange_u64(at, current, new)
+    }
+
+    #[inline]
+    fn prefetch_write(&self, line: LineAddr) {
+        self.inner.prefetch_write(line);
+    }
+
+    fn grow(&self, len: u64) -> Result<(), GrowError> {
+        self.inner.grow(len)
+    }
+
+    #[inline]
+    fn mark(&self, mark: Mark) {
+        self.inner.mark(mark);
+    }
+
+    #[inline]
+    fn pause(&self) {
+        self.inner.pause();
+    }
+}
+
+/// A seat that sets its medium's mode before it runs. Contestants run one after the other, so
+/// that all threads of a medium always agree.
+struct ModeLane<'a, M> {
+    medium: &'a Muted<M>,
+    mode: Mode,
+    seat: Box<dyn Lane + 'a>,
+}
+
+impl<M: Send + Sync> Lane for ModeLane<'_, M> {
+    fn run(&mut self, count: u64) -> Result<(), Abort> {
+        self.medium.set(self.mode);
+        self.seat.run(count)
+    }
+
+    fn run_timed(&mut self, count: u64, latencies: &mut Latencies) -> Result<(), Abort> {
+        self.medium.set(self.mode);
+        self.seat.run_timed(count, latencies)
+    }
+}
+
+/// Takes the transactions of each of our schemes apart; nothing if `none` does not compete.
+pub(super) fn measure<M: Medium + Send + Sync>(
+    session: &Session<'_>,
+    wrap: impl Fn(Mapped) -> M,
+    listen: &mut Listener<'_>,
+) -> Result<Vec<Record>, NativeError> {
+    let schemes = session.setup.own_schemes();
+    if !schemes.contains(&Scheme::None) || schemes.len() < 2 {
+        return Ok(Vec::new());
+    }
+    let modes = Mode::ALL.len() as u32;
+    let wrap = |mapped| Muted::new(wrap(mapped));
+    let mut pools = Vec::new();
+    for &scheme in &schemes {
+        pools.push(session.arena.pool(session, scheme, session.setup.threads * modes, wrap)?);
+    }
+    let mut contestants = Vec::new();
+    for pool in &pools {
+        let modes = if pool.scheme == Scheme::None { &Mode::ALL[2..] } else { &Mode::ALL[..] };
+        for (group, &mode) in modes.iter().enumerate() {
+            let medium = pool.pool.medium();
+            let seats = pool.seats(session, group as u32)?;
+            let lane = |seat| Box::new(ModeLane { medium, mode, seat }) as Box<dyn Lane>;
+            let lanes = seats.into_iter().map(lane).collect();
+            contestants.push(Contestant::new(&name(pool.scheme, mode), lanes));
+        }
+    }
+    let outcome = session.race(&mut contestants, u64::from(modes), listen)?;
+    let rest = (Metric::TIME_REST, vec![(1.0, BOUND.to_owned())]);
+    let mut records = Vec::new();
+    for scheme in schemes {
+        let mut add = |metric, terms: &[(f64, String)]| {
+            records.extend(part(&outcome, session.workload.name, scheme, metric, terms));
+        };
+        add(rest.0, &rest.1);
+        if scheme != Scheme::None {
+            let of = |mode| name(scheme, mode);
+            add(Metric::TIME_LOG, &[(1.0, of(Mode::Silent)), (-1.0, BOUND.to_owned())]);
+            add(Metric::TIME_FLUSH, &[(1.0, of(Mode::Flushing)), (-1.0, of(Mode::Silent))]);
+            add(Metric::TIME_FENCE, &[(1.0, of(Mode::Complete)), (-1.0, of(Mode::Flushing))]);
+        }
+    }
+    Ok(records)
+}
+
+/// What a mode of a scheme is called in the competition.
+fn name(scheme: Scheme, mode: Mode) -> String {
+    match mode {
+        Mode::Silent => format!("{scheme} silent"),
+        Mode::Flushing => format!("{scheme} flushing"),
+        Mode::Complete => scheme.name().to_owned(),
+    }
+}
+
+/// A sum of contestants' times, formed within each round, never below 0.
+fn part(
+    outcome: &Outcome,
+    workload: &str,
+    scheme: Scheme,
+    metric: Metric,
+    terms: &[(f64, String)],
+) -> Option<Record> {
+    let timings: Option<Vec<_>> =
+        terms.iter().map(|(sign, name)| Some((*sign, outcome.of(name)?))).collect();
+    let timings = timings?;
+    let rounds = timings.first()?.1.rounds.len();
+    let by_round = (0..rounds).map(|round| {
+        timings.iter().map(|(sign, timing)| sign * timing.rounds[round].tx_ns()).sum()
+    });
+    let spread = Spread::of(by_round)?;
+    let shown = Spread {
+        median: spread.median.max(0.0),
+        p25: spread.p25.max(0.0),
+        p75: spread.p75.max(0.0),
+        ..spread
+    };
+    let record = Record::spread(Kind::Native, workload, scheme.name(), metric, shown);
+    Some(record.threads(outcome.threads))
+}

@@ -1,0 +1,246 @@
+//! What is to be measured, and how much of it.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use outlast::{SCHEMES, Scheme};
+use outlast_peers::Granularity;
+use outlast_pmem::Domain;
+use outlast_workloads::{Scale, Workload};
+
+use super::NativeError;
+use crate::bench::Plan;
+
+/// Who can be measured.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Contender {
+    /// One of our schemes.
+    Own(Scheme),
+    /// libpmemobj.
+    Pmdk(Granularity),
+}
+
+impl Contender {
+    /// Everybody, in the order of tables.
+    pub fn all() -> Vec<Self> {
+        let own = SCHEMES.iter().map(|row| Self::Own(row.0));
+        own.chain([Self::Pmdk(Granularity::Range), Self::Pmdk(Granularity::Word)]).collect()
+    }
+
+    /// The name that commands and results use.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Own(scheme) => scheme.name(),
+            Self::Pmdk(Granularity::Range) => "pmdk",
+            Self::Pmdk(Granularity::Word) => "pmdk-word",
+        }
+    }
+}
+
+impl fmt::Display for Contender {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// A name that nobody has.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("no scheme is called '{0}'; there are {names}", names = names())]
+pub struct UnknownContender(String);
+
+fn names() -> String {
+    Contender::all().into_iter().map(Contender::name).collect::<Vec<_>>().join(", ")
+}
+
+impl FromStr for Contender {
+    type Err = UnknownContender;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        let found = Self::all().into_iter().find(|contender| contender.name() == name);
+        found.ok_or_else(|| UnknownContender(name.to_owned()))
+    }
+}
+
+/// What a scheme promises, by its name in records; peers promise what ours do.
+pub(super) fn guarantee(scheme: &str) -> String {
+    match scheme.parse::<Scheme>() {
+        Ok(scheme) => scheme.guarantee().to_string(),
+        Err(_) => "durable".to_owned(),
+    }
+}
+
+/// How much of everything.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Size {
+    /// 50 000 records for YCSB, the other workloads as published: a few minutes in all.
+    Quick,
+    /// Everything as published.
+    Full,
+}
+
+impl Size {
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Quick => "quick",
+            Self::Full => "full",
+        }
+    }
+}
+
+/// Records of a YCSB workload in the quick size.
+const QUICK_RECORDS: u64 = 50_000;
+
+/// No scheme runs a transaction that inserts in less time than this.
+const TX_NS_MIN: u64 = 600;
+
+/// What to measure.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// Which workloads, in this order.
+    pub workloads: Vec<&'static Workload>,
+    /// Who competes.
+    pub contenders: Vec<Contender>,
+    /// The persistence domain; `None` takes the one detected, and emulates `adr` where there is
+    /// nothing but volatile memory.
+    pub domain: Option<Domain>,
+    /// Where the pools are created.
+    pub directory: PathBuf,
+    /// Threads of each contestant.
+    pub threads: u32,
+    /// How much of each workload.
+    pub size: Size,
+    /// Records, words or keys instead of those of the size.
+    pub records: Option<u64>,
+    /// Rounds of the competition.
+    pub rounds: u32,
+    /// One contestant's turn in a round.
+    pub turn: Duration,
+    /// Transactions of each lane whose latencies are measured one by one.
+    pub latency_transactions: u64,
+    /// Added to every line that is written back, at the fence that waits for it, in nanoseconds.
+    pub write_latency_ns: u64,
+    /// Whether to take transactions apart.
+    pub parts: bool,
+    /// Whether to count flushes and fences.
+    pub counting: bool,
+    /// Everything random follows from it.
+    pub seed: u64,
+}
+
+impl Setup {
+    /// Everybody on these workloads, with everything measured.
+    pub fn new(workloads: Vec<&'static Workload>, size: Size, seed: u64) -> Self {
+        Self {
+            workloads,
+            contenders: Contender::all(),
+            domain: None,
+            directory: super::default_directory(),
+            threads: 1,
+            size,
+            records: None,
+            rounds: 9,
+            turn: Duration::from_millis(match size {
+                Size::Quick => 50,
+                Size::Full => 200,
+            }),
+            latency_transactions: 20_000,
+            write_latency_ns: 0,
+            parts: true,
+            counting: true,
+            seed,
+        }
+    }
+
+    pub(super) fn check(&self) -> Result<(), NativeError> {
+        if self.rounds == 0 {
+            return Err(NativeError::Setup("no rounds: there is nothing to measure; 5 or more"));
+        }
+        if self.threads == 0 || self.threads > 64 {
+            return Err(NativeError::Setup("threads: 1 to 64 are possible"));
+        }
+        if self.turn.is_zero() {
+            return Err(NativeError::Setup("a turn of no time measures nothing; 1 ms or more"));
+        }
+        for workload in &self.workloads {
+            workload.check(&self.scale(workload))?;
+        }
+        Ok(())
+    }
+
+    /// Our schemes among the contenders.
+    pub(super) fn own_schemes(&self) -> Vec<Scheme> {
+        let own = |contender: &Contender| match contender {
+            Contender::Own(scheme) => Some(*scheme),
+            Contender::Pmdk(_) => None,
+        };
+        self.contenders.iter().filter_map(own).collect()
+    }
+
+    /// The peers among the contenders.
+    pub(super) fn peers(&self) -> Vec<Granularity> {
+        let peer = |contender: &Contender| match contender {
+            Contender::Own(_) => None,
+            Contender::Pmdk(granularity) => Some(*granularity),
+        };
+        self.contenders.iter().filter_map(peer).collect()
+    }
+
+    /// How much of a workload.
+    pub fn scale(&self, workload: &Workload) -> Scale {
+        let published = workload.scale();
+        let quick = self.size == Size::Quick && workload.name.starts_with("ycsb-");
+        let records = match self.records {
+            Some(records) => records,
+            None if quick => QUICK_RECORDS,
+            None => published.records,
+        };
+        Scale { records, operations: self.operations(), ..published }
+    }
+
+    /// Transactions that one pool has to have room for, all threads together.
+    fn operations(&self) -> u64 {
+        let turns = u64::from(self.rounds) + 2;
+        let timed = self.turn.as_nanos() as u64 / TX_NS_MIN * turns;
+        (timed + self.latency_transactions) * u64::from(self.threads) + 10_000
+    }
+
+    /// The plan of a competition in which so many contestants share a pool.
+    pub(super) fn plan(&self, workload: &Workload, scale: &Scale, sharing: u64) -> Plan {
+        let more = Scale { operations: scale.operations * 2, ..*scale };
+        let inserts = workload.heap_bytes(&more) > workload.heap_bytes(scale);
+        let seats = sharing * u64::from(self.threads);
+        let turns = u64::from(self.rounds) + 2;
+        Plan {
+            rounds: self.rounds,
+            turn: self.turn,
+            // Parts are differences of times; single calls say nothing about them.
+            latency_transactions: if sharing > 1 { 0 } else { self.latency_transactions },
+            transactions_max: if inserts { scale.operations / turns / seats } else { u64::MAX },
+            seed: self.seed,
+        }
+    }
+
+    /// Bytes of all pools that exist at the same time.
+    pub fn pool_bytes(&self) -> u64 {
+        let competing = self.contenders.len() as u64;
+        let largest = self.workloads.iter().map(|w| w.heap_bytes(&self.scale(w))).max();
+        super::arena::room(largest.unwrap_or(0)) * competing
+    }
+
+    /// How long all this will take, about. Turns are as long as the setup says; loading takes
+    /// what it took per byte on the machine on which this was written.
+    pub fn estimate(&self) -> Duration {
+        const LOAD_NS_PER_BYTE: u64 = 2;
+        let (own, peers) = (self.own_schemes().len() as u64, self.peers().len() as u64);
+        let parted = own.saturating_sub(1) * 3 + 1;
+        let (passes, turns) = (1 + u64::from(self.parts), u64::from(self.rounds) + 1);
+        let contestants = own + peers + if self.parts { parted } else { 0 };
+        let runs = self.turn * (turns * contestants) as u32 * self.workloads.len() as u32;
+        let bytes: u64 = self.workloads.iter().map(|w| w.heap_bytes(&self.scale(w))).sum();
+        let pools = peers + own * (passes + u64::from(self.counting));
+        runs + Duration::from_nanos(bytes * pools * LOAD_NS_PER_BYTE)
+    }
+}

@@ -1,0 +1,95 @@
+//! Real pools, a few hundred transactions: that it works, not how fast it is.
+
+use std::time::Duration;
+
+use super::*;
+use crate::record::{Kind, Metric};
+
+fn tiny(workloads: &[&str], directory: &std::path::Path) -> Setup {
+    let workloads = workloads.iter().map(|name| Workload::named(name).unwrap()).collect();
+    Setup {
+        directory: directory.to_owned(),
+        records: Some(200),
+        rounds: 2,
+        turn: Duration::from_millis(1),
+        latency_transactions: 50,
+        ..Setup::new(workloads, Size::Quick, 3)
+    }
+}
+
+#[test]
+fn every_workload_runs_under_every_scheme_and_leaves_nothing_behind() {
+    let directory = tempfile::tempdir_in(default_directory()).unwrap();
+    let all = ["ycsb-a", "ycsb-d", "ycsb-e", "sps8", "hash", "btree"];
+    let setup = tiny(&all, directory.path());
+    let mut notes = Vec::new();
+    let records = run(&setup, &mut |news| {
+        if let News::Note(note) = news {
+            notes.push(note.to_owned());
+        }
+    })
+    .unwrap();
+    assert!(notes[0].starts_with("domain "), "{notes:?}");
+    let value = |workload: &str, scheme: &str, metric| {
+        let mine = |r: &&Record| r.is(metric) && r.workload == workload && r.scheme == scheme;
+        records.iter().find(mine).unwrap_or_else(|| panic!("{workload} {scheme}")).value.unwrap()
+    };
+    for workload in all {
+        for scheme in ["none", "undo", "redo"] {
+            assert!(value(workload, scheme, Metric::THROUGHPUT) > 0.0);
+            assert!(value(workload, scheme, Metric::LATENCY_P99) > 0.0);
+            assert!(value(workload, scheme, Metric::TIME_REST) > 0.0);
+        }
+        for metric in [Metric::TIME_LOG, Metric::TIME_FLUSH, Metric::TIME_FENCE] {
+            assert!(value(workload, "undo", metric) >= 0.0);
+        }
+        assert_eq!(value(workload, "none", Metric::FENCES), 0.0, "{workload}");
+        assert!(value(workload, "undo", Metric::FENCES) > 0.0, "{workload}");
+    }
+    assert_eq!(value("sps8", "redo", Metric::FENCES).floor(), 1.0);
+    assert!(records.iter().all(|r| r.kind == Kind::Native && r.domain.is_some()));
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn several_threads_a_slower_medium_and_no_bound() {
+    let directory = tempfile::tempdir_in(default_directory()).unwrap();
+    let setup = Setup {
+        threads: 2,
+        write_latency_ns: 100,
+        contenders: vec![Contender::Own(outlast::Scheme::Redo), "pmdk".parse().unwrap()],
+        ..tiny(&["sps1"], directory.path())
+    };
+    let records = run(&setup, &mut |_| ()).unwrap();
+    let throughput = records.iter().find(|r| r.is(Metric::THROUGHPUT)).unwrap();
+    assert_eq!((throughput.scheme.as_str(), throughput.threads), ("redo", Some(2)));
+    assert!(throughput.config.as_ref().unwrap().contains("100 ns added"));
+    assert!(records.iter().all(|r| r.scheme == "redo" && !r.is(Metric::PERSISTENCE_COST)));
+}
+
+#[test]
+fn what_cannot_be_measured_is_refused_in_one_line() {
+    let directory = tempfile::tempdir_in(default_directory()).unwrap();
+    let good = tiny(&["sps1"], directory.path());
+    let cases = [
+        Setup { rounds: 0, ..good.clone() },
+        Setup { threads: 0, ..good.clone() },
+        Setup { turn: Duration::ZERO, ..good.clone() },
+        Setup { records: Some(1), ..good.clone() },
+        Setup { directory: directory.path().join("absent"), ..good },
+    ];
+    for setup in cases {
+        let error = run(&setup, &mut |_| ()).unwrap_err().to_string();
+        assert!(!error.contains('\n') && !error.is_empty(), "{error}");
+    }
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn names_are_read_back_and_wrong_ones_told_the_right_ones() {
+    for contender in Contender::all() {
+        assert_eq!(contender.name().parse(), Ok(contender));
+    }
+    let error = "redoo".parse::<Contender>().unwrap_err().to_string();
+    assert_eq!(error, "no scheme is called 'redoo'; there are none, undo, redo, pmdk, pmdk-word");
+}

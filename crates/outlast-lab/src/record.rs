@@ -1,0 +1,411 @@
+//! Tidy results: one record for one measured value, and the document that holds a run's.
+//!
+//! This is what `--json` prints and what `results.json` holds; tables, figures and the report
+//! page are made from nothing else. Metric names and units are an interface that others rely on
+//! ([`Metric`]).
+
+use serde::{Deserialize, Serialize};
+
+use crate::machine::Machine;
+use crate::stats::Spread;
+
+/// Everything that one command measured, with what is needed to measure it again.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Document {
+    /// The version of Outlast that measured.
+    pub outlast: String,
+    /// The command line.
+    pub command: String,
+    /// Where it ran.
+    pub machine: Machine,
+    /// The seed of every random choice.
+    pub seed: u64,
+    /// The source's commit, where known.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub commit: Option<String>,
+    /// What was measured.
+    pub records: Vec<Record>,
+}
+
+impl Document {
+    /// A document without records yet, about this machine.
+    pub fn new(version: &str, command: &str, seed: u64, commit: Option<String>) -> Self {
+        Self {
+            outlast: version.to_owned(),
+            command: command.to_owned(),
+            machine: Machine::this(),
+            seed,
+            commit,
+            records: Vec::new(),
+        }
+    }
+
+    /// The document as the JSON that commands print: one line per field and record member.
+    pub fn to_json(&self) -> String {
+        let mut text = serde_json::to_string_pretty(self).expect("a document is plain data");
+        text.push('\n');
+        text
+    }
+
+    /// Reads what [`to_json`](Self::to_json) wrote.
+    ///
+    /// # Errors
+    /// When the text is not such a document.
+    pub fn from_json(text: &str) -> serde_json::Result<Self> {
+        serde_json::from_str(text)
+    }
+}
+
+/// What kind of run a value comes from.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// Measured on this machine's processor and memory.
+    Native,
+    /// Counted in simulated time.
+    Sim,
+    /// From a crash campaign.
+    Crash,
+    /// A paper's claim, or a target of our own, held against a measured value.
+    Claim,
+}
+
+/// What became of a claim, or of a planted bug.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// Measured, and at least as good as claimed.
+    Reached,
+    /// Measured, and not as good as claimed.
+    NotReached,
+    /// The claim contradicts itself or another one of its paper.
+    Contradictory,
+    /// Nothing that can be run here would show it.
+    NotTestable,
+}
+
+impl Verdict {
+    /// What a reader must see first has the lowest number.
+    pub(crate) fn urgency(verdict: Option<Self>) -> u8 {
+        match verdict {
+            Some(Self::NotReached) => 0,
+            Some(Self::Contradictory) => 1,
+            Some(Self::Reached) => 2,
+            Some(Self::NotTestable) | None => 3,
+        }
+    }
+}
+
+/// One measured value. Members that do not apply are left out of the JSON.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Record {
+    /// Which kind of run.
+    pub kind: Kind,
+    /// What ran.
+    pub workload: String,
+    /// Under which scheme.
+    pub scheme: String,
+    /// What was measured: a [`Metric`]'s name.
+    pub metric: String,
+    /// Its unit.
+    pub unit: String,
+    /// The value; for repeated measurements their median. Absent only where a claim was not
+    /// tested.
+    pub value: Option<f64>,
+    /// Lower quartile over rounds.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub p25: Option<f64>,
+    /// Upper quartile over rounds.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub p75: Option<f64>,
+    /// How many rounds.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub rounds: Option<u32>,
+    /// How many threads.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub threads: Option<u32>,
+    /// Sizes and settings, in words.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub config: Option<String>,
+    /// Cache replacement policy, or `any`.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub policy: Option<String>,
+    /// Persistence domain.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub domain: Option<String>,
+    /// What the scheme promises.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub guarantee: Option<String>,
+    /// Lines per fence, for floors.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub lines: Option<u32>,
+    /// The planted bug, or the control, that was switched on.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub plant: Option<String>,
+    /// Which paper claims it; `outlast` for our own targets.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub paper: Option<String>,
+    /// The claim, in words.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub claim: Option<String>,
+    /// The value claimed.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub paper_value: Option<f64>,
+    /// What became of it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub verdict: Option<Verdict>,
+    /// Why it was not reached, or what the comparison leaves out.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub reason: Option<String>,
+}
+
+impl Record {
+    /// One value.
+    ///
+    /// # Panics
+    /// When the value is not finite: JSON has no such numbers, and no measurement is one.
+    pub fn new(kind: Kind, workload: &str, scheme: &str, metric: Metric, value: f64) -> Self {
+        assert!(value.is_finite(), "{} of {scheme} on {workload} is {value}", metric.name);
+        Self { value: Some(value), ..Self::empty(kind, workload, scheme, metric) }
+    }
+
+    /// The median of several rounds, with its quartiles.
+    pub fn spread(
+        kind: Kind,
+        workload: &str,
+        scheme: &str,
+        metric: Metric,
+        spread: Spread,
+    ) -> Self {
+        Self {
+            p25: Some(spread.p25),
+            p75: Some(spread.p75),
+            rounds: Some(spread.rounds),
+            ..Self::new(kind, workload, scheme, metric, spread.median)
+        }
+    }
+
+    /// A claim that `metric` of `scheme` on `workload` is `paper_value`, and what became of it.
+    pub fn claim(paper: &str, claim: &str, workload: &str, scheme: &str, metric: Metric) -> Self {
+        Self {
+            paper: Some(paper.to_owned()),
+            claim: Some(claim.to_owned()),
+            ..Self::empty(Kind::Claim, workload, scheme, metric)
+        }
+    }
+
+    fn empty(kind: Kind, workload: &str, scheme: &str, metric: Metric) -> Self {
+        Self {
+            kind,
+            workload: workload.to_owned(),
+            scheme: scheme.to_owned(),
+            metric: metric.name.to_owned(),
+            unit: metric.unit.to_owned(),
+            value: None,
+            p25: None,
+            p75: None,
+            rounds: None,
+            threads: None,
+            config: None,
+            policy: None,
+            domain: None,
+            guarantee: None,
+            lines: None,
+            plant: None,
+            paper: None,
+            claim: None,
+            paper_value: None,
+            verdict: None,
+            reason: None,
+        }
+    }
+
+    /// Whether this is a value of `metric`.
+    pub fn is(&self, metric: Metric) -> bool {
+        self.metric == metric.name
+    }
+
+    /// Judges a claim: `reached` when `holds`, else `not_reached` with the reason.
+    pub fn judged(mut self, paper_value: f64, value: f64, holds: bool, reason: &str) -> Self {
+        self.paper_value = Some(paper_value);
+        self.value = Some(value);
+        self.verdict = Some(if holds { Verdict::Reached } else { Verdict::NotReached });
+        self.reason = (!holds && !reason.is_empty()).then(|| reason.to_owned());
+        self
+    }
+}
+
+macro_rules! setters {
+    ($($(#[$doc:meta])* $name:ident: $type:ty = $argument:ty, $convert:expr;)*) => {
+        impl Record {
+            $(
+                $(#[$doc])*
+                #[must_use]
+                pub fn $name(mut self, $name: $argument) -> Self {
+                    let convert: fn($argument) -> $type = $convert;
+                    self.$name = Some(convert($name));
+                    self
+                }
+            )*
+        }
+    };
+}
+
+setters! {
+    /// Sets the number of threads.
+    threads: u32 = u32, |n| n;
+    /// Sets lines per fence.
+    lines: u32 = u32, |n| n;
+    /// Sets sizes and settings, in words.
+    config: String = &str, str::to_owned;
+    /// Sets the cache replacement policy.
+    policy: String = &str, str::to_owned;
+    /// Sets the persistence domain.
+    domain: String = &str, str::to_owned;
+    /// Sets what the scheme promises.
+    guarantee: String = &str, str::to_owned;
+    /// Sets the planted bug or control.
+    plant: String = &str, str::to_owned;
+    /// Sets the verdict.
+    verdict: Verdict = Verdict, |v| v;
+    /// Sets the reason.
+    reason: String = &str, str::to_owned;
+}
+
+/// A metric's name and unit. Names are stable.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub struct Metric {
+    /// As records spell it.
+    pub name: &'static str,
+    /// As records spell it.
+    pub unit: &'static str,
+}
+
+macro_rules! metrics {
+    ($($(#[$doc:meta])* $constant:ident = $name:literal, $unit:literal;)*) => {
+        impl Metric {
+            $($(#[$doc])* pub const $constant: Metric = Metric { name: $name, unit: $unit };)*
+        }
+    };
+}
+
+metrics! {
+    /// Transactions per second of wall time.
+    THROUGHPUT = "throughput", "tx/s";
+    /// Transactions per CPU second of the whole process.
+    THROUGHPUT_CPU = "throughput_cpu", "tx/s";
+    /// Wall time of a transaction.
+    TX_TIME = "tx_time", "ns";
+    /// Median time from call to durable acknowledgement.
+    LATENCY_P50 = "latency_p50", "ns";
+    /// 99th percentile of the same.
+    LATENCY_P99 = "latency_p99", "ns";
+    /// Lines flushed per transaction.
+    FLUSHED_LINES = "flushed_lines", "lines/tx";
+    /// Fences per transaction.
+    FENCES = "fences", "fences/tx";
+    /// Lines streamed past the caches per transaction.
+    STREAMED_LINES = "streamed_lines", "lines/tx";
+    /// Dirty bytes over the bytes of flushed lines.
+    DIRTINESS = "dirtiness", "ratio";
+    /// Time of a transaction beyond that of `none` in the same round.
+    PERSISTENCE_COST = "persistence_cost", "ns";
+    /// The same, over that of the better of the peers in the same round.
+    PERSISTENCE_COST_RATIO = "persistence_cost_ratio", "ratio";
+    /// As `persistence_cost`, in CPU time of the whole process.
+    PERSISTENCE_COST_CPU = "persistence_cost_cpu", "ns";
+    /// As `persistence_cost_ratio`, in CPU time of the whole process.
+    PERSISTENCE_COST_RATIO_CPU = "persistence_cost_ratio_cpu", "ratio";
+    /// The part of a transaction spent on making log records.
+    TIME_LOG = "time_log", "ns";
+    /// The part spent on flushing and streaming.
+    TIME_FLUSH = "time_flush", "ns";
+    /// The part spent waiting in fences.
+    TIME_FENCE = "time_fence", "ns";
+    /// The part that the work itself takes.
+    TIME_REST = "time_rest", "ns";
+    /// Time of a number of lines with one fence; the scheme is the pattern.
+    FLOOR = "floor", "ns";
+    /// What the floor predicts for a transaction's flushed lines and fences.
+    FLOOR_PREDICTED = "floor_predicted", "ns";
+    /// The cost of persistence over what the floor predicts.
+    FLOOR_DISTANCE = "floor_distance", "ratio";
+    /// Thread schedules tried.
+    SCHEDULES = "schedules", "count";
+    /// Crash points tried.
+    CRASH_POINTS = "crash_points", "count";
+    /// Images recovered and judged.
+    IMAGES_VERIFIED = "images_verified", "count";
+    /// How many of them differ.
+    IMAGES_DISTINCT = "images_distinct", "count";
+    /// Images recovered and judged per CPU second.
+    VERIFY_RATE = "verify_rate", "images/s";
+    /// Acknowledged transactions lost.
+    LOST = "lost", "count";
+    /// Transactions found in part.
+    TORN = "torn", "count";
+    /// Damage that recovery found and could not correct.
+    UNCORRECTABLE = "uncorrectable", "count";
+    /// Of one planted bug (1 or 0), or of all: found by the checker.
+    PLANTED_KILLED = "planted_killed", "count";
+    /// Planted bugs tried.
+    PLANTED_TOTAL = "planted_total", "count";
+    /// Images judged until a planted bug was found.
+    IMAGES_TO_KILL = "images_to_kill", "count";
+    /// Of one control (1 or 0): flagged though nothing is wrong.
+    CONTROL_FLAGGED = "control_flagged", "count";
+    /// Simulated instructions per CPU second of the host.
+    SIM_SPEED = "sim_speed", "instr/s";
+    /// Instructions per cycle.
+    IPC = "ipc", "instr/cycle";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_document_comes_back_from_its_json() {
+        let mut document = Document::new("1.2.3", "outlast bench sps1", 42, Some("abc".into()));
+        let spread = Spread { median: 5.0, p25: 4.0, p75: 6.5, rounds: 7 };
+        document.records = vec![
+            Record::spread(Kind::Native, "sps1", "undo", Metric::THROUGHPUT, spread)
+                .threads(1)
+                .domain("adr"),
+            Record::claim(
+                "outlast",
+                "cost of undo",
+                "sps1",
+                "undo",
+                Metric::PERSISTENCE_COST_RATIO,
+            )
+            .judged(0.6, 0.7, false, "because"),
+        ];
+        assert_eq!(Document::from_json(&document.to_json()).unwrap(), document);
+    }
+
+    #[test]
+    fn json_holds_the_names_others_rely_on_and_nothing_that_does_not_apply() {
+        let record = Record::new(Kind::Native, "ycsb-a", "redo", Metric::LATENCY_P99, 900.0);
+        let json = serde_json::to_value(record.threads(2)).unwrap();
+        assert_eq!(
+            json,
+            serde_json::json!({
+                "kind": "native", "workload": "ycsb-a", "scheme": "redo",
+                "metric": "latency_p99", "unit": "ns", "value": 900.0, "threads": 2,
+            })
+        );
+        let claim =
+            Record::claim("archapt", "x", "w", "s", Metric::IPC).judged(1.0, 2.0, false, "y");
+        let json = serde_json::to_value(claim).unwrap();
+        assert_eq!(json["verdict"], "not_reached");
+        assert_eq!(json["paper_value"], 1.0);
+        assert_eq!(json["kind"], "claim");
+    }
+
+    #[test]
+    #[should_panic(expected = "throughput of undo on sps1 is NaN")]
+    fn a_value_that_is_no_number_is_refused() {
+        Record::new(Kind::Native, "sps1", "undo", Metric::THROUGHPUT, f64::NAN);
+    }
+}

@@ -1,0 +1,235 @@
+//! The summary that a terminal shows.
+
+use std::fmt::Write as _;
+
+use crate::format::{grouped, short};
+use crate::pivot::{Grid, work};
+use crate::record::{Document, Kind, Metric, Record, Verdict};
+
+/// A table of text: the first column flush left, the others flush right.
+#[derive(Clone, Debug, Default)]
+pub struct TextTable {
+    rows: Vec<Vec<String>>,
+}
+
+impl TextTable {
+    /// A table with this head.
+    pub fn new<S: Into<String>>(head: impl IntoIterator<Item = S>) -> Self {
+        Self { rows: vec![head.into_iter().map(Into::into).collect()] }
+    }
+
+    /// Adds a row.
+    pub fn row<S: Into<String>>(&mut self, cells: impl IntoIterator<Item = S>) {
+        self.rows.push(cells.into_iter().map(Into::into).collect());
+    }
+
+    /// The table as lines, each indented by two spaces.
+    pub fn render(&self) -> String {
+        let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
+        let width = |column: usize| {
+            let cells = self.rows.iter().filter_map(|row| row.get(column));
+            cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+        };
+        let widths: Vec<usize> = (0..columns).map(width).collect();
+        let mut text = String::new();
+        for row in &self.rows {
+            let mut line = String::new();
+            for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
+                let width = *width;
+                let _ = match column {
+                    0 => write!(line, "  {cell:<width$}"),
+                    _ => write!(line, "  {cell:>width$}"),
+                };
+            }
+            text.push_str(line.trim_end());
+            text.push('\n');
+        }
+        text
+    }
+}
+
+/// What a run found, for a terminal: throughput, cost, crashes, planted bugs, claims. What was
+/// not measured is left out.
+pub fn summary(document: &Document) -> String {
+    let mut text = format!(
+        "Outlast {}, seed {}\n{}\n",
+        document.outlast,
+        document.seed,
+        document.machine.summary()
+    );
+    let records = &document.records;
+    let mut section = |title: &str, body: String| {
+        if !body.is_empty() {
+            let _ = write!(text, "\n{title}\n{body}");
+        }
+    };
+    section("Throughput, tx/s", metric_table(records, Metric::THROUGHPUT));
+    section(
+        "Cost of persistence, ns per transaction",
+        metric_table(records, Metric::PERSISTENCE_COST),
+    );
+    section(
+        "Cost of persistence relative to the better peer",
+        metric_table(records, Metric::PERSISTENCE_COST_RATIO),
+    );
+    section(
+        "The same by CPU time, which other programs disturb less",
+        metric_table(records, Metric::PERSISTENCE_COST_RATIO_CPU),
+    );
+    section(
+        "How far from the floor: cost over what the machine needs for as many lines and fences",
+        metric_table(records, Metric::FLOOR_DISTANCE),
+    );
+    section("The floor, ns for a number of lines and one fence", floor(records));
+    section("Crashes", crashes(records));
+    section("Planted bugs", planted(records));
+    section("Goals and claims", claims(records));
+    text
+}
+
+fn metric_table(records: &[Record], metric: Metric) -> String {
+    let grid = Grid::of_metric(records, Kind::Native, metric);
+    if grid.is_empty() {
+        return String::new();
+    }
+    render(&grid)
+}
+
+fn render(grid: &Grid<'_>) -> String {
+    let mut table = TextTable::new([String::new()].into_iter().chain(grid.columns.clone()));
+    for row in &grid.rows {
+        let cell = |column: &String| grid.value(row, column).map_or_else(|| "·".to_owned(), short);
+        table.row([row.clone()].into_iter().chain(grid.columns.iter().map(cell)));
+    }
+    table.render()
+}
+
+/// A few rows of the floor; the page has all.
+fn floor(records: &[Record]) -> String {
+    let shown = |r: &&Record| r.is(Metric::FLOOR) && matches!(r.lines, Some(1 | 2 | 4 | 8 | 16));
+    let count = |record: &Record| record.lines.unwrap_or(0).to_string();
+    let grid = Grid::new(records.iter().filter(shown), count, |record| record.scheme.clone());
+    if grid.is_empty() { String::new() } else { render(&grid) }
+}
+
+/// One row per scheme: campaigns over all policies and workloads together.
+fn crashes(records: &[Record]) -> String {
+    let shown = [
+        ("crash points", Metric::CRASH_POINTS),
+        ("images", Metric::IMAGES_VERIFIED),
+        ("lost", Metric::LOST),
+        ("torn", Metric::TORN),
+        ("uncorrectable", Metric::UNCORRECTABLE),
+    ];
+    let whole = |r: &&Record| r.kind == Kind::Crash && r.plant.is_none();
+    let mut schemes: Vec<&str> = Vec::new();
+    for record in records.iter().filter(whole).filter(|r| r.is(Metric::CRASH_POINTS)) {
+        if !schemes.contains(&record.scheme.as_str()) {
+            schemes.push(&record.scheme);
+        }
+    }
+    if schemes.is_empty() {
+        return String::new();
+    }
+    let mut table = TextTable::new([""].into_iter().chain(shown.map(|(name, _)| name)));
+    for scheme in schemes {
+        let sum = |metric| {
+            let chosen =
+                records.iter().filter(whole).filter(|r| r.scheme == scheme && r.is(metric));
+            let values: Vec<f64> = chosen.filter_map(|r| r.value).collect();
+            match values.is_empty() {
+                true => "·".to_owned(),
+                false => grouped(values.iter().sum::<f64>() as u64),
+            }
+        };
+        table.row([scheme.to_owned()].into_iter().chain(shown.map(|(_, metric)| sum(metric))));
+    }
+    table.render()
+}
+
+fn planted(records: &[Record]) -> String {
+    let single = |r: &&Record| r.kind == Kind::Crash && r.plant.is_some();
+    let totals = |metric| {
+        let whole = |r: &&Record| r.kind == Kind::Crash && r.plant.is_none();
+        let values = records.iter().filter(whole).filter(move |r| r.is(metric));
+        values.filter_map(|r| r.value).sum::<f64>()
+    };
+    let mut text = String::new();
+    if totals(Metric::PLANTED_TOTAL) > 0.0 {
+        let (killed, total) = (totals(Metric::PLANTED_KILLED), totals(Metric::PLANTED_TOTAL));
+        let _ = writeln!(text, "  {killed} of {total} caught");
+    }
+    for record in records.iter().filter(single) {
+        let plant = record.plant.as_deref().unwrap_or_default();
+        if record.is(Metric::PLANTED_KILLED) && record.value == Some(0.0) {
+            let _ = writeln!(text, "  ✗ {plant} survived in {}", record.scheme);
+        }
+        if record.is(Metric::CONTROL_FLAGGED) && record.value != Some(0.0) {
+            let _ = writeln!(text, "  ✗ {plant} is sound and was flagged in {}", record.scheme);
+        }
+    }
+    text
+}
+
+fn claims(records: &[Record]) -> String {
+    let mut text = String::new();
+    let mut claims: Vec<&Record> = records.iter().filter(|r| r.kind == Kind::Claim).collect();
+    claims.sort_by_key(|claim| Verdict::urgency(claim.verdict));
+    for claim in claims {
+        let sign = match claim.verdict {
+            Some(Verdict::Reached) => "✓",
+            Some(Verdict::NotReached) => "✗",
+            Some(Verdict::Contradictory) => "!",
+            Some(Verdict::NotTestable) | None => "–",
+        };
+        let value = claim.value.map_or_else(|| "not measured".to_owned(), short);
+        let wording = claim.claim.as_deref().unwrap_or(&claim.metric);
+        let _ = write!(text, "  {sign} {}, {}: {wording}: {value}", work(claim), claim.scheme);
+        match &claim.reason {
+            Some(reason) => _ = writeln!(text, " ({reason})"),
+            None => text.push('\n'),
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::html::tests::made_up;
+
+    #[test]
+    fn columns_line_up_whatever_stands_in_them() {
+        let mut table = TextTable::new(["", "undo", "µ"]);
+        table.row(["ycsb-a", "1.23 M", "·"]);
+        table.row(["s", "9", "45.6 k"]);
+        let expected =
+            "            undo       µ\n  ycsb-a  1.23 M       ·\n  s            9  45.6 k\n";
+        assert_eq!(table.render(), expected);
+    }
+
+    #[test]
+    fn the_summary_shows_every_part_and_every_failure() {
+        let text = summary(&made_up());
+        for line in [
+            "Throughput, tx/s",
+            "  sps8    3.33 M  1.68 M  2.01 M   916 k      796 k",
+            "Cost of persistence relative to the better peer",
+            "  undo        12\u{202f}000  3\u{202f}674\u{202f}070     0     0              ·",
+            "  4 of 6 caught",
+            "  ✗ early-truncate survived in undo",
+            "  ✗ sps1, redo: cost of redo ≤ 0.45 × the better peer's: 0.520 (the fence alone",
+            "  – ycsb-a, undo-archapt: speed on Optane: not measured (no such memory here)",
+        ] {
+            assert!(text.contains(line), "{line:?} is missing in\n{text}");
+        }
+        assert!(text.lines().all(|line| line.chars().count() <= 120), "{text}");
+    }
+
+    #[test]
+    fn a_run_without_results_has_an_empty_summary() {
+        let mut document = made_up();
+        document.records.clear();
+        assert_eq!(summary(&document).lines().count(), 2);
+    }
+}

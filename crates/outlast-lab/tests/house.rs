@@ -1,0 +1,148 @@
+//! The house rules of the workspace: dependencies point down, unsafe code has its rooms.
+#![cfg(not(miri))]
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+/// All crates from the bottom up: each may depend on those before it in this list. A new crate
+/// gets its place here.
+const FLOORS: &[&str] = &[
+    "outlast-trace",
+    "outlast-pmem",
+    "outlast",
+    "outlast-sim",
+    "outlast-schemes",
+    "outlast-workloads",
+    "outlast-crash",
+    "outlast-peers",
+    "outlast-lab",
+    "outlast-sqlite",
+    "outlast-redis",
+    "outlast-c",
+    "outlast-python",
+    "outlast-cli",
+];
+
+/// The doors of the house for other programs: none knows of another.
+const FRONT_ENDS: &[&str] = &["outlast-sqlite", "outlast-redis", "outlast-c", "outlast-python"];
+
+/// What must not know of what, though the floors would allow it.
+const STRANGERS: &[(&str, &str)] = &[("outlast-sim", "outlast"), ("outlast-schemes", "outlast")];
+
+/// Crates whose trade is memory and foreign functions; all others forbid unsafe code.
+const MAY_BE_UNSAFE: &[&str] =
+    &["outlast-pmem", "outlast-peers", "outlast-sqlite", "outlast-c", "outlast-python"];
+
+/// A crate and the crates of this workspace that it depends on, for whatever purpose.
+type Arrows = (String, Vec<String>);
+
+fn metadata() -> Value {
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../Cargo.toml");
+    let output = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+        .args(["metadata", "--format-version", "1", "--no-deps", "--offline", "--manifest-path"])
+        .arg(manifest)
+        .output()
+        .expect("cargo runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("cargo writes JSON")
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().expect("cargo writes a string here")
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().expect("cargo writes a list here")
+}
+
+fn arrows(metadata: &Value) -> Vec<Arrows> {
+    let packages = list(&metadata["packages"]);
+    let names: Vec<&str> = packages.iter().map(|package| text(&package["name"])).collect();
+    let of = |package: &Value| {
+        let all = list(&package["dependencies"]).iter().map(|to| text(&to["name"]));
+        all.filter(|to| names.contains(to)).map(str::to_owned).collect()
+    };
+    packages.iter().map(|package| (text(&package["name"]).to_owned(), of(package))).collect()
+}
+
+/// Every arrow that breaks a rule, in words.
+fn offences(arrows: &[Arrows]) -> Vec<String> {
+    let floor = |name: &str| FLOORS.iter().position(|crate_name| *crate_name == name);
+    let mut found = Vec::new();
+    for (from, targets) in arrows {
+        let Some(here) = floor(from) else {
+            found.push(format!("{from} has no floor: give it its place in FLOORS"));
+            continue;
+        };
+        for to in targets {
+            let (from, to) = (from.as_str(), to.as_str());
+            if floor(to).is_none_or(|there| there >= here) {
+                found.push(format!("{from} depends on {to}, which is not below it"));
+            } else if STRANGERS.contains(&(from, to)) {
+                found.push(format!("{from} depends on {to}, of which it must not know"));
+            } else if FRONT_ENDS.contains(&from) && FRONT_ENDS.contains(&to) {
+                found.push(format!("{from} depends on {to}, another front end"));
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn dependencies_point_down() {
+    let arrows = arrows(&metadata());
+    assert!(arrows.len() >= 5, "{arrows:?}");
+    assert_eq!(offences(&arrows), [""; 0]);
+}
+
+#[test]
+fn an_arrow_that_breaks_a_rule_is_found() {
+    let good = [
+        ("outlast", "outlast-pmem"),
+        ("outlast-crash", "outlast"),
+        ("outlast-crash", "outlast-sim"),
+        ("outlast-cli", "outlast-redis"),
+    ];
+    let bad = [
+        ("outlast", "outlast-sim"),
+        ("outlast", "outlast-crash"),
+        ("outlast-sim", "outlast"),
+        ("outlast-trace", "outlast-pmem"),
+        ("outlast-redis", "outlast-sqlite"),
+        ("outlast-lab", "outlast-cli"),
+        ("outlast-lab", "outlast-lab"),
+        ("outlast-novelty", "outlast"),
+    ];
+    let offences = |(from, to): (&str, &str)| offences(&[(from.to_owned(), vec![to.to_owned()])]);
+    for arrow in good {
+        assert_eq!(offences(arrow), [""; 0]);
+    }
+    for arrow in bad {
+        assert_eq!(offences(arrow).len(), 1, "{arrow:?}");
+    }
+}
+
+#[test]
+fn unsafe_code_stays_in_its_rooms() {
+    let metadata = metadata();
+    for package in list(&metadata["packages"]) {
+        let name = text(&package["name"]);
+        if MAY_BE_UNSAFE.contains(&name) {
+            continue;
+        }
+        let is_product = |target: &&Value| {
+            let kinds = list(&target["kind"]);
+            kinds.iter().map(text).any(|kind| kind.contains("lib") || kind == "bin")
+        };
+        let roots: Vec<&Value> = list(&package["targets"]).iter().filter(is_product).collect();
+        assert!(!roots.is_empty(), "{name} builds something");
+        for root in roots {
+            let path = text(&root["src_path"]);
+            let source = std::fs::read_to_string(path).expect("cargo names files that exist");
+            let forbids = source.lines().any(|line| line == "#![forbid(unsafe_code)]");
+            assert!(forbids, "{path} lacks #![forbid(unsafe_code)]");
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! The instructions that persistence is made of, on x86-64. The only file with assembly.
+//!
+//! Stable Rust has no intrinsics for `clwb`, `clflushopt` and `movdir64b`. No block here is
+//! `nomem`: each counts as reading and writing all memory, so that the compiler moves no store
+//! across it. Which instructions there are is asked of CPUID once per mapping.
+
+use std::arch::asm;
+use std::arch::x86_64::__cpuid_count;
+
+use outlast_trace::FlushKind;
+
+/// Whether the instructions that make single lines durable are known for this processor.
+pub(crate) const HAS_LINE_FLUSH: bool = true;
+
+/// What this processor has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CpuFeatures {
+    /// The best instruction that writes a line back, if there is one.
+    pub flush: Option<FlushKind>,
+    /// Whether a line can be stored atomically (`movdir64b`).
+    pub movdir64b: bool,
+}
+
+/// Asks CPUID what this processor has.
+pub fn cpu_features() -> CpuFeatures {
+    let (ebx, ecx) = leaf_7();
+    let flush = if ebx & (1 << 24) != 0 {
+        FlushKind::Clwb
+    } else if ebx & (1 << 23) != 0 {
+        FlushKind::ClflushOpt
+    } else {
+        // Part of SSE2, and so of x86-64.
+        FlushKind::Clflush
+    };
+    CpuFeatures { flush: Some(flush), movdir64b: ecx & (1 << 28) != 0 }
+}
+
+/// EBX and ECX of CPUID's structured extended features; zero where there is no such leaf.
+// Newer compilers declare the intrinsic safe, the oldest supported one does not.
+#[allow(unused_unsafe)]
+fn leaf_7() -> (u32, u32) {
+    // SAFETY: every x86-64 processor has CPUID and its leaf 0.
+    let leaves = unsafe { __cpuid_count(0, 0) }.eax;
+    if leaves < 7 {
+        return (0, 0);
+    }
+    // SAFETY: leaf 7 exists, as just asked.
+    let features = unsafe { __cpuid_count(7, 0) };
+    (features.ebx, features.ecx)
+}
+
+/// Starts the write-back of the line at `line`.
+///
+/// # Safety
+/// - `line` lies in mapped memory.
+/// - The processor has the instruction that `kind` names.
+#[inline(always)]
+pub(crate) unsafe fn flush_line(kind: FlushKind, line: *const u8) {
+    // SAFETY: the caller vouches for the address and the instruction; a write-back changes no
+    // byte that a program can see.
+    unsafe {
+        match kind {
+            FlushKind::Clwb => asm!("clwb [{}]", in(reg) line, options(nostack, preserves_flags)),
+            FlushKind::ClflushOpt => {
+                asm!("clflushopt [{}]", in(reg) line, options(nostack, preserves_flags));
+            }
+            FlushKind::Clflush => {
+                asm!("clflush [{}]", in(reg) line, options(nostack, preserves_flags));
+            }
+        }
+    }
+}
+
+/// Orders all earlier stores, streams and weakly ordered flushes before all later ones.
+#[inline(always)]
+pub(crate) fn store_fence() {
+    // SAFETY: a fence touches no register and no memory.
+    unsafe { asm!("sfence", options(nostack, preserves_flags)) }
+}
+
+/// As [`store_fence`], and orders loads and `clflush` on every vendor's processors (rule 8).
+#[inline(always)]
+pub(crate) fn full_fence() {
+    // SAFETY: a fence touches no register and no memory.
+    unsafe { asm!("mfence", options(nostack, preserves_flags)) }
+}
+
+/// Fetches the line at `line` in order to write it. Faults on no address whatever; processors
+/// without the instruction take it as a no-op.
+#[inline(always)]
+pub(crate) fn prefetch_write(line: *const u8) {
+    // SAFETY: a prefetch is a hint: it changes nothing and never faults.
+    unsafe { asm!("prefetchw [{}]", in(reg) line, options(nostack, preserves_flags)) }
+}
+
+/// Streams `src` to `dst` past the caches. The words leave in no order that one may rely on.
+///
+/// # Safety
+/// - `dst` is valid for writes of `src.len()` bytes and a multiple of 8.
+/// - `src.len()` is a multiple of 8.
+#[inline]
+pub(crate) unsafe fn stream(dst: *mut u8, src: &[u8]) {
+    debug_assert!(dst.addr().is_multiple_of(8) && src.len().is_multiple_of(8));
+    // Whole lines take four vector stores instead of eight word stores; around them go words.
+    let head_len = (dst.addr().wrapping_neg() % 64).min(src.len());
+    let (head, rest) = src.split_at(head_len);
+    let (lines, tail) = rest.as_chunks::<64>();
+    // SAFETY: the parts follow each other, and the caller vouches for their sum. All of them are
+    // whole words; where there are lines, the head ends at a multiple of 64.
+    unsafe {
+        stream_words(dst, head);
+        let mut to = dst.add(head_len);
+        for line in lines {
+            stream_line(to, line);
+            to = to.add(64);
+        }
+        stream_words(to, tail);
+    }
+}
+
+/// # Safety
+/// - `dst` is valid for writes of 64 bytes and a multiple of 16.
+#[inline(always)]
+unsafe fn stream_line(dst: *mut u8, src: &[u8; 64]) {
+    // SAFETY: reads the 64 bytes of `src`, writes the 64 at `dst`, which the caller vouches for.
+    unsafe {
+        asm!(
+            "movdqu {a}, [{s}]",
+            "movdqu {b}, [{s} + 16]",
+            "movdqu {c}, [{s} + 32]",
+            "movdqu {e}, [{s} + 48]",
+            "movntdq [{d}], {a}",
+            "movntdq [{d} + 16], {b}",
+            "movntdq [{d} + 32], {c}",
+            "movntdq [{d} + 48], {e}",
+            s = in(reg) src.as_ptr(),
+            d = in(reg) dst,
+            a = out(xmm_reg) _,
+            b = out(xmm_reg) _,
+            c = out(xmm_reg) _,
+            e = out(xmm_reg) _,
+            options(nostack, preserves_flags)
+        );
+    }
+}
+
+/// # Safety
+/// As [`stream`].
+#[inline(always)]
+unsafe fn stream_words(dst: *mut u8, src: &[u8]) {
+    let mut to = dst;
+    for word in src.as_chunks::<8>().0 {
+        // SAFETY: one of the words that the caller vouches for.
+        unsafe {
+            let value = u64::from_ne_bytes(*word);
+            asm!("movnti [{}], {}", in(reg) to, in(reg) value, options(nostack, preserves_flags));
+            to = to.add(8);
+        }
+    }
+}
+
+/// Stores 64 bytes at once, past the caches.
+///
+/// # Safety
+/// - `dst` is valid for writes of 64 bytes and a multiple of 64.
+/// - The processor has `movdir64b`.
+#[inline]
+pub(crate) unsafe fn store_line_atomic(dst: *mut u8, src: &[u8; 64]) {
+    // SAFETY: the caller vouches for the destination and the instruction; the source is a
+    // reference.
+    unsafe {
+        asm!("movdir64b {}, [{}]", in(reg) dst, in(reg) src.as_ptr(), options(nostack, preserves_flags));
+    }
+}

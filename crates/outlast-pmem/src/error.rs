@@ -1,0 +1,139 @@
+//! Why a file could not be mapped: one line each, naming the file and what would be right.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::domain::Domain;
+
+/// Lengths of mapped files are multiples of this many bytes, on every system.
+pub const PAGE_BYTES: u64 = 4096;
+
+/// A file could not be created, opened or made larger. The file is as it was before, and one
+/// that was being created is gone.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum MapError {
+    /// There is nothing of this name.
+    #[error("{}: there is no such file", path.display())]
+    NotFound {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The directory that was to hold a new file is missing.
+    #[error("{}: the directory to create it in does not exist", path.display())]
+    NoDirectory {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Something of this name exists, and nothing is ever overwritten.
+    #[error("{}: exists already and is not overwritten; remove it or take another name", path.display())]
+    AlreadyExists {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The operating system denies access.
+    #[error("{}: no permission to {what} it", path.display())]
+    PermissionDenied {
+        /// The file.
+        path: PathBuf,
+        /// What was attempted.
+        what: &'static str,
+    },
+    /// A directory, a device or a pipe.
+    #[error("{}: is {is}, not a regular file", path.display())]
+    NotRegular {
+        /// The path.
+        path: PathBuf,
+        /// What it is.
+        is: &'static str,
+    },
+    /// The file system cannot hold the file.
+    #[error("{}: {needed} bytes do not fit on its file system{}", path.display(), free_words(*.free))]
+    NoSpace {
+        /// The file.
+        path: PathBuf,
+        /// Bytes that had to be allocated.
+        needed: u64,
+        /// Bytes that were free, where the file system tells it.
+        free: Option<u64>,
+    },
+    /// Somebody else has the file mapped: a writer, or, for a writer, anybody.
+    #[error("{}: is already open elsewhere; close it there first", path.display())]
+    AlreadyOpen {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The length is one that no mapped file has.
+    #[error("{}: a length of {len} bytes is not a positive multiple of {PAGE_BYTES}", path.display())]
+    BadLength {
+        /// The file.
+        path: PathBuf,
+        /// Its length, or the one asked for, in bytes.
+        len: u64,
+    },
+    /// Growth past the address space that was reserved when the file was mapped.
+    #[error("{}: cannot grow to {len} bytes, it was opened for at most {max_len}", path.display())]
+    PastLimit {
+        /// The file.
+        path: PathBuf,
+        /// The length asked for, in bytes.
+        len: u64,
+        /// The limit, in bytes.
+        max_len: u64,
+    },
+    /// The process has no room for the mapping.
+    #[error("{}: the process cannot reserve {len} bytes of addresses: {source}", path.display())]
+    NoAddresses {
+        /// The file.
+        path: PathBuf,
+        /// Bytes of address space asked for.
+        len: u64,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// Something that writes, on a medium for reading only.
+    #[error("{}: opened for reading only, a file can be neither created nor enlarged", path.display())]
+    ReadOnly {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The domain needs instructions that are not known for this processor.
+    #[error("{}: the domain {domain} needs an x86-64 processor; use page or process here", path.display())]
+    NoSuchDomain {
+        /// The file.
+        path: PathBuf,
+        /// The domain asked for.
+        domain: Domain,
+    },
+    /// Anything else that the operating system reported.
+    #[error("{}: cannot {what} it: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What was attempted.
+        what: &'static str,
+        /// What the operating system said.
+        source: io::Error,
+    },
+}
+
+impl MapError {
+    /// Sorts an error of the operating system into the kinds above.
+    pub(crate) fn io(path: &Path, what: &'static str, source: io::Error) -> Self {
+        let path = path.to_owned();
+        match source.kind() {
+            io::ErrorKind::NotFound => Self::NotFound { path },
+            io::ErrorKind::AlreadyExists => Self::AlreadyExists { path },
+            // A read-only file system is a missing permission too.
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+                Self::PermissionDenied { path, what }
+            }
+            io::ErrorKind::IsADirectory => Self::NotRegular { path, is: "a directory" },
+            _ => Self::Io { path, what, source },
+        }
+    }
+}
+
+fn free_words(free: Option<u64>) -> String {
+    free.map_or_else(String::new, |free| format!(", which has {free} free"))
+}

@@ -1,0 +1,102 @@
+//! A reference to a medium, or a share of one, is that medium.
+
+use std::sync::Arc;
+
+use outlast_trace::{LineAddr, PoolOffset};
+
+use crate::medium::{GrowError, Mark, Medium};
+
+/// Passes every method on, the provided ones too: a medium may do better than their defaults.
+macro_rules! forward {
+    ($($pointer:ty),*) => {$(
+        impl<M: Medium + ?Sized> Medium for $pointer {
+            const OBSERVED: bool = M::OBSERVED;
+
+            #[inline]
+            fn has_atomic_line(&self) -> bool {
+                (**self).has_atomic_line()
+            }
+
+            #[inline]
+            fn len(&self) -> u64 {
+                (**self).len()
+            }
+
+            #[inline]
+            fn load(&self, at: PoolOffset, out: &mut [u8]) {
+                (**self).load(at, out);
+            }
+
+            #[inline]
+            fn load_u64(&self, at: PoolOffset) -> u64 {
+                (**self).load_u64(at)
+            }
+
+            #[inline]
+            fn store(&self, at: PoolOffset, bytes: &[u8]) {
+                (**self).store(at, bytes);
+            }
+
+            #[inline]
+            fn store_u64(&self, at: PoolOffset, value: u64) {
+                (**self).store_u64(at, value);
+            }
+
+            #[inline]
+            fn store_nt(&self, at: PoolOffset, bytes: &[u8]) {
+                (**self).store_nt(at, bytes);
+            }
+
+            #[inline]
+            fn store_line(&self, line: LineAddr, bytes: &[u8; 64]) {
+                (**self).store_line(line, bytes);
+            }
+
+            #[inline]
+            fn flush(&self, line: LineAddr) {
+                (**self).flush(line);
+            }
+
+            #[inline]
+            fn flush_range(&self, at: PoolOffset, len: u64) {
+                (**self).flush_range(at, len);
+            }
+
+            #[inline]
+            fn fence(&self) {
+                (**self).fence();
+            }
+
+            #[inline]
+            fn compare_exchange_u64(
+                &self,
+                at: PoolOffset,
+                current: u64,
+                new: u64,
+            ) -> Result<u64, u64> {
+                (**self).compare_exchange_u64(at, current, new)
+            }
+
+            #[inline]
+            fn prefetch_write(&self, line: LineAddr) {
+                (**self).prefetch_write(line);
+            }
+
+            fn grow(&self, len: u64) -> Result<(), GrowError> {
+                (**self).grow(len)
+            }
+
+            #[inline]
+            fn mark(&self, mark: Mark) {
+                (**self).mark(mark);
+            }
+
+            #[inline]
+            fn pause(&self) {
+                (**self).pause();
+            }
+        }
+    )*};
+}
+
+forward!(&M, Arc<M>);

@@ -1,0 +1,135 @@
+//! A medium on the heap: no file, no assembly, runs under Miri and on every system.
+
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+
+use outlast_trace::{LineAddr, PoolOffset, word_pieces};
+
+use crate::medium::{Medium, check_bounds, whole_lines};
+
+/// Volatile memory behind the [`Medium`] interface. Flushes and fences do nothing: the bytes
+/// live exactly as long as the value.
+pub struct Heap {
+    words: Box<[AtomicU64]>,
+}
+
+impl Heap {
+    /// `len` zero bytes, rounded up to whole lines.
+    pub fn new(len: u64) -> Self {
+        Self::from_bytes(&vec![0; len as usize])
+    }
+
+    /// A copy of `bytes`, padded with zeros to whole lines.
+    pub fn from_bytes(bytes: &[u8]) -> Self {
+        let mut words = vec![0u64; whole_lines(bytes.len() as u64) as usize / 8];
+        for (word, chunk) in words.iter_mut().zip(bytes.chunks(8)) {
+            let mut padded = [0; 8];
+            padded[..chunk.len()].copy_from_slice(chunk);
+            *word = u64::from_le_bytes(padded);
+        }
+        Self { words: words.into_iter().map(AtomicU64::new).collect() }
+    }
+
+    /// A copy of the whole content.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        self.words.iter().flat_map(|w| w.load(Ordering::Relaxed).to_le_bytes()).collect()
+    }
+}
+
+impl Medium for Heap {
+    const OBSERVED: bool = false;
+
+    fn has_atomic_line(&self) -> bool {
+        false
+    }
+
+    fn len(&self) -> u64 {
+        self.words.len() as u64 * 8
+    }
+
+    fn load(&self, at: PoolOffset, out: &mut [u8]) {
+        check_bounds(self.len(), at, out.len() as u64);
+        let mut done = 0;
+        for (piece, len) in word_pieces(at, out.len()) {
+            let word = self.words[piece.0 as usize / 8].load(Ordering::Relaxed).to_le_bytes();
+            let from = piece.0 as usize % 8;
+            out[done..done + len].copy_from_slice(&word[from..from + len]);
+            done += len;
+        }
+        fence(Ordering::Acquire);
+    }
+
+    fn load_u64(&self, at: PoolOffset) -> u64 {
+        assert!(at.is_aligned(8), "a word at {at} is not aligned");
+        self.words[at.0 as usize / 8].load(Ordering::Acquire)
+    }
+
+    fn store(&self, at: PoolOffset, bytes: &[u8]) {
+        check_bounds(self.len(), at, bytes.len() as u64);
+        let mut done = 0;
+        for (piece, len) in word_pieces(at, bytes.len()) {
+            let word = &self.words[piece.0 as usize / 8];
+            let from = piece.0 as usize % 8;
+            // A partial word keeps its other bytes. Two threads that store to different bytes
+            // of one word must not undo each other, hence the loop.
+            let new = &bytes[done..done + len];
+            let _ = word.fetch_update(Ordering::Release, Ordering::Relaxed, |old| {
+                let mut merged = old.to_le_bytes();
+                merged[from..from + len].copy_from_slice(new);
+                Some(u64::from_le_bytes(merged))
+            });
+            done += len;
+        }
+    }
+
+    fn store_u64(&self, at: PoolOffset, value: u64) {
+        assert!(at.is_aligned(8), "a word at {at} is not aligned");
+        self.words[at.0 as usize / 8].store(value, Ordering::Release);
+    }
+
+    fn store_nt(&self, at: PoolOffset, bytes: &[u8]) {
+        assert!(at.is_aligned(8) && bytes.len().is_multiple_of(8), "streams take whole words");
+        self.store(at, bytes);
+    }
+
+    fn store_line(&self, line: LineAddr, bytes: &[u8; 64]) {
+        self.store(line.start(), bytes);
+    }
+
+    fn flush(&self, line: LineAddr) {
+        check_bounds(self.len(), line.start(), 64);
+    }
+
+    fn fence(&self) {
+        fence(Ordering::SeqCst);
+    }
+
+    fn compare_exchange_u64(&self, at: PoolOffset, current: u64, new: u64) -> Result<u64, u64> {
+        assert!(at.is_aligned(8), "a word at {at} is not aligned");
+        self.words[at.0 as usize / 8].compare_exchange(
+            current,
+            new,
+            Ordering::SeqCst,
+            Ordering::SeqCst,
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unaligned_stores_keep_their_neighbours() {
+        let medium = Heap::from_bytes(&[0xff; 64]);
+        medium.store(PoolOffset(5), &[1, 2, 3, 4, 5, 6]);
+        let mut out = [0; 8];
+        medium.load(PoolOffset(4), &mut out);
+        assert_eq!(out, [0xff, 1, 2, 3, 4, 5, 6, 0xff]);
+    }
+
+    #[test]
+    #[should_panic(expected = "leaves a medium of 64 bytes")]
+    fn an_access_past_the_end_panics() {
+        Heap::new(64).store(PoolOffset(60), &[0; 8]);
+    }
+}

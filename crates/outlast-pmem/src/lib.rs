@@ -1,0 +1,54 @@
+//! Persistent memory as software sees it.
+//!
+//! A [`Medium`] is byte-addressable memory that becomes durable line by line. The runtime is
+//! written once against it; which one it runs on decides whether the bytes are real
+//! (a mapped file and real flush instructions: [`Mapped`]), on the heap ([`Heap`], also under
+//! Miri), or recorded for a crash checker and for the machine. What survives which failure is the
+//! [`Domain`]. [`Counted`] and [`Delayed`] wrap any medium; [`measure_floor`] tells what the
+//! hardware allows.
+//!
+//! ```
+//! use outlast_pmem::{Heap, Medium};
+//! use outlast_trace::PoolOffset;
+//!
+//! let medium = Heap::new(4096);
+//! medium.store_u64(PoolOffset(64), 7);
+//! medium.flush_range(PoolOffset(64), 8);
+//! medium.fence(); // only now would it survive a power failure
+//! assert_eq!(medium.load_u64(PoolOffset(64)), 7);
+//! ```
+
+#![deny(unsafe_code)]
+
+#[cfg_attr(all(target_arch = "x86_64", not(outlast_portable), not(miri)), path = "cpu.rs")]
+#[cfg_attr(
+    not(all(target_arch = "x86_64", not(outlast_portable), not(miri))),
+    path = "cpu_portable.rs"
+)]
+#[allow(unsafe_code)]
+mod cpu;
+
+mod counted;
+mod delayed;
+mod detect;
+mod domain;
+mod error;
+mod floor;
+mod forward;
+mod heap;
+mod mapped;
+mod medium;
+mod recorder;
+pub mod schedule;
+
+pub use counted::{Counted, Counters};
+pub use cpu::{CpuFeatures, cpu_features};
+pub use delayed::{Delayed, WriteCost};
+pub use detect::{Backing, Detection};
+pub use domain::{Domain, UnknownDomain};
+pub use error::{MapError, PAGE_BYTES};
+pub use floor::{FLOOR_LINES_MAX, FloorOptions, FloorReport, FloorRow, Pattern, measure_floor};
+pub use heap::Heap;
+pub use mapped::{MapOptions, Mapped};
+pub use medium::{GrowError, Mark, Medium};
+pub use recorder::{Recorder, Site};

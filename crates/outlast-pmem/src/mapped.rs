@@ -1,0 +1,459 @@
+//! A medium that is a mapped file: real memory, real instructions.
+//!
+//! What flushes and fences do depends on the persistence [`Domain`]:
+//!
+//! | domain | flush | fence |
+//! |---|---|---|
+//! | `process` | nothing | `sfence` |
+//! | `page` | notes the page | `sfence`, then `msync` of every noted page |
+//! | `adr` | `clwb`, else `clflushopt`, else `clflush` | `sfence` (`mfence` after `clflush`) |
+//! | `eadr` | nothing | `sfence` |
+//!
+//! A file is really allocated, so that a full disk is an error at creation or growth and not a
+//! signal at a store; it is locked while it is mapped; and it never moves in memory. Somebody
+//! who truncates the file behind our back, in spite of the lock, ends this process with a bus
+//! error at the next access: nothing in here can prevent that.
+
+#[cfg_attr(all(unix, not(outlast_portable)), path = "mapped/os_unix.rs")]
+#[cfg_attr(not(all(unix, not(outlast_portable))), path = "mapped/os_other.rs")]
+#[allow(unsafe_code)]
+mod os;
+mod pages;
+#[allow(unsafe_code)]
+mod window;
+#[allow(unsafe_code)]
+pub(crate) mod words;
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use outlast_trace::{FlushKind, LINE_BYTES, LineAddr, PoolOffset};
+
+use crate::cpu::{self, CpuFeatures, cpu_features};
+use crate::detect::{Detection, ND_DEVICES, detect};
+use crate::domain::Domain;
+use crate::error::{MapError, PAGE_BYTES};
+use crate::medium::{GrowError, Medium};
+use os::{Access, Mapping};
+use pages::PageNotes;
+use window::{Window, line_start};
+
+/// How to map a file.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct MapOptions {
+    /// The persistence domain to work in; `None` takes what [detection](Detection) finds.
+    pub domain: Option<Domain>,
+    /// Bytes up to which the file can grow while it is mapped: so much address space is
+    /// reserved, or as much as the file has if that is more.
+    pub max_len: u64,
+    /// Map for reading only: others may read at the same time, and every store panics.
+    pub read_only: bool,
+    /// Fault every page in at once, so that no later access waits for the kernel.
+    pub prefault: bool,
+}
+
+impl Default for MapOptions {
+    fn default() -> Self {
+        let max_len = if cfg!(target_pointer_width = "64") { 64 << 30 } else { 256 << 20 };
+        Self { domain: None, max_len, read_only: false, prefault: false }
+    }
+}
+
+/// What a flush does, chosen once.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum WriteBack {
+    /// The instruction `clwb` starts the write-back of a line.
+    Clwb,
+    /// An older instruction does.
+    ClflushOpt,
+    /// The oldest does.
+    Clflush,
+    /// Nothing: what is visible counts as durable.
+    Nothing,
+    /// Pages are noted for the next fence.
+    Pages,
+}
+
+impl WriteBack {
+    fn new(domain: Domain, flush: Option<FlushKind>) -> Self {
+        match (domain, flush) {
+            (Domain::Process | Domain::Eadr, _) => Self::Nothing,
+            (Domain::Adr, Some(FlushKind::Clwb)) => Self::Clwb,
+            (Domain::Adr, Some(FlushKind::ClflushOpt)) => Self::ClflushOpt,
+            (Domain::Adr, Some(FlushKind::Clflush)) => Self::Clflush,
+            // Without an instruction `adr` is refused before anything is mapped.
+            (Domain::Page, _) | (Domain::Adr, None) => Self::Pages,
+        }
+    }
+}
+
+/// A file mapped into memory.
+///
+/// Dropping it unmaps and unlocks the file; it makes nothing durable.
+pub struct Mapped {
+    // Dropped in this order: unmapped first, unlocked last.
+    window: Window,
+    write_back: WriteBack,
+    has_atomic_line: bool,
+    pages: PageNotes,
+    growing: Mutex<()>,
+    max_len: u64,
+    domain: Domain,
+    detection: Detection,
+    path: PathBuf,
+    file: File,
+}
+
+impl Mapped {
+    /// Creates a file of `len` zero bytes, durable, and maps it.
+    ///
+    /// # Errors
+    /// [`MapError`]; whatever existed is untouched, and a file that could not be completed is
+    /// removed again.
+    pub fn create(
+        path: impl AsRef<Path>,
+        len: u64,
+        options: &MapOptions,
+    ) -> Result<Self, MapError> {
+        let path = path.as_ref();
+        check_len(path, len)?;
+        if options.read_only {
+            return Err(MapError::ReadOnly { path: path.to_owned() });
+        }
+        check_domain(path, options.domain)?;
+        let file = OpenOptions::new().read(true).write(true).create_new(true).open(path).map_err(
+            |error| match MapError::io(path, "create", error) {
+                MapError::NotFound { path } => MapError::NoDirectory { path },
+                MapError::AlreadyExists { path } if path.is_dir() => {
+                    MapError::NotRegular { path, is: "a directory" }
+                }
+                error => error,
+            },
+        )?;
+        Self::fill_and_map(path, file, len, options).inspect_err(|_| {
+            // The error that is reported is the one that made the file useless.
+            let _ = fs::remove_file(path);
+        })
+    }
+
+    fn fill_and_map(
+        path: &Path,
+        file: File,
+        len: u64,
+        options: &MapOptions,
+    ) -> Result<Self, MapError> {
+        lock(path, &file, options)?;
+        allocate(path, &file, 0, len)?;
+        let mapped = Self::map(path, file, len, options)?;
+        if mapped.domain != Domain::Process {
+            let directory = match path.parent() {
+                Some(parent) if parent != Path::new("") => parent,
+                _ => Path::new("."),
+            };
+            mapped.file.sync_all().map_err(|error| MapError::io(path, "make durable", error))?;
+            os::sync_directory(directory)
+                .map_err(|error| MapError::io(directory, "make durable", error))?;
+        }
+        Ok(mapped)
+    }
+
+    /// Maps an existing file.
+    ///
+    /// # Errors
+    /// [`MapError`]; the file is untouched.
+    pub fn open(path: impl AsRef<Path>, options: &MapOptions) -> Result<Self, MapError> {
+        let path = path.as_ref();
+        let what = if options.read_only { "read" } else { "read and write" };
+        let failed = |error| MapError::io(path, what, error);
+        check_domain(path, options.domain)?;
+        // Asked before opening, because the opening of a pipe waits for its other end.
+        let kind = fs::metadata(path).map_err(failed)?.file_type();
+        if !kind.is_file() {
+            let is = if kind.is_dir() { "a directory" } else { "a device or a pipe" };
+            return Err(MapError::NotRegular { path: path.to_owned(), is });
+        }
+        let file =
+            OpenOptions::new().read(true).write(!options.read_only).open(path).map_err(failed)?;
+        lock(path, &file, options)?;
+        let len = file.metadata().map_err(failed)?.len();
+        check_len(path, len)?;
+        Self::map(path, file, len, options)
+    }
+
+    fn map(path: &Path, file: File, len: u64, options: &MapOptions) -> Result<Self, MapError> {
+        let max_len = options.max_len.max(len);
+        let volatile_fs = os::volatile_fs(&file);
+        let sync = volatile_fs.is_none()
+            && cpu::HAS_LINE_FLUSH
+            && options.domain.is_none_or(|domain| domain >= Domain::Adr);
+        let access = Access { writable: !options.read_only, sync, prefault: options.prefault };
+        let mapping = Mapping::reserve(max_len, access).map_err(|source| {
+            MapError::NoAddresses { path: path.to_owned(), len: max_len, source }
+        })?;
+        let mapped_sync =
+            mapping.extend(&file, len).map_err(|error| MapError::io(path, "map", error))?;
+        let detection = detect(volatile_fs, mapped_sync, Path::new(ND_DEVICES));
+        let domain = options.domain.unwrap_or(detection.domain);
+        let CpuFeatures { flush, movdir64b } = cpu_features();
+        Ok(Self {
+            window: Window::new(mapping, len, !options.read_only),
+            write_back: WriteBack::new(domain, flush),
+            has_atomic_line: movdir64b,
+            pages: PageNotes::default(),
+            growing: Mutex::new(()),
+            max_len,
+            domain,
+            detection,
+            path: path.to_owned(),
+            file,
+        })
+    }
+
+    /// The persistence domain in force.
+    pub fn domain(&self) -> Domain {
+        self.domain
+    }
+
+    /// What was found about the file, whatever domain is in force.
+    pub fn detection(&self) -> &Detection {
+        &self.detection
+    }
+
+    /// One line for people: the domain in force, what emulates it if anything does, and why.
+    pub fn describe(&self) -> String {
+        self.detection.describe(self.domain)
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The length up to which the file can grow while it is mapped, in bytes.
+    pub fn max_len(&self) -> u64 {
+        if os::CAN_GROW { self.max_len } else { self.window.len() }
+    }
+
+    #[inline(never)]
+    fn flush_otherwise(&self, line: LineAddr) {
+        match self.write_back {
+            WriteBack::Clwb | WriteBack::Nothing => {}
+            WriteBack::ClflushOpt => self.window.flush(FlushKind::ClflushOpt, line),
+            WriteBack::Clflush => self.window.flush(FlushKind::Clflush, line),
+            WriteBack::Pages => {
+                self.window.check_line(line);
+                self.pages.note(line.start().0, LINE_BYTES);
+            }
+        }
+    }
+
+    #[inline(never)]
+    fn flush_range_otherwise(&self, at: PoolOffset, len: u64) {
+        match self.write_back {
+            WriteBack::Clwb | WriteBack::Nothing => {}
+            WriteBack::ClflushOpt => self.window.flush_range(FlushKind::ClflushOpt, at, len),
+            WriteBack::Clflush => self.window.flush_range(FlushKind::Clflush, at, len),
+            WriteBack::Pages => {
+                self.window.check(at, len);
+                self.pages.note(at.0, len);
+            }
+        }
+    }
+
+    /// What a fence does beyond the store fence, which is done: streams are in the page cache.
+    #[inline(never)]
+    fn fence_otherwise(&self) {
+        if self.write_back == WriteBack::Clflush {
+            return cpu::full_fence();
+        }
+        self.pages.drain(|range| self.window.sync_pages(&self.file, range.start, range.end));
+    }
+}
+
+impl Medium for Mapped {
+    const OBSERVED: bool = false;
+
+    #[inline]
+    fn has_atomic_line(&self) -> bool {
+        self.has_atomic_line
+    }
+
+    #[inline]
+    fn len(&self) -> u64 {
+        self.window.len()
+    }
+
+    #[inline]
+    fn load(&self, at: PoolOffset, out: &mut [u8]) {
+        self.window.load(at, out);
+    }
+
+    #[inline]
+    fn load_u64(&self, at: PoolOffset) -> u64 {
+        self.window.load_u64(at)
+    }
+
+    #[inline]
+    fn store(&self, at: PoolOffset, bytes: &[u8]) {
+        self.window.store(at, bytes);
+    }
+
+    #[inline]
+    fn store_u64(&self, at: PoolOffset, value: u64) {
+        self.window.store_u64(at, value);
+    }
+
+    #[inline]
+    fn store_nt(&self, at: PoolOffset, bytes: &[u8]) {
+        self.window.stream(at, bytes);
+        if self.write_back == WriteBack::Pages {
+            self.pages.note(at.0, bytes.len() as u64);
+        }
+    }
+
+    #[inline]
+    fn store_line(&self, line: LineAddr, bytes: &[u8; 64]) {
+        if self.has_atomic_line {
+            self.window.store_line_atomic(line, bytes);
+        } else {
+            self.window.stream(line_start(line), bytes);
+        }
+        if self.write_back == WriteBack::Pages {
+            self.pages.note(line.start().0, LINE_BYTES);
+        }
+    }
+
+    // The usual instruction and the absence of one are inlined; the rest is a call away.
+
+    #[inline]
+    fn flush(&self, line: LineAddr) {
+        match self.write_back {
+            WriteBack::Clwb => self.window.flush(FlushKind::Clwb, line),
+            WriteBack::Nothing => self.window.check_line(line),
+            _ => self.flush_otherwise(line),
+        }
+    }
+
+    #[inline]
+    fn flush_range(&self, at: PoolOffset, len: u64) {
+        match self.write_back {
+            WriteBack::Clwb => self.window.flush_range(FlushKind::Clwb, at, len),
+            WriteBack::Nothing => self.window.check(at, len),
+            _ => self.flush_range_otherwise(at, len),
+        }
+    }
+
+    #[inline]
+    fn fence(&self) {
+        cpu::store_fence();
+        if matches!(self.write_back, WriteBack::Clflush | WriteBack::Pages) {
+            self.fence_otherwise();
+        }
+    }
+
+    #[inline]
+    fn compare_exchange_u64(&self, at: PoolOffset, current: u64, new: u64) -> Result<u64, u64> {
+        if self.write_back == WriteBack::Pages && !self.pages.is_empty() {
+            // On real memory the instruction orders flushes (rule 7); here it needs help.
+            self.fence();
+        }
+        self.window.compare_exchange_u64(at, current, new)
+    }
+
+    #[inline]
+    fn prefetch_write(&self, line: LineAddr) {
+        self.window.prefetch_write(line);
+    }
+
+    /// Makes the file at least `len` bytes long, rounded up to whole pages. The base stays where
+    /// it is. Fails without any effect when there is no space, on a medium opened for reading
+    /// only, and past [`max_len`](Mapped::max_len).
+    fn grow(&self, len: u64) -> Result<(), GrowError> {
+        let _growing = self.growing.lock().unwrap_or_else(PoisonError::into_inner);
+        let old_len = self.window.len();
+        if len <= old_len {
+            return Ok(());
+        }
+        if !self.window.is_writable() {
+            return Err(MapError::ReadOnly { path: self.path.clone() }.into());
+        }
+        if !os::CAN_GROW {
+            return Err(GrowError::Fixed);
+        }
+        let whole = len.checked_next_multiple_of(PAGE_BYTES).filter(|&len| len <= self.max_len);
+        let Some(len) = whole else {
+            let (path, max_len) = (self.path.clone(), self.max_len);
+            return Err(MapError::PastLimit { path, len, max_len }.into());
+        };
+        allocate(&self.path, &self.file, old_len, len)?;
+        let durable = || {
+            if self.domain != Domain::Process {
+                self.file.sync_all()?;
+            }
+            self.window.extend(&self.file, len)
+        };
+        durable().map_err(|error| {
+            let _ = self.file.set_len(old_len);
+            MapError::io(&self.path, "enlarge", error)
+        })?;
+        Ok(())
+    }
+}
+
+fn check_len(path: &Path, len: u64) -> Result<(), MapError> {
+    // Lengths past i64 are refused here, because no file system takes them.
+    let good = len > 0 && len.is_multiple_of(PAGE_BYTES) && i64::try_from(len).is_ok();
+    if good { Ok(()) } else { Err(MapError::BadLength { path: path.to_owned(), len }) }
+}
+
+fn check_domain(path: &Path, domain: Option<Domain>) -> Result<(), MapError> {
+    match domain {
+        Some(domain) if domain >= Domain::Adr && !cpu::HAS_LINE_FLUSH => {
+            Err(MapError::NoSuchDomain { path: path.to_owned(), domain })
+        }
+        _ => Ok(()),
+    }
+}
+
+fn lock(path: &Path, file: &File, options: &MapOptions) -> Result<(), MapError> {
+    let locked = if options.read_only { file.try_lock_shared() } else { file.try_lock() };
+    locked.map_err(|error| match error {
+        TryLockError::WouldBlock => MapError::AlreadyOpen { path: path.to_owned() },
+        TryLockError::Error(error) => MapError::io(path, "lock", error),
+    })
+}
+
+/// Makes the file `to` bytes long, every new block allocated; on failure it is `from` bytes
+/// long, as before.
+fn allocate(path: &Path, file: &File, from: u64, to: u64) -> Result<(), MapError> {
+    let free = os::free_bytes(file);
+    let no_space = |free| MapError::NoSpace { path: path.to_owned(), needed: to - from, free };
+    // Asked first, so that a hopeless attempt does not fill the disk of others for a while.
+    if free.is_some_and(|free| free < to - from) {
+        return Err(no_space(free));
+    }
+    os::allocate(file, from, to).map_err(|error| {
+        let _ = file.set_len(from);
+        match error.kind() {
+            io::ErrorKind::StorageFull
+            | io::ErrorKind::QuotaExceeded
+            | io::ErrorKind::FileTooLarge => no_space(free),
+            _ => MapError::io(path, "allocate", error),
+        }
+    })
+}
+
+/// Allocates by writing zeros, where nothing better is known.
+#[cfg_attr(target_os = "linux", allow(dead_code))]
+fn write_zeros(mut file: &File, from: u64, to: u64) -> io::Result<()> {
+    use std::io::{Read, Seek, SeekFrom};
+    file.seek(SeekFrom::Start(from))?;
+    io::copy(&mut io::repeat(0).take(to - from), &mut file)?;
+    Ok(())
+}
+
+// Miri knows neither file mappings nor instructions.
+#[cfg(all(test, not(miri)))]
+mod tests;

@@ -1,0 +1,147 @@
+//! The trait between the runtime and its memory.
+
+use outlast_trace::{ByteRange, LINE_BYTES, LineAddr, PoolOffset, TxId};
+
+/// What a program tells an observing medium beside its memory accesses. Real memory ignores it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mark {
+    /// A transaction starts.
+    TxBegin,
+    /// A transaction has ended, committed or aborted.
+    TxEnd,
+    /// The transaction was acknowledged to its client: from here on it must survive.
+    Ack(TxId),
+    /// A volatile lock was taken.
+    Lock(u64),
+    /// A volatile lock was released.
+    Unlock(u64),
+    /// About `n` instructions of work that touch no persistent memory.
+    Compute(u32),
+    /// From here on this lane is in the named part of the program; findings name it.
+    Site(&'static str),
+}
+
+/// A medium could not be made larger.
+#[derive(Debug, thiserror::Error)]
+pub enum GrowError {
+    /// This kind of medium has a fixed size.
+    #[error("this medium has a fixed size")]
+    Fixed,
+    /// The operating system refused.
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+    /// A mapped file could not: no space, past its limit, opened for reading only.
+    #[error(transparent)]
+    Map(#[from] crate::MapError),
+}
+
+/// Byte-addressable memory whose 64-byte lines become durable one by one.
+///
+/// Ordinary stores are visible to every thread at once and durable at some later time that only
+/// [`flush`](Self::flush) followed by [`fence`](Self::fence) *on the same thread* can force;
+/// `docs/fault-model.md` has the numbered rules. All methods take `&self`: threads share a
+/// medium as they share memory, and races on one word give one of the values stored, never a
+/// torn one, when the access is an aligned word.
+///
+/// Every method that takes an offset panics when the access leaves the medium.
+pub trait Medium {
+    /// Whether this medium observes what runs on it. Planted bugs and other costs of checking
+    /// exist only where this is true; the optimiser removes them elsewhere.
+    const OBSERVED: bool;
+
+    /// Whether [`store_line`](Self::store_line) is atomic on its 64 bytes.
+    fn has_atomic_line(&self) -> bool;
+
+    /// Size in bytes, a multiple of 64.
+    fn len(&self) -> u64;
+
+    /// Whether the medium holds no bytes at all.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Copies `out.len()` bytes from `at` on.
+    fn load(&self, at: PoolOffset, out: &mut [u8]);
+
+    /// Loads an aligned little-endian word, atomically.
+    fn load_u64(&self, at: PoolOffset) -> u64;
+
+    /// Stores `bytes` from `at` on with ordinary stores; aligned words in ascending order.
+    fn store(&self, at: PoolOffset, bytes: &[u8]);
+
+    /// Stores an aligned little-endian word, atomically and after all earlier stores of this
+    /// thread (release order).
+    fn store_u64(&self, at: PoolOffset, value: u64);
+
+    /// Stores whole aligned words past the caches. Nothing is ordered or durable before this
+    /// thread's next fence (rule 10).
+    fn store_nt(&self, at: PoolOffset, bytes: &[u8]);
+
+    /// Stores a whole line past the caches (MOVDIR64B), atomically where
+    /// [`has_atomic_line`](Self::has_atomic_line) says so, else as `store_nt` does.
+    fn store_line(&self, line: LineAddr, bytes: &[u8; 64]);
+
+    /// Starts the write-back of a line; orders nothing.
+    fn flush(&self, line: LineAddr);
+
+    /// Starts the write-back of every line that the range touches.
+    #[inline]
+    fn flush_range(&self, at: PoolOffset, len: u64) {
+        for line in ByteRange::new(at, len).lines() {
+            self.flush(line);
+        }
+    }
+
+    /// Makes durable what this thread flushed or streamed before.
+    fn fence(&self);
+
+    /// Replaces an aligned word if it holds `current`; returns what it held. A locked
+    /// instruction, so it orders this thread's flushes like a fence (rule 7).
+    fn compare_exchange_u64(&self, at: PoolOffset, current: u64, new: u64) -> Result<u64, u64>;
+
+    /// Fetches the line for ownership, so that a later store to it does not wait.
+    #[inline]
+    fn prefetch_write(&self, line: LineAddr) {
+        let _ = line;
+    }
+
+    /// Makes the medium at least `len` bytes long; new bytes are zero and durable.
+    fn grow(&self, len: u64) -> Result<(), GrowError> {
+        let _ = len;
+        Err(GrowError::Fixed)
+    }
+
+    /// Tells an observing medium what the program is doing.
+    #[inline]
+    fn mark(&self, mark: Mark) {
+        let _ = mark;
+    }
+
+    /// Called wherever the program waits for another thread, and before it takes a volatile
+    /// lock: a scheduler switches threads here.
+    #[inline]
+    fn pause(&self) {
+        std::hint::spin_loop();
+    }
+}
+
+/// Panics with the same words everywhere when an access leaves the medium.
+#[inline]
+#[track_caller]
+pub(crate) fn check_bounds(medium_len: u64, at: PoolOffset, len: u64) {
+    if at.0 > medium_len || medium_len - at.0 < len {
+        out_of_bounds(medium_len, at, len);
+    }
+}
+
+#[cold]
+#[inline(never)]
+#[track_caller]
+fn out_of_bounds(medium_len: u64, at: PoolOffset, len: u64) -> ! {
+    panic!("access of {len} bytes at {at} leaves a medium of {medium_len} bytes");
+}
+
+/// Rounds a length up to whole lines.
+pub(crate) fn whole_lines(len: u64) -> u64 {
+    len.div_ceil(LINE_BYTES) * LINE_BYTES
+}

@@ -1,0 +1,177 @@
+//! Where the persistence domain begins, and the memory inside it.
+
+use crate::{
+    cache::LineBytes,
+    hierarchy::{Backing, Cause},
+    journal::Journal,
+};
+use outlast_trace::{FlushKind, LINE_BYTES, LaneId, LineAddr};
+use rustc_hash::FxHashMap;
+
+/// The largest image: what a journal's 32-bit line numbers cover.
+const IMAGE_BYTES_MAX: u64 = LINE_BYTES << 32;
+
+/// What survives the crash that is modelled (rule 13).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, Default)]
+pub enum Domain {
+    /// What reached the memory controller. Caches and write-combining buffers are lost.
+    #[default]
+    Adr,
+    /// The caches too. Words in write-combining buffers are lost until their lane's fence.
+    Eadr,
+    /// Everything that was executed: only the process dies.
+    Process,
+}
+
+/// When a flushed line becomes durable (`adr` only). Both are allowed, and no image of the one
+/// is forbidden by the other (rule 9).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, Default)]
+pub enum FlushCompletion {
+    /// At the flush itself: earlier than the program may rely on.
+    AtFlush,
+    /// At the next fence of the lane that flushed, or at some moment before it: the line's bytes
+    /// are taken at the flush, and only these become durable. `clflush`, which Intel orders
+    /// with all writes (rule 8), still completes at once.
+    #[default]
+    AtFence,
+}
+
+/// The memory below the caches, with the journal of what changed in it and the flushes that are
+/// still under way.
+///
+/// **F1** A flush under way never makes memory older: whatever writes a line's newest bytes
+/// discards all that was taken from it before. What remains was taken from a line that is still
+/// dirty in some cache.
+#[derive(Clone, Debug)]
+pub(crate) struct DurableMemory {
+    image: Vec<u8>,
+    domain: Domain,
+    pub(crate) journal: Journal,
+    /// Bytes taken by flushes under way, oldest first in each line.
+    taken: FxHashMap<LineAddr, Vec<Taken>>,
+}
+
+/// What one flush took.
+#[derive(Clone, Debug)]
+pub(crate) struct Taken {
+    lane: LaneId,
+    pub(crate) kind: FlushKind,
+    pub(crate) data: LineBytes,
+}
+
+impl DurableMemory {
+    pub(crate) fn new(mut base: Vec<u8>, domain: Domain) -> Self {
+        base.resize(base.len().next_multiple_of(LINE_BYTES as usize), 0);
+        let mut journal = Journal::default();
+        journal.extend_images(base.len() as u64 / LINE_BYTES);
+        Self { image: base, domain, journal, taken: FxHashMap::default() }
+    }
+
+    pub(crate) fn domain(&self) -> Domain {
+        self.domain
+    }
+
+    /// Keeps the bytes that a flush by `lane` found dirty.
+    pub(crate) fn take(&mut self, lane: LaneId, kind: FlushKind, line: LineAddr, data: LineBytes) {
+        self.taken.entry(line).or_default().push(Taken { lane, kind, data });
+    }
+
+    /// Takes back what flushes took from the line, if nothing has written the line since: what
+    /// `lane` took last, and what others took after it.
+    pub(crate) fn taken_by(&mut self, lane: LaneId, line: LineAddr) -> Option<(Taken, Vec<Taken>)> {
+        let mut all = self.taken.remove(&line)?;
+        match all.iter().rposition(|taken| taken.lane == lane) {
+            Some(index) => {
+                let later = all.split_off(index + 1);
+                all.pop().map(|taken| (taken, later))
+            }
+            None => {
+                self.taken.insert(line, all);
+                None
+            }
+        }
+    }
+
+    /// Keeps what later flushes took, after an earlier one completed.
+    pub(crate) fn keep_taken(&mut self, line: LineAddr, later: Vec<Taken>) {
+        if !later.is_empty() {
+            self.taken.insert(line, later);
+        }
+    }
+
+    /// Notes that words became durable in the order in which they were executed.
+    #[inline]
+    pub(crate) fn execute(&mut self, line: LineAddr, words: u8, data: &LineBytes) {
+        self.reach(line);
+        let (first, end) = (words.trailing_zeros() as usize, 8 - words.leading_zeros() as usize);
+        if first < end {
+            self.journal.push(line, first, &data.as_chunks().0[first..end], Cause::Stored);
+        }
+    }
+
+    /// Makes memory long enough to hold the line; a pool grows with zeroes.
+    #[inline]
+    fn reach(&mut self, line: LineAddr) -> usize {
+        let at = line.start().0 as usize;
+        if at + 64 > self.image.len() {
+            self.grow(at + 64);
+        }
+        at
+    }
+
+    /// Memory is at least `bytes` bytes long from here on; the new ones are zero and durable.
+    #[cold]
+    pub(crate) fn grow(&mut self, bytes: usize) {
+        assert!(bytes as u64 <= IMAGE_BYTES_MAX, "a store up to byte {bytes:#x} is in no pool");
+        let bytes = bytes.next_multiple_of(LINE_BYTES as usize).max(self.image.len());
+        self.image.resize(bytes, 0);
+        self.journal.extend_images(bytes as u64 / LINE_BYTES);
+    }
+}
+
+impl Backing for DurableMemory {
+    #[inline]
+    fn read(&mut self, line: LineAddr) -> LineBytes {
+        let at = line.start().0 as usize;
+        self.image.get(at..).and_then(|tail| tail.first_chunk().copied()).unwrap_or([0; 64])
+    }
+
+    #[inline]
+    fn write(&mut self, line: LineAddr, words: u8, data: &LineBytes, cause: Cause) {
+        if !self.taken.is_empty() {
+            self.taken.remove(&line); // F1
+        }
+        let at = self.reach(line);
+        let old: &mut LineBytes = self.image[at..].first_chunk_mut().expect("reach made room");
+        let (old_words, new_words) = (old.as_chunks_mut::<8>().0, data.as_chunks::<8>().0);
+        let changed = (0..8).fold(0u8, |changed, word| {
+            let differs = words >> word & 1 == 1 && old_words[word] != new_words[word];
+            changed | u8::from(differs) << word
+        });
+        if changed == 0 {
+            return;
+        }
+        for word in 0..8 {
+            if changed >> word & 1 == 1 {
+                old_words[word] = new_words[word];
+            }
+        }
+        let durable = match self.domain {
+            Domain::Adr => true,
+            Domain::Eadr => cause == Cause::Streamed,
+            Domain::Process => false,
+        };
+        if durable {
+            let first = changed.trailing_zeros() as usize;
+            let end = 8 - changed.leading_zeros() as usize;
+            self.journal.push(line, first, &old_words[first..end], cause);
+        }
+    }
+
+    #[inline]
+    fn stored(&mut self, line: LineAddr, words: u8, data: &LineBytes) {
+        if self.domain != Domain::Adr {
+            self.execute(line, words, data);
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! How lines go to memory other than by eviction: flushed, streamed past the caches, or written
+//! back with nobody asking.
+
+use super::{Backing, Cause, Hierarchy};
+use crate::cache::LineBytes;
+use outlast_trace::{FlushKind, LaneId, LineAddr, PoolOffset, line_pieces};
+
+/// After a non-temporal store words leave the lane's buffer with no need, until this chance of
+/// one more fails: one word on average.
+const STREAMED_EARLY_ONE_IN: u64 = 2;
+
+impl Hierarchy {
+    /// Writes the line back to memory if any cache, of whichever lane, has newer bytes, and
+    /// with `clflush` and `clflushopt` removes it everywhere. Returns whether it was dirty.
+    ///
+    /// Words of the line in a write-combining buffer stay there: a flush doesn't order them.
+    pub fn flush<B: Backing>(&mut self, kind: FlushKind, line: LineAddr, below: &mut B) -> bool {
+        let dirty = self.write_back(line, below, Cause::Flushed);
+        if dirty {
+            self.traffic.memory_flushes += 1;
+        } else {
+            self.traffic.flushes_clean += 1;
+        }
+        if kind != FlushKind::Clwb {
+            self.remove_everywhere(line);
+        }
+        dirty
+    }
+
+    /// Completes a flush whose bytes were taken earlier: `data` reaches memory now. The line
+    /// becomes clean, or leaves, only if nobody has stored to it since; returns whether that was
+    /// so, and memory now has the newest bytes.
+    pub fn complete_flush<B: Backing>(
+        &mut self,
+        kind: FlushKind,
+        line: LineAddr,
+        data: &LineBytes,
+        below: &mut B,
+    ) -> bool {
+        let newest = self.newest(line).is_some_and(|(newest, _)| newest == *data);
+        if newest {
+            self.flush(kind, line, below);
+        } else {
+            self.traffic.memory_flushes += 1;
+            below.write(line, u8::MAX, data, Cause::Flushed);
+        }
+        newest
+    }
+
+    /// Streams whole aligned words past the caches. Each may reach memory at any time from now
+    /// on, and has by the end of the lane's next [`drain_streams`](Self::drain_streams).
+    ///
+    /// # Panics
+    /// When `at` or the number of bytes is not a multiple of 8.
+    pub fn stream<B: Backing>(
+        &mut self,
+        lane: LaneId,
+        at: PoolOffset,
+        bytes: &[u8],
+        below: &mut B,
+    ) {
+        assert!(
+            at.is_aligned(8) && bytes.len().is_multiple_of(8),
+            "a non-temporal store of {} bytes at {at} is not of whole words",
+            bytes.len()
+        );
+        let lane = self.check(lane);
+        let mut rest = bytes;
+        for (at, len) in line_pieces(at, bytes.len()) {
+            let (piece, tail) = rest.split_at(len);
+            rest = tail;
+            let line = at.line();
+            if !self.lanes[lane].wc.holds_words_of(line) {
+                self.make_way_for_stream(lane, line, below);
+                self.streaming += 1;
+            }
+            self.lanes[lane].wc.put_words(line, at.in_line(), piece);
+            self.let_some_go(lane, below);
+        }
+    }
+
+    /// Streams a whole line past the caches, which reaches memory in one piece (MOVDIR64B).
+    pub fn stream_line<B: Backing>(
+        &mut self,
+        lane: LaneId,
+        line: LineAddr,
+        data: &LineBytes,
+        below: &mut B,
+    ) {
+        let lane = self.check(lane);
+        self.make_way_for_stream(lane, line, below);
+        self.streaming += 1;
+        self.lanes[lane].wc.put_line(line, data);
+        self.let_some_go(lane, below);
+    }
+
+    /// Empties the lane's write-combining buffer: what a fence does first.
+    #[inline]
+    pub fn drain_streams<B: Backing>(&mut self, lane: LaneId, below: &mut B) {
+        let lane = self.check(lane);
+        while let Some(line) = self.lanes[lane].wc.oldest() {
+            self.let_go_all(lane, line, below);
+        }
+    }
+
+    /// The adversary writes a line back that nobody flushed.
+    pub(super) fn write_back_unasked<B: Backing>(&mut self, line: LineAddr, below: &mut B) {
+        if self.write_back(line, below, Cause::Unasked) {
+            self.traffic.memory_unasked += 1;
+        }
+    }
+
+    /// Ends all streaming of a line, in whichever lane, because a cache is about to hold it.
+    pub(super) fn stop_streaming<B: Backing>(&mut self, line: LineAddr, below: &mut B) {
+        for lane in 0..self.lanes.len() {
+            if self.lanes[lane].wc.holds(line) {
+                self.let_go_all(lane, line, below);
+            }
+        }
+    }
+
+    /// Memory gets the newest bytes if it has not; every cache keeps a clean copy of them.
+    fn write_back<B: Backing>(&mut self, line: LineAddr, below: &mut B, cause: Cause) -> bool {
+        let Some((data, true)) = self.newest(line) else { return false };
+        below.write(line, u8::MAX, &data, cause);
+        for lane in &mut self.lanes {
+            lane.clean(line, &data);
+        }
+        if let Some(slot) = self.llc.probe(line) {
+            self.llc.clean(slot, &data);
+        }
+        true
+    }
+
+    fn remove_everywhere(&mut self, line: LineAddr) {
+        for lane in &mut self.lanes {
+            lane.take(line);
+        }
+        self.llc.remove(line);
+    }
+
+    /// Before a line enters a lane's write-combining buffer: older streams of it are done, no
+    /// cache holds it (C4), and there is room.
+    fn make_way_for_stream<B: Backing>(&mut self, lane: usize, line: LineAddr, below: &mut B) {
+        self.stop_streaming(line, below);
+        if self.write_back(line, below, Cause::Evicted) {
+            self.traffic.memory_evictions += 1;
+        }
+        self.remove_everywhere(line);
+        if self.lanes[lane].wc.is_full()
+            && let Some(oldest) = self.lanes[lane].wc.oldest()
+        {
+            self.let_go_all(lane, oldest, below);
+        }
+    }
+
+    fn let_some_go<B: Backing>(&mut self, lane: usize, below: &mut B) {
+        while self.rng.one_in(STREAMED_EARLY_ONE_IN)
+            && let Some(line) = self.lanes[lane].wc.any(&mut self.rng)
+        {
+            self.let_go(lane, line, below);
+        }
+    }
+
+    fn let_go_all<B: Backing>(&mut self, lane: usize, line: LineAddr, below: &mut B) {
+        while self.let_go(lane, line, below) {}
+    }
+
+    /// Lets one word of a streamed line reach memory, or all of it where it moves as one.
+    /// Returns whether there is more.
+    fn let_go<B: Backing>(&mut self, lane: usize, line: LineAddr, below: &mut B) -> bool {
+        let Some(leaving) = self.lanes[lane].wc.let_go(line, &mut self.rng) else { return false };
+        below.write(line, leaving.words, &leaving.data, Cause::Streamed);
+        if leaving.last {
+            self.streaming -= 1;
+            self.traffic.memory_streams += 1;
+        }
+        !leaving.last
+    }
+}

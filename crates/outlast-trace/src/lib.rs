@@ -1,0 +1,28 @@
+//! The one vocabulary between software and machine: addresses, lines and operations.
+//!
+//! Everything that Outlast runs, be it the runtime on a [recorder](https://docs.rs/outlast-pmem), a
+//! bare transaction or the trace of a real program, becomes a stream of [`Op`]s; caches, the
+//! history, the crash emulator and the timed machine read nothing else. A [`Sink`] receives the
+//! stream as it happens, an [`OpLog`] keeps it in memory so that one functional run can be played
+//! through many caches.
+//!
+//! ```
+//! use outlast_trace::{LaneId, LineAddr, Op, OpLog, PoolOffset, FlushKind, Sink};
+//!
+//! let mut log = OpLog::default();
+//! let lane = LaneId(0);
+//! log.op(lane, Op::Store { at: PoolOffset(72), bytes: &7u64.to_le_bytes() });
+//! log.op(lane, Op::Flush { kind: FlushKind::Clwb, line: PoolOffset(72).line() });
+//! log.op(lane, Op::Sfence);
+//! assert_eq!(PoolOffset(72).line(), LineAddr(1));
+//! assert_eq!(log.len(), 3);
+//! ```
+#![forbid(unsafe_code)]
+
+mod addr;
+mod log;
+mod op;
+
+pub use addr::{ByteRange, LINE_BYTES, LineAddr, PoolOffset, line_pieces, word_pieces};
+pub use log::OpLog;
+pub use op::{FlushKind, LaneId, Op, Sink, TxId};

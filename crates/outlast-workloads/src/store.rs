@@ -1,0 +1,72 @@
+//! Either dictionary behind one type.
+
+use outlast::collections::{ByteMap, ByteTree, Dictionary};
+use outlast::{Abort, ByteRange, Transact};
+
+/// Which dictionary keeps the pairs of a workload.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum Structure {
+    /// The hash map.
+    HashMap,
+    /// The B+tree.
+    BTree,
+}
+
+/// A dictionary of either kind.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Store {
+    Map(ByteMap),
+    Tree(ByteTree),
+}
+
+impl Store {
+    /// The tree, for what only a tree can.
+    pub(crate) fn tree(self) -> Result<ByteTree, Abort> {
+        match self {
+            Self::Tree(tree) => Ok(tree),
+            Self::Map(_) => Err(Abort::Cancelled),
+        }
+    }
+}
+
+impl Dictionary for Store {
+    #[inline]
+    fn find<T: Transact>(self, tx: &mut T, key: &[u8]) -> Result<Option<ByteRange>, Abort> {
+        match self {
+            Self::Map(map) => map.find(tx, key),
+            Self::Tree(tree) => tree.find(tx, key),
+        }
+    }
+
+    fn insert<T: Transact>(self, tx: &mut T, key: &[u8], value: &[u8]) -> Result<bool, Abort> {
+        match self {
+            Self::Map(map) => map.insert(tx, key, value),
+            Self::Tree(tree) => tree.insert(tx, key, value),
+        }
+    }
+
+    fn add<T: Transact>(self, tx: &mut T, key: &[u8], value: &[u8]) -> Result<bool, Abort> {
+        match self {
+            Self::Map(map) => map.add(tx, key, value),
+            Self::Tree(tree) => tree.add(tx, key, value),
+        }
+    }
+
+    fn remove<T: Transact>(self, tx: &mut T, key: &[u8]) -> Result<bool, Abort> {
+        match self {
+            Self::Map(map) => map.remove(tx, key),
+            Self::Tree(tree) => tree.remove(tx, key),
+        }
+    }
+
+    fn for_each<T: Transact>(
+        self,
+        tx: &mut T,
+        visit: impl FnMut(&mut T, &[u8], ByteRange) -> Result<(), Abort>,
+    ) -> Result<(), Abort> {
+        match self {
+            Self::Map(map) => map.for_each(tx, visit),
+            Self::Tree(tree) => tree.for_each(tx, visit),
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! One thread of a workload, whichever it is.
+
+use outlast::{Abort, Runner};
+
+use crate::Witness;
+use crate::few_words::FewWordsWorker;
+use crate::pairs::PairsWorker;
+use crate::swaps::SwapsWorker;
+use crate::ycsb::YcsbWorker;
+
+/// What kind of transaction a worker ran.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord)]
+pub enum OpKind {
+    /// Read a record.
+    Read,
+    /// Overwrote a field.
+    Update,
+    /// Inserted a record.
+    Insert,
+    /// Read consecutive records.
+    Scan,
+    /// Read a record and overwrote a field of it.
+    ReadModifyWrite,
+    /// Added a key, if it was not there.
+    Add,
+    /// Removed a key, if it was there.
+    Remove,
+    /// Swapped words.
+    Swap,
+    /// Read and overwrote words.
+    Words,
+}
+
+/// One thread of a workload.
+pub struct Worker {
+    pub(crate) program: Program,
+}
+
+/// The programs, each with a type of its own so that none pays for another.
+pub(crate) enum Program {
+    Ycsb(Box<YcsbWorker>),
+    Pairs(PairsWorker),
+    Swaps(SwapsWorker),
+    FewWords(FewWordsWorker),
+}
+
+impl Worker {
+    /// Draws the next operation and prepares what it will store. A new worker has drawn its
+    /// first; without a draw in between, [`step`](Self::step) runs the same operation again.
+    #[inline]
+    pub fn draw(&mut self) {
+        match &mut self.program {
+            Program::Ycsb(worker) => worker.draw(),
+            Program::Pairs(worker) => worker.draw(),
+            Program::Swaps(worker) => worker.draw(),
+            Program::FewWords(worker) => worker.draw(),
+        }
+    }
+
+    /// Runs the operation that was drawn, as exactly one transaction.
+    ///
+    /// # Errors
+    /// Whatever the transaction fails with; [`Abort::Damaged`] when a record is missing or a
+    /// value read is not one that a worker wrote.
+    #[inline]
+    pub fn step<R: Runner>(&mut self, runner: &mut R) -> Result<OpKind, Abort> {
+        self.step_with(runner, &mut ())
+    }
+
+    /// As [`step`](Self::step); `witness` hears what the transaction reads and writes. After an
+    /// error it has heard what the transaction would have done.
+    ///
+    /// # Errors
+    /// As [`step`](Self::step).
+    #[inline]
+    pub fn step_with<R: Runner, W: Witness>(
+        &mut self,
+        runner: &mut R,
+        witness: &mut W,
+    ) -> Result<OpKind, Abort> {
+        match &mut self.program {
+            Program::Ycsb(worker) => worker.step(runner, witness),
+            Program::Pairs(worker) => worker.step(runner, witness),
+            Program::Swaps(worker) => worker.step(runner, witness),
+            Program::FewWords(worker) => worker.step(runner, witness),
+        }
+    }
+
+    /// How many versions this worker and its predecessors have used.
+    pub fn used_versions(&self) -> u64 {
+        match &self.program {
+            Program::Ycsb(worker) => worker.versions().used(),
+            Program::Pairs(worker) => worker.versions().used(),
+            Program::Swaps(worker) => worker.versions().used(),
+            Program::FewWords(worker) => worker.versions().used(),
+        }
+    }
+}

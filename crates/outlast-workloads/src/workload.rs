@@ -1,0 +1,216 @@
+//! The table of workloads, and how much of one.
+
+use outlast::LINE_BYTES;
+use outlast::collections::Placement;
+
+use crate::content::VALUE_BYTES_MIN;
+use crate::store::Structure;
+use crate::swaps;
+use crate::ycsb::Letter;
+
+/// A workload: what it keeps in a pool and what its threads do with that.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Workload {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// What it does, in one line.
+    pub about: &'static str,
+    pub(crate) kind: Kind,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    Ycsb(Letter),
+    Swaps(usize),
+    Pairs(Structure),
+    FewWords,
+}
+
+/// Every workload there is.
+pub fn workloads() -> &'static [Workload] {
+    const fn row(name: &'static str, kind: Kind, about: &'static str) -> Workload {
+        Workload { name, about, kind }
+    }
+    const TABLE: [Workload; 11] = [
+        row(
+            "ycsb-a",
+            Kind::Ycsb(Letter::A),
+            "YCSB A: 50 % reads, 50 % updates of a field, zipfian",
+        ),
+        row("ycsb-b", Kind::Ycsb(Letter::B), "YCSB B: 95 % reads, 5 % updates of a field, zipfian"),
+        row("ycsb-c", Kind::Ycsb(Letter::C), "YCSB C: reads only, zipfian"),
+        row("ycsb-d", Kind::Ycsb(Letter::D), "YCSB D: 95 % reads of the latest, 5 % insertions"),
+        row("ycsb-e", Kind::Ycsb(Letter::E), "YCSB E: 95 % scans of 1-100 records, 5 % insertions"),
+        row(
+            "ycsb-f",
+            Kind::Ycsb(Letter::F),
+            "YCSB F: 50 % reads, 50 % read-modify-writes, zipfian",
+        ),
+        row("sps1", Kind::Swaps(1), "one swap of two random words of a vector per transaction"),
+        row("sps8", Kind::Swaps(8), "eight swaps of two random words of a vector per transaction"),
+        row("hash", Kind::Pairs(Structure::HashMap), "hash map: half additions, half removals"),
+        row("btree", Kind::Pairs(Structure::BTree), "B+tree: half additions, half removals"),
+        row("words", Kind::FewWords, "a few words, several read and written per transaction"),
+    ];
+    &TABLE
+}
+
+/// How much of a workload. [`Workload::scale`] gives the published one.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Scale {
+    /// Records (YCSB), words (sps, words), or keys to draw from (hash, btree), of which half are
+    /// there at first.
+    pub records: u64,
+    /// Operations expected of all workers together; YCSB D and E make room for their insertions.
+    pub operations: u64,
+    /// Fields of a record (YCSB).
+    pub fields: u64,
+    /// Bytes in a field, 16 or more (YCSB).
+    pub field_bytes: u64,
+    /// Bytes in a value, 8 or more (hash, btree).
+    pub value_bytes: u64,
+    /// The dictionary that keeps the records (YCSB). Scans need the B+tree.
+    pub structure: Structure,
+    /// Where keys and values go (YCSB, hash, btree).
+    pub placement: Placement,
+    /// Words on one line: 8 shares lines, 1 gives each word its own (words).
+    pub words_per_line: u64,
+}
+
+impl Scale {
+    /// Bytes in a record.
+    pub fn record_bytes(&self) -> usize {
+        (self.fields * self.field_bytes) as usize
+    }
+}
+
+/// A scale that a workload cannot have.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{workload}: {what} is {value}; {wanted}")]
+pub struct BadScale {
+    workload: &'static str,
+    what: &'static str,
+    value: u64,
+    wanted: &'static str,
+}
+
+impl Workload {
+    /// The workload of that name.
+    pub fn named(name: &str) -> Option<&'static Self> {
+        workloads().iter().find(|workload| workload.name == name)
+    }
+
+    /// The published scale: a million records of 1 KB, a million words, 100 k keys of 200 k; four
+    /// words on one line.
+    pub fn scale(&self) -> Scale {
+        let (records, structure) = match self.kind {
+            Kind::Ycsb(Letter::E) => (1_000_000, Structure::BTree),
+            Kind::Ycsb(_) => (1_000_000, Structure::HashMap),
+            Kind::Swaps(_) => (1_000_000, Structure::HashMap),
+            Kind::Pairs(structure) => (200_000, structure),
+            Kind::FewWords => (4, Structure::HashMap),
+        };
+        Scale {
+            records,
+            operations: records,
+            fields: 10,
+            field_bytes: 100,
+            value_bytes: 8,
+            structure,
+            placement: Placement::Together,
+            words_per_line: LINE_BYTES / 8,
+        }
+    }
+
+    /// The scale in words, as results state it.
+    pub fn describe(&self, scale: &Scale) -> String {
+        let Scale { records, value_bytes, .. } = scale;
+        match self.kind {
+            Kind::Ycsb(_) => format!("YCSB: {records} records of {} bytes", scale.record_bytes()),
+            Kind::Swaps(_) => format!("sps: {records} words"),
+            Kind::Pairs(_) => {
+                format!(
+                    "{}: {} of {records} keys, {value_bytes} bytes each",
+                    self.name,
+                    records / 2
+                )
+            }
+            Kind::FewWords => format!("{records} words"),
+        }
+    }
+
+    /// Whether the workload can have this scale.
+    ///
+    /// # Errors
+    /// [`BadScale`] names what it cannot have.
+    pub fn check(&self, scale: &Scale) -> Result<(), BadScale> {
+        let bad = |what, value, wanted| Err(BadScale { workload: self.name, what, value, wanted });
+        match self.kind {
+            Kind::Ycsb(letter) => {
+                if scale.records == 0 || scale.records > 1 << 32 {
+                    return bad("records", scale.records, "1 to 4,294,967,296 are possible");
+                }
+                if scale.fields == 0 || scale.fields > 256 {
+                    return bad("fields", scale.fields, "1 to 256 are possible");
+                }
+                if !(16..=1 << 16).contains(&scale.field_bytes) {
+                    return bad("field bytes", scale.field_bytes, "16 to 65,536 are possible");
+                }
+                if letter == Letter::E && scale.structure != Structure::BTree {
+                    return bad("structure", 0, "scans need the B+tree");
+                }
+            }
+            Kind::Swaps(_) if !(2..=swaps::WORDS_MAX).contains(&scale.records) => {
+                return bad("records", scale.records, "2 to 16,777,216 words are possible");
+            }
+            Kind::Swaps(_) => {}
+            Kind::Pairs(_) => {
+                if !(1..=1 << 32).contains(&scale.records) {
+                    return bad("records", scale.records, "1 to 4,294,967,296 are possible");
+                }
+                if !(VALUE_BYTES_MIN as u64..=1 << 20).contains(&scale.value_bytes) {
+                    return bad("value bytes", scale.value_bytes, "8 to 1,048,576 are possible");
+                }
+            }
+            Kind::FewWords => {
+                if !(1..=1 << 20).contains(&scale.records) {
+                    return bad("records", scale.records, "1 to 1,048,576 words are possible");
+                }
+                if !matches!(scale.words_per_line, 1 | 2 | 4 | 8) {
+                    return bad(
+                        "words per line",
+                        scale.words_per_line,
+                        "1, 2, 4 or 8 are possible",
+                    );
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Bytes that the blocks of the workload need at most, rounding to size classes included, its
+    /// expected insertions as well; a pool wants its own headers, logs and slack beside them.
+    pub fn heap_bytes(&self, scale: &Scale) -> u64 {
+        const FIXED: u64 = 1 << 20;
+        let words = |words: u64| FIXED + 8 * words;
+        match self.kind {
+            Kind::Ycsb(letter) => {
+                let records = scale.records + scale.operations * letter.mix().insert / 100 * 2;
+                // A key of 23 bytes and its lengths, up to a quarter lost to size classes, and
+                // the share of a segment or of a leaf and its ancestors.
+                FIXED + records * ((scale.record_bytes() as u64 + 64) * 5 / 4 + 64)
+            }
+            Kind::Pairs(_) => FIXED + scale.records * ((scale.value_bytes + 32) * 5 / 4 + 64),
+            Kind::Swaps(_) => words(scale.records),
+            Kind::FewWords => words(scale.records * self.stride(scale)),
+        }
+    }
+
+    /// The distance between words in use.
+    pub(crate) fn stride(&self, scale: &Scale) -> u64 {
+        match self.kind {
+            Kind::FewWords => LINE_BYTES / 8 / scale.words_per_line,
+            _ => 1,
+        }
+    }
+}

@@ -1,0 +1,375 @@
+//! Every workload on the reference runner: what its workers report is what happens, and what an
+//! audit finds is what they left.
+
+use std::collections::{BTreeMap, HashSet};
+
+use outlast::collections::Placement;
+use outlast::{PoolOffset, Runner, Transact};
+use outlast_workloads::{
+    Facts, OpKind, Random, Scale, State, Structure, Version, Volatile, Workload, workloads,
+};
+
+/// Workers move to their threads.
+const _: fn() = || {
+    fn sendable<T: Send>() {}
+    sendable::<outlast_workloads::Worker>();
+    sendable::<outlast_workloads::Loaded>();
+};
+
+type States = BTreeMap<u64, Version>;
+
+fn small(workload: &Workload) -> Scale {
+    let records = if workload.name == "words" { 5 } else { 300 };
+    Scale { records, operations: 2_000, ..workload.scale() }
+}
+
+/// Every workload at a small scale, and the variants that differ in more than size.
+fn cases() -> Vec<(&'static Workload, Scale)> {
+    let mut cases: Vec<_> = workloads().iter().map(|w| (w, small(w))).collect();
+    let mut variant = |name, change: fn(&mut Scale)| {
+        let workload = Workload::named(name).unwrap();
+        let mut scale = small(workload);
+        change(&mut scale);
+        cases.push((workload, scale));
+    };
+    variant("ycsb-a", |s| s.structure = Structure::BTree);
+    variant("ycsb-f", |s| s.placement = Placement::Apart);
+    variant("ycsb-d", |s| (s.fields, s.field_bytes) = (1, 16));
+    variant("hash", |s| s.value_bytes = 300);
+    variant("btree", |s| s.placement = Placement::Apart);
+    variant("words", |s| s.words_per_line = 1);
+    cases
+}
+
+fn audit(workload: &Workload, scale: &Scale, pool: &Volatile) -> Result<States, String> {
+    let mut states = States::new();
+    let mut read = |at: PoolOffset, out: &mut [u8]| pool.read(at, out);
+    let visit = |key, version| assert!(states.insert(key, version).is_none(), "key {key} twice");
+    let root = pool.root().ok_or("no root")?;
+    workload.audit(scale, root, &mut read, visit).map_err(|damage| damage.to_string())?;
+    Ok(states)
+}
+
+fn initial(workload: &Workload, scale: &Scale, seed: u64) -> States {
+    let mut states = States::new();
+    workload.initial(scale, seed, |key, state| match state {
+        State::Holds(version) => assert!(states.insert(key, version).is_none()),
+        State::Absent => unreachable!("only what is there is visited"),
+    });
+    states
+}
+
+fn state_of(states: &States, key: u64) -> State {
+    states.get(&key).map_or(State::Absent, |&version| State::Holds(version))
+}
+
+/// Checks a transaction's facts against the states before it, and moves those on.
+fn apply(states: &mut States, facts: &Facts) {
+    let mut read = HashSet::new();
+    for &(key, state) in &facts.reads {
+        assert_eq!(state, state_of(states, key), "what was read of key {key}");
+        assert!(read.insert(key), "key {key} reported twice");
+    }
+    for &(key, state) in &facts.writes {
+        assert!(read.remove(&key), "key {key} was written but not read, or written twice");
+        match state {
+            State::Holds(version) => drop(states.insert(key, version)),
+            State::Absent => drop(states.remove(&key)),
+        }
+    }
+}
+
+#[test]
+fn facts_and_audits_agree_with_each_other_and_with_the_load() {
+    for (workload, scale) in cases() {
+        let mut pool = Volatile::checked(21, 3);
+        let mut reports = Vec::new();
+        let mut progress = |done, of| reports.push((done, of));
+        let loaded = workload.load(&scale, 5, &mut pool, &mut progress).unwrap();
+        assert_eq!(reports.last().map(|&(done, of)| done == of), Some(true), "{}", workload.name);
+        let mut states = initial(workload, &scale, 5);
+        assert_eq!(audit(workload, &scale, &pool).unwrap(), states, "{}", workload.name);
+
+        let mut workers: Vec<_> =
+            (1..=3).map(|id| workload.worker(&scale, &loaded, 9, id, 0)).collect();
+        let mut facts = Facts::default();
+        let mut written = HashSet::new();
+        for round in 0..2_000 {
+            let worker = &mut workers[round % 3];
+            worker.step_with(&mut pool, &mut facts).unwrap();
+            worker.draw();
+            apply(&mut states, &facts);
+            for write in &facts.writes {
+                let repeated = !written.insert(*write);
+                assert!(!repeated || write.1 == State::Absent, "{write:?} was written before");
+            }
+        }
+        assert_eq!(audit(workload, &scale, &pool).unwrap(), states, "{}", workload.name);
+        assert!(
+            pool.len() <= workload.heap_bytes(&scale),
+            "{}: {} bytes",
+            workload.name,
+            pool.len()
+        );
+
+        // A program that starts again finds everything and goes on with new versions.
+        let again = workload.attach(&scale, &mut pool).unwrap();
+        let used = workers[0].used_versions();
+        let mut worker = workload.worker(&scale, &again, 10, 1, used);
+        for _ in 0..300 {
+            worker.step_with(&mut pool, &mut facts).unwrap();
+            worker.draw();
+            apply(&mut states, &facts);
+            assert!(facts.writes.iter().all(|w| w.1 == State::Absent || written.insert(*w)));
+        }
+        assert_eq!(audit(workload, &scale, &pool).unwrap(), states, "{}", workload.name);
+        assert_eq!(pool.take_footprint().unannounced_stores, 0, "{}", workload.name);
+    }
+}
+
+#[test]
+fn a_step_without_a_witness_does_the_same() {
+    for (workload, scale) in cases() {
+        let run = |watched: bool, conflicts| {
+            let mut pool = Volatile::checked(3, conflicts);
+            let loaded = workload.load(&scale, 5, &mut pool, &mut |_, _| {}).unwrap();
+            let mut worker = workload.worker(&scale, &loaded, 9, 1, 0);
+            let mut kinds = Vec::new();
+            for _ in 0..1_000 {
+                kinds.push(match watched {
+                    true => worker.step_with(&mut pool, &mut Facts::default()).unwrap(),
+                    false => worker.step(&mut pool).unwrap(),
+                });
+                worker.draw();
+            }
+            (kinds, audit(workload, &scale, &pool).unwrap())
+        };
+        assert_eq!(run(true, 5), run(false, 0), "{}", workload.name);
+    }
+}
+
+#[test]
+fn mixes_are_within_binomial_bounds() {
+    use OpKind::{Add, Insert, Read, ReadModifyWrite, Remove, Scan, Swap, Update, Words};
+    const STEPS: u64 = 20_000;
+    let expected: [(&str, &[(OpKind, f64)]); 11] = [
+        ("ycsb-a", &[(Read, 0.5), (Update, 0.5)]),
+        ("ycsb-b", &[(Read, 0.95), (Update, 0.05)]),
+        ("ycsb-c", &[(Read, 1.0)]),
+        ("ycsb-d", &[(Read, 0.95), (Insert, 0.05)]),
+        ("ycsb-e", &[(Scan, 0.95), (Insert, 0.05)]),
+        ("ycsb-f", &[(Read, 0.5), (ReadModifyWrite, 0.5)]),
+        ("sps1", &[(Swap, 1.0)]),
+        ("sps8", &[(Swap, 1.0)]),
+        ("hash", &[(Add, 0.5), (Remove, 0.5)]),
+        ("btree", &[(Add, 0.5), (Remove, 0.5)]),
+        ("words", &[(Words, 1.0)]),
+    ];
+    assert_eq!(workloads().iter().map(|w| w.name).collect::<Vec<_>>(), expected.map(|e| e.0));
+    for (name, shares) in expected {
+        let workload = Workload::named(name).unwrap();
+        let scale = small(workload);
+        let mut pool = Volatile::new();
+        let loaded = workload.load(&scale, 1, &mut pool, &mut |_, _| {}).unwrap();
+        let mut worker = workload.worker(&scale, &loaded, 2, 1, 0);
+        let mut counts = BTreeMap::<OpKind, u64>::new();
+        for _ in 0..STEPS {
+            *counts.entry(worker.step(&mut pool).unwrap()).or_default() += 1;
+            worker.draw();
+        }
+        assert_eq!(counts.len(), shares.len(), "{name}: {counts:?}");
+        for &(kind, share) in shares {
+            let (n, mean) = (STEPS as f64, STEPS as f64 * share);
+            let bound = 4.5 * (n * share * (1.0 - share)).sqrt();
+            let off = (counts[&kind] as f64 - mean).abs();
+            assert!(
+                off <= bound,
+                "{name}: {} of {kind:?}, {mean} ± {bound} expected",
+                counts[&kind]
+            );
+        }
+    }
+}
+
+#[test]
+fn ycsb_reads_prefer_some_records_and_scans_take_up_to_a_hundred() {
+    let run = |name: &str, steps: u64| {
+        let workload = Workload::named(name).unwrap();
+        let scale = Scale { records: 1_000, operations: steps, ..workload.scale() };
+        let mut pool = Volatile::new();
+        let loaded = workload.load(&scale, 1, &mut pool, &mut |_, _| {}).unwrap();
+        let mut worker = workload.worker(&scale, &loaded, 2, 1, 0);
+        let mut facts = Facts::default();
+        let mut read = Vec::new();
+        for _ in 0..steps {
+            worker.step_with(&mut pool, &mut facts).unwrap();
+            worker.draw();
+            let records: HashSet<_> = facts.reads.iter().map(|&(key, _)| key / 10).collect();
+            if facts.writes.is_empty() {
+                assert_eq!(facts.reads.len(), 10 * records.len(), "all fields of each record");
+                read.push(records);
+            }
+        }
+        read
+    };
+    let mut counts = BTreeMap::<u64, u64>::new();
+    for record in run("ycsb-c", 20_000).into_iter().flatten() {
+        *counts.entry(record).or_default() += 1;
+    }
+    // One in twenty-six goes to the first item, wherever the hash puts it.
+    let top = *counts.values().max().unwrap();
+    assert!((600..1000).contains(&top), "the most popular record was read {top} times");
+    assert!(counts.len() > 900, "only {} records were ever read", counts.len());
+
+    let lengths: Vec<_> = run("ycsb-e", 3_000).iter().map(HashSet::len).collect();
+    assert!(lengths.iter().all(|n| (1..=100).contains(n)));
+    let mean = lengths.iter().sum::<usize>() as f64 / lengths.len() as f64;
+    // Scans that start near the end find fewer; 50.5 without them.
+    assert!((46.0..52.0).contains(&mean), "scans of {mean} records");
+}
+
+#[test]
+fn audits_notice_any_flipped_bit_of_a_value() {
+    for (workload, scale) in cases() {
+        let mut pool = Volatile::new();
+        let loaded = workload.load(&scale, 1, &mut pool, &mut |_, _| {}).unwrap();
+        let mut worker = workload.worker(&scale, &loaded, 2, 1, 0);
+        for _ in 0..200 {
+            worker.step(&mut pool).unwrap();
+            worker.draw();
+        }
+        let whole = audit(workload, &scale, &pool).unwrap();
+        let blocks: Vec<_> = pool.live_blocks().collect();
+        let mut random = Random::new(4);
+        let (mut noticed, mut silent) = (0, 0);
+        for _ in 0..400 {
+            let (at, bytes) = blocks[random.below(blocks.len() as u64) as usize];
+            let flip = [(at.plus(random.below(bytes)), 1 << random.below(8))];
+            pool.flip(&flip);
+            match audit(workload, &scale, &pool) {
+                Err(_) => noticed += 1,
+                Ok(states) if states != whole => noticed += 1,
+                Ok(_) => silent += 1,
+            }
+            pool.flip(&flip);
+        }
+        // Harmless are bytes that nothing uses: padding, free slots, reserved fields, words
+        // between those in use.
+        let enough = match workload.name {
+            "words" => 1,
+            _ if scale.records_are_values() => 250,
+            _ => 100,
+        };
+        assert!(noticed >= enough, "{} {scale:?}: {noticed} noticed, {silent} not", workload.name);
+    }
+}
+
+trait ValuesDominate {
+    fn records_are_values(&self) -> bool;
+}
+
+impl ValuesDominate for Scale {
+    fn records_are_values(&self) -> bool {
+        self.value_bytes >= 100
+    }
+}
+
+#[test]
+fn a_torn_field_and_a_lost_swap_are_noticed() {
+    let workload = Workload::named("ycsb-a").unwrap();
+    let scale = small(workload);
+    let mut pool = Volatile::new();
+    let loaded = workload.load(&scale, 1, &mut pool, &mut |_, _| {}).unwrap();
+    let before = pool.memory().to_vec();
+    let mut worker = workload.worker(&scale, &loaded, 2, 1, 0);
+    while worker.step(&mut pool).unwrap() != OpKind::Update {
+        worker.draw();
+    }
+    let changed: Vec<_> = (0..before.len()).filter(|&i| before[i] != pool.memory()[i]).collect();
+    let (first, last) = (changed[0], *changed.last().unwrap());
+    let undo = |from: usize, to: usize| -> Vec<_> {
+        let mask = |i: usize| before[i] ^ pool.memory()[i];
+        (from..to).map(|i| (PoolOffset(i as u64), mask(i))).collect()
+    };
+    let half = undo(first, (first + last) / 2);
+    pool.flip(&half);
+    assert!(audit(workload, &scale, &pool).unwrap_err().contains("no version"));
+
+    let workload = Workload::named("sps1").unwrap();
+    let scale = small(workload);
+    let mut pool = Volatile::new();
+    workload.load(&scale, 1, &mut pool, &mut |_, _| {}).unwrap();
+    let (root, _) = pool.root().unwrap();
+    pool.run(|tx| {
+        let word = tx.load_u64(root.plus(64))?;
+        tx.store_u64(root.plus(72), word)
+    })
+    .unwrap();
+    assert!(audit(workload, &scale, &pool).unwrap_err().contains("no permutation"));
+}
+
+#[test]
+fn what_a_transaction_costs() {
+    for name in ["ycsb-a", "ycsb-f", "sps1", "sps8", "hash", "btree", "words"] {
+        let workload = Workload::named(name).unwrap();
+        let scale = Scale { records: small(workload).records.max(4) * 20, ..small(workload) };
+        let mut pool = Volatile::checked(1, 0);
+        let loaded = workload.load(&scale, 1, &mut pool, &mut |_, _| {}).unwrap();
+        let mut worker = workload.worker(&scale, &loaded, 2, 1, 0);
+        pool.take_footprint();
+        for _ in 0..5_000 {
+            worker.step(&mut pool).unwrap();
+            worker.draw();
+        }
+        let cost = pool.take_footprint();
+        println!("{name}: {cost:?}");
+        assert!(cost.announcements <= cost.runs, "{name} announces once");
+        let (ranges, bytes) = match name {
+            "ycsb-a" | "ycsb-f" => (0.52, 52.0),
+            "sps1" => (2.0, 16.0),
+            "sps8" => (16.0, 128.0),
+            "hash" => (0.56, 4.5),
+            "btree" => (0.95, 18.5),
+            _ => (2.1, 17.0),
+        };
+        let per = |n: u64| n as f64 / 5_000.0;
+        assert!(per(cost.announced_ranges) <= ranges, "{name}: {}", per(cost.announced_ranges));
+        assert!(per(cost.announced_bytes) <= bytes, "{name}: {}", per(cost.announced_bytes));
+    }
+}
+
+#[test]
+fn impossible_scales_are_refused_in_words() {
+    let refuse = |name, change: fn(&mut Scale)| {
+        let workload = Workload::named(name).unwrap();
+        let mut scale = workload.scale();
+        assert_eq!(workload.check(&scale), Ok(()));
+        change(&mut scale);
+        workload.check(&scale).unwrap_err().to_string()
+    };
+    assert_eq!(
+        refuse("sps1", |s| s.records = 1),
+        "sps1: records is 1; 2 to 16,777,216 words are possible"
+    );
+    assert!(refuse("ycsb-a", |s| s.fields = 0).contains("fields is 0"));
+    assert!(refuse("ycsb-a", |s| s.field_bytes = 8).contains("field bytes is 8"));
+    assert!(refuse("ycsb-e", |s| s.structure = Structure::HashMap).contains("B+tree"));
+    assert!(refuse("hash", |s| s.value_bytes = 7).contains("value bytes is 7"));
+    assert!(refuse("words", |s| s.words_per_line = 3).contains("words per line is 3"));
+}
+
+#[test]
+fn attach_refuses_the_data_of_another_workload() {
+    let sps = Workload::named("sps1").unwrap();
+    let hash = Workload::named("hash").unwrap();
+    let mut pool = Volatile::new();
+    assert!(sps.attach(&small(sps), &mut pool).is_err());
+    sps.load(&small(sps), 1, &mut pool, &mut |_, _| {}).unwrap();
+    assert!(hash.attach(&small(hash), &mut pool).is_err());
+    assert!(audit(hash, &small(hash), &pool).unwrap_err().contains("another workload"));
+
+    let mut pool = Volatile::new();
+    hash.load(&small(hash), 1, &mut pool, &mut |_, _| {}).unwrap();
+    let scans = Workload::named("ycsb-e").unwrap();
+    assert!(scans.attach(&small(scans), &mut pool).is_err());
+}

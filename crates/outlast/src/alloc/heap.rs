@@ -1,0 +1,512 @@
+//! The volatile side of the heap: what is reserved, and where there is room.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use outlast_pmem::Medium;
+use outlast_trace::{LINE_BYTES, PoolOffset};
+
+use crate::alloc::class::{BITS, ChunkShape, Class};
+use crate::alloc::directory::{ChunkWord, bit_of, bitmap_range, load_bitmap};
+use crate::io::{Io, Site};
+use crate::layout::{Geometry, TAG_AT};
+use crate::log::Region;
+use crate::plant::Plant;
+use crate::seq::Seq;
+use crate::transact::BlockKind;
+
+/// A block, and which durable word says whether it is allocated.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Block {
+    pub at: PoolOffset,
+    pub bytes: u64,
+    pub reserved: Reserved,
+}
+
+/// The durable word of a block, and what it is when allocated.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Reserved {
+    /// Bit `bit` of the bitmap word at `word`; block `index` of `chunk`.
+    Bit { word: PoolOffset, bit: u32, chunk: u64, index: u32 },
+    /// The directory word at `word` says `large`.
+    Run { word: PoolOffset, large: ChunkWord, chunk: u64, chunks: u64 },
+}
+
+/// What could not be done with the heap.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum HeapError {
+    /// Nothing of this size is free now.
+    Full,
+    /// A durable word is not what this code writes.
+    Damaged { at: PoolOffset, why: &'static str },
+    /// The offset is not an allocated block's.
+    NotABlock(&'static str),
+}
+
+type Result<T> = std::result::Result<T, HeapError>;
+
+/// What is known of a chunk.
+enum Chunk {
+    /// Not read yet.
+    Unknown,
+    /// A zone's directory.
+    Directory,
+    Free,
+    /// Part of a run: a large block or a region of the log.
+    InRun,
+    Class(Box<ClassChunk>),
+}
+
+struct ClassChunk {
+    class: Class,
+    kind: BlockKind,
+    shape: ChunkShape,
+    /// Allocated, reserved by a running transaction, or freed and not yet safe to reuse.
+    taken: Box<[u64]>,
+    free: u32,
+    /// The first word that may have a clear bit.
+    hint: usize,
+    /// Whether it stands in the list of chunks with room.
+    listed: bool,
+}
+
+/// Which bits and chunks are free for new transactions. Shared under a lock.
+pub(crate) struct Heap {
+    geometry: Geometry,
+    chunks: Vec<Chunk>,
+    /// Chunks below this index have been read.
+    scanned: u64,
+    free: BTreeSet<u64>,
+    with_room: BTreeMap<(Class, BlockKind), Vec<u64>>,
+    /// Freed by a commit of that number; usable again once the floor has passed it (M4).
+    quarantine: VecDeque<(Seq, Block)>,
+    /// Regions of the log whose record had that number.
+    regions: Vec<(Seq, Region)>,
+}
+
+impl Heap {
+    pub fn new(geometry: Geometry, chunks: u64) -> Self {
+        let mut heap = Self {
+            geometry,
+            chunks: Vec::new(),
+            scanned: 0,
+            free: BTreeSet::new(),
+            with_room: BTreeMap::new(),
+            quarantine: VecDeque::new(),
+            regions: Vec::new(),
+        };
+        heap.grow_to(chunks);
+        heap
+    }
+
+    /// The heap has this many chunks now.
+    pub fn grow_to(&mut self, chunks: u64) {
+        let first = self.chunks.len() as u64;
+        self.chunks.extend((first..chunks).map(|chunk| {
+            if self.geometry.is_directory(chunk) { Chunk::Directory } else { Chunk::Unknown }
+        }));
+    }
+
+    pub fn chunk_count(&self) -> u64 {
+        self.chunks.len() as u64
+    }
+
+    /// Takes a block for a transaction. Nothing durable changes but, when a class gets a new
+    /// chunk, that chunk's bitmap and directory word.
+    pub fn reserve<M: Medium>(
+        &mut self,
+        io: Io<'_, M>,
+        bytes: u64,
+        kind: BlockKind,
+    ) -> Result<Block> {
+        match Class::for_bytes(bytes.max(1), self.geometry.chunk_bytes) {
+            Some(class) => self.reserve_bit(io, class, kind),
+            None => {
+                let chunks = bytes.div_ceil(self.geometry.chunk_bytes);
+                let chunk = self.take_run(io, chunks)?;
+                Ok(self.run_block(chunk, chunks, kind))
+            }
+        }
+    }
+
+    fn run_block(&self, chunk: u64, chunks: u64, kind: BlockKind) -> Block {
+        Block {
+            at: self.geometry.chunk_at(chunk),
+            bytes: chunks * self.geometry.chunk_bytes,
+            reserved: Reserved::Run {
+                word: self.geometry.directory_at(chunk),
+                large: ChunkWord::Large { chunks: chunks as u32, kind },
+                chunk,
+                chunks,
+            },
+        }
+    }
+
+    fn reserve_bit<M: Medium>(
+        &mut self,
+        io: Io<'_, M>,
+        class: Class,
+        kind: BlockKind,
+    ) -> Result<Block> {
+        loop {
+            while let Some(&chunk) = self.with_room.entry((class, kind)).or_default().last() {
+                let at = self.geometry.chunk_at(chunk);
+                let Chunk::Class(state) = &mut self.chunks[chunk as usize] else {
+                    unreachable!("only class chunks have room")
+                };
+                if let Some(index) = state.take() {
+                    return Ok(state.block(at, chunk, index));
+                }
+                state.listed = false;
+                self.with_room.get_mut(&(class, kind)).expect("just looked at").pop();
+            }
+            if !self.scan_one(io)? {
+                let chunk = self.take_chunk(io)?;
+                self.format(io, chunk, class, kind);
+            }
+        }
+    }
+
+    /// Reads the next unread chunk's words. `false` when all were read.
+    fn scan_one<M: Medium>(&mut self, io: Io<'_, M>) -> Result<bool> {
+        while self.scanned < self.chunk_count() {
+            let chunk = self.scanned;
+            self.scanned += 1;
+            if matches!(self.chunks[chunk as usize], Chunk::Unknown) {
+                let run = self.read_chunk(io, chunk)?;
+                self.scanned = chunk + run;
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Learns what an unknown chunk is. Returns how many chunks it takes.
+    fn read_chunk<M: Medium>(&mut self, io: Io<'_, M>, chunk: u64) -> Result<u64> {
+        let word_at = self.geometry.directory_at(chunk);
+        let damaged = |at, why| HeapError::Damaged { at, why };
+        let word = ChunkWord::from_word(io.medium.load_u64(word_at))
+            .map_err(|why| damaged(word_at, why))?;
+        match word {
+            ChunkWord::Free => {
+                self.chunks[chunk as usize] = Chunk::Free;
+                self.free.insert(chunk);
+                Ok(1)
+            }
+            ChunkWord::Class(class, kind) => {
+                let state = ClassChunk::read(io, &self.geometry, chunk, class, kind)
+                    .map_err(|(at, why)| damaged(at, why))?;
+                self.chunks[chunk as usize] = Chunk::Class(Box::new(state));
+                self.list(chunk);
+                Ok(1)
+            }
+            ChunkWord::Large { chunks, .. } => {
+                let chunks = u64::from(chunks);
+                if chunk + chunks > self.chunk_count() {
+                    return Err(damaged(word_at, "a large block reaches past the heap"));
+                }
+                self.mark_run(chunk, chunks);
+                Ok(chunks)
+            }
+        }
+    }
+
+    fn mark_run(&mut self, chunk: u64, chunks: u64) {
+        for state in &mut self.chunks[chunk as usize..(chunk + chunks) as usize] {
+            *state = Chunk::InRun;
+        }
+    }
+
+    /// Puts a class chunk into the list of those with room, if it has some.
+    fn list(&mut self, chunk: u64) {
+        if let Chunk::Class(state) = &mut self.chunks[chunk as usize]
+            && state.free > 0
+            && !state.listed
+        {
+            state.listed = true;
+            self.with_room.entry((state.class, state.kind)).or_default().push(chunk);
+        }
+    }
+
+    /// One free chunk, from the start of the heap if possible.
+    fn take_chunk<M: Medium>(&mut self, io: Io<'_, M>) -> Result<u64> {
+        self.take_run(io, 1)
+    }
+
+    /// A run of free chunks; they count as taken from here on, durably nothing changes.
+    fn take_run<M: Medium>(&mut self, io: Io<'_, M>, chunks: u64) -> Result<u64> {
+        while self.scan_one(io)? {}
+        let first = match self.find_run(chunks) {
+            Some(first) => first,
+            None => {
+                self.reclaim_empty_chunks(io);
+                self.find_run(chunks).ok_or(HeapError::Full)?
+            }
+        };
+        for chunk in first..first + chunks {
+            self.free.remove(&chunk);
+        }
+        self.mark_run(first, chunks);
+        Ok(first)
+    }
+
+    fn find_run(&self, chunks: u64) -> Option<u64> {
+        let mut run = 0;
+        let mut next = None;
+        for &chunk in &self.free {
+            run = if next == Some(chunk) { run + 1 } else { 1 };
+            next = Some(chunk + 1);
+            if run == chunks {
+                return Some(chunk + 1 - chunks);
+            }
+        }
+        None
+    }
+
+    /// Gives the chunks of classes that have no block left back to all. Rare, so each pays its
+    /// own fence; nothing refers to them (M4 holds for each of their blocks).
+    fn reclaim_empty_chunks<M: Medium>(&mut self, io: Io<'_, M>) {
+        let empty: Vec<u64> = (0..self.chunk_count())
+            .filter(|chunk| match &self.chunks[*chunk as usize] {
+                Chunk::Class(state) => state.free == state.shape.blocks,
+                _ => false,
+            })
+            .collect();
+        for &chunk in &empty {
+            let word_at = self.geometry.directory_at(chunk);
+            io.medium.store_u64(word_at, ChunkWord::Free.to_word());
+            io.flush(Site::ChunkWord, word_at, 8);
+            self.chunks[chunk as usize] = Chunk::Free;
+            self.free.insert(chunk);
+        }
+        if !empty.is_empty() {
+            io.fence(Site::ChunkWord);
+            for list in self.with_room.values_mut() {
+                list.retain(|chunk| !empty.contains(chunk));
+            }
+        }
+    }
+
+    /// Makes a free chunk a class's: bitmap first, then the word that gives it meaning (M2).
+    fn format<M: Medium>(&mut self, io: Io<'_, M>, chunk: u64, class: Class, kind: BlockKind) {
+        let at = self.geometry.chunk_at(chunk);
+        let state = ClassChunk::new(&self.geometry, class, kind);
+        let bitmap = bitmap_range(at, &state.shape);
+        for index in 0..u64::from(state.shape.bitmap_words) {
+            io.medium.store_u64(at.plus(index * 8), 0);
+        }
+        io.flush(Site::ChunkBitmap, bitmap.at, bitmap.len);
+        io.fence(Site::ChunkBitmap);
+        let word_at = self.geometry.directory_at(chunk);
+        io.medium.store_u64(word_at, ChunkWord::Class(class, kind).to_word());
+        io.flush(Site::ChunkWord, word_at, 8);
+        io.fence(Site::ChunkWord);
+        self.chunks[chunk as usize] = Chunk::Class(Box::new(state));
+        self.list(chunk);
+    }
+
+    /// The allocated block that starts at `at`. Durably allocated, that is: blocks that the
+    /// asking transaction has reserved itself it must look up itself.
+    pub fn find<M: Medium>(&mut self, io: Io<'_, M>, at: PoolOffset) -> Result<Block> {
+        let heap_at = self.geometry.heap_at;
+        if at.0 < heap_at {
+            return Err(HeapError::NotABlock("it lies before the heap"));
+        }
+        let chunk = (at.0 - heap_at) / self.geometry.chunk_bytes;
+        if chunk >= self.chunk_count() {
+            return Err(HeapError::NotABlock("it lies behind the heap"));
+        }
+        let word_at = self.geometry.directory_at(chunk);
+        // A word of zero is a free chunk's, or one's inside a large block that is not known yet
+        // (M3). Only the scan from the start of a zone can tell; here it is no block anyway.
+        let is_unknown = matches!(self.chunks[chunk as usize], Chunk::Unknown);
+        if is_unknown && io.medium.load_u64(word_at) != ChunkWord::Free.to_word() {
+            self.read_chunk(io, chunk)?;
+        }
+        let chunk_at = self.geometry.chunk_at(chunk);
+        match &self.chunks[chunk as usize] {
+            Chunk::Class(state) => {
+                let offset = (at.0 - chunk_at.0).wrapping_sub(state.shape.blocks_at);
+                let index = offset / state.shape.block_bytes;
+                if !offset.is_multiple_of(state.shape.block_bytes)
+                    || index >= u64::from(state.shape.blocks)
+                {
+                    return Err(HeapError::NotABlock("no block starts there"));
+                }
+                let block = state.block(chunk_at, chunk, index as u32);
+                let (word, bit) = bit_of(chunk_at, index as u32);
+                let map = load_bitmap(io.medium, word)
+                    .map_err(|why| HeapError::Damaged { at: word, why })?;
+                if map & 1 << bit == 0 {
+                    return Err(HeapError::NotABlock("that block is not allocated"));
+                }
+                Ok(block)
+            }
+            _ => match ChunkWord::from_word(io.medium.load_u64(word_at)) {
+                Ok(ChunkWord::Large { chunks, kind }) if at == chunk_at => {
+                    Ok(self.run_block(chunk, u64::from(chunks), kind))
+                }
+                Ok(_) => Err(HeapError::NotABlock("no block starts there")),
+                Err(why) => Err(HeapError::Damaged { at: word_at, why }),
+            },
+        }
+    }
+
+    /// The block may be handed out again: its reservation was dropped, or its free is durable
+    /// and no live record names it.
+    pub fn release(&mut self, block: Block) {
+        match block.reserved {
+            Reserved::Bit { chunk, index, .. } => {
+                let Chunk::Class(state) = &mut self.chunks[chunk as usize] else {
+                    unreachable!("a block's chunk keeps its class while the block is taken")
+                };
+                state.give_back(index);
+                self.list(chunk);
+            }
+            Reserved::Run { chunk, chunks, .. } => self.release_run(chunk, chunks),
+        }
+    }
+
+    fn release_run(&mut self, chunk: u64, chunks: u64) {
+        for chunk in chunk..chunk + chunks {
+            self.chunks[chunk as usize] = Chunk::Free;
+            self.free.insert(chunk);
+        }
+    }
+
+    /// The block was freed by the commit of number `seq`; it may be handed out again once the
+    /// durable floor is above that.
+    pub fn release_after(&mut self, seq: Seq, block: Block) {
+        self.quarantine.push_back((seq, block));
+    }
+
+    /// Whether raising the floor would give something back.
+    pub fn has_quarantine(&self) -> bool {
+        !self.quarantine.is_empty() || !self.regions.is_empty()
+    }
+
+    /// The durable floor is `floor` now: everything freed below it may be used again.
+    pub fn floor_raised(&mut self, floor: Seq) {
+        // Commits of several lanes enter nearly, not strictly, in order.
+        let mut waiting = std::mem::take(&mut self.quarantine);
+        waiting.retain(|(seq, block)| {
+            let safe = *seq < floor;
+            if safe {
+                self.release(*block);
+            }
+            !safe
+        });
+        self.quarantine = waiting;
+        let regions = std::mem::take(&mut self.regions);
+        for (seq, region) in regions {
+            if seq < floor {
+                self.release_region(region);
+            } else {
+                self.regions.push((seq, region));
+            }
+        }
+    }
+
+    /// A stretch of free chunks for `lines` lines of log, or as many as one run has. Durably it
+    /// stays free; its tags are zero, durably, so that old bytes pass for no record.
+    pub fn reserve_region<M: Medium>(&mut self, io: Io<'_, M>, lines: u64) -> Result<Region> {
+        let lines_per_chunk = self.geometry.chunk_bytes / LINE_BYTES;
+        let mut chunks = lines.div_ceil(lines_per_chunk).max(1);
+        let chunk = loop {
+            match self.take_run(io, chunks) {
+                Err(HeapError::Full) if chunks > 1 => chunks = chunks.div_ceil(2),
+                result => break result?,
+            }
+        };
+        let region = Region {
+            at: self.geometry.chunk_at(chunk),
+            lines: chunks * lines_per_chunk,
+            is_elsewhere: true,
+        };
+        if !io.plants(Plant::RegionNotScrubbed) {
+            for line in 0..region.lines {
+                io.medium.store_u64(region.line(line).plus(TAG_AT), 0);
+            }
+            io.flush(Site::Region, region.at, region.lines * LINE_BYTES);
+            io.fence(Site::Region);
+        }
+        Ok(region)
+    }
+
+    /// The region may be used again at once.
+    pub fn release_region(&mut self, region: Region) {
+        let chunk = (region.at.0 - self.geometry.heap_at) / self.geometry.chunk_bytes;
+        self.release_run(chunk, region.lines * LINE_BYTES / self.geometry.chunk_bytes);
+    }
+
+    /// The region holds a record of that number and may be used again once it is dead.
+    pub fn release_region_after(&mut self, seq: Seq, region: Region) {
+        self.regions.push((seq, region));
+    }
+}
+
+impl ClassChunk {
+    fn new(geometry: &Geometry, class: Class, kind: BlockKind) -> Self {
+        let shape = class.shape(geometry.chunk_bytes);
+        let mut taken = vec![0; shape.bitmap_words as usize].into_boxed_slice();
+        // Bits past the last block count as taken, so that no search finds them.
+        let used = shape.blocks % BITS;
+        if used != 0 {
+            *taken.last_mut().expect("a chunk has blocks") = ((1 << BITS) - 1) & !((1 << used) - 1);
+        }
+        Self { class, kind, shape, taken, free: shape.blocks, hint: 0, listed: false }
+    }
+
+    fn read<M: Medium>(
+        io: Io<'_, M>,
+        geometry: &Geometry,
+        chunk: u64,
+        class: Class,
+        kind: BlockKind,
+    ) -> std::result::Result<Self, (PoolOffset, &'static str)> {
+        let mut state = Self::new(geometry, class, kind);
+        let at = geometry.chunk_at(chunk);
+        for (index, taken) in state.taken.iter_mut().enumerate() {
+            let word = at.plus(index as u64 * 8);
+            let map = load_bitmap(io.medium, word).map_err(|why| (word, why))?;
+            if map & *taken != 0 {
+                return Err((word, "a bitmap has bits for blocks that do not exist"));
+            }
+            *taken |= map;
+            state.free -= map.count_ones();
+        }
+        Ok(state)
+    }
+
+    fn take(&mut self) -> Option<u32> {
+        if self.free == 0 {
+            return None;
+        }
+        loop {
+            let word = &mut self.taken[self.hint];
+            let bit = word.trailing_ones();
+            if bit < BITS {
+                *word |= 1 << bit;
+                self.free -= 1;
+                return Some(self.hint as u32 * BITS + bit);
+            }
+            self.hint += 1;
+        }
+    }
+
+    fn give_back(&mut self, index: u32) {
+        let word = (index / BITS) as usize;
+        debug_assert!(self.taken[word] & 1 << (index % BITS) != 0, "a block is given back once");
+        self.taken[word] &= !(1 << (index % BITS));
+        self.free += 1;
+        self.hint = self.hint.min(word);
+    }
+
+    fn block(&self, chunk_at: PoolOffset, chunk: u64, index: u32) -> Block {
+        let (word, bit) = bit_of(chunk_at, index);
+        Block {
+            at: chunk_at.plus(self.shape.blocks_at + u64::from(index) * self.shape.block_bytes),
+            bytes: self.shape.block_bytes,
+            reserved: Reserved::Bit { word, bit, chunk, index },
+        }
+    }
+}

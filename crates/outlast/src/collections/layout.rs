@@ -1,0 +1,221 @@
+//! What the collections look like in a pool. All integers are little-endian; offsets are bytes
+//! from the start of the pool; *slot*, *child word* and *link* are defined below.
+//!
+//! ```text
+//! slot        0..40   block offset ÷ 16 (0: the slot is empty)
+//! (8 bytes,  40..64   24 bits that spare a look at the block: in a map the low 24 bits of the
+//!  bits)              key's hash; in a tree the key's length (8 bits, 255 = that or longer)
+//!                     and 16 bits of its hash (0 for keys of up to 8 bytes)
+//!
+//! entry, together (General)              entry, apart (Key)             value, apart (Value)
+//!  0   4  key length                      0   4  key length              0  …  value
+//!  4   4  value length                    4   4  value length
+//!  8   …  key                             8   8  value block (0: empty)
+//!  8↑  …  value, at a multiple of 8      16   …  key
+//!
+//! map header                             tree header
+//!  0   8  MAP_MAGIC                       0   8  TREE_MAGIC
+//!  8   8  hash seed                       8   8  root: node offset + height (low 6 bits)
+//! 16   8  directory: a child word        16   1  placement of entries
+//! 24   1  placement of entries           17  47  zero
+//! 25   1  bits of the first node, at most
+//! 26   1  depth, at most                 words header, followed by the words
+//! 27  37  zero                            0   8  WORDS_MAGIC
+//!                                         8   8  number of words
+//!                                        16  48  zero
+//!
+//! child word: 64-byte-aligned offset + low 6 bits: 0 = a segment, k = a node of 2^k child words
+//!
+//! map segment (4,096 bytes)              bucket line
+//!    0   64  header                       0  56  7 slots
+//!   64 3072  48 bucket lines             56   8  link: the line that the bucket goes on in, or 0
+//! 3136  960  15 spare lines
+//!                                        map segment header
+//!                                         0   8  SEGMENT_MAGIC
+//!                                         8   8  depth: hash bits that all its keys share
+//!                                        16   8  those bits, in the highest places
+//!                                        24   8  spare lines in use, one bit each
+//!                                        32  32  zero
+//!
+//! tree leaf (256 bytes)                  tree inner node (768 bytes)
+//!   0   8  order (see `Order`)             0   8  n: number of separators, 1 to 31
+//!   8   8  next leaf, or 0                 8 248  31 heads, ascending
+//!  16 240  15 × { head, slot }           256 256  32 children: node offsets
+//!                                        512 248  31 separator slots
+//!                                        760   8  unused
+//!
+//! head: the first 8 bytes of a key, zero-padded, as a number whose highest byte comes first
+//! separator slot: offset 0 and the length (in bits 40..48) of a separator that its head holds
+//!   whole; else the block (Key) { 4 length, 4 zero, … bytes } and 255
+//! order (8 bytes): nibble 0 = number of keys c; nibbles 1..=c = their slots in key order; the
+//!   rest = the free slots
+//! ```
+
+use outlast_trace::{LINE_BYTES, PoolOffset};
+
+pub(super) const MAP_MAGIC: u64 = u64::from_le_bytes(*b"OutlMap1");
+pub(super) const TREE_MAGIC: u64 = u64::from_le_bytes(*b"OutlTre1");
+pub(super) const WORDS_MAGIC: u64 = u64::from_le_bytes(*b"OutlWrd1");
+pub(super) const SEGMENT_MAGIC: u64 = u64::from_le_bytes(*b"OutlSeg1");
+
+/// Bytes in the header block of each structure.
+pub(super) const HEADER_BYTES: u64 = LINE_BYTES;
+
+/// Bytes in an entry block that say how long its key and its value are.
+pub(super) const ENTRY_LENGTHS_BYTES: u64 = 8;
+/// Where the key of an entry apart starts.
+pub(super) const APART_KEY_AT: u64 = 16;
+/// Where the key of an entry together starts.
+pub(super) const TOGETHER_KEY_AT: u64 = 8;
+
+pub(super) const MAP_SEED_AT: usize = 8;
+pub(super) const MAP_DIRECTORY_AT: usize = 16;
+pub(super) const MAP_PLACEMENT_AT: usize = 24;
+pub(super) const MAP_ROOT_BITS_AT: usize = 25;
+pub(super) const MAP_DEPTH_MAX_AT: usize = 26;
+
+pub(super) const CHILD_BITS_MASK: u64 = 63;
+/// The smallest directory node: one line.
+pub(super) const NODE_BITS_MIN: u32 = 3;
+/// The largest directory node below the first one: what one transaction copies at most.
+pub(super) const NODE_BITS_MAX: u32 = 9;
+/// The largest first node, whatever was expected: 8 MiB.
+pub(super) const ROOT_BITS_MAX: u32 = 20;
+/// The highest hash bits choose the segment: at most this many.
+pub(super) const DEPTH_MAX: u32 = 32;
+
+pub(super) const SEGMENT_BYTES: usize = 4096;
+pub(super) const SEGMENT_DEPTH_AT: usize = 8;
+pub(super) const SEGMENT_PREFIX_AT: usize = 16;
+pub(super) const SEGMENT_SPARES_AT: usize = 24;
+pub(super) const BUCKETS: usize = 48;
+pub(super) const SPARES: usize = 15;
+pub(super) const FIRST_BUCKET_AT: usize = 64;
+pub(super) const FIRST_SPARE_AT: usize = FIRST_BUCKET_AT + BUCKETS * BUCKET_BYTES;
+pub(super) const BUCKET_BYTES: usize = 64;
+pub(super) const BUCKET_SLOTS: usize = 7;
+pub(super) const LINK_AT: usize = BUCKET_SLOTS * 8;
+
+pub(super) const TREE_ROOT_AT: usize = 8;
+pub(super) const TREE_PLACEMENT_AT: usize = 16;
+
+pub(super) const LEAF_BYTES: usize = 256;
+pub(super) const LEAF_SLOTS: usize = 15;
+pub(super) const LEAF_NEXT_AT: usize = 8;
+pub(super) const LEAF_SLOTS_AT: usize = 16;
+pub(super) const INNER_BYTES: usize = 768;
+pub(super) const INNER_HEADS_AT: usize = 8;
+pub(super) const INNER_CHILDREN_AT: usize = 256;
+pub(super) const INNER_SEPARATORS_AT: usize = 512;
+pub(super) const SEPARATORS_MAX: usize = 31;
+/// Bytes before the text of a separator in its block.
+pub(super) const SEPARATOR_TEXT_AT: u64 = 8;
+/// Sixteen keys to a leaf on average at the least would need more memory than a pool can have.
+pub(super) const HEIGHT_MAX: usize = 24;
+
+pub(super) const WORDS_LEN_AT: usize = 8;
+pub(super) const WORDS_AT: u64 = HEADER_BYTES;
+
+const _: () = {
+    assert!(SEGMENT_BYTES == 64 + (BUCKETS + SPARES) * BUCKET_BYTES);
+    assert!(FIRST_SPARE_AT + SPARES * BUCKET_BYTES == SEGMENT_BYTES);
+    assert!(LINK_AT + 8 == BUCKET_BYTES && BUCKET_BYTES as u64 == LINE_BYTES);
+    assert!(LEAF_SLOTS_AT + LEAF_SLOTS * 16 == LEAF_BYTES);
+    assert!(INNER_HEADS_AT + SEPARATORS_MAX * 8 == INNER_CHILDREN_AT);
+    assert!(INNER_CHILDREN_AT + (SEPARATORS_MAX + 1) * 8 == INNER_SEPARATORS_AT);
+    assert!(INNER_SEPARATORS_AT + SEPARATORS_MAX * 8 + 8 == INNER_BYTES);
+    assert!(8 << NODE_BITS_MIN == LINE_BYTES);
+    assert!(ROOT_BITS_MAX < DEPTH_MAX && (DEPTH_MAX as u64) < CHILD_BITS_MASK);
+    assert!((HEIGHT_MAX as u64) < CHILD_BITS_MASK);
+};
+
+/// A pointer to a block with 24 bits about its key; the layout is in the module's head.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Slot(pub(super) u64);
+
+impl Slot {
+    const AT_BITS: u32 = 40;
+    const AT_MASK: u64 = (1 << Self::AT_BITS) - 1;
+    pub(super) const EMPTY: Self = Self(0);
+
+    pub(super) fn new(at: PoolOffset, extra: u32) -> Self {
+        debug_assert!(at.is_aligned(16) && at.0 >> 4 <= Self::AT_MASK && extra >> 24 == 0);
+        Self(at.0 >> 4 | u64::from(extra) << Self::AT_BITS)
+    }
+
+    #[inline]
+    pub(super) fn is_empty(self) -> bool {
+        self.0 & Self::AT_MASK == 0
+    }
+
+    #[inline]
+    pub(super) fn at(self) -> PoolOffset {
+        PoolOffset((self.0 & Self::AT_MASK) << 4)
+    }
+
+    /// The 24 bits.
+    #[inline]
+    pub(super) fn extra(self) -> u32 {
+        (self.0 >> Self::AT_BITS) as u32
+    }
+
+    /// The same bits with another block.
+    pub(super) fn moved_to(self, at: PoolOffset) -> Self {
+        Self::new(at, self.extra())
+    }
+}
+
+/// Points to a segment of the map or to a directory node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Child(pub(super) u64);
+
+impl Child {
+    pub(super) fn segment(at: PoolOffset) -> Self {
+        debug_assert!(at.is_aligned(LINE_BYTES));
+        Self(at.0)
+    }
+
+    pub(super) fn node(at: PoolOffset, bits: u32) -> Self {
+        debug_assert!(at.is_aligned(LINE_BYTES) && bits >= NODE_BITS_MIN);
+        Self(at.0 | u64::from(bits))
+    }
+
+    #[inline]
+    pub(super) fn at(self) -> PoolOffset {
+        PoolOffset(self.0 & !CHILD_BITS_MASK)
+    }
+
+    /// How many hash bits the node takes; 0 for a segment.
+    #[inline]
+    pub(super) fn bits(self) -> u32 {
+        (self.0 & CHILD_BITS_MASK) as u32
+    }
+}
+
+/// Little-endian word at byte `at` of an image.
+#[inline]
+pub(super) fn word(image: &[u8], at: usize) -> u64 {
+    let (bytes, _) = image[at..].split_first_chunk().expect("a word fits behind every field");
+    u64::from_le_bytes(*bytes)
+}
+
+/// Sets the little-endian word at byte `at` of an image.
+#[inline]
+pub(super) fn set_word(image: &mut [u8], at: usize, value: u64) {
+    image[at..at + 8].copy_from_slice(&value.to_le_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slot_keeps_its_offset_and_its_bits() {
+        let slot = Slot::new(PoolOffset(0x123_4560), 0xAB_CDEF);
+        assert_eq!((slot.at(), slot.extra()), (PoolOffset(0x123_4560), 0xAB_CDEF));
+        let high = PoolOffset((1 << 44) - 16);
+        assert_eq!(slot.moved_to(high).at(), high);
+        assert_eq!(slot.moved_to(high).extra(), 0xAB_CDEF);
+        assert!(Slot::EMPTY.is_empty() && !slot.is_empty());
+    }
+}

@@ -1,0 +1,206 @@
+//! Bucket lines: finding a key's slot, filling one and emptying one.
+
+use super::super::entry::{self, Entry};
+use super::super::layout::*;
+use super::super::{damaged, dictionary, load_array};
+use super::{ByteMap, Header, Path};
+use crate::{Abort, BlockKind, ByteRange, PoolOffset, Transact};
+
+/// The 24 bits of a hash that a slot keeps.
+#[inline]
+pub(super) fn tag(hash: u64) -> u32 {
+    hash as u32 & 0xFF_FFFF
+}
+
+#[inline]
+pub(super) fn bucket(hash: u64) -> usize {
+    (((hash & 0xFFFF_FFFF) * BUCKETS as u64) >> 32) as usize
+}
+
+pub(super) enum Search {
+    Found(Found),
+    Absent(Gap),
+}
+
+pub(super) struct Found {
+    pub(super) slot_at: PoolOffset,
+    pub(super) slot: Slot,
+    pub(super) entry: Entry,
+    pub(super) line: [u8; BUCKET_BYTES],
+    /// The line before the slot's line, unless that is the bucket's first.
+    pub(super) previous: Option<PoolOffset>,
+}
+
+/// Where a key that is absent could go.
+pub(super) struct Gap {
+    pub(super) free: Option<PoolOffset>,
+    pub(super) last_line: PoolOffset,
+}
+
+#[inline]
+pub(super) fn search<T: Transact>(
+    tx: &mut T,
+    header: &Header,
+    segment: PoolOffset,
+    hash: u64,
+    key: &[u8],
+) -> Result<Search, Abort> {
+    let tag = tag(hash);
+    let mut line_at = segment.plus((FIRST_BUCKET_AT + bucket(hash) * BUCKET_BYTES) as u64);
+    let mut previous = None;
+    let mut free = None;
+    let mut steps = 0;
+    loop {
+        let line: [u8; BUCKET_BYTES] = load_array(tx, line_at)?;
+        for i in 0..BUCKET_SLOTS {
+            let slot = Slot(word(&line, 8 * i));
+            let slot_at = line_at.plus(8 * i as u64);
+            if slot.is_empty() {
+                free.get_or_insert(slot_at);
+            } else if slot.extra() == tag
+                && let Some(entry) = entry::open_if(tx, header.placement, slot.at(), key)?
+            {
+                return Ok(Search::Found(Found { slot_at, slot, entry, line, previous }));
+            }
+        }
+        let link = word(&line, LINK_AT);
+        if link == 0 {
+            return Ok(Search::Absent(Gap { free, last_line: line_at }));
+        }
+        dictionary::bounded(&mut steps, line_at)?;
+        previous = Some(line_at);
+        line_at = PoolOffset(link);
+    }
+}
+
+/// Puts the slot of a new key where the search found room, or takes another line for it; `false`
+/// when the segment has to be split first. `fresh` says that this transaction made the segment.
+pub(super) fn place<T: Transact>(
+    tx: &mut T,
+    header: &Header,
+    path: &Path,
+    gap: &Gap,
+    slot: Slot,
+    fresh: bool,
+) -> Result<bool, Abort> {
+    let announce = |tx: &mut T, ranges: &[ByteRange]| match fresh {
+        true => Ok(()),
+        false => tx.will_write(ranges),
+    };
+    if let Some(slot_at) = gap.free {
+        announce(tx, &[ByteRange::new(slot_at, 8)])?;
+        tx.store_u64(slot_at, slot.0)?;
+        return Ok(true);
+    }
+    let link = ByteRange::new(gap.last_line.plus(LINK_AT as u64), 8);
+    let start: [u8; BUCKET_BYTES] = load_array(tx, path.segment)?;
+    let in_use = word(&start, SEGMENT_SPARES_AT);
+    let spare = (!in_use).trailing_zeros() as usize;
+    if spare < SPARES {
+        let line = path.segment.plus((FIRST_SPARE_AT + spare * BUCKET_BYTES) as u64);
+        let spares = ByteRange::new(path.segment.plus(SEGMENT_SPARES_AT as u64), 8);
+        announce(tx, &[spares, link, ByteRange::new(line, 8)])?;
+        tx.store_u64(line, slot.0)?;
+        tx.store_u64(link.at, line.0)?;
+        tx.store_u64(spares.at, in_use | 1 << spare)?;
+        return Ok(true);
+    }
+    if word(&start, SEGMENT_DEPTH_AT) < u64::from(header.depth_max) {
+        return Ok(false);
+    }
+    let line = tx.alloc(BUCKET_BYTES as u64, BlockKind::General)?;
+    let mut image = [0; BUCKET_BYTES];
+    set_word(&mut image, 0, slot.0);
+    announce(tx, &[link])?;
+    tx.store(line, &image)?;
+    tx.store_u64(link.at, line.0)?;
+    Ok(true)
+}
+
+/// Takes the slot out of its line, and the line out of its bucket when it was the last there.
+pub(super) fn unplace<T: Transact>(
+    tx: &mut T,
+    segment: PoolOffset,
+    found: &Found,
+) -> Result<(), Abort> {
+    let slot = ByteRange::new(found.slot_at, 8);
+    let others = (0..BUCKET_SLOTS).filter(|&i| !Slot(word(&found.line, 8 * i)).is_empty()).count();
+    let Some(previous) = found.previous.filter(|_| others == 1) else {
+        tx.will_write(&[slot])?;
+        return tx.store_u64(slot.at, Slot::EMPTY.0);
+    };
+    let line = found.slot_at.line().start();
+    let link = ByteRange::new(previous.plus(LINK_AT as u64), 8);
+    let after = word(&found.line, LINK_AT);
+    let index = line.0.wrapping_sub(segment.0 + FIRST_SPARE_AT as u64) / BUCKET_BYTES as u64;
+    if index >= SPARES as u64 {
+        tx.free(line)?;
+        tx.will_write(&[link])?;
+        return tx.store_u64(link.at, after);
+    }
+    let spares = ByteRange::new(segment.plus(SEGMENT_SPARES_AT as u64), 8);
+    let own_link = ByteRange::new(line.plus(LINK_AT as u64), 8);
+    let in_use = tx.load_u64(spares.at)?;
+    tx.will_write(&[spares, link, slot, own_link])?;
+    tx.store_u64(link.at, after)?;
+    tx.store_u64(slot.at, Slot::EMPTY.0)?;
+    tx.store_u64(own_link.at, 0)?;
+    tx.store_u64(spares.at, in_use & !(1 << index))
+}
+
+impl ByteMap {
+    /// Calls `visit` with every slot in use.
+    pub(super) fn each_slot<T: Transact>(
+        self,
+        tx: &mut T,
+        visit: &mut impl FnMut(&mut T, Slot) -> Result<(), Abort>,
+    ) -> Result<(), Abort> {
+        let header = self.header(tx)?;
+        each_slot_below(tx, header.directory, 0, visit)
+    }
+}
+
+fn each_slot_below<T: Transact>(
+    tx: &mut T,
+    child: Child,
+    consumed: u32,
+    visit: &mut impl FnMut(&mut T, Slot) -> Result<(), Abort>,
+) -> Result<(), Abort> {
+    if child.bits() == 0 {
+        return each_slot_of_segment(tx, child.at(), visit);
+    }
+    let consumed = consumed + child.bits();
+    if consumed > DEPTH_MAX {
+        return Err(damaged(child.at(), "a directory that is too deep"));
+    }
+    let mut last = Child(0);
+    for i in 0..1 << child.bits() {
+        let next = Child(tx.load_u64(child.at().plus(8 * i))?);
+        if next != last {
+            each_slot_below(tx, next, consumed, visit)?;
+        }
+        last = next;
+    }
+    Ok(())
+}
+
+fn each_slot_of_segment<T: Transact>(
+    tx: &mut T,
+    segment: PoolOffset,
+    visit: &mut impl FnMut(&mut T, Slot) -> Result<(), Abort>,
+) -> Result<(), Abort> {
+    for i in 0..BUCKETS {
+        let mut line_at = segment.plus((FIRST_BUCKET_AT + i * BUCKET_BYTES) as u64);
+        let mut steps = 0;
+        while line_at.0 != 0 {
+            dictionary::bounded(&mut steps, line_at)?;
+            let line: [u8; BUCKET_BYTES] = load_array(tx, line_at)?;
+            let slots = (0..BUCKET_SLOTS).map(|i| Slot(word(&line, 8 * i)));
+            for slot in slots.filter(|slot| !slot.is_empty()) {
+                visit(tx, slot)?;
+            }
+            line_at = PoolOffset(word(&line, LINK_AT));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,59 @@
+//! Persistent data structures, written once over [`Transact`] and so usable with every scheme.
+//!
+//! [`ByteMap`] is a hash map and [`ByteTree`] a B+tree, both with byte-string keys and values
+//! behind [`Dictionary`]; [`Words`] is a vector of 8-byte words. Each is a small `Copy` handle on
+//! a header block, which is what a pool's root object names.
+//!
+//! The transaction makes an operation atomic, so the structures are laid out for something else:
+//! few announced bytes and few dirty lines. An insertion announces one 8-byte slot of a map, or
+//! a slot and the order word of a tree's leaf; a removal announces one word; and everything that
+//! one operation will change is announced in one call, after its allocations and before its
+//! first store, so that a scheme can log it all with one fence.
+//!
+//! [`walk_root`] follows a structure through raw memory and never trusts a byte of it: `check`
+//! compares what it reaches with what the allocator holds.
+//!
+//! ```
+//! use outlast::collections::{ByteMap, Dictionary, MapOptions};
+//! use outlast::{Abort, RootKind, Transact};
+//!
+//! fn create(tx: &mut impl Transact) -> Result<ByteMap, Abort> {
+//!     let map = ByteMap::create(tx, &MapOptions::default())?;
+//!     tx.set_root(map.root(), RootKind::HashMap)?;
+//!     map.insert(tx, b"key", b"value")?;
+//!     Ok(map)
+//! }
+//! ```
+
+mod dictionary;
+mod entry;
+mod hash;
+mod layout;
+mod map;
+mod plan;
+mod raw;
+mod tree;
+mod words;
+
+pub use dictionary::{Dictionary, load_value};
+pub use entry::{KEY_BYTES_MAX, Placement, VALUE_BYTES_MAX};
+pub use map::{ByteMap, MapOptions};
+pub use raw::{Damage, Reach, ReadRaw, walk_root};
+pub use tree::ByteTree;
+pub use words::Words;
+
+use crate::{Abort, PoolOffset, Transact};
+
+/// Durable bytes that a running transaction cannot make sense of.
+#[cold]
+fn damaged(at: PoolOffset, what: &'static str) -> Abort {
+    Abort::Damaged(Damage { at, what }.to_string())
+}
+
+/// Loads `N` bytes.
+#[inline]
+fn load_array<const N: usize, T: Transact>(tx: &mut T, at: PoolOffset) -> Result<[u8; N], Abort> {
+    let mut bytes = [0; N];
+    tx.load(at, &mut bytes)?;
+    Ok(bytes)
+}

@@ -1,0 +1,169 @@
+//! Following structures through raw memory that nothing vouches for.
+
+use std::collections::HashSet;
+use std::hash::BuildHasherDefault;
+
+use rustc_hash::FxHasher;
+
+use super::entry::{Entry, KEY_BYTES_MAX, Placement, VALUE_BYTES_MAX};
+use super::layout::{HEADER_BYTES, word};
+use super::{ByteMap, ByteTree, Words};
+use crate::{ByteRange, PoolOffset, RootKind};
+
+/// Bytes in a pool that cannot be what was stored there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{what} at {at}")]
+pub struct Damage {
+    /// Where.
+    pub at: PoolOffset,
+    /// What is wrong there.
+    pub what: &'static str,
+}
+
+impl Damage {
+    pub(super) fn new(at: PoolOffset, what: &'static str) -> Self {
+        Self { at, what }
+    }
+}
+
+/// Reads a pool's bytes outside any transaction. Closures implement it.
+pub trait ReadRaw {
+    /// Copies `out.len()` bytes from `at` on; `false` when they are not all inside the pool.
+    fn read(&mut self, at: PoolOffset, out: &mut [u8]) -> bool;
+}
+
+impl<F: FnMut(PoolOffset, &mut [u8]) -> bool> ReadRaw for F {
+    fn read(&mut self, at: PoolOffset, out: &mut [u8]) -> bool {
+        self(at, out)
+    }
+}
+
+/// How far a walk came.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reach {
+    /// Every block of the structure was visited.
+    Whole,
+    /// The root is of the user's own making; nothing but its offset is known.
+    Unknown,
+}
+
+/// Follows the root object through raw memory: calls `block` with every block that it reaches,
+/// as `(offset, bytes asked of the allocator)`, each once, and `entry` with the key and the
+/// value's place of every entry of a dictionary (words have none). Checks every invariant of the
+/// structure on the way. No content makes it panic, loop or read outside the pool.
+///
+/// # Errors
+/// The first [`Damage`] that it meets, or that `entry` reports.
+pub fn walk_root<R: ReadRaw>(
+    kind: RootKind,
+    root: PoolOffset,
+    read: &mut R,
+    block: impl FnMut(PoolOffset, u64),
+    entry: impl FnMut(&mut R, &[u8], ByteRange) -> Result<(), Damage>,
+) -> Result<Reach, Damage> {
+    match kind {
+        RootKind::Opaque => return Ok(Reach::Unknown),
+        RootKind::HashMap => ByteMap::walk(root, read, block, entry)?,
+        RootKind::BTree => ByteTree::walk(root, read, block, entry)?,
+        RootKind::Words => Words::walk(root, read, block)?,
+    }
+    Ok(Reach::Whole)
+}
+
+/// A walk in progress: reads within bounds and sees that no block is reached twice, which is
+/// also what ends it.
+pub(super) struct Walk<'w, R, B, E> {
+    read: &'w mut R,
+    block: B,
+    entry: E,
+    seen: HashSet<u64, BuildHasherDefault<FxHasher>>,
+    key: Vec<u8>,
+}
+
+impl<'w, R, B, E> Walk<'w, R, B, E>
+where
+    R: ReadRaw,
+    B: FnMut(PoolOffset, u64),
+    E: FnMut(&mut R, &[u8], ByteRange) -> Result<(), Damage>,
+{
+    pub(super) fn new(read: &'w mut R, block: B, entry: E) -> Self {
+        Self { read, block, entry, seen: HashSet::default(), key: Vec::new() }
+    }
+
+    /// Reads bytes of a block that was claimed.
+    pub(super) fn load(&mut self, at: PoolOffset, out: &mut [u8]) -> Result<(), Damage> {
+        let inside = self.read.read(at, out);
+        inside.then_some(()).ok_or(Damage::new(at, "a pointer out of the pool"))
+    }
+
+    /// Reaches a block of `bytes` bytes.
+    pub(super) fn claim(&mut self, at: PoolOffset, bytes: u64) -> Result<(), Damage> {
+        let align = if bytes >= 64 { 64 } else { 16 };
+        if at.0 == 0 || !at.is_aligned(align) {
+            return Err(Damage::new(at, "a pointer to no block"));
+        }
+        let last = at.0.checked_add(bytes - 1).ok_or(Damage::new(at, "a block without end"))?;
+        self.load(PoolOffset(last), &mut [0])?;
+        if !self.seen.insert(at.0) {
+            return Err(Damage::new(at, "a block reached twice"));
+        }
+        (self.block)(at, bytes);
+        Ok(())
+    }
+
+    /// Claims a block and reads its first `N` bytes.
+    pub(super) fn claim_image<const N: usize>(
+        &mut self,
+        at: PoolOffset,
+    ) -> Result<[u8; N], Damage> {
+        self.claim(at, N as u64)?;
+        let mut image = [0; N];
+        self.load(at, &mut image)?;
+        Ok(image)
+    }
+
+    /// Claims the header block of a structure, which starts with `magic`; `extra` is what the
+    /// block holds behind the header, as the header says.
+    pub(super) fn claim_header(
+        &mut self,
+        at: PoolOffset,
+        magic: u64,
+        extra: impl FnOnce(&[u8; HEADER_BYTES as usize]) -> Option<u64>,
+    ) -> Result<[u8; HEADER_BYTES as usize], Damage> {
+        let mut header = [0; HEADER_BYTES as usize];
+        self.load(at, &mut header)?;
+        if word(&header, 0) != magic {
+            return Err(Damage::new(at, "a header of another structure"));
+        }
+        let bytes = extra(&header).and_then(|extra| extra.checked_add(HEADER_BYTES));
+        self.claim(at, bytes.ok_or(Damage::new(at, "a header with an impossible length"))?)?;
+        Ok(header)
+    }
+
+    /// Reaches the blocks of an entry, hands its key to `check`, then to the visitor.
+    pub(super) fn entry(
+        &mut self,
+        placement: Placement,
+        at: PoolOffset,
+        check: impl FnOnce(&[u8]) -> Result<(), Damage>,
+    ) -> Result<(), Damage> {
+        let mut start = [0; 16];
+        self.load(at, &mut start)?;
+        let entry = Entry::decode(placement, at, &start);
+        if entry.key.len > KEY_BYTES_MAX as u64 || entry.value.len > VALUE_BYTES_MAX as u64 {
+            return Err(Damage::new(at, "an entry longer than any"));
+        }
+        let (block, value) = entry.blocks(placement);
+        self.claim(block.at, block.len)?;
+        if let Some(value) = value {
+            self.claim(value.at, value.len)?;
+        }
+        let mut key = std::mem::take(&mut self.key);
+        key.resize(entry.key.len as usize, 0);
+        self.load(entry.key.at, &mut key)?;
+        check(&key)?;
+        (self.entry)(self.read, &key, entry.value)?;
+        self.key = key;
+        Ok(())
+    }
+}

@@ -1,0 +1,306 @@
+//! The B+tree: leaves of four lines, inner nodes of twelve.
+//!
+//! A leaf's slots are in no order; one word orders them. So an insertion announces a slot (16
+//! bytes) and the order word, a removal the order word alone, and the leaf is still searched and
+//! scanned in order. Every key has its first 8 bytes beside its slot, as a number, so keys of
+//! up to 8 bytes are compared without leaving the node, and longer ones only where those bytes
+//! are equal; a point search of longer keys compares 16 bits of their hashes first. Inner nodes
+//! are sorted arrays, heads first: a search loads four lines of heads and one of children.
+//!
+//! A full node is split into itself and a fresh one, of which only the changed words are
+//! announced; a separator is the shortest prefix that tells its neighbours apart. Removal is
+//! lazy: a leaf is merged with a neighbour when it is down to a few keys and both fit into two
+//! thirds of one, or when it is empty, and an inner node likewise, so that a key that comes back
+//! does not split what was just merged.
+//!
+//! Invariants, checked by the walk:
+//! 1. Keys ascend, through each leaf and from leaf to leaf along the links, and lie between the
+//!    separators that lead to them: not below the left one, below the right one.
+//! 2. Heads and slots say of each key what it is.
+//! 3. All leaves are at the height that the header says, and only a leaf that is the root is
+//!    empty; inner nodes have two children or more.
+//! 4. An order word is a permutation of the slots.
+
+mod insert;
+mod node;
+mod remove;
+mod walk;
+
+use std::cmp::Ordering;
+
+use self::node::{Leaf, SearchKey};
+use super::entry::{self, Entry, Placement};
+use super::layout::*;
+use super::{Dictionary, damaged, dictionary, load_array};
+use crate::{Abort, BlockKind, ByteRange, PoolOffset, Transact};
+
+/// A persistent B+tree with byte strings as keys, in their lexicographic order, and values.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ByteTree {
+    root: PoolOffset,
+}
+
+impl ByteTree {
+    /// An empty tree.
+    ///
+    /// # Errors
+    /// Those of the transaction.
+    pub fn create<T: Transact>(tx: &mut T, placement: Placement) -> Result<Self, Abort> {
+        let root = tx.alloc(HEADER_BYTES, BlockKind::General)?;
+        let leaf = tx.alloc(LEAF_BYTES as u64, BlockKind::General)?;
+        let mut header = [0; HEADER_BYTES as usize];
+        set_word(&mut header, 0, TREE_MAGIC);
+        set_word(&mut header, TREE_ROOT_AT, leaf.0);
+        header[TREE_PLACEMENT_AT] = placement as u8;
+        tx.store(root, &header)?;
+        tx.store(leaf, Leaf::new().bytes())?;
+        Ok(Self { root })
+    }
+
+    /// The tree whose header is at `root`.
+    ///
+    /// # Errors
+    /// [`Abort::Damaged`] when there is none.
+    pub fn open<T: Transact>(tx: &mut T, root: PoolOffset) -> Result<Self, Abort> {
+        let tree = Self { root };
+        tree.header(tx)?;
+        Ok(tree)
+    }
+
+    /// Where the header is, for [`Transact::set_root`].
+    pub fn root(self) -> PoolOffset {
+        self.root
+    }
+
+    /// Calls `visit` with up to `limit` keys and the places of their values, in the order of
+    /// keys, from the first key that is not below `from` on. `visit` may load and store values
+    /// but not change the tree.
+    ///
+    /// # Errors
+    /// Those of the transaction, [`Abort::Damaged`], and whatever `visit` fails with.
+    pub fn scan<T: Transact>(
+        self,
+        tx: &mut T,
+        from: &[u8],
+        limit: u64,
+        mut visit: impl FnMut(&mut T, &[u8], ByteRange) -> Result<(), Abort>,
+    ) -> Result<(), Abort> {
+        let header = self.header(tx)?;
+        let search = SearchKey::new(from);
+        let (mut at, _) = self.descend(tx, &header, &search)?;
+        let mut leaf = Leaf::load(tx, at)?;
+        let mut position = lower_bound(tx, &header, &leaf, &search)?;
+        let mut left = limit;
+        let mut key = Vec::new();
+        let mut steps = 0;
+        while left > 0 {
+            if position == leaf.order().len() {
+                match leaf.next() {
+                    PoolOffset(0) => break,
+                    next => at = next,
+                }
+                dictionary::bounded(&mut steps, at)?;
+                leaf = Leaf::load(tx, at)?;
+                position = 0;
+                continue;
+            }
+            let slot = leaf.slot_in_order(position);
+            let entry = entry::open_with_key(tx, header.placement, slot.at(), &mut key)?;
+            visit(tx, &key, entry.value)?;
+            position += 1;
+            left -= 1;
+        }
+        Ok(())
+    }
+
+    fn header<T: Transact>(self, tx: &mut T) -> Result<Header, Abort> {
+        let image = load_array(tx, self.root)?;
+        Header::decode(&image).ok_or_else(|| damaged(self.root, "no header of a tree"))
+    }
+
+    /// The leaf where `key` belongs, and the way there.
+    #[inline]
+    fn descend<T: Transact>(
+        self,
+        tx: &mut T,
+        header: &Header,
+        key: &SearchKey<'_>,
+    ) -> Result<(PoolOffset, Path), Abort> {
+        let mut path = Path { steps: [Step::default(); HEIGHT_MAX], len: header.height };
+        let mut at = header.node;
+        for step in &mut path.steps[..header.height] {
+            let index = node::child_index(tx, at, key)?;
+            *step = Step { node: at, index };
+            at = PoolOffset(tx.load_u64(at.plus((INNER_CHILDREN_AT + 8 * index) as u64))?);
+        }
+        Ok((at, path))
+    }
+
+    fn put<T: Transact>(
+        self,
+        tx: &mut T,
+        key: &[u8],
+        value: &[u8],
+        replace: bool,
+    ) -> Result<bool, Abort> {
+        let header = self.header(tx)?;
+        let search = SearchKey::new(key);
+        let (at, path) = self.descend(tx, &header, &search)?;
+        let leaf = Leaf::load(tx, at)?;
+        if let Some(found) = find_in_leaf(tx, &header, &leaf, &search)? {
+            if replace {
+                let slot_at = at.plus(node::slot_at(found.slot) as u64);
+                let place = (slot_at, leaf.slot(found.slot));
+                entry::replace(tx, header.placement, &found.entry, place, key, value)?;
+            }
+            return Ok(true);
+        }
+        let position = lower_bound(tx, &header, &leaf, &search)?;
+        let reserved = entry::reserve(tx, header.placement, key, value)?;
+        let item = (search.head, Slot::new(reserved.entry, search.extra));
+        entry::fill(tx, header.placement, &reserved, key, value)?;
+        if leaf.order().len() < LEAF_SLOTS {
+            insert::into_leaf(tx, at, &leaf, position, item)?;
+        } else {
+            self.split_leaf(tx, &header, (at, &leaf), &path, position, item)?;
+        }
+        Ok(false)
+    }
+}
+
+struct Header {
+    node: PoolOffset,
+    height: usize,
+    placement: Placement,
+}
+
+impl Header {
+    fn decode(image: &[u8; HEADER_BYTES as usize]) -> Option<Self> {
+        let root = Child(word(image, TREE_ROOT_AT));
+        let placement = Placement::from_byte(image[TREE_PLACEMENT_AT])?;
+        let height = root.bits() as usize;
+        let sound = word(image, 0) == TREE_MAGIC && height <= HEIGHT_MAX;
+        sound.then_some(Self { node: root.at(), height, placement })
+    }
+
+    fn root_word(node: PoolOffset, height: usize) -> [u8; 8] {
+        (node.0 | height as u64).to_le_bytes()
+    }
+}
+
+/// The inner nodes on the way to a leaf, from the root down.
+struct Path {
+    steps: [Step; HEIGHT_MAX],
+    len: usize,
+}
+
+impl Path {
+    fn steps(&self) -> &[Step] {
+        &self.steps[..self.len]
+    }
+}
+
+#[derive(Clone, Copy, Default)]
+struct Step {
+    node: PoolOffset,
+    /// Which child the way went on to.
+    index: usize,
+}
+
+struct Found {
+    /// Which of the leaf's slots.
+    slot: usize,
+    entry: Entry,
+}
+
+/// The slot of a key. Two keys of up to 8 bytes with equal heads and lengths are equal, so only
+/// longer ones are looked at.
+#[inline]
+fn find_in_leaf<T: Transact>(
+    tx: &mut T,
+    header: &Header,
+    leaf: &Leaf,
+    key: &SearchKey<'_>,
+) -> Result<Option<Found>, Abort> {
+    for slot in leaf.order().slots() {
+        if leaf.head(slot) != key.head || leaf.slot(slot).extra() != key.extra {
+            continue;
+        }
+        let at = leaf.slot(slot).at();
+        if key.bytes.len() <= 8 {
+            let entry = entry::open(tx, header.placement, at)?;
+            return Ok(Some(Found { slot, entry }));
+        }
+        if let Some(entry) = entry::open_if(tx, header.placement, at, key.bytes)? {
+            return Ok(Some(Found { slot, entry }));
+        }
+    }
+    Ok(None)
+}
+
+/// How many of the leaf's keys are below `key`.
+fn lower_bound<T: Transact>(
+    tx: &mut T,
+    header: &Header,
+    leaf: &Leaf,
+    key: &SearchKey<'_>,
+) -> Result<usize, Abort> {
+    let order = leaf.order();
+    let (mut low, mut high) = (0, order.len());
+    while low < high {
+        let middle = (low + high) / 2;
+        let slot = order.slot(middle);
+        let stored = leaf.slot(slot);
+        let ordering = match key.cmp_head(leaf.head(slot), node::length_hint(stored)) {
+            Some(ordering) => ordering,
+            None => {
+                let entry = entry::open(tx, header.placement, stored.at())?;
+                entry::compare(tx, key.bytes, entry.key.at, entry.key.len)?
+            }
+        };
+        match ordering {
+            Ordering::Greater => low = middle + 1,
+            Ordering::Equal | Ordering::Less => high = middle,
+        }
+    }
+    Ok(low)
+}
+
+impl Dictionary for ByteTree {
+    #[inline]
+    fn find<T: Transact>(self, tx: &mut T, key: &[u8]) -> Result<Option<ByteRange>, Abort> {
+        let header = self.header(tx)?;
+        let search = SearchKey::new(key);
+        let (at, _) = self.descend(tx, &header, &search)?;
+        let leaf = Leaf::load(tx, at)?;
+        let found = find_in_leaf(tx, &header, &leaf, &search)?;
+        Ok(found.map(|found| found.entry.value))
+    }
+
+    fn insert<T: Transact>(self, tx: &mut T, key: &[u8], value: &[u8]) -> Result<bool, Abort> {
+        self.put(tx, key, value, true)
+    }
+
+    fn add<T: Transact>(self, tx: &mut T, key: &[u8], value: &[u8]) -> Result<bool, Abort> {
+        Ok(!self.put(tx, key, value, false)?)
+    }
+
+    fn remove<T: Transact>(self, tx: &mut T, key: &[u8]) -> Result<bool, Abort> {
+        let header = self.header(tx)?;
+        let search = SearchKey::new(key);
+        let (at, path) = self.descend(tx, &header, &search)?;
+        let leaf = Leaf::load(tx, at)?;
+        let Some(found) = find_in_leaf(tx, &header, &leaf, &search)? else { return Ok(false) };
+        entry::free(tx, header.placement, &found.entry)?;
+        self.remove_from_leaf(tx, &header, (at, &leaf), &path, found.slot)?;
+        Ok(true)
+    }
+
+    fn for_each<T: Transact>(
+        self,
+        tx: &mut T,
+        visit: impl FnMut(&mut T, &[u8], ByteRange) -> Result<(), Abort>,
+    ) -> Result<(), Abort> {
+        self.scan(tx, &[], u64::MAX, visit)
+    }
+}

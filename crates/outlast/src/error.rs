@@ -1,0 +1,77 @@
+//! Why a pool could not be created, opened or kept.
+
+use outlast_trace::PoolOffset;
+
+/// What went wrong with a pool as a whole. Each is one line that names the thing and what would
+/// be right; the file is as it was before.
+#[derive(Debug, thiserror::Error)]
+pub enum PoolError {
+    /// The first bytes are not a pool's.
+    #[error("not an Outlast pool: it does not begin with the bytes of one")]
+    NotAPool,
+    /// Creation was cut short by a crash.
+    #[error("not a whole pool: if its creation was cut short, delete the file and create it again")]
+    Unfinished,
+    /// A format that this code does not know.
+    #[error("pool format version {found}, this Outlast reads version {expected}")]
+    Version {
+        /// What the header says.
+        found: u32,
+        /// What this code reads.
+        expected: u32,
+    },
+    /// Durable bytes are not what was written.
+    #[error("damaged at {at}: {what}; restore the file from a copy")]
+    Damaged {
+        /// The line or word.
+        at: PoolOffset,
+        /// What about it.
+        what: &'static str,
+    },
+    /// The file is shorter than the pool in it.
+    #[error("truncated: the pool is {expected} bytes long and the file {found}")]
+    Truncated {
+        /// Bytes that its header promises.
+        expected: u64,
+        /// Bytes there are.
+        found: u64,
+    },
+    /// Less space than the smallest pool of these parameters takes.
+    #[error("{given} bytes are too few for a pool of these parameters: at least {least}")]
+    TooSmall {
+        /// Bytes given.
+        given: u64,
+        /// Bytes needed.
+        least: u64,
+    },
+    /// More space than a pool's log can name.
+    #[error("{given} bytes are too many for a pool: at most {most}", most = crate::layout::POOL_BYTES_MAX)]
+    TooLarge {
+        /// Bytes asked for.
+        given: u64,
+    },
+    /// Parameters that no pool can have.
+    #[error("{0}")]
+    Parameters(&'static str),
+    /// A pool opened for reading only has records that recovery would have to apply.
+    #[error("{records} log records wait for recovery: open the pool for writing once")]
+    NeedsRecovery {
+        /// Live records found.
+        records: usize,
+    },
+    /// Transactions were to run on a pool that was opened for reading only.
+    #[error("opened for reading only: open the pool for writing to run transactions")]
+    ReadOnly,
+    /// All lanes are in use by other threads.
+    #[error("all {lanes} lanes are in use: create the pool with more, or share them")]
+    NoLane {
+        /// Lanes of the pool.
+        lanes: u32,
+    },
+    /// The file could not be created, opened, locked or mapped.
+    #[error(transparent)]
+    Map(#[from] outlast_pmem::MapError),
+    /// The medium could not be made larger.
+    #[error("the pool cannot grow: {0}")]
+    Grow(#[from] outlast_pmem::GrowError),
+}

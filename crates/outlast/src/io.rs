@@ -1,0 +1,139 @@
+//! The one place where the runtime flushes and fences.
+//!
+//! Each flush and each fence names its [`Site`], and the site says what it establishes. Under an
+//! observing medium any of them can be switched off: a checker that stays silent then proves the
+//! site superfluous, and it goes.
+
+use outlast_pmem::Medium;
+use outlast_trace::{ByteRange, LineAddr, PoolOffset};
+
+use crate::plant::Plant;
+
+/// A medium, and which planted bug is switched on. Copied freely.
+pub(crate) struct Io<'a, M> {
+    pub medium: &'a M,
+    plant: Option<Plant>,
+}
+
+impl<M> Clone for Io<'_, M> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<M> Copy for Io<'_, M> {}
+
+/// Where the runtime flushes or fences.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord)]
+pub enum Site {
+    /// Creation: the body of the header, before its magic.
+    HeaderBody,
+    /// Creation: the magic that makes it a pool; the first recovery fences it.
+    HeaderMagic,
+    /// Growth: the number of chunks.
+    Chunks,
+    /// Heap: the empty bitmap of a new class chunk, before the word that names the class (M2).
+    ChunkBitmap,
+    /// Heap: the directory word of a chunk.
+    ChunkWord,
+    /// Log: the zeroed tags of a region, before a record names it.
+    Region,
+    /// Undo: old words, before anything is stored over them (U1).
+    UndoRecord,
+    /// Undo: data in place, before the record is dead (U2).
+    UndoData,
+    /// Undo: the lane's floor, which is the commit, before the acknowledgement (U3).
+    UndoMark,
+    /// Redo: contents of new blocks that the record leaves out, before the record (R2).
+    RedoFresh,
+    /// Redo: the record, which is the commit, before anything is stored in place (R1).
+    RedoRecord,
+    /// Redo: data in place, asynchronously; the lane's next fence finds it done, at the latest
+    /// the one before another thread gets the lane (W1).
+    RedoData,
+    /// Sweep: data that another lane flushed and may not have fenced (W1).
+    SweepData,
+    /// Sweep: the pool's floor, before any line below it is used again (W2).
+    Floor,
+    /// Sweep: a lane's tail, before the lines in front of it are used again (W3).
+    Tail,
+    /// Recovery: what was put in place, before the floor declares the log dead (V1).
+    RecoverData,
+    /// Recovery: the floor in a new epoch (V2).
+    RecoverFloor,
+    /// Recovery: lane tails back at the start, before anything is logged there (V3).
+    RecoverTail,
+}
+
+impl Site {
+    /// Every site.
+    pub const ALL: &'static [Self] = &[
+        Self::HeaderBody,
+        Self::HeaderMagic,
+        Self::Chunks,
+        Self::ChunkBitmap,
+        Self::ChunkWord,
+        Self::Region,
+        Self::UndoRecord,
+        Self::UndoData,
+        Self::UndoMark,
+        Self::RedoFresh,
+        Self::RedoRecord,
+        Self::RedoData,
+        Self::SweepData,
+        Self::Floor,
+        Self::Tail,
+        Self::RecoverData,
+        Self::RecoverFloor,
+        Self::RecoverTail,
+    ];
+}
+
+impl Site {
+    /// Whether the site has a fence of its own. The magic's is that of the first recovery.
+    pub fn has_fence(self) -> bool {
+        self != Self::HeaderMagic
+    }
+}
+
+impl<'a, M: Medium> Io<'a, M> {
+    pub fn new(medium: &'a M, plant: Option<Plant>) -> Self {
+        Self { medium, plant }
+    }
+
+    /// Whether this planted bug is switched on. Never on a medium that does not observe; the
+    /// optimiser knows.
+    #[inline(always)]
+    pub fn plants(self, bug: Plant) -> bool {
+        M::OBSERVED && self.plant == Some(bug)
+    }
+
+    /// Starts the write-back of every line of the range.
+    #[inline(always)]
+    pub fn flush(self, site: Site, at: PoolOffset, len: u64) {
+        if self.plants(Plant::SkipFlush(site)) {
+            return;
+        }
+        if self.plants(Plant::FlushWrongAddress) {
+            for line in ByteRange::new(at, len).lines() {
+                self.medium.flush(LineAddr(line.0 ^ 1));
+            }
+            return;
+        }
+        self.medium.flush_range(at, len);
+    }
+
+    /// Starts the write-back of one line.
+    #[inline(always)]
+    pub fn flush_line(self, site: Site, line: LineAddr) {
+        self.flush(site, line.start(), 64);
+    }
+
+    /// Makes durable what this thread flushed before.
+    #[inline(always)]
+    pub fn fence(self, site: Site) {
+        if !self.plants(Plant::SkipFence(site)) {
+            self.medium.fence();
+        }
+    }
+}

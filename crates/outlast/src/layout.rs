@@ -1,0 +1,273 @@
+//! Where everything of a pool lies. `docs/format.md` draws it byte by byte.
+//!
+//! ```text
+//! 0        header line pair: magic, version, UUID, geometry, CRC-32C   (written once)
+//! 128      floor line: one sealed word
+//! 192      root line:  one sealed word
+//! 256      size line:  one sealed word, chunks of the heap
+//! 320      zero up to 4096
+//! 4096     lanes: for each a header line and a ring of log lines
+//! heap_at  chunks; the first of each zone is the directory of that zone
+//! ```
+
+use outlast_trace::{LINE_BYTES, PoolOffset};
+
+/// First eight bytes of every pool, stored last at creation (I1).
+pub const MAGIC: u64 = u64::from_le_bytes(*b"OUTLAST\x01");
+
+/// The format that this code reads and writes.
+pub const FORMAT_VERSION: u32 = 1;
+
+/// Bytes of the header page.
+pub const HEADER_PAGE_BYTES: u64 = 4096;
+
+// Fields of the header.
+pub(crate) const VERSION_AT: usize = 8;
+pub(crate) const LANES_AT: usize = 12;
+pub(crate) const UUID_AT: usize = 16;
+pub(crate) const LANE_BYTES_AT: usize = 32;
+pub(crate) const CHUNK_BYTES_AT: usize = 40;
+pub(crate) const HEAP_AT_AT: usize = 48;
+
+/// Bytes of the header that its CRC covers; the CRC follows.
+pub const HEADER_CRC_AT: usize = 120;
+
+/// Bytes of the immutable header.
+pub const HEADER_BYTES: usize = 128;
+
+/// The sealed floor: redo records below it are dead, and its epoch is the pool's.
+pub const FLOOR_AT: PoolOffset = PoolOffset(128);
+
+/// The sealed root: offset ÷ 16 in 48 bits, [`RootKind`](crate::RootKind) in the 8 above.
+pub const ROOT_AT: PoolOffset = PoolOffset(192);
+
+/// The sealed size: number of chunks of the heap.
+pub const CHUNKS_AT: PoolOffset = PoolOffset(256);
+
+/// Where the words that change end; from here to the end of the page all is zero.
+pub const HEADER_ZERO_AT: u64 = 320;
+
+/// In a lane's header line: the sealed ring position (in lines) where recovery starts to read.
+pub const LANE_TAIL: u64 = 0;
+
+/// In a lane's header line: the sealed sequence number up to which undo records are dead.
+pub const LANE_FLOOR: u64 = 8;
+
+/// In a log line: its tag, stored last.
+pub const TAG_AT: u64 = 56;
+
+/// Smallest lane, header line included.
+pub const LANE_BYTES_MIN: u64 = 256;
+/// Largest lane, header line included.
+pub const LANE_BYTES_MAX: u64 = 1 << 30;
+
+/// Most lanes a pool can have.
+pub const LANES_MAX: u32 = 1024;
+
+/// Smallest chunk.
+pub const CHUNK_BYTES_MIN: u64 = 4096;
+/// Largest chunk.
+pub const CHUNK_BYTES_MAX: u64 = 1 << 20;
+
+/// Largest pool: item headers name words by 40 bits.
+pub const POOL_BYTES_MAX: u64 = 1 << 43;
+
+const _: () = assert!(FLOOR_AT.0 as usize == HEADER_BYTES);
+const _: () = assert!(HEADER_CRC_AT + 8 == HEADER_BYTES);
+const _: () = assert!(HEADER_ZERO_AT == CHUNKS_AT.0 + LINE_BYTES);
+// Words that belong to different protocols never share a line.
+const _: () =
+    assert!(FLOOR_AT.line().0 != ROOT_AT.line().0 && ROOT_AT.line().0 != CHUNKS_AT.line().0);
+
+/// The immutable numbers of a pool, from which every place follows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Geometry {
+    /// Number of lanes.
+    pub lanes: u32,
+    /// Bytes of a lane: its header line and its ring.
+    pub lane_bytes: u64,
+    /// Bytes of a heap chunk, a power of two.
+    pub chunk_bytes: u64,
+    /// Where the heap starts, a multiple of `chunk_bytes`.
+    pub heap_at: u64,
+}
+
+impl Geometry {
+    /// The geometry of a pool with these parameters.
+    ///
+    /// # Panics
+    /// When they are so far out of range that the heap would start past all offsets.
+    pub fn new(lanes: u32, lane_bytes: u64, chunk_bytes: u64) -> Self {
+        let lanes_end = HEADER_PAGE_BYTES + u64::from(lanes) * lane_bytes;
+        let heap_at = lanes_end.next_multiple_of(chunk_bytes);
+        Self { lanes, lane_bytes, chunk_bytes, heap_at }
+    }
+
+    /// A heap has at least its directory and one chunk.
+    pub fn min_len(&self) -> u64 {
+        self.heap_at + 2 * self.chunk_bytes
+    }
+
+    /// Why these numbers cannot be a pool's, if they cannot.
+    pub fn flaw(&self) -> Option<&'static str> {
+        let Self { lanes, lane_bytes, chunk_bytes, heap_at } = *self;
+        Self::parameters_flaw(lanes, lane_bytes, chunk_bytes).or_else(|| {
+            (heap_at != Self::new(lanes, lane_bytes, chunk_bytes).heap_at)
+                .then_some("the heap does not start where the lanes end")
+        })
+    }
+
+    /// Why no pool has these parameters, if none has.
+    pub fn parameters_flaw(lanes: u32, lane_bytes: u64, chunk_bytes: u64) -> Option<&'static str> {
+        if !(1..=LANES_MAX).contains(&lanes) {
+            Some("the number of lanes must be 1 to 1024")
+        } else if !(LANE_BYTES_MIN..=LANE_BYTES_MAX).contains(&lane_bytes)
+            || !lane_bytes.is_multiple_of(LINE_BYTES)
+        {
+            Some("a lane's log must be 256 bytes to 1 GiB, a multiple of 64 bytes")
+        } else if !(CHUNK_BYTES_MIN..=CHUNK_BYTES_MAX).contains(&chunk_bytes)
+            || !chunk_bytes.is_power_of_two()
+        {
+            Some("a chunk must be a power of two from 4 KiB to 1 MiB")
+        } else {
+            None
+        }
+    }
+
+    /// The header line of a lane.
+    pub fn lane_at(&self, lane: usize) -> PoolOffset {
+        PoolOffset(HEADER_PAGE_BYTES + lane as u64 * self.lane_bytes)
+    }
+
+    /// The first ring line of a lane.
+    pub fn ring_at(&self, lane: usize) -> PoolOffset {
+        self.lane_at(lane).plus(LINE_BYTES)
+    }
+
+    /// Lines in a lane's ring.
+    pub fn ring_lines(&self) -> u64 {
+        self.lane_bytes / LINE_BYTES - 1
+    }
+
+    /// Chunks in a zone, its directory included: as many as the directory has words.
+    pub fn zone_chunks(&self) -> u64 {
+        self.chunk_bytes / 8
+    }
+
+    /// The largest block: all of a zone's chunks but its directory.
+    pub fn block_bytes_max(&self) -> u64 {
+        (self.zone_chunks() - 1) * self.chunk_bytes
+    }
+
+    /// The first byte of a chunk.
+    pub fn chunk_at(&self, chunk: u64) -> PoolOffset {
+        PoolOffset(self.heap_at + chunk * self.chunk_bytes)
+    }
+
+    /// The directory word of a chunk.
+    pub fn directory_at(&self, chunk: u64) -> PoolOffset {
+        let zone = chunk / self.zone_chunks();
+        self.chunk_at(zone * self.zone_chunks()).plus(chunk % self.zone_chunks() * 8)
+    }
+
+    /// Whether a chunk is its zone's directory.
+    pub fn is_directory(&self, chunk: u64) -> bool {
+        chunk.is_multiple_of(self.zone_chunks())
+    }
+
+    /// Whole chunks that a pool of `len` bytes has room for.
+    pub fn chunks_in(&self, len: u64) -> u64 {
+        len.saturating_sub(self.heap_at) / self.chunk_bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::alloc::class::CLASS_BYTES;
+    use crate::log::record::{CONTINUATION_WORDS, HEADER_WORDS, PAYLOAD_WORDS_MAX};
+    use crate::sealed::PAYLOAD_BITS;
+    use crate::seq::{EPOCH_LAST, Seq};
+
+    /// `docs/format.md` behind this marker, up to the next empty line.
+    fn documented(marker: &str) -> String {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/format.md");
+        let text = std::fs::read_to_string(path).expect("the document of the format is there");
+        let (_, behind) = text.split_once(marker).expect("the marker is there");
+        let (_, behind) = behind.split_once('\n').expect("the marker has a line");
+        behind.split("\n\n").next().unwrap_or_default().to_owned()
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "reads a file")]
+    fn the_documented_constants_are_the_codes() {
+        let code: &[(&str, u64)] = &[
+            ("LINE_BYTES", LINE_BYTES),
+            ("MAGIC", MAGIC),
+            ("FORMAT_VERSION", FORMAT_VERSION.into()),
+            ("HEADER_PAGE_BYTES", HEADER_PAGE_BYTES),
+            ("VERSION_AT", VERSION_AT as u64),
+            ("LANES_AT", LANES_AT as u64),
+            ("UUID_AT", UUID_AT as u64),
+            ("LANE_BYTES_AT", LANE_BYTES_AT as u64),
+            ("CHUNK_BYTES_AT", CHUNK_BYTES_AT as u64),
+            ("HEAP_AT_AT", HEAP_AT_AT as u64),
+            ("HEADER_CRC_AT", HEADER_CRC_AT as u64),
+            ("HEADER_BYTES", HEADER_BYTES as u64),
+            ("FLOOR_AT", FLOOR_AT.0),
+            ("ROOT_AT", ROOT_AT.0),
+            ("CHUNKS_AT", CHUNKS_AT.0),
+            ("HEADER_ZERO_AT", HEADER_ZERO_AT),
+            ("LANE_TAIL", LANE_TAIL),
+            ("LANE_FLOOR", LANE_FLOOR),
+            ("LANE_BYTES_MIN", LANE_BYTES_MIN),
+            ("LANE_BYTES_MAX", LANE_BYTES_MAX),
+            ("LANES_MAX", LANES_MAX.into()),
+            ("CHUNK_BYTES_MIN", CHUNK_BYTES_MIN),
+            ("CHUNK_BYTES_MAX", CHUNK_BYTES_MAX),
+            ("POOL_BYTES_MAX", POOL_BYTES_MAX),
+            ("PAYLOAD_BITS", PAYLOAD_BITS.into()),
+            ("COUNTER_MAX", Seq::COUNTER_MAX),
+            ("EPOCH_LAST", EPOCH_LAST),
+            ("TAG_AT", TAG_AT),
+            ("HEADER_WORDS", HEADER_WORDS as u64),
+            ("CONTINUATION_WORDS", CONTINUATION_WORDS as u64),
+            ("PAYLOAD_WORDS_MAX", PAYLOAD_WORDS_MAX as u64),
+            ("CLASSES", CLASS_BYTES.len() as u64),
+        ];
+        let table = documented("<!-- constants:");
+        let rows = table.lines().skip(2).map(|row| {
+            let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+            let value = match cells[2].strip_prefix("0x") {
+                Some(digits) => u64::from_str_radix(digits, 16),
+                None => cells[2].parse(),
+            };
+            (cells[1].trim_matches('`').to_owned(), value.expect(row))
+        });
+        let rows: Vec<(String, u64)> = rows.collect();
+        let code: Vec<(String, u64)> = code.iter().map(|(n, v)| ((*n).to_owned(), *v)).collect();
+        assert_eq!(rows, code);
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "reads a file")]
+    fn the_documented_classes_are_the_codes() {
+        let text = documented("<!-- classes:");
+        let (list, _) = text.split_once("<!-- end").expect("the list ends");
+        let (_, list) = list.split_once(": ").expect("the list begins");
+        let list = list.trim().trim_end_matches('.');
+        let sizes: Vec<u32> = list.split(',').map(|n| n.trim().parse().expect(n)).collect();
+        assert_eq!(sizes, CLASS_BYTES);
+    }
+
+    #[test]
+    fn directories_sit_at_the_start_of_each_zone() {
+        let g = Geometry::new(2, 4096, 4096);
+        assert_eq!(g.heap_at, 4096 + 2 * 4096);
+        assert_eq!(g.zone_chunks(), 512);
+        assert_eq!(g.directory_at(1), PoolOffset(g.heap_at + 8));
+        assert_eq!(g.directory_at(513), PoolOffset(g.chunk_at(512).0 + 8));
+        assert!(g.is_directory(512) && !g.is_directory(513));
+        assert_eq!(g.flaw(), None);
+    }
+}

@@ -1,0 +1,101 @@
+//! ACID transactions on memory-mapped persistent memory.
+//!
+//! Memory that keeps its bytes through a crash has caches in front of it that do not, and they
+//! write lines back in any order. This crate makes transactions out of such memory: each is
+//! there wholly or not at all after a crash, isolated from others while it runs, and durable
+//! when [`run`](Runner::run) returns.
+//!
+//! - [`FilePool`] is a pool in a mapped file; [`Pool`] one on any [`Medium`](outlast_pmem::Medium).
+//!   Opening goes through recovery: [`UnrecoveredPool`], [`RecoveredPool`], [`Pool`].
+//! - [`Lane`] is one thread's seat at a pool. It is a [`Runner`]: it runs closures as
+//!   transactions, and runs one again that met a conflict.
+//! - [`Tx`] is a running transaction: a value, and a [`Transact`]. Loads copy out of the pool,
+//!   never a reference into it; stores go through the scheme.
+//! - [`Scheme`] says how it becomes durable: by undo records, by redo records, or not at all.
+//! - [`collections`] are a hash map, a B+tree and words, written once over [`Transact`].
+//!
+//! Why so: everything durable that changes in place is one word that proves itself, so nothing
+//! is ever torn and nothing needs a scan or a repair; everything else is volatile and rebuilt.
+//! The runtime is generic over its memory, so that what a checker crashes is this very code.
+//! `docs/` has the format, recovery and the fault model.
+//!
+//! ```
+//! use outlast::{Abort, BlockKind, CreateOptions, FilePool, OpenOptions, RootKind};
+//! use outlast::{Runner, Transact};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let dir = tempfile::tempdir()?;
+//! let path = dir.path().join("bank.pool");
+//! let (create, open) = (CreateOptions::default(), OpenOptions::default());
+//! let pool = FilePool::create(&path, 16 << 20, &create, &open, &Default::default())?;
+//! let mut lane = pool.lane()?;
+//!
+//! // Two accounts, on lines of their own, are what the pool leads to.
+//! let [alice, bob] = lane.run(|tx| {
+//!     let accounts = tx.alloc(128, BlockKind::General)?;
+//!     tx.store_u64(accounts, 100)?;
+//!     tx.store_u64(accounts.plus(64), 0)?;
+//!     tx.set_root(accounts, RootKind::Opaque)?;
+//!     Ok([accounts, accounts.plus(64)])
+//! })?;
+//!
+//! let mut transfer = |amount: u64| {
+//!     lane.run(|tx| {
+//!         let (from, to) = (tx.load_u64(alice)?, tx.load_u64(bob)?);
+//!         let rest = from.checked_sub(amount).ok_or(Abort::Cancelled)?;
+//!         tx.store_u64(alice, rest)?;
+//!         tx.store_u64(bob, to + amount)
+//!     })
+//! };
+//! transfer(30)?;
+//! assert!(matches!(transfer(80), Err(Abort::Cancelled)), "nothing of it happened");
+//! drop(lane);
+//! drop(pool);
+//!
+//! let pool = FilePool::open(&path, &open, &Default::default())?;
+//! let balances = pool.lane()?.run(|tx| Ok([tx.load_u64(alice)?, tx.load_u64(bob)?]))?;
+//! assert_eq!(balances, [70, 30]);
+//! # Ok(())
+//! # }
+//! ```
+#![forbid(unsafe_code)]
+
+mod alloc;
+pub mod collections;
+mod error;
+mod io;
+mod layout;
+mod lines;
+mod lock;
+mod log;
+mod plant;
+mod pool;
+mod recover;
+mod scheme;
+mod sealed;
+mod seq;
+mod spin;
+mod transact;
+mod tx;
+mod writeback;
+
+pub use error::PoolError;
+pub use io::Site;
+pub use layout::{FORMAT_VERSION, Geometry};
+#[doc(hidden)]
+pub use log::record::forged_line;
+pub use outlast_trace::{ByteRange, LINE_BYTES, LineAddr, PoolOffset};
+pub use plant::{Plant, UnknownPlant};
+pub use pool::{
+    CheckReport, CreateOptions, FilePool, Finding, Header, Lane, OpenOptions, Pool, PoolInfo,
+    RecoveredPool, UnrecoveredPool,
+};
+pub use recover::RecoveryReport;
+pub use scheme::{Guarantee, SCHEMES, Scheme, SchemeRow, UnknownScheme};
+pub use transact::{Abort, BlockKind, RootKind, Runner, Transact};
+pub use tx::Tx;
+
+/// The README's example, compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+pub struct Readme;

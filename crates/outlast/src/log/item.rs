@@ -1,0 +1,187 @@
+//! What a record's payload says: items, each with a place and what to put there.
+//!
+//! ```text
+//! item word:  63..60 kind | 59..40 words or bit number | 39..0 word index (offset ÷ 8)
+//! Words:      followed by that many words of content
+//! SetBit, ClearBit: nothing follows; a bit of a sealed bitmap word
+//! ```
+
+use outlast_trace::PoolOffset;
+
+use crate::log::record::words_in;
+
+const KIND_SHIFT: u32 = 60;
+const COUNT_SHIFT: u32 = 40;
+const COUNT_MAX: usize = (1 << 20) - 1;
+const INDEX_MASK: u64 = (1 << 40) - 1;
+
+const WORDS: u64 = 1;
+const SET_BIT: u64 = 2;
+const CLEAR_BIT: u64 = 3;
+
+/// One thing that a record does when it is applied.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Item<'a> {
+    /// Puts these words from `at` on.
+    Words { at: PoolOffset, words: &'a [u64] },
+    /// Sets bit `bit` of the sealed bitmap word at `at`. Logical, not the whole word: other
+    /// transactions own its other bits.
+    SetBit { at: PoolOffset, bit: u32 },
+    /// Clears such a bit.
+    ClearBit { at: PoolOffset, bit: u32 },
+}
+
+/// A payload in the making.
+#[derive(Default, Debug)]
+pub(crate) struct Payload {
+    words: Vec<u64>,
+    /// Where the last item starts, if it is a run of words.
+    last_run: Option<usize>,
+}
+
+impl Payload {
+    pub fn clear(&mut self) {
+        self.words.clear();
+        self.last_run = None;
+    }
+
+    pub fn as_words(&self) -> &[u64] {
+        &self.words
+    }
+
+    /// Starts an item of `count` words at `at` and returns the place for its content.
+    pub fn words(&mut self, at: PoolOffset, count: usize) -> &mut [u64] {
+        assert!(at.is_aligned(8) && count <= COUNT_MAX);
+        self.last_run = Some(self.words.len());
+        self.words.push(WORDS << KIND_SHIFT | (count as u64) << COUNT_SHIFT | (at.0 / 8));
+        let from = self.words.len();
+        self.words.resize(from + count, 0);
+        &mut self.words[from..]
+    }
+
+    /// Adds words to the last item, if that is a run of words which ends at `at` and would not
+    /// get more than `most`. `false` when it is not.
+    pub fn extend_last(&mut self, at: PoolOffset, words: &[u64], most: usize) -> bool {
+        let Some(last) = self.last_run else { return false };
+        let header = self.words[last];
+        let count = (header >> COUNT_SHIFT) as usize & COUNT_MAX;
+        if header & INDEX_MASK != at.0 / 8 - (count as u64).min(at.0 / 8)
+            || count + words.len() > most
+        {
+            return false;
+        }
+        self.words[last] += (words.len() as u64) << COUNT_SHIFT;
+        self.words.extend_from_slice(words);
+        true
+    }
+
+    pub fn set_bit(&mut self, at: PoolOffset, bit: u32) {
+        self.last_run = None;
+        self.words.push(SET_BIT << KIND_SHIFT | u64::from(bit) << COUNT_SHIFT | (at.0 / 8));
+    }
+
+    pub fn clear_bit(&mut self, at: PoolOffset, bit: u32) {
+        self.last_run = None;
+        self.words.push(CLEAR_BIT << KIND_SHIFT | u64::from(bit) << COUNT_SHIFT | (at.0 / 8));
+    }
+}
+
+/// The words of the longest run of whole items that `payload` starts with and a record of
+/// `lines` lines can hold.
+pub(crate) fn prefix_within(payload: &[u64], lines: u64) -> usize {
+    let room = words_in(lines);
+    if payload.len() <= room {
+        return payload.len();
+    }
+    let mut end = 0;
+    for item in items(payload) {
+        let words = match item {
+            Ok(Item::Words { words, .. }) => 1 + words.len(),
+            _ => 1,
+        };
+        if end + words > room {
+            break;
+        }
+        end += words;
+    }
+    end
+}
+
+/// The items of a payload in order; `Err` at a word that is no item.
+pub(crate) fn items(payload: &[u64]) -> impl Iterator<Item = Result<Item<'_>, ()>> {
+    let mut rest = payload;
+    std::iter::from_fn(move || {
+        let (&word, tail) = rest.split_first()?;
+        let at = PoolOffset((word & INDEX_MASK) * 8);
+        let count = (word >> COUNT_SHIFT) as usize & COUNT_MAX;
+        rest = tail;
+        Some(match word >> KIND_SHIFT {
+            WORDS if count <= tail.len() => {
+                let (words, tail) = tail.split_at(count);
+                rest = tail;
+                Ok(Item::Words { at, words })
+            }
+            SET_BIT if count < 56 => Ok(Item::SetBit { at, bit: count as u32 }),
+            CLEAR_BIT if count < 56 => Ok(Item::ClearBit { at, bit: count as u32 }),
+            _ => {
+                rest = &[];
+                Err(())
+            }
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn items_come_back_in_order() {
+        let mut payload = Payload::default();
+        payload.words(PoolOffset(64), 2).copy_from_slice(&[7, 8]);
+        payload.set_bit(PoolOffset(4096), 55);
+        payload.clear_bit(PoolOffset(4104), 0);
+        let read: Vec<_> = items(payload.as_words()).collect();
+        assert_eq!(
+            read,
+            [
+                Ok(Item::Words { at: PoolOffset(64), words: &[7, 8] }),
+                Ok(Item::SetBit { at: PoolOffset(4096), bit: 55 }),
+                Ok(Item::ClearBit { at: PoolOffset(4104), bit: 0 }),
+            ]
+        );
+    }
+
+    #[test]
+    fn runs_that_continue_each_other_share_an_item() {
+        let mut payload = Payload::default();
+        payload.words(PoolOffset(64), 2).copy_from_slice(&[7, 8]);
+        assert!(payload.extend_last(PoolOffset(80), &[9], 3));
+        assert!(!payload.extend_last(PoolOffset(88), &[10], 3), "longer than allowed");
+        assert!(!payload.extend_last(PoolOffset(96), &[10], 9), "not adjacent");
+        let read: Vec<_> = items(payload.as_words()).collect();
+        assert_eq!(read, [Ok(Item::Words { at: PoolOffset(64), words: &[7, 8, 9] })]);
+        payload.set_bit(PoolOffset(0), 1);
+        assert!(!payload.extend_last(PoolOffset(88), &[10], 9), "a bit is no run");
+    }
+
+    #[test]
+    fn a_prefix_ends_where_an_item_does() {
+        let mut payload = Payload::default();
+        for i in 0..10 {
+            payload.words(PoolOffset(i * 64), 4);
+        }
+        // Two lines hold 13 words: two items of five.
+        assert_eq!(prefix_within(payload.as_words(), 2), 10);
+        assert_eq!(prefix_within(payload.as_words(), 0), 0);
+        assert_eq!(prefix_within(payload.as_words(), 100), 50);
+    }
+
+    #[test]
+    fn nonsense_is_refused_once() {
+        let cut_short = [WORDS << KIND_SHIFT | 5 << COUNT_SHIFT, 1, 2];
+        assert_eq!(items(&cut_short).collect::<Vec<_>>(), [Err(())]);
+        assert_eq!(items(&[0, 0]).collect::<Vec<_>>(), [Err(())]);
+        assert_eq!(items(&[SET_BIT << KIND_SHIFT | 56 << COUNT_SHIFT]).next(), Some(Err(())));
+    }
+}

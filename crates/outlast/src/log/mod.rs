@@ -1,0 +1,53 @@
+//! The log: self-validating records in a ring of lines per lane.
+//!
+//! # Records
+//!
+//! A record is a run of 64-byte lines. Seven words of a line carry content, the eighth is its
+//! tag, stored last (`docs/format.md` rules the bytes):
+//!
+//! | record | payload | written by |
+//! |---|---|---|
+//! | `Undo` | items: where, old words | `undo`, each batch of announced ranges |
+//! | `Redo` | items: where, new words | `redo`, one at the commit |
+//! | `RedoPart`, `RedoFinal` | as `Redo`, in several records of one number; the final one starts with how many parts came before | `redo`, when no single region can hold the record |
+//! | `Detached` | a region of the heap that holds the next record; reading resumes behind this one | `redo`, when the ring is too small |
+//! | `Continued` | a region of the heap in which the lane's records go on | `undo`, when the ring is full |
+//! | `Wrap` | nothing: the next record is at the ring's start | `redo` |
+//!
+//! Heap regions belong to the log only while a live record names them; the directory never
+//! does. A crash therefore cannot leak them, and there is no list to keep. Their tags are
+//! zeroed, durably, before they are named, so that no user's bytes can pass for a record.
+//!
+//! # When a record is valid
+//!
+//! * **L1** A line whose tag carries the record's number is wholly there: stores to one line
+//!   persist as a prefix (rule 2), and the tag is the last of them.
+//! * **L2** A number is never used twice ([`Seq`](crate::seq::Seq)), so a tag that matches
+//!   belongs to this record and no older one.
+//! * **L3** Hence a record is complete exactly when its header line and all continuation lines
+//!   carry its number. A CRC over it can then only fail through damage, which is reported and
+//!   never taken for an unfinished record.
+//! * **L4** A record is *live* when its number is at or above the pool's floor and above its
+//!   lane's undo floor. Lines of dead records may be overwritten only once the floor that killed
+//!   them is durable.
+//!
+//! # Write order
+//!
+//! Lines of a record are stored, then flushed as one batch, then fenced; nothing that depends on
+//! the record is stored before that fence.
+//!
+//! # Reading
+//!
+//! Recovery reads a lane from its durable tail, record after record. First come records that the
+//! floor has passed, if the crash fell between the floor and the tail of a sweep; they are read
+//! over. Then come live ones. Reading stops at the first line that is neither. Since a lane
+//! fences each record before it starts the next, nothing acknowledged lies beyond. A record may
+//! end with the ring's last line: the next one then starts the ring without a `Wrap`.
+
+pub(crate) mod item;
+pub(crate) mod reader;
+pub(crate) mod record;
+
+pub(crate) use item::{Item, Payload, items, prefix_within};
+pub(crate) use reader::{Life, LiveRecord, named_region, read_lane};
+pub(crate) use record::{PAYLOAD_WORDS_MAX, RecordKind, Region, append, lines_for};

@@ -1,0 +1,217 @@
+//! Reads the live records of one lane, as recovery and `check` do.
+
+use outlast_pmem::Medium;
+use outlast_trace::{LINE_BYTES, PoolOffset};
+
+use crate::io::Io;
+use crate::log::record::{self, Found, LogDamage, Peeked, RecordKind, Region};
+use crate::plant::Plant;
+use crate::seq::Seq;
+
+/// A complete live record.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct LiveRecord {
+    pub kind: RecordKind,
+    pub seq: Seq,
+    pub payload: Vec<u64>,
+}
+
+/// The region that a `Detached` or `Continued` record names.
+pub(crate) fn named_region(payload: &[u64], pool_len: u64) -> Option<Region> {
+    let &[at, lines] = payload else { return None };
+    let bytes = lines.checked_mul(LINE_BYTES)?;
+    let inside = at.is_multiple_of(LINE_BYTES) && lines > 0 && at.checked_add(bytes)? <= pool_len;
+    inside.then_some(Region { at: PoolOffset(at), lines, is_elsewhere: true })
+}
+
+/// What a record's number says about it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Life {
+    /// Recovery applies it.
+    Live,
+    /// The pool's floor has passed it in this epoch. Live records may follow: the tail moves
+    /// only after the floor, and other lanes commit meanwhile (W3).
+    Passed,
+    /// Of an older epoch, or of a finished undo transaction. Nothing live follows.
+    Dead,
+}
+
+/// Appends the lane's complete live records to `out`, oldest first, `Detached`, `Continued` and
+/// `Wrap` followed and left out. Records that the floor has passed are read over; reading stops
+/// at the first other place without a live record.
+pub(crate) fn read_lane<M: Medium>(
+    io: Io<'_, M>,
+    ring: Region,
+    tail: u64,
+    life: impl Fn(Seq) -> Life,
+    out: &mut Vec<LiveRecord>,
+) -> Result<(), LogDamage> {
+    let medium = io.medium;
+    let mut region = ring;
+    let mut line = tail;
+    let mut lines_left = ring.lines;
+    let mut last = Seq::default();
+    let mut payload = Vec::new();
+    loop {
+        if region == ring && line == ring.lines {
+            // The record before ended with the ring.
+            line = 0;
+        }
+        let is_live = |seq| life(seq) == Life::Live && seq >= last;
+        let (kind, seq, lines) = match record::read(io, region, line, is_live, &mut payload) {
+            Found::Record { kind, seq, lines } => (kind, seq, lines),
+            Found::Nothing if region == ring => {
+                let is_passed = |seq| life(seq) == Life::Passed && seq >= last;
+                match record::peek_if(medium, ring, line, is_passed) {
+                    // Without a live record the reader may come around to what it has seen.
+                    Peeked::Head(head) if head.lines <= lines_left.min(ring.lines - line) => {
+                        lines_left -= head.lines;
+                        last = head.seq;
+                        line = if head.kind == RecordKind::Wrap { 0 } else { line + head.lines };
+                        continue;
+                    }
+                    // The line of a dead record, half stored over when the crash came. It lies
+                    // behind everything that lives, but a damaged one may not: one line on.
+                    Peeked::Header(seq) if lines_left > 0 => {
+                        lines_left -= 1;
+                        last = seq;
+                        line += 1;
+                        continue;
+                    }
+                    _ => return Ok(()),
+                }
+            }
+            Found::Nothing | Found::Unfinished { .. } => return Ok(()),
+            Found::Damaged { line, why } => return Err(LogDamage { line, why }),
+        };
+        last = seq;
+        let here = region.line(line);
+        // A ring of live records is read once around at most; the bound matters only if the
+        // floor was damaged in a way that makes everything look alive.
+        if region == ring {
+            if lines > lines_left {
+                return Err(LogDamage { line: here, why: "live records fill more than the ring" });
+            }
+            lines_left -= lines;
+        }
+        line += lines;
+        let misplaced = LogDamage { line: here, why: "a record names a region outside the pool" };
+        match kind {
+            RecordKind::Wrap => line = 0,
+            RecordKind::Continued | RecordKind::Detached
+                if io.plants(Plant::RegionsNotFollowed) => {}
+            RecordKind::Continued => {
+                region = named_region(&payload, medium.len()).ok_or(misplaced)?;
+                line = 0;
+            }
+            RecordKind::Detached => {
+                let elsewhere = named_region(&payload, medium.len()).ok_or(misplaced)?;
+                match record::read(io, elsewhere, 0, |number| number == seq, &mut payload) {
+                    Found::Record { kind, seq, .. } => {
+                        out.push(LiveRecord { kind, seq, payload: std::mem::take(&mut payload) });
+                    }
+                    Found::Nothing | Found::Unfinished { .. } => return Ok(()),
+                    Found::Damaged { line, why } => return Err(LogDamage { line, why }),
+                }
+            }
+            _ => out.push(LiveRecord { kind, seq, payload: std::mem::take(&mut payload) }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use outlast_pmem::Heap;
+
+    const RING: Region = Region { at: PoolOffset(64), lines: 15, is_elsewhere: false };
+    const ELSEWHERE: Region = Region { at: PoolOffset(2048), lines: 8, is_elsewhere: true };
+
+    fn read_all(medium: &Heap, tail: u64, floor: u64) -> Vec<(RecordKind, u64, usize)> {
+        let mut out = Vec::new();
+        let floor = Seq::new(1, floor);
+        let life = |seq: Seq| match seq >= floor {
+            true => Life::Live,
+            false if seq.epoch() == 1 => Life::Passed,
+            false => Life::Dead,
+        };
+        read_lane(Io::new(medium, None), RING, tail, life, &mut out).unwrap();
+        out.iter().map(|r| (r.kind, r.seq.counter(), r.payload.len())).collect()
+    }
+
+    fn put(medium: &Heap, region: Region, line: u64, kind: RecordKind, n: u64, payload: &[u64]) {
+        record::write(Io::new(medium, None), region, line, kind, Seq::new(1, n), payload);
+    }
+
+    #[test]
+    fn wraps_and_regions_are_followed() {
+        let medium = Heap::new(4096);
+        put(&medium, RING, 10, RecordKind::Redo, 5, &[1; 12]);
+        put(&medium, RING, 12, RecordKind::Detached, 6, &[ELSEWHERE.at.0, ELSEWHERE.lines]);
+        put(&medium, ELSEWHERE, 0, RecordKind::Redo, 6, &[1; 30]);
+        put(&medium, RING, 13, RecordKind::Wrap, 7, &[]);
+        put(&medium, RING, 0, RecordKind::Redo, 7, &[2; 3]);
+        let redo = RecordKind::Redo;
+        assert_eq!(read_all(&medium, 10, 5), [(redo, 5, 12), (redo, 6, 30), (redo, 7, 3)]);
+        assert_eq!(read_all(&medium, 12, 6), [(redo, 6, 30), (redo, 7, 3)]);
+        assert_eq!(read_all(&medium, 10, 6), [(redo, 6, 30), (redo, 7, 3)], "5 is passed over");
+        assert_eq!(read_all(&medium, 10, 7), [(redo, 7, 3)]);
+        assert_eq!(read_all(&medium, 10, 8), []);
+    }
+
+    #[test]
+    fn a_record_behind_the_last_line_of_the_ring_is_at_its_start() {
+        let medium = Heap::new(4096);
+        put(&medium, RING, 13, RecordKind::Redo, 5, &[1; 12]);
+        put(&medium, RING, 0, RecordKind::Redo, 6, &[2; 3]);
+        let redo = RecordKind::Redo;
+        assert_eq!(read_all(&medium, 13, 5), [(redo, 5, 12), (redo, 6, 3)]);
+        assert_eq!(read_all(&medium, 13, 6), [(redo, 6, 3)]);
+    }
+
+    #[test]
+    fn what_was_passed_ends_where_numbers_fall_or_the_ring_was_read_once() {
+        let medium = Heap::new(4096);
+        // One lap of dead records: from any tail on nothing is live, and the reader comes back.
+        for line in 0..RING.lines {
+            put(&medium, RING, line, RecordKind::Redo, 20 + line, &[1]);
+        }
+        for tail in 0..RING.lines {
+            assert_eq!(read_all(&medium, tail, 100), []);
+        }
+        // A live record behind numbers that fall is not of this lap.
+        put(&medium, RING, 3, RecordKind::Redo, 5, &[1]);
+        put(&medium, RING, 4, RecordKind::Redo, 100, &[1]);
+        assert_eq!(read_all(&medium, 2, 100), []);
+        assert_eq!(read_all(&medium, 3, 100).len(), 1);
+    }
+
+    /// A crash leaves such a line where a dead record was being stored over: it is no damage.
+    #[test]
+    fn a_passed_header_over_anothers_content_is_one_line_to_read_over() {
+        let medium = Heap::new(4096);
+        put(&medium, RING, 0, RecordKind::Redo, 5, &[1]);
+        medium.store_u64(RING.at, medium.load_u64(RING.at) ^ 1 << 9);
+        assert_eq!(read_all(&medium, 0, 6), []);
+        put(&medium, RING, 1, RecordKind::Redo, 6, &[1]);
+        assert_eq!(read_all(&medium, 0, 6), [(RecordKind::Redo, 6, 1)]);
+    }
+
+    #[test]
+    fn a_detached_record_that_is_not_there_ends_the_lane() {
+        let medium = Heap::new(4096);
+        put(&medium, RING, 0, RecordKind::Redo, 5, &[1]);
+        put(&medium, RING, 1, RecordKind::Detached, 6, &[ELSEWHERE.at.0, ELSEWHERE.lines]);
+        put(&medium, ELSEWHERE, 0, RecordKind::Redo, 4, &[1; 30]);
+        put(&medium, RING, 2, RecordKind::Redo, 7, &[1]);
+        assert_eq!(read_all(&medium, 0, 1), [(RecordKind::Redo, 5, 1)]);
+    }
+
+    #[test]
+    fn a_region_outside_the_pool_is_damage() {
+        let medium = Heap::new(4096);
+        put(&medium, RING, 0, RecordKind::Continued, 5, &[4096, 1]);
+        let mut out = Vec::new();
+        assert!(read_lane(Io::new(&medium, None), RING, 0, |_| Life::Live, &mut out).is_err());
+    }
+}

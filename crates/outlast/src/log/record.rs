@@ -1,0 +1,401 @@
+//! One record: how it is laid out in lines, written, and read back.
+
+use outlast_pmem::Medium;
+use outlast_trace::{LINE_BYTES, PoolOffset};
+
+use crate::io::{Io, Site};
+use crate::layout::TAG_AT;
+use crate::log::item::Payload;
+use crate::plant::Plant;
+use crate::sealed::crc8;
+use crate::seq::Seq;
+
+/// Words of payload in a header line and in a continuation line.
+pub(crate) const HEADER_WORDS: usize = 6;
+pub(crate) const CONTINUATION_WORDS: usize = 7;
+
+/// Bit 63 of a tag: this line is a record's first.
+const TAG_HEADER: u64 = 1 << 63;
+
+/// Most payload words in a record: 24 bits of its header.
+pub(crate) const PAYLOAD_WORDS_MAX: usize = (1 << 24) - 1;
+
+/// What a record is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(crate) enum RecordKind {
+    Undo = 1,
+    Redo = 2,
+    RedoPart = 3,
+    RedoFinal = 4,
+    Detached = 5,
+    Continued = 6,
+    Wrap = 7,
+}
+
+impl RecordKind {
+    fn from_bits(bits: u64) -> Option<Self> {
+        use RecordKind::*;
+        [Undo, Redo, RedoPart, RedoFinal, Detached, Continued, Wrap]
+            .into_iter()
+            .find(|kind| *kind as u64 == bits)
+    }
+}
+
+/// A run of lines that holds records: a lane's ring, or a stretch of the heap.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Region {
+    pub at: PoolOffset,
+    pub lines: u64,
+    /// In the heap, not a lane's ring.
+    pub is_elsewhere: bool,
+}
+
+impl Region {
+    /// The first byte of a line of this region.
+    pub fn line(self, index: u64) -> PoolOffset {
+        debug_assert!(index < self.lines);
+        self.at.plus(index * LINE_BYTES)
+    }
+}
+
+/// Lines that a record with `words` words of payload takes.
+pub(crate) const fn lines_for(words: usize) -> u64 {
+    1 + words.saturating_sub(HEADER_WORDS).div_ceil(CONTINUATION_WORDS) as u64
+}
+
+/// Payload words that a record of `lines` lines can hold, one less than the most, since a final
+/// part gets a word in front.
+pub(crate) const fn words_in(lines: u64) -> usize {
+    if lines == 0 {
+        return 0;
+    }
+    let words = HEADER_WORDS + (lines as usize - 1) * CONTINUATION_WORDS;
+    if words < PAYLOAD_WORDS_MAX { words } else { PAYLOAD_WORDS_MAX - 1 }
+}
+
+/// The tag of a line: 56 bits of number, 7 that prove it, and whether it is a header.
+///
+/// The tag is one word, so it is never torn: one that does not prove itself was damaged.
+#[inline]
+fn tag(seq: Seq, header: bool) -> u64 {
+    let crc = crc8(seq.bits());
+    let folded = u64::from((crc ^ crc >> 7) & 0x7f);
+    let check = if header { folded ^ 0x55 } else { folded };
+    seq.bits() | check << 56 | if header { TAG_HEADER } else { 0 }
+}
+
+/// The number in a tag and whether it is a header's; `None` when the tag is damaged.
+#[inline]
+pub(crate) fn untag(word: u64) -> Option<(Seq, bool)> {
+    let seq = Seq::from_bits(word & ((1 << 56) - 1));
+    let header = word & TAG_HEADER != 0;
+    (tag(seq, header) == word).then_some((seq, header))
+}
+
+/// The header word: `3..0` kind, `27..4` payload words, `35..28` a CRC-8 of those two, `63..36`
+/// a CRC-32C (28 bits of it) of the payload and of what the record claims to be.
+///
+/// The claim has its own seal because a wrong length would make a complete record look
+/// unfinished, which is no damage but the ordinary trace of a crash.
+#[inline]
+fn header_word(kind: RecordKind, seq: Seq, payload: &[u64]) -> u64 {
+    let claim = kind as u64 | (payload.len() as u64) << 4;
+    let crc = crc32c::crc32c(bytemuck::bytes_of(&[seq.bits(), claim]));
+    let crc = crc32c::crc32c_append(crc, bytemuck::cast_slice(payload));
+    claim | u64::from(crc8(claim)) << 28 | u64::from(crc) << 36
+}
+
+/// The kind and the payload words that a header word claims, if the claim proves itself.
+fn claim(word: u64) -> Option<(RecordKind, usize)> {
+    let claim = word & ((1 << 28) - 1);
+    if u64::from(crc8(claim)) != word >> 28 & 0xff {
+        return None;
+    }
+    Some((RecordKind::from_bits(claim & 0xf)?, (claim >> 4) as usize))
+}
+
+/// Stores a record and starts the write-back of its lines. The fence is the caller's. Returns
+/// the lines that it takes.
+#[inline]
+pub(crate) fn append<M: Medium>(
+    io: Io<'_, M>,
+    site: Site,
+    region: Region,
+    first: u64,
+    kind: RecordKind,
+    seq: Seq,
+    payload: &[u64],
+) -> u64 {
+    let flush = |from: u64, lines: u64| io.flush(site, region.line(from), lines * LINE_BYTES);
+    if io.plants(Plant::FlushBeforeStore) {
+        flush(first, lines_for(payload.len()));
+        return write(io, region, first, kind, seq, payload);
+    }
+    let lines = write(io, region, first, kind, seq, payload);
+    if io.plants(Plant::RecordFirstLineUnflushed) && lines > 1 {
+        flush(first + 1, lines - 1);
+    } else if io.plants(Plant::RecordLastLineUnflushed) && lines > 1 {
+        flush(first, lines - 1);
+    } else if !(io.plants(Plant::RegionUnflushed) && region.is_elsewhere) {
+        flush(first, lines);
+    }
+    lines
+}
+
+/// Stores a record from line `first` of `region` on: lines in order, in each the tag last (L1).
+/// Neither flushes nor fences. Returns the lines written.
+pub(crate) fn write<M: Medium>(
+    io: Io<'_, M>,
+    region: Region,
+    first: u64,
+    kind: RecordKind,
+    seq: Seq,
+    payload: &[u64],
+) -> u64 {
+    assert!(payload.len() <= PAYLOAD_WORDS_MAX);
+    let lines = lines_for(payload.len());
+    assert!(first + lines <= region.lines, "a record stays inside its region");
+    let split = payload.len().min(HEADER_WORDS);
+    let (head, rest) = payload.split_at(split);
+
+    let mut words = [0u64; 8];
+    words[0] = header_word(kind, seq, payload);
+    words[1..=split].copy_from_slice(head);
+    words[7] = tag(seq, true);
+    store_line(io, region.line(first), &words);
+
+    for (i, content) in rest.chunks(CONTINUATION_WORDS).enumerate() {
+        let mut words = [0u64; 8];
+        words[..content.len()].copy_from_slice(content);
+        words[7] = tag(seq, false);
+        store_line(io, region.line(first + 1 + i as u64), &words);
+    }
+    lines
+}
+
+/// A line that is a complete record of the log, for tests in which a user's bytes look like one:
+/// number `counter` of `epoch` puts `word` at `at`, as undo or as redo.
+pub fn forged_line(undo: bool, epoch: u64, counter: u64, at: PoolOffset, word: u64) -> [u64; 8] {
+    let (kind, seq) =
+        (if undo { RecordKind::Undo } else { RecordKind::Redo }, Seq::new(epoch, counter));
+    let mut payload = Payload::default();
+    payload.words(at, 1)[0] = word;
+    let payload = payload.as_words();
+    [header_word(kind, seq, payload), payload[0], payload[1], 0, 0, 0, 0, tag(seq, true)]
+}
+
+#[inline]
+fn store_line<M: Medium>(io: Io<'_, M>, at: PoolOffset, words: &[u64; 8]) {
+    if io.plants(Plant::TagFirst) {
+        io.medium.store_u64(at.plus(TAG_AT), words[7]);
+        io.medium.store(at, bytemuck::cast_slice(&words[..7]));
+    } else if io.plants(Plant::StreamedRecordStoredTag) {
+        io.medium.store_nt(at, bytemuck::cast_slice(&words[..7]));
+        io.medium.store_u64(at.plus(TAG_AT), words[7]);
+    } else {
+        io.medium.store(at, bytemuck::bytes_of(words));
+    }
+}
+
+/// What stands at a line where a record may start.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// A complete record, its payload in the caller's buffer.
+    Record { kind: RecordKind, seq: Seq, lines: u64 },
+    /// No header line, or the header of a dead record.
+    Nothing,
+    /// A live record of which at least one line is missing.
+    Unfinished { seq: Seq },
+    /// Something that no crash leaves behind.
+    Damaged { line: PoolOffset, why: &'static str },
+}
+
+const HEADER_UNPROVEN: &str = "the header of a log record does not prove itself";
+
+/// Something in a log that no crash leaves behind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LogDamage {
+    pub line: PoolOffset,
+    pub why: &'static str,
+}
+
+/// The header of a complete record, for whoever knows that it is one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Head {
+    pub kind: RecordKind,
+    pub seq: Seq,
+    pub lines: u64,
+}
+
+/// Reads just the header of the record at line `first`, if one starts there.
+pub(crate) fn peek<M: Medium>(medium: &M, region: Region, first: u64) -> Option<Head> {
+    match peek_if(medium, region, first, |_| true) {
+        Peeked::Head(head) => Some(head),
+        Peeked::Header(_) | Peeked::Other => None,
+    }
+}
+
+/// What [`peek_if`] sees.
+pub(crate) enum Peeked {
+    /// The header of a record.
+    Head(Head),
+    /// A header by its tag, under content that is not that header's: a line of a dead record
+    /// that was being used again.
+    Header(Seq),
+    /// Anything else.
+    Other,
+}
+
+/// Reads just the header of the record at line `first`, if one whose number is `wanted` starts
+/// there.
+pub(crate) fn peek_if<M: Medium>(
+    medium: &M,
+    region: Region,
+    first: u64,
+    wanted: impl Fn(Seq) -> bool,
+) -> Peeked {
+    let at = region.line(first);
+    match untag(medium.load_u64(at.plus(TAG_AT))) {
+        Some((seq, true)) if wanted(seq) => match claim(medium.load_u64(at)) {
+            Some((kind, count)) => Peeked::Head(Head { kind, seq, lines: lines_for(count) }),
+            None => Peeked::Header(seq),
+        },
+        _ => Peeked::Other,
+    }
+}
+
+/// Reads the record at line `first` of `region`, if a live one is complete there.
+pub(crate) fn read<M: Medium>(
+    io: Io<'_, M>,
+    region: Region,
+    first: u64,
+    is_live: impl Fn(Seq) -> bool,
+    payload: &mut Vec<u64>,
+) -> Found {
+    let medium = io.medium;
+    payload.clear();
+    if first >= region.lines {
+        return Found::Nothing;
+    }
+    let at = region.line(first);
+    let damaged = |line, why| Found::Damaged { line, why };
+    let Some((seq, header)) = untag(medium.load_u64(at.plus(TAG_AT))) else {
+        return damaged(at, "the tag of a log line does not prove itself");
+    };
+    if !header || !is_live(seq) {
+        return Found::Nothing;
+    }
+    let mut words = [0u64; 8];
+    medium.load(at, bytemuck::bytes_of_mut(&mut words));
+    let Some((kind, count)) = claim(words[0]) else {
+        return damaged(at, HEADER_UNPROVEN);
+    };
+    let lines = lines_for(count);
+    if first + lines > region.lines {
+        return damaged(at, "a log record is longer than its region");
+    }
+    let split = count.min(HEADER_WORDS);
+    payload.extend_from_slice(&words[1..=split]);
+    let mut rest = words[1 + split..7].iter().fold(0, |all, word| all | word);
+    for index in 1..lines {
+        let at = region.line(first + index);
+        let word = medium.load_u64(at.plus(TAG_AT));
+        match untag(word) {
+            None => return damaged(at, "the tag of a log line does not prove itself"),
+            Some(_) if io.plants(Plant::ContinuationsBelieved) => {}
+            Some((number, header)) if number != seq || header => {
+                return Found::Unfinished { seq };
+            }
+            Some(_) => {}
+        }
+        let mut content = [0u64; CONTINUATION_WORDS];
+        medium.load(at, bytemuck::bytes_of_mut(&mut content));
+        let want = CONTINUATION_WORDS.min(count - payload.len());
+        payload.extend_from_slice(&content[..want]);
+        rest |= content[want..].iter().fold(0, |all, word| all | word);
+    }
+    if rest != 0 {
+        return damaged(at, "the rest of a log record is not zero");
+    }
+    if header_word(kind, seq, payload) != words[0] {
+        return damaged(at, "a complete log record fails its CRC");
+    }
+    Found::Record { kind, seq, lines }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use outlast_pmem::Heap;
+
+    const REGION: Region = Region { at: PoolOffset(128), lines: 16, is_elsewhere: false };
+    const SEQ: Seq = Seq::new(3, 77);
+
+    fn written(words: usize) -> (Heap, Vec<u64>, u64) {
+        let medium = Heap::new(4096);
+        let payload: Vec<u64> = (0..words as u64).map(|i| i * 0x0101_0101 + 1).collect();
+        let lines = write(Io::new(&medium, None), REGION, 2, RecordKind::Redo, SEQ, &payload);
+        (medium, payload, lines)
+    }
+
+    fn read_back(medium: &Heap) -> (Found, Vec<u64>) {
+        let mut payload = Vec::new();
+        let found = read(Io::new(medium, None), REGION, 2, |seq| seq >= SEQ, &mut payload);
+        (found, payload)
+    }
+
+    #[test]
+    fn records_of_every_length_come_back() {
+        for words in 0..40 {
+            let (medium, payload, lines) = written(words);
+            let (found, read) = read_back(&medium);
+            assert_eq!(found, Found::Record { kind: RecordKind::Redo, seq: SEQ, lines });
+            assert_eq!(read, payload);
+        }
+    }
+
+    #[test]
+    fn a_tag_proves_itself_against_every_single_flip() {
+        for header in [false, true] {
+            for bit in 0..64 {
+                assert_eq!(untag(tag(SEQ, header) ^ 1 << bit), None, "bit {bit}");
+            }
+        }
+    }
+
+    #[test]
+    fn any_flipped_bit_of_a_complete_record_is_damage() {
+        let (medium, _, lines) = written(12);
+        let bytes = medium.to_bytes();
+        let from = REGION.line(2).0 as usize;
+        for bit in (0..lines as usize * 512).step_by(if cfg!(miri) { 37 } else { 1 }) {
+            let mut flipped = bytes.clone();
+            flipped[from + bit / 8] ^= 1 << (bit % 8);
+            let (found, _) = read_back(&Heap::from_bytes(&flipped));
+            assert!(matches!(found, Found::Damaged { .. }), "bit {bit}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn a_record_without_one_of_its_lines_is_unfinished() {
+        let (medium, _, lines) = written(30);
+        for missing in 1..lines {
+            let bytes = medium.to_bytes();
+            let medium = Heap::from_bytes(&bytes);
+            // An older record's line stands there instead.
+            medium.store_u64(REGION.line(2 + missing).plus(TAG_AT), tag(Seq::new(3, 76), false));
+            assert_eq!(read_back(&medium).0, Found::Unfinished { seq: SEQ });
+        }
+    }
+
+    #[test]
+    fn a_dead_record_and_a_continuation_line_are_nothing() {
+        let (medium, _, _) = written(12);
+        let mut payload = Vec::new();
+        let io = Io::new(&medium, None);
+        assert_eq!(read(io, REGION, 2, |seq| seq > SEQ, &mut payload), Found::Nothing);
+        assert_eq!(read(io, REGION, 3, |_| true, &mut payload), Found::Nothing);
+        assert_eq!(read(io, REGION, 9, |_| true, &mut payload), Found::Nothing);
+    }
+}

@@ -1,0 +1,230 @@
+//! Planted bugs: named ways to break the runtime, to prove that its checks can fail.
+//!
+//! Each stands for one of the mistakes that persistent-memory code is known for. They exist only
+//! on an observing [`Medium`](outlast_pmem::Medium); on real memory the optimiser removes them.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::io::Site;
+use crate::scheme::Scheme;
+
+/// One mistake, switched on by name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord)]
+pub enum Plant {
+    /// This flush is left out.
+    SkipFlush(Site),
+    /// This fence is left out.
+    SkipFence(Site),
+    /// The first line of a record is not flushed.
+    RecordFirstLineUnflushed,
+    /// The last line of a record is not flushed.
+    RecordLastLineUnflushed,
+    /// Flushes name the neighbouring line.
+    FlushWrongAddress,
+    /// A record is flushed before it is stored.
+    FlushBeforeStore,
+    /// A record is streamed, its tags stored ordinarily, and their order taken for granted.
+    StreamedRecordStoredTag,
+    /// A line's tag is stored before its content.
+    TagFirst,
+    /// Only a record's header line carries its number; the others are believed.
+    ContinuationsBelieved,
+    /// The commit mark is stored in two halves.
+    MarkInHalves,
+    /// The mark is flushed together with the data that it presupposes.
+    MarkWithData,
+    /// Redo: data goes in place before the record is fenced.
+    InstallBeforeFence,
+    /// Undo: data is stored before its old content is logged.
+    StoreBeforeLog,
+    /// Locks are released before the commit is durable.
+    EarlyRelease,
+    /// Redo: the number is drawn before the locks are held.
+    NumberBeforeLocks,
+    /// The ring is reused although its records are live.
+    RingOverwritesLive,
+    /// A lane's ring is reused as soon as its own lines are flushed, whatever other lanes hold.
+    RecycleByOwnLane,
+    /// The sweeper trusts that another lane's flushes were fenced.
+    SweepTrustsOtherFence,
+    /// The sweeper ignores commits that are under way.
+    SweepIgnoresInFlight,
+    /// Tails move before the floor is durable.
+    TailBeforeFloor,
+    /// Regions elsewhere are not followed at recovery.
+    RegionsNotFollowed,
+    /// The log lines in a region elsewhere are not flushed.
+    RegionUnflushed,
+    /// A region's old tags are left standing.
+    RegionNotScrubbed,
+    /// Undo: announced ranges are rounded inwards to words.
+    AnnouncedRoundedIn,
+    /// Undo: words are logged again when announced again, and put back oldest first.
+    LoggedTwice,
+    /// Redo: recovery replays newest first.
+    RedoNewestFirst,
+    /// Redo: recovery replays lane by lane.
+    RedoLaneByLane,
+    /// Recovery does not begin a new epoch.
+    EpochNotBumped,
+    /// Recovery raises the floor before its repairs are fenced.
+    FloorBeforeRepairs,
+    /// Recovery raises the floor before it applies anything.
+    FloorBeforeApplying,
+    /// Recovery toggles allocation bits.
+    BitsToggled,
+    /// Recovery stops at the first lane with an unfinished record.
+    OtherLanesDropped,
+    /// Blocks are linked though their allocation is neither logged nor flushed.
+    AllocationNotLogged,
+    /// A block's bit is set, durably, when it is reserved.
+    AllocationEager,
+    /// A freed block is handed out before the free is durable.
+    FreedAtOnce,
+    /// Redo: freed blocks are handed out while live records may still write to them.
+    NoQuarantine,
+    /// Contents of new blocks are not flushed.
+    FreshUnflushed,
+    /// The pool's magic is stored before its header.
+    MagicFirst,
+    /// The size is raised before the file.
+    SizeBeforeFile,
+    /// An abort forgets the first range.
+    AbortIncomplete,
+}
+
+/// Names of the bugs that are not a site's.
+const NAMED: &[(Plant, &str, u8)] = &[
+    (Plant::RecordFirstLineUnflushed, "record-first-line-unflushed", 1),
+    (Plant::RecordLastLineUnflushed, "record-last-line-unflushed", 2),
+    (Plant::FlushBeforeStore, "flush-before-store", 4),
+    (Plant::StoreBeforeLog, "store-before-log", 8),
+    (Plant::InstallBeforeFence, "install-before-fence", 9),
+    (Plant::FloorBeforeApplying, "floor-before-applying", 34),
+    (Plant::MarkWithData, "mark-with-data", 11),
+    (Plant::FlushWrongAddress, "flush-wrong-address", 12),
+    (Plant::SweepTrustsOtherFence, "sweep-trusts-other-fence", 13),
+    (Plant::StreamedRecordStoredTag, "streamed-record-stored-tag", 15),
+    (Plant::MarkInHalves, "mark-in-halves", 17),
+    (Plant::TagFirst, "tag-first", 18),
+    (Plant::ContinuationsBelieved, "continuations-believed", 22),
+    (Plant::EpochNotBumped, "epoch-not-bumped", 23),
+    (Plant::RingOverwritesLive, "ring-overwrites-live", 25),
+    (Plant::RecycleByOwnLane, "recycle-by-own-lane", 25),
+    (Plant::SweepIgnoresInFlight, "sweep-ignores-in-flight", 10),
+    (Plant::TailBeforeFloor, "tail-before-floor", 10),
+    (Plant::RegionsNotFollowed, "regions-not-followed", 26),
+    (Plant::RegionUnflushed, "region-unflushed", 27),
+    (Plant::RegionNotScrubbed, "region-not-scrubbed", 28),
+    (Plant::LoggedTwice, "logged-twice", 29),
+    (Plant::AnnouncedRoundedIn, "announced-rounded-in", 30),
+    (Plant::RedoNewestFirst, "redo-newest-first", 32),
+    (Plant::RedoLaneByLane, "redo-lane-by-lane", 32),
+    (Plant::FloorBeforeRepairs, "floor-before-repairs", 33),
+    (Plant::BitsToggled, "bits-toggled", 35),
+    (Plant::OtherLanesDropped, "other-lanes-dropped", 37),
+    (Plant::AllocationNotLogged, "allocation-not-logged", 40),
+    (Plant::FreedAtOnce, "freed-at-once", 41),
+    (Plant::AllocationEager, "allocation-eager", 42),
+    (Plant::NoQuarantine, "no-quarantine", 43),
+    (Plant::FreshUnflushed, "fresh-unflushed", 44),
+    (Plant::MagicFirst, "magic-first", 46),
+    (Plant::SizeBeforeFile, "size-before-file", 47),
+    (Plant::EarlyRelease, "early-release", 49),
+    (Plant::NumberBeforeLocks, "number-before-locks", 50),
+    (Plant::AbortIncomplete, "abort-incomplete", 53),
+];
+
+impl Plant {
+    /// Every planted bug: the named ones, then each site's missing flush and fence.
+    pub fn all() -> impl Iterator<Item = Self> {
+        let sites = Site::ALL.iter().flat_map(|site| {
+            let fence = site.has_fence().then_some(Self::SkipFence(*site));
+            [Self::SkipFlush(*site)].into_iter().chain(fence)
+        });
+        NAMED.iter().map(|row| row.0).chain(sites)
+    }
+
+    /// Whether a pool that runs with `scheme` executes the code that this breaks. Planted
+    /// elsewhere a bug changes nothing.
+    pub fn applies_to(self, scheme: Scheme) -> bool {
+        use Site::{
+            Floor, RecoverTail, RedoData, RedoFresh, RedoRecord, SweepData, Tail, UndoData,
+            UndoMark, UndoRecord,
+        };
+        let only = match self {
+            Self::SkipFlush(site) | Self::SkipFence(site) => match site {
+                UndoRecord | UndoData | UndoMark => Some(Scheme::Undo),
+                RedoFresh | RedoRecord | RedoData | SweepData | Floor | Tail | RecoverTail => {
+                    Some(Scheme::Redo)
+                }
+                _ => None,
+            },
+            Self::MarkInHalves
+            | Self::MarkWithData
+            | Self::StoreBeforeLog
+            | Self::AnnouncedRoundedIn
+            | Self::LoggedTwice
+            | Self::AbortIncomplete => Some(Scheme::Undo),
+            Self::InstallBeforeFence
+            | Self::NumberBeforeLocks
+            | Self::RingOverwritesLive
+            | Self::RecycleByOwnLane
+            | Self::SweepTrustsOtherFence
+            | Self::SweepIgnoresInFlight
+            | Self::TailBeforeFloor
+            | Self::RedoNewestFirst
+            | Self::RedoLaneByLane
+            | Self::NoQuarantine => Some(Scheme::Redo),
+            _ => None,
+        };
+        scheme != Scheme::None && only.is_none_or(|only| only == scheme)
+    }
+
+    /// Its number in the fault model's list of mistakes; `None` for a site's own flush or fence.
+    pub fn number(self) -> Option<u8> {
+        NAMED.iter().find(|row| row.0 == self).map(|row| row.2)
+    }
+}
+
+impl fmt::Display for Plant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::SkipFlush(site) => write!(f, "skip-flush:{site:?}"),
+            Self::SkipFence(site) => write!(f, "skip-fence:{site:?}"),
+            named => {
+                let row = NAMED.iter().find(|row| row.0 == *named);
+                f.write_str(row.expect("every bug that is not a site's has its row").1)
+            }
+        }
+    }
+}
+
+/// A name that no planted bug has.
+#[derive(Debug, thiserror::Error)]
+#[error("no planted bug is called '{0}'; `outlast crash --plant list` names them")]
+pub struct UnknownPlant(String);
+
+impl FromStr for Plant {
+    type Err = UnknownPlant;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        Self::all()
+            .find(|plant| plant.to_string().eq_ignore_ascii_case(name))
+            .ok_or_else(|| UnknownPlant(name.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_planted_bug_is_found_by_its_name() {
+        for plant in Plant::all() {
+            assert_eq!(plant.to_string().parse::<Plant>().unwrap(), plant);
+        }
+        assert!("no-such".parse::<Plant>().is_err());
+    }
+}

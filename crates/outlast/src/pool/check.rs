@@ -1,0 +1,295 @@
+//! `check`: whether everything durable is what this code writes, and whether the allocator
+//! agrees with what the root object reaches.
+
+use std::collections::BTreeMap;
+
+use outlast_pmem::Medium;
+use outlast_trace::{LINE_BYTES, PoolOffset};
+
+use crate::alloc::class::BITS;
+use crate::alloc::directory::{bit_of, load_bitmap};
+use crate::alloc::{ChunkWord, class::Class};
+use crate::collections::{Reach, walk_root};
+use crate::layout::{HEADER_PAGE_BYTES, HEADER_ZERO_AT, LANE_FLOOR, LANE_TAIL, TAG_AT};
+use crate::log::record::untag;
+use crate::pool::{LANE_FLOOR_UNPROVEN, LANE_TAIL_UNPROVEN, RecoveredPool, load_sealed};
+use crate::transact::BlockKind;
+
+/// One thing that is wrong with a pool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Finding {
+    /// A word or line that this code never wrote.
+    Damaged {
+        /// Where.
+        at: PoolOffset,
+        /// What about it.
+        what: String,
+    },
+    /// Allocated, and nothing leads to it.
+    Leaked {
+        /// The block.
+        at: PoolOffset,
+        /// Its size.
+        bytes: u64,
+    },
+    /// Something leads there, and it is not allocated.
+    NotAllocated {
+        /// Where a pointer leads.
+        at: PoolOffset,
+        /// The size that the structure takes it to have.
+        bytes: u64,
+    },
+    /// Two pointers lead to one block.
+    ReachedTwice {
+        /// The block.
+        at: PoolOffset,
+    },
+}
+
+impl std::fmt::Display for Finding {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Damaged { at, what } => write!(f, "damaged at {at}: {what}"),
+            Self::Leaked { at, bytes } => {
+                write!(f, "block of {bytes} bytes at {at} is allocated and nothing leads to it")
+            }
+            Self::NotAllocated { at, bytes } => {
+                write!(f, "a pointer leads to {bytes} bytes at {at}, which are not allocated")
+            }
+            Self::ReachedTwice { at } => write!(f, "two pointers lead to the block at {at}"),
+        }
+    }
+}
+
+/// What a check found, and how far it looked.
+#[derive(Clone, Debug, Default)]
+pub struct CheckReport {
+    /// Everything that is wrong.
+    pub findings: Vec<Finding>,
+    /// Allocated blocks.
+    pub blocks: u64,
+    /// Bytes of them.
+    pub block_bytes: u64,
+    /// Chunks by what they are: free, of a class, in a large block, directories.
+    pub chunks_free: u64,
+    /// Chunks of size classes.
+    pub chunks_class: u64,
+    /// Chunks of large blocks.
+    pub chunks_large: u64,
+    /// Allocated bytes of each kind of block.
+    pub bytes_by_kind: BTreeMap<BlockKind, u64>,
+    /// Blocks that the root leads to; `None` when the root's kind is not known here.
+    pub reachable: Option<u64>,
+}
+
+impl<M: Medium> RecoveredPool<M> {
+    /// Every allocated block with its size, and all damage on the way, into `report`.
+    pub fn allocated_blocks(&self, report: &mut CheckReport) -> BTreeMap<PoolOffset, u64> {
+        let geometry = &self.header().geometry;
+        let mut blocks = BTreeMap::new();
+        let mut chunk = 0;
+        while chunk < self.chunks() {
+            if geometry.is_directory(chunk) {
+                chunk += 1;
+                continue;
+            }
+            let word_at = geometry.directory_at(chunk);
+            let mut taken = 1;
+            match ChunkWord::from_word(self.medium().load_u64(word_at)) {
+                Ok(ChunkWord::Free) => report.chunks_free += 1,
+                Ok(ChunkWord::Class(class, kind)) => {
+                    report.chunks_class += 1;
+                    self.class_blocks(chunk, class, kind, &mut blocks, report);
+                }
+                Ok(ChunkWord::Large { chunks, kind }) => {
+                    taken = u64::from(chunks);
+                    self.large_block(chunk, taken, kind, &mut blocks, report);
+                }
+                Err(why) => report.findings.push(damaged(word_at, why)),
+            }
+            chunk += taken;
+        }
+        report.blocks = blocks.len() as u64;
+        report.block_bytes = blocks.values().sum();
+        blocks
+    }
+
+    fn large_block(
+        &self,
+        chunk: u64,
+        chunks: u64,
+        kind: BlockKind,
+        blocks: &mut BTreeMap<PoolOffset, u64>,
+        report: &mut CheckReport,
+    ) {
+        let geometry = &self.header().geometry;
+        let bytes = chunks * geometry.chunk_bytes;
+        report.chunks_large += chunks;
+        *report.bytes_by_kind.entry(kind).or_default() += bytes;
+        blocks.insert(geometry.chunk_at(chunk), bytes);
+        let end = (chunk + chunks).min(self.chunks());
+        if chunk + chunks > self.chunks() {
+            let what = "a large block reaches past the heap";
+            report.findings.push(damaged(geometry.directory_at(chunk), what));
+        }
+        for inner in chunk + 1..end {
+            // M3.
+            let at = geometry.directory_at(inner);
+            if self.medium().load_u64(at) != 0 {
+                report.findings.push(damaged(at, "a chunk inside a large block has a word"));
+            }
+        }
+    }
+
+    fn class_blocks(
+        &self,
+        chunk: u64,
+        class: Class,
+        kind: BlockKind,
+        blocks: &mut BTreeMap<PoolOffset, u64>,
+        report: &mut CheckReport,
+    ) {
+        let geometry = &self.header().geometry;
+        let at = geometry.chunk_at(chunk);
+        let shape = class.shape(geometry.chunk_bytes);
+        for word in 0..shape.bitmap_words {
+            let (word_at, _) = bit_of(at, word * BITS);
+            let map = match load_bitmap(self.medium(), word_at) {
+                Ok(map) => map,
+                Err(why) => {
+                    report.findings.push(damaged(word_at, why));
+                    continue;
+                }
+            };
+            for bit in (0..BITS).filter(|bit| map >> bit & 1 == 1) {
+                let index = u64::from(word * BITS + bit);
+                if index >= u64::from(shape.blocks) {
+                    let what = "a bitmap has bits for blocks that do not exist";
+                    report.findings.push(damaged(word_at, what));
+                    break;
+                }
+                *report.bytes_by_kind.entry(kind).or_default() += shape.block_bytes;
+                let block = at.plus(shape.blocks_at + index * shape.block_bytes);
+                blocks.insert(block, shape.block_bytes);
+            }
+        }
+    }
+
+    /// Everything durable but what structures store: header page, lanes, directory, bitmaps.
+    pub fn check_metadata(&self) -> (CheckReport, BTreeMap<PoolOffset, u64>) {
+        let mut report = CheckReport::default();
+        self.check_header_page(&mut report);
+        self.check_lanes(&mut report);
+        if let Err(error) = self.root() {
+            report.findings.push(damaged(crate::layout::ROOT_AT, &error.to_string()));
+        }
+        let blocks = self.allocated_blocks(&mut report);
+        (report, blocks)
+    }
+
+    fn check_header_page(&self, report: &mut CheckReport) {
+        for at in (HEADER_ZERO_AT..HEADER_PAGE_BYTES).step_by(8).map(PoolOffset) {
+            if self.medium().load_u64(at) != 0 {
+                report.findings.push(damaged(at, "the rest of the header page is not zero"));
+            }
+        }
+        for word in [crate::layout::FLOOR_AT, crate::layout::ROOT_AT, crate::layout::CHUNKS_AT] {
+            for at in (8..LINE_BYTES).step_by(8).map(|i| word.plus(i)) {
+                if self.medium().load_u64(at) != 0 {
+                    report.findings.push(damaged(at, METADATA_REST));
+                }
+            }
+        }
+    }
+
+    fn check_lanes(&self, report: &mut CheckReport) {
+        let geometry = &self.header().geometry;
+        for lane in 0..geometry.lanes as usize {
+            let at = geometry.lane_at(lane);
+            for (word, what) in [(LANE_TAIL, LANE_TAIL_UNPROVEN), (LANE_FLOOR, LANE_FLOOR_UNPROVEN)]
+            {
+                if load_sealed(self.medium(), at.plus(word), what).is_err() {
+                    report.findings.push(damaged(at.plus(word), what));
+                }
+            }
+            for rest in (LANE_FLOOR + 8..LINE_BYTES).step_by(8).map(|i| at.plus(i)) {
+                if self.medium().load_u64(rest) != 0 {
+                    report.findings.push(damaged(rest, METADATA_REST));
+                }
+            }
+            for line in 0..geometry.ring_lines() {
+                let tag_at = geometry.ring_at(lane).plus(line * LINE_BYTES + TAG_AT);
+                if untag(self.medium().load_u64(tag_at)).is_none() {
+                    let what = "the tag of a log line does not prove itself";
+                    report.findings.push(damaged(tag_at, what));
+                }
+            }
+        }
+    }
+
+    /// The whole check: metadata, and the allocator against what the root object reaches, as far
+    /// as the root is one of the structures of [`collections`](crate::collections).
+    pub fn check(&self) -> CheckReport {
+        let root = self.root().ok().flatten();
+        let len = self.medium().len();
+        self.check_with(|medium, block| {
+            let Some((at, kind)) = root else { return Ok(true) };
+            let mut read = |at: PoolOffset, out: &mut [u8]| {
+                let inside = at.0 <= len && len - at.0 >= out.len() as u64;
+                if inside {
+                    medium.load(at, out);
+                }
+                inside
+            };
+            walk_root(kind, at, &mut read, block, |_, _, _| Ok(()))
+                .map(|reach| reach == Reach::Whole)
+                .map_err(|damage| damage.to_string())
+        })
+    }
+
+    /// The check with a walk of the caller's own. `visit` follows the root object and calls back
+    /// with each block that a pointer leads to and the bytes the structure uses of it; it
+    /// answers `Ok(false)` when it does not know this kind of root, and `Err` with what it found
+    /// broken.
+    pub fn check_with<V>(&self, visit: V) -> CheckReport
+    where
+        V: FnOnce(&M, &mut dyn FnMut(PoolOffset, u64)) -> Result<bool, String>,
+    {
+        let (mut report, blocks) = self.check_metadata();
+        let mut seen: BTreeMap<PoolOffset, bool> = blocks.keys().map(|at| (*at, false)).collect();
+        let mut found = Vec::new();
+        let mut reached = 0;
+        let known = visit(self.medium(), &mut |at, bytes| {
+            reached += 1;
+            match (seen.get_mut(&at), blocks.get(&at)) {
+                (Some(seen), Some(size)) if bytes <= *size => {
+                    if std::mem::replace(seen, true) {
+                        found.push(Finding::ReachedTwice { at });
+                    }
+                }
+                _ => found.push(Finding::NotAllocated { at, bytes }),
+            }
+        });
+        report.findings.append(&mut found);
+        match known {
+            Ok(true) => {
+                report.reachable = Some(reached);
+                let leaked = seen.into_iter().filter(|(_, seen)| !seen);
+                let leaked = leaked.map(|(at, _)| Finding::Leaked { at, bytes: blocks[&at] });
+                report.findings.extend(leaked);
+            }
+            Ok(false) => {}
+            Err(what) => {
+                let at = self.root().ok().flatten().map_or(PoolOffset(0), |root| root.0);
+                report.findings.push(Finding::Damaged { at, what });
+            }
+        }
+        report
+    }
+}
+
+const METADATA_REST: &str = "the rest of a metadata line is not zero";
+
+fn damaged(at: PoolOffset, what: &str) -> Finding {
+    Finding::Damaged { at, what: what.to_owned() }
+}

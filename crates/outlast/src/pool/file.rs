@@ -1,0 +1,79 @@
+//! Pools in files.
+
+use std::path::Path;
+
+use outlast_pmem::{MapOptions, Mapped};
+
+use crate::error::PoolError;
+use crate::pool::{CreateOptions, OpenOptions, Pool, RecoveredPool, UnrecoveredPool};
+
+/// A pool in a mapped file.
+pub type FilePool = Pool<Mapped>;
+
+impl FilePool {
+    /// Creates a pool of `len` bytes (rounded up to whole pages) in a new file. The file is
+    /// really allocated; an existing one is never overwritten, and one that could not be
+    /// completed is removed again.
+    ///
+    /// # Errors
+    /// [`PoolError::Map`] for what concerns the file, [`PoolError::TooSmall`],
+    /// [`PoolError::TooLarge`] and [`PoolError::Parameters`] for what concerns the pool; both name what would be right.
+    ///
+    /// # Example
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// use outlast::{CreateOptions, FilePool, OpenOptions};
+    ///
+    /// let path = dir.path().join("accounts.pool");
+    /// let pool = FilePool::create(
+    ///     &path,
+    ///     16 << 20,
+    ///     &CreateOptions::default(),
+    ///     &OpenOptions::default(),
+    ///     &Default::default(),
+    /// )?;
+    /// drop(pool);
+    /// let pool = FilePool::open(&path, &OpenOptions::default(), &Default::default())?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn create(
+        path: impl AsRef<Path>,
+        len: u64,
+        create: &CreateOptions,
+        open: &OpenOptions,
+        map: &MapOptions,
+    ) -> Result<Self, PoolError> {
+        let len = len
+            .checked_next_multiple_of(outlast_pmem::PAGE_BYTES)
+            .ok_or(PoolError::TooLarge { given: len })?;
+        create.geometry(len)?;
+        let medium = Mapped::create(&path, len, map)?;
+        Self::create_on(medium, create, open)
+    }
+
+    /// Opens a pool through recovery.
+    ///
+    /// # Errors
+    /// [`PoolError`]; the file is as it was.
+    pub fn open(
+        path: impl AsRef<Path>,
+        open: &OpenOptions,
+        map: &MapOptions,
+    ) -> Result<Self, PoolError> {
+        UnrecoveredPool::open(Mapped::open(path, map)?)?.recover(open.plant)?.start(open)
+    }
+}
+
+impl RecoveredPool<Mapped> {
+    /// Opens a pool for reading only, beside other readers. Nothing is stored, so a pool with
+    /// work for recovery is refused.
+    ///
+    /// # Errors
+    /// [`PoolError`]; [`PoolError::NeedsRecovery`] when it must be opened for writing first.
+    pub fn open_read_only(path: impl AsRef<Path>, map: &MapOptions) -> Result<Self, PoolError> {
+        let map = MapOptions { read_only: true, ..map.clone() };
+        UnrecoveredPool::open(Mapped::open(path, &map)?)?.read_only()
+    }
+}

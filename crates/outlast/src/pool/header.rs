@@ -1,0 +1,179 @@
+//! The immutable header: written once at creation, proven by its CRC at every opening.
+
+use outlast_pmem::Medium;
+use outlast_trace::PoolOffset;
+use uuid::Uuid;
+
+use crate::error::PoolError;
+use crate::io::{Io, Site};
+use crate::layout::{
+    CHUNK_BYTES_AT, CHUNKS_AT, FLOOR_AT, FORMAT_VERSION, Geometry, HEADER_BYTES, HEADER_CRC_AT,
+    HEAP_AT_AT, LANE_BYTES_AT, LANES_AT, MAGIC, POOL_BYTES_MAX, ROOT_AT, UUID_AT, VERSION_AT,
+};
+use crate::plant::Plant;
+use crate::sealed::{seal, unseal};
+use crate::seq::Seq;
+
+/// What a pool's header says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Header {
+    /// The format of everything behind it.
+    pub version: u32,
+    /// Who this pool is, wherever it is copied.
+    pub uuid: Uuid,
+    /// From which every place follows.
+    pub geometry: Geometry,
+}
+
+impl Header {
+    fn to_bytes(self) -> [u8; HEADER_BYTES] {
+        let mut bytes = [0; HEADER_BYTES];
+        let mut put = |at: usize, field: &[u8]| bytes[at..at + field.len()].copy_from_slice(field);
+        put(0, &MAGIC.to_le_bytes());
+        put(VERSION_AT, &self.version.to_le_bytes());
+        put(LANES_AT, &self.geometry.lanes.to_le_bytes());
+        put(UUID_AT, self.uuid.as_bytes());
+        put(LANE_BYTES_AT, &self.geometry.lane_bytes.to_le_bytes());
+        put(CHUNK_BYTES_AT, &self.geometry.chunk_bytes.to_le_bytes());
+        put(HEAP_AT_AT, &self.geometry.heap_at.to_le_bytes());
+        let crc = crc32c::crc32c(&bytes[..HEADER_CRC_AT]);
+        bytes[HEADER_CRC_AT..HEADER_CRC_AT + 4].copy_from_slice(&crc.to_le_bytes());
+        bytes
+    }
+
+    /// Reads and proves a header.
+    pub(crate) fn read<M: Medium>(medium: &M) -> Result<Self, PoolError> {
+        if medium.len() < crate::layout::HEADER_PAGE_BYTES {
+            return Err(PoolError::NotAPool);
+        }
+        let mut bytes = [0; HEADER_BYTES];
+        medium.load(PoolOffset(0), &mut bytes);
+        let u32_at = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("4 bytes"));
+        let u64_at = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"));
+        let damaged = |what| PoolError::Damaged { at: PoolOffset(0), what };
+        let crc_fits = u32_at(HEADER_CRC_AT) == crc32c::crc32c(&bytes[..HEADER_CRC_AT])
+            && u32_at(HEADER_CRC_AT + 4) == 0;
+        match u64_at(0) {
+            MAGIC => {}
+            0 if is_unfinished(&bytes) => return Err(PoolError::Unfinished),
+            // One flipped bit in the magic of a pool whose header proves itself otherwise.
+            _ if body_is_header(&bytes) => return Err(damaged("the header's magic")),
+            _ => return Err(PoolError::NotAPool),
+        }
+        let version = u32_at(VERSION_AT);
+        if !crc_fits {
+            return Err(damaged("the header fails its CRC"));
+        }
+        if version != FORMAT_VERSION {
+            return Err(PoolError::Version { found: version, expected: FORMAT_VERSION });
+        }
+        let geometry = Geometry {
+            lanes: u32_at(LANES_AT),
+            lane_bytes: u64_at(LANE_BYTES_AT),
+            chunk_bytes: u64_at(CHUNK_BYTES_AT),
+            heap_at: u64_at(HEAP_AT_AT),
+        };
+        if let Some(flaw) = geometry.flaw() {
+            return Err(damaged(flaw));
+        }
+        let uuid = Uuid::from_bytes(bytes[UUID_AT..UUID_AT + 16].try_into().expect("16 bytes"));
+        Ok(Self { version, uuid, geometry })
+    }
+}
+
+/// Whether creation may have left this. It stores the header's two lines before the magic (I1),
+/// and the cache writes back either, neither or both: some words are still zero then, the first
+/// is, and the reserved ones always are.
+fn is_unfinished(bytes: &[u8; HEADER_BYTES]) -> bool {
+    let is_zero = |from: usize, to: usize| bytes[from..to].iter().all(|byte| *byte == 0);
+    let version = &bytes[VERSION_AT..VERSION_AT + 4];
+    let begins = is_zero(VERSION_AT, HEADER_CRC_AT) || version == FORMAT_VERSION.to_le_bytes();
+    let ends = is_zero(HEADER_CRC_AT, HEADER_BYTES) || is_zero(HEADER_CRC_AT + 4, HEADER_BYTES);
+    begins && is_zero(HEAP_AT_AT + 8, HEADER_CRC_AT) && ends
+}
+
+/// Whether the CRC fits once the magic is put in its place.
+fn body_is_header(bytes: &[u8; HEADER_BYTES]) -> bool {
+    let mut whole = *bytes;
+    whole[..8].copy_from_slice(&MAGIC.to_le_bytes());
+    let crc = crc32c::crc32c(&whole[..HEADER_CRC_AT]).to_le_bytes();
+    bytes[HEADER_CRC_AT..HEADER_CRC_AT + 4] == crc
+}
+
+/// Parameters of a new pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CreateOptions {
+    /// Threads that can run transactions at the same time.
+    pub lanes: u32,
+    /// Bytes of log of each lane, a multiple of 64. Longer logs are swept less often.
+    pub lane_bytes: u64,
+    /// Bytes of a heap chunk, a power of two; `None` chooses by the pool's size.
+    pub chunk_bytes: Option<u64>,
+    /// The pool's identity; `None` draws a random one.
+    pub uuid: Option<Uuid>,
+    /// A bug to break the creation with, on an observing medium.
+    pub plant: Option<Plant>,
+}
+
+impl Default for CreateOptions {
+    fn default() -> Self {
+        Self { lanes: 8, lane_bytes: 256 << 10, chunk_bytes: None, uuid: None, plant: None }
+    }
+}
+
+impl CreateOptions {
+    /// The geometry of a pool of `len` bytes, if one fits.
+    pub fn geometry(&self, len: u64) -> Result<Geometry, PoolError> {
+        let by_size = if len < 16 << 20 { 4096 } else { 64 << 10 };
+        let chunk_bytes = self.chunk_bytes.unwrap_or(by_size);
+        let Self { lanes, lane_bytes, .. } = *self;
+        if let Some(flaw) = Geometry::parameters_flaw(lanes, lane_bytes, chunk_bytes) {
+            return Err(PoolError::Parameters(flaw));
+        }
+        let geometry = Geometry::new(lanes, lane_bytes, chunk_bytes);
+        if len < geometry.min_len() {
+            return Err(PoolError::TooSmall { given: len, least: geometry.min_len() });
+        }
+        if len > POOL_BYTES_MAX {
+            return Err(PoolError::TooLarge { given: len });
+        }
+        Ok(geometry)
+    }
+}
+
+/// Makes a zeroed medium a pool. The magic is stored last, behind a fence: before it the medium
+/// is no pool, after it a whole one (I1).
+pub(crate) fn format<M: Medium>(medium: &M, options: &CreateOptions) -> Result<Header, PoolError> {
+    let io = Io::new(medium, options.plant);
+    let geometry = options.geometry(medium.len())?;
+    let uuid = options.uuid.unwrap_or_else(Uuid::new_v4);
+    let header = Header { version: FORMAT_VERSION, uuid, geometry };
+    let bytes = header.to_bytes();
+    if io.plants(Plant::MagicFirst) {
+        medium.store_u64(PoolOffset(0), MAGIC);
+    }
+    medium.store(PoolOffset(8), &bytes[8..]);
+    medium.store_u64(FLOOR_AT, seal(Seq::new(1, 1).bits()));
+    medium.store_u64(CHUNKS_AT, seal(geometry.chunks_in(medium.len())));
+    medium.store_u64(ROOT_AT, seal(0));
+    io.flush(Site::HeaderBody, PoolOffset(0), CHUNKS_AT.0 + 8);
+    if !io.plants(Plant::MagicFirst) {
+        io.fence(Site::HeaderBody);
+    }
+    medium.store_u64(PoolOffset(0), MAGIC);
+    // The fence is that of the first recovery (V2), which follows before anybody gets the pool.
+    io.flush(Site::HeaderMagic, PoolOffset(0), 8);
+    Ok(header)
+}
+
+pub(crate) const LANE_TAIL_UNPROVEN: &str = "a lane's tail does not prove itself";
+pub(crate) const LANE_FLOOR_UNPROVEN: &str = "a lane's floor does not prove itself";
+
+/// The payload of a sealed metadata word.
+pub(crate) fn load_sealed<M: Medium>(
+    medium: &M,
+    at: PoolOffset,
+    what: &'static str,
+) -> Result<u64, PoolError> {
+    unseal(medium.load_u64(at)).ok_or(PoolError::Damaged { at, what })
+}

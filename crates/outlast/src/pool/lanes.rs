@@ -1,0 +1,241 @@
+//! Lanes: one thread's seat at a pool, with its log and its volatile buffers.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use outlast_pmem::{Mark, Medium};
+
+use crate::error::PoolError;
+use crate::io::Site;
+use crate::layout::{Geometry, LANE_FLOOR, LANE_TAIL};
+use crate::log::Region;
+use crate::pool::{LANE_FLOOR_UNPROVEN, LANE_TAIL_UNPROVEN, Pool, load_sealed};
+use crate::seq::Seq;
+use crate::spin::{SpinLock, wait};
+use crate::transact::{Abort, Runner};
+use crate::tx::{Buffers, Tx};
+
+/// After this many conflicts in a row a transaction runs alone.
+const CONFLICTS_BEFORE_PRIVILEGE: u32 = 16;
+
+/// The place of a lane in its pool: what other threads may look at, and the rest while nobody
+/// has the lane.
+pub(crate) struct LaneSlot {
+    pub ring: Region,
+    pub shared: LaneShared,
+    state: SpinLock<Option<Box<LaneState>>>,
+}
+
+/// What the sweeper reads of a lane. Positions count lines and only grow; a line's place in the
+/// ring is its position modulo the ring's length.
+pub(crate) struct LaneShared {
+    /// While a redo commit is under way: the clock before it drew its number. Else
+    /// [`IDLE`](Self::IDLE).
+    pub bound: AtomicU64,
+    /// Position behind the last record that is installed in place.
+    pub installed: AtomicU64,
+    /// Records of this counter and below have their data fenced by the lane itself.
+    pub fenced: AtomicU64,
+    /// Position behind the last record below the floor. Only the sweeper moves it.
+    pub swept: AtomicU64,
+    /// Position up to which lines may be used again: the durable tail.
+    pub tail: AtomicU64,
+}
+
+impl LaneShared {
+    /// No commit is under way.
+    pub const IDLE: u64 = u64::MAX;
+}
+
+/// What a lane keeps from transaction to transaction, in volatile memory.
+pub(crate) struct LaneState {
+    pub id: usize,
+    pub log: LaneLog,
+    pub buffers: Buffers,
+    /// For the pauses between attempts.
+    random: u64,
+}
+
+/// The writing end of a lane's log.
+pub(crate) struct LaneLog {
+    /// Redo: position of the next record.
+    pub head: u64,
+    /// Redo: counter of the lane's last installed record.
+    pub last_installed: u64,
+    /// Undo: the lane's last number.
+    pub last_undo: Seq,
+}
+
+impl LaneSlot {
+    pub fn new<M: Medium>(medium: &M, geometry: &Geometry, id: usize) -> Result<Self, PoolError> {
+        let at = geometry.lane_at(id);
+        let tail = load_sealed(medium, at.plus(LANE_TAIL), LANE_TAIL_UNPROVEN)?;
+        debug_assert_eq!(tail, 0, "V3: recovery leaves tails at the start");
+        let last_undo = load_sealed(medium, at.plus(LANE_FLOOR), LANE_FLOOR_UNPROVEN)?;
+        let state = LaneState {
+            id,
+            log: LaneLog { head: 0, last_installed: 0, last_undo: Seq::from_bits(last_undo) },
+            buffers: Buffers::default(),
+            random: id as u64 * 2 + 1,
+        };
+        Ok(Self {
+            ring: Region {
+                at: geometry.ring_at(id),
+                lines: geometry.ring_lines(),
+                is_elsewhere: false,
+            },
+            shared: LaneShared {
+                bound: AtomicU64::new(LaneShared::IDLE),
+                installed: AtomicU64::new(0),
+                fenced: AtomicU64::new(0),
+                swept: AtomicU64::new(0),
+                tail: AtomicU64::new(0),
+            },
+            state: SpinLock::new(Some(Box::new(state))),
+        })
+    }
+
+    pub fn take<M: Medium>(&self, medium: &M) -> Option<Box<LaneState>> {
+        self.state.lock(medium).take()
+    }
+}
+
+/// One thread's seat at a pool: it runs transactions, one after the other.
+///
+/// A lane that is to serve another thread is dropped here and taken there: what its thread
+/// flushed, only that thread can fence.
+pub struct Lane<'p, M: Medium> {
+    /// `None` only while the lane is dropped.
+    tx: Option<Tx<'p, M>>,
+}
+
+impl<'p, M: Medium> Lane<'p, M> {
+    pub(crate) fn new(pool: &'p Pool<M>, state: Box<LaneState>) -> Self {
+        Self { tx: Some(Tx { pool, lane: state }) }
+    }
+
+    /// The pool it belongs to.
+    pub fn pool(&self) -> &'p Pool<M> {
+        self.tx.as_ref().expect(LIVES).pool
+    }
+}
+
+const LIVES: &str = "a lane has its transaction until it is dropped";
+
+/// Aborts the transaction unless it was committed, also when a panic unwinds through the closure.
+struct Attempt<'a, 'p, M: Medium> {
+    tx: &'a mut Tx<'p, M>,
+    committed: bool,
+}
+
+impl<M: Medium> Drop for Attempt<'_, '_, M> {
+    fn drop(&mut self) {
+        if !self.committed {
+            self.tx.abort();
+        }
+    }
+}
+
+impl<'p, M: Medium> Tx<'p, M> {
+    fn attempt<R>(
+        &mut self,
+        body: &mut impl FnMut(&mut Tx<'p, M>) -> Result<R, Abort>,
+    ) -> Result<R, Abort> {
+        self.begin();
+        let mut attempt = Attempt { tx: self, committed: false };
+        let result = body(attempt.tx)?;
+        attempt.tx.commit()?;
+        attempt.committed = true;
+        Ok(result)
+    }
+
+    /// Lets others go ahead, for a time that doubles with each conflict and varies.
+    fn back_off(&mut self, conflicts: u32) {
+        let random = &mut self.lane.random;
+        *random ^= *random << 13;
+        *random ^= *random >> 7;
+        *random ^= *random << 17;
+        let rounds = *random % (8 << conflicts.min(7));
+        let mut tries = 0;
+        for _ in 0..=rounds {
+            wait(&self.pool.medium, &mut tries);
+        }
+    }
+}
+
+/// A lane's place among those that run: beside the others, or alone after many conflicts.
+struct Turn<'p, M: Medium> {
+    pool: &'p Pool<M>,
+    /// What `privileged` says while this lane runs alone.
+    me: u64,
+    is_alone: bool,
+}
+
+impl<M: Medium> Turn<'_, M> {
+    /// Waits while another lane runs alone; asks to run alone after many conflicts.
+    fn wait(&mut self, conflicts: u32) {
+        let privileged = &self.pool.privileged;
+        let mut tries = 0;
+        while !self.is_alone {
+            if privileged.load(Ordering::Acquire) != 0 {
+                wait(&self.pool.medium, &mut tries);
+            } else if conflicts < CONFLICTS_BEFORE_PRIVILEGE {
+                return;
+            } else {
+                self.is_alone = privileged
+                    .compare_exchange(0, self.me, Ordering::AcqRel, Ordering::Relaxed)
+                    .is_ok();
+            }
+        }
+    }
+}
+
+impl<M: Medium> Drop for Turn<'_, M> {
+    /// Lets others run again, also when a panic unwinds.
+    fn drop(&mut self) {
+        if self.is_alone {
+            self.pool.privileged.store(0, Ordering::Release);
+        }
+    }
+}
+
+impl<'p, M: Medium> Runner for Lane<'p, M> {
+    type Tx = Tx<'p, M>;
+
+    fn run<R, F>(&mut self, mut body: F) -> Result<R, Abort>
+    where
+        F: FnMut(&mut Self::Tx) -> Result<R, Abort>,
+    {
+        let tx = self.tx.as_mut().expect(LIVES);
+        let pool = tx.pool;
+        let mut turn = Turn { pool, me: tx.lane.id as u64 + 1, is_alone: false };
+        let mut conflicts = 0;
+        pool.medium.mark(Mark::TxBegin);
+        let result = loop {
+            turn.wait(conflicts);
+            match tx.attempt(&mut body) {
+                Err(Abort::Conflict) => {
+                    tx.back_off(conflicts);
+                    conflicts += 1;
+                }
+                result => break result,
+            }
+        };
+        drop(turn);
+        pool.medium.mark(Mark::TxEnd);
+        result
+    }
+}
+
+impl<M: Medium> Drop for Lane<'_, M> {
+    fn drop(&mut self) {
+        if let Some(tx) = self.tx.take() {
+            let slot = &tx.pool.lanes[tx.lane.id];
+            if tx.lane.log.last_installed > slot.shared.fenced.load(Ordering::Relaxed) {
+                // The lane's next thread cannot fence what this one flushed (W1).
+                tx.pool.io().fence(Site::RedoData);
+                slot.shared.fenced.store(tx.lane.log.last_installed, Ordering::Release);
+            }
+            *slot.state.lock(&tx.pool.medium) = Some(tx.lane);
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! Pools: creation, opening through recovery, and what a running pool shares between threads.
+//!
+//! Trust is a type. A medium becomes an [`UnrecoveredPool`] when its header proves itself; that
+//! can only be recovered; a [`RecoveredPool`] has an empty log and consistent data and can be
+//! read, or started with a scheme; only a [`Pool`] runs transactions.
+
+mod check;
+mod file;
+mod header;
+mod lanes;
+mod open;
+
+pub use check::{CheckReport, Finding};
+pub use file::FilePool;
+use header::format;
+pub use header::{CreateOptions, Header};
+pub(crate) use header::{LANE_FLOOR_UNPROVEN, LANE_TAIL_UNPROVEN, load_sealed};
+pub use lanes::Lane;
+pub(crate) use lanes::{LaneShared, LaneSlot, LaneState};
+pub use open::{OpenOptions, PoolInfo, RecoveredPool, UnrecoveredPool};
+pub(crate) use open::{parse_root, root_word};
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use outlast_pmem::Medium;
+use outlast_trace::PoolOffset;
+
+use crate::alloc::Heap;
+use crate::error::PoolError;
+use crate::io::{Io, Site};
+use crate::layout::{CHUNKS_AT, POOL_BYTES_MAX};
+use crate::lock::LockTable;
+use crate::plant::Plant;
+use crate::scheme::Scheme;
+use crate::sealed::seal;
+use crate::seq::Seq;
+use crate::spin::SpinLock;
+
+/// A running pool: what its threads share. Each thread takes a [`Lane`] of it.
+pub struct Pool<M: Medium> {
+    pub(crate) medium: M,
+    header: Header,
+    pub(crate) scheme: Scheme,
+    plant: Option<Plant>,
+    /// Of this opening; part of every number drawn.
+    pub(crate) epoch: u64,
+    /// Counter of the last number drawn.
+    pub(crate) clock: AtomicU64,
+    pub(crate) locks: LockTable,
+    pub(crate) heap: SpinLock<Heap>,
+    /// Held by whoever moves the floor.
+    pub(crate) sweep: SpinLock<()>,
+    /// The lane, plus one, that may run alone because it met conflict after conflict.
+    pub(crate) privileged: AtomicU64,
+    pub(crate) lanes: Box<[LaneSlot]>,
+    /// The pool grows by itself up to this length.
+    grow_limit_bytes: u64,
+}
+
+impl<M: Medium> Pool<M> {
+    /// Makes a zeroed medium a pool and starts it.
+    pub fn create_on(
+        medium: M,
+        create: &CreateOptions,
+        open: &OpenOptions,
+    ) -> Result<Self, PoolError> {
+        format(&medium, create)?;
+        UnrecoveredPool::open(medium)?.recover(open.plant)?.start(open)
+    }
+
+    /// The memory underneath.
+    pub fn medium(&self) -> &M {
+        &self.medium
+    }
+
+    /// How this pool's transactions are made durable.
+    pub fn scheme(&self) -> Scheme {
+        self.scheme
+    }
+
+    /// Who the pool is and how it is laid out.
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    #[inline(always)]
+    pub(crate) fn io(&self) -> Io<'_, M> {
+        Io::new(&self.medium, self.plant)
+    }
+
+    /// The number that `counter` is in this opening.
+    #[inline]
+    pub(crate) fn seq(&self, counter: u64) -> Seq {
+        Seq::new(self.epoch, counter)
+    }
+
+    /// Makes the pool at least `len` bytes long. The file grows first, then the word that says
+    /// so (G1): a crash in between leaves a file with room to spare.
+    pub fn grow(&self, len: u64) -> Result<(), PoolError> {
+        let io = self.io();
+        let geometry = &self.header.geometry;
+        if len > POOL_BYTES_MAX {
+            return Err(PoolError::TooLarge { given: len });
+        }
+        let mut heap = self.heap.lock(&self.medium);
+        let chunks = len.saturating_sub(geometry.heap_at).div_ceil(geometry.chunk_bytes);
+        if chunks <= heap.chunk_count() {
+            return Ok(());
+        }
+        let raise_size = || {
+            self.medium.store_u64(CHUNKS_AT, seal(chunks));
+            io.flush(Site::Chunks, CHUNKS_AT, 8);
+            io.fence(Site::Chunks);
+        };
+        if io.plants(Plant::SizeBeforeFile) {
+            raise_size();
+        }
+        self.medium.grow(geometry.chunk_at(chunks).0)?;
+        raise_size();
+        heap.grow_to(chunks);
+        Ok(())
+    }
+
+    /// Grows by a quarter, or by what a block of `bytes` needs, if the limit allows it.
+    pub(crate) fn grow_for(&self, bytes: u64) -> bool {
+        let geometry = &self.header.geometry;
+        let chunks = self.heap.lock(&self.medium).chunk_count();
+        let len = geometry.chunk_at(chunks).0;
+        let wanted =
+            len.saturating_add((len / 4).max(bytes.saturating_add(2 * geometry.chunk_bytes)));
+        let wanted = wanted.min(self.grow_limit_bytes);
+        wanted > len && self.grow(wanted).is_ok()
+    }
+
+    /// Takes a free lane. It goes back when dropped.
+    pub fn lane(&self) -> Result<Lane<'_, M>, PoolError> {
+        (0..self.lanes.len())
+            .find_map(|id| self.lanes[id].take(&self.medium))
+            .map(|state| Lane::new(self, state))
+            .ok_or(PoolError::NoLane { lanes: self.header.geometry.lanes })
+    }
+
+    /// Takes the lane of that number, if it is free.
+    pub fn lane_at(&self, id: usize) -> Result<Lane<'_, M>, PoolError> {
+        self.lanes
+            .get(id)
+            .and_then(|slot| slot.take(&self.medium))
+            .map(|state| Lane::new(self, state))
+            .ok_or(PoolError::NoLane { lanes: self.header.geometry.lanes })
+    }
+
+    /// Ends the pool and gives the medium back. Nothing needs to be made durable: every
+    /// acknowledged transaction already is.
+    pub fn into_medium(self) -> M {
+        self.medium
+    }
+
+    /// The root object as it stands. For use between transactions.
+    pub fn root(&self) -> Result<Option<(PoolOffset, crate::RootKind)>, PoolError> {
+        open::read_root(&self.medium)
+    }
+
+    /// How many numbers were drawn since the pool was opened: commits that stored something.
+    pub fn commits(&self) -> u64 {
+        self.clock.load(Ordering::Relaxed)
+    }
+}

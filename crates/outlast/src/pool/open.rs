@@ -1,0 +1,229 @@
+//! From a medium to a running pool: proof, recovery, start.
+
+use std::sync::atomic::AtomicU64;
+
+use outlast_pmem::Medium;
+use outlast_trace::PoolOffset;
+
+use crate::alloc::Heap;
+use crate::error::PoolError;
+use crate::io::Io;
+use crate::layout::{CHUNKS_AT, FLOOR_AT, Geometry, POOL_BYTES_MAX, ROOT_AT};
+use crate::lock::LockTable;
+use crate::plant::Plant;
+use crate::pool::{Header, LaneSlot, Pool, load_sealed};
+use crate::recover::{LiveLog, RecoveryReport};
+use crate::scheme::Scheme;
+use crate::seq::Seq;
+use crate::spin::SpinLock;
+use crate::transact::RootKind;
+
+/// How to run a pool.
+#[derive(Clone, Copy, Debug)]
+pub struct OpenOptions {
+    /// How transactions are made durable.
+    pub scheme: Scheme,
+    /// Stripes of the lock table: more of them, fewer false conflicts, more volatile memory
+    /// (8 bytes each).
+    pub lock_stripes: usize,
+    /// The pool grows by itself up to this many bytes; 0 for never.
+    pub grow_limit_bytes: u64,
+    /// A bug to break the runtime with, on an observing medium.
+    pub plant: Option<Plant>,
+}
+
+impl Default for OpenOptions {
+    fn default() -> Self {
+        Self { scheme: Scheme::default(), lock_stripes: 1 << 16, grow_limit_bytes: 0, plant: None }
+    }
+}
+
+impl OpenOptions {
+    /// The defaults with that scheme.
+    pub fn with_scheme(scheme: Scheme) -> Self {
+        Self { scheme, ..Self::default() }
+    }
+}
+
+/// What `outlast pool info` shows.
+#[derive(Clone, Debug)]
+pub struct PoolInfo {
+    /// Identity and geometry.
+    pub header: Header,
+    /// Bytes of the medium.
+    pub len: u64,
+    /// Chunks of the heap, directories included.
+    pub chunks: u64,
+    /// How often it was opened for writing, modulo 4094.
+    pub epoch: u64,
+    /// The root object.
+    pub root: Option<(PoolOffset, RootKind)>,
+    /// Log records that the next recovery will apply.
+    pub live_records: usize,
+}
+
+/// A pool whose header proves itself. Its data may be in the middle of anything.
+pub struct UnrecoveredPool<M> {
+    medium: M,
+    header: Header,
+    chunks: u64,
+}
+
+impl<M: Medium> UnrecoveredPool<M> {
+    /// Proves the header, the size and the root. Nothing is stored.
+    pub fn open(medium: M) -> Result<Self, PoolError> {
+        let header = Header::read(&medium)?;
+        let Geometry { heap_at, chunk_bytes, .. } = header.geometry;
+        let chunks = load_sealed(&medium, CHUNKS_AT, "the size word does not prove itself")?;
+        if chunks < 2 || chunks > POOL_BYTES_MAX / chunk_bytes {
+            let what = "the size word names a size that no pool has";
+            return Err(PoolError::Damaged { at: CHUNKS_AT, what });
+        }
+        read_root(&medium)?;
+        let expected = heap_at + chunks * chunk_bytes;
+        if expected > medium.len() {
+            return Err(PoolError::Truncated { expected, found: medium.len() });
+        }
+        Ok(Self { medium, header, chunks })
+    }
+
+    /// What there is to say about the pool without changing it.
+    pub fn info(&self) -> Result<PoolInfo, PoolError> {
+        let io = Io::new(&self.medium, None);
+        let floor =
+            Seq::from_bits(load_sealed(&self.medium, FLOOR_AT, "the floor does not prove itself")?);
+        Ok(PoolInfo {
+            header: self.header,
+            len: self.medium.len(),
+            chunks: self.chunks,
+            epoch: floor.epoch(),
+            root: read_root(&self.medium)?,
+            live_records: LiveLog::read(io, &self.header.geometry)?.len(),
+        })
+    }
+
+    /// The medium, as it was given.
+    pub fn into_medium(self) -> M {
+        self.medium
+    }
+
+    /// Brings the data to the state of the last acknowledged transactions, durably.
+    pub fn recover(self, plant: Option<Plant>) -> Result<RecoveredPool<M>, PoolError> {
+        let io = Io::new(&self.medium, plant);
+        let log = LiveLog::read(io, &self.header.geometry)?;
+        let (epoch, report) = log.apply(io, &self.header.geometry)?;
+        Ok(RecoveredPool {
+            medium: self.medium,
+            header: self.header,
+            chunks: self.chunks,
+            epoch,
+            report,
+            read_only: false,
+        })
+    }
+
+    /// For reading only: succeeds when there is nothing to recover, and stores nothing.
+    pub fn read_only(self) -> Result<RecoveredPool<M>, PoolError> {
+        let io = Io::new(&self.medium, None);
+        let floor =
+            Seq::from_bits(load_sealed(&self.medium, FLOOR_AT, "the floor does not prove itself")?);
+        match LiveLog::read(io, &self.header.geometry)?.len() {
+            0 => Ok(RecoveredPool {
+                medium: self.medium,
+                header: self.header,
+                chunks: self.chunks,
+                epoch: floor.epoch(),
+                report: RecoveryReport::default(),
+                read_only: true,
+            }),
+            records => Err(PoolError::NeedsRecovery { records }),
+        }
+    }
+}
+
+/// A pool with consistent data and an empty log.
+pub struct RecoveredPool<M> {
+    medium: M,
+    header: Header,
+    chunks: u64,
+    epoch: u64,
+    report: RecoveryReport,
+    /// Recovery was not run, so the epoch is not this opening's own.
+    read_only: bool,
+}
+
+impl<M: Medium> RecoveredPool<M> {
+    /// What recovery found and did.
+    pub fn report(&self) -> RecoveryReport {
+        self.report
+    }
+
+    /// Who the pool is and how it is laid out.
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// The memory underneath, to read.
+    pub fn medium(&self) -> &M {
+        &self.medium
+    }
+
+    /// Chunks of the heap, directories included.
+    pub fn chunks(&self) -> u64 {
+        self.chunks
+    }
+
+    /// The root object.
+    pub fn root(&self) -> Result<Option<(PoolOffset, RootKind)>, PoolError> {
+        read_root(&self.medium)
+    }
+
+    /// Starts the pool.
+    ///
+    /// # Errors
+    /// [`PoolError::ReadOnly`] when it was opened for reading only.
+    pub fn start(self, options: &OpenOptions) -> Result<Pool<M>, PoolError> {
+        if self.read_only {
+            return Err(PoolError::ReadOnly);
+        }
+        let geometry: Geometry = self.header.geometry;
+        let lanes = (0..geometry.lanes as usize)
+            .map(|lane| LaneSlot::new(&self.medium, &geometry, lane))
+            .collect::<Result<_, _>>()?;
+        Ok(Pool {
+            scheme: options.scheme,
+            plant: options.plant,
+            epoch: self.epoch,
+            clock: AtomicU64::new(0),
+            locks: LockTable::new(options.lock_stripes.clamp(64, 1 << 28)),
+            heap: SpinLock::new(Heap::new(geometry, self.chunks)),
+            sweep: SpinLock::new(()),
+            privileged: AtomicU64::new(0),
+            lanes,
+            grow_limit_bytes: options.grow_limit_bytes,
+            medium: self.medium,
+            header: self.header,
+        })
+    }
+}
+
+/// The word that names a root object.
+pub(crate) fn root_word(block: PoolOffset, kind: RootKind) -> u64 {
+    debug_assert!(block.is_aligned(16));
+    crate::sealed::seal((kind as u64) << 48 | (block.0 / 16))
+}
+
+/// What the root word says.
+pub(crate) fn parse_root(word: u64) -> Result<Option<(PoolOffset, RootKind)>, &'static str> {
+    let payload = crate::sealed::unseal(word).ok_or("the root word does not prove itself")?;
+    let at = PoolOffset((payload & ((1 << 48) - 1)) * 16);
+    let kind = RootKind::from_bits((payload >> 48) as u8).ok_or("an unknown kind of root")?;
+    Ok((at.0 != 0).then_some((at, kind)))
+}
+
+pub(crate) fn read_root<M: Medium>(
+    medium: &M,
+) -> Result<Option<(PoolOffset, RootKind)>, PoolError> {
+    let word = medium.load_u64(ROOT_AT);
+    parse_root(word).map_err(|what| PoolError::Damaged { at: ROOT_AT, what })
+}

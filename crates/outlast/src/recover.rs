@@ -1,0 +1,363 @@
+//! Recovery: what a crash left in the log decides what happens to the data.
+//!
+//! ```text
+//!      found in a lane, read from its tail                     done
+//!  a   nothing, or the header of a dead record                 the lane is read; but records
+//!                                                              that the floor passed are read over
+//!  b   an unfinished record                                    ignored: nothing depends on it; the lane is read
+//!  c   complete `Undo` records                                 their transaction had not committed: put back
+//!  d   a complete `Redo` record                                committed: replayed
+//!  e   `RedoPart`s and their `RedoFinal`, all there            committed: replayed
+//!  f   `RedoPart`s without a `RedoFinal`, or too few           not committed: ignored
+//!  g   a sealed line that contradicts itself                   damage: an error, nothing is touched
+//! ```
+//!
+//! Order: all lanes are read first. Then undo records are put back, newest first within a lane
+//! (lanes hold locks on disjoint lines), then redo transactions are replayed in the order of
+//! their numbers over all lanes. Everything is flushed and fenced (V1); then one store moves the
+//! floor into a new epoch and thereby declares every record dead (V2); then tails go back to the
+//! start of their rings (V3).
+//!
+//! A crash anywhere in between finds the same records and does the same again: putting back and
+//! replaying are idempotent, and the floor moves only after their fence.
+
+use outlast_pmem::Medium;
+use outlast_trace::{ByteRange, LineAddr, PoolOffset};
+
+use crate::alloc::{clear_bit, load_bitmap, set_bit};
+use crate::error::PoolError;
+use crate::io::{Io, Site};
+use crate::layout::{FLOOR_AT, Geometry, LANE_FLOOR, LANE_TAIL, ROOT_AT};
+use crate::log::{Item, Life, LiveRecord, RecordKind, Region, items, read_lane};
+use crate::plant::Plant;
+use crate::pool::{LANE_FLOOR_UNPROVEN, LANE_TAIL_UNPROVEN, load_sealed};
+use crate::sealed::seal;
+use crate::seq::{EPOCH_LAST, Seq};
+
+/// What recovery found and did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct RecoveryReport {
+    /// Records of unfinished transactions that were put back.
+    pub undone: usize,
+    /// Committed transactions that were replayed.
+    pub replayed: usize,
+}
+
+/// The live records of every lane.
+pub(crate) struct LiveLog {
+    floor: Seq,
+    lanes: Vec<Vec<LiveRecord>>,
+    /// Some tail is not at the start of its ring.
+    tails_moved: bool,
+}
+
+impl LiveLog {
+    /// Reads all lanes. Nothing is stored.
+    pub fn read<M: Medium>(io: Io<'_, M>, geometry: &Geometry) -> Result<Self, PoolError> {
+        let medium = io.medium;
+        let floor =
+            Seq::from_bits(load_sealed(medium, FLOOR_AT, "the floor does not prove itself")?);
+        let mut log = Self { floor, lanes: Vec::new(), tails_moved: false };
+        for lane in 0..geometry.lanes as usize {
+            let at = geometry.lane_at(lane);
+            let tail = load_sealed(medium, at.plus(LANE_TAIL), LANE_TAIL_UNPROVEN)?;
+            let undo_floor = load_sealed(medium, at.plus(LANE_FLOOR), LANE_FLOOR_UNPROVEN)?;
+            let undo_floor = Seq::from_bits(undo_floor);
+            let ring = Region {
+                at: geometry.ring_at(lane),
+                lines: geometry.ring_lines(),
+                is_elsewhere: false,
+            };
+            if tail >= ring.lines {
+                let what = "a lane's tail lies outside its ring";
+                return Err(PoolError::Damaged { at: at.plus(LANE_TAIL), what });
+            }
+            log.tails_moved |= tail != 0;
+            let life = |seq: Seq| match seq.epoch() == floor.epoch() {
+                true if seq >= floor && seq > undo_floor => Life::Live,
+                true if seq < floor => Life::Passed,
+                _ => Life::Dead,
+            };
+            let mut records = Vec::new();
+            let dropped = io.plants(Plant::OtherLanesDropped) && lane > 0;
+            if dropped && log.lanes.iter().any(Vec::is_empty) {
+                continue;
+            }
+            read_lane(io, ring, tail, life, &mut records)
+                .map_err(|damage| PoolError::Damaged { at: damage.line, what: damage.why })?;
+            log.lanes.push(records);
+        }
+        Ok(log)
+    }
+
+    /// Number of live records.
+    pub fn len(&self) -> usize {
+        self.lanes.iter().map(Vec::len).sum()
+    }
+
+    /// Rows c to f: which records are put back and which transactions replayed, each in order.
+    fn decide<M: Medium>(&self, io: Io<'_, M>) -> (Vec<&LiveRecord>, Vec<Vec<&[u64]>>) {
+        let mut undo = Vec::new();
+        let mut redo: Vec<(Seq, Vec<&[u64]>)> = Vec::new();
+        for records in &self.lanes {
+            let mut parts: Vec<&LiveRecord> = Vec::new();
+            let undo_from = undo.len();
+            for record in records {
+                match record.kind {
+                    RecordKind::Undo => undo.push(record),
+                    RecordKind::Redo => redo.push((record.seq, vec![&record.payload])),
+                    RecordKind::RedoPart => {
+                        parts.retain(|part| part.seq == record.seq);
+                        parts.push(record);
+                    }
+                    RecordKind::RedoFinal => {
+                        parts.retain(|part| part.seq == record.seq);
+                        let (count, last) = record.payload.split_first().unwrap_or((&0, &[]));
+                        if *count == parts.len() as u64 {
+                            let mut all: Vec<_> =
+                                parts.iter().map(|part| part.payload.as_slice()).collect();
+                            all.push(last);
+                            redo.push((record.seq, all));
+                        }
+                        parts.clear();
+                    }
+                    RecordKind::Detached | RecordKind::Continued | RecordKind::Wrap => {
+                        unreachable!("the reader follows these")
+                    }
+                }
+            }
+            if !io.plants(Plant::LoggedTwice) {
+                undo[undo_from..].reverse();
+            }
+        }
+        if !io.plants(Plant::RedoLaneByLane) {
+            redo.sort_by_key(|(seq, _)| *seq);
+        }
+        if io.plants(Plant::RedoNewestFirst) {
+            redo.reverse();
+        }
+        (undo, redo.into_iter().map(|(_, payloads)| payloads).collect())
+    }
+
+    /// Applies what was read, makes it durable, and empties the log. Returns the new epoch.
+    pub fn apply<M: Medium>(
+        &self,
+        io: Io<'_, M>,
+        geometry: &Geometry,
+    ) -> Result<(u64, RecoveryReport), PoolError> {
+        let (undo, redo) = self.decide(io);
+        // Whatever is found damaged is found before anything is stored.
+        let all = undo.iter().map(|record| record.payload.as_slice());
+        for payload in all.chain(redo.iter().flatten().copied()) {
+            items(payload).try_for_each(|item| check_item(io, geometry, item).map(|_| ()))?;
+        }
+        let report = RecoveryReport { undone: undo.len(), replayed: redo.len() };
+        if io.plants(Plant::FloorBeforeApplying) {
+            raise_floor(io, self.floor.epoch() + 1);
+        }
+        let mut touched = Vec::new();
+        for record in undo {
+            apply_payload(io, geometry, &record.payload, &mut touched)?;
+        }
+        for payload in redo.into_iter().flatten() {
+            apply_payload(io, geometry, payload, &mut touched)?;
+        }
+        if !touched.is_empty() {
+            touched.sort_unstable();
+            touched.dedup();
+            for line in touched {
+                io.flush_line(Site::RecoverData, line);
+            }
+            // V1: what was put in place is durable before anything says that the log is dead.
+            if !io.plants(Plant::FloorBeforeRepairs) {
+                io.fence(Site::RecoverData);
+            }
+        }
+        let mut epoch = self.floor.epoch();
+        // The last epoch is never written with: found here, it is the trace of a crash while
+        // logs were scrubbed.
+        if epoch < EPOCH_LAST && !io.plants(Plant::EpochNotBumped) {
+            epoch += 1;
+            raise_floor(io, epoch);
+        }
+        self.reset_tails(io, geometry);
+        if epoch == EPOCH_LAST {
+            epoch = scrub(io, geometry);
+        }
+        Ok((epoch, report))
+    }
+
+    /// V3. The log is empty, so a crash between two tails changes nothing.
+    fn reset_tails<M: Medium>(&self, io: Io<'_, M>, geometry: &Geometry) {
+        if !self.tails_moved {
+            return;
+        }
+        for lane in 0..geometry.lanes as usize {
+            let at = geometry.lane_at(lane).plus(LANE_TAIL);
+            io.medium.store_u64(at, seal(0));
+            io.flush(Site::RecoverTail, at, 8);
+        }
+        io.fence(Site::RecoverTail);
+    }
+}
+
+/// V2. One word: before it every record is as live as it was, after it none is.
+fn raise_floor<M: Medium>(io: Io<'_, M>, epoch: u64) {
+    io.medium.store_u64(FLOOR_AT, seal(Seq::new(epoch, 1).bits()));
+    io.flush(Site::RecoverFloor, FLOOR_AT, 8);
+    io.fence(Site::RecoverFloor);
+}
+
+/// The last epoch is never written with: every line of every log is zeroed, then epochs start
+/// again from 1. A crash on the way finds the last epoch and scrubs again.
+#[cold]
+fn scrub<M: Medium>(io: Io<'_, M>, geometry: &Geometry) -> u64 {
+    for lane in 0..geometry.lanes as usize {
+        let at = geometry.lane_at(lane);
+        for word in 0..geometry.lane_bytes / 8 {
+            io.medium.store_u64(at.plus(word * 8), 0);
+        }
+        io.flush(Site::RecoverData, at, geometry.lane_bytes);
+    }
+    io.fence(Site::RecoverData);
+    raise_floor(io, 1);
+    1
+}
+
+/// Applies the items of one record, which was checked.
+fn apply_payload<M: Medium>(
+    io: Io<'_, M>,
+    geometry: &Geometry,
+    payload: &[u64],
+    touched: &mut Vec<LineAddr>,
+) -> Result<(), PoolError> {
+    items(payload).try_for_each(|item| apply_item(io, geometry, item, touched))
+}
+
+/// The item, with the bytes that it changes, if it is one that a transaction writes.
+fn check_item<'a, M: Medium>(
+    io: Io<'_, M>,
+    geometry: &Geometry,
+    item: Result<Item<'a>, ()>,
+) -> Result<(Item<'a>, ByteRange), PoolError> {
+    let damaged = |at, what| PoolError::Damaged { at, what };
+    let item = item.map_err(|()| damaged(PoolOffset(0), "a log record holds no items"))?;
+    let range = match item {
+        Item::Words { at, words } => ByteRange::new(at, words.len() as u64 * 8),
+        Item::SetBit { at, .. } | Item::ClearBit { at, .. } => ByteRange::new(at, 8),
+    };
+    // The root word is the only one outside the heap that transactions change.
+    let allowed = range.at.0 >= geometry.heap_at || range.at == ROOT_AT;
+    if !allowed || range.end().0 > io.medium.len() {
+        return Err(damaged(range.at, "a log record names a place outside the heap"));
+    }
+    if let Item::SetBit { at, .. } | Item::ClearBit { at, .. } = item {
+        load_bitmap(io.medium, at).map_err(|what| damaged(at, what))?;
+    }
+    Ok((item, range))
+}
+
+fn apply_item<M: Medium>(
+    io: Io<'_, M>,
+    geometry: &Geometry,
+    item: Result<Item<'_>, ()>,
+    touched: &mut Vec<LineAddr>,
+) -> Result<(), PoolError> {
+    let medium = io.medium;
+    let (item, range) = check_item(io, geometry, item)?;
+    let damaged = |what| PoolError::Damaged { at: range.at, what };
+    match item {
+        Item::Words { at, words } => medium.store(at, bytemuck::cast_slice(words)),
+        Item::SetBit { at, bit } | Item::ClearBit { at, bit } if io.plants(Plant::BitsToggled) => {
+            let set = load_bitmap(medium, at).map_err(damaged)? >> bit & 1 == 1;
+            if set { clear_bit(medium, at, bit) } else { set_bit(medium, at, bit) }
+                .map_err(damaged)?;
+        }
+        Item::SetBit { at, bit } => set_bit(medium, at, bit).map_err(damaged)?,
+        Item::ClearBit { at, bit } => clear_bit(medium, at, bit).map_err(damaged)?,
+    }
+    touched.extend(range.lines());
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{CreateOptions, OpenOptions, Pool, Runner, Scheme, Transact, UnrecoveredPool};
+    use outlast_pmem::Heap;
+
+    fn floor_of(medium: &Heap) -> Seq {
+        Seq::from_bits(load_sealed(medium, FLOOR_AT, "the floor").unwrap())
+    }
+
+    fn options(scheme: Scheme) -> OpenOptions {
+        OpenOptions { lock_stripes: 64, ..OpenOptions::with_scheme(scheme) }
+    }
+
+    fn opened(medium: Heap, scheme: Scheme) -> Pool<Heap> {
+        let recovered = UnrecoveredPool::open(medium).unwrap().recover(None).unwrap();
+        recovered.start(&options(scheme)).unwrap()
+    }
+
+    /// Runs one transaction and returns what it leaves on the medium.
+    fn worked(pool: Pool<Heap>) -> Heap {
+        pool.lane()
+            .unwrap()
+            .run(|tx| {
+                let block = tx.alloc(8, crate::BlockKind::General)?;
+                tx.store_u64(block, 1)
+            })
+            .unwrap();
+        pool.into_medium()
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "a dozen whole pools take minutes there")]
+    fn epochs_start_again_after_the_last_also_when_that_crashes() {
+        for scheme in [Scheme::Undo, Scheme::Redo] {
+            let create = CreateOptions { lanes: 2, lane_bytes: 1024, ..CreateOptions::default() };
+            let open = options(scheme);
+            let pool = Pool::create_on(Heap::new(64 << 10), &create, &open).unwrap();
+            let at_last = |epoch| {
+                let medium = Heap::from_bytes(&pool.medium().to_bytes());
+                medium.store_u64(FLOOR_AT, seal(Seq::new(epoch, 1).bits()));
+                medium
+            };
+            for epoch in [EPOCH_LAST - 1, EPOCH_LAST] {
+                // A crash may have left any part of the logs scrubbed; here it is none.
+                let pool = opened(at_last(epoch), scheme);
+                assert_eq!(floor_of(pool.medium()), Seq::new(1, 1));
+                let pool = opened(worked(pool), scheme);
+                assert_eq!(pool.epoch, 2);
+                worked(pool);
+            }
+            assert_eq!(opened(at_last(EPOCH_LAST - 2), scheme).epoch, EPOCH_LAST - 1);
+        }
+    }
+
+    #[test]
+    fn numbers_that_are_used_up_are_an_error_that_reopening_cures() {
+        use std::sync::atomic::Ordering;
+        let create = CreateOptions { lanes: 1, lane_bytes: 1024, ..CreateOptions::default() };
+        let open = options(Scheme::Redo);
+        let pool = Pool::create_on(Heap::new(64 << 10), &create, &open).unwrap();
+        pool.clock.store(Seq::COUNTER_MAX - 30, Ordering::SeqCst);
+        let mut lane = pool.lane().unwrap();
+        let mut commits = 0;
+        let error = loop {
+            match lane.run(|tx| tx.alloc(16, crate::BlockKind::General)) {
+                Ok(_) => commits += 1,
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(commits, 29);
+        assert!(matches!(error, crate::Abort::NumbersUsedUp), "{error:?}");
+        // Sweeping still works, though the clock has passed every number.
+        for _ in 0..3 {
+            assert!(lane.run(|tx| tx.alloc(16, crate::BlockKind::General)).is_err());
+            crate::writeback::sweep(&pool, 0);
+        }
+        drop(lane);
+        worked(opened(pool.into_medium(), Scheme::Redo));
+    }
+}

@@ -1,0 +1,39 @@
+//! A lock that waits through the medium, so that a scheduler can run whoever holds it.
+
+use std::sync::{Mutex, MutexGuard, TryLockError};
+
+use outlast_pmem::Medium;
+
+/// A mutex for short critical sections. A panic of its holder does not poison it: what it
+/// guards is volatile bookkeeping that each method leaves whole.
+#[derive(Default)]
+pub(crate) struct SpinLock<T>(Mutex<T>);
+
+impl<T> SpinLock<T> {
+    pub fn new(value: T) -> Self {
+        Self(Mutex::new(value))
+    }
+
+    /// Waits for the lock; the medium's scheduler may run others meanwhile.
+    pub fn lock<M: Medium>(&self, medium: &M) -> MutexGuard<'_, T> {
+        let mut tries = 0u32;
+        loop {
+            match self.0.try_lock() {
+                Ok(guard) => return guard,
+                Err(TryLockError::Poisoned(poisoned)) => return poisoned.into_inner(),
+                Err(TryLockError::WouldBlock) => wait(medium, &mut tries),
+            }
+        }
+    }
+}
+
+/// One round of waiting: spin first, then let the operating system run somebody else, since the
+/// thread waited for may need this very core.
+#[inline]
+pub(crate) fn wait<M: Medium>(medium: &M, tries: &mut u32) {
+    medium.pause();
+    *tries += 1;
+    if !M::OBSERVED && (*tries).is_multiple_of(64) {
+        std::thread::yield_now();
+    }
+}

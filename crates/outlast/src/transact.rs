@@ -1,0 +1,163 @@
+//! What a workload sees of a transaction, whoever runs it.
+//!
+//! Structures and workloads are written once over [`Transact`]; our own pools implement it with
+//! each logging scheme, the peers implement it on their libraries, and a hardware scheme makes
+//! it a begin and an end marker around plain stores. [`Runner`] is the thing that runs closures
+//! over it.
+
+use outlast_trace::{ByteRange, PoolOffset};
+
+/// Why a transaction's closure gives up. `?` passes it on; the runner decides what follows.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum Abort {
+    /// Another transaction was in the way. The runner undoes everything and runs the closure
+    /// again: a closure must therefore have no effect outside its transaction that a second
+    /// run does not repeat harmlessly.
+    #[error("another transaction was in the way")]
+    Conflict,
+    /// The closure itself asked for it. Everything is undone; the runner reports it.
+    #[error("the transaction was cancelled by its own code")]
+    Cancelled,
+    /// No block of this size is free.
+    #[error("no space left in the pool for a block of {bytes} bytes")]
+    OutOfSpace {
+        /// The size asked for.
+        bytes: u64,
+    },
+    /// The log cannot take a transaction as large as this one.
+    #[error("the transaction's log needs {bytes} bytes and the pool has no room for it")]
+    LogFull {
+        /// What its log would need.
+        bytes: u64,
+    },
+    /// An offset or a length that the pool cannot have: freed, never allocated, or outside.
+    #[error("{what} at {at}: {why}")]
+    BadAddress {
+        /// What was attempted.
+        what: &'static str,
+        /// Where.
+        at: PoolOffset,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// Something durable that was read is not what was written there.
+    #[error("the pool is damaged: {0}")]
+    Damaged(String),
+    /// So many transactions ran since the pool was opened that there is no number left.
+    #[error("the log's numbers are used up: close the pool and open it again")]
+    NumbersUsedUp,
+    /// A peer's library reported an error.
+    #[error("{0}")]
+    Peer(String),
+}
+
+/// Which of the heap's regions a block is to live in, so that related blocks lie together.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum BlockKind {
+    /// Nodes and everything else without a region of its own.
+    General = 0,
+    /// Keys.
+    Key = 1,
+    /// Fields and values.
+    Value = 2,
+    /// Log segments.
+    Log = 3,
+}
+
+impl BlockKind {
+    /// Every kind, in the order of their numbers on media.
+    pub const ALL: [Self; 4] = [Self::General, Self::Key, Self::Value, Self::Log];
+
+    pub(crate) fn from_bits(bits: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(bits)).copied()
+    }
+}
+
+/// What the root object is, so that `check` can follow its pointers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+#[repr(u8)]
+pub enum RootKind {
+    /// Something of the user's: reachability cannot be checked.
+    Opaque = 0,
+    /// A [persistent hash map](crate) with byte-string keys and values.
+    HashMap = 1,
+    /// A B+tree with byte-string keys and values.
+    BTree = 2,
+    /// One block of plain words.
+    Words = 3,
+}
+
+impl RootKind {
+    pub(crate) fn from_bits(bits: u8) -> Option<Self> {
+        [Self::Opaque, Self::HashMap, Self::BTree, Self::Words].get(usize::from(bits)).copied()
+    }
+}
+
+/// The operations of a running transaction.
+///
+/// Loads see the transaction's own stores. Between the start and the end of a transaction no
+/// other transaction's effects appear or are overwritten (serializable isolation), where the
+/// scheme promises isolation at all; the peers promise it on one thread.
+///
+/// Offsets are bytes from the start of the pool. Accesses to bytes that the transaction did not
+/// reach through the root or get from [`alloc`](Self::alloc) are a mistake of the caller and may
+/// end in [`Abort::BadAddress`] or a panic, never in undefined behaviour.
+pub trait Transact {
+    /// Copies `out.len()` bytes from `at` on.
+    fn load(&mut self, at: PoolOffset, out: &mut [u8]) -> Result<(), Abort>;
+
+    /// Announces that the transaction will store somewhere in these ranges, so that a scheme
+    /// can log them together, with one fence. Announcing what is never stored is allowed and
+    /// costs its logging; so is announcing twice.
+    fn will_write(&mut self, ranges: &[ByteRange]) -> Result<(), Abort>;
+
+    /// Stores `bytes` from `at` on. What was not announced is logged now. Blocks that this
+    /// transaction allocated need no announcement and cost no logging of old bytes.
+    fn store(&mut self, at: PoolOffset, bytes: &[u8]) -> Result<(), Abort>;
+
+    /// A new block of at least `bytes` bytes, aligned to 64 when that large and to 16 otherwise.
+    /// Its content is undefined. If the transaction does not commit it was never taken.
+    fn alloc(&mut self, bytes: u64, kind: BlockKind) -> Result<PoolOffset, Abort>;
+
+    /// Gives a block back, at commit. `block` is what [`alloc`](Self::alloc) returned.
+    fn free(&mut self, block: PoolOffset) -> Result<(), Abort>;
+
+    /// The root object, if one was set: where every structure of the pool is found from.
+    fn root(&mut self) -> Result<Option<(PoolOffset, RootKind)>, Abort>;
+
+    /// Makes `block` the root object. Takes effect with the transaction.
+    fn set_root(&mut self, block: PoolOffset, kind: RootKind) -> Result<(), Abort>;
+
+    /// Loads an aligned little-endian word.
+    #[inline]
+    fn load_u64(&mut self, at: PoolOffset) -> Result<u64, Abort> {
+        let mut bytes = [0; 8];
+        self.load(at, &mut bytes)?;
+        Ok(u64::from_le_bytes(bytes))
+    }
+
+    /// Stores an aligned little-endian word.
+    #[inline]
+    fn store_u64(&mut self, at: PoolOffset, value: u64) -> Result<(), Abort> {
+        self.store(at, &value.to_le_bytes())
+    }
+}
+
+/// Runs transactions, one at a time: one thread's seat at a pool.
+pub trait Runner {
+    /// The transaction that a closure gets.
+    type Tx: Transact;
+
+    /// Runs `body` as one transaction and returns once it is durable (where the scheme promises
+    /// durability at all). On [`Abort::Conflict`] everything is undone and `body` runs again;
+    /// on any other abort everything is undone and the abort is returned. A panic inside `body`
+    /// undoes everything too. An operation that failed decides the transaction's end even when
+    /// `body` goes on and returns `Ok`: nothing is committed, and that failure is returned.
+    ///
+    /// `body` must not run another transaction of the same pool: the outer one may be in its way
+    /// for ever.
+    fn run<R, F>(&mut self, body: F) -> Result<R, Abort>
+    where
+        F: FnMut(&mut Self::Tx) -> Result<R, Abort>;
+}

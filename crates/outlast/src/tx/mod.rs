@@ -1,0 +1,607 @@
+//! A running transaction: a value, never thread-local state.
+//!
+//! What all schemes share is here: isolation, reads, blocks, and what a transaction remembers.
+//! How stores are logged and made durable is in [`undo`] (also `none`, which keeps old words in
+//! volatile memory only, to be able to abort) and [`redo`].
+
+mod redo;
+mod undo;
+
+use std::sync::atomic::{Ordering, fence};
+
+use outlast_pmem::{Mark, Medium};
+use outlast_trace::{ByteRange, LineAddr, PoolOffset, line_pieces};
+
+use crate::alloc::{Block, HeapError, Reserved, clear_bit, set_bit};
+use crate::io::{Io, Site};
+use crate::layout::ROOT_AT;
+use crate::lines::LineSet;
+use crate::lock::{LockWord, Stripe};
+use crate::log::{Payload, Region};
+use crate::plant::Plant;
+use crate::pool::{LaneState, Pool};
+use crate::scheme::Scheme;
+use crate::seq::Seq;
+use crate::spin::wait;
+use crate::transact::{Abort, BlockKind, RootKind, Transact};
+use crate::writeback;
+
+/// How often a taken lock is looked at before its taker counts as in the way.
+const LOCK_PATIENCE: u32 = 32;
+
+/// New blocks up to this size are logged by redo like other stores; larger ones are stored in
+/// place at once and flushed before the record, which costs a fence and saves the copy.
+const REDO_LOGS_BLOCKS_UP_TO: u64 = 256;
+
+/// A running transaction of one lane: what a closure gets from
+/// [`Runner::run`](crate::Runner::run), and what ends with it.
+pub struct Tx<'p, M: Medium> {
+    pub(crate) pool: &'p Pool<M>,
+    pub(crate) lane: Box<LaneState>,
+}
+
+/// What a transaction remembers, kept by its lane so that the memory is allocated once.
+#[derive(Default)]
+pub(crate) struct Buffers {
+    /// The clock when the transaction's view was last known to be whole.
+    view: u64,
+    reads: Vec<(Stripe, LockWord)>,
+    /// Locks held, and what their words said before.
+    locked: Vec<(Stripe, LockWord)>,
+    lines: LineSet,
+    /// Redo: the content of each line of `lines`, as far as its mask says.
+    contents: Vec<[u64; 8]>,
+    /// New blocks that are stored to in place, without a log.
+    fresh: Vec<ByteRange>,
+    allocated: Vec<Block>,
+    freed: Vec<Block>,
+    /// Undo: old words and bits of the whole transaction. Redo: the record in the making.
+    payload: Payload,
+    undo: undo::UndoProgress,
+    /// Regions of the heap that the log uses for this transaction.
+    regions: Vec<Region>,
+    /// The first thing that failed; whatever the closure returns, nothing is committed.
+    failure: Option<Abort>,
+    /// Only for a planted bug: a number drawn too early.
+    early_number: u64,
+}
+
+impl<'p, M: Medium> Tx<'p, M> {
+    pub(crate) fn begin(&mut self) {
+        let (pool, buffers) = (self.pool, &mut self.lane.buffers);
+        buffers.clear();
+        buffers.view = pool.clock.load(Ordering::Acquire);
+        if pool.io().plants(Plant::NumberBeforeLocks) {
+            buffers.early_number = pool.clock.fetch_add(1, Ordering::SeqCst) + 1;
+        }
+    }
+
+    fn io(&self) -> Io<'p, M> {
+        self.pool.io()
+    }
+
+    fn own(&self) -> LockWord {
+        LockWord::taken_by(self.lane.id)
+    }
+
+    /// Makes the transaction durable, then visible to others. The commit point is the scheme's.
+    /// After an error the transaction is still running and wants to be aborted.
+    pub(crate) fn commit(&mut self) -> Result<(), Abort> {
+        self.refuse_after_failure()?;
+        if self.lane.buffers.changed_nothing() {
+            self.release_locks(None);
+            return Ok(());
+        }
+        match self.pool.scheme {
+            Scheme::None | Scheme::Undo => self.commit_undo(),
+            Scheme::Redo => self.commit_redo(),
+        }
+    }
+
+    /// Undoes everything.
+    pub(crate) fn abort(&mut self) {
+        match self.pool.scheme {
+            Scheme::None | Scheme::Undo => self.abort_undo(),
+            Scheme::Redo => self.abort_redo(),
+        }
+    }
+
+    /// Lets go of the locks; `version` is the commit that their lines now show, `None` when
+    /// nothing was stored to them.
+    fn release_locks(&mut self, version: Option<u64>) {
+        for (stripe, before) in self.lane.buffers.locked.drain(..).rev() {
+            let word = version.map_or(before, LockWord::free);
+            self.pool.locks.release(stripe, word);
+            self.pool.medium.mark(Mark::Unlock(u64::from(stripe.0)));
+        }
+    }
+
+    /// Draws the number of this commit and checks that everything read is still as it was.
+    fn draw_number(&mut self) -> Result<u64, Abort> {
+        if self.io().plants(Plant::NumberBeforeLocks) {
+            self.validate_reads()?;
+            return Ok(self.lane.buffers.early_number);
+        }
+        let number = self.pool.clock.fetch_add(1, Ordering::SeqCst) + 1;
+        if number >= Seq::COUNTER_MAX {
+            return Err(Abort::NumbersUsedUp);
+        }
+        if number != self.lane.buffers.view + 1 {
+            self.validate_reads()?;
+        }
+        Ok(number)
+    }
+
+    /// Whether every line read still has the version that was read. Own locks count by what
+    /// they covered.
+    fn validate_reads(&self) -> Result<(), Abort> {
+        let own = self.own();
+        let buffers = &self.lane.buffers;
+        for (stripe, seen) in &buffers.reads {
+            let now = self.pool.locks.load(*stripe);
+            let covered = || buffers.locked.iter().find(|(s, _)| s == stripe).map(|(_, was)| *was);
+            let same = if now == own { covered() == Some(*seen) } else { now == *seen };
+            if !same {
+                return Err(Abort::Conflict);
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the view as new as the clock, if nothing that was read has changed.
+    fn extend_view(&mut self) -> Result<(), Abort> {
+        let clock = self.pool.clock.load(Ordering::Acquire);
+        self.validate_reads()?;
+        self.lane.buffers.view = clock;
+        Ok(())
+    }
+
+    /// Takes the lock of a line for writing, if this transaction does not have it.
+    #[inline]
+    fn lock_line(&mut self, line: LineAddr) -> Result<(), Abort> {
+        let stripe = self.pool.locks.stripe(line);
+        let mut tries = 0;
+        loop {
+            let word = self.pool.locks.load(stripe);
+            if word == self.own() {
+                return Ok(());
+            }
+            if word.is_free() {
+                if word.version() > self.lane.buffers.view {
+                    self.extend_view()?;
+                }
+                self.pool.medium.mark(Mark::Lock(u64::from(stripe.0)));
+                if self.pool.locks.try_take(stripe, word, self.lane.id) {
+                    self.lane.buffers.locked.push((stripe, word));
+                    return Ok(());
+                }
+            }
+            if tries >= LOCK_PATIENCE {
+                return Err(Abort::Conflict);
+            }
+            wait(&self.pool.medium, &mut tries);
+        }
+    }
+
+    /// Copies a piece of one line as some committed transaction left it, together with all
+    /// other lines read.
+    #[inline]
+    fn read_committed(&mut self, at: PoolOffset, out: &mut [u8]) -> Result<(), Abort> {
+        let stripe = self.pool.locks.stripe(at.line());
+        let mut tries = 0;
+        loop {
+            let word = self.pool.locks.load(stripe);
+            if word == self.own() {
+                self.pool.medium.load(at, out);
+                return Ok(());
+            }
+            if word.is_free() {
+                self.pool.medium.load(at, out);
+                fence(Ordering::Acquire);
+                if self.pool.locks.load(stripe) == word {
+                    if word.version() > self.lane.buffers.view {
+                        self.extend_view()?;
+                        // The line itself may have changed between its copy and the new view.
+                        if self.pool.locks.load(stripe) != word {
+                            continue;
+                        }
+                    }
+                    let reads = &mut self.lane.buffers.reads;
+                    if reads.last().is_none_or(|last| last.0 != stripe) {
+                        reads.push((stripe, word));
+                    }
+                    return Ok(());
+                }
+            }
+            if tries >= LOCK_PATIENCE {
+                return Err(Abort::Conflict);
+            }
+            wait(&self.pool.medium, &mut tries);
+        }
+    }
+
+    fn check_range(&self, what: &'static str, at: PoolOffset, len: u64) -> Result<(), Abort> {
+        let heap_at = self.pool.header().geometry.heap_at;
+        let end = at.0.checked_add(len);
+        if at.0 < heap_at || end.is_none_or(|end| end > self.pool.medium.len()) {
+            return Err(Abort::BadAddress { what, at, why: "it lies outside the heap" });
+        }
+        Ok(())
+    }
+
+    /// Whether this transaction allocated these bytes and stores to them without a log.
+    #[inline]
+    fn is_fresh(&self, at: PoolOffset, len: u64) -> bool {
+        let fresh = &self.lane.buffers.fresh;
+        // Stores go to the newest block most of the time.
+        fresh.iter().rev().any(|block| block.at <= at && at.0 + len <= block.end().0)
+    }
+
+    fn load_any(&mut self, at: PoolOffset, out: &mut [u8]) -> Result<(), Abort> {
+        if !self.lane.buffers.fresh.is_empty() && self.is_fresh(at, out.len() as u64) {
+            self.pool.medium.load(at, out);
+            return Ok(());
+        }
+        if self.pool.scheme == Scheme::Redo && !self.lane.buffers.lines.is_empty() {
+            return self.load_over_write_set(at, out);
+        }
+        self.read_range(at, out)
+    }
+
+    /// Reads any range as committed transactions left it.
+    #[inline]
+    fn read_range(&mut self, at: PoolOffset, out: &mut [u8]) -> Result<(), Abort> {
+        if at.in_line() + out.len() <= 64 {
+            return self.read_committed(at, out);
+        }
+        if self.read_lines_at_once(at, out)? {
+            return Ok(());
+        }
+        let mut done = 0;
+        for (piece, len) in line_pieces(at, out.len()) {
+            self.read_committed(piece, &mut out[done..done + len])?;
+            done += len;
+        }
+        Ok(())
+    }
+
+    /// Reads several lines with one copy between two looks at their locks. `false` when one of
+    /// them is taken or changes meanwhile, and they must be read one by one.
+    fn read_lines_at_once(&mut self, at: PoolOffset, out: &mut [u8]) -> Result<bool, Abort> {
+        let locks = &self.pool.locks;
+        let buffers = &mut self.lane.buffers;
+        let (view, before) = (buffers.view, buffers.reads.len());
+        let mut newest = 0;
+        for line in ByteRange::new(at, out.len() as u64).lines() {
+            let stripe = locks.stripe(line);
+            let word = locks.load(stripe);
+            if !word.is_free() {
+                buffers.reads.truncate(before);
+                return Ok(false);
+            }
+            newest = newest.max(word.version());
+            buffers.reads.push((stripe, word));
+        }
+        self.pool.medium.load(at, out);
+        fence(Ordering::Acquire);
+        if buffers.reads[before..].iter().any(|(stripe, word)| locks.load(*stripe) != *word) {
+            buffers.reads.truncate(before);
+            return Ok(false);
+        }
+        if newest > view {
+            self.extend_view()?;
+        }
+        Ok(true)
+    }
+
+    fn store_any(&mut self, at: PoolOffset, bytes: &[u8]) -> Result<(), Abort> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        if !self.lane.buffers.fresh.is_empty() && self.is_fresh(at, bytes.len() as u64) {
+            self.pool.medium.store(at, bytes);
+            for line in ByteRange::new(at, bytes.len() as u64).lines() {
+                let (index, _) = self.lane.buffers.lines.find_or_add(line);
+                self.lane.buffers.add_contents(index);
+                self.lane.buffers.lines.entry_mut(index).stored = true;
+            }
+            return Ok(());
+        }
+        match self.pool.scheme {
+            Scheme::None | Scheme::Undo => self.store_in_place(at, bytes),
+            Scheme::Redo => self.store_to_write_set(at, bytes),
+        }
+    }
+
+    fn heap_error(&self, error: HeapError, what: &'static str, at: PoolOffset) -> Abort {
+        match error {
+            HeapError::Full => Abort::OutOfSpace { bytes: 0 },
+            HeapError::Damaged { at, why } => Abort::Damaged(format!("at {at}: {why}")),
+            HeapError::NotABlock(why) => Abort::BadAddress { what, at, why },
+        }
+    }
+
+    /// Reserves something of the heap; when it is full, first what quarantine holds is freed,
+    /// then the pool grows if it may.
+    fn reserve<R>(
+        &mut self,
+        bytes: u64,
+        mut from: impl FnMut(&mut crate::alloc::Heap, Io<'p, M>) -> Result<R, HeapError>,
+    ) -> Result<R, Abort> {
+        let pool = self.pool;
+        let mut swept = false;
+        loop {
+            let mut heap = pool.heap.lock(&pool.medium);
+            let waiting = heap.has_quarantine();
+            match from(&mut heap, pool.io()) {
+                Ok(reserved) => return Ok(reserved),
+                Err(HeapError::Full) => {
+                    drop(heap);
+                    if waiting && !swept {
+                        swept = true;
+                        writeback::sweep(pool, self.lane.id);
+                    } else if !pool.grow_for(bytes) {
+                        return Err(Abort::OutOfSpace { bytes });
+                    }
+                }
+                Err(error) => return Err(self.heap_error(error, "allocating", PoolOffset(0))),
+            }
+        }
+    }
+
+    fn alloc_any(&mut self, bytes: u64, kind: BlockKind) -> Result<PoolOffset, Abort> {
+        if bytes > self.pool.header().geometry.block_bytes_max() {
+            return Err(Abort::OutOfSpace { bytes });
+        }
+        let block = self.reserve(bytes, |heap, io| heap.reserve(io, bytes, kind))?;
+        let whole = ByteRange::new(block.at, block.bytes);
+        self.lane.buffers.allocated.push(block);
+        match self.pool.scheme {
+            Scheme::Redo if block.bytes <= REDO_LOGS_BLOCKS_UP_TO => {}
+            _ => self.lane.buffers.fresh.push(whole),
+        }
+        if self.io().plants(Plant::AllocationEager) {
+            self.store_allocation(block, true);
+            self.io().flush_line(Site::UndoData, reserved_word(block).line());
+            self.io().fence(Site::UndoData);
+        } else if self.pool.scheme != Scheme::Redo {
+            self.note_old_allocation(block, false);
+        }
+        Ok(block.at)
+    }
+
+    fn free_any(&mut self, at: PoolOffset) -> Result<(), Abort> {
+        let bad = |why| Abort::BadAddress { what: "freeing", at, why };
+        let buffers = &mut self.lane.buffers;
+        if buffers.freed.iter().any(|block| block.at == at) {
+            return Err(bad("this transaction has freed it already"));
+        }
+        if let Some(index) = buffers.allocated.iter().position(|block| block.at == at) {
+            // Taken and given back in one transaction. The reservation ends with it: stores
+            // may still follow through this address.
+            let block = buffers.allocated[index];
+            buffers.freed.push(block);
+            return Ok(());
+        }
+        let heap = &self.pool.heap;
+        let block = heap.lock(&self.pool.medium).find(self.io(), at);
+        let block = match block {
+            Ok(block) => block,
+            Err(error) => {
+                // What led here may have been read from two different states.
+                self.validate_reads()?;
+                return Err(self.heap_error(error, "freeing", at));
+            }
+        };
+        // The next owner stores without locks. Raising the versions now makes every reader that
+        // still holds the address notice.
+        for line in ByteRange::new(block.at, block.bytes).lines() {
+            self.lock_line(line)?;
+        }
+        // Another transaction may have freed it between the look-up and the locks.
+        if let Err(error) = heap.lock(&self.pool.medium).find(self.io(), at) {
+            self.validate_reads()?;
+            return Err(self.heap_error(error, "freeing", at));
+        }
+        if self.io().plants(Plant::FreedAtOnce) {
+            heap.lock(&self.pool.medium).release(block);
+        }
+        self.lane.buffers.freed.push(block);
+        if self.pool.scheme != Scheme::Redo {
+            self.note_old_allocation(block, true);
+        }
+        Ok(())
+    }
+
+    /// Blocks that this transaction really takes: allocated and not freed again.
+    fn taken(&self) -> impl Iterator<Item = Block> + '_ {
+        let buffers = &self.lane.buffers;
+        buffers.allocated.iter().filter(|b| !buffers.freed.contains(b)).copied()
+    }
+
+    /// Blocks that this transaction really gives back: freed and not its own.
+    fn given_back(&self) -> impl Iterator<Item = Block> + '_ {
+        let buffers = &self.lane.buffers;
+        buffers.freed.iter().filter(|b| !buffers.allocated.contains(b)).copied()
+    }
+
+    /// Stores a block's durable word: allocated or not. The heap must be locked, since other
+    /// transactions own other bits of the word.
+    fn store_allocation(&self, block: Block, allocated: bool) {
+        let medium = &self.pool.medium;
+        match block.reserved {
+            Reserved::Bit { word, bit, .. } => {
+                let change = if allocated { set_bit } else { clear_bit };
+                change(medium, word, bit).expect("the word proved itself when its chunk was read");
+            }
+            Reserved::Run { word, large, .. } => {
+                let free = crate::alloc::ChunkWord::Free;
+                medium.store_u64(word, if allocated { large } else { free }.to_word());
+            }
+        }
+    }
+
+    /// Stores the durable words of all blocks taken and given back.
+    fn store_allocations(&self) {
+        if self.lane.buffers.allocated.is_empty() && self.lane.buffers.freed.is_empty() {
+            return;
+        }
+        let _heap = self.pool.heap.lock(&self.pool.medium);
+        self.taken().for_each(|block| self.store_allocation(block, true));
+        self.given_back().for_each(|block| self.store_allocation(block, false));
+    }
+
+    /// Starts the write-back of those words.
+    fn flush_allocations(&self, site: Site) {
+        if self.io().plants(Plant::AllocationNotLogged) {
+            return;
+        }
+        for block in self.taken().chain(self.given_back()) {
+            self.io().flush_line(site, reserved_word(block).line());
+        }
+    }
+
+    /// Nothing of this transaction happened: reservations end.
+    fn drop_reservations(&mut self) {
+        let buffers = &mut self.lane.buffers;
+        if buffers.allocated.is_empty() && buffers.regions.is_empty() {
+            return;
+        }
+        let mut heap = self.pool.heap.lock(&self.pool.medium);
+        buffers.allocated.drain(..).for_each(|block| heap.release(block));
+        buffers.regions.drain(..).for_each(|region| heap.release_region(region));
+    }
+
+    /// Remembers a failure, so that a closure that swallows it cannot commit.
+    #[inline]
+    fn note<R>(&mut self, result: Result<R, Abort>) -> Result<R, Abort> {
+        if let Err(abort) = &result {
+            self.lane.buffers.failure.get_or_insert_with(|| abort.clone());
+        }
+        result
+    }
+
+    /// After a failure nothing more is changed: an operation that failed half-way has locked
+    /// and kept some of its lines and not others.
+    #[inline]
+    fn refuse_after_failure(&self) -> Result<(), Abort> {
+        match &self.lane.buffers.failure {
+            None => Ok(()),
+            Some(abort) => Err(abort.clone()),
+        }
+    }
+}
+
+/// The durable word that says whether the block is allocated.
+fn reserved_word(block: Block) -> PoolOffset {
+    match block.reserved {
+        Reserved::Bit { word, .. } | Reserved::Run { word, .. } => word,
+    }
+}
+
+impl Buffers {
+    fn clear(&mut self) {
+        self.reads.clear();
+        debug_assert!(self.locked.is_empty(), "a transaction ends without locks");
+        self.lines.clear();
+        self.contents.clear();
+        self.fresh.clear();
+        self.allocated.clear();
+        self.freed.clear();
+        self.payload.clear();
+        self.undo = undo::UndoProgress::default();
+        self.regions.clear();
+        self.failure = None;
+    }
+
+    fn changed_nothing(&self) -> bool {
+        self.lines.is_empty() && self.allocated.is_empty() && self.freed.is_empty()
+    }
+
+    /// `contents` has a place for every line of the set.
+    fn add_contents(&mut self, index: usize) {
+        if index >= self.contents.len() {
+            self.contents.resize(index + 1, [0; 8]);
+        }
+    }
+}
+
+impl<M: Medium> Transact for Tx<'_, M> {
+    #[inline]
+    fn load(&mut self, at: PoolOffset, out: &mut [u8]) -> Result<(), Abort> {
+        let result =
+            self.check_range("loading", at, out.len() as u64).and_then(|()| self.load_any(at, out));
+        self.note(result)
+    }
+
+    #[inline]
+    fn will_write(&mut self, ranges: &[ByteRange]) -> Result<(), Abort> {
+        self.refuse_after_failure()?;
+        // All lines are fetched before the first lock: a locked instruction waits for the loads
+        // before it, one after the other, but not for prefetches.
+        if ranges.len() > 1 {
+            let len = self.pool.medium.len();
+            for range in ranges.iter().filter(|range| range.at.0 < len) {
+                self.pool.medium.prefetch_write(range.at.line());
+            }
+        }
+        let result = ranges.iter().try_for_each(|range| {
+            self.check_range("announcing", range.at, range.len)?;
+            match self.pool.scheme {
+                Scheme::None | Scheme::Undo => self.keep_old(range.at, range.len),
+                Scheme::Redo => Ok(()),
+            }
+        });
+        self.note(result)
+    }
+
+    #[inline]
+    fn store(&mut self, at: PoolOffset, bytes: &[u8]) -> Result<(), Abort> {
+        self.refuse_after_failure()?;
+        let result = self
+            .check_range("storing", at, bytes.len() as u64)
+            .and_then(|()| self.store_any(at, bytes));
+        self.note(result)
+    }
+
+    fn alloc(&mut self, bytes: u64, kind: BlockKind) -> Result<PoolOffset, Abort> {
+        self.refuse_after_failure()?;
+        let result = self.alloc_any(bytes, kind);
+        self.note(result)
+    }
+
+    fn free(&mut self, block: PoolOffset) -> Result<(), Abort> {
+        self.refuse_after_failure()?;
+        let result = self.free_any(block);
+        self.note(result)
+    }
+
+    fn root(&mut self) -> Result<Option<(PoolOffset, RootKind)>, Abort> {
+        let mut word = [0; 8];
+        let result = self.load_any(ROOT_AT, &mut word).and_then(|()| {
+            crate::pool::parse_root(u64::from_le_bytes(word))
+                .map_err(|why| Abort::Damaged(format!("at {ROOT_AT}: {why}")))
+        });
+        self.note(result)
+    }
+
+    fn set_root(&mut self, block: PoolOffset, kind: RootKind) -> Result<(), Abort> {
+        self.refuse_after_failure()?;
+        let result = if let Err(outside) = self.check_range("making root", block, 16) {
+            Err(outside)
+        } else if block.is_aligned(16) {
+            let word = crate::pool::root_word(block, kind).to_le_bytes();
+            self.store_any(ROOT_AT, &word)
+        } else {
+            let why = "it is no block: blocks are aligned to 16";
+            Err(Abort::BadAddress { what: "making root", at: block, why })
+        };
+        self.note(result)
+    }
+}
+
+/// The last number that the log has seen; zero before the first.
+pub(crate) fn next_number(last: Seq, epoch: u64) -> Result<Seq, Abort> {
+    let next = if last.epoch() == epoch { last.next() } else { Some(Seq::new(epoch, 1)) };
+    next.ok_or(Abort::NumbersUsedUp)
+}

@@ -1,0 +1,316 @@
+//! Undo logging: old words first, then new ones in place, then everything flushed.
+//!
+//! * **U1** A word's old content is logged, and that record fenced, before anything is stored
+//!   over it: whatever the cache evicts, recovery can put it back. Announced ranges gather and
+//!   share one record, one flush batch and one fence, paid at the first store.
+//! * **U2** At commit all lines stored to are flushed and fenced before the mark.
+//! * **U3** The mark raises the lane's floor to the transaction's last record: one word, the
+//!   commit point. It is flushed and fenced before the acknowledgement and before any lock is
+//!   released.
+//! * **U4** A word is logged once per transaction, so the order of putting back within a
+//!   transaction does not matter; new blocks are not logged at all.
+//!
+//! `none` keeps old words in volatile memory, to be able to abort, and neither logs nor flushes.
+
+use outlast_pmem::Medium;
+use outlast_trace::{ByteRange, LINE_BYTES, PoolOffset, line_pieces};
+
+use crate::alloc::{Block, Reserved};
+use crate::io::Site;
+use crate::layout::LANE_FLOOR;
+use crate::lines::{runs, word_mask};
+use crate::log::{self, Item, RecordKind, Region, lines_for};
+use crate::plant::Plant;
+use crate::scheme::Scheme;
+use crate::sealed::seal;
+use crate::transact::Abort;
+use crate::tx::{Tx, next_number};
+
+/// Most words in one item, so that every region has room for a record with one.
+const ITEM_WORDS_MAX: usize = 384;
+
+/// Lines that a region of the heap has at least, if so many are free in one piece.
+const REGION_LINES: u64 = 1024;
+
+/// How far a transaction's undo log has come.
+#[derive(Default)]
+pub(crate) struct UndoProgress {
+    /// Words of the payload that are in the log, durably.
+    logged: usize,
+    /// Where the next record goes; `None` at the start of the ring.
+    at: Option<(Region, u64)>,
+    /// Something was stored in place.
+    stored: bool,
+}
+
+impl<M: Medium> Tx<'_, M> {
+    /// Takes the locks of a range and gathers its old words, as far as they are not kept yet.
+    pub(super) fn keep_old(&mut self, at: PoolOffset, len: u64) -> Result<(), Abort> {
+        if len == 0 || (!self.lane.buffers.fresh.is_empty() && self.is_fresh(at, len)) {
+            return Ok(());
+        }
+        let (mut from, mut to) = (at.0 & !7, (at.0 + len).next_multiple_of(8));
+        if self.io().plants(Plant::AnnouncedRoundedIn) && to - from > 8 {
+            (from, to) = (at.0.next_multiple_of(8), (at.0 + len) & !7);
+        }
+        // Adjacent words of neighbouring lines share an item.
+        let mut run: Option<ByteRange> = None;
+        for line in ByteRange::new(PoolOffset(from), to - from).lines() {
+            self.lock_line(line)?;
+            let start = line.start().0;
+            let touched = word_mask(
+                (from.max(start) - start) as usize,
+                (to.min(start + 64) - start) as usize,
+            );
+            let (index, _) = self.lane.buffers.lines.find_or_add(line);
+            let entry = self.lane.buffers.lines.entry_mut(index);
+            let mut missing = touched & !entry.words;
+            entry.words |= touched;
+            if self.pool.io().plants(Plant::LoggedTwice) {
+                missing = touched;
+            }
+            for (first, words) in runs(missing) {
+                let piece =
+                    ByteRange::new(line.start().plus(u64::from(first) * 8), u64::from(words) * 8);
+                run = Some(match run {
+                    Some(r)
+                        if r.end() == piece.at
+                            && r.len + piece.len <= ITEM_WORDS_MAX as u64 * 8 =>
+                    {
+                        ByteRange::new(r.at, r.len + piece.len)
+                    }
+                    Some(r) => {
+                        self.gather(r);
+                        piece
+                    }
+                    None => piece,
+                });
+            }
+        }
+        if let Some(run) = run {
+            self.gather(run);
+        }
+        Ok(())
+    }
+
+    fn gather(&mut self, range: ByteRange) {
+        let words = self.lane.buffers.payload.words(range.at, range.len as usize / 8);
+        self.pool.medium.load(range.at, bytemuck::cast_slice_mut(words));
+    }
+
+    /// Gathers what a block's durable word said before: `allocated` or not.
+    pub(super) fn note_old_allocation(&mut self, block: Block, allocated: bool) {
+        if self.io().plants(Plant::AllocationNotLogged) {
+            return;
+        }
+        let payload = &mut self.lane.buffers.payload;
+        match block.reserved {
+            Reserved::Bit { word, bit, .. } if allocated => payload.set_bit(word, bit),
+            Reserved::Bit { word, bit, .. } => payload.clear_bit(word, bit),
+            Reserved::Run { word, .. } => {
+                payload.words(word, 1)[0] = self.pool.medium.load_u64(word);
+            }
+        }
+    }
+
+    pub(super) fn store_in_place(&mut self, at: PoolOffset, bytes: &[u8]) -> Result<(), Abort> {
+        let early = self.io().plants(Plant::StoreBeforeLog);
+        if !self.mark_stored(at, bytes.len()) {
+            self.keep_old(at, bytes.len() as u64)?;
+            let kept = self.mark_stored(at, bytes.len());
+            debug_assert!(kept || M::OBSERVED, "what is kept can be stored to");
+        }
+        if !early {
+            self.log_gathered()?;
+        }
+        self.lane.buffers.undo.stored = true;
+        self.pool.medium.store(at, bytes);
+        if early { self.log_gathered() } else { Ok(()) }
+    }
+
+    /// Notes that the lines of a range are stored to, if the old content of the range is kept.
+    #[inline]
+    fn mark_stored(&mut self, at: PoolOffset, len: usize) -> bool {
+        let lines = &mut self.lane.buffers.lines;
+        line_pieces(at, len).all(|(piece, len)| {
+            let Some(index) = lines.find(piece.line()) else { return false };
+            let entry = lines.entry_mut(index);
+            entry.stored = true;
+            let mask = word_mask(piece.in_line(), piece.in_line() + len);
+            entry.words & mask == mask
+        })
+    }
+
+    /// U1: what was gathered goes into the log, durably.
+    #[inline]
+    fn log_gathered(&mut self) -> Result<(), Abort> {
+        let buffers = &self.lane.buffers;
+        if buffers.undo.logged == buffers.payload.as_words().len() {
+            return Ok(());
+        }
+        if self.pool.scheme == Scheme::None {
+            self.lane.buffers.undo.logged = self.lane.buffers.payload.as_words().len();
+            return Ok(());
+        }
+        self.write_records()
+    }
+
+    fn write_records(&mut self) -> Result<(), Abort> {
+        let io = self.io();
+        loop {
+            let logged = self.lane.buffers.undo.logged;
+            let rest = &self.lane.buffers.payload.as_words()[logged..];
+            if rest.is_empty() {
+                break;
+            }
+            let (region, line) = self.lane.buffers.undo.at.unwrap_or((self.ring(), 0));
+            // The last line stays free for a `Continued`.
+            let room = region.lines - line - 1;
+            let words = log::prefix_within(rest, room);
+            if words == 0 {
+                self.continue_elsewhere(region, line, rest.len())?;
+                continue;
+            }
+            let seq = next_number(self.lane.log.last_undo, self.pool.epoch)?;
+            let rest = &self.lane.buffers.payload.as_words()[logged..logged + words];
+            let lines =
+                log::append(io, Site::UndoRecord, region, line, RecordKind::Undo, seq, rest);
+            self.lane.log.last_undo = seq;
+            self.lane.buffers.undo.at = Some((region, line + lines));
+            self.lane.buffers.undo.logged += words;
+        }
+        io.fence(Site::UndoRecord);
+        Ok(())
+    }
+
+    /// The region is full: the log goes on in a stretch of the heap, which is released with the
+    /// transaction.
+    #[cold]
+    fn continue_elsewhere(&mut self, full: Region, line: u64, words: usize) -> Result<(), Abort> {
+        let wanted = (lines_for(words) + 1).max(REGION_LINES);
+        let next = self.reserve_log_region(wanted)?;
+        let seq = next_number(self.lane.log.last_undo, self.pool.epoch)?;
+        let payload = [next.at.0, next.lines];
+        let kind = RecordKind::Continued;
+        log::append(self.io(), Site::UndoRecord, full, line, kind, seq, &payload);
+        self.lane.log.last_undo = seq;
+        self.lane.buffers.undo.at = Some((next, 0));
+        Ok(())
+    }
+
+    /// A stretch of the heap for the log of this transaction.
+    pub(super) fn reserve_log_region(&mut self, lines: u64) -> Result<Region, Abort> {
+        let bytes = lines * LINE_BYTES;
+        let region =
+            self.reserve(bytes, |heap, io| heap.reserve_region(io, lines)).map_err(|abort| {
+                match abort {
+                    Abort::OutOfSpace { .. } => Abort::LogFull { bytes },
+                    other => other,
+                }
+            })?;
+        self.lane.buffers.regions.push(region);
+        Ok(region)
+    }
+
+    pub(super) fn ring(&self) -> Region {
+        self.pool.lanes[self.lane.id].ring
+    }
+
+    pub(super) fn commit_undo(&mut self) -> Result<(), Abort> {
+        let number = self.draw_number()?;
+        // Allocations gathered after the last store, if any.
+        self.log_gathered()?;
+        self.store_allocations();
+        if self.pool.scheme == Scheme::Undo {
+            if self.io().plants(Plant::EarlyRelease) {
+                self.release_locks(Some(number));
+            }
+            self.flush_data();
+            if !self.io().plants(Plant::MarkWithData) {
+                self.io().fence(Site::UndoData);
+            }
+            self.mark_done();
+        }
+        self.release_locks(Some(number));
+        self.end_blocks();
+        Ok(())
+    }
+
+    /// U2, but for its fence.
+    fn flush_data(&self) {
+        let io = self.io();
+        let unflushed = |at| io.plants(Plant::FreshUnflushed) && self.is_fresh(at, 1);
+        for entry in self.lane.buffers.lines.entries() {
+            if entry.stored && !unflushed(entry.line.start()) {
+                io.flush_line(Site::UndoData, entry.line);
+            }
+        }
+        self.flush_allocations(Site::UndoData);
+    }
+
+    /// U3: the records of this lane are dead from here on.
+    fn mark_done(&self) {
+        let io = self.io();
+        let at = self.pool.header().geometry.lane_at(self.lane.id).plus(LANE_FLOOR);
+        let word = seal(self.lane.log.last_undo.bits());
+        if io.plants(Plant::MarkInHalves) {
+            io.medium.store(at, &word.to_le_bytes()[..4]);
+            io.medium.store(at.plus(4), &word.to_le_bytes()[4..]);
+        } else {
+            io.medium.store_u64(at, word);
+        }
+        io.flush(Site::UndoMark, at, 8);
+        io.fence(Site::UndoMark);
+    }
+
+    /// Blocks given back are anybody's, now that the commit is durable; so are regions and what
+    /// was taken and given back in one.
+    fn end_blocks(&mut self) {
+        let buffers = &mut self.lane.buffers;
+        if buffers.freed.is_empty() && buffers.regions.is_empty() {
+            return;
+        }
+        let mut heap = self.pool.heap.lock(&self.pool.medium);
+        if !self.pool.io().plants(Plant::FreedAtOnce) {
+            buffers.freed.drain(..).for_each(|block| heap.release(block));
+        }
+        buffers.regions.drain(..).for_each(|region| heap.release_region(region));
+    }
+
+    /// Puts everything back. Durable bits need no care: they change only after the last thing
+    /// that can fail.
+    pub(super) fn abort_undo(&mut self) {
+        let stored = self.lane.buffers.undo.stored;
+        if stored {
+            self.put_back();
+        }
+        if self.pool.scheme == Scheme::Undo && self.lane.buffers.undo.logged > 0 {
+            if stored {
+                self.flush_data();
+                self.io().fence(Site::UndoData);
+            }
+            self.mark_done();
+        }
+        // Optimistic readers may have copied what was in place for a while: the lines get a new
+        // version although their content is the old one.
+        let version = stored.then(|| {
+            use std::sync::atomic::Ordering;
+            self.pool.clock.fetch_add(1, Ordering::SeqCst) + 1
+        });
+        self.release_locks(version);
+        self.drop_reservations();
+    }
+
+    fn put_back(&mut self) {
+        let payload = std::mem::take(&mut self.lane.buffers.payload);
+        let skip = usize::from(self.io().plants(Plant::AbortIncomplete));
+        for item in log::items(payload.as_words()).skip(skip) {
+            // Bits were never stored. Words of directories were not either, and putting them
+            // back changes nothing.
+            if let Item::Words { at, words } = item.expect("we gathered it") {
+                self.pool.medium.store(at, bytemuck::cast_slice(words));
+            }
+        }
+        self.lane.buffers.payload = payload;
+    }
+}

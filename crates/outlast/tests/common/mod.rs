@@ -1,0 +1,100 @@
+//! Images of pools for the tests of damage.
+#![allow(dead_code, reason = "each test binary uses some of it")]
+
+use outlast::{
+    Abort, BlockKind, CreateOptions, Geometry, OpenOptions, Pool, RootKind, Runner, Scheme,
+    Transact, UnrecoveredPool,
+};
+use outlast_pmem::Heap;
+
+pub fn small_pool(scheme: Scheme, bytes: u64) -> Pool<Heap> {
+    let create = CreateOptions { lanes: 2, lane_bytes: 1024, ..CreateOptions::default() };
+    let open = OpenOptions { lock_stripes: 1024, ..OpenOptions::with_scheme(scheme) };
+    Pool::create_on(Heap::new(bytes), &create, &open).unwrap()
+}
+
+/// A pool that died with committed redo records in its log: short ones in both lanes, and one
+/// too long for the ring.
+pub fn live_redo_image() -> Vec<u8> {
+    let pool = small_pool(Scheme::Redo, 64 << 10);
+    let (mut one, mut two) = (pool.lane().unwrap(), pool.lane().unwrap());
+    let block = one
+        .run(|tx| {
+            let block = tx.alloc(4000, BlockKind::General)?;
+            tx.store(block, &[1; 4000])?;
+            tx.set_root(block, RootKind::Opaque)?;
+            Ok(block)
+        })
+        .unwrap();
+    for i in 0..3 {
+        two.run(|tx| tx.store(block.plus(i * 100), &[i as u8; 90])).unwrap();
+    }
+    one.run(|tx| tx.store(block.plus(1000), &[9; 2000])).unwrap();
+    pool.medium().to_bytes()
+}
+
+/// A pool that died in the middle of two undo transactions, one with more records than the
+/// ring has room for.
+pub fn live_undo_image() -> Vec<u8> {
+    let pool = small_pool(Scheme::Undo, 64 << 10);
+    let (mut one, mut two) = (pool.lane().unwrap(), pool.lane().unwrap());
+    let block = one
+        .run(|tx| {
+            let block = tx.alloc(4000, BlockKind::General)?;
+            tx.store(block, &[1; 4000])?;
+            tx.set_root(block, RootKind::Opaque)?;
+            Ok(block)
+        })
+        .unwrap();
+    let mut image = Vec::new();
+    let _ = one.run(|tx| {
+        for i in 0..20 {
+            tx.store(block.plus(i * 128), &[7; 64])?;
+        }
+        let fresh = tx.alloc(100, BlockKind::Value)?;
+        tx.free(block)?;
+        tx.store(fresh, &[8; 100])?;
+        two.run(|tx| {
+            let other = tx.alloc(64, BlockKind::Key)?;
+            tx.store_u64(other, 1)?;
+            // The note of the allocation goes into the log with the next one.
+            let result = tx.store(block.plus(3900), &[9; 10]);
+            assert!(matches!(result, Err(Abort::Conflict)), "the block is locked: {result:?}");
+            Err::<(), _>(Abort::Cancelled)
+        })
+        .unwrap_err();
+        image = pool.medium().to_bytes();
+        Err::<(), _>(Abort::Cancelled)
+    });
+    image
+}
+
+/// A pool with blocks of several classes and kinds and one of several chunks.
+pub fn blocks_of_all_kinds() -> Vec<u8> {
+    let pool = small_pool(Scheme::Undo, 256 << 10);
+    let mut lane = pool.lane().unwrap();
+    for (bytes, kind) in
+        [16, 48, 64, 300, 900, 10_000].into_iter().zip(BlockKind::ALL.iter().cycle())
+    {
+        for _ in 0..3 {
+            lane.run(|tx| tx.alloc(bytes, *kind)).unwrap();
+        }
+    }
+    pool.medium().to_bytes()
+}
+
+/// The image with one bit changed.
+pub fn flipped(image: &[u8], bit: usize) -> Vec<u8> {
+    let mut image = image.to_vec();
+    image[bit / 8] ^= 1 << (bit % 8);
+    image
+}
+
+pub fn word_at(image: &[u8], at: u64) -> u64 {
+    u64::from_le_bytes(image[at as usize..at as usize + 8].try_into().unwrap())
+}
+
+pub fn geometry_of(image: &[u8]) -> Geometry {
+    let heap = Heap::from_bytes(image);
+    UnrecoveredPool::open(&heap).unwrap().info().unwrap().header.geometry
+}

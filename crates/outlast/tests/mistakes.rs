@@ -1,0 +1,240 @@
+//! Mistakes of callers: each ends in an error that says so, and in nothing else.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use outlast::{
+    Abort, BlockKind, ByteRange, CreateOptions, OpenOptions, Pool, PoolError, PoolOffset, RootKind,
+    Runner, Scheme, Transact, UnrecoveredPool,
+};
+use outlast_pmem::Heap;
+
+const POOL_BYTES: u64 = 128 << 10;
+
+const SCHEMES: [Scheme; 3] = [Scheme::None, Scheme::Undo, Scheme::Redo];
+
+fn pool_on(medium: Heap, scheme: Scheme) -> Pool<Heap> {
+    let create = CreateOptions { lanes: 2, lane_bytes: 4096, ..CreateOptions::default() };
+    let open = OpenOptions { lock_stripes: 1024, ..OpenOptions::with_scheme(scheme) };
+    Pool::create_on(medium, &create, &open).unwrap()
+}
+
+fn reopened(pool: Pool<Heap>) -> Pool<Heap> {
+    let open = OpenOptions { lock_stripes: 1024, ..OpenOptions::with_scheme(pool.scheme()) };
+    let recovered = UnrecoveredPool::open(pool.into_medium()).unwrap().recover(None).unwrap();
+    recovered.start(&open).unwrap()
+}
+
+#[test]
+fn a_swallowed_error_ends_the_transaction_with_that_error() {
+    for scheme in SCHEMES {
+        let pool = pool_on(Heap::new(POOL_BYTES), scheme);
+        let mut lane = pool.lane().unwrap();
+        let mut runs = 0;
+        let result = lane.run(|tx| {
+            runs += 1;
+            let _ = tx.alloc(u64::MAX, BlockKind::General);
+            Ok(())
+        });
+        assert!(matches!(result, Err(Abort::OutOfSpace { bytes: u64::MAX })), "{result:?}");
+        assert_eq!(runs, 1, "only a conflict is worth another attempt");
+        let result = lane.run(|tx| {
+            let _ = tx.load(PoolOffset(1 << 40), &mut [0]);
+            Ok(())
+        });
+        assert!(matches!(result, Err(Abort::BadAddress { .. })), "{result:?}");
+    }
+}
+
+/// An announcement that fails in the middle has locked some lines and not others. Stores after
+/// it must not happen, for nothing would undo them.
+#[test]
+fn stores_after_a_swallowed_conflict_leave_no_trace() {
+    for scheme in SCHEMES {
+        let pool = pool_on(Heap::new(POOL_BYTES), scheme);
+        let (mut one, mut two) = (pool.lane().unwrap(), pool.lane().unwrap());
+        let block = one
+            .run(|tx| {
+                let block = tx.alloc(256, BlockKind::General)?;
+                tx.store(block, &[1; 256])?;
+                Ok(block)
+            })
+            .unwrap();
+        one.run(|tx| {
+            tx.store(block.plus(64), &[2; 64])?;
+            let result = two.run(|tx| {
+                // The second line is taken by the transaction outside.
+                let conflict = tx.will_write(&[ByteRange::new(block, 128)]).is_err();
+                let stored = tx.store(block, &[3; 64]);
+                match (conflict, stored) {
+                    (false, Ok(())) => assert_eq!(scheme, Scheme::Redo, "it announces nothing"),
+                    (_, stored) => assert!(stored.is_err()),
+                }
+                Err::<(), _>(Abort::Cancelled)
+            });
+            assert!(matches!(result, Err(Abort::Cancelled)));
+            Ok(())
+        })
+        .unwrap();
+        let mut bytes = [0; 128];
+        one.run(|tx| tx.load(block, &mut bytes)).unwrap();
+        assert_eq!(bytes[..64], [1; 64], "{scheme}");
+        assert_eq!(bytes[64..], [2; 64], "{scheme}");
+    }
+}
+
+/// After many conflicts a transaction runs alone. A panic in it must let the others go on, also
+/// while its lane is kept.
+#[test]
+fn a_panic_while_running_alone_locks_nobody_out() {
+    let pool = pool_on(Heap::new(POOL_BYTES), Scheme::Undo);
+    let (mut one, mut two) = (pool.lane().unwrap(), pool.lane().unwrap());
+    let mut attempts = 0;
+    let panicked = catch_unwind(AssertUnwindSafe(|| {
+        one.run(|_| -> Result<(), Abort> {
+            attempts += 1;
+            if attempts < 40 { Err(Abort::Conflict) } else { panic!("inside") }
+        })
+    }));
+    assert!(panicked.is_err());
+    two.run(|tx| tx.alloc(64, BlockKind::General)).unwrap();
+    one.run(|tx| tx.alloc(64, BlockKind::General)).unwrap();
+}
+
+/// The directory's words inside a large block are zero, as those of free chunks are.
+#[test]
+fn freeing_the_middle_of_a_large_block_frees_nothing() {
+    for scheme in [Scheme::Undo, Scheme::Redo] {
+        let pool = pool_on(Heap::new(POOL_BYTES), scheme);
+        let large = pool.lane().unwrap().run(|tx| {
+            let large = tx.alloc(60_000, BlockKind::General)?;
+            tx.store(large, &vec![7; 60_000])?;
+            Ok(large)
+        });
+        let large = large.unwrap();
+        // Nothing of the heap has been read yet in the new pool.
+        let pool = reopened(pool);
+        let mut lane = pool.lane().unwrap();
+        for inside in [4096, 8192, 30_000 / 4096 * 4096] {
+            let result = lane.run(|tx| tx.free(large.plus(inside)));
+            assert!(matches!(result, Err(Abort::BadAddress { .. })), "{result:?}");
+        }
+        // All the space there is goes to others, and none of it is the block's.
+        while let Ok(block) = lane.run(|tx| {
+            let block = tx.alloc(4096, BlockKind::General)?;
+            tx.store(block, &[9; 4096])?;
+            Ok(block)
+        }) {
+            let inside = block.0 + 4096 > large.0 && block.0 < large.0 + 60_000;
+            assert!(!inside, "{scheme}: {block} is inside the block at {large}");
+        }
+        let mut bytes = vec![0; 60_000];
+        lane.run(|tx| tx.load(large, &mut bytes)).unwrap();
+        assert!(bytes.iter().all(|byte| *byte == 7));
+    }
+}
+
+/// No run of chunks crosses the directory of the next zone, so growing would be in vain.
+#[test]
+#[cfg_attr(miri, ignore = "a zone has too many bytes")]
+fn a_block_larger_than_any_is_refused_without_growth() {
+    let medium = Growing(Heap::new(4 << 20), Default::default());
+    let create = CreateOptions { lanes: 1, lane_bytes: 4096, ..CreateOptions::default() };
+    let open = OpenOptions { grow_limit_bytes: u64::MAX, ..OpenOptions::default() };
+    let pool = Pool::create_on(medium, &create, &open).unwrap();
+    let mut lane = pool.lane().unwrap();
+    for bytes in [511 * 4096 + 1, 1 << 40, u64::MAX] {
+        let result = lane.run(|tx| tx.alloc(bytes, BlockKind::General));
+        assert!(matches!(result, Err(Abort::OutOfSpace { .. })), "{bytes}: {result:?}");
+    }
+    assert!(lane.run(|tx| tx.alloc(511 * 4096, BlockKind::General)).is_ok());
+    assert_eq!(pool.medium().1.load(std::sync::atomic::Ordering::Relaxed), 0);
+}
+
+/// A heap that counts how often it was to grow.
+struct Growing(Heap, std::sync::atomic::AtomicUsize);
+
+impl outlast_pmem::Medium for Growing {
+    const OBSERVED: bool = false;
+
+    fn has_atomic_line(&self) -> bool {
+        false
+    }
+    fn len(&self) -> u64 {
+        self.0.len()
+    }
+    fn load(&self, at: PoolOffset, out: &mut [u8]) {
+        self.0.load(at, out);
+    }
+    fn load_u64(&self, at: PoolOffset) -> u64 {
+        self.0.load_u64(at)
+    }
+    fn store(&self, at: PoolOffset, bytes: &[u8]) {
+        self.0.store(at, bytes);
+    }
+    fn store_u64(&self, at: PoolOffset, value: u64) {
+        self.0.store_u64(at, value);
+    }
+    fn store_nt(&self, at: PoolOffset, bytes: &[u8]) {
+        self.0.store_nt(at, bytes);
+    }
+    fn store_line(&self, line: outlast::LineAddr, bytes: &[u8; 64]) {
+        self.0.store_line(line, bytes);
+    }
+    fn flush(&self, line: outlast::LineAddr) {
+        self.0.flush(line);
+    }
+    fn fence(&self) {
+        self.0.fence();
+    }
+    fn compare_exchange_u64(&self, at: PoolOffset, current: u64, new: u64) -> Result<u64, u64> {
+        self.0.compare_exchange_u64(at, current, new)
+    }
+    fn grow(&self, _: u64) -> Result<(), outlast_pmem::GrowError> {
+        self.1.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        Err(outlast_pmem::GrowError::Fixed)
+    }
+}
+
+#[test]
+fn what_is_no_block_cannot_become_root() {
+    let pool = pool_on(Heap::new(POOL_BYTES), Scheme::Undo);
+    let mut lane = pool.lane().unwrap();
+    for bad in [PoolOffset(64), PoolOffset(POOL_BYTES), PoolOffset(1 << 52), PoolOffset(!15)] {
+        let result = lane.run(|tx| tx.set_root(bad, RootKind::Words));
+        assert!(matches!(result, Err(Abort::BadAddress { .. })), "{bad}: {result:?}");
+    }
+    assert_eq!(pool.root().unwrap(), None);
+}
+
+#[test]
+fn a_pool_opened_for_reading_runs_no_transactions() {
+    let image = pool_on(Heap::new(POOL_BYTES), Scheme::Undo).into_medium();
+    let recovered = UnrecoveredPool::open(image).unwrap().read_only().unwrap();
+    assert!(matches!(recovered.start(&OpenOptions::default()), Err(PoolError::ReadOnly)));
+}
+
+#[test]
+fn absurd_parameters_are_refused_in_words() {
+    let refused = |create: CreateOptions, len: u64| match create.geometry(len) {
+        Err(
+            error @ (PoolError::Parameters(_)
+            | PoolError::TooSmall { .. }
+            | PoolError::TooLarge { .. }),
+        ) => assert_eq!(error.to_string().lines().count(), 1),
+        other => panic!("{create:?} at {len}: {other:?}"),
+    };
+    let default = CreateOptions::default();
+    for len in [0, 4096, u64::MAX / 4096 * 4096, u64::MAX] {
+        refused(default, len);
+    }
+    for lanes in [0, 1025, u32::MAX] {
+        refused(CreateOptions { lanes, ..default }, 1 << 30);
+    }
+    for lane_bytes in [0, 1023, 1025, 1 << 31, u64::MAX, !63] {
+        refused(CreateOptions { lane_bytes, lanes: u32::MAX, ..default }, 1 << 30);
+        refused(CreateOptions { lane_bytes, ..default }, 1 << 30);
+    }
+    for chunk_bytes in [0, 1, 2048, 5000, 1 << 21, 1 << 63, u64::MAX] {
+        refused(CreateOptions { chunk_bytes: Some(chunk_bytes), ..default }, 1 << 30);
+    }
+}

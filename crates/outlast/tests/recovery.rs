@@ -1,0 +1,225 @@
+//! Recovery of images that are easy to miss: each test is a crash that once lost something, or
+//! could have.
+
+use std::collections::HashSet;
+use std::sync::{Barrier, Mutex};
+use std::thread::ThreadId;
+
+use outlast::{
+    BlockKind, CreateOptions, LINE_BYTES, LineAddr, OpenOptions, Pool, PoolOffset, Runner, Scheme,
+    Transact, UnrecoveredPool,
+};
+use outlast_pmem::{Heap, Medium};
+
+/// Where the floor stands (`docs/format.md`).
+const FLOOR_AT: PoolOffset = PoolOffset(128);
+
+fn options(lanes: u32, lane_bytes: u64) -> (CreateOptions, OpenOptions) {
+    let create = CreateOptions { lanes, lane_bytes, ..CreateOptions::default() };
+    let open = OpenOptions { lock_stripes: 1024, ..OpenOptions::with_scheme(Scheme::Redo) };
+    (create, open)
+}
+
+fn recovered_word(image: &[u8], at: PoolOffset) -> u64 {
+    let recovered = UnrecoveredPool::open(Heap::from_bytes(image)).unwrap().recover(None).unwrap();
+    recovered.medium().load_u64(at)
+}
+
+/// A block of zeros on lines of its own.
+fn zeros<M: Medium>(pool: &Pool<M>, lines: u64) -> PoolOffset {
+    let mut lane = pool.lane().unwrap();
+    lane.run(|tx| {
+        let block = tx.alloc(lines * LINE_BYTES, BlockKind::General)?;
+        tx.store(block, &vec![0; (lines * LINE_BYTES) as usize])?;
+        Ok(block)
+    })
+    .unwrap()
+}
+
+/// Redo flushes what it stores in place and waits for none of it, so an image may lack the
+/// last transaction's data. Its record must then be found, wherever in the ring it lies: here
+/// records of all lengths end everywhere, at the last line of the ring too.
+#[test]
+fn the_last_record_is_found_wherever_in_the_ring_it_lies() {
+    for lane_bytes in [256, 448, 1024, 2048] {
+        the_last_record_is_found(lane_bytes, if cfg!(miri) { 20 } else { 300 });
+    }
+}
+
+fn the_last_record_is_found(lane_bytes: u64, records: u64) {
+    let (create, open) = options(2, lane_bytes);
+    let pool = Pool::create_on(Heap::new(64 << 10), &create, &open).unwrap();
+    let block = zeros(&pool, 8);
+    let mut lanes = [pool.lane().unwrap(), pool.lane().unwrap()];
+    let mut random = 1u64;
+    for value in 1..=records {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let lines = 1 + (random >> 60) % 5;
+        let lane = &mut lanes[(random >> 50) as usize % 2];
+        let before = pool.medium().to_bytes();
+        lane.run(|tx| {
+            let mut bytes = [value as u8; 5 * LINE_BYTES as usize];
+            bytes[..8].copy_from_slice(&value.to_le_bytes());
+            tx.store(block, &bytes[..(lines * LINE_BYTES) as usize - 8])
+        })
+        .unwrap();
+        let mut image = pool.medium().to_bytes();
+        let data = block.0 as usize..(block.0 + 8 * LINE_BYTES) as usize;
+        image[data.clone()].copy_from_slice(&before[data]);
+        let found = recovered_word(&image, block);
+        assert_eq!(found, value, "lanes of {lane_bytes} bytes, record {value}, {lines} lines");
+    }
+}
+
+/// A heap that stops before the floor moves, once it is armed, and keeps the image of the
+/// moment behind it.
+struct StopsAtFloor {
+    heap: Heap,
+    armed: Mutex<bool>,
+    barrier: Barrier,
+    image: Mutex<Vec<u8>>,
+}
+
+impl Medium for StopsAtFloor {
+    const OBSERVED: bool = false;
+
+    fn has_atomic_line(&self) -> bool {
+        false
+    }
+    fn len(&self) -> u64 {
+        self.heap.len()
+    }
+    fn load(&self, at: PoolOffset, out: &mut [u8]) {
+        self.heap.load(at, out);
+    }
+    fn load_u64(&self, at: PoolOffset) -> u64 {
+        self.heap.load_u64(at)
+    }
+    fn store(&self, at: PoolOffset, bytes: &[u8]) {
+        self.heap.store(at, bytes);
+    }
+    fn store_u64(&self, at: PoolOffset, value: u64) {
+        let stops = at == FLOOR_AT && std::mem::take(&mut *self.armed.lock().unwrap());
+        if stops {
+            self.barrier.wait();
+            self.barrier.wait();
+        }
+        self.heap.store_u64(at, value);
+        if stops {
+            *self.image.lock().unwrap() = self.heap.to_bytes();
+        }
+    }
+    fn store_nt(&self, at: PoolOffset, bytes: &[u8]) {
+        self.heap.store_nt(at, bytes);
+    }
+    fn store_line(&self, line: LineAddr, bytes: &[u8; 64]) {
+        self.heap.store_line(line, bytes);
+    }
+    fn flush(&self, line: LineAddr) {
+        self.heap.flush(line);
+    }
+    fn fence(&self) {
+        self.heap.fence();
+    }
+    fn compare_exchange_u64(&self, at: PoolOffset, current: u64, new: u64) -> Result<u64, u64> {
+        self.heap.compare_exchange_u64(at, current, new)
+    }
+}
+
+/// Between the floor and the tails of one sweep another lane commits. Its tail still points to
+/// records below the floor, its last record lies above: that one must be found behind them.
+#[test]
+fn a_commit_between_floor_and_tail_is_found_behind_dead_records() {
+    let (create, open) = options(2, 1024);
+    let medium = StopsAtFloor {
+        heap: Heap::new(64 << 10),
+        armed: Mutex::new(false),
+        barrier: Barrier::new(2),
+        image: Mutex::default(),
+    };
+    let pool = Pool::create_on(medium, &create, &open).unwrap();
+    let block = zeros(&pool, 2);
+    let (mine, others) = (block, block.plus(LINE_BYTES));
+    let mut other = pool.lane_at(1).unwrap();
+    for value in 1..4 {
+        other.run(|tx| tx.store_u64(others, value)).unwrap();
+    }
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut lane = pool.lane_at(0).unwrap();
+            *pool.medium().armed.lock().unwrap() = true;
+            // More lines than the ring has: some commit on the way sweeps.
+            for value in 1..20 {
+                lane.run(|tx| tx.store_u64(mine, value)).unwrap();
+            }
+        });
+        pool.medium().barrier.wait();
+        other.run(|tx| tx.store_u64(others, 4)).unwrap();
+        pool.medium().barrier.wait();
+    });
+    let mut image = pool.medium().image.lock().unwrap().clone();
+    // The data of the last commit was not fenced by its lane, so it may be missing.
+    let others_at = others.0 as usize;
+    image[others_at..others_at + 8].copy_from_slice(&3u64.to_le_bytes());
+    assert_eq!(recovered_word(&image, others), 4);
+}
+
+/// A heap that knows which lines each thread has flushed and not fenced.
+struct Unfenced {
+    heap: Heap,
+    lines: Mutex<HashSet<(ThreadId, LineAddr)>>,
+}
+
+impl Medium for Unfenced {
+    const OBSERVED: bool = false;
+
+    fn has_atomic_line(&self) -> bool {
+        false
+    }
+    fn len(&self) -> u64 {
+        self.heap.len()
+    }
+    fn load(&self, at: PoolOffset, out: &mut [u8]) {
+        self.heap.load(at, out);
+    }
+    fn load_u64(&self, at: PoolOffset) -> u64 {
+        self.heap.load_u64(at)
+    }
+    fn store(&self, at: PoolOffset, bytes: &[u8]) {
+        self.heap.store(at, bytes);
+    }
+    fn store_u64(&self, at: PoolOffset, value: u64) {
+        self.heap.store_u64(at, value);
+    }
+    fn store_nt(&self, at: PoolOffset, bytes: &[u8]) {
+        self.heap.store_nt(at, bytes);
+    }
+    fn store_line(&self, line: LineAddr, bytes: &[u8; 64]) {
+        self.heap.store_line(line, bytes);
+    }
+    fn flush(&self, line: LineAddr) {
+        self.lines.lock().unwrap().insert((std::thread::current().id(), line));
+    }
+    fn fence(&self) {
+        let me = std::thread::current().id();
+        self.lines.lock().unwrap().retain(|(thread, _)| *thread != me);
+    }
+    fn compare_exchange_u64(&self, at: PoolOffset, current: u64, new: u64) -> Result<u64, u64> {
+        self.heap.compare_exchange_u64(at, current, new)
+    }
+}
+
+/// The sweeper believes a lane's own fences. A thread's fence completes that thread's flushes
+/// only (rule 7), so a lane that goes to another thread has none open.
+#[test]
+fn a_lane_that_changes_hands_leaves_no_flush_unfenced() {
+    let (create, open) = options(1, 1024);
+    let medium = Unfenced { heap: Heap::new(64 << 10), lines: Mutex::default() };
+    let pool = Pool::create_on(medium, &create, &open).unwrap();
+    let block = zeros(&pool, 1);
+    let mut lane = pool.lane().unwrap();
+    lane.run(|tx| tx.store_u64(block, 1)).unwrap();
+    assert!(!pool.medium().lines.lock().unwrap().is_empty(), "redo waits for no data");
+    drop(lane);
+    assert!(pool.medium().lines.lock().unwrap().is_empty());
+}
