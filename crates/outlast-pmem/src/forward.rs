@@ -1,4 +1,5 @@
-//! A reference to a medium, or a share of one, is that medium.
+//! A reference to a medium, or a share of one, is that medium. It is as if called from where the
+//! program called: a recorder names that place.
 
 use std::sync::Arc;
 
@@ -23,51 +24,61 @@ macro_rules! forward {
             }
 
             #[inline]
+            #[track_caller]
             fn load(&self, at: PoolOffset, out: &mut [u8]) {
                 (**self).load(at, out);
             }
 
             #[inline]
+            #[track_caller]
             fn load_u64(&self, at: PoolOffset) -> u64 {
                 (**self).load_u64(at)
             }
 
             #[inline]
+            #[track_caller]
             fn store(&self, at: PoolOffset, bytes: &[u8]) {
                 (**self).store(at, bytes);
             }
 
             #[inline]
+            #[track_caller]
             fn store_u64(&self, at: PoolOffset, value: u64) {
                 (**self).store_u64(at, value);
             }
 
             #[inline]
+            #[track_caller]
             fn store_nt(&self, at: PoolOffset, bytes: &[u8]) {
                 (**self).store_nt(at, bytes);
             }
 
             #[inline]
+            #[track_caller]
             fn store_line(&self, line: LineAddr, bytes: &[u8; 64]) {
                 (**self).store_line(line, bytes);
             }
 
             #[inline]
+            #[track_caller]
             fn flush(&self, line: LineAddr) {
                 (**self).flush(line);
             }
 
             #[inline]
+            #[track_caller]
             fn flush_range(&self, at: PoolOffset, len: u64) {
                 (**self).flush_range(at, len);
             }
 
             #[inline]
+            #[track_caller]
             fn fence(&self) {
                 (**self).fence();
             }
 
             #[inline]
+            #[track_caller]
             fn compare_exchange_u64(
                 &self,
                 at: PoolOffset,
@@ -78,6 +89,7 @@ macro_rules! forward {
             }
 
             #[inline]
+            #[track_caller]
             fn prefetch_write(&self, line: LineAddr) {
                 (**self).prefetch_write(line);
             }
@@ -87,6 +99,7 @@ macro_rules! forward {
             }
 
             #[inline]
+            #[track_caller]
             fn mark(&self, mark: Mark) {
                 (**self).mark(mark);
             }
