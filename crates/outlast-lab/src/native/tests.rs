@@ -43,7 +43,8 @@ fn every_workload_runs_under_every_scheme_and_leaves_nothing_behind() {
         for metric in [Metric::TIME_LOG, Metric::TIME_FLUSH, Metric::TIME_FENCE] {
             assert!(value(workload, "undo", metric) >= 0.0);
         }
-        assert_eq!(value(workload, "none", Metric::FENCES), 0.0, "{workload}");
+        // Taking a new chunk into the heap is durable under every scheme, and rare.
+        assert!(value(workload, "none", Metric::FENCES) < 0.01, "{workload}");
         assert!(value(workload, "undo", Metric::FENCES) > 0.0, "{workload}");
     }
     assert_eq!(value("sps8", "redo", Metric::FENCES).floor(), 1.0);
