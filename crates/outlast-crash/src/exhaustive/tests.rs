@@ -53,10 +53,10 @@ fn programs() -> impl Strategy<Value = Vec<(u16, Step)>> {
         Step::LineStore { .. } => 8,
         _ => 1,
     };
-    prop::collection::vec((0..2u16, steps()), 1..9).prop_filter(
-        "more pieces than the reference machine lists in a moment",
-        move |program| program.iter().map(pieces).sum::<usize>() <= 16,
-    )
+    prop::collection::vec((0..2u16, steps()), 1..9)
+        .prop_filter("more pieces than the reference machine lists in a moment", move |program| {
+            program.iter().map(pieces).sum::<usize>() <= 16
+        })
 }
 
 fn log_of(program: &[(u16, Step)]) -> OpLog {
