@@ -93,6 +93,83 @@ pub(crate) fn prefetch_write(line: *const u8) {
     unsafe { asm!("prefetchw [{}]", in(reg) line, options(nostack, preserves_flags)) }
 }
 
+/// Copies whole lines' worth of bytes from memory that others may store to meanwhile. Each
+/// aligned word of `src` is read by one access or as a part of one: old or new, as by an atomic
+/// load.
+///
+/// # Safety
+/// `src` is a multiple of 8 and valid for atomic reads of 64 bytes for each line of `out`.
+#[inline]
+pub(crate) unsafe fn copy_lines(src: *const u8, out: &mut [[u8; 64]]) {
+    if out.is_empty() {
+        return;
+    }
+    // SAFETY: the caller vouches for the addresses; the instructions were asked for.
+    unsafe {
+        if is_x86_feature_detected!("avx512f") {
+            copy_lines_avx512(src, out);
+        } else {
+            copy_lines_sse2(src, out);
+        }
+    }
+}
+
+/// # Safety
+/// As [`copy_lines`]; there is a line, and the processor has AVX-512F.
+#[inline(always)]
+unsafe fn copy_lines_avx512(src: *const u8, out: &mut [[u8; 64]]) {
+    // SAFETY: reads the bytes that the caller vouches for, one line in each round, and writes
+    // those of `out`. The upper registers need no clean-up for code without AVX.
+    unsafe {
+        asm!(
+            "2:",
+            "vmovdqu64 zmm16, [{s}]",
+            "vmovdqu64 [{d}], zmm16",
+            "add {s}, 64",
+            "add {d}, 64",
+            "dec {n}",
+            "jnz 2b",
+            s = inout(reg) src => _,
+            d = inout(reg) out.as_mut_ptr() => _,
+            n = inout(reg) out.len() => _,
+            out("xmm16") _,
+            options(nostack)
+        );
+    }
+}
+
+/// # Safety
+/// As [`copy_lines`]; there is a line.
+#[inline(always)]
+unsafe fn copy_lines_sse2(src: *const u8, out: &mut [[u8; 64]]) {
+    // SAFETY: as above.
+    unsafe {
+        asm!(
+            "2:",
+            "movdqu {a}, [{s}]",
+            "movdqu {b}, [{s} + 16]",
+            "movdqu {c}, [{s} + 32]",
+            "movdqu {e}, [{s} + 48]",
+            "movdqu [{d}], {a}",
+            "movdqu [{d} + 16], {b}",
+            "movdqu [{d} + 32], {c}",
+            "movdqu [{d} + 48], {e}",
+            "add {s}, 64",
+            "add {d}, 64",
+            "dec {n}",
+            "jnz 2b",
+            s = inout(reg) src => _,
+            d = inout(reg) out.as_mut_ptr() => _,
+            n = inout(reg) out.len() => _,
+            a = out(xmm_reg) _,
+            b = out(xmm_reg) _,
+            c = out(xmm_reg) _,
+            e = out(xmm_reg) _,
+            options(nostack)
+        );
+    }
+}
+
 /// Streams `src` to `dst` past the caches. The words leave in no order that one may rely on.
 ///
 /// # Safety

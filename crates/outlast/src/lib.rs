@@ -74,6 +74,7 @@ mod recover;
 mod scheme;
 mod sealed;
 mod seq;
+mod solo;
 mod spin;
 mod transact;
 mod tx;

@@ -14,8 +14,22 @@ use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 /// # Safety
 /// - Every aligned 8-byte word that `[src, src + out.len())` touches is valid for atomic reads
 ///   and is written by nobody but through atomics or this module.
-#[inline]
+#[inline(always)]
 pub(crate) unsafe fn copy_out(src: *const u8, out: &mut [u8]) {
+    if out.len() > 64 || !(src.addr() | out.len()).is_multiple_of(8) {
+        // SAFETY: as the caller vouches.
+        return unsafe { copy_out_any(src, out) };
+    }
+    // A few whole words: worth having in the caller, which often knows how many.
+    for (i, to) in out.as_chunks_mut::<8>().0.iter_mut().enumerate() {
+        // SAFETY: `src` is aligned, and this word lies inside the range.
+        *to = unsafe { load(src.add(8 * i)) }.to_le_bytes();
+    }
+}
+
+/// # Safety
+/// As [`copy_out`].
+unsafe fn copy_out_any(src: *const u8, out: &mut [u8]) {
     let skew = src.addr() % 8;
     let (mut from, mut out) = (src, out);
     if skew != 0 && !out.is_empty() {
@@ -29,13 +43,10 @@ pub(crate) unsafe fn copy_out(src: *const u8, out: &mut [u8]) {
         out = rest;
     }
     let (lines, rest) = out.as_chunks_mut::<64>();
-    for line in lines {
-        for (i, to) in line.as_chunks_mut::<8>().0.iter_mut().enumerate() {
-            // SAFETY: `from` is aligned, and its next 64 bytes lie inside the range.
-            *to = unsafe { load(from.add(8 * i)) }.to_le_bytes();
-        }
-        // SAFETY: as above.
-        from = unsafe { from.add(64) };
+    // SAFETY: `from` is aligned, and so many bytes from there on lie inside the range.
+    unsafe {
+        copy_lines(from, lines);
+        from = from.add(lines.len() * 64);
     }
     let (words, tail) = rest.as_chunks_mut::<8>();
     for to in words {
@@ -92,6 +103,21 @@ pub(crate) unsafe fn copy_in(dst: *mut u8, bytes: &[u8]) {
 
 /// The aligned little-endian word at `at`.
 ///
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+use crate::cpu::copy_lines;
+
+/// Copies whole lines' worth of bytes, word by word.
+///
+/// # Safety
+/// `src` is aligned and valid for atomic reads of `out.len()` bytes.
+#[cfg(not(all(target_arch = "x86_64", not(miri))))]
+unsafe fn copy_lines(src: *const u8, out: &mut [[u8; 64]]) {
+    for (i, to) in out.as_flattened_mut().as_chunks_mut::<8>().0.iter_mut().enumerate() {
+        // SAFETY: one of the words that the caller vouches for.
+        *to = unsafe { load(src.add(8 * i)) }.to_le_bytes();
+    }
+}
+
 /// # Safety
 /// `at` is aligned and valid for atomic reads of 8 bytes.
 #[inline(always)]

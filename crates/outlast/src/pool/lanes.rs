@@ -132,6 +132,7 @@ impl<M: Medium> Drop for Attempt<'_, '_, M> {
         if !self.committed {
             self.tx.abort();
         }
+        self.tx.end();
     }
 }
 
@@ -236,6 +237,7 @@ impl<M: Medium> Drop for Lane<'_, M> {
                 slot.shared.fenced.store(tx.lane.log.last_installed, Ordering::Release);
             }
             *slot.state.lock(&tx.pool.medium) = Some(tx.lane);
+            tx.pool.solo.lane_given_back(&tx.pool.medium);
         }
     }
 }

@@ -34,6 +34,7 @@ use crate::plant::Plant;
 use crate::scheme::Scheme;
 use crate::sealed::seal;
 use crate::seq::Seq;
+use crate::solo::Solo;
 use crate::spin::SpinLock;
 
 /// A running pool: what its threads share. Each thread takes a [`Lane`] of it.
@@ -47,6 +48,8 @@ pub struct Pool<M: Medium> {
     /// Counter of the last number drawn.
     pub(crate) clock: AtomicU64,
     pub(crate) locks: LockTable,
+    /// Which lane needs no locks, because it is alone.
+    pub(crate) solo: Solo,
     pub(crate) heap: SpinLock<Heap>,
     /// Held by whoever moves the floor.
     pub(crate) sweep: SpinLock<()>,
@@ -135,18 +138,19 @@ impl<M: Medium> Pool<M> {
     /// Takes a free lane. It goes back when dropped.
     pub fn lane(&self) -> Result<Lane<'_, M>, PoolError> {
         (0..self.lanes.len())
-            .find_map(|id| self.lanes[id].take(&self.medium))
-            .map(|state| Lane::new(self, state))
+            .find_map(|id| self.take_lane(id))
             .ok_or(PoolError::NoLane { lanes: self.header.geometry.lanes })
     }
 
     /// Takes the lane of that number, if it is free.
     pub fn lane_at(&self, id: usize) -> Result<Lane<'_, M>, PoolError> {
-        self.lanes
-            .get(id)
-            .and_then(|slot| slot.take(&self.medium))
-            .map(|state| Lane::new(self, state))
-            .ok_or(PoolError::NoLane { lanes: self.header.geometry.lanes })
+        self.take_lane(id).ok_or(PoolError::NoLane { lanes: self.header.geometry.lanes })
+    }
+
+    fn take_lane(&self, id: usize) -> Option<Lane<'_, M>> {
+        let state = self.lanes.get(id)?.take(&self.medium)?;
+        self.solo.lane_taken(&self.medium, id);
+        Some(Lane::new(self, state))
     }
 
     /// Ends the pool and gives the medium back. Nothing needs to be made durable: every

@@ -196,6 +196,7 @@ impl<M: Medium> RecoveredPool<M> {
             epoch: self.epoch,
             clock: AtomicU64::new(0),
             locks: LockTable::new(options.lock_stripes.clamp(64, 1 << 28)),
+            solo: crate::solo::Solo::new(),
             heap: SpinLock::new(Heap::new(geometry, self.chunks)),
             sweep: SpinLock::new(()),
             privileged: AtomicU64::new(0),

@@ -43,6 +43,8 @@ pub struct Tx<'p, M: Medium> {
 /// What a transaction remembers, kept by its lane so that the memory is allocated once.
 #[derive(Default)]
 pub(crate) struct Buffers {
+    /// No other lane runs transactions: no lock is taken and no version checked.
+    is_alone: bool,
     /// The clock when the transaction's view was last known to be whole.
     view: u64,
     reads: Vec<(Stripe, LockWord)>,
@@ -70,9 +72,17 @@ impl<'p, M: Medium> Tx<'p, M> {
     pub(crate) fn begin(&mut self) {
         let (pool, buffers) = (self.pool, &mut self.lane.buffers);
         buffers.clear();
+        buffers.is_alone = pool.solo.enter(&pool.medium, self.lane.id);
         buffers.view = pool.clock.load(Ordering::Acquire);
         if pool.io().plants(Plant::NumberBeforeLocks) {
             buffers.early_number = pool.clock.fetch_add(1, Ordering::SeqCst) + 1;
+        }
+    }
+
+    /// After commit or abort, whichever it was.
+    pub(crate) fn end(&mut self) {
+        if std::mem::take(&mut self.lane.buffers.is_alone) {
+            self.pool.solo.leave();
         }
     }
 
@@ -159,6 +169,9 @@ impl<'p, M: Medium> Tx<'p, M> {
     /// Takes the lock of a line for writing, if this transaction does not have it.
     #[inline]
     fn lock_line(&mut self, line: LineAddr) -> Result<(), Abort> {
+        if self.lane.buffers.is_alone {
+            return Ok(());
+        }
         let stripe = self.pool.locks.stripe(line);
         let mut tries = 0;
         loop {
@@ -187,6 +200,10 @@ impl<'p, M: Medium> Tx<'p, M> {
     /// other lines read.
     #[inline]
     fn read_committed(&mut self, at: PoolOffset, out: &mut [u8]) -> Result<(), Abort> {
+        if self.lane.buffers.is_alone {
+            self.pool.medium.load(at, out);
+            return Ok(());
+        }
         let stripe = self.pool.locks.stripe(at.line());
         let mut tries = 0;
         loop {
@@ -237,7 +254,13 @@ impl<'p, M: Medium> Tx<'p, M> {
         fresh.iter().rev().any(|block| block.at <= at && at.0 + len <= block.end().0)
     }
 
+    #[inline]
     fn load_any(&mut self, at: PoolOffset, out: &mut [u8]) -> Result<(), Abort> {
+        if self.lane.buffers.is_alone && self.pool.scheme != Scheme::Redo {
+            // Everything is in place.
+            self.pool.medium.load(at, out);
+            return Ok(());
+        }
         if !self.lane.buffers.fresh.is_empty() && self.is_fresh(at, out.len() as u64) {
             self.pool.medium.load(at, out);
             return Ok(());
@@ -251,6 +274,10 @@ impl<'p, M: Medium> Tx<'p, M> {
     /// Reads any range as committed transactions left it.
     #[inline]
     fn read_range(&mut self, at: PoolOffset, out: &mut [u8]) -> Result<(), Abort> {
+        if self.lane.buffers.is_alone {
+            self.pool.medium.load(at, out);
+            return Ok(());
+        }
         if at.in_line() + out.len() <= 64 {
             return self.read_committed(at, out);
         }
@@ -395,13 +422,15 @@ impl<'p, M: Medium> Tx<'p, M> {
         };
         // The next owner stores without locks. Raising the versions now makes every reader that
         // still holds the address notice.
-        for line in ByteRange::new(block.at, block.bytes).lines() {
-            self.lock_line(line)?;
-        }
-        // Another transaction may have freed it between the look-up and the locks.
-        if let Err(error) = heap.lock(&self.pool.medium).find(self.io(), at) {
-            self.validate_reads()?;
-            return Err(self.heap_error(error, "freeing", at));
+        if !self.lane.buffers.is_alone {
+            for line in ByteRange::new(block.at, block.bytes).lines() {
+                self.lock_line(line)?;
+            }
+            // Another transaction may have freed it between the look-up and the locks.
+            if let Err(error) = heap.lock(&self.pool.medium).find(self.io(), at) {
+                self.validate_reads()?;
+                return Err(self.heap_error(error, "freeing", at));
+            }
         }
         if self.io().plants(Plant::FreedAtOnce) {
             heap.lock(&self.pool.medium).release(block);
