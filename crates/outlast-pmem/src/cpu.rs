@@ -93,56 +93,88 @@ pub(crate) fn prefetch_write(line: *const u8) {
     unsafe { asm!("prefetchw [{}]", in(reg) line, options(nostack, preserves_flags)) }
 }
 
-/// Copies whole lines' worth of bytes from memory that others may store to meanwhile. Each
-/// aligned word of `src` is read by one access or as a part of one: old or new, as by an atomic
-/// load.
+/// Copies at least a line's worth of words from memory that others may store to meanwhile. Each
+/// word of `src` is read, once or twice, by one access or as a part of one: old or new, as by an
+/// atomic load.
 ///
 /// # Safety
-/// `src` is a multiple of 8 and valid for atomic reads of 64 bytes for each line of `out`.
+/// - `src` is a multiple of 8 and valid for atomic reads of `out.len()` bytes.
+/// - `out.len()` is a multiple of 8 and at least 64.
 #[inline]
-pub(crate) unsafe fn copy_lines(src: *const u8, out: &mut [[u8; 64]]) {
-    if out.is_empty() {
-        return;
-    }
-    // SAFETY: the caller vouches for the addresses; the instructions were asked for.
+pub(crate) unsafe fn copy_words(src: *const u8, out: &mut [u8]) {
+    debug_assert!(src.addr().is_multiple_of(8) && out.len().is_multiple_of(8) && out.len() >= 64);
+    let (lines, rest) = (out.len() / 64, out.len() % 64);
+    let to = out.as_mut_ptr();
+    // SAFETY: the caller vouches for both ranges, and the instructions were asked for. What is
+    // left over is copied with some words before it, as one more line.
     unsafe {
+        let (last_from, last_to) = (src.add(out.len() - 64), to.add(out.len() - 64));
         if is_x86_feature_detected!("avx512f") {
-            copy_lines_avx512(src, out);
+            copy_lines_avx512(src, to, lines);
+            if rest > 0 {
+                copy_lines_avx512(last_from, last_to, 1);
+            }
         } else {
-            copy_lines_sse2(src, out);
+            copy_lines_sse2(src, to, lines);
+            if rest > 0 {
+                copy_lines_sse2(last_from, last_to, 1);
+            }
         }
     }
 }
 
 /// # Safety
-/// As [`copy_lines`]; there is a line, and the processor has AVX-512F.
+/// - `src` and `dst` are valid for `lines` times 64 bytes, `lines` is not zero.
+/// - The processor has AVX-512F.
 #[inline(always)]
-unsafe fn copy_lines_avx512(src: *const u8, out: &mut [[u8; 64]]) {
-    // SAFETY: reads the bytes that the caller vouches for, one line in each round, and writes
-    // those of `out`. The upper registers need no clean-up for code without AVX.
+unsafe fn copy_lines_avx512(src: *const u8, dst: *mut u8, lines: usize) {
+    // SAFETY: accesses the bytes that the caller vouches for, four lines in a round and then one
+    // in a round. The upper registers need no clean-up for code without AVX.
     unsafe {
         asm!(
+            "sub {n}, 4",
+            "jb 3f",
             "2:",
+            "vmovdqu64 zmm16, [{s}]",
+            "vmovdqu64 zmm17, [{s} + 64]",
+            "vmovdqu64 zmm18, [{s} + 128]",
+            "vmovdqu64 zmm19, [{s} + 192]",
+            "vmovdqu64 [{d}], zmm16",
+            "vmovdqu64 [{d} + 64], zmm17",
+            "vmovdqu64 [{d} + 128], zmm18",
+            "vmovdqu64 [{d} + 192], zmm19",
+            "add {s}, 256",
+            "add {d}, 256",
+            "sub {n}, 4",
+            "jae 2b",
+            "3:",
+            "add {n}, 4",
+            "jz 5f",
+            "4:",
             "vmovdqu64 zmm16, [{s}]",
             "vmovdqu64 [{d}], zmm16",
             "add {s}, 64",
             "add {d}, 64",
             "dec {n}",
-            "jnz 2b",
+            "jnz 4b",
+            "5:",
             s = inout(reg) src => _,
-            d = inout(reg) out.as_mut_ptr() => _,
-            n = inout(reg) out.len() => _,
+            d = inout(reg) dst => _,
+            n = inout(reg) lines => _,
             out("xmm16") _,
+            out("xmm17") _,
+            out("xmm18") _,
+            out("xmm19") _,
             options(nostack)
         );
     }
 }
 
 /// # Safety
-/// As [`copy_lines`]; there is a line.
+/// `src` and `dst` are valid for `lines` times 64 bytes, `lines` is not zero.
 #[inline(always)]
-unsafe fn copy_lines_sse2(src: *const u8, out: &mut [[u8; 64]]) {
-    // SAFETY: as above.
+unsafe fn copy_lines_sse2(src: *const u8, dst: *mut u8, lines: usize) {
+    // SAFETY: accesses the bytes that the caller vouches for, one line in a round.
     unsafe {
         asm!(
             "2:",
@@ -159,8 +191,8 @@ unsafe fn copy_lines_sse2(src: *const u8, out: &mut [[u8; 64]]) {
             "dec {n}",
             "jnz 2b",
             s = inout(reg) src => _,
-            d = inout(reg) out.as_mut_ptr() => _,
-            n = inout(reg) out.len() => _,
+            d = inout(reg) dst => _,
+            n = inout(reg) lines => _,
             a = out(xmm_reg) _,
             b = out(xmm_reg) _,
             c = out(xmm_reg) _,
@@ -247,5 +279,28 @@ pub(crate) unsafe fn store_line_atomic(dst: *mut u8, src: &[u8; 64]) {
     // reference.
     unsafe {
         asm!("movdir64b {}, [{}]", in(reg) dst, in(reg) src.as_ptr(), options(nostack, preserves_flags));
+    }
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_copied_alike_with_and_without_avx512() {
+        let words: Vec<u64> = (1..=200).map(|word: u64| word * 0x0101_0101_0101_0101).collect();
+        let source: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        for lines in 1..20 {
+            let mut out = vec![0; lines * 64];
+            // SAFETY: source and target have so many lines.
+            unsafe { copy_lines_sse2(source.as_ptr(), out.as_mut_ptr(), lines) };
+            assert_eq!(out, source[..lines * 64], "{lines} lines");
+        }
+        for len in (64..1000).step_by(8) {
+            let mut out = vec![0; len];
+            // SAFETY: `words` has so many bytes behind its first, and is aligned.
+            unsafe { copy_words(words.as_ptr().add(1).cast(), &mut out) };
+            assert_eq!(out, source[8..8 + len], "{len} bytes");
+        }
     }
 }

@@ -9,6 +9,11 @@
 
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
+#[cfg(all(target_arch = "x86_64", not(outlast_portable), not(miri)))]
+use crate::cpu::copy_words;
+#[cfg(not(all(target_arch = "x86_64", not(outlast_portable), not(miri))))]
+use copy_word_by_word as copy_words;
+
 /// Copies `out.len()` bytes from `src`.
 ///
 /// # Safety
@@ -21,10 +26,8 @@ pub(crate) unsafe fn copy_out(src: *const u8, out: &mut [u8]) {
         return unsafe { copy_out_any(src, out) };
     }
     // A few whole words: worth having in the caller, which often knows how many.
-    for (i, to) in out.as_chunks_mut::<8>().0.iter_mut().enumerate() {
-        // SAFETY: `src` is aligned, and this word lies inside the range.
-        *to = unsafe { load(src.add(8 * i)) }.to_le_bytes();
-    }
+    // SAFETY: `src` is aligned; the words lie inside the range.
+    unsafe { copy_word_by_word(src, out) };
 }
 
 /// # Safety
@@ -42,19 +45,16 @@ unsafe fn copy_out_any(src: *const u8, out: &mut [u8]) {
         from = unsafe { src.add(head) };
         out = rest;
     }
-    let (lines, rest) = out.as_chunks_mut::<64>();
+    let whole = out.len() / 8 * 8;
+    let (words, tail) = out.split_at_mut(whole);
     // SAFETY: `from` is aligned, and so many bytes from there on lie inside the range.
     unsafe {
-        copy_lines(from, lines);
-        from = from.add(lines.len() * 64);
-    }
-    let (words, tail) = rest.as_chunks_mut::<8>();
-    for to in words {
-        // SAFETY: `from` is aligned, and its next 8 bytes lie inside the range.
-        unsafe {
-            *to = load(from).to_le_bytes();
-            from = from.add(8);
+        if whole >= 64 {
+            copy_words(from, words);
+        } else {
+            copy_word_by_word(from, words);
         }
+        from = from.add(whole);
     }
     if !tail.is_empty() {
         // SAFETY: the aligned word at `from` holds the last bytes of the range.
@@ -103,16 +103,11 @@ pub(crate) unsafe fn copy_in(dst: *mut u8, bytes: &[u8]) {
 
 /// The aligned little-endian word at `at`.
 ///
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-use crate::cpu::copy_lines;
-
-/// Copies whole lines' worth of bytes, word by word.
-///
 /// # Safety
-/// `src` is aligned and valid for atomic reads of `out.len()` bytes.
-#[cfg(not(all(target_arch = "x86_64", not(miri))))]
-unsafe fn copy_lines(src: *const u8, out: &mut [[u8; 64]]) {
-    for (i, to) in out.as_flattened_mut().as_chunks_mut::<8>().0.iter_mut().enumerate() {
+/// `src` is aligned and valid for atomic reads of `out.len()` bytes, a multiple of 8.
+#[inline(always)]
+unsafe fn copy_word_by_word(src: *const u8, out: &mut [u8]) {
+    for (i, to) in out.as_chunks_mut::<8>().0.iter_mut().enumerate() {
         // SAFETY: one of the words that the caller vouches for.
         *to = unsafe { load(src.add(8 * i)) }.to_le_bytes();
     }
