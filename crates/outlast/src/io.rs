@@ -40,10 +40,17 @@ pub enum Site {
     Region,
     /// Undo: old words, before anything is stored over them (U1).
     UndoRecord,
+    /// Undo: contents of new blocks, with the next record's fence (U5).
+    UndoFresh,
     /// Undo: data in place, before the record is dead (U2).
     UndoData,
     /// Undo: the lane's floor, which is the commit, before the acknowledgement (U3).
     UndoMark,
+    /// Undo: the witnesses of a transaction that ran alone, with its data, before the
+    /// acknowledgement (U5).
+    UndoWitnesses,
+    /// Undo: the mark behind witnesses, before anything else changes what they speak of (U6).
+    UndoSettled,
     /// Redo: contents of new blocks that the record leaves out, before the record (R2).
     RedoFresh,
     /// Redo: the record, which is the commit, before anything is stored in place (R1).
@@ -75,8 +82,11 @@ impl Site {
         Self::ChunkWord,
         Self::Region,
         Self::UndoRecord,
+        Self::UndoFresh,
         Self::UndoData,
         Self::UndoMark,
+        Self::UndoWitnesses,
+        Self::UndoSettled,
         Self::RedoFresh,
         Self::RedoRecord,
         Self::RedoData,
@@ -90,9 +100,10 @@ impl Site {
 }
 
 impl Site {
-    /// Whether the site has a fence of its own. The magic's is that of the first recovery.
+    /// Whether the site has a fence of its own. The magic's is that of the first recovery, that
+    /// of new blocks is the record's.
     pub fn has_fence(self) -> bool {
-        self != Self::HeaderMagic
+        !matches!(self, Self::HeaderMagic | Self::UndoFresh)
     }
 }
 

@@ -23,8 +23,29 @@ pub(crate) struct LineEntry {
     pub line: LineAddr,
     /// Undo: words whose old content is kept. Redo: words that the write set holds.
     pub words: u8,
-    /// Something was stored to it.
+    /// Something was stored to it that is still to be flushed.
     pub stored: bool,
+    /// Undo: words stored to.
+    pub written: u8,
+    /// Undo: words stored to more than once.
+    pub rewritten: u8,
+    /// Undo: the word stored to last.
+    pub last: u8,
+}
+
+impl LineEntry {
+    fn of(line: LineAddr) -> Self {
+        Self { line, words: 0, stored: false, written: 0, rewritten: 0, last: 0 }
+    }
+
+    /// The words of `mask` were stored to, in ascending order.
+    #[inline]
+    pub fn note_store(&mut self, mask: u8) {
+        self.stored = true;
+        self.rewritten |= self.written & mask;
+        self.written |= mask;
+        self.last = (7 - mask.leading_zeros()) as u8;
+    }
 }
 
 const SLOTS_MIN: usize = 64;
@@ -96,7 +117,7 @@ impl LineSet {
             self.double();
         }
         let index = self.entries.len();
-        self.entries.push(LineEntry { line, words: 0, stored: false });
+        self.entries.push(LineEntry::of(line));
         self.link(index);
         (index, true)
     }

@@ -92,6 +92,18 @@ pub enum Plant {
     SizeBeforeFile,
     /// An abort forgets the first range.
     AbortIncomplete,
+    /// Undo alone: a line has no witness.
+    WitnessMissing,
+    /// Undo alone: a word that held its last value before bears witness.
+    WitnessAlwaysTrue,
+    /// Undo alone: recovery believes witnesses without looking.
+    WitnessesBelieved,
+    /// Undo alone: the next record overwrites the one whose mark is not durable.
+    HalvesNotSwapped,
+    /// Undo alone: words of blocks that are given back bear witness.
+    WitnessInFreedBlock,
+    /// Undo alone: a chunk is made a class's while its old bitmap bears witness.
+    FormatUnsettled,
 }
 
 /// Names of the bugs that are not a site's.
@@ -134,6 +146,12 @@ const NAMED: &[(Plant, &str, u8)] = &[
     (Plant::EarlyRelease, "early-release", 49),
     (Plant::NumberBeforeLocks, "number-before-locks", 50),
     (Plant::AbortIncomplete, "abort-incomplete", 53),
+    (Plant::WitnessMissing, "witness-missing", 11),
+    (Plant::WitnessAlwaysTrue, "witness-always-true", 11),
+    (Plant::WitnessesBelieved, "witnesses-believed", 11),
+    (Plant::HalvesNotSwapped, "halves-not-swapped", 25),
+    (Plant::WitnessInFreedBlock, "witness-in-freed-block", 41),
+    (Plant::FormatUnsettled, "format-unsettled", 41),
 ];
 
 impl Plant {
@@ -151,11 +169,13 @@ impl Plant {
     pub fn applies_to(self, scheme: Scheme) -> bool {
         use Site::{
             Floor, RecoverTail, RedoData, RedoFresh, RedoRecord, SweepData, Tail, UndoData,
-            UndoMark, UndoRecord,
+            UndoFresh, UndoMark, UndoRecord, UndoSettled, UndoWitnesses,
         };
         let only = match self {
             Self::SkipFlush(site) | Self::SkipFence(site) => match site {
-                UndoRecord | UndoData | UndoMark => Some(Scheme::Undo),
+                UndoRecord | UndoFresh | UndoData | UndoMark | UndoWitnesses | UndoSettled => {
+                    Some(Scheme::Undo)
+                }
                 RedoFresh | RedoRecord | RedoData | SweepData | Floor | Tail | RecoverTail => {
                     Some(Scheme::Redo)
                 }
@@ -166,7 +186,13 @@ impl Plant {
             | Self::StoreBeforeLog
             | Self::AnnouncedRoundedIn
             | Self::LoggedTwice
-            | Self::AbortIncomplete => Some(Scheme::Undo),
+            | Self::AbortIncomplete
+            | Self::WitnessMissing
+            | Self::WitnessAlwaysTrue
+            | Self::WitnessesBelieved
+            | Self::HalvesNotSwapped
+            | Self::WitnessInFreedBlock
+            | Self::FormatUnsettled => Some(Scheme::Undo),
             Self::InstallBeforeFence
             | Self::NumberBeforeLocks
             | Self::RingOverwritesLive

@@ -6,6 +6,7 @@
 //!                                                              that the floor passed are read over
 //!  b   an unfinished record                                    ignored: nothing depends on it; the lane is read
 //!  c   complete `Undo` records                                 their transaction had not committed: put back
+//!  c'  complete `Undo` records and `Witnesses` that all agree  committed: nothing to do
 //!  d   a complete `Redo` record                                committed: replayed
 //!  e   `RedoPart`s and their `RedoFinal`, all there            committed: replayed
 //!  f   `RedoPart`s without a `RedoFinal`, or too few           not committed: ignored
@@ -28,11 +29,13 @@ use crate::alloc::{clear_bit, load_bitmap, set_bit};
 use crate::error::PoolError;
 use crate::io::{Io, Site};
 use crate::layout::{FLOOR_AT, Geometry, LANE_FLOOR, LANE_TAIL, ROOT_AT};
-use crate::log::{Item, Life, LiveRecord, RecordKind, Region, items, read_lane};
+use crate::log::{Item, Life, LiveRecord, LogDamage, RecordKind, Region};
+use crate::log::{items, read_lane, read_undo};
 use crate::plant::Plant;
 use crate::pool::{LANE_FLOOR_UNPROVEN, LANE_TAIL_UNPROVEN, load_sealed};
 use crate::sealed::seal;
 use crate::seq::{EPOCH_LAST, Seq};
+use crate::tx::witness;
 
 /// What recovery found and did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -78,13 +81,17 @@ impl LiveLog {
                 true if seq < floor => Life::Passed,
                 _ => Life::Dead,
             };
-            let mut records = Vec::new();
             let dropped = io.plants(Plant::OtherLanesDropped) && lane > 0;
             if dropped && log.lanes.iter().any(Vec::is_empty) {
                 continue;
             }
-            read_lane(io, ring, tail, life, &mut records)
-                .map_err(|damage| PoolError::Damaged { at: damage.line, what: damage.why })?;
+            let damaged =
+                |damage: LogDamage| PoolError::Damaged { at: damage.line, what: damage.why };
+            let mut records = read_undo(io, ring, life).map_err(damaged)?;
+            if records.is_empty() {
+                read_lane(io, ring, tail, life, &mut records).map_err(damaged)?;
+            }
+            drop_witnessed(io, geometry, &mut records)?;
             log.lanes.push(records);
         }
         Ok(log)
@@ -121,9 +128,10 @@ impl LiveLog {
                         }
                         parts.clear();
                     }
-                    RecordKind::Detached | RecordKind::Continued | RecordKind::Wrap => {
-                        unreachable!("the reader follows these")
-                    }
+                    RecordKind::Detached
+                    | RecordKind::Continued
+                    | RecordKind::Wrap
+                    | RecordKind::Witnesses => unreachable!("the reader follows these"),
                 }
             }
             if !io.plants(Plant::LoggedTwice) {
@@ -201,6 +209,34 @@ impl LiveLog {
     }
 }
 
+/// Row c': takes the witnesses from behind a lane's undo records, and those records too when
+/// the witnesses prove their transaction committed.
+fn drop_witnessed<M: Medium>(
+    io: Io<'_, M>,
+    geometry: &Geometry,
+    records: &mut Vec<LiveRecord>,
+) -> Result<(), PoolError> {
+    let Some(last) = records.pop_if(|last| last.kind == RecordKind::Witnesses) else {
+        return Ok(());
+    };
+    let len = io.medium.len();
+    let is_changeable = |at: PoolOffset| is_changeable(geometry, len, ByteRange::new(at, 8));
+    match witness::agree(io.medium, &last.payload, is_changeable) {
+        Some(agree) if agree || io.plants(Plant::WitnessesBelieved) => records.clear(),
+        Some(_) => {}
+        None => {
+            let what = "a witness speaks of a place that no transaction changes";
+            return Err(PoolError::Damaged { at: geometry.chunk_at(0), what });
+        }
+    }
+    Ok(())
+}
+
+/// Whether transactions change these bytes: the heap's, or the root word, the only one outside.
+fn is_changeable(geometry: &Geometry, len: u64, range: ByteRange) -> bool {
+    (range.at.0 >= geometry.heap_at || range.at == ROOT_AT) && range.end().0 <= len
+}
+
 /// V2. One word: before it every record is as live as it was, after it none is.
 fn raise_floor<M: Medium>(io: Io<'_, M>, epoch: u64) {
     io.medium.store_u64(FLOOR_AT, seal(Seq::new(epoch, 1).bits()));
@@ -246,9 +282,7 @@ fn check_item<'a, M: Medium>(
         Item::Words { at, words } => ByteRange::new(at, words.len() as u64 * 8),
         Item::SetBit { at, .. } | Item::ClearBit { at, .. } => ByteRange::new(at, 8),
     };
-    // The root word is the only one outside the heap that transactions change.
-    let allowed = range.at.0 >= geometry.heap_at || range.at == ROOT_AT;
-    if !allowed || range.end().0 > io.medium.len() {
+    if !is_changeable(geometry, io.medium.len(), range) {
         return Err(damaged(range.at, "a log record names a place outside the heap"));
     }
     if let Item::SetBit { at, .. } | Item::ClearBit { at, .. } = item {

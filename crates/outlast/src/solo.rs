@@ -13,7 +13,7 @@
 //!   words need not know of it. What it changed has, at the latest, the version of the clock at
 //!   which every later transaction starts.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use outlast_pmem::Medium;
 
@@ -25,21 +25,33 @@ const SHARED: u64 = 0;
 /// Set in `soloist` while the lane named there may still be in its last solo transaction.
 const ENDING: u64 = 1 << 63;
 
+/// A number that no other living thread has.
+fn this_thread() -> usize {
+    thread_local!(static HERE: u8 = const { 0 });
+    HERE.with(|here| std::ptr::from_ref(here).addr())
+}
+
 /// Who runs alone.
 pub(crate) struct Solo {
+    allowed: bool,
     /// The soloist's number plus one, maybe with [`ENDING`]; or [`SHARED`].
     soloist: AtomicU64,
     /// The soloist's transaction is under way.
     runs: AtomicBool,
+    /// The thread that it runs on, or ran last.
+    thread: AtomicUsize,
     /// How many lanes are taken.
     taken: SpinLock<usize>,
 }
 
 impl Solo {
-    pub fn new() -> Self {
+    /// Without soloists all lanes lock from the start.
+    pub fn new(allowed: bool) -> Self {
         Self {
+            allowed,
             soloist: AtomicU64::new(SHARED),
             runs: AtomicBool::new(false),
+            thread: AtomicUsize::new(0),
             taken: SpinLock::new(0),
         }
     }
@@ -47,7 +59,7 @@ impl Solo {
     /// Lane `id` was taken.
     pub fn lane_taken<M: Medium>(&self, medium: &M, id: usize) {
         let mut taken = self.taken.lock(medium);
-        if *taken == 0 {
+        if self.allowed && *taken == 0 {
             self.soloist.store(id as u64 + 1, Ordering::SeqCst);
         }
         *taken += 1;
@@ -59,11 +71,13 @@ impl Solo {
     }
 
     /// Lane `id` begins a transaction. `true` when it runs without locks; then
-    /// [`leave`](Self::leave) ends it.
+    /// [`leave`](Self::leave) ends it. `settle` does what is left to do for the soloist that it
+    /// is given, when this ends a solo.
     #[inline]
-    pub fn enter<M: Medium>(&self, medium: &M, id: usize) -> bool {
+    pub fn enter<M: Medium>(&self, medium: &M, id: usize, settle: impl Fn(usize)) -> bool {
         let me = id as u64 + 1;
         if self.soloist.load(Ordering::Relaxed) == me {
+            self.thread.store(this_thread(), Ordering::Relaxed);
             // S1.
             self.runs.swap(true, Ordering::SeqCst);
             if self.soloist.load(Ordering::SeqCst) == me {
@@ -72,7 +86,7 @@ impl Solo {
             self.runs.store(false, Ordering::SeqCst);
         }
         if self.soloist.load(Ordering::Acquire) != SHARED {
-            self.end(medium);
+            self.end(medium, settle);
         }
         false
     }
@@ -83,30 +97,34 @@ impl Solo {
         self.runs.store(false, Ordering::Release);
     }
 
-    /// S2: ends the solo and waits until nothing runs under it.
+    /// S2: ends the solo, waits until nothing runs under it, and settles what it left open.
     #[cold]
-    fn end<M: Medium>(&self, medium: &M) {
-        // Nobody becomes the soloist meanwhile: the caller has a lane.
-        let mut now = self.soloist.load(Ordering::SeqCst);
-        while now & ENDING == 0 && now != SHARED {
-            match self.swap(now, now | ENDING) {
-                Ok(_) => now |= ENDING,
-                Err(newer) => now = newer,
-            }
-        }
-        if now == SHARED {
-            return;
-        }
+    fn end<M: Medium>(&self, medium: &M, settle: impl Fn(usize)) {
         let mut tries = 0;
-        while self.runs.load(Ordering::SeqCst) {
+        loop {
+            let now = self.soloist.load(Ordering::SeqCst);
+            if now == SHARED {
+                return;
+            }
+            // Nobody becomes the soloist meanwhile: the caller has a lane.
+            if now & ENDING == 0 && self.swap(now, now | ENDING) {
+                while self.runs.load(Ordering::SeqCst) {
+                    assert!(
+                        self.thread.load(Ordering::Relaxed) != this_thread(),
+                        "a transaction's closure runs another transaction of the same pool"
+                    );
+                    wait(medium, &mut tries);
+                }
+                settle(now as usize - 1);
+                self.soloist.store(SHARED, Ordering::SeqCst);
+                return;
+            }
             wait(medium, &mut tries);
         }
-        // Where it fails another lane has done it.
-        let _ = self.swap(now, SHARED);
     }
 
-    fn swap(&self, from: u64, to: u64) -> Result<u64, u64> {
-        self.soloist.compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst)
+    fn swap(&self, from: u64, to: u64) -> bool {
+        self.soloist.compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst).is_ok()
     }
 }
 
@@ -118,34 +136,45 @@ mod tests {
 
     use super::*;
 
+    fn none(_: usize) {}
+
     #[test]
     fn the_first_lane_runs_alone_until_another_begins() {
-        let (medium, solo) = (Heap::new(64), Solo::new());
+        let (medium, solo) = (Heap::new(64), Solo::new(true));
         solo.lane_taken(&medium, 3);
         solo.lane_taken(&medium, 0);
-        assert!(solo.enter(&medium, 3), "the other lane has not begun anything");
+        assert!(solo.enter(&medium, 3, none), "the other lane has not begun anything");
         solo.leave();
-        assert!(!solo.enter(&medium, 0));
-        assert!(!solo.enter(&medium, 3), "it ends for good");
+        assert!(!solo.enter(&medium, 0, none));
+        assert!(!solo.enter(&medium, 3, none), "it ends for good");
         solo.lane_given_back(&medium);
-        assert!(!solo.enter(&medium, 3), "even when the other lane is given back");
+        assert!(!solo.enter(&medium, 3, none), "even when the other lane is given back");
         solo.lane_given_back(&medium);
         solo.lane_taken(&medium, 1);
-        assert!(solo.enter(&medium, 1), "with all given back it begins again");
+        assert!(solo.enter(&medium, 1, none), "with all given back it begins again");
+    }
+
+    #[test]
+    #[should_panic(expected = "closure runs another transaction")]
+    fn a_transaction_inside_a_transaction_does_not_wait_for_ever() {
+        let (medium, solo) = (Heap::new(64), Solo::new(true));
+        (0..2).for_each(|id| solo.lane_taken(&medium, id));
+        assert!(solo.enter(&medium, 0, none));
+        solo.enter(&medium, 1, none);
     }
 
     #[test]
     fn nobody_runs_beside_a_soloist() {
         let medium = Heap::new(64);
         for _ in 0..if cfg!(miri) { 3 } else { 300 } {
-            let (solo, inside) = (Solo::new(), AtomicUsize::new(0));
+            let (solo, inside) = (Solo::new(true), AtomicUsize::new(0));
             (0..3).for_each(|id| solo.lane_taken(&medium, id));
             std::thread::scope(|scope| {
                 for id in 0..3 {
                     let (solo, inside, medium) = (&solo, &inside, &medium);
                     scope.spawn(move || {
                         for _ in 0..30 {
-                            let alone = solo.enter(medium, id);
+                            let alone = solo.enter(medium, id, none);
                             let others = inside.fetch_add(1, Ordering::SeqCst);
                             assert!(!alone || others == 0, "a soloist begins beside others");
                             std::hint::spin_loop();

@@ -10,7 +10,8 @@ mod common;
 use std::ops::Range;
 
 use common::{
-    blocks_of_all_kinds, flipped, geometry_of, live_redo_image, live_undo_image, word_at,
+    blocks_of_all_kinds, flipped, geometry_of, live_redo_image, live_undo_image,
+    live_witnessed_image, word_at,
 };
 use outlast::{
     Abort, BlockKind, CreateOptions, Finding, LINE_BYTES, OpenOptions, PoolError, PoolOffset,
@@ -152,9 +153,10 @@ fn live_lines(image: &[u8]) -> Vec<u64> {
 
 #[test]
 fn every_flipped_bit_of_a_live_log_line_is_noticed() {
-    for image in [live_redo_image(), live_undo_image()] {
+    let images = [(live_redo_image(), 20), (live_undo_image(), 20), (live_witnessed_image(), 4)];
+    for (image, least) in images {
         let lines = live_lines(&image);
-        assert!(lines.len() > 20, "{} lines", lines.len());
+        assert!(lines.len() >= least, "{} lines", lines.len());
         for at in lines {
             each_flip_is_refused(&image, at..at + LINE_BYTES, |error| {
                 assert!(matches!(error, PoolError::Damaged { .. }), "{error:?}");

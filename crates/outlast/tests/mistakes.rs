@@ -14,7 +14,8 @@ const SCHEMES: [Scheme; 3] = [Scheme::None, Scheme::Undo, Scheme::Redo];
 
 fn pool_on(medium: Heap, scheme: Scheme) -> Pool<Heap> {
     let create = CreateOptions { lanes: 2, lane_bytes: 4096, ..CreateOptions::default() };
-    let open = OpenOptions { lock_stripes: 1024, ..OpenOptions::with_scheme(scheme) };
+    let with_scheme = OpenOptions::with_scheme(scheme);
+    let open = OpenOptions { lock_stripes: 1024, lock_always: true, ..with_scheme };
     Pool::create_on(medium, &create, &open).unwrap()
 }
 

@@ -53,6 +53,8 @@ pub struct Scope {
     pub crashes: u32,
     /// All threads take lane 0 for each transaction, instead of one lane each for ever.
     pub shared_lane: bool,
+    /// Lanes lock from the start; else the first of them runs without, until another begins.
+    pub lock_always: bool,
     /// The pool has been in use: its logs are neither empty nor at their start.
     pub used: bool,
 }
@@ -232,6 +234,7 @@ impl Scope {
         let medium = Recorder::from_image(base.to_vec());
         let open = OpenOptions {
             lock_stripes: 64,
+            lock_always: self.lock_always,
             plant: charge.plant,
             ..OpenOptions::with_scheme(charge.scheme)
         };

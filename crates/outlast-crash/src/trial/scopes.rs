@@ -21,6 +21,7 @@ fn scope(name: &'static str, about: &'static str, shape: Shape, lanes: Vec<LaneS
         name,
         about,
         shape,
+        lock_always: lanes.len() > 1,
         lanes,
         pool_bytes: 96 << 10,
         lane_bytes: 1024,
@@ -53,6 +54,7 @@ pub fn all() -> Vec<Scope> {
         vec![Step::Write(vec![0, 1]), Step::Read(0), Step::Write(vec![1, 2]), Step::Write(vec![0])];
     // Three lines of ring: records take at most one.
     let ring = Scope { lane_bytes: 256, used: true, ..scope("", "", PACKED, Vec::new()) };
+    let rings = Scope { lock_always: true, ..ring.clone() };
     let turns = |first: u64, count: u64| -> LaneScript {
         (first..first + count).map(|i| write(&[i % 4, (i + 1) % 4])).collect()
     };
@@ -84,6 +86,15 @@ pub fn all() -> Vec<Scope> {
             vec![vec![write(&[0, 1]), write(&[1, 2])], vec![write(&[1, 0])]],
         ),
         Scope {
+            lock_always: false,
+            ..scope(
+                "joined",
+                "a lane that runs alone until another begins",
+                APART,
+                vec![vec![write(&[0, 1]), write(&[1, 2]), write(&[1])], vec![write(&[1, 0])]],
+            )
+        },
+        Scope {
             name: "ring",
             about: "a ring of three lines, used over and over",
             lanes: vec![turns(0, 9)],
@@ -110,7 +121,7 @@ pub fn all() -> Vec<Scope> {
                 vec![write(&[0, 3])],
                 vec![write(&[0]), write(&[0, 1]), write(&[0]), write(&[1]), write(&[0])],
             ],
-            ..ring.clone()
+            ..rings.clone()
         },
         Scope {
             name: "rings apart",
@@ -120,7 +131,7 @@ pub fn all() -> Vec<Scope> {
                 vec![write(&[0, 3])],
                 vec![write(&[1]), write(&[2]), write(&[1, 2]), write(&[1]), write(&[2])],
             ],
-            ..ring.clone()
+            ..rings.clone()
         },
         Scope {
             name: "rings uneven",
@@ -136,7 +147,7 @@ pub fn all() -> Vec<Scope> {
             ],
             lane_bytes: 384,
             crashes: 1,
-            ..ring.clone()
+            ..rings.clone()
         },
         Scope {
             name: "handover",
@@ -144,8 +155,27 @@ pub fn all() -> Vec<Scope> {
             shape: APART,
             lanes: vec![vec![write(&[0]), write(&[1])], turns(0, 4)],
             shared_lane: true,
+            ..rings.clone()
+        },
+        Scope {
+            name: "handover alone",
+            about: "two threads that take turns on one lane, alone each time",
+            shape: APART,
+            lanes: vec![vec![write(&[0]), write(&[1])], turns(0, 3)],
+            shared_lane: true,
+            lane_bytes: 1024,
             ..ring.clone()
         },
+        scope(
+            "blocks changed",
+            "blocks changed in place and given back at once, and used again",
+            BLOCKS,
+            vec![vec![
+                vec![Step::Publish(2)],
+                vec![Step::ChangeAndClear(2)],
+                vec![Step::Publish(3)],
+            ]],
+        ),
         scope(
             "blocks",
             "blocks published, replaced, changed in place and given back",

@@ -88,6 +88,8 @@ pub enum Step {
     Clear(u64),
     /// Changes the block of a cell in place.
     Rewrite(u64),
+    /// Changes the end of a cell's block and gives the block back.
+    ChangeAndClear(u64),
     /// Makes the root block the root again.
     SetRoot,
     /// Gives everything up.
@@ -211,6 +213,13 @@ fn perform<T: Transact>(
                 let bytes = tx.load_u64(block.plus(8))?;
                 fill(tx, block, bytes, version)?;
             }
+        }
+        Step::ChangeAndClear(cell) => {
+            if let Some(block) = see(tx, shape, root, *cell, facts)? {
+                let bytes = tx.load_u64(block.plus(8))?;
+                tx.store_u64(block.plus(bytes - 8), version)?;
+            }
+            replace(tx, shape, root, *cell, None, facts)?;
         }
         Step::SetRoot => tx.set_root(root, RootKind::Opaque)?,
         Step::Abort => return Err(Abort::Cancelled),

@@ -111,18 +111,19 @@ impl Heap {
     }
 
     /// Takes a block for a transaction. Nothing durable changes but, when a class gets a new
-    /// chunk, that chunk's bitmap and directory word.
+    /// chunk, that chunk's bitmap and directory word; `settle` is called before.
     pub fn reserve<M: Medium>(
         &mut self,
         io: Io<'_, M>,
         bytes: u64,
         kind: BlockKind,
+        settle: &dyn Fn(),
     ) -> Result<Block> {
         match Class::for_bytes(bytes.max(1), self.geometry.chunk_bytes) {
-            Some(class) => self.reserve_bit(io, class, kind),
+            Some(class) => self.reserve_bit(io, class, kind, settle),
             None => {
                 let chunks = bytes.div_ceil(self.geometry.chunk_bytes);
-                let chunk = self.take_run(io, chunks)?;
+                let chunk = self.take_run(io, chunks, settle)?;
                 Ok(self.run_block(chunk, chunks, kind))
             }
         }
@@ -146,6 +147,7 @@ impl Heap {
         io: Io<'_, M>,
         class: Class,
         kind: BlockKind,
+        settle: &dyn Fn(),
     ) -> Result<Block> {
         loop {
             while let Some(&chunk) = self.with_room.entry((class, kind)).or_default().last() {
@@ -160,7 +162,7 @@ impl Heap {
                 self.with_room.get_mut(&(class, kind)).expect("just looked at").pop();
             }
             if !self.scan_one(io)? {
-                let chunk = self.take_chunk(io)?;
+                let chunk = self.take_run(io, 1, settle)?;
                 self.format(io, chunk, class, kind);
             }
         }
@@ -227,14 +229,18 @@ impl Heap {
         }
     }
 
-    /// One free chunk, from the start of the heap if possible.
-    fn take_chunk<M: Medium>(&mut self, io: Io<'_, M>) -> Result<u64> {
-        self.take_run(io, 1)
-    }
-
-    /// A run of free chunks; they count as taken from here on, durably nothing changes.
-    fn take_run<M: Medium>(&mut self, io: Io<'_, M>, chunks: u64) -> Result<u64> {
+    /// A run of free chunks; they count as taken from here on. Durably, what was there may change
+    /// from here on, without a log: `settle` comes first.
+    fn take_run<M: Medium>(
+        &mut self,
+        io: Io<'_, M>,
+        chunks: u64,
+        settle: &dyn Fn(),
+    ) -> Result<u64> {
         while self.scan_one(io)? {}
+        if !io.plants(Plant::FormatUnsettled) {
+            settle();
+        }
         let first = match self.find_run(chunks) {
             Some(first) => first,
             None => {
@@ -408,11 +414,16 @@ impl Heap {
 
     /// A stretch of free chunks for `lines` lines of log, or as many as one run has. Durably it
     /// stays free; its tags are zero, durably, so that old bytes pass for no record.
-    pub fn reserve_region<M: Medium>(&mut self, io: Io<'_, M>, lines: u64) -> Result<Region> {
+    pub fn reserve_region<M: Medium>(
+        &mut self,
+        io: Io<'_, M>,
+        lines: u64,
+        settle: &dyn Fn(),
+    ) -> Result<Region> {
         let lines_per_chunk = self.geometry.chunk_bytes / LINE_BYTES;
         let mut chunks = lines.div_ceil(lines_per_chunk).max(1);
         let chunk = loop {
-            match self.take_run(io, chunks) {
+            match self.take_run(io, chunks, settle) {
                 Err(HeapError::Full) if chunks > 1 => chunks = chunks.div_ceil(2),
                 result => break result?,
             }

@@ -12,6 +12,7 @@
 //! | `RedoPart`, `RedoFinal` | as `Redo`, in several records of one number; the final one starts with how many parts came before | `redo`, when no single region can hold the record |
 //! | `Detached` | a region of the heap that holds the next record; reading resumes behind this one | `redo`, when the ring is too small |
 //! | `Continued` | a region of the heap in which the lane's records go on | `undo`, when the ring is full |
+//! | `Witnesses` | for each line stored to, a word of it and what that holds | `undo`, behind the records of a transaction that ran alone |
 //! | `Wrap` | nothing: the next record is at the ring's start | `redo` |
 //!
 //! Heap regions belong to the log only while a live record names them; the directory never
@@ -43,11 +44,16 @@
 //! over. Then come live ones. Reading stops at the first line that is neither. Since a lane
 //! fences each record before it starts the next, nothing acknowledged lies beyond. A record may
 //! end with the ring's last line: the next one then starts the ring without a `Wrap`.
+//!
+//! Undo transactions always begin at the start of a part of the ring: of either half, or of the
+//! whole where it is too small for two. The part whose first record has the higher number is the
+//! last one written. If that record is unfinished nothing depends on it, and the other part tells
+//! of the lane's last transaction; else that one is committed, whatever is left of its records.
 
 pub(crate) mod item;
 pub(crate) mod reader;
 pub(crate) mod record;
 
 pub(crate) use item::{Item, Payload, items, prefix_within};
-pub(crate) use reader::{Life, LiveRecord, named_region, read_lane};
-pub(crate) use record::{PAYLOAD_WORDS_MAX, RecordKind, Region, append, lines_for};
+pub(crate) use reader::{Life, LiveRecord, named_region, read_lane, read_undo};
+pub(crate) use record::{LogDamage, PAYLOAD_WORDS_MAX, RecordKind, Region, append, lines_for};

@@ -119,6 +119,44 @@ pub(crate) fn read_lane<M: Medium>(
     }
 }
 
+/// The complete live records of an undo lane's last transaction that has any; none where the
+/// lane's live records are not undo's.
+pub(crate) fn read_undo<M: Medium>(
+    io: Io<'_, M>,
+    ring: Region,
+    life: impl Fn(Seq) -> Life,
+) -> Result<Vec<LiveRecord>, LogDamage> {
+    let is_live = |seq| life(seq) == Life::Live;
+    let mut parts = Vec::new();
+    let mut of_undo = false;
+    for part in (0..ring.undo_parts()).map(|index| ring.undo_part(index)) {
+        match record::peek_if(io.medium, part, 0, is_live) {
+            Peeked::Head(head) => {
+                of_undo |= matches!(head.kind, RecordKind::Undo | RecordKind::Continued);
+                parts.push((head.seq, part));
+            }
+            // Half stored over, or damaged: if it is the last one written, reading it will tell.
+            Peeked::Header(seq) => parts.push((seq, part)),
+            Peeked::Other => {
+                // A tag is one word: no crash leaves half of it.
+                let tag = io.medium.load_u64(part.line(0).plus(record::TAG_AT));
+                if record::untag(tag).is_none() {
+                    let why = "the tag of a log line does not prove itself";
+                    return Err(LogDamage { line: part.line(0), why });
+                }
+            }
+        }
+    }
+    parts.sort_by_key(|(seq, _)| std::cmp::Reverse(*seq));
+    let mut records = Vec::new();
+    for (_, part) in parts.into_iter().filter(|_| of_undo) {
+        if records.is_empty() {
+            read_lane(io, part, 0, &life, &mut records)?;
+        }
+    }
+    Ok(records)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

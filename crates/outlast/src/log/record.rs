@@ -4,7 +4,7 @@ use outlast_pmem::Medium;
 use outlast_trace::{LINE_BYTES, PoolOffset};
 
 use crate::io::{Io, Site};
-use crate::layout::TAG_AT;
+pub(crate) use crate::layout::TAG_AT;
 use crate::log::item::Payload;
 use crate::plant::Plant;
 use crate::sealed::crc8;
@@ -31,12 +31,13 @@ pub(crate) enum RecordKind {
     Detached = 5,
     Continued = 6,
     Wrap = 7,
+    Witnesses = 8,
 }
 
 impl RecordKind {
     fn from_bits(bits: u64) -> Option<Self> {
         use RecordKind::*;
-        [Undo, Redo, RedoPart, RedoFinal, Detached, Continued, Wrap]
+        [Undo, Redo, RedoPart, RedoFinal, Detached, Continued, Wrap, Witnesses]
             .into_iter()
             .find(|kind| *kind as u64 == bits)
     }
@@ -56,6 +57,22 @@ impl Region {
     pub fn line(self, index: u64) -> PoolOffset {
         debug_assert!(index < self.lines);
         self.at.plus(index * LINE_BYTES)
+    }
+}
+
+/// Lines from which on a ring has two halves for undo records.
+const HALVED_LINES_MIN: u64 = 8;
+
+impl Region {
+    /// How many parts of a ring take turns in holding an undo transaction's records (U5).
+    pub fn undo_parts(self) -> usize {
+        if self.lines < HALVED_LINES_MIN { 1 } else { 2 }
+    }
+
+    /// Such a part.
+    pub fn undo_part(self, index: usize) -> Self {
+        let lines = self.lines / self.undo_parts() as u64;
+        Self { at: self.at.plus(index as u64 * lines * LINE_BYTES), lines, ..self }
     }
 }
 

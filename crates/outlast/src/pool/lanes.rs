@@ -39,6 +39,9 @@ pub(crate) struct LaneShared {
     pub swept: AtomicU64,
     /// Position up to which lines may be used again: the durable tail.
     pub tail: AtomicU64,
+    /// Undo: the last number of a transaction that has witnesses and no durable mark yet; zero
+    /// when there is none.
+    pub unmarked: AtomicU64,
 }
 
 impl LaneShared {
@@ -63,6 +66,8 @@ pub(crate) struct LaneLog {
     pub last_installed: u64,
     /// Undo: the lane's last number.
     pub last_undo: Seq,
+    /// Undo: the half of the ring where the next record goes.
+    pub half: usize,
 }
 
 impl LaneSlot {
@@ -73,7 +78,12 @@ impl LaneSlot {
         let last_undo = load_sealed(medium, at.plus(LANE_FLOOR), LANE_FLOOR_UNPROVEN)?;
         let state = LaneState {
             id,
-            log: LaneLog { head: 0, last_installed: 0, last_undo: Seq::from_bits(last_undo) },
+            log: LaneLog {
+                head: 0,
+                last_installed: 0,
+                last_undo: Seq::from_bits(last_undo),
+                half: 0,
+            },
             buffers: Buffers::default(),
             random: id as u64 * 2 + 1,
         };
@@ -89,6 +99,7 @@ impl LaneSlot {
                 fenced: AtomicU64::new(0),
                 swept: AtomicU64::new(0),
                 tail: AtomicU64::new(0),
+                unmarked: AtomicU64::new(0),
             },
             state: SpinLock::new(Some(Box::new(state))),
         })
@@ -236,6 +247,8 @@ impl<M: Medium> Drop for Lane<'_, M> {
                 tx.pool.io().fence(Site::RedoData);
                 slot.shared.fenced.store(tx.lane.log.last_installed, Ordering::Release);
             }
+            // Others will work without this lane's next record to prove its last one done (U6).
+            tx.pool.settle(tx.lane.id);
             *slot.state.lock(&tx.pool.medium) = Some(tx.lane);
             tx.pool.solo.lane_given_back(&tx.pool.medium);
         }

@@ -28,7 +28,7 @@ use outlast_trace::PoolOffset;
 use crate::alloc::Heap;
 use crate::error::PoolError;
 use crate::io::{Io, Site};
-use crate::layout::{CHUNKS_AT, POOL_BYTES_MAX};
+use crate::layout::{CHUNKS_AT, LANE_FLOOR, POOL_BYTES_MAX};
 use crate::lock::LockTable;
 use crate::plant::Plant;
 use crate::scheme::Scheme;
@@ -53,6 +53,8 @@ pub struct Pool<M: Medium> {
     pub(crate) heap: SpinLock<Heap>,
     /// Held by whoever moves the floor.
     pub(crate) sweep: SpinLock<()>,
+    /// Held by whoever makes up for a lane's mark.
+    settling: SpinLock<()>,
     /// The lane, plus one, that may run alone because it met conflict after conflict.
     pub(crate) privileged: AtomicU64,
     pub(crate) lanes: Box<[LaneSlot]>,
@@ -162,6 +164,27 @@ impl<M: Medium> Pool<M> {
     /// The root object as it stands. For use between transactions.
     pub fn root(&self) -> Result<Option<(PoolOffset, crate::RootKind)>, PoolError> {
         open::read_root(&self.medium)
+    }
+
+    /// U6: makes the mark durable that an undo transaction with witnesses has left out, if the
+    /// lane's last one did.
+    pub(crate) fn settle(&self, lane: usize) {
+        let unmarked = &self.lanes[lane].shared.unmarked;
+        if unmarked.load(Ordering::Acquire) == 0 {
+            return;
+        }
+        // Whoever comes second waits for the fence of the first.
+        let _settling = self.settling.lock(&self.medium);
+        let last = unmarked.load(Ordering::Acquire);
+        if last == 0 {
+            return;
+        }
+        let io = self.io();
+        let at = self.header.geometry.lane_at(lane).plus(LANE_FLOOR);
+        self.medium.store_u64(at, seal(last));
+        io.flush(Site::UndoSettled, at, 8);
+        io.fence(Site::UndoSettled);
+        unmarked.store(0, Ordering::Release);
     }
 
     /// How many numbers were drawn since the pool was opened: commits that stored something.

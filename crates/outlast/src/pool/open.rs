@@ -15,6 +15,7 @@ use crate::pool::{Header, LaneSlot, Pool, load_sealed};
 use crate::recover::{LiveLog, RecoveryReport};
 use crate::scheme::Scheme;
 use crate::seq::Seq;
+use crate::solo::Solo;
 use crate::spin::SpinLock;
 use crate::transact::RootKind;
 
@@ -26,6 +27,9 @@ pub struct OpenOptions {
     /// Stripes of the lock table: more of them, fewer false conflicts, more volatile memory
     /// (8 bytes each).
     pub lock_stripes: usize,
+    /// Lock also while only one lane is taken. Without it such a lane takes no locks, and undo
+    /// commits with one fence less; the first transaction of a second lane ends that.
+    pub lock_always: bool,
     /// The pool grows by itself up to this many bytes; 0 for never.
     pub grow_limit_bytes: u64,
     /// A bug to break the runtime with, on an observing medium.
@@ -34,7 +38,13 @@ pub struct OpenOptions {
 
 impl Default for OpenOptions {
     fn default() -> Self {
-        Self { scheme: Scheme::default(), lock_stripes: 1 << 16, grow_limit_bytes: 0, plant: None }
+        Self {
+            scheme: Scheme::default(),
+            lock_stripes: 1 << 16,
+            lock_always: false,
+            grow_limit_bytes: 0,
+            plant: None,
+        }
     }
 }
 
@@ -196,7 +206,8 @@ impl<M: Medium> RecoveredPool<M> {
             epoch: self.epoch,
             clock: AtomicU64::new(0),
             locks: LockTable::new(options.lock_stripes.clamp(64, 1 << 28)),
-            solo: crate::solo::Solo::new(),
+            solo: Solo::new(!options.lock_always),
+            settling: SpinLock::default(),
             heap: SpinLock::new(Heap::new(geometry, self.chunks)),
             sweep: SpinLock::new(()),
             privileged: AtomicU64::new(0),

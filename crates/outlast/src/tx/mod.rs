@@ -6,13 +6,14 @@
 
 mod redo;
 mod undo;
+pub(crate) mod witness;
 
 use std::sync::atomic::{Ordering, fence};
 
 use outlast_pmem::{Mark, Medium};
 use outlast_trace::{ByteRange, LineAddr, PoolOffset, line_pieces};
 
-use crate::alloc::{Block, HeapError, Reserved, clear_bit, set_bit};
+use crate::alloc::{Block, Heap, HeapError, Reserved, clear_bit, set_bit};
 use crate::io::{Io, Site};
 use crate::layout::ROOT_AT;
 use crate::lines::LineSet;
@@ -55,11 +56,15 @@ pub(crate) struct Buffers {
     contents: Vec<[u64; 8]>,
     /// New blocks that are stored to in place, without a log.
     fresh: Vec<ByteRange>,
+    /// Undo: lines of those that are stored to and not flushed yet.
+    fresh_lines: Vec<u32>,
     allocated: Vec<Block>,
     freed: Vec<Block>,
     /// Undo: old words and bits of the whole transaction. Redo: the record in the making.
     payload: Payload,
     undo: undo::UndoProgress,
+    /// Undo alone: where, and what stands there when everything is durable.
+    witnesses: Vec<u64>,
     /// Regions of the heap that the log uses for this transaction.
     regions: Vec<Region>,
     /// The first thing that failed; whatever the closure returns, nothing is committed.
@@ -72,7 +77,7 @@ impl<'p, M: Medium> Tx<'p, M> {
     pub(crate) fn begin(&mut self) {
         let (pool, buffers) = (self.pool, &mut self.lane.buffers);
         buffers.clear();
-        buffers.is_alone = pool.solo.enter(&pool.medium, self.lane.id);
+        buffers.is_alone = pool.solo.enter(&pool.medium, self.lane.id, |id| pool.settle(id));
         buffers.view = pool.clock.load(Ordering::Acquire);
         if pool.io().plants(Plant::NumberBeforeLocks) {
             buffers.early_number = pool.clock.fetch_add(1, Ordering::SeqCst) + 1;
@@ -328,9 +333,13 @@ impl<'p, M: Medium> Tx<'p, M> {
         if !self.lane.buffers.fresh.is_empty() && self.is_fresh(at, bytes.len() as u64) {
             self.pool.medium.store(at, bytes);
             for line in ByteRange::new(at, bytes.len() as u64).lines() {
-                let (index, _) = self.lane.buffers.lines.find_or_add(line);
-                self.lane.buffers.add_contents(index);
-                self.lane.buffers.lines.entry_mut(index).stored = true;
+                let buffers = &mut self.lane.buffers;
+                let (index, _) = buffers.lines.find_or_add(line);
+                buffers.add_contents(index);
+                let entry = buffers.lines.entry_mut(index);
+                if !std::mem::replace(&mut entry.stored, true) {
+                    buffers.fresh_lines.push(index as u32);
+                }
             }
             return Ok(());
         }
@@ -353,14 +362,16 @@ impl<'p, M: Medium> Tx<'p, M> {
     fn reserve<R>(
         &mut self,
         bytes: u64,
-        mut from: impl FnMut(&mut crate::alloc::Heap, Io<'p, M>) -> Result<R, HeapError>,
+        mut from: impl FnMut(&mut Heap, Io<'p, M>, &dyn Fn()) -> Result<R, HeapError>,
     ) -> Result<R, Abort> {
         let pool = self.pool;
+        let id = self.lane.id;
+        let settle = || pool.settle(id);
         let mut swept = false;
         loop {
             let mut heap = pool.heap.lock(&pool.medium);
             let waiting = heap.has_quarantine();
-            match from(&mut heap, pool.io()) {
+            match from(&mut heap, pool.io(), &settle) {
                 Ok(reserved) => return Ok(reserved),
                 Err(HeapError::Full) => {
                     drop(heap);
@@ -380,7 +391,8 @@ impl<'p, M: Medium> Tx<'p, M> {
         if bytes > self.pool.header().geometry.block_bytes_max() {
             return Err(Abort::OutOfSpace { bytes });
         }
-        let block = self.reserve(bytes, |heap, io| heap.reserve(io, bytes, kind))?;
+        let block =
+            self.reserve(bytes, |heap, io, settle| heap.reserve(io, bytes, kind, settle))?;
         let whole = ByteRange::new(block.at, block.bytes);
         self.lane.buffers.allocated.push(block);
         match self.pool.scheme {
@@ -535,6 +547,7 @@ impl Buffers {
         self.lines.clear();
         self.contents.clear();
         self.fresh.clear();
+        self.fresh_lines.clear();
         self.allocated.clear();
         self.freed.clear();
         self.payload.clear();

@@ -4,13 +4,15 @@
 //!   over it: whatever the cache evicts, recovery can put it back. Announced ranges gather and
 //!   share one record, one flush batch and one fence, paid at the first store.
 //! * **U2** At commit all lines stored to are flushed and fenced before the mark.
-//! * **U3** The mark raises the lane's floor to the transaction's last record: one word, the
+//! * **U3** Where witnesses do not speak for it (U5, [`witness`](super::witness)), the mark raises the lane's floor to the transaction's last record: one word, the
 //!   commit point. It is flushed and fenced before the acknowledgement and before any lock is
 //!   released.
 //! * **U4** A word is logged once per transaction, so the order of putting back within a
 //!   transaction does not matter; new blocks are not logged at all.
 //!
 //! `none` keeps old words in volatile memory, to be able to abort, and neither logs nor flushes.
+
+use std::sync::atomic::Ordering;
 
 use outlast_pmem::Medium;
 use outlast_trace::{ByteRange, LINE_BYTES, PoolOffset, line_pieces};
@@ -37,8 +39,8 @@ const REGION_LINES: u64 = 1024;
 pub(crate) struct UndoProgress {
     /// Words of the payload that are in the log, durably.
     logged: usize,
-    /// Where the next record goes; `None` at the start of the ring.
-    at: Option<(Region, u64)>,
+    /// Where the next record goes; `None` at the start of the lane's half of the ring.
+    pub(super) at: Option<(Region, u64)>,
     /// Something was stored in place.
     stored: bool,
 }
@@ -135,9 +137,12 @@ impl<M: Medium> Tx<'_, M> {
         line_pieces(at, len).all(|(piece, len)| {
             let Some(index) = lines.find(piece.line()) else { return false };
             let entry = lines.entry_mut(index);
-            entry.stored = true;
             let mask = word_mask(piece.in_line(), piece.in_line() + len);
-            entry.words & mask == mask
+            let kept = entry.words & mask == mask;
+            if kept {
+                entry.note_store(mask);
+            }
+            kept
         })
     }
 
@@ -163,7 +168,8 @@ impl<M: Medium> Tx<'_, M> {
             if rest.is_empty() {
                 break;
             }
-            let (region, line) = self.lane.buffers.undo.at.unwrap_or((self.ring(), 0));
+            let start = || (self.ring().undo_part(self.lane.log.half), 0);
+            let (region, line) = self.lane.buffers.undo.at.unwrap_or_else(start);
             // The last line stays free for a `Continued`.
             let room = region.lines - line - 1;
             let words = log::prefix_within(rest, room);
@@ -179,8 +185,23 @@ impl<M: Medium> Tx<'_, M> {
             self.lane.buffers.undo.at = Some((region, line + lines));
             self.lane.buffers.undo.logged += words;
         }
+        self.flush_fresh();
         io.fence(Site::UndoRecord);
         Ok(())
+    }
+
+    /// New blocks filled before a record share its fence: then they need no witness.
+    fn flush_fresh(&mut self) {
+        let io = self.io();
+        if io.plants(Plant::FreshUnflushed) {
+            return;
+        }
+        let buffers = &mut self.lane.buffers;
+        for index in buffers.fresh_lines.drain(..) {
+            let entry = buffers.lines.entry_mut(index as usize);
+            entry.stored = false;
+            io.flush_line(Site::UndoFresh, entry.line);
+        }
     }
 
     /// The region is full: the log goes on in a stretch of the heap, which is released with the
@@ -201,12 +222,11 @@ impl<M: Medium> Tx<'_, M> {
     /// A stretch of the heap for the log of this transaction.
     pub(super) fn reserve_log_region(&mut self, lines: u64) -> Result<Region, Abort> {
         let bytes = lines * LINE_BYTES;
-        let region =
-            self.reserve(bytes, |heap, io| heap.reserve_region(io, lines)).map_err(|abort| {
-                match abort {
-                    Abort::OutOfSpace { .. } => Abort::LogFull { bytes },
-                    other => other,
-                }
+        let region = self
+            .reserve(bytes, |heap, io, settle| heap.reserve_region(io, lines, settle))
+            .map_err(|abort| match abort {
+                Abort::OutOfSpace { .. } => Abort::LogFull { bytes },
+                other => other,
             })?;
         self.lane.buffers.regions.push(region);
         Ok(region)
@@ -226,10 +246,12 @@ impl<M: Medium> Tx<'_, M> {
                 self.release_locks(Some(number));
             }
             self.flush_data();
-            if !self.io().plants(Plant::MarkWithData) {
-                self.io().fence(Site::UndoData);
+            if !self.bear_witness() {
+                if !self.io().plants(Plant::MarkWithData) {
+                    self.io().fence(Site::UndoData);
+                }
+                self.mark_done();
             }
-            self.mark_done();
         }
         self.release_locks(Some(number));
         self.end_blocks();
@@ -261,6 +283,7 @@ impl<M: Medium> Tx<'_, M> {
         }
         io.flush(Site::UndoMark, at, 8);
         io.fence(Site::UndoMark);
+        self.pool.lanes[self.lane.id].shared.unmarked.store(0, Ordering::Release);
     }
 
     /// Blocks given back are anybody's, now that the commit is durable; so are regions and what
@@ -293,10 +316,7 @@ impl<M: Medium> Tx<'_, M> {
         }
         // Optimistic readers may have copied what was in place for a while: the lines get a new
         // version although their content is the old one.
-        let version = stored.then(|| {
-            use std::sync::atomic::Ordering;
-            self.pool.clock.fetch_add(1, Ordering::SeqCst) + 1
-        });
+        let version = stored.then(|| self.pool.clock.fetch_add(1, Ordering::SeqCst) + 1);
         self.release_locks(version);
         self.drop_reservations();
     }

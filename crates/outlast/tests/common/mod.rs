@@ -9,8 +9,30 @@ use outlast_pmem::Heap;
 
 pub fn small_pool(scheme: Scheme, bytes: u64) -> Pool<Heap> {
     let create = CreateOptions { lanes: 2, lane_bytes: 1024, ..CreateOptions::default() };
-    let open = OpenOptions { lock_stripes: 1024, ..OpenOptions::with_scheme(scheme) };
+    let with_scheme = OpenOptions::with_scheme(scheme);
+    let open = OpenOptions { lock_stripes: 1024, lock_always: true, ..with_scheme };
     Pool::create_on(Heap::new(bytes), &create, &open).unwrap()
+}
+
+/// A pool that died while its last transaction, which ran alone, had witnesses and no mark.
+pub fn live_witnessed_image() -> Vec<u8> {
+    let pool = small_pool(Scheme::Undo, 64 << 10);
+    let block = pool
+        .lane()
+        .unwrap()
+        .run(|tx| {
+            let block = tx.alloc(4000, BlockKind::General)?;
+            tx.store(block, &[1; 4000])?;
+            tx.set_root(block, RootKind::Opaque)?;
+            Ok(block)
+        })
+        .unwrap();
+    let open = OpenOptions { lock_stripes: 1024, ..OpenOptions::with_scheme(Scheme::Undo) };
+    let heap = pool.into_medium();
+    let pool = UnrecoveredPool::open(heap).unwrap().recover(None).unwrap().start(&open).unwrap();
+    let mut lane = pool.lane().unwrap();
+    lane.run(|tx| (0..3).try_for_each(|i| tx.store_u64(block.plus(i * 64), 9))).unwrap();
+    pool.medium().to_bytes()
 }
 
 /// A pool that died with committed redo records in its log: short ones in both lanes, and one

@@ -1,0 +1,137 @@
+//! Undo alone: data and what proves it durable under one fence.
+//!
+//! The mark of an undo commit needs a fence between the data and itself. A transaction of a lane
+//! that is [alone](crate::solo) can do without: it writes a `Witnesses` record behind its undo
+//! records, under the same fence as the data. For each line stored to, the record names one word
+//! and what it holds now. Recovery looks there: if all witnesses agree, all data is durable and
+//! the transaction is committed; if one does not, it was not acknowledged and is put back.
+//!
+//! * **U5** A witness is the word that its line was stored to last; the transaction stored to it
+//!   once, and it held something else before. Stores to one line persist as a prefix (rule 2), so
+//!   the word holds its last value only when every store to the line is durable. Words of the
+//!   heap's own bear witness all of them. New blocks need none: they were flushed with an earlier
+//!   record's fence. Where a line has no such word, the commit takes its mark.
+//! * **U6** Until something later proves the transaction done, nothing may change what its
+//!   witnesses speak of, nor its records. Its lane's next record proves it, being complete: such
+//!   transactions use the two halves of the ring in turn, so the older records stand until the
+//!   newer are fenced, and nothing is stored in place before that (U1). Everything else makes up
+//!   for the mark first ([`Pool::settle`]): the end of the solo, the lane's return, and the
+//!   heap's changes without a log.
+//! * **U7** A transaction that stores to a block and gives it back takes its mark: the next owner
+//!   fills the block before its own record is fenced.
+
+use std::sync::atomic::Ordering;
+
+use outlast_pmem::Medium;
+use outlast_trace::PoolOffset;
+
+use crate::io::Site;
+use crate::log::{self, Item, RecordKind, lines_for};
+use crate::plant::Plant;
+use crate::tx::{Tx, next_number, reserved_word};
+
+/// Most words that bear witness. With more, the mark's fence is a small part of the commit.
+const WITNESSES_MAX: usize = 12;
+
+impl<M: Medium> Tx<'_, M> {
+    /// Commits by witnesses, the data's flushes being under way. `false` when that cannot be
+    /// done, and nothing was.
+    pub(super) fn bear_witness(&mut self) -> bool {
+        let io = self.io();
+        let ring = self.ring();
+        if !self.lane.buffers.is_alone || ring.undo_parts() < 2 {
+            return false;
+        }
+        let Some((region, line)) = self.lane.buffers.undo.at else { return false };
+        if region.is_elsewhere || !self.gather_witnesses() {
+            return false;
+        }
+        let witnesses = &self.lane.buffers.witnesses;
+        if lines_for(witnesses.len()) > region.lines - line {
+            return false;
+        }
+        let Ok(seq) = next_number(self.lane.log.last_undo, self.pool.epoch) else { return false };
+        let site = Site::UndoWitnesses;
+        log::append(io, site, region, line, RecordKind::Witnesses, seq, witnesses);
+        io.fence(site);
+        let log = &mut self.lane.log;
+        log.last_undo = seq;
+        if !io.plants(Plant::HalvesNotSwapped) {
+            log.half ^= 1;
+        }
+        self.pool.lanes[self.lane.id].shared.unmarked.store(seq.bits(), Ordering::Release);
+        true
+    }
+
+    /// U5: a word of each line, and what it holds. `false` when some line has none.
+    fn gather_witnesses(&mut self) -> bool {
+        let io = self.io();
+        let mut witnesses = std::mem::take(&mut self.lane.buffers.witnesses);
+        witnesses.clear();
+        let all = self.gather_data_witnesses(&mut witnesses)
+            && (self.are_witnesses_new(&witnesses) || io.plants(Plant::WitnessAlwaysTrue));
+        if all {
+            for block in self.taken().chain(self.given_back()) {
+                let at = reserved_word(block);
+                witnesses.extend([at.0, io.medium.load_u64(at)]);
+            }
+            if io.plants(Plant::WitnessMissing) && witnesses.len() > 2 {
+                witnesses.drain(..2);
+            }
+        }
+        let few = witnesses.len() <= 2 * WITNESSES_MAX;
+        self.lane.buffers.witnesses = witnesses;
+        all && few
+    }
+
+    fn gather_data_witnesses(&self, witnesses: &mut Vec<u64>) -> bool {
+        let io = self.io();
+        let buffers = &self.lane.buffers;
+        for entry in buffers.lines.entries().iter().filter(|entry| entry.stored) {
+            let rewritten = entry.rewritten >> entry.last & 1 == 1;
+            if entry.words == 0
+                || rewritten && !io.plants(Plant::WitnessAlwaysTrue)
+                || witnesses.len() >= 2 * WITNESSES_MAX
+            {
+                return false;
+            }
+            let at = entry.line.start().plus(u64::from(entry.last) * 8);
+            let is_given_back = buffers.freed.iter().any(|b| b.at <= at && at.0 < b.at.0 + b.bytes);
+            if is_given_back && !io.plants(Plant::WitnessInFreedBlock) {
+                return false;
+            }
+            witnesses.extend([at.0, io.medium.load_u64(at)]);
+        }
+        true
+    }
+
+    /// Whether each of these words held something else before the transaction.
+    fn are_witnesses_new(&self, witnesses: &[u64]) -> bool {
+        log::items(self.lane.buffers.payload.as_words()).all(|item| {
+            let Ok(Item::Words { at, words }) = item else { return true };
+            witnesses.chunks_exact(2).all(|witness| {
+                let index = witness[0].wrapping_sub(at.0) / 8;
+                words.get(index as usize).is_none_or(|old| *old != witness[1])
+            })
+        })
+    }
+}
+
+/// Whether all of these witnesses agree. `None` when they speak of places that no transaction
+/// changes.
+pub(crate) fn agree<M: Medium>(
+    medium: &M,
+    witnesses: &[u64],
+    is_changeable: impl Fn(PoolOffset) -> bool,
+) -> Option<bool> {
+    let (pairs, []) = witnesses.as_chunks::<2>() else { return None };
+    let mut all = true;
+    for &[at, value] in pairs {
+        let at = PoolOffset(at);
+        if !at.is_aligned(8) || !is_changeable(at) {
+            return None;
+        }
+        all &= medium.load_u64(at) == value;
+    }
+    Some(all)
+}
