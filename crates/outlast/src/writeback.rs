@@ -94,6 +94,11 @@ fn walk<M: Medium>(pool: &Pool<M>, lane: &LaneSlot, floor: Seq, own: bool) -> u6
     let io = pool.io();
     let end = lane.shared.installed.load(Ordering::Acquire);
     let fenced = pool.seq(lane.shared.fenced.load(Ordering::Acquire));
+    let last = pool.seq(lane.shared.last_installed.load(Ordering::Acquire));
+    if last < floor && (own || last <= fenced) {
+        // The usual case needs no look at each record.
+        return end;
+    }
     let mut position = lane.shared.swept.load(Ordering::Relaxed);
     let mut payload = Vec::new();
     while position < end {

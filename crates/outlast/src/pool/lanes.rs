@@ -33,6 +33,8 @@ pub(crate) struct LaneShared {
     pub bound: AtomicU64,
     /// Position behind the last record that is installed in place.
     pub installed: AtomicU64,
+    /// Counter of that record, or of a later one: stored first.
+    pub last_installed: AtomicU64,
     /// Records of this counter and below have their data fenced by the lane itself.
     pub fenced: AtomicU64,
     /// Position behind the last record below the floor. Only the sweeper moves it.
@@ -96,6 +98,7 @@ impl LaneSlot {
             shared: LaneShared {
                 bound: AtomicU64::new(LaneShared::IDLE),
                 installed: AtomicU64::new(0),
+                last_installed: AtomicU64::new(0),
                 fenced: AtomicU64::new(0),
                 swept: AtomicU64::new(0),
                 tail: AtomicU64::new(0),

@@ -30,6 +30,9 @@ use crate::writeback;
 /// How often a taken lock is looked at before its taker counts as in the way.
 const LOCK_PATIENCE: u32 = 32;
 
+/// Most lines of an announced range that are fetched at once: as many as a core has under way.
+const LINES_FETCHED_MAX: usize = 16;
+
 /// New blocks up to this size are logged by redo like other stores; larger ones are stored in
 /// place at once and flushed before the record, which costs a fence and saves the copy.
 const REDO_LOGS_BLOCKS_UP_TO: u64 = 256;
@@ -137,7 +140,7 @@ impl<'p, M: Medium> Tx<'p, M> {
             self.validate_reads()?;
             return Ok(self.lane.buffers.early_number);
         }
-        let number = self.pool.clock.fetch_add(1, Ordering::SeqCst) + 1;
+        let number = self.tick();
         if number >= Seq::COUNTER_MAX {
             return Err(Abort::NumbersUsedUp);
         }
@@ -145,6 +148,18 @@ impl<'p, M: Medium> Tx<'p, M> {
             self.validate_reads()?;
         }
         Ok(number)
+    }
+
+    /// Moves the clock and returns what it shows.
+    fn tick(&self) -> u64 {
+        let clock = &self.pool.clock;
+        if self.lane.buffers.is_alone {
+            // Nobody else moves it, and a locked instruction would wait for all stores before it.
+            let number = clock.load(Ordering::Relaxed) + 1;
+            clock.store(number, Ordering::Release);
+            return number;
+        }
+        clock.fetch_add(1, Ordering::SeqCst) + 1
     }
 
     /// Whether every line read still has the version that was read. Own locks count by what
@@ -239,6 +254,16 @@ impl<'p, M: Medium> Tx<'p, M> {
                 return Err(Abort::Conflict);
             }
             wait(&self.pool.medium, &mut tries);
+        }
+    }
+
+    #[inline]
+    fn fetch(&self, ranges: &[ByteRange]) {
+        let len = self.pool.medium.len();
+        for range in ranges.iter().filter(|range| range.at.0 < len) {
+            for line in range.lines().take(LINES_FETCHED_MAX) {
+                self.pool.medium.prefetch_write(line);
+            }
         }
     }
 
@@ -579,13 +604,11 @@ impl<M: Medium> Transact for Tx<'_, M> {
     #[inline]
     fn will_write(&mut self, ranges: &[ByteRange]) -> Result<(), Abort> {
         self.refuse_after_failure()?;
-        // All lines are fetched before the first lock: a locked instruction waits for the loads
-        // before it, one after the other, but not for prefetches.
-        if ranges.len() > 1 {
-            let len = self.pool.medium.len();
-            for range in ranges.iter().filter(|range| range.at.0 < len) {
-                self.pool.medium.prefetch_write(range.at.line());
-            }
+        // Lines are fetched before the first lock: a locked instruction waits for the loads
+        // before it, one after the other, but not for prefetches. Redo does not look at what it
+        // overwrites, and would wait for it when it stores in place.
+        if ranges.len() > 1 || self.pool.scheme == Scheme::Redo {
+            self.fetch(ranges);
         }
         let result = ranges.iter().try_for_each(|range| {
             self.check_range("announcing", range.at, range.len)?;

@@ -119,7 +119,9 @@ impl<M: Medium> Tx<'_, M> {
         let space = self.reserve_record()?;
 
         let slot = &self.pool.lanes[self.lane.id];
-        enter_commit(self.pool, &slot.shared);
+        if !self.lane.buffers.is_alone {
+            enter_commit(self.pool, &slot.shared);
+        }
         let number = match self.draw_number() {
             Ok(number) => number,
             Err(abort) => {
@@ -145,6 +147,7 @@ impl<M: Medium> Tx<'_, M> {
 
         self.lane.log.head = head;
         self.lane.log.last_installed = number;
+        slot.shared.last_installed.store(number, Ordering::Release);
         slot.shared.installed.store(head, Ordering::Release);
         slot.shared.bound.store(LaneShared::IDLE, Ordering::Release);
         self.end_blocks_after(seq);

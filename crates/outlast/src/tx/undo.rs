@@ -245,8 +245,8 @@ impl<M: Medium> Tx<'_, M> {
             if self.io().plants(Plant::EarlyRelease) {
                 self.release_locks(Some(number));
             }
-            self.flush_data();
             if !self.bear_witness() {
+                self.flush_data();
                 if !self.io().plants(Plant::MarkWithData) {
                     self.io().fence(Site::UndoData);
                 }
@@ -259,7 +259,7 @@ impl<M: Medium> Tx<'_, M> {
     }
 
     /// U2, but for its fence.
-    fn flush_data(&self) {
+    pub(super) fn flush_data(&self) {
         let io = self.io();
         let unflushed = |at| io.plants(Plant::FreshUnflushed) && self.is_fresh(at, 1);
         for entry in self.lane.buffers.lines.entries() {
@@ -316,7 +316,7 @@ impl<M: Medium> Tx<'_, M> {
         }
         // Optimistic readers may have copied what was in place for a while: the lines get a new
         // version although their content is the old one.
-        let version = stored.then(|| self.pool.clock.fetch_add(1, Ordering::SeqCst) + 1);
+        let version = stored.then(|| self.tick());
         self.release_locks(version);
         self.drop_reservations();
     }

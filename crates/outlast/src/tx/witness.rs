@@ -33,9 +33,12 @@ use crate::tx::{Tx, next_number, reserved_word};
 /// Most words that bear witness. With more, the mark's fence is a small part of the commit.
 const WITNESSES_MAX: usize = 12;
 
+/// Lines of the other half that are fetched after a commit, ready for the next transaction.
+const LINES_AHEAD: u64 = 4;
+
 impl<M: Medium> Tx<'_, M> {
-    /// Commits by witnesses, the data's flushes being under way. `false` when that cannot be
-    /// done, and nothing was.
+    /// Flushes the data and commits by witnesses. `false` when that cannot be done, and nothing
+    /// was.
     pub(super) fn bear_witness(&mut self) -> bool {
         let io = self.io();
         let ring = self.ring();
@@ -52,6 +55,8 @@ impl<M: Medium> Tx<'_, M> {
         }
         let Ok(seq) = next_number(self.lane.log.last_undo, self.pool.epoch) else { return false };
         let site = Site::UndoWitnesses;
+        // Only now, since a line that is being written back is slow to read.
+        self.flush_data();
         log::append(io, site, region, line, RecordKind::Witnesses, seq, witnesses);
         io.fence(site);
         let log = &mut self.lane.log;
@@ -60,6 +65,10 @@ impl<M: Medium> Tx<'_, M> {
             log.half ^= 1;
         }
         self.pool.lanes[self.lane.id].shared.unmarked.store(seq.bits(), Ordering::Release);
+        let next = ring.undo_part(self.lane.log.half);
+        for line in 0..LINES_AHEAD.min(next.lines) {
+            io.medium.prefetch_write(next.line(line).line());
+        }
         true
     }
 
