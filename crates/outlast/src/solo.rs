@@ -7,13 +7,15 @@
 //!
 //! * **S1** A soloist's transaction runs without locks only after it has shown that it runs and
 //!   has then seen that it is still the soloist. The other lane first ends the solo and then
-//!   looks whether a transaction runs. Both orders are sequentially consistent, so one of the two
-//!   sees the other.
+//!   looks whether a transaction runs. A full fence lies between the two steps on both sides, so
+//!   one of the two sees the other. The soloist's is paid by the other side where the operating
+//!   system can do that ([`Barrier`]): a fence at each begin would keep a transaction's first
+//!   loads from overlapping with the last ones of the transaction before.
 //! * **S2** Nobody runs with locks before the soloist's last transaction without is over: lock
 //!   words need not know of it. What it changed has, at the latest, the version of the clock at
 //!   which every later transaction starts.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, compiler_fence, fence};
 
 use outlast_pmem::Medium;
 
@@ -24,6 +26,57 @@ const SHARED: u64 = 0;
 
 /// Set in `soloist` while the lane named there may still be in its last solo transaction.
 const ENDING: u64 = 1 << 63;
+
+/// Two fences that work as a pair, of which one side, the frequent one, may cost nothing.
+struct Barrier {
+    /// The heavy side makes every thread of the process execute a full fence.
+    reaches_all: bool,
+}
+
+impl Barrier {
+    fn new() -> Self {
+        Self { reaches_all: all_threads::register() }
+    }
+
+    #[inline(always)]
+    fn light(&self) {
+        if self.reaches_all {
+            compiler_fence(Ordering::SeqCst);
+        } else {
+            fence(Ordering::SeqCst);
+        }
+    }
+
+    fn heavy(&self) {
+        fence(Ordering::SeqCst);
+        if self.reaches_all {
+            all_threads::fence();
+        }
+    }
+}
+
+#[cfg(all(target_os = "linux", not(miri)))]
+mod all_threads {
+    use rustix::thread::{MembarrierCommand, membarrier};
+
+    /// Whether [`fence`] will work.
+    pub fn register() -> bool {
+        membarrier(MembarrierCommand::RegisterPrivateExpedited).is_ok()
+    }
+
+    pub fn fence() {
+        membarrier(MembarrierCommand::PrivateExpedited).expect("the process has registered");
+    }
+}
+
+#[cfg(not(all(target_os = "linux", not(miri))))]
+mod all_threads {
+    pub fn register() -> bool {
+        false
+    }
+
+    pub fn fence() {}
+}
 
 /// A number that no other living thread has.
 fn this_thread() -> usize {
@@ -36,6 +89,7 @@ pub(crate) struct Solo {
     allowed: bool,
     /// The soloist's number plus one, maybe with [`ENDING`]; or [`SHARED`].
     soloist: AtomicU64,
+    barrier: Barrier,
     /// The soloist's transaction is under way.
     runs: AtomicBool,
     /// The thread that it runs on, or ran last.
@@ -49,6 +103,7 @@ impl Solo {
     pub fn new(allowed: bool) -> Self {
         Self {
             allowed,
+            barrier: Barrier::new(),
             soloist: AtomicU64::new(SHARED),
             runs: AtomicBool::new(false),
             thread: AtomicUsize::new(0),
@@ -79,11 +134,12 @@ impl Solo {
         if self.soloist.load(Ordering::Relaxed) == me {
             self.thread.store(this_thread(), Ordering::Relaxed);
             // S1.
-            self.runs.swap(true, Ordering::SeqCst);
-            if self.soloist.load(Ordering::SeqCst) == me {
+            self.runs.store(true, Ordering::Relaxed);
+            self.barrier.light();
+            if self.soloist.load(Ordering::Acquire) == me {
                 return true;
             }
-            self.runs.store(false, Ordering::SeqCst);
+            self.runs.store(false, Ordering::Release);
         }
         if self.soloist.load(Ordering::Acquire) != SHARED {
             self.end(medium, settle);
@@ -108,7 +164,8 @@ impl Solo {
             }
             // Nobody becomes the soloist meanwhile: the caller has a lane.
             if now & ENDING == 0 && self.swap(now, now | ENDING) {
-                while self.runs.load(Ordering::SeqCst) {
+                self.barrier.heavy();
+                while self.runs.load(Ordering::Acquire) {
                     assert!(
                         self.thread.load(Ordering::Relaxed) != this_thread(),
                         "a transaction's closure runs another transaction of the same pool"

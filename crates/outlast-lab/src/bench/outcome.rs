@@ -104,6 +104,36 @@ impl Outcome {
         self.timings.iter().find(|timing| timing.scheme == scheme)
     }
 
+    /// The same, in the order of these names.
+    pub fn in_order_of(mut self, names: &[&str]) -> Self {
+        let place = |timing: &Timing| names.iter().position(|name| *name == timing.scheme);
+        self.timings.sort_by_key(place);
+        self
+    }
+
+    /// Adds the rounds of another competition of the same contestants.
+    ///
+    /// # Panics
+    /// When a contestant is missing there.
+    pub fn extend(&mut self, other: Self) {
+        for timing in &mut self.timings {
+            let more = other.of(&timing.scheme).expect("the same contestants");
+            let (old, new) = (timing.rounds.len() as f64, more.rounds.len() as f64);
+            timing.rounds.extend(&more.rounds);
+            if let (Some(all), Some(more)) = (&mut timing.latencies, &more.latencies) {
+                all.merge(more);
+            }
+            if let (Some(all), Some(more)) = (&mut timing.counters, more.counters) {
+                let mean = |a: f64, b: f64| (a * old + b * new) / (old + new);
+                *all = PerTransaction {
+                    flushed_lines: mean(all.flushed_lines, more.flushed_lines),
+                    fences: mean(all.fences, more.fences),
+                    streamed_lines: mean(all.streamed_lines, more.streamed_lines),
+                };
+            }
+        }
+    }
+
     /// All results as records of kind `native`, with the costs of persistence beyond `bound`
     /// where that competed, related to the better of `peers` where any did.
     pub fn records(&self, workload: &str, bound: &str, peers: &[&str]) -> Vec<Record> {

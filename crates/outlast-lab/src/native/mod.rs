@@ -1,7 +1,8 @@
 //! Our schemes and the peers on this machine's memory, workload by workload.
 //!
 //! For each workload three passes, each with pools of its own that are gone before the next:
-//! the competition ([`bench`](crate::bench)) of all schemes on the bare mapping, the parts of a
+//! the competition ([`bench`](crate::bench)) of all schemes on the bare mapping, with its pools
+//! made anew several times in an order drawn by the seed, the parts of a
 //! transaction ([`parts`]) and what a transaction asks of its medium ([`counting`]). Pools lie
 //! in a directory that is removed again however the run ends.
 
@@ -17,9 +18,13 @@ pub use arena::default_directory;
 pub use error::NativeError;
 pub use setup::{Contender, Setup, Size, UnknownContender};
 
+use outlast::Scheme;
 use outlast_peers::{Granularity, Pmdk};
 use outlast_pmem::{Delayed, Mapped, Medium, WriteCost};
 use outlast_workloads::{Scale, Workload};
+use rand::SeedableRng;
+use rand::seq::SliceRandom;
+use rand_chacha::ChaCha8Rng;
 
 use crate::bench::{Contestant, Outcome, compete};
 use crate::news::{Listener, News};
@@ -100,39 +105,62 @@ impl Session<'_> {
         Ok(records)
     }
 
-    /// All schemes against each other.
+    /// All schemes against each other, on fresh pools again and again: which memory a pool
+    /// happens to get makes it faster or slower for as long as it lives.
     fn compete<M: Medium + Send + Sync>(
         &self,
         wrap: impl Fn(Mapped) -> M,
         listen: &mut Listener<'_>,
     ) -> Result<Vec<Record>, NativeError> {
-        let stage = format!("{}: load", self.workload.name);
         let schemes = self.setup.own_schemes();
-        let total = (schemes.len() + self.peers.len()) as u64;
-        let mut done = 0;
-        let mut loaded = |listen: &mut Listener<'_>| {
-            done += 1;
-            listen(News::Step { stage: &stage, done, total });
-        };
-        let mut pools = Vec::new();
-        for &scheme in &schemes {
-            pools.push(self.arena.pool(self, scheme, self.setup.threads, &wrap)?);
-            loaded(listen);
+        let names: Vec<&str> = schemes
+            .iter()
+            .map(|scheme| scheme.name())
+            .chain(self.peers.iter().map(|peer| Contender::Pmdk(peer.1).name()))
+            .collect();
+        let mut rng = ChaCha8Rng::seed_from_u64(self.setup.seed);
+        let mut order: Vec<usize> = (0..names.len()).collect();
+        let mut all: Option<Outcome> = None;
+        for _ in 0..if names.is_empty() { 0 } else { self.setup.placements() } {
+            order.shuffle(&mut rng);
+            let outcome = self.compete_once(&schemes, &order, &wrap, listen)?;
+            match &mut all {
+                Some(all) => all.extend(outcome),
+                None => all = Some(outcome.in_order_of(&names)),
+            }
         }
+        Ok(all.map_or_else(Vec::new, |all| all.records(self.workload.name, BOUND, &PEERS)))
+    }
+
+    /// One such competition, its pools made in this order: numbers below the count of our own
+    /// schemes are theirs, the others the peers'.
+    fn compete_once<M: Medium + Send + Sync>(
+        &self,
+        schemes: &[Scheme],
+        order: &[usize],
+        wrap: impl Fn(Mapped) -> M,
+        listen: &mut Listener<'_>,
+    ) -> Result<Outcome, NativeError> {
+        let stage = format!("{}: load", self.workload.name);
+        let mut pools = Vec::new();
         let mut contestants = Vec::new();
+        for (done, &number) in (1..).zip(order) {
+            match schemes.get(number) {
+                Some(&scheme) => {
+                    pools.push(self.arena.pool(self, scheme, self.setup.threads, &wrap)?);
+                }
+                None => {
+                    let (pmdk, granularity) = self.peers[number - schemes.len()];
+                    contestants.push(self.arena.peer(self, pmdk, granularity)?);
+                }
+            }
+            listen(News::Step { stage: &stage, done, total: order.len() as u64 });
+        }
         for pool in &pools {
             let seats = pool.seats(self, 0)?;
             contestants.push(Contestant::new(pool.scheme.name(), seats));
         }
-        for &(pmdk, granularity) in self.peers {
-            contestants.push(self.arena.peer(self, pmdk, granularity)?);
-            loaded(listen);
-        }
-        if contestants.is_empty() {
-            return Ok(Vec::new());
-        }
-        let outcome = self.race(&mut contestants, 1, listen)?;
-        Ok(outcome.records(self.workload.name, BOUND, &PEERS))
+        self.race(&mut contestants, 1, listen)
     }
 
     /// Lets the contestants, so many of them on one pool, compete.

@@ -130,6 +130,9 @@ pub struct Setup {
     pub seed: u64,
 }
 
+/// Most times that pools are made anew for one workload.
+const PLACEMENTS_MAX: u32 = 3;
+
 impl Setup {
     /// Everybody on these workloads, with everything measured.
     pub fn new(workloads: Vec<&'static Workload>, size: Size, seed: u64) -> Self {
@@ -200,6 +203,16 @@ impl Setup {
         Scale { records, operations: self.operations(), ..published }
     }
 
+    /// How many times the competition's pools are made anew.
+    pub(super) fn placements(&self) -> u32 {
+        self.rounds.clamp(1, PLACEMENTS_MAX)
+    }
+
+    /// Rounds on the same pools.
+    fn rounds_each(&self) -> u32 {
+        self.rounds.div_ceil(self.placements())
+    }
+
     /// Transactions that one pool has to have room for, all threads together.
     fn operations(&self) -> u64 {
         let turns = u64::from(self.rounds) + 2;
@@ -214,7 +227,8 @@ impl Setup {
         let seats = sharing * u64::from(self.threads);
         let turns = u64::from(self.rounds) + 2;
         Plan {
-            rounds: self.rounds,
+            // Parts are not made anew.
+            rounds: if sharing > 1 { self.rounds } else { self.rounds_each() },
             turn: self.turn,
             // Parts are differences of times; single calls say nothing about them.
             latency_transactions: if sharing > 1 { 0 } else { self.latency_transactions },
@@ -238,9 +252,10 @@ impl Setup {
         let parted = own.saturating_sub(1) * 3 + 1;
         let (passes, turns) = (1 + u64::from(self.parts), u64::from(self.rounds) + 1);
         let contestants = own + peers + if self.parts { parted } else { 0 };
+        let again = u64::from(self.placements()) - 1;
         let runs = self.turn * (turns * contestants) as u32 * self.workloads.len() as u32;
         let bytes: u64 = self.workloads.iter().map(|w| w.heap_bytes(&self.scale(w))).sum();
-        let pools = peers + own * (passes + u64::from(self.counting));
+        let pools = again * (peers + own) + peers + own * (passes + u64::from(self.counting));
         runs + Duration::from_nanos(bytes * pools * LOAD_NS_PER_BYTE)
     }
 }
