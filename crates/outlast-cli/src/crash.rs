@@ -312,6 +312,11 @@ fn print_tally(name: &str, scheme: Scheme, tally: &Tally) {
     );
 }
 
+/// Planted bugs, then the controls, which nobody should flag.
+fn listed() -> impl Iterator<Item = Plant> {
+    Plant::all().chain(Plant::controls())
+}
+
 fn list_plants(as_json: bool, seed: u64) -> CommandResult {
     let schemes = |plant: Plant| {
         let able = [Scheme::Undo, Scheme::Redo].into_iter().filter(|s| plant.applies_to(*s));
@@ -323,12 +328,9 @@ fn list_plants(as_json: bool, seed: u64) -> CommandResult {
                 "plant": plant.to_string(), "number": plant.number(), "schemes": schemes(plant)
             })
         };
-        println!(
-            "{}",
-            crate::document("crash --plant list", seed, Plant::all().map(record).collect())
-        );
+        println!("{}", crate::document("crash --plant list", seed, listed().map(record).collect()));
     } else {
-        for plant in Plant::all() {
+        for plant in listed() {
             println!("{:<28} {}", plant.to_string(), schemes(plant));
         }
     }

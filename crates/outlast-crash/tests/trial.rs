@@ -31,6 +31,19 @@ fn the_runtime_survives_every_scope_whole() {
     }
 }
 
+/// What is unusual and sound is flagged by no scope.
+#[test]
+fn every_control_is_left_alone() {
+    for scheme in SCHEMES {
+        for control in Plant::controls() {
+            let sentence = plants::hunt(control, scheme, 30_000, |_, _| ()).unwrap();
+            if let Some((scope, guilt)) = sentence.killed {
+                panic!("{control} in {scheme}, scope {scope}: {guilt}");
+            }
+        }
+    }
+}
+
 /// Every planted bug that a scheme's code can have is noticed by some scope.
 #[test]
 fn every_planted_bug_is_killed() {

@@ -11,7 +11,7 @@ use std::thread;
 
 use outlast::{Plant, Scheme};
 use outlast_crash::campaign::CampaignError;
-use outlast_crash::trial::plants::hunt;
+use outlast_crash::trial::plants::{Sentence, hunt};
 use outlast_crash::trial::{Charge, Guilt, Scope, Tally, lifecycle, scopes};
 use outlast_crash::{Broken, TooWide};
 
@@ -58,6 +58,7 @@ pub fn crash_records(
     let mut records = campaigns::campaign_records(size, seed, listen)?;
     records.extend(exhaustive_records(size, listen)?);
     records.extend(planted_records(size, listen)?);
+    records.extend(control_records(size, listen)?);
     Ok(records)
 }
 
@@ -175,6 +176,28 @@ fn planted_records(size: Size, listen: &mut Listener<'_>) -> Result<Vec<Record>,
         records.push(total(Metric::PLANTED_TOTAL, mine.len() as f64));
     }
     Ok(records)
+}
+
+/// Every control under every scheme: sound, and to be flagged by no scope.
+fn control_records(size: Size, listen: &mut Listener<'_>) -> Result<Vec<Record>, CrashError> {
+    let images_max = if size == Size::Quick { 50_000 } else { 10_000_000 };
+    let jobs: Vec<_> =
+        SCHEMES.into_iter().flat_map(|s| Plant::controls().map(move |c| (s, c))).collect();
+    let what = |(scheme, control): &(Scheme, Plant)| format!("{control} in {scheme}");
+    let sentences = deal("controls", &jobs, listen, what, |(scheme, control)| {
+        hunt(*control, *scheme, images_max, |_, _| ())
+    })?;
+    let record = |sentence: Sentence| {
+        let (workload, guilt) = match &sentence.killed {
+            Some((scope, guilt)) => (*scope, Some(guilt)),
+            None => ("all scopes", None),
+        };
+        let flagged = f64::from(guilt.is_some());
+        let (scheme, metric) = (sentence.scheme.name(), Metric::CONTROL_FLAGGED);
+        let record = Record::new(Kind::Crash, workload, scheme, metric, flagged);
+        with_guilt(record.plant(&sentence.plant.to_string()), guilt)
+    };
+    Ok(sentences.into_iter().map(record).collect())
 }
 
 fn with_guilt(record: Record, guilt: Option<&Guilt>) -> Record {

@@ -65,7 +65,7 @@ pub fn measure_native(
 pub fn crash_minutes(size: Size) -> u64 {
     match size {
         Size::Quick => 1,
-        Size::Full => 15,
+        Size::Full => 20,
     }
 }
 

@@ -159,6 +159,14 @@ fn planted(records: &[Record]) -> String {
         let (killed, total) = (totals(Metric::PLANTED_KILLED), totals(Metric::PLANTED_TOTAL));
         let _ = writeln!(text, "  {killed} of {total} caught");
     }
+    let is_control = |r: &&Record| r.is(Metric::CONTROL_FLAGGED);
+    let (controls, silent) =
+        records.iter().filter(single).filter(is_control).fold((0, 0), |(all, silent), record| {
+            (all + 1, silent + u32::from(record.value == Some(0.0)))
+        });
+    if controls > 0 {
+        let _ = writeln!(text, "  {silent} of {controls} sound controls left alone");
+    }
     for record in records.iter().filter(single) {
         let plant = record.plant.as_deref().unwrap_or_default();
         if record.is(Metric::PLANTED_KILLED) && record.value == Some(0.0) {

@@ -107,6 +107,16 @@ impl Site {
     }
 }
 
+impl Site {
+    /// Whether it flushes the lines of one record, which may go in any order.
+    fn is_record(self) -> bool {
+        matches!(self, Self::UndoRecord | Self::UndoWitnesses | Self::RedoRecord)
+    }
+}
+
+/// A line of the header page that stays zero.
+const NEVER_STORED_TO: LineAddr = LineAddr(5);
+
 impl<'a, M: Medium> Io<'a, M> {
     pub fn new(medium: &'a M, plant: Option<Plant>) -> Self {
         Self { medium, plant }
@@ -131,6 +141,17 @@ impl<'a, M: Medium> Io<'a, M> {
             }
             return;
         }
+        if self.plants(Plant::RecordFlushedBackwards) && site.is_record() {
+            let lines: Vec<LineAddr> = ByteRange::new(at, len).lines().collect();
+            lines.into_iter().rev().for_each(|line| self.medium.flush(line));
+            return;
+        }
+        if self.plants(Plant::CleanLineFlushed) {
+            self.medium.flush(NEVER_STORED_TO);
+        }
+        if self.plants(Plant::FlushTwice) {
+            self.medium.flush_range(at, len);
+        }
         self.medium.flush_range(at, len);
     }
 
@@ -144,6 +165,9 @@ impl<'a, M: Medium> Io<'a, M> {
     #[inline(always)]
     pub fn fence(self, site: Site) {
         if !self.plants(Plant::SkipFence(site)) {
+            self.medium.fence();
+        }
+        if self.plants(Plant::FenceTwice) {
             self.medium.fence();
         }
     }

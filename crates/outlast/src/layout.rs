@@ -74,7 +74,8 @@ pub const POOL_BYTES_MAX: u64 = 1 << 43;
 
 const _: () = assert!(FLOOR_AT.0 as usize == HEADER_BYTES);
 const _: () = assert!(HEADER_CRC_AT + 8 == HEADER_BYTES);
-const _: () = assert!(HEADER_ZERO_AT == CHUNKS_AT.0 + LINE_BYTES);
+const _: () =
+    assert!(HEADER_ZERO_AT == CHUNKS_AT.0 + LINE_BYTES && HEADER_ZERO_AT == 5 * LINE_BYTES);
 // Words that belong to different protocols never share a line.
 const _: () =
     assert!(FLOOR_AT.line().0 != ROOT_AT.line().0 && ROOT_AT.line().0 != CHUNKS_AT.line().0);

@@ -104,7 +104,26 @@ pub enum Plant {
     WitnessInFreedBlock,
     /// Undo alone: a chunk is made a class's while its old bitmap bears witness.
     FormatUnsettled,
+    /// Control: every flush is issued twice.
+    FlushTwice,
+    /// Control: every fence is issued twice.
+    FenceTwice,
+    /// Control: with each flush goes one of a line that nobody stores to.
+    CleanLineFlushed,
+    /// Control: the lines of a record are flushed last one first.
+    RecordFlushedBackwards,
+    /// Control: lines are flushed by `clflushopt` instead of `clwb`.
+    FlushedByClflushOpt,
 }
+
+/// What is unusual and sound: a checker that flags one of these is wrong.
+const CONTROLS: &[(Plant, &str)] = &[
+    (Plant::FlushTwice, "flush-twice"),
+    (Plant::FenceTwice, "fence-twice"),
+    (Plant::CleanLineFlushed, "clean-line-flushed"),
+    (Plant::RecordFlushedBackwards, "record-flushed-backwards"),
+    (Plant::FlushedByClflushOpt, "flushed-by-clflushopt"),
+];
 
 /// Names of the bugs that are not a site's.
 const NAMED: &[(Plant, &str, u8)] = &[
@@ -164,6 +183,11 @@ impl Plant {
         NAMED.iter().map(|row| row.0).chain(sites)
     }
 
+    /// Every control: switched on like a bug, and to be flagged by nobody.
+    pub fn controls() -> impl Iterator<Item = Self> {
+        CONTROLS.iter().map(|row| row.0)
+    }
+
     /// Whether a pool that runs with `scheme` executes the code that this breaks. Planted
     /// elsewhere a bug changes nothing.
     pub fn applies_to(self, scheme: Scheme) -> bool {
@@ -220,8 +244,9 @@ impl fmt::Display for Plant {
             Self::SkipFlush(site) => write!(f, "skip-flush:{site:?}"),
             Self::SkipFence(site) => write!(f, "skip-fence:{site:?}"),
             named => {
-                let row = NAMED.iter().find(|row| row.0 == *named);
-                f.write_str(row.expect("every bug that is not a site's has its row").1)
+                let bug = NAMED.iter().find(|row| row.0 == *named).map(|row| row.1);
+                let control = || CONTROLS.iter().find(|row| row.0 == *named).map(|row| row.1);
+                f.write_str(bug.or_else(control).expect("what is not a site's has its row"))
             }
         }
     }
@@ -237,6 +262,7 @@ impl FromStr for Plant {
 
     fn from_str(name: &str) -> Result<Self, Self::Err> {
         Self::all()
+            .chain(Self::controls())
             .find(|plant| plant.to_string().eq_ignore_ascii_case(name))
             .ok_or_else(|| UnknownPlant(name.to_owned()))
     }
@@ -248,7 +274,7 @@ mod tests {
 
     #[test]
     fn every_planted_bug_is_found_by_its_name() {
-        for plant in Plant::all() {
+        for plant in Plant::all().chain(Plant::controls()) {
             assert_eq!(plant.to_string().parse::<Plant>().unwrap(), plant);
         }
         assert!("no-such".parse::<Plant>().is_err());

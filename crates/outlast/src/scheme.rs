@@ -45,7 +45,7 @@ pub const SCHEMES: &[SchemeRow] = &[
         Scheme::Undo,
         "undo",
         Guarantee::Durable,
-        "undo log, ranges logged at once, data flushed at commit: three fences",
+        "undo log, ranges logged at once, data flushed at commit: three fences, or two for a lane that is alone",
     ),
     (
         Scheme::Redo,

@@ -223,3 +223,19 @@ fn a_lane_that_changes_hands_leaves_no_flush_unfenced() {
     drop(lane);
     assert!(pool.medium().lines.lock().unwrap().is_empty());
 }
+
+#[test]
+fn a_pool_closed_in_peace_can_be_opened_for_reading_only() {
+    for scheme in [Scheme::Undo, Scheme::Redo] {
+        let (create, open) = options(2, 1024);
+        let open = OpenOptions { scheme, ..open };
+        let pool = Pool::create_on(Heap::new(64 << 10), &create, &open).unwrap();
+        for _ in 0..2 {
+            let mut lane = pool.lane().unwrap();
+            lane.run(|tx| tx.alloc(64, BlockKind::General)).unwrap();
+        }
+        let medium = pool.close();
+        let read = UnrecoveredPool::open(&medium).unwrap().read_only();
+        assert!(read.is_ok(), "{scheme}: {:?}", read.err());
+    }
+}

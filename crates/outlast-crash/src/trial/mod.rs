@@ -18,7 +18,7 @@ use std::time::Duration;
 use outlast::{CreateOptions, OpenOptions, Plant, Pool, PoolOffset, Runner, Scheme, Transact};
 use outlast_pmem::schedule::{Explorer, Plan, ScheduleError, Scheduler, on_lane};
 use outlast_pmem::{Mark, Medium, Recorder};
-use outlast_trace::{LaneId, OpLog};
+use outlast_trace::{FlushKind, LaneId, OpLog};
 
 use crate::{Broken, Count, Exhaustive, Model, Outcome, TooWide, Violation};
 use court::Court;
@@ -232,6 +232,10 @@ impl Scope {
         explorer: &mut Explorer,
     ) -> Result<Recorded, Guilt> {
         let medium = Recorder::from_image(base.to_vec());
+        let medium = match charge.plant {
+            Some(Plant::FlushedByClflushOpt) => medium.flushing_with(FlushKind::ClflushOpt),
+            _ => medium,
+        };
         let open = OpenOptions {
             lock_stripes: 64,
             lock_always: self.lock_always,

@@ -36,6 +36,7 @@ use crate::sealed::seal;
 use crate::seq::Seq;
 use crate::solo::Solo;
 use crate::spin::SpinLock;
+use crate::writeback;
 
 /// A running pool: what its threads share. Each thread takes a [`Lane`] of it.
 pub struct Pool<M: Medium> {
@@ -153,6 +154,16 @@ impl<M: Medium> Pool<M> {
         let state = self.lanes.get(id)?.take(&self.medium)?;
         self.solo.lane_taken(&self.medium, id);
         Some(Lane::new(self, state))
+    }
+
+    /// Ends the pool in peace and gives the medium back: its log is empty, so that it can be opened
+    /// for reading only. A pool that is only dropped has lost nothing, but redo leaves live
+    /// records, which want one opening for writing first.
+    pub fn close(self) -> M {
+        if self.scheme == Scheme::Redo {
+            writeback::sweep(&self, self.lanes.len());
+        }
+        self.medium
     }
 
     /// Ends the pool and gives the medium back. Nothing needs to be made durable: every
