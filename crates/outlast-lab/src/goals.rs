@@ -37,7 +37,7 @@ fn costs(records: &[Record]) -> Vec<Record> {
             if let Some((record, value)) =
                 measured(records, workload, scheme, metric).and_then(|r| Some((r, r.value?)))
             {
-                let reason = format!("{} rounds", record.rounds.unwrap_or(1));
+                let reason = missed_by(records, workload, scheme, most, value);
                 let mut goal = goal.judged(most, value, value <= most, &reason);
                 (goal.p25, goal.p75) = (record.p25, record.p75);
                 (goal.rounds, goal.threads) = (record.rounds, record.threads);
@@ -50,6 +50,22 @@ fn costs(records: &[Record]) -> Vec<Record> {
         }
     }
     goals
+}
+
+/// Why a cost misses its goal, as far as the measurements tell.
+fn missed_by(records: &[Record], workload: &str, scheme: &str, most: f64, ratio: f64) -> String {
+    let cost = |scheme| measured(records, workload, scheme, Metric::PERSISTENCE_COST)?.value;
+    let floor = measured(records, workload, scheme, Metric::FLOOR_PREDICTED).and_then(|r| r.value);
+    let (Some(cost), Some(floor)) = (cost(scheme), floor) else {
+        return "the floor was not measured".to_owned();
+    };
+    let allowed = cost * most / ratio;
+    let bound = if floor > allowed {
+        "its flushes and fences alone take longer here"
+    } else {
+        "its flushes and fences alone would fit"
+    };
+    format!("{allowed:.0} ns were allowed; {bound}: {floor:.0} ns of {cost:.0}")
 }
 
 fn measured<'a>(

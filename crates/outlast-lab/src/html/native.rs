@@ -32,8 +32,8 @@ pub(super) fn cost(document: &Document) -> Section {
     if !grid.is_empty() {
         body += "<p>The time of a transaction beyond that of <code>none</code>, which neither \
                  logs nor flushes, in the same round. It is negative where a scheme is faster \
-                 than <code>none</code>, which still isolates transactions from each other: \
-                 libpmemobj promises no isolation and reads without locks.</p>\n";
+                 than <code>none</code>: by chance, or because libpmemobj promises no isolation \
+                 and a load through it is a bare copy.</p>\n";
         let caption = format!(
             "Cost of persistence per transaction; shorter is better. {}",
             conditions(document, Metric::PERSISTENCE_COST)

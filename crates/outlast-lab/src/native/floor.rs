@@ -1,14 +1,15 @@
 //! The floor of this machine, and how far from it each scheme stands.
 //!
-//! A transaction that flushes or streams `L` lines and fences `N` times, both on average, waits
-//! `N` times for `L / N` lines. The floor's prediction is `N · t(L / N)`, where `t(n)` is the
-//! median time of `n` lines and one fence by the pattern that is cheapest for them: `t(0) = 0`,
-//! straight lines between whole numbers, and beyond the largest number measured as much for each
-//! further line as for the last ones. The distance is the measured cost of persistence divided by
-//! the prediction. The cost also holds what the floor knows nothing of: making log records,
+//! A transaction that flushes `L` lines, streams `S` and fences `N` times, all on average, waits
+//! `N` times for `L / N` and `S / N` lines. The floor's prediction is
+//! `N · max(f(L / N), s(S / N))`, where `s(n)` is the median time of `n` streamed lines and one
+//! fence, and `f(n)` that of `n` flushed lines by the pattern that is cheapest for them:
+//! `f(0) = 0`, straight lines between whole numbers, and beyond the largest number measured as
+//! much for each further line as for the last ones. The distance is the measured cost of
+//! persistence divided by the prediction. The cost also holds what the floor knows nothing of: making log records,
 //! locks, looking things up; and the prediction does not know which lines were cached.
 
-use outlast_pmem::{FLOOR_LINES_MAX, FloorOptions, FloorReport, FloorRow, measure_floor};
+use outlast_pmem::{FLOOR_LINES_MAX, FloorOptions, FloorReport, FloorRow, Pattern, measure_floor};
 
 use super::arena::Arena;
 use super::{NativeError, Setup, Size};
@@ -71,8 +72,9 @@ fn distance(records: &[Record], floor: &Floor, fences: &Record) -> Vec<Record> {
         };
         records.iter().find(mine)?.value
     };
-    let lines = [Metric::FLUSHED_LINES, Metric::STREAMED_LINES].into_iter().filter_map(of).sum();
-    let predicted = floor.predict(lines, fences.value.unwrap_or(0.0));
+    let lines = |metric| of(metric).unwrap_or(0.0);
+    let (flushed, streamed) = (lines(Metric::FLUSHED_LINES), lines(Metric::STREAMED_LINES));
+    let predicted = floor.predict(flushed, streamed, fences.value.unwrap_or(0.0));
     // A workload that only reads has nothing to make durable.
     if predicted < 1.0 {
         return Vec::new();
@@ -90,25 +92,44 @@ fn distance(records: &[Record], floor: &Floor, fences: &Record) -> Vec<Record> {
     found
 }
 
-/// The cheapest time of 0, 1, 2, … lines and one fence, in nanoseconds.
+/// What lines and one fence take.
 struct Floor {
-    ns: Vec<f64>,
+    flushed: Curve,
+    streamed: Curve,
 }
 
 impl Floor {
     fn of(records: &[Record]) -> Option<Self> {
+        let streams = |row: &Record| row.scheme == Pattern::Streamed.name();
+        Some(Self {
+            flushed: Curve::of(records, |row| !streams(row))?,
+            streamed: Curve::of(records, streams)?,
+        })
+    }
+
+    fn predict(&self, flushed: f64, streamed: f64, fences: f64) -> f64 {
+        if fences <= 0.0 {
+            return 0.0;
+        }
+        fences * self.flushed.at(flushed / fences).max(self.streamed.at(streamed / fences))
+    }
+}
+
+/// The cheapest time of 0, 1, 2, … lines and one fence, in nanoseconds.
+struct Curve {
+    ns: Vec<f64>,
+}
+
+impl Curve {
+    fn of(records: &[Record], wanted: impl Fn(&Record) -> bool) -> Option<Self> {
         let mut ns = vec![0.0];
         for lines in 1..=FLOOR_LINES_MAX as u32 {
             let rows = records.iter().filter(|r| r.is(Metric::FLOOR) && r.lines == Some(lines));
-            let cheapest = rows.filter_map(|row| row.value).min_by(f64::total_cmp);
+            let values = rows.filter(|row| wanted(row)).filter_map(|row| row.value);
             // A slow moment must not make more lines cheaper than fewer.
-            ns.push(cheapest?.max(ns[ns.len() - 1]));
+            ns.push(values.min_by(f64::total_cmp)?.max(ns[ns.len() - 1]));
         }
         Some(Self { ns })
-    }
-
-    fn predict(&self, lines: f64, fences: f64) -> f64 {
-        if fences <= 0.0 { 0.0 } else { fences * self.at(lines / fences) }
     }
 
     fn at(&self, lines: f64) -> f64 {
@@ -134,18 +155,23 @@ mod tests {
             Record::new(Kind::Native, "floor", pattern, Metric::FLOOR, ns).lines(lines)
         };
         let all = 1..=FLOOR_LINES_MAX as u32;
-        all.flat_map(|n| [row("dear", n, 500.0), row("cheap", n, 100.0 + 10.0 * f64::from(n))])
-            .collect()
+        all.flat_map(|n| {
+            let n_ns = f64::from(n);
+            [row("dear", n, 500.0), row("cheap", n, 100.0 + 10.0 * n_ns), row("streamed", n, 90.0)]
+        })
+        .collect()
     }
 
     #[test]
     fn predictions_follow_the_cheapest_pattern() {
         let floor = Floor::of(&rows()).unwrap();
-        assert_eq!(floor.predict(2.0, 1.0), 120.0);
-        assert_eq!(floor.predict(5.0, 2.0), 2.0 * 125.0, "half-way between two rows");
-        assert_eq!(floor.predict(0.5, 1.0), 55.0);
-        assert_eq!(floor.predict(20.0, 1.0), 300.0, "beyond the rows");
-        assert_eq!(floor.predict(3.0, 0.0), 0.0, "nothing waits without a fence");
+        assert_eq!(floor.predict(2.0, 0.0, 1.0), 120.0);
+        assert_eq!(floor.predict(5.0, 0.0, 2.0), 2.0 * 125.0, "half-way between two rows");
+        assert_eq!(floor.predict(0.5, 0.0, 1.0), 55.0);
+        assert_eq!(floor.predict(20.0, 0.0, 1.0), 300.0, "beyond the rows");
+        assert_eq!(floor.predict(3.0, 0.0, 0.0), 0.0, "nothing waits without a fence");
+        assert_eq!(floor.predict(0.0, 2.0, 1.0), 90.0, "streamed only");
+        assert_eq!(floor.predict(1.0, 2.0, 1.0), 110.0, "what takes longer decides");
     }
 
     #[test]
@@ -153,7 +179,7 @@ mod tests {
         let of = |metric, value| Record::new(Kind::Native, "sps1", "undo", metric, value);
         let measured = [
             of(Metric::FENCES, 1.0),
-            of(Metric::FLUSHED_LINES, 1.0),
+            of(Metric::FLUSHED_LINES, 2.0),
             of(Metric::STREAMED_LINES, 1.0),
             of(Metric::PERSISTENCE_COST, 300.0),
         ];
