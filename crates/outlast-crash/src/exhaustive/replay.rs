@@ -21,6 +21,9 @@ pub struct Replay {
     pub verdict: Result<(), Violation>,
     /// The crashes, as far as they came.
     pub crashes: Vec<ReplayedCrash>,
+    /// Whether everything that the witness picks could be picked there. If not, the image is some
+    /// other one.
+    pub exists: bool,
 }
 
 /// One crash of a replay.
@@ -78,7 +81,7 @@ impl Exhaustive {
         judge: &mut impl Judge,
     ) -> Result<Replay, TooWide> {
         let image = self.image(base);
-        let mut replay = Replay { verdict: Ok(()), crashes: Vec::new() };
+        let mut replay = Replay { verdict: Ok(()), crashes: Vec::new(), exists: true };
         let mut log = log.clone();
         let mut told = Told::default();
         for (level, point) in (1..).zip(&witness.crashes) {
@@ -91,7 +94,8 @@ impl Exhaustive {
             let crash = told.crash(level, point);
             let (acked, begun) = (crash.acked.to_vec(), crash.begun.to_vec());
             told = Told::of(&acked, &begun);
-            let Left { image: left, persisted, open } = left;
+            let Left { image: left, persisted, open, exists } = left;
+            replay.exists &= exists;
             let crash = ReplayedCrash { log, before, image: left, persisted, open, acked, begun };
             replay.crashes.push(crash);
             if replay.verdict.is_err() {
@@ -145,7 +149,7 @@ impl Exhaustive {
                 return Ok(None);
             }
             let replay = self.replay_with(base, log, witness, &mut judge)?;
-            let same = replay.crashes.len() == witness.crashes.len();
+            let same = replay.exists && replay.crashes.len() == witness.crashes.len();
             let violation = replay.verdict.err().filter(|_| same);
             Ok(violation
                 .filter(|violation| violation.broken == failure.violation.broken)
@@ -244,6 +248,8 @@ struct Left {
     image: Vec<u8>,
     persisted: Vec<Vec<(u32, u32)>>,
     open: Vec<OpenUnit>,
+    /// Whether every pick named something that could be there.
+    exists: bool,
 }
 
 impl State {
@@ -262,10 +268,12 @@ impl State {
                 self.play(&mut tracker, index, lane, &op, part);
             }
         }
-        let persisted = point.picks.iter().map(|pick| {
-            explain(&tracker, &self.memory, pick.at.0 / 8, pick.row).unwrap_or_default()
-        });
-        let persisted: Vec<Vec<(u32, u32)>> = persisted.collect();
+        let persisted =
+            point.picks.iter().map(|pick| explain(&tracker, &self.memory, pick.at.0 / 8, pick.row));
+        let persisted: Vec<Option<Vec<(u32, u32)>>> = persisted.collect();
+        let exists = persisted.iter().all(Option::is_some);
+        let persisted: Vec<Vec<(u32, u32)>> =
+            persisted.into_iter().map(Option::unwrap_or_default).collect();
         self.open.push(&tracker, &self.memory)?;
         let rows = point.picks.iter().map(|pick| (pick.at.0 / 8, pick.row)).collect();
         self.set_mode(Mode::Fixed(rows));
@@ -287,7 +295,7 @@ impl State {
         }
         self.settle();
         let image = self.memory_bytes();
-        Ok(Left { image, persisted, open })
+        Ok(Left { image, persisted, open, exists })
     }
 
     fn memory_bytes(&self) -> Vec<u8> {

@@ -169,7 +169,12 @@ fn cases() -> ProptestConfig {
     } else {
         400
     };
-    ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
+    ProptestConfig {
+        cases,
+        max_global_rejects: 10 * cases,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    }
 }
 
 proptest! {
@@ -327,6 +332,7 @@ fn assert_accepted(settings: &Exhaustive, log: &OpLog, failure: &Failure, verify
     let text = failure.witness.to_string();
     let witness: Witness = text.parse().unwrap();
     let replay = settings.replay(&base(), log, &witness, verify).unwrap();
+    assert!(replay.exists, "{text}");
     assert_eq!(replay.verdict.as_ref(), Err(&failure.violation), "{text}");
     for (crash, point) in replay.crashes.iter().zip(&witness.crashes) {
         let persisted: Vec<(u32, u32)> = crash.persisted.iter().flatten().copied().collect();
@@ -356,6 +362,52 @@ fn recovery_step<M: Medium>(medium: &M, line: usize, word: u64, flush: bool, fen
     }
     if fence {
         medium.fence();
+    }
+}
+
+/// An earlier crash has fewer images, and the number of a content may mean none there.
+#[test]
+fn an_earlier_crash_is_no_smaller_failure_when_it_cannot_leave_the_image() {
+    let program = [
+        (0, Step::Rmw { line: 0, value: 8 }),
+        (0, Step::Stream { line: 0, word: 0, words: 1, value: 4 }),
+    ];
+    let log = log_of(&program);
+    let settings = Exhaustive::new(Model::default()).failures_max(usize::MAX);
+    let verify = |image: &ImageMedium, _: &Crash<'_>| match image.load_u64(PoolOffset(0)) & 0xff {
+        8 => Err(Violation::from("what is not wanted")),
+        _ => Ok(()),
+    };
+    let outcome = settings.run(&base(), &log, verify).unwrap();
+    assert!(!outcome.failures.is_empty());
+    for failure in &outcome.failures {
+        assert_accepted(&settings, &log, failure, verify);
+        let small = settings.shrink(&base(), &log, failure, verify).unwrap();
+        assert_accepted(&settings, &log, &small, verify);
+    }
+}
+
+/// A store that a durable stream has hidden persists before a later one to its line all the same.
+#[test]
+fn a_witness_names_hidden_stores_too() {
+    let program = [
+        (0, Step::Store { line: 1, at: 0, len: 12, value: 1 }),
+        (0, Step::Stream { line: 1, word: 1, words: 1, value: 4 }),
+        (0, Step::Sfence),
+        (0, Step::Stream { line: 1, word: 0, words: 1, value: 4 }),
+        (0, Step::Store { line: 1, at: 0, len: 4, value: 1 }),
+    ];
+    let log = log_of(&program);
+    let settings = Exhaustive::new(Model::default()).failures_max(usize::MAX);
+    let verify = |_: &ImageMedium, _: &Crash<'_>| Err(Violation::from("everything is wrong"));
+    let verify = |image: &ImageMedium, crash: &Crash<'_>| {
+        image.load_u64(LineAddr(1).start());
+        verify(image, crash)
+    };
+    let outcome = settings.run(&base(), &log, verify).unwrap();
+    assert!(outcome.failures.len() > 2);
+    for failure in &outcome.failures {
+        assert_accepted(&settings, &log, failure, verify);
     }
 }
 

@@ -123,13 +123,32 @@ pub(crate) fn explain(
                 && rows.len() == row as usize + 1
             {
                 let persisted = class.iter().zip(durable).filter(|(_, durable)| **durable);
-                found = Some(persisted.map(|(event, _)| (event.op, event.piece)).collect());
+                let persisted: Vec<&Event> = persisted.map(|(event, _)| event).collect();
+                let hidden = hidden_before(model, events, &persisted);
+                let all = persisted.into_iter().chain(hidden);
+                found = Some(all.map(|event| (event.op, event.piece)).collect());
             }
             true
         });
         Ok(())
     });
     result.ok().and(found)
+}
+
+/// Ordinary stores that show nowhere, because a durable stream came after them, and that
+/// persisted all the same, since a later one of their unit did (rule 2).
+fn hidden_before<'e>(
+    model: Model,
+    events: &'e [Event],
+    persisted: &[&Event],
+) -> impl Iterator<Item = &'e Event> + use<'e> {
+    let last = persisted.iter().filter(|event| event.is_ordinary()).max_by_key(|event| event.seq);
+    let last = last.map(|event| (event.seq, event.word));
+    events.iter().filter(move |event| {
+        let is_before =
+            |(seq, word)| event.seq < seq && (model.tear == Tear::Line || event.word == word);
+        event.is_ordinary() && event.mask == 0 && last.is_some_and(is_before)
+    })
 }
 
 /// The different contents of one class of events.
