@@ -129,8 +129,9 @@ impl<'p, M: Medium> Tx<'p, M> {
     fn release_locks(&mut self, version: Option<u64>) {
         for (stripe, before) in self.lane.buffers.locked.drain(..).rev() {
             let word = version.map_or(before, LockWord::free);
-            self.pool.locks.release(stripe, word);
+            // The mark stands where the lock is still held, so that a trace shows no two owners.
             self.pool.medium.mark(Mark::Unlock(u64::from(stripe.0)));
+            self.pool.locks.release(stripe, word);
         }
     }
 
@@ -203,8 +204,8 @@ impl<'p, M: Medium> Tx<'p, M> {
                 if word.version() > self.lane.buffers.view {
                     self.extend_view()?;
                 }
-                self.pool.medium.mark(Mark::Lock(u64::from(stripe.0)));
                 if self.pool.locks.try_take(stripe, word, self.lane.id) {
+                    self.pool.medium.mark(Mark::Lock(u64::from(stripe.0)));
                     self.lane.buffers.locked.push((stripe, word));
                     return Ok(());
                 }
