@@ -1,10 +1,11 @@
 //! The directory that pools are made in, and the pools.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use outlast::{CreateOptions, OpenOptions, Pool, PoolError, Runner, Scheme};
 use outlast_peers::{Granularity, Pmdk, PmdkPool};
-use outlast_pmem::{Backing, Detection, Domain, MapOptions, Mapped, Medium, PAGE_BYTES};
+use outlast_pmem::{Backing, Domain, MapOptions, Mapped, Medium, PAGE_BYTES};
 use outlast_workloads::Loaded;
 use tempfile::TempDir;
 
@@ -22,9 +23,10 @@ pub fn default_directory() -> PathBuf {
 /// A directory of its own, removed with everything in it when dropped.
 pub(crate) struct Arena {
     directory: TempDir,
-    detection: Detection,
     domain: Domain,
     description: String,
+    /// Files made so far: pools of one scheme follow each other.
+    files: AtomicU64,
 }
 
 impl Arena {
@@ -41,7 +43,7 @@ impl Arena {
             _ => detection.domain,
         });
         let description = detection.describe(domain);
-        Ok(Self { directory, detection, domain, description })
+        Ok(Self { directory, domain, description, files: AtomicU64::new(0) })
     }
 
     pub fn domain(&self) -> Domain {
@@ -60,19 +62,23 @@ impl Arena {
 
     /// A mapped file of zeros, all pages there.
     pub fn mapped(&self, name: &str, bytes: u64) -> Result<Mapped, NativeError> {
-        let path = self.directory.path().join(name);
+        let path = self.file(name);
         let map = MapOptions { domain: Some(self.domain), prefault: true, ..MapOptions::default() };
         let medium = Mapped::create(&path, bytes.next_multiple_of(PAGE_BYTES), &map)?;
         self.forget_file(&path);
         Ok(medium)
     }
 
-    /// A mapping in memory needs no name: without one not even a killed process leaves it behind.
+    fn file(&self, name: &str) -> PathBuf {
+        let number = self.files.fetch_add(1, Ordering::Relaxed);
+        self.directory.path().join(format!("{name}-{number}"))
+    }
+
+    /// What is mapped needs no name: without one its space is free again as soon as it is closed,
+    /// and not even a killed process leaves it behind.
     fn forget_file(&self, path: &Path) {
-        if self.detection.backing == Backing::Dram {
-            // Where this is refused the directory's removal sees to it.
-            let _ = std::fs::remove_file(path);
-        }
+        // Where this is refused the directory's removal sees to it.
+        let _ = std::fs::remove_file(path);
     }
 
     /// A pool with the workload loaded and this many lanes.
@@ -108,7 +114,7 @@ impl Arena {
         granularity: Granularity,
     ) -> Result<Contestant<'static>, NativeError> {
         let scheme = Contender::Pmdk(granularity).name();
-        let path = self.directory.path().join(scheme);
+        let path = self.file(scheme);
         let bytes = room(session.workload.heap_bytes(&session.scale));
         let mut pool = PmdkPool::create(pmdk, &path, bytes, granularity)?;
         self.forget_file(&path);
