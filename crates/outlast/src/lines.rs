@@ -25,7 +25,9 @@ pub(crate) struct LineEntry {
     pub words: u8,
     /// Something was stored to it that is still to be flushed.
     pub stored: bool,
-    /// Undo: words stored to.
+    /// Something of a new block was stored to it that is still to be flushed.
+    pub fresh: bool,
+    /// Undo: words of older blocks stored to.
     pub written: u8,
     /// Undo: words stored to more than once.
     pub rewritten: u8,
@@ -35,7 +37,7 @@ pub(crate) struct LineEntry {
 
 impl LineEntry {
     fn of(line: LineAddr) -> Self {
-        Self { line, words: 0, stored: false, written: 0, rewritten: 0, last: 0 }
+        Self { line, words: 0, stored: false, fresh: false, written: 0, rewritten: 0, last: 0 }
     }
 
     /// The words of `mask` were stored to, in ascending order.

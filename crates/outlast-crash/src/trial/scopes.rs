@@ -177,6 +177,16 @@ pub fn all() -> Vec<Scope> {
             ]],
         ),
         scope(
+            "blocks small",
+            "a new block in a line that the transaction has stored to in place",
+            Shape { block_bytes: 32, ..BLOCKS },
+            vec![vec![
+                vec![Step::Publish(2)],
+                vec![Step::Rewrite(2), Step::Publish(3)],
+                vec![Step::Write(vec![0])],
+            ]],
+        ),
+        scope(
             "blocks",
             "blocks published, replaced, changed in place and given back",
             BLOCKS,

@@ -363,7 +363,8 @@ impl<'p, M: Medium> Tx<'p, M> {
                 let (index, _) = buffers.lines.find_or_add(line);
                 buffers.add_contents(index);
                 let entry = buffers.lines.entry_mut(index);
-                if !std::mem::replace(&mut entry.stored, true) {
+                entry.stored = true;
+                if !std::mem::replace(&mut entry.fresh, true) {
                     buffers.fresh_lines.push(index as u32);
                 }
             }

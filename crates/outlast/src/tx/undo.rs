@@ -4,9 +4,9 @@
 //!   over it: whatever the cache evicts, recovery can put it back. Announced ranges gather and
 //!   share one record, one flush batch and one fence, paid at the first store.
 //! * **U2** At commit all lines stored to are flushed and fenced before the mark.
-//! * **U3** Where witnesses do not speak for it (U5, [`witness`](super::witness)), the mark raises the lane's floor to the transaction's last record: one word, the
-//!   commit point. It is flushed and fenced before the acknowledgement and before any lock is
-//!   released.
+//! * **U3** Where witnesses do not speak for it (U5, [`witness`](super::witness)), the mark raises
+//!   the lane's floor to the transaction's last record: one word, the commit point. It is flushed
+//!   and fenced before the acknowledgement and before any lock is released.
 //! * **U4** A word is logged once per transaction, so the order of putting back within a
 //!   transaction does not matter; new blocks are not logged at all.
 //!
@@ -199,7 +199,9 @@ impl<M: Medium> Tx<'_, M> {
         let buffers = &mut self.lane.buffers;
         for index in buffers.fresh_lines.drain(..) {
             let entry = buffers.lines.entry_mut(index as usize);
-            entry.stored = false;
+            entry.fresh = false;
+            // Small blocks share lines: what else was stored there an abort may have to flush.
+            entry.stored = entry.written != 0;
             io.flush_line(Site::UndoFresh, entry.line);
         }
     }

@@ -10,7 +10,8 @@
 //!   once, and it held something else before. Stores to one line persist as a prefix (rule 2), so
 //!   the word holds its last value only when every store to the line is durable. Words of the
 //!   heap's own bear witness all of them. New blocks need none: they were flushed with an earlier
-//!   record's fence. Where a line has no such word, the commit takes its mark.
+//!   record's fence. Where one was filled later, or a line has no such word, the commit takes its
+//!   mark.
 //! * **U6** Until something later proves the transaction done, nothing may change what its
 //!   witnesses speak of, nor its records. Its lane's next record proves it, being complete: such
 //!   transactions use the two halves of the ring in turn, so the older records stand until the
@@ -98,7 +99,7 @@ impl<M: Medium> Tx<'_, M> {
         let buffers = &self.lane.buffers;
         for entry in buffers.lines.entries().iter().filter(|entry| entry.stored) {
             let rewritten = entry.rewritten >> entry.last & 1 == 1;
-            if entry.words == 0
+            if entry.fresh
                 || rewritten && !io.plants(Plant::WitnessAlwaysTrue)
                 || witnesses.len() >= 2 * WITNESSES_MAX
             {
