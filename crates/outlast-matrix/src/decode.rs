@@ -16,9 +16,6 @@ mod peel;
 mod search;
 mod syndromes;
 
-#[cfg(test)]
-mod tests;
-
 use crate::{Line, LineSet, Place, Shape, Sums, crc8, lanes};
 use peel::peel;
 use search::{Budget, assignments};
@@ -130,13 +127,15 @@ impl<'a> Matrix<'a> {
 
     /// Says whether the matrix is right, and corrects it if `locate` allows.
     ///
-    /// Two contents that satisfy the same checksums differ in at least four lines. So with CRCs
-    /// an explanation that is wrong passes with a probability of 2⁻³² at most, where contents are
-    /// random; [`Locate::Membership`] and [`Locate::Known`] try one explanation,
-    /// [`Locate::Crcs`] at most 1025, [`Locate::Values`] those that its search finds. The same
-    /// holds for [`Outcome::Clean`]. [`Outcome::ChecksumsDamaged`] is wrong when at least two
-    /// lines are, and all that are have the right CRC: 2⁻¹⁶ at most. Without CRCs everything
-    /// rests on errors that do not happen to cancel or to be equal: counters do (ARC-10).
+    /// Two contents that satisfy the same checksums differ in at least four lines. So with CRCs,
+    /// where contents are random and the checksums are right, a wrong explanation passes with a
+    /// probability of 2⁻³² at most; [`Locate::Membership`] and [`Locate::Known`] try one
+    /// explanation, [`Locate::Crcs`] at most 1025, [`Locate::Values`] those that its search
+    /// finds. The same holds for [`Outcome::Clean`]. Two checksums that both missed one update of
+    /// a right line look as if the line were stale, and it passes for that with 2⁻⁸.
+    /// [`Outcome::ChecksumsDamaged`] is wrong when at least two lines are wrong and all of them
+    /// have the right CRC: 2⁻¹⁶ at most. Without CRCs everything rests on errors that neither
+    /// cancel nor are equal, and those of counters are (ARC-10).
     ///
     /// Without CRCs a mismatch in rows alone, or in columns alone, is uncorrectable: a checksum
     /// that missed its update under right data looks the same as data that missed one together
