@@ -95,8 +95,8 @@ fn five_and_six_stale_lines_at_random_places() {
     let page = Page::new();
     let mut rng = Rng(5);
     // The analysis sampled: it has 1.1 and 3.1 % for known places, where counting all sets gives
-    // 1.04 and 3.11 %.
-    for (size, values, known) in [(5, 65.76, 1.041), (6, 88.46, 3.11)] {
+    // 1.04 and 3.15 %.
+    for (size, values, known) in [(5, 65.76, 1.041), (6, 88.46, 3.154)] {
         let mut count = Count::default();
         for _ in 0..SETS {
             page.count(&mut count, &rng.choose(size, 49));
@@ -110,7 +110,7 @@ fn five_and_six_stale_lines_at_random_places() {
 
 #[test]
 fn the_shares_of_cyclic_sets_of_five_and_six_counted() {
-    for (size, right) in [(5, (1_906_884, 19_845)), (6, (13_983_816, 435_414))] {
+    for (size, right) in [(5, (1_906_884, 19_845)), (6, (13_983_816, 441_000))] {
         let (mut sets, mut cyclic) = (0usize, 0usize);
         every_set(size, 49, |lines| {
             sets += 1;
