@@ -128,7 +128,8 @@ mod tests {
     fn every_error_within_eight_consecutive_bits_is_seen() {
         for start in 0..=504 {
             for pattern in 1usize..256 {
-                let bits: Vec<_> = (0..8).filter(|b| pattern >> b & 1 == 1).map(|b| start + b).collect();
+                let bits: Vec<_> =
+                    (0..8).filter(|b| pattern >> b & 1 == 1).map(|b| start + b).collect();
                 assert_ne!(crc8(&flipped(&bits)), 0, "{bits:?}");
             }
         }

@@ -177,9 +177,9 @@ impl<'a> Matrix<'a> {
     fn crossings(&self, syndromes: &Syndromes) -> LineSet {
         let (rows, columns) = (syndromes.bad_rows(), syndromes.bad_columns());
         let shape = self.shape();
-        let all = columns.iter().flat_map(|&column| {
-            rows.iter().map(move |&row| shape.line(Place { row, column }))
-        });
+        let all = columns
+            .iter()
+            .flat_map(|&column| rows.iter().map(move |&row| shape.line(Place { row, column })));
         LineSet::of(shape.lines(), all.filter(|line| self.members.contains(*line)))
     }
 
@@ -240,7 +240,8 @@ impl<'a> Matrix<'a> {
         let content = |&(line, _): &(usize, Line)| Repair { line, content: data[line] };
         let mut repairs: Vec<Repair> = errors.iter().map(content).collect();
         repairs.sort_unstable();
-        Self { data: &data, ..*self }.is_clean().then_some(repairs)
+        let repaired = Matrix { data: &data, ..*self };
+        repaired.is_clean().then_some(repairs)
     }
 
     /// Whether the checksums alone are to blame: every CRC matches, and that is not because of one

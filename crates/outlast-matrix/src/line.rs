@@ -65,7 +65,8 @@ mod tests {
 
     #[test]
     fn runs_are_read_as_they_were_written() {
-        let lines: Vec<Line> = (0..5).map(|i| std::array::from_fn(|lane| i * 8 + lane as u64)).collect();
+        let lines: Vec<Line> =
+            (0..5).map(|i| std::array::from_fn(|lane| i * 8 + lane as u64)).collect();
         let mut bytes = vec![0; 5 * LINE_BYTES];
         write_lines(&lines, &mut bytes);
         let mut back = vec![[0; 8]; 5];

@@ -65,7 +65,7 @@ impl Shape {
         let mut columns = SIDE_MAX;
         let fitting = (1..=SIDE_MAX).filter_map(|rows| {
             // What does not fit with fewer rows does not fit with more.
-            while columns > 0 && Self { rows, columns }.total_bytes() > bytes {
+            while columns > 0 && (Self { rows, columns }).total_bytes() > bytes {
                 columns -= 1;
             }
             Self::new(rows, columns)
@@ -238,7 +238,8 @@ mod tests {
         for lines in 4..200 {
             let found = Shape::within(lines * LINE_BYTES).expect("four lines hold one of data");
             assert!(found.total_lines() <= lines);
-            let better = |other: &Shape| other.total_lines() <= lines && other.lines() > found.lines();
+            let better =
+                |other: &Shape| other.total_lines() <= lines && other.lines() > found.lines();
             assert_eq!(all(200).find(better), None, "{lines} lines");
         }
     }
@@ -252,7 +253,10 @@ mod tests {
         for lines in [1, 2, 50, 100, 1000, 10_000, 60_000] {
             let found = Shape::for_lines(lines).expect("within bounds");
             assert!(found.lines() >= lines);
-            assert!(found.rows().abs_diff(found.columns()) <= 4 + found.rows() / 4, "{found:?}");
+            assert!(found.rows() <= 2 * found.columns() && found.columns() <= 2 * found.rows());
+            let every = (1..=255).flat_map(|r| (1..=255).map(move |c| shape(r, c)));
+            let shortest = every.filter(|s| s.lines() >= lines).map(Shape::total_lines).min();
+            assert_eq!(shortest, Some(found.total_lines()), "{lines} lines: {found:?}");
         }
     }
 

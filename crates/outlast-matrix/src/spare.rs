@@ -85,13 +85,18 @@ impl<B: AsRef<[u8]>> Spare<B> {
         if crc != crc32c_of(covered, page_number).to_le_bytes() {
             return Err(Flaw::Checksum);
         }
-        let format = (0..FORMAT_BITS).map(|bit| u8::from(spare.bit(shape.lines() + bit)) << bit).sum();
+        let format =
+            (0..FORMAT_BITS).map(|bit| u8::from(spare.bit(shape.lines() + bit)) << bit).sum();
         if format == SPARE_FORMAT { Ok(spare) } else { Err(Flaw::Format(format)) }
     }
 
     fn over(shape: Shape, bytes: B) -> Self {
         let len = bytes.as_ref().len();
-        assert_eq!(len, shape.spare_lines() * LINE_BYTES, "bytes are not the spare lines of {shape:?}");
+        assert_eq!(
+            len,
+            shape.spare_lines() * LINE_BYTES,
+            "bytes are not the spare lines of {shape:?}"
+        );
         Self { shape, bytes }
     }
 

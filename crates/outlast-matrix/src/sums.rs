@@ -90,7 +90,12 @@ impl<L: AsRef<[Line]> + AsMut<[Line]>> Sums<L> {
     #[inline]
     pub fn create(&mut self, data: &[Line], members: &LineSet) {
         assert_eq!(data.len(), self.shape.lines(), "data is not of {:?}", self.shape);
-        assert_eq!(members.matrix_lines(), self.shape.lines(), "members are not of {:?}", self.shape);
+        assert_eq!(
+            members.matrix_lines(),
+            self.shape.lines(),
+            "members are not of {:?}",
+            self.shape
+        );
         let (consistency, correlation) = self.lines.as_mut().split_at_mut(self.shape.columns());
         self.vector.create(data, members, consistency, correlation);
     }

@@ -54,13 +54,7 @@ impl Vector {
 
     /// Changes a line of data from `old` to `new` in the two checksums that cover it.
     #[inline]
-    pub fn update(
-        self,
-        consistency: &mut Line,
-        correlation: &mut Line,
-        old: &Line,
-        new: &Line,
-    ) {
+    pub fn update(self, consistency: &mut Line, correlation: &mut Line, old: &Line, new: &Line) {
         match self.0 {
             Kind::Portable => lanes::update(consistency, correlation, old, new),
             #[cfg(all(target_arch = "x86_64", not(outlast_portable)))]

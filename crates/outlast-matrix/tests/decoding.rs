@@ -71,7 +71,8 @@ fn figure_5(stale: &[(usize, usize)]) -> (Written, Vec<Line>, LineSet) {
     let mut rng = Rng(5);
     let members = LineSet::of(16, (0..16).filter(|line| *line != 11)); // the third has three lines
     let written = Written::with_members(shape, members, &mut rng);
-    let line = |(row, column): &(usize, usize)| shape.line(Place { row: row - 1, column: column - 1 });
+    let line =
+        |(row, column): &(usize, usize)| shape.line(Place { row: row - 1, column: column - 1 });
     let lines: Vec<usize> = stale.iter().map(line).collect();
     let (read, set) = (written.stale_at(&lines, &mut rng), written.set(&lines));
     (written, read, set)
@@ -214,7 +215,8 @@ fn damaged(written: &Written, checksums: &[usize]) -> Sums<Vec<Line>> {
 fn damaged_checksums_are_told_from_damaged_data_by_crcs() {
     let (written, _) = page();
     let known = LineSet::of(49, [at(3, 2)]);
-    for checksums in [vec![2], vec![10], vec![2, 10], vec![0, 1], vec![8, 9, 13], vec![0, 4, 7, 8]] {
+    for checksums in [vec![2], vec![10], vec![2, 10], vec![0, 1], vec![8, 9, 13], vec![0, 4, 7, 8]]
+    {
         let sums = damaged(&written, &checksums);
         let matrix = Matrix::new(&written.data, sums.borrowed(), &written.members);
         let columns: Vec<usize> = checksums.iter().filter(|at| **at < 7).copied().collect();
@@ -269,7 +271,9 @@ fn unnoticed(right: &Line, rng: &mut Rng) -> Line {
 #[test]
 fn one_stale_line_that_its_crc_misses_is_found_among_others() {
     let (written, mut rng) = page();
-    for others in [vec![], vec![at(0, 5)], vec![at(1, 3), at(2, 3), at(1, 0)], vec![at(4, 4), at(0, 0)]] {
+    for others in
+        [vec![], vec![at(0, 5)], vec![at(1, 3), at(2, 3), at(1, 0)], vec![at(4, 4), at(0, 0)]]
+    {
         let mut read = written.stale_at(&others, &mut rng);
         let missed = at(1, 5);
         read[missed] = unnoticed(&written.data[missed], &mut rng);

@@ -80,7 +80,12 @@ fn print(size: usize, count: &Count) {
 fn up_to_four_stale_lines_in_every_set_of_places() {
     let page = Page::new();
     // sets, and of them those that fail by membership, by values, with known places
-    let right = [(49, 0, 0, 0), (1176, 882, 0, 0), (18424, 17934, 1764, 0), (211_876, 211_386, 73_206, 441)];
+    let right = [
+        (49, 0, 0, 0),
+        (1176, 882, 0, 0),
+        (18424, 17934, 1764, 0),
+        (211_876, 211_386, 73_206, 441),
+    ];
     for (size, right) in (1..).zip(right) {
         let mut count = Count::default();
         every_set(size, 49, |stale| page.count(&mut count, stale));
