@@ -1,13 +1,13 @@
 //! The CRC-8 of a line: what tells which line is wrong.
 
-use crate::Line;
+use crate::{Line, Vector};
 
 /// x⁸+x⁷+x⁴+x²+x+1 (0x97), the same as seals the words of a pool's metadata. It has the factor
 /// x+1 and detects every error of up to three bits within 119 bits.
 const POLYNOMIAL: u8 = 0x97;
 
 /// `POWERS[n]`: x to the power of 8 n, modulo the polynomial, for n up to 64.
-const POWERS: [u8; 65] = {
+pub(crate) const POWERS: [u8; 65] = {
     let mut powers = [1u8; 65];
     let mut n = 1;
     while n < 65 {
@@ -18,13 +18,13 @@ const POWERS: [u8; 65] = {
 };
 
 /// `IN_WORD[k][b]`: what byte k of a word adds to the CRC of the word.
-const IN_WORD: [[u8; 256]; 8] = tables(1, 1);
+static IN_WORD: [[u8; 256]; 8] = tables(1, 1);
 
 /// `IN_LINE[j][c]`: what word j of a line, whose CRC is c, adds to the CRC of the line.
-const IN_LINE: [[u8; 256]; 8] = tables(0, 8);
+static IN_LINE: [[u8; 256]; 8] = tables(0, 8);
 
 /// `value` times x to the power of `shift`.
-const fn times(mut value: u8, shift: u32) -> u8 {
+pub(crate) const fn times(mut value: u8, shift: u32) -> u8 {
     let mut step = 0;
     while step < shift {
         value = if value & 0x80 != 0 { value << 1 ^ POLYNOMIAL } else { value << 1 };
@@ -63,10 +63,15 @@ const fn tables(first: usize, stride: usize) -> [[u8; 256]; 8] {
 /// or three bits of the same or of neighbouring words up to 119 bits apart.
 ///
 /// A remainder folded from the processor's CRC-32C would have the same probability without these
-/// guarantees. The words' remainders are looked up independently of each other and then joined,
-/// so that no lookup waits for more than one other.
+/// guarantees. Where the processor has AVX-512 and GFNI, they compute it, else tables.
 #[inline]
 pub fn crc8(line: &Line) -> u8 {
+    Vector::best().crc8(line)
+}
+
+/// CRC-8 of a line. The words' remainders are looked up independently of each other and then
+/// joined, so that no lookup waits for more than one other.
+pub(crate) fn by_tables(line: &Line) -> u8 {
     let mut crc = 0;
     for (word, join) in line.iter().zip(&IN_LINE) {
         let mut of_word = 0;
@@ -111,7 +116,7 @@ mod tests {
         assert_eq!(crc8(&[0; 8]), 0);
         assert_eq!(by_the_book(&[1, 0, 0, 0, 0, 0, 0, 0]), POLYNOMIAL);
         for line in samples(200) {
-            assert_eq!(crc8(&line), by_the_book(&line));
+            assert_eq!(by_tables(&line), by_the_book(&line));
         }
     }
 

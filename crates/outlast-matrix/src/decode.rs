@@ -16,7 +16,7 @@ mod peel;
 mod search;
 mod syndromes;
 
-use crate::{Line, LineSet, Place, Shape, Sums, crc8, lanes};
+use crate::{Line, LineSet, Place, Shape, Sums, Vector, lanes};
 use peel::peel;
 use search::{Budget, assignments};
 use syndromes::Syndromes;
@@ -95,7 +95,7 @@ impl<'a> Matrix<'a> {
         Self { data, sums, members, crcs: None }
     }
 
-    /// The same matrix with a [CRC-8](crc8) for each line; those of lines that are no members do
+    /// The same matrix with a [CRC-8](crate::crc8()) for each line; those of lines that are no members do
     /// not matter.
     ///
     /// # Panics
@@ -112,11 +112,13 @@ impl<'a> Matrix<'a> {
 
     /// The members whose CRC differs from the one given; none where no CRCs are given.
     pub fn crc_mismatches(&self) -> LineSet {
-        let differs = |line: &usize| match self.crcs {
-            Some(crcs) => crc8(&self.data[*line]) != crcs[*line],
-            None => false,
+        let lines = self.data.len();
+        let Some(given) = self.crcs else {
+            return LineSet::none(lines);
         };
-        LineSet::of(self.data.len(), self.members.iter().filter(differs))
+        let mut crcs = vec![0; lines];
+        Vector::best().crc8_each(self.data, &mut crcs);
+        LineSet::of(lines, self.members.iter().filter(|line| crcs[*line] != given[*line]))
     }
 
     /// Whether all checksums agree, and all CRCs, where given.

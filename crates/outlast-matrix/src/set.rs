@@ -4,6 +4,7 @@
 #[derive(Clone, PartialEq, Eq, Debug, Hash)]
 pub struct LineSet {
     lines: usize,
+    len: usize,
     first: u64,
     rest: Vec<u64>,
 }
@@ -11,7 +12,7 @@ pub struct LineSet {
 impl LineSet {
     /// No line of a matrix with `lines` lines.
     pub fn none(lines: usize) -> Self {
-        Self { lines, first: 0, rest: vec![0; lines.div_ceil(64).saturating_sub(1)] }
+        Self { lines, len: 0, first: 0, rest: vec![0; lines.div_ceil(64).saturating_sub(1)] }
     }
 
     /// All lines of a matrix with `lines` lines.
@@ -49,30 +50,36 @@ impl LineSet {
     /// When it is not in the matrix.
     pub fn insert(&mut self, line: usize) {
         assert!(line < self.lines, "line {line} of a matrix with {} lines", self.lines);
-        *self.word_mut(line / 64) |= 1 << (line % 64);
+        if !self.contains(line) {
+            *self.word_mut(line / 64) |= 1 << (line % 64);
+            self.len += 1;
+        }
     }
 
     /// Takes `line` out, if it is in.
     pub fn remove(&mut self, line: usize) {
-        if line < self.lines {
+        if self.contains(line) {
             *self.word_mut(line / 64) &= !(1 << (line % 64));
+            self.len -= 1;
         }
     }
 
     /// How many lines are in the set.
+    #[inline]
     pub fn len(&self) -> usize {
-        (0..=self.rest.len()).map(|at| self.word(at).count_ones() as usize).sum()
+        self.len
     }
 
     /// Whether no line is in the set.
+    #[inline]
     pub fn is_empty(&self) -> bool {
-        self.first == 0 && self.rest.iter().all(|word| *word == 0)
+        self.len == 0
     }
 
     /// Whether every line of the matrix is in the set.
     #[inline]
     pub fn is_full(&self) -> bool {
-        self.len() == self.lines
+        self.len == self.lines
     }
 
     /// The lines of the set, ascending.

@@ -43,7 +43,7 @@ pub enum Flaw {
 /// | bytes | content |
 /// |---|---|
 /// | the first ⌈(n+7)/8⌉ (4032–4038) | bit i < n: line i is a member; the next 7 bits: format |
-/// | the next n (4039–4087) | [CRC-8](crate::crc8) of each line; 0 for one that is no member |
+/// | the next n (4039–4087) | [CRC-8](crate::crc8()) of each line; 0 for one that is no member |
 /// | up to the last 8 | zero (a page has none) |
 /// | the next 4 (4088–4091) | version |
 /// | the last 4 (4092–4095) | CRC-32C of all bytes before and of the page number as 8 bytes |

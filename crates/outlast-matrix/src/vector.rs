@@ -1,10 +1,17 @@
-//! Which vectors the sums are computed with. The only file with unsafe code.
+//! Which vectors the sums are computed with. The only module with unsafe code.
 //!
-//! There is one source for the arithmetic ([`crate::lanes`]), compiled for each kind of vector,
-//! so all give the same results. A value of [`Vector`] exists only for vectors that this processor
-//! has; that makes the calls sound.
+//! The sums are written once, over lines in registers of any width ([`registers`]). A value of
+//! [`Vector`] exists only for vectors that this processor has; that makes its calls sound. Left
+//! to itself, the compiler finds slower vectors than these.
 
-use crate::{Line, LineSet, lanes};
+#[cfg(all(target_arch = "x86_64", not(outlast_portable)))]
+mod gfni;
+mod registers;
+#[cfg(all(target_arch = "x86_64", not(outlast_portable)))]
+mod x86;
+
+use crate::crc8::by_tables;
+use crate::{Line, LineSet};
 
 /// A kind of vectors that this processor has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -17,52 +24,60 @@ enum Kind {
     Avx2,
     #[cfg(all(target_arch = "x86_64", not(outlast_portable)))]
     Avx512,
+    #[cfg(all(target_arch = "x86_64", not(outlast_portable)))]
+    Avx512Gfni,
 }
 
 impl Vector {
     /// What every processor of the compiled architecture has.
     pub const PORTABLE: Self = Self(Kind::Portable);
 
-    /// The widest that this processor has. The standard library asks the processor once and
+    /// The best that this processor has. The standard library asks the processor once and
     /// remembers the answer.
     #[inline]
     pub fn best() -> Self {
         #[cfg(all(target_arch = "x86_64", not(outlast_portable)))]
-        if is_x86_feature_detected!("avx512f") {
-            return Self(Kind::Avx512);
+        if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx2") {
+            let gfni = is_x86_feature_detected!("gfni");
+            return Self(if gfni { Kind::Avx512Gfni } else { Kind::Avx512 });
         } else if is_x86_feature_detected!("avx2") {
             return Self(Kind::Avx2);
         }
         Self::PORTABLE
     }
 
-    /// All that this processor has, the narrowest first.
+    /// All that this processor has, the best last.
     pub fn all() -> Vec<Self> {
-        #[allow(unused_mut)]
-        let mut all = vec![Self::PORTABLE];
-        #[cfg(all(target_arch = "x86_64", not(outlast_portable)))]
-        {
-            if is_x86_feature_detected!("avx2") {
-                all.push(Self(Kind::Avx2));
-            }
-            if is_x86_feature_detected!("avx512f") {
-                all.push(Self(Kind::Avx512));
+        match Self::best().0 {
+            Kind::Portable => vec![Self::PORTABLE],
+            #[cfg(all(target_arch = "x86_64", not(outlast_portable)))]
+            Kind::Avx2 => vec![Self::PORTABLE, Self(Kind::Avx2)],
+            #[cfg(all(target_arch = "x86_64", not(outlast_portable)))]
+            Kind::Avx512 => vec![Self::PORTABLE, Self(Kind::Avx2), Self(Kind::Avx512)],
+            #[cfg(all(target_arch = "x86_64", not(outlast_portable)))]
+            Kind::Avx512Gfni => {
+                let lesser = [Kind::Portable, Kind::Avx2, Kind::Avx512];
+                lesser.map(Self).into_iter().chain([Self(Kind::Avx512Gfni)]).collect()
             }
         }
-        all
     }
 
     /// Changes a line of data from `old` to `new` in the two checksums that cover it.
     #[inline]
     pub fn update(self, consistency: &mut Line, correlation: &mut Line, old: &Line, new: &Line) {
         match self.0 {
-            Kind::Portable => lanes::update(consistency, correlation, old, new),
+            // SAFETY: every processor has these registers.
+            Kind::Portable => unsafe {
+                registers::update::<Line>(consistency, correlation, old, new);
+            },
             #[cfg(all(target_arch = "x86_64", not(outlast_portable)))]
             // SAFETY: this kind is made only where the processor was found to have AVX2.
             Kind::Avx2 => unsafe { x86::update_avx2(consistency, correlation, old, new) },
             #[cfg(all(target_arch = "x86_64", not(outlast_portable)))]
-            // SAFETY: this kind is made only where the processor was found to have AVX-512F.
-            Kind::Avx512 => unsafe { x86::update_avx512(consistency, correlation, old, new) },
+            // SAFETY: these kinds are made only where the processor was found to have AVX-512F.
+            Kind::Avx512 | Kind::Avx512Gfni => unsafe {
+                x86::update_avx512(consistency, correlation, old, new)
+            },
         }
     }
 
@@ -77,69 +92,46 @@ impl Vector {
         correlation: &mut [Line],
     ) {
         match self.0 {
-            Kind::Portable => create(data, members, consistency, correlation),
+            // SAFETY: every processor has these registers.
+            Kind::Portable => unsafe {
+                registers::create::<Line>(data, members, consistency, correlation);
+            },
             #[cfg(all(target_arch = "x86_64", not(outlast_portable)))]
             // SAFETY: this kind is made only where the processor was found to have AVX2.
             Kind::Avx2 => unsafe { x86::create_avx2(data, members, consistency, correlation) },
             #[cfg(all(target_arch = "x86_64", not(outlast_portable)))]
-            // SAFETY: this kind is made only where the processor was found to have AVX-512F.
-            Kind::Avx512 => unsafe { x86::create_avx512(data, members, consistency, correlation) },
+            // SAFETY: these kinds are made only where the processor was found to have AVX-512F.
+            Kind::Avx512 | Kind::Avx512Gfni => unsafe {
+                x86::create_avx512(data, members, consistency, correlation)
+            },
         }
     }
-}
 
-/// With a loop of its own for the usual case, in which all lines are members.
-#[inline(always)]
-fn create(data: &[Line], members: &LineSet, consistency: &mut [Line], correlation: &mut [Line]) {
-    if members.is_full() {
-        lanes::create(data, |_| true, consistency, correlation);
-    } else {
-        lanes::create(data, |line| members.contains(line), consistency, correlation);
-    }
-}
-
-#[cfg(all(target_arch = "x86_64", not(outlast_portable)))]
-mod x86 {
-    use crate::{Line, LineSet, lanes};
-
-    #[target_feature(enable = "avx2")]
-    pub(super) fn update_avx2(
-        consistency: &mut Line,
-        correlation: &mut Line,
-        old: &Line,
-        new: &Line,
-    ) {
-        lanes::update(consistency, correlation, old, new);
+    /// The [CRC-8](crate::crc8()) of a line.
+    #[inline]
+    pub fn crc8(self, line: &Line) -> u8 {
+        match self.0 {
+            #[cfg(all(target_arch = "x86_64", not(outlast_portable)))]
+            // SAFETY: this kind is made only where the processor was found to have AVX-512F, AVX2
+            // and GFNI.
+            Kind::Avx512Gfni => unsafe { gfni::crc8(line) },
+            _ => by_tables(line),
+        }
     }
 
-    #[target_feature(enable = "avx512f")]
-    pub(super) fn update_avx512(
-        consistency: &mut Line,
-        correlation: &mut Line,
-        old: &Line,
-        new: &Line,
-    ) {
-        lanes::update(consistency, correlation, old, new);
-    }
-
-    #[target_feature(enable = "avx2")]
-    pub(super) fn create_avx2(
-        data: &[Line],
-        members: &LineSet,
-        consistency: &mut [Line],
-        correlation: &mut [Line],
-    ) {
-        super::create(data, members, consistency, correlation);
-    }
-
-    #[target_feature(enable = "avx512f")]
-    pub(super) fn create_avx512(
-        data: &[Line],
-        members: &LineSet,
-        consistency: &mut [Line],
-        correlation: &mut [Line],
-    ) {
-        super::create(data, members, consistency, correlation);
+    /// The [CRC-8](crate::crc8()) of each line.
+    ///
+    /// # Panics
+    /// When there is not room for exactly so many.
+    pub fn crc8_each(self, lines: &[Line], crcs: &mut [u8]) {
+        assert_eq!(lines.len(), crcs.len(), "lines and CRCs differ in number");
+        match self.0 {
+            #[cfg(all(target_arch = "x86_64", not(outlast_portable)))]
+            // SAFETY: this kind is made only where the processor was found to have AVX-512F, AVX2
+            // and GFNI.
+            Kind::Avx512Gfni => unsafe { gfni::crc8_each(lines, crcs) },
+            _ => lines.iter().zip(crcs).for_each(|(line, crc)| *crc = by_tables(line)),
+        }
     }
 }
 
@@ -186,6 +178,18 @@ mod tests {
             let right = sums(Vector::PORTABLE);
             for vector in Vector::all() {
                 prop_assert_eq!(sums(vector), right.clone(), "{:?}", vector);
+            }
+        }
+
+        #[test]
+        fn all_vectors_have_the_same_crcs(lines in proptest::collection::vec(any::<Line>(), 0..9)) {
+            let right: Vec<u8> = lines.iter().map(by_tables).collect();
+            for vector in Vector::all() {
+                let single: Vec<u8> = lines.iter().map(|line| vector.crc8(line)).collect();
+                prop_assert_eq!(&single, &right, "{:?}", vector);
+                let mut each = vec![0; lines.len()];
+                vector.crc8_each(&lines, &mut each);
+                prop_assert_eq!(&each, &right, "{:?}", vector);
             }
         }
 
