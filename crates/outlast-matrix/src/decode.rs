@@ -3,7 +3,7 @@
 //! For each column the *syndrome* is what its consistency checksum has more than the sum of its
 //! lines, for each row likewise. A line that lacks e adds e to the syndromes of its row and its
 //! column. To decode is to find lines, and what each of them lacks, that explain all syndromes.
-//! Once the lines are located, [`peel`] computes their contents; the rules of [`Locate`] differ in
+//! Once the lines are located, [`peel()`] computes their contents; the rules of [`Locate`] differ in
 //! how they locate. Whatever they find is applied to a copy and judged anew (D1).
 //!
 //! - **D1** A repair is reported only when, with it, all checksums of both kinds agree and, where
