@@ -162,6 +162,22 @@ mod tests {
         })
     }
 
+    #[test]
+    fn a_page_that_lacks_a_line_is_not_summed_as_a_full_one() {
+        let data: Vec<Line> = (1..=49).map(|line| [line; 8]).collect();
+        for vector in Vector::all() {
+            for lacking in 0..49 {
+                let mut members = LineSet::all(49);
+                members.remove(lacking);
+                let (mut consistency, mut correlation) = ([[0; 8]; 7], [[0; 8]; 7]);
+                vector.create(&data, &members, &mut consistency, &mut correlation);
+                let total = |sums: &[Line]| sums.iter().map(|sum| sum[7]).sum::<u64>();
+                let right = 49 * 50 / 2 - (lacking as u64 + 1);
+                assert_eq!((total(&consistency), total(&correlation)), (right, right));
+            }
+        }
+    }
+
     proptest! {
         #![proptest_config(cases())]
 

@@ -64,6 +64,19 @@ fn lines_that_are_no_members_may_hold_anything() {
     assert_uncorrectable(&written.decode_with_crcs(&wrong, Locate::Known(&known)));
 }
 
+#[test]
+fn lines_that_are_no_members_are_no_suspects() {
+    let mut rng = Rng(3);
+    let (stale, others) = ([at(2, 2), at(4, 4)], [at(2, 4), at(4, 2)]);
+    let members = LineSet::of(49, (0..49).filter(|line| !others.contains(line)));
+    let written = Written::with_members(Shape::PAGE, members, &mut rng);
+    let read = written.stale_at(&stale, &mut rng);
+    let known = written.set(&[stale, others].concat());
+    for locate in [Locate::Membership, Locate::Values, Locate::Known(&known)] {
+        assert!(written.is_right(&read, &written.decode(&read, locate)), "{locate:?}");
+    }
+}
+
 /// Four columns, four rows, one object of up to four lines in each column. CB#rc stands in row r
 /// and column c, counted from 1.
 fn figure_5(stale: &[(usize, usize)]) -> (Written, Vec<Line>, LineSet) {

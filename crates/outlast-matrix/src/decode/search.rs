@@ -84,10 +84,9 @@ fn cover(
     budget.spend()?;
     let used = chosen.iter().fold(0, |used, subset| used | subset);
     let Some(next) = choices.get(chosen.len()) else {
-        if used.count_ones() as usize == summands {
-            let to = |from: usize| chosen.iter().position(|subset| subset >> from & 1 == 1);
-            solutions.extend((0..summands).map(to).collect::<Option<Vec<_>>>());
-        }
+        let to = |from: usize| chosen.iter().position(|subset| subset >> from & 1 == 1);
+        // Where a summand is left over, there is no solution.
+        solutions.extend((0..summands).map(to).collect::<Option<Vec<_>>>());
         return Some(());
     };
     for subset in next.iter().filter(|subset| *subset & used == 0) {
