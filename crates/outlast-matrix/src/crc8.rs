@@ -130,6 +130,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "slow")]
     fn every_error_within_eight_consecutive_bits_is_seen() {
         for start in 0..=504 {
             for pattern in 1usize..256 {

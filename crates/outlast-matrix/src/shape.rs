@@ -229,6 +229,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "slow")]
     fn the_shape_within_a_run_leaves_no_room_for_more_data() {
         assert_eq!(Shape::within(0), None);
         assert_eq!(Shape::within(shape(1, 1).total_bytes() - 1), None);
@@ -245,6 +246,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "slow")]
     fn the_shape_for_lines_is_the_shortest_that_holds_them() {
         assert_eq!(Shape::for_lines(0), None);
         assert_eq!(Shape::for_lines(65_025), Some(shape(255, 255)));
@@ -261,6 +263,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "slow")]
     fn parts_follow_each_other_without_gaps() {
         for shape in [shape(1, 1), shape(3, 5), Shape::PAGE, shape(20, 9), shape(255, 255)] {
             assert_eq!(shape.correlation_start() - shape.consistency_start(), shape.columns() * 64);
@@ -275,6 +278,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "slow")]
     fn an_object_has_the_checksums_of_each_of_its_bytes_once() {
         for shape in [shape(1, 4), shape(4, 1), shape(3, 5), Shape::PAGE] {
             for first in 0..shape.lines() {

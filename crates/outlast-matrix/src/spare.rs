@@ -247,6 +247,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "slow")]
     fn what_was_written_is_read() {
         for (rows, columns) in [(1, 1), (7, 7), (8, 7), (5, 13), (40, 50)] {
             let shape = Shape::new(rows, columns).expect("sides within bounds");
@@ -273,6 +274,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "slow")]
     fn every_flipped_bit_is_found() {
         let bytes = example(Shape::PAGE).to_bytes(77);
         for bit in 0..512 {

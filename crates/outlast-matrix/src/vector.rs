@@ -163,6 +163,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "slow")]
     fn a_page_that_lacks_a_line_is_not_summed_as_a_full_one() {
         let data: Vec<Line> = (1..=49).map(|line| [line; 8]).collect();
         for vector in Vector::all() {
