@@ -225,6 +225,7 @@ fn damaged(written: &Written, checksums: &[usize]) -> Sums<Vec<Line>> {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "slow")]
 fn damaged_checksums_are_told_from_damaged_data_by_crcs() {
     let (written, _) = page();
     let known = LineSet::of(49, [at(3, 2)]);
@@ -246,6 +247,7 @@ fn damaged_checksums_are_told_from_damaged_data_by_crcs() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "slow")]
 fn with_a_damaged_checksum_no_repair_is_believed() {
     let (written, mut rng) = page();
     let read = written.stale_at(&[at(3, 2)], &mut rng);
