@@ -130,6 +130,12 @@ mod tests {
     }
 
     #[test]
+    fn every_error_of_an_odd_number_of_bits_is_seen() {
+        // Each single bit has a CRC of an odd number of bits; an odd number of such never cancels.
+        assert!((0..512).all(|bit| crc8(&flipped(&[bit])).count_ones() % 2 == 1));
+    }
+
+    #[test]
     #[cfg_attr(miri, ignore = "slow")]
     fn every_error_within_eight_consecutive_bits_is_seen() {
         for start in 0..=504 {

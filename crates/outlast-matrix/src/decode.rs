@@ -3,8 +3,8 @@
 //! For each column the *syndrome* is what its consistency checksum has more than the sum of its
 //! lines, for each row likewise. A line that lacks e adds e to the syndromes of its row and its
 //! column. To decode is to find lines, and what each of them lacks, that explain all syndromes.
-//! Once the lines are located, [`peel()`] computes their contents; the rules of [`Locate`] differ in
-//! how they locate. Whatever they find is applied to a copy and judged anew (D1).
+//! Once the lines are located, [`peel()`] computes their contents; the rules of [`Locate`] differ
+//! in how they locate. Whatever they find is applied to a copy and judged anew (D1).
 //!
 //! - **D1** A repair is reported only when, with it, all checksums of both kinds agree and, where
 //!   CRCs are given, the CRC of every member.
@@ -95,8 +95,8 @@ impl<'a> Matrix<'a> {
         Self { data, sums, members, crcs: None }
     }
 
-    /// The same matrix with a [CRC-8](crate::crc8()) for each line; those of lines that are no members do
-    /// not matter.
+    /// The same matrix with a [CRC-8](crate::crc8()) for each line; those of lines that are no
+    /// members do not matter.
     ///
     /// # Panics
     /// When there is not one for each line.

@@ -101,7 +101,8 @@ impl<L: AsRef<[Line]> + AsMut<[Line]>> Sums<L> {
     }
 
     /// Puts the new content of a member line in place of the old, in the two checksums that cover
-    /// it. `old` is what the checksums contain, which after a crash need not be what the line holds.
+    /// it. `old` is what the checksums contain; after a crash that need not be what the line
+    /// holds.
     ///
     /// # Panics
     /// When the matrix has no line of this number.
@@ -156,13 +157,14 @@ mod tests {
         #[test]
         fn increments_lead_where_creation_does(
             (rows, columns) in (1usize..9, 1usize..9),
-            steps in proptest::collection::vec((any::<prop::sample::Index>(), any::<Option<Line>>()), 0..40),
+            steps in proptest::collection::vec(any::<(prop::sample::Index, Option<Line>)>(), 0..40),
         ) {
             let shape = Shape::new(rows, columns).expect("small sides");
             let mut data = vec![[0; 8]; shape.lines()];
             let mut members = LineSet::none(shape.lines());
             for vector in Vector::all() {
-                let mut sums = Sums::new(shape, created(shape, &data, &members)).with_vector(vector);
+                let before = created(shape, &data, &members);
+                let mut sums = Sums::new(shape, before).with_vector(vector);
                 for (at, content) in &steps {
                     let line = at.index(shape.lines());
                     match (members.contains(line), content) {
