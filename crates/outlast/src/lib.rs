@@ -60,6 +60,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod ack;
 mod alloc;
 pub mod collections;
 mod error;
@@ -80,6 +81,7 @@ mod transact;
 mod tx;
 mod writeback;
 
+pub use ack::{Ack, Ticket, UnknownAck};
 pub use error::PoolError;
 pub use io::Site;
 pub use layout::{FORMAT_VERSION, Geometry};
@@ -89,7 +91,7 @@ pub use outlast_trace::{ByteRange, LINE_BYTES, LineAddr, PoolOffset};
 pub use plant::{Plant, UnknownPlant};
 pub use pool::{
     CheckReport, CreateOptions, FilePool, Finding, Header, Lane, OpenOptions, Pool, PoolInfo,
-    RecoveredPool, UnrecoveredPool,
+    RecoveredPool, Running, UnrecoveredPool,
 };
 pub use recover::RecoveryReport;
 pub use scheme::{Guarantee, SCHEMES, Scheme, SchemeRow, UnknownScheme};

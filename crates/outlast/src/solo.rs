@@ -162,14 +162,16 @@ impl Solo {
             if now == SHARED {
                 return;
             }
+            // Said before anything has changed, so that whoever catches it can go on.
+            assert!(
+                !(self.runs.load(Ordering::Acquire)
+                    && self.thread.load(Ordering::Relaxed) == this_thread()),
+                "a transaction's closure runs another transaction of the same pool"
+            );
             // Nobody becomes the soloist meanwhile: the caller has a lane.
             if now & ENDING == 0 && self.swap(now, now | ENDING) {
                 self.barrier.heavy();
                 while self.runs.load(Ordering::Acquire) {
-                    assert!(
-                        self.thread.load(Ordering::Relaxed) != this_thread(),
-                        "a transaction's closure runs another transaction of the same pool"
-                    );
                     wait(medium, &mut tries);
                 }
                 settle(now as usize - 1);

@@ -30,6 +30,12 @@ pub(crate) struct ChunkShape {
     pub blocks_at: u64,
 }
 
+/// The bytes of the block that is found for `bytes`.
+pub(crate) fn block_bytes_for(bytes: u64, chunk_bytes: u64) -> u64 {
+    let whole_chunks = || bytes.checked_next_multiple_of(chunk_bytes).unwrap_or(u64::MAX);
+    Class::for_bytes(bytes.max(1), chunk_bytes).map_or_else(whole_chunks, Class::bytes)
+}
+
 impl Class {
     /// The smallest class for `bytes`, or `None` when only a run of chunks will do.
     pub fn for_bytes(bytes: u64, chunk_bytes: u64) -> Option<Self> {

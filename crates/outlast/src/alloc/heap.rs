@@ -357,6 +357,19 @@ impl Heap {
         }
     }
 
+    /// Which region of the heap the block is in.
+    pub fn kind_of(&self, block: Block) -> BlockKind {
+        match block.reserved {
+            Reserved::Run { large: ChunkWord::Large { kind, .. }, .. } => kind,
+            Reserved::Bit { chunk, .. } | Reserved::Run { chunk, .. } => {
+                match &self.chunks[chunk as usize] {
+                    Chunk::Class(state) => state.kind,
+                    _ => unreachable!("a block's chunk keeps its class while the block is taken"),
+                }
+            }
+        }
+    }
+
     /// The block may be handed out again: its reservation was dropped, or its free is durable
     /// and no live record names it.
     pub fn release(&mut self, block: Block) {

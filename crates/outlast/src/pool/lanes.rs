@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use outlast_pmem::{Mark, Medium};
 
+use crate::ack::{Ack, Ticket};
 use crate::error::PoolError;
 use crate::io::Site;
 use crate::layout::{Geometry, LANE_FLOOR, LANE_TAIL};
@@ -14,7 +15,7 @@ use crate::seq::Seq;
 use crate::spin::{SpinLock, wait};
 use crate::transact::{Abort, Runner};
 use crate::tx::{Buffers, Tx};
-use crate::writeback::Access;
+use crate::writeback::{self, Access, Reach};
 
 /// After this many conflicts in a row a transaction runs alone.
 const CONFLICTS_BEFORE_PRIVILEGE: u32 = 16;
@@ -60,6 +61,8 @@ pub(crate) struct LaneState {
     pub buffers: Buffers,
     /// By age: what was read since the history unit looked last.
     pub accesses: Vec<Access>,
+    /// Conflicts in a row of transactions that [`Lane::begin`] began.
+    pub conflicts: u32,
     /// For the pauses between attempts.
     random: u64,
 }
@@ -95,6 +98,7 @@ impl LaneSlot {
             },
             buffers: Buffers::default(),
             accesses: Vec::new(),
+            conflicts: 0,
             random: id as u64 * 2 + 1,
         };
         Ok(Self {
@@ -127,7 +131,7 @@ impl LaneSlot {
 /// flushed, only that thread can fence.
 pub struct Lane<'p, M: Medium> {
     /// `None` only while the lane is dropped.
-    tx: Option<Tx<'p, M>>,
+    pub(super) tx: Option<Tx<'p, M>>,
 }
 
 impl<'p, M: Medium> Lane<'p, M> {
@@ -139,14 +143,91 @@ impl<'p, M: Medium> Lane<'p, M> {
     pub fn pool(&self) -> &'p Pool<M> {
         self.tx.as_ref().expect(LIVES).pool
     }
+
+    /// As [`run`](Runner::run), and returns the commit's ticket beside what `body` returned.
+    ///
+    /// # Errors
+    /// As `run`.
+    pub fn run_ticketed<R, F>(&mut self, mut body: F) -> Result<(R, Ticket), Abort>
+    where
+        F: FnMut(&mut Tx<'p, M>) -> Result<R, Abort>,
+    {
+        let pool = self.pool();
+        let tx = self.tx.as_mut().expect(LIVES);
+        let mut turn = Turn::new(tx);
+        let mut conflicts = 0;
+        pool.medium.mark(Mark::TxBegin);
+        let result = loop {
+            turn.wait(conflicts);
+            match tx.attempt(&mut body) {
+                Err(Abort::Conflict) => {
+                    tx.back_off(conflicts);
+                    conflicts += 1;
+                }
+                result => break result,
+            }
+        };
+        drop(turn);
+        if let Ok((_, ticket)) = &result {
+            self.acknowledge(*ticket);
+        }
+        pool.medium.mark(Mark::TxEnd);
+        result
+    }
+
+    /// The commit with that ticket is made, and its client wants to be answered.
+    pub(super) fn acknowledge(&mut self, ticket: Ticket) {
+        if self.pool().ack == Ack::Physical {
+            self.await_physical(ticket);
+        }
+    }
+
+    /// Returns when the commit with that ticket is physical, its own or another lane's. The lane
+    /// does the work itself: it sweeps the log, once where nothing else runs. A transaction that
+    /// another lane has under way may hold the floor back, and is waited for. Therefore a thread
+    /// that has a transaction open on any lane must not wait: it may be waiting for itself.
+    ///
+    /// # Panics
+    /// When the pool has not given out that ticket: nobody would ever come to it.
+    pub fn await_physical(&mut self, ticket: Ticket) {
+        let tx = self.tx.as_mut().expect(LIVES);
+        let pool = tx.pool;
+        assert!(pool.has_issued(ticket), "a ticket of another pool: {ticket:?}");
+        let mut tries = 0;
+        while !pool.is_physical(ticket) {
+            // A lane that is alone commits without showing its bound, so nobody sweeps beside it.
+            let is_alone = pool.solo.enter(&pool.medium, tx.lane.id, |id| pool.settle(id));
+            writeback::sweep(pool, tx.lane.id, Reach::Past(ticket.seq()));
+            if is_alone {
+                pool.solo.leave();
+            }
+            if !pool.is_physical(ticket) {
+                wait(&pool.medium, &mut tries);
+            }
+        }
+    }
 }
 
-const LIVES: &str = "a lane has its transaction until it is dropped";
+pub(super) const LIVES: &str = "a lane has its transaction until it is dropped";
 
-/// Aborts the transaction unless it was committed, also when a panic unwinds through the closure.
-struct Attempt<'a, 'p, M: Medium> {
+/// A transaction that has begun. Aborts it unless it was committed, also when a panic unwinds
+/// through the closure.
+pub(super) struct Attempt<'a, 'p, M: Medium> {
     tx: &'a mut Tx<'p, M>,
     committed: bool,
+}
+
+impl<'a, 'p, M: Medium> Attempt<'a, 'p, M> {
+    /// Takes over what ends the transaction.
+    pub fn begun(tx: &'a mut Tx<'p, M>) -> Self {
+        Self { tx, committed: false }
+    }
+
+    pub fn commit(mut self) -> Result<Ticket, Abort> {
+        let ticket = self.tx.commit()?;
+        self.committed = true;
+        Ok(ticket)
+    }
 }
 
 impl<M: Medium> Drop for Attempt<'_, '_, M> {
@@ -162,17 +243,15 @@ impl<'p, M: Medium> Tx<'p, M> {
     fn attempt<R>(
         &mut self,
         body: &mut impl FnMut(&mut Tx<'p, M>) -> Result<R, Abort>,
-    ) -> Result<R, Abort> {
+    ) -> Result<(R, Ticket), Abort> {
         self.begin();
-        let mut attempt = Attempt { tx: self, committed: false };
+        let attempt = Attempt::begun(self);
         let result = body(attempt.tx)?;
-        attempt.tx.commit()?;
-        attempt.committed = true;
-        Ok(result)
+        Ok((result, attempt.commit()?))
     }
 
     /// Lets others go ahead, for a time that doubles with each conflict and varies.
-    fn back_off(&mut self, conflicts: u32) {
+    pub(super) fn back_off(&mut self, conflicts: u32) {
         let random = &mut self.lane.random;
         *random ^= *random << 13;
         *random ^= *random >> 7;
@@ -186,16 +265,20 @@ impl<'p, M: Medium> Tx<'p, M> {
 }
 
 /// A lane's place among those that run: beside the others, or alone after many conflicts.
-struct Turn<'p, M: Medium> {
+pub(super) struct Turn<'p, M: Medium> {
     pool: &'p Pool<M>,
     /// What `privileged` says while this lane runs alone.
     me: u64,
     is_alone: bool,
 }
 
-impl<M: Medium> Turn<'_, M> {
+impl<'p, M: Medium> Turn<'p, M> {
+    pub fn new(tx: &Tx<'p, M>) -> Self {
+        Self { pool: tx.pool, me: tx.lane.id as u64 + 1, is_alone: false }
+    }
+
     /// Waits while another lane runs alone; asks to run alone after many conflicts.
-    fn wait(&mut self, conflicts: u32) {
+    pub fn wait(&mut self, conflicts: u32) {
         let privileged = &self.pool.privileged;
         let mut tries = 0;
         while !self.is_alone {
@@ -224,28 +307,11 @@ impl<M: Medium> Drop for Turn<'_, M> {
 impl<'p, M: Medium> Runner for Lane<'p, M> {
     type Tx = Tx<'p, M>;
 
-    fn run<R, F>(&mut self, mut body: F) -> Result<R, Abort>
+    fn run<R, F>(&mut self, body: F) -> Result<R, Abort>
     where
         F: FnMut(&mut Self::Tx) -> Result<R, Abort>,
     {
-        let tx = self.tx.as_mut().expect(LIVES);
-        let pool = tx.pool;
-        let mut turn = Turn { pool, me: tx.lane.id as u64 + 1, is_alone: false };
-        let mut conflicts = 0;
-        pool.medium.mark(Mark::TxBegin);
-        let result = loop {
-            turn.wait(conflicts);
-            match tx.attempt(&mut body) {
-                Err(Abort::Conflict) => {
-                    tx.back_off(conflicts);
-                    conflicts += 1;
-                }
-                result => break result,
-            }
-        };
-        drop(turn);
-        pool.medium.mark(Mark::TxEnd);
-        result
+        self.run_ticketed(body).map(|(result, _)| result)
     }
 }
 

@@ -9,6 +9,7 @@ mod file;
 mod header;
 mod lanes;
 mod open;
+mod running;
 
 pub use check::{CheckReport, Finding};
 pub use file::FilePool;
@@ -19,12 +20,14 @@ pub use lanes::Lane;
 pub(crate) use lanes::{LaneShared, LaneSlot, LaneState};
 pub use open::{OpenOptions, PoolInfo, RecoveredPool, UnrecoveredPool};
 pub(crate) use open::{parse_root, root_word};
+pub use running::Running;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use outlast_pmem::Medium;
 use outlast_trace::PoolOffset;
 
+use crate::ack::{Ack, Ticket};
 use crate::alloc::Heap;
 use crate::error::PoolError;
 use crate::io::{Io, Site};
@@ -50,6 +53,10 @@ pub struct Pool<M: Medium> {
     pub(crate) epoch: u64,
     /// Counter of the last number drawn.
     pub(crate) clock: AtomicU64,
+    /// What the durable floor says, once nothing below it can come back.
+    floor: AtomicU64,
+    /// When a commit is acknowledged.
+    pub(crate) ack: Ack,
     pub(crate) locks: LockTable,
     /// Which lane needs no locks, because it is alone.
     pub(crate) solo: Solo,
@@ -202,6 +209,38 @@ impl<M: Medium> Pool<M> {
         io.flush(Site::UndoSettled, at, 8);
         io.fence(Site::UndoSettled);
         unmarked.store(0, Ordering::Release);
+    }
+
+    /// What the floor was raised to: every number below it is of a commit that is physical.
+    #[inline]
+    pub(crate) fn floor(&self) -> Seq {
+        Seq::from_bits(self.floor.load(Ordering::Acquire))
+    }
+
+    /// The floor is durable, and the tails behind it. A floor may be stored below an earlier one,
+    /// when a lane shows a bound that it read long ago; what was physical remains so.
+    pub(crate) fn floor_raised(&self, floor: Seq) {
+        self.floor.fetch_max(floor.bits(), Ordering::AcqRel);
+    }
+
+    /// When commits are acknowledged.
+    pub fn ack(&self) -> Ack {
+        self.ack
+    }
+
+    /// Whether the commit is physical: all that it stored is durable in place, and its record is
+    /// dead. Costs a load. Plain undo makes data durable before it commits, so there every ticket
+    /// is; under `none` too, and it says nothing: no ticket is durable and no wait makes it so.
+    #[inline]
+    pub fn is_physical(&self, ticket: Ticket) -> bool {
+        matches!(self.write_back, WriteBack::AtCommit | WriteBack::Never)
+            || ticket.seq() < self.floor()
+    }
+
+    /// Whether a commit of this pool, in this opening or an earlier one, may have that ticket:
+    /// waiting for others would never end.
+    pub fn has_issued(&self, ticket: Ticket) -> bool {
+        ticket.seq() <= self.seq(self.commits().min(Seq::COUNTER_MAX))
     }
 
     /// How many numbers were drawn since the pool was opened: commits that stored something.

@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicU64;
 use outlast_pmem::Medium;
 use outlast_trace::PoolOffset;
 
+use crate::ack::Ack;
 use crate::alloc::Heap;
 use crate::error::PoolError;
 use crate::io::Io;
@@ -41,6 +42,8 @@ pub struct OpenOptions {
     pub sample_bits: u32,
     /// Write-back by age: a lane looks after it when it has read or logged so often.
     pub step_every: usize,
+    /// When a commit is acknowledged.
+    pub ack: Ack,
     /// A bug to break the runtime with, on an observing medium.
     pub plant: Option<Plant>,
 }
@@ -55,6 +58,7 @@ impl Default for OpenOptions {
             cache_bytes: None,
             sample_bits: 6,
             step_every: 1024,
+            ack: Ack::default(),
             plant: None,
         }
     }
@@ -219,6 +223,8 @@ impl<M: Medium> RecoveredPool<M> {
             plant: options.plant,
             epoch: self.epoch,
             clock: AtomicU64::new(0),
+            floor: AtomicU64::new(Seq::new(self.epoch, 1).bits()),
+            ack: options.ack,
             locks: LockTable::new(options.lock_stripes.clamp(64, 1 << 28)),
             solo: Solo::new(!options.lock_always),
             settling: SpinLock::default(),

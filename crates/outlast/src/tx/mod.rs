@@ -4,6 +4,7 @@
 //! How stores are logged and made durable is in [`undo`] (also `none`, which keeps old words in
 //! volatile memory only, to be able to abort) and [`redo`].
 
+mod blocks;
 mod commit_record;
 mod redo;
 mod sealed;
@@ -15,6 +16,7 @@ use std::sync::atomic::{Ordering, fence};
 use outlast_pmem::{Mark, Medium};
 use outlast_trace::{ByteRange, LINE_BYTES, LineAddr, PoolOffset, line_pieces};
 
+use crate::ack::Ticket;
 use crate::alloc::{Block, Heap, HeapError, Reserved, clear_bit, set_bit};
 use crate::io::{Io, Site};
 use crate::layout::ROOT_AT;
@@ -128,17 +130,22 @@ impl<'p, M: Medium> Tx<'p, M> {
 
     /// Makes the transaction durable, then visible to others. The commit point is the scheme's.
     /// After an error the transaction is still running and wants to be aborted.
-    pub(crate) fn commit(&mut self) -> Result<(), Abort> {
+    pub(crate) fn commit(&mut self) -> Result<Ticket, Abort> {
         self.refuse_after_failure()?;
         if self.lane.buffers.changed_nothing() {
             self.release_locks(None);
-            return Ok(());
+            return Ok(Ticket::NOTHING);
         }
         match self.pool.logging {
             Logging::Undo if self.is_sealed() => self.commit_sealed(),
             Logging::Volatile | Logging::Undo => self.commit_undo(),
             Logging::Redo => self.commit_redo(),
         }
+    }
+
+    /// Whether an operation failed because another transaction was in the way.
+    pub(crate) fn met_conflict(&self) -> bool {
+        matches!(self.lane.buffers.failure, Some(Abort::Conflict))
     }
 
     /// Undoes everything.

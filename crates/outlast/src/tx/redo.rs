@@ -16,6 +16,7 @@ use std::sync::atomic::Ordering;
 use outlast_pmem::Medium;
 use outlast_trace::{ByteRange, PoolOffset, line_pieces};
 
+use crate::ack::Ticket;
 use crate::io::Site;
 use crate::lines::{runs, word_mask};
 use crate::plant::Plant;
@@ -105,7 +106,7 @@ impl<M: Medium> Tx<'_, M> {
         Ok(())
     }
 
-    pub(super) fn commit_redo(&mut self) -> Result<(), Abort> {
+    pub(super) fn commit_redo(&mut self) -> Result<Ticket, Abort> {
         let io = self.io();
         self.gather_new();
         self.persist_fresh();
@@ -147,7 +148,7 @@ impl<M: Medium> Tx<'_, M> {
         slot.shared.bound.store(LaneShared::IDLE, Ordering::Release);
         self.end_blocks_after(seq);
         self.fetch_ahead();
-        Ok(())
+        Ok(Ticket::of(seq))
     }
 
     /// The record: every word that the write set holds, then the bits of blocks.

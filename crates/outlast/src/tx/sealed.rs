@@ -23,6 +23,7 @@ use std::sync::atomic::Ordering;
 
 use outlast_pmem::Medium;
 
+use crate::ack::Ticket;
 use crate::io::Site;
 use crate::lines::runs;
 use crate::log::{self, RecordKind, Region, lines_for};
@@ -131,14 +132,14 @@ impl<M: Medium> Tx<'_, M> {
     }
 
     /// E2.
-    pub(super) fn commit_sealed(&mut self) -> Result<(), Abort> {
+    pub(super) fn commit_sealed(&mut self) -> Result<Ticket, Abort> {
         let io = self.io();
         let buffers = &self.lane.buffers;
         let no_blocks = buffers.allocated.is_empty() && buffers.freed.is_empty();
         if buffers.sealed.last == 0 && no_blocks {
             // Whatever was announced, nothing was stored.
             self.release_locks(None);
-            return Ok(());
+            return Ok(Ticket::NOTHING);
         }
         if !self.lane.buffers.fresh_lines.is_empty() {
             self.flush_fresh();
@@ -176,7 +177,7 @@ impl<M: Medium> Tx<'_, M> {
         self.end_sealed(head, number);
         self.end_blocks_after(seq);
         self.fetch_ahead();
-        Ok(())
+        Ok(Ticket::of(seq))
     }
 
     /// What the transaction has stored, then the bits of blocks.

@@ -17,6 +17,7 @@ use std::sync::atomic::Ordering;
 use outlast_pmem::Medium;
 use outlast_trace::{ByteRange, LINE_BYTES, PoolOffset, line_pieces};
 
+use crate::ack::Ticket;
 use crate::alloc::{Block, Reserved};
 use crate::io::Site;
 use crate::layout::LANE_FLOOR;
@@ -238,7 +239,7 @@ impl<M: Medium> Tx<'_, M> {
         self.pool.lanes[self.lane.id].ring
     }
 
-    pub(super) fn commit_undo(&mut self) -> Result<(), Abort> {
+    pub(super) fn commit_undo(&mut self) -> Result<Ticket, Abort> {
         let number = self.draw_number()?;
         // Allocations gathered after the last store, if any.
         self.log_gathered()?;
@@ -257,7 +258,7 @@ impl<M: Medium> Tx<'_, M> {
         }
         self.release_locks(Some(number));
         self.end_blocks();
-        Ok(())
+        Ok(Ticket::of(self.pool.seq(number)))
     }
 
     /// U2, but for its fence.

@@ -79,6 +79,8 @@ pub(crate) enum Reach {
     All,
     /// Until so many lines of the own ring are free, if that is known.
     Lines(u64),
+    /// As `All`, unless the floor has passed this number already.
+    Past(Seq),
 }
 
 /// Lets the history unit catch up: takes the hints, flushes what has aged out, and makes room
@@ -105,6 +107,10 @@ pub(crate) fn step<M: Medium>(pool: &Pool<M>, own: usize, reads: &[Access]) {
 /// thread, whose flushes this thread's fence completes.
 pub(crate) fn sweep<M: Medium>(pool: &Pool<M>, own: usize, reach: Reach) {
     let mut sweeper = pool.sweeper.lock(&pool.medium);
+    if matches!(reach, Reach::Past(seq) if pool.floor() > seq) {
+        // Whoever had the sweeper before has done it.
+        return;
+    }
     let io = pool.io();
     // No record has the last counter, which the clock passes when numbers are used up.
     let mut limit = first_not_installed(pool).min(Seq::COUNTER_MAX);
@@ -157,6 +163,7 @@ pub(crate) fn sweep<M: Medium>(pool: &Pool<M>, own: usize, reach: Reach) {
     for (lane, swept) in pool.lanes.iter().zip(&swept) {
         lane.shared.tail.store(*swept, Ordering::Release);
     }
+    pool.floor_raised(floor);
     pool.heap.lock(&pool.medium).floor_raised(floor);
 }
 

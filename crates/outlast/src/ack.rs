@@ -1,0 +1,120 @@
+//! Acknowledgement: what has become of a commit when its client is answered.
+//!
+//! A commit is *logical* when its record is fenced: recovery will repeat it, whatever the cache
+//! does. It is *physical* when the pool's floor has passed it: every line that it stored is
+//! durable in place and its record is dead. A [`Ticket`] names a commit, so that whoever waits
+//! for the second can go on working meanwhile.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::seq::Seq;
+
+/// When [`run`](crate::Runner::run) returns. Either way nothing that it acknowledged is lost.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, Default, PartialOrd, Ord)]
+pub enum Ack {
+    /// When the commit is logical: its record is durable.
+    #[default]
+    Logical,
+    /// When it is physical: its data is durable in place as well. The lane that waits sweeps the
+    /// log itself, so that a client alone with its pool is answered too.
+    Physical,
+}
+
+impl Ack {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Logical, Self::Physical];
+
+    /// The name that commands and results use.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Logical => "logical",
+            Self::Physical => "physical",
+        }
+    }
+}
+
+impl fmt::Display for Ack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A name that no acknowledgement has.
+#[derive(Debug, thiserror::Error)]
+#[error("no acknowledgement is called '{0}'; there are logical, physical")]
+pub struct UnknownAck(String);
+
+impl FromStr for Ack {
+    type Err = UnknownAck;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        let found = Self::ALL.into_iter().find(|ack| ack.name() == name);
+        found.ok_or_else(|| UnknownAck(name.to_owned()))
+    }
+}
+
+/// A commit's ticket: later commits of a pool have greater ones. It stays good when the pool is
+/// opened again, where everything of earlier openings is physical. That of a transaction which
+/// changed nothing is less than all others, and physical from the start.
+///
+/// ```
+/// use outlast::{BlockKind, FilePool, OpenOptions, Scheme, Transact};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("tickets.pool");
+/// let open = OpenOptions::with_scheme(Scheme::RedoArchapt);
+/// let pool = FilePool::create(&path, 16 << 20, &Default::default(), &open, &Default::default())?;
+/// let mut lane = pool.lane()?;
+///
+/// let (block, first) = lane.run_ticketed(|tx| tx.alloc(64, BlockKind::General))?;
+/// let ((), second) = lane.run_ticketed(|tx| tx.store_u64(block, 7))?;
+/// assert!(first < second);
+/// // Both are durable already; now they are in place as well.
+/// lane.await_physical(second);
+/// assert!(pool.is_physical(first) && pool.is_physical(second));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
+pub struct Ticket(Seq);
+
+impl Ticket {
+    /// Of a transaction that changed nothing.
+    pub(crate) const NOTHING: Self = Self(Seq::from_bits(0));
+
+    pub(crate) fn of(seq: Seq) -> Self {
+        Self(seq)
+    }
+
+    pub(crate) fn seq(self) -> Seq {
+        self.0
+    }
+
+    /// The ticket as a number, for other languages: in the same order, 0 for a transaction that
+    /// changed nothing.
+    pub fn to_bits(self) -> u64 {
+        self.0.bits()
+    }
+
+    /// The ticket that is this number. A number that no pool has given is no harm:
+    /// [`Pool::has_issued`](crate::Pool::has_issued) tells.
+    pub fn from_bits(bits: u64) -> Self {
+        Self(Seq::from_bits(bits))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_back() {
+        for ack in Ack::ALL {
+            assert_eq!(ack.to_string().parse::<Ack>().unwrap(), ack);
+        }
+        let error = "durable".parse::<Ack>().unwrap_err().to_string();
+        assert!(error.contains("'durable'") && error.contains("physical"), "{error}");
+    }
+}

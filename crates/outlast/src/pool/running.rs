@@ -1,0 +1,140 @@
+//! Transactions without a closure, for callers that cannot give one: other languages, and
+//! programs whose transactions begin in one place and end in another.
+
+use std::ops::{Deref, DerefMut};
+
+use outlast_pmem::{Mark, Medium};
+
+use crate::ack::Ticket;
+use crate::pool::Lane;
+use crate::pool::lanes::{Attempt, LIVES, Turn};
+use crate::transact::Abort;
+use crate::tx::Tx;
+
+impl<'p, M: Medium> Lane<'p, M> {
+    /// Begins a transaction that [`Running::commit`] or [`Running::abort`] ends, which give the
+    /// lane back. Nothing is run again by itself: after [`Abort::Conflict`] the caller ends the
+    /// transaction and begins again, here with a pause that grows; after many conflicts in a row
+    /// the transaction runs alone.
+    ///
+    /// # Panics
+    /// When this thread has a transaction open on another lane that ran alone so far. Waiting for
+    /// it would never end.
+    pub fn begin(mut self) -> Running<'p, M> {
+        let tx = self.tx.as_mut().expect(LIVES);
+        let conflicts = tx.lane.conflicts;
+        tx.pool.medium.mark(Mark::TxBegin);
+        if conflicts > 0 {
+            tx.back_off(conflicts - 1);
+        }
+        let mut turn = Turn::new(tx);
+        turn.wait(conflicts);
+        tx.begin();
+        Running { lane: Some(self), turn: Some(turn) }
+    }
+}
+
+/// A running transaction that holds its lane. It is a [`Tx`] to work with.
+///
+/// Dropping it undoes everything and gives the lane back to the pool. It stays with its thread,
+/// as its lane does.
+///
+/// ```
+/// use outlast::{Abort, BlockKind, FilePool, OpenOptions, Transact};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("running.pool");
+/// let open = OpenOptions::default();
+/// let pool = FilePool::create(&path, 16 << 20, &Default::default(), &open, &Default::default())?;
+/// let mut lane = pool.lane()?;
+/// let block = loop {
+///     let mut running = lane.begin();
+///     let block = running.alloc(64, BlockKind::General)?;
+///     running.store_u64(block, 7)?;
+///     let (given_back, outcome) = running.commit();
+///     lane = given_back;
+///     match outcome {
+///         Ok(_ticket) => break block,
+///         Err(Abort::Conflict) => continue,
+///         Err(other) => return Err(other.into()),
+///     }
+/// };
+/// let mut running = lane.begin();
+/// running.store_u64(block, 8)?;
+/// let mut running = running.abort().begin();
+/// assert_eq!(running.load_u64(block)?, 7);
+/// # Ok(())
+/// # }
+/// ```
+pub struct Running<'p, M: Medium> {
+    /// `None` only when the transaction has ended.
+    lane: Option<Lane<'p, M>>,
+    turn: Option<Turn<'p, M>>,
+}
+
+const RUNS: &str = "it has its lane until it ends";
+
+impl<'p, M: Medium> Running<'p, M> {
+    /// Makes it durable, and waits as long as the pool's acknowledgement asks for. After an error
+    /// everything is undone; the first operation that failed decides which error that is.
+    pub fn commit(mut self) -> (Lane<'p, M>, Result<Ticket, Abort>) {
+        let mut lane = self.lane.take().expect(RUNS);
+        let outcome = end(&mut lane, true);
+        self.turn = None;
+        if let Ok(ticket) = outcome {
+            lane.acknowledge(ticket);
+        }
+        lane.pool().medium.mark(Mark::TxEnd);
+        (lane, outcome)
+    }
+
+    /// Undoes everything.
+    pub fn abort(mut self) -> Lane<'p, M> {
+        let mut lane = self.lane.take().expect(RUNS);
+        undo(&mut lane);
+        lane
+    }
+}
+
+fn undo<M: Medium>(lane: &mut Lane<'_, M>) {
+    let _cancelled = end(lane, false);
+    lane.pool().medium.mark(Mark::TxEnd);
+}
+
+/// Commits the lane's transaction or undoes it, and counts its conflicts.
+fn end<M: Medium>(lane: &mut Lane<'_, M>, commits: bool) -> Result<Ticket, Abort> {
+    let tx = lane.tx.as_mut().expect(LIVES);
+    let attempt = Attempt::begun(tx);
+    let outcome = if commits {
+        attempt.commit()
+    } else {
+        drop(attempt);
+        Err(Abort::Cancelled)
+    };
+    let is_conflict = matches!(outcome, Err(Abort::Conflict)) || tx.met_conflict();
+    tx.lane.conflicts = if is_conflict { tx.lane.conflicts.saturating_add(1) } else { 0 };
+    outcome
+}
+
+impl<M: Medium> Drop for Running<'_, M> {
+    fn drop(&mut self) {
+        if let Some(mut lane) = self.lane.take() {
+            undo(&mut lane);
+        }
+    }
+}
+
+impl<'p, M: Medium> Deref for Running<'p, M> {
+    type Target = Tx<'p, M>;
+
+    fn deref(&self) -> &Self::Target {
+        self.lane.as_ref().and_then(|lane| lane.tx.as_ref()).expect(RUNS)
+    }
+}
+
+impl<M: Medium> DerefMut for Running<'_, M> {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        self.lane.as_mut().and_then(|lane| lane.tx.as_mut()).expect(RUNS)
+    }
+}
