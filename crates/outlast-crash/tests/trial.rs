@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use outlast::{Plant, Scheme};
+use outlast::{Ack, Plant, Scheme};
 use outlast_crash::trial::{Charge, lifecycle, plants, scopes};
 
 /// Every schedule, every image, every second crash of every scope: nothing is ever wrong, and
@@ -25,6 +25,26 @@ fn the_runtime_survives_every_scope_whole() {
             assert!(tally.verified > 0 && tally.distinct > 0);
             let bounded = tally.schedules == scope.schedules_max;
             assert!(tally.complete || bounded, "{scheme}, scope {}", scope.name);
+        }
+    }
+}
+
+/// With physical acknowledgement: lanes that sweep until they are answered, beside one that runs
+/// alone until another begins, beside one that gives up, over rings used again and again.
+#[test]
+fn physical_acknowledgement_loses_nothing_and_ends() {
+    let names = ["alone", "abort", "pair", "abort two", "joined", "ring"];
+    let all: Vec<_> = scopes::all().into_iter().filter(|s| names.contains(&s.name)).collect();
+    assert_eq!(all.len(), names.len());
+    for scheme in Scheme::durable() {
+        for scope in &all {
+            let charge = Charge { ack: Ack::Physical, ..Charge::of(scheme) };
+            let tally = scope.run(&charge, |_| ()).unwrap();
+            if let Some(guilt) = tally.failure {
+                panic!("{scheme}, scope {}: {guilt}", scope.name);
+            }
+            assert!(tally.complete && tally.verified > 0, "{scheme}, scope {}", scope.name);
+            assert_eq!(tally.allowed, tally.covered, "{scheme}, scope {}", scope.name);
         }
     }
 }

@@ -15,7 +15,7 @@ pub mod script;
 use std::fmt;
 use std::time::Duration;
 
-use outlast::{CreateOptions, OpenOptions, Plant, Pool, PoolOffset, Runner, Scheme, Transact};
+use outlast::{Ack, CreateOptions, OpenOptions, Plant, Pool, PoolOffset, Runner, Scheme, Transact};
 use outlast_pmem::schedule::{Explorer, Plan, ScheduleError, Scheduler, on_lane};
 use outlast_pmem::{Mark, Medium, Recorder};
 use outlast_trace::{FlushKind, LaneId, OpLog};
@@ -154,6 +154,8 @@ pub struct Charge {
     pub model: Model,
     /// A planted bug.
     pub plant: Option<Plant>,
+    /// When the script's commits are acknowledged.
+    pub ack: Ack,
     /// After how many recoveries to give up.
     pub images_max: u64,
     /// After how many schedules to give up.
@@ -167,6 +169,7 @@ impl Charge {
             scheme,
             model: Model::default(),
             plant: None,
+            ack: Ack::default(),
             images_max: u64::MAX,
             schedules_max: u64::MAX,
         }
@@ -268,6 +271,7 @@ impl Scope {
             cache_bytes: Some(self.cache_lines * 64),
             sample_bits: 0,
             step_every: self.step_every,
+            ack: charge.ack,
             ..OpenOptions::with_scheme(charge.scheme)
         };
         let guilty =

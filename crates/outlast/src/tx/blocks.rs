@@ -13,13 +13,16 @@ impl<M: Medium> Tx<'_, M> {
     ///
     /// # Errors
     /// [`Abort::BadAddress`] when there is none. That is an answer and does not end the
-    /// transaction.
+    /// transaction, as [`Abort::Conflict`] does.
     pub fn block_at(&mut self, at: PoolOffset) -> Result<(u64, BlockKind), Abort> {
         let own = self.lane.buffers.allocated.iter().find(|block| block.at == at).copied();
         let mut heap = self.pool.heap.lock(&self.pool.medium);
         let found = own.map_or_else(|| heap.find(self.io(), at), Ok);
         let answer = found.map(|block| (block.bytes, heap.kind_of(block)));
         drop(heap);
+        // What led here may have been read from two different states.
+        let checked = self.validate_reads();
+        self.note(checked)?;
         answer.map_err(|error| self.heap_error(error, "looking for a block", at))
     }
 
