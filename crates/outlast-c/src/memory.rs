@@ -137,6 +137,10 @@ pub unsafe extern "C" fn Archapt_Store(at: u64, bytes: *const c_void, size: usiz
 #[unsafe(no_mangle)]
 pub extern "C" fn Archapt_Will_Write(at: u64, size: usize) -> ArchaptCode {
     guarded(|| {
+        if at.checked_add(size as u64).is_none() {
+            let text = format!("announcing {size} bytes at {at}: no pool is as large");
+            return Err(Failure::new(ARCHAPT_BAD_ADDRESS, text));
+        }
         let range = ByteRange::new(PoolOffset(at), size as u64);
         seat::in_transaction(|tx| tx.will_write(&[range]))
     })
