@@ -46,7 +46,7 @@ impl DataSize {
     pub(crate) fn draw(self, random: &mut Random) -> usize {
         let (a, b) = (1.0 - random.unit(), random.unit());
         let normal = (-2.0 * a.ln()).sqrt() * (std::f64::consts::TAU * b).cos();
-        ((self.median * normal.exp()) as u64).min(self.most) as usize
+        ((self.median * normal.exp()).round() as u64).min(self.most) as usize
     }
 
     pub(crate) const fn most(self) -> usize {
@@ -179,7 +179,7 @@ mod tests {
     fn sums_over_many_items_are_what_they_would_be() {
         for skew in SKEWS {
             assert!((zeta_of(200_000, skew) - zeta(0, 200_000, skew)).abs() < 1e-3);
-            assert_eq!(zeta_of(100, skew), zeta(0, 100, skew));
+            assert!((zeta_of(100, skew) - zeta(0, 100, skew)).abs() < 1e-9);
         }
     }
 }
