@@ -191,8 +191,7 @@ impl Workload {
             (Kind::Linkbench(mix), Target::Linkbench(tables)) => {
                 let graph = loaded.graph.clone().expect("it was loaded with one");
                 let sequence = Arc::clone(&loaded.sequence);
-                let worker =
-                    LinkbenchWorker::new(mix, tables, graph, sequence, random, versions);
+                let worker = LinkbenchWorker::new(mix, tables, graph, sequence, random, versions);
                 Program::Linkbench(Box::new(worker))
             }
             _ => panic!("{} was not loaded into this pool", self.name),

@@ -37,9 +37,8 @@ pub(crate) fn digest(bytes: &[u8]) -> u64 {
     let mut last = [0; 8];
     last[..rest.len()].copy_from_slice(rest);
     let words = words.iter().chain([&last]).map(|word| u64::from_le_bytes(*word));
-    let sum = words.fold(bytes.len() as u64, |sum, word| {
-        (sum.rotate_left(23) ^ word).wrapping_mul(FACTOR)
-    });
+    let sum = words
+        .fold(bytes.len() as u64, |sum, word| (sum.rotate_left(23) ^ word).wrapping_mul(FACTOR));
     mix(sum)
 }
 

@@ -92,8 +92,7 @@ pub enum RootKind {
 
 impl RootKind {
     /// Every kind, in the order of their numbers on media.
-    pub const ALL: [Self; 5] =
-        [Self::Opaque, Self::HashMap, Self::BTree, Self::Words, Self::Trees];
+    pub const ALL: [Self; 5] = [Self::Opaque, Self::HashMap, Self::BTree, Self::Words, Self::Trees];
 
     pub(crate) fn from_bits(bits: u8) -> Option<Self> {
         Self::ALL.get(usize::from(bits)).copied()

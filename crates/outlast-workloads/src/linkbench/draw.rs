@@ -22,17 +22,39 @@ const MULTIGET_MAX: u64 = 128;
 /// A request.
 #[derive(Clone, Debug)]
 pub(crate) enum Request {
-    GetNode { node: u64 },
+    GetNode {
+        node: u64,
+    },
     /// The node's number is taken when it is drawn.
-    AddNode { node: u64 },
-    UpdateNode { node: u64 },
-    DeleteNode { node: u64 },
-    GetLinks { first: Link, count: u64 },
-    GetLinkList { from: u64, kind: u64 },
-    CountLinks { from: u64, kind: u64 },
+    AddNode {
+        node: u64,
+    },
+    UpdateNode {
+        node: u64,
+    },
+    DeleteNode {
+        node: u64,
+    },
+    GetLinks {
+        first: Link,
+        count: u64,
+    },
+    GetLinkList {
+        from: u64,
+        kind: u64,
+    },
+    CountLinks {
+        from: u64,
+        kind: u64,
+    },
     /// Also an update: it makes the link what it says, there or not.
-    PutLink { link: Link, is_update: bool },
-    DeleteLink { link: Link },
+    PutLink {
+        link: Link,
+        is_update: bool,
+    },
+    DeleteLink {
+        link: Link,
+    },
 }
 
 /// How long data is: log-normal with a deviation of 1, as LinkBench draws it.
@@ -86,15 +108,12 @@ impl Drawer {
         take: impl FnOnce() -> u64,
     ) -> Request {
         let nodes = graph.nodes();
-        let scattered = |zipfian: &Zipfian, random: &mut Random| {
-            1 + fnv_hash(zipfian.draw(random)) % nodes
-        };
+        let scattered =
+            |zipfian: &Zipfian, random: &mut Random| 1 + fnv_hash(zipfian.draw(random)) % nodes;
         match self.chooser.draw(random) {
             Kind::GetNode => Request::GetNode { node: scattered(&self.node_reads, random) },
             Kind::AddNode => Request::AddNode { node: take() },
-            Kind::UpdateNode => {
-                Request::UpdateNode { node: scattered(&self.node_updates, random) }
-            }
+            Kind::UpdateNode => Request::UpdateNode { node: scattered(&self.node_updates, random) },
             Kind::DeleteNode => Request::DeleteNode { node: 1 + random.below(nodes) },
             Kind::GetLink => {
                 let from = scattered(&self.reads, random);

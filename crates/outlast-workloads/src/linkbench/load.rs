@@ -16,12 +16,7 @@ const BATCH_BYTES: usize = 16 << 10;
 const BATCH_ROWS: usize = 64;
 
 /// The value of a node, in one version.
-pub(super) fn node_value(
-    fact: u64,
-    version: Version,
-    random: &mut Random,
-    value: &mut Vec<u8>,
-) {
+pub(super) fn node_value(fact: u64, version: Version, random: &mut Random, value: &mut Vec<u8>) {
     const TYPE: u32 = 2048;
     value.clear();
     value.resize(STAMP_BYTES, 0);

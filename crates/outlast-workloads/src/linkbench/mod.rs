@@ -135,9 +135,7 @@ fn perform<T: Transact, W: Witness>(
     match *request {
         Request::GetNode { node } => session.get_node(node).map(|_| OpKind::GetNode),
         Request::AddNode { node } => session.add_node(node, new).map(|()| OpKind::AddNode),
-        Request::UpdateNode { node } => {
-            session.update_node(node, new).map(|()| OpKind::UpdateNode)
-        }
+        Request::UpdateNode { node } => session.update_node(node, new).map(|()| OpKind::UpdateNode),
         Request::DeleteNode { node } => session.delete_node(node).map(|()| OpKind::DeleteNode),
         Request::GetLinks { first: Link { from, nth }, count } => {
             let all = (nth..graph.possible(from)).step_by(TYPES as usize);
@@ -186,15 +184,20 @@ pub(crate) fn audit<R: ReadRaw>(
 ) -> Result<(), Damage> {
     let mut books = Books::open(graph);
     let mut value = Vec::new();
-    Trees::walk(root, read, |_, _| {}, |read, tree, key, place: ByteRange| {
-        let damage = |what| Damage { at: place.at, what };
-        let table = Table::ALL.get(tree).ok_or_else(|| damage("a table too many"))?;
-        crate::audit::load_up_to(read, place, VALUE_BYTES_MAX, &mut value)?;
-        if let Some((fact, version)) = books.enter(*table, key, &value).map_err(damage)? {
-            visit(fact, version);
-        }
-        Ok(())
-    })?;
+    Trees::walk(
+        root,
+        read,
+        |_, _| {},
+        |read, tree, key, place: ByteRange| {
+            let damage = |what| Damage { at: place.at, what };
+            let table = Table::ALL.get(tree).ok_or_else(|| damage("a table too many"))?;
+            crate::audit::load_up_to(read, place, VALUE_BYTES_MAX, &mut value)?;
+            if let Some((fact, version)) = books.enter(*table, key, &value).map_err(damage)? {
+                visit(fact, version);
+            }
+            Ok(())
+        },
+    )?;
     books.close().map_err(|what| Damage { at: root, what })
 }
 
@@ -202,11 +205,7 @@ pub(crate) fn audit<R: ReadRaw>(
 ///
 /// # Errors
 /// [`Abort::Damaged`] with the first thing that is wrong.
-pub(crate) fn check<T: Transact>(
-    graph: &Graph,
-    tables: &Tables,
-    tx: &mut T,
-) -> Result<(), Abort> {
+pub(crate) fn check<T: Transact>(graph: &Graph, tables: &Tables, tx: &mut T) -> Result<(), Abort> {
     let mut books = Books::open(graph);
     let wrong = |what: &str| Abort::Damaged(what.to_owned());
     let mut value = Vec::new();
@@ -227,6 +226,10 @@ pub(crate) fn heap_bytes(graph: &Graph, transactions: u64) -> u64 {
     // beside the old one until its transaction ends.
     const NODE: u64 = (NODE_DATA_AT as u64 + 230 + 80) * 5 / 4 + 48;
     const LINK: u64 = (LINK_DATA_AT as u64 + 20 + 80) * 5 / 4 + 48 + 160;
-    FIXED + graph.nodes() * (NODE + 2 * 140) + graph.all_possible() * LINK / 2
-        + transactions * (NODE / 30 + LINK / 8)
+    let loaded: u64 = (1..=graph.nodes()).map(|node| graph.degree(node)).sum();
+    let links = graph.all_possible().min(loaded + transactions / 8);
+    FIXED + graph.nodes() * (NODE + 2 * 140) + links * LINK + transactions / 30 * NODE
 }
+
+#[cfg(test)]
+mod tests;

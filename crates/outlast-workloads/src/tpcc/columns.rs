@@ -351,12 +351,7 @@ impl Row for History {
     }
 
     fn take(from: &mut Take<'_>) -> Self {
-        Self {
-            amount: from.i64(),
-            date: from.u64(),
-            warehouse: from.u16(),
-            district: from.u8(),
-        }
+        Self { amount: from.i64(), date: from.u64(), warehouse: from.u16(), district: from.u8() }
     }
 
     fn may_have(shape: &Shape, key: u64) -> bool {
@@ -444,12 +439,7 @@ impl Row for Stock {
     }
 
     fn take(from: &mut Take<'_>) -> Self {
-        Self {
-            quantity: from.i32(),
-            ytd: from.u64(),
-            orders: from.u32(),
-            remotes: from.u32(),
-        }
+        Self { quantity: from.i32(), ytd: from.u64(), orders: from.u32(), remotes: from.u32() }
     }
 
     fn may_have(shape: &Shape, key: u64) -> bool {

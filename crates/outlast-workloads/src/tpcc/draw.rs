@@ -129,9 +129,7 @@ pub(crate) fn request(random: &mut Random, shape: &Shape) -> Request {
         Kind::Payment => Request::Payment(paying(random, shape, w, d)),
         Kind::OrderStatus => Request::OrderStatus { w, d, who: who(random, shape) },
         Kind::Delivery => Request::Delivery { w, carrier: 1 + random.below(10) as u8 },
-        Kind::StockLevel => {
-            Request::StockLevel { w, d, threshold: 10 + random.below(11) as i32 }
-        }
+        Kind::StockLevel => Request::StockLevel { w, d, threshold: 10 + random.below(11) as i32 },
     }
 }
 

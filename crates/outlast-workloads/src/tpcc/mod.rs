@@ -148,16 +148,21 @@ pub(crate) fn audit<R: ReadRaw>(
 ) -> Result<(), Damage> {
     let mut books = Books::open(shape);
     let mut value = Vec::new();
-    Trees::walk(root, read, |_, _| {}, |read, tree, key, place: ByteRange| {
-        let damage = |what| Damage { at: place.at, what };
-        let table = Table::ALL.get(tree).ok_or_else(|| damage("a table too many"))?;
-        crate::audit::load_up_to(read, place, VALUE_BYTES_MAX, &mut value)?;
-        let row = books.enter(*table, key, &value).map_err(damage)?;
-        if let Some((fact, version)) = row {
-            visit(fact, version);
-        }
-        Ok(())
-    })?;
+    Trees::walk(
+        root,
+        read,
+        |_, _| {},
+        |read, tree, key, place: ByteRange| {
+            let damage = |what| Damage { at: place.at, what };
+            let table = Table::ALL.get(tree).ok_or_else(|| damage("a table too many"))?;
+            crate::audit::load_up_to(read, place, VALUE_BYTES_MAX, &mut value)?;
+            let row = books.enter(*table, key, &value).map_err(damage)?;
+            if let Some((fact, version)) = row {
+                visit(fact, version);
+            }
+            Ok(())
+        },
+    )?;
     books.close().map_err(|what| Damage { at: root, what })
 }
 
@@ -165,11 +170,7 @@ pub(crate) fn audit<R: ReadRaw>(
 ///
 /// # Errors
 /// [`Abort::Damaged`] with the first thing that is wrong.
-pub(crate) fn check<T: Transact>(
-    shape: Shape,
-    tables: &Tables,
-    tx: &mut T,
-) -> Result<(), Abort> {
+pub(crate) fn check<T: Transact>(shape: Shape, tables: &Tables, tx: &mut T) -> Result<(), Abort> {
     let mut books = Books::open(shape);
     let wrong = |what: &str| Abort::Damaged(what.to_owned());
     let mut value = Vec::new();
@@ -232,3 +233,6 @@ pub(crate) fn heap_bytes(shape: Shape, transactions: u64) -> u64 {
         + shape.all_customers() * customer
         + transactions * (order + payment) / 2
 }
+
+#[cfg(test)]
+mod tests;

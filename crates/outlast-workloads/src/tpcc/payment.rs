@@ -58,11 +58,7 @@ pub(super) fn run<T: Transact, W: Witness>(
 }
 
 /// C_DATA with the payment noted before what was there, of which the end is lost.
-fn noted(
-    customer: &Held<Customer>,
-    paying: &Paying,
-    old: &[u8; DATA_BYTES],
-) -> [u8; DATA_BYTES] {
+fn noted(customer: &Held<Customer>, paying: &Paying, old: &[u8; DATA_BYTES]) -> [u8; DATA_BYTES] {
     let parts = key::parts(customer.key);
     let Paying { w, d, amount, .. } = *paying;
     let mut new = [0; DATA_BYTES];

@@ -46,10 +46,7 @@ pub(crate) struct Tables([ByteTree; Table::ALL.len()]);
 
 impl Tables {
     /// Empty tables, as the pool's root object.
-    pub(crate) fn create<T: Transact>(
-        tx: &mut T,
-        placement: Placement,
-    ) -> Result<Self, Abort> {
+    pub(crate) fn create<T: Transact>(tx: &mut T, placement: Placement) -> Result<Self, Abort> {
         let trees: Result<Vec<_>, _> =
             Table::ALL.iter().map(|_| ByteTree::create(tx, placement)).collect();
         let trees = trees?;

@@ -36,8 +36,7 @@ pub(crate) fn random(of: Of, key: u64) -> Random {
 
 /// Fills `out` with letters and digits.
 pub(crate) fn letters(random: &mut Random, out: &mut [u8]) {
-    const ALPHABET: &[u8; 64] =
-        b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789 -";
+    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789 -";
     for piece in out.chunks_mut(10) {
         let mut bits = random.next_u64();
         for byte in piece {

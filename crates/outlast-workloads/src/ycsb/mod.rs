@@ -230,11 +230,7 @@ impl YcsbWorker {
     }
 
     /// A record is not there; only where records are removed may that be.
-    fn found_nothing<W: Witness>(
-        &self,
-        witness: &mut W,
-        fields: Range<u64>,
-    ) -> Result<(), Abort> {
+    fn found_nothing<W: Witness>(&self, witness: &mut W, fields: Range<u64>) -> Result<(), Abort> {
         if self.mix.delete == 0 {
             return Err(missing(self.record));
         }

@@ -59,7 +59,6 @@ pub(crate) fn record_of(value: &[u8], scale: &Scale) -> Option<u64> {
     key_of(value).map(|key| key / scale.fields)
 }
 
-
 #[cfg(test)]
 mod tests {
     use super::*;
