@@ -94,6 +94,10 @@ fn planted_bugs_are_noticed() {
         (Plant::SkipFence(Site::UndoMark), Scheme::Undo, "hash"),
         (Plant::SkipFence(Site::RedoRecord), Scheme::Redo, "hash"),
         (Plant::SkipFlush(Site::RecoverData), Scheme::Redo, "hash"),
+        (Plant::SkipFlush(Site::UndoData), Scheme::Undo, "tpcc"),
+        (Plant::RecordLastLineUnflushed, Scheme::Redo, "tpcc"),
+        (Plant::FreedAtOnce, Scheme::Undo, "linkbench"),
+        (Plant::AllocationNotLogged, Scheme::Redo, "tpcc"),
     ];
     quietly(|| {
         for (plant, scheme, name) in bugs {

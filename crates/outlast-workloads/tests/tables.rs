@@ -156,7 +156,7 @@ fn the_papers_shares_of_tpcc_are_of_transactions_not_of_statements() {
 
 #[test]
 fn a_transaction_announces_its_updates_together() {
-    for (name, most) in [("tpcc", 7.8), ("linkbench", 0.9), ("oltp-ycsb", 0.4)] {
+    for (name, most) in [("tpcc", 4.8), ("linkbench", 0.9), ("oltp-ycsb", 0.4)] {
         let mut pool = Volatile::checked(1, 0);
         let (_, _, mut workers) = load(name, 20_000, &mut pool);
         pool.take_footprint();

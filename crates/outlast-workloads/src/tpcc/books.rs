@@ -7,8 +7,8 @@
 //! that has been at work), stocks have lost what orders took, and the indices name every customer
 //! and every order once.
 
-use super::columns::{Customer, District, History, Item, NewOrder, Order, OrderLine};
-use super::columns::{Stock, Warehouse};
+use super::columns::{Customer, District, Item, Stock, Warehouse};
+use super::grown::{History, NewOrder, Order, OrderLine};
 use super::index::order_parts;
 use super::load::name_key;
 use super::schema::{Row, Table};

@@ -2,7 +2,8 @@
 
 use outlast::{Abort, Transact};
 
-use super::columns::{Customer, NewOrder, Order, OrderLine};
+use super::columns::Customer;
+use super::grown::{NewOrder, Order, OrderLine};
 use super::order_status::lines_of;
 use super::session::{Held, Session};
 use super::shape::key;

@@ -3,8 +3,8 @@
 use outlast::collections::Dictionary;
 use outlast::{Abort, Runner};
 
-use super::columns::{Customer, District, History, Item, NewOrder, Order, OrderLine};
-use super::columns::{Stock, Warehouse};
+use super::columns::{Customer, District, Item, Stock, Warehouse};
+use super::grown::{History, NewOrder, Order, OrderLine};
 use super::index;
 use super::schema::{Row, Table, Tables};
 use super::session::head;

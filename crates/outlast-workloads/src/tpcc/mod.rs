@@ -18,6 +18,7 @@ mod books;
 mod columns;
 mod delivery;
 mod draw;
+mod grown;
 mod index;
 mod load;
 mod new_order;
@@ -186,8 +187,8 @@ pub(crate) fn check<T: Transact>(shape: Shape, tables: &Tables, tx: &mut T) -> R
 
 /// Calls `visit` with the number among the facts of each row that the load phase inserts.
 pub(crate) fn initial(shape: Shape, mut visit: impl FnMut(u64)) {
-    use columns::{Customer, District, History, Item, NewOrder, Order, OrderLine};
-    use columns::{Stock, Warehouse};
+    use columns::{Customer, District, Item, Stock, Warehouse};
+    use grown::{History, NewOrder, Order, OrderLine};
     let first_new = shape.customers - shape.first_new_orders() + 1;
     (1..=shape.items).for_each(|n| visit(Item::fact(&shape, key::stock(0, n))));
     for w in 1..=shape.warehouses {
@@ -217,7 +218,8 @@ const fn row_bytes(value: usize) -> u64 {
 
 /// Bytes that all blocks need at most after so many transactions.
 pub(crate) fn heap_bytes(shape: Shape, transactions: u64) -> u64 {
-    use columns::{Customer, History, Item, NewOrder, Order, OrderLine, Stock};
+    use columns::{Customer, Item, Stock};
+    use grown::{History, NewOrder, Order, OrderLine};
     const FIXED: u64 = 1 << 20;
     let index = row_bytes(index::NAME_KEY_BYTES - 8);
     let payment = row_bytes(History::VALUE);

@@ -2,8 +2,9 @@
 
 use outlast::{Abort, Transact};
 
-use super::columns::{Customer, District, Item, NewOrder, Order, OrderLine, Stock, Warehouse};
+use super::columns::{Customer, District, Item, Stock, Warehouse};
 use super::draw::{Basket, Wanted};
+use super::grown::{NewOrder, Order, OrderLine};
 use super::index;
 use super::schema::Table;
 use super::session::{Held, Session};
@@ -26,7 +27,8 @@ struct Shelf {
     dist: [u8; DIST_BYTES],
 }
 
-/// Enters an order. Everything that changes is announced at once, then written line by line.
+/// Enters an order. The rows that change are announced at once; so are the lines, as far as they
+/// come to lie together.
 ///
 /// # Errors
 /// [`Abort::Cancelled`] at an item that does not exist, when all else is done.
@@ -61,8 +63,9 @@ pub(super) fn run<T: Transact, W: Witness>(
     session.insert(order_key, &order, &[])?;
     session.insert(order_key, &NewOrder, &[])?;
     session.index(Table::OrdersByCustomer, &index::order(w, d, customer, number))?;
+    let mut rows = Vec::with_capacity(lines.len());
     for (nth, line) in (1..).zip(&lines) {
-        let price = line.price.ok_or(Abort::Cancelled)?;
+        let Some(price) = line.price else { break };
         let shelf = &mut shelves[line.stock];
         take(&mut shelf.stock.row, line.wanted, w);
         session.change(&shelf.stock)?;
@@ -73,9 +76,10 @@ pub(super) fn run<T: Transact, W: Witness>(
             quantity: line.wanted.quantity,
             amount: price * i64::from(line.wanted.quantity),
         };
-        session.insert(key::line(w, d, number, nth), &row, &shelf.dist)?;
+        rows.push((key::line(w, d, number, nth), row, shelf.dist));
     }
-    Ok(())
+    session.insert_ascending(&rows)?;
+    if rows.len() == lines.len() { Ok(()) } else { Err(Abort::Cancelled) }
 }
 
 /// Reads the items and the stocks of all lines, each once.

@@ -2,8 +2,8 @@
 
 use outlast::{Abort, Transact};
 
-use super::columns::{Order, OrderLine};
 use super::draw::Who;
+use super::grown::{Order, OrderLine};
 use super::index;
 use super::session::Session;
 use super::shape::{LINES_MAX, key};

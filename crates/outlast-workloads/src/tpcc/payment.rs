@@ -4,8 +4,9 @@ use std::io::Write;
 
 use outlast::{Abort, Transact};
 
-use super::columns::{Customer, District, History, Warehouse};
+use super::columns::{Customer, District, Warehouse};
 use super::draw::Paying;
+use super::grown::History;
 use super::index;
 use super::schema::Row;
 use super::session::{Held, Session};

@@ -8,6 +8,7 @@ use outlast::{Abort, ByteRange, PoolOffset, Transact};
 
 use super::schema::{Row, Table, Tables};
 use super::shape::Shape;
+use super::text::DIST_BYTES;
 use crate::rows::{Put, STAMP_BYTES, Take, seal, unseal};
 use crate::{State, Version, Witness};
 
@@ -176,12 +177,38 @@ impl<'s, T: Transact, W: Witness> Session<'s, T, W> {
 
     /// Inserts a row that is not there.
     pub(crate) fn insert<R: Row>(&mut self, key: u64, row: &R, text: &[u8]) -> Result<(), Abort> {
+        let value = self.value(key, row, text);
+        let is_new =
+            self.tables.of(R::TABLE).add(self.tx, &key.to_be_bytes(), &value[..R::VALUE])?;
+        self.inserted::<R>(is_new, key)
+    }
+
+    /// Inserts rows that are not there, with ascending keys: neighbours are announced together.
+    pub(crate) fn insert_ascending<R: Row>(
+        &mut self,
+        rows: &[(u64, R, [u8; DIST_BYTES])],
+    ) -> Result<(), Abort> {
+        let entry = |(key, row, text): &(u64, R, [u8; DIST_BYTES])| {
+            (key.to_be_bytes(), self.value(*key, row, text))
+        };
+        let entries: Vec<_> = rows.iter().map(entry).collect();
+        let pairs = entries.iter().map(|(key, value)| (&key[..], &value[..R::VALUE]));
+        let added = self.tables.of(R::TABLE).add_ascending(self.tx, pairs)?;
+        rows.iter().try_for_each(|row| self.inserted::<R>(added == rows.len() as u64, row.0))
+    }
+
+    /// The value of a row, with zeros behind.
+    fn value<R: Row>(&self, key: u64, row: &R, text: &[u8]) -> [u8; READ_BYTES_MAX] {
         debug_assert_eq!(text.len(), R::TEXT + R::REST);
         let mut value = [0; READ_BYTES_MAX];
         let text_at = STAMP_BYTES + R::NUMBERS;
         value[..text_at].copy_from_slice(&self.head(row, key)[..text_at]);
         value[text_at..R::VALUE].copy_from_slice(text);
-        if !self.tables.of(R::TABLE).add(self.tx, &key.to_be_bytes(), &value[..R::VALUE])? {
+        value
+    }
+
+    fn inserted<R: Row>(&mut self, is_new: bool, key: u64) -> Result<(), Abort> {
+        if !is_new {
             return Err(Abort::Damaged(format!("{:?} {key:#x} is there already", R::TABLE)));
         }
         self.statements.inserts += 1;

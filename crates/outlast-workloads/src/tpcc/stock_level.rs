@@ -2,7 +2,8 @@
 
 use outlast::{Abort, Transact};
 
-use super::columns::{District, OrderLine, Stock};
+use super::columns::{District, Stock};
+use super::grown::OrderLine;
 use super::session::Session;
 use super::shape::{LINES_MAX, key};
 use crate::Witness;

@@ -1,8 +1,8 @@
 //! The books notice whatever does not add up: each condition, contradicted by rows that are
 //! sound by themselves.
 
-use super::columns::{Customer, District, History, Item, NewOrder, Order, OrderLine};
-use super::columns::{Stock, Warehouse};
+use super::columns::{Customer, District, Item, Stock, Warehouse};
+use super::grown::{History, NewOrder, Order, OrderLine};
 use super::session::head;
 use super::*;
 use crate::rows::{STAMP_BYTES, Take};
