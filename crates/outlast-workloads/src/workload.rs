@@ -258,16 +258,8 @@ impl Workload {
                 }
             }
             Kind::Tpcc => {
-                let limits = [
-                    ("records", scale.records, 1, Shape::WAREHOUSES_MAX, "1 to 10,000 warehouses"),
-                    ("districts", scale.districts, 1, Shape::DISTRICTS_MAX, "1 to 10"),
-                    ("customers", scale.customers, 3, Shape::CUSTOMERS_MAX, "3 to 65,535"),
-                    ("items", scale.items, 10, Shape::ITEMS_MAX, "10 to 16,777,216"),
-                ];
-                for (what, value, least, most, wanted) in limits {
-                    if !(least..=most).contains(&value) {
-                        return bad(what, value, wanted);
-                    }
+                if let Err((what, value, wanted)) = Shape::of(scale).check() {
+                    return bad(what, value, wanted);
                 }
             }
             Kind::Linkbench(_) if !(8..=linkbench::NODES_MAX / 2).contains(&scale.records) => {

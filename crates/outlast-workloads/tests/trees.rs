@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use outlast::collections::{ByteTree, Damage, Dictionary, Placement, Reach, Trees, walk_root};
-use outlast::{Abort, ByteRange, PoolOffset, RootKind, Runner, Transact};
+use outlast::{ByteRange, PoolOffset, RootKind, Runner, Transact};
 use outlast_workloads::{Random, Volatile};
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -129,7 +129,7 @@ fn damaged_directories_are_noticed() {
         })
         .unwrap();
         let opened = pool.run(|tx| Trees::open(tx, root));
-        assert!(matches!(opened, Err(Abort::Damaged(_)) | Ok(_)));
+        assert!(opened.is_err() || opened.is_ok_and(|trees| trees.len() == 2));
         walk(&pool).unwrap_err().what
     };
     // The same tree twice, no directory, more trees than there can be, a tree out of the pool.
@@ -143,5 +143,5 @@ fn damaged_directories_are_noticed() {
     let many = damaged(|tx, root| tx.store_u64(root.plus(8), 65).unwrap());
     assert_eq!(many, "a header with an impossible length");
     let outside = damaged(|tx, root| tx.store_u64(root.plus(64), 1 << 40).unwrap());
-    assert_eq!(outside, "a header of another structure");
+    assert_eq!(outside, "a pointer out of the pool");
 }

@@ -41,6 +41,9 @@ fn cases() -> Vec<(&'static Workload, Scale)> {
     variant("hash", |s| s.value_bytes = 300);
     variant("btree", |s| s.placement = Placement::Apart);
     variant("words", |s| s.words_per_line = 1);
+    variant("tpcc", |s| s.placement = Placement::Apart);
+    variant("tpcc", |s| (s.records, s.districts) = (3, 2));
+    variant("linkbench", |s| s.placement = Placement::Apart);
     cases
 }
 
@@ -412,6 +415,10 @@ fn impossible_scales_are_refused_in_words() {
     assert!(refuse("ycsb-e", |s| s.structure = Structure::HashMap).contains("B+tree"));
     assert!(refuse("hash", |s| s.value_bytes = 7).contains("value bytes is 7"));
     assert!(refuse("words", |s| s.words_per_line = 3).contains("words per line is 3"));
+    assert_eq!(refuse("tpcc", |s| s.districts = 11), "tpcc: districts is 11; 1 to 10 are possible");
+    assert!(refuse("tpcc", |s| s.items = 9).contains("items is 9"));
+    assert!(refuse("linkbench", |s| s.records = 7).contains("records is 7"));
+    assert!(refuse("oltp-ycsb", |s| s.structure = Structure::HashMap).contains("B+tree"));
 }
 
 #[test]
@@ -423,6 +430,14 @@ fn attach_refuses_the_data_of_another_workload() {
     sps.load(&small(sps), 1, &mut pool, &mut |_, _| {}).unwrap();
     assert!(hash.attach(&small(hash), &mut pool).is_err());
     assert!(audit(hash, &small(hash), &pool).unwrap_err().contains("another workload"));
+
+    let mut pool = Volatile::new();
+    let [tpcc, linkbench] = ["tpcc", "linkbench"].map(|name| Workload::named(name).unwrap());
+    tpcc.load(&small(tpcc), 1, &mut pool, &mut |_, _| {}).unwrap();
+    assert!(linkbench.attach(&small(linkbench), &mut pool).is_err());
+    assert!(audit(linkbench, &small(linkbench), &pool).is_err());
+    let other = Scale { items: 31, ..small(tpcc) };
+    assert!(audit(tpcc, &other, &pool).is_err());
 
     let mut pool = Volatile::new();
     hash.load(&small(hash), 1, &mut pool, &mut |_, _| {}).unwrap();

@@ -84,6 +84,21 @@ impl Shape {
         Self { warehouses: records, districts, customers, items }
     }
 
+    /// Whether there can be so much: else what is wrong, its value, and what would be right.
+    pub(crate) fn check(&self) -> Result<(), (&'static str, u64, &'static str)> {
+        let Self { warehouses, districts, customers, items } = *self;
+        let limits = [
+            ("records", warehouses, 1..=Self::WAREHOUSES_MAX, "1 to 10,000 are possible"),
+            ("districts", districts, 1..=Self::DISTRICTS_MAX, "1 to 10 are possible"),
+            ("customers", customers, 3..=Self::CUSTOMERS_MAX, "3 to 65,535 are possible"),
+            ("items", items, 10..=Self::ITEMS_MAX, "10 to 16,777,216 are possible"),
+        ];
+        match limits.into_iter().find(|(_, value, range, _)| !range.contains(value)) {
+            Some((what, value, _, wanted)) => Err((what, value, wanted)),
+            None => Ok(()),
+        }
+    }
+
     /// Districts of all warehouses.
     pub(crate) fn all_districts(&self) -> u64 {
         self.warehouses * self.districts
