@@ -319,7 +319,7 @@ fn listed() -> impl Iterator<Item = Plant> {
 
 fn list_plants(as_json: bool, seed: u64) -> CommandResult {
     let schemes = |plant: Plant| {
-        let able = [Scheme::Undo, Scheme::Redo].into_iter().filter(|s| plant.applies_to(*s));
+        let able = Scheme::durable().filter(|s| plant.applies_to(*s));
         able.map(|scheme| scheme.name()).collect::<Vec<_>>().join(",")
     };
     if as_json {

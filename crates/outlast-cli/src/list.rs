@@ -18,9 +18,7 @@ pub fn schemes(as_json: bool, seed: u64) -> CommandResult {
     };
     let mut rows: Vec<(String, String, String)> = SCHEMES
         .iter()
-        .map(|(_, name, guarantee, line)| {
-            ((*name).to_owned(), guarantee.to_string(), (*line).to_owned())
-        })
+        .map(|row| (row.name.to_owned(), row.guarantee.to_string(), row.about.to_owned()))
         .collect();
     rows.push(peer("pmdk", "libpmemobj, announced ranges snapshotted: a peer"));
     rows.push(peer("pmdk-word", "libpmemobj, each 8-byte word snapshotted: a peer"));
@@ -34,7 +32,7 @@ pub fn schemes(as_json: bool, seed: u64) -> CommandResult {
         println!("{}", crate::document("schemes", seed, records));
     } else {
         for (name, guarantee, line) in rows {
-            println!("{name:<10} {guarantee:<8} {line}");
+            println!("{name:<14} {guarantee:<8} {line}");
         }
     }
     Ok(Verdict::Good)

@@ -6,8 +6,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use outlast::{Plant, Scheme};
 use outlast_crash::trial::{Charge, lifecycle, plants, scopes};
 
-const SCHEMES: [Scheme; 2] = [Scheme::Undo, Scheme::Redo];
-
 /// Every schedule, every image, every second crash of every scope: nothing is ever wrong, and
 /// nothing was left out.
 #[test]
@@ -15,7 +13,7 @@ fn the_runtime_survives_every_scope_whole() {
     let mut all = scopes::all();
     all.push(scopes::words(3, 4, 2, true));
     all.push(scopes::words(3, 4, 2, false));
-    for scheme in SCHEMES {
+    for scheme in Scheme::durable() {
         let born = lifecycle::run(&Charge::of(scheme)).unwrap();
         assert!(born.failure.is_none() && born.complete, "{:?}", born.failure);
         for scope in &all {
@@ -34,7 +32,7 @@ fn the_runtime_survives_every_scope_whole() {
 /// What is unusual and sound is flagged by no scope.
 #[test]
 fn every_control_is_left_alone() {
-    for scheme in SCHEMES {
+    for scheme in Scheme::durable() {
         for control in Plant::controls() {
             let sentence = plants::hunt(control, scheme, 30_000, |_, _| ()).unwrap();
             if let Some((scope, guilt)) = sentence.killed {
@@ -47,9 +45,8 @@ fn every_control_is_left_alone() {
 /// Every planted bug that a scheme's code can have is noticed by some scope.
 #[test]
 fn every_planted_bug_is_killed() {
-    let cases: Vec<(Scheme, Plant)> = SCHEMES
-        .iter()
-        .flat_map(|scheme| Plant::all().map(move |plant| (*scheme, plant)))
+    let cases: Vec<(Scheme, Plant)> = Scheme::durable()
+        .flat_map(|scheme| Plant::all().map(move |plant| (scheme, plant)))
         .filter(|(scheme, plant)| plant.applies_to(*scheme))
         .collect();
     assert!(cases.len() > 90);

@@ -28,6 +28,7 @@
 #[allow(unsafe_code)]
 mod cpu;
 
+mod cache;
 mod counted;
 mod delayed;
 mod detect;
@@ -41,6 +42,7 @@ mod medium;
 mod recorder;
 pub mod schedule;
 
+pub use cache::last_level_cache_bytes;
 pub use counted::{Counted, Counters};
 pub use cpu::{CpuFeatures, cpu_features};
 pub use delayed::{Delayed, WriteCost};

@@ -58,7 +58,10 @@ pub enum Site {
     /// Redo: data in place, asynchronously; the lane's next fence finds it done, at the latest
     /// the one before another thread gets the lane (W1).
     RedoData,
-    /// Sweep: data that another lane flushed and may not have fenced (W1).
+    /// History: a line that has left the queue, before anything forgets that it was pending (P2).
+    AgedOut,
+    /// Sweep: data that another lane flushed and may not have fenced (W1), or that nobody has
+    /// flushed yet (P3).
     SweepData,
     /// Sweep: the pool's floor, before any line below it is used again (W2).
     Floor,
@@ -90,6 +93,7 @@ impl Site {
         Self::RedoFresh,
         Self::RedoRecord,
         Self::RedoData,
+        Self::AgedOut,
         Self::SweepData,
         Self::Floor,
         Self::Tail,
@@ -100,10 +104,9 @@ impl Site {
 }
 
 impl Site {
-    /// Whether the site has a fence of its own. The magic's is that of the first recovery, that
-    /// of new blocks is the record's.
+    /// Whether the site has a fence of its own. The magic's is that of the first recovery.
     pub fn has_fence(self) -> bool {
-        !matches!(self, Self::HeaderMagic | Self::UndoFresh)
+        !matches!(self, Self::HeaderMagic)
     }
 }
 

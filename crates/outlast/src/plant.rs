@@ -7,7 +7,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::io::Site;
-use crate::scheme::Scheme;
+use crate::scheme::{Logging, Scheme, WriteBack};
 
 /// One mistake, switched on by name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord)]
@@ -104,6 +104,16 @@ pub enum Plant {
     WitnessInFreedBlock,
     /// Undo alone: a chunk is made a class's while its old bitmap bears witness.
     FormatUnsettled,
+    /// By age: a line leaves the queue unflushed although it is pending (A6).
+    AgedOutUnflushed,
+    /// Undo by age: an aborted transaction leaves its old words without a seal.
+    AbortUnsealed,
+    /// By age: the lines of a block are forgotten when it is given back (A9).
+    PendingLostWithFree,
+    /// By age: a line counts as pending since the last commit that stored to it (A10).
+    PendingSinceLast,
+    /// By age: the floor passes commits of other lanes whose lines are pending (A1).
+    FloorPassesPending,
     /// Control: every flush is issued twice.
     FlushTwice,
     /// Control: every fence is issued twice.
@@ -171,6 +181,11 @@ const NAMED: &[(Plant, &str, u8)] = &[
     (Plant::HalvesNotSwapped, "halves-not-swapped", 25),
     (Plant::WitnessInFreedBlock, "witness-in-freed-block", 41),
     (Plant::FormatUnsettled, "format-unsettled", 41),
+    (Plant::AgedOutUnflushed, "aged-out-unflushed", 1),
+    (Plant::AbortUnsealed, "abort-unsealed", 53),
+    (Plant::PendingLostWithFree, "pending-lost-with-free", 1),
+    (Plant::PendingSinceLast, "pending-since-last", 1),
+    (Plant::FloorPassesPending, "floor-passes-pending", 10),
 ];
 
 impl Plant {
@@ -192,44 +207,56 @@ impl Plant {
     /// elsewhere a bug changes nothing.
     pub fn applies_to(self, scheme: Scheme) -> bool {
         use Site::{
-            Floor, RecoverTail, RedoData, RedoFresh, RedoRecord, SweepData, Tail, UndoData,
-            UndoFresh, UndoMark, UndoRecord, UndoSettled, UndoWitnesses,
+            AgedOut, Floor, RecoverTail, RedoData, RedoFresh, RedoRecord, SweepData, Tail,
+            UndoData, UndoFresh, UndoMark, UndoRecord, UndoSettled, UndoWitnesses,
         };
-        let only = match self {
+        let undo = scheme.logging() == Logging::Undo;
+        let redo = scheme.logging() == Logging::Redo;
+        let asynchronous = scheme.write_back() == WriteBack::Asynchronous;
+        let by_age = scheme.write_back() == WriteBack::ByAge;
+        // Data flushed at commit, the commit a mark; new words in a record, that the floor kills.
+        let (marked, recorded) = (undo && !by_age, redo || by_age);
+        match self {
+            _ if scheme == Scheme::None => false,
             Self::SkipFlush(site) | Self::SkipFence(site) => match site {
-                UndoRecord | UndoFresh | UndoData | UndoMark | UndoWitnesses | UndoSettled => {
-                    Some(Scheme::Undo)
-                }
-                RedoFresh | RedoRecord | RedoData | SweepData | Floor | Tail | RecoverTail => {
-                    Some(Scheme::Redo)
-                }
-                _ => None,
+                UndoFresh if matches!(self, Self::SkipFence(_)) => undo && by_age,
+                UndoRecord | UndoFresh | UndoData => undo,
+                UndoMark | UndoWitnesses | UndoSettled => marked,
+                RedoData => asynchronous,
+                AgedOut => by_age,
+                RedoFresh => redo,
+                RedoRecord | SweepData | Floor | Tail | RecoverTail => recorded,
+                _ => true,
             },
-            Self::MarkInHalves
-            | Self::MarkWithData
-            | Self::StoreBeforeLog
+            Self::StoreBeforeLog
             | Self::AnnouncedRoundedIn
             | Self::LoggedTwice
-            | Self::AbortIncomplete
+            | Self::AbortIncomplete => undo,
+            Self::MarkInHalves
+            | Self::MarkWithData
             | Self::WitnessMissing
             | Self::WitnessAlwaysTrue
             | Self::WitnessesBelieved
             | Self::HalvesNotSwapped
             | Self::WitnessInFreedBlock
-            | Self::FormatUnsettled => Some(Scheme::Undo),
-            Self::InstallBeforeFence
-            | Self::NumberBeforeLocks
+            | Self::FormatUnsettled => marked,
+            Self::SweepTrustsOtherFence => asynchronous,
+            Self::InstallBeforeFence => redo,
+            Self::NumberBeforeLocks
             | Self::RingOverwritesLive
-            | Self::RecycleByOwnLane
-            | Self::SweepTrustsOtherFence
             | Self::SweepIgnoresInFlight
             | Self::TailBeforeFloor
             | Self::RedoNewestFirst
             | Self::RedoLaneByLane
-            | Self::NoQuarantine => Some(Scheme::Redo),
-            _ => None,
-        };
-        scheme != Scheme::None && only.is_none_or(|only| only == scheme)
+            | Self::RecycleByOwnLane
+            | Self::NoQuarantine => recorded,
+            Self::AbortUnsealed => undo && by_age,
+            Self::AgedOutUnflushed
+            | Self::PendingLostWithFree
+            | Self::PendingSinceLast
+            | Self::FloorPassesPending => by_age,
+            _ => true,
+        }
     }
 
     /// Its number in the fault model's list of mistakes; `None` for a site's own flush or fence.

@@ -8,6 +8,8 @@
 //!  c   complete `Undo` records                                 their transaction had not committed: put back
 //!  c'  complete `Undo` records and `Witnesses` that all agree  committed: nothing to do
 //!  d   a complete `Redo` record                                committed: replayed
+//!  d'  complete `Before` records, then a complete `Redo`       committed: replayed, old words ignored
+//!  d"  complete `Before` records behind the lane's last `Redo` not committed: put back
 //!  e   `RedoPart`s and their `RedoFinal`, all there            committed: replayed
 //!  f   `RedoPart`s without a `RedoFinal`, or too few           not committed: ignored
 //!  g   a sealed line that contradicts itself                   damage: an error, nothing is touched
@@ -111,8 +113,11 @@ impl LiveLog {
             let undo_from = undo.len();
             for record in records {
                 match record.kind {
-                    RecordKind::Undo => undo.push(record),
-                    RecordKind::Redo => redo.push((record.seq, vec![&record.payload])),
+                    RecordKind::Undo | RecordKind::Before => undo.push(record),
+                    RecordKind::Redo => {
+                        seal_off(&mut undo, undo_from);
+                        redo.push((record.seq, vec![&record.payload]));
+                    }
                     RecordKind::RedoPart => {
                         parts.retain(|part| part.seq == record.seq);
                         parts.push(record);
@@ -121,6 +126,7 @@ impl LiveLog {
                         parts.retain(|part| part.seq == record.seq);
                         let (count, last) = record.payload.split_first().unwrap_or((&0, &[]));
                         if *count == parts.len() as u64 {
+                            seal_off(&mut undo, undo_from);
                             let mut all: Vec<_> =
                                 parts.iter().map(|part| part.payload.as_slice()).collect();
                             all.push(last);
@@ -130,6 +136,7 @@ impl LiveLog {
                     }
                     RecordKind::Detached
                     | RecordKind::Continued
+                    | RecordKind::BeforeElsewhere
                     | RecordKind::Wrap
                     | RecordKind::Witnesses => unreachable!("the reader follows these"),
                 }
@@ -207,6 +214,12 @@ impl LiveLog {
         }
         io.fence(Site::RecoverTail);
     }
+}
+
+/// Row d': a complete record of new words seals what its lane has logged before.
+fn seal_off(undo: &mut Vec<&LiveRecord>, from: usize) {
+    let kept = undo[from..].iter().take_while(|record| record.kind == RecordKind::Undo).count();
+    undo.truncate(from + kept);
 }
 
 /// Row c': takes the witnesses from behind a lane's undo records, and those records too when
@@ -389,7 +402,7 @@ mod tests {
         // Sweeping still works, though the clock has passed every number.
         for _ in 0..3 {
             assert!(lane.run(|tx| tx.alloc(16, crate::BlockKind::General)).is_err());
-            crate::writeback::sweep(&pool, 0);
+            crate::writeback::sweep(&pool, 0, crate::writeback::Reach::All);
         }
         drop(lane);
         worked(opened(pool.into_medium(), Scheme::Redo));

@@ -4,7 +4,10 @@ use std::fmt;
 use std::str::FromStr;
 
 /// How a pool's transactions are made durable.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, Default)]
+///
+/// A scheme is a logging and a write-back: the first decides what a crash undoes or repeats, the
+/// second when data reaches the medium.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, Default, PartialOrd, Ord)]
 pub enum Scheme {
     /// Nothing is logged durably and nothing is flushed: the speed that nobody can have.
     None,
@@ -15,6 +18,35 @@ pub enum Scheme {
     /// New words are logged at commit with one fence, then stored in place and flushed
     /// asynchronously (mechanisms of Mnemosyne).
     Redo,
+    /// Undo logging and a record of new words at commit; data is flushed when it has probably left
+    /// the cache (mechanisms of Archapt).
+    UndoArchapt,
+    /// Redo logging; data is flushed when it has probably left the cache (mechanisms of Archapt).
+    RedoArchapt,
+}
+
+/// What is logged, and so what recovery does with an unfinished or a finished transaction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Logging {
+    /// Old words in volatile memory only, to be able to abort.
+    Volatile,
+    /// Old words before they are stored over.
+    Undo,
+    /// New words before they are stored in place.
+    Redo,
+}
+
+/// When data that was stored in place is flushed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum WriteBack {
+    /// Never.
+    Never,
+    /// Before the commit is acknowledged.
+    AtCommit,
+    /// At the commit, and nobody waits for it.
+    Asynchronous,
+    /// When the line has probably left the cache by itself, or when the log must go on.
+    ByAge,
 }
 
 /// What a scheme promises about a crash.
@@ -35,39 +67,92 @@ impl fmt::Display for Guarantee {
     }
 }
 
-/// A row of the table of schemes: name, guarantee, one line.
-pub type SchemeRow = (Scheme, &'static str, Guarantee, &'static str);
+/// A row of the table of schemes.
+#[derive(Clone, Copy, Debug)]
+pub struct SchemeRow {
+    /// Which one it is.
+    pub scheme: Scheme,
+    /// What commands and results call it.
+    pub name: &'static str,
+    /// What survives a crash.
+    pub guarantee: Guarantee,
+    /// What it does, in one line.
+    pub about: &'static str,
+    logging: Logging,
+    write_back: WriteBack,
+}
 
 /// All schemes.
 pub const SCHEMES: &[SchemeRow] = &[
-    (Scheme::None, "none", Guarantee::None, "no logging, no flushing: the speed nobody can have"),
-    (
-        Scheme::Undo,
-        "undo",
-        Guarantee::Durable,
-        "undo log, ranges logged at once, data flushed at commit: three fences, or two for a lane that is alone",
-    ),
-    (
-        Scheme::Redo,
-        "redo",
-        Guarantee::Durable,
-        "redo log, one fence, data stored in place and flushed asynchronously",
-    ),
+    SchemeRow {
+        scheme: Scheme::None,
+        name: "none",
+        guarantee: Guarantee::None,
+        about: "no logging, no flushing: the speed nobody can have",
+        logging: Logging::Volatile,
+        write_back: WriteBack::Never,
+    },
+    SchemeRow {
+        scheme: Scheme::Undo,
+        name: "undo",
+        guarantee: Guarantee::Durable,
+        about: "undo log, ranges logged at once, data flushed at commit: three fences, or two for a lane that is alone",
+        logging: Logging::Undo,
+        write_back: WriteBack::AtCommit,
+    },
+    SchemeRow {
+        scheme: Scheme::Redo,
+        name: "redo",
+        guarantee: Guarantee::Durable,
+        about: "redo log, one fence, data stored in place and flushed asynchronously",
+        logging: Logging::Redo,
+        write_back: WriteBack::Asynchronous,
+    },
+    SchemeRow {
+        scheme: Scheme::UndoArchapt,
+        name: "undo-archapt",
+        guarantee: Guarantee::Durable,
+        about: "undo log sealed by new words at commit, data flushed when it has aged out of a cache-sized LRU queue",
+        logging: Logging::Undo,
+        write_back: WriteBack::ByAge,
+    },
+    SchemeRow {
+        scheme: Scheme::RedoArchapt,
+        name: "redo-archapt",
+        guarantee: Guarantee::Durable,
+        about: "redo log, one fence, data flushed when it has aged out of a cache-sized LRU queue",
+        logging: Logging::Redo,
+        write_back: WriteBack::ByAge,
+    },
 ];
 
 impl Scheme {
+    /// Every scheme that loses nothing.
+    pub fn durable() -> impl Iterator<Item = Self> + Clone {
+        let durable = |row: &&SchemeRow| row.guarantee == Guarantee::Durable;
+        SCHEMES.iter().filter(durable).map(|row| row.scheme)
+    }
+
     fn row(self) -> &'static SchemeRow {
-        SCHEMES.iter().find(|row| row.0 == self).expect("every scheme has its row")
+        SCHEMES.iter().find(|row| row.scheme == self).expect("every scheme has its row")
     }
 
     /// The name that commands and results use.
     pub fn name(self) -> &'static str {
-        self.row().1
+        self.row().name
     }
 
     /// What survives a crash.
     pub fn guarantee(self) -> Guarantee {
-        self.row().2
+        self.row().guarantee
+    }
+
+    pub(crate) fn logging(self) -> Logging {
+        self.row().logging
+    }
+
+    pub(crate) fn write_back(self) -> WriteBack {
+        self.row().write_back
     }
 }
 
@@ -79,7 +164,7 @@ impl fmt::Display for Scheme {
 
 /// A name that no scheme has.
 #[derive(Debug, thiserror::Error)]
-#[error("no scheme is called '{0}'; there are {names}", names = SCHEMES.iter().map(|row| row.1).collect::<Vec<_>>().join(", "))]
+#[error("no scheme is called '{0}'; there are {names}", names = SCHEMES.iter().map(|row| row.name).collect::<Vec<_>>().join(", "))]
 pub struct UnknownScheme(String);
 
 impl FromStr for Scheme {
@@ -88,8 +173,8 @@ impl FromStr for Scheme {
     fn from_str(name: &str) -> Result<Self, Self::Err> {
         SCHEMES
             .iter()
-            .find(|row| row.1 == name)
-            .map(|row| row.0)
+            .find(|row| row.name == name)
+            .map(|row| row.scheme)
             .ok_or_else(|| UnknownScheme(name.to_owned()))
     }
 }

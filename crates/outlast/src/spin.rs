@@ -14,14 +14,22 @@ impl<T> SpinLock<T> {
         Self(Mutex::new(value))
     }
 
+    /// The lock, if nobody has it.
+    pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        match self.0.try_lock() {
+            Ok(guard) => Some(guard),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
     /// Waits for the lock; the medium's scheduler may run others meanwhile.
     pub fn lock<M: Medium>(&self, medium: &M) -> MutexGuard<'_, T> {
         let mut tries = 0u32;
         loop {
-            match self.0.try_lock() {
-                Ok(guard) => return guard,
-                Err(TryLockError::Poisoned(poisoned)) => return poisoned.into_inner(),
-                Err(TryLockError::WouldBlock) => wait(medium, &mut tries),
+            match self.try_lock() {
+                Some(guard) => return guard,
+                None => wait(medium, &mut tries),
             }
         }
     }

@@ -6,7 +6,8 @@ use outlast::{
 };
 use outlast_pmem::Heap;
 
-const SCHEMES: [Scheme; 3] = [Scheme::None, Scheme::Undo, Scheme::Redo];
+const SCHEMES: [Scheme; 5] =
+    [Scheme::None, Scheme::Undo, Scheme::Redo, Scheme::UndoArchapt, Scheme::RedoArchapt];
 
 fn small_pool(scheme: Scheme, lanes: u32, lane_bytes: u64, len: u64) -> Pool<Heap> {
     let create = CreateOptions { lanes, lane_bytes, ..CreateOptions::default() };

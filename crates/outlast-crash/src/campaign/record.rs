@@ -19,6 +19,11 @@ const STICKINESS: u8 = 250;
 /// Locks of a campaign's pools: few, since making them costs at each recovery.
 const LOCK_STRIPES: usize = 1 << 12;
 
+/// Write-back by age: the cache that it reckons with, between the emulated ones in size, and how
+/// often lanes look after it. Small enough for lines to age out between two crashes.
+const CACHE_BYTES: u64 = 16 << 10;
+const STEP_EVERY: usize = 16;
+
 /// A pool with a workload's data in it, before any crash window.
 pub(super) struct Base {
     pub bytes: Vec<u8>,
@@ -34,7 +39,14 @@ pub(super) struct Recording {
 
 /// How campaigns open pools.
 pub(super) fn open_options(scheme: Scheme, plant: Option<Plant>) -> OpenOptions {
-    OpenOptions { lock_stripes: LOCK_STRIPES, plant, ..OpenOptions::with_scheme(scheme) }
+    OpenOptions {
+        lock_stripes: LOCK_STRIPES,
+        plant,
+        cache_bytes: Some(CACHE_BYTES),
+        sample_bits: 0,
+        step_every: STEP_EVERY,
+        ..OpenOptions::with_scheme(scheme)
+    }
 }
 
 impl Base {

@@ -220,6 +220,7 @@ impl Judge for Court<'_> {
         let open = OpenOptions {
             lock_stripes: 64,
             plant: self.plant,
+            cache_bytes: Some(64),
             ..OpenOptions::with_scheme(self.scheme)
         };
         let pool: Pool<&ImageMedium> =

@@ -55,6 +55,12 @@ pub struct Scope {
     pub shared_lane: bool,
     /// Lanes lock from the start; else the first of them runs without, until another begins.
     pub lock_always: bool,
+    /// Write-back by age: lines of the cache that it reckons with.
+    pub cache_lines: u64,
+    /// Write-back by age: how often lanes look after it.
+    pub step_every: usize,
+    /// Chunks of a log beside its ring that the largest transaction needs where commits are sealed.
+    pub beside_rings: u64,
     /// The pool has been in use: its logs are neither empty nor at their start.
     pub used: bool,
 }
@@ -150,12 +156,20 @@ pub struct Charge {
     pub plant: Option<Plant>,
     /// After how many recoveries to give up.
     pub images_max: u64,
+    /// After how many schedules to give up.
+    pub schedules_max: u64,
 }
 
 impl Charge {
     /// The scheme under the default model, nothing planted, no limit.
     pub fn of(scheme: Scheme) -> Self {
-        Self { scheme, model: Model::default(), plant: None, images_max: u64::MAX }
+        Self {
+            scheme,
+            model: Model::default(),
+            plant: None,
+            images_max: u64::MAX,
+            schedules_max: u64::MAX,
+        }
     }
 }
 
@@ -178,7 +192,8 @@ impl Scope {
         let (base, root) = self.base(charge.scheme);
         let mut explorer = Explorer::new(if self.lanes.len() > 1 { self.preemptions } else { 0 });
         while let Some(scheduler) = explorer.next() {
-            if tally.schedules >= self.schedules_max || tally.verified >= charge.images_max {
+            let schedules_max = self.schedules_max.min(charge.schedules_max);
+            if tally.schedules >= schedules_max || tally.verified >= charge.images_max {
                 tally.complete = false;
                 break;
             }
@@ -197,7 +212,7 @@ impl Scope {
 
     /// A pool with the script's root block, everything durable, and where that is.
     fn base(&self, scheme: Scheme) -> (Vec<u8>, PoolOffset) {
-        let medium = Recorder::new(self.pool_bytes);
+        let medium = Recorder::new(self.pool_bytes_for(scheme));
         let create = CreateOptions {
             lanes: self.lanes.len() as u32,
             lane_bytes: self.lane_bytes,
@@ -205,7 +220,11 @@ impl Scope {
             uuid: Some(Default::default()),
             plant: None,
         };
-        let open = OpenOptions { lock_stripes: 64, ..OpenOptions::with_scheme(scheme) };
+        let open = OpenOptions {
+            lock_stripes: 64,
+            cache_bytes: Some(self.cache_lines * 64),
+            ..OpenOptions::with_scheme(scheme)
+        };
         let pool = Pool::create_on(&medium, &create, &open).expect("a scope's pool can be made");
         let mut lane = pool.lane().expect("a new pool has free lanes");
         let root = script::create(&mut lane, &self.shape).expect("a scope's pool has room");
@@ -221,6 +240,12 @@ impl Scope {
         drop(pool);
         let bytes = medium.to_bytes();
         (bytes, root)
+    }
+
+    /// Undo that is sealed needs more for what its rings cannot hold: old words and new.
+    fn pool_bytes_for(&self, scheme: Scheme) -> u64 {
+        let more = if scheme == Scheme::UndoArchapt { self.beside_rings - 1 } else { 0 };
+        self.pool_bytes + more * 4096
     }
 
     fn record(
@@ -240,6 +265,9 @@ impl Scope {
             lock_stripes: 64,
             lock_always: self.lock_always,
             plant: charge.plant,
+            cache_bytes: Some(self.cache_lines * 64),
+            sample_bits: 0,
+            step_every: self.step_every,
             ..OpenOptions::with_scheme(charge.scheme)
         };
         let guilty =

@@ -29,6 +29,9 @@ fn scope(name: &'static str, about: &'static str, shape: Shape, lanes: Vec<LaneS
         schedules_max: u64::MAX,
         crashes: 2,
         shared_lane: false,
+        cache_lines: 2,
+        step_every: 2,
+        beside_rings: 1,
         used: false,
     }
 }
@@ -72,6 +75,12 @@ pub fn all() -> Vec<Scope> {
             "transactions that give up, between others",
             APART,
             vec![vec![write(&[0, 1]), vec![Step::Write(vec![0, 2]), Step::Abort], write(&[0, 1])]],
+        ),
+        scope(
+            "abort two",
+            "a lane that gives up, and another that goes on with its words",
+            APART,
+            vec![vec![vec![Step::Write(vec![0]), Step::Abort]], vec![write(&[0, 1]), write(&[0])]],
         ),
         scope(
             "root",
@@ -150,6 +159,18 @@ pub fn all() -> Vec<Scope> {
             ..rings.clone()
         },
         Scope {
+            name: "aged",
+            about: "lines that age out while one lane works, and floors that the other one moves",
+            shape: APART,
+            lanes: vec![
+                vec![write(&[0]), write(&[1]), write(&[2])],
+                vec![write(&[3]), write(&[3]), write(&[3]), write(&[3])],
+            ],
+            cache_lines: 1,
+            step_every: 1,
+            ..rings.clone()
+        },
+        Scope {
             name: "handover",
             about: "two threads that take turns on one lane",
             shape: APART,
@@ -185,6 +206,29 @@ pub fn all() -> Vec<Scope> {
                 vec![Step::Rewrite(2), Step::Publish(3)],
                 vec![Step::Write(vec![0])],
             ]],
+        ),
+        Scope {
+            name: "blocks small ring",
+            about: "blocks that share lines, of which some are given back, over a short ring",
+            shape: Shape { block_bytes: 32, ..BLOCKS },
+            lanes: vec![vec![
+                vec![Step::Publish(2)],
+                vec![Step::Publish(3)],
+                vec![Step::Rewrite(3)],
+                vec![Step::Clear(2)],
+                write(&[0]),
+                write(&[1]),
+                write(&[0]),
+            ]],
+            crashes: 1,
+            cache_lines: 64,
+            ..ring.clone()
+        },
+        scope(
+            "blocks linked first",
+            "blocks that are filled when a cell points to them already",
+            Shape { block_bytes: 320, ..BLOCKS },
+            vec![vec![vec![Step::LinkThenFill(2)], vec![Step::LinkThenFill(2)]]],
         ),
         scope(
             "blocks",
@@ -269,6 +313,8 @@ fn forged(ring: &Scope, name: &'static str, undo: bool, counter: u64) -> Scope {
         ]],
         crashes: 1,
         used: false,
+        // Undo that is sealed logs such a transaction twice.
+        beside_rings: 2,
         ..ring.clone()
     }
 }

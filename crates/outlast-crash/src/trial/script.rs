@@ -63,6 +63,8 @@ pub enum Step {
     WriteAcross(u64),
     /// Puts a new block in place of what a block cell has.
     Publish(u64),
+    /// As `Publish`, but the cell points to the new block before that is filled.
+    LinkThenFill(u64),
     /// Puts a large one in place.
     PublishLarge(u64),
     /// Puts a large one in place, all of whose lines look like records of the log that spoil
@@ -189,6 +191,14 @@ fn perform<T: Transact>(
             tx.store(at.plus(4), &across)?;
         }
         Step::Publish(cell) => replace(tx, shape, root, *cell, Some(shape.block_bytes), facts)?,
+        Step::LinkThenFill(cell) => {
+            let old = see(tx, shape, root, *cell, facts)?;
+            wrote(facts, *cell);
+            let block = tx.alloc(shape.block_bytes, BlockKind::General)?;
+            tx.store_u64(shape.cell_at(root, *cell), block.0)?;
+            fill(tx, block, shape.block_bytes, version)?;
+            old.map_or(Ok(()), |old| tx.free(old))?;
+        }
         Step::PublishLarge(cell) => {
             replace(tx, shape, root, *cell, Some(shape.large_bytes), facts)?;
         }

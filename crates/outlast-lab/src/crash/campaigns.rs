@@ -10,7 +10,6 @@ use outlast_crash::campaign::{
 };
 use outlast_workloads::Workload;
 
-use super::SCHEMES;
 use crate::native::Size;
 use crate::news::{Listener, News};
 use crate::record::{Kind, Metric, Record};
@@ -39,8 +38,7 @@ pub fn campaign_records(
         Size::Quick => (1, 1),
         Size::Full => (FULL_POINTS, FULL_TRANSACTIONS),
     };
-    let campaigns: Vec<Campaign> = SCHEMES
-        .into_iter()
+    let campaigns: Vec<Campaign> = Scheme::durable()
         .flat_map(|scheme| WORKLOADS.map(|work| planned(work, scheme, seed)))
         .map(|campaign| Campaign {
             points: campaign.points * more_points,

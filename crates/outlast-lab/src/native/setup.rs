@@ -25,7 +25,7 @@ pub enum Contender {
 impl Contender {
     /// Everybody, in the order of tables.
     pub fn all() -> Vec<Self> {
-        let own = SCHEMES.iter().map(|row| Self::Own(row.0));
+        let own = SCHEMES.iter().map(|row| Self::Own(row.scheme));
         own.chain([Self::Pmdk(Granularity::Range), Self::Pmdk(Granularity::Word)]).collect()
     }
 

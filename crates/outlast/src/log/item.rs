@@ -6,7 +6,7 @@
 //! SetBit, ClearBit: nothing follows; a bit of a sealed bitmap word
 //! ```
 
-use outlast_trace::PoolOffset;
+use outlast_trace::{ByteRange, PoolOffset};
 
 use crate::log::record::words_in;
 
@@ -83,6 +83,17 @@ impl Payload {
     pub fn clear_bit(&mut self, at: PoolOffset, bit: u32) {
         self.last_run = None;
         self.words.push(CLEAR_BIT << KIND_SHIFT | u64::from(bit) << COUNT_SHIFT | (at.0 / 8));
+    }
+}
+
+/// What an item of a proven record changes, by its first word, and how many words the item takes.
+pub(crate) fn place(word: u64) -> (ByteRange, usize) {
+    let at = PoolOffset((word & INDEX_MASK) * 8);
+    let count = (word >> COUNT_SHIFT) as usize & COUNT_MAX;
+    if word >> KIND_SHIFT == WORDS {
+        (ByteRange::new(at, count as u64 * 8), 1 + count)
+    } else {
+        (ByteRange::new(at, 8), 1)
     }
 }
 

@@ -13,7 +13,9 @@
 //! | `Detached` | a region of the heap that holds the next record; reading resumes behind this one | `redo`, when the ring is too small |
 //! | `Continued` | a region of the heap in which the lane's records go on | `undo`, when the ring is full |
 //! | `Witnesses` | for each line stored to, a word of it and what that holds | `undo`, behind the records of a transaction that ran alone |
-//! | `Wrap` | nothing: the next record is at the ring's start | `redo` |
+//! | `Wrap` | nothing: the next record is at the ring's start | `redo`, `undo-archapt` |
+//! | `Before` | items: where, old words; dead behind a complete `Redo` of its lane | `undo-archapt` |
+//! | `BeforeElsewhere` | a region of the heap with `Before` records; reading resumes behind this one | `undo-archapt` |
 //!
 //! Heap regions belong to the log only while a live record names them; the directory never
 //! does. A crash therefore cannot leak them, and there is no list to keep. Their tags are

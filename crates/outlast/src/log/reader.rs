@@ -98,8 +98,12 @@ pub(crate) fn read_lane<M: Medium>(
         let misplaced = LogDamage { line: here, why: "a record names a region outside the pool" };
         match kind {
             RecordKind::Wrap => line = 0,
-            RecordKind::Continued | RecordKind::Detached
+            RecordKind::Continued | RecordKind::Detached | RecordKind::BeforeElsewhere
                 if io.plants(Plant::RegionsNotFollowed) => {}
+            RecordKind::BeforeElsewhere => {
+                let elsewhere = named_region(&payload, medium.len()).ok_or(misplaced)?;
+                last = read_before(io, elsewhere, seq, &life, out)?;
+            }
             RecordKind::Continued => {
                 region = named_region(&payload, medium.len()).ok_or(misplaced)?;
                 line = 0;
@@ -115,6 +119,41 @@ pub(crate) fn read_lane<M: Medium>(
                 }
             }
             _ => out.push(LiveRecord { kind, seq, payload: std::mem::take(&mut payload) }),
+        }
+    }
+}
+
+/// Appends the records of old words in a region of the heap, and in those that it names. Returns
+/// the last number.
+fn read_before<M: Medium>(
+    io: Io<'_, M>,
+    mut region: Region,
+    mut last: Seq,
+    life: &impl Fn(Seq) -> Life,
+    out: &mut Vec<LiveRecord>,
+) -> Result<Seq, LogDamage> {
+    let mut line = 0;
+    let mut payload = Vec::new();
+    loop {
+        let is_live = |seq| life(seq) == Life::Live && seq > last;
+        match record::read(io, region, line, is_live, &mut payload) {
+            Found::Record { kind: RecordKind::Before, seq, lines } => {
+                let payload = std::mem::take(&mut payload);
+                out.push(LiveRecord { kind: RecordKind::Before, seq, payload });
+                (last, line) = (seq, line + lines);
+            }
+            Found::Record { kind: RecordKind::BeforeElsewhere, seq, .. } => {
+                let misplaced = "a record names a region outside the pool";
+                region = named_region(&payload, io.medium.len())
+                    .ok_or(LogDamage { line: region.line(line), why: misplaced })?;
+                (last, line) = (seq, 0);
+            }
+            Found::Record { .. } => {
+                let why = "a region for old words holds another record";
+                return Err(LogDamage { line: region.line(line), why });
+            }
+            Found::Nothing | Found::Unfinished { .. } => return Ok(last),
+            Found::Damaged { line, why } => return Err(LogDamage { line, why }),
         }
     }
 }

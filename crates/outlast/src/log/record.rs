@@ -1,11 +1,11 @@
 //! One record: how it is laid out in lines, written, and read back.
 
 use outlast_pmem::Medium;
-use outlast_trace::{LINE_BYTES, PoolOffset};
+use outlast_trace::{ByteRange, LINE_BYTES, PoolOffset};
 
 use crate::io::{Io, Site};
 pub(crate) use crate::layout::TAG_AT;
-use crate::log::item::Payload;
+use crate::log::item::{self, Payload};
 use crate::plant::Plant;
 use crate::sealed::crc8;
 use crate::seq::Seq;
@@ -32,14 +32,15 @@ pub(crate) enum RecordKind {
     Continued = 6,
     Wrap = 7,
     Witnesses = 8,
+    Before = 9,
+    BeforeElsewhere = 10,
 }
 
 impl RecordKind {
     fn from_bits(bits: u64) -> Option<Self> {
         use RecordKind::*;
-        [Undo, Redo, RedoPart, RedoFinal, Detached, Continued, Wrap, Witnesses]
-            .into_iter()
-            .find(|kind| *kind as u64 == bits)
+        let both = [Undo, Redo, RedoPart, RedoFinal, Detached, Continued, Wrap, Witnesses];
+        both.into_iter().chain([Before, BeforeElsewhere]).find(|kind| *kind as u64 == bits)
     }
 }
 
@@ -243,6 +244,8 @@ pub(crate) struct Head {
     pub kind: RecordKind,
     pub seq: Seq,
     pub lines: u64,
+    /// Words of payload.
+    pub words: usize,
 }
 
 /// Reads just the header of the record at line `first`, if one starts there.
@@ -275,10 +278,46 @@ pub(crate) fn peek_if<M: Medium>(
     let at = region.line(first);
     match untag(medium.load_u64(at.plus(TAG_AT))) {
         Some((seq, true)) if wanted(seq) => match claim(medium.load_u64(at)) {
-            Some((kind, count)) => Peeked::Head(Head { kind, seq, lines: lines_for(count) }),
+            Some((kind, count)) => {
+                Peeked::Head(Head { kind, seq, lines: lines_for(count), words: count })
+            }
             None => Peeked::Header(seq),
         },
         _ => Peeked::Other,
+    }
+}
+
+/// Where word `index` of the payload of a record at line `first` stands.
+fn payload_at(region: Region, first: u64, index: usize) -> PoolOffset {
+    match index.checked_sub(HEADER_WORDS) {
+        None => region.line(first).plus((1 + index) as u64 * 8),
+        Some(rest) => {
+            let (line, word) = (rest / CONTINUATION_WORDS, rest % CONTINUATION_WORDS);
+            region.line(first + 1 + line as u64).plus(word as u64 * 8)
+        }
+    }
+}
+
+/// The first two words of the payload of a complete record.
+pub(crate) fn first_words<M: Medium>(medium: &M, region: Region, first: u64) -> [u64; 2] {
+    [0, 1].map(|index| medium.load_u64(payload_at(region, first, index)))
+}
+
+/// The places that the items of a complete record of new words name, behind `skip` words. Their
+/// contents are not looked at.
+pub(crate) fn for_each_place<M: Medium>(
+    medium: &M,
+    region: Region,
+    first: u64,
+    head: &Head,
+    skip: usize,
+    mut visit: impl FnMut(ByteRange),
+) {
+    let mut index = skip;
+    while index < head.words {
+        let (range, words) = item::place(medium.load_u64(payload_at(region, first, index)));
+        visit(range);
+        index += words;
     }
 }
 

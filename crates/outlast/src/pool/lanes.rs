@@ -9,10 +9,12 @@ use crate::io::Site;
 use crate::layout::{Geometry, LANE_FLOOR, LANE_TAIL};
 use crate::log::Region;
 use crate::pool::{LANE_FLOOR_UNPROVEN, LANE_TAIL_UNPROVEN, Pool, load_sealed};
+use crate::scheme::WriteBack;
 use crate::seq::Seq;
 use crate::spin::{SpinLock, wait};
 use crate::transact::{Abort, Runner};
 use crate::tx::{Buffers, Tx};
+use crate::writeback::Access;
 
 /// After this many conflicts in a row a transaction runs alone.
 const CONFLICTS_BEFORE_PRIVILEGE: u32 = 16;
@@ -56,6 +58,8 @@ pub(crate) struct LaneState {
     pub id: usize,
     pub log: LaneLog,
     pub buffers: Buffers,
+    /// By age: what was read since the history unit looked last.
+    pub accesses: Vec<Access>,
     /// For the pauses between attempts.
     random: u64,
 }
@@ -66,6 +70,8 @@ pub(crate) struct LaneLog {
     pub head: u64,
     /// Redo: counter of the lane's last installed record.
     pub last_installed: u64,
+    /// By age: the position of `head` when the history unit looked last.
+    pub stepped: u64,
     /// Undo: the lane's last number.
     pub last_undo: Seq,
     /// Undo: the half of the ring where the next record goes.
@@ -83,10 +89,12 @@ impl LaneSlot {
             log: LaneLog {
                 head: 0,
                 last_installed: 0,
+                stepped: 0,
                 last_undo: Seq::from_bits(last_undo),
                 half: 0,
             },
             buffers: Buffers::default(),
+            accesses: Vec::new(),
             random: id as u64 * 2 + 1,
         };
         Ok(Self {
@@ -245,7 +253,9 @@ impl<M: Medium> Drop for Lane<'_, M> {
     fn drop(&mut self) {
         if let Some(tx) = self.tx.take() {
             let slot = &tx.pool.lanes[tx.lane.id];
-            if tx.lane.log.last_installed > slot.shared.fenced.load(Ordering::Relaxed) {
+            let fenced = slot.shared.fenced.load(Ordering::Relaxed);
+            if tx.pool.write_back == WriteBack::Asynchronous && tx.lane.log.last_installed > fenced
+            {
                 // The lane's next thread cannot fence what this one flushed (W1).
                 tx.pool.io().fence(Site::RedoData);
                 slot.shared.fenced.store(tx.lane.log.last_installed, Ordering::Release);

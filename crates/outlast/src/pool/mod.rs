@@ -31,18 +31,20 @@ use crate::io::{Io, Site};
 use crate::layout::{CHUNKS_AT, LANE_FLOOR, POOL_BYTES_MAX};
 use crate::lock::LockTable;
 use crate::plant::Plant;
-use crate::scheme::Scheme;
+use crate::scheme::{Logging, Scheme, WriteBack};
 use crate::sealed::seal;
 use crate::seq::Seq;
 use crate::solo::Solo;
 use crate::spin::SpinLock;
-use crate::writeback;
+use crate::writeback::{self, Reach, Sample, Sweeper};
 
 /// A running pool: what its threads share. Each thread takes a [`Lane`] of it.
 pub struct Pool<M: Medium> {
     pub(crate) medium: M,
     header: Header,
-    pub(crate) scheme: Scheme,
+    scheme: Scheme,
+    pub(crate) logging: Logging,
+    pub(crate) write_back: WriteBack,
     plant: Option<Plant>,
     /// Of this opening; part of every number drawn.
     pub(crate) epoch: u64,
@@ -53,12 +55,16 @@ pub struct Pool<M: Medium> {
     pub(crate) solo: Solo,
     pub(crate) heap: SpinLock<Heap>,
     /// Held by whoever moves the floor.
-    pub(crate) sweep: SpinLock<()>,
+    pub(crate) sweeper: SpinLock<Sweeper>,
     /// Held by whoever makes up for a lane's mark.
     settling: SpinLock<()>,
     /// The lane, plus one, that may run alone because it met conflict after conflict.
     pub(crate) privileged: AtomicU64,
     pub(crate) lanes: Box<[LaneSlot]>,
+    /// By age: a lane hands over after so many accesses or log lines.
+    pub(crate) step_every: usize,
+    /// By age: what lanes leave hints about.
+    pub(crate) sample: Sample,
     /// The pool grows by itself up to this length.
     grow_limit_bytes: u64,
 }
@@ -160,8 +166,8 @@ impl<M: Medium> Pool<M> {
     /// for reading only. A pool that is only dropped has lost nothing, but redo leaves live
     /// records, which want one opening for writing first.
     pub fn close(self) -> M {
-        if self.scheme == Scheme::Redo {
-            writeback::sweep(&self, self.lanes.len());
+        if self.logging == Logging::Redo || self.write_back == WriteBack::ByAge {
+            writeback::sweep(&self, self.lanes.len(), Reach::All);
         }
         self.medium
     }

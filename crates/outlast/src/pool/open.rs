@@ -18,6 +18,7 @@ use crate::seq::Seq;
 use crate::solo::Solo;
 use crate::spin::SpinLock;
 use crate::transact::RootKind;
+use crate::writeback::{Sample, Sweeper};
 
 /// How to run a pool.
 #[derive(Clone, Copy, Debug)]
@@ -32,6 +33,14 @@ pub struct OpenOptions {
     pub lock_always: bool,
     /// The pool grows by itself up to this many bytes; 0 for never.
     pub grow_limit_bytes: u64,
+    /// Write-back by age: the capacity of the cache to reckon with, in bytes. `None` is the last
+    /// level of this machine's, as far as it tells.
+    pub cache_bytes: Option<u64>,
+    /// Write-back by age: of the memory that transactions read, one part in 2 to the power of this
+    /// many goes through the LRU queue. With 0 every line does.
+    pub sample_bits: u32,
+    /// Write-back by age: a lane looks after it when it has read or logged so often.
+    pub step_every: usize,
     /// A bug to break the runtime with, on an observing medium.
     pub plant: Option<Plant>,
 }
@@ -43,6 +52,9 @@ impl Default for OpenOptions {
             lock_stripes: 1 << 16,
             lock_always: false,
             grow_limit_bytes: 0,
+            cache_bytes: None,
+            sample_bits: 6,
+            step_every: 1024,
             plant: None,
         }
     }
@@ -202,6 +214,8 @@ impl<M: Medium> RecoveredPool<M> {
             .collect::<Result<_, _>>()?;
         Ok(Pool {
             scheme: options.scheme,
+            logging: options.scheme.logging(),
+            write_back: options.scheme.write_back(),
             plant: options.plant,
             epoch: self.epoch,
             clock: AtomicU64::new(0),
@@ -209,9 +223,11 @@ impl<M: Medium> RecoveredPool<M> {
             solo: Solo::new(!options.lock_always),
             settling: SpinLock::default(),
             heap: SpinLock::new(Heap::new(geometry, self.chunks)),
-            sweep: SpinLock::new(()),
+            sweeper: SpinLock::new(Sweeper::new(options, geometry.lanes as usize)),
             privileged: AtomicU64::new(0),
             lanes,
+            step_every: options.step_every.max(1),
+            sample: Sample::one_in_two_to_the(options.sample_bits),
             grow_limit_bytes: options.grow_limit_bytes,
             medium: self.medium,
             header: self.header,

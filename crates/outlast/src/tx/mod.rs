@@ -4,14 +4,16 @@
 //! How stores are logged and made durable is in [`undo`] (also `none`, which keeps old words in
 //! volatile memory only, to be able to abort) and [`redo`].
 
+mod commit_record;
 mod redo;
+mod sealed;
 mod undo;
 pub(crate) mod witness;
 
 use std::sync::atomic::{Ordering, fence};
 
 use outlast_pmem::{Mark, Medium};
-use outlast_trace::{ByteRange, LineAddr, PoolOffset, line_pieces};
+use outlast_trace::{ByteRange, LINE_BYTES, LineAddr, PoolOffset, line_pieces};
 
 use crate::alloc::{Block, Heap, HeapError, Reserved, clear_bit, set_bit};
 use crate::io::{Io, Site};
@@ -21,11 +23,11 @@ use crate::lock::{LockWord, Stripe};
 use crate::log::{Payload, Region};
 use crate::plant::Plant;
 use crate::pool::{LaneState, Pool};
-use crate::scheme::Scheme;
+use crate::scheme::{Logging, WriteBack};
 use crate::seq::Seq;
 use crate::spin::wait;
 use crate::transact::{Abort, BlockKind, RootKind, Transact};
-use crate::writeback;
+use crate::writeback::{self, Access, Reach};
 
 /// How often a taken lock is looked at before its taker counts as in the way.
 const LOCK_PATIENCE: u32 = 32;
@@ -66,6 +68,8 @@ pub(crate) struct Buffers {
     /// Undo: old words and bits of the whole transaction. Redo: the record in the making.
     payload: Payload,
     undo: undo::UndoProgress,
+    /// Undo by age: the way to the seal.
+    sealed: sealed::SealedProgress,
     /// Undo alone: where, and what stands there when everything is durable.
     witnesses: Vec<u64>,
     /// Regions of the heap that the log uses for this transaction.
@@ -89,13 +93,33 @@ impl<'p, M: Medium> Tx<'p, M> {
 
     /// After commit or abort, whichever it was.
     pub(crate) fn end(&mut self) {
+        if self.pool.write_back == WriteBack::ByAge {
+            self.step_history();
+        }
         if std::mem::take(&mut self.lane.buffers.is_alone) {
             self.pool.solo.leave();
         }
     }
 
+    /// Hands the history unit what has gathered, once it is worth the while.
+    #[inline]
+    fn step_history(&mut self) {
+        let lane = &mut *self.lane;
+        let lines = lane.log.head - lane.log.stepped;
+        if lane.accesses.len() >= self.pool.step_every || lines >= self.pool.step_every as u64 {
+            lane.log.stepped = lane.log.head;
+            writeback::step(self.pool, lane.id, &lane.accesses);
+            lane.accesses.clear();
+        }
+    }
+
     fn io(&self) -> Io<'p, M> {
         self.pool.io()
+    }
+
+    /// Undo whose data is flushed by age: its commit is a seal.
+    fn is_sealed(&self) -> bool {
+        self.pool.logging == Logging::Undo && self.pool.write_back == WriteBack::ByAge
     }
 
     fn own(&self) -> LockWord {
@@ -110,17 +134,18 @@ impl<'p, M: Medium> Tx<'p, M> {
             self.release_locks(None);
             return Ok(());
         }
-        match self.pool.scheme {
-            Scheme::None | Scheme::Undo => self.commit_undo(),
-            Scheme::Redo => self.commit_redo(),
+        match self.pool.logging {
+            Logging::Undo if self.is_sealed() => self.commit_sealed(),
+            Logging::Volatile | Logging::Undo => self.commit_undo(),
+            Logging::Redo => self.commit_redo(),
         }
     }
 
     /// Undoes everything.
     pub(crate) fn abort(&mut self) {
-        match self.pool.scheme {
-            Scheme::None | Scheme::Undo => self.abort_undo(),
-            Scheme::Redo => self.abort_redo(),
+        match self.pool.logging {
+            Logging::Volatile | Logging::Undo => self.abort_undo(),
+            Logging::Redo => self.abort_redo(),
         }
     }
 
@@ -145,7 +170,7 @@ impl<'p, M: Medium> Tx<'p, M> {
         if number >= Seq::COUNTER_MAX {
             return Err(Abort::NumbersUsedUp);
         }
-        if number != self.lane.buffers.view + 1 {
+        if number != self.lane.buffers.view + self.lane.buffers.sealed.tickets + 1 {
             self.validate_reads()?;
         }
         Ok(number)
@@ -287,7 +312,10 @@ impl<'p, M: Medium> Tx<'p, M> {
 
     #[inline]
     fn load_any(&mut self, at: PoolOffset, out: &mut [u8]) -> Result<(), Abort> {
-        if self.lane.buffers.is_alone && self.pool.scheme != Scheme::Redo {
+        if self.pool.write_back == WriteBack::ByAge {
+            self.note_access(at, out.len() as u64);
+        }
+        if self.lane.buffers.is_alone && self.pool.logging != Logging::Redo {
             // Everything is in place.
             self.pool.medium.load(at, out);
             return Ok(());
@@ -296,7 +324,7 @@ impl<'p, M: Medium> Tx<'p, M> {
             self.pool.medium.load(at, out);
             return Ok(());
         }
-        if self.pool.scheme == Scheme::Redo && !self.lane.buffers.lines.is_empty() {
+        if self.pool.logging == Logging::Redo && !self.lane.buffers.lines.is_empty() {
             return self.load_over_write_set(at, out);
         }
         self.read_range(at, out)
@@ -352,6 +380,15 @@ impl<'p, M: Medium> Tx<'p, M> {
         Ok(true)
     }
 
+    /// Leaves a hint for the history unit.
+    #[inline]
+    fn note_access(&mut self, at: PoolOffset, len: u64) {
+        if self.pool.sample.has(at) {
+            let lines = (at.in_line() as u64 + len).div_ceil(LINE_BYTES);
+            self.lane.accesses.push(Access::new(at.line(), lines));
+        }
+    }
+
     fn store_any(&mut self, at: PoolOffset, bytes: &[u8]) -> Result<(), Abort> {
         if bytes.is_empty() {
             return Ok(());
@@ -370,9 +407,9 @@ impl<'p, M: Medium> Tx<'p, M> {
             }
             return Ok(());
         }
-        match self.pool.scheme {
-            Scheme::None | Scheme::Undo => self.store_in_place(at, bytes),
-            Scheme::Redo => self.store_to_write_set(at, bytes),
+        match self.pool.logging {
+            Logging::Volatile | Logging::Undo => self.store_in_place(at, bytes),
+            Logging::Redo => self.store_to_write_set(at, bytes),
         }
     }
 
@@ -404,7 +441,7 @@ impl<'p, M: Medium> Tx<'p, M> {
                     drop(heap);
                     if waiting && !swept {
                         swept = true;
-                        writeback::sweep(pool, self.lane.id);
+                        writeback::sweep(pool, self.lane.id, Reach::All);
                     } else if !pool.grow_for(bytes) {
                         return Err(Abort::OutOfSpace { bytes });
                     }
@@ -422,15 +459,15 @@ impl<'p, M: Medium> Tx<'p, M> {
             self.reserve(bytes, |heap, io, settle| heap.reserve(io, bytes, kind, settle))?;
         let whole = ByteRange::new(block.at, block.bytes);
         self.lane.buffers.allocated.push(block);
-        match self.pool.scheme {
-            Scheme::Redo if block.bytes <= REDO_LOGS_BLOCKS_UP_TO => {}
+        match self.pool.logging {
+            Logging::Redo if block.bytes <= REDO_LOGS_BLOCKS_UP_TO => {}
             _ => self.lane.buffers.fresh.push(whole),
         }
         if self.io().plants(Plant::AllocationEager) {
             self.store_allocation(block, true);
             self.io().flush_line(Site::UndoData, reserved_word(block).line());
             self.io().fence(Site::UndoData);
-        } else if self.pool.scheme != Scheme::Redo {
+        } else if self.pool.logging != Logging::Redo && !self.is_sealed() {
             self.note_old_allocation(block, false);
         }
         Ok(block.at)
@@ -475,7 +512,7 @@ impl<'p, M: Medium> Tx<'p, M> {
             heap.lock(&self.pool.medium).release(block);
         }
         self.lane.buffers.freed.push(block);
-        if self.pool.scheme != Scheme::Redo {
+        if self.pool.logging != Logging::Redo && !self.is_sealed() {
             self.note_old_allocation(block, true);
         }
         Ok(())
@@ -579,6 +616,7 @@ impl Buffers {
         self.freed.clear();
         self.payload.clear();
         self.undo = undo::UndoProgress::default();
+        self.sealed.clear();
         self.regions.clear();
         self.failure = None;
     }
@@ -609,14 +647,14 @@ impl<M: Medium> Transact for Tx<'_, M> {
         // Lines are fetched before the first lock: a locked instruction waits for the loads
         // before it, one after the other, but not for prefetches. Redo does not look at what it
         // overwrites, and would wait for it when it stores in place.
-        if ranges.len() > 1 || self.pool.scheme == Scheme::Redo {
+        if ranges.len() > 1 || self.pool.logging == Logging::Redo {
             self.fetch(ranges);
         }
         let result = ranges.iter().try_for_each(|range| {
             self.check_range("announcing", range.at, range.len)?;
-            match self.pool.scheme {
-                Scheme::None | Scheme::Undo => self.keep_old(range.at, range.len),
-                Scheme::Redo => Ok(()),
+            match self.pool.logging {
+                Logging::Volatile | Logging::Undo => self.keep_old(range.at, range.len),
+                Logging::Redo => Ok(()),
             }
         });
         self.note(result)

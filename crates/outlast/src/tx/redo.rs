@@ -14,24 +14,17 @@
 use std::sync::atomic::Ordering;
 
 use outlast_pmem::Medium;
-use outlast_trace::{ByteRange, LINE_BYTES, LineAddr, PoolOffset, line_pieces};
+use outlast_trace::{ByteRange, PoolOffset, line_pieces};
 
-use crate::alloc::Reserved;
 use crate::io::Site;
 use crate::lines::{runs, word_mask};
-use crate::log::{self, PAYLOAD_WORDS_MAX, Payload, RecordKind, Region, lines_for};
 use crate::plant::Plant;
 use crate::pool::LaneShared;
-use crate::seq::Seq;
+use crate::scheme::WriteBack;
 use crate::transact::Abort;
 use crate::tx::Tx;
-use crate::writeback::{RingSpace, enter_commit, reserve_lines};
-
-/// Lines behind the head that are fetched after a commit, ready for the next one.
-const LINES_AHEAD: u64 = 4;
-
-/// Most words in one item; longer runs are split so that every region has room for some.
-const ITEM_WORDS_MAX: usize = 384;
+use crate::tx::commit_record::ITEM_WORDS_MAX;
+use crate::writeback::enter_commit;
 
 impl<M: Medium> Tx<'_, M> {
     /// Reads a range of which the write set may hold a part.
@@ -116,11 +109,11 @@ impl<M: Medium> Tx<'_, M> {
         let io = self.io();
         self.gather_new();
         self.persist_fresh();
-        let space = self.reserve_record()?;
+        let space = self.reserve_record(self.ring().lines / 2)?;
 
         let slot = &self.pool.lanes[self.lane.id];
         if !self.lane.buffers.is_alone {
-            enter_commit(self.pool, &slot.shared);
+            enter_commit(self.pool, &slot.shared, false);
         }
         let number = match self.draw_number() {
             Ok(number) => number,
@@ -142,7 +135,9 @@ impl<M: Medium> Tx<'_, M> {
         slot.shared.fenced.store(self.lane.log.last_installed, Ordering::Release);
 
         self.install();
-        self.flush_installed();
+        if self.pool.write_back == WriteBack::Asynchronous {
+            self.flush_installed();
+        }
         self.release_locks(Some(number));
 
         self.lane.log.head = head;
@@ -165,25 +160,7 @@ impl<M: Medium> Tx<'_, M> {
                 buffers.payload.append_words(at, words, ITEM_WORDS_MAX);
             }
         }
-        if self.io().plants(Plant::AllocationNotLogged) {
-            return;
-        }
-        let mut payload = std::mem::take(&mut self.lane.buffers.payload);
-        for block in self.taken() {
-            match block.reserved {
-                Reserved::Bit { word, bit, .. } => payload.set_bit(word, bit),
-                Reserved::Run { word, large, .. } => {
-                    payload.append_words(word, &[large.to_word()], ITEM_WORDS_MAX);
-                }
-            }
-        }
-        for block in self.given_back() {
-            match block.reserved {
-                Reserved::Bit { word, bit, .. } => payload.clear_bit(word, bit),
-                Reserved::Run { word, .. } => payload.append_words(word, &[0], ITEM_WORDS_MAX),
-            }
-        }
-        self.lane.buffers.payload = payload;
+        self.gather_allocations();
     }
 
     /// R2: contents of new blocks that are stored in place.
@@ -198,91 +175,6 @@ impl<M: Medium> Tx<'_, M> {
             }
         }
         self.io().fence(Site::RedoFresh);
-    }
-
-    /// Room for the record: in the ring if it takes at most half of that, else in regions of the
-    /// heap that records in the ring name.
-    fn reserve_record(&mut self) -> Result<RecordSpace, Abort> {
-        let ring_half = self.ring().lines / 2;
-        let words = self.lane.buffers.payload.as_words().len();
-        let lines = lines_for(words);
-        if words <= PAYLOAD_WORDS_MAX && lines <= ring_half {
-            let head = self.lane.log.head;
-            let space = reserve_lines(self.pool, self.lane.id, head, lines);
-            return Ok(RecordSpace { space, parts: Vec::new() });
-        }
-        self.reserve_elsewhere(ring_half)
-    }
-
-    #[cold]
-    fn reserve_elsewhere(&mut self, ring_half: u64) -> Result<RecordSpace, Abort> {
-        let total = self.lane.buffers.payload.as_words().len();
-        let mut parts: Vec<(Region, usize)> = Vec::new();
-        let mut from = 0;
-        while from < total {
-            // A line more than the payload takes, for the word of the final part that says how
-            // many came before. Smaller regions hold what whole items fit.
-            let lines = lines_for((total - from).min(PAYLOAD_WORDS_MAX - 1)) + 1;
-            let region = self.reserve_log_region(lines)?;
-            let rest = &self.lane.buffers.payload.as_words()[from..];
-            let words = log::prefix_within(rest, region.lines.min(lines) - 1);
-            parts.push((region, words));
-            from += words;
-            if parts.len() as u64 > ring_half {
-                return Err(Abort::LogFull { bytes: total as u64 * 8 });
-            }
-        }
-        let head = self.lane.log.head;
-        let space = reserve_lines(self.pool, self.lane.id, head, parts.len() as u64);
-        Ok(RecordSpace { space, parts })
-    }
-
-    /// Stores and flushes the record; returns the position behind it. Its fence is the caller's.
-    fn write_record(&mut self, reserved: RecordSpace, seq: Seq) -> u64 {
-        let io = self.io();
-        let ring = self.ring();
-        let RecordSpace { space, parts } = reserved;
-        let site = Site::RedoRecord;
-        let mut head = self.lane.log.head;
-        if let Some(line) = space.wrap_at {
-            log::append(io, site, ring, line, RecordKind::Wrap, seq, &[]);
-        }
-        head = head - head % ring.lines
-            + if space.line < head % ring.lines { ring.lines } else { 0 }
-            + space.line;
-        let payload = std::mem::take(&mut self.lane.buffers.payload);
-        let words = payload.as_words();
-        let lines = if parts.is_empty() {
-            log::append(io, site, ring, space.line, RecordKind::Redo, seq, words)
-        } else {
-            self.write_parts(&parts, words, seq);
-            for (i, (region, _)) in (0..).zip(&parts) {
-                let named = [region.at.0, region.lines];
-                log::append(io, site, ring, space.line + i, RecordKind::Detached, seq, &named);
-            }
-            parts.len() as u64
-        };
-        self.lane.buffers.payload = payload;
-        head + lines
-    }
-
-    #[cold]
-    fn write_parts(&self, parts: &[(Region, usize)], words: &[u64], seq: Seq) {
-        let io = self.io();
-        let mut rest = words;
-        for (i, (region, count)) in parts.iter().enumerate() {
-            let (part, tail) = rest.split_at(*count);
-            rest = tail;
-            let site = Site::RedoRecord;
-            if parts.len() == 1 {
-                log::append(io, site, *region, 0, RecordKind::Redo, seq, part);
-            } else if tail.is_empty() {
-                let counted: Vec<u64> = [i as u64].iter().chain(part).copied().collect();
-                log::append(io, site, *region, 0, RecordKind::RedoFinal, seq, &counted);
-            } else {
-                log::append(io, site, *region, 0, RecordKind::RedoPart, seq, part);
-            }
-        }
     }
 
     /// Stores everything in place.
@@ -313,52 +205,9 @@ impl<M: Medium> Tx<'_, M> {
         self.flush_allocations(Site::RedoData);
     }
 
-    /// R5.
-    fn end_blocks_after(&mut self, seq: Seq) {
-        let io = self.io();
-        let buffers = &mut self.lane.buffers;
-        if buffers.freed.is_empty() && buffers.regions.is_empty() {
-            return;
-        }
-        let mut heap = self.pool.heap.lock(&self.pool.medium);
-        for block in buffers.freed.drain(..) {
-            if io.plants(Plant::NoQuarantine) {
-                heap.release(block);
-            } else if !io.plants(Plant::FreedAtOnce) {
-                heap.release_after(seq, block);
-            }
-        }
-        buffers.regions.drain(..).for_each(|region| heap.release_region_after(seq, region));
-    }
-
-    fn fetch_ahead(&self) {
-        let ring = self.ring();
-        let head = self.lane.log.head % ring.lines;
-        for line in head..(head + LINES_AHEAD).min(ring.lines) {
-            self.pool.medium.prefetch_write(LineAddr(ring.at.0 / LINE_BYTES + line));
-        }
-    }
-
     /// Nothing is in place yet, so nothing needs to be put back. New blocks were nobody's.
     pub(super) fn abort_redo(&mut self) {
         self.release_locks(None);
         self.drop_reservations();
-    }
-}
-
-/// Where a record will go.
-struct RecordSpace {
-    space: RingSpace,
-    /// Regions of the heap and the words of the payload that each holds; none when the record
-    /// itself is in the ring.
-    parts: Vec<(Region, usize)>,
-}
-
-impl Payload {
-    /// Appends words at `at`, to the last item if they continue it.
-    fn append_words(&mut self, at: PoolOffset, words: &[u64], most: usize) {
-        if !self.extend_last(at, words, most) {
-            self.words(at, words.len()).copy_from_slice(words);
-        }
     }
 }

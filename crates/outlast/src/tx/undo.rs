@@ -23,7 +23,7 @@ use crate::layout::LANE_FLOOR;
 use crate::lines::{runs, word_mask};
 use crate::log::{self, Item, RecordKind, Region, lines_for};
 use crate::plant::Plant;
-use crate::scheme::Scheme;
+use crate::scheme::Logging;
 use crate::sealed::seal;
 use crate::transact::Abort;
 use crate::tx::{Tx, next_number};
@@ -38,11 +38,11 @@ const REGION_LINES: u64 = 1024;
 #[derive(Default)]
 pub(crate) struct UndoProgress {
     /// Words of the payload that are in the log, durably.
-    logged: usize,
+    pub(super) logged: usize,
     /// Where the next record goes; `None` at the start of the lane's half of the ring.
     pub(super) at: Option<(Region, u64)>,
     /// Something was stored in place.
-    stored: bool,
+    pub(super) stored: bool,
 }
 
 impl<M: Medium> Tx<'_, M> {
@@ -148,16 +148,16 @@ impl<M: Medium> Tx<'_, M> {
 
     /// U1: what was gathered goes into the log, durably.
     #[inline]
-    fn log_gathered(&mut self) -> Result<(), Abort> {
+    pub(super) fn log_gathered(&mut self) -> Result<(), Abort> {
         let buffers = &self.lane.buffers;
         if buffers.undo.logged == buffers.payload.as_words().len() {
             return Ok(());
         }
-        if self.pool.scheme == Scheme::None {
+        if self.pool.logging == Logging::Volatile {
             self.lane.buffers.undo.logged = self.lane.buffers.payload.as_words().len();
             return Ok(());
         }
-        self.write_records()
+        if self.is_sealed() { self.write_before_records() } else { self.write_records() }
     }
 
     fn write_records(&mut self) -> Result<(), Abort> {
@@ -191,7 +191,7 @@ impl<M: Medium> Tx<'_, M> {
     }
 
     /// New blocks filled before a record share its fence: then they need no witness.
-    fn flush_fresh(&mut self) {
+    pub(super) fn flush_fresh(&mut self) {
         let io = self.io();
         if io.plants(Plant::FreshUnflushed) {
             return;
@@ -243,7 +243,7 @@ impl<M: Medium> Tx<'_, M> {
         // Allocations gathered after the last store, if any.
         self.log_gathered()?;
         self.store_allocations();
-        if self.pool.scheme == Scheme::Undo {
+        if self.pool.logging == Logging::Undo {
             if self.io().plants(Plant::EarlyRelease) {
                 self.release_locks(Some(number));
             }
@@ -309,7 +309,9 @@ impl<M: Medium> Tx<'_, M> {
         if stored {
             self.put_back();
         }
-        if self.pool.scheme == Scheme::Undo && self.lane.buffers.undo.logged > 0 {
+        if self.is_sealed() {
+            self.seal_abort();
+        } else if self.pool.logging == Logging::Undo && self.lane.buffers.undo.logged > 0 {
             if stored {
                 self.flush_data();
                 self.io().fence(Site::UndoData);

@@ -1,0 +1,174 @@
+//! The record of a commit: new words and the bits of blocks, under one number, in the ring or
+//! beside it.
+
+use outlast_pmem::Medium;
+use outlast_trace::{ByteRange, LINE_BYTES, LineAddr, PoolOffset};
+
+use crate::alloc::Reserved;
+use crate::io::Site;
+use crate::log::{self, PAYLOAD_WORDS_MAX, Payload, RecordKind, Region, lines_for};
+use crate::plant::Plant;
+use crate::seq::Seq;
+use crate::transact::Abort;
+use crate::tx::Tx;
+use crate::writeback::{RingSpace, forget_pending, reserve_lines};
+
+/// Lines behind the head that are fetched after a commit, ready for the next one.
+const LINES_AHEAD: u64 = 4;
+
+/// Most words in one item; longer runs are split so that every region has room for some.
+pub(super) const ITEM_WORDS_MAX: usize = 384;
+
+impl<M: Medium> Tx<'_, M> {
+    /// Gathers what becomes of blocks, taken and given back.
+    pub(super) fn gather_allocations(&mut self) {
+        if self.io().plants(Plant::AllocationNotLogged) {
+            return;
+        }
+        let mut payload = std::mem::take(&mut self.lane.buffers.payload);
+        for block in self.taken() {
+            match block.reserved {
+                Reserved::Bit { word, bit, .. } => payload.set_bit(word, bit),
+                Reserved::Run { word, large, .. } => {
+                    payload.append_words(word, &[large.to_word()], ITEM_WORDS_MAX);
+                }
+            }
+        }
+        for block in self.given_back() {
+            match block.reserved {
+                Reserved::Bit { word, bit, .. } => payload.clear_bit(word, bit),
+                Reserved::Run { word, .. } => payload.append_words(word, &[0], ITEM_WORDS_MAX),
+            }
+        }
+        self.lane.buffers.payload = payload;
+    }
+
+    /// Room for the record: in the ring if it takes at most so many lines, else in regions of the
+    /// heap that records in the ring name.
+    pub(super) fn reserve_record(&mut self, most: u64) -> Result<RecordSpace, Abort> {
+        let words = self.lane.buffers.payload.as_words().len();
+        let lines = lines_for(words);
+        if words <= PAYLOAD_WORDS_MAX && lines <= most {
+            let head = self.lane.log.head;
+            let space = reserve_lines(self.pool, self.lane.id, head, lines);
+            return Ok(RecordSpace { space, parts: Vec::new() });
+        }
+        self.reserve_elsewhere(most)
+    }
+
+    #[cold]
+    fn reserve_elsewhere(&mut self, most: u64) -> Result<RecordSpace, Abort> {
+        let total = self.lane.buffers.payload.as_words().len();
+        let mut parts: Vec<(Region, usize)> = Vec::new();
+        let mut from = 0;
+        while from < total {
+            // A line more than the payload takes, for the word of the final part that says how
+            // many came before. Smaller regions hold what whole items fit.
+            let lines = lines_for((total - from).min(PAYLOAD_WORDS_MAX - 1)) + 1;
+            let region = self.reserve_log_region(lines)?;
+            let rest = &self.lane.buffers.payload.as_words()[from..];
+            let words = log::prefix_within(rest, region.lines.min(lines) - 1);
+            parts.push((region, words));
+            from += words;
+            if parts.len() as u64 > most {
+                return Err(Abort::LogFull { bytes: total as u64 * 8 });
+            }
+        }
+        let head = self.lane.log.head;
+        let space = reserve_lines(self.pool, self.lane.id, head, parts.len() as u64);
+        Ok(RecordSpace { space, parts })
+    }
+
+    /// Stores and flushes the record; returns the position behind it. Its fence is the caller's.
+    pub(super) fn write_record(&mut self, reserved: RecordSpace, seq: Seq) -> u64 {
+        let io = self.io();
+        let ring = self.ring();
+        let RecordSpace { space, parts } = reserved;
+        let site = Site::RedoRecord;
+        let head = space.position_after(self.lane.log.head, ring.lines);
+        if let Some(line) = space.wrap_at {
+            log::append(io, site, ring, line, RecordKind::Wrap, seq, &[]);
+        }
+        let payload = std::mem::take(&mut self.lane.buffers.payload);
+        let words = payload.as_words();
+        let lines = if parts.is_empty() {
+            log::append(io, site, ring, space.line, RecordKind::Redo, seq, words)
+        } else {
+            self.write_parts(&parts, words, seq);
+            for (i, (region, _)) in (0..).zip(&parts) {
+                let named = [region.at.0, region.lines];
+                log::append(io, site, ring, space.line + i, RecordKind::Detached, seq, &named);
+            }
+            parts.len() as u64
+        };
+        self.lane.buffers.payload = payload;
+        head + lines
+    }
+
+    #[cold]
+    fn write_parts(&self, parts: &[(Region, usize)], words: &[u64], seq: Seq) {
+        let io = self.io();
+        let mut rest = words;
+        for (i, (region, count)) in parts.iter().enumerate() {
+            let (part, tail) = rest.split_at(*count);
+            rest = tail;
+            let site = Site::RedoRecord;
+            if parts.len() == 1 {
+                log::append(io, site, *region, 0, RecordKind::Redo, seq, part);
+            } else if tail.is_empty() {
+                let counted: Vec<u64> = [i as u64].iter().chain(part).copied().collect();
+                log::append(io, site, *region, 0, RecordKind::RedoFinal, seq, &counted);
+            } else {
+                log::append(io, site, *region, 0, RecordKind::RedoPart, seq, part);
+            }
+        }
+    }
+
+    /// R5: blocks given back are free when the floor has passed the commit.
+    pub(super) fn end_blocks_after(&mut self, seq: Seq) {
+        let io = self.io();
+        let buffers = &mut self.lane.buffers;
+        if buffers.freed.is_empty() && buffers.regions.is_empty() {
+            return;
+        }
+        if io.plants(Plant::PendingLostWithFree) {
+            for block in &buffers.freed {
+                forget_pending(self.pool, ByteRange::new(block.at, block.bytes));
+            }
+        }
+        let mut heap = self.pool.heap.lock(&self.pool.medium);
+        for block in buffers.freed.drain(..) {
+            if io.plants(Plant::NoQuarantine) {
+                heap.release(block);
+            } else if !io.plants(Plant::FreedAtOnce) {
+                heap.release_after(seq, block);
+            }
+        }
+        buffers.regions.drain(..).for_each(|region| heap.release_region_after(seq, region));
+    }
+
+    pub(super) fn fetch_ahead(&self) {
+        let ring = self.ring();
+        let head = self.lane.log.head % ring.lines;
+        for line in head..(head + LINES_AHEAD).min(ring.lines) {
+            self.pool.medium.prefetch_write(LineAddr(ring.at.0 / LINE_BYTES + line));
+        }
+    }
+}
+
+/// Where a record will go.
+pub(super) struct RecordSpace {
+    space: RingSpace,
+    /// Regions of the heap and the words of the payload that each holds; none when the record
+    /// itself is in the ring.
+    parts: Vec<(Region, usize)>,
+}
+
+impl Payload {
+    /// Appends words at `at`, to the last item if they continue it.
+    pub(super) fn append_words(&mut self, at: PoolOffset, words: &[u64], most: usize) {
+        if !self.extend_last(at, words, most) {
+            self.words(at, words.len()).copy_from_slice(words);
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! Undo logging whose data nobody flushes: old words before the stores, new words at the commit.
+//!
+//! When data is flushed by age, a committed transaction's lines may stay in the cache for long.
+//! Its old words could only take it back; so the commit also logs what it has stored, as redo
+//! does, and that record *seals* the transaction: from its fence on recovery repeats it, and its
+//! old words count no more. All records of a lane stand in its ring one behind the other, under
+//! numbers from the pool's one clock, and die with the floor.
+//!
+//! * **E1** Old words are logged, and fenced, before anything is stored over them (as U1).
+//! * **E2** The seal is fenced before a lock is released or anything acknowledged. Contents of new
+//!   blocks are fenced before the seal is stored (as R2). Bits of blocks change after it.
+//! * **E3** From before its first record until it is over a transaction shows its bound, so the
+//!   floor cannot pass old words that recovery may still need (W4).
+//! * **E4** An aborted transaction puts its old words back, flushes and fences the lines, and then
+//!   seals with a record of nothing: without a seal recovery would put them back again, over what
+//!   others have stored since.
+//! * **E5** A transaction keeps room for its seal: old words take a quarter of the ring at most
+//!   and a line that names the region of the heap where they go on; the seal takes a quarter at
+//!   most, or lines that name regions. With what wraps waste that fits every ring.
+
+use std::sync::atomic::Ordering;
+
+use outlast_pmem::Medium;
+
+use crate::io::Site;
+use crate::lines::runs;
+use crate::log::{self, RecordKind, Region, lines_for};
+use crate::plant::Plant;
+use crate::pool::LaneShared;
+use crate::seq::Seq;
+use crate::transact::Abort;
+use crate::tx::Tx;
+use crate::tx::commit_record::ITEM_WORDS_MAX;
+use crate::writeback::{enter_commit, reserve_lines};
+
+impl<M: Medium> Tx<'_, M> {
+    /// Lines of the ring that a transaction's old words may take, and its seal.
+    fn ring_share(&self) -> u64 {
+        (self.ring().lines / 4).max(1)
+    }
+
+    /// E1: gathered old words go into the ring, durably.
+    pub(super) fn write_before_records(&mut self) -> Result<(), Abort> {
+        if self.lane.buffers.sealed.first == 0 {
+            let shared = &self.pool.lanes[self.lane.id].shared;
+            enter_commit(self.pool, shared, self.lane.buffers.is_alone);
+        }
+        loop {
+            let logged = self.lane.buffers.undo.logged;
+            let rest = self.lane.buffers.payload.as_words().len() - logged;
+            if rest == 0 {
+                break;
+            }
+            let left = self.ring_share() - self.lane.buffers.sealed.ring_lines;
+            match self.lane.buffers.undo.at {
+                Some((region, line)) => self.write_before_elsewhere(region, line)?,
+                None if lines_for(rest) <= left => {
+                    let words = self.lane.buffers.payload.as_words()[logged..].to_vec();
+                    self.append_to_ring(RecordKind::Before, &words)?;
+                    self.lane.buffers.undo.logged += rest;
+                    self.lane.buffers.sealed.ring_lines += lines_for(rest);
+                }
+                None => self.go_elsewhere(rest)?,
+            }
+        }
+        self.flush_fresh();
+        self.io().fence(Site::UndoRecord);
+        Ok(())
+    }
+
+    fn append_to_ring(&mut self, kind: RecordKind, payload: &[u64]) -> Result<(), Abort> {
+        let io = self.io();
+        let ring = self.ring();
+        let lines = lines_for(payload.len());
+        let space = reserve_lines(self.pool, self.lane.id, self.lane.log.head, lines);
+        let seq = self.ticket()?;
+        if let Some(line) = space.wrap_at {
+            log::append(io, Site::UndoRecord, ring, line, RecordKind::Wrap, seq, &[]);
+        }
+        log::append(io, Site::UndoRecord, ring, space.line, kind, seq, payload);
+        let log = &mut self.lane.log;
+        log.head = space.position_after(log.head, ring.lines) + lines;
+        Ok(())
+    }
+
+    /// A number for a record of old words.
+    fn ticket(&mut self) -> Result<Seq, Abort> {
+        let number = self.tick();
+        if number >= Seq::COUNTER_MAX {
+            return Err(Abort::NumbersUsedUp);
+        }
+        let sealed = &mut self.lane.buffers.sealed;
+        sealed.first = if sealed.first == 0 { number } else { sealed.first };
+        sealed.tickets += 1;
+        Ok(self.pool.seq(number))
+    }
+
+    /// E5: the rest of the old words goes into a region of the heap.
+    #[cold]
+    fn go_elsewhere(&mut self, words: usize) -> Result<(), Abort> {
+        let region = self.reserve_log_region(lines_for(words) + 1)?;
+        let named = [region.at.0, region.lines];
+        self.append_to_ring(RecordKind::BeforeElsewhere, &named)?;
+        self.lane.buffers.undo.at = Some((region, 0));
+        Ok(())
+    }
+
+    #[cold]
+    fn write_before_elsewhere(&mut self, region: Region, line: u64) -> Result<(), Abort> {
+        let io = self.io();
+        let logged = self.lane.buffers.undo.logged;
+        let rest = &self.lane.buffers.payload.as_words()[logged..];
+        // The last line stays free for the name of the next region.
+        let words = log::prefix_within(rest, region.lines - line - 1);
+        if words == 0 {
+            let next = self.reserve_log_region(lines_for(rest.len()) + 1)?;
+            let seq = self.ticket()?;
+            let named = [next.at.0, next.lines];
+            let kind = RecordKind::BeforeElsewhere;
+            log::append(io, Site::UndoRecord, region, line, kind, seq, &named);
+            self.lane.buffers.undo.at = Some((next, 0));
+            return Ok(());
+        }
+        let seq = self.ticket()?;
+        let rest = &self.lane.buffers.payload.as_words()[logged..logged + words];
+        let lines = log::append(io, Site::UndoRecord, region, line, RecordKind::Before, seq, rest);
+        self.lane.buffers.undo.at = Some((region, line + lines));
+        self.lane.buffers.undo.logged += words;
+        Ok(())
+    }
+
+    /// E2.
+    pub(super) fn commit_sealed(&mut self) -> Result<(), Abort> {
+        let io = self.io();
+        let buffers = &self.lane.buffers;
+        let no_blocks = buffers.allocated.is_empty() && buffers.freed.is_empty();
+        if buffers.sealed.first == 0 && no_blocks {
+            // Whatever was announced, nothing was stored.
+            self.release_locks(None);
+            return Ok(());
+        }
+        if !self.lane.buffers.fresh_lines.is_empty() {
+            self.flush_fresh();
+            io.fence(Site::UndoFresh);
+        }
+        self.swap_payloads();
+        self.gather_after();
+        let space = match self.reserve_record(self.ring_share()) {
+            Ok(space) => space,
+            Err(abort) => {
+                self.swap_payloads();
+                return Err(abort);
+            }
+        };
+        let shared = &self.pool.lanes[self.lane.id].shared;
+        if self.lane.buffers.sealed.first == 0 {
+            enter_commit(self.pool, shared, self.lane.buffers.is_alone);
+        }
+        let number = match self.draw_number() {
+            Ok(number) => number,
+            Err(abort) => {
+                self.swap_payloads();
+                return Err(abort);
+            }
+        };
+        let seq = self.pool.seq(number);
+        let head = self.write_record(space, seq);
+        if io.plants(Plant::EarlyRelease) {
+            self.release_locks(Some(number));
+        }
+        // The commit point.
+        io.fence(Site::RedoRecord);
+        self.store_allocations();
+        self.release_locks(Some(number));
+        self.end_sealed(head, number);
+        self.end_blocks_after(seq);
+        self.fetch_ahead();
+        Ok(())
+    }
+
+    /// What the transaction has stored, then the bits of blocks.
+    fn gather_after(&mut self) {
+        let medium = &self.pool.medium;
+        let buffers = &mut self.lane.buffers;
+        buffers.payload.clear();
+        for entry in buffers.lines.entries() {
+            let mut content = [0; 8];
+            for (first, words) in runs(entry.written) {
+                let at = entry.line.start().plus(u64::from(first) * 8);
+                let words = &mut content[..words as usize];
+                medium.load(at, bytemuck::cast_slice_mut(words));
+                buffers.payload.append_words(at, words, ITEM_WORDS_MAX);
+            }
+        }
+        self.gather_allocations();
+    }
+
+    /// The old words and the new ones change places.
+    fn swap_payloads(&mut self) {
+        let buffers = &mut self.lane.buffers;
+        std::mem::swap(&mut buffers.payload, &mut buffers.sealed.other);
+    }
+
+    /// The records up to `head` are complete and everything below is in place.
+    fn end_sealed(&mut self, head: u64, number: u64) {
+        let shared = &self.pool.lanes[self.lane.id].shared;
+        self.lane.log.head = head;
+        shared.last_installed.store(number, Ordering::Release);
+        shared.installed.store(head, Ordering::Release);
+        shared.bound.store(LaneShared::IDLE, Ordering::Release);
+    }
+
+    /// E4. What the transaction stored is put back already.
+    pub(super) fn seal_abort(&mut self) {
+        let io = self.io();
+        if self.lane.buffers.undo.stored {
+            self.flush_data();
+            io.fence(Site::UndoData);
+        }
+        if self.lane.buffers.sealed.first != 0 && !io.plants(Plant::AbortUnsealed) {
+            let ring = self.ring();
+            let space = reserve_lines(self.pool, self.lane.id, self.lane.log.head, 1);
+            let number = self.tick();
+            // Numbers that are used up refuse the next transaction; this one ends in its epoch.
+            let seq = self.pool.seq(number.min(Seq::COUNTER_MAX));
+            log::append(io, Site::RedoRecord, ring, space.line, RecordKind::Redo, seq, &[]);
+            io.fence(Site::RedoRecord);
+            let head = space.position_after(self.lane.log.head, ring.lines) + 1;
+            self.end_sealed(head, number);
+        }
+        let shared = &self.pool.lanes[self.lane.id].shared;
+        shared.bound.store(LaneShared::IDLE, Ordering::Release);
+    }
+}
+
+/// What a sealed transaction remembers beside its old words.
+#[derive(Default)]
+pub(crate) struct SealedProgress {
+    /// The number of its first record; zero before there is one.
+    first: u64,
+    /// How many numbers it has drawn for old words.
+    pub(super) tickets: u64,
+    /// Lines of the ring that its old words take.
+    ring_lines: u64,
+    /// The new words while the old ones are the payload, and the other way round.
+    other: crate::log::Payload,
+}
+
+impl SealedProgress {
+    pub(super) fn clear(&mut self) {
+        (self.first, self.tickets, self.ring_lines) = (0, 0, 0);
+        self.other.clear();
+    }
+}

@@ -1,0 +1,257 @@
+//! The history unit: an estimate of what is in the cache, and what is still to be flushed.
+//!
+//! It keeps lines that transactions touched in an [LRU queue](queue) with the capacity of the
+//! last-level cache. Lines that a commit stored to are *pending*, in [`ObjHT`](objht), since the
+//! first such commit that no flush covers. When the last access of a pending line has left the
+//! queue, the line has probably left the cache too. It is flushed at that moment, which then costs
+//! next to nothing; if the estimate was wrong, it costs a flush. Nothing is believed: only fenced
+//! flushes move the floor.
+//!
+//! Where looking at every line read would cost more than the flushes it can save, only a *sample*
+//! of memory goes through the queue, in one part of it for as many parts of the capacity: which
+//! of its accesses have left the queue tells the age of all others.
+//!
+//! * **P1** What lines a commit stored to is read from its record in the log, by whoever steps
+//!   the unit; lanes only leave hints about what they read. A record counts as *drained* after
+//!   that. The log is the durable list of what is pending, and nothing can be lost between a lane
+//!   and the unit.
+//! * **P2** A line is clean when it was flushed after every drained record that names it was
+//!   installed, and that flush was fenced. Its flush comes after the drain, by the same thread,
+//!   under the unit's lock; a commit that installs in between is drained later and makes it
+//!   pending again.
+//! * **P3** The floor moves to `f` only when every record below `f` is drained and no line is
+//!   pending since a commit below `f`.
+
+mod objht;
+mod queue;
+
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
+
+use outlast_pmem::Medium;
+use outlast_trace::{LINE_BYTES, LineAddr, PoolOffset};
+
+use crate::io::{Io, Site};
+use crate::log::RecordKind;
+use crate::plant::Plant;
+use crate::pool::Pool;
+use objht::ObjHt;
+use queue::LruQueue;
+
+/// A ring's drained records are remembered in at least so many parts.
+const MARKS_PER_RING: u64 = 16;
+
+/// A range of lines that a transaction read: the first, and how many.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Access(u64);
+
+impl Access {
+    const COUNT_BITS: u32 = 8;
+
+    #[inline]
+    pub fn new(first: LineAddr, lines: u64) -> Self {
+        Self(first.0 << Self::COUNT_BITS | lines.min((1 << Self::COUNT_BITS) - 1))
+    }
+
+    fn lines(self) -> impl Iterator<Item = LineAddr> {
+        let first = self.0 >> Self::COUNT_BITS;
+        (first..first + (self.0 & ((1 << Self::COUNT_BITS) - 1))).map(LineAddr)
+    }
+}
+
+/// Which lines the queue sees: all, or those of one in so many regions of memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sample {
+    /// So many bits of a region's hash must be zero.
+    bits: u32,
+}
+
+impl Sample {
+    /// Bytes of a region, as a shift: a page.
+    const REGION_SHIFT: u32 = 12;
+
+    /// One in `1 << bits`.
+    pub fn one_in_two_to_the(bits: u32) -> Self {
+        Self { bits: bits.min(32) }
+    }
+
+    /// Whether the region of this offset is in the sample.
+    #[inline]
+    pub fn has(self, at: PoolOffset) -> bool {
+        let hash = (at.0 >> Self::REGION_SHIFT).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        // A shift by all bits is none of them: then every region is in it.
+        hash.checked_shr(u64::BITS - self.bits).unwrap_or(0) == 0
+    }
+}
+
+/// What is known of a pending line.
+#[derive(Clone, Copy, Default)]
+struct Pending {
+    /// The first commit that stored to it since it was last flushed.
+    since: u64,
+    /// When it was accessed last, as the queue counts.
+    place: u64,
+}
+
+/// What the unit knows.
+pub(crate) struct History {
+    sample: Sample,
+    queue: LruQueue,
+    pending: ObjHt<Pending>,
+    /// Accesses to pending lines, in order.
+    ageing: VecDeque<(u64, LineAddr)>,
+    lanes: Vec<LaneHistory>,
+    /// Only for a planted bug.
+    since_last: bool,
+}
+
+/// How far the records of a lane have been looked at.
+#[derive(Default)]
+struct LaneHistory {
+    /// Position behind the last drained record.
+    drained: u64,
+    /// Lines in the order in which this lane's commits made them pending, with those commits.
+    pending: VecDeque<(u64, LineAddr)>,
+    /// Parts of the ring: the last commit in it, and the position behind.
+    parts: VecDeque<(u64, u64)>,
+    /// Position behind the last record below the floor.
+    swept: u64,
+}
+
+impl History {
+    pub fn new(cache_bytes: u64, sample: Sample, lanes: usize, plant: Option<Plant>) -> Self {
+        let capacity = cache_bytes / LINE_BYTES >> sample.bits;
+        Self {
+            sample,
+            queue: LruQueue::new(capacity.max(1) as usize),
+            pending: ObjHt::default(),
+            ageing: VecDeque::new(),
+            lanes: (0..lanes).map(|_| LaneHistory::default()).collect(),
+            since_last: plant == Some(Plant::PendingSinceLast),
+        }
+    }
+
+    /// Lines of the sample were read.
+    pub fn touch(&mut self, accesses: &[Access]) {
+        for line in accesses.iter().flat_map(|access| access.lines()) {
+            if let Some(pending) = self.pending.get_mut(line) {
+                pending.place = self.queue.now();
+                self.ageing.push_back((pending.place, line));
+            }
+            self.queue.touch(line);
+        }
+    }
+
+    /// P1: looks at every record installed since the last time.
+    pub fn drain<M: Medium>(&mut self, pool: &Pool<M>) {
+        for id in 0..pool.lanes.len() {
+            self.drain_lane(pool, id);
+        }
+    }
+
+    fn drain_lane<M: Medium>(&mut self, pool: &Pool<M>, id: usize) {
+        let lane = &pool.lanes[id];
+        let end = lane.shared.installed.load(Ordering::Acquire);
+        let part = (lane.ring.lines / MARKS_PER_RING).max(1);
+        let mut position = self.lanes[id].drained;
+        let mut part_end = position + part;
+        let mut last = None;
+        while position < end {
+            let line = position % lane.ring.lines;
+            let head = super::installed_record(pool, lane, line);
+            if head.kind == RecordKind::Wrap {
+                position += lane.ring.lines - line;
+            } else {
+                position += head.lines;
+                let counter = head.seq.counter();
+                last = Some(counter);
+                // What stands in place is told by the record behind the old words.
+                if !matches!(head.kind, RecordKind::Before | RecordKind::BeforeElsewhere) {
+                    super::for_each_target(pool, lane, line, |range| {
+                        range.lines().for_each(|line| self.note_write(id, line, counter));
+                    });
+                }
+            }
+            if let Some(counter) = last.filter(|_| position >= part_end || position >= end) {
+                self.lanes[id].parts.push_back((counter, position));
+                part_end = position + part;
+                last = None;
+            }
+        }
+        self.lanes[id].drained = position;
+    }
+
+    fn note_write(&mut self, lane: usize, line: LineAddr, counter: u64) {
+        let place = self.queue.now();
+        let pending = self.pending.entry(line);
+        if pending.place != place {
+            pending.place = place;
+            self.ageing.push_back((place, line));
+        }
+        // Lanes are drained one after the other, so an older commit may come later.
+        if pending.since == 0 || counter < pending.since || self.since_last {
+            pending.since = counter;
+            self.lanes[lane].pending.push_back((counter, line));
+        }
+        if self.sample.has(line.start()) {
+            self.queue.touch(line);
+        }
+    }
+
+    /// Flushes pending lines whose last access has left the queue. `true` when there is something
+    /// to be fenced.
+    pub fn age_out<M: Medium>(&mut self, io: Io<'_, M>) -> bool {
+        let mut flushed = false;
+        let horizon = self.queue.horizon();
+        while let Some(&(place, line)) = self.ageing.front().filter(|(place, _)| *place < horizon) {
+            self.ageing.pop_front();
+            if self.pending.get(line).is_some_and(|pending| pending.place == place) {
+                self.pending.remove(line);
+                if !io.plants(Plant::AgedOutUnflushed) {
+                    io.flush_line(Site::AgedOut, line);
+                    flushed = true;
+                }
+            }
+        }
+        flushed
+    }
+
+    /// Flushes every line that is pending since a commit below `limit`. Their fence is the
+    /// caller's.
+    pub fn flush_below<M: Medium>(&mut self, io: Io<'_, M>, own: usize, limit: u64) {
+        for (id, lane) in self.lanes.iter_mut().enumerate() {
+            if io.plants(Plant::FloorPassesPending) && id != own {
+                continue;
+            }
+            while let Some(&(since, line)) = lane.pending.front().filter(|(c, _)| *c < limit) {
+                lane.pending.pop_front();
+                if self.pending.get(line).is_some_and(|pending| pending.since == since) {
+                    self.pending.remove(line);
+                    io.flush_line(Site::SweepData, line);
+                }
+            }
+        }
+    }
+
+    /// Forgets that a line is pending. Only a planted bug does.
+    pub fn forget(&mut self, line: LineAddr) {
+        self.pending.remove(line);
+    }
+
+    /// The smallest limit below which at least so many lines of a lane's ring would come free.
+    pub fn limit_for(&self, lane: usize, lines: u64) -> Option<u64> {
+        let lane = &self.lanes[lane];
+        lane.parts.iter().find(|(_, end)| end - lane.swept >= lines).map(|(last, _)| last + 1)
+    }
+
+    /// The floor is at `limit`: up to where each lane's records are below it.
+    pub fn swept_below(&mut self, limit: u64) -> Vec<u64> {
+        for lane in &mut self.lanes {
+            while let Some((_, end)) = lane.parts.front().filter(|(last, _)| *last < limit) {
+                lane.swept = *end;
+                lane.parts.pop_front();
+            }
+        }
+        self.lanes.iter().map(|lane| lane.swept).collect()
+    }
+}

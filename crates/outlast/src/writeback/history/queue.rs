@@ -1,0 +1,88 @@
+//! The LRU queue: lines in the order of their last access.
+//!
+//! A circular buffer of accesses, newest at the end. A line that is accessed again is entered
+//! again; its older entry stays behind and counts for nothing, which `ObjHT` shows, since there
+//! the line's place is the newer one. So an access costs one sequential store and nothing is ever
+//! unlinked.
+
+use std::collections::VecDeque;
+
+use outlast_trace::LineAddr;
+
+use super::objht::ObjHt;
+
+/// With this many entries for each line that counts, those that do not are dropped.
+const ENTRIES_PER_LINE_MAX: usize = 4;
+
+/// Lines with their places, which only grow.
+pub(crate) struct LruQueue {
+    capacity: usize,
+    /// The place of each line in the queue.
+    objects: ObjHt<u64>,
+    entries: VecDeque<(u64, LineAddr)>,
+    next_place: u64,
+    horizon: u64,
+}
+
+impl LruQueue {
+    /// A queue with room for so many lines.
+    pub fn new(capacity: usize) -> Self {
+        let (objects, entries) = (ObjHt::default(), VecDeque::new());
+        Self { capacity, objects, entries, next_place: 1, horizon: 0 }
+    }
+
+    /// The place of an access now, whether or not it is entered.
+    pub fn now(&self) -> u64 {
+        self.next_place
+    }
+
+    /// Enters an access.
+    pub fn touch(&mut self, line: LineAddr) {
+        *self.objects.entry(line) = self.next_place;
+        self.entries.push_back((self.next_place, line));
+        self.next_place += 1;
+        while self.objects.len() > self.capacity {
+            let (place, line) = self.entries.pop_front().expect("every line has its entry");
+            if self.objects.get(line) == Some(place) {
+                self.objects.remove(line);
+                self.horizon = place + 1;
+            }
+        }
+        if self.entries.len() >= ENTRIES_PER_LINE_MAX * self.objects.len().max(64) {
+            let objects = &self.objects;
+            self.entries.retain(|(place, line)| objects.get(*line) == Some(*place));
+        }
+    }
+
+    /// What was accessed last before this place has left the queue.
+    pub fn horizon(&self) -> u64 {
+        self.horizon
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_leave_in_the_order_of_their_last_access() {
+        let mut queue = LruQueue::new(20);
+        // The obvious list: lines with the place of their last access, least recent first.
+        let mut model: Vec<(u64, LineAddr)> = Vec::new();
+        let mut random = 7u64;
+        for _ in 0..30_000 {
+            random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+            let line = LineAddr(random >> 33 & 0x3f);
+            model.retain(|(_, l)| *l != line);
+            model.push((queue.now(), line));
+            queue.touch(line);
+            if model.len() > 20 {
+                let (left, line) = model.remove(0);
+                assert!(left < queue.horizon() && queue.objects.get(line).is_none());
+            }
+            let oldest = model[0].0;
+            assert!(oldest >= queue.horizon() && queue.objects.len() == model.len());
+        }
+        assert!(queue.entries.len() <= ENTRIES_PER_LINE_MAX * 64, "old entries are dropped");
+    }
+}

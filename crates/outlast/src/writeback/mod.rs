@@ -1,0 +1,284 @@
+//! Write-back: when data that the log covers becomes durable, and when the log's lines are free.
+//!
+//! Redo stores in place after its record is durable. Nobody waits for those stores: plain redo
+//! starts their write-back at once, and the lane's next fence finds it done; by age
+//! ([`history`]) they are left to the cache, and flushed when they have probably left it or when
+//! the log must go on. The log's lines come free when the *floor* passes their record: one durable
+//! number for all lanes, because of a case that a floor per lane gets wrong. T1 on lane A and then
+//! T2 on lane B write X; B's data is durable and B forgets T2; recovery would find T1 on A and put
+//! its old value over T2's.
+//!
+//! * **W1** The floor moves to `f` only when every record below `f`, in all lanes, is in place
+//!   and its lines are durable. A lane's own flushes count when its own thread has fenced them;
+//!   therefore a lane fences before another thread can have it.
+//! * **W2** Nothing is stored over a record before the floor above it is durable.
+//! * **W3** A lane's tail moves after the floor, and its lines are used again after the tail is
+//!   durable: recovery never starts to read in the middle of newer records.
+//! * **W4** The clock is read *before* the lanes' bounds: a commit that draws its number later
+//!   has a number above that reading; one that drew it earlier shows its bound until its data is
+//!   in place.
+
+mod history;
+
+pub(crate) use history::{Access, Sample};
+
+use std::sync::atomic::Ordering;
+
+use outlast_pmem::Medium;
+use outlast_trace::ByteRange;
+
+use crate::io::Site;
+use crate::layout::{FLOOR_AT, LANE_TAIL};
+use crate::log::record::Head;
+use crate::log::{self, RecordKind};
+use crate::plant::Plant;
+use crate::pool::{LaneShared, LaneSlot, OpenOptions, Pool};
+use crate::scheme::WriteBack;
+use crate::sealed::seal;
+use crate::seq::Seq;
+use history::History;
+
+/// Whoever moves the floor holds this.
+pub(crate) struct Sweeper {
+    /// Only where data is flushed by age.
+    history: Option<History>,
+}
+
+impl Sweeper {
+    pub fn new(options: &OpenOptions, lanes: usize) -> Self {
+        let history = || {
+            let cache_bytes = options.cache_bytes.unwrap_or_else(cache_bytes);
+            let sample = Sample::one_in_two_to_the(options.sample_bits);
+            History::new(cache_bytes, sample, lanes, options.plant)
+        };
+        let by_age = options.scheme.write_back() == WriteBack::ByAge;
+        Self { history: by_age.then(history) }
+    }
+}
+
+/// Only for a planted bug: what is pending of a block is lost when it is given back.
+#[cold]
+pub(crate) fn forget_pending<M: Medium>(pool: &Pool<M>, block: ByteRange) {
+    let mut sweeper = pool.sweeper.lock(&pool.medium);
+    if let Some(history) = &mut sweeper.history {
+        history.drain(pool);
+        block.lines().for_each(|line| history.forget(line));
+    }
+}
+
+/// The last-level cache of this machine, as far as it tells.
+fn cache_bytes() -> u64 {
+    const UNKNOWN: u64 = 32 << 20;
+    outlast_pmem::last_level_cache_bytes().unwrap_or(UNKNOWN)
+}
+
+/// How far a sweep goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Reach {
+    /// As far as the floor can move now.
+    All,
+    /// Until so many lines of the own ring are free, if that is known.
+    Lines(u64),
+}
+
+/// Lets the history unit catch up: takes the hints, flushes what has aged out, and makes room
+/// when the lane's ring is nearly full. Does nothing while another lane is at it.
+pub(crate) fn step<M: Medium>(pool: &Pool<M>, own: usize, reads: &[Access]) {
+    {
+        let Some(mut sweeper) = pool.sweeper.try_lock() else { return };
+        let Some(history) = &mut sweeper.history else { return };
+        history.drain(pool);
+        history.touch(reads);
+        if history.age_out(pool.io()) {
+            pool.io().fence(Site::AgedOut);
+        }
+    }
+    let slot = &pool.lanes[own];
+    let used =
+        slot.shared.installed.load(Ordering::Relaxed) - slot.shared.tail.load(Ordering::Relaxed);
+    if used * 4 > slot.ring.lines * 3 {
+        sweep(pool, own, Reach::Lines(slot.ring.lines / 4));
+    }
+}
+
+/// Moves the floor and frees the log lines and blocks below it. `own` is the lane of the calling
+/// thread, whose flushes this thread's fence completes.
+pub(crate) fn sweep<M: Medium>(pool: &Pool<M>, own: usize, reach: Reach) {
+    let mut sweeper = pool.sweeper.lock(&pool.medium);
+    let io = pool.io();
+    // No record has the last counter, which the clock passes when numbers are used up.
+    let mut limit = first_not_installed(pool).min(Seq::COUNTER_MAX);
+    let mut swept = match &mut sweeper.history {
+        Some(history) => {
+            history.drain(pool);
+            if let Reach::Lines(lines) = reach {
+                limit = history.limit_for(own, lines).map_or(limit, |enough| limit.min(enough));
+            }
+            history.flush_below(io, own, limit);
+            history.swept_below(limit)
+        }
+        None => {
+            let lanes = pool.lanes.iter().enumerate();
+            lanes.map(|(id, lane)| walk(pool, lane, pool.seq(limit), id == own)).collect()
+        }
+    };
+    let mut floor = pool.seq(limit);
+    if io.plants(Plant::RecycleByOwnLane) {
+        for (id, lane) in pool.lanes.iter().enumerate().filter(|(id, _)| *id != own) {
+            swept[id] = lane.shared.swept.load(Ordering::Relaxed);
+        }
+        floor = pool.seq(1);
+    }
+    // W1: own flushes and those of the walk.
+    io.fence(Site::SweepData);
+
+    let move_tails = || {
+        for (id, (lane, swept)) in pool.lanes.iter().zip(&swept).enumerate() {
+            lane.shared.swept.store(*swept, Ordering::Relaxed);
+            if lane.shared.tail.load(Ordering::Relaxed) != *swept {
+                let at = pool.header().geometry.lane_at(id).plus(LANE_TAIL);
+                pool.medium.store_u64(at, seal(swept % lane.ring.lines));
+                io.flush(Site::Tail, at, 8);
+            }
+        }
+        io.fence(Site::Tail);
+    };
+    if io.plants(Plant::TailBeforeFloor) {
+        move_tails();
+    }
+    pool.medium.store_u64(FLOOR_AT, seal(floor.bits()));
+    io.flush(Site::Floor, FLOOR_AT, 8);
+    io.fence(Site::Floor);
+    // W3.
+    if !io.plants(Plant::TailBeforeFloor) {
+        move_tails();
+    }
+    // W2: only now are lines below the tails and blocks freed below the floor anybody's.
+    for (lane, swept) in pool.lanes.iter().zip(&swept) {
+        lane.shared.tail.store(*swept, Ordering::Release);
+    }
+    pool.heap.lock(&pool.medium).floor_raised(floor);
+}
+
+/// W4: the smallest counter whose record may not be in place yet.
+fn first_not_installed<M: Medium>(pool: &Pool<M>) -> u64 {
+    let clock = pool.clock.load(Ordering::SeqCst);
+    if pool.io().plants(Plant::SweepIgnoresInFlight) {
+        return clock + 1;
+    }
+    let bounds = pool.lanes.iter().map(|lane| lane.shared.bound.load(Ordering::SeqCst));
+    bounds.fold(clock, u64::min) + 1
+}
+
+/// Passes over a lane's records below the floor, starting the write-back of lines that only the
+/// lane itself has flushed so far. Returns the position behind the last of them.
+fn walk<M: Medium>(pool: &Pool<M>, lane: &LaneSlot, floor: Seq, own: bool) -> u64 {
+    let io = pool.io();
+    let end = lane.shared.installed.load(Ordering::Acquire);
+    let fenced = pool.seq(lane.shared.fenced.load(Ordering::Acquire));
+    let last = pool.seq(lane.shared.last_installed.load(Ordering::Acquire));
+    if last < floor && (own || last <= fenced) {
+        // The usual case needs no look at each record.
+        return end;
+    }
+    let mut position = lane.shared.swept.load(Ordering::Relaxed);
+    while position < end {
+        let line = position % lane.ring.lines;
+        let head = installed_record(pool, lane, line);
+        if head.seq >= floor {
+            break;
+        }
+        position += match head.kind {
+            RecordKind::Wrap => lane.ring.lines - line,
+            _ => head.lines,
+        };
+        if !own && head.seq > fenced && !io.plants(Plant::SweepTrustsOtherFence) {
+            for_each_target(pool, lane, line, |range| {
+                io.flush(Site::SweepData, range.at, range.len);
+            });
+        }
+    }
+    position
+}
+
+/// The head of a record that was installed: it is complete.
+fn installed_record<M: Medium>(pool: &Pool<M>, lane: &LaneSlot, line: u64) -> Head {
+    match log::record::peek(&pool.medium, lane.ring, line) {
+        Some(head) => head,
+        None => unreachable!("an installed record is complete"),
+    }
+}
+
+/// Every range that an installed record of new words put in place.
+fn for_each_target<M: Medium>(
+    pool: &Pool<M>,
+    lane: &LaneSlot,
+    line: u64,
+    visit: impl FnMut(ByteRange),
+) {
+    let medium = &pool.medium;
+    let head = installed_record(pool, lane, line);
+    if head.kind != RecordKind::Detached {
+        return log::record::for_each_place(medium, lane.ring, line, &head, 0, visit);
+    }
+    let named = log::record::first_words(medium, lane.ring, line);
+    let region = log::named_region(&named, medium.len()).expect("we wrote it");
+    let head = log::record::peek(medium, region, 0).expect("an installed record is complete");
+    let skip = usize::from(head.kind == RecordKind::RedoFinal);
+    log::record::for_each_place(medium, region, 0, &head, skip, visit);
+}
+
+/// Waits until the lane has room for `lines` lines in one piece of its ring. Returns the line
+/// where they start, and whether the ring wraps there, from the lane's `head`.
+pub(crate) fn reserve_lines<M: Medium>(
+    pool: &Pool<M>,
+    own: usize,
+    head: u64,
+    lines: u64,
+) -> RingSpace {
+    let slot = &pool.lanes[own];
+    let ring = slot.ring.lines;
+    debug_assert!(lines <= ring / 2, "longer records go elsewhere");
+    let line = head % ring;
+    let to_end = ring - line;
+    let wraps = to_end < lines;
+    let needed = if wraps { to_end + lines } else { lines };
+    let mut tries = 0;
+    let mut reach = Reach::Lines((ring / 4).max(needed));
+    loop {
+        let tail = slot.shared.tail.load(Ordering::Acquire);
+        if ring - (head - tail) >= needed || pool.io().plants(Plant::RingOverwritesLive) {
+            break;
+        }
+        sweep(pool, own, std::mem::replace(&mut reach, Reach::All));
+        if slot.shared.tail.load(Ordering::Acquire) == tail {
+            // Another lane's commit is under way below; it does not wait for us.
+            crate::spin::wait(&pool.medium, &mut tries);
+        }
+    }
+    RingSpace { line: if wraps { 0 } else { line }, wrap_at: (wraps && to_end > 0).then_some(line) }
+}
+
+/// Where a record goes in a ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RingSpace {
+    /// The record's first line.
+    pub line: u64,
+    /// The line that takes a `Wrap` before it.
+    pub wrap_at: Option<u64>,
+}
+
+impl RingSpace {
+    /// The position of its first line, behind a head at `head`.
+    pub fn position_after(self, head: u64, ring_lines: u64) -> u64 {
+        let line = head % ring_lines;
+        head - line + if self.line < line { ring_lines } else { 0 } + self.line
+    }
+}
+
+/// Shows the sweeper that a commit is about to draw its number (W4).
+pub(crate) fn enter_commit<M: Medium>(pool: &Pool<M>, shared: &LaneShared, is_alone: bool) {
+    // Nobody else moves the clock of a lane that is alone, so its own order of stores suffices.
+    let order = if is_alone { Ordering::Release } else { Ordering::SeqCst };
+    shared.bound.store(pool.clock.load(Ordering::SeqCst), order);
+}
