@@ -207,35 +207,29 @@ impl YcsbWorker {
         Ok(self.operation.kind())
     }
 
+    // What is read is told while the transaction runs: an oracle orders reads by when it hears
+    // of them.
+
     fn read<R: Runner, W: Witness>(
         &mut self,
         runner: &mut R,
         witness: &mut W,
     ) -> Result<(), Abort> {
         let (store, key, record) = (self.store, self.key, self.record);
-        let seen = &mut self.seen;
+        let (scale, seen) = (&self.scale, &mut self.seen);
         let there = runner.run(|tx| {
             witness.restart();
-            store.get(tx, key.bytes(), seen)
+            let there = store.get(tx, key.bytes(), seen)?;
+            witness_record(witness, record, scale, there.then_some(seen))?;
+            Ok(there)
         })?;
-        match there {
-            true => witness_record(witness, record, &self.scale, &self.seen),
-            false => self.found_nothing(witness, self.fields_of(record)),
-        }
+        self.require(there)
     }
 
-    /// The keys of a record's fields.
-    fn fields_of(&self, record: u64) -> Range<u64> {
-        record * self.scale.fields..(record + 1) * self.scale.fields
-    }
-
-    /// A record is not there; only where records are removed may that be.
-    fn found_nothing<W: Witness>(&self, witness: &mut W, fields: Range<u64>) -> Result<(), Abort> {
-        if self.mix.delete == 0 {
-            return Err(missing(self.record));
-        }
-        fields.for_each(|key| witness.read(key, State::Absent));
-        Ok(())
+    /// Only where records are removed may one be missing.
+    fn require(&self, there: bool) -> Result<(), Abort> {
+        let is_right = there || self.mix.delete > 0;
+        if is_right { Ok(()) } else { Err(missing(self.record)) }
     }
 
     fn update<R: Runner, W: Witness>(
@@ -257,14 +251,13 @@ impl YcsbWorker {
                 if store.read_value(tx, key.bytes(), offset, seen)? {
                     witness.read(field_key, State::Holds(judge(field_key, seen)?));
                     witness.write(field_key, State::Holds(version));
+                } else {
+                    witness.read(field_key, State::Absent);
                 }
             }
             store.update_value(tx, key.bytes(), offset, new)
         })?;
-        match there {
-            true => Ok(()),
-            false => self.found_nothing(witness, field_key..field_key + 1),
-        }
+        self.require(there)
     }
 
     fn read_modify_write<R: Runner, W: Witness>(
@@ -274,25 +267,26 @@ impl YcsbWorker {
         field: u64,
         version: Version,
     ) -> Result<(), Abort> {
-        let (store, key) = (self.store, self.key);
+        let (store, key, record) = (self.store, self.key, self.record);
         let offset = field * self.scale.field_bytes;
+        let field_key = self.field_key(field);
         let new = &self.new_field;
-        let seen = &mut self.seen;
+        let (scale, seen) = (&self.scale, &mut self.seen);
         let there = runner.run(|tx| {
             witness.restart();
-            let Some(value) = store.find(tx, key.bytes())? else { return Ok(false) };
+            let Some(value) = store.find(tx, key.bytes())? else {
+                witness_record(witness, record, scale, None)?;
+                return Ok(false);
+            };
             load_value(tx, value, seen)?;
+            witness_record(witness, record, scale, Some(seen))?;
+            witness.write(field_key, State::Holds(version));
             let place = ByteRange::new(value.at.plus(offset), new.len() as u64);
             tx.will_write(&[place])?;
             tx.store(place.at, new)?;
             Ok(true)
         })?;
-        if !there {
-            return self.found_nothing(witness, self.fields_of(self.record));
-        }
-        witness_record(witness, self.record, &self.scale, &self.seen)?;
-        witness.write(self.field_key(field), State::Holds(version));
-        Ok(())
+        self.require(there)
     }
 
     fn insert<R: Runner, W: Witness>(
@@ -303,22 +297,17 @@ impl YcsbWorker {
     ) -> Result<(), Abort> {
         let (store, key, record) = (self.store, self.key, self.record);
         let scale = &self.scale;
-        let keys = self.fields_of(record);
         let (seen, new) = (&mut self.seen, &self.new_record);
         runner.run(|tx| {
             witness.restart();
             if W::WATCHES {
                 // Where a crash took the acknowledgement away, the record may be there already.
-                match store.get(tx, key.bytes(), seen)? {
-                    true => witness_record(witness, record, scale, seen)?,
-                    false => keys.clone().for_each(|key| witness.read(key, State::Absent)),
-                }
+                let there = store.get(tx, key.bytes(), seen)?;
+                witness_record(witness, record, scale, there.then_some(seen))?;
+                fields_of(record, scale).for_each(|key| witness.write(key, State::Holds(version)));
             }
             store.insert(tx, key.bytes(), new)
         })?;
-        if W::WATCHES {
-            keys.for_each(|key| witness.write(key, State::Holds(version)));
-        }
         self.sequence.acknowledge(record);
         Ok(())
     }
@@ -328,21 +317,20 @@ impl YcsbWorker {
         runner: &mut R,
         witness: &mut W,
     ) -> Result<(), Abort> {
-        let keys = self.fields_of(self.record);
-        let (store, key, record, scale) = (self.store, self.key, self.record, &self.scale);
-        let seen = &mut self.seen;
+        let (store, key, record) = (self.store, self.key, self.record);
+        let (scale, seen) = (&self.scale, &mut self.seen);
         let there = runner.run(|tx| {
             witness.restart();
-            if W::WATCHES && store.get(tx, key.bytes(), seen)? {
-                witness_record(witness, record, scale, seen)?;
+            if W::WATCHES {
+                let there = store.get(tx, key.bytes(), seen)?;
+                witness_record(witness, record, scale, there.then_some(seen))?;
+                if there {
+                    fields_of(record, scale).for_each(|key| witness.write(key, State::Absent));
+                }
             }
             store.remove(tx, key.bytes())
         })?;
-        match there {
-            true => keys.for_each(|key| witness.write(key, State::Absent)),
-            false => self.found_nothing(witness, keys)?,
-        }
-        Ok(())
+        self.require(there)
     }
 
     fn scan<R: Runner, W: Witness>(
@@ -360,7 +348,7 @@ impl YcsbWorker {
                 load_value(tx, value, seen)?;
                 if W::WATCHES {
                     let record = record_of(seen, scale).ok_or_else(|| torn(value.at))?;
-                    witness_record(witness, record, scale, seen)?;
+                    witness_record(witness, record, scale, Some(seen))?;
                 }
                 Ok(())
             })
@@ -381,18 +369,28 @@ impl Operation {
     }
 }
 
-/// Tells the witness the version of every field.
+/// The keys of a record's fields.
+fn fields_of(record: u64, scale: &Scale) -> Range<u64> {
+    record * scale.fields..(record + 1) * scale.fields
+}
+
+/// Tells the witness the version of every field; without a value, that none is there.
 fn witness_record<W: Witness>(
     witness: &mut W,
     record: u64,
     scale: &Scale,
-    value: &[u8],
+    value: Option<&mut Vec<u8>>,
 ) -> Result<(), Abort> {
-    if W::WATCHES {
-        let first = record * scale.fields;
-        for (key, field) in (first..).zip(value.chunks(scale.field_bytes as usize)) {
-            witness.read(key, State::Holds(judge(key, field)?));
-        }
+    if !W::WATCHES {
+        return Ok(());
+    }
+    let keys = fields_of(record, scale);
+    let Some(value) = value else {
+        keys.for_each(|key| witness.read(key, State::Absent));
+        return Ok(());
+    };
+    for (key, field) in keys.zip(value.chunks(scale.field_bytes as usize)) {
+        witness.read(key, State::Holds(judge(key, field)?));
     }
     Ok(())
 }
