@@ -10,6 +10,7 @@ use serde_json::Value;
 /// gets its place here.
 const FLOORS: &[&str] = &[
     "outlast-trace",
+    "outlast-matrix",
     "outlast-pmem",
     "outlast",
     "outlast-sim",
@@ -31,9 +32,15 @@ const FRONT_ENDS: &[&str] = &["outlast-sqlite", "outlast-redis", "outlast-c", "o
 /// What must not know of what, though the floors would allow it.
 const STRANGERS: &[(&str, &str)] = &[("outlast-sim", "outlast"), ("outlast-schemes", "outlast")];
 
-/// Crates whose trade is memory and foreign functions; all others forbid unsafe code.
-const MAY_BE_UNSAFE: &[&str] =
-    &["outlast-pmem", "outlast-peers", "outlast-sqlite", "outlast-c", "outlast-python"];
+/// Crates whose trade is memory, vectors and foreign functions; all others forbid unsafe code.
+const MAY_BE_UNSAFE: &[&str] = &[
+    "outlast-matrix",
+    "outlast-pmem",
+    "outlast-peers",
+    "outlast-sqlite",
+    "outlast-c",
+    "outlast-python",
+];
 
 /// A crate and the crates of this workspace that it depends on, for whatever purpose.
 type Arrows = (String, Vec<String>);

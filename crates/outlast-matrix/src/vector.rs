@@ -1,0 +1,231 @@
+//! Which vectors the sums are computed with. The only module with unsafe code.
+//!
+//! The sums are written once, over lines in registers of any width ([`registers`]). A value of
+//! [`Vector`] exists only for vectors that this processor has; that makes its calls sound. Left
+//! to itself, the compiler finds slower vectors than these.
+
+#[cfg(all(target_arch = "x86_64", not(outlast_portable)))]
+mod gfni;
+mod registers;
+#[cfg(all(target_arch = "x86_64", not(outlast_portable)))]
+mod x86;
+
+use crate::crc8::by_tables;
+use crate::{Line, LineSet};
+
+/// A kind of vectors that this processor has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Vector(Kind);
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kind {
+    Portable,
+    #[cfg(all(target_arch = "x86_64", not(outlast_portable)))]
+    Avx2,
+    #[cfg(all(target_arch = "x86_64", not(outlast_portable)))]
+    Avx512,
+    #[cfg(all(target_arch = "x86_64", not(outlast_portable)))]
+    Avx512Gfni,
+}
+
+impl Vector {
+    /// What every processor of the compiled architecture has.
+    pub const PORTABLE: Self = Self(Kind::Portable);
+
+    /// The best that this processor has. The standard library asks the processor once and
+    /// remembers the answer.
+    #[inline]
+    pub fn best() -> Self {
+        #[cfg(all(target_arch = "x86_64", not(outlast_portable)))]
+        if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx2") {
+            let gfni = is_x86_feature_detected!("gfni");
+            return Self(if gfni { Kind::Avx512Gfni } else { Kind::Avx512 });
+        } else if is_x86_feature_detected!("avx2") {
+            return Self(Kind::Avx2);
+        }
+        Self::PORTABLE
+    }
+
+    /// All that this processor has, the best last.
+    pub fn all() -> Vec<Self> {
+        match Self::best().0 {
+            Kind::Portable => vec![Self::PORTABLE],
+            #[cfg(all(target_arch = "x86_64", not(outlast_portable)))]
+            Kind::Avx2 => vec![Self::PORTABLE, Self(Kind::Avx2)],
+            #[cfg(all(target_arch = "x86_64", not(outlast_portable)))]
+            Kind::Avx512 => vec![Self::PORTABLE, Self(Kind::Avx2), Self(Kind::Avx512)],
+            #[cfg(all(target_arch = "x86_64", not(outlast_portable)))]
+            Kind::Avx512Gfni => {
+                let lesser = [Kind::Portable, Kind::Avx2, Kind::Avx512];
+                lesser.map(Self).into_iter().chain([Self(Kind::Avx512Gfni)]).collect()
+            }
+        }
+    }
+
+    /// Changes a line of data from `old` to `new` in the two checksums that cover it.
+    #[inline]
+    pub fn update(self, consistency: &mut Line, correlation: &mut Line, old: &Line, new: &Line) {
+        match self.0 {
+            // SAFETY: every processor has these registers.
+            Kind::Portable => unsafe {
+                registers::update::<Line>(consistency, correlation, old, new);
+            },
+            #[cfg(all(target_arch = "x86_64", not(outlast_portable)))]
+            // SAFETY: this kind is made only where the processor was found to have AVX2.
+            Kind::Avx2 => unsafe { x86::update_avx2(consistency, correlation, old, new) },
+            #[cfg(all(target_arch = "x86_64", not(outlast_portable)))]
+            // SAFETY: these kinds are made only where the processor was found to have AVX-512F.
+            Kind::Avx512 | Kind::Avx512Gfni => unsafe {
+                x86::update_avx512(consistency, correlation, old, new)
+            },
+        }
+    }
+
+    /// Sums the members among `data`: its columns into `consistency`, its rows into `correlation`,
+    /// which say by their lengths how many of them there are.
+    #[inline]
+    pub(crate) fn create(
+        self,
+        data: &[Line],
+        members: &LineSet,
+        consistency: &mut [Line],
+        correlation: &mut [Line],
+    ) {
+        match self.0 {
+            // SAFETY: every processor has these registers.
+            Kind::Portable => unsafe {
+                registers::create::<Line>(data, members, consistency, correlation);
+            },
+            #[cfg(all(target_arch = "x86_64", not(outlast_portable)))]
+            // SAFETY: this kind is made only where the processor was found to have AVX2.
+            Kind::Avx2 => unsafe { x86::create_avx2(data, members, consistency, correlation) },
+            #[cfg(all(target_arch = "x86_64", not(outlast_portable)))]
+            // SAFETY: these kinds are made only where the processor was found to have AVX-512F.
+            Kind::Avx512 | Kind::Avx512Gfni => unsafe {
+                x86::create_avx512(data, members, consistency, correlation)
+            },
+        }
+    }
+
+    /// The [CRC-8](crate::crc8()) of a line.
+    #[inline]
+    pub fn crc8(self, line: &Line) -> u8 {
+        match self.0 {
+            #[cfg(all(target_arch = "x86_64", not(outlast_portable)))]
+            // SAFETY: this kind is made only where the processor was found to have AVX-512F, AVX2
+            // and GFNI.
+            Kind::Avx512Gfni => unsafe { gfni::crc8(line) },
+            _ => by_tables(line),
+        }
+    }
+
+    /// The [CRC-8](crate::crc8()) of each line.
+    ///
+    /// # Panics
+    /// When there is not room for exactly so many.
+    pub fn crc8_each(self, lines: &[Line], crcs: &mut [u8]) {
+        assert_eq!(lines.len(), crcs.len(), "lines and CRCs differ in number");
+        match self.0 {
+            #[cfg(all(target_arch = "x86_64", not(outlast_portable)))]
+            // SAFETY: this kind is made only where the processor was found to have AVX-512F, AVX2
+            // and GFNI.
+            Kind::Avx512Gfni => unsafe { gfni::crc8_each(lines, crcs) },
+            _ => lines.iter().zip(crcs).for_each(|(line, crc)| *crc = by_tables(line)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::Shape;
+
+    #[test]
+    fn the_best_vectors_are_the_last_of_all() {
+        assert_eq!(Vector::all().last(), Some(&Vector::best()));
+        assert_eq!(Vector::all()[0], Vector::PORTABLE);
+    }
+
+    fn cases() -> ProptestConfig {
+        let cases = if cfg!(miri) { 4 } else { 256 };
+        ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
+    }
+
+    fn matrix() -> impl Strategy<Value = (Shape, Vec<Line>, Vec<bool>)> {
+        (1usize..12, 1usize..12).prop_flat_map(|(rows, columns)| {
+            let shape = Shape::new(rows, columns).expect("small sides");
+            let lines = proptest::collection::vec(any::<Line>(), shape.lines());
+            let members = proptest::collection::vec(any::<bool>(), shape.lines());
+            (Just(shape), lines, members)
+        })
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "slow")]
+    fn a_page_that_lacks_a_line_is_not_summed_as_a_full_one() {
+        let data: Vec<Line> = (1..=49).map(|line| [line; 8]).collect();
+        for vector in Vector::all() {
+            for lacking in 0..49 {
+                let mut members = LineSet::all(49);
+                members.remove(lacking);
+                let (mut consistency, mut correlation) = ([[0; 8]; 7], [[0; 8]; 7]);
+                vector.create(&data, &members, &mut consistency, &mut correlation);
+                let total = |sums: &[Line]| sums.iter().map(|sum| sum[7]).sum::<u64>();
+                let right = 49 * 50 / 2 - (lacking as u64 + 1);
+                assert_eq!((total(&consistency), total(&correlation)), (right, right));
+            }
+        }
+    }
+
+    proptest! {
+        #![proptest_config(cases())]
+
+        #[test]
+        fn all_vectors_sum_alike((shape, data, bits) in matrix(), full: bool) {
+            let mut members = LineSet::none(shape.lines());
+            (0..shape.lines()).filter(|at| full || bits[*at]).for_each(|at| members.insert(at));
+            let sums = |vector: Vector| {
+                let mut consistency = vec![[1; 8]; shape.columns()];
+                let mut correlation = vec![[1; 8]; shape.rows()];
+                vector.create(&data, &members, &mut consistency, &mut correlation);
+                (consistency, correlation)
+            };
+            let right = sums(Vector::PORTABLE);
+            for vector in Vector::all() {
+                prop_assert_eq!(sums(vector), right.clone(), "{:?}", vector);
+            }
+        }
+
+        #[test]
+        fn all_vectors_have_the_same_crcs(lines in proptest::collection::vec(any::<Line>(), 0..9)) {
+            let right: Vec<u8> = lines.iter().map(by_tables).collect();
+            for vector in Vector::all() {
+                let single: Vec<u8> = lines.iter().map(|line| vector.crc8(line)).collect();
+                prop_assert_eq!(&single, &right, "{:?}", vector);
+                let mut each = vec![0; lines.len()];
+                vector.crc8_each(&lines, &mut each);
+                prop_assert_eq!(&each, &right, "{:?}", vector);
+            }
+        }
+
+        #[test]
+        fn all_vectors_update_alike(sums: [Line; 2], old: Line, new: Line) {
+            let updated = |vector: Vector| {
+                let [mut consistency, mut correlation] = sums;
+                vector.update(&mut consistency, &mut correlation, &old, &new);
+                (consistency, correlation)
+            };
+            let right = updated(Vector::PORTABLE);
+            for lane in 0..8 {
+                let change = new[lane].wrapping_sub(old[lane]);
+                prop_assert_eq!(right.0[lane], sums[0][lane].wrapping_add(change));
+                prop_assert_eq!(right.1[lane], sums[1][lane].wrapping_add(change));
+            }
+            for vector in Vector::all() {
+                prop_assert_eq!(updated(vector), right, "{:?}", vector);
+            }
+        }
+    }
+}
