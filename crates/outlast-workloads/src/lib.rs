@@ -9,6 +9,9 @@
 //! every byte of every value. The two together are what an oracle needs; it is not in here, and
 //! nothing in here judges.
 //!
+//! [`Workload::check_consistency`] asks the same of a running pool, of TPC-C and LinkBench also
+//! what must hold of their tables together.
+//!
 //! [`Volatile`] is the reference runner: transactions on plain memory, with checks and injected
 //! conflicts.
 //!

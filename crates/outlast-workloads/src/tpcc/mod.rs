@@ -4,7 +4,8 @@
 //! 45, 43, 4, 4 and 4 %. Read differently than written there: a worker stands for terminals of
 //! all warehouses and does not think or key in; a moment is the version of a transaction; a
 //! payment's key is its customer and which payment of theirs it is; a delivery is one
-//! transaction for all districts of a warehouse and is not queued.
+//! transaction for all districts of a warehouse and is not queued; sums that only a terminal
+//! would show are not formed.
 //!
 //! One order in a hundred names an item that does not exist. It is cancelled when all its other
 //! work is done, with [`Abort::Cancelled`], and leaves nothing.
