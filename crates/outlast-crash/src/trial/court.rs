@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use outlast::{CheckReport, OpenOptions, Plant, Pool, PoolError, PoolOffset, RecoveredPool};
+use outlast::{
+    ByteRange, CheckReport, OpenOptions, Plant, Pool, PoolError, PoolOffset, RecoveredPool,
+};
 use outlast::{Runner, Scheme, Transact, UnrecoveredPool};
 use outlast_pmem::{Mark, Medium};
 use outlast_trace::TxId;
@@ -228,6 +230,8 @@ impl Judge for Court<'_> {
         let mut lane = pool.lane().map_err(|error| refused(error.to_string()))?;
         let at = self.shape.after_at(self.root);
         lane.run(|tx| {
+            // Announced at once: what a ring cannot hold would go where the script's blocks were.
+            tx.will_write(&[ByteRange::new(at, 16)])?;
             tx.store_u64(at, AFTER.0)?;
             tx.store_u64(at.plus(8), AFTER.0)
         })

@@ -77,6 +77,12 @@ pub fn all() -> Vec<Scope> {
             vec![vec![write(&[0, 1]), vec![Step::Write(vec![0, 2]), Step::Abort], write(&[0, 1])]],
         ),
         scope(
+            "pair",
+            "two lanes with one transaction each over a common word",
+            APART,
+            vec![vec![write(&[0, 1])], vec![write(&[0])]],
+        ),
+        scope(
             "abort two",
             "a lane that gives up, and another that goes on with its words",
             APART,
@@ -133,6 +139,29 @@ pub fn all() -> Vec<Scope> {
             ..rings.clone()
         },
         Scope {
+            name: "rings crossed",
+            about: "an old record of one ring, and newer ones of the other that leave its word alone",
+            shape: APART,
+            lanes: vec![
+                vec![write(&[0])],
+                vec![write(&[0]), write(&[1]), write(&[2]), write(&[1])],
+            ],
+            ..rings.clone()
+        },
+        Scope {
+            name: "rings crossed wide",
+            about: "as rings crossed, with rings that are swept several records at a time",
+            shape: APART,
+            lanes: vec![
+                vec![write(&[0])],
+                vec![write(&[0]), write(&[1]), write(&[2]), write(&[1]), write(&[2]), write(&[1])],
+            ],
+            lane_bytes: 640,
+            preemptions: 0,
+            crashes: 1,
+            ..rings.clone()
+        },
+        Scope {
             name: "rings apart",
             about: "two rings over different words, so that neither lane waits for the other",
             shape: APART,
@@ -163,7 +192,7 @@ pub fn all() -> Vec<Scope> {
             about: "lines that age out while one lane works, and floors that the other one moves",
             shape: APART,
             lanes: vec![
-                vec![write(&[0]), write(&[1]), write(&[2])],
+                vec![write(&[0]), write(&[1])],
                 vec![write(&[3]), write(&[3]), write(&[3]), write(&[3])],
             ],
             cache_lines: 1,
@@ -219,7 +248,11 @@ pub fn all() -> Vec<Scope> {
                 write(&[0]),
                 write(&[1]),
                 write(&[0]),
+                write(&[1]),
+                write(&[0]),
+                write(&[1]),
             ]],
+            lane_bytes: 512,
             crashes: 1,
             cache_lines: 64,
             ..ring.clone()
@@ -283,12 +316,8 @@ pub fn all() -> Vec<Scope> {
         Scope {
             name: "beyond",
             about: "records that the ring cannot hold, in regions of the heap, again and again",
-            shape: Shape { words: 9, stride: 64, blocks: 0, block_bytes: 64, large_bytes: 0 },
-            lanes: vec![vec![
-                write(&[0, 1, 2, 3, 4, 5, 6, 7, 8]),
-                write(&[1, 0, 3, 2, 5, 4, 7, 6]),
-                write(&[0, 8]),
-            ]],
+            shape: Shape { words: 6, ..APART },
+            lanes: vec![vec![write(&[0, 1, 2, 3, 4, 5]), write(&[1, 0, 3, 2]), write(&[0, 5])]],
             ..ring.clone()
         },
         forged(&ring, "forged undo", true, 1000),
@@ -298,18 +327,18 @@ pub fn all() -> Vec<Scope> {
 
 /// Space that a user filled with what looks like the log's records becomes the log's.
 fn forged(ring: &Scope, name: &'static str, undo: bool, counter: u64) -> Scope {
-    let cell = 9;
+    let cell = 4;
     Scope {
         name,
         about: "a large record where a user's bytes look like records",
-        shape: Shape { words: 9, stride: 64, blocks: 1, block_bytes: 128, large_bytes: 8000 },
+        shape: Shape { blocks: 1, large_bytes: 8000, ..APART },
         // A directory, the root's chunk, the two of the large block and one for its log. The last
         // record finds no other space than the forged one.
         pool_bytes: 4096 + 4096 + 5 * 4096,
         lanes: vec![vec![
             vec![Step::Forge { cell, undo, counter }],
             vec![Step::ClearForged { cell, undo, counter }],
-            write(&[0, 1, 2, 3, 4, 5, 6, 7, 8]),
+            write(&[0, 1, 2, 3]),
         ]],
         crashes: 1,
         used: false,

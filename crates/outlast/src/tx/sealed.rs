@@ -11,9 +11,10 @@
 //!   blocks are fenced before the seal is stored (as R2). Bits of blocks change after it.
 //! * **E3** From before its first record until it is over a transaction shows its bound, so the
 //!   floor cannot pass old words that recovery may still need (W4).
-//! * **E4** An aborted transaction puts its old words back, flushes and fences the lines, and then
-//!   seals with a record of nothing: without a seal recovery would put them back again, over what
-//!   others have stored since.
+//! * **E4** An aborted transaction puts its old words back, and flushes and fences the lines,
+//!   before its bound goes. Its records need no seal: as long as they live, so does whatever was
+//!   committed to these words later, under higher numbers, and that is repeated after they were
+//!   put back.
 //! * **E5** A transaction keeps room for its seal: old words take a quarter of the ring at most
 //!   and a line that names the region of the heap where they go on; the seal takes a quarter at
 //!   most, or lines that name regions. With what wraps waste that fits every ring.
@@ -41,7 +42,7 @@ impl<M: Medium> Tx<'_, M> {
 
     /// E1: gathered old words go into the ring, durably.
     pub(super) fn write_before_records(&mut self) -> Result<(), Abort> {
-        if self.lane.buffers.sealed.first == 0 {
+        if self.lane.buffers.sealed.last == 0 {
             let shared = &self.pool.lanes[self.lane.id].shared;
             enter_commit(self.pool, shared, self.lane.buffers.is_alone);
         }
@@ -90,7 +91,7 @@ impl<M: Medium> Tx<'_, M> {
             return Err(Abort::NumbersUsedUp);
         }
         let sealed = &mut self.lane.buffers.sealed;
-        sealed.first = if sealed.first == 0 { number } else { sealed.first };
+        sealed.last = number;
         sealed.tickets += 1;
         Ok(self.pool.seq(number))
     }
@@ -134,7 +135,7 @@ impl<M: Medium> Tx<'_, M> {
         let io = self.io();
         let buffers = &self.lane.buffers;
         let no_blocks = buffers.allocated.is_empty() && buffers.freed.is_empty();
-        if buffers.sealed.first == 0 && no_blocks {
+        if buffers.sealed.last == 0 && no_blocks {
             // Whatever was announced, nothing was stored.
             self.release_locks(None);
             return Ok(());
@@ -153,7 +154,7 @@ impl<M: Medium> Tx<'_, M> {
             }
         };
         let shared = &self.pool.lanes[self.lane.id].shared;
-        if self.lane.buffers.sealed.first == 0 {
+        if self.lane.buffers.sealed.last == 0 {
             enter_commit(self.pool, shared, self.lane.buffers.is_alone);
         }
         let number = match self.draw_number() {
@@ -211,22 +212,15 @@ impl<M: Medium> Tx<'_, M> {
     }
 
     /// E4. What the transaction stored is put back already.
-    pub(super) fn seal_abort(&mut self) {
+    pub(super) fn end_aborted(&mut self) {
         let io = self.io();
         if self.lane.buffers.undo.stored {
             self.flush_data();
             io.fence(Site::UndoData);
         }
-        if self.lane.buffers.sealed.first != 0 && !io.plants(Plant::AbortUnsealed) {
-            let ring = self.ring();
-            let space = reserve_lines(self.pool, self.lane.id, self.lane.log.head, 1);
-            let number = self.tick();
-            // Numbers that are used up refuse the next transaction; this one ends in its epoch.
-            let seq = self.pool.seq(number.min(Seq::COUNTER_MAX));
-            log::append(io, Site::RedoRecord, ring, space.line, RecordKind::Redo, seq, &[]);
-            io.fence(Site::RedoRecord);
-            let head = space.position_after(self.lane.log.head, ring.lines) + 1;
-            self.end_sealed(head, number);
+        let last = self.lane.buffers.sealed.last;
+        if last != 0 {
+            self.end_sealed(self.lane.log.head, last);
         }
         let shared = &self.pool.lanes[self.lane.id].shared;
         shared.bound.store(LaneShared::IDLE, Ordering::Release);
@@ -236,8 +230,8 @@ impl<M: Medium> Tx<'_, M> {
 /// What a sealed transaction remembers beside its old words.
 #[derive(Default)]
 pub(crate) struct SealedProgress {
-    /// The number of its first record; zero before there is one.
-    first: u64,
+    /// The number of its last record of old words; zero before there is one.
+    last: u64,
     /// How many numbers it has drawn for old words.
     pub(super) tickets: u64,
     /// Lines of the ring that its old words take.
@@ -248,7 +242,7 @@ pub(crate) struct SealedProgress {
 
 impl SealedProgress {
     pub(super) fn clear(&mut self) {
-        (self.first, self.tickets, self.ring_lines) = (0, 0, 0);
+        (self.last, self.tickets, self.ring_lines) = (0, 0, 0);
         self.other.clear();
     }
 }

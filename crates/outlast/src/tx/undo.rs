@@ -310,7 +310,7 @@ impl<M: Medium> Tx<'_, M> {
             self.put_back();
         }
         if self.is_sealed() {
-            self.seal_abort();
+            self.end_aborted();
         } else if self.pool.logging == Logging::Undo && self.lane.buffers.undo.logged > 0 {
             if stored {
                 self.flush_data();
