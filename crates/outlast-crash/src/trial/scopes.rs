@@ -334,6 +334,17 @@ pub fn all() -> Vec<Scope> {
             ]],
             ..ring.clone()
         },
+        Scope {
+            name: "abort beyond",
+            about: "transactions that give up when their records have left the ring",
+            shape: Shape { words: 7, blocks: 1, ..APART },
+            lanes: vec![vec![
+                vec![Step::Write(vec![0, 1, 2, 3, 4, 5, 6]), Step::Abort],
+                vec![Step::Publish(7)],
+                write(&[0]),
+            ]],
+            ..ring.clone()
+        },
         forged(&ring, "forged undo", true, 1000),
         forged(&ring, "forged redo", false, 3),
     ]
