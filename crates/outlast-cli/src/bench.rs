@@ -30,7 +30,8 @@ pub struct BenchArgs {
     /// Threads of each contestant.
     #[arg(long, default_value_t = 1)]
     threads: u32,
-    /// Records (YCSB), words (sps, words) or keys (hash, btree).
+    /// Records (YCSB), words (sps, words), keys (hash, btree), warehouses (tpcc) or nodes
+    /// (linkbench).
     #[arg(long)]
     records: Option<u64>,
     /// Rounds in which every contestant runs once.

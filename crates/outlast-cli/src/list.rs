@@ -49,7 +49,7 @@ pub fn workloads(as_json: bool, seed: u64) -> CommandResult {
         println!("{}", crate::document("workloads", seed, rows.iter().map(record).collect()));
     } else {
         for workload in rows {
-            println!("{:<8} {}", workload.name, workload.about);
+            println!("{:<18} {}", workload.name, workload.about);
         }
     }
     Ok(Verdict::Good)

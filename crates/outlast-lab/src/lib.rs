@@ -23,6 +23,7 @@
 pub mod bench;
 pub mod clock;
 pub mod crash;
+pub mod emulated;
 pub mod format;
 pub mod goals;
 pub mod html;

@@ -310,7 +310,7 @@ impl Transact for PmdkTx {
             return Ok(None);
         }
         let kind = self.load_u64(at.plus(8))?;
-        let kind = [RootKind::Opaque, RootKind::HashMap, RootKind::BTree, RootKind::Words]
+        let kind = RootKind::ALL
             .into_iter()
             .find(|known| u64::from(*known as u8) == kind)
             .ok_or_else(|| Abort::Damaged(format!("a root object of unknown kind {kind}")))?;

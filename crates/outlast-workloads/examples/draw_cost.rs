@@ -14,7 +14,8 @@ fn main() {
     for workload in workloads() {
         let mut scale = workload.scale();
         if !matches!(workload.name, "words" | "sps1" | "sps8") {
-            scale = Scale { records: records.unwrap_or(100_000), operations: 1_000_000, ..scale };
+            let scale_of = workload.scale_of(records.unwrap_or(100_000));
+            scale = Scale { operations: 1_000_000, ..scale_of };
         }
         let mut pool = Volatile::new();
         let loaded = workload.load(&scale, 1, &mut pool, &mut |_, _| {}).expect("memory");

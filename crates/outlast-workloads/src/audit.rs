@@ -4,7 +4,9 @@ use outlast::collections::{Damage, ReadRaw, Words, walk_root};
 use outlast::{ByteRange, PoolOffset, RootKind};
 
 use crate::content::{unstamp, version_of};
+use crate::linkbench::{self, Graph};
 use crate::swaps;
+use crate::tpcc::{self, Shape};
 use crate::workload::{Kind, Workload};
 use crate::ycsb::{KeyName, record_of};
 use crate::{Scale, State, Version};
@@ -64,6 +66,12 @@ impl Workload {
                     return Err(damage(root, "a vector of another length"));
                 }
             }
+            Kind::Tpcc if kind == RootKind::Trees => {
+                tpcc::audit(Shape::of(scale), root, read, visit)?;
+            }
+            Kind::Linkbench(_) if kind == RootKind::Trees => {
+                linkbench::audit(&Graph::new(scale.records), root, read, visit)?;
+            }
             _ => return Err(damage(root, "a root object of another workload")),
         }
         Ok(())
@@ -82,6 +90,10 @@ impl Workload {
                 let keys = crate::pairs::initial_keys(scale.records, seed);
                 keys.into_iter().for_each(|key| visit(key, loaded));
             }
+            Kind::Tpcc => tpcc::initial(Shape::of(scale), |key| visit(key, loaded)),
+            Kind::Linkbench(_) => {
+                linkbench::initial(&Graph::new(scale.records), |key| visit(key, loaded));
+            }
         }
     }
 }
@@ -98,11 +110,24 @@ fn load<R: ReadRaw>(
     wanted: u64,
     value: &mut Vec<u8>,
 ) -> Result<(), Damage> {
-    if place.len != wanted {
-        return Err(damage(place.at, "a value of another length"));
+    match place.len == wanted {
+        true => load_up_to(read, place, wanted, value),
+        false => Err(damage(place.at, "a value of another length")),
     }
-    value.resize(wanted as usize, 0);
-    let inside = read.read(place.at, value);
+}
+
+/// Copies a value that is no longer than it may be.
+pub(crate) fn load_up_to<R: ReadRaw>(
+    read: &mut R,
+    place: ByteRange,
+    most: u64,
+    value: &mut Vec<u8>,
+) -> Result<(), Damage> {
+    if place.len > most {
+        return Err(damage(place.at, "a value longer than any"));
+    }
+    value.resize(place.len as usize, 0);
+    let inside = value.is_empty() || read.read(place.at, value);
     inside.then_some(()).ok_or_else(|| damage(place.at, "a value outside the pool"))
 }
 

@@ -1,4 +1,5 @@
-//! Workloads as programs over transactions: YCSB A to F, swaps, additions and removals, words.
+//! Workloads as programs over transactions: TPC-C, LinkBench, YCSB, swaps, additions and
+//! removals, words.
 //!
 //! A [`Workload`] comes from the table of [`workloads`]. It loads its data into a pool through
 //! any [`Runner`](outlast::Runner), and hands out [`Worker`]s, one for a thread; each draws its
@@ -7,6 +8,9 @@
 //! [`Workload::audit`] reads the versions of all keys back from a pool's raw bytes and checks
 //! every byte of every value. The two together are what an oracle needs; it is not in here, and
 //! nothing in here judges.
+//!
+//! [`Workload::check_consistency`] asks the same of a running pool, of TPC-C and LinkBench also
+//! what must hold of their tables together.
 //!
 //! [`Volatile`] is the reference runner: transactions on plain memory, with checks and injected
 //! conflicts.
@@ -33,12 +37,15 @@ mod audit;
 pub mod content;
 mod facts;
 mod few_words;
+mod linkbench;
 mod load;
 mod pairs;
 mod random;
+mod rows;
 mod sequence;
 mod store;
 mod swaps;
+mod tpcc;
 mod volatile;
 mod worker;
 mod workload;
@@ -50,6 +57,7 @@ pub use load::Loaded;
 pub use random::Random;
 pub use sequence::InsertSequence;
 pub use store::Structure;
+pub use tpcc::Statements;
 pub use volatile::{Footprint, Volatile, VolatileTx};
 pub use worker::{OpKind, Worker};
 pub use workload::{BadScale, Scale, Workload, workloads};

@@ -8,9 +8,11 @@ use outlast::{Abort, RootKind, Runner, Transact};
 use crate::content::{fill, stamp};
 use crate::facts::Versions;
 use crate::few_words::FewWordsWorker;
+use crate::linkbench::{self, Graph, LinkbenchWorker};
 use crate::pairs::{PairsWorker, initial_keys};
 use crate::store::{Store, Structure};
 use crate::swaps::{self, SwapsWorker};
+use crate::tpcc::{self, Shape, TpccWorker};
 use crate::worker::{Program, Worker};
 use crate::workload::{Kind, Workload};
 use crate::ycsb::{KeyName, YcsbWorker, fill_record};
@@ -23,13 +25,17 @@ const LOAD_BATCH_BYTES: u64 = 16 << 10;
 #[derive(Clone, Debug)]
 pub struct Loaded {
     target: Target,
+    /// Numbers for new records or nodes.
     sequence: Arc<InsertSequence>,
+    graph: Option<Arc<Graph>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Target {
     Store(Store),
     Words(Words),
+    Tpcc(tpcc::Tables),
+    Linkbench(linkbench::Tables),
 }
 
 impl Workload {
@@ -49,6 +55,8 @@ impl Workload {
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Loaded, Abort> {
         self.check(scale).expect("the scale was checked");
+        let graph = self.graph(scale);
+        let mut next = scale.records.max(1);
         let target = match self.kind {
             Kind::Ycsb(_) => {
                 let store = create_store(runner, scale.structure, scale.records, scale)?;
@@ -81,11 +89,23 @@ impl Workload {
                 };
                 Target::Words(create_words(runner, scale.records * stride, word)?)
             }
+            Kind::Tpcc => {
+                let tables = runner.run(|tx| tpcc::Tables::create(tx, scale.placement))?;
+                tpcc::load(runner, tables, Shape::of(scale), seed, progress)?;
+                Target::Tpcc(tables)
+            }
+            Kind::Linkbench(_) => {
+                let graph = graph.as_ref().expect("it has one");
+                let tables = runner.run(|tx| linkbench::Tables::create(tx, scale.placement))?;
+                linkbench::load(runner, tables, graph, seed, progress)?;
+                next = graph.nodes() + 1;
+                Target::Linkbench(tables)
+            }
         };
         if let Target::Words(words) = target {
             progress(words.len(), words.len());
         }
-        Ok(Loaded { target, sequence: Arc::new(InsertSequence::new(scale.records.max(1))) })
+        Ok(Loaded { target, sequence: Arc::new(InsertSequence::new(next)), graph })
     }
 
     /// Finds the workload's data in a pool where [`load`](Self::load) finished: what a program
@@ -96,12 +116,13 @@ impl Workload {
     /// transaction fails with.
     pub fn attach<R: Runner>(&self, scale: &Scale, runner: &mut R) -> Result<Loaded, Abort> {
         let kind = self.kind;
+        let graph = self.graph(scale);
         runner.run(|tx| {
             let (root, root_kind) = tx.root()?.ok_or_else(|| no_root(self.name))?;
             let structure = match kind {
                 Kind::Ycsb(_) => Some(scale.structure),
                 Kind::Pairs(structure) => Some(structure),
-                Kind::Swaps(_) | Kind::FewWords => None,
+                Kind::Swaps(_) | Kind::FewWords | Kind::Tpcc | Kind::Linkbench(_) => None,
             };
             let target = match (structure, root_kind) {
                 (Some(Structure::HashMap), RootKind::HashMap) => {
@@ -110,7 +131,17 @@ impl Workload {
                 (Some(Structure::BTree), RootKind::BTree) => {
                     Target::Store(Store::Tree(ByteTree::open(tx, root)?))
                 }
-                (None, RootKind::Words) => Target::Words(Words::open(tx, root)?),
+                (None, RootKind::Trees) if kind == Kind::Tpcc => {
+                    let tables = tpcc::Tables::open(tx, root)?;
+                    Target::Tpcc(tables.ok_or_else(|| no_root(self.name))?)
+                }
+                (None, RootKind::Trees) if graph.is_some() => {
+                    let tables = linkbench::Tables::open(tx, root)?;
+                    Target::Linkbench(tables.ok_or_else(|| no_root(self.name))?)
+                }
+                (None, RootKind::Words) if matches!(kind, Kind::Swaps(_) | Kind::FewWords) => {
+                    Target::Words(Words::open(tx, root)?)
+                }
                 _ => return Err(no_root(self.name)),
             };
             let mut next = scale.records.max(1);
@@ -119,7 +150,11 @@ impl Workload {
                     next += 1;
                 }
             }
-            Ok(Loaded { target, sequence: Arc::new(InsertSequence::new(next)) })
+            if let Target::Linkbench(tables) = target {
+                next = linkbench::next_node(&tables, tx)?.max(next + 1);
+            }
+            let sequence = Arc::new(InsertSequence::new(next));
+            Ok(Loaded { target, sequence, graph: graph.clone() })
         })
     }
 
@@ -149,9 +184,48 @@ impl Workload {
                 let stride = self.stride(scale);
                 Program::FewWords(FewWordsWorker::new(words, stride, random, versions))
             }
+            (Kind::Tpcc, Target::Tpcc(tables)) => {
+                let worker = TpccWorker::new(tables, Shape::of(scale), random, versions);
+                Program::Tpcc(Box::new(worker))
+            }
+            (Kind::Linkbench(mix), Target::Linkbench(tables)) => {
+                let graph = loaded.graph.clone().expect("it was loaded with one");
+                let sequence = Arc::clone(&loaded.sequence);
+                let worker = LinkbenchWorker::new(mix, tables, graph, sequence, random, versions);
+                Program::Linkbench(Box::new(worker))
+            }
             _ => panic!("{} was not loaded into this pool", self.name),
         };
         Worker { program }
+    }
+}
+
+impl Workload {
+    /// The graph that LinkBench's data is one of.
+    fn graph(&self, scale: &Scale) -> Option<Arc<Graph>> {
+        matches!(self.kind, Kind::Linkbench(_)).then(|| Arc::new(Graph::new(scale.records)))
+    }
+
+    /// Checks what must hold of the data as a whole, in one transaction: every row by itself, the
+    /// consistency conditions of TPC-C, the counts of LinkBench. Nothing of the other workloads,
+    /// whose data has no more to it than an [`audit`](Self::audit) finds.
+    ///
+    /// # Errors
+    /// [`Abort::Damaged`] with what does not hold, and whatever the transaction fails with.
+    pub fn check_consistency<R: Runner>(
+        &self,
+        scale: &Scale,
+        loaded: &Loaded,
+        runner: &mut R,
+    ) -> Result<(), Abort> {
+        runner.run(|tx| match loaded.target {
+            Target::Tpcc(tables) => tpcc::check(Shape::of(scale), &tables, tx),
+            Target::Linkbench(tables) => {
+                let graph = loaded.graph.as_ref().expect("it was loaded with one");
+                linkbench::check(graph, &tables, tx)
+            }
+            Target::Store(_) | Target::Words(_) => Ok(()),
+        })
     }
 }
 

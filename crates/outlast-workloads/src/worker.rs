@@ -4,8 +4,10 @@ use outlast::{Abort, Runner};
 
 use crate::Witness;
 use crate::few_words::FewWordsWorker;
+use crate::linkbench::LinkbenchWorker;
 use crate::pairs::PairsWorker;
 use crate::swaps::SwapsWorker;
+use crate::tpcc::{Statements, TpccWorker};
 use crate::ycsb::YcsbWorker;
 
 /// What kind of transaction a worker ran.
@@ -21,6 +23,8 @@ pub enum OpKind {
     Scan,
     /// Read a record and overwrote a field of it.
     ReadModifyWrite,
+    /// Removed a record, if it was there.
+    Delete,
     /// Added a key, if it was not there.
     Add,
     /// Removed a key, if it was there.
@@ -29,6 +33,38 @@ pub enum OpKind {
     Swap,
     /// Read and overwrote words.
     Words,
+    /// Entered an order (TPC-C).
+    NewOrder,
+    /// Entered an order and cancelled it: one of its items does not exist (TPC-C).
+    NewOrderCancelled,
+    /// Noted a payment (TPC-C).
+    Payment,
+    /// Read a customer's newest order (TPC-C).
+    OrderStatus,
+    /// Delivered the oldest new order of each district (TPC-C).
+    Delivery,
+    /// Counted items that are short in stock (TPC-C).
+    StockLevel,
+    /// Read a node, if it was there (LinkBench).
+    GetNode,
+    /// Inserted a node (LinkBench).
+    AddNode,
+    /// Replaced a node, if it was there (LinkBench).
+    UpdateNode,
+    /// Removed a node, if it was there (LinkBench).
+    DeleteNode,
+    /// Read some links, as far as they were there (LinkBench).
+    GetLink,
+    /// Read the visible links of a node (LinkBench).
+    GetLinkList,
+    /// Read how many visible links a node has (LinkBench).
+    CountLinks,
+    /// Inserted a link (LinkBench).
+    AddLink,
+    /// Replaced a link, or inserted it (LinkBench).
+    UpdateLink,
+    /// Hid a link, if it was there and visible (LinkBench).
+    DeleteLink,
 }
 
 /// One thread of a workload.
@@ -42,6 +78,8 @@ pub(crate) enum Program {
     Pairs(PairsWorker),
     Swaps(SwapsWorker),
     FewWords(FewWordsWorker),
+    Tpcc(Box<TpccWorker>),
+    Linkbench(Box<LinkbenchWorker>),
 }
 
 impl Worker {
@@ -54,10 +92,13 @@ impl Worker {
             Program::Pairs(worker) => worker.draw(),
             Program::Swaps(worker) => worker.draw(),
             Program::FewWords(worker) => worker.draw(),
+            Program::Tpcc(worker) => worker.draw(),
+            Program::Linkbench(worker) => worker.draw(),
         }
     }
 
-    /// Runs the operation that was drawn, as exactly one transaction.
+    /// Runs the operation that was drawn, as exactly one transaction. One that the workload
+    /// wants cancelled is no error.
     ///
     /// # Errors
     /// Whatever the transaction fails with; [`Abort::Damaged`] when a record is missing or a
@@ -83,6 +124,16 @@ impl Worker {
             Program::Pairs(worker) => worker.step(runner, witness),
             Program::Swaps(worker) => worker.step(runner, witness),
             Program::FewWords(worker) => worker.step(runner, witness),
+            Program::Tpcc(worker) => worker.step(runner, witness),
+            Program::Linkbench(worker) => worker.step(runner, witness),
+        }
+    }
+
+    /// What the transactions of TPC-C that ended well did, as statements.
+    pub fn statements(&self) -> Option<Statements> {
+        match &self.program {
+            Program::Tpcc(worker) => Some(worker.statements()),
+            _ => None,
         }
     }
 
@@ -93,6 +144,8 @@ impl Worker {
             Program::Pairs(worker) => worker.versions().used(),
             Program::Swaps(worker) => worker.versions().used(),
             Program::FewWords(worker) => worker.versions().used(),
+            Program::Tpcc(worker) => worker.versions().used(),
+            Program::Linkbench(worker) => worker.versions().used(),
         }
     }
 }

@@ -4,8 +4,10 @@ use outlast::LINE_BYTES;
 use outlast::collections::Placement;
 
 use crate::content::VALUE_BYTES_MIN;
+use crate::linkbench::{self, Graph, Mix};
 use crate::store::Structure;
 use crate::swaps;
+use crate::tpcc::{self, Shape};
 use crate::ycsb::Letter;
 
 /// A workload: what it keeps in a pool and what its threads do with that.
@@ -24,6 +26,8 @@ pub(crate) enum Kind {
     Swaps(usize),
     Pairs(Structure),
     FewWords,
+    Tpcc,
+    Linkbench(Mix),
 }
 
 /// Every workload there is.
@@ -31,7 +35,7 @@ pub fn workloads() -> &'static [Workload] {
     const fn row(name: &'static str, kind: Kind, about: &'static str) -> Workload {
         Workload { name, about, kind }
     }
-    const TABLE: [Workload; 11] = [
+    const TABLE: [Workload; 15] = [
         row(
             "ycsb-a",
             Kind::Ycsb(Letter::A),
@@ -46,11 +50,33 @@ pub fn workloads() -> &'static [Workload] {
             Kind::Ycsb(Letter::F),
             "YCSB F: 50 % reads, 50 % read-modify-writes, zipfian",
         ),
+        row(
+            "oltp-ycsb",
+            Kind::Ycsb(Letter::Oltp),
+            "YCSB of OLTP-Bench: 50 % reads, 10 % updates, 10 % read-modify-writes, 15 % scans, \
+             5 % insertions, 10 % deletions",
+        ),
         row("sps1", Kind::Swaps(1), "one swap of two random words of a vector per transaction"),
         row("sps8", Kind::Swaps(8), "eight swaps of two random words of a vector per transaction"),
         row("hash", Kind::Pairs(Structure::HashMap), "hash map: half additions, half removals"),
         row("btree", Kind::Pairs(Structure::BTree), "B+tree: half additions, half removals"),
         row("words", Kind::FewWords, "a few words, several read and written per transaction"),
+        row(
+            "tpcc",
+            Kind::Tpcc,
+            "TPC-C: 45 % NewOrder, 43 % Payment, 4 % each OrderStatus, Delivery, StockLevel",
+        ),
+        row(
+            "linkbench",
+            Kind::Linkbench(Mix::Published),
+            "LinkBench as published: 51 % link lists, 18 % other reads, 31 % writes of a graph",
+        ),
+        row(
+            "linkbench-archapt",
+            Kind::Linkbench(Mix::Archapt),
+            "LinkBench with Archapt's shares: 64 % reads, 16 updates, 12 insertions, 4 scans, \
+             4 deletions",
+        ),
     ];
     &TABLE
 }
@@ -58,8 +84,8 @@ pub fn workloads() -> &'static [Workload] {
 /// How much of a workload. [`Workload::scale`] gives the published one.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Scale {
-    /// Records (YCSB), words (sps, words), or keys to draw from (hash, btree), of which half are
-    /// there at first.
+    /// Records (YCSB), words (sps, words), keys to draw from (hash, btree), of which half are
+    /// there at first, warehouses (TPC-C), or nodes (LinkBench).
     pub records: u64,
     /// Operations expected of all workers together; YCSB D and E make room for their insertions.
     pub operations: u64,
@@ -75,6 +101,12 @@ pub struct Scale {
     pub placement: Placement,
     /// Words on one line: 8 shares lines, 1 gives each word its own (words).
     pub words_per_line: u64,
+    /// Districts of a warehouse (TPC-C).
+    pub districts: u64,
+    /// Customers of a district, and as many orders at first (TPC-C).
+    pub customers: u64,
+    /// Items, and as many stocks in each warehouse (TPC-C).
+    pub items: u64,
 }
 
 impl Scale {
@@ -101,24 +133,60 @@ impl Workload {
     }
 
     /// The published scale: a million records of 1 KB, a million words, 100 k keys of 200 k; four
-    /// words on one line.
+    /// words on one line; one warehouse of 10 districts with 3,000 customers each and 100,000
+    /// items; ten million nodes.
     pub fn scale(&self) -> Scale {
         let (records, structure) = match self.kind {
-            Kind::Ycsb(Letter::E) => (1_000_000, Structure::BTree),
+            Kind::Ycsb(Letter::E | Letter::Oltp) => (1_000_000, Structure::BTree),
             Kind::Ycsb(_) => (1_000_000, Structure::HashMap),
             Kind::Swaps(_) => (1_000_000, Structure::HashMap),
             Kind::Pairs(structure) => (200_000, structure),
             Kind::FewWords => (4, Structure::HashMap),
+            Kind::Tpcc => (1, Structure::BTree),
+            Kind::Linkbench(_) => (10_000_000, Structure::BTree),
         };
         Scale {
             records,
-            operations: records,
+            operations: if self.kind == Kind::Tpcc { 100_000 } else { records },
             fields: 10,
             field_bytes: 100,
             value_bytes: 8,
             structure,
             placement: Placement::Together,
             words_per_line: LINE_BYTES / 8,
+            districts: 10,
+            customers: 3_000,
+            items: 100_000,
+        }
+    }
+
+    /// A scale whose data is loaded in less than a second: 50,000 records (YCSB), 300 customers a
+    /// district and 10,000 items (TPC-C), 50,000 nodes (LinkBench), the others as published.
+    pub fn quick_scale(&self) -> Scale {
+        let scale = self.scale();
+        match self.kind {
+            Kind::Ycsb(_) | Kind::Linkbench(_) => Scale { records: 50_000, ..scale },
+            Kind::Tpcc => Scale { customers: 300, items: 10_000, ..scale },
+            _ => scale,
+        }
+    }
+
+    /// A scale of about so many keys: what crash tests run. Dictionaries start with half of the
+    /// keys that they are drawn from; TPC-C has one warehouse with fewer of everything; a node of
+    /// LinkBench is some five rows with its links and their counts.
+    pub fn scale_of(&self, keys: u64) -> Scale {
+        let scale = self.scale();
+        match self.kind {
+            Kind::Pairs(_) => Scale { records: 2 * keys, ..scale },
+            Kind::Tpcc => {
+                // A customer is some 15 rows with the first order; a fifth are items and stocks.
+                let districts = (keys / 500).clamp(1, Shape::DISTRICTS_MAX);
+                let customers = (keys * 4 / 5 / 15 / districts).clamp(3, Shape::CUSTOMERS_MAX);
+                let items = (keys / 10).clamp(10, Shape::ITEMS_MAX);
+                Scale { records: 1, districts, customers, items, ..scale }
+            }
+            Kind::Linkbench(_) => Scale { records: (keys / 5).max(8), ..scale },
+            _ => Scale { records: keys, ..scale },
         }
     }
 
@@ -136,6 +204,11 @@ impl Workload {
                 )
             }
             Kind::FewWords => format!("{records} words"),
+            Kind::Tpcc => format!(
+                "TPC-C: {records} warehouses of {} districts with {} customers each, {} items",
+                scale.districts, scale.customers, scale.items
+            ),
+            Kind::Linkbench(_) => format!("LinkBench: {records} nodes"),
         }
     }
 
@@ -156,7 +229,7 @@ impl Workload {
                 if !(16..=1 << 16).contains(&scale.field_bytes) {
                     return bad("field bytes", scale.field_bytes, "16 to 65,536 are possible");
                 }
-                if letter == Letter::E && scale.structure != Structure::BTree {
+                if letter.mix().scan > 0 && scale.structure != Structure::BTree {
                     return bad("structure", 0, "scans need the B+tree");
                 }
             }
@@ -184,6 +257,15 @@ impl Workload {
                     );
                 }
             }
+            Kind::Tpcc => {
+                if let Err((what, value, wanted)) = Shape::of(scale).check() {
+                    return bad(what, value, wanted);
+                }
+            }
+            Kind::Linkbench(_) if !(8..=linkbench::NODES_MAX / 2).contains(&scale.records) => {
+                return bad("records", scale.records, "8 to 134,217,727 nodes are possible");
+            }
+            Kind::Linkbench(_) => {}
         }
         Ok(())
     }
@@ -203,6 +285,10 @@ impl Workload {
             Kind::Pairs(_) => FIXED + scale.records * ((scale.value_bytes + 32) * 5 / 4 + 64),
             Kind::Swaps(_) => words(scale.records),
             Kind::FewWords => words(scale.records * self.stride(scale)),
+            Kind::Tpcc => tpcc::heap_bytes(Shape::of(scale), scale.operations),
+            Kind::Linkbench(_) => {
+                linkbench::heap_bytes(&Graph::new(scale.records), scale.operations)
+            }
         }
     }
 

@@ -34,6 +34,7 @@ pub fn zeta(from: u64, to: u64, theta: f64) -> f64 {
 /// Draws `0, 1, 2, …` with probability proportional to `1 / (i + 1)^θ`.
 #[derive(Clone, Debug)]
 pub struct Zipfian {
+    theta: f64,
     items: u64,
     zeta_items: u64,
     zeta: f64,
@@ -51,14 +52,20 @@ impl Zipfian {
 
     /// Over `items` items, whose zeta is known.
     pub fn with_zeta(items: u64, zeta_items: f64) -> Self {
+        Self::with_theta(items, zeta_items, THETA)
+    }
+
+    /// Over `items` items with another skew θ below 1, whose zeta is known.
+    pub fn with_theta(items: u64, zeta_items: f64, theta: f64) -> Self {
         let mut zipfian = Self {
+            theta,
             items,
             zeta_items: items,
             zeta: zeta_items,
-            zeta2: zeta(0, 2, THETA),
-            alpha: 1.0 / (1.0 - THETA),
+            zeta2: zeta(0, 2, theta),
+            alpha: 1.0 / (1.0 - theta),
             eta: 0.0,
-            second: 1.0 + 0.5f64.powf(THETA),
+            second: 1.0 + 0.5f64.powf(theta),
         };
         zipfian.set_eta();
         zipfian
@@ -66,7 +73,7 @@ impl Zipfian {
 
     /// YCSB keeps the original number of items here when the distribution grows.
     fn set_eta(&mut self) {
-        let tail = (2.0 / self.items as f64).powf(1.0 - THETA);
+        let tail = (2.0 / self.items as f64).powf(1.0 - self.theta);
         self.eta = (1.0 - tail) / (1.0 - self.zeta2 / self.zeta);
     }
 
@@ -81,7 +88,7 @@ impl Zipfian {
     #[inline]
     pub fn draw_of(&mut self, items: u64, random: &mut Random) -> u64 {
         if items > self.zeta_items {
-            self.zeta += zeta(self.zeta_items, items, THETA);
+            self.zeta += zeta(self.zeta_items, items, self.theta);
             self.zeta_items = items;
             self.set_eta();
         }

@@ -19,8 +19,11 @@ const _: fn() = || {
 type States = BTreeMap<u64, Version>;
 
 fn small(workload: &Workload) -> Scale {
-    let records = if workload.name == "words" { 5 } else { 300 };
-    Scale { records, operations: 2_000, ..workload.scale() }
+    match workload.name {
+        "words" => Scale { records: 5, operations: 2_000, ..workload.scale() },
+        "hash" | "btree" => Scale { records: 300, operations: 2_000, ..workload.scale() },
+        _ => Scale { operations: 2_000, ..workload.scale_of(300) },
+    }
 }
 
 /// Every workload at a small scale, and the variants that differ in more than size.
@@ -38,6 +41,9 @@ fn cases() -> Vec<(&'static Workload, Scale)> {
     variant("hash", |s| s.value_bytes = 300);
     variant("btree", |s| s.placement = Placement::Apart);
     variant("words", |s| s.words_per_line = 1);
+    variant("tpcc", |s| s.placement = Placement::Apart);
+    variant("tpcc", |s| (s.records, s.districts) = (3, 2));
+    variant("linkbench", |s| s.placement = Placement::Apart);
     cases
 }
 
@@ -151,19 +157,72 @@ fn a_step_without_a_witness_does_the_same() {
 #[test]
 fn mixes_are_within_binomial_bounds() {
     use OpKind::{Add, Insert, Read, ReadModifyWrite, Remove, Scan, Swap, Update, Words};
+    use OpKind::{Delivery, NewOrder, NewOrderCancelled, OrderStatus, Payment, StockLevel};
     const STEPS: u64 = 20_000;
-    let expected: [(&str, &[(OpKind, f64)]); 11] = [
+    let expected: [(&str, &[(OpKind, f64)]); 15] = [
         ("ycsb-a", &[(Read, 0.5), (Update, 0.5)]),
         ("ycsb-b", &[(Read, 0.95), (Update, 0.05)]),
         ("ycsb-c", &[(Read, 1.0)]),
         ("ycsb-d", &[(Read, 0.95), (Insert, 0.05)]),
         ("ycsb-e", &[(Scan, 0.95), (Insert, 0.05)]),
         ("ycsb-f", &[(Read, 0.5), (ReadModifyWrite, 0.5)]),
+        (
+            "oltp-ycsb",
+            &[
+                (Read, 0.5),
+                (Update, 0.1),
+                (ReadModifyWrite, 0.1),
+                (Scan, 0.15),
+                (Insert, 0.05),
+                (OpKind::Delete, 0.1),
+            ],
+        ),
         ("sps1", &[(Swap, 1.0)]),
         ("sps8", &[(Swap, 1.0)]),
         ("hash", &[(Add, 0.5), (Remove, 0.5)]),
         ("btree", &[(Add, 0.5), (Remove, 0.5)]),
         ("words", &[(Words, 1.0)]),
+        (
+            "tpcc",
+            &[
+                (NewOrder, 0.4455),
+                (NewOrderCancelled, 0.0045),
+                (Payment, 0.43),
+                (OrderStatus, 0.04),
+                (Delivery, 0.04),
+                (StockLevel, 0.04),
+            ],
+        ),
+        (
+            "linkbench",
+            &[
+                (OpKind::GetLinkList, 0.507_119_145),
+                (OpKind::GetNode, 0.129_326_683),
+                (OpKind::AddLink, 0.089_886_601),
+                (OpKind::UpdateLink, 0.080_122_125),
+                (OpKind::UpdateNode, 0.073_664_37),
+                (OpKind::CountLinks, 0.048_863_567),
+                (OpKind::DeleteLink, 0.029_907_664),
+                (OpKind::AddNode, 0.025_732_789),
+                (OpKind::DeleteNode, 0.010_115_914),
+                (OpKind::GetLink, 0.005_261_142),
+            ],
+        ),
+        (
+            "linkbench-archapt",
+            &[
+                (OpKind::GetNode, 0.64 * 0.7049),
+                (OpKind::CountLinks, 0.64 * 0.2664),
+                (OpKind::GetLink, 0.64 * 0.0287),
+                (OpKind::UpdateNode, 0.16 * 0.4790),
+                (OpKind::UpdateLink, 0.16 * 0.5210),
+                (OpKind::AddNode, 0.12 * 0.2226),
+                (OpKind::AddLink, 0.12 * 0.7774),
+                (OpKind::GetLinkList, 0.04),
+                (OpKind::DeleteLink, 0.04 * 0.7473),
+                (OpKind::DeleteNode, 0.04 * 0.2527),
+            ],
+        ),
     ];
     assert_eq!(workloads().iter().map(|w| w.name).collect::<Vec<_>>(), expected.map(|e| e.0));
     for (name, shares) in expected {
@@ -356,6 +415,10 @@ fn impossible_scales_are_refused_in_words() {
     assert!(refuse("ycsb-e", |s| s.structure = Structure::HashMap).contains("B+tree"));
     assert!(refuse("hash", |s| s.value_bytes = 7).contains("value bytes is 7"));
     assert!(refuse("words", |s| s.words_per_line = 3).contains("words per line is 3"));
+    assert_eq!(refuse("tpcc", |s| s.districts = 11), "tpcc: districts is 11; 1 to 10 are possible");
+    assert!(refuse("tpcc", |s| s.items = 9).contains("items is 9"));
+    assert!(refuse("linkbench", |s| s.records = 7).contains("records is 7"));
+    assert!(refuse("oltp-ycsb", |s| s.structure = Structure::HashMap).contains("B+tree"));
 }
 
 #[test]
@@ -367,6 +430,14 @@ fn attach_refuses_the_data_of_another_workload() {
     sps.load(&small(sps), 1, &mut pool, &mut |_, _| {}).unwrap();
     assert!(hash.attach(&small(hash), &mut pool).is_err());
     assert!(audit(hash, &small(hash), &pool).unwrap_err().contains("another workload"));
+
+    let mut pool = Volatile::new();
+    let [tpcc, linkbench] = ["tpcc", "linkbench"].map(|name| Workload::named(name).unwrap());
+    tpcc.load(&small(tpcc), 1, &mut pool, &mut |_, _| {}).unwrap();
+    assert!(linkbench.attach(&small(linkbench), &mut pool).is_err());
+    assert!(audit(linkbench, &small(linkbench), &pool).is_err());
+    let other = Scale { items: 31, ..small(tpcc) };
+    assert!(audit(tpcc, &other, &pool).is_err());
 
     let mut pool = Volatile::new();
     hash.load(&small(hash), 1, &mut pool, &mut |_, _| {}).unwrap();

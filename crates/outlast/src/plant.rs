@@ -106,6 +106,8 @@ pub enum Plant {
     FormatUnsettled,
     /// By age: a line leaves the queue unflushed although it is pending (A6).
     AgedOutUnflushed,
+    /// Undo by age: regions of an aborted transaction are free at once.
+    AbortedRegionsFreed,
     /// By age: the lines of a block are forgotten when it is given back (A9).
     PendingLostWithFree,
     /// By age: a line counts as pending since the last commit that stored to it (A10).
@@ -180,6 +182,7 @@ const NAMED: &[(Plant, &str, u8)] = &[
     (Plant::WitnessInFreedBlock, "witness-in-freed-block", 41),
     (Plant::FormatUnsettled, "format-unsettled", 41),
     (Plant::AgedOutUnflushed, "aged-out-unflushed", 1),
+    (Plant::AbortedRegionsFreed, "aborted-regions-freed", 26),
     (Plant::PendingLostWithFree, "pending-lost-with-free", 1),
     (Plant::PendingSinceLast, "pending-since-last", 1),
     (Plant::FloorPassesPending, "floor-passes-pending", 10),
@@ -247,6 +250,7 @@ impl Plant {
             | Self::RedoLaneByLane
             | Self::RecycleByOwnLane
             | Self::NoQuarantine => recorded,
+            Self::AbortedRegionsFreed => undo && by_age,
             Self::AgedOutUnflushed
             | Self::PendingLostWithFree
             | Self::PendingSinceLast

@@ -86,11 +86,16 @@ pub enum RootKind {
     BTree = 2,
     /// One block of plain words.
     Words = 3,
+    /// A directory of B+trees.
+    Trees = 4,
 }
 
 impl RootKind {
+    /// Every kind, in the order of their numbers on media.
+    pub const ALL: [Self; 5] = [Self::Opaque, Self::HashMap, Self::BTree, Self::Words, Self::Trees];
+
     pub(crate) fn from_bits(bits: u8) -> Option<Self> {
-        [Self::Opaque, Self::HashMap, Self::BTree, Self::Words].get(usize::from(bits)).copied()
+        Self::ALL.get(usize::from(bits)).copied()
     }
 }
 

@@ -175,14 +175,9 @@ impl Campaign {
     /// How much of the workload: `keys` keys with small values, so that many fit in a line, and
     /// their neighbours can be hurt.
     pub fn scale(&self) -> Scale {
-        let scale = self.workload.scale();
-        // The dictionaries start with half of the keys that they are drawn from.
-        let records = match self.workload.name {
-            "hash" | "btree" => 2 * self.keys,
-            _ => self.keys,
-        };
+        let scale = self.workload.scale_of(self.keys);
         let operations = u64::from(self.transactions);
-        Scale { records, operations, fields: 4, field_bytes: 24, value_bytes: 24, ..scale }
+        Scale { operations, fields: 4, field_bytes: 24, value_bytes: 24, ..scale }
     }
 
     fn per_lane(&self) -> u32 {

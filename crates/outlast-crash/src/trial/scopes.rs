@@ -139,6 +139,16 @@ pub fn all() -> Vec<Scope> {
             ..rings.clone()
         },
         Scope {
+            name: "abort rings",
+            about: "a lane that gives up, and a floor that the other one moves",
+            shape: APART,
+            lanes: vec![
+                vec![vec![Step::Write(vec![0]), Step::Abort]],
+                vec![write(&[3]), write(&[3]), write(&[3])],
+            ],
+            ..rings.clone()
+        },
+        Scope {
             name: "rings crossed",
             about: "an old record of one ring, and newer ones of the other that leave its word alone",
             shape: APART,
@@ -316,8 +326,23 @@ pub fn all() -> Vec<Scope> {
         Scope {
             name: "beyond",
             about: "records that the ring cannot hold, in regions of the heap, again and again",
-            shape: Shape { words: 6, ..APART },
-            lanes: vec![vec![write(&[0, 1, 2, 3, 4, 5]), write(&[1, 0, 3, 2]), write(&[0, 5])]],
+            shape: Shape { words: 7, ..APART },
+            lanes: vec![vec![
+                write(&[0, 1, 2, 3, 4, 5, 6]),
+                write(&[1, 0, 3, 2, 5, 4, 6]),
+                write(&[0, 6]),
+            ]],
+            ..ring.clone()
+        },
+        Scope {
+            name: "abort beyond",
+            about: "transactions that give up when their records have left the ring",
+            shape: Shape { words: 7, blocks: 1, ..APART },
+            lanes: vec![vec![
+                vec![Step::Write(vec![0, 1, 2, 3, 4, 5, 6]), Step::Abort],
+                vec![Step::Publish(7)],
+                write(&[0]),
+            ]],
             ..ring.clone()
         },
         forged(&ring, "forged undo", true, 1000),
@@ -327,18 +352,18 @@ pub fn all() -> Vec<Scope> {
 
 /// Space that a user filled with what looks like the log's records becomes the log's.
 fn forged(ring: &Scope, name: &'static str, undo: bool, counter: u64) -> Scope {
-    let cell = 4;
+    let cell = 7;
     Scope {
         name,
         about: "a large record where a user's bytes look like records",
-        shape: Shape { blocks: 1, large_bytes: 8000, ..APART },
+        shape: Shape { words: 7, blocks: 1, large_bytes: 8000, ..APART },
         // A directory, the root's chunk, the two of the large block and one for its log. The last
         // record finds no other space than the forged one.
         pool_bytes: 4096 + 4096 + 5 * 4096,
         lanes: vec![vec![
             vec![Step::Forge { cell, undo, counter }],
             vec![Step::ClearForged { cell, undo, counter }],
-            write(&[0, 1, 2, 3]),
+            write(&[0, 1, 2, 3, 4, 5, 6]),
         ]],
         crashes: 1,
         used: false,

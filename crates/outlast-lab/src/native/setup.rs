@@ -74,7 +74,7 @@ pub(super) fn guarantee(scheme: &str) -> String {
 /// How much of everything.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Size {
-    /// 50 000 records for YCSB, the other workloads as published: a few minutes in all.
+    /// What [`Workload::quick_scale`] gives: a few minutes in all.
     Quick,
     /// Everything as published.
     Full,
@@ -90,11 +90,13 @@ impl Size {
     }
 }
 
-/// Records of a YCSB workload in the quick size.
-const QUICK_RECORDS: u64 = 50_000;
-
-/// No scheme runs a transaction that inserts in less time than this.
-const TX_NS_MIN: u64 = 600;
+/// No scheme runs the transactions of a workload that inserts in less time than this on average.
+fn tx_ns_min(workload: &Workload) -> u64 {
+    match workload.name {
+        "tpcc" => 4_000,
+        _ => 600,
+    }
+}
 
 /// What to measure.
 #[derive(Clone, Debug)]
@@ -193,14 +195,12 @@ impl Setup {
 
     /// How much of a workload.
     pub fn scale(&self, workload: &Workload) -> Scale {
-        let published = workload.scale();
-        let quick = self.size == Size::Quick && workload.name.starts_with("ycsb-");
-        let records = match self.records {
-            Some(records) => records,
-            None if quick => QUICK_RECORDS,
-            None => published.records,
+        let scale = match self.size {
+            Size::Quick => workload.quick_scale(),
+            Size::Full => workload.scale(),
         };
-        Scale { records, operations: self.operations(), ..published }
+        let records = self.records.unwrap_or(scale.records);
+        Scale { records, operations: self.operations(workload), ..scale }
     }
 
     /// How many times the competition's pools are made anew.
@@ -214,9 +214,9 @@ impl Setup {
     }
 
     /// Transactions that one pool has to have room for, all threads together.
-    fn operations(&self) -> u64 {
+    fn operations(&self, workload: &Workload) -> u64 {
         let turns = u64::from(self.rounds) + 2;
-        let timed = self.turn.as_nanos() as u64 / TX_NS_MIN * turns;
+        let timed = self.turn.as_nanos() as u64 / tx_ns_min(workload) * turns;
         (timed + self.latency_transactions) * u64::from(self.threads) + 10_000
     }
 

@@ -53,6 +53,26 @@ fn every_workload_runs_under_every_scheme_and_leaves_nothing_behind() {
 }
 
 #[test]
+fn workloads_of_several_tables_run_on_two_threads() {
+    let directory = tempfile::tempdir_in(default_directory()).unwrap();
+    for (name, records) in [("tpcc", 1), ("linkbench", 200), ("oltp-ycsb", 200)] {
+        let setup = Setup {
+            records: Some(records),
+            threads: 2,
+            parts: false,
+            counting: false,
+            ..tiny(&[name], directory.path())
+        };
+        let records = run(&setup, &mut |_| ()).unwrap();
+        for scheme in ["none", "undo", "redo"] {
+            let mine = |r: &&Record| r.is(Metric::THROUGHPUT) && r.scheme == scheme;
+            let throughput = records.iter().find(mine).and_then(|record| record.value);
+            assert!(throughput.is_some_and(|value| value > 0.0), "{name} {scheme}");
+        }
+    }
+}
+
+#[test]
 fn several_threads_a_slower_medium_and_no_bound() {
     let directory = tempfile::tempdir_in(default_directory()).unwrap();
     let setup = Setup {

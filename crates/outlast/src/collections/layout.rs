@@ -22,7 +22,11 @@
 //! 26   1  depth, at most                 words header, followed by the words
 //! 27  37  zero                            0   8  WORDS_MAGIC
 //!                                         8   8  number of words
-//!                                        16  48  zero
+//! directory of trees                     16  48  zero
+//!  0   8  TREES_MAGIC
+//!  8   8  number of trees
+//! 16  48  zero
+//! 64   …  the offset of each tree's header, 8 bytes each
 //!
 //! child word: 64-byte-aligned offset + low 6 bits: 0 = a segment, k = a node of 2^k child words
 //!
@@ -56,6 +60,7 @@ use outlast_trace::{LINE_BYTES, PoolOffset};
 pub(super) const MAP_MAGIC: u64 = u64::from_le_bytes(*b"OutlMap1");
 pub(super) const TREE_MAGIC: u64 = u64::from_le_bytes(*b"OutlTre1");
 pub(super) const WORDS_MAGIC: u64 = u64::from_le_bytes(*b"OutlWrd1");
+pub(super) const TREES_MAGIC: u64 = u64::from_le_bytes(*b"OutlTrs1");
 pub(super) const SEGMENT_MAGIC: u64 = u64::from_le_bytes(*b"OutlSeg1");
 
 /// Bytes in the header block of each structure.
@@ -115,6 +120,8 @@ pub(super) const HEIGHT_MAX: usize = 24;
 
 pub(super) const WORDS_LEN_AT: usize = 8;
 pub(super) const WORDS_AT: u64 = HEADER_BYTES;
+pub(super) const TREES_LEN_AT: usize = 8;
+pub(super) const TREES_AT: u64 = HEADER_BYTES;
 
 const _: () = {
     assert!(SEGMENT_BYTES == 64 + (BUCKETS + SPARES) * BUCKET_BYTES);

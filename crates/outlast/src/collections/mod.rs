@@ -1,8 +1,8 @@
 //! Persistent data structures, written once over [`Transact`] and so usable with every scheme.
 //!
 //! [`ByteMap`] is a hash map and [`ByteTree`] a B+tree, both with byte-string keys and values
-//! behind [`Dictionary`]; [`Words`] is a vector of 8-byte words. Each is a small `Copy` handle on
-//! a header block, which is what a pool's root object names.
+//! behind [`Dictionary`]; [`Words`] is a vector of 8-byte words; [`Trees`] lists several B+trees.
+//! Each is a small `Copy` handle on a header block, which is what a pool's root object names.
 //!
 //! The transaction makes an operation atomic, so the structures are laid out for something else:
 //! few announced bytes and few dirty lines. An insertion announces one 8-byte slot of a map, or
@@ -33,6 +33,7 @@ mod map;
 mod plan;
 mod raw;
 mod tree;
+mod trees;
 mod words;
 
 pub use dictionary::{Dictionary, load_value};
@@ -40,6 +41,7 @@ pub use entry::{KEY_BYTES_MAX, Placement, VALUE_BYTES_MAX};
 pub use map::{ByteMap, MapOptions};
 pub use raw::{Damage, Reach, ReadRaw, walk_root};
 pub use tree::ByteTree;
+pub use trees::{TREES_MAX, Trees};
 pub use words::Words;
 
 use crate::{Abort, PoolOffset, Transact};

@@ -7,7 +7,7 @@ use rustc_hash::FxHasher;
 
 use super::entry::{Entry, KEY_BYTES_MAX, Placement, VALUE_BYTES_MAX};
 use super::layout::{HEADER_BYTES, word};
-use super::{ByteMap, ByteTree, Words};
+use super::{ByteMap, ByteTree, Trees, Words};
 use crate::{ByteRange, PoolOffset, RootKind};
 
 /// Bytes in a pool that cannot be what was stored there.
@@ -59,13 +59,16 @@ pub fn walk_root<R: ReadRaw>(
     root: PoolOffset,
     read: &mut R,
     block: impl FnMut(PoolOffset, u64),
-    entry: impl FnMut(&mut R, &[u8], ByteRange) -> Result<(), Damage>,
+    mut entry: impl FnMut(&mut R, &[u8], ByteRange) -> Result<(), Damage>,
 ) -> Result<Reach, Damage> {
     match kind {
         RootKind::Opaque => return Ok(Reach::Unknown),
         RootKind::HashMap => ByteMap::walk(root, read, block, entry)?,
         RootKind::BTree => ByteTree::walk(root, read, block, entry)?,
         RootKind::Words => Words::walk(root, read, block)?,
+        RootKind::Trees => {
+            Trees::walk(root, read, block, |read, _, key, value| entry(read, key, value))?;
+        }
     }
     Ok(Reach::Whole)
 }

@@ -12,7 +12,8 @@
 //! * **E3** From before its first record until it is over a transaction shows its bound, so the
 //!   floor cannot pass old words that recovery may still need (W4).
 //! * **E4** An aborted transaction puts its old words back, and flushes and fences the lines,
-//!   before its bound goes. Its records need no seal: as long as they live, so does whatever was
+//!   before its bound goes; regions that its records name stay the log's until the floor has
+//!   passed those. Its records need no seal: as long as they live, so does whatever was
 //!   committed to these words later, under higher numbers, and that is repeated after they were
 //!   put back.
 //! * **E5** A transaction keeps room for its seal: old words take a quarter of the ring at most
@@ -203,6 +204,17 @@ impl<M: Medium> Tx<'_, M> {
         std::mem::swap(&mut buffers.payload, &mut buffers.sealed.other);
     }
 
+    /// Regions with old words are named by live records also when the transaction was aborted.
+    fn release_regions_after(&mut self, last: u64) {
+        let regions = &mut self.lane.buffers.regions;
+        if regions.is_empty() || self.pool.io().plants(Plant::AbortedRegionsFreed) {
+            return;
+        }
+        let seq = self.pool.seq(last);
+        let mut heap = self.pool.heap.lock(&self.pool.medium);
+        regions.drain(..).for_each(|region| heap.release_region_after(seq, region));
+    }
+
     /// The records up to `head` are complete and everything below is in place.
     fn end_sealed(&mut self, head: u64, number: u64) {
         let shared = &self.pool.lanes[self.lane.id].shared;
@@ -223,6 +235,7 @@ impl<M: Medium> Tx<'_, M> {
         if last != 0 {
             self.end_sealed(self.lane.log.head, last);
         }
+        self.release_regions_after(last);
         let shared = &self.pool.lanes[self.lane.id].shared;
         shared.bound.store(LaneShared::IDLE, Ordering::Release);
     }

@@ -3,8 +3,8 @@
 use super::super::entry;
 use super::super::layout::*;
 use super::super::plan::Plan;
-use super::node::{self, Inner, Item, Leaf, length_hint};
-use super::{ByteTree, Header, Path, damaged};
+use super::node::{self, Inner, Item, Leaf, SearchKey, length_hint};
+use super::{ByteTree, Header, Path, damaged, lower_bound};
 use crate::{Abort, BlockKind, ByteRange, PoolOffset, Transact};
 
 /// Inserts an item into a leaf that has room: two small ranges, or one where they are close.
@@ -27,6 +27,32 @@ pub(super) fn into_leaf<T: Transact>(
     set_word(&mut item, 8, slot.0);
     tx.store(item_at, &item)?;
     tx.store_u64(at, order.0)
+}
+
+/// Inserts pairs into a leaf as long as `next` has one that belongs there, and announces all
+/// changes of the leaf in one call; how many there were. `next` is shown the leaf as it stands.
+pub(super) fn join_leaf<'p, T: Transact>(
+    tx: &mut T,
+    header: &Header,
+    at: PoolOffset,
+    mut next: impl FnMut(&mut T, &Leaf) -> Result<Option<(SearchKey<'p>, &'p [u8])>, Abort>,
+) -> Result<u64, Abort> {
+    let old = Leaf::load(tx, at)?;
+    let mut new = old.clone();
+    let mut joined = 0;
+    while let Some((search, value)) = next(tx, &new)? {
+        let position = lower_bound(tx, header, &new, &search)?;
+        let reserved = entry::reserve(tx, header.placement, search.bytes, value)?;
+        entry::fill(tx, header.placement, &reserved, search.bytes, value)?;
+        new.insert(position, (search.head, Slot::new(reserved.entry, search.extra)));
+        joined += 1;
+    }
+    if joined > 0 {
+        let mut plan = Plan::default();
+        plan.store_changes(at, old.bytes(), new.bytes());
+        plan.apply(tx)?;
+    }
+    Ok(joined)
 }
 
 impl ByteTree {

@@ -18,7 +18,19 @@ impl ByteTree {
         block: impl FnMut(PoolOffset, u64),
         entry: impl FnMut(&mut R, &[u8], ByteRange) -> Result<(), Damage>,
     ) -> Result<(), Damage> {
-        let mut walk = Walk::new(read, block, entry);
+        Self::walk_in(&mut Walk::new(read, block, entry), root)
+    }
+
+    /// As [`walk`](Self::walk), as part of a walk that may have seen other structures.
+    pub(in crate::collections) fn walk_in<R: ReadRaw>(
+        walk: &mut Walk<
+            '_,
+            R,
+            impl FnMut(PoolOffset, u64),
+            impl FnMut(&mut R, &[u8], ByteRange) -> Result<(), Damage>,
+        >,
+        root: PoolOffset,
+    ) -> Result<(), Damage> {
         let image = walk.claim_header(root, TREE_MAGIC, |_| Some(0))?;
         let header =
             Header::decode(&image).ok_or(Damage::new(root, "a tree's header out of range"))?;
@@ -44,15 +56,15 @@ impl Bounds<'_> {
     }
 }
 
-struct TreeWalk<'w, R, B, E> {
-    walk: Walk<'w, R, B, E>,
-    header: &'w Header,
+struct TreeWalk<'t, 'w, R, B, E> {
+    walk: &'t mut Walk<'w, R, B, E>,
+    header: &'t Header,
     last_key: Option<Vec<u8>>,
     /// Where the leaf before links to.
     next: Option<PoolOffset>,
 }
 
-impl<R, B, E> TreeWalk<'_, R, B, E>
+impl<R, B, E> TreeWalk<'_, '_, R, B, E>
 where
     R: ReadRaw,
     B: FnMut(PoolOffset, u64),

@@ -120,7 +120,7 @@ struct LaneHistory {
 
 impl History {
     pub fn new(cache_bytes: u64, sample: Sample, lanes: usize, plant: Option<Plant>) -> Self {
-        let capacity = cache_bytes / LINE_BYTES >> sample.bits;
+        let capacity = (cache_bytes / LINE_BYTES) >> sample.bits;
         Self {
             sample,
             queue: LruQueue::new(capacity.max(1) as usize),
