@@ -58,9 +58,10 @@ pub(crate) fn last_ticket() -> u64 {
 
 fn take_seat() -> Result<Seat, Failure> {
     let shared = pool().clone().ok_or_else(|| Failure::of(ARCHAPT_NOT_OPEN))?;
+    let pool = &raw const shared.pool;
     // SAFETY: the pool lies behind an `Arc` that the seat keeps until its lane is gone (C1), also
     // while the lane moves (C2), and nobody has it by `&mut` or moves it while shares are left.
-    let pool: &'static FilePool = unsafe { &*(&raw const shared.pool) };
+    let pool: &'static FilePool = unsafe { &*pool };
     Ok(Seat { state: State::Idle(pool.lane()?), shared })
 }
 
