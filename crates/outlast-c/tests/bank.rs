@@ -1,5 +1,6 @@
 //! The example in C, compiled and linked, killed again and again: what it printed is there, and
-//! nothing is there in part.
+//! nothing is there in part. `OUTLAST_KILL_ROUNDS` and `OUTLAST_KILL_SEED` choose how often and
+//! when.
 #![cfg(all(target_os = "linux", not(miri)))]
 
 mod common;
@@ -66,9 +67,9 @@ fn shown(bank: &Path, pool: &Path) -> (u64, Vec<i64>) {
     (transfers.parse().unwrap(), balances.collect())
 }
 
-/// A moment from 1 to 2000 reports, of a round.
-fn patience(round: u64) -> u64 {
-    let x = (round + 1).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+/// A moment from 1 to 2000 reports, of a seed and a round.
+fn patience(seed: u64, round: u64) -> u64 {
+    let x = (seed << 32 | (round + 1)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     1 + (x ^ x >> 29) % 2000
 }
 
@@ -86,10 +87,14 @@ fn the_bank_outlasts_being_killed() {
         ("redo", "logical"),
         ("undo-archapt", "physical"),
     ];
+    let number = |name| std::env::var(name).map(|value| value.parse::<u64>().expect(name));
+    let rounds = number("OUTLAST_KILL_ROUNDS").unwrap_or(12);
+    let seed = number("OUTLAST_KILL_SEED").unwrap_or(1);
     let pool = dir.path().join("bank.pool");
     let mut before = 0;
-    for (round, (scheme, ack)) in (0..12).zip(kinds.iter().cycle()) {
-        let reported = kill_one(&bank, &pool, scheme, ack, patience(round));
+    for (round, (scheme, ack)) in (0..rounds).zip(kinds.iter().cycle()) {
+        println!("round {round}: {scheme}, {ack}, OUTLAST_KILL_SEED={seed}");
+        let reported = kill_one(&bank, &pool, scheme, ack, patience(seed, round));
         let (transfers, balances) = shown(&bank, &pool);
         assert!(transfers >= reported, "{scheme} {ack}: {reported} was acknowledged");
         assert!(transfers <= reported + 1, "{scheme} {ack}: reported one by one");

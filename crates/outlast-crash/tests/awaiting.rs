@@ -1,0 +1,120 @@
+//! A lane that only waits for another's commits, while that other one runs alone: it sweeps, and
+//! must not pass a commit under way. Every schedule within a bound, every crash, every image.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use outlast::{
+    BlockKind, CreateOptions, OpenOptions, Pool, PoolOffset, RootKind, Runner, Scheme, Ticket,
+    Transact, UnrecoveredPool,
+};
+use outlast_crash::{Broken, Crash, Exhaustive, ImageMedium, Model, Violation};
+use outlast_pmem::schedule::{Explorer, on_lane};
+use outlast_pmem::{Mark, Medium, Recorder};
+use outlast_trace::{LaneId, TxId};
+
+/// Its lines hold the number of the last transaction.
+const LINES: u64 = 2;
+
+fn options(scheme: Scheme) -> OpenOptions {
+    OpenOptions {
+        lock_stripes: 64,
+        cache_bytes: Some(256),
+        sample_bits: 0,
+        ..OpenOptions::with_scheme(scheme)
+    }
+}
+
+fn base(scheme: Scheme) -> (Vec<u8>, PoolOffset) {
+    let medium = Recorder::new(64 << 10);
+    let create = CreateOptions {
+        lanes: 2,
+        lane_bytes: 1024,
+        chunk_bytes: Some(4096),
+        uuid: Some(Default::default()),
+        plant: None,
+    };
+    let pool = Pool::create_on(&medium, &create, &options(scheme)).unwrap();
+    let block = pool.lane().unwrap().run(|tx| {
+        let block = tx.alloc(LINES * 64, BlockKind::General)?;
+        tx.store(block, &[0; LINES as usize * 64])?;
+        tx.set_root(block, RootKind::Opaque)?;
+        Ok(block)
+    });
+    drop(pool);
+    (medium.to_bytes(), block.unwrap())
+}
+
+/// All lines say the same, and no less than was acknowledged.
+fn judge(image: &ImageMedium, crash: &Crash<'_>, block: PoolOffset) -> Result<(), Violation> {
+    UnrecoveredPool::open(image)
+        .and_then(|pool| pool.recover(None))
+        .map_err(|error| Violation::new(Broken::Refused, error.to_string()))?;
+    let found: Vec<u64> = (0..LINES).map(|line| image.load_u64(block.plus(line * 64))).collect();
+    if found.iter().any(|number| *number != found[0]) {
+        return Err(Violation::new(Broken::Torn, format!("{found:?}")));
+    }
+    match crash.acked.iter().map(|tx| tx.0).max() {
+        Some(acked) if found[0] < acked => {
+            Err(Violation::new(Broken::Lost, format!("{} of {acked}", found[0])))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[test]
+fn waiting_beside_a_lane_that_runs_alone_loses_nothing() {
+    for scheme in Scheme::durable() {
+        let (base, block) = base(scheme);
+        let mut explorer = Explorer::new(2);
+        let mut images = 0;
+        while let Some(scheduler) = explorer.next() {
+            let medium = Recorder::from_image(base.clone());
+            let pool = on_lane(LaneId(15), || {
+                let recovered = UnrecoveredPool::open(&medium)?.recover(None)?;
+                recovered.start(&options(scheme))
+            });
+            let pool = pool.unwrap();
+            let first = AtomicU64::new(0);
+            // Lane 0 is taken first: it runs alone until somebody else begins.
+            let seats = [pool.lane_at(0).unwrap(), pool.lane_at(1).unwrap()];
+            let bodies: Vec<_> = (0..).zip(seats).collect();
+            let (pool, medium, first) = (&pool, &medium, &first);
+            let bodies = bodies.into_iter().map(|(id, mut lane)| {
+                move || match id {
+                    0 => (1..=2).for_each(|number| {
+                        let store = |tx: &mut outlast::Tx<'_, &Recorder>| {
+                            (0..LINES).try_for_each(|i| tx.store_u64(block.plus(i * 64), number))
+                        };
+                        let ((), ticket) = lane.run_ticketed(store).unwrap();
+                        medium.mark(Mark::Ack(TxId(number)));
+                        let _ = first.compare_exchange(
+                            0,
+                            ticket.to_bits(),
+                            Ordering::AcqRel,
+                            Ordering::Relaxed,
+                        );
+                    }),
+                    _ => {
+                        while first.load(Ordering::Acquire) == 0 {
+                            medium.pause();
+                        }
+                        let ticket = Ticket::from_bits(first.load(Ordering::Acquire));
+                        lane.await_physical(ticket);
+                        assert!(pool.is_physical(ticket));
+                    }
+                }
+            });
+            let run = scheduler.run(bodies.collect()).unwrap();
+            explorer.ran(&run);
+            run.unwrap();
+            let verdict = |image: &ImageMedium, crash: &Crash<'_>| judge(image, crash, block);
+            let outcome =
+                Exhaustive::new(Model::default()).run(&base, &medium.take_log(), verdict).unwrap();
+            images += outcome.images_verified();
+            if let Some(failure) = outcome.failures.first() {
+                panic!("{scheme}: {:?} at {}", failure.violation, failure.witness);
+            }
+        }
+        assert!(images > 100, "{scheme}: {images}");
+    }
+}
