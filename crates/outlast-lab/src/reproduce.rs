@@ -36,8 +36,7 @@ const CACHE_WAYS: u32 = 11;
 /// How many fewer flushes the paper has with Archapt on undo logging, in percent.
 const REDUCTION_CLAIMED: f64 = 66.0;
 
-const SCHEMES: [Scheme; 4] =
-    [Scheme::Undo, Scheme::UndoArchapt, Scheme::Redo, Scheme::RedoArchapt];
+const SCHEMES: [Scheme; 4] = [Scheme::Undo, Scheme::UndoArchapt, Scheme::Redo, Scheme::RedoArchapt];
 
 /// How much of it: transactions before the count, counted ones, bytes of log.
 fn amount(size: Size) -> (u64, u64, u64) {
