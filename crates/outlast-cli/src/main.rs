@@ -6,6 +6,7 @@ mod crash;
 mod list;
 mod pool;
 mod report;
+mod reproduce;
 mod say;
 mod size;
 
@@ -50,6 +51,8 @@ enum Command {
     Crash(crash::CrashArgs),
     /// Measure and crash everything; write a page and all results.
     Report(report::ReportArgs),
+    /// The papers' figures again: claimed, measured, judged.
+    Reproduce(reproduce::ReproduceArgs),
     /// List the schemes, with what each promises.
     Schemes,
     /// List the workloads.
@@ -66,6 +69,7 @@ fn main() -> ExitCode {
         Command::Bench(args) => bench::run(args, cli.json, cli.seed),
         Command::Crash(args) => crash::run(args, cli.json, cli.seed),
         Command::Report(args) => report::run(args, cli.json, cli.seed),
+        Command::Reproduce(args) => reproduce::run(&args, cli.json, cli.seed),
         Command::Schemes => list::schemes(cli.json, cli.seed),
         Command::Workloads => list::workloads(cli.json, cli.seed),
     };

@@ -20,9 +20,9 @@ use crate::native::Size;
 use crate::news::{Listener, News};
 use crate::record::{Kind, Metric, Record};
 
-/// Schedules of a scope in the quick scale. Only `undo-archapt`, whose lanes log twice for each
-/// transaction, has scopes with more.
-const QUICK_SCHEDULES_MAX: u64 = 350;
+/// Schedules of a scope of `undo-archapt` in the quick scale. Its lanes log twice for each
+/// transaction, which multiplies schedules and images.
+const QUICK_SCHEDULES_MAX: u64 = 24;
 
 /// The workload on which the rate of verification is judged.
 pub const RATE_SCOPE: &str = "words";
@@ -67,7 +67,10 @@ pub fn crash_records(
 fn exhaustive_records(size: Size, listen: &mut Listener<'_>) -> Result<Vec<Record>, CrashError> {
     // Enough for every fixed scope to end by itself.
     let images_max = if size == Size::Quick { 4_000_000 } else { 100_000_000 };
-    let schedules_max = if size == Size::Quick { QUICK_SCHEDULES_MAX } else { u64::MAX };
+    let schedules_max = |scheme| match (size, scheme) {
+        (Size::Quick, Scheme::UndoArchapt) => QUICK_SCHEDULES_MAX,
+        _ => u64::MAX,
+    };
     let mut jobs: Vec<(Scheme, Option<Scope>)> = Vec::new();
     for scheme in Scheme::durable() {
         let words = [true, false].map(|packed| scopes::words(3, 4, 2, packed));
@@ -78,6 +81,7 @@ fn exhaustive_records(size: Size, listen: &mut Listener<'_>) -> Result<Vec<Recor
         format!("{scheme} {}", scope.as_ref().map_or("lifecycle", |scope| scope.name))
     };
     let found = deal("exhaustive search", &jobs, listen, what, |(scheme, scope)| {
+        let schedules_max = schedules_max(*scheme);
         let charge = Charge { images_max, schedules_max, ..Charge::of(*scheme) };
         let watch = ThreadStopwatch::new();
         let tally = match scope {

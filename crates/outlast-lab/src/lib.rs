@@ -34,5 +34,6 @@ pub mod pivot;
 pub mod plot;
 pub mod record;
 pub mod report;
+pub mod reproduce;
 pub mod stats;
 pub mod table;

@@ -308,6 +308,22 @@ metrics! {
     STREAMED_LINES = "streamed_lines", "lines/tx";
     /// Dirty bytes over the bytes of flushed lines.
     DIRTINESS = "dirtiness", "ratio";
+    /// Flushes of the heap's lines, on an emulated cache.
+    DATA_FLUSHES = "data_flushes", "lines/tx";
+    /// Those of them that found the line dirty.
+    DIRTY_DATA_FLUSHES = "dirty_data_flushes", "lines/tx";
+    /// Flushes of log lines, on an emulated cache.
+    LOG_FLUSHES = "log_flushes", "lines/tx";
+    /// Dirty lines of the heap that left the emulated cache by themselves.
+    DATA_EVICTIONS = "data_evictions", "lines/tx";
+    /// Flushes of the heap's lines that undo logging issues and this scheme does not.
+    DATA_FLUSHES_SAVED = "data_flushes_saved", "%";
+    /// The same, of those that find the line dirty.
+    DIRTY_DATA_FLUSHES_SAVED = "dirty_data_flushes_saved", "%";
+    /// As `data_flushes_saved`, with the log's lines.
+    ALL_FLUSHES_SAVED = "all_flushes_saved", "%";
+    /// As `dirty_data_flushes_saved`, with the log's lines.
+    ALL_DIRTY_FLUSHES_SAVED = "all_dirty_flushes_saved", "%";
     /// Time of a transaction beyond that of `none` in the same round.
     PERSISTENCE_COST = "persistence_cost", "ns";
     /// The same, over that of the better of the peers in the same round.

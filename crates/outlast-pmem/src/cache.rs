@@ -1,4 +1,4 @@
-//! How large this machine's caches are, as far as the operating system tells.
+//! How large this machine's caches are, as far as the operating system tells, and a hint to them.
 
 use std::path::Path;
 use std::sync::OnceLock;
@@ -8,6 +8,13 @@ use std::sync::OnceLock;
 pub fn last_level_cache_bytes() -> Option<u64> {
     static FOUND: OnceLock<Option<u64>> = OnceLock::new();
     *FOUND.get_or_init(|| last_level(Path::new("/sys/devices/system/cpu/cpu0/cache")))
+}
+
+/// Fetches the line where `place` starts, ready to be changed. A hint; nothing where the processor
+/// has no such instruction.
+#[inline(always)]
+pub fn prefetch<T>(place: &T) {
+    crate::cpu::prefetch_write(std::ptr::from_ref(place).cast());
 }
 
 fn last_level(caches: &Path) -> Option<u64> {

@@ -42,7 +42,7 @@ mod medium;
 mod recorder;
 pub mod schedule;
 
-pub use cache::last_level_cache_bytes;
+pub use cache::{last_level_cache_bytes, prefetch};
 pub use counted::{Counted, Counters};
 pub use cpu::{CpuFeatures, cpu_features};
 pub use delayed::{Delayed, WriteCost};

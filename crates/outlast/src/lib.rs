@@ -11,6 +11,8 @@
 //!   transactions, and runs one again that met a conflict.
 //! - [`Tx`] is a running transaction: a value, and a [`Transact`]. Loads copy out of the pool,
 //!   never a reference into it; stores go through the scheme.
+//! - [`Ack`] says what of a commit is done when it is acknowledged; a [`Ticket`] names it, to ask
+//!   and to wait. [`Running`] is a transaction for callers without a closure.
 //! - [`Scheme`] says how it becomes durable: by undo records, by redo records, or not at all.
 //! - [`collections`] are a hash map, a B+tree and words, written once over [`Transact`].
 //!

@@ -9,7 +9,7 @@
 //!  c'  complete `Undo` records and `Witnesses` that all agree  committed: nothing to do
 //!  d   a complete `Redo` record                                committed: replayed
 //!  d'  complete `Before` records, then a complete `Redo`       committed: replayed, old words ignored
-//!  d"  complete `Before` records behind the lane's last `Redo` not committed: put back
+//!  d"  complete `Before` records behind the lane's last `Redo` not committed: put back first
 //!  e   `RedoPart`s and their `RedoFinal`, all there            committed: replayed
 //!  f   `RedoPart`s without a `RedoFinal`, or too few           not committed: ignored
 //!  g   a sealed line that contradicts itself                   damage: an error, nothing is touched

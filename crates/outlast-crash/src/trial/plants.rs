@@ -19,6 +19,9 @@ pub struct Sentence {
     pub images: u64,
 }
 
+/// Recoveries in each scope before the next is tried, at first.
+const FIRST_LOOK_MAX: u64 = 20_000;
+
 /// Plants a bug and runs the scopes until one notices.
 ///
 /// # Errors
@@ -35,13 +38,17 @@ pub fn hunt(
     if let Some(guilt) = lifecycle.failure {
         return Ok(Sentence { plant, scheme, killed: Some(("lifecycle", guilt)), images });
     }
-    for scope in scopes::all() {
-        let charge = Charge { plant: Some(plant), images_max, ..Charge::of(scheme) };
-        let tally = scope.run(&charge, |tally| progress(scope.name, tally))?;
-        images += tally.verified;
-        if let Some(guilt) = tally.failure {
-            let killed = Some((scope.name, guilt));
-            return Ok(Sentence { plant, scheme, killed, images });
+    // Most bugs show early in some scope; few need all that a scope has.
+    let looks = [FIRST_LOOK_MAX, images_max];
+    for images_max in looks.into_iter().filter(|look| *look <= images_max) {
+        for scope in scopes::all() {
+            let charge = Charge { plant: Some(plant), images_max, ..Charge::of(scheme) };
+            let tally = scope.run(&charge, |tally| progress(scope.name, tally))?;
+            images += tally.verified;
+            if let Some(guilt) = tally.failure {
+                let killed = Some((scope.name, guilt));
+                return Ok(Sentence { plant, scheme, killed, images });
+            }
         }
     }
     Ok(Sentence { plant, scheme, killed: None, images })

@@ -38,6 +38,12 @@ use crate::pool::Pool;
 use objht::ObjHt;
 use queue::LruQueue;
 
+/// Writes that are looked up together, so that their look-ups wait for memory together.
+const WRITES_AT_ONCE: usize = 64;
+
+/// How far ahead of the object under work others are fetched.
+const OBJECTS_AHEAD: usize = 12;
+
 /// A ring's drained records are remembered in at least so many parts.
 const MARKS_PER_RING: u64 = 16;
 
@@ -84,13 +90,35 @@ impl Sample {
     }
 }
 
-/// What is known of a pending line.
+/// Neighbouring lines that are looked after together.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Object(u64);
+
+impl Object {
+    /// Lines of an object, as a shift: most of what a transaction stores to in one place.
+    const LINES_SHIFT: u32 = 2;
+
+    fn of(line: LineAddr) -> (Self, u8) {
+        (Self(line.0 >> Self::LINES_SHIFT), 1 << (line.0 & ((1 << Self::LINES_SHIFT) - 1)))
+    }
+
+    fn lines(self, mask: u8) -> impl Iterator<Item = LineAddr> {
+        let first = self.0 << Self::LINES_SHIFT;
+        (0..1 << Self::LINES_SHIFT)
+            .filter(move |i| mask >> i & 1 == 1)
+            .map(move |i| LineAddr(first + i))
+    }
+}
+
+/// What is known of a pending object.
 #[derive(Clone, Copy, Default)]
 struct Pending {
     /// The first commit that stored to it since it was last flushed.
     since: u64,
     /// When it was accessed last, as the queue counts.
     place: u64,
+    /// Which of its lines were stored to.
+    lines: u8,
 }
 
 /// What the unit knows.
@@ -98,9 +126,11 @@ pub(crate) struct History {
     sample: Sample,
     queue: LruQueue,
     pending: ObjHt<Pending>,
-    /// Accesses to pending lines, in order.
-    ageing: VecDeque<(u64, LineAddr)>,
+    /// Accesses to pending objects, in order.
+    ageing: VecDeque<(u64, Object)>,
     lanes: Vec<LaneHistory>,
+    /// Writes whose objects are being fetched: the object, its lines, the commit.
+    expected: Vec<(Object, u8, u64)>,
     /// Only for a planted bug.
     since_last: bool,
 }
@@ -110,8 +140,8 @@ pub(crate) struct History {
 struct LaneHistory {
     /// Position behind the last drained record.
     drained: u64,
-    /// Lines in the order in which this lane's commits made them pending, with those commits.
-    pending: VecDeque<(u64, LineAddr)>,
+    /// Objects in the order in which this lane's commits made them pending, with those commits.
+    pending: VecDeque<(u64, Object)>,
     /// Parts of the ring: the last commit in it, and the position behind.
     parts: VecDeque<(u64, u64)>,
     /// Position behind the last record below the floor.
@@ -127,6 +157,7 @@ impl History {
             pending: ObjHt::default(),
             ageing: VecDeque::new(),
             lanes: (0..lanes).map(|_| LaneHistory::default()).collect(),
+            expected: Vec::with_capacity(WRITES_AT_ONCE + 16),
             since_last: plant == Some(Plant::PendingSinceLast),
         }
     }
@@ -134,9 +165,12 @@ impl History {
     /// Lines of the sample were read.
     pub fn touch(&mut self, accesses: &[Access]) {
         for line in accesses.iter().flat_map(|access| access.lines()) {
-            if let Some(pending) = self.pending.get_mut(line) {
+            let (object, _) = Object::of(line);
+            if let Some(pending) = self.pending.get_mut(object.0)
+                && pending.place != self.queue.now()
+            {
                 pending.place = self.queue.now();
-                self.ageing.push_back((pending.place, line));
+                self.ageing.push_back((pending.place, object));
             }
             self.queue.touch(line);
         }
@@ -168,8 +202,11 @@ impl History {
                 // What stands in place is told by the record behind the old words.
                 if !matches!(head.kind, RecordKind::Before | RecordKind::BeforeElsewhere) {
                     super::for_each_target(pool, lane, line, |range| {
-                        range.lines().for_each(|line| self.note_write(id, line, counter));
+                        range.lines().for_each(|line| self.expect_write(line, counter));
                     });
+                    if self.expected.len() >= WRITES_AT_ONCE {
+                        self.note_writes(id);
+                    }
                 }
             }
             if let Some(counter) = last.filter(|_| position >= part_end || position >= end) {
@@ -178,23 +215,45 @@ impl History {
                 last = None;
             }
         }
+        self.note_writes(id);
         self.lanes[id].drained = position;
     }
 
-    fn note_write(&mut self, lane: usize, line: LineAddr, counter: u64) {
+    /// A commit stored to a line. What is known of it is fetched, and changed a little later.
+    fn expect_write(&mut self, line: LineAddr, counter: u64) {
+        let (object, mask) = Object::of(line);
+        match self.expected.last_mut() {
+            Some((last, lines, at)) if *last == object && *at == counter => *lines |= mask,
+            _ => {
+                self.pending.prefetch(object.0);
+                self.expected.push((object, mask, counter));
+            }
+        }
+        if self.sample.has(line.start()) {
+            self.queue.touch(line);
+        }
+    }
+
+    fn note_writes(&mut self, lane: usize) {
+        let mut expected = std::mem::take(&mut self.expected);
+        for (object, lines, counter) in expected.drain(..) {
+            self.note_write(lane, object, lines, counter);
+        }
+        self.expected = expected;
+    }
+
+    fn note_write(&mut self, lane: usize, object: Object, lines: u8, counter: u64) {
         let place = self.queue.now();
-        let pending = self.pending.entry(line);
+        let pending = self.pending.entry(object.0);
+        pending.lines |= lines;
         if pending.place != place {
             pending.place = place;
-            self.ageing.push_back((place, line));
+            self.ageing.push_back((place, object));
         }
         // Lanes are drained one after the other, so an older commit may come later.
         if pending.since == 0 || counter < pending.since || self.since_last {
             pending.since = counter;
-            self.lanes[lane].pending.push_back((counter, line));
-        }
-        if self.sample.has(line.start()) {
-            self.queue.touch(line);
+            self.lanes[lane].pending.push_back((counter, object));
         }
     }
 
@@ -203,14 +262,15 @@ impl History {
     pub fn age_out<M: Medium>(&mut self, io: Io<'_, M>) -> bool {
         let mut flushed = false;
         let horizon = self.queue.horizon();
-        while let Some(&(place, line)) = self.ageing.front().filter(|(place, _)| *place < horizon) {
+        while let Some(&(place, object)) = self.ageing.front().filter(|(p, _)| *p < horizon) {
             self.ageing.pop_front();
-            if self.pending.get(line).is_some_and(|pending| pending.place == place) {
-                self.pending.remove(line);
-                if !io.plants(Plant::AgedOutUnflushed) {
-                    io.flush_line(Site::AgedOut, line);
-                    flushed = true;
-                }
+            if let Some((_, ahead)) = self.ageing.get(OBJECTS_AHEAD) {
+                self.pending.prefetch(ahead.0);
+            }
+            let aged = self.pending.take_if(object.0, |pending| pending.place == place);
+            if let Some(pending) = aged.filter(|_| !io.plants(Plant::AgedOutUnflushed)) {
+                object.lines(pending.lines).for_each(|line| io.flush_line(Site::AgedOut, line));
+                flushed = true;
             }
         }
         flushed
@@ -223,11 +283,14 @@ impl History {
             if io.plants(Plant::FloorPassesPending) && id != own {
                 continue;
             }
-            while let Some(&(since, line)) = lane.pending.front().filter(|(c, _)| *c < limit) {
+            while let Some(&(since, object)) = lane.pending.front().filter(|(c, _)| *c < limit) {
                 lane.pending.pop_front();
-                if self.pending.get(line).is_some_and(|pending| pending.since == since) {
-                    self.pending.remove(line);
-                    io.flush_line(Site::SweepData, line);
+                if let Some((_, ahead)) = lane.pending.get(OBJECTS_AHEAD) {
+                    self.pending.prefetch(ahead.0);
+                }
+                if let Some(pending) = self.pending.take_if(object.0, |p| p.since == since) {
+                    let lines = object.lines(pending.lines);
+                    lines.for_each(|line| io.flush_line(Site::SweepData, line));
                 }
             }
         }
@@ -235,7 +298,7 @@ impl History {
 
     /// Forgets that a line is pending. Only a planted bug does.
     pub fn forget(&mut self, line: LineAddr) {
-        self.pending.remove(line);
+        self.pending.take_if(Object::of(line).0.0, |_| true);
     }
 
     /// The smallest limit below which at least so many lines of a lane's ring would come free.

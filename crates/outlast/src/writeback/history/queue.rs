@@ -38,19 +38,18 @@ impl LruQueue {
 
     /// Enters an access.
     pub fn touch(&mut self, line: LineAddr) {
-        *self.objects.entry(line) = self.next_place;
+        *self.objects.entry(line.0) = self.next_place;
         self.entries.push_back((self.next_place, line));
         self.next_place += 1;
         while self.objects.len() > self.capacity {
             let (place, line) = self.entries.pop_front().expect("every line has its entry");
-            if self.objects.get(line) == Some(place) {
-                self.objects.remove(line);
+            if self.objects.take_if(line.0, |last| *last == place).is_some() {
                 self.horizon = place + 1;
             }
         }
         if self.entries.len() >= ENTRIES_PER_LINE_MAX * self.objects.len().max(64) {
             let objects = &self.objects;
-            self.entries.retain(|(place, line)| objects.get(*line) == Some(*place));
+            self.entries.retain(|(place, line)| objects.get(line.0) == Some(*place));
         }
     }
 
@@ -78,7 +77,7 @@ mod tests {
             queue.touch(line);
             if model.len() > 20 {
                 let (left, line) = model.remove(0);
-                assert!(left < queue.horizon() && queue.objects.get(line).is_none());
+                assert!(left < queue.horizon() && queue.objects.get(line.0).is_none());
             }
             let oldest = model[0].0;
             assert!(oldest >= queue.horizon() && queue.objects.len() == model.len());
