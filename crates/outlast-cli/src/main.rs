@@ -69,7 +69,7 @@ fn main() -> ExitCode {
         Command::Bench(args) => bench::run(args, cli.json, cli.seed),
         Command::Crash(args) => crash::run(args, cli.json, cli.seed),
         Command::Report(args) => report::run(args, cli.json, cli.seed),
-        Command::Reproduce(args) => reproduce::run(&args, cli.json, cli.seed),
+        Command::Reproduce(args) => reproduce::run(args, cli.json, cli.seed),
         Command::Schemes => list::schemes(cli.json, cli.seed),
         Command::Workloads => list::workloads(cli.json, cli.seed),
     };

@@ -19,7 +19,7 @@ enum Paper {
 /// How much.
 #[derive(Clone, Copy, ValueEnum)]
 enum Scale {
-    /// 100 000 records, 4 MB of log: about two minutes.
+    /// 100 000 records, 16 MB of log: about five minutes.
     Quick,
     /// As published, 64 MB of log: about an hour.
     Full,

@@ -24,6 +24,10 @@ use crate::record::{Kind, Metric, Record};
 /// transaction, which multiplies schedules and images.
 const QUICK_SCHEDULES_MAX: u64 = 24;
 
+/// Recoveries in a scope in the quick scale where data waits in the cache, which leaves a crash far
+/// more choices.
+const QUICK_IMAGES_MAX: u64 = 500_000;
+
 /// The workload on which the rate of verification is judged.
 pub const RATE_SCOPE: &str = "words";
 
@@ -67,9 +71,10 @@ pub fn crash_records(
 fn exhaustive_records(size: Size, listen: &mut Listener<'_>) -> Result<Vec<Record>, CrashError> {
     // Enough for every fixed scope to end by itself.
     let images_max = if size == Size::Quick { 4_000_000 } else { 100_000_000 };
-    let schedules_max = |scheme| match (size, scheme) {
-        (Size::Quick, Scheme::UndoArchapt) => QUICK_SCHEDULES_MAX,
-        _ => u64::MAX,
+    let bounds = |scheme| match (size, scheme) {
+        (Size::Quick, Scheme::UndoArchapt) => (QUICK_SCHEDULES_MAX, QUICK_IMAGES_MAX),
+        (Size::Quick, Scheme::RedoArchapt) => (u64::MAX, QUICK_IMAGES_MAX),
+        _ => (u64::MAX, images_max),
     };
     let mut jobs: Vec<(Scheme, Option<Scope>)> = Vec::new();
     for scheme in Scheme::durable() {
@@ -81,7 +86,7 @@ fn exhaustive_records(size: Size, listen: &mut Listener<'_>) -> Result<Vec<Recor
         format!("{scheme} {}", scope.as_ref().map_or("lifecycle", |scope| scope.name))
     };
     let found = deal("exhaustive search", &jobs, listen, what, |(scheme, scope)| {
-        let schedules_max = schedules_max(*scheme);
+        let (schedules_max, images_max) = bounds(*scheme);
         let charge = Charge { images_max, schedules_max, ..Charge::of(*scheme) };
         let watch = ThreadStopwatch::new();
         let tally = match scope {

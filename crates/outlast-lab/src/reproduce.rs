@@ -4,6 +4,9 @@
 //! as issued, data that was still dirty, both with the log), since the paper does not say which it
 //! counted, and against aligned, batched undo logging.
 
+use std::panic::resume_unwind;
+use std::thread;
+
 use outlast::Scheme;
 use outlast_sim::CacheConfig;
 use outlast_workloads::{Scale, Workload};
@@ -41,7 +44,7 @@ const SCHEMES: [Scheme; 4] = [Scheme::Undo, Scheme::UndoArchapt, Scheme::Redo, S
 /// How much of it: transactions before the count, counted ones, bytes of log.
 fn amount(size: Size) -> (u64, u64, u64) {
     match size {
-        Size::Quick => (100_000, 150_000, 4 << 20),
+        Size::Quick => (200_000, 200_000, 16 << 20),
         Size::Full => (1_000_000, 2_000_000, 64 << 20),
     }
 }
@@ -84,20 +87,18 @@ pub fn archapt_flushes(
     let mut records = Vec::new();
     let mut reductions: Vec<(Scheme, [f64; 4])> = Vec::new();
     for (nth, name) in WORKLOADS.iter().enumerate() {
-        let mut undo = None;
-        for (s, scheme) in SCHEMES.into_iter().enumerate() {
-            let done = (nth * SCHEMES.len() + s) as u64;
-            listen(News::Step { stage: "flushes on an emulated cache", done, total });
-            let emulation = emulation(name, scheme, size, seed);
-            let counts = emulation.run(|_, _| ())?;
-            let counted = count_records(&emulation, &counts);
-            let undo = undo.get_or_insert(counts);
-            for (metric, value) in reduction(undo, &counts) {
+        let done = (nth * SCHEMES.len()) as u64;
+        listen(News::Step { stage: "flushes on an emulated cache", done, total });
+        let emulations = SCHEMES.map(|scheme| emulation(name, scheme, size, seed));
+        let counts = run_in_pairs(&emulations)?;
+        for (emulation, counted) in emulations.iter().zip(&counts) {
+            let scheme = emulation.scheme;
+            records.extend(count_records(emulation, counted));
+            for (metric, value) in reduction(&counts[0], counted) {
                 let record = Record::new(Kind::Sim, name, scheme.name(), metric, value);
-                records.push(record.config(&config(&emulation)));
+                records.push(record.config(&config(emulation)));
             }
-            reductions.push((scheme, reduction(undo, &counts).map(|(_, value)| value)));
-            records.extend(counted);
+            reductions.push((scheme, reduction(&counts[0], counted).map(|(_, value)| value)));
         }
     }
     listen(News::Step { stage: "flushes on an emulated cache", done: total, total });
@@ -107,9 +108,8 @@ pub fn archapt_flushes(
             let mean = mine.iter().map(|(_, values)| values[i]).sum::<f64>() / mine.len() as f64;
             let claim = "reduction of cache-line flushes, average";
             let claim = Record::claim(ARCHAPT, claim, "nine workloads", scheme.name(), metric);
-            let reason = "a sound variant flushes each line before its log is dropped; compared \
-                          with undo logging that aligns and batches";
-            records.push(claim.judged(REDUCTION_CLAIMED, mean, mean >= REDUCTION_CLAIMED, reason));
+            let holds = mean >= REDUCTION_CLAIMED;
+            records.push(claim.judged(REDUCTION_CLAIMED, mean, holds, SOUND_COSTS));
         }
     }
     Ok(records)
@@ -121,6 +121,25 @@ const REDUCTIONS: [Metric; 4] = [
     Metric::ALL_FLUSHES_SAVED,
     Metric::ALL_DIRTY_FLUSHES_SAVED,
 ];
+
+/// What keeps a sound variant from the paper's figure.
+const SOUND_COSTS: &str = "each line is flushed before its log is dropped, contents of new blocks \
+                           above 256 bytes before their record; undo logging here aligns and \
+                           batches, which the paper's did not";
+
+/// Two at a time: each needs memory for its pool.
+fn run_in_pairs(emulations: &[Emulation]) -> Result<Vec<FlushCounts>, EmulationError> {
+    let mut counts = Vec::new();
+    for pair in emulations.chunks(2) {
+        let done: Vec<_> = thread::scope(|scope| {
+            let running: Vec<_> =
+                pair.iter().map(|emulation| scope.spawn(|| emulation.run(|_, _| ()))).collect();
+            running.into_iter().map(|run| run.join().unwrap_or_else(|p| resume_unwind(p))).collect()
+        });
+        counts.extend(done.into_iter().collect::<Result<Vec<_>, _>>()?);
+    }
+    Ok(counts)
+}
 
 /// How many fewer flushes than undo logging, in percent, under each count.
 fn reduction(undo: &FlushCounts, counts: &FlushCounts) -> [(Metric, f64); 4] {
