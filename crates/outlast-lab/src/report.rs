@@ -64,8 +64,8 @@ pub fn measure_native(
 /// How long the crash part takes, in minutes, on two cores.
 pub fn crash_minutes(size: Size) -> u64 {
     match size {
-        Size::Quick => 1,
-        Size::Full => 20,
+        Size::Quick => 2,
+        Size::Full => 45,
     }
 }
 
