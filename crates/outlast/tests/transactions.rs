@@ -263,3 +263,37 @@ fn lanes_run_out_and_come_back() {
     assert!(pool.lane().is_ok());
     drop(two);
 }
+
+/// What was read must still be so at the commit, however many numbers the transaction itself has
+/// drawn before its view was renewed and others after.
+#[test]
+fn own_numbers_do_not_hide_what_others_have_changed() {
+    for scheme in Scheme::durable() {
+        let pool = small_pool(scheme, 2, 4096, 1 << 20);
+        let (mut one, mut two) = (pool.lane().unwrap(), pool.lane().unwrap());
+        let at = one.run(|tx| tx.alloc(512, BlockKind::General)).unwrap();
+        let [x, y, w, z] = [0, 64, 128, 192].map(|offset| at.plus(offset));
+        two.run(|tx| tx.store(at, &[0; 256])).unwrap();
+        for own_stores in 0..4 {
+            let mut attempts = 0;
+            let seen = one.run(|tx| {
+                attempts += 1;
+                let seen = tx.load_u64(z)?;
+                for place in [x, y, x.plus(8)].into_iter().take(own_stores) {
+                    tx.store_u64(place, 1)?;
+                }
+                if attempts == 1 {
+                    two.run(|tx| tx.store_u64(w, own_stores as u64 + 1))?;
+                }
+                tx.load_u64(w)?;
+                if attempts == 1 {
+                    two.run(|tx| tx.store_u64(z, own_stores as u64 + 1))?;
+                }
+                tx.store_u64(at.plus(320), seen)?;
+                Ok(seen)
+            });
+            assert_eq!(seen.unwrap(), own_stores as u64 + 1, "{scheme}, {own_stores} stores");
+            assert_eq!(attempts, 2, "{scheme}, {own_stores} stores: the first saw an old z");
+        }
+    }
+}

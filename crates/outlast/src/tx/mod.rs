@@ -216,6 +216,8 @@ impl<'p, M: Medium> Tx<'p, M> {
         let clock = self.pool.clock.load(Ordering::Acquire);
         self.validate_reads()?;
         self.lane.buffers.view = clock;
+        // The clock has counted the own numbers drawn so far.
+        self.lane.buffers.sealed.tickets = 0;
         Ok(())
     }
 

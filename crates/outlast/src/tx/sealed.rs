@@ -246,7 +246,7 @@ impl<M: Medium> Tx<'_, M> {
 pub(crate) struct SealedProgress {
     /// The number of its last record of old words; zero before there is one.
     last: u64,
-    /// How many numbers it has drawn for old words.
+    /// How many numbers it has drawn for old words since its view was taken.
     pub(super) tickets: u64,
     /// Lines of the ring that its old words take.
     ring_lines: u64,
