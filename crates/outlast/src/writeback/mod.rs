@@ -128,7 +128,9 @@ pub(crate) fn sweep<M: Medium>(pool: &Pool<M>, own: usize, reach: Reach) {
             lanes.map(|(id, lane)| walk(pool, lane, pool.seq(limit), id == own)).collect()
         }
     };
-    let mut floor = pool.seq(limit);
+    // A lane may show a bound from before the last sweep. It will draw a number above the floor all
+    // the same, and what is dead stays so: a lane's tail may still stand before it.
+    let mut floor = pool.seq(limit).max(pool.floor());
     if io.plants(Plant::RecycleByOwnLane) {
         for (id, lane) in pool.lanes.iter().enumerate().filter(|(id, _)| *id != own) {
             swept[id] = lane.shared.swept.load(Ordering::Relaxed);
@@ -288,4 +290,33 @@ pub(crate) fn enter_commit<M: Medium>(pool: &Pool<M>, shared: &LaneShared, is_al
     // Nobody else moves the clock of a lane that is alone, so its own order of stores suffices.
     let order = if is_alone { Ordering::Release } else { Ordering::SeqCst };
     shared.bound.store(pool.clock.load(Ordering::SeqCst), order);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{BlockKind, CreateOptions, Runner, Scheme, Transact};
+    use outlast_pmem::Heap;
+
+    /// A lane that was interrupted between reading the clock and showing its bound shows an old
+    /// one. Records that were dead must not come back to life by it.
+    #[test]
+    fn the_floor_never_falls() {
+        for scheme in [Scheme::Redo, Scheme::UndoArchapt, Scheme::RedoArchapt] {
+            let create = CreateOptions { lanes: 2, lane_bytes: 4096, ..CreateOptions::default() };
+            let open = OpenOptions { lock_stripes: 64, ..OpenOptions::with_scheme(scheme) };
+            let pool = Pool::create_on(Heap::new(1 << 20), &create, &open).unwrap();
+            let mut lane = pool.lane().unwrap();
+            let block = lane.run(|tx| tx.alloc(64, BlockKind::General)).unwrap();
+            for value in 0..5 {
+                lane.run(|tx| tx.store_u64(block, value)).unwrap();
+            }
+            sweep(&pool, 0, Reach::All);
+            let raised = pool.medium.load_u64(FLOOR_AT);
+            assert_eq!(raised, seal(pool.seq(pool.commits() + 1).bits()));
+            pool.lanes[1].shared.bound.store(1, Ordering::SeqCst);
+            sweep(&pool, 0, Reach::All);
+            assert_eq!(pool.medium.load_u64(FLOOR_AT), raised, "{scheme}");
+        }
+    }
 }
