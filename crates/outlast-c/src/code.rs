@@ -132,8 +132,11 @@ impl From<PoolError> for Failure {
         let code = match &error {
             PoolError::NotAPool => ARCHAPT_NOT_A_POOL,
             PoolError::Unfinished => ARCHAPT_UNFINISHED,
-            PoolError::Version { .. } => ARCHAPT_VERSION,
-            PoolError::Damaged { .. } | PoolError::Truncated { .. } => ARCHAPT_DAMAGED,
+            PoolError::Version { .. } | PoolError::Flags { .. } => ARCHAPT_VERSION,
+            PoolError::Damaged { .. } | PoolError::Truncated { .. } | PoolError::Fault { .. } => {
+                ARCHAPT_DAMAGED
+            }
+            PoolError::KeepsChecksums { .. } => ARCHAPT_BAD_ARGUMENT,
             PoolError::TooSmall { .. } | PoolError::TooLarge { .. } | PoolError::Parameters(_) => {
                 ARCHAPT_BAD_ARGUMENT
             }

@@ -5,7 +5,7 @@ use std::error::Error;
 use clap::Args;
 use outlast::{Guarantee, Plant, Scheme};
 use outlast_crash::campaign::{
-    Caches, Campaign, CampaignReport, Counts, CrashOp, domain_name, parse_domain,
+    Caches, Campaign, CampaignReport, Counts, CrashOp, OBJECT_BYTES, domain_name, parse_domain,
 };
 use outlast_crash::trial::{Charge, Scope, Tally, lifecycle, scopes};
 use outlast_lab::crash::{campaigns, scope_records};
@@ -36,8 +36,8 @@ pub struct CrashArgs {
     /// them; or `any`: every image that any eviction allows, on a small scope.
     #[arg(long, value_delimiter = ',', default_value = "all")]
     policy: Vec<String>,
-    /// Caches in which each policy is tried: tiny, tiny-exclusive, small, server. All if not
-    /// given.
+    /// Caches in which each policy is tried: tiny, tiny-exclusive, small, server, and server-16th,
+    /// which is a sixteenth of it. All but the last if not given.
     #[arg(long, value_delimiter = ',')]
     caches: Vec<Caches>,
     /// Crash points for each policy, or `all` that there are.
@@ -55,6 +55,14 @@ pub struct CrashArgs {
     /// Transactions of all lanes together [default: 1000; with `--policy any`: 3].
     #[arg(long)]
     transactions: Option<u32>,
+    /// Runs at the published sizes of values, on one lane and in one kind of caches, crashes only
+    /// after so many transactions, and counts stale objects.
+    #[arg(long)]
+    warm_up: Option<u32>,
+    /// The pool keeps checksums, with which recovered pools are compared; for undo-archapt and
+    /// redo-archapt.
+    #[arg(long)]
+    checksums: bool,
     /// What survives a crash: adr, eadr or process.
     #[arg(long, default_value = "adr", value_parser = parse_domain)]
     domain: Domain,
@@ -149,6 +157,8 @@ fn campaigns_of(
             until_failure: plant.is_some() || args.shrink || args.crash_op.is_some(),
             domain: args.domain,
             second_crash: !args.single,
+            warm_up: args.warm_up,
+            checksums: args.checksums,
             crash_at: args.crash_op,
             ..plain
         }
@@ -199,12 +209,35 @@ fn print_report(report: &CampaignReport) {
         row("(no crash)", &report.uncrashed);
     }
     let total = report.total();
+    if campaign.warm_up.is_some() {
+        print_objects(report);
+    }
     println!(
         "  {} crashes of a recovery, {} after going on from one",
         total.in_recovery, total.later
     );
     if campaign.scheme.guarantee() == Guarantee::None {
         println!("  {} promises nothing: this is damage, not guilt", campaign.scheme);
+    }
+}
+
+/// What became of stale objects, one row a policy.
+fn print_objects(report: &CampaignReport) {
+    println!("  objects of {OBJECT_BYTES} bytes, summed over crash points");
+    let columns = ["stale", "replayed", "detected", "corrected", "uncorr.", "silent"];
+    println!("  {:<12}{}", "policy", columns.map(|column| format!("{column:>10}")).concat());
+    for (policy, counts) in &report.policies {
+        let o = counts.objects;
+        let cells = [
+            o.stale,
+            o.repaired_by_log,
+            o.detected,
+            o.corrected,
+            o.uncorrectable,
+            o.silently_wrong,
+        ];
+        let cells = cells.map(|cell| format!("{cell:>10}")).concat();
+        println!("  {:<12}{cells}", policy.to_string());
     }
 }
 
@@ -234,7 +267,20 @@ fn search(
     let mut verdict = Verdict::Good;
     for scheme in &args.scheme {
         let charge = Charge { plant, images_max: IMAGES_MAX, ..Charge::of(*scheme) };
-        for scope in &chosen {
+        let is_tried = |scope: &&Option<Scope>| match scope {
+            Some(scope) => scope.tries(*scheme),
+            None => true,
+        };
+        if chosen.iter().filter(is_tried).count() == 0 {
+            let schemes = Scheme::durable()
+                .filter(|scheme| chosen.iter().flatten().all(|scope| scope.tries(*scheme)));
+            let schemes: Vec<_> = schemes.map(|scheme| scheme.name()).collect();
+            let schemes = schemes.join(" or ");
+            return Err(
+                format!("{scheme} cannot be tried in scope '{name}': take {schemes}").into()
+            );
+        }
+        for scope in chosen.iter().filter(is_tried) {
             let tally = match scope {
                 Some(scope) => scope.run(&charge, |_| ())?,
                 None => lifecycle::run(&charge)?,

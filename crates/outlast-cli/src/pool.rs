@@ -1,11 +1,11 @@
-//! `outlast pool`: create, info, check, dump.
+//! `outlast pool`: create, info, check, repair, dump, grow, checkpoint, restore.
 
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use outlast::{
-    CheckReport, CreateOptions, FilePool, OpenOptions, PoolError, PoolInfo, RecoveredPool,
-    UnrecoveredPool,
+    CheckReport, Checkpoint, CheckpointError, CheckpointInfo, CheckpointReport, CreateOptions,
+    FilePool, OpenOptions, PoolError, PoolInfo, RecoveredPool, Scheme, UnrecoveredPool,
 };
 use outlast_pmem::{Domain, Heap, MapOptions, Mapped, Medium};
 use serde_json::json;
@@ -21,10 +21,16 @@ pub enum PoolCommand {
     Info(FileArgs),
     /// Prove a pool: metadata, log, allocator against reachability. Changes nothing.
     Check(FileArgs),
+    /// Put right what the checksums of a pool find damaged. What they cannot correct is named.
+    Repair(FileArgs),
     /// List every allocated block.
     Dump(FileArgs),
     /// Make a pool larger.
     Grow(GrowArgs),
+    /// Recover a pool and copy what has changed since its last checkpoint into a file beside it.
+    Checkpoint(CheckpointArgs),
+    /// Put a pool back as its last checkpoint has it.
+    Restore(RestoreArgs),
 }
 
 #[derive(Args)]
@@ -49,6 +55,10 @@ pub struct CreateArgs {
     /// Log of each lane.
     #[arg(long, default_value = "256K", value_parser = size::parse)]
     log: u64,
+    /// Keep checksums, which find and repair what media faults and stray stores do. A quarter of
+    /// the space goes to them, and the pool runs under undo-archapt or redo-archapt.
+    #[arg(long)]
+    checksums: bool,
 }
 
 #[derive(Args)]
@@ -60,14 +70,35 @@ pub struct GrowArgs {
     size: u64,
 }
 
+#[derive(Args)]
+pub struct CheckpointArgs {
+    #[command(flatten)]
+    file: FileArgs,
+    /// The checkpoint file; FILE.checkpoint if not given.
+    #[arg(long, value_name = "CHECKPOINT")]
+    to: Option<PathBuf>,
+}
+
+#[derive(Args)]
+pub struct RestoreArgs {
+    /// The pool file. It may be damaged or missing; then --from is needed.
+    file: PathBuf,
+    /// The checkpoint file; FILE.checkpoint if not given.
+    #[arg(long, value_name = "CHECKPOINT")]
+    from: Option<PathBuf>,
+}
+
 /// Runs one of them.
 pub fn run(command: &PoolCommand, json: bool, seed: u64) -> CommandResult {
     match command {
         PoolCommand::Create(args) => create(args, json, seed),
         PoolCommand::Info(args) => info(args, json, seed),
         PoolCommand::Check(args) => check(args, json, seed),
+        PoolCommand::Repair(args) => repair(args, json, seed),
         PoolCommand::Dump(args) => dump(args, json, seed),
         PoolCommand::Grow(args) => grow(args, json, seed),
+        PoolCommand::Checkpoint(args) => checkpoint(args, json, seed),
+        PoolCommand::Restore(args) => restore(args, json, seed),
     }
 }
 
@@ -87,11 +118,17 @@ fn say_domain(medium: &Mapped) {
 
 fn create(args: &CreateArgs, as_json: bool, seed: u64) -> CommandResult {
     let path = &args.file.file;
-    let options =
-        CreateOptions { lanes: args.lanes, lane_bytes: args.log, ..CreateOptions::default() };
+    let options = CreateOptions {
+        lanes: args.lanes,
+        lane_bytes: args.log,
+        checksums: args.checksums,
+        ..CreateOptions::default()
+    };
     let map = MapOptions { domain: args.file.domain, ..MapOptions::default() };
-    let pool =
-        about(path, FilePool::create(path, args.size, &options, &OpenOptions::default(), &map))?;
+    let pool = about(
+        path,
+        FilePool::create(path, args.size, &options, &open_options(args.checksums), &map),
+    )?;
     say_domain(pool.medium());
     let header = *pool.header();
     drop(pool);
@@ -104,13 +141,26 @@ fn create(args: &CreateArgs, as_json: bool, seed: u64) -> CommandResult {
     Ok(Verdict::Good)
 }
 
+/// Where no scheme is asked for: the default one, or one that keeps checksums.
+fn open_options(checksums: bool) -> OpenOptions {
+    OpenOptions::with_scheme(if checksums { Scheme::RedoArchapt } else { Scheme::default() })
+}
+
+/// The pool, recovered and running.
+fn open_to_work(args: &FileArgs) -> Result<FilePool, String> {
+    let path = &args.file;
+    let checksums = about(path, open_to_read(args)?.info())?.header.geometry.checksums;
+    let map = MapOptions { domain: args.domain, ..MapOptions::default() };
+    about(path, FilePool::open(path, &open_options(checksums), &map))
+}
+
 fn open_to_read(args: &FileArgs) -> Result<UnrecoveredPool<Mapped>, String> {
     let map = MapOptions { read_only: true, domain: args.domain, ..MapOptions::default() };
     let medium = Mapped::open(&args.file, &map).map_err(|error| error.to_string())?;
     about(&args.file, UnrecoveredPool::open(medium))
 }
 
-fn info_json(info: &PoolInfo) -> serde_json::Value {
+fn info_json(info: &PoolInfo, checkpoint: &Beside) -> serde_json::Value {
     let geometry = info.header.geometry;
     json!({
         "version": info.header.version,
@@ -119,19 +169,56 @@ fn info_json(info: &PoolInfo) -> serde_json::Value {
         "lanes": geometry.lanes,
         "lane_bytes": geometry.lane_bytes,
         "chunk_bytes": geometry.chunk_bytes,
+        "checksums": geometry.checksums,
         "heap_at": geometry.heap_at,
         "chunks": info.chunks,
         "epoch": info.epoch,
         "root": info.root.map(|(at, kind)| json!({"at": at.0, "kind": format!("{kind:?}")})),
         "live_records": info.live_records,
+        "checkpoint": match checkpoint {
+            Ok(None) => serde_json::Value::Null,
+            Ok(Some(checkpoint)) => checkpoint_json(checkpoint),
+            Err(error) => json!({"error": error.to_string()}),
+        },
+    })
+}
+
+/// The checkpoint beside a pool, if there is one.
+type Beside = Result<Option<CheckpointInfo>, CheckpointError>;
+
+fn checkpoint_beside(pool: &Path, info: &PoolInfo) -> Beside {
+    let path = outlast::checkpoint_path(pool);
+    match Checkpoint::open(&path) {
+        Ok(checkpoint) if checkpoint.info().pool == info.header.uuid => Ok(Some(checkpoint.info())),
+        Ok(checkpoint) => Err(CheckpointError::OtherPool {
+            path,
+            found: checkpoint.info().pool,
+            expected: info.header.uuid,
+        }),
+        Err(CheckpointError::Missing { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn checkpoint_json(info: &CheckpointInfo) -> serde_json::Value {
+    json!({
+        "number": info.number,
+        "epoch": info.epoch,
+        "commits": info.commits,
+        "taken_at": info.taken_at,
+        "pool_bytes": info.pool_bytes,
+        "pages": info.pages,
+        "file_bytes": info.file_bytes,
     })
 }
 
 fn info(args: &FileArgs, as_json: bool, seed: u64) -> CommandResult {
     let pool = open_to_read(args)?;
     let info = about(&args.file, pool.info())?;
+    let checkpoint = checkpoint_beside(&args.file, &info);
     if as_json {
-        println!("{}", crate::document("pool info", seed, vec![info_json(&info)]));
+        let record = info_json(&info, &checkpoint);
+        println!("{}", crate::document("pool info", seed, vec![record]));
         return Ok(Verdict::Good);
     }
     let geometry = info.header.geometry;
@@ -140,12 +227,18 @@ fn info(args: &FileArgs, as_json: bool, seed: u64) -> CommandResult {
     println!("size            {} bytes", info.len);
     println!("lanes           {} with {} bytes of log each", geometry.lanes, geometry.lane_bytes);
     println!("heap            {} chunks of {} bytes", info.chunks, geometry.chunk_bytes);
+    println!("checksums       {}", if geometry.checksums { "kept" } else { "none" });
     println!("epoch           {}", info.epoch);
     match info.root {
         Some((at, kind)) => println!("root            {kind:?} at {at}"),
         None => println!("root            none"),
     }
     println!("live records    {}", info.live_records);
+    match checkpoint {
+        Ok(None) => println!("checkpoint      none"),
+        Ok(Some(checkpoint)) => println!("checkpoint      {}", describe(&checkpoint)),
+        Err(error) => println!("checkpoint      {error}"),
+    }
     Ok(Verdict::Good)
 }
 
@@ -202,6 +295,45 @@ fn print_check(path: &Path, report: &CheckReport, live: usize, as_json: bool, se
     );
 }
 
+fn repair(args: &FileArgs, as_json: bool, seed: u64) -> CommandResult {
+    let path = &args.file;
+    let header = about(path, open_to_read(args)?.info())?.header;
+    if !header.geometry.checksums {
+        let path = path.display();
+        return Err(format!(
+            "{path}: the pool keeps no checksums: create one with --checksums, or restore a checkpoint"
+        )
+        .into());
+    }
+    let map = MapOptions { domain: args.domain, ..MapOptions::default() };
+    let medium = Mapped::open(path, &map).map_err(|error| error.to_string())?;
+    say_domain(&medium);
+    let pool = about(path, UnrecoveredPool::open(medium).and_then(|pool| pool.recover(None)))?;
+    let report = about(path, pool.repair())?;
+    if as_json {
+        let record = json!({
+            "file": path.display().to_string(),
+            "matrices": report.matrices,
+            "lines_repaired": report.lines,
+            "checksums_renewed": report.checksums,
+            "uncorrectable": report.left.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        });
+        println!("{}", crate::document("pool repair", seed, vec![record]));
+    } else {
+        for fault in &report.left {
+            println!("{}: {fault}", path.display());
+        }
+        println!(
+            "{} matrices, {} lines repaired, checksums of {} renewed, {} not correctable",
+            report.matrices,
+            report.lines,
+            report.checksums,
+            report.left.len()
+        );
+    }
+    Ok(if report.left.is_empty() { Verdict::Good } else { Verdict::Bad })
+}
+
 fn dump(args: &FileArgs, as_json: bool, seed: u64) -> CommandResult {
     let pool: RecoveredPool<Mapped> = about(&args.file, open_to_read(args)?.read_only())?;
     let mut report = CheckReport::default();
@@ -225,8 +357,7 @@ fn dump(args: &FileArgs, as_json: bool, seed: u64) -> CommandResult {
 
 fn grow(args: &GrowArgs, as_json: bool, seed: u64) -> CommandResult {
     let path = &args.file.file;
-    let map = MapOptions { domain: args.file.domain, ..MapOptions::default() };
-    let pool = about(path, FilePool::open(path, &OpenOptions::default(), &map))?;
+    let pool = open_to_work(&args.file)?;
     say_domain(pool.medium());
     about(path, pool.grow(args.size))?;
     let len = pool.medium().len();
@@ -234,6 +365,78 @@ fn grow(args: &GrowArgs, as_json: bool, seed: u64) -> CommandResult {
         println!("{}", crate::document("pool grow", seed, vec![json!({"bytes": len})]));
     } else {
         println!("{} has {len} bytes", path.display());
+    }
+    Ok(Verdict::Good)
+}
+
+/// Of when a checkpoint is, in words.
+fn describe(info: &CheckpointInfo) -> String {
+    let CheckpointInfo { number, epoch, commits, .. } = info;
+    format!("number {number}, of epoch {epoch} after {commits} commits")
+}
+
+/// What goes wrong with a checkpoint: damage is a failed check, the rest bad input.
+fn failed(error: CheckpointError) -> CommandResult {
+    if error.is_damage() {
+        eprintln!("outlast: {error}");
+        return Ok(Verdict::Bad);
+    }
+    Err(error.into())
+}
+
+fn checkpoint(args: &CheckpointArgs, as_json: bool, seed: u64) -> CommandResult {
+    let path = &args.file.file;
+    let pool = open_to_work(&args.file)?;
+    let target = args.to.clone().unwrap_or_else(|| outlast::checkpoint_path(path));
+    let report = match pool.checkpoint(&target) {
+        Ok(report) => report,
+        Err(error) => return failed(error),
+    };
+    pool.close();
+    print_checkpoint(&target, &report, as_json, seed);
+    Ok(Verdict::Good)
+}
+
+fn print_checkpoint(target: &Path, report: &CheckpointReport, as_json: bool, seed: u64) {
+    let nanoseconds = |time: std::time::Duration| time.as_nanos() as u64;
+    if as_json {
+        let record = json!({
+            "file": target.display().to_string(),
+            "number": report.number,
+            "pages_compared": report.pages_compared,
+            "pages_concurrent": report.pages_concurrent,
+            "pages_paused": report.pages_paused,
+            "pages_written": report.pages_written,
+            "bytes_written": report.bytes_written,
+            "file_bytes": report.file_bytes,
+            "compacted": report.compacted,
+            "pause_ns": nanoseconds(report.pause),
+            "took_ns": nanoseconds(report.took),
+        });
+        println!("{}", crate::document("pool checkpoint", seed, vec![record]));
+        return;
+    }
+    println!(
+        "{}: checkpoint {}, {} pages written, {} bytes, in {:.1} ms",
+        target.display(),
+        report.number,
+        report.pages_written,
+        report.bytes_written,
+        report.took.as_secs_f64() * 1e3
+    );
+}
+
+fn restore(args: &RestoreArgs, as_json: bool, seed: u64) -> CommandResult {
+    let info = match outlast::restore(&args.file, args.from.as_deref()) {
+        Ok(info) => info,
+        Err(error) => return failed(error),
+    };
+    if as_json {
+        let record = checkpoint_json(&info);
+        println!("{}", crate::document("pool restore", seed, vec![record]));
+    } else {
+        let (file, bytes) = (args.file.display(), info.pool_bytes);
+        println!("{file} has {bytes} bytes as of checkpoint {}", describe(&info));
     }
     Ok(Verdict::Good)
 }

@@ -18,7 +18,8 @@ use crate::{CommandResult, Verdict};
 enum Scale {
     /// 50 000 records of 1 KB for YCSB: a few minutes.
     Quick,
-    /// A million records of 1 KB for YCSB.
+    /// A million records of 1 KB for YCSB, also TPC-C and LinkBench, and all of Archapt's table of
+    /// crashes: some hours.
     Full,
 }
 
@@ -36,6 +37,9 @@ pub struct ReportArgs {
 const WORKLOADS: [&str; 10] =
     ["ycsb-a", "ycsb-b", "ycsb-c", "ycsb-d", "ycsb-e", "ycsb-f", "sps1", "sps8", "hash", "btree"];
 
+/// What it runs besides in the full scale.
+const FULL_WORKLOADS: [&str; 4] = ["tpcc", "linkbench", "linkbench-archapt", "oltp-ycsb"];
+
 /// Measures everything, writes the page, prints the summary.
 pub fn run(args: &ReportArgs, as_json: bool, seed: u64) -> CommandResult {
     report::prepare(&args.out)?;
@@ -46,8 +50,12 @@ pub fn run(args: &ReportArgs, as_json: bool, seed: u64) -> CommandResult {
         Scale::Quick => Size::Quick,
         Scale::Full => Size::Full,
     };
-    let workloads =
-        WORKLOADS.map(|name| Workload::named(name).expect("a workload of the table")).into();
+    let more = match size {
+        Size::Quick => &[][..],
+        Size::Full => &FULL_WORKLOADS[..],
+    };
+    let named = |name: &&str| Workload::named(name).expect("a workload of the table");
+    let workloads = WORKLOADS.iter().chain(more).map(named).collect();
     let setup = Setup::new(workloads, size, seed);
     eprintln!(
         "scale {}: about {} minutes, {} of memory for pools",

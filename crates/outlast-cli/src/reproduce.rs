@@ -1,10 +1,13 @@
 //! `outlast reproduce`.
 
+use std::path::PathBuf;
+
 use clap::{Args, ValueEnum};
-use outlast::Scheme;
-use outlast_lab::native::Size;
-use outlast_lab::record::{Document, Kind, Metric, Record};
-use outlast_lab::reproduce;
+use outlast::{Plant, Scheme};
+use outlast_lab::native::{Size, default_directory};
+use outlast_lab::record::Document;
+use outlast_lab::reproduce::{self, Part, Request, WRITE_LATENCY_NS};
+use outlast_lab::{html, report, table, table4};
 
 use crate::say::Teller;
 use crate::{CommandResult, Verdict};
@@ -19,9 +22,9 @@ enum Paper {
 /// How much.
 #[derive(Clone, Copy, ValueEnum)]
 enum Scale {
-    /// 100 000 records, 16 MB of log: about five minutes.
+    /// Smaller pools and fewer transactions: some ten minutes for everything.
     Quick,
-    /// As published, 64 MB of log: about an hour.
+    /// As published: hours.
     Full,
 }
 
@@ -30,84 +33,103 @@ pub struct ReproduceArgs {
     /// Whose figures.
     #[arg(value_enum)]
     paper: Paper,
-    /// Only this figure. So far there is 9, the reduction of flushes.
-    #[arg(long, value_parser = ["9"])]
-    figure: Option<String>,
+    /// Only these figures, separated by commas or given again: 1, 2, 3, 6, 7, 8, 9, 10, table1,
+    /// table4, clwb.
+    #[arg(long, value_delimiter = ',')]
+    figure: Vec<Part>,
+    /// Table 4: crashes of each workload under each policy and scheme [default: 100].
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    crashes: Option<u32>,
+    /// Table 4: only these workloads, separated by commas.
+    #[arg(long, value_delimiter = ',')]
+    workload: Vec<String>,
+    /// Table 4: schemes, separated by commas [default: undo-archapt,redo-archapt].
+    #[arg(long, value_delimiter = ',')]
+    scheme: Vec<Scheme>,
+    /// Table 4: breaks the runtime on purpose; `outlast crash --plant list` names all the ways.
+    #[arg(long)]
+    plant: Option<Plant>,
     /// How much of it.
     #[arg(long, value_enum, default_value_t = Scale::Quick)]
     scale: Scale,
+    /// Numbers of threads for figures 1, 7 and 8, separated by commas.
+    #[arg(long, value_delimiter = ',', default_values_t = [1, 2],
+        value_parser = clap::value_parser!(u32).range(1..=64))]
+    threads: Vec<u32>,
+    /// Nanoseconds added for each line written back, in the runs on slower memory; 0 leaves them
+    /// out.
+    #[arg(long, default_value_t = WRITE_LATENCY_NS, value_name = "NS")]
+    write_latency: u64,
+    /// Where pools are created for the time of the run.
+    #[arg(long)]
+    dir: Option<PathBuf>,
+    /// Where `index.html` and `results.json` go.
+    #[arg(long, default_value = "archapt")]
+    out: PathBuf,
 }
 
-/// Measures and prints what the paper claims beside what was found.
+/// Measures, judges the claims, writes the page and prints tables. What was not reached is a
+/// result and no failure; a crash that lost something is one.
 pub fn run(args: &ReproduceArgs, as_json: bool, seed: u64) -> CommandResult {
     let Paper::Archapt = args.paper;
     let size = match args.scale {
         Scale::Quick => Size::Quick,
         Scale::Full => Size::Full,
     };
+    let parts = if args.figure.is_empty() { &Part::ALL[..] } else { &args.figure };
+    let table4 = args.table4(parts, size, seed)?;
+    report::prepare(&args.out)?;
+    let request = Request {
+        threads: args.threads.clone(),
+        write_latency_ns: args.write_latency,
+        directory: args.dir.clone().unwrap_or_else(default_directory),
+        table4,
+        ..Request::new(parts, size, seed)
+    };
     let mut document = Document::new(env!("CARGO_PKG_VERSION"), &crate::command_line(), seed, None);
     let teller = Teller::new();
-    document.records = reproduce::archapt_flushes(size, seed, &mut |news| teller.tell(news))?;
+    let outcome = reproduce::run(&request, &mut |news| teller.tell(news))?;
+    document.records = outcome.records;
     drop(teller);
+    let page = report::write_page(&document, &args.out, &html::reproduction(&document))?;
     if as_json {
         print!("{}", document.to_json());
     } else {
-        print_flushes(&document.records);
+        print!("{}", table::reproduction(&document));
     }
-    Ok(Verdict::Good)
+    outcome.failures.iter().for_each(|failure| eprintln!("outlast: {failure}"));
+    eprintln!("{}", page.display());
+    Ok(if outcome.failures.is_empty() { Verdict::Good } else { Verdict::Bad })
 }
 
-fn print_flushes(records: &[Record]) {
-    println!("Archapt, figure 9: flushes per transaction, and how many fewer than undo (%)\n");
-    println!(
-        "  {:<18} {:<14} {:>6} {:>6} {:>6}   {:>7} {:>7} {:>7} {:>7}",
-        "workload", "scheme", "data", "dirty", "log", "data", "dirty", "all", "dirty"
-    );
-    let mut rows: Vec<(&str, &str)> = Vec::new();
-    for record in records.iter().filter(|record| record.kind == Kind::Sim) {
-        if !rows.contains(&(&record.workload, &record.scheme)) {
-            rows.push((&record.workload, &record.scheme));
-        }
-    }
-    for (workload, scheme) in rows {
-        let value = |metric: Metric| {
-            let found = records.iter().find(|record| {
-                record.kind == Kind::Sim
-                    && (record.workload.as_str(), record.scheme.as_str()) == (workload, scheme)
-                    && record.is(metric)
-            });
-            found.and_then(|record| record.value).unwrap_or_default()
-        };
-        print!("  {workload:<18} {scheme:<14}");
-        for metric in [Metric::DATA_FLUSHES, Metric::DIRTY_DATA_FLUSHES, Metric::LOG_FLUSHES] {
-            print!(" {:>6.2}", value(metric));
-        }
-        print!("  ");
-        let saved = [
-            Metric::DATA_FLUSHES_SAVED,
-            Metric::DIRTY_DATA_FLUSHES_SAVED,
-            Metric::ALL_FLUSHES_SAVED,
-            Metric::ALL_DIRTY_FLUSHES_SAVED,
-        ];
-        for metric in saved {
-            match scheme == Scheme::Undo.name() {
-                true => print!(" {:>7}", "."),
-                false => print!(" {:>7.1}", value(metric)),
+impl ReproduceArgs {
+    fn table4(
+        &self,
+        parts: &[Part],
+        size: Size,
+        seed: u64,
+    ) -> Result<Option<table4::Plan>, Box<dyn std::error::Error>> {
+        if !parts.contains(&Part::Table4) {
+            let given = self.crashes.is_some() || self.plant.is_some();
+            if given || !self.workload.is_empty() || !self.scheme.is_empty() {
+                let what = "--crashes, --workload, --scheme and --plant go with --figure table4";
+                return Err(what.into());
             }
+            return Ok(None);
         }
-        println!();
-    }
-    println!();
-    for claim in records.iter().filter(|record| record.kind == Kind::Claim) {
-        let reached = claim.verdict == Some(outlast_lab::record::Verdict::Reached);
-        println!(
-            "  {} {}, {}: {} % claimed, {:.1} % found{}",
-            if reached { "\u{2713}" } else { "\u{2717}" },
-            claim.scheme,
-            claim.metric,
-            claim.paper_value.unwrap_or_default(),
-            claim.value.unwrap_or_default(),
-            claim.reason.as_ref().map(|why| format!(" ({why})")).unwrap_or_default(),
-        );
+        let mut plan = table4::Plan::new(size, seed);
+        for name in &self.workload {
+            plan.workloads.push(table4::workload(name)?);
+        }
+        if !self.scheme.is_empty() {
+            plan.schemes = self.scheme.clone();
+        }
+        plan.crashes = self.crashes.map_or(plan.crashes, |crashes| crashes as usize);
+        plan.plant = self.plant;
+        if plan.plant.is_some() || plan.schemes.contains(&Scheme::None) {
+            // Panics of code that is broken on purpose, or promises nothing, are results.
+            std::panic::set_hook(Box::new(|_| ()));
+        }
+        Ok(Some(plan))
     }
 }

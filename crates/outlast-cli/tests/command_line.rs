@@ -137,7 +137,50 @@ fn wrong_names_are_told_the_right_ones() {
     names(&["bench", "sps1", "--scheme", "redoo"], &["'redoo'", "undo", "redo", "pmdk-word"]);
     names(&["bench", "sps1", "--domain", "adr2"], &["`adr2`", "process", "eadr"]);
     names(&["report", "--scale", "huge"], &["huge", "quick", "full"]);
+    names(&["reproduce", "archapt", "--figure", "4"], &["'4'", "1, 2", "table1", "clwb"]);
+    names(&["reproduce", "archapd"], &["archapd", "archapt"]);
     names(&["pool", "create", "x", "--size", "12q"], &["12q", "64M"]);
+}
+
+/// The runtime keeps what it promises, and one that is broken on purpose is found out: exit
+/// status 1, and the one command that shows that very crash again.
+#[test]
+fn a_table_of_crashes_ends_in_1_with_a_replay_where_something_is_lost() {
+    let directory = directory();
+    let out = &path(&directory, "out");
+    let table: [&str; 10] = [
+        "reproduce",
+        "archapt",
+        "--figure",
+        "table4",
+        "--workload",
+        "ycsb-a",
+        "--scheme",
+        "undo-archapt",
+        "--out",
+        out,
+    ];
+    let sound = good(&[&table[..], &["--crashes", "2"]].concat());
+    assert!(sound.contains("ycsb-a, Redis YCSB-A") && sound.contains("✓ undo-archapt"), "{sound}");
+
+    let bug = ["--crashes", "20", "--plant", "aged-out-unflushed"];
+    let output = outlast(&[&table[..], &bug].concat());
+    let errors = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{errors}");
+    let failure = errors.lines().find(|line| line.contains("replay: ")).expect("a failure");
+    let (_, replay) = failure.split_once("replay: outlast ").expect("a command");
+    let again = outlast(&replay.split(' ').collect::<Vec<_>>());
+    assert_eq!(again.status.code(), Some(1), "{replay}");
+    let same = text(&again.stderr);
+    let same = same.trim_end().split_once(": ");
+    assert_eq!(same, failure.split_once(": "), "the same violation");
+
+    let line = refused(&["reproduce", "archapt", "--figure", "9", "--crashes", "5"]);
+    assert!(line.contains("--figure table4"), "{line}");
+    let line = refused(&["reproduce", "archapt", "--figure", "table4", "--workload", "hash"]);
+    assert!(line.contains("'hash'") && line.contains("linkbench-archapt"), "{line}");
+    refused(&["reproduce", "archapt", "--figure", "table4", "--crashes", "0"]);
+    refused(&["crash", "ycsb-a", "--warm-up", "10"]);
 }
 
 #[test]
@@ -151,7 +194,7 @@ fn mistakes_end_in_one_line_and_status_2() {
     let text_file = &path(&directory, "text");
     std::fs::write(text_file, vec![b'x'; 8192]).unwrap();
     let inside_file = &path(&directory, "text/report");
-    let cases: [&[&str]; 15] = [
+    let cases: [&[&str]; 17] = [
         &["pool", "create", pool],
         &["pool", "create", inside_absent],
         &["pool", "create", absent, "--size", "1K"],
@@ -167,6 +210,8 @@ fn mistakes_end_in_one_line_and_status_2() {
         &["bench", "sps1", "--dir", absent],
         &["report", "--out", inside_file],
         &["bench", "sps1", "--no-such-flag"],
+        &["reproduce", "archapt", "--out", inside_file],
+        &["reproduce", "archapt", "--figure", "1", "--threads", "0", "--out", dir],
     ];
     for case in cases {
         refused(case);
@@ -184,4 +229,155 @@ fn lists_have_every_scheme_and_workload() {
     for name in ["ycsb-a", "ycsb-f", "sps1", "sps8", "hash", "btree", "words"] {
         assert!(workloads.lines().any(|line| line.starts_with(name)), "{workloads}");
     }
+}
+
+/// A failed check: one line, exit status 1.
+fn failed(arguments: &[&str]) -> String {
+    let output = outlast(arguments);
+    let errors = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{arguments:?}: {errors}");
+    assert_eq!(text(&output.stdout), "", "{arguments:?}");
+    assert_eq!(errors.lines().count(), 1, "{arguments:?}: {errors}");
+    errors
+}
+
+/// Stores a word to a pool's root block, which is made at the first call; what was there.
+fn stored(pool: &str, value: u64) -> u64 {
+    use outlast::{BlockKind, FilePool, RootKind, Runner, Transact};
+    let pool = FilePool::open(pool, &Default::default(), &Default::default()).unwrap();
+    let mut lane = pool.lane().unwrap();
+    let stored = lane.run(|tx| {
+        let root = match tx.root()? {
+            Some((root, _)) => root,
+            None => {
+                let root = tx.alloc(64, BlockKind::General)?;
+                tx.store_u64(root, 0)?;
+                tx.set_root(root, RootKind::Opaque)?;
+                root
+            }
+        };
+        let was = tx.load_u64(root)?;
+        tx.store_u64(root, value)?;
+        Ok(was)
+    });
+    stored.unwrap()
+}
+
+#[test]
+fn a_pool_with_checksums_is_repaired_or_its_damage_named() {
+    use outlast::{BlockKind, FilePool, OpenOptions, RootKind, Runner, Scheme, Transact};
+    use std::io::{Seek, SeekFrom, Write};
+    let directory = directory();
+    let (pool, plain) = (&path(&directory, "p"), &path(&directory, "plain"));
+    good(&["pool", "create", pool, "--size", "8M", "--checksums"]);
+    assert!(good(&["pool", "info", pool]).contains("checksums       kept"));
+    let open = OpenOptions::with_scheme(Scheme::RedoArchapt);
+    let opened = FilePool::open(pool, &open, &Default::default()).unwrap();
+    let block = opened.lane().unwrap().run(|tx| {
+        let block = tx.alloc(3000, BlockKind::General)?;
+        tx.store(block, &[7; 3000])?;
+        tx.set_root(block, RootKind::Opaque)?;
+        Ok(block)
+    });
+    let block = block.unwrap();
+    opened.close();
+    good(&["pool", "grow", pool, "--size", "9M"]);
+    good(&["pool", "checkpoint", pool]);
+    assert!(good(&["pool", "check", pool]).contains("0 findings"));
+
+    let damage = |at: u64, bytes: &[u8]| {
+        let mut file = std::fs::OpenOptions::new().write(true).open(pool).unwrap();
+        file.seek(SeekFrom::Start(block.0 + at)).unwrap();
+        file.write_all(bytes).unwrap();
+    };
+    let found = |arguments: &[&str]| {
+        let output = outlast(arguments);
+        assert_eq!(output.status.code(), Some(1));
+        text(&output.stdout)
+    };
+    damage(640, &[0; 50]);
+    assert!(found(&["pool", "check", pool]).contains(&format!("bytes at {block}; correctable")));
+    assert!(good(&["pool", "repair", pool]).contains("1 lines repaired"));
+    assert!(good(&["pool", "check", pool]).contains("0 findings"));
+
+    let noise: Vec<u8> = (0..2500u32).map(|i| ((i * i) >> 3) as u8).collect();
+    damage(0, &noise);
+    let left = found(&["pool", "repair", pool]);
+    assert!(left.contains(&format!("bytes at {block}; not correctable")), "{left}");
+    good(&["pool", "restore", pool]);
+    assert!(good(&["pool", "check", pool]).contains("0 findings"));
+
+    good(&["pool", "create", plain, "--size", "8M"]);
+    assert!(refused(&["pool", "repair", plain]).contains("keeps no checksums"));
+    let wrong = FilePool::open(pool, &OpenOptions::with_scheme(Scheme::Undo), &Default::default());
+    assert!(wrong.err().unwrap().to_string().contains("open it with undo-archapt or redo-archapt"));
+}
+
+#[test]
+fn a_pool_goes_back_to_its_last_checkpoint() {
+    let directory = directory();
+    let pool = &path(&directory, "p");
+    let elsewhere = &path(&directory, "elsewhere");
+    good(&["pool", "create", pool, "--size", "8M"]);
+    assert!(good(&["pool", "info", pool]).contains("checkpoint      none"));
+    stored(pool, 1);
+    let first = json(&["pool", "checkpoint", pool]);
+    assert_eq!(first["records"][0]["number"], 1);
+    assert!(good(&["pool", "info", pool]).contains("checkpoint      number 1, of epoch 4 after 0"));
+    assert_eq!(stored(pool, 2), 1);
+    let second = good(&["pool", "checkpoint", pool]);
+    assert!(second.contains("p.checkpoint: checkpoint 2, 2 pages written"), "{second}");
+    good(&["pool", "checkpoint", pool, "--to", elsewhere]);
+    assert_eq!(stored(pool, 3), 2);
+    good(&["pool", "restore", pool]);
+    assert!(good(&["pool", "check", pool]).contains("0 findings"));
+    assert_eq!(stored(pool, 4), 2);
+    let info = json(&["pool", "info", pool]);
+    assert_eq!(info["records"][0]["checkpoint"]["number"], 2);
+
+    // Damaged or gone, it comes back from the checkpoint that is named.
+    for damage in [vec![0xff; 10_000], Vec::new()] {
+        std::fs::write(pool, damage).unwrap();
+        assert!(refused(&["pool", "restore", pool]).contains("--from"));
+        good(&["pool", "restore", pool, "--from", elsewhere]);
+        assert_eq!(stored(pool, 5), 2);
+    }
+    std::fs::remove_file(pool).unwrap();
+    assert!(refused(&["pool", "restore", pool]).contains("there is no such pool"));
+    good(&["pool", "restore", pool, "--from", elsewhere, "--json"]);
+    assert_eq!(stored(pool, 6), 2);
+}
+
+#[test]
+fn what_cannot_be_restored_leaves_the_pool_alone() {
+    let directory = directory();
+    let (pool, other) = (&path(&directory, "p"), &path(&directory, "other"));
+    for pool in [pool, other] {
+        good(&["pool", "create", pool, "--size", "8M"]);
+        stored(pool, 1);
+    }
+    assert!(refused(&["pool", "restore", pool]).contains("there is no such checkpoint"));
+    good(&["pool", "checkpoint", other]);
+    let of_other = &format!("{other}.checkpoint");
+    let before = std::fs::read(pool).unwrap();
+    assert!(refused(&["pool", "restore", pool, "--from", of_other]).contains("UUID"));
+    assert!(refused(&["pool", "restore", pool, "--from", pool]).contains("p: is "));
+    assert!(std::fs::read(pool).unwrap() == before);
+    assert!(refused(&["pool", "checkpoint", pool, "--to", of_other]).contains("UUID"));
+    assert!(refused(&["pool", "checkpoint", pool, "--to", "/dev/null"]).contains("regular file"));
+    good(&["pool", "checkpoint", pool]);
+    let checkpoint = &format!("{pool}.checkpoint");
+    let mut bytes = std::fs::read(checkpoint).unwrap();
+    bytes[700] ^= 1;
+    std::fs::write(checkpoint, &bytes).unwrap();
+    let now = std::fs::read(pool).unwrap();
+    let error = failed(&["pool", "restore", pool]);
+    assert!(error.contains("damaged at byte 512: a page fails its CRC"), "{error}");
+    bytes[700] ^= 1;
+    bytes.truncate(bytes.len() - 1);
+    std::fs::write(checkpoint, &bytes).unwrap();
+    assert!(failed(&["pool", "restore", pool]).contains("no whole checkpoint"));
+    assert!(std::fs::read(pool).unwrap() == now);
+    let names = std::fs::read_dir(directory.path()).unwrap().count();
+    assert_eq!(names, 4, "and nothing is left lying about");
 }

@@ -60,6 +60,7 @@ pub struct Exhaustive {
     pub(crate) crashes: u32,
     pub(crate) failures_max: usize,
     images_max: u64,
+    from_op: usize,
     distinct_max: usize,
     pub(crate) ops_max: u64,
     len_max: u64,
@@ -152,6 +153,7 @@ impl Exhaustive {
             failures_max: 1,
             images_max: u64::MAX,
             distinct_max: 1 << 22,
+            from_op: 0,
             ops_max: OPS_MAX,
             len_max: 0,
             atomic_line: false,
@@ -175,6 +177,12 @@ impl Exhaustive {
     /// After how many executions of recovery to give up; the outcome is then not complete.
     pub fn images_max(mut self, images: u64) -> Self {
         self.images_max = images;
+        self
+    }
+
+    /// The program's first operations before which no crash is tried.
+    pub fn from_op(mut self, op: usize) -> Self {
+        self.from_op = op;
         self
     }
 
@@ -285,8 +293,9 @@ impl<'a, J: Judge> Search<'a, J> {
         let told = before.with(log);
         for index in 0..log.len() {
             let (lane, op) = log.get(index);
+            let is_tried = level > 1 || index >= self.settings.from_op;
             for part in 0..tracker.parts(&op) {
-                if let Some(raise) = tracker.raises(lane, &op, part) {
+                if let Some(raise) = tracker.raises(lane, &op, part).filter(|_| is_tried) {
                     let until = match raise {
                         Raise::Issued => index,
                         Raise::Drained => window_end(log, index),

@@ -87,6 +87,11 @@ impl Violation {
     pub fn new(broken: Broken, detail: impl Into<String>) -> Self {
         Self { broken, detail: detail.into() }
     }
+
+    /// Whether recovery gave no pool at all.
+    pub(crate) fn is_refusal(&self) -> bool {
+        matches!(self.broken, Broken::Refused | Broken::Panicked | Broken::Stuck)
+    }
 }
 
 impl From<String> for Violation {

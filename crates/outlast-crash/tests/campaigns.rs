@@ -38,6 +38,42 @@ fn other_domains_and_more_lanes_survive_too() {
     }
 }
 
+/// Pools with checksums lose nothing, and no crash leaves a line that disagrees with them.
+#[test]
+fn checksums_agree_after_every_crash() {
+    for scheme in [Scheme::UndoArchapt, Scheme::RedoArchapt] {
+        for (name, lanes) in [("ycsb-a", 2), ("hash", 2), ("btree", 1)] {
+            let plain = Campaign { lanes, checksums: true, ..campaign(name, scheme) };
+            let report = plain.run(&|_| {}).unwrap();
+            if let (Some(failure), Some(replay)) = (&report.failure, report.replay()) {
+                panic!("{failure}; replay: {}", replay.command());
+            }
+            assert!(report.total().crash_points > 500);
+        }
+        let plant = Some(Plant::SumsMissUpdates);
+        let broken = Campaign { checksums: true, plant, ..campaign("ycsb-a", scheme) };
+        assert!(broken.run(&|_| {}).unwrap().failure.is_some(), "{scheme}");
+    }
+}
+
+/// Baselines too, on a lane alone and on two.
+#[test]
+fn baselines_survive_under_every_policy() {
+    for scheme in Scheme::durable().filter(|scheme| scheme.is_baseline()) {
+        for (name, lanes) in [("ycsb-a", 2), ("hash", 2), ("btree", 1), ("words", 3)] {
+            let report = Campaign { lanes, ..campaign(name, scheme) }.run(&|_| {}).unwrap();
+            if let (Some(failure), Some(replay)) = (&report.failure, report.replay()) {
+                panic!("{failure}; replay: {}", replay.command());
+            }
+            let total = report.total();
+            assert!(total.crash_points > 500 && total.in_recovery > 0 && total.later > 0);
+        }
+        let tables = Campaign { keys: 1_000, points: 20, ..campaign("tpcc", scheme) };
+        let report = tables.run(&|_| {}).unwrap();
+        assert!(report.failure.is_none(), "{scheme}: {:?}", report.failure);
+    }
+}
+
 /// Transactions of many rows over several trees: what takes a table's rows along, allocates and
 /// frees for many at once, is cancelled half-way.
 #[test]
@@ -94,6 +130,13 @@ fn planted_bugs_are_noticed() {
         (Plant::SkipFence(Site::UndoMark), Scheme::Undo, "hash"),
         (Plant::SkipFence(Site::RedoRecord), Scheme::Redo, "hash"),
         (Plant::SkipFlush(Site::RecoverData), Scheme::Redo, "hash"),
+        (Plant::JournalHeaderFirst, Scheme::Rollback, "hash"),
+        (Plant::SkipFlush(Site::JournalHeader), Scheme::Rollback, "hash"),
+        (Plant::SkipFlush(Site::JournalData), Scheme::Rollback, "btree"),
+        (Plant::StoreBeforeLog, Scheme::Atlas, "hash"),
+        (Plant::SkipFlush(Site::UndoData), Scheme::Atlas, "btree"),
+        (Plant::SkipFence(Site::Command), Scheme::Aof, "hash"),
+        (Plant::RedoNewestFirst, Scheme::Aof, "hash"),
         (Plant::SkipFlush(Site::UndoData), Scheme::Undo, "tpcc"),
         (Plant::RecordLastLineUnflushed, Scheme::Redo, "tpcc"),
         (Plant::FreedAtOnce, Scheme::Undo, "linkbench"),

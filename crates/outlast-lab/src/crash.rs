@@ -28,6 +28,9 @@ const QUICK_SCHEDULES_MAX: u64 = 24;
 /// more choices.
 const QUICK_IMAGES_MAX: u64 = 500_000;
 
+/// And of those whose images are compared with their checksums.
+const QUICK_SUMS_IMAGES_MAX: u64 = 40_000;
+
 /// The workload on which the rate of verification is judged.
 pub const RATE_SCOPE: &str = "words";
 
@@ -67,26 +70,34 @@ pub fn crash_records(
     Ok(records)
 }
 
+/// Who is crashed: in the quick scale not the baselines, which the full one and tests have.
+pub(crate) fn on_trial(size: Size) -> impl Iterator<Item = Scheme> + Clone {
+    Scheme::durable().filter(move |scheme| size == Size::Full || !scheme.is_baseline())
+}
+
 /// Every scope under every scheme: all schedules, crash points and images within its limits.
 fn exhaustive_records(size: Size, listen: &mut Listener<'_>) -> Result<Vec<Record>, CrashError> {
     // Enough for every fixed scope to end by itself.
     let images_max = if size == Size::Quick { 4_000_000 } else { 100_000_000 };
-    let bounds = |scheme| match (size, scheme) {
+    let bounds = |scheme: Scheme| match (size, scheme) {
         (Size::Quick, Scheme::UndoArchapt) => (QUICK_SCHEDULES_MAX, QUICK_IMAGES_MAX),
         (Size::Quick, Scheme::RedoArchapt) => (u64::MAX, QUICK_IMAGES_MAX),
         _ => (u64::MAX, images_max),
     };
     let mut jobs: Vec<(Scheme, Option<Scope>)> = Vec::new();
-    for scheme in Scheme::durable() {
+    for scheme in on_trial(size) {
         let words = [true, false].map(|packed| scopes::words(3, 4, 2, packed));
         jobs.push((scheme, None));
-        jobs.extend(words.into_iter().chain(scopes::all()).map(|scope| (scheme, Some(scope))));
+        jobs.extend(words.into_iter().chain(scopes::of(scheme)).map(|scope| (scheme, Some(scope))));
     }
     let what = |(scheme, scope): &(Scheme, Option<Scope>)| {
         format!("{scheme} {}", scope.as_ref().map_or("lifecycle", |scope| scope.name))
     };
     let found = deal("exhaustive search", &jobs, listen, what, |(scheme, scope)| {
-        let (schedules_max, images_max) = bounds(*scheme);
+        let (schedules_max, mut images_max) = bounds(*scheme);
+        if size == Size::Quick && scope.as_ref().is_some_and(|scope| scope.checksums) {
+            images_max = images_max.min(QUICK_SUMS_IMAGES_MAX);
+        }
         let charge = Charge { images_max, schedules_max, ..Charge::of(*scheme) };
         let watch = ThreadStopwatch::new();
         let tally = match scope {
@@ -152,7 +163,7 @@ pub fn scope_records(
 /// Every planted bug under every scheme that it breaks.
 fn planted_records(size: Size, listen: &mut Listener<'_>) -> Result<Vec<Record>, CrashError> {
     let images_max = if size == Size::Quick { 300_000 } else { 10_000_000 };
-    let pairs = Scheme::durable().flat_map(|s| Plant::all().map(move |plant| (s, plant)));
+    let pairs = on_trial(size).flat_map(|s| Plant::all().map(move |plant| (s, plant)));
     let jobs: Vec<_> = pairs.filter(|(scheme, plant)| plant.applies_to(*scheme)).collect();
     let what = |(scheme, plant): &(Scheme, Plant)| format!("{plant} in {scheme}");
     // Some bugs make the runtime panic, which is one way to be caught.
@@ -163,7 +174,7 @@ fn planted_records(size: Size, listen: &mut Listener<'_>) -> Result<Vec<Record>,
     drop(silence);
     let sentences = sentences?;
     let mut records = Vec::new();
-    for scheme in Scheme::durable() {
+    for scheme in on_trial(size) {
         let mut killed = 0.0;
         let mine: Vec<_> = sentences.iter().filter(|s| s.scheme == scheme).collect();
         for sentence in &mine {
@@ -193,7 +204,7 @@ fn planted_records(size: Size, listen: &mut Listener<'_>) -> Result<Vec<Record>,
 fn control_records(size: Size, listen: &mut Listener<'_>) -> Result<Vec<Record>, CrashError> {
     let images_max = if size == Size::Quick { 50_000 } else { 10_000_000 };
     let jobs: Vec<_> =
-        Scheme::durable().flat_map(|s| Plant::controls().map(move |c| (s, c))).collect();
+        on_trial(size).flat_map(|s| Plant::controls().map(move |c| (s, c))).collect();
     let what = |(scheme, control): &(Scheme, Plant)| format!("{control} in {scheme}");
     let sentences = deal("controls", &jobs, listen, what, |(scheme, control)| {
         hunt(*control, *scheme, images_max, |_, _| ())

@@ -4,13 +4,20 @@
 //! functional memory, and every load, store and flush also goes through a set-associative cache
 //! of the simulator, which knows. Flushes are told apart by where the line lies: the lanes' rings
 //! are the log, the heap is data, the header page is neither.
+//!
+//! *Dirtiness* is counted in two ways. Of every flushed line: the bytes stored to it since it was
+//! flushed before, whatever the cache did meanwhile; that is what a program knows, and 1 minus it is
+//! what it flushes for nothing. And of the lines that a flush finds dirty: the bytes that were
+//! newer in the cache than in memory.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use outlast::{Abort, CreateOptions, OpenOptions, Pool, PoolError, Scheme};
 use outlast_pmem::Recorder;
 use outlast_sim::{Cache, CacheConfig, ConfigError, Contents};
-use outlast_trace::{ByteRange, LaneId, LineAddr, Op, Sink};
+use outlast_trace::{
+    ByteRange, FlushKind, LINE_BYTES, LaneId, LineAddr, Op, PoolOffset, Sink, line_pieces,
+};
 use outlast_workloads::{Scale, Workload};
 
 /// What is emulated.
@@ -32,6 +39,8 @@ pub struct Emulation {
     pub reckoned_bytes: u64,
     /// Bytes of the lane's log.
     pub lane_bytes: u64,
+    /// By which instruction lines are flushed.
+    pub flush: FlushKind,
     /// The seed of everything drawn.
     pub seed: u64,
 }
@@ -43,6 +52,48 @@ pub struct Flushes {
     pub issued: u64,
     /// Those that found the line dirty, and so wrote it to memory.
     pub dirty: u64,
+    /// Bytes of the flushed lines that were stored to since their last flush.
+    pub stored_bytes: u64,
+    /// Bytes that were newer in the cache than in memory.
+    pub dirty_bytes: u64,
+    /// How many flushes found so many words (rounded up) of stored bytes: 0 to 8.
+    pub by_words: [u64; 9],
+}
+
+impl Flushes {
+    /// Stored bytes over the bytes of all flushed lines; `None` without any.
+    pub fn dirtiness(&self) -> Option<f64> {
+        share(self.stored_bytes, self.issued * LINE_BYTES)
+    }
+
+    /// Dirty bytes over the bytes of the lines found dirty; `None` without any.
+    pub fn dirtiness_found(&self) -> Option<f64> {
+        share(self.dirty_bytes, self.dirty * LINE_BYTES)
+    }
+
+    fn since(&self, before: &Self) -> Self {
+        let mut by_words = self.by_words;
+        by_words.iter_mut().zip(before.by_words).for_each(|(now, was)| *now -= was);
+        Self {
+            issued: self.issued - before.issued,
+            dirty: self.dirty - before.dirty,
+            stored_bytes: self.stored_bytes - before.stored_bytes,
+            dirty_bytes: self.dirty_bytes - before.dirty_bytes,
+            by_words,
+        }
+    }
+
+    fn count(&mut self, stored: u64, dirty: Option<u64>) {
+        self.issued += 1;
+        self.dirty += u64::from(dirty.is_some());
+        self.stored_bytes += u64::from(stored.count_ones());
+        self.dirty_bytes += u64::from(dirty.unwrap_or(0).count_ones());
+        self.by_words[stored.count_ones().div_ceil(8) as usize] += 1;
+    }
+}
+
+fn share(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| part as f64 / whole as f64)
 }
 
 /// What the cache saw while transactions were counted.
@@ -58,6 +109,20 @@ pub struct FlushCounts {
     pub data_evicted: u64,
     /// Fences.
     pub fences: u64,
+    /// Bytes of memory that the scheme's history unit takes at the end; 0 if it has none.
+    pub history_bytes: u64,
+}
+
+impl FlushCounts {
+    /// Flushes of whatever lines.
+    pub fn all_issued(&self) -> u64 {
+        self.data.issued + self.log.issued + self.header.issued
+    }
+
+    /// Those that found their lines dirty.
+    pub fn all_dirty(&self) -> u64 {
+        self.data.dirty + self.log.dirty + self.header.dirty
+    }
 }
 
 /// An emulation that could not be run.
@@ -82,11 +147,11 @@ pub enum EmulationError {
 }
 
 impl Emulation {
-    /// Runs it. `progress` hears how many transactions are done, of how many.
+    /// Runs it.
     ///
     /// # Errors
     /// What could not be made or run.
-    pub fn run(&self, mut progress: impl FnMut(u64, u64)) -> Result<FlushCounts, EmulationError> {
+    pub fn run(&self) -> Result<FlushCounts, EmulationError> {
         let Self { workload, scheme, scale, seed, lane_bytes, .. } = *self;
         let failed = |source| EmulationError::Abort {
             workload: workload.name,
@@ -95,9 +160,11 @@ impl Emulation {
         };
         let create = CreateOptions { lanes: 1, lane_bytes, ..CreateOptions::default() };
         let bytes = (workload.heap_bytes(&scale) + lane_bytes + (64 << 20)).next_multiple_of(4096);
-        let seen = Arc::new(Mutex::new(Seen::default()));
+        let seen = Arc::new(Mutex::new(FlushCounts::default()));
         let sink = EmulatedCache::new(self.cache, 4096, 4096 + lane_bytes, Arc::clone(&seen))?;
-        let medium = Recorder::with_sink(vec![0; bytes as usize], sink).recording_loads();
+        let medium = Recorder::with_sink(vec![0; bytes as usize], sink)
+            .recording_loads()
+            .flushing_with(self.flush);
         let open = OpenOptions {
             cache_bytes: Some(self.reckoned_bytes),
             sample_bits: 0,
@@ -111,40 +178,31 @@ impl Emulation {
         let mut before = FlushCounts::default();
         for done in 0..total {
             if done == self.warm_up {
-                before = read(&seen).counts;
+                before = *read(&seen);
             }
             worker.draw();
             worker.step(&mut lane).map_err(failed)?;
-            if done % 4096 == 0 {
-                progress(done, total);
-            }
         }
-        Ok(read(&seen).counts.since(&before))
+        drop(lane);
+        let history_bytes = pool.history_bytes();
+        Ok(FlushCounts { history_bytes, ..read(&seen).since(&before) })
     }
 }
 
 impl FlushCounts {
     fn since(&self, before: &Self) -> Self {
-        let of = |now: Flushes, was: Flushes| Flushes {
-            issued: now.issued - was.issued,
-            dirty: now.dirty - was.dirty,
-        };
         Self {
-            data: of(self.data, before.data),
-            log: of(self.log, before.log),
-            header: of(self.header, before.header),
+            data: self.data.since(&before.data),
+            log: self.log.since(&before.log),
+            header: self.header.since(&before.header),
             data_evicted: self.data_evicted - before.data_evicted,
             fences: self.fences - before.fences,
+            history_bytes: self.history_bytes,
         }
     }
 }
 
-#[derive(Default)]
-struct Seen {
-    counts: FlushCounts,
-}
-
-fn read(seen: &Mutex<Seen>) -> std::sync::MutexGuard<'_, Seen> {
+fn read(seen: &Mutex<FlushCounts>) -> MutexGuard<'_, FlushCounts> {
     seen.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -153,7 +211,11 @@ struct EmulatedCache {
     cache: Cache,
     log_at: u64,
     heap_at: u64,
-    seen: Arc<Mutex<Seen>>,
+    /// By line, a bit for each byte stored to since the line was flushed.
+    stored: Vec<u64>,
+    /// By line, a bit for each byte that is newer in the cache than in memory.
+    newer: Vec<u64>,
+    seen: Arc<Mutex<FlushCounts>>,
 }
 
 /// Nothing is known of the bytes, and nothing needs to be.
@@ -164,9 +226,10 @@ impl EmulatedCache {
         config: CacheConfig,
         log_at: u64,
         heap_at: u64,
-        seen: Arc<Mutex<Seen>>,
+        seen: Arc<Mutex<FlushCounts>>,
     ) -> Result<Self, ConfigError> {
-        Ok(Self { cache: Cache::new(config, 0)?, log_at, heap_at, seen })
+        let cache = Cache::new(config, 0)?;
+        Ok(Self { cache, log_at, heap_at, stored: Vec::new(), newer: Vec::new(), seen })
     }
 
     fn access(&mut self, line: LineAddr, dirty: bool) {
@@ -176,32 +239,66 @@ impl EmulatedCache {
             None => {
                 let contents = Contents { data: BYTES, dirty, owned: true };
                 let (_, evicted) = self.cache.install(line, &contents);
-                let lost = evicted.filter(|e| e.contents.dirty && self.is_data(e.line));
-                read(&self.seen).counts.data_evicted += u64::from(lost.is_some());
+                if let Some(evicted) = evicted.filter(|evicted| evicted.contents.dirty) {
+                    *bytes_of(&mut self.newer, evicted.line) = 0;
+                    let is_data = evicted.line.start().0 >= self.heap_at;
+                    read(&self.seen).data_evicted += u64::from(is_data);
+                }
             }
         }
     }
 
-    fn is_data(&self, line: LineAddr) -> bool {
-        line.start().0 >= self.heap_at
+    fn store(&mut self, at: PoolOffset, len: usize) {
+        for (piece, len) in line_pieces(at, len) {
+            let line = piece.line();
+            self.access(line, true);
+            *bytes_of(&mut self.stored, line) |= bytes_mask(piece, len);
+            *bytes_of(&mut self.newer, line) |= bytes_mask(piece, len);
+        }
     }
 
-    fn flush(&mut self, line: LineAddr) {
-        let slot = self.cache.probe(line);
-        let dirty = slot.is_some_and(|slot| self.cache.is_dirty(slot));
-        if let Some(slot) = slot {
-            self.cache.clean(slot, &BYTES);
+    /// What goes past the cache takes the line out of it, and leaves nothing to flush.
+    fn stream(&mut self, at: PoolOffset, len: usize) {
+        for (piece, len) in line_pieces(at, len) {
+            let line = piece.line();
+            self.cache.remove(line);
+            *bytes_of(&mut self.stored, line) &= !bytes_mask(piece, len);
+            *bytes_of(&mut self.newer, line) = 0;
         }
-        let mut seen = read(&self.seen);
-        let counts = &mut seen.counts;
+    }
+
+    fn flush(&mut self, kind: FlushKind, line: LineAddr) {
+        let slot = self.cache.probe(line);
+        let is_dirty = slot.is_some_and(|slot| self.cache.is_dirty(slot));
+        match (slot, kind) {
+            (Some(slot), FlushKind::Clwb) => self.cache.clean(slot, &BYTES),
+            (Some(_), _) => drop(self.cache.remove(line)),
+            (None, _) => {}
+        }
+        let stored = std::mem::take(bytes_of(&mut self.stored, line));
+        let newer = std::mem::take(bytes_of(&mut self.newer, line));
+        let mut counts = read(&self.seen);
         let kind = match line.start().0 {
             at if at >= self.heap_at => &mut counts.data,
             at if at >= self.log_at => &mut counts.log,
             _ => &mut counts.header,
         };
-        kind.issued += 1;
-        kind.dirty += u64::from(dirty);
+        kind.count(stored, is_dirty.then_some(newer));
     }
+}
+
+/// The entry of a line in a table that grows as it needs.
+fn bytes_of(table: &mut Vec<u64>, line: LineAddr) -> &mut u64 {
+    let at = line.0 as usize;
+    if at >= table.len() {
+        table.resize((at + 1).next_multiple_of(1 << 16), 0);
+    }
+    &mut table[at]
+}
+
+/// A bit for each of `len` bytes of a line, from the one at `at` on.
+fn bytes_mask(at: PoolOffset, len: usize) -> u64 {
+    (u64::MAX >> (64 - len)) << at.in_line()
 }
 
 impl Sink for EmulatedCache {
@@ -211,20 +308,11 @@ impl Sink for EmulatedCache {
                 let range = ByteRange::new(at, u64::from(len));
                 range.lines().for_each(|line| self.access(line, false));
             }
-            Op::Store { at, bytes } | Op::Rmw { at, bytes } => {
-                let range = ByteRange::new(at, bytes.len() as u64);
-                range.lines().for_each(|line| self.access(line, true));
-            }
-            Op::StoreNt { at, bytes } => {
-                for line in ByteRange::new(at, bytes.len() as u64).lines() {
-                    self.cache.remove(line);
-                }
-            }
-            Op::Store64 { line, .. } => {
-                self.cache.remove(line);
-            }
-            Op::Flush { line, .. } => self.flush(line),
-            Op::Sfence | Op::Mfence => read(&self.seen).counts.fences += 1,
+            Op::Store { at, bytes } | Op::Rmw { at, bytes } => self.store(at, bytes.len()),
+            Op::StoreNt { at, bytes } => self.stream(at, bytes.len()),
+            Op::Store64 { line, bytes } => self.stream(line.start(), bytes.len()),
+            Op::Flush { kind, line } => self.flush(kind, line),
+            Op::Sfence | Op::Mfence => read(&self.seen).fences += 1,
             _ => {}
         }
     }
@@ -233,6 +321,46 @@ impl Sink for EmulatedCache {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn dirtiness_counts_bytes_since_the_last_flush_and_bytes_in_the_cache() {
+        // Two lines of cache; line 0 is the header, line 1 the log, the heap begins with line 2.
+        let seen = Arc::new(Mutex::new(FlushCounts::default()));
+        let config = CacheConfig::new(128, 2);
+        let mut cache = EmulatedCache::new(config, 64, 128, Arc::clone(&seen)).unwrap();
+        let mut op = |op: Op<'_>| cache.op(LaneId(0), op);
+        let store = |at, bytes| Op::Store { at: PoolOffset(at), bytes };
+        let flush = |line| Op::Flush { kind: FlushKind::Clwb, line: LineAddr(line) };
+        // Sixteen bytes, eight of them twice, then flushed twice: dirty and clean.
+        op(store(128, &[1; 16]));
+        op(store(136, &[2; 8]));
+        op(flush(2));
+        op(flush(2));
+        let data = read(&seen).data;
+        assert_eq!((data.issued, data.dirty, data.stored_bytes, data.dirty_bytes), (2, 1, 16, 16));
+        assert_eq!((data.dirtiness(), data.dirtiness_found()), (Some(0.125), Some(0.25)));
+        assert_eq!((data.by_words[0], data.by_words[2]), (1, 1));
+        // Across a line's end: eight bytes in line 2, four in line 3; two others push both out.
+        op(store(184, &[3; 12]));
+        op(Op::Load { at: PoolOffset(256), len: 1, depends: None });
+        op(Op::Load { at: PoolOffset(320), len: 1, depends: None });
+        assert_eq!(read(&seen).data_evicted, 2);
+        // Back in the cache with four more bytes: twelve since the flush, four in the cache.
+        op(store(128, &[4; 4]));
+        op(flush(2));
+        op(flush(3));
+        let data = read(&seen).data.since(&data);
+        assert_eq!((data.issued, data.dirty, data.stored_bytes, data.dirty_bytes), (2, 1, 16, 4));
+        // What is streamed is not left to flush; log lines count apart.
+        op(Op::StoreNt { at: PoolOffset(64), bytes: &[5; 8] });
+        op(flush(1));
+        let log = read(&seen).log;
+        assert_eq!((log.issued, log.dirty, log.stored_bytes), (1, 0, 0));
+        // This flush takes the line out: the next store has to fetch it.
+        op(store(128, &[6; 4]));
+        op(Op::Flush { kind: FlushKind::ClflushOpt, line: LineAddr(2) });
+        assert!(cache.cache.probe(LineAddr(2)).is_none());
+    }
 
     fn counted(scheme: Scheme, reckoned_bytes: u64) -> FlushCounts {
         let workload = Workload::named("ycsb-a").unwrap();
@@ -245,9 +373,10 @@ mod tests {
             cache: CacheConfig::new(352 << 10, 11),
             reckoned_bytes,
             lane_bytes: 512 << 10,
+            flush: FlushKind::Clwb,
             seed: 1,
         };
-        emulation.run(|_, _| ()).unwrap()
+        emulation.run().unwrap()
     }
 
     #[test]

@@ -7,7 +7,7 @@ use crate::native::PEERS;
 use crate::record::{Kind, Metric, Record, Verdict};
 
 /// Whose goals these are.
-const OURS: &str = "outlast";
+pub const OURS: &str = "outlast";
 
 /// On which workloads the cost of persistence has a goal.
 const COST_WORKLOADS: [&str; 6] = ["ycsb-a", "ycsb-f", "sps1", "sps8", "hash", "btree"];
@@ -169,9 +169,11 @@ pub fn faults(records: &[Record]) -> Vec<String> {
         let Record { scheme, workload, .. } = record;
         let value = record.value.unwrap_or(0.0);
         let reason = record.reason.as_ref().map(|r| format!(": {r}")).unwrap_or_default();
-        let harm = [Metric::LOST, Metric::TORN, Metric::UNCORRECTABLE];
         match &record.plant {
-            None if harm.iter().any(|m| record.is(*m)) && value > 0.0 && promises(record) => {
+            None if Metric::HARM.iter().any(|m| record.is(*m))
+                && value > 0.0
+                && promises(record) =>
+            {
                 faults.push(format!("{scheme}, {workload}: {} {value}{reason}", record.metric));
             }
             Some(plant) if record.is(Metric::PLANTED_KILLED) && value == 0.0 => {

@@ -37,3 +37,4 @@ pub mod report;
 pub mod reproduce;
 pub mod stats;
 pub mod table;
+pub mod table4;

@@ -57,12 +57,17 @@ impl<'a> Grid<'a> {
     }
 }
 
-/// What ran: the workload, and the number of threads where it is not one.
+/// What ran: the workload, the number of threads where it is not one, and what was added to each
+/// line written where anything was.
 pub fn work(record: &Record) -> String {
-    match record.threads {
-        Some(threads) if threads > 1 => format!("{}, {threads} threads", record.workload),
-        _ => record.workload.clone(),
+    let mut work = record.workload.clone();
+    if let Some(threads) = record.threads.filter(|threads| *threads > 1) {
+        work += &format!(", {threads} threads");
     }
+    if let Some(ns) = record.write_latency_ns {
+        work += &format!(", +{ns} ns");
+    }
+    work
 }
 
 #[cfg(test)]
@@ -79,11 +84,12 @@ mod tests {
             record("sps1", "undo", 2.0),
             record("sps1", "redo", 3.0),
             record("sps1", "redo", 4.0).threads(2),
+            record("sps1", "redo", 5.0).threads(2).write_latency_ns(150),
             Record::new(Kind::Sim, "sps1", "redo", Metric::THROUGHPUT, 9.0),
             Record::new(Kind::Native, "sps1", "redo", Metric::FENCES, 9.0),
         ];
         let grid = Grid::of_metric(&records, Kind::Native, Metric::THROUGHPUT);
-        assert_eq!(grid.rows, ["sps8", "sps1", "sps1, 2 threads"]);
+        assert_eq!(grid.rows, ["sps8", "sps1", "sps1, 2 threads", "sps1, 2 threads, +150 ns"]);
         assert_eq!(grid.columns, ["undo", "redo"]);
         assert_eq!(grid.value("sps1", "redo"), Some(3.0));
         assert_eq!(grid.value("sps1, 2 threads", "redo"), Some(4.0));

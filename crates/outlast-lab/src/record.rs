@@ -139,6 +139,12 @@ pub struct Record {
     /// Lines per fence, for floors.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub lines: Option<u32>,
+    /// Which part of a distribution, or against what, where a metric has several values.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub class: Option<String>,
+    /// Nanoseconds added to every line that was written back; nothing where none were.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub write_latency_ns: Option<u64>,
     /// The planted bug, or the control, that was switched on.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub plant: Option<String>,
@@ -211,6 +217,8 @@ impl Record {
             domain: None,
             guarantee: None,
             lines: None,
+            class: None,
+            write_latency_ns: None,
             plant: None,
             paper: None,
             claim: None,
@@ -256,6 +264,10 @@ setters! {
     threads: u32 = u32, |n| n;
     /// Sets lines per fence.
     lines: u32 = u32, |n| n;
+    /// Sets which of a metric's values this is.
+    class: String = &str, str::to_owned;
+    /// Sets the nanoseconds added to a line written back.
+    write_latency_ns: u64 = u64, |ns| ns;
     /// Sets sizes and settings, in words.
     config: String = &str, str::to_owned;
     /// Sets the cache replacement policy.
@@ -324,6 +336,34 @@ metrics! {
     ALL_FLUSHES_SAVED = "all_flushes_saved", "%";
     /// As `dirty_data_flushes_saved`, with the log's lines.
     ALL_DIRTY_FLUSHES_SAVED = "all_dirty_flushes_saved", "%";
+    /// Stored bytes over the bytes of those flushed lines that were dirty in the emulated cache.
+    DIRTINESS_FOUND = "dirtiness_found", "ratio";
+    /// As `dirtiness`, with the log's lines.
+    DIRTINESS_ALL = "dirtiness_all", "ratio";
+    /// The share of flushes of the heap's lines with so many words stored to (the class).
+    FLUSHES_BY_WORDS = "flushes_by_words", "%";
+    /// Flushes of the heap's lines that are saved by keys and values in one block.
+    COALESCING_SAVED = "coalescing_saved", "%";
+    /// Memory that write-back by age takes.
+    HISTORY_BYTES = "history_bytes", "B";
+    /// The share of touched blocks that so many transactions touch (the class).
+    REUSE = "reuse", "%";
+    /// Throughput below that of `none`.
+    THROUGHPUT_LOSS = "throughput_loss", "%";
+    /// Throughput above that of another scheme (the class).
+    THROUGHPUT_GAIN = "throughput_gain", "%";
+    /// 99th percentile of latency below that of another scheme (the class).
+    LATENCY_P99_SAVED = "latency_p99_saved", "%";
+    /// The share of flushes and fences in what a scheme adds to a transaction.
+    PERSISTENCE_SHARE = "persistence_share", "%";
+    /// Throughput with `clwb` above that with `clflushopt`.
+    CLWB_GAIN = "clwb_gain", "%";
+    /// Time of one object of the micro-benchmark; the scheme is what is done to it.
+    OBJECT_TIME = "object_time", "ns";
+    /// Lines flushed for it.
+    OBJECT_LINES = "object_lines", "lines";
+    /// Time saved against flushing the object.
+    OBJECT_TIME_SAVED = "object_time_saved", "%";
     /// Time of a transaction beyond that of `none` in the same round.
     PERSISTENCE_COST = "persistence_cost", "ns";
     /// The same, over that of the better of the peers in the same round.
@@ -362,6 +402,20 @@ metrics! {
     TORN = "torn", "count";
     /// Damage that recovery found and could not correct.
     UNCORRECTABLE = "uncorrectable", "count";
+    /// Objects whose durable bytes were older at a crash than what was acknowledged.
+    STALE_OBJECTS = "stale_objects", "count";
+    /// Of these, made right by recovery from live log records.
+    REPAIRED_BY_LOG = "repaired_by_log", "count";
+    /// The others, whose log was gone: the I-obj of Archapt's Table IV.
+    INCONSISTENT_OBJECTS = "inconsistent_objects", "count";
+    /// Stale objects that recovery itself found to be wrong.
+    DETECTED = "detected", "count";
+    /// Of the detected, put right from checksums.
+    CORRECTED = "corrected", "count";
+    /// Objects that are wrong after a recovery that complained of nothing.
+    SILENTLY_WRONG = "silently_wrong", "count";
+    /// Pools that recovery gave up, or that it left with an unsound allocator.
+    REFUSED = "refused", "count";
     /// Of one planted bug (1 or 0), or of all: found by the checker.
     PLANTED_KILLED = "planted_killed", "count";
     /// Planted bugs tried.
@@ -374,6 +428,17 @@ metrics! {
     SIM_SPEED = "sim_speed", "instr/s";
     /// Instructions per cycle.
     IPC = "ipc", "instr/cycle";
+}
+
+impl Metric {
+    /// What a crash of a scheme that promises durability must not leave.
+    pub const HARM: [Metric; 5] =
+        [Self::LOST, Self::TORN, Self::UNCORRECTABLE, Self::SILENTLY_WRONG, Self::REFUSED];
+
+    /// Whether it is one of them.
+    pub fn is_harm(self) -> bool {
+        Self::HARM.contains(&self)
+    }
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use crate::crash::{CrashError, crash_records};
 use crate::native::{self, NativeError, Setup, Size, floor};
 use crate::news::Listener;
 use crate::record::{Document, Record};
-use crate::{goals, html};
+use crate::{goals, html, table4};
 
 /// A report could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -31,7 +31,8 @@ pub enum ReportError {
     },
 }
 
-/// Measures what the report shows: floor, competition and distances, crashes, then verdicts.
+/// Measures what the report shows: floor, competition and distances, crashes, Archapt's table of
+/// crashes, then verdicts.
 ///
 /// # Errors
 /// [`ReportError`].
@@ -42,6 +43,10 @@ pub fn measure(
 ) -> Result<Vec<Record>, ReportError> {
     let mut records = measure_native(setup, floor_options, listen)?;
     records.extend(crash_records(setup.size, setup.seed, listen)?);
+    if setup.size == Size::Full {
+        let table4 = table4::Plan::new(setup.size, setup.seed).run(listen);
+        records.extend(table4.map_err(CrashError::from)?.records);
+    }
     records.extend(goals::judge(&records));
     Ok(records)
 }
@@ -65,7 +70,7 @@ pub fn measure_native(
 pub fn crash_minutes(size: Size) -> u64 {
     match size {
         Size::Quick => 2,
-        Size::Full => 45,
+        Size::Full => 110,
     }
 }
 
@@ -84,6 +89,18 @@ pub fn prepare(directory: &Path) -> Result<(), ReportError> {
 /// # Errors
 /// [`ReportError::Write`].
 pub fn write(document: &Document, directory: &Path) -> Result<PathBuf, ReportError> {
+    write_page(document, directory, &html::page(document))
+}
+
+/// Writes this page as `index.html`, with the document's `results.json`; returns its path.
+///
+/// # Errors
+/// [`ReportError::Write`].
+pub fn write_page(
+    document: &Document,
+    directory: &Path,
+    page: &str,
+) -> Result<PathBuf, ReportError> {
     prepare(directory)?;
     let put = |name: &str, content: &str| {
         let path = directory.join(name);
@@ -93,7 +110,7 @@ pub fn write(document: &Document, directory: &Path) -> Result<PathBuf, ReportErr
         }
     };
     put("results.json", &document.to_json())?;
-    put("index.html", &html::page(document))
+    put("index.html", page)
 }
 
 #[cfg(test)]

@@ -3,8 +3,11 @@
 use std::fmt::Write as _;
 
 use crate::format::{grouped, short};
+use crate::goals;
 use crate::pivot::{Grid, work};
 use crate::record::{Document, Kind, Metric, Record, Verdict};
+use crate::reproduce::views;
+use crate::table4;
 
 /// A table of text: the first column flush left, the others flush right.
 #[derive(Clone, Debug, Default)]
@@ -84,6 +87,26 @@ pub fn summary(document: &Document) -> String {
     section("Crashes", crashes(records));
     section("Planted bugs", planted(records));
     section("Goals and claims", claims(records));
+    text
+}
+
+/// What a run of a paper's figures found, for a terminal: figure by figure, then the claims.
+pub fn reproduction(document: &Document) -> String {
+    let mut text = format!("Archapt, seed {}\n{}\n", document.seed, document.machine.summary());
+    for view in views::ALL.iter().filter(|view| view.on_terminal) {
+        let grid = view.grid(&document.records);
+        if !grid.is_empty() {
+            let _ = write!(text, "\n{}, {}\n{}", view.title, view.metric.unit, render(&grid));
+        }
+    }
+    if document.records.iter().any(table4::is_ours) {
+        let title = "Table IV: stale objects of 256 bytes at a crash, and what became of them";
+        let _ = write!(text, "\n{title}\n{}", table4::text(&document.records));
+    }
+    let claims = claims(&document.records);
+    if !claims.is_empty() {
+        let _ = write!(text, "\nGoals and claims\n{claims}");
+    }
     text
 }
 
@@ -183,14 +206,20 @@ fn claims(records: &[Record]) -> String {
     let mut text = String::new();
     let mut claims: Vec<&Record> = records.iter().filter(|r| r.kind == Kind::Claim).collect();
     claims.sort_by_key(|claim| Verdict::urgency(claim.verdict));
-    for claim in claims {
+    let (alike, single): (Vec<&Record>, Vec<&Record>) =
+        claims.iter().partition(|claim| untestable_alike(&claims, claim) > ALIKE_MAX);
+    for claim in single {
         let sign = match claim.verdict {
             Some(Verdict::Reached) => "✓",
             Some(Verdict::NotReached) => "✗",
             Some(Verdict::Contradictory) => "!",
             Some(Verdict::NotTestable) | None => "–",
         };
-        let value = claim.value.map_or_else(|| "not measured".to_owned(), short);
+        let mut value = claim.value.map_or_else(|| "not measured".to_owned(), short);
+        let of_paper = claim.paper.as_deref().is_some_and(|paper| paper != goals::OURS);
+        if let Some(claimed) = claim.paper_value.filter(|_| of_paper) {
+            value += &format!(", claimed {}", short(claimed));
+        }
         let wording = claim.claim.as_deref().unwrap_or(&claim.metric);
         let _ = write!(text, "  {sign} {}, {}: {wording}: {value}", work(claim), claim.scheme);
         match &claim.reason {
@@ -198,7 +227,25 @@ fn claims(records: &[Record]) -> String {
             None => text.push('\n'),
         }
     }
+    let mut told: Vec<&str> = Vec::new();
+    for claim in alike {
+        let reason = claim.reason.as_deref().unwrap_or_default();
+        if !told.contains(&reason) {
+            told.push(reason);
+            let _ = writeln!(text, "  – {} claims: {reason}", untestable_alike(&claims, claim));
+        }
+    }
     text
+}
+
+/// More claims than this that cannot be tested for the same reason stand on one line.
+const ALIKE_MAX: usize = 3;
+
+/// How many claims cannot be tested for this one's reason; 0 if it can be.
+fn untestable_alike(claims: &[&Record], claim: &Record) -> usize {
+    let untestable = |r: &Record| r.verdict == Some(Verdict::NotTestable);
+    let alike = |r: &&&Record| untestable(r) && r.reason == claim.reason;
+    if untestable(claim) { claims.iter().filter(alike).count() } else { 0 }
 }
 
 #[cfg(test)]

@@ -90,7 +90,12 @@ impl<B: AsRef<[u8]>> Spare<B> {
         if format == SPARE_FORMAT { Ok(spare) } else { Err(Flaw::Format(format)) }
     }
 
-    fn over(shape: Shape, bytes: B) -> Self {
+    /// Spare lines that are taken as they are, whether their CRC-32C matches or not: for whoever is
+    /// changing them, or knows that each byte counts by itself.
+    ///
+    /// # Panics
+    /// When `bytes` are not the spare lines of `shape` in number.
+    pub fn over(shape: Shape, bytes: B) -> Self {
         let len = bytes.as_ref().len();
         assert_eq!(
             len,
@@ -166,6 +171,28 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Spare<B> {
     #[inline]
     pub fn remove(&mut self, line: usize) {
         self.set(line, false, 0);
+    }
+
+    /// Makes a line a member, or not, and leaves its CRC.
+    ///
+    /// # Panics
+    /// When the matrix has no line of this number.
+    #[inline]
+    pub fn set_member(&mut self, line: usize, member: bool) {
+        assert!(line < self.shape.lines(), "line {line} of {:?}", self.shape);
+        self.set_bit(line, member);
+    }
+
+    /// Brings the CRC of a line up to date whose words have changed by `difference`, the old ones
+    /// exclusive-or the new.
+    ///
+    /// # Panics
+    /// When the matrix has no line of this number.
+    #[inline]
+    pub fn change(&mut self, line: usize, difference: &Line) {
+        assert!(line < self.shape.lines(), "line {line} of {:?}", self.shape);
+        // The CRC is linear.
+        self.bytes.as_mut()[crcs_at(self.shape.lines()) + line] ^= crate::crc8(difference);
     }
 
     /// Sets the version.
@@ -271,6 +298,19 @@ mod tests {
         spare.insert(20, &[9; 8]);
         spare.remove(20);
         assert_eq!(spare.to_bytes(0), before);
+    }
+
+    #[test]
+    fn a_change_is_as_good_as_the_new_content() {
+        let (old, new) = ([5; 8], [5, 5, 99, 5, u64::MAX, 5, 5, 0]);
+        let mut changed = Spare::empty(Shape::PAGE, [0; 64]);
+        changed.insert(20, &old);
+        changed.change(20, &std::array::from_fn(|word| old[word] ^ new[word]));
+        let mut inserted = Spare::empty(Shape::PAGE, [0; 64]);
+        inserted.insert(20, &new);
+        assert_eq!(changed.to_bytes(3), inserted.to_bytes(3));
+        changed.set_member(20, false);
+        assert!(!changed.contains(20));
     }
 
     #[test]

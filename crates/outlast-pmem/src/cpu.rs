@@ -35,6 +35,16 @@ pub fn cpu_features() -> CpuFeatures {
     CpuFeatures { flush: Some(flush), movdir64b: ecx & (1 << 28) != 0 }
 }
 
+/// Whether this processor has that instruction, the best or not.
+pub fn has_flush(kind: FlushKind) -> bool {
+    let (ebx, _) = leaf_7();
+    match kind {
+        FlushKind::Clwb => ebx & (1 << 24) != 0,
+        FlushKind::ClflushOpt => ebx & (1 << 23) != 0,
+        FlushKind::Clflush => true,
+    }
+}
+
 /// EBX and ECX of CPUID's structured extended features; zero where there is no such leaf.
 // Newer compilers declare the intrinsic safe, the oldest supported one does not.
 #[allow(unused_unsafe)]

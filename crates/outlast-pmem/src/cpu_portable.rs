@@ -22,6 +22,11 @@ pub fn cpu_features() -> CpuFeatures {
     CpuFeatures { flush: None, movdir64b: false }
 }
 
+/// Whether this processor is known to have that instruction: no.
+pub fn has_flush(_: FlushKind) -> bool {
+    false
+}
+
 /// Never reached: without line flushes there is no domain that asks for one.
 ///
 /// # Safety

@@ -44,7 +44,7 @@ pub mod schedule;
 
 pub use cache::{last_level_cache_bytes, prefetch};
 pub use counted::{Counted, Counters};
-pub use cpu::{CpuFeatures, cpu_features};
+pub use cpu::{CpuFeatures, cpu_features, has_flush};
 pub use delayed::{Delayed, WriteCost};
 pub use detect::{Backing, Detection};
 pub use domain::{Domain, UnknownDomain};

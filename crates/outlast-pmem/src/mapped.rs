@@ -211,6 +211,21 @@ impl Mapped {
         })
     }
 
+    /// The same mapping, whose lines are flushed by this instruction from now on instead of the
+    /// best that there is; nothing changes where the domain needs no flush instruction.
+    ///
+    /// # Panics
+    /// When the processor does not have it: [`has_flush`](crate::has_flush) tells.
+    #[must_use]
+    pub fn flushing_with(mut self, kind: FlushKind) -> Self {
+        assert!(cpu::has_flush(kind), "this processor has no {kind:?}");
+        self.write_back = match self.domain {
+            Domain::Adr => WriteBack::new(Domain::Adr, Some(kind)),
+            _ => self.write_back,
+        };
+        self
+    }
+
     /// The persistence domain in force.
     pub fn domain(&self) -> Domain {
         self.domain

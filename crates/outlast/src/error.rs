@@ -20,6 +20,22 @@ pub enum PoolError {
         /// What this code reads.
         expected: u32,
     },
+    /// A pool with something that this code does not know.
+    #[error(
+        "the pool's header has flags {found:#x}, of which this Outlast knows only 0x1, checksums"
+    )]
+    Flags {
+        /// What the header says.
+        found: u64,
+    },
+    /// A scheme under which nobody would keep the pool's checksums.
+    #[error(
+        "the pool keeps checksums, and {given} does not: open it with undo-archapt or redo-archapt"
+    )]
+    KeepsChecksums {
+        /// The scheme asked for.
+        given: crate::Scheme,
+    },
     /// Durable bytes are not what was written.
     #[error("damaged at {at}: {what}; restore the file from a copy")]
     Damaged {
@@ -27,6 +43,18 @@ pub enum PoolError {
         at: PoolOffset,
         /// What about it.
         what: &'static str,
+    },
+    /// A line is not what its checksum says, and the log has changed what could correct it.
+    #[error(
+        "damaged at {at}, in the block of {bytes} bytes at {block}, and not correctable: restore the pool from a checkpoint"
+    )]
+    Fault {
+        /// The line.
+        at: PoolOffset,
+        /// The block that it belongs to.
+        block: PoolOffset,
+        /// Bytes of that block.
+        bytes: u64,
     },
     /// The file is shorter than the pool in it.
     #[error("truncated: the pool is {expected} bytes long and the file {found}")]

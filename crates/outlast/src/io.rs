@@ -58,6 +58,24 @@ pub enum Site {
     /// Redo: data in place, asynchronously; the lane's next fence finds it done, at the latest
     /// the one before another thread gets the lane (W1).
     RedoData,
+    /// Rollback: old pages in the journal, before the header that counts them (J1).
+    JournalPages,
+    /// Rollback: the journal's header, before anything is stored in place (J2).
+    JournalHeader,
+    /// Rollback: new pages in place, before the header is zeroed (J3).
+    JournalData,
+    /// Rollback: the zeroed header, which is the commit, before the acknowledgement (J4).
+    JournalEnd,
+    /// Append-only log: the commands, which are the commit, before anything is stored in place or
+    /// acknowledged (Q1).
+    Command,
+    /// Checksums of a block that takes whole chunks, with its content, before the record that makes
+    /// it a block (K5).
+    RunSums,
+    /// Checksums: contents of new blocks that an abort leaves behind (K4).
+    FreshAborted,
+    /// Checksums: their lines, with the sweep's fence or the history unit's (K2).
+    Sums,
     /// History: a line that has left the queue, before anything forgets that it was pending (P2).
     AgedOut,
     /// Sweep: data that another lane flushed and may not have fenced (W1), or that nobody has
@@ -67,7 +85,7 @@ pub enum Site {
     Floor,
     /// Sweep: a lane's tail, before the lines in front of it are used again (W3).
     Tail,
-    /// Recovery: what was put in place, before the floor declares the log dead (V1).
+    /// Recovery: what was put in place, and checksums made anew, before the floor declares the log dead (V1).
     RecoverData,
     /// Recovery: the floor in a new epoch (V2).
     RecoverFloor,
@@ -93,6 +111,14 @@ impl Site {
         Self::RedoFresh,
         Self::RedoRecord,
         Self::RedoData,
+        Self::JournalPages,
+        Self::JournalHeader,
+        Self::JournalData,
+        Self::JournalEnd,
+        Self::Command,
+        Self::RunSums,
+        Self::FreshAborted,
+        Self::Sums,
         Self::AgedOut,
         Self::SweepData,
         Self::Floor,
@@ -104,16 +130,24 @@ impl Site {
 }
 
 impl Site {
-    /// Whether the site has a fence of its own. The magic's is that of the first recovery.
+    /// Whether the site has a fence of its own. The magic's is that of the first recovery, and
+    /// checksums share that of what they go with.
     pub fn has_fence(self) -> bool {
-        !matches!(self, Self::HeaderMagic)
+        !matches!(self, Self::HeaderMagic | Self::RunSums | Self::Sums)
     }
 }
 
 impl Site {
     /// Whether it flushes the lines of one record, which may go in any order.
     fn is_record(self) -> bool {
-        matches!(self, Self::UndoRecord | Self::UndoWitnesses | Self::RedoRecord)
+        matches!(
+            self,
+            Self::UndoRecord
+                | Self::UndoWitnesses
+                | Self::RedoRecord
+                | Self::JournalPages
+                | Self::Command
+        )
     }
 }
 

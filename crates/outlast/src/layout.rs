@@ -12,6 +12,8 @@
 
 use outlast_trace::{LINE_BYTES, PoolOffset};
 
+use crate::checksums::RunMatrices;
+
 /// First eight bytes of every pool, stored last at creation (I1).
 pub const MAGIC: u64 = u64::from_le_bytes(*b"OUTLAST\x01");
 
@@ -28,6 +30,10 @@ pub(crate) const UUID_AT: usize = 16;
 pub(crate) const LANE_BYTES_AT: usize = 32;
 pub(crate) const CHUNK_BYTES_AT: usize = 40;
 pub(crate) const HEAP_AT_AT: usize = 48;
+pub(crate) const FLAGS_AT: usize = 56;
+
+/// Flag of the header: blocks lie in virtual matrices with checksums.
+pub(crate) const FLAG_CHECKSUMS: u64 = 1;
 
 /// Bytes of the header that its CRC covers; the CRC follows.
 pub const HEADER_CRC_AT: usize = 120;
@@ -56,6 +62,9 @@ pub const LANE_FLOOR: u64 = 8;
 /// In a log line: its tag, stored last.
 pub const TAG_AT: u64 = 56;
 
+/// The largest page that a rollback journal keeps whole.
+pub const PAGE_BYTES_MAX: u64 = 4096;
+
 /// Smallest lane, header line included.
 pub const LANE_BYTES_MIN: u64 = 256;
 /// Largest lane, header line included.
@@ -76,6 +85,8 @@ const _: () = assert!(FLOOR_AT.0 as usize == HEADER_BYTES);
 const _: () = assert!(HEADER_CRC_AT + 8 == HEADER_BYTES);
 const _: () =
     assert!(HEADER_ZERO_AT == CHUNKS_AT.0 + LINE_BYTES && HEADER_ZERO_AT == 5 * LINE_BYTES);
+// Chunks are whole pages, and the heap starts at one.
+const _: () = assert!(CHUNK_BYTES_MIN.is_multiple_of(PAGE_BYTES_MAX));
 // Words that belong to different protocols never share a line.
 const _: () =
     assert!(FLOOR_AT.line().0 != ROOT_AT.line().0 && ROOT_AT.line().0 != CHUNKS_AT.line().0);
@@ -91,6 +102,8 @@ pub struct Geometry {
     pub chunk_bytes: u64,
     /// Where the heap starts, a multiple of `chunk_bytes`.
     pub heap_at: u64,
+    /// Blocks lie in virtual matrices, between their checksums.
+    pub checksums: bool,
 }
 
 impl Geometry {
@@ -101,7 +114,7 @@ impl Geometry {
     pub fn new(lanes: u32, lane_bytes: u64, chunk_bytes: u64) -> Self {
         let lanes_end = HEADER_PAGE_BYTES + u64::from(lanes) * lane_bytes;
         let heap_at = lanes_end.next_multiple_of(chunk_bytes);
-        Self { lanes, lane_bytes, chunk_bytes, heap_at }
+        Self { lanes, lane_bytes, chunk_bytes, heap_at, checksums: false }
     }
 
     /// A heap has at least its directory and one chunk.
@@ -111,7 +124,7 @@ impl Geometry {
 
     /// Why these numbers cannot be a pool's, if they cannot.
     pub fn flaw(&self) -> Option<&'static str> {
-        let Self { lanes, lane_bytes, chunk_bytes, heap_at } = *self;
+        let Self { lanes, lane_bytes, chunk_bytes, heap_at, .. } = *self;
         Self::parameters_flaw(lanes, lane_bytes, chunk_bytes).or_else(|| {
             (heap_at != Self::new(lanes, lane_bytes, chunk_bytes).heap_at)
                 .then_some("the heap does not start where the lanes end")
@@ -155,9 +168,37 @@ impl Geometry {
         self.chunk_bytes / 8
     }
 
-    /// The largest block: all of a zone's chunks but its directory.
+    /// The largest block: what all of a zone's chunks but its directory hold.
     pub fn block_bytes_max(&self) -> u64 {
-        (self.zone_chunks() - 1) * self.chunk_bytes
+        self.run_bytes(self.zone_chunks() - 1)
+    }
+
+    /// Bytes of the block that takes a run of so many chunks.
+    pub fn run_bytes(&self, chunks: u64) -> u64 {
+        match self.checksums {
+            true => RunMatrices::within(chunks * self.chunk_bytes).data_bytes(),
+            false => chunks * self.chunk_bytes,
+        }
+    }
+
+    /// Chunks that a large block of so many bytes takes.
+    pub fn run_chunks(&self, bytes: u64) -> u64 {
+        let mut chunks = bytes.div_ceil(self.chunk_bytes).max(1);
+        // Checksums take less than a quarter, so this ends soon.
+        while self.run_bytes(chunks) < bytes {
+            let missing = bytes - self.run_bytes(chunks);
+            chunks += missing.div_ceil(self.chunk_bytes).max(1);
+        }
+        // Longer runs have larger matrices, which hold more.
+        while chunks > 1 && self.run_bytes(chunks - 1) >= bytes {
+            chunks -= 1;
+        }
+        chunks
+    }
+
+    /// The chunk that an offset in the heap lies in.
+    pub fn chunk_of(&self, at: PoolOffset) -> u64 {
+        (at.0 - self.heap_at) / self.chunk_bytes
     }
 
     /// The first byte of a chunk.
@@ -213,6 +254,7 @@ mod tests {
             ("LANE_BYTES_AT", LANE_BYTES_AT as u64),
             ("CHUNK_BYTES_AT", CHUNK_BYTES_AT as u64),
             ("HEAP_AT_AT", HEAP_AT_AT as u64),
+            ("FLAGS_AT", FLAGS_AT as u64),
             ("HEADER_CRC_AT", HEADER_CRC_AT as u64),
             ("HEADER_BYTES", HEADER_BYTES as u64),
             ("FLOOR_AT", FLOOR_AT.0),
@@ -221,6 +263,7 @@ mod tests {
             ("HEADER_ZERO_AT", HEADER_ZERO_AT),
             ("LANE_TAIL", LANE_TAIL),
             ("LANE_FLOOR", LANE_FLOOR),
+            ("PAGE_BYTES_MAX", PAGE_BYTES_MAX),
             ("LANE_BYTES_MIN", LANE_BYTES_MIN),
             ("LANE_BYTES_MAX", LANE_BYTES_MAX),
             ("LANES_MAX", LANES_MAX.into()),

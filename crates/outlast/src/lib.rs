@@ -64,8 +64,12 @@
 
 mod ack;
 mod alloc;
+mod barrier;
+mod checkpoint;
+mod checksums;
 pub mod collections;
 mod error;
+mod gate;
 mod io;
 mod layout;
 mod lines;
@@ -84,6 +88,11 @@ mod tx;
 mod writeback;
 
 pub use ack::{Ack, Ticket, UnknownAck};
+pub use checkpoint::{
+    CHECKPOINT_VERSION, Checkpoint, CheckpointError, CheckpointInfo, CheckpointReport,
+    checkpoint_path, restore,
+};
+pub use checksums::{Fault, RepairReport};
 pub use error::PoolError;
 pub use io::Site;
 pub use layout::{FORMAT_VERSION, Geometry};

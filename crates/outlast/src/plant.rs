@@ -112,8 +112,39 @@ pub enum Plant {
     PendingLostWithFree,
     /// By age: a line counts as pending since the last commit that stored to it (A10).
     PendingSinceLast,
+    /// Checksums: a line that is stored to stays in the sums as it was (A3).
+    SumsMissUpdates,
+    /// Checksums: the old content stays in the sums (A4).
+    SumsKeepOld,
+    /// Checksums: those of columns are not kept (A5).
+    ColumnSumsMissing,
+    /// Checksums: recovery leaves them as the crash did.
+    SumsNotRebuilt,
     /// By age: the floor passes commits of other lanes whose lines are pending (A1).
     FloorPassesPending,
+    /// Rollback: the journal's header is written before its pages are durable (J1).
+    JournalHeaderFirst,
+    /// Rollback: the journal's header is zeroed before the new pages are durable (J3).
+    JournalEndedEarly,
+    /// Rollback: two transactions write at a time (J5).
+    TwoWriters,
+    /// Atlas: a section is marked while one on which it depends is not stable (F3).
+    PrunedTooEarly,
+    /// Atlas: recovery undoes sections lane by lane (F4).
+    SectionsLaneByLane,
+    /// Append-only log: chunks of freed large blocks are used again while commands that stored to
+    /// them stand in the log (Q3).
+    ChunksReused,
+    /// Append-only log: its regions are free when the transaction ends (Q3).
+    LogRegionFreed,
+    /// Checkpoint: a transaction's pages are marked before it stores, not after.
+    MarkedBeforeStores,
+    /// Checkpoint: the last pages are copied while transactions run.
+    PauseLeftOut,
+    /// Checkpoint: what an aborted transaction put back is not marked.
+    AbortNotMarked,
+    /// Checkpoint: what a transaction stored to new blocks is not marked.
+    FreshNotMarked,
     /// Control: every flush is issued twice.
     FlushTwice,
     /// Control: every fence is issued twice.
@@ -133,6 +164,14 @@ const CONTROLS: &[(Plant, &str)] = &[
     (Plant::CleanLineFlushed, "clean-line-flushed"),
     (Plant::RecordFlushedBackwards, "record-flushed-backwards"),
     (Plant::FlushedByClflushOpt, "flushed-by-clflushopt"),
+];
+
+/// Bugs that only a checkpoint brings to light; crashes alone do not.
+const CHECKPOINTS: &[(Plant, &str)] = &[
+    (Plant::MarkedBeforeStores, "marked-before-stores"),
+    (Plant::PauseLeftOut, "pause-left-out"),
+    (Plant::AbortNotMarked, "abort-not-marked"),
+    (Plant::FreshNotMarked, "fresh-not-marked"),
 ];
 
 /// Names of the bugs that are not a site's.
@@ -186,6 +225,17 @@ const NAMED: &[(Plant, &str, u8)] = &[
     (Plant::PendingLostWithFree, "pending-lost-with-free", 1),
     (Plant::PendingSinceLast, "pending-since-last", 1),
     (Plant::FloorPassesPending, "floor-passes-pending", 10),
+    (Plant::JournalHeaderFirst, "journal-header-first", 9),
+    (Plant::JournalEndedEarly, "journal-ended-early", 11),
+    (Plant::TwoWriters, "two-writers", 49),
+    (Plant::PrunedTooEarly, "pruned-too-early", 49),
+    (Plant::SectionsLaneByLane, "sections-lane-by-lane", 32),
+    (Plant::ChunksReused, "chunks-reused", 43),
+    (Plant::LogRegionFreed, "log-region-freed", 26),
+    (Plant::SumsMissUpdates, "sums-miss-updates", 1),
+    (Plant::SumsKeepOld, "sums-keep-old", 1),
+    (Plant::ColumnSumsMissing, "column-sums-missing", 1),
+    (Plant::SumsNotRebuilt, "sums-not-rebuilt", 1),
 ];
 
 impl Plant {
@@ -203,15 +253,25 @@ impl Plant {
         CONTROLS.iter().map(|row| row.0)
     }
 
+    /// Every bug that only a checkpoint brings to light. A crash checker is silent about these.
+    pub fn checkpoints() -> impl Iterator<Item = Self> {
+        CHECKPOINTS.iter().map(|row| row.0)
+    }
+
     /// Whether a pool that runs with `scheme` executes the code that this breaks. Planted
     /// elsewhere a bug changes nothing.
     pub fn applies_to(self, scheme: Scheme) -> bool {
         use Site::{
-            AgedOut, Floor, RecoverTail, RedoData, RedoFresh, RedoRecord, SweepData, Tail,
-            UndoData, UndoFresh, UndoMark, UndoRecord, UndoSettled, UndoWitnesses,
+            AgedOut, ChunkWord, Command, Floor, FreshAborted, JournalData, JournalEnd,
+            JournalHeader, JournalPages, RecoverTail, RedoData, RedoFresh, RedoRecord, Region,
+            RunSums, Sums, SweepData, Tail, UndoData, UndoFresh, UndoMark, UndoRecord, UndoSettled,
+            UndoWitnesses,
         };
         let undo = scheme.logging() == Logging::Undo;
+        let sections = scheme.logging() == Logging::Sections;
         let redo = scheme.logging() == Logging::Redo;
+        let pages = scheme.logging() == Logging::Pages;
+        let commands = scheme.logging() == Logging::Commands;
         let asynchronous = scheme.write_back() == WriteBack::Asynchronous;
         let by_age = scheme.write_back() == WriteBack::ByAge;
         // Data flushed at commit, the commit a mark; new words in a record, that the floor kills.
@@ -220,40 +280,58 @@ impl Plant {
             _ if scheme == Scheme::None => false,
             Self::SkipFlush(site) | Self::SkipFence(site) => match site {
                 UndoFresh if matches!(self, Self::SkipFence(_)) => undo && by_age,
-                UndoRecord | UndoFresh | UndoData => undo,
-                UndoMark | UndoWitnesses | UndoSettled => marked,
+                UndoRecord | UndoFresh | UndoData => undo || sections,
+                UndoMark => marked || sections,
+                UndoWitnesses | UndoSettled => marked,
                 RedoData => asynchronous,
-                AgedOut => by_age,
+                AgedOut | Sums | RunSums | FreshAborted => by_age,
                 RedoFresh => redo,
+                JournalPages | JournalHeader | JournalData | JournalEnd => pages,
+                Region => !pages,
+                Command => commands,
+                // The commands' fence comes before anybody could use the chunk otherwise.
+                ChunkWord if matches!(self, Self::SkipFence(_)) => !commands,
                 RedoRecord | SweepData | Floor | Tail | RecoverTail => recorded,
                 _ => true,
             },
             Self::StoreBeforeLog
             | Self::AnnouncedRoundedIn
             | Self::LoggedTwice
-            | Self::AbortIncomplete => undo,
-            Self::MarkInHalves
-            | Self::MarkWithData
-            | Self::WitnessMissing
+            | Self::AbortIncomplete => undo || sections,
+            Self::MarkInHalves | Self::MarkWithData => marked || sections,
+            Self::PrunedTooEarly | Self::SectionsLaneByLane => sections,
+            Self::WitnessMissing
             | Self::WitnessAlwaysTrue
             | Self::WitnessesBelieved
             | Self::HalvesNotSwapped
             | Self::WitnessInFreedBlock
             | Self::FormatUnsettled => marked,
             Self::SweepTrustsOtherFence => asynchronous,
-            Self::InstallBeforeFence => redo,
-            Self::NumberBeforeLocks
-            | Self::RingOverwritesLive
+            Self::JournalHeaderFirst | Self::JournalEndedEarly | Self::TwoWriters => pages,
+            // A journal's pages are fenced before its header, so their tags are believed, their
+            // region needs no scrubbing, and new blocks are in them like everything else.
+            Self::ContinuationsBelieved | Self::RegionNotScrubbed | Self::BitsToggled => !pages,
+            Self::FreshUnflushed => !pages && !commands,
+            // Nobody else can take it: one transaction writes at a time.
+            Self::FreedAtOnce => !pages,
+            Self::InstallBeforeFence => redo || pages || commands,
+            Self::ChunksReused | Self::LogRegionFreed => commands,
+            Self::NumberBeforeLocks | Self::RedoNewestFirst | Self::RedoLaneByLane => {
+                recorded || commands
+            }
+            Self::RingOverwritesLive
             | Self::SweepIgnoresInFlight
             | Self::TailBeforeFloor
-            | Self::RedoNewestFirst
-            | Self::RedoLaneByLane
             | Self::RecycleByOwnLane
             | Self::NoQuarantine => recorded,
             Self::AbortedRegionsFreed => undo && by_age,
             Self::AgedOutUnflushed
             | Self::PendingLostWithFree
             | Self::PendingSinceLast
+            | Self::SumsMissUpdates
+            | Self::SumsKeepOld
+            | Self::ColumnSumsMissing
+            | Self::SumsNotRebuilt
             | Self::FloorPassesPending => by_age,
             _ => true,
         }
@@ -273,7 +351,13 @@ impl fmt::Display for Plant {
             named => {
                 let bug = NAMED.iter().find(|row| row.0 == *named).map(|row| row.1);
                 let control = || CONTROLS.iter().find(|row| row.0 == *named).map(|row| row.1);
-                f.write_str(bug.or_else(control).expect("what is not a site's has its row"))
+                let of_checkpoint =
+                    || CHECKPOINTS.iter().find(|row| row.0 == *named).map(|row| row.1);
+                f.write_str(
+                    bug.or_else(control)
+                        .or_else(of_checkpoint)
+                        .expect("what is not a site's has its row"),
+                )
             }
         }
     }

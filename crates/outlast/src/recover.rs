@@ -12,6 +12,7 @@
 //!  d"  complete `Before` records behind the lane's last `Redo` not committed: put back first
 //!  e   `RedoPart`s and their `RedoFinal`, all there            committed: replayed
 //!  f   `RedoPart`s without a `RedoFinal`, or too few           not committed: ignored
+//!  h   the header of a journal and the `Pages` it counts       not committed: put back
 //!  g   a sealed line that contradicts itself                   damage: an error, nothing is touched
 //! ```
 //!
@@ -28,6 +29,7 @@ use outlast_pmem::Medium;
 use outlast_trace::{ByteRange, LineAddr, PoolOffset};
 
 use crate::alloc::{clear_bit, load_bitmap, set_bit};
+use crate::checksums::Rebuild;
 use crate::error::PoolError;
 use crate::io::{Io, Site};
 use crate::layout::{FLOOR_AT, Geometry, LANE_FLOOR, LANE_TAIL, ROOT_AT};
@@ -106,16 +108,19 @@ impl LiveLog {
 
     /// Rows c to f: which records are put back and which transactions replayed, each in order.
     fn decide<M: Medium>(&self, io: Io<'_, M>) -> (Vec<&LiveRecord>, Vec<Vec<&[u64]>>) {
-        let mut undo = Vec::new();
+        // Each lane's unfinished transaction, under the number of its section.
+        let mut unfinished: Vec<(u64, Vec<&LiveRecord>)> = Vec::new();
         let mut redo: Vec<(Seq, Vec<&[u64]>)> = Vec::new();
         for records in &self.lanes {
             let mut parts: Vec<&LiveRecord> = Vec::new();
-            let undo_from = undo.len();
+            let mut undo = Vec::new();
             for record in records {
                 match record.kind {
-                    RecordKind::Undo | RecordKind::Before => undo.push(record),
+                    RecordKind::Undo | RecordKind::Before | RecordKind::Pages => {
+                        undo.push(record);
+                    }
                     RecordKind::Redo => {
-                        seal_off(&mut undo, undo_from);
+                        seal_off(&mut undo);
                         redo.push((record.seq, vec![&record.payload]));
                     }
                     RecordKind::RedoPart => {
@@ -126,7 +131,7 @@ impl LiveLog {
                         parts.retain(|part| part.seq == record.seq);
                         let (count, last) = record.payload.split_first().unwrap_or((&0, &[]));
                         if *count == parts.len() as u64 {
-                            seal_off(&mut undo, undo_from);
+                            seal_off(&mut undo);
                             let mut all: Vec<_> =
                                 parts.iter().map(|part| part.payload.as_slice()).collect();
                             all.push(last);
@@ -138,12 +143,18 @@ impl LiveLog {
                     | RecordKind::Continued
                     | RecordKind::BeforeElsewhere
                     | RecordKind::Wrap
+                    | RecordKind::Journal
+                    | RecordKind::Onward
                     | RecordKind::Witnesses => unreachable!("the reader follows these"),
                 }
             }
             if !io.plants(Plant::LoggedTwice) {
-                undo[undo_from..].reverse();
+                undo.reverse();
             }
+            unfinished.push((section_number(&undo), undo));
+        }
+        if !io.plants(Plant::SectionsLaneByLane) {
+            unfinished.sort_by_key(|(number, _)| std::cmp::Reverse(*number));
         }
         if !io.plants(Plant::RedoLaneByLane) {
             redo.sort_by_key(|(seq, _)| *seq);
@@ -151,6 +162,7 @@ impl LiveLog {
         if io.plants(Plant::RedoNewestFirst) {
             redo.reverse();
         }
+        let undo = unfinished.into_iter().flat_map(|(_, records)| records).collect();
         (undo, redo.into_iter().map(|(_, payloads)| payloads).collect())
     }
 
@@ -170,12 +182,20 @@ impl LiveLog {
         if io.plants(Plant::FloorBeforeApplying) {
             raise_floor(io, self.floor.epoch() + 1);
         }
+        let mut rebuild = Rebuild::new(geometry);
         let mut touched = Vec::new();
+        let undone: Vec<&[u64]> = undo.iter().map(|record| record.payload.as_slice()).collect();
         for record in undo {
             apply_payload(io, geometry, &record.payload, &mut touched)?;
         }
-        for payload in redo.into_iter().flatten() {
+        for payload in redo.iter().flatten() {
             apply_payload(io, geometry, payload, &mut touched)?;
+        }
+        if let Some(mut rebuild) = rebuild.take().filter(|_| !io.plants(Plant::SumsNotRebuilt)) {
+            for payload in undone.into_iter().chain(redo.into_iter().flatten()) {
+                rebuild.note(io.medium, payload);
+            }
+            touched.extend(rebuild.make(io)?);
         }
         if !touched.is_empty() {
             touched.sort_unstable();
@@ -217,9 +237,19 @@ impl LiveLog {
 }
 
 /// Row d': a complete record of new words seals what its lane has logged before.
-fn seal_off(undo: &mut Vec<&LiveRecord>, from: usize) {
-    let kept = undo[from..].iter().take_while(|record| record.kind == RecordKind::Undo).count();
-    undo.truncate(from + kept);
+fn seal_off(undo: &mut Vec<&LiveRecord>) {
+    let kept = undo.iter().take_while(|record| record.kind == RecordKind::Undo).count();
+    undo.truncate(kept);
+}
+
+/// The number under which a section has released its locks; what has released none comes last.
+fn section_number(undo: &[&LiveRecord]) -> u64 {
+    let mut items = undo.iter().flat_map(|record| items(&record.payload));
+    let released = items.find_map(|item| match item {
+        Ok(Item::Released { by, .. }) => Some(by),
+        _ => None,
+    });
+    released.unwrap_or(u64::MAX)
 }
 
 /// Row c': takes the witnesses from behind a lane's undo records, and those records too when
@@ -283,6 +313,9 @@ fn apply_payload<M: Medium>(
     items(payload).try_for_each(|item| apply_item(io, geometry, item, touched))
 }
 
+/// What an item about a lock changes.
+const NOWHERE: ByteRange = ByteRange { at: PoolOffset(0), len: 0 };
+
 /// The item, with the bytes that it changes, if it is one that a transaction writes.
 fn check_item<'a, M: Medium>(
     io: Io<'_, M>,
@@ -294,6 +327,7 @@ fn check_item<'a, M: Medium>(
     let range = match item {
         Item::Words { at, words } => ByteRange::new(at, words.len() as u64 * 8),
         Item::SetBit { at, .. } | Item::ClearBit { at, .. } => ByteRange::new(at, 8),
+        Item::Acquired { .. } | Item::Released { .. } => return Ok((item, NOWHERE)),
     };
     if !is_changeable(geometry, io.medium.len(), range) {
         return Err(damaged(range.at, "a log record names a place outside the heap"));
@@ -314,6 +348,7 @@ fn apply_item<M: Medium>(
     let (item, range) = check_item(io, geometry, item)?;
     let damaged = |what| PoolError::Damaged { at: range.at, what };
     match item {
+        Item::Acquired { .. } | Item::Released { .. } => return Ok(()),
         Item::Words { at, words } => medium.store(at, bytemuck::cast_slice(words)),
         Item::SetBit { at, bit } | Item::ClearBit { at, bit } if io.plants(Plant::BitsToggled) => {
             let set = load_bitmap(medium, at).map_err(damaged)? >> bit & 1 == 1;

@@ -23,6 +23,15 @@ pub enum Scheme {
     UndoArchapt,
     /// Redo logging; data is flushed when it has probably left the cache (mechanisms of Archapt).
     RedoArchapt,
+    /// Old pages are journalled at commit, then new ones stored in place (the rollback journal of
+    /// SQLite).
+    Rollback,
+    /// Old words are logged and fenced before each store, in sections that let go of their locks
+    /// before their data is durable (mechanisms of Atlas).
+    Atlas,
+    /// New words are appended to a log that grows until the pool is opened again, and data is
+    /// never flushed (the append-only file of Redis).
+    Aof,
 }
 
 /// What is logged, and so what recovery does with an unfinished or a finished transaction.
@@ -34,6 +43,24 @@ pub(crate) enum Logging {
     Undo,
     /// New words before they are stored in place.
     Redo,
+    /// Whole old pages, at the commit, before new ones are stored in place.
+    Pages,
+    /// Old words before each store, and the locks taken and released.
+    Sections,
+    /// New words, in a log that nothing shortens.
+    Commands,
+}
+
+impl Logging {
+    /// New words wait in volatile memory for the commit; nothing is stored in place before it.
+    pub fn has_write_set(self) -> bool {
+        matches!(self, Self::Redo | Self::Pages | Self::Commands)
+    }
+
+    /// Old words are in a log before anything is stored over them.
+    pub fn keeps_old_words(self) -> bool {
+        matches!(self, Self::Undo | Self::Sections)
+    }
 }
 
 /// When data that was stored in place is flushed.
@@ -124,6 +151,30 @@ pub const SCHEMES: &[SchemeRow] = &[
         logging: Logging::Redo,
         write_back: WriteBack::ByAge,
     },
+    SchemeRow {
+        scheme: Scheme::Rollback,
+        name: "rollback",
+        guarantee: Guarantee::Durable,
+        about: "rollback journal of whole pages, written at commit, one writer at a time: four fences",
+        logging: Logging::Pages,
+        write_back: WriteBack::AtCommit,
+    },
+    SchemeRow {
+        scheme: Scheme::Atlas,
+        name: "atlas",
+        guarantee: Guarantee::Durable,
+        about: "undo log per store, with locks and what depends on what: a fence per store, three at the end",
+        logging: Logging::Sections,
+        write_back: WriteBack::AtCommit,
+    },
+    SchemeRow {
+        scheme: Scheme::Aof,
+        name: "aof",
+        guarantee: Guarantee::Durable,
+        about: "append-only command log, one fence, data never flushed and rebuilt when the pool is opened",
+        logging: Logging::Commands,
+        write_back: WriteBack::Never,
+    },
 ];
 
 impl Scheme {
@@ -131,6 +182,12 @@ impl Scheme {
     pub fn durable() -> impl Iterator<Item = Self> + Clone {
         let durable = |row: &&SchemeRow| row.guarantee == Guarantee::Durable;
         SCHEMES.iter().filter(durable).map(|row| row.scheme)
+    }
+
+    /// Stands for the mechanism of another program, to be compared with: nothing of ours builds on
+    /// it, and what goes through all schemes gives it a smaller share.
+    pub fn is_baseline(self) -> bool {
+        matches!(self.logging(), Logging::Pages | Logging::Sections | Logging::Commands)
     }
 
     fn row(self) -> &'static SchemeRow {

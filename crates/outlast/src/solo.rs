@@ -15,10 +15,11 @@
 //!   words need not know of it. What it changed has, at the latest, the version of the clock at
 //!   which every later transaction starts.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, compiler_fence, fence};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use outlast_pmem::Medium;
 
+use crate::barrier::{Barrier, this_thread};
 use crate::spin::{SpinLock, wait};
 
 /// Nobody is the soloist: all lanes lock.
@@ -26,63 +27,6 @@ const SHARED: u64 = 0;
 
 /// Set in `soloist` while the lane named there may still be in its last solo transaction.
 const ENDING: u64 = 1 << 63;
-
-/// Two fences that work as a pair, of which one side, the frequent one, may cost nothing.
-struct Barrier {
-    /// The heavy side makes every thread of the process execute a full fence.
-    reaches_all: bool,
-}
-
-impl Barrier {
-    fn new() -> Self {
-        Self { reaches_all: all_threads::register() }
-    }
-
-    #[inline(always)]
-    fn light(&self) {
-        if self.reaches_all {
-            compiler_fence(Ordering::SeqCst);
-        } else {
-            fence(Ordering::SeqCst);
-        }
-    }
-
-    fn heavy(&self) {
-        fence(Ordering::SeqCst);
-        if self.reaches_all {
-            all_threads::fence();
-        }
-    }
-}
-
-#[cfg(all(target_os = "linux", not(miri)))]
-mod all_threads {
-    use rustix::thread::{MembarrierCommand, membarrier};
-
-    /// Whether [`fence`] will work.
-    pub fn register() -> bool {
-        membarrier(MembarrierCommand::RegisterPrivateExpedited).is_ok()
-    }
-
-    pub fn fence() {
-        membarrier(MembarrierCommand::PrivateExpedited).expect("the process has registered");
-    }
-}
-
-#[cfg(not(all(target_os = "linux", not(miri))))]
-mod all_threads {
-    pub fn register() -> bool {
-        false
-    }
-
-    pub fn fence() {}
-}
-
-/// A number that no other living thread has.
-fn this_thread() -> usize {
-    thread_local!(static HERE: u8 = const { 0 });
-    HERE.with(|here| std::ptr::from_ref(here).addr())
-}
 
 /// Who runs alone.
 pub(crate) struct Solo {

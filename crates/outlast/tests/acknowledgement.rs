@@ -10,8 +10,16 @@ use outlast_pmem::Heap;
 /// Those whose data is not durable in place when they commit.
 const LAZY: [Scheme; 3] = [Scheme::Redo, Scheme::UndoArchapt, Scheme::RedoArchapt];
 
-const ALL: [Scheme; 5] =
-    [Scheme::None, Scheme::Undo, Scheme::Redo, Scheme::UndoArchapt, Scheme::RedoArchapt];
+const ALL: [Scheme; 8] = [
+    Scheme::None,
+    Scheme::Undo,
+    Scheme::Redo,
+    Scheme::UndoArchapt,
+    Scheme::RedoArchapt,
+    Scheme::Rollback,
+    Scheme::Atlas,
+    Scheme::Aof,
+];
 
 fn pool_with(scheme: Scheme, ack: Ack, lanes: u32) -> Pool<Heap> {
     let create = CreateOptions { lanes, lane_bytes: 64 << 10, ..CreateOptions::default() };
@@ -86,8 +94,8 @@ fn a_lazy_commit_is_physical_after_one_wait_and_not_before() {
 }
 
 #[test]
-fn plain_undo_is_physical_when_it_commits() {
-    for scheme in [Scheme::Undo, Scheme::None] {
+fn what_is_not_lazy_is_physical_when_it_commits() {
+    for scheme in [Scheme::Undo, Scheme::None, Scheme::Rollback, Scheme::Atlas, Scheme::Aof] {
         let pool = pool_with(scheme, Ack::Logical, 1);
         let block = root_block(&pool);
         let mut lane = pool.lane().unwrap();

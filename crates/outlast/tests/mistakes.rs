@@ -10,8 +10,16 @@ use outlast_pmem::Heap;
 
 const POOL_BYTES: u64 = 128 << 10;
 
-const SCHEMES: [Scheme; 5] =
-    [Scheme::None, Scheme::Undo, Scheme::Redo, Scheme::UndoArchapt, Scheme::RedoArchapt];
+const SCHEMES: [Scheme; 8] = [
+    Scheme::None,
+    Scheme::Undo,
+    Scheme::Redo,
+    Scheme::UndoArchapt,
+    Scheme::RedoArchapt,
+    Scheme::Rollback,
+    Scheme::Atlas,
+    Scheme::Aof,
+];
 
 fn pool_on(medium: Heap, scheme: Scheme) -> Pool<Heap> {
     let create = CreateOptions { lanes: 2, lane_bytes: 4096, ..CreateOptions::default() };
@@ -69,7 +77,10 @@ fn stores_after_a_swallowed_conflict_leave_no_trace() {
                 let stored = tx.store(block, &[3; 64]);
                 match (conflict, stored) {
                     (false, Ok(())) => assert!(
-                        matches!(scheme, Scheme::Redo | Scheme::RedoArchapt),
+                        matches!(
+                            scheme,
+                            Scheme::Redo | Scheme::RedoArchapt | Scheme::Atlas | Scheme::Aof
+                        ),
                         "it announces nothing"
                     ),
                     (_, stored) => assert!(stored.is_err()),

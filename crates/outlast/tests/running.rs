@@ -7,8 +7,16 @@ use outlast::{
 };
 use outlast_pmem::Heap;
 
-const SCHEMES: [Scheme; 5] =
-    [Scheme::None, Scheme::Undo, Scheme::Redo, Scheme::UndoArchapt, Scheme::RedoArchapt];
+const SCHEMES: [Scheme; 8] = [
+    Scheme::None,
+    Scheme::Undo,
+    Scheme::Redo,
+    Scheme::UndoArchapt,
+    Scheme::RedoArchapt,
+    Scheme::Rollback,
+    Scheme::Atlas,
+    Scheme::Aof,
+];
 
 fn pool_of(scheme: Scheme, lanes: u32) -> (Pool<Heap>, PoolOffset) {
     let create = CreateOptions { lanes, lane_bytes: 4096, ..CreateOptions::default() };

@@ -33,6 +33,7 @@
 //! # Ok::<(), outlast_crash::campaign::CampaignError>(())
 //! ```
 
+mod census;
 mod judge;
 mod overlay;
 mod points;
@@ -41,6 +42,7 @@ mod report;
 mod shrink;
 mod visit;
 
+pub use census::{OBJECT_BYTES, ObjectCounts};
 pub use points::{CrashOp, ParseCrashOpError};
 pub use report::{CampaignReport, Counts, Failure, Stage};
 
@@ -51,7 +53,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 
 use outlast::{Abort, Plant, PoolError, Scheme};
-use outlast_sim::{Domain, FlushCompletion, HierarchyConfig, Inclusion, Policy};
+use outlast_sim::{Domain, FlushCompletion, HierarchyConfig, Inclusion, Policy, Preset};
 use outlast_workloads::{BadScale, Scale, Workload};
 
 use judge::Court;
@@ -72,26 +74,44 @@ pub enum Caches {
     Small,
     /// Three levels, 19 MiB; flushes complete at once.
     Server,
+    /// As `Server`, each level with a sixteenth of the sets.
+    Server16th,
 }
 
 impl Caches {
     /// All of them, with their names on the command line.
-    pub const ALL: [(Caches, &str); 4] = [
+    pub const ALL: [(Caches, &str); 5] = [
         (Self::Tiny, "tiny"),
         (Self::TinyExclusive, "tiny-exclusive"),
         (Self::Small, "small"),
         (Self::Server, "server"),
+        (Self::Server16th, "server-16th"),
     ];
 
+    /// Those that a campaign runs on unless it is told otherwise.
+    pub const USUAL: [Caches; 4] = [Self::Tiny, Self::TinyExclusive, Self::Small, Self::Server];
+
     fn hierarchy(self) -> (HierarchyConfig, FlushCompletion) {
-        let config = visit::preset_of(self).config();
         match self {
-            Self::Tiny | Self::Small => (config, FlushCompletion::AtFence),
+            Self::Tiny => (Preset::Tiny.config(), FlushCompletion::AtFence),
             Self::TinyExclusive => {
-                (config.with_inclusion(Inclusion::Exclusive), FlushCompletion::AtFlush)
+                let config = Preset::Tiny.config().with_inclusion(Inclusion::Exclusive);
+                (config, FlushCompletion::AtFlush)
             }
-            Self::Server => (config, FlushCompletion::AtFlush),
+            Self::Small => (Preset::Small.config(), FlushCompletion::AtFence),
+            Self::Server => (Preset::Server.config(), FlushCompletion::AtFlush),
+            Self::Server16th => {
+                let mut config = Preset::Server.config();
+                let levels = [&mut config.l1, &mut config.llc].into_iter().chain(&mut config.l2);
+                levels.for_each(|level| level.size_bytes /= 16);
+                (config, FlushCompletion::AtFlush)
+            }
         }
+    }
+
+    /// Capacity of the last level, in bytes.
+    pub fn last_level_bytes(self) -> u64 {
+        self.hierarchy().0.llc.size_bytes
     }
 }
 
@@ -142,6 +162,13 @@ pub struct Campaign {
     pub domain: Domain,
     /// Whether recoveries crash too, and pools go on after them and crash again.
     pub second_crash: bool,
+    /// Instead of many small values under a small log: a run at the published sizes of values
+    /// on one lane, whose loads go through the caches too, and which crashes anywhere after so
+    /// many transactions. The scheme reckons with the emulated last level, and stale objects are
+    /// counted ([`ObjectCounts`]).
+    pub warm_up: Option<u32>,
+    /// The pool keeps checksums, which recovered pools are compared with when they are checked.
+    pub checksums: bool,
     /// Only this crash point: replays a failure.
     pub crash_at: Option<CrashOp>,
     /// Threads that judge.
@@ -156,7 +183,7 @@ impl Campaign {
             workload,
             scheme,
             policies: Policy::ALL.iter().map(|row| row.0).collect(),
-            caches: Caches::ALL.iter().map(|row| row.0).collect(),
+            caches: Caches::USUAL.into(),
             points: 2_000,
             lanes: 2,
             lane_bytes: 4 << 10,
@@ -167,16 +194,21 @@ impl Campaign {
             until_failure: false,
             domain: Domain::Adr,
             second_crash: true,
+            warm_up: None,
+            checksums: false,
             crash_at: None,
             threads: std::thread::available_parallelism().map_or(1, usize::from),
         }
     }
 
     /// How much of the workload: `keys` keys with small values, so that many fit in a line, and
-    /// their neighbours can be hurt.
+    /// their neighbours can be hurt; as published after a warm-up.
     pub fn scale(&self) -> Scale {
         let scale = self.workload.scale_of(self.keys);
         let operations = u64::from(self.transactions);
+        if self.warm_up.is_some() {
+            return Scale { operations, ..scale };
+        }
         Scale { operations, fields: 4, field_bytes: 24, value_bytes: 24, ..scale }
     }
 
@@ -194,6 +226,7 @@ impl Campaign {
         let started = Instant::now();
         let base = Base::load(self)?;
         let mut report = CampaignReport::new(self);
+        report.data_bytes = base.data_bytes;
         match Recording::make(self, &base) {
             Err(violation) => report.fail_uncrashed(violation),
             Ok(recording) => {
@@ -230,6 +263,16 @@ impl Campaign {
         }
         if self.policies.is_empty() || self.caches.is_empty() {
             return Err(CampaignError::NoCaches);
+        }
+        if let Some(warm_up) = self.warm_up {
+            let most = u64::from(self.transactions) - 1;
+            if !(1..=most).contains(&u64::from(warm_up)) {
+                let (what, value) = ("transactions of the warm-up", u64::from(warm_up));
+                return Err(CampaignError::Limit { what, value, least: 1, most });
+            }
+            if self.lanes != 1 || self.caches.len() != 1 {
+                return Err(CampaignError::WarmUp);
+            }
         }
         Ok(())
     }
@@ -304,6 +347,12 @@ impl Campaign {
             Some(at) => command += &format!(" --crash-op {at}"),
             None => command += &format!(" --points {}", self.points),
         }
+        if let Some(warm_up) = self.warm_up {
+            command += &format!(" --warm-up {warm_up}");
+        }
+        if self.checksums {
+            command += " --checksums";
+        }
         if !self.second_crash {
             command += " --single";
         }
@@ -351,8 +400,15 @@ pub enum CampaignError {
     /// No policy or no caches.
     #[error("a campaign needs at least one policy and one kind of caches")]
     NoCaches,
+    /// A warm-up for several lanes or caches.
+    #[error(
+        "a campaign with a warm-up runs on one lane and one kind of caches: --lanes 1, --caches server"
+    )]
+    WarmUp,
     /// No caches have this name.
-    #[error("no caches are named '{0}': choose from tiny, tiny-exclusive, small, server")]
+    #[error(
+        "no caches are named '{0}': choose from tiny, tiny-exclusive, small, server, server-16th"
+    )]
     UnknownCaches(String),
     /// No domain of the emulator has this name.
     #[error("no emulated domain is named '{0}': choose one of adr, eadr, process")]

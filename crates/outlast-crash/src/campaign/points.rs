@@ -81,3 +81,23 @@ pub(super) fn choose(
     }
     chosen.into_iter().map(|entries| CrashOp::with_entries(journal, entries)).collect()
 }
+
+/// `wanted` different crash points, ascending, or as many as there are: any moments of the
+/// operations from `from` on.
+pub(super) fn choose_after(
+    from: usize,
+    journal: &Journal,
+    wanted: usize,
+    random: &mut Random,
+) -> Vec<CrashOp> {
+    let all = journal.ops() - from;
+    let mut chosen = BTreeSet::new();
+    while chosen.len() < wanted.min(all) {
+        chosen.insert(from + random.below(all as u64) as usize);
+    }
+    let within = |ops: usize| {
+        let lines = journal.entries_after(ops + 1) - journal.entries_after(ops);
+        CrashOp { ops, entries: random.below(lines as u64 + 1) as usize }
+    };
+    chosen.into_iter().map(within).collect()
+}

@@ -1,5 +1,6 @@
 //! What a campaign crashes: a loaded pool, and one recorded run of a workload on it.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use outlast::{CreateOptions, OpenOptions, Plant, Pool, Scheme, UnrecoveredPool};
@@ -24,29 +25,42 @@ const LOCK_STRIPES: usize = 1 << 12;
 const CACHE_BYTES: u64 = 16 << 10;
 const STEP_EVERY: usize = 16;
 
+/// The pages of a rollback journal: the smallest that SQLite has, since every line of them is
+/// played through every cache.
+const PAGE_BYTES: u64 = 512;
+
+/// Where nothing shortens a log: room for it, for each transaction.
+const LOG_BYTES_PER_TRANSACTION: u64 = 8 << 10;
+
 /// A pool with a workload's data in it, before any crash window.
 pub(super) struct Base {
     pub bytes: Vec<u8>,
     pub scale: Scale,
     pub initial: Vec<KeyState>,
+    /// Bytes of the blocks in use.
+    pub data_bytes: u64,
 }
 
 /// One run, with everything a judge may know of it.
 pub(super) struct Recording {
     pub log: OpLog,
     pub transactions: Vec<Transaction>,
+    /// Where the heap begins.
+    pub heap_at: u64,
+    /// Operations until the warm-up was over.
+    pub warm_at: usize,
 }
 
 /// How campaigns open pools.
-pub(super) fn open_options(scheme: Scheme, plant: Option<Plant>) -> OpenOptions {
-    OpenOptions {
-        lock_stripes: LOCK_STRIPES,
-        plant,
-        cache_bytes: Some(CACHE_BYTES),
-        sample_bits: 0,
-        step_every: STEP_EVERY,
-        ..OpenOptions::with_scheme(scheme)
-    }
+pub(super) fn open_options(campaign: &Campaign, plant: Option<Plant>) -> OpenOptions {
+    let plain = OpenOptions::with_scheme(campaign.scheme);
+    let plain = OpenOptions { lock_stripes: LOCK_STRIPES, plant, sample_bits: 0, ..plain };
+    let (cache_bytes, step_every) = match (campaign.warm_up, campaign.caches.first()) {
+        (Some(_), Some(caches)) => (caches.last_level_bytes(), plain.step_every),
+        _ => (CACHE_BYTES, STEP_EVERY),
+    };
+    let cache_bytes = Some(cache_bytes);
+    OpenOptions { cache_bytes, step_every, page_bytes: PAGE_BYTES, ..plain }
 }
 
 impl Base {
@@ -56,15 +70,29 @@ impl Base {
         let scale = campaign.scale();
         workload.check(&scale)?;
         let len = workload.heap_bytes(&scale) + u64::from(campaign.lanes) * campaign.lane_bytes;
+        // Values of published sizes want chunks of the usual size, and room for some of them.
+        let is_small = campaign.warm_up.is_none();
+        let (chunk_bytes, slack) = if is_small { (4096, 256 << 10) } else { (64 << 10, 4 << 20) };
+        // A log that nothing shortens would outgrow the data that it loads.
+        let (loaded_with, log_bytes) = match campaign.scheme {
+            Scheme::Aof => {
+                let bytes = u64::from(campaign.transactions) * LOG_BYTES_PER_TRANSACTION;
+                (Scheme::Redo, bytes)
+            }
+            other => (other, 0),
+        };
         let create = CreateOptions {
             lanes: u32::from(campaign.lanes),
             lane_bytes: campaign.lane_bytes,
-            chunk_bytes: Some(4096),
+            chunk_bytes: Some(chunk_bytes),
             uuid: Some(Default::default()),
+            checksums: campaign.checksums,
             plant: None,
         };
-        let medium = Heap::new((len + (256 << 10)).next_multiple_of(4096));
-        let pool = Pool::create_on(medium, &create, &open_options(campaign.scheme, None))?;
+        let len = if campaign.checksums { len * 2 } else { len };
+        let medium = Heap::new((len + log_bytes + slack).next_multiple_of(chunk_bytes));
+        let open = OpenOptions { scheme: loaded_with, ..open_options(campaign, None) };
+        let pool = Pool::create_on(medium, &create, &open)?;
         let mut lane = pool.lane()?;
         workload.load(&scale, seed, &mut lane, &mut |_, _| {})?;
         drop(lane);
@@ -75,7 +103,10 @@ impl Base {
             }
             initial[key as usize] = key_state(state);
         });
-        Ok(Self { bytes: pool.into_medium().to_bytes(), scale, initial })
+        let bytes = pool.into_medium().to_bytes();
+        let copy = UnrecoveredPool::open(Heap::from_bytes(&bytes))?.recover(None)?;
+        let data_bytes = copy.check_metadata().0.block_bytes;
+        Ok(Self { bytes, scale, initial, data_bytes })
     }
 }
 
@@ -87,16 +118,18 @@ impl Recording {
     /// What went wrong though nothing had crashed.
     pub fn make(campaign: &Campaign, base: &Base) -> Result<Self, Violation> {
         let medium = Recorder::from_image(base.bytes.clone());
-        let Campaign { workload, scheme, plant, seed, lanes, .. } = *campaign;
+        let medium = if campaign.warm_up.is_some() { medium.recording_loads() } else { medium };
+        let Campaign { workload, plant, seed, lanes, .. } = *campaign;
         let refused = |what: String| Violation::new(Broken::Refused, what);
         let pool = UnrecoveredPool::open(&medium)
             .and_then(|pool| pool.recover(plant))
-            .and_then(|pool| pool.start(&open_options(scheme, plant)))
+            .and_then(|pool| pool.start(&open_options(campaign, plant)))
             .map_err(|error| refused(error.to_string()))?;
         let mut lane = pool.lane().map_err(|error| refused(error.to_string()))?;
         let loaded = workload.attach(&base.scale, &mut lane);
         let loaded = loaded.map_err(|abort| refused(abort.to_string()))?;
         drop(lane);
+        let heap_at = pool.header().geometry.heap_at;
         let clock = AtomicU64::new(0);
         let bodies: Vec<_> = (0..lanes)
             .map(|lane| {
@@ -107,17 +140,29 @@ impl Recording {
                 }
             })
             .collect();
-        let plan = Plan::Random { seed, stay: STICKINESS };
-        let run = schedule::run(&plan, bodies)
-            .map_err(|error| Violation::new(Broken::Stuck, error.to_string()))?;
+        let lanes = match campaign.warm_up {
+            // Nobody to be scheduled against, and a baton costs more than the work.
+            Some(_) => {
+                bodies.into_iter().map(|body| catch_unwind(AssertUnwindSafe(body))).collect()
+            }
+            None => {
+                let plan = Plan::Random { seed, stay: STICKINESS };
+                let run = schedule::run(&plan, bodies);
+                run.map_err(|error| Violation::new(Broken::Stuck, error.to_string()))?.lanes
+            }
+        };
         let mut transactions = Vec::new();
-        for lane in run.lanes {
+        for lane in lanes {
             transactions.extend(lane.unwrap_or_else(|payload| Err(panicked(&*payload)))?);
         }
         drop(pool);
         let log = medium.take_log();
         place_acknowledgements(&log, &mut transactions);
-        Ok(Self { log, transactions })
+        let warm_at = match campaign.warm_up {
+            Some(warm_up) => transactions[warm_up as usize - 1].acked + 1,
+            None => 0,
+        };
+        Ok(Self { log, transactions, heap_at, warm_at })
     }
 }
 

@@ -7,7 +7,7 @@ use outlast::Guarantee;
 use outlast_sim::Policy;
 
 use super::visit::Machine;
-use super::{Caches, Campaign, CrashOp};
+use super::{Caches, Campaign, CrashOp, ObjectCounts};
 use crate::{Broken, Violation};
 
 /// How often what happened.
@@ -31,6 +31,8 @@ pub struct Counts {
     pub refused: u64,
     /// Allocator or metadata that contradict what is reachable.
     pub unsound: u64,
+    /// What became of stale objects, where they were counted.
+    pub objects: ObjectCounts,
 }
 
 impl Counts {
@@ -54,6 +56,7 @@ impl Counts {
             (&mut self.unsound, other.unsound),
         ];
         pairs.into_iter().for_each(|(sum, part)| *sum += part);
+        self.objects.add(&other.objects);
     }
 
     pub(super) fn count(&mut self, broken: Broken) {
@@ -116,6 +119,8 @@ pub struct CampaignReport {
     pub campaign: Campaign,
     /// What each policy's crashes came to.
     pub policies: Vec<(Policy, Counts)>,
+    /// Bytes of the blocks in use before the run.
+    pub data_bytes: u64,
     /// Operations recorded.
     pub operations: usize,
     /// Transactions recorded.
@@ -133,6 +138,7 @@ impl CampaignReport {
         Self {
             policies: campaign.policies.iter().map(|&p| (p, Counts::default())).collect(),
             campaign: campaign.clone(),
+            data_bytes: 0,
             operations: 0,
             transactions: 0,
             uncrashed: Counts::default(),

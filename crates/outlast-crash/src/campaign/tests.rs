@@ -74,10 +74,48 @@ fn a_failure_is_replayed_by_its_crash_point_and_shrinks() {
     assert!(smallest.run(&|_| {}).unwrap().failure.is_some(), "{}", smallest.command());
 }
 
+/// A run after a warm-up, on caches of which `keys` records of a kilobyte are several times more.
+fn warm(name: &str, scheme: Scheme) -> Campaign {
+    Campaign {
+        caches: vec![Caches::Small],
+        lanes: 1,
+        lane_bytes: 64 << 10,
+        keys: 1_000,
+        transactions: 2_000,
+        warm_up: Some(1_000),
+        points: 20,
+        second_crash: false,
+        ..small(name, scheme)
+    }
+}
+
+#[test]
+fn after_a_warm_up_stale_objects_are_counted_and_repaired() {
+    for scheme in [Scheme::UndoArchapt, Scheme::RedoArchapt, Scheme::Redo] {
+        let report = warm("ycsb-a", scheme).run(&|_| {}).unwrap();
+        assert!(report.failure.is_none(), "{scheme}: {:?}", report.failure);
+        assert!(report.data_bytes > 4 * Caches::Small.last_level_bytes());
+        let objects = report.total().objects;
+        assert!(objects.stale > 20, "{scheme}: {objects:?}");
+        let expected = ObjectCounts { stale: objects.stale, ..ObjectCounts::default() };
+        assert_eq!(objects, ObjectCounts { repaired_by_log: objects.stale, ..expected });
+    }
+    // Data flushed at the commit is never stale, and where nobody logs nobody repairs.
+    let report = warm("ycsb-a", Scheme::Undo).run(&|_| {}).unwrap();
+    assert_eq!(report.total().objects, ObjectCounts::default());
+    let objects = warm("ycsb-a", Scheme::None).run(&|_| {}).unwrap().total().objects;
+    assert!(objects.silently_wrong > 100, "{objects:?}");
+}
+
 #[test]
 fn what_cannot_be_run_is_named() {
     let campaign = small("hash", Scheme::Undo);
     let refusal = |campaign: Campaign| campaign.run(&|_| {}).err().map(|e| e.to_string());
+    let error = refusal(Campaign { lanes: 2, ..warm("ycsb-a", Scheme::Redo) });
+    assert!(error.unwrap().contains("--lanes 1"));
+    let error = refusal(Campaign { warm_up: Some(2_000), ..warm("ycsb-a", Scheme::Redo) });
+    let expected = "transactions of the warm-up: 2000 is out of range; 1 to 1999 are possible";
+    assert_eq!(error.as_deref(), Some(expected));
     let error = refusal(Campaign { lanes: 9, ..campaign.clone() });
     assert_eq!(error.as_deref(), Some("lanes: 9 is out of range; 1 to 8 are possible"));
     assert!(refusal(Campaign { policies: Vec::new(), ..campaign.clone() }).is_some());

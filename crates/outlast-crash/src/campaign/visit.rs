@@ -5,13 +5,14 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use outlast::{PoolOffset, RecoveredPool, UnrecoveredPool};
 use outlast_pmem::schedule;
-use outlast_sim::{AtomicConfig, AtomicDriver, Journal, Policy, Preset};
+use outlast_sim::{AtomicConfig, AtomicDriver, Journal, Policy};
 use outlast_trace::OpLog;
 use outlast_workloads::Random;
 
+use super::census::{Census, ObjectCounts};
 use super::judge::{ABSENT, Court, KeyState, Standing, Transaction};
 use super::overlay::Overlay;
-use super::points::{CrashOp, choose};
+use super::points::{CrashOp, choose, choose_after};
 use super::record::{
     Base, LATER_LANE, Recording, later_worker, open_options, place_acknowledgements, run_lane,
 };
@@ -30,6 +31,9 @@ const LATER_TRANSACTIONS_MAX: u64 = 12;
 
 /// At one crash point in so many the allocator is held against what is reachable.
 const CHECK_ONE_IN: u64 = 16;
+
+/// The stream of random numbers from which moments after a warm-up are drawn.
+const MOMENTS: u64 = 0x6d6f_6d65_6e74;
 
 /// What all jobs of a campaign share.
 pub(super) struct Shared<'a> {
@@ -73,6 +77,11 @@ impl Shared<'_> {
         let journal = driver.expect("the presets can be built").play(&self.recording.log);
         let chosen = match self.campaign.crash_at {
             Some(at) => vec![at],
+            None if self.campaign.warm_up.is_some() => {
+                // The same moments under every policy.
+                let random = &mut Random::stream(self.campaign.seed, MOMENTS);
+                choose_after(self.recording.warm_at, &journal, points, random)
+            }
             None => choose(&self.recording.log, &journal, points, &mut Random::stream(seed, 0)),
         };
         let mut bytes = self.base.bytes.clone();
@@ -83,6 +92,9 @@ impl Shared<'_> {
             overlay: Overlay::new(bytes),
             found: Vec::new(),
             counts: Counts::default(),
+            census: self.campaign.warm_up.map(|_| {
+                Census::new(self.recording, &self.base.bytes, journal.image_bytes() as usize)
+            }),
         };
         let mut standing = self.court.standing();
         let mut cursor = journal.cursor();
@@ -94,6 +106,9 @@ impl Shared<'_> {
             let entries = at.entries_in(&journal);
             visitor.overlay.advance(|image| cursor.advance_to_entry(entries, image, |_| {}));
             standing.advance(at.ops);
+            if let Some(census) = &mut visitor.census {
+                census.advance(at.ops);
+            }
             let mut random = Random::stream(seed, 1 + entries as u64);
             if let Err((stage, violation)) = visitor.crash(&standing, &mut random) {
                 visitor.counts.count(violation.broken);
@@ -130,6 +145,8 @@ struct Visitor<'a> {
     /// What the last recovery left of each key.
     found: Vec<KeyState>,
     counts: Counts,
+    /// Who counts stale objects, if somebody does.
+    census: Option<Census<'a>>,
 }
 
 type Crashed = Result<(), (Stage, Violation)>;
@@ -146,7 +163,18 @@ impl Visitor<'_> {
             self.overlay.record();
         }
         self.counts.crash_points += 1;
-        let verdict = self.verify(standing, check);
+        let stale = self.census.as_ref().map(|census| self.overlay.view(|b| census.stale(b)));
+        let mut verdict = self.verify(standing, check);
+        if let (Some(census), Some(stale)) = (&self.census, stale) {
+            let objects = match &verdict {
+                Err(violation) if violation.is_refusal() => ObjectCounts::refused(stale.len()),
+                _ => self.overlay.view(|bytes| census.outcome(&stale, bytes)),
+            };
+            self.counts.objects.add(&objects);
+            if verdict.is_ok() && objects.silently_wrong > 0 {
+                verdict = Err(census.wrong(&objects));
+            }
+        }
         let log = self.overlay.take_log();
         self.overlay.roll_back(start);
         verdict.map_err(|violation| (Stage::Run, violation))?;
@@ -211,7 +239,7 @@ impl Visitor<'_> {
             .map_err(|error| refused(error.to_string()))?;
         let recovered_at = self.overlay.recorded();
         read_state(campaign, base, &self.overlay, &recovered, self.found.len(), &mut self.found)?;
-        let pool = recovered.start(&open_options(campaign.scheme, campaign.plant));
+        let pool = recovered.start(&open_options(campaign, campaign.plant));
         let pool = pool.map_err(|error| refused(error.to_string()))?;
         let mut lane = pool.lane().map_err(|error| refused(error.to_string()))?;
         let loaded = campaign.workload.attach(&base.scale, &mut lane);
@@ -311,14 +339,5 @@ fn read_state(
     match foreign {
         Some(key) => Err(Violation::new(Broken::Garbage, format!("key {key} was never there"))),
         None => Ok(()),
-    }
-}
-
-/// The presets of which [`Caches`] are made.
-pub(super) const fn preset_of(caches: Caches) -> Preset {
-    match caches {
-        Caches::Tiny | Caches::TinyExclusive => Preset::Tiny,
-        Caches::Small => Preset::Small,
-        Caches::Server => Preset::Server,
     }
 }

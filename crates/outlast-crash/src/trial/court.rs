@@ -212,6 +212,9 @@ impl Judge for Court<'_> {
             let detail = "the transaction after recovery was acknowledged";
             return Err(Violation::new(Broken::Lost, detail));
         }
+        if let Some(fault) = pool.faults().first() {
+            return Err(Violation::new(Broken::Other, fault.to_string()));
+        }
         if self.check_blocks { self.judge_blocks(&pool) } else { Ok(()) }
     }
 
@@ -223,6 +226,7 @@ impl Judge for Court<'_> {
             lock_stripes: 64,
             plant: self.plant,
             cache_bytes: Some(64),
+            page_bytes: super::PAGE_BYTES,
             ..OpenOptions::with_scheme(self.scheme)
         };
         let pool: Pool<&ImageMedium> =

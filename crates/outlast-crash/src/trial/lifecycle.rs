@@ -52,6 +52,7 @@ fn live(medium: &Recorder, charge: &Charge) -> Result<(), String> {
         lane_bytes: 1024,
         chunk_bytes: Some(4096),
         uuid: Some(Default::default()),
+        checksums: false,
         plant: charge.plant,
     };
     let open = OpenOptions {

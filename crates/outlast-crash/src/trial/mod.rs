@@ -15,10 +15,12 @@ pub mod script;
 use std::fmt;
 use std::time::Duration;
 
-use outlast::{Ack, CreateOptions, OpenOptions, Plant, Pool, PoolOffset, Runner, Scheme, Transact};
+use outlast::{
+    Ack, CreateOptions, OpenOptions, Plant, Pool, PoolOffset, Runner, Scheme, Transact, Tx,
+};
 use outlast_pmem::schedule::{Explorer, Plan, ScheduleError, Scheduler, on_lane};
 use outlast_pmem::{Mark, Medium, Recorder};
-use outlast_trace::{FlushKind, LaneId, OpLog};
+use outlast_trace::{FlushKind, LaneId, Op, OpLog};
 
 use crate::{Broken, Count, Exhaustive, Model, Outcome, TooWide, Violation};
 use court::Court;
@@ -26,6 +28,10 @@ use script::{Facts, LaneScript, Shape};
 
 /// Lanes of a script that run in one go: they take turns, all of them, before the next begin.
 type Turn = Vec<Result<Vec<Facts>, Violation>>;
+
+/// The pages of a rollback journal: small, because each of their lines multiplies the images, and
+/// not a line, so that two transactions can meet in one.
+const PAGE_BYTES: u64 = 128;
 
 /// The lane of the thread that opens a pool.
 const OPENER: LaneId = LaneId(15);
@@ -61,6 +67,14 @@ pub struct Scope {
     pub step_every: usize,
     /// Chunks of a log beside its ring that the largest transaction needs where commits are sealed.
     pub beside_rings: u64,
+    /// Chunks that a journal of whole pages needs more than that.
+    pub pages_beside: u64,
+    /// Free chunks hold what looks like records of the log.
+    pub littered: bool,
+    /// Crashes before so many transactions were acknowledged are left to other scopes.
+    pub from_ack: usize,
+    /// The pool keeps checksums; then only schemes that keep them can be on trial.
+    pub checksums: bool,
     /// The pool has been in use: its logs are neither empty nor at their start.
     pub used: bool,
 }
@@ -186,6 +200,11 @@ struct Recorded {
 }
 
 impl Scope {
+    /// Whether the scheme can be tried in it.
+    pub fn tries(&self, scheme: Scheme) -> bool {
+        !self.checksums || matches!(scheme, Scheme::UndoArchapt | Scheme::RedoArchapt)
+    }
+
     /// Runs the script under every schedule of the scope and verifies every image of each.
     ///
     /// # Errors
@@ -216,28 +235,39 @@ impl Scope {
     /// A pool with the script's root block, everything durable, and where that is.
     fn base(&self, scheme: Scheme) -> (Vec<u8>, PoolOffset) {
         let medium = Recorder::new(self.pool_bytes_for(scheme));
+        // A log that only grows would lie in the first free chunks, which a scope wants to fill.
+        let made_with = if scheme == Scheme::Aof { Scheme::Redo } else { scheme };
         let create = CreateOptions {
             lanes: self.lanes.len() as u32,
-            lane_bytes: self.lane_bytes,
+            lane_bytes: self.lane_bytes_for(scheme),
             chunk_bytes: Some(4096),
             uuid: Some(Default::default()),
+            checksums: self.checksums,
             plant: None,
         };
         let open = OpenOptions {
             lock_stripes: 64,
             cache_bytes: Some(self.cache_lines * 64),
-            ..OpenOptions::with_scheme(scheme)
+            page_bytes: PAGE_BYTES,
+            ..OpenOptions::with_scheme(made_with)
         };
         let pool = Pool::create_on(&medium, &create, &open).expect("a scope's pool can be made");
         let mut lane = pool.lane().expect("a new pool has free lanes");
         let root = script::create(&mut lane, &self.shape).expect("a scope's pool has room");
+        if self.littered {
+            script::litter(&mut lane, &self.shape, root).expect("a scope's pool has room");
+        }
         drop(lane);
         for id in 0..if self.used { self.lanes.len() } else { 0 } {
             let mut lane = pool.lane_at(id).expect("a new pool has free lanes");
             // Records of one and two lines, so that the tail comes to rest anywhere.
             for bytes in [8, 8, 8, 80, 80, 8, 80] {
-                let zeros = vec![0; bytes.min(self.shape.root_bytes() as usize)];
-                lane.run(|tx| tx.store(root, &zeros)).expect("a scope's pool works");
+                let mut same = vec![0; bytes.min(self.shape.root_bytes() as usize)];
+                let store_again = |tx: &mut Tx<'_, _>| {
+                    tx.load(root, &mut same)?;
+                    tx.store(root, &same)
+                };
+                lane.run(store_again).expect("a scope's pool works");
             }
         }
         drop(pool);
@@ -245,9 +275,22 @@ impl Scope {
         (bytes, root)
     }
 
-    /// Undo that is sealed needs more for what its rings cannot hold: old words and new.
+    /// Where each store is a record, and so a line, rings twice as long are as short as others.
+    fn lane_bytes_for(&self, scheme: Scheme) -> u64 {
+        if scheme == Scheme::Atlas { 2 * self.lane_bytes } else { self.lane_bytes }
+    }
+
+    /// Undo that is sealed needs more for what its rings cannot hold: old words and new. A
+    /// journal also has the old words of new blocks.
     fn pool_bytes_for(&self, scheme: Scheme) -> u64 {
-        let more = if scheme == Scheme::UndoArchapt { self.beside_rings - 1 } else { 0 };
+        let more = match scheme {
+            Scheme::UndoArchapt => self.beside_rings - 1,
+            Scheme::Rollback => self.pages_beside,
+            Scheme::Atlas => self.beside_rings,
+            // The log grows, and freed large blocks stay with it.
+            Scheme::Aof => 6,
+            _ => 0,
+        };
         self.pool_bytes + more * 4096
     }
 
@@ -271,6 +314,7 @@ impl Scope {
             cache_bytes: Some(self.cache_lines * 64),
             sample_bits: 0,
             step_every: self.step_every,
+            page_bytes: PAGE_BYTES,
             ack: charge.ack,
             ..OpenOptions::with_scheme(charge.scheme)
         };
@@ -367,8 +411,12 @@ impl Scope {
                 return Ok(());
             }
         };
+        let acks = (0..recorded.log.len())
+            .filter(|index| matches!(recorded.log.get(*index).1, Op::Ack(_)));
+        let from_op = self.from_ack.checked_sub(1).and_then(|n| acks.clone().nth(n)).unwrap_or(0);
         let outcome = Exhaustive::new(charge.model)
             .crashes(self.crashes)
+            .from_op(from_op)
             .images_max(charge.images_max.saturating_sub(tally.verified))
             .run(&recorded.base, &recorded.log, court)?;
         tally.take(&outcome);

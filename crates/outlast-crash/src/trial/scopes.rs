@@ -1,16 +1,19 @@
 //! The scopes: small programs that between them reach every part of the runtime.
 
+use outlast::Scheme;
+
 use super::Scope;
 use super::script::{LaneScript, Shape, Step};
 
 /// Word cells that share lines, and room behind them for the transaction after recovery.
-const PACKED: Shape = Shape { words: 4, stride: 8, blocks: 0, block_bytes: 64, large_bytes: 0 };
+const PACKED: Shape =
+    Shape { words: 4, stride: 8, blocks: 0, block_bytes: 64, large_bytes: 0, filled: false };
 
 /// Word cells with a line each.
-const APART: Shape = Shape { words: 4, stride: 64, blocks: 0, block_bytes: 64, large_bytes: 0 };
+const APART: Shape = Shape { stride: 64, ..PACKED };
 
 /// Two word cells and two block cells.
-const BLOCKS: Shape = Shape { words: 2, stride: 8, blocks: 2, block_bytes: 128, large_bytes: 5000 };
+const BLOCKS: Shape = Shape { words: 2, blocks: 2, block_bytes: 128, large_bytes: 5000, ..PACKED };
 
 fn write(cells: &[u64]) -> Vec<Step> {
     vec![Step::Write(cells.to_vec())]
@@ -32,6 +35,10 @@ fn scope(name: &'static str, about: &'static str, shape: Shape, lanes: Vec<LaneS
         cache_lines: 2,
         step_every: 2,
         beside_rings: 1,
+        pages_beside: 0,
+        littered: false,
+        from_ack: 0,
+        checksums: false,
         used: false,
     }
 }
@@ -50,6 +57,11 @@ pub fn words(transactions: usize, words: u64, lanes: usize, packed: bool) -> Sco
     scope("words", "transactions over a few words, for the verification rate", shape, scripts)
 }
 
+/// All fixed scopes that a scheme can be tried in.
+pub fn of(scheme: Scheme) -> impl Iterator<Item = Scope> {
+    all().into_iter().filter(move |scope| scope.tries(scheme))
+}
+
 /// All fixed scopes, smallest first.
 pub fn all() -> Vec<Scope> {
     let alone = vec![vec![write(&[0, 1]), write(&[1, 2, 3]), write(&[0, 3])]];
@@ -58,6 +70,7 @@ pub fn all() -> Vec<Scope> {
     // Three lines of ring: records take at most one.
     let ring = Scope { lane_bytes: 256, used: true, ..scope("", "", PACKED, Vec::new()) };
     let rings = Scope { lock_always: true, ..ring.clone() };
+    let sums = Scope { checksums: true, cache_lines: 1, step_every: 1, ..ring.clone() };
     let turns = |first: u64, count: u64| -> LaneScript {
         (first..first + count).map(|i| write(&[i % 4, (i + 1) % 4])).collect()
     };
@@ -82,6 +95,15 @@ pub fn all() -> Vec<Scope> {
             APART,
             vec![vec![write(&[0, 1])], vec![write(&[0])]],
         ),
+        Scope {
+            crashes: 1,
+            ..scope(
+                "pair once",
+                "as pair, for mistakes that need no second crash to show",
+                APART,
+                vec![vec![write(&[0, 1])], vec![write(&[0])]],
+            )
+        },
         scope(
             "abort two",
             "a lane that gives up, and another that goes on with its words",
@@ -126,6 +148,21 @@ pub fn all() -> Vec<Scope> {
             ],
             lane_bytes: 384,
             crashes: 1,
+            ..ring.clone()
+        },
+        Scope {
+            name: "littered",
+            about: "free chunks full of what looks like records become the log's and a class's",
+            shape: Shape { words: 7, blocks: 1, block_bytes: 128, large_bytes: 12_000, ..APART },
+            lanes: vec![vec![
+                write(&[0, 1, 2, 3, 4, 5, 6]),
+                write(&[0]),
+                vec![Step::Publish(7)],
+                write(&[0, 1]),
+            ]],
+            crashes: 1,
+            littered: true,
+            used: false,
             ..ring.clone()
         },
         Scope {
@@ -324,6 +361,23 @@ pub fn all() -> Vec<Scope> {
             ..scope("", "", BLOCKS, Vec::new())
         },
         Scope {
+            name: "chunks logged",
+            about: "a class's last chunk that becomes the log's",
+            shape: Shape { words: 7, blocks: 1, block_bytes: 128, ..APART },
+            // A directory, the root's chunk and the class's.
+            pool_bytes: 4096 + 4096 + 3 * 4096,
+            // Room for the first two transactions of a journal, not for the third.
+            lane_bytes: 704,
+            beside_rings: 2,
+            lanes: vec![vec![
+                vec![Step::Publish(7)],
+                vec![Step::Clear(7)],
+                write(&[0, 1, 2, 3, 4, 5, 6]),
+            ]],
+            crashes: 1,
+            ..scope("", "", APART, Vec::new())
+        },
+        Scope {
             name: "beyond",
             about: "records that the ring cannot hold, in regions of the heap, again and again",
             shape: Shape { words: 7, ..APART },
@@ -344,6 +398,77 @@ pub fn all() -> Vec<Scope> {
                 write(&[0]),
             ]],
             ..ring.clone()
+        },
+        Scope {
+            name: "sums",
+            about: "checksums, over a short ring",
+            lanes: vec![turns(0, 4)],
+            ..sums.clone()
+        },
+        Scope {
+            name: "sums apart",
+            about: "checksums of words on lines of their own",
+            shape: Shape { words: 2, ..APART },
+            lanes: vec![vec![write(&[0]), write(&[1]), write(&[0, 1]), write(&[0])]],
+            ..sums.clone()
+        },
+        Scope {
+            name: "sums two",
+            about: "checksums of lines that two lanes store to",
+            shape: Shape { words: 2, ..APART },
+            lanes: vec![vec![write(&[0])], vec![write(&[1]), write(&[1]), write(&[1])]],
+            lock_always: true,
+            crashes: 1,
+            ..sums.clone()
+        },
+        Scope {
+            name: "sums settled",
+            about: "checksums of a page that the log has left, while another one changes",
+            shape: Shape { words: 1, blocks: 1, block_bytes: 64, filled: true, ..BLOCKS },
+            lanes: vec![vec![vec![Step::Rewrite(1)], write(&[0]), write(&[0]), write(&[0])]],
+            from_ack: 1,
+            ..sums.clone()
+        },
+        Scope {
+            name: "sums blocks",
+            about: "checksums of blocks that share a line, given back and taken",
+            shape: Shape { words: 1, blocks: 2, block_bytes: 32, filled: true, ..BLOCKS },
+            lanes: vec![vec![
+                vec![Step::Clear(1)],
+                vec![Step::Publish(1)],
+                write(&[0]),
+                write(&[0]),
+            ]],
+            crashes: 1,
+            ..sums.clone()
+        },
+        Scope {
+            name: "sums left",
+            about: "a block with what a transaction left there that gave up",
+            shape: Shape { words: 1, blocks: 1, block_bytes: 320, ..BLOCKS },
+            lanes: vec![
+                vec![vec![Step::Scribble, Step::Abort]],
+                vec![vec![Step::Publish(1)], write(&[0]), write(&[0]), write(&[0]), write(&[0])],
+            ],
+            lock_always: true,
+            schedules_max: 8,
+            // By then the log has left the block's page.
+            from_ack: 3,
+            crashes: 1,
+            ..sums.clone()
+        },
+        Scope {
+            name: "sums large",
+            about: "checksums of blocks that take whole chunks",
+            shape: Shape { words: 1, blocks: 1, large_bytes: 5000, ..BLOCKS },
+            lanes: vec![vec![
+                vec![Step::PublishLarge(1)],
+                vec![Step::Rewrite(1)],
+                vec![Step::Clear(1)],
+                write(&[0]),
+            ]],
+            crashes: 1,
+            ..sums.clone()
         },
         forged(&ring, "forged undo", true, 1000),
         forged(&ring, "forged redo", false, 3),
@@ -369,6 +494,7 @@ fn forged(ring: &Scope, name: &'static str, undo: bool, counter: u64) -> Scope {
         used: false,
         // Undo that is sealed logs such a transaction twice.
         beside_rings: 2,
+        pages_beside: 3,
         ..ring.clone()
     }
 }

@@ -22,6 +22,8 @@ pub struct Shape {
     pub block_bytes: u64,
     /// Bytes of the blocks that `PublishLarge` makes.
     pub large_bytes: u64,
+    /// Block cells have a block from the start.
+    pub filled: bool,
 }
 
 impl Shape {
@@ -86,6 +88,8 @@ pub enum Step {
         /// The number that the record bears.
         counter: u64,
     },
+    /// Takes a block, stores to the middle of it and leaves it to nobody: for what gives up.
+    Scribble,
     /// Gives the block of a cell back.
     Clear(u64),
     /// Changes the block of a cell in place.
@@ -100,6 +104,9 @@ pub enum Step {
 
 /// The epoch in which a trial's scripts run: the second opening of their pool.
 const TRIAL_EPOCH: u64 = 3;
+
+/// The number of the records that litter looks like: above all that a trial draws.
+const LITTER_COUNTER: u64 = 1000;
 
 /// What forged records would put into cell 0.
 const FORGED: u64 = 0xf0f0;
@@ -123,14 +130,32 @@ pub fn tx_id(lane: usize, index: usize) -> TxId {
     TxId((lane as u64 + 1) << 8 | (index as u64 + 1))
 }
 
-/// Makes the root block, all cells at version 0, every block cell empty.
+/// Makes the root block and what block cells have from the start, all cells at version 0.
 pub fn create<R: Runner>(runner: &mut R, shape: &Shape) -> Result<PoolOffset, Abort> {
     runner.run(|tx| {
         let root = tx.alloc(shape.root_bytes(), BlockKind::General)?;
         tx.store(root, &vec![0; shape.root_bytes() as usize])?;
+        for cell in shape.words..if shape.filled { shape.cells() } else { 0 } {
+            let block = tx.alloc(shape.block_bytes, BlockKind::General)?;
+            fill(tx, block, shape.block_bytes, 0)?;
+            tx.store_u64(shape.cell_at(root, cell), block.0)?;
+        }
         tx.set_root(root, RootKind::Opaque)?;
         Ok(root)
     })
+}
+
+/// Leaves free chunks behind that are full of what looks like records of the log, which would
+/// spoil cell 0 in a trial.
+pub fn litter<R: Runner>(runner: &mut R, shape: &Shape, root: PoolOffset) -> Result<(), Abort> {
+    let bytes = shape.large_bytes;
+    let block = runner.run(|tx| {
+        let block = tx.alloc(bytes, BlockKind::General)?;
+        let line = forged(shape, root, false, LITTER_COUNTER);
+        (0..bytes / 64).try_for_each(|at| tx.store(block.plus(at * 64), &line))?;
+        Ok(block)
+    })?;
+    runner.run(|tx| tx.free(block))
 }
 
 /// Runs one transaction. `None` when it aborted as it was told to.
@@ -215,6 +240,10 @@ fn perform<T: Transact>(
                 tx.store(block, &forged(shape, root, *undo, *counter))?;
             }
             replace(tx, shape, root, *cell, None, facts)?;
+        }
+        Step::Scribble => {
+            let block = tx.alloc(shape.block_bytes, BlockKind::General)?;
+            tx.store_u64(block.plus(shape.block_bytes / 128 * 64), version)?;
         }
         Step::Clear(cell) => replace(tx, shape, root, *cell, None, facts)?,
         Step::Rewrite(cell) => {

@@ -60,6 +60,8 @@ pub struct Timing {
     pub rounds: Vec<Round>,
     /// Of the latency pass, if there was one.
     pub latencies: Option<Latencies>,
+    /// The 99th percentile of each latency pass, in nanoseconds: how far it spreads.
+    pub p99_ns: Vec<u64>,
     /// Over all rounds, if the contestant counts.
     pub counters: Option<PerTransaction>,
 }
@@ -120,6 +122,7 @@ impl Outcome {
             let more = other.of(&timing.scheme).expect("the same contestants");
             let (old, new) = (timing.rounds.len() as f64, more.rounds.len() as f64);
             timing.rounds.extend(&more.rounds);
+            timing.p99_ns.extend(&more.p99_ns);
             if let (Some(all), Some(more)) = (&mut timing.latencies, &more.latencies) {
                 all.merge(more);
             }
@@ -158,8 +161,11 @@ impl Outcome {
             };
             if let Some(latencies) = timing.latencies.as_ref().filter(|l| !l.is_empty()) {
                 single(Metric::LATENCY_P50, latencies.quantile_ns(0.5) as f64);
-                single(Metric::LATENCY_P99, latencies.quantile_ns(0.99) as f64);
+                records.push(p99_record(workload, timing, latencies));
             }
+            let mut single = |metric, value| {
+                records.push(Record::new(Kind::Native, workload, &timing.scheme, metric, value));
+            };
             if let Some(counters) = timing.counters {
                 single(Metric::FLUSHED_LINES, counters.flushed_lines);
                 single(Metric::FENCES, counters.fences);
@@ -172,6 +178,19 @@ impl Outcome {
             }
         }
         records.into_iter().map(|record| record.threads(self.threads)).collect()
+    }
+}
+
+/// The 99th percentile of all latency passes together, with the quartiles of the single ones.
+fn p99_record(workload: &str, timing: &Timing, all: &Latencies) -> Record {
+    let value = all.quantile_ns(0.99) as f64;
+    let metric = Metric::LATENCY_P99;
+    match Spread::of(timing.p99_ns.iter().map(|ns| *ns as f64)) {
+        None => Record::new(Kind::Native, workload, &timing.scheme, metric, value),
+        Some(passes) => {
+            let spread = Spread { median: value, ..passes };
+            Record::spread(Kind::Native, workload, &timing.scheme, metric, spread)
+        }
     }
 }
 

@@ -115,12 +115,15 @@ pub fn compete(
             scheme: contestant.scheme.clone(),
             rounds,
             latencies: None,
+            p99_ns: Vec::new(),
             counters: counted.map(|counters| PerTransaction::of(counters, transactions)),
         });
     }
     if plan.latency_transactions > 0 {
         for (contestant, timing) in contestants.iter_mut().zip(&mut timings) {
-            timing.latencies = Some(latency_pass(contestant, plan.latency_transactions)?);
+            let latencies = latency_pass(contestant, plan.latency_transactions)?;
+            timing.p99_ns.push(latencies.quantile_ns(0.99));
+            timing.latencies = Some(latencies);
             advance(&contestant.scheme);
         }
     }

@@ -167,6 +167,7 @@ pub(crate) fn outcome(nanos: &[(&str, &[u64])]) -> Outcome {
         scheme: (*scheme).to_owned(),
         rounds: nanos.iter().map(round).collect(),
         latencies: None,
+        p99_ns: Vec::new(),
         counters: None,
     };
     Outcome { threads: 1, timings: nanos.iter().map(timing).collect() }

@@ -10,6 +10,7 @@ use outlast_crash::campaign::{
 };
 use outlast_workloads::Workload;
 
+use crate::crash::on_trial;
 use crate::native::Size;
 use crate::news::{Listener, News};
 use crate::record::{Kind, Metric, Record};
@@ -19,13 +20,21 @@ use crate::record::{Kind, Metric, Record};
 const WORKLOADS: [(&str, u16, usize); 5] =
     [("hash", 2, 600), ("btree", 1, 500), ("ycsb-a", 2, 200), ("ycsb-f", 1, 200), ("sps8", 1, 600)];
 
-/// The full scale has so many times more crash points: 100,800 for each policy and scheme.
+/// Baselines get one crash point where the others get so many.
+const BASELINE_SHARE: usize = 5;
+
+/// What the full scale runs besides: transactions of many rows, over several trees.
+const FULL_WORKLOADS: [(&str, u16, usize); 4] =
+    [("tpcc", 2, 50), ("linkbench", 2, 50), ("linkbench-archapt", 1, 50), ("oltp-ycsb", 2, 50)];
+
+/// The full scale has so many times more crash points: 110,400 for each policy and scheme.
 const FULL_POINTS: usize = 48;
 /// And windows so many times as long: those have the more different images.
 const FULL_TRANSACTIONS: u32 = 10;
 
 /// Runs every durable scheme on each workload under each policy: at least 2,000 crash points for
-/// each policy and scheme, 100,000 in the full scale, on pools of 10,000 keys.
+/// each policy and scheme, 100,000 in the full scale, on pools of 10,000 keys. For baselines it is
+/// a fifth of that.
 ///
 /// # Errors
 /// What cannot be run; a loss is not an error but a record.
@@ -34,12 +43,15 @@ pub fn campaign_records(
     seed: u64,
     listen: &mut Listener<'_>,
 ) -> Result<Vec<Record>, CampaignError> {
-    let (more_points, longer) = match size {
-        Size::Quick => (1, 1),
-        Size::Full => (FULL_POINTS, FULL_TRANSACTIONS),
+    let (more_works, more_points, longer) = match size {
+        Size::Quick => (&[][..], 1, 1),
+        Size::Full => (&FULL_WORKLOADS[..], FULL_POINTS, FULL_TRANSACTIONS),
     };
-    let campaigns: Vec<Campaign> = Scheme::durable()
-        .flat_map(|scheme| WORKLOADS.map(|work| planned(work, scheme, seed)))
+    let campaigns: Vec<Campaign> = on_trial(size)
+        .flat_map(|scheme| {
+            let works = WORKLOADS.iter().chain(more_works);
+            works.map(move |work| planned(*work, scheme, seed))
+        })
         .map(|campaign| Campaign {
             points: campaign.points * more_points,
             transactions: campaign.transactions * longer,
@@ -60,6 +72,7 @@ pub fn campaign_records(
 
 fn planned((name, lanes, points): (&str, u16, usize), scheme: Scheme, seed: u64) -> Campaign {
     let workload = Workload::named(name).expect("a workload of the table");
+    let points = if scheme.is_baseline() { points / BASELINE_SHARE } else { points };
     Campaign { lanes, points, seed, ..Campaign::new(workload, scheme) }
 }
 
@@ -118,8 +131,7 @@ pub fn report_records(report: &CampaignReport) -> Vec<Record> {
                 .guarantee(&campaign.scheme.guarantee().to_string())
                 .config(&config(report));
             record.plant = campaign.plant.map(|plant| plant.to_string());
-            let is_harm = [Metric::LOST, Metric::TORN, Metric::UNCORRECTABLE].contains(&metric);
-            if let Some(reason) = reason.as_ref().filter(|_| is_harm && value > 0) {
+            if let Some(reason) = reason.as_ref().filter(|_| metric.is_harm() && value > 0) {
                 record = record.reason(reason);
             }
             records.push(record);

@@ -7,6 +7,7 @@
 
 mod crash;
 mod native;
+mod reproduction;
 mod table;
 mod verdicts;
 
@@ -26,6 +27,14 @@ struct Section {
     body: String,
 }
 
+/// The page of a paper's figures measured again.
+pub fn reproduction(document: &Document) -> String {
+    let mut sections = vec![verdicts::claims(document)];
+    sections.extend(reproduction::sections(document));
+    sections.push(crash::stale(document));
+    assemble(document, "Archapt again", &sections)
+}
+
 /// The whole page.
 pub fn page(document: &Document) -> String {
     let sections = [
@@ -38,9 +47,16 @@ pub fn page(document: &Document) -> String {
         native::floor(document),
         native::distance(document),
         crash::campaigns(document),
+        crash::stale(document),
         crash::planted(document),
+        reproduction::pointer(),
     ];
-    let mut body = header(document);
+    assemble(document, "Outlast report", &sections)
+}
+
+/// A page of these sections; empty ones are named at its end.
+fn assemble(document: &Document, title: &str, sections: &[Section]) -> String {
+    let mut body = header(document, title);
     body += &verdicts::tiles(document);
     for section in sections.iter().filter(|section| !section.body.is_empty()) {
         body += &format!("<section id=\"{}\"><h2>{}</h2>\n", section.id, section.title);
@@ -53,14 +69,14 @@ pub fn page(document: &Document) -> String {
     format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <title>Outlast report</title>\n<style>\n{}</style></head>\n<body>\n{body}</body></html>\n",
+         <title>{title}</title>\n<style>\n{}</style></head>\n<body>\n{body}</body></html>\n",
         include_str!("style.css")
     )
 }
 
-fn header(document: &Document) -> String {
+fn header(document: &Document, title: &str) -> String {
     format!(
-        "<h1>Outlast report</h1>\n<p class=\"soft\"><code>{}</code> · seed {}{} · Outlast {}<br>{}</p>\n",
+        "<h1>{title}</h1>\n<p class=\"soft\"><code>{}</code> · seed {}{} · Outlast {}<br>{}</p>\n",
         escape(&document.command),
         document.seed,
         commit(document),

@@ -170,7 +170,7 @@ fn line(grid: &Grid<'_>, pattern: &str) -> Line {
 }
 
 /// A panel per workload with a bar per scheme.
-fn panels(grid: &Grid<'_>) -> Vec<Panel> {
+pub(super) fn panels(grid: &Grid<'_>) -> Vec<Panel> {
     let bar = |row: &str, scheme: &String| {
         let record = grid.get(row, scheme)?;
         Some(Bar {

@@ -16,10 +16,8 @@ pub(super) fn tiles(document: &Document) -> String {
         tiles += &tile(reached == judged, &format!("{reached} of {judged}"), "claims reached");
     }
     if let Some(points) = sum(document, Metric::CRASH_POINTS) {
-        let wrong = [Metric::LOST, Metric::TORN, Metric::UNCORRECTABLE]
-            .into_iter()
-            .filter_map(|metric| sum(document, metric))
-            .sum::<u64>();
+        let wrong =
+            Metric::HARM.into_iter().filter_map(|metric| sum(document, metric)).sum::<u64>();
         let text = format!("lost, torn or beyond repair after {} crashes", grouped(points));
         tiles += &tile(wrong == 0, &grouped(wrong), &text);
     }

@@ -3,14 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use outlast::{CreateOptions, OpenOptions, Pool, PoolError, Runner, Scheme};
+use outlast::{CreateOptions, OpenOptions, Pool, PoolError, Runner};
 use outlast_peers::{Granularity, Pmdk, PmdkPool};
 use outlast_pmem::{Backing, Domain, MapOptions, Mapped, Medium, PAGE_BYTES};
 use outlast_workloads::Loaded;
 use tempfile::TempDir;
 
 use super::seat::Seat;
-use super::{Contender, NativeError, Session, Setup};
+use super::{Contender, NativeError, Own, Session, Setup};
 use crate::bench::{Contestant, Lane};
 
 /// Where pools are made unless somebody says otherwise: memory, if there is a file system on
@@ -85,25 +85,28 @@ impl Arena {
     pub fn pool<M: Medium>(
         &self,
         session: &Session<'_>,
-        scheme: Scheme,
+        own: Own,
         lanes: u32,
         wrap: impl Fn(Mapped) -> M,
     ) -> Result<LoadedPool<M>, NativeError> {
-        let create = CreateOptions { lanes, ..CreateOptions::default() };
+        let Own { scheme, checksums } = own;
+        let create = CreateOptions { lanes, checksums, ..CreateOptions::default() };
         let heap_bytes = session.workload.heap_bytes(&session.scale);
+        // A quarter of each page, and what blocks do not fill.
+        let heap_bytes = if checksums { heap_bytes * 2 } else { heap_bytes };
         let bytes = room(heap_bytes) + u64::from(lanes) * create.lane_bytes;
         let open = OpenOptions {
             grow_limit_bytes: bytes.saturating_mul(4),
             ..OpenOptions::with_scheme(scheme)
         };
-        let failed = |source| NativeError::Pool { scheme: scheme.name(), source };
-        let medium = wrap(self.mapped(scheme.name(), bytes)?);
+        let failed = |source| NativeError::Pool { scheme: own.name(), source };
+        let medium = wrap(self.mapped(own.name(), bytes)?);
         let pool = Pool::create_on(medium, &create, &open).map_err(failed)?;
         let loaded = {
             let mut lane = pool.lane().map_err(failed)?;
-            load(session, scheme.name(), &mut lane)?
+            load(session, own.name(), &mut lane)?
         };
-        Ok(LoadedPool { pool, loaded, scheme })
+        Ok(LoadedPool { pool, loaded, own })
     }
 
     /// A peer, ready to run.
@@ -145,7 +148,7 @@ fn load<R: Runner>(
 pub(crate) struct LoadedPool<M: Medium> {
     pub pool: Pool<M>,
     pub loaded: Loaded,
-    pub scheme: Scheme,
+    pub own: Own,
 }
 
 impl<M: Medium + Send + Sync> LoadedPool<M> {
@@ -168,7 +171,7 @@ impl<M: Medium + Send + Sync> LoadedPool<M> {
 
     /// A free lane.
     pub fn lane(&self) -> Result<outlast::Lane<'_, M>, NativeError> {
-        let failed = |source: PoolError| NativeError::Pool { scheme: self.scheme.name(), source };
+        let failed = |source: PoolError| NativeError::Pool { scheme: self.own.name(), source };
         self.pool.lane().map_err(failed)
     }
 }

@@ -10,15 +10,16 @@ mod arena;
 pub mod counting;
 mod error;
 pub mod floor;
+mod flush_kinds;
 pub mod parts;
 mod seat;
 mod setup;
 
 pub use arena::default_directory;
 pub use error::NativeError;
-pub use setup::{Contender, Setup, Size, UnknownContender};
+pub use flush_kinds::run as run_flush_kinds;
+pub use setup::{Contender, Own, Setup, Size, UnknownContender};
 
-use outlast::Scheme;
 use outlast_peers::{Granularity, Pmdk};
 use outlast_pmem::{Delayed, Mapped, Medium, WriteCost};
 use outlast_workloads::{Scale, Workload};
@@ -29,7 +30,7 @@ use rand_chacha::ChaCha8Rng;
 use crate::bench::{Contestant, Outcome, compete};
 use crate::news::{Listener, News};
 use crate::record::Record;
-use arena::Arena;
+pub(crate) use arena::Arena;
 
 /// The contestant that all others' cost is measured from.
 const BOUND: &str = "none";
@@ -136,7 +137,7 @@ impl Session<'_> {
     /// schemes are theirs, the others the peers'.
     fn compete_once<M: Medium + Send + Sync>(
         &self,
-        schemes: &[Scheme],
+        schemes: &[Own],
         order: &[usize],
         wrap: impl Fn(Mapped) -> M,
         listen: &mut Listener<'_>,
@@ -158,7 +159,7 @@ impl Session<'_> {
         }
         for pool in &pools {
             let seats = pool.seats(self, 0)?;
-            contestants.push(Contestant::new(pool.scheme.name(), seats));
+            contestants.push(Contestant::new(pool.own.name(), seats));
         }
         self.race(&mut contestants, 1, listen)
     }
@@ -189,6 +190,10 @@ impl Session<'_> {
             config = format!("{own}; {config}");
         }
         let guarantee = setup::guarantee(&record.scheme);
+        let record = match self.setup.write_latency_ns {
+            0 => record,
+            ns => record.write_latency_ns(ns),
+        };
         record.config(&config).domain(self.arena.short_description()).guarantee(&guarantee)
     }
 }

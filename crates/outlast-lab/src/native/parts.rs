@@ -21,7 +21,7 @@ use outlast::{Abort, PoolOffset, Scheme};
 use outlast_pmem::{GrowError, Mapped, Mark, Medium};
 use outlast_trace::LineAddr;
 
-use super::{BOUND, NativeError, Session};
+use super::{BOUND, NativeError, Own, Session};
 use crate::bench::{Contestant, Lane, Outcome};
 use crate::news::Listener;
 use crate::record::{Kind, Metric, Record};
@@ -186,36 +186,36 @@ pub(super) fn measure<M: Medium + Send + Sync>(
     listen: &mut Listener<'_>,
 ) -> Result<Vec<Record>, NativeError> {
     let schemes = session.setup.own_schemes();
-    if !schemes.contains(&Scheme::None) || schemes.len() < 2 {
+    if !schemes.iter().any(|own| own.scheme == Scheme::None) || schemes.len() < 2 {
         return Ok(Vec::new());
     }
     let modes = Mode::ALL.len() as u32;
     let wrap = |mapped| Muted::new(wrap(mapped));
     let mut pools = Vec::new();
-    for &scheme in &schemes {
-        pools.push(session.arena.pool(session, scheme, session.setup.threads * modes, wrap)?);
+    for &own in &schemes {
+        pools.push(session.arena.pool(session, own, session.setup.threads * modes, wrap)?);
     }
     let mut contestants = Vec::new();
     for pool in &pools {
-        let modes = if pool.scheme == Scheme::None { &Mode::ALL[2..] } else { &Mode::ALL[..] };
+        let modes = if pool.own.scheme == Scheme::None { &Mode::ALL[2..] } else { &Mode::ALL[..] };
         for (group, &mode) in modes.iter().enumerate() {
             let medium = pool.pool.medium();
             let seats = pool.seats(session, group as u32)?;
             let lane = |seat| Box::new(ModeLane { medium, mode, seat }) as Box<dyn Lane>;
             let lanes = seats.into_iter().map(lane).collect();
-            contestants.push(Contestant::new(&name(pool.scheme, mode), lanes));
+            contestants.push(Contestant::new(&name(pool.own, mode), lanes));
         }
     }
     let outcome = session.race(&mut contestants, u64::from(modes), listen)?;
     let rest = (Metric::TIME_REST, vec![(1.0, BOUND.to_owned())]);
     let mut records = Vec::new();
-    for scheme in schemes {
+    for own in schemes {
         let mut add = |metric, terms: &[(f64, String)]| {
-            records.extend(part(&outcome, session.workload.name, scheme, metric, terms));
+            records.extend(part(&outcome, session.workload.name, own, metric, terms));
         };
         add(rest.0, &rest.1);
-        if scheme != Scheme::None {
-            let of = |mode| name(scheme, mode);
+        if own.scheme != Scheme::None {
+            let of = |mode| name(own, mode);
             add(Metric::TIME_LOG, &[(1.0, of(Mode::Silent)), (-1.0, BOUND.to_owned())]);
             add(Metric::TIME_FLUSH, &[(1.0, of(Mode::Flushing)), (-1.0, of(Mode::Silent))]);
             add(Metric::TIME_FENCE, &[(1.0, of(Mode::Complete)), (-1.0, of(Mode::Flushing))]);
@@ -225,11 +225,11 @@ pub(super) fn measure<M: Medium + Send + Sync>(
 }
 
 /// What a mode of a scheme is called in the competition.
-fn name(scheme: Scheme, mode: Mode) -> String {
+fn name(own: Own, mode: Mode) -> String {
     match mode {
-        Mode::Silent => format!("{scheme} silent"),
-        Mode::Flushing => format!("{scheme} flushing"),
-        Mode::Complete => scheme.name().to_owned(),
+        Mode::Silent => format!("{own} silent"),
+        Mode::Flushing => format!("{own} flushing"),
+        Mode::Complete => own.name().to_owned(),
     }
 }
 
@@ -237,7 +237,7 @@ fn name(scheme: Scheme, mode: Mode) -> String {
 fn part(
     outcome: &Outcome,
     workload: &str,
-    scheme: Scheme,
+    own: Own,
     metric: Metric,
     terms: &[(f64, String)],
 ) -> Option<Record> {
@@ -255,6 +255,6 @@ fn part(
         p75: spread.p75.max(0.0),
         ..spread
     };
-    let record = Record::spread(Kind::Native, workload, scheme.name(), metric, shown);
+    let record = Record::spread(Kind::Native, workload, own.name(), metric, shown);
     Some(record.threads(outcome.threads))
 }

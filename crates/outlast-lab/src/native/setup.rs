@@ -13,11 +13,39 @@ use outlast_workloads::{Scale, Workload};
 use super::NativeError;
 use crate::bench::Plan;
 
+/// One of our schemes, and whether its pool keeps checksums.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Own {
+    /// The scheme.
+    pub scheme: Scheme,
+    /// Whether the pool keeps checksums.
+    pub checksums: bool,
+}
+
+impl Own {
+    /// The name that commands and results use.
+    pub fn name(self) -> &'static str {
+        match (self.scheme, self.checksums) {
+            (Scheme::UndoArchapt, true) => "undo-archapt+sums",
+            (Scheme::RedoArchapt, true) => "redo-archapt+sums",
+            (scheme, _) => scheme.name(),
+        }
+    }
+}
+
+impl fmt::Display for Own {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
 /// Who can be measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Contender {
     /// One of our schemes.
     Own(Scheme),
+    /// One of our schemes that keep checksums, on a pool that has them.
+    Summed(Scheme),
     /// libpmemobj.
     Pmdk(Granularity),
 }
@@ -29,10 +57,25 @@ impl Contender {
         own.chain([Self::Pmdk(Granularity::Range), Self::Pmdk(Granularity::Word)]).collect()
     }
 
+    /// Those that a report measures: everybody, in the quick scale without the baselines.
+    fn of(size: Size) -> Vec<Self> {
+        let is_left_out = |contender: &Self| match contender {
+            Self::Own(scheme) => size == Size::Quick && scheme.is_baseline(),
+            _ => false,
+        };
+        Self::all().into_iter().filter(|contender| !is_left_out(contender)).collect()
+    }
+
+    /// Those that are measured when asked for by name.
+    fn on_request() -> [Self; 2] {
+        [Self::Summed(Scheme::UndoArchapt), Self::Summed(Scheme::RedoArchapt)]
+    }
+
     /// The name that commands and results use.
     pub fn name(self) -> &'static str {
         match self {
-            Self::Own(scheme) => scheme.name(),
+            Self::Own(scheme) => Own { scheme, checksums: false }.name(),
+            Self::Summed(scheme) => Own { scheme, checksums: true }.name(),
             Self::Pmdk(Granularity::Range) => "pmdk",
             Self::Pmdk(Granularity::Word) => "pmdk-word",
         }
@@ -51,14 +94,16 @@ impl fmt::Display for Contender {
 pub struct UnknownContender(String);
 
 fn names() -> String {
-    Contender::all().into_iter().map(Contender::name).collect::<Vec<_>>().join(", ")
+    let all = Contender::all().into_iter().chain(Contender::on_request());
+    all.map(Contender::name).collect::<Vec<_>>().join(", ")
 }
 
 impl FromStr for Contender {
     type Err = UnknownContender;
 
     fn from_str(name: &str) -> Result<Self, Self::Err> {
-        let found = Self::all().into_iter().find(|contender| contender.name() == name);
+        let all = Self::all().into_iter().chain(Self::on_request());
+        let found = all.into_iter().find(|contender| contender.name() == name);
         found.ok_or_else(|| UnknownContender(name.to_owned()))
     }
 }
@@ -76,7 +121,7 @@ pub(super) fn guarantee(scheme: &str) -> String {
 pub enum Size {
     /// What [`Workload::quick_scale`] gives: a few minutes in all.
     Quick,
-    /// Everything as published.
+    /// Everything as published; LinkBench with 500,000 nodes.
     Full,
 }
 
@@ -98,6 +143,17 @@ fn tx_ns_min(workload: &Workload) -> u64 {
     }
 }
 
+/// As published, but for LinkBench: ten million nodes would take some twenty gigabytes in the pool
+/// of each contender.
+fn full_scale(workload: &Workload) -> Scale {
+    const NODES: u64 = 500_000;
+    let scale = workload.scale();
+    match workload.name {
+        "linkbench" | "linkbench-archapt" => Scale { records: NODES, ..scale },
+        _ => scale,
+    }
+}
+
 /// What to measure.
 #[derive(Clone, Debug)]
 pub struct Setup {
@@ -116,6 +172,8 @@ pub struct Setup {
     pub size: Size,
     /// Records, words or keys instead of those of the size.
     pub records: Option<u64>,
+    /// About so many keys of every workload instead: for tests of the path, not of the speed.
+    pub keys: Option<u64>,
     /// Rounds of the competition.
     pub rounds: u32,
     /// One contestant's turn in a round.
@@ -140,12 +198,13 @@ impl Setup {
     pub fn new(workloads: Vec<&'static Workload>, size: Size, seed: u64) -> Self {
         Self {
             workloads,
-            contenders: Contender::all(),
+            contenders: Contender::of(size),
             domain: None,
             directory: super::default_directory(),
             threads: 1,
             size,
             records: None,
+            keys: None,
             rounds: 9,
             turn: Duration::from_millis(match size {
                 Size::Quick => 50,
@@ -176,9 +235,10 @@ impl Setup {
     }
 
     /// Our schemes among the contenders.
-    pub(super) fn own_schemes(&self) -> Vec<Scheme> {
-        let own = |contender: &Contender| match contender {
-            Contender::Own(scheme) => Some(*scheme),
+    pub(super) fn own_schemes(&self) -> Vec<Own> {
+        let own = |contender: &Contender| match *contender {
+            Contender::Own(scheme) => Some(Own { scheme, checksums: false }),
+            Contender::Summed(scheme) => Some(Own { scheme, checksums: true }),
             Contender::Pmdk(_) => None,
         };
         self.contenders.iter().filter_map(own).collect()
@@ -187,7 +247,7 @@ impl Setup {
     /// The peers among the contenders.
     pub(super) fn peers(&self) -> Vec<Granularity> {
         let peer = |contender: &Contender| match contender {
-            Contender::Own(_) => None,
+            Contender::Own(_) | Contender::Summed(_) => None,
             Contender::Pmdk(granularity) => Some(*granularity),
         };
         self.contenders.iter().filter_map(peer).collect()
@@ -195,9 +255,10 @@ impl Setup {
 
     /// How much of a workload.
     pub fn scale(&self, workload: &Workload) -> Scale {
-        let scale = match self.size {
-            Size::Quick => workload.quick_scale(),
-            Size::Full => workload.scale(),
+        let scale = match (self.keys, self.size) {
+            (Some(keys), _) => workload.scale_of(keys),
+            (None, Size::Quick) => workload.quick_scale(),
+            (None, Size::Full) => full_scale(workload),
         };
         let records = self.records.unwrap_or(scale.records);
         Scale { records, operations: self.operations(workload), ..scale }

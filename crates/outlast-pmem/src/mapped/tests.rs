@@ -33,6 +33,29 @@ fn panic_of(f: impl FnOnce()) -> String {
 }
 
 #[test]
+fn lines_are_flushed_by_the_instruction_asked_for() {
+    let dir = tempfile::tempdir().unwrap();
+    for (nth, kind) in [FlushKind::Clwb, FlushKind::ClflushOpt, FlushKind::Clflush]
+        .into_iter()
+        .filter(|kind| cpu::has_flush(*kind))
+        .enumerate()
+    {
+        let create = |domain: Domain| {
+            let path = dir.path().join(format!("{domain}{nth}"));
+            Mapped::create(path, 4096, &options(domain)).unwrap().flushing_with(kind)
+        };
+        let medium = create(Domain::Adr);
+        assert_eq!(medium.write_back, WriteBack::new(Domain::Adr, Some(kind)));
+        medium.store_u64(PoolOffset(0), 5);
+        medium.flush_range(PoolOffset(0), 128);
+        medium.flush(LineAddr(3));
+        medium.fence();
+        assert_eq!(medium.load_u64(PoolOffset(0)), 5);
+        assert_eq!(create(Domain::Eadr).write_back, WriteBack::Nothing);
+    }
+}
+
+#[test]
 fn a_new_file_is_zero_and_keeps_what_is_stored_in_every_domain() {
     for dir in dirs() {
         for domain in domains() {

@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use outlast_pmem::Medium;
-use outlast_trace::{LINE_BYTES, PoolOffset};
+use outlast_trace::{ByteRange, LINE_BYTES, PoolOffset};
 
 use crate::alloc::class::{BITS, ChunkShape, Class};
 use crate::alloc::directory::{ChunkWord, bit_of, bitmap_range, load_bitmap};
+use crate::checksums::{Matrices, format_cells};
 use crate::io::{Io, Site};
 use crate::layout::{Geometry, TAG_AT};
 use crate::log::Region;
@@ -72,6 +73,8 @@ struct ClassChunk {
 /// Which bits and chunks are free for new transactions. Shared under a lock.
 pub(crate) struct Heap {
     geometry: Geometry,
+    /// Where checksums lie, if the pool keeps some.
+    matrices: Option<Matrices>,
     chunks: Vec<Chunk>,
     /// Chunks below this index have been read.
     scanned: u64,
@@ -81,21 +84,33 @@ pub(crate) struct Heap {
     quarantine: VecDeque<(Seq, Block)>,
     /// Regions of the log whose record had that number.
     regions: Vec<(Seq, Region)>,
+    /// No chunk changes its use as long as the pool runs.
+    pub keeps_chunks: bool,
+    /// What was stored to without a transaction's log since the caller took note last.
+    changed: Vec<ByteRange>,
 }
 
 impl Heap {
     pub fn new(geometry: Geometry, chunks: u64) -> Self {
         let mut heap = Self {
             geometry,
+            matrices: geometry.checksums.then(|| Matrices::new(geometry)),
             chunks: Vec::new(),
             scanned: 0,
             free: BTreeSet::new(),
             with_room: BTreeMap::new(),
             quarantine: VecDeque::new(),
             regions: Vec::new(),
+            keeps_chunks: false,
+            changed: Vec::new(),
         };
         heap.grow_to(chunks);
         heap
+    }
+
+    /// What of chunks reserving has stored to, for whoever keeps track of changes.
+    pub fn drain_changed(&mut self) -> impl Iterator<Item = ByteRange> + '_ {
+        self.changed.drain(..)
     }
 
     /// The heap has this many chunks now.
@@ -122,7 +137,7 @@ impl Heap {
         match Class::for_bytes(bytes.max(1), self.geometry.chunk_bytes) {
             Some(class) => self.reserve_bit(io, class, kind, settle),
             None => {
-                let chunks = bytes.div_ceil(self.geometry.chunk_bytes);
+                let chunks = self.geometry.run_chunks(bytes);
                 let chunk = self.take_run(io, chunks, settle)?;
                 Ok(self.run_block(chunk, chunks, kind))
             }
@@ -132,7 +147,7 @@ impl Heap {
     fn run_block(&self, chunk: u64, chunks: u64, kind: BlockKind) -> Block {
         Block {
             at: self.geometry.chunk_at(chunk),
-            bytes: chunks * self.geometry.chunk_bytes,
+            bytes: self.geometry.run_bytes(chunks),
             reserved: Reserved::Run {
                 word: self.geometry.directory_at(chunk),
                 large: ChunkWord::Large { chunks: chunks as u32, kind },
@@ -271,6 +286,9 @@ impl Heap {
     /// Gives the chunks of classes that have no block left back to all. Rare, so each pays its
     /// own fence; nothing refers to them (M4 holds for each of their blocks).
     fn reclaim_empty_chunks<M: Medium>(&mut self, io: Io<'_, M>) {
+        if self.keeps_chunks {
+            return;
+        }
         let empty: Vec<u64> = (0..self.chunk_count())
             .filter(|chunk| match &self.chunks[*chunk as usize] {
                 Chunk::Class(state) => state.free == state.shape.blocks,
@@ -281,6 +299,7 @@ impl Heap {
             let word_at = self.geometry.directory_at(chunk);
             io.medium.store_u64(word_at, ChunkWord::Free.to_word());
             io.flush(Site::ChunkWord, word_at, 8);
+            self.changed.push(ByteRange::new(word_at, 8));
             self.chunks[chunk as usize] = Chunk::Free;
             self.free.insert(chunk);
         }
@@ -292,7 +311,8 @@ impl Heap {
         }
     }
 
-    /// Makes a free chunk a class's: bitmap first, then the word that gives it meaning (M2).
+    /// Makes a free chunk a class's: bitmap and empty checksums first, then the word that gives
+    /// them meaning (M2, K6).
     fn format<M: Medium>(&mut self, io: Io<'_, M>, chunk: u64, class: Class, kind: BlockKind) {
         let at = self.geometry.chunk_at(chunk);
         let state = ClassChunk::new(&self.geometry, class, kind);
@@ -301,9 +321,16 @@ impl Heap {
             io.medium.store_u64(at.plus(index * 8), 0);
         }
         io.flush(Site::ChunkBitmap, bitmap.at, bitmap.len);
+        if let Some(matrices) = &self.matrices {
+            format_cells(io, matrices, chunk, class, bitmap);
+        }
         io.fence(Site::ChunkBitmap);
         let word_at = self.geometry.directory_at(chunk);
         io.medium.store_u64(word_at, ChunkWord::Class(class, kind).to_word());
+        self.changed.push(ByteRange::new(word_at, 8));
+        // Empty checksums lie anywhere in the chunk.
+        let whole = ByteRange::new(at, self.geometry.chunk_bytes);
+        self.changed.push(if self.matrices.is_some() { whole } else { bitmap });
         io.flush(Site::ChunkWord, word_at, 8);
         io.fence(Site::ChunkWord);
         self.chunks[chunk as usize] = Chunk::Class(Box::new(state));
@@ -317,7 +344,7 @@ impl Heap {
         if at.0 < heap_at {
             return Err(HeapError::NotABlock("it lies before the heap"));
         }
-        let chunk = (at.0 - heap_at) / self.geometry.chunk_bytes;
+        let chunk = self.geometry.chunk_of(at);
         if chunk >= self.chunk_count() {
             return Err(HeapError::NotABlock("it lies behind the heap"));
         }
@@ -331,15 +358,13 @@ impl Heap {
         let chunk_at = self.geometry.chunk_at(chunk);
         match &self.chunks[chunk as usize] {
             Chunk::Class(state) => {
-                let offset = (at.0 - chunk_at.0).wrapping_sub(state.shape.blocks_at);
-                let index = offset / state.shape.block_bytes;
-                if !offset.is_multiple_of(state.shape.block_bytes)
-                    || index >= u64::from(state.shape.blocks)
-                {
+                let offset = at.0 - chunk_at.0;
+                let index = state.shape.block_over(offset);
+                let Some(index) = index.filter(|i| state.shape.block_at(*i) == offset) else {
                     return Err(HeapError::NotABlock("no block starts there"));
-                }
-                let block = state.block(chunk_at, chunk, index as u32);
-                let (word, bit) = bit_of(chunk_at, index as u32);
+                };
+                let block = state.block(chunk_at, chunk, index);
+                let (word, bit) = bit_of(chunk_at, index);
                 let map = load_bitmap(io.medium, word)
                     .map_err(|why| HeapError::Damaged { at: word, why })?;
                 if map & 1 << bit == 0 {
@@ -425,9 +450,29 @@ impl Heap {
         }
     }
 
-    /// A stretch of free chunks for `lines` lines of log, or as many as one run has. Durably it
-    /// stays free; its tags are zero, durably, so that old bytes pass for no record.
+    /// As [`reserve_unscrubbed`](Self::reserve_unscrubbed); the stretch's tags are zero, durably,
+    /// so that old bytes pass for no record.
     pub fn reserve_region<M: Medium>(
+        &mut self,
+        io: Io<'_, M>,
+        lines: u64,
+        settle: &dyn Fn(),
+    ) -> Result<Region> {
+        let region = self.reserve_unscrubbed(io, lines, settle)?;
+        if !io.plants(Plant::RegionNotScrubbed) {
+            for line in 0..region.lines {
+                io.medium.store_u64(region.line(line).plus(TAG_AT), 0);
+            }
+            io.flush(Site::Region, region.at, region.lines * LINE_BYTES);
+            io.fence(Site::Region);
+        }
+        Ok(region)
+    }
+
+    /// A stretch of free chunks for `lines` lines of log, or as many as one run has. Durably it
+    /// stays free. For records whose number and place something durable names before they are
+    /// read.
+    pub fn reserve_unscrubbed<M: Medium>(
         &mut self,
         io: Io<'_, M>,
         lines: u64,
@@ -441,24 +486,16 @@ impl Heap {
                 result => break result?,
             }
         };
-        let region = Region {
+        Ok(Region {
             at: self.geometry.chunk_at(chunk),
             lines: chunks * lines_per_chunk,
             is_elsewhere: true,
-        };
-        if !io.plants(Plant::RegionNotScrubbed) {
-            for line in 0..region.lines {
-                io.medium.store_u64(region.line(line).plus(TAG_AT), 0);
-            }
-            io.flush(Site::Region, region.at, region.lines * LINE_BYTES);
-            io.fence(Site::Region);
-        }
-        Ok(region)
+        })
     }
 
     /// The region may be used again at once.
     pub fn release_region(&mut self, region: Region) {
-        let chunk = (region.at.0 - self.geometry.heap_at) / self.geometry.chunk_bytes;
+        let chunk = self.geometry.chunk_of(region.at);
         self.release_run(chunk, region.lines * LINE_BYTES / self.geometry.chunk_bytes);
     }
 
@@ -470,7 +507,7 @@ impl Heap {
 
 impl ClassChunk {
     fn new(geometry: &Geometry, class: Class, kind: BlockKind) -> Self {
-        let shape = class.shape(geometry.chunk_bytes);
+        let shape = class.shape(geometry);
         let mut taken = vec![0; shape.bitmap_words as usize].into_boxed_slice();
         // Bits past the last block count as taken, so that no search finds them.
         let used = shape.blocks % BITS;
@@ -528,7 +565,7 @@ impl ClassChunk {
     fn block(&self, chunk_at: PoolOffset, chunk: u64, index: u32) -> Block {
         let (word, bit) = bit_of(chunk_at, index);
         Block {
-            at: chunk_at.plus(self.shape.blocks_at + u64::from(index) * self.shape.block_bytes),
+            at: chunk_at.plus(self.shape.block_at(index)),
             bytes: self.shape.block_bytes,
             reserved: Reserved::Bit { word, bit, chunk, index },
         }

@@ -4,10 +4,12 @@
 //! item word:  63..60 kind | 59..40 words or bit number | 39..0 word index (offset ÷ 8)
 //! Words:      followed by that many words of content
 //! SetBit, ClearBit: nothing follows; a bit of a sealed bitmap word
+//! Acquired, Released: a lock instead of a word index; followed by a number
 //! ```
 
 use outlast_trace::{ByteRange, PoolOffset};
 
+use crate::lock::Stripe;
 use crate::log::record::words_in;
 
 const KIND_SHIFT: u32 = 60;
@@ -18,6 +20,8 @@ const INDEX_MASK: u64 = (1 << 40) - 1;
 const WORDS: u64 = 1;
 const SET_BIT: u64 = 2;
 const CLEAR_BIT: u64 = 3;
+const ACQUIRED: u64 = 4;
+const RELEASED: u64 = 5;
 
 /// One thing that a record does when it is applied.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -29,6 +33,21 @@ pub(crate) enum Item<'a> {
     SetBit { at: PoolOffset, bit: u32 },
     /// Clears such a bit.
     ClearBit { at: PoolOffset, bit: u32 },
+    /// Changes nothing: a lock was taken that the section of that number, or none, had released.
+    Acquired { stripe: u64, after: u64 },
+    /// Changes nothing: a lock was released by the section of that number, which has these items.
+    Released { stripe: u64, by: u64 },
+}
+
+impl Item<'_> {
+    /// Words of a payload that it takes.
+    fn len(self) -> usize {
+        match self {
+            Self::Words { words, .. } => 1 + words.len(),
+            Self::SetBit { .. } | Self::ClearBit { .. } => 1,
+            Self::Acquired { .. } | Self::Released { .. } => 2,
+        }
+    }
 }
 
 /// A payload in the making.
@@ -80,6 +99,18 @@ impl Payload {
         self.words.push(SET_BIT << KIND_SHIFT | u64::from(bit) << COUNT_SHIFT | (at.0 / 8));
     }
 
+    /// Notes that a lock was taken, and which section had released it last; 0 for none.
+    pub fn acquired(&mut self, stripe: Stripe, after: u64) {
+        self.last_run = None;
+        self.words.extend([ACQUIRED << KIND_SHIFT | u64::from(stripe.0), after]);
+    }
+
+    /// Notes that a lock is released by the section of that number.
+    pub fn released(&mut self, stripe: Stripe, by: u64) {
+        self.last_run = None;
+        self.words.extend([RELEASED << KIND_SHIFT | u64::from(stripe.0), by]);
+    }
+
     pub fn clear_bit(&mut self, at: PoolOffset, bit: u32) {
         self.last_run = None;
         self.words.push(CLEAR_BIT << KIND_SHIFT | u64::from(bit) << COUNT_SHIFT | (at.0 / 8));
@@ -106,10 +137,7 @@ pub(crate) fn prefix_within(payload: &[u64], lines: u64) -> usize {
     }
     let mut end = 0;
     for item in items(payload) {
-        let words = match item {
-            Ok(Item::Words { words, .. }) => 1 + words.len(),
-            _ => 1,
-        };
+        let words = item.map_or(1, Item::len);
         if end + words > room {
             break;
         }
@@ -134,6 +162,14 @@ pub(crate) fn items(payload: &[u64]) -> impl Iterator<Item = Result<Item<'_>, ()
             }
             SET_BIT if count < 56 => Ok(Item::SetBit { at, bit: count as u32 }),
             CLEAR_BIT if count < 56 => Ok(Item::ClearBit { at, bit: count as u32 }),
+            kind @ (ACQUIRED | RELEASED) if count == 0 && !tail.is_empty() => {
+                rest = &tail[1..];
+                let (stripe, number) = (word & INDEX_MASK, tail[0]);
+                Ok(match kind {
+                    ACQUIRED => Item::Acquired { stripe, after: number },
+                    _ => Item::Released { stripe, by: number },
+                })
+            }
             _ => {
                 rest = &[];
                 Err(())

@@ -16,6 +16,9 @@
 //! | `Wrap` | nothing: the next record is at the ring's start | `redo`, `undo-archapt` |
 //! | `Before` | items: where, old words; dead behind a complete `Redo` of its lane | `undo-archapt` |
 //! | `BeforeElsewhere` | a region of the heap with `Before` records; reading resumes behind this one | `undo-archapt` |
+//! | `Journal` | how many `Pages` there are, and where | `rollback`, in the ring's first line |
+//! | `Pages` | items: where, old words of whole pages | `rollback`, at the commit |
+//! | `Onward` | a region of the heap in which the lane's log goes on | `aof` |
 //!
 //! Heap regions belong to the log only while a live record names them; the directory never
 //! does. A crash therefore cannot leak them, and there is no list to keep. Their tags are

@@ -98,13 +98,17 @@ pub(crate) fn read_lane<M: Medium>(
         let misplaced = LogDamage { line: here, why: "a record names a region outside the pool" };
         match kind {
             RecordKind::Wrap => line = 0,
-            RecordKind::Continued | RecordKind::Detached | RecordKind::BeforeElsewhere
+            RecordKind::Continued
+            | RecordKind::Onward
+            | RecordKind::Detached
+            | RecordKind::BeforeElsewhere
                 if io.plants(Plant::RegionsNotFollowed) => {}
             RecordKind::BeforeElsewhere => {
                 let elsewhere = named_region(&payload, medium.len()).ok_or(misplaced)?;
                 last = read_before(io, elsewhere, seq, &life, out)?;
             }
-            RecordKind::Continued => {
+            RecordKind::Journal => return read_journal(io, ring, &payload, seq, out),
+            RecordKind::Continued | RecordKind::Onward => {
                 region = named_region(&payload, medium.len()).ok_or(misplaced)?;
                 line = 0;
             }
@@ -121,6 +125,43 @@ pub(crate) fn read_lane<M: Medium>(
             _ => out.push(LiveRecord { kind, seq, payload: std::mem::take(&mut payload) }),
         }
     }
+}
+
+/// Appends the old pages that the header of a hot journal counts. They were fenced before it, so
+/// none can be missing; nothing follows them.
+fn read_journal<M: Medium>(
+    io: Io<'_, M>,
+    ring: Region,
+    header: &[u64],
+    seq: Seq,
+    out: &mut Vec<LiveRecord>,
+) -> Result<(), LogDamage> {
+    let damaged = |line, why| LogDamage { line, why };
+    let misplaced = damaged(PoolOffset(0), "a journal's header names no region of the pool");
+    let &[mut left, ref place @ ..] = header else { return Err(misplaced) };
+    let mut region = named_region(place, io.medium.len()).ok_or(misplaced)?;
+    if io.plants(Plant::RegionsNotFollowed) && region.at != ring.at.plus(LINE_BYTES) {
+        return Ok(());
+    }
+    let (mut line, mut payload) = (0, Vec::new());
+    while left > 0 {
+        let here = region.at.plus(line * LINE_BYTES);
+        match record::read(io, region, line, |number| number == seq, &mut payload) {
+            Found::Record { kind: RecordKind::Pages, lines, .. } => {
+                let payload = std::mem::take(&mut payload);
+                out.push(LiveRecord { kind: RecordKind::Pages, seq, payload });
+                (line, left) = (line + lines, left - 1);
+            }
+            Found::Record { kind: RecordKind::Continued, .. } => {
+                let why = "a record names a region outside the pool";
+                region = named_region(&payload, io.medium.len()).ok_or(damaged(here, why))?;
+                line = 0;
+            }
+            Found::Damaged { line, why } => return Err(damaged(line, why)),
+            _ => return Err(damaged(here, "a hot journal lacks pages that its header counts")),
+        }
+    }
+    Ok(())
 }
 
 /// Appends the records of old words in a region of the heap, and in those that it names. Returns

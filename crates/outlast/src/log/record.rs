@@ -34,13 +34,18 @@ pub(crate) enum RecordKind {
     Witnesses = 8,
     Before = 9,
     BeforeElsewhere = 10,
+    Journal = 11,
+    Pages = 12,
+    Onward = 13,
 }
 
 impl RecordKind {
     fn from_bits(bits: u64) -> Option<Self> {
         use RecordKind::*;
         let both = [Undo, Redo, RedoPart, RedoFinal, Detached, Continued, Wrap, Witnesses];
-        both.into_iter().chain([Before, BeforeElsewhere]).find(|kind| *kind as u64 == bits)
+        both.into_iter()
+            .chain([Before, BeforeElsewhere, Journal, Pages, Onward])
+            .find(|kind| *kind as u64 == bits)
     }
 }
 

@@ -1,5 +1,5 @@
-//! `check`: whether everything durable is what this code writes, and whether the allocator
-//! agrees with what the root object reaches.
+//! `check`: whether everything durable is what this code writes, whether data and checksums agree,
+//! and whether the allocator agrees with what the root object reaches.
 
 use std::collections::BTreeMap;
 
@@ -9,6 +9,7 @@ use outlast_trace::{LINE_BYTES, PoolOffset};
 use crate::alloc::class::BITS;
 use crate::alloc::directory::{bit_of, load_bitmap};
 use crate::alloc::{ChunkWord, class::Class};
+use crate::checksums::Fault;
 use crate::collections::{Reach, walk_root};
 use crate::layout::{HEADER_PAGE_BYTES, HEADER_ZERO_AT, LANE_FLOOR, LANE_TAIL, TAG_AT};
 use crate::log::record::untag;
@@ -39,6 +40,8 @@ pub enum Finding {
         /// The size that the structure takes it to have.
         bytes: u64,
     },
+    /// Lines and their checksums do not agree.
+    Fault(Fault),
     /// Two pointers lead to one block.
     ReachedTwice {
         /// The block.
@@ -56,6 +59,7 @@ impl std::fmt::Display for Finding {
             Self::NotAllocated { at, bytes } => {
                 write!(f, "a pointer leads to {bytes} bytes at {at}, which are not allocated")
             }
+            Self::Fault(fault) => write!(f, "{fault}"),
             Self::ReachedTwice { at } => write!(f, "two pointers lead to the block at {at}"),
         }
     }
@@ -123,7 +127,7 @@ impl<M: Medium> RecoveredPool<M> {
         report: &mut CheckReport,
     ) {
         let geometry = &self.header().geometry;
-        let bytes = chunks * geometry.chunk_bytes;
+        let bytes = geometry.run_bytes(chunks);
         report.chunks_large += chunks;
         *report.bytes_by_kind.entry(kind).or_default() += bytes;
         blocks.insert(geometry.chunk_at(chunk), bytes);
@@ -151,7 +155,7 @@ impl<M: Medium> RecoveredPool<M> {
     ) {
         let geometry = &self.header().geometry;
         let at = geometry.chunk_at(chunk);
-        let shape = class.shape(geometry.chunk_bytes);
+        let shape = class.shape(geometry);
         for word in 0..shape.bitmap_words {
             let (word_at, _) = bit_of(at, word * BITS);
             let map = match load_bitmap(self.medium(), word_at) {
@@ -162,14 +166,14 @@ impl<M: Medium> RecoveredPool<M> {
                 }
             };
             for bit in (0..BITS).filter(|bit| map >> bit & 1 == 1) {
-                let index = u64::from(word * BITS + bit);
-                if index >= u64::from(shape.blocks) {
+                let index = word * BITS + bit;
+                if index >= shape.blocks {
                     let what = "a bitmap has bits for blocks that do not exist";
                     report.findings.push(damaged(word_at, what));
                     break;
                 }
                 *report.bytes_by_kind.entry(kind).or_default() += shape.block_bytes;
-                let block = at.plus(shape.blocks_at + index * shape.block_bytes);
+                let block = at.plus(shape.block_at(index));
                 blocks.insert(block, shape.block_bytes);
             }
         }
@@ -227,7 +231,7 @@ impl<M: Medium> RecoveredPool<M> {
         }
     }
 
-    /// The whole check: metadata, and the allocator against what the root object reaches, as far
+    /// The whole check: metadata, checksums, and the allocator against what the root object reaches, as far
     /// as the root is one of the structures of [`collections`](crate::collections).
     pub fn check(&self) -> CheckReport {
         let root = self.root().ok().flatten();
@@ -256,6 +260,7 @@ impl<M: Medium> RecoveredPool<M> {
         V: FnOnce(&M, &mut dyn FnMut(PoolOffset, u64)) -> Result<bool, String>,
     {
         let (mut report, blocks) = self.check_metadata();
+        report.findings.extend(self.faults().into_iter().map(Finding::Fault));
         let mut seen: BTreeMap<PoolOffset, bool> = blocks.keys().map(|at| (*at, false)).collect();
         let mut found = Vec::new();
         let mut reached = 0;

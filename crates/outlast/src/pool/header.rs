@@ -7,8 +7,9 @@ use uuid::Uuid;
 use crate::error::PoolError;
 use crate::io::{Io, Site};
 use crate::layout::{
-    CHUNK_BYTES_AT, CHUNKS_AT, FLOOR_AT, FORMAT_VERSION, Geometry, HEADER_BYTES, HEADER_CRC_AT,
-    HEAP_AT_AT, LANE_BYTES_AT, LANES_AT, MAGIC, POOL_BYTES_MAX, ROOT_AT, UUID_AT, VERSION_AT,
+    CHUNK_BYTES_AT, CHUNKS_AT, FLAG_CHECKSUMS, FLAGS_AT, FLOOR_AT, FORMAT_VERSION, Geometry,
+    HEADER_BYTES, HEADER_CRC_AT, HEAP_AT_AT, LANE_BYTES_AT, LANES_AT, MAGIC, POOL_BYTES_MAX,
+    ROOT_AT, UUID_AT, VERSION_AT,
 };
 use crate::plant::Plant;
 use crate::sealed::{seal, unseal};
@@ -36,6 +37,8 @@ impl Header {
         put(LANE_BYTES_AT, &self.geometry.lane_bytes.to_le_bytes());
         put(CHUNK_BYTES_AT, &self.geometry.chunk_bytes.to_le_bytes());
         put(HEAP_AT_AT, &self.geometry.heap_at.to_le_bytes());
+        let flags = if self.geometry.checksums { FLAG_CHECKSUMS } else { 0 };
+        put(FLAGS_AT, &flags.to_le_bytes());
         let crc = crc32c::crc32c(&bytes[..HEADER_CRC_AT]);
         bytes[HEADER_CRC_AT..HEADER_CRC_AT + 4].copy_from_slice(&crc.to_le_bytes());
         bytes
@@ -67,11 +70,16 @@ impl Header {
         if version != FORMAT_VERSION {
             return Err(PoolError::Version { found: version, expected: FORMAT_VERSION });
         }
+        let flags = u64_at(FLAGS_AT);
+        if flags & !FLAG_CHECKSUMS != 0 {
+            return Err(PoolError::Flags { found: flags });
+        }
         let geometry = Geometry {
             lanes: u32_at(LANES_AT),
             lane_bytes: u64_at(LANE_BYTES_AT),
             chunk_bytes: u64_at(CHUNK_BYTES_AT),
             heap_at: u64_at(HEAP_AT_AT),
+            checksums: flags & FLAG_CHECKSUMS != 0,
         };
         if let Some(flaw) = geometry.flaw() {
             return Err(damaged(flaw));
@@ -89,7 +97,7 @@ fn is_unfinished(bytes: &[u8; HEADER_BYTES]) -> bool {
     let version = &bytes[VERSION_AT..VERSION_AT + 4];
     let begins = is_zero(VERSION_AT, HEADER_CRC_AT) || version == FORMAT_VERSION.to_le_bytes();
     let ends = is_zero(HEADER_CRC_AT, HEADER_BYTES) || is_zero(HEADER_CRC_AT + 4, HEADER_BYTES);
-    begins && is_zero(HEAP_AT_AT + 8, HEADER_CRC_AT) && ends
+    begins && is_zero(FLAGS_AT + 1, HEADER_CRC_AT) && ends
 }
 
 /// Whether the CRC fits once the magic is put in its place.
@@ -111,13 +119,23 @@ pub struct CreateOptions {
     pub chunk_bytes: Option<u64>,
     /// The pool's identity; `None` draws a random one.
     pub uuid: Option<Uuid>,
+    /// Blocks lie in virtual matrices, whose checksums find and repair what media faults and stray
+    /// stores do to them. Such a pool runs under schemes that write back by age.
+    pub checksums: bool,
     /// A bug to break the creation with, on an observing medium.
     pub plant: Option<Plant>,
 }
 
 impl Default for CreateOptions {
     fn default() -> Self {
-        Self { lanes: 8, lane_bytes: 256 << 10, chunk_bytes: None, uuid: None, plant: None }
+        Self {
+            lanes: 8,
+            lane_bytes: 256 << 10,
+            chunk_bytes: None,
+            uuid: None,
+            checksums: false,
+            plant: None,
+        }
     }
 }
 
@@ -130,7 +148,8 @@ impl CreateOptions {
         if let Some(flaw) = Geometry::parameters_flaw(lanes, lane_bytes, chunk_bytes) {
             return Err(PoolError::Parameters(flaw));
         }
-        let geometry = Geometry::new(lanes, lane_bytes, chunk_bytes);
+        let checksums = self.checksums;
+        let geometry = Geometry { checksums, ..Geometry::new(lanes, lane_bytes, chunk_bytes) };
         if len < geometry.min_len() {
             return Err(PoolError::TooSmall { given: len, least: geometry.min_len() });
         }

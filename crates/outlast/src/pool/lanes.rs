@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use outlast_pmem::{Mark, Medium};
 
 use crate::ack::{Ack, Ticket};
+use crate::checksums::Deltas;
 use crate::error::PoolError;
 use crate::io::Site;
 use crate::layout::{Geometry, LANE_FLOOR, LANE_TAIL};
@@ -25,6 +26,8 @@ const CONFLICTS_BEFORE_PRIVILEGE: u32 = 16;
 pub(crate) struct LaneSlot {
     pub ring: Region,
     pub shared: LaneShared,
+    /// What commits changed, for whoever keeps the checksums.
+    pub deltas: SpinLock<Deltas>,
     state: SpinLock<Option<Box<LaneState>>>,
 }
 
@@ -47,6 +50,9 @@ pub(crate) struct LaneShared {
     /// Undo: the last number of a transaction that has witnesses and no durable mark yet; zero
     /// when there is none.
     pub unmarked: AtomicU64,
+    /// Atlas: the number of the lane's section that has let go of its locks and is not stable yet;
+    /// zero when there is none.
+    pub section: AtomicU64,
 }
 
 impl LaneShared {
@@ -79,6 +85,8 @@ pub(crate) struct LaneLog {
     pub last_undo: Seq,
     /// Undo: the half of the ring where the next record goes.
     pub half: usize,
+    /// Append-only log: where it goes on; `None` at the start of the ring.
+    pub commands: Option<(Region, u64)>,
 }
 
 impl LaneSlot {
@@ -95,6 +103,7 @@ impl LaneSlot {
                 stepped: 0,
                 last_undo: Seq::from_bits(last_undo),
                 half: 0,
+                commands: None,
             },
             buffers: Buffers::default(),
             accesses: Vec::new(),
@@ -115,7 +124,9 @@ impl LaneSlot {
                 swept: AtomicU64::new(0),
                 tail: AtomicU64::new(0),
                 unmarked: AtomicU64::new(0),
+                section: AtomicU64::new(0),
             },
+            deltas: SpinLock::default(),
             state: SpinLock::new(Some(Box::new(state))),
         })
     }

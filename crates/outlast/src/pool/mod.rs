@@ -29,11 +29,15 @@ use outlast_trace::PoolOffset;
 
 use crate::ack::{Ack, Ticket};
 use crate::alloc::Heap;
+use crate::checkpoint::Checkpointer;
+use crate::checksums::Matrices;
 use crate::error::PoolError;
+use crate::gate::Gate;
 use crate::io::{Io, Site};
 use crate::layout::{CHUNKS_AT, LANE_FLOOR, POOL_BYTES_MAX};
 use crate::lock::LockTable;
 use crate::plant::Plant;
+use crate::recover::LiveLog;
 use crate::scheme::{Logging, Scheme, WriteBack};
 use crate::sealed::seal;
 use crate::seq::Seq;
@@ -61,12 +65,22 @@ pub struct Pool<M: Medium> {
     /// Which lane needs no locks, because it is alone.
     pub(crate) solo: Solo,
     pub(crate) heap: SpinLock<Heap>,
+    /// Where checksums lie, if the pool keeps some.
+    pub(crate) matrices: Option<Matrices>,
     /// Held by whoever moves the floor.
     pub(crate) sweeper: SpinLock<Sweeper>,
+    /// Rollback: the lane, plus one, whose transaction writes.
+    pub(crate) writer: AtomicU64,
+    /// Rollback: a page.
+    pub(crate) page_bytes: u64,
     /// Held by whoever makes up for a lane's mark.
     settling: SpinLock<()>,
     /// The lane, plus one, that may run alone because it met conflict after conflict.
     pub(crate) privileged: AtomicU64,
+    /// Closed while a checkpoint needs the memory for itself.
+    pub(crate) gate: Gate,
+    /// What has changed since the last checkpoint.
+    pub(crate) checkpointer: Checkpointer,
     pub(crate) lanes: Box<[LaneSlot]>,
     /// By age: a lane hands over after so many accesses or log lines.
     pub(crate) step_every: usize,
@@ -171,10 +185,15 @@ impl<M: Medium> Pool<M> {
 
     /// Ends the pool in peace and gives the medium back: its log is empty, so that it can be opened
     /// for reading only. A pool that is only dropped has lost nothing, but redo leaves live
-    /// records, which want one opening for writing first.
+    /// records, which want one opening for writing first, as every append-only log does.
     pub fn close(self) -> M {
         if self.logging == Logging::Redo || self.write_back == WriteBack::ByAge {
             writeback::sweep(&self, self.lanes.len(), Reach::All);
+        }
+        if self.logging == Logging::Commands {
+            let (io, geometry) = (self.io(), &self.header.geometry);
+            // What is damaged stays as it is: opening will say so.
+            let _ = LiveLog::read(io, geometry).and_then(|log| log.apply(io, geometry));
         }
         self.medium
     }
@@ -217,8 +236,7 @@ impl<M: Medium> Pool<M> {
         Seq::from_bits(self.floor.load(Ordering::Acquire))
     }
 
-    /// The floor is durable, and the tails behind it. A floor may be stored below an earlier one,
-    /// when a lane shows a bound that it read long ago; what was physical remains so.
+    /// The floor is durable, and the tails behind it. Only a planted bug lowers it.
     pub(crate) fn floor_raised(&self, floor: Seq) {
         self.floor.fetch_max(floor.bits(), Ordering::AcqRel);
     }
@@ -241,6 +259,12 @@ impl<M: Medium> Pool<M> {
     /// waiting for others would never end.
     pub fn has_issued(&self, ticket: Ticket) -> bool {
         ticket.seq() <= self.seq(self.commits().min(Seq::COUNTER_MAX))
+    }
+
+    /// Bytes of volatile memory that write-back by age takes for its LRU queue and its table of
+    /// objects; 0 for schemes without it.
+    pub fn history_bytes(&self) -> u64 {
+        self.sweeper.lock(&self.medium).history_bytes()
     }
 
     /// How many numbers were drawn since the pool was opened: commits that stored something.

@@ -3,18 +3,21 @@
 use std::sync::atomic::AtomicU64;
 
 use outlast_pmem::Medium;
-use outlast_trace::PoolOffset;
+use outlast_trace::{LINE_BYTES, PoolOffset};
 
 use crate::ack::Ack;
 use crate::alloc::Heap;
+use crate::checkpoint::Checkpointer;
+use crate::checksums::Matrices;
 use crate::error::PoolError;
+use crate::gate::Gate;
 use crate::io::Io;
-use crate::layout::{CHUNKS_AT, FLOOR_AT, Geometry, POOL_BYTES_MAX, ROOT_AT};
+use crate::layout::{CHUNKS_AT, FLOOR_AT, Geometry, PAGE_BYTES_MAX, POOL_BYTES_MAX, ROOT_AT};
 use crate::lock::LockTable;
 use crate::plant::Plant;
 use crate::pool::{Header, LaneSlot, Pool, load_sealed};
 use crate::recover::{LiveLog, RecoveryReport};
-use crate::scheme::Scheme;
+use crate::scheme::{Logging, Scheme, WriteBack};
 use crate::seq::Seq;
 use crate::solo::Solo;
 use crate::spin::SpinLock;
@@ -42,6 +45,8 @@ pub struct OpenOptions {
     pub sample_bits: u32,
     /// Write-back by age: a lane looks after it when it has read or logged so often.
     pub step_every: usize,
+    /// The rollback journal: bytes of a page, a power of two from 64 to 4096.
+    pub page_bytes: u64,
     /// When a commit is acknowledged.
     pub ack: Ack,
     /// A bug to break the runtime with, on an observing medium.
@@ -58,6 +63,7 @@ impl Default for OpenOptions {
             cache_bytes: None,
             sample_bits: 6,
             step_every: 1024,
+            page_bytes: PAGE_BYTES_MAX,
             ack: Ack::default(),
             plant: None,
         }
@@ -184,6 +190,10 @@ impl<M: Medium> RecoveredPool<M> {
         self.report
     }
 
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.read_only
+    }
+
     /// Who the pool is and how it is laid out.
     pub fn header(&self) -> &Header {
         &self.header
@@ -192,6 +202,11 @@ impl<M: Medium> RecoveredPool<M> {
     /// The memory underneath, to read.
     pub fn medium(&self) -> &M {
         &self.medium
+    }
+
+    /// The medium, with everything recovered.
+    pub fn into_medium(self) -> M {
+        self.medium
     }
 
     /// Chunks of the heap, directories included.
@@ -207,12 +222,18 @@ impl<M: Medium> RecoveredPool<M> {
     /// Starts the pool.
     ///
     /// # Errors
-    /// [`PoolError::ReadOnly`] when it was opened for reading only.
+    /// [`PoolError::ReadOnly`] when it was opened for reading only, and
+    /// [`PoolError::KeepsChecksums`] when the scheme would not.
     pub fn start(self, options: &OpenOptions) -> Result<Pool<M>, PoolError> {
         if self.read_only {
             return Err(PoolError::ReadOnly);
         }
         let geometry: Geometry = self.header.geometry;
+        if geometry.checksums && options.scheme.write_back() != WriteBack::ByAge {
+            return Err(PoolError::KeepsChecksums { given: options.scheme });
+        }
+        let mut heap = Heap::new(geometry, self.chunks);
+        heap.keeps_chunks = options.scheme.logging() == Logging::Commands;
         let lanes = (0..geometry.lanes as usize)
             .map(|lane| LaneSlot::new(&self.medium, &geometry, lane))
             .collect::<Result<_, _>>()?;
@@ -226,11 +247,17 @@ impl<M: Medium> RecoveredPool<M> {
             floor: AtomicU64::new(Seq::new(self.epoch, 1).bits()),
             ack: options.ack,
             locks: LockTable::new(options.lock_stripes.clamp(64, 1 << 28)),
-            solo: Solo::new(!options.lock_always),
+            // Sections are made of locks.
+            solo: Solo::new(!options.lock_always && options.scheme.logging() != Logging::Sections),
+            writer: AtomicU64::new(0),
+            page_bytes: options.page_bytes.clamp(LINE_BYTES, PAGE_BYTES_MAX).next_power_of_two(),
             settling: SpinLock::default(),
-            heap: SpinLock::new(Heap::new(geometry, self.chunks)),
-            sweeper: SpinLock::new(Sweeper::new(options, geometry.lanes as usize)),
+            heap: SpinLock::new(heap),
+            matrices: geometry.checksums.then(|| Matrices::new(geometry)),
+            sweeper: SpinLock::new(Sweeper::new(options, &geometry)),
             privileged: AtomicU64::new(0),
+            gate: Gate::new(geometry.lanes as usize),
+            checkpointer: Checkpointer::new(),
             lanes,
             step_every: options.step_every.max(1),
             sample: Sample::one_in_two_to_the(options.sample_bits),

@@ -1,13 +1,22 @@
-//! What a transaction can ask about blocks, for callers that say more of them than Rust's do.
+//! The blocks of a transaction: taking them and giving them back, what becomes of both at its end,
+//! and what it can ask about blocks.
 
 use outlast_pmem::Medium;
-use outlast_trace::PoolOffset;
+use outlast_trace::{ByteRange, PoolOffset};
 
-use crate::alloc::block_bytes_for;
+use crate::alloc::{Block, Heap, HeapError, Reserved, block_bytes_for, clear_bit, set_bit};
+use crate::io::{Io, Site};
+use crate::plant::Plant;
+use crate::scheme::Logging;
 use crate::transact::{Abort, BlockKind};
 use crate::tx::Tx;
+use crate::writeback::{self, Reach};
 
-impl<M: Medium> Tx<'_, M> {
+/// New blocks up to this size are logged by redo like other stores; larger ones are stored in
+/// place at once and flushed before the record, which costs a fence and saves the copy.
+const REDO_LOGS_BLOCKS_UP_TO: u64 = 256;
+
+impl<'p, M: Medium> Tx<'p, M> {
     /// The bytes and the kind of the allocated block that starts at `at`, as
     /// [`free`](crate::Transact::free) would find it.
     ///
@@ -28,6 +37,213 @@ impl<M: Medium> Tx<'_, M> {
 
     /// The bytes that a block really has which is asked for with so many.
     pub fn block_bytes_for(&self, bytes: u64) -> u64 {
-        block_bytes_for(bytes, self.pool.header().geometry.chunk_bytes)
+        block_bytes_for(bytes, &self.pool.header().geometry)
+    }
+
+    pub(super) fn heap_error(&self, error: HeapError, what: &'static str, at: PoolOffset) -> Abort {
+        match error {
+            HeapError::Full => Abort::OutOfSpace { bytes: 0 },
+            HeapError::Damaged { at, why } => Abort::Damaged(format!("at {at}: {why}")),
+            HeapError::NotABlock(why) => Abort::BadAddress { what, at, why },
+        }
+    }
+
+    /// Reserves something of the heap; when it is full, first what quarantine holds is freed,
+    /// then the pool grows if it may.
+    pub(super) fn reserve<R>(
+        &mut self,
+        bytes: u64,
+        mut from: impl FnMut(&mut Heap, Io<'p, M>, &dyn Fn()) -> Result<R, HeapError>,
+    ) -> Result<R, Abort> {
+        let pool = self.pool;
+        let id = self.lane.id;
+        let settle = || pool.settle(id);
+        // Sweeping shortens no append-only log.
+        let mut swept = pool.logging == Logging::Commands;
+        loop {
+            let mut heap = pool.heap.lock(&pool.medium);
+            let waiting = heap.has_quarantine();
+            let reserved = from(&mut heap, pool.io(), &settle);
+            heap.drain_changed().for_each(|range| pool.checkpointer.changes.mark_range(range));
+            match reserved {
+                Ok(reserved) => return Ok(reserved),
+                Err(HeapError::Full) => {
+                    drop(heap);
+                    if waiting && !swept {
+                        swept = true;
+                        writeback::sweep(pool, self.lane.id, Reach::All);
+                    } else if !pool.grow_for(bytes) {
+                        return Err(Abort::OutOfSpace { bytes });
+                    }
+                }
+                Err(error) => return Err(self.heap_error(error, "allocating", PoolOffset(0))),
+            }
+        }
+    }
+
+    pub(super) fn alloc_any(&mut self, bytes: u64, kind: BlockKind) -> Result<PoolOffset, Abort> {
+        if bytes > self.pool.header().geometry.block_bytes_max() {
+            return Err(Abort::OutOfSpace { bytes });
+        }
+        self.begin_writing()?;
+        let block =
+            self.reserve(bytes, |heap, io, settle| heap.reserve(io, bytes, kind, settle))?;
+        let whole = ByteRange::new(block.at, block.bytes);
+        self.lane.buffers.allocated.push(block);
+        match self.pool.logging {
+            Logging::Redo if block.bytes <= REDO_LOGS_BLOCKS_UP_TO => {}
+            Logging::Pages | Logging::Commands => {}
+            _ => self.lane.buffers.fresh.push(whole),
+        }
+        if self.io().plants(Plant::AllocationEager) {
+            self.store_allocation(block, true);
+            self.io().flush_line(Site::UndoData, reserved_word(block).line());
+            self.io().fence(Site::UndoData);
+        } else if !self.pool.logging.has_write_set() && !self.is_sealed() {
+            self.note_old_allocation(block, false);
+        }
+        Ok(block.at)
+    }
+
+    pub(super) fn free_any(&mut self, at: PoolOffset) -> Result<(), Abort> {
+        let bad = |why| Abort::BadAddress { what: "freeing", at, why };
+        self.begin_writing()?;
+        let buffers = &mut self.lane.buffers;
+        if buffers.freed.iter().any(|block| block.at == at) {
+            return Err(bad("this transaction has freed it already"));
+        }
+        if let Some(index) = buffers.allocated.iter().position(|block| block.at == at) {
+            // Taken and given back in one transaction. The reservation ends with it: stores
+            // may still follow through this address.
+            let block = buffers.allocated[index];
+            buffers.freed.push(block);
+            return Ok(());
+        }
+        let heap = &self.pool.heap;
+        let block = heap.lock(&self.pool.medium).find(self.io(), at);
+        let block = match block {
+            Ok(block) => block,
+            Err(error) => {
+                // What led here may have been read from two different states.
+                self.validate_reads()?;
+                return Err(self.heap_error(error, "freeing", at));
+            }
+        };
+        // The next owner stores without locks. Raising the versions now makes every reader that
+        // still holds the address notice.
+        if !self.lane.buffers.is_alone {
+            for line in ByteRange::new(block.at, block.bytes).lines() {
+                self.lock_line(line)?;
+            }
+            // Another transaction may have freed it between the look-up and the locks.
+            if let Err(error) = heap.lock(&self.pool.medium).find(self.io(), at) {
+                self.validate_reads()?;
+                return Err(self.heap_error(error, "freeing", at));
+            }
+        }
+        if self.io().plants(Plant::FreedAtOnce) {
+            heap.lock(&self.pool.medium).release(block);
+        }
+        self.lane.buffers.freed.push(block);
+        if !self.pool.logging.has_write_set() && !self.is_sealed() {
+            self.note_old_allocation(block, true);
+        }
+        Ok(())
+    }
+
+    /// Blocks that this transaction really takes: allocated and not freed again.
+    pub(super) fn taken(&self) -> impl Iterator<Item = Block> + '_ {
+        let buffers = &self.lane.buffers;
+        buffers.allocated.iter().filter(|b| !buffers.freed.contains(b)).copied()
+    }
+
+    /// Blocks that this transaction really gives back: freed and not its own.
+    pub(super) fn given_back(&self) -> impl Iterator<Item = Block> + '_ {
+        let buffers = &self.lane.buffers;
+        buffers.freed.iter().filter(|b| !buffers.allocated.contains(b)).copied()
+    }
+
+    /// Stores a block's durable word: allocated or not. The heap must be locked, since other
+    /// transactions own other bits of the word.
+    pub(super) fn store_allocation(&self, block: Block, allocated: bool) {
+        let medium = &self.pool.medium;
+        match block.reserved {
+            Reserved::Bit { word, bit, .. } => {
+                let change = if allocated { set_bit } else { clear_bit };
+                change(medium, word, bit).expect("the word proved itself when its chunk was read");
+            }
+            Reserved::Run { word, large, .. } => {
+                let free = crate::alloc::ChunkWord::Free;
+                medium.store_u64(word, if allocated { large } else { free }.to_word());
+            }
+        }
+        let changes = &self.pool.checkpointer.changes;
+        changes.mark(reserved_word(block));
+        if let Reserved::Run { chunk, chunks, .. } = block.reserved
+            && self.keeps_sums()
+        {
+            // Its checksums lie between its lines, and take in what it held before.
+            let geometry = &self.pool.header().geometry;
+            let len = chunks * geometry.chunk_bytes;
+            changes.mark_range(ByteRange::new(geometry.chunk_at(chunk), len));
+        }
+    }
+
+    /// Stores the durable words of all blocks taken and given back.
+    pub(super) fn store_allocations(&self) {
+        if self.lane.buffers.allocated.is_empty() && self.lane.buffers.freed.is_empty() {
+            return;
+        }
+        let _heap = self.pool.heap.lock(&self.pool.medium);
+        self.taken().for_each(|block| self.store_allocation(block, true));
+        self.given_back().for_each(|block| self.store_allocation(block, false));
+    }
+
+    /// As [`store_allocations`](Self::store_allocations), and notes what that changes in the
+    /// checksums.
+    pub(super) fn store_summed_allocations(&mut self) {
+        let mut deltas = std::mem::take(&mut self.lane.buffers.deltas);
+        {
+            let _heap = self.pool.heap.lock(&self.pool.medium);
+            let changes = self.taken().map(|block| (block, true));
+            for (block, allocated) in changes.chain(self.given_back().map(|b| (b, false))) {
+                let word = reserved_word(block);
+                let was = self.pool.medium.load_u64(word);
+                self.store_allocation(block, allocated);
+                if matches!(block.reserved, Reserved::Bit { .. }) {
+                    deltas.word(word, was, self.pool.medium.load_u64(word));
+                }
+            }
+        }
+        self.lane.buffers.deltas = deltas;
+    }
+
+    /// Starts the write-back of those words.
+    pub(super) fn flush_allocations(&self, site: Site) {
+        if self.io().plants(Plant::AllocationNotLogged) {
+            return;
+        }
+        for block in self.taken().chain(self.given_back()) {
+            self.io().flush_line(site, reserved_word(block).line());
+        }
+    }
+
+    /// Nothing of this transaction happened: reservations end.
+    pub(super) fn drop_reservations(&mut self) {
+        self.leave_fresh();
+        let buffers = &mut self.lane.buffers;
+        if buffers.allocated.is_empty() && buffers.regions.is_empty() {
+            return;
+        }
+        let mut heap = self.pool.heap.lock(&self.pool.medium);
+        buffers.allocated.drain(..).for_each(|block| heap.release(block));
+        buffers.regions.drain(..).for_each(|region| heap.release_region(region));
+    }
+}
+
+/// The durable word that says whether the block is allocated.
+pub(super) fn reserved_word(block: Block) -> PoolOffset {
+    match block.reserved {
+        Reserved::Bit { word, .. } | Reserved::Run { word, .. } => word,
     }
 }

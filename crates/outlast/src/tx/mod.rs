@@ -1,12 +1,17 @@
 //! A running transaction: a value, never thread-local state.
 //!
-//! What all schemes share is here: isolation, reads, blocks, and what a transaction remembers.
+//! What all schemes share is here: isolation, reads, and what a transaction remembers.
 //! How stores are logged and made durable is in [`undo`] (also `none`, which keeps old words in
-//! volatile memory only, to be able to abort) and [`redo`].
+//! volatile memory only, to be able to abort), [`atlas`], [`redo`], [`rollback`] and [`aof`].
 
+mod aof;
+mod atlas;
 mod blocks;
 mod commit_record;
+mod deltas;
+mod parts;
 mod redo;
+mod rollback;
 mod sealed;
 mod undo;
 pub(crate) mod witness;
@@ -17,8 +22,9 @@ use outlast_pmem::{Mark, Medium};
 use outlast_trace::{ByteRange, LINE_BYTES, LineAddr, PoolOffset, line_pieces};
 
 use crate::ack::Ticket;
-use crate::alloc::{Block, Heap, HeapError, Reserved, clear_bit, set_bit};
-use crate::io::{Io, Site};
+use crate::alloc::Block;
+use crate::checksums::Deltas;
+use crate::io::Io;
 use crate::layout::ROOT_AT;
 use crate::lines::LineSet;
 use crate::lock::{LockWord, Stripe};
@@ -29,17 +35,13 @@ use crate::scheme::{Logging, WriteBack};
 use crate::seq::Seq;
 use crate::spin::wait;
 use crate::transact::{Abort, BlockKind, RootKind, Transact};
-use crate::writeback::{self, Access, Reach};
+use crate::writeback::{self, Access};
 
 /// How often a taken lock is looked at before its taker counts as in the way.
 const LOCK_PATIENCE: u32 = 32;
 
 /// Most lines of an announced range that are fetched at once: as many as a core has under way.
 const LINES_FETCHED_MAX: usize = 16;
-
-/// New blocks up to this size are logged by redo like other stores; larger ones are stored in
-/// place at once and flushed before the record, which costs a fence and saves the copy.
-const REDO_LOGS_BLOCKS_UP_TO: u64 = 256;
 
 /// A running transaction of one lane: what a closure gets from
 /// [`Runner::run`](crate::Runner::run), and what ends with it.
@@ -76,6 +78,8 @@ pub(crate) struct Buffers {
     witnesses: Vec<u64>,
     /// Regions of the heap that the log uses for this transaction.
     regions: Vec<Region>,
+    /// Where checksums are kept: what this transaction changes in them.
+    deltas: Deltas,
     /// The first thing that failed; whatever the closure returns, nothing is committed.
     failure: Option<Abort>,
     /// Only for a planted bug: a number drawn too early.
@@ -87,6 +91,7 @@ impl<'p, M: Medium> Tx<'p, M> {
         let (pool, buffers) = (self.pool, &mut self.lane.buffers);
         buffers.clear();
         buffers.is_alone = pool.solo.enter(&pool.medium, self.lane.id, |id| pool.settle(id));
+        pool.gate.enter(&pool.medium, self.lane.id);
         buffers.view = pool.clock.load(Ordering::Acquire);
         if pool.io().plants(Plant::NumberBeforeLocks) {
             buffers.early_number = pool.clock.fetch_add(1, Ordering::SeqCst) + 1;
@@ -98,9 +103,23 @@ impl<'p, M: Medium> Tx<'p, M> {
         if self.pool.write_back == WriteBack::ByAge {
             self.step_history();
         }
+        self.mark_changes();
+        self.pool.gate.leave(self.lane.id);
         if std::mem::take(&mut self.lane.buffers.is_alone) {
             self.pool.solo.leave();
         }
+    }
+
+    /// C1: marks the pages that the transaction stored to, committed or not.
+    #[inline]
+    fn mark_changes(&self) {
+        let changes = &self.pool.checkpointer.changes;
+        if !changes.is_on() || self.io().plants(Plant::MarkedBeforeStores) {
+            return;
+        }
+        let left_out = self.io().plants(Plant::FreshNotMarked);
+        let lines = self.lane.buffers.lines.entries().iter().map(|entry| entry.line);
+        changes.mark_lines(lines.filter(|line| !(left_out && self.is_fresh(line.start(), 1))));
     }
 
     /// Hands the history unit what has gathered, once it is worth the while.
@@ -133,6 +152,9 @@ impl<'p, M: Medium> Tx<'p, M> {
     pub(crate) fn commit(&mut self) -> Result<Ticket, Abort> {
         self.refuse_after_failure()?;
         if self.lane.buffers.changed_nothing() {
+            if self.pool.logging == Logging::Sections {
+                self.await_stable(&self.predecessors());
+            }
             self.release_locks(None);
             return Ok(Ticket::NOTHING);
         }
@@ -140,6 +162,9 @@ impl<'p, M: Medium> Tx<'p, M> {
             Logging::Undo if self.is_sealed() => self.commit_sealed(),
             Logging::Volatile | Logging::Undo => self.commit_undo(),
             Logging::Redo => self.commit_redo(),
+            Logging::Pages => self.commit_rollback(),
+            Logging::Sections => self.commit_section(),
+            Logging::Commands => self.commit_commands(),
         }
     }
 
@@ -151,8 +176,11 @@ impl<'p, M: Medium> Tx<'p, M> {
     /// Undoes everything.
     pub(crate) fn abort(&mut self) {
         match self.pool.logging {
-            Logging::Volatile | Logging::Undo => self.abort_undo(),
-            Logging::Redo => self.abort_redo(),
+            Logging::Volatile | Logging::Undo | Logging::Sections => self.abort_undo(),
+            Logging::Redo | Logging::Pages | Logging::Commands => self.abort_redo(),
+        }
+        if self.io().plants(Plant::AbortNotMarked) {
+            self.lane.buffers.lines.clear();
         }
     }
 
@@ -165,6 +193,7 @@ impl<'p, M: Medium> Tx<'p, M> {
             self.pool.medium.mark(Mark::Unlock(u64::from(stripe.0)));
             self.pool.locks.release(stripe, word);
         }
+        self.end_writing();
     }
 
     /// Draws the number of this commit and checks that everything read is still as it was.
@@ -241,6 +270,9 @@ impl<'p, M: Medium> Tx<'p, M> {
                 if self.pool.locks.try_take(stripe, word, self.lane.id) {
                     self.pool.medium.mark(Mark::Lock(u64::from(stripe.0)));
                     self.lane.buffers.locked.push((stripe, word));
+                    if self.pool.logging == Logging::Sections {
+                        self.lane.buffers.payload.acquired(stripe, word.version());
+                    }
                     return Ok(());
                 }
             }
@@ -324,7 +356,7 @@ impl<'p, M: Medium> Tx<'p, M> {
         if self.pool.write_back == WriteBack::ByAge {
             self.note_access(at, out.len() as u64);
         }
-        if self.lane.buffers.is_alone && self.pool.logging != Logging::Redo {
+        if self.lane.buffers.is_alone && !self.pool.logging.has_write_set() {
             // Everything is in place.
             self.pool.medium.load(at, out);
             return Ok(());
@@ -333,7 +365,7 @@ impl<'p, M: Medium> Tx<'p, M> {
             self.pool.medium.load(at, out);
             return Ok(());
         }
-        if self.pool.logging == Logging::Redo && !self.lane.buffers.lines.is_empty() {
+        if self.pool.logging.has_write_set() && !self.lane.buffers.lines.is_empty() {
             return self.load_over_write_set(at, out);
         }
         self.read_range(at, out)
@@ -402,6 +434,11 @@ impl<'p, M: Medium> Tx<'p, M> {
         if bytes.is_empty() {
             return Ok(());
         }
+        self.begin_writing()?;
+        if self.io().plants(Plant::MarkedBeforeStores) {
+            let lines = ByteRange::new(at, bytes.len() as u64).lines();
+            self.pool.checkpointer.changes.mark_lines(lines);
+        }
         if !self.lane.buffers.fresh.is_empty() && self.is_fresh(at, bytes.len() as u64) {
             self.pool.medium.store(at, bytes);
             for line in ByteRange::new(at, bytes.len() as u64).lines() {
@@ -417,173 +454,11 @@ impl<'p, M: Medium> Tx<'p, M> {
             return Ok(());
         }
         match self.pool.logging {
-            Logging::Volatile | Logging::Undo => self.store_in_place(at, bytes),
-            Logging::Redo => self.store_to_write_set(at, bytes),
-        }
-    }
-
-    fn heap_error(&self, error: HeapError, what: &'static str, at: PoolOffset) -> Abort {
-        match error {
-            HeapError::Full => Abort::OutOfSpace { bytes: 0 },
-            HeapError::Damaged { at, why } => Abort::Damaged(format!("at {at}: {why}")),
-            HeapError::NotABlock(why) => Abort::BadAddress { what, at, why },
-        }
-    }
-
-    /// Reserves something of the heap; when it is full, first what quarantine holds is freed,
-    /// then the pool grows if it may.
-    fn reserve<R>(
-        &mut self,
-        bytes: u64,
-        mut from: impl FnMut(&mut Heap, Io<'p, M>, &dyn Fn()) -> Result<R, HeapError>,
-    ) -> Result<R, Abort> {
-        let pool = self.pool;
-        let id = self.lane.id;
-        let settle = || pool.settle(id);
-        let mut swept = false;
-        loop {
-            let mut heap = pool.heap.lock(&pool.medium);
-            let waiting = heap.has_quarantine();
-            match from(&mut heap, pool.io(), &settle) {
-                Ok(reserved) => return Ok(reserved),
-                Err(HeapError::Full) => {
-                    drop(heap);
-                    if waiting && !swept {
-                        swept = true;
-                        writeback::sweep(pool, self.lane.id, Reach::All);
-                    } else if !pool.grow_for(bytes) {
-                        return Err(Abort::OutOfSpace { bytes });
-                    }
-                }
-                Err(error) => return Err(self.heap_error(error, "allocating", PoolOffset(0))),
+            Logging::Volatile | Logging::Undo | Logging::Sections => self.store_in_place(at, bytes),
+            Logging::Redo | Logging::Pages | Logging::Commands => {
+                self.store_to_write_set(at, bytes)
             }
         }
-    }
-
-    fn alloc_any(&mut self, bytes: u64, kind: BlockKind) -> Result<PoolOffset, Abort> {
-        if bytes > self.pool.header().geometry.block_bytes_max() {
-            return Err(Abort::OutOfSpace { bytes });
-        }
-        let block =
-            self.reserve(bytes, |heap, io, settle| heap.reserve(io, bytes, kind, settle))?;
-        let whole = ByteRange::new(block.at, block.bytes);
-        self.lane.buffers.allocated.push(block);
-        match self.pool.logging {
-            Logging::Redo if block.bytes <= REDO_LOGS_BLOCKS_UP_TO => {}
-            _ => self.lane.buffers.fresh.push(whole),
-        }
-        if self.io().plants(Plant::AllocationEager) {
-            self.store_allocation(block, true);
-            self.io().flush_line(Site::UndoData, reserved_word(block).line());
-            self.io().fence(Site::UndoData);
-        } else if self.pool.logging != Logging::Redo && !self.is_sealed() {
-            self.note_old_allocation(block, false);
-        }
-        Ok(block.at)
-    }
-
-    fn free_any(&mut self, at: PoolOffset) -> Result<(), Abort> {
-        let bad = |why| Abort::BadAddress { what: "freeing", at, why };
-        let buffers = &mut self.lane.buffers;
-        if buffers.freed.iter().any(|block| block.at == at) {
-            return Err(bad("this transaction has freed it already"));
-        }
-        if let Some(index) = buffers.allocated.iter().position(|block| block.at == at) {
-            // Taken and given back in one transaction. The reservation ends with it: stores
-            // may still follow through this address.
-            let block = buffers.allocated[index];
-            buffers.freed.push(block);
-            return Ok(());
-        }
-        let heap = &self.pool.heap;
-        let block = heap.lock(&self.pool.medium).find(self.io(), at);
-        let block = match block {
-            Ok(block) => block,
-            Err(error) => {
-                // What led here may have been read from two different states.
-                self.validate_reads()?;
-                return Err(self.heap_error(error, "freeing", at));
-            }
-        };
-        // The next owner stores without locks. Raising the versions now makes every reader that
-        // still holds the address notice.
-        if !self.lane.buffers.is_alone {
-            for line in ByteRange::new(block.at, block.bytes).lines() {
-                self.lock_line(line)?;
-            }
-            // Another transaction may have freed it between the look-up and the locks.
-            if let Err(error) = heap.lock(&self.pool.medium).find(self.io(), at) {
-                self.validate_reads()?;
-                return Err(self.heap_error(error, "freeing", at));
-            }
-        }
-        if self.io().plants(Plant::FreedAtOnce) {
-            heap.lock(&self.pool.medium).release(block);
-        }
-        self.lane.buffers.freed.push(block);
-        if self.pool.logging != Logging::Redo && !self.is_sealed() {
-            self.note_old_allocation(block, true);
-        }
-        Ok(())
-    }
-
-    /// Blocks that this transaction really takes: allocated and not freed again.
-    fn taken(&self) -> impl Iterator<Item = Block> + '_ {
-        let buffers = &self.lane.buffers;
-        buffers.allocated.iter().filter(|b| !buffers.freed.contains(b)).copied()
-    }
-
-    /// Blocks that this transaction really gives back: freed and not its own.
-    fn given_back(&self) -> impl Iterator<Item = Block> + '_ {
-        let buffers = &self.lane.buffers;
-        buffers.freed.iter().filter(|b| !buffers.allocated.contains(b)).copied()
-    }
-
-    /// Stores a block's durable word: allocated or not. The heap must be locked, since other
-    /// transactions own other bits of the word.
-    fn store_allocation(&self, block: Block, allocated: bool) {
-        let medium = &self.pool.medium;
-        match block.reserved {
-            Reserved::Bit { word, bit, .. } => {
-                let change = if allocated { set_bit } else { clear_bit };
-                change(medium, word, bit).expect("the word proved itself when its chunk was read");
-            }
-            Reserved::Run { word, large, .. } => {
-                let free = crate::alloc::ChunkWord::Free;
-                medium.store_u64(word, if allocated { large } else { free }.to_word());
-            }
-        }
-    }
-
-    /// Stores the durable words of all blocks taken and given back.
-    fn store_allocations(&self) {
-        if self.lane.buffers.allocated.is_empty() && self.lane.buffers.freed.is_empty() {
-            return;
-        }
-        let _heap = self.pool.heap.lock(&self.pool.medium);
-        self.taken().for_each(|block| self.store_allocation(block, true));
-        self.given_back().for_each(|block| self.store_allocation(block, false));
-    }
-
-    /// Starts the write-back of those words.
-    fn flush_allocations(&self, site: Site) {
-        if self.io().plants(Plant::AllocationNotLogged) {
-            return;
-        }
-        for block in self.taken().chain(self.given_back()) {
-            self.io().flush_line(site, reserved_word(block).line());
-        }
-    }
-
-    /// Nothing of this transaction happened: reservations end.
-    fn drop_reservations(&mut self) {
-        let buffers = &mut self.lane.buffers;
-        if buffers.allocated.is_empty() && buffers.regions.is_empty() {
-            return;
-        }
-        let mut heap = self.pool.heap.lock(&self.pool.medium);
-        buffers.allocated.drain(..).for_each(|block| heap.release(block));
-        buffers.regions.drain(..).for_each(|region| heap.release_region(region));
     }
 
     /// Remembers a failure, so that a closure that swallows it cannot commit.
@@ -606,13 +481,6 @@ impl<'p, M: Medium> Tx<'p, M> {
     }
 }
 
-/// The durable word that says whether the block is allocated.
-fn reserved_word(block: Block) -> PoolOffset {
-    match block.reserved {
-        Reserved::Bit { word, .. } | Reserved::Run { word, .. } => word,
-    }
-}
-
 impl Buffers {
     fn clear(&mut self) {
         self.reads.clear();
@@ -627,6 +495,7 @@ impl Buffers {
         self.undo = undo::UndoProgress::default();
         self.sealed.clear();
         self.regions.clear();
+        self.deltas.clear();
         self.failure = None;
     }
 
@@ -656,14 +525,15 @@ impl<M: Medium> Transact for Tx<'_, M> {
         // Lines are fetched before the first lock: a locked instruction waits for the loads
         // before it, one after the other, but not for prefetches. Redo does not look at what it
         // overwrites, and would wait for it when it stores in place.
-        if ranges.len() > 1 || self.pool.logging == Logging::Redo {
+        if ranges.len() > 1 || self.pool.logging.has_write_set() {
             self.fetch(ranges);
         }
         let result = ranges.iter().try_for_each(|range| {
             self.check_range("announcing", range.at, range.len)?;
             match self.pool.logging {
                 Logging::Volatile | Logging::Undo => self.keep_old(range.at, range.len),
-                Logging::Redo => Ok(()),
+                // Sections log what they store, one store at a time.
+                Logging::Redo | Logging::Pages | Logging::Sections | Logging::Commands => Ok(()),
             }
         });
         self.note(result)

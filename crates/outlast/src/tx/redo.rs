@@ -130,12 +130,21 @@ impl<M: Medium> Tx<'_, M> {
         }
         if io.plants(Plant::InstallBeforeFence) {
             self.install();
+            self.store_allocations();
         }
         // R1: the commit point.
         io.fence(Site::RedoRecord);
         slot.shared.fenced.store(self.lane.log.last_installed, Ordering::Release);
 
-        self.install();
+        if self.keeps_sums() {
+            self.note_installed(number);
+            self.install();
+            self.store_summed_allocations();
+            self.hand_over_deltas();
+        } else {
+            self.install();
+            self.store_allocations();
+        }
         if self.pool.write_back == WriteBack::Asynchronous {
             self.flush_installed();
         }
@@ -152,7 +161,7 @@ impl<M: Medium> Tx<'_, M> {
     }
 
     /// The record: every word that the write set holds, then the bits of blocks.
-    fn gather_new(&mut self) {
+    pub(super) fn gather_new(&mut self) {
         let buffers = &mut self.lane.buffers;
         for (entry, content) in buffers.lines.entries().iter().zip(&buffers.contents) {
             for (first, words) in runs(entry.words) {
@@ -175,11 +184,12 @@ impl<M: Medium> Tx<'_, M> {
                 self.io().flush_line(Site::RedoFresh, entry.line);
             }
         }
+        self.make_runs();
         self.io().fence(Site::RedoFresh);
     }
 
-    /// Stores everything in place.
-    fn install(&self) {
+    /// Stores everything in place, but for the bits of blocks.
+    pub(super) fn install(&self) {
         let buffers = &self.lane.buffers;
         let medium = &self.pool.medium;
         for (entry, content) in buffers.lines.entries().iter().zip(&buffers.contents) {
@@ -192,7 +202,6 @@ impl<M: Medium> Tx<'_, M> {
                 }
             }
         }
-        self.store_allocations();
     }
 
     /// Starts the write-back of what was installed. Nobody waits for it: the lane's next fence

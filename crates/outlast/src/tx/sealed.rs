@@ -142,7 +142,8 @@ impl<M: Medium> Tx<'_, M> {
             self.release_locks(None);
             return Ok(Ticket::NOTHING);
         }
-        if !self.lane.buffers.fresh_lines.is_empty() {
+        let runs = self.make_runs();
+        if runs || !self.lane.buffers.fresh_lines.is_empty() {
             self.flush_fresh();
             io.fence(Site::UndoFresh);
         }
@@ -173,7 +174,13 @@ impl<M: Medium> Tx<'_, M> {
         }
         // The commit point.
         io.fence(Site::RedoRecord);
-        self.store_allocations();
+        if self.keeps_sums() {
+            self.note_stored(number);
+            self.store_summed_allocations();
+            self.hand_over_deltas();
+        } else {
+            self.store_allocations();
+        }
         self.release_locks(Some(number));
         self.end_sealed(head, number);
         self.end_blocks_after(seq);

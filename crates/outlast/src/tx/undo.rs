@@ -18,8 +18,8 @@ use outlast_pmem::Medium;
 use outlast_trace::{ByteRange, LINE_BYTES, PoolOffset, line_pieces};
 
 use crate::ack::Ticket;
-use crate::alloc::{Block, Reserved};
-use crate::io::Site;
+use crate::alloc::{Block, Heap, HeapError, Reserved};
+use crate::io::{Io, Site};
 use crate::layout::LANE_FLOOR;
 use crate::lines::{runs, word_mask};
 use crate::log::{self, Item, RecordKind, Region, lines_for};
@@ -71,6 +71,9 @@ impl<M: Medium> Tx<'_, M> {
             entry.words |= touched;
             if self.pool.io().plants(Plant::LoggedTwice) {
                 missing = touched;
+            }
+            if missing != 0 && self.keeps_sums() {
+                self.keep_for_sums(index, missing);
             }
             for (first, words) in runs(missing) {
                 let piece =
@@ -224,13 +227,20 @@ impl<M: Medium> Tx<'_, M> {
 
     /// A stretch of the heap for the log of this transaction.
     pub(super) fn reserve_log_region(&mut self, lines: u64) -> Result<Region, Abort> {
+        self.reserve_log_region_by(lines, |heap, io, settle| heap.reserve_region(io, lines, settle))
+    }
+
+    /// As `reserve_log_region`, from what `from` finds.
+    pub(super) fn reserve_log_region_by(
+        &mut self,
+        lines: u64,
+        from: impl FnMut(&mut Heap, Io<'_, M>, &dyn Fn()) -> Result<Region, HeapError>,
+    ) -> Result<Region, Abort> {
         let bytes = lines * LINE_BYTES;
-        let region = self
-            .reserve(bytes, |heap, io, settle| heap.reserve_region(io, lines, settle))
-            .map_err(|abort| match abort {
-                Abort::OutOfSpace { .. } => Abort::LogFull { bytes },
-                other => other,
-            })?;
+        let region = self.reserve(bytes, from).map_err(|abort| match abort {
+            Abort::OutOfSpace { .. } => Abort::LogFull { bytes },
+            other => other,
+        })?;
         self.lane.buffers.regions.push(region);
         Ok(region)
     }
@@ -274,7 +284,7 @@ impl<M: Medium> Tx<'_, M> {
     }
 
     /// U3: the records of this lane are dead from here on.
-    fn mark_done(&self) {
+    pub(super) fn mark_done(&self) {
         let io = self.io();
         let at = self.pool.header().geometry.lane_at(self.lane.id).plus(LANE_FLOOR);
         let word = seal(self.lane.log.last_undo.bits());
@@ -291,7 +301,7 @@ impl<M: Medium> Tx<'_, M> {
 
     /// Blocks given back are anybody's, now that the commit is durable; so are regions and what
     /// was taken and given back in one.
-    fn end_blocks(&mut self) {
+    pub(super) fn end_blocks(&mut self) {
         let buffers = &mut self.lane.buffers;
         if buffers.freed.is_empty() && buffers.regions.is_empty() {
             return;
@@ -312,12 +322,16 @@ impl<M: Medium> Tx<'_, M> {
         }
         if self.is_sealed() {
             self.end_aborted();
-        } else if self.pool.logging == Logging::Undo && self.lane.buffers.undo.logged > 0 {
+        } else if self.pool.logging.keeps_old_words() && self.lane.buffers.undo.logged > 0 {
             if stored {
                 self.flush_data();
                 self.io().fence(Site::UndoData);
             }
             self.mark_done();
+        }
+        if self.pool.logging == Logging::Sections && stored {
+            // F5.
+            self.await_stable(&self.predecessors());
         }
         // Optimistic readers may have copied what was in place for a while: the lines get a new
         // version although their content is the old one.
@@ -329,12 +343,14 @@ impl<M: Medium> Tx<'_, M> {
     fn put_back(&mut self) {
         let payload = std::mem::take(&mut self.lane.buffers.payload);
         let skip = usize::from(self.io().plants(Plant::AbortIncomplete));
-        for item in log::items(payload.as_words()).skip(skip) {
-            // Bits were never stored. Words of directories were not either, and putting them
-            // back changes nothing.
-            if let Item::Words { at, words } = item.expect("we gathered it") {
-                self.pool.medium.store(at, bytemuck::cast_slice(words));
-            }
+        // Bits were never stored. Words of directories were not either, and putting them back
+        // changes nothing.
+        let words = log::items(payload.as_words()).filter_map(|item| {
+            let Item::Words { at, words } = item.expect("we gathered it") else { return None };
+            Some((at, words))
+        });
+        for (at, words) in words.skip(skip) {
+            self.pool.medium.store(at, bytemuck::cast_slice(words));
         }
         self.lane.buffers.payload = payload;
     }

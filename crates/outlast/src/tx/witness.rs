@@ -29,7 +29,8 @@ use outlast_trace::PoolOffset;
 use crate::io::Site;
 use crate::log::{self, Item, RecordKind, lines_for};
 use crate::plant::Plant;
-use crate::tx::{Tx, next_number, reserved_word};
+use crate::tx::blocks::reserved_word;
+use crate::tx::{Tx, next_number};
 
 /// Most words that bear witness. With more, the mark's fence is a small part of the commit.
 const WITNESSES_MAX: usize = 12;

@@ -27,8 +27,9 @@ use std::sync::atomic::Ordering;
 use outlast_pmem::Medium;
 use outlast_trace::ByteRange;
 
+use crate::checksums::Keeper;
 use crate::io::Site;
-use crate::layout::{FLOOR_AT, LANE_TAIL};
+use crate::layout::{FLOOR_AT, Geometry, LANE_TAIL};
 use crate::log::record::Head;
 use crate::log::{self, RecordKind};
 use crate::plant::Plant;
@@ -42,17 +43,42 @@ use history::History;
 pub(crate) struct Sweeper {
     /// Only where data is flushed by age.
     history: Option<History>,
+    /// Only where the pool keeps checksums.
+    keeper: Option<Keeper>,
 }
 
 impl Sweeper {
-    pub fn new(options: &OpenOptions, lanes: usize) -> Self {
+    pub fn new(options: &OpenOptions, geometry: &Geometry) -> Self {
         let history = || {
             let cache_bytes = options.cache_bytes.unwrap_or_else(cache_bytes);
             let sample = Sample::one_in_two_to_the(options.sample_bits);
-            History::new(cache_bytes, sample, lanes, options.plant)
+            History::new(cache_bytes, sample, geometry.lanes as usize, options.plant)
         };
         let by_age = options.scheme.write_back() == WriteBack::ByAge;
-        Self { history: by_age.then(history) }
+        let keeper = geometry.checksums.then(|| Keeper::new(*geometry));
+        Self { history: by_age.then(history), keeper }
+    }
+
+    /// Lets the history unit look at what was installed since the last time, if there is one.
+    fn drain<M: Medium>(&mut self, pool: &Pool<M>) -> Option<&mut History> {
+        let history = self.history.as_mut()?;
+        history.drain(pool);
+        if let Some(keeper) = &mut self.keeper {
+            history.keep_sums(pool, keeper);
+        }
+        Some(history)
+    }
+
+    /// Bytes of memory that the history unit takes, if there is one.
+    pub fn history_bytes(&self) -> u64 {
+        self.history.as_ref().map_or(0, |history| history.memory_bytes() as u64)
+    }
+}
+
+/// Brings checksums up to date with everything installed, where the pool keeps some.
+pub(crate) fn bring_sums_up<M: Medium>(pool: &Pool<M>) {
+    if pool.matrices.is_some() {
+        pool.sweeper.lock(&pool.medium).drain(pool);
     }
 }
 
@@ -60,8 +86,7 @@ impl Sweeper {
 #[cold]
 pub(crate) fn forget_pending<M: Medium>(pool: &Pool<M>, block: ByteRange) {
     let mut sweeper = pool.sweeper.lock(&pool.medium);
-    if let Some(history) = &mut sweeper.history {
-        history.drain(pool);
+    if let Some(history) = sweeper.drain(pool) {
         block.lines().for_each(|line| history.forget(line));
     }
 }
@@ -88,8 +113,7 @@ pub(crate) enum Reach {
 pub(crate) fn step<M: Medium>(pool: &Pool<M>, own: usize, reads: &[Access]) {
     {
         let Some(mut sweeper) = pool.sweeper.try_lock() else { return };
-        let Some(history) = &mut sweeper.history else { return };
-        history.drain(pool);
+        let Some(history) = sweeper.drain(pool) else { return };
         history.touch(reads);
         if history.age_out(pool.io()) {
             pool.io().fence(Site::AgedOut);
@@ -114,9 +138,8 @@ pub(crate) fn sweep<M: Medium>(pool: &Pool<M>, own: usize, reach: Reach) {
     let io = pool.io();
     // No record has the last counter, which the clock passes when numbers are used up.
     let mut limit = first_not_installed(pool).min(Seq::COUNTER_MAX);
-    let mut swept = match &mut sweeper.history {
+    let mut swept = match sweeper.drain(pool) {
         Some(history) => {
-            history.drain(pool);
             if let Reach::Lines(lines) = reach {
                 limit = history.limit_for(own, lines).map_or(limit, |enough| limit.min(enough));
             }

@@ -31,6 +31,7 @@ use std::sync::atomic::Ordering;
 use outlast_pmem::Medium;
 use outlast_trace::{LINE_BYTES, LineAddr, PoolOffset};
 
+use crate::checksums::Keeper;
 use crate::io::{Io, Site};
 use crate::log::RecordKind;
 use crate::plant::Plant;
@@ -44,8 +45,11 @@ const WRITES_AT_ONCE: usize = 64;
 /// How far ahead of the object under work others are fetched.
 const OBJECTS_AHEAD: usize = 12;
 
+/// With this many entries for each pending object, those that count for nothing are dropped.
+const ENTRIES_PER_OBJECT_MAX: usize = 4;
+
 /// A ring's drained records are remembered in at least so many parts.
-const MARKS_PER_RING: u64 = 16;
+const PARTS_PER_RING: u64 = 16;
 
 /// A range of lines that a transaction read: the first, and how many.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -119,6 +123,27 @@ struct Pending {
     place: u64,
     /// Which of its lines were stored to.
     lines: u8,
+    /// Which of those hold checksums.
+    sums: u8,
+}
+
+impl Pending {
+    fn flush<M: Medium>(&self, io: Io<'_, M>, object: Object, site: Site) {
+        for line in object.lines(self.lines & !self.sums) {
+            io.flush_line(site, line);
+        }
+        object.lines(self.sums).for_each(|line| io.flush_line(Site::Sums, line));
+    }
+}
+
+/// A store to some lines of an object.
+struct Write {
+    object: Object,
+    lines: u8,
+    /// They hold checksums.
+    is_sums: bool,
+    /// The commit.
+    counter: u64,
 }
 
 /// What the unit knows.
@@ -129,8 +154,8 @@ pub(crate) struct History {
     /// Accesses to pending objects, in order.
     ageing: VecDeque<(u64, Object)>,
     lanes: Vec<LaneHistory>,
-    /// Writes whose objects are being fetched: the object, its lines, the commit.
-    expected: Vec<(Object, u8, u64)>,
+    /// Writes whose objects are being fetched.
+    expected: Vec<Write>,
     /// Only for a planted bug.
     since_last: bool,
 }
@@ -140,8 +165,10 @@ pub(crate) struct History {
 struct LaneHistory {
     /// Position behind the last drained record.
     drained: u64,
-    /// Objects in the order in which this lane's commits made them pending, with those commits.
-    pending: VecDeque<(u64, Object)>,
+    /// Objects in the order in which this lane's commits made them pending, with those commits:
+    /// by what they stored, and by what that changed in checksums. Both are drained for
+    /// themselves, so that each is in order.
+    pending: [VecDeque<(u64, Object)>; 2],
     /// Parts of the ring: the last commit in it, and the position behind.
     parts: VecDeque<(u64, u64)>,
     /// Position behind the last record below the floor.
@@ -160,6 +187,12 @@ impl History {
             expected: Vec::with_capacity(WRITES_AT_ONCE + 16),
             since_last: plant == Some(Plant::PendingSinceLast),
         }
+    }
+
+    /// Bytes of memory that the queue and `ObjHT` take.
+    pub fn memory_bytes(&self) -> usize {
+        let ageing = self.ageing.capacity() * size_of::<(u64, Object)>();
+        self.queue.memory_bytes() + self.pending.memory_bytes() + ageing
     }
 
     /// Lines of the sample were read.
@@ -186,7 +219,7 @@ impl History {
     fn drain_lane<M: Medium>(&mut self, pool: &Pool<M>, id: usize) {
         let lane = &pool.lanes[id];
         let end = lane.shared.installed.load(Ordering::Acquire);
-        let part = (lane.ring.lines / MARKS_PER_RING).max(1);
+        let part = (lane.ring.lines / PARTS_PER_RING).max(1);
         let mut position = self.lanes[id].drained;
         let mut part_end = position + part;
         let mut last = None;
@@ -202,7 +235,7 @@ impl History {
                 // What stands in place is told by the record behind the old words.
                 if !matches!(head.kind, RecordKind::Before | RecordKind::BeforeElsewhere) {
                     super::for_each_target(pool, lane, line, |range| {
-                        range.lines().for_each(|line| self.expect_write(line, counter));
+                        range.lines().for_each(|line| self.expect_write(line, counter, false));
                     });
                     if self.expected.len() >= WRITES_AT_ONCE {
                         self.note_writes(id);
@@ -219,14 +252,32 @@ impl History {
         self.lanes[id].drained = position;
     }
 
+    /// What commits changed is added to the checksums, whose lines are pending from there on (K2).
+    pub fn keep_sums<M: Medium>(&mut self, pool: &Pool<M>, keeper: &mut Keeper) {
+        for (id, lane) in pool.lanes.iter().enumerate() {
+            keeper.taken.append(&mut lane.deltas.lock(&pool.medium));
+            keeper.add_up(pool.io(), |line, counter| {
+                pool.checkpointer.changes.mark(line.start());
+                self.expect_write(line, counter, true);
+                if self.expected.len() >= WRITES_AT_ONCE {
+                    self.note_writes(id);
+                }
+            });
+            self.note_writes(id);
+        }
+    }
+
     /// A commit stored to a line. What is known of it is fetched, and changed a little later.
-    fn expect_write(&mut self, line: LineAddr, counter: u64) {
+    fn expect_write(&mut self, line: LineAddr, counter: u64, is_sums: bool) {
         let (object, mask) = Object::of(line);
-        match self.expected.last_mut() {
-            Some((last, lines, at)) if *last == object && *at == counter => *lines |= mask,
-            _ => {
+        let same = |last: &&mut Write| {
+            last.object == object && last.counter == counter && last.is_sums == is_sums
+        };
+        match self.expected.last_mut().filter(same) {
+            Some(last) => last.lines |= mask,
+            None => {
                 self.pending.prefetch(object.0);
-                self.expected.push((object, mask, counter));
+                self.expected.push(Write { object, lines: mask, is_sums, counter });
             }
         }
         if self.sample.has(line.start()) {
@@ -236,16 +287,18 @@ impl History {
 
     fn note_writes(&mut self, lane: usize) {
         let mut expected = std::mem::take(&mut self.expected);
-        for (object, lines, counter) in expected.drain(..) {
-            self.note_write(lane, object, lines, counter);
+        for write in expected.drain(..) {
+            self.note_write(lane, &write);
         }
         self.expected = expected;
     }
 
-    fn note_write(&mut self, lane: usize, object: Object, lines: u8, counter: u64) {
+    fn note_write(&mut self, lane: usize, write: &Write) {
+        let Write { object, lines, is_sums, counter } = *write;
         let place = self.queue.now();
         let pending = self.pending.entry(object.0);
         pending.lines |= lines;
+        pending.sums |= if is_sums { lines } else { 0 };
         if pending.place != place {
             pending.place = place;
             self.ageing.push_back((place, object));
@@ -253,7 +306,7 @@ impl History {
         // Lanes are drained one after the other, so an older commit may come later.
         if pending.since == 0 || counter < pending.since || self.since_last {
             pending.since = counter;
-            self.lanes[lane].pending.push_back((counter, object));
+            self.lanes[lane].pending[usize::from(is_sums)].push_back((counter, object));
         }
     }
 
@@ -269,9 +322,17 @@ impl History {
             }
             let aged = self.pending.take_if(object.0, |pending| pending.place == place);
             if let Some(pending) = aged.filter(|_| !io.plants(Plant::AgedOutUnflushed)) {
-                object.lines(pending.lines).for_each(|line| io.flush_line(Site::AgedOut, line));
+                pending.flush(io, object, Site::AgedOut);
                 flushed = true;
             }
+        }
+        // Entries of objects that were accessed again count for nothing; where nothing ever leaves
+        // the queue, nothing else would drop them.
+        if self.ageing.len() >= ENTRIES_PER_OBJECT_MAX * self.pending.len().max(64) {
+            let pending = &self.pending;
+            let counts =
+                |place, object: Object| pending.get(object.0).map(|p| p.place) == Some(place);
+            self.ageing.retain(|(place, object)| counts(*place, *object));
         }
         flushed
     }
@@ -283,14 +344,15 @@ impl History {
             if io.plants(Plant::FloorPassesPending) && id != own {
                 continue;
             }
-            while let Some(&(since, object)) = lane.pending.front().filter(|(c, _)| *c < limit) {
-                lane.pending.pop_front();
-                if let Some((_, ahead)) = lane.pending.get(OBJECTS_AHEAD) {
-                    self.pending.prefetch(ahead.0);
-                }
-                if let Some(pending) = self.pending.take_if(object.0, |p| p.since == since) {
-                    let lines = object.lines(pending.lines);
-                    lines.for_each(|line| io.flush_line(Site::SweepData, line));
+            for order in &mut lane.pending {
+                while let Some(&(since, object)) = order.front().filter(|(c, _)| *c < limit) {
+                    order.pop_front();
+                    if let Some((_, ahead)) = order.get(OBJECTS_AHEAD) {
+                        self.pending.prefetch(ahead.0);
+                    }
+                    if let Some(pending) = self.pending.take_if(object.0, |p| p.since == since) {
+                        pending.flush(io, object, Site::SweepData);
+                    }
                 }
             }
         }
@@ -316,5 +378,47 @@ impl History {
             }
         }
         self.lanes.iter().map(|lane| lane.swept).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use outlast_pmem::Heap;
+
+    /// A commit stores to a line beside which checksums stand that an earlier commit has changed,
+    /// and those are drained later.
+    #[test]
+    fn what_is_drained_later_does_not_hide_what_is_pending() {
+        let medium = Heap::new(1 << 16);
+        let io = Io::new(&medium, None);
+        let mut history = History::new(1 << 30, Sample::one_in_two_to_the(0), 1, None);
+        let (mixed, other) = (LineAddr(48), LineAddr(400));
+        for (line, counter, is_sums) in [(mixed, 10, false), (other, 12, false), (mixed, 5, true)] {
+            history.expect_write(line, counter, is_sums);
+            history.note_writes(0);
+        }
+        history.flush_below(io, 0, 11);
+        let is_pending = |line| history.pending.get(Object::of(line).0.0).is_some();
+        assert!(!is_pending(mixed) && is_pending(other));
+    }
+
+    #[test]
+    fn objects_written_again_and_again_leave_nothing_behind() {
+        let medium = Heap::new(64);
+        let io = Io::new(&medium, None);
+        // Everything fits the queue, so nothing ever ages.
+        let mut history = History::new(1 << 30, Sample::one_in_two_to_the(0), 1, None);
+        for counter in 1..50_000 {
+            history.expect_write(LineAddr(counter % 100), counter, false);
+            history.note_writes(0);
+            assert!(!history.age_out(io));
+        }
+        assert_eq!(history.pending.len(), 25);
+        assert!(history.ageing.len() <= ENTRIES_PER_OBJECT_MAX * 64);
+        assert!((0..25).all(|key| {
+            let place = history.pending.get(key).map(|pending| pending.place);
+            history.ageing.iter().any(|(at, object)| object.0 == key && Some(*at) == place)
+        }));
     }
 }

@@ -36,6 +36,11 @@ impl<R: Copy + Default> ObjHt<R> {
         self.len
     }
 
+    /// Bytes of memory that it takes.
+    pub fn memory_bytes(&self) -> usize {
+        size_of_val::<[Slot<R>]>(&self.slots)
+    }
+
     fn home(&self, key: u64) -> usize {
         // Fibonacci hashing: the high bits of the product are well mixed.
         let hash = key.wrapping_mul(0x9e37_79b9_7f4a_7c15);

@@ -53,6 +53,11 @@ impl LruQueue {
         }
     }
 
+    /// Bytes of memory that it takes.
+    pub fn memory_bytes(&self) -> usize {
+        self.objects.memory_bytes() + self.entries.capacity() * size_of::<(u64, LineAddr)>()
+    }
+
     /// What was accessed last before this place has left the queue.
     pub fn horizon(&self) -> u64 {
         self.horizon

@@ -1,0 +1,307 @@
+//! A paper's claims as facts and figures, and the rules by which a measured value meets one.
+
+use crate::record::{Metric, Record, Verdict};
+
+/// What the Archapt paper claims: results and orderings, no configuration. One line each; no field
+/// has a comma in it.
+const ARCHAPT: &str = include_str!("../../claims/archapt.csv");
+
+/// One claim.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Claim {
+    /// Its name, which stays.
+    pub id: &'static str,
+    /// The figure or table that shows it: `fig1`, `table4`; `text` for none.
+    pub part: &'static str,
+    /// Of which scheme, against which, on what.
+    pub system: &'static str,
+    /// What it is compared with.
+    pub baseline: &'static str,
+    /// The workloads.
+    pub workload: &'static str,
+    /// What is claimed.
+    pub what: &'static str,
+    /// In which unit; an `ordering` has no number.
+    pub unit: &'static str,
+    /// The single value, if it is a number.
+    pub value: Option<f64>,
+    /// The lower end of a range.
+    pub low: Option<f64>,
+    /// The upper end of a range, or a bound.
+    pub high: Option<f64>,
+    /// How the paper relates its value: `=`, `~`, `<`, `range`, `max`, …
+    pub relation: &'static str,
+}
+
+/// How many fields a line has.
+const FIELDS: usize = 12;
+
+/// Every claim of the Archapt paper.
+pub fn archapt() -> Vec<Claim> {
+    ARCHAPT.lines().skip(1).map(Claim::parse).collect()
+}
+
+impl Claim {
+    fn parse(line: &'static str) -> Self {
+        let fields: Vec<&str> = line.split(',').collect();
+        let fields: [&str; FIELDS] =
+            fields.try_into().unwrap_or_else(|_| panic!("not {FIELDS} fields: {line}"));
+        let [id, _, part, system, baseline, workload, what, unit, value, low, high, relation] =
+            fields;
+        let number = |text: &str| text.parse().ok();
+        Self {
+            id,
+            part,
+            system,
+            baseline,
+            workload,
+            what,
+            unit,
+            value: number(value),
+            low: number(low),
+            high: number(high),
+            relation,
+        }
+    }
+
+    /// The number that a table shows as claimed: the value, else the bound, else the range's end.
+    pub fn number(&self) -> Option<f64> {
+        self.value.or(self.high).or(self.low)
+    }
+
+    /// What is claimed, in words, with its range where it is one.
+    pub fn wording(&self) -> String {
+        let range = match (self.relation, self.low, self.high) {
+            ("range", Some(low), Some(high)) => format!(", {low} to {high}"),
+            _ => String::new(),
+        };
+        let against = match self.baseline {
+            "" => String::new(),
+            baseline => format!(" against {baseline}"),
+        };
+        format!("{}{against}{range}", self.what)
+    }
+}
+
+/// How a measured value meets a claimed one.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Rule {
+    /// As large or larger: gains.
+    AtLeast,
+    /// As small or smaller: costs.
+    AtMost,
+    /// Smaller.
+    Below,
+    /// Larger.
+    Above,
+    /// No further away than this share of the claimed value: what is described, not promised.
+    Near(f64),
+    /// All of it inside of the range.
+    Within,
+    /// The ordering holds; the measured value says by how much, above 0.
+    Holds,
+    /// It holds for all; the measured value counts those for which it does not.
+    Zero,
+    /// Two things differ by no more than so many per cent; the measured value is the difference.
+    Similar(f64),
+}
+
+/// What was found: the value, and how far it spreads over the workloads it comes from.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Found {
+    /// The value that is compared.
+    pub value: f64,
+    /// Its smallest and its largest part, where it has parts.
+    pub span: Option<(f64, f64)>,
+    /// What else has to be said.
+    pub note: String,
+}
+
+impl Found {
+    /// One value.
+    pub fn of(value: f64) -> Self {
+        Self { value, span: None, note: String::new() }
+    }
+
+    /// The mean of several values; `None` of none.
+    pub fn mean(values: &[f64]) -> Option<Self> {
+        let sum: f64 = values.iter().sum();
+        let value = sum / values.len() as f64;
+        Some(Self { value, span: Some(span(values)?), note: String::new() })
+    }
+
+    /// The largest of several values; `None` of none.
+    pub fn largest(values: &[f64]) -> Option<Self> {
+        let span = span(values)?;
+        Some(Self { value: span.1, span: Some(span), note: String::new() })
+    }
+
+    /// Adds to what has to be said.
+    #[must_use]
+    pub fn noting(mut self, note: &str) -> Self {
+        if !note.is_empty() {
+            let between = if self.note.is_empty() { "" } else { "; " };
+            self.note += between;
+            self.note += note;
+        }
+        self
+    }
+}
+
+/// The smallest and the largest; `None` of none.
+fn span(values: &[f64]) -> Option<(f64, f64)> {
+    let low = values.iter().copied().min_by(f64::total_cmp)?;
+    let high = values.iter().copied().max_by(f64::total_cmp)?;
+    Some((low, high))
+}
+
+impl Rule {
+    /// Whether what was found meets the claim. What the claim does not name is not met.
+    pub fn holds(self, claim: &Claim, found: &Found) -> bool {
+        let (low, high) = found.span.unwrap_or((found.value, found.value));
+        let against = |holds: &dyn Fn(f64) -> bool| claim.number().is_some_and(holds);
+        match self {
+            Self::AtLeast => against(&|claimed| found.value >= claimed),
+            Self::AtMost => against(&|claimed| found.value <= claimed),
+            Self::Below => against(&|claimed| found.value < claimed),
+            Self::Above => against(&|claimed| found.value > claimed),
+            Self::Near(share) => {
+                against(&|claimed| (found.value - claimed).abs() <= share * claimed.abs())
+            }
+            Self::Within => {
+                claim.low.is_some_and(|claimed| low >= claimed)
+                    && claim.high.is_some_and(|claimed| high <= claimed)
+            }
+            Self::Holds => found.value > 0.0,
+            Self::Zero => found.value == 0.0,
+            Self::Similar(percent) => found.value.abs() <= percent,
+        }
+    }
+
+    /// The rule in words, where the claim's own words do not say it.
+    fn words(self) -> String {
+        match self {
+            Self::Near(share) => format!("within {:.0} % counts as reached", share * 100.0),
+            Self::Within => "all of it has to lie in the range".to_owned(),
+            Self::Holds => "the distance of the two, above 0 if the order is as claimed".to_owned(),
+            Self::Zero => "counts those for which it does not hold".to_owned(),
+            Self::Similar(percent) => {
+                format!("the difference in per cent, up to {percent:.0} counts as similar")
+            }
+            Self::AtLeast | Self::AtMost | Self::Below | Self::Above => String::new(),
+        }
+    }
+}
+
+/// What became of a claim.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Judgement {
+    /// Measured and compared.
+    Compared(Found, Rule),
+    /// The paper contradicts itself here; what was found is shown beside.
+    Contradictory(Option<Found>, &'static str),
+    /// Nothing that ran could show it.
+    NotTestable(String),
+}
+
+impl Judgement {
+    /// The claim's record.
+    pub fn record(self, paper: &str, claim: &Claim) -> Record {
+        // The name of the metric is that of the claim: nothing else has the same meaning.
+        let metric = Metric { name: claim.id, unit: claim.unit };
+        let mut record =
+            Record::claim(paper, &claim.wording(), claim.workload, claim.system, metric);
+        record.paper_value = claim.number();
+        let (verdict, found, why) = match self {
+            Self::Compared(found, rule) => {
+                let holds = rule.holds(claim, &found);
+                let verdict = if holds { Verdict::Reached } else { Verdict::NotReached };
+                (verdict, Some(found), rule.words())
+            }
+            Self::Contradictory(found, why) => (Verdict::Contradictory, found, why.to_owned()),
+            Self::NotTestable(why) => (Verdict::NotTestable, None, why),
+        };
+        let mut reasons = vec![why];
+        if let Some(found) = found {
+            record.value = Some(found.value);
+            if let Some((low, high)) = found.span {
+                reasons.push(format!("{low:.3} to {high:.3} over what was measured"));
+            }
+            reasons.push(found.note);
+        }
+        reasons.retain(|reason| !reason.is_empty());
+        if !reasons.is_empty() {
+            record = record.reason(&reasons.join("; "));
+        }
+        record.verdict(verdict)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn claim(line: &'static str) -> Claim {
+        Claim::parse(line)
+    }
+
+    #[test]
+    fn every_line_is_a_claim_with_a_name_of_its_own() {
+        let claims = archapt();
+        let mut ids: Vec<_> = claims.iter().map(|claim| claim.id).collect();
+        assert_eq!(ids.len(), ARCHAPT.lines().count() - 1);
+        ids.sort_unstable();
+        ids.dedup();
+        assert_eq!(ids.len(), claims.len());
+        for claim in &claims {
+            let numberless = claim.unit == "ordering";
+            assert_eq!(claim.number().is_none(), numberless, "{}", claim.id);
+            assert!(!claim.part.is_empty() && !claim.what.is_empty(), "{}", claim.id);
+        }
+    }
+
+    #[test]
+    fn rules_compare_as_they_say() {
+        let gain = claim("a.b,result,fig7,s,b,w,gain,%,16,,,=");
+        let holds = |rule: Rule, claim: &Claim, value| rule.holds(claim, &Found::of(value));
+        assert!(holds(Rule::AtLeast, &gain, 16.0) && !holds(Rule::AtLeast, &gain, 15.9));
+        assert!(holds(Rule::AtMost, &gain, 16.0) && !holds(Rule::AtMost, &gain, 16.1));
+        assert!(holds(Rule::Below, &gain, 15.9) && !holds(Rule::Below, &gain, 16.0));
+        assert!(holds(Rule::Above, &gain, 16.1) && !holds(Rule::Above, &gain, 16.0));
+        let near = Rule::Near(0.25);
+        assert!(holds(near, &gain, 12.0) && holds(near, &gain, 20.0));
+        assert!(!holds(near, &gain, 11.9) && !holds(near, &gain, 20.1));
+        let order = claim("a.c,ordering,fig9,s,b,w,order,ordering,,,,<");
+        assert!(holds(Rule::Holds, &order, 0.1) && !holds(Rule::Holds, &order, 0.0));
+        assert!(holds(Rule::Zero, &order, 0.0) && !holds(Rule::Zero, &order, 1.0));
+        let similar = Rule::Similar(20.0);
+        assert!(holds(similar, &order, -20.0) && !holds(similar, &order, 20.1));
+        assert!(!holds(Rule::AtLeast, &order, 1e9), "there is no number to meet");
+    }
+
+    #[test]
+    fn a_range_holds_all_or_it_is_not_reached() {
+        let loss = claim("a.d,result,fig1,s,b,w,loss,%,,8,49,range");
+        let found = |values: &[f64]| Found::mean(values).unwrap();
+        assert!(Rule::Within.holds(&loss, &found(&[8.0, 20.0, 49.0])));
+        assert!(!Rule::Within.holds(&loss, &found(&[7.9, 20.0])));
+        assert!(!Rule::Within.holds(&loss, &found(&[20.0, 49.1])));
+        assert!(Rule::Within.holds(&loss, &Found::of(8.0)));
+        assert_eq!(Found::mean(&[]), None);
+    }
+
+    #[test]
+    fn a_verdict_carries_its_reason_and_both_numbers() {
+        let gain = claim("a.b,result,fig7,s,base,w,gain,%,16,,,=");
+        let judged = Judgement::Compared(Found::of(3.0).noting("one thread"), Rule::AtLeast);
+        let record = judged.record("archapt", &gain);
+        assert_eq!((record.value, record.paper_value), (Some(3.0), Some(16.0)));
+        assert_eq!(record.verdict, Some(Verdict::NotReached));
+        assert_eq!(record.reason.as_deref(), Some("one thread"));
+        assert_eq!(record.claim.as_deref(), Some("gain against base"));
+        let none = Judgement::NotTestable("no such memory".into()).record("archapt", &gain);
+        assert_eq!((none.value, none.verdict), (None, Some(Verdict::NotTestable)));
+        let both = Judgement::Contradictory(Some(Found::of(1.0)), "16 and 17").record("p", &gain);
+        assert_eq!((both.value, both.verdict), (Some(1.0), Some(Verdict::Contradictory)));
+    }
+}

@@ -1,0 +1,371 @@
+//! The Archapt paper's figures again: what each claims, beside what was measured here.
+//!
+//! | part | what is measured | by |
+//! |---|---|---|
+//! | figures 1, 7, 8 | throughput and 99th percentile, scheme against scheme | [`timing`], natively |
+//! | figure 2 | the share of flushes and fences in a scheme's cost | [`timing`], natively |
+//! | figure 3 | how many transactions touch a block | [`reuse`], on the access stream |
+//! | figure 6 | flushing objects against keeping checksums of them | [`checksums`], natively |
+//! | figures 9, 10, table I | flushes, and how dirty the lines are | [`flushes`], on an emulated cache |
+//! | `clwb` | `clwb` against `clflushopt` | [`timing`], natively |
+//! | table IV | crash tests | [`crate::table4`], on emulated caches |
+//!
+//! Every claim of the paper's results and orderings ([`claims`]) gets one verdict by the table in
+//! [`archapt`], and the project's own goals about the same measurements are judged beside them.
+//!
+//! What the paper measures under Redis and SQLite is measured here over [`outlast::Transact`]: the
+//! same schemes and workloads without the front ends. The paper emulates persistent memory with
+//! plain DRAM, and so its claims are judged there; the runs with writes slowed down stand beside.
+
+pub mod archapt;
+pub mod checksums;
+pub mod claims;
+mod crashes;
+mod evidence;
+pub mod flushes;
+mod ours;
+pub mod reuse;
+pub mod timing;
+pub mod views;
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use outlast::Scheme;
+use outlast_crash::campaign::CampaignError;
+use outlast_workloads::{Scale, Workload};
+
+use crate::emulated::EmulationError;
+use crate::native::{NativeError, Size};
+use crate::news::{Listener, News};
+use crate::record::Record;
+use crate::table4;
+
+/// What claims of the paper are filed under.
+pub const ARCHAPT: &str = "archapt";
+
+/// The workloads that the paper runs on Redis. TPC-C runs on both; it is measured once.
+pub const REDIS: [&str; 7] = ["ycsb-a", "ycsb-b", "ycsb-c", "ycsb-d", "ycsb-e", "ycsb-f", "tpcc"];
+
+/// Those that it runs on SQLite, LinkBench in the paper's own mix.
+pub const SQLITE: [&str; 3] = ["tpcc", "linkbench-archapt", "oltp-ycsb"];
+
+/// All of them.
+pub const WORKLOADS: [&str; 9] = [
+    "ycsb-a",
+    "ycsb-b",
+    "ycsb-c",
+    "ycsb-d",
+    "ycsb-e",
+    "ycsb-f",
+    "tpcc",
+    "linkbench-archapt",
+    "oltp-ycsb",
+];
+
+/// The only one that stores nothing.
+pub const READ_ONLY: &str = "ycsb-c";
+
+/// The schemes of the paper. Those that do not exist here yet are left out.
+pub const SCHEMES: [&str; 7] =
+    ["undo", "undo-archapt", "redo", "redo-archapt", "aof", "rollback", "atlas"];
+
+/// A figure or a table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum Part {
+    /// Throughput lost by logging.
+    Fig1,
+    /// Flushes and fences in the cost of logging.
+    Fig2,
+    /// Data reuse.
+    Fig3,
+    /// Checksums against flushes.
+    Fig6,
+    /// Throughput.
+    Fig7,
+    /// The 99th percentile of latency.
+    Fig8,
+    /// Flushes saved.
+    Fig9,
+    /// Dirtiness with Archapt.
+    Fig10,
+    /// Dirtiness without.
+    Table1,
+    /// Crash tests.
+    Table4,
+    /// `clwb` against `clflushopt`, of which the paper has a sentence.
+    Clwb,
+}
+
+impl Part {
+    /// All, in the paper's order.
+    pub const ALL: [Self; 11] = [
+        Self::Fig1,
+        Self::Fig2,
+        Self::Table1,
+        Self::Fig3,
+        Self::Fig6,
+        Self::Fig7,
+        Self::Fig8,
+        Self::Fig9,
+        Self::Fig10,
+        Self::Clwb,
+        Self::Table4,
+    ];
+
+    /// The name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Fig1 => "1",
+            Self::Fig2 => "2",
+            Self::Fig3 => "3",
+            Self::Fig6 => "6",
+            Self::Fig7 => "7",
+            Self::Fig8 => "8",
+            Self::Fig9 => "9",
+            Self::Fig10 => "10",
+            Self::Table1 => "table1",
+            Self::Table4 => "table4",
+            Self::Clwb => "clwb",
+        }
+    }
+
+    /// The name in the table of claims.
+    pub fn claims_name(self) -> String {
+        match self.name() {
+            number if number.starts_with(|c: char| c.is_ascii_digit()) => format!("fig{number}"),
+            name => name.to_owned(),
+        }
+    }
+}
+
+/// A name that no part has.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("no figure is called '{0}'; there are {names}", names = Part::ALL.map(Part::name).join(", "))]
+pub struct UnknownPart(String);
+
+impl FromStr for Part {
+    type Err = UnknownPart;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        let found = Self::ALL.into_iter().find(|part| part.name() == name);
+        found.ok_or_else(|| UnknownPart(name.to_owned()))
+    }
+}
+
+/// What to measure, and how much of it.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// Which parts.
+    pub parts: Vec<Part>,
+    /// How much.
+    pub size: Size,
+    /// Threads of the native runs, one competition for each number.
+    pub threads: Vec<u32>,
+    /// Nanoseconds added to each line written back in the runs on slower memory.
+    pub write_latency_ns: u64,
+    /// Where pools are created.
+    pub directory: PathBuf,
+    /// How much exactly; that of the size if not given.
+    pub amount: Amount,
+    /// Table IV's crash tests, if they are to run.
+    pub table4: Option<table4::Plan>,
+    /// The seed of everything drawn.
+    pub seed: u64,
+}
+
+/// How long a chip of phase-change memory takes for a write pulse (ISSCC 2012).
+pub const WRITE_LATENCY_NS: u64 = 150;
+
+impl Request {
+    /// All parts at their usual amount.
+    pub fn new(parts: &[Part], size: Size, seed: u64) -> Self {
+        Self {
+            parts: parts.to_vec(),
+            size,
+            threads: vec![1, 2],
+            write_latency_ns: WRITE_LATENCY_NS,
+            directory: crate::native::default_directory(),
+            amount: Amount::of(size),
+            table4: None,
+            seed,
+        }
+    }
+
+    /// Whether any of these parts is asked for.
+    fn wants(&self, parts: &[Part]) -> bool {
+        parts.iter().any(|part| self.parts.contains(part))
+    }
+
+    /// Whether everything is: only then claims that belong to no figure are judged.
+    fn wants_all(&self) -> bool {
+        Part::ALL.iter().all(|part| self.parts.contains(part))
+    }
+
+    /// The number of threads by which claims are judged: the most that do not share a core.
+    fn judged_threads(&self) -> u32 {
+        let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
+        let fitting = self.threads.iter().copied().filter(|threads| *threads <= cores).max();
+        fitting.or(self.threads.iter().copied().min()).unwrap_or(1)
+    }
+
+    /// A workload's scale for runs that are counted and not timed.
+    fn counted_scale(&self, workload: &Workload, operations: u64) -> Scale {
+        let published = workload.scale();
+        let quick = workload.quick_scale();
+        let scale = match self.size {
+            // Ten million nodes of LinkBench would take some twenty gigabytes.
+            Size::Full if published.records > RECORDS_MAX => {
+                Scale { records: RECORDS_MAX, ..published }
+            }
+            Size::Full => published,
+            // TPC-C is small, and smaller it has nothing that could age.
+            Size::Quick if workload.name == "tpcc" => published,
+            Size::Quick => Scale { records: quick.records * 2, ..quick },
+        };
+        let scale = self.amount.keys.map_or(scale, |keys| workload.scale_of(keys));
+        Scale { operations, ..scale }
+    }
+}
+
+/// Sizes of the single runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Amount {
+    /// About so many keys of every workload instead of those of the size.
+    pub keys: Option<u64>,
+    /// Transactions before the count begins, on the emulated cache. TPC-C does a tenth.
+    pub warm_up: u64,
+    /// Transactions counted.
+    pub transactions: u64,
+    /// Bytes of log, on the emulated cache.
+    pub lane_bytes: u64,
+    /// Bytes of the emulated cache.
+    pub cache_bytes: u64,
+    /// Rounds of competitions.
+    pub rounds: u32,
+    /// One turn.
+    pub turn_ms: u64,
+    /// Transactions of each thread whose latencies are measured one by one.
+    pub latency_transactions: u64,
+    /// Objects of the micro-benchmark, if their bytes are not more than `object_bytes`.
+    pub objects: u64,
+    /// Bytes of all its objects together at most.
+    pub object_bytes: u64,
+}
+
+/// The most records of a counted run: those of YCSB as published.
+const RECORDS_MAX: u64 = 1_000_000;
+
+/// The last-level cache of the paper's machine, and its ways.
+const CACHE_BYTES: u64 = 19_712 << 10;
+const CACHE_WAYS: u32 = 11;
+
+impl Amount {
+    /// What belongs to a size.
+    pub fn of(size: Size) -> Self {
+        let full = Self {
+            keys: None,
+            warm_up: 1_000_000,
+            transactions: 2_000_000,
+            lane_bytes: 64 << 20,
+            cache_bytes: CACHE_BYTES,
+            rounds: 9,
+            turn_ms: 200,
+            latency_transactions: 20_000,
+            objects: 1_300_000,
+            object_bytes: u64::MAX,
+        };
+        match size {
+            Size::Full => full,
+            Size::Quick => Self {
+                warm_up: 100_000,
+                transactions: 100_000,
+                lane_bytes: 8 << 20,
+                rounds: 5,
+                turn_ms: 40,
+                object_bytes: 64 << 20,
+                ..full
+            },
+        }
+    }
+}
+
+/// What came out.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    /// Measurements, and claims with their verdicts.
+    pub records: Vec<Record>,
+    /// Crashes that lost something, each with the command that replays it.
+    pub failures: Vec<String>,
+}
+
+/// Something could not be measured.
+#[derive(Debug, thiserror::Error)]
+pub enum ReproduceError {
+    /// On the emulated cache.
+    #[error(transparent)]
+    Emulation(#[from] EmulationError),
+    /// On this machine.
+    #[error(transparent)]
+    Native(#[from] NativeError),
+    /// In crash tests.
+    #[error(transparent)]
+    Campaign(#[from] CampaignError),
+}
+
+/// Measures the parts and judges the claims about them.
+///
+/// # Errors
+/// [`ReproduceError`].
+pub fn run(request: &Request, listen: &mut Listener<'_>) -> Result<Outcome, ReproduceError> {
+    let mut records = Vec::new();
+    let mut failures = Vec::new();
+    if request.wants(&[Part::Fig1, Part::Fig2, Part::Fig7, Part::Fig8]) {
+        records.extend(timing::measure(request, listen)?);
+    }
+    if request.wants(&[Part::Clwb]) {
+        records.extend(timing::flush_kinds(request, listen)?);
+    }
+    if request.wants(&[Part::Fig6]) {
+        records.extend(checksums::measure(request, listen)?);
+    }
+    if request.wants(&[Part::Table1, Part::Fig9, Part::Fig10]) {
+        records.extend(flushes::measure(request, listen)?);
+    }
+    if request.wants(&[Part::Fig3]) {
+        records.extend(reuse::measure(request, listen)?);
+    }
+    if let Some(plan) = &request.table4 {
+        let crashed = plan.run(listen)?;
+        records.extend(crashed.records);
+        failures = crashed.failures;
+    }
+    let judged = archapt::judge(request, &records);
+    let goals = ours::judge(request, &records);
+    records.extend(judged);
+    records.extend(goals);
+    Ok(Outcome { records, failures })
+}
+
+/// Those of the named schemes that exist; a note says which do not.
+fn available(names: &[&str], listen: &mut Listener<'_>) -> Vec<Scheme> {
+    let mut found = Vec::new();
+    let mut missing = Vec::new();
+    for name in names {
+        match name.parse::<Scheme>() {
+            Ok(scheme) => found.push(scheme),
+            Err(_) => missing.push(*name),
+        }
+    }
+    if !missing.is_empty() {
+        listen(News::Note(&format!("left out, not built yet: {}", missing.join(", "))));
+    }
+    found
+}
+
+fn workload(name: &str) -> &'static Workload {
+    Workload::named(name).expect("a workload of the table")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,132 @@
+//! The whole path with tiny sizes: that it works, not what comes out.
+
+use std::collections::HashMap;
+
+use super::*;
+use crate::record::{Kind, Verdict};
+
+fn tiny(parts: &[Part], directory: &std::path::Path) -> Request {
+    Request {
+        threads: vec![1, 2],
+        directory: directory.to_owned(),
+        amount: Amount {
+            keys: Some(200),
+            warm_up: 300,
+            transactions: 300,
+            lane_bytes: 512 << 10,
+            cache_bytes: 11 * 64 * 16,
+            rounds: 2,
+            turn_ms: 1,
+            latency_transactions: 50,
+            objects: 300,
+            object_bytes: 64 << 10,
+        },
+        ..Request::new(parts, Size::Quick, 3)
+    }
+}
+
+/// The verdicts by claim.
+fn verdicts(records: &[Record]) -> HashMap<&str, Vec<Verdict>> {
+    let mut found: HashMap<&str, Vec<Verdict>> = HashMap::new();
+    for record in records.iter().filter(|r| r.kind == Kind::Claim) {
+        if record.paper.as_deref() == Some(ARCHAPT) {
+            found.entry(&record.metric).or_default().extend(record.verdict);
+        }
+    }
+    found
+}
+
+#[test]
+fn every_claim_gets_one_verdict_and_every_measured_part_its_records() {
+    let directory = tempfile::tempdir_in(crate::native::default_directory()).unwrap();
+    let records = run(&tiny(&Part::ALL, directory.path()), &mut |_| ()).unwrap().records;
+    let found = verdicts(&records);
+    let claims = claims::archapt();
+    assert_eq!(found.len(), claims.len());
+    for claim in &claims {
+        assert_eq!(found[claim.id].len(), 1, "{}", claim.id);
+    }
+    // What is measured is compared; what is not says why.
+    let judged = |id: &str| {
+        let verdict = found[id][0];
+        assert!(matches!(verdict, Verdict::Reached | Verdict::NotReached), "{id}: {verdict:?}");
+    };
+    for id in [
+        "archapt.logging.throughput_loss.range",
+        "archapt.fig3.reuse.once_or_twice",
+        "archapt.table1.dirtiness.redis_ycsb_a",
+        "archapt.table1.dirtiness.bound",
+        "archapt.fig6.create.128",
+        "archapt.fig6.update.2048",
+        "archapt.matrix.flushes.data.max",
+        "archapt.throughput.vs_undo.avg",
+        "archapt.throughput.ycsb_c.loss",
+        "archapt.p99.vs_redo",
+        "archapt.headline.flush_reduction",
+        "archapt.fig10.dirtiness.gain",
+        "archapt.order.coalescing.sqlite",
+        "archapt.memory.footprint",
+        "archapt.block.size",
+    ] {
+        judged(id);
+    }
+    for record in records.iter().filter(|r| r.kind == Kind::Claim) {
+        let untested = matches!(record.verdict, Some(Verdict::NotTestable));
+        assert!(!untested || record.reason.is_some(), "{}", record.metric);
+        assert_eq!(record.value.is_none(), untested, "{}", record.metric);
+    }
+    let mut document = crate::record::Document::new("0.0.0", "outlast reproduce", 3, None);
+    document.records.clone_from(&records);
+    let page = crate::html::reproduction(&document);
+    let text = crate::table::reproduction(&document);
+    for view in views::ALL {
+        // Half of the processors lack one of the two instructions.
+        if view.id != "clwb" {
+            assert!(page.contains(&format!("id=\"{}\"", view.id)), "{}", view.title);
+            assert_eq!(text.contains(view.title), view.on_terminal, "{}", view.title);
+        }
+    }
+    assert!(text.contains("  – 115 claims: Table IV's crash tests did not run"), "{text}");
+    assert!(page.matches("<svg").count() >= 9, "a figure for each section");
+
+    let ours = records.iter().filter(|r| r.paper.as_deref() == Some("outlast")).count();
+    assert_eq!(ours, 6);
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_part_alone_measures_and_judges_nothing_else() {
+    let directory = tempfile::tempdir_in(crate::native::default_directory()).unwrap();
+    let records = run(&tiny(&[Part::Fig3], directory.path()), &mut |_| ()).unwrap().records;
+    assert_eq!(verdicts(&records).len(), 2);
+    assert!(records.iter().all(|r| r.kind == Kind::Claim || r.metric == "reuse"));
+}
+
+#[test]
+fn parts_are_named_as_figures_are_and_have_claims() {
+    for part in Part::ALL {
+        assert_eq!(part.name().parse(), Ok(part));
+    }
+    let error = "11".parse::<Part>().unwrap_err().to_string();
+    assert!(error.contains("'11'") && error.contains("table1"), "{error}");
+    let claims = claims::archapt();
+    for claim in &claims {
+        let part = Part::ALL.into_iter().find(|part| part.claims_name() == claim.part);
+        assert!(part.is_some() || claim.part == "text", "{}", claim.id);
+    }
+    for part in Part::ALL {
+        assert!(claims.iter().any(|claim| claim.part == part.claims_name()), "{part:?}");
+    }
+}
+
+#[test]
+fn schemes_that_do_not_exist_are_left_out_with_a_word() {
+    let mut notes = Vec::new();
+    let found = available(&["undo", "no-such-scheme"], &mut |news| {
+        if let News::Note(note) = news {
+            notes.push(note.to_owned());
+        }
+    });
+    assert_eq!(found, [Scheme::Undo]);
+    assert_eq!(notes, ["left out, not built yet: no-such-scheme"]);
+}

@@ -1,0 +1,233 @@
+//! What is shown of the figures: which records, arranged how. The page and the terminal show the
+//! same.
+
+use crate::pivot::{Grid, work};
+use crate::record::{Kind, Metric, Record};
+
+/// How a view is drawn.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Drawing {
+    /// Not at all: a table is enough.
+    None,
+    /// A panel for each row, a bar for each column.
+    Bars,
+    /// A bar for each row, a segment for each column, which add up to a whole.
+    Shares,
+}
+
+/// What stands in the columns.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Columns {
+    Schemes,
+    /// A scheme over another: the class.
+    Pairs,
+    /// Parts of a distribution, with a row for each scheme.
+    Classes,
+}
+
+/// One table or figure of values of a metric.
+#[derive(Clone, Copy, Debug)]
+pub struct View {
+    /// The section that it belongs to.
+    pub id: &'static str,
+    /// The section's title.
+    pub section: &'static str,
+    /// Its own title.
+    pub title: &'static str,
+    /// What has to be said about it.
+    pub caption: &'static str,
+    /// What it shows.
+    pub metric: Metric,
+    kind: Kind,
+    columns: Columns,
+    /// How the page draws it.
+    pub drawing: Drawing,
+    /// Whether the terminal shows it, too.
+    pub on_terminal: bool,
+}
+
+const fn view(id: &'static str, section: &'static str, title: &'static str) -> View {
+    View {
+        id,
+        section,
+        title,
+        caption: "",
+        metric: Metric::THROUGHPUT,
+        kind: Kind::Native,
+        columns: Columns::Schemes,
+        drawing: Drawing::Bars,
+        on_terminal: true,
+    }
+}
+
+impl View {
+    const fn of(self, metric: Metric) -> Self {
+        Self { metric, ..self }
+    }
+
+    const fn saying(self, caption: &'static str) -> Self {
+        Self { caption, ..self }
+    }
+
+    const fn counted(self) -> Self {
+        Self { kind: Kind::Sim, ..self }
+    }
+
+    const fn by(self, columns: Columns) -> Self {
+        Self { columns, ..self }
+    }
+
+    const fn drawn(self, drawing: Drawing) -> Self {
+        Self { drawing, ..self }
+    }
+
+    const fn on_page_only(self) -> Self {
+        Self { on_terminal: false, ..self }
+    }
+
+    /// Whether it shows this record.
+    pub fn shows(&self, record: &Record) -> bool {
+        let classed = self.columns != Columns::Schemes;
+        record.kind == self.kind && record.is(self.metric) && record.class.is_some() == classed
+    }
+
+    /// Its records, arranged.
+    pub fn grid<'r>(&self, records: &'r [Record]) -> Grid<'r> {
+        let class = |record: &Record| record.class.clone().unwrap_or_default();
+        let several = records
+            .iter()
+            .filter(|record| self.shows(record))
+            .any(|record| record.scheme != outlast::Scheme::None.name());
+        let row = |record: &Record| match self.columns {
+            Columns::Classes if several => format!("{}, {}", work(record), record.scheme),
+            _ => work(record),
+        };
+        let column = |record: &Record| match self.columns {
+            Columns::Schemes => record.scheme.clone(),
+            Columns::Pairs => format!("{} / {}", record.scheme, class(record)),
+            Columns::Classes => class(record),
+        };
+        Grid::new(records.iter().filter(|record| self.shows(record)), row, column)
+    }
+}
+
+const FIG_1: &str = "Figure 1: what logging costs";
+const FIG_2: &str = "Figure 2: flushes and fences in that cost";
+const TABLE_1: &str = "Table I and figure 10: how dirty flushed lines are";
+const FIG_3: &str = "Figure 3: data reuse";
+const FIG_6: &str = "Figure 6: checksums against flushes";
+const FIG_7: &str = "Figure 7: throughput";
+const FIG_8: &str = "Figure 8: the 99th percentile";
+const FIG_9: &str = "Figure 9: flushes";
+const CLWB: &str = "clwb against clflushopt";
+
+/// All, in the paper's order.
+pub const ALL: &[View] = &[
+    view("fig1", FIG_1, "Throughput lost against none").of(Metric::THROUGHPUT_LOSS),
+    view("fig2", FIG_2, "Share of flushes and fences").of(Metric::PERSISTENCE_SHARE).saying(
+        "Of what a scheme adds to a transaction; workloads on which that is lost in noise are left \
+         out.",
+    ),
+    view("table1", TABLE_1, "Bytes stored to since the last flush, over the bytes flushed")
+        .of(Metric::DIRTINESS)
+        .counted()
+        .saying("Lines of the heap, whatever the cache wrote back meanwhile."),
+    view("table1", TABLE_1, "Bytes newer in the cache, over the bytes of lines found dirty")
+        .of(Metric::DIRTINESS_FOUND)
+        .counted()
+        .drawn(Drawing::None)
+        .on_page_only(),
+    view("table1", TABLE_1, "The same as the first, with the log's lines")
+        .of(Metric::DIRTINESS_ALL)
+        .counted()
+        .drawn(Drawing::None)
+        .on_page_only(),
+    view("table1", TABLE_1, "Flushes by words stored to")
+        .of(Metric::FLUSHES_BY_WORDS)
+        .counted()
+        .by(Columns::Classes)
+        .drawn(Drawing::Shares)
+        .on_page_only(),
+    view("fig3", FIG_3, "Used blocks by the number of transactions that touch them")
+        .of(Metric::REUSE)
+        .counted()
+        .by(Columns::Classes)
+        .drawn(Drawing::Shares),
+    view("fig6", FIG_6, "Time of an object").of(Metric::OBJECT_TIME),
+    view("fig6", FIG_6, "Lines flushed for an object")
+        .of(Metric::OBJECT_LINES)
+        .drawn(Drawing::None)
+        .on_page_only(),
+    view("fig6", FIG_6, "Time saved against flushing in the same grouping")
+        .of(Metric::OBJECT_TIME_SAVED)
+        .drawn(Drawing::None),
+    view("fig7", FIG_7, "Throughput").of(Metric::THROUGHPUT),
+    view("fig7", FIG_7, "Throughput gained")
+        .of(Metric::THROUGHPUT_GAIN)
+        .by(Columns::Pairs)
+        .drawn(Drawing::None),
+    view("fig8", FIG_8, "99th percentile of latency").of(Metric::LATENCY_P99),
+    view("fig8", FIG_8, "99th percentile saved")
+        .of(Metric::LATENCY_P99_SAVED)
+        .by(Columns::Pairs)
+        .drawn(Drawing::None),
+    view("fig9", FIG_9, "Flushes of the heap's lines").of(Metric::DATA_FLUSHES).counted(),
+    view("fig9", FIG_9, "Those that found the line dirty")
+        .of(Metric::DIRTY_DATA_FLUSHES)
+        .counted()
+        .drawn(Drawing::None),
+    view("fig9", FIG_9, "Flushes of log lines")
+        .of(Metric::LOG_FLUSHES)
+        .counted()
+        .drawn(Drawing::None),
+    view("fig9", FIG_9, "Fewer flushes than undo: the heap's lines")
+        .of(Metric::DATA_FLUSHES_SAVED)
+        .counted(),
+    view("fig9", FIG_9, "Fewer flushes than undo: the heap's lines, dirty")
+        .of(Metric::DIRTY_DATA_FLUSHES_SAVED)
+        .counted()
+        .drawn(Drawing::None),
+    view("fig9", FIG_9, "Fewer flushes than undo: heap and log")
+        .of(Metric::ALL_FLUSHES_SAVED)
+        .counted()
+        .drawn(Drawing::None),
+    view("fig9", FIG_9, "Fewer flushes than undo: heap and log, dirty")
+        .of(Metric::ALL_DIRTY_FLUSHES_SAVED)
+        .counted()
+        .drawn(Drawing::None),
+    view("fig9", FIG_9, "Fewer flushes with keys and values in one block")
+        .of(Metric::COALESCING_SAVED)
+        .counted()
+        .drawn(Drawing::None),
+    view("clwb", CLWB, "Throughput with clwb above that with clflushopt").of(Metric::CLWB_GAIN),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn views_arrange_by_scheme_by_pair_and_by_class() {
+        let of = |metric, scheme: &str| Record::new(Kind::Native, "tpcc", scheme, metric, 1.0);
+        let reuse = |class| {
+            let record = Record::new(Kind::Sim, "tpcc", "none", Metric::REUSE, 50.0);
+            record.class(class)
+        };
+        let records = [
+            of(Metric::THROUGHPUT_GAIN, "undo-archapt").class("undo").threads(2),
+            of(Metric::THROUGHPUT, "undo").write_latency_ns(150),
+            reuse("1"),
+            reuse("2"),
+        ];
+        let grid = |title: &str| {
+            let view = ALL.iter().find(|view| view.title == title).unwrap();
+            let grid = view.grid(&records);
+            (grid.rows.join("|"), grid.columns.join("|"))
+        };
+        let both = |rows: &str, columns: &str| (rows.to_owned(), columns.to_owned());
+        assert_eq!(grid("Throughput gained"), both("tpcc, 2 threads", "undo-archapt / undo"));
+        assert_eq!(grid("Throughput"), both("tpcc, +150 ns", "undo"));
+        let uses = "Used blocks by the number of transactions that touch them";
+        assert_eq!(grid(uses), both("tpcc", "1|2"));
+    }
+}

@@ -1,0 +1,63 @@
+//! Fences for two threads that each store and then look at what the other stored.
+
+use std::sync::atomic::{Ordering, compiler_fence, fence};
+
+/// Two fences that work as a pair, of which one side, the frequent one, may cost nothing.
+pub(crate) struct Barrier {
+    /// The heavy side makes every thread of the process execute a full fence.
+    reaches_all: bool,
+}
+
+impl Barrier {
+    /// A pair that works in this process.
+    pub fn new() -> Self {
+        Self { reaches_all: all_threads::register() }
+    }
+
+    /// The frequent side's fence.
+    #[inline(always)]
+    pub fn light(&self) {
+        if self.reaches_all {
+            compiler_fence(Ordering::SeqCst);
+        } else {
+            fence(Ordering::SeqCst);
+        }
+    }
+
+    /// The rare side's fence.
+    pub fn heavy(&self) {
+        fence(Ordering::SeqCst);
+        if self.reaches_all {
+            all_threads::fence();
+        }
+    }
+}
+
+#[cfg(all(target_os = "linux", not(miri)))]
+mod all_threads {
+    use rustix::thread::{MembarrierCommand, membarrier};
+
+    /// Whether [`fence`] will work.
+    pub fn register() -> bool {
+        membarrier(MembarrierCommand::RegisterPrivateExpedited).is_ok()
+    }
+
+    pub fn fence() {
+        membarrier(MembarrierCommand::PrivateExpedited).expect("the process has registered");
+    }
+}
+
+#[cfg(not(all(target_os = "linux", not(miri))))]
+mod all_threads {
+    pub fn register() -> bool {
+        false
+    }
+
+    pub fn fence() {}
+}
+
+/// A number that no other living thread has.
+pub(crate) fn this_thread() -> usize {
+    thread_local!(static HERE: u8 = const { 0 });
+    HERE.with(|here| std::ptr::from_ref(here).addr())
+}

@@ -1,0 +1,107 @@
+//! What can be wrong with a checkpoint, its making and its restoring.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use uuid::Uuid;
+
+/// Why there is no checkpoint, or nothing restored from it. Each is one line that names the file
+/// and what would be right. The pool is as it was, and so are the checkpoints made before.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CheckpointError {
+    /// The operating system refused.
+    #[error("{}: cannot {what} it: {error}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What was attempted.
+        what: &'static str,
+        /// What the operating system said.
+        error: io::Error,
+    },
+    /// Nothing of this name.
+    #[error("{}: there is no such checkpoint; `outlast pool checkpoint` makes one", path.display())]
+    Missing {
+        /// The file looked for.
+        path: PathBuf,
+    },
+    /// A directory, a device or a pipe.
+    #[error("{}: is not a regular file", path.display())]
+    NotAFile {
+        /// The path.
+        path: PathBuf,
+    },
+    /// A file of another kind.
+    #[error("{}: is no checkpoint of a pool, and is not touched", path.display())]
+    NotACheckpoint {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file was cut off before its first checkpoint ends.
+    #[error("{}: holds no whole checkpoint", path.display())]
+    Incomplete {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A format that this code does not know.
+    #[error("{}: checkpoint format version {found}, this Outlast reads version {expected}", path.display())]
+    Version {
+        /// The file.
+        path: PathBuf,
+        /// What it says.
+        found: u32,
+        /// What this code reads.
+        expected: u32,
+    },
+    /// The checkpoint is another pool's.
+    #[error("{}: is of the pool with UUID {found}, not of {expected}", path.display())]
+    OtherPool {
+        /// The checkpoint.
+        path: PathBuf,
+        /// Whose it is.
+        found: Uuid,
+        /// Whose was wanted.
+        expected: Uuid,
+    },
+    /// Bytes that were not written so.
+    #[error("{}: damaged at byte {at}: {what}", path.display())]
+    Damaged {
+        /// The checkpoint.
+        path: PathBuf,
+        /// Where the damaged part begins.
+        at: u64,
+        /// What about it.
+        what: &'static str,
+    },
+    /// Somebody else has the file open.
+    #[error("{}: is in use elsewhere; close it there first", path.display())]
+    InUse {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The pool's own file is missing or does not say which pool it is.
+    #[error("{}: {why}, so name the checkpoint to restore with --from", path.display())]
+    SourceUnknown {
+        /// The pool's file.
+        path: PathBuf,
+        /// What is the matter with it.
+        why: &'static str,
+    },
+    /// The calling thread has a transaction open, for whose end the checkpoint would wait.
+    #[error("this thread has a transaction open: end it before making a checkpoint")]
+    InTransaction,
+}
+
+impl CheckpointError {
+    /// Whether stored bytes contradict themselves, rather than something being asked for that is
+    /// not there.
+    pub fn is_damage(&self) -> bool {
+        matches!(self, Self::Damaged { .. } | Self::Incomplete { .. })
+    }
+
+    pub(super) fn io(path: &Path, what: &'static str) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_owned();
+        move |error| Self::Io { path, what, error }
+    }
+}

@@ -1,0 +1,256 @@
+//! Looking at all checksums, and repairing what they say is wrong.
+
+use outlast_matrix::{LINE_BYTES, Line, LineSet, Locate, Matrix, Outcome, Spare, Sums, crc8};
+use outlast_pmem::Medium;
+use outlast_trace::{ByteRange, LineAddr, PoolOffset};
+
+use crate::checksums::matrices::{Content, Matrices, MatrixAt, load_line};
+use crate::checksums::rebuild::summed_contents;
+use crate::error::PoolError;
+use crate::io::{Io, Site};
+use crate::pool::RecoveredPool;
+
+/// A matrix whose lines and checksums do not agree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// The first line of the matrix.
+    pub matrix: PoolOffset,
+    /// The lines that are wrong, or that may be.
+    pub lines: Vec<PoolOffset>,
+    /// The blocks that these lines belong to.
+    pub blocks: Vec<ByteRange>,
+    /// Whether [`repair`](RecoveredPool::repair) can put it right.
+    pub correctable: bool,
+    /// What is wrong.
+    pub what: &'static str,
+}
+
+impl std::fmt::Display for Fault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "matrix at {}: {}", self.matrix, self.what)?;
+        for (i, block) in self.blocks.iter().enumerate() {
+            let before = if i == 0 { "; it concerns" } else { "," };
+            write!(f, "{before} the block of {} bytes at {}", block.len, block.at)?;
+        }
+        let end = if self.correctable { "correctable" } else { "not correctable" };
+        write!(f, "; {end}")
+    }
+}
+
+/// What a repair did.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct RepairReport {
+    /// Matrices looked at.
+    pub matrices: u64,
+    /// Lines of data that got their content back.
+    pub lines: u64,
+    /// Matrices whose checksums were made anew, because only these were wrong.
+    pub checksums: u64,
+    /// What could not be repaired.
+    pub left: Vec<Fault>,
+}
+
+/// What is to be done about one matrix.
+enum Remedy {
+    /// Put these contents there.
+    Lines(Vec<(LineAddr, Line)>),
+    /// Make checksums and spare lines anew.
+    Checksums(Vec<Option<Line>>),
+}
+
+impl<M: Medium> RecoveredPool<M> {
+    /// Compares every line of the heap with its checksums. Nothing is stored. A pool without
+    /// checksums has no faults that could be seen.
+    pub fn faults(&self) -> Vec<Fault> {
+        let mut faults = Vec::new();
+        self.for_each_matrix(|matrices, content, matrix| {
+            let judged = judge(self.medium(), matrices, content, &matrix);
+            faults.extend(judged.err().map(|(fault, _)| fault));
+        });
+        faults
+    }
+
+    /// Puts right what [`faults`](Self::faults) would find, as far as the checksums tell, durably.
+    /// A crash on the way leaves faults that the next repair finds; it makes none.
+    ///
+    /// # Errors
+    /// [`PoolError::ReadOnly`] when the pool was opened for reading only.
+    pub fn repair(&self) -> Result<RepairReport, PoolError> {
+        if self.is_read_only() {
+            return Err(PoolError::ReadOnly);
+        }
+        let io = Io::new(self.medium(), None);
+        let mut report = RepairReport::default();
+        self.for_each_matrix(|matrices, content, matrix| {
+            report.matrices += 1;
+            let Err((fault, remedy)) = judge(self.medium(), matrices, content, &matrix) else {
+                return;
+            };
+            match remedy {
+                Some(Remedy::Lines(lines)) => {
+                    report.lines += lines.len() as u64;
+                    for (line, right) in lines {
+                        io.medium.store(line.start(), bytemuck::cast_slice(&right));
+                        io.flush_line(Site::RecoverData, line);
+                    }
+                }
+                Some(Remedy::Checksums(contents)) => {
+                    report.checksums += 1;
+                    super::rebuild::make(io, &matrix, &contents);
+                    matrix.check_lines().for_each(|line| io.flush_line(Site::RecoverData, line));
+                }
+                None => report.left.push(fault),
+            }
+        });
+        io.fence(Site::RecoverData);
+        Ok(report)
+    }
+
+    fn for_each_matrix(&self, mut visit: impl FnMut(&Matrices, Content, MatrixAt)) {
+        let geometry = self.header().geometry;
+        if !geometry.checksums {
+            return;
+        }
+        let matrices = Matrices::new(geometry);
+        let mut chunk = 0;
+        while chunk < self.chunks() {
+            let content = matrices.content(self.medium(), chunk);
+            match content {
+                Some(Content::Class(class)) => {
+                    let all = matrices.of_class(chunk, class);
+                    all.for_each(|matrix| visit(&matrices, Content::Class(class), matrix));
+                    chunk += 1;
+                }
+                Some(content @ Content::Run { first, chunks, .. }) => {
+                    let all = matrices.of_run(first, chunks);
+                    all.for_each(|matrix| visit(&matrices, content, matrix));
+                    chunk = first + chunks;
+                }
+                None => chunk += 1,
+            }
+        }
+    }
+}
+
+/// Whether a settled matrix is right; if not, what is wrong, and what would put it right.
+fn judge<M: Medium>(
+    medium: &M,
+    matrices: &Matrices,
+    content: Content,
+    matrix: &MatrixAt,
+) -> Result<(), (Fault, Option<Remedy>)> {
+    let fault = |lines: &[usize], correctable, what| {
+        let at = |line: &usize| LineAddr(matrix.data.0 + *line as u64).start();
+        let over = |line: &usize| matrices.block_over(content, matrix, *line as u64);
+        let mut blocks: Vec<ByteRange> =
+            lines.iter().filter_map(over).map(|(at, len)| ByteRange::new(at, len)).collect();
+        blocks.dedup();
+        let lines = lines.iter().map(at).collect();
+        Fault { matrix: matrix.data.start(), lines, blocks, correctable, what }
+    };
+    let count = matrix.shape.lines();
+    let mut bytes = vec![0; matrix.shape.spare_lines() * LINE_BYTES];
+    medium.load(matrix.spare().start(), &mut bytes);
+    let spare = Spare::parse(matrix.shape, bytes, matrix.number()).ok();
+    // What is in the sums the bits say, or without them the spare lines.
+    let raw = |line: usize| load_line(medium, LineAddr(matrix.data.0 + line as u64));
+    let bitmap = matrices.bitmap_lines(content, matrix);
+    let bitmap_is_right = |contents: &Vec<Option<Line>>, spare: &Spare<Vec<u8>>| {
+        let mut lines = bitmap.clone().map(|line| line as usize);
+        lines.all(|line| crc8(&contents[line].unwrap_or_default()) == spare.crcs()[line])
+    };
+    let by_bits = summed_contents(medium, matrices, content, matrix).ok();
+    let by_bits = by_bits
+        .filter(|contents| spare.as_ref().is_none_or(|spare| bitmap_is_right(contents, spare)));
+    let are_by_bits = by_bits.is_some();
+    let contents = match (by_bits, &spare) {
+        (Some(contents), _) => contents,
+        (None, Some(spare)) => contents_by_spare(matrices, content, matrix, spare, raw),
+        (None, None) => {
+            let what = "neither the bitmap nor the spare lines prove themselves";
+            return Err((fault(&[0], false, what), None));
+        }
+    };
+    let members = LineSet::of(count, (0..count).filter(|line| contents[*line].is_some()));
+    let data: Vec<Line> = contents.iter().map(|line| line.unwrap_or_default()).collect();
+    let sums: Vec<Line> = matrix
+        .check_lines()
+        .take(matrix.shape.checksum_lines())
+        .map(|line| load_line(medium, line))
+        .collect();
+    let sums = Sums::new(matrix.shape, sums.as_slice());
+    let seen = Matrix::new(&data, sums, &members);
+    let seen = match &spare {
+        Some(spare) => seen.with_crcs(spare.crcs()),
+        None => seen,
+    };
+    let outcome = match &spare {
+        Some(_) => seen.decode(Locate::Crcs),
+        None => seen.decode(Locate::Values),
+    };
+    match outcome {
+        Outcome::Clean => {
+            let agrees = |spare: &Spare<Vec<u8>>| {
+                (0..count).all(|line| !members.contains(line) || spare.contains(line))
+            };
+            if spare.as_ref().is_some_and(agrees) && (are_by_bits || bitmap.is_empty()) {
+                return Ok(());
+            }
+            if !are_by_bits {
+                return Err((fault(&[0], false, "the bitmap does not prove itself"), None));
+            }
+            let what = "the spare lines are damaged";
+            Err((fault(&[], true, what), Some(Remedy::Checksums(contents))))
+        }
+        Outcome::ChecksumsDamaged { .. } => {
+            let what = "checksums are damaged, and all lines are right";
+            Err((fault(&[], true, what), Some(Remedy::Checksums(contents))))
+        }
+        Outcome::Corrected(repairs) => {
+            let lines: Vec<usize> = repairs.iter().map(|repair| repair.line).collect();
+            // Words that are not in the sums stay as they are.
+            let whole = repairs.iter().map(|repair| {
+                let mask = match are_by_bits || bitmap.contains(&(repair.line as u64)) {
+                    true => matrices.summed_words(medium, content, matrix, repair.line as u64),
+                    false => None,
+                };
+                let mask = mask.unwrap_or(0xff);
+                let mut line = raw(repair.line);
+                for word in (0..8).filter(|word| mask >> word & 1 == 1) {
+                    line[word] = repair.content[word];
+                }
+                (LineAddr(matrix.data.0 + repair.line as u64), line)
+            });
+            let remedy = Remedy::Lines(whole.collect());
+            Err((fault(&lines, true, "lines are damaged"), Some(remedy)))
+        }
+        Outcome::Uncorrectable { lines, .. } => {
+            let what = "more lines are damaged than the checksums can tell apart";
+            Err((fault(&lines, false, what), None))
+        }
+    }
+}
+
+/// The contents of a matrix by its spare lines alone. Where blocks share a line, the CRC-8 tells
+/// which of them are in the sums; should it not, whatever is taken will not add up.
+fn contents_by_spare(
+    matrices: &Matrices,
+    content: Content,
+    matrix: &MatrixAt,
+    spare: &Spare<Vec<u8>>,
+    raw: impl Fn(usize) -> Line,
+) -> Vec<Option<Line>> {
+    let member = |line: usize| {
+        let raw = raw(line);
+        let masked = |mask: u8| {
+            let in_sums = |word: usize| if mask >> word & 1 == 1 { raw[word] } else { 0 };
+            std::array::from_fn(in_sums)
+        };
+        let mut possible =
+            matrices.possible_words(content, matrix, line as u64).into_iter().map(masked);
+        let last = possible.next_back().unwrap_or(raw);
+        possible.find(|content| crc8(content) == spare.crcs()[line]).unwrap_or(last)
+    };
+    let lines = 0..matrix.shape.lines();
+    lines.map(|line| spare.contains(line).then(|| member(line))).collect()
+}

@@ -1,0 +1,44 @@
+//! The persistent management unit: checksums over the heap's blocks.
+//!
+//! A pool may keep its blocks in virtual matrices ([`outlast_matrix`]): lines of data, with a sum
+//! for each column and each row, and a spare line that says which lines are in the sums, with a
+//! CRC-8 for each. No crash needs them; they find, locate and repair what a right program never
+//! leaves: media faults and stray stores.
+//!
+//! Sums are never computed from the data in a running pool. A commit hands over what it changed,
+//! old words and new ([`Deltas`]), and the history unit adds the differences ([`Keeper`]). Neither
+//! other lines nor the line itself are read for it, so damage that nobody has seen yet stays
+//! visible, whatever is written beside it.
+//!
+//! * **K1** A matrix is *settled* when no live record names a line of it or a block in it. The sums,
+//!   CRCs and members of a settled matrix match its data, durably. Of one that is not settled
+//!   recovery makes them anew.
+//! * **K2** Lines of checksums are pending like lines of data, since the first commit whose
+//!   differences were added and that no flush covers. So the floor, which settles matrices, passes
+//!   a commit only when they are durable (P3).
+//! * **K3** The sums contain the words of allocated blocks and of bitmaps, and nothing else. What
+//!   free space holds is nobody's: it may change without a record. A line is a member from the
+//!   commit that takes its block to the one that gives it back.
+//! * **K4** What a block holds when it is taken is durable, or becomes so before the floor passes
+//!   that commit, also where the transaction has stored nothing: an abort flushes what it stored
+//!   to new blocks, and a block that takes whole chunks is flushed whole.
+//! * **K5** Matrices of a block that takes whole chunks are made, flushed and fenced with its
+//!   content, before the record that makes it a block (as R2).
+//! * **K6** A new class chunk's matrices are empty, durably, before its directory word names the
+//!   class (as M2).
+//! * **K7** Before recovery makes a matrix anew it compares the CRC-8 of every line that no record
+//!   touches: damage is an error, and is not summed up.
+
+mod deltas;
+mod faults;
+mod keeper;
+mod matrices;
+mod rebuild;
+mod shapes;
+
+pub(crate) use deltas::Deltas;
+pub use faults::{Fault, RepairReport};
+pub(crate) use keeper::Keeper;
+pub(crate) use matrices::Matrices;
+pub(crate) use rebuild::{Rebuild, format_cells, make_run};
+pub(crate) use shapes::{Cell, RunMatrices};

@@ -1,0 +1,167 @@
+//! Making the checksums of whole matrices: empty ones, those of a long block, and after a crash.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use outlast_matrix::{LINE_BYTES, Line, LineSet, Spare, Sums, crc8};
+use outlast_pmem::Medium;
+use outlast_trace::{ByteRange, LineAddr, PoolOffset};
+
+use crate::alloc::class::Class;
+use crate::checksums::matrices::{Content, Matrices, MatrixAt, load_line, store_changed};
+use crate::error::PoolError;
+use crate::io::{Io, Site};
+use crate::layout::Geometry;
+use crate::log::{Item, items};
+
+/// K6: empty matrices for a chunk that becomes a class's. Their fence is the caller's.
+pub(crate) fn format_cells<M: Medium>(
+    io: Io<'_, M>,
+    matrices: &Matrices,
+    chunk: u64,
+    class: Class,
+    bitmap: ByteRange,
+) {
+    for matrix in matrices.of_class(chunk, class) {
+        let mut spare = vec![0; matrix.shape.spare_lines() * LINE_BYTES];
+        let mut empty = Spare::empty(matrix.shape, spare.as_mut_slice());
+        for line in bitmap.lines().filter(|line| line.0 < matrix.data.0 + matrix.lines) {
+            if let Some(index) = line.0.checked_sub(matrix.data.0) {
+                empty.set_member(index as usize, true);
+            }
+        }
+        empty.seal(matrix.number());
+        let sums = vec![0; matrix.shape.checksum_lines() * LINE_BYTES];
+        store_changed(io.medium, matrix.checks, &sums, |_| ());
+        store_changed(io.medium, matrix.spare(), &spare, |_| ());
+        matrix.check_lines().for_each(|line| io.flush_line(Site::ChunkBitmap, line));
+    }
+}
+
+/// K5: the matrices of a block that takes whole chunks, as it stands. Their fence is the caller's.
+pub(crate) fn make_run<M: Medium>(io: Io<'_, M>, matrices: &Matrices, first: u64, chunks: u64) {
+    for matrix in matrices.of_run(first, chunks) {
+        let lines = (0..matrix.shape.lines() as u64).map(|line| match line < matrix.lines {
+            true => Some(load_line(io.medium, LineAddr(matrix.data.0 + line))),
+            false => None,
+        });
+        make(io, &matrix, &lines.collect::<Vec<_>>());
+        let data = (matrix.data.0..matrix.data.0 + matrix.lines).map(LineAddr);
+        data.chain(matrix.check_lines()).for_each(|line| io.flush_line(Site::RunSums, line));
+    }
+}
+
+/// Stores all checksums of a matrix whose members have these contents.
+pub(super) fn make<M: Medium>(io: Io<'_, M>, matrix: &MatrixAt, lines: &[Option<Line>]) {
+    let count = matrix.shape.lines();
+    let members = LineSet::of(count, (0..count).filter(|line| lines[*line].is_some()));
+    let data: Vec<Line> = lines.iter().map(|line| line.unwrap_or_default()).collect();
+    let mut sums = Sums::new(matrix.shape, vec![[0; 8]; matrix.shape.checksum_lines()]);
+    sums.create(&data, &members);
+    let mut spare = Spare::empty(matrix.shape, vec![0; matrix.shape.spare_lines() * LINE_BYTES]);
+    members.iter().for_each(|line| spare.insert(line, &data[line]));
+    store_changed(io.medium, matrix.checks, bytemuck::cast_slice(sums.lines()), |_| ());
+    store_changed(io.medium, matrix.spare(), spare.seal(matrix.number()), |_| ());
+}
+
+/// The contents of a matrix as the sums have them (K3); `None` for lines that are no members.
+pub(super) fn summed_contents<M: Medium>(
+    medium: &M,
+    matrices: &Matrices,
+    content: Content,
+    matrix: &MatrixAt,
+) -> Result<Vec<Option<Line>>, PoolOffset> {
+    let line = |line: u64| {
+        if line >= matrix.lines {
+            return Ok(None);
+        }
+        let at = LineAddr(matrix.data.0 + line);
+        let mask = matrices.summed_words(medium, content, matrix, line).ok_or(at.start())?;
+        if mask == 0 {
+            return Ok(None);
+        }
+        let content = load_line(medium, at);
+        let in_sums = |word: usize| if mask >> word & 1 == 1 { content[word] } else { 0 };
+        Ok(Some(std::array::from_fn(in_sums)))
+    };
+    (0..matrix.shape.lines() as u64).map(line).collect()
+}
+
+/// Which matrices recovery makes anew (K1), and which lines of them records have touched.
+pub(crate) struct Rebuild {
+    matrices: Matrices,
+    touched: BTreeSet<LineAddr>,
+}
+
+impl Rebuild {
+    /// `None` where a pool keeps no checksums.
+    pub fn new(geometry: &Geometry) -> Option<Self> {
+        let matrices = || Matrices::new(*geometry);
+        geometry.checksums.then(|| Self { matrices: matrices(), touched: BTreeSet::new() })
+    }
+
+    /// A record was applied, and all directory words are as it left them or newer.
+    pub fn note<M: Medium>(&mut self, medium: &M, payload: &[u64]) {
+        for item in items(payload).flatten() {
+            match item {
+                Item::Acquired { .. } | Item::Released { .. } => {}
+                Item::Words { at, words } => {
+                    let range = ByteRange::new(at, words.len() as u64 * 8);
+                    self.touched.extend(range.lines());
+                }
+                Item::SetBit { at, bit } | Item::ClearBit { at, bit } => {
+                    self.touched.insert(at.line());
+                    if let Some((block, bytes)) = self.matrices.block_of_bit(medium, at, bit) {
+                        self.touched.extend(ByteRange::new(block, bytes).lines());
+                    }
+                }
+            }
+        }
+    }
+
+    /// Makes the matrices of all these lines anew. Returns the lines to be flushed.
+    pub fn make<M: Medium>(self, io: Io<'_, M>) -> Result<Vec<LineAddr>, PoolError> {
+        let found = self.touched.iter().filter_map(|line| self.matrices.of_line(io.medium, *line));
+        let unsettled: BTreeMap<u64, MatrixAt> =
+            found.map(|(matrix, _)| (matrix.number(), matrix)).collect();
+        let mut stored = Vec::new();
+        for matrix in unsettled.values() {
+            let Some(content) = self.matrices.content(io.medium, matrix.chunk) else { continue };
+            let contents = summed_contents(io.medium, &self.matrices, content, matrix)
+                .map_err(|at| PoolError::Damaged { at, what: "a bitmap does not prove itself" })?;
+            self.compare_untouched(io, matrix, &contents)?;
+            make(io, matrix, &contents);
+            stored.extend(matrix.check_lines());
+        }
+        Ok(stored)
+    }
+
+    /// K7.
+    fn compare_untouched<M: Medium>(
+        &self,
+        io: Io<'_, M>,
+        matrix: &MatrixAt,
+        contents: &[Option<Line>],
+    ) -> Result<(), PoolError> {
+        let mut bytes = vec![0; matrix.shape.spare_lines() * LINE_BYTES];
+        io.medium.load(matrix.spare().start(), &mut bytes);
+        let spare = Spare::over(matrix.shape, bytes);
+        for (index, content) in contents.iter().enumerate() {
+            let line = LineAddr(matrix.data.0 + index as u64);
+            if self.touched.contains(&line) {
+                continue;
+            }
+            if crc8(&content.unwrap_or_default()) != spare.crcs()[index] {
+                return Err(self.untouched_differs(io.medium, matrix, index as u64));
+            }
+        }
+        Ok(())
+    }
+
+    fn untouched_differs<M: Medium>(&self, medium: &M, matrix: &MatrixAt, line: u64) -> PoolError {
+        let content = self.matrices.content(medium, matrix.chunk);
+        let over = |content: Content| self.matrices.block_over(content, matrix, line);
+        let at = LineAddr(matrix.data.0 + line).start();
+        let (block, bytes) = content.and_then(over).unwrap_or((at, LINE_BYTES as u64));
+        PoolError::Fault { at, block, bytes }
+    }
+}

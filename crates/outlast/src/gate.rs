@@ -1,0 +1,185 @@
+//! The gate that every transaction passes, and that a checkpoint closes for a moment.
+//!
+//! * **Q1** Who has closed the gate and found nobody inside is alone with the memory until it is
+//!   opened: a transaction first shows that it is inside and then looks at the gate; the closer
+//!   first closes it and then looks who is inside. A full fence lies between the two steps on
+//!   both sides, the frequent one paid by the closer ([`Barrier`]).
+//! * **Q2** A thread that is inside with one transaction may begin another on another lane though
+//!   the gate is closed: waiting, it would keep the closer waiting for ever. It counts that
+//!   before the first one ends, and the closer looks again until the count stands still.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use outlast_pmem::Medium;
+
+use crate::barrier::{Barrier, this_thread};
+use crate::spin::wait;
+
+/// The lane has no transaction.
+const IDLE: usize = 0;
+
+/// The thread that has a transaction on a lane. Alone in its lines: each lane stores to its own
+/// at every transaction.
+#[repr(align(128))]
+struct Inside(AtomicUsize);
+
+/// Which lanes have a transaction, and whether others may begin one.
+pub(crate) struct Gate {
+    inside: Box<[Inside]>,
+    closed: AtomicBool,
+    /// How often a transaction was let in though the gate was closed.
+    let_in: AtomicUsize,
+    barrier: Barrier,
+}
+
+/// Opens the gate when dropped.
+pub(crate) struct Closed<'g>(&'g Gate);
+
+impl Drop for Closed<'_> {
+    fn drop(&mut self) {
+        self.0.closed.store(false, Ordering::Release);
+    }
+}
+
+impl Gate {
+    pub fn new(lanes: usize) -> Self {
+        Self {
+            inside: (0..lanes).map(|_| Inside(AtomicUsize::new(IDLE))).collect(),
+            closed: AtomicBool::new(false),
+            let_in: AtomicUsize::new(0),
+            barrier: Barrier::new(),
+        }
+    }
+
+    /// Lane `id` begins a transaction; waits while the gate is closed.
+    #[inline]
+    pub fn enter<M: Medium>(&self, medium: &M, id: usize) {
+        self.inside[id].0.store(this_thread(), Ordering::Relaxed);
+        // Q1.
+        self.barrier.light();
+        if self.closed.load(Ordering::Acquire) {
+            self.enter_closed(medium, id);
+        }
+    }
+
+    #[cold]
+    fn enter_closed<M: Medium>(&self, medium: &M, id: usize) {
+        let mut tries = 0;
+        loop {
+            if self.has_other(id) {
+                self.let_in.fetch_add(1, Ordering::SeqCst);
+                return;
+            }
+            self.inside[id].0.store(IDLE, Ordering::Release);
+            while self.closed.load(Ordering::Acquire) {
+                wait(medium, &mut tries);
+            }
+            self.inside[id].0.store(this_thread(), Ordering::Relaxed);
+            self.barrier.light();
+            if !self.closed.load(Ordering::Acquire) {
+                return;
+            }
+        }
+    }
+
+    /// Whether this thread is inside on another lane than this one.
+    fn has_other(&self, id: usize) -> bool {
+        let me = this_thread();
+        let mut lanes = self.inside.iter().enumerate();
+        lanes.any(|(other, lane)| other != id && lane.0.load(Ordering::Relaxed) == me)
+    }
+
+    /// The transaction of lane `id` is over.
+    #[inline]
+    pub fn leave(&self, id: usize) {
+        self.inside[id].0.store(IDLE, Ordering::Release);
+    }
+
+    /// Whether this thread has a transaction open, for which it would wait in vain.
+    pub fn is_inside(&self) -> bool {
+        self.has_other(usize::MAX)
+    }
+
+    /// Closes the gate and waits until nobody is inside. For one closer at a time.
+    pub fn close<M: Medium>(&self, medium: &M) -> Closed<'_> {
+        self.closed.store(true, Ordering::SeqCst);
+        let closed = Closed(self);
+        self.barrier.heavy();
+        let mut tries = 0;
+        loop {
+            let before = self.let_in.load(Ordering::SeqCst);
+            let all_idle = self.inside.iter().all(|lane| lane.0.load(Ordering::Acquire) == IDLE);
+            // Q2.
+            if all_idle && self.let_in.load(Ordering::SeqCst) == before {
+                return closed;
+            }
+            wait(medium, &mut tries);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+
+    use outlast_pmem::Heap;
+
+    use super::*;
+
+    #[test]
+    fn nobody_is_inside_while_the_gate_is_closed() {
+        let (medium, gate) = (Heap::new(64), Gate::new(2));
+        let (inside, over) = (AtomicUsize::new(0), AtomicBool::new(false));
+        let rounds = if cfg!(miri) { 5 } else { 2000 };
+        std::thread::scope(|scope| {
+            for id in 0..2 {
+                let (gate, medium, inside, over) = (&gate, &medium, &inside, &over);
+                scope.spawn(move || {
+                    while !over.load(Ordering::Relaxed) {
+                        gate.enter(medium, id);
+                        inside.fetch_add(1, Ordering::SeqCst);
+                        std::hint::spin_loop();
+                        inside.fetch_sub(1, Ordering::SeqCst);
+                        gate.leave(id);
+                    }
+                });
+            }
+            for _ in 0..rounds {
+                let closed = gate.close(&medium);
+                for _ in 0..20 {
+                    assert_eq!(inside.load(Ordering::SeqCst), 0);
+                    medium.pause();
+                }
+                drop(closed);
+                std::thread::yield_now();
+            }
+            over.store(true, Ordering::Relaxed);
+        });
+    }
+
+    #[test]
+    fn a_thread_that_is_inside_may_begin_more() {
+        let (medium, gate) = (Heap::new(64), Gate::new(3));
+        gate.enter(&medium, 0);
+        assert!(gate.is_inside());
+        std::thread::scope(|scope| {
+            let closer = scope.spawn(|| {
+                drop(gate.close(&medium));
+                gate.let_in.load(Ordering::SeqCst)
+            });
+            while !gate.closed.load(Ordering::Acquire) {
+                medium.pause();
+            }
+            // From one lane to the other, never outside.
+            for _ in 0..100 {
+                gate.enter(&medium, 1);
+                gate.leave(0);
+                gate.enter(&medium, 0);
+                gate.leave(1);
+            }
+            gate.leave(0);
+            assert_eq!(closer.join().unwrap(), 200);
+        });
+        assert!(!gate.is_inside());
+    }
+}

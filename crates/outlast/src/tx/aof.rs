@@ -1,0 +1,112 @@
+//! An append-only command log, from which the data is rebuilt (the AOF of Redis, kept in the pool).
+//!
+//! A commit appends what the transaction did to the lane's log and fences it; what is stored in
+//! place after that is never flushed and never trusted. The commands are those of
+//! [`Transact`](crate::Transact): words stored, blocks taken and given back. The log begins at the
+//! start of the lane's ring and grows through the heap, region by region, until the pool is
+//! closed or opened again: then everything is repeated in the order of its numbers, flushed, and
+//! the log begins anew. Until then nothing shortens it.
+//!
+//! * **Q1** The commands are fenced before anything is stored in place, a lock released or
+//!   anything acknowledged: the commit point.
+//! * **Q2** Every store is logged, those to new blocks too, with the values stored. So repeating
+//!   all commands in order gives every word its last value, whichever of the stores in place the
+//!   cache has evicted.
+//! * **Q3** As long as the log stands no chunk changes its use: one of a class stays that class's,
+//!   one of a large block or of the log is not handed out again. Repeating an old command would
+//!   store over what had become another class's bitmap, or the log itself. Small blocks are used
+//!   again at once, since whatever the next owner stores is repeated later.
+
+use outlast_pmem::Medium;
+
+use crate::ack::Ticket;
+use crate::alloc::Reserved;
+use crate::io::Site;
+use crate::log::{self, RecordKind, lines_for};
+use crate::plant::Plant;
+use crate::seq::Seq;
+use crate::transact::Abort;
+use crate::tx::Tx;
+use crate::tx::parts::Part;
+
+/// Lines that stay free at the end of a region: for the name of the next, and for the word that a
+/// final part has more.
+const SPARE_LINES: u64 = 2;
+
+impl<M: Medium> Tx<'_, M> {
+    pub(super) fn commit_commands(&mut self) -> Result<Ticket, Abort> {
+        let io = self.io();
+        self.gather_new();
+        let (region, line) = self.lane.log.commands.unwrap_or_else(|| (self.ring(), 0));
+        let more = |tx: &mut Self, lines| tx.reserve_log_region(lines);
+        let parts = self.place_parts(region, line, SPARE_LINES, more)?;
+        let number = self.draw_number()?;
+        let seq = self.pool.seq(number);
+        self.append_commands(&parts, seq);
+        if io.plants(Plant::EarlyRelease) {
+            self.release_locks(Some(number));
+        }
+        if io.plants(Plant::InstallBeforeFence) {
+            self.install();
+            self.store_allocations();
+        }
+        io.fence(Site::Command); // Q1
+        self.install();
+        self.store_allocations();
+        self.release_locks(Some(number));
+        self.end_commands(seq);
+        Ok(Ticket::of(seq))
+    }
+
+    /// Stores and flushes the record, or its parts, and where the log goes on.
+    fn append_commands(&mut self, parts: &[Part], seq: Seq) {
+        let io = self.io();
+        let site = Site::Command;
+        let payload = self.lane.buffers.payload.as_words();
+        let last = parts.len() - 1;
+        let before = parts[..last].iter().filter(|part| !part.words.is_empty()).count();
+        for (index, part) in parts.iter().enumerate() {
+            let mut line = part.line;
+            let words = &payload[part.words.clone()];
+            if index == last && before > 0 {
+                let counted: Vec<u64> = [before as u64].iter().chain(words).copied().collect();
+                line +=
+                    log::append(io, site, part.region, line, RecordKind::RedoFinal, seq, &counted);
+            } else if !words.is_empty() {
+                let kind = if index == last { RecordKind::Redo } else { RecordKind::RedoPart };
+                line += log::append(io, site, part.region, line, kind, seq, words);
+            }
+            if let Some(next) = part.next {
+                let named = [next.at.0, next.lines];
+                log::append(io, site, part.region, line, RecordKind::Onward, seq, &named);
+            }
+            debug_assert!(
+                line < part.region.lines,
+                "a line stays free: {}",
+                lines_for(words.len())
+            );
+            self.lane.log.commands = Some((part.region, line));
+        }
+    }
+
+    /// Q3. The log's regions are nobody's until the pool is opened again.
+    fn end_commands(&mut self, seq: Seq) {
+        let reuse = self.io().plants(Plant::ChunksReused);
+        let freed_already = self.io().plants(Plant::FreedAtOnce);
+        let buffers = &mut self.lane.buffers;
+        if buffers.freed.is_empty() && buffers.regions.is_empty() {
+            return;
+        }
+        let mut heap = self.pool.heap.lock(&self.pool.medium);
+        for block in buffers.freed.drain(..).filter(|_| !freed_already) {
+            match block.reserved {
+                Reserved::Run { .. } if !reuse => heap.release_after(seq, block),
+                _ => heap.release(block),
+            }
+        }
+        if self.pool.io().plants(Plant::LogRegionFreed) {
+            buffers.regions.iter().for_each(|region| heap.release_region(*region));
+        }
+        buffers.regions.clear();
+    }
+}

@@ -1,0 +1,92 @@
+//! Undo per store, in sections bounded by locks, with what depends on what (mechanisms of Atlas).
+//!
+//! A transaction is a failure-atomic section. It logs each word before its first store to it,
+//! announced or not, and each lock that it takes and lets go. It lets go of its locks *before* its
+//! data is durable, so a section that takes them may end first and must not outlive it. A lock
+//! names the section that released it last: its version is that section's number.
+//!
+//! * **F1** The old content of a word and the locks taken since are logged, and fenced, before
+//!   anything is stored over it (as U1).
+//! * **F2** That a lock is released, and under which number, is logged and fenced before it is.
+//!   Numbers are drawn with all locks held, so that what depends on a section has a greater one.
+//! * **F3** A section's data is flushed and fenced, and every section on which it depends is
+//!   stable, before its mark is stored. The mark makes its records dead: with it the section is
+//!   *stable*. It is fenced before the section is acknowledged, its blocks change hands, or whoever
+//!   depends on it is told. A section depends on those that released its locks, and on those whose
+//!   words it has read.
+//! * **F4** So a section that is not stable has nothing stable that depends on it. Recovery undoes
+//!   all that are not, in the reverse of the order of their numbers: those that had released
+//!   nothing, and have none, first.
+//! * **F5** An aborted section has put its old words back durably, and what they came from is
+//!   stable, before it lets go of its locks: its lines then show its own number.
+//!
+//! Every lane prunes its own log, and waits where a helper thread would come back later.
+
+use std::sync::atomic::Ordering;
+
+use outlast_pmem::Medium;
+
+use crate::ack::Ticket;
+use crate::io::Site;
+use crate::plant::Plant;
+use crate::spin::wait;
+use crate::transact::Abort;
+use crate::tx::Tx;
+
+impl<M: Medium> Tx<'_, M> {
+    pub(super) fn commit_section(&mut self) -> Result<Ticket, Abort> {
+        let io = self.io();
+        let number = self.draw_number()?;
+        let predecessors = self.predecessors();
+        for (stripe, _) in &self.lane.buffers.locked {
+            self.lane.buffers.payload.released(*stripe, number);
+        }
+        if io.plants(Plant::EarlyRelease) {
+            self.let_go(number);
+        }
+        // F2, with allocations gathered after the last store.
+        self.log_gathered()?;
+        self.store_allocations();
+        self.let_go(number);
+        self.flush_data();
+        if !io.plants(Plant::MarkWithData) {
+            io.fence(Site::UndoData);
+        }
+        self.await_stable(&predecessors);
+        self.mark_done(); // F3
+        self.pool.lanes[self.lane.id].shared.section.store(0, Ordering::Release);
+        self.end_blocks();
+        Ok(Ticket::of(self.pool.seq(number)))
+    }
+
+    /// From here on others may take the locks, and depend on this section.
+    fn let_go(&mut self, number: u64) {
+        self.pool.lanes[self.lane.id].shared.section.store(number, Ordering::Release);
+        self.release_locks(Some(number));
+    }
+
+    /// Sections that are not stable and whose words this one has read or locked, with their lanes.
+    pub(super) fn predecessors(&self) -> Vec<(usize, u64)> {
+        let buffers = &self.lane.buffers;
+        let seen = |number| {
+            let both = buffers.reads.iter().chain(&buffers.locked);
+            both.into_iter().any(|(_, word)| word.is_free() && word.version() == number)
+        };
+        let lanes = self.pool.lanes.iter().enumerate();
+        let unstable = lanes.map(|(id, lane)| (id, lane.shared.section.load(Ordering::Acquire)));
+        unstable.filter(|(_, number)| *number != 0 && seen(*number)).collect()
+    }
+
+    /// F3. They wait for smaller numbers only, so no two wait for each other.
+    pub(super) fn await_stable(&self, predecessors: &[(usize, u64)]) {
+        if self.io().plants(Plant::PrunedTooEarly) {
+            return;
+        }
+        for (lane, number) in predecessors {
+            let mut tries = 0;
+            while self.pool.lanes[*lane].shared.section.load(Ordering::Acquire) == *number {
+                wait(&self.pool.medium, &mut tries);
+            }
+        }
+    }
+}

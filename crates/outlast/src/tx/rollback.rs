@@ -1,0 +1,227 @@
+//! The rollback journal of SQLite, kept in the pool: whole pages, one writer at a time.
+//!
+//! A transaction's stores wait in volatile memory. Its commit copies the pages that they change,
+//! as they were, into a journal; a header says how many there are, and only then are the new pages
+//! stored in place. While the header stands the journal is *hot*, and recovery copies the old
+//! pages back; zeroing it is the commit. The journal is in the lane's ring, behind the header in
+//! its first line, or in regions of the heap where the ring is too small.
+//!
+//! * **J1** The old pages are fenced before the header that counts them is stored.
+//! * **J2** The header is fenced before anything is stored in place.
+//! * **J3** The new pages, all of their lines, are fenced before the header is zeroed.
+//! * **J4** The zeroed header is fenced before a lock is released or anything acknowledged: one
+//!   word, the commit point.
+//! * **J5** One transaction writes at a time, from its first store, allocation or free to its end;
+//!   others wait for it or begin anew. So no page has the words of two unfinished transactions,
+//!   no two journals are hot, and what the heap changes without a log is in every image taken
+//!   after it. Readers go on: they check versions of lines, as with other schemes.
+//!
+//! The root word is outside the heap, in a page with words of other protocols. Its page is its
+//! line.
+
+use std::sync::atomic::Ordering;
+
+use outlast_pmem::Medium;
+use outlast_trace::{ByteRange, LINE_BYTES, LineAddr, PoolOffset};
+
+use crate::ack::Ticket;
+use crate::io::Site;
+use crate::layout::{PAGE_BYTES_MAX, ROOT_AT, TAG_AT};
+use crate::log::{self, RecordKind, Region, lines_for};
+use crate::plant::Plant;
+use crate::scheme::Logging;
+use crate::seq::Seq;
+use crate::spin::wait;
+use crate::transact::Abort;
+use crate::tx::blocks::reserved_word;
+use crate::tx::parts::Part;
+use crate::tx::{LOCK_PATIENCE, Tx};
+
+/// Most words in one item of a journal, half of the largest page, so that every region has room
+/// for one.
+const ITEM_WORDS_MAX: usize = (PAGE_BYTES_MAX / 16) as usize;
+
+impl<M: Medium> Tx<'_, M> {
+    /// J5: takes the right to write, if the scheme has one and this transaction does not.
+    #[inline]
+    pub(super) fn begin_writing(&mut self) -> Result<(), Abort> {
+        let free = self.lane.buffers.is_alone || self.io().plants(Plant::TwoWriters);
+        if self.pool.logging != Logging::Pages || free {
+            return Ok(());
+        }
+        let me = self.lane.id as u64 + 1;
+        let mut tries = 0;
+        loop {
+            let writer = self.pool.writer.load(Ordering::Acquire);
+            let taken = || {
+                let order = (Ordering::AcqRel, Ordering::Relaxed);
+                self.pool.writer.compare_exchange(0, me, order.0, order.1).is_ok()
+            };
+            if writer == me || writer == 0 && taken() {
+                return Ok(());
+            }
+            if tries >= LOCK_PATIENCE {
+                return Err(Abort::Conflict);
+            }
+            wait(&self.pool.medium, &mut tries);
+        }
+    }
+
+    /// Gives that right back.
+    pub(super) fn end_writing(&self) {
+        let me = self.lane.id as u64 + 1;
+        if self.pool.logging == Logging::Pages && self.pool.writer.load(Ordering::Relaxed) == me {
+            self.pool.writer.store(0, Ordering::Release);
+        }
+    }
+
+    pub(super) fn commit_rollback(&mut self) -> Result<Ticket, Abort> {
+        let io = self.io();
+        let pages = self.modified_pages();
+        let parts = self.reserve_journal(&pages)?;
+        let number = self.draw_number()?;
+        let seq = self.pool.seq(number);
+        self.gather_pages(&pages);
+
+        if io.plants(Plant::JournalHeaderFirst) {
+            self.write_journal_header(&parts, seq);
+        }
+        self.write_journal(&parts, seq);
+        io.fence(Site::JournalPages); // J1
+        if !io.plants(Plant::JournalHeaderFirst) {
+            self.write_journal_header(&parts, seq);
+        }
+        if io.plants(Plant::EarlyRelease) {
+            self.release_locks(Some(number));
+        }
+        if io.plants(Plant::InstallBeforeFence) {
+            self.install_pages(&pages);
+        }
+        io.fence(Site::JournalHeader); // J2
+        if io.plants(Plant::JournalEndedEarly) {
+            self.end_journal();
+        }
+        self.install_pages(&pages);
+        pages.iter().for_each(|page| io.flush(Site::JournalData, page.at, page.len));
+        io.fence(Site::JournalData); // J3
+        self.end_journal(); // J4
+        self.release_locks(Some(number));
+        self.end_blocks();
+        Ok(Ticket::of(seq))
+    }
+
+    /// The pages that the commit will change, in order.
+    fn modified_pages(&self) -> Vec<ByteRange> {
+        let blocks = self.taken().chain(self.given_back()).map(|b| reserved_word(b).line());
+        let blocks = blocks.filter(|_| !self.io().plants(Plant::AllocationNotLogged));
+        let stored = self.lane.buffers.lines.entries().iter().map(|entry| entry.line);
+        let mut pages: Vec<ByteRange> =
+            stored.chain(blocks).map(|line| self.page_of(line)).collect();
+        pages.sort_unstable_by_key(|page| page.at);
+        pages.dedup();
+        pages
+    }
+
+    /// Finds room for the journal. The heap changes only here: images are taken afterwards.
+    fn reserve_journal(&mut self, pages: &[ByteRange]) -> Result<Vec<Part>, Abort> {
+        // The same payload as later, for its size.
+        self.gather_pages(pages);
+        let ring = self.ring();
+        // Behind the header; what does not fit there goes elsewhere as a whole.
+        let behind = Region { at: ring.line(1), lines: ring.lines - 1, ..ring };
+        let words = self.lane.buffers.payload.as_words().len();
+        let more = |tx: &mut Self, lines| tx.reserve_journal_region(lines);
+        if lines_for(words) < behind.lines {
+            return self.place_parts(behind, 0, 1, more);
+        }
+        let first = self.reserve_journal_region(lines_for(words) + 1)?;
+        self.place_parts(first, 0, 1, more)
+    }
+
+    /// A stretch of the heap. The header names it with its number, so old bytes cannot pass for a
+    /// page, and it needs no scrubbing.
+    fn reserve_journal_region(&mut self, lines: u64) -> Result<Region, Abort> {
+        self.reserve_log_region_by(lines, |heap, io, settle| {
+            heap.reserve_unscrubbed(io, lines, settle)
+        })
+    }
+
+    /// The pages as they are in place now.
+    fn gather_pages(&mut self, pages: &[ByteRange]) {
+        let buffers = &mut self.lane.buffers;
+        buffers.payload.clear();
+        for page in pages {
+            for at in (0..page.len).step_by(ITEM_WORDS_MAX * 8) {
+                let words = ITEM_WORDS_MAX.min(page.len as usize / 8);
+                let words = buffers.payload.words(page.at.plus(at), words);
+                self.pool.medium.load(page.at.plus(at), bytemuck::cast_slice_mut(words));
+            }
+        }
+    }
+
+    fn write_journal(&self, parts: &[Part], seq: Seq) {
+        let io = self.io();
+        let payload = self.lane.buffers.payload.as_words();
+        let site = Site::JournalPages;
+        for part in parts {
+            let mut line = part.line;
+            if !part.words.is_empty() {
+                let words = &payload[part.words.clone()];
+                line += log::append(io, site, part.region, line, RecordKind::Pages, seq, words);
+            }
+            if let Some(next) = part.next {
+                let named = [next.at.0, next.lines];
+                log::append(io, site, part.region, line, RecordKind::Continued, seq, &named);
+            }
+        }
+    }
+
+    fn write_journal_header(&self, parts: &[Part], seq: Seq) {
+        let records = parts.iter().filter(|part| !part.words.is_empty()).count() as u64;
+        let Region { at, lines, .. } = parts[0].region;
+        let site = Site::JournalHeader;
+        let header = [records, at.0, lines];
+        log::append(self.io(), site, self.ring(), 0, RecordKind::Journal, seq, &header);
+    }
+
+    /// J4. Without a tag there is no header.
+    fn end_journal(&self) {
+        let at = self.ring().at.plus(TAG_AT);
+        self.io().medium.store_u64(at, 0);
+        self.io().flush(Site::JournalEnd, at, 8);
+        self.io().fence(Site::JournalEnd);
+    }
+
+    /// Stores the new pages in place, whole. Nobody else changes anything in them (J5).
+    fn install_pages(&self, pages: &[ByteRange]) {
+        let medium = &self.pool.medium;
+        let mut content = vec![0u64; self.pool.page_bytes as usize / 8];
+        for page in pages {
+            let content = &mut content[..page.len as usize / 8];
+            medium.load(page.at, bytemuck::cast_slice_mut(content));
+            for (line, content) in page.lines().zip(content.as_chunks_mut::<8>().0) {
+                self.overlay(line, content);
+            }
+            medium.store(page.at, bytemuck::cast_slice(content));
+        }
+        self.store_allocations();
+    }
+
+    /// What the write set has of a line.
+    fn overlay(&self, line: LineAddr, content: &mut [u64; 8]) {
+        let buffers = &self.lane.buffers;
+        let Some(index) = buffers.lines.find(line) else { return };
+        for word in (0..8).filter(|word| buffers.lines.entries()[index].words >> word & 1 == 1) {
+            content[word] = buffers.contents[index][word];
+        }
+    }
+
+    /// The page that a line is in.
+    fn page_of(&self, line: LineAddr) -> ByteRange {
+        if line == ROOT_AT.line() {
+            return ByteRange::new(ROOT_AT, LINE_BYTES);
+        }
+        let bytes = self.pool.page_bytes;
+        ByteRange::new(PoolOffset(line.start().0 / bytes * bytes), bytes)
+    }
+}
