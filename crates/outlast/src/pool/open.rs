@@ -62,7 +62,7 @@ impl Default for OpenOptions {
             grow_limit_bytes: 0,
             cache_bytes: None,
             sample_bits: 6,
-            step_every: 1024,
+            step_every: 32,
             page_bytes: PAGE_BYTES_MAX,
             ack: Ack::default(),
             plant: None,

@@ -115,9 +115,7 @@ pub(crate) fn step<M: Medium>(pool: &Pool<M>, own: usize, reads: &[Access]) {
         let Some(mut sweeper) = pool.sweeper.try_lock() else { return };
         let Some(history) = sweeper.drain(pool) else { return };
         history.touch(reads);
-        if history.age_out(pool.io()) {
-            pool.io().fence(Site::AgedOut);
-        }
+        history.go_on(pool, own);
     }
     let slot = &pool.lanes[own];
     let used =
@@ -143,7 +141,8 @@ pub(crate) fn sweep<M: Medium>(pool: &Pool<M>, own: usize, reach: Reach) {
             if let Reach::Lines(lines) = reach {
                 limit = history.limit_for(own, lines).map_or(limit, |enough| limit.min(enough));
             }
-            history.flush_below(io, own, limit);
+            history.flush_unfenced(pool, own);
+            history.flush_below(pool, own, limit);
             history.swept_below(limit)
         }
         None => {
@@ -225,7 +224,7 @@ fn walk<M: Medium>(pool: &Pool<M>, lane: &LaneSlot, floor: Seq, own: bool) -> u6
             _ => head.lines,
         };
         if !own && head.seq > fenced && !io.plants(Plant::SweepTrustsOtherFence) {
-            for_each_target(pool, lane, line, |range| {
+            for_each_target(pool, lane, line, &head, |range| {
                 io.flush(Site::SweepData, range.at, range.len);
             });
         }
@@ -241,17 +240,45 @@ fn installed_record<M: Medium>(pool: &Pool<M>, lane: &LaneSlot, line: u64) -> He
     }
 }
 
+/// Passes over a lane's installed records from one position to another, or a little further.
+/// `visit` hears the counter of each, first alone and then with every range that it put in place.
+/// Returns the position behind the last of them.
+fn for_each_installed<M: Medium>(
+    pool: &Pool<M>,
+    lane: &LaneSlot,
+    mut position: u64,
+    to: u64,
+    mut visit: impl FnMut(u64, Option<ByteRange>),
+) -> u64 {
+    while position < to {
+        let line = position % lane.ring.lines;
+        let head = installed_record(pool, lane, line);
+        if head.kind == RecordKind::Wrap {
+            position += lane.ring.lines - line;
+            continue;
+        }
+        position += head.lines;
+        let counter = head.seq.counter();
+        visit(counter, None);
+        // What stands in place is told by the record behind the old words.
+        if !matches!(head.kind, RecordKind::Before | RecordKind::BeforeElsewhere) {
+            for_each_target(pool, lane, line, &head, |range| visit(counter, Some(range)));
+        }
+    }
+    position
+}
+
 /// Every range that an installed record of new words put in place.
 fn for_each_target<M: Medium>(
     pool: &Pool<M>,
     lane: &LaneSlot,
     line: u64,
+    head: &Head,
     visit: impl FnMut(ByteRange),
 ) {
     let medium = &pool.medium;
-    let head = installed_record(pool, lane, line);
     if head.kind != RecordKind::Detached {
-        return log::record::for_each_place(medium, lane.ring, line, &head, 0, visit);
+        return log::record::for_each_place(medium, lane.ring, line, head, 0, visit);
     }
     let named = log::record::first_words(medium, lane.ring, line);
     let region = log::named_region(&named, medium.len()).expect("we wrote it");
