@@ -204,11 +204,9 @@ impl<'p, M: Medium> Lane<'p, M> {
         let mut tries = 0;
         while !pool.is_physical(ticket) {
             // A lane that is alone commits without showing its bound, so nobody sweeps beside it.
-            let is_alone = pool.solo.enter(&pool.medium, tx.lane.id, |id| pool.settle(id));
+            pool.solo.enter(&pool.medium, &pool.gate, tx.lane.id, |id| pool.settle(id));
             writeback::sweep(pool, tx.lane.id, Reach::Past(ticket.seq()));
-            if is_alone {
-                pool.solo.leave();
-            }
+            pool.gate.leave(tx.lane.id);
             if !pool.is_physical(ticket) {
                 wait(&pool.medium, &mut tries);
             }

@@ -52,7 +52,8 @@ impl Sweeper {
         let history = || {
             let cache_bytes = options.cache_bytes.unwrap_or_else(cache_bytes);
             let sample = Sample::one_in_two_to_the(options.sample_bits);
-            History::new(cache_bytes, sample, geometry.lanes as usize, options.plant)
+            let ring_lines = u64::from(geometry.lanes) * geometry.ring_lines();
+            History::new(cache_bytes, sample, geometry.lanes as usize, ring_lines, options.plant)
         };
         let by_age = options.scheme.write_back() == WriteBack::ByAge;
         let keeper = geometry.checksums.then(|| Keeper::new(*geometry));
@@ -240,32 +241,27 @@ fn installed_record<M: Medium>(pool: &Pool<M>, lane: &LaneSlot, line: u64) -> He
     }
 }
 
-/// Passes over a lane's installed records from one position to another, or a little further.
-/// `visit` hears the counter of each, first alone and then with every range that it put in place.
-/// Returns the position behind the last of them.
+/// Every range that a lane's installed records from one position to another put in place.
 fn for_each_installed<M: Medium>(
     pool: &Pool<M>,
     lane: &LaneSlot,
     mut position: u64,
     to: u64,
-    mut visit: impl FnMut(u64, Option<ByteRange>),
-) -> u64 {
+    mut visit: impl FnMut(ByteRange),
+) {
     while position < to {
         let line = position % lane.ring.lines;
         let head = installed_record(pool, lane, line);
-        if head.kind == RecordKind::Wrap {
-            position += lane.ring.lines - line;
-            continue;
-        }
-        position += head.lines;
-        let counter = head.seq.counter();
-        visit(counter, None);
+        position += match head.kind {
+            RecordKind::Wrap => lane.ring.lines - line,
+            _ => head.lines,
+        };
         // What stands in place is told by the record behind the old words.
-        if !matches!(head.kind, RecordKind::Before | RecordKind::BeforeElsewhere) {
-            for_each_target(pool, lane, line, &head, |range| visit(counter, Some(range)));
+        if !matches!(head.kind, RecordKind::Wrap | RecordKind::Before | RecordKind::BeforeElsewhere)
+        {
+            for_each_target(pool, lane, line, &head, &mut visit);
         }
     }
-    position
 }
 
 /// Every range that an installed record of new words put in place.

@@ -1,26 +1,27 @@
 //! The history unit: an estimate of what is in the cache, and what is still to be flushed.
 //!
 //! The log is the list of what is to be flushed: its records name every line that a commit stored
-//! to. Three hands pass over it. The *first* reads records soon after they were installed, and
-//! enters what they touched into an [LRU queue](queue) with the capacity of the last-level cache.
-//! The *second*, by age, comes to a record when what was touched with it has left the queue: a
-//! line that was not touched again since has probably left the cache too, and is flushed at that
-//! moment, which then costs next to nothing. If the estimate was wrong, it costs a flush. A line
-//! that was touched again is *left*, since it is still in use. The *last* hand goes before the
-//! floor: it flushes what the second has left, or has not come to because the log is too short.
-//! What is known of single lines is in [`ObjHT`](objht), so that a line that many records name is
-//! flushed once for all of them. Nothing is believed: only fenced flushes move the floor.
+//! to. Three hands pass over it. The *first* takes records in soon after they were installed. The
+//! *second*, by age, comes to a record when what was touched at the same time has left an
+//! [LRU queue](queue) with the capacity of the last-level cache: a line that was not touched again
+//! since has probably left the cache too, and is flushed at that moment, which then costs next to
+//! nothing. If the estimate was wrong, it costs a flush. A line that was touched again is *left*,
+//! since it is still in use. The *last* hand goes before the floor: it flushes what the second has
+//! left, or has not come to because the log is too short. What is known of single lines is in
+//! [`ObjHT`](objht), so that a line that many records name is flushed once for all of them. Nothing
+//! is believed: only fenced flushes move the floor.
 //!
-//! Where looking at every line read would cost more than the flushes it can save, only a *sample*
-//! of memory goes through the queue, in one part of it for as many parts of the capacity: which
-//! of its accesses have left the queue tells the age of all others.
+//! Looking at every line touched would cost more than the flushes it can save. Therefore only a
+//! *sample* of memory goes through the queue, in one part of it for as many parts of the capacity:
+//! which of its accesses have left the queue tells the age of all others. And where the log is too
+//! short for the second hand to come to anything, the first does not look at single lines.
 //!
 //! All of it goes in *steps*: everything that one step reads has that step's number.
 //!
 //! * **P1** What lines a commit stored to is read from its record in the log, by whoever steps
-//!   the unit; lanes only leave hints about what they read. A record counts as *drained* after
-//!   that. The log is the durable list of what is pending, and nothing can be lost between a lane
-//!   and the unit.
+//!   the unit; lanes only leave hints about what they touched. A record counts as *drained* when
+//!   it is part of the list that the hands pass over. The log is the durable list of what is
+//!   pending, and nothing can be lost between a lane and the unit.
 //! * **P2** A line is clean for a record when it was flushed in the step that drained the record,
 //!   or a later one, and that flush was fenced. The step drains first; a commit that installs in
 //!   between is drained by a later step. Nobody waits for what a step flushes: the lane's next
@@ -57,10 +58,14 @@ const LINES_AHEAD: usize = 12;
 /// move. What stands behind them is flushed already when the ring is full.
 const YOUNG_EIGHTHS: u64 = 5;
 
-/// A ring's drained records are remembered in at least so many parts.
-const PARTS_PER_RING: u64 = 16;
+/// About so many lines are named by a line of the log at most: an item takes two words or more.
+const LINES_PER_LOG_LINE: u64 = 3;
 
-/// A range of lines that a transaction read: the first, and how many.
+/// When the last hand has passed over so many times the lines of a ring and the second over
+/// nothing, lines are no longer looked at before.
+const UNAGED_RINGS: u64 = 2;
+
+/// A range of lines that a transaction touched: the first, and how many.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Access(u64);
 
@@ -105,7 +110,6 @@ impl Sample {
 
 /// What the unit knows.
 pub(crate) struct History {
-    sample: Sample,
     queue: LruQueue,
     lines: ObjHt,
     /// The step under way, or the last one.
@@ -117,6 +121,8 @@ pub(crate) struct History {
     /// Everything touched in steps before this one has left the queue.
     aged_step: u64,
     lanes: Vec<LaneHistory>,
+    /// Log lines that the last hand has passed since the second found something to do.
+    unaged: u64,
     /// Lines whose look-ups are under way.
     batch: Vec<LineAddr>,
     /// The lane that flushes and does not wait.
@@ -129,8 +135,9 @@ pub(crate) struct History {
 struct Part {
     /// The position behind the last of them.
     end: u64,
-    /// The commits of the first and of the last of them.
+    /// None of them has a smaller counter,
     first: u64,
+    /// and none a greater one.
     last: u64,
     step: u64,
 }
@@ -150,6 +157,8 @@ struct Left {
 struct LaneHistory {
     /// Position behind the last drained record.
     drained: u64,
+    /// No record behind that has a smaller counter.
+    next_first: u64,
     /// Drained parts that are not below the floor.
     parts: VecDeque<Part>,
     /// So many of those the second hand has passed, up to this position.
@@ -168,17 +177,26 @@ struct LaneHistory {
 }
 
 impl History {
-    pub fn new(cache_bytes: u64, sample: Sample, lanes: usize, plant: Option<Plant>) -> Self {
+    /// A unit for rings of so many lines together.
+    pub fn new(
+        cache_bytes: u64,
+        sample: Sample,
+        lanes: usize,
+        ring_lines: u64,
+        plant: Option<Plant>,
+    ) -> Self {
         let lines = (cache_bytes / LINE_BYTES).max(1);
+        // What was last named by records that are gone is of no use.
+        let remembered = lines.min(LINES_PER_LOG_LINE * ring_lines);
         Self {
-            sample,
             queue: LruQueue::new((lines >> sample.bits).max(1) as usize),
-            lines: ObjHt::new(lines as usize),
+            lines: ObjHt::new(remembered as usize),
             step: 0,
             step_base: 0,
             places: VecDeque::new(),
             aged_step: 0,
             lanes: (0..lanes).map(|_| LaneHistory::default()).collect(),
+            unaged: 0,
             batch: Vec::with_capacity(2 * LINES_AT_ONCE),
             flusher: None,
             plant,
@@ -194,11 +212,11 @@ impl History {
         self.queue.memory_bytes() + self.lines.memory_bytes() + lists.sum::<usize>()
     }
 
-    /// Lines of the sample were read.
+    /// Lines of the sample were touched.
     pub fn touch(&mut self, accesses: &[Access]) {
         let step = self.step - self.step_base;
         for line in accesses.iter().flat_map(|access| access.lines()) {
-            self.lines.note(line, false, |known| known.accessed = step);
+            self.lines.note(line, |known| known.accessed = step);
             self.queue.touch(line);
         }
     }
@@ -222,36 +240,27 @@ impl History {
     }
 
     fn drain_lane<M: Medium>(&mut self, pool: &Pool<M>, id: usize, lane: &LaneSlot) {
+        // A lane stores its counter, then its position. So what stands behind `end` has at least
+        // the counter read before it, and what stands before it at most the one read behind.
+        let next_first = lane.shared.last_installed.load(Ordering::Acquire);
         let end = lane.shared.installed.load(Ordering::Acquire);
-        let part_lines = (lane.ring.lines / PARTS_PER_RING).max(1);
-        let mut position = self.lanes[id].drained;
-        while position < end {
-            let to = end.min(position + part_lines);
-            let mut commits = None;
-            position = super::for_each_installed(pool, lane, position, to, |counter, range| {
-                let (first, _) = commits.unwrap_or((counter, 0));
-                commits = Some((first, counter));
-                for line in range.into_iter().flat_map(|range| range.lines()) {
-                    self.expect(line);
-                    if self.sample.has(line.start()) {
-                        self.queue.touch(line);
-                    }
-                }
+        let last = lane.shared.last_installed.load(Ordering::Acquire);
+        let LaneHistory { drained, parts, next_first: first, .. } = &mut self.lanes[id];
+        let from = std::mem::replace(drained, end);
+        if from == end {
+            return;
+        }
+        let first = std::mem::replace(first, next_first);
+        parts.push_back(Part { end, first, last, step: self.step });
+        if self.unaged < UNAGED_RINGS * lane.ring.lines {
+            super::for_each_installed(pool, lane, from, end, |range| {
+                range.lines().for_each(|line| self.expect(line));
                 if self.batch.len() >= LINES_AT_ONCE {
                     self.note_accesses();
                 }
             });
-            if let Some((first, last)) = commits {
-                self.lanes[id].parts.push_back(Part {
-                    end: position,
-                    first,
-                    last,
-                    step: self.step,
-                });
-            }
+            self.note_accesses();
         }
-        self.note_accesses();
-        self.lanes[id].drained = position;
     }
 
     /// The line is looked up a little later.
@@ -266,7 +275,7 @@ impl History {
     fn note_accesses(&mut self) {
         let step = self.step - self.step_base;
         for line in self.batch.drain(..) {
-            self.lines.note(line, true, |known| known.accessed = step);
+            self.lines.note(line, |known| known.accessed = step);
         }
     }
 
@@ -282,7 +291,7 @@ impl History {
             keeper.add_up(pool.io(), |line, since| {
                 pool.checkpointer.changes.mark(line.start());
                 let mut is_first = true;
-                lines.note(line, true, |known| {
+                lines.note(line, |known| {
                     is_first = known.accessed < now;
                     known.accessed = now;
                 });
@@ -313,6 +322,7 @@ impl History {
         }
         for (id, lane) in pool.lanes.iter().enumerate() {
             while let Some(part) = self.next_part(id).filter(|part| part.step < self.aged_step) {
+                self.unaged = 0;
                 self.pass(pool, id, part, Hand::Second);
             }
             let old = self.lanes[id].drained.saturating_sub(lane.ring.lines / 8 * YOUNG_EIGHTHS);
@@ -365,8 +375,11 @@ impl History {
     /// A hand passes over the records of the next part.
     fn pass<M: Medium>(&mut self, pool: &Pool<M>, id: usize, part: Part, hand: Hand) {
         let from = self.lanes[id].aged;
-        super::for_each_installed(pool, &pool.lanes[id], from, part.end, |_, range| {
-            range.into_iter().flat_map(|range| range.lines()).for_each(|line| self.expect(line));
+        if hand == Hand::Last {
+            self.unaged += part.end - from;
+        }
+        super::for_each_installed(pool, &pool.lanes[id], from, part.end, |range| {
+            range.lines().for_each(|line| self.expect(line));
             if self.batch.len() >= LINES_AT_ONCE {
                 self.flush_batch(pool.io(), id, part, hand);
             }
@@ -380,33 +393,38 @@ impl History {
     fn flush_batch<M: Medium>(&mut self, io: Io<'_, M>, id: usize, part: Part, hand: Hand) {
         let mut batch = std::mem::take(&mut self.batch);
         for line in batch.drain(..) {
-            let known = self.known(line);
-            if known.flushed >= part.step || self.is_dropped(known, part.step) {
-                continue;
+            match hand {
+                Hand::Second if self.known(line).accessed >= self.aged_step => {
+                    let left = Left { line, since: part.first, step: part.step };
+                    self.lanes[id].left.push_back(left);
+                }
+                Hand::Second if io.plants(Plant::AgedOutUnflushed) => {}
+                Hand::Second => self.flush_for(io, Site::AgedOut, line, part.step),
+                Hand::Last => self.flush_for(io, Site::SweepData, line, part.step),
             }
-            if hand == Hand::Second && known.accessed >= self.aged_step {
-                self.lanes[id].left.push_back(Left { line, since: part.first, step: part.step });
-                continue;
-            }
-            if hand == Hand::Second && io.plants(Plant::AgedOutUnflushed) {
-                continue;
-            }
-            self.flush(io, hand.site(), line);
         }
         self.batch = batch;
     }
 
-    /// Only for a planted bug: whether a line counts as the last record's that names it.
-    fn is_dropped(&self, known: Known, step: u64) -> bool {
-        self.plant == Some(Plant::PendingSinceLast) && known.accessed > step
-    }
-
+    /// P2: makes a line clean for records drained in that step.
     #[inline]
-    fn flush<M: Medium>(&mut self, io: Io<'_, M>, site: Site, line: LineAddr) {
+    fn flush_for<M: Medium>(&mut self, io: Io<'_, M>, site: Site, line: LineAddr, step: u64) {
+        let (now, base) = (self.step - self.step_base, self.step_base);
+        let mut is_clean = false;
+        let drops = self.plant == Some(Plant::PendingSinceLast);
+        self.lines.note(line, |known| {
+            // Nothing is known of steps up to the base.
+            is_clean = base + known.flushed >= step && known.flushed > 0;
+            // A planted bug: the line counts as that of the last record that names it.
+            is_clean |= drops && base + known.accessed > step;
+            if !is_clean {
+                known.flushed = now;
+            }
+        });
+        if is_clean {
+            return;
+        }
         io.flush_line(site, line);
-        let step = self.step - self.step_base;
-        // Lines that nobody touches any more are not flushed again, and need no place.
-        self.lines.note(line, false, |known| known.flushed = step);
         if let Some(own) = self.flusher {
             self.lanes[own].unfenced.push(line);
         }
@@ -448,10 +466,7 @@ impl History {
             if let Some(ahead) = left.get(LINES_AHEAD) {
                 self.lines.prefetch(ahead.line);
             }
-            let known = self.known(line);
-            if known.flushed < step && !self.is_dropped(known, step) {
-                self.flush(io, site, line);
-            }
+            self.flush_for(io, site, line, step);
         }
         left
     }
@@ -459,7 +474,7 @@ impl History {
     /// Takes a line for clean. Only a planted bug does.
     pub fn forget(&mut self, line: LineAddr) {
         let step = self.step - self.step_base;
-        self.lines.note(line, true, |known| known.flushed = step);
+        self.lines.note(line, |known| known.flushed = step);
     }
 
     /// The smallest limit below which at least so many lines of a lane's ring would come free.
@@ -493,15 +508,6 @@ enum Hand {
     Last,
 }
 
-impl Hand {
-    fn site(self) -> Site {
-        match self {
-            Self::Second => Site::AgedOut,
-            Self::Last => Site::SweepData,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -526,7 +532,7 @@ mod tests {
     }
 
     fn history(lines: u64) -> History {
-        History::new(lines * LINE_BYTES, Sample::one_in_two_to_the(0), 1, None)
+        History::new(lines * LINE_BYTES, Sample::one_in_two_to_the(0), 1, 1 << 10, None)
     }
 
     fn store(pool: &Pool<Heap>, block: PoolOffset) {
@@ -546,10 +552,12 @@ mod tests {
         let step = |history: &mut History, block| {
             store(&pool, block);
             history.drain(&pool);
+            history.touch(&[Access::new(block.line(), 1)]);
             history.go_on(&pool, 0)
         };
         let [hot, cold] = [blocks[0], blocks[1]];
         step(&mut history, cold);
+        assert!(!is_clean(&history, cold));
         for round in 0..12 {
             step(&mut history, hot);
             step(&mut history, blocks[2 + round]);
@@ -605,7 +613,7 @@ mod tests {
         // The second lane is drained after the first.
         second.run(|tx| tx.store_u64(block, 1)).unwrap();
         first.run(|tx| tx.store_u64(block.plus(8), 2)).unwrap();
-        let mut history = History::new(1 << 20, Sample::one_in_two_to_the(0), 2, None);
+        let mut history = History::new(1 << 20, Sample::one_in_two_to_the(0), 2, 1 << 10, None);
         let mut keeper = Keeper::new(pool.header().geometry);
         history.drain(&pool);
         history.keep_sums(&pool, &mut keeper);

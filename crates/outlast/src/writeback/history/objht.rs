@@ -105,10 +105,9 @@ impl ObjHt {
             .map_or(Known::default(), Entry::known)
     }
 
-    /// Changes what is known of a line. Nothing else of its bucket is forgotten for it unless
-    /// `enters`.
+    /// Changes what is known of a line.
     #[inline]
-    pub fn note(&mut self, line: LineAddr, enters: bool, change: impl FnOnce(&mut Known)) {
+    pub fn note(&mut self, line: LineAddr, change: impl FnOnce(&mut Known)) {
         let Some((bucket, tag)) = self.place(line) else { return };
         let ways = &mut self.entries[bucket..bucket + WAYS];
         let (mut way, mut oldest) = (None, (0, u64::MAX));
@@ -124,8 +123,7 @@ impl ObjHt {
         }
         let (index, mut known) = match way {
             Some(index) => (index, Entry(ways[index]).known()),
-            None if enters => (oldest.0, Known::default()),
-            None => return,
+            None => (oldest.0, Known::default()),
         };
         change(&mut known);
         ways[index] = Entry::new(known, tag).0;
@@ -165,11 +163,11 @@ mod tests {
                 true => {
                     // What was forgotten starts again from nothing.
                     *truth = Known { accessed: step, flushed: 0 };
-                    table.note(line, true, |known| known.accessed = step);
+                    table.note(line, |known| known.accessed = step);
                 }
                 false => {
                     note(truth);
-                    table.note(line, false, note);
+                    table.note(line, note);
                 }
             }
         }
@@ -182,7 +180,7 @@ mod tests {
     fn what_was_accessed_last_is_kept() {
         let mut table = ObjHt::new(1000);
         for step in 1..=STEP_MAX.min(100_000) {
-            table.note(LineAddr(step * 977), true, |known| known.accessed = step);
+            table.note(LineAddr(step * 977), |known| known.accessed = step);
             for back in 0..4.min(step) {
                 let line = LineAddr((step - back) * 977);
                 assert_eq!(table.get(line).accessed, step - back);
