@@ -325,7 +325,8 @@ impl History {
                 self.unaged = 0;
                 self.pass(pool, id, part, Hand::Second);
             }
-            let old = self.lanes[id].drained.saturating_sub(lane.ring.lines / 8 * YOUNG_EIGHTHS);
+            let young = (lane.ring.lines * YOUNG_EIGHTHS).div_ceil(8);
+            let old = self.lanes[id].drained.saturating_sub(young);
             while let Some(part) = self.next_part(id).filter(|part| part.end <= old) {
                 self.pass(pool, id, part, Hand::Last);
             }
