@@ -36,7 +36,7 @@ impl<M: Medium> Tx<'_, M> {
         deltas.commit(number);
         let medium = &self.pool.medium;
         for (at, bytes) in self.taken().filter_map(summed) {
-            deltas.taken(at, bytes, |words| medium.load(at, bytemuck::cast_slice_mut(words)));
+            deltas.taken(at, bytes, |at, words| medium.load(at, bytemuck::cast_slice_mut(words)));
         }
         deltas
     }
@@ -96,8 +96,9 @@ impl<M: Medium> Tx<'_, M> {
         let medium = &self.pool.medium;
         for block in self.given_back() {
             if let Some((at, bytes)) = summed(block) {
-                let load = |words: &mut [u64]| medium.load(at, bytemuck::cast_slice_mut(words));
-                deltas.given_back(at, bytes, load);
+                deltas.given_back(at, bytes, |at, words| {
+                    medium.load(at, bytemuck::cast_slice_mut(words));
+                });
             }
         }
         self.pool.lanes[self.lane.id].deltas.lock(medium).append(&mut deltas);

@@ -63,10 +63,23 @@ impl Sweeper {
     fn drain<M: Medium>(&mut self, pool: &Pool<M>) -> Option<&mut History> {
         let history = self.history.as_mut()?;
         history.drain(pool);
-        if let Some(keeper) = &mut self.keeper {
-            history.keep_sums(pool, keeper);
-        }
         Some(history)
+    }
+
+    /// K2: what commits have changed is added to the checksums, whose lines are flushed. Their
+    /// fence is the caller's.
+    fn keep_sums<M: Medium>(&mut self, pool: &Pool<M>) {
+        if let Some(keeper) = &mut self.keeper {
+            let changes = &pool.checkpointer.changes;
+            keeper.add_up(pool.io(), &pool.lanes, |line| changes.mark(line.start()));
+        }
+    }
+
+    /// The same if the floor cannot pass to `limit` without.
+    fn keep_sums_below<M: Medium>(&mut self, pool: &Pool<M>, limit: u64) {
+        if self.keeper.is_some() && Keeper::lags(&pool.medium, &pool.lanes, limit) {
+            self.keep_sums(pool);
+        }
     }
 
     /// Bytes of memory that the history unit takes, if there is one.
@@ -78,7 +91,9 @@ impl Sweeper {
 /// Brings checksums up to date with everything installed, where the pool keeps some.
 pub(crate) fn bring_sums_up<M: Medium>(pool: &Pool<M>) {
     if pool.matrices.is_some() {
-        pool.sweeper.lock(&pool.medium).drain(pool);
+        pool.sweeper.lock(&pool.medium).keep_sums(pool);
+        // Whoever sweeps next cannot fence what this thread has flushed.
+        pool.io().fence(Site::AgedOut);
     }
 }
 
@@ -115,7 +130,12 @@ pub(crate) fn step<M: Medium>(pool: &Pool<M>, own: usize, reads: &[Access]) {
         let Some(mut sweeper) = pool.sweeper.try_lock() else { return };
         let Some(history) = sweeper.drain(pool) else { return };
         history.touch(reads);
-        if history.age_out(pool.io()) {
+        let mut flushed = history.age_out(pool.io());
+        if pool.matrices.is_some() && Keeper::is_due(&pool.medium, &pool.lanes[own]) {
+            sweeper.keep_sums(pool);
+            flushed = true;
+        }
+        if flushed {
             pool.io().fence(Site::AgedOut);
         }
     }
@@ -138,11 +158,14 @@ pub(crate) fn sweep<M: Medium>(pool: &Pool<M>, own: usize, reach: Reach) {
     let io = pool.io();
     // No record has the last counter, which the clock passes when numbers are used up.
     let mut limit = first_not_installed(pool).min(Seq::COUNTER_MAX);
-    let mut swept = match sweeper.drain(pool) {
+    if let Some(history) = sweeper.drain(pool) {
+        if let Reach::Lines(lines) = reach {
+            limit = history.limit_for(own, lines).map_or(limit, |enough| limit.min(enough));
+        }
+        sweeper.keep_sums_below(pool, limit);
+    }
+    let mut swept = match &mut sweeper.history {
         Some(history) => {
-            if let Reach::Lines(lines) = reach {
-                limit = history.limit_for(own, lines).map_or(limit, |enough| limit.min(enough));
-            }
             history.flush_below(io, own, limit);
             history.swept_below(limit)
         }

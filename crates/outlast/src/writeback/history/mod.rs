@@ -252,21 +252,6 @@ impl History {
         self.lanes[id].drained = position;
     }
 
-    /// What commits changed is added to the checksums, whose lines are pending from there on (K2).
-    pub fn keep_sums<M: Medium>(&mut self, pool: &Pool<M>, keeper: &mut Keeper) {
-        for (id, lane) in pool.lanes.iter().enumerate() {
-            keeper.taken.append(&mut lane.deltas.lock(&pool.medium));
-            keeper.add_up(pool.io(), |line, counter| {
-                pool.checkpointer.changes.mark(line.start());
-                self.expect_write(line, counter, true);
-                if self.expected.len() >= WRITES_AT_ONCE {
-                    self.note_writes(id);
-                }
-            });
-            self.note_writes(id);
-        }
-    }
-
     /// A commit stored to a line. What is known of it is fetched, and changed a little later.
     fn expect_write(&mut self, line: LineAddr, counter: u64, is_sums: bool) {
         let (object, mask) = Object::of(line);
