@@ -31,7 +31,6 @@ use std::sync::atomic::Ordering;
 use outlast_pmem::Medium;
 use outlast_trace::{LINE_BYTES, LineAddr, PoolOffset};
 
-use crate::checksums::Keeper;
 use crate::io::{Io, Site};
 use crate::log::RecordKind;
 use crate::plant::Plant;
@@ -123,16 +122,11 @@ struct Pending {
     place: u64,
     /// Which of its lines were stored to.
     lines: u8,
-    /// Which of those hold checksums.
-    sums: u8,
 }
 
 impl Pending {
     fn flush<M: Medium>(&self, io: Io<'_, M>, object: Object, site: Site) {
-        for line in object.lines(self.lines & !self.sums) {
-            io.flush_line(site, line);
-        }
-        object.lines(self.sums).for_each(|line| io.flush_line(Site::Sums, line));
+        object.lines(self.lines).for_each(|line| io.flush_line(site, line));
     }
 }
 
@@ -140,8 +134,6 @@ impl Pending {
 struct Write {
     object: Object,
     lines: u8,
-    /// They hold checksums.
-    is_sums: bool,
     /// The commit.
     counter: u64,
 }
@@ -165,10 +157,8 @@ pub(crate) struct History {
 struct LaneHistory {
     /// Position behind the last drained record.
     drained: u64,
-    /// Objects in the order in which this lane's commits made them pending, with those commits:
-    /// by what they stored, and by what that changed in checksums. Both are drained for
-    /// themselves, so that each is in order.
-    pending: [VecDeque<(u64, Object)>; 2],
+    /// Objects in the order in which this lane's commits made them pending, with those commits.
+    pending: VecDeque<(u64, Object)>,
     /// Parts of the ring: the last commit in it, and the position behind.
     parts: VecDeque<(u64, u64)>,
     /// Position behind the last record below the floor.
@@ -235,7 +225,7 @@ impl History {
                 // What stands in place is told by the record behind the old words.
                 if !matches!(head.kind, RecordKind::Before | RecordKind::BeforeElsewhere) {
                     super::for_each_target(pool, lane, line, |range| {
-                        range.lines().for_each(|line| self.expect_write(line, counter, false));
+                        range.lines().for_each(|line| self.expect_write(line, counter));
                     });
                     if self.expected.len() >= WRITES_AT_ONCE {
                         self.note_writes(id);
@@ -253,16 +243,14 @@ impl History {
     }
 
     /// A commit stored to a line. What is known of it is fetched, and changed a little later.
-    fn expect_write(&mut self, line: LineAddr, counter: u64, is_sums: bool) {
+    fn expect_write(&mut self, line: LineAddr, counter: u64) {
         let (object, mask) = Object::of(line);
-        let same = |last: &&mut Write| {
-            last.object == object && last.counter == counter && last.is_sums == is_sums
-        };
+        let same = |last: &&mut Write| last.object == object && last.counter == counter;
         match self.expected.last_mut().filter(same) {
             Some(last) => last.lines |= mask,
             None => {
                 self.pending.prefetch(object.0);
-                self.expected.push(Write { object, lines: mask, is_sums, counter });
+                self.expected.push(Write { object, lines: mask, counter });
             }
         }
         if self.sample.has(line.start()) {
@@ -279,11 +267,10 @@ impl History {
     }
 
     fn note_write(&mut self, lane: usize, write: &Write) {
-        let Write { object, lines, is_sums, counter } = *write;
+        let Write { object, lines, counter } = *write;
         let place = self.queue.now();
         let pending = self.pending.entry(object.0);
         pending.lines |= lines;
-        pending.sums |= if is_sums { lines } else { 0 };
         if pending.place != place {
             pending.place = place;
             self.ageing.push_back((place, object));
@@ -291,7 +278,7 @@ impl History {
         // Lanes are drained one after the other, so an older commit may come later.
         if pending.since == 0 || counter < pending.since || self.since_last {
             pending.since = counter;
-            self.lanes[lane].pending[usize::from(is_sums)].push_back((counter, object));
+            self.lanes[lane].pending.push_back((counter, object));
         }
     }
 
@@ -329,15 +316,14 @@ impl History {
             if io.plants(Plant::FloorPassesPending) && id != own {
                 continue;
             }
-            for order in &mut lane.pending {
-                while let Some(&(since, object)) = order.front().filter(|(c, _)| *c < limit) {
-                    order.pop_front();
-                    if let Some((_, ahead)) = order.get(OBJECTS_AHEAD) {
-                        self.pending.prefetch(ahead.0);
-                    }
-                    if let Some(pending) = self.pending.take_if(object.0, |p| p.since == since) {
-                        pending.flush(io, object, Site::SweepData);
-                    }
+            let order = &mut lane.pending;
+            while let Some(&(since, object)) = order.front().filter(|(c, _)| *c < limit) {
+                order.pop_front();
+                if let Some((_, ahead)) = order.get(OBJECTS_AHEAD) {
+                    self.pending.prefetch(ahead.0);
+                }
+                if let Some(pending) = self.pending.take_if(object.0, |p| p.since == since) {
+                    pending.flush(io, object, Site::SweepData);
                 }
             }
         }
@@ -371,23 +357,6 @@ mod tests {
     use super::*;
     use outlast_pmem::Heap;
 
-    /// A commit stores to a line beside which checksums stand that an earlier commit has changed,
-    /// and those are drained later.
-    #[test]
-    fn what_is_drained_later_does_not_hide_what_is_pending() {
-        let medium = Heap::new(1 << 16);
-        let io = Io::new(&medium, None);
-        let mut history = History::new(1 << 30, Sample::one_in_two_to_the(0), 1, None);
-        let (mixed, other) = (LineAddr(48), LineAddr(400));
-        for (line, counter, is_sums) in [(mixed, 10, false), (other, 12, false), (mixed, 5, true)] {
-            history.expect_write(line, counter, is_sums);
-            history.note_writes(0);
-        }
-        history.flush_below(io, 0, 11);
-        let is_pending = |line| history.pending.get(Object::of(line).0.0).is_some();
-        assert!(!is_pending(mixed) && is_pending(other));
-    }
-
     #[test]
     fn objects_written_again_and_again_leave_nothing_behind() {
         let medium = Heap::new(64);
@@ -395,7 +364,7 @@ mod tests {
         // Everything fits the queue, so nothing ever ages.
         let mut history = History::new(1 << 30, Sample::one_in_two_to_the(0), 1, None);
         for counter in 1..50_000 {
-            history.expect_write(LineAddr(counter % 100), counter, false);
+            history.expect_write(LineAddr(counter % 100), counter);
             history.note_writes(0);
             assert!(!history.age_out(io));
         }
