@@ -210,9 +210,18 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Spare<B> {
     /// When the matrix has no line of this number.
     #[inline]
     pub fn change(&mut self, line: usize, difference: &Line) {
-        assert!(line < self.shape.lines(), "line {line} of {:?}", self.shape);
         // The CRC is linear.
-        self.bytes.as_mut()[crcs_at(self.shape.lines()) + line] ^= crate::crc8(difference);
+        self.change_crc(line, crate::crc8(difference));
+    }
+
+    /// The same by the CRC of the difference.
+    ///
+    /// # Panics
+    /// When the matrix has no line of this number.
+    #[inline]
+    pub fn change_crc(&mut self, line: usize, difference: u8) {
+        assert!(line < self.shape.lines(), "line {line} of {:?}", self.shape);
+        self.bytes.as_mut()[crcs_at(self.shape.lines()) + line] ^= difference;
     }
 
     /// Sets the version.

@@ -1,26 +1,29 @@
 //! What commits change in the sums, as their lane writes it down.
 //!
-//! Old contents and new, line by line. All of it only adds up, so neither the order of lanes nor
-//! that within a commit matters.
+//! Line by line: by how much each of its words grows, and the CRC-8 of what is flipped in it. All
+//! of it only adds up, so neither the order of lanes nor that within a commit matters.
 
-use outlast_matrix::Line;
-use outlast_trace::{LineAddr, PoolOffset, line_pieces};
+use outlast_matrix::{Line, crc8};
+use outlast_trace::{LINE_BYTES, LineAddr, PoolOffset, line_pieces};
 
+use crate::layout::POOL_BYTES_MAX;
 use crate::lines::{runs, word_mask};
 
-/// A word that opens an entry: what it is in the two highest bits, the line below them, the mask
-/// of its words in the lowest eight.
+/// A word that opens an entry: what it is in the two highest bits, then the line, the CRC-8, and
+/// the mask of the line's words that follow, from the lowest bit on.
 const KIND_SHIFT: u32 = 62;
-const MASK_BITS: u32 = 8;
+const LINE_SHIFT: u32 = 16;
+const CRC_SHIFT: u32 = 8;
+const _: () = assert!(POOL_BYTES_MAX / LINE_BYTES <= 1 << (KIND_SHIFT - LINE_SHIFT));
 
-/// What an entry is; its words follow, old ones before new ones.
+/// What an entry is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
-    /// Words change: old ones and new ones.
+    /// Words change.
     Change,
-    /// A block is taken: words that come into the sums, on a line that becomes a member.
+    /// A block is taken: its words come into the sums, on a line that becomes a member.
     Joins,
-    /// A block is given back: words that leave the sums, on a line that is a member no more.
+    /// A block is given back: its words leave the sums, on a line that is a member no more.
     Leaves,
     /// The same on a line that other blocks may share.
     LeavesInPart,
@@ -28,28 +31,31 @@ pub(crate) enum Kind {
 
 impl Kind {
     const ALL: [Self; 4] = [Self::Change, Self::Joins, Self::Leaves, Self::LeavesInPart];
-
-    fn of(head: u64) -> Self {
-        Self::ALL[(head >> KIND_SHIFT) as usize]
-    }
-
-    fn head(self, line: LineAddr, mask: u8) -> u64 {
-        (self as u64) << KIND_SHIFT | line.0 << MASK_BITS | u64::from(mask)
-    }
-
-    /// Words of an entry with this mask, its head among them.
-    fn words(self, mask: u8) -> usize {
-        let contents = if self == Self::Change { 2 } else { 1 };
-        1 + contents * mask.count_ones() as usize
-    }
 }
 
-/// One entry. Words that it does not speak of are zero in both contents.
+/// One entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Delta {
+pub(crate) struct Delta<'a> {
     pub kind: Kind,
-    pub old: Line,
-    pub new: Line,
+    /// CRC-8 of the line's old words, as far as they are in the sums, exclusive-or the new ones.
+    pub crc: u8,
+    mask: u8,
+    words: &'a [u64],
+}
+
+impl Delta<'_> {
+    /// Adds the growth of each word to a sum of such.
+    #[inline]
+    pub fn add_to(&self, sum: &mut Line) {
+        let mut rest = self.words;
+        for (first, count) in runs(self.mask) {
+            let (run, behind) = rest.split_at(count as usize);
+            for (sum, word) in sum[first as usize..].iter_mut().zip(run) {
+                *sum = sum.wrapping_add(*word);
+            }
+            rest = behind;
+        }
+    }
 }
 
 /// Entries, one behind the other.
@@ -82,27 +88,23 @@ impl Deltas {
     }
 
     /// The words of `mask` change; `old` and `new` are whole lines of which only those count.
-    /// A word that stays what it was takes no room.
     #[inline]
     pub fn line(&mut self, line: LineAddr, mask: u8, old: &Line, new: &Line) {
-        let differs = (0..8).fold(0, |bits, word| bits | u8::from(old[word] != new[word]) << word);
-        let mask = mask & differs;
-        if mask != 0 {
-            self.words.push(Kind::Change.head(line, mask));
-            self.push_words(mask, old);
-            self.push_words(mask, new);
-        }
+        self.entry(Kind::Change, line, mask, old, new);
     }
 
     /// One word changes.
     pub fn word(&mut self, at: PoolOffset, old: u64, new: u64) {
-        let mask = 1 << (at.in_line() / 8);
-        self.words.extend([Kind::Change.head(at.line(), mask), old, new]);
+        let word = at.in_line() / 8;
+        let only = |content: u64| std::array::from_fn(|i| if i == word { content } else { 0 });
+        self.entry(Kind::Change, at.line(), 1 << word, &only(old), &only(new));
     }
 
     /// A block is taken; `load` reads its words from that offset on.
     pub fn taken(&mut self, at: PoolOffset, bytes: u64, load: impl Fn(PoolOffset, &mut [u64])) {
-        self.block(at, bytes, |_| Kind::Joins, load);
+        for_each_line(at, bytes, load, |line, mask, content| {
+            self.entry(Kind::Joins, line, mask, &[0; 8], content);
+        });
     }
 
     /// A block is given back; `load` reads its words from that offset on.
@@ -112,32 +114,36 @@ impl Deltas {
         bytes: u64,
         load: impl Fn(PoolOffset, &mut [u64]),
     ) {
-        let kind = |mask| if mask == 0xff { Kind::Leaves } else { Kind::LeavesInPart };
-        self.block(at, bytes, kind, load);
+        for_each_line(at, bytes, load, |line, mask, content| {
+            let kind = if mask == 0xff { Kind::Leaves } else { Kind::LeavesInPart };
+            self.entry(kind, line, mask, content, &[0; 8]);
+        });
     }
 
-    fn block(
-        &mut self,
-        at: PoolOffset,
-        bytes: u64,
-        kind: impl Fn(u8) -> Kind,
-        load: impl Fn(PoolOffset, &mut [u64]),
-    ) {
-        for (piece, len) in line_pieces(at, bytes as usize) {
-            let mask = word_mask(piece.in_line(), piece.in_line() + len);
-            self.words.push(kind(mask).head(piece.line(), mask));
-            let from = self.words.len();
-            self.words.resize(from + len / 8, 0);
-            load(piece, &mut self.words[from..]);
-        }
-    }
-
+    /// Words of `mask` that stay what they were take no room, and none at all only where the line's
+    /// membership changes.
     #[inline]
-    fn push_words(&mut self, mask: u8, content: &Line) {
-        for (first, words) in runs(mask) {
-            let (from, to) = (first as usize, (first + words) as usize);
-            self.words.extend_from_slice(&content[from..to]);
+    fn entry(&mut self, kind: Kind, line: LineAddr, mask: u8, old: &Line, new: &Line) {
+        let (mut growth, mut flipped, mut changed) = ([0; 8], [0; 8], 0);
+        for word in 0..8 {
+            let counts = u64::from(mask >> word & 1).wrapping_neg();
+            growth[word] = new[word].wrapping_sub(old[word]) & counts;
+            flipped[word] = (new[word] ^ old[word]) & counts;
+            changed |= u8::from(flipped[word] != 0) << word;
         }
+        if changed == 0 && matches!(kind, Kind::Change | Kind::LeavesInPart) {
+            return;
+        }
+        let crc = u64::from(crc8(&flipped)) << CRC_SHIFT;
+        let head = (kind as u64) << KIND_SHIFT | line.0 << LINE_SHIFT | crc | u64::from(changed);
+        let mut entry = [head; 9];
+        let mut len = 1;
+        for (first, count) in runs(changed) {
+            let (first, count) = (first as usize, count as usize);
+            entry[len..len + count].copy_from_slice(&growth[first..first + count]);
+            len += count;
+        }
+        self.words.extend_from_slice(&entry[..len]);
     }
 
     /// Moves all entries of `other`, of later commits, behind these.
@@ -152,41 +158,36 @@ impl Deltas {
         let mut at = 0;
         std::iter::from_fn(move || {
             let head = *self.words.get(at)?;
-            let place = (LineAddr(head << 2 >> (2 + MASK_BITS)), at);
-            at += Kind::of(head).words(head as u8);
+            let line = head & ((1 << KIND_SHIFT) - 1);
+            let place = (LineAddr(line >> LINE_SHIFT), at);
+            at += 1 + (head as u8).count_ones() as usize;
             Some(place)
         })
     }
 
     /// The entry that stands there.
     #[inline]
-    pub fn get(&self, place: usize) -> Delta {
+    pub fn get(&self, place: usize) -> Delta<'_> {
         let head = self.words[place];
-        let (kind, mask) = (Kind::of(head), head as u8);
-        let words = &self.words[place + 1..place + kind.words(mask)];
-        let (old, new) = match kind {
-            Kind::Change => words.split_at(words.len() / 2),
-            Kind::Joins => (&[][..], words),
-            Kind::Leaves | Kind::LeavesInPart => (words, &[][..]),
-        };
-        Delta { kind, old: spread(mask, old), new: spread(mask, new) }
+        let mask = head as u8;
+        let words = &self.words[place + 1..][..mask.count_ones() as usize];
+        let kind = Kind::ALL[(head >> KIND_SHIFT) as usize];
+        Delta { kind, crc: (head >> CRC_SHIFT) as u8, mask, words }
     }
 }
 
-/// Puts words where the mask says, if there are any.
-#[inline]
-fn spread(mask: u8, words: &[u64]) -> Line {
-    if let Ok(whole) = words.try_into() {
-        return whole;
+/// Each line that a block covers, with the mask and the content of its words there.
+fn for_each_line(
+    at: PoolOffset,
+    bytes: u64,
+    load: impl Fn(PoolOffset, &mut [u64]),
+    mut visit: impl FnMut(LineAddr, u8, &Line),
+) {
+    for (piece, len) in line_pieces(at, bytes as usize) {
+        let mut content = [0; 8];
+        load(piece, &mut content[piece.in_line() / 8..][..len / 8]);
+        visit(piece.line(), word_mask(piece.in_line(), piece.in_line() + len), &content);
     }
-    let mut line = [0; 8];
-    let mut rest = words;
-    for (first, count) in runs(mask) {
-        let Some((run, behind)) = rest.split_at_checked(count as usize) else { break };
-        line[first as usize..][..run.len()].copy_from_slice(run);
-        rest = behind;
-    }
-    line
 }
 
 #[cfg(test)]
@@ -203,6 +204,7 @@ mod tests {
         deltas.line(LineAddr(1 << 36), 0b1001_0001, &old, &new);
         deltas.line(LineAddr(3), 0b0111_0000, &old, &new);
         deltas.taken(PoolOffset(4096 + 56), 16, |at, words| words.fill(at.0));
+        deltas.taken(PoolOffset(576), 64, |_, words| words.fill(0));
         let mut other = Deltas::default();
         other.commit(8);
         other.given_back(PoolOffset(64), 72, |_, words| words.fill(9));
@@ -211,25 +213,31 @@ mod tests {
         assert_eq!((other.places().next(), other.since()), (None, None));
         assert_eq!(deltas.since(), Some(7));
 
+        let found: Vec<_> = deltas
+            .places()
+            .map(|(line, place)| {
+                let delta = deltas.get(place);
+                let mut growth = [0; 8];
+                delta.add_to(&mut growth);
+                (line.0, delta.kind, growth, delta.crc)
+            })
+            .collect();
         let with = |words: &[(usize, u64)]| {
             let mut line = [0; 8];
-            words.iter().for_each(|(at, word)| line[*at] = *word);
+            words.iter().for_each(|(word, content)| line[*word] = *content);
             line
         };
-        let all: Vec<_> =
-            deltas.places().map(|(line, place)| (line.0, deltas.get(place))).collect();
-        let delta = |kind, old, new| Delta { kind, old, new };
-        assert_eq!(
-            all,
-            [
-                (1 << 36, delta(Kind::Change, with(&[(0, 1), (7, 1)]), with(&[(0, 2), (7, 3)]))),
-                (64, delta(Kind::Joins, [0; 8], with(&[(7, 4152)]))),
-                (65, delta(Kind::Joins, [0; 8], with(&[(0, 4160)]))),
-                (1, delta(Kind::Leaves, [9; 8], [0; 8])),
-                (2, delta(Kind::LeavesInPart, with(&[(0, 9)]), [0; 8])),
-                (3, delta(Kind::Change, with(&[(2, 4)]), with(&[(2, 5)]))),
-            ]
-        );
+        let (zero, minus) = ([0; 8], 9u64.wrapping_neg());
+        let right = [
+            (1 << 36, Kind::Change, with(&[(0, 1), (7, 2)]), crc8(&with(&[(0, 3), (7, 2)]))),
+            (64, Kind::Joins, with(&[(7, 4152)]), crc8(&with(&[(7, 4152)]))),
+            (65, Kind::Joins, with(&[(0, 4160)]), crc8(&with(&[(0, 4160)]))),
+            (9, Kind::Joins, zero, 0),
+            (1, Kind::Leaves, [minus; 8], crc8(&[9; 8])),
+            (2, Kind::LeavesInPart, with(&[(0, minus)]), crc8(&with(&[(0, 9)]))),
+            (3, Kind::Change, with(&[(2, 1)]), crc8(&with(&[(2, 1)]))),
+        ];
+        assert_eq!(found, right);
         deltas.clear();
         assert_eq!((deltas.places().next(), deltas.since()), (None, None));
     }

@@ -18,7 +18,7 @@ use crate::plant::Plant;
 use crate::pool::LaneSlot;
 
 /// With so many bytes of a lane's differences they are added up, whatever the floor does.
-const GATHERED_BYTES_MAX: usize = 4 << 20;
+const GATHERED_BYTES_MAX: usize = 1 << 20;
 
 /// Matrices whose checksums are fetched ahead of the one under work.
 const MATRICES_AHEAD: usize = 6;
@@ -145,15 +145,15 @@ fn fetch<M: Medium>(io: Io<'_, M>, group: &Group, changes: &[Change]) {
 struct LineChange {
     /// What its sums grow by.
     difference: Line,
-    /// Its old words exclusive-or its new ones.
-    flipped: Line,
+    /// What its CRC-8 is exclusive-or'ed with.
+    crc: u8,
     joins: bool,
     leaves: bool,
 }
 
 impl LineChange {
     fn of<M: Medium>(io: Io<'_, M>, changes: &[Change], taken: &[Deltas]) -> Self {
-        let (mut difference, mut flipped) = ([0u64; 8], [0; 8]);
+        let (mut difference, mut crc) = ([0; 8], 0);
         let (mut joins, mut leaves) = (false, false);
         for change in changes {
             let delta = taken[change.lane as usize].get(change.place as usize);
@@ -163,15 +163,10 @@ impl LineChange {
                 Kind::Joins => joins = true,
                 Kind::Leaves => leaves = true,
             }
-            let in_sums = if io.plants(Plant::SumsKeepOld) { &[0; 8] } else { &delta.old };
-            for word in 0..8 {
-                difference[word] = difference[word]
-                    .wrapping_add(delta.new[word])
-                    .wrapping_sub(in_sums[word]);
-                flipped[word] ^= delta.old[word] ^ delta.new[word];
-            }
+            delta.add_to(&mut difference);
+            crc ^= delta.crc;
         }
-        Self { difference, flipped, joins, leaves }
+        Self { difference, crc, joins, leaves }
     }
 }
 
@@ -206,7 +201,7 @@ impl OpenMatrix {
         for changes in changes.chunk_by(|a, b| a.line == b.line) {
             let index = (changes[0].line.0 - matrix.data.0) as usize;
             let change = LineChange::of(io, changes, taken);
-            spare.change(index, &change.flipped);
+            spare.change_crc(index, change.crc);
             // A block that is given back is not taken again before the floor has passed that, and
             // by then both have been added.
             if change.joins || change.leaves {
@@ -219,7 +214,8 @@ impl OpenMatrix {
                 }
             }
             let (consistency, correlation) = self.sums.split_at_mut(shape.columns());
-            let (down, across) = (&mut consistency[down], &mut correlation[across - shape.columns()]);
+            let (down, across) =
+                (&mut consistency[down], &mut correlation[across - shape.columns()]);
             let before = *down;
             vector.update(down, across, &[0; 8], &change.difference);
             if io.plants(Plant::ColumnSumsMissing) {
