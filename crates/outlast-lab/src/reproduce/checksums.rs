@@ -333,31 +333,35 @@ impl<M: Medium> Bench<M> {
         };
         let layout = self.layouts.of(grouping);
         let mut took = Vec::new();
+        let mut members = Vec::new();
         for batch in batches(order, grouping, &layout) {
-            for (nth, &object) in batch.iter().enumerate() {
+            members.clear();
+            members.extend(batch.iter().enumerate().map(|(nth, o)| layout.member(*o, nth)));
+            for member in &members {
                 if action == Action::Update {
-                    self.objects.keep_old(object, nth);
+                    self.objects.keep_old(*member);
                 }
-                self.objects.store_object(object);
+                self.objects.store_object(*member);
             }
             let start = Instant::now();
-            match grouping {
-                Grouping::OneByOne => {
-                    for (&object, nth) in batch.iter().zip(0..) {
-                        self.objects.treat(action, &[&[(object, nth)]]);
+            match (grouping, action) {
+                (Grouping::OneByOne, _) => {
+                    for member in &members {
+                        self.objects.treat(action, &[std::slice::from_ref(member)]);
                         self.objects.medium.fence();
                     }
                 }
-                Grouping::Batched | Grouping::ByPage => {
-                    let mut members: Vec<(u32, u32)> = batch.iter().copied().zip(0..).collect();
-                    // A flush needs no order.
-                    if grouping == Grouping::Batched && action != Action::Flush {
+                // A flush needs no groups.
+                (_, Action::Flush) => {
+                    self.objects.treat(action, &[&members]);
+                    self.objects.medium.fence();
+                }
+                (Grouping::Batched | Grouping::ByPage, _) => {
+                    if grouping == Grouping::Batched {
                         members.sort_unstable();
                     }
-                    let same = |a: &(u32, u32), b: &(u32, u32)| {
-                        layout.matrix_of(a.0) == layout.matrix_of(b.0)
-                    };
-                    let groups: Vec<Group<'_>> = members.chunk_by(same).collect();
+                    let groups: Vec<Group<'_>> =
+                        members.chunk_by(|a, b| a.matrix == b.matrix).collect();
                     self.objects.treat(action, &groups);
                     self.objects.medium.fence();
                 }
@@ -372,7 +376,7 @@ impl<M: Medium> Objects<M> {
     fn treat(&mut self, action: Action, groups: &[Group<'_>]) {
         match action {
             Action::Flush => {
-                groups.iter().copied().flatten().for_each(|(object, _)| self.flush_object(*object));
+                groups.iter().copied().flatten().for_each(|member| self.flush_object(*member));
             }
             Action::Create => self.sum_groups(groups, false),
             Action::Update => self.sum_groups(groups, true),
@@ -456,10 +460,12 @@ mod tests {
             // 32 lines run down five columns and through all seven rows.
             assert!(sums.iter().all(|action| lines(*action, grouping) == 5.0 + 7.0 + 1.0));
         }
+        // Twenty-seven of them in a matrix of 64 KiB, and thirteen in the next.
         let large = outlast_matrix::Shape::within(LARGE_BYTES).unwrap();
-        let all = (large.checksum_lines() + large.spare_lines()) as f64;
-        let matrices = bench.layouts.by_page.matrices() as f64;
-        assert!(sums.iter().all(|a| lines(*a, Grouping::ByPage) == all * matrices / 40.0));
+        let columns = |objects: usize| (objects * 32).div_ceil(large.rows());
+        let rest = large.rows() + large.spare_lines();
+        let all = columns(27) + columns(13) + 2 * rest;
+        assert!(sums.iter().all(|a| lines(*a, Grouping::ByPage) == all as f64 / 40.0));
         let counted: Vec<_> = one_matrix().iter().map(|record| record.value).collect();
         assert_eq!(counted, [49.0, 14.0, 7.0, 8.0].map(Some));
     }

@@ -3,7 +3,7 @@
 //! Line by line: by how much each of its words grows, and the CRC-8 of what is flipped in it. All
 //! of it only adds up, so neither the order of lanes nor that within a commit matters.
 
-use outlast_matrix::{Line, crc8};
+use outlast_matrix::{Line, Vector};
 use outlast_trace::{LINE_BYTES, LineAddr, PoolOffset, line_pieces};
 
 use crate::layout::POOL_BYTES_MAX;
@@ -64,11 +64,18 @@ pub(crate) struct Deltas {
     words: Vec<u64>,
     /// The first commit of which there is an entry.
     since: Option<u64>,
+    /// Entries whose CRC is not there yet, and what is flipped in their lines: CRCs are computed
+    /// together, and later than what they are of was stored, which a vector would wait for.
+    open: Vec<usize>,
+    flipped: Vec<Line>,
+    crcs: Vec<u8>,
 }
 
 impl Deltas {
     pub fn clear(&mut self) {
         self.words.clear();
+        self.open.clear();
+        self.flipped.clear();
         self.since = None;
     }
 
@@ -134,8 +141,9 @@ impl Deltas {
         if changed == 0 && matches!(kind, Kind::Change | Kind::LeavesInPart) {
             return;
         }
-        let crc = u64::from(crc8(&flipped)) << CRC_SHIFT;
-        let head = (kind as u64) << KIND_SHIFT | line.0 << LINE_SHIFT | crc | u64::from(changed);
+        self.open.push(self.words.len());
+        self.flipped.push(flipped);
+        let head = (kind as u64) << KIND_SHIFT | line.0 << LINE_SHIFT | u64::from(changed);
         let mut entry = [head; 9];
         let mut len = 1;
         for (first, count) in runs(changed) {
@@ -148,9 +156,19 @@ impl Deltas {
 
     /// Moves all entries of `other`, of later commits, behind these.
     pub fn append(&mut self, other: &mut Self) {
+        other.compute_crcs();
         self.words.append(&mut other.words);
         self.since = self.since.or(other.since.take());
         other.since = None;
+    }
+
+    fn compute_crcs(&mut self) {
+        self.crcs.resize(self.flipped.len(), 0);
+        Vector::best().crc8_each(&self.flipped, &mut self.crcs);
+        for (at, crc) in self.open.drain(..).zip(&self.crcs) {
+            self.words[at] |= u64::from(*crc) << CRC_SHIFT;
+        }
+        self.flipped.clear();
     }
 
     /// The line of every entry, and where the entry stands.
@@ -165,7 +183,7 @@ impl Deltas {
         })
     }
 
-    /// The entry that stands there.
+    /// The entry that stands there, of those that were appended.
     #[inline]
     pub fn get(&self, place: usize) -> Delta<'_> {
         let head = self.words[place];
@@ -193,6 +211,7 @@ fn for_each_line(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use outlast_matrix::crc8;
 
     #[test]
     fn entries_stand_where_their_places_say() {
@@ -205,6 +224,9 @@ mod tests {
         deltas.line(LineAddr(3), 0b0111_0000, &old, &new);
         deltas.taken(PoolOffset(4096 + 56), 16, |at, words| words.fill(at.0));
         deltas.taken(PoolOffset(576), 64, |_, words| words.fill(0));
+        let mut all = Deltas::default();
+        all.append(&mut deltas);
+        let mut deltas = all;
         let mut other = Deltas::default();
         other.commit(8);
         other.given_back(PoolOffset(64), 72, |_, words| words.fill(9));

@@ -52,10 +52,20 @@ impl Layout {
         object as usize / self.per_matrix
     }
 
+    /// The object of this number, the `nth` of its batch.
+    pub fn member(&self, object: u32, nth: usize) -> Member {
+        let per_matrix = self.per_matrix as u32;
+        let (matrix, index) = (object / per_matrix, object % per_matrix);
+        Member { matrix, first: index * self.lines as u32, nth: nth as u32 }
+    }
+
     /// The object's lines, as its matrix numbers them.
-    fn lines_of(&self, object: u32) -> Range<usize> {
-        let first = object as usize % self.per_matrix * self.lines;
-        first..first + self.lines
+    fn lines_of(&self, member: Member) -> Range<usize> {
+        member.first as usize..member.first as usize + self.lines
+    }
+
+    fn at(&self, member: Member) -> PoolOffset {
+        self.line_at(member.matrix as usize, member.first as usize)
     }
 
     pub fn objects_in(&self, matrix: usize) -> Range<usize> {
@@ -80,8 +90,8 @@ impl Layout {
     }
 
     /// Marks the checksums that cover an object, in their order on the medium.
-    fn touch(&self, object: u32, touched: &mut [bool]) {
-        let lines = self.lines_of(object);
+    fn touch(&self, member: Member, touched: &mut [bool]) {
+        let lines = self.lines_of(member);
         let (rows, columns) = (self.shape.rows(), self.shape.columns());
         touched[lines.start / rows..=(lines.end - 1) / rows].fill(true);
         // Rows from the first line's on, and from the top again.
@@ -114,8 +124,18 @@ impl Aligned {
     }
 }
 
-/// Objects that share a matrix, and the place of each in its batch.
-pub(super) type Group<'a> = &'a [(u32, u32)];
+/// An object of a batch. Where it lies is known, as of an object that one has a pointer to.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct Member {
+    pub matrix: u32,
+    /// Its first line there.
+    first: u32,
+    /// Which of the batch it is.
+    nth: u32,
+}
+
+/// Objects that share a matrix.
+pub(super) type Group<'a> = &'a [Member];
 
 /// Objects on a medium.
 pub(super) struct Objects<M> {
@@ -163,10 +183,10 @@ impl<M: Medium> Objects<M> {
     }
 
     /// Flushes the object's lines.
-    pub fn flush_object(&mut self, object: u32) {
-        let lines = self.layout.lines_of(object);
-        let at = self.layout.line_at(self.layout.matrix_of(object), lines.start);
-        self.flush(at, lines.len());
+    pub fn flush_object(&mut self, member: Member) {
+        let lines = self.layout.lines;
+        self.medium.flush_range(self.layout.at(member), (lines * LINE_BYTES) as u64);
+        self.flushed += lines as u64;
     }
 
     /// Makes, or brings up to date, the checksums of these groups of objects. `updates`: what was
@@ -176,7 +196,7 @@ impl<M: Medium> Objects<M> {
             if let Some(ahead) = groups.get(index + MATRICES_AHEAD) {
                 self.fetch(ahead);
             }
-            let matrix = self.layout.matrix_of(group[0].0);
+            let matrix = group[0].matrix as usize;
             if self.layout.objects_in(matrix).len() == group.len() {
                 // What was in the checksums of so many new contents is of no use.
                 self.make(matrix, true);
@@ -193,14 +213,14 @@ impl<M: Medium> Objects<M> {
             if let Some(ahead) = groups.get(index + MATRICES_AHEAD) {
                 self.fetch(ahead);
             }
-            let matrix = self.layout.matrix_of(group[0].0);
+            let matrix = group[0].matrix as usize;
             if self.layout.objects_in(matrix).len() == group.len() {
                 self.make(matrix, false);
                 continue;
             }
             self.mark_touched(group);
-            for (object, _) in *group {
-                self.load_object(*object);
+            for member in *group {
+                self.load_object(*member);
                 std::hint::black_box(self.data.lines());
             }
             self.load_touched(matrix);
@@ -210,7 +230,7 @@ impl<M: Medium> Objects<M> {
     }
 
     /// Makes the checksums of a matrix whose every object is new; they are streamed, since what
-    /// was there before need not be fetched. Without `computes` only their lines are.
+    /// was there before need not be fetched. Without `computes` only their lines are streamed.
     fn make(&mut self, matrix: usize, computes: bool) {
         let layout = self.layout;
         let members = layout.members_in(matrix);
@@ -227,9 +247,14 @@ impl<M: Medium> Objects<M> {
         } else {
             std::hint::black_box(self.data.lines());
         }
-        let lines = self.sums.lines();
-        self.medium.store_nt(layout.sums_at(matrix), bytemuck::cast_slice(lines));
-        self.flushed += lines.len() as u64;
+        // Columns behind the members have none, and stay zeros.
+        let columns = members.div_ceil(layout.shape.rows());
+        let (consistency, rest) = self.sums.lines().split_at(layout.shape.columns());
+        let at = layout.sums_at(matrix);
+        self.medium.store_nt(at, bytemuck::cast_slice(&consistency[..columns]));
+        let behind = at.plus((consistency.len() * LINE_BYTES) as u64);
+        self.medium.store_nt(behind, bytemuck::cast_slice(rest));
+        self.flushed += (columns + rest.len()) as u64;
     }
 
     /// Puts these objects of a matrix into its checksums, in place of their old content if there
@@ -239,14 +264,14 @@ impl<M: Medium> Objects<M> {
         let shape = layout.shape;
         self.mark_touched(group);
         self.load_touched(matrix);
-        for &(object, nth) in group {
-            self.load_object(object);
-            let lines = layout.lines_of(object);
+        for &member in group {
+            self.load_object(member);
+            let lines = layout.lines_of(member);
             let content = &self.data.lines()[..layout.lines];
             let (sums, spare) = self.sums.lines_mut().split_at_mut(shape.checksum_lines());
             let mut sums = Sums::new(shape, sums);
             if updates {
-                let old = &self.old.lines()[nth as usize * layout.lines..][..layout.lines];
+                let old = &self.old.lines()[member.nth as usize * layout.lines..][..layout.lines];
                 sums.update_run(lines.start, old, content);
             } else {
                 sums.add_run(lines.start, content);
@@ -262,8 +287,8 @@ impl<M: Medium> Objects<M> {
     fn mark_touched(&mut self, group: Group<'_>) {
         self.touched.fill(false);
         self.touched[self.layout.shape.checksum_lines()..].fill(true);
-        for (object, _) in group {
-            self.layout.touch(*object, &mut self.touched);
+        for member in group {
+            self.layout.touch(*member, &mut self.touched);
         }
     }
 
@@ -290,13 +315,13 @@ impl<M: Medium> Objects<M> {
     /// Fetches what a group's checksums are about to change. What is streamed is not fetched.
     fn fetch(&self, group: Group<'_>) {
         let layout = &self.layout;
-        let matrix = layout.matrix_of(group[0].0);
+        let matrix = group[0].matrix as usize;
         if layout.objects_in(matrix).len() == group.len() {
             return;
         }
         let (at, columns) = (layout.sums_at(matrix).line().0, layout.shape.columns());
-        for (object, _) in group {
-            let lines = layout.lines_of(*object);
+        for member in group {
+            let lines = layout.lines_of(*member);
             let rows = layout.shape.rows();
             for column in lines.start / rows..=(lines.end - 1) / rows {
                 self.medium.prefetch_write(LineAddr(at + column as u64));
@@ -310,30 +335,27 @@ impl<M: Medium> Objects<M> {
             .for_each(|line| self.medium.prefetch_write(LineAddr(spare + line)));
     }
 
-    fn load_object(&mut self, object: u32) {
-        let lines = self.layout.lines_of(object);
-        let at = self.layout.line_at(self.layout.matrix_of(object), lines.start);
-        let data = &mut self.data.lines_mut()[..lines.len()];
-        self.medium.load(at, bytemuck::cast_slice_mut(data));
+    fn load_object(&mut self, member: Member) {
+        let data = &mut self.data.lines_mut()[..self.layout.lines];
+        self.medium.load(self.layout.at(member), bytemuck::cast_slice_mut(data));
     }
 
-    /// Keeps what object number `nth` of a batch holds, for an update.
-    pub fn keep_old(&mut self, object: u32, nth: usize) {
-        self.load_object(object);
+    /// Keeps what an object of a batch holds, for an update.
+    pub fn keep_old(&mut self, member: Member) {
+        self.load_object(member);
         let count = self.layout.lines;
         let (old, data) = (self.old.lines_mut(), self.data.lines());
-        old[nth * count..][..count].copy_from_slice(&data[..count]);
+        old[member.nth as usize * count..][..count].copy_from_slice(&data[..count]);
     }
 
     /// Gives the object a content that it never had before.
-    pub fn store_object(&self, object: u32) {
-        let matrix = self.layout.matrix_of(object);
-        for line in self.layout.lines_of(object) {
-            let at = self.layout.line_at(matrix, line);
-            let number = at.line().0 + (self.version << 32);
+    pub fn store_object(&self, member: Member) {
+        let first = self.layout.at(member).line();
+        for line in (first.0..first.0 + self.layout.lines as u64).map(LineAddr) {
+            let number = line.0 + (self.version << 32);
             let mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
             let content = std::array::from_fn(|lane| mixed.rotate_left(8 * lane as u32));
-            self.medium.store(at, &line_to_bytes(&content));
+            self.medium.store(line.start(), &line_to_bytes(&content));
         }
     }
 
@@ -383,11 +405,6 @@ impl<M: Medium> Objects<M> {
             let outcome = decoder.with_crcs(spare.crcs()).decode(Locate::Crcs);
             assert_eq!(outcome, Outcome::Clean, "matrix {matrix}");
         }
-    }
-
-    fn flush(&mut self, at: PoolOffset, lines: usize) {
-        self.medium.flush_range(at, (lines * LINE_BYTES) as u64);
-        self.flushed += lines as u64;
     }
 }
 
