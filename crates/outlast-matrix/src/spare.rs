@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-use crate::{LINE_BYTES, Line, LineSet, Shape};
+use crate::{LINE_BYTES, Line, LineSet, Shape, Vector};
 
 /// The format that this crate writes, 7 bits.
 pub const SPARE_FORMAT: u8 = 1;
@@ -164,6 +164,26 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Spare<B> {
         self.set(line, true, crate::crc8(content));
     }
 
+    /// Makes consecutive lines from number `first` on members, or changes the contents of such.
+    ///
+    /// # Panics
+    /// When the matrix does not have all these lines.
+    pub fn insert_run(&mut self, first: usize, contents: &[Line]) {
+        let lines = self.shape.lines();
+        let end = first.checked_add(contents.len()).filter(|end| *end <= lines);
+        let Some(end) = end else {
+            panic!("{} lines from {first} on of {:?}", contents.len(), self.shape);
+        };
+        let bytes = self.bytes.as_mut();
+        let mut bit = first;
+        while bit < end {
+            let stop = end.min((bit / 8 + 1) * 8);
+            bytes[bit / 8] |= (0xff >> (8 - (stop - bit))) << (bit % 8);
+            bit = stop;
+        }
+        Vector::best().crc8_each(contents, &mut bytes[crcs_at(lines)..][first..end]);
+    }
+
     /// Takes a line out.
     ///
     /// # Panics
@@ -190,9 +210,18 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Spare<B> {
     /// When the matrix has no line of this number.
     #[inline]
     pub fn change(&mut self, line: usize, difference: &Line) {
-        assert!(line < self.shape.lines(), "line {line} of {:?}", self.shape);
         // The CRC is linear.
-        self.bytes.as_mut()[crcs_at(self.shape.lines()) + line] ^= crate::crc8(difference);
+        self.change_crc(line, crate::crc8(difference));
+    }
+
+    /// The same by the CRC of the difference.
+    ///
+    /// # Panics
+    /// When the matrix has no line of this number.
+    #[inline]
+    pub fn change_crc(&mut self, line: usize, difference: u8) {
+        assert!(line < self.shape.lines(), "line {line} of {:?}", self.shape);
+        self.bytes.as_mut()[crcs_at(self.shape.lines()) + line] ^= difference;
     }
 
     /// Sets the version.
@@ -298,6 +327,28 @@ mod tests {
         spare.insert(20, &[9; 8]);
         spare.remove(20);
         assert_eq!(spare.to_bytes(0), before);
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "slow")]
+    fn a_run_is_inserted_as_its_lines_are_one_by_one() {
+        let contents: Vec<Line> = (0..49).map(|line| [line * line + 5; 8]).collect();
+        for first in 0..=49 {
+            for end in first..=49 {
+                let mut run = Spare::empty(Shape::PAGE, [0; 64]);
+                run.insert(11, &[1; 8]);
+                let mut lines = run;
+                run.insert_run(first, &contents[first..end]);
+                (first..end).for_each(|line| lines.insert(line, &contents[line]));
+                assert_eq!(run.to_bytes(3), lines.to_bytes(3), "{first} to {end}");
+            }
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "2 lines from 48 on")]
+    fn a_run_that_leaves_the_matrix_is_refused() {
+        Spare::empty(Shape::PAGE, [0; 64]).insert_run(48, &[[1; 8]; 2]);
     }
 
     #[test]

@@ -115,6 +115,36 @@ impl<L: AsRef<[Line]> + AsMut<[Line]>> Sums<L> {
         self.vector.update(sums.0, sums.1, old, new);
     }
 
+    /// As [`update`](Self::update), for consecutive lines from number `first` on, which takes less
+    /// than doing it one by one.
+    ///
+    /// # Panics
+    /// When the matrix does not have all these lines, or `old` and `new` differ in number.
+    pub fn update_run(&mut self, first: usize, old: &[Line], new: &[Line]) {
+        assert_eq!(old.len(), new.len(), "a run has as many lines before as after");
+        self.change_run(first, old, new);
+    }
+
+    /// Adds consecutive lines from number `first` on, which become members.
+    ///
+    /// # Panics
+    /// When the matrix does not have all these lines.
+    pub fn add_run(&mut self, first: usize, content: &[Line]) {
+        self.change_run(first, &[], content);
+    }
+
+    fn change_run(&mut self, first: usize, old: &[Line], new: &[Line]) {
+        let end = first.checked_add(new.len());
+        assert!(
+            end.is_some_and(|end| end <= self.shape.lines()),
+            "{} lines from {first} on of {:?}",
+            new.len(),
+            self.shape
+        );
+        let (consistency, correlation) = self.lines.as_mut().split_at_mut(self.shape.columns());
+        self.vector.update_run(first, old, new, consistency, correlation);
+    }
+
     /// Adds a line that becomes a member.
     ///
     /// # Panics
@@ -190,6 +220,18 @@ mod tests {
     #[should_panic(expected = "line 49 of Shape")]
     fn a_line_that_is_not_there_is_refused() {
         Sums::new(Shape::PAGE, [[0; 8]; 14]).update(49, &[0; 8], &[0; 8]);
+    }
+
+    #[test]
+    #[should_panic(expected = "2 lines from 48 on")]
+    fn a_run_that_leaves_the_matrix_is_refused() {
+        Sums::new(Shape::PAGE, [[0; 8]; 14]).add_run(48, &[[1; 8]; 2]);
+    }
+
+    #[test]
+    #[should_panic(expected = "as many lines before as after")]
+    fn a_run_with_fewer_old_lines_is_refused() {
+        Sums::new(Shape::PAGE, [[0; 8]; 14]).update_run(0, &[[1; 8]; 1], &[[1; 8]; 2]);
     }
 
     #[test]

@@ -81,6 +81,35 @@ impl Vector {
         }
     }
 
+    /// Changes a run of lines from number `first` on from `old` to `new`, or adds `new` where there
+    /// is no old one, in a matrix whose sides are the numbers of checksums.
+    #[inline]
+    pub(crate) fn update_run(
+        self,
+        first: usize,
+        old: &[Line],
+        new: &[Line],
+        consistency: &mut [Line],
+        correlation: &mut [Line],
+    ) {
+        match self.0 {
+            // SAFETY: every processor has these registers.
+            Kind::Portable => unsafe {
+                registers::update_run::<Line>(first, old, new, consistency, correlation);
+            },
+            #[cfg(all(target_arch = "x86_64", not(outlast_portable)))]
+            // SAFETY: this kind is made only where the processor was found to have AVX2.
+            Kind::Avx2 => unsafe {
+                x86::update_run_avx2(first, old, new, consistency, correlation);
+            },
+            #[cfg(all(target_arch = "x86_64", not(outlast_portable)))]
+            // SAFETY: these kinds are made only where the processor was found to have AVX-512F.
+            Kind::Avx512 | Kind::Avx512Gfni => unsafe {
+                x86::update_run_avx512(first, old, new, consistency, correlation);
+            },
+        }
+    }
+
     /// Sums the members among `data`: its columns into `consistency`, its rows into `correlation`,
     /// which say by their lengths how many of them there are.
     #[inline]
@@ -199,7 +228,7 @@ mod tests {
         }
 
         #[test]
-        fn all_vectors_have_the_same_crcs(lines in proptest::collection::vec(any::<Line>(), 0..9)) {
+        fn all_vectors_have_the_same_crcs(lines in proptest::collection::vec(any::<Line>(), 0..27)) {
             let right: Vec<u8> = lines.iter().map(by_tables).collect();
             for vector in Vector::all() {
                 let single: Vec<u8> = lines.iter().map(|line| vector.crc8(line)).collect();
@@ -207,6 +236,33 @@ mod tests {
                 let mut each = vec![0; lines.len()];
                 vector.crc8_each(&lines, &mut each);
                 prop_assert_eq!(&each, &right, "{:?}", vector);
+            }
+        }
+
+        #[test]
+        fn a_run_is_updated_as_its_lines_are_one_by_one(
+            (shape, old, _) in matrix(),
+            seed: Line,
+            ends: (prop::sample::Index, prop::sample::Index),
+            adds: bool,
+        ) {
+            let (one, other) = (ends.0.index(shape.lines()), ends.1.index(shape.lines() + 1));
+            let (from, to) = (one.min(other), one.max(other));
+            let new: Vec<Line> =
+                old[from..to].iter().map(|line| std::array::from_fn(|i| line[i] ^ seed[i])).collect();
+            let old: &[Line] = if adds { &[] } else { &old[from..to] };
+            let start = || (vec![seed; shape.columns()], vec![seed; shape.rows()]);
+            let (mut consistency, mut correlation) = start();
+            for (nth, new) in new.iter().enumerate() {
+                let before = old.get(nth).copied().unwrap_or_default();
+                let place = shape.place(from + nth);
+                let sums = (&mut consistency[place.column], &mut correlation[place.row]);
+                Vector::PORTABLE.update(sums.0, sums.1, &before, new);
+            }
+            for vector in Vector::all() {
+                let mut sums = start();
+                vector.update_run(from, old, &new, &mut sums.0, &mut sums.1);
+                prop_assert_eq!(&sums, &(consistency.clone(), correlation.clone()), "{:?}", vector);
             }
         }
 

@@ -74,7 +74,8 @@ pub enum Site {
     RunSums,
     /// Checksums: contents of new blocks that an abort leaves behind (K4).
     FreshAborted,
-    /// Checksums: their lines, with the sweep's fence or the history unit's (K2).
+    /// Checksums: their lines as soon as they are stored to, with the sweep's fence or the history
+    /// unit's (K2).
     Sums,
     /// History: a line that has left the queue, before anything forgets that it was pending (P2).
     AgedOut,

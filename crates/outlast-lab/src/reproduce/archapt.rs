@@ -216,9 +216,18 @@ fn checksums(id: &str, evidence: &Evidence<'_>) -> Judgement {
             if let Some((own, flushed)) = lines(action, bytes).zip(lines(Action::Flush, bytes)) {
                 notes.push(format!("{own:.1} lines flushed for each {flushed:.0}"));
             }
+            if let Some(floor) = saved(Memory::Bare, Action::Floor, Grouping::ByPage, bytes) {
+                notes.push(format!(
+                    "{:.0} % to read the objects and write the lines of checksums alone",
+                    sign * floor
+                ));
+            }
             if let Some(slow) = saved(Memory::Slow, action, Grouping::ByPage, bytes) {
                 let ns = evidence.write_latency_ns;
-                notes.push(format!("{:.0} % with {ns} ns added per line", sign * slow));
+                let floor = saved(Memory::Slow, Action::Floor, Grouping::ByPage, bytes);
+                let alone = floor.map(|floor| format!(" ({:.0} % alone)", sign * floor));
+                let alone = alone.unwrap_or_default();
+                notes.push(format!("{:.0} %{alone} with {ns} ns added per line", sign * slow));
             }
             Found::of(sign * by_page).noting(&notes.join("; "))
         });

@@ -1,10 +1,11 @@
 //! Figure 6, the micro-benchmark: flushing objects against keeping checksums of them.
 //!
-//! Objects of one size lie in matrix pages of 4096 bytes ([`Shape::PAGE`]), aligned and one behind
-//! the other, as many as whole ones fit. Three things are done to each object that was just stored
-//! to, so that it is dirty in the cache: its lines are flushed; or checksums of it are created and
-//! their lines flushed; or the checksums, which held its content from before, are updated and
-//! flushed. With the checksums goes the page's spare line, which says what is in them.
+//! Objects of one size lie in matrices, aligned and one behind the other, as many as whole ones
+//! fit. Four things are done to each object that was just stored to, so that it is dirty in the
+//! cache: its lines are flushed; or checksums of it are created and their lines made durable; or
+//! the checksums, which held its content from before, are updated and made durable; or, as the
+//! *floor* of both, what they are made of is read and their lines are made durable, and nothing
+//! is computed. With the checksums goes the matrix's spare lines, which say what is in them.
 //!
 //! Each in three groupings:
 //!
@@ -12,24 +13,29 @@
 //! |---|---|---|---|
 //! | one by one | at random | one for each object | for each object |
 //! | batched | at random | one for 1,024 objects | once a batch for the objects that share a page |
-//! | by page | all of a page, pages at random | as batched | once for the page |
+//! | by page | all of a matrix, matrices at random | as batched | once for the matrix |
+//!
+//! Matrices are pages of 4096 bytes ([`Shape::PAGE`](outlast_matrix::Shape::PAGE)). By page,
+//! objects that do not fit twice into one lie in matrices of 64 KiB, as such blocks of a pool do.
+//! Where all of a matrix is new, its checksums are made from it whatever was in them before, and
+//! are streamed past the caches; a fence makes both streams and flushes durable.
 //!
 //! Storing the objects is not timed; the grouping of a batch by page is. A turn does one of the
-//! nine to every object; turns are interleaved, and savings are formed within a round.
+//! twelve to every object, and its time is that of its median batch, so that a batch in which the
+//! processor was given to somebody else counts for nothing; turns are interleaved, and savings are
+//! formed within a round.
 
-use std::array;
-use std::time::{Duration, Instant};
+mod objects;
 
-use outlast_matrix::{
-    LINE_BYTES, Line, LineSet, Locate, Matrix, Outcome, Shape, Spare, Sums, line_from_bytes,
-    line_to_bytes,
-};
+use std::time::Instant;
+
+use outlast_matrix::LINE_BYTES;
 use outlast_pmem::{Counted, Delayed, Heap, Medium, WriteCost};
-use outlast_trace::{LineAddr, PoolOffset};
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 
+use self::objects::{Group, Layout, Objects};
 use super::Request;
 use crate::native::{Arena, NativeError, Setup};
 use crate::news::{Listener, News};
@@ -42,11 +48,12 @@ pub const SIZES: [u64; 5] = [128, 256, 512, 1024, 2048];
 /// Objects between two fences, where they are batched.
 const BATCH: usize = 1024;
 
-const PAGE_BYTES: u64 = 4096;
+/// Bytes of the smallest matrices, and of those of objects that do not fit twice into one.
+const PAGE_BYTES: usize = 4096;
+const LARGE_BYTES: usize = 64 << 10;
+
+/// Lines of data in a page.
 const PAGE_LINES: usize = 49;
-const SUMS: usize = 14;
-const _: () = assert!(Shape::PAGE.lines() == PAGE_LINES && Shape::PAGE.checksum_lines() == SUMS);
-const _: () = assert!(Shape::PAGE.total_bytes() as u64 == PAGE_BYTES);
 
 /// What is done to an object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -57,6 +64,8 @@ pub enum Action {
     Create,
     /// Its new content takes the place of the old in the checksums.
     Update,
+    /// It is read and the lines of its checksums are written, without computing them.
+    Floor,
 }
 
 /// Which objects follow each other, and when a fence does.
@@ -66,18 +75,19 @@ pub enum Grouping {
     OneByOne,
     /// At random, a fence for many.
     Batched,
-    /// Those of a page together, a fence for many.
+    /// Those of a matrix together, a fence for many.
     ByPage,
 }
 
 impl Action {
-    const ALL: [Self; 3] = [Self::Flush, Self::Create, Self::Update];
+    const ALL: [Self; 4] = [Self::Flush, Self::Create, Self::Update, Self::Floor];
 
     fn name(self) -> &'static str {
         match self {
             Self::Flush => "flush",
             Self::Create => "create",
             Self::Update => "update",
+            Self::Floor => "floor",
         }
     }
 }
@@ -131,8 +141,8 @@ pub fn measure(request: &Request, listen: &mut Listener<'_>) -> Result<Vec<Recor
             let lines = bytes as usize / LINE_BYTES;
             let amount = &request.amount;
             let objects = amount.objects.min(amount.object_bytes / bytes);
-            let layout = Layout::new(lines, objects as usize);
-            let mapped = arena.mapped("objects", layout.bytes())?;
+            let layouts = Layouts::new(lines, objects as usize);
+            let mapped = arena.mapped("objects", layouts.bytes())?;
             let stage = match line_ns {
                 0 => objects_of(bytes),
                 ns => format!("{}, +{ns} ns", objects_of(bytes)),
@@ -141,14 +151,18 @@ pub fn measure(request: &Request, listen: &mut Listener<'_>) -> Result<Vec<Recor
             // Slowed down it takes longer, and spreads less.
             let rounds = if line_ns == 0 { amount.rounds } else { amount.rounds.div_ceil(2) };
             let found = match line_ns {
-                0 => Bench::new(mapped, layout, request.seed).run(rounds, &mut tell),
+                0 => Bench::new(mapped, layouts, request.seed).run(rounds, &mut tell),
                 ns => {
                     let cost = WriteCost { line_ns: ns, bandwidth_bytes_per_s: None };
                     let medium = Delayed::new(mapped, cost);
-                    Bench::new(medium, layout, request.seed).run(rounds, &mut tell)
+                    Bench::new(medium, layouts, request.seed).run(rounds, &mut tell)
                 }
             };
-            let config = format!("{objects} objects, {} in a page", layout.per_page);
+            let config = format!(
+                "{objects} objects, {} in a page, by page {} in a matrix",
+                layouts.at_random.per_matrix(),
+                layouts.by_page.per_matrix()
+            );
             records.extend(found.iter().flat_map(|turns| turns.records(bytes, &found)).map(
                 |record| {
                     let record = record.config(&config).domain(arena.short_description());
@@ -161,51 +175,31 @@ pub fn measure(request: &Request, listen: &mut Listener<'_>) -> Result<Vec<Recor
 }
 
 /// Where objects lie.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Layout {
-    /// Lines of an object.
-    lines: usize,
-    /// Objects in a page.
-    per_page: usize,
-    objects: usize,
+#[derive(Clone, Copy, Debug)]
+struct Layouts {
+    at_random: Layout,
+    by_page: Layout,
 }
 
-impl Layout {
+impl Layouts {
     fn new(lines: usize, objects: usize) -> Self {
-        Self { lines, per_page: PAGE_LINES / lines, objects: objects.max(1) }
+        let at_random = Layout::new(PAGE_BYTES, lines, objects);
+        let large = || Layout::new(LARGE_BYTES, lines, objects);
+        let by_page = if at_random.per_matrix() < 2 { large() } else { at_random };
+        Self { at_random, by_page }
     }
 
-    fn pages(&self) -> usize {
-        self.objects.div_ceil(self.per_page)
+    fn of(&self, grouping: Grouping) -> Layout {
+        match grouping {
+            Grouping::OneByOne | Grouping::Batched => self.at_random,
+            Grouping::ByPage => self.by_page,
+        }
     }
 
     fn bytes(&self) -> u64 {
-        self.pages() as u64 * PAGE_BYTES
-    }
-
-    fn page_of(&self, object: usize) -> usize {
-        object / self.per_page
-    }
-
-    /// The object's lines, as its page numbers them.
-    fn lines_of(&self, object: usize) -> std::ops::Range<usize> {
-        let first = object % self.per_page * self.lines;
-        first..first + self.lines
-    }
-
-    fn objects_in(&self, page: usize) -> std::ops::Range<usize> {
-        page * self.per_page..((page + 1) * self.per_page).min(self.objects)
+        self.at_random.bytes().max(self.by_page.bytes())
     }
 }
-
-/// A line of a page.
-fn line_at(page: usize, line: usize) -> PoolOffset {
-    PoolOffset(page as u64 * PAGE_BYTES + (line * LINE_BYTES) as u64)
-}
-
-/// Behind the data come the checksums, then the spare line.
-const SUMS_FROM: usize = PAGE_LINES;
-const SPARE_LINE: usize = PAGE_LINES + SUMS;
 
 /// The turns of one pattern.
 struct Turns {
@@ -246,11 +240,14 @@ fn one_matrix() -> Vec<Record> {
     let mut records = Vec::new();
     for (name, objects) in [(ONE_MATRIX, PAGE_LINES), (SEVEN_OBJECTS, 7)] {
         for action in [Action::Flush, Action::Create] {
-            let layout = Layout::new(1, objects);
-            let medium = Counted::new(Heap::new(layout.bytes()));
-            let mut bench = Bench::new(medium, layout, 1);
-            bench.turn(action, Grouping::ByPage);
-            let lines = bench.medium.counters().flushed_lines as f64;
+            let layouts = Layouts::new(1, objects);
+            let medium = Counted::new(Heap::new(layouts.bytes()));
+            let mut bench = Bench::new(medium, layouts, 1);
+            bench.start(action, Grouping::ByPage);
+            let before = bench.objects.medium.counters();
+            bench.go_over(action, Grouping::ByPage);
+            let counted = bench.objects.medium.counters() - before;
+            let lines = (counted.flushed_lines + counted.streamed_lines) as f64;
             // The spare line is ours and no checksum.
             let lines = if action == Action::Create { lines - 1.0 } else { lines };
             let metric = Metric::OBJECT_LINES;
@@ -260,29 +257,26 @@ fn one_matrix() -> Vec<Record> {
     records
 }
 
-/// Objects on a medium.
+/// Objects on a medium, and the orders in which they are used.
 struct Bench<M> {
-    medium: M,
-    layout: Layout,
-    /// Objects in the order in which they are used.
+    objects: Objects<M>,
+    layouts: Layouts,
     at_random: Vec<u32>,
     by_page: Vec<u32>,
-    /// Counts how often objects were stored to: every content is new.
-    version: u64,
-    flushed: u64,
     seed: u64,
 }
 
 impl<M: Medium> Bench<M> {
-    fn new(medium: M, layout: Layout, seed: u64) -> Self {
+    fn new(medium: M, layouts: Layouts, seed: u64) -> Self {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
-        let mut at_random: Vec<u32> = (0..layout.objects as u32).collect();
+        let mut at_random: Vec<u32> = (0..layouts.at_random.objects() as u32).collect();
         at_random.shuffle(&mut rng);
-        let mut pages: Vec<usize> = (0..layout.pages()).collect();
-        pages.shuffle(&mut rng);
+        let layout = layouts.by_page;
+        let mut matrices: Vec<usize> = (0..layout.matrices()).collect();
+        matrices.shuffle(&mut rng);
         let by_page =
-            pages.into_iter().flat_map(|page| layout.objects_in(page)).map(|o| o as u32).collect();
-        Self { medium, layout, at_random, by_page, version: 0, flushed: 0, seed }
+            matrices.into_iter().flat_map(|m| layout.objects_in(m)).map(|o| o as u32).collect();
+        Self { objects: Objects::new(medium, layout, BATCH), layouts, at_random, by_page, seed }
     }
 
     /// Interleaved turns; `tell` hears how many are done.
@@ -295,17 +289,17 @@ impl<M: Medium> Bench<M> {
         let mut rng = ChaCha8Rng::seed_from_u64(self.seed);
         let mut order: Vec<usize> = (0..all.len()).collect();
         let total = u64::from(rounds) * all.len() as u64;
+        let objects = self.at_random.len() as f64;
         let mut done = 0;
         for round in 0..rounds {
             order.shuffle(&mut rng);
             for &index in &order {
                 let turns = &mut all[index];
-                self.flushed = 0;
                 let took = self.turn(turns.action, turns.grouping);
-                turns.ns.push(took.as_nanos() as f64 / self.layout.objects as f64);
-                turns.lines = self.flushed as f64 / self.layout.objects as f64;
-                if round == 0 && turns.action != Action::Flush {
-                    self.verify();
+                turns.ns.push(took);
+                turns.lines = self.objects.flushed as f64 / objects;
+                if round == 0 && matches!(turns.action, Action::Create | Action::Update) {
+                    self.objects.verify();
                 }
                 done += 1;
                 tell(done, total);
@@ -314,311 +308,168 @@ impl<M: Medium> Bench<M> {
         all
     }
 
-    /// Does this to every object; returns how long it took.
-    fn turn(&mut self, action: Action, grouping: Grouping) -> Duration {
-        match action {
-            Action::Flush => {}
-            Action::Create => self.forget_all(),
-            Action::Update => self.create_all(),
+    /// Does this to every object; returns nanoseconds for each of the median batch.
+    fn turn(&mut self, action: Action, grouping: Grouping) -> f64 {
+        self.start(action, grouping);
+        self.go_over(action, grouping)
+    }
+
+    /// Before a turn, checksums are as it expects to find them.
+    fn start(&mut self, action: Action, grouping: Grouping) {
+        self.objects.lay_out(self.layouts.of(grouping));
+        // Turns before may have had other matrices here.
+        if action != Action::Flush {
+            self.objects.forget_all();
         }
-        self.version += 1;
+        if matches!(action, Action::Update | Action::Floor) {
+            self.objects.create_all();
+        }
+        self.objects.version += 1;
+        self.objects.flushed = 0;
+    }
+
+    fn go_over(&mut self, action: Action, grouping: Grouping) -> f64 {
         let order = match grouping {
-            Grouping::ByPage => std::mem::take(&mut self.by_page),
-            _ => std::mem::take(&mut self.at_random),
+            Grouping::ByPage => &self.by_page,
+            _ => &self.at_random,
         };
-        let mut old = Vec::new();
-        let mut took = Duration::ZERO;
-        for batch in self.batches(&order, grouping) {
-            old.clear();
-            for &object in batch {
+        let layout = self.layouts.of(grouping);
+        let mut took = Vec::new();
+        let mut members = Vec::new();
+        for batch in batches(order, grouping, &layout) {
+            members.clear();
+            members.extend(batch.iter().enumerate().map(|(nth, o)| layout.member(*o, nth)));
+            for member in &members {
                 if action == Action::Update {
-                    self.load_object(object as usize, &mut old);
+                    self.objects.keep_old(*member);
                 }
-                self.store_object(object as usize);
+                self.objects.store_object(*member);
             }
             let start = Instant::now();
-            match (action, grouping) {
-                (Action::Flush, Grouping::OneByOne) => self.flush_each(batch, true),
-                (Action::Flush, _) => self.flush_each(batch, false),
-                (_, Grouping::OneByOne) => self.sum_each(batch, &old),
-                (_, Grouping::Batched | Grouping::ByPage) => {
-                    self.sum_batch(batch, &old, grouping);
-                }
-            }
-            took += start.elapsed();
-        }
-        match grouping {
-            Grouping::ByPage => self.by_page = order,
-            _ => self.at_random = order,
-        }
-        took
-    }
-
-    /// Parts of the order: so many objects, but whole pages where they come by page.
-    fn batches<'o>(&self, order: &'o [u32], grouping: Grouping) -> Vec<&'o [u32]> {
-        match grouping {
-            Grouping::ByPage => {
-                // Only the last page may be short, and it may stand anywhere.
-                let (mut batches, mut from) = (Vec::new(), 0);
-                for to in 1..=order.len() {
-                    let page = |at: usize| self.layout.page_of(order[at] as usize);
-                    let ends = to == order.len() || page(to) != page(to - 1);
-                    if ends && (to - from >= BATCH || to == order.len()) {
-                        batches.push(&order[from..to]);
-                        from = to;
+            match (grouping, action) {
+                (Grouping::OneByOne, _) => {
+                    for member in &members {
+                        self.objects.treat(action, &[std::slice::from_ref(member)]);
+                        self.objects.medium.fence();
                     }
                 }
-                batches
-            }
-            _ => order.chunks(BATCH).collect(),
-        }
-    }
-
-    fn flush_each(&mut self, batch: &[u32], fence_each: bool) {
-        for &object in batch {
-            let (page, lines) = self.place(object);
-            for line in lines {
-                self.flush(line_at(page, line).line());
-            }
-            if fence_each {
-                self.medium.fence();
-            }
-        }
-        if !fence_each {
-            self.medium.fence();
-        }
-    }
-
-    fn sum_each(&mut self, batch: &[u32], old: &[Line]) {
-        for (nth, &object) in batch.iter().enumerate() {
-            let page = self.layout.page_of(object as usize);
-            self.sum_page(page, &[(object, nth as u32)], old);
-            self.medium.fence();
-        }
-    }
-
-    fn sum_batch(&mut self, batch: &[u32], old: &[Line], grouping: Grouping) {
-        let mut objects: Vec<(u32, u32)> = batch.iter().copied().zip(0..).collect();
-        if grouping == Grouping::Batched {
-            objects.sort_unstable();
-        }
-        let per_page = self.layout.per_page;
-        let page_of = |object: &(u32, u32)| object.0 as usize / per_page;
-        let mut rest = &objects[..];
-        while let Some(first) = rest.first() {
-            let page = page_of(first);
-            let count = rest.iter().take_while(|object| page_of(object) == page).count();
-            let (group, behind) = rest.split_at(count);
-            if let Some(next) = behind.first() {
-                self.prefetch(page_of(next), self.layout.lines_of(next.0 as usize));
-            }
-            let whole = self.layout.objects_in(page).len() == group.len();
-            if whole && old.is_empty() {
-                self.create_page(page);
-            } else {
-                self.sum_page(page, group, old);
-            }
-            rest = behind;
-        }
-        self.medium.fence();
-    }
-
-    /// Puts these objects of a page into its checksums, in place of their old content if there is
-    /// any, and flushes the checksums that change.
-    fn sum_page(&mut self, page: usize, group: &[(u32, u32)], old: &[Line]) {
-        let shape = Shape::PAGE;
-        let mut touched = [false; SUMS];
-        for (object, _) in group {
-            touch(&mut touched, self.layout.lines_of(*object as usize));
-        }
-        let mut lines = [[0; 8]; SUMS];
-        for (at, line) in lines.iter_mut().enumerate().filter(|(at, _)| touched[*at]) {
-            *line = self.load_line(page, SUMS_FROM + at);
-        }
-        let mut sums = Sums::new(shape, lines);
-        let mut spare = self.load_spare(page);
-        for &(object, nth) in group {
-            let before = old.get(nth as usize * self.layout.lines..);
-            for (i, line) in self.layout.lines_of(object as usize).enumerate() {
-                let content = self.load_line(page, line);
-                match before.and_then(|before| before.get(i)) {
-                    Some(before) => sums.update(line, before, &content),
-                    None => sums.add(line, &content),
+                // A flush needs no groups.
+                (_, Action::Flush) => {
+                    self.objects.treat(action, &[&members]);
+                    self.objects.medium.fence();
                 }
-                spare.insert(line, &content);
+                (Grouping::Batched | Grouping::ByPage, _) => {
+                    if grouping == Grouping::Batched {
+                        members.sort_unstable();
+                    }
+                    let groups: Vec<Group<'_>> =
+                        members.chunk_by(|a, b| a.matrix == b.matrix).collect();
+                    self.objects.treat(action, &groups);
+                    self.objects.medium.fence();
+                }
             }
+            took.push(start.elapsed().as_nanos() as f64 / batch.len() as f64);
         }
-        for (at, line) in sums.lines().iter().enumerate().filter(|(at, _)| touched[*at]) {
-            self.store_line(page, SUMS_FROM + at, line);
-            self.flush(line_at(page, SUMS_FROM + at).line());
-        }
-        self.store_spare(page, &mut spare);
+        Spread::of(took).expect("an object at least").median
     }
+}
 
-    /// Makes the checksums of a page whose every object is new.
-    fn create_page(&mut self, page: usize) {
-        let members = self.layout.objects_in(page).len() * self.layout.lines;
-        let data: [Line; PAGE_LINES] =
-            array::from_fn(|line| if line < members { self.load_line(page, line) } else { [0; 8] });
-        let set = LineSet::of(PAGE_LINES, 0..members);
-        let mut sums = Sums::new(Shape::PAGE, [[0; 8]; SUMS]);
-        sums.create(&data, &set);
-        let mut spare = Spare::empty(Shape::PAGE, [0; LINE_BYTES]);
-        data[..members].iter().enumerate().for_each(|(at, line)| spare.insert(at, line));
-        let mut touched = [false; SUMS];
-        touch(&mut touched, 0..members);
-        for (at, line) in sums.lines().iter().enumerate().filter(|(at, _)| touched[*at]) {
-            self.store_line(page, SUMS_FROM + at, line);
-            self.flush(line_at(page, SUMS_FROM + at).line());
-        }
-        self.store_spare(page, &mut spare);
-    }
-
-    /// No page has anything in its checksums.
-    fn forget_all(&mut self) {
-        for page in 0..self.layout.pages() {
-            for at in 0..SUMS {
-                self.store_line(page, SUMS_FROM + at, &[0; 8]);
+impl<M: Medium> Objects<M> {
+    fn treat(&mut self, action: Action, groups: &[Group<'_>]) {
+        match action {
+            Action::Flush => {
+                groups.iter().copied().flatten().for_each(|member| self.flush_object(*member));
             }
-            let mut spare = Spare::empty(Shape::PAGE, [0; LINE_BYTES]);
-            self.medium.store(line_at(page, SPARE_LINE), &spare.to_bytes(page as u64));
-        }
-    }
-
-    /// Every page has all its objects in its checksums.
-    fn create_all(&mut self) {
-        for page in 0..self.layout.pages() {
-            self.create_page(page);
-        }
-        self.medium.fence();
-        self.flushed = 0;
-    }
-
-    /// Every page's checksums and CRCs agree with its data.
-    fn verify(&self) {
-        for page in 0..self.layout.pages() {
-            let data: [Line; PAGE_LINES] = array::from_fn(|line| self.load_line(page, line));
-            let sums: [Line; SUMS] = array::from_fn(|at| self.load_line(page, SUMS_FROM + at));
-            let spare = self.load_spare(page);
-            let members = spare.members();
-            let lines = self.layout.objects_in(page).len() * self.layout.lines;
-            assert_eq!(members.len(), lines, "page {page} has other members");
-            let matrix = Matrix::new(&data, Sums::new(Shape::PAGE, &sums[..]), &members);
-            let outcome = matrix.with_crcs(spare.crcs()).decode(Locate::Crcs);
-            assert_eq!(outcome, Outcome::Clean, "page {page}");
-        }
-    }
-
-    fn place(&self, object: u32) -> (usize, std::ops::Range<usize>) {
-        (self.layout.page_of(object as usize), self.layout.lines_of(object as usize))
-    }
-
-    fn prefetch(&self, page: usize, lines: std::ops::Range<usize>) {
-        let mut touched = [false; SUMS];
-        touch(&mut touched, lines);
-        for at in (0..SUMS).filter(|at| touched[*at]) {
-            self.medium.prefetch_write(line_at(page, SUMS_FROM + at).line());
-        }
-        self.medium.prefetch_write(line_at(page, SPARE_LINE).line());
-    }
-
-    fn flush(&mut self, line: LineAddr) {
-        self.medium.flush(line);
-        self.flushed += 1;
-    }
-
-    fn load_line(&self, page: usize, line: usize) -> Line {
-        let mut bytes = [0; LINE_BYTES];
-        self.medium.load(line_at(page, line), &mut bytes);
-        line_from_bytes(&bytes)
-    }
-
-    fn store_line(&self, page: usize, line: usize, content: &Line) {
-        self.medium.store(line_at(page, line), &line_to_bytes(content));
-    }
-
-    fn load_spare(&self, page: usize) -> Spare<[u8; LINE_BYTES]> {
-        let mut bytes = [0; LINE_BYTES];
-        self.medium.load(line_at(page, SPARE_LINE), &mut bytes);
-        Spare::parse(Shape::PAGE, bytes, page as u64).expect("the spare line was written whole")
-    }
-
-    fn store_spare(&mut self, page: usize, spare: &mut Spare<[u8; LINE_BYTES]>) {
-        self.medium.store(line_at(page, SPARE_LINE), spare.seal(page as u64));
-        self.flush(line_at(page, SPARE_LINE).line());
-    }
-
-    fn load_object(&self, object: usize, out: &mut Vec<Line>) {
-        let page = self.layout.page_of(object);
-        out.extend(self.layout.lines_of(object).map(|line| self.load_line(page, line)));
-    }
-
-    /// Gives the object a content that it never had before.
-    fn store_object(&self, object: usize) {
-        let page = self.layout.page_of(object);
-        for line in self.layout.lines_of(object) {
-            let number = (page * PAGE_LINES + line) as u64 + (self.version << 32);
-            let mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-            let content = array::from_fn(|lane| mixed.rotate_left(8 * lane as u32));
-            self.store_line(page, line, &content);
+            Action::Create => self.sum_groups(groups, false),
+            Action::Update => self.sum_groups(groups, true),
+            Action::Floor => self.touch_groups(groups),
         }
     }
 }
 
-/// Marks the checksums that cover these lines.
-fn touch(touched: &mut [bool; SUMS], lines: std::ops::Range<usize>) {
-    let shape = Shape::PAGE;
-    for line in lines {
-        let place = shape.place(line);
-        touched[place.column] = true;
-        touched[shape.columns() + place.row] = true;
+/// Parts of the order: so many objects, but whole matrices where they come by page.
+fn batches<'o>(order: &'o [u32], grouping: Grouping, layout: &Layout) -> Vec<&'o [u32]> {
+    if grouping != Grouping::ByPage {
+        return order.chunks(BATCH).collect();
     }
+    // Only the last matrix may be short, and it may stand anywhere.
+    let (mut batches, mut from) = (Vec::new(), 0);
+    for to in 1..=order.len() {
+        let matrix = |at: usize| layout.matrix_of(order[at]);
+        let ends = to == order.len() || matrix(to) != matrix(to - 1);
+        if ends && (to - from >= BATCH || to == order.len()) {
+            batches.push(&order[from..to]);
+            from = to;
+        }
+    }
+    batches
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn bench(lines: usize, objects: usize) -> Bench<Heap> {
+        let layouts = Layouts::new(lines, objects);
+        Bench::new(Heap::new(layouts.bytes()), layouts, 3)
+    }
+
     #[test]
     fn every_pattern_leaves_checksums_that_decode_clean() {
-        for lines in [1, 2, 8, 32] {
-            let layout = Layout::new(lines, 3 * (PAGE_LINES / lines) + 1);
-            let mut bench = Bench::new(Heap::new(layout.bytes()), layout, 3);
+        for (lines, objects) in [(1, 148), (2, 73), (8, 19), (32, 60)] {
+            let mut bench = bench(lines, objects);
             let found = bench.run(2, &mut |_, _| ());
-            assert_eq!(found.len(), 9);
+            assert_eq!(found.len(), 12);
             for grouping in Grouping::ALL {
                 for action in [Action::Create, Action::Update] {
                     bench.turn(action, grouping);
-                    bench.verify();
+                    bench.objects.verify();
                 }
             }
         }
     }
 
     #[test]
-    #[should_panic(expected = "page 0")]
+    #[should_panic(expected = "matrix 0")]
     fn verification_finds_an_object_that_is_in_no_checksum() {
-        let layout = Layout::new(2, 24);
-        let mut bench = Bench::new(Heap::new(layout.bytes()), layout, 3);
+        let mut bench = bench(2, 24);
         bench.turn(Action::Create, Grouping::ByPage);
         bench.turn(Action::Flush, Grouping::ByPage);
-        bench.verify();
+        bench.objects.verify();
+    }
+
+    #[test]
+    #[should_panic(expected = "matrix 0")]
+    fn the_floor_computes_nothing() {
+        let mut bench = bench(2, 24);
+        bench.turn(Action::Floor, Grouping::Batched);
+        bench.objects.verify();
     }
 
     #[test]
     fn lines_are_counted_as_the_layout_says() {
-        let layout = Layout::new(32, 40);
-        let mut bench = Bench::new(Heap::new(layout.bytes()), layout, 3);
+        let mut bench = bench(32, 40);
         let found = bench.run(1, &mut |_, _| ());
         let lines = |action, grouping| {
             let same = |turns: &&Turns| turns.action == action && turns.grouping == grouping;
             found.iter().find(same).unwrap().lines
         };
+        let sums = [Action::Create, Action::Update, Action::Floor];
         for grouping in Grouping::ALL {
             assert_eq!(lines(Action::Flush, grouping), 32.0);
+        }
+        for grouping in [Grouping::OneByOne, Grouping::Batched] {
             // 32 lines run down five columns and through all seven rows.
-            assert_eq!(lines(Action::Create, grouping), 5.0 + 7.0 + 1.0);
-            assert_eq!(lines(Action::Update, grouping), 13.0);
+            assert!(sums.iter().all(|action| lines(*action, grouping) == 5.0 + 7.0 + 1.0));
+        }
+        // Those of a matrix of 64 KiB, and the others in the next.
+        let large = outlast_matrix::Shape::within(LARGE_BYTES).unwrap();
+        let first = bench.layouts.by_page.per_matrix();
+        let columns = |objects: usize| (objects * 32).div_ceil(large.rows());
+        let rest = large.rows() + large.spare_lines();
+        let all = columns(first) + columns(40 - first) + 2 * rest;
+        for action in sums {
+            assert_eq!(lines(action, Grouping::ByPage), all as f64 / 40.0, "{action:?}");
         }
         let counted: Vec<_> = one_matrix().iter().map(|record| record.value).collect();
         assert_eq!(counted, [49.0, 14.0, 7.0, 8.0].map(Some));

@@ -2,10 +2,12 @@
 //! and to multiply by a power of x modulo a polynomial is such a matrix.
 
 use std::arch::x86_64::{
-    __m128i, _mm_cvtsi128_si64, _mm_gf2p8affine_epi64_epi8, _mm_set1_epi64x, _mm_srli_epi64,
-    _mm_unpackhi_epi64, _mm_xor_si128, _mm256_castsi256_si128, _mm256_extracti128_si256,
-    _mm256_xor_si256, _mm512_castsi512_si256, _mm512_extracti64x4_epi64,
-    _mm512_gf2p8affine_epi64_epi8, _mm512_loadu_si512,
+    __m128i, __m512i, _mm_cvtsi128_si64, _mm_gf2p8affine_epi64_epi8, _mm_set1_epi64x,
+    _mm_srli_epi64, _mm_unpackhi_epi64, _mm_xor_si128, _mm256_castsi256_si128,
+    _mm256_extracti128_si256, _mm256_xor_si256, _mm512_castsi512_si256, _mm512_cvtepi64_epi8,
+    _mm512_extracti64x4_epi64, _mm512_gf2p8affine_epi64_epi8, _mm512_loadu_si512,
+    _mm512_set1_epi64, _mm512_shuffle_i64x2, _mm512_srli_epi64, _mm512_unpackhi_epi64,
+    _mm512_unpacklo_epi64, _mm512_xor_si512,
 };
 
 use crate::Line;
@@ -62,9 +64,52 @@ pub(super) fn crc8(line: &Line) -> u8 {
 /// CRC-8 of each line.
 #[target_feature(enable = "avx512f,avx2,gfni")]
 pub(super) fn crc8_each(lines: &[Line], crcs: &mut [u8]) {
-    for (line, crc) in lines.iter().zip(crcs) {
+    let (eights, rest) = lines.as_chunks::<8>();
+    let (eight_crcs, rest_crcs) = crcs.as_chunks_mut::<8>();
+    for (lines, crcs) in eights.iter().zip(eight_crcs) {
+        *crcs = crc8_of_eight(lines);
+    }
+    for (line, crc) in rest.iter().zip(rest_crcs) {
         *crc = crc8(line);
     }
+}
+
+/// CRC-8 of eight lines: their words are added up by twos, so that each step halves the registers.
+#[inline]
+#[target_feature(enable = "avx512f,avx2,gfni")]
+fn crc8_of_eight(lines: &[Line; 8]) -> [u8; 8] {
+    // SAFETY: this function is only called where there is AVX-512F; reads 64 bytes.
+    let words = unsafe { _mm512_loadu_si512(WORDS.as_ptr().cast()) };
+    let product = |line: usize| {
+        // SAFETY: as above; reads the 64 bytes of a line, at any address.
+        let line = unsafe { _mm512_loadu_si512(lines[line].as_ptr().cast()) };
+        _mm512_gf2p8affine_epi64_epi8::<0>(line, words)
+    };
+    // Word by word of `a` and `b` in turn; then by halves and by quarters.
+    let two = |a: __m512i, b: __m512i| {
+        _mm512_xor_si512(_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b))
+    };
+    let four = |ab: __m512i, cd: __m512i| {
+        let even = _mm512_shuffle_i64x2::<0b10_00_10_00>(ab, cd);
+        _mm512_xor_si512(even, _mm512_shuffle_i64x2::<0b11_01_11_01>(ab, cd))
+    };
+    let first = four(two(product(0), product(1)), two(product(2), product(3)));
+    let second = four(two(product(4), product(5)), two(product(6), product(7)));
+    // Word i is what is left of line i.
+    let word = four(first, second);
+    let word = folded_each::<32>(word, const { matrix(POWERS[4]) });
+    let word = folded_each::<16>(word, const { matrix(POWERS[2]) });
+    let word = folded_each::<8>(word, const { matrix(POWERS[1]) });
+    (_mm_cvtsi128_si64(_mm512_cvtepi64_epi8(word)) as u64).to_le_bytes()
+}
+
+/// As [`folded`], for each of eight words.
+#[inline]
+#[target_feature(enable = "avx512f,avx2,gfni")]
+fn folded_each<const BITS: u32>(words: __m512i, matrix: u64) -> __m512i {
+    let above = _mm512_srli_epi64::<BITS>(words);
+    let above = _mm512_gf2p8affine_epi64_epi8::<0>(above, _mm512_set1_epi64(matrix as i64));
+    _mm512_xor_si512(words, above)
 }
 
 /// The low word's lower `BITS` bits plus those above, multiplied by `matrix`. What is above is of

@@ -71,6 +71,52 @@ pub(super) unsafe fn update<R: Registers>(
     across.plus(change).store(correlation);
 }
 
+/// The same for a run of lines from number `first` on, in columns of as many as there are
+/// correlation checksums. With no old lines the new ones are added.
+///
+/// # Safety
+/// The processor has the registers `R`.
+#[inline(always)]
+pub(super) unsafe fn update_run<R: Registers>(
+    first: usize,
+    old: &[Line],
+    new: &[Line],
+    consistency: &mut [Line],
+    correlation: &mut [Line],
+) {
+    let rows = correlation.len();
+    let (mut column, mut row) = (first / rows, first % rows);
+    let mut rest = new;
+    let mut old = old;
+    while !rest.is_empty() {
+        let (lines, behind) = rest.split_at(rest.len().min(rows - row));
+        rest = behind;
+        let (before, old_behind) = old.split_at(old.len().min(lines.len()));
+        old = old_behind;
+        let sum = &mut consistency[column];
+        let across = &mut correlation[row..row + lines.len()];
+        // SAFETY: the caller vouches for the registers.
+        unsafe {
+            let mut down = R::load(sum);
+            if before.is_empty() {
+                for (line, across) in lines.iter().zip(across) {
+                    let change = R::load(line);
+                    down = down.plus(change);
+                    R::load(across).plus(change).store(across);
+                }
+            } else {
+                for ((line, before), across) in lines.iter().zip(before).zip(across) {
+                    let change = R::load(line).minus(R::load(before));
+                    down = down.plus(change);
+                    R::load(across).plus(change).store(across);
+                }
+            }
+            down.store(sum);
+        }
+        (column, row) = (column + 1, 0);
+    }
+}
+
 /// Both kinds of sums of the members among `data`, which lies column by column.
 ///
 /// # Safety
@@ -90,6 +136,11 @@ pub(super) unsafe fn create<R: Registers>(
             }
             Ok(seven) => {
                 create_in_seven::<R>(data, |line| members.contains(line), consistency, seven);
+            }
+            Err(_) if members.is_full() => {
+                consistency.fill([0; 8]);
+                correlation.fill([0; 8]);
+                update_run::<R>(0, &[], data, consistency, correlation);
             }
             Err(_) => create_in_memory::<R>(data, members, consistency, correlation),
         }
@@ -125,7 +176,7 @@ unsafe fn create_in_seven<R: Registers>(
     across.into_iter().zip(correlation).for_each(|(across, sum)| across.store(sum));
 }
 
-/// For any number of rows.
+/// For any number of rows, and some members.
 ///
 /// # Safety
 /// The processor has the registers `R`.

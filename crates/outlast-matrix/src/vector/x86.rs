@@ -105,6 +105,18 @@ pub(super) fn update_avx512(
 }
 
 #[target_feature(enable = "avx2")]
+pub(super) fn update_run_avx2(
+    first: usize,
+    old: &[Line],
+    new: &[Line],
+    consistency: &mut [Line],
+    correlation: &mut [Line],
+) {
+    // SAFETY: this function is only called where there is AVX2.
+    unsafe { registers::update_run::<Avx2>(first, old, new, consistency, correlation) }
+}
+
+#[target_feature(enable = "avx2")]
 pub(super) fn create_avx2(
     data: &[Line],
     members: &LineSet,
@@ -113,6 +125,18 @@ pub(super) fn create_avx2(
 ) {
     // SAFETY: this function is only called where there is AVX2.
     unsafe { registers::create::<Avx2>(data, members, consistency, correlation) }
+}
+
+#[target_feature(enable = "avx512f")]
+pub(super) fn update_run_avx512(
+    first: usize,
+    old: &[Line],
+    new: &[Line],
+    consistency: &mut [Line],
+    correlation: &mut [Line],
+) {
+    // SAFETY: this function is only called where there is AVX-512F.
+    unsafe { registers::update_run::<Avx512>(first, old, new, consistency, correlation) }
 }
 
 #[target_feature(enable = "avx512f")]

@@ -1,158 +1,239 @@
 //! Adds up what commits change.
+//!
+//! Nothing needs the sums of a commit before the floor passes it (K2). Until then its differences
+//! lie with its lane; what has gathered is then added up matrix by matrix, so that each line of
+//! checksums is fetched, stored to and flushed once, however many commits have changed it.
 
-use outlast_matrix::{Line, Spare};
+use std::ops::Range;
+
+use outlast_matrix::{Line, Spare, Vector};
 use outlast_pmem::Medium;
-use outlast_trace::{LINE_BYTES, LineAddr, PoolOffset, line_pieces};
+use outlast_trace::{LINE_BYTES, LineAddr};
 
-use crate::checksums::deltas::{Delta, Deltas};
+use crate::checksums::deltas::{Deltas, Kind};
 use crate::checksums::matrices::{Matrices, MatrixAt, load_line, store_changed};
-use crate::io::Io;
+use crate::io::{Io, Site};
 use crate::layout::Geometry;
-use crate::lines::word_mask;
 use crate::plant::Plant;
+use crate::pool::LaneSlot;
 
-/// Brings sums, CRCs and members up to date with what lanes hand over.
+/// With so many bytes of a lane's differences they are added up, whatever the floor does.
+const GATHERED_BYTES_MAX: usize = 1 << 20;
+
+/// Matrices whose checksums are fetched ahead of the one under work.
+const MATRICES_AHEAD: usize = 6;
+
+/// Changed lines of one matrix that are looked at to fetch its checksums.
+const LINES_FETCHED_MAX: usize = 16;
+
+/// Brings sums, CRCs and members up to date with what lanes have gathered.
 pub(crate) struct Keeper {
     matrices: Matrices,
-    /// The lane's entries under work; kept for its memory.
-    pub taken: Deltas,
-    spare: OpenSpare,
+    // What follows is kept for its memory.
+    /// What each lane had gathered.
+    taken: Vec<Deltas>,
+    changes: Vec<Change>,
+    groups: Vec<Group>,
+    open: OpenMatrix,
 }
 
-/// What becomes of the membership of a line.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Member {
-    Joins,
-    Stays,
-    Leaves,
+/// An entry of a lane.
+#[derive(Clone, Copy)]
+struct Change {
+    line: LineAddr,
+    lane: u32,
+    place: u32,
+}
+
+/// Changes to lines of one matrix.
+struct Group {
+    matrix: MatrixAt,
+    changes: Range<usize>,
 }
 
 impl Keeper {
     pub fn new(geometry: Geometry) -> Self {
-        let spare = OpenSpare { of: None, bytes: Vec::new() };
-        Self { matrices: Matrices::new(geometry), taken: Deltas::default(), spare }
-    }
-
-    /// Adds all that was taken over to the sums. `changed` hears each line stored to, and since
-    /// which commit it is pending.
-    pub fn add_up<M: Medium>(&mut self, io: Io<'_, M>, mut changed: impl FnMut(LineAddr, u64)) {
-        let deltas = std::mem::take(&mut self.taken);
-        let mut counter = 0;
-        for delta in deltas.iter() {
-            match delta {
-                Delta::Commit(next) => {
-                    self.spare.close(io, &mut |line| changed(line, counter));
-                    counter = next;
-                }
-                Delta::Words { line, mask, pairs } => {
-                    let (mut old, mut new) = ([0; 8], [0; 8]);
-                    let words = (0..8).filter(|word| mask >> word & 1 == 1);
-                    for (word, [was, is]) in words.zip(pairs) {
-                        (old[word], new[word]) = (*was, *is);
-                    }
-                    if !io.plants(Plant::SumsMissUpdates) {
-                        let mut note = |line| changed(line, counter);
-                        self.change(io, line, &old, &new, Member::Stays, &mut note);
-                    }
-                }
-                Delta::Taken { at, words } => {
-                    for_each_line(at, words, |line, content, _| {
-                        let mut note = |line| changed(line, counter);
-                        self.change(io, line, &[0; 8], content, Member::Joins, &mut note);
-                    });
-                }
-                Delta::GivenBack { at, words } => {
-                    for_each_line(at, words, |line, content, whole| {
-                        // Other blocks may share the line.
-                        let member = if whole { Member::Leaves } else { Member::Stays };
-                        let mut note = |line| changed(line, counter);
-                        self.change(io, line, content, &[0; 8], member, &mut note);
-                    });
-                }
-            }
+        Self {
+            matrices: Matrices::new(geometry),
+            taken: Vec::new(),
+            changes: Vec::new(),
+            groups: Vec::new(),
+            open: OpenMatrix::default(),
         }
-        self.spare.close(io, &mut |line| changed(line, counter));
-        self.taken = deltas;
-        self.taken.clear();
     }
 
+    /// Whether a lane has gathered enough to be added up without need.
+    pub fn is_due<M: Medium>(medium: &M, lane: &LaneSlot) -> bool {
+        lane.deltas.lock(medium).bytes() > GATHERED_BYTES_MAX
+    }
+
+    /// Whether a commit below `limit` has differences that were not added.
+    pub fn lags<M: Medium>(medium: &M, lanes: &[LaneSlot], limit: u64) -> bool {
+        lanes.iter().any(|lane| lane.deltas.lock(medium).since().is_some_and(|since| since < limit))
+    }
+
+    /// Adds all that lanes have gathered to the sums and flushes each line that changes; `changed`
+    /// hears of it. The fence is the caller's.
+    pub fn add_up<M: Medium>(
+        &mut self,
+        io: Io<'_, M>,
+        lanes: &[LaneSlot],
+        changed: impl Fn(LineAddr),
+    ) {
+        self.taken.resize_with(lanes.len(), Deltas::default);
+        for (taken, lane) in self.taken.iter_mut().zip(lanes) {
+            std::mem::swap(taken, &mut *lane.deltas.lock(io.medium));
+        }
+        self.sort_changes();
+        self.group_changes(io);
+        for index in 0..self.groups.len() {
+            if let Some(ahead) = self.groups.get(index + MATRICES_AHEAD) {
+                fetch(io, ahead, &self.changes[ahead.changes.clone()]);
+            }
+            let group = &self.groups[index];
+            let changes = &self.changes[group.changes.clone()];
+            self.open.change(io, group.matrix, changes, &self.taken, &changed);
+        }
+        self.taken.iter_mut().for_each(Deltas::clear);
+    }
+
+    /// Changes of one line come together, lines of one matrix too.
+    fn sort_changes(&mut self) {
+        self.changes.clear();
+        for (lane, taken) in self.taken.iter().enumerate() {
+            self.changes.extend(taken.places().map(|(line, place)| {
+                let place = u32::try_from(place).expect("differences of a ring fit into memory");
+                Change { line, lane: lane as u32, place }
+            }));
+        }
+        self.changes.sort_unstable_by_key(|change| change.line.0);
+    }
+
+    fn group_changes<M: Medium>(&mut self, io: Io<'_, M>) {
+        self.groups.clear();
+        let mut from = 0;
+        while let Some(first) = self.changes.get(from) {
+            // The block that the line belonged to may be gone, and its matrices with it.
+            let Some((matrix, _)) = self.matrices.of_line(io.medium, first.line) else {
+                from += 1;
+                continue;
+            };
+            let end = matrix.data.0 + matrix.lines;
+            let count = self.changes[from..].iter().take_while(|c| c.line.0 < end).count();
+            self.groups.push(Group { matrix, changes: from..from + count });
+            from += count;
+        }
+    }
+}
+
+/// Fetches the checksums that a group will change.
+fn fetch<M: Medium>(io: Io<'_, M>, group: &Group, changes: &[Change]) {
+    let matrix = &group.matrix;
+    let mut last = None;
+    for change in changes.iter().take(LINES_FETCHED_MAX) {
+        if last.replace(change.line) != Some(change.line) {
+            let index = change.line.0 - matrix.data.0;
+            io.medium.prefetch_write(matrix.consistency(index));
+            io.medium.prefetch_write(matrix.correlation(index));
+        }
+    }
+    (0..matrix.shape.spare_lines() as u64)
+        .for_each(|line| io.medium.prefetch_write(LineAddr(matrix.spare().0 + line)));
+}
+
+/// What commits have made of one line, all together.
+struct LineChange {
+    /// What its sums grow by.
+    difference: Line,
+    /// What its CRC-8 is exclusive-or'ed with.
+    crc: u8,
+    joins: bool,
+    leaves: bool,
+}
+
+impl LineChange {
+    fn of<M: Medium>(io: Io<'_, M>, changes: &[Change], taken: &[Deltas]) -> Self {
+        let (mut difference, mut crc) = ([0; 8], 0);
+        let (mut joins, mut leaves) = (false, false);
+        for change in changes {
+            let delta = taken[change.lane as usize].get(change.place as usize);
+            match delta.kind {
+                Kind::Change if io.plants(Plant::SumsMissUpdates) => continue,
+                Kind::Change | Kind::LeavesInPart => {}
+                Kind::Joins => joins = true,
+                Kind::Leaves => leaves = true,
+            }
+            delta.add_to(&mut difference);
+            crc ^= delta.crc;
+        }
+        Self { difference, crc, joins, leaves }
+    }
+}
+
+/// The checksums of the matrix that changes just now, as far as they were needed.
+#[derive(Default)]
+struct OpenMatrix {
+    sums: Vec<Line>,
+    /// Which of them are here.
+    loaded: Vec<bool>,
+    spare: Vec<u8>,
+}
+
+impl OpenMatrix {
+    /// Adds these changes of lines of the matrix, which are sorted by line.
     fn change<M: Medium>(
         &mut self,
         io: Io<'_, M>,
-        line: LineAddr,
-        old: &Line,
-        new: &Line,
-        member: Member,
-        changed: &mut impl FnMut(LineAddr),
+        matrix: MatrixAt,
+        changes: &[Change],
+        taken: &[Deltas],
+        changed: &impl Fn(LineAddr),
     ) {
-        // The block that the line belonged to may be gone, and its matrices with it.
-        let Some((matrix, index)) = self.matrices.of_line(io.medium, line) else { return };
-        if old != new {
-            let old = if io.plants(Plant::SumsKeepOld) { &[0; 8] } else { old };
-            for sum in [matrix.consistency(index), matrix.correlation(index)] {
-                if io.plants(Plant::ColumnSumsMissing) && sum == matrix.consistency(index) {
-                    continue;
+        let shape = matrix.shape;
+        self.sums.resize(shape.checksum_lines(), [0; 8]);
+        self.loaded.clear();
+        self.loaded.resize(shape.checksum_lines(), false);
+        self.spare.resize(shape.spare_lines() * LINE_BYTES as usize, 0);
+        io.medium.load(matrix.spare().start(), &mut self.spare);
+        let mut spare = Spare::over(shape, self.spare.as_mut_slice());
+
+        let vector = Vector::best();
+        for changes in changes.chunk_by(|a, b| a.line == b.line) {
+            let index = (changes[0].line.0 - matrix.data.0) as usize;
+            let change = LineChange::of(io, changes, taken);
+            spare.change_crc(index, change.crc);
+            // A block that is given back is not taken again before the floor has passed that, and
+            // by then both have been added.
+            if change.joins || change.leaves {
+                spare.set_member(index, !change.leaves);
+            }
+            let (down, across) = (shape.column_of(index), shape.columns() + shape.row_of(index));
+            for at in [down, across] {
+                if !std::mem::replace(&mut self.loaded[at], true) {
+                    self.sums[at] = load_line(io.medium, LineAddr(matrix.checks.0 + at as u64));
                 }
-                let mut content = load_line(io.medium, sum);
-                for (word, (old, new)) in content.iter_mut().zip(old.iter().zip(new)) {
-                    *word = word.wrapping_add(*new).wrapping_sub(*old);
-                }
-                io.medium.store(sum.start(), bytemuck::cast_slice(&content));
-                changed(sum);
+            }
+            let (consistency, correlation) = self.sums.split_at_mut(shape.columns());
+            let (down, across) =
+                (&mut consistency[down], &mut correlation[across - shape.columns()]);
+            let before = *down;
+            vector.update(down, across, &[0; 8], &change.difference);
+            if io.plants(Plant::ColumnSumsMissing) {
+                *down = before;
             }
         }
-        self.spare.open(io, matrix, changed);
-        let mut spare = Spare::over(matrix.shape, self.spare.bytes.as_mut_slice());
-        spare.change(index as usize, &std::array::from_fn(|word| old[word] ^ new[word]));
-        match member {
-            Member::Joins => spare.set_member(index as usize, true),
-            Member::Stays => {}
-            Member::Leaves => spare.set_member(index as usize, false),
-        }
-    }
-}
-
-/// The spare lines of the matrix that changes just now.
-struct OpenSpare {
-    of: Option<MatrixAt>,
-    bytes: Vec<u8>,
-}
-
-impl OpenSpare {
-    fn open<M: Medium>(
-        &mut self,
-        io: Io<'_, M>,
-        matrix: MatrixAt,
-        changed: &mut impl FnMut(LineAddr),
-    ) {
-        if self.of == Some(matrix) {
-            return;
-        }
-        self.close(io, changed);
-        self.bytes.resize(matrix.shape.spare_lines() * LINE_BYTES as usize, 0);
-        io.medium.load(matrix.spare().start(), &mut self.bytes);
-        self.of = Some(matrix);
-    }
-
-    fn close<M: Medium>(&mut self, io: Io<'_, M>, changed: &mut impl FnMut(LineAddr)) {
-        let Some(matrix) = self.of.take() else { return };
-        let mut spare = Spare::over(matrix.shape, self.bytes.as_mut_slice());
         spare.set_version(spare.version().wrapping_add(1));
         spare.seal(matrix.number());
-        store_changed(io.medium, matrix.spare(), &self.bytes, changed);
-    }
-}
 
-/// Each line that a block covers, with its words in their places, and whether all of it is the
-/// block's.
-fn for_each_line(at: PoolOffset, words: &[u64], mut visit: impl FnMut(LineAddr, &Line, bool)) {
-    let mut rest = words;
-    for (piece, len) in line_pieces(at, words.len() * 8) {
-        let (here, behind) = rest.split_at(len / 8);
-        rest = behind;
-        let mut content = [0; 8];
-        content[piece.in_line() / 8..][..here.len()].copy_from_slice(here);
-        let mask = word_mask(piece.in_line(), piece.in_line() + len);
-        visit(piece.line(), &content, mask == 0xff);
+        let flush = |line| {
+            changed(line);
+            io.flush_line(Site::Sums, line);
+        };
+        for (at, content) in self.sums.iter().enumerate().filter(|(at, _)| self.loaded[*at]) {
+            let line = LineAddr(matrix.checks.0 + at as u64);
+            io.medium.store(line.start(), bytemuck::cast_slice(content));
+            flush(line);
+        }
+        store_changed(io.medium, matrix.spare(), &self.spare, flush);
     }
 }

@@ -6,16 +6,17 @@
 //! leaves: media faults and stray stores.
 //!
 //! Sums are never computed from the data in a running pool. A commit hands over what it changed,
-//! old words and new ([`Deltas`]), and the history unit adds the differences ([`Keeper`]). Neither
-//! other lines nor the line itself are read for it, so damage that nobody has seen yet stays
-//! visible, whatever is written beside it.
+//! old words and new ([`Deltas`]), and whoever moves the floor adds the differences ([`Keeper`]).
+//! Neither other lines nor the line itself are read for it, so damage that nobody has seen yet
+//! stays visible, whatever is written beside it.
 //!
 //! * **K1** A matrix is *settled* when no live record names a line of it or a block in it. The sums,
 //!   CRCs and members of a settled matrix match its data, durably. Of one that is not settled
 //!   recovery makes them anew.
-//! * **K2** Lines of checksums are pending like lines of data, since the first commit whose
-//!   differences were added and that no flush covers. So the floor, which settles matrices, passes
-//!   a commit only when they are durable (P3).
+//! * **K2** The floor, which settles matrices, passes a commit only after its differences were
+//!   added and every line that this changed was flushed and fenced. Until then they lie with their
+//!   lane: the later they are added, the more commits share a line of checksums. What is added is
+//!   flushed at once, so that no line of checksums is ever pending.
 //! * **K3** The sums contain the words of allocated blocks and of bitmaps, and nothing else. What
 //!   free space holds is nobody's: it may change without a record. A line is a member from the
 //!   commit that takes its block to the one that gives it back.

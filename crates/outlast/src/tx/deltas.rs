@@ -7,6 +7,7 @@ use crate::alloc::{Block, Reserved};
 use crate::checksums::{Deltas, make_run};
 use crate::io::Site;
 use crate::lines::{runs, word_mask};
+use crate::plant::Plant;
 use crate::tx::Tx;
 
 impl<M: Medium> Tx<'_, M> {
@@ -36,7 +37,7 @@ impl<M: Medium> Tx<'_, M> {
         deltas.commit(number);
         let medium = &self.pool.medium;
         for (at, bytes) in self.taken().filter_map(summed) {
-            deltas.taken(at, bytes, |words| medium.load(at, bytemuck::cast_slice_mut(words)));
+            deltas.taken(at, bytes, |at, words| medium.load(at, bytemuck::cast_slice_mut(words)));
         }
         deltas
     }
@@ -52,6 +53,9 @@ impl<M: Medium> Tx<'_, M> {
             if words != 0 {
                 let mut old = [0; 8];
                 medium.load(entry.line.start(), bytemuck::cast_slice_mut(&mut old));
+                if self.io().plants(Plant::SumsKeepOld) {
+                    old = [0; 8];
+                }
                 deltas.line(entry.line, words, &old, new);
             }
         }
@@ -82,6 +86,7 @@ impl<M: Medium> Tx<'_, M> {
             if entry.written != 0 {
                 let mut new = [0; 8];
                 medium.load(entry.line.start(), bytemuck::cast_slice_mut(&mut new));
+                let old = if self.io().plants(Plant::SumsKeepOld) { &[0; 8] } else { old };
                 deltas.line(entry.line, entry.written, old, &new);
             }
         }
@@ -96,8 +101,9 @@ impl<M: Medium> Tx<'_, M> {
         let medium = &self.pool.medium;
         for block in self.given_back() {
             if let Some((at, bytes)) = summed(block) {
-                let load = |words: &mut [u64]| medium.load(at, bytemuck::cast_slice_mut(words));
-                deltas.given_back(at, bytes, load);
+                deltas.given_back(at, bytes, |at, words| {
+                    medium.load(at, bytemuck::cast_slice_mut(words));
+                });
             }
         }
         self.pool.lanes[self.lane.id].deltas.lock(medium).append(&mut deltas);

@@ -64,10 +64,23 @@ impl Sweeper {
     fn drain<M: Medium>(&mut self, pool: &Pool<M>) -> Option<&mut History> {
         let history = self.history.as_mut()?;
         history.drain(pool);
-        if let Some(keeper) = &mut self.keeper {
-            history.keep_sums(pool, keeper);
-        }
         Some(history)
+    }
+
+    /// K2: what commits have changed is added to the checksums, whose lines are flushed. Their
+    /// fence is the caller's.
+    fn keep_sums<M: Medium>(&mut self, pool: &Pool<M>) {
+        if let Some(keeper) = &mut self.keeper {
+            let changes = &pool.checkpointer.changes;
+            keeper.add_up(pool.io(), &pool.lanes, |line| changes.mark(line.start()));
+        }
+    }
+
+    /// The same if the floor cannot pass to `limit` without.
+    fn keep_sums_below<M: Medium>(&mut self, pool: &Pool<M>, limit: u64) {
+        if self.keeper.is_some() && Keeper::lags(&pool.medium, &pool.lanes, limit) {
+            self.keep_sums(pool);
+        }
     }
 
     /// Bytes of memory that the history unit takes, if there is one.
@@ -79,7 +92,9 @@ impl Sweeper {
 /// Brings checksums up to date with everything installed, where the pool keeps some.
 pub(crate) fn bring_sums_up<M: Medium>(pool: &Pool<M>) {
     if pool.matrices.is_some() {
-        pool.sweeper.lock(&pool.medium).drain(pool);
+        pool.sweeper.lock(&pool.medium).keep_sums(pool);
+        // Whoever sweeps next cannot fence what this thread has flushed.
+        pool.io().fence(Site::AgedOut);
     }
 }
 
@@ -117,6 +132,10 @@ pub(crate) fn step<M: Medium>(pool: &Pool<M>, own: usize, reads: &[Access]) {
         let Some(history) = sweeper.drain(pool) else { return };
         history.touch(reads);
         history.go_on(pool, own);
+        if pool.matrices.is_some() && Keeper::is_due(&pool.medium, &pool.lanes[own]) {
+            sweeper.keep_sums(pool);
+            pool.io().fence(Site::AgedOut);
+        }
     }
     let slot = &pool.lanes[own];
     let used =
@@ -137,11 +156,14 @@ pub(crate) fn sweep<M: Medium>(pool: &Pool<M>, own: usize, reach: Reach) {
     let io = pool.io();
     // No record has the last counter, which the clock passes when numbers are used up.
     let mut limit = first_not_installed(pool).min(Seq::COUNTER_MAX);
-    let mut swept = match sweeper.drain(pool) {
+    if let Some(history) = sweeper.drain(pool) {
+        if let Reach::Lines(lines) = reach {
+            limit = history.limit_for(own, lines).map_or(limit, |enough| limit.min(enough));
+        }
+        sweeper.keep_sums_below(pool, limit);
+    }
+    let mut swept = match &mut sweeper.history {
         Some(history) => {
-            if let Reach::Lines(lines) = reach {
-                limit = history.limit_for(own, lines).map_or(limit, |enough| limit.min(enough));
-            }
             history.flush_unfenced(pool, own);
             history.flush_below(pool, own, limit);
             history.swept_below(limit)

@@ -29,8 +29,6 @@
 //!   thread cannot fence what another one has flushed.
 //! * **P3** The floor moves to `f` only when every record below `f` is drained and the second or
 //!   the last hand has found each line that it names clean, or flushed it.
-//! * **P4** Checksums are changed by the unit, not by lanes: which lines, since which commit, is in
-//!   a list of its own, which the last hand passes over.
 
 mod objht;
 mod queue;
@@ -41,7 +39,6 @@ use std::sync::atomic::Ordering;
 use outlast_pmem::Medium;
 use outlast_trace::{LINE_BYTES, LineAddr, PoolOffset};
 
-use crate::checksums::Keeper;
 use crate::io::{Io, Site};
 use crate::plant::Plant;
 use crate::pool::{LaneSlot, Pool};
@@ -166,8 +163,6 @@ struct LaneHistory {
     aged: u64,
     /// What it left there, in order.
     left: VecDeque<Left>,
-    /// Lines of checksums that this lane's commits have changed, in order.
-    sums: VecDeque<Left>,
     /// Position behind the last record below the floor.
     swept: u64,
     /// What this lane's thread has flushed after its commit `unfenced_since`, and has fenced if it
@@ -206,8 +201,7 @@ impl History {
     /// Bytes of memory that the queue, `ObjHT` and the lists of what is left take.
     pub fn memory_bytes(&self) -> usize {
         let lists = self.lanes.iter().map(|lane| {
-            (lane.left.capacity() + lane.sums.capacity()) * size_of::<Left>()
-                + lane.parts.capacity() * size_of::<Part>()
+            lane.left.capacity() * size_of::<Left>() + lane.parts.capacity() * size_of::<Part>()
         });
         self.queue.memory_bytes() + self.lines.memory_bytes() + lists.sum::<usize>()
     }
@@ -276,29 +270,6 @@ impl History {
         let step = self.step - self.step_base;
         for line in self.batch.drain(..) {
             self.lines.note(line, |known| known.accessed = step);
-        }
-    }
-
-    /// What commits changed is added to the checksums, whose lines are pending from there on (K2).
-    pub fn keep_sums<M: Medium>(&mut self, pool: &Pool<M>, keeper: &mut Keeper) {
-        for (id, lane) in pool.lanes.iter().enumerate() {
-            // A step for each lane, so that the first entry of a line in it is the oldest: other
-            // lanes may have older commits.
-            self.begin_step();
-            keeper.taken.append(&mut lane.deltas.lock(&pool.medium));
-            let (step, now) = (self.step, self.step - self.step_base);
-            let (lines, sums) = (&mut self.lines, &mut self.lanes[id].sums);
-            keeper.add_up(pool.io(), |line, since| {
-                pool.checkpointer.changes.mark(line.start());
-                let mut is_first = true;
-                lines.note(line, |known| {
-                    is_first = known.accessed < now;
-                    known.accessed = now;
-                });
-                if is_first {
-                    sums.push_back(Left { line, since, step });
-                }
-            });
         }
     }
 
@@ -447,29 +418,17 @@ impl History {
         }
     }
 
-    /// The last hand, over what the second has left, and over checksums.
+    /// The last hand, over what the second has left.
     fn flush_left_below<M: Medium>(&mut self, io: Io<'_, M>, id: usize, limit: u64) {
-        let left = std::mem::take(&mut self.lanes[id].left);
-        self.lanes[id].left = self.flush_left(io, Site::SweepData, left, limit);
-        let sums = std::mem::take(&mut self.lanes[id].sums);
-        self.lanes[id].sums = self.flush_left(io, Site::Sums, sums, limit);
-    }
-
-    fn flush_left<M: Medium>(
-        &mut self,
-        io: Io<'_, M>,
-        site: Site,
-        mut left: VecDeque<Left>,
-        limit: u64,
-    ) -> VecDeque<Left> {
+        let mut left = std::mem::take(&mut self.lanes[id].left);
         while let Some(&Left { line, step, .. }) = left.front().filter(|left| left.since < limit) {
             left.pop_front();
             if let Some(ahead) = left.get(LINES_AHEAD) {
                 self.lines.prefetch(ahead.line);
             }
-            self.flush_for(io, site, line, step);
+            self.flush_for(io, Site::SweepData, line, step);
         }
-        left
+        self.lanes[id].left = left;
     }
 
     /// Takes a line for clean. Only a planted bug does.
@@ -595,39 +554,6 @@ mod tests {
         history.drain(&pool);
         history.flush_below(&pool, 0, pool.commits() + 1);
         assert_eq!(history.known(blocks[0].line()).flushed, history.step);
-    }
-
-    /// A lane's commit changes a line of checksums that another lane's later commit has changed
-    /// before in the order of draining.
-    #[test]
-    fn what_is_drained_later_does_not_hide_what_is_pending() {
-        let create = CreateOptions { lanes: 2, checksums: true, ..CreateOptions::default() };
-        let open = OpenOptions {
-            lock_stripes: 64,
-            step_every: usize::MAX,
-            ..OpenOptions::with_scheme(Scheme::RedoArchapt)
-        };
-        let pool = Pool::create_on(Heap::new(4 << 20), &create, &open).unwrap();
-        let (mut first, mut second) = (pool.lane().unwrap(), pool.lane().unwrap());
-        let block = first.run(|tx| tx.alloc(64, BlockKind::General)).unwrap();
-        writeback_all(&pool);
-        // The second lane is drained after the first.
-        second.run(|tx| tx.store_u64(block, 1)).unwrap();
-        first.run(|tx| tx.store_u64(block.plus(8), 2)).unwrap();
-        let mut history = History::new(1 << 20, Sample::one_in_two_to_the(0), 2, 1 << 10, None);
-        let mut keeper = Keeper::new(pool.header().geometry);
-        history.drain(&pool);
-        history.keep_sums(&pool, &mut keeper);
-        let lines = |lane: &LaneHistory| {
-            lane.sums.iter().map(|left| left.line).collect::<std::collections::BTreeSet<_>>()
-        };
-        let [a, b] = [0, 1].map(|id| lines(&history.lanes[id]));
-        assert!(!a.is_empty() && a == b);
-        assert!(history.lanes[1].sums[0].since < history.lanes[0].sums[0].since);
-    }
-
-    fn writeback_all(pool: &Pool<Heap>) {
-        super::super::sweep(pool, 0, super::super::Reach::All);
     }
 
     #[test]
