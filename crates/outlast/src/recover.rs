@@ -255,9 +255,8 @@ impl LiveLog {
 /// the end of the transaction before, which a literal variant marks by a record without words.
 fn seal_off(undo: &mut Vec<&LiveRecord>) {
     let kept = undo.iter().take_while(|record| record.kind == RecordKind::Undo).count();
-    let is_mark = |record: &&LiveRecord| {
-        record.kind == RecordKind::Before && record.payload.is_empty()
-    };
+    let is_mark =
+        |record: &&LiveRecord| record.kind == RecordKind::Before && record.payload.is_empty();
     undo.truncate(undo.iter().rposition(is_mark).map_or(kept, |mark| mark + 1));
 }
 

@@ -17,8 +17,7 @@ use std::fmt;
 use std::time::Duration;
 
 use outlast::{
-    Ack, CreateOptions, OpenOptions, Plant, Pool, PoolOffset, Reading, Runner, Scheme, Transact,
-    Tx,
+    Ack, CreateOptions, OpenOptions, Plant, Pool, PoolOffset, Reading, Runner, Scheme, Transact, Tx,
 };
 use outlast_pmem::schedule::{Explorer, Plan, ScheduleError, Scheduler, on_lane};
 use outlast_pmem::{Mark, Medium, Recorder};

@@ -3,7 +3,8 @@
 //! the same programs and lose nothing.
 //!
 //! A word cell with a line of its own stands for an object of one line. Cell n is line n of its
-//! page, whose columns have seven lines: cells 0 to 6 fill column 0, cells 7 to 13 column 1. The LRU queue has room for one line, so two lines read push out everything else.
+//! page, whose columns have seven lines: cells 0 to 6 fill column 0, cells 7 to 13 column 1. The LRU queue has room for one line, unless a point says otherwise, so two lines read
+//! push out everything else.
 
 use outlast::{Ack, Reading, Scheme};
 
@@ -83,6 +84,11 @@ fn point(
 /// The scope of that point.
 pub fn named(name: &str) -> Option<Point> {
     all().into_iter().find(|point| point.scope.name.eq_ignore_ascii_case(name))
+}
+
+/// The names of all points.
+pub fn names() -> Vec<&'static str> {
+    all().iter().map(|point| point.scope.name).collect()
 }
 
 /// Every point that loses data.
@@ -173,6 +179,7 @@ pub fn all() -> Vec<Point> {
             );
             // One of those that wait is answered before the other one's data is flushed.
             crossed.scope.preemptions = 1;
+            crossed.scope.cache_lines = 64;
             Point { ack: Ack::Physical, ..crossed }
         },
         {

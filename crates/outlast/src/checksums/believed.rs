@@ -162,9 +162,8 @@ pub(super) fn judge<M: Medium>(
         }
         // No row says which line of the column it is.
         _ => {
-            let suspects = members.iter().filter(|line| {
-                bad_columns.contains(&matrix.shape.column_of(*line))
-            });
+            let suspects =
+                members.iter().filter(|line| bad_columns.contains(&matrix.shape.column_of(*line)));
             let suspects: Vec<usize> = suspects.collect();
             if suspects.is_empty() {
                 // Nobody's data: a checksum was ahead of the bit that makes its line a member.

@@ -42,10 +42,11 @@ pub(crate) fn format_cells<M: Medium>(
 pub(crate) fn make_run<M: Medium>(io: Io<'_, M>, matrices: &Matrices, first: u64, chunks: u64) {
     for matrix in matrices.of_run(first, chunks) {
         let sums_all = !matrices.are_literal();
-        let lines = (0..matrix.shape.lines() as u64).map(|line| match sums_all && line < matrix.lines {
-            true => Some(load_line(io.medium, LineAddr(matrix.data.0 + line))),
-            false => None,
-        });
+        let lines =
+            (0..matrix.shape.lines() as u64).map(|line| match sums_all && line < matrix.lines {
+                true => Some(load_line(io.medium, LineAddr(matrix.data.0 + line))),
+                false => None,
+            });
         make(io, &matrix, &lines.collect::<Vec<_>>());
         let data = (matrix.data.0..matrix.data.0 + matrix.lines).map(LineAddr);
         data.chain(matrix.check_lines()).for_each(|line| io.flush_line(Site::RunSums, line));
@@ -98,7 +99,8 @@ impl Rebuild {
     /// `None` where a pool keeps no checksums.
     pub fn new(geometry: &Geometry) -> Option<Self> {
         let matrices = || Matrices::new(*geometry);
-        (geometry.checksums && !geometry.literal).then(|| Self { matrices: matrices(), touched: BTreeSet::new() })
+        (geometry.checksums && !geometry.literal)
+            .then(|| Self { matrices: matrices(), touched: BTreeSet::new() })
     }
 
     /// A record was applied, and all directory words are as it left them or newer.

@@ -128,9 +128,11 @@ impl<M: Medium> Tx<'_, M> {
     pub(super) fn hand_over_ended(&self, counter: u64, head: u64) {
         let buffers = &self.lane.buffers;
         let is_redo = self.pool.logging == Logging::Redo;
-        let stored = buffers.lines.entries().iter().filter(|entry| {
-            if is_redo { entry.words != 0 } else { entry.written != 0 }
-        });
+        let stored = buffers
+            .lines
+            .entries()
+            .iter()
+            .filter(|entry| if is_redo { entry.words != 0 } else { entry.written != 0 });
         let blocks = self.taken().chain(self.given_back());
         let words = blocks.map(|block| reserved_word(block).line());
         let lines = stored.map(|entry| entry.line).chain(words).collect();

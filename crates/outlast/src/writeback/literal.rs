@@ -43,9 +43,8 @@ pub(crate) fn forget_sums<M: Medium>(pool: &Pool<M>, block: ByteRange) {
     let mut sweeper = pool.sweeper.lock(&pool.medium);
     let Some(believed) = &mut sweeper.believed else { return };
     let mut changed = Vec::new();
-    let whole = |line: &LineAddr| {
-        block.at <= line.start() && line.start().plus(64).0 <= block.end().0
-    };
+    let whole =
+        |line: &LineAddr| block.at <= line.start() && line.start().plus(64).0 <= block.end().0;
     for line in block.lines().filter(whole) {
         if believed.contains(&pool.medium, line) {
             believed.set(pool.io(), line, None, &mut changed);
