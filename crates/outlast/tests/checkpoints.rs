@@ -411,8 +411,10 @@ fn every_checkpoint_is_the_pool_at_one_moment() {
 #[test]
 fn every_planted_bug_is_caught() {
     for plant in Plant::checkpoints() {
-        // Baselines store in fewer ways; some of the mistakes change nothing there.
-        for row in SCHEMES.iter().filter(|row| !row.scheme.is_baseline()) {
+        // Baselines store in fewer ways; some of the mistakes change nothing there. Literal variants
+        // store as the sound ones do.
+        let is_tried = |scheme: Scheme| !scheme.is_baseline() && !scheme.is_literal();
+        for row in SCHEMES.iter().filter(|row| is_tried(row.scheme)) {
             // The others have nothing in place before they commit, or show it only now and then;
             // the mark is made in one place for all.
             let shows_soon = matches!(row.scheme, Scheme::None | Scheme::Undo);
