@@ -19,19 +19,15 @@
 //!   in place.
 
 mod history;
-mod literal;
 
-pub(crate) use history::{Access, Ended, Sample};
-pub(crate) use literal::{
-    finish_pending, forget_sums, is_dropped, keeps_sums_on_rewrite, renew_sums,
-};
+pub(crate) use history::{Access, Sample};
 
 use std::sync::atomic::Ordering;
 
 use outlast_pmem::Medium;
 use outlast_trace::ByteRange;
 
-use crate::checksums::{Believed, Keeper};
+use crate::checksums::Keeper;
 use crate::io::Site;
 use crate::layout::{FLOOR_AT, Geometry, LANE_TAIL};
 use crate::log::record::Head;
@@ -47,24 +43,20 @@ use history::History;
 pub(crate) struct Sweeper {
     /// Only where data is flushed by age.
     history: Option<History>,
-    /// Only where the pool keeps checksums of everything.
+    /// Only where the pool keeps checksums.
     keeper: Option<Keeper>,
-    /// Literal variants: checksums of what nobody has flushed.
-    believed: Option<Believed>,
 }
 
 impl Sweeper {
-    pub fn new(options: &OpenOptions, geometry: &Geometry, believed: Option<Believed>) -> Self {
+    pub fn new(options: &OpenOptions, geometry: &Geometry) -> Self {
         let history = || {
             let cache_bytes = options.cache_bytes.unwrap_or_else(cache_bytes);
             let sample = Sample::one_in_two_to_the(options.sample_bits);
             History::new(cache_bytes, sample, geometry.lanes as usize, options.plant)
-                .literally(believed.is_some())
         };
         let by_age = options.scheme.write_back() == WriteBack::ByAge;
-        let sums_all = geometry.checksums && believed.is_none();
-        let keeper = sums_all.then(|| Keeper::new(*geometry));
-        Self { history: by_age.then(history), keeper, believed }
+        let keeper = geometry.checksums.then(|| Keeper::new(*geometry));
+        Self { history: by_age.then(history), keeper }
     }
 
     /// Lets the history unit look at what was installed since the last time, if there is one.
@@ -126,10 +118,6 @@ pub(crate) fn step<M: Medium>(pool: &Pool<M>, own: usize, reads: &[Access]) {
         if history.age_out(pool.io()) {
             pool.io().fence(Site::AgedOut);
         }
-        if pool.is_literal {
-            sweeper.believe(pool);
-            sweeper.drop_logs(pool);
-        }
     }
     let slot = &pool.lanes[own];
     let used =
@@ -179,7 +167,9 @@ pub(crate) fn sweep<M: Medium>(pool: &Pool<M>, own: usize, reach: Reach) {
         for (id, (lane, swept)) in pool.lanes.iter().zip(&swept).enumerate() {
             lane.shared.swept.store(*swept, Ordering::Relaxed);
             if lane.shared.tail.load(Ordering::Relaxed) != *swept {
-                drop_tail(pool, id, *swept);
+                let at = pool.header().geometry.lane_at(id).plus(LANE_TAIL);
+                pool.medium.store_u64(at, seal(swept % lane.ring.lines));
+                io.flush(Site::Tail, at, 8);
             }
         }
         io.fence(Site::Tail);
@@ -200,13 +190,6 @@ pub(crate) fn sweep<M: Medium>(pool: &Pool<M>, own: usize, reach: Reach) {
     }
     pool.floor_raised(floor);
     pool.heap.lock(&pool.medium).floor_raised(floor);
-}
-
-/// The durable tail of a lane moves to this position. Its fence is the caller's.
-fn drop_tail<M: Medium>(pool: &Pool<M>, id: usize, position: u64) {
-    let at = pool.header().geometry.lane_at(id).plus(LANE_TAIL);
-    pool.medium.store_u64(at, seal(position % pool.lanes[id].ring.lines));
-    pool.io().flush(Site::Tail, at, 8);
 }
 
 /// W4: the smallest counter whose record may not be in place yet.

@@ -22,7 +22,6 @@
 //! * **P3** The floor moves to `f` only when every record below `f` is drained and no line is
 //!   pending since a commit below `f`.
 
-mod literal;
 mod objht;
 mod queue;
 
@@ -37,7 +36,6 @@ use crate::io::{Io, Site};
 use crate::log::RecordKind;
 use crate::plant::Plant;
 use crate::pool::Pool;
-pub(crate) use literal::Ended;
 use objht::ObjHt;
 use queue::LruQueue;
 
@@ -158,9 +156,6 @@ pub(crate) struct History {
     lanes: Vec<LaneHistory>,
     /// Writes whose objects are being fetched.
     expected: Vec<Write>,
-    /// Literal variants: lines that were pending when they left the queue.
-    aged: Vec<LineAddr>,
-    is_literal: bool,
     /// Only for a planted bug.
     since_last: bool,
 }
@@ -190,8 +185,6 @@ impl History {
             ageing: VecDeque::new(),
             lanes: (0..lanes).map(|_| LaneHistory::default()).collect(),
             expected: Vec::with_capacity(WRITES_AT_ONCE + 16),
-            aged: Vec::new(),
-            is_literal: false,
             since_last: plant == Some(Plant::PendingSinceLast),
         }
     }
@@ -219,11 +212,7 @@ impl History {
     /// P1: looks at every record installed since the last time.
     pub fn drain<M: Medium>(&mut self, pool: &Pool<M>) {
         for id in 0..pool.lanes.len() {
-            if self.is_literal {
-                self.drain_ended(pool, id);
-            } else {
-                self.drain_lane(pool, id);
-            }
+            self.drain_lane(pool, id);
         }
     }
 
@@ -318,8 +307,6 @@ impl History {
         if pending.since == 0 || counter < pending.since || self.since_last {
             pending.since = counter;
             self.lanes[lane].pending[usize::from(is_sums)].push_back((counter, object));
-        } else if self.is_literal {
-            self.note_again(lane, counter, object);
         }
     }
 
@@ -335,10 +322,6 @@ impl History {
             }
             let aged = self.pending.take_if(object.0, |pending| pending.place == place);
             if let Some(pending) = aged.filter(|_| !io.plants(Plant::AgedOutUnflushed)) {
-                if self.is_literal {
-                    self.aged.extend(object.lines(pending.lines));
-                    continue;
-                }
                 pending.flush(io, object, Site::AgedOut);
                 flushed = true;
             }
