@@ -95,6 +95,21 @@ impl Gate {
         self.inside[id].0.store(IDLE, Ordering::Release);
     }
 
+    /// Whether this thread has a transaction open on lane `id`.
+    pub fn is_this_thread_in(&self, id: usize) -> bool {
+        self.inside[id].0.load(Ordering::Relaxed) == this_thread()
+    }
+
+    /// Waits until lane `id` has been outside once. What the caller has stored before is seen by
+    /// the lane's next transaction.
+    pub fn await_outside<M: Medium>(&self, medium: &M, id: usize) {
+        self.barrier.heavy();
+        let mut tries = 0;
+        while self.inside[id].0.load(Ordering::Acquire) != IDLE {
+            wait(medium, &mut tries);
+        }
+    }
+
     /// Whether this thread has a transaction open, for which it would wait in vain.
     pub fn is_inside(&self) -> bool {
         self.has_other(usize::MAX)

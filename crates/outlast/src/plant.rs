@@ -306,7 +306,7 @@ impl Plant {
             | Self::HalvesNotSwapped
             | Self::WitnessInFreedBlock
             | Self::FormatUnsettled => marked,
-            Self::SweepTrustsOtherFence => asynchronous,
+            Self::SweepTrustsOtherFence => asynchronous || by_age,
             Self::JournalHeaderFirst | Self::JournalEndedEarly | Self::TwoWriters => pages,
             // A journal's pages are fenced before its header, so their tags are believed, their
             // region needs no scrubbing, and new blocks are in them like everything else.

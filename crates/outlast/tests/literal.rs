@@ -140,7 +140,11 @@ fn work(scheme: Scheme, reading: Reading, seed: u64) -> (u64, u64) {
                 })
                 .unwrap();
             step(&mut lane, root, &mut model, &mut random).unwrap();
-            if running.is_physical(ticket) { physical += 1 } else { logical += 1 };
+            if running.is_physical(ticket) {
+                physical += 1
+            } else {
+                logical += 1
+            };
         }
         drop(lane);
         if scheme == Scheme::RedoArchaptLiteral {
@@ -194,7 +198,10 @@ fn undo_takes_back_what_is_only_logically_committed() {
         let taken_back = scheme == Scheme::UndoArchaptLiteral;
         assert_eq!(left, if taken_back { 5 } else { 7 }, "{scheme}");
         let report = recovered.report();
-        assert_eq!((report.undone, report.replayed > 0), (usize::from(taken_back) * 2, !taken_back));
+        assert_eq!(
+            (report.undone, report.replayed > 0),
+            (usize::from(taken_back) * 2, !taken_back)
+        );
     }
 }
 

@@ -79,8 +79,6 @@ pub(crate) struct LaneState {
 pub(crate) struct LaneLog {
     /// Redo: position of the next record.
     pub head: u64,
-    /// Redo: counter of the lane's last installed record.
-    pub last_installed: u64,
     /// By age: the position of `head` when the history unit looked last.
     pub stepped: u64,
     /// Undo: the lane's last number.
@@ -101,7 +99,6 @@ impl LaneSlot {
             id,
             log: LaneLog {
                 head: 0,
-                last_installed: 0,
                 stepped: 0,
                 last_undo: Seq::from_bits(last_undo),
                 half: 0,
@@ -215,11 +212,9 @@ impl<'p, M: Medium> Lane<'p, M> {
                 continue;
             }
             // A lane that is alone commits without showing its bound, so nobody sweeps beside it.
-            let is_alone = pool.solo.enter(&pool.medium, tx.lane.id, |id| pool.settle(id));
+            pool.solo.enter(&pool.medium, &pool.gate, tx.lane.id, |id| pool.settle(id));
             writeback::sweep(pool, tx.lane.id, Reach::Past(ticket.seq()));
-            if is_alone {
-                pool.solo.leave();
-            }
+            pool.gate.leave(tx.lane.id);
             if !pool.is_physical(ticket) {
                 wait(&pool.medium, &mut tries);
             }
@@ -339,11 +334,16 @@ impl<M: Medium> Drop for Lane<'_, M> {
         if let Some(tx) = self.tx.take() {
             let slot = &tx.pool.lanes[tx.lane.id];
             let fenced = slot.shared.fenced.load(Ordering::Relaxed);
-            if tx.pool.write_back == WriteBack::Asynchronous && tx.lane.log.last_installed > fenced
-            {
+            let last = slot.shared.last_installed.load(Ordering::Relaxed);
+            let site = match tx.pool.write_back {
+                WriteBack::Asynchronous => Some(Site::RedoData),
+                WriteBack::ByAge => Some(Site::AgedOut),
+                WriteBack::Never | WriteBack::AtCommit => None,
+            };
+            if let Some(site) = site.filter(|_| last > fenced) {
                 // The lane's next thread cannot fence what this one flushed (W1).
-                tx.pool.io().fence(Site::RedoData);
-                slot.shared.fenced.store(tx.lane.log.last_installed, Ordering::Release);
+                tx.pool.io().fence(site);
+                slot.shared.fenced.store(last, Ordering::Release);
             }
             // Others will work without this lane's next record to prove its last one done (U6).
             tx.pool.settle(tx.lane.id);

@@ -40,7 +40,7 @@ pub struct OpenOptions {
     /// Write-back by age: the capacity of the cache to reckon with, in bytes. `None` is the last
     /// level of this machine's, as far as it tells.
     pub cache_bytes: Option<u64>,
-    /// Write-back by age: of the memory that transactions read, one part in 2 to the power of this
+    /// Write-back by age: of the memory that transactions touch, one part in 2 to the power of this
     /// many goes through the LRU queue. With 0 every line does.
     pub sample_bits: u32,
     /// Write-back by age: a lane looks after it when it has read or logged so often.
@@ -63,8 +63,8 @@ impl Default for OpenOptions {
             lock_always: false,
             grow_limit_bytes: 0,
             cache_bytes: None,
-            sample_bits: 6,
-            step_every: 1024,
+            sample_bits: 8,
+            step_every: 64,
             page_bytes: PAGE_BYTES_MAX,
             ack: Ack::default(),
             reading: Reading::default(),
@@ -296,7 +296,8 @@ impl<M: Medium> RecoveredPool<M> {
             gate: Gate::new(geometry.lanes as usize),
             checkpointer: Checkpointer::new(),
             lanes,
-            step_every: options.step_every.max(1),
+            step_every: std::env::var("STEP")
+                .map_or(options.step_every.max(1), |s| s.parse().unwrap()),
             sample: Sample::one_in_two_to_the(options.sample_bits),
             grow_limit_bytes: options.grow_limit_bytes,
             medium: self.medium,

@@ -15,7 +15,7 @@ use crate::io::Site;
 use crate::lines::runs;
 use crate::log::{self, RecordKind};
 use crate::pool::LaneShared;
-use crate::scheme::Logging;
+use crate::scheme::{Logging, Reading};
 use crate::transact::Abort;
 use crate::tx::Tx;
 use crate::tx::blocks::reserved_word;
@@ -101,7 +101,7 @@ impl<M: Medium> Tx<'_, M> {
     pub(super) fn renew_sums(&self) {
         let medium = &self.pool.medium;
         let buffers = &self.lane.buffers;
-        let keeps = crate::writeback::keeps_sums_on_rewrite(self.pool);
+        let keeps = self.pool.reading == Reading::NothingOnRewrite;
         let is_redo = self.pool.logging == Logging::Redo;
         let entries = buffers.lines.entries().iter().enumerate();
         let entries = entries.filter(|(_, entry)| {

@@ -91,8 +91,8 @@ impl<'p, M: Medium> Tx<'p, M> {
     pub(crate) fn begin(&mut self) {
         let (pool, buffers) = (self.pool, &mut self.lane.buffers);
         buffers.clear();
-        buffers.is_alone = pool.solo.enter(&pool.medium, self.lane.id, |id| pool.settle(id));
-        pool.gate.enter(&pool.medium, self.lane.id);
+        let settle = |id| pool.settle(id);
+        buffers.is_alone = pool.solo.enter(&pool.medium, &pool.gate, self.lane.id, settle);
         buffers.view = pool.clock.load(Ordering::Acquire);
         if pool.io().plants(Plant::NumberBeforeLocks) {
             buffers.early_number = pool.clock.fetch_add(1, Ordering::SeqCst) + 1;
@@ -106,9 +106,6 @@ impl<'p, M: Medium> Tx<'p, M> {
         }
         self.mark_changes();
         self.pool.gate.leave(self.lane.id);
-        if std::mem::take(&mut self.lane.buffers.is_alone) {
-            self.pool.solo.leave();
-        }
     }
 
     /// C1: marks the pages that the transaction stored to, committed or not.
@@ -441,6 +438,9 @@ impl<'p, M: Medium> Tx<'p, M> {
             return Ok(());
         }
         self.begin_writing()?;
+        if self.pool.write_back == WriteBack::ByAge {
+            self.note_access(at, bytes.len() as u64);
+        }
         if self.io().plants(Plant::MarkedBeforeStores) {
             let lines = ByteRange::new(at, bytes.len() as u64).lines();
             self.pool.checkpointer.changes.mark_lines(lines);

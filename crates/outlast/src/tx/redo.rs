@@ -140,7 +140,8 @@ impl<M: Medium> Tx<'_, M> {
         }
         // R1: the commit point.
         io.fence(Site::RedoRecord);
-        slot.shared.fenced.store(self.lane.log.last_installed, Ordering::Release);
+        let last = slot.shared.last_installed.load(Ordering::Relaxed);
+        slot.shared.fenced.store(last, Ordering::Release);
 
         if self.keeps_sums() {
             self.note_installed(number);
@@ -160,7 +161,6 @@ impl<M: Medium> Tx<'_, M> {
         self.release_locks(Some(number));
 
         self.lane.log.head = head;
-        self.lane.log.last_installed = number;
         slot.shared.last_installed.store(number, Ordering::Release);
         slot.shared.installed.store(head, Ordering::Release);
         slot.shared.bound.store(LaneShared::IDLE, Ordering::Release);

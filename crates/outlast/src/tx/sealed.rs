@@ -174,6 +174,8 @@ impl<M: Medium> Tx<'_, M> {
         }
         // The commit point.
         io.fence(Site::RedoRecord);
+        let last = shared.last_installed.load(Ordering::Relaxed);
+        shared.fenced.store(last, Ordering::Release);
         if self.keeps_sums() {
             self.note_stored(number);
             self.store_summed_allocations();

@@ -19,15 +19,17 @@
 //!   in place.
 
 mod history;
+mod literal;
 
 pub(crate) use history::{Access, Sample};
+pub(crate) use literal::{Ended, finish_pending, forget_sums, is_dropped, renew_sums};
 
 use std::sync::atomic::Ordering;
 
 use outlast_pmem::Medium;
 use outlast_trace::ByteRange;
 
-use crate::checksums::Keeper;
+use crate::checksums::{Believed, Keeper};
 use crate::io::Site;
 use crate::layout::{FLOOR_AT, Geometry, LANE_TAIL};
 use crate::log::record::Head;
@@ -38,6 +40,7 @@ use crate::scheme::WriteBack;
 use crate::sealed::seal;
 use crate::seq::Seq;
 use history::History;
+use literal::Literal;
 
 /// Whoever moves the floor holds this.
 pub(crate) struct Sweeper {
@@ -45,18 +48,26 @@ pub(crate) struct Sweeper {
     history: Option<History>,
     /// Only where the pool keeps checksums.
     keeper: Option<Keeper>,
+    /// Literal variants: instead of both.
+    literal: Option<Literal>,
 }
 
 impl Sweeper {
-    pub fn new(options: &OpenOptions, geometry: &Geometry) -> Self {
+    pub fn new(options: &OpenOptions, geometry: &Geometry, believed: Option<Believed>) -> Self {
+        let lanes = geometry.lanes as usize;
+        if let Some(believed) = believed {
+            let literal = Some(Literal::new(options, lanes, believed));
+            return Self { history: None, keeper: None, literal };
+        }
         let history = || {
             let cache_bytes = options.cache_bytes.unwrap_or_else(cache_bytes);
             let sample = Sample::one_in_two_to_the(options.sample_bits);
-            History::new(cache_bytes, sample, geometry.lanes as usize, options.plant)
+            let ring_lines = u64::from(geometry.lanes) * geometry.ring_lines();
+            History::new(cache_bytes, sample, lanes, ring_lines, options.plant)
         };
         let by_age = options.scheme.write_back() == WriteBack::ByAge;
         let keeper = geometry.checksums.then(|| Keeper::new(*geometry));
-        Self { history: by_age.then(history), keeper }
+        Self { history: by_age.then(history), keeper, literal: None }
     }
 
     /// Lets the history unit look at what was installed since the last time, if there is one.
@@ -71,7 +82,8 @@ impl Sweeper {
 
     /// Bytes of memory that the history unit takes, if there is one.
     pub fn history_bytes(&self) -> u64 {
-        self.history.as_ref().map_or(0, |history| history.memory_bytes() as u64)
+        let of_literal = self.literal.as_ref().map_or(0, Literal::history_bytes);
+        self.history.as_ref().map_or(of_literal, |history| history.memory_bytes() as u64)
     }
 }
 
@@ -113,10 +125,12 @@ pub(crate) enum Reach {
 pub(crate) fn step<M: Medium>(pool: &Pool<M>, own: usize, reads: &[Access]) {
     {
         let Some(mut sweeper) = pool.sweeper.try_lock() else { return };
-        let Some(history) = sweeper.drain(pool) else { return };
-        history.touch(reads);
-        if history.age_out(pool.io()) {
-            pool.io().fence(Site::AgedOut);
+        if let Some(literal) = &mut sweeper.literal {
+            literal.step(pool, reads);
+        } else {
+            let Some(history) = sweeper.drain(pool) else { return };
+            history.touch(reads);
+            history.go_on(pool, own);
         }
     }
     let slot = &pool.lanes[own];
@@ -139,11 +153,16 @@ pub(crate) fn sweep<M: Medium>(pool: &Pool<M>, own: usize, reach: Reach) {
     // No record has the last counter, which the clock passes when numbers are used up.
     let mut limit = first_not_installed(pool).min(Seq::COUNTER_MAX);
     let mut swept = match sweeper.drain(pool) {
+        None if pool.is_literal => {
+            let literal = sweeper.literal.as_mut().expect("a literal variant has its unit");
+            literal.flush_below(pool, own, reach, &mut limit)
+        }
         Some(history) => {
             if let Reach::Lines(lines) = reach {
                 limit = history.limit_for(own, lines).map_or(limit, |enough| limit.min(enough));
             }
-            history.flush_below(io, own, limit);
+            history.flush_unfenced(pool, own);
+            history.flush_below(pool, own, limit);
             history.swept_below(limit)
         }
         None => {
@@ -225,7 +244,7 @@ fn walk<M: Medium>(pool: &Pool<M>, lane: &LaneSlot, floor: Seq, own: bool) -> u6
             _ => head.lines,
         };
         if !own && head.seq > fenced && !io.plants(Plant::SweepTrustsOtherFence) {
-            for_each_target(pool, lane, line, |range| {
+            for_each_target(pool, lane, line, &head, |range| {
                 io.flush(Site::SweepData, range.at, range.len);
             });
         }
@@ -241,17 +260,40 @@ fn installed_record<M: Medium>(pool: &Pool<M>, lane: &LaneSlot, line: u64) -> He
     }
 }
 
+/// Every range that a lane's installed records from one position to another put in place.
+fn for_each_installed<M: Medium>(
+    pool: &Pool<M>,
+    lane: &LaneSlot,
+    mut position: u64,
+    to: u64,
+    mut visit: impl FnMut(ByteRange),
+) {
+    while position < to {
+        let line = position % lane.ring.lines;
+        let head = installed_record(pool, lane, line);
+        position += match head.kind {
+            RecordKind::Wrap => lane.ring.lines - line,
+            _ => head.lines,
+        };
+        // What stands in place is told by the record behind the old words.
+        if !matches!(head.kind, RecordKind::Wrap | RecordKind::Before | RecordKind::BeforeElsewhere)
+        {
+            for_each_target(pool, lane, line, &head, &mut visit);
+        }
+    }
+}
+
 /// Every range that an installed record of new words put in place.
 fn for_each_target<M: Medium>(
     pool: &Pool<M>,
     lane: &LaneSlot,
     line: u64,
+    head: &Head,
     visit: impl FnMut(ByteRange),
 ) {
     let medium = &pool.medium;
-    let head = installed_record(pool, lane, line);
     if head.kind != RecordKind::Detached {
-        return log::record::for_each_place(medium, lane.ring, line, &head, 0, visit);
+        return log::record::for_each_place(medium, lane.ring, line, head, 0, visit);
     }
     let named = log::record::first_words(medium, lane.ring, line);
     let region = log::named_region(&named, medium.len()).expect("we wrote it");

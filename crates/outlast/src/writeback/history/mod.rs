@@ -1,26 +1,36 @@
 //! The history unit: an estimate of what is in the cache, and what is still to be flushed.
 //!
-//! It keeps lines that transactions touched in an [LRU queue](queue) with the capacity of the
-//! last-level cache. Lines that a commit stored to are *pending*, in [`ObjHT`](objht), since the
-//! first such commit that no flush covers. When the last access of a pending line has left the
-//! queue, the line has probably left the cache too. It is flushed at that moment, which then costs
-//! next to nothing; if the estimate was wrong, it costs a flush. Nothing is believed: only fenced
-//! flushes move the floor.
+//! The log is the list of what is to be flushed: its records name every line that a commit stored
+//! to. Three hands pass over it. The *first* takes records in soon after they were installed. The
+//! *second*, by age, comes to a record when what was touched at the same time has left an
+//! [LRU queue](queue) with the capacity of the last-level cache: a line that was not touched again
+//! since has probably left the cache too, and is flushed at that moment, which then costs next to
+//! nothing. If the estimate was wrong, it costs a flush. A line that was touched again is *left*,
+//! since it is still in use. The *last* hand goes before the floor: it flushes what the second has
+//! left, or has not come to because the log is too short. What is known of single lines is in
+//! [`ObjHT`](objht), so that a line that many records name is flushed once for all of them. Nothing
+//! is believed: only fenced flushes move the floor.
 //!
-//! Where looking at every line read would cost more than the flushes it can save, only a *sample*
-//! of memory goes through the queue, in one part of it for as many parts of the capacity: which
-//! of its accesses have left the queue tells the age of all others.
+//! Looking at every line touched would cost more than the flushes it can save. Therefore only a
+//! *sample* of memory goes through the queue, in one part of it for as many parts of the capacity:
+//! which of its accesses have left the queue tells the age of all others. And where the log is too
+//! short for the second hand to come to anything, the first does not look at single lines.
+//!
+//! All of it goes in *steps*: everything that one step reads has that step's number.
 //!
 //! * **P1** What lines a commit stored to is read from its record in the log, by whoever steps
-//!   the unit; lanes only leave hints about what they read. A record counts as *drained* after
-//!   that. The log is the durable list of what is pending, and nothing can be lost between a lane
-//!   and the unit.
-//! * **P2** A line is clean when it was flushed after every drained record that names it was
-//!   installed, and that flush was fenced. Its flush comes after the drain, by the same thread,
-//!   under the unit's lock; a commit that installs in between is drained later and makes it
-//!   pending again.
-//! * **P3** The floor moves to `f` only when every record below `f` is drained and no line is
-//!   pending since a commit below `f`.
+//!   the unit; lanes only leave hints about what they touched. A record counts as *drained* when
+//!   it is part of the list that the hands pass over. The log is the durable list of what is
+//!   pending, and nothing can be lost between a lane and the unit.
+//! * **P2** A line is clean for a record when it was flushed in the step that drained the record,
+//!   or a later one, and that flush was fenced. The step drains first; a commit that installs in
+//!   between is drained by a later step. Nobody waits for what a step flushes: the lane's next
+//!   commit fences it. Until it has, whoever moves the floor flushes these lines again, since one
+//!   thread cannot fence what another one has flushed.
+//! * **P3** The floor moves to `f` only when every record below `f` is drained and the second or
+//!   the last hand has found each line that it names clean, or flushed it.
+//! * **P4** Checksums are changed by the unit, not by lanes: which lines, since which commit, is in
+//!   a list of its own, which the last hand passes over.
 
 mod objht;
 mod queue;
@@ -33,25 +43,29 @@ use outlast_trace::{LINE_BYTES, LineAddr, PoolOffset};
 
 use crate::checksums::Keeper;
 use crate::io::{Io, Site};
-use crate::log::RecordKind;
 use crate::plant::Plant;
-use crate::pool::Pool;
-use objht::ObjHt;
-use queue::LruQueue;
+use crate::pool::{LaneSlot, Pool};
+use objht::{Known, ObjHt, STEP_MAX};
+pub(super) use queue::LruQueue;
 
-/// Writes that are looked up together, so that their look-ups wait for memory together.
-const WRITES_AT_ONCE: usize = 64;
+/// Lines that are looked up together, so that their look-ups wait for memory together.
+const LINES_AT_ONCE: usize = 64;
 
-/// How far ahead of the object under work others are fetched.
-const OBJECTS_AHEAD: usize = 12;
+/// How far ahead of the line under work others are looked up.
+const LINES_AHEAD: usize = 12;
 
-/// With this many entries for each pending object, those that count for nothing are dropped.
-const ENTRIES_PER_OBJECT_MAX: usize = 4;
+/// So many eighths of a ring, the youngest, the last hand does not touch before the floor must
+/// move. What stands behind them is flushed already when the ring is full.
+const YOUNG_EIGHTHS: u64 = 5;
 
-/// A ring's drained records are remembered in at least so many parts.
-const PARTS_PER_RING: u64 = 16;
+/// About so many lines are named by a line of the log at most: an item takes two words or more.
+const LINES_PER_LOG_LINE: u64 = 3;
 
-/// A range of lines that a transaction read: the first, and how many.
+/// When the last hand has passed over so many times the lines of a ring and the second over
+/// nothing, lines are no longer looked at before.
+const UNAGED_RINGS: u64 = 2;
+
+/// A range of lines that a transaction touched: the first, and how many.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Access(u64);
 
@@ -63,7 +77,8 @@ impl Access {
         Self(first.0 << Self::COUNT_BITS | lines.min((1 << Self::COUNT_BITS) - 1))
     }
 
-    fn lines(self) -> impl Iterator<Item = LineAddr> {
+    /// The lines.
+    pub fn lines(self) -> impl Iterator<Item = LineAddr> {
         let first = self.0 >> Self::COUNT_BITS;
         (first..first + (self.0 & ((1 << Self::COUNT_BITS) - 1))).map(LineAddr)
     }
@@ -85,6 +100,11 @@ impl Sample {
         Self { bits: bits.min(32) }
     }
 
+    /// The sample's part of so many.
+    pub fn share_of(self, all: u64) -> u64 {
+        all >> self.bits
+    }
+
     /// Whether the region of this offset is in the sample.
     #[inline]
     pub fn has(self, at: PoolOffset) -> bool {
@@ -94,331 +114,544 @@ impl Sample {
     }
 }
 
-/// Neighbouring lines that are looked after together.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Object(u64);
-
-impl Object {
-    /// Lines of an object, as a shift: most of what a transaction stores to in one place.
-    const LINES_SHIFT: u32 = 2;
-
-    fn of(line: LineAddr) -> (Self, u8) {
-        (Self(line.0 >> Self::LINES_SHIFT), 1 << (line.0 & ((1 << Self::LINES_SHIFT) - 1)))
-    }
-
-    fn lines(self, mask: u8) -> impl Iterator<Item = LineAddr> {
-        let first = self.0 << Self::LINES_SHIFT;
-        (0..1 << Self::LINES_SHIFT)
-            .filter(move |i| mask >> i & 1 == 1)
-            .map(move |i| LineAddr(first + i))
-    }
-}
-
-/// What is known of a pending object.
-#[derive(Clone, Copy, Default)]
-struct Pending {
-    /// The first commit that stored to it since it was last flushed.
-    since: u64,
-    /// When it was accessed last, as the queue counts.
-    place: u64,
-    /// Which of its lines were stored to.
-    lines: u8,
-    /// Which of those hold checksums.
-    sums: u8,
-}
-
-impl Pending {
-    fn flush<M: Medium>(&self, io: Io<'_, M>, object: Object, site: Site) {
-        for line in object.lines(self.lines & !self.sums) {
-            io.flush_line(site, line);
-        }
-        object.lines(self.sums).for_each(|line| io.flush_line(Site::Sums, line));
-    }
-}
-
-/// A store to some lines of an object.
-struct Write {
-    object: Object,
-    lines: u8,
-    /// They hold checksums.
-    is_sums: bool,
-    /// The commit.
-    counter: u64,
-}
-
 /// What the unit knows.
 pub(crate) struct History {
-    sample: Sample,
     queue: LruQueue,
-    pending: ObjHt<Pending>,
-    /// Accesses to pending objects, in order.
-    ageing: VecDeque<(u64, Object)>,
+    lines: ObjHt,
+    /// The step under way, or the last one.
+    step: u64,
+    /// The step before the first that `lines` can name.
+    step_base: u64,
+    /// What the queue counted at the ends of the steps from `aged_step` on.
+    places: VecDeque<u64>,
+    /// Everything touched in steps before this one has left the queue.
+    aged_step: u64,
     lanes: Vec<LaneHistory>,
-    /// Writes whose objects are being fetched.
-    expected: Vec<Write>,
-    /// Only for a planted bug.
-    since_last: bool,
+    /// Log lines that the last hand has passed since the second found something to do.
+    unaged: u64,
+    /// Lines whose look-ups are under way.
+    batch: Vec<LineAddr>,
+    /// The lane that flushes and does not wait.
+    flusher: Option<usize>,
+    plant: Option<Plant>,
 }
 
-/// How far the records of a lane have been looked at.
+/// Records of a lane that one step has drained.
+#[derive(Clone, Copy)]
+struct Part {
+    /// The position behind the last of them.
+    end: u64,
+    /// None of them has a smaller counter,
+    first: u64,
+    /// and none a greater one.
+    last: u64,
+    step: u64,
+}
+
+/// A line that is still to be flushed.
+#[derive(Clone, Copy)]
+struct Left {
+    line: LineAddr,
+    /// The floor does not pass this commit before.
+    since: u64,
+    /// It is clean if it was flushed in this step or later.
+    step: u64,
+}
+
+/// How far the hands have come on a lane's log.
 #[derive(Default)]
 struct LaneHistory {
     /// Position behind the last drained record.
     drained: u64,
-    /// Objects in the order in which this lane's commits made them pending, with those commits:
-    /// by what they stored, and by what that changed in checksums. Both are drained for
-    /// themselves, so that each is in order.
-    pending: [VecDeque<(u64, Object)>; 2],
-    /// Parts of the ring: the last commit in it, and the position behind.
-    parts: VecDeque<(u64, u64)>,
+    /// No record behind that has a smaller counter.
+    next_first: u64,
+    /// Drained parts that are not below the floor.
+    parts: VecDeque<Part>,
+    /// So many of those the second hand has passed, up to this position.
+    aged_parts: usize,
+    aged: u64,
+    /// What it left there, in order.
+    left: VecDeque<Left>,
+    /// Lines of checksums that this lane's commits have changed, in order.
+    sums: VecDeque<Left>,
     /// Position behind the last record below the floor.
     swept: u64,
+    /// What this lane's thread has flushed after its commit `unfenced_since`, and has fenced if it
+    /// has fenced since.
+    unfenced: Vec<LineAddr>,
+    unfenced_since: u64,
 }
 
 impl History {
-    pub fn new(cache_bytes: u64, sample: Sample, lanes: usize, plant: Option<Plant>) -> Self {
-        let capacity = (cache_bytes / LINE_BYTES) >> sample.bits;
+    /// A unit for rings of so many lines together.
+    pub fn new(
+        cache_bytes: u64,
+        sample: Sample,
+        lanes: usize,
+        ring_lines: u64,
+        plant: Option<Plant>,
+    ) -> Self {
+        let lines = (cache_bytes / LINE_BYTES).max(1);
+        // What was last named by records that are gone is of no use.
+        let remembered = lines.min(LINES_PER_LOG_LINE * ring_lines);
         Self {
-            sample,
-            queue: LruQueue::new(capacity.max(1) as usize),
-            pending: ObjHt::default(),
-            ageing: VecDeque::new(),
+            queue: LruQueue::new((lines >> sample.bits).max(1) as usize),
+            lines: ObjHt::new(remembered as usize),
+            step: 0,
+            step_base: 0,
+            places: VecDeque::new(),
+            aged_step: 0,
             lanes: (0..lanes).map(|_| LaneHistory::default()).collect(),
-            expected: Vec::with_capacity(WRITES_AT_ONCE + 16),
-            since_last: plant == Some(Plant::PendingSinceLast),
+            unaged: 0,
+            batch: Vec::with_capacity(2 * LINES_AT_ONCE),
+            flusher: None,
+            plant,
         }
     }
 
-    /// Bytes of memory that the queue and `ObjHT` take.
+    /// Bytes of memory that the queue, `ObjHT` and the lists of what is left take.
     pub fn memory_bytes(&self) -> usize {
-        let ageing = self.ageing.capacity() * size_of::<(u64, Object)>();
-        self.queue.memory_bytes() + self.pending.memory_bytes() + ageing
+        let lists = self.lanes.iter().map(|lane| {
+            (lane.left.capacity() + lane.sums.capacity()) * size_of::<Left>()
+                + lane.parts.capacity() * size_of::<Part>()
+        });
+        self.queue.memory_bytes() + self.lines.memory_bytes() + lists.sum::<usize>()
     }
 
-    /// Lines of the sample were read.
+    /// Lines of the sample were touched.
     pub fn touch(&mut self, accesses: &[Access]) {
+        let step = self.step - self.step_base;
         for line in accesses.iter().flat_map(|access| access.lines()) {
-            let (object, _) = Object::of(line);
-            if let Some(pending) = self.pending.get_mut(object.0)
-                && pending.place != self.queue.now()
-            {
-                pending.place = self.queue.now();
-                self.ageing.push_back((pending.place, object));
-            }
+            self.lines.note(line, |known| known.accessed = step);
             self.queue.touch(line);
         }
     }
 
-    /// P1: looks at every record installed since the last time.
+    /// P1: the next step looks at every record installed since the last one.
     pub fn drain<M: Medium>(&mut self, pool: &Pool<M>) {
-        for id in 0..pool.lanes.len() {
-            self.drain_lane(pool, id);
+        self.begin_step();
+        for (id, lane) in pool.lanes.iter().enumerate() {
+            self.drain_lane(pool, id, lane);
         }
     }
 
-    fn drain_lane<M: Medium>(&mut self, pool: &Pool<M>, id: usize) {
-        let lane = &pool.lanes[id];
-        let end = lane.shared.installed.load(Ordering::Acquire);
-        let part = (lane.ring.lines / PARTS_PER_RING).max(1);
-        let mut position = self.lanes[id].drained;
-        let mut part_end = position + part;
-        let mut last = None;
-        while position < end {
-            let line = position % lane.ring.lines;
-            let head = super::installed_record(pool, lane, line);
-            if head.kind == RecordKind::Wrap {
-                position += lane.ring.lines - line;
-            } else {
-                position += head.lines;
-                let counter = head.seq.counter();
-                last = Some(counter);
-                // What stands in place is told by the record behind the old words.
-                if !matches!(head.kind, RecordKind::Before | RecordKind::BeforeElsewhere) {
-                    super::for_each_target(pool, lane, line, |range| {
-                        range.lines().for_each(|line| self.expect_write(line, counter, false));
-                    });
-                    if self.expected.len() >= WRITES_AT_ONCE {
-                        self.note_writes(id);
-                    }
-                }
-            }
-            if let Some(counter) = last.filter(|_| position >= part_end || position >= end) {
-                self.lanes[id].parts.push_back((counter, position));
-                part_end = position + part;
-                last = None;
-            }
+    fn begin_step(&mut self) {
+        self.places.push_back(self.queue.now());
+        self.step += 1;
+        if self.step - self.step_base > STEP_MAX {
+            // What was known is only missed.
+            self.lines.clear();
+            self.step_base = self.step - 1;
         }
-        self.note_writes(id);
-        self.lanes[id].drained = position;
+    }
+
+    fn drain_lane<M: Medium>(&mut self, pool: &Pool<M>, id: usize, lane: &LaneSlot) {
+        // A lane stores its counter, then its position. So what stands behind `end` has at least
+        // the counter read before it, and what stands before it at most the one read behind.
+        let next_first = lane.shared.last_installed.load(Ordering::Acquire);
+        let end = lane.shared.installed.load(Ordering::Acquire);
+        let last = lane.shared.last_installed.load(Ordering::Acquire);
+        let LaneHistory { drained, parts, next_first: first, .. } = &mut self.lanes[id];
+        let from = std::mem::replace(drained, end);
+        if from == end {
+            return;
+        }
+        let first = std::mem::replace(first, next_first);
+        parts.push_back(Part { end, first, last, step: self.step });
+        if self.unaged < UNAGED_RINGS * lane.ring.lines {
+            super::for_each_installed(pool, lane, from, end, |range| {
+                range.lines().for_each(|line| self.expect(line));
+                if self.batch.len() >= LINES_AT_ONCE {
+                    self.note_accesses();
+                }
+            });
+            self.note_accesses();
+        }
+    }
+
+    /// The line is looked up a little later.
+    #[inline]
+    fn expect(&mut self, line: LineAddr) {
+        if self.batch.last() != Some(&line) {
+            self.lines.prefetch(line);
+            self.batch.push(line);
+        }
+    }
+
+    fn note_accesses(&mut self) {
+        let step = self.step - self.step_base;
+        for line in self.batch.drain(..) {
+            self.lines.note(line, |known| known.accessed = step);
+        }
     }
 
     /// What commits changed is added to the checksums, whose lines are pending from there on (K2).
     pub fn keep_sums<M: Medium>(&mut self, pool: &Pool<M>, keeper: &mut Keeper) {
         for (id, lane) in pool.lanes.iter().enumerate() {
+            // A step for each lane, so that the first entry of a line in it is the oldest: other
+            // lanes may have older commits.
+            self.begin_step();
             keeper.taken.append(&mut lane.deltas.lock(&pool.medium));
-            keeper.add_up(pool.io(), |line, counter| {
+            let (step, now) = (self.step, self.step - self.step_base);
+            let (lines, sums) = (&mut self.lines, &mut self.lanes[id].sums);
+            keeper.add_up(pool.io(), |line, since| {
                 pool.checkpointer.changes.mark(line.start());
-                self.expect_write(line, counter, true);
-                if self.expected.len() >= WRITES_AT_ONCE {
-                    self.note_writes(id);
+                let mut is_first = true;
+                lines.note(line, |known| {
+                    is_first = known.accessed < now;
+                    known.accessed = now;
+                });
+                if is_first {
+                    sums.push_back(Left { line, since, step });
                 }
             });
-            self.note_writes(id);
         }
     }
 
-    /// A commit stored to a line. What is known of it is fetched, and changed a little later.
-    fn expect_write(&mut self, line: LineAddr, counter: u64, is_sums: bool) {
-        let (object, mask) = Object::of(line);
-        let same = |last: &&mut Write| {
-            last.object == object && last.counter == counter && last.is_sums == is_sums
-        };
-        match self.expected.last_mut().filter(same) {
-            Some(last) => last.lines |= mask,
-            None => {
-                self.pending.prefetch(object.0);
-                self.expected.push(Write { object, lines: mask, is_sums, counter });
-            }
-        }
-        if self.sample.has(line.start()) {
-            self.queue.touch(line);
-        }
+    /// What is known of a line, in steps of the unit.
+    fn known(&self, line: LineAddr) -> Known {
+        let Known { accessed, flushed } = self.lines.get(line);
+        let since_start = |step| if step == 0 { 0 } else { step + self.step_base };
+        Known { accessed: since_start(accessed), flushed: since_start(flushed) }
     }
 
-    fn note_writes(&mut self, lane: usize) {
-        let mut expected = std::mem::take(&mut self.expected);
-        for write in expected.drain(..) {
-            self.note_write(lane, &write);
-        }
-        self.expected = expected;
-    }
-
-    fn note_write(&mut self, lane: usize, write: &Write) {
-        let Write { object, lines, is_sums, counter } = *write;
-        let place = self.queue.now();
-        let pending = self.pending.entry(object.0);
-        pending.lines |= lines;
-        pending.sums |= if is_sums { lines } else { 0 };
-        if pending.place != place {
-            pending.place = place;
-            self.ageing.push_back((place, object));
-        }
-        // Lanes are drained one after the other, so an older commit may come later.
-        if pending.since == 0 || counter < pending.since || self.since_last {
-            pending.since = counter;
-            self.lanes[lane].pending[usize::from(is_sums)].push_back((counter, object));
-        }
-    }
-
-    /// Flushes pending lines whose last access has left the queue. `true` when there is something
-    /// to be fenced.
-    pub fn age_out<M: Medium>(&mut self, io: Io<'_, M>) -> bool {
-        let mut flushed = false;
+    /// The hands go on: the second over what has left the queue, the last over what stands in the
+    /// older part of a ring. Little at a time, so that lines are written back while transactions
+    /// run. What this flushes, the next commit of lane `own` fences (P2).
+    pub fn go_on<M: Medium>(&mut self, pool: &Pool<M>, own: usize) {
+        self.forget_fenced(pool, own);
+        self.flusher = Some(own);
         let horizon = self.queue.horizon();
-        while let Some(&(place, object)) = self.ageing.front().filter(|(p, _)| *p < horizon) {
-            self.ageing.pop_front();
-            if let Some((_, ahead)) = self.ageing.get(OBJECTS_AHEAD) {
-                self.pending.prefetch(ahead.0);
-            }
-            let aged = self.pending.take_if(object.0, |pending| pending.place == place);
-            if let Some(pending) = aged.filter(|_| !io.plants(Plant::AgedOutUnflushed)) {
-                pending.flush(io, object, Site::AgedOut);
-                flushed = true;
-            }
+        while self.places.front().is_some_and(|end| *end <= horizon) {
+            self.places.pop_front();
+            self.aged_step += 1;
         }
-        // Entries of objects that were accessed again count for nothing; where nothing ever leaves
-        // the queue, nothing else would drop them.
-        if self.ageing.len() >= ENTRIES_PER_OBJECT_MAX * self.pending.len().max(64) {
-            let pending = &self.pending;
-            let counts =
-                |place, object: Object| pending.get(object.0).map(|p| p.place) == Some(place);
-            self.ageing.retain(|(place, object)| counts(*place, *object));
+        for (id, lane) in pool.lanes.iter().enumerate() {
+            while let Some(part) = self.next_part(id).filter(|part| part.step < self.aged_step) {
+                self.unaged = 0;
+                self.pass(pool, id, part, Hand::Second);
+            }
+            let old = self.lanes[id].drained.saturating_sub(lane.ring.lines / 8 * YOUNG_EIGHTHS);
+            while let Some(part) = self.next_part(id).filter(|part| part.end <= old) {
+                self.pass(pool, id, part, Hand::Last);
+            }
+            let parts = &self.lanes[id].parts;
+            let young = parts.get(parts.partition_point(|part| part.end <= old));
+            let limit = young.map_or(u64::MAX, |part| part.first);
+            self.flush_left_below(pool.io(), id, limit);
         }
-        flushed
+        self.flusher = None;
+        let lane = &mut self.lanes[own];
+        if !lane.unfenced.is_empty() {
+            let shared = &pool.lanes[own].shared;
+            lane.unfenced_since = shared.last_installed.load(Ordering::Relaxed);
+        }
     }
 
-    /// Flushes every line that is pending since a commit below `limit`. Their fence is the
+    /// Whether everything that a lane has flushed is fenced.
+    fn has_fenced<M: Medium>(&self, pool: &Pool<M>, id: usize) -> bool {
+        let fenced = pool.lanes[id].shared.fenced.load(Ordering::Acquire);
+        self.lanes[id].unfenced.is_empty() || fenced >= self.lanes[id].unfenced_since
+    }
+
+    fn forget_fenced<M: Medium>(&mut self, pool: &Pool<M>, id: usize) {
+        if self.has_fenced(pool, id) {
+            self.lanes[id].unfenced.clear();
+        }
+    }
+
+    /// What other lanes have flushed and may not have fenced is flushed again. The fence is the
     /// caller's.
-    pub fn flush_below<M: Medium>(&mut self, io: Io<'_, M>, own: usize, limit: u64) {
-        for (id, lane) in self.lanes.iter_mut().enumerate() {
+    pub fn flush_unfenced<M: Medium>(&mut self, pool: &Pool<M>, own: usize) {
+        let io = pool.io();
+        for id in (0..self.lanes.len()).filter(|id| *id != own) {
+            self.forget_fenced(pool, id);
+            if !io.plants(Plant::SweepTrustsOtherFence) {
+                self.lanes[id].unfenced.iter().for_each(|line| io.flush_line(Site::AgedOut, *line));
+            }
+        }
+    }
+
+    /// The first part of a lane that the second hand has not passed.
+    fn next_part(&self, id: usize) -> Option<Part> {
+        let lane = &self.lanes[id];
+        lane.parts.get(lane.aged_parts).copied()
+    }
+
+    /// A hand passes over the records of the next part.
+    fn pass<M: Medium>(&mut self, pool: &Pool<M>, id: usize, part: Part, hand: Hand) {
+        let from = self.lanes[id].aged;
+        if hand == Hand::Last {
+            self.unaged += part.end - from;
+        }
+        super::for_each_installed(pool, &pool.lanes[id], from, part.end, |range| {
+            range.lines().for_each(|line| self.expect(line));
+            if self.batch.len() >= LINES_AT_ONCE {
+                self.flush_batch(pool.io(), id, part, hand);
+            }
+        });
+        self.flush_batch(pool.io(), id, part, hand);
+        let lane = &mut self.lanes[id];
+        lane.aged = part.end;
+        lane.aged_parts += 1;
+    }
+
+    fn flush_batch<M: Medium>(&mut self, io: Io<'_, M>, id: usize, part: Part, hand: Hand) {
+        let mut batch = std::mem::take(&mut self.batch);
+        for line in batch.drain(..) {
+            match hand {
+                Hand::Second if self.known(line).accessed >= self.aged_step => {
+                    let left = Left { line, since: part.first, step: part.step };
+                    self.lanes[id].left.push_back(left);
+                }
+                Hand::Second if io.plants(Plant::AgedOutUnflushed) => {}
+                Hand::Second => self.flush_for(io, Site::AgedOut, line, part.step),
+                Hand::Last => self.flush_for(io, Site::SweepData, line, part.step),
+            }
+        }
+        self.batch = batch;
+    }
+
+    /// P2: makes a line clean for records drained in that step.
+    #[inline]
+    fn flush_for<M: Medium>(&mut self, io: Io<'_, M>, site: Site, line: LineAddr, step: u64) {
+        let (now, base) = (self.step - self.step_base, self.step_base);
+        let mut is_clean = false;
+        let drops = self.plant == Some(Plant::PendingSinceLast);
+        self.lines.note(line, |known| {
+            // Nothing is known of steps up to the base.
+            is_clean = base + known.flushed >= step && known.flushed > 0;
+            // A planted bug: the line counts as that of the last record that names it.
+            is_clean |= drops && base + known.accessed > step;
+            if !is_clean {
+                known.flushed = now;
+            }
+        });
+        if is_clean {
+            return;
+        }
+        io.flush_line(site, line);
+        if let Some(own) = self.flusher {
+            self.lanes[own].unfenced.push(line);
+        }
+    }
+
+    /// The last hand: flushes every line that is pending since a commit below `limit`. Their fence
+    /// is the caller's, and no lane's next commit is waited for.
+    pub fn flush_below<M: Medium>(&mut self, pool: &Pool<M>, own: usize, limit: u64) {
+        let io = pool.io();
+        for id in 0..self.lanes.len() {
             if io.plants(Plant::FloorPassesPending) && id != own {
                 continue;
             }
-            for order in &mut lane.pending {
-                while let Some(&(since, object)) = order.front().filter(|(c, _)| *c < limit) {
-                    order.pop_front();
-                    if let Some((_, ahead)) = order.get(OBJECTS_AHEAD) {
-                        self.pending.prefetch(ahead.0);
-                    }
-                    if let Some(pending) = self.pending.take_if(object.0, |p| p.since == since) {
-                        pending.flush(io, object, Site::SweepData);
-                    }
-                }
+            // A part whose last records stay is passed all the same.
+            while let Some(part) = self.next_part(id).filter(|part| part.first < limit) {
+                self.pass(pool, id, part, Hand::Last);
             }
+            self.flush_left_below(io, id, limit);
         }
     }
 
-    /// Forgets that a line is pending. Only a planted bug does.
+    /// The last hand, over what the second has left, and over checksums.
+    fn flush_left_below<M: Medium>(&mut self, io: Io<'_, M>, id: usize, limit: u64) {
+        let left = std::mem::take(&mut self.lanes[id].left);
+        self.lanes[id].left = self.flush_left(io, Site::SweepData, left, limit);
+        let sums = std::mem::take(&mut self.lanes[id].sums);
+        self.lanes[id].sums = self.flush_left(io, Site::Sums, sums, limit);
+    }
+
+    fn flush_left<M: Medium>(
+        &mut self,
+        io: Io<'_, M>,
+        site: Site,
+        mut left: VecDeque<Left>,
+        limit: u64,
+    ) -> VecDeque<Left> {
+        while let Some(&Left { line, step, .. }) = left.front().filter(|left| left.since < limit) {
+            left.pop_front();
+            if let Some(ahead) = left.get(LINES_AHEAD) {
+                self.lines.prefetch(ahead.line);
+            }
+            self.flush_for(io, site, line, step);
+        }
+        left
+    }
+
+    /// Takes a line for clean. Only a planted bug does.
     pub fn forget(&mut self, line: LineAddr) {
-        self.pending.take_if(Object::of(line).0.0, |_| true);
+        let step = self.step - self.step_base;
+        self.lines.note(line, |known| known.flushed = step);
     }
 
     /// The smallest limit below which at least so many lines of a lane's ring would come free.
     pub fn limit_for(&self, lane: usize, lines: u64) -> Option<u64> {
-        let lane = &self.lanes[lane];
-        lane.parts.iter().find(|(_, end)| end - lane.swept >= lines).map(|(last, _)| last + 1)
+        let LaneHistory { parts, swept, .. } = &self.lanes[lane];
+        let enough = parts.partition_point(|part| part.end - swept < lines);
+        parts.get(enough).map(|part| part.last + 1)
     }
 
     /// The floor is at `limit`: up to where each lane's records are below it.
     pub fn swept_below(&mut self, limit: u64) -> Vec<u64> {
         for lane in &mut self.lanes {
-            while let Some((_, end)) = lane.parts.front().filter(|(last, _)| *last < limit) {
-                lane.swept = *end;
+            while let Some(&part) = lane.parts.front().filter(|part| part.last < limit) {
+                lane.swept = part.end;
                 lane.parts.pop_front();
+                // Only with a planted bug is one of them still before the hands.
+                lane.aged_parts = lane.aged_parts.saturating_sub(1);
+                lane.aged = lane.aged.max(part.end);
             }
         }
         self.lanes.iter().map(|lane| lane.swept).collect()
     }
 }
 
+/// A hand that flushes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Hand {
+    /// By age.
+    Second,
+    /// Before the floor.
+    Last,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{BlockKind, CreateOptions, OpenOptions, Runner, Scheme, Transact};
     use outlast_pmem::Heap;
+    use outlast_trace::PoolOffset;
 
-    /// A commit stores to a line beside which checksums stand that an earlier commit has changed,
-    /// and those are drained later.
-    #[test]
-    fn what_is_drained_later_does_not_hide_what_is_pending() {
-        let medium = Heap::new(1 << 16);
-        let io = Io::new(&medium, None);
-        let mut history = History::new(1 << 30, Sample::one_in_two_to_the(0), 1, None);
-        let (mixed, other) = (LineAddr(48), LineAddr(400));
-        for (line, counter, is_sums) in [(mixed, 10, false), (other, 12, false), (mixed, 5, true)] {
-            history.expect_write(line, counter, is_sums);
-            history.note_writes(0);
-        }
-        history.flush_below(io, 0, 11);
-        let is_pending = |line| history.pending.get(Object::of(line).0.0).is_some();
-        assert!(!is_pending(mixed) && is_pending(other));
+    /// A pool whose own history never steps, and blocks of a line each.
+    fn pool(lanes: u32) -> (Pool<Heap>, Vec<PoolOffset>) {
+        let create = CreateOptions { lanes, lane_bytes: 1 << 16, ..CreateOptions::default() };
+        let open = OpenOptions {
+            lock_stripes: 64,
+            step_every: usize::MAX,
+            ..OpenOptions::with_scheme(Scheme::RedoArchapt)
+        };
+        let pool = Pool::create_on(Heap::new(4 << 20), &create, &open).unwrap();
+        let mut lane = pool.lane().unwrap();
+        let alloc = |_| lane.run(|tx| tx.alloc(64, BlockKind::General)).unwrap();
+        let blocks = (0..40).map(alloc).collect();
+        drop(lane);
+        (pool, blocks)
+    }
+
+    fn history(lines: u64) -> History {
+        History::new(lines * LINE_BYTES, Sample::one_in_two_to_the(0), 1, 1 << 10, None)
+    }
+
+    fn store(pool: &Pool<Heap>, block: PoolOffset) {
+        pool.lane().unwrap().run(|tx| tx.store_u64(block, 7)).unwrap();
+    }
+
+    fn is_clean(history: &History, block: PoolOffset) -> bool {
+        history.known(block.line()).flushed > 0
     }
 
     #[test]
-    fn objects_written_again_and_again_leave_nothing_behind() {
-        let medium = Heap::new(64);
-        let io = Io::new(&medium, None);
-        // Everything fits the queue, so nothing ever ages.
-        let mut history = History::new(1 << 30, Sample::one_in_two_to_the(0), 1, None);
-        for counter in 1..50_000 {
-            history.expect_write(LineAddr(counter % 100), counter, false);
-            history.note_writes(0);
-            assert!(!history.age_out(io));
+    fn what_has_left_the_queue_is_flushed_and_what_was_touched_again_is_left() {
+        let (pool, blocks) = pool(1);
+        let mut history = history(8);
+        history.drain(&pool);
+        history.go_on(&pool, 0);
+        let step = |history: &mut History, block| {
+            store(&pool, block);
+            history.drain(&pool);
+            history.touch(&[Access::new(block.line(), 1)]);
+            history.go_on(&pool, 0)
+        };
+        let [hot, cold] = [blocks[0], blocks[1]];
+        step(&mut history, cold);
+        assert!(!is_clean(&history, cold));
+        for round in 0..12 {
+            step(&mut history, hot);
+            step(&mut history, blocks[2 + round]);
+            assert!(!is_clean(&history, hot), "round {round}");
+            // Eight lines fit: these two and those of six rounds.
+            assert_eq!(is_clean(&history, cold), round >= 6, "round {round}");
         }
-        assert_eq!(history.pending.len(), 25);
-        assert!(history.ageing.len() <= ENTRIES_PER_OBJECT_MAX * 64);
-        assert!((0..25).all(|key| {
-            let place = history.pending.get(key).map(|pending| pending.place);
-            history.ageing.iter().any(|(at, object)| object.0 == key && Some(*at) == place)
-        }));
+        let limit = pool.commits() + 1;
+        assert!(!history.lanes[0].left.is_empty());
+        history.flush_below(&pool, 0, limit);
+        assert!(is_clean(&history, hot) && history.lanes[0].left.is_empty());
+        let installed = pool.lanes[0].shared.installed.load(Ordering::Relaxed);
+        assert_eq!(history.swept_below(limit), [installed]);
+    }
+
+    #[test]
+    fn a_line_that_many_records_name_is_flushed_once() {
+        let (pool, blocks) = pool(1);
+        let mut history = history(1 << 20);
+        (0..10).for_each(|_| store(&pool, blocks[0]));
+        history.drain(&pool);
+        history.go_on(&pool, 0);
+        assert!(!is_clean(&history, blocks[0]), "everything fits the queue");
+        let first = history.lanes[0].parts[0].first;
+        history.flush_below(&pool, 0, first + 1);
+        let flushed = history.known(blocks[0].line()).flushed;
+        assert_eq!(flushed, history.step);
+        // A later step finds it clean for all records drained before.
+        history.begin_step();
+        history.flush_below(&pool, 0, pool.commits() + 1);
+        assert_eq!(history.known(blocks[0].line()).flushed, flushed);
+        // And dirty for a later one.
+        store(&pool, blocks[0]);
+        history.drain(&pool);
+        history.flush_below(&pool, 0, pool.commits() + 1);
+        assert_eq!(history.known(blocks[0].line()).flushed, history.step);
+    }
+
+    /// A lane's commit changes a line of checksums that another lane's later commit has changed
+    /// before in the order of draining.
+    #[test]
+    fn what_is_drained_later_does_not_hide_what_is_pending() {
+        let create = CreateOptions { lanes: 2, checksums: true, ..CreateOptions::default() };
+        let open = OpenOptions {
+            lock_stripes: 64,
+            step_every: usize::MAX,
+            ..OpenOptions::with_scheme(Scheme::RedoArchapt)
+        };
+        let pool = Pool::create_on(Heap::new(4 << 20), &create, &open).unwrap();
+        let (mut first, mut second) = (pool.lane().unwrap(), pool.lane().unwrap());
+        let block = first.run(|tx| tx.alloc(64, BlockKind::General)).unwrap();
+        writeback_all(&pool);
+        // The second lane is drained after the first.
+        second.run(|tx| tx.store_u64(block, 1)).unwrap();
+        first.run(|tx| tx.store_u64(block.plus(8), 2)).unwrap();
+        let mut history = History::new(1 << 20, Sample::one_in_two_to_the(0), 2, 1 << 10, None);
+        let mut keeper = Keeper::new(pool.header().geometry);
+        history.drain(&pool);
+        history.keep_sums(&pool, &mut keeper);
+        let lines = |lane: &LaneHistory| {
+            lane.sums.iter().map(|left| left.line).collect::<std::collections::BTreeSet<_>>()
+        };
+        let [a, b] = [0, 1].map(|id| lines(&history.lanes[id]));
+        assert!(!a.is_empty() && a == b);
+        assert!(history.lanes[1].sums[0].since < history.lanes[0].sums[0].since);
+    }
+
+    fn writeback_all(pool: &Pool<Heap>) {
+        super::super::sweep(pool, 0, super::super::Reach::All);
+    }
+
+    #[test]
+    fn steps_go_on_when_the_table_cannot_name_them() {
+        let (pool, blocks) = pool(1);
+        let mut history = history(1 << 10);
+        history.drain(&pool);
+        history.flush_below(&pool, 0, u64::MAX);
+        history.swept_below(u64::MAX);
+        history.step = STEP_MAX - 1;
+        for _ in 0..4 {
+            store(&pool, blocks[0]);
+            history.drain(&pool);
+            let step = history.lanes[0].parts[0].step;
+            assert!(history.known(blocks[0].line()).flushed < step);
+            history.flush_below(&pool, 0, u64::MAX);
+            assert_eq!(history.known(blocks[0].line()).flushed, step);
+            history.swept_below(u64::MAX);
+        }
+        assert!(history.step > STEP_MAX && history.step_base > 0);
     }
 }

@@ -1,128 +1,137 @@
-//! `ObjHT`: what is known of objects, found by their number.
+//! `ObjHT`: what is known of lines that were stored to or flushed lately.
+//!
+//! A table of fixed size that forgets: of the lines that share a bucket it keeps those accessed
+//! last. What it does not know costs a flush more and nothing else, so it needs neither to grow
+//! nor to keep a list of collisions, and finding a line costs one access to memory, of which the
+//! address is known beforehand. What it *says* is exact: an entry is never taken for another
+//! line's.
 
-/// Nothing has this number: pools end long before.
-const FREE: u64 = u64::MAX;
+use outlast_trace::LineAddr;
 
-/// From this many slots on.
-const SLOTS_MIN: usize = 64;
+/// Entries of a bucket: as many as a cache line holds.
+const WAYS: usize = 8;
 
+const STEP_BITS: u32 = 20;
+const TAG_BITS: u32 = 24;
+
+/// The last step that entries can name.
+pub(crate) const STEP_MAX: u64 = (1 << STEP_BITS) - 1;
+
+/// Buckets there are at least, as a shift.
+const BUCKET_BITS_MIN: u32 = 8;
+
+/// Fibonacci hashing: an odd factor permutes the numbers of any width, and mixes the high bits
+/// well.
+const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// From the high bits: the step of the last access, that of the last flush, what tells the line
+/// from others of its bucket. Steps count from one, so that no entry is zero.
 #[derive(Clone, Copy)]
-struct Slot<R> {
-    key: u64,
-    record: R,
-}
+struct Entry(u64);
 
-impl<R: Default> Slot<R> {
-    fn free() -> Self {
-        Self { key: FREE, record: R::default() }
+impl Entry {
+    fn new(known: Known, tag: u64) -> Self {
+        let Known { accessed, flushed } = known;
+        debug_assert!(accessed <= STEP_MAX && flushed <= STEP_MAX);
+        Self(accessed << (STEP_BITS + TAG_BITS) | flushed << TAG_BITS | tag)
+    }
+
+    fn tag(self) -> u64 {
+        self.0 & ((1 << TAG_BITS) - 1)
+    }
+
+    fn known(self) -> Known {
+        let accessed = self.0 >> (STEP_BITS + TAG_BITS);
+        Known { accessed, flushed: self.0 >> TAG_BITS & STEP_MAX }
     }
 }
 
-/// Numbers and their records: open addressing, grown when two thirds are taken, without tombstones.
-pub(crate) struct ObjHt<R> {
-    slots: Box<[Slot<R>]>,
-    len: usize,
+/// In which step a line was accessed and flushed last; zero when that is not known.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Known {
+    pub accessed: u64,
+    pub flushed: u64,
 }
 
-impl<R: Copy + Default> Default for ObjHt<R> {
-    fn default() -> Self {
-        Self { slots: vec![Slot::free(); SLOTS_MIN].into_boxed_slice(), len: 0 }
-    }
+/// Lines and what is known of them.
+pub(crate) struct ObjHt {
+    /// Buckets of eight entries, behind what aligns them to lines of the cache.
+    entries: Box<[u64]>,
+    first: usize,
+    bucket_bits: u32,
 }
 
-impl<R: Copy + Default> ObjHt<R> {
-    /// How many have a record.
-    pub fn len(&self) -> usize {
-        self.len
+impl ObjHt {
+    /// A table that remembers about so many lines.
+    pub fn new(lines: usize) -> Self {
+        let buckets = (2 * lines / WAYS).next_power_of_two().max(1 << BUCKET_BITS_MIN);
+        // All zero, and of zeros the operating system gives what is used.
+        let entries = vec![0; (buckets + 1) * WAYS].into_boxed_slice();
+        let first = entries.as_ptr().align_offset(WAYS * size_of::<u64>()).min(WAYS);
+        Self { entries, first, bucket_bits: buckets.ilog2() }
     }
 
     /// Bytes of memory that it takes.
     pub fn memory_bytes(&self) -> usize {
-        size_of_val::<[Slot<R>]>(&self.slots)
+        size_of_val::<[u64]>(&self.entries)
     }
 
-    fn home(&self, key: u64) -> usize {
-        // Fibonacci hashing: the high bits of the product are well mixed.
-        let hash = key.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        (hash >> 32) as usize & (self.slots.len() - 1)
-    }
-
-    /// Where it is, or the free slot where it would go.
-    fn find(&self, key: u64) -> usize {
-        let mut at = self.home(key);
-        while self.slots[at].key != key && self.slots[at].key != FREE {
-            at = (at + 1) & (self.slots.len() - 1);
-        }
-        at
-    }
-
-    /// Fetches the slot where the number's record should be.
+    /// Where the line's bucket starts, and its tag there. `None` for a line so far behind that
+    /// another one has the same: nothing is ever known of it.
     #[inline]
-    pub fn prefetch(&self, key: u64) {
-        outlast_pmem::prefetch(&self.slots[self.home(key)]);
+    fn place(&self, line: LineAddr) -> Option<(usize, u64)> {
+        let bits = self.bucket_bits + TAG_BITS;
+        let mixed = line.0.wrapping_mul(FACTOR) & ((1 << bits) - 1);
+        let bucket = (mixed >> TAG_BITS) as usize;
+        let tag = mixed & ((1 << TAG_BITS) - 1);
+        (line.0 >> bits == 0).then_some((self.first + bucket * WAYS, tag))
     }
 
-    /// The record of that number, if it has one.
-    pub fn get(&self, key: u64) -> Option<R> {
-        let slot = self.slots[self.find(key)];
-        (slot.key == key).then_some(slot.record)
-    }
-
-    /// The record of that number; a new one if it had none.
-    pub fn entry(&mut self, key: u64) -> &mut R {
-        let mut at = self.find(key);
-        if self.slots[at].key == FREE {
-            if (self.len + 1) * 3 > self.slots.len() * 2 {
-                self.double();
-                at = self.find(key);
-            }
-            self.len += 1;
-            self.slots[at] = Slot { key, record: R::default() };
+    /// Fetches the line's bucket.
+    #[inline]
+    pub fn prefetch(&self, line: LineAddr) {
+        if let Some((bucket, _)) = self.place(line) {
+            outlast_pmem::prefetch(&self.entries[bucket]);
         }
-        &mut self.slots[at].record
     }
 
-    /// The record of that number, if it has one.
-    pub fn get_mut(&mut self, key: u64) -> Option<&mut R> {
-        let at = self.find(key);
-        let slot = &mut self.slots[at];
-        (slot.key == key).then_some(&mut slot.record)
+    /// What is known of a line.
+    #[inline]
+    pub fn get(&self, line: LineAddr) -> Known {
+        let Some((bucket, tag)) = self.place(line) else { return Known::default() };
+        let mut ways = self.entries[bucket..bucket + WAYS].iter().map(|entry| Entry(*entry));
+        // A free entry has no steps, whatever its tag.
+        ways.find(|entry| entry.tag() == tag && entry.0 >> TAG_BITS != 0)
+            .map_or(Known::default(), Entry::known)
     }
 
-    /// Forgets what is known of that number, if that is so; returns it.
-    pub fn take_if(&mut self, key: u64, wanted: impl FnOnce(&R) -> bool) -> Option<R> {
-        let mask = self.slots.len() - 1;
-        let mut hole = self.find(key);
-        let Slot { key: found, record } = self.slots[hole];
-        if found == FREE || !wanted(&record) {
-            return None;
-        }
-        self.len -= 1;
-        // Whatever stands behind without a gap and belongs before the hole moves into it.
-        let mut at = hole;
-        loop {
-            at = (at + 1) & mask;
-            if self.slots[at].key == FREE {
+    /// Changes what is known of a line.
+    #[inline]
+    pub fn note(&mut self, line: LineAddr, change: impl FnOnce(&mut Known)) {
+        let Some((bucket, tag)) = self.place(line) else { return };
+        let ways = &mut self.entries[bucket..bucket + WAYS];
+        let (mut way, mut oldest) = (None, (0, u64::MAX));
+        for (index, entry) in ways.iter().enumerate() {
+            if Entry(*entry).tag() == tag && entry >> TAG_BITS != 0 {
+                way = Some(index);
                 break;
             }
-            let home = self.home(self.slots[at].key);
-            if at.wrapping_sub(home) & mask >= at.wrapping_sub(hole) & mask {
-                self.slots[hole] = self.slots[at];
-                hole = at;
+            // The step of the last access is in the highest bits.
+            if *entry < oldest.1 {
+                oldest = (index, *entry);
             }
         }
-        self.slots[hole] = Slot::free();
-        Some(record)
+        let (index, mut known) = match way {
+            Some(index) => (index, Entry(ways[index]).known()),
+            None => (oldest.0, Known::default()),
+        };
+        change(&mut known);
+        ways[index] = Entry::new(known, tag).0;
     }
 
-    #[cold]
-    fn double(&mut self) {
-        let doubled = vec![Slot::free(); self.slots.len() * 2].into_boxed_slice();
-        let old = std::mem::replace(&mut self.slots, doubled);
-        for slot in old.iter().filter(|slot| slot.key != FREE) {
-            let at = self.find(slot.key);
-            self.slots[at] = *slot;
-        }
+    /// Forgets everything.
+    pub fn clear(&mut self) {
+        self.entries.fill(0);
     }
 }
 
@@ -132,25 +141,50 @@ mod tests {
     use std::collections::HashMap;
 
     #[test]
-    fn behaves_like_a_map_also_when_numbers_leave() {
-        let mut table = ObjHt::<u64>::default();
-        let mut model = HashMap::new();
-        let mut random = 1u64;
-        for step in 0..20_000 {
+    fn what_it_says_is_true_of_that_line() {
+        // Few buckets, so that much is forgotten; lines also beyond those it can tell apart.
+        let mut table = ObjHt::new(1);
+        let mut model = HashMap::<u64, Known>::new();
+        let (mut random, mut remembered) = (1u64, 0);
+        for step in 1..40_000 {
             random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
-            let key = random >> 33 & 0x1ff;
-            if random >> 60 < 7 {
-                assert_eq!(table.take_if(key, |_| true), model.remove(&key));
-            } else {
-                *table.entry(key) = step;
-                model.insert(key, step);
+            let number = random >> 33 & 0xfff;
+            let line = LineAddr(number | (random >> 20 & 3) << 31);
+            let (known, truth) = (table.get(line), model.entry(line.0).or_default());
+            if known != Known::default() {
+                assert_eq!(known, *truth);
+                remembered += 1;
             }
-            assert_eq!(table.len(), model.len());
+            let note = |known: &mut Known| match random >> 63 {
+                0 => known.accessed = step,
+                _ => known.flushed = step,
+            };
+            match known == Known::default() {
+                true => {
+                    // What was forgotten starts again from nothing.
+                    *truth = Known { accessed: step, flushed: 0 };
+                    table.note(line, |known| known.accessed = step);
+                }
+                false => {
+                    note(truth);
+                    table.note(line, note);
+                }
+            }
         }
-        for key in 0..0x200 {
-            assert_eq!(table.get(key), model.get(&key).copied());
-            assert_eq!(table.get_mut(key).copied(), model.get(&key).copied());
-            assert_eq!(table.take_if(key, |_| false), None);
+        assert!(remembered > 2000, "{remembered}");
+        table.clear();
+        assert!(model.keys().all(|line| table.get(LineAddr(*line)) == Known::default()));
+    }
+
+    #[test]
+    fn what_was_accessed_last_is_kept() {
+        let mut table = ObjHt::new(1000);
+        for step in 1..=STEP_MAX.min(100_000) {
+            table.note(LineAddr(step * 977), |known| known.accessed = step);
+            for back in 0..4.min(step) {
+                let line = LineAddr((step - back) * 977);
+                assert_eq!(table.get(line).accessed, step - back);
+            }
         }
     }
 }

@@ -1,15 +1,12 @@
 //! The LRU queue: lines in the order of their last access.
 //!
 //! A circular buffer of accesses, newest at the end. A line that is accessed again is entered
-//! again; its older entry stays behind and counts for nothing, which `ObjHT` shows, since there
-//! the line's place is the newer one. So an access costs one sequential store and nothing is ever
-//! unlinked.
+//! again; its older entry stays behind and counts for nothing, since the line's place is known to
+//! be the newer one. So an access costs one sequential store and nothing is ever unlinked.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 
 use outlast_trace::LineAddr;
-
-use super::objht::ObjHt;
 
 /// With this many entries for each line that counts, those that do not are dropped.
 const ENTRIES_PER_LINE_MAX: usize = 4;
@@ -18,7 +15,7 @@ const ENTRIES_PER_LINE_MAX: usize = 4;
 pub(crate) struct LruQueue {
     capacity: usize,
     /// The place of each line in the queue.
-    objects: ObjHt<u64>,
+    objects: HashMap<LineAddr, u64>,
     entries: VecDeque<(u64, LineAddr)>,
     next_place: u64,
     horizon: u64,
@@ -27,7 +24,7 @@ pub(crate) struct LruQueue {
 impl LruQueue {
     /// A queue with room for so many lines.
     pub fn new(capacity: usize) -> Self {
-        let (objects, entries) = (ObjHt::default(), VecDeque::new());
+        let (objects, entries) = (HashMap::new(), VecDeque::new());
         Self { capacity, objects, entries, next_place: 1, horizon: 0 }
     }
 
@@ -38,24 +35,25 @@ impl LruQueue {
 
     /// Enters an access.
     pub fn touch(&mut self, line: LineAddr) {
-        *self.objects.entry(line.0) = self.next_place;
+        self.objects.insert(line, self.next_place);
         self.entries.push_back((self.next_place, line));
         self.next_place += 1;
         while self.objects.len() > self.capacity {
             let (place, line) = self.entries.pop_front().expect("every line has its entry");
-            if self.objects.take_if(line.0, |last| *last == place).is_some() {
+            if self.objects.get(&line) == Some(&place) {
+                self.objects.remove(&line);
                 self.horizon = place + 1;
             }
         }
         if self.entries.len() >= ENTRIES_PER_LINE_MAX * self.objects.len().max(64) {
             let objects = &self.objects;
-            self.entries.retain(|(place, line)| objects.get(line.0) == Some(*place));
+            self.entries.retain(|(place, line)| objects.get(line) == Some(place));
         }
     }
 
     /// Bytes of memory that it takes.
     pub fn memory_bytes(&self) -> usize {
-        self.objects.memory_bytes() + self.entries.capacity() * size_of::<(u64, LineAddr)>()
+        (self.objects.capacity() + self.entries.capacity()) * size_of::<(u64, LineAddr)>()
     }
 
     /// What was accessed last before this place has left the queue.
@@ -82,7 +80,7 @@ mod tests {
             queue.touch(line);
             if model.len() > 20 {
                 let (left, line) = model.remove(0);
-                assert!(left < queue.horizon() && queue.objects.get(line.0).is_none());
+                assert!(left < queue.horizon() && !queue.objects.contains_key(&line));
             }
             let oldest = model[0].0;
             assert!(oldest >= queue.horizon() && queue.objects.len() == model.len());
