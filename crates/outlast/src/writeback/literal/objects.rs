@@ -174,7 +174,8 @@ impl Objects {
     /// caller's.
     pub fn flush_below<M: Medium>(&mut self, io: Io<'_, M>, limit: u64) {
         for lane in &mut self.lanes {
-            while let Some((_, object)) = lane.stored.pop_front_if(|(since, _)| *since < limit) {
+            while let Some(&(_, object)) = lane.stored.front().filter(|(since, _)| *since < limit) {
+                lane.stored.pop_front();
                 if self.pending.get(&object).is_some_and(|pending| pending.since < limit) {
                     let pending = self.pending.remove(&object).expect("it is there");
                     object.lines(pending.lines).for_each(|l| io.flush_line(Site::SweepData, l));
@@ -204,10 +205,12 @@ impl Objects {
     pub fn drop_resolved(&mut self, id: usize) -> Option<(u64, u64)> {
         let Self { lanes, pending, .. } = self;
         let stored = &mut lanes[id].stored;
-        let is_done = |(since, object): &mut (u64, Object)| {
+        let is_done = |(since, object): &(u64, Object)| {
             pending.get(object).is_none_or(|pending| pending.since > *since)
         };
-        while stored.pop_front_if(is_done).is_some() {}
+        while stored.front().is_some_and(is_done) {
+            stored.pop_front();
+        }
         let first_pending = stored.front().map_or(u64::MAX, |(since, _)| *since);
         self.drop_logged(id, first_pending)
     }
@@ -215,7 +218,8 @@ impl Objects {
     fn drop_logged(&mut self, id: usize, limit: u64) -> Option<(u64, u64)> {
         let lane = &mut self.lanes[id];
         let mut last = None;
-        while let Some(dropped) = lane.logged.pop_front_if(|(counter, _)| *counter < limit) {
+        while let Some(&dropped) = lane.logged.front().filter(|(counter, _)| *counter < limit) {
+            lane.logged.pop_front();
             lane.dropped = dropped.1;
             last = Some(dropped);
         }
