@@ -133,10 +133,13 @@ impl From<PoolError> for Failure {
             PoolError::NotAPool => ARCHAPT_NOT_A_POOL,
             PoolError::Unfinished => ARCHAPT_UNFINISHED,
             PoolError::Version { .. } | PoolError::Flags { .. } => ARCHAPT_VERSION,
-            PoolError::Damaged { .. } | PoolError::Truncated { .. } | PoolError::Fault { .. } => {
-                ARCHAPT_DAMAGED
-            }
-            PoolError::KeepsChecksums { .. } => ARCHAPT_BAD_ARGUMENT,
+            PoolError::Damaged { .. }
+            | PoolError::Truncated { .. }
+            | PoolError::Fault { .. }
+            | PoolError::Uncorrectable { .. } => ARCHAPT_DAMAGED,
+            PoolError::KeepsChecksums { .. }
+            | PoolError::NotLiteral { .. }
+            | PoolError::Literal { .. } => ARCHAPT_BAD_ARGUMENT,
             PoolError::TooSmall { .. } | PoolError::TooLarge { .. } | PoolError::Parameters(_) => {
                 ARCHAPT_BAD_ARGUMENT
             }

@@ -7,6 +7,7 @@ use outlast::{Guarantee, Plant, Scheme};
 use outlast_crash::campaign::{
     Caches, Campaign, CampaignReport, Counts, CrashOp, OBJECT_BYTES, domain_name, parse_domain,
 };
+use outlast_crash::trial::points::{self, Point};
 use outlast_crash::trial::{Charge, Scope, Tally, lifecycle, scopes};
 use outlast_lab::crash::{campaigns, scope_records};
 use outlast_lab::news::News;
@@ -26,7 +27,7 @@ const IMAGES_MAX: u64 = 1_000_000_000;
 #[derive(Args)]
 pub struct CrashArgs {
     /// A workload (`outlast workloads` lists them). With `--policy any`: `words`, the name of a
-    /// scope, or `all` of them.
+    /// scope, `all` of them, or a point such as `ARC-2`, which a literal variant loses.
     #[arg(required_unless_present = "plant")]
     workload: Option<String>,
     /// Schemes, separated by commas (`outlast schemes` lists ours).
@@ -98,7 +99,7 @@ pub fn run(args: &CrashArgs, as_json: bool, seed: u64) -> CommandResult {
     }
     let plant = args.plant.as_deref().map(str::parse::<Plant>).transpose()?;
     let name = args.workload.as_deref().ok_or("which WORKLOAD is to crash?")?;
-    if plant.is_some() || args.scheme.contains(&Scheme::None) {
+    if plant.is_some() || args.scheme.iter().any(|scheme| !is_promised(*scheme)) {
         // Panics of code that is broken on purpose, or promises nothing, are results.
         std::panic::set_hook(Box::new(|_| ()));
     }
@@ -216,8 +217,23 @@ fn print_report(report: &CampaignReport) {
         "  {} crashes of a recovery, {} after going on from one",
         total.in_recovery, total.later
     );
-    if campaign.scheme.guarantee() == Guarantee::None {
-        println!("  {} promises nothing: this is damage, not guilt", campaign.scheme);
+    if let Some(line) = no_promise(campaign.scheme) {
+        println!("  {line}");
+    }
+}
+
+fn is_promised(scheme: Scheme) -> bool {
+    scheme.guarantee() == Guarantee::Durable
+}
+
+/// Why what a scheme loses is no failure.
+fn no_promise(scheme: Scheme) -> Option<String> {
+    match scheme.guarantee() {
+        Guarantee::Durable => None,
+        Guarantee::Claimed => {
+            Some(format!("{scheme}: losses as the paper's protocol has them, not a failure"))
+        }
+        Guarantee::None => Some(format!("{scheme} promises nothing: this is damage, not guilt")),
     }
 }
 
@@ -266,7 +282,7 @@ fn search(
     let mut document = Document::new(env!("CARGO_PKG_VERSION"), &crate::command_line(), seed, None);
     let mut verdict = Verdict::Good;
     for scheme in &args.scheme {
-        let charge = Charge { plant, images_max: IMAGES_MAX, ..Charge::of(*scheme) };
+        let charge = charge_of(*scheme, name, plant);
         let is_tried = |scope: &&Option<Scope>| match scope {
             Some(scope) => scope.tries(*scheme),
             None => true,
@@ -298,8 +314,10 @@ fn search(
             }
             if let Some(guilt) = &tally.failure {
                 eprintln!("outlast: {name}, {scheme}: {guilt}");
-                if scheme.guarantee() != Guarantee::None {
-                    verdict = Verdict::Bad;
+                match no_promise(*scheme) {
+                    None => verdict = Verdict::Bad,
+                    Some(line) if !as_json => println!("  {line}"),
+                    Some(_) => {}
                 }
             }
         }
@@ -308,6 +326,17 @@ fn search(
         print!("{}", document.to_json());
     }
     Ok(verdict)
+}
+
+/// A point of the published protocol is shown under its own reading of the paper.
+fn charge_of(scheme: Scheme, name: &str, plant: Option<Plant>) -> Charge {
+    let charge = Charge { plant, images_max: IMAGES_MAX, ..Charge::of(scheme) };
+    match points::named(name) {
+        None => charge,
+        Some(Point { reading, ack, shows, .. }) => {
+            Charge { reading, ack, wanted: scheme.is_literal().then_some(shows), ..charge }
+        }
+    }
 }
 
 /// The scopes of that name; `None` stands for a pool's creation and growth.
@@ -328,18 +357,25 @@ fn scopes_of(args: &CrashArgs, name: &str) -> Result<Vec<Option<Scope>>, Box<dyn
             let fixed = scopes::all().into_iter().map(Some);
             words().chain(fixed).chain([None]).collect()
         }
-        name => match scopes::all().into_iter().find(|scope| scope.name == name) {
+        name => match scope_named(name) {
             Some(scope) => vec![Some(scope)],
             None => {
                 let known: Vec<_> = scopes::all().iter().map(|scope| scope.name).collect();
                 let known = known.join(", ");
                 return Err(format!(
-                    "no scope is called '{name}'; there are words, {known}, lifecycle, all"
+                    "no scope is called '{name}'; there are words, {known}, lifecycle, all, and \
+                     {points} for what the literal variants lose",
+                    points = points::names().join(", "),
                 )
                 .into());
             }
         },
     })
+}
+
+fn scope_named(name: &str) -> Option<Scope> {
+    let fixed = scopes::all().into_iter().find(|scope| scope.name == name);
+    fixed.or_else(|| points::named(name).map(|point| point.scope))
 }
 
 fn print_tally(name: &str, scheme: Scheme, tally: &Tally) {

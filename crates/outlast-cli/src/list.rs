@@ -32,7 +32,7 @@ pub fn schemes(as_json: bool, seed: u64) -> CommandResult {
         println!("{}", crate::document("schemes", seed, records));
     } else {
         for (name, guarantee, line) in rows {
-            println!("{name:<14} {guarantee:<8} {line}");
+            println!("{name:<20} {guarantee:<8} {line}");
         }
     }
     Ok(Verdict::Good)

@@ -59,6 +59,10 @@ pub struct CreateArgs {
     /// the space goes to them, and the pool runs under undo-archapt or redo-archapt.
     #[arg(long)]
     checksums: bool,
+    /// Keep the checksums of the literal variants, which lose data: undo-archapt:literal and
+    /// redo-archapt:literal run on no other pools, and nothing else on these.
+    #[arg(long)]
+    literal: bool,
 }
 
 #[derive(Args)]
@@ -121,13 +125,19 @@ fn create(args: &CreateArgs, as_json: bool, seed: u64) -> CommandResult {
     let options = CreateOptions {
         lanes: args.lanes,
         lane_bytes: args.log,
-        checksums: args.checksums,
+        checksums: args.checksums || args.literal,
         ..CreateOptions::default()
     };
     let map = MapOptions { domain: args.file.domain, ..MapOptions::default() };
     let pool = about(
         path,
-        FilePool::create(path, args.size, &options, &open_options(args.checksums), &map),
+        FilePool::create(
+            path,
+            args.size,
+            &options,
+            &open_options(args.checksums, args.literal),
+            &map,
+        ),
     )?;
     say_domain(pool.medium());
     let header = *pool.header();
@@ -141,17 +151,22 @@ fn create(args: &CreateArgs, as_json: bool, seed: u64) -> CommandResult {
     Ok(Verdict::Good)
 }
 
-/// Where no scheme is asked for: the default one, or one that keeps checksums.
-fn open_options(checksums: bool) -> OpenOptions {
-    OpenOptions::with_scheme(if checksums { Scheme::RedoArchapt } else { Scheme::default() })
+/// Where no scheme is asked for: the default one, or one that keeps the pool's checksums.
+fn open_options(checksums: bool, literal: bool) -> OpenOptions {
+    OpenOptions::with_scheme(match (literal, checksums) {
+        (true, _) => Scheme::RedoArchaptLiteral,
+        (false, true) => Scheme::RedoArchapt,
+        (false, false) => Scheme::default(),
+    })
 }
 
 /// The pool, recovered and running.
 fn open_to_work(args: &FileArgs) -> Result<FilePool, String> {
     let path = &args.file;
-    let checksums = about(path, open_to_read(args)?.info())?.header.geometry.checksums;
+    let geometry = about(path, open_to_read(args)?.info())?.header.geometry;
+    let open = open_options(geometry.checksums, geometry.literal);
     let map = MapOptions { domain: args.domain, ..MapOptions::default() };
-    about(path, FilePool::open(path, &open_options(checksums), &map))
+    about(path, FilePool::open(path, &open, &map))
 }
 
 fn open_to_read(args: &FileArgs) -> Result<UnrecoveredPool<Mapped>, String> {
@@ -170,6 +185,7 @@ fn info_json(info: &PoolInfo, checkpoint: &Beside) -> serde_json::Value {
         "lane_bytes": geometry.lane_bytes,
         "chunk_bytes": geometry.chunk_bytes,
         "checksums": geometry.checksums,
+        "literal": geometry.literal,
         "heap_at": geometry.heap_at,
         "chunks": info.chunks,
         "epoch": info.epoch,
@@ -227,7 +243,14 @@ fn info(args: &FileArgs, as_json: bool, seed: u64) -> CommandResult {
     println!("size            {} bytes", info.len);
     println!("lanes           {} with {} bytes of log each", geometry.lanes, geometry.lane_bytes);
     println!("heap            {} chunks of {} bytes", info.chunks, geometry.chunk_bytes);
-    println!("checksums       {}", if geometry.checksums { "kept" } else { "none" });
+    println!(
+        "checksums       {}",
+        match (geometry.literal, geometry.checksums) {
+            (true, _) => "of a literal variant",
+            (false, true) => "kept",
+            (false, false) => "none",
+        }
+    );
     println!("epoch           {}", info.epoch);
     match info.root {
         Some((at, kind)) => println!("root            {kind:?} at {at}"),

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use outlast::{Plant, Scheme};
+use outlast::{Guarantee, Plant, Scheme};
 use outlast_lab::native::{Size, default_directory};
 use outlast_lab::record::Document;
 use outlast_lab::reproduce::{self, Part, Request, WRITE_LATENCY_NS};
@@ -126,7 +126,8 @@ impl ReproduceArgs {
         }
         plan.crashes = self.crashes.map_or(plan.crashes, |crashes| crashes as usize);
         plan.plant = self.plant;
-        if plan.plant.is_some() || plan.schemes.contains(&Scheme::None) {
+        let promised = |scheme: &Scheme| scheme.guarantee() == Guarantee::Durable;
+        if plan.plant.is_some() || !plan.schemes.iter().all(promised) {
             // Panics of code that is broken on purpose, or promises nothing, are results.
             std::panic::set_hook(Box::new(|_| ()));
         }

@@ -381,3 +381,28 @@ fn what_cannot_be_restored_leaves_the_pool_alone() {
     let names = std::fs::read_dir(directory.path()).unwrap().count();
     assert_eq!(names, 4, "and nothing is left lying about");
 }
+
+/// What the published protocol loses is told and is no failure; its pools are no other scheme's.
+#[test]
+fn losses_of_a_literal_variant_are_a_result() {
+    let any =
+        ["crash", "ARC-2", "--policy", "any", "--scheme", "redo-archapt,redo-archapt:literal"];
+    let output = outlast(&any);
+    let (told, errors) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{errors}");
+    assert!(told.contains("losses as the paper's protocol has them"), "{told}");
+    let guilt: Vec<&str> = errors.lines().filter(|line| line.contains("not correctable")).collect();
+    assert!(guilt.len() == 1 && guilt[0].contains("redo-archapt:literal"), "{errors}");
+    assert!(good(&["schemes"]).contains("undo-archapt:literal claimed"));
+
+    let directory = directory();
+    let pool = &path(&directory, "p");
+    good(&["pool", "create", pool, "--size", "8M", "--literal"]);
+    assert!(good(&["pool", "info", pool]).contains("of a literal variant"));
+    assert!(good(&["pool", "check", pool]).contains("0 findings"));
+    let open =
+        |scheme| FilePool::open(pool, &OpenOptions::with_scheme(scheme), &Default::default());
+    let wrong = open(Scheme::RedoArchapt).err().unwrap().to_string();
+    assert!(wrong.contains("open it with undo-archapt:literal or redo-archapt:literal"), "{wrong}");
+    assert!(open(Scheme::UndoArchaptLiteral).is_ok());
+}

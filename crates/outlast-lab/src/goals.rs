@@ -153,11 +153,14 @@ fn schemes(records: &[Record], metric: Metric) -> Vec<String> {
     names
 }
 
-/// Whether the record's scheme promises anything.
+/// Whether the record's scheme promises to lose nothing. What a paper claims is no promise of ours.
 fn promises(record: &Record) -> bool {
     match &record.guarantee {
-        Some(guarantee) => *guarantee != Guarantee::None.to_string(),
-        None => !record.scheme.parse::<Scheme>().is_ok_and(|scheme| scheme == Scheme::None),
+        Some(guarantee) => *guarantee == Guarantee::Durable.to_string(),
+        None => {
+            let scheme = record.scheme.parse::<Scheme>();
+            !scheme.is_ok_and(|scheme| scheme.guarantee() != Guarantee::Durable)
+        }
     }
 }
 

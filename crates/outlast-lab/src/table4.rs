@@ -117,12 +117,17 @@ pub struct Outcome {
 }
 
 impl Plan {
-    /// Both of Archapt's schemes, a hundred crashes.
+    /// Archapt's schemes, sound and as published, a hundred crashes.
     pub fn new(size: Size, seed: u64) -> Self {
         Self {
             size,
             seed,
-            schemes: vec![Scheme::UndoArchapt, Scheme::RedoArchapt],
+            schemes: vec![
+                Scheme::UndoArchapt,
+                Scheme::RedoArchapt,
+                Scheme::UndoArchaptLiteral,
+                Scheme::RedoArchaptLiteral,
+            ],
             workloads: Vec::new(),
             crashes: 100,
             plant: None,

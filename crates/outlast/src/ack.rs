@@ -10,7 +10,8 @@ use std::str::FromStr;
 
 use crate::seq::Seq;
 
-/// When [`run`](crate::Runner::run) returns. Either way nothing that it acknowledged is lost.
+/// When [`run`](crate::Runner::run) returns. Either way nothing that it acknowledged is lost, but under
+/// the literal variants, which do as their paper says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, Default, PartialOrd, Ord)]
 pub enum Ack {
     /// When the commit is logical: its record is durable.

@@ -1,6 +1,6 @@
 //! Why a pool could not be created, opened or kept.
 
-use outlast_trace::PoolOffset;
+use outlast_trace::{ByteRange, PoolOffset};
 
 /// What went wrong with a pool as a whole. Each is one line that names the thing and what would
 /// be right; the file is as it was before.
@@ -22,7 +22,7 @@ pub enum PoolError {
     },
     /// A pool with something that this code does not know.
     #[error(
-        "the pool's header has flags {found:#x}, of which this Outlast knows only 0x1, checksums"
+        "the pool's header has flags {found:#x}, of which this Outlast knows 0x1, checksums, and 0x3, those of literal variants"
     )]
     Flags {
         /// What the header says.
@@ -35,6 +35,33 @@ pub enum PoolError {
     KeepsChecksums {
         /// The scheme asked for.
         given: crate::Scheme,
+    },
+    /// A literal variant on a pool that was not created for one.
+    #[error(
+        "{given} needs checksums of its own kind: create the pool under it, or with `outlast pool create --literal`"
+    )]
+    NotLiteral {
+        /// The scheme asked for.
+        given: crate::Scheme,
+    },
+    /// Another scheme on a pool that was created for a literal variant.
+    #[error(
+        "the pool's checksums are those of a literal variant, and {given} keeps others: open it with undo-archapt:literal or redo-archapt:literal"
+    )]
+    Literal {
+        /// The scheme asked for.
+        given: crate::Scheme,
+    },
+    /// What a literal variant believed to be written back was not, and its checksums cannot put it
+    /// right.
+    #[error("{}", uncorrectable(lines, blocks))]
+    Uncorrectable {
+        /// Lines that the checksums put right.
+        corrected: Vec<PoolOffset>,
+        /// Lines that may be stale.
+        lines: Vec<PoolOffset>,
+        /// The blocks that these belong to.
+        blocks: Vec<ByteRange>,
     },
     /// Durable bytes are not what was written.
     #[error("damaged at {at}: {what}; restore the file from a copy")]
@@ -102,4 +129,22 @@ pub enum PoolError {
     /// The medium could not be made larger.
     #[error("the pool cannot grow: {0}")]
     Grow(#[from] outlast_pmem::GrowError),
+}
+
+/// Names the first few objects.
+fn uncorrectable(lines: &[PoolOffset], blocks: &[ByteRange]) -> String {
+    const NAMED_MAX: usize = 8;
+    let named = blocks.iter().take(NAMED_MAX);
+    let named: Vec<_> =
+        named.map(|block| format!("the block of {} bytes at {}", block.len, block.at)).collect();
+    let more = match blocks.len().saturating_sub(NAMED_MAX) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    format!(
+        "stale and not correctable: {} line{}, in {}{more}; restore the pool from a checkpoint",
+        lines.len(),
+        if lines.len() == 1 { "" } else { "s" },
+        named.join(", "),
+    )
 }

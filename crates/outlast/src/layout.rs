@@ -35,6 +35,9 @@ pub(crate) const FLAGS_AT: usize = 56;
 /// Flag of the header: blocks lie in virtual matrices with checksums.
 pub(crate) const FLAG_CHECKSUMS: u64 = 1;
 
+/// Flag of the header: the checksums are of what literal variants believe to be written back.
+pub(crate) const FLAG_LITERAL: u64 = 2;
+
 /// Bytes of the header that its CRC covers; the CRC follows.
 pub const HEADER_CRC_AT: usize = 120;
 
@@ -104,6 +107,8 @@ pub struct Geometry {
     pub heap_at: u64,
     /// Blocks lie in virtual matrices, between their checksums.
     pub checksums: bool,
+    /// The checksums contain what literal variants believe to be written back, and nothing else.
+    pub literal: bool,
 }
 
 impl Geometry {
@@ -114,7 +119,7 @@ impl Geometry {
     pub fn new(lanes: u32, lane_bytes: u64, chunk_bytes: u64) -> Self {
         let lanes_end = HEADER_PAGE_BYTES + u64::from(lanes) * lane_bytes;
         let heap_at = lanes_end.next_multiple_of(chunk_bytes);
-        Self { lanes, lane_bytes, chunk_bytes, heap_at, checksums: false }
+        Self { lanes, lane_bytes, chunk_bytes, heap_at, checksums: false, literal: false }
     }
 
     /// A heap has at least its directory and one chunk.

@@ -105,7 +105,7 @@ pub use pool::{
     RecoveredPool, Running, UnrecoveredPool,
 };
 pub use recover::RecoveryReport;
-pub use scheme::{Guarantee, SCHEMES, Scheme, SchemeRow, UnknownScheme};
+pub use scheme::{Guarantee, Reading, SCHEMES, Scheme, SchemeRow, UnknownScheme};
 pub use transact::{Abort, BlockKind, RootKind, Runner, Transact};
 pub use tx::Tx;
 

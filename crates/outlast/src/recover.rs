@@ -10,6 +10,10 @@
 //!  d   a complete `Redo` record                                committed: replayed
 //!  d'  complete `Before` records, then a complete `Redo`       committed: replayed, old words ignored
 //!  d"  complete `Before` records behind the lane's last `Redo` not committed: put back first
+//!  i   `Before` records of a literal variant               not physically committed: put back, newest
+//!                                                              number first over all lanes
+//!  i'  the same behind an empty one or at the start, then an   aborted: ignored
+//!      empty `Redo`
 //!  e   `RedoPart`s and their `RedoFinal`, all there            committed: replayed
 //!  f   `RedoPart`s without a `RedoFinal`, or too few           not committed: ignored
 //!  h   the header of a journal and the `Pages` it counts       not committed: put back
@@ -48,6 +52,8 @@ pub struct RecoveryReport {
     pub undone: usize,
     /// Committed transactions that were replayed.
     pub replayed: usize,
+    /// Literal variants: lines that checksums put right, or were thought to.
+    pub corrected: usize,
 }
 
 /// The live records of every lane.
@@ -82,7 +88,8 @@ impl LiveLog {
             log.tails_moved |= tail != 0;
             let life = |seq: Seq| match seq.epoch() == floor.epoch() {
                 true if seq >= floor && seq > undo_floor => Life::Live,
-                true if seq < floor => Life::Passed,
+                // A literal variant drops records lane by lane, and moves the tail after that.
+                true if seq < floor || geometry.literal => Life::Passed,
                 _ => Life::Dead,
             };
             let dropped = io.plants(Plant::OtherLanesDropped) && lane > 0;
@@ -107,7 +114,11 @@ impl LiveLog {
     }
 
     /// Rows c to f: which records are put back and which transactions replayed, each in order.
-    fn decide<M: Medium>(&self, io: Io<'_, M>) -> (Vec<&LiveRecord>, Vec<Vec<&[u64]>>) {
+    fn decide<M: Medium>(
+        &self,
+        io: Io<'_, M>,
+        is_literal: bool,
+    ) -> (Vec<&LiveRecord>, Vec<Vec<&[u64]>>) {
         // Each lane's unfinished transaction, under the number of its section.
         let mut unfinished: Vec<(u64, Vec<&LiveRecord>)> = Vec::new();
         let mut redo: Vec<(Seq, Vec<&[u64]>)> = Vec::new();
@@ -162,7 +173,11 @@ impl LiveLog {
         if io.plants(Plant::RedoNewestFirst) {
             redo.reverse();
         }
-        let undo = unfinished.into_iter().flat_map(|(_, records)| records).collect();
+        let mut undo: Vec<_> = unfinished.into_iter().flat_map(|(_, records)| records).collect();
+        if is_literal {
+            // Row i. Others may have stored to the same words since.
+            undo.sort_by_key(|record| std::cmp::Reverse(record.seq));
+        }
         (undo, redo.into_iter().map(|(_, payloads)| payloads).collect())
     }
 
@@ -172,13 +187,13 @@ impl LiveLog {
         io: Io<'_, M>,
         geometry: &Geometry,
     ) -> Result<(u64, RecoveryReport), PoolError> {
-        let (undo, redo) = self.decide(io);
+        let (undo, redo) = self.decide(io, geometry.literal);
         // Whatever is found damaged is found before anything is stored.
         let all = undo.iter().map(|record| record.payload.as_slice());
         for payload in all.chain(redo.iter().flatten().copied()) {
             items(payload).try_for_each(|item| check_item(io, geometry, item).map(|_| ()))?;
         }
-        let report = RecoveryReport { undone: undo.len(), replayed: redo.len() };
+        let report = RecoveryReport { undone: undo.len(), replayed: redo.len(), corrected: 0 };
         if io.plants(Plant::FloorBeforeApplying) {
             raise_floor(io, self.floor.epoch() + 1);
         }
@@ -236,10 +251,13 @@ impl LiveLog {
     }
 }
 
-/// Row d': a complete record of new words seals what its lane has logged before.
+/// Row d': a complete record of new words seals what its lane has logged before. Row i': back to
+/// the end of the transaction before, which a literal variant marks by a record without words.
 fn seal_off(undo: &mut Vec<&LiveRecord>) {
     let kept = undo.iter().take_while(|record| record.kind == RecordKind::Undo).count();
-    undo.truncate(kept);
+    let is_mark =
+        |record: &&LiveRecord| record.kind == RecordKind::Before && record.payload.is_empty();
+    undo.truncate(undo.iter().rposition(is_mark).map_or(kept, |mark| mark + 1));
 }
 
 /// The number under which a section has released its locks; what has released none comes last.

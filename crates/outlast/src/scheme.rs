@@ -23,6 +23,11 @@ pub enum Scheme {
     UndoArchapt,
     /// Redo logging; data is flushed when it has probably left the cache (mechanisms of Archapt).
     RedoArchapt,
+    /// As the paper on Archapt has it: undo logging whose log is dropped when data has probably
+    /// left the cache, on the word of checksums. A crash may lose what was acknowledged.
+    UndoArchaptLiteral,
+    /// As the paper has it, on redo logging.
+    RedoArchaptLiteral,
     /// Old pages are journalled at commit, then new ones stored in place (the rollback journal of
     /// SQLite).
     Rollback,
@@ -76,11 +81,28 @@ pub(crate) enum WriteBack {
     ByAge,
 }
 
+/// How a literal variant reads its paper where that contradicts itself or leaves the order open.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, Default)]
+pub enum Reading {
+    /// Checksums of both kinds are made and flushed when an object leaves the LRU queue. An object
+    /// that is written again while it has some gets new ones with the commit, under its fence. The
+    /// reading that loses least.
+    #[default]
+    BothAtEviction,
+    /// A row's checksum is flushed once the whole row has one (ARC-4).
+    RowsOnceBuilt,
+    /// An object that is written again keeps its old checksums until it leaves the queue again, the
+    /// only moment that is named for making some (ARC-7).
+    NothingOnRewrite,
+}
+
 /// What a scheme promises about a crash.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Guarantee {
     /// Every acknowledged transaction whole, every other whole or absent.
     Durable,
+    /// What a paper claims and crash tests refute: every physically committed transaction.
+    Claimed,
     /// Nothing.
     None,
 }
@@ -89,6 +111,7 @@ impl fmt::Display for Guarantee {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Durable => "durable",
+            Self::Claimed => "claimed",
             Self::None => "none",
         })
     }
@@ -107,6 +130,7 @@ pub struct SchemeRow {
     pub about: &'static str,
     logging: Logging,
     write_back: WriteBack,
+    is_literal: bool,
 }
 
 /// All schemes.
@@ -118,6 +142,7 @@ pub const SCHEMES: &[SchemeRow] = &[
         about: "no logging, no flushing: the speed nobody can have",
         logging: Logging::Volatile,
         write_back: WriteBack::Never,
+        is_literal: false,
     },
     SchemeRow {
         scheme: Scheme::Undo,
@@ -126,6 +151,7 @@ pub const SCHEMES: &[SchemeRow] = &[
         about: "undo log, ranges logged at once, data flushed at commit: three fences, or two for a lane that is alone",
         logging: Logging::Undo,
         write_back: WriteBack::AtCommit,
+        is_literal: false,
     },
     SchemeRow {
         scheme: Scheme::Redo,
@@ -134,6 +160,7 @@ pub const SCHEMES: &[SchemeRow] = &[
         about: "redo log, one fence, data stored in place and flushed asynchronously",
         logging: Logging::Redo,
         write_back: WriteBack::Asynchronous,
+        is_literal: false,
     },
     SchemeRow {
         scheme: Scheme::UndoArchapt,
@@ -142,6 +169,7 @@ pub const SCHEMES: &[SchemeRow] = &[
         about: "undo log sealed by new words at commit, data flushed when it has aged out of a cache-sized LRU queue",
         logging: Logging::Undo,
         write_back: WriteBack::ByAge,
+        is_literal: false,
     },
     SchemeRow {
         scheme: Scheme::RedoArchapt,
@@ -150,6 +178,25 @@ pub const SCHEMES: &[SchemeRow] = &[
         about: "redo log, one fence, data flushed when it has aged out of a cache-sized LRU queue",
         logging: Logging::Redo,
         write_back: WriteBack::ByAge,
+        is_literal: false,
+    },
+    SchemeRow {
+        scheme: Scheme::UndoArchaptLiteral,
+        name: "undo-archapt:literal",
+        guarantee: Guarantee::Claimed,
+        about: "as published: undo log dropped when data is believed to have left the cache; checksums are to find and correct the rest",
+        logging: Logging::Undo,
+        write_back: WriteBack::ByAge,
+        is_literal: true,
+    },
+    SchemeRow {
+        scheme: Scheme::RedoArchaptLiteral,
+        name: "redo-archapt:literal",
+        guarantee: Guarantee::Claimed,
+        about: "as published: redo log dropped when data is believed to have left the cache; checksums are to find and correct the rest",
+        logging: Logging::Redo,
+        write_back: WriteBack::ByAge,
+        is_literal: true,
     },
     SchemeRow {
         scheme: Scheme::Rollback,
@@ -158,6 +205,7 @@ pub const SCHEMES: &[SchemeRow] = &[
         about: "rollback journal of whole pages, written at commit, one writer at a time: four fences",
         logging: Logging::Pages,
         write_back: WriteBack::AtCommit,
+        is_literal: false,
     },
     SchemeRow {
         scheme: Scheme::Atlas,
@@ -166,6 +214,7 @@ pub const SCHEMES: &[SchemeRow] = &[
         about: "undo log per store, with locks and what depends on what: a fence per store, three at the end",
         logging: Logging::Sections,
         write_back: WriteBack::AtCommit,
+        is_literal: false,
     },
     SchemeRow {
         scheme: Scheme::Aof,
@@ -174,6 +223,7 @@ pub const SCHEMES: &[SchemeRow] = &[
         about: "append-only command log, one fence, data never flushed and rebuilt when the pool is opened",
         logging: Logging::Commands,
         write_back: WriteBack::Never,
+        is_literal: false,
     },
 ];
 
@@ -188,6 +238,11 @@ impl Scheme {
     /// it, and what goes through all schemes gives it a smaller share.
     pub fn is_baseline(self) -> bool {
         matches!(self.logging(), Logging::Pages | Logging::Sections | Logging::Commands)
+    }
+
+    /// Does what its paper says, also where that loses data. Its pool is created for it.
+    pub fn is_literal(self) -> bool {
+        self.row().is_literal
     }
 
     fn row(self) -> &'static SchemeRow {

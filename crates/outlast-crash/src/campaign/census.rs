@@ -9,6 +9,8 @@
 //!
 //! The comparison knows the operations of the run and nothing of how recovery works.
 
+use std::collections::BTreeSet;
+
 use outlast_trace::{Op, OpLog, PoolOffset};
 use rustc_hash::FxHashSet;
 
@@ -20,18 +22,18 @@ pub const OBJECT_BYTES: usize = 256;
 
 /// Stale objects, over all crashes of a run.
 ///
-/// Each is in exactly one of the other counts but for `detected`, which those corrected and those
-/// uncorrectable make up, and for objects that only the recovery made wrong.
+/// Each is in exactly one of the other counts but for `detected`, which contains those corrected and
+/// those uncorrectable, and for objects that only the recovery made wrong.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ObjectCounts {
     /// Durable bytes older than those of acknowledged transactions.
     pub stale: u64,
     /// Of these, right again after recovery: the log still had them.
     pub repaired_by_log: u64,
-    /// Found to be wrong by recovery itself, which a scheme without checksums can do only by
-    /// refusing the whole pool.
+    /// Found to be wrong by recovery itself, which a scheme whose recovery looks at no checksums can
+    /// do only by refusing the whole pool. Recovery may be mistaken.
     pub detected: u64,
-    /// Detected, and put right from checksums. No scheme keeps any so far.
+    /// Detected, and put right from checksums, as the literal variants do.
     pub corrected: u64,
     /// Detected, and not put right.
     pub uncorrectable: u64,
@@ -55,6 +57,15 @@ impl ObjectCounts {
         self.uncorrectable += other.uncorrectable;
         self.silently_wrong += other.silently_wrong;
     }
+}
+
+/// What a recovery says of lines, by checksums.
+#[derive(Default)]
+pub(super) struct Said {
+    /// It has put these right, as it thinks.
+    pub corrected: Vec<PoolOffset>,
+    /// These may be stale, and it cannot.
+    pub left: Vec<PoolOffset>,
 }
 
 /// What the acknowledged transactions left, crash after crash.
@@ -120,16 +131,32 @@ impl<'a> Census<'a> {
             })
     }
 
-    /// What a recovery that complained of nothing made of the stale objects.
-    pub fn outcome(&self, stale: &[usize], recovered: &[u8]) -> ObjectCounts {
+    /// What a recovery made of the stale objects that said so much about them.
+    pub fn outcome(&self, stale: &[usize], recovered: &[u8], said: &Said) -> ObjectCounts {
         let wrong = self.stale(recovered);
-        let left = wrong.iter().filter(|object| stale.binary_search(object).is_ok()).count();
+        let (corrected, uncorrectable) = (self.objects(&said.corrected), self.objects(&said.left));
+        let is_wrong = |object: &usize| wrong.binary_search(object).is_ok();
+        let right = |object: &&usize| !is_wrong(object);
+        let stale_of = |objects: &BTreeSet<usize>| {
+            stale.iter().filter(right).filter(|object| objects.contains(object)).count() as u64
+        };
+        // What the log has put right nobody needs to detect.
+        let by_sums = stale_of(&corrected);
+        let told = wrong.iter().filter(|object| uncorrectable.contains(object)).count() as u64;
         ObjectCounts {
             stale: stale.len() as u64,
-            repaired_by_log: (stale.len() - left) as u64,
-            silently_wrong: wrong.len() as u64,
-            ..ObjectCounts::default()
+            repaired_by_log: stale.iter().filter(right).count() as u64 - by_sums,
+            detected: corrected.union(&uncorrectable).count() as u64,
+            corrected: by_sums,
+            uncorrectable: told,
+            silently_wrong: wrong.len() as u64 - told,
         }
+    }
+
+    /// The objects that these lines belong to.
+    fn objects(&self, lines: &[PoolOffset]) -> BTreeSet<usize> {
+        let number = |at: &PoolOffset| (at.0 as usize - self.heap_at) / OBJECT_BYTES;
+        lines.iter().map(number).collect()
     }
 
     /// The violation of wrong bytes in which no key shows anything.

@@ -89,7 +89,7 @@ impl Base {
             checksums: campaign.checksums,
             plant: None,
         };
-        let len = if campaign.checksums { len * 2 } else { len };
+        let len = if campaign.checksums || campaign.scheme.is_literal() { len * 2 } else { len };
         let medium = Heap::new((len + log_bytes + slack).next_multiple_of(chunk_bytes));
         let open = OpenOptions { scheme: loaded_with, ..open_options(campaign, None) };
         let pool = Pool::create_on(medium, &create, &open)?;
@@ -103,7 +103,9 @@ impl Base {
             }
             initial[key as usize] = key_state(state);
         });
-        let bytes = pool.into_medium().to_bytes();
+        let literal = campaign.scheme.is_literal();
+        // What is only logically committed a literal variant on undo takes back.
+        let bytes = if literal { pool.close() } else { pool.into_medium() }.to_bytes();
         let copy = UnrecoveredPool::open(Heap::from_bytes(&bytes))?.recover(None)?;
         let data_bytes = copy.check_metadata().0.block_bytes;
         Ok(Self { bytes, scale, initial, data_bytes })

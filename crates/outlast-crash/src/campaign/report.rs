@@ -159,9 +159,9 @@ impl CampaignReport {
         self.failure = Some(Failure { violation, machine: None, stage: Stage::Run });
     }
 
-    /// Whether the scheme broke a promise: `none` makes none.
+    /// Whether the scheme broke a promise: only those that are durable make one.
     pub fn is_guilty(&self) -> bool {
-        self.failure.is_some() && self.campaign.scheme.guarantee() != Guarantee::None
+        self.failure.is_some() && self.campaign.scheme.guarantee() == Guarantee::Durable
     }
 
     /// The campaign that shows the first failure and nothing else.

@@ -3,13 +3,13 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use outlast::{PoolOffset, RecoveredPool, UnrecoveredPool};
+use outlast::{PoolError, PoolOffset, RecoveredPool, UnrecoveredPool};
 use outlast_pmem::schedule;
 use outlast_sim::{AtomicConfig, AtomicDriver, Journal, Policy};
 use outlast_trace::OpLog;
 use outlast_workloads::Random;
 
-use super::census::{Census, ObjectCounts};
+use super::census::{Census, ObjectCounts, Said};
 use super::judge::{ABSENT, Court, KeyState, Standing, Transaction};
 use super::overlay::Overlay;
 use super::points::{CrashOp, choose, choose_after};
@@ -92,6 +92,7 @@ impl Shared<'_> {
             overlay: Overlay::new(bytes),
             found: Vec::new(),
             counts: Counts::default(),
+            said: Said::default(),
             census: self.campaign.warm_up.map(|_| {
                 Census::new(self.recording, &self.base.bytes, journal.image_bytes() as usize)
             }),
@@ -145,6 +146,8 @@ struct Visitor<'a> {
     /// What the last recovery left of each key.
     found: Vec<KeyState>,
     counts: Counts,
+    /// What the last recovery said of lines.
+    said: Said,
     /// Who counts stale objects, if somebody does.
     census: Option<Census<'a>>,
 }
@@ -167,8 +170,10 @@ impl Visitor<'_> {
         let mut verdict = self.verify(standing, check);
         if let (Some(census), Some(stale)) = (&self.census, stale) {
             let objects = match &verdict {
-                Err(violation) if violation.is_refusal() => ObjectCounts::refused(stale.len()),
-                _ => self.overlay.view(|bytes| census.outcome(&stale, bytes)),
+                Err(violation) if violation.is_refusal() && self.said.left.is_empty() => {
+                    ObjectCounts::refused(stale.len())
+                }
+                _ => self.overlay.view(|bytes| census.outcome(&stale, bytes, &self.said)),
             };
             self.counts.objects.add(&objects);
             if verdict.is_ok() && objects.silently_wrong > 0 {
@@ -285,11 +290,19 @@ impl Visitor<'_> {
     /// Recovers with the production code and judges every key; with `check`, the allocator too.
     fn verify(&mut self, standing: &Standing<'_>, check: bool) -> Result<(), Violation> {
         let Shared { campaign, base, .. } = *self.shared;
-        let (overlay, found) = (&self.overlay, &mut self.found);
+        let (overlay, found, said) = (&self.overlay, &mut self.found, &mut self.said);
+        *said = Said::default();
         quietly(|| {
             let recovered = UnrecoveredPool::open(overlay)
                 .and_then(|pool| pool.recover(campaign.plant))
-                .map_err(|error| Violation::new(Broken::Refused, error.to_string()))?;
+                .map_err(|error| {
+                    let message = error.to_string();
+                    if let PoolError::Uncorrectable { corrected, lines, .. } = error {
+                        *said = Said { corrected, left: lines };
+                    }
+                    Violation::new(Broken::Refused, message)
+                })?;
+            said.corrected.extend(recovered.corrected_lines());
             read_state(campaign, base, overlay, &recovered, standing.keys(), found)?;
             standing.judge(found)?;
             if check {

@@ -9,6 +9,7 @@
 mod court;
 pub mod lifecycle;
 pub mod plants;
+pub mod points;
 pub mod scopes;
 pub mod script;
 
@@ -16,7 +17,7 @@ use std::fmt;
 use std::time::Duration;
 
 use outlast::{
-    Ack, CreateOptions, OpenOptions, Plant, Pool, PoolOffset, Runner, Scheme, Transact, Tx,
+    Ack, CreateOptions, OpenOptions, Plant, Pool, PoolOffset, Reading, Runner, Scheme, Transact, Tx,
 };
 use outlast_pmem::schedule::{Explorer, Plan, ScheduleError, Scheduler, on_lane};
 use outlast_pmem::{Mark, Medium, Recorder};
@@ -170,6 +171,10 @@ pub struct Charge {
     pub plant: Option<Plant>,
     /// When the script's commits are acknowledged.
     pub ack: Ack,
+    /// Literal variants: how their paper is read.
+    pub reading: Reading,
+    /// Only this is a failure, whatever else is wrong.
+    pub wanted: Option<Broken>,
     /// After how many recoveries to give up.
     pub images_max: u64,
     /// After how many schedules to give up.
@@ -184,9 +189,18 @@ impl Charge {
             model: Model::default(),
             plant: None,
             ack: Ack::default(),
+            reading: Reading::default(),
+            wanted: None,
             images_max: u64::MAX,
             schedules_max: u64::MAX,
         }
+    }
+}
+
+impl Charge {
+    /// Whether something else is looked for.
+    fn is_unwanted(&self, broken: Broken) -> bool {
+        self.wanted.is_some_and(|wanted| wanted != broken)
     }
 }
 
@@ -202,7 +216,8 @@ struct Recorded {
 impl Scope {
     /// Whether the scheme can be tried in it.
     pub fn tries(&self, scheme: Scheme) -> bool {
-        !self.checksums || matches!(scheme, Scheme::UndoArchapt | Scheme::RedoArchapt)
+        let keeps_sums = matches!(scheme, Scheme::UndoArchapt | Scheme::RedoArchapt);
+        !self.checksums || keeps_sums || scheme.is_literal()
     }
 
     /// Runs the script under every schedule of the scope and verifies every image of each.
@@ -222,6 +237,8 @@ impl Scope {
             tally.schedules += 1;
             match self.record(charge, &base, root, scheduler, &mut explorer) {
                 Ok(recorded) => self.verify(charge, &recorded, &mut tally)?,
+                // What comes of other interleavings of such a schedule is not asked.
+                Err(guilt) if charge.is_unwanted(guilt.violation.broken) => {}
                 Err(guilt) => tally.failure = Some(guilt),
             }
             progress(&tally);
@@ -270,7 +287,12 @@ impl Scope {
                 lane.run(store_again).expect("a scope's pool works");
             }
         }
-        drop(pool);
+        if scheme.is_literal() {
+            // What is only logically committed a literal variant on undo takes back.
+            pool.close();
+        } else {
+            drop(pool);
+        }
         let bytes = medium.to_bytes();
         (bytes, root)
     }
@@ -285,6 +307,8 @@ impl Scope {
     fn pool_bytes_for(&self, scheme: Scheme) -> u64 {
         let more = match scheme {
             Scheme::UndoArchapt => self.beside_rings - 1,
+            // Checksums, of every block.
+            _ if scheme.is_literal() && !self.checksums => 8,
             Scheme::Rollback => self.pages_beside,
             Scheme::Atlas => self.beside_rings,
             // The log grows, and freed large blocks stay with it.
@@ -316,6 +340,7 @@ impl Scope {
             step_every: self.step_every,
             page_bytes: PAGE_BYTES,
             ack: charge.ack,
+            reading: charge.reading,
             ..OpenOptions::with_scheme(charge.scheme)
         };
         let guilty =
@@ -404,7 +429,7 @@ impl Scope {
         let (scheme, plant) = (charge.scheme, charge.plant);
         let court = Court::new(&self.shape, recorded.root, scheme, plant, &recorded.facts);
         let court = match court {
-            Ok(court) => court,
+            Ok(court) => court.looking_for(charge.wanted),
             Err(violation) => {
                 let plan = recorded.plan.clone();
                 tally.failure = Some(Guilt { violation, plan, witness: None });

@@ -93,7 +93,8 @@ impl Arena {
         let create = CreateOptions { lanes, checksums, ..CreateOptions::default() };
         let heap_bytes = session.workload.heap_bytes(&session.scale);
         // A quarter of each page, and what blocks do not fill.
-        let heap_bytes = if checksums { heap_bytes * 2 } else { heap_bytes };
+        let has_checksums = checksums || scheme.is_literal();
+        let heap_bytes = if has_checksums { heap_bytes * 2 } else { heap_bytes };
         let bytes = room(heap_bytes) + u64::from(lanes) * create.lane_bytes;
         let open = OpenOptions {
             grow_limit_bytes: bytes.saturating_mul(4),

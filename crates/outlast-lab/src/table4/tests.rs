@@ -12,7 +12,8 @@ fn sum(records: &[Record], metric: Metric) -> f64 {
 
 #[test]
 fn nothing_is_lost_and_the_log_repairs_what_is_stale() {
-    let outcome = small("ycsb-a", 4).run(&mut |_| ()).unwrap();
+    let schemes = vec![Scheme::UndoArchapt, Scheme::RedoArchapt];
+    let outcome = Plan { schemes, ..small("ycsb-a", 4) }.run(&mut |_| ()).unwrap();
     assert_eq!(outcome.failures, [""; 0]);
     let records = &outcome.records;
     let of = |metric| sum(records, metric);
@@ -60,6 +61,36 @@ fn planted_bugs_show_as_losses_with_the_command_that_replays_them() {
     let toggled = planted("bits-toggled", Scheme::RedoArchapt);
     assert!(sum(&toggled.records, Metric::REFUSED) > 0.0);
     assert_eq!(toggled.failures.len(), 1);
+}
+
+/// What the published protocol loses is a result.
+#[test]
+fn losses_of_the_literal_variants_are_counted_and_no_failures() {
+    let of = |records: &[Record], scheme: Scheme, metric| -> f64 {
+        let mine = records.iter().filter(|r| is_ours(r) && r.is(metric));
+        mine.filter(|r| r.scheme == scheme.name()).filter_map(|r| r.value).sum()
+    };
+    let (undo, redo) = (Scheme::UndoArchaptLiteral, Scheme::RedoArchaptLiteral);
+    let plan = Plan { schemes: vec![undo, redo], ..small("ycsb-a", 4) };
+    let outcome = plan.run(&mut |_| ()).unwrap();
+    let records = &outcome.records;
+    assert_eq!(outcome.failures, [""; 0]);
+    assert_eq!(crate::goals::faults(records), [""; 0]);
+    // Redo loses no logical commit; what was dropped and is stale, checksums mostly correct.
+    let inconsistent = of(records, redo, Metric::INCONSISTENT_OBJECTS);
+    assert!(inconsistent > 0.0 && of(records, redo, Metric::CORRECTED) > inconsistent * 0.9);
+    assert!(of(records, redo, Metric::REPAIRED_BY_LOG) > inconsistent);
+    assert!(of(records, redo, Metric::DETECTED) >= of(records, redo, Metric::CORRECTED));
+    // Undo takes back what it has answered: no crash is without a loss.
+    let crashes = of(records, undo, Metric::CRASH_POINTS);
+    let harmed: f64 = [Metric::LOST, Metric::TORN, Metric::REFUSED]
+        .map(|metric| of(records, undo, metric))
+        .iter()
+        .sum();
+    assert_eq!((crashes, harmed), (20.0, 20.0));
+    let claims = records.iter().filter(|r| r.kind == Kind::Claim);
+    assert!(claims.clone().count() == 2 && claims.clone().all(|c| c.verdict.is_some()));
+    assert!(text(records).contains("redo-archapt:literal"));
 }
 
 #[test]

@@ -51,7 +51,7 @@ pub struct RepairReport {
 }
 
 /// What is to be done about one matrix.
-enum Remedy {
+pub(super) enum Remedy {
     /// Put these contents there.
     Lines(Vec<(LineAddr, Line)>),
     /// Make checksums and spare lines anew.
@@ -106,7 +106,7 @@ impl<M: Medium> RecoveredPool<M> {
         Ok(report)
     }
 
-    fn for_each_matrix(&self, mut visit: impl FnMut(&Matrices, Content, MatrixAt)) {
+    pub(super) fn for_each_matrix(&self, mut visit: impl FnMut(&Matrices, Content, MatrixAt)) {
         let geometry = self.header().geometry;
         if !geometry.checksums {
             return;
@@ -139,6 +139,9 @@ fn judge<M: Medium>(
     content: Content,
     matrix: &MatrixAt,
 ) -> Result<(), (Fault, Option<Remedy>)> {
+    if matrices.are_literal() {
+        return super::believed::judge(medium, matrices, content, matrix);
+    }
     let fault = |lines: &[usize], correctable, what| {
         let at = |line: &usize| LineAddr(matrix.data.0 + *line as u64).start();
         let over = |line: &usize| matrices.block_over(content, matrix, *line as u64);

@@ -83,6 +83,11 @@ impl Matrices {
         Self { geometry, classes, last_run: AtomicU64::new(0) }
     }
 
+    /// The sums contain what is believed to be written back, and nothing else.
+    pub fn are_literal(&self) -> bool {
+        self.geometry.literal
+    }
+
     fn class(&self, class: Class) -> Option<&(ChunkShape, Cell)> {
         let slot = &self.classes[usize::from(class.0)];
         if let Some(known) = slot.get() {

@@ -30,6 +30,7 @@
 //! * **K7** Before recovery makes a matrix anew it compares the CRC-8 of every line that no record
 //!   touches: damage is an error, and is not summed up.
 
+mod believed;
 mod deltas;
 mod faults;
 mod keeper;
@@ -37,6 +38,7 @@ mod matrices;
 mod rebuild;
 mod shapes;
 
+pub(crate) use believed::Believed;
 pub(crate) use deltas::Deltas;
 pub use faults::{Fault, RepairReport};
 pub(crate) use keeper::Keeper;

@@ -24,7 +24,8 @@ pub(crate) fn format_cells<M: Medium>(
     for matrix in matrices.of_class(chunk, class) {
         let mut spare = vec![0; matrix.shape.spare_lines() * LINE_BYTES];
         let mut empty = Spare::empty(matrix.shape, spare.as_mut_slice());
-        for line in bitmap.lines().filter(|line| line.0 < matrix.data.0 + matrix.lines) {
+        let summed = bitmap.lines().filter(|_| !matrices.are_literal());
+        for line in summed.filter(|line| line.0 < matrix.data.0 + matrix.lines) {
             if let Some(index) = line.0.checked_sub(matrix.data.0) {
                 empty.set_member(index as usize, true);
             }
@@ -40,10 +41,12 @@ pub(crate) fn format_cells<M: Medium>(
 /// K5: the matrices of a block that takes whole chunks, as it stands. Their fence is the caller's.
 pub(crate) fn make_run<M: Medium>(io: Io<'_, M>, matrices: &Matrices, first: u64, chunks: u64) {
     for matrix in matrices.of_run(first, chunks) {
-        let lines = (0..matrix.shape.lines() as u64).map(|line| match line < matrix.lines {
-            true => Some(load_line(io.medium, LineAddr(matrix.data.0 + line))),
-            false => None,
-        });
+        let sums_all = !matrices.are_literal();
+        let lines =
+            (0..matrix.shape.lines() as u64).map(|line| match sums_all && line < matrix.lines {
+                true => Some(load_line(io.medium, LineAddr(matrix.data.0 + line))),
+                false => None,
+            });
         make(io, &matrix, &lines.collect::<Vec<_>>());
         let data = (matrix.data.0..matrix.data.0 + matrix.lines).map(LineAddr);
         data.chain(matrix.check_lines()).for_each(|line| io.flush_line(Site::RunSums, line));
@@ -96,7 +99,8 @@ impl Rebuild {
     /// `None` where a pool keeps no checksums.
     pub fn new(geometry: &Geometry) -> Option<Self> {
         let matrices = || Matrices::new(*geometry);
-        geometry.checksums.then(|| Self { matrices: matrices(), touched: BTreeSet::new() })
+        (geometry.checksums && !geometry.literal)
+            .then(|| Self { matrices: matrices(), touched: BTreeSet::new() })
     }
 
     /// A record was applied, and all directory words are as it left them or newer.

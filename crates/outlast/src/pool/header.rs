@@ -7,13 +7,17 @@ use uuid::Uuid;
 use crate::error::PoolError;
 use crate::io::{Io, Site};
 use crate::layout::{
-    CHUNK_BYTES_AT, CHUNKS_AT, FLAG_CHECKSUMS, FLAGS_AT, FLOOR_AT, FORMAT_VERSION, Geometry,
-    HEADER_BYTES, HEADER_CRC_AT, HEAP_AT_AT, LANE_BYTES_AT, LANES_AT, MAGIC, POOL_BYTES_MAX,
-    ROOT_AT, UUID_AT, VERSION_AT,
+    CHUNK_BYTES_AT, CHUNKS_AT, FLAG_CHECKSUMS, FLAG_LITERAL, FLAGS_AT, FLOOR_AT, FORMAT_VERSION,
+    Geometry, HEADER_BYTES, HEADER_CRC_AT, HEAP_AT_AT, LANE_BYTES_AT, LANES_AT, MAGIC,
+    POOL_BYTES_MAX, ROOT_AT, UUID_AT, VERSION_AT,
 };
 use crate::plant::Plant;
+use crate::scheme::Scheme;
 use crate::sealed::{seal, unseal};
 use crate::seq::Seq;
+
+/// The flags of a pool for literal variants.
+const FLAGS_LITERAL: u64 = FLAG_CHECKSUMS | FLAG_LITERAL;
 
 /// What a pool's header says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -37,7 +41,8 @@ impl Header {
         put(LANE_BYTES_AT, &self.geometry.lane_bytes.to_le_bytes());
         put(CHUNK_BYTES_AT, &self.geometry.chunk_bytes.to_le_bytes());
         put(HEAP_AT_AT, &self.geometry.heap_at.to_le_bytes());
-        let flags = if self.geometry.checksums { FLAG_CHECKSUMS } else { 0 };
+        let checksums = if self.geometry.checksums { FLAG_CHECKSUMS } else { 0 };
+        let flags = checksums | if self.geometry.literal { FLAG_LITERAL } else { 0 };
         put(FLAGS_AT, &flags.to_le_bytes());
         let crc = crc32c::crc32c(&bytes[..HEADER_CRC_AT]);
         bytes[HEADER_CRC_AT..HEADER_CRC_AT + 4].copy_from_slice(&crc.to_le_bytes());
@@ -71,7 +76,7 @@ impl Header {
             return Err(PoolError::Version { found: version, expected: FORMAT_VERSION });
         }
         let flags = u64_at(FLAGS_AT);
-        if flags & !FLAG_CHECKSUMS != 0 {
+        if !matches!(flags, 0 | FLAG_CHECKSUMS | FLAGS_LITERAL) {
             return Err(PoolError::Flags { found: flags });
         }
         let geometry = Geometry {
@@ -80,6 +85,7 @@ impl Header {
             chunk_bytes: u64_at(CHUNK_BYTES_AT),
             heap_at: u64_at(HEAP_AT_AT),
             checksums: flags & FLAG_CHECKSUMS != 0,
+            literal: flags & FLAG_LITERAL != 0,
         };
         if let Some(flaw) = geometry.flaw() {
             return Err(damaged(flaw));
@@ -162,9 +168,15 @@ impl CreateOptions {
 
 /// Makes a zeroed medium a pool. The magic is stored last, behind a fence: before it the medium
 /// is no pool, after it a whole one (I1).
-pub(crate) fn format<M: Medium>(medium: &M, options: &CreateOptions) -> Result<Header, PoolError> {
+pub(crate) fn format<M: Medium>(
+    medium: &M,
+    options: &CreateOptions,
+    scheme: Scheme,
+) -> Result<Header, PoolError> {
     let io = Io::new(medium, options.plant);
-    let geometry = options.geometry(medium.len())?;
+    let literal = scheme.is_literal();
+    let options = CreateOptions { checksums: options.checksums || literal, ..*options };
+    let geometry = Geometry { literal, ..options.geometry(medium.len())? };
     let uuid = options.uuid.unwrap_or_else(Uuid::new_v4);
     let header = Header { version: FORMAT_VERSION, uuid, geometry };
     let bytes = header.to_bytes();

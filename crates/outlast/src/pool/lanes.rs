@@ -16,7 +16,7 @@ use crate::seq::Seq;
 use crate::spin::{SpinLock, wait};
 use crate::transact::{Abort, Runner};
 use crate::tx::{Buffers, Tx};
-use crate::writeback::{self, Access, Reach};
+use crate::writeback::{self, Access, Ended, Reach};
 
 /// After this many conflicts in a row a transaction runs alone.
 const CONFLICTS_BEFORE_PRIVILEGE: u32 = 16;
@@ -28,6 +28,8 @@ pub(crate) struct LaneSlot {
     pub shared: LaneShared,
     /// What commits changed, for whoever keeps the checksums.
     pub deltas: SpinLock<Deltas>,
+    /// Literal variants: its transactions that are over, for the history unit.
+    pub ended: SpinLock<Vec<Ended>>,
     state: SpinLock<Option<Box<LaneState>>>,
 }
 
@@ -124,6 +126,7 @@ impl LaneSlot {
                 section: AtomicU64::new(0),
             },
             deltas: SpinLock::default(),
+            ended: SpinLock::default(),
             state: SpinLock::new(Some(Box::new(state))),
         })
     }
@@ -190,8 +193,9 @@ impl<'p, M: Medium> Lane<'p, M> {
         }
     }
 
-    /// Returns when the commit with that ticket is physical, its own or another lane's. The lane
-    /// does the work itself: it sweeps the log, once where nothing else runs. A transaction that
+    /// Returns when the commit with that ticket is physical, its own or another lane's. Under a
+    /// literal variant that is when others have touched so much that its data is believed to be
+    /// written back, and never if nobody does (ARC-1). Else the lane does the work itself: it sweeps the log, once where nothing else runs. A transaction that
     /// another lane has under way may hold the floor back, and is waited for. Therefore a thread
     /// that has a transaction open on any lane must not wait: it may be waiting for itself.
     ///
@@ -203,6 +207,10 @@ impl<'p, M: Medium> Lane<'p, M> {
         assert!(pool.has_issued(ticket), "a ticket of another pool: {ticket:?}");
         let mut tries = 0;
         while !pool.is_physical(ticket) {
+            if pool.is_literal {
+                wait(&pool.medium, &mut tries);
+                continue;
+            }
             // A lane that is alone commits without showing its bound, so nobody sweeps beside it.
             pool.solo.enter(&pool.medium, &pool.gate, tx.lane.id, |id| pool.settle(id));
             writeback::sweep(pool, tx.lane.id, Reach::Past(ticket.seq()));

@@ -38,7 +38,7 @@ use crate::layout::{CHUNKS_AT, LANE_FLOOR, POOL_BYTES_MAX};
 use crate::lock::LockTable;
 use crate::plant::Plant;
 use crate::recover::LiveLog;
-use crate::scheme::{Logging, Scheme, WriteBack};
+use crate::scheme::{Logging, Reading, Scheme, WriteBack};
 use crate::sealed::seal;
 use crate::seq::Seq;
 use crate::solo::Solo;
@@ -52,6 +52,9 @@ pub struct Pool<M: Medium> {
     scheme: Scheme,
     pub(crate) logging: Logging,
     pub(crate) write_back: WriteBack,
+    /// Logs are dropped on the word of the LRU queue and of checksums.
+    pub(crate) is_literal: bool,
+    pub(crate) reading: Reading,
     plant: Option<Plant>,
     /// Of this opening; part of every number drawn.
     pub(crate) epoch: u64,
@@ -91,13 +94,14 @@ pub struct Pool<M: Medium> {
 }
 
 impl<M: Medium> Pool<M> {
-    /// Makes a zeroed medium a pool and starts it.
+    /// Makes a zeroed medium a pool and starts it. A literal variant's pool keeps checksums of its
+    /// own kind, whether `create` asks for any or not.
     pub fn create_on(
         medium: M,
         create: &CreateOptions,
         open: &OpenOptions,
     ) -> Result<Self, PoolError> {
-        format(&medium, create)?;
+        format(&medium, create, open.scheme)?;
         UnrecoveredPool::open(medium)?.recover(open.plant)?.start(open)
     }
 
@@ -253,6 +257,7 @@ impl<M: Medium> Pool<M> {
     pub fn is_physical(&self, ticket: Ticket) -> bool {
         matches!(self.write_back, WriteBack::AtCommit | WriteBack::Never)
             || ticket.seq() < self.floor()
+            || self.is_literal && writeback::is_dropped(self, ticket.seq())
     }
 
     /// Whether a commit of this pool, in this opening or an earlier one, may have that ticket:

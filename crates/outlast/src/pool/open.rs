@@ -8,7 +8,7 @@ use outlast_trace::{LINE_BYTES, PoolOffset};
 use crate::ack::Ack;
 use crate::alloc::Heap;
 use crate::checkpoint::Checkpointer;
-use crate::checksums::Matrices;
+use crate::checksums::{Believed, Matrices};
 use crate::error::PoolError;
 use crate::gate::Gate;
 use crate::io::Io;
@@ -17,7 +17,7 @@ use crate::lock::LockTable;
 use crate::plant::Plant;
 use crate::pool::{Header, LaneSlot, Pool, load_sealed};
 use crate::recover::{LiveLog, RecoveryReport};
-use crate::scheme::{Logging, Scheme, WriteBack};
+use crate::scheme::{Logging, Reading, Scheme, WriteBack};
 use crate::seq::Seq;
 use crate::solo::Solo;
 use crate::spin::SpinLock;
@@ -49,6 +49,8 @@ pub struct OpenOptions {
     pub page_bytes: u64,
     /// When a commit is acknowledged.
     pub ack: Ack,
+    /// Literal variants: how the paper is read where it leaves a choice.
+    pub reading: Reading,
     /// A bug to break the runtime with, on an observing medium.
     pub plant: Option<Plant>,
 }
@@ -65,6 +67,7 @@ impl Default for OpenOptions {
             step_every: 64,
             page_bytes: PAGE_BYTES_MAX,
             ack: Ack::default(),
+            reading: Reading::default(),
             plant: None,
         }
     }
@@ -144,14 +147,20 @@ impl<M: Medium> UnrecoveredPool<M> {
         let io = Io::new(&self.medium, plant);
         let log = LiveLog::read(io, &self.header.geometry)?;
         let (epoch, report) = log.apply(io, &self.header.geometry)?;
-        Ok(RecoveredPool {
+        let mut pool = RecoveredPool {
             medium: self.medium,
             header: self.header,
             chunks: self.chunks,
             epoch,
             report,
+            corrected: Vec::new(),
             read_only: false,
-        })
+        };
+        if pool.header.geometry.literal {
+            pool.corrected = pool.restore_believed()?;
+            pool.report.corrected = pool.corrected.len();
+        }
+        Ok(pool)
     }
 
     /// For reading only: succeeds when there is nothing to recover, and stores nothing.
@@ -159,17 +168,19 @@ impl<M: Medium> UnrecoveredPool<M> {
         let io = Io::new(&self.medium, None);
         let floor =
             Seq::from_bits(load_sealed(&self.medium, FLOOR_AT, "the floor does not prove itself")?);
-        match LiveLog::read(io, &self.header.geometry)?.len() {
-            0 => Ok(RecoveredPool {
-                medium: self.medium,
-                header: self.header,
-                chunks: self.chunks,
-                epoch: floor.epoch(),
-                report: RecoveryReport::default(),
-                read_only: true,
-            }),
-            records => Err(PoolError::NeedsRecovery { records }),
+        let records = LiveLog::read(io, &self.header.geometry)?.len();
+        if records > 0 {
+            return Err(PoolError::NeedsRecovery { records });
         }
+        Ok(RecoveredPool {
+            medium: self.medium,
+            header: self.header,
+            chunks: self.chunks,
+            epoch: floor.epoch(),
+            report: RecoveryReport::default(),
+            corrected: Vec::new(),
+            read_only: true,
+        })
     }
 }
 
@@ -180,6 +191,8 @@ pub struct RecoveredPool<M> {
     chunks: u64,
     epoch: u64,
     report: RecoveryReport,
+    /// Literal variants: the lines that checksums have changed.
+    corrected: Vec<PoolOffset>,
     /// Recovery was not run, so the epoch is not this opening's own.
     read_only: bool,
 }
@@ -188,6 +201,11 @@ impl<M: Medium> RecoveredPool<M> {
     /// What recovery found and did.
     pub fn report(&self) -> RecoveryReport {
         self.report
+    }
+
+    /// Literal variants: the lines that recovery changed because checksums said so.
+    pub fn corrected_lines(&self) -> &[PoolOffset] {
+        &self.corrected
     }
 
     pub(crate) fn is_read_only(&self) -> bool {
@@ -222,18 +240,31 @@ impl<M: Medium> RecoveredPool<M> {
     /// Starts the pool.
     ///
     /// # Errors
-    /// [`PoolError::ReadOnly`] when it was opened for reading only, and
-    /// [`PoolError::KeepsChecksums`] when the scheme would not.
+    /// [`PoolError::ReadOnly`] when it was opened for reading only,
+    /// [`PoolError::KeepsChecksums`] when the scheme would not, and [`PoolError::NotLiteral`] or
+    /// [`PoolError::Literal`] when it would keep others.
     pub fn start(self, options: &OpenOptions) -> Result<Pool<M>, PoolError> {
         if self.read_only {
             return Err(PoolError::ReadOnly);
         }
         let geometry: Geometry = self.header.geometry;
+        let is_literal = options.scheme.is_literal();
+        if is_literal != geometry.literal {
+            let given = options.scheme;
+            return Err(match is_literal {
+                true => PoolError::NotLiteral { given },
+                false => PoolError::Literal { given },
+            });
+        }
         if geometry.checksums && options.scheme.write_back() != WriteBack::ByAge {
             return Err(PoolError::KeepsChecksums { given: options.scheme });
         }
         let mut heap = Heap::new(geometry, self.chunks);
         heap.keeps_chunks = options.scheme.logging() == Logging::Commands;
+        let believed = is_literal.then(|| {
+            let rows_once_built = options.reading == Reading::RowsOnceBuilt;
+            Believed::new(geometry, self.believed_contents(), rows_once_built)
+        });
         let lanes = (0..geometry.lanes as usize)
             .map(|lane| LaneSlot::new(&self.medium, &geometry, lane))
             .collect::<Result<_, _>>()?;
@@ -241,20 +272,26 @@ impl<M: Medium> RecoveredPool<M> {
             scheme: options.scheme,
             logging: options.scheme.logging(),
             write_back: options.scheme.write_back(),
+            is_literal,
+            reading: options.reading,
             plant: options.plant,
             epoch: self.epoch,
             clock: AtomicU64::new(0),
             floor: AtomicU64::new(Seq::new(self.epoch, 1).bits()),
             ack: options.ack,
             locks: LockTable::new(options.lock_stripes.clamp(64, 1 << 28)),
-            // Sections are made of locks.
-            solo: Solo::new(!options.lock_always && options.scheme.logging() != Logging::Sections),
+            // Sections are made of locks; and literal variants ask others about what they touch.
+            solo: Solo::new(
+                !options.lock_always
+                    && !is_literal
+                    && options.scheme.logging() != Logging::Sections,
+            ),
             writer: AtomicU64::new(0),
             page_bytes: options.page_bytes.clamp(LINE_BYTES, PAGE_BYTES_MAX).next_power_of_two(),
             settling: SpinLock::default(),
             heap: SpinLock::new(heap),
             matrices: geometry.checksums.then(|| Matrices::new(geometry)),
-            sweeper: SpinLock::new(Sweeper::new(options, &geometry)),
+            sweeper: SpinLock::new(Sweeper::new(options, &geometry, believed)),
             privileged: AtomicU64::new(0),
             gate: Gate::new(geometry.lanes as usize),
             checkpointer: Checkpointer::new(),

@@ -89,6 +89,9 @@ impl<'p, M: Medium> Tx<'p, M> {
         let block =
             self.reserve(bytes, |heap, io, settle| heap.reserve(io, bytes, kind, settle))?;
         let whole = ByteRange::new(block.at, block.bytes);
+        if self.pool.is_literal {
+            writeback::forget_sums(self.pool, whole);
+        }
         self.lane.buffers.allocated.push(block);
         match self.pool.logging {
             Logging::Redo if block.bytes <= REDO_LOGS_BLOCKS_UP_TO => {}
@@ -99,7 +102,7 @@ impl<'p, M: Medium> Tx<'p, M> {
             self.store_allocation(block, true);
             self.io().flush_line(Site::UndoData, reserved_word(block).line());
             self.io().fence(Site::UndoData);
-        } else if !self.pool.logging.has_write_set() && !self.is_sealed() {
+        } else if self.logs_old_bits() {
             self.note_old_allocation(block, false);
         }
         Ok(block.at)
@@ -145,10 +148,15 @@ impl<'p, M: Medium> Tx<'p, M> {
             heap.lock(&self.pool.medium).release(block);
         }
         self.lane.buffers.freed.push(block);
-        if !self.pool.logging.has_write_set() && !self.is_sealed() {
+        if self.logs_old_bits() {
             self.note_old_allocation(block, true);
         }
         Ok(())
+    }
+
+    /// Whether old bits of blocks go with the old words. A seal has new ones instead.
+    fn logs_old_bits(&self) -> bool {
+        !self.pool.logging.has_write_set() && (!self.is_sealed() || self.pool.is_literal)
     }
 
     /// Blocks that this transaction really takes: allocated and not freed again.
@@ -180,7 +188,7 @@ impl<'p, M: Medium> Tx<'p, M> {
         let changes = &self.pool.checkpointer.changes;
         changes.mark(reserved_word(block));
         if let Reserved::Run { chunk, chunks, .. } = block.reserved
-            && self.keeps_sums()
+            && self.pool.matrices.is_some()
         {
             // Its checksums lie between its lines, and take in what it held before.
             let geometry = &self.pool.header().geometry;

@@ -11,10 +11,10 @@ use crate::plant::Plant;
 use crate::tx::Tx;
 
 impl<M: Medium> Tx<'_, M> {
-    /// Whether the pool has checksums.
+    /// Whether the pool has checksums of everything.
     #[inline]
     pub(super) fn keeps_sums(&self) -> bool {
-        self.pool.matrices.is_some()
+        self.pool.matrices.is_some() && !self.pool.is_literal
     }
 
     /// K5: checksums of new blocks that take whole chunks. `true` when there is something to be

@@ -9,6 +9,7 @@ mod atlas;
 mod blocks;
 mod commit_record;
 mod deltas;
+mod literal;
 mod parts;
 mod redo;
 mod rollback;
@@ -135,7 +136,8 @@ impl<'p, M: Medium> Tx<'p, M> {
         self.pool.io()
     }
 
-    /// Undo whose data is flushed by age: its commit is a seal.
+    /// Undo whose data is flushed by age: all records of a lane stand in its ring, one behind the
+    /// other, and its commit is a seal, or a literal variant's mark.
     fn is_sealed(&self) -> bool {
         self.pool.logging == Logging::Undo && self.pool.write_back == WriteBack::ByAge
     }
@@ -156,6 +158,7 @@ impl<'p, M: Medium> Tx<'p, M> {
             return Ok(Ticket::NOTHING);
         }
         match self.pool.logging {
+            Logging::Undo if self.pool.is_literal => self.commit_logically(),
             Logging::Undo if self.is_sealed() => self.commit_sealed(),
             Logging::Volatile | Logging::Undo => self.commit_undo(),
             Logging::Redo => self.commit_redo(),
@@ -351,6 +354,9 @@ impl<'p, M: Medium> Tx<'p, M> {
     #[inline]
     fn load_any(&mut self, at: PoolOffset, out: &mut [u8]) -> Result<(), Abort> {
         if self.pool.write_back == WriteBack::ByAge {
+            if self.pool.is_literal {
+                self.touch_pending(ByteRange::new(at, out.len() as u64));
+            }
             self.note_access(at, out.len() as u64);
         }
         if self.lane.buffers.is_alone && !self.pool.logging.has_write_set() {

@@ -14,7 +14,7 @@
 use std::sync::atomic::Ordering;
 
 use outlast_pmem::Medium;
-use outlast_trace::{ByteRange, PoolOffset, line_pieces};
+use outlast_trace::{ByteRange, LINE_BYTES, PoolOffset, line_pieces};
 
 use crate::ack::Ticket;
 use crate::io::Site;
@@ -86,6 +86,9 @@ impl<M: Medium> Tx<'_, M> {
         if new {
             self.lane.buffers.add_contents(index);
             self.lock_line(line)?;
+            if self.pool.is_literal {
+                self.touch_pending(ByteRange::new(line.start(), LINE_BYTES));
+            }
         }
         let (from, to) = (at.in_line(), at.in_line() + bytes.len());
         let mask = word_mask(from, to);
@@ -132,6 +135,9 @@ impl<M: Medium> Tx<'_, M> {
             self.install();
             self.store_allocations();
         }
+        if self.pool.is_literal {
+            self.renew_sums();
+        }
         // R1: the commit point.
         io.fence(Site::RedoRecord);
         let last = slot.shared.last_installed.load(Ordering::Relaxed);
@@ -148,6 +154,9 @@ impl<M: Medium> Tx<'_, M> {
         }
         if self.pool.write_back == WriteBack::Asynchronous {
             self.flush_installed();
+        }
+        if self.pool.is_literal {
+            self.hand_over_ended(number, head);
         }
         self.release_locks(Some(number));
 

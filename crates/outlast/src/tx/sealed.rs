@@ -225,7 +225,7 @@ impl<M: Medium> Tx<'_, M> {
     }
 
     /// The records up to `head` are complete and everything below is in place.
-    fn end_sealed(&mut self, head: u64, number: u64) {
+    pub(super) fn end_sealed(&mut self, head: u64, number: u64) {
         let shared = &self.pool.lanes[self.lane.id].shared;
         self.lane.log.head = head;
         shared.last_installed.store(number, Ordering::Release);
@@ -240,7 +240,10 @@ impl<M: Medium> Tx<'_, M> {
             self.flush_data();
             io.fence(Site::UndoData);
         }
-        let last = self.lane.buffers.sealed.last;
+        let mut last = self.lane.buffers.sealed.last;
+        if self.pool.is_literal {
+            last = self.end_aborted_logically(last);
+        }
         if last != 0 {
             self.end_sealed(self.lane.log.head, last);
         }
@@ -254,7 +257,7 @@ impl<M: Medium> Tx<'_, M> {
 #[derive(Default)]
 pub(crate) struct SealedProgress {
     /// The number of its last record of old words; zero before there is one.
-    last: u64,
+    pub(super) last: u64,
     /// How many numbers it has drawn for old words since its view was taken.
     pub(super) tickets: u64,
     /// Lines of the ring that its old words take.

@@ -72,6 +72,9 @@ impl<M: Medium> Tx<'_, M> {
             if self.pool.io().plants(Plant::LoggedTwice) {
                 missing = touched;
             }
+            if missing != 0 && self.pool.is_literal {
+                self.touch_pending(ByteRange::new(line.start(), LINE_BYTES));
+            }
             if missing != 0 && self.keeps_sums() {
                 self.keep_for_sums(index, missing);
             }

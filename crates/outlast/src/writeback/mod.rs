@@ -19,15 +19,17 @@
 //!   in place.
 
 mod history;
+mod literal;
 
 pub(crate) use history::{Access, Sample};
+pub(crate) use literal::{Ended, finish_pending, forget_sums, is_dropped, renew_sums};
 
 use std::sync::atomic::Ordering;
 
 use outlast_pmem::Medium;
 use outlast_trace::ByteRange;
 
-use crate::checksums::Keeper;
+use crate::checksums::{Believed, Keeper};
 use crate::io::Site;
 use crate::layout::{FLOOR_AT, Geometry, LANE_TAIL};
 use crate::log::record::Head;
@@ -38,6 +40,7 @@ use crate::scheme::WriteBack;
 use crate::sealed::seal;
 use crate::seq::Seq;
 use history::History;
+use literal::Literal;
 
 /// Whoever moves the floor holds this.
 pub(crate) struct Sweeper {
@@ -45,19 +48,26 @@ pub(crate) struct Sweeper {
     history: Option<History>,
     /// Only where the pool keeps checksums.
     keeper: Option<Keeper>,
+    /// Literal variants: instead of both.
+    literal: Option<Literal>,
 }
 
 impl Sweeper {
-    pub fn new(options: &OpenOptions, geometry: &Geometry) -> Self {
+    pub fn new(options: &OpenOptions, geometry: &Geometry, believed: Option<Believed>) -> Self {
+        let lanes = geometry.lanes as usize;
+        if let Some(believed) = believed {
+            let literal = Some(Literal::new(options, lanes, believed));
+            return Self { history: None, keeper: None, literal };
+        }
         let history = || {
             let cache_bytes = options.cache_bytes.unwrap_or_else(cache_bytes);
             let sample = Sample::one_in_two_to_the(options.sample_bits);
             let ring_lines = u64::from(geometry.lanes) * geometry.ring_lines();
-            History::new(cache_bytes, sample, geometry.lanes as usize, ring_lines, options.plant)
+            History::new(cache_bytes, sample, lanes, ring_lines, options.plant)
         };
         let by_age = options.scheme.write_back() == WriteBack::ByAge;
         let keeper = geometry.checksums.then(|| Keeper::new(*geometry));
-        Self { history: by_age.then(history), keeper }
+        Self { history: by_age.then(history), keeper, literal: None }
     }
 
     /// Lets the history unit look at what was installed since the last time, if there is one.
@@ -85,14 +95,16 @@ impl Sweeper {
 
     /// Bytes of memory that the history unit takes, if there is one.
     pub fn history_bytes(&self) -> u64 {
-        self.history.as_ref().map_or(0, |history| history.memory_bytes() as u64)
+        let of_literal = self.literal.as_ref().map_or(0, Literal::history_bytes);
+        self.history.as_ref().map_or(of_literal, |history| history.memory_bytes() as u64)
     }
 }
 
 /// Brings checksums up to date with everything installed, where the pool keeps some.
 pub(crate) fn bring_sums_up<M: Medium>(pool: &Pool<M>) {
     if pool.matrices.is_some() {
-        pool.sweeper.lock(&pool.medium).keep_sums(pool);
+        let mut sweeper = pool.sweeper.lock(&pool.medium);
+        sweeper.keep_sums(pool);
         // Whoever sweeps next cannot fence what this thread has flushed.
         pool.io().fence(Site::AgedOut);
     }
@@ -129,12 +141,16 @@ pub(crate) enum Reach {
 pub(crate) fn step<M: Medium>(pool: &Pool<M>, own: usize, reads: &[Access]) {
     {
         let Some(mut sweeper) = pool.sweeper.try_lock() else { return };
-        let Some(history) = sweeper.drain(pool) else { return };
-        history.touch(reads);
-        history.go_on(pool, own);
-        if pool.matrices.is_some() && Keeper::is_due(&pool.medium, &pool.lanes[own]) {
-            sweeper.keep_sums(pool);
-            pool.io().fence(Site::AgedOut);
+        if let Some(literal) = &mut sweeper.literal {
+            literal.step(pool, reads);
+        } else {
+            let Some(history) = sweeper.drain(pool) else { return };
+            history.touch(reads);
+            history.go_on(pool, own);
+            if pool.matrices.is_some() && Keeper::is_due(&pool.medium, &pool.lanes[own]) {
+                sweeper.keep_sums(pool);
+                pool.io().fence(Site::AgedOut);
+            }
         }
     }
     let slot = &pool.lanes[own];
@@ -163,6 +179,10 @@ pub(crate) fn sweep<M: Medium>(pool: &Pool<M>, own: usize, reach: Reach) {
         sweeper.keep_sums_below(pool, limit);
     }
     let mut swept = match &mut sweeper.history {
+        None if pool.is_literal => {
+            let literal = sweeper.literal.as_mut().expect("a literal variant has its unit");
+            literal.flush_below(pool, own, reach, &mut limit)
+        }
         Some(history) => {
             history.flush_unfenced(pool, own);
             history.flush_below(pool, own, limit);

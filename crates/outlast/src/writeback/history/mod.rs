@@ -43,7 +43,7 @@ use crate::io::{Io, Site};
 use crate::plant::Plant;
 use crate::pool::{LaneSlot, Pool};
 use objht::{Known, ObjHt, STEP_MAX};
-use queue::LruQueue;
+pub(super) use queue::LruQueue;
 
 /// Lines that are looked up together, so that their look-ups wait for memory together.
 const LINES_AT_ONCE: usize = 64;
@@ -74,7 +74,8 @@ impl Access {
         Self(first.0 << Self::COUNT_BITS | lines.min((1 << Self::COUNT_BITS) - 1))
     }
 
-    fn lines(self) -> impl Iterator<Item = LineAddr> {
+    /// The lines.
+    pub fn lines(self) -> impl Iterator<Item = LineAddr> {
         let first = self.0 >> Self::COUNT_BITS;
         (first..first + (self.0 & ((1 << Self::COUNT_BITS) - 1))).map(LineAddr)
     }
@@ -94,6 +95,11 @@ impl Sample {
     /// One in `1 << bits`.
     pub fn one_in_two_to_the(bits: u32) -> Self {
         Self { bits: bits.min(32) }
+    }
+
+    /// The sample's part of so many.
+    pub fn share_of(self, all: u64) -> u64 {
+        all >> self.bits
     }
 
     /// Whether the region of this offset is in the sample.

@@ -1,0 +1,179 @@
+//! What literal variants do otherwise: they drop a transaction's log when each of its objects was
+//! flushed or *believed* to be written back, because it has left the LRU queue and has checksums.
+//!
+//! As published (section III of the paper on Archapt), with its flaws, of which the crash tests of
+//! `outlast-crash` show one each (`trial::points`):
+//!
+//! * An object that leaves the queue while it is pending is put into the checksums of its page, which
+//!   are flushed and fenced; its data is not. Lines without checksums, bitmaps and what lies outside
+//!   of blocks, are flushed.
+//! * An object that is touched while it is pending is flushed at that moment, before what touches it
+//!   goes on.
+//! * A transaction without pending objects is physically committed: its log is dropped. One word
+//!   says so, the lane's floor. A ring drops its transactions in order.
+//! * A ring that is full, a full heap and the end of the pool flush what is pending, as the sound
+//!   variant does: the paper's log has no end.
+
+mod objects;
+
+pub(crate) use objects::Ended;
+
+use std::sync::atomic::Ordering;
+
+use outlast_pmem::Medium;
+use outlast_trace::{ByteRange, LineAddr};
+
+use super::{Access, Reach, Sample, cache_bytes};
+use crate::checksums::Believed;
+use crate::io::Site;
+use crate::layout::{LANE_FLOOR, LANE_TAIL};
+use crate::pool::{OpenOptions, Pool};
+use crate::sealed::seal;
+use crate::seq::Seq;
+use objects::Objects;
+
+/// The history unit of a literal variant, and the checksums that it relies on.
+pub(crate) struct Literal {
+    objects: Objects,
+    believed: Believed,
+}
+
+impl Literal {
+    pub fn new(options: &OpenOptions, lanes: usize, believed: Believed) -> Self {
+        let cache_bytes = options.cache_bytes.unwrap_or_else(cache_bytes);
+        let sample = Sample::one_in_two_to_the(options.sample_bits);
+        Self { objects: Objects::new(cache_bytes, sample, lanes), believed }
+    }
+
+    /// Bytes of memory that queue and objects take.
+    pub fn history_bytes(&self) -> u64 {
+        self.objects.memory_bytes() as u64
+    }
+
+    /// Takes the hints, believes what has left the queue to be written back, and drops logs.
+    pub fn step<M: Medium>(&mut self, pool: &Pool<M>, reads: &[Access]) {
+        self.objects.drain(pool);
+        self.objects.touch(reads);
+        self.believe(pool);
+        self.drop_logs(pool);
+    }
+
+    fn believe<M: Medium>(&mut self, pool: &Pool<M>) {
+        let io = pool.io();
+        let aged = self.objects.take_aged();
+        let mut changed = Vec::new();
+        for line in &aged {
+            if self.believed.can_contain(io.medium, *line) {
+                // An ordinary load: it finds the content wherever that is (ARC-16).
+                let mut content = [0; 8];
+                io.medium.load(line.start(), bytemuck::cast_slice_mut(&mut content));
+                self.believed.set(io, *line, Some(&content), &mut changed);
+            } else {
+                io.flush_line(Site::AgedOut, *line);
+            }
+        }
+        flush_sums(pool, changed);
+        if !aged.is_empty() {
+            io.fence(Site::AgedOut);
+        }
+    }
+
+    /// Drops the logs of transactions without pending objects, lane by lane.
+    fn drop_logs<M: Medium>(&mut self, pool: &Pool<M>) {
+        let io = pool.io();
+        for (id, lane) in pool.lanes.iter().enumerate() {
+            let Some((counter, end)) = self.objects.drop_resolved(id) else { continue };
+            let at = pool.header().geometry.lane_at(id);
+            io.medium.store_u64(at.plus(LANE_FLOOR), seal(pool.seq(counter).bits()));
+            io.flush(Site::Floor, at.plus(LANE_FLOOR), 8);
+            io.fence(Site::Floor);
+            // The tail moves after that, and lines are used again after the tail.
+            lane.shared.swept.store(end, Ordering::Relaxed);
+            io.medium.store_u64(at.plus(LANE_TAIL), seal(end % lane.ring.lines));
+            io.flush(Site::Tail, at.plus(LANE_TAIL), 8);
+            io.fence(Site::Tail);
+            lane.shared.tail.store(end, Ordering::Release);
+        }
+    }
+
+    /// A sweep's part: flushes what the floor at `limit`, or at as much as is needed, would pass.
+    /// Their fence is the caller's. Returns up to where each lane's records are below it.
+    pub fn flush_below<M: Medium>(
+        &mut self,
+        pool: &Pool<M>,
+        own: usize,
+        reach: Reach,
+        limit: &mut u64,
+    ) -> Vec<u64> {
+        self.objects.drain(pool);
+        if let Reach::Lines(lines) = reach {
+            *limit = self.objects.limit_for(own, lines).map_or(*limit, |enough| enough.min(*limit));
+        }
+        self.objects.flush_below(pool.io(), *limit);
+        self.objects.dropped_below(*limit)
+    }
+}
+
+/// Flushes, and fences, what is pending of these bytes before somebody touches them.
+pub(crate) fn finish_pending<M: Medium>(pool: &Pool<M>, bytes: ByteRange) {
+    let mut sweeper = pool.sweeper.lock(&pool.medium);
+    let Some(Literal { objects, .. }) = &mut sweeper.literal else { return };
+    objects.drain(pool);
+    if objects.finish(pool.io(), bytes.lines()) {
+        pool.io().fence(Site::AgedOut);
+    }
+}
+
+/// A block gets a new owner: whatever checksums know of its lines is nobody's.
+pub(crate) fn forget_sums<M: Medium>(pool: &Pool<M>, block: ByteRange) {
+    let mut sweeper = pool.sweeper.lock(&pool.medium);
+    let Some(Literal { believed, .. }) = &mut sweeper.literal else { return };
+    let mut changed = Vec::new();
+    let whole =
+        |line: &LineAddr| block.at <= line.start() && line.start().plus(64).0 <= block.end().0;
+    for line in block.lines().filter(whole) {
+        if believed.contains(&pool.medium, line) {
+            believed.set(pool.io(), line, None, &mut changed);
+        }
+    }
+    if flush_sums(pool, changed) {
+        pool.io().fence(Site::AgedOut);
+    }
+}
+
+/// Lines that are in checksums get those of what a commit leaves there: the lines with their
+/// contents. Their fence is the caller's.
+pub(crate) fn renew_sums<M: Medium>(
+    pool: &Pool<M>,
+    lines: impl Iterator<Item = (LineAddr, [u64; 8])>,
+) {
+    let mut sweeper = pool.sweeper.lock(&pool.medium);
+    let Some(Literal { believed, .. }) = &mut sweeper.literal else { return };
+    let mut changed = Vec::new();
+    for (line, content) in lines {
+        if believed.contains(&pool.medium, line) {
+            believed.set(pool.io(), line, Some(&content), &mut changed);
+        }
+    }
+    flush_sums(pool, changed);
+}
+
+/// `true` when there is something to be fenced.
+fn flush_sums<M: Medium>(pool: &Pool<M>, mut changed: Vec<LineAddr>) -> bool {
+    changed.sort_unstable();
+    changed.dedup();
+    for line in &changed {
+        pool.checkpointer.changes.mark(line.start());
+        pool.io().flush_line(Site::Sums, *line);
+    }
+    !changed.is_empty()
+}
+
+/// Whether the log of that commit was dropped.
+pub(crate) fn is_dropped<M: Medium>(pool: &Pool<M>, seq: Seq) -> bool {
+    let mut sweeper = pool.sweeper.lock(&pool.medium);
+    let Some(literal) = &mut sweeper.literal else { return false };
+    literal.objects.drain(pool);
+    literal.drop_logs(pool);
+    !literal.objects.is_logged(seq.counter())
+}
