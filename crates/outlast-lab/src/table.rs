@@ -67,6 +67,16 @@ pub fn summary(document: &Document) -> String {
         }
     };
     section("Throughput, tx/s", metric_table(records, Metric::THROUGHPUT));
+    section("Latency, ns, 99th percentile", metric_table(records, Metric::LATENCY_P99));
+    section(
+        "Open loop: from arrival to answer, ns, median",
+        metric_table(records, Metric::OPEN_LATENCY_P50),
+    );
+    section(
+        "Open loop: from arrival to answer, ns, 99th percentile",
+        metric_table(records, Metric::OPEN_LATENCY_P99),
+    );
+    section("Open loop: answered, tx/s", metric_table(records, Metric::OPEN_THROUGHPUT));
     section(
         "Cost of persistence, ns per transaction",
         metric_table(records, Metric::PERSISTENCE_COST),

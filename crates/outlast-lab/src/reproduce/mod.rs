@@ -168,6 +168,8 @@ pub struct Request {
     pub directory: PathBuf,
     /// How much exactly; that of the size if not given.
     pub amount: Amount,
+    /// Schemes whose flushes are counted; all of them if there are none.
+    pub counted: Vec<String>,
     /// Table IV's crash tests, if they are to run.
     pub table4: Option<table4::Plan>,
     /// The seed of everything drawn.
@@ -187,9 +189,15 @@ impl Request {
             write_latency_ns: WRITE_LATENCY_NS,
             directory: crate::native::default_directory(),
             amount: Amount::of(size),
+            counted: Vec::new(),
             table4: None,
             seed,
         }
+    }
+
+    /// Whether the flushes of the scheme of that name are counted.
+    fn counts_scheme(&self, name: &str) -> bool {
+        self.counted.is_empty() || self.counted.iter().any(|counted| counted == name)
     }
 
     /// Whether any of these parts is asked for.
