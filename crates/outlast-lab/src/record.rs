@@ -28,6 +28,29 @@ pub struct Document {
 }
 
 impl Document {
+    /// What was measured for a paper's figures and claimed by it, and the rest: two documents.
+    /// Crashes stay with the rest.
+    pub(crate) fn split(&self, paper: &str) -> (Self, Self) {
+        let of_paper =
+            |record: &Record| record.kind != Kind::Crash && record.paper.as_deref() == Some(paper);
+        let part = |wanted: bool| {
+            let records = self.records.iter().filter(|record| of_paper(record) == wanted);
+            Self { records: records.cloned().collect(), ..self.clone_head() }
+        };
+        (part(true), part(false))
+    }
+
+    fn clone_head(&self) -> Self {
+        Self {
+            records: Vec::new(),
+            commit: self.commit.clone(),
+            machine: self.machine.clone(),
+            outlast: self.outlast.clone(),
+            command: self.command.clone(),
+            seed: self.seed,
+        }
+    }
+
     /// A document without records yet, about this machine.
     pub fn new(version: &str, command: &str, seed: u64, commit: Option<String>) -> Self {
         Self {
@@ -155,7 +178,8 @@ pub struct Record {
     /// The planted bug, or the control, that was switched on.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub plant: Option<String>,
-    /// Which paper claims it; `outlast` for our own targets.
+    /// Which paper claims it, `outlast` for our own targets; of a value, for whose figures it was
+    /// measured.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub paper: Option<String>,
     /// The claim, in words.

@@ -215,7 +215,7 @@ impl Setup {
             keys: None,
             rounds: 9,
             turn: Duration::from_millis(match size {
-                Size::Quick => 50,
+                Size::Quick => 40,
                 Size::Full => 200,
             }),
             latency_transactions: 20_000,
