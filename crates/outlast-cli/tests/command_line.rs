@@ -134,7 +134,7 @@ fn latency_is_measured_under_the_acknowledgement_that_was_asked_for() {
     let run = |ack: &str, rate: &[&str]| {
         let bench = ["bench", "hash", "--scheme", "undo,redo-archapt", "--records", "200"];
         let tiny = ["--rounds", "2", "--turn-ms", "1", "--dir", dir, "--ack", ack, "--json"];
-        let output = outlast(&[&bench, &tiny, rate].concat());
+        let output = outlast(&[&bench[..], &tiny[..], rate].concat());
         assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
         let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
         (document["records"].as_array().unwrap().clone(), text(&output.stderr))
