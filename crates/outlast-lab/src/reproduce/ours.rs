@@ -56,7 +56,7 @@ const SOUND: [Fewer; 2] = [
         percent_min: 85.0,
     },
     Fewer {
-        claim: "the same with the log, ≥ 40 %",
+        claim: "fewer flushes of data and log that find a dirty line, same layout, ≥ 40 %",
         metric: Metric::ALL_DIRTY_FLUSHES_SAVED,
         percent_min: 40.0,
     },
@@ -66,13 +66,16 @@ const SOUND_SCHEMES: [&str; 2] = ["redo-archapt", "undo-archapt"];
 
 /// What is said where one of these is missed.
 const WHAT_IS_FLUSHED: &str = "flushed dirty: contents of new blocks above 256 bytes, before their \
-                               record, and lines still cached when they are flushed; undo-archapt \
-                               logs old and new words";
+                               record, and lines still cached when they are flushed";
+
+/// And of the variant that logs twice.
+const LOGS_TWICE: &str = "; it logs old and new words";
 
 fn sound(evidence: &Evidence<'_>, goal: &Fewer, scheme: &str) -> Option<Record> {
     let values = evidence.counts(goal.metric, &STORING, scheme);
     let value = mean(&values)?;
-    let reason = format!("{}; {WHAT_IS_FLUSHED}", all_words(&values));
+    let twice = if scheme == "undo-archapt" { LOGS_TWICE } else { "" };
+    let reason = format!("{}; {WHAT_IS_FLUSHED}{twice}", all_words(&values));
     let record = Record::claim(OURS, goal.claim, EIGHT, scheme, goal.metric);
     Some(record.judged(goal.percent_min, value, value >= goal.percent_min, &reason))
 }
@@ -100,13 +103,13 @@ const LITERAL: [Estimate; 3] = [
         percent: Some(59.0),
     },
     Estimate {
-        claim: "the same on YCSB-A, B, F: 68 % within 5 points",
+        claim: "as the paper has it, on YCSB-A, B, F: 68 % fewer within 5 points",
         metric: Metric::DATA_FLUSHES_SAVED,
         workloads: &["ycsb-a", "ycsb-b", "ycsb-f"],
         percent: Some(68.0),
     },
     Estimate {
-        claim: "the same with checksums that are not batched: more flushes than undo",
+        claim: "as the paper has it, with checksums that are not batched: more flushes than undo",
         metric: Metric::SUMMED_FLUSHES_SAVED,
         workloads: &STORING,
         percent: None,
