@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use outlast::Ack;
 use outlast_lab::native::{self, Contender, Setup, Size, default_directory, floor};
 use outlast_lab::record::Document;
 use outlast_lab::table::summary;
@@ -43,6 +44,14 @@ pub struct BenchArgs {
     /// Where the pools are created for the time of the run.
     #[arg(long)]
     dir: Option<PathBuf>,
+    /// When a transaction is acknowledged, and latency ends: logical (its record is durable) or
+    /// physical (its data is durable in place, for which a client that waits sweeps the log).
+    #[arg(long, default_value_t)]
+    ack: Ack,
+    /// Also measures an open loop: so many arrivals a second, of all threads together, with gaps
+    /// drawn from an exponential distribution; latency counts from the arrival.
+    #[arg(long, value_name = "TX/S", value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
+    rate: Option<u64>,
     /// Nanoseconds added for each line written back, to emulate a slower medium.
     #[arg(long, default_value_t = 0, value_name = "NS")]
     write_latency: u64,
@@ -82,6 +91,8 @@ pub fn run(args: &BenchArgs, as_json: bool, seed: u64) -> CommandResult {
         records: args.records,
         rounds: args.rounds,
         turn: Duration::from_millis(args.turn_ms),
+        ack: args.ack,
+        arrivals_per_s: args.rate,
         write_latency_ns: args.write_latency,
         ..Setup::new(workloads, Size::Quick, seed)
     };

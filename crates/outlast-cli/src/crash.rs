@@ -3,7 +3,7 @@
 use std::error::Error;
 
 use clap::Args;
-use outlast::{Guarantee, Plant, Scheme};
+use outlast::{Ack, Guarantee, Plant, Scheme};
 use outlast_crash::campaign::{
     Caches, Campaign, CampaignReport, Counts, CrashOp, OBJECT_BYTES, domain_name, parse_domain,
 };
@@ -13,7 +13,7 @@ use outlast_lab::crash::{campaigns, scope_records};
 use outlast_lab::news::News;
 use outlast_lab::record::{Document, Record};
 use outlast_sim::{Domain, Policy};
-use outlast_workloads::{Workload, workloads};
+use outlast_workloads::{Layout, Workload, workloads};
 
 use crate::say::Teller;
 use crate::{CommandResult, Verdict};
@@ -64,6 +64,14 @@ pub struct CrashArgs {
     /// redo-archapt.
     #[arg(long)]
     checksums: bool,
+    /// When transactions are acknowledged: logical (their record is durable) or physical (their
+    /// data is, in place).
+    #[arg(long, default_value_t)]
+    ack: Ack,
+    /// What lies beside what in the data: plain, coalesced, or scattered as by an allocator that
+    /// knows nothing of lines. Not with `--policy any`.
+    #[arg(long, default_value_t)]
+    layout: Layout,
     /// What survives a crash: adr, eadr or process.
     #[arg(long, default_value = "adr", value_parser = parse_domain)]
     domain: Domain,
@@ -160,6 +168,8 @@ fn campaigns_of(
             second_crash: !args.single,
             warm_up: args.warm_up,
             checksums: args.checksums,
+            ack: args.ack,
+            layout: args.layout,
             crash_at: args.crash_op,
             ..plain
         }
@@ -175,15 +185,29 @@ fn run_campaign(campaign: &Campaign) -> Result<CampaignReport, Box<dyn Error>> {
     Ok(campaigns::run(campaign, &mut tell)?)
 }
 
+/// What differs from other campaigns.
+fn conditions(campaign: &Campaign) -> String {
+    let ack = match campaign.ack {
+        Ack::Logical => String::new(),
+        ack => format!(", {ack} acknowledgement"),
+    };
+    let layout = match campaign.layout {
+        Layout::Plain => String::new(),
+        layout => format!(", {layout}"),
+    };
+    ack + &layout
+}
+
 fn print_report(report: &CampaignReport) {
     let campaign = &report.campaign;
     let rate = report.total().crash_points as f64 / report.elapsed.as_secs_f64().max(1e-9);
     println!(
-        "{}, {}, {}: {} keys, {} transactions on {} lanes, {} operations; {:.1} s, {rate:.0} \
+        "{}, {}, {}{}: {} keys, {} transactions on {} lanes, {} operations; {:.1} s, {rate:.0} \
          crash points/s",
         campaign.workload.name,
         campaign.scheme,
         domain_name(campaign.domain),
+        conditions(campaign),
         campaign.keys,
         report.transactions,
         campaign.lanes,
@@ -278,11 +302,14 @@ fn search(
     as_json: bool,
     seed: u64,
 ) -> CommandResult {
+    if args.layout != Layout::default() {
+        return Err("--layout goes with random campaigns: the words of a scope have none".into());
+    }
     let chosen = scopes_of(args, name)?;
     let mut document = Document::new(env!("CARGO_PKG_VERSION"), &crate::command_line(), seed, None);
     let mut verdict = Verdict::Good;
     for scheme in &args.scheme {
-        let charge = charge_of(*scheme, name, plant);
+        let charge = Charge { ack: args.ack, ..charge_of(*scheme, name, plant) };
         let is_tried = |scope: &&Option<Scope>| match scope {
             Some(scope) => scope.tries(*scheme),
             None => true,
@@ -306,7 +333,7 @@ fn search(
                 scope_records(*scheme, scope.as_ref(), tally.elapsed.as_secs_f64(), &tally);
             let planted = |mut record: Record| {
                 record.plant = plant.map(|plant| plant.to_string());
-                record
+                record.ack(args.ack.name())
             };
             document.records.extend(records.into_iter().map(planted));
             if !as_json {

@@ -16,10 +16,11 @@ use crate::{CommandResult, Verdict};
 /// How much.
 #[derive(Clone, Copy, ValueEnum)]
 enum Scale {
-    /// 50 000 records of 1 KB for YCSB: a few minutes.
+    /// 50 000 records of 1 KB for YCSB, and of Archapt's figures what is counted in seconds: a few
+    /// minutes.
     Quick,
-    /// A million records of 1 KB for YCSB, also TPC-C and LinkBench, and all of Archapt's table of
-    /// crashes: some hours.
+    /// A million records of 1 KB for YCSB, also TPC-C and LinkBench, and all of Archapt's figures
+    /// and its table of crashes: some hours.
     Full,
 }
 
@@ -60,7 +61,7 @@ pub fn run(args: &ReportArgs, as_json: bool, seed: u64) -> CommandResult {
     eprintln!(
         "scale {}: about {} minutes, {} of memory for pools",
         size.name(),
-        setup.estimate().as_secs().div_ceil(60) + report::crash_minutes(size),
+        setup.estimate().as_secs().div_ceil(60) + report::other_minutes(size),
         outlast_lab::format::bytes(setup.pool_bytes()),
     );
     let teller = Teller::new();

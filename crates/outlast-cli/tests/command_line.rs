@@ -128,6 +128,44 @@ fn a_benchmark_says_which_domain_is_in_force_and_prints_tables() {
 }
 
 #[test]
+fn latency_is_measured_under_the_acknowledgement_that_was_asked_for() {
+    let directory = directory();
+    let dir = directory.path().to_str().unwrap();
+    let run = |ack: &str, rate: &[&str]| {
+        let bench = ["bench", "hash", "--scheme", "undo,redo-archapt", "--records", "200"];
+        let tiny = ["--rounds", "2", "--turn-ms", "1", "--dir", dir, "--ack", ack, "--json"];
+        let output = outlast(&[&bench[..], &tiny[..], rate].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        (document["records"].as_array().unwrap().clone(), text(&output.stderr))
+    };
+    let of = |records: &[serde_json::Value], metric: &str, scheme: &str| {
+        let mine = |r: &&serde_json::Value| r["metric"] == metric && r["scheme"] == scheme;
+        records.iter().find(mine).cloned()
+    };
+    let (records, told) = run("physical", &["--rate", "2000"]);
+    assert!(records.iter().all(|record| record["ack"] == "physical"));
+    assert!(told.contains("physical when they commit, so nothing to wait for: undo"), "{told}");
+    for metric in ["open_latency_p50", "open_latency_p99", "open_throughput"] {
+        for scheme in ["undo", "redo-archapt"] {
+            let record = of(&records, metric, scheme).unwrap_or_else(|| panic!("{metric}"));
+            assert_eq!(record["arrivals_per_s"], 2000);
+            assert!(record["value"].as_f64() > Some(0.0));
+        }
+    }
+    // A sweep for every transaction flushes and fences more than one for many.
+    let (logical, told) = run("logical", &[]);
+    assert!(!told.contains("nothing to wait for"), "{told}");
+    assert!(of(&logical, "open_latency_p50", "undo").is_none());
+    let fences = |records: &[_]| of(records, "fences", "redo-archapt").unwrap()["value"].as_f64();
+    assert!(fences(&records) > fences(&logical), "{:?}", fences(&records));
+    assert_eq!(
+        of(&records, "fences", "undo").unwrap()["value"],
+        of(&logical, "fences", "undo").unwrap()["value"]
+    );
+}
+
+#[test]
 fn wrong_names_are_told_the_right_ones() {
     let names = |arguments: &[&str], known: &[&str]| {
         let line = refused(arguments);
@@ -136,6 +174,15 @@ fn wrong_names_are_told_the_right_ones() {
     names(&["bench", "ycsb-z"], &["'ycsb-z'", "ycsb-a", "btree", "floor", "all"]);
     names(&["bench", "sps1", "--scheme", "redoo"], &["'redoo'", "undo", "redo", "pmdk-word"]);
     names(&["bench", "sps1", "--domain", "adr2"], &["`adr2`", "process", "eadr"]);
+    names(&["bench", "sps1", "--ack", "soon"], &["'soon'", "logical", "physical"]);
+    names(&["bench", "sps1", "--rate", "0"], &["0", "1..=100000000"]);
+    names(&["bench", "sps1", "--rate", "fast"], &["'fast'", "--rate"]);
+    names(&["crash", "hash", "--ack", "never"], &["'never'", "logical", "physical"]);
+    names(&["crash", "hash", "--layout", "dense"], &["'dense'", "coalesced", "scattered"]);
+    names(
+        &["crash", "words", "--policy", "any", "--layout", "coalesced"],
+        &["--layout", "random campaigns"],
+    );
     names(&["report", "--scale", "huge"], &["huge", "quick", "full"]);
     names(&["reproduce", "archapt", "--figure", "4"], &["'4'", "1, 2", "table1", "clwb"]);
     names(&["reproduce", "archapd"], &["archapd", "archapt"]);

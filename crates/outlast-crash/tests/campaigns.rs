@@ -1,9 +1,9 @@
 //! Random campaigns: the runtime survives them, planted bugs do not.
 
-use outlast::{Plant, Scheme, Site};
+use outlast::{Ack, Plant, Scheme, Site};
 use outlast_crash::campaign::Campaign;
 use outlast_sim::Domain;
-use outlast_workloads::Workload;
+use outlast_workloads::{Layout, Workload};
 
 fn campaign(name: &str, scheme: Scheme) -> Campaign {
     let workload = Workload::named(name).expect("the table has it");
@@ -53,6 +53,41 @@ fn checksums_agree_after_every_crash() {
         let plant = Some(Plant::SumsMissUpdates);
         let broken = Campaign { checksums: true, plant, ..campaign("ycsb-a", scheme) };
         assert!(broken.run(&|_| {}).unwrap().failure.is_some(), "{scheme}");
+    }
+}
+
+/// Fields beside their values, and apart from them; commits answered when they are physical.
+#[test]
+fn layouts_and_acknowledgements_lose_nothing() {
+    let cases = [
+        ("ycsb-a", Layout::Coalesced, Ack::Logical),
+        ("ycsb-f", Layout::Coalesced, Ack::Physical),
+        ("ycsb-d", Layout::Coalesced, Ack::Logical),
+        ("ycsb-a", Layout::Scattered, Ack::Physical),
+        ("hash", Layout::Scattered, Ack::Logical),
+    ];
+    for scheme in [Scheme::Undo, Scheme::UndoArchapt, Scheme::RedoArchapt] {
+        for (name, layout, ack) in cases {
+            let laid_out = Campaign { layout, ack, ..campaign(name, scheme) };
+            let report = laid_out.run(&|_| {}).unwrap();
+            if let (Some(failure), Some(replay)) = (&report.failure, report.replay()) {
+                panic!("{failure}; replay: {}", replay.command());
+            }
+            assert!(report.total().crash_points > 300, "{name}, {scheme}");
+        }
+    }
+    for (scheme, plant) in [
+        (Scheme::RedoArchapt, Plant::AgedOutUnflushed),
+        (Scheme::UndoArchapt, Plant::AgedOutUnflushed),
+        (Scheme::Undo, Plant::SkipFlush(Site::UndoData)),
+    ] {
+        let layout = Layout::Coalesced;
+        let plant = Some(plant);
+        let broken = Campaign { layout, plant, ..campaign("ycsb-a", scheme) };
+        let report = broken.run(&|_| {}).unwrap();
+        assert!(report.failure.is_some(), "{scheme}");
+        let replay = report.replay().expect("a failure has its replay").command();
+        assert!(replay.contains("--layout coalesced"), "{replay}");
     }
 }
 

@@ -10,9 +10,11 @@
 //! what it flushes for nothing. And of the lines that a flush finds dirty: the bytes that were
 //! newer in the cache than in memory.
 
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, DefaultHasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use outlast::{Abort, CreateOptions, OpenOptions, Pool, PoolError, Scheme};
+use outlast::{Abort, CreateOptions, OpenOptions, Pool, PoolError, Scheme, UnrecoveredPool};
 use outlast_pmem::Recorder;
 use outlast_sim::{Cache, CacheConfig, ConfigError, Contents};
 use outlast_trace::{
@@ -27,6 +29,8 @@ pub struct Emulation {
     pub workload: &'static Workload,
     /// Under which scheme.
     pub scheme: Scheme,
+    /// Whether the pool keeps checksums.
+    pub checksums: bool,
     /// How much of it.
     pub scale: Scale,
     /// Transactions before the count begins, so that cache and log are as in the long run.
@@ -99,8 +103,10 @@ fn share(part: u64, whole: u64) -> Option<f64> {
 /// What the cache saw while transactions were counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FlushCounts {
-    /// Lines of the heap.
+    /// Lines of the heap but those of checksums.
     pub data: Flushes,
+    /// Lines of checksums; only how many flushes, and how many found dirt.
+    pub sums: Flushes,
     /// Lines of the lanes' rings.
     pub log: Flushes,
     /// Lines of the header page: floor, root, size.
@@ -114,14 +120,24 @@ pub struct FlushCounts {
 }
 
 impl FlushCounts {
+    /// Flushes of data and of its checksums.
+    pub fn summed_issued(&self) -> u64 {
+        self.data.issued + self.sums.issued
+    }
+
+    /// Those that found their lines dirty.
+    pub fn summed_dirty(&self) -> u64 {
+        self.data.dirty + self.sums.dirty
+    }
+
     /// Flushes of whatever lines.
     pub fn all_issued(&self) -> u64 {
-        self.data.issued + self.log.issued + self.header.issued
+        self.summed_issued() + self.log.issued + self.header.issued
     }
 
     /// Those that found their lines dirty.
     pub fn all_dirty(&self) -> u64 {
-        self.data.dirty + self.log.dirty + self.header.dirty
+        self.summed_dirty() + self.log.dirty + self.header.dirty
     }
 }
 
@@ -152,47 +168,79 @@ impl Emulation {
     /// # Errors
     /// What could not be made or run.
     pub fn run(&self) -> Result<FlushCounts, EmulationError> {
-        let Self { workload, scheme, scale, seed, lane_bytes, .. } = *self;
+        let Self { workload, scheme, scale, seed, lane_bytes, checksums, .. } = *self;
         let failed = |source| EmulationError::Abort {
             workload: workload.name,
             scheme: scheme.name(),
             source,
         };
-        let create = CreateOptions { lanes: 1, lane_bytes, ..CreateOptions::default() };
-        let bytes = (workload.heap_bytes(&scale) + lane_bytes + (64 << 20)).next_multiple_of(4096);
+        let create = CreateOptions { lanes: 1, lane_bytes, checksums, ..CreateOptions::default() };
+        let heap_bytes = workload.heap_bytes(&scale);
+        // A quarter of each page, and what blocks do not fill.
+        let heap_bytes = if checksums { heap_bytes * 2 } else { heap_bytes };
+        let bytes = (heap_bytes + lane_bytes + (64 << 20)).next_multiple_of(4096);
         let seen = Arc::new(Mutex::new(FlushCounts::default()));
-        let sink = EmulatedCache::new(self.cache, 4096, 4096 + lane_bytes, Arc::clone(&seen))?;
+        let by_line = Arc::new(Mutex::new(ByLine::default()));
+        let mut sink = EmulatedCache::new(self.cache, 4096, 4096 + lane_bytes, Arc::clone(&seen))?;
+        sink.by_line = checksums.then(|| Arc::clone(&by_line));
         let medium = Recorder::with_sink(vec![0; bytes as usize], sink)
             .recording_loads()
             .flushing_with(self.flush);
-        let open = OpenOptions {
+        let open = |scheme| OpenOptions {
             cache_bytes: Some(self.reckoned_bytes),
             sample_bits: 0,
             ..OpenOptions::with_scheme(scheme)
         };
-        let pool = Pool::create_on(&medium, &create, &open)?;
+        // What is loaded would stay in a log that nothing shortens.
+        let loaded_under = if scheme == Scheme::Aof { Scheme::Redo } else { scheme };
+        let mut pool = Pool::create_on(&medium, &create, &open(loaded_under))?;
+        let loaded = {
+            let mut lane = pool.lane()?;
+            workload.load(&scale, seed, &mut lane, &mut |_, _| {}).map_err(failed)?
+        };
+        if loaded_under != scheme {
+            pool.close();
+            pool = UnrecoveredPool::open(&medium)?.recover(None)?.start(&open(scheme))?;
+        }
         let mut lane = pool.lane()?;
-        let loaded = workload.load(&scale, seed, &mut lane, &mut |_, _| {}).map_err(failed)?;
         let mut worker = workload.worker(&scale, &loaded, seed, 1, 0);
         let total = self.warm_up + self.transactions;
         let mut before = FlushCounts::default();
         for done in 0..total {
             if done == self.warm_up {
-                before = *read(&seen);
+                before = *lock(&seen);
+                lock(&by_line).clear();
             }
             worker.draw();
             worker.step(&mut lane).map_err(failed)?;
         }
         drop(lane);
         let history_bytes = pool.history_bytes();
-        Ok(FlushCounts { history_bytes, ..read(&seen).since(&before) })
+        drop(pool);
+        let mut counts = FlushCounts { history_bytes, ..lock(&seen).since(&before) };
+        if checksums {
+            let by_line = std::mem::take(&mut *lock(&by_line));
+            let pool = UnrecoveredPool::open(&medium)?.recover(None)?;
+            for line in pool.checksum_lines() {
+                let (issued, dirty) = by_line.get(&line).copied().unwrap_or_default();
+                counts.sums.issued += issued;
+                counts.sums.dirty += dirty;
+            }
+            counts.data.issued -= counts.sums.issued;
+            counts.data.dirty -= counts.sums.dirty;
+        }
+        Ok(counts)
     }
 }
+
+/// Flushes of each line of the heap: issued, and of these found dirty.
+type ByLine = HashMap<LineAddr, (u64, u64), BuildHasherDefault<DefaultHasher>>;
 
 impl FlushCounts {
     fn since(&self, before: &Self) -> Self {
         Self {
             data: self.data.since(&before.data),
+            sums: self.sums.since(&before.sums),
             log: self.log.since(&before.log),
             header: self.header.since(&before.header),
             data_evicted: self.data_evicted - before.data_evicted,
@@ -202,7 +250,7 @@ impl FlushCounts {
     }
 }
 
-fn read(seen: &Mutex<FlushCounts>) -> MutexGuard<'_, FlushCounts> {
+fn lock<T>(seen: &Mutex<T>) -> MutexGuard<'_, T> {
     seen.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -216,6 +264,8 @@ struct EmulatedCache {
     /// By line, a bit for each byte that is newer in the cache than in memory.
     newer: Vec<u64>,
     seen: Arc<Mutex<FlushCounts>>,
+    /// Where it matters which lines of the heap they are.
+    by_line: Option<Arc<Mutex<ByLine>>>,
 }
 
 /// Nothing is known of the bytes, and nothing needs to be.
@@ -229,7 +279,15 @@ impl EmulatedCache {
         seen: Arc<Mutex<FlushCounts>>,
     ) -> Result<Self, ConfigError> {
         let cache = Cache::new(config, 0)?;
-        Ok(Self { cache, log_at, heap_at, stored: Vec::new(), newer: Vec::new(), seen })
+        Ok(Self {
+            cache,
+            log_at,
+            heap_at,
+            stored: Vec::new(),
+            newer: Vec::new(),
+            seen,
+            by_line: None,
+        })
     }
 
     fn access(&mut self, line: LineAddr, dirty: bool) {
@@ -242,7 +300,7 @@ impl EmulatedCache {
                 if let Some(evicted) = evicted.filter(|evicted| evicted.contents.dirty) {
                     *bytes_of(&mut self.newer, evicted.line) = 0;
                     let is_data = evicted.line.start().0 >= self.heap_at;
-                    read(&self.seen).data_evicted += u64::from(is_data);
+                    lock(&self.seen).data_evicted += u64::from(is_data);
                 }
             }
         }
@@ -277,13 +335,19 @@ impl EmulatedCache {
         }
         let stored = std::mem::take(bytes_of(&mut self.stored, line));
         let newer = std::mem::take(bytes_of(&mut self.newer, line));
-        let mut counts = read(&self.seen);
+        let mut counts = lock(&self.seen);
         let kind = match line.start().0 {
             at if at >= self.heap_at => &mut counts.data,
             at if at >= self.log_at => &mut counts.log,
             _ => &mut counts.header,
         };
         kind.count(stored, is_dirty.then_some(newer));
+        if let Some(by_line) = self.by_line.as_ref().filter(|_| line.start().0 >= self.heap_at) {
+            let mut by_line = lock(by_line);
+            let (issued, dirty) = by_line.entry(line).or_default();
+            *issued += 1;
+            *dirty += u64::from(is_dirty);
+        }
     }
 }
 
@@ -312,7 +376,7 @@ impl Sink for EmulatedCache {
             Op::StoreNt { at, bytes } => self.stream(at, bytes.len()),
             Op::Store64 { line, bytes } => self.stream(line.start(), bytes.len()),
             Op::Flush { kind, line } => self.flush(kind, line),
-            Op::Sfence | Op::Mfence => read(&self.seen).fences += 1,
+            Op::Sfence | Op::Mfence => lock(&self.seen).fences += 1,
             _ => {}
         }
     }
@@ -320,6 +384,8 @@ impl Sink for EmulatedCache {
 
 #[cfg(test)]
 mod tests {
+    use outlast_workloads::Layout;
+
     use super::*;
 
     #[test]
@@ -336,7 +402,7 @@ mod tests {
         op(store(136, &[2; 8]));
         op(flush(2));
         op(flush(2));
-        let data = read(&seen).data;
+        let data = lock(&seen).data;
         assert_eq!((data.issued, data.dirty, data.stored_bytes, data.dirty_bytes), (2, 1, 16, 16));
         assert_eq!((data.dirtiness(), data.dirtiness_found()), (Some(0.125), Some(0.25)));
         assert_eq!((data.by_words[0], data.by_words[2]), (1, 1));
@@ -344,17 +410,17 @@ mod tests {
         op(store(184, &[3; 12]));
         op(Op::Load { at: PoolOffset(256), len: 1, depends: None });
         op(Op::Load { at: PoolOffset(320), len: 1, depends: None });
-        assert_eq!(read(&seen).data_evicted, 2);
+        assert_eq!(lock(&seen).data_evicted, 2);
         // Back in the cache with four more bytes: twelve since the flush, four in the cache.
         op(store(128, &[4; 4]));
         op(flush(2));
         op(flush(3));
-        let data = read(&seen).data.since(&data);
+        let data = lock(&seen).data.since(&data);
         assert_eq!((data.issued, data.dirty, data.stored_bytes, data.dirty_bytes), (2, 1, 16, 4));
         // What is streamed is not left to flush; log lines count apart.
         op(Op::StoreNt { at: PoolOffset(64), bytes: &[5; 8] });
         op(flush(1));
-        let log = read(&seen).log;
+        let log = lock(&seen).log;
         assert_eq!((log.issued, log.dirty, log.stored_bytes), (1, 0, 0));
         // This flush takes the line out: the next store has to fetch it.
         op(store(128, &[6; 4]));
@@ -363,16 +429,28 @@ mod tests {
     }
 
     fn counted(scheme: Scheme, reckoned_bytes: u64) -> FlushCounts {
+        counted_on(scheme, reckoned_bytes, Layout::Plain, false)
+    }
+
+    fn counted_on(
+        scheme: Scheme,
+        reckoned_bytes: u64,
+        layout: Layout,
+        checksums: bool,
+    ) -> FlushCounts {
         let workload = Workload::named("ycsb-a").unwrap();
+        let scale = Scale { records: 2_000, ..workload.scale() };
         let emulation = Emulation {
             workload,
             scheme,
-            scale: Scale { records: 2_000, ..workload.scale() },
+            checksums,
+            scale: workload.laid_out(&scale, layout),
             warm_up: 4_000,
             transactions: 8_000,
             cache: CacheConfig::new(352 << 10, 11),
             reckoned_bytes,
-            lane_bytes: 512 << 10,
+            // Room for all that a log has which nothing shortens.
+            lane_bytes: if scheme == Scheme::Aof { 8 << 20 } else { 512 << 10 },
             flush: FlushKind::Clwb,
             seed: 1,
         };
@@ -393,5 +471,41 @@ mod tests {
         let early = counted(Scheme::RedoArchapt, 4 << 10);
         let aged = counted(Scheme::RedoArchapt, 352 << 10);
         assert!(early.data.dirty > aged.data.dirty);
+    }
+
+    /// Half of 8,000 transactions update one field of 100 bytes: two lines with its mark where they
+    /// lie together, and with everything apart 2.5 for the value and one for the mark.
+    #[test]
+    fn coalescing_saves_the_lines_that_the_layout_says() {
+        let updates = 4_000.0;
+        let per_update =
+            |layout| counted_on(Scheme::Undo, 0, layout, false).data.issued as f64 / updates;
+        let (coalesced, scattered) = (per_update(Layout::Coalesced), per_update(Layout::Scattered));
+        assert!((1.95..2.1).contains(&coalesced), "{coalesced}");
+        assert!((3.3..3.65).contains(&scattered), "{scattered}");
+    }
+
+    #[test]
+    fn checksums_are_counted_beside_the_data_that_they_cover() {
+        for scheme in [Scheme::UndoArchapt, Scheme::RedoArchapt] {
+            let plain = counted_on(scheme, 352 << 10, Layout::Coalesced, false);
+            let summed = counted_on(scheme, 352 << 10, Layout::Coalesced, true);
+            assert_eq!(plain.sums, Flushes::default());
+            // An update of two lines changes their column, one or two rows and the spare line.
+            assert!(summed.sums.issued > summed.data.issued / 2, "{summed:?}");
+            assert!(summed.sums.dirty <= summed.sums.issued);
+            let (with, without) = (summed.data.issued as f64, plain.data.issued as f64);
+            assert!((0.5..2.0).contains(&(with / without)), "the data is the same: {summed:?}");
+            assert_eq!(
+                summed.all_issued(),
+                summed.summed_issued() + summed.log.issued + summed.header.issued
+            );
+        }
+    }
+
+    #[test]
+    fn a_log_that_nothing_shortens_counts_as_log() {
+        let aof = counted_on(Scheme::Aof, 0, Layout::Coalesced, false);
+        assert!(aof.log.issued > 4_000 && aof.data.issued < 100, "{aof:?}");
     }
 }

@@ -28,6 +28,29 @@ pub struct Document {
 }
 
 impl Document {
+    /// What was measured for a paper's figures and claimed by it, and the rest: two documents.
+    /// Crashes stay with the rest.
+    pub(crate) fn split(&self, paper: &str) -> (Self, Self) {
+        let of_paper =
+            |record: &Record| record.kind != Kind::Crash && record.paper.as_deref() == Some(paper);
+        let part = |wanted: bool| {
+            let records = self.records.iter().filter(|record| of_paper(record) == wanted);
+            Self { records: records.cloned().collect(), ..self.clone_head() }
+        };
+        (part(true), part(false))
+    }
+
+    fn clone_head(&self) -> Self {
+        Self {
+            records: Vec::new(),
+            commit: self.commit.clone(),
+            machine: self.machine.clone(),
+            outlast: self.outlast.clone(),
+            command: self.command.clone(),
+            seed: self.seed,
+        }
+    }
+
     /// A document without records yet, about this machine.
     pub fn new(version: &str, command: &str, seed: u64, commit: Option<String>) -> Self {
         Self {
@@ -142,13 +165,21 @@ pub struct Record {
     /// Which part of a distribution, or against what, where a metric has several values.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub class: Option<String>,
+    /// When transactions were acknowledged: `logical` or `physical`.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub ack: Option<String>,
+    /// Arrivals per second on which transactions did not wait for each other; nothing in closed
+    /// loops.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub arrivals_per_s: Option<u64>,
     /// Nanoseconds added to every line that was written back; nothing where none were.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub write_latency_ns: Option<u64>,
     /// The planted bug, or the control, that was switched on.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub plant: Option<String>,
-    /// Which paper claims it; `outlast` for our own targets.
+    /// Which paper claims it, `outlast` for our own targets; of a value, for whose figures it was
+    /// measured.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub paper: Option<String>,
     /// The claim, in words.
@@ -218,6 +249,8 @@ impl Record {
             guarantee: None,
             lines: None,
             class: None,
+            ack: None,
+            arrivals_per_s: None,
             write_latency_ns: None,
             plant: None,
             paper: None,
@@ -266,6 +299,10 @@ setters! {
     lines: u32 = u32, |n| n;
     /// Sets which of a metric's values this is.
     class: String = &str, str::to_owned;
+    /// Sets when transactions were acknowledged.
+    ack: String = &str, str::to_owned;
+    /// Sets the arrivals per second.
+    arrivals_per_s: u64 = u64, |rate| rate;
     /// Sets the nanoseconds added to a line written back.
     write_latency_ns: u64 = u64, |ns| ns;
     /// Sets sizes and settings, in words.
@@ -308,10 +345,16 @@ metrics! {
     THROUGHPUT_CPU = "throughput_cpu", "tx/s";
     /// Wall time of a transaction.
     TX_TIME = "tx_time", "ns";
-    /// Median time from call to durable acknowledgement.
+    /// Median time from call to acknowledgement, which is durable (see `ack`).
     LATENCY_P50 = "latency_p50", "ns";
     /// 99th percentile of the same.
     LATENCY_P99 = "latency_p99", "ns";
+    /// Median time from a transaction's arrival to its acknowledgement, in an open loop.
+    OPEN_LATENCY_P50 = "open_latency_p50", "ns";
+    /// 99th percentile of the same.
+    OPEN_LATENCY_P99 = "open_latency_p99", "ns";
+    /// Transactions answered per second of wall time in an open loop.
+    OPEN_THROUGHPUT = "open_throughput", "tx/s";
     /// Lines flushed per transaction.
     FLUSHED_LINES = "flushed_lines", "lines/tx";
     /// Fences per transaction.
@@ -328,21 +371,35 @@ metrics! {
     LOG_FLUSHES = "log_flushes", "lines/tx";
     /// Dirty lines of the heap that left the emulated cache by themselves.
     DATA_EVICTIONS = "data_evictions", "lines/tx";
-    /// Flushes of the heap's lines that undo logging issues and this scheme does not.
+    /// Flushes of the heap's lines that undo logging issues and this scheme does not: on the same
+    /// layout, or on that of the class.
     DATA_FLUSHES_SAVED = "data_flushes_saved", "%";
     /// The same, of those that find the line dirty.
     DIRTY_DATA_FLUSHES_SAVED = "dirty_data_flushes_saved", "%";
-    /// As `data_flushes_saved`, with the log's lines.
+    /// As `data_flushes_saved`, with the lines of checksums and of the log.
     ALL_FLUSHES_SAVED = "all_flushes_saved", "%";
-    /// As `dirty_data_flushes_saved`, with the log's lines.
+    /// As `dirty_data_flushes_saved`, with the lines of checksums and of the log.
     ALL_DIRTY_FLUSHES_SAVED = "all_dirty_flushes_saved", "%";
+    /// Flushes of lines of checksums, on an emulated cache.
+    SUMS_FLUSHES = "sums_flushes", "lines/tx";
+    /// Those of them that found the line dirty.
+    DIRTY_SUMS_FLUSHES = "dirty_sums_flushes", "lines/tx";
+    /// As `data_flushes_saved`, with the lines of checksums.
+    SUMMED_FLUSHES_SAVED = "summed_flushes_saved", "%";
+    /// As `dirty_data_flushes_saved`, with the lines of checksums.
+    DIRTY_SUMMED_FLUSHES_SAVED = "dirty_summed_flushes_saved", "%";
+    /// Of the flushes of undo logging on an unaligned layout, those saved by the layout (the class
+    /// says which are counted).
+    SAVED_BY_COALESCING = "saved_by_coalescing", "%";
+    /// The others saved: those that are skipped.
+    SAVED_BY_SKIPPING = "saved_by_skipping", "%";
     /// Stored bytes over the bytes of those flushed lines that were dirty in the emulated cache.
     DIRTINESS_FOUND = "dirtiness_found", "ratio";
     /// As `dirtiness`, with the log's lines.
     DIRTINESS_ALL = "dirtiness_all", "ratio";
     /// The share of flushes of the heap's lines with so many words stored to (the class).
     FLUSHES_BY_WORDS = "flushes_by_words", "%";
-    /// Flushes of the heap's lines that are saved by keys and values in one block.
+    /// Flushes of the heap's lines that undo logging saves by what lies beside what.
     COALESCING_SAVED = "coalescing_saved", "%";
     /// Memory that write-back by age takes.
     HISTORY_BYTES = "history_bytes", "B";

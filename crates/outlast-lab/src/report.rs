@@ -9,8 +9,9 @@ use outlast_pmem::FloorOptions;
 use crate::crash::{CrashError, crash_records};
 use crate::native::{self, NativeError, Setup, Size, floor};
 use crate::news::Listener;
-use crate::record::{Document, Record};
-use crate::{goals, html, table4};
+use crate::record::{Document, Kind, Record};
+use crate::reproduce::{self, ARCHAPT, ReproduceError, Request};
+use crate::{goals, html};
 
 /// A report could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -21,6 +22,9 @@ pub enum ReportError {
     /// The checker could not run.
     #[error(transparent)]
     Crash(#[from] CrashError),
+    /// The paper's figures could not be measured.
+    #[error(transparent)]
+    Reproduce(#[from] ReproduceError),
     /// The files could not be written.
     #[error("{}: {source}", path.display())]
     Write {
@@ -31,8 +35,8 @@ pub enum ReportError {
     },
 }
 
-/// Measures what the report shows: floor, competition and distances, crashes, Archapt's table of
-/// crashes, then verdicts.
+/// Measures what the report shows: floor, competition and distances, crashes, verdicts, then the
+/// paper on Archapt as far as the scale allows.
 ///
 /// # Errors
 /// [`ReportError`].
@@ -43,11 +47,27 @@ pub fn measure(
 ) -> Result<Vec<Record>, ReportError> {
     let mut records = measure_native(setup, floor_options, listen)?;
     records.extend(crash_records(setup.size, setup.seed, listen)?);
-    if setup.size == Size::Full {
-        let table4 = table4::Plan::new(setup.size, setup.seed).run(listen);
-        records.extend(table4.map_err(CrashError::from)?.records);
-    }
     records.extend(goals::judge(&records));
+    let request = Request::for_report(setup.size, &setup.directory, setup.seed);
+    records.extend(measure_archapt(&request, listen)?);
+    Ok(records)
+}
+
+/// The paper's figures and verdicts. What was measured for them says so, and stays apart from the
+/// report's own competition.
+///
+/// # Errors
+/// [`ReproduceError`].
+pub fn measure_archapt(
+    request: &Request,
+    listen: &mut Listener<'_>,
+) -> Result<Vec<Record>, ReproduceError> {
+    let mut records = reproduce::run(request, listen)?.records;
+    for record in &mut records {
+        if matches!(record.kind, Kind::Native | Kind::Sim) {
+            record.paper = Some(ARCHAPT.to_owned());
+        }
+    }
     Ok(records)
 }
 
@@ -66,11 +86,11 @@ pub fn measure_native(
     Ok(records)
 }
 
-/// How long the crash part takes, in minutes, on two cores.
-pub fn crash_minutes(size: Size) -> u64 {
+/// How long crashes and the paper's figures take, in minutes, on two cores.
+pub fn other_minutes(size: Size) -> u64 {
     match size {
         Size::Quick => 2,
-        Size::Full => 110,
+        Size::Full => 300,
     }
 }
 
@@ -121,6 +141,7 @@ mod tests {
 
     use super::*;
     use crate::record::Metric;
+    use crate::reproduce::Amount;
 
     #[test]
     fn a_tiny_report_is_written_with_its_figures_and_read_back() {
@@ -138,11 +159,24 @@ mod tests {
         let mut document = Document::new("0.0.0", "outlast report", 5, None);
         document.records = measure_native(&setup, &options, &mut |_| ()).unwrap();
         document.records.extend(goals::judge(&document.records));
+        let request = Request::for_report(Size::Quick, directory.path(), 5);
+        let amount = Amount { keys: Some(200), warm_up: 200, transactions: 200, ..request.amount };
+        let archapt = measure_archapt(&Request { amount, ..request }, &mut |_| ()).unwrap();
+        document.records.extend(archapt);
         assert!(document.records.iter().any(|record| record.is(Metric::FLOOR_PREDICTED)));
 
         let out = directory.path().join("out");
         let page = fs::read_to_string(write(&document, &out).unwrap()).unwrap();
-        assert!(page.matches("<svg").count() >= 4, "throughput, cost, parts, floor");
+        assert!(page.matches("<svg").count() >= 6, "throughput, cost, parts, floor, flushes");
+        let archapt = &page[page.find("<section id=\"archapt\"").unwrap()..];
+        for shown in
+            ["Figure 9: flushes", "Of these, by coalescing", "claims about results", "<svg"]
+        {
+            assert!(archapt.contains(shown), "{shown}");
+        }
+        let left =
+            archapt.find("only with <code>--scale full</code>: 1, 2, 3, 6, 7, 8, clwb, table4");
+        assert!(left.is_some(), "{archapt}");
         assert!(page.contains("Negative differences are shown as 0"));
         let results = fs::read_to_string(out.join("results.json")).unwrap();
         assert_eq!(Document::from_json(&results).unwrap(), document);

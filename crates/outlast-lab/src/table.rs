@@ -6,7 +6,7 @@ use crate::format::{grouped, short};
 use crate::goals;
 use crate::pivot::{Grid, work};
 use crate::record::{Document, Kind, Metric, Record, Verdict};
-use crate::reproduce::views;
+use crate::reproduce::{ARCHAPT, views};
 use crate::table4;
 
 /// A table of text: the first column flush left, the others flush right.
@@ -54,6 +54,7 @@ impl TextTable {
 /// What a run found, for a terminal: throughput, cost, crashes, planted bugs, claims. What was
 /// not measured is left out.
 pub fn summary(document: &Document) -> String {
+    let (archapt, document) = &document.split(ARCHAPT);
     let mut text = format!(
         "Outlast {}, seed {}\n{}\n",
         document.outlast,
@@ -67,6 +68,16 @@ pub fn summary(document: &Document) -> String {
         }
     };
     section("Throughput, tx/s", metric_table(records, Metric::THROUGHPUT));
+    section("Latency, ns, 99th percentile", metric_table(records, Metric::LATENCY_P99));
+    section(
+        "Open loop: from arrival to answer, ns, median",
+        metric_table(records, Metric::OPEN_LATENCY_P50),
+    );
+    section(
+        "Open loop: from arrival to answer, ns, 99th percentile",
+        metric_table(records, Metric::OPEN_LATENCY_P99),
+    );
+    section("Open loop: answered, tx/s", metric_table(records, Metric::OPEN_THROUGHPUT));
     section(
         "Cost of persistence, ns per transaction",
         metric_table(records, Metric::PERSISTENCE_COST),
@@ -87,6 +98,7 @@ pub fn summary(document: &Document) -> String {
     section("Crashes", crashes(records));
     section("Planted bugs", planted(records));
     section("Goals and claims", claims(records));
+    section("Archapt's claims", claims(&archapt.records));
     text
 }
 

@@ -8,7 +8,7 @@ use crate::linkbench::{self, Graph};
 use crate::swaps;
 use crate::tpcc::{self, Shape};
 use crate::workload::{Kind, Workload};
-use crate::ycsb::{KeyName, record_of};
+use crate::ycsb::{KeyName, record_of, unpack};
 use crate::{Scale, State, Version};
 
 impl Workload {
@@ -27,11 +27,14 @@ impl Workload {
         mut visit: impl FnMut(u64, Version),
     ) -> Result<(), Damage> {
         let is_dictionary = matches!(kind, RootKind::HashMap | RootKind::BTree);
-        let mut value = Vec::new();
+        let (mut value, mut stored) = (Vec::new(), Vec::new());
         match self.kind {
             Kind::Ycsb(_) if is_dictionary => {
                 let entry = |read: &mut R, key: &[u8], place: ByteRange| {
-                    load(read, place, scale.record_bytes() as u64, &mut value)?;
+                    load(read, place, scale.stored_bytes(), &mut stored)?;
+                    if !unpack(scale, &stored, &mut value) {
+                        return Err(damage(place.at, TORN));
+                    }
                     audit_record(scale, key, place.at, &value, &mut visit)
                 };
                 walk_root(kind, root, read, |_, _| {}, entry)?;

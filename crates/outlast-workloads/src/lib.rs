@@ -37,6 +37,7 @@ mod audit;
 pub mod content;
 mod facts;
 mod few_words;
+mod layout;
 mod linkbench;
 mod load;
 mod pairs;
@@ -53,6 +54,7 @@ mod ycsb;
 pub mod zipf;
 
 pub use facts::{Facts, State, Version, Witness};
+pub use layout::{Layout, UnknownLayout};
 pub use load::Loaded;
 pub use random::Random;
 pub use sequence::InsertSequence;

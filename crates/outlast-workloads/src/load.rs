@@ -15,7 +15,7 @@ use crate::swaps::{self, SwapsWorker};
 use crate::tpcc::{self, Shape, TpccWorker};
 use crate::worker::{Program, Worker};
 use crate::workload::{Kind, Workload};
-use crate::ycsb::{KeyName, YcsbWorker, fill_record};
+use crate::ycsb::{KeyName, YcsbWorker, fill_record, pack};
 use crate::{InsertSequence, Random, Scale, Version};
 
 /// Value bytes that the load phase stores in one transaction.
@@ -60,9 +60,12 @@ impl Workload {
         let target = match self.kind {
             Kind::Ycsb(_) => {
                 let store = create_store(runner, scale.structure, scale.records, scale)?;
-                let record_bytes = scale.record_bytes();
-                load_pairs(runner, store, 0..scale.records, record_bytes, progress, |n, value| {
-                    fill_record(n, Version::LOADED, scale, value);
+                let bytes = scale.stored_bytes() as usize;
+                let mut values = vec![0; scale.record_bytes()];
+                let mut stored = Vec::new();
+                load_pairs(runner, store, 0..scale.records, bytes, progress, |n, value| {
+                    fill_record(n, Version::LOADED, scale, &mut values);
+                    value.copy_from_slice(pack(scale, &values, &mut stored));
                     KeyName::of(n)
                 })?;
                 Target::Store(store)
@@ -291,7 +294,7 @@ fn load_pairs<R: Runner, K: AsRef<[u8]>>(
     numbers: impl ExactOrRange,
     value_bytes: usize,
     progress: &mut dyn FnMut(u64, u64),
-    make: impl Fn(u64, &mut [u8]) -> K,
+    mut make: impl FnMut(u64, &mut [u8]) -> K,
 ) -> Result<(), Abort> {
     let batch_len = (LOAD_BATCH_BYTES / value_bytes as u64).clamp(1, 64) as usize;
     let total = numbers.total();

@@ -1,7 +1,7 @@
 //! The table of workloads, and how much of one.
 
 use outlast::LINE_BYTES;
-use outlast::collections::Placement;
+use outlast::collections::{FieldPlacement, Fields, Placement};
 
 use crate::content::VALUE_BYTES_MIN;
 use crate::linkbench::{self, Graph, Mix};
@@ -97,8 +97,11 @@ pub struct Scale {
     pub value_bytes: u64,
     /// The dictionary that keeps the records (YCSB). Scans need the B+tree.
     pub structure: Structure,
-    /// Where keys and values go (YCSB, hash, btree).
+    /// Where keys and values go (all but sps and words).
     pub placement: Placement,
+    /// Where the fields of a record and their values go; `None` lays the values end to end, with
+    /// nothing beside them (YCSB).
+    pub fields_placed: Option<FieldPlacement>,
     /// Words on one line: 8 shares lines, 1 gives each word its own (words).
     pub words_per_line: u64,
     /// Districts of a warehouse (TPC-C).
@@ -113,6 +116,16 @@ impl Scale {
     /// Bytes in a record.
     pub fn record_bytes(&self) -> usize {
         (self.fields * self.field_bytes) as usize
+    }
+
+    /// How records lie in their values, where they are more than their fields' values end to end.
+    pub(crate) fn record_fields(&self) -> Option<Fields> {
+        self.fields_placed.map(|placement| Fields::new(placement, self.fields, self.field_bytes))
+    }
+
+    /// Bytes of the value that holds a record.
+    pub(crate) fn stored_bytes(&self) -> u64 {
+        self.record_fields().map_or(self.record_bytes() as u64, |fields| fields.record_bytes())
     }
 }
 
@@ -153,6 +166,7 @@ impl Workload {
             value_bytes: 8,
             structure,
             placement: Placement::Together,
+            fields_placed: None,
             words_per_line: LINE_BYTES / 8,
             districts: 10,
             customers: 3_000,
@@ -194,7 +208,15 @@ impl Workload {
     pub fn describe(&self, scale: &Scale) -> String {
         let Scale { records, value_bytes, .. } = scale;
         match self.kind {
-            Kind::Ycsb(_) => format!("YCSB: {records} records of {} bytes", scale.record_bytes()),
+            Kind::Ycsb(_) => {
+                let bytes = scale.record_bytes();
+                let fields = match scale.fields_placed {
+                    None => "",
+                    Some(FieldPlacement::Together) => ", each field with its value",
+                    Some(FieldPlacement::Apart) => ", fields and values apart",
+                };
+                format!("YCSB: {records} records of {bytes} bytes{fields}")
+            }
             Kind::Swaps(_) => format!("sps: {records} words"),
             Kind::Pairs(_) => {
                 format!(
@@ -275,12 +297,12 @@ impl Workload {
     pub fn heap_bytes(&self, scale: &Scale) -> u64 {
         const FIXED: u64 = 1 << 20;
         let words = |words: u64| FIXED + 8 * words;
-        match self.kind {
+        let bytes = match self.kind {
             Kind::Ycsb(letter) => {
                 let records = scale.records + scale.operations * letter.mix().insert / 100 * 2;
                 // A key of 23 bytes and its lengths, up to a quarter lost to size classes, and
                 // the share of a segment or of a leaf and its ancestors.
-                FIXED + records * ((scale.record_bytes() as u64 + 64) * 5 / 4 + 64)
+                FIXED + records * ((scale.stored_bytes() + 64) * 5 / 4 + 64)
             }
             Kind::Pairs(_) => FIXED + scale.records * ((scale.value_bytes + 32) * 5 / 4 + 64),
             Kind::Swaps(_) => words(scale.records),
@@ -289,7 +311,9 @@ impl Workload {
             Kind::Linkbench(_) => {
                 linkbench::heap_bytes(&Graph::new(scale.records), scale.operations)
             }
-        }
+        };
+        // Scattered values begin up to 48 bytes into their blocks, and keys have blocks of theirs.
+        if scale.placement == Placement::Scattered { bytes + bytes / 2 } else { bytes }
     }
 
     /// The distance between words in use.

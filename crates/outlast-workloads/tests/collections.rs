@@ -228,12 +228,61 @@ fn operation() -> impl Strategy<Value = Operation> {
 }
 
 fn make() -> impl Strategy<Value = Make> {
-    let placement = prop::sample::select(vec![Placement::Together, Placement::Apart]);
+    let placement =
+        prop::sample::select(vec![Placement::Together, Placement::Apart, Placement::Scattered]);
     prop_oneof![
         (placement.clone(), prop::sample::select(vec![0u32, 1, 32]))
             .prop_map(|(p, depth)| Make::Map(p, depth)),
         placement.prop_map(Make::Tree),
     ]
+}
+
+/// Where keys and values come to lie under each placement: what the layouts promise.
+#[test]
+fn placements_put_values_where_they_say() {
+    for placement in [Placement::Together, Placement::Apart, Placement::Scattered] {
+        for make in [Make::Map(placement, 32), Make::Tree(placement)] {
+            for value_bytes in [24u64, 64, 100, 1360] {
+                let mut pool = Volatile::checked(0, 0);
+                let any = create(&mut pool, make);
+                let value = vec![7; value_bytes as usize];
+                let mut places = Vec::new();
+                for n in 0..400u64 {
+                    let placed = pool.run(|tx| {
+                        with!(any, d => d.insert(tx, &n.to_be_bytes(), &value))?;
+                        with!(any, d => d.find(tx, &n.to_be_bytes()))
+                    });
+                    places.push(placed.unwrap().unwrap().at);
+                }
+                let begins = |offset| places.iter().filter(|at| at.in_line() == offset).count();
+                match placement {
+                    Placement::Together if value_bytes >= 64 => assert_eq!(begins(16), 400),
+                    Placement::Apart if value_bytes >= 64 => assert_eq!(begins(0), 400),
+                    Placement::Scattered if value_bytes >= 64 => {
+                        for offset in [0, 16, 32, 48] {
+                            let share = begins(offset);
+                            assert!((80..=120).contains(&share), "{share} begin at {offset}");
+                        }
+                    }
+                    _ => assert!(places.iter().all(|at| at.is_aligned(8))),
+                }
+                // Replaced by longer ones and removed, nothing is left or freed twice.
+                let longer = vec![8; value_bytes as usize + 300];
+                for n in 0..400u64 {
+                    pool.run(|tx| with!(any, d => d.insert(tx, &n.to_be_bytes(), &longer)))
+                        .unwrap();
+                }
+                let model = (0..400u64).map(|n| (n.to_be_bytes().to_vec(), longer.clone()));
+                check_against(&pool, any, &model.collect());
+                for n in 0..400u64 {
+                    assert!(
+                        pool.run(|tx| with!(any, d => d.remove(tx, &n.to_be_bytes()))).unwrap()
+                    );
+                }
+                check_against(&pool, any, &Model::new());
+            }
+        }
+    }
 }
 
 /// Runs operations in transactions of `size`, every fifth of which gives up at its end.
@@ -461,8 +510,10 @@ fn damaged_images_never_panic_or_hang() {
     let makes = [
         Make::Map(Placement::Together, 32),
         Make::Map(Placement::Apart, 1),
+        Make::Map(Placement::Scattered, 1),
         Make::Tree(Placement::Together),
         Make::Tree(Placement::Apart),
+        Make::Tree(Placement::Scattered),
     ];
     let mut found = 0;
     for (i, make) in makes.into_iter().enumerate() {

@@ -3,10 +3,10 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use outlast::collections::Placement;
+use outlast::collections::{FieldPlacement, Placement};
 use outlast::{PoolOffset, Runner, Transact};
 use outlast_workloads::{
-    Facts, OpKind, Random, Scale, State, Structure, Version, Volatile, Workload, workloads,
+    Facts, Layout, OpKind, Random, Scale, State, Structure, Version, Volatile, Workload, workloads,
 };
 
 /// Workers move to their threads.
@@ -44,6 +44,15 @@ fn cases() -> Vec<(&'static Workload, Scale)> {
     variant("tpcc", |s| s.placement = Placement::Apart);
     variant("tpcc", |s| (s.records, s.districts) = (3, 2));
     variant("linkbench", |s| s.placement = Placement::Apart);
+    for layout in [Layout::Coalesced, Layout::Scattered] {
+        for name in ["ycsb-a", "ycsb-e", "ycsb-f", "oltp-ycsb", "hash", "tpcc", "linkbench"] {
+            let workload = Workload::named(name).unwrap();
+            cases.push((workload, workload.laid_out(&small(workload), layout)));
+        }
+    }
+    let oltp = Workload::named("oltp-ycsb").unwrap();
+    let fields_placed = Some(FieldPlacement::Together);
+    cases.push((oltp, Scale { fields_placed, ..small(oltp) }));
     cases
 }
 

@@ -259,6 +259,12 @@ impl Scheme {
         self.row().guarantee
     }
 
+    /// Whether its commits are physical when they are logical: waiting for
+    /// [`Ack::Physical`](crate::Ack) makes no difference then.
+    pub fn commits_physically(self) -> bool {
+        matches!(self.write_back(), WriteBack::AtCommit | WriteBack::Never)
+    }
+
     pub(crate) fn logging(self) -> Logging {
         self.row().logging
     }

@@ -103,6 +103,9 @@ fn what_is_not_lazy_is_physical_when_it_commits() {
         assert!(pool.is_physical(ticket), "{scheme}");
         lane.await_physical(ticket);
     }
+    for scheme in ALL {
+        assert_eq!(scheme.commits_physically(), !LAZY.contains(&scheme), "{scheme}");
+    }
 }
 
 #[test]

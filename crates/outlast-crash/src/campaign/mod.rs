@@ -52,9 +52,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 
-use outlast::{Abort, Plant, PoolError, Scheme};
+use outlast::{Abort, Ack, Plant, PoolError, Scheme};
 use outlast_sim::{Domain, FlushCompletion, HierarchyConfig, Inclusion, Policy, Preset};
-use outlast_workloads::{BadScale, Scale, Workload};
+use outlast_workloads::{BadScale, Layout, Scale, Workload};
 
 use judge::Court;
 use record::{Base, Recording};
@@ -169,6 +169,10 @@ pub struct Campaign {
     pub warm_up: Option<u32>,
     /// The pool keeps checksums, which recovered pools are compared with when they are checked.
     pub checksums: bool,
+    /// When transactions are acknowledged.
+    pub ack: Ack,
+    /// What lies beside what in the data.
+    pub layout: Layout,
     /// Only this crash point: replays a failure.
     pub crash_at: Option<CrashOp>,
     /// Threads that judge.
@@ -196,6 +200,8 @@ impl Campaign {
             second_crash: true,
             warm_up: None,
             checksums: false,
+            ack: Ack::default(),
+            layout: Layout::default(),
             crash_at: None,
             threads: std::thread::available_parallelism().map_or(1, usize::from),
         }
@@ -204,7 +210,7 @@ impl Campaign {
     /// How much of the workload: `keys` keys with small values, so that many fit in a line, and
     /// their neighbours can be hurt; as published after a warm-up.
     pub fn scale(&self) -> Scale {
-        let scale = self.workload.scale_of(self.keys);
+        let scale = self.workload.laid_out(&self.workload.scale_of(self.keys), self.layout);
         let operations = u64::from(self.transactions);
         if self.warm_up.is_some() {
             return Scale { operations, ..scale };
@@ -352,6 +358,12 @@ impl Campaign {
         }
         if self.checksums {
             command += " --checksums";
+        }
+        if self.ack != Ack::default() {
+            command += &format!(" --ack {}", self.ack);
+        }
+        if self.layout != Layout::default() {
+            command += &format!(" --layout {}", self.layout);
         }
         if !self.second_crash {
             command += " --single";

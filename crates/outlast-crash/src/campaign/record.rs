@@ -60,7 +60,7 @@ pub(super) fn open_options(campaign: &Campaign, plant: Option<Plant>) -> OpenOpt
         _ => (CACHE_BYTES, STEP_EVERY),
     };
     let cache_bytes = Some(cache_bytes);
-    OpenOptions { cache_bytes, step_every, page_bytes: PAGE_BYTES, ..plain }
+    OpenOptions { cache_bytes, step_every, page_bytes: PAGE_BYTES, ack: campaign.ack, ..plain }
 }
 
 impl Base {

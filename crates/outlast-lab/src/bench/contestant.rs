@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use outlast::{Abort, Runner};
 
+use super::open::{Arrivals, Server, Wall, serve_all};
 use crate::stats::Latencies;
 
 /// One thread's seat: able to run transactions, one after the other.
@@ -20,6 +21,18 @@ pub trait Lane: Send {
     /// # Errors
     /// The first abort.
     fn run_timed(&mut self, count: u64, latencies: &mut Latencies) -> Result<(), Abort>;
+
+    /// Runs `count` transactions that arrive at these moments and notes how long each took from
+    /// its arrival to its answer.
+    ///
+    /// # Errors
+    /// The first abort.
+    fn run_open(
+        &mut self,
+        arrivals: &mut Arrivals,
+        count: u64,
+        latencies: &mut Latencies,
+    ) -> Result<(), Abort>;
 }
 
 /// A lane from a runner and a `step` that runs one transaction of a workload on it. The loop
@@ -35,6 +48,24 @@ where
 struct Seat<R, S> {
     runner: R,
     step: S,
+}
+
+impl<R, S> Server for Seat<R, S>
+where
+    R: Runner,
+    S: FnMut(&mut R) -> Result<(), Abort>,
+{
+    type Ticket = ();
+
+    fn serve(&mut self) -> Result<(), Abort> {
+        (self.step)(&mut self.runner)
+    }
+
+    fn is_answered(&mut self, (): ()) -> bool {
+        true
+    }
+
+    fn answer(&mut self, (): ()) {}
 }
 
 impl<R, S> Lane for Seat<R, S>
@@ -56,6 +87,15 @@ where
             start = end;
         }
         Ok(())
+    }
+
+    fn run_open(
+        &mut self,
+        arrivals: &mut Arrivals,
+        count: u64,
+        latencies: &mut Latencies,
+    ) -> Result<(), Abort> {
+        serve_all(self, &mut Wall::new(), arrivals, count, latencies)
     }
 }
 

@@ -6,17 +6,19 @@
 //! that what drifts (clock rates, neighbours on the machine, temperature) hits all alike. Values
 //! are medians over rounds with their quartiles; comparisons are made round by round and only
 //! then put together ([`cost`]). Latencies come from a pass of their own, since reading the
-//! clock twice per transaction would weigh on throughput.
+//! clock twice per transaction would weigh on throughput. They are of a closed loop, where a call
+//! follows the answer to the one before, and of an [open](open) one if the plan has arrivals.
 //!
 //! What runs is any [`outlast::Runner`]: the harness knows of no pool, scheme or workload.
 
 mod contestant;
 pub mod cost;
+pub mod open;
 mod outcome;
 mod rounds;
 
 pub use contestant::{Contestant, Counters, Lane, lane};
-pub use outcome::{Outcome, PerTransaction, Round, Timing};
+pub use outcome::{OpenLoop, Outcome, PerTransaction, Round, Timing};
 pub use rounds::{BenchError, Plan, Progress, compete};
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! What a competition found, and how it becomes records.
 
+use std::time::Duration;
+
 use super::contestant::Counters;
 use super::cost::{Clock, Cost, costs};
 use crate::clock::Elapsed;
@@ -62,8 +64,41 @@ pub struct Timing {
     pub latencies: Option<Latencies>,
     /// The 99th percentile of each latency pass, in nanoseconds: how far it spreads.
     pub p99_ns: Vec<u64>,
+    /// Of the open loop, if there was one.
+    pub open: Option<OpenLoop>,
     /// Over all rounds, if the contestant counts.
     pub counters: Option<PerTransaction>,
+}
+
+/// What an open loop found.
+#[derive(Clone, Debug)]
+pub struct OpenLoop {
+    /// Arrivals per second, of all threads together.
+    pub arrivals_per_s: u64,
+    /// From arrivals to answers.
+    pub latencies: Latencies,
+    /// From the first moment to the last answer.
+    pub wall: Duration,
+}
+
+impl OpenLoop {
+    /// Transactions answered per second.
+    pub fn throughput(&self) -> f64 {
+        self.latencies.len() as f64 / self.wall.as_secs_f64()
+    }
+
+    fn records(&self, workload: &str, scheme: &str) -> [Record; 3] {
+        let nanos = |share| self.latencies.quantile_ns(share) as f64;
+        [
+            (Metric::OPEN_THROUGHPUT, self.throughput()),
+            (Metric::OPEN_LATENCY_P50, nanos(0.5)),
+            (Metric::OPEN_LATENCY_P99, nanos(0.99)),
+        ]
+        .map(|(metric, value)| {
+            let record = Record::new(Kind::Native, workload, scheme, metric, value);
+            record.arrivals_per_s(self.arrivals_per_s)
+        })
+    }
 }
 
 impl Timing {
@@ -126,6 +161,10 @@ impl Outcome {
             if let (Some(all), Some(more)) = (&mut timing.latencies, &more.latencies) {
                 all.merge(more);
             }
+            if let (Some(all), Some(more)) = (&mut timing.open, &more.open) {
+                all.latencies.merge(&more.latencies);
+                all.wall += more.wall;
+            }
             if let (Some(all), Some(more)) = (&mut timing.counters, more.counters) {
                 let mean = |a: f64, b: f64| (a * old + b * new) / (old + new);
                 *all = PerTransaction {
@@ -163,6 +202,8 @@ impl Outcome {
                 single(Metric::LATENCY_P50, latencies.quantile_ns(0.5) as f64);
                 records.push(p99_record(workload, timing, latencies));
             }
+            let open = timing.open.as_ref().filter(|open| !open.latencies.is_empty());
+            records.extend(open.iter().flat_map(|open| open.records(workload, &timing.scheme)));
             let mut single = |metric, value| {
                 records.push(Record::new(Kind::Native, workload, &timing.scheme, metric, value));
             };

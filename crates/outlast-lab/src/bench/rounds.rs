@@ -1,6 +1,7 @@
 //! The competition itself.
 
 use std::sync::Barrier;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -10,7 +11,8 @@ use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 
 use super::contestant::{Contestant, Lane};
-use super::outcome::{Outcome, PerTransaction, Round, Timing};
+use super::open::Arrivals;
+use super::outcome::{OpenLoop, Outcome, PerTransaction, Round, Timing};
 use crate::clock::{Elapsed, Stopwatch};
 use crate::stats::Latencies;
 
@@ -23,6 +25,8 @@ pub struct Plan {
     pub turn: Duration,
     /// Transactions per lane of the latency pass; 0 leaves it out.
     pub latency_transactions: u64,
+    /// Arrivals per second of an open loop, all lanes together; `None` leaves it out.
+    pub arrivals_per_s: Option<u64>,
     /// Transactions per lane in one turn at most, for workloads whose pools fill up.
     pub transactions_max: u64,
     /// Decides the order in each round.
@@ -77,7 +81,8 @@ pub fn compete(
 ) -> Result<Outcome, BenchError> {
     assert!(!contestants.is_empty() && plan.rounds > 0, "nothing to compare");
     let threads = same_threads(contestants)?;
-    let turns = u64::from(plan.rounds) + 1 + u64::from(plan.latency_transactions > 0);
+    let passes = [plan.latency_transactions > 0, plan.arrivals_per_s.is_some()];
+    let turns = u64::from(plan.rounds) + 1 + passes.map(u64::from).iter().sum::<u64>();
     let total = turns * contestants.len() as u64;
     let mut done = 0;
     let mut advance = |scheme: &str| {
@@ -116,6 +121,7 @@ pub fn compete(
             rounds,
             latencies: None,
             p99_ns: Vec::new(),
+            open: None,
             counters: counted.map(|counters| PerTransaction::of(counters, transactions)),
         });
     }
@@ -127,7 +133,39 @@ pub fn compete(
             advance(&contestant.scheme);
         }
     }
+    if let Some(arrivals_per_s) = plan.arrivals_per_s {
+        for (contestant, timing) in contestants.iter_mut().zip(&mut timings) {
+            timing.open = Some(open_loop(contestant, arrivals_per_s, plan)?);
+            advance(&contestant.scheme);
+        }
+    }
     Ok(Outcome { threads: threads as u32, timings })
+}
+
+/// What arrives in this time is an open loop's pass, if it is not more than latencies are wanted.
+const OPEN_LOOP_S: u64 = 2;
+
+fn open_loop(
+    contestant: &mut Contestant<'_>,
+    arrivals_per_s: u64,
+    plan: &Plan,
+) -> Result<OpenLoop, BenchError> {
+    let scheme = &contestant.scheme;
+    let aborted = |abort| BenchError::Aborted { scheme: scheme.clone(), abort };
+    let lanes = contestant.lanes.len();
+    let per_lane = arrivals_per_s as f64 / lanes as f64;
+    let count = ((per_lane * OPEN_LOOP_S as f64) as u64).clamp(1, plan.latency_transactions.max(1));
+    let next = AtomicU64::new(0);
+    let (elapsed, parts) = on_all(&mut contestant.lanes, |lane| {
+        let stream = next.fetch_add(1, Ordering::Relaxed);
+        let mut arrivals = Arrivals::new(per_lane, plan.seed, stream);
+        let mut latencies = Latencies::default();
+        lane.run_open(&mut arrivals, count, &mut latencies).map(|()| latencies)
+    })
+    .map_err(aborted)?;
+    let mut latencies = Latencies::default();
+    parts.iter().for_each(|part| latencies.merge(part));
+    Ok(OpenLoop { arrivals_per_s, latencies, wall: elapsed.wall })
 }
 
 fn same_threads(contestants: &[Contestant<'_>]) -> Result<usize, BenchError> {

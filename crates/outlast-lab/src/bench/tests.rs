@@ -53,6 +53,7 @@ const PLAN: Plan = Plan {
     rounds: 8,
     turn: Duration::from_millis(1),
     latency_transactions: 100,
+    arrivals_per_s: None,
     transactions_max: u64::MAX,
     seed: 5,
 };
@@ -168,6 +169,7 @@ pub(crate) fn outcome(nanos: &[(&str, &[u64])]) -> Outcome {
         rounds: nanos.iter().map(round).collect(),
         latencies: None,
         p99_ns: Vec::new(),
+        open: None,
         counters: None,
     };
     Outcome { threads: 1, timings: nanos.iter().map(timing).collect() }

@@ -8,7 +8,7 @@ use outlast::Scheme;
 use outlast_crash::campaign::{
     Campaign, CampaignError, CampaignReport, Counts, Failure, domain_name,
 };
-use outlast_workloads::Workload;
+use outlast_workloads::{Layout, Workload};
 
 use crate::crash::on_trial;
 use crate::native::Size;
@@ -128,6 +128,7 @@ pub fn report_records(report: &CampaignReport) -> Vec<Record> {
                 .policy(&policy.to_string())
                 .threads(u32::from(campaign.lanes))
                 .domain(domain_name(campaign.domain))
+                .ack(campaign.ack.name())
                 .guarantee(&campaign.scheme.guarantee().to_string())
                 .config(&config(report));
             record.plant = campaign.plant.map(|plant| plant.to_string());
@@ -158,9 +159,13 @@ fn values(counts: &Counts) -> [(Metric, u64); 5] {
 }
 
 fn config(report: &CampaignReport) -> String {
-    let Campaign { keys, lanes, transactions, lane_bytes, .. } = &report.campaign;
+    let Campaign { keys, lanes, transactions, lane_bytes, layout, .. } = &report.campaign;
+    let layout = match layout {
+        Layout::Plain => String::new(),
+        layout => format!(", {layout}"),
+    };
     format!(
-        "{keys} keys, {lanes} lanes with {lane_bytes} bytes of log each, {transactions} \
+        "{keys} keys{layout}, {lanes} lanes with {lane_bytes} bytes of log each, {transactions} \
          transactions"
     )
 }

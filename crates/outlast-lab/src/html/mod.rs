@@ -13,6 +13,7 @@ mod verdicts;
 
 use crate::format;
 use crate::record::Document;
+use crate::reproduce::ARCHAPT;
 
 /// Text as HTML.
 pub fn escape(text: &str) -> String {
@@ -37,19 +38,20 @@ pub fn reproduction(document: &Document) -> String {
 
 /// The whole page.
 pub fn page(document: &Document) -> String {
+    let (archapt, own) = document.split(ARCHAPT);
     let sections = [
-        verdicts::claims(document),
-        native::throughput(document),
-        native::cost(document),
-        native::parts(document),
-        native::medium(document),
-        native::latency(document),
-        native::floor(document),
-        native::distance(document),
-        crash::campaigns(document),
-        crash::stale(document),
-        crash::planted(document),
-        reproduction::pointer(),
+        verdicts::claims(&own),
+        native::throughput(&own),
+        native::cost(&own),
+        native::parts(&own),
+        native::medium(&own),
+        native::latency(&own),
+        native::floor(&own),
+        native::distance(&own),
+        crash::campaigns(&own),
+        crash::stale(&own),
+        crash::planted(&own),
+        reproduction::in_report(&archapt),
     ];
     assemble(document, "Outlast report", &sections)
 }

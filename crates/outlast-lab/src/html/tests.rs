@@ -114,6 +114,20 @@ pub(crate) fn made_up() -> Document {
     let untested =
         Record::claim("archapt", "speed on Optane", "ycsb-a", "undo-archapt", Metric::THROUGHPUT);
     records.push(untested.verdict(Verdict::NotTestable).reason("no such memory here"));
+    let of_paper = |mut record: Record| {
+        record.paper = Some("archapt".to_owned());
+        record
+    };
+    for (scheme, value) in [("undo", 2.0), ("redo-archapt", 0.4)] {
+        let flushes = Record::new(Kind::Sim, "ycsb-a", scheme, Metric::DATA_FLUSHES, value);
+        records.push(of_paper(flushes));
+        // The same metric as the report's own competition has.
+        let other = Record::new(Kind::Native, "ycsb-a", scheme, Metric::THROUGHPUT, 1.0);
+        records.push(of_paper(other));
+    }
+    let metric = Metric { name: "archapt.headline.flush_reduction", unit: "%" };
+    let reduction = Record::claim("archapt", "fewer flushes", "ycsb-a", "undo-archapt", metric);
+    records.push(reduction.judged(66.0, 41.5, false, "it is less"));
     document
 }
 
@@ -144,6 +158,23 @@ fn tags_are_balanced() {
     }
 }
 
+/// The paper's claims and what was measured for its figures stand in a section of their own.
+#[test]
+fn a_papers_figures_stay_apart_from_the_reports_own() {
+    let page = page(&made_up());
+    let (own, archapt) = page.split_at(page.find("<section id=\"archapt\"").unwrap());
+    assert!(archapt.contains(
+        "Here are figures and tables 9, with 2 claims: 0 reached, 1 not reached, 0 contradictory, 1 \
+         not testable. Measured only with <code>--scale full</code>: 1, 2, 3, 6, 7, 8, 10,"
+    ));
+    for shown in ["it is less", "no such memory here", "<h3>Figure 9: flushes</h3>", "<svg"] {
+        assert!(archapt.contains(shown), "{shown}");
+    }
+    for hidden in ["it is less", "redo-archapt", "no such memory"] {
+        assert!(!own.contains(hidden), "{hidden}");
+    }
+}
+
 #[test]
 fn what_was_not_reached_comes_first_with_its_reason() {
     let page = page(&made_up());
@@ -152,7 +183,7 @@ fn what_was_not_reached_comes_first_with_its_reason() {
     assert!(first("✗ not reached") < first("✓ reached"));
     assert!(first("✓ reached") < first("– not testable"));
     assert!(claims.contains("the fence alone takes 0.5 of it"));
-    assert!(page.contains("<b>11 of 12</b>claims reached"));
+    assert!(page.contains("<b>11 of 13</b>claims reached"));
 }
 
 #[test]
@@ -177,7 +208,7 @@ fn a_run_without_results_says_what_it_did_not_measure() {
         )
     );
     assert!(!page.contains("<svg"));
-    let keep = |r: &Record| r.is(Metric::THROUGHPUT);
+    let keep = |r: &Record| r.is(Metric::THROUGHPUT) && r.paper.is_none();
     document.records = made_up().records.into_iter().filter(keep).collect();
     let page = super::page(&document);
     assert_eq!(page.matches("<svg").count(), 1);
@@ -187,7 +218,7 @@ fn a_run_without_results_says_what_it_did_not_measure() {
 #[test]
 fn figures_need_no_fonts_and_follow_the_paper() {
     let page = page(&made_up());
-    assert_eq!(page.matches("<svg").count(), 4);
+    assert_eq!(page.matches("<svg").count(), 6);
     assert!(page.contains("fill=\"currentColor\""));
     assert!(!page.contains("\"#000000\""), "black ink would vanish on dark paper");
     assert!(page.contains("#3F86C8"), "undo has its colour");

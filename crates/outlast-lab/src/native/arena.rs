@@ -9,7 +9,7 @@ use outlast_pmem::{Backing, Domain, MapOptions, Mapped, Medium, PAGE_BYTES};
 use outlast_workloads::Loaded;
 use tempfile::TempDir;
 
-use super::seat::Seat;
+use super::seat::{AckLane, Seat};
 use super::{Contender, NativeError, Own, Session, Setup};
 use crate::bench::{Contestant, Lane};
 
@@ -164,7 +164,7 @@ impl<M: Medium + Send + Sync> LoadedPool<M> {
             let id = (group * threads + thread + 1) as u8;
             let Session { workload, scale, setup, .. } = session;
             let worker = workload.worker(scale, &self.loaded, setup.seed, id, 0);
-            let seat = Seat { runner: self.lane()?, worker };
+            let seat = Seat { runner: AckLane::new(self.lane()?, setup.ack), worker };
             Ok(Box::new(seat) as Box<dyn Lane>)
         };
         (0..threads).map(seat).collect()

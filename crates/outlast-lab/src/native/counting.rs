@@ -4,7 +4,7 @@
 
 use outlast_pmem::Counted;
 
-use super::seat::Seat;
+use super::seat::{AckLane, Seat};
 use super::{NativeError, Session};
 use crate::bench::Lane as _;
 use crate::news::{Listener, News};
@@ -25,7 +25,7 @@ pub(super) fn measure(
     for (index, &scheme) in schemes.iter().enumerate() {
         let pool = session.arena.pool(session, scheme, 1, Counted::new)?;
         let worker = workload.worker(scale, &pool.loaded, setup.seed, 1, 0);
-        let mut seat = Seat { runner: pool.lane()?, worker };
+        let mut seat = Seat { runner: AckLane::new(pool.lane()?, setup.ack), worker };
         let before = pool.pool.medium().counters();
         seat.run(TRANSACTIONS).map_err(|abort| NativeError::Transaction {
             scheme: scheme.name(),

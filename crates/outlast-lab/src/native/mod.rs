@@ -20,6 +20,7 @@ pub use error::NativeError;
 pub use flush_kinds::run as run_flush_kinds;
 pub use setup::{Contender, Own, Setup, Size, UnknownContender};
 
+use outlast::Ack;
 use outlast_peers::{Granularity, Pmdk};
 use outlast_pmem::{Delayed, Mapped, Medium, WriteCost};
 use outlast_workloads::{Scale, Workload};
@@ -51,6 +52,7 @@ pub fn run(setup: &Setup, listen: &mut Listener<'_>) -> Result<Vec<Record>, Nati
     let domain = arena.domain();
     listen(News::Note(&format!("domain {}: {}", arena.description(), domain.promise())));
     let peers = available_peers(setup, listen);
+    tell_of_ack(setup, listen);
     let mut records = Vec::new();
     for workload in &setup.workloads {
         let scale = setup.scale(workload);
@@ -59,6 +61,20 @@ pub fn run(setup: &Setup, listen: &mut Listener<'_>) -> Result<Vec<Record>, Nati
         records.extend(own.into_iter().map(|record| session.with_conditions(record)));
     }
     Ok(records)
+}
+
+/// Says whose commits are physical anyway.
+fn tell_of_ack(setup: &Setup, listen: &mut Listener<'_>) {
+    let is_same = |contender: &&Contender| match contender {
+        Contender::Own(scheme) | Contender::Summed(scheme) => scheme.commits_physically(),
+        Contender::Pmdk(_) => true,
+    };
+    let same: Vec<_> =
+        setup.contenders.iter().filter(is_same).map(|contender| contender.name()).collect();
+    if setup.ack == Ack::Physical && !same.is_empty() {
+        let same = same.join(", ");
+        listen(News::Note(&format!("physical when they commit, so nothing to wait for: {same}")));
+    }
 }
 
 /// The peers that were asked for and can run.
@@ -194,7 +210,11 @@ impl Session<'_> {
             0 => record,
             ns => record.write_latency_ns(ns),
         };
-        record.config(&config).domain(self.arena.short_description()).guarantee(&guarantee)
+        record
+            .ack(self.setup.ack.name())
+            .config(&config)
+            .domain(self.arena.short_description())
+            .guarantee(&guarantee)
     }
 }
 

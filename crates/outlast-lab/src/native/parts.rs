@@ -22,6 +22,7 @@ use outlast_pmem::{GrowError, Mapped, Mark, Medium};
 use outlast_trace::LineAddr;
 
 use super::{BOUND, NativeError, Own, Session};
+use crate::bench::open::Arrivals;
 use crate::bench::{Contestant, Lane, Outcome};
 use crate::news::Listener;
 use crate::record::{Kind, Metric, Record};
@@ -176,6 +177,16 @@ impl<M: Send + Sync> Lane for ModeLane<'_, M> {
     fn run_timed(&mut self, count: u64, latencies: &mut Latencies) -> Result<(), Abort> {
         self.medium.set(self.mode);
         self.seat.run_timed(count, latencies)
+    }
+
+    fn run_open(
+        &mut self,
+        arrivals: &mut Arrivals,
+        count: u64,
+        latencies: &mut Latencies,
+    ) -> Result<(), Abort> {
+        self.medium.set(self.mode);
+        self.seat.run_open(arrivals, count, latencies)
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use outlast::{SCHEMES, Scheme};
+use outlast::{Ack, SCHEMES, Scheme};
 use outlast_peers::Granularity;
 use outlast_pmem::Domain;
 use outlast_workloads::{Scale, Workload};
@@ -183,6 +183,11 @@ pub struct Setup {
     pub turn: Duration,
     /// Transactions of each lane whose latencies are measured one by one.
     pub latency_transactions: u64,
+    /// When transactions are acknowledged.
+    pub ack: Ack,
+    /// Arrivals per second of an open loop, all threads together, whose latencies are measured
+    /// beside those of the closed one.
+    pub arrivals_per_s: Option<u64>,
     /// Added to every line that is written back, at the fence that waits for it, in nanoseconds.
     pub write_latency_ns: u64,
     /// Whether to take transactions apart.
@@ -195,6 +200,9 @@ pub struct Setup {
 
 /// Most times that pools are made anew for one workload.
 const PLACEMENTS_MAX: u32 = 3;
+
+/// Arrivals closer than this no clock tells apart.
+const ARRIVALS_MAX: u64 = 100_000_000;
 
 impl Setup {
     /// Everybody on these workloads, with everything measured.
@@ -210,10 +218,12 @@ impl Setup {
             keys: None,
             rounds: 9,
             turn: Duration::from_millis(match size {
-                Size::Quick => 50,
+                Size::Quick => 40,
                 Size::Full => 200,
             }),
             latency_transactions: 20_000,
+            ack: Ack::default(),
+            arrivals_per_s: None,
             write_latency_ns: 0,
             parts: true,
             counting: true,
@@ -230,6 +240,9 @@ impl Setup {
         }
         if self.turn.is_zero() {
             return Err(NativeError::Setup("a turn of no time measures nothing; 1 ms or more"));
+        }
+        if self.arrivals_per_s.is_some_and(|rate| !(1..=ARRIVALS_MAX).contains(&rate)) {
+            return Err(NativeError::Setup("arrivals: 1 to 100,000,000 a second are possible"));
         }
         for workload in &self.workloads {
             workload.check(&self.scale(workload))?;
@@ -281,7 +294,8 @@ impl Setup {
     fn operations(&self, workload: &Workload) -> u64 {
         let turns = u64::from(self.rounds) + 2;
         let timed = self.turn.as_nanos() as u64 / tx_ns_min(workload) * turns;
-        (timed + self.latency_transactions) * u64::from(self.threads) + 10_000
+        let passes = 1 + u64::from(self.arrivals_per_s.is_some());
+        (timed + passes * self.latency_transactions) * u64::from(self.threads) + 10_000
     }
 
     /// The plan of a competition in which so many contestants share a pool.
@@ -296,6 +310,7 @@ impl Setup {
             turn: self.turn,
             // Parts are differences of times; single calls say nothing about them.
             latency_transactions: if sharing > 1 { 0 } else { self.latency_transactions },
+            arrivals_per_s: self.arrivals_per_s.filter(|_| sharing == 1),
             transactions_max: if inserts { scale.operations / turns / seats } else { u64::MAX },
             seed: self.seed,
         }

@@ -76,19 +76,41 @@ impl<'r> Evidence<'r> {
 
     /// A counted value.
     pub fn counted(&self, metric: Metric, workload: &str, scheme: &str) -> Option<f64> {
+        self.counted_as(metric, workload, scheme, None)
+    }
+
+    /// A counted value of a class.
+    pub fn counted_as(
+        &self,
+        metric: Metric,
+        workload: &str,
+        scheme: &str,
+        class: Option<&str>,
+    ) -> Option<f64> {
         let mine = |r: &&Record| {
             r.kind == Kind::Sim
                 && r.is(metric)
                 && r.workload == workload
                 && r.scheme == scheme
-                && r.class.is_none()
+                && r.class.as_deref() == class
         };
         self.records.iter().find(mine)?.value
     }
 
     /// The same for several workloads; those that were not measured are left out.
+    pub fn counts_as(
+        &self,
+        metric: Metric,
+        workloads: &[&'static str],
+        scheme: &str,
+        class: Option<&str>,
+    ) -> Vec<f64> {
+        workloads.iter().filter_map(|name| self.counted_as(metric, name, scheme, class)).collect()
+    }
+
+    /// The same for several workloads; those that were not measured are left out.
     pub fn counts(&self, metric: Metric, workloads: &[&'static str], scheme: &str) -> Vec<f64> {
-        workloads.iter().filter_map(|name| self.counted(metric, name, scheme)).collect()
+        self.counts_as(metric, workloads, scheme, None)
     }
 
     /// Flushes per transaction, of data and log.

@@ -1,29 +1,128 @@
 //! Figures 9 and 10 and table I: flushes, and how dirty the flushed lines are.
 //!
-//! Counted on an emulated cache. Reductions are counted in several ways (data as issued, data that
-//! was still dirty, both with the log), since the paper does not say which it counted, and against
-//! aligned, batched undo logging. What coalescing saves is undo logging with keys and values in
-//! one block against the same with a block each.
+//! Counted on an emulated cache. The paper does not say what it counts, so reductions are counted
+//! in several ways ([`Count`]), and against two baselines: undo logging that batches, on data laid
+//! out as for Archapt (*aligned*), and the same on data as a general allocator lays it out
+//! (*unaligned*). Against the second, what coalescing saves and what skipping saves add up.
 
 use std::panic::resume_unwind;
 use std::thread;
 
 use outlast::Scheme;
-use outlast::collections::Placement;
 use outlast_sim::CacheConfig;
 use outlast_trace::FlushKind;
-use outlast_workloads::Scale;
+use outlast_workloads::Layout;
 
 use super::{CACHE_WAYS, READ_ONLY, Request, SCHEMES, WORKLOADS, available, workload};
 use crate::emulated::{Emulation, EmulationError, FlushCounts};
 use crate::news::{Listener, News};
 use crate::record::{Kind, Metric, Record};
 
-/// What is emulated for one workload.
+/// The variants of Archapt as the paper has it, if there are any: their checksums belong to them.
+const LITERAL: [&str; 2] = ["undo-archapt:literal", "redo-archapt:literal"];
+
+/// Those that may keep checksums, and are counted with and without.
+const SUMMED: [&str; 2] = ["undo-archapt", "redo-archapt"];
+
+/// What undo logging is called on data as a general allocator lays it out.
+pub(super) const UNALIGNED: &str = "undo+unaligned";
+
+/// As which class a value stands that is against [`UNALIGNED`].
+pub(super) const AGAINST_UNALIGNED: &str = "undo+unaligned";
+
+/// Room in a log that nothing shortens, for each transaction.
+const LOG_BYTES_PER_TRANSACTION: u64 = 1 << 10;
+
+/// Which flushes are counted.
 #[derive(Clone, Copy, Debug)]
+pub(super) struct Count {
+    /// In words, as the class of a record.
+    pub name: &'static str,
+    /// The metric of what is saved.
+    pub saved: Metric,
+    of: fn(&FlushCounts) -> u64,
+    /// Whether it counts checksums, which only some pools have.
+    pub with_sums: bool,
+}
+
+/// All of them.
+pub(super) const COUNTS: [Count; 6] = [
+    Count {
+        name: "data",
+        saved: Metric::DATA_FLUSHES_SAVED,
+        of: |counts| counts.data.issued,
+        with_sums: false,
+    },
+    Count {
+        name: "data, dirty",
+        saved: Metric::DIRTY_DATA_FLUSHES_SAVED,
+        of: |counts| counts.data.dirty,
+        with_sums: false,
+    },
+    Count {
+        name: "data + checksums",
+        saved: Metric::SUMMED_FLUSHES_SAVED,
+        of: FlushCounts::summed_issued,
+        with_sums: true,
+    },
+    Count {
+        name: "data + checksums, dirty",
+        saved: Metric::DIRTY_SUMMED_FLUSHES_SAVED,
+        of: FlushCounts::summed_dirty,
+        with_sums: true,
+    },
+    Count {
+        name: "with the log",
+        saved: Metric::ALL_FLUSHES_SAVED,
+        of: FlushCounts::all_issued,
+        with_sums: false,
+    },
+    Count {
+        name: "with the log, dirty",
+        saved: Metric::ALL_DIRTY_FLUSHES_SAVED,
+        of: FlushCounts::all_dirty,
+        with_sums: false,
+    },
+];
+
+/// What is emulated for one workload.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Variant {
     scheme: Scheme,
-    placement: Placement,
+    layout: Layout,
+    checksums: bool,
+}
+
+impl Variant {
+    /// The name that results use.
+    fn name(self) -> String {
+        let name = self.scheme.name();
+        match (self.layout, self.checksums) {
+            (Layout::Scattered, _) => format!("{name}+unaligned"),
+            (_, true) if !LITERAL.contains(&name) => format!("{name}+sums"),
+            _ => name.to_owned(),
+        }
+    }
+
+    /// The two baselines, then everybody else that exists.
+    fn all(request: &Request, listen: &mut Listener<'_>) -> Vec<Self> {
+        let on = |scheme, layout| Self { scheme, layout, checksums: false };
+        let mut all =
+            vec![on(Scheme::Undo, Layout::Coalesced), on(Scheme::Undo, Layout::Scattered)];
+        let names = SCHEMES.into_iter().chain(LITERAL);
+        let named: Vec<&str> = names.filter(|name| request.counts_scheme(name)).collect();
+        for scheme in available(&named, listen) {
+            let is_literal = LITERAL.contains(&scheme.name());
+            let plain = Self { checksums: is_literal, ..on(scheme, Layout::Coalesced) };
+            if !all.contains(&plain) {
+                all.push(plain);
+            }
+            if SUMMED.contains(&scheme.name()) {
+                all.push(Self { checksums: true, ..plain });
+            }
+        }
+        all
+    }
 }
 
 fn emulation(name: &str, variant: Variant, request: &Request) -> Emulation {
@@ -33,15 +132,20 @@ fn emulation(name: &str, variant: Variant, request: &Request) -> Emulation {
     let share = if name == "tpcc" { 10 } else { 1 };
     let (warm_up, transactions) = (amount.warm_up / share, amount.transactions / share);
     let scale = request.counted_scale(workload, warm_up + transactions);
+    let lane_bytes = match variant.scheme {
+        Scheme::Aof => (amount.warm_up + amount.transactions) * LOG_BYTES_PER_TRANSACTION,
+        _ => 0,
+    };
     Emulation {
         workload,
         scheme: variant.scheme,
-        scale: Scale { placement: variant.placement, ..scale },
+        checksums: variant.checksums,
+        scale: workload.laid_out(&scale, variant.layout),
         warm_up,
         transactions,
         cache: CacheConfig::new(amount.cache_bytes, CACHE_WAYS),
         reckoned_bytes: amount.cache_bytes,
-        lane_bytes: amount.lane_bytes,
+        lane_bytes: lane_bytes.max(amount.lane_bytes),
         flush: FlushKind::Clwb,
         seed: request.seed,
     }
@@ -56,11 +160,7 @@ pub fn measure(
     listen: &mut Listener<'_>,
 ) -> Result<Vec<Record>, EmulationError> {
     let stage = "flushes on an emulated cache";
-    let mut variants: Vec<Variant> = available(&SCHEMES, listen)
-        .into_iter()
-        .map(|scheme| Variant { scheme, placement: Placement::Together })
-        .collect();
-    variants.push(Variant { scheme: Scheme::Undo, placement: Placement::Apart });
+    let variants = Variant::all(request, listen);
     let names: Vec<&str> = WORKLOADS.into_iter().filter(|name| *name != READ_ONLY).collect();
     let all: Vec<_> = names
         .iter()
@@ -75,12 +175,12 @@ pub fn measure(
     listen(News::Step { stage, done: total, total });
     let mut records = Vec::new();
     for (emulations, counts) in all.chunks(variants.len()).zip(counts.chunks(variants.len())) {
-        let undo = &counts[0];
+        let baselines = Baselines { aligned: counts[0], unaligned: counts[1] };
         for ((emulation, variant), counted) in emulations.iter().zip(&variants).zip(counts) {
-            records.extend(match variant.placement {
-                Placement::Together => together(emulation, undo, counted),
-                Placement::Apart => vec![coalescing(emulation, undo, counted)],
-            });
+            let run = Run { emulation, variant: *variant, counts: counted };
+            records.extend(run.flushes());
+            records.extend(run.dirtiness());
+            records.extend(run.saved(&baselines));
         }
     }
     Ok(records)
@@ -95,59 +195,109 @@ fn run_pair(pair: &[Emulation]) -> Result<Vec<FlushCounts>, EmulationError> {
     })
 }
 
-/// How many fewer flushes than undo logging, in percent, under each count.
-fn reduction(undo: &FlushCounts, counts: &FlushCounts) -> [(Metric, f64); 4] {
-    let saved = |of: fn(&FlushCounts) -> u64| saved(of(undo), of(counts));
-    [
-        (Metric::DATA_FLUSHES_SAVED, saved(|c| c.data.issued)),
-        (Metric::DIRTY_DATA_FLUSHES_SAVED, saved(|c| c.data.dirty)),
-        (Metric::ALL_FLUSHES_SAVED, saved(FlushCounts::all_issued)),
-        (Metric::ALL_DIRTY_FLUSHES_SAVED, saved(FlushCounts::all_dirty)),
-    ]
+/// Undo logging on both layouts.
+struct Baselines {
+    aligned: FlushCounts,
+    unaligned: FlushCounts,
+}
+
+impl Baselines {
+    /// What a scheme saves of the unaligned baseline's flushes, in percent: by the layout, and by
+    /// what it does not flush on the same layout. `None` where there is nothing to save.
+    fn split(&self, count: &Count, counts: &FlushCounts) -> Option<(f64, f64)> {
+        let [before, aligned, after] =
+            [&self.unaligned, &self.aligned, counts].map(|counts| (count.of)(counts) as f64);
+        let share = |lines: f64| 100.0 * lines / before;
+        (before > 0.0).then(|| (share(before - aligned), share(aligned - after)))
+    }
 }
 
 fn saved(before: u64, after: u64) -> f64 {
     if before == 0 { 0.0 } else { 100.0 * (1.0 - after as f64 / before as f64) }
 }
 
-fn together(emulation: &Emulation, undo: &FlushCounts, counts: &FlushCounts) -> Vec<Record> {
-    let per_tx = |count: u64| count as f64 / emulation.transactions as f64;
-    let mut values = vec![
-        (Metric::DATA_FLUSHES, per_tx(counts.data.issued)),
-        (Metric::DIRTY_DATA_FLUSHES, per_tx(counts.data.dirty)),
-        (Metric::LOG_FLUSHES, per_tx(counts.log.issued)),
-        (Metric::DATA_EVICTIONS, per_tx(counts.data_evicted)),
-        (Metric::FENCES, per_tx(counts.fences)),
-        (Metric::HISTORY_BYTES, counts.history_bytes as f64),
-    ];
-    if emulation.scheme != Scheme::Undo {
-        values.extend(reduction(undo, counts));
+/// One emulation and what came of it.
+struct Run<'e> {
+    emulation: &'e Emulation,
+    variant: Variant,
+    counts: &'e FlushCounts,
+}
+
+impl Run<'_> {
+    fn flushes(&self) -> Vec<Record> {
+        let counts = self.counts;
+        let per_tx = |count: u64| count as f64 / self.emulation.transactions as f64;
+        let mut values = vec![
+            (Metric::DATA_FLUSHES, per_tx(counts.data.issued)),
+            (Metric::DIRTY_DATA_FLUSHES, per_tx(counts.data.dirty)),
+            (Metric::LOG_FLUSHES, per_tx(counts.log.issued)),
+            (Metric::DATA_EVICTIONS, per_tx(counts.data_evicted)),
+            (Metric::FENCES, per_tx(counts.fences)),
+            (Metric::HISTORY_BYTES, counts.history_bytes as f64),
+        ];
+        if self.variant.checksums {
+            values.push((Metric::SUMS_FLUSHES, per_tx(counts.sums.issued)));
+            values.push((Metric::DIRTY_SUMS_FLUSHES, per_tx(counts.sums.dirty)));
+        }
+        values.into_iter().map(|(metric, value)| self.record(metric, value)).collect()
     }
-    values.extend(counts.data.dirtiness().map(|share| (Metric::DIRTINESS, share)));
-    values.extend(counts.data.dirtiness_found().map(|share| (Metric::DIRTINESS_FOUND, share)));
-    let (data, log) = (counts.data, counts.log);
-    if data.issued + log.issued > 0 {
+
+    /// Of data alone: where there are checksums, these bytes are theirs as well.
+    fn dirtiness(&self) -> Vec<Record> {
+        let (data, log) = (self.counts.data, self.counts.log);
+        if self.variant.checksums || data.issued + log.issued == 0 {
+            return Vec::new();
+        }
+        let mut values = Vec::new();
+        values.extend(data.dirtiness().map(|share| (Metric::DIRTINESS, share)));
+        values.extend(data.dirtiness_found().map(|share| (Metric::DIRTINESS_FOUND, share)));
         let bytes = (64 * (data.issued + log.issued)) as f64;
         values.push((Metric::DIRTINESS_ALL, (data.stored_bytes + log.stored_bytes) as f64 / bytes));
+        let mut records: Vec<_> =
+            values.into_iter().map(|(metric, value)| self.record(metric, value)).collect();
+        for (words, count) in data.by_words.iter().enumerate().filter(|_| data.issued > 0) {
+            let share = 100.0 * *count as f64 / data.issued as f64;
+            let of_words = self.record(Metric::FLUSHES_BY_WORDS, share);
+            records.push(of_words.class(&words.to_string()));
+        }
+        records
     }
-    let mut records: Vec<_> =
-        values.into_iter().map(|(metric, value)| record(emulation, metric, value)).collect();
-    for (words, count) in counts.data.by_words.iter().enumerate().filter(|_| data.issued > 0) {
-        let share = 100.0 * *count as f64 / data.issued as f64;
-        let of_words = record(emulation, Metric::FLUSHES_BY_WORDS, share);
-        records.push(of_words.class(&words.to_string()));
+
+    /// How many fewer flushes than both baselines, under each count, and by what.
+    fn saved(&self, baselines: &Baselines) -> Vec<Record> {
+        let mut records = Vec::new();
+        if self.variant.layout == Layout::Scattered {
+            return records;
+        }
+        for count in COUNTS.iter().filter(|count| !count.with_sums || self.variant.checksums) {
+            let mine = (count.of)(self.counts);
+            let Some((coalescing, skipping)) = baselines.split(count, self.counts) else {
+                continue;
+            };
+            let unaligned = saved((count.of)(&baselines.unaligned), mine);
+            let against = self.record(count.saved, unaligned).class(AGAINST_UNALIGNED);
+            if self.variant.scheme == Scheme::Undo {
+                // All of it is coalescing.
+                if count.name == "data" {
+                    records.push(self.record(Metric::COALESCING_SAVED, coalescing));
+                }
+                records.push(against);
+                continue;
+            }
+            records.push(self.record(count.saved, saved((count.of)(&baselines.aligned), mine)));
+            records.push(against);
+            let by = |metric, value| self.record(metric, value).class(count.name);
+            records.push(by(Metric::SAVED_BY_COALESCING, coalescing));
+            records.push(by(Metric::SAVED_BY_SKIPPING, skipping));
+        }
+        records
     }
-    records
-}
 
-fn coalescing(emulation: &Emulation, together: &FlushCounts, apart: &FlushCounts) -> Record {
-    let saved = saved(apart.data.issued, together.data.issued);
-    record(emulation, Metric::COALESCING_SAVED, saved)
-}
-
-fn record(emulation: &Emulation, metric: Metric, value: f64) -> Record {
-    let (name, scheme) = (emulation.workload.name, emulation.scheme.name());
-    Record::new(Kind::Sim, name, scheme, metric, value).config(&config(emulation))
+    fn record(&self, metric: Metric, value: f64) -> Record {
+        let name = self.emulation.workload.name;
+        let record = Record::new(Kind::Sim, name, &self.variant.name(), metric, value);
+        record.config(&config(self.emulation))
+    }
 }
 
 fn config(emulation: &Emulation) -> String {
@@ -166,18 +316,37 @@ mod tests {
     use super::*;
     use crate::emulated::Flushes;
 
+    fn counts(data: (u64, u64), sums: (u64, u64), log: (u64, u64)) -> FlushCounts {
+        let flushes = |(issued, dirty)| Flushes { issued, dirty, ..Flushes::default() };
+        let (data, sums, log) = (flushes(data), flushes(sums), flushes(log));
+        FlushCounts { data, sums, log, ..FlushCounts::default() }
+    }
+
     #[test]
     fn reductions_are_against_undo_and_count_what_they_say() {
-        let flushes = |issued, dirty| Flushes { issued, dirty, ..Flushes::default() };
-        let undo = FlushCounts {
-            data: flushes(100, 100),
-            log: flushes(100, 100),
-            ..FlushCounts::default()
-        };
-        let aged =
-            FlushCounts { data: flushes(60, 10), log: flushes(80, 80), ..FlushCounts::default() };
-        let values = reduction(&undo, &aged).map(|(_, value)| value.round());
-        assert_eq!(values, [40.0, 90.0, 30.0, 55.0]);
-        assert_eq!(reduction(&FlushCounts::default(), &aged)[0].1, 0.0);
+        let undo = counts((100, 100), (0, 0), (100, 100));
+        let aged = counts((60, 10), (30, 20), (80, 80));
+        let values = COUNTS.map(|count| saved((count.of)(&undo), (count.of)(&aged)).round());
+        assert_eq!(values, [40.0, 90.0, 10.0, 70.0, 15.0, 45.0]);
+        assert_eq!(saved(0, 60), 0.0);
+    }
+
+    #[test]
+    fn coalescing_and_skipping_add_up_to_what_is_saved_of_the_unaligned_baseline() {
+        let unaligned = counts((200, 200), (0, 0), (100, 100));
+        let aligned = counts((100, 100), (0, 0), (100, 100));
+        let baselines = Baselines { aligned, unaligned };
+        let aged = counts((60, 10), (30, 20), (150, 150));
+        for count in &COUNTS {
+            let (coalescing, skipping) = baselines.split(count, &aged).unwrap();
+            let all = saved((count.of)(&unaligned), (count.of)(&aged));
+            assert!((coalescing + skipping - all).abs() < 1e-9, "{}", count.name);
+        }
+        assert_eq!(baselines.split(&COUNTS[0], &aged), Some((50.0, 20.0)));
+        // Flushes on top of the aligned baseline's count against skipping.
+        let (_, skipping) = baselines.split(&COUNTS[4], &aged).unwrap();
+        assert!(skipping < 0.0, "{skipping}");
+        let nothing = Baselines { aligned, unaligned: FlushCounts::default() };
+        assert_eq!(nothing.split(&COUNTS[0], &aged), None);
     }
 }

@@ -28,7 +28,7 @@ pub mod reuse;
 pub mod timing;
 pub mod views;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use outlast::Scheme;
@@ -168,11 +168,23 @@ pub struct Request {
     pub directory: PathBuf,
     /// How much exactly; that of the size if not given.
     pub amount: Amount,
+    /// Schemes whose flushes are counted; all of them if there are none.
+    pub counted: Vec<String>,
     /// Table IV's crash tests, if they are to run.
     pub table4: Option<table4::Plan>,
     /// The seed of everything drawn.
     pub seed: u64,
 }
+
+/// Whose flushes a quick report counts.
+const COUNTED_AT_A_GLANCE: [&str; 6] = [
+    "undo",
+    "undo-archapt",
+    "redo",
+    "redo-archapt",
+    "undo-archapt:literal",
+    "redo-archapt:literal",
+];
 
 /// How long a chip of phase-change memory takes for a write pulse (ISSCC 2012).
 pub const WRITE_LATENCY_NS: u64 = 150;
@@ -187,9 +199,33 @@ impl Request {
             write_latency_ns: WRITE_LATENCY_NS,
             directory: crate::native::default_directory(),
             amount: Amount::of(size),
+            counted: Vec::new(),
             table4: None,
             seed,
         }
+    }
+
+    /// What a report shows of the paper: everything in the full scale; in the quick one what is
+    /// counted in seconds, flushes of the schemes that the project's goals are about.
+    pub fn for_report(size: Size, directory: &Path, seed: u64) -> Self {
+        let directory = directory.to_owned();
+        match size {
+            Size::Full => {
+                let table4 = Some(table4::Plan::new(size, seed));
+                Self { directory, table4, ..Self::new(&Part::ALL, size, seed) }
+            }
+            Size::Quick => Self {
+                directory,
+                amount: Amount::at_a_glance(),
+                counted: COUNTED_AT_A_GLANCE.map(str::to_owned).to_vec(),
+                ..Self::new(&[Part::Table1, Part::Fig9, Part::Fig10], size, seed)
+            },
+        }
+    }
+
+    /// Whether the flushes of the scheme of that name are counted.
+    fn counts_scheme(&self, name: &str) -> bool {
+        self.counted.is_empty() || self.counted.iter().any(|counted| counted == name)
     }
 
     /// Whether any of these parts is asked for.
@@ -261,6 +297,20 @@ const CACHE_BYTES: u64 = 19_712 << 10;
 const CACHE_WAYS: u32 = 11;
 
 impl Amount {
+    /// What a quick report can afford: a few seconds of counting, on data, cache and log of a
+    /// sixteenth of the quick size.
+    pub fn at_a_glance() -> Self {
+        let quick = Self::of(Size::Quick);
+        Self {
+            keys: Some(6_250),
+            warm_up: 10_000,
+            transactions: 10_000,
+            lane_bytes: quick.lane_bytes / 16,
+            cache_bytes: quick.cache_bytes / 16,
+            ..quick
+        }
+    }
+
     /// What belongs to a size.
     pub fn of(size: Size) -> Self {
         let full = Self {

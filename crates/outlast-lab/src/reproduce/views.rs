@@ -190,6 +190,23 @@ pub const ALL: &[View] = &[
         .of(Metric::DIRTY_DATA_FLUSHES_SAVED)
         .counted()
         .drawn(Drawing::None),
+    view("fig9", FIG_9, "Flushes of checksums")
+        .of(Metric::SUMS_FLUSHES)
+        .counted()
+        .drawn(Drawing::None),
+    view("fig9", FIG_9, "Those of them that found the line dirty")
+        .of(Metric::DIRTY_SUMS_FLUSHES)
+        .counted()
+        .drawn(Drawing::None)
+        .on_page_only(),
+    view("fig9", FIG_9, "Fewer flushes than undo: the heap's lines and checksums")
+        .of(Metric::SUMMED_FLUSHES_SAVED)
+        .counted()
+        .drawn(Drawing::None),
+    view("fig9", FIG_9, "Fewer flushes than undo: the heap's lines and checksums, dirty")
+        .of(Metric::DIRTY_SUMMED_FLUSHES_SAVED)
+        .counted()
+        .drawn(Drawing::None),
     view("fig9", FIG_9, "Fewer flushes than undo: heap and log")
         .of(Metric::ALL_FLUSHES_SAVED)
         .counted()
@@ -198,7 +215,43 @@ pub const ALL: &[View] = &[
         .of(Metric::ALL_DIRTY_FLUSHES_SAVED)
         .counted()
         .drawn(Drawing::None),
-    view("fig9", FIG_9, "Fewer flushes with keys and values in one block")
+    view("fig9", FIG_9, "Fewer flushes than undo on the unaligned layout: the heap's lines")
+        .of(Metric::DATA_FLUSHES_SAVED)
+        .counted()
+        .by(Columns::Pairs),
+    view("fig9", FIG_9, "The same, dirty")
+        .of(Metric::DIRTY_DATA_FLUSHES_SAVED)
+        .counted()
+        .by(Columns::Pairs)
+        .drawn(Drawing::None)
+        .on_page_only(),
+    view("fig9", FIG_9, "The same with the log")
+        .of(Metric::ALL_FLUSHES_SAVED)
+        .counted()
+        .by(Columns::Pairs)
+        .drawn(Drawing::None)
+        .on_page_only(),
+    view("fig9", FIG_9, "The same with the log, dirty")
+        .of(Metric::ALL_DIRTY_FLUSHES_SAVED)
+        .counted()
+        .by(Columns::Pairs)
+        .drawn(Drawing::None)
+        .on_page_only(),
+    view("fig9", FIG_9, "Of these, by coalescing")
+        .of(Metric::SAVED_BY_COALESCING)
+        .counted()
+        .by(Columns::Classes)
+        .drawn(Drawing::None)
+        .saying(
+            "By what lies beside what alone: undo on the one layout against undo on the other.",
+        ),
+    view("fig9", FIG_9, "Of these, by skipping")
+        .of(Metric::SAVED_BY_SKIPPING)
+        .counted()
+        .by(Columns::Classes)
+        .drawn(Drawing::None)
+        .saying("Against undo on the same layout, in points of the unaligned one's flushes."),
+    view("fig9", FIG_9, "Fewer flushes of undo by what lies beside what")
         .of(Metric::COALESCING_SAVED)
         .counted()
         .drawn(Drawing::None),

@@ -3,7 +3,8 @@
 //!
 //! Records of 10 fields × 100 bytes under keys `user…` in hashed insertion order; reads and scans
 //! take all fields, updates write one, insertions all. A record is one value, so an update
-//! stores 100 of its 1000 bytes. Every field carries its version ([`content`](crate::content)),
+//! stores 100 of its 1000 bytes; laid out with names and marks beside its fields
+//! ([`Layout`](crate::Layout)), also the mark. Every field carries its version ([`content`](crate::content)),
 //! whose key is `record × fields + field`.
 //!
 //! | | read | update | insert | scan | read-modify-write | delete | keys |
@@ -25,14 +26,15 @@ mod mix;
 mod record;
 
 pub(crate) use mix::{Letter, Mix};
-pub(crate) use record::{KeyName, fill_record, record_of};
+pub(crate) use record::{KeyName, fill_record, pack, record_of, unpack};
 
 use std::ops::Range;
 use std::sync::Arc;
 
-use outlast::collections::{Dictionary, load_value};
+use outlast::collections::Dictionary;
 use outlast::{Abort, ByteRange, PoolOffset, Runner, Transact};
 
+use self::record::{load_record, mark_of};
 use crate::content::{fill, version_of};
 use crate::facts::Versions;
 use crate::store::Store;
@@ -77,6 +79,8 @@ pub(crate) struct YcsbWorker {
     new_field: Vec<u8>,
     /// What was read last.
     seen: Vec<u8>,
+    /// A record as it is stored, where that is more than its values.
+    stored: Vec<u8>,
 }
 
 impl YcsbWorker {
@@ -110,6 +114,7 @@ impl YcsbWorker {
             new_record: vec![0; record_bytes],
             new_field: vec![0; scale.field_bytes as usize],
             seen: vec![0; record_bytes],
+            stored: Vec::new(),
         };
         worker.draw();
         worker
@@ -216,10 +221,10 @@ impl YcsbWorker {
         witness: &mut W,
     ) -> Result<(), Abort> {
         let (store, key, record) = (self.store, self.key, self.record);
-        let (scale, seen) = (&self.scale, &mut self.seen);
+        let (scale, seen, stored) = (&self.scale, &mut self.seen, &mut self.stored);
         let there = runner.run(|tx| {
             witness.restart();
-            let there = store.get(tx, key.bytes(), seen)?;
+            let there = get(tx, store, key, scale, stored, seen)?;
             witness_record(witness, record, scale, there.then_some(seen))?;
             Ok(there)
         })?;
@@ -242,10 +247,29 @@ impl YcsbWorker {
         let (store, key) = (self.store, self.key);
         let offset = field * self.scale.field_bytes;
         let field_key = self.field_key(field);
+        let fields = self.scale.record_fields();
         let seen = &mut self.seen;
         let new = &self.new_field;
         let there = runner.run(|tx| {
             witness.restart();
+            if let Some(fields) = fields {
+                let Some(place) = store.find(tx, key.bytes())? else {
+                    witness.read(field_key, State::Absent);
+                    return Ok(false);
+                };
+                if W::WATCHES {
+                    let seen = &mut seen[..new.len()];
+                    let mark = fields.load(tx, place, field, seen)?;
+                    let found = judge(field_key, seen)?;
+                    if mark != mark_of(seen) {
+                        return Err(torn(place.at));
+                    }
+                    witness.read(field_key, State::Holds(found));
+                    witness.write(field_key, State::Holds(version));
+                }
+                fields.update(tx, place, field, mark_of(new), new)?;
+                return Ok(true);
+            }
             if W::WATCHES {
                 let seen = &mut seen[..new.len()];
                 if store.read_value(tx, key.bytes(), offset, seen)? {
@@ -271,16 +295,20 @@ impl YcsbWorker {
         let offset = field * self.scale.field_bytes;
         let field_key = self.field_key(field);
         let new = &self.new_field;
-        let (scale, seen) = (&self.scale, &mut self.seen);
+        let (scale, seen, stored) = (&self.scale, &mut self.seen, &mut self.stored);
         let there = runner.run(|tx| {
             witness.restart();
             let Some(value) = store.find(tx, key.bytes())? else {
                 witness_record(witness, record, scale, None)?;
                 return Ok(false);
             };
-            load_value(tx, value, seen)?;
+            load_record(tx, scale, value, stored, seen)?;
             witness_record(witness, record, scale, Some(seen))?;
             witness.write(field_key, State::Holds(version));
+            if let Some(fields) = scale.record_fields() {
+                fields.update(tx, value, field, mark_of(new), new)?;
+                return Ok(true);
+            }
             let place = ByteRange::new(value.at.plus(offset), new.len() as u64);
             tx.will_write(&[place])?;
             tx.store(place.at, new)?;
@@ -297,12 +325,14 @@ impl YcsbWorker {
     ) -> Result<(), Abort> {
         let (store, key, record) = (self.store, self.key, self.record);
         let scale = &self.scale;
-        let (seen, new) = (&mut self.seen, &self.new_record);
+        let (seen, stored) = (&mut self.seen, &mut self.stored);
+        let mut packed = Vec::new();
+        let new = pack(scale, &self.new_record, &mut packed);
         runner.run(|tx| {
             witness.restart();
             if W::WATCHES {
                 // Where a crash took the acknowledgement away, the record may be there already.
-                let there = store.get(tx, key.bytes(), seen)?;
+                let there = get(tx, store, key, scale, stored, seen)?;
                 witness_record(witness, record, scale, there.then_some(seen))?;
                 fields_of(record, scale).for_each(|key| witness.write(key, State::Holds(version)));
             }
@@ -318,11 +348,11 @@ impl YcsbWorker {
         witness: &mut W,
     ) -> Result<(), Abort> {
         let (store, key, record) = (self.store, self.key, self.record);
-        let (scale, seen) = (&self.scale, &mut self.seen);
+        let (scale, seen, stored) = (&self.scale, &mut self.seen, &mut self.stored);
         let there = runner.run(|tx| {
             witness.restart();
             if W::WATCHES {
-                let there = store.get(tx, key.bytes(), seen)?;
+                let there = get(tx, store, key, scale, stored, seen)?;
                 witness_record(witness, record, scale, there.then_some(seen))?;
                 if there {
                     fields_of(record, scale).for_each(|key| witness.write(key, State::Absent));
@@ -340,12 +370,11 @@ impl YcsbWorker {
         records: u64,
     ) -> Result<(), Abort> {
         let (tree, key) = (self.store.tree()?, self.key);
-        let scale = &self.scale;
-        let seen = &mut self.seen;
+        let (scale, seen, stored) = (&self.scale, &mut self.seen, &mut self.stored);
         runner.run(|tx| {
             witness.restart();
             tree.scan(tx, key.bytes(), records, |tx, _, value| {
-                load_value(tx, value, seen)?;
+                load_record(tx, scale, value, stored, seen)?;
                 if W::WATCHES {
                     let record = record_of(seen, scale).ok_or_else(|| torn(value.at))?;
                     witness_record(witness, record, scale, Some(seen))?;
@@ -367,6 +396,21 @@ impl Operation {
             Self::Delete => OpKind::Delete,
         }
     }
+}
+
+/// Loads the values of a record, end to end; `false` when it is not there.
+#[inline]
+fn get<T: Transact>(
+    tx: &mut T,
+    store: Store,
+    key: KeyName,
+    scale: &Scale,
+    stored: &mut Vec<u8>,
+    seen: &mut Vec<u8>,
+) -> Result<bool, Abort> {
+    let Some(place) = store.find(tx, key.bytes())? else { return Ok(false) };
+    load_record(tx, scale, place, stored, seen)?;
+    Ok(true)
 }
 
 /// The keys of a record's fields.

@@ -1,5 +1,9 @@
-//! Records: their keys, and what their values hold.
+//! Records: their keys, what their values hold, and how that lies in the store.
 
+use outlast::collections::load_value;
+use outlast::{Abort, ByteRange, Transact};
+
+use super::torn;
 use crate::content::{fill, key_of};
 use crate::zipf::fnv_hash;
 use crate::{Scale, Version};
@@ -59,6 +63,58 @@ pub(crate) fn record_of(value: &[u8], scale: &Scale) -> Option<u64> {
     key_of(value).map(|key| key / scale.fields)
 }
 
+/// What a field's mark says of its value: its first word, which is its version's and the key's.
+#[inline]
+pub(crate) fn mark_of(value: &[u8]) -> u64 {
+    u64::from_le_bytes(*value.first_chunk().expect("a value of a field has 16 bytes or more"))
+}
+
+/// A record as it is stored: its `values` as they are, or in `stored`, with their fields.
+pub(crate) fn pack<'r>(scale: &Scale, values: &'r [u8], stored: &'r mut Vec<u8>) -> &'r [u8] {
+    match scale.record_fields() {
+        None => values,
+        Some(fields) => {
+            fields.encode(values, |_, value| mark_of(value), stored);
+            stored
+        }
+    }
+}
+
+/// The values of a stored record, end to end; `false` when it has other fields, or a mark that is
+/// not its value's.
+pub(crate) fn unpack(scale: &Scale, stored: &[u8], values: &mut Vec<u8>) -> bool {
+    values.clear();
+    match scale.record_fields() {
+        None => values.extend_from_slice(stored),
+        Some(fields) => {
+            let Some(decoded) = fields.decode(stored) else { return false };
+            for (mark, value) in decoded {
+                if mark != mark_of(value) {
+                    return false;
+                }
+                values.extend_from_slice(value);
+            }
+        }
+    }
+    true
+}
+
+/// Loads the values of the record at `place`, end to end. `stored` is scratch.
+#[inline]
+pub(crate) fn load_record<T: Transact>(
+    tx: &mut T,
+    scale: &Scale,
+    place: ByteRange,
+    stored: &mut Vec<u8>,
+    values: &mut Vec<u8>,
+) -> Result<(), Abort> {
+    if scale.fields_placed.is_none() {
+        return load_value(tx, place, values);
+    }
+    load_value(tx, place, stored)?;
+    if unpack(scale, stored, values) { Ok(()) } else { Err(torn(place.at)) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -70,6 +126,29 @@ mod tests {
             assert_eq!(KeyName::of(record).bytes(), name.as_bytes());
         }
         assert_eq!(KeyName::of(0).bytes(), b"user6284781860667377211");
+    }
+
+    #[test]
+    fn a_stored_record_is_known_by_its_fields_and_marks() {
+        use crate::{Layout, Workload};
+        let workload = Workload::named("ycsb-a").unwrap();
+        for layout in Layout::ALL {
+            let scale = workload.laid_out(&workload.scale(), layout);
+            let mut values = vec![0; scale.record_bytes()];
+            fill_record(3, Version(9), &scale, &mut values);
+            let mut stored = Vec::new();
+            let mut stored = pack(&scale, &values, &mut stored).to_vec();
+            let mut back = Vec::new();
+            assert!(unpack(&scale, &stored, &mut back), "{layout}");
+            assert_eq!(back, values, "{layout}");
+            let Some(fields) = scale.record_fields() else { continue };
+            // A value of one version under the mark of another.
+            let mut other = vec![0; scale.field_bytes as usize];
+            fill(30 + 4, Version(10), &mut other);
+            let place = fields.value(4);
+            stored[place.start as usize..place.end as usize].copy_from_slice(&other);
+            assert!(!unpack(&scale, &stored, &mut back), "{layout}");
+        }
     }
 
     #[test]

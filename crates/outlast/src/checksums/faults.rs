@@ -106,6 +106,13 @@ impl<M: Medium> RecoveredPool<M> {
         Ok(report)
     }
 
+    /// The lines of the heap that hold checksums: none where the pool keeps none.
+    pub fn checksum_lines(&self) -> Vec<LineAddr> {
+        let mut lines = Vec::new();
+        self.for_each_matrix(|_, _, matrix| lines.extend(matrix.check_lines()));
+        lines
+    }
+
     pub(super) fn for_each_matrix(&self, mut visit: impl FnMut(&Matrices, Content, MatrixAt)) {
         let geometry = self.header().geometry;
         if !geometry.checksums {

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use super::layout::{APART_KEY_AT, ENTRY_LENGTHS_BYTES, Slot, TOGETHER_KEY_AT};
 use super::{damaged, load_array};
-use crate::{Abort, BlockKind, ByteRange, PoolOffset, Transact};
+use crate::{Abort, BlockKind, ByteRange, LINE_BYTES, PoolOffset, Transact};
 
 /// The longest key, in bytes.
 pub const KEY_BYTES_MAX: usize = 65_535;
@@ -25,6 +25,18 @@ pub enum Placement {
     /// Keys lie in blocks of [`BlockKind::Key`] and values, line-aligned from 64 bytes on, in
     /// blocks of [`BlockKind::Value`], so that an allocator can cluster each.
     Apart = 1,
+    /// As `Apart`, but values from 64 bytes on begin at any multiple of 16, as from an allocator
+    /// that knows nothing of lines: what the others are measured against.
+    Scattered = 2,
+}
+
+/// How far into its block a scattered value begins, at most.
+const SHIFT_MAX: u64 = 48;
+
+/// How far into its block a scattered value begins: 0, 16, 32 and 48 bytes are as frequent, also
+/// over neighbouring blocks of any size.
+fn shift_in(block: PoolOffset) -> u64 {
+    16 * ((block.0 / LINE_BYTES).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 62)
 }
 
 impl Placement {
@@ -32,8 +44,23 @@ impl Placement {
         match byte {
             0 => Some(Self::Together),
             1 => Some(Self::Apart),
+            2 => Some(Self::Scattered),
             _ => None,
         }
+    }
+
+    /// The block that a value of an entry apart lies in, with the size that was asked for.
+    fn value_block(self, value: ByteRange) -> ByteRange {
+        if !self.shifts(value.len) {
+            return value;
+        }
+        let start = PoolOffset(value.at.0 - value.at.in_line() as u64);
+        ByteRange::new(start, value.len + SHIFT_MAX)
+    }
+
+    /// Whether a value of so many bytes begins somewhere in its block.
+    fn shifts(self, value_bytes: u64) -> bool {
+        self == Self::Scattered && value_bytes >= LINE_BYTES
     }
 }
 
@@ -54,7 +81,7 @@ impl Entry {
         let value_len = u64::from(u32::from_le_bytes([v0, v1, v2, v3]));
         let (key_at, value_at) = match placement {
             Placement::Together => (at.plus(TOGETHER_KEY_AT), at.plus(value_at(key_len))),
-            Placement::Apart => {
+            Placement::Apart | Placement::Scattered => {
                 (at.plus(APART_KEY_AT), PoolOffset(u64::from_le_bytes(value_block)))
             }
         };
@@ -65,11 +92,18 @@ impl Entry {
         }
     }
 
+    /// Whether the value lies in its block where it was put.
+    pub(super) fn is_in_place(&self, placement: Placement) -> bool {
+        let block = placement.value_block(self.value).at;
+        !placement.shifts(self.value.len) || self.value.at == block.plus(shift_in(block))
+    }
+
     /// The blocks of the entry, with the sizes that were asked for.
     pub(super) fn blocks(&self, placement: Placement) -> (ByteRange, Option<ByteRange>) {
         let bytes = block_bytes(placement, self.key.len, self.value.len);
-        let value = placement == Placement::Apart && self.value.len > 0;
-        (ByteRange::new(self.at, bytes), value.then_some(self.value))
+        let value = placement != Placement::Together && self.value.len > 0;
+        let value = value.then(|| placement.value_block(self.value));
+        (ByteRange::new(self.at, bytes), value)
     }
 }
 
@@ -82,7 +116,7 @@ fn value_at(key_len: u64) -> u64 {
 fn block_bytes(placement: Placement, key_len: u64, value_len: u64) -> u64 {
     match placement {
         Placement::Together => (value_at(key_len) + value_len).max(16),
-        Placement::Apart => APART_KEY_AT + key_len,
+        Placement::Apart | Placement::Scattered => APART_KEY_AT + key_len,
     }
 }
 
@@ -131,7 +165,7 @@ pub(super) fn open_if<T: Transact>(
     // The head of a block that holds both brings the first 8 bytes of the key along.
     let seen = match placement {
         Placement::Together => key.len().min(8),
-        Placement::Apart => 0,
+        Placement::Apart | Placement::Scattered => 0,
     };
     let same = start[8..8 + seen] == key[..seen]
         && (seen == key.len()
@@ -186,17 +220,26 @@ pub(super) fn reserve<T: Transact>(
             let entry = tx.alloc(bytes, BlockKind::General)?;
             Ok(Reserved { entry, value: entry.plus(value_at(key_len)) })
         }
-        Placement::Apart => {
+        Placement::Apart | Placement::Scattered => {
             let entry = tx.alloc(bytes, BlockKind::Key)?;
-            Ok(Reserved { entry, value: alloc_value(tx, value)? })
+            Ok(Reserved { entry, value: alloc_value(tx, placement, value)? })
         }
     }
 }
 
-fn alloc_value<T: Transact>(tx: &mut T, value: &[u8]) -> Result<PoolOffset, Abort> {
-    match value.len() {
+/// A block for a value of its own; where the value is to lie.
+fn alloc_value<T: Transact>(
+    tx: &mut T,
+    placement: Placement,
+    value: &[u8],
+) -> Result<PoolOffset, Abort> {
+    match value.len() as u64 {
         0 => Ok(PoolOffset(0)),
-        bytes => tx.alloc(bytes as u64, BlockKind::Value),
+        bytes if placement.shifts(bytes) => {
+            let block = tx.alloc(bytes + SHIFT_MAX, BlockKind::Value)?;
+            Ok(block.plus(shift_in(block)))
+        }
+        bytes => tx.alloc(bytes, BlockKind::Value),
     }
 }
 
@@ -222,7 +265,7 @@ pub(super) fn fill<T: Transact>(
     small[..8].copy_from_slice(&lengths(key, value));
     let key_at = match placement {
         Placement::Together => TOGETHER_KEY_AT as usize,
-        Placement::Apart => {
+        Placement::Apart | Placement::Scattered => {
             small[8..16].copy_from_slice(&reserved.value.0.to_le_bytes());
             APART_KEY_AT as usize
         }
@@ -290,10 +333,10 @@ pub(super) fn replace<T: Transact>(
             fill(tx, placement, &reserved, key, value)?;
             tx.store_u64(slot_at, slot.moved_to(reserved.entry).0)
         }
-        Placement::Apart => {
-            let block = alloc_value(tx, value)?;
-            if entry.value.len > 0 {
-                tx.free(entry.value.at)?;
+        Placement::Apart | Placement::Scattered => {
+            let block = alloc_value(tx, placement, value)?;
+            if let (_, Some(old)) = entry.blocks(placement) {
+                tx.free(old.at)?;
             }
             let mut start = [0; 16];
             start[..8].copy_from_slice(&lengths(key, value));

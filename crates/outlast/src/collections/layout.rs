@@ -13,6 +13,16 @@
 //!  8   …  key                             8   8  value block (0: empty)
 //!  8↑  …  value, at a multiple of 8      16   …  key
 //!
+//! entry, scattered: as apart, where the value block field leads to the value, which begins 0, 16,
+//! 32 or 48 bytes behind the start of its block (a line) when it has 64 bytes or more
+//!
+//! field of a record, together            field, apart              value of a field, apart
+//!  0   8  name, zeros behind              0   8  name, zeros        0  …  value
+//!  8   8  length of the value             8   8  length             (all behind the fields, each
+//! 16   8  mark                           16   8  mark                at a multiple of 16, 8 bytes
+//! 24   …  value                                                      at least between two)
+//! (each at a multiple of 64)             (one behind the other)
+//!
 //! map header                             tree header
 //!  0   8  MAP_MAGIC                       0   8  TREE_MAGIC
 //!  8   8  hash seed                       8   8  root: node offset + height (low 6 bits)

@@ -1,7 +1,8 @@
 //! Persistent data structures, written once over [`Transact`] and so usable with every scheme.
 //!
 //! [`ByteMap`] is a hash map and [`ByteTree`] a B+tree, both with byte-string keys and values
-//! behind [`Dictionary`]; [`Words`] is a vector of 8-byte words; [`Trees`] lists several B+trees.
+//! behind [`Dictionary`]; [`Words`] is a vector of 8-byte words; [`Trees`] lists several B+trees;
+//! [`Fields`] lays out values that are made of fields.
 //! Each is a small `Copy` handle on a header block, which is what a pool's root object names.
 //!
 //! The transaction makes an operation atomic, so the structures are laid out for something else:
@@ -27,6 +28,7 @@
 
 mod dictionary;
 mod entry;
+mod fields;
 mod hash;
 mod layout;
 mod map;
@@ -38,6 +40,7 @@ mod words;
 
 pub use dictionary::{Dictionary, load_value};
 pub use entry::{KEY_BYTES_MAX, Placement, VALUE_BYTES_MAX};
+pub use fields::{FieldPlacement, Fields};
 pub use map::{ByteMap, MapOptions};
 pub use raw::{Damage, Reach, ReadRaw, walk_root};
 pub use tree::ByteTree;

@@ -156,6 +156,9 @@ where
         if entry.key.len > KEY_BYTES_MAX as u64 || entry.value.len > VALUE_BYTES_MAX as u64 {
             return Err(Damage::new(at, "an entry longer than any"));
         }
+        if !entry.is_in_place(placement) {
+            return Err(Damage::new(at, "a pointer into the middle of a value"));
+        }
         let (block, value) = entry.blocks(placement);
         self.claim(block.at, block.len)?;
         if let Some(value) = value {
