@@ -212,7 +212,7 @@ fn a_run_without_results_says_what_it_did_not_measure() {
     document.records = made_up().records.into_iter().filter(keep).collect();
     let page = super::page(&document);
     assert_eq!(page.matches("<svg").count(), 1);
-    assert!(page.contains("Not measured in this run: Cost of persistence;"));
+    assert!(page.contains("Not measured in this run: Goals and claims; Cost of persistence;"));
 }
 
 #[test]
