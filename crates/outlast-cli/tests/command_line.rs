@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
+use outlast::{FilePool, OpenOptions, Scheme};
+
 fn outlast(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_outlast"))
         .args(arguments)

@@ -154,8 +154,8 @@ pub const ALL: &[View] = &[
         .by(Columns::Classes)
         .drawn(Drawing::Shares),
     view("fig6", FIG_6, "Time of an object").of(Metric::OBJECT_TIME).saying(
-        "Floor: the objects are read and the lines of their checksums written, without computing \
-         them. No checksums can take less on this machine.",
+        "Floor: the objects are read and the lines of their checksums written, by the same calls \
+         and without computing anything.",
     ),
     view("fig6", FIG_6, "Lines flushed for an object")
         .of(Metric::OBJECT_LINES)
