@@ -16,7 +16,7 @@ use crate::seq::Seq;
 use crate::spin::{SpinLock, wait};
 use crate::transact::{Abort, Runner};
 use crate::tx::{Buffers, Tx};
-use crate::writeback::{self, Access, Reach};
+use crate::writeback::{self, Access, Reach, Segment};
 
 /// After this many conflicts in a row a transaction runs alone.
 const CONFLICTS_BEFORE_PRIVILEGE: u32 = 16;
@@ -41,7 +41,9 @@ pub(crate) struct LaneShared {
     pub installed: AtomicU64,
     /// Counter of that record, or of a later one: stored first.
     pub last_installed: AtomicU64,
-    /// Records of this counter and below have their data fenced by the lane itself.
+    /// Position behind the last record all of whose data the lane's own thread has flushed.
+    pub flushed: AtomicU64,
+    /// As `flushed`, and that thread has fenced it since.
     pub fenced: AtomicU64,
     /// Position behind the last record below the floor. Only the sweeper moves it.
     pub swept: AtomicU64,
@@ -67,6 +69,8 @@ pub(crate) struct LaneState {
     pub buffers: Buffers,
     /// By age: what was read since the history unit looked last.
     pub accesses: Vec<Access>,
+    /// By segment: how far the lane is with what its log covers.
+    pub segment: Segment,
     /// Conflicts in a row of transactions that [`Lane::begin`] began.
     pub conflicts: u32,
     /// For the pauses between attempts.
@@ -77,9 +81,7 @@ pub(crate) struct LaneState {
 pub(crate) struct LaneLog {
     /// Redo: position of the next record.
     pub head: u64,
-    /// Redo: counter of the lane's last installed record.
-    pub last_installed: u64,
-    /// By age: the position of `head` when the history unit looked last.
+    /// By age, by segment: the position of `head` when write-back was looked after last.
     pub stepped: u64,
     /// Undo: the lane's last number.
     pub last_undo: Seq,
@@ -99,7 +101,6 @@ impl LaneSlot {
             id,
             log: LaneLog {
                 head: 0,
-                last_installed: 0,
                 stepped: 0,
                 last_undo: Seq::from_bits(last_undo),
                 half: 0,
@@ -107,6 +108,7 @@ impl LaneSlot {
             },
             buffers: Buffers::default(),
             accesses: Vec::new(),
+            segment: Segment::default(),
             conflicts: 0,
             random: id as u64 * 2 + 1,
         };
@@ -120,6 +122,7 @@ impl LaneSlot {
                 bound: AtomicU64::new(LaneShared::IDLE),
                 installed: AtomicU64::new(0),
                 last_installed: AtomicU64::new(0),
+                flushed: AtomicU64::new(0),
                 fenced: AtomicU64::new(0),
                 swept: AtomicU64::new(0),
                 tail: AtomicU64::new(0),
@@ -330,12 +333,14 @@ impl<M: Medium> Drop for Lane<'_, M> {
     fn drop(&mut self) {
         if let Some(tx) = self.tx.take() {
             let slot = &tx.pool.lanes[tx.lane.id];
-            let fenced = slot.shared.fenced.load(Ordering::Relaxed);
-            if tx.pool.write_back == WriteBack::Asynchronous && tx.lane.log.last_installed > fenced
-            {
+            let flushed = slot.shared.flushed.load(Ordering::Relaxed);
+            if flushed > slot.shared.fenced.load(Ordering::Relaxed) {
                 // The lane's next thread cannot fence what this one flushed (W1).
-                tx.pool.io().fence(Site::RedoData);
-                slot.shared.fenced.store(tx.lane.log.last_installed, Ordering::Release);
+                tx.pool.io().fence(match tx.pool.write_back {
+                    WriteBack::BySegment => Site::SegmentData,
+                    _ => Site::RedoData,
+                });
+                slot.shared.fenced.store(flushed, Ordering::Release);
             }
             // Others will work without this lane's next record to prove its last one done (U6).
             tx.pool.settle(tx.lane.id);

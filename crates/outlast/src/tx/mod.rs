@@ -100,8 +100,10 @@ impl<'p, M: Medium> Tx<'p, M> {
 
     /// After commit or abort, whichever it was.
     pub(crate) fn end(&mut self) {
-        if self.pool.write_back == WriteBack::ByAge {
-            self.step_history();
+        match self.pool.write_back {
+            WriteBack::ByAge => self.step_history(),
+            WriteBack::BySegment => self.step_segment(),
+            WriteBack::Never | WriteBack::AtCommit | WriteBack::Asynchronous => {}
         }
         self.mark_changes();
         self.pool.gate.leave(self.lane.id);
@@ -131,6 +133,17 @@ impl<'p, M: Medium> Tx<'p, M> {
             lane.log.stepped = lane.log.head;
             writeback::step(self.pool, lane.id, &lane.accesses);
             lane.accesses.clear();
+        }
+    }
+
+    /// Writes back a share of what the log covers, once enough of the log was used.
+    #[inline]
+    fn step_segment(&mut self) {
+        let lane = &mut *self.lane;
+        let lines = lane.log.head - lane.log.stepped;
+        if lines >= self.pool.step_every as u64 {
+            lane.log.stepped = lane.log.head;
+            writeback::step_segment(self.pool, lane.id, &mut lane.segment, lines);
         }
     }
 

@@ -132,9 +132,11 @@ impl<M: Medium> Tx<'_, M> {
             self.install();
             self.store_allocations();
         }
+        let flushed = slot.shared.flushed.load(Ordering::Relaxed);
         // R1: the commit point.
         io.fence(Site::RedoRecord);
-        slot.shared.fenced.store(self.lane.log.last_installed, Ordering::Release);
+        // W1: it has covered what was flushed before.
+        slot.shared.fenced.store(flushed, Ordering::Release);
 
         if self.keeps_sums() {
             self.note_installed(number);
@@ -147,11 +149,11 @@ impl<M: Medium> Tx<'_, M> {
         }
         if self.pool.write_back == WriteBack::Asynchronous {
             self.flush_installed();
+            slot.shared.flushed.store(head, Ordering::Relaxed);
         }
         self.release_locks(Some(number));
 
         self.lane.log.head = head;
-        self.lane.log.last_installed = number;
         slot.shared.last_installed.store(number, Ordering::Release);
         slot.shared.installed.store(head, Ordering::Release);
         slot.shared.bound.store(LaneShared::IDLE, Ordering::Release);
