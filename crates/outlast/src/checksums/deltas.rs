@@ -36,7 +36,9 @@ pub(crate) enum Delta<'a> {
 
 impl Deltas {
     pub fn clear(&mut self) {
-        self.words.clear();
+        if !self.words.is_empty() {
+            self.words.clear();
+        }
     }
 
     pub fn commit(&mut self, counter: u64) {

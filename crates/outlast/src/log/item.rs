@@ -59,6 +59,7 @@ pub(crate) struct Payload {
 }
 
 impl Payload {
+    #[inline]
     pub fn clear(&mut self) {
         self.words.clear();
         self.last_run = None;

@@ -89,7 +89,7 @@ impl<M: Medium> Tx<'_, M> {
         if let Some(line) = space.wrap_at {
             log::append(io, site, ring, line, RecordKind::Wrap, seq, &[]);
         }
-        let payload = std::mem::take(&mut self.lane.buffers.payload);
+        let mut payload = std::mem::take(&mut self.lane.buffers.payload);
         let words = payload.as_words();
         let lines = if parts.is_empty() {
             log::append(io, site, ring, space.line, RecordKind::Redo, seq, words)
@@ -101,6 +101,8 @@ impl<M: Medium> Tx<'_, M> {
             }
             parts.len() as u64
         };
+        // Behind the fence it would be a store that waits.
+        payload.clear();
         self.lane.buffers.payload = payload;
         head + lines
     }
@@ -125,12 +127,17 @@ impl<M: Medium> Tx<'_, M> {
     }
 
     /// R5: blocks given back are free when the floor has passed the commit.
+    #[inline]
     pub(super) fn end_blocks_after(&mut self, seq: Seq) {
+        let buffers = &self.lane.buffers;
+        if !buffers.freed.is_empty() || !buffers.regions.is_empty() {
+            self.quarantine_blocks(seq);
+        }
+    }
+
+    fn quarantine_blocks(&mut self, seq: Seq) {
         let io = self.io();
         let buffers = &mut self.lane.buffers;
-        if buffers.freed.is_empty() && buffers.regions.is_empty() {
-            return;
-        }
         if io.plants(Plant::PendingLostWithFree) {
             for block in &buffers.freed {
                 forget_pending(self.pool, ByteRange::new(block.at, block.bytes));
@@ -147,6 +154,7 @@ impl<M: Medium> Tx<'_, M> {
         buffers.regions.drain(..).for_each(|region| heap.release_region_after(seq, region));
     }
 
+    #[inline]
     pub(super) fn fetch_ahead(&self) {
         let ring = self.ring();
         let head = self.lane.log.head % ring.lines;

@@ -87,6 +87,7 @@ pub(crate) struct Buffers {
 }
 
 impl<'p, M: Medium> Tx<'p, M> {
+    #[inline]
     pub(crate) fn begin(&mut self) {
         let (pool, buffers) = (self.pool, &mut self.lane.buffers);
         buffers.clear();
@@ -99,6 +100,7 @@ impl<'p, M: Medium> Tx<'p, M> {
     }
 
     /// After commit or abort, whichever it was.
+    #[inline]
     pub(crate) fn end(&mut self) {
         match self.pool.write_back {
             WriteBack::ByAge => self.step_history(),
@@ -199,14 +201,21 @@ impl<'p, M: Medium> Tx<'p, M> {
 
     /// Lets go of the locks; `version` is the commit that their lines now show, `None` when
     /// nothing was stored to them.
+    #[inline]
     fn release_locks(&mut self, version: Option<u64>) {
+        if !self.lane.buffers.locked.is_empty() {
+            self.release_held_locks(version);
+        }
+        self.end_writing();
+    }
+
+    fn release_held_locks(&mut self, version: Option<u64>) {
         for (stripe, before) in self.lane.buffers.locked.drain(..).rev() {
             let word = version.map_or(before, LockWord::free);
             // The mark stands where the lock is still held, so that a trace shows no two owners.
             self.pool.medium.mark(Mark::Unlock(u64::from(stripe.0)));
             self.pool.locks.release(stripe, word);
         }
-        self.end_writing();
     }
 
     /// Draws the number of this commit and checks that everything read is still as it was.
@@ -494,22 +503,36 @@ impl<'p, M: Medium> Tx<'p, M> {
     }
 }
 
+#[inline(always)]
+fn clear<T>(items: &mut Vec<T>) {
+    if !items.is_empty() {
+        items.clear();
+    }
+}
+
 impl Buffers {
+    /// Stores to what is not empty and to nothing else: behind the fence of the transaction before,
+    /// stores wait for it, and where there are too many the next transaction's loads do too.
+    #[inline]
     fn clear(&mut self) {
-        self.reads.clear();
         debug_assert!(self.locked.is_empty(), "a transaction ends without locks");
+        clear(&mut self.reads);
         self.lines.clear();
-        self.contents.clear();
-        self.fresh.clear();
-        self.fresh_lines.clear();
-        self.allocated.clear();
-        self.freed.clear();
-        self.payload.clear();
-        self.undo = undo::UndoProgress::default();
+        clear(&mut self.contents);
+        clear(&mut self.fresh);
+        clear(&mut self.fresh_lines);
+        clear(&mut self.allocated);
+        clear(&mut self.freed);
+        if !self.payload.as_words().is_empty() {
+            self.payload.clear();
+        }
+        self.undo.clear();
         self.sealed.clear();
-        self.regions.clear();
+        clear(&mut self.regions);
         self.deltas.clear();
-        self.failure = None;
+        if self.failure.is_some() {
+            self.failure = None;
+        }
     }
 
     fn changed_nothing(&self) -> bool {

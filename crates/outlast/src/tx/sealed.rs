@@ -263,7 +263,9 @@ pub(crate) struct SealedProgress {
 
 impl SealedProgress {
     pub(super) fn clear(&mut self) {
-        (self.last, self.tickets, self.ring_lines) = (0, 0, 0);
-        self.other.clear();
+        if self.last != 0 || self.tickets != 0 || !self.other.as_words().is_empty() {
+            (self.last, self.tickets, self.ring_lines) = (0, 0, 0);
+            self.other.clear();
+        }
     }
 }
