@@ -21,7 +21,14 @@ pub(super) const ITEM_WORDS_MAX: usize = 384;
 
 impl<M: Medium> Tx<'_, M> {
     /// Gathers what becomes of blocks, taken and given back.
+    #[inline]
     pub(super) fn gather_allocations(&mut self) {
+        if !self.lane.buffers.allocated.is_empty() || !self.lane.buffers.freed.is_empty() {
+            self.gather_all_allocations();
+        }
+    }
+
+    fn gather_all_allocations(&mut self) {
         if self.io().plants(Plant::AllocationNotLogged) {
             return;
         }
@@ -89,8 +96,7 @@ impl<M: Medium> Tx<'_, M> {
         if let Some(line) = space.wrap_at {
             log::append(io, site, ring, line, RecordKind::Wrap, seq, &[]);
         }
-        let mut payload = std::mem::take(&mut self.lane.buffers.payload);
-        let words = payload.as_words();
+        let words = self.lane.buffers.payload.as_words();
         let lines = if parts.is_empty() {
             log::append(io, site, ring, space.line, RecordKind::Redo, seq, words)
         } else {
@@ -102,8 +108,7 @@ impl<M: Medium> Tx<'_, M> {
             parts.len() as u64
         };
         // Behind the fence it would be a store that waits.
-        payload.clear();
-        self.lane.buffers.payload = payload;
+        self.lane.buffers.payload.clear();
         head + lines
     }
 
@@ -174,9 +179,10 @@ pub(super) struct RecordSpace {
 
 impl Payload {
     /// Appends words at `at`, to the last item if they continue it.
+    #[inline]
     pub(super) fn append_words(&mut self, at: PoolOffset, words: &[u64], most: usize) {
         if !self.extend_last(at, words, most) {
-            self.words(at, words.len()).copy_from_slice(words);
+            self.append_run(at, words);
         }
     }
 }

@@ -452,6 +452,35 @@ impl<'p, M: Medium> Tx<'p, M> {
         }
     }
 
+    /// Whether an aligned word of the heap stands in place, and nobody has to be asked for it.
+    #[inline]
+    fn is_word_at_hand(&self, at: PoolOffset) -> bool {
+        self.is_word_alone(at)
+            && self.pool.write_back != WriteBack::ByAge
+            && (!self.pool.logging.has_write_set()
+                || self.lane.buffers.lines.find(at.line()).is_none())
+    }
+
+    /// Whether the next store to an aligned word of the heap only goes into the write set.
+    #[inline]
+    fn takes_word(&self, at: PoolOffset) -> bool {
+        let buffers = &self.lane.buffers;
+        self.is_word_alone(at)
+            && self.pool.logging == Logging::Redo
+            && buffers.fresh.is_empty()
+            && buffers.failure.is_none()
+            && !self.io().plants(Plant::MarkedBeforeStores)
+    }
+
+    /// An aligned word of the heap, in a transaction that runs alone.
+    #[inline]
+    fn is_word_alone(&self, at: PoolOffset) -> bool {
+        self.lane.buffers.is_alone
+            && at.is_aligned(8)
+            && at.0 >= self.pool.header().geometry.heap_at
+            && at.0 < self.pool.medium.len()
+    }
+
     fn store_any(&mut self, at: PoolOffset, bytes: &[u8]) -> Result<(), Abort> {
         if bytes.is_empty() {
             return Ok(());
@@ -540,6 +569,7 @@ impl Buffers {
     }
 
     /// `contents` has a place for every line of the set.
+    #[inline]
     fn add_contents(&mut self, index: usize) {
         if index >= self.contents.len() {
             self.contents.resize(index + 1, [0; 8]);
@@ -553,6 +583,25 @@ impl<M: Medium> Transact for Tx<'_, M> {
         let result =
             self.check_range("loading", at, out.len() as u64).and_then(|()| self.load_any(at, out));
         self.note(result)
+    }
+
+    #[inline]
+    fn load_u64(&mut self, at: PoolOffset) -> Result<u64, Abort> {
+        if self.is_word_at_hand(at) {
+            return Ok(self.pool.medium.load_u64(at));
+        }
+        let mut bytes = [0; 8];
+        self.load(at, &mut bytes)?;
+        Ok(u64::from_le_bytes(bytes))
+    }
+
+    #[inline]
+    fn store_u64(&mut self, at: PoolOffset, value: u64) -> Result<(), Abort> {
+        if self.takes_word(at) {
+            self.put_word(at, value);
+            return Ok(());
+        }
+        self.store(at, &value.to_le_bytes())
     }
 
     #[inline]

@@ -80,6 +80,21 @@ impl<M: Medium> Tx<'_, M> {
         Ok(())
     }
 
+    /// Puts a word into the write set of a transaction that runs alone.
+    #[inline]
+    pub(super) fn put_word(&mut self, at: PoolOffset, value: u64) {
+        let buffers = &mut self.lane.buffers;
+        let (index, new) = buffers.lines.find_or_add(at.line());
+        if new {
+            buffers.add_contents(index);
+        }
+        let word = at.in_line() / 8;
+        buffers.contents[index][word] = value.to_le();
+        let entry = buffers.lines.entry_mut(index);
+        entry.words |= 1 << word;
+        entry.stored = true;
+    }
+
     fn store_piece(&mut self, at: PoolOffset, bytes: &[u8]) -> Result<(), Abort> {
         let line = at.line();
         let (index, new) = self.lane.buffers.lines.find_or_add(line);
