@@ -57,10 +57,12 @@ impl Contender {
         own.chain([Self::Pmdk(Granularity::Range), Self::Pmdk(Granularity::Word)]).collect()
     }
 
-    /// Those that a report measures: everybody, in the quick scale without the baselines.
+    /// Those that a report measures: everybody, in the quick scale without the baselines and swift.
     fn of(size: Size) -> Vec<Self> {
         let is_left_out = |contender: &Self| match contender {
-            Self::Own(scheme) => size == Size::Quick && scheme.is_baseline(),
+            Self::Own(scheme) => {
+                size == Size::Quick && (scheme.is_baseline() || *scheme == Scheme::Swift)
+            }
             _ => false,
         };
         Self::all().into_iter().filter(|contender| !is_left_out(contender)).collect()

@@ -334,14 +334,15 @@ impl<M: Medium> Drop for Lane<'_, M> {
         if let Some(tx) = self.tx.take() {
             let slot = &tx.pool.lanes[tx.lane.id];
             let flushed = slot.shared.flushed.load(Ordering::Relaxed);
-            if flushed > slot.shared.fenced.load(Ordering::Relaxed) {
-                // The lane's next thread cannot fence what this one flushed (W1).
-                tx.pool.io().fence(match tx.pool.write_back {
-                    WriteBack::BySegment => Site::SegmentData,
-                    _ => Site::RedoData,
-                });
-                slot.shared.fenced.store(flushed, Ordering::Release);
+            // The lane's next thread cannot fence what this one flushed (W1, B2).
+            match tx.pool.write_back {
+                WriteBack::BySegment => tx.pool.io().fence(Site::SegmentData),
+                _ if flushed > slot.shared.fenced.load(Ordering::Relaxed) => {
+                    tx.pool.io().fence(Site::RedoData);
+                }
+                _ => {}
             }
+            slot.shared.fenced.store(flushed, Ordering::Release);
             // Others will work without this lane's next record to prove its last one done (U6).
             tx.pool.settle(tx.lane.id);
             *slot.state.lock(&tx.pool.medium) = Some(tx.lane);

@@ -44,7 +44,7 @@ pub struct OpenOptions {
     /// many goes through the LRU queue. With 0 every line does.
     pub sample_bits: u32,
     /// Write-back by age: a lane looks after it when it has read or logged so often. By segment: when
-    /// it has used so many lines of its log, or 64 if that is less.
+    /// it has used so many lines of its log, or 8 if that is less.
     pub step_every: usize,
     /// The rollback journal: bytes of a page, a power of two from 64 to 4096.
     pub page_bytes: u64,

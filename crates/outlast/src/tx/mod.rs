@@ -142,10 +142,9 @@ impl<'p, M: Medium> Tx<'p, M> {
     #[inline]
     fn step_segment(&mut self) {
         let lane = &mut *self.lane;
-        let lines = lane.log.head - lane.log.stepped;
-        if lines >= self.pool.step_every as u64 {
+        if lane.log.head - lane.log.stepped >= self.pool.step_every as u64 {
             lane.log.stepped = lane.log.head;
-            writeback::step_segment(self.pool, lane.id, &mut lane.segment, lines);
+            writeback::step_segment(self.pool, lane.id, &mut lane.segment);
         }
     }
 

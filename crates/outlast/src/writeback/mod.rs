@@ -298,9 +298,9 @@ fn walk<M: Medium>(
         }
         if position >= covered {
             // Whatever has a number below the floor was in place before this sweep began.
-            for_each_target(pool, lane, line, |range| {
+            for_each_target_of(pool, lane, line, head, |range| {
                 for line in range.lines() {
-                    sweeper.batch.add(io, Site::SweepData, line, sweep, sweep);
+                    sweeper.batch.add(io, line, sweep, sweep);
                 }
             });
         }
@@ -328,8 +328,18 @@ fn for_each_target<M: Medium>(
     line: u64,
     visit: impl FnMut(ByteRange),
 ) {
+    for_each_target_of(pool, lane, line, installed_record(pool, lane, line), visit);
+}
+
+/// As [`for_each_target`], for who has the record's head already.
+fn for_each_target_of<M: Medium>(
+    pool: &Pool<M>,
+    lane: &LaneSlot,
+    line: u64,
+    head: Head,
+    visit: impl FnMut(ByteRange),
+) {
     let medium = &pool.medium;
-    let head = installed_record(pool, lane, line);
     if head.kind != RecordKind::Detached {
         return log::record::for_each_place(medium, lane.ring, line, &head, 0, visit);
     }
