@@ -17,7 +17,7 @@ fn bounded(scheme: Scheme, checksums: bool) -> Charge {
         Scheme::UndoArchapt => {
             Charge { schedules_max: 16, images_max: 200_000, ..Charge::of(scheme) }
         }
-        Scheme::RedoArchapt => Charge { images_max: 200_000, ..Charge::of(scheme) },
+        Scheme::RedoArchapt | Scheme::Swift => Charge { images_max: 200_000, ..Charge::of(scheme) },
         _ => Charge::of(scheme),
     }
 }

@@ -58,6 +58,10 @@ pub enum Site {
     /// Redo: data in place, asynchronously; the lane's next fence finds it done, at the latest
     /// the one before another thread gets the lane (W1).
     RedoData,
+    /// By segment: a share of what a lane's log covers, flushed between two of its commits. The
+    /// fence of the next one finds it done, at the latest the one before another thread gets the
+    /// lane (B1).
+    SegmentData,
     /// Rollback: old pages in the journal, before the header that counts them (J1).
     JournalPages,
     /// Rollback: the journal's header, before anything is stored in place (J2).
@@ -112,6 +116,7 @@ impl Site {
         Self::RedoFresh,
         Self::RedoRecord,
         Self::RedoData,
+        Self::SegmentData,
         Self::JournalPages,
         Self::JournalHeader,
         Self::JournalData,

@@ -112,16 +112,23 @@ impl LineSet {
     /// The index of a line's entry, a new empty one if it had none; and whether it is new.
     #[inline]
     pub fn find_or_add(&mut self, line: LineAddr) -> (usize, bool) {
-        if let Some(index) = self.find(line) {
-            return (index, false);
-        }
         if (self.entries.len() + 1) * 2 > self.slots.len() {
             self.double();
         }
-        let index = self.entries.len();
-        self.entries.push(LineEntry::of(line));
-        self.link(index);
-        (index, true)
+        let mut at = self.slot_of(line);
+        loop {
+            let slot = self.slots[at];
+            if slot.round != self.round {
+                let index = self.entries.len();
+                self.entries.push(LineEntry::of(line));
+                self.slots[at] = Slot { round: self.round, index: index as u32 };
+                return (index, true);
+            }
+            if self.entries[slot.index as usize].line == line {
+                return (slot.index as usize, false);
+            }
+            at = (at + 1) & (self.slots.len() - 1);
+        }
     }
 
     fn link(&mut self, index: usize) {

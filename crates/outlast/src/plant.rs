@@ -48,6 +48,12 @@ pub enum Plant {
     RecycleByOwnLane,
     /// The sweeper trusts that another lane's flushes were fenced.
     SweepTrustsOtherFence,
+    /// By segment: one line of each record is left unflushed (B1).
+    LineForgotten,
+    /// By segment: what a lane has flushed counts for others before it has fenced (B1).
+    CoveredUnfenced,
+    /// By segment: a line that was flushed once is left out for good (B2).
+    FlushedOnceIsEnough,
     /// The sweeper ignores commits that are under way.
     SweepIgnoresInFlight,
     /// Tails move before the floor is durable.
@@ -185,6 +191,9 @@ const NAMED: &[(Plant, &str, u8)] = &[
     (Plant::MarkWithData, "mark-with-data", 11),
     (Plant::FlushWrongAddress, "flush-wrong-address", 12),
     (Plant::SweepTrustsOtherFence, "sweep-trusts-other-fence", 13),
+    (Plant::LineForgotten, "line-forgotten", 1),
+    (Plant::CoveredUnfenced, "covered-unfenced", 13),
+    (Plant::FlushedOnceIsEnough, "flushed-once-is-enough", 1),
     (Plant::StreamedRecordStoredTag, "streamed-record-stored-tag", 15),
     (Plant::MarkInHalves, "mark-in-halves", 17),
     (Plant::TagFirst, "tag-first", 18),
@@ -264,8 +273,8 @@ impl Plant {
         use Site::{
             AgedOut, ChunkWord, Command, Floor, FreshAborted, JournalData, JournalEnd,
             JournalHeader, JournalPages, RecoverTail, RedoData, RedoFresh, RedoRecord, Region,
-            RunSums, Sums, SweepData, Tail, UndoData, UndoFresh, UndoMark, UndoRecord, UndoSettled,
-            UndoWitnesses,
+            RunSums, SegmentData, Sums, SweepData, Tail, UndoData, UndoFresh, UndoMark, UndoRecord,
+            UndoSettled, UndoWitnesses,
         };
         let undo = scheme.logging() == Logging::Undo;
         let sections = scheme.logging() == Logging::Sections;
@@ -274,6 +283,7 @@ impl Plant {
         let commands = scheme.logging() == Logging::Commands;
         let asynchronous = scheme.write_back() == WriteBack::Asynchronous;
         let by_age = scheme.write_back() == WriteBack::ByAge;
+        let by_segment = scheme.write_back() == WriteBack::BySegment;
         // Data flushed at commit, the commit a mark; new words in a record, that the floor kills.
         let (marked, recorded) = (undo && !by_age, redo || by_age);
         match self {
@@ -284,6 +294,7 @@ impl Plant {
                 UndoMark => marked || sections,
                 UndoWitnesses | UndoSettled => marked,
                 RedoData => asynchronous,
+                SegmentData => by_segment,
                 AgedOut | Sums | RunSums | FreshAborted => by_age,
                 RedoFresh => redo,
                 JournalPages | JournalHeader | JournalData | JournalEnd => pages,
@@ -306,7 +317,8 @@ impl Plant {
             | Self::HalvesNotSwapped
             | Self::WitnessInFreedBlock
             | Self::FormatUnsettled => marked,
-            Self::SweepTrustsOtherFence => asynchronous || by_age,
+            Self::SweepTrustsOtherFence => asynchronous || by_age || by_segment,
+            Self::LineForgotten | Self::CoveredUnfenced | Self::FlushedOnceIsEnough => by_segment,
             Self::JournalHeaderFirst | Self::JournalEndedEarly | Self::TwoWriters => pages,
             // A journal's pages are fenced before its header, so their tags are believed, their
             // region needs no scrubbing, and new blocks are in them like everything else.

@@ -37,6 +37,9 @@ pub enum Scheme {
     /// New words are appended to a log that grows until the pool is opened again, and data is
     /// never flushed (the append-only file of Redis).
     Aof,
+    /// Redo logging with one fence and nothing else on the way to the acknowledgement; data is left
+    /// to the cache until the part of the log that covers it is to be used again.
+    Swift,
 }
 
 /// What is logged, and so what recovery does with an unfinished or a finished transaction.
@@ -79,6 +82,8 @@ pub(crate) enum WriteBack {
     Asynchronous,
     /// When the line has probably left the cache by itself, or when the log must go on.
     ByAge,
+    /// When the part of the log that covers it is to be used again.
+    BySegment,
 }
 
 /// How a literal variant reads its paper where that contradicts itself or leaves the order open.
@@ -223,6 +228,15 @@ pub const SCHEMES: &[SchemeRow] = &[
         about: "append-only command log, one fence, data never flushed and rebuilt when the pool is opened",
         logging: Logging::Commands,
         write_back: WriteBack::Never,
+        is_literal: false,
+    },
+    SchemeRow {
+        scheme: Scheme::Swift,
+        name: "swift",
+        guarantee: Guarantee::Durable,
+        about: "redo log, one fence, data left to the cache and flushed before its part of the log is used again",
+        logging: Logging::Redo,
+        write_back: WriteBack::BySegment,
         is_literal: false,
     },
 ];

@@ -8,9 +8,9 @@ use outlast::{
 use outlast_pmem::Heap;
 
 /// Those whose data is not durable in place when they commit.
-const LAZY: [Scheme; 3] = [Scheme::Redo, Scheme::UndoArchapt, Scheme::RedoArchapt];
+const LAZY: [Scheme; 4] = [Scheme::Redo, Scheme::UndoArchapt, Scheme::RedoArchapt, Scheme::Swift];
 
-const ALL: [Scheme; 8] = [
+const ALL: [Scheme; 9] = [
     Scheme::None,
     Scheme::Undo,
     Scheme::Redo,
@@ -19,6 +19,7 @@ const ALL: [Scheme; 8] = [
     Scheme::Rollback,
     Scheme::Atlas,
     Scheme::Aof,
+    Scheme::Swift,
 ];
 
 fn pool_with(scheme: Scheme, ack: Ack, lanes: u32) -> Pool<Heap> {

@@ -310,7 +310,7 @@ fn damage_in_a_page_that_the_log_has_changed_is_an_error_and_is_not_summed_up() 
 
 #[test]
 fn a_pool_with_checksums_wants_a_scheme_that_keeps_them() {
-    for scheme in [Scheme::None, Scheme::Undo, Scheme::Redo] {
+    for scheme in [Scheme::None, Scheme::Undo, Scheme::Redo, Scheme::Swift] {
         let error = Pool::create_on(Heap::new(1 << 20), &create(4096), &open(scheme)).err();
         assert!(matches!(error, Some(PoolError::KeepsChecksums { given }) if given == scheme));
     }

@@ -10,7 +10,7 @@ use outlast_pmem::Heap;
 
 const POOL_BYTES: u64 = 128 << 10;
 
-const SCHEMES: [Scheme; 8] = [
+const SCHEMES: [Scheme; 9] = [
     Scheme::None,
     Scheme::Undo,
     Scheme::Redo,
@@ -19,6 +19,7 @@ const SCHEMES: [Scheme; 8] = [
     Scheme::Rollback,
     Scheme::Atlas,
     Scheme::Aof,
+    Scheme::Swift,
 ];
 
 fn pool_on(medium: Heap, scheme: Scheme) -> Pool<Heap> {
@@ -79,7 +80,11 @@ fn stores_after_a_swallowed_conflict_leave_no_trace() {
                     (false, Ok(())) => assert!(
                         matches!(
                             scheme,
-                            Scheme::Redo | Scheme::RedoArchapt | Scheme::Atlas | Scheme::Aof
+                            Scheme::Redo
+                                | Scheme::RedoArchapt
+                                | Scheme::Atlas
+                                | Scheme::Aof
+                                | Scheme::Swift
                         ),
                         "it announces nothing"
                     ),

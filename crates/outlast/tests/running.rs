@@ -7,7 +7,7 @@ use outlast::{
 };
 use outlast_pmem::Heap;
 
-const SCHEMES: [Scheme; 8] = [
+const SCHEMES: [Scheme; 9] = [
     Scheme::None,
     Scheme::Undo,
     Scheme::Redo,
@@ -16,6 +16,7 @@ const SCHEMES: [Scheme; 8] = [
     Scheme::Rollback,
     Scheme::Atlas,
     Scheme::Aof,
+    Scheme::Swift,
 ];
 
 fn pool_of(scheme: Scheme, lanes: u32) -> (Pool<Heap>, PoolOffset) {

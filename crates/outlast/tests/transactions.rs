@@ -6,7 +6,7 @@ use outlast::{
 };
 use outlast_pmem::Heap;
 
-const SCHEMES: [Scheme; 8] = [
+const SCHEMES: [Scheme; 9] = [
     Scheme::None,
     Scheme::Undo,
     Scheme::Redo,
@@ -15,6 +15,7 @@ const SCHEMES: [Scheme; 8] = [
     Scheme::Rollback,
     Scheme::Atlas,
     Scheme::Aof,
+    Scheme::Swift,
 ];
 
 fn small_pool(scheme: Scheme, lanes: u32, lane_bytes: u64, len: u64) -> Pool<Heap> {

@@ -57,13 +57,13 @@ impl Contender {
         own.chain([Self::Pmdk(Granularity::Range), Self::Pmdk(Granularity::Word)]).collect()
     }
 
-    /// Those that a report measures: everybody, in the quick scale without the baselines and the
-    /// literal variants.
+    /// Those that a report measures: everybody, in the quick scale without the baselines, the literal
+    /// variants and swift.
     fn of(size: Size) -> Vec<Self> {
+        let is_extra =
+            |scheme: Scheme| scheme.is_baseline() || scheme.is_literal() || scheme == Scheme::Swift;
         let is_left_out = |contender: &Self| match contender {
-            Self::Own(scheme) => {
-                size == Size::Quick && (scheme.is_baseline() || scheme.is_literal())
-            }
+            Self::Own(scheme) => size == Size::Quick && is_extra(*scheme),
             _ => false,
         };
         Self::all().into_iter().filter(|contender| !is_left_out(contender)).collect()

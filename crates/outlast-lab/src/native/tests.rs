@@ -113,7 +113,7 @@ fn names_are_read_back_and_wrong_ones_told_the_right_ones() {
     }
     let error = "redoo".parse::<Contender>().unwrap_err().to_string();
     let known = "none, undo, redo, undo-archapt, redo-archapt, undo-archapt:literal, \
-                 redo-archapt:literal, rollback, atlas, aof, pmdk, pmdk-word, \
+                 redo-archapt:literal, rollback, atlas, aof, swift, pmdk, pmdk-word, \
                  undo-archapt+sums, redo-archapt+sums";
     assert_eq!(error, format!("no scheme is called 'redoo'; there are {known}"));
 }

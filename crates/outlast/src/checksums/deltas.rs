@@ -73,6 +73,9 @@ pub(crate) struct Deltas {
 
 impl Deltas {
     pub fn clear(&mut self) {
+        if self.since.is_none() && self.words.is_empty() && self.open.is_empty() {
+            return;
+        }
         self.words.clear();
         self.open.clear();
         self.flipped.clear();

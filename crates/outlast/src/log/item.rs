@@ -59,6 +59,7 @@ pub(crate) struct Payload {
 }
 
 impl Payload {
+    #[inline]
     pub fn clear(&mut self) {
         self.words.clear();
         self.last_run = None;
@@ -70,12 +71,24 @@ impl Payload {
 
     /// Starts an item of `count` words at `at` and returns the place for its content.
     pub fn words(&mut self, at: PoolOffset, count: usize) -> &mut [u64] {
-        assert!(at.is_aligned(8) && count <= COUNT_MAX);
-        self.last_run = Some(self.words.len());
-        self.words.push(WORDS << KIND_SHIFT | (count as u64) << COUNT_SHIFT | (at.0 / 8));
+        self.start_run(at, count);
         let from = self.words.len();
         self.words.resize(from + count, 0);
         &mut self.words[from..]
+    }
+
+    /// As [`words`](Self::words), with that content.
+    #[inline]
+    pub fn append_run(&mut self, at: PoolOffset, words: &[u64]) {
+        self.start_run(at, words.len());
+        self.words.extend_from_slice(words);
+    }
+
+    #[inline]
+    fn start_run(&mut self, at: PoolOffset, count: usize) {
+        assert!(at.is_aligned(8) && count <= COUNT_MAX);
+        self.last_run = Some(self.words.len());
+        self.words.push(WORDS << KIND_SHIFT | (count as u64) << COUNT_SHIFT | (at.0 / 8));
     }
 
     /// Adds words to the last item, if that is a run of words which ends at `at` and would not

@@ -16,7 +16,7 @@ use crate::seq::Seq;
 use crate::spin::{SpinLock, wait};
 use crate::transact::{Abort, Runner};
 use crate::tx::{Buffers, Tx};
-use crate::writeback::{self, Access, Ended, Reach};
+use crate::writeback::{self, Access, Ended, Reach, Segment};
 
 /// After this many conflicts in a row a transaction runs alone.
 const CONFLICTS_BEFORE_PRIVILEGE: u32 = 16;
@@ -43,7 +43,10 @@ pub(crate) struct LaneShared {
     pub installed: AtomicU64,
     /// Counter of that record, or of a later one: stored first.
     pub last_installed: AtomicU64,
-    /// Records of this counter and below have their data fenced by the lane itself.
+    /// Position behind the last record all of whose data the lane's own thread has flushed. By age:
+    /// where its log stood when it has flushed something last.
+    pub flushed: AtomicU64,
+    /// As `flushed`, and that thread has fenced it since.
     pub fenced: AtomicU64,
     /// Position behind the last record below the floor. Only the sweeper moves it.
     pub swept: AtomicU64,
@@ -69,6 +72,8 @@ pub(crate) struct LaneState {
     pub buffers: Buffers,
     /// By age: what was read since the history unit looked last.
     pub accesses: Vec<Access>,
+    /// By segment: how far the lane is with what its log covers.
+    pub segment: Segment,
     /// Conflicts in a row of transactions that [`Lane::begin`] began.
     pub conflicts: u32,
     /// For the pauses between attempts.
@@ -79,7 +84,7 @@ pub(crate) struct LaneState {
 pub(crate) struct LaneLog {
     /// Redo: position of the next record.
     pub head: u64,
-    /// By age: the position of `head` when the history unit looked last.
+    /// By age, by segment: the position of `head` when write-back was looked after last.
     pub stepped: u64,
     /// Undo: the lane's last number.
     pub last_undo: Seq,
@@ -106,6 +111,7 @@ impl LaneSlot {
             },
             buffers: Buffers::default(),
             accesses: Vec::new(),
+            segment: Segment::default(),
             conflicts: 0,
             random: id as u64 * 2 + 1,
         };
@@ -119,6 +125,7 @@ impl LaneSlot {
                 bound: AtomicU64::new(LaneShared::IDLE),
                 installed: AtomicU64::new(0),
                 last_installed: AtomicU64::new(0),
+                flushed: AtomicU64::new(0),
                 fenced: AtomicU64::new(0),
                 swept: AtomicU64::new(0),
                 tail: AtomicU64::new(0),
@@ -333,18 +340,16 @@ impl<M: Medium> Drop for Lane<'_, M> {
     fn drop(&mut self) {
         if let Some(tx) = self.tx.take() {
             let slot = &tx.pool.lanes[tx.lane.id];
-            let fenced = slot.shared.fenced.load(Ordering::Relaxed);
-            let last = slot.shared.last_installed.load(Ordering::Relaxed);
-            let site = match tx.pool.write_back {
-                WriteBack::Asynchronous => Some(Site::RedoData),
-                WriteBack::ByAge => Some(Site::AgedOut),
-                WriteBack::Never | WriteBack::AtCommit => None,
-            };
-            if let Some(site) = site.filter(|_| last > fenced) {
-                // The lane's next thread cannot fence what this one flushed (W1).
-                tx.pool.io().fence(site);
-                slot.shared.fenced.store(last, Ordering::Release);
+            let flushed = slot.shared.flushed.load(Ordering::Relaxed);
+            let is_fenced = flushed <= slot.shared.fenced.load(Ordering::Relaxed);
+            // The lane's next thread cannot fence what this one flushed (W1, B2, P2).
+            match tx.pool.write_back {
+                WriteBack::BySegment => tx.pool.io().fence(Site::SegmentData),
+                WriteBack::ByAge if !is_fenced => tx.pool.io().fence(Site::AgedOut),
+                _ if !is_fenced => tx.pool.io().fence(Site::RedoData),
+                _ => {}
             }
+            slot.shared.fenced.store(flushed, Ordering::Release);
             // Others will work without this lane's next record to prove its last one done (U6).
             tx.pool.settle(tx.lane.id);
             *slot.state.lock(&tx.pool.medium) = Some(tx.lane);

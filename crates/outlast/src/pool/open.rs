@@ -22,7 +22,7 @@ use crate::seq::Seq;
 use crate::solo::Solo;
 use crate::spin::SpinLock;
 use crate::transact::RootKind;
-use crate::writeback::{Sample, Sweeper};
+use crate::writeback::{SEGMENT_STEP_LINES_MAX, Sample, Sweeper};
 
 /// How to run a pool.
 #[derive(Clone, Copy, Debug)]
@@ -43,7 +43,8 @@ pub struct OpenOptions {
     /// Write-back by age: of the memory that transactions touch, one part in 2 to the power of this
     /// many goes through the LRU queue. With 0 every line does.
     pub sample_bits: u32,
-    /// Write-back by age: a lane looks after it when it has read or logged so often.
+    /// Write-back by age: a lane looks after it when it has read or logged so often. By segment: when
+    /// it has used so many lines of its log, or 8 if that is less.
     pub step_every: usize,
     /// The rollback journal: bytes of a page, a power of two from 64 to 4096.
     pub page_bytes: u64,
@@ -296,8 +297,10 @@ impl<M: Medium> RecoveredPool<M> {
             gate: Gate::new(geometry.lanes as usize),
             checkpointer: Checkpointer::new(),
             lanes,
-            step_every: std::env::var("STEP")
-                .map_or(options.step_every.max(1), |s| s.parse().unwrap()),
+            step_every: match options.scheme.write_back() {
+                WriteBack::BySegment => options.step_every.clamp(1, SEGMENT_STEP_LINES_MAX),
+                _ => options.step_every.max(1),
+            },
             sample: Sample::one_in_two_to_the(options.sample_bits),
             grow_limit_bytes: options.grow_limit_bytes,
             medium: self.medium,

@@ -198,10 +198,14 @@ impl<'p, M: Medium> Tx<'p, M> {
     }
 
     /// Stores the durable words of all blocks taken and given back.
+    #[inline]
     pub(super) fn store_allocations(&self) {
-        if self.lane.buffers.allocated.is_empty() && self.lane.buffers.freed.is_empty() {
-            return;
+        if !self.lane.buffers.allocated.is_empty() || !self.lane.buffers.freed.is_empty() {
+            self.store_all_allocations();
         }
+    }
+
+    fn store_all_allocations(&self) {
         let _heap = self.pool.heap.lock(&self.pool.medium);
         self.taken().for_each(|block| self.store_allocation(block, true));
         self.given_back().for_each(|block| self.store_allocation(block, false));

@@ -21,7 +21,14 @@ pub(super) const ITEM_WORDS_MAX: usize = 384;
 
 impl<M: Medium> Tx<'_, M> {
     /// Gathers what becomes of blocks, taken and given back.
+    #[inline]
     pub(super) fn gather_allocations(&mut self) {
+        if !self.lane.buffers.allocated.is_empty() || !self.lane.buffers.freed.is_empty() {
+            self.gather_all_allocations();
+        }
+    }
+
+    fn gather_all_allocations(&mut self) {
         if self.io().plants(Plant::AllocationNotLogged) {
             return;
         }
@@ -89,8 +96,7 @@ impl<M: Medium> Tx<'_, M> {
         if let Some(line) = space.wrap_at {
             log::append(io, site, ring, line, RecordKind::Wrap, seq, &[]);
         }
-        let payload = std::mem::take(&mut self.lane.buffers.payload);
-        let words = payload.as_words();
+        let words = self.lane.buffers.payload.as_words();
         let lines = if parts.is_empty() {
             log::append(io, site, ring, space.line, RecordKind::Redo, seq, words)
         } else {
@@ -101,7 +107,8 @@ impl<M: Medium> Tx<'_, M> {
             }
             parts.len() as u64
         };
-        self.lane.buffers.payload = payload;
+        // Behind the fence it would be a store that waits.
+        self.lane.buffers.payload.clear();
         head + lines
     }
 
@@ -125,12 +132,17 @@ impl<M: Medium> Tx<'_, M> {
     }
 
     /// R5: blocks given back are free when the floor has passed the commit.
+    #[inline]
     pub(super) fn end_blocks_after(&mut self, seq: Seq) {
+        let buffers = &self.lane.buffers;
+        if !buffers.freed.is_empty() || !buffers.regions.is_empty() {
+            self.quarantine_blocks(seq);
+        }
+    }
+
+    fn quarantine_blocks(&mut self, seq: Seq) {
         let io = self.io();
         let buffers = &mut self.lane.buffers;
-        if buffers.freed.is_empty() && buffers.regions.is_empty() {
-            return;
-        }
         if io.plants(Plant::PendingLostWithFree) {
             for block in &buffers.freed {
                 forget_pending(self.pool, ByteRange::new(block.at, block.bytes));
@@ -147,6 +159,7 @@ impl<M: Medium> Tx<'_, M> {
         buffers.regions.drain(..).for_each(|region| heap.release_region_after(seq, region));
     }
 
+    #[inline]
     pub(super) fn fetch_ahead(&self) {
         let ring = self.ring();
         let head = self.lane.log.head % ring.lines;
@@ -166,9 +179,10 @@ pub(super) struct RecordSpace {
 
 impl Payload {
     /// Appends words at `at`, to the last item if they continue it.
+    #[inline]
     pub(super) fn append_words(&mut self, at: PoolOffset, words: &[u64], most: usize) {
         if !self.extend_last(at, words, most) {
-            self.words(at, words.len()).copy_from_slice(words);
+            self.append_run(at, words);
         }
     }
 }

@@ -88,6 +88,7 @@ pub(crate) struct Buffers {
 }
 
 impl<'p, M: Medium> Tx<'p, M> {
+    #[inline]
     pub(crate) fn begin(&mut self) {
         let (pool, buffers) = (self.pool, &mut self.lane.buffers);
         buffers.clear();
@@ -100,9 +101,12 @@ impl<'p, M: Medium> Tx<'p, M> {
     }
 
     /// After commit or abort, whichever it was.
+    #[inline]
     pub(crate) fn end(&mut self) {
-        if self.pool.write_back == WriteBack::ByAge {
-            self.step_history();
+        match self.pool.write_back {
+            WriteBack::ByAge => self.step_history(),
+            WriteBack::BySegment => self.step_segment(),
+            WriteBack::Never | WriteBack::AtCommit | WriteBack::Asynchronous => {}
         }
         self.mark_changes();
         self.pool.gate.leave(self.lane.id);
@@ -129,6 +133,16 @@ impl<'p, M: Medium> Tx<'p, M> {
             lane.log.stepped = lane.log.head;
             writeback::step(self.pool, lane.id, &lane.accesses);
             lane.accesses.clear();
+        }
+    }
+
+    /// Writes back a share of what the log covers, once enough of the log was used.
+    #[inline]
+    fn step_segment(&mut self) {
+        let lane = &mut *self.lane;
+        if lane.log.head - lane.log.stepped >= self.pool.step_every as u64 {
+            lane.log.stepped = lane.log.head;
+            writeback::step_segment(self.pool, lane.id, &mut lane.segment);
         }
     }
 
@@ -186,14 +200,21 @@ impl<'p, M: Medium> Tx<'p, M> {
 
     /// Lets go of the locks; `version` is the commit that their lines now show, `None` when
     /// nothing was stored to them.
+    #[inline]
     fn release_locks(&mut self, version: Option<u64>) {
+        if !self.lane.buffers.locked.is_empty() {
+            self.release_held_locks(version);
+        }
+        self.end_writing();
+    }
+
+    fn release_held_locks(&mut self, version: Option<u64>) {
         for (stripe, before) in self.lane.buffers.locked.drain(..).rev() {
             let word = version.map_or(before, LockWord::free);
             // The mark stands where the lock is still held, so that a trace shows no two owners.
             self.pool.medium.mark(Mark::Unlock(u64::from(stripe.0)));
             self.pool.locks.release(stripe, word);
         }
-        self.end_writing();
     }
 
     /// Draws the number of this commit and checks that everything read is still as it was.
@@ -433,6 +454,35 @@ impl<'p, M: Medium> Tx<'p, M> {
         }
     }
 
+    /// Whether an aligned word of the heap stands in place, and nobody has to be asked for it.
+    #[inline]
+    fn is_word_at_hand(&self, at: PoolOffset) -> bool {
+        self.is_word_alone(at)
+            && self.pool.write_back != WriteBack::ByAge
+            && (!self.pool.logging.has_write_set()
+                || self.lane.buffers.lines.find(at.line()).is_none())
+    }
+
+    /// Whether the next store to an aligned word of the heap only goes into the write set.
+    #[inline]
+    fn takes_word(&self, at: PoolOffset) -> bool {
+        let buffers = &self.lane.buffers;
+        self.is_word_alone(at)
+            && self.pool.logging == Logging::Redo
+            && buffers.fresh.is_empty()
+            && buffers.failure.is_none()
+            && !self.io().plants(Plant::MarkedBeforeStores)
+    }
+
+    /// An aligned word of the heap, in a transaction that runs alone.
+    #[inline]
+    fn is_word_alone(&self, at: PoolOffset) -> bool {
+        self.lane.buffers.is_alone
+            && at.is_aligned(8)
+            && at.0 >= self.pool.header().geometry.heap_at
+            && at.0 < self.pool.medium.len()
+    }
+
     fn store_any(&mut self, at: PoolOffset, bytes: &[u8]) -> Result<(), Abort> {
         if bytes.is_empty() {
             return Ok(());
@@ -487,22 +537,36 @@ impl<'p, M: Medium> Tx<'p, M> {
     }
 }
 
+#[inline(always)]
+fn clear<T>(items: &mut Vec<T>) {
+    if !items.is_empty() {
+        items.clear();
+    }
+}
+
 impl Buffers {
+    /// Stores to what is not empty and to nothing else: behind the fence of the transaction before,
+    /// stores wait for it, and where there are too many the next transaction's loads do too.
+    #[inline]
     fn clear(&mut self) {
-        self.reads.clear();
         debug_assert!(self.locked.is_empty(), "a transaction ends without locks");
+        clear(&mut self.reads);
         self.lines.clear();
-        self.contents.clear();
-        self.fresh.clear();
-        self.fresh_lines.clear();
-        self.allocated.clear();
-        self.freed.clear();
-        self.payload.clear();
-        self.undo = undo::UndoProgress::default();
+        clear(&mut self.contents);
+        clear(&mut self.fresh);
+        clear(&mut self.fresh_lines);
+        clear(&mut self.allocated);
+        clear(&mut self.freed);
+        if !self.payload.as_words().is_empty() {
+            self.payload.clear();
+        }
+        self.undo.clear();
         self.sealed.clear();
-        self.regions.clear();
+        clear(&mut self.regions);
         self.deltas.clear();
-        self.failure = None;
+        if self.failure.is_some() {
+            self.failure = None;
+        }
     }
 
     fn changed_nothing(&self) -> bool {
@@ -510,6 +574,7 @@ impl Buffers {
     }
 
     /// `contents` has a place for every line of the set.
+    #[inline]
     fn add_contents(&mut self, index: usize) {
         if index >= self.contents.len() {
             self.contents.resize(index + 1, [0; 8]);
@@ -523,6 +588,25 @@ impl<M: Medium> Transact for Tx<'_, M> {
         let result =
             self.check_range("loading", at, out.len() as u64).and_then(|()| self.load_any(at, out));
         self.note(result)
+    }
+
+    #[inline]
+    fn load_u64(&mut self, at: PoolOffset) -> Result<u64, Abort> {
+        if self.is_word_at_hand(at) {
+            return Ok(self.pool.medium.load_u64(at));
+        }
+        let mut bytes = [0; 8];
+        self.load(at, &mut bytes)?;
+        Ok(u64::from_le_bytes(bytes))
+    }
+
+    #[inline]
+    fn store_u64(&mut self, at: PoolOffset, value: u64) -> Result<(), Abort> {
+        if self.takes_word(at) {
+            self.put_word(at, value);
+            return Ok(());
+        }
+        self.store(at, &value.to_le_bytes())
     }
 
     #[inline]

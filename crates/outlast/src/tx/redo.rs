@@ -20,7 +20,7 @@ use crate::ack::Ticket;
 use crate::io::Site;
 use crate::lines::{runs, word_mask};
 use crate::plant::Plant;
-use crate::pool::LaneShared;
+use crate::pool::{LaneShared, LaneState};
 use crate::scheme::WriteBack;
 use crate::transact::Abort;
 use crate::tx::Tx;
@@ -80,6 +80,21 @@ impl<M: Medium> Tx<'_, M> {
         Ok(())
     }
 
+    /// Puts a word into the write set of a transaction that runs alone.
+    #[inline]
+    pub(super) fn put_word(&mut self, at: PoolOffset, value: u64) {
+        let buffers = &mut self.lane.buffers;
+        let (index, new) = buffers.lines.find_or_add(at.line());
+        if new {
+            buffers.add_contents(index);
+        }
+        let word = at.in_line() / 8;
+        buffers.contents[index][word] = value.to_le();
+        let entry = buffers.lines.entry_mut(index);
+        entry.words |= 1 << word;
+        entry.stored = true;
+    }
+
     fn store_piece(&mut self, at: PoolOffset, bytes: &[u8]) -> Result<(), Abort> {
         let line = at.line();
         let (index, new) = self.lane.buffers.lines.find_or_add(line);
@@ -128,6 +143,9 @@ impl<M: Medium> Tx<'_, M> {
         };
         let seq = self.pool.seq(number);
         let head = self.write_record(space, seq);
+        if self.pool.write_back == WriteBack::BySegment {
+            self.note_for_segment(head);
+        }
         if io.plants(Plant::EarlyRelease) {
             self.release_locks(Some(number));
         }
@@ -138,10 +156,11 @@ impl<M: Medium> Tx<'_, M> {
         if self.pool.is_literal {
             self.renew_sums();
         }
+        let flushed = slot.shared.flushed.load(Ordering::Relaxed);
         // R1: the commit point.
         io.fence(Site::RedoRecord);
-        let last = slot.shared.last_installed.load(Ordering::Relaxed);
-        slot.shared.fenced.store(last, Ordering::Release);
+        // W1: it has covered what was flushed before.
+        slot.shared.fenced.store(flushed, Ordering::Release);
 
         if self.keeps_sums() {
             self.note_installed(number);
@@ -154,6 +173,7 @@ impl<M: Medium> Tx<'_, M> {
         }
         if self.pool.write_back == WriteBack::Asynchronous {
             self.flush_installed();
+            slot.shared.flushed.store(head, Ordering::Relaxed);
         }
         if self.pool.is_literal {
             self.hand_over_ended(number, head);
@@ -222,6 +242,19 @@ impl<M: Medium> Tx<'_, M> {
             }
         }
         self.flush_allocations(Site::RedoData);
+    }
+
+    /// By segment: remembers what the record before `head` will store in place.
+    fn note_for_segment(&mut self, head: u64) {
+        let LaneState { buffers, segment, .. } = &mut *self.lane;
+        let in_log = !buffers.regions.is_empty()
+            || !buffers.allocated.is_empty()
+            || !buffers.freed.is_empty();
+        segment.note_record(head, in_log);
+        if !in_log {
+            let stored = buffers.lines.entries().iter().filter(|entry| entry.words != 0);
+            stored.for_each(|entry| segment.note_line(entry.line));
+        }
     }
 
     /// Nothing is in place yet, so nothing needs to be put back. New blocks were nobody's.

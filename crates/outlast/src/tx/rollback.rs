@@ -68,6 +68,7 @@ impl<M: Medium> Tx<'_, M> {
     }
 
     /// Gives that right back.
+    #[inline]
     pub(super) fn end_writing(&self) {
         let me = self.lane.id as u64 + 1;
         if self.pool.logging == Logging::Pages && self.pool.writer.load(Ordering::Relaxed) == me {

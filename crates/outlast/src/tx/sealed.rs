@@ -172,10 +172,11 @@ impl<M: Medium> Tx<'_, M> {
         if io.plants(Plant::EarlyRelease) {
             self.release_locks(Some(number));
         }
+        let flushed = shared.flushed.load(Ordering::Relaxed);
         // The commit point.
         io.fence(Site::RedoRecord);
-        let last = shared.last_installed.load(Ordering::Relaxed);
-        shared.fenced.store(last, Ordering::Release);
+        // P2: it has covered what was flushed before.
+        shared.fenced.store(flushed, Ordering::Release);
         if self.keeps_sums() {
             self.note_stored(number);
             self.store_summed_allocations();
@@ -268,7 +269,9 @@ pub(crate) struct SealedProgress {
 
 impl SealedProgress {
     pub(super) fn clear(&mut self) {
-        (self.last, self.tickets, self.ring_lines) = (0, 0, 0);
-        self.other.clear();
+        if self.last != 0 || self.tickets != 0 || !self.other.as_words().is_empty() {
+            (self.last, self.tickets, self.ring_lines) = (0, 0, 0);
+            self.other.clear();
+        }
     }
 }

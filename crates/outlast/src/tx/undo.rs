@@ -46,6 +46,14 @@ pub(crate) struct UndoProgress {
     pub(super) stored: bool,
 }
 
+impl UndoProgress {
+    pub(super) fn clear(&mut self) {
+        if self.logged != 0 || self.at.is_some() || self.stored {
+            *self = Self::default();
+        }
+    }
+}
+
 impl<M: Medium> Tx<'_, M> {
     /// Takes the locks of a range and gathers its old words, as far as they are not kept yet.
     pub(super) fn keep_old(&mut self, at: PoolOffset, len: u64) -> Result<(), Abort> {

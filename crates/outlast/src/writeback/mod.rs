@@ -3,7 +3,8 @@
 //! Redo stores in place after its record is durable. Nobody waits for those stores: plain redo
 //! starts their write-back at once, and the lane's next fence finds it done; by age
 //! ([`history`]) they are left to the cache, and flushed when they have probably left it or when
-//! the log must go on. The log's lines come free when the *floor* passes their record: one durable
+//! the log must go on; by segment ([`segment`]) when their part of the log is to be used again. The
+//! log's lines come free when the *floor* passes their record: one durable
 //! number for all lanes, because of a case that a floor per lane gets wrong. T1 on lane A and then
 //! T2 on lane B write X; B's data is durable and B forgets T2; recovery would find T1 on A and put
 //! its old value over T2's.
@@ -20,9 +21,11 @@
 
 mod history;
 mod literal;
+mod segment;
 
 pub(crate) use history::{Access, Sample};
 pub(crate) use literal::{Ended, finish_pending, forget_sums, is_dropped, renew_sums};
+pub(crate) use segment::{SEGMENT_STEP_LINES_MAX, Segment, step as step_segment};
 
 use std::sync::atomic::Ordering;
 
@@ -41,8 +44,10 @@ use crate::sealed::seal;
 use crate::seq::Seq;
 use history::History;
 use literal::Literal;
+use segment::Batch;
 
 /// Whoever moves the floor holds this.
+#[derive(Default)]
 pub(crate) struct Sweeper {
     /// Only where data is flushed by age.
     history: Option<History>,
@@ -50,6 +55,9 @@ pub(crate) struct Sweeper {
     keeper: Option<Keeper>,
     /// Literal variants: instead of both.
     literal: Option<Literal>,
+    /// What lanes have not flushed themselves, and by which sweep it was.
+    batch: Batch,
+    sweeps: u64,
 }
 
 impl Sweeper {
@@ -57,7 +65,7 @@ impl Sweeper {
         let lanes = geometry.lanes as usize;
         if let Some(believed) = believed {
             let literal = Some(Literal::new(options, lanes, believed));
-            return Self { history: None, keeper: None, literal };
+            return Self { literal, ..Self::default() };
         }
         let history = || {
             let cache_bytes = options.cache_bytes.unwrap_or_else(cache_bytes);
@@ -67,7 +75,7 @@ impl Sweeper {
         };
         let by_age = options.scheme.write_back() == WriteBack::ByAge;
         let keeper = geometry.checksums.then(|| Keeper::new(*geometry));
-        Self { history: by_age.then(history), keeper, literal: None }
+        Self { history: by_age.then(history), keeper, ..Self::default() }
     }
 
     /// Lets the history unit look at what was installed since the last time, if there is one.
@@ -134,6 +142,8 @@ pub(crate) enum Reach {
     Lines(u64),
     /// As `All`, unless the floor has passed this number already.
     Past(Seq),
+    /// As far as lanes have flushed by themselves, if that frees everything the own one has.
+    Flushed,
 }
 
 /// Lets the history unit catch up: takes the hints, flushes what has aged out, and makes room
@@ -169,6 +179,17 @@ pub(crate) fn sweep<M: Medium>(pool: &Pool<M>, own: usize, reach: Reach) {
         // Whoever had the sweeper before has done it.
         return;
     }
+    sweep_with(pool, &mut sweeper, own, reach);
+}
+
+/// As [`sweep`], as far as lanes have flushed by themselves and nobody else is at it.
+fn try_sweep<M: Medium>(pool: &Pool<M>, own: usize) {
+    if let Some(mut sweeper) = pool.sweeper.try_lock() {
+        sweep_with(pool, &mut sweeper, own, Reach::Flushed);
+    }
+}
+
+fn sweep_with<M: Medium>(pool: &Pool<M>, sweeper: &mut Sweeper, own: usize, reach: Reach) {
     let io = pool.io();
     // No record has the last counter, which the clock passes when numbers are used up.
     let mut limit = first_not_installed(pool).min(Seq::COUNTER_MAX);
@@ -189,8 +210,16 @@ pub(crate) fn sweep<M: Medium>(pool: &Pool<M>, own: usize, reach: Reach) {
             history.swept_below(limit)
         }
         None => {
+            if pool.write_back == WriteBack::BySegment {
+                match segment_limit(pool, own, reach, limit) {
+                    Some(enough) => limit = enough,
+                    None => return,
+                }
+            }
+            sweeper.sweeps += 1;
+            let floor = pool.seq(limit);
             let lanes = pool.lanes.iter().enumerate();
-            lanes.map(|(id, lane)| walk(pool, lane, pool.seq(limit), id == own)).collect()
+            lanes.map(|(id, lane)| walk(pool, sweeper, lane, floor, id == own)).collect()
         }
     };
     // A lane may show a bound from before the last sweep. It will draw a number above the floor all
@@ -204,6 +233,11 @@ pub(crate) fn sweep<M: Medium>(pool: &Pool<M>, own: usize, reach: Reach) {
     }
     // W1: own flushes and those of the walk.
     io.fence(Site::SweepData);
+    if let Some(LaneSlot { shared, .. }) = pool.lanes.get(own) {
+        let flushed = shared.flushed.load(Ordering::Relaxed).max(swept[own]);
+        shared.flushed.store(flushed, Ordering::Relaxed);
+        shared.fenced.store(flushed, Ordering::Release);
+    }
 
     let move_tails = || {
         for (id, (lane, swept)) in pool.lanes.iter().zip(&swept).enumerate() {
@@ -244,34 +278,81 @@ fn first_not_installed<M: Medium>(pool: &Pool<M>) -> u64 {
     bounds.fold(clock, u64::min) + 1
 }
 
-/// Passes over a lane's records below the floor, starting the write-back of lines that only the
-/// lane itself has flushed so far. Returns the position behind the last of them.
-fn walk<M: Medium>(pool: &Pool<M>, lane: &LaneSlot, floor: Seq, own: bool) -> u64 {
+/// By segment: the limit that frees what the own lane has flushed, where that is anything and
+/// enough. `None` when there is nothing to do.
+fn segment_limit<M: Medium>(pool: &Pool<M>, own: usize, reach: Reach, limit: u64) -> Option<u64> {
+    let number_behind = |lane: &LaneSlot, own: bool| {
+        segment::number_at(pool, lane, covered(lane, own)).map_or(limit, Seq::counter).min(limit)
+    };
+    let own_limit = || number_behind(&pool.lanes[own], true);
+    match reach {
+        Reach::All | Reach::Past(_) => Some(limit),
+        Reach::Lines(_) => {
+            let own_limit = own_limit();
+            Some(if pool.seq(own_limit) > pool.floor() { own_limit } else { limit })
+        }
+        Reach::Flushed => {
+            let own_limit = own_limit();
+            let others = pool.lanes.iter().enumerate().filter(|(id, _)| *id != own);
+            let all = others.map(|(_, lane)| number_behind(lane, false)).fold(limit, u64::min);
+            (all >= own_limit && pool.seq(own_limit) > pool.floor()).then_some(own_limit)
+        }
+    }
+}
+
+/// Position behind the last record of a lane that needs no flush by a sweep of the lane `own`, or
+/// of another, once that has fenced.
+fn covered(lane: &LaneSlot, own: bool) -> u64 {
+    let flushed = if own { &lane.shared.flushed } else { &lane.shared.fenced };
+    flushed.load(Ordering::Acquire).max(lane.shared.swept.load(Ordering::Relaxed))
+}
+
+/// Passes over a lane's records below the floor, starting the write-back of lines that its own
+/// thread has not flushed, or not fenced as far as others know. Returns the position behind the
+/// last of them, or an earlier one where that takes no walk.
+fn walk<M: Medium>(
+    pool: &Pool<M>,
+    sweeper: &mut Sweeper,
+    lane: &LaneSlot,
+    floor: Seq,
+    own: bool,
+) -> u64 {
     let io = pool.io();
     let end = lane.shared.installed.load(Ordering::Acquire);
-    let fenced = pool.seq(lane.shared.fenced.load(Ordering::Acquire));
     let last = pool.seq(lane.shared.last_installed.load(Ordering::Acquire));
-    if last < floor && (own || last <= fenced) {
-        // The usual case needs no look at each record.
+    let covered = covered(lane, own || io.plants(Plant::SweepTrustsOtherFence));
+    // The usual cases need no look at each record.
+    let mut position = if covered == end && last < floor {
         return end;
-    }
-    let mut position = lane.shared.swept.load(Ordering::Relaxed);
+    } else if segment::number_at(pool, lane, covered).is_some_and(|number| number <= floor) {
+        covered
+    } else if own || pool.write_back != WriteBack::BySegment {
+        lane.shared.swept.load(Ordering::Relaxed)
+    } else {
+        // Everything below the floor is covered. That lane's own sweep will find out how far.
+        return lane.shared.swept.load(Ordering::Relaxed);
+    };
+    let sweep = sweeper.sweeps;
     while position < end {
         let line = position % lane.ring.lines;
         let head = installed_record(pool, lane, line);
         if head.seq >= floor {
             break;
         }
+        if position >= covered {
+            // Whatever has a number below the floor was in place before this sweep began.
+            for_each_target(pool, lane, line, &head, |range| {
+                for line in range.lines() {
+                    sweeper.batch.add(io, line, sweep, sweep);
+                }
+            });
+        }
         position += match head.kind {
             RecordKind::Wrap => lane.ring.lines - line,
             _ => head.lines,
         };
-        if !own && head.seq > fenced && !io.plants(Plant::SweepTrustsOtherFence) {
-            for_each_target(pool, lane, line, &head, |range| {
-                io.flush(Site::SweepData, range.at, range.len);
-            });
-        }
     }
+    sweeper.batch.flush(io, Site::SweepData);
     position
 }
 
@@ -390,7 +471,7 @@ mod tests {
     /// one. Records that were dead must not come back to life by it.
     #[test]
     fn the_floor_never_falls() {
-        for scheme in [Scheme::Redo, Scheme::UndoArchapt, Scheme::RedoArchapt] {
+        for scheme in [Scheme::Redo, Scheme::UndoArchapt, Scheme::RedoArchapt, Scheme::Swift] {
             let create = CreateOptions { lanes: 2, lane_bytes: 4096, ..CreateOptions::default() };
             let open = OpenOptions { lock_stripes: 64, ..OpenOptions::with_scheme(scheme) };
             let pool = Pool::create_on(Heap::new(1 << 20), &create, &open).unwrap();

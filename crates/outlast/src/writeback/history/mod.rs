@@ -171,8 +171,8 @@ struct LaneHistory {
     left: VecDeque<Left>,
     /// Position behind the last record below the floor.
     swept: u64,
-    /// What this lane's thread has flushed after its commit `unfenced_since`, and has fenced if it
-    /// has fenced since.
+    /// What this lane's thread has flushed when its log stood at `unfenced_since` at the latest, and
+    /// has fenced if it has fenced since.
     unfenced: Vec<LineAddr>,
     unfenced_since: u64,
 }
@@ -313,10 +313,11 @@ impl History {
             self.flush_left_below(pool.io(), id, limit);
         }
         self.flusher = None;
-        let lane = &mut self.lanes[own];
-        if !lane.unfenced.is_empty() {
+        if !self.lanes[own].unfenced.is_empty() {
             let shared = &pool.lanes[own].shared;
-            lane.unfenced_since = shared.last_installed.load(Ordering::Relaxed);
+            let now = shared.installed.load(Ordering::Relaxed);
+            shared.flushed.store(now, Ordering::Relaxed);
+            self.lanes[own].unfenced_since = now;
         }
     }
 
