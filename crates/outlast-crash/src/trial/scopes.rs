@@ -247,6 +247,70 @@ pub fn all() -> Vec<Scope> {
             ..rings.clone()
         },
         Scope {
+            name: "stepped",
+            about: "lanes that look after what their logs cover at every commit, each to its own end",
+            shape: APART,
+            lanes: vec![
+                vec![write(&[0]), write(&[1]), write(&[2])],
+                vec![write(&[3]), write(&[3]), write(&[3]), write(&[3])],
+            ],
+            step_every: 1,
+            crashes: 1,
+            ..rings.clone()
+        },
+        Scope {
+            name: "stepped wide",
+            about: "a lane that leaves flushes behind, and another whose ring runs full",
+            shape: APART,
+            lanes: vec![
+                vec![write(&[0]), write(&[1]), write(&[1]), write(&[1]), write(&[1]), write(&[1])],
+                vec![write(&[3]); 10],
+            ],
+            // Eight lines.
+            lane_bytes: 576,
+            step_every: 1,
+            crashes: 1,
+            // The log is full by then.
+            from_ack: 12,
+            used: false,
+            ..rings.clone()
+        },
+        Scope {
+            name: "unstepped",
+            about: "as rings uneven, where rings run full before anybody looks after what they cover",
+            shape: Shape { words: 16, ..PACKED },
+            lanes: vec![
+                [2, 1, 2, 1]
+                    .map(|lines| write(if lines == 2 { &[0, 1, 2, 3, 4, 5, 6] } else { &[1] }))
+                    .to_vec(),
+                [2, 2, 1, 2, 2, 1, 2]
+                    .map(|lines| write(if lines == 2 { &[8, 9, 10, 11, 12, 13, 14] } else { &[9] }))
+                    .to_vec(),
+            ],
+            lane_bytes: 384,
+            step_every: 64,
+            crashes: 1,
+            from_ack: 3,
+            ..rings.clone()
+        },
+        Scope {
+            name: "handover wide",
+            about: "a thread that leaves flushes behind, and another on its lane that moves the floor",
+            shape: APART,
+            lanes: vec![
+                vec![write(&[0]), write(&[1]), write(&[2]), write(&[3]), write(&[2]), write(&[3])],
+                vec![write(&[2]), write(&[3]), write(&[2])],
+            ],
+            shared_lane: true,
+            // Eight lines.
+            lane_bytes: 576,
+            step_every: 1,
+            preemptions: 0,
+            crashes: 1,
+            used: false,
+            ..rings.clone()
+        },
+        Scope {
             name: "handover",
             about: "two threads that take turns on one lane",
             shape: APART,
