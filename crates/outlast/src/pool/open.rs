@@ -296,8 +296,7 @@ impl<M: Medium> RecoveredPool<M> {
             gate: Gate::new(geometry.lanes as usize),
             checkpointer: Checkpointer::new(),
             lanes,
-            step_every: std::env::var("STEP")
-                .map_or(options.step_every.max(1), |s| s.parse().unwrap()),
+            step_every: options.step_every.max(1),
             sample: Sample::one_in_two_to_the(options.sample_bits),
             grow_limit_bytes: options.grow_limit_bytes,
             medium: self.medium,
