@@ -216,10 +216,11 @@ impl Emulation {
         }
         drop(lane);
         let history_bytes = pool.history_bytes();
-        drop(pool);
         let mut counts = FlushCounts { history_bytes, ..lock(&seen).since(&before) };
         if checksums {
             let by_line = std::mem::take(&mut *lock(&by_line));
+            // Closed, so that also a literal variant's pool opens as it was.
+            pool.close();
             let pool = UnrecoveredPool::open(&medium)?.recover(None)?;
             for line in pool.checksum_lines() {
                 let (issued, dirty) = by_line.get(&line).copied().unwrap_or_default();

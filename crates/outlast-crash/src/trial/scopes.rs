@@ -216,6 +216,8 @@ pub fn all() -> Vec<Scope> {
                 vec![write(&[0, 3])],
                 vec![write(&[1]), write(&[2]), write(&[1, 2]), write(&[1]), write(&[2])],
             ],
+            // Nothing ages: only the floor has lines flushed.
+            cache_lines: 64,
             ..rings.clone()
         },
         Scope {
@@ -244,6 +246,18 @@ pub fn all() -> Vec<Scope> {
             ],
             cache_lines: 1,
             step_every: 1,
+            ..rings.clone()
+        },
+        Scope {
+            name: "aged wide",
+            about: "lines that age out at the end of a lane's work, before a ring is full",
+            shape: APART,
+            lanes: vec![vec![write(&[0]), write(&[1])], vec![write(&[3]); 7]],
+            cache_lines: 1,
+            step_every: 1,
+            lane_bytes: 448,
+            preemptions: 0,
+            crashes: 1,
             ..rings.clone()
         },
         Scope {
@@ -490,7 +504,7 @@ pub fn all() -> Vec<Scope> {
             about: "checksums of a page that the log has left, while another one changes",
             shape: Shape { words: 1, blocks: 1, block_bytes: 64, filled: true, ..BLOCKS },
             lanes: vec![vec![vec![Step::Rewrite(1)], write(&[0]), write(&[0]), write(&[0])]],
-            from_ack: 1,
+            from_ack: 3,
             ..sums.clone()
         },
         Scope {
