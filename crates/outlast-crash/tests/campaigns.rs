@@ -81,10 +81,11 @@ fn layouts_and_acknowledgements_lose_nothing() {
         (Scheme::UndoArchapt, Plant::AgedOutUnflushed),
         (Scheme::Undo, Plant::SkipFlush(Site::UndoData)),
     ] {
-        // In a ring as short as the others nothing ages before it must be flushed.
-        let (layout, lane_bytes) = (Layout::Coalesced, 64 << 10);
-        let plant = Some(plant);
-        let broken = Campaign { layout, lane_bytes, plant, ..campaign("ycsb-a", scheme) };
+        // In a ring as short as the others hardly anything ages before it must be flushed.
+        let (lane_bytes, transactions) = (8 << 10, 1000);
+        let (layout, plant) = (Layout::Coalesced, Some(plant));
+        let broken = campaign("ycsb-a", scheme);
+        let broken = Campaign { layout, lane_bytes, transactions, plant, ..broken };
         let report = broken.run(&|_| {}).unwrap();
         assert!(report.failure.is_some(), "{scheme}");
         let replay = report.replay().expect("a failure has its replay").command();
