@@ -256,7 +256,6 @@ pub fn all() -> Vec<Scope> {
             cache_lines: 1,
             step_every: 1,
             lane_bytes: 448,
-            preemptions: 0,
             crashes: 1,
             ..rings.clone()
         },

@@ -55,9 +55,6 @@ const LINES_AHEAD: usize = 12;
 /// move. What stands behind them is flushed already when the ring is full.
 const YOUNG_EIGHTHS: u64 = 5;
 
-/// About so many lines are named by a line of the log at most: an item takes two words or more.
-const LINES_PER_LOG_LINE: u64 = 3;
-
 /// When the last hand has passed over so many times the lines of a ring and the second over
 /// nothing, lines are no longer looked at before.
 const UNAGED_RINGS: u64 = 2;
@@ -187,8 +184,9 @@ impl History {
         plant: Option<Plant>,
     ) -> Self {
         let lines = (cache_bytes / LINE_BYTES).max(1);
-        // What was last named by records that are gone is of no use.
-        let remembered = lines.min(LINES_PER_LOG_LINE * ring_lines);
+        // What was last named by records that are gone is of no use; and a table that the caches near
+        // the core hold forgets more and costs less.
+        let remembered = lines.min(ring_lines);
         Self {
             queue: LruQueue::new((lines >> sample.bits).max(1) as usize),
             lines: ObjHt::new(remembered as usize),
