@@ -7,7 +7,7 @@
 //! are medians over rounds with their quartiles; comparisons are made round by round and only
 //! then put together ([`cost`]). Latencies come from a pass of their own, since reading the
 //! clock twice per transaction would weigh on throughput. They are of a closed loop, where a call
-//! follows the answer to the one before, and of an [open](open) one if the plan has arrivals.
+//! follows the answer to the one before, and of an [open] one if the plan has arrivals.
 //!
 //! What runs is any [`outlast::Runner`]: the harness knows of no pool, scheme or workload.
 

@@ -1,7 +1,7 @@
 //! Figures 9 and 10 and table I: flushes, and how dirty the flushed lines are.
 //!
 //! Counted on an emulated cache. The paper does not say what it counts, so reductions are counted
-//! in several ways ([`Count`]), and against two baselines: undo logging that batches, on data laid
+//! in several ways (`Count`), and against two baselines: undo logging that batches, on data laid
 //! out as for Archapt (*aligned*), and the same on data as a general allocator lays it out
 //! (*unaligned*). Against the second, what coalescing saves and what skipping saves add up.
 
