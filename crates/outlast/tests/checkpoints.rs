@@ -422,7 +422,7 @@ fn every_planted_bug_is_caught() {
                 let target = directory.path().join("checkpoint");
                 let open = options(row.scheme, Some(plant));
                 let medium = Restless(Heap::new(POOL_BYTES));
-                let left = Duration::from_secs(20).saturating_sub(began.elapsed());
+                let left = Duration::from_secs(120).saturating_sub(began.elapsed());
                 match stress(medium, &CREATE, &open, &target, 100, left) {
                     Err(error) => break Some(error),
                     Ok(_) if left.is_zero() => break None,
