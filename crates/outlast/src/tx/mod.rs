@@ -458,7 +458,6 @@ impl<'p, M: Medium> Tx<'p, M> {
     #[inline]
     fn is_word_at_hand(&self, at: PoolOffset) -> bool {
         self.is_word_alone(at)
-            && self.pool.write_back != WriteBack::ByAge
             && (!self.pool.logging.has_write_set()
                 || self.lane.buffers.lines.find(at.line()).is_none())
     }
@@ -474,10 +473,12 @@ impl<'p, M: Medium> Tx<'p, M> {
             && !self.io().plants(Plant::MarkedBeforeStores)
     }
 
-    /// An aligned word of the heap, in a transaction that runs alone.
+    /// An aligned word of the heap, in a transaction that runs alone. Under a literal variant
+    /// whatever is touched may be pending.
     #[inline]
     fn is_word_alone(&self, at: PoolOffset) -> bool {
         self.lane.buffers.is_alone
+            && !self.pool.is_literal
             && at.is_aligned(8)
             && at.0 >= self.pool.header().geometry.heap_at
             && at.0 < self.pool.medium.len()
@@ -593,6 +594,9 @@ impl<M: Medium> Transact for Tx<'_, M> {
     #[inline]
     fn load_u64(&mut self, at: PoolOffset) -> Result<u64, Abort> {
         if self.is_word_at_hand(at) {
+            if self.pool.write_back == WriteBack::ByAge {
+                self.note_access(at, 8);
+            }
             return Ok(self.pool.medium.load_u64(at));
         }
         let mut bytes = [0; 8];
@@ -603,6 +607,9 @@ impl<M: Medium> Transact for Tx<'_, M> {
     #[inline]
     fn store_u64(&mut self, at: PoolOffset, value: u64) -> Result<(), Abort> {
         if self.takes_word(at) {
+            if self.pool.write_back == WriteBack::ByAge {
+                self.note_access(at, 8);
+            }
             self.put_word(at, value);
             return Ok(());
         }
