@@ -59,6 +59,10 @@ const YOUNG_EIGHTHS: u64 = 5;
 /// nothing, lines are no longer looked at before.
 const UNAGED_RINGS: u64 = 2;
 
+/// Ends of so many steps are remembered; of more, every second one is forgotten. Where nothing ever
+/// leaves the queue, nothing else would drop them.
+const ENDS_MAX: usize = 1 << 12;
+
 /// A range of lines that a transaction touched: the first, and how many.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Access(u64);
@@ -116,8 +120,9 @@ pub(crate) struct History {
     step: u64,
     /// The step before the first that `lines` can name.
     step_base: u64,
-    /// What the queue counted at the ends of the steps from `aged_step` on.
-    places: VecDeque<u64>,
+    /// Steps from `aged_step` on, each with what the queue counted at its end. Not all of them: a
+    /// step that is missing counts as the next one.
+    ends: VecDeque<(u64, u64)>,
     /// Everything touched in steps before this one has left the queue.
     aged_step: u64,
     lanes: Vec<LaneHistory>,
@@ -192,7 +197,7 @@ impl History {
             lines: ObjHt::new(remembered as usize),
             step: 0,
             step_base: 0,
-            places: VecDeque::new(),
+            ends: VecDeque::new(),
             aged_step: 0,
             lanes: (0..lanes).map(|_| LaneHistory::default()).collect(),
             unaged: 0,
@@ -228,7 +233,19 @@ impl History {
     }
 
     fn begin_step(&mut self) {
-        self.places.push_back(self.queue.now());
+        let now = self.queue.now();
+        match self.ends.back_mut() {
+            // Nothing of the sample was touched.
+            Some((step, place)) if *place == now => *step = self.step,
+            _ => self.ends.push_back((self.step, now)),
+        }
+        if self.ends.len() > ENDS_MAX {
+            let mut keeps = false;
+            self.ends.retain(|_| {
+                keeps = !keeps;
+                !keeps
+            });
+        }
         self.step += 1;
         if self.step - self.step_base > STEP_MAX {
             // What was known is only missed.
@@ -286,14 +303,18 @@ impl History {
 
     /// The hands go on: the second over what has left the queue, the last over what stands in the
     /// older part of a ring. Little at a time, so that lines are written back while transactions
-    /// run. What this flushes, the next commit of lane `own` fences (P2).
+    /// run. What this flushes, the next commit of lane `own` fences (P2), or the next step if the lane
+    /// only reads meanwhile.
     pub fn go_on<M: Medium>(&mut self, pool: &Pool<M>, own: usize) {
-        self.forget_fenced(pool, own);
+        if !self.has_fenced(pool, own) {
+            pool.io().fence(Site::AgedOut);
+        }
+        self.lanes[own].unfenced.clear();
         self.flusher = Some(own);
         let horizon = self.queue.horizon();
-        while self.places.front().is_some_and(|end| *end <= horizon) {
-            self.places.pop_front();
-            self.aged_step += 1;
+        while let Some(&(step, _)) = self.ends.front().filter(|(_, place)| *place <= horizon) {
+            self.ends.pop_front();
+            self.aged_step = step + 1;
         }
         for (id, lane) in pool.lanes.iter().enumerate() {
             while let Some(part) = self.next_part(id).filter(|part| part.step < self.aged_step) {
@@ -325,19 +346,12 @@ impl History {
         self.lanes[id].unfenced.is_empty() || fenced >= self.lanes[id].unfenced_since
     }
 
-    fn forget_fenced<M: Medium>(&mut self, pool: &Pool<M>, id: usize) {
-        if self.has_fenced(pool, id) {
-            self.lanes[id].unfenced.clear();
-        }
-    }
-
     /// What other lanes have flushed and may not have fenced is flushed again. The fence is the
     /// caller's.
     pub fn flush_unfenced<M: Medium>(&mut self, pool: &Pool<M>, own: usize) {
         let io = pool.io();
         for id in (0..self.lanes.len()).filter(|id| *id != own) {
-            self.forget_fenced(pool, id);
-            if !io.plants(Plant::SweepTrustsOtherFence) {
+            if !self.has_fenced(pool, id) && !io.plants(Plant::SweepTrustsOtherFence) {
                 self.lanes[id].unfenced.iter().for_each(|line| io.flush_line(Site::AgedOut, *line));
             }
         }
@@ -559,6 +573,56 @@ mod tests {
         history.drain(&pool);
         history.flush_below(&pool, 0, pool.commits() + 1);
         assert_eq!(history.known(blocks[0].line()).flushed, history.step);
+    }
+
+    /// Whatever runs for long leaves nothing behind: a writer whose lines never leave the queue,
+    /// beside a lane that reads, steps the unit and never commits.
+    #[test]
+    fn nothing_grows_without_end() {
+        let (pool, blocks) = pool(2);
+        let mut history = History::new(1 << 20, Sample::one_in_two_to_the(0), 2, 1 << 10, None);
+        let steps = 4 * ENDS_MAX;
+        for step in 0..steps {
+            if step % 8 == 0 {
+                store(&pool, blocks[step / 8 % 40]);
+            }
+            history.drain(&pool);
+            history.touch(&[Access::new(blocks[step % 40].line(), 1)]);
+            history.go_on(&pool, 1);
+            if step % 512 == 0 {
+                let limit = pool.commits() + 1;
+                history.flush_unfenced(&pool, 0);
+                history.flush_below(&pool, 0, limit);
+                history.swept_below(limit);
+            }
+        }
+        assert_eq!(history.queue.horizon(), 0, "everything fits the queue");
+        assert!(history.ends.len() <= ENDS_MAX);
+        let lane = &history.lanes[1];
+        assert!(lane.unfenced.capacity() <= 64, "{}", lane.unfenced.capacity());
+        assert!(history.lanes.iter().all(|lane| lane.parts.len() <= 512 / 8));
+    }
+
+    /// Steps whose ends were forgotten age with the next one that was not.
+    #[test]
+    fn age_is_known_also_of_steps_that_were_forgotten() {
+        let (pool, _) = pool(1);
+        let mut history = history(100);
+        let steps = 3 * ENDS_MAX as u64;
+        for step in 0..steps {
+            history.drain(&pool);
+            history.touch(&[Access::new(LineAddr(step % 90), 1)]);
+            history.go_on(&pool, 0);
+        }
+        assert_eq!(history.aged_step, 0, "ninety lines fit");
+        for step in 0..101 {
+            history.drain(&pool);
+            history.touch(&[Access::new(LineAddr(1000 + step), 1)]);
+            history.go_on(&pool, 0);
+        }
+        let behind = history.step - history.aged_step;
+        // The queue may stand a block further than the hundred lines it has.
+        assert!((99..100 + 16).contains(&behind), "{behind}");
     }
 
     #[test]
