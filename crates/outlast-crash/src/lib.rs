@@ -7,6 +7,9 @@
 //! [`Judge`] decide, and crashes the recovery too. Every failure names its image by a
 //! [`Witness`], one line that replays it.
 //!
+//! Whether threads saw each other's transactions whole and in one order is a question without a crash:
+//! [`SerialHistory`] answers it.
+//!
 //! [`Check`] does all that for somebody's own program and names the class of each bug. Whether a
 //! recovered state is right, an [`Oracle`] can say from the versions of keys alone. What is
 //! checked comes in as closures over a `Medium`; only [`trial`] and [`campaign`], which crashes it
@@ -23,6 +26,7 @@ mod image;
 mod model;
 mod oracle;
 mod sample;
+mod serial;
 pub mod trial;
 mod verdict;
 mod witness;
@@ -35,5 +39,6 @@ pub use image::ImageMedium;
 pub use model::{Clflush, Domain, Model, Tear, UnknownTear, Wide};
 pub use oracle::{Fault, Key, OddHistory, Oracle, Transaction, Version};
 pub use sample::Sampled;
+pub use serial::{Anomaly, Call, Cell, Edge, SerialHistory, Value};
 pub use verdict::{Broken, Crash, Judge, Violation};
 pub use witness::{CrashPoint, ParseWitnessError, Pick, Witness};

@@ -151,6 +151,10 @@ pub enum Plant {
     AbortNotMarked,
     /// Checkpoint: what a transaction stored to new blocks is not marked.
     FreshNotMarked,
+    /// Isolation: what was read is not looked at again when the view moves on or the commit is made.
+    ReadsNotValidated,
+    /// Isolation: a line counts as read whole though its lock was taken meanwhile.
+    ReadsTorn,
     /// Control: every flush is issued twice.
     FlushTwice,
     /// Control: every fence is issued twice.
@@ -171,6 +175,10 @@ const CONTROLS: &[(Plant, &str)] = &[
     (Plant::RecordFlushedBackwards, "record-flushed-backwards"),
     (Plant::FlushedByClflushOpt, "flushed-by-clflushopt"),
 ];
+
+/// Bugs that only what several lanes see of each other brings to light; crashes do not.
+const ISOLATION: &[(Plant, &str)] =
+    &[(Plant::ReadsNotValidated, "reads-not-validated"), (Plant::ReadsTorn, "reads-torn")];
 
 /// Bugs that only a checkpoint brings to light; crashes alone do not.
 const CHECKPOINTS: &[(Plant, &str)] = &[
@@ -267,6 +275,12 @@ impl Plant {
         CHECKPOINTS.iter().map(|row| row.0)
     }
 
+    /// Every bug that only the isolation of lanes brings to light. A crash checker is silent about
+    /// most of these.
+    pub fn isolation() -> impl Iterator<Item = Self> {
+        ISOLATION.iter().map(|row| row.0)
+    }
+
     /// Whether a pool that runs with `scheme` executes the code that this breaks. Planted
     /// elsewhere a bug changes nothing.
     pub fn applies_to(self, scheme: Scheme) -> bool {
@@ -318,7 +332,9 @@ impl Plant {
             | Self::WitnessInFreedBlock
             | Self::FormatUnsettled => marked,
             Self::SweepTrustsOtherFence => asynchronous || by_age || by_segment,
-            Self::LineForgotten | Self::CoveredUnfenced | Self::FlushedOnceIsEnough => by_segment,
+            Self::LineForgotten | Self::CoveredUnfenced | Self::FlushedOnceIsEnough => {
+                by_age || by_segment
+            }
             Self::JournalHeaderFirst | Self::JournalEndedEarly | Self::TwoWriters => pages,
             // A journal's pages are fenced before its header, so their tags are believed, their
             // region needs no scrubbing, and new blocks are in them like everything else.
@@ -361,15 +377,11 @@ impl fmt::Display for Plant {
             Self::SkipFlush(site) => write!(f, "skip-flush:{site:?}"),
             Self::SkipFence(site) => write!(f, "skip-fence:{site:?}"),
             named => {
-                let bug = NAMED.iter().find(|row| row.0 == *named).map(|row| row.1);
-                let control = || CONTROLS.iter().find(|row| row.0 == *named).map(|row| row.1);
-                let of_checkpoint =
-                    || CHECKPOINTS.iter().find(|row| row.0 == *named).map(|row| row.1);
-                f.write_str(
-                    bug.or_else(control)
-                        .or_else(of_checkpoint)
-                        .expect("what is not a site's has its row"),
-                )
+                let unnumbered = [CONTROLS, CHECKPOINTS, ISOLATION];
+                let bugs = NAMED.iter().map(|row| (row.0, row.1));
+                let mut rows = bugs.chain(unnumbered.into_iter().flatten().copied());
+                let row = rows.find(|row| row.0 == *named);
+                f.write_str(row.expect("what is not a site's has its row").1)
             }
         }
     }

@@ -389,7 +389,8 @@ pub fn all() -> Vec<Scope> {
             about: "as blocks small ring, where the lane covers its log before the ring is full",
             shape: Shape { block_bytes: 32, filled: true, ..BLOCKS },
             lanes: vec![
-                [vec![vec![Step::Rewrite(3)], vec![Step::Clear(2)]], vec![write(&[0]); 6]].concat(),
+                [vec![vec![Step::Rewrite(3)], vec![Step::Clear(2)]], vec![write(&[0]); 14]]
+                    .concat(),
             ],
             lane_bytes: 1088,
             crashes: 1,

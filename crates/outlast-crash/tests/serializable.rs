@@ -1,0 +1,202 @@
+//! Lanes side by side, and whether one serial order explains what each of them saw.
+//!
+//! Under the scheduler, by seeds, so that every failure replays; and on threads that run freely.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use outlast::{
+    Abort, BlockKind, CreateOptions, OpenOptions, Plant, Pool, PoolOffset, Runner, SCHEMES, Scheme,
+    Transact,
+};
+use outlast_crash::{Anomaly, Call, SerialHistory};
+use outlast_pmem::schedule::{self, Plan};
+use outlast_pmem::{Heap, Medium, Recorder};
+
+const LANES: u64 = 3;
+const POOL_BYTES: u64 = 4 << 20;
+
+/// Cells, each on a line of its own, or all on as few lines as there can be.
+#[derive(Clone, Copy)]
+struct Cells {
+    at: PoolOffset,
+    count: u64,
+    stride: u64,
+}
+
+impl Cells {
+    fn place(self, cell: u64) -> PoolOffset {
+        self.at.plus(cell * self.stride)
+    }
+}
+
+fn random(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut x = *state;
+    x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ x >> 31
+}
+
+/// A transaction that loads some cells and stores to some of them, and now and then gives up.
+fn attempt<T: Transact>(tx: &mut T, cells: Cells, draws: u64, own: u64) -> Result<Call, Abort> {
+    let (mut call, mut draws) = (Call::default(), draws);
+    for _ in 0..2 + random(&mut draws) % 3 {
+        let cell = random(&mut draws) % cells.count;
+        if call.stores.iter().any(|(stored, ..)| *stored == cell) {
+            continue;
+        }
+        let value = tx.load_u64(cells.place(cell))?;
+        if random(&mut draws).is_multiple_of(2) {
+            tx.store_u64(cells.place(cell), own)?;
+            call.stores.push((cell, value, own));
+        } else {
+            call.loads.push((cell, value));
+        }
+    }
+    // A value that it has both loaded and replaced counts once, as replaced.
+    call.loads.retain(|(cell, _)| !call.stores.iter().any(|(stored, ..)| stored == cell));
+    match random(&mut draws) % 8 {
+        0 => Err(Abort::Cancelled),
+        _ => Ok(call),
+    }
+}
+
+fn pool_on<M: Medium>(medium: M, open: &OpenOptions, count: u64, stride: u64) -> (Pool<M>, Cells) {
+    let create =
+        CreateOptions { lanes: LANES as u32 + 1, lane_bytes: 4096, ..CreateOptions::default() };
+    let pool = Pool::create_on(medium, &create, open).unwrap();
+    let at = pool
+        .lane()
+        .unwrap()
+        .run(|tx| {
+            let block = tx.alloc(count * stride, BlockKind::General)?;
+            tx.store(block, &vec![0; (count * stride) as usize])?;
+            Ok(block)
+        })
+        .unwrap();
+    (pool, Cells { at, count, stride })
+}
+
+/// What one lane does: transactions until it has made so many, or is told to end.
+fn work<M: Medium>(
+    pool: &Pool<M>,
+    cells: Cells,
+    lane: u64,
+    seed: u64,
+    transactions: u64,
+    clock: &AtomicU64,
+    over: &AtomicBool,
+) -> Vec<Call> {
+    let (mut seat, mut calls) = (pool.lane().unwrap(), Vec::new());
+    for number in 0..transactions {
+        if over.load(Ordering::Relaxed) {
+            break;
+        }
+        let mut draws = seed ^ lane << 56 ^ number << 24;
+        let draws = random(&mut draws);
+        let began = clock.fetch_add(1, Ordering::SeqCst);
+        let result = seat.run(|tx| attempt(tx, cells, draws, (lane + 1) << 32 | (number + 1)));
+        let ended = clock.fetch_add(1, Ordering::SeqCst);
+        match result {
+            Ok(call) => calls.push(Call { began, ended, ..call }),
+            Err(Abort::Cancelled) => {}
+            // The log of commands only grows.
+            Err(Abort::LogFull { .. } | Abort::OutOfSpace { .. }) => break,
+            Err(abort) => panic!("{abort}"),
+        }
+    }
+    calls
+}
+
+fn judge(calls: impl IntoIterator<Item = Call>) -> (usize, Result<(), Anomaly>) {
+    let mut history = SerialHistory::new(0);
+    calls.into_iter().for_each(|call| history.add(call));
+    (history.len(), history.check())
+}
+
+/// A run that follows from its seed.
+fn scheduled(
+    scheme: Scheme,
+    plant: Option<Plant>,
+    seed: u64,
+    stride: u64,
+) -> (usize, Result<(), Anomaly>) {
+    let open = OpenOptions {
+        lock_stripes: 1 << 10,
+        lock_always: seed.is_multiple_of(2),
+        step_every: 2,
+        plant,
+        ..OpenOptions::with_scheme(scheme)
+    };
+    let (pool, cells) = pool_on(Recorder::new(POOL_BYTES), &open, 4, stride);
+    let (clock, over) = (AtomicU64::new(0), AtomicBool::new(false));
+    let plan = Plan::Random { seed, stay: [0, 128, 220][seed as usize % 3] };
+    let lanes: Vec<_> = (0..LANES)
+        .map(|lane| {
+            let (pool, clock, over) = (&pool, &clock, &over);
+            move || work(pool, cells, lane, seed, 12, clock, over)
+        })
+        .collect();
+    let run = schedule::run(&plan, lanes).unwrap_or_else(|error| panic!("{scheme}: {error}"));
+    judge(run.unwrap().into_iter().flatten())
+}
+
+fn durable_or_not() -> impl Iterator<Item = Scheme> {
+    SCHEMES.iter().map(|row| row.scheme)
+}
+
+#[test]
+fn what_lanes_see_has_one_serial_order() {
+    for scheme in durable_or_not() {
+        let mut committed = 0;
+        for seed in 0..60 {
+            let stride = if seed % 4 < 2 { 64 } else { 8 };
+            let (calls, result) = scheduled(scheme, None, seed, stride);
+            committed += calls;
+            if let Err(anomaly) = result {
+                panic!("{scheme}, seed {seed}, stride {stride}: {anomaly}");
+            }
+        }
+        assert!(committed > 60 * 12, "{scheme}: {committed}");
+    }
+}
+
+#[test]
+fn every_mistake_of_isolation_is_noticed() {
+    // Rollback has one writer at a time, atlas locks what it reads; literal variants isolate as the
+    // sound ones do.
+    let is_tried = |scheme: &Scheme| !scheme.is_baseline() && !scheme.is_literal();
+    for scheme in durable_or_not().filter(is_tried) {
+        for plant in Plant::isolation() {
+            let seed = (0..400).find(|seed| scheduled(scheme, Some(plant), *seed, 64).1.is_err());
+            assert!(seed.is_some(), "{plant} under {scheme} goes unnoticed");
+        }
+    }
+}
+
+#[test]
+fn threads_that_run_freely_have_one_serial_order_too() {
+    for scheme in durable_or_not() {
+        for stride in [8, 64] {
+            let open = OpenOptions { step_every: 8, ..OpenOptions::with_scheme(scheme) };
+            let (pool, cells) = pool_on(Heap::new(POOL_BYTES), &open, 6, stride);
+            let (clock, over) = (AtomicU64::new(0), AtomicBool::new(false));
+            let all = Mutex::new(Vec::new());
+            std::thread::scope(|scope| {
+                for lane in 0..LANES {
+                    let (pool, clock, over, all) = (&pool, &clock, &over, &all);
+                    scope.spawn(move || {
+                        let calls = work(pool, cells, lane, stride, 3000, clock, over);
+                        all.lock().unwrap().extend(calls);
+                    });
+                }
+            });
+            let (calls, result) = judge(all.into_inner().unwrap());
+            if let Err(anomaly) = result {
+                panic!("{scheme}, stride {stride}: {anomaly}");
+            }
+            assert!(calls > 0, "{scheme}");
+        }
+    }
+}
