@@ -1,26 +1,18 @@
 //! When a client is answered: tickets, waiting for physical commits, and that nobody waits for
 //! ever.
 
+mod common;
+
 use outlast::{
     Abort, Ack, BlockKind, CreateOptions, OpenOptions, Pool, PoolOffset, RootKind, Runner, Scheme,
     Ticket, Transact, UnrecoveredPool,
 };
 use outlast_pmem::Heap;
 
+use common::sound_schemes;
+
 /// Those whose data is not durable in place when they commit.
 const LAZY: [Scheme; 4] = [Scheme::Redo, Scheme::UndoArchapt, Scheme::RedoArchapt, Scheme::Swift];
-
-const ALL: [Scheme; 9] = [
-    Scheme::None,
-    Scheme::Undo,
-    Scheme::Redo,
-    Scheme::UndoArchapt,
-    Scheme::RedoArchapt,
-    Scheme::Rollback,
-    Scheme::Atlas,
-    Scheme::Aof,
-    Scheme::Swift,
-];
 
 fn pool_with(scheme: Scheme, ack: Ack, lanes: u32) -> Pool<Heap> {
     let create = CreateOptions { lanes, lane_bytes: 64 << 10, ..CreateOptions::default() };
@@ -57,7 +49,7 @@ fn store(lane: &mut outlast::Lane<'_, Heap>, at: PoolOffset, value: u64) -> Tick
 
 #[test]
 fn tickets_grow_and_reading_needs_none() {
-    for scheme in ALL {
+    for scheme in sound_schemes() {
         let pool = pool_with(scheme, Ack::Logical, 2);
         let block = root_block(&pool);
         let (mut one, mut two) = (pool.lane().unwrap(), pool.lane().unwrap());
@@ -104,7 +96,7 @@ fn what_is_not_lazy_is_physical_when_it_commits() {
         assert!(pool.is_physical(ticket), "{scheme}");
         lane.await_physical(ticket);
     }
-    for scheme in ALL {
+    for scheme in sound_schemes() {
         assert_eq!(scheme.commits_physically(), !LAZY.contains(&scheme), "{scheme}");
     }
 }
@@ -140,7 +132,7 @@ fn nobody_waits_for_a_ticket_that_was_never_given() {
 /// ARC-1: a client that waits for its answer before it goes on, alone, is answered.
 #[test]
 fn a_closed_loop_of_one_client_goes_on() {
-    for scheme in ALL {
+    for scheme in sound_schemes() {
         let pool = pool_with(scheme, Ack::Physical, 1);
         let block = root_block(&pool);
         let mut lane = pool.lane().unwrap();
@@ -164,7 +156,7 @@ fn a_closed_loop_of_one_client_goes_on() {
 #[test]
 fn closed_loops_of_several_clients_go_on() {
     let rounds = if cfg!(miri) { 3 } else { 300 };
-    for scheme in ALL {
+    for scheme in sound_schemes() {
         let pool = pool_with(scheme, Ack::Physical, 3);
         let block = root_block(&pool);
         std::thread::scope(|scope| {

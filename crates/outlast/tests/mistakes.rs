@@ -1,5 +1,7 @@
 //! Mistakes of callers: each ends in an error that says so, and in nothing else.
 
+mod common;
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use outlast::{
@@ -8,19 +10,9 @@ use outlast::{
 };
 use outlast_pmem::Heap;
 
-const POOL_BYTES: u64 = 128 << 10;
+use common::sound_schemes;
 
-const SCHEMES: [Scheme; 9] = [
-    Scheme::None,
-    Scheme::Undo,
-    Scheme::Redo,
-    Scheme::UndoArchapt,
-    Scheme::RedoArchapt,
-    Scheme::Rollback,
-    Scheme::Atlas,
-    Scheme::Aof,
-    Scheme::Swift,
-];
+const POOL_BYTES: u64 = 128 << 10;
 
 fn pool_on(medium: Heap, scheme: Scheme) -> Pool<Heap> {
     let create = CreateOptions { lanes: 2, lane_bytes: 4096, ..CreateOptions::default() };
@@ -37,7 +29,7 @@ fn reopened(pool: Pool<Heap>) -> Pool<Heap> {
 
 #[test]
 fn a_swallowed_error_ends_the_transaction_with_that_error() {
-    for scheme in SCHEMES {
+    for scheme in sound_schemes() {
         let pool = pool_on(Heap::new(POOL_BYTES), scheme);
         let mut lane = pool.lane().unwrap();
         let mut runs = 0;
@@ -60,7 +52,7 @@ fn a_swallowed_error_ends_the_transaction_with_that_error() {
 /// it must not happen, for nothing would undo them.
 #[test]
 fn stores_after_a_swallowed_conflict_leave_no_trace() {
-    for scheme in SCHEMES {
+    for scheme in sound_schemes() {
         let pool = pool_on(Heap::new(POOL_BYTES), scheme);
         let (mut one, mut two) = (pool.lane().unwrap(), pool.lane().unwrap());
         let block = one

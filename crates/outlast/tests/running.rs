@@ -1,5 +1,7 @@
 //! Transactions without a closure: begun in one place, ended in another.
 
+mod common;
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use outlast::{
@@ -7,17 +9,7 @@ use outlast::{
 };
 use outlast_pmem::Heap;
 
-const SCHEMES: [Scheme; 9] = [
-    Scheme::None,
-    Scheme::Undo,
-    Scheme::Redo,
-    Scheme::UndoArchapt,
-    Scheme::RedoArchapt,
-    Scheme::Rollback,
-    Scheme::Atlas,
-    Scheme::Aof,
-    Scheme::Swift,
-];
+use common::sound_schemes;
 
 fn pool_of(scheme: Scheme, lanes: u32) -> (Pool<Heap>, PoolOffset) {
     let create = CreateOptions { lanes, lane_bytes: 4096, ..CreateOptions::default() };
@@ -41,7 +33,7 @@ fn word(pool: &Pool<Heap>, at: PoolOffset) -> u64 {
 
 #[test]
 fn it_commits_what_it_did_and_aborts_what_it_did_not() {
-    for scheme in SCHEMES {
+    for scheme in sound_schemes() {
         let (pool, block) = pool_of(scheme, 1);
         let mut running = pool.lane().unwrap().begin();
         running.store_u64(block, 1).unwrap();
@@ -63,7 +55,7 @@ fn it_commits_what_it_did_and_aborts_what_it_did_not() {
 
 #[test]
 fn dropped_in_the_middle_it_gives_back_everything() {
-    for scheme in SCHEMES {
+    for scheme in sound_schemes() {
         let (pool, block) = pool_of(scheme, 1);
         let mut running = pool.lane().unwrap().begin();
         running.store_u64(block, 1).unwrap();
@@ -75,7 +67,7 @@ fn dropped_in_the_middle_it_gives_back_everything() {
 
 #[test]
 fn a_panic_in_the_middle_gives_back_everything() {
-    for scheme in SCHEMES {
+    for scheme in sound_schemes() {
         let (pool, block) = pool_of(scheme, 2);
         let panicked = catch_unwind(AssertUnwindSafe(|| {
             let mut running = pool.lane_at(0).unwrap().begin();
@@ -91,7 +83,7 @@ fn a_panic_in_the_middle_gives_back_everything() {
 
 #[test]
 fn the_first_failure_decides_and_the_lane_goes_on() {
-    for scheme in SCHEMES {
+    for scheme in sound_schemes() {
         let (pool, block) = pool_of(scheme, 1);
         let mut running = pool.lane().unwrap().begin();
         running.store_u64(block, 1).unwrap();
@@ -108,7 +100,7 @@ fn the_first_failure_decides_and_the_lane_goes_on() {
 /// A conflict comes to the caller, who begins again; with patience everybody gets there.
 #[test]
 fn conflicts_come_to_the_caller() {
-    for scheme in SCHEMES {
+    for scheme in sound_schemes() {
         let (pool, block) = pool_of(scheme, 2);
         // Neither lane is alone from here on.
         let (mut one, two) = (pool.lane().unwrap(), pool.lane().unwrap());
@@ -131,7 +123,7 @@ fn conflicts_come_to_the_caller() {
 #[test]
 fn threads_that_begin_again_after_conflicts_all_get_there() {
     let rounds = if cfg!(miri) { 2 } else { 200 };
-    for scheme in SCHEMES {
+    for scheme in sound_schemes() {
         let (pool, block) = pool_of(scheme, 3);
         std::thread::scope(|scope| {
             for _ in 0..3 {

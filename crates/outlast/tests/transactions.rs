@@ -1,22 +1,14 @@
 //! What a transaction promises while nothing crashes: its own stores, isolation, abort, space.
 
+mod common;
+
 use outlast::{
     Abort, BlockKind, ByteRange, CreateOptions, OpenOptions, Pool, PoolOffset, RootKind, Runner,
     Scheme, Transact, UnrecoveredPool,
 };
 use outlast_pmem::Heap;
 
-const SCHEMES: [Scheme; 9] = [
-    Scheme::None,
-    Scheme::Undo,
-    Scheme::Redo,
-    Scheme::UndoArchapt,
-    Scheme::RedoArchapt,
-    Scheme::Rollback,
-    Scheme::Atlas,
-    Scheme::Aof,
-    Scheme::Swift,
-];
+use common::sound_schemes;
 
 fn small_pool(scheme: Scheme, lanes: u32, lane_bytes: u64, len: u64) -> Pool<Heap> {
     let create = CreateOptions { lanes, lane_bytes, ..CreateOptions::default() };
@@ -45,7 +37,7 @@ fn what_is_committed_is_there_after_reopening_with_any_scheme() {
                 Ok(block)
             })
             .unwrap();
-        for next in SCHEMES {
+        for next in sound_schemes() {
             let pool = reopen(small_copy(&pool), next);
             assert_eq!(pool.root().unwrap(), Some((block, RootKind::Opaque)));
             let mut lane = pool.lane().unwrap();
@@ -64,7 +56,7 @@ fn small_copy(pool: &Pool<Heap>) -> Pool<Heap> {
 
 #[test]
 fn an_abort_an_error_and_a_panic_leave_no_trace() {
-    for scheme in SCHEMES {
+    for scheme in sound_schemes() {
         let pool = small_pool(scheme, 1, 4096, 1 << 20);
         let mut lane = pool.lane().unwrap();
         let block = lane
@@ -118,7 +110,7 @@ fn blocks_of(pool: &Pool<Heap>) -> Vec<PoolOffset> {
 
 #[test]
 fn a_transaction_sees_its_own_stores() {
-    for scheme in SCHEMES {
+    for scheme in sound_schemes() {
         let pool = small_pool(scheme, 1, 4096, 1 << 20);
         let mut lane = pool.lane().unwrap();
         lane.run(|tx| {
@@ -142,7 +134,7 @@ fn a_transaction_sees_its_own_stores() {
 
 #[test]
 fn transactions_far_larger_than_the_log_commit_and_abort() {
-    for scheme in SCHEMES {
+    for scheme in sound_schemes() {
         for cancel in [false, true] {
             let pool = small_pool(scheme, 1, 1024, 8 << 20);
             let mut lane = pool.lane().unwrap();
@@ -179,7 +171,7 @@ fn transactions_far_larger_than_the_log_commit_and_abort() {
 #[test]
 fn a_full_pool_says_so_and_space_comes_back() {
     // An append-only log fills the pool itself, and nothing comes back before it is opened again.
-    for scheme in SCHEMES.into_iter().filter(|scheme| *scheme != Scheme::Aof) {
+    for scheme in sound_schemes().filter(|scheme| *scheme != Scheme::Aof) {
         // Giving back needs a log too: one with room for whole pages.
         let lane_bytes = if scheme == Scheme::Rollback { 64 << 10 } else { 4096 };
         let pool = small_pool(scheme, 1, lane_bytes, (252 << 10) + lane_bytes);
@@ -239,7 +231,7 @@ fn a_log_that_only_grows_fills_the_pool_and_reopening_empties_it() {
 
 #[test]
 fn freeing_what_is_no_block_is_an_error() {
-    for scheme in SCHEMES {
+    for scheme in sound_schemes() {
         let pool = small_pool(scheme, 1, 4096, 1 << 20);
         let mut lane = pool.lane().unwrap();
         let block = lane.run(|tx| tx.alloc(128, BlockKind::General)).unwrap();
@@ -263,7 +255,7 @@ fn freeing_what_is_no_block_is_an_error() {
 
 #[test]
 fn two_threads_lose_no_increment_and_see_no_half() {
-    for scheme in SCHEMES {
+    for scheme in sound_schemes() {
         let pool = small_pool(scheme, 4, 1024, 1 << 20);
         let block = pool.lane().unwrap().run(|tx| {
             let block = tx.alloc(1024, BlockKind::General)?;

@@ -12,9 +12,9 @@ use std::collections::HashMap;
 
 use outlast_matrix::{LINE_BYTES, Line, LineSet, Locate, Matrix, Outcome, Spare, Sums};
 use outlast_pmem::Medium;
-use outlast_trace::{ByteRange, LineAddr, PoolOffset};
+use outlast_trace::{LineAddr, PoolOffset};
 
-use crate::checksums::faults::{Fault, Remedy};
+use crate::checksums::faults::{Fault, Remedy, fault_of};
 use crate::checksums::matrices::{Content, Matrices, MatrixAt, load_line, store_changed};
 use crate::error::PoolError;
 use crate::io::{Io, Site};
@@ -139,13 +139,7 @@ pub(super) fn judge<M: Medium>(
         return Ok(());
     }
     let fault = |lines: &[usize], correctable, what| {
-        let at = |line: &usize| LineAddr(matrix.data.0 + *line as u64).start();
-        let over = |line: &usize| matrices.block_over(content, matrix, *line as u64);
-        let mut blocks: Vec<ByteRange> =
-            lines.iter().filter_map(over).map(|(at, len)| ByteRange::new(at, len)).collect();
-        blocks.dedup();
-        let lines = lines.iter().map(at).collect();
-        Fault { matrix: matrix.data.start(), lines, blocks, correctable, what }
+        fault_of(matrices, content, matrix, lines, correctable, what)
     };
     match Matrix::new(&data, sums, &members).decode(Locate::Membership) {
         Outcome::Corrected(repairs) => {

@@ -139,6 +139,24 @@ impl<M: Medium> RecoveredPool<M> {
     }
 }
 
+/// What is wrong with these lines of a matrix, counted from its first.
+pub(super) fn fault_of(
+    matrices: &Matrices,
+    content: Content,
+    matrix: &MatrixAt,
+    lines: &[usize],
+    correctable: bool,
+    what: &'static str,
+) -> Fault {
+    let at = |line: &usize| LineAddr(matrix.data.0 + *line as u64).start();
+    let over = |line: &usize| matrices.block_over(content, matrix, *line as u64);
+    let mut blocks: Vec<ByteRange> =
+        lines.iter().filter_map(over).map(|(at, len)| ByteRange::new(at, len)).collect();
+    blocks.dedup();
+    let lines = lines.iter().map(at).collect();
+    Fault { matrix: matrix.data.start(), lines, blocks, correctable, what }
+}
+
 /// Whether a settled matrix is right; if not, what is wrong, and what would put it right.
 fn judge<M: Medium>(
     medium: &M,
@@ -150,13 +168,7 @@ fn judge<M: Medium>(
         return super::believed::judge(medium, matrices, content, matrix);
     }
     let fault = |lines: &[usize], correctable, what| {
-        let at = |line: &usize| LineAddr(matrix.data.0 + *line as u64).start();
-        let over = |line: &usize| matrices.block_over(content, matrix, *line as u64);
-        let mut blocks: Vec<ByteRange> =
-            lines.iter().filter_map(over).map(|(at, len)| ByteRange::new(at, len)).collect();
-        blocks.dedup();
-        let lines = lines.iter().map(at).collect();
-        Fault { matrix: matrix.data.start(), lines, blocks, correctable, what }
+        fault_of(matrices, content, matrix, lines, correctable, what)
     };
     let count = matrix.shape.lines();
     let mut bytes = vec![0; matrix.shape.spare_lines() * LINE_BYTES];

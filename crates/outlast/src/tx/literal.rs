@@ -31,10 +31,7 @@ impl<M: Medium> Tx<'_, M> {
     /// The logical commit on undo logging.
     pub(super) fn commit_logically(&mut self) -> Result<Ticket, Abort> {
         let io = self.io();
-        let buffers = &self.lane.buffers;
-        let no_blocks = buffers.allocated.is_empty() && buffers.freed.is_empty();
-        if buffers.sealed.last == 0 && no_blocks {
-            // Whatever was announced, nothing was stored.
+        if self.has_stored_nothing() {
             self.release_locks(None);
             return Ok(Ticket::NOTHING);
         }

@@ -132,13 +132,16 @@ impl<M: Medium> Tx<'_, M> {
         Ok(())
     }
 
+    /// Whether there is nothing to commit, whatever was announced.
+    pub(super) fn has_stored_nothing(&self) -> bool {
+        let buffers = &self.lane.buffers;
+        buffers.sealed.last == 0 && buffers.allocated.is_empty() && buffers.freed.is_empty()
+    }
+
     /// E2.
     pub(super) fn commit_sealed(&mut self) -> Result<Ticket, Abort> {
         let io = self.io();
-        let buffers = &self.lane.buffers;
-        let no_blocks = buffers.allocated.is_empty() && buffers.freed.is_empty();
-        if buffers.sealed.last == 0 && no_blocks {
-            // Whatever was announced, nothing was stored.
+        if self.has_stored_nothing() {
             self.release_locks(None);
             return Ok(Ticket::NOTHING);
         }

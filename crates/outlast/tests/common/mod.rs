@@ -1,11 +1,16 @@
-//! Images of pools for the tests of damage.
+//! What tests of the runtime share: the schemes that keep their word, and images of pools.
 #![allow(dead_code, reason = "each test binary uses some of it")]
 
 use outlast::{
-    Abort, BlockKind, CreateOptions, Geometry, OpenOptions, Pool, RootKind, Runner, Scheme,
-    Transact, UnrecoveredPool,
+    Abort, BlockKind, CreateOptions, Geometry, OpenOptions, Pool, RootKind, Runner, SCHEMES,
+    Scheme, Transact, UnrecoveredPool,
 };
 use outlast_pmem::Heap;
+
+/// Every scheme but the literal variants, which lose what they say they keep.
+pub fn sound_schemes() -> impl Iterator<Item = Scheme> {
+    SCHEMES.iter().map(|row| row.scheme).filter(|scheme| !scheme.is_literal())
+}
 
 pub fn small_pool(scheme: Scheme, bytes: u64) -> Pool<Heap> {
     let create = CreateOptions { lanes: 2, lane_bytes: 1024, ..CreateOptions::default() };
