@@ -70,11 +70,9 @@ pub fn crash_records(
     Ok(records)
 }
 
-/// Who is crashed: in the quick scale not the baselines, nor swift, which the full one and tests
-/// have.
+/// Who is crashed: in the quick scale not the baselines, which the full one and tests have.
 pub(crate) fn on_trial(size: Size) -> impl Iterator<Item = Scheme> + Clone {
-    let is_quick = |scheme: &Scheme| !scheme.is_baseline() && *scheme != Scheme::Swift;
-    Scheme::durable().filter(move |scheme| size == Size::Full || is_quick(scheme))
+    Scheme::durable().filter(move |scheme| size == Size::Full || !scheme.is_baseline())
 }
 
 /// Every scope under every scheme: all schedules, crash points and images within its limits.

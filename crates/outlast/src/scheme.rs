@@ -13,7 +13,6 @@ pub enum Scheme {
     None,
     /// Old words are logged and fenced before data changes in place; data is flushed at commit
     /// (mechanisms of PMDK).
-    #[default]
     Undo,
     /// New words are logged at commit with one fence, then stored in place and flushed
     /// asynchronously (mechanisms of Mnemosyne).
@@ -39,6 +38,7 @@ pub enum Scheme {
     Aof,
     /// Redo logging with one fence and nothing else on the way to the acknowledgement; data is left
     /// to the cache until the part of the log that covers it is to be used again.
+    #[default]
     Swift,
 }
 

@@ -57,11 +57,10 @@ impl Contender {
         own.chain([Self::Pmdk(Granularity::Range), Self::Pmdk(Granularity::Word)]).collect()
     }
 
-    /// Those that a report measures: everybody, in the quick scale without the baselines, the literal
-    /// variants and swift.
+    /// Those that a report measures: everybody, in the quick scale without the baselines and the
+    /// literal variants.
     fn of(size: Size) -> Vec<Self> {
-        let is_extra =
-            |scheme: Scheme| scheme.is_baseline() || scheme.is_literal() || scheme == Scheme::Swift;
+        let is_extra = |scheme: Scheme| scheme.is_baseline() || scheme.is_literal();
         let is_left_out = |contender: &Self| match contender {
             Self::Own(scheme) => size == Size::Quick && is_extra(*scheme),
             _ => false,
