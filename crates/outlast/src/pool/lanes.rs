@@ -342,14 +342,11 @@ impl<M: Medium> Drop for Lane<'_, M> {
             let installed = slot.shared.installed.load(Ordering::Relaxed);
             let is_fenced = flushed <= slot.shared.fenced.load(Ordering::Relaxed);
             // The lane's next thread cannot fence what this one flushed (W1, B2, P2).
-            match tx.pool.write_back {
-                covered if covered.is_covered_by_lanes() => {
-                    if tx.lane.cover.is_unfenced(installed) {
-                        tx.pool.io().fence(writeback::cover_site(covered));
-                    }
-                }
-                _ if !is_fenced => tx.pool.io().fence(Site::RedoData),
-                _ => {}
+            let covered = tx.pool.write_back.is_covered_by_lanes();
+            if covered && tx.lane.cover.is_unfenced(installed) {
+                tx.pool.io().fence(writeback::cover_site(tx.pool.write_back));
+            } else if !covered && !is_fenced {
+                tx.pool.io().fence(Site::RedoData);
             }
             slot.shared.fenced.store(flushed, Ordering::Release);
             // Others will work without this lane's next record to prove its last one done (U6).
