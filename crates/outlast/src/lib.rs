@@ -85,6 +85,7 @@ mod solo;
 mod spin;
 mod transact;
 mod tx;
+pub mod typed;
 mod writeback;
 
 pub use ack::{Ack, Ticket, UnknownAck};

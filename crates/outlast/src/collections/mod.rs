@@ -46,18 +46,20 @@ pub use raw::{Damage, Reach, ReadRaw, walk_root};
 pub use tree::ByteTree;
 pub use trees::{TREES_MAX, Trees};
 pub use words::Words;
+pub(crate) use hash::hash_key;
+pub(crate) use layout::{set_word, word};
 
 use crate::{Abort, PoolOffset, Transact};
 
 /// Durable bytes that a running transaction cannot make sense of.
 #[cold]
-fn damaged(at: PoolOffset, what: &'static str) -> Abort {
+pub(crate) fn damaged(at: PoolOffset, what: &'static str) -> Abort {
     Abort::Damaged(Damage { at, what }.to_string())
 }
 
 /// Loads `N` bytes.
 #[inline]
-fn load_array<const N: usize, T: Transact>(tx: &mut T, at: PoolOffset) -> Result<[u8; N], Abort> {
+pub(crate) fn load_array<const N: usize, T: Transact>(tx: &mut T, at: PoolOffset) -> Result<[u8; N], Abort> {
     let mut bytes = [0; N];
     tx.load(at, &mut bytes)?;
     Ok(bytes)

@@ -1,0 +1,32 @@
+//! Types in pools.
+mod pointer;
+mod branded;
+mod btree_map;
+mod bytes;
+mod checked;
+mod entries;
+mod field;
+mod hash_map;
+mod key;
+mod layout;
+mod persist;
+mod queue;
+mod root;
+mod scalars;
+mod schema;
+mod vec;
+
+pub use branded::{TypedLane, TypedPool, TypedTx, with_runner};
+pub use btree_map::{PBTreeMap, Range};
+pub use bytes::{PBytes, PString};
+pub use checked::{Checked, Pattern};
+pub use entries::Entry;
+pub use field::Field;
+pub use hash_map::{Iter as HashMapIter, PHashMap};
+pub use key::{FixedKey, Key};
+pub use outlast_derive::{Pattern, Persist};
+pub use persist::{Persist, field_bytes};
+pub use pointer::{Handle, PBox, PPtr};
+pub use queue::{Iter as QueueIter, PQueue};
+pub use schema::{Schema, SchemaMismatch};
+pub use vec::{Iter as VecIter, PVec};
