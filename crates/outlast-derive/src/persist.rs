@@ -3,7 +3,7 @@
 use proc_macro2::{Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
 use syn::spanned::Spanned;
-use syn::{Data, DeriveInput, Error, Fields, Index, Lifetime, LitInt, LitStr, Member, Type};
+use syn::{Data, DeriveInput, Error, Fields, Ident, Index, Lifetime, LitInt, LitStr, Member, Type};
 
 use crate::{layout, refuse};
 
@@ -99,7 +99,8 @@ fn fields(input: &DeriveInput) -> syn::Result<Vec<Field<'_>>> {
 fn brand(input: &DeriveInput) -> syn::Result<Lifetime> {
     let name = &input.ident;
     let params = &input.generics.params;
-    if let Some(param) = params.iter().find(|param| !matches!(param, syn::GenericParam::Lifetime(_)))
+    if let Some(param) =
+        params.iter().find(|param| !matches!(param, syn::GenericParam::Lifetime(_)))
     {
         let why = format!(
             "`{name}` cannot persist: the layout of a generic struct is not known here; declare \
@@ -183,28 +184,31 @@ impl Target<'_> {
         let (any, this, brand) = (self.of_any_pool(), self.of_brand(), &self.brand);
         let Names { name, version } = &self.names;
         let key = &self.input.ident;
-        let persists: Vec<_> = self
-            .fields
-            .iter()
-            .map(|Field { ty, .. }| {
-                quote_spanned!(ty.span()=> <#ty as ::outlast::typed::Persist<#brand>>)
-            })
-            .collect();
+        // With the field's place, so that a field that does not persist is what the message shows.
+        let items = |item: &str| -> Vec<TokenStream> {
+            let item = |Field { ty, .. }: &Field<'_>| {
+                let item = Ident::new(item, ty.span());
+                quote_spanned!(ty.span()=> <#ty as ::outlast::typed::Persist<#brand>>::#item)
+            };
+            self.fields.iter().map(item).collect()
+        };
+        let [sizes, own, describe, decode, encode, free_owned] =
+            ["SIZE", "OWNS", "describe", "decode", "encode", "free_owned"].map(items);
         let members: Vec<_> = self.fields.iter().map(|field| &field.member).collect();
         let texts: Vec<_> = self.fields.iter().map(|field| &field.text).collect();
         let ranges: Vec<_> = members
             .iter()
-            .zip(&persists)
-            .map(|(member, persist)| {
+            .zip(&sizes)
+            .map(|(member, size)| {
                 let at = quote!(::core::mem::offset_of!(#any, #member));
-                quote!(#at..#at + #persist::SIZE)
+                quote!(#at..#at + #size)
             })
             .collect();
         quote! {
             #[automatically_derived]
             impl<#brand> ::outlast::typed::Persist<#brand> for #this {
                 const SIZE: usize = ::core::mem::size_of::<#any>();
-                const OWNS: bool = false #(|| #persists::OWNS)*;
+                const OWNS: bool = false #(|| #own)*;
 
                 fn describe(schema: &mut ::outlast::typed::Schema) {
                     const KEY: &str = ::core::concat!(
@@ -214,19 +218,19 @@ impl Target<'_> {
                     schema.define(KEY, #name, #version, |schema| {
                         #(schema.field(
                             ::core::mem::offset_of!(#any, #members) as u64, #texts,
-                            #persists::describe,
+                            #describe,
                         );)*
                     });
                 }
 
                 #[inline]
                 fn decode(bytes: &[u8]) -> Self {
-                    Self { #(#members: #persists::decode(&bytes[#ranges])),* }
+                    Self { #(#members: #decode(&bytes[#ranges])),* }
                 }
 
                 #[inline]
                 fn encode(&self, bytes: &mut [u8]) {
-                    #(#persists::encode(&self.#members, &mut bytes[#ranges]);)*
+                    #(#encode(&self.#members, &mut bytes[#ranges]);)*
                 }
 
                 #[inline]
@@ -254,7 +258,7 @@ impl Target<'_> {
                     self,
                     tx: &mut ::outlast::typed::TypedTx<#brand, '_, X>,
                 ) -> ::core::result::Result<(), ::outlast::Abort> {
-                    #(#persists::free_owned(self.#members, tx)?;)*
+                    #(#free_owned(self.#members, tx)?;)*
                     ::core::result::Result::Ok(())
                 }
             }

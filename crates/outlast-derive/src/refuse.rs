@@ -15,9 +15,9 @@ const KNOWN: &[(&str, &str, &str)] = &[
     ("VecDeque", VOLATILE, "use `PQueue`"),
     ("String", VOLATILE, "use `PString`"),
     ("HashMap", VOLATILE, "use `PHashMap`"),
-    ("HashSet", VOLATILE, "use `PHashMap` with `()`-like values"),
+    ("HashSet", VOLATILE, "use `PHashMap`, with `u8` for its values"),
     ("BTreeMap", VOLATILE, "use `PBTreeMap`"),
-    ("BTreeSet", VOLATILE, "use `PBTreeMap` with `()`-like values"),
+    ("BTreeSet", VOLATILE, "use `PBTreeMap`, with `u8` for its values"),
     ("Mutex", LOCK, "transactions isolate what they touch"),
     ("RwLock", LOCK, "transactions isolate what they touch"),
     ("Cell", LOCK, "change it in a transaction, through a `PPtr`"),
@@ -28,30 +28,26 @@ const KNOWN: &[(&str, &str, &str)] = &[
     ("isize", SIZE, "use `i64`"),
 ];
 
-const VOLATILE: &str = "it points to volatile memory, which is gone after a restart";
-const LOCK: &str = "it is a volatile way to share";
-const PATTERN: &str = "not every bit pattern is one";
-const SIZE: &str = "its size differs between machines";
+const VOLATILE: &str = "points to volatile memory, which is gone after a restart";
+const LOCK: &str = "is a way to share volatile memory";
+const PATTERN: &str = "has invalid bit patterns";
+const SIZE: &str = "has another size on other machines";
 
 /// What keeps `ty` out of pools, if that shows in how it is written. `field` and `owner` are for the
 /// message.
 pub fn check(field: &str, owner: &str, ty: &Type) -> syn::Result<()> {
     let refuse = |shown: &str, why: &str, instead: &str| {
         let message =
-            format!("field `{field}` of `{owner}` cannot persist: `{shown}`: {why}; {instead}");
+            format!("field `{field}` of `{owner}` cannot persist: {shown} {why}; {instead}");
         Err(Error::new(ty.span(), message))
     };
     match ty {
-        Type::Reference(_) => refuse("&", VOLATILE, "use `PPtr`, or `PString` for text"),
+        Type::Reference(_) => refuse("a reference", VOLATILE, "use `PPtr`, or `PString` for text"),
         Type::Ptr(_) => refuse("a raw pointer", VOLATILE, "use `PPtr`"),
         Type::FnPtr(_) => refuse("a function pointer", VOLATILE, "store a number that names it"),
-        Type::Tuple(_) => refuse(
-            "a tuple",
-            "the compiler orders its parts as it likes",
-            "declare a `#[repr(C)]` struct",
-        ),
+        Type::Tuple(_) => refuse("a tuple", "has no fixed layout", "declare a `#[repr(C)]` struct"),
         Type::TraitObject(_) | Type::ImplTrait(_) | Type::Slice(_) => {
-            refuse("a type without a size", "a field has one", "use `PBox` or `PVec`")
+            refuse("a type without a size", "cannot be a field", "use `PBox` or `PVec`")
         }
         Type::Array(array) => check(field, owner, &array.elem),
         Type::Group(group) => check(field, owner, &group.elem),
@@ -67,10 +63,10 @@ pub fn check(field: &str, owner: &str, ty: &Type) -> syn::Result<()> {
 fn known(path: &TypePath) -> Option<(String, &'static str, &'static str)> {
     let name = path.path.segments.last()?.ident.to_string();
     if name.starts_with("NonZero") {
-        return Some((name, PATTERN, "use the plain integer"));
+        return Some((format!("`{name}`"), PATTERN, "use the plain integer"));
     }
     let &(_, why, instead) = KNOWN.iter().find(|(known, ..)| *known == name)?;
-    Some((name, why, instead))
+    Some((format!("`{name}`"), why, instead))
 }
 
 /// The types between the angle brackets. Names of values that are only checked when they are read

@@ -41,13 +41,13 @@ mod words;
 pub use dictionary::{Dictionary, load_value};
 pub use entry::{KEY_BYTES_MAX, Placement, VALUE_BYTES_MAX};
 pub use fields::{FieldPlacement, Fields};
+pub(crate) use hash::hash_key;
+pub(crate) use layout::{set_word, word};
 pub use map::{ByteMap, MapOptions};
 pub use raw::{Damage, Reach, ReadRaw, walk_root};
 pub use tree::ByteTree;
 pub use trees::{TREES_MAX, Trees};
 pub use words::Words;
-pub(crate) use hash::hash_key;
-pub(crate) use layout::{set_word, word};
 
 use crate::{Abort, PoolOffset, Transact};
 
@@ -59,7 +59,10 @@ pub(crate) fn damaged(at: PoolOffset, what: &'static str) -> Abort {
 
 /// Loads `N` bytes.
 #[inline]
-pub(crate) fn load_array<const N: usize, T: Transact>(tx: &mut T, at: PoolOffset) -> Result<[u8; N], Abort> {
+pub(crate) fn load_array<const N: usize, T: Transact>(
+    tx: &mut T,
+    at: PoolOffset,
+) -> Result<[u8; N], Abort> {
     let mut bytes = [0; N];
     tx.load(at, &mut bytes)?;
     Ok(bytes)

@@ -288,13 +288,14 @@ impl<'id, K: Key + ?Sized, V: Persist<'id>> PBTreeMap<'id, K, V> {
         tx.untyped().free(self.offset())
     }
 
-    fn free_blocks_but_root<X: Transact>(
-        self,
-        tx: &mut TypedTx<'id, '_, X>,
-    ) -> Result<(), Abort> {
+    fn free_blocks_but_root<X: Transact>(self, tx: &mut TypedTx<'id, '_, X>) -> Result<(), Abort> {
         let root = self.offset();
         free_walked(tx.untyped(), |reading, blocks| {
-            let block = |at, _| if at != root { blocks.push(at) };
+            let block = |at, _| {
+                if at != root {
+                    blocks.push(at)
+                }
+            };
             ByteTree::walk(root, reading, block, |_, _, _| Ok(()))
                 .map_err(|damage| damaged(damage.at, damage.what))
         })
@@ -374,9 +375,7 @@ impl<'id, K: Key + ?Sized, V: Persist<'id>, X: Transact> Range<'_, 'id, '_, K, V
     }
 }
 
-impl<'id, K: Key + ?Sized, V: Persist<'id>, X: Transact> Iterator
-    for Range<'_, 'id, '_, K, V, X>
-{
+impl<'id, K: Key + ?Sized, V: Persist<'id>, X: Transact> Iterator for Range<'_, 'id, '_, K, V, X> {
     type Item = Result<(K::Owned, V), Abort>;
 
     fn next(&mut self) -> Option<Self::Item> {

@@ -169,11 +169,7 @@ impl<'id> PBytes<'id> {
     ///
     /// # Errors
     /// As [`len`](Self::len), and [`Abort::OutOfSpace`].
-    pub fn set<X: Transact>(
-        self,
-        tx: &mut TypedTx<'id, '_, X>,
-        bytes: &[u8],
-    ) -> Result<(), Abort> {
+    pub fn set<X: Transact>(self, tx: &mut TypedTx<'id, '_, X>, bytes: &[u8]) -> Result<(), Abort> {
         self.splice(tx, 0, bytes)
     }
 

@@ -198,13 +198,14 @@ impl<'id, K: Key + ?Sized, V: Persist<'id>> PHashMap<'id, K, V> {
         tx.untyped().free(self.offset())
     }
 
-    fn free_blocks_but_root<X: Transact>(
-        self,
-        tx: &mut TypedTx<'id, '_, X>,
-    ) -> Result<(), Abort> {
+    fn free_blocks_but_root<X: Transact>(self, tx: &mut TypedTx<'id, '_, X>) -> Result<(), Abort> {
         let root = self.offset();
         free_walked(tx.untyped(), |reading, blocks| {
-            let block = |at, _| if at != root { blocks.push(at) };
+            let block = |at, _| {
+                if at != root {
+                    blocks.push(at)
+                }
+            };
             ByteMap::walk(root, reading, block, |_, _, _| Ok(()))
                 .map_err(|damage| damaged(damage.at, damage.what))
         })
@@ -233,9 +234,7 @@ impl<'id, K: Key + ?Sized, V: Persist<'id>, X: Transact> Iter<'_, 'id, '_, K, V,
     }
 }
 
-impl<'id, K: Key + ?Sized, V: Persist<'id>, X: Transact> Iterator
-    for Iter<'_, 'id, '_, K, V, X>
-{
+impl<'id, K: Key + ?Sized, V: Persist<'id>, X: Transact> Iterator for Iter<'_, 'id, '_, K, V, X> {
     type Item = Result<(K::Owned, V), Abort>;
 
     fn next(&mut self) -> Option<Self::Item> {

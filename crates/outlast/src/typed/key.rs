@@ -8,6 +8,11 @@ use super::Schema;
 ///
 /// A key is stored as bytes that compare as the values do: integers with the highest byte first,
 /// negative ones below positive ones.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no key of a persistent map",
+    label = "not a key",
+    note = "keys are integers of fixed size, `[u8; N]`, pairs and triples of these, `str` and `[u8]`"
+)]
 pub trait Key: ToOwned {
     /// Adds the type to a schema.
     fn describe(schema: &mut Schema);

@@ -1,5 +1,4 @@
 //! Types in pools.
-mod pointer;
 mod branded;
 mod btree_map;
 mod bytes;
@@ -10,6 +9,7 @@ mod hash_map;
 mod key;
 mod layout;
 mod persist;
+mod pointer;
 mod queue;
 mod root;
 mod scalars;

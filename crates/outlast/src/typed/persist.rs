@@ -87,10 +87,7 @@ pub(super) fn with_buffer<R>(bytes: usize, body: impl FnOnce(&mut [u8]) -> R) ->
 
 /// Calls `body` with the value's bytes.
 #[inline]
-pub(super) fn with_bytes<'id, T: Persist<'id>, R>(
-    value: &T,
-    body: impl FnOnce(&[u8]) -> R,
-) -> R {
+pub(super) fn with_bytes<'id, T: Persist<'id>, R>(value: &T, body: impl FnOnce(&[u8]) -> R) -> R {
     with_buffer(T::SIZE, |bytes| {
         value.encode(bytes);
         body(bytes)

@@ -167,7 +167,10 @@ pub struct PPtr<'id, T> {
 
 handle! {
     PPtr<T>,
-    describe |schema: &mut Schema| schema.of_parts("pointer", &[T::describe]),
+    describe |schema: &mut Schema| {
+        schema.word("pointer to ");
+        T::describe(schema);
+    },
     owns false,
     free |_, _: &mut TypedTx<'id, '_, X>| Ok(()),
     where [T: Persist<'id>]

@@ -173,10 +173,7 @@ impl<'id, T: Persist<'id>> PQueue<'id, T> {
     ///
     /// # Errors
     /// As [`len`](Self::len).
-    pub fn pop_front<X: Transact>(
-        self,
-        tx: &mut TypedTx<'id, '_, X>,
-    ) -> Result<Option<T>, Abort> {
+    pub fn pop_front<X: Transact>(self, tx: &mut TypedTx<'id, '_, X>) -> Result<Option<T>, Abort> {
         let shape = self.shape(tx)?;
         if shape.pushed == shape.popped {
             return Ok(None);

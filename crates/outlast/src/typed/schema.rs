@@ -128,9 +128,9 @@ const STRING: &str = "a string takes any text";
 impl fmt::Display for Schema {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)?;
-        self.defined.iter().try_for_each(|Definition { title, text, .. }| {
-            write!(f, "; {title} {{ {text} }}")
-        })
+        self.defined
+            .iter()
+            .try_for_each(|Definition { title, text, .. }| write!(f, "; {title} {{ {text} }}"))
     }
 }
 

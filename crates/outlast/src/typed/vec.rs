@@ -254,9 +254,19 @@ impl<'id, T: Persist<'id>> PVec<'id, T> {
         if index >= self.len(tx)? {
             return Ok(None);
         }
+        self.place_of(tx, index).map(Some)
+    }
+
+    /// Where an item lies whose segment is there.
+    #[inline]
+    fn place_of<X: Transact>(
+        self,
+        tx: &mut TypedTx<'id, '_, X>,
+        index: u64,
+    ) -> Result<PPtr<'id, T>, Abort> {
         let (segment, place) = Self::SEGMENTS.locate(index);
         let block = PoolOffset(tx.untyped().load_u64(self.segment_at(segment)?)?);
-        Ok(Some(PPtr::to(block.plus(place * T::SIZE as u64))))
+        Ok(PPtr::to(block.plus(place * T::SIZE as u64)))
     }
 
     fn segment_at(self, segment: usize) -> Result<PoolOffset, Abort> {
@@ -292,8 +302,10 @@ impl<'id, T: Persist<'id>> PVec<'id, T> {
     /// # Errors
     /// As [`len`](Self::len).
     pub fn last<X: Transact>(self, tx: &mut TypedTx<'id, '_, X>) -> Result<Option<T>, Abort> {
-        let len = self.len(tx)?;
-        if len == 0 { Ok(None) } else { self.get(tx, len - 1) }
+        match self.len(tx)?.checked_sub(1) {
+            Some(last) => self.place_of(tx, last)?.get(tx).map(Some),
+            None => Ok(None),
+        }
     }
 
     /// Sets the item at `index` and returns the old one.
@@ -375,9 +387,9 @@ impl<'id, T: Persist<'id>> PVec<'id, T> {
     /// As [`len`](Self::len).
     pub fn pop<X: Transact>(self, tx: &mut TypedTx<'id, '_, X>) -> Result<Option<T>, Abort> {
         let Some(last) = self.len(tx)?.checked_sub(1) else { return Ok(None) };
-        let item = self.get(tx, last)?;
+        let item = self.place_of(tx, last)?.get(tx)?;
         tx.untyped().store_u64(len_at(self.place.offset()), last)?;
-        Ok(item)
+        Ok(Some(item))
     }
 
     /// Adds items behind the last.
@@ -435,11 +447,7 @@ impl<'id, T: Persist<'id>> PVec<'id, T> {
     ///
     /// # Panics
     /// When `index` is not below the length.
-    pub fn remove<X: Transact>(
-        self,
-        tx: &mut TypedTx<'id, '_, X>,
-        index: u64,
-    ) -> Result<T, Abort> {
+    pub fn remove<X: Transact>(self, tx: &mut TypedTx<'id, '_, X>, index: u64) -> Result<T, Abort> {
         let shape = self.shape(tx)?;
         let len = shape.len();
         assert!(index < len, "removing {index} from a vector of {len}");
