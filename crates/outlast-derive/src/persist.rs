@@ -1,9 +1,11 @@
-//! The implementation of `Persist` for a struct.
+//! `#[derive(Persist)]`: what a struct says of itself, and what is wrong with it.
+
+mod emit;
 
 use proc_macro2::{Span, TokenStream};
-use quote::{format_ident, quote, quote_spanned};
+use syn::ext::IdentExt;
 use syn::spanned::Spanned;
-use syn::{Data, DeriveInput, Error, Fields, Ident, Index, Lifetime, LitInt, LitStr, Member, Type};
+use syn::{Data, DeriveInput, Error, Fields, Index, Lifetime, LitInt, LitStr, Member, Type};
 
 use crate::{layout, refuse};
 
@@ -24,6 +26,14 @@ struct Field<'i> {
     text: String,
     ty: &'i Type,
     visibility: &'i syn::Visibility,
+}
+
+impl Field<'_> {
+    /// Messages show the field's type. Names are resolved as the derive's own, also where a macro
+    /// wrote the struct.
+    fn span(&self) -> Span {
+        Span::call_site().located_at(self.ty.span())
+    }
 }
 
 struct Target<'i> {
@@ -87,7 +97,7 @@ fn fields(input: &DeriveInput) -> syn::Result<Vec<Field<'_>>> {
     let field = |(i, field)| {
         let member = member((i, field));
         let text = match &member {
-            Member::Named(ident) => ident.to_string(),
+            Member::Named(ident) => ident.unraw().to_string(),
             Member::Unnamed(index) => index.index.to_string(),
         };
         Field { member, text, ty: &field.ty, visibility: &field.vis }
@@ -128,179 +138,5 @@ fn refuse_fields(input: &DeriveInput, fields: &[Field<'_>]) -> syn::Result<()> {
     }) {
         Some(errors) => Err(errors),
         None => Ok(()),
-    }
-}
-
-impl Target<'_> {
-    /// The struct under some lifetime: constants may not depend on the brand, and no layout does.
-    fn of_any_pool(&self) -> TokenStream {
-        let name = &self.input.ident;
-        match self.input.generics.params.is_empty() {
-            true => quote!(#name),
-            false => quote!(#name<'static>),
-        }
-    }
-
-    fn of_brand(&self) -> TokenStream {
-        let (name, brand) = (&self.input.ident, &self.brand);
-        match self.input.generics.params.is_empty() {
-            true => quote!(#name),
-            false => quote!(#name<#brand>),
-        }
-    }
-
-    /// Assertions that each field begins where the one before ends, and the struct ends with the
-    /// last.
-    fn no_padding(&self) -> TokenStream {
-        let any = self.of_any_pool();
-        let name = &self.input.ident;
-        let mut end = quote!(0);
-        let mut all = TokenStream::new();
-        for Field { member, text, ty, .. } in &self.fields {
-            let why = format!(
-                "padding before field `{text}` of `{name}`: order the fields from large to small, \
-                 or fill the gap with a field of bytes"
-            );
-            all.extend(quote_spanned! {ty.span()=>
-                ::core::assert!(::core::mem::offset_of!(#any, #member) == #end, #why);
-            });
-            end = quote!(::core::mem::offset_of!(#any, #member)
-                + ::outlast::typed::field_bytes(|all: &#any| &all.#member));
-        }
-        let last = &self.fields.last().expect("there are fields").text;
-        let why = format!(
-            "padding behind field `{last}` of `{name}`: fill it with a field of bytes, such as \
-             `padding: [u8; 4]`"
-        );
-        quote_spanned! {name.span()=>
-            const _: () = {
-                #all
-                ::core::assert!(::core::mem::size_of::<#any>() == #end, #why);
-            };
-        }
-    }
-
-    fn implementation(&self) -> TokenStream {
-        let (any, this, brand) = (self.of_any_pool(), self.of_brand(), &self.brand);
-        let Names { name, version } = &self.names;
-        let key = &self.input.ident;
-        // With the field's place, so that a field that does not persist is what the message shows.
-        let items = |item: &str| -> Vec<TokenStream> {
-            let item = |Field { ty, .. }: &Field<'_>| {
-                let item = Ident::new(item, ty.span());
-                quote_spanned!(ty.span()=> <#ty as ::outlast::typed::Persist<#brand>>::#item)
-            };
-            self.fields.iter().map(item).collect()
-        };
-        let [sizes, own, describe, decode, encode, free_owned] =
-            ["SIZE", "OWNS", "describe", "decode", "encode", "free_owned"].map(items);
-        let members: Vec<_> = self.fields.iter().map(|field| &field.member).collect();
-        let texts: Vec<_> = self.fields.iter().map(|field| &field.text).collect();
-        let ranges: Vec<_> = members
-            .iter()
-            .zip(&sizes)
-            .map(|(member, size)| {
-                let at = quote!(::core::mem::offset_of!(#any, #member));
-                quote!(#at..#at + #size)
-            })
-            .collect();
-        quote! {
-            #[automatically_derived]
-            impl<#brand> ::outlast::typed::Persist<#brand> for #this {
-                const SIZE: usize = ::core::mem::size_of::<#any>();
-                const OWNS: bool = false #(|| #own)*;
-
-                fn describe(schema: &mut ::outlast::typed::Schema) {
-                    const KEY: &str = ::core::concat!(
-                        ::core::module_path!(), "::", ::core::stringify!(#key),
-                        "@", ::core::line!(), ":", ::core::column!()
-                    );
-                    schema.define(KEY, #name, #version, |schema| {
-                        #(schema.field(
-                            ::core::mem::offset_of!(#any, #members) as u64, #texts,
-                            #describe,
-                        );)*
-                    });
-                }
-
-                #[inline]
-                fn decode(bytes: &[u8]) -> Self {
-                    Self { #(#members: #decode(&bytes[#ranges])),* }
-                }
-
-                #[inline]
-                fn encode(&self, bytes: &mut [u8]) {
-                    #(#encode(&self.#members, &mut bytes[#ranges]);)*
-                }
-
-                #[inline]
-                fn load<X: ::outlast::Transact>(
-                    tx: &mut X,
-                    at: ::outlast::PoolOffset,
-                ) -> ::core::result::Result<Self, ::outlast::Abort> {
-                    let mut bytes = [0; ::core::mem::size_of::<#any>()];
-                    tx.load(at, &mut bytes)?;
-                    ::core::result::Result::Ok(Self::decode(&bytes))
-                }
-
-                #[inline]
-                fn store<X: ::outlast::Transact>(
-                    &self,
-                    tx: &mut X,
-                    at: ::outlast::PoolOffset,
-                ) -> ::core::result::Result<(), ::outlast::Abort> {
-                    let mut bytes = [0; ::core::mem::size_of::<#any>()];
-                    self.encode(&mut bytes);
-                    tx.store(at, &bytes)
-                }
-
-                fn free_owned<X: ::outlast::Transact>(
-                    self,
-                    tx: &mut ::outlast::typed::TypedTx<#brand, '_, X>,
-                ) -> ::core::result::Result<(), ::outlast::Abort> {
-                    #(#free_owned(self.#members, tx)?;)*
-                    ::core::result::Result::Ok(())
-                }
-            }
-        }
-    }
-
-    /// `FIELDS`: for each field its place, under its own visibility.
-    fn projections(&self) -> TokenStream {
-        let (any, this, brand) = (self.of_any_pool(), self.of_brand(), &self.brand);
-        let (name, visibility) = (&self.input.ident, &self.input.vis);
-        let projections = format_ident!("{name}Fields");
-        let about = format!("Where the fields of [`{name}`] lie.");
-        let place = |Field { ty, .. }: &Field<'_>| quote!(::outlast::typed::Field<#this, #ty>);
-        let places: Vec<_> = self.fields.iter().map(place).collect();
-        let members: Vec<_> = self.fields.iter().map(|field| &field.member).collect();
-        let visibilities = self.fields.iter().map(|field| field.visibility);
-        let docs = self.fields.iter().map(|field| format!("Of `{}`.", field.text));
-        let is_named = matches!(self.fields[0].member, Member::Named(_));
-        let generics = match self.input.generics.params.is_empty() {
-            true => quote!(),
-            false => quote!(<#brand>),
-        };
-        let body = match is_named {
-            true => quote!({ #(#[doc = #docs] #visibilities #members: #places),* }),
-            false => quote!(( #(#[doc = #docs] #visibilities #places),* );),
-        };
-        quote! {
-            #[doc = #about]
-            #[allow(dead_code, reason = "a program uses the fields that it needs")]
-            #[derive(Clone, Copy)]
-            #visibility struct #projections #generics #body
-
-            #[automatically_derived]
-            impl #generics #this {
-                #[doc = #about]
-                #[allow(dead_code, reason = "a program uses the fields that it needs")]
-                #visibility const FIELDS: #projections #generics = #projections {
-                    #(#members: ::outlast::typed::Field::at_offset(
-                        ::core::mem::offset_of!(#any, #members) as u64
-                    )),*
-                };
-            }
-        }
     }
 }

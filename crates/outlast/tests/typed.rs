@@ -337,6 +337,31 @@ fn a_pointer_that_never_was_one_leads_nowhere() {
     assert_eq!(blocks(&pool), 0);
 }
 
+#[test]
+fn a_handle_finds_no_collection_where_it_was_freed() {
+    let pool = small_pool(Scheme::Redo);
+    pool.typed(|pool| {
+        let mut lane = pool.lane().unwrap();
+        let bank = lane.run(new_bank).unwrap();
+        lane.run(|tx| {
+            fill(tx, bank)?;
+            bank.free_owned(tx)
+        })
+        .unwrap();
+        let refused = [
+            lane.run(|tx| bank.name.len(tx)),
+            lane.run(|tx| bank.accounts.len(tx)),
+            lane.run(|tx| bank.by_owner.len(tx)),
+            lane.run(|tx| bank.by_day.len(tx)),
+            lane.run(|tx| bank.jobs.len(tx)),
+        ];
+        for refused in refused {
+            assert!(matches!(refused, Err(Abort::Damaged(_))), "{refused:?}");
+        }
+    });
+    assert_eq!(blocks(&pool), 0);
+}
+
 /// Writes down what reaches the transaction underneath.
 struct Noting<'p> {
     lane: Lane<'p, Heap>,
@@ -511,4 +536,28 @@ fn threads_share_a_pool_under_one_brand() {
             assert_eq!(numbers, expected, "{scheme}");
         });
     }
+}
+
+macro_rules! declared_by_a_macro {
+    ($name:ident { $($field:ident: $ty:ty),* }) => {
+        #[derive(Clone, Copy, PartialEq, Debug, Persist)]
+        #[repr(C)]
+        pub(crate) struct $name {
+            $(pub(crate) $field: $ty,)*
+            bytes: [u8; 8],
+        }
+    };
+}
+
+declared_by_a_macro!(Odd { r#type: u64, tx: u64, at: u64, schema: u64 });
+
+/// Whoever wrote the struct, and whatever its fields are called.
+#[test]
+fn names_of_fields_are_nobody_elses() {
+    let odd = Odd { r#type: 1, tx: 2, at: 3, schema: 4, bytes: [5; 8] };
+    let mut bytes = [0; 40];
+    odd.encode(&mut bytes);
+    assert_eq!(Odd::decode(&bytes), odd);
+    assert_eq!(Odd::FIELDS.r#type.offset(), 0);
+    assert!(Schema::of::<Odd>().to_string().contains("0 type: u64, 8 tx: u64"));
 }

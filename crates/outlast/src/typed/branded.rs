@@ -94,8 +94,8 @@ impl<'id, R: Runner> TypedLane<'id, R> {
     }
 
     /// The lane without its brand.
-    pub fn untyped(&mut self) -> &mut R {
-        &mut self.runner
+    pub fn into_untyped(self) -> R {
+        self.runner
     }
 }
 
@@ -122,8 +122,16 @@ pub struct TypedTx<'id, 't, X: Transact> {
 impl<X: Transact> TypedTx<'_, '_, X> {
     /// The transaction without its brand, for blocks and collections without types. What is stored
     /// this way over something typed is read as whatever it then is.
+    ///
+    /// Its type says nothing but that, so that it cannot be exchanged for another pool's.
     #[inline]
-    pub fn untyped(&mut self) -> &mut X {
+    pub fn untyped(&mut self) -> &mut impl Transact {
+        self.tx
+    }
+
+    /// As [`untyped`](Self::untyped), for this module.
+    #[inline]
+    pub(super) fn raw(&mut self) -> &mut X {
         self.tx
     }
 }

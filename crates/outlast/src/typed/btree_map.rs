@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::marker::PhantomData;
 use std::ops::{Bound, RangeBounds};
 
-use super::entries::{Entries, Entry, free_walked, key_of, value_at};
-use super::pointer::{Handle, Place, handle};
+use super::entries::{Entries, Entry, Pair, free_walked, key_of, value_at};
+use super::pointer::{Handle, Place, free_header, handle};
 use super::{Key, PPtr, Persist, Schema, TypedTx};
 use crate::collections::{ByteTree, Dictionary, Placement, damaged};
 use crate::{Abort, ByteRange, Transact};
@@ -39,7 +39,7 @@ use crate::{Abort, ByteRange, Transact};
 #[repr(transparent)]
 pub struct PBTreeMap<'id, K: ?Sized, V> {
     place: Place<'id>,
-    of: PhantomData<(fn(&K), fn() -> V)>,
+    of: PhantomData<Pair<K, V>>,
 }
 
 handle! {
@@ -56,7 +56,7 @@ impl<'id, K: Key + ?Sized, V: Persist<'id>> PBTreeMap<'id, K, V> {
     /// # Errors
     /// Those of the transaction.
     pub fn new<X: Transact>(tx: &mut TypedTx<'id, '_, X>) -> Result<Self, Abort> {
-        let tree = ByteTree::create(tx.untyped(), Placement::Together)?;
+        let tree = ByteTree::create(tx.raw(), Placement::Together)?;
         Ok(Self { place: Place::new(tree.root()), of: PhantomData })
     }
 
@@ -131,6 +131,21 @@ impl<'id, K: Key + ?Sized, V: Persist<'id>> PBTreeMap<'id, K, V> {
         self.entries().remove(tx, key)
     }
 
+    /// Sets the values of several keys. What values that were there own is not freed.
+    ///
+    /// # Errors
+    /// As [`insert`](Self::insert).
+    pub fn extend<'k, X: Transact>(
+        self,
+        tx: &mut TypedTx<'id, '_, X>,
+        pairs: impl IntoIterator<Item = (&'k K, V)>,
+    ) -> Result<(), Abort>
+    where
+        K: 'k,
+    {
+        pairs.into_iter().try_for_each(|(key, value)| self.insert(tx, key, value).map(|_| ()))
+    }
+
     /// The place of `key`, to look and then decide.
     ///
     /// # Errors
@@ -153,7 +168,7 @@ impl<'id, K: Key + ?Sized, V: Persist<'id>> PBTreeMap<'id, K, V> {
         tx: &mut TypedTx<'id, '_, X>,
     ) -> Result<Option<(K::Owned, V)>, Abort> {
         let mut first = None;
-        self.untyped().scan(tx.untyped(), &[], 1, |tx, key, value| {
+        self.untyped().scan(tx.raw(), &[], 1, |tx, key, value| {
             first = Some(load_pair::<K, V, X>(tx, key, value)?);
             Ok(())
         })?;
@@ -168,10 +183,10 @@ impl<'id, K: Key + ?Sized, V: Persist<'id>> PBTreeMap<'id, K, V> {
         self,
         tx: &mut TypedTx<'id, '_, X>,
     ) -> Result<Option<(K::Owned, V)>, Abort> {
-        let Some((key, value)) = self.untyped().before(tx.untyped(), None)? else {
+        let Some((key, value)) = self.untyped().before(tx.raw(), None)? else {
             return Ok(None);
         };
-        load_pair::<K, V, X>(tx.untyped(), &key, value).map(Some)
+        load_pair::<K, V, X>(tx.raw(), &key, value).map(Some)
     }
 
     /// Takes the least key and its value away.
@@ -205,7 +220,7 @@ impl<'id, K: Key + ?Sized, V: Persist<'id>> PBTreeMap<'id, K, V> {
     ) -> Result<Option<(K::Owned, V)>, Abort> {
         if let Some((key, _)) = &pair {
             let key: &K = std::borrow::Borrow::borrow(key);
-            key.with_bytes(|key| self.untyped().remove(tx.untyped(), key))?;
+            key.with_bytes(|key| self.untyped().remove(tx.raw(), key))?;
         }
         Ok(pair)
     }
@@ -215,7 +230,7 @@ impl<'id, K: Key + ?Sized, V: Persist<'id>> PBTreeMap<'id, K, V> {
     /// # Errors
     /// As [`value`](Self::value).
     pub fn len<X: Transact>(self, tx: &mut TypedTx<'id, '_, X>) -> Result<u64, Abort> {
-        self.untyped().len(tx.untyped())
+        self.untyped().len(tx.raw())
     }
 
     /// Whether there are no keys.
@@ -275,7 +290,7 @@ impl<'id, K: Key + ?Sized, V: Persist<'id>> PBTreeMap<'id, K, V> {
     pub fn clear<X: Transact>(self, tx: &mut TypedTx<'id, '_, X>) -> Result<(), Abort> {
         self.entries().free_values(tx)?;
         self.free_blocks_but_root(tx)?;
-        self.untyped().reset(tx.untyped())
+        self.untyped().reset(tx.raw())
     }
 
     /// Frees the map, and what its values own.
@@ -285,12 +300,12 @@ impl<'id, K: Key + ?Sized, V: Persist<'id>> PBTreeMap<'id, K, V> {
     pub fn free<X: Transact>(self, tx: &mut TypedTx<'id, '_, X>) -> Result<(), Abort> {
         self.entries().free_values(tx)?;
         self.free_blocks_but_root(tx)?;
-        tx.untyped().free(self.offset())
+        free_header(tx.raw(), self.offset())
     }
 
     fn free_blocks_but_root<X: Transact>(self, tx: &mut TypedTx<'id, '_, X>) -> Result<(), Abort> {
         let root = self.offset();
-        free_walked(tx.untyped(), |reading, blocks| {
+        free_walked(tx.raw(), |reading, blocks| {
             let block = |at, _| {
                 if at != root {
                     blocks.push(at)
@@ -332,7 +347,7 @@ pub struct Range<'a, 'id, 't, K: Key + ?Sized, V, X: Transact> {
 impl<'id, K: Key + ?Sized, V: Persist<'id>, X: Transact> Range<'_, 'id, '_, K, V, X> {
     fn load(&mut self) -> Result<(), Abort> {
         let loaded = &mut self.loaded;
-        self.tree.scan(self.tx.untyped(), &self.from, LOADED_ENTRIES, |tx, key, value| {
+        self.tree.scan(self.tx.raw(), &self.from, LOADED_ENTRIES, |tx, key, value| {
             let value: PPtr<'id, V> = value_at(value)?;
             loaded.push_back((key.to_vec(), V::load(tx, value.offset())?));
             Ok(())
@@ -357,13 +372,13 @@ impl<'id, K: Key + ?Sized, V: Persist<'id>, X: Transact> Range<'_, 'id, '_, K, V
     }
 
     fn step_back(&mut self) -> Result<Option<(K::Owned, V)>, Abort> {
-        let found = self.tree.before(self.tx.untyped(), self.until.as_deref())?;
+        let found = self.tree.before(self.tx.raw(), self.until.as_deref())?;
         let Some((key, value)) = found else { return Ok(None) };
         let first = self.loaded.front().map_or(&self.from, |(key, _)| key);
         if key < *first {
             return Ok(None);
         }
-        let pair = load_pair::<K, V, X>(self.tx.untyped(), &key, value)?;
+        let pair = load_pair::<K, V, X>(self.tx.raw(), &key, value)?;
         self.until = Some(key);
         Ok(Some(pair))
     }

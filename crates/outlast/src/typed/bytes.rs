@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 
 use super::layout::*;
-use super::pointer::{Handle, Place, handle};
+use super::pointer::{Handle, Place, free_header, handle};
 use super::{Schema, TypedTx};
 use crate::collections::{damaged, load_array, set_word, word};
 use crate::{Abort, BlockKind, ByteRange, PoolOffset, Transact};
@@ -71,7 +71,7 @@ impl<'id> PBytes<'id> {
     /// # Errors
     /// Those of the transaction, [`Abort::OutOfSpace`] among them.
     pub fn new<X: Transact>(tx: &mut TypedTx<'id, '_, X>, bytes: &[u8]) -> Result<Self, Abort> {
-        let tx = tx.untyped();
+        let tx = tx.raw();
         let at = tx.alloc(BYTES_HEADER_BYTES as u64, BlockKind::General)?;
         let mut header = [0; BYTES_HEADER_BYTES];
         set_word(&mut header, 0, BYTES_MAGIC);
@@ -94,7 +94,7 @@ impl<'id> PBytes<'id> {
     /// # Errors
     /// Those of the transaction; [`Abort::Damaged`] when there are no bytes any more.
     pub fn len<X: Transact>(self, tx: &mut TypedTx<'id, '_, X>) -> Result<u64, Abort> {
-        Ok(Shape::load(tx.untyped(), self.offset())?.len)
+        Ok(Shape::load(tx.raw(), self.offset())?.len)
     }
 
     /// Whether the length is 0.
@@ -110,14 +110,14 @@ impl<'id> PBytes<'id> {
     /// # Errors
     /// As [`len`](Self::len).
     pub fn to_vec<X: Transact>(self, tx: &mut TypedTx<'id, '_, X>) -> Result<Vec<u8>, Abort> {
-        let shape = Shape::load(tx.untyped(), self.offset())?;
+        let shape = Shape::load(tx.raw(), self.offset())?;
         if shape.len > 1 << 16 {
             // A damaged length must not cost that much memory before it is noticed.
-            tx.untyped().load(shape.content().plus(shape.len - 1), &mut [0])?;
+            tx.raw().load(shape.content().plus(shape.len - 1), &mut [0])?;
         }
         let mut bytes = vec![0; shape.len as usize];
         if !bytes.is_empty() {
-            tx.untyped().load(shape.content(), &mut bytes)?;
+            tx.raw().load(shape.content(), &mut bytes)?;
         }
         Ok(bytes)
     }
@@ -134,7 +134,7 @@ impl<'id> PBytes<'id> {
         out: &mut [u8],
     ) -> Result<(), Abort> {
         let part = self.part(tx, offset, out.len())?;
-        if out.is_empty() { Ok(()) } else { tx.untyped().load(part, out) }
+        if out.is_empty() { Ok(()) } else { tx.raw().load(part, out) }
     }
 
     /// Overwrites the bytes from `offset` on.
@@ -148,7 +148,7 @@ impl<'id> PBytes<'id> {
         bytes: &[u8],
     ) -> Result<(), Abort> {
         let part = self.part(tx, offset, bytes.len())?;
-        tx.untyped().store(part, bytes)
+        tx.raw().store(part, bytes)
     }
 
     fn part<X: Transact>(
@@ -157,7 +157,7 @@ impl<'id> PBytes<'id> {
         offset: u64,
         len: usize,
     ) -> Result<PoolOffset, Abort> {
-        let shape = Shape::load(tx.untyped(), self.offset())?;
+        let shape = Shape::load(tx.raw(), self.offset())?;
         if offset.checked_add(len as u64).is_none_or(|end| end > shape.len) {
             let (what, why) = ("a part of bytes", "they end before that");
             return Err(Abort::BadAddress { what, at: self.offset(), why });
@@ -193,7 +193,7 @@ impl<'id> PBytes<'id> {
         kept: u64,
         bytes: &[u8],
     ) -> Result<(), Abort> {
-        let tx = tx.untyped();
+        let tx = tx.raw();
         let shape = Shape::load(tx, self.offset())?;
         let len = kept + bytes.len() as u64;
         let len_at = shape.at.plus(BYTES_LEN_AT as u64);
@@ -232,7 +232,7 @@ impl<'id> PBytes<'id> {
         len: u64,
     ) -> Result<(), Abort> {
         if len < self.len(tx)? {
-            tx.untyped().store_u64(self.offset().plus(BYTES_LEN_AT as u64), len)?;
+            tx.raw().store_u64(self.offset().plus(BYTES_LEN_AT as u64), len)?;
         }
         Ok(())
     }
@@ -242,12 +242,12 @@ impl<'id> PBytes<'id> {
     /// # Errors
     /// As [`len`](Self::len); [`Abort::BadAddress`] when they were freed before.
     pub fn free<X: Transact>(self, tx: &mut TypedTx<'id, '_, X>) -> Result<(), Abort> {
-        let tx = tx.untyped();
+        let tx = tx.raw();
         let shape = Shape::load(tx, self.offset())?;
         if shape.block.0 != 0 {
             tx.free(shape.block)?;
         }
-        tx.free(shape.at)
+        free_header(tx, shape.at)
     }
 }
 

@@ -33,7 +33,7 @@ use crate::Abort;
 /// ```
 pub trait Pattern: Copy {
     /// The integer.
-    type Bits: Persist<'static> + for<'id> Persist<'id> + Copy + fmt::Debug + PartialEq;
+    type Bits: for<'id> Persist<'id> + fmt::Debug + PartialEq;
 
     /// What a schema calls the type.
     const NAME: &'static str;

@@ -8,11 +8,14 @@ use super::{Key, PPtr, Persist, TypedTx};
 use crate::collections::{Dictionary, ReadRaw, damaged};
 use crate::{Abort, ByteRange, PoolOffset, Transact};
 
+/// What a map says of its keys and values: it takes the ones and gives the others.
+pub(super) type Pair<K, V> = (fn(&K), fn() -> V);
+
 /// A map's untyped dictionary, with the types of its keys and values.
 pub(super) struct Entries<'id, D, K: ?Sized, V> {
     pub dictionary: D,
     brand: Brand<'id>,
-    of: PhantomData<(fn(&K), fn() -> V)>,
+    of: PhantomData<Pair<K, V>>,
 }
 
 impl<D: Copy, K: ?Sized, V> Clone for Entries<'_, D, K, V> {
@@ -36,7 +39,7 @@ impl<'id, D: Dictionary, K: Key + ?Sized, V: Persist<'id>> Entries<'id, D, K, V>
         tx: &mut TypedTx<'id, '_, X>,
         key: &K,
     ) -> Result<Option<PPtr<'id, V>>, Abort> {
-        let found = key.with_bytes(|key| self.dictionary.find(tx.untyped(), key))?;
+        let found = key.with_bytes(|key| self.dictionary.find(tx.raw(), key))?;
         found.map(value_at).transpose()
     }
 
@@ -61,7 +64,7 @@ impl<'id, D: Dictionary, K: Key + ?Sized, V: Persist<'id>> Entries<'id, D, K, V>
         key: &K,
         value: V,
     ) -> Result<(), Abort> {
-        let mut put = |key: &[u8], value: &[u8]| self.dictionary.insert(tx.untyped(), key, value);
+        let mut put = |key: &[u8], value: &[u8]| self.dictionary.insert(tx.raw(), key, value);
         key.with_bytes(|key| with_bytes(&value, |value| put(key, value)))?;
         Ok(())
     }
@@ -74,7 +77,7 @@ impl<'id, D: Dictionary, K: Key + ?Sized, V: Persist<'id>> Entries<'id, D, K, V>
     ) -> Result<Option<V>, Abort> {
         let Some(place) = self.find(tx, key)? else { return Ok(None) };
         let value = place.get(tx)?;
-        key.with_bytes(|key| self.dictionary.remove(tx.untyped(), key))?;
+        key.with_bytes(|key| self.dictionary.remove(tx.raw(), key))?;
         Ok(Some(value))
     }
 
@@ -84,7 +87,7 @@ impl<'id, D: Dictionary, K: Key + ?Sized, V: Persist<'id>> Entries<'id, D, K, V>
             return Ok(());
         }
         let mut values = Vec::new();
-        self.dictionary.for_each(tx.untyped(), |tx, _, value| {
+        self.dictionary.for_each(tx.raw(), |tx, _, value| {
             let place: PPtr<'id, V> = value_at(value)?;
             values.push(V::load(tx, super::Handle::offset(place))?);
             Ok(())

@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 use std::marker::PhantomData;
 
-use super::entries::{Entries, Entry, free_walked, key_of, value_at};
-use super::pointer::{Handle, Place, handle};
+use super::entries::{Entries, Entry, Pair, free_walked, key_of, value_at};
+use super::pointer::{Handle, Place, free_header, handle};
 use super::{Key, PPtr, Persist, Schema, TypedTx};
 use crate::collections::{ByteMap, Dictionary, MapOptions, damaged};
 use crate::{Abort, Transact};
@@ -35,7 +35,7 @@ use crate::{Abort, Transact};
 #[repr(transparent)]
 pub struct PHashMap<'id, K: ?Sized, V> {
     place: Place<'id>,
-    of: PhantomData<(fn(&K), fn() -> V)>,
+    of: PhantomData<Pair<K, V>>,
 }
 
 handle! {
@@ -63,7 +63,7 @@ impl<'id, K: Key + ?Sized, V: Persist<'id>> PHashMap<'id, K, V> {
         tx: &mut TypedTx<'id, '_, X>,
         options: &MapOptions,
     ) -> Result<Self, Abort> {
-        let map = ByteMap::create(tx.untyped(), options)?;
+        let map = ByteMap::create(tx.raw(), options)?;
         Ok(Self { place: Place::new(map.root()), of: PhantomData })
     }
 
@@ -138,6 +138,21 @@ impl<'id, K: Key + ?Sized, V: Persist<'id>> PHashMap<'id, K, V> {
         self.entries().remove(tx, key)
     }
 
+    /// Sets the values of several keys. What values that were there own is not freed.
+    ///
+    /// # Errors
+    /// As [`insert`](Self::insert).
+    pub fn extend<'k, X: Transact>(
+        self,
+        tx: &mut TypedTx<'id, '_, X>,
+        pairs: impl IntoIterator<Item = (&'k K, V)>,
+    ) -> Result<(), Abort>
+    where
+        K: 'k,
+    {
+        pairs.into_iter().try_for_each(|(key, value)| self.insert(tx, key, value).map(|_| ()))
+    }
+
     /// The place of `key`, to look and then decide.
     ///
     /// # Errors
@@ -156,7 +171,7 @@ impl<'id, K: Key + ?Sized, V: Persist<'id>> PHashMap<'id, K, V> {
     /// # Errors
     /// As [`value`](Self::value).
     pub fn len<X: Transact>(self, tx: &mut TypedTx<'id, '_, X>) -> Result<u64, Abort> {
-        self.untyped().len(tx.untyped())
+        self.untyped().len(tx.raw())
     }
 
     /// Whether there are no keys.
@@ -185,7 +200,7 @@ impl<'id, K: Key + ?Sized, V: Persist<'id>> PHashMap<'id, K, V> {
         self.entries().free_values(tx)?;
         let map = self.untyped();
         self.free_blocks_but_root(tx)?;
-        map.reset(tx.untyped())
+        map.reset(tx.raw())
     }
 
     /// Frees the map, and what its values own.
@@ -195,12 +210,12 @@ impl<'id, K: Key + ?Sized, V: Persist<'id>> PHashMap<'id, K, V> {
     pub fn free<X: Transact>(self, tx: &mut TypedTx<'id, '_, X>) -> Result<(), Abort> {
         self.entries().free_values(tx)?;
         self.free_blocks_but_root(tx)?;
-        tx.untyped().free(self.offset())
+        free_header(tx.raw(), self.offset())
     }
 
     fn free_blocks_but_root<X: Transact>(self, tx: &mut TypedTx<'id, '_, X>) -> Result<(), Abort> {
         let root = self.offset();
-        free_walked(tx.untyped(), |reading, blocks| {
+        free_walked(tx.raw(), |reading, blocks| {
             let block = |at, _| {
                 if at != root {
                     blocks.push(at)
@@ -225,7 +240,7 @@ pub struct Iter<'a, 'id, 't, K: Key + ?Sized, V, X: Transact> {
 impl<'id, K: Key + ?Sized, V: Persist<'id>, X: Transact> Iter<'_, 'id, '_, K, V, X> {
     fn load_segment(&mut self, hash: u64) -> Result<Option<u64>, Abort> {
         let loaded = &mut self.loaded;
-        self.map.for_each_in_segment(self.tx.untyped(), hash, |tx, key, value| {
+        self.map.for_each_in_segment(self.tx.raw(), hash, |tx, key, value| {
             let key = key_of::<K>(key, value.at)?;
             let value: PPtr<'id, V> = value_at(value)?;
             loaded.push_back((key, V::load(tx, value.offset())?));

@@ -26,7 +26,7 @@
 pub(super) const ROOT_MAGIC: u64 = u64::from_le_bytes(*b"OutlTyp1");
 pub(super) const VEC_MAGIC: u64 = u64::from_le_bytes(*b"OutlVec1");
 pub(super) const BYTES_MAGIC: u64 = u64::from_le_bytes(*b"OutlByt1");
-pub(super) const QUEUE_MAGIC: u64 = u64::from_le_bytes(*b"OutlQue1");
+pub(super) const QUEUE_MAGIC: u64 = u64::from_le_bytes(*b"OutlTQu1");
 
 pub(super) const ROOT_HEADER_BYTES: u64 = 64;
 pub(super) const ROOT_FINGERPRINT_AT: usize = 8;

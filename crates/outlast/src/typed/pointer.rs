@@ -11,7 +11,7 @@ use crate::{Abort, BlockKind, PoolOffset, Transact};
 
 /// Where a pointer leads that was never one: outside every pool, so that its use is an
 /// [`Abort::BadAddress`].
-const NOWHERE: NonZeroU64 = NonZeroU64::new(u64::MAX & !4095).expect("not zero");
+const NOWHERE: NonZeroU64 = NonZeroU64::new(1 << 63).expect("not zero");
 
 /// What is one offset in a pool: pointers and the handles of collections. `Option` of it persists
 /// too, with zero for `None`.
@@ -152,6 +152,13 @@ macro_rules! handle {
 }
 pub(super) use handle;
 
+/// Frees the header block of a collection, whose magic goes first: who still has a handle finds no
+/// collection there.
+pub(super) fn free_header<X: Transact>(tx: &mut X, header: PoolOffset) -> Result<(), Abort> {
+    tx.store_u64(header, 0)?;
+    tx.free(header)
+}
+
 /// A pointer to a `T` in the pool of brand `'id`: to a block, or to something inside one.
 ///
 /// It is an offset, so it persists, and it is good for as long as what it points to: freeing that
@@ -187,7 +194,7 @@ impl<'id, T: Persist<'id>> PPtr<'id, T> {
     /// Those of the transaction.
     #[inline]
     pub fn get<X: Transact>(self, tx: &mut TypedTx<'id, '_, X>) -> Result<T, Abort> {
-        T::load(tx.untyped(), self.place.offset())
+        T::load(tx.raw(), self.place.offset())
     }
 
     /// Stores a value over the old one. What the old one owned is not freed: it may just have been
@@ -197,7 +204,7 @@ impl<'id, T: Persist<'id>> PPtr<'id, T> {
     /// Those of the transaction.
     #[inline]
     pub fn set<X: Transact>(self, tx: &mut TypedTx<'id, '_, X>, value: T) -> Result<(), Abort> {
-        value.store(tx.untyped(), self.place.offset())
+        value.store(tx.raw(), self.place.offset())
     }
 
     /// Stores a value and returns the old one.
@@ -269,8 +276,8 @@ impl<'id, T: Persist<'id>> PBox<'id, T> {
     /// # Errors
     /// Those of the transaction, [`Abort::OutOfSpace`] among them.
     pub fn new<X: Transact>(tx: &mut TypedTx<'id, '_, X>, value: T) -> Result<Self, Abort> {
-        let at = tx.untyped().alloc(T::SIZE.max(1) as u64, BlockKind::General)?;
-        value.store(tx.untyped(), at)?;
+        let at = tx.raw().alloc(T::SIZE.max(1) as u64, BlockKind::General)?;
+        value.store(tx.raw(), at)?;
         Ok(Self { place: Place::new(at), of: PhantomData })
     }
 
@@ -312,7 +319,7 @@ impl<'id, T: Persist<'id>> PBox<'id, T> {
         if T::OWNS {
             self.get(tx)?.free_owned(tx)?;
         }
-        tx.untyped().free(self.place.offset())
+        tx.raw().free(self.place.offset())
     }
 
     /// Gives the block back and returns the value, which keeps what it owns.
@@ -321,10 +328,15 @@ impl<'id, T: Persist<'id>> PBox<'id, T> {
     /// As [`free`](Self::free).
     pub fn into_inner<X: Transact>(self, tx: &mut TypedTx<'id, '_, X>) -> Result<T, Abort> {
         let value = self.get(tx)?;
-        tx.untyped().free(self.place.offset())?;
+        tx.raw().free(self.place.offset())?;
         Ok(value)
     }
 }
+
+const _: () = {
+    assert!(size_of::<Option<PPtr<'static, u64>>>() == 8);
+    assert!(size_of::<Option<PBox<'static, u64>>>() == 8);
+};
 
 impl<'id, H: Handle<'id>> Persist<'id> for Option<H> {
     const SIZE: usize = 8;

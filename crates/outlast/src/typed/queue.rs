@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 
 use super::layout::*;
-use super::pointer::{Handle, Place, handle};
+use super::pointer::{Handle, Place, free_header, handle};
 use super::{Persist, Schema, TypedTx};
 use crate::collections::{damaged, load_array, set_word, word};
 use crate::{Abort, BlockKind, ByteRange, PoolOffset, Transact};
@@ -91,10 +91,10 @@ impl<'id, T: Persist<'id>> PQueue<'id, T> {
     /// # Errors
     /// Those of the transaction.
     pub fn new<X: Transact>(tx: &mut TypedTx<'id, '_, X>) -> Result<Self, Abort> {
-        let at = tx.untyped().alloc(QUEUE_HEADER_BYTES as u64, BlockKind::General)?;
+        let at = tx.raw().alloc(QUEUE_HEADER_BYTES as u64, BlockKind::General)?;
         let mut header = [0; QUEUE_HEADER_BYTES];
         set_word(&mut header, 0, QUEUE_MAGIC);
-        tx.untyped().store(at, &header)?;
+        tx.raw().store(at, &header)?;
         Ok(Self { place: Place::new(at), of: PhantomData })
     }
 
@@ -116,7 +116,7 @@ impl<'id, T: Persist<'id>> PQueue<'id, T> {
     }
 
     fn shape<X: Transact>(self, tx: &mut TypedTx<'id, '_, X>) -> Result<Shape, Abort> {
-        Shape::load(tx.untyped(), self.offset())
+        Shape::load(tx.raw(), self.offset())
     }
 
     /// Where the item of that number lies in its segment.
@@ -134,7 +134,7 @@ impl<'id, T: Persist<'id>> PQueue<'id, T> {
         item: T,
     ) -> Result<(), Abort> {
         let shape = self.shape(tx)?;
-        let tx = tx.untyped();
+        let tx = tx.raw();
         let pushed = shape.word(QUEUE_PUSHED_AT);
         if !shape.pushed.is_multiple_of(Self::ITEMS) {
             let at = Self::item_in(shape.last, shape.pushed);
@@ -166,7 +166,7 @@ impl<'id, T: Persist<'id>> PQueue<'id, T> {
         if shape.pushed == shape.popped {
             return Ok(None);
         }
-        T::load(tx.untyped(), Self::item_in(shape.first, shape.popped)).map(Some)
+        T::load(tx.raw(), Self::item_in(shape.first, shape.popped)).map(Some)
     }
 
     /// Takes the item at the front away.
@@ -178,7 +178,7 @@ impl<'id, T: Persist<'id>> PQueue<'id, T> {
         if shape.pushed == shape.popped {
             return Ok(None);
         }
-        let tx = tx.untyped();
+        let tx = tx.raw();
         let item = T::load(tx, Self::item_in(shape.first, shape.popped))?;
         let popped = shape.word(QUEUE_POPPED_AT);
         if !(shape.popped + 1).is_multiple_of(Self::ITEMS) {
@@ -207,7 +207,7 @@ impl<'id, T: Persist<'id>> PQueue<'id, T> {
             items.into_iter().try_for_each(|item| item.free_owned(tx))?;
         }
         let shape = self.shape(tx)?;
-        let tx = tx.untyped();
+        let tx = tx.raw();
         let mut segment = shape.first;
         while segment.0 != 0 {
             let next = PoolOffset(tx.load_u64(segment)?);
@@ -225,7 +225,7 @@ impl<'id, T: Persist<'id>> PQueue<'id, T> {
     /// As [`len`](Self::len); [`Abort::BadAddress`] when it was freed before.
     pub fn free<X: Transact>(self, tx: &mut TypedTx<'id, '_, X>) -> Result<(), Abort> {
         self.clear(tx)?;
-        tx.untyped().free(self.offset())
+        free_header(tx.raw(), self.offset())
     }
 
     /// The items, front to back. The queue cannot change meanwhile, as the iterator holds the
@@ -254,10 +254,10 @@ pub struct Iter<'a, 'id, 't, T, X: Transact> {
 
 impl<'id, T: Persist<'id>, X: Transact> Iter<'_, 'id, '_, T, X> {
     fn step(&mut self) -> Result<T, Abort> {
-        let item = T::load(self.tx.untyped(), PQueue::<T>::item_in(self.segment, self.next))?;
+        let item = T::load(self.tx.raw(), PQueue::<T>::item_in(self.segment, self.next))?;
         self.next += 1;
         if self.next.is_multiple_of(PQueue::<T>::ITEMS) {
-            self.segment = PoolOffset(self.tx.untyped().load_u64(self.segment)?);
+            self.segment = PoolOffset(self.tx.raw().load_u64(self.segment)?);
         }
         Ok(item)
     }

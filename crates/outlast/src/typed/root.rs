@@ -13,8 +13,8 @@ impl<'id, X: Transact> TypedTx<'id, '_, X> {
     /// [`Abort::Schema`] when the root was made with another schema, with both; [`Abort::Damaged`]
     /// when the pool's root object is not a typed one; those of the transaction.
     pub fn root<T: Persist<'id>>(&mut self) -> Result<Option<PPtr<'id, T>>, Abort> {
-        let Some(old) = Header::load(self.untyped())? else { return Ok(None) };
-        old.require(self.untyped(), &Schema::of::<T>())?;
+        let Some(old) = Header::load(self.raw())? else { return Ok(None) };
+        old.require(self.raw(), &Schema::of::<T>())?;
         if old.value_bytes != T::SIZE as u64 {
             return Err(damaged(old.at, "a typed root whose size is not its schema's"));
         }
@@ -45,7 +45,7 @@ impl<'id, X: Transact> TypedTx<'id, '_, X> {
     /// # Errors
     /// [`Abort::Damaged`] when the pool's root object is not a typed one; those of the transaction.
     pub fn set_root<T: Persist<'id>>(&mut self, value: T) -> Result<PPtr<'id, T>, Abort> {
-        let tx = self.untyped();
+        let tx = self.raw();
         if let Some(old) = Header::load(tx)? {
             tx.free(old.text)?;
             tx.free(old.at)?;
