@@ -9,9 +9,9 @@
 //! has to reinterpret memory, neither here nor in the program that derives, and a pool means the
 //! same on every machine. The optimizer makes plain copies of it.
 //!
-//! - [`layout`] refuses declarations that do not fix where each field lies.
-//! - [`refuse`] recognizes field types that cannot live in a pool and says what would.
-//! - [`persist`] and [`pattern`] write the implementations.
+//! - `layout` refuses declarations that do not fix where each field lies.
+//! - `refuse` recognizes field types that cannot live in a pool and says what would.
+//! - `persist` and `pattern` write the implementations.
 #![forbid(unsafe_code)]
 
 mod layout;

@@ -1,6 +1,6 @@
 use outlast::typed::Persist;
 
-type Name = String;
+type Name = &'static str;
 
 #[derive(Clone, Copy, Persist)]
 #[repr(C)]
