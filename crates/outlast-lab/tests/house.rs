@@ -151,7 +151,9 @@ fn unsafe_code_stays_in_its_rooms() {
         }
         let is_product = |target: &&Value| {
             let kinds = list(&target["kind"]);
-            kinds.iter().map(text).any(|kind| kind.contains("lib") || kind == "bin")
+            let is_built =
+                |kind: &str| kind.contains("lib") || kind == "bin" || kind == "proc-macro";
+            kinds.iter().map(text).any(is_built)
         };
         let roots: Vec<&Value> = list(&package["targets"]).iter().filter(is_product).collect();
         assert!(!roots.is_empty(), "{name} builds something");
