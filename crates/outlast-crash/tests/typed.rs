@@ -286,14 +286,30 @@ const SCHEMES: [Scheme; 5] =
 #[test]
 fn every_image_drawn_is_what_whole_transactions_left() {
     for scheme in SCHEMES {
-        for seed in 0..3 {
-            let run = Run::new(scheme, 40, seed, None);
+        for seed in 0..6 {
+            let run = Run::new(scheme, 60, seed, None);
             let settings = Exhaustive::new(Model::default()).crashes(2);
-            let sampled = settings.sample(&run.base, &run.log, seed, 60, 6, &run).unwrap();
+            let sampled = settings.sample(&run.base, &run.log, seed, 80, 8, &run).unwrap();
             if let Some(failure) = sampled.failures.first() {
                 panic!("{scheme}, seed {seed}: {failure:?}");
             }
             assert!(sampled.verified >= 300, "{scheme}: {}", sampled.verified);
+        }
+    }
+}
+
+/// The first transactions, with every image and no luck, as far as a bound.
+#[test]
+fn every_image_of_the_first_transactions_is_what_whole_ones_left() {
+    for scheme in [Scheme::Undo, Scheme::Redo, Scheme::Swift] {
+        for seed in 3..6 {
+            let run = Run::new(scheme, 2, seed, None);
+            let settings = Exhaustive::new(Model::default()).crashes(2).images_max(4_000);
+            let outcome = settings.run(&run.base, &run.log, &run).unwrap();
+            if let Some(failure) = outcome.failures.first() {
+                panic!("{scheme}, seed {seed}: {failure:?}");
+            }
+            assert!(outcome.images_verified() > 100, "{scheme}, seed {seed}");
         }
     }
 }

@@ -282,9 +282,9 @@ fn a_root_without_types_is_refused() {
     drop(lane);
     pool.typed(|pool| {
         let refused = pool.lane().unwrap().run(|tx| tx.root::<u64>());
-        assert!(matches!(refused, Err(Abort::Damaged(_))), "{refused:?}");
+        assert!(matches!(refused, Err(Abort::Schema(_))), "{refused:?}");
         let refused = pool.lane().unwrap().run(|tx| tx.set_root(7u64));
-        assert!(matches!(refused, Err(Abort::Damaged(_))), "{refused:?}");
+        assert!(matches!(refused, Err(Abort::Schema(_))), "{refused:?}");
     });
 }
 
@@ -536,6 +536,44 @@ fn threads_share_a_pool_under_one_brand() {
             assert_eq!(numbers, expected, "{scheme}");
         });
     }
+}
+
+/// A place is a place, however far inside; its values are as those around it say.
+#[test]
+fn places_inside_places() {
+    #[derive(Clone, Copy, Persist)]
+    #[repr(C)]
+    struct Branch {
+        name: [u8; 8],
+        accounts: [Account; 3],
+        cents: Cents,
+    }
+
+    let pool = small_pool(Scheme::Redo);
+    pool.typed(|pool| {
+        let mut lane = pool.lane().unwrap();
+        let (branch, ticket) = lane
+            .run_ticketed(|tx| {
+                let accounts = [0, 1, 2].map(account);
+                PBox::new(tx, Branch { name: *b"Hannover", accounts, cents: Cents(1) })
+            })
+            .unwrap();
+        assert!(pool.pool().has_issued(ticket));
+        let second = branch.at(Branch::FIELDS.accounts).item(1);
+        lane.run(|tx| {
+            second.at(Account::FIELDS.branch).item(5).set(tx, b'!')?;
+            second.at(Account::FIELDS.balance).set(tx, i64::MIN)?;
+            let inside = Branch::FIELDS.cents.then(Cents::FIELDS.0);
+            branch.at(inside).update(tx, |cents| -cents)?;
+            assert_eq!(branch.at(Branch::FIELDS.cents).replace(tx, Cents(9))?, Cents(-1));
+            let all = branch.get(tx)?;
+            assert_eq!((all.cents, all.name), (Cents(9), *b"Hannover"));
+            let changed = Account { balance: i64::MIN, branch: *b"branc!", ..account(1) };
+            assert_eq!(all.accounts, [account(0), changed, account(2)]);
+            Ok(())
+        })
+        .unwrap();
+    });
 }
 
 macro_rules! declared_by_a_macro {

@@ -328,7 +328,17 @@ impl<T: Item> Model for VecModel<T> {
         it: PVec<'id, T>,
         tx: &mut TypedTx<'id, '_, impl Transact>,
     ) -> Result<Self, Abort> {
-        it.to_vec(tx).map(Self)
+        let items = it.to_vec(tx)?;
+        // From both ends in turn, until they meet.
+        let (mut front, mut back) = (Vec::new(), Vec::new());
+        let mut iter = it.iter(tx)?;
+        while let Some(item) = iter.next() {
+            front.push(item?);
+            back.extend(iter.next_back().transpose()?);
+        }
+        front.extend(back.into_iter().rev());
+        assert_eq!(front, items);
+        Ok(Self(items))
     }
 }
 
@@ -552,12 +562,9 @@ impl Model for HashModel {
                 assert_eq!(it.insert(tx, &name(*key), *value)?, model.insert(name(*key), *value));
             }
             HashOp::InsertMany(first, n) => {
-                for key in *first..first + n {
-                    assert_eq!(
-                        it.insert(tx, &name(key), u64::from(*n))?,
-                        model.insert(name(key), u64::from(*n))
-                    );
-                }
+                let names: Vec<_> = (*first..first + n).map(name).collect();
+                it.extend(tx, names.iter().map(|name| (name.as_str(), u64::from(*n))))?;
+                model.extend(names.into_iter().map(|name| (name, u64::from(*n))));
             }
             HashOp::Remove(key) => {
                 assert_eq!(it.remove(tx, &name(*key))?, model.remove(&name(*key)));

@@ -10,11 +10,12 @@ impl<'id, X: Transact> TypedTx<'id, '_, X> {
     /// schema is compared each time.
     ///
     /// # Errors
-    /// [`Abort::Schema`] when the root was made with another schema, with both; [`Abort::Damaged`]
-    /// when the pool's root object is not a typed one; those of the transaction.
+    /// [`Abort::Schema`] when the root was made with another schema, with both, or without types;
+    /// those of the transaction.
     pub fn root<T: Persist<'id>>(&mut self) -> Result<Option<PPtr<'id, T>>, Abort> {
-        let Some(old) = Header::load(self.raw())? else { return Ok(None) };
-        old.require(self.raw(), &Schema::of::<T>())?;
+        let schema = Schema::of::<T>();
+        let Some(old) = Header::load(self.raw(), &schema)? else { return Ok(None) };
+        old.require(self.raw(), &schema)?;
         if old.value_bytes != T::SIZE as u64 {
             return Err(damaged(old.at, "a typed root whose size is not its schema's"));
         }
@@ -39,18 +40,20 @@ impl<'id, X: Transact> TypedTx<'id, '_, X> {
     }
 
     /// Makes `value` the pool's root, of whatever type the old one was. Only the old root's own
-    /// blocks are freed: what it owned may be part of `value`. This is how a schema changes: load
-    /// the root as the old type, make the new one of it, and set that, in one transaction.
+    /// blocks are freed, and pointers to it are good no longer: what it owned may be part of
+    /// `value`. This is how a schema changes: load the root as the old type, make the new one of
+    /// it, and set that, in one transaction.
     ///
     /// # Errors
-    /// [`Abort::Damaged`] when the pool's root object is not a typed one; those of the transaction.
+    /// [`Abort::Schema`] when the pool has a root without types: whose its blocks are, nobody
+    /// knows; those of the transaction.
     pub fn set_root<T: Persist<'id>>(&mut self, value: T) -> Result<PPtr<'id, T>, Abort> {
         let tx = self.raw();
-        if let Some(old) = Header::load(tx)? {
+        let schema = Schema::of::<T>();
+        if let Some(old) = Header::load(tx, &schema)? {
             tx.free(old.text)?;
             tx.free(old.at)?;
         }
-        let schema = Schema::of::<T>();
         let text = schema.to_string();
         let text_at = tx.alloc(text.len() as u64, BlockKind::Value)?;
         tx.store(text_at, text.as_bytes())?;
@@ -79,12 +82,13 @@ struct Header {
 }
 
 impl Header {
-    fn load<X: Transact>(tx: &mut X) -> Result<Option<Self>, Abort> {
+    /// The root's header; `schema` is what the program expects behind it.
+    fn load<X: Transact>(tx: &mut X, schema: &Schema) -> Result<Option<Self>, Abort> {
         let Some((at, kind)) = tx.root()? else { return Ok(None) };
         // A root object of another kind may be smaller than the header, at the end of the pool.
         let is_typed = kind == RootKind::Opaque && tx.load_u64(at)? == ROOT_MAGIC;
         if !is_typed {
-            return Err(damaged(at, "no typed root: the pool was made without types"));
+            return Err(mismatch(format!("a root without types ({kind:?})"), 0, schema));
         }
         let header: [u8; ROOT_HEADER_BYTES as usize] = load_array(tx, at)?;
         let text_len = word(&header, ROOT_TEXT_LEN_AT);
@@ -102,17 +106,23 @@ impl Header {
 
     /// Refuses another schema than the one that the root was made with.
     fn require<X: Transact>(&self, tx: &mut X, schema: &Schema) -> Result<(), Abort> {
-        let expected_fingerprint = schema.fingerprint();
-        if self.fingerprint == expected_fingerprint {
+        if self.fingerprint == schema.fingerprint() {
             return Ok(());
         }
         let mut text = vec![0; self.text_len as usize];
         tx.load(self.text, &mut text)?;
-        Err(Abort::Schema(Box::new(SchemaMismatch {
-            found: String::from_utf8_lossy(&text).into_owned(),
-            found_fingerprint: self.fingerprint,
-            expected: schema.to_string(),
-            expected_fingerprint,
-        })))
+        let found = String::from_utf8_lossy(&text).into_owned();
+        Err(mismatch(found, self.fingerprint, schema))
     }
+}
+
+fn mismatch(found: String, found_fingerprint: u64, expected: &Schema) -> Abort {
+    let expected_fingerprint = expected.fingerprint();
+    let expected = expected.to_string();
+    Abort::Schema(Box::new(SchemaMismatch {
+        found,
+        found_fingerprint,
+        expected,
+        expected_fingerprint,
+    }))
 }

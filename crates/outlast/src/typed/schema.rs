@@ -142,7 +142,7 @@ impl fmt::Display for Schema {
 pub struct SchemaMismatch {
     /// The schema that the pool was made with.
     pub found: String,
-    /// Its fingerprint.
+    /// Its fingerprint; 0 when it was made without types.
     pub found_fingerprint: u64,
     /// The schema of the type that was asked for.
     pub expected: String,
