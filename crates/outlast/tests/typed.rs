@@ -558,7 +558,8 @@ fn places_inside_places() {
                 PBox::new(tx, Branch { name: *b"Hannover", accounts, cents: Cents(1) })
             })
             .unwrap();
-        assert!(pool.pool().has_issued(ticket));
+        lane.await_physical(ticket);
+        assert!(pool.pool().is_physical(ticket) && pool.lane_at(0).is_err());
         let second = branch.at(Branch::FIELDS.accounts).item(1);
         lane.run(|tx| {
             second.at(Account::FIELDS.branch).item(5).set(tx, b'!')?;

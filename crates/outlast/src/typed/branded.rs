@@ -68,6 +68,14 @@ impl<'id, 'p, M: Medium> TypedPool<'id, 'p, M> {
         Ok(TypedLane { runner: self.pool.lane()?, brand: PhantomData })
     }
 
+    /// Takes the lane of that number, if it is free.
+    ///
+    /// # Errors
+    /// [`PoolError::NoLane`] when it is taken.
+    pub fn lane_at(self, id: usize) -> Result<TypedLane<'id, Lane<'p, M>>, PoolError> {
+        Ok(TypedLane { runner: self.pool.lane_at(id)?, brand: PhantomData })
+    }
+
     /// The pool without its brand.
     pub fn pool(self) -> &'p Pool<M> {
         self.pool
@@ -109,6 +117,14 @@ impl<'id, 'p, M: Medium> TypedLane<'id, Lane<'p, M>> {
         F: FnMut(&mut TypedTx<'id, '_, Tx<'p, M>>) -> Result<O, Abort>,
     {
         self.runner.run_ticketed(|tx| body(&mut TypedTx { tx, brand: PhantomData }))
+    }
+
+    /// As [`Lane::await_physical`].
+    ///
+    /// # Panics
+    /// As [`Lane::await_physical`].
+    pub fn await_physical(&mut self, ticket: Ticket) {
+        self.runner.await_physical(ticket);
     }
 }
 

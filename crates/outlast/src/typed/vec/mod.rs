@@ -200,7 +200,9 @@ impl<'id, T: Persist<'id>> PVec<'id, T> {
         one: u64,
         other: u64,
     ) -> Result<(), Abort> {
-        let [one, other] = [self.existing(tx, one)?, self.existing(tx, other)?];
+        let len = self.len(tx)?;
+        assert!(one < len && other < len, "swapping {one} and {other} of a vector of {len}");
+        let [one, other] = [self.place_of(tx, one)?, self.place_of(tx, other)?];
         let bytes = T::SIZE as u64;
         tx.raw().will_write(&[one, other].map(|p| ByteRange::new(p.offset(), bytes)))?;
         let item = one.get(tx)?;

@@ -1,5 +1,7 @@
 //! Where the items of a vector lie.
 
+use std::ops::Range;
+
 use super::super::layout::*;
 use crate::collections::{damaged, set_word, word};
 use crate::{Abort, BlockKind, ByteRange, LINE_BYTES, PoolOffset, Transact};
@@ -7,9 +9,9 @@ use crate::{Abort, BlockKind, ByteRange, LINE_BYTES, PoolOffset, Transact};
 /// Items that a vector's segments hold: the place of an item follows from its index.
 #[derive(Clone, Copy)]
 pub(super) struct Segments {
-    pub(super) item_bytes: u64,
+    item_bytes: u64,
     /// Items of the first segment: 2 to the power of this.
-    pub(super) first_bits: u32,
+    first_bits: u32,
 }
 
 impl Segments {
@@ -51,9 +53,14 @@ pub(super) struct Shape {
     pub(super) at: PoolOffset,
     pub(super) image: [u8; VEC_HEADER_BYTES],
     pub(super) segments: Segments,
-    /// Segments that the operation has allocated: these words have to be stored.
-    pub(super) grown_from: usize,
-    pub(super) grown_to: usize,
+    /// Segments that the operation has allocated: their words have to be stored.
+    grown: Range<usize>,
+}
+
+/// Items that lie one behind the other, in one segment.
+struct Piece {
+    segment: usize,
+    range: ByteRange,
 }
 
 impl Shape {
@@ -64,7 +71,7 @@ impl Shape {
     ) -> Result<Self, Abort> {
         let mut image = [0; VEC_HEADER_BYTES];
         tx.load(at, &mut image)?;
-        let shape = Self { at, image, segments, grown_from: 0, grown_to: 0 };
+        let shape = Self { at, image, segments, grown: 0..0 };
         let possible = segments.needed(shape.len()) <= VEC_SEGMENTS
             && (0..segments.needed(shape.len())).all(|i| shape.segment(i).0 != 0);
         if word(&shape.image, 0) != VEC_MAGIC || !possible {
@@ -87,9 +94,9 @@ impl Shape {
         if needed > VEC_SEGMENTS {
             return Err(Abort::OutOfSpace { bytes: len.saturating_mul(self.segments.item_bytes) });
         }
-        self.grown_from = (0..needed).find(|&i| self.segment(i).0 == 0).unwrap_or(needed);
-        self.grown_to = needed;
-        for i in self.grown_from..needed {
+        let first = (0..needed).find(|&i| self.segment(i).0 == 0).unwrap_or(needed);
+        self.grown = first..needed;
+        for i in first..needed {
             let bytes = self.segments.items(i).checked_mul(self.segments.item_bytes);
             let bytes = bytes.ok_or(Abort::OutOfSpace { bytes: u64::MAX })?;
             let block = tx.alloc(bytes, BlockKind::General)?;
@@ -98,8 +105,8 @@ impl Shape {
         Ok(())
     }
 
-    /// The ranges in which the items from `from` to `to` lie, in order.
-    pub(super) fn pieces(&self, from: u64, to: u64) -> Vec<ByteRange> {
+    /// Where the items from `from` to `to` lie, in order.
+    fn pieces(&self, from: u64, to: u64) -> Vec<Piece> {
         let mut pieces = Vec::new();
         let mut next = from;
         while next < to {
@@ -107,7 +114,7 @@ impl Shape {
             let items = (self.segments.items(segment) - place).min(to - next);
             let bytes = self.segments.item_bytes;
             let at = self.segment(segment).plus(place * bytes);
-            pieces.push(ByteRange::new(at, items * bytes));
+            pieces.push(Piece { segment, range: ByteRange::new(at, items * bytes) });
             next += items;
         }
         pieces
@@ -121,9 +128,9 @@ impl Shape {
     ) -> Result<Vec<u8>, Abort> {
         let mut bytes = vec![0; ((to - from) * self.segments.item_bytes) as usize];
         let mut rest = &mut bytes[..];
-        for piece in self.pieces(from, to) {
-            let (now, later) = rest.split_at_mut(piece.len as usize);
-            tx.load(piece.at, now)?;
+        for Piece { range, .. } in self.pieces(from, to) {
+            let (now, later) = rest.split_at_mut(range.len as usize);
+            tx.load(range.at, now)?;
             rest = later;
         }
         Ok(bytes)
@@ -139,30 +146,24 @@ impl Shape {
     ) -> Result<(), Abort> {
         let count = items.len() as u64 / self.segments.item_bytes;
         let pieces = self.pieces(from, from + count);
-        let grown = self.grown_from..self.grown_to.max(self.grown_from);
-        let words = VEC_SEGMENTS_AT + 8 * grown.start..VEC_SEGMENTS_AT + 8 * grown.end;
+        let [start, end] = [self.grown.start, self.grown.end].map(|i| VEC_SEGMENTS_AT + 8 * i);
+        let words = start..end;
         let words_at = self.at.plus(words.start as u64);
         let mut announced = vec![ByteRange::new(len_at(self.at), 8)];
         if !words.is_empty() {
             announced.push(ByteRange::new(words_at, words.len() as u64));
         }
-        let is_new = |piece: &&ByteRange| {
-            grown.clone().any(|i| self.segment(i) <= piece.at && piece.at < self.end_of(i))
-        };
-        announced.extend(pieces.iter().filter(|piece| !is_new(piece)));
+        let old = pieces.iter().filter(|piece| !self.grown.contains(&piece.segment));
+        announced.extend(old.map(|piece| piece.range));
         tx.will_write(&announced)?;
-        for piece in pieces {
-            let (now, later) = items.split_at(piece.len as usize);
-            tx.store(piece.at, now)?;
+        for Piece { range, .. } in pieces {
+            let (now, later) = items.split_at(range.len as usize);
+            tx.store(range.at, now)?;
             items = later;
         }
         if !words.is_empty() {
             tx.store(words_at, &self.image[words])?;
         }
         tx.store_u64(len_at(self.at), len)
-    }
-
-    pub(super) fn end_of(&self, segment: usize) -> PoolOffset {
-        self.segment(segment).plus(self.segments.items(segment) * self.segments.item_bytes)
     }
 }
