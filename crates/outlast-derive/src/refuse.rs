@@ -33,8 +33,8 @@ const LOCK: &str = "is a way to share volatile memory";
 const PATTERN: &str = "has invalid bit patterns";
 const SIZE: &str = "has another size on other machines";
 
-/// What keeps `ty` out of pools, if that shows in how it is written. `field` and `owner` are for the
-/// message.
+/// What keeps `ty` out of pools, if that shows in how it is written. `field` and `owner` are for
+/// the message.
 pub fn check(field: &str, owner: &str, ty: &Type) -> syn::Result<()> {
     let refuse = |shown: &str, why: &str, instead: &str| {
         let message =

@@ -500,7 +500,8 @@ fn what_reaches_the_transaction() {
     .unwrap();
 }
 
-/// Four threads share one brand, and what their transactions do to one queue and one counter adds up.
+/// Four threads share one brand, and what their transactions do to one vector and one counter
+/// adds up.
 #[test]
 fn threads_share_a_pool_under_one_brand() {
     const EACH: u64 = 200;

@@ -1,15 +1,15 @@
-//! What the typed API itself keeps in a pool. Integers are little-endian, offsets are bytes from the
-//! start of the pool, and an item's bytes are those of its `Persist`.
+//! What the typed API itself keeps in a pool. Integers are little-endian, offsets are bytes from
+//! the start of the pool, and an item's bytes are those of its `Persist`.
 //!
 //! ```text
 //! typed root (General; the root object)   vector header (General)
 //!  0   8  ROOT_MAGIC                        0   8  VEC_MAGIC
 //!  8   8  fingerprint of the schema         8   8  number of items
-//! 16   8  text of the schema (Value)       16 240  30 segments: block offsets, 0 when there is none
+//! 16   8  text of the schema (Value)       16 240  30 segments: block offsets, 0 for none
 //! 24   8  its length, bytes
-//! 32   8  bytes of the value               segment 0 holds as many items as fit into a line, rounded
-//! 40  24  zero                             down to a power of two, but one at least; segment 1 as
-//! 64   …  value                            many; each further one twice as many as the one before
+//! 32   8  bytes of the value               segment 0 holds as many items as fit into a line,
+//! 40  24  zero                             rounded down to a power of two, but one at least;
+//! 64   …  value                            segment 1 as many; others twice as many as before
 //!
 //! bytes header (General)                   queue header (General)
 //!  0   8  BYTES_MAGIC                       0   8  QUEUE_MAGIC

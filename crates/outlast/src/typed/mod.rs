@@ -107,12 +107,12 @@
 //!
 //! At run time, as an error of the transaction: a root of another schema ([`crate::Abort::Schema`],
 //! with both); bits that are no value of a `Checked`, text that is no UTF-8, a collection that was
-//! freed ([`crate::Abort::Damaged`], as long as its block has no new owner); a pointer that leads out
-//! of the pool, a block freed twice ([`crate::Abort::BadAddress`]).
+//! freed ([`crate::Abort::Damaged`], as long as its block has no new owner); a pointer that leads
+//! out of the pool, a block freed twice ([`crate::Abort::BadAddress`]).
 //!
-//! What a pointer leads to may be freed and its block used for something else. Then it reads what is
-//! there now: values of the wrong meaning, never undefined behaviour, as every bit pattern is a value
-//! and all is copied.
+//! What a pointer leads to may be freed and its block used for something else. Then it reads what
+//! is there now: values of the wrong meaning, never undefined behaviour, as every bit pattern is a
+//! value and all is copied.
 //!
 //! # Who owns what
 //!

@@ -16,11 +16,11 @@ const NOWHERE: NonZeroU64 = NonZeroU64::new(1 << 63).expect("not zero");
 /// What is one offset in a pool: pointers and the handles of collections. `Option` of it persists
 /// too, with zero for `None`.
 pub trait Handle<'id>: Persist<'id> + sealed::Sealed {
-    /// The handle of what is at `at`, for what `#[derive]`s and collections generate.
+    /// The handle of what is there.
     #[doc(hidden)]
     fn from_place(at: Place<'id>) -> Self;
 
-    /// Where it leads.
+    /// Where it leads, under the brand.
     #[doc(hidden)]
     fn place(self) -> Place<'id>;
 

@@ -349,7 +349,11 @@ impl<'id, T: Persist<'id>> PVec<'id, T> {
             let bytes = shape.load_items(tx.raw(), len, shape.len())?;
             bytes.chunks(T::SIZE).try_for_each(|item| T::decode(item).free_owned(tx))?;
         }
-        for i in shape.segments.needed(len)..VEC_SEGMENTS {
+        let spare = shape.segments.needed(len)..VEC_SEGMENTS;
+        if spare.is_empty() || shape.segment(spare.start).0 == 0 {
+            return tx.raw().store_u64(len_at(shape.at), len);
+        }
+        for i in spare {
             if shape.segment(i).0 != 0 {
                 tx.raw().free(shape.segment(i))?;
                 set_word(&mut shape.image, VEC_SEGMENTS_AT + 8 * i, 0);
@@ -376,8 +380,8 @@ impl<'id, T: Persist<'id>> PVec<'id, T> {
         free_header(tx.raw(), self.place.offset())
     }
 
-    /// The items, first to last; backwards with `rev`. The vector cannot change meanwhile, as the iterator holds the
-    /// transaction.
+    /// The items, first to last; backwards with `rev`. The vector cannot change meanwhile, as the
+    /// iterator holds the transaction.
     ///
     /// # Errors
     /// As [`len`](Self::len).
