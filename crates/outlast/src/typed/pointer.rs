@@ -311,7 +311,8 @@ impl<'id, T: Persist<'id>> PBox<'id, T> {
         self.ptr().at(field)
     }
 
-    /// Gives the block back, and what the value owns.
+    /// Gives the block back, and what the value owns. A list of boxes is freed by as many nested
+    /// calls, as one of [`Box`]es is dropped: a long one is better taken apart from its front.
     ///
     /// # Errors
     /// Those of the transaction; [`Abort::BadAddress`] when it was freed before.
