@@ -86,6 +86,13 @@ pub(crate) enum WriteBack {
     BySegment,
 }
 
+impl WriteBack {
+    /// Whether lanes flush later, between commits, what their part of the log covers.
+    pub fn is_covered_by_lanes(self) -> bool {
+        matches!(self, Self::ByAge | Self::BySegment)
+    }
+}
+
 /// How a literal variant reads its paper where that contradicts itself or leaves the order open.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, Default)]
 pub enum Reading {

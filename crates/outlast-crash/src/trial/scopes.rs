@@ -267,6 +267,7 @@ pub fn all() -> Vec<Scope> {
                 vec![write(&[0]), write(&[1]), write(&[2])],
                 vec![write(&[3]), write(&[3]), write(&[3]), write(&[3])],
             ],
+            cache_lines: 64,
             step_every: 1,
             crashes: 1,
             ..rings.clone()
@@ -281,6 +282,7 @@ pub fn all() -> Vec<Scope> {
             ],
             // Eight lines.
             lane_bytes: 576,
+            cache_lines: 64,
             step_every: 1,
             crashes: 1,
             // The log is full by then.
@@ -317,6 +319,7 @@ pub fn all() -> Vec<Scope> {
             shared_lane: true,
             // Eight lines.
             lane_bytes: 576,
+            cache_lines: 64,
             step_every: 1,
             preemptions: 0,
             crashes: 1,
@@ -379,6 +382,21 @@ pub fn all() -> Vec<Scope> {
             lane_bytes: 512,
             crashes: 1,
             cache_lines: 64,
+            ..ring.clone()
+        },
+        Scope {
+            name: "blocks small wide",
+            about: "as blocks small ring, where the lane covers its log before the ring is full",
+            shape: Shape { block_bytes: 32, filled: true, ..BLOCKS },
+            lanes: vec![
+                [vec![vec![Step::Rewrite(3)], vec![Step::Clear(2)]], vec![write(&[0]); 6]].concat(),
+            ],
+            lane_bytes: 1088,
+            crashes: 1,
+            cache_lines: 64,
+            step_every: 1,
+            from_ack: 5,
+            used: false,
             ..ring.clone()
         },
         scope(
@@ -525,7 +543,14 @@ pub fn all() -> Vec<Scope> {
             shape: Shape { words: 1, blocks: 1, block_bytes: 320, ..BLOCKS },
             lanes: vec![
                 vec![vec![Step::Scribble, Step::Abort]],
-                vec![vec![Step::Publish(1)], write(&[0]), write(&[0]), write(&[0]), write(&[0])],
+                vec![
+                    vec![Step::Publish(1)],
+                    write(&[0]),
+                    write(&[0]),
+                    write(&[0]),
+                    write(&[0]),
+                    write(&[0]),
+                ],
             ],
             lock_always: true,
             schedules_max: 8,

@@ -11,12 +11,11 @@ use crate::io::Site;
 use crate::layout::{Geometry, LANE_FLOOR, LANE_TAIL};
 use crate::log::Region;
 use crate::pool::{LANE_FLOOR_UNPROVEN, LANE_TAIL_UNPROVEN, Pool, load_sealed};
-use crate::scheme::WriteBack;
 use crate::seq::Seq;
 use crate::spin::{SpinLock, wait};
 use crate::transact::{Abort, Runner};
 use crate::tx::{Buffers, Tx};
-use crate::writeback::{self, Access, Ended, Reach, Segment};
+use crate::writeback::{self, Access, Cover, Ended, Reach};
 
 /// After this many conflicts in a row a transaction runs alone.
 const CONFLICTS_BEFORE_PRIVILEGE: u32 = 16;
@@ -43,8 +42,7 @@ pub(crate) struct LaneShared {
     pub installed: AtomicU64,
     /// Counter of that record, or of a later one: stored first.
     pub last_installed: AtomicU64,
-    /// Position behind the last record all of whose data the lane's own thread has flushed. By age:
-    /// where its log stood when it has flushed something last.
+    /// Position behind the last record all of whose data the lane's own thread has flushed.
     pub flushed: AtomicU64,
     /// As `flushed`, and that thread has fenced it since.
     pub fenced: AtomicU64,
@@ -72,8 +70,8 @@ pub(crate) struct LaneState {
     pub buffers: Buffers,
     /// By age: what was read since the history unit looked last.
     pub accesses: Vec<Access>,
-    /// By segment: how far the lane is with what its log covers.
-    pub segment: Segment,
+    /// By age, by segment: how far the lane is with what its log covers.
+    pub cover: Cover,
     /// Conflicts in a row of transactions that [`Lane::begin`] began.
     pub conflicts: u32,
     /// For the pauses between attempts.
@@ -111,7 +109,7 @@ impl LaneSlot {
             },
             buffers: Buffers::default(),
             accesses: Vec::new(),
-            segment: Segment::default(),
+            cover: Cover::default(),
             conflicts: 0,
             random: id as u64 * 2 + 1,
         };
@@ -341,11 +339,15 @@ impl<M: Medium> Drop for Lane<'_, M> {
         if let Some(tx) = self.tx.take() {
             let slot = &tx.pool.lanes[tx.lane.id];
             let flushed = slot.shared.flushed.load(Ordering::Relaxed);
+            let installed = slot.shared.installed.load(Ordering::Relaxed);
             let is_fenced = flushed <= slot.shared.fenced.load(Ordering::Relaxed);
             // The lane's next thread cannot fence what this one flushed (W1, B2, P2).
             match tx.pool.write_back {
-                WriteBack::BySegment => tx.pool.io().fence(Site::SegmentData),
-                WriteBack::ByAge if !is_fenced => tx.pool.io().fence(Site::AgedOut),
+                covered if covered.is_covered_by_lanes() => {
+                    if tx.lane.cover.is_unfenced(installed) {
+                        tx.pool.io().fence(writeback::cover_site(covered));
+                    }
+                }
                 _ if !is_fenced => tx.pool.io().fence(Site::RedoData),
                 _ => {}
             }

@@ -43,7 +43,7 @@ use crate::sealed::seal;
 use crate::seq::Seq;
 use crate::solo::Solo;
 use crate::spin::SpinLock;
-use crate::writeback::{self, Reach, Sample, Sweeper};
+use crate::writeback::{self, History, Reach, Sample, Sweeper};
 
 /// A running pool: what its threads share. Each thread takes a [`Lane`] of it.
 pub struct Pool<M: Medium> {
@@ -85,8 +85,12 @@ pub struct Pool<M: Medium> {
     /// What has changed since the last checkpoint.
     pub(crate) checkpointer: Checkpointer,
     pub(crate) lanes: Box<[LaneSlot]>,
-    /// By age: a lane hands over after so many accesses or log lines.
-    pub(crate) step_every: usize,
+    /// By age, by segment: a lane does its share after so many log lines, or accesses.
+    pub(crate) step_every: u64,
+    /// Log lines, or accesses, after which the history unit takes in what was installed.
+    pub(crate) drain_every: u64,
+    /// Only where data is flushed by age, and not under a literal variant.
+    pub(crate) history: Option<History>,
     /// By age: what lanes leave hints about.
     pub(crate) sample: Sample,
     /// The pool grows by itself up to this length.
@@ -269,7 +273,10 @@ impl<M: Medium> Pool<M> {
     /// Bytes of volatile memory that write-back by age takes for its LRU queue and its table of
     /// objects; 0 for schemes without it.
     pub fn history_bytes(&self) -> u64 {
-        self.sweeper.lock(&self.medium).history_bytes()
+        match &self.history {
+            Some(history) => history.memory_bytes(&self.medium),
+            None => self.sweeper.lock(&self.medium).literal_bytes(),
+        }
     }
 
     /// How many numbers were drawn since the pool was opened: commits that stored something.

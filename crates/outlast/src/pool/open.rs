@@ -22,7 +22,7 @@ use crate::seq::Seq;
 use crate::solo::Solo;
 use crate::spin::SpinLock;
 use crate::transact::RootKind;
-use crate::writeback::{SEGMENT_STEP_LINES_MAX, Sample, Sweeper};
+use crate::writeback::{History, STEP_LINES_MAX, Sample, Sweeper, cache_bytes};
 
 /// How to run a pool.
 #[derive(Clone, Copy, Debug)]
@@ -262,6 +262,8 @@ impl<M: Medium> RecoveredPool<M> {
         }
         let mut heap = Heap::new(geometry, self.chunks);
         heap.keeps_chunks = options.scheme.logging() == Logging::Commands;
+        let sample = Sample::one_in_two_to_the(options.sample_bits);
+        let has_history = options.scheme.write_back() == WriteBack::ByAge && !is_literal;
         let believed = is_literal.then(|| {
             let rows_once_built = options.reading == Reading::RowsOnceBuilt;
             Believed::new(geometry, self.believed_contents(), rows_once_built)
@@ -297,11 +299,17 @@ impl<M: Medium> RecoveredPool<M> {
             gate: Gate::new(geometry.lanes as usize),
             checkpointer: Checkpointer::new(),
             lanes,
-            step_every: match options.scheme.write_back() {
-                WriteBack::BySegment => options.step_every.clamp(1, SEGMENT_STEP_LINES_MAX),
-                _ => options.step_every.max(1),
+            step_every: match options.step_every.max(1) as u64 {
+                lines if is_literal => lines,
+                lines => lines.min(STEP_LINES_MAX),
             },
-            sample: Sample::one_in_two_to_the(options.sample_bits),
+            drain_every: options.step_every.max(1) as u64,
+            history: has_history.then(|| {
+                let cache_bytes = options.cache_bytes.unwrap_or_else(cache_bytes);
+                let ring_lines = u64::from(geometry.lanes) * geometry.ring_lines();
+                History::new(cache_bytes, sample, ring_lines)
+            }),
+            sample,
             grow_limit_bytes: options.grow_limit_bytes,
             medium: self.medium,
             header: self.header,

@@ -6,12 +6,15 @@ use outlast_trace::{ByteRange, LINE_BYTES, LineAddr, PoolOffset};
 
 use crate::alloc::Reserved;
 use crate::io::Site;
+use crate::lines::LineEntry;
 use crate::log::{self, PAYLOAD_WORDS_MAX, Payload, RecordKind, Region, lines_for};
 use crate::plant::Plant;
+use crate::pool::LaneState;
 use crate::seq::Seq;
 use crate::transact::Abort;
 use crate::tx::Tx;
-use crate::writeback::{RingSpace, forget_pending, reserve_lines};
+use crate::tx::blocks::reserved_word;
+use crate::writeback::{RingSpace, reserve_lines};
 
 /// Lines behind the head that are fetched after a commit, ready for the next one.
 const LINES_AHEAD: u64 = 4;
@@ -140,13 +143,33 @@ impl<M: Medium> Tx<'_, M> {
         }
     }
 
+    /// Where lanes flush later what their records store: tells the lane what the one that ends at
+    /// position `head` puts in place.
+    #[inline]
+    pub(super) fn note_to_cover(&mut self, head: u64, is_in_place: impl Fn(&LineEntry) -> bool) {
+        if !self.pool.write_back.is_covered_by_lanes() || self.pool.is_literal {
+            return;
+        }
+        let LaneState { buffers, cover, .. } = &mut *self.lane;
+        let in_log = !buffers.regions.is_empty();
+        cover.note_record(head, in_log);
+        if !in_log {
+            let lines = buffers.lines.entries().iter().filter(|entry| is_in_place(entry));
+            lines.for_each(|entry| cover.note_line(entry.line));
+            let words = buffers.allocated.iter().chain(&buffers.freed);
+            words.for_each(|block| cover.note_line(reserved_word(*block).line()));
+        }
+    }
+
     fn quarantine_blocks(&mut self, seq: Seq) {
         let io = self.io();
         let buffers = &mut self.lane.buffers;
-        if io.plants(Plant::PendingLostWithFree) {
-            for block in &buffers.freed {
-                forget_pending(self.pool, ByteRange::new(block.at, block.bytes));
-            }
+        if io.plants(Plant::PendingLostWithFree)
+            && let Some(history) = &self.pool.history
+        {
+            let blocks = buffers.freed.iter().map(|block| ByteRange::new(block.at, block.bytes));
+            let lines = blocks.flat_map(ByteRange::lines);
+            lines.for_each(|line| history.forget(&self.pool.medium, line));
         }
         let mut heap = self.pool.heap.lock(&self.pool.medium);
         for block in buffers.freed.drain(..) {

@@ -104,8 +104,7 @@ impl<'p, M: Medium> Tx<'p, M> {
     #[inline]
     pub(crate) fn end(&mut self) {
         match self.pool.write_back {
-            WriteBack::ByAge => self.step_history(),
-            WriteBack::BySegment => self.step_segment(),
+            WriteBack::ByAge | WriteBack::BySegment => self.step_write_back(),
             WriteBack::Never | WriteBack::AtCommit | WriteBack::Asynchronous => {}
         }
         self.mark_changes();
@@ -124,25 +123,21 @@ impl<'p, M: Medium> Tx<'p, M> {
         changes.mark_lines(lines.filter(|line| !(left_out && self.is_fresh(line.start(), 1))));
     }
 
-    /// Hands the history unit what has gathered, once it is worth the while.
+    /// Does a share of the write-back, once enough of the log was used, or touched.
     #[inline]
-    fn step_history(&mut self) {
+    fn step_write_back(&mut self) {
         let lane = &mut *self.lane;
         let lines = lane.log.head - lane.log.stepped;
-        if lane.accesses.len() >= self.pool.step_every || lines >= self.pool.step_every as u64 {
+        if lines >= self.pool.step_every || lane.accesses.len() as u64 >= self.pool.drain_every {
             lane.log.stepped = lane.log.head;
-            writeback::step(self.pool, lane.id, &lane.accesses);
-            lane.accesses.clear();
-        }
-    }
-
-    /// Writes back a share of what the log covers, once enough of the log was used.
-    #[inline]
-    fn step_segment(&mut self) {
-        let lane = &mut *self.lane;
-        if lane.log.head - lane.log.stepped >= self.pool.step_every as u64 {
-            lane.log.stepped = lane.log.head;
-            writeback::step_segment(self.pool, lane.id, &mut lane.segment);
+            if self.pool.is_literal {
+                writeback::step_literal(self.pool, lane.id, &mut lane.accesses);
+                return;
+            }
+            writeback::step_cover(self.pool, lane.id, &mut lane.cover, &mut lane.accesses);
+            if self.pool.matrices.is_some() {
+                writeback::step_sums(self.pool, lane.id);
+            }
         }
     }
 

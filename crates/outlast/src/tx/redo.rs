@@ -20,7 +20,7 @@ use crate::ack::Ticket;
 use crate::io::Site;
 use crate::lines::{runs, word_mask};
 use crate::plant::Plant;
-use crate::pool::{LaneShared, LaneState};
+use crate::pool::LaneShared;
 use crate::scheme::WriteBack;
 use crate::transact::Abort;
 use crate::tx::Tx;
@@ -143,9 +143,7 @@ impl<M: Medium> Tx<'_, M> {
         };
         let seq = self.pool.seq(number);
         let head = self.write_record(space, seq);
-        if self.pool.write_back == WriteBack::BySegment {
-            self.note_for_segment(head);
-        }
+        self.note_to_cover(head, |entry| entry.words != 0);
         if io.plants(Plant::EarlyRelease) {
             self.release_locks(Some(number));
         }
@@ -242,19 +240,6 @@ impl<M: Medium> Tx<'_, M> {
             }
         }
         self.flush_allocations(Site::RedoData);
-    }
-
-    /// By segment: remembers what the record before `head` will store in place.
-    fn note_for_segment(&mut self, head: u64) {
-        let LaneState { buffers, segment, .. } = &mut *self.lane;
-        let in_log = !buffers.regions.is_empty()
-            || !buffers.allocated.is_empty()
-            || !buffers.freed.is_empty();
-        segment.note_record(head, in_log);
-        if !in_log {
-            let stored = buffers.lines.entries().iter().filter(|entry| entry.words != 0);
-            stored.for_each(|entry| segment.note_line(entry.line));
-        }
     }
 
     /// Nothing is in place yet, so nothing needs to be put back. New blocks were nobody's.

@@ -169,6 +169,7 @@ impl<M: Medium> Tx<'_, M> {
         };
         let seq = self.pool.seq(number);
         let head = self.write_record(space, seq);
+        self.note_to_cover(head, |entry| entry.written != 0);
         if io.plants(Plant::EarlyRelease) {
             self.release_locks(Some(number));
         }

@@ -1,10 +1,9 @@
 //! Write-back: when data that the log covers becomes durable, and when the log's lines are free.
 //!
 //! Redo stores in place after its record is durable. Nobody waits for those stores: plain redo
-//! starts their write-back at once, and the lane's next fence finds it done; by age
-//! ([`history`]) they are left to the cache, and flushed when they have probably left it or when
-//! the log must go on; by segment ([`segment`]) when their part of the log is to be used again. The
-//! log's lines come free when the *floor* passes their record: one durable
+//! starts their write-back at once, and the lane's next fence finds it done. Else they are left to
+//! the cache and flushed later, by the lane itself, between its commits ([`cover`]): by age when they
+//! have probably left it, by segment when their part of the log is to be used again. The log's lines come free when the *floor* passes their record: one durable
 //! number for all lanes, because of a case that a floor per lane gets wrong. T1 on lane A and then
 //! T2 on lane B write X; B's data is durable and B forgets T2; recovery would find T1 on A and put
 //! its old value over T2's.
@@ -19,13 +18,14 @@
 //!   has a number above that reading; one that drew it earlier shows its bound until its data is
 //!   in place.
 
+mod age;
+mod cover;
 mod history;
 mod literal;
-mod segment;
 
-pub(crate) use history::{Access, Sample};
+pub(crate) use cover::{Cover, STEP_LINES_MAX, site as cover_site, step as step_cover};
+pub(crate) use history::{Access, History, Sample};
 pub(crate) use literal::{Ended, finish_pending, forget_sums, is_dropped, renew_sums};
-pub(crate) use segment::{SEGMENT_STEP_LINES_MAX, Segment, step as step_segment};
 
 use std::sync::atomic::Ordering;
 
@@ -39,21 +39,17 @@ use crate::log::record::Head;
 use crate::log::{self, RecordKind};
 use crate::plant::Plant;
 use crate::pool::{LaneShared, LaneSlot, OpenOptions, Pool};
-use crate::scheme::WriteBack;
 use crate::sealed::seal;
 use crate::seq::Seq;
-use history::History;
+use cover::Batch;
 use literal::Literal;
-use segment::Batch;
 
 /// Whoever moves the floor holds this.
 #[derive(Default)]
 pub(crate) struct Sweeper {
-    /// Only where data is flushed by age.
-    history: Option<History>,
     /// Only where the pool keeps checksums.
     keeper: Option<Keeper>,
-    /// Literal variants: instead of both.
+    /// Literal variants: their history unit, instead.
     literal: Option<Literal>,
     /// What lanes have not flushed themselves, and by which sweep it was.
     batch: Batch,
@@ -67,22 +63,8 @@ impl Sweeper {
             let literal = Some(Literal::new(options, lanes, believed));
             return Self { literal, ..Self::default() };
         }
-        let history = || {
-            let cache_bytes = options.cache_bytes.unwrap_or_else(cache_bytes);
-            let sample = Sample::one_in_two_to_the(options.sample_bits);
-            let ring_lines = u64::from(geometry.lanes) * geometry.ring_lines();
-            History::new(cache_bytes, sample, lanes, ring_lines, options.plant)
-        };
-        let by_age = options.scheme.write_back() == WriteBack::ByAge;
         let keeper = geometry.checksums.then(|| Keeper::new(*geometry));
-        Self { history: by_age.then(history), keeper, ..Self::default() }
-    }
-
-    /// Lets the history unit look at what was installed since the last time, if there is one.
-    fn drain<M: Medium>(&mut self, pool: &Pool<M>) -> Option<&mut History> {
-        let history = self.history.as_mut()?;
-        history.drain(pool);
-        Some(history)
+        Self { keeper, ..Self::default() }
     }
 
     /// K2: what commits have changed is added to the checksums, whose lines are flushed. Their
@@ -101,10 +83,9 @@ impl Sweeper {
         }
     }
 
-    /// Bytes of memory that the history unit takes, if there is one.
-    pub fn history_bytes(&self) -> u64 {
-        let of_literal = self.literal.as_ref().map_or(0, Literal::history_bytes);
-        self.history.as_ref().map_or(of_literal, |history| history.memory_bytes() as u64)
+    /// Bytes of memory that a literal variant's history unit takes.
+    pub fn literal_bytes(&self) -> u64 {
+        self.literal.as_ref().map_or(0, Literal::history_bytes)
     }
 }
 
@@ -118,17 +99,8 @@ pub(crate) fn bring_sums_up<M: Medium>(pool: &Pool<M>) {
     }
 }
 
-/// Only for a planted bug: what is pending of a block is lost when it is given back.
-#[cold]
-pub(crate) fn forget_pending<M: Medium>(pool: &Pool<M>, block: ByteRange) {
-    let mut sweeper = pool.sweeper.lock(&pool.medium);
-    if let Some(history) = sweeper.drain(pool) {
-        block.lines().for_each(|line| history.forget(line));
-    }
-}
-
 /// The last-level cache of this machine, as far as it tells.
-fn cache_bytes() -> u64 {
+pub(crate) fn cache_bytes() -> u64 {
     const UNKNOWN: u64 = 32 << 20;
     outlast_pmem::last_level_cache_bytes().unwrap_or(UNKNOWN)
 }
@@ -146,28 +118,30 @@ pub(crate) enum Reach {
     Flushed,
 }
 
-/// Lets the history unit catch up: takes the hints, flushes what has aged out, and makes room
-/// when the lane's ring is nearly full. Does nothing while another lane is at it.
-pub(crate) fn step<M: Medium>(pool: &Pool<M>, own: usize, reads: &[Access]) {
+/// Lets a literal variant's history unit catch up, and makes room when the lane's ring is nearly
+/// full. Does nothing while another lane is at it.
+pub(crate) fn step_literal<M: Medium>(pool: &Pool<M>, own: usize, accesses: &mut Vec<Access>) {
     {
         let Some(mut sweeper) = pool.sweeper.try_lock() else { return };
-        if let Some(literal) = &mut sweeper.literal {
-            literal.step(pool, reads);
-        } else {
-            let Some(history) = sweeper.drain(pool) else { return };
-            history.touch(reads);
-            history.go_on(pool, own);
-            if pool.matrices.is_some() && Keeper::is_due(&pool.medium, &pool.lanes[own]) {
-                sweeper.keep_sums(pool);
-                pool.io().fence(Site::AgedOut);
-            }
-        }
+        let Some(literal) = &mut sweeper.literal else { return };
+        literal.step(pool, accesses);
+        accesses.clear();
     }
     let slot = &pool.lanes[own];
     let used =
         slot.shared.installed.load(Ordering::Relaxed) - slot.shared.tail.load(Ordering::Relaxed);
     if used * 4 > slot.ring.lines * 3 {
         sweep(pool, own, Reach::Lines(slot.ring.lines / 4));
+    }
+}
+
+/// K2: brings checksums up to date when enough of them have changed, unless another lane is at it.
+pub(crate) fn step_sums<M: Medium>(pool: &Pool<M>, own: usize) {
+    if Keeper::is_due(&pool.medium, &pool.lanes[own])
+        && let Some(mut sweeper) = pool.sweeper.try_lock()
+    {
+        sweeper.keep_sums(pool);
+        pool.io().fence(Site::AgedOut);
     }
 }
 
@@ -193,34 +167,21 @@ fn sweep_with<M: Medium>(pool: &Pool<M>, sweeper: &mut Sweeper, own: usize, reac
     let io = pool.io();
     // No record has the last counter, which the clock passes when numbers are used up.
     let mut limit = first_not_installed(pool).min(Seq::COUNTER_MAX);
-    if let Some(history) = sweeper.drain(pool) {
-        if let Reach::Lines(lines) = reach {
-            limit = history.limit_for(own, lines).map_or(limit, |enough| limit.min(enough));
-        }
-        sweeper.keep_sums_below(pool, limit);
-    }
-    let mut swept = match &mut sweeper.history {
-        None if pool.is_literal => {
-            let literal = sweeper.literal.as_mut().expect("a literal variant has its unit");
-            literal.flush_below(pool, own, reach, &mut limit)
-        }
-        Some(history) => {
-            history.flush_unfenced(pool, own);
-            history.flush_below(pool, own, limit);
-            history.swept_below(limit)
-        }
-        None => {
-            if pool.write_back == WriteBack::BySegment {
-                match segment_limit(pool, own, reach, limit) {
-                    Some(enough) => limit = enough,
-                    None => return,
-                }
+    let mut swept = if pool.is_literal {
+        let literal = sweeper.literal.as_mut().expect("a literal variant has its unit");
+        literal.flush_below(pool, own, reach, &mut limit)
+    } else {
+        if pool.write_back.is_covered_by_lanes() {
+            match covered_limit(pool, own, reach, limit) {
+                Some(enough) => limit = enough,
+                None => return,
             }
-            sweeper.sweeps += 1;
-            let floor = pool.seq(limit);
-            let lanes = pool.lanes.iter().enumerate();
-            lanes.map(|(id, lane)| walk(pool, sweeper, lane, floor, id == own)).collect()
+            sweeper.keep_sums_below(pool, limit);
         }
+        sweeper.sweeps += 1;
+        let floor = pool.seq(limit);
+        let lanes = pool.lanes.iter().enumerate();
+        lanes.map(|(id, lane)| walk(pool, sweeper, lane, floor, id == own)).collect()
     };
     // A lane may show a bound from before the last sweep. It will draw a number above the floor all
     // the same, and what is dead stays so: a lane's tail may still stand before it.
@@ -278,11 +239,11 @@ fn first_not_installed<M: Medium>(pool: &Pool<M>) -> u64 {
     bounds.fold(clock, u64::min) + 1
 }
 
-/// By segment: the limit that frees what the own lane has flushed, where that is anything and
+/// By age, by segment: the limit that frees what the own lane has flushed, where that is anything and
 /// enough. `None` when there is nothing to do.
-fn segment_limit<M: Medium>(pool: &Pool<M>, own: usize, reach: Reach, limit: u64) -> Option<u64> {
+fn covered_limit<M: Medium>(pool: &Pool<M>, own: usize, reach: Reach, limit: u64) -> Option<u64> {
     let number_behind = |lane: &LaneSlot, own: bool| {
-        segment::number_at(pool, lane, covered(lane, own)).map_or(limit, Seq::counter).min(limit)
+        cover::number_at(pool, lane, covered(lane, own)).map_or(limit, Seq::counter).min(limit)
     };
     let own_limit = || number_behind(&pool.lanes[own], true);
     match reach {
@@ -324,9 +285,9 @@ fn walk<M: Medium>(
     // The usual cases need no look at each record.
     let mut position = if covered == end && last < floor {
         return end;
-    } else if segment::number_at(pool, lane, covered).is_some_and(|number| number <= floor) {
+    } else if cover::number_at(pool, lane, covered).is_some_and(|number| number <= floor) {
         covered
-    } else if own || pool.write_back != WriteBack::BySegment {
+    } else if own || !pool.write_back.is_covered_by_lanes() {
         lane.shared.swept.load(Ordering::Relaxed)
     } else {
         // Everything below the floor is covered. That lane's own sweep will find out how far.
@@ -339,7 +300,7 @@ fn walk<M: Medium>(
         if head.seq >= floor {
             break;
         }
-        if position >= covered {
+        if position >= covered && (own || !io.plants(Plant::FloorPassesPending)) {
             // Whatever has a number below the floor was in place before this sweep began.
             for_each_target(pool, lane, line, &head, |range| {
                 for line in range.lines() {
@@ -379,15 +340,11 @@ fn for_each_installed<M: Medium>(
             RecordKind::Wrap => lane.ring.lines - line,
             _ => head.lines,
         };
-        // What stands in place is told by the record behind the old words.
-        if !matches!(head.kind, RecordKind::Wrap | RecordKind::Before | RecordKind::BeforeElsewhere)
-        {
-            for_each_target(pool, lane, line, &head, &mut visit);
-        }
+        for_each_target(pool, lane, line, &head, &mut visit);
     }
 }
 
-/// Every range that an installed record of new words put in place.
+/// Every range that an installed record says to be in place.
 fn for_each_target<M: Medium>(
     pool: &Pool<M>,
     lane: &LaneSlot,
@@ -396,6 +353,10 @@ fn for_each_target<M: Medium>(
     visit: impl FnMut(ByteRange),
 ) {
     let medium = &pool.medium;
+    if matches!(head.kind, RecordKind::Wrap | RecordKind::Before | RecordKind::BeforeElsewhere) {
+        // What stands in place is told by the record behind the old words.
+        return;
+    }
     if head.kind != RecordKind::Detached {
         return log::record::for_each_place(medium, lane.ring, line, head, 0, visit);
     }

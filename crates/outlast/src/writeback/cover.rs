@@ -1,0 +1,279 @@
+//! Covering the log: a lane writes back what its own records have stored, between its commits.
+//!
+//! Data that the log covers is left to the cache. When commits have used some lines of the log, the
+//! lane looks at as many old ones: what their records stored to is gathered, and flushed at the next
+//! such step. Nobody waits for that: the fence of the next commit is the one that counts, and the
+//! flushes are done by then. When a quarter of the ring is covered the floor passes it. So every
+//! commit does its share, and none stops for the others'. Only where the ring runs full before,
+//! since other lanes hold the floor back, a sweep covers what is left, of all lanes.
+//!
+//! Which records are old is a matter of the *order*:
+//!
+//! * *By segment* those on the other side of the newer half of the ring.
+//! * *By age* ([`age`](super::age)) those of which what was touched at the same time has left the
+//!   last-level cache, as far as the [history unit](super::history) can tell; and those that the ring
+//!   has no more room for.
+//!
+//! * **B1** A record is *covered* when every line that it stored to was flushed after it was in
+//!   place, by its lane's thread, and that thread has fenced since. `flushed` runs ahead without
+//!   the fence: only that thread itself may count on it, and only behind a fence.
+//! * **B2** A line is left out when the lane has flushed it already, at a time when the record was
+//!   in place. Whether it was is a comparison of positions in the log, never a guess; a line that
+//!   was forgotten is flushed again. A thread fences before it gives the lane back, so that the
+//!   next one need not know whose flush it was.
+//! * **B3** What the lane's thread has not covered when the floor is to pass it, the sweep
+//!   flushes itself (W1).
+
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
+
+use outlast_pmem::Medium;
+use outlast_trace::LineAddr;
+
+use super::age::Aging;
+use super::history::Access;
+use super::installed_record;
+use crate::io::{Io, Site};
+use crate::plant::Plant;
+use crate::pool::{LaneSlot, Pool};
+use crate::scheme::WriteBack;
+use crate::seq::Seq;
+
+/// A lane does its share after so many log lines: a batch of flushes is hidden behind the next
+/// transaction as long as it is small.
+pub(crate) const STEP_LINES_MAX: u64 = 8;
+
+/// Lines of which it is remembered when they were flushed.
+const RECENT_MAX: usize = 1024;
+
+/// How far a lane is with what its log covers.
+#[derive(Default)]
+pub(crate) struct Cover {
+    /// Position behind the last record that was looked at.
+    pub(super) gathered: u64,
+    pub(super) batch: Batch,
+    pub(super) installed: Installed,
+    pub(super) aging: Aging,
+    /// Where the log stood when the lane flushed last. A commit behind it has fenced.
+    flushed_at: Option<u64>,
+}
+
+/// Lines to be flushed together, and which were so lately.
+#[derive(Default)]
+pub(super) struct Batch {
+    lines: Vec<LineAddr>,
+    /// By a hash of the line; the later of two forgets the earlier.
+    recent: Box<[Recent]>,
+}
+
+/// A line was flushed when everything before `until` was in place.
+#[derive(Clone, Copy, Default)]
+struct Recent {
+    line: LineAddr,
+    until: u64,
+}
+
+impl Batch {
+    /// The line is to be flushed for something that was in place at `since` already; it will be
+    /// flushed for everything in place at `now`. Both grow with time.
+    #[inline]
+    pub fn add<M: Medium>(&mut self, io: Io<'_, M>, line: LineAddr, since: u64, now: u64) {
+        if self.recent.is_empty() {
+            self.recent = vec![Recent::default(); RECENT_MAX].into();
+        }
+        let hash = line.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
+        let recent = &mut self.recent[hash as usize % RECENT_MAX];
+        if recent.line == line && (recent.until >= since || io.plants(Plant::FlushedOnceIsEnough)) {
+            return;
+        }
+        *recent = Recent { line, until: now };
+        self.lines.push(line);
+    }
+
+    /// What has gathered.
+    pub fn lines(&self) -> &[LineAddr] {
+        &self.lines
+    }
+
+    /// Flushes what has gathered.
+    pub fn flush<M: Medium>(&mut self, io: Io<'_, M>, site: Site) {
+        for line in self.lines.drain(..) {
+            io.flush_line(site, line);
+        }
+    }
+}
+
+/// Where a lane's own thread flushes what its log covers.
+pub(crate) fn site(write_back: WriteBack) -> Site {
+    match write_back {
+        WriteBack::ByAge => Site::AgedOut,
+        _ => Site::SegmentData,
+    }
+}
+
+/// A lane has used more of its log: does its share of covering what is old, and moves the floor when
+/// that frees enough. `accesses` are hints about what it touched, which are taken.
+pub(crate) fn step<M: Medium>(
+    pool: &Pool<M>,
+    own: usize,
+    cover: &mut Cover,
+    accesses: &mut Vec<Access>,
+) {
+    let io = pool.io();
+    let slot = &pool.lanes[own];
+    let shared = &slot.shared;
+    let installed = shared.installed.load(Ordering::Relaxed);
+    let tail = shared.tail.load(Ordering::Acquire);
+    if pool.history.is_some() {
+        cover.aging.before_flush(&cover.batch, slot.ring.lines, installed);
+    }
+    if !cover.batch.lines().is_empty() {
+        cover.flushed_at = Some(installed);
+    }
+    cover.batch.flush(io, site(pool.write_back));
+    // A sweep may have covered more meanwhile, and the floor may have passed it.
+    let own_way = cover.aging.first_left().unwrap_or(cover.gathered);
+    let flushed = shared.flushed.load(Ordering::Relaxed).max(tail).max(own_way);
+    shared.flushed.store(flushed, Ordering::Relaxed);
+    if io.plants(Plant::CoveredUnfenced) {
+        shared.fenced.store(flushed, Ordering::Release);
+    }
+    cover.gathered = cover.gathered.max(tail);
+    match &pool.history {
+        Some(history) => cover.gather_by_age(pool, history, slot, accesses, tail, installed),
+        None => cover.gather(pool, slot, old_end(slot, installed), installed),
+    }
+    if flushed - tail >= (slot.ring.lines / 4).max(1) {
+        super::try_sweep(pool, own);
+    }
+}
+
+/// The lane leaves the newer half of its ring alone: what stands in the other one is flushed when the
+/// ring is full.
+pub(super) fn old_end(lane: &LaneSlot, installed: u64) -> u64 {
+    installed.saturating_sub(lane.ring.lines / 2)
+}
+
+/// What a lane's records have stored to that are not gathered yet: for each its head, then lines.
+/// The log says the same; this is read faster.
+#[derive(Default)]
+pub(super) struct Installed(VecDeque<u64>);
+
+impl Installed {
+    /// Set in the head of a record, which is else the position behind it.
+    const HEAD: u64 = 1 << 63;
+    /// Also set when its lines are not listed.
+    const IN_LOG: u64 = 1 << 62;
+
+    fn end_of(head: u64) -> u64 {
+        head & !(Self::HEAD | Self::IN_LOG)
+    }
+
+    /// The position behind the first record.
+    pub fn first_end(&self) -> Option<u64> {
+        self.0.front().map(|head| Self::end_of(*head))
+    }
+
+    /// How many words there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The lines that are listed from word `first` on.
+    pub fn lines_from(&self, first: usize) -> impl Iterator<Item = LineAddr> {
+        let (front, back) = self.0.as_slices();
+        let of_back = first.saturating_sub(front.len()).min(back.len());
+        let words = front[first.min(front.len())..].iter().chain(&back[of_back..]);
+        words.filter(|word| **word & Self::HEAD == 0).map(|word| LineAddr(*word))
+    }
+
+    /// The next line of the record whose head was taken last.
+    #[inline]
+    fn next_line(&mut self) -> Option<LineAddr> {
+        let line = *self.0.front().filter(|word| **word & Self::HEAD == 0)?;
+        self.0.pop_front();
+        Some(LineAddr(line))
+    }
+
+    /// Takes the first record, which starts at `position` or before, and visits the lines that it
+    /// stored to, unless it ends there: then a sweep has covered it. Returns the position behind it.
+    #[inline]
+    pub fn take_first<M: Medium>(
+        &mut self,
+        pool: &Pool<M>,
+        lane: &LaneSlot,
+        position: u64,
+        mut visit: impl FnMut(LineAddr),
+    ) -> u64 {
+        let Some(head) = self.0.pop_front() else { return position };
+        let end = Self::end_of(head);
+        let is_covered = end <= position;
+        if !is_covered && head & Self::IN_LOG != 0 {
+            visit_in_log(pool, lane, position, end, &mut visit);
+        }
+        let mut forgets = pool.io().plants(Plant::LineForgotten);
+        while let Some(line) = self.next_line() {
+            if !is_covered && !std::mem::take(&mut forgets) {
+                visit(line);
+            }
+        }
+        end.max(position)
+    }
+}
+
+impl Cover {
+    /// Whether the lane, whose log stands there, has flushed something and not fenced it.
+    pub fn is_unfenced(&self, installed: u64) -> bool {
+        self.flushed_at.is_some_and(|at| installed <= at)
+    }
+
+    /// The record before position `end` is being made. The lines that it stores to follow, or are
+    /// to be read from the log.
+    #[inline]
+    pub fn note_record(&mut self, end: u64, in_log: bool) {
+        let in_log = if in_log { Installed::IN_LOG } else { 0 };
+        self.installed.0.push_back(Installed::HEAD | in_log | end);
+    }
+
+    /// The record noted last stores to this line.
+    #[inline]
+    pub fn note_line(&mut self, line: LineAddr) {
+        self.installed.0.push_back(line.0);
+    }
+
+    /// Gathers what the lane's records up to `goal` have stored to: whole records, maybe a little
+    /// more.
+    fn gather<M: Medium>(&mut self, pool: &Pool<M>, lane: &LaneSlot, goal: u64, installed: u64) {
+        let (io, batch) = (pool.io(), &mut self.batch);
+        while let Some(end) = self.installed.first_end() {
+            // What ends before was covered by a sweep.
+            if end > self.gathered && self.gathered >= goal {
+                break;
+            }
+            let position = self.gathered;
+            self.gathered = self.installed.take_first(pool, lane, position, |line| {
+                batch.add(io, line, end, installed);
+            });
+        }
+    }
+}
+
+/// As [`Installed::take_first`], for a record of which only the log says what it stored to.
+#[cold]
+fn visit_in_log<M: Medium>(
+    pool: &Pool<M>,
+    lane: &LaneSlot,
+    position: u64,
+    end: u64,
+    visit: &mut impl FnMut(LineAddr),
+) {
+    super::for_each_installed(pool, lane, position, end, |range| {
+        range.lines().for_each(&mut *visit)
+    });
+}
+
+/// The number of the record at `position` of a lane, where it has one in place.
+pub(super) fn number_at<M: Medium>(pool: &Pool<M>, lane: &LaneSlot, position: u64) -> Option<Seq> {
+    let installed = lane.shared.installed.load(Ordering::Acquire);
+    (position < installed).then(|| installed_record(pool, lane, position % lane.ring.lines).seq)
+}
