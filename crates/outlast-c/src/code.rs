@@ -120,7 +120,8 @@ impl From<Abort> for Failure {
             Abort::OutOfSpace { .. } => ARCHAPT_OUT_OF_SPACE,
             Abort::LogFull { .. } | Abort::NumbersUsedUp => ARCHAPT_LOG_FULL,
             Abort::BadAddress { .. } => ARCHAPT_BAD_ADDRESS,
-            Abort::Damaged(_) => ARCHAPT_DAMAGED,
+            // Nobody asks for types here.
+            Abort::Damaged(_) | Abort::Schema(_) => ARCHAPT_DAMAGED,
             Abort::Peer(_) => ARCHAPT_INTERNAL,
         };
         Self::new(code, abort.to_string())

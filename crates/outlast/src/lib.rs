@@ -15,6 +15,7 @@
 //!   and to wait. [`Running`] is a transaction for callers without a closure.
 //! - [`Scheme`] says how it becomes durable: by undo records, by redo records, or not at all.
 //! - [`collections`] are a hash map, a B+tree and words, written once over [`Transact`].
+//! - [`typed`] has structs, pointers and collections with types, under the compiler's eyes.
 //!
 //! Why so: everything durable that changes in place is one word that proves itself, so nothing
 //! is ever torn and nothing needs a scan or a repair; everything else is volatile and rebuilt.
@@ -85,6 +86,7 @@ mod solo;
 mod spin;
 mod transact;
 mod tx;
+pub mod typed;
 mod writeback;
 
 pub use ack::{Ack, Ticket, UnknownAck};

@@ -46,6 +46,9 @@ pub enum Abort {
     /// So many transactions ran since the pool was opened that there is no number left.
     #[error("the log's numbers are used up: close the pool and open it again")]
     NumbersUsedUp,
+    /// The pool's root is of another type than the program's.
+    #[error(transparent)]
+    Schema(Box<crate::typed::SchemaMismatch>),
     /// A peer's library reported an error.
     #[error("{0}")]
     Peer(String),

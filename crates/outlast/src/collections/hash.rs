@@ -7,7 +7,7 @@ const LAST: u64 = 0x94D0_49BB_1331_11EB;
 /// Sixty-four well-mixed bits of `key`: one 64 × 64-bit multiplication for 8 bytes, the halves
 /// of the product folded together.
 #[inline]
-pub(super) fn hash_key(seed: u64, key: &[u8]) -> u64 {
+pub(crate) fn hash_key(seed: u64, key: &[u8]) -> u64 {
     let mut state = seed ^ fold(key.len() as u64 ^ WORD, LENGTH);
     let (words, rest) = key.as_chunks::<8>();
     for bytes in words {

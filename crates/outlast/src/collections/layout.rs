@@ -211,14 +211,14 @@ impl Child {
 
 /// Little-endian word at byte `at` of an image.
 #[inline]
-pub(super) fn word(image: &[u8], at: usize) -> u64 {
+pub(crate) fn word(image: &[u8], at: usize) -> u64 {
     let (bytes, _) = image[at..].split_first_chunk().expect("a word fits behind every field");
     u64::from_le_bytes(*bytes)
 }
 
 /// Sets the little-endian word at byte `at` of an image.
 #[inline]
-pub(super) fn set_word(image: &mut [u8], at: usize, value: u64) {
+pub(crate) fn set_word(image: &mut [u8], at: usize, value: u64) {
     image[at..at + 8].copy_from_slice(&value.to_le_bytes());
 }
 

@@ -41,6 +41,8 @@ mod words;
 pub use dictionary::{Dictionary, load_value};
 pub use entry::{KEY_BYTES_MAX, Placement, VALUE_BYTES_MAX};
 pub use fields::{FieldPlacement, Fields};
+pub(crate) use hash::hash_key;
+pub(crate) use layout::{set_word, word};
 pub use map::{ByteMap, MapOptions};
 pub use raw::{Damage, Reach, ReadRaw, walk_root};
 pub use tree::ByteTree;
@@ -51,13 +53,16 @@ use crate::{Abort, PoolOffset, Transact};
 
 /// Durable bytes that a running transaction cannot make sense of.
 #[cold]
-fn damaged(at: PoolOffset, what: &'static str) -> Abort {
+pub(crate) fn damaged(at: PoolOffset, what: &'static str) -> Abort {
     Abort::Damaged(Damage { at, what }.to_string())
 }
 
 /// Loads `N` bytes.
 #[inline]
-fn load_array<const N: usize, T: Transact>(tx: &mut T, at: PoolOffset) -> Result<[u8; N], Abort> {
+pub(crate) fn load_array<const N: usize, T: Transact>(
+    tx: &mut T,
+    at: PoolOffset,
+) -> Result<[u8; N], Abort> {
     let mut bytes = [0; N];
     tx.load(at, &mut bytes)?;
     Ok(bytes)

@@ -22,6 +22,7 @@
 //! 4. Only a segment of the greatest depth has lines outside its block.
 
 mod grow;
+mod scan;
 mod slots;
 mod walk;
 

@@ -184,7 +184,7 @@ fn each_slot_below<T: Transact>(
     Ok(())
 }
 
-fn each_slot_of_segment<T: Transact>(
+pub(super) fn each_slot_of_segment<T: Transact>(
     tx: &mut T,
     segment: PoolOffset,
     visit: &mut impl FnMut(&mut T, Slot) -> Result<(), Abort>,

@@ -21,6 +21,7 @@
 //!    empty; inner nodes have two children or more.
 //! 4. An order word is a permutation of the slots.
 
+mod before;
 mod insert;
 mod node;
 mod remove;

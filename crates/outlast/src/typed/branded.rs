@@ -1,0 +1,153 @@
+//! Pools, lanes and transactions under a brand.
+
+use std::marker::PhantomData;
+
+use outlast_pmem::Medium;
+
+use crate::{Abort, Lane, Pool, PoolError, Runner, Ticket, Transact, Tx};
+
+/// The brand of one pool: a lifetime that equals no other.
+pub(super) type Brand<'id> = PhantomData<fn(&'id ()) -> &'id ()>;
+
+impl<M: Medium> Pool<M> {
+    /// Calls `body` with this pool under a brand of its own: a lifetime `'id` that the compiler
+    /// knows to be neither longer nor shorter than any other. What belongs to the pool carries it,
+    /// so nothing of it leaves `body`, and nothing of another pool comes in.
+    ///
+    /// ```
+    /// use outlast::typed::PBox;
+    /// # use outlast::{FilePool, OpenOptions};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let path = dir.path().join("typed.pool");
+    /// # let open = OpenOptions::default();
+    /// # let pool = FilePool::create(&path, 16 << 20, &Default::default(), &open, &Default::default())?;
+    /// let sum = pool.typed(|pool| {
+    ///     let mut lane = pool.lane()?;
+    ///     let seven = lane.run(|tx| PBox::new(tx, 7u64))?;
+    ///     lane.run(|tx| Ok(seven.get(tx)? + 1)).map_err(Box::<dyn std::error::Error>::from)
+    /// })?;
+    /// assert_eq!(sum, 8);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn typed<'p, R>(&'p self, body: impl for<'id> FnOnce(TypedPool<'id, 'p, M>) -> R) -> R {
+        body(TypedPool { pool: self, brand: PhantomData })
+    }
+}
+
+/// Calls `body` with any runner under a brand of its own, as [`Pool::typed`] does with a pool: for
+/// programs that are written once over [`Runner`] and run on peers too.
+pub fn with_runner<R: Runner, O>(
+    runner: R,
+    body: impl for<'id> FnOnce(TypedLane<'id, R>) -> O,
+) -> O {
+    body(TypedLane { runner, brand: PhantomData })
+}
+
+/// A pool under its brand. It is shared between threads as the pool is.
+pub struct TypedPool<'id, 'p, M: Medium> {
+    pool: &'p Pool<M>,
+    brand: Brand<'id>,
+}
+
+impl<M: Medium> Clone for TypedPool<'_, '_, M> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<M: Medium> Copy for TypedPool<'_, '_, M> {}
+
+impl<'id, 'p, M: Medium> TypedPool<'id, 'p, M> {
+    /// Takes a free lane. It goes back when dropped.
+    ///
+    /// # Errors
+    /// [`PoolError::NoLane`] when all are taken.
+    pub fn lane(self) -> Result<TypedLane<'id, Lane<'p, M>>, PoolError> {
+        Ok(TypedLane { runner: self.pool.lane()?, brand: PhantomData })
+    }
+
+    /// Takes the lane of that number, if it is free.
+    ///
+    /// # Errors
+    /// [`PoolError::NoLane`] when it is taken.
+    pub fn lane_at(self, id: usize) -> Result<TypedLane<'id, Lane<'p, M>>, PoolError> {
+        Ok(TypedLane { runner: self.pool.lane_at(id)?, brand: PhantomData })
+    }
+
+    /// The pool without its brand.
+    pub fn pool(self) -> &'p Pool<M> {
+        self.pool
+    }
+}
+
+/// A lane under its pool's brand: it runs typed transactions.
+pub struct TypedLane<'id, R: Runner> {
+    runner: R,
+    brand: Brand<'id>,
+}
+
+impl<'id, R: Runner> TypedLane<'id, R> {
+    /// Runs `body` as one transaction, as [`Runner::run`] does.
+    ///
+    /// # Errors
+    /// As [`Runner::run`].
+    #[inline]
+    pub fn run<O, F>(&mut self, mut body: F) -> Result<O, Abort>
+    where
+        F: FnMut(&mut TypedTx<'id, '_, R::Tx>) -> Result<O, Abort>,
+    {
+        self.runner.run(|tx| body(&mut TypedTx { tx, brand: PhantomData }))
+    }
+
+    /// The lane without its brand.
+    pub fn into_untyped(self) -> R {
+        self.runner
+    }
+}
+
+impl<'id, 'p, M: Medium> TypedLane<'id, Lane<'p, M>> {
+    /// As [`run`](Self::run), and returns the commit's ticket beside what `body` returned.
+    ///
+    /// # Errors
+    /// As [`Lane::run_ticketed`].
+    pub fn run_ticketed<O, F>(&mut self, mut body: F) -> Result<(O, Ticket), Abort>
+    where
+        F: FnMut(&mut TypedTx<'id, '_, Tx<'p, M>>) -> Result<O, Abort>,
+    {
+        self.runner.run_ticketed(|tx| body(&mut TypedTx { tx, brand: PhantomData }))
+    }
+
+    /// As [`Lane::await_physical`].
+    ///
+    /// # Panics
+    /// As [`Lane::await_physical`].
+    pub fn await_physical(&mut self, ticket: Ticket) {
+        self.runner.await_physical(ticket);
+    }
+}
+
+/// A running transaction under its pool's brand. Whatever reads or changes something typed takes
+/// it, so nothing is read or changed outside a transaction, or in another pool's.
+pub struct TypedTx<'id, 't, X: Transact> {
+    tx: &'t mut X,
+    brand: Brand<'id>,
+}
+
+impl<X: Transact> TypedTx<'_, '_, X> {
+    /// The transaction without its brand, for blocks and collections without types. What is stored
+    /// this way over something typed is read as whatever it then is.
+    ///
+    /// Its type says nothing but that, so that it cannot be exchanged for another pool's.
+    #[inline]
+    pub fn untyped(&mut self) -> &mut impl Transact {
+        self.tx
+    }
+
+    /// As [`untyped`](Self::untyped), for this module.
+    #[inline]
+    pub(super) fn raw(&mut self) -> &mut X {
+        self.tx
+    }
+}

@@ -1,0 +1,11 @@
+use outlast::typed::PBox;
+use outlast::{FilePool, Runner};
+
+fn change(pool: &FilePool) {
+    pool.typed(|typed| {
+        let number = typed.lane().unwrap().run(|tx| PBox::new(tx, 7u64)).unwrap();
+        pool.lane().unwrap().run(|tx| number.set(tx, 8)).unwrap();
+    });
+}
+
+fn main() {}

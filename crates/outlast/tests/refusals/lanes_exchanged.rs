@@ -1,0 +1,12 @@
+use outlast::FilePool;
+
+fn exchange(one: &FilePool, other: &FilePool) {
+    one.typed(|one| {
+        other.typed(|other| {
+            let (mut one, mut other) = (one.lane().unwrap(), other.lane().unwrap());
+            std::mem::swap(&mut one, &mut other);
+        });
+    });
+}
+
+fn main() {}

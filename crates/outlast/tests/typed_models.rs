@@ -1,0 +1,761 @@
+//! Typed collections against those of the standard library: the same operations on both, in
+//! transactions that commit, give up, or are crashed in the middle, between openings of the pool.
+//!
+//! A crash here leaves every store made so far, as if each line had left the cache at once;
+//! `outlast-crash` goes through all other images.
+
+#![cfg(not(miri))]
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::fmt::Debug;
+
+use outlast::typed::{PBTreeMap, PBytes, PHashMap, PPtr, PQueue, PString, PVec, Persist, TypedTx};
+use outlast::{Abort, CreateOptions, OpenOptions, Pool, Scheme, Transact, UnrecoveredPool};
+use outlast_pmem::Heap;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+
+/// A standard collection, and the persistent one that is to do the same.
+trait Model: Default + Clone + PartialEq + Debug {
+    type Op: Clone + Debug;
+    type Persistent<'id>: Persist<'id>;
+
+    fn op() -> BoxedStrategy<Self::Op>;
+
+    fn create<'id>(
+        tx: &mut TypedTx<'id, '_, impl Transact>,
+    ) -> Result<Self::Persistent<'id>, Abort>;
+
+    /// Does it to both and compares what they say.
+    fn apply<'id>(
+        &mut self,
+        it: Self::Persistent<'id>,
+        tx: &mut TypedTx<'id, '_, impl Transact>,
+        op: &Self::Op,
+    ) -> Result<(), Abort>;
+
+    fn load<'id>(
+        it: Self::Persistent<'id>,
+        tx: &mut TypedTx<'id, '_, impl Transact>,
+    ) -> Result<Self, Abort>;
+}
+
+/// How a transaction ends.
+#[derive(Clone, Copy, Debug)]
+enum End {
+    Commit,
+    Abort,
+    /// The process dies with all operations done and nothing committed.
+    Crash,
+    /// It commits, and then the process dies.
+    CrashBehind,
+    /// It commits, and the pool is closed.
+    Close,
+}
+
+fn end() -> impl Strategy<Value = End> {
+    prop_oneof![
+        4 => Just(End::Commit),
+        2 => Just(End::Abort),
+        1 => Just(End::Crash),
+        1 => Just(End::CrashBehind),
+        1 => Just(End::Close),
+    ]
+}
+
+type Script<M> = Vec<(Vec<<M as Model>::Op>, End)>;
+
+fn open_options(scheme: Scheme) -> OpenOptions {
+    OpenOptions { lock_stripes: 1024, ..OpenOptions::with_scheme(scheme) }
+}
+
+fn open(image: &[u8], scheme: Scheme) -> Pool<Heap> {
+    let unrecovered = UnrecoveredPool::open(Heap::from_bytes(image)).unwrap();
+    unrecovered.recover(None).unwrap().start(&open_options(scheme)).unwrap()
+}
+
+/// Runs transactions until the pool is closed or its process dies. Returns what is left of it.
+fn session<M: Model>(
+    pool: Pool<Heap>,
+    model: &mut M,
+    script: &mut dyn Iterator<Item = &(Vec<M::Op>, End)>,
+) -> Option<Vec<u8>> {
+    let image = pool.typed(|typed| {
+        let mut lane = typed.lane().unwrap();
+        let root: PPtr<'_, M::Persistent<'_>> =
+            lane.run(|tx| tx.root_or_insert_with(|tx| M::create(tx))).unwrap();
+        let found = lane.run(|tx| M::load(root.get(tx)?, tx)).unwrap();
+        assert_eq!(found, *model, "after opening");
+        for (ops, end) in script {
+            let mut image = None;
+            let result = lane.run(|tx| {
+                let mut changed = model.clone();
+                let it = root.get(tx)?;
+                for op in ops {
+                    changed.apply(it, tx, op)?;
+                }
+                assert_eq!(M::load(it, tx)?, changed, "inside the transaction");
+                match end {
+                    End::Abort => Err(Abort::Cancelled),
+                    End::Crash => {
+                        image = Some(typed.pool().medium().to_bytes());
+                        Err(Abort::Cancelled)
+                    }
+                    End::Commit | End::CrashBehind | End::Close => Ok(changed),
+                }
+            });
+            match result {
+                Ok(changed) => *model = changed,
+                Err(Abort::Cancelled) => {}
+                Err(other) => panic!("{other}"),
+            }
+            match end {
+                End::CrashBehind => return Some(Some(typed.pool().medium().to_bytes())),
+                End::Crash => return Some(image),
+                End::Close => return Some(None),
+                End::Commit | End::Abort => {
+                    let found = lane.run(|tx| M::load(root.get(tx)?, tx)).unwrap();
+                    assert_eq!(found, *model, "after {end:?}");
+                }
+            }
+        }
+        None
+    })?;
+    Some(image.unwrap_or_else(|| pool.close().to_bytes()))
+}
+
+fn run_script<M: Model>(scheme: Scheme, script: &Script<M>) {
+    let create = CreateOptions { lanes: 2, lane_bytes: 16 << 10, ..CreateOptions::default() };
+    let mut pool = Pool::create_on(Heap::new(2 << 20), &create, &open_options(scheme)).unwrap();
+    let mut model = M::default();
+    let mut rest = script.iter();
+    let mut image = pool.medium().to_bytes();
+    while let Some(left) = session(pool, &mut model, &mut rest) {
+        pool = open(&left, scheme);
+        image = left;
+    }
+    free_everything::<M>(&image, scheme);
+}
+
+/// What a collection takes is what freeing it gives back: then the root's own two blocks are left.
+fn free_everything<M: Model>(image: &[u8], scheme: Scheme) {
+    let pool = open(image, scheme);
+    pool.typed(|pool| {
+        let mut lane = pool.lane().unwrap();
+        lane.run(|tx| {
+            let root: PPtr<'_, M::Persistent<'_>> = tx.root_or_insert_with(|tx| M::create(tx))?;
+            root.get(tx)?.free_owned(tx)
+        })
+        .unwrap();
+    });
+    let recovered = UnrecoveredPool::open(pool.close()).unwrap().recover(None).unwrap();
+    let (report, blocks) = recovered.check_metadata();
+    assert_eq!(report.findings, []);
+    assert_eq!(blocks.len(), 2, "{scheme}: {blocks:?}");
+}
+
+/// Schemes that differ in when data is stored in place, and when it is flushed.
+const SCHEMES: [Scheme; 5] =
+    [Scheme::Undo, Scheme::Redo, Scheme::Swift, Scheme::UndoArchapt, Scheme::RedoArchapt];
+
+fn check<M: Model>(ops_max: usize) {
+    for (i, scheme) in SCHEMES.into_iter().enumerate() {
+        let cases = if i < 3 { 24 } else { 8 };
+        let config = Config { cases, failure_persistence: None, ..Config::default() };
+        let mut runner = TestRunner::new_with_rng(config, seeded(i as u8));
+        let script = vec((vec(M::op(), 0..ops_max), end()), 0..12);
+        let done = runner.run(&script, |script| {
+            run_script::<M>(scheme, &script);
+            Ok(())
+        });
+        if let Err(failure) = done {
+            panic!("{scheme}: {failure}");
+        }
+    }
+}
+
+fn seeded(seed: u8) -> proptest::test_runner::TestRng {
+    use proptest::test_runner::{RngAlgorithm, TestRng};
+    TestRng::from_seed(RngAlgorithm::ChaCha, &[seed; 32])
+}
+
+/// An item of a vector or a queue, made from a number.
+trait Item: for<'id> Persist<'id> + PartialEq + Debug + 'static {
+    fn of(number: u64) -> Self;
+}
+
+impl Item for u64 {
+    fn of(number: u64) -> Self {
+        number.wrapping_mul(0x9E37_79B9_7F4A_7C15)
+    }
+}
+
+impl Item for u8 {
+    fn of(number: u64) -> Self {
+        number as u8
+    }
+}
+
+/// Five words: neither a part of a line nor a line.
+#[derive(Clone, Copy, PartialEq, Debug, Persist)]
+#[repr(C)]
+struct Wide {
+    number: u64,
+    more: [u32; 8],
+}
+
+impl Item for Wide {
+    fn of(number: u64) -> Self {
+        Self { number, more: [number as u32; 8] }
+    }
+}
+
+#[derive(Clone, Debug)]
+enum VecOp {
+    Push(u64),
+    Pop,
+    Get(u64),
+    Set(u64, u64),
+    Insert(u64, u64),
+    Remove(u64),
+    SwapRemove(u64),
+    Swap(u64, u64),
+    Extend(Vec<u64>),
+    Truncate(u64),
+    Clear,
+}
+
+#[derive(Clone, PartialEq, Debug)]
+struct VecModel<T>(Vec<T>);
+
+impl<T> Default for VecModel<T> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<T: Item> Model for VecModel<T> {
+    type Op = VecOp;
+    type Persistent<'id> = PVec<'id, T>;
+
+    fn op() -> BoxedStrategy<VecOp> {
+        let any = any::<u64>;
+        prop_oneof![
+            6 => any().prop_map(VecOp::Push),
+            2 => Just(VecOp::Pop),
+            2 => any().prop_map(VecOp::Get),
+            2 => (any(), any()).prop_map(|(i, item)| VecOp::Set(i, item)),
+            2 => (any(), any()).prop_map(|(i, item)| VecOp::Insert(i, item)),
+            2 => any().prop_map(VecOp::Remove),
+            2 => any().prop_map(VecOp::SwapRemove),
+            1 => (any(), any()).prop_map(|(i, j)| VecOp::Swap(i, j)),
+            2 => vec(any(), 0..60).prop_map(VecOp::Extend),
+            1 => any().prop_map(VecOp::Truncate),
+            1 => Just(VecOp::Clear),
+        ]
+        .boxed()
+    }
+
+    fn create<'id>(tx: &mut TypedTx<'id, '_, impl Transact>) -> Result<PVec<'id, T>, Abort> {
+        PVec::new(tx)
+    }
+
+    fn apply<'id>(
+        &mut self,
+        it: PVec<'id, T>,
+        tx: &mut TypedTx<'id, '_, impl Transact>,
+        op: &VecOp,
+    ) -> Result<(), Abort> {
+        let model = &mut self.0;
+        let len = model.len() as u64;
+        let within = |i: &u64| i.checked_rem(len);
+        match op {
+            VecOp::Push(item) => {
+                it.push(tx, T::of(*item))?;
+                model.push(T::of(*item));
+            }
+            VecOp::Pop => assert_eq!(it.pop(tx)?, model.pop()),
+            VecOp::Get(i) => {
+                let i = i % (len + 2);
+                assert_eq!(it.get(tx, i)?, model.get(i as usize).copied());
+                assert_eq!(it.first(tx)?, model.first().copied());
+                assert_eq!(it.last(tx)?, model.last().copied());
+            }
+            VecOp::Set(i, item) => {
+                let Some(i) = within(i) else { return Ok(()) };
+                let old = std::mem::replace(&mut model[i as usize], T::of(*item));
+                assert_eq!(it.set(tx, i, T::of(*item))?, old);
+            }
+            VecOp::Insert(i, item) => {
+                let i = i % (len + 1);
+                it.insert(tx, i, T::of(*item))?;
+                model.insert(i as usize, T::of(*item));
+            }
+            VecOp::Remove(i) => {
+                let Some(i) = within(i) else { return Ok(()) };
+                assert_eq!(it.remove(tx, i)?, model.remove(i as usize));
+            }
+            VecOp::SwapRemove(i) => {
+                let Some(i) = within(i) else { return Ok(()) };
+                assert_eq!(it.swap_remove(tx, i)?, model.swap_remove(i as usize));
+            }
+            VecOp::Swap(i, j) => {
+                let (Some(i), Some(j)) = (within(i), within(j)) else { return Ok(()) };
+                it.swap(tx, i, j)?;
+                model.swap(i as usize, j as usize);
+            }
+            VecOp::Extend(items) => {
+                it.extend(tx, items.iter().map(|item| T::of(*item)))?;
+                model.extend(items.iter().map(|item| T::of(*item)));
+            }
+            VecOp::Truncate(keep) => {
+                let keep = keep % (len + 2);
+                it.truncate(tx, keep)?;
+                model.truncate(keep as usize);
+            }
+            VecOp::Clear => {
+                it.clear(tx)?;
+                model.clear();
+            }
+        }
+        assert_eq!(it.len(tx)?, model.len() as u64);
+        assert_eq!(it.is_empty(tx)?, model.is_empty());
+        Ok(())
+    }
+
+    fn load<'id>(
+        it: PVec<'id, T>,
+        tx: &mut TypedTx<'id, '_, impl Transact>,
+    ) -> Result<Self, Abort> {
+        let items = it.to_vec(tx)?;
+        // From both ends in turn, until they meet.
+        let (mut front, mut back) = (Vec::new(), Vec::new());
+        let mut iter = it.iter(tx)?;
+        while let Some(item) = iter.next() {
+            front.push(item?);
+            back.extend(iter.next_back().transpose()?);
+        }
+        front.extend(back.into_iter().rev());
+        assert_eq!(front, items);
+        Ok(Self(items))
+    }
+}
+
+#[test]
+fn a_vector_of_words_is_a_vector() {
+    check::<VecModel<u64>>(10);
+}
+
+#[test]
+fn a_vector_of_bytes_is_a_vector() {
+    check::<VecModel<u8>>(10);
+}
+
+#[test]
+fn a_vector_of_structs_is_a_vector() {
+    check::<VecModel<Wide>>(10);
+}
+
+#[derive(Clone, Debug)]
+enum QueueOp {
+    Push(u8, u64),
+    Pop(u8),
+    Clear,
+}
+
+#[derive(Clone, PartialEq, Debug, Default)]
+struct QueueModel(VecDeque<Wide>);
+
+impl Model for QueueModel {
+    type Op = QueueOp;
+    type Persistent<'id> = PQueue<'id, Wide>;
+
+    fn op() -> BoxedStrategy<QueueOp> {
+        prop_oneof![
+            8 => (0..30u8, any::<u64>()).prop_map(|(n, item)| QueueOp::Push(n, item)),
+            8 => (0..30u8).prop_map(QueueOp::Pop),
+            1 => Just(QueueOp::Clear),
+        ]
+        .boxed()
+    }
+
+    fn create<'id>(tx: &mut TypedTx<'id, '_, impl Transact>) -> Result<PQueue<'id, Wide>, Abort> {
+        PQueue::new(tx)
+    }
+
+    fn apply<'id>(
+        &mut self,
+        it: PQueue<'id, Wide>,
+        tx: &mut TypedTx<'id, '_, impl Transact>,
+        op: &QueueOp,
+    ) -> Result<(), Abort> {
+        match op {
+            QueueOp::Push(times, first) => {
+                for i in 0..u64::from(*times) {
+                    let item = Wide::of(first.wrapping_add(i));
+                    it.push_back(tx, item)?;
+                    self.0.push_back(item);
+                }
+            }
+            QueueOp::Pop(times) => {
+                for _ in 0..*times {
+                    assert_eq!(it.front(tx)?, self.0.front().copied());
+                    assert_eq!(it.pop_front(tx)?, self.0.pop_front());
+                }
+            }
+            QueueOp::Clear => {
+                it.clear(tx)?;
+                self.0.clear();
+            }
+        }
+        assert_eq!(it.len(tx)?, self.0.len() as u64);
+        assert_eq!(it.is_empty(tx)?, self.0.is_empty());
+        Ok(())
+    }
+
+    fn load<'id>(
+        it: PQueue<'id, Wide>,
+        tx: &mut TypedTx<'id, '_, impl Transact>,
+    ) -> Result<Self, Abort> {
+        it.iter(tx)?.collect::<Result<_, _>>().map(Self)
+    }
+}
+
+#[test]
+fn a_queue_is_a_queue() {
+    check::<QueueModel>(6);
+}
+
+#[derive(Clone, Debug)]
+enum BytesOp {
+    Set(Vec<u8>),
+    Extend(Vec<u8>),
+    Write(u64, Vec<u8>),
+    Truncate(u64),
+}
+
+#[derive(Clone, PartialEq, Debug, Default)]
+struct BytesModel(Vec<u8>);
+
+impl Model for BytesModel {
+    type Op = BytesOp;
+    type Persistent<'id> = PBytes<'id>;
+
+    fn op() -> BoxedStrategy<BytesOp> {
+        let bytes = || prop_oneof![vec(any::<u8>(), 0..20), vec(any::<u8>(), 0..200)];
+        prop_oneof![
+            bytes().prop_map(BytesOp::Set),
+            bytes().prop_map(BytesOp::Extend),
+            (any::<u64>(), bytes()).prop_map(|(at, bytes)| BytesOp::Write(at, bytes)),
+            any::<u64>().prop_map(BytesOp::Truncate),
+        ]
+        .boxed()
+    }
+
+    fn create<'id>(tx: &mut TypedTx<'id, '_, impl Transact>) -> Result<PBytes<'id>, Abort> {
+        PBytes::new(tx, b"")
+    }
+
+    fn apply<'id>(
+        &mut self,
+        it: PBytes<'id>,
+        tx: &mut TypedTx<'id, '_, impl Transact>,
+        op: &BytesOp,
+    ) -> Result<(), Abort> {
+        let model = &mut self.0;
+        match op {
+            BytesOp::Set(bytes) => {
+                it.set(tx, bytes)?;
+                model.clone_from(bytes);
+            }
+            BytesOp::Extend(bytes) => {
+                it.extend(tx, bytes)?;
+                model.extend_from_slice(bytes);
+            }
+            BytesOp::Write(at, bytes) => {
+                let at = (at % (model.len() as u64 + 1)) as usize;
+                let len = bytes.len().min(model.len() - at);
+                it.write(tx, at as u64, &bytes[..len])?;
+                model[at..at + len].copy_from_slice(&bytes[..len]);
+                let mut back = vec![0; len];
+                it.read(tx, at as u64, &mut back)?;
+                assert_eq!(back, bytes[..len]);
+            }
+            BytesOp::Truncate(len) => {
+                let len = len % (model.len() as u64 + 2);
+                it.truncate(tx, len)?;
+                model.truncate(len as usize);
+            }
+        }
+        assert_eq!(it.len(tx)?, model.len() as u64);
+        Ok(())
+    }
+
+    fn load<'id>(it: PBytes<'id>, tx: &mut TypedTx<'id, '_, impl Transact>) -> Result<Self, Abort> {
+        it.to_vec(tx).map(Self)
+    }
+}
+
+#[test]
+fn bytes_are_bytes() {
+    check::<BytesModel>(8);
+}
+
+/// Values are texts of their own, so that what a map drops has something to free.
+#[derive(Clone, Debug)]
+enum HashOp {
+    Insert(u16, u64),
+    InsertMany(u16, u16),
+    Remove(u16),
+    RemoveMany(u16, u16),
+    Get(u16),
+    Count(u16),
+    Clear,
+}
+
+#[derive(Clone, PartialEq, Debug, Default)]
+struct HashModel(HashMap<String, u64>);
+
+/// Short keys and keys of more than a head, some of them alike up to there.
+fn name(number: u16) -> String {
+    match number % 3 {
+        0 => format!("{number}"),
+        1 => format!("a long name that differs behind its head: {number}"),
+        _ => format!("{number} is a name, which is long behind its number"),
+    }
+}
+
+impl Model for HashModel {
+    type Op = HashOp;
+    type Persistent<'id> = PHashMap<'id, str, u64>;
+
+    fn op() -> BoxedStrategy<HashOp> {
+        let key = || 0..400u16;
+        prop_oneof![
+            6 => (key(), any::<u64>()).prop_map(|(key, value)| HashOp::Insert(key, value)),
+            2 => (key(), 0..200u16).prop_map(|(key, n)| HashOp::InsertMany(key, n)),
+            4 => key().prop_map(HashOp::Remove),
+            2 => (key(), 0..200u16).prop_map(|(key, n)| HashOp::RemoveMany(key, n)),
+            3 => key().prop_map(HashOp::Get),
+            3 => key().prop_map(HashOp::Count),
+            1 => Just(HashOp::Clear),
+        ]
+        .boxed()
+    }
+
+    fn create<'id>(
+        tx: &mut TypedTx<'id, '_, impl Transact>,
+    ) -> Result<PHashMap<'id, str, u64>, Abort> {
+        PHashMap::new(tx)
+    }
+
+    fn apply<'id>(
+        &mut self,
+        it: PHashMap<'id, str, u64>,
+        tx: &mut TypedTx<'id, '_, impl Transact>,
+        op: &HashOp,
+    ) -> Result<(), Abort> {
+        let model = &mut self.0;
+        match op {
+            HashOp::Insert(key, value) => {
+                assert_eq!(it.insert(tx, &name(*key), *value)?, model.insert(name(*key), *value));
+            }
+            HashOp::InsertMany(first, n) => {
+                let names: Vec<_> = (*first..first + n).map(name).collect();
+                it.extend(tx, names.iter().map(|name| (name.as_str(), u64::from(*n))))?;
+                model.extend(names.into_iter().map(|name| (name, u64::from(*n))));
+            }
+            HashOp::Remove(key) => {
+                assert_eq!(it.remove(tx, &name(*key))?, model.remove(&name(*key)));
+            }
+            HashOp::RemoveMany(first, n) => {
+                for key in *first..first + n {
+                    assert_eq!(it.remove(tx, &name(key))?, model.remove(&name(key)));
+                }
+            }
+            HashOp::Get(key) => {
+                assert_eq!(it.get(tx, &name(*key))?, model.get(&name(*key)).copied());
+                assert_eq!(it.contains_key(tx, &name(*key))?, model.contains_key(&name(*key)));
+            }
+            HashOp::Count(key) => {
+                let n =
+                    it.entry(tx, &name(*key))?.and_modify(|n| n.wrapping_add(1))?.or_insert(1)?;
+                let expected =
+                    model.entry(name(*key)).and_modify(|n| *n = n.wrapping_add(1)).or_insert(1);
+                assert_eq!(n, *expected);
+            }
+            HashOp::Clear => {
+                it.clear(tx)?;
+                model.clear();
+            }
+        }
+        assert_eq!(it.is_empty(tx)?, model.is_empty());
+        Ok(())
+    }
+
+    fn load<'id>(
+        it: PHashMap<'id, str, u64>,
+        tx: &mut TypedTx<'id, '_, impl Transact>,
+    ) -> Result<Self, Abort> {
+        let len = it.len(tx)?;
+        let pairs: Vec<_> = it.iter(tx).collect::<Result<_, _>>()?;
+        assert_eq!(pairs.len() as u64, len, "each pair once");
+        Ok(Self(pairs.into_iter().collect()))
+    }
+}
+
+#[test]
+fn a_hash_map_is_a_hash_map() {
+    check::<HashModel>(6);
+}
+
+#[derive(Clone, Debug)]
+enum TreeOp {
+    Insert(i32, String),
+    InsertMany(i32, u8),
+    Remove(i32),
+    RemoveMany(i32, u8),
+    Entry(i32),
+    Range(i32, i32, Vec<bool>),
+    PopFirst,
+    PopLast,
+    Clear,
+}
+
+#[derive(Clone, PartialEq, Debug, Default)]
+struct TreeModel(BTreeMap<i32, String>);
+
+impl Model for TreeModel {
+    type Op = TreeOp;
+    type Persistent<'id> = PBTreeMap<'id, i32, PString<'id>>;
+
+    fn op() -> BoxedStrategy<TreeOp> {
+        let key = || -150..150i32;
+        let text = "[a-z]{0,50}";
+        prop_oneof![
+            6 => (key(), text).prop_map(|(key, value)| TreeOp::Insert(key, value)),
+            3 => (key(), 0..80u8).prop_map(|(key, n)| TreeOp::InsertMany(key, n)),
+            4 => key().prop_map(TreeOp::Remove),
+            3 => (key(), 0..80u8).prop_map(|(key, n)| TreeOp::RemoveMany(key, n)),
+            2 => key().prop_map(TreeOp::Entry),
+            6 => (key(), key(), vec(any::<bool>(), 0..90))
+                .prop_map(|(from, to, turns)| TreeOp::Range(from, to, turns)),
+            2 => Just(TreeOp::PopFirst),
+            2 => Just(TreeOp::PopLast),
+            1 => Just(TreeOp::Clear),
+        ]
+        .boxed()
+    }
+
+    fn create<'id>(
+        tx: &mut TypedTx<'id, '_, impl Transact>,
+    ) -> Result<Self::Persistent<'id>, Abort> {
+        PBTreeMap::new(tx)
+    }
+
+    fn apply<'id>(
+        &mut self,
+        it: Self::Persistent<'id>,
+        tx: &mut TypedTx<'id, '_, impl Transact>,
+        op: &TreeOp,
+    ) -> Result<(), Abort> {
+        let model = &mut self.0;
+        match op {
+            TreeOp::Insert(key, value) => {
+                let new = PString::new(tx, value)?;
+                let old = it.insert(tx, key, new)?;
+                assert_eq!(take(old, tx)?, model.insert(*key, value.clone()));
+            }
+            TreeOp::InsertMany(first, n) => {
+                for key in *first..first + i32::from(*n) {
+                    let new = PString::new(tx, "many")?;
+                    let old = it.insert(tx, &key, new)?;
+                    assert_eq!(take(old, tx)?, model.insert(key, "many".to_owned()));
+                }
+            }
+            TreeOp::Remove(key) => {
+                let old = it.remove(tx, key)?;
+                assert_eq!(take(old, tx)?, model.remove(key));
+            }
+            TreeOp::RemoveMany(first, n) => {
+                for key in *first..first + i32::from(*n) {
+                    let old = it.remove(tx, &key)?;
+                    assert_eq!(take(old, tx)?, model.remove(&key));
+                }
+            }
+            TreeOp::Entry(key) => {
+                let value = it.entry(tx, key)?.or_insert_with(|tx| PString::new(tx, "default"))?;
+                value.push_str(tx, ", seen")?;
+                model.entry(*key).or_insert("default".to_owned()).push_str(", seen");
+            }
+            TreeOp::Range(from, to, turns) => {
+                let (from, to) = (from.min(to), from.max(to));
+                let mut expected = model.range(from..to);
+                let mut found = it.range(tx, *from..*to);
+                let mut pairs = Vec::new();
+                for is_back in turns {
+                    let pair = if *is_back { found.next_back() } else { found.next() };
+                    let pair = pair.transpose()?;
+                    let want = if *is_back { expected.next_back() } else { expected.next() };
+                    assert_eq!(pair.map(|(key, _)| key), want.map(|(key, _)| *key));
+                    if pair.is_none() {
+                        break;
+                    }
+                    pairs.extend(pair);
+                }
+                for (key, value) in pairs {
+                    assert_eq!(value.to_string(tx)?, model[&key]);
+                }
+            }
+            TreeOp::PopFirst => {
+                let popped = it.pop_first(tx)?;
+                assert_eq!(popped.map(|(key, _)| key), model.pop_first().map(|(key, _)| key));
+                take(popped.map(|(_, value)| value), tx)?;
+            }
+            TreeOp::PopLast => {
+                let popped = it.pop_last(tx)?;
+                assert_eq!(popped.map(|(key, _)| key), model.pop_last().map(|(key, _)| key));
+                take(popped.map(|(_, value)| value), tx)?;
+            }
+            TreeOp::Clear => {
+                it.clear(tx)?;
+                model.clear();
+            }
+        }
+        assert_eq!(it.first(tx)?.map(|(key, _)| key), model.first_key_value().map(|(k, _)| *k));
+        assert_eq!(it.last(tx)?.map(|(key, _)| key), model.last_key_value().map(|(k, _)| *k));
+        assert_eq!(it.is_empty(tx)?, model.is_empty());
+        Ok(())
+    }
+
+    fn load<'id>(
+        it: Self::Persistent<'id>,
+        tx: &mut TypedTx<'id, '_, impl Transact>,
+    ) -> Result<Self, Abort> {
+        let pairs: Vec<_> = it.iter(tx).collect::<Result<_, _>>()?;
+        assert!(pairs.is_sorted_by_key(|(key, _)| *key));
+        let mut backwards: Vec<_> = it.iter(tx).rev().collect::<Result<_, _>>()?;
+        backwards.reverse();
+        assert_eq!(backwards, pairs);
+        assert_eq!(it.len(tx)?, pairs.len() as u64);
+        let texts = pairs.into_iter().map(|(key, value)| Ok((key, value.to_string(tx)?)));
+        texts.collect::<Result<_, _>>().map(Self)
+    }
+}
+
+/// A text that a map has handed back: what it says, and it is freed.
+fn take<'id>(
+    text: Option<PString<'id>>,
+    tx: &mut TypedTx<'id, '_, impl Transact>,
+) -> Result<Option<String>, Abort> {
+    let Some(text) = text else { return Ok(None) };
+    let said = text.to_string(tx)?;
+    text.free(tx)?;
+    Ok(Some(said))
+}
+
+#[test]
+fn an_ordered_map_is_an_ordered_map() {
+    check::<TreeModel>(6);
+}
