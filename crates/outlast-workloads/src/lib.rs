@@ -1,5 +1,5 @@
 //! Workloads as programs over transactions: TPC-C, LinkBench, YCSB, swaps, additions and
-//! removals, words.
+//! removals, a queue, words.
 //!
 //! A [`Workload`] comes from the table of [`workloads`]. It loads its data into a pool through
 //! any [`Runner`](outlast::Runner), and hands out [`Worker`]s, one for a thread; each draws its
@@ -41,6 +41,7 @@ mod layout;
 mod linkbench;
 mod load;
 mod pairs;
+mod queue;
 mod random;
 mod rows;
 mod sequence;
