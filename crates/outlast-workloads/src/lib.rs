@@ -60,6 +60,7 @@ pub use load::Loaded;
 pub use random::Random;
 pub use sequence::InsertSequence;
 pub use store::Structure;
+pub use swaps::{SWAPS_MAX, SwapDraw};
 pub use tpcc::Statements;
 pub use volatile::{Footprint, Volatile, VolatileTx};
 pub use worker::{OpKind, Worker};

@@ -12,7 +12,7 @@ use crate::linkbench::{self, Graph, LinkbenchWorker};
 use crate::pairs::{PairsWorker, initial_keys};
 use crate::queue::{self, QueueWorker};
 use crate::store::{Store, Structure};
-use crate::swaps::{self, SwapsWorker};
+use crate::swaps::{SwapDraw, SwapsWorker};
 use crate::tpcc::{self, Shape, TpccWorker};
 use crate::worker::{Program, Worker};
 use crate::workload::{Kind, Workload};
@@ -84,8 +84,7 @@ impl Workload {
             }
             Kind::Queue => Target::Queue(queue::load(scale, runner, progress)?),
             Kind::Swaps(_) => {
-                let word = |content| swaps::join(Version::LOADED, content);
-                Target::Words(create_words(runner, scale.records, word)?)
+                Target::Words(create_words(runner, scale.records, SwapDraw::initial)?)
             }
             Kind::FewWords => {
                 let stride = self.stride(scale);

@@ -7,6 +7,7 @@
 //! in a directory that is removed again however the run ends.
 
 mod arena;
+mod bare;
 pub mod counting;
 mod error;
 pub mod floor;
@@ -39,6 +40,9 @@ const BOUND: &str = "none";
 /// The contestants that costs are related to, whichever is better.
 pub(crate) const PEERS: [&str; 2] = ["pmdk", "pmdk-word"];
 
+/// Those whose speed all others' are related to.
+pub(crate) const YARDSTICKS: [&str; 3] = ["pmdk-word", "pmdk", "bare"];
+
 /// Measures every workload of the setup under every scheme.
 ///
 /// Peers that this machine cannot run are left out, with a note.
@@ -56,7 +60,8 @@ pub fn run(setup: &Setup, listen: &mut Listener<'_>) -> Result<Vec<Record>, Nati
     let mut records = Vec::new();
     for workload in &setup.workloads {
         let scale = setup.scale(workload);
-        let session = Session { setup, arena: &arena, workload, scale, peers: &peers };
+        let bare = bare_competes(setup, workload, listen);
+        let session = Session { setup, arena: &arena, workload, scale, peers: &peers, bare };
         let own = session.measure(listen)?;
         records.extend(own.into_iter().map(|record| session.with_conditions(record)));
     }
@@ -68,6 +73,7 @@ fn tell_of_ack(setup: &Setup, listen: &mut Listener<'_>) {
     let is_same = |contender: &&Contender| match contender {
         Contender::Own(scheme) | Contender::Summed(scheme) => scheme.commits_physically(),
         Contender::Pmdk(_) => true,
+        Contender::Bare => false,
     };
     let same: Vec<_> =
         setup.contenders.iter().filter(is_same).map(|contender| contender.name()).collect();
@@ -96,6 +102,21 @@ fn available_peers(setup: &Setup, listen: &mut Listener<'_>) -> Vec<(Pmdk, Granu
     Vec::new()
 }
 
+/// Whether the bare loop was asked for and can run this workload.
+fn bare_competes(setup: &Setup, workload: &Workload, listen: &mut Listener<'_>) -> bool {
+    if !setup.contenders.contains(&Contender::Bare) {
+        return false;
+    }
+    let why = match bare::swaps(workload) {
+        None => "it swaps words and nothing else",
+        Some(_) if setup.threads > 1 => "it has one thread",
+        Some(_) if setup.ack == Ack::Physical => "it acknowledges what its log holds",
+        Some(_) => return true,
+    };
+    listen(News::Note(&format!("bare is left out of {}: {why}", workload.name)));
+    false
+}
+
 /// One workload's measurements.
 pub(crate) struct Session<'s> {
     setup: &'s Setup,
@@ -103,6 +124,8 @@ pub(crate) struct Session<'s> {
     workload: &'static Workload,
     scale: Scale,
     peers: &'s [(Pmdk, Granularity)],
+    /// Whether the bare loop competes.
+    bare: bool,
 }
 
 impl Session<'_> {
@@ -124,7 +147,7 @@ impl Session<'_> {
 
     /// All schemes against each other, on fresh pools again and again: which memory a pool
     /// happens to get makes it faster or slower for as long as it lives.
-    fn compete<M: Medium + Send + Sync>(
+    fn compete<M: Medium + Send + Sync + 'static>(
         &self,
         wrap: impl Fn(Mapped) -> M,
         listen: &mut Listener<'_>,
@@ -134,6 +157,7 @@ impl Session<'_> {
             .iter()
             .map(|scheme| scheme.name())
             .chain(self.peers.iter().map(|peer| Contender::Pmdk(peer.1).name()))
+            .chain(self.bare.then(|| Contender::Bare.name()))
             .collect();
         let mut rng = ChaCha8Rng::seed_from_u64(self.setup.seed);
         let mut order: Vec<usize> = (0..names.len()).collect();
@@ -146,12 +170,18 @@ impl Session<'_> {
                 None => all = Some(outcome.in_order_of(&names)),
             }
         }
-        Ok(all.map_or_else(Vec::new, |all| all.records(self.workload.name, BOUND, &PEERS)))
+        Ok(all.map_or_else(Vec::new, |all| {
+            let mut records = all.records(self.workload.name, BOUND, &PEERS);
+            for yardstick in YARDSTICKS {
+                records.extend(all.speeds(self.workload.name, yardstick));
+            }
+            records
+        }))
     }
 
     /// One such competition, its pools made in this order: numbers below the count of our own
-    /// schemes are theirs, the others the peers'.
-    fn compete_once<M: Medium + Send + Sync>(
+    /// schemes are theirs, then come the peers' and the bare loop's.
+    fn compete_once<M: Medium + Send + Sync + 'static>(
         &self,
         schemes: &[Own],
         order: &[usize],
@@ -166,10 +196,10 @@ impl Session<'_> {
                 Some(&scheme) => {
                     pools.push(self.arena.pool(self, scheme, self.setup.threads, &wrap)?);
                 }
-                None => {
-                    let (pmdk, granularity) = self.peers[number - schemes.len()];
-                    contestants.push(self.arena.peer(self, pmdk, granularity)?);
-                }
+                None => contestants.push(match self.peers.get(number - schemes.len()) {
+                    Some(&(pmdk, granularity)) => self.arena.peer(self, pmdk, granularity)?,
+                    None => self.arena.bare(self, &wrap)?,
+                }),
             }
             listen(News::Step { stage: &stage, done, total: order.len() as u64 });
         }

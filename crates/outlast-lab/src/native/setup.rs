@@ -48,6 +48,8 @@ pub enum Contender {
     Summed(Scheme),
     /// libpmemobj.
     Pmdk(Granularity),
+    /// A loop without a runtime, which swaps words and nothing else.
+    Bare,
 }
 
 impl Contender {
@@ -70,8 +72,8 @@ impl Contender {
     }
 
     /// Those that are measured when asked for by name.
-    fn on_request() -> [Self; 2] {
-        [Self::Summed(Scheme::UndoArchapt), Self::Summed(Scheme::RedoArchapt)]
+    fn on_request() -> [Self; 3] {
+        [Self::Summed(Scheme::UndoArchapt), Self::Summed(Scheme::RedoArchapt), Self::Bare]
     }
 
     /// The name that commands and results use.
@@ -81,6 +83,7 @@ impl Contender {
             Self::Summed(scheme) => Own { scheme, checksums: true }.name(),
             Self::Pmdk(Granularity::Range) => "pmdk",
             Self::Pmdk(Granularity::Word) => "pmdk-word",
+            Self::Bare => "bare",
         }
     }
 }
@@ -111,7 +114,7 @@ impl FromStr for Contender {
     }
 }
 
-/// What a scheme promises, by its name in records; peers promise what ours do.
+/// What a scheme promises, by its name in records; peers and the bare loop promise what ours do.
 pub(super) fn guarantee(scheme: &str) -> String {
     match scheme.parse::<Scheme>() {
         Ok(scheme) => scheme.guarantee().to_string(),
@@ -255,7 +258,7 @@ impl Setup {
         let own = |contender: &Contender| match *contender {
             Contender::Own(scheme) => Some(Own { scheme, checksums: false }),
             Contender::Summed(scheme) => Some(Own { scheme, checksums: true }),
-            Contender::Pmdk(_) => None,
+            Contender::Pmdk(_) | Contender::Bare => None,
         };
         self.contenders.iter().filter_map(own).collect()
     }
@@ -263,7 +266,7 @@ impl Setup {
     /// The peers among the contenders.
     pub(super) fn peers(&self) -> Vec<Granularity> {
         let peer = |contender: &Contender| match contender {
-            Contender::Own(_) | Contender::Summed(_) => None,
+            Contender::Own(_) | Contender::Summed(_) | Contender::Bare => None,
             Contender::Pmdk(granularity) => Some(*granularity),
         };
         self.contenders.iter().filter_map(peer).collect()
