@@ -30,7 +30,8 @@ pub struct outlast_options {
     /// the runtime's, which outlast_pool_info tells.
     pub scheme: *const c_char,
     /// When outlast_commit returns: "logical", the default, when no crash can take the
-    /// transaction back, or "physical", when its data is durable in place too.
+    /// transaction back, or "physical", when its data is durable in place too. Under a literal
+    /// variant that comes only when others have touched much, and never to one who is alone.
     pub ack: *const c_char,
     /// What a crash spares: "process", "page", "adr" or "eadr". The default is what this machine
     /// and the file are found to have.
