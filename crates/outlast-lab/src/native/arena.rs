@@ -10,7 +10,7 @@ use outlast_workloads::Loaded;
 use tempfile::TempDir;
 
 use super::seat::{AckLane, Seat};
-use super::{Contender, NativeError, Own, Session, Setup, bare};
+use super::{BareLog, Contender, NativeError, Own, Session, Setup, bare};
 use crate::bench::{Contestant, Lane};
 
 /// Where pools are made unless somebody says otherwise: memory, if there is a file system on
@@ -127,17 +127,19 @@ impl Arena {
         Ok(Contestant::new(scheme, vec![Box::new(Seat { runner: pool, worker })]))
     }
 
-    /// The bare loop, ready to run.
+    /// A bare loop, ready to run.
     pub fn bare<M: Medium + Send + 'static>(
         &self,
         session: &Session<'_>,
+        log: BareLog,
         wrap: impl Fn(Mapped) -> M,
     ) -> Result<Contestant<'static>, NativeError> {
         let bytes = bare::bytes(&session.scale);
-        let medium = wrap(self.mapped(Contender::Bare.name(), bytes)?);
+        let name = Contender::Bare(log).name();
+        let medium = wrap(self.mapped(name, bytes)?);
         let Session { workload, scale, setup, .. } = session;
-        let lane = bare::lane(medium, workload, scale, setup.seed);
-        Ok(Contestant::new(Contender::Bare.name(), vec![lane]))
+        let lane = bare::lane(medium, log, workload, scale, setup.seed);
+        Ok(Contestant::new(name, vec![lane]))
     }
 }
 

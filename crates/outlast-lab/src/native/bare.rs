@@ -10,28 +10,26 @@
 //!         64   …  ring of records, all of one size
 //!          …   …  the vector
 //!
-//! record   header line                 further lines
-//!  0   8  number of words               0  56  words
-//!  8  48  words                        56   8  tag
-//! 56   8  tag
-//!
-//! words: for each swap two places, 32 bits each, and what the words there become
-//! tag: the record's number, bit 63 set in the header line
+//! record: for each swap two places, 32 bits each, and what the words there become
 //! ```
 //!
 //! Rules, those of `docs/swift.md` in small:
-//! 1. A line's tag is stored last, so a line with a tag is whole; a record whose lines all have
-//!    its number is whole. Numbers grow by one and are never used again.
+//! 1. A record proves itself ([`log`]): recovery sees whether all of it is there. Numbers of records
+//!    grow by one.
 //! 2. A record is durable, with one fence, before any of its words is stored in place.
 //! 3. Before a segment of the ring is used again the lines of all its records are flushed and
 //!    fenced, and then the floor is moved past them, flushed and fenced.
 
+mod log;
+
+use std::marker::PhantomData;
 use std::time::Instant;
 
 use outlast::{Abort, LINE_BYTES, LineAddr, PoolOffset};
-use outlast_pmem::{Counted, Counters, Medium};
+use outlast_pmem::Medium;
 use outlast_workloads::{SWAPS_MAX, Scale, SwapDraw, Workload};
 
+use self::log::{Flushed, Log, Streamed, lines_of};
 use crate::bench::Lane;
 use crate::bench::open::{Arrivals, Server, Wall, serve_all};
 use crate::stats::Latencies;
@@ -42,13 +40,8 @@ pub(super) const RING_BYTES: u64 = 256 << 10;
 const SEGMENTS: u64 = 4;
 
 const RING_AT: PoolOffset = PoolOffset(LINE_BYTES);
-const TAG_AT: u64 = 56;
-const HEADER_TAG: u64 = 1 << 63;
 /// Words of a swap in a record.
 const SWAP_WORDS: usize = 3;
-/// Words in a record's header line, and in each further line.
-const HEADER_WORDS: usize = 6;
-const LINE_WORDS: usize = 7;
 
 /// How many swaps a transaction of the workload makes, where it makes any.
 pub(super) fn swaps(workload: &Workload) -> Option<usize> {
@@ -60,70 +53,61 @@ pub(super) fn bytes(scale: &Scale) -> u64 {
     LINE_BYTES + RING_BYTES + 8 * scale.records
 }
 
+/// How the loop writes its log.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum BareLog {
+    /// Into lines that were fetched for ownership, which are then flushed.
+    Flushed,
+    /// Past the caches.
+    Streamed,
+}
+
+impl BareLog {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Flushed, Self::Streamed];
+}
+
 /// The loop for a workload that swaps, on a medium of zeros.
 ///
 /// # Panics
 /// When the workload does something else.
-pub(super) fn lane<M: Medium + Send + 'static>(
+pub(super) fn lane<'m, M: Medium + Send + 'm>(
     medium: M,
+    log: BareLog,
     workload: &Workload,
     scale: &Scale,
     seed: u64,
-) -> Box<dyn Lane> {
+) -> Box<dyn Lane + 'm> {
     let draw = SwapDraw::of(workload, scale, seed, 1).expect("the workload swaps");
-    match draw.pairs().len() {
-        1 => Box::new(Bare::<M, 1>::new(medium, scale.records, draw)),
-        8 => Box::new(Bare::<M, 8>::new(medium, scale.records, draw)),
-        other => unreachable!("no workload makes {other} swaps"),
-    }
-}
-
-/// What so many transactions ask of the medium.
-///
-/// # Panics
-/// As [`lane`].
-pub(super) fn count<M: Medium>(
-    medium: Counted<M>,
-    workload: &Workload,
-    scale: &Scale,
-    seed: u64,
-    transactions: u64,
-) -> Counters {
-    fn run<M: Medium, const SWAPS: usize>(
-        mut bare: Bare<Counted<M>, SWAPS>,
-        transactions: u64,
-    ) -> Counters {
-        let before = bare.medium.counters();
-        for _ in 0..transactions {
-            bare.step();
-            bare.draw();
-        }
-        bare.medium.counters() - before
-    }
-    let draw = SwapDraw::of(workload, scale, seed, 1).expect("the workload swaps");
-    match draw.pairs().len() {
-        1 => run(Bare::<_, 1>::new(medium, scale.records, draw), transactions),
-        8 => run(Bare::<_, 8>::new(medium, scale.records, draw), transactions),
-        other => unreachable!("no workload makes {other} swaps"),
+    let words = scale.records;
+    match (log, draw.pairs().len()) {
+        (BareLog::Flushed, 1) => Box::new(Bare::<M, Flushed, 1>::new(medium, words, draw)),
+        (BareLog::Flushed, 8) => Box::new(Bare::<M, Flushed, 8>::new(medium, words, draw)),
+        (BareLog::Streamed, 1) => Box::new(Bare::<M, Streamed, 1>::new(medium, words, draw)),
+        (BareLog::Streamed, 8) => Box::new(Bare::<M, Streamed, 8>::new(medium, words, draw)),
+        (_, other) => unreachable!("no workload makes {other} swaps"),
     }
 }
 
 /// The loop, with its vector on a medium, for transactions of `SWAPS` swaps.
-pub(super) struct Bare<M, const SWAPS: usize> {
+struct Bare<M, L, const SWAPS: usize> {
     medium: M,
     draw: SwapDraw,
     ring_lines: u64,
     /// The number of the next record, from 1 on.
     next: u64,
+    /// The places that each record of the ring names, for the sweep: a log that was streamed is
+    /// far away.
+    swept: Vec<[u64; SWAPS]>,
+    log: PhantomData<L>,
 }
 
-impl<M: Medium, const SWAPS: usize> Bare<M, SWAPS> {
+impl<M: Medium, L: Log, const SWAPS: usize> Bare<M, L, SWAPS> {
     /// Lines of a record.
-    const LINES: u64 =
-        1 + (SWAPS * SWAP_WORDS).saturating_sub(HEADER_WORDS).div_ceil(LINE_WORDS) as u64;
+    const LINES: u64 = lines_of::<L>(SWAPS * SWAP_WORDS);
 
     /// Writes the vector behind the ring to a medium of zeros, durably.
-    pub fn new(medium: M, words: u64, draw: SwapDraw) -> Self {
+    fn new(medium: M, words: u64, draw: SwapDraw) -> Self {
         Self::with_ring(medium, RING_BYTES, words, draw)
     }
 
@@ -131,7 +115,8 @@ impl<M: Medium, const SWAPS: usize> Bare<M, SWAPS> {
         const { assert!(0 < SWAPS && SWAPS <= SWAPS_MAX) };
         let ring_lines = ring_bytes / LINE_BYTES;
         assert!(ring_lines.is_multiple_of(SEGMENTS * Self::LINES), "segments hold whole records");
-        let bare = Self { medium, draw, ring_lines, next: 1 };
+        let swept = vec![[0; SWAPS]; (ring_lines / Self::LINES) as usize];
+        let bare = Self { medium, draw, ring_lines, next: 1, swept, log: PhantomData };
         for place in 0..words {
             bare.medium.store_u64(bare.place(place), SwapDraw::initial(place));
         }
@@ -142,7 +127,7 @@ impl<M: Medium, const SWAPS: usize> Bare<M, SWAPS> {
 
     /// One transaction: durable when it returns. Without a [`draw`](Self::draw) it is repeated.
     #[inline]
-    pub fn step(&mut self) {
+    fn step(&mut self) {
         let number = self.next;
         self.sweep_before(number);
         // Read.
@@ -162,13 +147,13 @@ impl<M: Medium, const SWAPS: usize> Bare<M, SWAPS> {
         }
         // Log.
         let first = self.record_line(number);
-        self.write_record(first, number, words.as_flattened());
-        (first.0..first.0 + Self::LINES).for_each(|line| self.medium.flush(LineAddr(line)));
+        L::write(&self.medium, first, number, self.lap(number), words.as_flattened());
         self.medium.fence(); // rule 2
-        // The next record's lines are fetched while the words are stored.
-        let ahead = self.record_line(number + 1);
-        (ahead.0..ahead.0 + Self::LINES)
-            .for_each(|line| self.medium.prefetch_write(LineAddr(line)));
+        L::fetch(&self.medium, self.record_line(number + 1), Self::LINES);
+        // Store in place.
+        let records = self.swept.len() as u64;
+        let swept = &mut self.swept[((number - 1) % records) as usize];
+        swept.iter_mut().zip(&words).for_each(|(places, swap)| *places = swap[0]);
         for &[places, a, b] in &words {
             self.medium.store_u64(self.place(places & 0xFFFF_FFFF), a);
             self.medium.store_u64(self.place(places >> 32), b);
@@ -178,7 +163,7 @@ impl<M: Medium, const SWAPS: usize> Bare<M, SWAPS> {
 
     /// Draws the next transaction.
     #[inline]
-    pub fn draw(&mut self) {
+    fn draw(&mut self) {
         self.draw.next();
     }
 
@@ -191,27 +176,6 @@ impl<M: Medium, const SWAPS: usize> Bare<M, SWAPS> {
             _ => None,
         });
         own.unwrap_or_else(|| self.medium.load_u64(self.place(place)))
-    }
-
-    #[inline]
-    fn write_record(&self, first: LineAddr, number: u64, words: &[u64]) {
-        let header = HEADER_WORDS.min(words.len());
-        let at = first.start();
-        self.medium.store_u64(at, words.len() as u64);
-        self.store_words(at.plus(8), &words[..header]);
-        self.medium.store_u64(at.plus(TAG_AT), number | HEADER_TAG);
-        for (line, words) in (first.0 + 1..).zip(words[header..].chunks(LINE_WORDS)) {
-            let at = LineAddr(line).start();
-            self.store_words(at, words);
-            self.medium.store_u64(at.plus(TAG_AT), number);
-        }
-    }
-
-    #[inline]
-    fn store_words(&self, at: PoolOffset, words: &[u64]) {
-        for (i, word) in (0..).zip(words) {
-            self.medium.store_u64(at.plus(8 * i), *word);
-        }
     }
 
     /// Frees the segment that begins with record `number`, if one does that is in use.
@@ -228,9 +192,7 @@ impl<M: Medium, const SWAPS: usize> Bare<M, SWAPS> {
     #[inline(never)]
     fn sweep(&self, oldest: u64, floor: u64) {
         for number in oldest..floor {
-            let line = self.record_line(number);
-            for swap in 0..SWAPS {
-                let places = self.medium.load_u64(Self::word_at(line, SWAP_WORDS * swap));
+            for &places in &self.swept[((number - 1) % self.swept.len() as u64) as usize] {
                 self.medium.flush(self.place(places & 0xFFFF_FFFF).line());
                 self.medium.flush(self.place(places >> 32).line());
             }
@@ -241,14 +203,10 @@ impl<M: Medium, const SWAPS: usize> Bare<M, SWAPS> {
         self.medium.fence(); // rule 3
     }
 
-    /// Where a record's word lies.
+    /// How many times the ring had come round before a record: from 1 to 255, and again.
     #[inline]
-    fn word_at(first: LineAddr, word: usize) -> PoolOffset {
-        let (line, word) = match word.checked_sub(HEADER_WORDS) {
-            None => (0, word + 1),
-            Some(behind) => (1 + behind / LINE_WORDS, behind % LINE_WORDS),
-        };
-        LineAddr(first.0 + line as u64).start().plus(8 * word as u64)
+    fn lap(&self, number: u64) -> u8 {
+        ((number - 1) / self.swept.len() as u64 % 255 + 1) as u8
     }
 
     #[inline]
@@ -262,7 +220,7 @@ impl<M: Medium, const SWAPS: usize> Bare<M, SWAPS> {
     }
 }
 
-impl<M: Medium + Send, const SWAPS: usize> Lane for Bare<M, SWAPS> {
+impl<M: Medium + Send, L: Log, const SWAPS: usize> Lane for Bare<M, L, SWAPS> {
     fn run(&mut self, count: u64) -> Result<(), Abort> {
         for _ in 0..count {
             self.step();
@@ -291,7 +249,7 @@ impl<M: Medium + Send, const SWAPS: usize> Lane for Bare<M, SWAPS> {
     }
 }
 
-impl<M: Medium, const SWAPS: usize> Server for Bare<M, SWAPS> {
+impl<M: Medium, L: Log, const SWAPS: usize> Server for Bare<M, L, SWAPS> {
     type Ticket = ();
 
     fn serve(&mut self) -> Result<(), Abort> {

@@ -13,7 +13,7 @@ use crate::record::{Kind, Metric, Record};
 /// Transactions that are counted.
 const TRANSACTIONS: u64 = 10_000;
 
-/// Counts, for each of our schemes and the bare loop, what one thread does.
+/// Counts, for each of our schemes and the bare loops, what one thread does.
 pub(super) fn measure(
     session: &Session<'_>,
     listen: &mut Listener<'_>,
@@ -36,11 +36,17 @@ pub(super) fn measure(
         records.extend(counted(workload.name, scheme.name(), did));
         listen(News::Step { stage: &stage, done: index as u64 + 1, total: schemes.len() as u64 });
     }
-    if session.bare {
-        let name = Contender::Bare.name();
-        let medium = session.arena.mapped(name, bare::bytes(scale))?;
-        let did = bare::count(Counted::new(medium), workload, scale, setup.seed, TRANSACTIONS);
-        records.extend(counted(workload.name, name, did));
+    for &log in &session.bare {
+        let scheme = Contender::Bare(log).name();
+        let medium = Counted::new(session.arena.mapped(scheme, bare::bytes(scale))?);
+        let mut lane = bare::lane(&medium, log, workload, scale, setup.seed);
+        let before = medium.counters();
+        lane.run(TRANSACTIONS).map_err(|abort| NativeError::Transaction {
+            scheme,
+            workload: workload.name,
+            abort,
+        })?;
+        records.extend(counted(workload.name, scheme, medium.counters() - before));
     }
     Ok(records)
 }

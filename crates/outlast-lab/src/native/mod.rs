@@ -17,6 +17,7 @@ mod seat;
 mod setup;
 
 pub use arena::default_directory;
+pub use bare::BareLog;
 pub use error::NativeError;
 pub use flush_kinds::run as run_flush_kinds;
 pub use setup::{Contender, Own, Setup, Size, UnknownContender};
@@ -41,7 +42,7 @@ const BOUND: &str = "none";
 pub(crate) const PEERS: [&str; 2] = ["pmdk", "pmdk-word"];
 
 /// Those whose speed all others' are related to.
-pub(crate) const YARDSTICKS: [&str; 3] = ["pmdk-word", "pmdk", "bare"];
+pub(crate) const YARDSTICKS: [&str; 4] = ["pmdk-word", "pmdk", "bare", "bare-nt"];
 
 /// Measures every workload of the setup under every scheme.
 ///
@@ -60,7 +61,7 @@ pub fn run(setup: &Setup, listen: &mut Listener<'_>) -> Result<Vec<Record>, Nati
     let mut records = Vec::new();
     for workload in &setup.workloads {
         let scale = setup.scale(workload);
-        let bare = bare_competes(setup, workload, listen);
+        let bare = bare_loops(setup, workload, listen);
         let session = Session { setup, arena: &arena, workload, scale, peers: &peers, bare };
         let own = session.measure(listen)?;
         records.extend(own.into_iter().map(|record| session.with_conditions(record)));
@@ -73,7 +74,7 @@ fn tell_of_ack(setup: &Setup, listen: &mut Listener<'_>) {
     let is_same = |contender: &&Contender| match contender {
         Contender::Own(scheme) | Contender::Summed(scheme) => scheme.commits_physically(),
         Contender::Pmdk(_) => true,
-        Contender::Bare => false,
+        Contender::Bare(_) => false,
     };
     let same: Vec<_> =
         setup.contenders.iter().filter(is_same).map(|contender| contender.name()).collect();
@@ -102,19 +103,20 @@ fn available_peers(setup: &Setup, listen: &mut Listener<'_>) -> Vec<(Pmdk, Granu
     Vec::new()
 }
 
-/// Whether the bare loop was asked for and can run this workload.
-fn bare_competes(setup: &Setup, workload: &Workload, listen: &mut Listener<'_>) -> bool {
-    if !setup.contenders.contains(&Contender::Bare) {
-        return false;
+/// The bare loops that were asked for and can run this workload.
+fn bare_loops(setup: &Setup, workload: &Workload, listen: &mut Listener<'_>) -> Vec<BareLog> {
+    let wanted = setup.bare_loops();
+    if wanted.is_empty() {
+        return wanted;
     }
     let why = match bare::swaps(workload) {
         None => "it swaps words and nothing else",
         Some(_) if setup.threads > 1 => "it has one thread",
         Some(_) if setup.ack == Ack::Physical => "it acknowledges what its log holds",
-        Some(_) => return true,
+        Some(_) => return wanted,
     };
     listen(News::Note(&format!("bare is left out of {}: {why}", workload.name)));
-    false
+    Vec::new()
 }
 
 /// One workload's measurements.
@@ -124,8 +126,8 @@ pub(crate) struct Session<'s> {
     workload: &'static Workload,
     scale: Scale,
     peers: &'s [(Pmdk, Granularity)],
-    /// Whether the bare loop competes.
-    bare: bool,
+    /// The bare loops that compete.
+    bare: Vec<BareLog>,
 }
 
 impl Session<'_> {
@@ -157,7 +159,7 @@ impl Session<'_> {
             .iter()
             .map(|scheme| scheme.name())
             .chain(self.peers.iter().map(|peer| Contender::Pmdk(peer.1).name()))
-            .chain(self.bare.then(|| Contender::Bare.name()))
+            .chain(self.bare.iter().map(|log| Contender::Bare(*log).name()))
             .collect();
         let mut rng = ChaCha8Rng::seed_from_u64(self.setup.seed);
         let mut order: Vec<usize> = (0..names.len()).collect();
@@ -180,7 +182,7 @@ impl Session<'_> {
     }
 
     /// One such competition, its pools made in this order: numbers below the count of our own
-    /// schemes are theirs, then come the peers' and the bare loop's.
+    /// schemes are theirs, then come the peers' and the bare loops'.
     fn compete_once<M: Medium + Send + Sync + 'static>(
         &self,
         schemes: &[Own],
@@ -196,10 +198,16 @@ impl Session<'_> {
                 Some(&scheme) => {
                     pools.push(self.arena.pool(self, scheme, self.setup.threads, &wrap)?);
                 }
-                None => contestants.push(match self.peers.get(number - schemes.len()) {
-                    Some(&(pmdk, granularity)) => self.arena.peer(self, pmdk, granularity)?,
-                    None => self.arena.bare(self, &wrap)?,
-                }),
+                None => {
+                    let other = number - schemes.len();
+                    contestants.push(match self.peers.get(other) {
+                        Some(&(pmdk, granularity)) => self.arena.peer(self, pmdk, granularity)?,
+                        None => {
+                            let log = self.bare[other - self.peers.len()];
+                            self.arena.bare(self, log, &wrap)?
+                        }
+                    });
+                }
             }
             listen(News::Step { stage: &stage, done, total: order.len() as u64 });
         }

@@ -10,7 +10,7 @@ use outlast_peers::Granularity;
 use outlast_pmem::Domain;
 use outlast_workloads::{Scale, Workload};
 
-use super::NativeError;
+use super::{BareLog, NativeError};
 use crate::bench::Plan;
 
 /// One of our schemes, and whether its pool keeps checksums.
@@ -49,7 +49,7 @@ pub enum Contender {
     /// libpmemobj.
     Pmdk(Granularity),
     /// A loop without a runtime, which swaps words and nothing else.
-    Bare,
+    Bare(BareLog),
 }
 
 impl Contender {
@@ -72,8 +72,10 @@ impl Contender {
     }
 
     /// Those that are measured when asked for by name.
-    fn on_request() -> [Self; 3] {
-        [Self::Summed(Scheme::UndoArchapt), Self::Summed(Scheme::RedoArchapt), Self::Bare]
+    fn on_request() -> [Self; 4] {
+        let [flushed, streamed] = BareLog::ALL.map(Self::Bare);
+        let summed = [Scheme::UndoArchapt, Scheme::RedoArchapt].map(Self::Summed);
+        [summed[0], summed[1], flushed, streamed]
     }
 
     /// The name that commands and results use.
@@ -83,7 +85,8 @@ impl Contender {
             Self::Summed(scheme) => Own { scheme, checksums: true }.name(),
             Self::Pmdk(Granularity::Range) => "pmdk",
             Self::Pmdk(Granularity::Word) => "pmdk-word",
-            Self::Bare => "bare",
+            Self::Bare(BareLog::Flushed) => "bare",
+            Self::Bare(BareLog::Streamed) => "bare-nt",
         }
     }
 }
@@ -258,7 +261,7 @@ impl Setup {
         let own = |contender: &Contender| match *contender {
             Contender::Own(scheme) => Some(Own { scheme, checksums: false }),
             Contender::Summed(scheme) => Some(Own { scheme, checksums: true }),
-            Contender::Pmdk(_) | Contender::Bare => None,
+            Contender::Pmdk(_) | Contender::Bare(_) => None,
         };
         self.contenders.iter().filter_map(own).collect()
     }
@@ -266,10 +269,19 @@ impl Setup {
     /// The peers among the contenders.
     pub(super) fn peers(&self) -> Vec<Granularity> {
         let peer = |contender: &Contender| match contender {
-            Contender::Own(_) | Contender::Summed(_) | Contender::Bare => None,
+            Contender::Own(_) | Contender::Summed(_) | Contender::Bare(_) => None,
             Contender::Pmdk(granularity) => Some(*granularity),
         };
         self.contenders.iter().filter_map(peer).collect()
+    }
+
+    /// The bare loops among the contenders.
+    pub(super) fn bare_loops(&self) -> Vec<BareLog> {
+        let log = |contender: &Contender| match *contender {
+            Contender::Bare(log) => Some(log),
+            _ => None,
+        };
+        self.contenders.iter().filter_map(log).collect()
     }
 
     /// How much of a workload.

@@ -90,10 +90,11 @@ fn several_threads_a_slower_medium_and_no_bound() {
 
 /// The loop without a runtime runs where words are swapped, and says what others are of it.
 #[test]
-fn the_bare_loop_competes_where_words_are_swapped() {
+fn the_bare_loops_compete_where_words_are_swapped() {
+    let [bare, streamed] = BareLog::ALL.map(Contender::Bare);
     let directory = tempfile::tempdir_in(default_directory()).unwrap();
     let setup = Setup {
-        contenders: vec![Contender::Own(outlast::Scheme::Swift), Contender::Bare],
+        contenders: vec![Contender::Own(outlast::Scheme::Swift), bare, streamed],
         parts: false,
         ..tiny(&["sps1", "sps8", "hash"], directory.path())
     };
@@ -113,8 +114,11 @@ fn the_bare_loop_competes_where_words_are_swapped() {
         assert!(value(workload, "bare", Metric::THROUGHPUT_CPU) > Some(0.0));
         assert!(value(workload, "swift", Metric::RELATIVE_SPEED) > Some(0.0));
         assert!(value(workload, "bare", Metric::FLUSHED_LINES) > Some(lines));
-        let fences = value(workload, "bare", Metric::FENCES).unwrap();
-        assert!((1.0..1.01).contains(&fences), "{workload}: {fences}");
+        assert_eq!(value(workload, "bare-nt", Metric::STREAMED_LINES), Some(lines));
+        for scheme in ["bare", "bare-nt"] {
+            let fences = value(workload, scheme, Metric::FENCES).unwrap();
+            assert!((1.0..1.01).contains(&fences), "{workload}, {scheme}: {fences}");
+        }
     }
     assert_eq!(value("hash", "bare", Metric::THROUGHPUT), None);
 }
@@ -145,6 +149,6 @@ fn names_are_read_back_and_wrong_ones_told_the_right_ones() {
     let error = "redoo".parse::<Contender>().unwrap_err().to_string();
     let known = "none, undo, redo, undo-archapt, redo-archapt, undo-archapt:literal, \
                  redo-archapt:literal, rollback, atlas, aof, swift, pmdk, pmdk-word, \
-                 undo-archapt+sums, redo-archapt+sums, bare";
+                 undo-archapt+sums, redo-archapt+sums, bare, bare-nt";
     assert_eq!(error, format!("no scheme is called 'redoo'; there are {known}"));
 }
