@@ -1,4 +1,7 @@
-//! The C API in the manner of Archapt's Table II: `archapt.h`.
+//! The C APIs: `outlast.h`, the runtime's own, in [`handles`]; and `archapt.h`, in the manner of
+//! Archapt's Table II, in the other modules.
+//!
+//! # `archapt.h`
 //!
 //! A process has one pool open, and each of its threads has a seat at it: a lane, taken with the
 //! thread's first transaction and given back when the thread ends. So no call takes a handle, as
@@ -17,7 +20,7 @@
 //! until the commit is physical. Ending without `LCommit` undoes and is an error.
 //!
 //! No panic crosses the boundary. A C program is in `examples/bank.c`; `docs/c-api.md` says how
-//! to build and link. From Rust the functions can be called as they are, for tests:
+//! to build and link; `examples/ledger.c` is one of `outlast.h`. From Rust the functions can be called as they are, for tests:
 //!
 //! ```
 //! use outlast_c::code::{Archapt_Version, ArchaptCode};
@@ -29,6 +32,7 @@
 #![allow(non_snake_case, reason = "the functions have the names that the paper gives them")]
 
 pub mod code;
+pub mod handles;
 pub mod memory;
 pub mod pool;
 mod seat;

@@ -32,7 +32,7 @@ fn kind_of(number: c_int) -> Result<BlockKind, Failure> {
 }
 
 /// The length of what a pointer points to, if it can point to so much.
-fn length_of<T>(pointer: *const T, size: usize) -> Result<usize, Failure> {
+pub(crate) fn length_of<T>(pointer: *const T, size: usize) -> Result<usize, Failure> {
     if pointer.is_null() && size > 0 {
         return Err(Failure::new(ARCHAPT_BAD_ARGUMENT, "a null pointer"));
     }

@@ -60,7 +60,9 @@ fn bad(text: impl Into<String>) -> Failure {
 ///
 /// # Safety
 /// - `name` is null or points to a text that ends with a zero.
-unsafe fn named<T: FromStr<Err: ToString>>(name: *const c_char) -> Result<Option<T>, Failure> {
+pub(crate) unsafe fn named<T: FromStr<Err: ToString>>(
+    name: *const c_char,
+) -> Result<Option<T>, Failure> {
     if name.is_null() {
         return Ok(None);
     }
@@ -70,13 +72,13 @@ unsafe fn named<T: FromStr<Err: ToString>>(name: *const c_char) -> Result<Option
 }
 
 #[cfg(unix)]
-fn path_of(path: &CStr) -> Result<PathBuf, Failure> {
+pub(crate) fn path_of(path: &CStr) -> Result<PathBuf, Failure> {
     use std::os::unix::ffi::OsStrExt;
     Ok(std::ffi::OsStr::from_bytes(path.to_bytes()).into())
 }
 
 #[cfg(not(unix))]
-fn path_of(path: &CStr) -> Result<PathBuf, Failure> {
+pub(crate) fn path_of(path: &CStr) -> Result<PathBuf, Failure> {
     path.to_str().map(PathBuf::from).map_err(|_| bad("the path is not UTF-8"))
 }
 

@@ -5,9 +5,8 @@
 
 mod common;
 
-use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 const ACCOUNTS: u64 = 16;
 const FIRST_BALANCE: i64 = 1000;
@@ -30,33 +29,6 @@ fn balances_after(transfers: u64) -> Vec<i64> {
     balances
 }
 
-/// Lets the bank work and kills it after so many reports. Returns the last transfer reported.
-fn kill_one(bank: &Path, pool: &Path, scheme: &str, ack: &str, patience: u64) -> u64 {
-    let mut child = Command::new(bank)
-        .arg(pool)
-        .args([scheme, ack])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut reports = BufReader::new(child.stdout.take().expect("piped"));
-    let (mut line, mut seen, mut last) = (String::new(), 0, 0);
-    // A line without an end was cut off by the kill: it reports nothing.
-    while reports.read_line(&mut line).unwrap() > 0 && line.ends_with('\n') {
-        last = line.trim().strip_prefix("done ").and_then(|n| n.parse().ok()).expect("a report");
-        seen += 1;
-        if seen == patience {
-            // It runs on while this loop reads, so this is no fixed point of its work.
-            child.kill().unwrap();
-        }
-        line.clear();
-    }
-    let ended = child.wait_with_output().unwrap();
-    let errors = String::from_utf8_lossy(&ended.stderr);
-    assert!(seen >= patience, "the bank ended by itself after {seen} transfers: {errors}");
-    last
-}
-
 /// What the pool says: how many transfers, and the balances.
 fn shown(bank: &Path, pool: &Path) -> (u64, Vec<i64>) {
     let output = common::run(Command::new(bank).arg(pool).arg("show"));
@@ -65,12 +37,6 @@ fn shown(bank: &Path, pool: &Path) -> (u64, Vec<i64>) {
     let transfers = lines.next().and_then(|line| line.strip_prefix("transfers ")).unwrap();
     let balances = lines.map(|line| line.rsplit(' ').next().unwrap().parse().unwrap());
     (transfers.parse().unwrap(), balances.collect())
-}
-
-/// A moment from 1 to 2000 reports, of a seed and a round.
-fn patience(seed: u64, round: u64) -> u64 {
-    let x = (seed << 32 | (round + 1)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    1 + (x ^ x >> 29) % 2000
 }
 
 #[test]
@@ -94,7 +60,8 @@ fn the_bank_outlasts_being_killed() {
     let mut before = 0;
     for (round, (scheme, ack)) in (0..rounds).zip(kinds.iter().cycle()) {
         println!("round {round}: {scheme}, {ack}, OUTLAST_KILL_SEED={seed}");
-        let reported = kill_one(&bank, &pool, scheme, ack, patience(seed, round));
+        let arguments = [pool.to_str().unwrap(), scheme, ack];
+        let reported = common::kill_one(&bank, &arguments, common::patience(seed, round));
         let (transfers, balances) = shown(&bank, &pool);
         assert!(transfers >= reported, "{scheme} {ack}: {reported} was acknowledged");
         assert!(transfers <= reported + 1, "{scheme} {ack}: reported one by one");

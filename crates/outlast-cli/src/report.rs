@@ -39,7 +39,8 @@ const WORKLOADS: [&str; 10] =
     ["ycsb-a", "ycsb-b", "ycsb-c", "ycsb-d", "ycsb-e", "ycsb-f", "sps1", "sps8", "hash", "btree"];
 
 /// What it runs besides in the full scale.
-const FULL_WORKLOADS: [&str; 4] = ["tpcc", "linkbench", "linkbench-archapt", "oltp-ycsb"];
+const FULL_WORKLOADS: [&str; 6] =
+    ["rbtree", "queue", "tpcc", "linkbench", "linkbench-archapt", "oltp-ycsb"];
 
 /// Measures everything, writes the page, prints the summary.
 pub fn run(args: &ReportArgs, as_json: bool, seed: u64) -> CommandResult {

@@ -343,6 +343,8 @@ metrics! {
     THROUGHPUT = "throughput", "tx/s";
     /// Transactions per CPU second of the whole process.
     THROUGHPUT_CPU = "throughput_cpu", "tx/s";
+    /// Transactions per CPU second over those of another (the class), in the same rounds.
+    RELATIVE_SPEED = "relative_speed", "ratio";
     /// Wall time of a transaction.
     TX_TIME = "tx_time", "ns";
     /// Median time from call to acknowledgement, which is durable (see `ack`).

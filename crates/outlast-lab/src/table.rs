@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use crate::format::{grouped, short};
 use crate::goals;
+use crate::native::YARDSTICKS;
 use crate::pivot::{Grid, work};
 use crate::record::{Document, Kind, Metric, Record, Verdict};
 use crate::reproduce::{ARCHAPT, views};
@@ -68,6 +69,17 @@ pub fn summary(document: &Document) -> String {
         }
     };
     section("Throughput, tx/s", metric_table(records, Metric::THROUGHPUT));
+    for yardstick in YARDSTICKS {
+        let of_it = |r: &&Record| r.class.as_deref() == Some(yardstick);
+        let speeds: Vec<Record> = records
+            .iter()
+            .filter(|r| r.is(Metric::RELATIVE_SPEED))
+            .filter(of_it)
+            .cloned()
+            .collect();
+        let title = format!("Throughput by CPU time as a multiple of that of {yardstick}");
+        section(&title, metric_table(&speeds, Metric::RELATIVE_SPEED));
+    }
     section("Latency, ns, 99th percentile", metric_table(records, Metric::LATENCY_P99));
     section(
         "Open loop: from arrival to answer, ns, median",

@@ -5,6 +5,7 @@ use outlast::{ByteRange, PoolOffset, RootKind};
 
 use crate::content::{unstamp, version_of};
 use crate::linkbench::{self, Graph};
+use crate::queue;
 use crate::swaps;
 use crate::tpcc::{self, Shape};
 use crate::workload::{Kind, Workload};
@@ -26,7 +27,7 @@ impl Workload {
         read: &mut R,
         mut visit: impl FnMut(u64, Version),
     ) -> Result<(), Damage> {
-        let is_dictionary = matches!(kind, RootKind::HashMap | RootKind::BTree);
+        let is_dictionary = matches!(kind, RootKind::HashMap | RootKind::BTree | RootKind::RbTree);
         let (mut value, mut stored) = (Vec::new(), Vec::new());
         match self.kind {
             Kind::Ycsb(_) if is_dictionary => {
@@ -51,6 +52,7 @@ impl Workload {
                 };
                 walk_root(kind, root, read, |_, _| {}, entry)?;
             }
+            Kind::Queue if kind == RootKind::Queue => queue::audit(scale, root, read, visit)?,
             Kind::Swaps(_) if kind == RootKind::Words => {
                 audit_swaps(scale, root, read, visit)?;
             }
@@ -93,6 +95,7 @@ impl Workload {
                 let keys = crate::pairs::initial_keys(scale.records, seed);
                 keys.into_iter().for_each(|key| visit(key, loaded));
             }
+            Kind::Queue => queue::initial(scale, visit),
             Kind::Tpcc => tpcc::initial(Shape::of(scale), |key| visit(key, loaded)),
             Kind::Linkbench(_) => {
                 linkbench::initial(&Graph::new(scale.records), |key| visit(key, loaded));

@@ -1,5 +1,5 @@
 //! Workloads as programs over transactions: TPC-C, LinkBench, YCSB, swaps, additions and
-//! removals, words.
+//! removals, a queue, words.
 //!
 //! A [`Workload`] comes from the table of [`workloads`]. It loads its data into a pool through
 //! any [`Runner`](outlast::Runner), and hands out [`Worker`]s, one for a thread; each draws its
@@ -41,6 +41,7 @@ mod layout;
 mod linkbench;
 mod load;
 mod pairs;
+mod queue;
 mod random;
 mod rows;
 mod sequence;
@@ -59,6 +60,7 @@ pub use load::Loaded;
 pub use random::Random;
 pub use sequence::InsertSequence;
 pub use store::Structure;
+pub use swaps::{SWAPS_MAX, SwapDraw};
 pub use tpcc::Statements;
 pub use volatile::{Footprint, Volatile, VolatileTx};
 pub use worker::{OpKind, Worker};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use outlast::collections::{ByteMap, ByteTree, Dictionary, MapOptions, Words};
+use outlast::collections::{ByteMap, ByteTree, Dictionary, MapOptions, Queue, RbTree, Words};
 use outlast::{Abort, RootKind, Runner, Transact};
 
 use crate::content::{fill, stamp};
@@ -10,8 +10,9 @@ use crate::facts::Versions;
 use crate::few_words::FewWordsWorker;
 use crate::linkbench::{self, Graph, LinkbenchWorker};
 use crate::pairs::{PairsWorker, initial_keys};
+use crate::queue::{self, QueueWorker};
 use crate::store::{Store, Structure};
-use crate::swaps::{self, SwapsWorker};
+use crate::swaps::{SwapDraw, SwapsWorker};
 use crate::tpcc::{self, Shape, TpccWorker};
 use crate::worker::{Program, Worker};
 use crate::workload::{Kind, Workload};
@@ -34,6 +35,7 @@ pub struct Loaded {
 enum Target {
     Store(Store),
     Words(Words),
+    Queue(Queue),
     Tpcc(tpcc::Tables),
     Linkbench(linkbench::Tables),
 }
@@ -80,9 +82,9 @@ impl Workload {
                 })?;
                 Target::Store(store)
             }
+            Kind::Queue => Target::Queue(queue::load(scale, runner, progress)?),
             Kind::Swaps(_) => {
-                let word = |content| swaps::join(Version::LOADED, content);
-                Target::Words(create_words(runner, scale.records, word)?)
+                Target::Words(create_words(runner, scale.records, SwapDraw::initial)?)
             }
             Kind::FewWords => {
                 let stride = self.stride(scale);
@@ -125,7 +127,9 @@ impl Workload {
             let structure = match kind {
                 Kind::Ycsb(_) => Some(scale.structure),
                 Kind::Pairs(structure) => Some(structure),
-                Kind::Swaps(_) | Kind::FewWords | Kind::Tpcc | Kind::Linkbench(_) => None,
+                Kind::Queue | Kind::Swaps(_) | Kind::FewWords | Kind::Tpcc | Kind::Linkbench(_) => {
+                    None
+                }
             };
             let target = match (structure, root_kind) {
                 (Some(Structure::HashMap), RootKind::HashMap) => {
@@ -133,6 +137,12 @@ impl Workload {
                 }
                 (Some(Structure::BTree), RootKind::BTree) => {
                     Target::Store(Store::Tree(ByteTree::open(tx, root)?))
+                }
+                (Some(Structure::RbTree), RootKind::RbTree) => {
+                    Target::Store(Store::Red(RbTree::open(tx, root)?))
+                }
+                (None, RootKind::Queue) if kind == Kind::Queue => {
+                    Target::Queue(Queue::open(tx, root)?)
                 }
                 (None, RootKind::Trees) if kind == Kind::Tpcc => {
                     let tables = tpcc::Tables::open(tx, root)?;
@@ -179,6 +189,9 @@ impl Workload {
             }
             (Kind::Pairs(_), Target::Store(store)) => {
                 Program::Pairs(PairsWorker::new(scale, store, random, versions))
+            }
+            (Kind::Queue, Target::Queue(queue)) => {
+                Program::Queue(QueueWorker::new(queue, random, versions))
             }
             (Kind::Swaps(count), Target::Words(words)) => {
                 Program::Swaps(SwapsWorker::new(words, count, random, versions))
@@ -227,7 +240,7 @@ impl Workload {
                 let graph = loaded.graph.as_ref().expect("it was loaded with one");
                 linkbench::check(graph, &tables, tx)
             }
-            Target::Store(_) | Target::Words(_) => Ok(()),
+            Target::Store(_) | Target::Words(_) | Target::Queue(_) => Ok(()),
         })
     }
 }
@@ -255,6 +268,11 @@ fn create_store<R: Runner>(
                 let tree = ByteTree::create(tx, placement)?;
                 tx.set_root(tree.root(), RootKind::BTree)?;
                 Store::Tree(tree)
+            }
+            Structure::RbTree => {
+                let tree = RbTree::create(tx, scale.value_bytes)?;
+                tx.set_root(tree.root(), RootKind::RbTree)?;
+                Store::Red(tree)
             }
         })
     })

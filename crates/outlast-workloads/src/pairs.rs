@@ -1,8 +1,9 @@
-//! `hash` and `btree`: a dictionary of u64 keys under nothing but additions and removals.
+//! `hash`, `btree` and `rbtree`: a dictionary of u64 keys under nothing but additions and
+//! removals.
 //!
 //! Keys are drawn evenly from `records`, of which half are there at first; an addition of a key
 //! that is there and a removal of one that is not change nothing and count all the same. Keys
-//! are big-endian, so that a tree has them in the order of their numbers.
+//! are big-endian, so that a B+tree has them in the order of their numbers.
 
 use outlast::collections::{Dictionary, load_value};
 use outlast::{Abort, Runner};

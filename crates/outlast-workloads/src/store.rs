@@ -1,6 +1,6 @@
-//! Either dictionary behind one type.
+//! Any dictionary behind one type.
 
-use outlast::collections::{ByteMap, ByteTree, Dictionary};
+use outlast::collections::{ByteMap, ByteTree, Dictionary, RbTree};
 use outlast::{Abort, ByteRange, Transact};
 
 /// Which dictionary keeps the pairs of a workload.
@@ -10,13 +10,16 @@ pub enum Structure {
     HashMap,
     /// The B+tree.
     BTree,
+    /// The red-black tree, whose keys are words, highest byte first.
+    RbTree,
 }
 
-/// A dictionary of either kind.
+/// A dictionary of any kind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Store {
     Map(ByteMap),
     Tree(ByteTree),
+    Red(RbTree),
 }
 
 impl Store {
@@ -24,7 +27,7 @@ impl Store {
     pub(crate) fn tree(self) -> Result<ByteTree, Abort> {
         match self {
             Self::Tree(tree) => Ok(tree),
-            Self::Map(_) => Err(Abort::Cancelled),
+            Self::Map(_) | Self::Red(_) => Err(Abort::Cancelled),
         }
     }
 }
@@ -35,6 +38,7 @@ impl Dictionary for Store {
         match self {
             Self::Map(map) => map.find(tx, key),
             Self::Tree(tree) => tree.find(tx, key),
+            Self::Red(tree) => tree.find(tx, number(key)),
         }
     }
 
@@ -42,6 +46,7 @@ impl Dictionary for Store {
         match self {
             Self::Map(map) => map.insert(tx, key, value),
             Self::Tree(tree) => tree.insert(tx, key, value),
+            Self::Red(tree) => tree.insert(tx, number(key), value),
         }
     }
 
@@ -49,6 +54,7 @@ impl Dictionary for Store {
         match self {
             Self::Map(map) => map.add(tx, key, value),
             Self::Tree(tree) => tree.add(tx, key, value),
+            Self::Red(tree) => tree.add(tx, number(key), value),
         }
     }
 
@@ -56,17 +62,27 @@ impl Dictionary for Store {
         match self {
             Self::Map(map) => map.remove(tx, key),
             Self::Tree(tree) => tree.remove(tx, key),
+            Self::Red(tree) => tree.remove(tx, number(key)),
         }
     }
 
     fn for_each<T: Transact>(
         self,
         tx: &mut T,
-        visit: impl FnMut(&mut T, &[u8], ByteRange) -> Result<(), Abort>,
+        mut visit: impl FnMut(&mut T, &[u8], ByteRange) -> Result<(), Abort>,
     ) -> Result<(), Abort> {
         match self {
             Self::Map(map) => map.for_each(tx, visit),
             Self::Tree(tree) => tree.for_each(tx, visit),
+            Self::Red(tree) => {
+                tree.for_each(tx, |tx, key, place| visit(tx, &key.to_be_bytes(), place))
+            }
         }
     }
+}
+
+/// The key of a red-black tree: the workloads that can have one have words as keys.
+#[inline]
+fn number(key: &[u8]) -> u64 {
+    u64::from_be_bytes(key.try_into().expect("the key is a word"))
 }

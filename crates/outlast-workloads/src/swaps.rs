@@ -8,25 +8,29 @@ use outlast::collections::Words;
 use outlast::{Abort, ByteRange, Runner, Transact};
 
 use crate::facts::Versions;
-use crate::{OpKind, Random, State, Version, Witness};
+use crate::workload::Kind;
+use crate::{OpKind, Random, Scale, State, Version, Witness, Workload};
 
 /// Swaps in one transaction, at most.
-pub(crate) const SWAPS_MAX: usize = 8;
+pub const SWAPS_MAX: usize = 8;
 const CONTENT_BITS: u32 = 24;
 /// Words in a vector, at most.
 pub(crate) const WORDS_MAX: u64 = 1 << CONTENT_BITS;
 
+#[inline]
 pub(crate) fn join(version: Version, content: u64) -> u64 {
     version.0 << CONTENT_BITS | content
 }
 
+#[inline]
 pub(crate) fn part(word: u64) -> (Version, u64) {
     (Version(word >> CONTENT_BITS), word & (WORDS_MAX - 1))
 }
 
-/// One thread of swaps.
-pub(crate) struct SwapsWorker {
-    words: Words,
+/// The swaps of one thread as they are drawn, whoever makes them: what a loop without a runtime
+/// has in common with a worker.
+pub struct SwapDraw {
+    words: u64,
     count: usize,
     random: Random,
     versions: Versions,
@@ -34,20 +38,25 @@ pub(crate) struct SwapsWorker {
     version: Version,
 }
 
-impl SwapsWorker {
-    pub(crate) fn new(words: Words, count: usize, random: Random, versions: Versions) -> Self {
+impl SwapDraw {
+    /// The draws of the worker with this seed and id; `None` when the workload does not swap.
+    pub fn of(workload: &Workload, scale: &Scale, seed: u64, id: u8) -> Option<Self> {
+        let Kind::Swaps(count) = workload.kind else { return None };
+        let random = Random::stream(seed, u64::from(id));
+        Some(Self::new(scale.records, count, random, Versions::new(id, 0)))
+    }
+
+    fn new(words: u64, count: usize, random: Random, versions: Versions) -> Self {
         let (pairs, version) = ([(0, 0); SWAPS_MAX], Version::LOADED);
-        let mut worker = Self { words, count, random, versions, pairs, version };
-        worker.draw();
-        worker
+        let mut draw = Self { words, count, random, versions, pairs, version };
+        draw.next();
+        draw
     }
 
-    pub(crate) fn versions(&self) -> &Versions {
-        &self.versions
-    }
-
-    pub(crate) fn draw(&mut self) {
-        let n = self.words.len();
+    /// Draws the next transaction's.
+    #[inline]
+    pub fn next(&mut self) {
+        let n = self.words;
         for pair in &mut self.pairs[..self.count] {
             let first = self.random.below(n);
             // The second is any other.
@@ -57,13 +66,51 @@ impl SwapsWorker {
         self.version = self.versions.next();
     }
 
+    /// The words to be swapped, pair after pair: their places in the vector, two that differ in
+    /// each pair. A place may be in several.
+    #[inline]
+    pub fn pairs(&self) -> &[(u64, u64)] {
+        &self.pairs[..self.count]
+    }
+
+    /// What a word becomes that gets the content of `other`.
+    #[inline]
+    pub fn swapped(&self, other: u64) -> u64 {
+        join(self.version, part(other).1)
+    }
+
+    /// The word at `place` before anybody swapped any.
+    pub fn initial(place: u64) -> u64 {
+        join(Version::LOADED, place)
+    }
+}
+
+/// One thread of swaps.
+pub(crate) struct SwapsWorker {
+    words: Words,
+    draw: SwapDraw,
+}
+
+impl SwapsWorker {
+    pub(crate) fn new(words: Words, count: usize, random: Random, versions: Versions) -> Self {
+        Self { words, draw: SwapDraw::new(words.len(), count, random, versions) }
+    }
+
+    pub(crate) fn versions(&self) -> &Versions {
+        &self.draw.versions
+    }
+
+    pub(crate) fn draw(&mut self) {
+        self.draw.next();
+    }
+
     pub(crate) fn step<R: Runner, W: Witness>(
         &mut self,
         runner: &mut R,
         witness: &mut W,
     ) -> Result<OpKind, Abort> {
-        let (words, version) = (self.words, self.version);
-        let pairs = &self.pairs[..self.count];
+        let (words, draw) = (self.words, &self.draw);
+        let (version, pairs) = (draw.version, draw.pairs());
         let mut ranges = [ByteRange::default(); 2 * SWAPS_MAX];
         for (range, &(a, b)) in ranges.chunks_exact_mut(2).zip(pairs) {
             range.copy_from_slice(&[words.range(a), words.range(b)]);
@@ -73,8 +120,8 @@ impl SwapsWorker {
             tx.will_write(&ranges[..2 * pairs.len()])?;
             for &(a, b) in pairs {
                 let (old_a, old_b) = (words.get(tx, a)?, words.get(tx, b)?);
-                words.set(tx, a, join(version, part(old_b).1))?;
-                words.set(tx, b, join(version, part(old_a).1))?;
+                words.set(tx, a, draw.swapped(old_b))?;
+                words.set(tx, b, draw.swapped(old_a))?;
                 if W::WATCHES {
                     for (index, old) in [(a, old_a), (b, old_b)] {
                         // A word that an earlier swap of this transaction moved is known.

@@ -6,6 +6,7 @@ use crate::Witness;
 use crate::few_words::FewWordsWorker;
 use crate::linkbench::LinkbenchWorker;
 use crate::pairs::PairsWorker;
+use crate::queue::QueueWorker;
 use crate::swaps::SwapsWorker;
 use crate::tpcc::{Statements, TpccWorker};
 use crate::ycsb::YcsbWorker;
@@ -29,6 +30,10 @@ pub enum OpKind {
     Add,
     /// Removed a key, if it was there.
     Remove,
+    /// Put an item into a queue.
+    Enqueue,
+    /// Took an item out of a queue, if there was one.
+    Dequeue,
     /// Swapped words.
     Swap,
     /// Read and overwrote words.
@@ -76,6 +81,7 @@ pub struct Worker {
 pub(crate) enum Program {
     Ycsb(Box<YcsbWorker>),
     Pairs(PairsWorker),
+    Queue(QueueWorker),
     Swaps(SwapsWorker),
     FewWords(FewWordsWorker),
     Tpcc(Box<TpccWorker>),
@@ -90,6 +96,7 @@ impl Worker {
         match &mut self.program {
             Program::Ycsb(worker) => worker.draw(),
             Program::Pairs(worker) => worker.draw(),
+            Program::Queue(worker) => worker.draw(),
             Program::Swaps(worker) => worker.draw(),
             Program::FewWords(worker) => worker.draw(),
             Program::Tpcc(worker) => worker.draw(),
@@ -122,6 +129,7 @@ impl Worker {
         match &mut self.program {
             Program::Ycsb(worker) => worker.step(runner, witness),
             Program::Pairs(worker) => worker.step(runner, witness),
+            Program::Queue(worker) => worker.step(runner, witness),
             Program::Swaps(worker) => worker.step(runner, witness),
             Program::FewWords(worker) => worker.step(runner, witness),
             Program::Tpcc(worker) => worker.step(runner, witness),
@@ -142,6 +150,7 @@ impl Worker {
         match &self.program {
             Program::Ycsb(worker) => worker.versions().used(),
             Program::Pairs(worker) => worker.versions().used(),
+            Program::Queue(worker) => worker.versions().used(),
             Program::Swaps(worker) => worker.versions().used(),
             Program::FewWords(worker) => worker.versions().used(),
             Program::Tpcc(worker) => worker.versions().used(),

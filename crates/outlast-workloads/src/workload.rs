@@ -1,7 +1,9 @@
 //! The table of workloads, and how much of one.
 
 use outlast::LINE_BYTES;
-use outlast::collections::{FieldPlacement, Fields, Placement};
+use outlast::collections::{
+    FieldPlacement, Fields, Placement, QUEUE_ITEM_BYTES_MAX, RB_VALUE_BYTES_MAX,
+};
 
 use crate::content::VALUE_BYTES_MIN;
 use crate::linkbench::{self, Graph, Mix};
@@ -25,6 +27,7 @@ pub(crate) enum Kind {
     Ycsb(Letter),
     Swaps(usize),
     Pairs(Structure),
+    Queue,
     FewWords,
     Tpcc,
     Linkbench(Mix),
@@ -35,7 +38,7 @@ pub fn workloads() -> &'static [Workload] {
     const fn row(name: &'static str, kind: Kind, about: &'static str) -> Workload {
         Workload { name, about, kind }
     }
-    const TABLE: [Workload; 15] = [
+    const TABLE: [Workload; 17] = [
         row(
             "ycsb-a",
             Kind::Ycsb(Letter::A),
@@ -60,6 +63,16 @@ pub fn workloads() -> &'static [Workload] {
         row("sps8", Kind::Swaps(8), "eight swaps of two random words of a vector per transaction"),
         row("hash", Kind::Pairs(Structure::HashMap), "hash map: half additions, half removals"),
         row("btree", Kind::Pairs(Structure::BTree), "B+tree: half additions, half removals"),
+        row(
+            "rbtree",
+            Kind::Pairs(Structure::RbTree),
+            "red-black tree: half additions, half removals",
+        ),
+        row(
+            "queue",
+            Kind::Queue,
+            "queue: one enqueue or one dequeue per transaction, half of each",
+        ),
         row("words", Kind::FewWords, "a few words, several read and written per transaction"),
         row(
             "tpcc",
@@ -84,8 +97,9 @@ pub fn workloads() -> &'static [Workload] {
 /// How much of a workload. [`Workload::scale`] gives the published one.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Scale {
-    /// Records (YCSB), words (sps, words), keys to draw from (hash, btree), of which half are
-    /// there at first, warehouses (TPC-C), or nodes (LinkBench).
+    /// Records (YCSB), words (sps, words), keys to draw from (hash, btree, rbtree), of which half
+    /// are there at first, items that are there at first (queue), warehouses (TPC-C), or nodes
+    /// (LinkBench).
     pub records: u64,
     /// Operations expected of all workers together; YCSB D and E make room for their insertions.
     pub operations: u64,
@@ -93,11 +107,11 @@ pub struct Scale {
     pub fields: u64,
     /// Bytes in a field, 16 or more (YCSB).
     pub field_bytes: u64,
-    /// Bytes in a value, 8 or more (hash, btree).
+    /// Bytes in a value or an item, 8 or more (hash, btree, rbtree, queue).
     pub value_bytes: u64,
     /// The dictionary that keeps the records (YCSB). Scans need the B+tree.
     pub structure: Structure,
-    /// Where keys and values go (all but sps and words).
+    /// Where keys and values go (all but sps, rbtree, queue and words).
     pub placement: Placement,
     /// Where the fields of a record and their values go; `None` lays the values end to end, with
     /// nothing beside them (YCSB).
@@ -145,7 +159,7 @@ impl Workload {
         workloads().iter().find(|workload| workload.name == name)
     }
 
-    /// The published scale: a million records of 1 KB, a million words, 100 k keys of 200 k; four
+    /// The published scale: a million records of 1 KB, a million words, 100 k keys of 200 k; 1,000 items; four
     /// words on one line; one warehouse of 10 districts with 3,000 customers each and 100,000
     /// items; ten million nodes.
     pub fn scale(&self) -> Scale {
@@ -154,6 +168,7 @@ impl Workload {
             Kind::Ycsb(_) => (1_000_000, Structure::HashMap),
             Kind::Swaps(_) => (1_000_000, Structure::HashMap),
             Kind::Pairs(structure) => (200_000, structure),
+            Kind::Queue => (1_000, Structure::HashMap),
             Kind::FewWords => (4, Structure::HashMap),
             Kind::Tpcc => (1, Structure::BTree),
             Kind::Linkbench(_) => (10_000_000, Structure::BTree),
@@ -225,6 +240,7 @@ impl Workload {
                     records / 2
                 )
             }
+            Kind::Queue => format!("queue: {records} items, {value_bytes} bytes each"),
             Kind::FewWords => format!("{records} words"),
             Kind::Tpcc => format!(
                 "TPC-C: {records} warehouses of {} districts with {} customers each, {} items",
@@ -251,6 +267,9 @@ impl Workload {
                 if !(16..=1 << 16).contains(&scale.field_bytes) {
                     return bad("field bytes", scale.field_bytes, "16 to 65,536 are possible");
                 }
+                if scale.structure == Structure::RbTree {
+                    return bad("structure", 0, "its keys are longer than a red-black tree's");
+                }
                 if letter.mix().scan > 0 && scale.structure != Structure::BTree {
                     return bad("structure", 0, "scans need the B+tree");
                 }
@@ -259,12 +278,23 @@ impl Workload {
                 return bad("records", scale.records, "2 to 16,777,216 words are possible");
             }
             Kind::Swaps(_) => {}
-            Kind::Pairs(_) => {
+            Kind::Pairs(structure) => {
                 if !(1..=1 << 32).contains(&scale.records) {
                     return bad("records", scale.records, "1 to 4,294,967,296 are possible");
                 }
                 if !(VALUE_BYTES_MIN as u64..=1 << 20).contains(&scale.value_bytes) {
                     return bad("value bytes", scale.value_bytes, "8 to 1,048,576 are possible");
+                }
+                if structure == Structure::RbTree && scale.value_bytes > RB_VALUE_BYTES_MAX {
+                    return bad("value bytes", scale.value_bytes, "8 to 65,536 are possible");
+                }
+            }
+            Kind::Queue => {
+                if !(1..=1 << 32).contains(&scale.records) {
+                    return bad("records", scale.records, "1 to 4,294,967,296 are possible");
+                }
+                if !(VALUE_BYTES_MIN as u64..=QUEUE_ITEM_BYTES_MAX).contains(&scale.value_bytes) {
+                    return bad("value bytes", scale.value_bytes, "8 to 65,536 are possible");
                 }
             }
             Kind::FewWords => {
@@ -305,6 +335,8 @@ impl Workload {
                 FIXED + records * ((scale.stored_bytes() + 64) * 5 / 4 + 64)
             }
             Kind::Pairs(_) => FIXED + scale.records * ((scale.value_bytes + 32) * 5 / 4 + 64),
+            // Blocks that are not full, and places that are longer than their items.
+            Kind::Queue => FIXED + 2 * (scale.records + 16) * (scale.value_bytes + 64),
             Kind::Swaps(_) => words(scale.records),
             Kind::FewWords => words(scale.records * self.stride(scale)),
             Kind::Tpcc => tpcc::heap_bytes(Shape::of(scale), scale.operations),

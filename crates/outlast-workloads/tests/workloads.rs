@@ -21,7 +21,9 @@ type States = BTreeMap<u64, Version>;
 fn small(workload: &Workload) -> Scale {
     match workload.name {
         "words" => Scale { records: 5, operations: 2_000, ..workload.scale() },
-        "hash" | "btree" => Scale { records: 300, operations: 2_000, ..workload.scale() },
+        "hash" | "btree" | "rbtree" => {
+            Scale { records: 300, operations: 2_000, ..workload.scale() }
+        }
         _ => Scale { operations: 2_000, ..workload.scale_of(300) },
     }
 }
@@ -40,6 +42,9 @@ fn cases() -> Vec<(&'static Workload, Scale)> {
     variant("ycsb-d", |s| (s.fields, s.field_bytes) = (1, 16));
     variant("hash", |s| s.value_bytes = 300);
     variant("btree", |s| s.placement = Placement::Apart);
+    variant("rbtree", |s| s.value_bytes = 300);
+    variant("queue", |s| s.value_bytes = 300);
+    variant("queue", |s| s.records = 1);
     variant("words", |s| s.words_per_line = 1);
     variant("tpcc", |s| s.placement = Placement::Apart);
     variant("tpcc", |s| (s.records, s.districts) = (3, 2));
@@ -167,8 +172,9 @@ fn a_step_without_a_witness_does_the_same() {
 fn mixes_are_within_binomial_bounds() {
     use OpKind::{Add, Insert, Read, ReadModifyWrite, Remove, Scan, Swap, Update, Words};
     use OpKind::{Delivery, NewOrder, NewOrderCancelled, OrderStatus, Payment, StockLevel};
+    use OpKind::{Dequeue, Enqueue};
     const STEPS: u64 = 20_000;
-    let expected: [(&str, &[(OpKind, f64)]); 15] = [
+    let expected: [(&str, &[(OpKind, f64)]); 17] = [
         ("ycsb-a", &[(Read, 0.5), (Update, 0.5)]),
         ("ycsb-b", &[(Read, 0.95), (Update, 0.05)]),
         ("ycsb-c", &[(Read, 1.0)]),
@@ -190,6 +196,8 @@ fn mixes_are_within_binomial_bounds() {
         ("sps8", &[(Swap, 1.0)]),
         ("hash", &[(Add, 0.5), (Remove, 0.5)]),
         ("btree", &[(Add, 0.5), (Remove, 0.5)]),
+        ("rbtree", &[(Add, 0.5), (Remove, 0.5)]),
+        ("queue", &[(Enqueue, 0.5), (Dequeue, 0.5)]),
         ("words", &[(Words, 1.0)]),
         (
             "tpcc",
@@ -322,9 +330,10 @@ fn audits_notice_any_flipped_bit_of_a_value() {
             pool.flip(&flip);
         }
         // Harmless are bytes that nothing uses: padding, free slots, reserved fields, words
-        // between those in use.
+        // between those in use, places for items that are yet to come.
         let enough = match workload.name {
             "words" => 1,
+            "queue" if scale.records == 1 => 20,
             _ if scale.records_are_values() => 250,
             _ => 100,
         };
@@ -378,7 +387,8 @@ fn a_torn_field_and_a_lost_swap_are_noticed() {
 
 #[test]
 fn what_a_transaction_costs() {
-    for name in ["ycsb-a", "ycsb-f", "sps1", "sps8", "hash", "btree", "words"] {
+    let names = ["ycsb-a", "ycsb-f", "sps1", "sps8", "hash", "btree", "rbtree", "queue", "words"];
+    for name in names {
         let workload = Workload::named(name).unwrap();
         let scale = Scale { records: small(workload).records.max(4) * 20, ..small(workload) };
         let mut pool = Volatile::checked(1, 0);
@@ -398,6 +408,8 @@ fn what_a_transaction_costs() {
             "sps8" => (16.0, 128.0),
             "hash" => (0.56, 4.5),
             "btree" => (0.95, 18.5),
+            "rbtree" => (2.0, 25.0),
+            "queue" => (1.51, 12.1),
             _ => (2.1, 17.0),
         };
         let per = |n: u64| n as f64 / 5_000.0;
@@ -423,6 +435,10 @@ fn impossible_scales_are_refused_in_words() {
     assert!(refuse("ycsb-a", |s| s.field_bytes = 8).contains("field bytes is 8"));
     assert!(refuse("ycsb-e", |s| s.structure = Structure::HashMap).contains("B+tree"));
     assert!(refuse("hash", |s| s.value_bytes = 7).contains("value bytes is 7"));
+    assert!(refuse("rbtree", |s| s.value_bytes = 65_537).contains("value bytes is 65537"));
+    assert!(refuse("queue", |s| s.value_bytes = 7).contains("value bytes is 7"));
+    assert!(refuse("queue", |s| s.records = 0).contains("records is 0"));
+    assert!(refuse("ycsb-a", |s| s.structure = Structure::RbTree).contains("red-black tree"));
     assert!(refuse("words", |s| s.words_per_line = 3).contains("words per line is 3"));
     assert_eq!(refuse("tpcc", |s| s.districts = 11), "tpcc: districts is 11; 1 to 10 are possible");
     assert!(refuse("tpcc", |s| s.items = 9).contains("items is 9"));

@@ -14,7 +14,7 @@
 //! - [`Ack`] says what of a commit is done when it is acknowledged; a [`Ticket`] names it, to ask
 //!   and to wait. [`Running`] is a transaction for callers without a closure.
 //! - [`Scheme`] says how it becomes durable: by undo records, by redo records, or not at all.
-//! - [`collections`] are a hash map, a B+tree and words, written once over [`Transact`].
+//! - [`collections`] are a hash map, trees, a queue and words, written once over [`Transact`].
 //! - [`typed`] has structs, pointers and collections with types, under the compiler's eyes.
 //!
 //! Why so: everything durable that changes in place is one word that proves itself, so nothing

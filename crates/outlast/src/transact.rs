@@ -91,11 +91,23 @@ pub enum RootKind {
     Words = 3,
     /// A directory of B+trees.
     Trees = 4,
+    /// A red-black tree with words as keys.
+    RbTree = 5,
+    /// A queue.
+    Queue = 6,
 }
 
 impl RootKind {
     /// Every kind, in the order of their numbers on media.
-    pub const ALL: [Self; 5] = [Self::Opaque, Self::HashMap, Self::BTree, Self::Words, Self::Trees];
+    pub const ALL: [Self; 7] = [
+        Self::Opaque,
+        Self::HashMap,
+        Self::BTree,
+        Self::Words,
+        Self::Trees,
+        Self::RbTree,
+        Self::Queue,
+    ];
 
     pub(crate) fn from_bits(bits: u8) -> Option<Self> {
         Self::ALL.get(usize::from(bits)).copied()

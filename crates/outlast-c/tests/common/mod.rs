@@ -1,8 +1,9 @@
 //! A C compiler, and the libraries that cargo has built beside the tests.
 #![allow(dead_code, reason = "each test binary uses some of it")]
 
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 /// What the static library of a Rust crate needs beside itself: `Libs.private` of the pc file.
 pub fn private_libs() -> Vec<String> {
@@ -64,4 +65,37 @@ pub fn compile(cc: &str, source: &Path, program: &Path) {
         .arg(library(".a"))
         .args(private_libs());
     run(&mut command);
+}
+
+/// Lets a program work that reports `done NUMBER` line by line, and kills it after so many reports.
+/// Returns the last number reported.
+pub fn kill_one(program: &Path, arguments: &[&str], patience: u64) -> u64 {
+    let mut child = Command::new(program)
+        .args(arguments)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut reports = BufReader::new(child.stdout.take().expect("piped"));
+    let (mut line, mut seen, mut last) = (String::new(), 0, 0);
+    // A line without an end was cut off by the kill: it reports nothing.
+    while reports.read_line(&mut line).unwrap() > 0 && line.ends_with('\n') {
+        last = line.trim().strip_prefix("done ").and_then(|n| n.parse().ok()).expect("a report");
+        seen += 1;
+        if seen == patience {
+            // It runs on while this loop reads, so this is no fixed point of its work.
+            child.kill().unwrap();
+        }
+        line.clear();
+    }
+    let ended = child.wait_with_output().unwrap();
+    let errors = String::from_utf8_lossy(&ended.stderr);
+    assert!(seen >= patience, "{program:?} ended by itself after {seen} reports: {errors}");
+    last
+}
+
+/// A moment from 1 to 2000 reports, of a seed and a round.
+pub fn patience(seed: u64, round: u64) -> u64 {
+    let x = (seed << 32 | (round + 1)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    1 + (x ^ x >> 29) % 2000
 }

@@ -222,6 +222,27 @@ impl Outcome {
     }
 }
 
+impl Outcome {
+    /// The speed of all others as a multiple of `yardstick`'s, by CPU time, which other programs
+    /// disturb less, and round by round; nothing if that did not compete or there is no such clock.
+    pub fn speeds(&self, workload: &str, yardstick: &str) -> Vec<Record> {
+        let Some(base) = self.of(yardstick) else { return Vec::new() };
+        let others = self.timings.iter().filter(|timing| timing.scheme != yardstick);
+        let speed = |timing: &Timing| {
+            let pairs = timing.rounds.iter().zip(&base.rounds);
+            let ratios = pairs.map(|(own, base)| {
+                let own = own.tx_cpu_ns().filter(|ns| *ns > 0.0)?;
+                Some(base.tx_cpu_ns()? / own)
+            });
+            let spread = Spread::of(ratios.collect::<Option<Vec<f64>>>()?)?;
+            let metric = Metric::RELATIVE_SPEED;
+            let record = Record::spread(Kind::Native, workload, &timing.scheme, metric, spread);
+            Some(record.class(yardstick).threads(self.threads))
+        };
+        others.filter_map(speed).collect()
+    }
+}
+
 /// The 99th percentile of all latency passes together, with the quartiles of the single ones.
 fn p99_record(workload: &str, timing: &Timing, all: &Latencies) -> Record {
     let value = all.quantile_ns(0.99) as f64;

@@ -23,11 +23,18 @@ const WORKLOADS: [(&str, u16, usize); 5] =
 /// Baselines get one crash point where the others get so many.
 const BASELINE_SHARE: usize = 5;
 
-/// What the full scale runs besides: transactions of many rows, over several trees.
-const FULL_WORKLOADS: [(&str, u16, usize); 4] =
-    [("tpcc", 2, 50), ("linkbench", 2, 50), ("linkbench-archapt", 1, 50), ("oltp-ycsb", 2, 50)];
+/// What the full scale runs besides: transactions of many rows, over several trees, and of other
+/// structures.
+const FULL_WORKLOADS: [(&str, u16, usize); 6] = [
+    ("tpcc", 2, 50),
+    ("linkbench", 2, 50),
+    ("linkbench-archapt", 1, 50),
+    ("oltp-ycsb", 2, 50),
+    ("rbtree", 2, 50),
+    ("queue", 2, 50),
+];
 
-/// The full scale has so many times more crash points: 110,400 for each policy and scheme.
+/// The full scale has so many times more crash points: 115,200 for each policy and scheme.
 const FULL_POINTS: usize = 48;
 /// And windows so many times as long: those have the more different images.
 const FULL_TRANSACTIONS: u32 = 10;

@@ -10,7 +10,7 @@ use outlast_workloads::Loaded;
 use tempfile::TempDir;
 
 use super::seat::{AckLane, Seat};
-use super::{Contender, NativeError, Own, Session, Setup};
+use super::{BareLog, Contender, NativeError, Own, Session, Setup, bare};
 use crate::bench::{Contestant, Lane};
 
 /// Where pools are made unless somebody says otherwise: memory, if there is a file system on
@@ -125,6 +125,21 @@ impl Arena {
         let loaded = load(session, scheme, &mut pool)?;
         let worker = session.workload.worker(&session.scale, &loaded, session.setup.seed, 1, 0);
         Ok(Contestant::new(scheme, vec![Box::new(Seat { runner: pool, worker })]))
+    }
+
+    /// A bare loop, ready to run.
+    pub fn bare<M: Medium + Send + 'static>(
+        &self,
+        session: &Session<'_>,
+        log: BareLog,
+        wrap: impl Fn(Mapped) -> M,
+    ) -> Result<Contestant<'static>, NativeError> {
+        let bytes = bare::bytes(&session.scale);
+        let name = Contender::Bare(log).name();
+        let medium = wrap(self.mapped(name, bytes)?);
+        let Session { workload, scale, setup, .. } = session;
+        let lane = bare::lane(medium, log, workload, scale, setup.seed);
+        Ok(Contestant::new(name, vec![lane]))
     }
 }
 

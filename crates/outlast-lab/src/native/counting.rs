@@ -2,10 +2,10 @@
 //!
 //! Counting slows stores down, so it has pools of its own and nothing is timed.
 
-use outlast_pmem::Counted;
+use outlast_pmem::{Counted, Counters};
 
 use super::seat::{AckLane, Seat};
-use super::{NativeError, Session};
+use super::{Contender, NativeError, Session, bare};
 use crate::bench::Lane as _;
 use crate::news::{Listener, News};
 use crate::record::{Kind, Metric, Record};
@@ -13,7 +13,7 @@ use crate::record::{Kind, Metric, Record};
 /// Transactions that are counted.
 const TRANSACTIONS: u64 = 10_000;
 
-/// Counts, for each of our schemes, what one thread does.
+/// Counts, for each of our schemes and the bare loops, what one thread does.
 pub(super) fn measure(
     session: &Session<'_>,
     listen: &mut Listener<'_>,
@@ -33,18 +33,34 @@ pub(super) fn measure(
             abort,
         })?;
         let did = pool.pool.medium().counters() - before;
-        let mut add = |metric, value| {
-            let record = Record::new(Kind::Native, workload.name, scheme.name(), metric, value);
-            records.push(record.threads(1));
-        };
-        let each = |count: u64| count as f64 / TRANSACTIONS as f64;
-        add(Metric::FLUSHED_LINES, each(did.flushed_lines));
-        add(Metric::FENCES, each(did.fences));
-        add(Metric::STREAMED_LINES, each(did.streamed_lines));
-        if let Some(dirtiness) = did.dirtiness() {
-            add(Metric::DIRTINESS, dirtiness);
-        }
+        records.extend(counted(workload.name, scheme.name(), did));
         listen(News::Step { stage: &stage, done: index as u64 + 1, total: schemes.len() as u64 });
     }
+    for &log in &session.bare {
+        let scheme = Contender::Bare(log).name();
+        let medium = Counted::new(session.arena.mapped(scheme, bare::bytes(scale))?);
+        let mut lane = bare::lane(&medium, log, workload, scale, setup.seed);
+        let before = medium.counters();
+        lane.run(TRANSACTIONS).map_err(|abort| NativeError::Transaction {
+            scheme,
+            workload: workload.name,
+            abort,
+        })?;
+        records.extend(counted(workload.name, scheme, medium.counters() - before));
+    }
     Ok(records)
+}
+
+fn counted(workload: &str, scheme: &str, did: Counters) -> Vec<Record> {
+    let each = |count: u64| Some(count as f64 / TRANSACTIONS as f64);
+    let values = [
+        (Metric::FLUSHED_LINES, each(did.flushed_lines)),
+        (Metric::FENCES, each(did.fences)),
+        (Metric::STREAMED_LINES, each(did.streamed_lines)),
+        (Metric::DIRTINESS, did.dirtiness()),
+    ];
+    let record = |(metric, value): (Metric, Option<f64>)| {
+        Some(Record::new(Kind::Native, workload, scheme, metric, value?).threads(1))
+    };
+    values.into_iter().filter_map(record).collect()
 }

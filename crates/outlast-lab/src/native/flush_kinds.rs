@@ -31,7 +31,8 @@ pub fn run(setup: &Setup, listen: &mut Listener<'_>) -> Result<Vec<Record>, Nati
     let mut records = Vec::new();
     for workload in &setup.workloads {
         let scale = setup.scale(workload);
-        let session = Session { setup, arena: &arena, workload, scale, peers: &[] };
+        let session =
+            Session { setup, arena: &arena, workload, scale, peers: &[], bare: Vec::new() };
         let schemes = setup.own_schemes();
         let outcome = compete(&session, &schemes, listen)?;
         let gains = schemes.iter().filter_map(|scheme| gain(&session, &outcome, *scheme));

@@ -7,6 +7,7 @@
 //! in a directory that is removed again however the run ends.
 
 mod arena;
+mod bare;
 pub mod counting;
 mod error;
 pub mod floor;
@@ -16,6 +17,7 @@ mod seat;
 mod setup;
 
 pub use arena::default_directory;
+pub use bare::BareLog;
 pub use error::NativeError;
 pub use flush_kinds::run as run_flush_kinds;
 pub use setup::{Contender, Own, Setup, Size, UnknownContender};
@@ -39,6 +41,9 @@ const BOUND: &str = "none";
 /// The contestants that costs are related to, whichever is better.
 pub(crate) const PEERS: [&str; 2] = ["pmdk", "pmdk-word"];
 
+/// Those whose speed all others' are related to.
+pub(crate) const YARDSTICKS: [&str; 4] = ["pmdk-word", "pmdk", "bare", "bare-nt"];
+
 /// Measures every workload of the setup under every scheme.
 ///
 /// Peers that this machine cannot run are left out, with a note.
@@ -56,7 +61,8 @@ pub fn run(setup: &Setup, listen: &mut Listener<'_>) -> Result<Vec<Record>, Nati
     let mut records = Vec::new();
     for workload in &setup.workloads {
         let scale = setup.scale(workload);
-        let session = Session { setup, arena: &arena, workload, scale, peers: &peers };
+        let bare = bare_loops(setup, workload, listen);
+        let session = Session { setup, arena: &arena, workload, scale, peers: &peers, bare };
         let own = session.measure(listen)?;
         records.extend(own.into_iter().map(|record| session.with_conditions(record)));
     }
@@ -68,6 +74,7 @@ fn tell_of_ack(setup: &Setup, listen: &mut Listener<'_>) {
     let is_same = |contender: &&Contender| match contender {
         Contender::Own(scheme) | Contender::Summed(scheme) => scheme.commits_physically(),
         Contender::Pmdk(_) => true,
+        Contender::Bare(_) => false,
     };
     let same: Vec<_> =
         setup.contenders.iter().filter(is_same).map(|contender| contender.name()).collect();
@@ -96,6 +103,22 @@ fn available_peers(setup: &Setup, listen: &mut Listener<'_>) -> Vec<(Pmdk, Granu
     Vec::new()
 }
 
+/// The bare loops that were asked for and can run this workload.
+fn bare_loops(setup: &Setup, workload: &Workload, listen: &mut Listener<'_>) -> Vec<BareLog> {
+    let wanted = setup.bare_loops();
+    if wanted.is_empty() {
+        return wanted;
+    }
+    let why = match bare::swaps(workload) {
+        None => "it swaps words and nothing else",
+        Some(_) if setup.threads > 1 => "it has one thread",
+        Some(_) if setup.ack == Ack::Physical => "it acknowledges what its log holds",
+        Some(_) => return wanted,
+    };
+    listen(News::Note(&format!("bare is left out of {}: {why}", workload.name)));
+    Vec::new()
+}
+
 /// One workload's measurements.
 pub(crate) struct Session<'s> {
     setup: &'s Setup,
@@ -103,6 +126,8 @@ pub(crate) struct Session<'s> {
     workload: &'static Workload,
     scale: Scale,
     peers: &'s [(Pmdk, Granularity)],
+    /// The bare loops that compete.
+    bare: Vec<BareLog>,
 }
 
 impl Session<'_> {
@@ -124,7 +149,7 @@ impl Session<'_> {
 
     /// All schemes against each other, on fresh pools again and again: which memory a pool
     /// happens to get makes it faster or slower for as long as it lives.
-    fn compete<M: Medium + Send + Sync>(
+    fn compete<M: Medium + Send + Sync + 'static>(
         &self,
         wrap: impl Fn(Mapped) -> M,
         listen: &mut Listener<'_>,
@@ -134,6 +159,7 @@ impl Session<'_> {
             .iter()
             .map(|scheme| scheme.name())
             .chain(self.peers.iter().map(|peer| Contender::Pmdk(peer.1).name()))
+            .chain(self.bare.iter().map(|log| Contender::Bare(*log).name()))
             .collect();
         let mut rng = ChaCha8Rng::seed_from_u64(self.setup.seed);
         let mut order: Vec<usize> = (0..names.len()).collect();
@@ -146,12 +172,18 @@ impl Session<'_> {
                 None => all = Some(outcome.in_order_of(&names)),
             }
         }
-        Ok(all.map_or_else(Vec::new, |all| all.records(self.workload.name, BOUND, &PEERS)))
+        Ok(all.map_or_else(Vec::new, |all| {
+            let mut records = all.records(self.workload.name, BOUND, &PEERS);
+            for yardstick in YARDSTICKS {
+                records.extend(all.speeds(self.workload.name, yardstick));
+            }
+            records
+        }))
     }
 
     /// One such competition, its pools made in this order: numbers below the count of our own
-    /// schemes are theirs, the others the peers'.
-    fn compete_once<M: Medium + Send + Sync>(
+    /// schemes are theirs, then come the peers' and the bare loops'.
+    fn compete_once<M: Medium + Send + Sync + 'static>(
         &self,
         schemes: &[Own],
         order: &[usize],
@@ -167,8 +199,14 @@ impl Session<'_> {
                     pools.push(self.arena.pool(self, scheme, self.setup.threads, &wrap)?);
                 }
                 None => {
-                    let (pmdk, granularity) = self.peers[number - schemes.len()];
-                    contestants.push(self.arena.peer(self, pmdk, granularity)?);
+                    let other = number - schemes.len();
+                    contestants.push(match self.peers.get(other) {
+                        Some(&(pmdk, granularity)) => self.arena.peer(self, pmdk, granularity)?,
+                        None => {
+                            let log = self.bare[other - self.peers.len()];
+                            self.arena.bare(self, log, &wrap)?
+                        }
+                    });
                 }
             }
             listen(News::Step { stage: &stage, done, total: order.len() as u64 });

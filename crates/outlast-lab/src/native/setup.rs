@@ -10,7 +10,7 @@ use outlast_peers::Granularity;
 use outlast_pmem::Domain;
 use outlast_workloads::{Scale, Workload};
 
-use super::NativeError;
+use super::{BareLog, NativeError};
 use crate::bench::Plan;
 
 /// One of our schemes, and whether its pool keeps checksums.
@@ -48,6 +48,8 @@ pub enum Contender {
     Summed(Scheme),
     /// libpmemobj.
     Pmdk(Granularity),
+    /// A loop without a runtime, which swaps words and nothing else.
+    Bare(BareLog),
 }
 
 impl Contender {
@@ -69,8 +71,10 @@ impl Contender {
     }
 
     /// Those that are measured when asked for by name.
-    fn on_request() -> [Self; 2] {
-        [Self::Summed(Scheme::UndoArchapt), Self::Summed(Scheme::RedoArchapt)]
+    fn on_request() -> [Self; 4] {
+        let [flushed, streamed] = BareLog::ALL.map(Self::Bare);
+        let summed = [Scheme::UndoArchapt, Scheme::RedoArchapt].map(Self::Summed);
+        [summed[0], summed[1], flushed, streamed]
     }
 
     /// The name that commands and results use.
@@ -80,6 +84,8 @@ impl Contender {
             Self::Summed(scheme) => Own { scheme, checksums: true }.name(),
             Self::Pmdk(Granularity::Range) => "pmdk",
             Self::Pmdk(Granularity::Word) => "pmdk-word",
+            Self::Bare(BareLog::Flushed) => "bare",
+            Self::Bare(BareLog::Streamed) => "bare-nt",
         }
     }
 }
@@ -110,7 +116,7 @@ impl FromStr for Contender {
     }
 }
 
-/// What a scheme promises, by its name in records; peers promise what ours do.
+/// What a scheme promises, by its name in records; peers and the bare loop promise what ours do.
 pub(super) fn guarantee(scheme: &str) -> String {
     match scheme.parse::<Scheme>() {
         Ok(scheme) => scheme.guarantee().to_string(),
@@ -254,7 +260,7 @@ impl Setup {
         let own = |contender: &Contender| match *contender {
             Contender::Own(scheme) => Some(Own { scheme, checksums: false }),
             Contender::Summed(scheme) => Some(Own { scheme, checksums: true }),
-            Contender::Pmdk(_) => None,
+            Contender::Pmdk(_) | Contender::Bare(_) => None,
         };
         self.contenders.iter().filter_map(own).collect()
     }
@@ -262,10 +268,19 @@ impl Setup {
     /// The peers among the contenders.
     pub(super) fn peers(&self) -> Vec<Granularity> {
         let peer = |contender: &Contender| match contender {
-            Contender::Own(_) | Contender::Summed(_) => None,
+            Contender::Own(_) | Contender::Summed(_) | Contender::Bare(_) => None,
             Contender::Pmdk(granularity) => Some(*granularity),
         };
         self.contenders.iter().filter_map(peer).collect()
+    }
+
+    /// The bare loops among the contenders.
+    pub(super) fn bare_loops(&self) -> Vec<BareLog> {
+        let log = |contender: &Contender| match *contender {
+            Contender::Bare(log) => Some(log),
+            _ => None,
+        };
+        self.contenders.iter().filter_map(log).collect()
     }
 
     /// How much of a workload.

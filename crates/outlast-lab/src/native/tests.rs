@@ -88,6 +88,41 @@ fn several_threads_a_slower_medium_and_no_bound() {
     assert!(records.iter().all(|r| r.scheme == "redo" && !r.is(Metric::PERSISTENCE_COST)));
 }
 
+/// The loop without a runtime runs where words are swapped, and says what others are of it.
+#[test]
+fn the_bare_loops_compete_where_words_are_swapped() {
+    let [bare, streamed] = BareLog::ALL.map(Contender::Bare);
+    let directory = tempfile::tempdir_in(default_directory()).unwrap();
+    let setup = Setup {
+        contenders: vec![Contender::Own(outlast::Scheme::Swift), bare, streamed],
+        parts: false,
+        ..tiny(&["sps1", "sps8", "hash"], directory.path())
+    };
+    let mut notes = Vec::new();
+    let records = run(&setup, &mut |news| {
+        if let News::Note(note) = news {
+            notes.push(note.to_owned());
+        }
+    })
+    .unwrap();
+    assert!(notes.iter().any(|note| note.starts_with("bare is left out of hash")), "{notes:?}");
+    let value = |workload: &str, scheme: &str, metric| {
+        let mine = |r: &&Record| r.is(metric) && r.workload == workload && r.scheme == scheme;
+        records.iter().find(mine).and_then(|record| record.value)
+    };
+    for (workload, lines) in [("sps1", 1.0), ("sps8", 4.0)] {
+        assert!(value(workload, "bare", Metric::THROUGHPUT_CPU) > Some(0.0));
+        assert!(value(workload, "swift", Metric::RELATIVE_SPEED) > Some(0.0));
+        assert!(value(workload, "bare", Metric::FLUSHED_LINES) > Some(lines));
+        assert_eq!(value(workload, "bare-nt", Metric::STREAMED_LINES), Some(lines));
+        for scheme in ["bare", "bare-nt"] {
+            let fences = value(workload, scheme, Metric::FENCES).unwrap();
+            assert!((1.0..1.01).contains(&fences), "{workload}, {scheme}: {fences}");
+        }
+    }
+    assert_eq!(value("hash", "bare", Metric::THROUGHPUT), None);
+}
+
 #[test]
 fn what_cannot_be_measured_is_refused_in_one_line() {
     let directory = tempfile::tempdir_in(default_directory()).unwrap();
@@ -114,6 +149,6 @@ fn names_are_read_back_and_wrong_ones_told_the_right_ones() {
     let error = "redoo".parse::<Contender>().unwrap_err().to_string();
     let known = "none, undo, redo, undo-archapt, redo-archapt, undo-archapt:literal, \
                  redo-archapt:literal, rollback, atlas, aof, swift, pmdk, pmdk-word, \
-                 undo-archapt+sums, redo-archapt+sums";
+                 undo-archapt+sums, redo-archapt+sums, bare, bare-nt";
     assert_eq!(error, format!("no scheme is called 'redoo'; there are {known}"));
 }

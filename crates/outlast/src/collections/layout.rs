@@ -34,9 +34,24 @@
 //!                                         8   8  number of words
 //! directory of trees                     16  48  zero
 //!  0   8  TREES_MAGIC
-//!  8   8  number of trees
-//! 16  48  zero
-//! 64   …  the offset of each tree's header, 8 bytes each
+//!  8   8  number of trees                red-black tree header
+//! 16  48  zero                            0   8  RB_MAGIC
+//! 64   …  the offset of each tree's       8   8  root node, or 0
+//!         header, 8 bytes each           16   8  bytes of a value
+//!                                        24  40  zero
+//! red-black tree node
+//! (a block that begins a line)           queue header (192 bytes)
+//!  0   8  left child, or 0                0   8  QUEUE_MAGIC
+//!  8   8  right child, or 0               8   8  bytes of an item
+//! 16   8  parent (0: the root) + 1 when  16  48  zero
+//!         the node is red                64   8  items that were taken out
+//! 24   8  key                            72   8  block of the next one to be taken out
+//! 32   …  value                          80  48  zero
+//!                                       128   8  items that were put in
+//! queue block                           136   8  block of the next one to be put in
+//!  0   8  next block of the ring        144  48  zero
+//!  8  56  zero
+//! 64   …  places for items: see `places`
 //!
 //! child word: 64-byte-aligned offset + low 6 bits: 0 = a segment, k = a node of 2^k child words
 //!
@@ -72,6 +87,8 @@ pub(super) const TREE_MAGIC: u64 = u64::from_le_bytes(*b"OutlTre1");
 pub(super) const WORDS_MAGIC: u64 = u64::from_le_bytes(*b"OutlWrd1");
 pub(super) const TREES_MAGIC: u64 = u64::from_le_bytes(*b"OutlTrs1");
 pub(super) const SEGMENT_MAGIC: u64 = u64::from_le_bytes(*b"OutlSeg1");
+pub(super) const RB_MAGIC: u64 = u64::from_le_bytes(*b"OutlRbt1");
+pub(super) const QUEUE_MAGIC: u64 = u64::from_le_bytes(*b"OutlQue1");
 
 /// Bytes in the header block of each structure.
 pub(super) const HEADER_BYTES: u64 = LINE_BYTES;
@@ -133,6 +150,26 @@ pub(super) const WORDS_AT: u64 = HEADER_BYTES;
 pub(super) const TREES_LEN_AT: usize = 8;
 pub(super) const TREES_AT: u64 = HEADER_BYTES;
 
+pub(super) const RB_ROOT_AT: usize = 8;
+pub(super) const RB_VALUE_BYTES_AT: usize = 16;
+pub(super) const RB_LEFT_AT: usize = 0;
+pub(super) const RB_RIGHT_AT: usize = 8;
+pub(super) const RB_PARENT_AT: usize = 16;
+pub(super) const RB_KEY_AT: usize = 24;
+pub(super) const RB_VALUE_AT: usize = 32;
+/// The colour in the parent word: nodes begin with a line.
+pub(super) const RB_RED: u64 = 1;
+/// A pool has room for fewer than 2^38 nodes, and a tree of `n` is no higher than 2 log2(n + 1).
+pub(super) const RB_HEIGHT_MAX: usize = 76;
+
+pub(super) const QUEUE_ITEM_BYTES_AT: usize = 8;
+/// What consumers change and what producers change lie on lines of their own.
+pub(super) const QUEUE_HEAD_AT: u64 = LINE_BYTES;
+pub(super) const QUEUE_TAIL_AT: u64 = 2 * LINE_BYTES;
+pub(super) const QUEUE_HEADER_BYTES: u64 = 3 * LINE_BYTES;
+/// Where the places of a queue's block begin.
+pub(super) const QUEUE_PLACES_AT: u64 = LINE_BYTES;
+
 const _: () = {
     assert!(SEGMENT_BYTES == 64 + (BUCKETS + SPARES) * BUCKET_BYTES);
     assert!(FIRST_SPARE_AT + SPARES * BUCKET_BYTES == SEGMENT_BYTES);
@@ -141,6 +178,8 @@ const _: () = {
     assert!(INNER_HEADS_AT + SEPARATORS_MAX * 8 == INNER_CHILDREN_AT);
     assert!(INNER_CHILDREN_AT + (SEPARATORS_MAX + 1) * 8 == INNER_SEPARATORS_AT);
     assert!(INNER_SEPARATORS_AT + SEPARATORS_MAX * 8 + 8 == INNER_BYTES);
+    assert!(RB_RIGHT_AT == RB_LEFT_AT + 8 && RB_LEFT_AT == 0, "a side is an index");
+    assert!(RB_VALUE_AT == RB_KEY_AT + 8, "a key and its value move together");
     assert!(8 << NODE_BITS_MIN == LINE_BYTES);
     assert!(ROOT_BITS_MAX < DEPTH_MAX && (DEPTH_MAX as u64) < CHILD_BITS_MASK);
     assert!((HEIGHT_MAX as u64) < CHILD_BITS_MASK);

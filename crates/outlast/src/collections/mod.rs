@@ -1,7 +1,8 @@
 //! Persistent data structures, written once over [`Transact`] and so usable with every scheme.
 //!
 //! [`ByteMap`] is a hash map and [`ByteTree`] a B+tree, both with byte-string keys and values
-//! behind [`Dictionary`]; [`Words`] is a vector of 8-byte words; [`Trees`] lists several B+trees;
+//! behind [`Dictionary`]; [`RbTree`] is a red-black tree with words as keys, [`Queue`] hands items
+//! on in their order, [`Words`] is a vector of 8-byte words; [`Trees`] lists several B+trees;
 //! [`Fields`] lays out values that are made of fields.
 //! Each is a small `Copy` handle on a header block, which is what a pool's root object names.
 //!
@@ -28,12 +29,15 @@
 
 mod dictionary;
 mod entry;
+mod few;
 mod fields;
 mod hash;
 mod layout;
 mod map;
 mod plan;
+mod queue;
 mod raw;
+mod rbtree;
 mod tree;
 mod trees;
 mod words;
@@ -44,7 +48,9 @@ pub use fields::{FieldPlacement, Fields};
 pub(crate) use hash::hash_key;
 pub(crate) use layout::{set_word, word};
 pub use map::{ByteMap, MapOptions};
+pub use queue::{QUEUE_ITEM_BYTES_MAX, Queue};
 pub use raw::{Damage, Reach, ReadRaw, walk_root};
+pub use rbtree::{RB_VALUE_BYTES_MAX, RbTree};
 pub use tree::ByteTree;
 pub use trees::{TREES_MAX, Trees};
 pub use words::Words;

@@ -7,7 +7,7 @@ use rustc_hash::FxHasher;
 
 use super::entry::{Entry, KEY_BYTES_MAX, Placement, VALUE_BYTES_MAX};
 use super::layout::{HEADER_BYTES, word};
-use super::{ByteMap, ByteTree, Trees, Words};
+use super::{ByteMap, ByteTree, Queue, RbTree, Trees, Words};
 use crate::{ByteRange, PoolOffset, RootKind};
 
 /// Bytes in a pool that cannot be what was stored there.
@@ -49,7 +49,8 @@ pub enum Reach {
 
 /// Follows the root object through raw memory: calls `block` with every block that it reaches,
 /// as `(offset, bytes asked of the allocator)`, each once, and `entry` with the key and the
-/// value's place of every entry of a dictionary (words have none). Checks every invariant of the
+/// value's place of every entry of a dictionary (words have none; an item of a queue has its
+/// number, highest byte first, as its key). Checks every invariant of the
 /// structure on the way. No content makes it panic, loop or read outside the pool.
 ///
 /// # Errors
@@ -66,6 +67,8 @@ pub fn walk_root<R: ReadRaw>(
         RootKind::HashMap => ByteMap::walk(root, read, block, entry)?,
         RootKind::BTree => ByteTree::walk(root, read, block, entry)?,
         RootKind::Words => Words::walk(root, read, block)?,
+        RootKind::RbTree => RbTree::walk(root, read, block, entry)?,
+        RootKind::Queue => Queue::walk(root, read, block, entry)?,
         RootKind::Trees => {
             Trees::walk(root, read, block, |read, _, key, value| entry(read, key, value))?;
         }
@@ -112,6 +115,11 @@ where
         }
         (self.block)(at, bytes);
         Ok(())
+    }
+
+    /// Hands an entry whose block is claimed to the visitor.
+    pub(super) fn visit(&mut self, key: &[u8], value: ByteRange) -> Result<(), Damage> {
+        (self.entry)(self.read, key, value)
     }
 
     /// Claims a block and reads its first `N` bytes.

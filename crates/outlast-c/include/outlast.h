@@ -1,0 +1,285 @@
+/*
+ * Outlast: durable transactions on persistent memory.
+ *
+ * A process opens pools; a thread takes lanes of them, and each lane has one transaction at a time:
+ *
+ *     outlast_begin(lane);
+ *     ... outlast_load, outlast_store, outlast_alloc, outlast_free ...
+ *     outlast_commit(lane);    no crash can take it back
+ *
+ * Calls return OUTLAST_OK, which is 0, or what went wrong; outlast_last_error says it in words.
+ * Pools and lanes are handles, and a handle that is no longer good is an error, never another's.
+ * Persistent addresses are offsets from the start of the pool, never pointers.
+ */
+
+#ifndef OUTLAST_H
+#define OUTLAST_H
+
+/* Written by cbindgen; crates/outlast-c/tests/header.rs writes it again. */
+
+#include <stddef.h>
+#include <stdint.h>
+
+// What a call returns.
+typedef enum outlast_code {
+  // It is done.
+  OUTLAST_OK = 0,
+  // Another transaction was in the way. Abort this one and begin again.
+  OUTLAST_CONFLICT = 1,
+  // The pool has no free block of this size.
+  OUTLAST_OUT_OF_SPACE = 2,
+  // The transaction is too large for the log.
+  OUTLAST_LOG_FULL = 3,
+  // An offset that the pool does not have, or where no block starts.
+  OUTLAST_BAD_ADDRESS = 4,
+  // A null pointer, an unknown name, a size that nothing can have.
+  OUTLAST_BAD_ARGUMENT = 5,
+  // No such pool is open; or the calling thread has no such lane.
+  OUTLAST_BAD_HANDLE = 6,
+  // The lane has no transaction to do this in.
+  OUTLAST_NO_TRANSACTION = 7,
+  // A transaction of the thread has not ended yet.
+  OUTLAST_IN_TRANSACTION = 8,
+  // All lanes of the pool are taken.
+  OUTLAST_NO_LANE = 9,
+  // Lanes of the pool are taken, or another process has the file open.
+  OUTLAST_BUSY = 10,
+  // The file is no pool.
+  OUTLAST_NOT_A_POOL = 11,
+  // The pool's creation was cut short.
+  OUTLAST_UNFINISHED = 12,
+  // What is in the pool is not what was written there.
+  OUTLAST_DAMAGED = 13,
+  // The pool has a format that this version does not read.
+  OUTLAST_VERSION = 14,
+  // There is no such file.
+  OUTLAST_NOT_FOUND = 15,
+  // There is such a file already.
+  OUTLAST_EXISTS = 16,
+  // The operating system refused.
+  OUTLAST_SYSTEM = 17,
+  // The library broke a promise of its own. The thread's transactions were undone and its
+  // lanes given back.
+  OUTLAST_INTERNAL = 18,
+} outlast_code;
+
+// How to open or create a pool. Start from `outlast_options options = {0};`: what is zero or null
+// takes its default. Texts are read during the call only.
+typedef struct outlast_options {
+  // How transactions are made durable, by name: outlast_scheme_name lists them. The default is
+  // the runtime's, which outlast_pool_info tells.
+  const char *scheme;
+  // When outlast_commit returns: "logical", the default, when no crash can take the
+  // transaction back, or "physical", when its data is durable in place too. Under a literal
+  // variant that comes only when others have touched much, and never to one who is alone.
+  const char *ack;
+  // What a crash spares: "process", "page", "adr" or "eadr". The default is what this machine
+  // and the file are found to have.
+  const char *domain;
+  // Bytes of the cache that write-back by age reckons with; 0 for this machine's last level.
+  uint64_t cache_bytes;
+  // The pool grows by itself up to this many bytes; 0 for never.
+  uint64_t grow_limit_bytes;
+  // Bytes of each lane's log in a new pool; 0 for 262144.
+  uint64_t lane_bytes;
+  // Lanes of a new pool: how many transactions can run at the same time; 0 for 8.
+  uint32_t lanes;
+  // Not 0: the first lane locks too. Else it runs without locks until another begins a
+  // transaction, which then waits for the one under way.
+  uint32_t lock_always;
+  // Not 0: a new pool keeps checksums over its blocks, which wants a scheme that keeps them:
+  // "undo-archapt" or "redo-archapt".
+  uint32_t checksums;
+  // Zero.
+  uint32_t reserved[5];
+} outlast_options;
+
+// An open pool. `{0}` is none.
+typedef struct outlast_pool {
+  // The library's own number for it.
+  uint64_t id;
+} outlast_pool;
+
+// What a pool is, and what it has done since it was opened.
+typedef struct outlast_info {
+  // Its size in bytes, as far as it has grown.
+  uint64_t size_bytes;
+  // Its scheme's name. The text lives as long as the program.
+  const char *scheme;
+  // Bytes of each lane's log.
+  uint64_t lane_bytes;
+  // Transactions that changed something and were committed since the pool was opened.
+  uint64_t commits;
+  // How many lanes it has.
+  uint32_t lanes;
+  // 1 when it keeps checksums, else 0.
+  uint32_t checksums;
+} outlast_info;
+
+// A lane of a pool, which belongs to the thread that took it: it has one transaction at a time.
+// `{0}` is none.
+typedef struct outlast_lane {
+  // The library's own number for it.
+  uint64_t id;
+} outlast_lane;
+
+// What a transaction does, for outlast_run: 0 to commit, a code to undo and end with.
+typedef int (*outlast_body)(struct outlast_lane lane, void *context);
+
+// Bytes of a pool.
+typedef struct outlast_range {
+  // The first, as an offset from the start of the pool.
+  uint64_t at;
+  // How many.
+  uint64_t size;
+} outlast_range;
+
+#ifdef __cplusplus
+extern "C" {
+#endif // __cplusplus
+
+// What a code means, in one line; of a number that is no code, that it is none. The text lives
+// as long as the program.
+const char *outlast_error_text(int code);
+
+// What went wrong in the calling thread's last call that failed: one line that names the thing.
+// Empty before the first. The text is good until the thread's next call that fails.
+const char *outlast_last_error(void);
+
+// The code of that call.
+enum outlast_code outlast_last_code(void);
+
+// The version of the library. The text lives as long as the program.
+const char *outlast_version(void);
+
+// How many schemes there are.
+size_t outlast_scheme_count(void);
+
+// The name of a scheme, counted from 0; null behind the last. The text lives as long as the
+// program.
+const char *outlast_scheme_name(size_t number);
+
+// What a scheme does, in one line; null behind the last. The text lives as long as the program.
+const char *outlast_scheme_about(size_t number);
+
+// Creates a pool of `size_bytes` bytes, rounded up to whole pages, in a new file, and opens it.
+// The file is really allocated; an existing one is never overwritten.
+//
+// The caller sees to it:
+// - `path` is null or a text that ends with a zero.
+// - `options` is null, for defaults, or points to options whose texts are null or end with a zero.
+// - `pool` is null or a handle can be stored there.
+enum outlast_code outlast_create(const char *path,
+                                 uint64_t size_bytes,
+                                 const struct outlast_options *options,
+                                 struct outlast_pool *pool);
+
+// Opens a pool through recovery, whatever scheme it had. Size, lanes and checksums are its own.
+//
+// The caller sees to it:
+// - As of outlast_create.
+enum outlast_code outlast_open(const char *path,
+                               const struct outlast_options *options,
+                               struct outlast_pool *pool);
+
+// Closes a pool in peace: every commit is durable in place, and its log is empty. All its lanes
+// must be given back, else it is OUTLAST_BUSY. A process that ends without it loses nothing.
+enum outlast_code outlast_close(struct outlast_pool pool);
+
+// What a pool is.
+//
+// The caller sees to it:
+// - `info` is null or can be stored to.
+enum outlast_code outlast_pool_info(struct outlast_pool pool, struct outlast_info *info);
+
+// Recovers the pool of that path and checks all of its metadata, and its checksums where it
+// keeps any. Stores how many findings there were; with any it is OUTLAST_DAMAGED, and
+// outlast_last_error tells the first. Nobody else may have the pool open.
+//
+// The caller sees to it:
+// - `path` is null or a text that ends with a zero.
+// - `options` is null, for defaults, or points to options whose texts are null or end with a zero.
+// - `findings` is null or a number can be stored there.
+enum outlast_code outlast_check(const char *path,
+                                const struct outlast_options *options,
+                                uint64_t *findings);
+
+// Takes a lane of the pool for the calling thread. A thread that ends gives its lanes back, and
+// undoes what they have open.
+//
+// The caller sees to it:
+// - `lane` is null or a handle can be stored there.
+enum outlast_code outlast_take_lane(struct outlast_pool pool, struct outlast_lane *lane);
+
+// Gives a lane back that has no transaction.
+enum outlast_code outlast_give_back(struct outlast_lane lane);
+
+// Begins a transaction. A thread has one at a time in each pool. After a conflict a lane is given
+// more and more room, and its turn alone in the end: who begins again gets there.
+enum outlast_code outlast_begin(struct outlast_lane lane);
+
+// Commits the transaction: when it returns OUTLAST_OK no crash can take it back. After an error,
+// OUTLAST_CONFLICT above all, everything is undone and the lane has no transaction. The first
+// call that failed in the transaction decides the error.
+enum outlast_code outlast_commit(struct outlast_lane lane);
+
+// Undoes the transaction and ends it.
+enum outlast_code outlast_abort(struct outlast_lane lane);
+
+// Runs `body` as one transaction, again after each conflict, and commits it when it returns 0.
+// What else it returns undoes it and is returned; a number that is no code is returned as
+// OUTLAST_BAD_ARGUMENT. A body that ended the transaction itself gets OUTLAST_NO_TRANSACTION.
+//
+// The caller sees to it:
+// - `body` is null or a function that can be called with this lane and `context`, any number of
+//   times, and that neither jumps nor throws out of itself.
+enum outlast_code outlast_run(struct outlast_lane lane, outlast_body body, void *context);
+
+// Takes a block of at least `size` bytes and stores its offset. It begins a line when it has 64
+// bytes or more. Its content is undefined. If the transaction does not commit it was never taken.
+//
+// The caller sees to it:
+// - `at` is null or an offset can be stored there.
+enum outlast_code outlast_alloc(struct outlast_lane lane, uint64_t size, uint64_t *at);
+
+// Gives a block back when the transaction commits.
+enum outlast_code outlast_free(struct outlast_lane lane, uint64_t at);
+
+// Copies `size` bytes from offset `at` on to `out`. The transaction's own stores are seen.
+//
+// The caller sees to it:
+// - `out` is null, or `size` bytes can be stored there that nobody else uses meanwhile.
+enum outlast_code outlast_load(struct outlast_lane lane, uint64_t at, void *out, size_t size);
+
+// Stores `size` bytes from `bytes` at offset `at`. What was not announced is logged now.
+//
+// The caller sees to it:
+// - `bytes` is null, or `size` bytes with values are there that nobody changes meanwhile.
+enum outlast_code outlast_store(struct outlast_lane lane,
+                                uint64_t at,
+                                const void *bytes,
+                                size_t size);
+
+// Announces that the transaction will store somewhere in these ranges, so that they are logged
+// together, with one fence. Announcing what is never stored is allowed and costs its logging.
+//
+// The caller sees to it:
+// - `ranges` is null, or `count` ranges are there that nobody changes meanwhile.
+enum outlast_code outlast_announce(struct outlast_lane lane,
+                                   const struct outlast_range *ranges,
+                                   size_t count);
+
+// Stores the offset of the pool's root block: where everything is found from. 0 if none is set.
+//
+// The caller sees to it:
+// - `at` is null or an offset can be stored there.
+enum outlast_code outlast_root(struct outlast_lane lane, uint64_t *at);
+
+// Makes a block the root. Takes effect with the transaction.
+enum outlast_code outlast_set_root(struct outlast_lane lane, uint64_t at);
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif  // __cplusplus
+
+#endif  /* OUTLAST_H */

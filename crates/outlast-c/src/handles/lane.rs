@@ -1,0 +1,108 @@
+//! Lanes and their transactions.
+
+use std::ffi::{c_int, c_void};
+
+use super::code::outlast_code::*;
+use super::code::{Failure, guarded, outlast_code};
+use super::pool::{check_place, outlast_pool};
+use super::seats;
+
+/// A lane of a pool, which belongs to the thread that took it: it has one transaction at a time.
+/// `{0}` is none.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(non_camel_case_types, reason = "the names are C's")]
+pub struct outlast_lane {
+    /// The library's own number for it.
+    pub id: u64,
+}
+
+/// What a transaction does, for outlast_run: 0 to commit, a code to undo and end with.
+#[allow(non_camel_case_types, reason = "the names are C's")]
+pub type outlast_body =
+    Option<unsafe extern "C" fn(lane: outlast_lane, context: *mut c_void) -> c_int>;
+
+/// Takes a lane of the pool for the calling thread. A thread that ends gives its lanes back, and
+/// undoes what they have open.
+///
+/// # Safety
+/// - `lane` is null or a handle can be stored there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlast_take_lane(
+    pool: outlast_pool,
+    lane: *mut outlast_lane,
+) -> outlast_code {
+    guarded(|| {
+        check_place(lane)?;
+        let id = seats::take_lane(pool.id)?;
+        // SAFETY: it is not null, so the caller says that a handle can be stored there.
+        unsafe { lane.write(outlast_lane { id }) };
+        Ok(())
+    })
+}
+
+/// Gives a lane back that has no transaction.
+#[unsafe(no_mangle)]
+pub extern "C" fn outlast_give_back(lane: outlast_lane) -> outlast_code {
+    guarded(|| seats::give_back(lane.id))
+}
+
+/// Begins a transaction. A thread has one at a time in each pool. After a conflict a lane is given
+/// more and more room, and its turn alone in the end: who begins again gets there.
+#[unsafe(no_mangle)]
+pub extern "C" fn outlast_begin(lane: outlast_lane) -> outlast_code {
+    guarded(|| seats::begin(lane.id))
+}
+
+/// Commits the transaction: when it returns OUTLAST_OK no crash can take it back. After an error,
+/// OUTLAST_CONFLICT above all, everything is undone and the lane has no transaction. The first
+/// call that failed in the transaction decides the error.
+#[unsafe(no_mangle)]
+pub extern "C" fn outlast_commit(lane: outlast_lane) -> outlast_code {
+    guarded(|| seats::commit(lane.id))
+}
+
+/// Undoes the transaction and ends it.
+#[unsafe(no_mangle)]
+pub extern "C" fn outlast_abort(lane: outlast_lane) -> outlast_code {
+    guarded(|| seats::abort(lane.id))
+}
+
+/// Runs `body` as one transaction, again after each conflict, and commits it when it returns 0.
+/// What else it returns undoes it and is returned; a number that is no code is returned as
+/// OUTLAST_BAD_ARGUMENT. A body that ended the transaction itself gets OUTLAST_NO_TRANSACTION.
+///
+/// # Safety
+/// - `body` is null or a function that can be called with this lane and `context`, any number of
+///   times, and that neither jumps nor throws out of itself.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlast_run(
+    lane: outlast_lane,
+    body: outlast_body,
+    context: *mut c_void,
+) -> outlast_code {
+    guarded(|| {
+        let body = body.ok_or_else(|| Failure::bad("the body is null"))?;
+        loop {
+            seats::begin(lane.id)?;
+            // SAFETY: it is not null, so the caller says that it can be called so.
+            let said = unsafe { body(lane, context) };
+            let ended = match said {
+                0 => seats::commit(lane.id),
+                _ => seats::abort(lane.id).and(Err(of_body(said))),
+            };
+            match ended {
+                Err(Failure { code: OUTLAST_CONFLICT, .. }) => {}
+                ended => return ended,
+            }
+        }
+    })
+}
+
+/// What a body returned, as a failure.
+fn of_body(said: c_int) -> Failure {
+    match outlast_code::from_number(said) {
+        Some(code) => Failure::new(code, format!("the body ended the transaction with {said}")),
+        None => Failure::bad(format!("the body returned {said}, which is no code")),
+    }
+}

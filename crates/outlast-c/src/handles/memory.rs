@@ -1,0 +1,166 @@
+//! Blocks, loads, stores and the root, in a lane's transaction.
+
+use std::ffi::c_void;
+
+use outlast::{BlockKind, ByteRange, PoolOffset, RootKind, Transact};
+
+use super::code::outlast_code::*;
+use super::code::{Failure, guarded, outlast_code};
+use super::lane::outlast_lane;
+use super::pool::check_place;
+use super::seats::in_transaction;
+use crate::memory::length_of;
+
+/// Bytes of a pool.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(non_camel_case_types, reason = "the names are C's")]
+pub struct outlast_range {
+    /// The first, as an offset from the start of the pool.
+    pub at: u64,
+    /// How many.
+    pub size: u64,
+}
+
+/// Takes a block of at least `size` bytes and stores its offset. It begins a line when it has 64
+/// bytes or more. Its content is undefined. If the transaction does not commit it was never taken.
+///
+/// # Safety
+/// - `at` is null or an offset can be stored there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlast_alloc(
+    lane: outlast_lane,
+    size: u64,
+    at: *mut u64,
+) -> outlast_code {
+    guarded(|| {
+        check_place(at)?;
+        let block = in_transaction(lane.id, |tx| tx.alloc(size, BlockKind::General))?;
+        // SAFETY: it is not null, so the caller says that an offset can be stored there.
+        unsafe { at.write(block.0) };
+        Ok(())
+    })
+}
+
+/// Gives a block back when the transaction commits.
+#[unsafe(no_mangle)]
+pub extern "C" fn outlast_free(lane: outlast_lane, at: u64) -> outlast_code {
+    guarded(|| in_transaction(lane.id, |tx| tx.free(PoolOffset(at))))
+}
+
+/// Copies `size` bytes from offset `at` on to `out`. The transaction's own stores are seen.
+///
+/// # Safety
+/// - `out` is null, or `size` bytes can be stored there that nobody else uses meanwhile.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlast_load(
+    lane: outlast_lane,
+    at: u64,
+    out: *mut c_void,
+    size: usize,
+) -> outlast_code {
+    guarded(|| {
+        let size = length_of(out, size)?;
+        in_transaction(lane.id, |tx| {
+            if size == 0 {
+                return tx.load(PoolOffset(at), &mut []);
+            }
+            // SAFETY: it is not null and `size` at most `isize::MAX`; the caller says that so many
+            // bytes can be stored there and are nobody else's. They are made bytes with a value
+            // first.
+            let bytes = unsafe {
+                out.cast::<u8>().write_bytes(0, size);
+                std::slice::from_raw_parts_mut(out.cast::<u8>(), size)
+            };
+            tx.load(PoolOffset(at), bytes)
+        })
+    })
+}
+
+/// Stores `size` bytes from `bytes` at offset `at`. What was not announced is logged now.
+///
+/// # Safety
+/// - `bytes` is null, or `size` bytes with values are there that nobody changes meanwhile.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlast_store(
+    lane: outlast_lane,
+    at: u64,
+    bytes: *const c_void,
+    size: usize,
+) -> outlast_code {
+    guarded(|| {
+        let size = length_of(bytes, size)?;
+        in_transaction(lane.id, |tx| {
+            if size == 0 {
+                return tx.store(PoolOffset(at), &[]);
+            }
+            // SAFETY: it is not null and `size` at most `isize::MAX`; the caller says that so many
+            // bytes are there and nobody changes them.
+            let bytes = unsafe { std::slice::from_raw_parts(bytes.cast::<u8>(), size) };
+            tx.store(PoolOffset(at), bytes)
+        })
+    })
+}
+
+/// Announces that the transaction will store somewhere in these ranges, so that they are logged
+/// together, with one fence. Announcing what is never stored is allowed and costs its logging.
+///
+/// # Safety
+/// - `ranges` is null, or `count` ranges are there that nobody changes meanwhile.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlast_announce(
+    lane: outlast_lane,
+    ranges: *const outlast_range,
+    count: usize,
+) -> outlast_code {
+    /// Ranges that are announced without memory being taken for them.
+    const FEW: usize = 16;
+    guarded(|| {
+        length_of(ranges, count.saturating_mul(size_of::<outlast_range>()))?;
+        let given: &[outlast_range] = match count {
+            0 => &[],
+            // SAFETY: it is not null and its bytes are at most `isize::MAX`; the caller says that
+            // so many ranges are there and nobody changes them.
+            _ => unsafe { std::slice::from_raw_parts(ranges, count) },
+        };
+        let over = given.iter().find(|range| range.at.checked_add(range.size).is_none());
+        if let Some(range) = over {
+            let text =
+                format!("announcing {} bytes at {}: no pool is as large", range.size, range.at);
+            return Err(Failure::new(OUTLAST_BAD_ADDRESS, text));
+        }
+        let read = |range: &outlast_range| ByteRange::new(PoolOffset(range.at), range.size);
+        let mut few = [ByteRange::default(); FEW];
+        match few.get_mut(..count) {
+            Some(few) => {
+                few.iter_mut().zip(given).for_each(|(to, range)| *to = read(range));
+                in_transaction(lane.id, |tx| tx.will_write(few))
+            }
+            None => {
+                let many: Vec<ByteRange> = given.iter().map(read).collect();
+                in_transaction(lane.id, |tx| tx.will_write(&many))
+            }
+        }
+    })
+}
+
+/// Stores the offset of the pool's root block: where everything is found from. 0 if none is set.
+///
+/// # Safety
+/// - `at` is null or an offset can be stored there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlast_root(lane: outlast_lane, at: *mut u64) -> outlast_code {
+    guarded(|| {
+        check_place(at)?;
+        let root = in_transaction(lane.id, |tx| tx.root())?;
+        // SAFETY: it is not null, so the caller says that an offset can be stored there.
+        unsafe { at.write(root.map_or(0, |(block, _)| block.0)) };
+        Ok(())
+    })
+}
+
+/// Makes a block the root. Takes effect with the transaction.
+#[unsafe(no_mangle)]
+pub extern "C" fn outlast_set_root(lane: outlast_lane, at: u64) -> outlast_code {
+    guarded(|| in_transaction(lane.id, |tx| tx.set_root(PoolOffset(at), RootKind::Opaque)))
+}

@@ -1,0 +1,262 @@
+//! Creating, opening, checking and closing pools.
+
+use std::ffi::{CStr, c_char};
+use std::path::PathBuf;
+
+use outlast::{Ack, CreateOptions, FilePool, OpenOptions, Scheme, UnrecoveredPool};
+use outlast_pmem::{Domain, MapOptions, Mapped, Medium};
+
+use super::code::outlast_code::*;
+use super::code::{Failure, guarded, outlast_code};
+use super::{scheme, seats};
+use crate::pool::{named, path_of};
+
+/// An open pool. `{0}` is none.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(non_camel_case_types, reason = "the names are C's")]
+pub struct outlast_pool {
+    /// The library's own number for it.
+    pub id: u64,
+}
+
+/// How to open or create a pool. Start from `outlast_options options = {0};`: what is zero or null
+/// takes its default. Texts are read during the call only.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+#[allow(non_camel_case_types, reason = "the names are C's")]
+pub struct outlast_options {
+    /// How transactions are made durable, by name: outlast_scheme_name lists them. The default is
+    /// the runtime's, which outlast_pool_info tells.
+    pub scheme: *const c_char,
+    /// When outlast_commit returns: "logical", the default, when no crash can take the
+    /// transaction back, or "physical", when its data is durable in place too. Under a literal
+    /// variant that comes only when others have touched much, and never to one who is alone.
+    pub ack: *const c_char,
+    /// What a crash spares: "process", "page", "adr" or "eadr". The default is what this machine
+    /// and the file are found to have.
+    pub domain: *const c_char,
+    /// Bytes of the cache that write-back by age reckons with; 0 for this machine's last level.
+    pub cache_bytes: u64,
+    /// The pool grows by itself up to this many bytes; 0 for never.
+    pub grow_limit_bytes: u64,
+    /// Bytes of each lane's log in a new pool; 0 for 262144.
+    pub lane_bytes: u64,
+    /// Lanes of a new pool: how many transactions can run at the same time; 0 for 8.
+    pub lanes: u32,
+    /// Not 0: the first lane locks too. Else it runs without locks until another begins a
+    /// transaction, which then waits for the one under way.
+    pub lock_always: u32,
+    /// Not 0: a new pool keeps checksums over its blocks, which wants a scheme that keeps them:
+    /// "undo-archapt" or "redo-archapt".
+    pub checksums: u32,
+    /// Zero.
+    pub reserved: [u32; 5],
+}
+
+/// What a pool is, and what it has done since it was opened.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+#[allow(non_camel_case_types, reason = "the names are C's")]
+pub struct outlast_info {
+    /// Its size in bytes, as far as it has grown.
+    pub size_bytes: u64,
+    /// Its scheme's name. The text lives as long as the program.
+    pub scheme: *const c_char,
+    /// Bytes of each lane's log.
+    pub lane_bytes: u64,
+    /// Transactions that changed something and were committed since the pool was opened.
+    pub commits: u64,
+    /// How many lanes it has.
+    pub lanes: u32,
+    /// 1 when it keeps checksums, else 0.
+    pub checksums: u32,
+}
+
+/// The options, read.
+#[derive(Default)]
+struct Wanted {
+    create: CreateOptions,
+    open: OpenOptions,
+    map: MapOptions,
+}
+
+/// # Safety
+/// - `options` is null or points to options whose texts are null or end with a zero.
+unsafe fn read(options: *const outlast_options) -> Result<Wanted, Failure> {
+    // SAFETY: null becomes `None`, else the caller says that they are options.
+    let Some(options) = (unsafe { options.as_ref() }) else { return Ok(Wanted::default()) };
+    if options.reserved != [0; 5] {
+        return Err(Failure::bad("the options' reserved words are not zero: start from `= {0}`"));
+    }
+    // SAFETY: the caller says that these are null or texts.
+    let (scheme, ack, domain) = unsafe {
+        (
+            named::<Scheme>(options.scheme)?,
+            named::<Ack>(options.ack)?,
+            named::<Domain>(options.domain)?,
+        )
+    };
+    let or_default = |given: u64, default: u64| if given == 0 { default } else { given };
+    let defaults = CreateOptions::default();
+    let create = CreateOptions {
+        lanes: or_default(u64::from(options.lanes), u64::from(defaults.lanes)) as u32,
+        lane_bytes: or_default(options.lane_bytes, defaults.lane_bytes),
+        checksums: options.checksums != 0,
+        ..defaults
+    };
+    let open = OpenOptions {
+        ack: ack.unwrap_or_default(),
+        cache_bytes: (options.cache_bytes != 0).then_some(options.cache_bytes),
+        grow_limit_bytes: options.grow_limit_bytes,
+        lock_always: options.lock_always != 0,
+        ..OpenOptions::with_scheme(scheme.unwrap_or_default())
+    };
+    let map = MapOptions { domain, ..MapOptions::default() };
+    let max_len = map.max_len.max(options.grow_limit_bytes);
+    Ok(Wanted { create, open, map: MapOptions { max_len, ..map } })
+}
+
+/// # Safety
+/// - `path` is null or a text that ends with a zero.
+unsafe fn read_path(path: *const c_char) -> Result<PathBuf, Failure> {
+    if path.is_null() {
+        return Err(Failure::bad("the path is null"));
+    }
+    // SAFETY: it is not null, so the caller says that it is a text.
+    Ok(path_of(unsafe { CStr::from_ptr(path) })?)
+}
+
+/// Refuses to do anything when there is no place for its answer.
+pub(super) fn check_place<T>(place: *mut T) -> Result<(), Failure> {
+    match place.is_null() {
+        true => Err(Failure::bad("there is no place for the answer")),
+        false => Ok(()),
+    }
+}
+
+/// Opens a pool and stores its handle.
+///
+/// # Safety
+/// - `options` is null or points to options whose texts are null or end with a zero.
+/// - `path` is null or a text that ends with a zero.
+/// - `pool` is null or a handle can be stored there.
+unsafe fn make(
+    path: *const c_char,
+    options: *const outlast_options,
+    pool: *mut outlast_pool,
+    how: impl FnOnce(PathBuf, &Wanted) -> Result<FilePool, Failure>,
+) -> outlast_code {
+    guarded(|| {
+        check_place(pool)?;
+        // SAFETY: the caller says so.
+        let (path, wanted) = unsafe { (read_path(path)?, read(options)?) };
+        let id = seats::keep_pool(how(path, &wanted)?);
+        // SAFETY: it is not null, so the caller says that a handle can be stored there.
+        unsafe { pool.write(outlast_pool { id }) };
+        Ok(())
+    })
+}
+
+/// Creates a pool of `size_bytes` bytes, rounded up to whole pages, in a new file, and opens it.
+/// The file is really allocated; an existing one is never overwritten.
+///
+/// # Safety
+/// - `path` is null or a text that ends with a zero.
+/// - `options` is null, for defaults, or points to options whose texts are null or end with a zero.
+/// - `pool` is null or a handle can be stored there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlast_create(
+    path: *const c_char,
+    size_bytes: u64,
+    options: *const outlast_options,
+    pool: *mut outlast_pool,
+) -> outlast_code {
+    let create = |path: PathBuf, wanted: &Wanted| {
+        Ok(FilePool::create(path, size_bytes, &wanted.create, &wanted.open, &wanted.map)?)
+    };
+    // SAFETY: the caller says so.
+    unsafe { make(path, options, pool, create) }
+}
+
+/// Opens a pool through recovery, whatever scheme it had. Size, lanes and checksums are its own.
+///
+/// # Safety
+/// - As of outlast_create.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlast_open(
+    path: *const c_char,
+    options: *const outlast_options,
+    pool: *mut outlast_pool,
+) -> outlast_code {
+    let open =
+        |path: PathBuf, wanted: &Wanted| Ok(FilePool::open(path, &wanted.open, &wanted.map)?);
+    // SAFETY: the caller says so.
+    unsafe { make(path, options, pool, open) }
+}
+
+/// Closes a pool in peace: every commit is durable in place, and its log is empty. All its lanes
+/// must be given back, else it is OUTLAST_BUSY. A process that ends without it loses nothing.
+#[unsafe(no_mangle)]
+pub extern "C" fn outlast_close(pool: outlast_pool) -> outlast_code {
+    guarded(|| {
+        drop(seats::take_pool(pool.id)?.close());
+        Ok(())
+    })
+}
+
+/// What a pool is.
+///
+/// # Safety
+/// - `info` is null or can be stored to.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlast_pool_info(
+    pool: outlast_pool,
+    info: *mut outlast_info,
+) -> outlast_code {
+    guarded(|| {
+        check_place(info)?;
+        let pool = seats::pool(pool.id)?;
+        let geometry = pool.header().geometry;
+        let found = outlast_info {
+            size_bytes: pool.medium().len(),
+            scheme: scheme::name_of(pool.scheme()),
+            lane_bytes: geometry.lane_bytes,
+            commits: pool.commits(),
+            lanes: geometry.lanes,
+            checksums: u32::from(geometry.checksums),
+        };
+        // SAFETY: it is not null, so the caller says that it can be stored to.
+        unsafe { info.write(found) };
+        Ok(())
+    })
+}
+
+/// Recovers the pool of that path and checks all of its metadata, and its checksums where it
+/// keeps any. Stores how many findings there were; with any it is OUTLAST_DAMAGED, and
+/// outlast_last_error tells the first. Nobody else may have the pool open.
+///
+/// # Safety
+/// - `path` is null or a text that ends with a zero.
+/// - `options` is null, for defaults, or points to options whose texts are null or end with a zero.
+/// - `findings` is null or a number can be stored there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlast_check(
+    path: *const c_char,
+    options: *const outlast_options,
+    findings: *mut u64,
+) -> outlast_code {
+    guarded(|| {
+        check_place(findings)?;
+        // SAFETY: the caller says so.
+        let (path, wanted) = unsafe { (read_path(path)?, read(options)?) };
+        let medium = Mapped::open(path, &wanted.map).map_err(outlast::PoolError::from)?;
+        let report = UnrecoveredPool::open(medium)?.recover(None)?.check();
+        // SAFETY: it is not null, so the caller says that a number can be stored there.
+        unsafe { findings.write(report.findings.len() as u64) };
+        match report.findings.first() {
+            None => Ok(()),
+            Some(first) => Err(Failure::new(OUTLAST_DAMAGED, first.to_string())),
+        }
+    })
+}
