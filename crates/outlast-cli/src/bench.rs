@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 use outlast::Ack;
-use outlast_lab::native::{self, Contender, Setup, Size, default_directory, floor};
+use outlast_lab::native::{self, Contender, Setup, Size, default_directory, floor, recovery};
 use outlast_lab::record::Document;
 use outlast_lab::table::summary;
 use outlast_peers::Pmdk;
@@ -17,8 +17,9 @@ use crate::{CommandResult, Verdict};
 
 #[derive(Args)]
 pub struct BenchArgs {
-    /// Workloads, separated by commas (`outlast workloads` lists them), `floor`, or `all`.
-    #[arg(value_name = "WORKLOAD[,WORKLOAD...]|floor|all")]
+    /// Workloads, separated by commas (`outlast workloads` lists them), `floor`, `recovery` (opening
+    /// pools of 1 and 8 GiB that have crashed), or `all` (workloads and the floor).
+    #[arg(value_name = "WORKLOAD[,WORKLOAD...]|floor|recovery|all")]
     what: String,
     /// Schemes, separated by commas (`outlast schemes` lists them); all if not given. Costs are
     /// relative to `none`.
@@ -58,25 +59,37 @@ pub struct BenchArgs {
 }
 
 /// What is to be run.
-fn chosen(what: &str) -> Result<(Vec<&'static Workload>, bool), String> {
-    let all = || workloads().iter().collect::<Vec<_>>();
-    let names: Vec<&str> = what.split(',').map(str::trim).collect();
-    if names == ["all"] {
-        return Ok((all(), true));
+struct Chosen {
+    workloads: Vec<&'static Workload>,
+    floor: bool,
+    recovery: bool,
+}
+
+impl Chosen {
+    fn parse(what: &str) -> Result<Self, String> {
+        let all = || workloads().iter().collect::<Vec<_>>();
+        let names: Vec<&str> = what.split(',').map(str::trim).collect();
+        if names == ["all"] {
+            return Ok(Self { workloads: all(), floor: true, recovery: false });
+        }
+        let is_extra = |name: &&&str| ["floor", "recovery"].contains(*name);
+        let mut found = Vec::new();
+        for name in names.iter().filter(|name| !is_extra(name)) {
+            found.push(Workload::named(name).ok_or_else(|| {
+                let known: Vec<_> = all().iter().map(|w| w.name).collect();
+                let known = known.join(", ");
+                format!("no workload is called '{name}'; there are {known}, floor, recovery, all")
+            })?);
+        }
+        let has = |name| names.contains(&name);
+        Ok(Self { workloads: found, floor: has("floor"), recovery: has("recovery") })
     }
-    let mut found = Vec::new();
-    for name in names.iter().filter(|name| **name != "floor") {
-        found.push(Workload::named(name).ok_or_else(|| {
-            let known: Vec<_> = all().iter().map(|w| w.name).collect();
-            format!("no workload is called '{name}'; there are {}, floor, all", known.join(", "))
-        })?);
-    }
-    Ok((found, names.contains(&"floor")))
 }
 
 /// Measures and prints.
 pub fn run(args: &BenchArgs, as_json: bool, seed: u64) -> CommandResult {
-    let (workloads, with_floor) = chosen(&args.what)?;
+    let Chosen { workloads, floor: with_floor, recovery: with_recovery } =
+        Chosen::parse(&args.what)?;
     let contenders = if args.scheme.is_empty() { Contender::all() } else { args.scheme.clone() };
     if contenders.iter().any(|contender| matches!(contender, Contender::Pmdk(_))) {
         // It may have to change the environment, which is safe before there are other threads;
@@ -102,6 +115,9 @@ pub fn run(args: &BenchArgs, as_json: bool, seed: u64) -> CommandResult {
     if with_floor {
         let options = floor::options(setup.size, seed);
         records.extend(floor::measure(&setup, &options, &mut |news| teller.tell(news))?);
+    }
+    if with_recovery {
+        records.extend(recovery::measure(&setup, &mut |news| teller.tell(news))?);
     }
     if !setup.workloads.is_empty() {
         records.extend(native::run(&setup, &mut |news| teller.tell(news))?);

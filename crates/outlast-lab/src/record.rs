@@ -417,6 +417,10 @@ metrics! {
     PERSISTENCE_SHARE = "persistence_share", "%";
     /// Throughput with `clwb` above that with `clflushopt`.
     CLWB_GAIN = "clwb_gain", "%";
+    /// Opening a pool that has crashed with a full log: mapping, recovery, volatile parts.
+    RECOVERY_TIME = "recovery_time", "ms";
+    /// Transactions that this opening has repeated or put back.
+    RECOVERED = "recovered", "count";
     /// Time of one object of the micro-benchmark; the scheme is what is done to it.
     OBJECT_TIME = "object_time", "ns";
     /// Lines flushed for it.

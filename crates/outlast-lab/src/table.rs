@@ -91,6 +91,11 @@ pub fn summary(document: &Document) -> String {
     );
     section("Open loop: answered, tx/s", metric_table(records, Metric::OPEN_THROUGHPUT));
     section(
+        "Opening after a crash with a full log, ms",
+        metric_table(records, Metric::RECOVERY_TIME),
+    );
+    section("Transactions repeated or put back by it", metric_table(records, Metric::RECOVERED));
+    section(
         "Cost of persistence, ns per transaction",
         metric_table(records, Metric::PERSISTENCE_COST),
     );

@@ -62,14 +62,15 @@ impl Arena {
 
     /// A mapped file of zeros, all pages there.
     pub fn mapped(&self, name: &str, bytes: u64) -> Result<Mapped, NativeError> {
-        let path = self.file(name);
+        let path = self.path(name);
         let map = MapOptions { domain: Some(self.domain), prefault: true, ..MapOptions::default() };
         let medium = Mapped::create(&path, bytes.next_multiple_of(PAGE_BYTES), &map)?;
         self.forget_file(&path);
         Ok(medium)
     }
 
-    fn file(&self, name: &str) -> PathBuf {
+    /// A name that no file here has.
+    pub fn path(&self, name: &str) -> PathBuf {
         let number = self.files.fetch_add(1, Ordering::Relaxed);
         self.directory.path().join(format!("{name}-{number}"))
     }
@@ -118,7 +119,7 @@ impl Arena {
         granularity: Granularity,
     ) -> Result<Contestant<'static>, NativeError> {
         let scheme = Contender::Pmdk(granularity).name();
-        let path = self.file(scheme);
+        let path = self.path(scheme);
         let bytes = room(session.workload.heap_bytes(&session.scale));
         let mut pool = PmdkPool::create(pmdk, &path, bytes, granularity)?;
         self.forget_file(&path);

@@ -13,6 +13,7 @@ mod error;
 pub mod floor;
 mod flush_kinds;
 pub mod parts;
+pub mod recovery;
 mod seat;
 mod setup;
 
