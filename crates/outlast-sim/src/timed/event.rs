@@ -5,8 +5,6 @@
 pub(crate) enum Event {
     /// A load may ask the caches.
     Load { core: u8, load: u16 },
-    /// A core has something to do; it does it in its tick.
-    Wake { core: u8 },
     /// A miss has been looked up in the second level.
     SecondLevel { core: u8, miss: u8 },
     /// A miss has been looked up in the last level.

@@ -142,8 +142,16 @@ pub struct Batch {
     pub lines: Vec<LineBytes>,
 }
 
+/// Why no more instructions come, in one line.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct SourceError(pub String);
+
 /// Where a core's instructions come from.
 pub trait Source {
     /// Appends some instructions to an empty batch; none when there are no more.
-    fn fill(&mut self, batch: &mut Batch);
+    ///
+    /// # Errors
+    /// When there should be more and they cannot be had. What was appended still counts.
+    fn fill(&mut self, batch: &mut Batch) -> Result<(), SourceError>;
 }

@@ -20,12 +20,14 @@ mod journal;
 mod memory;
 mod miss;
 mod ops;
+mod primitives;
 mod scheme;
 mod stats;
 mod stream;
 mod system;
 mod time;
 mod tlb;
+mod trace;
 mod uncore;
 mod wheel;
 
@@ -34,11 +36,13 @@ pub use config::{
     MachineError, Mapping, MemoryConfig, PRESETS, PagePolicy, Preset as MachinePreset, Rate,
     Scheduling, Span, TlbConfig,
 };
-pub use instr::{Batch, Instr, InstrKind, LOADS_MAX, Mark, STORES_MAX, Source};
+pub use instr::{Batch, Instr, InstrKind, LOADS_MAX, Mark, STORES_MAX, Source, SourceError};
 pub use journal::TimedJournal;
 pub use ops::LaneOps;
+pub use primitives::{Primitive, PrimitiveError, primitives};
 pub use scheme::{Answer, NonPers, Outbox, Scheme, SchemeWrite, StoreSeen};
 pub use stats::{CoreStats, MemoryStats, RunStats, WritesByCause};
 pub use stream::{Pattern, Stream};
-pub use system::{Ended, Setup, Stuck, System};
+pub use system::{Ended, RunError, Setup, System};
 pub use time::Cycle;
+pub use trace::TraceSource;

@@ -1,6 +1,6 @@
 //! Recorded operations as instructions: one lane of an `OpLog`.
 
-use super::instr::{Batch, Instr, InstrKind, Mark, Source};
+use super::instr::{Batch, Instr, InstrKind, Mark, Source, SourceError};
 use outlast_trace::{LaneId, Op, OpLog, word_pieces};
 use std::sync::Arc;
 
@@ -95,7 +95,7 @@ fn put_stores(kind: InstrKind, at: u64, bytes: &[u8], batch: &mut Batch) {
 }
 
 impl Source for LaneOps {
-    fn fill(&mut self, batch: &mut Batch) {
+    fn fill(&mut self, batch: &mut Batch) -> Result<(), SourceError> {
         let log = Arc::clone(&self.log);
         while batch.instrs.len() < BATCH {
             if self.computing > 0 {
@@ -105,7 +105,7 @@ impl Source for LaneOps {
                 continue;
             }
             if self.next == log.len() {
-                return;
+                break;
             }
             let (lane, op) = log.get(self.next);
             self.next += 1;
@@ -113,5 +113,6 @@ impl Source for LaneOps {
                 self.put(op, batch);
             }
         }
+        Ok(())
     }
 }

@@ -1,6 +1,6 @@
 //! Streams of instructions made on the fly, by which the machine's own speed is measured.
 
-use super::instr::{Batch, Instr, Source};
+use super::instr::{Batch, Instr, Source, SourceError};
 use crate::rng::Rng;
 
 /// Instructions in a batch.
@@ -86,7 +86,8 @@ impl Stream {
 }
 
 impl Source for Stream {
-    fn fill(&mut self, batch: &mut Batch) {
+    fn fill(&mut self, batch: &mut Batch) -> Result<(), SourceError> {
         batch.instrs.extend((0..BATCH).map(|_| self.next_instr()));
+        Ok(())
     }
 }

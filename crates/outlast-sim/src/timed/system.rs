@@ -9,7 +9,7 @@ use super::{
     config::{CoreKind, MachineConfig, MachineError},
     core::{Core, Front, InOrder, OutOfOrder},
     event::Event,
-    instr::Source,
+    instr::{Source, SourceError},
     journal::TimedJournal,
     scheme::Scheme,
     stats::RunStats,
@@ -33,15 +33,21 @@ pub struct Setup {
     pub journal: Option<Domain>,
 }
 
-/// Nothing moves any more, and not everything is done. That is a defect of the machine, or of
-/// a scheme that made somebody wait for ever.
+/// A run that could not go on.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("nothing moves since {since}: {}", .waiting.join(" | "))]
-pub struct Stuck {
-    /// The last cycle in which an instruction retired.
-    pub since: Cycle,
-    /// What each core waits for.
-    pub waiting: Vec<String>,
+pub enum RunError {
+    /// Nothing moves any more, and not everything is done. That is a defect of the machine, or
+    /// of a scheme that made somebody wait for ever.
+    #[error("nothing moves since {since}: {}", .waiting.join(" | "))]
+    Stuck {
+        /// The last cycle in which an instruction retired.
+        since: Cycle,
+        /// What each core waits for.
+        waiting: Vec<String>,
+    },
+    /// A core's instructions ended too early.
+    #[error("{0}")]
+    Source(SourceError),
 }
 
 /// How a run ended.
@@ -126,8 +132,8 @@ impl<S: Scheme> System<S> {
     /// Runs until `instructions` more have retired on all cores together, or to the end.
     ///
     /// # Errors
-    /// When nothing moves any more.
-    pub fn run(&mut self, instructions: u64) -> Result<Ended, Stuck> {
+    /// When nothing moves any more, or a source fails.
+    pub fn run(&mut self, instructions: u64) -> Result<Ended, RunError> {
         let limit = self.retired.saturating_add(instructions);
         while self.retired < limit {
             let event_at = self.up.below.wheel.next();
@@ -155,8 +161,8 @@ impl<S: Scheme> System<S> {
     /// Runs to the end.
     ///
     /// # Errors
-    /// When nothing moves any more.
-    pub fn run_to_end(&mut self) -> Result<(), Stuck> {
+    /// When nothing moves any more, or a source fails.
+    pub fn run_to_end(&mut self) -> Result<(), RunError> {
         while self.run(u64::MAX)? != Ended::Finished {}
         Ok(())
     }
@@ -194,12 +200,18 @@ impl<S: Scheme> System<S> {
         !self.cores.iter().all(Core::is_finished)
     }
 
-    fn ended(&self) -> Result<Ended, Stuck> {
-        if self.is_under_way() { Err(self.stuck()) } else { Ok(Ended::Finished) }
+    fn ended(&self) -> Result<Ended, RunError> {
+        if self.is_under_way() {
+            return Err(self.stuck());
+        }
+        match self.cores.iter().find_map(Core::source_error) {
+            Some(error) => Err(RunError::Source(error.clone())),
+            None => Ok(Ended::Finished),
+        }
     }
 
-    fn stuck(&self) -> Stuck {
-        Stuck {
+    fn stuck(&self) -> RunError {
+        RunError::Stuck {
             since: self.progress,
             waiting: self.cores.iter().map(Core::describe).collect(),
         }
@@ -217,10 +229,6 @@ impl<S: Scheme> System<S> {
             Event::Load { core, load } => {
                 let at = self.cores[usize::from(core)].load(load, up);
                 self.wake(core, at);
-            }
-            Event::Wake { core } => {
-                let now = up.now();
-                self.wake(core, now);
             }
             Event::SecondLevel { core, miss } => {
                 let waiting = self.cores[usize::from(core)].lsu().waiting(miss, false);

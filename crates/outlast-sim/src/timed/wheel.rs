@@ -94,11 +94,6 @@ impl<E: Copy> Wheel<E> {
         self.next
     }
 
-    /// Events put in since the start.
-    pub(crate) fn scheduled(&self) -> u64 {
-        self.scheduled
-    }
-
     /// Puts an event in. Nothing happens in the past: `at` is not before [`now`](Self::now).
     #[inline]
     pub(crate) fn schedule(&mut self, at: Cycle, event: E) {

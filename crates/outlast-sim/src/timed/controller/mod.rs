@@ -149,12 +149,7 @@ impl Controller {
         number
     }
 
-    /// Whether any write waits outside its full queue.
-    pub(crate) fn is_blocked(&self) -> bool {
-        self.ports.iter().any(|port| !port.waiting_writes.is_empty())
-    }
-
-    /// Requests that wait or are being served.
+    /// Whether nothing waits or is being served.
     pub(crate) fn is_idle(&self) -> bool {
         self.ports.iter().all(|port| {
             port.channel.reads.is_empty()

@@ -45,7 +45,7 @@ enum Step {
 pub(in crate::timed) struct InOrder {
     id: u8,
     pub(in crate::timed) lsu: Lsu,
-    front: Front,
+    pub(super) front: Front,
     stage: Stage,
     predictor: Predictor,
     mispredict_cycles: u64,

@@ -11,7 +11,7 @@ pub(super) use lsu::Lsu;
 pub(super) use ooo::OutOfOrder;
 
 use super::{
-    instr::{Batch, Instr, Source},
+    instr::{Batch, Instr, Source, SourceError},
     scheme::Scheme,
     stats::CoreStats,
     time::Cycle,
@@ -24,11 +24,12 @@ pub(super) struct Front {
     batch: Batch,
     next: usize,
     exhausted: bool,
+    failed: Option<SourceError>,
 }
 
 impl Front {
     pub(super) fn new(source: Box<dyn Source>) -> Self {
-        Self { source, batch: Batch::default(), next: 0, exhausted: false }
+        Self { source, batch: Batch::default(), next: 0, exhausted: false, failed: None }
     }
 
     /// The next instruction, which stays the next until `advance`.
@@ -53,8 +54,8 @@ impl Front {
         self.batch.instrs.clear();
         self.batch.lines.clear();
         self.next = 0;
-        self.source.fill(&mut self.batch);
-        self.exhausted = self.batch.instrs.is_empty();
+        self.failed = self.source.fill(&mut self.batch).err();
+        self.exhausted = self.batch.instrs.is_empty() || self.failed.is_some();
     }
 
     /// Whether there is nothing more.
@@ -114,6 +115,14 @@ impl Core {
         match self {
             Core::InOrder(core) => core.blocked = false,
             Core::OutOfOrder(core) => core.head_blocked = false,
+        }
+    }
+
+    /// Why its instructions ended too early, if they did.
+    pub(super) fn source_error(&self) -> Option<&SourceError> {
+        match self {
+            Core::InOrder(core) => core.front.failed.as_ref(),
+            Core::OutOfOrder(core) => core.front.failed.as_ref(),
         }
     }
 

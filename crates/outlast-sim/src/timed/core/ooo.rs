@@ -49,7 +49,7 @@ struct Entry {
 pub(in crate::timed) struct OutOfOrder {
     id: u8,
     pub(in crate::timed) lsu: Lsu,
-    front: Front,
+    pub(super) front: Front,
     entries: Vec<Entry>,
     /// What an entry is that is not plain.
     kinds: Vec<InstrKind>,

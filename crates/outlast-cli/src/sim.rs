@@ -1,0 +1,120 @@
+//! `outlast sim`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use outlast_lab::record::Document;
+use outlast_lab::simulated::{self, Simulation, Work};
+use outlast_sim::timed::{CoreKind, KEYS, MEMORY_PRESETS, MachineConfig, PRESETS, Pattern};
+
+use crate::{CommandResult, Verdict};
+
+#[derive(Clone, Copy, ValueEnum)]
+enum CoreName {
+    /// Out of order.
+    Ooo,
+    /// In order.
+    Inorder,
+}
+
+#[derive(Args)]
+pub struct SimArgs {
+    /// A stream (friendly, stride, random), `primitives` for the cost of operations, or
+    /// `machines` for what --config and --set know.
+    #[arg(value_name = "STREAM|primitives|machines", required_unless_present = "trace")]
+    what: Option<String>,
+    /// Runs a ChampSim trace instead: raw, .gz, .xz or .bz2.
+    #[arg(long, value_name = "FILE", conflicts_with = "what")]
+    trace: Option<PathBuf>,
+    /// The kind of core, if not the machine's own.
+    #[arg(long, value_enum)]
+    core: Option<CoreName>,
+    /// The machine: a preset's name or a TOML file (`outlast sim machines` lists them).
+    #[arg(long, default_value = "server", value_name = "NAME|FILE.toml")]
+    config: String,
+    /// Changes the machine; several values run one machine each. May be repeated.
+    #[arg(long = "set", value_name = "KEY=VALUE[,VALUE...]")]
+    options: Vec<String>,
+    /// Instructions before counting starts.
+    #[arg(long, default_value_t = 5_000_000)]
+    warm_up: u64,
+    /// Instructions that count.
+    #[arg(long, default_value_t = 10_000_000, value_parser = clap::value_parser!(u64).range(1..))]
+    instructions: u64,
+}
+
+fn work(args: &SimArgs) -> Result<Work, String> {
+    if let Some(path) = &args.trace {
+        return Ok(Work::Trace(path.clone()));
+    }
+    let name = args.what.as_deref().unwrap_or_default();
+    let known = Pattern::ALL.iter().find(|row| row.1 == name);
+    known.map(|row| Work::Stream(row.0)).ok_or_else(|| {
+        let names: Vec<_> = Pattern::ALL.iter().map(|row| row.1).collect();
+        format!("no stream is called '{name}'; there are {}, primitives, machines", names.join(", "))
+    })
+}
+
+/// Runs and prints.
+pub fn run(args: &SimArgs, as_json: bool, seed: u64) -> CommandResult {
+    if args.what.as_deref() == Some("machines") {
+        return machines(args, as_json, seed);
+    }
+    let primitives = args.what.as_deref() == Some("primitives");
+    let work = if primitives { None } else { Some(work(args)?) };
+    let core = args.core.map(|core| match core {
+        CoreName::Ooo => CoreKind::OutOfOrder,
+        CoreName::Inorder => CoreKind::InOrder,
+    });
+    let mut document = Document::new(env!("CARGO_PKG_VERSION"), &crate::command_line(), seed, None);
+    for machine in simulated::machines(&args.config, core, &args.options)? {
+        document.records.extend(match &work {
+            None => simulated::cost_table(&machine)?,
+            Some(work) => simulated::run(&Simulation {
+                machine,
+                work: work.clone(),
+                warm_up: args.warm_up,
+                instructions: args.instructions,
+                seed,
+            })?,
+        });
+    }
+    if as_json {
+        print!("{}", document.to_json());
+    } else {
+        print!("{}", simulated::table(&document.records));
+    }
+    Ok(Verdict::Good)
+}
+
+/// Lists machines, memories, and the keys with the values of the machine asked for.
+fn machines(args: &SimArgs, as_json: bool, seed: u64) -> CommandResult {
+    let machine = MachineConfig::named(&args.config)?;
+    let value = |key: &str| machine.get(key).unwrap_or_default();
+    if as_json {
+        let preset = |kind: &'static str| {
+            move |preset: &outlast_sim::timed::MachinePreset| {
+                serde_json::json!({"kind": kind, "name": preset.name, "description": preset.about})
+            }
+        };
+        let keys = KEYS.iter().map(|(key, about)| {
+            serde_json::json!({"kind": "key", "name": key, "description": about, "value": value(key)})
+        });
+        let records = PRESETS.iter().map(preset("machine"));
+        let records = records.chain(MEMORY_PRESETS.iter().map(preset("memory"))).chain(keys);
+        println!("{}", crate::document("sim machines", seed, records.collect()));
+        return Ok(Verdict::Good);
+    }
+    for preset in PRESETS {
+        println!("{:<24} {}", preset.name, preset.about);
+    }
+    println!();
+    for preset in MEMORY_PRESETS {
+        println!("memory.preset={:<10} {}", preset.name, preset.about);
+    }
+    println!();
+    for (key, about) in KEYS {
+        println!("{key:<24} {:<44} {about}", value(key));
+    }
+    Ok(Verdict::Good)
+}
