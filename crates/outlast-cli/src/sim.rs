@@ -51,7 +51,10 @@ fn work(args: &SimArgs) -> Result<Work, String> {
     let known = Pattern::ALL.iter().find(|row| row.1 == name);
     known.map(|row| Work::Stream(row.0)).ok_or_else(|| {
         let names: Vec<_> = Pattern::ALL.iter().map(|row| row.1).collect();
-        format!("no stream is called '{name}'; there are {}, primitives, machines", names.join(", "))
+        format!(
+            "no stream is called '{name}'; there are {}, primitives, machines",
+            names.join(", ")
+        )
     })
 }
 
@@ -92,11 +95,7 @@ fn machines(args: &SimArgs, as_json: bool, seed: u64) -> CommandResult {
     let machine = MachineConfig::named(&args.config)?;
     let value = |key: &str| machine.get(key).unwrap_or_default();
     if as_json {
-        let preset = |kind: &'static str| {
-            move |preset: &outlast_sim::timed::MachinePreset| {
-                serde_json::json!({"kind": kind, "name": preset.name, "description": preset.about})
-            }
-        };
+        let preset = |kind: &'static str| move |preset: &outlast_sim::timed::MachinePreset| serde_json::json!({"kind": kind, "name": preset.name, "description": preset.about});
         let keys = KEYS.iter().map(|(key, about)| {
             serde_json::json!({"kind": "key", "name": key, "description": about, "value": value(key)})
         });

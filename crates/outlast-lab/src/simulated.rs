@@ -122,9 +122,10 @@ fn records(work: &str, machine: &MachineConfig, stats: &RunStats, cpu_s: f64) ->
     };
     let instructions = stats.instructions() as f64;
     let per_instruction = |count: u64| count as f64 / instructions.max(1.0);
-    let core = stats.cores.iter().fold((0, 0), |sum, core| {
-        (sum.0 + core.walks, sum.1 + core.mispredicted)
-    });
+    let core = stats
+        .cores
+        .iter()
+        .fold((0, 0), |sum, core| (sum.0 + core.walks, sum.1 + core.mispredicted));
     let mut records = vec![
         record(Metric::SIM_SPEED, instructions / cpu_s.max(1e-9)),
         record(Metric::IPC, stats.ipc()),
@@ -180,7 +181,10 @@ pub fn table(records: &[Record]) -> String {
     let mut text = String::new();
     let mut head = None;
     for record in records {
-        let here = (record.config.clone(), (record.metric != "primitive").then(|| record.workload.clone()));
+        let here = (
+            record.config.clone(),
+            (record.metric != "primitive").then(|| record.workload.clone()),
+        );
         if head.as_ref() != Some(&here) {
             let of = here.1.as_deref().unwrap_or("primitives");
             text += &format!("{of} on {}\n", here.0.as_deref().unwrap_or("?"));
@@ -196,7 +200,8 @@ pub fn table(records: &[Record]) -> String {
         let (name, about) = match record.metric.as_str() {
             "primitive" => (record.workload.clone(), record.class.clone().unwrap_or_default()),
             metric => {
-                let class = record.class.as_ref().map_or(String::new(), |class| format!(" {class}"));
+                let class =
+                    record.class.as_ref().map_or(String::new(), |class| format!(" {class}"));
                 (format!("{metric}{class}"), String::new())
             }
         };

@@ -120,7 +120,11 @@ impl<T: LineTag> Cache<T> {
     /// Puts a line in that is not here yet, in an empty way or in place of a victim. What had to
     /// leave is returned, and is the caller's to pass on.
     #[inline]
-    pub fn install(&mut self, line: LineAddr, contents: &Contents<T>) -> (Slot, Option<Evicted<T>>) {
+    pub fn install(
+        &mut self,
+        line: LineAddr,
+        contents: &Contents<T>,
+    ) -> (Slot, Option<Evicted<T>>) {
         debug_assert!(self.probe(line).is_none(), "{line} is installed twice");
         let set = self.set_of(line);
         let first = set * self.ways;

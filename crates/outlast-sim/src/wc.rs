@@ -102,6 +102,11 @@ impl WcBuffer {
         Some(leaving)
     }
 
+    /// Which words of the line are here, and the line with them.
+    pub(crate) fn words_of(&self, line: LineAddr) -> Option<(u8, LineBytes)> {
+        self.find(line).map(|at| (self.lines[at].words, self.lines[at].data))
+    }
+
     /// Takes the line out if all its words are here.
     pub(crate) fn take_complete(&mut self, line: LineAddr) -> Option<Leaving> {
         let index = self.find(line).filter(|&at| self.lines[at].words == u8::MAX)?;

@@ -141,7 +141,11 @@ impl<T: LineTag> Hierarchy<T> {
         if supplied { self.llc.probe(line) } else { self.llc.access(line) }
     }
 
-    fn fill_llc_from_memory<B: Backing<T>>(&mut self, line: LineAddr, below: &mut B) -> (LineBytes, T) {
+    fn fill_llc_from_memory<B: Backing<T>>(
+        &mut self,
+        line: LineAddr,
+        below: &mut B,
+    ) -> (LineBytes, T) {
         let (data, tag) = self.read_memory(line, below);
         self.install_in_llc(line, &Contents { data, dirty: false, owned: false, tag }, below);
         (data, tag)
@@ -216,7 +220,12 @@ impl<T: LineTag> Hierarchy<T> {
 
     /// Installs a line in the shared level; what it displaces goes to memory if it is dirty. In
     /// an inclusive machine the displaced line leaves every lane, and the newest copy counts.
-    fn install_in_llc<B: Backing<T>>(&mut self, line: LineAddr, contents: &Contents<T>, below: &mut B) {
+    fn install_in_llc<B: Backing<T>>(
+        &mut self,
+        line: LineAddr,
+        contents: &Contents<T>,
+        below: &mut B,
+    ) {
         let (_, Some(mut leaving)) = self.llc.install(line, contents) else { return };
         if self.inclusion == Inclusion::Inclusive {
             for lane in 0..self.lanes.len() {

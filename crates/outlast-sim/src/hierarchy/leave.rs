@@ -120,7 +120,12 @@ impl<T: LineTag> Hierarchy<T> {
     }
 
     /// Memory gets the newest bytes if it has not; every cache keeps a clean copy of them.
-    pub(super) fn write_back<B: Backing<T>>(&mut self, line: LineAddr, below: &mut B, cause: Cause) -> bool {
+    pub(super) fn write_back<B: Backing<T>>(
+        &mut self,
+        line: LineAddr,
+        below: &mut B,
+        cause: Cause,
+    ) -> bool {
         let Some((data, true)) = self.newest(line) else { return false };
         below.write(line, u8::MAX, &data, cause);
         for lane in &mut self.lanes {
@@ -141,7 +146,12 @@ impl<T: LineTag> Hierarchy<T> {
 
     /// Before a line enters a lane's write-combining buffer: older streams of it are done, no
     /// cache holds it (C4), and there is room.
-    pub(super) fn make_way_for_stream<B: Backing<T>>(&mut self, lane: usize, line: LineAddr, below: &mut B) {
+    pub(super) fn make_way_for_stream<B: Backing<T>>(
+        &mut self,
+        lane: usize,
+        line: LineAddr,
+        below: &mut B,
+    ) {
         self.stop_streaming(line, below);
         if self.write_back(line, below, Cause::Evicted) {
             self.traffic.memory_evictions += 1;

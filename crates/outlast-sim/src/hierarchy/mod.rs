@@ -33,8 +33,8 @@ use crate::{
     stats::{CacheStats, HierarchyStats, Traffic},
     wc::{WcBuffer, word_mask},
 };
-pub(crate) use steps::{Found, Nearest};
 use outlast_trace::{LaneId, LineAddr, PoolOffset, line_pieces, word_pieces};
+pub(crate) use steps::{Found, Nearest};
 
 /// Why something was written to memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -153,7 +153,12 @@ impl<T: LineTag> Hierarchy<T> {
     /// # Panics
     /// When the machine has no such lane; so do all methods that take one.
     #[inline]
-    pub fn read<B: Backing<T>>(&mut self, lane: LaneId, line: LineAddr, below: &mut B) -> &LineBytes {
+    pub fn read<B: Backing<T>>(
+        &mut self,
+        lane: LaneId,
+        line: LineAddr,
+        below: &mut B,
+    ) -> &LineBytes {
         let lane = self.check(lane);
         let slot = self.acquire(lane, line, Want::Read, below);
         self.lanes[lane].l1.data(slot)
@@ -178,7 +183,13 @@ impl<T: LineTag> Hierarchy<T> {
     /// Stores `bytes` from `at` on with ordinary stores. An adversary may write the line back
     /// between any two of the aligned words (rule 5).
     #[inline]
-    pub fn store<B: Backing<T>>(&mut self, lane: LaneId, at: PoolOffset, bytes: &[u8], below: &mut B) {
+    pub fn store<B: Backing<T>>(
+        &mut self,
+        lane: LaneId,
+        at: PoolOffset,
+        bytes: &[u8],
+        below: &mut B,
+    ) {
         let lane = self.check(lane);
         if bytes.is_empty() {
             return;

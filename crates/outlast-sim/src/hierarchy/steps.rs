@@ -67,7 +67,8 @@ impl<T: LineTag> Hierarchy<T> {
             return Nearest::Private;
         }
         let others = self.lanes.iter().enumerate().filter(|(peer, _)| *peer != lane);
-        let peer_has = others.into_iter().any(|(_, peer)| peer.caches().any(|c| c.probe(line).is_some()));
+        let peer_has =
+            others.into_iter().any(|(_, peer)| peer.caches().any(|c| c.probe(line).is_some()));
         match (peer_has, held.is_some() || self.llc.probe(line).is_some()) {
             (true, _) => Nearest::Peer,
             (false, true) => Nearest::Shared,
@@ -158,6 +159,11 @@ impl<T: LineTag> Hierarchy<T> {
         Some(leaving)
     }
 
+    /// The words of a line that wait in some write-combining buffer.
+    pub(crate) fn streamed(&self, line: LineAddr) -> Option<(u8, LineBytes)> {
+        self.lanes.iter().find_map(|lane| lane.wc.words_of(line))
+    }
+
     /// Takes a line out of every cache and write-combining buffer, because a direct store is
     /// about to replace all of it.
     pub(crate) fn displace_for_direct_store<B: Backing<T>>(
@@ -180,7 +186,11 @@ impl<T: LineTag> Hierarchy<T> {
     pub(crate) fn scan(&mut self, level: u8, mut visit: impl FnMut(LineAddr, bool, &mut T)) {
         match level {
             1 => self.lanes.iter_mut().for_each(|lane| lane.l1.scan(&mut visit)),
-            2 => self.lanes.iter_mut().filter_map(|lane| lane.l2.as_mut()).for_each(|l2| l2.scan(&mut visit)),
+            2 => self
+                .lanes
+                .iter_mut()
+                .filter_map(|lane| lane.l2.as_mut())
+                .for_each(|l2| l2.scan(&mut visit)),
             _ => self.llc.scan(&mut visit),
         }
     }

@@ -26,6 +26,8 @@ pub(crate) enum Origin {
     None,
     /// A core that flushed or streamed it.
     Core(u8),
+    /// Every core: a line that left a write-combining buffer because somebody else wanted it.
+    Everybody,
     /// The scheme, with its token.
     Scheme(u32),
 }
@@ -65,6 +67,10 @@ pub(crate) struct Below<S: Scheme> {
     held: VecDeque<u32>,
     /// Who the next write is for; set by whoever causes it.
     pub(crate) next_origin: Origin,
+    /// Streamed lines that nobody's own count of acknowledgements covers, and whether the last
+    /// of them became durable.
+    pub(crate) loose_streams: u32,
+    pub(crate) streams_done: bool,
     /// Whether room in the write buffer is waited for, and is there now.
     pub(crate) room: bool,
     reads: Vec<Read>,
@@ -95,6 +101,8 @@ impl<S: Scheme> Below<S> {
             write_buffer: config.memory.write_buffer as usize,
             held: VecDeque::new(),
             next_origin: Origin::None,
+            loose_streams: 0,
+            streams_done: false,
             room: false,
             reads: Vec::new(),
             free_reads: Vec::new(),
@@ -264,6 +272,10 @@ impl<S: Scheme> Below<S> {
                 let at = self.now().plus(self.path_cycles);
                 self.wheel.schedule(at, Event::Acknowledged { core });
             }
+            Origin::Everybody => {
+                self.loose_streams -= 1;
+                self.streams_done |= self.loose_streams == 0;
+            }
             Origin::Scheme(token) => {
                 let now = self.now();
                 self.scheme.write_durable(now, token, &mut self.outbox);
@@ -305,6 +317,10 @@ impl<S: Scheme> Backing<S::Tag> for Below<S> {
     fn write(&mut self, line: LineAddr, words: u8, data: &LineBytes, cause: Cause) {
         let origin = match cause {
             Cause::Flushed => self.next_origin,
+            Cause::Streamed => {
+                self.loose_streams += 1;
+                Origin::Everybody
+            }
             _ => Origin::None,
         };
         self.send_write(line, words, data, cause, origin);

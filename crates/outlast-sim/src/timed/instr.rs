@@ -109,12 +109,7 @@ impl Instr {
 
     /// A load into a register.
     pub fn load(at: u64, into: u8) -> Self {
-        Self {
-            loads: 1,
-            load_at: [at, 0, 0, 0],
-            destinations: [into, 0],
-            ..Self::default()
-        }
+        Self { loads: 1, load_at: [at, 0, 0, 0], destinations: [into, 0], ..Self::default() }
     }
 
     /// A store of an aligned word.

@@ -167,7 +167,9 @@ impl SharedMisses {
 
     /// Gives the list of waiters back, to be used again.
     pub(crate) fn recycle(&mut self, mut waiters: Vec<(u8, u8)>) {
-        if let Some(miss) = self.slots.iter_mut().find(|m| m.line.is_none() && m.waiters.capacity() == 0) {
+        if let Some(miss) =
+            self.slots.iter_mut().find(|m| m.line.is_none() && m.waiters.capacity() == 0)
+        {
             waiters.clear();
             miss.waiters = waiters;
         }

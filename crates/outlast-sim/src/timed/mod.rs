@@ -21,6 +21,7 @@ mod memory;
 mod miss;
 mod ops;
 mod primitives;
+mod requests;
 mod scheme;
 mod stats;
 mod stream;
@@ -40,6 +41,7 @@ pub use instr::{Batch, Instr, InstrKind, LOADS_MAX, Mark, STORES_MAX, Source, So
 pub use journal::TimedJournal;
 pub use ops::LaneOps;
 pub use primitives::{Primitive, PrimitiveError, primitives};
+pub use requests::{MemoryRequest, Replay, replay};
 pub use scheme::{Answer, NonPers, Outbox, Scheme, SchemeWrite, StoreSeen};
 pub use stats::{CoreStats, MemoryStats, RunStats, WritesByCause};
 pub use stream::{Pattern, Stream};

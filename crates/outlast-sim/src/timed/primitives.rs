@@ -69,24 +69,32 @@ const PATTERNS: &[(&str, &str, Pattern)] = &[
             }
         }
     }),
-    ("persist_1_resident", "store, clwb and fence of one line that stays in the cache", |log, n, _| {
-        persist(log, n, 1, |repetition, _| repetition % 16);
-    }),
+    (
+        "persist_1_resident",
+        "store, clwb and fence of one line that stays in the cache",
+        |log, n, _| {
+            persist(log, n, 1, |repetition, _| repetition % 16);
+        },
+    ),
     ("persist_8_resident", "the same of eight lines with one fence", |log, n, _| {
         persist(log, n, 8, |repetition, k| 8 * (repetition % 2) + k);
     }),
-    ("persist_8_scattered", "eight lines far apart, loaded first, with one fence", |log, n, llc| {
-        let mut rng = Rng::new(1);
-        for _ in 0..n {
-            let lines: Vec<_> = (0..8).map(|_| LineAddr(rng.below(16 * llc))).collect();
-            for &line in &lines {
-                load(log, line, None);
+    (
+        "persist_8_scattered",
+        "eight lines far apart, loaded first, with one fence",
+        |log, n, llc| {
+            let mut rng = Rng::new(1);
+            for _ in 0..n {
+                let lines: Vec<_> = (0..8).map(|_| LineAddr(rng.below(16 * llc))).collect();
+                for &line in &lines {
+                    load(log, line, None);
+                }
+                lines.iter().for_each(|&line| store(log, line));
+                lines.iter().for_each(|&line| flush(log, line));
+                log.op(LANE, Op::Sfence);
             }
-            lines.iter().for_each(|&line| store(log, line));
-            lines.iter().for_each(|&line| flush(log, line));
-            log.op(LANE, Op::Sfence);
-        }
-    }),
+        },
+    ),
     ("stream_1", "a non-temporal line and a fence", |log, n, llc| stream(log, n, 1, llc)),
     ("stream_16", "sixteen non-temporal lines and a fence", |log, n, llc| stream(log, n, 16, llc)),
 ];
@@ -142,7 +150,11 @@ pub fn primitives(config: &MachineConfig) -> Result<Vec<Primitive>, PrimitiveErr
     let mut measured = Vec::new();
     for &(name, about, pattern) in PATTERNS {
         // Patterns that need a warm cache get rounds enough through it.
-        let warm = if name == "load_llc" { 2 * llc_lines } else { 2_000 };
+        let warm = match name {
+            "load_llc" => 2 * llc_lines,
+            "load_memory" => 40_000, // The page table comes into the caches.
+            _ => 2_000,
+        };
         let cycles = |repetitions| -> Result<u64, PrimitiveError> {
             let mut log = OpLog::default();
             pattern(&mut log, repetitions, llc_lines);

@@ -333,6 +333,7 @@ impl<S: Scheme> System<S> {
                     }
                 }
             }
+            self.up.wake_all |= std::mem::take(&mut self.up.below.streams_done);
             if std::mem::take(&mut self.up.wake_all) {
                 let now = self.up.now();
                 for core in 0..self.cores.len() {
@@ -364,12 +365,18 @@ impl<S: Scheme> System<S> {
         stats
     }
 
-    /// A line as the program sees it: from the caches, or from memory.
+    /// A line as the program sees it: from the caches, or from memory and what is streamed there.
     pub fn line(&self, line: LineAddr) -> LineBytes {
-        match self.up.caches.newest(line) {
-            Some((data, _)) => data,
-            None => self.up.below.memory.read(line),
+        if let Some((data, _)) = self.up.caches.newest(line) {
+            return data;
         }
+        let mut data = self.up.below.memory.read(line);
+        if let Some((words, streamed)) = self.up.caches.streamed(line) {
+            for word in (0..8).filter(|word| words >> word & 1 == 1) {
+                data[8 * word..][..8].copy_from_slice(&streamed[8 * word..][..8]);
+            }
+        }
+        data
     }
 
     /// What became durable, if that was asked for.

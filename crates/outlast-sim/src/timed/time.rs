@@ -64,6 +64,15 @@ impl ClockRatio {
         }
     }
 
+    /// The last edge of the other clock that is not after `at`.
+    #[inline]
+    pub(crate) fn edge_by(self, at: Cycle) -> u64 {
+        match self.whole {
+            Some(whole) => at.0 / whole,
+            None => (u128::from(at.0) * self.core_fs / self.other_fs) as u64,
+        }
+    }
+
     /// The first core cycle that is not before the other clock's edge.
     #[inline]
     pub(crate) fn cycle_at(self, edge: u64) -> Cycle {
@@ -86,8 +95,13 @@ mod tests {
             for edge in [0, 1, 2, 3, 1000, 123_456_789] {
                 let at = ratio.cycle_at(edge);
                 let exact = edge as f64 * other_fs as f64 / core_fs as f64;
-                assert!((at.0 as f64 - exact) < 1.01 && at.0 as f64 >= exact - 1e-3, "{edge}: {at}");
-                assert_eq!(ratio.edge_at(at), edge + u64::from(ratio.cycle_at(edge + 1) == at));
+                assert!(
+                    (at.0 as f64 - exact) < 1.01 && at.0 as f64 >= exact - 1e-3,
+                    "{edge}: {at}"
+                );
+                assert_eq!(ratio.edge_by(at), edge, "{at} is the edge's");
+                let next = ratio.edge_at(at);
+                assert_eq!(next, edge + u64::from(exact.ceil() != exact && at.0 > 0), "{at}");
             }
         }
     }

@@ -306,7 +306,7 @@ impl<S: Scheme> Uncore<S> {
     /// Whether something came up that the owner has to see to before time goes on.
     #[inline]
     pub(crate) fn needs_attention(&self) -> bool {
-        self.wake_all || self.below.room || !self.below.outbox.is_empty()
+        self.wake_all || self.below.room || self.below.streams_done || !self.below.outbox.is_empty()
     }
 
     /// Does what the scheme asked for.

@@ -4,7 +4,7 @@
 mod preset;
 mod value;
 
-pub use preset::{MEMORY_PRESETS, Preset, PRESETS};
+pub use preset::{MEMORY_PRESETS, PRESETS, Preset};
 pub use value::{Bytes, Clock, CoreKind, Field, Mapping, PagePolicy, Rate, Scheduling, Span};
 
 use crate::config::{CacheConfig, ConfigError, HierarchyConfig, Inclusion};

@@ -21,7 +21,8 @@ fn every_preset_can_be_built_and_every_key_comes_back() {
 
 #[test]
 fn a_file_builds_on_a_preset() {
-    let text = "base = \"hwl\"\n[core]\nrob = 64\n[memory]\npreset = \"picl-nvm\"\ntCL = \"9 ns\"\n";
+    let text =
+        "base = \"hwl\"\n[core]\nrob = 64\n[memory]\npreset = \"picl-nvm\"\ntCL = \"9 ns\"\n";
     let machine = MachineConfig::from_toml("mine.toml", text).unwrap();
     assert_eq!(machine.core.rob, 64);
     assert_eq!(machine.memory.t_cl, Span::Ps(9000));

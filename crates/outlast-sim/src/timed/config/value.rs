@@ -100,7 +100,8 @@ pub struct Mapping(pub [Field; 6]);
 /// A number and what stands behind it.
 fn number_and_unit(text: &str) -> Option<(f64, &str)> {
     let text = text.trim();
-    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.' && c != '_').unwrap_or(text.len());
+    let end =
+        text.find(|c: char| !c.is_ascii_digit() && c != '.' && c != '_').unwrap_or(text.len());
     let number = text[..end].replace('_', "").parse().ok()?;
     Some((number, text[end..].trim()))
 }
@@ -190,7 +191,8 @@ impl Value for Bytes {
 }
 
 impl Value for Rate {
-    const EXPECTS: &'static str = "a bandwidth with its unit, as in \"12.8 GB/s\", or \"unlimited\"";
+    const EXPECTS: &'static str =
+        "a bandwidth with its unit, as in \"12.8 GB/s\", or \"unlimited\"";
     fn parse(text: &str) -> Option<Self> {
         if text.trim() == "unlimited" {
             return Some(Rate(None));

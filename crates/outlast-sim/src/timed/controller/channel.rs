@@ -197,14 +197,14 @@ impl Channel {
         }
         if self.scheduling == Scheduling::Fcfs {
             // Only what a bank's oldest request wants may be done there.
-            hit = bits(wanted & hit).fold(0, |kept, bank| {
-                kept | u64::from(oldest[bank] == oldest_hit[bank]) << bank
-            });
+            hit = bits(wanted & hit)
+                .fold(0, |kept, bank| kept | u64::from(oldest[bank] == oldest_hit[bank]) << bank);
         }
         let mut best: Option<Candidate> = None;
         let mut consider = |at: u64, command, index: u8| {
             let index = usize::from(index);
-            let at = at.max(now).max(self.command_free);
+            // A request that arrived between two edges is seen at the second.
+            let at = at.max(now).max(self.command_free).max(queue[index].arrived);
             let new = (at, command, index);
             if best.is_none_or(|best| new < (best.at, best.command, best.index)) {
                 best = Some(Candidate { at, command, index });
@@ -266,9 +266,8 @@ impl Channel {
     }
 
     fn wanted_again(&self, place: Place) -> bool {
-        let wants = |request: &Request| {
-            (request.place.bank, request.place.row) == (place.bank, place.row)
-        };
+        let wants =
+            |request: &Request| (request.place.bank, request.place.row) == (place.bank, place.row);
         self.reads.iter().any(wants) || self.writes.iter().any(wants)
     }
 

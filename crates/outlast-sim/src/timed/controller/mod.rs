@@ -97,10 +97,9 @@ impl Controller {
             clock: ClockRatio::new(core_fs, config.clock.period_fs()),
             read_queue: config.read_queue as usize,
             write_queue: config.write_queue as usize,
-            link_line_fs: config
-                .link
-                .0
-                .map_or(0, |rate| (u128::from(LINE_BYTES) * 1_000_000_000_000_000 / u128::from(rate)) as u64),
+            link_line_fs: config.link.0.map_or(0, |rate| {
+                (u128::from(LINE_BYTES) * 1_000_000_000_000_000 / u128::from(rate)) as u64
+            }),
             link_free_fs: [0; 2],
             core_fs,
             replaces: config.adr,
@@ -139,7 +138,8 @@ impl Controller {
         self.stats.writes += 1;
         let port = &mut self.ports[number];
         if !port.waiting_writes.is_empty()
-            || (port.channel.writes.len() >= self.write_queue && !(self.replaces && port.holds(line)))
+            || (port.channel.writes.len() >= self.write_queue
+                && !(self.replaces && port.holds(line)))
         {
             self.stats.writes_delayed += 1;
             port.waiting_writes.push_back(Waiting { id, line });
@@ -147,6 +147,16 @@ impl Controller {
             self.accept(number, now, Waiting { id, line });
         }
         number
+    }
+
+    /// Whether a request of this line would find its queue full.
+    pub(crate) fn is_blocked(&self, line: LineAddr, write: bool) -> bool {
+        let port = &self.ports[usize::from(self.decoder.place(line).channel)];
+        if write {
+            port.channel.writes.len() >= self.write_queue && !(self.replaces && port.holds(line))
+        } else {
+            port.channel.reads.len() >= self.read_queue
+        }
     }
 
     /// Whether nothing waits or is being served.
@@ -162,7 +172,7 @@ impl Controller {
     /// Lets a channel go on. Returns when it has to be woken again, if that is news: the owner
     /// then calls again at that time, and may call in between.
     pub(crate) fn wake(&mut self, now: Cycle, number: usize) -> Option<Cycle> {
-        let edge = self.clock.edge_at(now);
+        let edge = self.clock.edge_by(now);
         loop {
             let next = self.ports[number].channel.wake(edge, &mut self.served);
             if self.served.is_empty() {
@@ -213,7 +223,8 @@ impl Controller {
                 let (place, arrived) = (self.decoder.place(line), self.clock.edge_at(now));
                 port.channel.reads.push(Request { id, place, arrived, opened: false });
             } else if let Some(next) = port.waiting_writes.front().copied()
-                && (port.channel.writes.len() < self.write_queue || (self.replaces && port.holds(next.line)))
+                && (port.channel.writes.len() < self.write_queue
+                    || (self.replaces && port.holds(next.line)))
             {
                 port.waiting_writes.pop_front();
                 self.accept(number, now, next);

@@ -138,7 +138,8 @@ mod tests {
     #[test]
     fn addresses_are_cut_as_the_mapping_says() {
         let mut machine = MachineConfig::named("server").unwrap();
-        let place = |machine: &MachineConfig, line| Decoder::new(&machine.memory).place(LineAddr(line));
+        let place =
+            |machine: &MachineConfig, line| Decoder::new(&machine.memory).place(LineAddr(line));
         // 8 KiB rows of 128 lines, then the group, the bank, and the row.
         assert_eq!((place(&machine, 127).group, place(&machine, 127).row), (0, 0));
         assert_eq!((place(&machine, 128).group, place(&machine, 128).bank), (1, 4));

@@ -47,6 +47,8 @@ pub(in crate::timed) struct InOrder {
     pub(in crate::timed) lsu: Lsu,
     pub(super) front: Front,
     stage: Stage,
+    /// When the present instruction began: its own cycle passes beside its loads.
+    began: Cycle,
     predictor: Predictor,
     mispredict_cycles: u64,
     /// A load or a walk is under way; its end is told.
@@ -64,6 +66,7 @@ impl InOrder {
             lsu: Lsu::new(id, config),
             front,
             stage: Stage::Loads(0),
+            began: Cycle(0),
             predictor: Predictor::new(config.core.predictor_counters),
             mispredict_cycles: config.core.mispredict_penalty.cycles(period),
             waits: false,
@@ -110,6 +113,9 @@ impl InOrder {
 
     fn step<S: Scheme>(&mut self, now: Cycle, up: &mut Uncore<S>) -> Step {
         let Some(&instr) = self.front.peek() else { return Step::Waits };
+        if self.stage == Stage::Loads(0) {
+            self.began = now;
+        }
         while let Stage::Loads(k) = self.stage {
             if k == instr.loads {
                 self.stage = Stage::Translate(0);
@@ -146,7 +152,7 @@ impl InOrder {
     }
 
     fn act<S: Scheme>(&mut self, instr: &Instr, now: Cycle, up: &mut Uncore<S>) -> Step {
-        let mut next = now.next();
+        let mut next = now.max(self.began.next());
         match instr.kind {
             InstrKind::Plain => {}
             InstrKind::Branch(taken) => {

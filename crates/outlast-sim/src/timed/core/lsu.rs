@@ -328,7 +328,7 @@ impl Lsu {
             return false;
         }
         self.pending += up.drain_streams(self.core);
-        self.pending == 0
+        self.pending == 0 && up.below.loose_streams == 0
     }
 
     /// Drains what the ports allow in this cycle, oldest first.

@@ -75,7 +75,12 @@ impl Core {
     /// Does what can be done at `now`, or, in order, from `now` until before `until`. Returns
     /// when there will be something to do, unless an event tells earlier.
     #[inline]
-    pub(super) fn tick<S: Scheme>(&mut self, now: Cycle, until: Cycle, up: &mut Uncore<S>) -> Cycle {
+    pub(super) fn tick<S: Scheme>(
+        &mut self,
+        now: Cycle,
+        until: Cycle,
+        up: &mut Uncore<S>,
+    ) -> Cycle {
         self.lsu().stats.ticks += 1;
         match self {
             Core::InOrder(core) => core.tick(now, until, up),

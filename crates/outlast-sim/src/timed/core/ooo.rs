@@ -117,10 +117,7 @@ impl OutOfOrder {
             predictor: Predictor::new(config.core.predictor_counters),
             dispatch_width: config.core.dispatch_width,
             retire_width: config.core.retire_width,
-            mispredict_cycles: config
-                .core
-                .mispredict_penalty
-                .cycles(config.core.clock.period_fs()),
+            mispredict_cycles: config.core.mispredict_penalty.cycles(config.core.clock.period_fs()),
             resume: Cycle(0),
             wrong_branch: None,
             serialising: None,
@@ -233,7 +230,8 @@ impl OutOfOrder {
             }
             let Some(instr) = self.front.peek() else { return false };
             let instr = *instr;
-            if self.load_tail - self.load_head + u64::from(instr.loads) > self.lsu.loads.len() as u64
+            if self.load_tail - self.load_head + u64::from(instr.loads)
+                > self.lsu.loads.len() as u64
                 || u64::from(instr.stores.max(1)) > self.lsu.stores.room()
             {
                 return false;
@@ -275,7 +273,8 @@ impl OutOfOrder {
         let (first_load, first_store) = (self.load_tail, self.lsu.stores.tail);
         let loads = self.lsu.loads.len() as u64;
         for &at in &instr.load_at[..usize::from(instr.loads)] {
-            self.lsu.loads[(self.load_tail % loads) as usize] = Load::new(at, slot as u16, first_store);
+            self.lsu.loads[(self.load_tail % loads) as usize] =
+                Load::new(at, slot as u16, first_store);
             self.load_tail += 1;
         }
         let stores = self.enter_stores(instr);
@@ -473,11 +472,8 @@ impl OutOfOrder {
         } else {
             self.entries[self.slot(self.head)].done
         };
-        let resume = if stood_still && self.wrong_branch.is_none() {
-            self.resume
-        } else {
-            Cycle::NEVER
-        };
+        let resume =
+            if stood_still && self.wrong_branch.is_none() { self.resume } else { Cycle::NEVER };
         head.min(resume).max(now)
     }
 
