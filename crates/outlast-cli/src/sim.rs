@@ -21,11 +21,18 @@ enum CoreName {
 pub struct SimArgs {
     /// A stream (friendly, stride, random), `primitives` for the cost of operations, or
     /// `machines` for what --config and --set know.
-    #[arg(value_name = "STREAM|primitives|machines", required_unless_present = "trace")]
+    #[arg(value_name = "STREAM|primitives|machines", required_unless_present_any = ["trace", "requests"])]
     what: Option<String>,
     /// Runs a ChampSim trace instead: raw, .gz, .xz or .bz2.
     #[arg(long, value_name = "FILE", conflicts_with = "what")]
     trace: Option<PathBuf>,
+    /// Replays memory requests on the machine's memory alone: lines of 0xADDRESS READ|WRITE CYCLE,
+    /// cycles of the memory clock.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["what", "trace"])]
+    requests: Option<PathBuf>,
+    /// Writes the stream's instructions as a ChampSim trace instead of running them.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["trace", "requests"])]
+    save_trace: Option<PathBuf>,
     /// The kind of core, if not the machine's own.
     #[arg(long, value_enum)]
     core: Option<CoreName>,
@@ -41,6 +48,21 @@ pub struct SimArgs {
     /// Instructions that count.
     #[arg(long, default_value_t = 10_000_000, value_parser = clap::value_parser!(u64).range(1..))]
     instructions: u64,
+}
+
+/// What is to be done with a machine.
+enum Task {
+    Run(Work),
+    Primitives,
+    Requests(PathBuf),
+}
+
+fn task(args: &SimArgs) -> Result<Task, String> {
+    match (&args.requests, args.what.as_deref()) {
+        (Some(path), _) => Ok(Task::Requests(path.clone())),
+        (None, Some("primitives")) => Ok(Task::Primitives),
+        (None, _) => work(args).map(Task::Run),
+    }
 }
 
 fn work(args: &SimArgs) -> Result<Work, String> {
@@ -63,17 +85,26 @@ pub fn run(args: &SimArgs, as_json: bool, seed: u64) -> CommandResult {
     if args.what.as_deref() == Some("machines") {
         return machines(args, as_json, seed);
     }
-    let primitives = args.what.as_deref() == Some("primitives");
-    let work = if primitives { None } else { Some(work(args)?) };
+    let task = task(args)?;
+    if let Some(path) = &args.save_trace {
+        let Task::Run(Work::Stream(pattern)) = task else {
+            return Err("only a stream can be saved as a trace: friendly, stride or random".into());
+        };
+        let instructions = args.warm_up + args.instructions;
+        simulated::save_trace(pattern, seed, instructions, path)
+            .map_err(|error| format!("{}: {error}", path.display()))?;
+        return Ok(Verdict::Good);
+    }
     let core = args.core.map(|core| match core {
         CoreName::Ooo => CoreKind::OutOfOrder,
         CoreName::Inorder => CoreKind::InOrder,
     });
     let mut document = Document::new(env!("CARGO_PKG_VERSION"), &crate::command_line(), seed, None);
     for machine in simulated::machines(&args.config, core, &args.options)? {
-        document.records.extend(match &work {
-            None => simulated::cost_table(&machine)?,
-            Some(work) => simulated::run(&Simulation {
+        document.records.extend(match &task {
+            Task::Primitives => simulated::cost_table(&machine)?,
+            Task::Requests(path) => simulated::replay_requests(&machine, path)?,
+            Task::Run(work) => simulated::run(&Simulation {
                 machine,
                 work: work.clone(),
                 warm_up: args.warm_up,

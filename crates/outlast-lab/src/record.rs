@@ -505,6 +505,8 @@ metrics! {
     ROW_HITS = "row_hits", "count";
     /// A read's mean time from its queue to its last data.
     READ_LATENCY = "read_latency", "ns";
+    /// Bytes read and written, in 10^9 a second.
+    BANDWIDTH = "bandwidth", "GB/s";
     /// Events of the simulator per simulated instruction.
     SIM_EVENTS = "sim_events", "events/instr";
     /// Ticks of simulated cores per simulated instruction.

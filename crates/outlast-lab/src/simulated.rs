@@ -1,11 +1,13 @@
 //! Runs of the timed machine, and what they say as records.
 
-use std::path::PathBuf;
+use std::io::{BufRead, BufReader, BufWriter, Write};
+use std::path::{Path, PathBuf};
 
 use outlast_sim::timed::{
-    CoreKind, Ended, MachineConfig, MachineError, NonPers, Pattern, RunError, RunStats, Setup,
-    Source, Stream, System, TraceSource, WritesByCause, primitives,
+    CoreKind, Ended, MachineConfig, MachineError, MemoryRequest, NonPers, Pattern, RunStats, Setup,
+    Source, Stream, System, TraceSource, WritesByCause, primitives, replay,
 };
+use outlast_trace::ChampSimInstr;
 
 use crate::clock::Stopwatch;
 use crate::record::{Kind, Metric, Record};
@@ -176,6 +178,79 @@ pub fn cost_table(machine: &MachineConfig) -> Result<Vec<Record>, Box<dyn std::e
     Ok(measured.iter().map(record).collect())
 }
 
+/// Replays a list of memory requests (`0xADDRESS READ|WRITE CYCLE`, cycles of the memory clock)
+/// on a machine's memory alone.
+///
+/// # Errors
+/// When the file cannot be read or a line of it is no request.
+pub fn replay_requests(
+    machine: &MachineConfig,
+    path: &Path,
+) -> Result<Vec<Record>, Box<dyn std::error::Error>> {
+    let name = path.display().to_string();
+    let file = std::fs::File::open(path).map_err(|error| format!("{name}: {error}"))?;
+    let mut requests = Vec::new();
+    for (number, line) in BufReader::new(file).lines().enumerate() {
+        let line = line.map_err(|error| format!("{name}: {error}"))?;
+        if !line.trim().is_empty() {
+            let request = MemoryRequest::parse(&line);
+            requests.push(request.map_err(|error| format!("{name}:{}: {error}", number + 1))?);
+        }
+    }
+    if requests.is_empty() {
+        return Err(format!("{name}: no requests in it: write 0xADDRESS READ|WRITE CYCLE").into());
+    }
+    let replay = replay(&machine.memory, &requests);
+    let record = |metric, value: f64| {
+        Record::new(Kind::Sim, &name, "non-pers", metric, value).config(&machine.name)
+    };
+    Ok(vec![
+        record(Metric::READ_LATENCY, replay.read_latency_ns),
+        record(Metric::BANDWIDTH, replay.bandwidth / 1e9),
+        record(Metric::CYCLES, replay.clocks as f64).class("memory clock"),
+        record(Metric::ROW_HITS, replay.stats.row_hits as f64),
+        record(Metric::MEMORY_READS, replay.stats.reads as f64),
+        record(Metric::MEMORY_WRITES, replay.stats.writes as f64),
+    ])
+}
+
+/// Registers of a stream's instructions start here in its trace, above those that mean something.
+const STREAM_REGISTERS: u8 = 64;
+/// Addresses of a stream start here in its trace, where 0 means none.
+const STREAM_ADDRESSES: u64 = 1 << 32;
+
+/// Writes the first instructions of a stream as a ChampSim trace, uncompressed.
+///
+/// # Errors
+/// When the file cannot be written.
+pub fn save_trace(
+    pattern: Pattern,
+    seed: u64,
+    instructions: u64,
+    path: &Path,
+) -> std::io::Result<()> {
+    let register = |number: u8| if number == 0 { 0 } else { STREAM_REGISTERS + number };
+    let mut stream = Stream::new(pattern, seed);
+    let mut file = BufWriter::new(std::fs::File::create(path)?);
+    for _ in 0..instructions {
+        let from = stream.next_instr();
+        let mut to = ChampSimInstr {
+            ip: from.pc,
+            source_registers: from.sources.map(register),
+            destination_registers: from.destinations.map(register),
+            ..ChampSimInstr::default()
+        };
+        for (k, into) in to.source_memory.iter_mut().enumerate().take(from.loads.into()) {
+            *into = STREAM_ADDRESSES + from.load_at[k];
+        }
+        for (k, into) in to.destination_memory.iter_mut().enumerate().take(from.stores.into()) {
+            *into = STREAM_ADDRESSES + from.store_at[k];
+        }
+        file.write_all(&to.encode())?;
+    }
+    file.flush()
+}
+
 /// The records of runs as a table: one line a value, one block a machine.
 pub fn table(records: &[Record]) -> String {
     let mut text = String::new();
@@ -229,6 +304,22 @@ mod tests {
         assert_eq!(machines.iter().map(keys).collect::<Vec<_>>(), expected);
         assert!(machines.iter().all(|machine| machine.core.kind == CoreKind::InOrder));
         assert!(super::machines("server", None, &["core.rob".to_owned()]).is_err());
+    }
+
+    #[test]
+    fn a_stream_and_its_trace_run_alike() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        save_trace(Pattern::Friendly, 1, 8000, file.path()).unwrap();
+        let ipc = |work| {
+            let machine = MachineConfig::named("server").unwrap();
+            let simulation =
+                Simulation { machine, work, warm_up: 4000, instructions: 4000, seed: 1 };
+            let records = run(&simulation).unwrap();
+            records.iter().find(|r| r.is(Metric::IPC)).unwrap().value.unwrap()
+        };
+        let (stream, trace) =
+            (ipc(Work::Stream(Pattern::Friendly)), ipc(Work::Trace(file.path().to_owned())));
+        assert!((stream / trace - 1.0).abs() < 0.1, "{stream} and {trace}");
     }
 
     #[test]

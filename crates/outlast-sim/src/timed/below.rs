@@ -17,7 +17,6 @@ use crate::{
     hierarchy::{Backing, Cause},
 };
 use outlast_trace::LineAddr;
-use std::collections::VecDeque;
 
 /// Who wants to know that a write is durable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,6 +39,7 @@ struct Write {
     cause: Cause,
     data: LineBytes,
     origin: Origin,
+    sent: Cycle,
 }
 
 /// A read on its way to memory and back, for one miss of the last level.
@@ -64,7 +64,7 @@ pub(crate) struct Below<S: Scheme> {
     travelling: usize,
     write_buffer: usize,
     /// Writes that the scheme holds back, in their order.
-    held: VecDeque<u32>,
+    held: Vec<u32>,
     /// Who the next write is for; set by whoever causes it.
     pub(crate) next_origin: Origin,
     /// Streamed lines that nobody's own count of acknowledgements covers, and whether the last
@@ -99,7 +99,7 @@ impl<S: Scheme> Below<S> {
             free_writes: Vec::new(),
             travelling: 0,
             write_buffer: config.memory.write_buffer as usize,
-            held: VecDeque::new(),
+            held: Vec::new(),
             next_origin: Origin::None,
             loose_streams: 0,
             streams_done: false,
@@ -163,7 +163,8 @@ impl<S: Scheme> Below<S> {
         let line = self.scheme.route_write(self.wheel.now(), line, cause);
         self.memory.write(line, words, data);
         self.by_cause.count(cause);
-        let write = Write { line, words, cause, data: *data, origin };
+        let sent = self.now();
+        let write = Write { line, words, cause, data: *data, origin, sent };
         let number = match self.free_writes.pop() {
             Some(number) => {
                 self.writes[number as usize] = write;
@@ -182,27 +183,31 @@ impl<S: Scheme> Below<S> {
     pub(crate) fn write_arrives(&mut self, number: u32) {
         let Write { line, cause, .. } = self.writes[number as usize];
         let own = matches!(cause, Cause::Logged | Cause::Metadata);
-        if !own
-            && (!self.held.is_empty()
-                || self.scheme.may_write(self.wheel.now(), line, cause) == Answer::Wait)
-        {
-            self.held.push_back(number);
+        if !own && !self.may_enter(line, cause) {
+            self.held.push(number);
             return;
         }
         let channel = self.controller.write(self.now(), number, line);
         self.wake_channel(channel);
     }
 
-    /// Asks the scheme again about what it held back.
+    /// Whether a write may enter its queue: nothing older of its line is held back, and the
+    /// scheme does not mind.
+    fn may_enter(&mut self, line: LineAddr, cause: Cause) -> bool {
+        let older = self.held.iter().any(|&held| self.writes[held as usize].line == line);
+        !older && self.scheme.may_write(self.wheel.now(), line, cause) == Answer::Proceed
+    }
+
+    /// Asks the scheme again about what it held back, oldest first.
     fn retry_held(&mut self) {
-        while let Some(&number) = self.held.front() {
+        for number in std::mem::take(&mut self.held) {
             let Write { line, cause, .. } = self.writes[number as usize];
-            if self.scheme.may_write(self.wheel.now(), line, cause) == Answer::Wait {
-                return;
+            if self.may_enter(line, cause) {
+                let channel = self.controller.write(self.now(), number, line);
+                self.wake_channel(channel);
+            } else {
+                self.held.push(number);
             }
-            self.held.pop_front();
-            let channel = self.controller.write(self.now(), number, line);
-            self.wake_channel(channel);
         }
     }
 
@@ -261,7 +266,8 @@ impl<S: Scheme> Below<S> {
         if let Some(journal) = &mut self.journal {
             journal.persist(now, write.line, write.words, &write.data, write.cause);
         }
-        let origin = write.origin;
+        let (origin, line, cause, sent) = (write.origin, write.line, write.cause, write.sent);
+        self.scheme.durable(now, line, cause, sent, &mut self.outbox);
         self.tell(origin);
     }
 

@@ -186,6 +186,11 @@ pub trait Scheme {
         Answer::Proceed
     }
 
+    /// Controller port: a write that left the caches, or a scheme, at `sent` is durable.
+    #[inline]
+    fn durable(&mut self, now: Cycle, line: LineAddr, cause: Cause, sent: Cycle, out: &mut Outbox) {
+    }
+
     /// Controller port: one of the scheme's own writes is durable.
     #[inline]
     fn write_durable(&mut self, now: Cycle, token: u32, out: &mut Outbox) {}
