@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use outlast_lab::record::Document;
-use outlast_lab::simulated::{self, Simulation, Work};
+use outlast_lab::simulated::{self, SimScheme, Simulation, Swaps, Work};
 use outlast_sim::timed::{CoreKind, KEYS, MEMORY_PRESETS, MachineConfig, PRESETS, Pattern};
 
 use crate::{CommandResult, Verdict};
@@ -19,9 +19,9 @@ enum CoreName {
 
 #[derive(Args)]
 pub struct SimArgs {
-    /// A stream (friendly, stride, random), `primitives` for the cost of operations, or
-    /// `machines` for what --config and --set know.
-    #[arg(value_name = "STREAM|primitives|machines", required_unless_present_any = ["trace", "requests"])]
+    /// A stream (friendly, stride, random), `swaps` for transactions under schemes, `primitives`
+    /// for the cost of operations, or `machines` for what --config and --set know.
+    #[arg(value_name = "STREAM|swaps|primitives|machines", required_unless_present_any = ["trace", "requests"])]
     what: Option<String>,
     /// Runs a ChampSim trace instead: raw, .gz, .xz or .bz2.
     #[arg(long, value_name = "FILE", conflicts_with = "what")]
@@ -33,6 +33,18 @@ pub struct SimArgs {
     /// Writes the stream's instructions as a ChampSim trace instead of running them.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["trace", "requests"])]
     save_trace: Option<PathBuf>,
+    /// Schemes for `swaps`, separated by commas; all if not given.
+    #[arg(long, value_delimiter = ',')]
+    scheme: Vec<SimScheme>,
+    /// Threads of `swaps`, each on a core of its own.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
+    threads: u32,
+    /// Words of the vector that `swaps` uses.
+    #[arg(long, default_value_t = 1 << 22)]
+    words: u64,
+    /// Transactions of each thread of `swaps` that count; a quarter more runs before.
+    #[arg(long, default_value_t = 20_000, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
+    transactions: u64,
     /// The kind of core, if not the machine's own.
     #[arg(long, value_enum)]
     core: Option<CoreName>,
@@ -55,12 +67,20 @@ enum Task {
     Run(Work),
     Primitives,
     Requests(PathBuf),
+    Swaps(Swaps, Vec<SimScheme>),
 }
 
-fn task(args: &SimArgs) -> Result<Task, String> {
+fn task(args: &SimArgs, seed: u64) -> Result<Task, String> {
     match (&args.requests, args.what.as_deref()) {
         (Some(path), _) => Ok(Task::Requests(path.clone())),
         (None, Some("primitives")) => Ok(Task::Primitives),
+        (None, Some("swaps")) => {
+            let SimArgs { words, transactions, threads, .. } = *args;
+            let swaps = Swaps { words, warm_up: transactions / 4, transactions, threads, seed };
+            let all = || SimScheme::ALL.iter().map(|row| row.0).collect();
+            let schemes = if args.scheme.is_empty() { all() } else { args.scheme.clone() };
+            Ok(Task::Swaps(swaps, schemes))
+        }
         (None, _) => work(args).map(Task::Run),
     }
 }
@@ -74,7 +94,7 @@ fn work(args: &SimArgs) -> Result<Work, String> {
     known.map(|row| Work::Stream(row.0)).ok_or_else(|| {
         let names: Vec<_> = Pattern::ALL.iter().map(|row| row.1).collect();
         format!(
-            "no stream is called '{name}'; there are {}, primitives, machines",
+            "no stream is called '{name}'; there are {}, swaps, primitives, machines",
             names.join(", ")
         )
     })
@@ -85,7 +105,7 @@ pub fn run(args: &SimArgs, as_json: bool, seed: u64) -> CommandResult {
     if args.what.as_deref() == Some("machines") {
         return machines(args, as_json, seed);
     }
-    let task = task(args)?;
+    let task = task(args, seed)?;
     if let Some(path) = &args.save_trace {
         let Task::Run(Work::Stream(pattern)) = task else {
             return Err("only a stream can be saved as a trace: friendly, stride or random".into());
@@ -104,6 +124,13 @@ pub fn run(args: &SimArgs, as_json: bool, seed: u64) -> CommandResult {
         document.records.extend(match &task {
             Task::Primitives => simulated::cost_table(&machine)?,
             Task::Requests(path) => simulated::replay_requests(&machine, path)?,
+            Task::Swaps(swaps, schemes) => {
+                let mut records = Vec::new();
+                for &scheme in schemes {
+                    records.extend(simulated::run_swaps(&machine, scheme, swaps)?);
+                }
+                records
+            }
             Task::Run(work) => simulated::run(&Simulation {
                 machine,
                 work: work.clone(),

@@ -483,6 +483,10 @@ fn the_machine_runs_streams_traces_and_requests() {
     assert!(value(&run, "read_latency") > 10.0);
     assert!(good(&["sim", "primitives", "--config", "hwl"]).contains("persist_1_resident"));
     assert!(good(&["sim", "machines"]).contains("memory.tRCD"));
+    let swaps = ["sim", "swaps", "--config", "hwl", "--transactions", "200", "--words", "4096"];
+    let run = json(&[swaps.as_slice(), &["--scheme", "non-pers,fwb"]].concat());
+    assert!(value(&run, "throughput") > 0.0);
+    assert_eq!(run["records"][0]["guarantee"], "none");
 }
 
 #[test]
@@ -505,6 +509,7 @@ fn mistakes_about_the_machine_are_told_in_one_line() {
         (&["sim", "--trace", "/no/such/trace"], "/no/such/trace"),
         (&["sim", "--requests", words], "words:2:"),
         (&["sim", "--requests", empty], "no requests"),
+        (&["sim", "swaps", "--scheme", "fwd"], "non-pers, undo-clwb, redo-clwb, hwl, fwb"),
     ] {
         let message = refused(arguments);
         assert!(message.contains(says), "{arguments:?}: {message}");

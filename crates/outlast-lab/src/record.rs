@@ -507,6 +507,10 @@ metrics! {
     READ_LATENCY = "read_latency", "ns";
     /// Bytes read and written, in 10^9 a second.
     BANDWIDTH = "bandwidth", "GB/s";
+    /// Cycles in which a core's oldest instruction was a fence that waited, of all cores.
+    FENCE_CYCLES = "fence_cycles", "count";
+    /// Times that a store or commit found a hardware log full.
+    LOG_FULL = "log_full", "count";
     /// Events of the simulator per simulated instruction.
     SIM_EVENTS = "sim_events", "events/instr";
     /// Ticks of simulated cores per simulated instruction.

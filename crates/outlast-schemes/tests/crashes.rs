@@ -64,7 +64,7 @@ fn transactions(seed: u64, count: u64) -> (OpLog, Vec<States>) {
         log.op(id, Op::TxBegin);
         for _ in 0..1 + draw.below(7) {
             let word = draw.below(DATA_LINES * 8);
-            let value = (number + 1) << 8 | draw.below(250) + 1;
+            let value = 256 * (number + 1) + 1 + draw.below(250);
             let len = if draw.below(4) == 0 { 3 } else { 8 };
             let at = PoolOffset(u64::from(lane) * region as u64 + 8 * word);
             log.op(id, Op::Load { at, len: 8, depends: None });
@@ -76,7 +76,7 @@ fn transactions(seed: u64, count: u64) -> (OpLog, Vec<States>) {
         let of_lane = &mut states[usize::from(lane)];
         of_lane.push(state);
         // The acknowledgement names the lane and how many transactions it has had.
-        log.op(id, Op::Ack(TxId(u64::from(lane) << 32 | (of_lane.len() - 1) as u64)));
+        log.op(id, Op::Ack(TxId((u64::from(lane) << 32) + (of_lane.len() - 1) as u64)));
         log.op(id, Op::Compute(draw.below(200) as u32));
     }
     (log, states)
@@ -111,11 +111,14 @@ impl Verdict {
     }
 }
 
+/// A recovery: what it writes for an image.
+type Recovery<'a> = dyn Fn(&[u8]) -> Result<Vec<Patch>, RecoveryError> + 'a;
+
 /// Crashes after every entry; `again` also crashes the recovery after each of its writes.
 fn judge(
     journal: &TimedJournal,
     states: &[States],
-    recover: &dyn Fn(&[u8]) -> Result<Vec<Patch>, RecoveryError>,
+    recover: &Recovery<'_>,
     again: bool,
 ) -> Verdict {
     let mut verdict = Verdict::default();

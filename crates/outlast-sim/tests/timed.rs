@@ -275,7 +275,7 @@ proptest! {
         config.memory.adr = adr;
         let log = play(&steps, true);
         let expected = reference(&log, (LINES as usize + 2) * 64);
-        let system = run(&config, log, Some(Domain::Adr));
+        let mut system = run(&config, log, Some(Domain::Adr));
         for (number, line) in expected.as_chunks::<64>().0.iter().enumerate() {
             prop_assert_eq!(&system.line(LineAddr(number as u64)), line, "line {}", number);
         }

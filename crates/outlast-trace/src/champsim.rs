@@ -215,8 +215,8 @@ mod tests {
     fn some(instructions: u64) -> Vec<ChampSimInstr> {
         let instr = |n: u64| ChampSimInstr {
             ip: 0x40_0000 + n,
-            is_branch: n % 7 == 0,
-            taken: n % 14 == 0,
+            is_branch: n.is_multiple_of(7),
+            taken: n.is_multiple_of(14),
             destination_registers: [n as u8, 0],
             source_registers: [1, 2, 0, n as u8],
             destination_memory: [8 * n, 0],

@@ -298,7 +298,7 @@ impl Hwl {
         let moved = self.head - self.durable_head;
         let full =
             self.next + self.config.log.slots / 4 >= self.durable_head + self.config.log.slots;
-        if moved >= self.config.log.slots / 8 + 1 || (moved > 0 && full) {
+        if moved > self.config.log.slots / 8 || (moved > 0 && full) {
             self.moving_head = Some(self.head);
             let mut data: LineBytes = [0; 64];
             data[..8].copy_from_slice(&self.head.to_le_bytes());

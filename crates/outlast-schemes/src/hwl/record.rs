@@ -73,7 +73,9 @@ impl Record {
     }
 
     pub(super) fn encode(&self) -> LineBytes {
-        let flags = u64::from(self.first) * FIRST | u64::from(self.commit) * COMMIT;
+        let first = if self.first { FIRST } else { 0 };
+        let commit = if self.commit { COMMIT } else { 0 };
+        let flags = first | commit;
         let which =
             (0..self.len).fold(0, |which, k| which | u64::from(self.changes[k].word) << (3 * k));
         let mut words = [0u64; 8];

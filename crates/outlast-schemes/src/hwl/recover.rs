@@ -29,7 +29,8 @@ pub fn recover(log: LogPlace, image: &[u8]) -> Result<Vec<Patch>, RecoveryError>
             break;
         }
         let bytes = image[slot.start().0 as usize..].first_chunk().expect("the length was checked");
-        records.push(Record::decode(bytes).ok_or(RecoveryError::Damaged { line: slot })?);
+        let record = Record::decode(bytes).filter(|record| record.line.0 < image.len() as u64 / 64);
+        records.push(record.ok_or(RecoveryError::Damaged { line: slot })?);
         number += 1;
     }
     let committed = committed(&records);

@@ -56,7 +56,7 @@ fn read(image: &[u8], line: LineAddr, patches: &mut Vec<Patch>) -> Result<(), Re
     }
     for k in 0..words {
         let at = word(image, line, 1 + 2 * k);
-        if at % 8 != 0 || at + 8 > image.len() as u64 {
+        if !at.is_multiple_of(8) || at >= image.len() as u64 {
             return Err(RecoveryError::Damaged { line });
         }
         let value = word(image, line, 2 + 2 * k).to_le_bytes();

@@ -16,7 +16,12 @@ use super::{
     time::Cycle,
     uncore::{Latencies, Uncore},
 };
-use crate::{cache::LineBytes, domain::Domain, hierarchy::Hierarchy, rng::derive};
+use crate::{
+    cache::LineBytes,
+    domain::Domain,
+    hierarchy::{Backing, Hierarchy},
+    rng::derive,
+};
 use outlast_trace::LineAddr;
 
 /// Cycles without a retired instruction after which a run is given up.
@@ -366,11 +371,11 @@ impl<S: Scheme> System<S> {
     }
 
     /// A line as the program sees it: from the caches, or from memory and what is streamed there.
-    pub fn line(&self, line: LineAddr) -> LineBytes {
+    pub fn line(&mut self, line: LineAddr) -> LineBytes {
         if let Some((data, _)) = self.up.caches.newest(line) {
             return data;
         }
-        let mut data = self.up.below.memory.read(line);
+        let mut data = self.up.below.read(line);
         if let Some((words, streamed)) = self.up.caches.streamed(line) {
             for word in (0..8).filter(|word| words >> word & 1 == 1) {
                 data[8 * word..][..8].copy_from_slice(&streamed[8 * word..][..8]);

@@ -1,4 +1,5 @@
 //! Small machines with round times, and scripts for them.
+#![allow(dead_code, reason = "each test uses its part of this")]
 
 use outlast_sim::Domain;
 use outlast_sim::timed::{LaneOps, MachineConfig, NonPers, Setup, Source, System};

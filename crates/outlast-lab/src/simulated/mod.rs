@@ -1,5 +1,9 @@
 //! Runs of the timed machine, and what they say as records.
 
+mod schemes;
+
+pub use schemes::{SimScheme, Swaps, run_swaps};
+
 use std::io::{BufRead, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
@@ -256,19 +260,22 @@ pub fn table(records: &[Record]) -> String {
     let mut text = String::new();
     let mut head = None;
     for record in records {
-        let here = (
-            record.config.clone(),
-            (record.metric != "primitive").then(|| record.workload.clone()),
-        );
+        let scheme = record.guarantee.as_ref().map(|_| record.scheme.clone());
+        let workload = (record.metric != "primitive").then(|| record.workload.clone());
+        let here = (record.config.clone(), scheme, workload);
         if head.as_ref() != Some(&here) {
-            let of = here.1.as_deref().unwrap_or("primitives");
-            text += &format!("{of} on {}\n", here.0.as_deref().unwrap_or("?"));
+            let of = here.2.as_deref().unwrap_or("primitives");
+            text += &format!("{of} on {}", here.0.as_deref().unwrap_or("?"));
+            if let (Some(scheme), Some(guarantee)) = (&here.1, &record.guarantee) {
+                text += &format!(" under {scheme}, guarantee {guarantee}");
+            }
+            text.push('\n');
             head = Some(here);
         }
         let value = record.value.unwrap_or(f64::NAN);
         let shown = match record.unit.as_str() {
             "count" => format!("{value:.0}"),
-            "instr/s" => format!("{:.2} M", value / 1e6),
+            "instr/s" | "tx/s" => format!("{:.2} M", value / 1e6),
             "ns" => format!("{value:.1}"),
             _ => format!("{value:.3}"),
         };
