@@ -116,7 +116,9 @@ fn writes_cannot_leave_faster_than_cells_are_written() {
 
 #[test]
 fn memory_alone_keeps_its_closed_form_bandwidth() {
-    let server = MachineConfig::named("server").unwrap();
+    let mut server = MachineConfig::named("server").unwrap();
+    // One rank, which every refresh stops.
+    server.set_option("memory.ranks", "1").unwrap();
     let all_at_once = |n: u64, line: fn(u64) -> u64| -> Vec<MemoryRequest> {
         (0..n).map(|k| MemoryRequest { line: LineAddr(line(k)), write: false, at: 0 }).collect()
     };

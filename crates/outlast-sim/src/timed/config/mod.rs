@@ -105,6 +105,8 @@ pub struct MemoryConfig {
     pub page: PagePolicy,
     /// Entries of a channel's read queue.
     pub read_queue: u32,
+    /// Reads that each bank has a queue for, in front of the channel's; 0 for none.
+    pub bank_queue: u32,
     /// Entries of a channel's write queue.
     pub write_queue: u32,
     /// Writes at which reads have to wait.
@@ -331,6 +333,7 @@ keys! {
     "memory.scheduling" => memory.scheduling, "fcfs or frfcfs";
     "memory.page" => memory.page, "open or closed rows";
     "memory.read_queue" => memory.read_queue, "read queue of a channel";
+    "memory.bank_queue" => memory.bank_queue, "read queue of a bank, in front; 0 for none";
     "memory.write_queue" => memory.write_queue, "write queue of a channel";
     "memory.drain_high" => memory.drain_high, "writes at which reads wait";
     "memory.drain_low" => memory.drain_low, "writes at which they go on";
@@ -442,8 +445,9 @@ impl MachineConfig {
             ("tlb.walkers", self.tlb.walkers.into(), 1, 16),
             ("l1.mshrs", self.l1.mshrs.into(), 1, 64),
             ("llc.mshrs", self.llc.mshrs.into(), 1, 1024),
-            ("memory.read_queue", m.read_queue.into(), 1, 250),
-            ("memory.write_queue", m.write_queue.into(), 1, 250),
+            ("memory.read_queue", m.read_queue.into(), 1, 1024),
+            ("memory.bank_queue", m.bank_queue.into(), 0, 64),
+            ("memory.write_queue", m.write_queue.into(), 1, 1024),
             ("memory.drain_high", m.drain_high.into(), 1, m.write_queue.into()),
             ("memory.drain_low", m.drain_low.into(), 0, u64::from(m.drain_high) - 1),
             ("memory.drain_idle", m.drain_idle.into(), 1, m.write_queue.into()),

@@ -41,7 +41,7 @@ pub const PRESETS: &[Preset] = presets! {
 
 /// The memories there are.
 pub const MEMORY_PRESETS: &[Preset] = presets! {
-    "ddr4-3200", "memory", "one channel of DDR4-3200AA, 8 Gb x8, one rank (JEDEC)";
+    "ddr4-3200", "memory", "one channel of DDR4-3200AA, 8 Gb x8, two ranks (JEDEC)";
     "hwl-pcm", "memory", "row hit 36 ns, read conflict 100 ns, write conflict 300 ns (HWL, Table II)";
     "ehou-pm", "memory", "read 48 ns, write 300 ns (EHOU, Table I)";
     "picl-nvm", "memory", "row read 128 ns, row write 368 ns, closed rows, FCFS, 12.8 GB/s link (PiCL, Table IV)";
@@ -214,6 +214,7 @@ impl MachineConfig {
                 scheduling: Scheduling::FrFcfs,
                 page: PagePolicy::Open,
                 read_queue: 32,
+                bank_queue: 0,
                 write_queue: 32,
                 drain_high: 24,
                 drain_low: 8,

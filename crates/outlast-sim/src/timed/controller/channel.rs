@@ -149,6 +149,20 @@ impl Channel {
         }
     }
 
+    /// How many reads find no place in their bank's own queue of `per_bank`.
+    pub(super) fn reads_behind(&self, per_bank: usize) -> usize {
+        if per_bank == 0 {
+            return self.reads.len();
+        }
+        let mut of_bank = [0u16; BANKS_MAX];
+        let behind = |request: &&Request| {
+            let count = &mut of_bank[usize::from(request.place.bank)];
+            *count += 1;
+            usize::from(*count) > per_bank
+        };
+        self.reads.iter().filter(behind).count()
+    }
+
     /// Gives every command that may be given by `now`, and returns when to be woken again.
     pub(super) fn wake(&mut self, now: u64, served: &mut Vec<Served>) -> Option<u64> {
         loop {
@@ -182,17 +196,17 @@ impl Channel {
     fn choose_command(&self, now: u64, write: bool) -> Option<Candidate> {
         let queue = if write { &self.writes } else { &self.reads };
         let (mut wanted, mut hit) = (0u64, 0u64);
-        let (mut oldest, mut oldest_hit) = ([0u8; BANKS_MAX], [0u8; BANKS_MAX]);
+        let (mut oldest, mut oldest_hit) = ([0u16; BANKS_MAX], [0u16; BANKS_MAX]);
         for (index, request) in queue.iter().enumerate() {
             let bank = usize::from(request.place.bank);
             let bit = 1 << bank;
             if wanted & bit == 0 {
                 wanted |= bit;
-                oldest[bank] = index as u8;
+                oldest[bank] = index as u16;
             }
             if hit & bit == 0 && self.banks[bank].open == request.place.row {
                 hit |= bit;
-                oldest_hit[bank] = index as u8;
+                oldest_hit[bank] = index as u16;
             }
         }
         if self.scheduling == Scheduling::Fcfs {
@@ -201,7 +215,7 @@ impl Channel {
                 .fold(0, |kept, bank| kept | u64::from(oldest[bank] == oldest_hit[bank]) << bank);
         }
         let mut best: Option<Candidate> = None;
-        let mut consider = |at: u64, command, index: u8| {
+        let mut consider = |at: u64, command, index: u16| {
             let index = usize::from(index);
             // A request that arrived between two edges is seen at the second.
             let at = at.max(now).max(self.command_free).max(queue[index].arrived);

@@ -56,6 +56,7 @@ pub(crate) struct Controller {
     decoder: Decoder,
     clock: ClockRatio,
     read_queue: usize,
+    bank_queue: usize,
     write_queue: usize,
     /// Femtoseconds that a line takes on the link, and when it is free in each direction.
     link_line_fs: u64,
@@ -96,6 +97,7 @@ impl Controller {
             decoder: Decoder::new(config),
             clock: ClockRatio::new(core_fs, config.clock.period_fs()),
             read_queue: config.read_queue as usize,
+            bank_queue: config.bank_queue as usize,
             write_queue: config.write_queue as usize,
             link_line_fs: config.link.0.map_or(0, |rate| {
                 (u128::from(LINE_BYTES) * 1_000_000_000_000_000 / u128::from(rate)) as u64
@@ -121,7 +123,7 @@ impl Controller {
             self.stats.forwarded_reads += 1;
             let at = self.over_link(now, FROM_MEMORY);
             self.outcomes.push(Outcome::ReadDone { id, at });
-        } else if port.channel.reads.len() >= self.read_queue {
+        } else if port.channel.reads_behind(self.bank_queue) >= self.read_queue {
             self.stats.reads_delayed += 1;
             port.waiting_reads.push_back(Waiting { id, line });
         } else {
@@ -155,7 +157,7 @@ impl Controller {
         if write {
             port.channel.writes.len() >= self.write_queue && !(self.replaces && port.holds(line))
         } else {
-            port.channel.reads.len() >= self.read_queue
+            port.channel.reads_behind(self.bank_queue) >= self.read_queue
         }
     }
 
@@ -217,7 +219,7 @@ impl Controller {
     fn let_in(&mut self, now: Cycle, number: usize) {
         loop {
             let port = &mut self.ports[number];
-            if port.channel.reads.len() < self.read_queue
+            if port.channel.reads_behind(self.bank_queue) < self.read_queue
                 && let Some(Waiting { id, line }) = port.waiting_reads.pop_front()
             {
                 let (place, arrived) = (self.decoder.place(line), self.clock.edge_at(now));

@@ -140,11 +140,12 @@ mod tests {
         let mut machine = MachineConfig::named("server").unwrap();
         let place =
             |machine: &MachineConfig, line| Decoder::new(&machine.memory).place(LineAddr(line));
-        // 8 KiB rows of 128 lines, then the group, the bank, and the row.
+        // 8 KiB rows of 128 lines, then the group, the bank, the rank and the row.
         assert_eq!((place(&machine, 127).group, place(&machine, 127).row), (0, 0));
         assert_eq!((place(&machine, 128).group, place(&machine, 128).bank), (1, 4));
         assert_eq!((place(&machine, 512).group, place(&machine, 512).bank), (0, 1));
-        assert_eq!(place(&machine, 2048).row, 1);
+        assert_eq!((place(&machine, 2048).rank, place(&machine, 2048).row), (1, 0));
+        assert_eq!((place(&machine, 4096).rank, place(&machine, 4096).row), (0, 1));
         machine.set_option("memory.mapping", "row rank bank column channel group").unwrap();
         machine.set_option("memory.channels", "2").unwrap();
         let at = |line| place(&machine, line);
