@@ -183,7 +183,7 @@ fn forced_write_back_loses_nothing() {
         let (verdict, stats) = crash_hwl(hwl(Some(3000)), seed, false);
         assert!(verdict.is_clean() && verdict.points > 300, "seed {seed}: {verdict:?}");
         assert!(stats.forced > 0 && stats.coalesced > 0, "{:?}", stats);
-        assert!(stats.log_full > 0, "the log wraps: {:?}", stats);
+        assert!(stats.records > 4 * 48 && stats.scans > 4, "the log wraps: {stats:?}");
     }
 }
 

@@ -203,11 +203,12 @@ fn measure<S: Scheme + Counted>(
     let sources = (0..swaps.threads).map(source).collect();
     let setup = Setup { seed: swaps.seed, ..Setup::default() };
     let mut system = System::new(&machine, scheme, setup, sources)?;
-    // The part of all transactions that is warm-up is the part of all instructions, too.
-    let per_tx = instructions(&log) / (swaps.warm_up + swaps.transactions).max(1);
-    system.run(per_tx * swaps.warm_up)?;
-    system.take_stats();
-    system.run(per_tx * swaps.transactions)?;
+    // The part of all transactions that is warm-up is the part of all instructions, too. The end
+    // is that of the last transaction: what the scheme does afterwards does not count.
+    let all = instructions(&log);
+    system.run(all / (swaps.warm_up + swaps.transactions).max(1) * swaps.warm_up)?;
+    let before = system.take_stats().instructions();
+    system.run(all - before)?;
     let counted = system.scheme().counted();
     Ok((system.take_stats(), counted))
 }

@@ -21,7 +21,9 @@
 //!   become, so that running ones, which the head cannot pass, never fill the log (HWL-8).
 //!
 //! `fwb` scans all levels periodically: a line found dirty for the second time is written back to
-//! memory. That, not the program, lets the head move.
+//! memory. That, not the program, lets the head move. A period that is computed from the slowest
+//! writes is too long when the log's writes hit open rows (HWL-10), so a scan also starts when a
+//! quarter of the log was filled since the last one.
 
 mod record;
 mod recover;
@@ -39,8 +41,10 @@ use std::collections::VecDeque;
 const HEAD_TOKEN: u32 = u32::MAX;
 /// Tokens of records have this bit clear.
 const HEAD_TOKEN_BIT: u32 = 1 << 31;
-/// The call that starts a scan.
+/// The call that starts a scan and asks for the next one a period later.
 const SCAN: u32 = 0;
+/// The call that starts a scan between these, because the log fills faster.
+const EARLY_SCAN: u32 = 1;
 /// Records that are on their way to the log at the same time; the others coalesce.
 const IN_FLIGHT_MAX: usize = 2;
 
@@ -150,11 +154,15 @@ pub struct Hwl {
     durable_head: u64,
     /// The head that is on its way to memory.
     moving_head: Option<u64>,
+    /// A store or a commit waits for room in the log.
+    waits_for_log: bool,
     /// Of each line with records that are not durable, the last of them.
     unlogged: FxHashMap<LineAddr, u64>,
     /// Of each line stored to in a transaction, the first store that memory may not have.
     unwritten: FxHashMap<LineAddr, (Cycle, Cycle)>,
     scanning: bool,
+    /// The next record at the last scan, or when one was asked for.
+    scanned_at: u64,
     /// What was counted.
     pub stats: HwlStats,
 }
@@ -181,9 +189,11 @@ impl Hwl {
             head: 1,
             durable_head: 1,
             moving_head: None,
+            waits_for_log: false,
             unlogged: FxHashMap::default(),
             unwritten: FxHashMap::default(),
             scanning: false,
+            scanned_at: 0,
             stats: HwlStats::default(),
         }
     }
@@ -210,11 +220,19 @@ impl Hwl {
         let wanted = self.wanted(usize::from(record.lane));
         if self.next + wanted > self.durable_head + self.config.log.slots {
             self.stats.log_full += 1;
+            self.waits_for_log = true;
             self.truncate(out);
             return false; // G4
         }
         self.stats.records += 1;
         self.next += 1;
+        if self.config.scan_period.is_some()
+            && self.next - self.scanned_at > self.config.log.slots / 4
+        {
+            self.scanned_at = self.next;
+            // Not in this cycle, whose stores a write of this cycle may or may not carry.
+            out.call(now.next(), EARLY_SCAN);
+        }
         let Record { line, lane, commit, .. } = record;
         self.logged.push_back(Logged { line, lane, at: now, commit });
         self.fifo.push_back(record);
@@ -294,11 +312,9 @@ impl Hwl {
             self.logged.pop_front();
             self.head += 1;
         }
-        // A head in memory for an eighth of the log, or as soon as somebody may wait for it.
+        // A head goes to memory for an eighth of the log, or as soon as somebody waits for it.
         let moved = self.head - self.durable_head;
-        let full =
-            self.next + self.config.log.slots / 4 >= self.durable_head + self.config.log.slots;
-        if moved > self.config.log.slots / 8 || (moved > 0 && full) {
+        if moved > self.config.log.slots / 8 || (moved > 0 && self.waits_for_log) {
             self.moving_head = Some(self.head);
             let mut data: LineBytes = [0; 64];
             data[..8].copy_from_slice(&self.head.to_le_bytes());
@@ -422,6 +438,7 @@ impl Scheme for Hwl {
     fn write_durable(&mut self, _now: Cycle, token: u32, out: &mut Outbox) {
         if token == HEAD_TOKEN {
             self.durable_head = self.moving_head.take().expect("a head was on its way");
+            self.waits_for_log = false; // Whoever still does says so again.
             self.truncate(out);
             out.wake();
         } else {
@@ -429,10 +446,14 @@ impl Scheme for Hwl {
         }
     }
 
-    fn step(&mut self, now: Cycle, _token: u32, out: &mut Outbox) {
+    fn step(&mut self, now: Cycle, token: u32, out: &mut Outbox) {
         self.stats.scans += 1;
+        self.scanned_at = self.next;
         for level in [1, 2, 3] {
             out.scan(level);
+        }
+        if token == EARLY_SCAN {
+            return;
         }
         // Without transactions there is nothing to force; the next one starts the scans again.
         let idle = self.unwritten.is_empty() && self.lanes.iter().all(|tx| *tx == Tx::None);
