@@ -499,7 +499,7 @@ fn mistakes_about_the_machine_are_told_in_one_line() {
     std::fs::write(words, "0x0 READ 0\nnonsense\n").expect("written");
     for (arguments, says) in [
         (["sim", "friendlyy"].as_slice(), "friendly, stride, random"),
-        (&["sim"], "--trace"),
+        (&["sim"], "<STREAM"),
         (&["sim", "friendly", "--set", "core.robb=3"], "did you mean 'core.rob'"),
         (&["sim", "friendly", "--set", "core.rob=0"], "take 1 to 4096"),
         (&["sim", "friendly", "--set", "l1.latency=4"], "4 cycles"),
