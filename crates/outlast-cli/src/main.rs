@@ -8,6 +8,7 @@ mod pool;
 mod report;
 mod reproduce;
 mod say;
+mod sim;
 mod size;
 
 use std::process::ExitCode;
@@ -51,6 +52,8 @@ enum Command {
     Crash(crash::CrashArgs),
     /// Measure and crash everything; write a page and all results.
     Report(report::ReportArgs),
+    /// Run the timed machine: streams, traces of real programs, the cost of operations.
+    Sim(sim::SimArgs),
     /// The papers' figures again: claimed, measured, judged.
     Reproduce(reproduce::ReproduceArgs),
     /// List the schemes, with what each promises.
@@ -69,6 +72,7 @@ fn main() -> ExitCode {
         Command::Bench(args) => bench::run(args, cli.json, cli.seed),
         Command::Crash(args) => crash::run(args, cli.json, cli.seed),
         Command::Report(args) => report::run(args, cli.json, cli.seed),
+        Command::Sim(args) => sim::run(args, cli.json, cli.seed),
         Command::Reproduce(args) => reproduce::run(args, cli.json, cli.seed),
         Command::Schemes => list::schemes(cli.json, cli.seed),
         Command::Workloads => list::workloads(cli.json, cli.seed),

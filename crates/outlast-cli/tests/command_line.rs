@@ -455,3 +455,63 @@ fn losses_of_a_literal_variant_are_a_result() {
     assert!(wrong.contains("open it with undo-archapt:literal or redo-archapt:literal"), "{wrong}");
     assert!(open(Scheme::UndoArchaptLiteral).is_ok());
 }
+
+#[test]
+fn the_machine_runs_streams_traces_and_requests() {
+    let directory = directory();
+    let few = ["--warm-up", "2000", "--instructions", "3000"];
+    let value = |document: &serde_json::Value, metric: &str| -> f64 {
+        let records = document["records"].as_array().expect("records");
+        let record = records.iter().find(|record| record["metric"] == metric);
+        record.unwrap_or_else(|| panic!("no {metric}"))["value"].as_f64().expect("a number")
+    };
+    let run = json(&[["sim", "friendly", "--core", "inorder"].as_slice(), &few].concat());
+    assert!(value(&run, "sim_speed") > 0.0 && value(&run, "ipc") > 0.0);
+    assert!(value(&run, "instructions") >= 3000.0);
+
+    let trace = &path(&directory, "stride.trace");
+    good(&[["sim", "stride", "--save-trace", trace].as_slice(), &few].concat());
+    assert_eq!(std::fs::metadata(trace).expect("it was written").len(), 5000 * 64);
+    let sweep = ["sim", "--trace", trace, "--set", "core.rob=64,128"];
+    let run = json(&[sweep.as_slice(), &few].concat());
+    let ipc = |record: &&serde_json::Value| record["metric"] == "ipc";
+    assert_eq!(run["records"].as_array().expect("records").iter().filter(ipc).count(), 2);
+
+    let requests = &path(&directory, "requests");
+    std::fs::write(requests, "0x0 READ 0\n0x40 READ 100\n0x4000000 WRITE 200\n").expect("written");
+    let run = json(&["sim", "--requests", requests]);
+    assert!(value(&run, "read_latency") > 10.0);
+    assert!(good(&["sim", "primitives", "--config", "hwl"]).contains("persist_1_resident"));
+    assert!(good(&["sim", "machines"]).contains("memory.tRCD"));
+    let swaps = ["sim", "swaps", "--config", "hwl", "--transactions", "200", "--words", "4096"];
+    let run = json(&[swaps.as_slice(), &["--scheme", "non-pers,fwb"]].concat());
+    assert!(value(&run, "throughput") > 0.0);
+    assert_eq!(run["records"][0]["guarantee"], "none");
+}
+
+#[test]
+fn mistakes_about_the_machine_are_told_in_one_line() {
+    let directory = directory();
+    let (cut, empty, words) =
+        (&path(&directory, "cut"), &path(&directory, "empty"), &path(&directory, "words"));
+    std::fs::write(cut, [7; 100]).expect("written");
+    std::fs::write(empty, "").expect("written");
+    std::fs::write(words, "0x0 READ 0\nnonsense\n").expect("written");
+    for (arguments, says) in [
+        (["sim", "friendlyy"].as_slice(), "friendly, stride, random"),
+        (&["sim"], "<STREAM"),
+        (&["sim", "friendly", "--set", "core.robb=3"], "did you mean 'core.rob'"),
+        (&["sim", "friendly", "--set", "core.rob=0"], "take 1 to 4096"),
+        (&["sim", "friendly", "--set", "l1.latency=4"], "4 cycles"),
+        (&["sim", "friendly", "--config", "nothing"], "server, hwl, ehou, picl"),
+        (&["sim", "--trace", cut], "36 bytes follow instruction 1"),
+        (&["sim", "--trace", empty], "empty"),
+        (&["sim", "--trace", "/no/such/trace"], "/no/such/trace"),
+        (&["sim", "--requests", words], "words:2:"),
+        (&["sim", "--requests", empty], "no requests"),
+        (&["sim", "swaps", "--scheme", "fwd"], "non-pers, undo-clwb, redo-clwb, hwl, fwb"),
+    ] {
+        let message = refused(arguments);
+        assert!(message.contains(says), "{arguments:?}: {message}");
+    }
+}

@@ -296,7 +296,7 @@ impl EmulatedCache {
             Some(slot) if dirty => self.cache.set_dirty(slot),
             Some(_) => {}
             None => {
-                let contents = Contents { data: BYTES, dirty, owned: true };
+                let contents = Contents { data: BYTES, dirty, owned: true, tag: () };
                 let (_, evicted) = self.cache.install(line, &contents);
                 if let Some(evicted) = evicted.filter(|evicted| evicted.contents.dirty) {
                     *bytes_of(&mut self.newer, evicted.line) = 0;

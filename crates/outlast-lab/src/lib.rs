@@ -35,6 +35,7 @@ pub mod plot;
 pub mod record;
 pub mod report;
 pub mod reproduce;
+pub mod simulated;
 pub mod stats;
 pub mod table;
 pub mod table4;

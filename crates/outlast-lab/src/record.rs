@@ -491,6 +491,38 @@ metrics! {
     SIM_SPEED = "sim_speed", "instr/s";
     /// Instructions per cycle.
     IPC = "ipc", "instr/cycle";
+    /// Instructions that a simulated run retired.
+    INSTRUCTIONS = "instructions", "count";
+    /// Core cycles that it took.
+    CYCLES = "cycles", "count";
+    /// Lookups that found their line; the class is the level.
+    CACHE_HITS = "cache_hits", "count";
+    /// Lookups that did not; the class is the level.
+    CACHE_MISSES = "cache_misses", "count";
+    /// Page walks.
+    PAGE_WALKS = "page_walks", "count";
+    /// Branches predicted wrongly.
+    MISPREDICTED = "mispredicted", "count";
+    /// Lines read from simulated memory.
+    MEMORY_READS = "memory_reads", "count";
+    /// Lines written to simulated memory; the class is the cause.
+    MEMORY_WRITES = "memory_writes", "count";
+    /// Accesses that found their row open.
+    ROW_HITS = "row_hits", "count";
+    /// A read's mean time from its queue to its last data.
+    READ_LATENCY = "read_latency", "ns";
+    /// Bytes read and written, in 10^9 a second.
+    BANDWIDTH = "bandwidth", "GB/s";
+    /// Cycles in which a core's oldest instruction was a fence that waited, of all cores.
+    FENCE_CYCLES = "fence_cycles", "count";
+    /// Times that a store or commit found a hardware log full.
+    LOG_FULL = "log_full", "count";
+    /// Events of the simulator per simulated instruction.
+    SIM_EVENTS = "sim_events", "events/instr";
+    /// Ticks of simulated cores per simulated instruction.
+    SIM_TICKS = "sim_ticks", "ticks/instr";
+    /// What one operation takes; the workload is the operation.
+    PRIMITIVE = "primitive", "ns";
 }
 
 impl Metric {

@@ -21,27 +21,33 @@ pub struct Slot {
     way: u32,
 }
 
+/// What a hardware scheme keeps beside each line: an epoch, a bit, or nothing at all.
+pub trait LineTag: Copy + Default + PartialEq + std::fmt::Debug {}
+
+impl<T: Copy + Default + PartialEq + std::fmt::Debug> LineTag for T {}
+
 /// What a line carries with it when it moves from one cache to another.
 ///
-/// Whatever else must travel with a line (a scheme's tag) belongs in here: every move between
-/// levels and lanes passes through this one type.
+/// Every move between levels and lanes passes through this one type, a scheme's tag included.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Contents {
+pub struct Contents<T = ()> {
     /// The bytes.
     pub data: LineBytes,
     /// Whether they are newer than those of every level below.
     pub dirty: bool,
     /// Whether no other lane holds the line (MESI's E and M). Meaningless in a shared cache.
     pub owned: bool,
+    /// What a scheme keeps beside the line.
+    pub tag: T,
 }
 
 /// A line that had to leave.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Evicted {
+pub struct Evicted<T = ()> {
     /// Which line.
     pub line: LineAddr,
     /// What it carried.
-    pub contents: Contents,
+    pub contents: Contents<T>,
 }
 
 const DIRTY: u8 = 1;
@@ -53,7 +59,7 @@ const EMPTY: u64 = 0;
 
 /// One set-associative cache.
 #[derive(Clone, Debug)]
-pub struct Cache {
+pub struct Cache<T = ()> {
     sets: u64,
     /// `sets - 1` where that is a mask; a division is left only to odd set counts.
     mask: Option<u64>,
@@ -61,12 +67,13 @@ pub struct Cache {
     tags: Vec<u64>,
     flags: Vec<u8>,
     data: Vec<LineBytes>,
+    scheme_tags: Vec<T>,
     replacement: Replacement,
     /// What was counted so far. The owner may take it to start again.
     pub stats: CacheStats,
 }
 
-impl Cache {
+impl<T: LineTag> Cache<T> {
     /// An empty cache. `seed` feeds the policies that draw numbers.
     ///
     /// # Errors
@@ -82,6 +89,7 @@ impl Cache {
             tags: vec![EMPTY; lines],
             flags: vec![0; lines],
             data: vec![[0; 64]; lines],
+            scheme_tags: vec![T::default(); lines],
             replacement: Replacement::new(config.policy, sets as usize, ways, seed),
             stats: CacheStats::default(),
         })
@@ -92,7 +100,7 @@ impl Cache {
     pub fn probe(&self, line: LineAddr) -> Option<Slot> {
         let set = self.set_of(line);
         let tags = &self.tags[set * self.ways..][..self.ways];
-        find(tags, tag(line)).map(|way| Slot { set: set as u32, way: way as u32 })
+        find(tags, address_tag(line)).map(|way| Slot { set: set as u32, way: way as u32 })
     }
 
     /// Finds a line for a load or a store: counts a hit or a miss, and tells the policy.
@@ -112,7 +120,11 @@ impl Cache {
     /// Puts a line in that is not here yet, in an empty way or in place of a victim. What had to
     /// leave is returned, and is the caller's to pass on.
     #[inline]
-    pub fn install(&mut self, line: LineAddr, contents: &Contents) -> (Slot, Option<Evicted>) {
+    pub fn install(
+        &mut self,
+        line: LineAddr,
+        contents: &Contents<T>,
+    ) -> (Slot, Option<Evicted<T>>) {
         debug_assert!(self.probe(line).is_none(), "{line} is installed twice");
         let set = self.set_of(line);
         let first = set * self.ways;
@@ -128,9 +140,10 @@ impl Cache {
             }
         };
         let index = first + way;
-        self.tags[index] = tag(line);
+        self.tags[index] = address_tag(line);
         self.flags[index] = u8::from(contents.dirty) * DIRTY + u8::from(contents.owned) * OWNED;
         self.data[index] = contents.data;
+        self.scheme_tags[index] = contents.tag;
         self.replacement.filled(set, way);
         self.stats.fills += 1;
         (Slot { set: set as u32, way: way as u32 }, evicted)
@@ -138,7 +151,7 @@ impl Cache {
 
     /// Takes a line out, with all that it carries.
     #[inline]
-    pub fn remove(&mut self, line: LineAddr) -> Option<Contents> {
+    pub fn remove(&mut self, line: LineAddr) -> Option<Contents<T>> {
         let slot = self.probe(line)?;
         let index = self.index(slot);
         let contents = self.evicted(index).contents;
@@ -184,10 +197,24 @@ impl Cache {
         self.replacement.stored(slot.set as usize, slot.way as usize);
     }
 
-    /// Takes over newer bytes from a level above; the line becomes dirty.
+    /// Takes over newer bytes and their tag from a level above; the line becomes dirty.
     #[inline]
-    pub fn take_over(&mut self, slot: Slot, data: &LineBytes) {
-        self.store(slot, 0, data);
+    pub fn take_over(&mut self, slot: Slot, newer: &Contents<T>) {
+        self.store(slot, 0, &newer.data);
+        self.set_tag(slot, newer.tag);
+    }
+
+    /// What a scheme keeps beside the line.
+    #[inline]
+    pub fn tag(&self, slot: Slot) -> T {
+        self.scheme_tags[self.index(slot)]
+    }
+
+    /// Replaces what a scheme keeps beside the line.
+    #[inline]
+    pub fn set_tag(&mut self, slot: Slot, tag: T) {
+        let index = self.index(slot);
+        self.scheme_tags[index] = tag;
     }
 
     /// Marks a line dirty whose bytes are already right.
@@ -211,6 +238,16 @@ impl Cache {
         held.map(|(tag, flags)| (LineAddr(tag - 1), flags & DIRTY != 0))
     }
 
+    /// Visits every line held, set by set, with whether it is dirty and what is kept beside it.
+    pub(crate) fn scan(&mut self, mut visit: impl FnMut(LineAddr, bool, &mut T)) {
+        for index in 0..self.tags.len() {
+            if self.tags[index] != EMPTY {
+                let dirty = self.flags[index] & DIRTY != 0;
+                visit(LineAddr(self.tags[index] - 1), dirty, &mut self.scheme_tags[index]);
+            }
+        }
+    }
+
     #[inline]
     fn set_of(&self, line: LineAddr) -> usize {
         match self.mask {
@@ -225,7 +262,7 @@ impl Cache {
     }
 
     #[inline]
-    fn evicted(&self, index: usize) -> Evicted {
+    fn evicted(&self, index: usize) -> Evicted<T> {
         let flags = self.flags[index];
         Evicted {
             line: LineAddr(self.tags[index].wrapping_sub(1)),
@@ -233,13 +270,14 @@ impl Cache {
                 data: self.data[index],
                 dirty: flags & DIRTY != 0,
                 owned: flags & OWNED != 0,
+                tag: self.scheme_tags[index],
             },
         }
     }
 }
 
 #[inline]
-fn tag(line: LineAddr) -> u64 {
+fn address_tag(line: LineAddr) -> u64 {
     line.0 + 1
 }
 
@@ -274,7 +312,7 @@ mod tests {
     use crate::policy::Policy;
 
     fn contents(byte: u8, dirty: bool) -> Contents {
-        Contents { data: [byte; 64], dirty, owned: false }
+        Contents { data: [byte; 64], dirty, owned: false, tag: () }
     }
 
     #[test]

@@ -79,10 +79,11 @@ mod journal;
 mod policy;
 mod rng;
 mod stats;
+pub mod timed;
 mod wc;
 
 pub use atomic::{AtomicConfig, AtomicDriver};
-pub use cache::{Cache, Contents, Evicted, LineBytes, Slot};
+pub use cache::{Cache, Contents, Evicted, LineBytes, LineTag, Slot};
 pub use config::{CacheConfig, ConfigError, HierarchyConfig, Inclusion, MAX_CACHE_LINES, Preset};
 pub use domain::{Domain, FlushCompletion};
 pub use hierarchy::{Backing, Cause, Hierarchy};

@@ -102,6 +102,27 @@ impl WcBuffer {
         Some(leaving)
     }
 
+    /// Which words of the line are here, and the line with them.
+    pub(crate) fn words_of(&self, line: LineAddr) -> Option<(u8, LineBytes)> {
+        self.find(line).map(|at| (self.lines[at].words, self.lines[at].data))
+    }
+
+    /// Takes the line out if all its words are here.
+    pub(crate) fn take_complete(&mut self, line: LineAddr) -> Option<Leaving> {
+        let index = self.find(line).filter(|&at| self.lines[at].words == u8::MAX)?;
+        Some(self.take(index))
+    }
+
+    /// Takes the line out that has been here longest.
+    pub(crate) fn take_oldest(&mut self) -> Option<Leaving> {
+        (!self.lines.is_empty()).then(|| self.take(0))
+    }
+
+    fn take(&mut self, index: usize) -> Leaving {
+        let Buffered { line, words, data, .. } = self.lines.remove(index);
+        Leaving { line, words, data, last: true }
+    }
+
     fn find(&self, line: LineAddr) -> Option<usize> {
         self.lines.iter().position(|buffered| buffered.line == line)
     }

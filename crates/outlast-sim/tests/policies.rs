@@ -14,7 +14,7 @@ fn access(cache: &mut Cache, line: u64) -> Option<Option<u64>> {
     match cache.access(LineAddr(line)) {
         Some(_) => None,
         None => {
-            let contents = Contents { data: [0; 64], dirty: false, owned: false };
+            let contents = Contents { data: [0; 64], dirty: false, owned: false, tag: () };
             let (_, evicted) = cache.install(LineAddr(line), &contents);
             Some(evicted.map(|evicted| evicted.line.0))
         }

@@ -41,7 +41,7 @@ proptest! {
         let mut cache = Cache::new(CacheConfig::new(64 * sets * u64::from(ways), ways), 0).unwrap();
         for &line in &trace {
             if cache.access(LineAddr(line)).is_none() {
-                let contents = Contents { data: [0; 64], dirty: false, owned: false };
+                let contents = Contents { data: [0; 64], dirty: false, owned: false, tag: () };
                 cache.install(LineAddr(line), &contents);
             }
         }

@@ -20,9 +20,13 @@
 #![forbid(unsafe_code)]
 
 mod addr;
+#[cfg(feature = "champsim")]
+mod champsim;
 mod log;
 mod op;
 
 pub use addr::{ByteRange, LINE_BYTES, LineAddr, PoolOffset, line_pieces, word_pieces};
+#[cfg(feature = "champsim")]
+pub use champsim::{CHAMPSIM_INSTR_BYTES, ChampSimError, ChampSimInstr, ChampSimReader};
 pub use log::OpLog;
 pub use op::{FlushKind, LaneId, Op, Sink, TxId};

@@ -2,19 +2,19 @@
 //! back with nobody asking.
 
 use super::{Backing, Cause, Hierarchy};
-use crate::cache::LineBytes;
+use crate::cache::{LineBytes, LineTag};
 use outlast_trace::{FlushKind, LaneId, LineAddr, PoolOffset, line_pieces};
 
 /// After a non-temporal store words leave the lane's buffer with no need, until this chance of
 /// one more fails: one word on average.
 const STREAMED_EARLY_ONE_IN: u64 = 2;
 
-impl Hierarchy {
+impl<T: LineTag> Hierarchy<T> {
     /// Writes the line back to memory if any cache, of whichever lane, has newer bytes, and
     /// with `clflush` and `clflushopt` removes it everywhere. Returns whether it was dirty.
     ///
     /// Words of the line in a write-combining buffer stay there: a flush doesn't order them.
-    pub fn flush<B: Backing>(&mut self, kind: FlushKind, line: LineAddr, below: &mut B) -> bool {
+    pub fn flush<B: Backing<T>>(&mut self, kind: FlushKind, line: LineAddr, below: &mut B) -> bool {
         let dirty = self.write_back(line, below, Cause::Flushed);
         if dirty {
             self.traffic.memory_flushes += 1;
@@ -30,7 +30,7 @@ impl Hierarchy {
     /// Completes a flush whose bytes were taken earlier: `data` reaches memory now. The line
     /// becomes clean, or leaves, only if nobody has stored to it since; returns whether that was
     /// so, and memory now has the newest bytes.
-    pub fn complete_flush<B: Backing>(
+    pub fn complete_flush<B: Backing<T>>(
         &mut self,
         kind: FlushKind,
         line: LineAddr,
@@ -52,7 +52,7 @@ impl Hierarchy {
     ///
     /// # Panics
     /// When `at` or the number of bytes is not a multiple of 8.
-    pub fn stream<B: Backing>(
+    pub fn stream<B: Backing<T>>(
         &mut self,
         lane: LaneId,
         at: PoolOffset,
@@ -80,7 +80,7 @@ impl Hierarchy {
     }
 
     /// Streams a whole line past the caches, which reaches memory in one piece (MOVDIR64B).
-    pub fn stream_line<B: Backing>(
+    pub fn stream_line<B: Backing<T>>(
         &mut self,
         lane: LaneId,
         line: LineAddr,
@@ -96,7 +96,7 @@ impl Hierarchy {
 
     /// Empties the lane's write-combining buffer: what a fence does first.
     #[inline]
-    pub fn drain_streams<B: Backing>(&mut self, lane: LaneId, below: &mut B) {
+    pub fn drain_streams<B: Backing<T>>(&mut self, lane: LaneId, below: &mut B) {
         let lane = self.check(lane);
         while let Some(line) = self.lanes[lane].wc.oldest() {
             self.let_go_all(lane, line, below);
@@ -104,14 +104,14 @@ impl Hierarchy {
     }
 
     /// The adversary writes a line back that nobody flushed.
-    pub(super) fn write_back_unasked<B: Backing>(&mut self, line: LineAddr, below: &mut B) {
+    pub(super) fn write_back_unasked<B: Backing<T>>(&mut self, line: LineAddr, below: &mut B) {
         if self.write_back(line, below, Cause::Unasked) {
             self.traffic.memory_unasked += 1;
         }
     }
 
     /// Ends all streaming of a line, in whichever lane, because a cache is about to hold it.
-    pub(super) fn stop_streaming<B: Backing>(&mut self, line: LineAddr, below: &mut B) {
+    pub(super) fn stop_streaming<B: Backing<T>>(&mut self, line: LineAddr, below: &mut B) {
         for lane in 0..self.lanes.len() {
             if self.lanes[lane].wc.holds(line) {
                 self.let_go_all(lane, line, below);
@@ -120,7 +120,12 @@ impl Hierarchy {
     }
 
     /// Memory gets the newest bytes if it has not; every cache keeps a clean copy of them.
-    fn write_back<B: Backing>(&mut self, line: LineAddr, below: &mut B, cause: Cause) -> bool {
+    pub(super) fn write_back<B: Backing<T>>(
+        &mut self,
+        line: LineAddr,
+        below: &mut B,
+        cause: Cause,
+    ) -> bool {
         let Some((data, true)) = self.newest(line) else { return false };
         below.write(line, u8::MAX, &data, cause);
         for lane in &mut self.lanes {
@@ -141,7 +146,12 @@ impl Hierarchy {
 
     /// Before a line enters a lane's write-combining buffer: older streams of it are done, no
     /// cache holds it (C4), and there is room.
-    fn make_way_for_stream<B: Backing>(&mut self, lane: usize, line: LineAddr, below: &mut B) {
+    pub(super) fn make_way_for_stream<B: Backing<T>>(
+        &mut self,
+        lane: usize,
+        line: LineAddr,
+        below: &mut B,
+    ) {
         self.stop_streaming(line, below);
         if self.write_back(line, below, Cause::Evicted) {
             self.traffic.memory_evictions += 1;
@@ -154,7 +164,7 @@ impl Hierarchy {
         }
     }
 
-    fn let_some_go<B: Backing>(&mut self, lane: usize, below: &mut B) {
+    fn let_some_go<B: Backing<T>>(&mut self, lane: usize, below: &mut B) {
         while self.rng.one_in(STREAMED_EARLY_ONE_IN)
             && let Some(line) = self.lanes[lane].wc.any(&mut self.rng)
         {
@@ -162,13 +172,13 @@ impl Hierarchy {
         }
     }
 
-    fn let_go_all<B: Backing>(&mut self, lane: usize, line: LineAddr, below: &mut B) {
+    fn let_go_all<B: Backing<T>>(&mut self, lane: usize, line: LineAddr, below: &mut B) {
         while self.let_go(lane, line, below) {}
     }
 
     /// Lets one word of a streamed line reach memory, or all of it where it moves as one.
     /// Returns whether there is more.
-    fn let_go<B: Backing>(&mut self, lane: usize, line: LineAddr, below: &mut B) -> bool {
+    fn let_go<B: Backing<T>>(&mut self, lane: usize, line: LineAddr, below: &mut B) -> bool {
         let Some(leaving) = self.lanes[lane].wc.let_go(line, &mut self.rng) else { return false };
         below.write(line, leaving.words, &leaving.data, Cause::Streamed);
         if leaving.last {

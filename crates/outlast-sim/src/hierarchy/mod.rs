@@ -21,11 +21,12 @@
 mod fill;
 mod leave;
 mod peers;
+mod steps;
 #[cfg(test)]
 mod tests;
 
 use crate::{
-    cache::{Cache, Contents, LineBytes, Slot},
+    cache::{Cache, Contents, LineBytes, LineTag, Slot},
     config::{ConfigError, HierarchyConfig, Inclusion},
     policy::{Policy, Temper},
     rng::{Rng, derive},
@@ -33,6 +34,7 @@ use crate::{
     wc::{WcBuffer, word_mask},
 };
 use outlast_trace::{LaneId, LineAddr, PoolOffset, line_pieces, word_pieces};
+pub(crate) use steps::{Found, Nearest};
 
 /// Why something was written to memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -47,10 +49,16 @@ pub enum Cause {
     Streamed,
     /// A store, where memory includes the caches (`eadr`, `process`).
     Stored,
+    /// A hardware scheme's log record.
+    Logged,
+    /// A hardware scheme wrote a line back that nobody evicted or flushed.
+    Forced,
+    /// A hardware scheme's other bookkeeping.
+    Metadata,
 }
 
 /// What lies beneath the last level. In each mask, bit `n` stands for the line's `n`-th word.
-pub trait Backing {
+pub trait Backing<T = ()> {
     /// The line's bytes.
     fn read(&mut self, line: LineAddr) -> LineBytes;
 
@@ -62,13 +70,29 @@ pub trait Backing {
     fn stored(&mut self, line: LineAddr, words: u8, data: &LineBytes) {
         let _ = (line, words, data);
     }
+
+    /// A dirty line moved down one level, to `level` (2, 3; memory has [`write`](Self::write)).
+    #[inline]
+    fn moved_down(&mut self, level: u8, line: LineAddr, contents: &Contents<T>) {
+        let _ = (level, line, contents);
+    }
+
+    /// The tag of a line that was just read from memory.
+    #[inline]
+    fn tag_of(&mut self, line: LineAddr) -> T
+    where
+        T: Default,
+    {
+        let _ = line;
+        T::default()
+    }
 }
 
 /// All caches and write-combining buffers of a machine.
 #[derive(Clone, Debug)]
-pub struct Hierarchy {
-    lanes: Vec<Lane>,
-    llc: Cache,
+pub struct Hierarchy<T = ()> {
+    lanes: Vec<Lane<T>>,
+    llc: Cache<T>,
     inclusion: Inclusion,
     /// Lines in all write-combining buffers together: where it is 0, nobody has to look.
     streaming: usize,
@@ -79,27 +103,27 @@ pub struct Hierarchy {
 
 /// What a lane has for itself.
 #[derive(Clone, Debug)]
-struct Lane {
-    l1: Cache,
-    l2: Option<Cache>,
+struct Lane<T> {
+    l1: Cache<T>,
+    l2: Option<Cache<T>>,
     wc: WcBuffer,
 }
 
 /// What a line is wanted for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Want {
+pub(crate) enum Want {
     Read,
     Write,
 }
 
-impl Hierarchy {
+impl<T: LineTag> Hierarchy<T> {
     /// Empty caches. `seed` feeds every choice that the policies draw.
     ///
     /// # Errors
     /// When `config` describes no possible machine.
     pub fn new(config: &HierarchyConfig, seed: u64) -> Result<Self, ConfigError> {
         config.validate()?;
-        let lane = |lane: u16| -> Result<Lane, ConfigError> {
+        let lane = |lane: u16| -> Result<Lane<T>, ConfigError> {
             let part = 16 + 2 * u64::from(lane);
             Ok(Lane {
                 l1: Cache::new(config.l1, derive(seed, part))?,
@@ -129,14 +153,19 @@ impl Hierarchy {
     /// # Panics
     /// When the machine has no such lane; so do all methods that take one.
     #[inline]
-    pub fn read<B: Backing>(&mut self, lane: LaneId, line: LineAddr, below: &mut B) -> &LineBytes {
+    pub fn read<B: Backing<T>>(
+        &mut self,
+        lane: LaneId,
+        line: LineAddr,
+        below: &mut B,
+    ) -> &LineBytes {
         let lane = self.check(lane);
         let slot = self.acquire(lane, line, Want::Read, below);
         self.lanes[lane].l1.data(slot)
     }
 
     /// Copies `out.len()` bytes from `at` on.
-    pub fn load<B: Backing>(
+    pub fn load<B: Backing<T>>(
         &mut self,
         lane: LaneId,
         at: PoolOffset,
@@ -154,7 +183,13 @@ impl Hierarchy {
     /// Stores `bytes` from `at` on with ordinary stores. An adversary may write the line back
     /// between any two of the aligned words (rule 5).
     #[inline]
-    pub fn store<B: Backing>(&mut self, lane: LaneId, at: PoolOffset, bytes: &[u8], below: &mut B) {
+    pub fn store<B: Backing<T>>(
+        &mut self,
+        lane: LaneId,
+        at: PoolOffset,
+        bytes: &[u8],
+        below: &mut B,
+    ) {
         let lane = self.check(lane);
         if bytes.is_empty() {
             return;
@@ -168,7 +203,7 @@ impl Hierarchy {
         }
     }
 
-    fn store_pieces<B: Backing>(
+    fn store_pieces<B: Backing<T>>(
         &mut self,
         lane: usize,
         pieces: impl Iterator<Item = (PoolOffset, usize)>,
@@ -187,7 +222,7 @@ impl Hierarchy {
     }
 
     #[inline]
-    fn store_in_line<B: Backing>(
+    fn store_in_line<B: Backing<T>>(
         &mut self,
         lane: usize,
         at: PoolOffset,
@@ -254,7 +289,7 @@ impl Hierarchy {
     /// The slot of a line in the lane's first level, brought there if need be, and owned where
     /// it is wanted for a store.
     #[inline]
-    fn acquire<B: Backing>(
+    fn acquire<B: Backing<T>>(
         &mut self,
         lane: usize,
         line: LineAddr,
@@ -281,22 +316,23 @@ impl Hierarchy {
     }
 }
 
-impl Lane {
-    fn caches(&self) -> impl Iterator<Item = &Cache> {
+impl<T: LineTag> Lane<T> {
+    fn caches(&self) -> impl Iterator<Item = &Cache<T>> {
         std::iter::once(&self.l1).chain(&self.l2)
     }
 
     /// What this lane's private caches know of the line: the bytes of the upper copy, with the
     /// states of both.
     #[inline]
-    fn newest(&self, line: LineAddr) -> Option<Contents> {
-        let mut newest: Option<Contents> = None;
+    fn newest(&self, line: LineAddr) -> Option<Contents<T>> {
+        let mut newest: Option<Contents<T>> = None;
         for cache in self.caches() {
             if let Some(slot) = cache.probe(line) {
                 let held = newest.get_or_insert(Contents {
                     data: *cache.data(slot),
                     dirty: false,
                     owned: false,
+                    tag: cache.tag(slot),
                 });
                 held.dirty |= cache.is_dirty(slot);
                 held.owned |= cache.is_owned(slot);
@@ -307,7 +343,7 @@ impl Lane {
 
     /// Takes the line out of both private levels.
     #[inline]
-    fn take(&mut self, line: LineAddr) -> Option<Contents> {
+    fn take(&mut self, line: LineAddr) -> Option<Contents<T>> {
         let upper = self.l1.remove(line);
         let lower = self.l2.as_mut().and_then(|l2| l2.remove(line));
         self.l1.stats.invalidations += u64::from(upper.is_some());
@@ -319,6 +355,7 @@ impl Lane {
                 data: upper.data,
                 dirty: upper.dirty || lower.dirty,
                 owned: upper.owned || lower.owned,
+                tag: upper.tag,
             }),
             (upper, lower) => upper.or(lower),
         }

@@ -2,13 +2,13 @@
 
 use super::{Hierarchy, Lane};
 use crate::{
-    cache::{Contents, Evicted, LineBytes, Slot},
+    cache::{Contents, Evicted, LineTag, Slot},
     config::Inclusion,
     hierarchy::Backing,
 };
 use outlast_trace::LineAddr;
 
-impl Hierarchy {
+impl<T: LineTag> Hierarchy<T> {
     /// A lane that shares a line wants to store to it: every other copy goes. They are clean
     /// (C1), so only the shared level of an exclusive machine can hold something newer than
     /// memory; the lane takes that duty over.
@@ -31,8 +31,8 @@ impl Hierarchy {
     }
 
     /// Takes the line out of every other lane. What comes back carries the dirty data, if any.
-    pub(super) fn take_from_peers(&mut self, lane: usize, line: LineAddr) -> Option<Contents> {
-        let mut taken: Option<Contents> = None;
+    pub(super) fn take_from_peers(&mut self, lane: usize, line: LineAddr) -> Option<Contents<T>> {
+        let mut taken: Option<Contents<T>> = None;
         for peer in peers(&mut self.lanes, lane) {
             if let Some(contents) = peer.take(line) {
                 taken = Some(match taken {
@@ -45,15 +45,15 @@ impl Hierarchy {
         taken
     }
 
-    /// Makes every other lane's copy a shared one, and returns its bytes if there is one. Dirty
+    /// Makes every other lane's copy a shared one, and returns it if there is one. Dirty
     /// data goes to the shared level, which is responsible for it from here on.
-    pub(super) fn share_with_peers<B: Backing>(
+    pub(super) fn share_with_peers<B: Backing<T>>(
         &mut self,
         lane: usize,
         line: LineAddr,
         below: &mut B,
-    ) -> Option<LineBytes> {
-        let mut shared: Option<Contents> = None;
+    ) -> Option<Contents<T>> {
+        let mut shared: Option<Contents<T>> = None;
         for peer in peers(&mut self.lanes, lane) {
             if let Some(contents) = peer.newest(line) {
                 peer.clean(line, &contents.data);
@@ -69,12 +69,12 @@ impl Hierarchy {
         if contents.dirty {
             self.put_into_llc(Evicted { line, contents }, below);
         }
-        Some(contents.data)
+        Some(contents)
     }
 }
 
 /// All lanes but `lane`.
-fn peers(lanes: &mut [Lane], lane: usize) -> impl Iterator<Item = &mut Lane> {
+fn peers<T>(lanes: &mut [Lane<T>], lane: usize) -> impl Iterator<Item = &mut Lane<T>> {
     let (before, after) = lanes.split_at_mut(lane);
     before.iter_mut().chain(&mut after[1..])
 }

@@ -1,0 +1,34 @@
+//! Crash-consistency schemes for the timed machine, one mechanism a folder.
+//!
+//! A program is a stream of *bare* transactions: `TxBegin`, loads and stores, `TxEnd`, `Ack`.
+//!
+//! - [`hwl`] logs them in hardware, undo and redo, through the machine's ports ("Steal but no
+//!   force", HPCA'18): with flushes at commit (`hwl`) or with lines forced out by age (`fwb`).
+//! - [`software`] turns them into streams that log for themselves and flush with `clwb`:
+//!   `undo-clwb` and `redo-clwb`.
+//! - Without either (`non-pers`) nothing is promised, and the oracle finds it guilty.
+//!
+//! Each has a recovery that sees an image and the place of its log and nothing else. It returns
+//! its writes in their order, so that a crash during recovery can be tried too.
+//!
+//! ```
+//! use outlast_schemes::software::{Logging, SoftwareLog, recover};
+//! use outlast_trace::{LaneId, LineAddr, Op, OpLog, PoolOffset, Sink};
+//!
+//! let mut bare = OpLog::default();
+//! for op in [Op::TxBegin, Op::Store { at: PoolOffset(8), bytes: &[7; 8] }, Op::TxEnd] {
+//!     bare.op(LaneId(0), op);
+//! }
+//! let log = SoftwareLog { base: LineAddr(16), lines: 64 };
+//! let logged = log.apply(Logging::Redo, &bare)?;
+//! assert!(logged.len() > bare.len());
+//! assert_eq!(recover(Logging::Redo, log, 1, &vec![0; 80 * 64])?, []);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+#![forbid(unsafe_code)]
+
+pub mod hwl;
+mod patch;
+pub mod software;
+
+pub use patch::{Patch, RecoveryError, apply};

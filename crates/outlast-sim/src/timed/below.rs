@@ -1,0 +1,352 @@
+//! Everything beneath the caches: time itself, the controller with its memory, the bytes, what
+//! became durable, and the scheme.
+
+use super::{
+    config::MachineConfig,
+    controller::{Controller, Outcome},
+    event::Event,
+    journal::TimedJournal,
+    memory::MainMemory,
+    scheme::{Answer, Outbox, Scheme},
+    stats::WritesByCause,
+    time::Cycle,
+    wheel::Wheel,
+};
+use crate::{
+    cache::{Contents, LineBytes},
+    hierarchy::{Backing, Cause},
+};
+use outlast_trace::LineAddr;
+
+/// Who wants to know that a write is durable.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Origin {
+    /// Nobody.
+    None,
+    /// A core that flushed or streamed it.
+    Core(u8),
+    /// Every core: a line that left a write-combining buffer because somebody else wanted it.
+    Everybody,
+    /// The scheme, with its token.
+    Scheme(u32),
+}
+
+/// A write on its way to memory.
+#[derive(Clone, Debug)]
+struct Write {
+    line: LineAddr,
+    words: u8,
+    cause: Cause,
+    data: LineBytes,
+    origin: Origin,
+    sent: Cycle,
+}
+
+/// A read on its way to memory and back, for one miss of the last level.
+#[derive(Clone, Copy, Debug, Default)]
+struct Read {
+    line: LineAddr,
+}
+
+pub(crate) struct Below<S: Scheme> {
+    pub(crate) wheel: Wheel<Event>,
+    pub(crate) controller: Controller,
+    pub(crate) memory: MainMemory,
+    pub(crate) journal: Option<TimedJournal>,
+    pub(crate) scheme: S,
+    pub(crate) outbox: Outbox,
+    pub(crate) by_cause: WritesByCause,
+    adr: bool,
+    path_cycles: u64,
+    writes: Vec<Write>,
+    free_writes: Vec<u32>,
+    /// Writes between the caches and the queues.
+    travelling: usize,
+    write_buffer: usize,
+    /// Writes that the scheme holds back, in their order.
+    held: Vec<u32>,
+    /// Who the next write is for; set by whoever causes it.
+    pub(crate) next_origin: Origin,
+    /// Streamed lines that nobody's own count of acknowledgements covers, and whether the last
+    /// of them became durable.
+    pub(crate) loose_streams: u32,
+    pub(crate) streams_done: bool,
+    /// Whether room in the write buffer is waited for, and is there now.
+    pub(crate) room: bool,
+    reads: Vec<Read>,
+    free_reads: Vec<u32>,
+}
+
+impl<S: Scheme> Below<S> {
+    pub(crate) fn new(
+        config: &MachineConfig,
+        base: &[u8],
+        journal: Option<TimedJournal>,
+        scheme: S,
+    ) -> Self {
+        let core_fs = config.core.clock.period_fs();
+        Self {
+            wheel: Wheel::new(),
+            controller: Controller::new(&config.memory, core_fs),
+            memory: MainMemory::new(base),
+            journal,
+            scheme,
+            outbox: Outbox::default(),
+            by_cause: WritesByCause::default(),
+            adr: config.memory.adr,
+            path_cycles: config.memory.path.cycles(core_fs),
+            writes: Vec::new(),
+            free_writes: Vec::new(),
+            travelling: 0,
+            write_buffer: config.memory.write_buffer as usize,
+            held: Vec::new(),
+            next_origin: Origin::None,
+            loose_streams: 0,
+            streams_done: false,
+            room: false,
+            reads: Vec::new(),
+            free_reads: Vec::new(),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn now(&self) -> Cycle {
+        self.wheel.now()
+    }
+
+    /// Whether a fill, which may evict a dirty line, has to wait for room.
+    #[inline]
+    pub(crate) fn write_buffer_is_full(&self) -> bool {
+        self.travelling >= self.write_buffer
+    }
+
+    /// Whether nothing is on its way to memory, and nothing waits there.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.travelling == 0 && self.controller.is_idle()
+    }
+
+    /// Sends a read to memory. `Event::ReadDone` with the number that is returned says that its
+    /// data is back; `forget_read` ends it.
+    pub(crate) fn send_read(&mut self, line: LineAddr) -> u32 {
+        let line = self.scheme.route_read(self.wheel.now(), line);
+        let read = match self.free_reads.pop() {
+            Some(read) => read,
+            None => {
+                self.reads.push(Read::default());
+                (self.reads.len() - 1) as u32
+            }
+        };
+        self.reads[read as usize] = Read { line };
+        self.wheel.schedule(self.now().plus(self.path_cycles), Event::ReadArrives { read });
+        read
+    }
+
+    pub(crate) fn forget_read(&mut self, read: u32) {
+        self.free_reads.push(read);
+    }
+
+    pub(crate) fn read_arrives(&mut self, read: u32) {
+        let line = self.reads[read as usize].line;
+        let channel = self.controller.read(self.now(), read, line);
+        self.wake_channel(channel);
+    }
+
+    /// Sends a write to memory. The bytes are visible to whoever reads the line from now on.
+    pub(crate) fn send_write(
+        &mut self,
+        line: LineAddr,
+        words: u8,
+        data: &LineBytes,
+        cause: Cause,
+        origin: Origin,
+    ) {
+        let line = self.scheme.route_write(self.wheel.now(), line, cause);
+        self.memory.write(line, words, data);
+        self.by_cause.count(cause);
+        let sent = self.now();
+        let write = Write { line, words, cause, data: *data, origin, sent };
+        let number = match self.free_writes.pop() {
+            Some(number) => {
+                self.writes[number as usize] = write;
+                number
+            }
+            None => {
+                self.writes.push(write);
+                (self.writes.len() - 1) as u32
+            }
+        };
+        self.travelling += 1;
+        let at = self.controller.link_to_memory(self.now().plus(self.path_cycles));
+        self.wheel.schedule(at, Event::WriteArrives { write: number });
+    }
+
+    pub(crate) fn write_arrives(&mut self, number: u32) {
+        let Write { line, cause, .. } = self.writes[number as usize];
+        let own = matches!(cause, Cause::Logged | Cause::Metadata);
+        if !own && !self.may_enter(line, cause) {
+            self.held.push(number);
+            return;
+        }
+        let channel = self.controller.write(self.now(), number, line);
+        self.wake_channel(channel);
+    }
+
+    /// Whether a write may enter its queue: nothing older of its line is held back, and the
+    /// scheme does not mind.
+    fn may_enter(&mut self, line: LineAddr, cause: Cause) -> bool {
+        let older = self.held.iter().any(|&held| self.writes[held as usize].line == line);
+        !older && self.scheme.may_write(self.wheel.now(), line, cause) == Answer::Proceed
+    }
+
+    /// Asks the scheme again about what it held back, oldest first.
+    fn retry_held(&mut self) {
+        for number in std::mem::take(&mut self.held) {
+            let Write { line, cause, .. } = self.writes[number as usize];
+            if self.may_enter(line, cause) {
+                let channel = self.controller.write(self.now(), number, line);
+                self.wake_channel(channel);
+            } else {
+                self.held.push(number);
+            }
+        }
+    }
+
+    pub(crate) fn wake_channel(&mut self, channel: usize) {
+        let now = self.now();
+        if let Some(at) = self.controller.wake(now, channel) {
+            self.wheel.schedule(at, Event::Channel { channel: channel as u8 });
+        }
+        if self.controller.outcomes.is_empty() {
+            return;
+        }
+        let mut outcomes = std::mem::take(&mut self.controller.outcomes);
+        for outcome in outcomes.drain(..) {
+            self.outcome(outcome);
+        }
+        self.controller.outcomes = outcomes;
+    }
+
+    fn outcome(&mut self, outcome: Outcome) {
+        match outcome {
+            Outcome::ReadDone { id, at } => {
+                self.wheel.schedule(at.plus(self.path_cycles), Event::ReadDone { read: id });
+            }
+            Outcome::Accepted { id } => self.accepted(id),
+            Outcome::Replaced { id, older } => {
+                self.accepted(id);
+                self.free_writes.push(older);
+            }
+            Outcome::Written { id, at } => {
+                if self.adr {
+                    self.free_writes.push(id);
+                } else {
+                    self.wheel.schedule(at, Event::Written { write: id });
+                }
+            }
+        }
+    }
+
+    fn accepted(&mut self, number: u32) {
+        self.travelling -= 1;
+        self.room = true;
+        if self.adr {
+            self.durable(number);
+        }
+    }
+
+    /// A write's cells are written, which makes it durable where the queue is not.
+    pub(crate) fn written(&mut self, number: u32) {
+        self.durable(number);
+        self.free_writes.push(number);
+    }
+
+    fn durable(&mut self, number: u32) {
+        let now = self.now();
+        let write = &self.writes[number as usize];
+        if let Some(journal) = &mut self.journal {
+            journal.persist(now, write.line, write.words, &write.data, write.cause);
+        }
+        let (origin, line, cause, sent) = (write.origin, write.line, write.cause, write.sent);
+        self.scheme.durable(now, line, cause, sent, &mut self.outbox);
+        self.tell(origin);
+    }
+
+    fn tell(&mut self, origin: Origin) {
+        match origin {
+            Origin::None => {}
+            Origin::Core(core) => {
+                let at = self.now().plus(self.path_cycles);
+                self.wheel.schedule(at, Event::Acknowledged { core });
+            }
+            Origin::Everybody => {
+                self.loose_streams -= 1;
+                self.streams_done |= self.loose_streams == 0;
+            }
+            Origin::Scheme(token) => {
+                let now = self.now();
+                self.scheme.write_durable(now, token, &mut self.outbox);
+            }
+        }
+    }
+
+    /// Does what the scheme asked for, except what needs the caches or the cores.
+    pub(crate) fn serve_outbox(&mut self) {
+        let mut writes = std::mem::take(&mut self.outbox.writes);
+        for write in writes.drain(..) {
+            let origin = Origin::Scheme(write.token);
+            self.send_write(write.line, write.words, &write.data, write.cause, origin);
+        }
+        if self.outbox.writes.is_empty() {
+            self.outbox.writes = writes; // Keeps the allocation.
+        }
+        let mut calls = std::mem::take(&mut self.outbox.calls);
+        for (at, token) in calls.drain(..) {
+            self.wheel.schedule(at.max(self.now()), Event::Scheme { token });
+        }
+        if self.outbox.calls.is_empty() {
+            self.outbox.calls = calls;
+        }
+        if self.outbox.wake && !self.held.is_empty() {
+            self.retry_held();
+        }
+    }
+}
+
+impl<S: Scheme> Backing<S::Tag> for Below<S> {
+    #[inline]
+    fn read(&mut self, line: LineAddr) -> LineBytes {
+        let line = self.scheme.route_read(self.wheel.now(), line);
+        self.memory.read(line)
+    }
+
+    #[inline]
+    fn write(&mut self, line: LineAddr, words: u8, data: &LineBytes, cause: Cause) {
+        let origin = match cause {
+            Cause::Flushed => self.next_origin,
+            Cause::Streamed => {
+                self.loose_streams += 1;
+                Origin::Everybody
+            }
+            _ => Origin::None,
+        };
+        self.send_write(line, words, data, cause, origin);
+    }
+
+    #[inline]
+    fn stored(&mut self, line: LineAddr, words: u8, data: &LineBytes) {
+        if let Some(journal) = &mut self.journal {
+            journal.stored(self.wheel.now(), line, words, data);
+        }
+    }
+
+    #[inline]
+    fn moved_down(&mut self, level: u8, line: LineAddr, contents: &Contents<S::Tag>) {
+        let now = self.wheel.now();
+        self.scheme.moved_down(now, level, line, &contents.data, contents.tag, &mut self.outbox);
+    }
+
+    #[inline]
+    fn tag_of(&mut self, line: LineAddr) -> S::Tag {
+        self.scheme.filled(self.wheel.now(), line, &mut self.outbox)
+    }
+}

@@ -1,0 +1,495 @@
+//! What can be chosen about the timed machine: typed values, read from TOML presets and from
+//! `--set key=value`, every quantity with its unit.
+
+mod preset;
+mod value;
+
+pub use preset::{MEMORY_PRESETS, PRESETS, Preset};
+pub use value::{Bytes, Clock, CoreKind, Field, Mapping, PagePolicy, Rate, Scheduling, Span};
+
+use crate::config::{CacheConfig, ConfigError, HierarchyConfig, Inclusion};
+use crate::policy::Policy;
+use value::Value;
+
+/// The cores.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CoreConfig {
+    /// In order or out of order.
+    pub kind: CoreKind,
+    /// How many there are.
+    pub count: u32,
+    /// The clock that all cycles count.
+    pub clock: Clock,
+    /// Instructions that enter the reorder buffer in a cycle.
+    pub dispatch_width: u32,
+    /// Instructions that begin execution in a cycle.
+    pub issue_width: u32,
+    /// Instructions that leave the reorder buffer in a cycle.
+    pub retire_width: u32,
+    /// Loads that begin in a cycle.
+    pub load_ports: u32,
+    /// Stores that leave the store buffer in a cycle.
+    pub store_ports: u32,
+    /// Entries of the reorder buffer.
+    pub rob: u32,
+    /// Entries of the load queue.
+    pub load_queue: u32,
+    /// Entries of the store queue, which is the store buffer too.
+    pub store_queue: u32,
+    /// Cycles from a mispredicted branch's execution to the next dispatch.
+    pub mispredict_penalty: Span,
+    /// Lines that may be on their way from the caches after flushes of this core.
+    pub flushes: u32,
+    /// Senior stores behind the first whose lines are fetched ahead.
+    pub store_prefetch: u32,
+    /// Two-bit counters of the branch predictor: a power of two.
+    pub predictor_counters: u32,
+}
+
+/// The translation look-aside buffers of a core.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TlbConfig {
+    /// Bytes of a page: 4 KiB or 2 MiB, or 0 for a machine that translates nothing.
+    pub page: Bytes,
+    /// Sets of the first level.
+    pub l1_sets: u32,
+    /// Ways of the first level.
+    pub l1_ways: u32,
+    /// Sets of the second level.
+    pub l2_sets: u32,
+    /// Ways of the second level.
+    pub l2_ways: u32,
+    /// Time of a second-level lookup.
+    pub l2_latency: Span,
+    /// Time of a walk's upper levels, which are held in the walker.
+    pub walk_latency: Span,
+    /// Walks at the same time.
+    pub walkers: u32,
+}
+
+/// One level of caches.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LevelConfig {
+    /// Capacity; 0 for a second level means that there is none.
+    pub size: Bytes,
+    /// Lines in a set.
+    pub ways: u32,
+    /// Which line leaves.
+    pub policy: Policy,
+    /// Time of a lookup here, on top of the levels above.
+    pub latency: Span,
+    /// Misses at the same time. The second level has as many as the first.
+    pub mshrs: u32,
+}
+
+/// The memory and its controller.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct MemoryConfig {
+    /// The clock that the timings below count.
+    pub clock: Clock,
+    /// Channels, each with queues of its own.
+    pub channels: u32,
+    /// Ranks of a channel.
+    pub ranks: u32,
+    /// Bank groups of a rank.
+    pub groups: u32,
+    /// Banks of a group.
+    pub banks: u32,
+    /// Bytes of a row.
+    pub row: Bytes,
+    /// Which address bits choose what.
+    pub mapping: Mapping,
+    /// In which order requests are served.
+    pub scheduling: Scheduling,
+    /// What becomes of rows.
+    pub page: PagePolicy,
+    /// Entries of a channel's read queue.
+    pub read_queue: u32,
+    /// Reads that each bank has a queue for, in front of the channel's; 0 for none.
+    pub bank_queue: u32,
+    /// Entries of a channel's write queue.
+    pub write_queue: u32,
+    /// Writes at which reads have to wait.
+    pub drain_high: u32,
+    /// Writes at which they no longer have to.
+    pub drain_low: u32,
+    /// Writes from which on an idle channel serves them.
+    pub drain_idle: u32,
+    /// Whether the write queue is in the persistence domain.
+    pub adr: bool,
+    /// Lines on their way from the last cache to the write queues at which fills have to wait.
+    pub write_buffer: u32,
+    /// Time of a request's way to the controller, and again of the answer's way back.
+    pub path: Span,
+    /// Bandwidth of the link to the memory, in each direction.
+    pub link: Rate,
+    /// Column read to first data.
+    pub t_cl: Span,
+    /// Column write to first data.
+    pub t_cwl: Span,
+    /// Activate to column command.
+    pub t_rcd: Span,
+    /// Precharge to activate.
+    pub t_rp: Span,
+    /// Activate to precharge.
+    pub t_ras: Span,
+    /// Data on the bus for one line.
+    pub t_burst: Span,
+    /// Column commands of different bank groups.
+    pub t_ccd_s: Span,
+    /// Column commands of one bank group.
+    pub t_ccd_l: Span,
+    /// Activates of different bank groups.
+    pub t_rrd_s: Span,
+    /// Activates of one bank group.
+    pub t_rrd_l: Span,
+    /// Any four activates of a rank.
+    pub t_faw: Span,
+    /// Last write data to precharge: the time in which cells are written.
+    pub t_wr: Span,
+    /// Last write data to read, different groups.
+    pub t_wtr_s: Span,
+    /// Last write data to read, same group.
+    pub t_wtr_l: Span,
+    /// Read to precharge.
+    pub t_rtp: Span,
+    /// Bubble between ranks, and between reading and writing.
+    pub t_rtrs: Span,
+    /// From one refresh to the next; 0 for memory that needs none.
+    pub t_refi: Span,
+    /// Time of a refresh.
+    pub t_rfc: Span,
+    /// Energy of a bit read from a row buffer, in femtojoule.
+    pub row_read_fj: u32,
+    /// Energy of a bit written to a row buffer, in femtojoule.
+    pub row_write_fj: u32,
+    /// Energy of a bit read from the array, in femtojoule.
+    pub array_read_fj: u32,
+    /// Energy of a bit written to the array, in femtojoule.
+    pub array_write_fj: u32,
+}
+
+/// A whole machine.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct MachineConfig {
+    /// The preset or file that it came from, with what was changed.
+    pub name: String,
+    /// The cores.
+    pub core: CoreConfig,
+    /// Translation.
+    pub tlb: TlbConfig,
+    /// First level, private.
+    pub l1: LevelConfig,
+    /// Second level, private.
+    pub l2: LevelConfig,
+    /// Last level, shared.
+    pub llc: LevelConfig,
+    /// How the levels relate.
+    pub inclusion: Inclusion,
+    /// Lines of a core's write-combining buffer.
+    pub wc_lines: u32,
+    /// Time to ask another core's caches, on top of the last level's.
+    pub snoop: Span,
+    /// The memory.
+    pub memory: MemoryConfig,
+}
+
+/// A configuration that cannot be used. Each message names the key and what would be right.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum MachineError {
+    /// No key has this name.
+    #[error("{origin}: no key is named '{key}'; did you mean '{nearest}'?")]
+    UnknownKey {
+        /// The file or option.
+        origin: String,
+        /// The key given.
+        key: String,
+        /// The key most like it.
+        nearest: String,
+    },
+    /// A value that the key cannot have.
+    #[error("{origin}: {key} = {text} is not right: give {expects}")]
+    BadValue {
+        /// The file or option.
+        origin: String,
+        /// The key.
+        key: String,
+        /// The value given.
+        text: String,
+        /// What would be right.
+        expects: String,
+    },
+    /// No preset and no readable file has this name.
+    #[error("no machine is named '{name}' and no file either; there are {known}")]
+    UnknownPreset {
+        /// The name given.
+        name: String,
+        /// Those there are.
+        known: String,
+    },
+    /// The file is not TOML.
+    #[error("{origin}: {message}")]
+    Syntax {
+        /// The file.
+        origin: String,
+        /// Where and what, in one line.
+        message: String,
+    },
+    /// The values do not fit together.
+    #[error("{name}: {message}")]
+    Impossible {
+        /// The machine.
+        name: String,
+        /// What does not fit, and what would.
+        message: String,
+    },
+    /// The caches cannot be built.
+    #[error("{name}: {source}")]
+    Caches {
+        /// The machine.
+        name: String,
+        /// What is wrong.
+        source: ConfigError,
+    },
+}
+
+/// The table of keys: name, field, and what it is.
+macro_rules! keys {
+    ($($key:literal => $($field:ident).+, $about:literal;)*) => {
+        /// Every key of a configuration, with what it is in a few words.
+        pub const KEYS: &[(&str, &str)] = &[$(($key, $about)),*];
+
+        impl MachineConfig {
+            /// Sets one value. `origin` says where it was asked for.
+            ///
+            /// # Errors
+            /// When there is no such key, or the value is not of its kind.
+            pub fn set(&mut self, origin: &str, key: &str, text: &str) -> Result<(), MachineError> {
+                match key {
+                    $($key => put(&mut self.$($field).+, origin, key, text),)*
+                    _ => Err(unknown_key(origin, key)),
+                }
+            }
+
+            /// The value of a key, as it would be set; `None` where there is no such key.
+            pub fn get(&self, key: &str) -> Option<String> {
+                match key {
+                    $($key => Some(Value::show(&self.$($field).+)),)*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+keys! {
+    "core.kind" => core.kind, "inorder or ooo";
+    "core.count" => core.count, "number of cores";
+    "core.clock" => core.clock, "core clock";
+    "core.dispatch_width" => core.dispatch_width, "instructions dispatched a cycle";
+    "core.issue_width" => core.issue_width, "instructions begun a cycle";
+    "core.retire_width" => core.retire_width, "instructions retired a cycle";
+    "core.load_ports" => core.load_ports, "loads begun a cycle";
+    "core.store_ports" => core.store_ports, "stores drained a cycle";
+    "core.rob" => core.rob, "reorder buffer entries";
+    "core.load_queue" => core.load_queue, "load queue entries";
+    "core.store_queue" => core.store_queue, "store queue and store buffer entries";
+    "core.mispredict_penalty" => core.mispredict_penalty, "refill after a wrong branch";
+    "core.flushes" => core.flushes, "flushes under way";
+    "core.store_prefetch" => core.store_prefetch, "stores whose lines are fetched ahead";
+    "core.predictor_counters" => core.predictor_counters, "branch predictor counters";
+    "tlb.page" => tlb.page, "page size";
+    "tlb.l1_sets" => tlb.l1_sets, "sets of the first level";
+    "tlb.l1_ways" => tlb.l1_ways, "ways of the first level";
+    "tlb.l2_sets" => tlb.l2_sets, "sets of the second level";
+    "tlb.l2_ways" => tlb.l2_ways, "ways of the second level";
+    "tlb.l2_latency" => tlb.l2_latency, "second-level lookup";
+    "tlb.walk_latency" => tlb.walk_latency, "upper levels of a walk";
+    "tlb.walkers" => tlb.walkers, "walks at the same time";
+    "l1.size" => l1.size, "capacity of each first level";
+    "l1.ways" => l1.ways, "ways";
+    "l1.policy" => l1.policy, "replacement";
+    "l1.latency" => l1.latency, "lookup";
+    "l1.mshrs" => l1.mshrs, "misses at the same time";
+    "l2.size" => l2.size, "capacity of each second level; 0 B for none";
+    "l2.ways" => l2.ways, "ways";
+    "l2.policy" => l2.policy, "replacement";
+    "l2.latency" => l2.latency, "lookup, on top of the first level's";
+    "llc.size" => llc.size, "capacity of the last level";
+    "llc.ways" => llc.ways, "ways";
+    "llc.policy" => llc.policy, "replacement";
+    "llc.latency" => llc.latency, "lookup, on top of the levels above";
+    "llc.mshrs" => llc.mshrs, "misses at the same time";
+    "caches.inclusion" => inclusion, "inclusive or exclusive";
+    "caches.wc_lines" => wc_lines, "write-combining lines of a core";
+    "caches.snoop" => snoop, "asking another core's caches";
+    "memory.clock" => memory.clock, "the clock of the timings";
+    "memory.channels" => memory.channels, "channels";
+    "memory.ranks" => memory.ranks, "ranks of a channel";
+    "memory.groups" => memory.groups, "bank groups of a rank";
+    "memory.banks" => memory.banks, "banks of a group";
+    "memory.row" => memory.row, "bytes of a row";
+    "memory.mapping" => memory.mapping, "address fields, high to low";
+    "memory.scheduling" => memory.scheduling, "fcfs or frfcfs";
+    "memory.page" => memory.page, "open or closed rows";
+    "memory.read_queue" => memory.read_queue, "read queue of a channel";
+    "memory.bank_queue" => memory.bank_queue, "read queue of a bank, in front; 0 for none";
+    "memory.write_queue" => memory.write_queue, "write queue of a channel";
+    "memory.drain_high" => memory.drain_high, "writes at which reads wait";
+    "memory.drain_low" => memory.drain_low, "writes at which they go on";
+    "memory.drain_idle" => memory.drain_idle, "writes served when idle";
+    "memory.adr" => memory.adr, "write queue survives a crash";
+    "memory.write_buffer" => memory.write_buffer, "lines between caches and write queues";
+    "memory.path" => memory.path, "way to the controller, and back";
+    "memory.link" => memory.link, "bandwidth of the link, each way";
+    "memory.tCL" => memory.t_cl, "read to data";
+    "memory.tCWL" => memory.t_cwl, "write to data";
+    "memory.tRCD" => memory.t_rcd, "activate to column";
+    "memory.tRP" => memory.t_rp, "precharge to activate";
+    "memory.tRAS" => memory.t_ras, "activate to precharge";
+    "memory.tBURST" => memory.t_burst, "data of one line";
+    "memory.tCCD_S" => memory.t_ccd_s, "column to column, other group";
+    "memory.tCCD_L" => memory.t_ccd_l, "column to column, same group";
+    "memory.tRRD_S" => memory.t_rrd_s, "activate to activate, other group";
+    "memory.tRRD_L" => memory.t_rrd_l, "activate to activate, same group";
+    "memory.tFAW" => memory.t_faw, "four activates";
+    "memory.tWR" => memory.t_wr, "write data to precharge";
+    "memory.tWTR_S" => memory.t_wtr_s, "write data to read, other group";
+    "memory.tWTR_L" => memory.t_wtr_l, "write data to read, same group";
+    "memory.tRTP" => memory.t_rtp, "read to precharge";
+    "memory.tRTRS" => memory.t_rtrs, "bus turnaround";
+    "memory.tREFI" => memory.t_refi, "refresh interval; 0 ns for none";
+    "memory.tRFC" => memory.t_rfc, "refresh time";
+    "memory.row_read_fj" => memory.row_read_fj, "row buffer read, fJ a bit";
+    "memory.row_write_fj" => memory.row_write_fj, "row buffer write, fJ a bit";
+    "memory.array_read_fj" => memory.array_read_fj, "array read, fJ a bit";
+    "memory.array_write_fj" => memory.array_write_fj, "array write, fJ a bit";
+}
+
+fn put<V: Value>(field: &mut V, origin: &str, key: &str, text: &str) -> Result<(), MachineError> {
+    *field = V::parse(text).ok_or_else(|| MachineError::BadValue {
+        origin: origin.to_owned(),
+        key: key.to_owned(),
+        text: text.to_owned(),
+        expects: V::EXPECTS.to_owned(),
+    })?;
+    Ok(())
+}
+
+fn unknown_key(origin: &str, key: &str) -> MachineError {
+    let nearest = KEYS.iter().min_by_key(|(known, _)| edit_distance(known, key));
+    MachineError::UnknownKey {
+        origin: origin.to_owned(),
+        key: key.to_owned(),
+        nearest: nearest.map_or(String::new(), |(known, _)| (*known).to_owned()),
+    }
+}
+
+/// Levenshtein's distance between two names, letters' case aside.
+fn edit_distance(a: &str, b: &str) -> usize {
+    let (a, b) = (a.to_ascii_lowercase(), b.to_ascii_lowercase());
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.bytes().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.bytes().enumerate() {
+            let replaced = diagonal + usize::from(x != y);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+impl MachineConfig {
+    /// The caches, as both drivers take them.
+    pub fn caches(&self) -> HierarchyConfig {
+        let level = |level: &LevelConfig| CacheConfig {
+            size_bytes: level.size.0,
+            ways: level.ways,
+            policy: level.policy,
+        };
+        HierarchyConfig {
+            lanes: self.core.count as u16,
+            l1: level(&self.l1),
+            l2: (self.l2.size.0 > 0).then(|| level(&self.l2)),
+            llc: level(&self.llc),
+            inclusion: self.inclusion,
+            wc_lines: self.wc_lines as u16,
+        }
+    }
+
+    /// Whether such a machine can be built.
+    ///
+    /// # Errors
+    /// Names the first value that cannot be, and what would be right.
+    pub fn validate(&self) -> Result<(), MachineError> {
+        let caches = self.caches().validate();
+        caches.map_err(|source| MachineError::Caches { name: self.name.clone(), source })?;
+        let m = &self.memory;
+        let ranges: &[(&str, u64, u64, u64)] = &[
+            ("core.count", self.core.count.into(), 1, 64),
+            ("core.dispatch_width", self.core.dispatch_width.into(), 1, 16),
+            ("core.issue_width", self.core.issue_width.into(), 1, 16),
+            ("core.retire_width", self.core.retire_width.into(), 1, 16),
+            ("core.load_ports", self.core.load_ports.into(), 1, 16),
+            ("core.store_ports", self.core.store_ports.into(), 1, 16),
+            ("core.rob", self.core.rob.into(), 1, 4096),
+            ("core.load_queue", self.core.load_queue.into(), 4, 1024),
+            ("core.store_queue", self.core.store_queue.into(), 2, 1024),
+            ("core.flushes", self.core.flushes.into(), 1, 256),
+            ("tlb.l1_sets", self.tlb.l1_sets.into(), 1, 1 << 16),
+            ("tlb.l1_ways", self.tlb.l1_ways.into(), 1, 64),
+            ("tlb.l2_sets", self.tlb.l2_sets.into(), 1, 1 << 20),
+            ("tlb.l2_ways", self.tlb.l2_ways.into(), 1, 64),
+            ("tlb.walkers", self.tlb.walkers.into(), 1, 16),
+            ("l1.mshrs", self.l1.mshrs.into(), 1, 64),
+            ("llc.mshrs", self.llc.mshrs.into(), 1, 1024),
+            ("memory.read_queue", m.read_queue.into(), 1, 1024),
+            ("memory.bank_queue", m.bank_queue.into(), 0, 64),
+            ("memory.write_queue", m.write_queue.into(), 1, 1024),
+            ("memory.drain_high", m.drain_high.into(), 1, m.write_queue.into()),
+            ("memory.drain_low", m.drain_low.into(), 0, u64::from(m.drain_high) - 1),
+            ("memory.drain_idle", m.drain_idle.into(), 1, m.write_queue.into()),
+            ("memory.write_buffer", m.write_buffer.into(), 1, 1 << 16),
+            ("memory.row", m.row.0, 64, 1 << 20),
+        ];
+        for &(key, value, low, high) in ranges {
+            if !(low..=high).contains(&value) {
+                return Err(self.impossible(format!("{key} is {value}: take {low} to {high}")));
+            }
+        }
+        let powers: &[(&str, u64)] = &[
+            ("memory.channels", m.channels.into()),
+            ("memory.ranks", m.ranks.into()),
+            ("memory.groups", m.groups.into()),
+            ("memory.banks", m.banks.into()),
+            ("memory.row", m.row.0),
+            ("core.predictor_counters", self.core.predictor_counters.into()),
+        ];
+        for &(key, value) in powers {
+            if !value.is_power_of_two() {
+                return Err(self.impossible(format!("{key} is {value}: take a power of two")));
+            }
+        }
+        let banks = u64::from(m.ranks) * u64::from(m.groups) * u64::from(m.banks);
+        if banks > 64 {
+            return Err(self.impossible(format!("{banks} banks in a channel: take at most 64")));
+        }
+        if ![0, 4096, 2 << 20].contains(&self.tlb.page.0) {
+            return Err(self.impossible("tlb.page: take 4 KiB, 2 MiB, or 0 B for none".to_owned()));
+        }
+        if !m.adr && m.drain_idle > 1 {
+            let message = "without memory.adr fences wait for every write: memory.drain_idle is 1";
+            return Err(self.impossible(message.to_owned()));
+        }
+        Ok(())
+    }
+
+    fn impossible(&self, message: String) -> MachineError {
+        MachineError::Impossible { name: self.name.clone(), message }
+    }
+}
+
+#[cfg(test)]
+mod tests;

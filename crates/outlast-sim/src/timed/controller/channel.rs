@@ -1,0 +1,387 @@
+//! One channel: its queues, its banks, and the choice of the next command.
+//!
+//! All times in here are cycles of the memory clock. A channel does nothing by itself; it is
+//! woken when something arrives, and at the times that it asked for. A wake:
+//!
+//! 1. lets refreshes happen that are due;
+//! 2. decides whether reads or writes are served;
+//! 3. finds, for every bank that is wanted, the next command and when it may be given;
+//! 4. gives the best one that may be given now (column commands before activates before
+//!    precharges, older before younger), and starts again; or asks to be woken when the first
+//!    of them may.
+
+use super::timing::{Place, Timing};
+use crate::timed::config::{PagePolicy, Scheduling};
+
+/// No row is open.
+const CLOSED: u32 = u32::MAX;
+/// The most banks that a channel can have: one bit each.
+const BANKS_MAX: usize = 64;
+
+/// Something that waits for its column command.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Request {
+    pub(super) id: u32,
+    pub(super) place: Place,
+    pub(super) arrived: u64,
+    /// A row had to be opened for it.
+    pub(super) opened: bool,
+}
+
+/// A column command was given, and this is what follows from it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Served {
+    pub(super) id: u32,
+    pub(super) write: bool,
+    /// Last data on the bus; of a write, its cells are written then.
+    pub(super) done: u64,
+    pub(super) arrived: u64,
+    pub(super) row_hit: bool,
+}
+
+/// The earliest times of a bank's next commands.
+#[derive(Clone, Copy, Debug)]
+struct Bank {
+    open: u32,
+    activate: u64,
+    precharge: u64,
+    column: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Group {
+    activate: u64,
+    read: u64,
+    write: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Rank {
+    activate: u64,
+    read: u64,
+    write: u64,
+    /// The last four activates, oldest next; a value is the activate's time + 1.
+    activates: [u64; 4],
+    oldest: usize,
+    refresh: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Command {
+    Column,
+    Activate,
+    Precharge,
+}
+
+/// A command that may be given, and when.
+#[derive(Clone, Copy, Debug)]
+struct Candidate {
+    at: u64,
+    command: Command,
+    index: usize,
+}
+
+#[derive(Debug)]
+pub(super) struct Channel {
+    timing: Timing,
+    scheduling: Scheduling,
+    page: PagePolicy,
+    drain_high: usize,
+    drain_low: usize,
+    drain_idle: usize,
+    banks: Vec<Bank>,
+    groups: Vec<Group>,
+    ranks: Vec<Rank>,
+    pub(super) reads: Vec<Request>,
+    pub(super) writes: Vec<Request>,
+    draining: bool,
+    /// The command bus is free from here on.
+    command_free: u64,
+    pub(super) activates: u64,
+    pub(super) refreshes: u64,
+}
+
+pub(super) struct ChannelShape {
+    pub(super) ranks: usize,
+    pub(super) groups: usize,
+    pub(super) banks: usize,
+    pub(super) scheduling: Scheduling,
+    pub(super) page: PagePolicy,
+    pub(super) drain_high: usize,
+    pub(super) drain_low: usize,
+    pub(super) drain_idle: usize,
+}
+
+impl Channel {
+    pub(super) fn new(timing: Timing, shape: &ChannelShape) -> Self {
+        let groups = shape.ranks * shape.groups;
+        let rank = |number: usize| Rank {
+            activate: 0,
+            read: 0,
+            write: 0,
+            activates: [0; 4],
+            oldest: 0,
+            // Staggered, so that the ranks of a channel never all stand still.
+            refresh: match timing.refi {
+                0 => u64::MAX,
+                refi => refi + refi * number as u64 / shape.ranks as u64,
+            },
+        };
+        Self {
+            timing,
+            scheduling: shape.scheduling,
+            page: shape.page,
+            drain_high: shape.drain_high,
+            drain_low: shape.drain_low,
+            drain_idle: shape.drain_idle,
+            banks: vec![
+                Bank { open: CLOSED, activate: 0, precharge: 0, column: 0 };
+                groups * shape.banks
+            ],
+            groups: vec![Group::default(); groups],
+            ranks: (0..shape.ranks).map(rank).collect(),
+            reads: Vec::new(),
+            writes: Vec::new(),
+            draining: false,
+            command_free: 0,
+            activates: 0,
+            refreshes: 0,
+        }
+    }
+
+    /// How many reads find no place in their bank's own queue of `per_bank`.
+    pub(super) fn reads_behind(&self, per_bank: usize) -> usize {
+        if per_bank == 0 {
+            return self.reads.len();
+        }
+        let mut of_bank = [0u16; BANKS_MAX];
+        let behind = |request: &&Request| {
+            let count = &mut of_bank[usize::from(request.place.bank)];
+            *count += 1;
+            usize::from(*count) > per_bank
+        };
+        self.reads.iter().filter(behind).count()
+    }
+
+    /// Gives every command that may be given by `now`, and returns when to be woken again.
+    pub(super) fn wake(&mut self, now: u64, served: &mut Vec<Served>) -> Option<u64> {
+        loop {
+            if self.reads.is_empty() && self.writes.is_empty() {
+                return None;
+            }
+            self.refresh(now);
+            let write = self.choose_direction()?;
+            let next = self.choose_command(now, write)?;
+            if next.at > now {
+                return Some(next.at);
+            }
+            self.give(now, write, next, served);
+        }
+    }
+
+    /// Whether writes are served now; `None` when neither reads nor enough writes wait.
+    fn choose_direction(&mut self) -> Option<bool> {
+        let (reads, writes) = (self.reads.len(), self.writes.len());
+        if writes >= self.drain_high {
+            self.draining = true;
+        } else if writes <= self.drain_low {
+            self.draining = false;
+        }
+        let write = self.draining || (reads == 0 && writes >= self.drain_idle);
+        (write || reads > 0).then_some(write)
+    }
+
+    /// The best command for the requests of one queue: the first in order of time from `now`
+    /// on, then of kind, then of age.
+    fn choose_command(&self, now: u64, write: bool) -> Option<Candidate> {
+        let queue = if write { &self.writes } else { &self.reads };
+        let (mut wanted, mut hit) = (0u64, 0u64);
+        let (mut oldest, mut oldest_hit) = ([0u16; BANKS_MAX], [0u16; BANKS_MAX]);
+        for (index, request) in queue.iter().enumerate() {
+            let bank = usize::from(request.place.bank);
+            let bit = 1 << bank;
+            if wanted & bit == 0 {
+                wanted |= bit;
+                oldest[bank] = index as u16;
+            }
+            if hit & bit == 0 && self.banks[bank].open == request.place.row {
+                hit |= bit;
+                oldest_hit[bank] = index as u16;
+            }
+        }
+        if self.scheduling == Scheduling::Fcfs {
+            // Only what a bank's oldest request wants may be done there.
+            hit = bits(wanted & hit)
+                .fold(0, |kept, bank| kept | u64::from(oldest[bank] == oldest_hit[bank]) << bank);
+        }
+        let mut best: Option<Candidate> = None;
+        let mut consider = |at: u64, command, index: u16| {
+            let index = usize::from(index);
+            // A request that arrived between two edges is seen at the second.
+            let at = at.max(now).max(self.command_free).max(queue[index].arrived);
+            let new = (at, command, index);
+            if best.is_none_or(|best| new < (best.at, best.command, best.index)) {
+                best = Some(Candidate { at, command, index });
+            }
+        };
+        for bank in bits(wanted) {
+            let place = queue[usize::from(oldest[bank])].place;
+            let (state, group) = (&self.banks[bank], &self.groups[usize::from(place.group)]);
+            let rank = &self.ranks[usize::from(place.rank)];
+            if hit >> bank & 1 == 1 {
+                if self.scheduling == Scheduling::FrFcfs || oldest_hit[bank] == 0 {
+                    let (group, rank) =
+                        if write { (group.write, rank.write) } else { (group.read, rank.read) };
+                    consider(state.column.max(group).max(rank), Command::Column, oldest_hit[bank]);
+                }
+            } else if state.open == CLOSED {
+                let faw = match rank.activates[rank.oldest] {
+                    0 => 0,
+                    activate => activate - 1 + self.timing.faw,
+                };
+                let at = state.activate.max(group.activate).max(rank.activate).max(faw);
+                consider(at, Command::Activate, oldest[bank]);
+            } else {
+                consider(state.precharge, Command::Precharge, oldest[bank]);
+            }
+        }
+        best
+    }
+
+    fn give(&mut self, now: u64, write: bool, next: Candidate, served: &mut Vec<Served>) {
+        self.command_free = now + 1;
+        let queue = if write { &mut self.writes } else { &mut self.reads };
+        let place = queue[next.index].place;
+        match next.command {
+            Command::Precharge => {
+                queue[next.index].opened = true;
+                self.precharge(now, place);
+            }
+            Command::Activate => {
+                queue[next.index].opened = true;
+                self.activate(now, place);
+            }
+            Command::Column => {
+                let request = queue.remove(next.index);
+                let done = if write { self.write(now, place) } else { self.read(now, place) };
+                served.push(Served {
+                    id: request.id,
+                    write,
+                    done,
+                    arrived: request.arrived,
+                    row_hit: !request.opened,
+                });
+                if self.page == PagePolicy::Closed && !self.wanted_again(place) {
+                    let at = self.banks[usize::from(place.bank)].precharge;
+                    self.precharge(at, place); // Auto-precharge: no command of its own.
+                }
+            }
+        }
+    }
+
+    fn wanted_again(&self, place: Place) -> bool {
+        let wants =
+            |request: &Request| (request.place.bank, request.place.row) == (place.bank, place.row);
+        self.reads.iter().any(wants) || self.writes.iter().any(wants)
+    }
+
+    fn precharge(&mut self, now: u64, place: Place) {
+        let bank = &mut self.banks[usize::from(place.bank)];
+        bank.open = CLOSED;
+        bank.activate = bank.activate.max(now + self.timing.rp);
+    }
+
+    fn activate(&mut self, now: u64, place: Place) {
+        let t = &self.timing;
+        self.activates += 1;
+        let bank = &mut self.banks[usize::from(place.bank)];
+        bank.open = place.row;
+        bank.column = now + t.rcd;
+        bank.precharge = now + t.ras;
+        bank.activate = now + t.ras + t.rp;
+        let group = &mut self.groups[usize::from(place.group)];
+        group.activate = now + t.rrd_l;
+        let rank = &mut self.ranks[usize::from(place.rank)];
+        rank.activate = now + t.rrd_s;
+        rank.activates[rank.oldest] = now + 1;
+        rank.oldest = (rank.oldest + 1) % 4;
+    }
+
+    /// Returns when the last data is on the bus.
+    fn read(&mut self, now: u64, place: Place) -> u64 {
+        let t = &self.timing;
+        let bank = &mut self.banks[usize::from(place.bank)];
+        bank.precharge = bank.precharge.max(now + t.rtp);
+        let group = &mut self.groups[usize::from(place.group)];
+        group.read = group.read.max(now + t.ccd_l);
+        for (number, rank) in self.ranks.iter_mut().enumerate() {
+            let same = number == usize::from(place.rank);
+            let next = if same { t.ccd_s } else { t.burst + t.rtrs };
+            rank.read = rank.read.max(now + next);
+            rank.write = rank.write.max(now + t.read_to_write());
+        }
+        now + t.cl + t.burst
+    }
+
+    /// Returns when the cells are written.
+    fn write(&mut self, now: u64, place: Place) -> u64 {
+        let t = &self.timing;
+        let written = now + t.cwl + t.burst + t.wr;
+        let bank = &mut self.banks[usize::from(place.bank)];
+        bank.precharge = bank.precharge.max(written);
+        let group = &mut self.groups[usize::from(place.group)];
+        group.write = group.write.max(now + t.ccd_l);
+        group.read = group.read.max(now + t.write_to_read(t.wtr_l));
+        for (number, rank) in self.ranks.iter_mut().enumerate() {
+            let same = number == usize::from(place.rank);
+            let (write, read) = if same {
+                (t.ccd_s, t.write_to_read(t.wtr_s))
+            } else {
+                (t.burst + t.rtrs, t.write_to_read_elsewhere())
+            };
+            rank.write = rank.write.max(now + write);
+            rank.read = rank.read.max(now + read);
+        }
+        written
+    }
+
+    /// Lets every refresh happen that is due: the rank's rows are closed as soon as they may be,
+    /// and nothing can be opened until the refresh is over. What was due while the channel was
+    /// idle happened then.
+    fn refresh(&mut self, now: u64) {
+        let t = self.timing;
+        for number in 0..self.ranks.len() {
+            while self.ranks[number].refresh <= now {
+                let due = self.ranks[number].refresh;
+                let banks_of_rank = self.banks.len() / self.ranks.len();
+                let banks = &mut self.banks[number * banks_of_rank..][..banks_of_rank];
+                let start = banks.iter().fold(due, |start, bank| {
+                    let idle = if bank.open == CLOSED {
+                        bank.activate
+                    } else {
+                        bank.precharge.max(due) + t.rp
+                    };
+                    start.max(idle)
+                });
+                for bank in banks {
+                    bank.open = CLOSED;
+                    bank.activate = start + t.rfc;
+                }
+                self.ranks[number].refresh = due + t.refi;
+                self.refreshes += 1;
+            }
+        }
+    }
+}
+
+/// The set bits of a mask, lowest first.
+fn bits(mut mask: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let bit = (mask != 0).then(|| mask.trailing_zeros() as usize)?;
+        mask &= mask - 1;
+        Some(bit)
+    })
+}
+
+#[cfg(test)]
+mod tests;

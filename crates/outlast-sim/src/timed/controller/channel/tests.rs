@@ -1,0 +1,227 @@
+//! Every timing constraint: a command that it governs is not given at t - 1, and is given at t.
+//!
+//! A channel is woken at every clock, so that a column command which comes at t was refused at
+//! t - 1; expected times are the standard's formulas. A second channel with the same requests is
+//! woken only when it asked to be, and must do the same at the same times.
+
+use super::*;
+use crate::timed::controller::timing::Place;
+
+/// Numbers without common divisors, so that no constraint hides another by accident.
+const TIMING: Timing = Timing {
+    cl: 22,
+    cwl: 16,
+    rcd: 23,
+    rp: 21,
+    ras: 52,
+    burst: 4,
+    ccd_s: 4,
+    ccd_l: 9,
+    rrd_s: 5,
+    rrd_l: 11,
+    faw: 47,
+    wr: 27,
+    wtr_s: 6,
+    wtr_l: 13,
+    rtp: 12,
+    rtrs: 2,
+    refi: 0,
+    rfc: 0,
+};
+
+fn channel(timing: Timing, ranks: usize, drain_idle: usize) -> Channel {
+    let shape = ChannelShape {
+        ranks,
+        groups: 4,
+        banks: 4,
+        scheduling: Scheduling::FrFcfs,
+        page: PagePolicy::Open,
+        drain_high: 16,
+        drain_low: 4,
+        drain_idle,
+    };
+    Channel::new(timing, &shape)
+}
+
+/// Rank, group of the rank, bank of the group, row.
+fn place(rank: u8, group: u8, bank: u8, row: u32) -> Place {
+    let group = 4 * rank + group;
+    Place { channel: 0, rank, group, bank: 4 * group + bank, row }
+}
+
+/// A request: when it arrives, whether it writes, where.
+type Arrival = (u64, bool, Place);
+
+/// The clock of each request's column command, in the order of the requests.
+fn columns(make: impl Fn() -> Channel, arrivals: &[Arrival]) -> Vec<u64> {
+    let always = play(make(), arrivals, true);
+    let asked = play(make(), arrivals, false);
+    assert_eq!(always, asked, "waking a channel only when it asks to be changes what it does");
+    always
+}
+
+fn play(mut channel: Channel, arrivals: &[Arrival], always: bool) -> Vec<u64> {
+    let mut at = vec![None; arrivals.len()];
+    let (mut wake, mut served) = (Some(0), Vec::new());
+    for now in 0..20_000 {
+        let mut arrived = false;
+        for (id, &(_, write, place)) in arrivals.iter().enumerate().filter(|(_, a)| a.0 == now) {
+            let request = Request { id: id as u32, place, arrived: now, opened: false };
+            if write { &mut channel.writes } else { &mut channel.reads }.push(request);
+            arrived = true;
+        }
+        if always || arrived || wake == Some(now) {
+            wake = channel.wake(now, &mut served);
+        }
+        for served in served.drain(..) {
+            at[served.id as usize] = Some(now);
+            let t = channel.timing;
+            let done = if served.write { t.cwl + t.burst + t.wr } else { t.cl + t.burst };
+            assert_eq!(served.done, now + done);
+        }
+    }
+    at.into_iter().map(|at| at.expect("every request is served")).collect()
+}
+
+fn simple(arrivals: &[Arrival]) -> Vec<u64> {
+    columns(|| channel(TIMING, 2, 1), arrivals)
+}
+
+const READ: bool = false;
+const WRITE: bool = true;
+/// Later than everything that opened a row.
+const LATER: u64 = 1000;
+
+#[test]
+fn trcd_from_activate_to_column() {
+    assert_eq!(simple(&[(0, READ, place(0, 0, 0, 7))]), [TIMING.rcd]);
+    assert_eq!(simple(&[(100, WRITE, place(0, 0, 0, 7))]), [100 + TIMING.rcd]);
+}
+
+#[test]
+fn tccd_between_columns_of_one_group_and_of_two() {
+    let (a, same, other) = (place(0, 0, 0, 1), place(0, 0, 1, 1), place(0, 1, 0, 1));
+    let opened = [(0, READ, a), (0, READ, same), (0, READ, other)];
+    for write in [READ, WRITE] {
+        let at = |second| {
+            let at =
+                simple(&[opened.as_slice(), &[(LATER, write, a), (LATER, write, second)]].concat());
+            at[4] - at[3]
+        };
+        assert_eq!((at(a), at(same), at(other)), (TIMING.ccd_l, TIMING.ccd_l, TIMING.ccd_s));
+    }
+}
+
+#[test]
+fn trrd_between_activates_of_one_group_and_of_two() {
+    // Column commands follow their activates by tRCD, so they show when these were.
+    let second = |place_2| simple(&[(0, READ, place(0, 0, 0, 1)), (0, READ, place_2)])[1];
+    assert_eq!(second(place(0, 0, 1, 1)), TIMING.rrd_l + TIMING.rcd);
+    assert_eq!(second(place(0, 1, 0, 1)), TIMING.rrd_s + TIMING.rcd);
+    assert_eq!(second(place(1, 0, 0, 1)), 1 + TIMING.rcd + (4 + 2 - 1), "only the bus is shared");
+}
+
+#[test]
+fn tfaw_holds_the_fifth_activate_of_a_rank() {
+    let arrivals: Vec<Arrival> = (0..5).map(|n| (0, READ, place(0, n % 4, n / 4, 1))).collect();
+    let at = simple(&arrivals);
+    assert_eq!(at[3], 3 * TIMING.rrd_s + TIMING.rcd);
+    assert_eq!(at[4], TIMING.faw + TIMING.rcd);
+}
+
+#[test]
+fn tras_and_trp_before_another_row_of_a_bank() {
+    let at = simple(&[(0, READ, place(0, 0, 0, 1)), (1, READ, place(0, 0, 0, 2))]);
+    assert_eq!(at[1], TIMING.ras + TIMING.rp + TIMING.rcd);
+}
+
+#[test]
+fn trtp_from_read_to_precharge() {
+    let row = |row| place(0, 0, 0, row);
+    let at = simple(&[(0, READ, row(1)), (LATER, READ, row(1)), (LATER + 1, READ, row(2))]);
+    assert_eq!(at[1], LATER);
+    assert_eq!(at[2], LATER + TIMING.rtp + TIMING.rp + TIMING.rcd);
+}
+
+#[test]
+fn twr_from_written_data_to_precharge() {
+    let row = |row| place(0, 0, 0, row);
+    let at = simple(&[(0, WRITE, row(1)), (LATER, WRITE, row(1)), (LATER + 1, READ, row(2))]);
+    let written = LATER + TIMING.cwl + TIMING.burst + TIMING.wr;
+    assert_eq!(at[2], written + TIMING.rp + TIMING.rcd);
+}
+
+#[test]
+fn twtr_from_written_data_to_a_read() {
+    let opened =
+        [(0, READ, place(0, 0, 0, 1)), (0, READ, place(0, 1, 0, 1)), (0, READ, place(1, 0, 0, 1))];
+    let read = |second| {
+        let later = [(LATER, WRITE, place(0, 0, 0, 1)), (LATER + 1, READ, second)];
+        simple(&[opened.as_slice(), &later].concat())[4] - LATER
+    };
+    assert_eq!(read(place(0, 0, 0, 1)), TIMING.cwl + TIMING.burst + TIMING.wtr_l);
+    assert_eq!(read(place(0, 1, 0, 1)), TIMING.cwl + TIMING.burst + TIMING.wtr_s);
+    let elsewhere = (TIMING.cwl + TIMING.burst + TIMING.rtrs).saturating_sub(TIMING.cl);
+    assert_eq!(read(place(1, 0, 0, 1)), elsewhere.max(1), "another rank only shares the bus");
+}
+
+#[test]
+fn a_write_behind_a_read_waits_for_the_bus_to_turn() {
+    let a = place(0, 0, 0, 1);
+    let at = simple(&[(0, READ, a), (LATER, READ, a), (LATER, WRITE, a)]);
+    assert_eq!(at[2] - at[1], TIMING.cl + TIMING.burst + TIMING.rtrs - TIMING.cwl);
+}
+
+#[test]
+fn trtrs_between_reads_of_two_ranks() {
+    let (a, b) = (place(0, 0, 0, 1), place(1, 0, 0, 1));
+    let at = simple(&[(0, READ, a), (0, READ, b), (LATER, READ, a), (LATER, READ, b)]);
+    assert_eq!(at[3] - at[2], TIMING.burst + TIMING.rtrs);
+}
+
+#[test]
+fn trfc_from_a_refresh_to_the_next_activate() {
+    let timing = Timing { refi: 3000, rfc: 500, ..TIMING };
+    let a = place(0, 0, 0, 1);
+    let at = columns(|| channel(timing, 1, 1), &[(0, READ, a), (2999, READ, a), (3000, READ, a)]);
+    assert_eq!(at[1], 2999, "the row is open until the refresh");
+    let start = 2999 + TIMING.rtp + TIMING.rp;
+    assert_eq!(at[2], start + 500 + TIMING.rcd);
+    let idle = columns(|| channel(timing, 1, 1), &[(0, READ, a), (3400, READ, a)]);
+    assert_eq!(idle[1], 3000 + TIMING.rp + 500 + TIMING.rcd, "it was due while nobody asked");
+}
+
+#[test]
+fn rows_that_are_open_go_first_unless_order_is_wanted() {
+    let row = |row| place(0, 0, 0, row);
+    let arrivals = [(0, READ, row(1)), (1, READ, row(2)), (1, READ, row(1))];
+    let at = simple(&arrivals);
+    assert!(at[2] < at[1], "{at:?}");
+    let at =
+        columns(|| Channel { scheduling: Scheduling::Fcfs, ..channel(TIMING, 1, 1) }, &arrivals);
+    assert!(at[1] < at[2], "{at:?}");
+}
+
+#[test]
+fn a_closed_row_costs_the_same_each_time() {
+    let make = || Channel { page: PagePolicy::Closed, ..channel(TIMING, 1, 1) };
+    let a = place(0, 0, 0, 1);
+    let at = columns(make, &[(0, READ, a), (LATER, READ, a), (2 * LATER, WRITE, a)]);
+    assert_eq!(at, [TIMING.rcd, LATER + TIMING.rcd, 2 * LATER + TIMING.rcd]);
+}
+
+#[test]
+fn writes_wait_for_the_high_mark_and_are_served_down_to_the_low_one() {
+    // Reads wait all the time; rows are open. Fifteen writes wait with them, sixteen do not.
+    let a = place(0, 0, 0, 1);
+    let reads = (0..100).map(|_| (LATER, READ, a));
+    for writes in [15, 16] {
+        let mut arrivals = vec![(0, READ, a)];
+        arrivals.extend((0..writes).map(|_| (LATER, WRITE, a)));
+        arrivals.extend(reads.clone());
+        let at = columns(|| channel(TIMING, 1, 1), &arrivals);
+        let last_read = at[1 + writes..].iter().max().unwrap();
+        let before = at[1..=writes].iter().filter(|at| *at < last_read).count();
+        assert_eq!(before, if writes == 16 { 12 } else { 0 }, "of {writes} writes");
+    }
+}

@@ -1,0 +1,292 @@
+//! The memory controller and the devices behind it.
+//!
+//! A read or write *arrives*; it is *accepted* once its channel's queue has room, in the order
+//! of arrival; it is *served* by a column command, and *done* when its data is there. A read of
+//! a line whose write still waits gets that write's data at once, and a write to such a line
+//! replaces it. Data is not in here: requests are numbers, and the owner knows what they mean.
+
+mod channel;
+mod timing;
+
+use super::{
+    config::MemoryConfig,
+    stats::MemoryStats,
+    time::{ClockRatio, Cycle},
+};
+use channel::{Channel, ChannelShape, Request, Served};
+use outlast_trace::{LINE_BYTES, LineAddr};
+use std::collections::VecDeque;
+use timing::{Decoder, Timing};
+
+/// What became of a request. Times are core cycles.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Outcome {
+    /// A read's data is at the controller's side of the link at this time.
+    ReadDone { id: u32, at: Cycle },
+    /// A write is in its queue.
+    Accepted { id: u32 },
+    /// A write replaced an older one of its line, which waited in the queue and is gone.
+    Replaced { id: u32, older: u32 },
+    /// A write's cells are written at this time.
+    Written { id: u32, at: Cycle },
+}
+
+/// A request that found its queue full.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    id: u32,
+    line: LineAddr,
+}
+
+#[derive(Debug)]
+struct Port {
+    channel: Channel,
+    /// Lines of the writes in the queue, by request, to find them again.
+    lines: Vec<(u32, LineAddr)>,
+    waiting_reads: VecDeque<Waiting>,
+    waiting_writes: VecDeque<Waiting>,
+    /// When the channel asked to be woken; later wakes are stale.
+    wake_at: Cycle,
+}
+
+/// All channels of one memory.
+#[derive(Debug)]
+pub(crate) struct Controller {
+    ports: Vec<Port>,
+    decoder: Decoder,
+    clock: ClockRatio,
+    read_queue: usize,
+    bank_queue: usize,
+    write_queue: usize,
+    /// Femtoseconds that a line takes on the link, and when it is free in each direction.
+    link_line_fs: u64,
+    link_free_fs: [u128; 2],
+    core_fs: u64,
+    /// Whether a write may take the place of an older one of its line: where the queue is
+    /// durable, nobody waits for the older one any more.
+    replaces: bool,
+    served: Vec<Served>,
+    pub(crate) outcomes: Vec<Outcome>,
+    pub(crate) stats: MemoryStats,
+}
+
+const TO_MEMORY: usize = 0;
+const FROM_MEMORY: usize = 1;
+
+impl Controller {
+    pub(crate) fn new(config: &MemoryConfig, core_fs: u64) -> Self {
+        let shape = ChannelShape {
+            ranks: config.ranks as usize,
+            groups: config.groups as usize,
+            banks: config.banks as usize,
+            scheduling: config.scheduling,
+            page: config.page,
+            drain_high: config.drain_high as usize,
+            drain_low: config.drain_low as usize,
+            drain_idle: config.drain_idle as usize,
+        };
+        let port = |_| Port {
+            channel: Channel::new(Timing::new(config), &shape),
+            lines: Vec::new(),
+            waiting_reads: VecDeque::new(),
+            waiting_writes: VecDeque::new(),
+            wake_at: Cycle::NEVER,
+        };
+        Self {
+            ports: (0..config.channels).map(port).collect(),
+            decoder: Decoder::new(config),
+            clock: ClockRatio::new(core_fs, config.clock.period_fs()),
+            read_queue: config.read_queue as usize,
+            bank_queue: config.bank_queue as usize,
+            write_queue: config.write_queue as usize,
+            link_line_fs: config.link.0.map_or(0, |rate| {
+                (u128::from(LINE_BYTES) * 1_000_000_000_000_000 / u128::from(rate)) as u64
+            }),
+            link_free_fs: [0; 2],
+            core_fs,
+            replaces: config.adr,
+            served: Vec::new(),
+            outcomes: Vec::new(),
+            stats: MemoryStats::default(),
+        }
+    }
+
+    /// A read arrives. What becomes of it stands in `outcomes`, now or after a later call.
+    pub(crate) fn read(&mut self, now: Cycle, id: u32, line: LineAddr) -> usize {
+        let place = self.decoder.place(line);
+        let number = usize::from(place.channel);
+        self.stats.reads += 1;
+        let port = &mut self.ports[number];
+        let pending = port.lines.iter().any(|(_, held)| *held == line)
+            || port.waiting_writes.iter().any(|waiting| waiting.line == line);
+        if pending {
+            self.stats.forwarded_reads += 1;
+            let at = self.over_link(now, FROM_MEMORY);
+            self.outcomes.push(Outcome::ReadDone { id, at });
+        } else if port.channel.reads_behind(self.bank_queue) >= self.read_queue {
+            self.stats.reads_delayed += 1;
+            port.waiting_reads.push_back(Waiting { id, line });
+        } else {
+            let arrived = self.clock.edge_at(now);
+            self.stats.read_queue_sum += port.channel.reads.len() as u64;
+            port.channel.reads.push(Request { id, place, arrived, opened: false });
+        }
+        number
+    }
+
+    /// A write arrives; see [`read`](Self::read).
+    pub(crate) fn write(&mut self, now: Cycle, id: u32, line: LineAddr) -> usize {
+        let number = usize::from(self.decoder.place(line).channel);
+        self.stats.writes += 1;
+        let port = &mut self.ports[number];
+        if !port.waiting_writes.is_empty()
+            || (port.channel.writes.len() >= self.write_queue
+                && !(self.replaces && port.holds(line)))
+        {
+            self.stats.writes_delayed += 1;
+            port.waiting_writes.push_back(Waiting { id, line });
+        } else {
+            self.accept(number, now, Waiting { id, line });
+        }
+        number
+    }
+
+    /// Whether a request of this line would find its queue full.
+    pub(crate) fn is_blocked(&self, line: LineAddr, write: bool) -> bool {
+        let port = &self.ports[usize::from(self.decoder.place(line).channel)];
+        if write {
+            port.channel.writes.len() >= self.write_queue && !(self.replaces && port.holds(line))
+        } else {
+            port.channel.reads_behind(self.bank_queue) >= self.read_queue
+        }
+    }
+
+    /// Whether nothing waits or is being served.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.ports.iter().all(|port| {
+            port.channel.reads.is_empty()
+                && port.channel.writes.is_empty()
+                && port.waiting_reads.is_empty()
+                && port.waiting_writes.is_empty()
+        })
+    }
+
+    /// Lets a channel go on. Returns when it has to be woken again, if that is news: the owner
+    /// then calls again at that time, and may call in between.
+    pub(crate) fn wake(&mut self, now: Cycle, number: usize) -> Option<Cycle> {
+        let edge = self.clock.edge_by(now);
+        loop {
+            let next = self.ports[number].channel.wake(edge, &mut self.served);
+            if self.served.is_empty() {
+                let port = &mut self.ports[number];
+                let at = next.map_or(Cycle::NEVER, |edge| self.clock.cycle_at(edge));
+                // An edge may lie between `now` and the next cycle; it is that cycle's then.
+                let at = if at == Cycle::NEVER { at } else { at.max(now.next()) };
+                if at >= port.wake_at && port.wake_at > now {
+                    return None;
+                }
+                port.wake_at = at;
+                return (at != Cycle::NEVER).then_some(at);
+            }
+            self.report(now, number);
+        }
+    }
+
+    /// Passes on what was served, and lets what waited for its place in.
+    fn report(&mut self, now: Cycle, number: usize) {
+        let mut served = std::mem::take(&mut self.served);
+        for served in served.drain(..) {
+            let Served { id, write, done, arrived, row_hit } = served;
+            self.stats.row_hits += u64::from(row_hit);
+            let done = self.clock.cycle_at(done);
+            let waited = done.since(self.clock.cycle_at(arrived));
+            if write {
+                self.stats.write_cycles += waited;
+                self.stats.row_hit_writes += u64::from(row_hit);
+                let port = &mut self.ports[number];
+                port.lines.retain(|(held, _)| *held != id);
+                self.outcomes.push(Outcome::Written { id, at: done });
+            } else {
+                self.stats.read_cycles += waited;
+                let at = self.over_link(done, FROM_MEMORY);
+                self.outcomes.push(Outcome::ReadDone { id, at });
+            }
+        }
+        self.served = served;
+        self.let_in(now, number);
+    }
+
+    fn let_in(&mut self, now: Cycle, number: usize) {
+        loop {
+            let port = &mut self.ports[number];
+            if port.channel.reads_behind(self.bank_queue) < self.read_queue
+                && let Some(Waiting { id, line }) = port.waiting_reads.pop_front()
+            {
+                let (place, arrived) = (self.decoder.place(line), self.clock.edge_at(now));
+                port.channel.reads.push(Request { id, place, arrived, opened: false });
+            } else if let Some(next) = port.waiting_writes.front().copied()
+                && (port.channel.writes.len() < self.write_queue
+                    || (self.replaces && port.holds(next.line)))
+            {
+                port.waiting_writes.pop_front();
+                self.accept(number, now, next);
+            } else {
+                return;
+            }
+        }
+    }
+
+    /// Puts a write into its queue, in the place of an older one of its line if there is one.
+    fn accept(&mut self, number: usize, now: Cycle, write: Waiting) {
+        let Waiting { id, line } = write;
+        let port = &mut self.ports[number];
+        if self.replaces
+            && let Some(held) = port.lines.iter_mut().find(|(_, held)| *held == line)
+        {
+            let older = std::mem::replace(&mut held.0, id);
+            let request = port.channel.writes.iter_mut().find(|request| request.id == older);
+            request.expect("a line that is held has its request").id = id;
+            self.stats.replaced_writes += 1;
+            self.outcomes.push(Outcome::Replaced { id, older });
+            return;
+        }
+        self.stats.write_queue_sum += port.channel.writes.len() as u64;
+        let (place, arrived) = (self.decoder.place(line), self.clock.edge_at(now));
+        port.channel.writes.push(Request { id, place, arrived, opened: false });
+        port.lines.push((id, line));
+        self.outcomes.push(Outcome::Accepted { id });
+    }
+
+    /// When a line that leaves for the memory at `at` has passed the link.
+    pub(crate) fn link_to_memory(&mut self, at: Cycle) -> Cycle {
+        self.over_link(at, TO_MEMORY)
+    }
+
+    /// When a line that is ready at `at` has passed the link.
+    fn over_link(&mut self, at: Cycle, direction: usize) -> Cycle {
+        if self.link_line_fs == 0 {
+            return at;
+        }
+        let ready = u128::from(at.0) * u128::from(self.core_fs);
+        let passed = ready.max(self.link_free_fs[direction]) + u128::from(self.link_line_fs);
+        self.link_free_fs[direction] = passed;
+        Cycle(passed.div_ceil(u128::from(self.core_fs)) as u64)
+    }
+
+    /// What was counted so far; counting starts again.
+    pub(crate) fn take_stats(&mut self) -> MemoryStats {
+        let mut stats = std::mem::take(&mut self.stats);
+        for port in &mut self.ports {
+            stats.activates += std::mem::take(&mut port.channel.activates);
+            stats.refreshes += std::mem::take(&mut port.channel.refreshes);
+        }
+        stats
+    }
+}
+
+impl Port {
+    /// Whether a write of this line needs no room of its own.
+    fn holds(&self, line: LineAddr) -> bool {
+        self.lines.iter().any(|(_, held)| *held == line)
+    }
+}

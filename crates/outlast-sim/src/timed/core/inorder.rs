@@ -1,0 +1,269 @@
+//! The in-order core: one instruction a cycle outside memory. Loads are waited for; stores go
+//! to the store buffer, which drains beside.
+//!
+//! As long as nothing else happens, it runs ahead of the event queue: one tick executes all
+//! instructions up to the next event or the next tick of another core.
+
+use super::{
+    Front,
+    lsu::{Load, Lsu},
+    store_queue::{Store, StoreKind},
+};
+use crate::timed::{
+    branch::Predictor,
+    config::MachineConfig,
+    instr::{Instr, InstrKind, Mark},
+    scheme::Scheme,
+    time::Cycle,
+    uncore::Uncore,
+};
+
+/// Instructions in one tick at most, so that limits are kept closely.
+const AHEAD_MAX: u32 = 4096;
+
+/// How far the present instruction has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Stage {
+    /// Its loads from this one on.
+    Loads(u8),
+    /// The translation of its stores' addresses from this one on.
+    Translate(u8),
+    /// Its effect.
+    Act,
+}
+
+/// What executing the present instruction came to.
+enum Step {
+    /// It is done, and the next may begin at this time.
+    Done(Cycle),
+    /// It goes on at this time.
+    At(Cycle),
+    /// It goes on when something is told.
+    Waits,
+}
+
+pub(in crate::timed) struct InOrder {
+    id: u8,
+    pub(in crate::timed) lsu: Lsu,
+    pub(super) front: Front,
+    stage: Stage,
+    /// When the present instruction began: its own cycle passes beside its loads.
+    began: Cycle,
+    predictor: Predictor,
+    mispredict_cycles: u64,
+    /// A load or a walk is under way; its end is told.
+    waits: bool,
+    /// Waits for something that will be told to everybody.
+    pub(in crate::timed) blocked: bool,
+    fence_since: Option<Cycle>,
+}
+
+impl InOrder {
+    pub(in crate::timed) fn new(id: u8, config: &MachineConfig, front: Front) -> Self {
+        let period = config.core.clock.period_fs();
+        Self {
+            id,
+            lsu: Lsu::new(id, config),
+            front,
+            stage: Stage::Loads(0),
+            began: Cycle(0),
+            predictor: Predictor::new(config.core.predictor_counters),
+            mispredict_cycles: config.core.mispredict_penalty.cycles(period),
+            waits: false,
+            blocked: false,
+            fence_since: None,
+        }
+    }
+
+    pub(super) fn tick<S: Scheme>(
+        &mut self,
+        now: Cycle,
+        until: Cycle,
+        up: &mut Uncore<S>,
+    ) -> Cycle {
+        let mut at = now;
+        for _ in 0..AHEAD_MAX {
+            if at > up.now() {
+                if at >= until || at > up.below.wheel.next() {
+                    return at;
+                }
+                up.below.wheel.advance(at);
+                if up.below.wheel.next() == at {
+                    return at; // What happens in this cycle comes first.
+                }
+            }
+            self.lsu.drain(up);
+            let step = if self.waits { Step::Waits } else { self.step(at, up) };
+            at = match step {
+                Step::Done(next) => {
+                    self.front.advance();
+                    self.stage = Stage::Loads(0);
+                    next
+                }
+                Step::At(next) => next,
+                Step::Waits if self.lsu.can_drain() => at.next(),
+                Step::Waits => return Cycle::NEVER,
+            };
+            if up.needs_attention() {
+                return at;
+            }
+        }
+        at
+    }
+
+    fn step<S: Scheme>(&mut self, now: Cycle, up: &mut Uncore<S>) -> Step {
+        let Some(&instr) = self.front.peek() else { return Step::Waits };
+        if self.stage == Stage::Loads(0) {
+            self.began = now;
+        }
+        while let Stage::Loads(k) = self.stage {
+            if k == instr.loads {
+                self.stage = Stage::Translate(0);
+                break;
+            }
+            self.stage = Stage::Loads(k + 1);
+            let before = self.lsu.stores.tail;
+            self.lsu.loads[0] = Load::new(instr.load_at[usize::from(k)], 0, before);
+            match self.lsu.load(0, now, up) {
+                Some(done) if done > now => return Step::At(done),
+                Some(_) => {}
+                None => {
+                    self.waits = true;
+                    return Step::Waits;
+                }
+            }
+        }
+        while let Stage::Translate(k) = self.stage {
+            if k == instr.stores {
+                self.stage = Stage::Act;
+                break;
+            }
+            self.stage = Stage::Translate(k + 1);
+            match self.lsu.translate_store(instr.store_at[usize::from(k)], 0, up) {
+                Some(0) => {}
+                Some(cycles) => return Step::At(now.plus(cycles)),
+                None => {
+                    self.waits = true;
+                    return Step::Waits;
+                }
+            }
+        }
+        self.act(&instr, now, up)
+    }
+
+    fn act<S: Scheme>(&mut self, instr: &Instr, now: Cycle, up: &mut Uncore<S>) -> Step {
+        let mut next = now.max(self.began.next());
+        match instr.kind {
+            InstrKind::Plain => {}
+            InstrKind::Branch(taken) => {
+                self.lsu.stats.branches += 1;
+                if !self.predictor.predict(instr.pc, taken) {
+                    self.lsu.stats.mispredicted += 1;
+                    next = next.plus(self.mispredict_cycles);
+                }
+            }
+            InstrKind::Sfence | InstrKind::Mfence | InstrKind::Rmw => {
+                if !self.lsu.all_done(up) {
+                    self.fence_since.get_or_insert(now);
+                    return self.block();
+                }
+                let since = self.fence_since.take().unwrap_or(now);
+                self.lsu.stats.fence_cycles += now.since(since);
+                self.lsu.stats.fences += 1;
+            }
+            InstrKind::Mark(mark) => return self.mark(mark, instr, now, up),
+            InstrKind::StoreNt | InstrKind::Store64 | InstrKind::Flush(_) => {}
+        }
+        if instr.stores > 0 {
+            if self.lsu.stores.room() < u64::from(instr.stores) {
+                return self.block();
+            }
+            self.push_stores(instr);
+            self.lsu.drain(up);
+        }
+        self.lsu.stats.instructions += 1;
+        Step::Done(next)
+    }
+
+    fn push_stores(&mut self, instr: &Instr) {
+        let kind = match instr.kind {
+            InstrKind::StoreNt => StoreKind::StoreNt,
+            InstrKind::Store64 => StoreKind::Store64,
+            InstrKind::Flush(kind) => StoreKind::Flush(kind),
+            InstrKind::Mark(mark) => StoreKind::Mark(mark),
+            _ => StoreKind::Store,
+        };
+        for k in 0..usize::from(instr.stores.max(1)) {
+            let store = Store {
+                at: instr.store_at[k],
+                value: instr.value,
+                len: instr.store_len,
+                kind,
+                asked: false,
+                ready: Cycle(0),
+            };
+            let number = self.lsu.stores.push(store);
+            if kind == StoreKind::Store64 {
+                self.lsu.stores.set_line(number, &self.front.batch.lines[instr.line as usize]);
+            }
+        }
+        self.lsu.stores.senior = self.lsu.stores.tail;
+    }
+
+    /// A mark takes no time. Those that a scheme hears of travel with the stores, the others
+    /// wait for them.
+    fn mark<S: Scheme>(
+        &mut self,
+        mark: Mark,
+        instr: &Instr,
+        now: Cycle,
+        up: &mut Uncore<S>,
+    ) -> Step {
+        match mark {
+            Mark::TxBegin | Mark::TxEnd | Mark::Epoch => {
+                if self.lsu.stores.room() == 0 {
+                    return self.block();
+                }
+                self.push_stores(instr);
+                self.lsu.drain(up);
+            }
+            Mark::Lock { .. } | Mark::Wait { .. } => {
+                if !up.pass(mark) {
+                    return self.block();
+                }
+            }
+            Mark::Ack(_) | Mark::Unlock { .. } | Mark::Signal { .. } => {
+                if !self.lsu.stores.is_empty() || !up.pass(mark) {
+                    return self.block();
+                }
+            }
+        }
+        Step::Done(now)
+    }
+
+    fn block(&mut self) -> Step {
+        self.blocked = true;
+        Step::Waits
+    }
+
+    /// What the core waited for is there from `at` on.
+    pub(super) fn loaded(&mut self, at: Cycle) -> Cycle {
+        self.waits = false;
+        at
+    }
+
+    pub(super) fn is_finished(&self) -> bool {
+        self.front.is_exhausted() && self.lsu.is_idle()
+    }
+
+    pub(super) fn describe(&self) -> String {
+        format!(
+            "in-order core {}: stage {:?}, waits {}, blocked {}; {}",
+            self.id,
+            self.stage,
+            self.waits,
+            self.blocked,
+            self.lsu.describe()
+        )
+    }
+}

@@ -1,0 +1,161 @@
+//! The cores: one load-store unit for both kinds, in order and out of order.
+
+mod inorder;
+mod lsu;
+mod ooo;
+mod ports;
+mod store_queue;
+
+pub(super) use inorder::InOrder;
+pub(super) use lsu::Lsu;
+pub(super) use ooo::OutOfOrder;
+
+use super::{
+    instr::{Batch, Instr, Source, SourceError},
+    scheme::Scheme,
+    stats::CoreStats,
+    time::Cycle,
+    uncore::Uncore,
+};
+
+/// Where instructions wait before they are dispatched.
+pub(super) struct Front {
+    source: Box<dyn Source>,
+    batch: Batch,
+    next: usize,
+    exhausted: bool,
+    failed: Option<SourceError>,
+}
+
+impl Front {
+    pub(super) fn new(source: Box<dyn Source>) -> Self {
+        Self { source, batch: Batch::default(), next: 0, exhausted: false, failed: None }
+    }
+
+    /// The next instruction, which stays the next until `advance`.
+    #[inline]
+    fn peek(&mut self) -> Option<&Instr> {
+        if self.next == self.batch.instrs.len() {
+            self.refill();
+        }
+        self.batch.instrs.get(self.next)
+    }
+
+    #[inline]
+    fn advance(&mut self) {
+        self.next += 1;
+    }
+
+    #[cold]
+    fn refill(&mut self) {
+        if self.exhausted {
+            return;
+        }
+        self.batch.instrs.clear();
+        self.batch.lines.clear();
+        self.next = 0;
+        self.failed = self.source.fill(&mut self.batch).err();
+        self.exhausted = self.batch.instrs.is_empty() || self.failed.is_some();
+    }
+
+    /// Whether there is nothing more.
+    fn is_exhausted(&self) -> bool {
+        self.exhausted && self.next >= self.batch.instrs.len()
+    }
+}
+
+/// A core of either kind.
+#[expect(clippy::large_enum_variant, reason = "a machine has a handful of them")]
+pub(super) enum Core {
+    InOrder(InOrder),
+    OutOfOrder(OutOfOrder),
+}
+
+impl Core {
+    /// Does what can be done at `now`, or, in order, from `now` until before `until`. Returns
+    /// when there will be something to do, unless an event tells earlier.
+    #[inline]
+    pub(super) fn tick<S: Scheme>(
+        &mut self,
+        now: Cycle,
+        until: Cycle,
+        up: &mut Uncore<S>,
+    ) -> Cycle {
+        self.lsu().stats.ticks += 1;
+        match self {
+            Core::InOrder(core) => core.tick(now, until, up),
+            Core::OutOfOrder(core) => core.tick(now, up),
+        }
+    }
+
+    /// A load may ask the caches now.
+    pub(super) fn load<S: Scheme>(&mut self, load: u16, up: &mut Uncore<S>) -> Cycle {
+        let now = up.now();
+        match self.lsu().load(load, now, up) {
+            Some(at) => self.loaded(load, at, up),
+            None => Cycle::NEVER,
+        }
+    }
+
+    /// A load's value is known from `at` on. Returns when the core has something to do for it.
+    #[inline]
+    pub(super) fn loaded<S: Scheme>(&mut self, load: u16, at: Cycle, up: &mut Uncore<S>) -> Cycle {
+        match self {
+            Core::InOrder(core) => core.loaded(at),
+            Core::OutOfOrder(core) => core.loaded(load, at, up),
+        }
+    }
+
+    /// The address of a store of this owner was translated.
+    pub(super) fn store_translated<S: Scheme>(&mut self, owner: u16, up: &mut Uncore<S>) -> Cycle {
+        match self {
+            Core::InOrder(core) => core.loaded(up.now()),
+            Core::OutOfOrder(core) => core.store_translated(owner, up),
+        }
+    }
+
+    /// Something that the core may have been waiting for has happened.
+    pub(super) fn unblock(&mut self) {
+        self.lsu().stuck = false;
+        match self {
+            Core::InOrder(core) => core.blocked = false,
+            Core::OutOfOrder(core) => core.head_blocked = false,
+        }
+    }
+
+    /// Why its instructions ended too early, if they did.
+    pub(super) fn source_error(&self) -> Option<&SourceError> {
+        match self {
+            Core::InOrder(core) => core.front.failed.as_ref(),
+            Core::OutOfOrder(core) => core.front.failed.as_ref(),
+        }
+    }
+
+    /// Whether there is nothing more to do, ever.
+    pub(super) fn is_finished(&self) -> bool {
+        match self {
+            Core::InOrder(core) => core.is_finished(),
+            Core::OutOfOrder(core) => core.is_finished(),
+        }
+    }
+
+    #[inline]
+    pub(super) fn lsu(&mut self) -> &mut Lsu {
+        match self {
+            Core::InOrder(core) => &mut core.lsu,
+            Core::OutOfOrder(core) => &mut core.lsu,
+        }
+    }
+
+    pub(super) fn stats(&mut self) -> &mut CoreStats {
+        &mut self.lsu().stats
+    }
+
+    /// What the core waits for, in words.
+    pub(super) fn describe(&self) -> String {
+        match self {
+            Core::InOrder(core) => core.describe(),
+            Core::OutOfOrder(core) => core.describe(),
+        }
+    }
+}

@@ -1,0 +1,500 @@
+//! The out-of-order core.
+//!
+//! It ticks only in cycles in which it can retire, drain or dispatch; a tick (1) retires,
+//! (2) drains the store buffer, (3) dispatches. Execution needs no ticks: an instruction whose
+//! sources are known gets its completion time at dispatch, from their times, the ports that are
+//! free, and its latency. One that waits for a load stands in that load's list, and when the
+//! load's time becomes known, so do those of all that follow from it.
+
+use super::{
+    Front,
+    lsu::{Load, Lsu},
+    ports::Ports,
+    store_queue::{Store, StoreKind},
+};
+use crate::timed::{
+    branch::Predictor,
+    config::MachineConfig,
+    event::Event,
+    instr::{Instr, InstrKind, Mark},
+    scheme::Scheme,
+    time::Cycle,
+    uncore::Uncore,
+};
+
+/// Sources of an instruction, and so waiter nodes of an entry.
+const SOURCES: usize = 4;
+/// Cycles that an instruction takes that only computes, and the address of a store.
+const WORK_CYCLES: u64 = 1;
+
+/// An entry of the reorder buffer.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    /// When it is complete; [`Cycle::NEVER`] while that is not known.
+    done: Cycle,
+    /// The latest of its sources' times that are known.
+    ready: Cycle,
+    /// The first that waits for it: a node, + 1.
+    waiters: u32,
+    /// Sources that are not known; once there are none, loads and translations that are not.
+    missing: u8,
+    loads: u8,
+    stores: u8,
+    /// Retires without conditions and counts as an instruction.
+    plain: bool,
+    first_load: u32,
+    first_store: u64,
+}
+
+pub(in crate::timed) struct OutOfOrder {
+    id: u8,
+    pub(in crate::timed) lsu: Lsu,
+    pub(super) front: Front,
+    entries: Vec<Entry>,
+    /// What an entry is that is not plain.
+    kinds: Vec<InstrKind>,
+    mask: u64,
+    capacity: u64,
+    /// Instructions are numbered from the start: the oldest, and the next.
+    head: u64,
+    tail: u64,
+    load_head: u64,
+    load_tail: u64,
+    /// For each register the number of its last writer, + 1.
+    writers: Box<[u64; 256]>,
+    /// Waiter nodes, `SOURCES` for each entry: the next in the list, + 1.
+    nodes: Vec<u32>,
+    /// Entries whose time became known and whose waiters were not told yet.
+    told: Vec<u32>,
+    issue: Ports,
+    load_ports: Ports,
+    predictor: Predictor,
+    dispatch_width: u32,
+    retire_width: u32,
+    mispredict_cycles: u64,
+    /// Dispatch stands still up to this cycle.
+    resume: Cycle,
+    /// It does so until the branch with this number has executed.
+    wrong_branch: Option<u64>,
+    /// It does so until this instruction has retired and the stores before it are visible.
+    serialising: Option<u64>,
+    /// The oldest instruction waits for something that will be told.
+    pub(in crate::timed) head_blocked: bool,
+    fence_since: Option<Cycle>,
+}
+
+impl OutOfOrder {
+    pub(in crate::timed) fn new(id: u8, config: &MachineConfig, front: Front) -> Self {
+        let slots = (config.core.rob as usize).next_power_of_two();
+        let empty = Entry {
+            done: Cycle::NEVER,
+            ready: Cycle(0),
+            waiters: 0,
+            missing: 0,
+            loads: 0,
+            stores: 0,
+            plain: true,
+            first_load: 0,
+            first_store: 0,
+        };
+        Self {
+            id,
+            lsu: Lsu::new(id, config),
+            front,
+            entries: vec![empty; slots],
+            kinds: vec![InstrKind::Plain; slots],
+            mask: slots as u64 - 1,
+            capacity: config.core.rob.into(),
+            head: 0,
+            tail: 0,
+            load_head: 0,
+            load_tail: 0,
+            writers: Box::new([0; 256]),
+            nodes: vec![0; slots * SOURCES],
+            told: Vec::new(),
+            issue: Ports::new(config.core.issue_width),
+            load_ports: Ports::new(config.core.load_ports),
+            predictor: Predictor::new(config.core.predictor_counters),
+            dispatch_width: config.core.dispatch_width,
+            retire_width: config.core.retire_width,
+            mispredict_cycles: config.core.mispredict_penalty.cycles(config.core.clock.period_fs()),
+            resume: Cycle(0),
+            wrong_branch: None,
+            serialising: None,
+            head_blocked: false,
+            fence_since: None,
+        }
+    }
+
+    #[inline]
+    fn slot(&self, number: u64) -> usize {
+        (number & self.mask) as usize
+    }
+
+    pub(super) fn tick<S: Scheme>(&mut self, now: Cycle, up: &mut Uncore<S>) -> Cycle {
+        self.retire(now, up);
+        if self.lsu.stores.head < self.lsu.stores.senior {
+            self.lsu.drain(up);
+            // What waits for stores to be visible waits for no event.
+            self.head_blocked &= self.lsu.stores.head < self.lsu.stores.senior;
+        }
+        let more = self.dispatch(now, up);
+        self.next(now, more)
+    }
+
+    /// When the next tick is of use; events may make it earlier.
+    #[inline]
+    fn next(&self, now: Cycle, more_to_dispatch: bool) -> Cycle {
+        let mut next = Cycle::NEVER;
+        if more_to_dispatch {
+            next = self.resume;
+        }
+        if self.lsu.can_drain() {
+            next = now;
+        }
+        if self.head < self.tail && !self.head_blocked {
+            next = next.min(self.entries[self.slot(self.head)].done);
+        }
+        next.max(now.next())
+    }
+
+    #[inline]
+    fn retire<S: Scheme>(&mut self, now: Cycle, up: &mut Uncore<S>) {
+        let mut left = self.retire_width;
+        while left > 0 && self.head < self.tail {
+            let slot = self.slot(self.head);
+            let Entry { done, loads, stores, plain, .. } = self.entries[slot];
+            if done > now {
+                break;
+            }
+            if plain || matches!(self.kinds[slot], InstrKind::Branch(_)) {
+                self.lsu.stats.instructions += 1;
+                left -= 1;
+            } else {
+                if !self.may_retire(self.kinds[slot], now, up) {
+                    break;
+                }
+                let counts = !matches!(self.kinds[slot], InstrKind::Mark(_));
+                self.lsu.stats.instructions += u64::from(counts);
+                left -= u32::from(counts);
+            }
+            self.lsu.stores.senior += u64::from(stores);
+            self.load_head += u64::from(loads);
+            self.head += 1;
+        }
+    }
+
+    /// Whether an instruction with conditions may retire as the oldest.
+    fn may_retire<S: Scheme>(&mut self, kind: InstrKind, now: Cycle, up: &mut Uncore<S>) -> bool {
+        let may = match kind {
+            InstrKind::Sfence | InstrKind::Mfence | InstrKind::Rmw => self.lsu.all_done(up),
+            InstrKind::Mark(Mark::TxBegin | Mark::TxEnd | Mark::Epoch) => true,
+            InstrKind::Mark(mark @ (Mark::Lock { .. } | Mark::Wait { .. })) => up.pass(mark),
+            InstrKind::Mark(mark) => {
+                self.lsu.stores.head == self.lsu.stores.senior && up.pass(mark)
+            }
+            _ => true,
+        };
+        let fence = matches!(kind, InstrKind::Sfence | InstrKind::Mfence | InstrKind::Rmw);
+        if fence && may {
+            self.lsu.stats.fences += 1;
+            let since = self.fence_since.take().unwrap_or(now);
+            self.lsu.stats.fence_cycles += now.since(since);
+        } else if fence {
+            self.fence_since.get_or_insert(now);
+        }
+        self.head_blocked = !may;
+        may
+    }
+
+    /// Dispatches what fits. Returns whether there is more that only waits for the next cycle,
+    /// or for `resume`.
+    #[inline]
+    fn dispatch<S: Scheme>(&mut self, now: Cycle, up: &mut Uncore<S>) -> bool {
+        if self.resume > now {
+            return true;
+        }
+        if let Some(number) = self.serialising {
+            if self.head <= number || self.lsu.stores.head < self.lsu.stores.senior {
+                return false;
+            }
+            self.serialising = None;
+        }
+        let mut left = self.dispatch_width;
+        while left > 0 {
+            if self.wrong_branch.is_some() || self.serialising.is_some() {
+                return false;
+            }
+            if self.tail - self.head >= self.capacity {
+                return false;
+            }
+            let Some(instr) = self.front.peek() else { return false };
+            let instr = *instr;
+            if self.load_tail - self.load_head + u64::from(instr.loads)
+                > self.lsu.loads.len() as u64
+                || u64::from(instr.stores.max(1)) > self.lsu.stores.room()
+            {
+                return false;
+            }
+            self.front.advance();
+            left -= u32::from(!matches!(instr.kind, InstrKind::Mark(_)));
+            self.enter(&instr, now, up);
+        }
+        true
+    }
+
+    /// Puts an instruction into the reorder buffer.
+    #[inline]
+    fn enter<S: Scheme>(&mut self, instr: &Instr, now: Cycle, up: &mut Uncore<S>) {
+        let number = self.tail;
+        let slot = self.slot(number);
+        let (mut ready, mut missing) = (now, 0);
+        for (k, &register) in instr.sources.iter().enumerate() {
+            if register == 0 {
+                continue;
+            }
+            let writer = self.writers[usize::from(register)];
+            if writer <= self.head {
+                continue; // Retired, or never written.
+            }
+            let producer = self.slot(writer - 1);
+            let entry = &mut self.entries[producer];
+            if entry.done == Cycle::NEVER {
+                let node = slot * SOURCES + k;
+                self.nodes[node] = std::mem::replace(&mut entry.waiters, node as u32 + 1);
+                missing += 1;
+            } else {
+                ready = ready.max(entry.done);
+            }
+        }
+        for &register in instr.destinations.iter().filter(|register| **register != 0) {
+            self.writers[usize::from(register)] = number + 1;
+        }
+        let (first_load, first_store) = (self.load_tail, self.lsu.stores.tail);
+        let loads = self.lsu.loads.len() as u64;
+        for &at in &instr.load_at[..usize::from(instr.loads)] {
+            self.lsu.loads[(self.load_tail % loads) as usize] =
+                Load::new(at, slot as u16, first_store);
+            self.load_tail += 1;
+        }
+        let stores = self.enter_stores(instr);
+        self.entries[slot] = Entry {
+            done: Cycle::NEVER,
+            ready,
+            waiters: 0,
+            missing,
+            loads: instr.loads,
+            stores,
+            plain: instr.kind == InstrKind::Plain,
+            first_load: (first_load % loads) as u32,
+            first_store,
+        };
+        self.tail += 1;
+        if instr.kind != InstrKind::Plain {
+            self.kinds[slot] = instr.kind;
+            self.enter_kind(instr, number);
+        }
+        if missing == 0 {
+            self.execute(slot, now, up);
+            self.tell_all(now, up);
+        }
+    }
+
+    /// Puts an instruction's stores into the store queue; returns how many entries it took.
+    #[inline]
+    fn enter_stores(&mut self, instr: &Instr) -> u8 {
+        let kind = match instr.kind {
+            InstrKind::StoreNt => StoreKind::StoreNt,
+            InstrKind::Store64 => StoreKind::Store64,
+            InstrKind::Flush(kind) => StoreKind::Flush(kind),
+            InstrKind::Mark(mark @ (Mark::TxBegin | Mark::TxEnd | Mark::Epoch)) => {
+                self.push_store(0, instr, StoreKind::Mark(mark));
+                return 1;
+            }
+            _ => StoreKind::Store,
+        };
+        for &at in &instr.store_at[..usize::from(instr.stores)] {
+            let number = self.push_store(at, instr, kind);
+            if kind == StoreKind::Store64 {
+                self.lsu.stores.set_line(number, &self.front.batch.lines[instr.line as usize]);
+            }
+        }
+        instr.stores
+    }
+
+    #[inline]
+    fn push_store(&mut self, at: u64, instr: &Instr, kind: StoreKind) -> u64 {
+        self.lsu.stores.push(Store {
+            at,
+            value: instr.value,
+            len: instr.store_len,
+            kind,
+            asked: false,
+            ready: Cycle::NEVER,
+        })
+    }
+
+    fn enter_kind(&mut self, instr: &Instr, number: u64) {
+        match instr.kind {
+            InstrKind::Branch(taken) => {
+                self.lsu.stats.branches += 1;
+                if !self.predictor.predict(instr.pc, taken) {
+                    self.lsu.stats.mispredicted += 1;
+                    self.wrong_branch = Some(number);
+                }
+            }
+            InstrKind::Mfence
+            | InstrKind::Rmw
+            | InstrKind::Mark(Mark::Lock { .. } | Mark::Wait { .. }) => {
+                self.serialising = Some(number);
+            }
+            _ => {}
+        }
+    }
+
+    /// All sources of an entry are known: it executes as soon as they are there.
+    #[inline]
+    fn execute<S: Scheme>(&mut self, slot: usize, now: Cycle, up: &mut Uncore<S>) {
+        let Entry { ready, loads, stores, first_load, first_store, .. } = self.entries[slot];
+        let at = ready.max(now);
+        let issue = self.issue.reserve(now, at);
+        if loads == 0 && stores == 0 {
+            self.complete(slot, issue.plus(WORK_CYCLES), up);
+            return;
+        }
+        self.entries[slot].ready = issue;
+        self.entries[slot].missing = loads + stores + 1;
+        for k in 0..u32::from(loads) {
+            let mut number = first_load + k;
+            if number >= self.lsu.loads.len() as u32 {
+                number -= self.lsu.loads.len() as u32;
+            }
+            let (load, at) = (number as u16, self.load_ports.reserve(now, issue));
+            if at > now {
+                up.schedule(at, Event::Load { core: self.id, load });
+            } else if let Some(done) = self.lsu.load(load, now, up) {
+                self.part_known(slot, done);
+            }
+        }
+        for k in 0..u64::from(stores) {
+            let store = *self.lsu.stores.get(first_store + k);
+            let translated = match store.kind {
+                StoreKind::Mark(_) => Some(0),
+                _ => self.lsu.translate_store(store.at, slot as u16, up),
+            };
+            if let Some(cycles) = translated {
+                self.part_known(slot, issue.plus(cycles + WORK_CYCLES));
+            }
+        }
+        self.part_known(slot, issue);
+        self.complete_if_known(slot, up);
+    }
+
+    /// One load or translation of an entry is done at `at`.
+    #[inline]
+    fn part_known(&mut self, slot: usize, at: Cycle) {
+        let entry = &mut self.entries[slot];
+        entry.ready = entry.ready.max(at);
+        entry.missing -= 1;
+    }
+
+    #[inline]
+    fn complete_if_known<S: Scheme>(&mut self, slot: usize, up: &mut Uncore<S>) {
+        let Entry { missing, ready, loads, stores, .. } = self.entries[slot];
+        if missing == 0 {
+            // What loads and stores computes in between.
+            let work = if loads > 0 && stores > 0 { WORK_CYCLES } else { 0 };
+            self.complete(slot, ready.plus(work), up);
+        }
+    }
+
+    /// An entry's completion is known.
+    #[inline]
+    fn complete<S: Scheme>(&mut self, slot: usize, done: Cycle, up: &mut Uncore<S>) {
+        let Entry { stores, first_store, waiters, .. } = self.entries[slot];
+        self.entries[slot].done = done;
+        for k in 0..u64::from(stores) {
+            self.lsu.store_ready(first_store + k, done, up);
+        }
+        if waiters != 0 {
+            self.told.push(slot as u32);
+        }
+        if let Some(number) = self.wrong_branch
+            && self.slot(number) == slot
+        {
+            self.wrong_branch = None;
+            self.resume = done.plus(self.mispredict_cycles);
+        }
+    }
+
+    /// Passes completion times on to all that wait for them, and from these on.
+    #[inline]
+    fn tell_all<S: Scheme>(&mut self, now: Cycle, up: &mut Uncore<S>) {
+        while let Some(slot) = self.told.pop() {
+            let entry = &mut self.entries[slot as usize];
+            let done = entry.done;
+            let mut node = std::mem::take(&mut entry.waiters);
+            while node != 0 {
+                let waiter = (node as usize - 1) / SOURCES;
+                node = self.nodes[node as usize - 1];
+                let entry = &mut self.entries[waiter];
+                entry.ready = entry.ready.max(done);
+                entry.missing -= 1;
+                if entry.missing == 0 {
+                    self.execute(waiter, now, up);
+                }
+            }
+        }
+    }
+
+    /// A load's value is there from `at` on.
+    #[inline]
+    pub(super) fn loaded<S: Scheme>(&mut self, load: u16, at: Cycle, up: &mut Uncore<S>) -> Cycle {
+        let slot = usize::from(self.lsu.loads[usize::from(load)].owner);
+        self.part_came(slot, at, up)
+    }
+
+    /// A store's address was translated.
+    pub(super) fn store_translated<S: Scheme>(&mut self, slot: u16, up: &mut Uncore<S>) -> Cycle {
+        let at = up.now().plus(WORK_CYCLES);
+        self.part_came(slot.into(), at, up)
+    }
+
+    #[inline]
+    fn part_came<S: Scheme>(&mut self, slot: usize, at: Cycle, up: &mut Uncore<S>) -> Cycle {
+        let now = up.now();
+        let stood_still = self.wrong_branch.is_some();
+        self.part_known(slot, at);
+        self.complete_if_known(slot, up);
+        self.tell_all(now, up);
+        let head = if self.head_blocked || self.head == self.tail {
+            Cycle::NEVER
+        } else {
+            self.entries[self.slot(self.head)].done
+        };
+        let resume =
+            if stood_still && self.wrong_branch.is_none() { self.resume } else { Cycle::NEVER };
+        head.min(resume).max(now)
+    }
+
+    pub(super) fn is_finished(&self) -> bool {
+        self.front.is_exhausted() && self.head == self.tail && self.lsu.is_idle()
+    }
+
+    pub(super) fn describe(&self) -> String {
+        let head = self.slot(self.head);
+        format!(
+            "out-of-order core {}: {} in the reorder buffer, oldest {:?} ({:?}), blocked {}, \
+             resume {}, wrong branch {:?}, serialising {:?}; {}",
+            self.id,
+            self.tail - self.head,
+            self.kinds[head],
+            self.entries[head],
+            self.head_blocked,
+            self.resume,
+            self.wrong_branch,
+            self.serialising,
+            self.lsu.describe()
+        )
+    }
+}

@@ -1,0 +1,36 @@
+//! What can happen at a time: packed, so that an event is a few words and no allocation.
+
+/// Something that the queue delivers. Numbers are indices into the tables of whoever it is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Event {
+    /// A load may ask the caches.
+    Load { core: u8, load: u16 },
+    /// A miss has been looked up in the second level.
+    SecondLevel { core: u8, miss: u8 },
+    /// A miss has been looked up in the last level.
+    LastLevel { core: u8, miss: u8 },
+    /// A miss's line arrives at its core.
+    Arrival { core: u8, miss: u8 },
+    /// A walk asks for its page table entry.
+    WalkRead { core: u8, walk: u8 },
+    /// A walk's page table entry is here.
+    WalkDone { core: u8, walk: u8 },
+    /// A flush has passed all levels.
+    Flush { core: u8, flush: u16 },
+    /// A flush's or a stream's acknowledgement is back.
+    Acknowledged { core: u8 },
+    /// A read request arrives at the controller.
+    ReadArrives { read: u32 },
+    /// A read's data is back at the last level.
+    ReadDone { read: u32 },
+    /// A write arrives at the controller.
+    WriteArrives { write: u32 },
+    /// A write's cells are written.
+    Written { write: u32 },
+    /// A channel asked to be woken.
+    Channel { channel: u8 },
+    /// A scheme asked to be called.
+    Scheme { token: u32 },
+}
+
+const _: () = assert!(size_of::<Event>() <= 8, "events are copied into and out of the queue");

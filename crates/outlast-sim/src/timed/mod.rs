@@ -1,0 +1,50 @@
+//! The timed machine: cores, translation, caches in time, memory controller, device.
+//!
+//! It drives the same cache state as the atomic driver. Time is the core's clock; what happens
+//! later stands in an event queue, and nothing ticks that has nothing to do. `docs/simulator.md`
+//! says what is modelled and what is not.
+//!
+//! - [`MachineConfig`] says what machine; [`PRESETS`] and TOML files name some.
+//! - [`System`] runs it, with a [`Scheme`] in its ports and a [`Source`] of instructions for
+//!   each core: a [`Stream`], recorded operations ([`LaneOps`]), a trace.
+//! - [`RunStats`] is what it counted, [`TimedJournal`] what became durable when.
+
+mod below;
+mod branch;
+mod config;
+mod controller;
+mod core;
+mod event;
+mod instr;
+mod journal;
+mod memory;
+mod miss;
+mod ops;
+mod primitives;
+mod requests;
+mod scheme;
+mod stats;
+mod stream;
+mod system;
+mod time;
+mod tlb;
+mod trace;
+mod uncore;
+mod wheel;
+
+pub use config::{
+    Bytes, Clock, CoreConfig, CoreKind, Field, KEYS, LevelConfig, MEMORY_PRESETS, MachineConfig,
+    MachineError, Mapping, MemoryConfig, PRESETS, PagePolicy, Preset as MachinePreset, Rate,
+    Scheduling, Span, TlbConfig,
+};
+pub use instr::{Batch, Instr, InstrKind, LOADS_MAX, Mark, STORES_MAX, Source, SourceError};
+pub use journal::TimedJournal;
+pub use ops::LaneOps;
+pub use primitives::{Primitive, PrimitiveError, primitives};
+pub use requests::{MemoryRequest, Replay, replay};
+pub use scheme::{Answer, NonPers, Outbox, Scheme, SchemeWrite, StoreSeen};
+pub use stats::{CoreStats, MemoryStats, RunStats, WritesByCause};
+pub use stream::{Pattern, Stream};
+pub use system::{Ended, RunError, Setup, System};
+pub use time::Cycle;
+pub use trace::TraceSource;

@@ -1,0 +1,118 @@
+//! Recorded operations as instructions: one lane of an `OpLog`.
+
+use super::instr::{Batch, Instr, InstrKind, Mark, Source, SourceError};
+use outlast_trace::{LaneId, Op, OpLog, word_pieces};
+use std::sync::Arc;
+
+/// Instructions in a batch, about.
+const BATCH: usize = 256;
+/// Registers that loads write in turn, so that a later load can depend on them.
+const LOAD_REGISTERS: u64 = 128;
+
+/// The operations of one lane.
+///
+/// A load or store of several words is one instruction for each of them. Pool offsets are
+/// physical addresses. `Compute(n)` is `n` instructions of one cycle.
+#[derive(Clone, Debug)]
+pub struct LaneOps {
+    log: Arc<OpLog>,
+    lane: LaneId,
+    next: usize,
+    /// What is left of a `Compute`.
+    computing: u32,
+    /// Loads so far.
+    loads: u64,
+}
+
+impl LaneOps {
+    /// The operations of `lane` in `log`.
+    pub fn new(log: Arc<OpLog>, lane: LaneId) -> Self {
+        Self { log, lane, next: 0, computing: 0, loads: 0 }
+    }
+
+    fn put(&mut self, op: Op<'_>, batch: &mut Batch) {
+        match op {
+            Op::Compute(n) => self.computing = n,
+            Op::Load { at, len, depends } => {
+                // A load's number is its register; what is further back is there for sure.
+                let from = depends
+                    .filter(|back| u64::from(*back) <= self.loads.min(LOAD_REGISTERS - 1))
+                    .map_or(0, |back| self.register(self.loads - u64::from(back)));
+                let into = self.register(self.loads);
+                self.loads += 1;
+                for (at, _) in word_pieces(at, len as usize) {
+                    let sources = [from, 0, 0, 0];
+                    batch.instrs.push(Instr { sources, ..Instr::load(at.0, into) });
+                }
+            }
+            Op::Store { at, bytes } => put_stores(InstrKind::Plain, at.0, bytes, batch),
+            Op::StoreNt { at, bytes } => put_stores(InstrKind::StoreNt, at.0, bytes, batch),
+            Op::Rmw { at, bytes } => put_stores(InstrKind::Rmw, at.0, bytes, batch),
+            Op::Store64 { line, bytes } => {
+                batch.lines.push(*bytes);
+                batch.instrs.push(Instr {
+                    line: (batch.lines.len() - 1) as u32,
+                    stores: 1,
+                    store_at: [line.start().0, 0],
+                    store_len: 8,
+                    ..Instr::of(InstrKind::Store64)
+                });
+            }
+            Op::Flush { kind, line } => batch.instrs.push(Instr::flush(kind, line.start().0)),
+            Op::Sfence => batch.instrs.push(Instr::of(InstrKind::Sfence)),
+            Op::Mfence => batch.instrs.push(Instr::of(InstrKind::Mfence)),
+            Op::TxBegin => put_mark(Mark::TxBegin, batch),
+            Op::TxEnd => put_mark(Mark::TxEnd, batch),
+            Op::Ack(tx) => put_mark(Mark::Ack(tx), batch),
+            Op::Lock { id, ticket } => put_mark(Mark::Lock { id, ticket }, batch),
+            Op::Unlock { id, ticket } => put_mark(Mark::Unlock { id, ticket }, batch),
+            Op::Signal { id, count } => put_mark(Mark::Signal { id, count }, batch),
+            Op::Wait { id, count } => put_mark(Mark::Wait { id, count }, batch),
+            Op::Epoch => put_mark(Mark::Epoch, batch),
+            Op::Grow { .. } => {} // All memory is there from the start.
+        }
+    }
+
+    fn register(&self, load: u64) -> u8 {
+        1 + (load % LOAD_REGISTERS) as u8
+    }
+}
+
+fn put_mark(mark: Mark, batch: &mut Batch) {
+    batch.instrs.push(Instr::of(InstrKind::Mark(mark)));
+}
+
+fn put_stores(kind: InstrKind, at: u64, bytes: &[u8], batch: &mut Batch) {
+    let mut rest = bytes;
+    for (at, len) in word_pieces(outlast_trace::PoolOffset(at), bytes.len()) {
+        let (piece, tail) = rest.split_at(len);
+        rest = tail;
+        let mut value = [0; 8];
+        value[..len].copy_from_slice(piece);
+        let store = Instr::store(at.0, u64::from_le_bytes(value));
+        batch.instrs.push(Instr { kind, store_len: len as u8, ..store });
+    }
+}
+
+impl Source for LaneOps {
+    fn fill(&mut self, batch: &mut Batch) -> Result<(), SourceError> {
+        let log = Arc::clone(&self.log);
+        while batch.instrs.len() < BATCH {
+            if self.computing > 0 {
+                let now = self.computing.min(BATCH as u32);
+                self.computing -= now;
+                batch.instrs.extend((0..now).map(|_| Instr::work()));
+                continue;
+            }
+            if self.next == log.len() {
+                break;
+            }
+            let (lane, op) = log.get(self.next);
+            self.next += 1;
+            if lane == self.lane {
+                self.put(op, batch);
+            }
+        }
+        Ok(())
+    }
+}

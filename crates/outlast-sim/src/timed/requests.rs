@@ -1,0 +1,149 @@
+//! Memory requests without cores: a controller and its devices alone, to be compared with other
+//! memory simulators on the same list of requests.
+
+use super::{
+    config::MemoryConfig,
+    controller::{Controller, Outcome},
+    stats::MemoryStats,
+    time::Cycle,
+};
+use outlast_trace::{LINE_BYTES, LineAddr, PoolOffset};
+
+/// One request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MemoryRequest {
+    /// Which line.
+    pub line: LineAddr,
+    /// Whether it writes.
+    pub write: bool,
+    /// The cycle of the memory clock from which on it may be sent. It is sent then, or as soon
+    /// as the request before it has been taken.
+    pub at: u64,
+}
+
+impl MemoryRequest {
+    /// Reads one line of text, `0xADDRESS READ|WRITE CYCLE`: what DRAMsim3 and Ramulator read.
+    ///
+    /// # Errors
+    /// Says in words what is wrong.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let wrong = || format!("'{}' is no request: write 0xADDRESS READ|WRITE CYCLE", text.trim());
+        let mut words = text.split_whitespace();
+        let (Some(address), Some(kind), Some(cycle), None) =
+            (words.next(), words.next(), words.next(), words.next())
+        else {
+            return Err(wrong());
+        };
+        let digits = address.strip_prefix("0x").ok_or_else(wrong)?;
+        let write = match kind {
+            "READ" | "P_MEM_RD" => false,
+            "WRITE" | "P_MEM_WR" => true,
+            _ => return Err(wrong()),
+        };
+        let address = u64::from_str_radix(digits, 16).map_err(|_| wrong())?;
+        let at = cycle.parse().map_err(|_| wrong())?;
+        Ok(Self { line: PoolOffset(address).line(), write, at })
+    }
+}
+
+/// What a list of requests took.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Replay {
+    /// Cycles of the memory clock until the last data was read and the last write had its
+    /// column command.
+    pub clocks: u64,
+    /// Mean time from sending a read to its last data, in nanoseconds.
+    pub read_latency_ns: f64,
+    /// Bytes read and written per second.
+    pub bandwidth: f64,
+    /// What the controller counted. Its cycles are those of the memory clock.
+    pub stats: MemoryStats,
+}
+
+/// Sends requests to a memory, in their order, each when it may be sent and its queue has room.
+///
+/// # Panics
+/// When `requests` is empty.
+pub fn replay(config: &MemoryConfig, requests: &[MemoryRequest]) -> Replay {
+    let period_fs = config.clock.period_fs();
+    // One clock for both: a core cycle is a memory cycle here.
+    let mut controller = Controller::new(config, period_fs);
+    let channels = config.channels as usize;
+    let mut wake_at = vec![Cycle::NEVER; channels];
+    let (mut next, mut sent) = (0, vec![0u64; requests.len()]);
+    let (mut now, mut last, mut latency, mut reads) = (Cycle(0), 0, 0u64, 0u64);
+    while next < requests.len() || !controller.is_idle() {
+        let mut arrived = 0u64;
+        while let Some(request) = requests.get(next)
+            && request.at <= now.0
+            && !controller.is_blocked(request.line, request.write)
+        {
+            sent[next] = now.0;
+            let channel = if request.write {
+                controller.write(now, next as u32, request.line)
+            } else {
+                controller.read(now, next as u32, request.line)
+            };
+            arrived |= 1u64 << channel;
+            next += 1;
+        }
+        for (channel, wake_at) in wake_at.iter_mut().enumerate() {
+            let due = *wake_at <= now;
+            if due {
+                *wake_at = Cycle::NEVER;
+            }
+            if (due || arrived >> channel & 1 == 1)
+                && let Some(at) = controller.wake(now, channel)
+            {
+                *wake_at = at;
+            }
+        }
+        for outcome in controller.outcomes.drain(..) {
+            match outcome {
+                Outcome::ReadDone { id, at } => {
+                    last = last.max(at.0);
+                    latency += at.0 - sent[id as usize];
+                    reads += 1;
+                }
+                Outcome::Written { .. } => last = last.max(now.0),
+                Outcome::Accepted { .. } | Outcome::Replaced { .. } => {}
+            }
+        }
+        let arrival = requests.get(next).map_or(Cycle::NEVER, |request| {
+            if controller.is_blocked(request.line, request.write) {
+                Cycle::NEVER
+            } else {
+                Cycle(request.at).max(now.next())
+            }
+        });
+        let wake = wake_at.iter().copied().min().unwrap_or(Cycle::NEVER);
+        now = match arrival.min(wake) {
+            // Fewer writes are left than an idle channel serves.
+            Cycle::NEVER => break,
+            at => at,
+        };
+    }
+    let ns = period_fs as f64 / 1e6;
+    let bytes = LINE_BYTES as f64 * requests.len() as f64;
+    Replay {
+        clocks: last,
+        read_latency_ns: latency as f64 / reads.max(1) as f64 * ns,
+        bandwidth: bytes / (last as f64 * ns * 1e-9),
+        stats: controller.take_stats(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_read_as_other_simulators_write_them() {
+        let request = MemoryRequest::parse("0x12345680 WRITE 77\n").unwrap();
+        assert_eq!(request, MemoryRequest { line: LineAddr(0x48d15a), write: true, at: 77 });
+        for wrong in ["", "12 READ 4", "0x12 LOAD 4", "0x12 READ", "0x12 READ 4 5", "0xg READ 4"] {
+            let error = MemoryRequest::parse(wrong).unwrap_err();
+            assert!(error.contains("READ|WRITE"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! What the timed machine counted: one struct per component.
+
+use crate::{hierarchy::Cause, stats::HierarchyStats};
+
+/// Counters of one core.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct CoreStats {
+    /// Instructions retired.
+    pub instructions: u64,
+    /// Loads performed, those of page walks not included.
+    pub loads: u64,
+    /// Stores drained into the caches.
+    pub stores: u64,
+    /// Loads that got their value from the store queue.
+    pub forwarded: u64,
+    /// Loads and stores that joined a miss under way.
+    pub merged_misses: u64,
+    /// Conditional branches.
+    pub branches: u64,
+    /// Those predicted wrongly.
+    pub mispredicted: u64,
+    /// Flush instructions.
+    pub flushes: u64,
+    /// Fences, and instructions that fence.
+    pub fences: u64,
+    /// Cycles in which the oldest instruction was a fence that waited.
+    pub fence_cycles: u64,
+    /// Translations that the first level of the TLB had not.
+    pub tlb_misses: u64,
+    /// Translations that neither level had.
+    pub walks: u64,
+    /// Calls of the core's tick.
+    pub ticks: u64,
+}
+
+/// Counters of the memory controller and its devices. Cycles are the core's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct MemoryStats {
+    /// Reads that arrived.
+    pub reads: u64,
+    /// Writes that arrived.
+    pub writes: u64,
+    /// Reads answered from the write queue.
+    pub forwarded_reads: u64,
+    /// Writes that replaced an older one of their line in the queue.
+    pub replaced_writes: u64,
+    /// Reads that found their queue full.
+    pub reads_delayed: u64,
+    /// Writes that found their queue full.
+    pub writes_delayed: u64,
+    /// Column commands that needed no activate of their own.
+    pub row_hits: u64,
+    /// Those of them that were writes.
+    pub row_hit_writes: u64,
+    /// Rows opened.
+    pub activates: u64,
+    /// Refreshes.
+    pub refreshes: u64,
+    /// Sum over reads of the time from acceptance to last data.
+    pub read_cycles: u64,
+    /// Sum over writes of the time from acceptance to written cells.
+    pub write_cycles: u64,
+    /// Sum over accepted reads of the requests found in their queue.
+    pub read_queue_sum: u64,
+    /// Sum over accepted writes of the requests found in their queue.
+    pub write_queue_sum: u64,
+}
+
+/// Writes to memory by what caused them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct WritesByCause {
+    counts: [u64; Self::CAUSES.len()],
+}
+
+impl WritesByCause {
+    /// The causes that occur, with their names in results.
+    pub const CAUSES: [(Cause, &'static str); 6] = [
+        (Cause::Evicted, "evicted"),
+        (Cause::Flushed, "flushed"),
+        (Cause::Streamed, "streamed"),
+        (Cause::Logged, "log"),
+        (Cause::Forced, "forced"),
+        (Cause::Metadata, "metadata"),
+    ];
+
+    /// Counts one.
+    pub(crate) fn count(&mut self, cause: Cause) {
+        if let Some(at) = Self::CAUSES.iter().position(|(known, _)| *known == cause) {
+            self.counts[at] += 1;
+        }
+    }
+
+    /// How many writes had this cause.
+    pub fn of(&self, cause: Cause) -> u64 {
+        let at = Self::CAUSES.iter().position(|(known, _)| *known == cause);
+        at.map_or(0, |at| self.counts[at])
+    }
+}
+
+/// Everything that one run, or one part of it, counted.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct RunStats {
+    /// Core cycles that passed.
+    pub cycles: u64,
+    /// Events that the queue delivered.
+    pub events: u64,
+    /// Each core's counters.
+    pub cores: Vec<CoreStats>,
+    /// The caches'.
+    pub caches: HierarchyStats,
+    /// The memory's.
+    pub memory: MemoryStats,
+    /// Writes that became durable or went to memory, by cause.
+    pub writes: WritesByCause,
+}
+
+impl RunStats {
+    /// Instructions that all cores retired.
+    pub fn instructions(&self) -> u64 {
+        self.cores.iter().map(|core| core.instructions).sum()
+    }
+
+    /// Instructions per cycle, of all cores together.
+    pub fn ipc(&self) -> f64 {
+        self.instructions() as f64 / self.cycles.max(1) as f64
+    }
+
+    /// Calls of all cores' ticks.
+    pub fn ticks(&self) -> u64 {
+        self.cores.iter().map(|core| core.ticks).sum()
+    }
+}

@@ -1,0 +1,401 @@
+//! The machine: it owns time, and passes events to whom they are for.
+//!
+//! Time goes to the next event or the next tick of a core, whichever comes first; in one cycle
+//! events come before ticks, events in the order in which they were scheduled, cores by number.
+//! Nothing is done in a cycle in which nothing can happen.
+
+use super::{
+    below::Below,
+    config::{CoreKind, MachineConfig, MachineError},
+    core::{Core, Front, InOrder, OutOfOrder},
+    event::Event,
+    instr::{Source, SourceError},
+    journal::TimedJournal,
+    scheme::Scheme,
+    stats::RunStats,
+    time::Cycle,
+    uncore::{Latencies, Uncore},
+};
+use crate::{
+    cache::LineBytes,
+    domain::Domain,
+    hierarchy::{Backing, Hierarchy},
+    rng::derive,
+};
+use outlast_trace::LineAddr;
+
+/// Cycles without a retired instruction after which a run is given up.
+const PATIENCE: u64 = 20_000_000;
+
+/// What a run needs besides the machine and its instructions.
+#[derive(Clone, Debug, Default)]
+pub struct Setup {
+    /// Feeds the policies that draw numbers.
+    pub seed: u64,
+    /// The bytes of memory at the start, from address 0; zeroes follow.
+    pub base: Vec<u8>,
+    /// Whether to keep what became durable, under this domain.
+    pub journal: Option<Domain>,
+}
+
+/// A run that could not go on.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum RunError {
+    /// Nothing moves any more, and not everything is done. That is a defect of the machine, or
+    /// of a scheme that made somebody wait for ever.
+    #[error("nothing moves since {since}: {}", .waiting.join(" | "))]
+    Stuck {
+        /// The last cycle in which an instruction retired.
+        since: Cycle,
+        /// What each core waits for.
+        waiting: Vec<String>,
+    },
+    /// A core's instructions ended too early.
+    #[error("{0}")]
+    Source(SourceError),
+}
+
+/// How a run ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ended {
+    /// As many instructions retired as were asked for.
+    Limit,
+    /// The instructions are at their end, and everything that they started is done.
+    Finished,
+}
+
+/// A timed machine with its scheme, and the instructions that it runs.
+pub struct System<S: Scheme> {
+    cores: Vec<Core>,
+    /// When each core's next tick is of use.
+    next: Vec<Cycle>,
+    up: Uncore<S>,
+    events: u64,
+    retired: u64,
+    progress: Cycle,
+    counted_from: Cycle,
+    counted_events: u64,
+}
+
+impl<S: Scheme> System<S> {
+    /// A machine with empty caches. Each source is a core's instructions.
+    ///
+    /// # Errors
+    /// When no such machine can be built, or there are more sources than cores.
+    pub fn new(
+        config: &MachineConfig,
+        scheme: S,
+        setup: Setup,
+        sources: Vec<Box<dyn Source>>,
+    ) -> Result<Self, MachineError> {
+        config.validate()?;
+        if sources.len() > config.core.count as usize {
+            return Err(MachineError::Impossible {
+                name: config.name.clone(),
+                message: format!(
+                    "{} instruction streams on {} cores: set core.count",
+                    sources.len(),
+                    config.core.count
+                ),
+            });
+        }
+        let caches = Hierarchy::new(&config.caches(), derive(setup.seed, 0))
+            .map_err(|source| MachineError::Caches { name: config.name.clone(), source })?;
+        let journal = setup.journal.map(|domain| TimedJournal::new(setup.base.clone(), domain));
+        let below = Below::new(config, &setup.base, journal, scheme);
+        let period = config.core.clock.period_fs();
+        let latencies = Latencies {
+            l1: config.l1.latency.cycles(period),
+            l2: config.l2.latency.cycles(period),
+            llc: config.llc.latency.cycles(period),
+            snoop: config.snoop.cycles(period),
+        };
+        let has_l2 = config.l2.size.0 > 0;
+        let cores: Vec<Core> = sources
+            .into_iter()
+            .enumerate()
+            .map(|(id, source)| {
+                let (id, front) = (id as u8, Front::new(source));
+                match config.core.kind {
+                    CoreKind::InOrder => Core::InOrder(InOrder::new(id, config, front)),
+                    CoreKind::OutOfOrder => Core::OutOfOrder(OutOfOrder::new(id, config, front)),
+                }
+            })
+            .collect();
+        Ok(Self {
+            next: vec![Cycle(0); cores.len()],
+            cores,
+            up: Uncore::new(caches, below, latencies, has_l2, config.llc.mshrs),
+            events: 0,
+            retired: 0,
+            progress: Cycle(0),
+            counted_from: Cycle(0),
+            counted_events: 0,
+        })
+    }
+
+    /// Runs until `instructions` more have retired on all cores together, or to the end.
+    ///
+    /// # Errors
+    /// When nothing moves any more, or a source fails.
+    pub fn run(&mut self, instructions: u64) -> Result<Ended, RunError> {
+        let limit = self.retired.saturating_add(instructions);
+        while self.retired < limit {
+            let event_at = self.up.below.wheel.next();
+            let (core, core_at, until) = self.earliest();
+            if event_at <= core_at {
+                if event_at == Cycle::NEVER {
+                    return self.ended();
+                }
+                if event_at.since(self.progress) > PATIENCE && self.is_under_way() {
+                    return Err(self.stuck());
+                }
+                self.up.below.wheel.advance(event_at);
+                while let Some(event) = self.up.below.wheel.pop() {
+                    self.events += 1;
+                    self.handle(event);
+                }
+            } else {
+                self.up.below.wheel.advance(core_at);
+                self.tick(core, core_at, until);
+            }
+        }
+        Ok(Ended::Limit)
+    }
+
+    /// Runs to the end.
+    ///
+    /// # Errors
+    /// When nothing moves any more, or a source fails.
+    pub fn run_to_end(&mut self) -> Result<(), RunError> {
+        while self.run(u64::MAX)? != Ended::Finished {}
+        Ok(())
+    }
+
+    /// The core whose tick comes first, when, and when the next of the others comes.
+    #[inline]
+    fn earliest(&self) -> (usize, Cycle, Cycle) {
+        let (mut core, mut first, mut second) = (0, Cycle::NEVER, Cycle::NEVER);
+        for (number, &at) in self.next.iter().enumerate() {
+            if at < first {
+                (core, second, first) = (number, first, at);
+            } else {
+                second = second.min(at);
+            }
+        }
+        (core, first, second)
+    }
+
+    fn tick(&mut self, core: usize, at: Cycle, until: Cycle) {
+        let before = self.cores[core].stats().instructions;
+        self.next[core] = Cycle::NEVER;
+        let next = self.cores[core].tick(at, until, &mut self.up);
+        self.next[core] = self.next[core].min(next);
+        let retired = self.cores[core].stats().instructions - before;
+        if retired > 0 {
+            self.retired += retired;
+            self.progress = self.up.now();
+        }
+        if self.up.needs_attention() {
+            self.attend();
+        }
+    }
+
+    fn is_under_way(&self) -> bool {
+        !self.cores.iter().all(Core::is_finished)
+    }
+
+    fn ended(&self) -> Result<Ended, RunError> {
+        if self.is_under_way() {
+            return Err(self.stuck());
+        }
+        match self.cores.iter().find_map(Core::source_error) {
+            Some(error) => Err(RunError::Source(error.clone())),
+            None => Ok(Ended::Finished),
+        }
+    }
+
+    fn stuck(&self) -> RunError {
+        RunError::Stuck {
+            since: self.progress,
+            waiting: self.cores.iter().map(Core::describe).collect(),
+        }
+    }
+
+    #[inline]
+    fn wake(&mut self, core: u8, at: Cycle) {
+        let next = &mut self.next[usize::from(core)];
+        *next = (*next).min(at);
+    }
+
+    fn handle(&mut self, event: Event) {
+        let up = &mut self.up;
+        match event {
+            Event::Load { core, load } => {
+                let at = self.cores[usize::from(core)].load(load, up);
+                self.wake(core, at);
+            }
+            Event::SecondLevel { core, miss } => {
+                let waiting = self.cores[usize::from(core)].lsu().waiting(miss, false);
+                if up.second_level(waiting) {
+                    self.arrived(core, miss);
+                }
+            }
+            Event::LastLevel { core, miss } => {
+                let waiting = self.cores[usize::from(core)].lsu().waiting(miss, false);
+                if up.last_level(waiting) {
+                    self.arrived(core, miss);
+                }
+            }
+            Event::Arrival { core, miss } => {
+                let waiting = self.cores[usize::from(core)].lsu().waiting(miss, false);
+                if up.arrive(waiting) {
+                    self.arrived(core, miss);
+                }
+            }
+            Event::WalkRead { core, walk } => {
+                self.cores[usize::from(core)].lsu().walk_read(walk, up);
+            }
+            Event::WalkDone { core, walk } => self.walk_done(core, walk),
+            Event::Flush { core, flush } => {
+                self.cores[usize::from(core)].lsu().flush_passes(flush, up);
+            }
+            Event::Acknowledged { core } => {
+                let now = up.now();
+                let of = &mut self.cores[usize::from(core)];
+                of.lsu().pending -= 1;
+                of.unblock();
+                self.wake(core, now);
+            }
+            Event::ReadArrives { read } => up.below.read_arrives(read),
+            Event::ReadDone { read } => self.read_done(read),
+            Event::WriteArrives { write } => up.below.write_arrives(write),
+            Event::Written { write } => up.below.written(write),
+            Event::Channel { channel } => up.below.wake_channel(channel.into()),
+            Event::Scheme { token } => {
+                let now = up.now();
+                up.below.scheme.step(now, token, &mut up.below.outbox);
+            }
+        }
+        if self.up.needs_attention() {
+            self.attend();
+        }
+    }
+
+    fn read_done(&mut self, read: u32) {
+        let waiters = self.up.read_done(read);
+        for &(core, miss) in &waiters {
+            let waiting = self.cores[usize::from(core)].lsu().waiting(miss, true);
+            if self.up.arrive(waiting) {
+                self.arrived(core, miss);
+            }
+        }
+        self.up.recycle(waiters);
+    }
+
+    /// A miss's line is in its core's first level: all who waited for it go on.
+    fn arrived(&mut self, core: u8, miss: u8) {
+        let now = self.up.now();
+        let of = &mut self.cores[usize::from(core)];
+        let mut next = Cycle::NEVER;
+        let mut waiter = of.lsu().misses.close(miss);
+        while let Some(number) = waiter {
+            let lsu = of.lsu();
+            waiter = lsu.misses.next_waiter(number);
+            match lsu.as_walk(number) {
+                Some(walk) => self.up.schedule(now, Event::WalkDone { core, walk }),
+                None => next = next.min(of.loaded(number, now, &mut self.up)),
+            }
+        }
+        let lsu = of.lsu();
+        lsu.unpark(&mut self.up);
+        if lsu.stuck {
+            lsu.stuck = false;
+            next = now;
+        }
+        self.wake(core, next);
+    }
+
+    fn walk_done(&mut self, core: u8, walk: u8) {
+        let of = &mut self.cores[usize::from(core)];
+        let mut next = Cycle::NEVER;
+        for owner in of.lsu().walk_done(walk, &mut self.up) {
+            next = next.min(of.store_translated(owner, &mut self.up));
+        }
+        self.wake(core, next);
+    }
+
+    /// Sees to what came up beside the events: the scheme's wishes, room for stalled fills,
+    /// cores that may wait for something that nobody tells them alone.
+    #[cold]
+    fn attend(&mut self) {
+        while self.up.needs_attention() {
+            self.up.serve_outbox();
+            if std::mem::take(&mut self.up.below.room) {
+                while let Some(waiting) = self.up.next_unstalled() {
+                    if self.up.arrive(waiting) {
+                        self.arrived(waiting.core, waiting.miss);
+                    }
+                }
+            }
+            self.up.wake_all |= std::mem::take(&mut self.up.below.streams_done);
+            if std::mem::take(&mut self.up.wake_all) {
+                let now = self.up.now();
+                for core in 0..self.cores.len() {
+                    self.cores[core].unblock();
+                    self.wake(core as u8, now);
+                }
+            }
+        }
+    }
+
+    /// The present cycle.
+    pub fn now(&self) -> Cycle {
+        self.up.now()
+    }
+
+    /// What was counted since the last call, or the start; caches and queues keep what they hold.
+    pub fn take_stats(&mut self) -> RunStats {
+        let now = self.up.now();
+        let stats = RunStats {
+            cycles: now.since(self.counted_from),
+            events: self.events - self.counted_events,
+            cores: self.cores.iter_mut().map(|core| std::mem::take(core.stats())).collect(),
+            caches: self.up.caches.take_stats(),
+            memory: self.up.below.controller.take_stats(),
+            writes: std::mem::take(&mut self.up.below.by_cause),
+        };
+        self.counted_from = now;
+        self.counted_events = self.events;
+        stats
+    }
+
+    /// A line as the program sees it: from the caches, or from memory and what is streamed there.
+    pub fn line(&mut self, line: LineAddr) -> LineBytes {
+        if let Some((data, _)) = self.up.caches.newest(line) {
+            return data;
+        }
+        let mut data = self.up.below.read(line);
+        if let Some((words, streamed)) = self.up.caches.streamed(line) {
+            for word in (0..8).filter(|word| words >> word & 1 == 1) {
+                data[8 * word..][..8].copy_from_slice(&streamed[8 * word..][..8]);
+            }
+        }
+        data
+    }
+
+    /// What became durable, if that was asked for.
+    pub fn journal(&self) -> Option<&TimedJournal> {
+        self.up.below.journal.as_ref()
+    }
+
+    /// The scheme, with its state.
+    pub fn scheme(&self) -> &S {
+        &self.up.below.scheme
+    }
+
+    /// Whether nothing is on its way below the cores.
+    pub fn is_idle(&self) -> bool {
+        self.up.is_idle()
+    }
+}

@@ -1,0 +1,145 @@
+//! Translation look-aside buffers: two levels, which remember pages. What they cost is time;
+//! addresses are physical already.
+
+use super::config::TlbConfig;
+
+/// One level: set-associative, LRU.
+#[derive(Debug)]
+struct Level {
+    sets: u64,
+    mask: Option<u64>,
+    ways: usize,
+    /// Page number + 1; 0 is an empty way. Youngest first in each set.
+    pages: Vec<u64>,
+}
+
+impl Level {
+    fn new(sets: u32, ways: u32) -> Self {
+        let sets = u64::from(sets);
+        Self {
+            sets,
+            mask: sets.is_power_of_two().then(|| sets - 1),
+            ways: ways as usize,
+            pages: vec![0; sets as usize * ways as usize],
+        }
+    }
+
+    fn set(&mut self, page: u64) -> &mut [u64] {
+        let set = match self.mask {
+            Some(mask) => page & mask,
+            None => page % self.sets,
+        };
+        &mut self.pages[set as usize * self.ways..][..self.ways]
+    }
+
+    /// Whether the page is here; it becomes the youngest.
+    #[inline]
+    fn access(&mut self, page: u64) -> bool {
+        let set = self.set(page);
+        match set.iter().position(|&held| held == page + 1) {
+            Some(at) => {
+                set[..=at].rotate_right(1);
+                true
+            }
+            None => false,
+        }
+    }
+
+    fn install(&mut self, page: u64) {
+        let set = self.set(page);
+        set.rotate_right(1);
+        set[0] = page + 1;
+    }
+}
+
+/// What a lookup found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Translation {
+    /// In the first level: no time.
+    First,
+    /// In the second level; now in the first.
+    Second,
+    /// Nowhere: a walk has to find it.
+    Missing,
+}
+
+/// A core's TLB.
+#[derive(Debug)]
+pub(crate) struct Tlb {
+    first: Level,
+    second: Level,
+    /// The page used last: most accesses stay in it.
+    last: u64,
+    page_shift: u32,
+}
+
+impl Tlb {
+    pub(crate) fn new(config: &TlbConfig) -> Self {
+        Self {
+            first: Level::new(config.l1_sets, config.l1_ways),
+            second: Level::new(config.l2_sets, config.l2_ways),
+            last: u64::MAX,
+            page_shift: config.page.0.trailing_zeros(),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn page(&self, at: u64) -> u64 {
+        at >> self.page_shift
+    }
+
+    #[inline]
+    pub(crate) fn look_up(&mut self, page: u64) -> Translation {
+        if page == self.last {
+            return Translation::First;
+        }
+        self.look_up_levels(page)
+    }
+
+    fn look_up_levels(&mut self, page: u64) -> Translation {
+        if self.first.access(page) {
+            self.last = page;
+            return Translation::First;
+        }
+        if self.second.access(page) {
+            self.first.install(page);
+            self.last = page;
+            return Translation::Second;
+        }
+        Translation::Missing
+    }
+
+    /// A walk has found the page.
+    pub(crate) fn install(&mut self, page: u64) {
+        if !self.second.access(page) {
+            self.second.install(page);
+        }
+        if !self.first.access(page) {
+            self.first.install(page);
+        }
+        self.last = page;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::timed::config::MachineConfig;
+
+    #[test]
+    fn the_least_recently_used_page_leaves_each_level() {
+        let mut config = MachineConfig::named("server").unwrap().tlb;
+        (config.l1_sets, config.l1_ways, config.l2_sets, config.l2_ways) = (1, 2, 1, 4);
+        let mut tlb = Tlb::new(&config);
+        for page in 0..4 {
+            assert_eq!(tlb.look_up(page), Translation::Missing);
+            tlb.install(page);
+        }
+        assert_eq!(tlb.look_up(2), Translation::First);
+        assert_eq!(tlb.look_up(0), Translation::Second);
+        assert_eq!(tlb.look_up(3), Translation::Second, "2 and 0 were used since");
+        tlb.install(4);
+        assert_eq!(tlb.look_up(1), Translation::Missing, "the oldest of both levels");
+        assert_eq!(tlb.page(4096), 1);
+    }
+}

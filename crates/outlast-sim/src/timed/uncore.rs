@@ -1,0 +1,335 @@
+//! What all cores share: the caches in their stages of time, and everything beneath.
+//!
+//! A miss passes these stages, each an event: the second level's lookup; the last level's, which
+//! also knows who else has the line; the read from memory; the line's arrival. The state of the
+//! caches changes only at the arrival, all levels at once. A line may be gone from where it was
+//! seen by then: it is looked for again.
+
+use super::{
+    below::{Below, Origin},
+    event::Event,
+    instr::Mark,
+    miss::SharedMisses,
+    scheme::{Answer, Scheme, StoreSeen},
+    time::Cycle,
+};
+use crate::{
+    cache::{LineBytes, Slot},
+    hierarchy::{Cause, Found, Hierarchy, Nearest, Want},
+    wc::Leaving,
+};
+use outlast_trace::{FlushKind, LaneId, LineAddr, PoolOffset};
+use rustc_hash::FxHashMap;
+use std::collections::VecDeque;
+
+/// A core's miss that waits somewhere, and whether its line comes from memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Waiting {
+    pub(crate) core: u8,
+    pub(crate) miss: u8,
+    pub(crate) line: LineAddr,
+    pub(crate) want: Want,
+    pub(crate) from_memory: bool,
+}
+
+/// Lock tickets and signals, by which lanes keep the order of a recorded run.
+#[derive(Debug, Default)]
+struct Order {
+    released: FxHashMap<u64, u64>,
+    signals: FxHashMap<u64, u64>,
+}
+
+/// Lookup times, in core cycles.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Latencies {
+    pub(crate) l1: u64,
+    pub(crate) l2: u64,
+    pub(crate) llc: u64,
+    pub(crate) snoop: u64,
+}
+
+pub(crate) struct Uncore<S: Scheme> {
+    pub(crate) caches: Hierarchy<S::Tag>,
+    pub(crate) below: Below<S>,
+    pub(crate) latencies: Latencies,
+    has_l2: bool,
+    misses: SharedMisses,
+    /// Misses that found no register of the last level free.
+    parked: VecDeque<Waiting>,
+    /// Lines that have arrived and cannot be filled in before there is room for what they evict.
+    stalled: VecDeque<Waiting>,
+    order: Order,
+    /// Something happened for which a core may be waiting that no event of its own tells of.
+    pub(crate) wake_all: bool,
+}
+
+impl<S: Scheme> Uncore<S> {
+    pub(crate) fn new(
+        caches: Hierarchy<S::Tag>,
+        below: Below<S>,
+        latencies: Latencies,
+        has_l2: bool,
+        llc_mshrs: u32,
+    ) -> Self {
+        Self {
+            caches,
+            below,
+            latencies,
+            has_l2,
+            misses: SharedMisses::new(llc_mshrs),
+            parked: VecDeque::new(),
+            stalled: VecDeque::new(),
+            order: Order::default(),
+            wake_all: false,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn now(&self) -> Cycle {
+        self.below.wheel.now()
+    }
+
+    #[inline]
+    pub(crate) fn schedule(&mut self, at: Cycle, event: Event) {
+        self.below.wheel.schedule(at, event);
+    }
+
+    /// Starts a miss of a core's first level on its way.
+    #[inline]
+    pub(crate) fn start_miss(&mut self, core: u8, miss: u8) {
+        let Latencies { l1, l2, llc, .. } = self.latencies;
+        let now = self.now();
+        if self.has_l2 {
+            self.schedule(now.plus(l1 + l2), Event::SecondLevel { core, miss });
+        } else {
+            self.schedule(now.plus(l1 + llc), Event::LastLevel { core, miss });
+        }
+    }
+
+    /// The second level was looked up: whether the line is here now.
+    pub(crate) fn second_level(&mut self, waiting: Waiting) -> bool {
+        let Waiting { core, miss, line, want, .. } = waiting;
+        if self.caches.second_level_serves(core.into(), line, want) {
+            return self.arrive(waiting);
+        }
+        let at = self.now().plus(self.latencies.llc);
+        self.schedule(at, Event::LastLevel { core, miss });
+        false
+    }
+
+    /// The last level was looked up: whether the line is here now.
+    pub(crate) fn last_level(&mut self, waiting: Waiting) -> bool {
+        let Waiting { core, miss, line, want, .. } = waiting;
+        match self.caches.nearest(core.into(), line, want) {
+            Nearest::Private | Nearest::Shared => self.arrive(waiting),
+            Nearest::Peer if self.latencies.snoop == 0 => self.arrive(waiting),
+            Nearest::Peer => {
+                let at = self.now().plus(self.latencies.snoop);
+                self.schedule(at, Event::Arrival { core, miss });
+                false
+            }
+            Nearest::Memory => {
+                self.ask_memory(waiting);
+                false
+            }
+        }
+    }
+
+    fn ask_memory(&mut self, waiting: Waiting) {
+        let Waiting { core, miss, line, .. } = waiting;
+        if self.misses.join(line, (core, miss)) {
+            return;
+        }
+        let below = &mut self.below;
+        if !self.misses.open(line, (core, miss), || below.send_read(line)) {
+            self.parked.push_back(waiting);
+        }
+    }
+
+    /// A read's data is back. Returns the misses that waited for it; give the list back to
+    /// [`recycle`](Self::recycle).
+    pub(crate) fn read_done(&mut self, read: u32) -> Vec<(u8, u8)> {
+        let waiters = self.misses.close(read);
+        self.below.forget_read(read);
+        if let Some(parked) = self.parked.pop_front() {
+            self.ask_memory(parked);
+        }
+        waiters
+    }
+
+    pub(crate) fn recycle(&mut self, waiters: Vec<(u8, u8)>) {
+        self.misses.recycle(waiters);
+    }
+
+    /// A line arrives at its core: whether it could be filled in now.
+    pub(crate) fn arrive(&mut self, waiting: Waiting) -> bool {
+        let Waiting { core, line, want, from_memory, .. } = waiting;
+        if !from_memory && self.caches.nearest(core.into(), line, want) == Nearest::Memory {
+            self.ask_memory(waiting); // It was evicted meanwhile.
+            return false;
+        }
+        if self.below.write_buffer_is_full() {
+            self.stalled.push_back(waiting);
+            return false;
+        }
+        self.caches.bring(core.into(), line, want, &mut self.below);
+        true
+    }
+
+    /// A line that was stalled and can be filled in now.
+    pub(crate) fn next_unstalled(&mut self) -> Option<Waiting> {
+        if self.below.write_buffer_is_full() {
+            return None;
+        }
+        self.stalled.pop_front()
+    }
+
+    /// Performs a store to a line that the core owns. False when the scheme wants it to wait.
+    #[inline]
+    pub(crate) fn store(&mut self, core: u8, slot: Slot, at: PoolOffset, bytes: &[u8]) -> bool {
+        let lane = usize::from(core);
+        let now = self.below.wheel.now();
+        let (old, before, dirty) = self.caches.first_level(lane, slot);
+        let mut tag = before;
+        let seen = StoreSeen { at, old, new: bytes, dirty };
+        let (scheme, outbox) = (&mut self.below.scheme, &mut self.below.outbox);
+        if scheme.store(now, LaneId(core.into()), &seen, &mut tag, outbox) == Answer::Wait {
+            return false;
+        }
+        if tag != before {
+            self.caches.set_first_level_tag(lane, slot, tag);
+        }
+        self.caches.store_here(lane, slot, at, bytes, &mut self.below);
+        true
+    }
+
+    /// The line in the core's first level, ready for a store; counts the first time.
+    #[inline]
+    pub(crate) fn look_up(
+        &mut self,
+        core: u8,
+        line: LineAddr,
+        want: Want,
+        first_time: bool,
+    ) -> Option<Slot> {
+        if !first_time {
+            return self.caches.find(core.into(), line, want);
+        }
+        match self.caches.look_up(core.into(), line, want) {
+            Found::Here(slot) => Some(slot),
+            Found::NotHere => None,
+        }
+    }
+
+    /// A flush has passed all levels. An acknowledgement follows in any case.
+    pub(crate) fn flush(&mut self, core: u8, kind: FlushKind, line: LineAddr) {
+        self.below.next_origin = Origin::Core(core);
+        let dirty = self.caches.flush(kind, line, &mut self.below);
+        self.below.next_origin = Origin::None;
+        if !dirty {
+            let now = self.now();
+            self.schedule(now, Event::Acknowledged { core });
+        }
+    }
+
+    /// A non-temporal word enters the core's write-combining buffer. Returns how many lines left
+    /// it: each will be acknowledged.
+    pub(crate) fn stream(&mut self, core: u8, at: PoolOffset, word: &[u8; 8]) -> u32 {
+        let (displaced, complete) = self.caches.combine(core.into(), at, word, &mut self.below);
+        let mut sent = 0;
+        for leaving in [displaced, complete].into_iter().flatten() {
+            self.send_stream(core, &leaving);
+            sent += 1;
+        }
+        sent
+    }
+
+    /// Empties the core's write-combining buffer; see [`stream`](Self::stream).
+    pub(crate) fn drain_streams(&mut self, core: u8) -> u32 {
+        let mut sent = 0;
+        while let Some(leaving) = self.caches.take_oldest_stream(core.into()) {
+            self.send_stream(core, &leaving);
+            sent += 1;
+        }
+        sent
+    }
+
+    /// A direct store of a whole line; it will be acknowledged.
+    pub(crate) fn stream_line(&mut self, core: u8, line: LineAddr, data: &LineBytes) {
+        self.caches.displace_for_direct_store(core.into(), line, &mut self.below);
+        self.below.send_write(line, u8::MAX, data, Cause::Streamed, Origin::Core(core));
+    }
+
+    fn send_stream(&mut self, core: u8, leaving: &Leaving) {
+        let Leaving { line, words, data, .. } = leaving;
+        self.below.send_write(*line, *words, data, Cause::Streamed, Origin::Core(core));
+    }
+
+    /// Tells the scheme of a mark that travels with the stores. False when it has to wait.
+    pub(crate) fn scheme_mark(&mut self, core: u8, mark: Mark) -> bool {
+        let (now, lane) = (self.now(), LaneId(core.into()));
+        let (scheme, outbox) = (&mut self.below.scheme, &mut self.below.outbox);
+        let answer = match mark {
+            Mark::TxBegin => scheme.begin(now, lane, outbox),
+            Mark::TxEnd => scheme.end(now, lane, outbox),
+            Mark::Epoch => scheme.epoch(now, lane, outbox),
+            _ => Answer::Proceed,
+        };
+        answer == Answer::Proceed
+    }
+
+    /// Tries to pass a mark that is in order with everything. False when it has to wait.
+    pub(crate) fn pass(&mut self, mark: Mark) -> bool {
+        let reached = |of: &FxHashMap<u64, u64>, id| of.get(&id).copied().unwrap_or(0);
+        match mark {
+            Mark::Lock { id, ticket } => return reached(&self.order.released, id) + 1 >= ticket,
+            Mark::Wait { id, count } => return reached(&self.order.signals, id) >= count,
+            Mark::Unlock { id, ticket } => {
+                self.order.released.insert(id, ticket);
+                self.wake_all = true;
+            }
+            Mark::Signal { id, count } => {
+                self.order.signals.insert(id, count);
+                self.wake_all = true;
+            }
+            Mark::Ack(tx) => {
+                let now = self.now();
+                if let Some(journal) = &mut self.below.journal {
+                    journal.acknowledge(now, tx);
+                }
+            }
+            Mark::TxBegin | Mark::TxEnd | Mark::Epoch => {}
+        }
+        true
+    }
+
+    /// Whether something came up that the owner has to see to before time goes on.
+    #[inline]
+    pub(crate) fn needs_attention(&self) -> bool {
+        self.wake_all || self.below.room || self.below.streams_done || !self.below.outbox.is_empty()
+    }
+
+    /// Does what the scheme asked for.
+    #[cold]
+    pub(crate) fn serve_outbox(&mut self) {
+        while !self.below.outbox.is_empty() {
+            self.below.serve_outbox();
+            let now = self.now();
+            for line in std::mem::take(&mut self.below.outbox.forced) {
+                self.caches.force(line, &mut self.below);
+            }
+            for level in std::mem::take(&mut self.below.outbox.scans) {
+                let Below { scheme, outbox, .. } = &mut self.below;
+                self.caches.scan(level, |line, dirty, tag| {
+                    scheme.scanned(now, level, line, dirty, tag, outbox);
+                });
+            }
+            self.wake_all |= std::mem::take(&mut self.below.outbox.wake);
+        }
+    }
+
+    /// Whether nothing is on its way anywhere below the cores.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.below.is_idle() && self.parked.is_empty() && self.stalled.is_empty()
+    }
+}
