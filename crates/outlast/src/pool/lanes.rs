@@ -339,11 +339,10 @@ impl<M: Medium> Drop for Lane<'_, M> {
         if let Some(tx) = self.tx.take() {
             let slot = &tx.pool.lanes[tx.lane.id];
             let flushed = slot.shared.flushed.load(Ordering::Relaxed);
-            let installed = slot.shared.installed.load(Ordering::Relaxed);
             let is_fenced = flushed <= slot.shared.fenced.load(Ordering::Relaxed);
             // The lane's next thread cannot fence what this one flushed (W1, B2, P2).
             let covered = tx.pool.write_back.is_covered_by_lanes();
-            if covered && tx.lane.cover.is_unfenced(installed) {
+            if covered && tx.lane.cover.is_unfenced {
                 tx.pool.io().fence(writeback::cover_site(tx.pool.write_back));
             } else if !covered && !is_fenced {
                 tx.pool.io().fence(Site::RedoData);

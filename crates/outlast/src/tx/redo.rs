@@ -159,6 +159,7 @@ impl<M: Medium> Tx<'_, M> {
         io.fence(Site::RedoRecord);
         // W1: it has covered what was flushed before.
         slot.shared.fenced.store(flushed, Ordering::Release);
+        self.lane.cover.is_unfenced = false;
 
         if self.keeps_sums() {
             self.note_installed(number);
