@@ -68,6 +68,10 @@ pub struct CrashArgs {
     /// data is, in place).
     #[arg(long, default_value_t)]
     ack: Ack,
+    /// Commits are asynchronous, where the scheme can do that, and each lane acknowledges so many at
+    /// a time. Not with `--policy any`.
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+    sync_every: Option<u32>,
     /// What lies beside what in the data: plain, coalesced, or scattered as by an allocator that
     /// knows nothing of lines. Not with `--policy any`.
     #[arg(long, default_value_t)]
@@ -169,6 +173,7 @@ fn campaigns_of(
             warm_up: args.warm_up,
             checksums: args.checksums,
             ack: args.ack,
+            sync_every: args.sync_every,
             layout: args.layout,
             crash_at: args.crash_op,
             ..plain
@@ -195,7 +200,8 @@ fn conditions(campaign: &Campaign) -> String {
         Layout::Plain => String::new(),
         layout => format!(", {layout}"),
     };
-    ack + &layout
+    let sync = campaign.sync_every.map(|every| format!(", {every} asynchronous commits a sync"));
+    ack + &sync.unwrap_or_default() + &layout
 }
 
 fn print_report(report: &CampaignReport) {
@@ -302,6 +308,9 @@ fn search(
     as_json: bool,
     seed: u64,
 ) -> CommandResult {
+    if args.sync_every.is_some() {
+        return Err("--sync-every goes with random campaigns: scopes that begin with 'later' commit asynchronously".into());
+    }
     if args.layout != Layout::default() {
         return Err("--layout goes with random campaigns: the words of a scope have none".into());
     }

@@ -93,6 +93,37 @@ fn layouts_and_acknowledgements_lose_nothing() {
     }
 }
 
+/// Asynchronous commits: whole batches may be missing, and nothing that was waited for.
+#[test]
+fn asynchronous_commits_lose_nothing_that_is_acknowledged() {
+    let later = |name, scheme, lanes, sync_every| {
+        let lane_bytes = 8 << 10;
+        Campaign { lanes, lane_bytes, sync_every: Some(sync_every), ..campaign(name, scheme) }
+    };
+    for scheme in [Scheme::Swift, Scheme::Redo, Scheme::RedoArchapt] {
+        for (name, lanes, sync_every) in [
+            ("ycsb-a", 2, 16),
+            ("ycsb-f", 1, 64),
+            ("hash", 3, 8),
+            ("btree", 2, 16),
+            ("queue", 2, 5),
+        ] {
+            let report = later(name, scheme, lanes, sync_every).run(&|_| {}).unwrap();
+            if let (Some(failure), Some(replay)) = (&report.failure, report.replay()) {
+                panic!("{failure}; replay: {}", replay.command());
+            }
+            assert!(report.total().crash_points > 300, "{name}, {scheme}");
+        }
+        for plant in [Plant::AsyncInPlace, Plant::SkipFence(Site::RedoRecord)] {
+            let broken = Campaign { plant: Some(plant), ..later("ycsb-a", scheme, 2, 16) };
+            let report = broken.run(&|_| {}).unwrap();
+            assert!(report.failure.is_some(), "{plant} under {scheme}");
+            let replay = report.replay().expect("a failure has its replay").command();
+            assert!(replay.contains("--sync-every 16"), "{replay}");
+        }
+    }
+}
+
 /// Baselines too, on a lane alone and on two.
 #[test]
 fn baselines_survive_under_every_policy() {

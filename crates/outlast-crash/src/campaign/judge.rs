@@ -34,6 +34,8 @@ pub(super) struct Seen {
 /// A transaction that was acknowledged, sooner or later.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Transaction {
+    /// The lane that ran it, one after the other.
+    pub lane: u16,
     /// How it is called in messages.
     pub name: String,
     /// Operations before its first.
@@ -57,6 +59,7 @@ pub(super) struct Court {
 
 struct Case {
     name: String,
+    lane: u16,
     begun: usize,
     acked: usize,
     writes: Vec<Write>,
@@ -111,6 +114,7 @@ impl Court {
             let writes = writes.map(|&(key, state)| Write { key, state, place: place(key) });
             cases.push(Case {
                 name: tx.name.clone(),
+                lane: tx.lane,
                 begun: tx.begun,
                 acked: tx.acked,
                 writes: writes.collect(),
@@ -269,13 +273,8 @@ impl Standing<'_> {
             return Err(self.unexplained(*key, found[*key as usize]));
         }
         let mut whole = false;
-        for subset in 0..1u64 << flying.len() {
-            let there: Vec<usize> = flying
-                .iter()
-                .enumerate()
-                .filter(|(i, _)| subset >> i & 1 == 1)
-                .map(|x| *x.1)
-                .collect();
+        let mut survivors = Survivors::of(self.by_lane(&flying));
+        while let Some(there) = survivors.next() {
             if self.leaves(&flying, &there, found) {
                 whole = true;
                 let closed = flying.iter().all(|case| match there.contains(case) {
@@ -306,6 +305,19 @@ impl Standing<'_> {
     fn in_flight(&self) -> Vec<usize> {
         let cases = &self.court.cases;
         (self.acked..cases.len()).filter(|case| cases[*case].begun <= self.ops).collect()
+    }
+
+    /// Some of them lane by lane, each lane's in its own order.
+    fn by_lane(&self, cases: &[usize]) -> Vec<Vec<usize>> {
+        let mut lanes: Vec<(u16, Vec<usize>)> = Vec::new();
+        for case in cases {
+            let lane = self.case(*case).lane;
+            match lanes.iter_mut().find(|(known, _)| *known == lane) {
+                Some((_, cases)) => cases.push(*case),
+                None => lanes.push((lane, vec![*case])),
+            }
+        }
+        lanes.into_iter().map(|(_, cases)| cases).collect()
     }
 
     /// Whether an acknowledged transaction read what this one wrote.
@@ -369,6 +381,36 @@ impl Standing<'_> {
             detail += &format!(" key {key} was {old} and is {new};");
         }
         Violation::new(broken, detail.trim_end_matches(';'))
+    }
+}
+
+/// Every set of transactions that a crash may leave: of each lane the first ones, since what a lane
+/// has committed after something that is lost is lost too.
+struct Survivors {
+    lanes: Vec<Vec<usize>>,
+    /// How many of each lane the next set has; `None` when there is no next one.
+    counts: Option<Vec<usize>>,
+}
+
+impl Survivors {
+    fn of(lanes: Vec<Vec<usize>>) -> Self {
+        let counts = Some(vec![0; lanes.len()]);
+        Self { lanes, counts }
+    }
+
+    fn next(&mut self) -> Option<Vec<usize>> {
+        let counts = self.counts.as_mut()?;
+        let chosen = self.lanes.iter().zip(&*counts).flat_map(|(lane, count)| &lane[..*count]);
+        let set = chosen.copied().collect();
+        let full = |place: usize, counts: &[usize]| counts[place] == self.lanes[place].len();
+        match (0..counts.len()).find(|place| !full(*place, counts)) {
+            Some(place) => {
+                counts[..place].fill(0);
+                counts[place] += 1;
+            }
+            None => self.counts = None,
+        }
+        Some(set)
     }
 }
 

@@ -171,6 +171,9 @@ pub struct Campaign {
     pub checksums: bool,
     /// When transactions are acknowledged.
     pub ack: Ack,
+    /// Commits are asynchronous, where the scheme can do that, and each lane makes them durable and
+    /// acknowledges them so many at a time.
+    pub sync_every: Option<u32>,
     /// What lies beside what in the data.
     pub layout: Layout,
     /// Only this crash point: replays a failure.
@@ -201,6 +204,7 @@ impl Campaign {
             warm_up: None,
             checksums: false,
             ack: Ack::default(),
+            sync_every: None,
             layout: Layout::default(),
             crash_at: None,
             threads: std::thread::available_parallelism().map_or(1, usize::from),
@@ -361,6 +365,9 @@ impl Campaign {
         }
         if self.ack != Ack::default() {
             command += &format!(" --ack {}", self.ack);
+        }
+        if let Some(every) = self.sync_every {
+            command += &format!(" --sync-every {every}");
         }
         if self.layout != Layout::default() {
             command += &format!(" --layout {}", self.layout);

@@ -3,7 +3,9 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use outlast::{CreateOptions, OpenOptions, Plant, Pool, Scheme, UnrecoveredPool};
+use outlast::{
+    Abort, CreateOptions, Lane, OpenOptions, Plant, Pool, Runner, Scheme, Tx, UnrecoveredPool,
+};
 use outlast_pmem::schedule::{self, Plan};
 use outlast_pmem::{Heap, Mark, Medium, Recorder};
 use outlast_trace::{LaneId, Op, OpLog, TxId};
@@ -138,7 +140,9 @@ impl Recording {
                 let (pool, medium, loaded, clock) = (&pool, &medium, &loaded, &clock);
                 move || {
                     let worker = workload.worker(&base.scale, loaded, seed, lane as u8 + 1, 0);
-                    run_lane(pool, lane, worker, campaign.per_lane(), clock, || medium.ops())
+                    let sync_every = campaign.sync_every.unwrap_or(1);
+                    let count = campaign.per_lane();
+                    run_lane(pool, lane, worker, count, sync_every, clock, || medium.ops())
                 }
             })
             .collect();
@@ -168,12 +172,28 @@ impl Recording {
     }
 }
 
-/// A program's lane: its transactions, each acknowledged when it has returned.
+/// A lane whose commits are asynchronous.
+struct Later<'l, 'p, M: Medium>(&'l mut Lane<'p, M>);
+
+impl<'p, M: Medium> Runner for Later<'_, 'p, M> {
+    type Tx = Tx<'p, M>;
+
+    fn run<R, F>(&mut self, body: F) -> Result<R, Abort>
+    where
+        F: FnMut(&mut Self::Tx) -> Result<R, Abort>,
+    {
+        self.0.run_later(body)
+    }
+}
+
+/// A program's lane: its transactions, each acknowledged when it has returned, or `sync_every` at a
+/// time when they are durable.
 pub(super) fn run_lane<M: Medium>(
     pool: &Pool<M>,
     lane: u16,
     mut worker: Worker,
     transactions: u32,
+    sync_every: u32,
     clock: &AtomicU64,
     ops: impl Fn() -> usize,
 ) -> Result<Vec<Transaction>, Violation> {
@@ -183,14 +203,21 @@ pub(super) fn run_lane<M: Medium>(
     for index in 0..transactions {
         let mut listener = Listener { clock, reads: Vec::new(), writes: Vec::new() };
         let begun = ops();
-        worker
-            .step_with(&mut runner, &mut listener)
-            .map_err(|abort| refused(format!("while nothing had crashed: {abort}")))?;
-        pool.medium().mark(Mark::Ack(TxId(u64::from(lane) << 32 | u64::from(index))));
+        let stepped = match sync_every {
+            1 => worker.step_with(&mut runner, &mut listener),
+            _ => worker.step_with(&mut Later(&mut runner), &mut listener),
+        };
+        stepped.map_err(|abort| refused(format!("while nothing had crashed: {abort}")))?;
+        if (index + 1) % sync_every == 0 || index + 1 == transactions {
+            runner.sync();
+            for index in index / sync_every * sync_every..=index {
+                pool.medium().mark(Mark::Ack(TxId(u64::from(lane) << 32 | u64::from(index))));
+            }
+        }
         worker.draw();
         let Listener { reads, writes, .. } = listener;
         let name = format!("transaction {index} of lane {lane}");
-        done.push(Transaction { name, begun, acked: usize::MAX, reads, writes });
+        done.push(Transaction { lane, name, begun, acked: usize::MAX, reads, writes });
     }
     Ok(done)
 }

@@ -255,7 +255,7 @@ impl Visitor<'_> {
         let count = 1 + random.below(LATER_TRANSACTIONS_MAX) as u32;
         let clock = AtomicU64::new(0);
         let done = schedule::on_lane(LATER_LANE, || {
-            run_lane(&pool, LATER_LANE.0, worker, count, &clock, || self.overlay.recorded())
+            run_lane(&pool, LATER_LANE.0, worker, count, 1, &clock, || self.overlay.recorded())
         })?;
         Ok((recovered_at, done))
     }

@@ -1,5 +1,6 @@
 use super::*;
 
+/// The name's first letter is the lane.
 fn tx(
     name: &str,
     span: (usize, usize),
@@ -7,6 +8,7 @@ fn tx(
     writes: &[(u64, u64)],
 ) -> Transaction {
     Transaction {
+        lane: name.as_bytes()[0].into(),
         name: name.to_owned(),
         begun: span.0,
         acked: span.1,
@@ -42,6 +44,19 @@ fn whole_or_absent_in_flight_and_present_when_acknowledged() {
     assert_eq!(verdict(&court, 25, &[10, 20, 0]), Some(Broken::Lost));
     assert_eq!(verdict(&court, 25, &[10, 20, 77]), Some(Broken::Garbage));
     assert_eq!(verdict(&court, 25, &[10, 10, 20]), Some(Broken::Lost));
+}
+
+#[test]
+fn a_lane_loses_its_last_transactions_first() {
+    let first = tx("a1", (0, 19), &[(0, 0, 1)], &[(0, 10)]);
+    let second = tx("a2", (5, 20), &[(1, 0, 2)], &[(1, 20)]);
+    let other = tx("b", (6, 21), &[(2, 0, 3)], &[(2, 30)]);
+    let court = Court::new(vec![0; 3], &[first, second, other]).unwrap();
+    assert_eq!(verdict(&court, 8, &[10, 0, 30]), None);
+    assert_eq!(verdict(&court, 8, &[10, 20, 0]), None);
+    assert_eq!(verdict(&court, 8, &[0, 0, 30]), None);
+    assert_eq!(verdict(&court, 8, &[0, 20, 30]), Some(Broken::Torn));
+    assert_eq!(verdict(&court, 20, &[0, 0, 30]), Some(Broken::Lost));
 }
 
 #[test]
