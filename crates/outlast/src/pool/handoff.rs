@@ -149,14 +149,15 @@ impl<M: Medium> Pool<M> {
             })
             .collect();
         let last = group.len().saturating_sub(1);
+        let fenced_early = last > 0 && io.plants(Plant::GroupFencedEarly);
         let mut sealed = Vec::with_capacity(group.len());
         for (number, (tx, room)) in group.iter_mut().zip(rooms).enumerate() {
-            if number == last && number > 0 && io.plants(Plant::GroupFencedEarly) {
+            if number == last && fenced_early {
                 io.fence(Site::RedoRecord);
             }
             sealed.push(tx.seal_batch(room));
         }
-        if !group.is_empty() && !(last > 0 && io.plants(Plant::GroupFencedEarly)) {
+        if !group.is_empty() && !fenced_early {
             io.fence(Site::RedoRecord);
         }
         for (tx, sealed) in group.iter_mut().zip(sealed) {
