@@ -32,6 +32,8 @@ mod api;
 mod classes;
 mod intervals;
 mod large;
+#[cfg(feature = "dramsim3")]
+pub mod memory;
 mod place;
 pub mod pool;
 mod tx;

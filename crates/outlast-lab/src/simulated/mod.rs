@@ -205,11 +205,13 @@ pub fn replay_requests(
         return Err(format!("{name}: no requests in it: write 0xADDRESS READ|WRITE CYCLE").into());
     }
     let replay = replay(&machine.memory, &requests);
+    let period_ns = machine.memory.clock.period_fs() as f64 / 1e6;
     let record = |metric, value: f64| {
         Record::new(Kind::Sim, &name, "non-pers", metric, value).config(&machine.name)
     };
     Ok(vec![
-        record(Metric::READ_LATENCY, replay.read_latency_ns),
+        record(Metric::READ_LATENCY, replay.read_latency_clocks * period_ns),
+        record(Metric::READ_LATENCY, replay.held_latency_clocks * period_ns).class("from arrival"),
         record(Metric::BANDWIDTH, replay.bandwidth / 1e9),
         record(Metric::CYCLES, replay.clocks as f64).class("memory clock"),
         record(Metric::ROW_HITS, replay.stats.row_hits as f64),

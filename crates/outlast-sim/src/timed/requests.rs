@@ -47,44 +47,52 @@ impl MemoryRequest {
 }
 
 /// What a list of requests took.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct Replay {
     /// Cycles of the memory clock until the last data was read and the last write had its
     /// column command.
     pub clocks: u64,
-    /// Mean time from sending a read to its last data, in nanoseconds.
-    pub read_latency_ns: f64,
+    /// Cycles of the memory clock until the last request was taken and the last data read.
+    pub taken_clocks: u64,
+    /// Mean time from a read's being taken to its last data, in cycles of the memory clock.
+    pub read_latency_clocks: f64,
+    /// The same from the cycle that the list asks for: with the time that the read was held back.
+    pub held_latency_clocks: f64,
     /// Bytes read and written per second.
     pub bandwidth: f64,
     /// What the controller counted. Its cycles are those of the memory clock.
     pub stats: MemoryStats,
 }
 
-/// Sends requests to a memory, in their order, each when it may be sent and its queue has room.
+/// Sends requests to a memory as trace players do: in their order, at most one in a clock, each
+/// when it may be sent and its queue has room. One that has to wait holds back those behind it.
 ///
 /// # Panics
 /// When `requests` is empty.
 pub fn replay(config: &MemoryConfig, requests: &[MemoryRequest]) -> Replay {
+    assert!(!requests.is_empty(), "a list of requests has some");
     let period_fs = config.clock.period_fs();
     // One clock for both: a core cycle is a memory cycle here.
     let mut controller = Controller::new(config, period_fs);
     let channels = config.channels as usize;
     let mut wake_at = vec![Cycle::NEVER; channels];
     let (mut next, mut sent) = (0, vec![0u64; requests.len()]);
-    let (mut now, mut last, mut latency, mut reads) = (Cycle(0), 0, 0u64, 0u64);
+    let (mut now, mut last_read, mut last) = (Cycle(0), 0, 0);
+    let (mut taken, mut latency, mut held, mut reads) = (0, 0u64, 0u64, 0u64);
     while next < requests.len() || !controller.is_idle() {
         let mut arrived = 0u64;
-        while let Some(request) = requests.get(next)
+        if let Some(request) = requests.get(next)
             && request.at <= now.0
             && !controller.is_blocked(request.line, request.write)
         {
             sent[next] = now.0;
+            taken = now.0;
             let channel = if request.write {
                 controller.write(now, next as u32, request.line)
             } else {
                 controller.read(now, next as u32, request.line)
             };
-            arrived |= 1u64 << channel;
+            arrived = 1u64 << channel;
             next += 1;
         }
         for (channel, wake_at) in wake_at.iter_mut().enumerate() {
@@ -101,11 +109,12 @@ pub fn replay(config: &MemoryConfig, requests: &[MemoryRequest]) -> Replay {
         for outcome in controller.outcomes.drain(..) {
             match outcome {
                 Outcome::ReadDone { id, at } => {
-                    last = last.max(at.0);
+                    last_read = last_read.max(at.0);
                     latency += at.0 - sent[id as usize];
+                    held += at.0 - requests[id as usize].at;
                     reads += 1;
                 }
-                Outcome::Written { .. } => last = last.max(now.0),
+                Outcome::Written { .. } => last = now.0,
                 Outcome::Accepted { .. } | Outcome::Replaced { .. } => {}
             }
         }
@@ -123,12 +132,14 @@ pub fn replay(config: &MemoryConfig, requests: &[MemoryRequest]) -> Replay {
             at => at,
         };
     }
-    let ns = period_fs as f64 / 1e6;
+    let clocks = last.max(last_read).max(1);
     let bytes = LINE_BYTES as f64 * requests.len() as f64;
     Replay {
-        clocks: last,
-        read_latency_ns: latency as f64 / reads.max(1) as f64 * ns,
-        bandwidth: bytes / (last as f64 * ns * 1e-9),
+        clocks,
+        taken_clocks: taken.max(last_read).max(1),
+        read_latency_clocks: latency as f64 / reads.max(1) as f64,
+        held_latency_clocks: held as f64 / reads.max(1) as f64,
+        bandwidth: bytes / (clocks as f64 * period_fs as f64 * 1e-15),
         stats: controller.take_stats(),
     }
 }
