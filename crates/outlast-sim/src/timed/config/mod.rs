@@ -105,8 +105,12 @@ pub struct MemoryConfig {
     pub page: PagePolicy,
     /// Entries of a channel's read queue.
     pub read_queue: u32,
-    /// Reads that each bank has a queue for, in front of the channel's; 0 for none.
+    /// Requests that each bank has a queue for, behind the channel's two; 0 for none. Banks with
+    /// queues take turns.
     pub bank_queue: u32,
+    /// Column commands of a row after which an older request for another row of the bank goes
+    /// first; 0 for no limit.
+    pub row_hits: u32,
     /// Entries of a channel's write queue.
     pub write_queue: u32,
     /// Writes at which reads have to wait.
@@ -333,7 +337,8 @@ keys! {
     "memory.scheduling" => memory.scheduling, "fcfs or frfcfs";
     "memory.page" => memory.page, "open or closed rows";
     "memory.read_queue" => memory.read_queue, "read queue of a channel";
-    "memory.bank_queue" => memory.bank_queue, "read queue of a bank, in front; 0 for none";
+    "memory.bank_queue" => memory.bank_queue, "queue of a bank, behind; 0 for none";
+    "memory.row_hits" => memory.row_hits, "commands of a row, others waiting; 0: any";
     "memory.write_queue" => memory.write_queue, "write queue of a channel";
     "memory.drain_high" => memory.drain_high, "writes at which reads wait";
     "memory.drain_low" => memory.drain_low, "writes at which they go on";

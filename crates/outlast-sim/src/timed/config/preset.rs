@@ -215,6 +215,7 @@ impl MachineConfig {
                 page: PagePolicy::Open,
                 read_queue: 32,
                 bank_queue: 0,
+                row_hits: 0,
                 write_queue: 32,
                 drain_high: 24,
                 drain_low: 8,

@@ -56,7 +56,6 @@ pub(crate) struct Controller {
     decoder: Decoder,
     clock: ClockRatio,
     read_queue: usize,
-    bank_queue: usize,
     write_queue: usize,
     /// Femtoseconds that a line takes on the link, and when it is free in each direction.
     link_line_fs: u64,
@@ -84,6 +83,8 @@ impl Controller {
             drain_high: config.drain_high as usize,
             drain_low: config.drain_low as usize,
             drain_idle: config.drain_idle as usize,
+            row_hits: config.row_hits,
+            bank_queue: config.bank_queue as usize,
         };
         let port = |_| Port {
             channel: Channel::new(Timing::new(config), &shape),
@@ -97,7 +98,6 @@ impl Controller {
             decoder: Decoder::new(config),
             clock: ClockRatio::new(core_fs, config.clock.period_fs()),
             read_queue: config.read_queue as usize,
-            bank_queue: config.bank_queue as usize,
             write_queue: config.write_queue as usize,
             link_line_fs: config.link.0.map_or(0, |rate| {
                 (u128::from(LINE_BYTES) * 1_000_000_000_000_000 / u128::from(rate)) as u64
@@ -123,13 +123,13 @@ impl Controller {
             self.stats.forwarded_reads += 1;
             let at = self.over_link(now, FROM_MEMORY);
             self.outcomes.push(Outcome::ReadDone { id, at });
-        } else if port.channel.reads_behind(self.bank_queue) >= self.read_queue {
+        } else if port.channel.reads.len() >= self.read_queue {
             self.stats.reads_delayed += 1;
             port.waiting_reads.push_back(Waiting { id, line });
         } else {
             let arrived = self.clock.edge_at(now);
             self.stats.read_queue_sum += port.channel.reads.len() as u64;
-            port.channel.reads.push(Request { id, place, arrived, opened: false });
+            port.channel.reads.push(Request::new(id, place, arrived));
         }
         number
     }
@@ -157,15 +157,14 @@ impl Controller {
         if write {
             port.channel.writes.len() >= self.write_queue && !(self.replaces && port.holds(line))
         } else {
-            port.channel.reads_behind(self.bank_queue) >= self.read_queue
+            port.channel.reads.len() >= self.read_queue
         }
     }
 
     /// Whether nothing waits or is being served.
     pub(crate) fn is_idle(&self) -> bool {
         self.ports.iter().all(|port| {
-            port.channel.reads.is_empty()
-                && port.channel.writes.is_empty()
+            port.channel.is_idle()
                 && port.waiting_reads.is_empty()
                 && port.waiting_writes.is_empty()
         })
@@ -177,7 +176,9 @@ impl Controller {
         let edge = self.clock.edge_by(now);
         loop {
             let next = self.ports[number].channel.wake(edge, &mut self.served);
-            if self.served.is_empty() {
+            if !self.served.is_empty() {
+                self.report(number);
+            } else if !self.let_in(now, number) {
                 let port = &mut self.ports[number];
                 let at = next.map_or(Cycle::NEVER, |edge| self.clock.cycle_at(edge));
                 // An edge may lie between `now` and the next cycle; it is that cycle's then.
@@ -188,12 +189,11 @@ impl Controller {
                 port.wake_at = at;
                 return (at != Cycle::NEVER).then_some(at);
             }
-            self.report(now, number);
         }
     }
 
-    /// Passes on what was served, and lets what waited for its place in.
-    fn report(&mut self, now: Cycle, number: usize) {
+    /// Passes on what was served.
+    fn report(&mut self, number: usize) {
         let mut served = std::mem::take(&mut self.served);
         for served in served.drain(..) {
             let Served { id, write, done, arrived, row_hit } = served;
@@ -213,17 +213,18 @@ impl Controller {
             }
         }
         self.served = served;
-        self.let_in(now, number);
     }
 
-    fn let_in(&mut self, now: Cycle, number: usize) {
+    /// Lets in what waited for room in its queue. False when nothing could enter.
+    fn let_in(&mut self, now: Cycle, number: usize) -> bool {
+        let mut entered = false;
         loop {
             let port = &mut self.ports[number];
-            if port.channel.reads_behind(self.bank_queue) < self.read_queue
+            if port.channel.reads.len() < self.read_queue
                 && let Some(Waiting { id, line }) = port.waiting_reads.pop_front()
             {
                 let (place, arrived) = (self.decoder.place(line), self.clock.edge_at(now));
-                port.channel.reads.push(Request { id, place, arrived, opened: false });
+                port.channel.reads.push(Request::new(id, place, arrived));
             } else if let Some(next) = port.waiting_writes.front().copied()
                 && (port.channel.writes.len() < self.write_queue
                     || (self.replaces && port.holds(next.line)))
@@ -231,8 +232,9 @@ impl Controller {
                 port.waiting_writes.pop_front();
                 self.accept(number, now, next);
             } else {
-                return;
+                return entered;
             }
+            entered = true;
         }
     }
 
@@ -252,7 +254,7 @@ impl Controller {
         }
         self.stats.write_queue_sum += port.channel.writes.len() as u64;
         let (place, arrived) = (self.decoder.place(line), self.clock.edge_at(now));
-        port.channel.writes.push(Request { id, place, arrived, opened: false });
+        port.channel.writes.push(Request::new(id, place, arrived));
         port.lines.push((id, line));
         self.outcomes.push(Outcome::Accepted { id });
     }

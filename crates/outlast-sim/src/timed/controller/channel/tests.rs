@@ -39,6 +39,8 @@ fn channel(timing: Timing, ranks: usize, drain_idle: usize) -> Channel {
         drain_high: 16,
         drain_low: 4,
         drain_idle,
+        row_hits: 0,
+        bank_queue: 0,
     };
     Channel::new(timing, &shape)
 }
@@ -66,7 +68,7 @@ fn play(mut channel: Channel, arrivals: &[Arrival], always: bool) -> Vec<u64> {
     for now in 0..20_000 {
         let mut arrived = false;
         for (id, &(_, write, place)) in arrivals.iter().enumerate().filter(|(_, a)| a.0 == now) {
-            let request = Request { id: id as u32, place, arrived: now, opened: false };
+            let request = Request::new(id as u32, place, now);
             if write { &mut channel.writes } else { &mut channel.reads }.push(request);
             arrived = true;
         }
