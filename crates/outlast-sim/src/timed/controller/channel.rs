@@ -179,6 +179,14 @@ impl Channel {
         }
     }
 
+    /// Lets a newer write of its line take the place of one that waits.
+    pub(super) fn rename_write(&mut self, older: u32, newer: u32) {
+        let banked = self.banked.iter_mut().flat_map(Banked::writes_mut);
+        let mut all = self.writes.iter_mut().chain(banked);
+        let request = all.find(|request| request.id == older);
+        request.expect("a line that is held has its request").id = newer;
+    }
+
     /// Whether nothing waits.
     pub(super) fn is_idle(&self) -> bool {
         self.reads.is_empty()
@@ -387,7 +395,8 @@ impl Channel {
             let (write, read) = if same {
                 (t.ccd_s, t.write_to_read(t.wtr_s))
             } else {
-                (t.burst + t.rtrs, t.write_to_read_elsewhere())
+                // The controller drives the strobe of both writes: nobody hands it over.
+                (t.burst, t.write_to_read_elsewhere())
             };
             rank.write = rank.write.max(now + write);
             rank.read = rank.read.max(now + read);

@@ -246,8 +246,7 @@ impl Controller {
             && let Some(held) = port.lines.iter_mut().find(|(_, held)| *held == line)
         {
             let older = std::mem::replace(&mut held.0, id);
-            let request = port.channel.writes.iter_mut().find(|request| request.id == older);
-            request.expect("a line that is held has its request").id = id;
+            port.channel.rename_write(older, id);
             self.stats.replaced_writes += 1;
             self.outcomes.push(Outcome::Replaced { id, older });
             return;

@@ -57,6 +57,11 @@ impl Banked {
         self.queues[usize::from(bank)].iter().map(|waiting| &waiting.request)
     }
 
+    pub(super) fn writes_mut(&mut self) -> impl Iterator<Item = &mut Request> {
+        let waiting = self.queues.iter_mut().flatten();
+        waiting.filter(|waiting| waiting.write).map(|waiting| &mut waiting.request)
+    }
+
     fn has_room(&self, request: &Request) -> bool {
         self.queues[usize::from(request.place.bank)].len() < self.capacity
     }
