@@ -26,5 +26,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
 #[cfg(not(feature = "dramsim3"))]
 fn main() {
-    println!("built without DRAMsim3: --features dramsim3 builds it, with cmake and a C++ compiler");
+    println!(
+        "built without DRAMsim3: --features dramsim3 builds it, with cmake and a C++ compiler"
+    );
 }

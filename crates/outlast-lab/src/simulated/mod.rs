@@ -1,7 +1,9 @@
 //! Runs of the timed machine, and what they say as records.
 
+mod memory;
 mod schemes;
 
+pub use memory::memory_records;
 pub use schemes::{SimScheme, Swaps, run_swaps};
 
 use std::io::{BufRead, BufReader, BufWriter, Write};
@@ -9,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use outlast_sim::timed::{
     CoreKind, Ended, MachineConfig, MachineError, MemoryRequest, NonPers, Pattern, RunStats, Setup,
-    Source, Stream, System, TraceSource, WritesByCause, primitives, replay,
+    Source, Stream, System, TraceSource, primitives, replay,
 };
 use outlast_trace::ChampSimInstr;
 
@@ -148,20 +150,7 @@ fn records(work: &str, machine: &MachineConfig, stats: &RunStats, cpu_s: f64) ->
     records.push(record(Metric::PAGE_WALKS, core.0 as f64));
     records.push(record(Metric::MISPREDICTED, core.1 as f64));
     records.push(record(Metric::MEMORY_READS, caches.traffic.memory_reads as f64));
-    for (cause, name) in WritesByCause::CAUSES {
-        let count = stats.writes.of(cause);
-        if count > 0 {
-            records.push(record(Metric::MEMORY_WRITES, count as f64).class(name));
-        }
-    }
-    let memory = &stats.memory;
-    records.push(record(Metric::ROW_HITS, memory.row_hits as f64));
-    let queued = memory.reads - memory.forwarded_reads;
-    if queued > 0 {
-        let period_ns = machine.core.clock.period_fs() as f64 / 1e6;
-        let ns = memory.read_cycles as f64 / queued as f64 * period_ns;
-        records.push(record(Metric::READ_LATENCY, ns));
-    }
+    records.extend(memory_records(machine, stats, record));
     records.push(record(Metric::SIM_EVENTS, per_instruction(stats.events)));
     records.push(record(Metric::SIM_TICKS, per_instruction(stats.ticks())));
     records

@@ -123,7 +123,12 @@ impl Streams {
     /// Random, sequential and mixed lists, reads only and with writes, from idle to saturation.
     pub fn coarse(requests: usize, seed: u64) -> Vec<MemoryStream> {
         let localities = [Locality::Random, Locality::Sequential, Locality::Mixed];
-        let arrivals = [Arrivals::Poisson(1), Arrivals::Poisson(5), Arrivals::Poisson(10), Arrivals::Saturating];
+        let arrivals = [
+            Arrivals::Poisson(1),
+            Arrivals::Poisson(5),
+            Arrivals::Poisson(10),
+            Arrivals::Saturating,
+        ];
         Self::product(&localities, &[100, 70, 50], &arrivals, requests, seed)
     }
 

@@ -7,6 +7,7 @@ use super::{
     event::Event,
     journal::TimedJournal,
     memory::MainMemory,
+    memory_stats::{PersistTimes, ReadCause, ReadsByCause},
     scheme::{Answer, Outbox, Scheme},
     stats::WritesByCause,
     time::Cycle,
@@ -56,6 +57,8 @@ pub(crate) struct Below<S: Scheme> {
     pub(crate) scheme: S,
     pub(crate) outbox: Outbox,
     pub(crate) by_cause: WritesByCause,
+    pub(crate) reads_by_cause: ReadsByCause,
+    pub(crate) persist: PersistTimes,
     adr: bool,
     path_cycles: u64,
     writes: Vec<Write>,
@@ -93,6 +96,8 @@ impl<S: Scheme> Below<S> {
             scheme,
             outbox: Outbox::default(),
             by_cause: WritesByCause::default(),
+            reads_by_cause: ReadsByCause::default(),
+            persist: PersistTimes::default(),
             adr: config.memory.adr,
             path_cycles: config.memory.path.cycles(core_fs),
             writes: Vec::new(),
@@ -127,7 +132,8 @@ impl<S: Scheme> Below<S> {
 
     /// Sends a read to memory. `Event::ReadDone` with the number that is returned says that its
     /// data is back; `forget_read` ends it.
-    pub(crate) fn send_read(&mut self, line: LineAddr) -> u32 {
+    pub(crate) fn send_read(&mut self, line: LineAddr, cause: ReadCause) -> u32 {
+        self.reads_by_cause.count(cause);
         let line = self.scheme.route_read(self.wheel.now(), line);
         let read = match self.free_reads.pop() {
             Some(read) => read,
@@ -267,6 +273,7 @@ impl<S: Scheme> Below<S> {
             journal.persist(now, write.line, write.words, &write.data, write.cause);
         }
         let (origin, line, cause, sent) = (write.origin, write.line, write.cause, write.sent);
+        self.persist.record(cause, now.since(sent));
         self.scheme.durable(now, line, cause, sent, &mut self.outbox);
         self.tell(origin);
     }

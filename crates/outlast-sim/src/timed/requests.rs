@@ -140,7 +140,7 @@ pub fn replay(config: &MemoryConfig, requests: &[MemoryRequest]) -> Replay {
         read_latency_clocks: latency as f64 / reads.max(1) as f64,
         held_latency_clocks: held as f64 / reads.max(1) as f64,
         bandwidth: bytes / (clocks as f64 * period_fs as f64 * 1e-15),
-        stats: controller.take_stats(),
+        stats: controller.take_stats(Cycle(clocks)),
     }
 }
 

@@ -362,7 +362,9 @@ impl<S: Scheme> System<S> {
             events: self.events - self.counted_events,
             cores: self.cores.iter_mut().map(|core| std::mem::take(core.stats())).collect(),
             caches: self.up.caches.take_stats(),
-            memory: self.up.below.controller.take_stats(),
+            memory: self.up.below.controller.take_stats(now),
+            reads: std::mem::take(&mut self.up.below.reads_by_cause),
+            persist: std::mem::take(&mut self.up.below.persist),
             writes: std::mem::take(&mut self.up.below.by_cause),
         };
         self.counted_from = now;

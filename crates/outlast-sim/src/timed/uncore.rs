@@ -7,8 +7,10 @@
 
 use super::{
     below::{Below, Origin},
+    core::PAGE_TABLE,
     event::Event,
     instr::Mark,
+    memory_stats::ReadCause,
     miss::SharedMisses,
     scheme::{Answer, Scheme, StoreSeen},
     time::Cycle,
@@ -136,12 +138,17 @@ impl<S: Scheme> Uncore<S> {
     }
 
     fn ask_memory(&mut self, waiting: Waiting) {
-        let Waiting { core, miss, line, .. } = waiting;
+        let Waiting { core, miss, line, want, .. } = waiting;
         if self.misses.join(line, (core, miss)) {
             return;
         }
+        let cause = match want {
+            _ if line >= PAGE_TABLE => ReadCause::Walk,
+            Want::Read => ReadCause::Load,
+            Want::Write => ReadCause::Store,
+        };
         let below = &mut self.below;
-        if !self.misses.open(line, (core, miss), || below.send_read(line)) {
+        if !self.misses.open(line, (core, miss), || below.send_read(line, cause)) {
             self.parked.push_back(waiting);
         }
     }

@@ -5,7 +5,9 @@ mod preset;
 mod value;
 
 pub use preset::{MEMORY_PRESETS, PRESETS, Preset};
-pub use value::{Bytes, Clock, CoreKind, Field, Mapping, PagePolicy, Rate, Scheduling, Span};
+pub use value::{
+    BitEnergy, Bytes, Clock, CoreKind, Field, Mapping, PagePolicy, Rate, Scheduling, Span,
+};
 
 use crate::config::{CacheConfig, ConfigError, HierarchyConfig, Inclusion};
 use crate::policy::Policy;
@@ -163,14 +165,14 @@ pub struct MemoryConfig {
     pub t_refi: Span,
     /// Time of a refresh.
     pub t_rfc: Span,
-    /// Energy of a bit read from a row buffer, in femtojoule.
-    pub row_read_fj: u32,
-    /// Energy of a bit written to a row buffer, in femtojoule.
-    pub row_write_fj: u32,
-    /// Energy of a bit read from the array, in femtojoule.
-    pub array_read_fj: u32,
-    /// Energy of a bit written to the array, in femtojoule.
-    pub array_write_fj: u32,
+    /// Energy of a bit read from a row buffer.
+    pub row_read: BitEnergy,
+    /// Energy of a bit written to a row buffer.
+    pub row_write: BitEnergy,
+    /// Energy of a bit read from the array.
+    pub array_read: BitEnergy,
+    /// Energy of a bit written to the array.
+    pub array_write: BitEnergy,
 }
 
 /// A whole machine.
@@ -365,10 +367,10 @@ keys! {
     "memory.tRTRS" => memory.t_rtrs, "bus turnaround";
     "memory.tREFI" => memory.t_refi, "refresh interval; 0 ns for none";
     "memory.tRFC" => memory.t_rfc, "refresh time";
-    "memory.row_read_fj" => memory.row_read_fj, "row buffer read, fJ a bit";
-    "memory.row_write_fj" => memory.row_write_fj, "row buffer write, fJ a bit";
-    "memory.array_read_fj" => memory.array_read_fj, "array read, fJ a bit";
-    "memory.array_write_fj" => memory.array_write_fj, "array write, fJ a bit";
+    "memory.row_read" => memory.row_read, "row buffer read, energy of a bit";
+    "memory.row_write" => memory.row_write, "row buffer write, energy of a bit";
+    "memory.array_read" => memory.array_read, "array read, energy of a bit";
+    "memory.array_write" => memory.array_write, "array write, energy of a bit";
 }
 
 fn put<V: Value>(field: &mut V, origin: &str, key: &str, text: &str) -> Result<(), MachineError> {

@@ -4,8 +4,8 @@
 //! sets keys. Machines without a base, and memories, set every key of theirs.
 
 use super::{
-    Bytes, Clock, CoreConfig, CoreKind, Field, LevelConfig, MachineConfig, MachineError, Mapping,
-    MemoryConfig, PagePolicy, Rate, Scheduling, Span, TlbConfig,
+    BitEnergy, Bytes, Clock, CoreConfig, CoreKind, Field, LevelConfig, MachineConfig, MachineError,
+    Mapping, MemoryConfig, PagePolicy, Rate, Scheduling, Span, TlbConfig,
 };
 use crate::{config::Inclusion, policy::Policy};
 use std::path::Path;
@@ -242,10 +242,10 @@ impl MachineConfig {
                 t_rtrs: zero,
                 t_refi: zero,
                 t_rfc: zero,
-                row_read_fj: 0,
-                row_write_fj: 0,
-                array_read_fj: 0,
-                array_write_fj: 0,
+                row_read: BitEnergy(None),
+                row_write: BitEnergy(None),
+                array_read: BitEnergy(None),
+                array_write: BitEnergy(None),
             },
         }
     }

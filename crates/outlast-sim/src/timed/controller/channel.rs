@@ -16,13 +16,35 @@
 mod banked;
 
 use super::timing::{Place, Timing};
-use banked::Banked;
 use crate::timed::config::{PagePolicy, Scheduling};
+use banked::Banked;
 
 /// No row is open.
 const CLOSED: u32 = u32::MAX;
 /// The most banks that a channel can have: one bit each.
 const BANKS_MAX: usize = 64;
+
+/// How a request found its bank.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum RowFound {
+    /// With its row open.
+    Open,
+    /// With no row open.
+    Closed,
+    /// With another row open.
+    Other,
+}
+
+impl RowFound {
+    /// What it was, when this command had to be given for the request.
+    fn with(self, command: Command) -> Self {
+        match (self, command) {
+            (_, Command::Precharge) => RowFound::Other,
+            (RowFound::Open, Command::Activate) => RowFound::Closed,
+            _ => self,
+        }
+    }
+}
 
 /// Something that waits for its column command.
 #[derive(Clone, Copy, Debug)]
@@ -30,15 +52,17 @@ pub(super) struct Request {
     pub(super) id: u32,
     pub(super) place: Place,
     pub(super) arrived: u64,
-    /// A row had to be opened for it.
-    pub(super) opened: bool,
+    /// The core cycle of its arrival at the controller.
+    pub(super) since: u64,
+    /// What it found, so far.
+    pub(super) row: RowFound,
     /// From when on a command may be given for it.
     pub(super) ready: u64,
 }
 
 impl Request {
-    pub(super) fn new(id: u32, place: Place, arrived: u64) -> Self {
-        Self { id, place, arrived, opened: false, ready: arrived }
+    pub(super) fn new(id: u32, place: Place, arrived: u64, since: u64) -> Self {
+        Self { id, place, arrived, since, row: RowFound::Open, ready: arrived }
     }
 }
 
@@ -49,8 +73,8 @@ pub(super) struct Served {
     pub(super) write: bool,
     /// Last data on the bus; of a write, its cells are written then.
     pub(super) done: u64,
-    pub(super) arrived: u64,
-    pub(super) row_hit: bool,
+    pub(super) since: u64,
+    pub(super) row: RowFound,
 }
 
 /// The earliest times of a bank's next commands.
@@ -187,6 +211,12 @@ impl Channel {
         request.expect("a line that is held has its request").id = newer;
     }
 
+    /// Reads and writes that wait for their column command.
+    pub(super) fn waiting(&self) -> (usize, usize) {
+        let (reads, writes) = self.banked.as_ref().map_or((0, 0), Banked::waiting);
+        (self.reads.len() + reads, self.writes.len() + writes)
+    }
+
     /// Whether nothing waits.
     pub(super) fn is_idle(&self) -> bool {
         self.reads.is_empty()
@@ -292,8 +322,7 @@ impl Channel {
         let (bank, group) =
             (&self.banks[usize::from(place.bank)], &self.groups[usize::from(place.group)]);
         let rank = &self.ranks[usize::from(place.rank)];
-        let (group, rank) =
-            if write { (group.write, rank.write) } else { (group.read, rank.read) };
+        let (group, rank) = if write { (group.write, rank.write) } else { (group.read, rank.read) };
         bank.column.max(group).max(rank)
     }
 
@@ -301,15 +330,10 @@ impl Channel {
         self.command_free = now + 1;
         let queue = if write { &mut self.writes } else { &mut self.reads };
         let place = queue[next.index].place;
+        queue[next.index].row = queue[next.index].row.with(next.command);
         match next.command {
-            Command::Precharge => {
-                queue[next.index].opened = true;
-                self.precharge(now, place);
-            }
-            Command::Activate => {
-                queue[next.index].opened = true;
-                self.activate(now, place);
-            }
+            Command::Precharge => self.precharge(now, place),
+            Command::Activate => self.activate(now, place),
             Command::Column => {
                 let request = queue.remove(next.index);
                 self.column(now, write, request, served);
@@ -321,13 +345,7 @@ impl Channel {
         let place = request.place;
         let done = if write { self.write(now, place) } else { self.read(now, place) };
         self.banks[usize::from(place.bank)].columns += 1;
-        served.push(Served {
-            id: request.id,
-            write,
-            done,
-            arrived: request.arrived,
-            row_hit: !request.opened,
-        });
+        served.push(Served { id: request.id, write, done, since: request.since, row: request.row });
         if self.page == PagePolicy::Closed && !self.wanted_again(place) {
             let at = self.banks[usize::from(place.bank)].precharge;
             self.precharge(at, place); // Auto-precharge: no command of its own.

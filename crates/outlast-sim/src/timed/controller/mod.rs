@@ -13,7 +13,7 @@ use super::{
     stats::MemoryStats,
     time::{ClockRatio, Cycle},
 };
-use channel::{Channel, ChannelShape, Request, Served};
+use channel::{Channel, ChannelShape, Request, RowFound, Served};
 use outlast_trace::{LINE_BYTES, LineAddr};
 use std::collections::VecDeque;
 use timing::{Decoder, Timing};
@@ -36,6 +36,7 @@ pub(crate) enum Outcome {
 struct Waiting {
     id: u32,
     line: LineAddr,
+    since: Cycle,
 }
 
 #[derive(Debug)]
@@ -47,6 +48,8 @@ struct Port {
     waiting_writes: VecDeque<Waiting>,
     /// When the channel asked to be woken; later wakes are stale.
     wake_at: Cycle,
+    /// Its queues' lengths are counted up to here.
+    counted: Cycle,
 }
 
 /// All channels of one memory.
@@ -92,6 +95,7 @@ impl Controller {
             waiting_reads: VecDeque::new(),
             waiting_writes: VecDeque::new(),
             wake_at: Cycle::NEVER,
+            counted: Cycle(0),
         };
         Self {
             ports: (0..config.channels).map(port).collect(),
@@ -116,6 +120,7 @@ impl Controller {
         let place = self.decoder.place(line);
         let number = usize::from(place.channel);
         self.stats.reads += 1;
+        self.count_queues(now, number);
         let port = &mut self.ports[number];
         let pending = port.lines.iter().any(|(_, held)| *held == line)
             || port.waiting_writes.iter().any(|waiting| waiting.line == line);
@@ -125,11 +130,11 @@ impl Controller {
             self.outcomes.push(Outcome::ReadDone { id, at });
         } else if port.channel.reads.len() >= self.read_queue {
             self.stats.reads_delayed += 1;
-            port.waiting_reads.push_back(Waiting { id, line });
+            port.waiting_reads.push_back(Waiting { id, line, since: now });
         } else {
             let arrived = self.clock.edge_at(now);
-            self.stats.read_queue_sum += port.channel.reads.len() as u64;
-            port.channel.reads.push(Request::new(id, place, arrived));
+            port.channel.reads.push(Request::new(id, place, arrived, now.0));
+            self.note_length(number);
         }
         number
     }
@@ -138,15 +143,16 @@ impl Controller {
     pub(crate) fn write(&mut self, now: Cycle, id: u32, line: LineAddr) -> usize {
         let number = usize::from(self.decoder.place(line).channel);
         self.stats.writes += 1;
+        self.count_queues(now, number);
         let port = &mut self.ports[number];
         if !port.waiting_writes.is_empty()
             || (port.channel.writes.len() >= self.write_queue
                 && !(self.replaces && port.holds(line)))
         {
             self.stats.writes_delayed += 1;
-            port.waiting_writes.push_back(Waiting { id, line });
+            port.waiting_writes.push_back(Waiting { id, line, since: now });
         } else {
-            self.accept(number, now, Waiting { id, line });
+            self.accept(number, now, Waiting { id, line, since: now });
         }
         number
     }
@@ -174,6 +180,7 @@ impl Controller {
     /// then calls again at that time, and may call in between.
     pub(crate) fn wake(&mut self, now: Cycle, number: usize) -> Option<Cycle> {
         let edge = self.clock.edge_by(now);
+        self.count_queues(now, number);
         loop {
             let next = self.ports[number].channel.wake(edge, &mut self.served);
             if !self.served.is_empty() {
@@ -196,18 +203,22 @@ impl Controller {
     fn report(&mut self, number: usize) {
         let mut served = std::mem::take(&mut self.served);
         for served in served.drain(..) {
-            let Served { id, write, done, arrived, row_hit } = served;
-            self.stats.row_hits += u64::from(row_hit);
+            let Served { id, write, done, since, row } = served;
+            match row {
+                RowFound::Open => self.stats.row_hits += 1,
+                RowFound::Closed => self.stats.row_misses += 1,
+                RowFound::Other => self.stats.row_conflicts += 1,
+            }
             let done = self.clock.cycle_at(done);
-            let waited = done.since(self.clock.cycle_at(arrived));
+            let waited = done.since(Cycle(since));
             if write {
-                self.stats.write_cycles += waited;
-                self.stats.row_hit_writes += u64::from(row_hit);
+                self.stats.write_times.record(waited);
+                self.stats.row_hit_writes += u64::from(row == RowFound::Open);
                 let port = &mut self.ports[number];
                 port.lines.retain(|(held, _)| *held != id);
                 self.outcomes.push(Outcome::Written { id, at: done });
             } else {
-                self.stats.read_cycles += waited;
+                self.stats.read_times.record(waited);
                 let at = self.over_link(done, FROM_MEMORY);
                 self.outcomes.push(Outcome::ReadDone { id, at });
             }
@@ -221,10 +232,11 @@ impl Controller {
         loop {
             let port = &mut self.ports[number];
             if port.channel.reads.len() < self.read_queue
-                && let Some(Waiting { id, line }) = port.waiting_reads.pop_front()
+                && let Some(Waiting { id, line, since }) = port.waiting_reads.pop_front()
             {
                 let (place, arrived) = (self.decoder.place(line), self.clock.edge_at(now));
-                port.channel.reads.push(Request::new(id, place, arrived));
+                port.channel.reads.push(Request::new(id, place, arrived, since.0));
+                self.note_length(number);
             } else if let Some(next) = port.waiting_writes.front().copied()
                 && (port.channel.writes.len() < self.write_queue
                     || (self.replaces && port.holds(next.line)))
@@ -240,7 +252,7 @@ impl Controller {
 
     /// Puts a write into its queue, in the place of an older one of its line if there is one.
     fn accept(&mut self, number: usize, now: Cycle, write: Waiting) {
-        let Waiting { id, line } = write;
+        let Waiting { id, line, since } = write;
         let port = &mut self.ports[number];
         if self.replaces
             && let Some(held) = port.lines.iter_mut().find(|(_, held)| *held == line)
@@ -251,11 +263,35 @@ impl Controller {
             self.outcomes.push(Outcome::Replaced { id, older });
             return;
         }
-        self.stats.write_queue_sum += port.channel.writes.len() as u64;
         let (place, arrived) = (self.decoder.place(line), self.clock.edge_at(now));
-        port.channel.writes.push(Request::new(id, place, arrived));
+        port.channel.writes.push(Request::new(id, place, arrived, since.0));
         port.lines.push((id, line));
+        self.note_length(number);
         self.outcomes.push(Outcome::Accepted { id });
+    }
+
+    /// Counts how full a channel's queues were up to now.
+    #[inline]
+    fn count_queues(&mut self, now: Cycle, number: usize) {
+        let port = &mut self.ports[number];
+        let passed = now.0.saturating_sub(port.counted.0);
+        if passed == 0 {
+            return;
+        }
+        port.counted = now;
+        let channel = &port.channel;
+        let (reads, writes) = channel.waiting();
+        self.stats.read_queue.pass(reads, channel.reads.len() >= self.read_queue, passed);
+        self.stats.write_queue.pass(writes, channel.writes.len() >= self.write_queue, passed);
+    }
+
+    /// Something entered a channel's queues.
+    #[inline]
+    fn note_length(&mut self, number: usize) {
+        let (reads, writes) = self.ports[number].channel.waiting();
+        let stats = &mut self.stats;
+        stats.read_queue.max = stats.read_queue.max.max(reads as u64);
+        stats.write_queue.max = stats.write_queue.max.max(writes as u64);
     }
 
     /// When a line that leaves for the memory at `at` has passed the link.
@@ -275,7 +311,10 @@ impl Controller {
     }
 
     /// What was counted so far; counting starts again.
-    pub(crate) fn take_stats(&mut self) -> MemoryStats {
+    pub(crate) fn take_stats(&mut self, now: Cycle) -> MemoryStats {
+        for number in 0..self.ports.len() {
+            self.count_queues(now, number);
+        }
         let mut stats = std::mem::take(&mut self.stats);
         for port in &mut self.ports {
             stats.activates += std::mem::take(&mut port.channel.activates);

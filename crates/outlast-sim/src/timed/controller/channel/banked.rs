@@ -22,6 +22,8 @@ pub(super) struct Banked {
     queues: Vec<Vec<Waiting>>,
     /// Which banks have something in their queues.
     wanted: u64,
+    reads: usize,
+    writes: usize,
     capacity: usize,
     /// The bank whose turn comes last.
     last: usize,
@@ -42,6 +44,8 @@ impl Banked {
         Self {
             queues: (0..banks).map(|_| Vec::with_capacity(capacity)).collect(),
             wanted: 0,
+            reads: 0,
+            writes: 0,
             capacity,
             last: banks - 1,
             draining: 0,
@@ -51,6 +55,11 @@ impl Banked {
 
     pub(super) fn is_empty(&self) -> bool {
         self.wanted == 0
+    }
+
+    /// Reads and writes in all queues.
+    pub(super) fn waiting(&self) -> (usize, usize) {
+        (self.reads, self.writes)
     }
 
     pub(super) fn of(&self, bank: u8) -> impl Iterator<Item = &Request> {
@@ -150,15 +159,14 @@ impl Channel {
         banked.last = next.bank;
         let queue = &mut banked.queues[next.bank];
         let place = queue[next.index].request.place;
-        match next.command {
-            Command::Precharge | Command::Activate => queue[next.index].request.opened = true,
-            Command::Column => {}
-        }
+        let row = &mut queue[next.index].request.row;
+        *row = row.with(next.command);
         match next.command {
             Command::Precharge => self.precharge(now, place),
             Command::Activate => self.activate(now, place),
             Command::Column => {
                 let Waiting { request, write } = queue.remove(next.index);
+                *if write { &mut banked.writes } else { &mut banked.reads } -= 1;
                 if queue.is_empty() {
                     banked.wanted &= !(1 << next.bank);
                 }
@@ -186,6 +194,7 @@ impl Channel {
         banked.draining -= usize::from(write);
         let bank = usize::from(request.place.bank);
         banked.wanted |= 1 << bank;
+        *if write { &mut banked.writes } else { &mut banked.reads } += 1;
         banked.queues[bank].push(Waiting { request, write });
         self.begin_draining();
         true

@@ -68,7 +68,7 @@ fn play(mut channel: Channel, arrivals: &[Arrival], always: bool) -> Vec<u64> {
     for now in 0..20_000 {
         let mut arrived = false;
         for (id, &(_, write, place)) in arrivals.iter().enumerate().filter(|(_, a)| a.0 == now) {
-            let request = Request::new(id as u32, place, now);
+            let request = Request::new(id as u32, place, now, now);
             if write { &mut channel.writes } else { &mut channel.reads }.push(request);
             arrived = true;
         }
