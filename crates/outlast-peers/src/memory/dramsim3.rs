@@ -111,7 +111,7 @@ fn configuration(memory: &MemoryConfig) -> Result<String, PlayError> {
     const ROWS: u64 = 1 << 16;
     let period_fs = memory.clock.period_fs();
     let banks = u64::from(memory.groups) * u64::from(memory.banks);
-    let channel_mib = ROWS * memory.row.0 * banks * u64::from(memory.ranks) >> 20;
+    let channel_mib = (ROWS * memory.row.0 * banks * u64::from(memory.ranks)) >> 20;
     let fields = memory.mapping.0.map(|field| match field {
         Field::Row => "ro",
         Field::Channel => "ch",
