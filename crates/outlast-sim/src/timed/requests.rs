@@ -46,6 +46,14 @@ impl MemoryRequest {
     }
 }
 
+impl std::fmt::Display for MemoryRequest {
+    /// As [`parse`](Self::parse) reads it.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let kind = if self.write { "WRITE" } else { "READ" };
+        write!(f, "{:#x} {kind} {}", self.line.0 * LINE_BYTES, self.at)
+    }
+}
+
 /// What a list of requests took.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Replay {
@@ -152,6 +160,7 @@ mod tests {
     fn requests_are_read_as_other_simulators_write_them() {
         let request = MemoryRequest::parse("0x12345680 WRITE 77\n").unwrap();
         assert_eq!(request, MemoryRequest { line: LineAddr(0x48d15a), write: true, at: 77 });
+        assert_eq!(request.to_string(), "0x12345680 WRITE 77");
         for wrong in ["", "12 READ 4", "0x12 LOAD 4", "0x12 READ", "0x12 READ 4 5", "0xg READ 4"] {
             let error = MemoryRequest::parse(wrong).unwrap_err();
             assert!(error.contains("READ|WRITE"), "{error}");

@@ -11,6 +11,7 @@ use super::{
     event::Event,
     instr::{Source, SourceError},
     journal::TimedJournal,
+    requests::MemoryRequest,
     scheme::Scheme,
     stats::RunStats,
     time::Cycle,
@@ -370,6 +371,19 @@ impl<S: Scheme> System<S> {
         self.counted_from = now;
         self.counted_events = self.events;
         stats
+    }
+
+    /// Keeps every request that arrives at the memory from now on, behind those writes that wait
+    /// there now.
+    pub fn export_requests(&mut self) {
+        let now = self.up.now();
+        self.up.below.controller.start_export(now);
+    }
+
+    /// The requests that arrived since the last call, with the cycles of the memory clock at
+    /// which they did; none when they are not kept.
+    pub fn take_requests(&mut self) -> Vec<MemoryRequest> {
+        self.up.below.controller.exported.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
     /// A line as the program sees it: from the caches, or from memory and what is streamed there.

@@ -10,6 +10,7 @@ mod timing;
 
 use super::{
     config::MemoryConfig,
+    requests::MemoryRequest,
     stats::MemoryStats,
     time::{ClockRatio, Cycle},
 };
@@ -70,6 +71,8 @@ pub(crate) struct Controller {
     served: Vec<Served>,
     pub(crate) outcomes: Vec<Outcome>,
     pub(crate) stats: MemoryStats,
+    /// Every request that arrived, in clocks of the memory, if somebody wants them.
+    pub(crate) exported: Option<Vec<MemoryRequest>>,
 }
 
 const TO_MEMORY: usize = 0;
@@ -112,6 +115,7 @@ impl Controller {
             served: Vec::new(),
             outcomes: Vec::new(),
             stats: MemoryStats::default(),
+            exported: None,
         }
     }
 
@@ -120,6 +124,7 @@ impl Controller {
         let place = self.decoder.place(line);
         let number = usize::from(place.channel);
         self.stats.reads += 1;
+        self.export(now, line, false);
         self.count_queues(now, number);
         let port = &mut self.ports[number];
         let pending = port.lines.iter().any(|(_, held)| *held == line)
@@ -143,6 +148,7 @@ impl Controller {
     pub(crate) fn write(&mut self, now: Cycle, id: u32, line: LineAddr) -> usize {
         let number = usize::from(self.decoder.place(line).channel);
         self.stats.writes += 1;
+        self.export(now, line, true);
         self.count_queues(now, number);
         let port = &mut self.ports[number];
         if !port.waiting_writes.is_empty()
@@ -155,6 +161,22 @@ impl Controller {
             self.accept(number, now, Waiting { id, line, since: now });
         }
         number
+    }
+
+    /// Keeps the writes that wait, and every request that arrives from now on.
+    pub(crate) fn start_export(&mut self, now: Cycle) {
+        let at = self.clock.edge_at(now);
+        let waiting = self.ports.iter().flat_map(|port| &port.lines);
+        let waiting = waiting.map(|&(_, line)| MemoryRequest { line, write: true, at });
+        self.exported = Some(waiting.collect());
+    }
+
+    #[inline]
+    fn export(&mut self, now: Cycle, line: LineAddr, write: bool) {
+        if let Some(exported) = &mut self.exported {
+            let at = self.clock.edge_at(now);
+            exported.push(MemoryRequest { line, write, at });
+        }
     }
 
     /// Whether a request of this line would find its queue full.
