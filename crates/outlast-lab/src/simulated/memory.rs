@@ -6,7 +6,7 @@ use outlast_sim::timed::{
 
 use crate::record::{Metric, Record};
 
-/// The records of a run's memory; `record` makes one that says whose run it was.
+/// The records of a run's memory, where no class says `dram` of the persistent one; `record` makes one that says whose run it was.
 pub fn memory_records(
     machine: &MachineConfig,
     stats: &RunStats,
@@ -24,6 +24,10 @@ pub fn memory_records(
         if count > 0 {
             records.push(record(Metric::MEMORY_WRITES, count as f64).class(name));
         }
+    }
+    if let Some(dram) = &stats.dram {
+        records.push(record(Metric::MEMORY_READS, dram.reads as f64).class("dram"));
+        records.push(record(Metric::MEMORY_WRITES, dram.writes as f64).class("dram"));
     }
     let memory = &stats.memory;
     records.push(record(Metric::ROW_HITS, memory.row_hits as f64));
@@ -43,6 +47,10 @@ pub fn memory_records(
     };
     times(Metric::READ_LATENCY, &memory.read_times, "");
     times(Metric::WRITE_LATENCY, &memory.write_times, "");
+    if let Some(dram) = &stats.dram {
+        times(Metric::READ_LATENCY, &dram.read_times, "dram");
+        times(Metric::WRITE_LATENCY, &dram.write_times, "dram");
+    }
     for (cause, name) in WritesByCause::CAUSES {
         if let Some(of_cause) = stats.persist.of(cause) {
             times(Metric::PERSIST_LATENCY, of_cause, name);

@@ -34,8 +34,8 @@ mod uncore;
 mod wheel;
 
 pub use config::{
-    BitEnergy, Bytes, Clock, CoreConfig, CoreKind, Field, KEYS, LevelConfig, MEMORY_PRESETS,
-    MachineConfig, MachineError, Mapping, MemoryConfig, PRESETS, PagePolicy,
+    BitEnergy, Bytes, Clock, CoreConfig, CoreKind, DramConfig, Field, KEYS, LevelConfig,
+    MEMORY_PRESETS, MachineConfig, MachineError, Mapping, MemoryConfig, PRESETS, PagePolicy,
     Preset as MachinePreset, Rate, Scheduling, Span, TlbConfig,
 };
 pub use instr::{Batch, Instr, InstrKind, LOADS_MAX, Mark, STORES_MAX, Source, SourceError};

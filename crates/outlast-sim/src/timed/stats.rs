@@ -115,6 +115,8 @@ pub struct RunStats {
     pub caches: HierarchyStats,
     /// The memory's.
     pub memory: MemoryStats,
+    /// The volatile memory's, where there is one.
+    pub dram: Option<MemoryStats>,
     /// Reads that went to memory, by cause.
     pub reads: ReadsByCause,
     /// How long lines took to become durable.

@@ -364,6 +364,7 @@ impl<S: Scheme> System<S> {
             cores: self.cores.iter_mut().map(|core| std::mem::take(core.stats())).collect(),
             caches: self.up.caches.take_stats(),
             memory: self.up.below.controller.take_stats(now),
+            dram: self.up.below.take_dram_stats(),
             reads: std::mem::take(&mut self.up.below.reads_by_cause),
             persist: std::mem::take(&mut self.up.below.persist),
             writes: std::mem::take(&mut self.up.below.by_cause),

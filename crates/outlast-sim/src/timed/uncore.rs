@@ -198,6 +198,10 @@ impl<S: Scheme> Uncore<S> {
         let now = self.below.wheel.now();
         let (old, before, dirty) = self.caches.first_level(lane, slot);
         let mut tag = before;
+        if self.below.is_volatile(at.line()) {
+            self.caches.store_here(lane, slot, at, bytes, &mut self.below);
+            return true;
+        }
         let seen = StoreSeen { at, old, new: bytes, dirty };
         let (scheme, outbox) = (&mut self.below.scheme, &mut self.below.outbox);
         if scheme.store(now, LaneId(core.into()), &seen, &mut tag, outbox) == Answer::Wait {

@@ -110,8 +110,8 @@ pub struct MemoryConfig {
     /// Requests that each bank has a queue for, behind the channel's two; 0 for none. Banks with
     /// queues take turns.
     pub bank_queue: u32,
-    /// Column commands of a row after which an older request for another row of the bank goes
-    /// first; 0 for no limit.
+    /// Column commands of a row after which it is closed as soon as timing allows when an older
+    /// request wants another row of the bank; 0 for no limit.
     pub row_hits: u32,
     /// Entries of a channel's write queue.
     pub write_queue: u32,
@@ -175,6 +175,15 @@ pub struct MemoryConfig {
     pub array_write: BitEnergy,
 }
 
+/// Volatile memory beside the persistent one, with channels of its own.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DramConfig {
+    /// Addresses from here on are volatile memory; 0 for a machine that has none.
+    pub from: Bytes,
+    /// What memory it is: a preset's.
+    pub memory: Option<MemoryConfig>,
+}
+
 /// A whole machine.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MachineConfig {
@@ -198,6 +207,8 @@ pub struct MachineConfig {
     pub snoop: Span,
     /// The memory.
     pub memory: MemoryConfig,
+    /// The volatile memory beside it.
+    pub dram: DramConfig,
 }
 
 /// A configuration that cannot be used. Each message names the key and what would be right.
@@ -273,6 +284,9 @@ macro_rules! keys {
             pub fn set(&mut self, origin: &str, key: &str, text: &str) -> Result<(), MachineError> {
                 match key {
                     $($key => put(&mut self.$($field).+, origin, key, text),)*
+                    "memory.preset" => self.set_memory(origin, text),
+                    "dram.preset" => self.set_dram_memory(origin, text),
+                    _ if key.starts_with("dram.") => self.set_dram(origin, key, text),
                     _ => Err(unknown_key(origin, key)),
                 }
             }
@@ -329,6 +343,7 @@ keys! {
     "caches.inclusion" => inclusion, "inclusive or exclusive";
     "caches.wc_lines" => wc_lines, "write-combining lines of a core";
     "caches.snoop" => snoop, "asking another core's caches";
+    "dram.from" => dram.from, "where volatile memory begins; 0 B: none";
     "memory.clock" => memory.clock, "the clock of the timings";
     "memory.channels" => memory.channels, "channels";
     "memory.ranks" => memory.ranks, "ranks of a channel";
@@ -433,7 +448,6 @@ impl MachineConfig {
     pub fn validate(&self) -> Result<(), MachineError> {
         let caches = self.caches().validate();
         caches.map_err(|source| MachineError::Caches { name: self.name.clone(), source })?;
-        let m = &self.memory;
         let ranges: &[(&str, u64, u64, u64)] = &[
             ("core.count", self.core.count.into(), 1, 64),
             ("core.dispatch_width", self.core.dispatch_width.into(), 1, 16),
@@ -452,39 +466,75 @@ impl MachineConfig {
             ("tlb.walkers", self.tlb.walkers.into(), 1, 16),
             ("l1.mshrs", self.l1.mshrs.into(), 1, 64),
             ("llc.mshrs", self.llc.mshrs.into(), 1, 1024),
-            ("memory.read_queue", m.read_queue.into(), 1, 1024),
-            ("memory.bank_queue", m.bank_queue.into(), 0, 64),
-            ("memory.write_queue", m.write_queue.into(), 1, 1024),
-            ("memory.drain_high", m.drain_high.into(), 1, m.write_queue.into()),
-            ("memory.drain_low", m.drain_low.into(), 0, u64::from(m.drain_high) - 1),
-            ("memory.drain_idle", m.drain_idle.into(), 1, m.write_queue.into()),
-            ("memory.write_buffer", m.write_buffer.into(), 1, 1 << 16),
-            ("memory.row", m.row.0, 64, 1 << 20),
         ];
-        for &(key, value, low, high) in ranges {
-            if !(low..=high).contains(&value) {
-                return Err(self.impossible(format!("{key} is {value}: take {low} to {high}")));
-            }
-        }
-        let powers: &[(&str, u64)] = &[
-            ("memory.channels", m.channels.into()),
-            ("memory.ranks", m.ranks.into()),
-            ("memory.groups", m.groups.into()),
-            ("memory.banks", m.banks.into()),
-            ("memory.row", m.row.0),
-            ("core.predictor_counters", self.core.predictor_counters.into()),
-        ];
-        for &(key, value) in powers {
-            if !value.is_power_of_two() {
-                return Err(self.impossible(format!("{key} is {value}: take a power of two")));
-            }
-        }
-        let banks = u64::from(m.ranks) * u64::from(m.groups) * u64::from(m.banks);
-        if banks > 64 {
-            return Err(self.impossible(format!("{banks} banks in a channel: take at most 64")));
-        }
+        self.check(
+            "",
+            ranges,
+            &[("core.predictor_counters", self.core.predictor_counters.into())],
+        )?;
         if ![0, 4096, 2 << 20].contains(&self.tlb.page.0) {
             return Err(self.impossible("tlb.page: take 4 KiB, 2 MiB, or 0 B for none".to_owned()));
+        }
+        self.validate_memory("memory", &self.memory)?;
+        match (&self.dram.memory, self.dram.from.0) {
+            (None, 0) => Ok(()),
+            (Some(dram), from) if from > 0 && from.is_multiple_of(64) => {
+                self.validate_memory("dram", dram)
+            }
+            (Some(_), _) => {
+                let message = "dram.preset needs dram.from, a multiple of 64 B above 0 B";
+                Err(self.impossible(message.to_owned()))
+            }
+            (None, _) => Err(self.impossible("dram.from needs dram.preset".to_owned())),
+        }
+    }
+
+    /// Whether each value lies in its range, and those of `powers` are powers of two.
+    fn check(
+        &self,
+        memory: &str,
+        ranges: &[(&str, u64, u64, u64)],
+        powers: &[(&str, u64)],
+    ) -> Result<(), MachineError> {
+        for &(key, value, low, high) in ranges {
+            if !(low..=high).contains(&value) {
+                let message = format!("{memory}{key} is {value}: take {low} to {high}");
+                return Err(self.impossible(message));
+            }
+        }
+        for &(key, value) in powers {
+            if !value.is_power_of_two() {
+                let message = format!("{memory}{key} is {value}: take a power of two");
+                return Err(self.impossible(message));
+            }
+        }
+        Ok(())
+    }
+
+    fn validate_memory(&self, name: &str, m: &MemoryConfig) -> Result<(), MachineError> {
+        let ranges: &[(&str, u64, u64, u64)] = &[
+            ("read_queue", m.read_queue.into(), 1, 1024),
+            ("bank_queue", m.bank_queue.into(), 0, 64),
+            ("write_queue", m.write_queue.into(), 1, 1024),
+            ("drain_high", m.drain_high.into(), 1, m.write_queue.into()),
+            ("drain_low", m.drain_low.into(), 0, u64::from(m.drain_high) - 1),
+            ("drain_idle", m.drain_idle.into(), 1, m.write_queue.into()),
+            ("write_buffer", m.write_buffer.into(), 1, 1 << 16),
+            ("row", m.row.0, 64, 1 << 20),
+        ];
+        let powers: &[(&str, u64)] = &[
+            ("channels", m.channels.into()),
+            ("ranks", m.ranks.into()),
+            ("groups", m.groups.into()),
+            ("banks", m.banks.into()),
+            ("row", m.row.0),
+        ];
+        self.check(&format!("{name}."), ranges, powers)?;
+        let banks = u64::from(m.ranks) * u64::from(m.groups) * u64::from(m.banks);
+        if banks > 64 {
+            return Err(
+                self.impossible(format!("{name}: {banks} banks in a channel: take at most 64"))
+            );
         }
         if !m.adr && m.drain_idle > 1 {
             let message = "without memory.adr fences wait for every write: memory.drain_idle is 1";

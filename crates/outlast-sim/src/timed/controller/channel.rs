@@ -129,7 +129,7 @@ pub(super) struct Channel {
     drain_high: usize,
     drain_low: usize,
     drain_idle: usize,
-    /// Column commands of a row after which an older request for another row goes first.
+    /// Column commands of a row after which it may be closed for an older request.
     row_hits_max: u32,
     banks: Vec<Bank>,
     groups: Vec<Group>,
@@ -292,13 +292,13 @@ impl Channel {
             let place = queue[usize::from(oldest[bank])].place;
             let state = &self.banks[bank];
             let older_waits = state.columns >= self.row_hits_max && place.row != state.open;
-            if hit >> bank & 1 == 1 && !older_waits {
-                if self.scheduling == Scheduling::FrFcfs || oldest_hit[bank] == 0 {
-                    consider(self.column_at(place, write), Command::Column, oldest_hit[bank]);
-                }
-            } else if state.open == CLOSED {
+            let hits = hit >> bank & 1 == 1;
+            if hits && (self.scheduling == Scheduling::FrFcfs || oldest_hit[bank] == 0) {
+                consider(self.column_at(place, write), Command::Column, oldest_hit[bank]);
+            }
+            if state.open == CLOSED {
                 consider(self.activate_at(place), Command::Activate, oldest[bank]);
-            } else {
+            } else if !hits || older_waits {
                 consider(state.precharge, Command::Precharge, oldest[bank]);
             }
         }

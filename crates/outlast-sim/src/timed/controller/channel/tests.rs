@@ -227,3 +227,119 @@ fn writes_wait_for_the_high_mark_and_are_served_down_to_the_low_one() {
         assert_eq!(before, if writes == 16 { 12 } else { 0 }, "of {writes} writes");
     }
 }
+
+/// A channel whose banks have queues of two.
+fn banked() -> Channel {
+    let shape = ChannelShape {
+        ranks: 2,
+        groups: 4,
+        banks: 4,
+        scheduling: Scheduling::FrFcfs,
+        page: PagePolicy::Open,
+        drain_high: 16,
+        drain_low: 4,
+        drain_idle: 3,
+        row_hits: 0,
+        bank_queue: 2,
+    };
+    Channel::new(TIMING, &shape)
+}
+
+#[test]
+fn a_request_takes_a_clock_to_its_banks_queue_and_one_moves_in_a_clock() {
+    assert_eq!(columns(banked, &[(0, READ, place(0, 0, 0, 7))]), [1 + TIMING.rcd]);
+    // Activates of three groups: moved at 0, 1 and 2, tRRD_S apart.
+    let three: Vec<Arrival> = (0..3).map(|group| (0, READ, place(0, group, 0, 7))).collect();
+    let at = columns(banked, &three);
+    assert_eq!(at, [0, 1, 2].map(|k| 1 + k * TIMING.rrd_s + TIMING.rcd));
+}
+
+#[test]
+fn a_full_banks_queue_lets_others_pass() {
+    // Four reads of one bank's rows, then one of another bank: it does not wait for them.
+    let mut arrivals: Vec<Arrival> = (0..4).map(|row| (0, READ, place(0, 0, 0, row))).collect();
+    arrivals.push((0, READ, place(0, 1, 0, 1)));
+    let at = columns(banked, &arrivals);
+    assert!(at[4] < at[1] && at[1] < at[2] && at[2] < at[3], "{at:?}");
+}
+
+#[test]
+fn banks_take_turns() {
+    // Rows are open. Two banks of different groups have two reads each, the first bank's older.
+    let (a, b) = (place(0, 0, 0, 1), place(0, 1, 0, 1));
+    let mut arrivals = vec![(0, READ, a), (0, READ, b)];
+    arrivals.extend([a, a, b, b].map(|place| (LATER, READ, place)));
+    let at = columns(banked, &arrivals);
+    assert!(at[2] < at[4] && at[4] < at[3] && at[3] < at[5], "{at:?}");
+}
+
+#[test]
+fn reads_and_writes_of_a_bank_mix_once_they_are_in_its_queue() {
+    // Three writes drain an idle channel; a read that arrives with the last of them is not kept
+    // until they are done.
+    let mut arrivals: Vec<Arrival> =
+        [(0, 1), (1, 2), (1, 3)].map(|(group, row)| (0, WRITE, place(0, group, 0, row))).to_vec();
+    arrivals.push((3, READ, place(0, 2, 0, 1)));
+    let at = columns(banked, &arrivals);
+    assert!(at[3] < at[2], "{at:?}");
+}
+
+#[test]
+fn writes_drain_from_the_high_mark_or_idle_from_the_idle_one() {
+    let write = |n: u64| (LATER, WRITE, place(0, n as u8 % 4, 0, 1));
+    let served = |make: fn() -> Channel, arrivals: &[Arrival]| {
+        let (mut channel, mut served) = (make(), Vec::new());
+        for now in 0..20_000 {
+            for (id, &(_, write, place)) in arrivals.iter().enumerate().filter(|(_, a)| a.0 == now)
+            {
+                let request = Request::new(id as u32, place, now, now);
+                if write { &mut channel.writes } else { &mut channel.reads }.push(request);
+            }
+            channel.wake(now, &mut served);
+        }
+        served.len()
+    };
+    for (writes, expected) in [(2, 0), (3, 3)] {
+        let arrivals: Vec<_> = (0..writes).map(write).collect();
+        assert_eq!(served(banked, &arrivals), expected, "{writes} writes alone");
+    }
+    // Reads keep the channel busy: fifteen writes wait, of sixteen those beyond the low mark go.
+    for (writes, left) in [(15, 15), (16, 4)] {
+        let mut arrivals: Vec<_> = (0..writes).map(write).collect();
+        arrivals.extend((0..5000).map(|k| (LATER + k, READ, place(1, 0, 0, 1))));
+        let mut channel = banked();
+        let mut out = Vec::new();
+        for now in 0..LATER + 4000 {
+            for (id, &(_, write, place)) in arrivals.iter().enumerate().filter(|(_, a)| a.0 == now)
+            {
+                let request = Request::new(id as u32, place, now, now);
+                if write { &mut channel.writes } else { &mut channel.reads }.push(request);
+            }
+            channel.wake(now, &mut out);
+        }
+        assert_eq!(channel.writes.len(), left, "of {writes} writes beside reads");
+    }
+}
+
+#[test]
+fn after_so_many_hits_an_older_request_gets_its_row() {
+    // The row may be closed before it can be read again.
+    let timing = Timing { rtp: TIMING.ccd_l - 2, ..TIMING };
+    let row = |row| place(0, 0, 0, row);
+    for make in
+        [|| channel(TIMING, 1, 1), || Channel { banked: Some(Banked::new(32, 8)), ..banked() }]
+    {
+        // One read of another row, then six of the open one, which tRTP keeps open until they
+        // are there.
+        let mut arrivals =
+            vec![(0, READ, row(1)), (LATER, READ, row(2)), (LATER - 4, READ, row(1))];
+        arrivals.extend((0..6).map(|_| (LATER, READ, row(1))));
+        let before = |row_hits_max| {
+            let at = columns(|| Channel { row_hits_max, timing, ..make() }, &arrivals);
+            at[3..].iter().filter(|hit| **hit < at[1]).count()
+        };
+        assert_eq!(before(u32::MAX), 6);
+        // The row has served two already.
+        assert_eq!(before(4), 2);
+    }
+}
