@@ -72,6 +72,8 @@ fn nothing_volatile_becomes_durable_and_its_flushes_are_acknowledged() {
         for adr in ["true", "false"] {
             let mut config = with_dram(kind);
             config.set_option("memory.adr", adr).unwrap();
+            config.set_option("dram.channels", "2").unwrap();
+            config.set_option("dram.mapping", "row rank bank group column channel").unwrap();
             let mut script = Script::default();
             for line in 0..40 {
                 script.store(line, line + 1).store(FROM + line, line + 1);

@@ -182,6 +182,13 @@ fn trtrs_between_reads_of_two_ranks() {
 }
 
 #[test]
+fn writes_of_two_ranks_follow_each_other_on_the_bus() {
+    let (a, b) = (place(0, 0, 0, 1), place(1, 0, 0, 1));
+    let at = simple(&[(0, READ, a), (0, READ, b), (LATER, WRITE, a), (LATER, WRITE, b)]);
+    assert_eq!(at[3] - at[2], TIMING.burst, "the controller drives both");
+}
+
+#[test]
 fn trfc_from_a_refresh_to_the_next_activate() {
     let timing = Timing { refi: 3000, rfc: 500, ..TIMING };
     let a = place(0, 0, 0, 1);
@@ -252,6 +259,12 @@ fn a_request_takes_a_clock_to_its_banks_queue_and_one_moves_in_a_clock() {
     let three: Vec<Arrival> = (0..3).map(|group| (0, READ, place(0, group, 0, 7))).collect();
     let at = columns(banked, &three);
     assert_eq!(at, [0, 1, 2].map(|k| 1 + k * TIMING.rrd_s + TIMING.rcd));
+    let mut channel = banked();
+    channel.reads.extend(three.iter().map(|&(_, _, place)| Request::new(0, place, 0, 0)));
+    for left in [2, 1, 0] {
+        channel.wake(2 - left as u64, &mut Vec::new());
+        assert_eq!(channel.reads.len(), left);
+    }
 }
 
 #[test]
@@ -265,8 +278,8 @@ fn a_full_banks_queue_lets_others_pass() {
 
 #[test]
 fn banks_take_turns() {
-    // Rows are open. Two banks of different groups have two reads each, the first bank's older.
-    let (a, b) = (place(0, 0, 0, 1), place(0, 1, 0, 1));
+    // Rows are open. Two banks of one group have two reads each, the first bank's older.
+    let (a, b) = (place(0, 0, 0, 1), place(0, 0, 1, 1));
     let mut arrivals = vec![(0, READ, a), (0, READ, b)];
     arrivals.extend([a, a, b, b].map(|place| (LATER, READ, place)));
     let at = columns(banked, &arrivals);
