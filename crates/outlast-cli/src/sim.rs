@@ -33,6 +33,10 @@ pub struct SimArgs {
     /// Writes the stream's instructions as a ChampSim trace instead of running them.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["trace", "requests"])]
     save_trace: Option<PathBuf>,
+    /// Writes the requests that a stream's or trace's run sends to memory, for --requests,
+    /// DRAMsim3 or Ramulator: lines of 0xADDRESS READ|WRITE CYCLE.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["requests", "save_trace"])]
+    export_requests: Option<PathBuf>,
     /// Schemes for `swaps`, separated by commas; all if not given.
     #[arg(long, value_delimiter = ',')]
     scheme: Vec<SimScheme>,
@@ -120,7 +124,11 @@ pub fn run(args: &SimArgs, as_json: bool, seed: u64) -> CommandResult {
         CoreName::Inorder => CoreKind::InOrder,
     });
     let mut document = Document::new(env!("CARGO_PKG_VERSION"), &crate::command_line(), seed, None);
-    for machine in simulated::machines(&args.config, core, &args.options)? {
+    let machines = simulated::machines(&args.config, core, &args.options)?;
+    if args.export_requests.is_some() && (machines.len() > 1 || !matches!(task, Task::Run(_))) {
+        return Err("--export-requests takes one run of a stream or a trace on one machine".into());
+    }
+    for machine in machines {
         document.records.extend(match &task {
             Task::Primitives => simulated::cost_table(&machine)?,
             Task::Requests(path) => simulated::replay_requests(&machine, path)?,
@@ -131,13 +139,19 @@ pub fn run(args: &SimArgs, as_json: bool, seed: u64) -> CommandResult {
                 }
                 records
             }
-            Task::Run(work) => simulated::run(&Simulation {
-                machine,
-                work: work.clone(),
-                warm_up: args.warm_up,
-                instructions: args.instructions,
-                seed,
-            })?,
+            Task::Run(work) => {
+                let simulation = Simulation {
+                    machine,
+                    work: work.clone(),
+                    warm_up: args.warm_up,
+                    instructions: args.instructions,
+                    seed,
+                };
+                match &args.export_requests {
+                    Some(path) => simulated::run_exporting(&simulation, path)?,
+                    None => simulated::run(&simulation)?,
+                }
+            }
         });
     }
     if as_json {

@@ -509,8 +509,27 @@ metrics! {
     MEMORY_WRITES = "memory_writes", "count";
     /// Accesses that found their row open.
     ROW_HITS = "row_hits", "count";
-    /// A read's mean time from its queue to its last data.
+    /// Accesses that found no row open in their bank.
+    ROW_MISSES = "row_misses", "count";
+    /// Accesses that found another row open.
+    ROW_CONFLICTS = "row_conflicts", "count";
+    /// Time from a read's arrival at the memory controller to its last data: the mean, or the
+    /// class.
     READ_LATENCY = "read_latency", "ns";
+    /// Time from a write's arrival at the memory controller until its cells are written: the mean,
+    /// or the class.
+    WRITE_LATENCY = "write_latency", "ns";
+    /// Time from a line's leaving the caches, or the scheme, until it is durable: by cause, the
+    /// mean or what else the class says.
+    PERSIST_LATENCY = "persist_latency", "ns";
+    /// Requests that waited in the memory's queues, on average over time; the class is the queue.
+    QUEUE_OCCUPANCY = "queue_occupancy", "requests";
+    /// The most that waited in one channel.
+    QUEUE_MAX = "queue_max", "count";
+    /// Cycles in which a channel's queue took no more, of all channels.
+    QUEUE_FULL_CYCLES = "queue_full_cycles", "count";
+    /// Dynamic energy of the memory, or a part of it (the class), where a source gives energies.
+    MEMORY_ENERGY = "memory_energy", "nJ";
     /// Bytes read and written, in 10^9 a second.
     BANDWIDTH = "bandwidth", "GB/s";
     /// Cycles in which a core's oldest instruction was a fence that waited, of all cores.

@@ -1,7 +1,7 @@
 //! Other people's transactions behind Outlast's traits, so that they run the same structures
 //! and workloads as our own schemes.
 //!
-//! The one peer is the real libpmemobj of PMDK, loaded at run time: nothing of it is needed to
+//! The one peer of the runtime is the real libpmemobj of PMDK, loaded at run time: nothing of it is needed to
 //! build, and where it is missing [`Pmdk::load`] says in one line what to install. A
 //! [`PmdkPool`] is a [`Runner`](outlast::Runner); its [`Granularity`] chooses whether announced
 //! ranges are snapshotted whole (scheme `pmdk`) or every 8-byte word on its own, as the C++
@@ -27,11 +27,16 @@
 //! assert_eq!(pool.run(|tx| tx.load_u64(block))?, 7);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! With the feature `dramsim3` there is a peer of the simulator's memory, too: `memory` plays
+//! lists of requests in DRAMsim3 and in `outlast-sim`.
 
 mod api;
 mod classes;
 mod intervals;
 mod large;
+#[cfg(feature = "dramsim3")]
+pub mod memory;
 mod place;
 pub mod pool;
 mod tx;

@@ -1,7 +1,9 @@
 //! Runs of the timed machine, and what they say as records.
 
+mod memory;
 mod schemes;
 
+pub use memory::memory_records;
 pub use schemes::{SimScheme, Swaps, run_swaps};
 
 use std::io::{BufRead, BufReader, BufWriter, Write};
@@ -9,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use outlast_sim::timed::{
     CoreKind, Ended, MachineConfig, MachineError, MemoryRequest, NonPers, Pattern, RunStats, Setup,
-    Source, Stream, System, TraceSource, WritesByCause, primitives, replay,
+    Source, Stream, System, TraceSource, primitives, replay,
 };
 use outlast_trace::ChampSimInstr;
 
@@ -101,6 +103,33 @@ pub fn machines(
 /// When the trace cannot be read, the machine cannot be built or comes to a stop, or the trace
 /// ends within the warm-up.
 pub fn run(simulation: &Simulation) -> Result<Vec<Record>, Box<dyn std::error::Error>> {
+    run_with(simulation, None)
+}
+
+/// Runs it, and writes the requests that its memory got behind the warm-up, one a line:
+/// `0xADDRESS READ|WRITE CYCLE`, in cycles of the memory clock from a whole number of refresh
+/// intervals on, so that refreshes fall on the same requests again.
+///
+/// # Errors
+/// As [`run`], and when the file cannot be written.
+pub fn run_exporting(
+    simulation: &Simulation,
+    requests: &Path,
+) -> Result<Vec<Record>, Box<dyn std::error::Error>> {
+    let cannot = |error: std::io::Error| format!("{}: {error}", requests.display());
+    let mut file = BufWriter::new(std::fs::File::create(requests).map_err(cannot)?);
+    let records = run_with(simulation, Some(&mut file))?;
+    file.flush().map_err(cannot)?;
+    Ok(records)
+}
+
+/// Instructions after which exported requests are written out.
+const EXPORT_INSTRUCTIONS: u64 = 1 << 20;
+
+fn run_with(
+    simulation: &Simulation,
+    mut requests: Option<&mut dyn Write>,
+) -> Result<Vec<Record>, Box<dyn std::error::Error>> {
     let Simulation { machine, work, warm_up, instructions, seed } = simulation;
     let sources = vec![work.source(*seed)?];
     let setup = Setup { seed: *seed, ..Setup::default() };
@@ -115,10 +144,40 @@ pub fn run(simulation: &Simulation) -> Result<Vec<Record>, Box<dyn std::error::E
     }
     system.take_stats();
     let watch = Stopwatch::new();
-    system.run(*instructions)?;
+    match &mut requests {
+        None => {
+            system.run(*instructions)?;
+        }
+        Some(file) => {
+            let memory = &machine.memory;
+            let interval = memory.t_refi.cycles(memory.clock.period_fs()).max(1);
+            export(&mut system, *instructions, interval, *file)?;
+        }
+    }
     let elapsed = watch.elapsed();
     let seconds = elapsed.cpu.unwrap_or(elapsed.wall).as_secs_f64();
     Ok(records(&work.name(), machine, &system.take_stats(), seconds))
+}
+
+/// Runs, and writes the memory's requests as they come.
+fn export(
+    system: &mut System<NonPers>,
+    instructions: u64,
+    interval: u64,
+    file: &mut dyn Write,
+) -> Result<(), Box<dyn std::error::Error>> {
+    system.export_requests();
+    let (mut left, mut first) = (instructions, None);
+    while left > 0 {
+        let part = left.min(EXPORT_INSTRUCTIONS);
+        let ended = system.run(part)?;
+        for mut request in system.take_requests() {
+            request.at -= *first.get_or_insert(request.at - request.at % interval);
+            writeln!(file, "{request}")?;
+        }
+        left = if ended == Ended::Finished { 0 } else { left - part };
+    }
+    Ok(())
 }
 
 fn records(work: &str, machine: &MachineConfig, stats: &RunStats, cpu_s: f64) -> Vec<Record> {
@@ -148,20 +207,7 @@ fn records(work: &str, machine: &MachineConfig, stats: &RunStats, cpu_s: f64) ->
     records.push(record(Metric::PAGE_WALKS, core.0 as f64));
     records.push(record(Metric::MISPREDICTED, core.1 as f64));
     records.push(record(Metric::MEMORY_READS, caches.traffic.memory_reads as f64));
-    for (cause, name) in WritesByCause::CAUSES {
-        let count = stats.writes.of(cause);
-        if count > 0 {
-            records.push(record(Metric::MEMORY_WRITES, count as f64).class(name));
-        }
-    }
-    let memory = &stats.memory;
-    records.push(record(Metric::ROW_HITS, memory.row_hits as f64));
-    let queued = memory.reads - memory.forwarded_reads;
-    if queued > 0 {
-        let period_ns = machine.core.clock.period_fs() as f64 / 1e6;
-        let ns = memory.read_cycles as f64 / queued as f64 * period_ns;
-        records.push(record(Metric::READ_LATENCY, ns));
-    }
+    records.extend(memory_records(machine, stats, record));
     records.push(record(Metric::SIM_EVENTS, per_instruction(stats.events)));
     records.push(record(Metric::SIM_TICKS, per_instruction(stats.ticks())));
     records
@@ -205,11 +251,13 @@ pub fn replay_requests(
         return Err(format!("{name}: no requests in it: write 0xADDRESS READ|WRITE CYCLE").into());
     }
     let replay = replay(&machine.memory, &requests);
+    let period_ns = machine.memory.clock.period_fs() as f64 / 1e6;
     let record = |metric, value: f64| {
         Record::new(Kind::Sim, &name, "non-pers", metric, value).config(&machine.name)
     };
     Ok(vec![
-        record(Metric::READ_LATENCY, replay.read_latency_ns),
+        record(Metric::READ_LATENCY, replay.read_latency_clocks * period_ns),
+        record(Metric::READ_LATENCY, replay.held_latency_clocks * period_ns).class("from arrival"),
         record(Metric::BANDWIDTH, replay.bandwidth / 1e9),
         record(Metric::CYCLES, replay.clocks as f64).class("memory clock"),
         record(Metric::ROW_HITS, replay.stats.row_hits as f64),
@@ -327,6 +375,38 @@ mod tests {
         let (stream, trace) =
             (ipc(Work::Stream(Pattern::Friendly)), ipc(Work::Trace(file.path().to_owned())));
         assert!((stream / trace - 1.0).abs() < 0.1, "{stream} and {trace}");
+    }
+
+    #[test]
+    fn exported_requests_take_as_long_on_the_memory_alone() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let mut machine = MachineConfig::named("server").unwrap();
+        machine.set_option("l2.size", "0 B").unwrap();
+        machine.set_option("llc.size", "256 KiB").unwrap();
+        let value = |records: &[Record], metric, class: Option<&str>| {
+            let found = records.iter().find(|r| r.is(metric) && r.class.as_deref() == class);
+            found.and_then(|record| record.value).unwrap()
+        };
+        // From the start the same requests meet the same queues; later, those under way differ.
+        for (warm_up, requests_off, latency_off) in [(0, 0.0, 0.01), (20_000, 64.0, 0.1)] {
+            let work = Work::Stream(Pattern::Random);
+            let machine = machine.clone();
+            let simulation = Simulation { machine, work, warm_up, instructions: 60_000, seed: 1 };
+            let ran = run_exporting(&simulation, file.path()).unwrap();
+            let replayed = replay_requests(&simulation.machine, file.path()).unwrap();
+            let off = |metric, classes: [Option<&str>; 2]| {
+                let (ran, again) =
+                    (value(&ran, metric, classes[0]), value(&replayed, metric, classes[1]));
+                (ran, (again - ran).abs())
+            };
+            let (reads, reads_off) = off(Metric::MEMORY_READS, [None, None]);
+            let (writes, writes_off) = off(Metric::MEMORY_WRITES, [Some("evicted"), None]);
+            assert!(reads > 10_000.0 && writes > 1000.0, "{reads} and {writes}");
+            let most = requests_off + 16.0; // A read or write may not have arrived at the end.
+            assert!(reads_off <= most && writes_off <= most, "{reads_off} and {writes_off}");
+            let (latency, apart) = off(Metric::READ_LATENCY, [None, None]);
+            assert!(apart <= latency_off * latency, "{warm_up}: {apart} of {latency}");
+        }
     }
 
     #[test]

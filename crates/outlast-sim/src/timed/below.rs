@@ -2,13 +2,14 @@
 //! became durable, and the scheme.
 
 use super::{
-    config::MachineConfig,
+    config::{MachineConfig, MemoryConfig},
     controller::{Controller, Outcome},
     event::Event,
     journal::TimedJournal,
     memory::MainMemory,
+    memory_stats::{PersistTimes, ReadCause, ReadsByCause},
     scheme::{Answer, Outbox, Scheme},
-    stats::WritesByCause,
+    stats::{MemoryStats, WritesByCause},
     time::Cycle,
     wheel::Wheel,
 };
@@ -16,7 +17,7 @@ use crate::{
     cache::{Contents, LineBytes},
     hierarchy::{Backing, Cause},
 };
-use outlast_trace::LineAddr;
+use outlast_trace::{LineAddr, PoolOffset};
 
 /// Who wants to know that a write is durable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,6 +49,13 @@ struct Read {
     line: LineAddr,
 }
 
+/// The volatile memory: its channels' numbers follow those of the persistent one.
+#[derive(Debug)]
+struct Dram {
+    controller: Controller,
+    path_cycles: u64,
+}
+
 pub(crate) struct Below<S: Scheme> {
     pub(crate) wheel: Wheel<Event>,
     pub(crate) controller: Controller,
@@ -56,6 +64,13 @@ pub(crate) struct Below<S: Scheme> {
     pub(crate) scheme: S,
     pub(crate) outbox: Outbox,
     pub(crate) by_cause: WritesByCause,
+    pub(crate) reads_by_cause: ReadsByCause,
+    pub(crate) persist: PersistTimes,
+    dram: Option<Dram>,
+    /// Lines from here on are volatile.
+    volatile_from: LineAddr,
+    /// Channels of the persistent memory.
+    channels: usize,
     adr: bool,
     path_cycles: u64,
     writes: Vec<Write>,
@@ -85,6 +100,15 @@ impl<S: Scheme> Below<S> {
         scheme: S,
     ) -> Self {
         let core_fs = config.core.clock.period_fs();
+        let dram = config.dram.memory.as_ref().map(|memory| Dram {
+            // Nobody waits for its cells: a write is done when it is taken.
+            controller: Controller::new(&MemoryConfig { adr: true, ..memory.clone() }, core_fs),
+            path_cycles: memory.path.cycles(core_fs),
+        });
+        let volatile_from = match &dram {
+            Some(_) => PoolOffset(config.dram.from.0).line(),
+            None => LineAddr(u64::MAX),
+        };
         Self {
             wheel: Wheel::new(),
             controller: Controller::new(&config.memory, core_fs),
@@ -93,6 +117,11 @@ impl<S: Scheme> Below<S> {
             scheme,
             outbox: Outbox::default(),
             by_cause: WritesByCause::default(),
+            reads_by_cause: ReadsByCause::default(),
+            persist: PersistTimes::default(),
+            dram,
+            volatile_from,
+            channels: config.memory.channels as usize,
             adr: config.memory.adr,
             path_cycles: config.memory.path.cycles(core_fs),
             writes: Vec::new(),
@@ -122,13 +151,49 @@ impl<S: Scheme> Below<S> {
 
     /// Whether nothing is on its way to memory, and nothing waits there.
     pub(crate) fn is_idle(&self) -> bool {
-        self.travelling == 0 && self.controller.is_idle()
+        self.travelling == 0
+            && self.controller.is_idle()
+            && self.dram.as_ref().is_none_or(|dram| dram.controller.is_idle())
+    }
+
+    /// Whether a line is lost in a crash because of where it lies.
+    #[inline]
+    pub(crate) fn is_volatile(&self, line: LineAddr) -> bool {
+        line >= self.volatile_from
+    }
+
+    /// The memory of a line: its controller, the number of its first channel, its path.
+    #[inline]
+    fn memory_of(&mut self, line: LineAddr) -> (&mut Controller, usize, u64) {
+        match &mut self.dram {
+            Some(dram) if line >= self.volatile_from => {
+                (&mut dram.controller, self.channels, dram.path_cycles)
+            }
+            _ => (&mut self.controller, 0, self.path_cycles),
+        }
+    }
+
+    /// What the volatile memory counted.
+    pub(crate) fn take_dram_stats(&mut self) -> Option<MemoryStats> {
+        let now = self.now();
+        self.dram.as_mut().map(|dram| dram.controller.take_stats(now))
+    }
+
+    /// A write enters its queue, or waits for room there.
+    fn enter(&mut self, number: u32) {
+        let (now, line) = (self.now(), self.writes[number as usize].line);
+        let (controller, first, _) = self.memory_of(line);
+        let channel = first + controller.write(now, number, line);
+        self.wake_channel(channel);
     }
 
     /// Sends a read to memory. `Event::ReadDone` with the number that is returned says that its
     /// data is back; `forget_read` ends it.
-    pub(crate) fn send_read(&mut self, line: LineAddr) -> u32 {
+    pub(crate) fn send_read(&mut self, line: LineAddr, cause: ReadCause) -> u32 {
         let line = self.scheme.route_read(self.wheel.now(), line);
+        if !self.is_volatile(line) {
+            self.reads_by_cause.count(cause);
+        }
         let read = match self.free_reads.pop() {
             Some(read) => read,
             None => {
@@ -137,7 +202,8 @@ impl<S: Scheme> Below<S> {
             }
         };
         self.reads[read as usize] = Read { line };
-        self.wheel.schedule(self.now().plus(self.path_cycles), Event::ReadArrives { read });
+        let (_, _, path_cycles) = self.memory_of(line);
+        self.wheel.schedule(self.now().plus(path_cycles), Event::ReadArrives { read });
         read
     }
 
@@ -147,7 +213,9 @@ impl<S: Scheme> Below<S> {
 
     pub(crate) fn read_arrives(&mut self, read: u32) {
         let line = self.reads[read as usize].line;
-        let channel = self.controller.read(self.now(), read, line);
+        let now = self.now();
+        let (controller, first, _) = self.memory_of(line);
+        let channel = first + controller.read(now, read, line);
         self.wake_channel(channel);
     }
 
@@ -162,7 +230,9 @@ impl<S: Scheme> Below<S> {
     ) {
         let line = self.scheme.route_write(self.wheel.now(), line, cause);
         self.memory.write(line, words, data);
-        self.by_cause.count(cause);
+        if !self.is_volatile(line) {
+            self.by_cause.count(cause);
+        }
         let sent = self.now();
         let write = Write { line, words, cause, data: *data, origin, sent };
         let number = match self.free_writes.pop() {
@@ -176,19 +246,20 @@ impl<S: Scheme> Below<S> {
             }
         };
         self.travelling += 1;
-        let at = self.controller.link_to_memory(self.now().plus(self.path_cycles));
+        let now = self.now();
+        let (controller, _, path_cycles) = self.memory_of(line);
+        let at = controller.link_to_memory(now.plus(path_cycles));
         self.wheel.schedule(at, Event::WriteArrives { write: number });
     }
 
     pub(crate) fn write_arrives(&mut self, number: u32) {
         let Write { line, cause, .. } = self.writes[number as usize];
-        let own = matches!(cause, Cause::Logged | Cause::Metadata);
-        if !own && !self.may_enter(line, cause) {
+        let free = matches!(cause, Cause::Logged | Cause::Metadata) || self.is_volatile(line);
+        if !free && !self.may_enter(line, cause) {
             self.held.push(number);
             return;
         }
-        let channel = self.controller.write(self.now(), number, line);
-        self.wake_channel(channel);
+        self.enter(number);
     }
 
     /// Whether a write may enter its queue: nothing older of its line is held back, and the
@@ -203,8 +274,7 @@ impl<S: Scheme> Below<S> {
         for number in std::mem::take(&mut self.held) {
             let Write { line, cause, .. } = self.writes[number as usize];
             if self.may_enter(line, cause) {
-                let channel = self.controller.write(self.now(), number, line);
-                self.wake_channel(channel);
+                self.enter(number);
             } else {
                 self.held.push(number);
             }
@@ -213,17 +283,49 @@ impl<S: Scheme> Below<S> {
 
     pub(crate) fn wake_channel(&mut self, channel: usize) {
         let now = self.now();
-        if let Some(at) = self.controller.wake(now, channel) {
+        let volatile = channel >= self.channels;
+        let (number, controller) = match &mut self.dram {
+            Some(dram) if volatile => (channel - self.channels, &mut dram.controller),
+            _ => (channel, &mut self.controller),
+        };
+        if let Some(at) = controller.wake(now, number) {
             self.wheel.schedule(at, Event::Channel { channel: channel as u8 });
         }
-        if self.controller.outcomes.is_empty() {
+        if controller.outcomes.is_empty() {
             return;
         }
-        let mut outcomes = std::mem::take(&mut self.controller.outcomes);
+        let mut outcomes = std::mem::take(&mut controller.outcomes);
         for outcome in outcomes.drain(..) {
-            self.outcome(outcome);
+            if volatile { self.outcome_of_dram(outcome) } else { self.outcome(outcome) }
         }
-        self.controller.outcomes = outcomes;
+        match &mut self.dram {
+            Some(dram) if volatile => dram.controller.outcomes = outcomes,
+            _ => self.controller.outcomes = outcomes,
+        }
+    }
+
+    /// As [`outcome`](Self::outcome); nothing becomes durable, and whoever waits for a write
+    /// waits for its being taken.
+    fn outcome_of_dram(&mut self, outcome: Outcome) {
+        match outcome {
+            Outcome::ReadDone { id, at } => {
+                let path_cycles = self.dram.as_ref().map_or(0, |dram| dram.path_cycles);
+                self.wheel.schedule(at.plus(path_cycles), Event::ReadDone { read: id });
+            }
+            Outcome::Accepted { id } => self.taken_by_dram(id),
+            Outcome::Replaced { id, older } => {
+                self.taken_by_dram(id);
+                self.free_writes.push(older);
+            }
+            Outcome::Written { id, .. } => self.free_writes.push(id),
+        }
+    }
+
+    fn taken_by_dram(&mut self, number: u32) {
+        self.travelling -= 1;
+        self.room = true;
+        let path_cycles = self.dram.as_ref().map_or(0, |dram| dram.path_cycles);
+        self.tell(self.writes[number as usize].origin, path_cycles);
     }
 
     fn outcome(&mut self, outcome: Outcome) {
@@ -267,15 +369,16 @@ impl<S: Scheme> Below<S> {
             journal.persist(now, write.line, write.words, &write.data, write.cause);
         }
         let (origin, line, cause, sent) = (write.origin, write.line, write.cause, write.sent);
+        self.persist.record(cause, now.since(sent));
         self.scheme.durable(now, line, cause, sent, &mut self.outbox);
-        self.tell(origin);
+        self.tell(origin, self.path_cycles);
     }
 
-    fn tell(&mut self, origin: Origin) {
+    fn tell(&mut self, origin: Origin, path_cycles: u64) {
         match origin {
             Origin::None => {}
             Origin::Core(core) => {
-                let at = self.now().plus(self.path_cycles);
+                let at = self.now().plus(path_cycles);
                 self.wheel.schedule(at, Event::Acknowledged { core });
             }
             Origin::Everybody => {
@@ -334,13 +437,17 @@ impl<S: Scheme> Backing<S::Tag> for Below<S> {
 
     #[inline]
     fn stored(&mut self, line: LineAddr, words: u8, data: &LineBytes) {
-        if let Some(journal) = &mut self.journal {
+        let volatile = self.is_volatile(line);
+        if let Some(journal) = self.journal.as_mut().filter(|_| !volatile) {
             journal.stored(self.wheel.now(), line, words, data);
         }
     }
 
     #[inline]
     fn moved_down(&mut self, level: u8, line: LineAddr, contents: &Contents<S::Tag>) {
+        if self.is_volatile(line) {
+            return;
+        }
         let now = self.wheel.now();
         self.scheme.moved_down(now, level, line, &contents.data, contents.tag, &mut self.outbox);
     }

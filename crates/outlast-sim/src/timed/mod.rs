@@ -18,6 +18,7 @@ mod event;
 mod instr;
 mod journal;
 mod memory;
+mod memory_stats;
 mod miss;
 mod ops;
 mod primitives;
@@ -33,12 +34,15 @@ mod uncore;
 mod wheel;
 
 pub use config::{
-    Bytes, Clock, CoreConfig, CoreKind, Field, KEYS, LevelConfig, MEMORY_PRESETS, MachineConfig,
-    MachineError, Mapping, MemoryConfig, PRESETS, PagePolicy, Preset as MachinePreset, Rate,
-    Scheduling, Span, TlbConfig,
+    BitEnergy, Bytes, Clock, CoreConfig, CoreKind, DramConfig, Field, KEYS, LevelConfig,
+    MEMORY_PRESETS, MachineConfig, MachineError, Mapping, MemoryConfig, PRESETS, PagePolicy,
+    Preset as MachinePreset, Rate, Scheduling, Span, TlbConfig,
 };
 pub use instr::{Batch, Instr, InstrKind, LOADS_MAX, Mark, STORES_MAX, Source, SourceError};
 pub use journal::TimedJournal;
+pub use memory_stats::{
+    CycleHistogram, MemoryEnergy, PersistTimes, QueueStats, ReadCause, ReadsByCause,
+};
 pub use ops::LaneOps;
 pub use primitives::{Primitive, PrimitiveError, primitives};
 pub use requests::{MemoryRequest, Replay, replay};

@@ -46,45 +46,61 @@ impl MemoryRequest {
     }
 }
 
+impl std::fmt::Display for MemoryRequest {
+    /// As [`parse`](Self::parse) reads it.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let kind = if self.write { "WRITE" } else { "READ" };
+        write!(f, "{:#x} {kind} {}", self.line.0 * LINE_BYTES, self.at)
+    }
+}
+
 /// What a list of requests took.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct Replay {
     /// Cycles of the memory clock until the last data was read and the last write had its
     /// column command.
     pub clocks: u64,
-    /// Mean time from sending a read to its last data, in nanoseconds.
-    pub read_latency_ns: f64,
+    /// Cycles of the memory clock until the last request was taken and the last data read.
+    pub taken_clocks: u64,
+    /// Mean time from a read's being taken to its last data, in cycles of the memory clock.
+    pub read_latency_clocks: f64,
+    /// The same from the cycle that the list asks for: with the time that the read was held back.
+    pub held_latency_clocks: f64,
     /// Bytes read and written per second.
     pub bandwidth: f64,
     /// What the controller counted. Its cycles are those of the memory clock.
     pub stats: MemoryStats,
 }
 
-/// Sends requests to a memory, in their order, each when it may be sent and its queue has room.
+/// Sends requests to a memory as trace players do: in their order, at most one in a clock, each
+/// when it may be sent and its queue has room. One that has to wait holds back those behind it.
 ///
 /// # Panics
 /// When `requests` is empty.
 pub fn replay(config: &MemoryConfig, requests: &[MemoryRequest]) -> Replay {
+    assert!(!requests.is_empty(), "a list of requests has some");
     let period_fs = config.clock.period_fs();
     // One clock for both: a core cycle is a memory cycle here.
     let mut controller = Controller::new(config, period_fs);
     let channels = config.channels as usize;
     let mut wake_at = vec![Cycle::NEVER; channels];
     let (mut next, mut sent) = (0, vec![0u64; requests.len()]);
-    let (mut now, mut last, mut latency, mut reads) = (Cycle(0), 0, 0u64, 0u64);
+    let (mut now, mut last_read, mut last) = (Cycle(0), 0, 0);
+    let (mut taken, mut latency, mut held, mut reads) = (0, 0u64, 0u64, 0u64);
     while next < requests.len() || !controller.is_idle() {
         let mut arrived = 0u64;
-        while let Some(request) = requests.get(next)
+        if let Some(request) = requests.get(next)
             && request.at <= now.0
             && !controller.is_blocked(request.line, request.write)
         {
             sent[next] = now.0;
+            taken = now.0;
             let channel = if request.write {
                 controller.write(now, next as u32, request.line)
             } else {
                 controller.read(now, next as u32, request.line)
             };
-            arrived |= 1u64 << channel;
+            arrived = 1u64 << channel;
             next += 1;
         }
         for (channel, wake_at) in wake_at.iter_mut().enumerate() {
@@ -101,11 +117,12 @@ pub fn replay(config: &MemoryConfig, requests: &[MemoryRequest]) -> Replay {
         for outcome in controller.outcomes.drain(..) {
             match outcome {
                 Outcome::ReadDone { id, at } => {
-                    last = last.max(at.0);
+                    last_read = last_read.max(at.0);
                     latency += at.0 - sent[id as usize];
+                    held += at.0 - requests[id as usize].at;
                     reads += 1;
                 }
-                Outcome::Written { .. } => last = last.max(now.0),
+                Outcome::Written { .. } => last = now.0,
                 Outcome::Accepted { .. } | Outcome::Replaced { .. } => {}
             }
         }
@@ -123,13 +140,15 @@ pub fn replay(config: &MemoryConfig, requests: &[MemoryRequest]) -> Replay {
             at => at,
         };
     }
-    let ns = period_fs as f64 / 1e6;
+    let clocks = last.max(last_read).max(1);
     let bytes = LINE_BYTES as f64 * requests.len() as f64;
     Replay {
-        clocks: last,
-        read_latency_ns: latency as f64 / reads.max(1) as f64 * ns,
-        bandwidth: bytes / (last as f64 * ns * 1e-9),
-        stats: controller.take_stats(),
+        clocks,
+        taken_clocks: taken.max(last_read).max(1),
+        read_latency_clocks: latency as f64 / reads.max(1) as f64,
+        held_latency_clocks: held as f64 / reads.max(1) as f64,
+        bandwidth: bytes / (clocks as f64 * period_fs as f64 * 1e-15),
+        stats: controller.take_stats(Cycle(clocks)),
     }
 }
 
@@ -141,6 +160,7 @@ mod tests {
     fn requests_are_read_as_other_simulators_write_them() {
         let request = MemoryRequest::parse("0x12345680 WRITE 77\n").unwrap();
         assert_eq!(request, MemoryRequest { line: LineAddr(0x48d15a), write: true, at: 77 });
+        assert_eq!(request.to_string(), "0x12345680 WRITE 77");
         for wrong in ["", "12 READ 4", "0x12 LOAD 4", "0x12 READ", "0x12 READ 4 5", "0xg READ 4"] {
             let error = MemoryRequest::parse(wrong).unwrap_err();
             assert!(error.contains("READ|WRITE"), "{error}");

@@ -1,5 +1,6 @@
 //! What the timed machine counted: one struct per component.
 
+use super::memory_stats::{CycleHistogram, PersistTimes, QueueStats, ReadsByCause};
 use crate::{hierarchy::Cause, stats::HierarchyStats};
 
 /// Counters of one core.
@@ -34,7 +35,7 @@ pub struct CoreStats {
 }
 
 /// Counters of the memory controller and its devices. Cycles are the core's.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct MemoryStats {
     /// Reads that arrived.
     pub reads: u64,
@@ -52,18 +53,22 @@ pub struct MemoryStats {
     pub row_hits: u64,
     /// Those of them that were writes.
     pub row_hit_writes: u64,
+    /// Requests that found their row's bank closed.
+    pub row_misses: u64,
+    /// Requests for which another row had to be closed first.
+    pub row_conflicts: u64,
     /// Rows opened.
     pub activates: u64,
     /// Refreshes.
     pub refreshes: u64,
-    /// Sum over reads of the time from acceptance to last data.
-    pub read_cycles: u64,
-    /// Sum over writes of the time from acceptance to written cells.
-    pub write_cycles: u64,
-    /// Sum over accepted reads of the requests found in their queue.
-    pub read_queue_sum: u64,
-    /// Sum over accepted writes of the requests found in their queue.
-    pub write_queue_sum: u64,
+    /// Of reads that the devices answered, the time from arrival to last data.
+    pub read_times: CycleHistogram,
+    /// Of writes, the time from arrival to written cells.
+    pub write_times: CycleHistogram,
+    /// How full the read queues were.
+    pub read_queue: QueueStats,
+    /// How full the write queues were.
+    pub write_queue: QueueStats,
 }
 
 /// Writes to memory by what caused them.
@@ -110,6 +115,12 @@ pub struct RunStats {
     pub caches: HierarchyStats,
     /// The memory's.
     pub memory: MemoryStats,
+    /// The volatile memory's, where there is one.
+    pub dram: Option<MemoryStats>,
+    /// Reads that went to memory, by cause.
+    pub reads: ReadsByCause,
+    /// How long lines took to become durable.
+    pub persist: PersistTimes,
     /// Writes that became durable or went to memory, by cause.
     pub writes: WritesByCause,
 }

@@ -11,6 +11,7 @@ use super::{
     event::Event,
     instr::{Source, SourceError},
     journal::TimedJournal,
+    requests::MemoryRequest,
     scheme::Scheme,
     stats::RunStats,
     time::Cycle,
@@ -362,12 +363,28 @@ impl<S: Scheme> System<S> {
             events: self.events - self.counted_events,
             cores: self.cores.iter_mut().map(|core| std::mem::take(core.stats())).collect(),
             caches: self.up.caches.take_stats(),
-            memory: self.up.below.controller.take_stats(),
+            memory: self.up.below.controller.take_stats(now),
+            dram: self.up.below.take_dram_stats(),
+            reads: std::mem::take(&mut self.up.below.reads_by_cause),
+            persist: std::mem::take(&mut self.up.below.persist),
             writes: std::mem::take(&mut self.up.below.by_cause),
         };
         self.counted_from = now;
         self.counted_events = self.events;
         stats
+    }
+
+    /// Keeps every request that arrives at the memory from now on, behind those writes that wait
+    /// there now.
+    pub fn export_requests(&mut self) {
+        let now = self.up.now();
+        self.up.below.controller.start_export(now);
+    }
+
+    /// The requests that arrived since the last call, with the cycles of the memory clock at
+    /// which they did; none when they are not kept.
+    pub fn take_requests(&mut self) -> Vec<MemoryRequest> {
+        self.up.below.controller.exported.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
     /// A line as the program sees it: from the caches, or from memory and what is streamed there.

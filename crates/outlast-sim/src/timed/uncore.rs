@@ -7,8 +7,10 @@
 
 use super::{
     below::{Below, Origin},
+    core::PAGE_TABLE,
     event::Event,
     instr::Mark,
+    memory_stats::ReadCause,
     miss::SharedMisses,
     scheme::{Answer, Scheme, StoreSeen},
     time::Cycle,
@@ -136,12 +138,17 @@ impl<S: Scheme> Uncore<S> {
     }
 
     fn ask_memory(&mut self, waiting: Waiting) {
-        let Waiting { core, miss, line, .. } = waiting;
+        let Waiting { core, miss, line, want, .. } = waiting;
         if self.misses.join(line, (core, miss)) {
             return;
         }
+        let cause = match want {
+            _ if line >= PAGE_TABLE => ReadCause::Walk,
+            Want::Read => ReadCause::Load,
+            Want::Write => ReadCause::Store,
+        };
         let below = &mut self.below;
-        if !self.misses.open(line, (core, miss), || below.send_read(line)) {
+        if !self.misses.open(line, (core, miss), || below.send_read(line, cause)) {
             self.parked.push_back(waiting);
         }
     }
@@ -191,6 +198,10 @@ impl<S: Scheme> Uncore<S> {
         let now = self.below.wheel.now();
         let (old, before, dirty) = self.caches.first_level(lane, slot);
         let mut tag = before;
+        if self.below.is_volatile(at.line()) {
+            self.caches.store_here(lane, slot, at, bytes, &mut self.below);
+            return true;
+        }
         let seen = StoreSeen { at, old, new: bytes, dirty };
         let (scheme, outbox) = (&mut self.below.scheme, &mut self.below.outbox);
         if scheme.store(now, LaneId(core.into()), &seen, &mut tag, outbox) == Answer::Wait {

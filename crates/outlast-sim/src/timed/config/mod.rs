@@ -5,7 +5,9 @@ mod preset;
 mod value;
 
 pub use preset::{MEMORY_PRESETS, PRESETS, Preset};
-pub use value::{Bytes, Clock, CoreKind, Field, Mapping, PagePolicy, Rate, Scheduling, Span};
+pub use value::{
+    BitEnergy, Bytes, Clock, CoreKind, Field, Mapping, PagePolicy, Rate, Scheduling, Span,
+};
 
 use crate::config::{CacheConfig, ConfigError, HierarchyConfig, Inclusion};
 use crate::policy::Policy;
@@ -105,8 +107,12 @@ pub struct MemoryConfig {
     pub page: PagePolicy,
     /// Entries of a channel's read queue.
     pub read_queue: u32,
-    /// Reads that each bank has a queue for, in front of the channel's; 0 for none.
+    /// Requests that each bank has a queue for, behind the channel's two; 0 for none. Banks with
+    /// queues take turns.
     pub bank_queue: u32,
+    /// Column commands of a row after which it is closed as soon as timing allows when an older
+    /// request wants another row of the bank; 0 for no limit.
+    pub row_hits: u32,
     /// Entries of a channel's write queue.
     pub write_queue: u32,
     /// Writes at which reads have to wait.
@@ -159,14 +165,23 @@ pub struct MemoryConfig {
     pub t_refi: Span,
     /// Time of a refresh.
     pub t_rfc: Span,
-    /// Energy of a bit read from a row buffer, in femtojoule.
-    pub row_read_fj: u32,
-    /// Energy of a bit written to a row buffer, in femtojoule.
-    pub row_write_fj: u32,
-    /// Energy of a bit read from the array, in femtojoule.
-    pub array_read_fj: u32,
-    /// Energy of a bit written to the array, in femtojoule.
-    pub array_write_fj: u32,
+    /// Energy of a bit read from a row buffer.
+    pub row_read: BitEnergy,
+    /// Energy of a bit written to a row buffer.
+    pub row_write: BitEnergy,
+    /// Energy of a bit read from the array.
+    pub array_read: BitEnergy,
+    /// Energy of a bit written to the array.
+    pub array_write: BitEnergy,
+}
+
+/// Volatile memory beside the persistent one, with channels of its own.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DramConfig {
+    /// Addresses from here on are volatile memory; 0 for a machine that has none.
+    pub from: Bytes,
+    /// What memory it is: a preset's.
+    pub memory: Option<MemoryConfig>,
 }
 
 /// A whole machine.
@@ -192,6 +207,8 @@ pub struct MachineConfig {
     pub snoop: Span,
     /// The memory.
     pub memory: MemoryConfig,
+    /// The volatile memory beside it.
+    pub dram: DramConfig,
 }
 
 /// A configuration that cannot be used. Each message names the key and what would be right.
@@ -267,6 +284,9 @@ macro_rules! keys {
             pub fn set(&mut self, origin: &str, key: &str, text: &str) -> Result<(), MachineError> {
                 match key {
                     $($key => put(&mut self.$($field).+, origin, key, text),)*
+                    "memory.preset" => self.set_memory(origin, text),
+                    "dram.preset" => self.set_dram_memory(origin, text),
+                    _ if key.starts_with("dram.") => self.set_dram(origin, key, text),
                     _ => Err(unknown_key(origin, key)),
                 }
             }
@@ -323,6 +343,7 @@ keys! {
     "caches.inclusion" => inclusion, "inclusive or exclusive";
     "caches.wc_lines" => wc_lines, "write-combining lines of a core";
     "caches.snoop" => snoop, "asking another core's caches";
+    "dram.from" => dram.from, "where volatile memory begins; 0 B: none";
     "memory.clock" => memory.clock, "the clock of the timings";
     "memory.channels" => memory.channels, "channels";
     "memory.ranks" => memory.ranks, "ranks of a channel";
@@ -333,7 +354,8 @@ keys! {
     "memory.scheduling" => memory.scheduling, "fcfs or frfcfs";
     "memory.page" => memory.page, "open or closed rows";
     "memory.read_queue" => memory.read_queue, "read queue of a channel";
-    "memory.bank_queue" => memory.bank_queue, "read queue of a bank, in front; 0 for none";
+    "memory.bank_queue" => memory.bank_queue, "queue of a bank, behind; 0 for none";
+    "memory.row_hits" => memory.row_hits, "commands of a row, others waiting; 0: any";
     "memory.write_queue" => memory.write_queue, "write queue of a channel";
     "memory.drain_high" => memory.drain_high, "writes at which reads wait";
     "memory.drain_low" => memory.drain_low, "writes at which they go on";
@@ -360,10 +382,10 @@ keys! {
     "memory.tRTRS" => memory.t_rtrs, "bus turnaround";
     "memory.tREFI" => memory.t_refi, "refresh interval; 0 ns for none";
     "memory.tRFC" => memory.t_rfc, "refresh time";
-    "memory.row_read_fj" => memory.row_read_fj, "row buffer read, fJ a bit";
-    "memory.row_write_fj" => memory.row_write_fj, "row buffer write, fJ a bit";
-    "memory.array_read_fj" => memory.array_read_fj, "array read, fJ a bit";
-    "memory.array_write_fj" => memory.array_write_fj, "array write, fJ a bit";
+    "memory.row_read" => memory.row_read, "row buffer read, energy of a bit";
+    "memory.row_write" => memory.row_write, "row buffer write, energy of a bit";
+    "memory.array_read" => memory.array_read, "array read, energy of a bit";
+    "memory.array_write" => memory.array_write, "array write, energy of a bit";
 }
 
 fn put<V: Value>(field: &mut V, origin: &str, key: &str, text: &str) -> Result<(), MachineError> {
@@ -426,7 +448,6 @@ impl MachineConfig {
     pub fn validate(&self) -> Result<(), MachineError> {
         let caches = self.caches().validate();
         caches.map_err(|source| MachineError::Caches { name: self.name.clone(), source })?;
-        let m = &self.memory;
         let ranges: &[(&str, u64, u64, u64)] = &[
             ("core.count", self.core.count.into(), 1, 64),
             ("core.dispatch_width", self.core.dispatch_width.into(), 1, 16),
@@ -445,39 +466,75 @@ impl MachineConfig {
             ("tlb.walkers", self.tlb.walkers.into(), 1, 16),
             ("l1.mshrs", self.l1.mshrs.into(), 1, 64),
             ("llc.mshrs", self.llc.mshrs.into(), 1, 1024),
-            ("memory.read_queue", m.read_queue.into(), 1, 1024),
-            ("memory.bank_queue", m.bank_queue.into(), 0, 64),
-            ("memory.write_queue", m.write_queue.into(), 1, 1024),
-            ("memory.drain_high", m.drain_high.into(), 1, m.write_queue.into()),
-            ("memory.drain_low", m.drain_low.into(), 0, u64::from(m.drain_high) - 1),
-            ("memory.drain_idle", m.drain_idle.into(), 1, m.write_queue.into()),
-            ("memory.write_buffer", m.write_buffer.into(), 1, 1 << 16),
-            ("memory.row", m.row.0, 64, 1 << 20),
         ];
-        for &(key, value, low, high) in ranges {
-            if !(low..=high).contains(&value) {
-                return Err(self.impossible(format!("{key} is {value}: take {low} to {high}")));
-            }
-        }
-        let powers: &[(&str, u64)] = &[
-            ("memory.channels", m.channels.into()),
-            ("memory.ranks", m.ranks.into()),
-            ("memory.groups", m.groups.into()),
-            ("memory.banks", m.banks.into()),
-            ("memory.row", m.row.0),
-            ("core.predictor_counters", self.core.predictor_counters.into()),
-        ];
-        for &(key, value) in powers {
-            if !value.is_power_of_two() {
-                return Err(self.impossible(format!("{key} is {value}: take a power of two")));
-            }
-        }
-        let banks = u64::from(m.ranks) * u64::from(m.groups) * u64::from(m.banks);
-        if banks > 64 {
-            return Err(self.impossible(format!("{banks} banks in a channel: take at most 64")));
-        }
+        self.check(
+            "",
+            ranges,
+            &[("core.predictor_counters", self.core.predictor_counters.into())],
+        )?;
         if ![0, 4096, 2 << 20].contains(&self.tlb.page.0) {
             return Err(self.impossible("tlb.page: take 4 KiB, 2 MiB, or 0 B for none".to_owned()));
+        }
+        self.validate_memory("memory", &self.memory)?;
+        match (&self.dram.memory, self.dram.from.0) {
+            (None, 0) => Ok(()),
+            (Some(dram), from) if from > 0 && from.is_multiple_of(64) => {
+                self.validate_memory("dram", dram)
+            }
+            (Some(_), _) => {
+                let message = "dram.preset needs dram.from, a multiple of 64 B above 0 B";
+                Err(self.impossible(message.to_owned()))
+            }
+            (None, _) => Err(self.impossible("dram.from needs dram.preset".to_owned())),
+        }
+    }
+
+    /// Whether each value lies in its range, and those of `powers` are powers of two.
+    fn check(
+        &self,
+        memory: &str,
+        ranges: &[(&str, u64, u64, u64)],
+        powers: &[(&str, u64)],
+    ) -> Result<(), MachineError> {
+        for &(key, value, low, high) in ranges {
+            if !(low..=high).contains(&value) {
+                let message = format!("{memory}{key} is {value}: take {low} to {high}");
+                return Err(self.impossible(message));
+            }
+        }
+        for &(key, value) in powers {
+            if !value.is_power_of_two() {
+                let message = format!("{memory}{key} is {value}: take a power of two");
+                return Err(self.impossible(message));
+            }
+        }
+        Ok(())
+    }
+
+    fn validate_memory(&self, name: &str, m: &MemoryConfig) -> Result<(), MachineError> {
+        let ranges: &[(&str, u64, u64, u64)] = &[
+            ("read_queue", m.read_queue.into(), 1, 1024),
+            ("bank_queue", m.bank_queue.into(), 0, 64),
+            ("write_queue", m.write_queue.into(), 1, 1024),
+            ("drain_high", m.drain_high.into(), 1, m.write_queue.into()),
+            ("drain_low", m.drain_low.into(), 0, u64::from(m.drain_high) - 1),
+            ("drain_idle", m.drain_idle.into(), 1, m.write_queue.into()),
+            ("write_buffer", m.write_buffer.into(), 1, 1 << 16),
+            ("row", m.row.0, 64, 1 << 20),
+        ];
+        let powers: &[(&str, u64)] = &[
+            ("channels", m.channels.into()),
+            ("ranks", m.ranks.into()),
+            ("groups", m.groups.into()),
+            ("banks", m.banks.into()),
+            ("row", m.row.0),
+        ];
+        self.check(&format!("{name}."), ranges, powers)?;
+        let banks = u64::from(m.ranks) * u64::from(m.groups) * u64::from(m.banks);
+        if banks > 64 {
+            return Err(
+                self.impossible(format!("{name}: {banks} banks in a channel: take at most 64"))
+            );
         }
         if !m.adr && m.drain_idle > 1 {
             let message = "without memory.adr fences wait for every write: memory.drain_idle is 1";

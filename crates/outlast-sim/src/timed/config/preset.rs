@@ -4,8 +4,8 @@
 //! sets keys. Machines without a base, and memories, set every key of theirs.
 
 use super::{
-    Bytes, Clock, CoreConfig, CoreKind, Field, LevelConfig, MachineConfig, MachineError, Mapping,
-    MemoryConfig, PagePolicy, Rate, Scheduling, Span, TlbConfig,
+    BitEnergy, Bytes, Clock, CoreConfig, CoreKind, DramConfig, Field, LevelConfig, MachineConfig,
+    MachineError, Mapping, MemoryConfig, PagePolicy, Rate, Scheduling, Span, TlbConfig,
 };
 use crate::{config::Inclusion, policy::Policy};
 use std::path::Path;
@@ -90,13 +90,17 @@ impl MachineConfig {
             Some(other) => return Err(not_a_name(origin, "base", &other)),
             None => Self::blank(),
         };
-        if let Some(Toml::Table(memory)) = table.get_mut("memory")
-            && let Some(preset) = memory.remove("preset")
-        {
-            let Toml::String(preset) = preset else {
-                return Err(not_a_name(origin, "memory.preset", &preset));
-            };
-            machine.set_memory(origin, &preset)?;
+        // A preset first: the other keys change it.
+        for name in ["memory", "dram"] {
+            if let Some(Toml::Table(memory)) = table.get_mut(name)
+                && let Some(preset) = memory.remove("preset")
+            {
+                let key = format!("{name}.preset");
+                let Toml::String(preset) = preset else {
+                    return Err(not_a_name(origin, &key, &preset));
+                };
+                machine.set(origin, &key, &preset)?;
+            }
         }
         machine.set_table(origin, "", &table)?;
         machine.name = origin.to_owned();
@@ -126,15 +130,44 @@ impl MachineConfig {
         self.set_table(name, "memory.", &keys)
     }
 
-    /// `key=value`, or `memory.preset=name`.
+    /// Gives the machine volatile memory of a preset, or with `none` takes it away.
+    pub(super) fn set_dram_memory(&mut self, origin: &str, name: &str) -> Result<(), MachineError> {
+        if name == "none" {
+            self.dram.memory = None;
+            return Ok(());
+        }
+        let mut of_dram = Self::blank();
+        of_dram.set_memory(origin, name).map_err(|error| in_dram(error, origin))?;
+        self.dram.memory = Some(of_dram.memory);
+        Ok(())
+    }
+
+    /// Sets `dram.KEY` as `memory.KEY` is set.
+    pub(super) fn set_dram(
+        &mut self,
+        origin: &str,
+        key: &str,
+        text: &str,
+    ) -> Result<(), MachineError> {
+        let Some(memory) = &mut self.dram.memory else {
+            return Err(MachineError::Impossible {
+                name: origin.to_owned(),
+                message: format!("{key} needs dram.preset before it"),
+            });
+        };
+        let mut of_dram = Self::blank();
+        std::mem::swap(&mut of_dram.memory, memory);
+        let set = of_dram.set(origin, &key.replacen("dram.", "memory.", 1), text);
+        std::mem::swap(&mut of_dram.memory, memory);
+        set.map_err(|error| in_dram(error, origin))
+    }
+
+    /// `key=value`, or `memory.preset=name`, or `dram.preset=name`.
     ///
     /// # Errors
     /// As [`set`](Self::set).
     pub fn set_option(&mut self, key: &str, text: &str) -> Result<(), MachineError> {
-        match key {
-            "memory.preset" => self.set_memory("--set", text)?,
-            _ => self.set("--set", key, text)?,
-        }
+        self.set("--set", key, text)?;
         self.name = format!("{}, {key}={text}", self.name);
         Ok(())
     }
@@ -196,6 +229,7 @@ impl MachineConfig {
             inclusion: Inclusion::Inclusive,
             wc_lines: 4,
             snoop: zero,
+            dram: DramConfig { from: Bytes(0), memory: None },
             memory: MemoryConfig {
                 clock: Clock(1_000_000),
                 channels: 1,
@@ -215,6 +249,7 @@ impl MachineConfig {
                 page: PagePolicy::Open,
                 read_queue: 32,
                 bank_queue: 0,
+                row_hits: 0,
                 write_queue: 32,
                 drain_high: 24,
                 drain_low: 8,
@@ -241,12 +276,27 @@ impl MachineConfig {
                 t_rtrs: zero,
                 t_refi: zero,
                 t_rfc: zero,
-                row_read_fj: 0,
-                row_write_fj: 0,
-                array_read_fj: 0,
-                array_write_fj: 0,
+                row_read: BitEnergy(None),
+                row_write: BitEnergy(None),
+                array_read: BitEnergy(None),
+                array_write: BitEnergy(None),
             },
         }
+    }
+}
+
+/// An error about a key of the memory, said of the same key of the volatile one.
+fn in_dram(error: MachineError, origin: &str) -> MachineError {
+    let of_dram = |key: String| key.replacen("memory.", "dram.", 1);
+    let origin = origin.to_owned();
+    match error {
+        MachineError::BadValue { key, text, expects, .. } => {
+            MachineError::BadValue { origin, key: of_dram(key), text, expects }
+        }
+        MachineError::UnknownKey { key, nearest, .. } => {
+            MachineError::UnknownKey { origin, key: of_dram(key), nearest: of_dram(nearest) }
+        }
+        other => other,
     }
 }
 

@@ -49,6 +49,17 @@ pub struct Bytes(pub u64);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rate(pub Option<u64>);
 
+/// The energy of one bit in femtojoule, where a source gives it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BitEnergy(pub Option<u32>);
+
+impl BitEnergy {
+    /// In picojoule.
+    pub fn picojoule(self) -> Option<f64> {
+        self.0.map(|femtojoule| f64::from(femtojoule) / 1e3)
+    }
+}
+
 /// How cores execute.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CoreKind {
@@ -207,6 +218,26 @@ impl Value for Rate {
     }
     fn show(&self) -> String {
         self.0.map_or("unlimited".to_owned(), |bytes| format!("{} GB/s", bytes as f64 / 1e9))
+    }
+}
+
+impl Value for BitEnergy {
+    const EXPECTS: &'static str =
+        "an energy for each bit with its unit, as in \"0.93 pJ\", or \"not given\"";
+    fn parse(text: &str) -> Option<Self> {
+        if text.trim() == "not given" {
+            return Some(BitEnergy(None));
+        }
+        let (number, unit) = number_and_unit(text)?;
+        let femtojoule = match unit {
+            "fJ" => whole(number, 1.0)?,
+            "pJ" => whole(number, 1e3)?,
+            _ => return None,
+        };
+        u32::try_from(femtojoule).ok().map(|femtojoule| BitEnergy(Some(femtojoule)))
+    }
+    fn show(&self) -> String {
+        self.picojoule().map_or("not given".to_owned(), |picojoule| format!("{picojoule} pJ"))
     }
 }
 

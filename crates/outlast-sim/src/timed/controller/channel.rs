@@ -9,14 +9,42 @@
 //! 4. gives the best one that may be given now (column commands before activates before
 //!    precharges, older before younger), and starts again; or asks to be woken when the first
 //!    of them may.
+//!
+//! That is a controller that chooses among all that wait. One with a queue for each bank works
+//! otherwise: see [`banked`].
+
+mod banked;
 
 use super::timing::{Place, Timing};
 use crate::timed::config::{PagePolicy, Scheduling};
+use banked::Banked;
 
 /// No row is open.
 const CLOSED: u32 = u32::MAX;
 /// The most banks that a channel can have: one bit each.
 const BANKS_MAX: usize = 64;
+
+/// How a request found its bank.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum RowFound {
+    /// With its row open.
+    Open,
+    /// With no row open.
+    Closed,
+    /// With another row open.
+    Other,
+}
+
+impl RowFound {
+    /// What it was, when this command had to be given for the request.
+    fn with(self, command: Command) -> Self {
+        match (self, command) {
+            (_, Command::Precharge) => RowFound::Other,
+            (RowFound::Open, Command::Activate) => RowFound::Closed,
+            _ => self,
+        }
+    }
+}
 
 /// Something that waits for its column command.
 #[derive(Clone, Copy, Debug)]
@@ -24,8 +52,18 @@ pub(super) struct Request {
     pub(super) id: u32,
     pub(super) place: Place,
     pub(super) arrived: u64,
-    /// A row had to be opened for it.
-    pub(super) opened: bool,
+    /// The core cycle of its arrival at the controller.
+    pub(super) since: u64,
+    /// What it found, so far.
+    pub(super) row: RowFound,
+    /// From when on a command may be given for it.
+    pub(super) ready: u64,
+}
+
+impl Request {
+    pub(super) fn new(id: u32, place: Place, arrived: u64, since: u64) -> Self {
+        Self { id, place, arrived, since, row: RowFound::Open, ready: arrived }
+    }
 }
 
 /// A column command was given, and this is what follows from it.
@@ -35,8 +73,8 @@ pub(super) struct Served {
     pub(super) write: bool,
     /// Last data on the bus; of a write, its cells are written then.
     pub(super) done: u64,
-    pub(super) arrived: u64,
-    pub(super) row_hit: bool,
+    pub(super) since: u64,
+    pub(super) row: RowFound,
 }
 
 /// The earliest times of a bank's next commands.
@@ -46,6 +84,8 @@ struct Bank {
     activate: u64,
     precharge: u64,
     column: u64,
+    /// Column commands since the row was opened.
+    columns: u32,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -89,12 +129,16 @@ pub(super) struct Channel {
     drain_high: usize,
     drain_low: usize,
     drain_idle: usize,
+    /// Column commands of a row after which it may be closed for an older request.
+    row_hits_max: u32,
     banks: Vec<Bank>,
     groups: Vec<Group>,
     ranks: Vec<Rank>,
     pub(super) reads: Vec<Request>,
     pub(super) writes: Vec<Request>,
     draining: bool,
+    /// Queues of the banks, behind `reads` and `writes`, where there are such.
+    banked: Option<Banked>,
     /// The command bus is free from here on.
     command_free: u64,
     pub(super) activates: u64,
@@ -110,6 +154,10 @@ pub(super) struct ChannelShape {
     pub(super) drain_high: usize,
     pub(super) drain_low: usize,
     pub(super) drain_idle: usize,
+    /// 0 for no limit.
+    pub(super) row_hits: u32,
+    /// Requests that each bank's own queue holds; 0 for none.
+    pub(super) bank_queue: usize,
 }
 
 impl Channel {
@@ -124,7 +172,7 @@ impl Channel {
             // Staggered, so that the ranks of a channel never all stand still.
             refresh: match timing.refi {
                 0 => u64::MAX,
-                refi => refi + refi * number as u64 / shape.ranks as u64,
+                refi => refi * (number as u64 + 1) / shape.ranks as u64,
             },
         };
         Self {
@@ -134,8 +182,14 @@ impl Channel {
             drain_high: shape.drain_high,
             drain_low: shape.drain_low,
             drain_idle: shape.drain_idle,
+            row_hits_max: match shape.row_hits {
+                0 => u32::MAX,
+                hits => hits,
+            },
+            banked: (shape.bank_queue > 0)
+                .then(|| Banked::new(groups * shape.banks, shape.bank_queue)),
             banks: vec![
-                Bank { open: CLOSED, activate: 0, precharge: 0, column: 0 };
+                Bank { open: CLOSED, activate: 0, precharge: 0, column: 0, columns: 0 };
                 groups * shape.banks
             ],
             groups: vec![Group::default(); groups],
@@ -149,22 +203,32 @@ impl Channel {
         }
     }
 
-    /// How many reads find no place in their bank's own queue of `per_bank`.
-    pub(super) fn reads_behind(&self, per_bank: usize) -> usize {
-        if per_bank == 0 {
-            return self.reads.len();
-        }
-        let mut of_bank = [0u16; BANKS_MAX];
-        let behind = |request: &&Request| {
-            let count = &mut of_bank[usize::from(request.place.bank)];
-            *count += 1;
-            usize::from(*count) > per_bank
-        };
-        self.reads.iter().filter(behind).count()
+    /// Lets a newer write of its line take the place of one that waits.
+    pub(super) fn rename_write(&mut self, older: u32, newer: u32) {
+        let banked = self.banked.iter_mut().flat_map(Banked::writes_mut);
+        let mut all = self.writes.iter_mut().chain(banked);
+        let request = all.find(|request| request.id == older);
+        request.expect("a line that is held has its request").id = newer;
+    }
+
+    /// Reads and writes that wait for their column command.
+    pub(super) fn waiting(&self) -> (usize, usize) {
+        let (reads, writes) = self.banked.as_ref().map_or((0, 0), Banked::waiting);
+        (self.reads.len() + reads, self.writes.len() + writes)
+    }
+
+    /// Whether nothing waits.
+    pub(super) fn is_idle(&self) -> bool {
+        self.reads.is_empty()
+            && self.writes.is_empty()
+            && self.banked.as_ref().is_none_or(Banked::is_empty)
     }
 
     /// Gives every command that may be given by `now`, and returns when to be woken again.
     pub(super) fn wake(&mut self, now: u64, served: &mut Vec<Served>) -> Option<u64> {
+        if self.banked.is_some() {
+            return self.wake_banked(now, served);
+        }
         loop {
             if self.reads.is_empty() && self.writes.is_empty() {
                 return None;
@@ -226,63 +290,74 @@ impl Channel {
         };
         for bank in bits(wanted) {
             let place = queue[usize::from(oldest[bank])].place;
-            let (state, group) = (&self.banks[bank], &self.groups[usize::from(place.group)]);
-            let rank = &self.ranks[usize::from(place.rank)];
-            if hit >> bank & 1 == 1 {
-                if self.scheduling == Scheduling::FrFcfs || oldest_hit[bank] == 0 {
-                    let (group, rank) =
-                        if write { (group.write, rank.write) } else { (group.read, rank.read) };
-                    consider(state.column.max(group).max(rank), Command::Column, oldest_hit[bank]);
-                }
-            } else if state.open == CLOSED {
-                let faw = match rank.activates[rank.oldest] {
-                    0 => 0,
-                    activate => activate - 1 + self.timing.faw,
-                };
-                let at = state.activate.max(group.activate).max(rank.activate).max(faw);
-                consider(at, Command::Activate, oldest[bank]);
-            } else {
+            let state = &self.banks[bank];
+            let older_waits = state.columns >= self.row_hits_max && place.row != state.open;
+            let hits = hit >> bank & 1 == 1;
+            if hits && (self.scheduling == Scheduling::FrFcfs || oldest_hit[bank] == 0) {
+                consider(self.column_at(place, write), Command::Column, oldest_hit[bank]);
+            }
+            if state.open == CLOSED {
+                consider(self.activate_at(place), Command::Activate, oldest[bank]);
+            } else if !hits || older_waits {
                 consider(state.precharge, Command::Precharge, oldest[bank]);
             }
         }
         best
     }
 
+    /// When this place's bank may be opened.
+    fn activate_at(&self, place: Place) -> u64 {
+        let (bank, group) =
+            (&self.banks[usize::from(place.bank)], &self.groups[usize::from(place.group)]);
+        let rank = &self.ranks[usize::from(place.rank)];
+        let faw = match rank.activates[rank.oldest] {
+            0 => 0,
+            activate => activate - 1 + self.timing.faw,
+        };
+        bank.activate.max(group.activate).max(rank.activate).max(faw)
+    }
+
+    /// When a column command may be given there; its row is open.
+    fn column_at(&self, place: Place, write: bool) -> u64 {
+        let (bank, group) =
+            (&self.banks[usize::from(place.bank)], &self.groups[usize::from(place.group)]);
+        let rank = &self.ranks[usize::from(place.rank)];
+        let (group, rank) = if write { (group.write, rank.write) } else { (group.read, rank.read) };
+        bank.column.max(group).max(rank)
+    }
+
     fn give(&mut self, now: u64, write: bool, next: Candidate, served: &mut Vec<Served>) {
         self.command_free = now + 1;
         let queue = if write { &mut self.writes } else { &mut self.reads };
         let place = queue[next.index].place;
+        queue[next.index].row = queue[next.index].row.with(next.command);
         match next.command {
-            Command::Precharge => {
-                queue[next.index].opened = true;
-                self.precharge(now, place);
-            }
-            Command::Activate => {
-                queue[next.index].opened = true;
-                self.activate(now, place);
-            }
+            Command::Precharge => self.precharge(now, place),
+            Command::Activate => self.activate(now, place),
             Command::Column => {
                 let request = queue.remove(next.index);
-                let done = if write { self.write(now, place) } else { self.read(now, place) };
-                served.push(Served {
-                    id: request.id,
-                    write,
-                    done,
-                    arrived: request.arrived,
-                    row_hit: !request.opened,
-                });
-                if self.page == PagePolicy::Closed && !self.wanted_again(place) {
-                    let at = self.banks[usize::from(place.bank)].precharge;
-                    self.precharge(at, place); // Auto-precharge: no command of its own.
-                }
+                self.column(now, write, request, served);
             }
+        }
+    }
+
+    fn column(&mut self, now: u64, write: bool, request: Request, served: &mut Vec<Served>) {
+        let place = request.place;
+        let done = if write { self.write(now, place) } else { self.read(now, place) };
+        self.banks[usize::from(place.bank)].columns += 1;
+        served.push(Served { id: request.id, write, done, since: request.since, row: request.row });
+        if self.page == PagePolicy::Closed && !self.wanted_again(place) {
+            let at = self.banks[usize::from(place.bank)].precharge;
+            self.precharge(at, place); // Auto-precharge: no command of its own.
         }
     }
 
     fn wanted_again(&self, place: Place) -> bool {
         let wants =
             |request: &Request| (request.place.bank, request.place.row) == (place.bank, place.row);
-        self.reads.iter().any(wants) || self.writes.iter().any(wants)
+        self.reads.iter().any(wants)
+            || self.writes.iter().any(wants)
+            || self.banked.as_ref().is_some_and(|banked| banked.of(place.bank).any(wants))
     }
 
     fn precharge(&mut self, now: u64, place: Place) {
@@ -296,6 +371,7 @@ impl Channel {
         self.activates += 1;
         let bank = &mut self.banks[usize::from(place.bank)];
         bank.open = place.row;
+        bank.columns = 0;
         bank.column = now + t.rcd;
         bank.precharge = now + t.ras;
         bank.activate = now + t.ras + t.rp;
@@ -337,7 +413,8 @@ impl Channel {
             let (write, read) = if same {
                 (t.ccd_s, t.write_to_read(t.wtr_s))
             } else {
-                (t.burst + t.rtrs, t.write_to_read_elsewhere())
+                // The controller drives the strobe of both writes: nobody hands it over.
+                (t.burst, t.write_to_read_elsewhere())
             };
             rank.write = rank.write.max(now + write);
             rank.read = rank.read.max(now + read);

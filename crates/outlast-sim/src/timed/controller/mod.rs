@@ -10,10 +10,11 @@ mod timing;
 
 use super::{
     config::MemoryConfig,
+    requests::MemoryRequest,
     stats::MemoryStats,
     time::{ClockRatio, Cycle},
 };
-use channel::{Channel, ChannelShape, Request, Served};
+use channel::{Channel, ChannelShape, Request, RowFound, Served};
 use outlast_trace::{LINE_BYTES, LineAddr};
 use std::collections::VecDeque;
 use timing::{Decoder, Timing};
@@ -36,6 +37,7 @@ pub(crate) enum Outcome {
 struct Waiting {
     id: u32,
     line: LineAddr,
+    since: Cycle,
 }
 
 #[derive(Debug)]
@@ -47,6 +49,8 @@ struct Port {
     waiting_writes: VecDeque<Waiting>,
     /// When the channel asked to be woken; later wakes are stale.
     wake_at: Cycle,
+    /// Its queues' lengths are counted up to here.
+    counted: Cycle,
 }
 
 /// All channels of one memory.
@@ -56,7 +60,6 @@ pub(crate) struct Controller {
     decoder: Decoder,
     clock: ClockRatio,
     read_queue: usize,
-    bank_queue: usize,
     write_queue: usize,
     /// Femtoseconds that a line takes on the link, and when it is free in each direction.
     link_line_fs: u64,
@@ -68,6 +71,8 @@ pub(crate) struct Controller {
     served: Vec<Served>,
     pub(crate) outcomes: Vec<Outcome>,
     pub(crate) stats: MemoryStats,
+    /// Every request that arrived, in clocks of the memory, if somebody wants them.
+    pub(crate) exported: Option<Vec<MemoryRequest>>,
 }
 
 const TO_MEMORY: usize = 0;
@@ -84,6 +89,8 @@ impl Controller {
             drain_high: config.drain_high as usize,
             drain_low: config.drain_low as usize,
             drain_idle: config.drain_idle as usize,
+            row_hits: config.row_hits,
+            bank_queue: config.bank_queue as usize,
         };
         let port = |_| Port {
             channel: Channel::new(Timing::new(config), &shape),
@@ -91,13 +98,13 @@ impl Controller {
             waiting_reads: VecDeque::new(),
             waiting_writes: VecDeque::new(),
             wake_at: Cycle::NEVER,
+            counted: Cycle(0),
         };
         Self {
             ports: (0..config.channels).map(port).collect(),
             decoder: Decoder::new(config),
             clock: ClockRatio::new(core_fs, config.clock.period_fs()),
             read_queue: config.read_queue as usize,
-            bank_queue: config.bank_queue as usize,
             write_queue: config.write_queue as usize,
             link_line_fs: config.link.0.map_or(0, |rate| {
                 (u128::from(LINE_BYTES) * 1_000_000_000_000_000 / u128::from(rate)) as u64
@@ -108,6 +115,7 @@ impl Controller {
             served: Vec::new(),
             outcomes: Vec::new(),
             stats: MemoryStats::default(),
+            exported: None,
         }
     }
 
@@ -116,6 +124,8 @@ impl Controller {
         let place = self.decoder.place(line);
         let number = usize::from(place.channel);
         self.stats.reads += 1;
+        self.export(now, line, false);
+        self.count_queues(now, number);
         let port = &mut self.ports[number];
         let pending = port.lines.iter().any(|(_, held)| *held == line)
             || port.waiting_writes.iter().any(|waiting| waiting.line == line);
@@ -123,13 +133,13 @@ impl Controller {
             self.stats.forwarded_reads += 1;
             let at = self.over_link(now, FROM_MEMORY);
             self.outcomes.push(Outcome::ReadDone { id, at });
-        } else if port.channel.reads_behind(self.bank_queue) >= self.read_queue {
+        } else if port.channel.reads.len() >= self.read_queue {
             self.stats.reads_delayed += 1;
-            port.waiting_reads.push_back(Waiting { id, line });
+            port.waiting_reads.push_back(Waiting { id, line, since: now });
         } else {
             let arrived = self.clock.edge_at(now);
-            self.stats.read_queue_sum += port.channel.reads.len() as u64;
-            port.channel.reads.push(Request { id, place, arrived, opened: false });
+            port.channel.reads.push(Request::new(id, place, arrived, now.0));
+            self.note_length(number);
         }
         number
     }
@@ -138,17 +148,35 @@ impl Controller {
     pub(crate) fn write(&mut self, now: Cycle, id: u32, line: LineAddr) -> usize {
         let number = usize::from(self.decoder.place(line).channel);
         self.stats.writes += 1;
+        self.export(now, line, true);
+        self.count_queues(now, number);
         let port = &mut self.ports[number];
         if !port.waiting_writes.is_empty()
             || (port.channel.writes.len() >= self.write_queue
                 && !(self.replaces && port.holds(line)))
         {
             self.stats.writes_delayed += 1;
-            port.waiting_writes.push_back(Waiting { id, line });
+            port.waiting_writes.push_back(Waiting { id, line, since: now });
         } else {
-            self.accept(number, now, Waiting { id, line });
+            self.accept(number, now, Waiting { id, line, since: now });
         }
         number
+    }
+
+    /// Keeps the writes that wait, and every request that arrives from now on.
+    pub(crate) fn start_export(&mut self, now: Cycle) {
+        let at = self.clock.edge_at(now);
+        let waiting = self.ports.iter().flat_map(|port| &port.lines);
+        let waiting = waiting.map(|&(_, line)| MemoryRequest { line, write: true, at });
+        self.exported = Some(waiting.collect());
+    }
+
+    #[inline]
+    fn export(&mut self, now: Cycle, line: LineAddr, write: bool) {
+        if let Some(exported) = &mut self.exported {
+            let at = self.clock.edge_at(now);
+            exported.push(MemoryRequest { line, write, at });
+        }
     }
 
     /// Whether a request of this line would find its queue full.
@@ -157,15 +185,14 @@ impl Controller {
         if write {
             port.channel.writes.len() >= self.write_queue && !(self.replaces && port.holds(line))
         } else {
-            port.channel.reads_behind(self.bank_queue) >= self.read_queue
+            port.channel.reads.len() >= self.read_queue
         }
     }
 
     /// Whether nothing waits or is being served.
     pub(crate) fn is_idle(&self) -> bool {
         self.ports.iter().all(|port| {
-            port.channel.reads.is_empty()
-                && port.channel.writes.is_empty()
+            port.channel.is_idle()
                 && port.waiting_reads.is_empty()
                 && port.waiting_writes.is_empty()
         })
@@ -175,9 +202,12 @@ impl Controller {
     /// then calls again at that time, and may call in between.
     pub(crate) fn wake(&mut self, now: Cycle, number: usize) -> Option<Cycle> {
         let edge = self.clock.edge_by(now);
+        self.count_queues(now, number);
         loop {
             let next = self.ports[number].channel.wake(edge, &mut self.served);
-            if self.served.is_empty() {
+            if !self.served.is_empty() {
+                self.report(number);
+            } else if !self.let_in(now, number) {
                 let port = &mut self.ports[number];
                 let at = next.map_or(Cycle::NEVER, |edge| self.clock.cycle_at(edge));
                 // An edge may lie between `now` and the next cycle; it is that cycle's then.
@@ -188,42 +218,47 @@ impl Controller {
                 port.wake_at = at;
                 return (at != Cycle::NEVER).then_some(at);
             }
-            self.report(now, number);
         }
     }
 
-    /// Passes on what was served, and lets what waited for its place in.
-    fn report(&mut self, now: Cycle, number: usize) {
+    /// Passes on what was served.
+    fn report(&mut self, number: usize) {
         let mut served = std::mem::take(&mut self.served);
         for served in served.drain(..) {
-            let Served { id, write, done, arrived, row_hit } = served;
-            self.stats.row_hits += u64::from(row_hit);
+            let Served { id, write, done, since, row } = served;
+            match row {
+                RowFound::Open => self.stats.row_hits += 1,
+                RowFound::Closed => self.stats.row_misses += 1,
+                RowFound::Other => self.stats.row_conflicts += 1,
+            }
             let done = self.clock.cycle_at(done);
-            let waited = done.since(self.clock.cycle_at(arrived));
+            let waited = done.since(Cycle(since));
             if write {
-                self.stats.write_cycles += waited;
-                self.stats.row_hit_writes += u64::from(row_hit);
+                self.stats.write_times.record(waited);
+                self.stats.row_hit_writes += u64::from(row == RowFound::Open);
                 let port = &mut self.ports[number];
                 port.lines.retain(|(held, _)| *held != id);
                 self.outcomes.push(Outcome::Written { id, at: done });
             } else {
-                self.stats.read_cycles += waited;
+                self.stats.read_times.record(waited);
                 let at = self.over_link(done, FROM_MEMORY);
                 self.outcomes.push(Outcome::ReadDone { id, at });
             }
         }
         self.served = served;
-        self.let_in(now, number);
     }
 
-    fn let_in(&mut self, now: Cycle, number: usize) {
+    /// Lets in what waited for room in its queue. False when nothing could enter.
+    fn let_in(&mut self, now: Cycle, number: usize) -> bool {
+        let mut entered = false;
         loop {
             let port = &mut self.ports[number];
-            if port.channel.reads_behind(self.bank_queue) < self.read_queue
-                && let Some(Waiting { id, line }) = port.waiting_reads.pop_front()
+            if port.channel.reads.len() < self.read_queue
+                && let Some(Waiting { id, line, since }) = port.waiting_reads.pop_front()
             {
                 let (place, arrived) = (self.decoder.place(line), self.clock.edge_at(now));
-                port.channel.reads.push(Request { id, place, arrived, opened: false });
+                port.channel.reads.push(Request::new(id, place, arrived, since.0));
+                self.note_length(number);
             } else if let Some(next) = port.waiting_writes.front().copied()
                 && (port.channel.writes.len() < self.write_queue
                     || (self.replaces && port.holds(next.line)))
@@ -231,30 +266,54 @@ impl Controller {
                 port.waiting_writes.pop_front();
                 self.accept(number, now, next);
             } else {
-                return;
+                return entered;
             }
+            entered = true;
         }
     }
 
     /// Puts a write into its queue, in the place of an older one of its line if there is one.
     fn accept(&mut self, number: usize, now: Cycle, write: Waiting) {
-        let Waiting { id, line } = write;
+        let Waiting { id, line, since } = write;
         let port = &mut self.ports[number];
         if self.replaces
             && let Some(held) = port.lines.iter_mut().find(|(_, held)| *held == line)
         {
             let older = std::mem::replace(&mut held.0, id);
-            let request = port.channel.writes.iter_mut().find(|request| request.id == older);
-            request.expect("a line that is held has its request").id = id;
+            port.channel.rename_write(older, id);
             self.stats.replaced_writes += 1;
             self.outcomes.push(Outcome::Replaced { id, older });
             return;
         }
-        self.stats.write_queue_sum += port.channel.writes.len() as u64;
         let (place, arrived) = (self.decoder.place(line), self.clock.edge_at(now));
-        port.channel.writes.push(Request { id, place, arrived, opened: false });
+        port.channel.writes.push(Request::new(id, place, arrived, since.0));
         port.lines.push((id, line));
+        self.note_length(number);
         self.outcomes.push(Outcome::Accepted { id });
+    }
+
+    /// Counts how full a channel's queues were up to now.
+    #[inline]
+    fn count_queues(&mut self, now: Cycle, number: usize) {
+        let port = &mut self.ports[number];
+        let passed = now.0.saturating_sub(port.counted.0);
+        if passed == 0 {
+            return;
+        }
+        port.counted = now;
+        let channel = &port.channel;
+        let (reads, writes) = channel.waiting();
+        self.stats.read_queue.pass(reads, channel.reads.len() >= self.read_queue, passed);
+        self.stats.write_queue.pass(writes, channel.writes.len() >= self.write_queue, passed);
+    }
+
+    /// Something entered a channel's queues.
+    #[inline]
+    fn note_length(&mut self, number: usize) {
+        let (reads, writes) = self.ports[number].channel.waiting();
+        let stats = &mut self.stats;
+        stats.read_queue.max = stats.read_queue.max.max(reads as u64);
+        stats.write_queue.max = stats.write_queue.max.max(writes as u64);
     }
 
     /// When a line that leaves for the memory at `at` has passed the link.
@@ -274,7 +333,10 @@ impl Controller {
     }
 
     /// What was counted so far; counting starts again.
-    pub(crate) fn take_stats(&mut self) -> MemoryStats {
+    pub(crate) fn take_stats(&mut self, now: Cycle) -> MemoryStats {
+        for number in 0..self.ports.len() {
+            self.count_queues(now, number);
+        }
         let mut stats = std::mem::take(&mut self.stats);
         for port in &mut self.ports {
             stats.activates += std::mem::take(&mut port.channel.activates);

@@ -19,7 +19,7 @@ use outlast_trace::{FlushKind, LaneId, LineAddr, PoolOffset};
 use std::collections::VecDeque;
 
 /// Page table entries lie above all memory that programs use: 8 bytes a page.
-const PAGE_TABLE: LineAddr = LineAddr(1 << 50);
+pub(in crate::timed) const PAGE_TABLE: LineAddr = LineAddr(1 << 50);
 
 /// A load in the load queue.
 #[derive(Clone, Copy, Debug, Default)]

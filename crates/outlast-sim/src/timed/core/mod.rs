@@ -7,7 +7,7 @@ mod ports;
 mod store_queue;
 
 pub(super) use inorder::InOrder;
-pub(super) use lsu::Lsu;
+pub(super) use lsu::{Lsu, PAGE_TABLE};
 pub(super) use ooo::OutOfOrder;
 
 use super::{

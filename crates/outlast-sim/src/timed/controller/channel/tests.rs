@@ -39,6 +39,8 @@ fn channel(timing: Timing, ranks: usize, drain_idle: usize) -> Channel {
         drain_high: 16,
         drain_low: 4,
         drain_idle,
+        row_hits: 0,
+        bank_queue: 0,
     };
     Channel::new(timing, &shape)
 }
@@ -66,7 +68,7 @@ fn play(mut channel: Channel, arrivals: &[Arrival], always: bool) -> Vec<u64> {
     for now in 0..20_000 {
         let mut arrived = false;
         for (id, &(_, write, place)) in arrivals.iter().enumerate().filter(|(_, a)| a.0 == now) {
-            let request = Request { id: id as u32, place, arrived: now, opened: false };
+            let request = Request::new(id as u32, place, now, now);
             if write { &mut channel.writes } else { &mut channel.reads }.push(request);
             arrived = true;
         }
@@ -180,6 +182,13 @@ fn trtrs_between_reads_of_two_ranks() {
 }
 
 #[test]
+fn writes_of_two_ranks_follow_each_other_on_the_bus() {
+    let (a, b) = (place(0, 0, 0, 1), place(1, 0, 0, 1));
+    let at = simple(&[(0, READ, a), (0, READ, b), (LATER, WRITE, a), (LATER, WRITE, b)]);
+    assert_eq!(at[3] - at[2], TIMING.burst, "the controller drives both");
+}
+
+#[test]
 fn trfc_from_a_refresh_to_the_next_activate() {
     let timing = Timing { refi: 3000, rfc: 500, ..TIMING };
     let a = place(0, 0, 0, 1);
@@ -223,5 +232,129 @@ fn writes_wait_for_the_high_mark_and_are_served_down_to_the_low_one() {
         let last_read = at[1 + writes..].iter().max().unwrap();
         let before = at[1..=writes].iter().filter(|at| *at < last_read).count();
         assert_eq!(before, if writes == 16 { 12 } else { 0 }, "of {writes} writes");
+    }
+}
+
+/// A channel whose banks have queues of two.
+fn banked() -> Channel {
+    let shape = ChannelShape {
+        ranks: 2,
+        groups: 4,
+        banks: 4,
+        scheduling: Scheduling::FrFcfs,
+        page: PagePolicy::Open,
+        drain_high: 16,
+        drain_low: 4,
+        drain_idle: 3,
+        row_hits: 0,
+        bank_queue: 2,
+    };
+    Channel::new(TIMING, &shape)
+}
+
+#[test]
+fn a_request_takes_a_clock_to_its_banks_queue_and_one_moves_in_a_clock() {
+    assert_eq!(columns(banked, &[(0, READ, place(0, 0, 0, 7))]), [1 + TIMING.rcd]);
+    // Activates of three groups: moved at 0, 1 and 2, tRRD_S apart.
+    let three: Vec<Arrival> = (0..3).map(|group| (0, READ, place(0, group, 0, 7))).collect();
+    let at = columns(banked, &three);
+    assert_eq!(at, [0, 1, 2].map(|k| 1 + k * TIMING.rrd_s + TIMING.rcd));
+    let mut channel = banked();
+    channel.reads.extend(three.iter().map(|&(_, _, place)| Request::new(0, place, 0, 0)));
+    for left in [2, 1, 0] {
+        for _ in 0..2 {
+            channel.wake(2 - left as u64, &mut Vec::new()); // As for two arrivals in a clock.
+        }
+        assert_eq!(channel.reads.len(), left);
+    }
+}
+
+#[test]
+fn a_full_banks_queue_lets_others_pass() {
+    // Four reads of one bank's rows, then one of another bank: it does not wait for them.
+    let mut arrivals: Vec<Arrival> = (0..4).map(|row| (0, READ, place(0, 0, 0, row))).collect();
+    arrivals.push((0, READ, place(0, 1, 0, 1)));
+    let at = columns(banked, &arrivals);
+    assert!(at[4] < at[1] && at[1] < at[2] && at[2] < at[3], "{at:?}");
+}
+
+#[test]
+fn banks_take_turns() {
+    // Rows are open. Two banks of one group have two reads each, the first bank's older.
+    let (a, b) = (place(0, 0, 0, 1), place(0, 0, 1, 1));
+    let mut arrivals = vec![(0, READ, a), (0, READ, b)];
+    arrivals.extend([a, a, b, b].map(|place| (LATER, READ, place)));
+    let at = columns(banked, &arrivals);
+    assert!(at[2] < at[4] && at[4] < at[3] && at[3] < at[5], "{at:?}");
+}
+
+#[test]
+fn reads_and_writes_of_a_bank_mix_once_they_are_in_its_queue() {
+    // Three writes drain an idle channel; a read that arrives with the last of them is not kept
+    // until they are done.
+    let mut arrivals: Vec<Arrival> =
+        [(0, 1), (1, 2), (1, 3)].map(|(group, row)| (0, WRITE, place(0, group, 0, row))).to_vec();
+    arrivals.push((3, READ, place(0, 2, 0, 1)));
+    let at = columns(banked, &arrivals);
+    assert!(at[3] < at[2], "{at:?}");
+}
+
+#[test]
+fn writes_drain_from_the_high_mark_or_idle_from_the_idle_one() {
+    let write = |n: u64| (LATER, WRITE, place(0, n as u8 % 4, 0, 1));
+    let served = |make: fn() -> Channel, arrivals: &[Arrival]| {
+        let (mut channel, mut served) = (make(), Vec::new());
+        for now in 0..20_000 {
+            for (id, &(_, write, place)) in arrivals.iter().enumerate().filter(|(_, a)| a.0 == now)
+            {
+                let request = Request::new(id as u32, place, now, now);
+                if write { &mut channel.writes } else { &mut channel.reads }.push(request);
+            }
+            channel.wake(now, &mut served);
+        }
+        served.len()
+    };
+    for (writes, expected) in [(2, 0), (3, 3)] {
+        let arrivals: Vec<_> = (0..writes).map(write).collect();
+        assert_eq!(served(banked, &arrivals), expected, "{writes} writes alone");
+    }
+    // Reads keep the channel busy: fifteen writes wait, of sixteen those beyond the low mark go.
+    for (writes, left) in [(15, 15), (16, 4)] {
+        let mut arrivals: Vec<_> = (0..writes).map(write).collect();
+        arrivals.extend((0..5000).map(|k| (LATER + k, READ, place(1, 0, 0, 1))));
+        let mut channel = banked();
+        let mut out = Vec::new();
+        for now in 0..LATER + 4000 {
+            for (id, &(_, write, place)) in arrivals.iter().enumerate().filter(|(_, a)| a.0 == now)
+            {
+                let request = Request::new(id as u32, place, now, now);
+                if write { &mut channel.writes } else { &mut channel.reads }.push(request);
+            }
+            channel.wake(now, &mut out);
+        }
+        assert_eq!(channel.writes.len(), left, "of {writes} writes beside reads");
+    }
+}
+
+#[test]
+fn after_so_many_hits_an_older_request_gets_its_row() {
+    // The row may be closed before it can be read again.
+    let timing = Timing { rtp: TIMING.ccd_l - 2, ..TIMING };
+    let row = |row| place(0, 0, 0, row);
+    for make in
+        [|| channel(TIMING, 1, 1), || Channel { banked: Some(Banked::new(32, 8)), ..banked() }]
+    {
+        // One read of another row, then six of the open one, which tRTP keeps open until they
+        // are there.
+        let mut arrivals =
+            vec![(0, READ, row(1)), (LATER, READ, row(2)), (LATER - 4, READ, row(1))];
+        arrivals.extend((0..6).map(|_| (LATER, READ, row(1))));
+        let before = |row_hits_max| {
+            let at = columns(|| Channel { row_hits_max, timing, ..make() }, &arrivals);
+            at[3..].iter().filter(|hit| **hit < at[1]).count()
+        };
+        assert_eq!(before(u32::MAX), 6);
+        // The row has served two already.
+        assert_eq!(before(4), 2);
     }
 }
