@@ -10,6 +10,7 @@ use super::{
     scheme::{Answer, Outbox, Scheme},
     stats::WritesByCause,
     time::Cycle,
+    timeline::{Kind, Timeline},
     wheel::Wheel,
 };
 use crate::{
@@ -46,6 +47,7 @@ struct Write {
 #[derive(Clone, Copy, Debug, Default)]
 struct Read {
     line: LineAddr,
+    sent: Cycle,
 }
 
 pub(crate) struct Below<S: Scheme> {
@@ -56,6 +58,7 @@ pub(crate) struct Below<S: Scheme> {
     pub(crate) scheme: S,
     pub(crate) outbox: Outbox,
     pub(crate) by_cause: WritesByCause,
+    pub(crate) timeline: Option<Box<Timeline>>,
     adr: bool,
     path_cycles: u64,
     writes: Vec<Write>,
@@ -93,6 +96,7 @@ impl<S: Scheme> Below<S> {
             scheme,
             outbox: Outbox::default(),
             by_cause: WritesByCause::default(),
+            timeline: None,
             adr: config.memory.adr,
             path_cycles: config.memory.path.cycles(core_fs),
             writes: Vec::new(),
@@ -136,13 +140,19 @@ impl<S: Scheme> Below<S> {
                 (self.reads.len() - 1) as u32
             }
         };
-        self.reads[read as usize] = Read { line };
+        self.reads[read as usize] = Read { line, sent: self.now() };
         self.wheel.schedule(self.now().plus(self.path_cycles), Event::ReadArrives { read });
         read
     }
 
     pub(crate) fn forget_read(&mut self, read: u32) {
         self.free_reads.push(read);
+        let now = self.now();
+        if let Some(timeline) = &mut self.timeline {
+            let Read { line, sent } = self.reads[read as usize];
+            timeline.slice(Kind::Read, line, sent, now);
+            timeline.counter("reads", now, (self.reads.len() - self.free_reads.len()) as u64);
+        }
     }
 
     pub(crate) fn read_arrives(&mut self, read: u32) {
@@ -176,6 +186,7 @@ impl<S: Scheme> Below<S> {
             }
         };
         self.travelling += 1;
+        self.count_writes();
         let at = self.controller.link_to_memory(self.now().plus(self.path_cycles));
         self.wheel.schedule(at, Event::WriteArrives { write: number });
     }
@@ -246,8 +257,16 @@ impl<S: Scheme> Below<S> {
         }
     }
 
+    fn count_writes(&mut self) {
+        let now = self.now();
+        if let Some(timeline) = &mut self.timeline {
+            timeline.counter("writes before the queue", now, self.travelling as u64);
+        }
+    }
+
     fn accepted(&mut self, number: u32) {
         self.travelling -= 1;
+        self.count_writes();
         self.room = true;
         if self.adr {
             self.durable(number);
@@ -267,6 +286,9 @@ impl<S: Scheme> Below<S> {
             journal.persist(now, write.line, write.words, &write.data, write.cause);
         }
         let (origin, line, cause, sent) = (write.origin, write.line, write.cause, write.sent);
+        if let Some(timeline) = &mut self.timeline {
+            timeline.slice(Kind::Write(WritesByCause::name(cause)), line, sent, now);
+        }
         self.scheme.durable(now, line, cause, sent, &mut self.outbox);
         self.tell(origin);
     }

@@ -14,12 +14,14 @@ mod branch;
 mod config;
 mod controller;
 mod core;
+mod energy;
 mod event;
 mod instr;
 mod journal;
 mod memory;
 mod miss;
 mod ops;
+mod prefetch;
 mod primitives;
 mod requests;
 mod scheme;
@@ -27,24 +29,26 @@ mod stats;
 mod stream;
 mod system;
 mod time;
+mod timeline;
 mod tlb;
 mod trace;
 mod uncore;
 mod wheel;
 
 pub use config::{
-    Bytes, Clock, CoreConfig, CoreKind, Field, KEYS, LevelConfig, MEMORY_PRESETS, MachineConfig,
-    MachineError, Mapping, MemoryConfig, PRESETS, PagePolicy, Preset as MachinePreset, Rate,
-    Scheduling, Span, TlbConfig,
+    Bytes, Clock, CoreConfig, CoreKind, EnergyConfig, ExtrasConfig, Field, KEYS, LevelConfig,
+    MEMORY_PRESETS, MachineConfig, MachineError, Mapping, MemoryConfig, PRESETS, PagePolicy,
+    Preset as MachinePreset, Rate, Scheduling, Span, TlbConfig,
 };
 pub use instr::{Batch, Instr, InstrKind, LOADS_MAX, Mark, STORES_MAX, Source, SourceError};
 pub use journal::TimedJournal;
-pub use ops::LaneOps;
+pub use ops::{LaneOps, instructions_of};
 pub use primitives::{Primitive, PrimitiveError, primitives};
 pub use requests::{MemoryRequest, Replay, replay};
 pub use scheme::{Answer, NonPers, Outbox, Scheme, SchemeWrite, StoreSeen};
-pub use stats::{CoreStats, MemoryStats, RunStats, WritesByCause};
+pub use stats::{CoreStats, Lost, LostCycles, MemoryStats, RunStats, WritesByCause};
 pub use stream::{Pattern, Stream};
 pub use system::{Ended, RunError, Setup, System};
 pub use time::Cycle;
+pub use timeline::Timeline;
 pub use trace::TraceSource;

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use outlast_pmem::{Mark, Medium};
+use outlast_pmem::{Call, Mark, Medium};
 
 use crate::ack::{Ack, Ticket};
 use crate::checksums::Deltas;
@@ -173,6 +173,7 @@ impl<'p, M: Medium> Lane<'p, M> {
         let mut turn = Turn::new(tx);
         let mut conflicts = 0;
         pool.medium.mark(Mark::TxBegin);
+        pool.medium.mark(Mark::Call(Call::Begin));
         let result = loop {
             turn.wait(conflicts);
             match tx.attempt(&mut body) {
@@ -243,6 +244,7 @@ impl<'a, 'p, M: Medium> Attempt<'a, 'p, M> {
     }
 
     pub fn commit(mut self) -> Result<Ticket, Abort> {
+        self.tx.pool.medium.mark(Mark::Call(Call::Commit));
         let ticket = self.tx.commit()?;
         self.committed = true;
         Ok(ticket)

@@ -4,8 +4,9 @@
 //! sets keys. Machines without a base, and memories, set every key of theirs.
 
 use super::{
-    Bytes, Clock, CoreConfig, CoreKind, Field, LevelConfig, MachineConfig, MachineError, Mapping,
-    MemoryConfig, PagePolicy, Rate, Scheduling, Span, TlbConfig,
+    Bytes, Clock, CoreConfig, CoreKind, EnergyConfig, ExtrasConfig, Field, LevelConfig,
+    MachineConfig, MachineError, Mapping, MemoryConfig, PagePolicy, Rate, Scheduling, Span,
+    TlbConfig,
 };
 use crate::{config::Inclusion, policy::Policy};
 use std::path::Path;
@@ -166,6 +167,7 @@ impl MachineConfig {
             core: CoreConfig {
                 kind: CoreKind::InOrder,
                 count: 1,
+                threads: 1,
                 clock: Clock(1_000_000),
                 dispatch_width: 1,
                 issue_width: 1,
@@ -196,6 +198,14 @@ impl MachineConfig {
             inclusion: Inclusion::Inclusive,
             wc_lines: 4,
             snoop: zero,
+            extras: ExtrasConfig {
+                prefetch: 0,
+                l1_banks: 0,
+                llc_banks: 0,
+                llc_bank_busy: Span::Cycles(1),
+                write_through: false,
+            },
+            energy: EnergyConfig { instr_pj: 70, static_pj: 0, l1_pj: 20, l2_pj: 100, llc_pj: 100 },
             memory: MemoryConfig {
                 clock: Clock(1_000_000),
                 channels: 1,
