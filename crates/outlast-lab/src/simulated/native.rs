@@ -7,7 +7,7 @@ use outlast_pmem::{Domain, MapOptions, Mapped, Medium, last_level_cache_bytes};
 use outlast_trace::{LineAddr, PoolOffset};
 use outlast_workloads::Random;
 
-use crate::clock::Stopwatch;
+use crate::clock::{Stopwatch, ThreadStopwatch};
 use crate::native::default_directory;
 use crate::record::{Kind, Metric, Record};
 
@@ -66,9 +66,11 @@ impl Bench {
     fn time(&mut self, name: &str, repetitions: u64, mut once: impl FnMut(&mut Self, u64)) {
         let mut ns: Vec<f64> = (0..ROUNDS)
             .map(|_| {
-                let watch = Stopwatch::new();
+                // This thread's own time: others may have the processor meanwhile.
+                let (watch, wall) = (ThreadStopwatch::new(), Stopwatch::new());
                 (0..repetitions).for_each(|k| once(self, k));
-                watch.elapsed().wall.as_secs_f64() * 1e9 / repetitions as f64
+                let elapsed = watch.elapsed().unwrap_or(wall.elapsed().wall);
+                elapsed.as_secs_f64() * 1e9 / repetitions as f64
             })
             .collect();
         ns.sort_by(f64::total_cmp);
