@@ -247,6 +247,9 @@ fn two_streams_on_a_core_are_faster_than_one_after_the_other() {
     };
     let (one, both) = (time(waiting(1)), time(waiting(2)));
     assert!(both < one * 11 / 10, "{one} for one, {both} for two");
+    config.core.retire_width = 2;
+    let narrow = ipc(&config, vec![friendly(1), friendly(2)]).ipc();
+    assert!(narrow > 1.9 && narrow < 2.01, "{narrow}: both retire through one width of two");
     config.core.kind = outlast_sim::timed::CoreKind::InOrder;
     assert!(config.validate().unwrap_err().to_string().contains("core.threads"));
 }
@@ -298,6 +301,34 @@ proptest! {
         }
         prop_assert!(system.is_idle());
     }
+}
+
+#[test]
+fn a_fence_waits_for_what_the_other_thread_sent_on_its_way() {
+    let mut config = bare("ooo");
+    config.set_option("core.threads", "2").unwrap();
+    config.set_option("memory.path", "200 cycles").unwrap();
+    let mut log = OpLog::default();
+    let (streams, fences) = (LaneId(0), LaneId(1));
+    log.op(streams, Op::StoreNt { at: PoolOffset(64), bytes: &[7; 8] });
+    log.op(streams, Op::Compute(200));
+    log.op(streams, Op::Sfence);
+    log.op(streams, Op::Ack(outlast_trace::TxId(1)));
+    // The other thread's fences empty the buffer that both write through.
+    for _ in 0..20 {
+        log.op(fences, Op::Compute(8));
+        log.op(fences, Op::Sfence);
+    }
+    let log = Arc::new(log);
+    let sources = (0..2)
+        .map(|lane| Box::new(LaneOps::new(log.clone(), LaneId(lane))) as Box<dyn Source>)
+        .collect();
+    let setup = Setup { journal: Some(outlast_sim::Domain::Adr), ..Setup::default() };
+    let mut system = System::new(&config, NonPers, setup, sources).unwrap();
+    system.run_to_end().unwrap();
+    let journal = system.journal().unwrap();
+    let (durable, acknowledged) = (journal.at(0), journal.acknowledged_by(Cycle(u64::MAX))[0].0);
+    assert!(acknowledged >= durable, "durable at {durable}, acknowledged at {acknowledged}");
 }
 
 #[test]

@@ -525,6 +525,25 @@ mod tests {
     }
 
     #[test]
+    fn an_end_that_is_not_that_of_the_operations_is_damage() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let written = |change: fn(&mut TraceWriter)| {
+            let mut writer = TraceWriter::create(file.path()).unwrap();
+            writer.op(LaneId(0), Op::Sfence);
+            change(&mut writer);
+            writer.finish().unwrap();
+            read_trace(file.path()).map(|log| log.len()).map_err(|error| error.to_string())
+        };
+        assert_eq!(written(|_| ()), Ok(1));
+        let message = written(|writer| writer.ops += 1).unwrap_err();
+        assert!(message.contains("damaged after 1 operations"), "{message}");
+        let message = written(|writer| writer.numbers(code::END, &[1])).unwrap_err();
+        assert!(message.contains("damaged after 1 operations"), "{message}");
+        let message = written(|writer| writer.buffer.push(200)).unwrap_err();
+        assert!(message.contains("damaged after 1 operations"), "{message}");
+    }
+
+    #[test]
     fn other_files_and_newer_versions_are_named() {
         let mut newer = bytes_of(&log_of(&[(0, 10, 0, 0, vec![1])]));
         newer[8] = 2;

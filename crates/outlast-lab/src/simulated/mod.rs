@@ -18,7 +18,7 @@ use outlast_sim::timed::{
     Pattern, RunStats, Setup, Source, Stream, System, Timeline, TraceSource, WritesByCause,
     primitives, replay,
 };
-use outlast_trace::{ChampSimInstr, LaneId, is_trace, read_trace};
+use outlast_trace::{ChampSimInstr, LaneId, Op, is_trace, read_trace};
 
 use crate::clock::Stopwatch;
 use crate::record::{Kind, Metric, Record};
@@ -50,6 +50,13 @@ impl Work {
             Work::Stream(pattern) => vec![Box::new(Stream::new(*pattern, seed))],
             Work::Trace(path) if is_trace(path) => {
                 let log = Arc::new(read_trace(path)?);
+                let last = log.iter().map(|(_, op)| last_byte(op)).max().unwrap_or(0);
+                if last >= MEMORY_BYTES_MAX {
+                    let path = path.display();
+                    return Err(
+                        format!("{path}: touches byte {last:#x}; below 1 TiB is possible").into()
+                    );
+                }
                 let lanes = log.iter().map(|(lane, _)| lane.0).max().unwrap_or(0);
                 let source = |lane| {
                     Box::new(LaneOps::new(Arc::clone(&log), LaneId(lane))) as Box<dyn Source>
@@ -58,6 +65,21 @@ impl Work {
             }
             Work::Trace(path) => vec![Box::new(TraceSource::open(path)?)],
         })
+    }
+}
+
+/// Memory that a trace may reach.
+const MEMORY_BYTES_MAX: u64 = 1 << 40;
+
+/// The last byte that an operation touches.
+fn last_byte(op: Op<'_>) -> u64 {
+    match op {
+        Op::Load { at, len, .. } => at.0.saturating_add(len.into()),
+        Op::Store { at, bytes } | Op::StoreNt { at, bytes } | Op::Rmw { at, bytes } => {
+            at.0.saturating_add(bytes.len() as u64)
+        }
+        Op::Store64 { line, .. } | Op::Flush { line, .. } => line.0.saturating_mul(64),
+        _ => 0,
     }
 }
 

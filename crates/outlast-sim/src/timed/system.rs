@@ -9,7 +9,7 @@ use super::{
     config::{CoreKind, MachineConfig, MachineError},
     core::{Core, Front, InOrder, OutOfOrder},
     event::Event,
-    instr::{Source, SourceError},
+    instr::{LOADS_MAX, STORES_MAX, Source, SourceError},
     journal::TimedJournal,
     scheme::Scheme,
     stats::RunStats,
@@ -90,8 +90,11 @@ fn half_core(config: &MachineConfig) -> MachineConfig {
         &mut core.flushes,
         &mut part.l1.mshrs,
     ] {
-        *divided = (*divided / 2).max(2);
+        *divided = (*divided / 2).max(1);
     }
+    // One instruction must fit.
+    part.core.load_queue = part.core.load_queue.max(LOADS_MAX as u32);
+    part.core.store_queue = part.core.store_queue.max(STORES_MAX as u32);
     part
 }
 
