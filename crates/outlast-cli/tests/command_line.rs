@@ -490,6 +490,35 @@ fn the_machine_runs_streams_traces_and_requests() {
 }
 
 #[test]
+fn the_machine_runs_the_runtime_and_its_traces() {
+    let directory = directory();
+    let (trace, timeline) = (&path(&directory, "run.otrace"), &path(&directory, "timeline.json"));
+    let small = ["sim", "hash", "--keys", "200", "--transactions", "100", "--scheme"];
+    let run = json(&[small.as_slice(), &["undo,swift", "--crash-points", "40"]].concat());
+    let records = run["records"].as_array().expect("records");
+    let of = |metric: &str| -> Vec<f64> {
+        let here = records.iter().filter(|record| record["metric"] == metric);
+        here.map(|record| record["value"].as_f64().expect("a number")).collect()
+    };
+    assert!(of("throughput").iter().all(|value| *value > 0.0), "{run}");
+    assert_eq!(of("lost"), [0.0, 0.0]);
+    assert!(of("crash_points").iter().all(|points| *points >= 40.0));
+    let planted = ["undo", "--crash-points", "40", "--plant", "skip-flush:UndoData"];
+    assert_eq!(outlast(&[small.as_slice(), &planted].concat()).status.code(), Some(1));
+
+    good(&[small.as_slice(), &["swift", "--save-trace", trace]].concat());
+    let again = ["sim", "--trace", trace, "--warm-up", "0", "--timeline", timeline];
+    assert!(good(&again).contains("lost_cycles"));
+    let text = std::fs::read_to_string(timeline).expect("it was written");
+    let timeline: serde_json::Value = serde_json::from_str(&text).expect("it is JSON");
+    assert!(timeline["traceEvents"].as_array().expect("events").len() > 50);
+    let bytes = std::fs::read(trace).expect("it was written");
+    std::fs::write(trace, &bytes[..bytes.len() / 2]).expect("written");
+    let message = refused(&["sim", "--trace", trace]);
+    assert!(message.contains("cut off after"), "{message}");
+}
+
+#[test]
 fn mistakes_about_the_machine_are_told_in_one_line() {
     let directory = directory();
     let (cut, empty, words) =
@@ -507,6 +536,13 @@ fn mistakes_about_the_machine_are_told_in_one_line() {
         (&["sim", "--trace", cut], "36 bytes follow instruction 1"),
         (&["sim", "--trace", empty], "empty"),
         (&["sim", "--trace", "/no/such/trace"], "/no/such/trace"),
+        (&["sim", "hash", "--scheme", "undoo"], "undo"),
+        (&["sim", "hash", "--threads", "9"], "takes 1 to 8"),
+        (&["sim", "hash", "--threads", "2", "--crash-points", "5"], "--threads 1"),
+        (&["sim", "hash", "--save-trace", empty], "give one --scheme"),
+        (&["sim", "friendly", "--timeline", empty, "--timeline-cycles", "9..3"], "FROM..TO"),
+        (&["sim", "primitives", "--timeline", empty], "a timeline is of one run"),
+        (&["sim", "friendly", "--set", "core.threads=3"], "take 1 to 2"),
         (&["sim", "--requests", words], "words:2:"),
         (&["sim", "--requests", empty], "no requests"),
         (&["sim", "swaps", "--scheme", "fwd"], "non-pers, undo-clwb, redo-clwb, hwl, fwb"),

@@ -362,7 +362,7 @@ impl Medium for ImageMedium {
             Mark::TxEnd => state.record(Op::TxEnd),
             Mark::Ack(tx) => state.record(Op::Ack(tx)),
             // Recovery is alone: its locks order nothing.
-            Mark::Lock(_) | Mark::Unlock(_) | Mark::Compute(_) | Mark::Site(_) => {}
+            Mark::Lock(_) | Mark::Unlock(_) | Mark::Compute(_) | Mark::Call(_) | Mark::Site(_) => {}
         }
     }
 

@@ -89,7 +89,7 @@ fn pool_on<M: Medium>(medium: M, open: &OpenOptions, count: u64, stride: u64) ->
 }
 
 /// What one lane does: transactions until it has made so many, or is told to end.
-#[allow(clippy::too_many_arguments, reason = "a lane and all that it has to know")]
+#[expect(clippy::too_many_arguments, reason = "a lane and all that it has to know")]
 fn work<M: Medium>(
     pool: &Pool<M>,
     cells: Cells,

@@ -507,6 +507,10 @@ metrics! {
     MEMORY_READS = "memory_reads", "count";
     /// Lines written to simulated memory; the class is the cause.
     MEMORY_WRITES = "memory_writes", "count";
+    /// Lines written to simulated memory per transaction; the class is the cause.
+    MEMORY_WRITES_TX = "memory_writes_tx", "lines/tx";
+    /// Instructions per transaction in a simulated run.
+    INSTRUCTIONS_TX = "instructions_tx", "instr/tx";
     /// Accesses that found their row open.
     ROW_HITS = "row_hits", "count";
     /// Accesses that found no row open in their bank.
@@ -540,6 +544,12 @@ metrics! {
     SIM_EVENTS = "sim_events", "events/instr";
     /// Ticks of simulated cores per simulated instruction.
     SIM_TICKS = "sim_ticks", "ticks/instr";
+    /// Cycles in which a core retired nothing, of all cores; the class is the cause.
+    LOST_CYCLES = "lost_cycles", "count";
+    /// Lines that a prefetcher asked for.
+    PREFETCHES = "prefetches", "count";
+    /// Energy of the processor by a simple activity model.
+    PROCESSOR_ENERGY = "processor_energy", "nJ";
     /// What one operation takes; the workload is the operation.
     PRIMITIVE = "primitive", "ns";
 }

@@ -52,5 +52,5 @@ pub use error::{MapError, PAGE_BYTES};
 pub use floor::{FLOOR_LINES_MAX, FloorOptions, FloorReport, FloorRow, Pattern, measure_floor};
 pub use heap::Heap;
 pub use mapped::{MapOptions, Mapped};
-pub use medium::{GrowError, Mark, Medium};
+pub use medium::{Call, GrowError, Mark, Medium, Prices};
 pub use recorder::{Recorder, Site};

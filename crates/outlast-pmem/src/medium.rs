@@ -2,6 +2,59 @@
 
 use outlast_trace::{ByteRange, LINE_BYTES, LineAddr, PoolOffset, TxId};
 
+/// A call of a transaction into its runtime.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum Call {
+    /// The transaction begins.
+    Begin,
+    /// It loads.
+    Load,
+    /// It stores.
+    Store,
+    /// It announces what it will store.
+    WillWrite,
+    /// It takes a block.
+    Alloc,
+    /// It gives one back.
+    Free,
+    /// It commits.
+    Commit,
+}
+
+/// Instructions that calls cost beside their memory accesses.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Prices {
+    /// Of [`Call::Begin`].
+    pub begin: u32,
+    /// Of [`Call::Load`].
+    pub load: u32,
+    /// Of [`Call::Store`].
+    pub store: u32,
+    /// Of [`Call::WillWrite`].
+    pub will_write: u32,
+    /// Of [`Call::Alloc`].
+    pub alloc: u32,
+    /// Of [`Call::Free`].
+    pub free: u32,
+    /// Of [`Call::Commit`].
+    pub commit: u32,
+}
+
+impl Prices {
+    /// The price of a call.
+    pub fn of(&self, call: Call) -> u32 {
+        match call {
+            Call::Begin => self.begin,
+            Call::Load => self.load,
+            Call::Store => self.store,
+            Call::WillWrite => self.will_write,
+            Call::Alloc => self.alloc,
+            Call::Free => self.free,
+            Call::Commit => self.commit,
+        }
+    }
+}
+
 /// What a program tells an observing medium beside its memory accesses. Real memory ignores it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mark {
@@ -17,6 +70,8 @@ pub enum Mark {
     Unlock(u64),
     /// About `n` instructions of work that touch no persistent memory.
     Compute(u32),
+    /// The runtime was called; what that costs beside memory accesses a recorder may know.
+    Call(Call),
     /// From here on this lane is in the named part of the program; findings name it.
     Site(&'static str),
 }

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use outlast_trace::{FlushKind, LaneId, LineAddr, Op, OpLog, PoolOffset, Sink, TxId};
 
-use crate::medium::{GrowError, Mark, Medium, check_bounds, whole_lines};
+use crate::medium::{GrowError, Mark, Medium, Prices, check_bounds, whole_lines};
 use crate::schedule::{self, Point};
 
 /// Functional memory that reports every operation, in the one order in which they happened.
@@ -28,6 +28,7 @@ use crate::schedule::{self, Point};
 #[derive(Debug)]
 pub struct Recorder<S = OpLog> {
     state: Mutex<State<S>>,
+    prices: Prices,
     flush_kind: FlushKind,
     mfence: bool,
     loads: bool,
@@ -91,6 +92,7 @@ impl<S: Sink> Recorder<S> {
         };
         Self {
             state: Mutex::new(state),
+            prices: Prices::default(),
             flush_kind: FlushKind::Clwb,
             mfence: false,
             loads: false,
@@ -127,6 +129,12 @@ impl<S: Sink> Recorder<S> {
     /// Keeps the [`Site`] of every operation.
     pub fn recording_sites(mut self) -> Self {
         self.sites = true;
+        self
+    }
+
+    /// Records the instructions of the runtime itself as [`Op::Compute`]: so many for each call.
+    pub fn pricing(mut self, prices: Prices) -> Self {
+        self.prices = prices;
         self
     }
 
@@ -332,7 +340,7 @@ impl<S: Sink> Medium for Recorder<S> {
     fn mark(&self, mark: Mark) {
         // Work between two accesses is no place where another lane could make a difference.
         let lane = match mark {
-            Mark::Compute(_) | Mark::Site(_) => schedule::current_lane(),
+            Mark::Compute(_) | Mark::Call(_) | Mark::Site(_) => schedule::current_lane(),
             _ => schedule::point(Point::Act),
         };
         let mut state = self.state();
@@ -349,6 +357,10 @@ impl<S: Sink> Medium for Recorder<S> {
                 Op::Unlock { id, ticket: state.tickets.get(&id).copied().unwrap_or(0) }
             }
             Mark::Compute(n) => Op::Compute(n),
+            Mark::Call(call) => match self.prices.of(call) {
+                0 => return,
+                n => Op::Compute(n),
+            },
             Mark::Site(label) => return state.set_label(lane, label),
         };
         self.report(&mut state, lane, op);
@@ -366,6 +378,7 @@ impl<S: Sink> Medium for Recorder<S> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::medium::Call;
 
     fn ops(log: &OpLog) -> Vec<String> {
         log.iter().map(|(lane, op)| format!("{} {op:?}", lane.0)).collect()
@@ -433,6 +446,17 @@ mod tests {
                 "0 Lock { id: 9, ticket: 2 }",
             ]
         );
+    }
+
+    #[test]
+    fn calls_are_work_where_they_have_a_price() {
+        let medium = Recorder::new(64);
+        medium.mark(Mark::Call(Call::Load));
+        assert!(medium.take_log().is_empty());
+        let medium = medium.pricing(Prices { load: 7, ..Prices::default() });
+        medium.mark(Mark::Call(Call::Load));
+        medium.mark(Mark::Call(Call::Store));
+        assert_eq!(ops(&medium.take_log()), ["0 Compute(7)"]);
     }
 
     #[test]

@@ -78,6 +78,9 @@ pub struct HierarchyConfig {
     pub inclusion: Inclusion,
     /// Lines that each lane's write-combining buffer holds.
     pub wc_lines: u16,
+    /// Whether stores go through the first level to the next at once, so that it holds no line
+    /// that is newer than that. Inclusive machines only.
+    pub l1_write_through: bool,
 }
 
 impl HierarchyConfig {
@@ -113,6 +116,9 @@ impl HierarchyConfig {
         }
         if self.wc_lines == 0 {
             return Err(ConfigError::NoWcLines);
+        }
+        if self.l1_write_through && self.inclusion == Inclusion::Exclusive {
+            return Err(ConfigError::WriteThrough);
         }
         let levels = [("l1", Some(self.l1)), ("l2", self.l2), ("llc", Some(self.llc))];
         for (level, config) in levels {
@@ -171,7 +177,7 @@ impl Preset {
                 Inclusion::Exclusive,
             ),
         };
-        HierarchyConfig { lanes: 1, l1, l2, llc, inclusion, wc_lines: 10 }
+        HierarchyConfig { lanes: 1, l1, l2, llc, inclusion, wc_lines: 10, l1_write_through: false }
     }
 }
 
@@ -234,6 +240,9 @@ pub enum ConfigError {
     /// Non-temporal stores have to pass through a buffer.
     #[error("0 write-combining lines: a lane needs at least 1")]
     NoWcLines,
+    /// Where a line is in one level only, there is no next level to write to.
+    #[error("a first level writes through in an inclusive machine only: take inclusive caches")]
+    WriteThrough,
     /// No policy has this name.
     #[error(
         "no replacement policy is named {name:?}: choose one of lru, plru, bip, random, adversarial"

@@ -262,9 +262,12 @@ proptest! {
         steps in proptest::collection::vec((Just(0u16), any_step(LINES)), 1..300),
         kind in prop_oneof![Just("ooo"), Just("inorder")],
         inclusion in prop_oneof![Just("inclusive"), Just("exclusive")],
-        adr in any::<bool>(),
+        adr in any::<bool>(), through in any::<bool>(),
+        prefetch in 0..4u32, banks in 0..3u32,
     ) {
         let mut config = bare(kind);
+        config.extras.prefetch = prefetch;
+        (config.extras.l1_banks, config.extras.llc_banks) = (banks, banks);
         for (key, value) in [
             ("l1.size", "512 B"), ("l2.size", "1 KiB"), ("l2.ways", "4"), ("llc.size", "2 KiB"),
             ("memory.write_buffer", "2"), ("memory.write_queue", "4"), ("memory.drain_high", "3"),
@@ -275,6 +278,7 @@ proptest! {
             config.set_option(key, value).unwrap();
         }
         config.memory.adr = adr;
+        config.extras.write_through = through && inclusion == "inclusive";
         let log = play(&steps, true);
         let expected = reference(&log, (LINES as usize + 2) * 64);
         let mut system = run(&config, log, Some(Domain::Adr));
@@ -288,12 +292,14 @@ proptest! {
     fn without_latencies_the_journal_is_the_atomic_drivers(
         steps in proptest::collection::vec((Just(0u16), any_step(LINES)), 1..300),
         exclusive in any::<bool>(), has_l2 in any::<bool>(), eadr in any::<bool>(),
+        through in any::<bool>(),
     ) {
         let mut config = MachineConfig::from_toml("none", machine::NO_TIME).unwrap();
         config.inclusion = if exclusive { Inclusion::Exclusive } else { Inclusion::Inclusive };
         if has_l2 {
             config.set_option("l2.size", "1 KiB").unwrap();
         }
+        config.extras.write_through = through && !exclusive;
         let domain = if eadr { Domain::Eadr } else { Domain::Adr };
         let log = play(&steps, false);
         let base = vec![0; (LINES as usize + 2) * 64];

@@ -24,9 +24,13 @@ mod addr;
 mod champsim;
 mod log;
 mod op;
+#[cfg(feature = "champsim")]
+mod otrace;
 
 pub use addr::{ByteRange, LINE_BYTES, LineAddr, PoolOffset, line_pieces, word_pieces};
 #[cfg(feature = "champsim")]
 pub use champsim::{CHAMPSIM_INSTR_BYTES, ChampSimError, ChampSimInstr, ChampSimReader};
 pub use log::OpLog;
 pub use op::{FlushKind, LaneId, Op, Sink, TxId};
+#[cfg(feature = "champsim")]
+pub use otrace::{TraceError, TraceWriter, is_trace, read_trace, write_trace};

@@ -40,11 +40,13 @@ mod points;
 mod record;
 mod report;
 mod shrink;
+mod timed;
 mod visit;
 
 pub use census::{OBJECT_BYTES, ObjectCounts};
 pub use points::{CrashOp, ParseCrashOpError};
 pub use report::{CampaignReport, Counts, Failure, Stage};
+pub use timed::{TimedCampaign, TimedError, TimedRecording, TimedReport};
 
 use std::fmt;
 use std::str::FromStr;

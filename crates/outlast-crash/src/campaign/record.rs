@@ -44,6 +44,7 @@ pub(super) struct Base {
 }
 
 /// One run, with everything a judge may know of it.
+#[derive(Default)]
 pub(super) struct Recording {
     pub log: OpLog,
     pub transactions: Vec<Transaction>,
@@ -258,10 +259,10 @@ fn key_state(state: State) -> KeyState {
 }
 
 /// Keeps a transaction's facts with the moments of its reads.
-struct Listener<'a> {
-    clock: &'a AtomicU64,
-    reads: Vec<Seen>,
-    writes: Vec<(u64, KeyState)>,
+pub(super) struct Listener<'a> {
+    pub clock: &'a AtomicU64,
+    pub reads: Vec<Seen>,
+    pub writes: Vec<(u64, KeyState)>,
 }
 
 impl Witness for Listener<'_> {

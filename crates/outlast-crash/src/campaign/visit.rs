@@ -86,17 +86,11 @@ impl Shared<'_> {
         };
         let mut bytes = self.base.bytes.clone();
         bytes.resize(journal.image_bytes() as usize, 0);
-        let mut visitor = Visitor {
-            shared: self,
-            machine,
-            overlay: Overlay::new(bytes),
-            found: Vec::new(),
-            counts: Counts::default(),
-            said: Said::default(),
-            census: self.campaign.warm_up.map(|_| {
-                Census::new(self.recording, &self.base.bytes, journal.image_bytes() as usize)
-            }),
-        };
+        let mut visitor = Visitor::new(self, machine, Overlay::new(bytes));
+        visitor.census = self
+            .campaign
+            .warm_up
+            .map(|_| Census::new(self.recording, &self.base.bytes, journal.image_bytes() as usize));
         let mut standing = self.court.standing();
         let mut cursor = journal.cursor();
         let mut failure = None;
@@ -139,13 +133,13 @@ impl Machine {
     }
 }
 
-struct Visitor<'a> {
+pub(super) struct Visitor<'a> {
     shared: &'a Shared<'a>,
     machine: Machine,
-    overlay: Overlay,
+    pub overlay: Overlay,
     /// What the last recovery left of each key.
     found: Vec<KeyState>,
-    counts: Counts,
+    pub counts: Counts,
     /// What the last recovery said of lines.
     said: Said,
     /// Who counts stale objects, if somebody does.
@@ -154,9 +148,24 @@ struct Visitor<'a> {
 
 type Crashed = Result<(), (Stage, Violation)>;
 
+impl<'a> Visitor<'a> {
+    /// Nobody counts stale objects.
+    pub fn new(shared: &'a Shared<'a>, machine: Machine, overlay: Overlay) -> Self {
+        Self {
+            shared,
+            machine,
+            overlay,
+            found: Vec::new(),
+            counts: Counts::default(),
+            said: Said::default(),
+            census: None,
+        }
+    }
+}
+
 impl Visitor<'_> {
     /// One crash point: recovery and judgement, and now and then what may follow.
-    fn crash(&mut self, standing: &Standing<'_>, random: &mut Random) -> Crashed {
+    pub fn crash(&mut self, standing: &Standing<'_>, random: &mut Random) -> Crashed {
         let mut one_in = |n| random.below(n) == 0;
         let second = self.shared.campaign.second_crash;
         let (again, later) = (second && one_in(IN_RECOVERY_ONE_IN), second && one_in(LATER_ONE_IN));

@@ -1,19 +1,25 @@
 //! Runs of the timed machine, and what they say as records.
 
 mod memory;
+mod native;
+mod prices;
+mod runtime;
 mod schemes;
 
 pub use memory::memory_records;
+pub use native::{native_primitives, primitive_table};
+pub use runtime::RuntimeRun;
 pub use schemes::{SimScheme, Swaps, run_swaps};
 
 use std::io::{BufRead, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use outlast_sim::timed::{
-    CoreKind, Ended, MachineConfig, MachineError, MemoryRequest, NonPers, Pattern, RunStats, Setup,
-    Source, Stream, System, TraceSource, primitives, replay,
+    CoreKind, Cycle, Ended, LaneOps, Lost, MachineConfig, MachineError, MemoryRequest, NonPers,
+    Pattern, RunStats, Setup, Source, Stream, System, Timeline, TraceSource, primitives, replay,
 };
-use outlast_trace::ChampSimInstr;
+use outlast_trace::{ChampSimInstr, LaneId, Op, is_trace, read_trace};
 
 use crate::clock::Stopwatch;
 use crate::record::{Kind, Metric, Record};
@@ -23,7 +29,7 @@ use crate::record::{Kind, Metric, Record};
 pub enum Work {
     /// A stream made on the fly.
     Stream(Pattern),
-    /// A ChampSim trace.
+    /// A trace: ChampSim's, or one of ours.
     Trace(PathBuf),
 }
 
@@ -39,11 +45,42 @@ impl Work {
         }
     }
 
-    fn source(&self, seed: u64) -> Result<Box<dyn Source>, Box<dyn std::error::Error>> {
+    /// One source for each core.
+    fn sources(&self, seed: u64) -> Result<Vec<Box<dyn Source>>, Box<dyn std::error::Error>> {
         Ok(match self {
-            Work::Stream(pattern) => Box::new(Stream::new(*pattern, seed)),
-            Work::Trace(path) => Box::new(TraceSource::open(path)?),
+            Work::Stream(pattern) => vec![Box::new(Stream::new(*pattern, seed))],
+            Work::Trace(path) if is_trace(path) => {
+                let log = Arc::new(read_trace(path)?);
+                let last = log.iter().map(|(_, op)| last_byte(op)).max().unwrap_or(0);
+                if last >= MEMORY_BYTES_MAX {
+                    let path = path.display();
+                    return Err(
+                        format!("{path}: touches byte {last:#x}; below 1 TiB is possible").into()
+                    );
+                }
+                let lanes = log.iter().map(|(lane, _)| lane.0).max().unwrap_or(0);
+                let source = |lane| {
+                    Box::new(LaneOps::new(Arc::clone(&log), LaneId(lane))) as Box<dyn Source>
+                };
+                (0..=lanes).map(source).collect()
+            }
+            Work::Trace(path) => vec![Box::new(TraceSource::open(path)?)],
         })
+    }
+}
+
+/// Memory that a trace may reach.
+const MEMORY_BYTES_MAX: u64 = 1 << 40;
+
+/// The last byte that an operation touches.
+fn last_byte(op: Op<'_>) -> u64 {
+    match op {
+        Op::Load { at, len, .. } => at.0.saturating_add(len.into()),
+        Op::Store { at, bytes } | Op::StoreNt { at, bytes } | Op::Rmw { at, bytes } => {
+            at.0.saturating_add(bytes.len() as u64)
+        }
+        Op::Store64 { line, .. } | Op::Flush { line, .. } => line.0.saturating_mul(64),
+        _ => 0,
     }
 }
 
@@ -60,6 +97,34 @@ pub struct Simulation {
     pub instructions: u64,
     /// Feeds what is drawn.
     pub seed: u64,
+    /// Keeps a timeline of some cycles.
+    pub timeline: Option<TimelineRequest>,
+}
+
+/// A timeline that is wanted as a file.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TimelineRequest {
+    /// Where to.
+    pub path: PathBuf,
+    /// Cycles from the end of the warm-up: the first, and the first that is not in it.
+    pub cycles: (u64, u64),
+}
+
+impl TimelineRequest {
+    fn window(&self, now: Cycle) -> (Cycle, Cycle) {
+        (now.plus(self.cycles.0), now.plus(self.cycles.1))
+    }
+
+    fn write(
+        &self,
+        timeline: &Timeline,
+        machine: &MachineConfig,
+        now: Cycle,
+    ) -> Result<(), Box<dyn std::error::Error>> {
+        let json = timeline.to_json(machine.core.clock.period_fs(), now);
+        let failed = |error| format!("{}: {error}", self.path.display());
+        Ok(std::fs::write(&self.path, json).map_err(failed)?)
+    }
 }
 
 /// Every machine that `--config`, `--core` and `--set key=value[,value…]` ask for: all
@@ -130,8 +195,13 @@ fn run_with(
     simulation: &Simulation,
     mut requests: Option<&mut dyn Write>,
 ) -> Result<Vec<Record>, Box<dyn std::error::Error>> {
-    let Simulation { machine, work, warm_up, instructions, seed } = simulation;
-    let sources = vec![work.source(*seed)?];
+    let Simulation { machine, work, warm_up, instructions, seed, timeline } = simulation;
+    let sources = work.sources(*seed)?;
+    let mut machine = machine.clone();
+    machine.core.count =
+        machine.core.count.max((sources.len() as u32).div_ceil(machine.core.threads));
+    let machine = &machine;
+    let threads = sources.len() as u32;
     let setup = Setup { seed: *seed, ..Setup::default() };
     let mut system = System::new(machine, NonPers, setup, sources)?;
     if system.run(*warm_up)? == Ended::Finished && *warm_up > 0 {
@@ -143,6 +213,10 @@ fn run_with(
         .into());
     }
     system.take_stats();
+    if let Some(request) = timeline {
+        let (from, to) = request.window(system.now());
+        system.keep_timeline(from, to);
+    }
     let watch = Stopwatch::new();
     match &mut requests {
         None => {
@@ -156,7 +230,11 @@ fn run_with(
     }
     let elapsed = watch.elapsed();
     let seconds = elapsed.cpu.unwrap_or(elapsed.wall).as_secs_f64();
-    Ok(records(&work.name(), machine, &system.take_stats(), seconds))
+    let stats = system.take_stats();
+    if let (Some(request), Some(timeline)) = (timeline, system.take_timeline()) {
+        request.write(&timeline, machine, system.now())?;
+    }
+    Ok(records(&work.name(), machine, threads, &stats, seconds))
 }
 
 /// Runs, and writes the memory's requests as they come.
@@ -180,10 +258,38 @@ fn export(
     Ok(())
 }
 
-fn records(work: &str, machine: &MachineConfig, stats: &RunStats, cpu_s: f64) -> Vec<Record> {
+/// What every run says of its cores: where their cycles went, and what the processor took.
+fn core_records(
+    machine: &MachineConfig,
+    stats: &RunStats,
+    record: &dyn Fn(Metric, f64) -> Record,
+) -> Vec<Record> {
+    let mut records = Vec::new();
+    for (cause, name) in Lost::ALL {
+        let cycles: u64 = stats.cores.iter().map(|core| core.lost.of(cause)).sum();
+        if cycles > 0 {
+            records.push(record(Metric::LOST_CYCLES, cycles as f64).class(name));
+        }
+    }
+    let prefetches: u64 = stats.cores.iter().map(|core| core.prefetches).sum();
+    if prefetches > 0 {
+        records.push(record(Metric::PREFETCHES, prefetches as f64));
+    }
+    let energy = stats.processor_energy_pj(machine) as f64 / 1e3;
+    records.push(record(Metric::PROCESSOR_ENERGY, energy).reason("a simple activity model"));
+    records
+}
+
+fn records(
+    work: &str,
+    machine: &MachineConfig,
+    threads: u32,
+    stats: &RunStats,
+    cpu_s: f64,
+) -> Vec<Record> {
     let config = format!("{} ({})", machine.name, machine.core.kind);
     let record = |metric, value: f64| {
-        Record::new(Kind::Sim, work, "non-pers", metric, value).threads(1).config(&config)
+        Record::new(Kind::Sim, work, "non-pers", metric, value).threads(threads).config(&config)
     };
     let instructions = stats.instructions() as f64;
     let per_instruction = |count: u64| count as f64 / instructions.max(1.0);
@@ -208,6 +314,7 @@ fn records(work: &str, machine: &MachineConfig, stats: &RunStats, cpu_s: f64) ->
     records.push(record(Metric::MISPREDICTED, core.1 as f64));
     records.push(record(Metric::MEMORY_READS, caches.traffic.memory_reads as f64));
     records.extend(memory_records(machine, stats, record));
+    records.extend(core_records(machine, stats, &record));
     records.push(record(Metric::SIM_EVENTS, per_instruction(stats.events)));
     records.push(record(Metric::SIM_TICKS, per_instruction(stats.ticks())));
     records
@@ -367,8 +474,14 @@ mod tests {
         save_trace(Pattern::Friendly, 1, 8000, file.path()).unwrap();
         let ipc = |work| {
             let machine = MachineConfig::named("server").unwrap();
-            let simulation =
-                Simulation { machine, work, warm_up: 4000, instructions: 4000, seed: 1 };
+            let simulation = Simulation {
+                machine,
+                work,
+                warm_up: 4000,
+                instructions: 4000,
+                seed: 1,
+                timeline: None,
+            };
             let records = run(&simulation).unwrap();
             records.iter().find(|r| r.is(Metric::IPC)).unwrap().value.unwrap()
         };
@@ -417,6 +530,7 @@ mod tests {
             warm_up: 2000,
             instructions: 5000,
             seed: 1,
+            timeline: None,
         };
         let records = run(&simulation).unwrap();
         let value = |metric: Metric| records.iter().find(|r| r.is(metric)).unwrap().value.unwrap();

@@ -1,8 +1,8 @@
 //! How lines go to memory other than by eviction: flushed, streamed past the caches, or written
 //! back with nobody asking.
 
-use super::{Backing, Cause, Hierarchy};
-use crate::cache::{LineBytes, LineTag};
+use super::{Backing, Cause, Hierarchy, Lane};
+use crate::cache::{Contents, LineBytes, LineTag, Slot};
 use outlast_trace::{FlushKind, LaneId, LineAddr, PoolOffset, line_pieces};
 
 /// After a non-temporal store words leave the lane's buffer with no need, until this chance of
@@ -135,6 +135,26 @@ impl<T: LineTag> Hierarchy<T> {
             self.llc.clean(slot, &data);
         }
         true
+    }
+
+    /// A store that went into the first level goes on to the next, and leaves it clean (C5).
+    pub(super) fn pass_through<B: Backing<T>>(
+        &mut self,
+        lane: usize,
+        line: LineAddr,
+        slot: Slot,
+        below: &mut B,
+    ) {
+        let Self { lanes, llc, .. } = self;
+        let Lane { l1, l2, .. } = &mut lanes[lane];
+        let (data, tag) = (*l1.data(slot), l1.tag(slot));
+        let contents = Contents { data, dirty: true, owned: true, tag };
+        let level = if l2.is_some() { 2 } else { 3 };
+        let lower = l2.as_mut().unwrap_or(llc);
+        let at = lower.probe(line).expect("C3: the level below holds it too");
+        lower.take_over(at, &contents);
+        l1.clean(slot, &data);
+        below.moved_down(level, line, &contents);
     }
 
     fn remove_everywhere(&mut self, line: LineAddr) {

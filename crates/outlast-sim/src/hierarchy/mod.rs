@@ -9,6 +9,7 @@
 //! - **C3** `Inclusive`: what a private level holds, each level below it holds too.
 //!   `Exclusive`: what a lane owns is in exactly one cache.
 //! - **C4** A line in a write-combining buffer is in no cache, and in one such buffer only.
+//! - **C5** A first level that writes through holds no dirty line.
 //!
 //! Coherence is MESI cut down to what a functional model needs: *owned* stands for E and M,
 //! *dirty* tells M from E, a copy that is neither is S. A load that meets another lane's dirty
@@ -94,6 +95,7 @@ pub struct Hierarchy<T = ()> {
     lanes: Vec<Lane<T>>,
     llc: Cache<T>,
     inclusion: Inclusion,
+    write_through: bool,
     /// Lines in all write-combining buffers together: where it is 0, nobody has to look.
     streaming: usize,
     temper: Option<Temper>,
@@ -136,6 +138,7 @@ impl<T: LineTag> Hierarchy<T> {
             lanes: (0..config.lanes).map(lane).collect::<Result<_, _>>()?,
             llc: Cache::new(config.llc, derive(seed, 0))?,
             inclusion: config.inclusion,
+            write_through: config.l1_write_through,
             streaming: 0,
             temper: adversary.then(|| Temper::new(derive(seed, 1))),
             rng: Rng::new(derive(seed, 2)),
@@ -233,6 +236,9 @@ impl<T: LineTag> Hierarchy<T> {
         let l1 = &mut self.lanes[lane].l1;
         l1.store(slot, at.in_line(), bytes);
         below.stored(at.line(), word_mask(at.in_line(), bytes.len()), l1.data(slot));
+        if self.write_through {
+            self.pass_through(lane, at.line(), slot, below);
+        }
     }
 
     /// The line's newest bytes in any cache, and whether memory has older ones. `None` when no

@@ -122,6 +122,9 @@ impl<T: LineTag> Hierarchy<T> {
         let l1 = &mut self.lanes[lane].l1;
         l1.store(slot, at.in_line(), bytes);
         below.stored(at.line(), word_mask(at.in_line(), bytes.len()), l1.data(slot));
+        if self.write_through {
+            self.pass_through(lane, at.line(), slot, below);
+        }
     }
 
     /// Puts a whole word into the lane's write-combining buffer, and takes the line out of all

@@ -94,15 +94,16 @@ fn any_cache() -> impl Strategy<Value = CacheConfig> {
 fn any_machine() -> impl Strategy<Value = HierarchyConfig> {
     let inclusion = prop_oneof![Just(Inclusion::Inclusive), Just(Inclusion::Exclusive)];
     let levels = (any_cache(), proptest::option::of(any_cache()), any_cache());
-    (1..4u16, levels, inclusion, 1..4u16, 0..5usize).prop_map(
-        |(lanes, (l1, l2, llc), inclusion, wc_lines, policy)| {
-            HierarchyConfig { lanes, l1, l2, llc, inclusion, wc_lines }
+    (1..4u16, levels, inclusion, 1..4u16, 0..5usize, any::<bool>()).prop_map(
+        |(lanes, (l1, l2, llc), inclusion, wc_lines, policy, through)| {
+            let l1_write_through = through && inclusion == Inclusion::Inclusive;
+            HierarchyConfig { lanes, l1, l2, llc, inclusion, wc_lines, l1_write_through }
                 .with_policy(Policy::ALL[policy].0)
         },
     )
 }
 
-/// Asserts C1 to C4 for every line.
+/// Asserts C1 to C5 for every line.
 fn check_invariants(caches: &Hierarchy, memory: &Flat) {
     let streams: Vec<_> = caches.lanes.iter().flat_map(|lane| lane.wc.held()).collect();
     assert_eq!(streams.len(), caches.streaming);
@@ -123,6 +124,10 @@ fn check_invariants(caches: &Hierarchy, memory: &Flat) {
             holders += 1;
             owners += usize::from(newest.owned || newest.dirty);
             let mut below = below;
+            if caches.write_through {
+                let dirty = lane.l1.probe(line).is_some_and(|slot| lane.l1.is_dirty(slot));
+                assert!(!dirty, "C5: {line} is dirty in a first level");
+            }
             for cache in [Some(&lane.l1), lane.l2.as_ref()].into_iter().rev().flatten() {
                 let Some(slot) = cache.probe(line) else { continue };
                 copies += 1;

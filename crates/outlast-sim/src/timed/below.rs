@@ -11,6 +11,7 @@ use super::{
     scheme::{Answer, Outbox, Scheme},
     stats::{MemoryStats, WritesByCause},
     time::Cycle,
+    timeline::{Kind, Timeline},
     wheel::Wheel,
 };
 use crate::{
@@ -47,6 +48,7 @@ struct Write {
 #[derive(Clone, Copy, Debug, Default)]
 struct Read {
     line: LineAddr,
+    sent: Cycle,
 }
 
 /// The volatile memory: its channels' numbers follow those of the persistent one.
@@ -71,6 +73,7 @@ pub(crate) struct Below<S: Scheme> {
     volatile_from: LineAddr,
     /// Channels of the persistent memory.
     channels: usize,
+    pub(crate) timeline: Option<Box<Timeline>>,
     adr: bool,
     path_cycles: u64,
     writes: Vec<Write>,
@@ -122,6 +125,7 @@ impl<S: Scheme> Below<S> {
             dram,
             volatile_from,
             channels: config.memory.channels as usize,
+            timeline: None,
             adr: config.memory.adr,
             path_cycles: config.memory.path.cycles(core_fs),
             writes: Vec::new(),
@@ -201,7 +205,7 @@ impl<S: Scheme> Below<S> {
                 (self.reads.len() - 1) as u32
             }
         };
-        self.reads[read as usize] = Read { line };
+        self.reads[read as usize] = Read { line, sent: self.now() };
         let (_, _, path_cycles) = self.memory_of(line);
         self.wheel.schedule(self.now().plus(path_cycles), Event::ReadArrives { read });
         read
@@ -209,6 +213,12 @@ impl<S: Scheme> Below<S> {
 
     pub(crate) fn forget_read(&mut self, read: u32) {
         self.free_reads.push(read);
+        let now = self.now();
+        if let Some(timeline) = &mut self.timeline {
+            let Read { line, sent } = self.reads[read as usize];
+            timeline.slice(Kind::Read, line, sent, now);
+            timeline.counter("reads", now, (self.reads.len() - self.free_reads.len()) as u64);
+        }
     }
 
     pub(crate) fn read_arrives(&mut self, read: u32) {
@@ -246,6 +256,7 @@ impl<S: Scheme> Below<S> {
             }
         };
         self.travelling += 1;
+        self.count_writes();
         let now = self.now();
         let (controller, _, path_cycles) = self.memory_of(line);
         let at = controller.link_to_memory(now.plus(path_cycles));
@@ -348,8 +359,16 @@ impl<S: Scheme> Below<S> {
         }
     }
 
+    fn count_writes(&mut self) {
+        let now = self.now();
+        if let Some(timeline) = &mut self.timeline {
+            timeline.counter("writes before the queue", now, self.travelling as u64);
+        }
+    }
+
     fn accepted(&mut self, number: u32) {
         self.travelling -= 1;
+        self.count_writes();
         self.room = true;
         if self.adr {
             self.durable(number);
@@ -370,6 +389,9 @@ impl<S: Scheme> Below<S> {
         }
         let (origin, line, cause, sent) = (write.origin, write.line, write.cause, write.sent);
         self.persist.record(cause, now.since(sent));
+        if let Some(timeline) = &mut self.timeline {
+            timeline.slice(Kind::Write(WritesByCause::name(cause)), line, sent, now);
+        }
         self.scheme.durable(now, line, cause, sent, &mut self.outbox);
         self.tell(origin, self.path_cycles);
     }

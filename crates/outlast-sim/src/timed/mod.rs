@@ -14,6 +14,7 @@ mod branch;
 mod config;
 mod controller;
 mod core;
+mod energy;
 mod event;
 mod instr;
 mod journal;
@@ -21,6 +22,7 @@ mod memory;
 mod memory_stats;
 mod miss;
 mod ops;
+mod prefetch;
 mod primitives;
 mod requests;
 mod scheme;
@@ -28,27 +30,29 @@ mod stats;
 mod stream;
 mod system;
 mod time;
+mod timeline;
 mod tlb;
 mod trace;
 mod uncore;
 mod wheel;
 
 pub use config::{
-    BitEnergy, Bytes, Clock, CoreConfig, CoreKind, DramConfig, Field, KEYS, LevelConfig,
-    MEMORY_PRESETS, MachineConfig, MachineError, Mapping, MemoryConfig, PRESETS, PagePolicy,
-    Preset as MachinePreset, Rate, Scheduling, Span, TlbConfig,
+    BitEnergy, Bytes, Clock, CoreConfig, CoreKind, DramConfig, EnergyConfig, ExtrasConfig, Field,
+    KEYS, LevelConfig, MEMORY_PRESETS, MachineConfig, MachineError, Mapping, MemoryConfig, PRESETS,
+    PagePolicy, Preset as MachinePreset, Rate, Scheduling, Span, TlbConfig,
 };
 pub use instr::{Batch, Instr, InstrKind, LOADS_MAX, Mark, STORES_MAX, Source, SourceError};
 pub use journal::TimedJournal;
 pub use memory_stats::{
     CycleHistogram, MemoryEnergy, PersistTimes, QueueStats, ReadCause, ReadsByCause,
 };
-pub use ops::LaneOps;
+pub use ops::{LaneOps, instructions_of};
 pub use primitives::{Primitive, PrimitiveError, primitives};
 pub use requests::{MemoryRequest, Replay, replay};
 pub use scheme::{Answer, NonPers, Outbox, Scheme, SchemeWrite, StoreSeen};
-pub use stats::{CoreStats, MemoryStats, RunStats, WritesByCause};
+pub use stats::{CoreStats, Lost, LostCycles, MemoryStats, RunStats, WritesByCause};
 pub use stream::{Pattern, Stream};
 pub use system::{Ended, RunError, Setup, System};
 pub use time::Cycle;
+pub use timeline::Timeline;
 pub use trace::TraceSource;

@@ -116,3 +116,16 @@ impl Source for LaneOps {
         Ok(())
     }
 }
+
+/// How many machine instructions an operation is.
+pub fn instructions_of(op: Op<'_>) -> u64 {
+    match op {
+        Op::Compute(n) => u64::from(n),
+        Op::Load { at, len, .. } => word_pieces(at, len as usize).count() as u64,
+        Op::Store { at, bytes } | Op::StoreNt { at, bytes } | Op::Rmw { at, bytes } => {
+            word_pieces(at, bytes.len()).count() as u64
+        }
+        Op::Store64 { .. } | Op::Flush { .. } | Op::Sfence | Op::Mfence => 1,
+        _ => 0,
+    }
+}

@@ -3,6 +3,78 @@
 use super::memory_stats::{CycleHistogram, PersistTimes, QueueStats, ReadsByCause};
 use crate::{hierarchy::Cause, stats::HierarchyStats};
 
+/// Why a core retired nothing in a cycle.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Lost {
+    /// A scheme held a store, or a transaction's end, back.
+    Log,
+    /// A fence waited for flushes and streamed lines to be acknowledged.
+    Flush,
+    /// A fence or locked instruction waited for older stores to be visible.
+    Fence,
+    /// The store buffer was full.
+    StoreBuffer,
+    /// The oldest instruction was a load.
+    Load,
+    /// The oldest instruction was a load that found no miss register free.
+    QueueFull,
+    /// A branch was predicted wrongly, and the reorder buffer was empty for it.
+    Branch,
+    /// The oldest instruction's address was being translated by a walk.
+    Walk,
+    /// Another core had to come first: a lock or a signal.
+    Order,
+    /// Instructions took their time, or there were none yet.
+    #[default]
+    Work,
+    /// The instructions were at their end.
+    Idle,
+}
+
+impl Lost {
+    /// Every cause with its name in results.
+    pub const ALL: [(Lost, &'static str); 11] = [
+        (Lost::Log, "log"),
+        (Lost::Flush, "flush"),
+        (Lost::Fence, "fence"),
+        (Lost::StoreBuffer, "store buffer"),
+        (Lost::Load, "load"),
+        (Lost::QueueFull, "queue full"),
+        (Lost::Branch, "branch"),
+        (Lost::Walk, "walk"),
+        (Lost::Order, "order"),
+        (Lost::Work, "work"),
+        (Lost::Idle, "idle"),
+    ];
+
+    /// Its name in results.
+    pub fn name(self) -> &'static str {
+        Self::ALL[self as usize].1
+    }
+}
+
+/// Cycles in which a core retired nothing, by cause.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct LostCycles {
+    cycles: [u64; Lost::ALL.len()],
+}
+
+impl LostCycles {
+    pub(crate) fn add(&mut self, cause: Lost, cycles: u64) {
+        self.cycles[cause as usize] += cycles;
+    }
+
+    /// Those of one cause.
+    pub fn of(&self, cause: Lost) -> u64 {
+        self.cycles[cause as usize]
+    }
+
+    /// All of them.
+    pub fn total(&self) -> u64 {
+        self.cycles.iter().sum()
+    }
+}
+
 /// Counters of one core.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct CoreStats {
@@ -32,6 +104,14 @@ pub struct CoreStats {
     pub walks: u64,
     /// Calls of the core's tick.
     pub ticks: u64,
+    /// Cycles in which something retired.
+    pub busy_cycles: u64,
+    /// The others. Together they are all cycles, but for an in-order core's instruction under way.
+    pub lost: LostCycles,
+    /// Lines that the stride prefetcher asked for.
+    pub prefetches: u64,
+    /// Loads and stores that waited for a bank of the first level.
+    pub bank_conflicts: u64,
 }
 
 /// Counters of the memory controller and its devices. Cycles are the core's.
@@ -95,6 +175,11 @@ impl WritesByCause {
         }
     }
 
+    /// The name of a cause in results.
+    pub fn name(cause: Cause) -> &'static str {
+        Self::CAUSES.iter().find(|row| row.0 == cause).map_or("other", |row| row.1)
+    }
+
     /// How many writes had this cause.
     pub fn of(&self, cause: Cause) -> u64 {
         let at = Self::CAUSES.iter().position(|(known, _)| *known == cause);
@@ -123,6 +208,9 @@ pub struct RunStats {
     pub persist: PersistTimes,
     /// Writes that became durable or went to memory, by cause.
     pub writes: WritesByCause,
+    /// For each transaction acknowledged, the cycles since it began: from the retirement of its
+    /// first mark to that of its acknowledgement.
+    pub tx_cycles: Vec<u64>,
 }
 
 impl RunStats {

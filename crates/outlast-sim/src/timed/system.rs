@@ -9,12 +9,13 @@ use super::{
     config::{CoreKind, MachineConfig, MachineError},
     core::{Core, Front, InOrder, OutOfOrder},
     event::Event,
-    instr::{Source, SourceError},
+    instr::{LOADS_MAX, STORES_MAX, Source, SourceError},
     journal::TimedJournal,
     requests::MemoryRequest,
     scheme::Scheme,
     stats::RunStats,
     time::Cycle,
+    timeline::Timeline,
     uncore::{Latencies, Uncore},
 };
 use crate::{
@@ -78,6 +79,26 @@ pub struct System<S: Scheme> {
     counted_events: u64,
 }
 
+/// What each of two threads has of a core: half of its buffers, queues and registers, all of its
+/// TLBs. Ports, widths and caches are not divided but shared.
+fn half_core(config: &MachineConfig) -> MachineConfig {
+    let mut part = config.clone();
+    let core = &mut part.core;
+    for divided in [
+        &mut core.rob,
+        &mut core.load_queue,
+        &mut core.store_queue,
+        &mut core.flushes,
+        &mut part.l1.mshrs,
+    ] {
+        *divided = (*divided / 2).max(1);
+    }
+    // One instruction must fit.
+    part.core.load_queue = part.core.load_queue.max(LOADS_MAX as u32);
+    part.core.store_queue = part.core.store_queue.max(STORES_MAX as u32);
+    part
+}
+
 impl<S: Scheme> System<S> {
     /// A machine with empty caches. Each source is a core's instructions.
     ///
@@ -90,13 +111,14 @@ impl<S: Scheme> System<S> {
         sources: Vec<Box<dyn Source>>,
     ) -> Result<Self, MachineError> {
         config.validate()?;
-        if sources.len() > config.core.count as usize {
+        let cores = config.core.count as usize;
+        if sources.len() > cores * config.core.threads as usize {
             return Err(MachineError::Impossible {
                 name: config.name.clone(),
                 message: format!(
-                    "{} instruction streams on {} cores: set core.count",
+                    "{} instruction streams on {cores} cores of {} threads: set core.count",
                     sources.len(),
-                    config.core.count
+                    config.core.threads
                 ),
             });
         }
@@ -111,22 +133,29 @@ impl<S: Scheme> System<S> {
             llc: config.llc.latency.cycles(period),
             snoop: config.snoop.cycles(period),
         };
-        let has_l2 = config.l2.size.0 > 0;
+        let streams = sources.len();
+        let part = half_core(config);
         let cores: Vec<Core> = sources
             .into_iter()
             .enumerate()
             .map(|(id, source)| {
+                // A core whose second thread has nothing to run is whole.
+                let is_shared = id >= cores || id + cores < streams;
+                let thread = is_shared.then_some((id / cores) as u8);
+                let config = if is_shared { &part } else { config };
                 let (id, front) = (id as u8, Front::new(source));
                 match config.core.kind {
                     CoreKind::InOrder => Core::InOrder(InOrder::new(id, config, front)),
-                    CoreKind::OutOfOrder => Core::OutOfOrder(OutOfOrder::new(id, config, front)),
+                    CoreKind::OutOfOrder => {
+                        Core::OutOfOrder(OutOfOrder::new(id, thread, config, front))
+                    }
                 }
             })
             .collect();
         Ok(Self {
             next: vec![Cycle(0); cores.len()],
             cores,
-            up: Uncore::new(caches, below, latencies, has_l2, config.llc.mshrs),
+            up: Uncore::new(caches, below, latencies, config),
             events: 0,
             retired: 0,
             progress: Cycle(0),
@@ -358,6 +387,9 @@ impl<S: Scheme> System<S> {
     /// What was counted since the last call, or the start; caches and queues keep what they hold.
     pub fn take_stats(&mut self) -> RunStats {
         let now = self.up.now();
+        for core in &mut self.cores {
+            core.settle(now, &mut self.up);
+        }
         let stats = RunStats {
             cycles: now.since(self.counted_from),
             events: self.events - self.counted_events,
@@ -368,6 +400,7 @@ impl<S: Scheme> System<S> {
             reads: std::mem::take(&mut self.up.below.reads_by_cause),
             persist: std::mem::take(&mut self.up.below.persist),
             writes: std::mem::take(&mut self.up.below.by_cause),
+            tx_cycles: self.up.take_tx_cycles(),
         };
         self.counted_from = now;
         self.counted_events = self.events;
@@ -385,6 +418,25 @@ impl<S: Scheme> System<S> {
     /// which they did; none when they are not kept.
     pub fn take_requests(&mut self) -> Vec<MemoryRequest> {
         self.up.below.controller.exported.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// From now on keeps a timeline of these cycles. It changes nothing else.
+    pub fn keep_timeline(&mut self, from: Cycle, to: Cycle) {
+        let now = self.up.now();
+        for core in &mut self.cores {
+            core.settle(now, &mut self.up);
+        }
+        let timeline = Timeline::new(from, to, self.cores.len());
+        self.up.below.timeline = Some(Box::new(timeline));
+    }
+
+    /// The timeline that was kept.
+    pub fn take_timeline(&mut self) -> Option<Timeline> {
+        let now = self.up.now();
+        for core in &mut self.cores {
+            core.settle(now, &mut self.up);
+        }
+        self.up.below.timeline.take().map(|timeline| *timeline)
     }
 
     /// A line as the program sees it: from the caches, or from memory and what is streamed there.

@@ -7,7 +7,8 @@
 
 use super::{
     below::{Below, Origin},
-    core::PAGE_TABLE,
+    config::{CoreConfig, MachineConfig},
+    core::{PAGE_TABLE, Ports},
     event::Event,
     instr::Mark,
     memory_stats::ReadCause,
@@ -41,6 +42,51 @@ struct Order {
     signals: FxHashMap<u64, u64>,
 }
 
+/// What two threads of a core share, besides its caches.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) issue: Ports,
+    pub(crate) load_ports: Ports,
+    /// Which threads had something to dispatch when they were last asked.
+    wants: [bool; 2],
+    /// Instructions retired in a cycle.
+    retired: (Cycle, u32),
+}
+
+/// Threads and the cores that they run on.
+#[derive(Debug)]
+pub(crate) struct Threads {
+    /// The core of each thread.
+    core_of: [u8; 256],
+    /// One for each core that two threads share; else none.
+    shared: Vec<Shared>,
+}
+
+impl Threads {
+    /// Threads on `cores` cores: thread `n` runs on core `n` modulo their number.
+    pub(crate) fn new(config: &CoreConfig) -> Self {
+        let mut core_of = [0; 256];
+        for (thread, core) in core_of.iter_mut().enumerate() {
+            *core = (thread % config.count as usize) as u8;
+        }
+        let shared = || Shared {
+            issue: Ports::new(config.issue_width),
+            load_ports: Ports::new(config.load_ports),
+            wants: [false; 2],
+            retired: (Cycle(0), 0),
+        };
+        let count = if config.threads > 1 { config.count } else { 0 };
+        Self { core_of, shared: (0..count).map(|_| shared()).collect() }
+    }
+}
+
+/// When each core's transaction began, and what those acknowledged took.
+#[derive(Debug, Default)]
+struct Transactions {
+    begun: Vec<Option<Cycle>>,
+    cycles: Vec<u64>,
+}
+
 /// Lookup times, in core cycles.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Latencies {
@@ -61,6 +107,11 @@ pub(crate) struct Uncore<S: Scheme> {
     /// Lines that have arrived and cannot be filled in before there is room for what they evict.
     stalled: VecDeque<Waiting>,
     order: Order,
+    transactions: Transactions,
+    threads: Threads,
+    /// Banks of the last level: when each is free, and how long an access keeps it.
+    llc_banks: Vec<Cycle>,
+    llc_bank_busy: u64,
     /// Something happened for which a core may be waiting that no event of its own tells of.
     pub(crate) wake_all: bool,
 }
@@ -70,20 +121,72 @@ impl<S: Scheme> Uncore<S> {
         caches: Hierarchy<S::Tag>,
         below: Below<S>,
         latencies: Latencies,
-        has_l2: bool,
-        llc_mshrs: u32,
+        config: &MachineConfig,
     ) -> Self {
         Self {
             caches,
             below,
             latencies,
-            has_l2,
-            misses: SharedMisses::new(llc_mshrs),
+            has_l2: config.l2.size.0 > 0,
+            misses: SharedMisses::new(config.llc.mshrs),
             parked: VecDeque::new(),
             stalled: VecDeque::new(),
             order: Order::default(),
+            transactions: Transactions::default(),
+            threads: Threads::new(&config.core),
+            llc_banks: vec![Cycle(0); config.extras.llc_banks as usize],
+            llc_bank_busy: config.extras.llc_bank_busy.cycles(config.core.clock.period_fs()),
             wake_all: false,
         }
+    }
+
+    /// The caches that a thread uses: those of its core.
+    #[inline]
+    fn lane(&self, core: u8) -> usize {
+        usize::from(self.threads.core_of[usize::from(core)])
+    }
+
+    /// What the two threads of a core share. Only for threads that do.
+    #[inline]
+    pub(crate) fn shared(&mut self, core: u8) -> &mut Shared {
+        let core = self.lane(core);
+        &mut self.threads.shared[core]
+    }
+
+    /// Whether a thread may dispatch in this cycle: threads take turns, and one has the other's
+    /// turn where that had nothing to dispatch.
+    pub(crate) fn has_turn(&mut self, core: u8, thread: u8, now: Cycle) -> bool {
+        let other_wants = self.shared(core).wants[usize::from(1 - thread)];
+        now.0 % 2 == u64::from(thread) || !other_wants
+    }
+
+    pub(crate) fn wants_turn(&mut self, core: u8, thread: u8, wants: bool) {
+        self.shared(core).wants[usize::from(thread)] = wants;
+    }
+
+    /// How many instructions a thread may retire in this cycle, of `width` for its core.
+    pub(crate) fn retire_slots(&mut self, core: u8, now: Cycle, width: u32) -> u32 {
+        let retired = &mut self.shared(core).retired;
+        if retired.0 != now {
+            *retired = (now, 0);
+        }
+        width - retired.1
+    }
+
+    pub(crate) fn retired(&mut self, core: u8, count: u32) {
+        self.shared(core).retired.1 += count;
+    }
+
+    /// When a lookup in the last level may begin that wants to at `at`.
+    #[inline]
+    fn bank_of_llc(&mut self, line: LineAddr, at: Cycle) -> Cycle {
+        if self.llc_banks.is_empty() {
+            return at;
+        }
+        let bank = (line.0 % self.llc_banks.len() as u64) as usize;
+        let begins = at.max(self.llc_banks[bank]);
+        self.llc_banks[bank] = begins.plus(self.llc_bank_busy);
+        begins
     }
 
     #[inline]
@@ -98,23 +201,24 @@ impl<S: Scheme> Uncore<S> {
 
     /// Starts a miss of a core's first level on its way.
     #[inline]
-    pub(crate) fn start_miss(&mut self, core: u8, miss: u8) {
+    pub(crate) fn start_miss(&mut self, core: u8, miss: u8, line: LineAddr) {
         let Latencies { l1, l2, llc, .. } = self.latencies;
         let now = self.now();
         if self.has_l2 {
             self.schedule(now.plus(l1 + l2), Event::SecondLevel { core, miss });
         } else {
-            self.schedule(now.plus(l1 + llc), Event::LastLevel { core, miss });
+            let at = self.bank_of_llc(line, now.plus(l1)).plus(llc);
+            self.schedule(at, Event::LastLevel { core, miss });
         }
     }
 
     /// The second level was looked up: whether the line is here now.
     pub(crate) fn second_level(&mut self, waiting: Waiting) -> bool {
         let Waiting { core, miss, line, want, .. } = waiting;
-        if self.caches.second_level_serves(core.into(), line, want) {
+        if self.caches.second_level_serves(self.lane(core), line, want) {
             return self.arrive(waiting);
         }
-        let at = self.now().plus(self.latencies.llc);
+        let at = self.bank_of_llc(line, self.now()).plus(self.latencies.llc);
         self.schedule(at, Event::LastLevel { core, miss });
         false
     }
@@ -122,7 +226,7 @@ impl<S: Scheme> Uncore<S> {
     /// The last level was looked up: whether the line is here now.
     pub(crate) fn last_level(&mut self, waiting: Waiting) -> bool {
         let Waiting { core, miss, line, want, .. } = waiting;
-        match self.caches.nearest(core.into(), line, want) {
+        match self.caches.nearest(self.lane(core), line, want) {
             Nearest::Private | Nearest::Shared => self.arrive(waiting),
             Nearest::Peer if self.latencies.snoop == 0 => self.arrive(waiting),
             Nearest::Peer => {
@@ -171,7 +275,7 @@ impl<S: Scheme> Uncore<S> {
     /// A line arrives at its core: whether it could be filled in now.
     pub(crate) fn arrive(&mut self, waiting: Waiting) -> bool {
         let Waiting { core, line, want, from_memory, .. } = waiting;
-        if !from_memory && self.caches.nearest(core.into(), line, want) == Nearest::Memory {
+        if !from_memory && self.caches.nearest(self.lane(core), line, want) == Nearest::Memory {
             self.ask_memory(waiting); // It was evicted meanwhile.
             return false;
         }
@@ -179,7 +283,7 @@ impl<S: Scheme> Uncore<S> {
             self.stalled.push_back(waiting);
             return false;
         }
-        self.caches.bring(core.into(), line, want, &mut self.below);
+        self.caches.bring(self.lane(core), line, want, &mut self.below);
         true
     }
 
@@ -194,7 +298,7 @@ impl<S: Scheme> Uncore<S> {
     /// Performs a store to a line that the core owns. False when the scheme wants it to wait.
     #[inline]
     pub(crate) fn store(&mut self, core: u8, slot: Slot, at: PoolOffset, bytes: &[u8]) -> bool {
-        let lane = usize::from(core);
+        let lane = self.lane(core);
         let now = self.below.wheel.now();
         let (old, before, dirty) = self.caches.first_level(lane, slot);
         let mut tag = before;
@@ -224,9 +328,9 @@ impl<S: Scheme> Uncore<S> {
         first_time: bool,
     ) -> Option<Slot> {
         if !first_time {
-            return self.caches.find(core.into(), line, want);
+            return self.caches.find(self.lane(core), line, want);
         }
-        match self.caches.look_up(core.into(), line, want) {
+        match self.caches.look_up(self.lane(core), line, want) {
             Found::Here(slot) => Some(slot),
             Found::NotHere => None,
         }
@@ -246,11 +350,10 @@ impl<S: Scheme> Uncore<S> {
     /// A non-temporal word enters the core's write-combining buffer. Returns how many lines left
     /// it: each will be acknowledged.
     pub(crate) fn stream(&mut self, core: u8, at: PoolOffset, word: &[u8; 8]) -> u32 {
-        let (displaced, complete) = self.caches.combine(core.into(), at, word, &mut self.below);
+        let (displaced, complete) = self.caches.combine(self.lane(core), at, word, &mut self.below);
         let mut sent = 0;
         for leaving in [displaced, complete].into_iter().flatten() {
-            self.send_stream(core, &leaving);
-            sent += 1;
+            sent += self.send_stream(core, &leaving);
         }
         sent
     }
@@ -258,22 +361,29 @@ impl<S: Scheme> Uncore<S> {
     /// Empties the core's write-combining buffer; see [`stream`](Self::stream).
     pub(crate) fn drain_streams(&mut self, core: u8) -> u32 {
         let mut sent = 0;
-        while let Some(leaving) = self.caches.take_oldest_stream(core.into()) {
-            self.send_stream(core, &leaving);
-            sent += 1;
+        while let Some(leaving) = self.caches.take_oldest_stream(self.lane(core)) {
+            sent += self.send_stream(core, &leaving);
         }
         sent
     }
 
     /// A direct store of a whole line; it will be acknowledged.
     pub(crate) fn stream_line(&mut self, core: u8, line: LineAddr, data: &LineBytes) {
-        self.caches.displace_for_direct_store(core.into(), line, &mut self.below);
+        self.caches.displace_for_direct_store(self.lane(core), line, &mut self.below);
         self.below.send_write(line, u8::MAX, data, Cause::Streamed, Origin::Core(core));
     }
 
-    fn send_stream(&mut self, core: u8, leaving: &Leaving) {
+    /// Threads of a core share its write-combining buffer, and so the wait for what leaves it: all
+    /// fences of all cores wait for that. Returns how many acknowledgements the sender gets.
+    fn send_stream(&mut self, core: u8, leaving: &Leaving) -> u32 {
         let Leaving { line, words, data, .. } = leaving;
+        if !self.threads.shared.is_empty() {
+            self.below.loose_streams += 1;
+            self.below.send_write(*line, *words, data, Cause::Streamed, Origin::Everybody);
+            return 0;
+        }
         self.below.send_write(*line, *words, data, Cause::Streamed, Origin::Core(core));
+        1
     }
 
     /// Tells the scheme of a mark that travels with the stores. False when it has to wait.
@@ -289,8 +399,34 @@ impl<S: Scheme> Uncore<S> {
         answer == Answer::Proceed
     }
 
+    /// A transaction's first mark retires.
+    pub(crate) fn transaction_begins(&mut self, core: u8) {
+        let (core, now) = (usize::from(core), self.now());
+        let begun = &mut self.transactions.begun;
+        if begun.len() <= core {
+            begun.resize(core + 1, None);
+        }
+        // One that runs again after a conflict has begun already.
+        begun[core].get_or_insert(now);
+    }
+
+    fn transaction_acknowledged(&mut self, core: u8) {
+        let now = self.now();
+        let begun = self.transactions.begun.get_mut(usize::from(core));
+        if let Some(begun) = begun.and_then(Option::take) {
+            if let Some(timeline) = &mut self.below.timeline {
+                timeline.transaction(core, begun, now);
+            }
+            self.transactions.cycles.push(now.since(begun));
+        }
+    }
+
+    pub(crate) fn take_tx_cycles(&mut self) -> Vec<u64> {
+        std::mem::take(&mut self.transactions.cycles)
+    }
+
     /// Tries to pass a mark that is in order with everything. False when it has to wait.
-    pub(crate) fn pass(&mut self, mark: Mark) -> bool {
+    pub(crate) fn pass(&mut self, core: u8, mark: Mark) -> bool {
         let reached = |of: &FxHashMap<u64, u64>, id| of.get(&id).copied().unwrap_or(0);
         match mark {
             Mark::Lock { id, ticket } => return reached(&self.order.released, id) + 1 >= ticket,
@@ -304,6 +440,7 @@ impl<S: Scheme> Uncore<S> {
                 self.wake_all = true;
             }
             Mark::Ack(tx) => {
+                self.transaction_acknowledged(core);
                 let now = self.now();
                 if let Some(journal) = &mut self.below.journal {
                     journal.acknowledge(now, tx);

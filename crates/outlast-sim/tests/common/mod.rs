@@ -91,8 +91,16 @@ pub fn any_machine(domain: Domain) -> impl Strategy<Value = AtomicConfig> {
     let levels = (any_cache(), proptest::option::of(any_cache()), any_cache());
     (levels, inclusion, completion, 1..4u16, 0..Policy::ALL.len()).prop_map(
         move |((l1, l2, llc), inclusion, completion, wc_lines, policy)| AtomicConfig {
-            caches: HierarchyConfig { lanes: 3, l1, l2, llc, inclusion, wc_lines }
-                .with_policy(Policy::ALL[policy].0),
+            caches: HierarchyConfig {
+                lanes: 3,
+                l1,
+                l2,
+                llc,
+                inclusion,
+                wc_lines,
+                l1_write_through: false,
+            }
+            .with_policy(Policy::ALL[policy].0),
             domain,
             completion,
         },

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use outlast_pmem::{Mark, Medium};
+use outlast_pmem::{Call, Mark, Medium};
 
 use crate::ack::{Ack, AsyncTicket, Ticket};
 use crate::checksums::Deltas;
@@ -234,6 +234,7 @@ impl<'p, M: Medium> Lane<'p, M> {
         let mut turn = Turn::new(tx);
         let mut conflicts = 0;
         pool.medium.mark(Mark::TxBegin);
+        pool.medium.mark(Mark::Call(Call::Begin));
         loop {
             turn.wait(conflicts);
             match tx.attempt(&mut body, &commit) {
@@ -299,12 +300,14 @@ impl<'a, 'p, M: Medium> Attempt<'a, 'p, M> {
     }
 
     pub fn commit(mut self) -> Result<Ticket, Abort> {
+        self.tx.pool.medium.mark(Mark::Call(Call::Commit));
         let ticket = self.tx.commit()?;
         self.committed = true;
         Ok(ticket)
     }
 
     pub fn commit_later(mut self) -> Result<AsyncTicket, Abort> {
+        self.tx.pool.medium.mark(Mark::Call(Call::Commit));
         let ticket = self.tx.commit_later()?;
         self.committed = true;
         Ok(ticket)

@@ -3,7 +3,7 @@
 
 use std::ops::{Deref, DerefMut};
 
-use outlast_pmem::{Mark, Medium};
+use outlast_pmem::{Call, Mark, Medium};
 
 use crate::ack::{AsyncTicket, Ticket};
 use crate::pool::Lane;
@@ -24,6 +24,7 @@ impl<'p, M: Medium> Lane<'p, M> {
         let tx = self.tx.as_mut().expect(LIVES);
         let conflicts = tx.lane.conflicts;
         tx.pool.medium.mark(Mark::TxBegin);
+        tx.pool.medium.mark(Mark::Call(Call::Begin));
         if conflicts > 0 {
             tx.pool.make_way();
             tx.back_off(conflicts - 1);

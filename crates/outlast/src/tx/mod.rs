@@ -20,7 +20,7 @@ pub(crate) mod witness;
 
 use std::sync::atomic::{Ordering, fence};
 
-use outlast_pmem::{Mark, Medium};
+use outlast_pmem::{Call, Mark, Medium};
 use outlast_trace::{ByteRange, LINE_BYTES, LineAddr, PoolOffset, line_pieces};
 
 use crate::ack::Ticket;
@@ -630,6 +630,7 @@ impl Buffers {
 impl<M: Medium> Transact for Tx<'_, M> {
     #[inline]
     fn load(&mut self, at: PoolOffset, out: &mut [u8]) -> Result<(), Abort> {
+        self.pool.medium.mark(Mark::Call(Call::Load));
         let result =
             self.check_range("loading", at, out.len() as u64).and_then(|()| self.load_any(at, out));
         self.note(result)
@@ -638,6 +639,7 @@ impl<M: Medium> Transact for Tx<'_, M> {
     #[inline]
     fn load_u64(&mut self, at: PoolOffset) -> Result<u64, Abort> {
         if self.is_word_at_hand(at) {
+            self.pool.medium.mark(Mark::Call(Call::Load));
             if self.pool.write_back == WriteBack::ByAge {
                 self.note_access(at, 8);
             }
@@ -651,6 +653,7 @@ impl<M: Medium> Transact for Tx<'_, M> {
     #[inline]
     fn store_u64(&mut self, at: PoolOffset, value: u64) -> Result<(), Abort> {
         if self.takes_word(at) {
+            self.pool.medium.mark(Mark::Call(Call::Store));
             if self.pool.write_back == WriteBack::ByAge {
                 self.note_access(at, 8);
             }
@@ -662,6 +665,7 @@ impl<M: Medium> Transact for Tx<'_, M> {
 
     #[inline]
     fn will_write(&mut self, ranges: &[ByteRange]) -> Result<(), Abort> {
+        self.pool.medium.mark(Mark::Call(Call::WillWrite));
         self.refuse_after_failure()?;
         // Lines are fetched before the first lock: a locked instruction waits for the loads
         // before it, one after the other, but not for prefetches. Redo does not look at what it
@@ -682,6 +686,7 @@ impl<M: Medium> Transact for Tx<'_, M> {
 
     #[inline]
     fn store(&mut self, at: PoolOffset, bytes: &[u8]) -> Result<(), Abort> {
+        self.pool.medium.mark(Mark::Call(Call::Store));
         self.refuse_after_failure()?;
         let result = self
             .check_range("storing", at, bytes.len() as u64)
@@ -690,12 +695,14 @@ impl<M: Medium> Transact for Tx<'_, M> {
     }
 
     fn alloc(&mut self, bytes: u64, kind: BlockKind) -> Result<PoolOffset, Abort> {
+        self.pool.medium.mark(Mark::Call(Call::Alloc));
         self.refuse_after_failure()?;
         let result = self.alloc_any(bytes, kind);
         self.note(result)
     }
 
     fn free(&mut self, block: PoolOffset) -> Result<(), Abort> {
+        self.pool.medium.mark(Mark::Call(Call::Free));
         self.refuse_after_failure()?;
         let result = self.free_any(block);
         self.note(result)

@@ -20,6 +20,8 @@ pub struct CoreConfig {
     pub kind: CoreKind,
     /// How many there are.
     pub count: u32,
+    /// Instruction streams that share a core: 1, or 2 out of order.
+    pub threads: u32,
     /// The clock that all cycles count.
     pub clock: Clock,
     /// Instructions that enter the reorder buffer in a cycle.
@@ -82,6 +84,36 @@ pub struct LevelConfig {
     pub latency: Span,
     /// Misses at the same time. The second level has as many as the first.
     pub mshrs: u32,
+}
+
+/// What caches have beside their levels; all of it is off in the presets.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ExtrasConfig {
+    /// Lines that a stride prefetcher of the first level fetches ahead; 0 for no prefetcher.
+    pub prefetch: u32,
+    /// Banks of a first level, each with one access a cycle; 0 for as many as are needed.
+    pub l1_banks: u32,
+    /// Banks of the last level; 0 for as many as are needed.
+    pub llc_banks: u32,
+    /// How long an access keeps a bank of the last level.
+    pub llc_bank_busy: Span,
+    /// Whether stores go through the first level to the next at once.
+    pub write_through: bool,
+}
+
+/// What activities of the processor cost, in picojoule.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct EnergyConfig {
+    /// An instruction.
+    pub instr_pj: u32,
+    /// A cycle of a core, whatever happens in it.
+    pub static_pj: u32,
+    /// Eight bytes of the first level.
+    pub l1_pj: u32,
+    /// Eight bytes of the second level.
+    pub l2_pj: u32,
+    /// Eight bytes of the last level.
+    pub llc_pj: u32,
 }
 
 /// The memory and its controller.
@@ -205,6 +237,10 @@ pub struct MachineConfig {
     pub wc_lines: u32,
     /// Time to ask another core's caches, on top of the last level's.
     pub snoop: Span,
+    /// Prefetching, banks, writing through.
+    pub extras: ExtrasConfig,
+    /// What activities cost.
+    pub energy: EnergyConfig,
     /// The memory.
     pub memory: MemoryConfig,
     /// The volatile memory beside it.
@@ -305,6 +341,7 @@ macro_rules! keys {
 keys! {
     "core.kind" => core.kind, "inorder or ooo";
     "core.count" => core.count, "number of cores";
+    "core.threads" => core.threads, "instruction streams of a core: 1 or 2";
     "core.clock" => core.clock, "core clock";
     "core.dispatch_width" => core.dispatch_width, "instructions dispatched a cycle";
     "core.issue_width" => core.issue_width, "instructions begun a cycle";
@@ -331,6 +368,14 @@ keys! {
     "l1.policy" => l1.policy, "replacement";
     "l1.latency" => l1.latency, "lookup";
     "l1.mshrs" => l1.mshrs, "misses at the same time";
+    "core.instr_pj" => energy.instr_pj, "energy of an instruction, pJ";
+    "core.static_pj" => energy.static_pj, "energy of a core's cycle, pJ";
+    "l1.access_pj" => energy.l1_pj, "energy of eight bytes, pJ";
+    "l2.access_pj" => energy.l2_pj, "energy of eight bytes, pJ";
+    "llc.access_pj" => energy.llc_pj, "energy of eight bytes, pJ";
+    "l1.prefetch" => extras.prefetch, "lines prefetched along a stride; 0 for none";
+    "l1.banks" => extras.l1_banks, "banks, one access a cycle each; 0 for no limit";
+    "l1.write_through" => extras.write_through, "stores reach the next level at once";
     "l2.size" => l2.size, "capacity of each second level; 0 B for none";
     "l2.ways" => l2.ways, "ways";
     "l2.policy" => l2.policy, "replacement";
@@ -340,6 +385,8 @@ keys! {
     "llc.policy" => llc.policy, "replacement";
     "llc.latency" => llc.latency, "lookup, on top of the levels above";
     "llc.mshrs" => llc.mshrs, "misses at the same time";
+    "llc.banks" => extras.llc_banks, "banks; 0 for no limit";
+    "llc.bank_busy" => extras.llc_bank_busy, "time an access keeps its bank";
     "caches.inclusion" => inclusion, "inclusive or exclusive";
     "caches.wc_lines" => wc_lines, "write-combining lines of a core";
     "caches.snoop" => snoop, "asking another core's caches";
@@ -438,6 +485,7 @@ impl MachineConfig {
             llc: level(&self.llc),
             inclusion: self.inclusion,
             wc_lines: self.wc_lines as u16,
+            l1_write_through: self.extras.write_through,
         }
     }
 
@@ -450,6 +498,10 @@ impl MachineConfig {
         caches.map_err(|source| MachineError::Caches { name: self.name.clone(), source })?;
         let ranges: &[(&str, u64, u64, u64)] = &[
             ("core.count", self.core.count.into(), 1, 64),
+            ("core.threads", self.core.threads.into(), 1, 2),
+            ("l1.prefetch", self.extras.prefetch.into(), 0, 32),
+            ("l1.banks", self.extras.l1_banks.into(), 0, 64),
+            ("llc.banks", self.extras.llc_banks.into(), 0, 1024),
             ("core.dispatch_width", self.core.dispatch_width.into(), 1, 16),
             ("core.issue_width", self.core.issue_width.into(), 1, 16),
             ("core.retire_width", self.core.retire_width.into(), 1, 16),
@@ -472,6 +524,11 @@ impl MachineConfig {
             ranges,
             &[("core.predictor_counters", self.core.predictor_counters.into())],
         )?;
+        if self.core.threads > 1 && self.core.kind == CoreKind::InOrder {
+            let message =
+                "core.threads is 2 on cores that are in order: take 1, or core.kind = ooo";
+            return Err(self.impossible(message.to_owned()));
+        }
         if ![0, 4096, 2 << 20].contains(&self.tlb.page.0) {
             return Err(self.impossible("tlb.page: take 4 KiB, 2 MiB, or 0 B for none".to_owned()));
         }

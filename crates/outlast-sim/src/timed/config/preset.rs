@@ -4,8 +4,9 @@
 //! sets keys. Machines without a base, and memories, set every key of theirs.
 
 use super::{
-    BitEnergy, Bytes, Clock, CoreConfig, CoreKind, DramConfig, Field, LevelConfig, MachineConfig,
-    MachineError, Mapping, MemoryConfig, PagePolicy, Rate, Scheduling, Span, TlbConfig,
+    BitEnergy, Bytes, Clock, CoreConfig, CoreKind, DramConfig, EnergyConfig, ExtrasConfig, Field,
+    LevelConfig, MachineConfig, MachineError, Mapping, MemoryConfig, PagePolicy, Rate, Scheduling,
+    Span, TlbConfig,
 };
 use crate::{config::Inclusion, policy::Policy};
 use std::path::Path;
@@ -199,6 +200,7 @@ impl MachineConfig {
             core: CoreConfig {
                 kind: CoreKind::InOrder,
                 count: 1,
+                threads: 1,
                 clock: Clock(1_000_000),
                 dispatch_width: 1,
                 issue_width: 1,
@@ -230,6 +232,14 @@ impl MachineConfig {
             wc_lines: 4,
             snoop: zero,
             dram: DramConfig { from: Bytes(0), memory: None },
+            extras: ExtrasConfig {
+                prefetch: 0,
+                l1_banks: 0,
+                llc_banks: 0,
+                llc_bank_busy: Span::Cycles(1),
+                write_through: false,
+            },
+            energy: EnergyConfig { instr_pj: 70, static_pj: 0, l1_pj: 20, l2_pj: 100, llc_pj: 100 },
             memory: MemoryConfig {
                 clock: Clock(1_000_000),
                 channels: 1,

@@ -14,6 +14,7 @@ use crate::timed::{
     config::MachineConfig,
     instr::{Instr, InstrKind, Mark},
     scheme::Scheme,
+    stats::Lost,
     time::Cycle,
     uncore::Uncore,
 };
@@ -56,6 +57,10 @@ pub(in crate::timed) struct InOrder {
     /// Waits for something that will be told to everybody.
     pub(in crate::timed) blocked: bool,
     fence_since: Option<Cycle>,
+    /// Cycles before this one are counted as busy or lost.
+    accounted: Cycle,
+    /// What the present instruction waited for last.
+    waits_for: Lost,
 }
 
 impl InOrder {
@@ -72,6 +77,8 @@ impl InOrder {
             waits: false,
             blocked: false,
             fence_since: None,
+            accounted: Cycle(0),
+            waits_for: Lost::Work,
         }
     }
 
@@ -96,6 +103,7 @@ impl InOrder {
             let step = if self.waits { Step::Waits } else { self.step(at, up) };
             at = match step {
                 Step::Done(next) => {
+                    self.account(next, up);
                     self.front.advance();
                     self.stage = Stage::Loads(0);
                     next
@@ -109,6 +117,36 @@ impl InOrder {
             }
         }
         at
+    }
+
+    /// Counts the cycles up to `next`, at which the present instruction is done: one is its own.
+    #[inline]
+    fn account<S: Scheme>(&mut self, next: Cycle, up: &mut Uncore<S>) {
+        let passed = next.since(self.accounted);
+        let own = u64::from(passed > 0);
+        self.lsu.stats.busy_cycles += own;
+        if passed > own {
+            self.lose(next.0 - own, up);
+        }
+        self.accounted = self.accounted.max(next);
+        self.waits_for = Lost::Work;
+    }
+
+    fn lose<S: Scheme>(&mut self, until: u64, up: &mut Uncore<S>) {
+        let until = Cycle(until);
+        self.lsu.stats.lost.add(self.waits_for, until.since(self.accounted));
+        if let Some(timeline) = &mut up.below.timeline {
+            timeline.lost(self.id, self.accounted, until, self.waits_for);
+        }
+    }
+
+    /// Counts the cycles up to now.
+    pub(super) fn settle<S: Scheme>(&mut self, now: Cycle, up: &mut Uncore<S>) {
+        if self.front.is_exhausted() {
+            self.waits_for = Lost::Idle;
+        }
+        self.lose(now.0, up);
+        self.accounted = self.accounted.max(now);
     }
 
     fn step<S: Scheme>(&mut self, now: Cycle, up: &mut Uncore<S>) -> Step {
@@ -125,9 +163,14 @@ impl InOrder {
             let before = self.lsu.stores.tail;
             self.lsu.loads[0] = Load::new(instr.load_at[usize::from(k)], 0, before);
             match self.lsu.load(0, now, up) {
-                Some(done) if done > now => return Step::At(done),
+                Some(done) if done > now => {
+                    self.waits_for = Lost::Load;
+                    return Step::At(done);
+                }
                 Some(_) => {}
                 None => {
+                    let walks = self.lsu.loads[0].walked;
+                    self.waits_for = if walks { Lost::Walk } else { Lost::Load };
                     self.waits = true;
                     return Step::Waits;
                 }
@@ -143,6 +186,7 @@ impl InOrder {
                 Some(0) => {}
                 Some(cycles) => return Step::At(now.plus(cycles)),
                 None => {
+                    self.waits_for = Lost::Walk;
                     self.waits = true;
                     return Step::Waits;
                 }
@@ -159,11 +203,13 @@ impl InOrder {
                 self.lsu.stats.branches += 1;
                 if !self.predictor.predict(instr.pc, taken) {
                     self.lsu.stats.mispredicted += 1;
+                    self.waits_for = Lost::Branch;
                     next = next.plus(self.mispredict_cycles);
                 }
             }
             InstrKind::Sfence | InstrKind::Mfence | InstrKind::Rmw => {
                 if !self.lsu.all_done(up) {
+                    self.waits_for = self.lsu.fence_waits_for();
                     self.fence_since.get_or_insert(now);
                     return self.block();
                 }
@@ -176,6 +222,7 @@ impl InOrder {
         }
         if instr.stores > 0 {
             if self.lsu.stores.room() < u64::from(instr.stores) {
+                self.waits_for = if self.lsu.stuck { self.lsu.stuck_on } else { Lost::StoreBuffer };
                 return self.block();
             }
             self.push_stores(instr);
@@ -224,16 +271,21 @@ impl InOrder {
                 if self.lsu.stores.room() == 0 {
                     return self.block();
                 }
+                if mark == Mark::TxBegin {
+                    up.transaction_begins(self.id);
+                }
                 self.push_stores(instr);
                 self.lsu.drain(up);
             }
             Mark::Lock { .. } | Mark::Wait { .. } => {
-                if !up.pass(mark) {
+                if !up.pass(self.id, mark) {
+                    self.waits_for = Lost::Order;
                     return self.block();
                 }
             }
             Mark::Ack(_) | Mark::Unlock { .. } | Mark::Signal { .. } => {
-                if !self.lsu.stores.is_empty() || !up.pass(mark) {
+                if !self.lsu.stores.is_empty() || !up.pass(self.id, mark) {
+                    self.waits_for = self.lsu.fence_waits_for();
                     return self.block();
                 }
             }

@@ -8,8 +8,9 @@ use crate::{
         config::MachineConfig,
         event::Event,
         miss::{Misses, Opened},
+        prefetch::Prefetcher,
         scheme::Scheme,
-        stats::CoreStats,
+        stats::{CoreStats, Lost},
         time::Cycle,
         tlb::{Tlb, Translation},
         uncore::{Uncore, Waiting},
@@ -30,14 +31,23 @@ pub(in crate::timed) struct Load {
     /// Stores from this number on are younger.
     pub(in crate::timed) before: u64,
     translated: bool,
+    /// A walk translated it; it found no miss register free; it waited for a bank.
+    pub(super) walked: bool,
+    pub(super) queued: bool,
+    banked: bool,
     /// The caches were asked once, which is counted.
     asked: bool,
 }
 
 impl Load {
     pub(in crate::timed) fn new(at: u64, owner: u16, before: u64) -> Self {
-        Self { at, owner, before, translated: false, asked: false }
+        Self { at, owner, before, ..Self::default() }
     }
+}
+
+/// The bank of a word.
+fn bank(at: u64, banks: usize) -> usize {
+    (at / 8) as usize % banks
 }
 
 /// Who waits for a walk.
@@ -57,6 +67,8 @@ struct Walk {
 enum Step {
     Drained,
     Stuck,
+    /// The next cycle will do.
+    Later,
 }
 
 pub(in crate::timed) struct Lsu {
@@ -78,6 +90,11 @@ pub(in crate::timed) struct Lsu {
     store_ports: u32,
     /// The oldest store waits for something that will be told.
     pub(in crate::timed) stuck: bool,
+    /// Why it does or did last.
+    pub(super) stuck_on: Lost,
+    /// When each bank of the first level is free; none where they are not modelled.
+    banks: Vec<Cycle>,
+    prefetcher: Option<Box<Prefetcher>>,
     prefetch_depth: u64,
     prefetched: u64,
     flushes: Vec<Option<(FlushKind, LineAddr)>>,
@@ -108,6 +125,9 @@ impl Lsu {
             stores: StoreQueue::new(config.core.store_queue),
             store_ports: config.core.store_ports,
             stuck: false,
+            stuck_on: Lost::StoreBuffer,
+            banks: vec![Cycle(0); config.extras.l1_banks as usize],
+            prefetcher: Prefetcher::new(config.extras.prefetch),
             prefetch_depth: config.core.store_prefetch.into(),
             prefetched: 0,
             flushes: vec![None; config.core.flushes as usize],
@@ -138,6 +158,7 @@ impl Lsu {
                 }
                 Translation::Missing => {
                     self.stats.tlb_misses += 1;
+                    self.loads[usize::from(number)].walked = true;
                     self.walk(page, Walker::Load(number), up);
                     return None;
                 }
@@ -163,19 +184,89 @@ impl Lsu {
         now: Cycle,
         up: &mut Uncore<S>,
     ) -> Option<Cycle> {
+        if !self.banks.is_empty()
+            && let Some(at) = self.waits_for_bank(number, now)
+        {
+            up.schedule(at, Event::Load { core: self.core, load: number });
+            return None;
+        }
         let load = &mut self.loads[usize::from(number)];
         let line = PoolOffset(load.at).line();
         let first_time = !std::mem::replace(&mut load.asked, true);
         self.stats.loads += u64::from(first_time);
+        if first_time && self.prefetcher.is_some() {
+            let known = up.look_up(self.core, line, Want::Read, true);
+            let done = match known {
+                Some(_) => Some(now.plus(up.latencies.l1)),
+                None => self.open_miss(number, line, up),
+            };
+            self.prefetch_stride(line, up);
+            return done;
+        }
         if up.look_up(self.core, line, Want::Read, first_time).is_some() {
             return Some(now.plus(up.latencies.l1));
         }
+        self.open_miss(number, line, up)
+    }
+
+    #[inline]
+    fn open_miss<S: Scheme>(
+        &mut self,
+        number: u16,
+        line: LineAddr,
+        up: &mut Uncore<S>,
+    ) -> Option<Cycle> {
         match self.misses.open(line, Want::Read, Some(number)) {
-            Opened::New(miss) => up.start_miss(self.core, miss),
+            Opened::New(miss) => up.start_miss(self.core, miss, line),
             Opened::Merged => self.stats.merged_misses += 1,
-            Opened::Full => self.parked.push_back(number),
+            Opened::Full => {
+                self.loads[usize::from(number)].queued = true;
+                self.parked.push_back(number);
+            }
         }
         None
+    }
+
+    /// When a load that has not had its bank may have it, unless that is now.
+    fn waits_for_bank(&mut self, number: u16, now: Cycle) -> Option<Cycle> {
+        let load = &mut self.loads[usize::from(number)];
+        if load.banked || load.asked {
+            return None;
+        }
+        load.banked = true;
+        let bank = bank(load.at, self.banks.len());
+        let at = self.banks[bank].max(now);
+        self.banks[bank] = at.next();
+        self.stats.bank_conflicts += u64::from(at > now);
+        (at > now).then_some(at)
+    }
+
+    /// Whether a store finds its bank free now; it has it then.
+    fn takes_bank(&mut self, at: u64, now: Cycle) -> bool {
+        if self.banks.is_empty() {
+            return true;
+        }
+        let bank = bank(at, self.banks.len());
+        let free = self.banks[bank] <= now;
+        if free {
+            self.banks[bank] = now.next();
+        } else {
+            self.stats.bank_conflicts += 1;
+        }
+        free
+    }
+
+    fn prefetch_stride<S: Scheme>(&mut self, line: LineAddr, up: &mut Uncore<S>) {
+        let Some(prefetcher) = &mut self.prefetcher else { return };
+        for target in prefetcher.touch(line) {
+            if self.misses.has_room()
+                && up.look_up(self.core, target, Want::Read, false).is_none()
+                && let Opened::New(miss) = self.misses.open(target, Want::Read, None)
+            {
+                self.stats.prefetches += 1;
+                up.start_miss(self.core, miss, target);
+            }
+        }
     }
 
     /// Translates a store's address: how many cycles that takes, or the walk's end will tell.
@@ -231,7 +322,7 @@ impl Lsu {
         }
         let waiter = self.loads.len() as u16 + u16::from(walk);
         match self.misses.open(line, Want::Read, Some(waiter)) {
-            Opened::New(miss) => up.start_miss(self.core, miss),
+            Opened::New(miss) => up.start_miss(self.core, miss, line),
             Opened::Merged => {}
             Opened::Full => self.parked.push_back(waiter),
         }
@@ -321,6 +412,17 @@ impl Lsu {
         !self.stuck && self.stores.head < self.stores.senior
     }
 
+    /// What a fence waits for that cannot retire yet.
+    pub(super) fn fence_waits_for(&self) -> Lost {
+        if self.stores.head == self.stores.senior {
+            Lost::Flush
+        } else if self.stuck && self.stuck_on != Lost::StoreBuffer {
+            self.stuck_on
+        } else {
+            Lost::Fence
+        }
+    }
+
     /// Whether all retired stores are visible, and all flushes and streams acknowledged. What
     /// still sits in the write-combining buffer is sent off.
     pub(super) fn all_done<S: Scheme>(&mut self, up: &mut Uncore<S>) -> bool {
@@ -338,8 +440,10 @@ impl Lsu {
             if !self.can_drain() {
                 break;
             }
-            if let Step::Stuck = self.drain_one(up) {
-                self.stuck = true;
+            match self.drain_one(up) {
+                Step::Drained => {}
+                Step::Stuck => self.stuck = true,
+                Step::Later => break,
             }
         }
         if self.stuck && self.prefetch_depth > 0 {
@@ -351,6 +455,9 @@ impl Lsu {
         let number = self.stores.head;
         let store = *self.stores.get(number);
         let line = PoolOffset(store.at).line();
+        if store.kind == StoreKind::Store && !store.asked && !self.takes_bank(store.at, up.now()) {
+            return Step::Later;
+        }
         let done = match store.kind {
             StoreKind::Store => self.drain_store(number, &store, up),
             StoreKind::StoreNt => {
@@ -364,7 +471,10 @@ impl Lsu {
                 true
             }
             StoreKind::Flush(kind) => self.drain_flush(number, kind, line, up),
-            StoreKind::Mark(mark) => up.scheme_mark(self.core, mark),
+            StoreKind::Mark(mark) => {
+                self.stuck_on = Lost::Log;
+                up.scheme_mark(self.core, mark)
+            }
         };
         if !done {
             return Step::Stuck;
@@ -380,13 +490,15 @@ impl Lsu {
         self.stats.stores += u64::from(first_time);
         match up.look_up(self.core, at.line(), Want::Write, first_time) {
             Some(slot) => {
+                self.stuck_on = Lost::Log;
                 up.store(self.core, slot, at, &store.value.to_le_bytes()[..store.len.into()])
             }
             None => {
+                self.stuck_on = Lost::StoreBuffer;
                 match self.misses.open(at.line(), Want::Write, None) {
-                    Opened::New(miss) => up.start_miss(self.core, miss),
+                    Opened::New(miss) => up.start_miss(self.core, miss, at.line()),
                     Opened::Merged => self.stats.merged_misses += u64::from(first_time),
-                    Opened::Full => {}
+                    Opened::Full => self.stuck_on = Lost::QueueFull,
                 }
                 false
             }
@@ -402,6 +514,7 @@ impl Lsu {
     ) -> bool {
         // `clflush` is ordered with all writes: it starts and ends alone.
         let alone = kind == FlushKind::Clflush;
+        self.stuck_on = Lost::Flush;
         if self.stores.get(number).asked {
             return self.pending == 0;
         }
@@ -414,6 +527,10 @@ impl Lsu {
         let Some(free) = self.flushes.iter().position(Option::is_none) else { return false };
         self.stats.flushes += 1;
         self.flushes[free] = Some((kind, line));
+        let now = up.now();
+        if let Some(timeline) = &mut up.below.timeline {
+            timeline.flush_begins(self.core, free as u16, line, now);
+        }
         self.pending += 1;
         let at = up.now().plus(self.flush_cycles);
         up.schedule(at, Event::Flush { core: self.core, flush: free as u16 });
@@ -425,6 +542,10 @@ impl Lsu {
     pub(in crate::timed) fn flush_passes<S: Scheme>(&mut self, flush: u16, up: &mut Uncore<S>) {
         let slot = self.flushes[usize::from(flush)].take();
         let (kind, line) = slot.expect("only a flush under way passes");
+        let now = up.now();
+        if let Some(timeline) = &mut up.below.timeline {
+            timeline.flush_passes(self.core, flush, now);
+        }
         up.flush(self.core, kind, line);
     }
 
@@ -440,7 +561,7 @@ impl Lsu {
                 && up.look_up(self.core, line, Want::Write, false).is_none()
                 && let Opened::New(miss) = self.misses.open(line, Want::Write, None)
             {
-                up.start_miss(self.core, miss);
+                up.start_miss(self.core, miss, line);
             }
         }
     }

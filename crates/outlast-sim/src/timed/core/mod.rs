@@ -9,6 +9,7 @@ mod store_queue;
 pub(super) use inorder::InOrder;
 pub(super) use lsu::{Lsu, PAGE_TABLE};
 pub(super) use ooo::OutOfOrder;
+pub(super) use ports::Ports;
 
 use super::{
     instr::{Batch, Instr, Source, SourceError},
@@ -85,6 +86,14 @@ impl Core {
         match self {
             Core::InOrder(core) => core.tick(now, until, up),
             Core::OutOfOrder(core) => core.tick(now, up),
+        }
+    }
+
+    /// Counts the cycles up to now.
+    pub(super) fn settle<S: Scheme>(&mut self, now: Cycle, up: &mut Uncore<S>) {
+        match self {
+            Core::InOrder(core) => core.settle(now, up),
+            Core::OutOfOrder(core) => core.settle(now, up),
         }
     }
 

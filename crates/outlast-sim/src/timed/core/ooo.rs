@@ -18,6 +18,7 @@ use crate::timed::{
     event::Event,
     instr::{Instr, InstrKind, Mark},
     scheme::Scheme,
+    stats::Lost,
     time::Cycle,
     uncore::Uncore,
 };
@@ -81,10 +82,23 @@ pub(in crate::timed) struct OutOfOrder {
     /// The oldest instruction waits for something that will be told.
     pub(in crate::timed) head_blocked: bool,
     fence_since: Option<Cycle>,
+    /// Cycles before this one are counted as busy or lost.
+    accounted: Cycle,
+    /// What the oldest instruction waits for, if it is one that has conditions.
+    head_waits: Lost,
+    /// Which thread of its core it is, where two share one.
+    thread: Option<u8>,
 }
 
 impl OutOfOrder {
-    pub(in crate::timed) fn new(id: u8, config: &MachineConfig, front: Front) -> Self {
+    /// `thread` says which of two threads of its core it is, if there are two; `config` is that of
+    /// its part then.
+    pub(in crate::timed) fn new(
+        id: u8,
+        thread: Option<u8>,
+        config: &MachineConfig,
+        front: Front,
+    ) -> Self {
         let slots = (config.core.rob as usize).next_power_of_two();
         let empty = Entry {
             done: Cycle::NEVER,
@@ -123,6 +137,9 @@ impl OutOfOrder {
             serialising: None,
             head_blocked: false,
             fence_since: None,
+            accounted: Cycle(0),
+            head_waits: Lost::Work,
+            thread,
         }
     }
 
@@ -132,14 +149,80 @@ impl OutOfOrder {
     }
 
     pub(super) fn tick<S: Scheme>(&mut self, now: Cycle, up: &mut Uncore<S>) -> Cycle {
+        if self.accounted < now {
+            self.settle(now, up);
+        }
+        let before = self.head;
         self.retire(now, up);
+        if self.head != before && self.accounted == now {
+            self.lsu.stats.busy_cycles += 1;
+            self.accounted = now.next();
+        }
         if self.lsu.stores.head < self.lsu.stores.senior {
             self.lsu.drain(up);
             // What waits for stores to be visible waits for no event.
             self.head_blocked &= self.lsu.stores.head < self.lsu.stores.senior;
         }
-        let more = self.dispatch(now, up);
+        let more = match self.thread {
+            Some(thread) => {
+                let mine = up.has_turn(self.id, thread, now);
+                let more = !mine || self.dispatch(now, up);
+                up.wants_turn(self.id, thread, more);
+                more
+            }
+            None => self.dispatch(now, up),
+        };
         self.next(now, more)
+    }
+
+    /// Counts the cycles up to now in which nothing retired, by what stood in the way.
+    pub(super) fn settle<S: Scheme>(&mut self, now: Cycle, up: &mut Uncore<S>) {
+        let lost = now.since(self.accounted);
+        if lost == 0 {
+            return;
+        }
+        let cause = self.standstill();
+        self.lsu.stats.lost.add(cause, lost);
+        if let Some(timeline) = &mut up.below.timeline {
+            timeline.lost(self.id, self.accounted, now, cause);
+            timeline.counter("store queue", now, self.lsu.stores.tail - self.lsu.stores.head);
+        }
+        self.accounted = now;
+    }
+
+    /// Why nothing has retired since the last time.
+    fn standstill(&self) -> Lost {
+        if self.head == self.tail {
+            return match () {
+                () if self.front.is_exhausted() => Lost::Idle,
+                () if self.serialising.is_some() => Lost::Fence,
+                () if self.wrong_branch.is_some() || self.resume > self.accounted => Lost::Branch,
+                () if self.lsu.stores.room() > 0 => Lost::Work,
+                () if self.lsu.stuck => self.lsu.stuck_on,
+                () => Lost::StoreBuffer,
+            };
+        }
+        let slot = self.slot(self.head);
+        let Entry { plain, loads, stores, done, first_load, .. } = self.entries[slot];
+        if !plain
+            && !matches!(self.kinds[slot], InstrKind::Branch(_))
+            && self.head_waits != Lost::Work
+        {
+            return self.head_waits;
+        }
+        if loads > 0 {
+            let load = &self.lsu.loads[first_load as usize];
+            return match load {
+                Load { walked: true, .. } => Lost::Walk,
+                Load { queued: true, .. } => Lost::QueueFull,
+                _ => Lost::Load,
+            };
+        }
+        // Its sources are there, so it is its address that is not.
+        if stores > 0 && (done == Cycle::NEVER || done > self.accounted.plus(WORK_CYCLES)) {
+            return Lost::Walk;
+        }
+        Lost::Work
     }
 
     /// When the next tick is of use; events may make it earlier.
@@ -161,6 +244,10 @@ impl OutOfOrder {
     #[inline]
     fn retire<S: Scheme>(&mut self, now: Cycle, up: &mut Uncore<S>) {
         let mut left = self.retire_width;
+        if self.thread.is_some() {
+            left = up.retire_slots(self.id, now, left);
+        }
+        let granted = left;
         while left > 0 && self.head < self.tail {
             let slot = self.slot(self.head);
             let Entry { done, loads, stores, plain, .. } = self.entries[slot];
@@ -182,16 +269,25 @@ impl OutOfOrder {
             self.load_head += u64::from(loads);
             self.head += 1;
         }
+        if self.thread.is_some() {
+            up.retired(self.id, granted - left);
+        }
     }
 
     /// Whether an instruction with conditions may retire as the oldest.
     fn may_retire<S: Scheme>(&mut self, kind: InstrKind, now: Cycle, up: &mut Uncore<S>) -> bool {
         let may = match kind {
             InstrKind::Sfence | InstrKind::Mfence | InstrKind::Rmw => self.lsu.all_done(up),
-            InstrKind::Mark(Mark::TxBegin | Mark::TxEnd | Mark::Epoch) => true,
-            InstrKind::Mark(mark @ (Mark::Lock { .. } | Mark::Wait { .. })) => up.pass(mark),
+            InstrKind::Mark(Mark::TxBegin) => {
+                up.transaction_begins(self.id);
+                true
+            }
+            InstrKind::Mark(Mark::TxEnd | Mark::Epoch) => true,
+            InstrKind::Mark(mark @ (Mark::Lock { .. } | Mark::Wait { .. })) => {
+                up.pass(self.id, mark)
+            }
             InstrKind::Mark(mark) => {
-                self.lsu.stores.head == self.lsu.stores.senior && up.pass(mark)
+                self.lsu.stores.head == self.lsu.stores.senior && up.pass(self.id, mark)
             }
             _ => true,
         };
@@ -203,6 +299,11 @@ impl OutOfOrder {
         } else if fence {
             self.fence_since.get_or_insert(now);
         }
+        self.head_waits = match kind {
+            _ if may => Lost::Work,
+            InstrKind::Mark(Mark::Lock { .. } | Mark::Wait { .. }) => Lost::Order,
+            _ => self.lsu.fence_waits_for(),
+        };
         self.head_blocked = !may;
         may
     }
@@ -357,7 +458,10 @@ impl OutOfOrder {
     fn execute<S: Scheme>(&mut self, slot: usize, now: Cycle, up: &mut Uncore<S>) {
         let Entry { ready, loads, stores, first_load, first_store, .. } = self.entries[slot];
         let at = ready.max(now);
-        let issue = self.issue.reserve(now, at);
+        let issue = match self.thread {
+            None => self.issue.reserve(now, at),
+            Some(_) => up.shared(self.id).issue.reserve(now, at),
+        };
         if loads == 0 && stores == 0 {
             self.complete(slot, issue.plus(WORK_CYCLES), up);
             return;
@@ -369,7 +473,11 @@ impl OutOfOrder {
             if number >= self.lsu.loads.len() as u32 {
                 number -= self.lsu.loads.len() as u32;
             }
-            let (load, at) = (number as u16, self.load_ports.reserve(now, issue));
+            let at = match self.thread {
+                None => self.load_ports.reserve(now, issue),
+                Some(_) => up.shared(self.id).load_ports.reserve(now, issue),
+            };
+            let load = number as u16;
             if at > now {
                 up.schedule(at, Event::Load { core: self.id, load });
             } else if let Some(done) = self.lsu.load(load, now, up) {

@@ -6,20 +6,20 @@ use crate::timed::time::Cycle;
 const AHEAD: usize = 256;
 
 #[derive(Debug)]
-pub(super) struct Ports {
+pub(in crate::timed) struct Ports {
     /// For each cycle modulo `AHEAD`: the cycle, and how many begin in it.
     taken: Box<[(u64, u32); AHEAD]>,
     width: u32,
 }
 
 impl Ports {
-    pub(super) fn new(width: u32) -> Self {
+    pub(in crate::timed) fn new(width: u32) -> Self {
         Self { taken: Box::new([(u64::MAX, 0); AHEAD]), width }
     }
 
     /// Reserves a port in the first cycle from `at` on that has one free. `now` is not later.
     #[inline]
-    pub(super) fn reserve(&mut self, now: Cycle, at: Cycle) -> Cycle {
+    pub(in crate::timed) fn reserve(&mut self, now: Cycle, at: Cycle) -> Cycle {
         let mut cycle = at.0;
         while cycle < now.0 + AHEAD as u64 {
             let slot = &mut self.taken[cycle as usize % AHEAD];

@@ -1,0 +1,395 @@
+//! The same on the timed machine: the runtime's transactions in time, and crashes of them.
+//!
+//! Set-up is functional: the pool is loaded and opened, and what that stored counts as durable.
+//! Then every lane runs its transactions, one transaction at a time in turn, and what the
+//! recorder wrote down runs on the machine, each lane on a core of its own. What was recorded has
+//! its values, so the machine must keep the order of what depends on each other: besides the
+//! locks, a lane waits before it touches a word that a transaction of another lane stored last,
+//! until that one is acknowledged. Contention is therefore that of the recording.
+//!
+//! Volatile tables of the runtime order lanes too, and nothing says how; so only runs of one lane
+//! are crashed.
+//!
+//! A crash is a place in the machine's journal. Everything acknowledged before the next entry
+//! became durable must have survived. Whose transaction was acknowledged when is the machine's
+//! time, not the recording's order.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize};
+
+use outlast::UnrecoveredPool;
+use outlast_pmem::schedule;
+use outlast_pmem::{Mark, Medium, Prices, Recorder};
+use outlast_sim::Domain;
+use outlast_sim::timed::{
+    Cycle, LaneOps, MachineConfig, MachineError, NonPers, RunError, RunStats, Setup, Source,
+    System, TimedJournal, Timeline, instructions_of,
+};
+use outlast_trace::{LaneId, Op, OpLog, PoolOffset, Sink, TxId};
+use outlast_workloads::Random;
+
+use super::judge::{Court, Transaction};
+use super::overlay::Overlay;
+use super::record::{Base, Listener, Recording, open_options, place_acknowledgements};
+use super::visit::{Machine, Shared, Visitor};
+use super::{Campaign, CampaignError, Counts};
+use crate::{Broken, Violation};
+
+/// The stream of random numbers from which crash points are drawn.
+const POINTS: u64 = 0x7469_6d65_6421;
+
+/// A run of a workload over the runtime on the timed machine.
+#[derive(Clone, Debug)]
+pub struct TimedCampaign {
+    /// What runs: workload, scheme, keys, lanes, transactions, log, seed, planted bug. Of all else
+    /// it is `points` and `second_crash` that count. Values are of the published sizes.
+    pub campaign: Campaign,
+    /// Transactions of each lane before counting starts.
+    pub warm_up: u32,
+    /// The machine. It gets as many cores as there are lanes.
+    pub machine: MachineConfig,
+    /// What the runtime's own instructions are.
+    pub prices: Prices,
+    /// The cycles, from the end of the warm-up, of which a timeline is wanted.
+    pub timeline: Option<(u64, u64)>,
+}
+
+/// What such a run came to.
+#[derive(Clone, Debug)]
+pub struct TimedReport {
+    /// What the machine counted behind the warm-up.
+    pub stats: RunStats,
+    /// Transactions acknowledged meanwhile.
+    pub transactions: u64,
+    /// What the crashes came to.
+    pub counts: Counts,
+    /// Journal entries, each of them a possible crash point; 0 where nobody crashes.
+    pub journal_entries: usize,
+    /// The first failure, with how many journal entries its image had.
+    pub failure: Option<(Violation, Option<usize>)>,
+    /// The timeline that was wanted, and the cycle in which counting ended.
+    pub timeline: Option<(Timeline, Cycle)>,
+}
+
+/// What makes such a run impossible.
+#[derive(Debug, thiserror::Error)]
+pub enum TimedError {
+    /// The campaign.
+    #[error(transparent)]
+    Campaign(#[from] CampaignError),
+    /// The machine.
+    #[error(transparent)]
+    Machine(#[from] MachineError),
+    /// The machine came to a stop.
+    #[error(transparent)]
+    Run(#[from] RunError),
+    /// Crashes of several lanes.
+    #[error("crash points on {0} lanes: the timed machine judges crashes of one lane, --threads 1")]
+    Lanes(u16),
+}
+
+/// A recorded run, ready for the machine.
+pub struct TimedRecording {
+    /// Its operations.
+    pub log: Arc<OpLog>,
+    /// The bytes of the pool before the first of them.
+    pub image: Vec<u8>,
+    /// Operations of the warm-up.
+    warm_at: usize,
+    transactions: Vec<Transaction>,
+}
+
+impl TimedCampaign {
+    /// Records, runs, crashes and judges.
+    ///
+    /// # Errors
+    /// What cannot be run. A loss is no error but a failure of the report.
+    pub fn run(&self) -> Result<TimedReport, TimedError> {
+        let campaign = self.as_recorded();
+        if campaign.points > 0 && campaign.lanes > 1 {
+            return Err(TimedError::Lanes(campaign.lanes));
+        }
+        let base = Base::load(&campaign)?;
+        let recording = match self.record(&campaign, &base) {
+            Ok(recording) => recording,
+            Err(violation) => return Ok(TimedReport::failed(violation)),
+        };
+        let journal = (campaign.points > 0).then_some(Domain::Adr);
+        let mut system = self.system(&recording, journal)?;
+        let (warm, all) = self.instructions(&recording);
+        system.run(warm)?;
+        system.take_stats();
+        if let Some((from, to)) = self.timeline {
+            let now = system.now();
+            system.keep_timeline(now.plus(from), now.plus(to));
+        }
+        system.run(all - warm)?;
+        let stats = system.take_stats();
+        let now = system.now();
+        let timeline = system.take_timeline().map(|timeline| (timeline, now));
+        let mut report = TimedReport {
+            transactions: recording
+                .transactions
+                .iter()
+                .filter(|tx| tx.acked >= recording.warm_at)
+                .count() as u64,
+            stats,
+            counts: Counts::default(),
+            journal_entries: 0,
+            failure: None,
+            timeline,
+        };
+        if campaign.points > 0 {
+            system.run_to_end()?;
+            let journal = system.journal().expect("it was asked for");
+            report.journal_entries = journal.journal().len();
+            self.crash(&campaign, &base, &recording, journal, &mut report);
+        }
+        Ok(report)
+    }
+
+    /// Records the run and nothing else.
+    ///
+    /// # Errors
+    /// What cannot be run.
+    pub fn recording(&self) -> Result<Result<TimedRecording, Violation>, TimedError> {
+        let campaign = self.as_recorded();
+        let base = Base::load(&campaign)?;
+        Ok(self.record(&campaign, &base))
+    }
+
+    /// The campaign as its parts expect it: values of the published sizes.
+    fn as_recorded(&self) -> Campaign {
+        let per_lane = self.campaign.per_lane() + self.warm_up;
+        let transactions = per_lane * u32::from(self.campaign.lanes);
+        let caches = vec![self.campaign.caches[0]];
+        let policies = vec![self.campaign.policies[0]];
+        let warm_up = Some(self.warm_up.max(1)); // Values of the published sizes.
+        Campaign { warm_up, transactions, caches, policies, ..self.campaign.clone() }
+    }
+
+    fn record(&self, campaign: &Campaign, base: &Base) -> Result<TimedRecording, Violation> {
+        let refused = |what: String| Violation::new(Broken::Refused, what);
+        let medium = Recorder::from_image(base.bytes.clone());
+        let medium = medium.recording_loads().pricing(self.prices);
+        let Campaign { workload, plant, seed, lanes, .. } = *campaign;
+        let mut options = open_options(campaign, plant);
+        options.cache_bytes = Some(self.machine.llc.size.0);
+        let pool = UnrecoveredPool::open(&medium)
+            .and_then(|pool| pool.recover(plant))
+            .and_then(|pool| pool.start(&options))
+            .map_err(|error| refused(error.to_string()))?;
+        let mut lane = pool.lane().map_err(|error| refused(error.to_string()))?;
+        let loaded = workload.attach(&base.scale, &mut lane);
+        let loaded = loaded.map_err(|abort| refused(abort.to_string()))?;
+        drop(lane);
+        let mut seats = Vec::new();
+        for lane in 0..lanes {
+            let seat = pool.lane_at(usize::from(lane)).map_err(|e| refused(e.to_string()))?;
+            seats.push((seat, workload.worker(&base.scale, &loaded, seed, lane as u8 + 1, 0)));
+        }
+        drop(medium.take_log());
+        let image = medium.to_bytes();
+        let clock = AtomicU64::new(0);
+        let mut transactions: Vec<Vec<Transaction>> = vec![Vec::new(); seats.len()];
+        let mut warm_at = 0;
+        for index in 0..campaign.per_lane() {
+            if index == self.warm_up {
+                warm_at = medium.ops();
+            }
+            for (lane, (seat, worker)) in seats.iter_mut().enumerate() {
+                let done = schedule::on_lane(LaneId(lane as u16), || {
+                    let mut listener = Listener { clock: &clock, reads: vec![], writes: vec![] };
+                    let begun = medium.ops();
+                    let stepped = worker.step_with(seat, &mut listener);
+                    let id = TxId((lane as u64) << 32 | u64::from(index));
+                    medium.mark(Mark::Ack(id));
+                    worker.draw();
+                    let Listener { reads, writes, .. } = listener;
+                    let name = format!("transaction {index} of lane {lane}");
+                    stepped.map(|_| Transaction {
+                        lane: lane as u16,
+                        name,
+                        begun,
+                        acked: usize::MAX,
+                        reads,
+                        writes,
+                    })
+                });
+                let done =
+                    done.map_err(|abort| refused(format!("while nothing had crashed: {abort}")))?;
+                transactions[lane].push(done);
+            }
+        }
+        drop(seats);
+        let mut log = medium.take_log();
+        if lanes > 1 {
+            (log, warm_at) = with_waits(&log, warm_at);
+        }
+        let mut transactions: Vec<Transaction> = transactions.into_iter().flatten().collect();
+        place_acknowledgements(&log, &mut transactions);
+        Ok(TimedRecording { log: Arc::new(log), image, warm_at, transactions })
+    }
+
+    fn system(
+        &self,
+        recording: &TimedRecording,
+        journal: Option<Domain>,
+    ) -> Result<System<NonPers>, MachineError> {
+        let lanes = self.campaign.lanes;
+        let mut machine = self.machine.clone();
+        machine.core.count = machine.core.count.max(u32::from(lanes));
+        let source = |lane| -> Box<dyn Source> {
+            Box::new(LaneOps::new(Arc::clone(&recording.log), LaneId(lane)))
+        };
+        let sources = (0..lanes).map(source).collect();
+        let setup = Setup { seed: self.campaign.seed, base: recording.image.clone(), journal };
+        System::new(&machine, NonPers, setup, sources)
+    }
+
+    /// Instructions of the warm-up, and of everything.
+    fn instructions(&self, recording: &TimedRecording) -> (u64, u64) {
+        let (mut warm, mut all) = (0, 0);
+        for (at, (_, op)) in recording.log.iter().enumerate() {
+            all += instructions_of(op);
+            warm += if at < recording.warm_at { instructions_of(op) } else { 0 };
+        }
+        (warm, all)
+    }
+
+    fn crash(
+        &self,
+        campaign: &Campaign,
+        base: &Base,
+        recording: &TimedRecording,
+        timed: &TimedJournal,
+        report: &mut TimedReport,
+    ) {
+        let journal = timed.journal();
+        let transactions = in_time(&recording.transactions, timed);
+        let court = match Court::new(base.initial.clone(), &transactions) {
+            Ok(court) => court,
+            Err(violation) => {
+                report.counts.count(violation.broken);
+                report.failure = Some((violation, None));
+                return;
+            }
+        };
+        let mut random = Random::stream(campaign.seed, POINTS);
+        let mut chosen = BTreeSet::new();
+        while chosen.len() < campaign.points.min(journal.len() + 1) {
+            chosen.insert(random.below(journal.len() as u64 + 1) as usize);
+        }
+        let mut bytes = recording.image.clone();
+        bytes.resize(bytes.len().max(journal.image_bytes() as usize), 0);
+        let recording = Recording::default();
+        let (done, last_job) = (AtomicU64::new(0), AtomicUsize::new(usize::MAX));
+        let shared = Shared {
+            campaign,
+            base,
+            recording: &recording,
+            court: &court,
+            done: &done,
+            last_job: &last_job,
+        };
+        let machine = Machine { policy: campaign.policies[0], caches: campaign.caches[0] };
+        let mut visitor = Visitor::new(&shared, machine, Overlay::new(bytes));
+        let mut standing = court.standing();
+        let mut cursor = journal.cursor();
+        for entries in chosen {
+            visitor.overlay.advance(|image| cursor.advance_to_entry(entries, image, |_| {}));
+            // The last moment with this image: the next entry becomes durable in this cycle.
+            let until = if entries < journal.len() { timed.at(entries).0 } else { u64::MAX >> 1 };
+            standing.advance(until as usize);
+            let mut random = Random::stream(campaign.seed, 1 + entries as u64);
+            if let Err((_, violation)) = visitor.crash(&standing, &mut random) {
+                visitor.counts.count(violation.broken);
+                report.failure.get_or_insert((violation, Some(entries)));
+                if campaign.until_failure {
+                    break;
+                }
+            }
+        }
+        report.counts.add(&visitor.counts);
+    }
+}
+
+/// Signals of lanes: nobody else has such numbers.
+const SIGNALS: u64 = 1 << 63;
+
+/// The same operations, where each lane raises a signal after each acknowledgement, and waits for
+/// the signal of whoever stored a word last before it touches that. Returns also the operation
+/// that `warm_at` has become.
+fn with_waits(log: &OpLog, warm_at: usize) -> (OpLog, usize) {
+    let mut waiting = OpLog::default();
+    let mut stored: HashMap<u64, (LaneId, u64)> = HashMap::new();
+    let mut acknowledged: HashMap<LaneId, u64> = HashMap::new();
+    // How far each lane is known to have waited for each other.
+    let mut waited: HashMap<(LaneId, LaneId), u64> = HashMap::new();
+    let mut warm_until = 0;
+    for (at, (lane, op)) in log.iter().enumerate() {
+        if at == warm_at {
+            warm_until = waiting.len();
+        }
+        let (first, len, stores) = match op {
+            Op::Load { at, len, .. } => (at, u64::from(len), false),
+            Op::Store { at, bytes } | Op::StoreNt { at, bytes } | Op::Rmw { at, bytes } => {
+                (at, bytes.len() as u64, true)
+            }
+            Op::Store64 { line, .. } => (line.start(), 64, true),
+            _ => (PoolOffset(0), 0, false),
+        };
+        for word in first.0 / 8..(first.0 + len).div_ceil(8) {
+            if let Some(&(other, number)) = stored.get(&word).filter(|(other, _)| *other != lane) {
+                let known = waited.entry((lane, other)).or_insert(0);
+                if *known < number {
+                    *known = number;
+                    let id = SIGNALS | u64::from(other.0);
+                    waiting.op(lane, Op::Wait { id, count: number });
+                }
+            }
+            if stores {
+                stored.insert(word, (lane, acknowledged.get(&lane).map_or(0, |n| *n) + 1));
+            }
+        }
+        waiting.op(lane, op);
+        if let Op::Ack(_) = op {
+            let number = acknowledged.entry(lane).or_insert(0);
+            *number += 1;
+            waiting.op(lane, Op::Signal { id: SIGNALS | u64::from(lane.0), count: *number });
+        }
+    }
+    (waiting, warm_until)
+}
+
+/// The transactions with the machine's cycles in place of the recording's operations. One begins,
+/// at the earliest, when the one before it in its lane was acknowledged.
+fn in_time(transactions: &[Transaction], journal: &TimedJournal) -> Vec<Transaction> {
+    let acked: HashMap<u64, u64> =
+        journal.acknowledged_by(Cycle(u64::MAX)).iter().map(|(at, tx)| (tx.0, at.0)).collect();
+    let mut ids: Vec<u64> = acked.keys().copied().collect();
+    ids.sort_unstable(); // Lane after lane, as the transactions are.
+    let mut before = HashMap::new();
+    let mut timed = transactions.to_vec();
+    for (tx, id) in timed.iter_mut().zip(ids) {
+        tx.acked = acked[&id] as usize;
+        tx.begun = before.insert(id >> 32, tx.acked).unwrap_or(0);
+    }
+    timed
+}
+
+impl TimedReport {
+    fn failed(violation: Violation) -> Self {
+        let mut counts = Counts::default();
+        counts.count(violation.broken);
+        Self {
+            stats: RunStats::default(),
+            transactions: 0,
+            counts,
+            journal_entries: 0,
+            failure: Some((violation, None)),
+            timeline: None,
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! The runtime on the timed machine: workloads under software schemes.
+
+use std::path::Path;
+
+use outlast::{Plant, Scheme};
+use outlast_crash::campaign::{Campaign, TimedCampaign, TimedReport};
+use outlast_sim::timed::{MachineConfig, RunStats, WritesByCause};
+use outlast_trace::write_trace;
+use outlast_workloads::Workload;
+
+use super::prices::prices;
+use super::{TimelineRequest, core_records};
+use crate::record::{Kind, Metric, Record};
+
+/// What a reader of such results has to know.
+const LIMITS: &str = "instructions of the runtime by a measured table, those of workload and \
+                      structures not counted; volatile tables not in the caches";
+
+/// A workload under a scheme.
+#[derive(Clone, Debug)]
+pub struct RuntimeRun {
+    /// The machine.
+    pub machine: MachineConfig,
+    /// What runs.
+    pub workload: &'static Workload,
+    /// Under which scheme.
+    pub scheme: Scheme,
+    /// Keys in the pool at first.
+    pub keys: u64,
+    /// Lanes, each on a core of its own.
+    pub lanes: u16,
+    /// Bytes of a lane's log.
+    pub lane_bytes: u64,
+    /// Transactions of all lanes together that count; a quarter more runs before.
+    pub transactions: u32,
+    /// Crash points, sampled from the machine's journal.
+    pub points: usize,
+    /// A planted bug.
+    pub plant: Option<Plant>,
+    /// Feeds what is drawn.
+    pub seed: u64,
+    /// Keeps a timeline of some cycles.
+    pub timeline: Option<TimelineRequest>,
+}
+
+impl RuntimeRun {
+    /// What `outlast-crash` runs and judges.
+    pub fn campaign(&self) -> TimedCampaign {
+        let campaign = Campaign {
+            points: self.points,
+            lanes: self.lanes,
+            lane_bytes: self.lane_bytes,
+            keys: self.keys,
+            transactions: self.transactions,
+            seed: self.seed,
+            plant: self.plant,
+            ..Campaign::new(self.workload, self.scheme)
+        };
+        let warm_up = self.transactions / 4 / u32::from(self.lanes);
+        TimedCampaign {
+            campaign,
+            warm_up,
+            machine: self.machine.clone(),
+            prices: prices(self.scheme),
+            timeline: self.timeline.as_ref().map(|request| request.cycles),
+        }
+    }
+
+    /// Runs it; a loss is a record, and no error.
+    ///
+    /// # Errors
+    /// When the workload cannot have that size, or the machine cannot be built or comes to a stop.
+    pub fn run(&self) -> Result<Vec<Record>, Box<dyn std::error::Error>> {
+        let report = self.campaign().run()?;
+        if let (Some(request), Some((timeline, now))) = (&self.timeline, &report.timeline) {
+            request.write(timeline, &self.machine, *now)?;
+        }
+        Ok(self.records(&report))
+    }
+
+    /// Records the run, warm-up included, as a trace.
+    ///
+    /// # Errors
+    /// When the workload cannot have that size or the file cannot be written.
+    pub fn save_trace(&self, path: &Path) -> Result<(), Box<dyn std::error::Error>> {
+        let recording = self.campaign().recording()?.map_err(|violation| violation.to_string())?;
+        Ok(write_trace(path, &recording.log)?)
+    }
+
+    fn records(&self, report: &TimedReport) -> Vec<Record> {
+        let Self { machine, workload, scheme, keys, lanes, transactions, .. } = self;
+        let config = format!("{} ({}), {keys} keys", machine.name, machine.core.kind);
+        let record = |kind, metric, value: f64| {
+            let mut record = Record::new(kind, workload.name, scheme.name(), metric, value)
+                .threads((*lanes).into())
+                .config(&config)
+                .guarantee(&scheme.guarantee().to_string());
+            record.plant = self.plant.map(|plant| plant.to_string());
+            record
+        };
+        let mut records = Vec::new();
+        let done = report.transactions.max(1) as f64;
+        if report.stats.cycles > 0 {
+            let sim = |metric, value| record(Kind::Sim, metric, value);
+            records.extend(timing(machine, &report.stats, done, &sim));
+        }
+        if self.points > 0 || report.failure.is_some() {
+            let counts = &report.counts;
+            let crash = |metric, count: u64| record(Kind::Crash, metric, count as f64);
+            records.push(crash(Metric::CRASH_POINTS, counts.crash_points));
+            let harm = [
+                (Metric::LOST, counts.lost),
+                (Metric::TORN, counts.torn + counts.not_closed + counts.garbage),
+                (Metric::UNCORRECTABLE, counts.refused + counts.unsound),
+            ];
+            for (metric, count) in harm {
+                let record = crash(metric, count);
+                records.push(match &report.failure {
+                    Some((violation, at)) if count > 0 => {
+                        let place = at.map_or(String::new(), |entries| {
+                            format!(
+                                " after {entries} of {} journal entries of {transactions} \
+                                 transactions, seed {}",
+                                report.journal_entries, self.seed
+                            )
+                        });
+                        record.reason(&format!("{violation}{place}"))
+                    }
+                    _ => record,
+                });
+            }
+        }
+        records
+    }
+
+    /// Whether the crashes found that the scheme does not keep its promise.
+    pub fn is_guilty(records: &[Record]) -> bool {
+        records.iter().any(|record| {
+            record.kind == Kind::Crash
+                && record.reason.is_some()
+                && record.guarantee.as_deref() == Some("durable")
+        })
+    }
+}
+
+fn timing(
+    machine: &MachineConfig,
+    stats: &RunStats,
+    transactions: f64,
+    record: &dyn Fn(Metric, f64) -> Record,
+) -> Vec<Record> {
+    let period_ns = machine.core.clock.period_fs() as f64 / 1e6;
+    let seconds = stats.cycles as f64 * period_ns * 1e-9;
+    let per_tx = |count: u64| count as f64 / transactions;
+    let sum = |count: fn(&outlast_sim::timed::CoreStats) -> u64| -> u64 {
+        stats.cores.iter().map(count).sum()
+    };
+    let mut records = vec![
+        record(Metric::THROUGHPUT, transactions / seconds).reason(LIMITS),
+        record(Metric::IPC, stats.ipc()),
+        record(Metric::INSTRUCTIONS_TX, per_tx(stats.instructions())),
+        record(Metric::FENCES, per_tx(sum(|core| core.fences))),
+        record(Metric::FLUSHED_LINES, per_tx(sum(|core| core.flushes))),
+        record(Metric::STREAMED_LINES, per_tx(stats.caches.traffic.memory_streams)),
+        record(Metric::MEMORY_READS, stats.caches.traffic.memory_reads as f64),
+    ];
+    for (cause, name) in WritesByCause::CAUSES {
+        let count = stats.writes.of(cause);
+        if count > 0 {
+            records.push(record(Metric::MEMORY_WRITES_TX, per_tx(count)).class(name));
+        }
+    }
+    records.extend(core_records(machine, stats, record));
+    let mut latencies = stats.tx_cycles.clone();
+    latencies.sort_unstable();
+    if let Some(last) = latencies.len().checked_sub(1) {
+        let ns = |part: f64| latencies[(last as f64 * part) as usize] as f64 * period_ns;
+        records.push(record(Metric::LATENCY_P50, ns(0.5)));
+        records.push(record(Metric::LATENCY_P99, ns(0.99)));
+    }
+    records
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn small(scheme: Scheme) -> RuntimeRun {
+        let mut machine = MachineConfig::named("server").unwrap();
+        // Small caches, so that lines leave by themselves.
+        for (key, value) in
+            [("l1.size", "4 KiB"), ("l1.ways", "4"), ("l2.size", "0 B"), ("llc.size", "32 KiB")]
+        {
+            machine.set_option(key, value).unwrap();
+        }
+        RuntimeRun {
+            machine,
+            workload: Workload::named("hash").unwrap(),
+            scheme,
+            keys: 200,
+            lanes: 1,
+            lane_bytes: 16 << 10,
+            transactions: 200,
+            points: 150,
+            plant: None,
+            seed: 3,
+            timeline: None,
+        }
+    }
+
+    fn value(records: &[Record], metric: Metric) -> f64 {
+        records.iter().find(|r| r.is(metric)).and_then(|r| r.value).unwrap()
+    }
+
+    #[test]
+    fn what_was_acknowledged_survives_on_the_timed_machine() {
+        for scheme in ["undo", "redo", "swift", "redo-archapt"] {
+            let records = small(scheme.parse().unwrap()).run().unwrap();
+            assert!(value(&records, Metric::CRASH_POINTS) >= 150.0, "{scheme}");
+            let reasons: Vec<_> = records.iter().filter(|r| r.kind == Kind::Crash).collect();
+            assert!(!RuntimeRun::is_guilty(&records), "{scheme}: {reasons:?}");
+            assert!(value(&records, Metric::LATENCY_P50) > 0.0);
+            assert!(value(&records, Metric::FENCES) > 0.3, "{scheme}");
+        }
+        let none = small(Scheme::None).run().unwrap();
+        assert!(none.iter().any(|r| r.kind == Kind::Crash && r.reason.is_some()), "none loses");
+    }
+
+    #[test]
+    fn several_lanes_run_and_only_one_is_crashed() {
+        let alone = RuntimeRun { points: 0, keys: 2000, ..small(Scheme::Swift) };
+        let run = |lanes| RuntimeRun { lanes, ..alone.clone() }.run().unwrap();
+        let (one, four) = (run(1), run(4));
+        let of = |records: &[Record]| value(records, Metric::THROUGHPUT);
+        assert!(of(&four) > 1.5 * of(&one), "{} and {}", of(&one), of(&four));
+        let error = RuntimeRun { lanes: 2, ..small(Scheme::Undo) }.run().unwrap_err();
+        assert!(error.to_string().contains("--threads 1"), "{error}");
+    }
+
+    #[test]
+    fn a_missing_flush_and_a_missing_fence_are_found() {
+        for (scheme, plant) in [
+            (Scheme::Undo, "skip-flush:UndoData"),
+            (Scheme::Undo, "skip-flush:UndoRecord"),
+            (Scheme::Swift, "skip-flush:RedoRecord"),
+            (Scheme::Swift, "skip-fence:RedoRecord"),
+        ] {
+            let plant: Plant = plant.parse().unwrap();
+            let run = RuntimeRun { plant: Some(plant), ..small(scheme) };
+            let records = run.run().unwrap();
+            assert!(RuntimeRun::is_guilty(&records), "{plant} in {scheme} was not found");
+        }
+    }
+
+    #[test]
+    fn a_saved_run_plays_again_and_a_timeline_changes_nothing() {
+        let directory = tempfile::tempdir().unwrap();
+        let (trace, json) = (directory.path().join("run.otrace"), directory.path().join("t.json"));
+        let run = RuntimeRun { points: 0, lanes: 2, keys: 2000, ..small(Scheme::Swift) };
+        run.save_trace(&trace).unwrap();
+        let request = TimelineRequest { path: json.clone(), cycles: (0, 50_000) };
+        let with = RuntimeRun { timeline: Some(request), ..run.clone() };
+        let plain = run.run().unwrap();
+        assert_eq!(with.run().unwrap(), plain);
+        let text = std::fs::read_to_string(json).unwrap();
+        let timeline: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert!(timeline["traceEvents"].as_array().unwrap().len() > 100);
+        let again = super::super::run(&super::super::Simulation {
+            machine: run.machine.clone(),
+            work: super::super::Work::Trace(trace),
+            warm_up: 0,
+            instructions: u64::MAX,
+            seed: run.seed,
+            timeline: None,
+        });
+        let instructions = value(&again.unwrap(), Metric::INSTRUCTIONS);
+        // A fifth of what is recorded is warm-up.
+        let counted = value(&plain, Metric::INSTRUCTIONS_TX) * f64::from(run.transactions);
+        assert!((0.7..0.9).contains(&(counted / instructions)), "{counted} of {instructions}");
+    }
+
+    #[test]
+    fn durable_schemes_cost_time_and_the_same_seed_gives_the_same() {
+        let throughput = |scheme| {
+            let run = RuntimeRun { points: 0, keys: 2000, transactions: 600, ..small(scheme) };
+            let (first, again) = (run.run().unwrap(), run.run().unwrap());
+            assert_eq!(first, again);
+            value(&first, Metric::THROUGHPUT)
+        };
+        let [none, swift, undo] = [Scheme::None, Scheme::Swift, Scheme::Undo].map(throughput);
+        assert!(none > swift && swift > undo, "{none} {swift} {undo}");
+    }
+}
