@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use outlast_lab::record::Document;
-use outlast_lab::simulated::{self, SimScheme, Simulation, Swaps, Work};
+use outlast_lab::simulated::work::{Bench, Plan, benches};
+use outlast_lab::simulated::{self, LogOptions, SimScheme, Simulation, Work};
 use outlast_sim::timed::{CoreKind, KEYS, MEMORY_PRESETS, MachineConfig, PRESETS, Pattern};
 
 use crate::{CommandResult, Verdict};
@@ -19,9 +20,9 @@ enum CoreName {
 
 #[derive(Args)]
 pub struct SimArgs {
-    /// A stream (friendly, stride, random), `swaps` for transactions under schemes, `primitives`
-    /// for the cost of operations, or `machines` for what --config and --set know.
-    #[arg(value_name = "STREAM|swaps|primitives|machines", required_unless_present_any = ["trace", "requests"])]
+    /// A stream (friendly, stride, random), a program under schemes (hash, rbtree, sps, tpcc, …),
+    /// `primitives` for the cost of operations, or `machines` for what --config and --set know.
+    #[arg(value_name = "STREAM|PROGRAM|primitives|machines", required_unless_present_any = ["trace", "requests"])]
     what: Option<String>,
     /// Runs a ChampSim trace instead: raw, .gz, .xz or .bz2.
     #[arg(long, value_name = "FILE", conflicts_with = "what")]
@@ -33,18 +34,39 @@ pub struct SimArgs {
     /// Writes the stream's instructions as a ChampSim trace instead of running them.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["trace", "requests"])]
     save_trace: Option<PathBuf>,
-    /// Schemes for `swaps`, separated by commas; all if not given.
+    /// Schemes for a program, separated by commas; all if not given.
     #[arg(long, value_delimiter = ',')]
     scheme: Vec<SimScheme>,
-    /// Threads of `swaps`, each on a core of its own.
+    /// Threads of a program, each on a core of its own.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     threads: u32,
-    /// Words of the vector that `swaps` uses.
-    #[arg(long, default_value_t = 1 << 22)]
-    words: u64,
-    /// Transactions of each thread of `swaps` that count; a quarter more runs before.
+    /// Bytes of a program's data, all threads together [default: an eighth of the published].
+    #[arg(long, value_parser = crate::size::parse)]
+    footprint: Option<u64>,
+    /// Transactions of a program that count, all threads together; a quarter more runs before.
     #[arg(long, default_value_t = 20_000, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     transactions: u64,
+    /// All threads of a program on one set of data, under one lock.
+    #[arg(long)]
+    shared: bool,
+    /// Another thread runs on the same core in the middle of every N-th transaction.
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    switch_every: u64,
+    /// Slots of the hardware log.
+    #[arg(long, default_value_t = simulated::LOG_SLOTS)]
+    log_slots: u64,
+    /// How often the hardware log may grow to twice its size.
+    #[arg(long, default_value_t = 0)]
+    log_growths: u8,
+    /// Records of the hardware log's buffer.
+    #[arg(long, default_value_t = simulated::LOG_BUFFER)]
+    log_buffer: usize,
+    /// Cycles from one scan of `fwb` to the next.
+    #[arg(long, default_value_t = simulated::SCAN_PERIOD)]
+    scan_period: u64,
+    /// Log records that the largest transaction may need, declared instead of counted.
+    #[arg(long)]
+    max_tx_records: Option<u64>,
     /// The kind of core, if not the machine's own.
     #[arg(long, value_enum)]
     core: Option<CoreName>,
@@ -67,19 +89,36 @@ enum Task {
     Run(Work),
     Primitives,
     Requests(PathBuf),
-    Swaps(Swaps, Vec<SimScheme>),
+    Program(Plan, LogOptions, Vec<SimScheme>),
 }
 
 fn task(args: &SimArgs, seed: u64) -> Result<Task, String> {
     match (&args.requests, args.what.as_deref()) {
         (Some(path), _) => Ok(Task::Requests(path.clone())),
         (None, Some("primitives")) => Ok(Task::Primitives),
-        (None, Some("swaps")) => {
-            let SimArgs { words, transactions, threads, .. } = *args;
-            let swaps = Swaps { words, warm_up: transactions / 4, transactions, threads, seed };
+        (None, Some(name)) if Bench::named(name).is_ok() => {
+            let bench = Bench::named(name)?;
+            let plan = Plan {
+                bench,
+                footprint: args.footprint.unwrap_or(bench.footprint / 8),
+                threads: args.threads as u16,
+                warm_up: args.transactions / 4,
+                transactions: args.transactions,
+                shared: args.shared,
+                switch_every: args.switch_every,
+                seed,
+            };
+            let options = LogOptions {
+                slots: args.log_slots,
+                growths: args.log_growths,
+                buffer: args.log_buffer,
+                scan_period: args.scan_period,
+                tx_records_max: args.max_tx_records,
+                ..LogOptions::scaled(1)
+            };
             let all = || SimScheme::ALL.iter().map(|row| row.0).collect();
             let schemes = if args.scheme.is_empty() { all() } else { args.scheme.clone() };
-            Ok(Task::Swaps(swaps, schemes))
+            Ok(Task::Program(plan, options, schemes))
         }
         (None, _) => work(args).map(Task::Run),
     }
@@ -92,9 +131,10 @@ fn work(args: &SimArgs) -> Result<Work, String> {
     let name = args.what.as_deref().unwrap_or_default();
     let known = Pattern::ALL.iter().find(|row| row.1 == name);
     known.map(|row| Work::Stream(row.0)).ok_or_else(|| {
-        let names: Vec<_> = Pattern::ALL.iter().map(|row| row.1).collect();
+        let names = Pattern::ALL.iter().map(|row| row.1);
+        let names: Vec<_> = names.chain(benches().map(|bench| bench.name)).collect();
         format!(
-            "no stream is called '{name}'; there are {}, swaps, primitives, machines",
+            "no stream or program is called '{name}'; there are {}, primitives, machines",
             names.join(", ")
         )
     })
@@ -124,10 +164,12 @@ pub fn run(args: &SimArgs, as_json: bool, seed: u64) -> CommandResult {
         document.records.extend(match &task {
             Task::Primitives => simulated::cost_table(&machine)?,
             Task::Requests(path) => simulated::replay_requests(&machine, path)?,
-            Task::Swaps(swaps, schemes) => {
+            Task::Program(plan, options, schemes) => {
+                let work = plan.work()?;
                 let mut records = Vec::new();
                 for &scheme in schemes {
-                    records.extend(simulated::run_swaps(&machine, scheme, swaps)?);
+                    let measured = simulated::measure(&machine, scheme, &work, options)?;
+                    records.extend(simulated::scheme_records(&machine, &work, &measured));
                 }
                 records
             }

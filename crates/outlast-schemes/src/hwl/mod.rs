@@ -139,7 +139,7 @@ enum Progress {
 }
 
 /// The mechanism.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Hwl {
     config: HwlConfig,
     /// Of each lane, its transactions: the last one runs, those before were switched out.
