@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use outlast_lab::record::Document;
+use outlast_lab::simulated::crash::{self, Campaign, PLANTS, Plant, Points};
 use outlast_lab::simulated::work::{Bench, Plan, benches};
 use outlast_lab::simulated::{self, LogOptions, SimScheme, Simulation, Work};
 use outlast_sim::timed::{CoreKind, KEYS, MEMORY_PRESETS, MachineConfig, PRESETS, Pattern};
@@ -22,7 +23,7 @@ enum CoreName {
 pub struct SimArgs {
     /// A stream (friendly, stride, random), a program under schemes (hash, rbtree, sps, tpcc, …),
     /// `primitives` for the cost of operations, or `machines` for what --config and --set know.
-    #[arg(value_name = "STREAM|PROGRAM|primitives|machines", required_unless_present_any = ["trace", "requests"])]
+    #[arg(value_name = "STREAM|PROGRAM|primitives|machines", required_unless_present_any = ["trace", "requests", "plant"])]
     what: Option<String>,
     /// Runs a ChampSim trace instead: raw, .gz, .xz or .bz2.
     #[arg(long, value_name = "FILE", conflicts_with = "what")]
@@ -67,6 +68,17 @@ pub struct SimArgs {
     /// Log records that the largest transaction may need, declared instead of counted.
     #[arg(long)]
     max_tx_records: Option<u64>,
+    /// Crashes a program instead of timing it, after so many entries of its journal, drawn, or
+    /// `all`; recovers, judges, and crashes recoveries as well. `--config tiny` has caches of a
+    /// few lines.
+    #[arg(long, value_name = "N|all", value_parser = parse_points)]
+    crash: Option<Points>,
+    /// Crashes behind this entry alone: replays a failure.
+    #[arg(long, value_name = "ENTRY", conflicts_with = "crash")]
+    crash_entry: Option<usize>,
+    /// Breaks the scheme or the machine on purpose in a crash run; `list` names all the ways.
+    #[arg(long)]
+    plant: Option<String>,
     /// The kind of core, if not the machine's own.
     #[arg(long, value_enum)]
     core: Option<CoreName>,
@@ -82,6 +94,18 @@ pub struct SimArgs {
     /// Instructions that count.
     #[arg(long, default_value_t = 10_000_000, value_parser = clap::value_parser!(u64).range(1..))]
     instructions: u64,
+}
+
+fn parse_points(text: &str) -> Result<Points, String> {
+    match text {
+        "all" => Ok(Points::All),
+        number => number
+            .parse()
+            .ok()
+            .filter(|n| *n > 0)
+            .map(Points::Some)
+            .ok_or_else(|| "expected how many crash points, at least 1, or `all`".to_owned()),
+    }
 }
 
 /// What is to be done with a machine.
@@ -145,7 +169,21 @@ pub fn run(args: &SimArgs, as_json: bool, seed: u64) -> CommandResult {
     if args.what.as_deref() == Some("machines") {
         return machines(args, as_json, seed);
     }
+    if args.plant.as_deref() == Some("list") {
+        return list_plants(as_json, seed);
+    }
     let task = task(args, seed)?;
+    let points = args.crash_entry.map(Points::One).or(args.crash);
+    match (&task, points) {
+        (Task::Program(plan, options, schemes), Some(points)) => {
+            return crash_programs(args, plan, options, schemes, points, as_json, seed);
+        }
+        (_, Some(_)) => return Err("--crash needs a program: hash, rbtree, sps, …".into()),
+        (_, None) if args.plant.is_some() => {
+            return Err("--plant goes with --crash or --crash-entry".into());
+        }
+        _ => {}
+    }
     if let Some(path) = &args.save_trace {
         let Task::Run(Work::Stream(pattern)) = task else {
             return Err("only a stream can be saved as a trace: friendly, stride or random".into());
@@ -186,6 +224,74 @@ pub fn run(args: &SimArgs, as_json: bool, seed: u64) -> CommandResult {
         print!("{}", document.to_json());
     } else {
         print!("{}", simulated::table(&document.records));
+    }
+    Ok(Verdict::Good)
+}
+
+/// Crashes a program under each scheme, on each machine.
+fn crash_programs(
+    args: &SimArgs,
+    plan: &Plan,
+    options: &LogOptions,
+    schemes: &[SimScheme],
+    points: Points,
+    as_json: bool,
+    seed: u64,
+) -> CommandResult {
+    let plant = args.plant.as_deref().map(str::parse::<Plant>).transpose()?;
+    let machines = match args.config.as_str() {
+        "tiny" => vec![MachineConfig::from_toml("tiny", crash::TINY)?],
+        config => simulated::machines(config, None, &args.options)?,
+    };
+    let mut document = Document::new(env!("CARGO_PKG_VERSION"), &crate::command_line(), seed, None);
+    let mut verdict = Verdict::Good;
+    for machine in machines {
+        for &scheme in schemes {
+            let campaign = Campaign {
+                scheme,
+                plan: Plan { warm_up: 0, ..*plan },
+                options: *options,
+                machine: machine.clone(),
+                plant,
+                points,
+                second_crash: true,
+            };
+            let report = campaign.run()?;
+            document.records.extend(campaign.records(&report));
+            if !as_json {
+                println!(
+                    "{} under {scheme}, guarantee {}: {} images of {} entries, {} lost, {} torn",
+                    plan.bench.name,
+                    scheme.guarantee(),
+                    report.images,
+                    report.entries,
+                    report.lost,
+                    report.torn
+                );
+            }
+            if report.is_guilty(scheme) {
+                verdict = Verdict::Bad;
+                eprintln!("outlast: {scheme} fails; {}", campaign.command(report.first));
+            }
+        }
+    }
+    if as_json {
+        print!("{}", document.to_json());
+    }
+    Ok(verdict)
+}
+
+/// Lists what can be broken on purpose, with the scheme that shows it.
+fn list_plants(as_json: bool, seed: u64) -> CommandResult {
+    if as_json {
+        let record = |plant: &Plant| serde_json::json!({"kind": if plant.is_control { "control" } else { "plant" }, "name": plant.name, "scheme": plant.scheme.name(), "description": plant.about});
+        let records = PLANTS.iter().map(record).collect();
+        println!("{}", crate::document("sim --plant list", seed, records));
+        return Ok(Verdict::Good);
+    }
+    for plant in PLANTS {
+        let kind = if plant.is_control { "control" } else { "plant" };
+        println!("{:<12} {kind:<8} {:<14} {}", plant.name, plant.scheme.name(), plant.about);
     }
     Ok(Verdict::Good)
 }

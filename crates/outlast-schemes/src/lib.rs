@@ -21,7 +21,7 @@
 //! for op in [Op::TxBegin, Op::Store { at: PoolOffset(8), bytes: &[7; 8] }, Op::TxEnd] {
 //!     bare.op(LaneId(0), op);
 //! }
-//! let log = SoftwareLog { base: LineAddr(16), lines: 64 };
+//! let log = SoftwareLog { base: LineAddr(16), lines: 64, ring: false };
 //! let logged = log.apply(Logging::Redo, Data::Flushed, Initial::default(), &bare)?;
 //! assert!(logged.len() > bare.len());
 //! assert_eq!(recover(Logging::Redo, log, 1, &vec![0; 80 * 64])?, []);

@@ -218,7 +218,7 @@ fn no_scheme_is_found_guilty() {
 #[test]
 fn software_logging_loses_nothing_and_without_its_fences_is_found_guilty() {
     for logging in [Logging::Undo, Logging::Redo, Logging::UndoRedo] {
-        let place = SoftwareLog { base: LOG, lines: 16 };
+        let place = SoftwareLog { base: LOG, lines: 16, ring: false };
         let mut guilty = 0;
         for seed in 1..6 {
             let (bare, states) = transactions(seed, 60);
@@ -243,7 +243,7 @@ fn software_logging_loses_nothing_and_without_its_fences_is_found_guilty() {
 #[test]
 fn what_does_not_fit_is_said() {
     let (bare, _) = transactions(1, 10);
-    let place = SoftwareLog { base: LOG, lines: 2 };
+    let place = SoftwareLog { base: LOG, lines: 2, ring: false };
     let error = place
         .apply(Logging::Undo, Data::Flushed, Initial::default(), &bare)
         .unwrap_err()

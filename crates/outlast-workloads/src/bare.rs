@@ -226,6 +226,7 @@ impl BareTx {
         let bare = &mut self.bare;
         if bare.recording {
             bare.transactions += 1;
+            bare.pointed = 0; // Pointers of an earlier transaction may be stale.
             bare.emit(Op::Compute(bare.work.transaction));
             if let Some(id) = bare.lock {
                 bare.emit(Op::Lock { id, ticket: bare.transactions });

@@ -1,11 +1,12 @@
 //! Runs of the timed machine, and what they say as records.
 
+pub mod crash;
 mod schemes;
 pub mod work;
 
 pub use schemes::{
     LITERAL, LOG_BUFFER, LOG_SLOTS, LogOptions, Measured, Prepared, SCAN_PERIOD, SimScheme,
-    measure, records as scheme_records, with_cores,
+    measure, memory_energy, records as scheme_records, with_cores,
 };
 
 use std::io::{BufRead, BufReader, BufWriter, Write};

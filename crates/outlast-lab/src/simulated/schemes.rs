@@ -33,6 +33,10 @@ pub enum SimScheme {
     RedoClwb,
     /// Software undo+redo logging with `clwb`.
     UndoRedoClwb,
+    /// `undo-clwb` with its log written round and round.
+    UndoRing,
+    /// `redo-clwb` with its log written round and round.
+    RedoRing,
     /// Hardware undo logging, with nothing that would make it safe.
     HwUlog,
     /// Hardware redo logging, with nothing that would make it safe.
@@ -53,7 +57,7 @@ pub enum SimScheme {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Make {
     Plain,
-    Software(Logging, Data),
+    Software(Logging, Data, bool),
     Hardware { values: Values, forces: bool, flushes: bool, commit: Commit, faults: Faults },
 }
 
@@ -71,7 +75,7 @@ const BARE_LOG: Faults = Faults::of(&[Fault::Unordered, Fault::Overwrite]);
 
 impl SimScheme {
     /// Every scheme: its name, what it promises, what it is.
-    pub const ALL: [(SimScheme, &str, &str, &str); 13] = [
+    pub const ALL: [(SimScheme, &str, &str, &str); 15] = [
         (SimScheme::NonPers, "non-pers", "none", "persistent memory as plain working memory"),
         (SimScheme::UnsafeUndo, "unsafe-undo", "none", "software undo log, data never flushed"),
         (SimScheme::UnsafeRedo, "unsafe-redo", "none", "software redo log, data never flushed"),
@@ -83,6 +87,8 @@ impl SimScheme {
             "durable",
             "software undo+redo log, data flushed behind it",
         ),
+        (SimScheme::UndoRing, "undo-clwb:ring", "durable", "undo-clwb with a circular log"),
+        (SimScheme::RedoRing, "redo-clwb:ring", "durable", "redo-clwb with a circular log"),
         (SimScheme::HwUlog, "hw-ulog", "none", "hardware undo log alone"),
         (SimScheme::HwRlog, "hw-rlog", "none", "hardware redo log alone"),
         (SimScheme::Hwl, "hwl", "durable", "hardware undo+redo log, data flushed at commit"),
@@ -117,11 +123,13 @@ impl SimScheme {
         let (durable, buffered) = (Commit::Durable, Commit::Buffered);
         match self {
             Self::NonPers => Make::Plain,
-            Self::UnsafeUndo => Make::Software(Logging::Undo, Data::Left),
-            Self::UnsafeRedo => Make::Software(Logging::Redo, Data::Left),
-            Self::UndoClwb => Make::Software(Logging::Undo, Data::Flushed),
-            Self::RedoClwb => Make::Software(Logging::Redo, Data::Flushed),
-            Self::UndoRedoClwb => Make::Software(Logging::UndoRedo, Data::Flushed),
+            Self::UnsafeUndo => Make::Software(Logging::Undo, Data::Left, false),
+            Self::UnsafeRedo => Make::Software(Logging::Redo, Data::Left, false),
+            Self::UndoClwb => Make::Software(Logging::Undo, Data::Flushed, false),
+            Self::RedoClwb => Make::Software(Logging::Redo, Data::Flushed, false),
+            Self::UndoRedoClwb => Make::Software(Logging::UndoRedo, Data::Flushed, false),
+            Self::UndoRing => Make::Software(Logging::Undo, Data::Flushed, true),
+            Self::RedoRing => Make::Software(Logging::Redo, Data::Flushed, true),
             Self::HwUlog => hardware(Values::Undo, false, false, buffered, BARE_LOG),
             Self::HwRlog => hardware(Values::Redo, false, false, buffered, BARE_LOG),
             Self::Hwl => hardware(Values::Both, false, true, durable, Faults::NONE),
@@ -228,7 +236,7 @@ impl Prepared {
         };
         match scheme.make() {
             Make::Plain => Ok(plain(base.0)),
-            Make::Software(logging, data) => {
+            Make::Software(logging, data, ring) => {
                 if work.plan.switch_every > 0 {
                     return Err(format!(
                         "{scheme}: context switches inside transactions are for hardware schemes: \
@@ -237,7 +245,10 @@ impl Prepared {
                     .into());
                 }
                 let words = work.streams.iter().map(|log| records_max(log)).max().unwrap_or(1);
-                let log = SoftwareLog { base, lines: 2 + words.div_ceil(2) };
+                let needed = 2 + words.div_ceil(2);
+                let share = options.slots / u64::from(work.lanes());
+                let lines = if ring { needed.max(share) } else { needed };
+                let log = SoftwareLog { base, lines, ring };
                 let initial = Initial { origin: 0, bytes: &work.image };
                 let apply = |bare: &Arc<OpLog>| -> Result<Arc<OpLog>, software::LogTooSmall> {
                     Ok(Arc::new(log.apply(logging, data, initial, bare)?))
@@ -359,15 +370,12 @@ pub fn measure(
     Ok(Measured { scheme, transactions, seconds, stats, hwl })
 }
 
-fn run<S: Scheme>(
+fn run<S: Scheme + Clone>(
     machine: &MachineConfig,
     scheme: S,
     work: &Work,
     prepared: &Prepared,
-) -> Result<(RunStats, S), Box<dyn std::error::Error>>
-where
-    S: Clone,
-{
+) -> Result<(RunStats, S), Box<dyn std::error::Error>> {
     let setup = Setup { seed: work.plan.seed, base: work.image.to_vec(), ..Setup::default() };
     let mut system = System::new(machine, scheme, setup, prepared.sources(work))?;
     // The part of all transactions that is warm-up is the part of all instructions, too. The end
@@ -393,6 +401,11 @@ fn instructions(log: &OpLog) -> u64 {
         _ => 0,
     };
     log.iter().map(|(_, op)| of(op)).sum()
+}
+
+/// Dynamic energy of the memory in a run, in nanojoules, where the machine's memory has energies.
+pub fn memory_energy(_machine: &MachineConfig, _stats: &RunStats) -> Option<f64> {
+    None
 }
 
 /// What a run says as records.

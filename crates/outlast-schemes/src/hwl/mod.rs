@@ -27,7 +27,9 @@
 //! `fwb` scans all levels periodically: a line found dirty for the second time is written back to
 //! memory. That, not the program, lets the head move. A period that is computed from the slowest
 //! writes is too long when the log's writes hit open rows (HWL-10), so a scan also starts when a
-//! quarter of the log was filled since the last one.
+//! quarter of the log was filled since the last one. What a scan finds is not written at once,
+//! which would keep reads waiting behind it, but spread over half of the time between two scans,
+//! and in the order of addresses: in that of sets, hundreds of lines in a row go to one bank.
 //!
 //! *The FIFO drains* when a commit is in it, when it is half full, when somebody waits for a
 //! record, and else [`HOLD_CYCLES`] after a record was made: until then stores may join it.
@@ -65,6 +67,10 @@ const SCAN: u32 = 0;
 const EARLY_SCAN: u32 = 1;
 /// The call that sends records which nobody joined.
 const DRAIN: u32 = 2;
+/// The call that forces the next line out.
+const FORCE: u32 = 3;
+/// Lines forced out together while somebody waits for room in the log.
+const FORCED_IN_HASTE: usize = 8;
 /// Records that are on their way to the log at the same time; the others coalesce.
 const IN_FLIGHT_MAX: usize = 2;
 /// Transactions that run at the same time: a number has 8 bits.
@@ -177,6 +183,11 @@ pub struct Hwl {
     /// Of each line stored to in a transaction, the first store that memory may not have.
     unwritten: FxHashMap<LineAddr, (Cycle, Cycle)>,
     scanning: bool,
+    /// Lines to be forced out, and when the last of them has to be.
+    to_force: VecDeque<LineAddr>,
+    to_force_is_sorted: bool,
+    force_by: Cycle,
+    last_scan: Cycle,
     /// The next record at the last scan, or when one was asked for.
     scanned_at: u64,
     /// What was counted.
@@ -213,6 +224,10 @@ impl Hwl {
             unlogged: FxHashMap::default(),
             unwritten: FxHashMap::default(),
             scanning: false,
+            to_force: VecDeque::new(),
+            to_force_is_sorted: true,
+            force_by: Cycle(0),
+            last_scan: Cycle(0),
             scanned_at: 0,
             stats: HwlStats::default(),
         })
@@ -433,6 +448,24 @@ impl Hwl {
         }
     }
 
+    /// Forces the next line out and asks to be called for the one after it, so that all are out
+    /// in time.
+    fn force_some(&mut self, now: Cycle, out: &mut Outbox) {
+        if !self.to_force_is_sorted {
+            self.to_force.make_contiguous().sort_unstable();
+            self.to_force_is_sorted = true;
+        }
+        let together = if self.waits_for_log { FORCED_IN_HASTE } else { 1 };
+        for line in self.to_force.drain(..together.min(self.to_force.len())) {
+            self.stats.forced += 1;
+            out.force(line);
+        }
+        if !self.to_force.is_empty() {
+            let left = self.force_by.0.saturating_sub(now.0);
+            out.call(now.plus((left / self.to_force.len() as u64).max(1)), FORCE);
+        }
+    }
+
     fn write_head(&mut self, out: &mut Outbox) {
         let regions = self.starts.iter().take_while(|start| **start != 0).count();
         self.moving_head = Some((self.head, regions));
@@ -647,8 +680,13 @@ impl Scheme for Hwl {
             }
             return self.issue(out);
         }
+        if token == FORCE {
+            return self.force_some(now, out);
+        }
         self.stats.scans += 1;
         self.scanned_at = self.next;
+        self.force_by = now.plus(now.since(self.last_scan) / 2);
+        self.last_scan = now;
         for level in [1, 2, 3] {
             out.scan(level);
         }
@@ -665,7 +703,7 @@ impl Scheme for Hwl {
 
     fn scanned(
         &mut self,
-        _now: Cycle,
+        now: Cycle,
         _level: u8,
         line: LineAddr,
         dirty: bool,
@@ -675,8 +713,11 @@ impl Scheme for Hwl {
         // A line that only went down one level would start again there: twice as many scans.
         let enough = if self.has(Fault::OneLevel) { 3 } else { 1 };
         if dirty && *tag >= enough {
-            self.stats.forced += 1;
-            out.force(line);
+            if self.to_force.is_empty() {
+                out.call(now.next(), FORCE);
+            }
+            self.to_force.push_back(line);
+            self.to_force_is_sorted = false;
         }
         *tag = if dirty && *tag < enough { *tag + 1 } else { 0 };
     }

@@ -4,7 +4,7 @@
 //!
 //! The log is streamed past the caches, whole lines at once. Each lane has its own part: a line
 //! with the number of its last committed transaction, then record lines that every transaction
-//! uses from the first on.
+//! uses from the first on, or round and round.
 //!
 //! ```text
 //!  word 0                     words 1 .. 6                  word 7
@@ -97,6 +97,9 @@ pub struct SoftwareLog {
     pub base: LineAddr,
     /// Lines of each lane's log, its header included.
     pub lines: u64,
+    /// Whether records go round the log, as the paper's logs do; else every transaction writes
+    /// over the same first lines, which the memory's write queue often still holds.
+    pub ring: bool,
 }
 
 /// A transaction that does not fit.
@@ -116,6 +119,8 @@ pub struct LogTooSmall {
 struct Running {
     /// The last number: the lane's transactions that store something count from 1.
     number: u64,
+    /// The next record's place, counted without wrapping.
+    place: u64,
     inside: bool,
     /// Lines were flushed and not fenced.
     flushed: bool,
@@ -173,7 +178,7 @@ impl SoftwareLog {
                     tx.inside = false;
                     continue;
                 }
-                _ if tx.inside && log_first => tx.ops.op(lane, op),
+                // What it loads and computes comes before its log, which needs to know its stores.
                 _ => out.op(lane, op),
             }
         }
@@ -233,7 +238,8 @@ impl SoftwareLog {
         Ok(())
     }
 
-    fn write_records(self, logging: Logging, lane: LaneId, tx: &Running, out: &mut OpLog) {
+    fn write_records(self, logging: Logging, lane: LaneId, tx: &mut Running, out: &mut OpLog) {
+        let first = if self.ring { tx.place } else { 0 };
         let lines = tx.words.len().div_ceil(logging.words_max()) as u64;
         for (k, words) in tx.words.chunks(logging.words_max()).enumerate() {
             let mut record = [[0; 8]; 8];
@@ -254,9 +260,11 @@ impl SoftwareLog {
                 }
             }
             record[7] = lines.to_le_bytes();
-            let at = self.header(lane).plus(1 + k as u64).start();
+            let place = (first + k as u64) % (self.lines - 1);
+            let at = self.header(lane).plus(1 + place).start();
             out.op(lane, Op::StoreNt { at, bytes: record.as_flattened() });
         }
+        tx.place += lines;
     }
 }
 

@@ -27,19 +27,19 @@ pub fn recover(
         let record = |index: u64| header.plus(1 + index);
         let number_of = |line| word(image, line, 0) >> 8;
         let capacity = log.lines - 1;
-        let of_tx = |number: u64| {
-            (0..capacity).map(record).take_while(move |line| number_of(*line) == number)
-        };
+        let of_tx =
+            |number: u64| (0..capacity).map(record).filter(move |line| number_of(*line) == number);
         let is_whole = |number: u64| {
-            let lines = word(image, record(0), 7);
-            number > 0 && lines <= capacity && of_tx(number).count() as u64 >= lines
+            let mut lines = of_tx(number);
+            let first = lines.next().filter(|_| number > 0);
+            first.is_some_and(|line| lines.count() as u64 + 1 >= word(image, line, 7))
         };
         let committed = word(image, header, 0);
-        if logging != Logging::Undo && capacity > 0 {
-            let number = if logging == Logging::Redo { number_of(record(0)) } else { committed };
+        if logging != Logging::Undo {
+            let youngest = || (0..capacity).map(|k| number_of(record(k))).max().unwrap_or(0);
+            let number = if logging == Logging::Redo { youngest() } else { committed };
             if is_whole(number) {
-                let lines = word(image, record(0), 7);
-                for line in of_tx(number).take(lines as usize) {
+                for line in of_tx(number) {
                     read(logging, true, image, line, &mut patches)?;
                 }
             }

@@ -168,14 +168,26 @@ impl Lsu {
         let first_time = !std::mem::replace(&mut load.asked, true);
         self.stats.loads += u64::from(first_time);
         if up.look_up(self.core, line, Want::Read, first_time).is_some() {
+            self.pass_on(up);
             return Some(now.plus(up.latencies.l1));
         }
         match self.misses.open(line, Want::Read, Some(number)) {
             Opened::New(miss) => up.start_miss(self.core, miss),
-            Opened::Merged => self.stats.merged_misses += 1,
+            Opened::Merged => {
+                self.stats.merged_misses += 1;
+                self.pass_on(up);
+            }
             Opened::Full => self.parked.push_back(number),
         }
         None
+    }
+
+    /// Whoever was told of a free miss register and did not need it lets the next one ask.
+    #[inline]
+    fn pass_on<S: Scheme>(&mut self, up: &mut Uncore<S>) {
+        if !self.parked.is_empty() && self.misses.has_room() {
+            self.unpark(up);
+        }
     }
 
     /// Translates a store's address: how many cycles that takes, or the walk's end will tell.
@@ -227,12 +239,13 @@ impl Lsu {
         if up.look_up(self.core, line, Want::Read, false).is_some() {
             let at = up.now().plus(up.latencies.l1);
             up.schedule(at, Event::WalkDone { core: self.core, walk });
+            self.pass_on(up);
             return;
         }
         let waiter = self.loads.len() as u16 + u16::from(walk);
         match self.misses.open(line, Want::Read, Some(waiter)) {
             Opened::New(miss) => up.start_miss(self.core, miss),
-            Opened::Merged => {}
+            Opened::Merged => self.pass_on(up),
             Opened::Full => self.parked.push_back(waiter),
         }
     }
