@@ -196,9 +196,14 @@ impl FromStr for Plant {
 impl Plant {
     /// The campaign that kills it, or stays silent on it: small, every entry a crash point.
     pub fn campaign(&self, seed: u64) -> Campaign {
-        let shared = matches!(self.at, At::Transfer);
-        let mut campaign = Campaign::small(self.scheme, "hash", seed);
-        campaign.plan.shared = shared;
+        // Data that is evicted while its records wait; else data that is stored to again and again.
+        let (bench, footprint) = match self.faults.has(Fault::Unordered) {
+            true => ("rbtree", 1 << 16),
+            false => ("hash", 2048),
+        };
+        let mut campaign = Campaign::small(self.scheme, bench, seed);
+        campaign.plan.footprint = footprint;
+        campaign.plan.shared = matches!(self.at, At::Transfer);
         campaign.plant = Some(*self);
         campaign
     }

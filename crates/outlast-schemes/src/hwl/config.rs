@@ -131,7 +131,8 @@ pub enum Fault {
     OneLevel,
     /// HWL-8: the head passes records of running transactions.
     PassesRunning,
-    /// HWL-9: slots are used again before the head that passed them is durable.
+    /// HWL-9: slots are used again before the head that passed them is durable, which it becomes
+    /// once a round.
     VolatileHead,
     /// HWL-10, H2: the log is simply written round and round, and nothing waits.
     Overwrite,

@@ -428,7 +428,13 @@ impl Hwl {
         }
         // A head goes to memory for an eighth of the log, or as soon as somebody waits for it.
         let moved = self.head - self.durable_head;
-        if moved > self.config.log.slots / 8 || (moved > 0 && self.waits_for_log) {
+        let slots = self.config.log.slots;
+        let due = if self.has(Fault::VolatileHead) {
+            moved > slots // Once a round: nobody waits for it.
+        } else {
+            moved > slots / 8 || (moved > 0 && self.waits_for_log)
+        };
+        if due {
             self.write_head(out);
         }
     }
