@@ -2,12 +2,11 @@
 
 use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char, c_int};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use outlast::{Abort, PoolError};
 use outlast_pmem::MapError;
 
-use crate::seat;
+use crate::{guard, seat};
 
 /// What a call returns.
 #[repr(C)]
@@ -165,31 +164,18 @@ thread_local! {
 }
 
 /// Keeps the failure for this thread to ask about.
-fn keep(failure: Failure) -> ArchaptCode {
-    let code = failure.code;
-    let text = failure.text.replace('\0', " ");
+fn keep(Failure { code, text }: Failure) -> ArchaptCode {
     // In a thread that is about to end there is nobody left to ask.
-    let _ = LAST.try_with(|last| {
-        *last.borrow_mut() = (code, CString::new(text).unwrap_or_default());
-    });
+    let _ = LAST.try_with(|last| *last.borrow_mut() = (code, guard::c_text(&text)));
     code
 }
 
-/// Runs what a C function does. Nothing unwinds out of it; what a panic leaves of the thread's
-/// transaction is undone.
+/// Runs what a C function does.
 pub(crate) fn guarded(body: impl FnOnce() -> Result<(), Failure>) -> ArchaptCode {
-    match catch_unwind(AssertUnwindSafe(body)) {
+    match guard::run(body, seat::give_up) {
         Ok(Ok(())) => ARCHAPT_OK,
         Ok(Err(failure)) => keep(failure),
-        Err(payload) => {
-            let _ = catch_unwind(seat::give_up);
-            let text = payload.downcast_ref::<String>().map(String::as_str);
-            let text = text.or(payload.downcast_ref::<&str>().copied()).unwrap_or("no text");
-            let code = keep(Failure::new(ARCHAPT_INTERNAL, format!("a bug in Outlast: {text}")));
-            // A payload's own destructor may panic.
-            let _ = catch_unwind(AssertUnwindSafe(|| drop(payload)));
-            code
-        }
+        Err(panic) => keep(Failure::new(ARCHAPT_INTERNAL, panic)),
     }
 }
 

@@ -20,7 +20,8 @@
 //! until the commit is physical. Ending without `LCommit` undoes and is an error.
 //!
 //! No panic crosses the boundary. A C program is in `examples/bank.c`; `docs/c-api.md` says how
-//! to build and link; `examples/ledger.c` is one of `outlast.h`. From Rust the functions can be called as they are, for tests:
+//! to build and link; `examples/ledger.c` is one of `outlast.h`. From Rust the functions can be called
+//! as they are, for tests:
 //!
 //! ```
 //! use outlast_c::code::{Archapt_Version, ArchaptCode};
@@ -32,6 +33,7 @@
 #![allow(non_snake_case, reason = "the functions have the names that the paper gives them")]
 
 pub mod code;
+mod guard;
 pub mod handles;
 pub mod memory;
 pub mod pool;

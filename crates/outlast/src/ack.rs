@@ -4,6 +4,9 @@
 //! does. It is *physical* when the pool's floor has passed it: every line that it stored is
 //! durable in place and its record is dead. A [`Ticket`] names a commit, so that whoever waits
 //! for the second can go on working meanwhile.
+//!
+//! An asynchronous commit is neither when it returns. An [`AsyncTicket`] names the batch with which
+//! it becomes logical.
 
 use std::fmt;
 use std::str::FromStr;
@@ -104,6 +107,44 @@ impl Ticket {
     pub fn from_bits(bits: u64) -> Self {
         Self(Seq::from_bits(bits))
     }
+}
+
+/// An asynchronous commit's ticket: what tells, and awaits, that the commit is durable. It is good
+/// for the pool that gave it, until that is closed.
+///
+/// ```
+/// use outlast::{BlockKind, FilePool, OpenOptions, Runner, Transact};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("batches.pool");
+/// let open = OpenOptions::default();
+/// let pool = FilePool::create(&path, 16 << 20, &Default::default(), &open, &Default::default())?;
+/// let mut lane = pool.lane()?;
+/// let block = lane.run(|tx| tx.alloc(64, BlockKind::General))?;
+///
+/// let mut last = None;
+/// for value in 0..64 {
+///     let ((), ticket) = lane.run_async(|tx| tx.store_u64(block, value))?;
+///     last = Some(ticket);
+/// }
+/// // A crash here may lose some of them, the last ones first.
+/// let ticket = last.ok_or("nothing was stored")?;
+/// pool.await_durable(ticket);
+/// assert!(pool.is_durable(ticket));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub struct AsyncTicket {
+    pub(crate) lane: u32,
+    /// Counted from 1 in each lane.
+    pub(crate) batch: u64,
+}
+
+impl AsyncTicket {
+    /// Of a transaction that changed nothing, and of one that was durable when it returned.
+    pub(crate) const DURABLE: Self = Self { lane: 0, batch: 0 };
 }
 
 #[cfg(test)]

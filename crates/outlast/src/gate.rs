@@ -23,7 +23,8 @@ const IDLE: usize = 0;
 #[repr(align(128))]
 struct Inside(AtomicUsize);
 
-/// Which lanes have a transaction, and whether others may begin one.
+/// Which lanes have a transaction, and whether others may begin one. Whoever makes other lanes'
+/// transactions durable has a place as a lane has.
 pub(crate) struct Gate {
     inside: Box<[Inside]>,
     closed: AtomicBool,
@@ -60,6 +61,22 @@ impl Gate {
         if self.closed.load(Ordering::Acquire) {
             self.enter_closed(medium, id);
         }
+    }
+
+    /// As [`enter`](Self::enter), unless it would have to wait.
+    pub fn try_enter(&self, id: usize) -> bool {
+        self.inside[id].0.store(this_thread(), Ordering::Relaxed);
+        // Q1.
+        self.barrier.light();
+        if !self.closed.load(Ordering::Acquire) {
+            return true;
+        }
+        if self.has_other(id) {
+            self.let_in.fetch_add(1, Ordering::SeqCst);
+            return true;
+        }
+        self.leave(id);
+        false
     }
 
     #[cold]

@@ -89,7 +89,7 @@ mod tx;
 pub mod typed;
 mod writeback;
 
-pub use ack::{Ack, Ticket, UnknownAck};
+pub use ack::{Ack, AsyncTicket, Ticket, UnknownAck};
 pub use checkpoint::{
     CHECKPOINT_VERSION, Checkpoint, CheckpointError, CheckpointInfo, CheckpointReport,
     checkpoint_path, restore,

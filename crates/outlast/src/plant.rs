@@ -151,6 +151,22 @@ pub enum Plant {
     AbortNotMarked,
     /// Checkpoint: what a transaction stored to new blocks is not marked.
     FreshNotMarked,
+    /// Asynchronous commit: values go in place when it returns (D1).
+    AsyncInPlace,
+    /// Asynchronous commit: locks are let go when it returns (D1).
+    AsyncUnlocked,
+    /// A commit that waits leaves what its lane has pending behind (D2).
+    AsyncLeftBehind,
+    /// A transaction that only reads returns though what it has seen is pending (D3).
+    AsyncBelieved,
+    /// A batch counts as durable before its record is fenced.
+    DurableTooEarly,
+    /// Group commit: the fence comes before the last record (H3).
+    GroupFencedEarly,
+    /// A lane parks without a fence for what it has flushed (H2).
+    ParkedUnfenced,
+    /// A lane that ran alone keeps its batch when another begins (H5).
+    SoloStaysPending,
     /// Isolation: what was read is not looked at again when the view moves on or the commit is made.
     ReadsNotValidated,
     /// Isolation: a line counts as read whole though its lock was taken meanwhile.
@@ -249,6 +265,14 @@ const NAMED: &[(Plant, &str, u8)] = &[
     (Plant::SectionsLaneByLane, "sections-lane-by-lane", 32),
     (Plant::ChunksReused, "chunks-reused", 43),
     (Plant::LogRegionFreed, "log-region-freed", 26),
+    (Plant::AsyncInPlace, "async-in-place", 9),
+    (Plant::AsyncUnlocked, "async-unlocked", 49),
+    (Plant::AsyncLeftBehind, "async-left-behind", 10),
+    (Plant::AsyncBelieved, "async-believed", 10),
+    (Plant::DurableTooEarly, "durable-too-early", 10),
+    (Plant::GroupFencedEarly, "group-fenced-early", 13),
+    (Plant::ParkedUnfenced, "parked-unfenced", 13),
+    (Plant::SoloStaysPending, "solo-stays-pending", 49),
     (Plant::SumsMissUpdates, "sums-miss-updates", 1),
     (Plant::SumsKeepOld, "sums-keep-old", 1),
     (Plant::ColumnSumsMissing, "column-sums-missing", 1),
@@ -353,6 +377,16 @@ impl Plant {
             | Self::RecycleByOwnLane
             | Self::NoQuarantine => recorded,
             Self::AbortedRegionsFreed => undo && by_age,
+            Self::AsyncInPlace
+            | Self::AsyncUnlocked
+            | Self::AsyncLeftBehind
+            | Self::AsyncBelieved
+            | Self::DurableTooEarly
+            | Self::SoloStaysPending => redo,
+            // Plain redo flushes what it has put in place and fences that before anybody is told.
+            Self::GroupFencedEarly => redo && !asynchronous,
+            // By age so little is flushed between commits that no scope is large enough.
+            Self::ParkedUnfenced => redo && !by_age,
             Self::AgedOutUnflushed
             | Self::PendingLostWithFree
             | Self::PendingSinceLast

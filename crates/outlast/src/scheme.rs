@@ -286,6 +286,12 @@ impl Scheme {
         matches!(self.write_back(), WriteBack::AtCommit | WriteBack::Never)
     }
 
+    /// Whether its commits need not wait to be durable; others take
+    /// [`Lane::run_async`](crate::Lane::run_async) for `run`.
+    pub fn commits_later(self) -> bool {
+        self.logging() == Logging::Redo && !self.is_literal()
+    }
+
     pub(crate) fn logging(self) -> Logging {
         self.row().logging
     }

@@ -180,4 +180,17 @@ pub trait Runner {
     fn run<R, F>(&mut self, body: F) -> Result<R, Abort>
     where
         F: FnMut(&mut Self::Tx) -> Result<R, Abort>;
+
+    /// As [`run`](Self::run), but may return before the transaction is durable. What returned
+    /// before a [`sync`](Self::sync) is durable after it. A crash before takes back the last of
+    /// this runner's transactions, each whole; where a runner cannot do so, none.
+    fn run_later<R, F>(&mut self, body: F) -> Result<R, Abort>
+    where
+        F: FnMut(&mut Self::Tx) -> Result<R, Abort>,
+    {
+        self.run(body)
+    }
+
+    /// Makes durable what [`run_later`](Self::run_later) has left.
+    fn sync(&mut self) {}
 }

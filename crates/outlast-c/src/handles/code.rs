@@ -2,12 +2,12 @@
 
 use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char, c_int};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use outlast::{Abort, PoolError};
 
 use super::seats;
 use crate::code::{ArchaptCode, Failure as ArchaptFailure};
+use crate::guard;
 
 /// What a call returns.
 #[repr(C)]
@@ -154,28 +154,18 @@ thread_local! {
 }
 
 /// Keeps the failure for this thread to ask about.
-fn keep(failure: Failure) -> outlast_code {
-    let code = failure.code;
-    let text = failure.text.replace('\0', " ");
+fn keep(Failure { code, text }: Failure) -> outlast_code {
     // In a thread that is about to end there is nobody left to ask.
-    let _ = LAST.try_with(|last| {
-        *last.borrow_mut() = (code, CString::new(text).unwrap_or_default());
-    });
+    let _ = LAST.try_with(|last| *last.borrow_mut() = (code, guard::c_text(&text)));
     code
 }
 
-/// Runs what a C function does. Nothing unwinds out of it; what a panic leaves of the thread's
-/// transactions is undone.
+/// Runs what a C function does.
 pub(crate) fn guarded(body: impl FnOnce() -> Result<(), Failure>) -> outlast_code {
-    match catch_unwind(AssertUnwindSafe(body)) {
+    match guard::run(body, seats::give_up) {
         Ok(Ok(())) => OUTLAST_OK,
         Ok(Err(failure)) => keep(failure),
-        Err(payload) => {
-            let _ = catch_unwind(seats::give_up);
-            let text = payload.downcast_ref::<String>().map(String::as_str);
-            let text = text.or(payload.downcast_ref::<&str>().copied()).unwrap_or("no text");
-            keep(Failure::new(OUTLAST_INTERNAL, format!("a bug in Outlast: {text}")))
-        }
+        Err(panic) => keep(Failure::new(OUTLAST_INTERNAL, panic)),
     }
 }
 

@@ -120,7 +120,13 @@ impl<'a> Court<'a> {
             chain[..=reached[cell as usize]].contains(&fact.tx.0)
         };
         for fact in self.facts.values() {
-            let Some((first, rest)) = fact.writes.split_first() else { continue };
+            let Some((first, rest)) = fact.writes.split_first() else {
+                // What only reads promises that what it returned stays.
+                if acked.contains(&fact.tx) {
+                    self.judge_dependences(fact, &present)?;
+                }
+                continue;
+            };
             let survived = present(fact, *first);
             if rest.iter().any(|cell| present(fact, *cell) != survived) {
                 let detail = format!("transaction {} is there in part", fact.tx.0);

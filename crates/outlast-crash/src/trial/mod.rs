@@ -14,18 +14,21 @@ pub mod scopes;
 pub mod script;
 
 use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use outlast::{
-    Ack, CreateOptions, OpenOptions, Plant, Pool, PoolOffset, Reading, Runner, Scheme, Transact, Tx,
+    Abort, Ack, AsyncTicket, CreateOptions, OpenOptions, Plant, Pool, PoolOffset, Reading, Runner,
+    Scheme, Transact, Tx,
 };
 use outlast_pmem::schedule::{Explorer, Plan, ScheduleError, Scheduler, on_lane};
 use outlast_pmem::{Mark, Medium, Recorder};
-use outlast_trace::{FlushKind, LaneId, Op, OpLog};
+use outlast_trace::{FlushKind, LaneId, Op, OpLog, TxId};
 
 use crate::{Broken, Count, Exhaustive, Model, Outcome, TooWide, Violation};
 use court::Court;
-use script::{Facts, LaneScript, Shape};
+use script::{Facts, LaneScript, Shape, Step};
 
 /// Lanes of a script that run in one go: they take turns, all of them, before the next begin.
 type Turn = Vec<Result<Vec<Facts>, Violation>>;
@@ -213,11 +216,30 @@ struct Recorded {
     plan: String,
 }
 
+/// What lanes know of each other.
+#[derive(Default)]
+struct Returned {
+    /// Asynchronous commits that have returned, of all lanes.
+    commits: Mutex<Vec<(TxId, AsyncTicket)>>,
+    lanes_over: AtomicUsize,
+}
+
+impl Returned {
+    fn add(&self, id: TxId, ticket: AsyncTicket) {
+        self.commits.lock().unwrap_or_else(PoisonError::into_inner).push((id, ticket));
+    }
+
+    fn list(&self) -> Vec<(TxId, AsyncTicket)> {
+        self.commits.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
 impl Scope {
     /// Whether the scheme can be tried in it.
     pub fn tries(&self, scheme: Scheme) -> bool {
         let keeps_sums = matches!(scheme, Scheme::UndoArchapt | Scheme::RedoArchapt);
-        !self.checksums || keeps_sums || scheme.is_literal()
+        let later = self.lanes.iter().flatten().flatten().any(|step| *step == Step::Later);
+        (!self.checksums || keeps_sums || scheme.is_literal()) && (!later || scheme.commits_later())
     }
 
     /// Runs the script under every schedule of the scope and verifies every image of each.
@@ -353,10 +375,11 @@ impl Scope {
         });
         let pool = opened
             .map_err(|error| guilty(Violation::new(Broken::Refused, error.to_string()), "none"))?;
+        let returned = Returned::default();
         let bodies: Vec<_> = (0..self.lanes.len())
             .map(|lane| {
-                let (pool, medium) = (&pool, &medium);
-                move || self.run_lane(pool, medium, root, lane)
+                let (pool, medium, returned) = (&pool, &medium, &returned);
+                move || self.run_lane(pool, medium, returned, root, lane)
             })
             .collect();
         let run = scheduler.run(bodies).map_err(|error: ScheduleError| {
@@ -383,11 +406,13 @@ impl Scope {
         Ok(Recorded { base: base.to_vec(), root, log: medium.take_log(), facts, plan })
     }
 
-    /// What one lane does: its transactions, each acknowledged when it returns.
+    /// What one lane does: its transactions, each acknowledged when it returns, or by a
+    /// [`Step::Sync`] or [`Step::Look`] of any lane when it is among those that have `returned`.
     fn run_lane(
         &self,
         pool: &Pool<&Recorder>,
         medium: &Recorder,
+        returned: &Returned,
         root: PoolOffset,
         lane: usize,
     ) -> Result<Vec<Facts>, Violation> {
@@ -407,16 +432,45 @@ impl Scope {
                 },
             };
             let id = script::tx_id(lane, index);
-            let done = script::run(&mut runner, &self.shape, root, id, steps)
-                .map_err(|abort| refused(abort.to_string()))?;
+            if let [step @ (Step::Sync | Step::Look | Step::Stay)] = &steps[..] {
+                let mut durable = returned.list();
+                match step {
+                    Step::Sync => runner.sync(),
+                    Step::Look => durable.retain(|(_, ticket)| pool.is_durable(*ticket)),
+                    _ => {
+                        durable.clear();
+                        while returned.lanes_over.load(Ordering::Acquire) + 1 < self.lanes.len() {
+                            medium.pause();
+                        }
+                    }
+                }
+                durable.into_iter().for_each(|(id, _)| medium.mark(Mark::Ack(id)));
+                kept = Some(runner);
+                continue;
+            }
+            let body = script::body(&self.shape, root, id, steps);
+            let done = if steps.contains(&Step::Later) {
+                runner.run_async(body).map(|(done, ticket)| (done, Some(ticket)))
+            } else {
+                runner.run(body).map(|done| (done, None))
+            };
+            let done = match done {
+                Ok(done) => Some(done),
+                Err(Abort::Cancelled) => None,
+                Err(abort) => return Err(refused(abort.to_string())),
+            };
             if !self.shared_lane {
                 kept = Some(runner);
             }
-            if let Some(done) = done {
-                medium.mark(Mark::Ack(id));
-                facts.push(done);
+            let Some((done, ticket)) = done else { continue };
+            match ticket {
+                Some(ticket) => returned.add(id, ticket),
+                None => medium.mark(Mark::Ack(id)),
             }
+            facts.push(done);
         }
+        drop(kept);
+        returned.lanes_over.fetch_add(1, Ordering::AcqRel);
         Ok(facts)
     }
 

@@ -19,6 +19,21 @@ fn write(cells: &[u64]) -> Vec<Step> {
     vec![Step::Write(cells.to_vec())]
 }
 
+/// A transaction that is acknowledged by a later `SYNC`.
+fn later(steps: Vec<Step>) -> Vec<Step> {
+    [vec![Step::Later], steps].concat()
+}
+
+/// Instead of a transaction.
+fn sync() -> Vec<Step> {
+    vec![Step::Sync]
+}
+
+/// Instead of a transaction.
+fn look() -> Vec<Step> {
+    vec![Step::Look]
+}
+
 fn scope(name: &'static str, about: &'static str, shape: Shape, lanes: Vec<LaneScript>) -> Scope {
     Scope {
         name,
@@ -83,6 +98,103 @@ pub fn all() -> Vec<Scope> {
             PACKED,
             vec![vec![reread, vec![Step::WriteAcross(1)], vec![Step::WriteAcross(0)]]],
         ),
+        scope(
+            "later",
+            "asynchronous commits, and what makes them durable",
+            APART,
+            vec![vec![
+                later(write(&[0, 1])),
+                later(write(&[1, 2])),
+                sync(),
+                later(write(&[0])),
+                write(&[0, 3]),
+                look(),
+                later(write(&[2])),
+                vec![Step::Read(2)],
+                later(write(&[1])),
+            ]],
+        ),
+        scope(
+            "later two",
+            "asynchronous commits of a lane, whose words another one wants",
+            APART,
+            vec![vec![later(write(&[0, 1])), later(write(&[1]))], vec![write(&[0, 2])]],
+        ),
+        scope(
+            "later group",
+            "asynchronous commits of two lanes, of which one sees to both",
+            APART,
+            vec![
+                vec![later(write(&[0, 1])), later(write(&[1]))],
+                vec![later(write(&[2, 3])), look(), sync()],
+            ],
+        ),
+        Scope {
+            lock_always: false,
+            ..scope(
+                "later joined",
+                "asynchronous commits of a lane that runs alone until another begins",
+                APART,
+                vec![vec![later(write(&[0, 1])), later(write(&[1]))], vec![write(&[1, 0])]],
+            )
+        },
+        scope(
+            "later blocks",
+            "blocks that asynchronous commits take, change and give back",
+            BLOCKS,
+            vec![vec![
+                later(vec![Step::Publish(2)]),
+                later(vec![Step::Rewrite(2)]),
+                later(vec![Step::PublishLarge(3)]),
+                later(vec![Step::Rewrite(3)]),
+                sync(),
+                later(vec![Step::Publish(2)]),
+                later(vec![Step::Clear(2)]),
+                write(&[0]),
+            ]],
+        ),
+        Scope {
+            name: "later wide",
+            about: "a lane that leaves flushes and a batch behind, and another that sees to the batch",
+            shape: APART,
+            lanes: vec![
+                [
+                    vec![write(&[0])],
+                    vec![write(&[1]); 5],
+                    vec![later(write(&[2])), vec![Step::Stay]],
+                ]
+                .concat(),
+                [vec![sync()], vec![write(&[3]); 10]].concat(),
+            ],
+            // Eight lines.
+            lane_bytes: 576,
+            cache_lines: 64,
+            step_every: 1,
+            preemptions: 0,
+            crashes: 1,
+            // The log is full by then.
+            from_ack: 12,
+            used: false,
+            ..rings.clone()
+        },
+        Scope {
+            name: "later ring",
+            about: "asynchronous commits of two lanes over short rings, made durable by each other",
+            shape: APART,
+            lanes: vec![
+                vec![later(write(&[0])), sync(), later(write(&[1])), sync(), later(write(&[0]))],
+                vec![
+                    later(write(&[2])),
+                    sync(),
+                    later(write(&[3])),
+                    sync(),
+                    write(&[2]),
+                    write(&[3]),
+                ],
+            ],
+            crashes: 1,
+            ..rings.clone()
+        },
         scope(
             "abort",
             "transactions that give up, between others",

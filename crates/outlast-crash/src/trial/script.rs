@@ -100,6 +100,16 @@ pub enum Step {
     SetRoot,
     /// Gives everything up.
     Abort,
+    /// Before all others: the transaction commits asynchronously, and is acknowledged by one of the
+    /// next two.
+    Later,
+    /// Alone, instead of a transaction: makes everything durable that has returned, on all lanes,
+    /// and acknowledges it.
+    Sync,
+    /// Alone, instead of a transaction: acknowledges what has returned and counts as durable.
+    Look,
+    /// Alone, instead of a transaction: waits until all other lanes have done everything.
+    Stay,
 }
 
 /// The epoch in which a trial's scripts run: the second opening of their pool.
@@ -158,25 +168,19 @@ pub fn litter<R: Runner>(runner: &mut R, shape: &Shape, root: PoolOffset) -> Res
     runner.run(|tx| tx.free(block))
 }
 
-/// Runs one transaction. `None` when it aborted as it was told to.
-pub fn run<R: Runner>(
-    runner: &mut R,
+/// What one transaction does, for a runner.
+pub fn body<T: Transact>(
     shape: &Shape,
     root: PoolOffset,
     id: TxId,
     steps: &[Step],
-) -> Result<Option<Facts>, Abort> {
-    let result = runner.run(|tx| {
+) -> impl FnMut(&mut T) -> Result<Facts, Abort> {
+    move |tx| {
         let mut facts = Facts { tx: id, ..Facts::default() };
         for step in steps {
             perform(tx, shape, root, step, &mut facts)?;
         }
         Ok(facts)
-    });
-    match result {
-        Ok(facts) => Ok(Some(facts)),
-        Err(Abort::Cancelled) => Ok(None),
-        Err(other) => Err(other),
     }
 }
 
@@ -262,6 +266,8 @@ fn perform<T: Transact>(
         }
         Step::SetRoot => tx.set_root(root, RootKind::Opaque)?,
         Step::Abort => return Err(Abort::Cancelled),
+        Step::Later => {}
+        Step::Sync | Step::Look | Step::Stay => unreachable!("they stand alone"),
     }
     Ok(())
 }

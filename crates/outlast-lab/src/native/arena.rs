@@ -10,7 +10,7 @@ use outlast_workloads::Loaded;
 use tempfile::TempDir;
 
 use super::seat::{AckLane, Seat};
-use super::{BareLog, Contender, NativeError, Own, Session, Setup, bare};
+use super::{BareLog, Contender, NativeError, Own, Session, Setup, Usage, bare};
 use crate::bench::{Contestant, Lane};
 
 /// Where pools are made unless somebody says otherwise: memory, if there is a file system on
@@ -90,7 +90,7 @@ impl Arena {
         lanes: u32,
         wrap: impl Fn(Mapped) -> M,
     ) -> Result<LoadedPool<M>, NativeError> {
-        let Own { scheme, checksums } = own;
+        let (scheme, checksums) = (own.scheme, own.usage == Usage::Summed);
         let create = CreateOptions { lanes, checksums, ..CreateOptions::default() };
         let heap_bytes = session.workload.heap_bytes(&session.scale);
         // A quarter of each page, and what blocks do not fill.
@@ -180,7 +180,8 @@ impl<M: Medium + Send + Sync> LoadedPool<M> {
             let id = (group * threads + thread + 1) as u8;
             let Session { workload, scale, setup, .. } = session;
             let worker = workload.worker(scale, &self.loaded, setup.seed, id, 0);
-            let seat = Seat { runner: AckLane::new(self.lane()?, setup.ack), worker };
+            let runner = AckLane::new(self.lane()?, setup.ack, self.own.sync_every());
+            let seat = Seat { runner, worker };
             Ok(Box::new(seat) as Box<dyn Lane>)
         };
         (0..threads).map(seat).collect()

@@ -25,7 +25,8 @@ pub(super) fn measure(
     for (index, &scheme) in schemes.iter().enumerate() {
         let pool = session.arena.pool(session, scheme, 1, Counted::new)?;
         let worker = workload.worker(scale, &pool.loaded, setup.seed, 1, 0);
-        let mut seat = Seat { runner: AckLane::new(pool.lane()?, setup.ack), worker };
+        let mut seat =
+            Seat { runner: AckLane::new(pool.lane()?, setup.ack, scheme.sync_every()), worker };
         let before = pool.pool.medium().counters();
         seat.run(TRANSACTIONS).map_err(|abort| NativeError::Transaction {
             scheme: scheme.name(),

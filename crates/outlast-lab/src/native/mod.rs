@@ -21,7 +21,7 @@ pub use arena::default_directory;
 pub use bare::BareLog;
 pub use error::NativeError;
 pub use flush_kinds::run as run_flush_kinds;
-pub use setup::{Contender, Own, Setup, Size, UnknownContender};
+pub use setup::{Contender, Own, Setup, Size, UnknownContender, Usage};
 
 use outlast::Ack;
 use outlast_peers::{Granularity, Pmdk};
@@ -73,7 +73,7 @@ pub fn run(setup: &Setup, listen: &mut Listener<'_>) -> Result<Vec<Record>, Nati
 /// Says whose commits are physical anyway.
 fn tell_of_ack(setup: &Setup, listen: &mut Listener<'_>) {
     let is_same = |contender: &&Contender| match contender {
-        Contender::Own(scheme) | Contender::Summed(scheme) => scheme.commits_physically(),
+        Contender::Own(own) => own.scheme.commits_physically(),
         Contender::Pmdk(_) => true,
         Contender::Bare(_) => false,
     };

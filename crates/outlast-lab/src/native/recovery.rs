@@ -47,7 +47,7 @@ pub fn measure(setup: &Setup, listen: &mut Listener<'_>) -> Result<Vec<Record>, 
         .contenders
         .iter()
         .filter_map(|contender| match contender {
-            Contender::Own(scheme) => Some(*scheme),
+            Contender::Own(own) => Some(own.scheme),
             _ => None,
         })
         // The log of commands only grows, and literal variants do not keep their word.

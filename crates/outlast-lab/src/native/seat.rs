@@ -24,6 +24,10 @@ pub(super) trait Ticketed: Runner {
     fn take(&mut self, worker: &mut Worker) -> Result<Self::Ticket, Abort>;
     fn is_answered(&self, ticket: Self::Ticket) -> bool;
     fn answer(&mut self, ticket: Self::Ticket);
+    /// Whether everything that has returned is answered.
+    fn has_answered(&self) -> bool {
+        true
+    }
 }
 
 /// A lane of ours, acknowledged here and not by its pool: an open loop takes tickets and comes
@@ -34,11 +38,27 @@ pub(super) struct AckLane<'p, M: Medium> {
     last: Option<Ticket>,
     /// Whether [`run`](Runner::run) leaves the waiting to the caller.
     is_open: bool,
+    /// Commits are asynchronous, and so many are waited for together.
+    sync_every: Option<u64>,
+    unanswered: u64,
 }
 
 impl<'p, M: Medium> AckLane<'p, M> {
-    pub fn new(lane: PoolLane<'p, M>, ack: Ack) -> Self {
-        Self { lane, ack, last: None, is_open: false }
+    pub fn new(lane: PoolLane<'p, M>, ack: Ack, sync_every: Option<u64>) -> Self {
+        Self { lane, ack, last: None, is_open: false, sync_every, unanswered: 0 }
+    }
+
+    #[inline]
+    fn run_later<R, F>(&mut self, body: F, most: u64) -> Result<R, Abort>
+    where
+        F: FnMut(&mut <PoolLane<'p, M> as Runner>::Tx) -> Result<R, Abort>,
+    {
+        let (result, _) = self.lane.run_async(body)?;
+        self.unanswered += 1;
+        if self.unanswered == most {
+            self.sync();
+        }
+        Ok(result)
     }
 }
 
@@ -50,6 +70,9 @@ impl<'p, M: Medium> Runner for AckLane<'p, M> {
     where
         F: FnMut(&mut Self::Tx) -> Result<R, Abort>,
     {
+        if let Some(most) = self.sync_every {
+            return self.run_later(body, most);
+        }
         let (result, ticket) = self.lane.run_ticketed(body)?;
         if self.is_open {
             self.last = Some(ticket);
@@ -57,6 +80,11 @@ impl<'p, M: Medium> Runner for AckLane<'p, M> {
             self.lane.await_physical(ticket);
         }
         Ok(result)
+    }
+
+    fn sync(&mut self) {
+        self.lane.sync();
+        self.unanswered = 0;
     }
 }
 
@@ -83,6 +111,10 @@ impl<M: Medium> Ticketed for AckLane<'_, M> {
         if let (Ack::Physical, Some(ticket)) = (self.ack, ticket) {
             self.lane.await_physical(ticket);
         }
+    }
+
+    fn has_answered(&self) -> bool {
+        self.unanswered == 0
     }
 }
 
@@ -129,11 +161,20 @@ impl<R: Ticketed + Send> Lane for Seat<R> {
     }
 
     fn run_timed(&mut self, count: u64, latencies: &mut Latencies) -> Result<(), Abort> {
-        for _ in 0..count {
+        let mut unanswered = Vec::new();
+        for number in 1..=count {
             // Drawing the next operation is not part of the call.
             let start = Instant::now();
             self.worker.step(&mut self.runner)?;
-            latencies.add(start.elapsed());
+            if number == count && !self.runner.has_answered() {
+                self.runner.sync();
+            }
+            if self.runner.has_answered() {
+                latencies.add(start.elapsed());
+                unanswered.drain(..).for_each(|start: Instant| latencies.add(start.elapsed()));
+            } else {
+                unanswered.push(start);
+            }
             self.worker.draw();
         }
         Ok(())

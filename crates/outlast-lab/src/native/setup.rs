@@ -13,23 +13,59 @@ use outlast_workloads::{Scale, Workload};
 use super::{BareLog, NativeError};
 use crate::bench::Plan;
 
-/// One of our schemes, and whether its pool keeps checksums.
+/// Asynchronous commits between two times that they are waited for.
+const SYNC_EVERY: u64 = 64;
+
+/// How one of our schemes is used.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Usage {
+    /// Each commit waits until it is durable.
+    #[default]
+    Plain,
+    /// The same, on a pool that keeps checksums.
+    Summed,
+    /// Commits are asynchronous and waited for 64 at a time.
+    Later,
+}
+
+/// One of our schemes, and how it is used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Own {
     /// The scheme.
     pub scheme: Scheme,
-    /// Whether the pool keeps checksums.
-    pub checksums: bool,
+    /// How it is used.
+    pub usage: Usage,
 }
 
 impl Own {
+    /// As schemes are used where nothing is said.
+    pub fn plain(scheme: Scheme) -> Self {
+        Self { scheme, usage: Usage::Plain }
+    }
+
+    /// Those that are measured when asked for by name.
+    const ON_REQUEST: [(Self, &str); 5] = {
+        const fn own(scheme: Scheme, usage: Usage) -> Own {
+            Own { scheme, usage }
+        }
+        [
+            (own(Scheme::UndoArchapt, Usage::Summed), "undo-archapt+sums"),
+            (own(Scheme::RedoArchapt, Usage::Summed), "redo-archapt+sums"),
+            (own(Scheme::Redo, Usage::Later), "redo-async"),
+            (own(Scheme::RedoArchapt, Usage::Later), "redo-archapt-async"),
+            (own(Scheme::Swift, Usage::Later), "swift-async"),
+        ]
+    };
+
+    /// After how many commits the next wait is, where not each of them waits.
+    pub(super) fn sync_every(self) -> Option<u64> {
+        (self.usage == Usage::Later).then_some(SYNC_EVERY)
+    }
+
     /// The name that commands and results use.
     pub fn name(self) -> &'static str {
-        match (self.scheme, self.checksums) {
-            (Scheme::UndoArchapt, true) => "undo-archapt+sums",
-            (Scheme::RedoArchapt, true) => "redo-archapt+sums",
-            (scheme, _) => scheme.name(),
-        }
+        let special = Self::ON_REQUEST.iter().find(|row| row.0 == self);
+        special.map_or_else(|| self.scheme.name(), |row| row.1)
     }
 }
 
@@ -43,9 +79,7 @@ impl fmt::Display for Own {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Contender {
     /// One of our schemes.
-    Own(Scheme),
-    /// One of our schemes that keep checksums, on a pool that has them.
-    Summed(Scheme),
+    Own(Own),
     /// libpmemobj.
     Pmdk(Granularity),
     /// A loop without a runtime, which swaps words and nothing else.
@@ -55,7 +89,7 @@ pub enum Contender {
 impl Contender {
     /// Everybody, in the order of tables.
     pub fn all() -> Vec<Self> {
-        let own = SCHEMES.iter().map(|row| Self::Own(row.scheme));
+        let own = SCHEMES.iter().map(|row| Self::Own(Own::plain(row.scheme)));
         own.chain([Self::Pmdk(Granularity::Range), Self::Pmdk(Granularity::Word)]).collect()
     }
 
@@ -64,24 +98,22 @@ impl Contender {
     fn of(size: Size) -> Vec<Self> {
         let is_extra = |scheme: Scheme| scheme.is_baseline() || scheme.is_literal();
         let is_left_out = |contender: &Self| match contender {
-            Self::Own(scheme) => size == Size::Quick && is_extra(*scheme),
+            Self::Own(own) => size == Size::Quick && is_extra(own.scheme),
             _ => false,
         };
         Self::all().into_iter().filter(|contender| !is_left_out(contender)).collect()
     }
 
     /// Those that are measured when asked for by name.
-    fn on_request() -> [Self; 4] {
-        let [flushed, streamed] = BareLog::ALL.map(Self::Bare);
-        let summed = [Scheme::UndoArchapt, Scheme::RedoArchapt].map(Self::Summed);
-        [summed[0], summed[1], flushed, streamed]
+    fn on_request() -> impl Iterator<Item = Self> {
+        let own = Own::ON_REQUEST.iter().map(|row| Self::Own(row.0));
+        own.chain(BareLog::ALL.map(Self::Bare))
     }
 
     /// The name that commands and results use.
     pub fn name(self) -> &'static str {
         match self {
-            Self::Own(scheme) => Own { scheme, checksums: false }.name(),
-            Self::Summed(scheme) => Own { scheme, checksums: true }.name(),
+            Self::Own(own) => own.name(),
             Self::Pmdk(Granularity::Range) => "pmdk",
             Self::Pmdk(Granularity::Word) => "pmdk-word",
             Self::Bare(BareLog::Flushed) => "bare",
@@ -118,9 +150,11 @@ impl FromStr for Contender {
 
 /// What a scheme promises, by its name in records; peers and the bare loop promise what ours do.
 pub(super) fn guarantee(scheme: &str) -> String {
-    match scheme.parse::<Scheme>() {
-        Ok(scheme) => scheme.guarantee().to_string(),
-        Err(_) => "durable".to_owned(),
+    let own = scheme.parse::<Contender>();
+    match (scheme.parse::<Scheme>(), own) {
+        (Ok(scheme), _) => scheme.guarantee().to_string(),
+        (_, Ok(Contender::Own(Own { usage: Usage::Later, .. }))) => "buffered".to_owned(),
+        _ => "durable".to_owned(),
     }
 }
 
@@ -258,8 +292,7 @@ impl Setup {
     /// Our schemes among the contenders.
     pub(super) fn own_schemes(&self) -> Vec<Own> {
         let own = |contender: &Contender| match *contender {
-            Contender::Own(scheme) => Some(Own { scheme, checksums: false }),
-            Contender::Summed(scheme) => Some(Own { scheme, checksums: true }),
+            Contender::Own(own) => Some(own),
             Contender::Pmdk(_) | Contender::Bare(_) => None,
         };
         self.contenders.iter().filter_map(own).collect()
@@ -268,7 +301,7 @@ impl Setup {
     /// The peers among the contenders.
     pub(super) fn peers(&self) -> Vec<Granularity> {
         let peer = |contender: &Contender| match contender {
-            Contender::Own(_) | Contender::Summed(_) | Contender::Bare(_) => None,
+            Contender::Own(_) | Contender::Bare(_) => None,
             Contender::Pmdk(granularity) => Some(*granularity),
         };
         self.contenders.iter().filter_map(peer).collect()

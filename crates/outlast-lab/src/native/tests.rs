@@ -78,7 +78,10 @@ fn several_threads_a_slower_medium_and_no_bound() {
     let setup = Setup {
         threads: 2,
         write_latency_ns: 100,
-        contenders: vec![Contender::Own(outlast::Scheme::Redo), "pmdk".parse().unwrap()],
+        contenders: vec![
+            Contender::Own(Own::plain(outlast::Scheme::Redo)),
+            "pmdk".parse().unwrap(),
+        ],
         ..tiny(&["sps1"], directory.path())
     };
     let records = run(&setup, &mut |_| ()).unwrap();
@@ -94,7 +97,7 @@ fn the_bare_loops_compete_where_words_are_swapped() {
     let [bare, streamed] = BareLog::ALL.map(Contender::Bare);
     let directory = tempfile::tempdir_in(default_directory()).unwrap();
     let setup = Setup {
-        contenders: vec![Contender::Own(outlast::Scheme::Swift), bare, streamed],
+        contenders: vec![Contender::Own(Own::plain(outlast::Scheme::Swift)), bare, streamed],
         parts: false,
         ..tiny(&["sps1", "sps8", "hash"], directory.path())
     };

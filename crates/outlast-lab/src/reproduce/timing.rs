@@ -11,7 +11,7 @@ use std::time::Duration;
 use outlast::Scheme;
 
 use super::{Part, Request, SCHEMES, WORKLOADS, available, workload};
-use crate::native::{self, Contender, NativeError, Setup};
+use crate::native::{self, Contender, NativeError, Own, Setup, Usage};
 use crate::news::{Listener, News};
 use crate::record::{Kind, Metric, Record};
 
@@ -106,8 +106,11 @@ fn setup(
 /// These schemes, and those that keep checksums once more with them.
 fn contenders(schemes: &[Scheme], with_sums: bool) -> Vec<Contender> {
     let keeps = |scheme: &&Scheme| matches!(scheme, Scheme::UndoArchapt | Scheme::RedoArchapt);
-    let summed = schemes.iter().filter(keeps).map(|scheme| Contender::Summed(*scheme));
-    let own = schemes.iter().map(|scheme| Contender::Own(*scheme));
+    let summed = schemes
+        .iter()
+        .filter(keeps)
+        .map(|scheme| Contender::Own(Own { scheme: *scheme, usage: Usage::Summed }));
+    let own = schemes.iter().map(|scheme| Contender::Own(Own::plain(*scheme)));
     own.chain(summed.filter(|_| with_sums)).collect()
 }
 

@@ -1,19 +1,19 @@
 //! Lanes: one thread's seat at a pool, with its log and its volatile buffers.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use outlast_pmem::{Mark, Medium};
 
-use crate::ack::{Ack, Ticket};
+use crate::ack::{Ack, AsyncTicket, Ticket};
 use crate::checksums::Deltas;
 use crate::error::PoolError;
-use crate::io::Site;
 use crate::layout::{Geometry, LANE_FLOOR, LANE_TAIL};
 use crate::log::Region;
 use crate::pool::{LANE_FLOOR_UNPROVEN, LANE_TAIL_UNPROVEN, Pool, load_sealed};
 use crate::seq::Seq;
 use crate::spin::{SpinLock, wait};
 use crate::transact::{Abort, Runner};
+use crate::tx::pending::Pending;
 use crate::tx::{Buffers, Tx};
 use crate::writeback::{self, Access, Cover, Ended, Reach};
 
@@ -30,6 +30,8 @@ pub(crate) struct LaneSlot {
     /// Literal variants: its transactions that are over, for the history unit.
     pub ended: SpinLock<Vec<Ended>>,
     state: SpinLock<Option<Box<LaneState>>>,
+    /// That of a lane which has a batch and no transaction: see [`handoff`](super::handoff).
+    pub parked: SpinLock<Option<Box<LaneState>>>,
 }
 
 /// What the sweeper reads of a lane. Positions count lines and only grow; a line's place in the
@@ -56,6 +58,13 @@ pub(crate) struct LaneShared {
     /// Atlas: the number of the lane's section that has let go of its locks and is not stable yet;
     /// zero when there is none.
     pub section: AtomicU64,
+    /// The batch of its asynchronous commits that is not durable, counted from 1; 0 when there is
+    /// none.
+    pub pending: AtomicU64,
+    /// The last batch that is.
+    pub durable: AtomicU64,
+    /// Somebody waits for the batch while the lane has a transaction (H4).
+    pub wanted: AtomicBool,
 }
 
 impl LaneShared {
@@ -68,6 +77,10 @@ pub(crate) struct LaneState {
     pub id: usize,
     pub log: LaneLog,
     pub buffers: Buffers,
+    /// Transactions that are over and not durable.
+    pub pending: Pending,
+    /// Stands in for the lane's state, which is parked.
+    pub is_stand_in: bool,
     /// By age: what was read since the history unit looked last.
     pub accesses: Vec<Access>,
     /// By age, by segment: how far the lane is with what its log covers.
@@ -92,27 +105,34 @@ pub(crate) struct LaneLog {
     pub commands: Option<(Region, u64)>,
 }
 
+impl LaneState {
+    fn new(id: usize, last_undo: Seq) -> Self {
+        Self {
+            id,
+            log: LaneLog { head: 0, stepped: 0, last_undo, half: 0, commands: None },
+            buffers: Buffers::default(),
+            pending: Pending::default(),
+            is_stand_in: false,
+            accesses: Vec::new(),
+            cover: Cover::default(),
+            conflicts: 0,
+            random: id as u64 * 2 + 1,
+        }
+    }
+
+    /// What a lane has while its state is parked: its number.
+    pub fn stand_in(id: usize) -> Self {
+        Self { is_stand_in: true, ..Self::new(id, Seq::from_bits(0)) }
+    }
+}
+
 impl LaneSlot {
     pub fn new<M: Medium>(medium: &M, geometry: &Geometry, id: usize) -> Result<Self, PoolError> {
         let at = geometry.lane_at(id);
         let tail = load_sealed(medium, at.plus(LANE_TAIL), LANE_TAIL_UNPROVEN)?;
         debug_assert_eq!(tail, 0, "V3: recovery leaves tails at the start");
         let last_undo = load_sealed(medium, at.plus(LANE_FLOOR), LANE_FLOOR_UNPROVEN)?;
-        let state = LaneState {
-            id,
-            log: LaneLog {
-                head: 0,
-                stepped: 0,
-                last_undo: Seq::from_bits(last_undo),
-                half: 0,
-                commands: None,
-            },
-            buffers: Buffers::default(),
-            accesses: Vec::new(),
-            cover: Cover::default(),
-            conflicts: 0,
-            random: id as u64 * 2 + 1,
-        };
+        let state = LaneState::new(id, Seq::from_bits(last_undo));
         Ok(Self {
             ring: Region {
                 at: geometry.ring_at(id),
@@ -129,10 +149,14 @@ impl LaneSlot {
                 tail: AtomicU64::new(0),
                 unmarked: AtomicU64::new(0),
                 section: AtomicU64::new(0),
+                pending: AtomicU64::new(0),
+                durable: AtomicU64::new(0),
+                wanted: AtomicBool::new(false),
             },
             deltas: SpinLock::default(),
             ended: SpinLock::default(),
             state: SpinLock::new(Some(Box::new(state))),
+            parked: SpinLock::default(),
         })
     }
 
@@ -152,7 +176,7 @@ pub struct Lane<'p, M: Medium> {
 
 impl<'p, M: Medium> Lane<'p, M> {
     pub(crate) fn new(pool: &'p Pool<M>, state: Box<LaneState>) -> Self {
-        Self { tx: Some(Tx { pool, lane: state }) }
+        Self { tx: Some(Tx::of(pool, state)) }
     }
 
     /// The pool it belongs to.
@@ -164,7 +188,44 @@ impl<'p, M: Medium> Lane<'p, M> {
     ///
     /// # Errors
     /// As `run`.
-    pub fn run_ticketed<R, F>(&mut self, mut body: F) -> Result<(R, Ticket), Abort>
+    pub fn run_ticketed<R, F>(&mut self, body: F) -> Result<(R, Ticket), Abort>
+    where
+        F: FnMut(&mut Tx<'p, M>) -> Result<R, Abort>,
+    {
+        let result = self.run_to(body, |attempt| attempt.commit());
+        if let Ok((_, ticket)) = &result {
+            self.acknowledge(*ticket);
+        }
+        self.pool().medium.mark(Mark::TxEnd);
+        result
+    }
+
+    /// As [`run`](Runner::run), and returns before the transaction is durable, with the ticket that
+    /// tells when it is. This lane's transactions see it at once, others wait until it is durable.
+    /// A crash before takes it back whole, and with it everything that this lane has committed
+    /// after it. It becomes durable with this lane's next commit that waits, when this lane's
+    /// pending transactions have filled half the ring, when another lane needs what it has locked,
+    /// at [`Pool::sync`] and [`Pool::await_durable`], and when the lane is dropped; not by itself.
+    ///
+    /// Schemes without a redo log, pools with checksums and literal variants commit as `run` does.
+    ///
+    /// # Errors
+    /// As `run`.
+    pub fn run_async<R, F>(&mut self, body: F) -> Result<(R, AsyncTicket), Abort>
+    where
+        F: FnMut(&mut Tx<'p, M>) -> Result<R, Abort>,
+    {
+        let result = self.run_to(body, |attempt| attempt.commit_later());
+        self.pool().medium.mark(Mark::TxEnd);
+        result
+    }
+
+    /// Runs `body` until nobody is in the way, and ends it with `commit`.
+    fn run_to<R, T, F>(
+        &mut self,
+        mut body: F,
+        commit: impl Fn(Attempt<'_, 'p, M>) -> Result<T, Abort>,
+    ) -> Result<(R, T), Abort>
     where
         F: FnMut(&mut Tx<'p, M>) -> Result<R, Abort>,
     {
@@ -173,22 +234,17 @@ impl<'p, M: Medium> Lane<'p, M> {
         let mut turn = Turn::new(tx);
         let mut conflicts = 0;
         pool.medium.mark(Mark::TxBegin);
-        let result = loop {
+        loop {
             turn.wait(conflicts);
-            match tx.attempt(&mut body) {
+            match tx.attempt(&mut body, &commit) {
                 Err(Abort::Conflict) => {
+                    pool.make_way();
                     tx.back_off(conflicts);
                     conflicts += 1;
                 }
-                result => break result,
+                result => return result,
             }
-        };
-        drop(turn);
-        if let Ok((_, ticket)) = &result {
-            self.acknowledge(*ticket);
         }
-        pool.medium.mark(Mark::TxEnd);
-        result
     }
 
     /// The commit with that ticket is made, and its client wants to be answered.
@@ -217,9 +273,9 @@ impl<'p, M: Medium> Lane<'p, M> {
                 continue;
             }
             // A lane that is alone commits without showing its bound, so nobody sweeps beside it.
-            pool.solo.enter(&pool.medium, &pool.gate, tx.lane.id, |id| pool.settle(id));
+            tx.enter();
             writeback::sweep(pool, tx.lane.id, Reach::Past(ticket.seq()));
-            pool.gate.leave(tx.lane.id);
+            tx.leave();
             if !pool.is_physical(ticket) {
                 wait(&pool.medium, &mut tries);
             }
@@ -247,6 +303,12 @@ impl<'a, 'p, M: Medium> Attempt<'a, 'p, M> {
         self.committed = true;
         Ok(ticket)
     }
+
+    pub fn commit_later(mut self) -> Result<AsyncTicket, Abort> {
+        let ticket = self.tx.commit_later()?;
+        self.committed = true;
+        Ok(ticket)
+    }
 }
 
 impl<M: Medium> Drop for Attempt<'_, '_, M> {
@@ -259,14 +321,16 @@ impl<M: Medium> Drop for Attempt<'_, '_, M> {
 }
 
 impl<'p, M: Medium> Tx<'p, M> {
-    fn attempt<R>(
+    #[inline]
+    fn attempt<R, T>(
         &mut self,
         body: &mut impl FnMut(&mut Tx<'p, M>) -> Result<R, Abort>,
-    ) -> Result<(R, Ticket), Abort> {
+        commit: &impl Fn(Attempt<'_, 'p, M>) -> Result<T, Abort>,
+    ) -> Result<(R, T), Abort> {
         self.begin();
         let attempt = Attempt::begun(self);
         let result = body(attempt.tx)?;
-        Ok((result, attempt.commit()?))
+        Ok((result, commit(attempt)?))
     }
 
     /// Lets others go ahead, for a time that doubles with each conflict and varies.
@@ -332,25 +396,31 @@ impl<'p, M: Medium> Runner for Lane<'p, M> {
     {
         self.run_ticketed(body).map(|(result, _)| result)
     }
+
+    fn run_later<R, F>(&mut self, body: F) -> Result<R, Abort>
+    where
+        F: FnMut(&mut Self::Tx) -> Result<R, Abort>,
+    {
+        self.run_async(body).map(|(result, _)| result)
+    }
+
+    fn sync(&mut self) {
+        self.pool().sync();
+    }
 }
 
 impl<M: Medium> Drop for Lane<'_, M> {
     fn drop(&mut self) {
-        if let Some(tx) = self.tx.take() {
-            let slot = &tx.pool.lanes[tx.lane.id];
-            let flushed = slot.shared.flushed.load(Ordering::Relaxed);
-            let installed = slot.shared.installed.load(Ordering::Relaxed);
-            let is_fenced = flushed <= slot.shared.fenced.load(Ordering::Relaxed);
-            // The lane's next thread cannot fence what this one flushed (W1, B2, P2).
-            let covered = tx.pool.write_back.is_covered_by_lanes();
-            if covered && tx.lane.cover.is_unfenced(installed) {
-                tx.pool.io().fence(writeback::cover_site(tx.pool.write_back));
-            } else if !covered && !is_fenced {
-                tx.pool.io().fence(Site::RedoData);
+        if let Some(mut tx) = self.tx.take() {
+            if tx.lane.is_stand_in {
+                tx.pool.lead(|id| id == tx.lane.id);
+                // A batch that another leader has taken is durable when that one puts it back.
+                tx.unpark();
             }
-            slot.shared.fenced.store(flushed, Ordering::Release);
+            tx.fence_for_others();
             // Others will work without this lane's next record to prove its last one done (U6).
             tx.pool.settle(tx.lane.id);
+            let slot = &tx.pool.lanes[tx.lane.id];
             *slot.state.lock(&tx.pool.medium) = Some(tx.lane);
             tx.pool.solo.lane_given_back(&tx.pool.medium);
         }

@@ -6,6 +6,7 @@
 
 mod check;
 mod file;
+pub(crate) mod handoff;
 mod header;
 mod lanes;
 mod open;
@@ -22,7 +23,7 @@ pub use open::{OpenOptions, PoolInfo, RecoveredPool, UnrecoveredPool};
 pub(crate) use open::{parse_root, root_word};
 pub use running::Running;
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use outlast_pmem::Medium;
 use outlast_trace::PoolOffset;
@@ -78,6 +79,12 @@ pub struct Pool<M: Medium> {
     pub(crate) page_bytes: u64,
     /// Held by whoever makes up for a lane's mark.
     settling: SpinLock<()>,
+    /// Redo without checksums: commits need not wait to be durable.
+    pub(crate) commits_later: bool,
+    /// Some lane has committed asynchronously since the pool was opened.
+    pub(crate) has_pending: AtomicBool,
+    /// Held by whoever makes other lanes' batches durable (H3).
+    leading: SpinLock<()>,
     /// The lane, plus one, that may run alone because it met conflict after conflict.
     pub(crate) privileged: AtomicU64,
     /// Closed while a checkpoint needs the memory for itself.

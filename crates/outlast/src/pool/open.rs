@@ -1,6 +1,6 @@
 //! From a medium to a running pool: proof, recovery, start.
 
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use outlast_pmem::Medium;
 use outlast_trace::{LINE_BYTES, PoolOffset};
@@ -275,6 +275,7 @@ impl<M: Medium> RecoveredPool<M> {
             scheme: options.scheme,
             logging: options.scheme.logging(),
             write_back: options.scheme.write_back(),
+            commits_later: options.scheme.commits_later() && !geometry.checksums,
             is_literal,
             reading: options.reading,
             plant: options.plant,
@@ -292,11 +293,13 @@ impl<M: Medium> RecoveredPool<M> {
             writer: AtomicU64::new(0),
             page_bytes: options.page_bytes.clamp(LINE_BYTES, PAGE_BYTES_MAX).next_power_of_two(),
             settling: SpinLock::default(),
+            leading: SpinLock::default(),
+            has_pending: AtomicBool::new(false),
             heap: SpinLock::new(heap),
             matrices: geometry.checksums.then(|| Matrices::new(geometry)),
             sweeper: SpinLock::new(Sweeper::new(options, &geometry, believed)),
             privileged: AtomicU64::new(0),
-            gate: Gate::new(geometry.lanes as usize),
+            gate: Gate::new(geometry.lanes as usize + 1),
             checkpointer: Checkpointer::new(),
             lanes,
             step_every: match options.step_every.max(1) as u64 {

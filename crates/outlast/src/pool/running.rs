@@ -5,7 +5,7 @@ use std::ops::{Deref, DerefMut};
 
 use outlast_pmem::{Mark, Medium};
 
-use crate::ack::Ticket;
+use crate::ack::{AsyncTicket, Ticket};
 use crate::pool::Lane;
 use crate::pool::lanes::{Attempt, LIVES, Turn};
 use crate::transact::Abort;
@@ -25,6 +25,7 @@ impl<'p, M: Medium> Lane<'p, M> {
         let conflicts = tx.lane.conflicts;
         tx.pool.medium.mark(Mark::TxBegin);
         if conflicts > 0 {
+            tx.pool.make_way();
             tx.back_off(conflicts - 1);
         }
         let mut turn = Turn::new(tx);
@@ -80,11 +81,21 @@ impl<'p, M: Medium> Running<'p, M> {
     /// everything is undone; the first operation that failed decides which error that is.
     pub fn commit(mut self) -> (Lane<'p, M>, Result<Ticket, Abort>) {
         let mut lane = self.lane.take().expect(RUNS);
-        let outcome = end(&mut lane, true);
+        let outcome = end(&mut lane, |attempt| attempt.commit());
         self.turn = None;
         if let Ok(ticket) = outcome {
             lane.acknowledge(ticket);
         }
+        lane.pool().medium.mark(Mark::TxEnd);
+        (lane, outcome)
+    }
+
+    /// Ends it, and returns before it is durable: see [`Lane::run_async`]. After an error everything
+    /// is undone.
+    pub fn commit_async(mut self) -> (Lane<'p, M>, Result<AsyncTicket, Abort>) {
+        let mut lane = self.lane.take().expect(RUNS);
+        let outcome = end(&mut lane, |attempt| attempt.commit_later());
+        self.turn = None;
         lane.pool().medium.mark(Mark::TxEnd);
         (lane, outcome)
     }
@@ -98,20 +109,17 @@ impl<'p, M: Medium> Running<'p, M> {
 }
 
 fn undo<M: Medium>(lane: &mut Lane<'_, M>) {
-    let _cancelled = end(lane, false);
+    let _cancelled = end(lane, |_| Err::<Ticket, _>(Abort::Cancelled));
     lane.pool().medium.mark(Mark::TxEnd);
 }
 
-/// Commits the lane's transaction or undoes it, and counts its conflicts.
-fn end<M: Medium>(lane: &mut Lane<'_, M>, commits: bool) -> Result<Ticket, Abort> {
+/// Ends the lane's transaction as `how` does, and counts its conflicts.
+fn end<'p, M: Medium, T>(
+    lane: &mut Lane<'p, M>,
+    how: impl FnOnce(Attempt<'_, 'p, M>) -> Result<T, Abort>,
+) -> Result<T, Abort> {
     let tx = lane.tx.as_mut().expect(LIVES);
-    let attempt = Attempt::begun(tx);
-    let outcome = if commits {
-        attempt.commit()
-    } else {
-        drop(attempt);
-        Err(Abort::Cancelled)
-    };
+    let outcome = how(Attempt::begun(tx));
     let is_conflict = matches!(outcome, Err(Abort::Conflict)) || tx.met_conflict();
     tx.lane.conflicts = if is_conflict { tx.lane.conflicts.saturating_add(1) } else { 0 };
     outcome

@@ -25,6 +25,8 @@ impl<'p, M: Medium> Tx<'p, M> {
     /// transaction, as [`Abort::Conflict`] does.
     pub fn block_at(&mut self, at: PoolOffset) -> Result<(u64, BlockKind), Abort> {
         let own = self.lane.buffers.allocated.iter().find(|block| block.at == at).copied();
+        let own = own.or_else(|| self.lane.pending.taken_at(at));
+        self.lane.pending.was_seen |= !self.lane.pending.is_empty();
         let mut heap = self.pool.heap.lock(&self.pool.medium);
         let found = own.map_or_else(|| heap.find(self.io(), at), Ok);
         let answer = found.map(|block| (block.bytes, heap.kind_of(block)));
@@ -120,6 +122,13 @@ impl<'p, M: Medium> Tx<'p, M> {
             // may still follow through this address.
             let block = buffers.allocated[index];
             buffers.freed.push(block);
+            return Ok(());
+        }
+        if self.lane.pending.gives_back(at) {
+            return Err(bad("a transaction before this one has freed it already"));
+        }
+        if let Some(block) = self.lane.pending.taken_at(at) {
+            self.lane.buffers.freed.push(block);
             return Ok(());
         }
         let heap = &self.pool.heap;

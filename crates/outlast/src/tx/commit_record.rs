@@ -193,7 +193,7 @@ impl<M: Medium> Tx<'_, M> {
 }
 
 /// Where a record will go.
-pub(super) struct RecordSpace {
+pub(crate) struct RecordSpace {
     space: RingSpace,
     /// Regions of the heap and the words of the payload that each holds; none when the record
     /// itself is in the ring.

@@ -7,11 +7,12 @@
 mod aof;
 mod atlas;
 mod blocks;
-mod commit_record;
+pub(crate) mod commit_record;
 mod deltas;
 mod literal;
 mod parts;
-mod redo;
+pub(crate) mod pending;
+pub(crate) mod redo;
 mod rollback;
 mod sealed;
 mod undo;
@@ -49,6 +50,8 @@ const LINES_FETCHED_MAX: usize = 16;
 pub struct Tx<'p, M: Medium> {
     pub(crate) pool: &'p Pool<M>,
     pub(crate) lane: Box<LaneState>,
+    /// What takes the place of `lane` while that is parked.
+    pub(crate) stand_in: Option<Box<LaneState>>,
 }
 
 /// What a transaction remembers, kept by its lane so that the memory is allocated once.
@@ -90,14 +93,40 @@ pub(crate) struct Buffers {
 impl<'p, M: Medium> Tx<'p, M> {
     #[inline]
     pub(crate) fn begin(&mut self) {
-        let (pool, buffers) = (self.pool, &mut self.lane.buffers);
+        let is_alone = self.enter();
+        let pool = self.pool;
+        let LaneState { buffers, pending, .. } = &mut *self.lane;
         buffers.clear();
-        let settle = |id| pool.settle(id);
-        buffers.is_alone = pool.solo.enter(&pool.medium, &pool.gate, self.lane.id, settle);
+        pending.was_seen = false;
+        buffers.is_alone = is_alone;
         buffers.view = pool.clock.load(Ordering::Acquire);
         if pool.io().plants(Plant::NumberBeforeLocks) {
             buffers.early_number = pool.clock.fetch_add(1, Ordering::SeqCst) + 1;
         }
+    }
+
+    /// The lane is inside the gate and has its state. `true` when it runs alone.
+    #[inline]
+    pub(crate) fn enter(&mut self) -> bool {
+        let pool = self.pool;
+        let end_solo = |id| pool.end_solo(id);
+        let is_alone = pool.solo.enter(&pool.medium, &pool.gate, self.lane.id, end_solo);
+        self.unpark();
+        is_alone
+    }
+
+    /// The opposite: the lane's batch is left to whoever wants it.
+    #[inline]
+    pub(crate) fn leave(&mut self) {
+        if !self.lane.pending.is_empty() {
+            self.leave_pending();
+        }
+        self.pool.gate.leave(self.lane.id);
+    }
+
+    /// Others may run.
+    pub(crate) fn is_beside_others(&mut self) {
+        self.lane.buffers.is_alone = false;
     }
 
     /// After commit or abort, whichever it was.
@@ -108,7 +137,7 @@ impl<'p, M: Medium> Tx<'p, M> {
             WriteBack::Never | WriteBack::AtCommit | WriteBack::Asynchronous => {}
         }
         self.mark_changes();
-        self.pool.gate.leave(self.lane.id);
+        self.leave();
     }
 
     /// C1: marks the pages that the transaction stored to, committed or not.
@@ -159,6 +188,9 @@ impl<'p, M: Medium> Tx<'p, M> {
     /// After an error the transaction is still running and wants to be aborted.
     pub(crate) fn commit(&mut self) -> Result<Ticket, Abort> {
         self.refuse_after_failure()?;
+        if !self.lane.pending.is_empty() {
+            return self.commit_with_pending();
+        }
         if self.lane.buffers.changed_nothing() {
             if self.pool.logging == Logging::Sections {
                 self.await_stable(&self.predecessors());
@@ -388,7 +420,8 @@ impl<'p, M: Medium> Tx<'p, M> {
             self.pool.medium.load(at, out);
             return Ok(());
         }
-        if self.pool.logging.has_write_set() && !self.lane.buffers.lines.is_empty() {
+        let overlaid = || !self.lane.buffers.lines.is_empty() || !self.lane.pending.is_empty();
+        if self.pool.logging.has_write_set() && overlaid() {
             return self.load_over_write_set(at, out);
         }
         self.read_range(at, out)
@@ -458,7 +491,8 @@ impl<'p, M: Medium> Tx<'p, M> {
     fn is_word_at_hand(&self, at: PoolOffset) -> bool {
         self.is_word_alone(at)
             && (!self.pool.logging.has_write_set()
-                || self.lane.buffers.lines.find(at.line()).is_none())
+                || self.lane.buffers.lines.find(at.line()).is_none()
+                    && self.lane.pending.find(at.line()).is_none())
     }
 
     /// Whether the next store to an aligned word of the heap only goes into the write set.
@@ -545,7 +579,7 @@ fn clear<T>(items: &mut Vec<T>) {
 }
 
 impl Buffers {
-    /// Stores to what is not empty and to nothing else: behind the fence of the transaction before,
+    /// For the next transaction. Stores to what is not empty and to nothing else: behind the fence of the transaction before,
     /// stores wait for it, and where there are too many the next transaction's loads do too.
     #[inline]
     fn clear(&mut self) {

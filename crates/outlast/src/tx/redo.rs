@@ -20,12 +20,21 @@ use crate::ack::Ticket;
 use crate::io::Site;
 use crate::lines::{runs, word_mask};
 use crate::plant::Plant;
-use crate::pool::LaneShared;
+use crate::pool::{LaneShared, LaneState};
 use crate::scheme::WriteBack;
 use crate::transact::Abort;
 use crate::tx::Tx;
-use crate::tx::commit_record::ITEM_WORDS_MAX;
+use crate::tx::commit_record::{ITEM_WORDS_MAX, RecordSpace};
 use crate::writeback::enter_commit;
+
+/// A record that is stored and flushed, and not fenced.
+pub(crate) struct SealedRedo {
+    number: u64,
+    /// The position behind it.
+    head: u64,
+    /// What the lane had flushed before.
+    flushed: u64,
+}
 
 impl<M: Medium> Tx<'_, M> {
     /// Reads a range of which the write set may hold a part.
@@ -35,7 +44,9 @@ impl<M: Medium> Tx<'_, M> {
         out: &mut [u8],
     ) -> Result<(), Abort> {
         let range = ByteRange::new(at, out.len() as u64);
-        if range.lines().all(|line| self.lane.buffers.lines.find(line).is_none()) {
+        let LaneState { buffers, pending, .. } = &*self.lane;
+        let has = |line| buffers.lines.find(line).is_some() || pending.find(line).is_some();
+        if !range.lines().any(has) {
             return self.read_range(at, out);
         }
         let mut done = 0;
@@ -49,24 +60,39 @@ impl<M: Medium> Tx<'_, M> {
         Ok(())
     }
 
-    /// Copies what the write set has of a piece of one line; the rest comes from the line.
-    /// `false` when the write set has nothing of it.
+    /// Copies what the write set has of a piece of one line, or else pending transactions have; the
+    /// rest comes from the line. `false` when neither has anything of it.
     fn load_from_write_set(&mut self, at: PoolOffset, out: &mut [u8]) -> Result<bool, Abort> {
-        let Some(index) = self.lane.buffers.lines.find(at.line()) else { return Ok(false) };
-        let held = self.lane.buffers.lines.entries()[index].words;
+        let LaneState { buffers, pending, .. } = &*self.lane;
+        let own = buffers.lines.find(at.line());
+        let held = own.map_or(0, |index| buffers.lines.entries()[index].words);
+        let before = pending.find(at.line());
+        let held_before = before.map_or(0, |index| pending.words(index)) & !held;
         let (from, to) = (at.in_line(), at.in_line() + out.len());
         let wanted = word_mask(from, to);
-        if held & wanted == 0 {
+        if (held | held_before) & wanted == 0 {
             return Ok(false);
         }
-        if held & wanted != wanted {
+        if (held | held_before) & wanted != wanted {
             self.read_committed(at, out)?;
         }
-        let bytes: &[u8; 64] = bytemuck::cast_ref(&self.lane.buffers.contents[index]);
-        for (first, words) in runs(held & wanted) {
-            let (start, end) = (first as usize * 8, (first + words) as usize * 8);
-            let (start, end) = (start.max(from), end.min(to));
-            out[start - from..end - from].copy_from_slice(&bytes[start..end]);
+        let LaneState { buffers, pending, .. } = &mut *self.lane;
+        let mut copy = |mask: u8, content: &[u64; 8]| {
+            let bytes: &[u8; 64] = bytemuck::cast_ref(content);
+            for (first, words) in runs(mask & wanted) {
+                let (start, end) = (first as usize * 8, (first + words) as usize * 8);
+                let (start, end) = (start.max(from), end.min(to));
+                out[start - from..end - from].copy_from_slice(&bytes[start..end]);
+            }
+        };
+        if let Some(index) = own {
+            copy(held, &buffers.contents[index]);
+        }
+        if let Some(index) = before
+            && held_before & wanted != 0
+        {
+            copy(held_before, pending.content(index));
+            pending.was_seen = true;
         }
         Ok(true)
     }
@@ -112,7 +138,8 @@ impl<M: Medium> Tx<'_, M> {
         for edge in [from / 8, (to - 1) / 8] {
             let partial = from > edge * 8 || to < edge * 8 + 8;
             if partial && held & 1 << edge == 0 {
-                let word = self.pool.medium.load_u64(line.start().plus(edge as u64 * 8));
+                let in_place = || self.pool.medium.load_u64(line.start().plus(edge as u64 * 8));
+                let word = self.lane.pending.word(line, edge).unwrap_or_else(in_place);
                 self.lane.buffers.contents[index][edge] = word;
             }
         }
@@ -125,11 +152,25 @@ impl<M: Medium> Tx<'_, M> {
     }
 
     pub(super) fn commit_redo(&mut self) -> Result<Ticket, Abort> {
-        let io = self.io();
+        let space = self.prepare_redo()?;
+        let sealed = self.seal_redo(space)?;
+        // R1: the commit point.
+        self.io().fence(Site::RedoRecord);
+        Ok(self.end_redo(sealed))
+    }
+
+    /// The record in volatile memory, and room for it.
+    #[inline]
+    pub(super) fn prepare_redo(&mut self) -> Result<RecordSpace, Abort> {
         self.gather_new();
         self.persist_fresh();
-        let space = self.reserve_record(self.ring().lines / 2)?;
+        self.reserve_record(self.ring().lines / 2)
+    }
 
+    /// Draws the number, stores the record and flushes it. What must follow is a fence.
+    #[inline]
+    pub(super) fn seal_redo(&mut self, space: RecordSpace) -> Result<SealedRedo, Abort> {
+        let io = self.io();
         let slot = &self.pool.lanes[self.lane.id];
         if !self.lane.buffers.is_alone {
             enter_commit(self.pool, &slot.shared, false);
@@ -155,10 +196,18 @@ impl<M: Medium> Tx<'_, M> {
             self.renew_sums();
         }
         let flushed = slot.shared.flushed.load(Ordering::Relaxed);
-        // R1: the commit point.
-        io.fence(Site::RedoRecord);
+        Ok(SealedRedo { number, head, flushed })
+    }
+
+    /// The fence is over: stores everything in place and lets others see it.
+    #[inline]
+    pub(crate) fn end_redo(&mut self, sealed: SealedRedo) -> Ticket {
+        let SealedRedo { number, head, flushed } = sealed;
+        let slot = &self.pool.lanes[self.lane.id];
+        let seq = self.pool.seq(number);
         // W1: it has covered what was flushed before.
         slot.shared.fenced.store(flushed, Ordering::Release);
+        self.lane.cover.is_unfenced = false;
 
         if self.keeps_sums() {
             self.note_installed(number);
@@ -184,7 +233,7 @@ impl<M: Medium> Tx<'_, M> {
         slot.shared.bound.store(LaneShared::IDLE, Ordering::Release);
         self.end_blocks_after(seq);
         self.fetch_ahead();
-        Ok(Ticket::of(seq))
+        Ticket::of(seq)
     }
 
     /// The record: every word that the write set holds, then the bits of blocks.
@@ -207,7 +256,7 @@ impl<M: Medium> Tx<'_, M> {
             return;
         }
         for entry in buffers.lines.entries() {
-            if entry.stored && entry.words == 0 {
+            if entry.fresh {
                 self.io().flush_line(Site::RedoFresh, entry.line);
             }
         }

@@ -181,6 +181,7 @@ impl<M: Medium> Tx<'_, M> {
         io.fence(Site::RedoRecord);
         // P2: it has covered what was flushed before.
         shared.fenced.store(flushed, Ordering::Release);
+        self.lane.cover.is_unfenced = false;
         if self.keeps_sums() {
             self.note_stored(number);
             self.store_summed_allocations();

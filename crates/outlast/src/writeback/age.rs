@@ -83,8 +83,6 @@ pub(super) struct Aging {
     /// What was flushed in step `flushed_step` and is not known to be fenced.
     flushed: Vec<LineAddr>,
     flushed_step: u64,
-    /// Where the log stood then: a commit behind it has fenced.
-    flushed_at: u64,
 }
 
 /// What the hands go by in one step.
@@ -118,10 +116,10 @@ impl Aging {
         self.unaged < UNAGED_RINGS * ring_lines
     }
 
-    /// P2: what was flushed the last time is known to be clean if the lane has committed since;
+    /// P2: what was flushed the last time is known to be clean if the lane has fenced it since;
     /// `batch` is flushed next.
-    pub fn before_flush(&mut self, batch: &Batch, ring_lines: u64, installed: u64) {
-        if !self.flushed.is_empty() && installed > self.flushed_at {
+    pub fn before_flush(&mut self, batch: &Batch, ring_lines: u64, is_unfenced: bool) {
+        if !self.flushed.is_empty() && !is_unfenced {
             if let Some(era) = &self.era {
                 self.flushed.iter().for_each(|line| era.note_flushed(*line, self.flushed_step));
             }
@@ -130,7 +128,7 @@ impl Aging {
         // What is not told costs a flush more.
         if self.flushed.is_empty() && self.looks_at_lines(ring_lines) {
             self.flushed.extend_from_slice(batch.lines());
-            (self.flushed_step, self.flushed_at) = (self.step, installed);
+            self.flushed_step = self.step;
         }
     }
 

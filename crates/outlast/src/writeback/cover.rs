@@ -54,8 +54,8 @@ pub(crate) struct Cover {
     pub(super) batch: Batch,
     pub(super) installed: Installed,
     pub(super) aging: Aging,
-    /// Where the log stood when the lane flushed last. A commit behind it has fenced.
-    flushed_at: Option<u64>,
+    /// Whether the lane has flushed something since its last commit's fence.
+    pub is_unfenced: bool,
 }
 
 /// Lines to be flushed together, and which were so lately.
@@ -125,11 +125,9 @@ pub(crate) fn step<M: Medium>(
     let installed = shared.installed.load(Ordering::Relaxed);
     let tail = shared.tail.load(Ordering::Acquire);
     if pool.history.is_some() {
-        cover.aging.before_flush(&cover.batch, slot.ring.lines, installed);
+        cover.aging.before_flush(&cover.batch, slot.ring.lines, cover.is_unfenced);
     }
-    if !cover.batch.lines().is_empty() {
-        cover.flushed_at = Some(installed);
-    }
+    cover.is_unfenced |= !cover.batch.lines().is_empty();
     cover.batch.flush(io, site(pool.write_back));
     // A sweep may have covered more meanwhile, and the floor may have passed it.
     let own_way = cover.aging.first_left().unwrap_or(cover.gathered);
@@ -222,11 +220,6 @@ impl Installed {
 }
 
 impl Cover {
-    /// Whether the lane, whose log stands there, has flushed something and not fenced it.
-    pub fn is_unfenced(&self, installed: u64) -> bool {
-        self.flushed_at.is_some_and(|at| installed <= at)
-    }
-
     /// The record before position `end` is being made. The lines that it stores to follow, or are
     /// to be read from the log.
     #[inline]

@@ -1,0 +1,224 @@
+//! How a lane's batch is found by others than the lane's own thread.
+//!
+//! A lane whose transactions are over and pending is *parked*: between two transactions its whole
+//! state lies where any thread can take it. Its own thread takes it back to begin the next one;
+//! whoever wants the batch durable takes it, does what the lane would have done, and puts it back.
+//!
+//! * **H1** Whoever has a lane's state is alone with it. The own thread takes it inside the gate,
+//!   the others are inside before they take any; so nobody keeps a state while he waits for the
+//!   gate.
+//! * **H2** A lane fences what it has flushed before it parks, and so does whoever puts its state
+//!   back: the next to have it could not (W1).
+//! * **H3** Group commit: one thread at a time, the *leader*, stores and flushes the records of all
+//!   the lanes that it found parked, then fences once, then puts everything in place. A fence orders
+//!   its own core's stores only; the leader has made all of them.
+//! * **H4** A lane that runs is told that its batch is wanted, and commits it when its transaction
+//!   is over. So whoever waits for a batch waits for one transaction at most.
+//! * **H5** A lane that ran alone holds no locks for its batch: the batch is durable, and in place,
+//!   before any other lane's transaction begins (S2).
+
+use std::sync::atomic::Ordering;
+
+use outlast_pmem::Medium;
+
+use crate::ack::AsyncTicket;
+use crate::io::Site;
+use crate::plant::Plant;
+use crate::pool::{LaneState, Pool};
+use crate::spin::wait;
+use crate::tx::Tx;
+use crate::writeback;
+
+impl<M: Medium> Pool<M> {
+    /// Makes durable every transaction of every lane that was committed asynchronously and has
+    /// returned: with one fence where nobody runs. A transaction under way on a lane that has some
+    /// is waited for.
+    ///
+    /// # Panics
+    /// When this thread has such a transaction open itself: it would wait for ever.
+    pub fn sync(&self) {
+        if !self.has_pending.load(Ordering::Relaxed) {
+            return;
+        }
+        let batches: Vec<_> =
+            self.lanes.iter().map(|lane| lane.shared.pending.load(Ordering::Acquire)).collect();
+        self.lead(|id| batches[id] != 0);
+        for (lane, batch) in batches.into_iter().enumerate() {
+            self.await_durable(AsyncTicket { lane: lane as u32, batch });
+        }
+    }
+
+    /// Whether an asynchronous commit is durable. Costs a load.
+    #[inline]
+    pub fn is_durable(&self, ticket: AsyncTicket) -> bool {
+        let lane = self.lanes.get(ticket.lane as usize);
+        lane.is_some_and(|lane| lane.shared.durable.load(Ordering::Acquire) >= ticket.batch)
+    }
+
+    /// Returns when the asynchronous commit with that ticket is durable; if nobody else sees to
+    /// it, this thread does. The lane's transaction under way, if it has one, is waited for.
+    ///
+    /// # Panics
+    /// When this thread has that transaction open itself, and when the pool has not given out that
+    /// ticket: either would be waited for for ever.
+    pub fn await_durable(&self, ticket: AsyncTicket) {
+        let mut tries = 0;
+        while !self.is_durable(ticket) {
+            let lane = ticket.lane as usize;
+            let issued = self.lanes.get(lane).map(|lane| &lane.shared.pending);
+            let issued = issued.is_some_and(|batch| batch.load(Ordering::Acquire) >= ticket.batch);
+            if !issued && !self.is_durable(ticket) {
+                panic!("a ticket of another pool: {ticket:?}");
+            }
+            self.lead(|id| id == lane);
+            if self.is_durable(ticket) {
+                return;
+            }
+            // H4.
+            self.lanes[lane].shared.wanted.store(true, Ordering::Relaxed);
+            assert!(
+                !self.gate.is_this_thread_in(lane),
+                "a transaction's closure waits for what its own lane has pending"
+            );
+            wait(&self.medium, &mut tries);
+        }
+    }
+
+    /// Somebody was in the way, and may be so with the locks of a batch.
+    pub(crate) fn make_way(&self) {
+        if !self.has_pending.load(Ordering::Relaxed) {
+            return;
+        }
+        self.lead(|id| self.lanes[id].shared.pending.load(Ordering::Acquire) != 0);
+        for lane in &self.lanes {
+            if lane.shared.pending.load(Ordering::Acquire) != 0 {
+                lane.shared.wanted.store(true, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// H5: a solo ends, and its lane has no transaction.
+    pub(crate) fn end_solo(&self, soloist: usize) {
+        self.settle(soloist);
+        let is_pending = self.lanes[soloist].shared.pending.load(Ordering::Acquire) != 0;
+        if is_pending && !self.io().plants(Plant::SoloStaysPending) {
+            self.lead(|id| id == soloist);
+        }
+    }
+
+    /// H3: makes durable what these lanes have pending, as far as they are parked.
+    pub(crate) fn lead(&self, is_wanted: impl Fn(usize) -> bool) {
+        let (io, medium) = (self.io(), &self.medium);
+        // Whoever leads has the place behind those of the lanes.
+        let place = self.lanes.len();
+        let mut tries = 0;
+        let _leading = loop {
+            let leading = self.leading.lock(medium);
+            // H1. Nobody leads while he waits at the gate: others may be inside already.
+            if self.gate.try_enter(place) {
+                break leading;
+            }
+            drop(leading);
+            wait(medium, &mut tries);
+        };
+        let wanted = self.lanes.iter().enumerate().filter(|(id, _)| is_wanted(*id));
+        let states = wanted.filter_map(|(_, lane)| lane.parked.lock(medium).take());
+        let mut group: Vec<Tx<'_, M>> = states.map(|lane| Tx::of(self, lane)).collect();
+        group.retain_mut(|tx| {
+            let has_some = !tx.lane.pending.is_empty();
+            if !has_some {
+                tx.give_back();
+            }
+            has_some
+        });
+        let rooms: Vec<_> = group
+            .iter_mut()
+            .map(|tx| {
+                tx.is_beside_others();
+                tx.prepare_pending()
+            })
+            .collect();
+        let last = group.len().saturating_sub(1);
+        let mut sealed = Vec::with_capacity(group.len());
+        for (number, (tx, room)) in group.iter_mut().zip(rooms).enumerate() {
+            if number == last && number > 0 && io.plants(Plant::GroupFencedEarly) {
+                io.fence(Site::RedoRecord);
+            }
+            sealed.push(tx.seal_pending(room));
+        }
+        if !group.is_empty() && !(last > 0 && io.plants(Plant::GroupFencedEarly)) {
+            io.fence(Site::RedoRecord);
+        }
+        for (tx, sealed) in group.iter_mut().zip(sealed) {
+            tx.end_redo(sealed);
+            tx.pending_ended();
+            tx.give_back();
+        }
+        self.gate.leave(place);
+    }
+}
+
+impl<'p, M: Medium> Tx<'p, M> {
+    pub(crate) fn of(pool: &'p Pool<M>, lane: Box<LaneState>) -> Self {
+        Self { pool, lane, stand_in: None }
+    }
+
+    /// The lane's transaction is over and something is pending: leaves the state to whoever wants
+    /// it, unless somebody has said so already.
+    #[inline]
+    pub(crate) fn leave_pending(&mut self) {
+        if self.pool.lanes[self.lane.id].shared.wanted.load(Ordering::Relaxed) {
+            self.commit_pending();
+        } else {
+            let id = self.lane.id;
+            let stand_in = self.stand_in.take();
+            let stand_in = stand_in.unwrap_or_else(|| Box::new(LaneState::stand_in(id)));
+            if !self.pool.io().plants(Plant::ParkedUnfenced) {
+                self.fence_for_others();
+            }
+            let state = std::mem::replace(&mut self.lane, stand_in);
+            *self.pool.lanes[id].parked.lock(&self.pool.medium) = Some(state);
+        }
+    }
+
+    /// Puts the state of another thread's lane back.
+    fn give_back(&mut self) {
+        let id = self.lane.id;
+        self.fence_for_others();
+        let state = std::mem::replace(&mut self.lane, Box::new(LaneState::stand_in(id)));
+        *self.pool.lanes[id].parked.lock(&self.pool.medium) = Some(state);
+    }
+
+    /// Takes the lane's state back from where it is parked, and waits for whoever has it.
+    #[inline]
+    pub(crate) fn unpark(&mut self) {
+        if self.lane.is_stand_in {
+            let parked = &self.pool.lanes[self.lane.id].parked;
+            let mut tries = 0;
+            let state = loop {
+                if let Some(state) = parked.lock(&self.pool.medium).take() {
+                    break state;
+                }
+                wait(&self.pool.medium, &mut tries);
+            };
+            self.stand_in = Some(std::mem::replace(&mut self.lane, state));
+        }
+    }
+
+    /// H2, W1: the lane's next thread cannot fence what this one flushed.
+    #[inline]
+    pub(crate) fn fence_for_others(&mut self) {
+        let (pool, lane) = (self.pool, &mut *self.lane);
+        let shared = &pool.lanes[lane.id].shared;
+        let flushed = shared.flushed.load(Ordering::Relaxed);
+        let is_fenced = flushed <= shared.fenced.load(Ordering::Relaxed);
+        let covered = pool.write_back.is_covered_by_lanes();
+        if covered && lane.cover.is_unfenced {
+            pool.io().fence(writeback::cover_site(pool.write_back));
+            lane.cover.is_unfenced = false;
+        } else if !covered && !is_fenced {
+            pool.io().fence(Site::RedoData);
+        }
+        shared.fenced.store(flushed, Ordering::Release);
+    }
+}
