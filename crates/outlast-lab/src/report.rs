@@ -94,7 +94,7 @@ pub fn measure_native(
 /// How long crashes and the paper's figures take, in minutes, on two cores.
 pub fn other_minutes(size: Size) -> u64 {
     match size {
-        Size::Quick => 2,
+        Size::Quick => 3,
         Size::Full => 300,
     }
 }

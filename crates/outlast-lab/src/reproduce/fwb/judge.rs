@@ -67,7 +67,7 @@ fn gain(group: &[&Row], of: SimScheme, against: [SimScheme; 2]) -> Option<f64> {
     Some(throughput(row(group, of)?) / throughput(better(group, against)?))
 }
 
-/// Of the better software logging: the share of time in fences, its writes and those of `fwb`,
+/// Of the better software logging: cycles that begin with a fence, its writes and those of `fwb`,
 /// and how `fwb` stands against circular software logs and as a buffered one.
 fn reasons(groups: &[Vec<&Row>]) -> String {
     let fence = over(groups, |group| {
@@ -86,8 +86,9 @@ fn reasons(groups: &[Vec<&Row>]) -> String {
     let mean = |values: &[f64]| Found::mean(values).map_or(0.0, |found| found.value);
     let ratio = |values: &[f64]| geometric(values).map_or(0.0, |found| found.value);
     format!(
-        "non-pers itself is {:.2} x the better software logging, which spends {:.0} % of its time \
-         in fences and has {:.0} % of its writes replaced in the queue; writes a transaction: fwb \
+        "non-pers itself is {:.2} x the better software logging, whose oldest instruction is a \
+         waiting fence in {:.0} % of its cycles and whose writes are replaced in the queue in \
+         {:.0} %; writes a transaction: fwb \
          {:.1}, redo-clwb {:.1}, non-pers {:.1}; against software with circular logs {:.2} x; fwb \
          whose commit is only issued {:.2} x",
         ratio(&ideal),
@@ -197,6 +198,17 @@ fn instructions(id: &str, findings: &Findings) -> Judgement {
     }
 }
 
+/// Compared where the machine counts the memory's energy.
+fn compared_energy(found: Option<Found>, rule: Rule, groups: &[Vec<&Row>]) -> Judgement {
+    let counted = groups.iter().flatten().any(|row| row.energy.is_some());
+    match found {
+        None if !groups.is_empty() && !counted => {
+            Judgement::NotTestable("the machine does not count the memory's energy".to_owned())
+        }
+        found => compared(found, rule),
+    }
+}
+
 fn energy_over(group: &[&Row], of: SimScheme, against: SimScheme) -> Option<f64> {
     Some(row(group, of)?.energy? / row(group, against)?.energy?)
 }
@@ -209,7 +221,7 @@ fn energy(id: &str, findings: &Findings) -> Judgement {
         "software.energy_overhead.max" => {
             let all = [SimScheme::UnsafeUndo, SimScheme::UnsafeRedo].into_iter().chain(SOFTWARE);
             let all: Vec<f64> = all.flat_map(over_ideal).map(|ratio| percent(&ratio)).collect();
-            compared(Found::largest(&all), NEAR)
+            compared_energy(Found::largest(&all), NEAR, &micro)
         }
         "fwb.memory_energy_overhead" => {
             let found = geometric(&over_ideal(SimScheme::Fwb));
@@ -218,7 +230,7 @@ fn energy(id: &str, findings: &Findings) -> Judgement {
                 format!("redo-clwb {:.0} %", percent(&software.value))
             });
             let found = found.map(|found| Found::of(percent(&found.value)).noting(&note));
-            compared(found, Rule::AtMost)
+            compared_energy(found, Rule::AtMost, &micro)
         }
         "fwb.processor_overhead" => Judgement::NotTestable(
             "energy of processors is not modelled, and the sentence lacks its noun".to_owned(),
@@ -247,7 +259,7 @@ fn whisper(id: &str, findings: &Findings) -> Judgement {
                 .into_iter()
                 .flat_map(|scheme| over(&set, move |g| energy_over(g, scheme, SimScheme::Fwb)))
                 .collect();
-            compared(noted(Found::largest(&saved)), Rule::AtLeast)
+            compared_energy(noted(Found::largest(&saved)), Rule::AtLeast, &set)
         }
         "order.whisper" => {
             let threads = set.first().map_or(0, |group| group[0].threads);

@@ -127,7 +127,7 @@ impl Request {
             Size::Full => Self::new(&Part::ALL, size, seed),
             Size::Quick => Self {
                 threads: [vec![1, 8], vec![], vec![]],
-                transactions: 3_000,
+                transactions: 2_000,
                 ..Self::new(&[Part::Fig6, Part::Table1], size, seed)
             },
         }
