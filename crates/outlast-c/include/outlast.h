@@ -123,6 +123,12 @@ typedef struct outlast_lane {
   uint64_t id;
 } outlast_lane;
 
+// Names an asynchronous commit, to wait for it.
+typedef struct outlast_ticket {
+  // 0 for a transaction that was durable when it returned.
+  uint64_t id;
+} outlast_ticket;
+
 // What a transaction does, for outlast_run: 0 to commit, a code to undo and end with.
 typedef int (*outlast_body)(struct outlast_lane lane, void *context);
 
@@ -222,6 +228,31 @@ enum outlast_code outlast_begin(struct outlast_lane lane);
 // OUTLAST_CONFLICT above all, everything is undone and the lane has no transaction. The first
 // call that failed in the transaction decides the error.
 enum outlast_code outlast_commit(struct outlast_lane lane);
+
+// Commits the transaction and returns before it is durable. The lane's later transactions see it,
+// those of others wait until it is durable, and a crash before takes it back whole. It becomes
+// durable with outlast_sync, outlast_await_durable, the lane's next outlast_commit, or when the
+// lane is given back. Errors are those of outlast_commit.
+//
+// The caller sees to it:
+// - `ticket` is null, or a ticket can be stored there.
+enum outlast_code outlast_commit_async(struct outlast_lane lane, struct outlast_ticket *ticket);
+
+// Makes every asynchronous commit of the pool durable that has returned. The calling thread has no
+// transaction of the pool.
+enum outlast_code outlast_sync(struct outlast_pool pool);
+
+// Returns when the commit with that ticket is durable. The calling thread has no transaction of the
+// pool.
+enum outlast_code outlast_await_durable(struct outlast_pool pool, struct outlast_ticket ticket);
+
+// Whether the commit with that ticket is durable: 1 or 0.
+//
+// The caller sees to it:
+// - `is_durable` is null or a number can be stored there.
+enum outlast_code outlast_is_durable(struct outlast_pool pool,
+                                     struct outlast_ticket ticket,
+                                     int *is_durable);
 
 // Undoes the transaction and ends it.
 enum outlast_code outlast_abort(struct outlast_lane lane);

@@ -175,6 +175,70 @@ fn what_is_committed_is_there_when_the_pool_is_opened_again() {
     }
 }
 
+fn commit_async(lane: outlast_lane) -> Result<outlast_ticket, outlast_code> {
+    let mut ticket = outlast_ticket { id: u64::MAX };
+    // SAFETY: there is room for a ticket.
+    match unsafe { outlast_commit_async(lane, &mut ticket) } {
+        OUTLAST_OK => Ok(ticket),
+        code => Err(code),
+    }
+}
+
+fn is_durable(pool: outlast_pool, ticket: outlast_ticket) -> Result<bool, outlast_code> {
+    let mut answer = 7;
+    // SAFETY: there is room for a number.
+    match unsafe { outlast_is_durable(pool, ticket, &mut answer) } {
+        OUTLAST_OK => Ok(answer == 1),
+        code => Err(code),
+    }
+}
+
+#[test]
+fn asynchronous_commits_are_waited_for_by_ticket_or_all_at_once() {
+    let (home, options) = (Home::new(), options());
+    let (pool, lane, at) = begun(&home.path("later.pool"), &options);
+    let put = |value| {
+        assert_eq!(outlast_begin(lane), OUTLAST_OK);
+        assert_eq!(store(lane, at, value), OUTLAST_OK);
+        commit_async(lane).unwrap()
+    };
+    let first = put(1);
+    assert_eq!(is_durable(pool, first), Ok(false));
+    assert_eq!(outlast_await_durable(pool, first), OUTLAST_OK);
+    assert_eq!(is_durable(pool, first), Ok(true));
+    let second = put(2);
+    assert_eq!(outlast_sync(pool), OUTLAST_OK);
+    assert_eq!(is_durable(pool, second), Ok(true));
+    // With the next commit that waits.
+    let third = put(3);
+    assert_eq!(outlast_begin(lane), OUTLAST_OK);
+    assert_eq!(outlast_sync(pool), OUTLAST_IN_TRANSACTION);
+    assert_eq!(outlast_await_durable(pool, third), OUTLAST_IN_TRANSACTION);
+    assert_eq!(load(lane, at), Ok(3));
+    assert_eq!(outlast_commit(lane), OUTLAST_OK);
+    assert_eq!(is_durable(pool, third), Ok(true), "it was read");
+    let unknown = outlast_ticket { id: third.id + 1000 };
+    assert_eq!(is_durable(pool, unknown), Err(OUTLAST_BAD_ARGUMENT));
+    assert_eq!(outlast_await_durable(pool, unknown), OUTLAST_BAD_ARGUMENT);
+    assert!(last_error().contains("no ticket"), "{}", last_error());
+    assert_eq!(commit_async(lane), Err(OUTLAST_NO_TRANSACTION));
+    assert_eq!(outlast_sync(outlast_pool { id: 0 }), OUTLAST_BAD_HANDLE);
+    // SAFETY: null asks for no ticket, and for no answer.
+    unsafe {
+        assert_eq!(outlast_is_durable(pool, third, null_mut()), OUTLAST_BAD_ARGUMENT);
+        assert_eq!(outlast_begin(lane), OUTLAST_OK);
+        assert_eq!(store(lane, at, 4), OUTLAST_OK);
+        assert_eq!(outlast_commit_async(lane, null_mut()), OUTLAST_OK);
+    }
+    end(pool, lane);
+    let pool = open(&home.path("later.pool"), &options).unwrap();
+    let lane = take(pool).unwrap();
+    assert_eq!(outlast_begin(lane), OUTLAST_OK);
+    assert_eq!(load(lane, at), Ok(4), "the lane was given back");
+    assert_eq!(outlast_abort(lane), OUTLAST_OK);
+    end(pool, lane);
+}
+
 #[test]
 fn a_handle_that_is_no_longer_good_is_told() {
     let home = Home::new();

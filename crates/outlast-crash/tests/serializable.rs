@@ -30,6 +30,16 @@ impl Cells {
     }
 }
 
+/// When a commit is durable as it returns.
+#[derive(Clone, Copy, PartialEq)]
+enum Waits {
+    Always,
+    /// Most commits are asynchronous, where the scheme can do that.
+    Seldom,
+}
+
+const WAITS: [Waits; 2] = [Waits::Always, Waits::Seldom];
+
 fn random(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut x = *state;
@@ -85,6 +95,7 @@ fn work<M: Medium>(
     lane: u64,
     seed: u64,
     transactions: u64,
+    waits: Waits,
     clock: &AtomicU64,
     over: &AtomicBool,
 ) -> Vec<Call> {
@@ -96,7 +107,15 @@ fn work<M: Medium>(
         let mut draws = seed ^ lane << 56 ^ number << 24;
         let draws = random(&mut draws);
         let began = clock.fetch_add(1, Ordering::SeqCst);
-        let result = seat.run(|tx| attempt(tx, cells, draws, (lane + 1) << 32 | (number + 1)));
+        let own = (lane + 1) << 32 | (number + 1);
+        let body = |tx: &mut outlast::Tx<'_, M>| attempt(tx, cells, draws, own);
+        let result = match (waits, draws % 8) {
+            (Waits::Always, _) | (_, 0) => seat.run(body),
+            (Waits::Seldom, _) => seat.run_later(body),
+        };
+        if waits == Waits::Seldom && draws % 16 == 9 {
+            pool.sync();
+        }
         let ended = clock.fetch_add(1, Ordering::SeqCst);
         match result {
             Ok(call) => calls.push(Call { began, ended, ..call }),
@@ -121,6 +140,7 @@ fn scheduled(
     plant: Option<Plant>,
     seed: u64,
     stride: u64,
+    waits: Waits,
 ) -> (usize, Result<(), Anomaly>) {
     let open = OpenOptions {
         lock_stripes: 1 << 10,
@@ -135,7 +155,7 @@ fn scheduled(
     let lanes: Vec<_> = (0..LANES)
         .map(|lane| {
             let (pool, clock, over) = (&pool, &clock, &over);
-            move || work(pool, cells, lane, seed, 12, clock, over)
+            move || work(pool, cells, lane, seed, 12, waits, clock, over)
         })
         .collect();
     let run = schedule::run(&plan, lanes).unwrap_or_else(|error| panic!("{scheme}: {error}"));
@@ -148,17 +168,32 @@ fn durable_or_not() -> impl Iterator<Item = Scheme> {
 
 #[test]
 fn what_lanes_see_has_one_serial_order() {
-    for scheme in durable_or_not() {
+    for (scheme, waits) in durable_or_not().flat_map(|scheme| WAITS.map(|waits| (scheme, waits))) {
+        if waits == Waits::Seldom && !scheme.commits_later() {
+            continue;
+        }
         let mut committed = 0;
         for seed in 0..60 {
             let stride = if seed % 4 < 2 { 64 } else { 8 };
-            let (calls, result) = scheduled(scheme, None, seed, stride);
+            let (calls, result) = scheduled(scheme, None, seed, stride, waits);
             committed += calls;
             if let Err(anomaly) = result {
                 panic!("{scheme}, seed {seed}, stride {stride}: {anomaly}");
             }
         }
         assert!(committed > 60 * 12, "{scheme}: {committed}");
+    }
+}
+
+/// What is wrong with asynchronous commits that no crash has to show.
+#[test]
+fn every_mistake_of_asynchronous_isolation_is_noticed() {
+    for scheme in durable_or_not().filter(|scheme| scheme.commits_later()) {
+        for plant in [Plant::AsyncUnlocked, Plant::SoloStaysPending] {
+            let seed = (0..400)
+                .find(|seed| scheduled(scheme, Some(plant), *seed, 64, Waits::Seldom).1.is_err());
+            assert!(seed.is_some(), "{plant} under {scheme} goes unnoticed");
+        }
     }
 }
 
@@ -169,7 +204,8 @@ fn every_mistake_of_isolation_is_noticed() {
     let is_tried = |scheme: &Scheme| !scheme.is_baseline() && !scheme.is_literal();
     for scheme in durable_or_not().filter(is_tried) {
         for plant in Plant::isolation() {
-            let seed = (0..400).find(|seed| scheduled(scheme, Some(plant), *seed, 64).1.is_err());
+            let seed = (0..400)
+                .find(|seed| scheduled(scheme, Some(plant), *seed, 64, Waits::Always).1.is_err());
             assert!(seed.is_some(), "{plant} under {scheme} goes unnoticed");
         }
     }
@@ -178,7 +214,7 @@ fn every_mistake_of_isolation_is_noticed() {
 #[test]
 fn threads_that_run_freely_have_one_serial_order_too() {
     for scheme in durable_or_not() {
-        for stride in [8, 64] {
+        for (stride, waits) in [8, 64].into_iter().flat_map(|s| WAITS.map(|waits| (s, waits))) {
             let open = OpenOptions { step_every: 8, ..OpenOptions::with_scheme(scheme) };
             let (pool, cells) = pool_on(Heap::new(POOL_BYTES), &open, 6, stride);
             let (clock, over) = (AtomicU64::new(0), AtomicBool::new(false));
@@ -187,7 +223,7 @@ fn threads_that_run_freely_have_one_serial_order_too() {
                 for lane in 0..LANES {
                     let (pool, clock, over, all) = (&pool, &clock, &over, &all);
                     scope.spawn(move || {
-                        let calls = work(pool, cells, lane, stride, 3000, clock, over);
+                        let calls = work(pool, cells, lane, stride, 3000, waits, clock, over);
                         all.lock().unwrap().extend(calls);
                     });
                 }

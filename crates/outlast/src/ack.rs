@@ -145,6 +145,21 @@ pub struct AsyncTicket {
 impl AsyncTicket {
     /// Of a transaction that changed nothing, and of one that was durable when it returned.
     pub(crate) const DURABLE: Self = Self { lane: 0, batch: 0 };
+
+    const LANE_SHIFT: u32 = 48;
+
+    /// The ticket as a number, for other languages; 0 for a transaction that was durable when it
+    /// returned.
+    pub fn to_bits(self) -> u64 {
+        u64::from(self.lane) << Self::LANE_SHIFT | self.batch
+    }
+
+    /// The ticket that is this number. A number that no pool has given is no harm:
+    /// [`Pool::has_issued_async`](crate::Pool::has_issued_async) tells.
+    pub fn from_bits(bits: u64) -> Self {
+        let batch = bits & ((1 << Self::LANE_SHIFT) - 1);
+        Self { lane: (bits >> Self::LANE_SHIFT) as u32, batch }
+    }
 }
 
 #[cfg(test)]

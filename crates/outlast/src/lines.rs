@@ -33,11 +33,22 @@ pub(crate) struct LineEntry {
     pub rewritten: u8,
     /// Undo: the word stored to last.
     pub last: u8,
+    /// Redo: the transaction of a batch that stored to it last, counted from 0.
+    pub transaction: u16,
 }
 
 impl LineEntry {
     fn of(line: LineAddr) -> Self {
-        Self { line, words: 0, stored: false, fresh: false, written: 0, rewritten: 0, last: 0 }
+        Self {
+            line,
+            words: 0,
+            stored: false,
+            fresh: false,
+            written: 0,
+            rewritten: 0,
+            last: 0,
+            transaction: 0,
+        }
     }
 
     /// The words of `mask` were stored to, in ascending order.
@@ -131,6 +142,20 @@ impl LineSet {
         }
     }
 
+    /// Takes out all entries but the first `len`.
+    pub fn truncate(&mut self, len: usize) {
+        // Whatever was put in later has gone already: no search goes on behind its slot.
+        while self.entries.len() > len {
+            let index = self.entries.len() as u32 - 1;
+            let mut at = self.slot_of(self.entries[index as usize].line);
+            while self.slots[at].index != index || self.slots[at].round != self.round {
+                at = (at + 1) & (self.slots.len() - 1);
+            }
+            self.slots[at] = Slot::default();
+            self.entries.pop();
+        }
+    }
+
     fn link(&mut self, index: usize) {
         let mut at = self.slot_of(self.entries[index].line);
         while self.slots[at].round == self.round {
@@ -193,6 +218,30 @@ mod tests {
             assert_eq!(set.find(LineAddr(100_000)), None);
             set.clear();
             assert!(set.is_empty() && set.find(LineAddr(round)).is_none());
+        }
+    }
+
+    #[test]
+    fn what_came_last_can_be_taken_out() {
+        let mut set = LineSet::default();
+        let lines: Vec<_> = (0..600u64).map(|i| LineAddr(i * i * 7 % 100_003)).collect();
+        for keep in [0, 1, 30, 31, 200, 599] {
+            set.clear();
+            let mut kept = Vec::new();
+            for line in &lines {
+                if set.find_or_add(*line).1 && set.entries().len() <= keep {
+                    kept.push(*line);
+                }
+            }
+            set.truncate(keep);
+            assert_eq!(set.entries().len(), kept.len());
+            for line in &lines {
+                assert_eq!(set.find(*line), kept.iter().position(|other| other == line));
+            }
+            for line in &lines {
+                set.find_or_add(*line);
+            }
+            assert!(lines.iter().all(|line| set.find(*line).is_some()));
         }
     }
 

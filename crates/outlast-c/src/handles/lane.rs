@@ -2,6 +2,8 @@
 
 use std::ffi::{c_int, c_void};
 
+use outlast::{AsyncTicket, FilePool};
+
 use super::code::outlast_code::*;
 use super::code::{Failure, guarded, outlast_code};
 use super::pool::{check_place, outlast_pool};
@@ -60,6 +62,89 @@ pub extern "C" fn outlast_begin(lane: outlast_lane) -> outlast_code {
 #[unsafe(no_mangle)]
 pub extern "C" fn outlast_commit(lane: outlast_lane) -> outlast_code {
     guarded(|| seats::commit(lane.id))
+}
+
+/// Names an asynchronous commit, to wait for it.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(non_camel_case_types, reason = "the names are C's")]
+pub struct outlast_ticket {
+    /// 0 for a transaction that was durable when it returned.
+    pub id: u64,
+}
+
+/// Commits the transaction and returns before it is durable. The lane's later transactions see it,
+/// those of others wait until it is durable, and a crash before takes it back whole. It becomes
+/// durable with outlast_sync, outlast_await_durable, the lane's next outlast_commit, or when the
+/// lane is given back. Errors are those of outlast_commit.
+///
+/// # Safety
+/// - `ticket` is null, or a ticket can be stored there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlast_commit_async(
+    lane: outlast_lane,
+    ticket: *mut outlast_ticket,
+) -> outlast_code {
+    guarded(|| {
+        let id = seats::commit_async(lane.id)?.to_bits();
+        if !ticket.is_null() {
+            // SAFETY: it is not null, so the caller says that a ticket can be stored there.
+            unsafe { ticket.write(outlast_ticket { id }) };
+        }
+        Ok(())
+    })
+}
+
+/// Makes every asynchronous commit of the pool durable that has returned. The calling thread has no
+/// transaction of the pool.
+#[unsafe(no_mangle)]
+pub extern "C" fn outlast_sync(pool: outlast_pool) -> outlast_code {
+    guarded(|| {
+        seats::pool_to_wait_for(pool.id)?.sync();
+        Ok(())
+    })
+}
+
+/// Returns when the commit with that ticket is durable. The calling thread has no transaction of the
+/// pool.
+#[unsafe(no_mangle)]
+pub extern "C" fn outlast_await_durable(
+    pool: outlast_pool,
+    ticket: outlast_ticket,
+) -> outlast_code {
+    guarded(|| {
+        let pool = seats::pool_to_wait_for(pool.id)?;
+        pool.await_durable(known(&pool, ticket)?);
+        Ok(())
+    })
+}
+
+/// Whether the commit with that ticket is durable: 1 or 0.
+///
+/// # Safety
+/// - `is_durable` is null or a number can be stored there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlast_is_durable(
+    pool: outlast_pool,
+    ticket: outlast_ticket,
+    is_durable: *mut c_int,
+) -> outlast_code {
+    guarded(|| {
+        check_place(is_durable)?;
+        let pool = seats::pool(pool.id)?;
+        let answer = pool.is_durable(known(&pool, ticket)?);
+        // SAFETY: it is not null, so the caller says that a number can be stored there.
+        unsafe { is_durable.write(c_int::from(answer)) };
+        Ok(())
+    })
+}
+
+fn known(pool: &FilePool, ticket: outlast_ticket) -> Result<AsyncTicket, Failure> {
+    let known = AsyncTicket::from_bits(ticket.id);
+    match pool.has_issued_async(known) {
+        true => Ok(known),
+        false => Err(Failure::bad(format!("the pool has given out no ticket {}", ticket.id))),
+    }
 }
 
 /// Undoes the transaction and ends it.

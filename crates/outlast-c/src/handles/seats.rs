@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use outlast::{Abort, FilePool, Lane, Running, Tx};
+use outlast::{Abort, AsyncTicket, FilePool, Lane, Running, Tx};
 use outlast_pmem::Mapped;
 
 use super::code::Failure;
@@ -194,6 +194,24 @@ pub(super) fn commit(lane: u64) -> Result<(), Failure> {
         seat.state = State::Idle(lane);
         outcome.map(drop).map_err(Failure::from)
     })
+}
+
+/// Commits it without waiting until it is durable. Returns its ticket.
+pub(super) fn commit_async(lane: u64) -> Result<AsyncTicket, Failure> {
+    seated(lane, |seat| {
+        let (lane, outcome) = seat.take_running()?.commit_async();
+        seat.state = State::Idle(lane);
+        outcome.map_err(Failure::from)
+    })
+}
+
+/// A pool, where this thread waits for no transaction of its own.
+pub(super) fn pool_to_wait_for(handle: u64) -> Result<Arc<FilePool>, Failure> {
+    let pool = pool(handle)?;
+    if pool.is_this_thread_inside() {
+        return Err(Failure::of(OUTLAST_IN_TRANSACTION));
+    }
+    Ok(pool)
 }
 
 /// Undoes it.

@@ -55,6 +55,20 @@ impl<M: Medium> Pool<M> {
         lane.is_some_and(|lane| lane.shared.durable.load(Ordering::Acquire) >= ticket.batch)
     }
 
+    /// Whether an asynchronous commit of this opening of the pool may have that ticket: waiting for
+    /// others would never end.
+    pub fn has_issued_async(&self, ticket: AsyncTicket) -> bool {
+        let lane = self.lanes.get(ticket.lane as usize);
+        let issued =
+            lane.is_some_and(|lane| lane.shared.pending.load(Ordering::Acquire) >= ticket.batch);
+        issued || self.is_durable(ticket)
+    }
+
+    /// Whether this thread has a transaction open, for which a wait might be one for itself.
+    pub fn is_this_thread_inside(&self) -> bool {
+        self.gate.is_inside()
+    }
+
     /// Returns when the asynchronous commit with that ticket is durable; if nobody else sees to
     /// it, this thread does. The lane's transaction under way, if it has one, is waited for.
     ///
@@ -64,12 +78,8 @@ impl<M: Medium> Pool<M> {
     pub fn await_durable(&self, ticket: AsyncTicket) {
         let mut tries = 0;
         while !self.is_durable(ticket) {
+            assert!(self.has_issued_async(ticket), "a ticket of another pool: {ticket:?}");
             let lane = ticket.lane as usize;
-            let issued = self.lanes.get(lane).map(|lane| &lane.shared.pending);
-            let issued = issued.is_some_and(|batch| batch.load(Ordering::Acquire) >= ticket.batch);
-            if !issued && !self.is_durable(ticket) {
-                panic!("a ticket of another pool: {ticket:?}");
-            }
             self.lead(|id| id == lane);
             if self.is_durable(ticket) {
                 return;
@@ -135,7 +145,7 @@ impl<M: Medium> Pool<M> {
             .iter_mut()
             .map(|tx| {
                 tx.is_beside_others();
-                tx.prepare_pending()
+                tx.prepare_batch()
             })
             .collect();
         let last = group.len().saturating_sub(1);
@@ -144,14 +154,14 @@ impl<M: Medium> Pool<M> {
             if number == last && number > 0 && io.plants(Plant::GroupFencedEarly) {
                 io.fence(Site::RedoRecord);
             }
-            sealed.push(tx.seal_pending(room));
+            sealed.push(tx.seal_batch(room));
         }
         if !group.is_empty() && !(last > 0 && io.plants(Plant::GroupFencedEarly)) {
             io.fence(Site::RedoRecord);
         }
         for (tx, sealed) in group.iter_mut().zip(sealed) {
             tx.end_redo(sealed);
-            tx.pending_ended();
+            tx.batch_ended();
             tx.give_back();
         }
         self.gate.leave(place);
@@ -168,7 +178,7 @@ impl<'p, M: Medium> Tx<'p, M> {
     #[inline]
     pub(crate) fn leave_pending(&mut self) {
         if self.pool.lanes[self.lane.id].shared.wanted.load(Ordering::Relaxed) {
-            self.commit_pending();
+            self.commit_batch();
         } else {
             let id = self.lane.id;
             let stand_in = self.stand_in.take();

@@ -25,7 +25,6 @@ impl<'p, M: Medium> Tx<'p, M> {
     /// transaction, as [`Abort::Conflict`] does.
     pub fn block_at(&mut self, at: PoolOffset) -> Result<(u64, BlockKind), Abort> {
         let own = self.lane.buffers.allocated.iter().find(|block| block.at == at).copied();
-        let own = own.or_else(|| self.lane.pending.taken_at(at));
         self.lane.pending.was_seen |= !self.lane.pending.is_empty();
         let mut heap = self.pool.heap.lock(&self.pool.medium);
         let found = own.map_or_else(|| heap.find(self.io(), at), Ok);
@@ -122,13 +121,6 @@ impl<'p, M: Medium> Tx<'p, M> {
             // may still follow through this address.
             let block = buffers.allocated[index];
             buffers.freed.push(block);
-            return Ok(());
-        }
-        if self.lane.pending.gives_back(at) {
-            return Err(bad("a transaction before this one has freed it already"));
-        }
-        if let Some(block) = self.lane.pending.taken_at(at) {
-            self.lane.buffers.freed.push(block);
             return Ok(());
         }
         let heap = &self.pool.heap;
@@ -252,12 +244,13 @@ impl<'p, M: Medium> Tx<'p, M> {
     /// Nothing of this transaction happened: reservations end.
     pub(super) fn drop_reservations(&mut self) {
         self.leave_fresh();
+        let from = self.lane.pending.before().allocated;
         let buffers = &mut self.lane.buffers;
-        if buffers.allocated.is_empty() && buffers.regions.is_empty() {
+        if buffers.allocated.len() == from && buffers.regions.is_empty() {
             return;
         }
         let mut heap = self.pool.heap.lock(&self.pool.medium);
-        buffers.allocated.drain(..).for_each(|block| heap.release(block));
+        buffers.allocated.drain(from..).for_each(|block| heap.release(block));
         buffers.regions.drain(..).for_each(|region| heap.release_region(region));
     }
 }

@@ -95,13 +95,24 @@ impl<'p, M: Medium> Tx<'p, M> {
     pub(crate) fn begin(&mut self) {
         let is_alone = self.enter();
         let pool = self.pool;
-        let LaneState { buffers, pending, .. } = &mut *self.lane;
-        buffers.clear();
-        pending.was_seen = false;
-        buffers.is_alone = is_alone;
+        self.lane.buffers.is_alone = is_alone;
+        if self.lane.pending.is_empty() {
+            self.lane.begin_alone();
+        } else {
+            self.begin_after_batch();
+        }
+        let buffers = &mut self.lane.buffers;
         buffers.view = pool.clock.load(Ordering::Acquire);
         if pool.io().plants(Plant::NumberBeforeLocks) {
             buffers.early_number = pool.clock.fetch_add(1, Ordering::SeqCst) + 1;
+        }
+    }
+
+    #[inline]
+    fn begin_after_batch(&mut self) {
+        self.make_room_in_batch();
+        if !self.lane.pending.is_empty() {
+            self.lane.begin_after_batch();
         }
     }
 
@@ -189,7 +200,7 @@ impl<'p, M: Medium> Tx<'p, M> {
     pub(crate) fn commit(&mut self) -> Result<Ticket, Abort> {
         self.refuse_after_failure()?;
         if !self.lane.pending.is_empty() {
-            return self.commit_with_pending();
+            return self.commit_with_batch();
         }
         if self.lane.buffers.changed_nothing() {
             if self.pool.logging == Logging::Sections {
@@ -236,7 +247,9 @@ impl<'p, M: Medium> Tx<'p, M> {
     }
 
     fn release_held_locks(&mut self, version: Option<u64>) {
-        for (stripe, before) in self.lane.buffers.locked.drain(..).rev() {
+        // Nothing of the batch becomes visible with a transaction that has stored nothing.
+        let from = if version.is_some() { 0 } else { self.lane.pending.before().locked };
+        for (stripe, before) in self.lane.buffers.locked.drain(from..).rev() {
             let word = version.map_or(before, LockWord::free);
             // The mark stands where the lock is still held, so that a trace shows no two owners.
             self.pool.medium.mark(Mark::Unlock(u64::from(stripe.0)));
@@ -398,7 +411,7 @@ impl<'p, M: Medium> Tx<'p, M> {
     /// Whether this transaction allocated these bytes and stores to them without a log.
     #[inline]
     fn is_fresh(&self, at: PoolOffset, len: u64) -> bool {
-        let fresh = &self.lane.buffers.fresh;
+        let fresh = &self.lane.buffers.fresh[self.lane.pending.before().fresh..];
         // Stores go to the newest block most of the time.
         fresh.iter().rev().any(|block| block.at <= at && at.0 + len <= block.end().0)
     }
@@ -420,8 +433,7 @@ impl<'p, M: Medium> Tx<'p, M> {
             self.pool.medium.load(at, out);
             return Ok(());
         }
-        let overlaid = || !self.lane.buffers.lines.is_empty() || !self.lane.pending.is_empty();
-        if self.pool.logging.has_write_set() && overlaid() {
+        if self.pool.logging.has_write_set() && !self.lane.buffers.lines.is_empty() {
             return self.load_over_write_set(at, out);
         }
         self.read_range(at, out)
@@ -491,8 +503,7 @@ impl<'p, M: Medium> Tx<'p, M> {
     fn is_word_at_hand(&self, at: PoolOffset) -> bool {
         self.is_word_alone(at)
             && (!self.pool.logging.has_write_set()
-                || self.lane.buffers.lines.find(at.line()).is_none()
-                    && self.lane.pending.find(at.line()).is_none())
+                || self.lane.buffers.lines.find(at.line()).is_none())
     }
 
     /// Whether the next store to an aligned word of the heap only goes into the write set.
@@ -501,7 +512,7 @@ impl<'p, M: Medium> Tx<'p, M> {
         let buffers = &self.lane.buffers;
         self.is_word_alone(at)
             && self.pool.logging == Logging::Redo
-            && buffers.fresh.is_empty()
+            && buffers.fresh.len() == self.lane.pending.before().fresh
             && buffers.failure.is_none()
             && !self.io().plants(Plant::MarkedBeforeStores)
     }

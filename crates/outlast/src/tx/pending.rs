@@ -1,31 +1,29 @@
 //! Asynchronous commit: transactions that are over, and durable later.
 //!
-//! What they changed waits in volatile memory as one *batch* of their lane, as if they were one
-//! transaction that goes on, and becomes durable as one record: when somebody wants it, when the
-//! batch is full, or with the lane's next commit that waits.
+//! What they changed stays in their lane's write set, with their locks, as if they were one
+//! transaction that goes on: a *batch*. It becomes durable as one record: when somebody wants it,
+//! when it is full, or with the lane's next commit that waits. A transaction that gives up takes
+//! back what it has changed of the batch and nothing else.
 //!
 //! * **D1** Nothing that is pending is in place, and no lock of it let go, before the batch's
-//!   record is fenced. Only the own lane reads it before, from the batch. So nobody else can
+//!   record is fenced. Only the own lane reads it before, from the write set. So nobody else can
 //!   depend on what a crash may take back, and recovery needs no rule for gaps.
-//! * **D2** A lane's transactions become durable in their order: a commit that waits takes what is
-//!   pending along, and batches follow each other.
+//! * **D2** A lane's transactions become durable in their order: a commit that waits is part of
+//!   the record that makes durable what is pending before it, and batches follow each other.
 //! * **D3** A transaction that only reads and has seen something pending returns when that is
 //!   durable.
 //! * **D4** A batch always fits into its lane's ring, so that nothing can keep it from becoming
-//!   durable. What would not fit commits at once.
+//!   durable. Whatever would make it too large runs again, behind it.
 //!
 //! How other threads find a lane's batch is in [`handoff`](crate::pool::handoff).
 
 use std::sync::atomic::Ordering;
 
 use outlast_pmem::Medium;
-use outlast_trace::{LineAddr, PoolOffset};
 
 use crate::ack::{AsyncTicket, Ticket};
-use crate::alloc::Block;
 use crate::io::Site;
-use crate::lines::runs;
-use crate::lock::LockWord;
+use crate::lines::LineEntry;
 use crate::log::record::words_in;
 use crate::plant::Plant;
 use crate::pool::LaneState;
@@ -35,9 +33,12 @@ use crate::tx::commit_record::RecordSpace;
 use crate::tx::redo::SealedRedo;
 use crate::tx::{Buffers, Tx};
 
-/// Most lines of log that a batch takes, however long the ring: what is put together there is read
-/// again at each load.
-const BATCH_LINES_MAX: u64 = 1024;
+/// Most lines of log that a batch takes, however long the ring: a write set that does not fit
+/// into the first-level cache costs more than the fences that it saves.
+const BATCH_LINES_MAX: u64 = 74;
+
+/// A batch that is fuller than this, in quarters, is made durable before the next transaction.
+const FULL_QUARTERS: usize = 3;
 
 /// Words of a record that a block takes which was taken or given back.
 const BLOCK_WORDS: usize = 2;
@@ -45,53 +46,52 @@ const BLOCK_WORDS: usize = 2;
 /// Numbers that are kept for batches when commits run out of them.
 const NUMBERS_KEPT: u64 = 1 << 20;
 
-/// A lane's batch.
+/// What a lane knows of its batch, which lies in its buffers.
 #[derive(Default)]
 pub(crate) struct Pending {
-    buffers: Buffers,
     /// How many batches were durable before it.
     batches: u64,
+    /// How many transactions it has; none when there is no batch.
+    transactions: u16,
     /// Words that its record will take at most.
     words: usize,
+    /// It has no room for the next transaction.
+    is_full: bool,
     /// The running transaction has read something of it.
     pub(super) was_seen: bool,
+    /// What the buffers held when the running transaction began.
+    before: Mark,
+    /// Lines of the batch as they were before the running transaction stored to them.
+    saved: Vec<(usize, LineEntry, [u64; 8])>,
+}
+
+/// Where lists of the buffers ended.
+#[derive(Clone, Copy, PartialEq, Default)]
+pub(super) struct Mark {
+    pub lines: usize,
+    pub locked: usize,
+    pub allocated: usize,
+    pub freed: usize,
+    pub fresh: usize,
 }
 
 impl Pending {
-    /// Whether there is none.
+    /// Whether there is no batch.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.words == 0
+        self.transactions == 0
     }
 
+    /// Where the running transaction's part of the buffers begins.
     #[inline]
-    pub(super) fn find(&self, line: LineAddr) -> Option<usize> {
-        self.buffers.lines.find(line)
+    pub(super) fn before(&self) -> Mark {
+        self.before
     }
 
-    /// The words that it holds of a line.
-    pub(super) fn words(&self, index: usize) -> u8 {
-        self.buffers.lines.entries()[index].words
-    }
-
-    pub(super) fn content(&self, index: usize) -> &[u64; 8] {
-        &self.buffers.contents[index]
-    }
-
-    /// What it holds of one word.
+    /// The running transaction, counted within the batch.
     #[inline]
-    pub(super) fn word(&self, line: LineAddr, word: usize) -> Option<u64> {
-        let index = self.find(line)?;
-        (self.words(index) & 1 << word != 0).then(|| self.content(index)[word])
-    }
-
-    /// A block that it takes and that starts there.
-    pub(super) fn taken_at(&self, at: PoolOffset) -> Option<Block> {
-        self.buffers.allocated.iter().find(|block| block.at == at).copied()
-    }
-
-    pub(super) fn gives_back(&self, at: PoolOffset) -> bool {
-        self.buffers.freed.iter().any(|block| block.at == at)
+    pub(super) fn transaction(&self) -> u16 {
+        self.transactions
     }
 }
 
@@ -102,36 +102,91 @@ fn logged_words(words: u8) -> usize {
 }
 
 impl Buffers {
-    /// Words that its record takes at most.
-    fn logged_words(&self) -> usize {
-        let lines: usize = self.lines.entries().iter().map(|entry| logged_words(entry.words)).sum();
-        lines + BLOCK_WORDS * (self.allocated.len() + self.freed.len())
+    fn mark(&self) -> Mark {
+        Mark {
+            lines: self.lines.entries().len(),
+            locked: self.locked.len(),
+            allocated: self.allocated.len(),
+            freed: self.freed.len(),
+            fresh: self.fresh.len(),
+        }
+    }
+}
+
+impl LaneState {
+    /// The lane begins a transaction on what its batch has left in the buffers.
+    #[inline]
+    pub(super) fn begin_after_batch(&mut self) {
+        let Self { buffers, pending, .. } = self;
+        buffers.reads.clear();
+        buffers.failure = None;
+        pending.was_seen = false;
+        pending.saved.clear();
+        pending.before = buffers.mark();
     }
 
-    /// Takes over what another transaction, later than these, has changed, with its locks.
-    /// Returns how many words more its record takes.
-    fn take_over(&mut self, later: &mut Self) -> usize {
-        let mut more = BLOCK_WORDS * (later.allocated.len() + later.freed.len());
-        for (entry, content) in later.lines.entries().iter().zip(&later.contents) {
-            let (index, new) = self.lines.find_or_add(entry.line);
-            if new {
-                self.add_contents(index);
-            }
-            for (first, words) in runs(entry.words) {
-                let range = first as usize..(first + words) as usize;
-                self.contents[index][range.clone()].copy_from_slice(&content[range]);
-            }
-            let held = self.lines.entry_mut(index);
-            more += logged_words(held.words | entry.words) - logged_words(held.words);
-            held.words |= entry.words;
-            held.stored |= entry.stored;
-            held.fresh |= entry.fresh;
+    /// There is no batch: the buffers are the transaction's own.
+    #[inline]
+    pub(super) fn begin_alone(&mut self) {
+        self.buffers.clear();
+        debug_assert!(self.pending.before == Mark::default() && self.pending.saved.is_empty());
+    }
+
+    /// The write set has a new line.
+    #[inline]
+    pub(super) fn add_line(&mut self, index: usize) {
+        self.buffers.add_contents(index);
+        self.buffers.lines.entry_mut(index).transaction = self.pending.transaction();
+    }
+
+    /// The running transaction is about to change a line that its write set has.
+    #[inline]
+    pub(super) fn save_for_abort(&mut self, index: usize) {
+        let entry = self.buffers.lines.entries()[index];
+        let transaction = self.pending.transaction();
+        if entry.transaction != transaction {
+            self.pending.saved.push((index, entry, self.buffers.contents[index]));
+            self.buffers.lines.entry_mut(index).transaction = transaction;
         }
-        self.locked.append(&mut later.locked);
-        self.allocated.append(&mut later.allocated);
-        self.freed.append(&mut later.freed);
-        self.fresh.append(&mut later.fresh);
-        more
+    }
+
+    /// What the running transaction has changed of the batch is as it was.
+    pub(super) fn restore_batch(&mut self) {
+        let Self { buffers, pending, .. } = self;
+        for (index, entry, content) in pending.saved.drain(..).rev() {
+            *buffers.lines.entry_mut(index) = entry;
+            buffers.contents[index] = content;
+        }
+        let before = pending.before;
+        buffers.lines.truncate(before.lines);
+        buffers.freed.truncate(before.freed);
+        buffers.fresh.truncate(before.fresh);
+        debug_assert!(
+            buffers.locked.len() == before.locked && buffers.allocated.len() == before.allocated
+        );
+    }
+
+    /// Words that the batch's record takes at most with the running transaction in it.
+    fn words_with_running(&self) -> usize {
+        let Self { buffers, pending, .. } = self;
+        let entries = buffers.lines.entries();
+        let new = entries[pending.before.lines..].iter().map(|entry| logged_words(entry.words));
+        let more = pending.saved.iter().map(|(index, was, _)| {
+            logged_words(entries[*index].words).saturating_sub(logged_words(was.words))
+        });
+        let (now, before) = (buffers.mark(), pending.before);
+        let blocks = now.allocated + now.freed - before.allocated - before.freed;
+        pending.words + new.sum::<usize>() + more.sum::<usize>() + BLOCK_WORDS * blocks
+    }
+
+    /// Whether the running transaction has changed nothing.
+    #[inline]
+    pub(super) fn changed_nothing(&self) -> bool {
+        let (now, before) = (self.buffers.mark(), self.pending.before);
+        now.lines == before.lines
+            && now.allocated == before.allocated
+            && now.freed == before.freed
+            && self.pending.saved.is_empty()
     }
 }
 
@@ -143,7 +198,7 @@ impl<M: Medium> Tx<'_, M> {
             return self.commit().map(|_| AsyncTicket::DURABLE);
         }
         self.refuse_after_failure()?;
-        if self.lane.buffers.changed_nothing() {
+        if self.lane.changed_nothing() {
             self.release_locks(None);
             let seen = self.lane.pending.was_seen;
             return Ok(if seen { self.batch_ticket() } else { AsyncTicket::DURABLE });
@@ -152,99 +207,101 @@ impl<M: Medium> Tx<'_, M> {
             return Err(Abort::NumbersUsedUp);
         }
         self.validate_reads()?;
-        let (words, most) = (self.lane.buffers.logged_words(), self.batch_words_max());
-        if self.lane.pending.words + words > most {
-            self.commit_pending_beside();
-        }
-        if words > most {
+        let words = self.lane.words_with_running();
+        if words > self.batch_words_max() {
+            self.refuse_in_batch()?;
             return self.commit_redo().map(|_| AsyncTicket::DURABLE);
         }
         if self.io().plants(Plant::AsyncInPlace) {
             self.install();
         }
-        self.put_off();
+        self.put_off(words);
         if self.io().plants(Plant::AsyncUnlocked) {
-            for (stripe, before) in self.lane.pending.buffers.locked.drain(..) {
+            for (stripe, before) in self.lane.buffers.locked.drain(..) {
                 self.pool.locks.release(stripe, before);
             }
         }
         Ok(self.batch_ticket())
     }
 
-    /// Commits, and makes durable what is pending before it, both with one record where they fit.
-    pub(super) fn commit_with_pending(&mut self) -> Result<Ticket, Abort> {
-        if self.lane.buffers.changed_nothing() {
+    /// Commits, and makes durable what is pending before it, with one record.
+    pub(super) fn commit_with_batch(&mut self) -> Result<Ticket, Abort> {
+        if self.lane.changed_nothing() {
             self.release_locks(None);
             // D3.
             if self.lane.pending.was_seen && !self.io().plants(Plant::AsyncBelieved) {
-                self.commit_pending();
+                self.commit_batch();
             }
             return Ok(Ticket::NOTHING);
         }
-        self.validate_reads()?;
-        let words = self.lane.pending.words + self.lane.buffers.logged_words();
-        if words > self.batch_words_max() || self.io().plants(Plant::AsyncLeftBehind) {
-            if !self.io().plants(Plant::AsyncLeftBehind) {
-                self.commit_pending_beside();
-            }
-            return self.commit_redo();
+        if self.io().plants(Plant::AsyncLeftBehind) {
+            let words = self.lane.words_with_running();
+            self.validate_reads()?;
+            self.put_off(words);
+            return Ok(Ticket::NOTHING);
         }
-        self.put_off();
-        Ok(self.commit_pending())
+        if self.lane.words_with_running() > self.batch_words_max() {
+            self.refuse_in_batch()?;
+        }
+        let ticket = self.commit_redo()?;
+        self.batch_ended();
+        Ok(ticket)
     }
 
-    /// Makes the batch durable. The running transaction, if there is one, has no locks.
-    pub(crate) fn commit_pending(&mut self) -> Ticket {
-        let space = self.prepare_pending();
-        let sealed = self.seal_pending(space);
+    /// D4: a transaction that does not fit behind others of the batch runs again, without them.
+    fn refuse_in_batch(&mut self) -> Result<(), Abort> {
+        if self.lane.pending.is_empty() {
+            return Ok(());
+        }
+        self.lane.pending.is_full = true;
+        Err(Abort::Conflict)
+    }
+
+    /// Makes the batch durable. No transaction is running.
+    pub(crate) fn commit_batch(&mut self) -> Ticket {
+        let space = self.prepare_batch();
+        let sealed = self.seal_batch(space);
         // D1: the commit point of all of them.
         self.io().fence(Site::RedoRecord);
         let ticket = self.end_redo(sealed);
-        self.pending_ended();
+        self.batch_ended();
         ticket
     }
 
-    /// As [`commit_pending`](Self::commit_pending), beside a running transaction, which takes over
-    /// the locks: it may have stored to those lines.
-    fn commit_pending_beside(&mut self) {
-        if self.lane.pending.is_empty() {
-            return;
-        }
-        let locked = std::mem::take(&mut self.lane.pending.buffers.locked);
-        let number = self.commit_pending().seq().counter();
-        let now_free = LockWord::free(number);
-        self.lane.buffers.locked.extend(locked.into_iter().map(|(stripe, _)| (stripe, now_free)));
-    }
-
-    /// From here on until [`pending_ended`](Self::pending_ended) the batch is what the lane
-    /// commits, instead of the running transaction.
-    pub(crate) fn prepare_pending(&mut self) -> RecordSpace {
-        let LaneState { buffers, pending, .. } = &mut *self.lane;
-        pending.buffers.is_alone = buffers.is_alone;
-        std::mem::swap(buffers, &mut pending.buffers);
+    pub(crate) fn prepare_batch(&mut self) -> RecordSpace {
+        self.lane.buffers.reads.clear();
         self.prepare_redo().unwrap_or_else(|abort| unreachable!("D4: a batch has room: {abort}"))
     }
 
-    pub(crate) fn seal_pending(&mut self, space: RecordSpace) -> SealedRedo {
+    pub(crate) fn seal_batch(&mut self, space: RecordSpace) -> SealedRedo {
         if self.io().plants(Plant::DurableTooEarly) {
             self.show_durable();
         }
         self.seal_redo(space).unwrap_or_else(|abort| unreachable!("D4: it has a number: {abort}"))
     }
 
-    /// The batch is in place: the next one begins.
-    pub(crate) fn pending_ended(&mut self) {
+    /// The batch is in place: the buffers are the next transaction's.
+    pub(crate) fn batch_ended(&mut self) {
         self.mark_changes();
         self.show_durable();
-        let LaneState { buffers, pending, .. } = &mut *self.lane;
-        buffers.clear();
-        std::mem::swap(buffers, &mut pending.buffers);
-        pending.batches += 1;
-        pending.words = 0;
-        pending.was_seen = false;
+        self.lane.buffers.clear();
+        let pending = &mut self.lane.pending;
+        let batches = pending.batches + 1;
+        let mut saved = std::mem::take(&mut pending.saved);
+        saved.clear();
+        *pending = Pending { batches, saved, ..Pending::default() };
         let shared = &self.pool.lanes[self.lane.id].shared;
         shared.pending.store(0, Ordering::Release);
         shared.wanted.store(false, Ordering::Relaxed);
+    }
+
+    /// Before the next transaction: a batch that has no room for it is made durable.
+    #[inline]
+    pub(super) fn make_room_in_batch(&mut self) {
+        let pending = &self.lane.pending;
+        if pending.is_full || pending.words * 4 > self.batch_words_max() * FULL_QUARTERS {
+            self.commit_batch();
+        }
     }
 
     fn show_durable(&self) {
@@ -252,12 +309,12 @@ impl<M: Medium> Tx<'_, M> {
         shared.durable.store(self.lane.pending.batches + 1, Ordering::Release);
     }
 
-    /// Adds the running transaction to the batch.
-    fn put_off(&mut self) {
-        let LaneState { buffers, pending, .. } = &mut *self.lane;
-        let was_empty = pending.is_empty();
-        pending.words += pending.buffers.take_over(buffers);
-        if was_empty {
+    /// The running transaction is part of the batch, whose record takes so many words now.
+    fn put_off(&mut self, words: usize) {
+        let pending = &mut self.lane.pending;
+        pending.words = words;
+        pending.transactions += 1;
+        if pending.transactions == 1 {
             let shared = &self.pool.lanes[self.lane.id].shared;
             shared.pending.store(self.lane.pending.batches + 1, Ordering::Release);
             self.pool.has_pending.store(true, Ordering::Relaxed);

@@ -18,9 +18,9 @@ use outlast_trace::{ByteRange, LINE_BYTES, PoolOffset, line_pieces};
 
 use crate::ack::Ticket;
 use crate::io::Site;
-use crate::lines::{runs, word_mask};
+use crate::lines::{LineEntry, runs, word_mask};
 use crate::plant::Plant;
-use crate::pool::{LaneShared, LaneState};
+use crate::pool::LaneShared;
 use crate::scheme::WriteBack;
 use crate::transact::Abort;
 use crate::tx::Tx;
@@ -44,9 +44,7 @@ impl<M: Medium> Tx<'_, M> {
         out: &mut [u8],
     ) -> Result<(), Abort> {
         let range = ByteRange::new(at, out.len() as u64);
-        let LaneState { buffers, pending, .. } = &*self.lane;
-        let has = |line| buffers.lines.find(line).is_some() || pending.find(line).is_some();
-        if !range.lines().any(has) {
+        if range.lines().all(|line| self.lane.buffers.lines.find(line).is_none()) {
             return self.read_range(at, out);
         }
         let mut done = 0;
@@ -60,39 +58,27 @@ impl<M: Medium> Tx<'_, M> {
         Ok(())
     }
 
-    /// Copies what the write set has of a piece of one line, or else pending transactions have; the
-    /// rest comes from the line. `false` when neither has anything of it.
+    /// Copies what the write set has of a piece of one line; the rest comes from the line.
+    /// `false` when the write set has nothing of it.
     fn load_from_write_set(&mut self, at: PoolOffset, out: &mut [u8]) -> Result<bool, Abort> {
-        let LaneState { buffers, pending, .. } = &*self.lane;
-        let own = buffers.lines.find(at.line());
-        let held = own.map_or(0, |index| buffers.lines.entries()[index].words);
-        let before = pending.find(at.line());
-        let held_before = before.map_or(0, |index| pending.words(index)) & !held;
+        let Some(index) = self.lane.buffers.lines.find(at.line()) else { return Ok(false) };
+        let LineEntry { words: held, transaction, .. } = self.lane.buffers.lines.entries()[index];
         let (from, to) = (at.in_line(), at.in_line() + out.len());
         let wanted = word_mask(from, to);
-        if (held | held_before) & wanted == 0 {
+        if held & wanted == 0 {
             return Ok(false);
         }
-        if (held | held_before) & wanted != wanted {
+        if transaction != self.lane.pending.transaction() {
+            self.lane.pending.was_seen = true;
+        }
+        if held & wanted != wanted {
             self.read_committed(at, out)?;
         }
-        let LaneState { buffers, pending, .. } = &mut *self.lane;
-        let mut copy = |mask: u8, content: &[u64; 8]| {
-            let bytes: &[u8; 64] = bytemuck::cast_ref(content);
-            for (first, words) in runs(mask & wanted) {
-                let (start, end) = (first as usize * 8, (first + words) as usize * 8);
-                let (start, end) = (start.max(from), end.min(to));
-                out[start - from..end - from].copy_from_slice(&bytes[start..end]);
-            }
-        };
-        if let Some(index) = own {
-            copy(held, &buffers.contents[index]);
-        }
-        if let Some(index) = before
-            && held_before & wanted != 0
-        {
-            copy(held_before, pending.content(index));
-            pending.was_seen = true;
+        let bytes: &[u8; 64] = bytemuck::cast_ref(&self.lane.buffers.contents[index]);
+        for (first, words) in runs(held & wanted) {
+            let (start, end) = (first as usize * 8, (first + words) as usize * 8);
+            let (start, end) = (start.max(from), end.min(to));
+            out[start - from..end - from].copy_from_slice(&bytes[start..end]);
         }
         Ok(true)
     }
@@ -109,11 +95,13 @@ impl<M: Medium> Tx<'_, M> {
     /// Puts a word into the write set of a transaction that runs alone.
     #[inline]
     pub(super) fn put_word(&mut self, at: PoolOffset, value: u64) {
-        let buffers = &mut self.lane.buffers;
-        let (index, new) = buffers.lines.find_or_add(at.line());
+        let (index, new) = self.lane.buffers.lines.find_or_add(at.line());
         if new {
-            buffers.add_contents(index);
+            self.lane.add_line(index);
+        } else {
+            self.lane.save_for_abort(index);
         }
+        let buffers = &mut self.lane.buffers;
         let word = at.in_line() / 8;
         buffers.contents[index][word] = value.to_le();
         let entry = buffers.lines.entry_mut(index);
@@ -125,11 +113,13 @@ impl<M: Medium> Tx<'_, M> {
         let line = at.line();
         let (index, new) = self.lane.buffers.lines.find_or_add(line);
         if new {
-            self.lane.buffers.add_contents(index);
+            self.lane.add_line(index);
             self.lock_line(line)?;
             if self.pool.is_literal {
                 self.touch_pending(ByteRange::new(line.start(), LINE_BYTES));
             }
+        } else {
+            self.lane.save_for_abort(index);
         }
         let (from, to) = (at.in_line(), at.in_line() + bytes.len());
         let mask = word_mask(from, to);
@@ -138,8 +128,7 @@ impl<M: Medium> Tx<'_, M> {
         for edge in [from / 8, (to - 1) / 8] {
             let partial = from > edge * 8 || to < edge * 8 + 8;
             if partial && held & 1 << edge == 0 {
-                let in_place = || self.pool.medium.load_u64(line.start().plus(edge as u64 * 8));
-                let word = self.lane.pending.word(line, edge).unwrap_or_else(in_place);
+                let word = self.pool.medium.load_u64(line.start().plus(edge as u64 * 8));
                 self.lane.buffers.contents[index][edge] = word;
             }
         }
@@ -295,5 +284,8 @@ impl<M: Medium> Tx<'_, M> {
     pub(super) fn abort_redo(&mut self) {
         self.release_locks(None);
         self.drop_reservations();
+        if !self.lane.pending.is_empty() {
+            self.lane.restore_batch();
+        }
     }
 }
