@@ -499,6 +499,12 @@ impl Campaign {
         if switch_every > 0 {
             words.push(format!("--switch-every {switch_every}"));
         }
+        if self.options.growths > 0 {
+            words.push(format!("--log-growths {}", self.options.growths));
+        }
+        if let Some(max) = self.options.tx_records_max {
+            words.push(format!("--max-tx-records {max}"));
+        }
         if let Some(plant) = self.plant {
             words.push(format!("--plant {}", plant.name));
         }
