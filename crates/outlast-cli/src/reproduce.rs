@@ -1,12 +1,12 @@
 //! `outlast reproduce`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use outlast::{Guarantee, Plant, Scheme};
 use outlast_lab::native::{Size, default_directory};
 use outlast_lab::record::Document;
-use outlast_lab::reproduce::{self, Part, Request, WRITE_LATENCY_NS};
+use outlast_lab::reproduce::{self, Part, Request, WRITE_LATENCY_NS, fwb};
 use outlast_lab::{html, report, table, table4};
 
 use crate::say::Teller;
@@ -17,6 +17,8 @@ use crate::{CommandResult, Verdict};
 enum Paper {
     /// Architecture-aware transactions: skipped flushes, checksums, coalescing.
     Archapt,
+    /// Hardware undo+redo logging and forced write-back, on the timed machine.
+    Fwb,
 }
 
 /// How much.
@@ -33,10 +35,10 @@ pub struct ReproduceArgs {
     /// Whose figures.
     #[arg(value_enum)]
     paper: Paper,
-    /// Only these figures, separated by commas or given again: 1, 2, 3, 6, 7, 8, 9, 10, table1,
-    /// table4, clwb.
+    /// Only these figures, separated by commas or given again: of archapt 1, 2, 3, 6, 7, 8, 9, 10,
+    /// table1, table4, clwb; of fwb 6, 7, 8, 9, 10, 11, table1.
     #[arg(long, value_delimiter = ',')]
-    figure: Vec<Part>,
+    figure: Vec<String>,
     /// Table 4: crashes of each workload under each policy and scheme [default: 100].
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     crashes: Option<u32>,
@@ -63,22 +65,27 @@ pub struct ReproduceArgs {
     /// Where pools are created for the time of the run.
     #[arg(long)]
     dir: Option<PathBuf>,
-    /// Where `index.html` and `results.json` go.
-    #[arg(long, default_value = "archapt")]
-    out: PathBuf,
+    /// Where `index.html` and `results.json` go [default: the paper's name].
+    #[arg(long)]
+    out: Option<PathBuf>,
 }
 
 /// Measures, judges the claims, writes the page and prints tables. What was not reached is a
 /// result and no failure; a crash that lost something is one.
 pub fn run(args: &ReproduceArgs, as_json: bool, seed: u64) -> CommandResult {
-    let Paper::Archapt = args.paper;
     let size = match args.scale {
         Scale::Quick => Size::Quick,
         Scale::Full => Size::Full,
     };
-    let parts = if args.figure.is_empty() { &Part::ALL[..] } else { &args.figure };
+    let out = args.out.clone();
+    if let Paper::Fwb = args.paper {
+        return run_fwb(args, size, &out.unwrap_or_else(|| "fwb".into()), as_json, seed);
+    }
+    let out = out.unwrap_or_else(|| "archapt".into());
+    let figures = args.figure.iter().map(|name| name.parse()).collect::<Result<Vec<Part>, _>>()?;
+    let parts = if figures.is_empty() { &Part::ALL[..] } else { &figures };
     let table4 = args.table4(parts, size, seed)?;
-    report::prepare(&args.out)?;
+    report::prepare(&out)?;
     let request = Request {
         threads: args.threads.clone(),
         write_latency_ns: args.write_latency,
@@ -91,7 +98,7 @@ pub fn run(args: &ReproduceArgs, as_json: bool, seed: u64) -> CommandResult {
     let outcome = reproduce::run(&request, &mut |news| teller.tell(news))?;
     document.records = outcome.records;
     drop(teller);
-    let page = report::write_page(&document, &args.out, &html::reproduction(&document))?;
+    let page = report::write_page(&document, &out, &html::reproduction(&document))?;
     if as_json {
         print!("{}", document.to_json());
     } else {
@@ -100,6 +107,38 @@ pub fn run(args: &ReproduceArgs, as_json: bool, seed: u64) -> CommandResult {
     outcome.failures.iter().for_each(|failure| eprintln!("outlast: {failure}"));
     eprintln!("{}", page.display());
     Ok(if outcome.failures.is_empty() { Verdict::Good } else { Verdict::Bad })
+}
+
+/// The HWL/FWB paper: simulated, so the same seed gives the same page.
+fn run_fwb(
+    args: &ReproduceArgs,
+    size: Size,
+    out: &Path,
+    as_json: bool,
+    seed: u64,
+) -> CommandResult {
+    let given = args.crashes.is_some() || args.plant.is_some() || args.dir.is_some();
+    if given || !args.workload.is_empty() || !args.scheme.is_empty() {
+        let what = "--crashes, --workload, --scheme, --plant and --dir are for archapt";
+        return Err(what.into());
+    }
+    let figures =
+        args.figure.iter().map(|name| name.parse()).collect::<Result<Vec<fwb::Part>, _>>()?;
+    let parts = if figures.is_empty() { &fwb::Part::ALL[..] } else { &figures };
+    report::prepare(out)?;
+    let request = fwb::Request::new(parts, size, seed);
+    let mut document = Document::new(env!("CARGO_PKG_VERSION"), &crate::command_line(), seed, None);
+    let teller = Teller::new();
+    document.records = fwb::run(&request, &mut |news| teller.tell(news))?;
+    drop(teller);
+    let page = report::write_page(&document, out, &html::fwb(&document))?;
+    if as_json {
+        print!("{}", document.to_json());
+    } else {
+        print!("{}", table::fwb(&document));
+    }
+    eprintln!("{}", page.display());
+    Ok(Verdict::Good)
 }
 
 impl ReproduceArgs {

@@ -3,10 +3,12 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use outlast::{Plant, Scheme};
+use outlast::{SCHEMES, Scheme, UnknownPlant};
 use outlast_lab::record::Document;
+use outlast_lab::simulated::crash::{self, Campaign, PLANTS, Plant as MachinePlant, Points};
+use outlast_lab::simulated::work::{Bench, Plan, benches};
 use outlast_lab::simulated::{
-    self, RuntimeRun, SimScheme, Simulation, Swaps, TimelineRequest, Work,
+    self, LogOptions, RuntimeRun, SimScheme, Simulation, TimelineRequest, Work,
 };
 use outlast_sim::timed::{CoreKind, KEYS, MEMORY_PRESETS, MachineConfig, PRESETS, Pattern};
 
@@ -24,10 +26,10 @@ enum CoreName {
 
 #[derive(Args)]
 pub struct SimArgs {
-    /// A stream (friendly, stride, random), a workload for the runtime under software schemes,
-    /// `swaps` for bare transactions under schemes, `primitives` for the cost of operations, or
-    /// `machines` for what --config and --set know.
-    #[arg(value_name = "STREAM|WORKLOAD|swaps|primitives|machines", required_unless_present_any = ["trace", "requests"])]
+    /// A stream (friendly, stride, random); a workload for the runtime under software schemes, or a
+    /// program under schemes of the machine (hash, rbtree, sps, tpcc, …); `primitives` for the cost
+    /// of operations, or `machines` for what --config and --set know.
+    #[arg(value_name = "STREAM|WORKLOAD|primitives|machines", required_unless_present_any = ["trace", "requests", "plant"])]
     what: Option<String>,
     /// Runs a trace instead: ChampSim's, raw, .gz, .xz or .bz2, or one of --save-trace.
     #[arg(long, value_name = "FILE", conflicts_with = "what")]
@@ -50,32 +52,60 @@ pub struct SimArgs {
     /// The cycles of the timeline, counted from the end of the warm-up.
     #[arg(long, value_name = "FROM..TO", default_value = "0..100000", value_parser = cycles)]
     timeline_cycles: (u64, u64),
-    /// Schemes, separated by commas: for a workload those of `outlast schemes`, for `swaps` those
-    /// of the machine; all if not given.
+    /// Schemes, separated by commas: the runtime's (`outlast schemes`) for a workload, the machine's
+    /// (hwl, fwb, undo-clwb, …) for a program. If none is given all of the machine's for a program,
+    /// all of the runtime's for what is only a workload.
     #[arg(long, value_delimiter = ',')]
     scheme: Vec<String>,
+    /// Threads of a workload or a program, each on a core of its own.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
+    threads: u32,
     /// Keys in the pool of a workload at first.
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(4..=1 << 22))]
     keys: u64,
     /// Bytes of each lane's log for a workload, as `256KiB`.
     #[arg(long, default_value = "256K", value_parser = crate::size::parse)]
     lane_bytes: u64,
-    /// Crashes a workload at so many places of the machine's journal, recovers and judges.
-    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
-    crash_points: u32,
-    /// Switches a planted bug on in a workload that is crashed.
-    #[arg(long, requires = "crash_points")]
-    plant: Option<Plant>,
-    /// Threads of a workload or of `swaps`, each on a core of its own.
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
-    threads: u32,
-    /// Words of the vector that `swaps` uses.
-    #[arg(long, default_value_t = 1 << 22)]
-    words: u64,
-    /// Transactions that count, of each thread of `swaps`, of all threads of a workload; a quarter
-    /// more runs before.
+    /// Bytes of a program's data, all threads together [default: an eighth of the published].
+    #[arg(long, value_parser = crate::size::parse)]
+    footprint: Option<u64>,
+    /// Transactions of a workload or a program that count, all threads together; a quarter more
+    /// runs before.
     #[arg(long, default_value_t = 20_000, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     transactions: u64,
+    /// All threads of a program on one set of data, under one lock.
+    #[arg(long)]
+    shared: bool,
+    /// Another thread runs on the same core in the middle of every N-th transaction.
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    switch_every: u64,
+    /// Slots of the hardware log.
+    #[arg(long, default_value_t = simulated::LOG_SLOTS)]
+    log_slots: u64,
+    /// How often the hardware log may grow to twice its size.
+    #[arg(long, default_value_t = 0)]
+    log_growths: u8,
+    /// Records of the hardware log's buffer.
+    #[arg(long, default_value_t = simulated::LOG_BUFFER)]
+    log_buffer: usize,
+    /// Cycles from one scan of `fwb` to the next.
+    #[arg(long, default_value_t = simulated::SCAN_PERIOD)]
+    scan_period: u64,
+    /// Log records that the largest transaction may need, declared instead of counted.
+    #[arg(long)]
+    max_tx_records: Option<u64>,
+    /// Crashes after so many entries of the journal, drawn, or, a program, after `all`; recovers,
+    /// judges, and crashes recoveries as well. A program is then not timed, and `--config tiny` has
+    /// caches of a few lines.
+    #[arg(long, value_name = "N|all", value_parser = parse_points)]
+    crash: Option<Points>,
+    /// Crashes behind this entry alone: replays a failure.
+    #[arg(long, value_name = "ENTRY", conflicts_with = "crash")]
+    crash_entry: Option<usize>,
+    /// Breaks the scheme or the machine on purpose in a crash run; `list` names all the ways for
+    /// schemes of the machine, `outlast crash --plant list` those for the runtime's.
+    #[arg(long)]
+    plant: Option<String>,
     /// The kind of core, if not the machine's own.
     #[arg(long, value_enum)]
     core: Option<CoreName>,
@@ -102,48 +132,123 @@ fn cycles(text: &str) -> Result<(u64, u64), String> {
     }
 }
 
+fn parse_points(text: &str) -> Result<Points, String> {
+    match text {
+        "all" => Ok(Points::All),
+        number => number
+            .parse()
+            .ok()
+            .filter(|n| *n > 0)
+            .map(Points::Some)
+            .ok_or_else(|| "expected how many crash points, at least 1, or `all`".to_owned()),
+    }
+}
+
 /// What is to be done with a machine.
 enum Task {
     Run(Work),
     Primitives,
     Requests(PathBuf),
-    Swaps(Swaps, Vec<SimScheme>),
-    Runtime(&'static Workload, Vec<Scheme>),
+    Transactions(Transactions),
+}
+
+/// Schemes of the machine on bare transactions of a program, schemes of the runtime on a workload.
+struct Transactions {
+    program: Option<(Plan, Vec<SimScheme>)>,
+    workload: Option<(&'static Workload, Vec<Scheme>)>,
+}
+
+impl Transactions {
+    /// Each scheme on each machine is a run.
+    fn schemes(&self) -> usize {
+        let program = self.program.as_ref().map_or(0, |program| program.1.len());
+        program + self.workload.as_ref().map_or(0, |workload| workload.1.len())
+    }
 }
 
 fn task(args: &SimArgs, seed: u64) -> Result<Task, String> {
     match (&args.requests, args.what.as_deref()) {
         (Some(path), _) => Ok(Task::Requests(path.clone())),
         (None, Some("primitives")) => Ok(Task::Primitives),
-        (None, Some("swaps")) => {
-            let SimArgs { words, transactions, threads, .. } = *args;
-            let swaps = Swaps { words, warm_up: transactions / 4, transactions, threads, seed };
-            let all = || SimScheme::ALL.iter().map(|row| row.0).collect();
-            let schemes = if args.scheme.is_empty() { all() } else { schemes(args)? };
-            Ok(Task::Swaps(swaps, schemes))
-        }
-        (None, Some(name)) if let Some(workload) = Workload::named(name) => {
-            let all = || outlast::SCHEMES.iter().map(|row| row.scheme).collect();
-            let schemes = if args.scheme.is_empty() { all() } else { schemes(args)? };
-            if args.threads > MAX_LANES {
-                return Err(format!(
-                    "--threads {}: a workload takes 1 to {MAX_LANES}",
-                    args.threads
-                ));
-            }
-            Ok(Task::Runtime(workload, schemes))
+        (None, Some(name)) if Bench::named(name).is_ok() || Workload::named(name).is_some() => {
+            transactions(args, name, seed).map(Task::Transactions)
         }
         (None, _) => work(args).map(Task::Run),
     }
 }
 
+fn transactions(args: &SimArgs, name: &str, seed: u64) -> Result<Transactions, String> {
+    let (bench, workload) = (Bench::named(name).ok(), Workload::named(name));
+    let (mut hardware, mut software) = (Vec::new(), Vec::new());
+    for scheme in &args.scheme {
+        match (scheme.parse::<SimScheme>(), scheme.parse::<Scheme>()) {
+            (Ok(scheme), _) => hardware.push(scheme),
+            (_, Ok(scheme)) => software.push(scheme),
+            (Err(unknown), Err(_)) => {
+                let own: Vec<_> = SCHEMES.iter().map(|row| row.name).collect();
+                return Err(format!("{unknown}; the runtime has {}", own.join(", ")));
+            }
+        }
+    }
+    if args.scheme.is_empty() && bench.is_some() {
+        hardware = SimScheme::ALL.iter().map(|row| row.0).collect();
+    } else if args.scheme.is_empty() {
+        software = SCHEMES.iter().map(|row| row.scheme).collect();
+    }
+    let program = match (bench, hardware.is_empty()) {
+        (_, true) => None,
+        (None, false) => {
+            let names: Vec<_> = benches().map(|bench| bench.name).collect();
+            return Err(format!(
+                "{name} is no program for schemes of the machine; there are {}",
+                names.join(", ")
+            ));
+        }
+        (Some(bench), false) => Some((plan(args, bench, seed), hardware)),
+    };
+    let workload = match (workload, software.is_empty()) {
+        (_, true) => None,
+        (None, false) => {
+            let names: Vec<_> = workloads().iter().map(|row| row.name).collect();
+            return Err(format!(
+                "{name} is no workload for schemes of the runtime; there are {}",
+                names.join(", ")
+            ));
+        }
+        (Some(_), false) if args.threads > MAX_LANES => {
+            return Err(format!("--threads {}: a workload takes 1 to {MAX_LANES}", args.threads));
+        }
+        (Some(workload), false) => Some((workload, software)),
+    };
+    Ok(Transactions { program, workload })
+}
+
+fn plan(args: &SimArgs, bench: &'static Bench, seed: u64) -> Plan {
+    Plan {
+        bench,
+        footprint: args.footprint.unwrap_or(bench.footprint / 8),
+        threads: args.threads as u16,
+        warm_up: args.transactions / 4,
+        transactions: args.transactions,
+        shared: args.shared,
+        switch_every: args.switch_every,
+        seed,
+    }
+}
+
+fn log_options(args: &SimArgs) -> LogOptions {
+    LogOptions {
+        slots: args.log_slots,
+        growths: args.log_growths,
+        buffer: args.log_buffer,
+        scan_period: args.scan_period,
+        tx_records_max: args.max_tx_records,
+        ..LogOptions::scaled(1)
+    }
+}
+
 /// Lanes that the oracle judges at once.
 const MAX_LANES: u32 = outlast_crash::campaign::LANES_MAX as u32;
-
-fn schemes<S: std::str::FromStr<Err: ToString>>(args: &SimArgs) -> Result<Vec<S>, String> {
-    let parse = |name: &String| name.parse().map_err(|error: S::Err| error.to_string());
-    args.scheme.iter().map(parse).collect()
-}
 
 fn work(args: &SimArgs) -> Result<Work, String> {
     if let Some(path) = &args.trace {
@@ -153,9 +258,12 @@ fn work(args: &SimArgs) -> Result<Work, String> {
     let known = Pattern::ALL.iter().find(|row| row.1 == name);
     known.map(|row| Work::Stream(row.0)).ok_or_else(|| {
         let streams = Pattern::ALL.iter().map(|row| row.1);
-        let names: Vec<_> = streams.chain(workloads().iter().map(|row| row.name)).collect();
+        let names = streams.chain(benches().map(|bench| bench.name));
+        let mut names: Vec<_> = names.chain(workloads().iter().map(|row| row.name)).collect();
+        let mut seen = std::collections::HashSet::new();
+        names.retain(|name| seen.insert(*name));
         format!(
-            "no stream or workload is called '{name}'; there are {}, swaps, primitives, machines",
+            "no stream, workload or program is called '{name}'; there are {}, primitives, machines",
             names.join(", ")
         )
     })
@@ -166,14 +274,42 @@ pub fn run(args: &SimArgs, as_json: bool, seed: u64) -> CommandResult {
     if args.what.as_deref() == Some("machines") {
         return machines(args, as_json, seed);
     }
+    if args.plant.as_deref() == Some("list") {
+        return list_plants(as_json, seed);
+    }
     let task = task(args, seed)?;
+    let points = args.crash_entry.map(Points::One).or(args.crash);
+    match (&task, points) {
+        (
+            Task::Transactions(Transactions { program: Some((plan, schemes)), workload }),
+            Some(points),
+        ) => {
+            if workload.is_some() {
+                return Err(
+                    "--crash takes schemes of the machine or of the runtime, not both".into()
+                );
+            }
+            return crash_programs(args, plan, &log_options(args), schemes, points, as_json, seed);
+        }
+        (Task::Transactions(_), Some(Points::Some(_))) => {}
+        (Task::Transactions(_), Some(_)) => {
+            return Err("under schemes of the runtime --crash takes a number of places".into());
+        }
+        (_, Some(_)) => return Err("--crash needs transactions: hash, rbtree, sps1, …".into()),
+        (_, None) if args.plant.is_some() => {
+            return Err("--plant goes with --crash or --crash-entry".into());
+        }
+        _ => {}
+    }
     if let Some(path) = &args.save_trace {
-        if let Task::Runtime(workload, schemes) = &task {
+        if let Task::Transactions(Transactions { program: None, workload: Some(workload) }) = &task
+        {
+            let (workload, schemes) = workload;
             let [scheme] = schemes[..] else {
                 return Err("a trace is of one run: give one --scheme".into());
             };
             let machine = MachineConfig::named(&args.config)?;
-            runtime_run(args, &machine, workload, scheme, seed).save_trace(path)?;
+            runtime_run(args, &machine, workload, scheme, seed)?.save_trace(path)?;
             return Ok(Verdict::Good);
         }
         let Task::Run(Work::Stream(pattern)) = task else {
@@ -195,26 +331,20 @@ pub fn run(args: &SimArgs, as_json: bool, seed: u64) -> CommandResult {
     }
     let mut verdict = Verdict::Good;
     let runs = match &task {
-        Task::Runtime(_, schemes) => machines.len() * schemes.len(),
+        Task::Transactions(transactions) => machines.len() * transactions.schemes(),
         Task::Run(_) => machines.len(),
         _ => 0,
     };
-    if args.timeline.is_some() && runs != 1 {
+    let is_program = matches!(&task, Task::Transactions(Transactions { program: Some(_), .. }));
+    if args.timeline.is_some() && (runs != 1 || is_program) {
         let message = "a timeline is of one run of a stream, a trace or a workload: give one \
-                       machine, and one --scheme";
+                       machine, and one --scheme of the runtime";
         return Err(message.into());
     }
     for machine in machines {
         document.records.extend(match &task {
             Task::Primitives => simulated::cost_table(&machine)?,
             Task::Requests(path) => simulated::replay_requests(&machine, path)?,
-            Task::Swaps(swaps, schemes) => {
-                let mut records = Vec::new();
-                for &scheme in schemes {
-                    records.extend(simulated::run_swaps(&machine, scheme, swaps)?);
-                }
-                records
-            }
             Task::Run(work) => {
                 let simulation = Simulation {
                     machine,
@@ -229,15 +359,23 @@ pub fn run(args: &SimArgs, as_json: bool, seed: u64) -> CommandResult {
                     None => simulated::run(&simulation)?,
                 }
             }
-            Task::Runtime(workload, schemes) => {
+            Task::Transactions(Transactions { program, workload }) => {
                 let mut records = Vec::new();
-                for &scheme in schemes {
-                    let run = runtime_run(args, &machine, workload, scheme, seed);
-                    let found = run.run()?;
-                    if RuntimeRun::is_guilty(&found) {
-                        verdict = Verdict::Bad;
+                if let Some((plan, schemes)) = program {
+                    let (work, options) = (plan.work()?, log_options(args));
+                    for &scheme in schemes {
+                        let measured = simulated::measure(&machine, scheme, &work, &options)?;
+                        records.extend(simulated::scheme_records(&machine, &work, &measured));
                     }
-                    records.extend(found);
+                }
+                if let Some((workload, schemes)) = workload {
+                    for &scheme in schemes {
+                        let found = runtime_run(args, &machine, workload, scheme, seed)?.run()?;
+                        if RuntimeRun::is_guilty(&found) {
+                            verdict = Verdict::Bad;
+                        }
+                        records.extend(found);
+                    }
                 }
                 records
             }
@@ -262,8 +400,12 @@ fn runtime_run(
     workload: &'static Workload,
     scheme: Scheme,
     seed: u64,
-) -> RuntimeRun {
-    RuntimeRun {
+) -> Result<RuntimeRun, UnknownPlant> {
+    let points = match args.crash {
+        Some(Points::Some(points)) => points,
+        _ => 0,
+    };
+    Ok(RuntimeRun {
         machine: machine.clone(),
         workload,
         scheme,
@@ -271,16 +413,84 @@ fn runtime_run(
         lanes: args.threads as u16,
         lane_bytes: args.lane_bytes,
         transactions: args.transactions as u32,
-        points: args.crash_points as usize,
-        plant: args.plant,
+        points,
+        plant: args.plant.as_deref().map(str::parse).transpose()?,
         seed,
         timeline: timeline(args),
-    }
+    })
 }
 
 fn timeline(args: &SimArgs) -> Option<TimelineRequest> {
     let path = args.timeline.clone()?;
     Some(TimelineRequest { path, cycles: args.timeline_cycles })
+}
+
+/// Crashes a program under each scheme, on each machine.
+fn crash_programs(
+    args: &SimArgs,
+    plan: &Plan,
+    options: &LogOptions,
+    schemes: &[SimScheme],
+    points: Points,
+    as_json: bool,
+    seed: u64,
+) -> CommandResult {
+    let plant = args.plant.as_deref().map(str::parse::<MachinePlant>).transpose()?;
+    let machines = match args.config.as_str() {
+        "tiny" => vec![MachineConfig::from_toml("tiny", crash::TINY)?],
+        config => simulated::machines(config, None, &args.options)?,
+    };
+    let mut document = Document::new(env!("CARGO_PKG_VERSION"), &crate::command_line(), seed, None);
+    let mut verdict = Verdict::Good;
+    for machine in machines {
+        for &scheme in schemes {
+            let campaign = Campaign {
+                scheme,
+                plan: Plan { warm_up: 0, ..*plan },
+                options: *options,
+                machine: machine.clone(),
+                plant,
+                points,
+                second_crash: true,
+            };
+            let report = campaign.run()?;
+            document.records.extend(campaign.records(&report));
+            if !as_json {
+                println!(
+                    "{} under {scheme}, guarantee {}: {} images of {} entries, {} lost, {} torn",
+                    plan.bench.name,
+                    scheme.guarantee(),
+                    report.images,
+                    report.entries,
+                    report.lost,
+                    report.torn
+                );
+            }
+            if report.is_guilty(scheme) {
+                verdict = Verdict::Bad;
+                eprintln!("outlast: {scheme} fails; {}", campaign.command(report.first));
+            }
+        }
+    }
+    if as_json {
+        print!("{}", document.to_json());
+    }
+    Ok(verdict)
+}
+
+/// Lists what can be broken on purpose, with the scheme that shows it.
+fn list_plants(as_json: bool, seed: u64) -> CommandResult {
+    if as_json {
+        let record = |plant: &MachinePlant| serde_json::json!({"kind": if plant.is_control { "control" } else { "plant" }, "name": plant.name, "scheme": plant.scheme.name(), "description": plant.about});
+        let records = PLANTS.iter().map(record).collect();
+        println!("{}", crate::document("sim --plant list", seed, records));
+        return Ok(Verdict::Good);
+    }
+    for plant in PLANTS {
+        let kind = if plant.is_control { "control" } else { "plant" };
+        println!("{:<12} {kind:<8} {:<14} {}", plant.name, plant.scheme.name(), plant.about);
+    }
+    Ok(Verdict::Good)
 }
 
 /// Lists machines, memories, and the keys with the values of the machine asked for.

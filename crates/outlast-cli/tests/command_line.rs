@@ -494,7 +494,7 @@ fn the_machine_runs_the_runtime_and_its_traces() {
     let directory = directory();
     let (trace, timeline) = (&path(&directory, "run.otrace"), &path(&directory, "timeline.json"));
     let small = ["sim", "hash", "--keys", "200", "--transactions", "100", "--scheme"];
-    let run = json(&[small.as_slice(), &["undo,swift", "--crash-points", "40"]].concat());
+    let run = json(&[small.as_slice(), &["undo,swift", "--crash", "40"]].concat());
     let records = run["records"].as_array().expect("records");
     let of = |metric: &str| -> Vec<f64> {
         let here = records.iter().filter(|record| record["metric"] == metric);
@@ -503,7 +503,7 @@ fn the_machine_runs_the_runtime_and_its_traces() {
     assert!(of("throughput").iter().all(|value| *value > 0.0), "{run}");
     assert_eq!(of("lost"), [0.0, 0.0]);
     assert!(of("crash_points").iter().all(|points| *points >= 40.0));
-    let planted = ["undo", "--crash-points", "40", "--plant", "skip-flush:UndoData"];
+    let planted = ["undo", "--crash", "40", "--plant", "skip-flush:UndoData"];
     assert_eq!(outlast(&[small.as_slice(), &planted].concat()).status.code(), Some(1));
 
     good(&[small.as_slice(), &["swift", "--save-trace", trace]].concat());
@@ -538,7 +538,7 @@ fn mistakes_about_the_machine_are_told_in_one_line() {
         (&["sim", "--trace", "/no/such/trace"], "/no/such/trace"),
         (&["sim", "hash", "--scheme", "undoo"], "undo"),
         (&["sim", "hash", "--threads", "9"], "takes 1 to 8"),
-        (&["sim", "hash", "--threads", "2", "--crash-points", "5"], "--threads 1"),
+        (&["sim", "hash", "--threads", "2", "--crash", "5"], "--threads 1"),
         (&["sim", "hash", "--save-trace", empty], "give one --scheme"),
         (&["sim", "friendly", "--timeline", empty, "--timeline-cycles", "9..3"], "FROM..TO"),
         (&["sim", "primitives", "--timeline", empty], "a timeline is of one run"),

@@ -10,7 +10,7 @@ use crate::crash::{CrashError, crash_records};
 use crate::native::{self, NativeError, Setup, Size, floor};
 use crate::news::Listener;
 use crate::record::{Document, Kind, Record};
-use crate::reproduce::{self, ARCHAPT, ReproduceError, Request};
+use crate::reproduce::{self, ARCHAPT, ReproduceError, Request, fwb};
 use crate::{goals, html};
 
 /// A report could not be made.
@@ -25,6 +25,9 @@ pub enum ReportError {
     /// The paper's figures could not be measured.
     #[error(transparent)]
     Reproduce(#[from] ReproduceError),
+    /// A run of the timed machine could not be made.
+    #[error("{0}")]
+    Machine(Box<dyn std::error::Error>),
     /// The files could not be written.
     #[error("{}: {source}", path.display())]
     Write {
@@ -36,7 +39,7 @@ pub enum ReportError {
 }
 
 /// Measures what the report shows: floor, competition and distances, crashes, verdicts, then the
-/// paper on Archapt as far as the scale allows.
+/// papers on Archapt and on HWL/FWB as far as the scale allows.
 ///
 /// # Errors
 /// [`ReportError`].
@@ -50,6 +53,8 @@ pub fn measure(
     records.extend(goals::judge(&records));
     let request = Request::for_report(setup.size, &setup.directory, setup.seed);
     records.extend(measure_archapt(&request, listen)?);
+    let request = fwb::Request::for_report(setup.size, setup.seed);
+    records.extend(fwb::run(&request, listen).map_err(ReportError::Machine)?);
     Ok(records)
 }
 
@@ -89,7 +94,7 @@ pub fn measure_native(
 /// How long crashes and the paper's figures take, in minutes, on two cores.
 pub fn other_minutes(size: Size) -> u64 {
     match size {
-        Size::Quick => 2,
+        Size::Quick => 3,
         Size::Full => 300,
     }
 }

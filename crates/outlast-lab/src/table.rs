@@ -7,6 +7,7 @@ use crate::goals;
 use crate::native::YARDSTICKS;
 use crate::pivot::{Grid, work};
 use crate::record::{Document, Kind, Metric, Record, Verdict};
+use crate::reproduce::fwb::views as fwb_views;
 use crate::reproduce::{ARCHAPT, views};
 use crate::table4;
 
@@ -135,6 +136,33 @@ pub fn reproduction(document: &Document) -> String {
     let claims = claims(&document.records);
     if !claims.is_empty() {
         let _ = write!(text, "\nGoals and claims\n{claims}");
+    }
+    text
+}
+
+/// The same for the HWL/FWB paper.
+pub fn fwb(document: &Document) -> String {
+    let mut text = format!("HWL and FWB, seed {}\n", document.seed);
+    for (_, title, metric, whisper) in fwb_views::BARS {
+        let shown = |r: &&Record| r.is(metric) && fwb_views::is_whisper(r) == whisper;
+        let shown = document.records.iter().filter(shown);
+        let grid = Grid::new(shown, crate::pivot::work, |record| record.scheme.clone());
+        if !grid.is_empty() {
+            let _ = write!(text, "\n{title}\n{}", render(&grid));
+        }
+    }
+    for (title, axis, metrics) in fwb_views::LINES {
+        let shown = |r: &&Record| metrics.contains(&r.metric.as_str());
+        let class = |record: &Record| record.class.clone().unwrap_or_default();
+        let shown = document.records.iter().filter(shown);
+        let grid = Grid::new(shown, class, |record| record.metric.clone());
+        if !grid.is_empty() {
+            let _ = write!(text, "\n{title}, by {axis}, tx/s\n{}", render(&grid));
+        }
+    }
+    let claims = claims(&document.records);
+    if !claims.is_empty() {
+        let _ = write!(text, "\nClaims\n{claims}");
     }
     text
 }

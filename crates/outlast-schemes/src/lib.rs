@@ -4,23 +4,25 @@
 //!
 //! - [`hwl`] logs them in hardware, undo and redo, through the machine's ports ("Steal but no
 //!   force", HPCA'18): with flushes at commit (`hwl`) or with lines forced out by age (`fwb`).
+//!   Its variants log only one kind of values (`hw-ulog`, `hw-rlog`) or leave out what makes it
+//!   sound (`hwl:literal`, `fwb:literal`).
 //! - [`software`] turns them into streams that log for themselves and flush with `clwb`:
-//!   `undo-clwb` and `redo-clwb`.
+//!   `undo-clwb`, `redo-clwb`, `undo-redo-clwb`, and without flushes `unsafe-undo`, `unsafe-redo`.
 //! - Without either (`non-pers`) nothing is promised, and the oracle finds it guilty.
 //!
 //! Each has a recovery that sees an image and the place of its log and nothing else. It returns
 //! its writes in their order, so that a crash during recovery can be tried too.
 //!
 //! ```
-//! use outlast_schemes::software::{Logging, SoftwareLog, recover};
+//! use outlast_schemes::software::{Data, Initial, Logging, SoftwareLog, recover};
 //! use outlast_trace::{LaneId, LineAddr, Op, OpLog, PoolOffset, Sink};
 //!
 //! let mut bare = OpLog::default();
 //! for op in [Op::TxBegin, Op::Store { at: PoolOffset(8), bytes: &[7; 8] }, Op::TxEnd] {
 //!     bare.op(LaneId(0), op);
 //! }
-//! let log = SoftwareLog { base: LineAddr(16), lines: 64 };
-//! let logged = log.apply(Logging::Redo, &bare)?;
+//! let log = SoftwareLog { base: LineAddr(16), lines: 64, ring: false };
+//! let logged = log.apply(Logging::Redo, Data::Flushed, Initial::default(), &bare)?;
 //! assert!(logged.len() > bare.len());
 //! assert_eq!(recover(Logging::Redo, log, 1, &vec![0; 80 * 64])?, []);
 //! # Ok::<(), Box<dyn std::error::Error>>(())

@@ -218,7 +218,13 @@ impl Scheme for Permits {
         out.wake();
     }
 
-    fn may_write(&mut self, _now: Cycle, line: LineAddr, _cause: Cause) -> Answer {
+    fn may_write(
+        &mut self,
+        _now: Cycle,
+        line: LineAddr,
+        _cause: Cause,
+        _out: &mut Outbox,
+    ) -> Answer {
         assert!(self.granted.contains(&line), "{line} was stored to");
         Answer::Proceed
     }

@@ -12,6 +12,9 @@
 //! [`Workload::check_consistency`] asks the same of a running pool, of TPC-C and LinkBench also
 //! what must hold of their tables together.
 //!
+//! [`Bare`] runs transactions as hardware schemes want them and records their operations; a
+//! [`Program`] is run for its stores alone, by the timed machine.
+//!
 //! [`Volatile`] is the reference runner: transactions on plain memory, with checks and injected
 //! conflicts.
 //!
@@ -34,6 +37,7 @@
 #![forbid(unsafe_code)]
 
 mod audit;
+mod bare;
 pub mod content;
 mod facts;
 mod few_words;
@@ -41,6 +45,7 @@ mod layout;
 mod linkbench;
 mod load;
 mod pairs;
+mod programs;
 mod queue;
 mod random;
 mod rows;
@@ -54,9 +59,11 @@ mod workload;
 mod ycsb;
 pub mod zipf;
 
+pub use bare::{Bare, BareTx, WorkInstructions};
 pub use facts::{Facts, State, Version, Witness};
 pub use layout::{Layout, UnknownLayout};
 pub use load::Loaded;
+pub use programs::{Program, ProgramKind};
 pub use random::Random;
 pub use sequence::InsertSequence;
 pub use store::Structure;

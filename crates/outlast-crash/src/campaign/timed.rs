@@ -244,7 +244,12 @@ impl TimedCampaign {
             Box::new(LaneOps::new(Arc::clone(&recording.log), LaneId(lane)))
         };
         let sources = (0..lanes).map(source).collect();
-        let setup = Setup { seed: self.campaign.seed, base: recording.image.clone(), journal };
+        let setup = Setup {
+            seed: self.campaign.seed,
+            base: recording.image.clone(),
+            journal,
+            ..Setup::default()
+        };
         System::new(&machine, NonPers, setup, sources)
     }
 

@@ -6,6 +6,7 @@
 //! can be made again from `results.json`.
 
 mod crash;
+mod hwl;
 mod native;
 mod reproduction;
 mod table;
@@ -14,6 +15,7 @@ mod verdicts;
 use crate::format;
 use crate::record::Document;
 use crate::reproduce::ARCHAPT;
+use crate::reproduce::fwb::HWL;
 
 /// Text as HTML.
 pub fn escape(text: &str) -> String {
@@ -36,9 +38,17 @@ pub fn reproduction(document: &Document) -> String {
     assemble(document, "Archapt again", &sections)
 }
 
+/// The page of the HWL/FWB paper's figures measured again.
+pub fn fwb(document: &Document) -> String {
+    let mut sections = vec![verdicts::claims(document)];
+    sections.extend(hwl::sections(document));
+    assemble(document, "HWL and FWB again", &sections)
+}
+
 /// The whole page.
 pub fn page(document: &Document) -> String {
-    let (archapt, own) = document.split(ARCHAPT);
+    let (archapt, rest) = document.split(ARCHAPT);
+    let (fwb, own) = rest.split(HWL);
     let sections = [
         verdicts::claims(&own),
         native::throughput(&own),
@@ -52,6 +62,7 @@ pub fn page(document: &Document) -> String {
         crash::stale(&own),
         crash::planted(&own),
         reproduction::in_report(&archapt),
+        hwl::in_report(&fwb),
     ];
     assemble(document, "Outlast report", &sections)
 }

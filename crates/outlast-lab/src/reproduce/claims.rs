@@ -6,6 +6,9 @@ use crate::record::{Metric, Record, Verdict};
 /// has a comma in it.
 const ARCHAPT: &str = include_str!("../../claims/archapt.csv");
 
+/// What the HWL/FWB paper claims, in the same form.
+const HWL: &str = include_str!("../../claims/hwl.csv");
+
 /// One claim.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Claim {
@@ -39,6 +42,11 @@ const FIELDS: usize = 12;
 /// Every claim of the Archapt paper.
 pub fn archapt() -> Vec<Claim> {
     ARCHAPT.lines().skip(1).map(Claim::parse).collect()
+}
+
+/// Every claim of the HWL/FWB paper.
+pub fn hwl() -> Vec<Claim> {
+    HWL.lines().skip(1).map(Claim::parse).collect()
 }
 
 impl Claim {
@@ -247,9 +255,9 @@ mod tests {
 
     #[test]
     fn every_line_is_a_claim_with_a_name_of_its_own() {
-        let claims = archapt();
+        let claims: Vec<_> = archapt().into_iter().chain(hwl()).collect();
         let mut ids: Vec<_> = claims.iter().map(|claim| claim.id).collect();
-        assert_eq!(ids.len(), ARCHAPT.lines().count() - 1);
+        assert_eq!(ids.len(), ARCHAPT.lines().count() + HWL.lines().count() - 2);
         ids.sort_unstable();
         ids.dedup();
         assert_eq!(ids.len(), claims.len());

@@ -23,6 +23,7 @@ pub mod claims;
 mod crashes;
 mod evidence;
 pub mod flushes;
+pub mod fwb;
 mod ours;
 pub mod reuse;
 pub mod timing;

@@ -1,15 +1,20 @@
 //! Runs of the timed machine, and what they say as records.
 
+pub mod crash;
 mod memory;
 mod native;
 mod prices;
 mod runtime;
 mod schemes;
+pub mod work;
 
 pub use memory::memory_records;
 pub use native::{native_primitives, primitive_table};
 pub use runtime::RuntimeRun;
-pub use schemes::{SimScheme, Swaps, run_swaps};
+pub use schemes::{
+    LITERAL, LOG_BUFFER, LOG_SLOTS, LogOptions, Measured, Prepared, SCAN_PERIOD, SimScheme,
+    measure, memory_energy, records as scheme_records, with_cores,
+};
 
 use std::io::{BufRead, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -504,7 +509,14 @@ mod tests {
         for (warm_up, requests_off, latency_off) in [(0, 0.0, 0.01), (20_000, 64.0, 0.1)] {
             let work = Work::Stream(Pattern::Random);
             let machine = machine.clone();
-            let simulation = Simulation { machine, work, warm_up, instructions: 60_000, seed: 1 };
+            let simulation = Simulation {
+                machine,
+                work,
+                warm_up,
+                instructions: 60_000,
+                seed: 1,
+                timeline: None,
+            };
             let ran = run_exporting(&simulation, file.path()).unwrap();
             let replayed = replay_requests(&simulation.machine, file.path()).unwrap();
             let off = |metric, classes: [Option<&str>; 2]| {

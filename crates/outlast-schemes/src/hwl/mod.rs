@@ -5,37 +5,57 @@
 //! controller, which drains into a circular log in persistent memory. Data stays in the caches
 //! and may be evicted at any time.
 //!
-//! Where the paper is unsound, this is what holds here:
+//! Where the paper is unsound, this is what holds here (`docs/hwl.md` has every point):
 //!
 //! - **G1** A record has its slot before it has its place in the FIFO, so the FIFO always drains.
 //! - **G2** A line leaves for memory only when all records of its words are durable, along with
 //!   all records before them ([`Hwl::may_write`](Scheme::may_write)). The paper argues with
 //!   latencies instead (HWL-5).
-//! - **G3** A commit is a record (HWL-1), and with [`Commit::Durable`] a transaction ends when it
-//!   is durable, along with all before it. The paper ends it when it is issued (HWL-4):
+//! - **G3** A commit is in the log (HWL-1): a flag in the transaction's last record if that has
+//!   not left yet, else a record of its own. With [`Commit::Durable`] a transaction ends when
+//!   that is durable, along with all before it. The paper ends it when it is issued (HWL-4):
 //!   [`Commit::Buffered`].
 //! - **G4** The head passes a record only when its transaction has committed durably (HWL-8) and
-//!   its line has reached memory since (HWL-7, HWL-10, HWL-11), and a slot is used again only
+//!   its lines have reached memory since (HWL-7, HWL-10, HWL-11), and a slot is used again only
 //!   when the head that passed it is durable (HWL-9). When the log is full, stores wait.
 //! - **G5** A transaction makes its first record when there are slots for the largest that it may
-//!   become, so that running ones, which the head cannot pass, never fill the log (HWL-8).
+//!   become, so that running ones, which the head cannot pass, never fill the log (HWL-8). Where
+//!   one is larger than was declared, the log grows if it may.
+//! - **G6** A store joins a record only of its own transaction, and only if nobody has made a
+//!   younger record of its line: replayed in their order, records leave what the stores left.
 //!
 //! `fwb` scans all levels periodically: a line found dirty for the second time is written back to
 //! memory. That, not the program, lets the head move. A period that is computed from the slowest
 //! writes is too long when the log's writes hit open rows (HWL-10), so a scan also starts when a
-//! quarter of the log was filled since the last one.
+//! quarter of the log was filled since the last one. What a scan finds is not written at once,
+//! which would keep reads waiting behind it, but spread over half of the time between two scans,
+//! and in the order of addresses: in that of sets, hundreds of lines in a row go to one bank.
+//!
+//! *The FIFO drains* when a commit is in it, when it is half full, when somebody waits for a
+//! record, and else [`HOLD_CYCLES`] after a record was made: until then stores may join it.
+//!
+//! *Context switches.* A core may begin a transaction inside another one: another thread runs
+//! there meanwhile. Each has its transaction number, as the paper's register has it; up to 256
+//! run at the same time, and a number is used again when its transaction has ended.
 
+mod config;
 mod record;
 mod recover;
 
-pub use recover::recover;
+pub use config::{
+    Commit, Fault, Faults, GROWTHS_MAX, HwlConfig, LogError, LogPlace, Values, records_max,
+};
+pub use recover::{recover, recover_as};
 
 use outlast_sim::timed::{Answer, Cycle, Outbox, Scheme, SchemeWrite, StoreSeen};
 use outlast_sim::{Cause, LineBytes};
 use outlast_trace::{ByteRange, FlushKind, LaneId, LineAddr, Op, OpLog, Sink};
-use record::{Change, Record};
+use record::{Change, Record, WORDS_MAX};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
+
+/// Cycles that a record waits for stores that may join it, if nobody needs it before.
+pub const HOLD_CYCLES: u64 = 64;
 
 /// Tokens of the scheme's own writes: records by their number, and the head.
 const HEAD_TOKEN: u32 = u32::MAX;
@@ -45,57 +65,26 @@ const HEAD_TOKEN_BIT: u32 = 1 << 31;
 const SCAN: u32 = 0;
 /// The call that starts a scan between these, because the log fills faster.
 const EARLY_SCAN: u32 = 1;
+/// The call that sends records which nobody joined.
+const DRAIN: u32 = 2;
+/// The call that forces the next line out.
+const FORCE: u32 = 3;
+/// Lines forced out together while somebody waits for room in the log.
+const FORCED_IN_HASTE: usize = 8;
 /// Records that are on their way to the log at the same time; the others coalesce.
 const IN_FLIGHT_MAX: usize = 2;
-
-/// Where the log lies: a line for its head, then its slots.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct LogPlace {
-    /// The head's line.
-    pub base: LineAddr,
-    /// Slots of a line each.
-    pub slots: u64,
-}
-
-impl LogPlace {
-    fn slot(self, number: u64) -> LineAddr {
-        self.base.plus(1 + number % self.slots)
-    }
-}
-
-/// When a transaction has ended.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Commit {
-    /// When its commit record is durable: guarantee `durable`.
-    Durable,
-    /// When its commit record is in the volatile FIFO, as the paper has it: guarantee `buffered`.
-    Buffered,
-}
-
-/// What can be chosen.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct HwlConfig {
-    /// Where the log lies.
-    pub log: LogPlace,
-    /// Records that a transaction may need, its commit included: that many slots are kept for
-    /// each that runs. One that needs more may wait for ever beside others.
-    pub tx_records_max: u64,
-    /// Records that the FIFO holds, at least 2.
-    pub buffer: usize,
-    /// Cycles from one scan to the next; `None` without forced write-back.
-    pub scan_period: Option<u64>,
-    /// When a transaction has ended.
-    pub commit: Commit,
-    /// Whether G2 is kept. Without it, it is the order of the controller's queues alone that
-    /// decides, as in the paper: to be found guilty.
-    pub ordered: bool,
-}
+/// Transactions that run at the same time: a number has 8 bits.
+const TXS_MAX: usize = 256;
+/// Scans after which a line that was dirty at the first has been sent to memory and arrived.
+const SCANS_UNTIL_DURABLE: u64 = 3;
 
 /// What was counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct HwlStats {
-    /// Records made, commits included.
+    /// Records made.
     pub records: u64,
+    /// Those that say nothing but that their transaction is complete.
+    pub commit_records: u64,
     /// Stores that found a record to join.
     pub coalesced: u64,
     /// Times that a store or a commit had to wait for the FIFO.
@@ -106,45 +95,75 @@ pub struct HwlStats {
     pub forced: u64,
     /// Scans.
     pub scans: u64,
+    /// Times that the log grew.
+    pub grown: u64,
 }
 
 /// A record that is in the log, until the head passes it.
 #[derive(Clone, Copy, Debug)]
 struct Logged {
-    line: LineAddr,
-    lane: u8,
+    lines: [LineAddr; WORDS_MAX],
+    len: usize,
+    tx: u8,
     /// When its last store was performed.
     at: Cycle,
+    /// Scans that had begun by then.
+    scans: u64,
     commit: bool,
 }
 
-/// A lane's transaction.
+impl Logged {
+    fn lines(&self) -> &[LineAddr] {
+        &self.lines[..self.len]
+    }
+
+    fn take(&mut self, line: LineAddr, at: Cycle, scans: u64) {
+        if !self.lines().contains(&line) {
+            self.lines[self.len] = line;
+            self.len += 1;
+        }
+        (self.at, self.scans) = (at, scans);
+    }
+}
+
+/// A transaction that has begun and not ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Tx {
-    None,
-    /// Running, with no record yet.
+struct Open {
+    /// Its physical number.
+    tx: u8,
+    progress: Progress,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Progress {
+    /// It has no record yet.
     Running,
-    /// Running, with the number of its first record and how many it has.
-    Logging {
-        first: u64,
-        records: u64,
-    },
-    /// Its commit record has this number.
+    /// The numbers of its first and its last record, and how many it has.
+    Logging { first: u64, last: u64, records: u64 },
+    /// This record says that it is complete.
     Ending(u64),
 }
 
 /// The mechanism.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Hwl {
     config: HwlConfig,
-    lanes: Vec<Tx>,
+    /// Of each lane, its transactions: the last one runs, those before were switched out.
+    lanes: Vec<Vec<Open>>,
+    in_use: [bool; TXS_MAX],
     /// Records that are not durable, oldest first; those before `issued` are on their way.
     fifo: VecDeque<Record>,
     issued: usize,
+    /// Records up to this one are to leave now.
+    urgent: u64,
+    /// A call is under way that sends those which nobody joins.
+    draining: bool,
+    /// A transaction could not begin: all numbers are in use.
+    refused: bool,
     /// The next record's number; records before `durable` are durable, all of them.
     next: u64,
     durable: u64,
-    /// Of each lane, the last commit that is durable, along with all records before it.
+    /// Of each transaction number, the last commit that is durable, along with all before it.
     committed: Vec<u64>,
     /// Records that became durable before one that is older.
     early: Vec<u64>,
@@ -152,8 +171,11 @@ pub struct Hwl {
     logged: VecDeque<Logged>,
     head: u64,
     durable_head: u64,
-    /// The head that is on its way to memory.
-    moving_head: Option<u64>,
+    /// Where the regions that the log grew into start, and how many of them memory knows of.
+    starts: [u64; GROWTHS_MAX as usize],
+    durable_regions: usize,
+    /// The head and the regions that are on their way to memory.
+    moving_head: Option<(u64, usize)>,
     /// A store or a commit waits for room in the log.
     waits_for_log: bool,
     /// Of each line with records that are not durable, the last of them.
@@ -161,6 +183,11 @@ pub struct Hwl {
     /// Of each line stored to in a transaction, the first store that memory may not have.
     unwritten: FxHashMap<LineAddr, (Cycle, Cycle)>,
     scanning: bool,
+    /// Lines to be forced out, and when the last of them has to be.
+    to_force: VecDeque<LineAddr>,
+    to_force_is_sorted: bool,
+    force_by: Cycle,
+    last_scan: Cycle,
     /// The next record at the last scan, or when one was asked for.
     scanned_at: u64,
     /// What was counted.
@@ -170,102 +197,170 @@ pub struct Hwl {
 impl Hwl {
     /// The mechanism over an empty log, whose head line is zero.
     ///
-    /// # Panics
-    /// When the FIFO has fewer than 2 records, or the log fewer slots than two transactions need.
-    pub fn new(config: HwlConfig) -> Self {
-        assert!(config.buffer >= 2, "a FIFO of {} records holds no transaction", config.buffer);
-        let needed = 2 * config.tx_records_max;
-        assert!(config.log.slots >= needed, "two transactions need {needed} slots");
-        Self {
+    /// # Errors
+    /// [`LogError`] when the log or its buffer cannot be.
+    pub fn new(config: HwlConfig) -> Result<Self, LogError> {
+        config.check()?;
+        Ok(Self {
             config,
             lanes: Vec::new(),
+            in_use: [false; TXS_MAX],
             fifo: VecDeque::new(),
             issued: 0,
+            urgent: 0,
+            draining: false,
+            refused: false,
             next: 1,
             durable: 1,
-            committed: vec![0; 256],
+            committed: vec![0; TXS_MAX],
             early: Vec::new(),
             logged: VecDeque::new(),
             head: 1,
             durable_head: 1,
+            starts: [0; GROWTHS_MAX as usize],
+            durable_regions: 0,
             moving_head: None,
             waits_for_log: false,
             unlogged: FxHashMap::default(),
             unwritten: FxHashMap::default(),
             scanning: false,
+            to_force: VecDeque::new(),
+            to_force_is_sorted: true,
+            force_by: Cycle(0),
+            last_scan: Cycle(0),
             scanned_at: 0,
             stats: HwlStats::default(),
-        }
+        })
     }
 
-    /// Slots that have to be free before a lane's next record (G5): its own, where it is the
-    /// first those of the whole transaction, and what the other lanes' transactions may need.
-    fn wanted(&self, lane: usize) -> u64 {
+    fn has(&self, fault: Fault) -> bool {
+        self.config.faults.has(fault)
+    }
+
+    /// The running transaction of a lane.
+    fn open(&mut self, lane: LaneId) -> Option<&mut Open> {
+        self.lanes.get_mut(usize::from(lane.0))?.last_mut()
+    }
+
+    /// Slots that have to be free before a transaction's next record (G5): its own, where it is
+    /// the first those of the whole transaction, and what the others may need.
+    fn wanted(&self, tx: u8, is_first: bool) -> u64 {
         let max = self.config.tx_records_max;
-        let may_need = |tx: &Tx| match tx {
-            Tx::Logging { records, .. } => max.saturating_sub(*records),
-            Tx::None | Tx::Running | Tx::Ending(_) => 0,
+        let may_need = |open: &Open| match open.progress {
+            Progress::Logging { records, .. } => max.saturating_sub(records),
+            Progress::Running | Progress::Ending(_) => 0,
         };
-        let others = self.lanes.iter().enumerate().filter(|(other, _)| *other != lane);
-        let own = if self.lanes[lane] == Tx::Running { max } else { 1 };
-        own + others.map(|(_, tx)| may_need(tx)).sum::<u64>()
+        let others = self.lanes.iter().flatten().filter(|open| open.tx != tx);
+        let own = if is_first { max } else { 1 };
+        own + others.map(may_need).sum::<u64>()
+    }
+
+    /// Whether so many slots are free (G4).
+    fn has_room(&self, wanted: u64) -> bool {
+        if self.has(Fault::Overwrite) {
+            return true;
+        }
+        let head = if self.has(Fault::VolatileHead) { self.head } else { self.durable_head };
+        let region = LogPlace::region(self.next, &self.starts);
+        let from = if region == 0 { head } else { head.max(self.starts[region - 1]) };
+        self.next + wanted <= from + (self.config.log.slots << region)
     }
 
     /// Makes a record, if the FIFO and the log have room for it.
     fn append(&mut self, now: Cycle, record: Record, out: &mut Outbox) -> bool {
         if self.fifo.len() >= self.config.buffer {
             self.stats.buffer_full += 1;
+            self.urgent = self.urgent.max(self.next - 1);
+            self.issue(out);
             return false;
         }
-        let wanted = self.wanted(usize::from(record.lane));
-        if self.next + wanted > self.durable_head + self.config.log.slots {
+        if LogPlace::region(self.next, &self.starts) > self.durable_regions {
+            return false; // Memory does not know of the new region yet.
+        }
+        if !self.has_room(self.wanted(record.tx, record.first)) {
             self.stats.log_full += 1;
             self.waits_for_log = true;
-            self.truncate(out);
+            self.urgent = self.urgent.max(self.next - 1);
+            self.issue(out);
+            self.log_truncate(out);
+            if !record.first {
+                self.log_grow(out);
+            }
             return false; // G4
         }
         self.stats.records += 1;
         self.next += 1;
         if self.config.scan_period.is_some()
+            && !self.has(Fault::Overwrite)
+            && !self.has(Fault::ByTime)
             && self.next - self.scanned_at > self.config.log.slots / 4
         {
             self.scanned_at = self.next;
             // Not in this cycle, whose stores a write of this cycle may or may not carry.
             out.call(now.next(), EARLY_SCAN);
         }
-        let Record { line, lane, commit, .. } = record;
-        self.logged.push_back(Logged { line, lane, at: now, commit });
+        let mut logged = Logged {
+            lines: [LineAddr(0); WORDS_MAX],
+            len: 0,
+            tx: record.tx,
+            at: now,
+            scans: self.stats.scans,
+            commit: record.commit,
+        };
+        for change in record.changes() {
+            logged.take(change.line, now, self.stats.scans);
+        }
+        self.logged.push_back(logged);
         self.fifo.push_back(record);
+        if self.fifo.len() > self.config.buffer / 2 {
+            self.urgent = self.urgent.max(record.number);
+        } else if !self.draining {
+            self.draining = true;
+            out.call(now.plus(HOLD_CYCLES), DRAIN);
+        }
         self.issue(out);
         true
     }
 
     /// Adds a word's change to a record of the same transaction, which has those from `first` on,
-    /// if there is one that is not on its way yet and has room.
-    fn join(&mut self, now: Cycle, line: LineAddr, lane: u8, first: u64, change: Change) -> bool {
-        let fits = |record: &&mut Record| {
-            record.line == line && record.lane == lane && record.number >= first
+    /// if there is one that is not on its way yet and has room (G6).
+    fn join(&mut self, now: Cycle, tx: u8, first: u64, change: Change) -> Option<u64> {
+        let younger = self.unlogged.get(&change.line).copied().unwrap_or(0);
+        let merge = self.has(Fault::Merge);
+        let is_own = |record: &&mut Record| {
+            merge && record.has_line(change.line) || record.tx == tx && record.number >= first
         };
-        let issued = self.issued;
-        // Only the youngest: an older one must not get a value that is newer than its.
-        let Some(record) = self.fifo.iter_mut().skip(issued).rev().find(fits) else {
-            return false;
-        };
-        if !record.add(change) {
-            return false;
+        let waiting = self.fifo.iter_mut().skip(self.issued).rev().filter(is_own);
+        // A record of the line goes first: a word must not be in two.
+        let mut other = None;
+        for record in waiting.take_while(|record| record.number >= younger || merge) {
+            if record.has_line(change.line) {
+                other = Some(record);
+                break;
+            }
+            other = other.or(Some(record));
         }
-        let index = (record.number - self.head) as usize;
-        self.logged[index].at = now;
+        let record = other?;
+        if !record.add(change) {
+            return None;
+        }
+        let number = record.number;
+        let index = (number - self.head) as usize;
+        self.logged[index].take(change.line, now, self.stats.scans);
         self.stats.coalesced += 1;
-        true
+        Some(number)
     }
 
     /// Sends the oldest records on their way to the log.
     fn issue(&mut self, out: &mut Outbox) {
         while self.issued < self.fifo.len().min(IN_FLIGHT_MAX) {
-            let record = &self.fifo[self.issued];
+            let mut record = self.fifo[self.issued];
+            if record.number > self.urgent {
+                break;
+            }
+            record.keep(self.config.values);
             out.write(SchemeWrite {
-                line: self.config.log.slot(record.number),
+                line: self.config.log.slot(record.number, &self.starts),
                 words: u8::MAX,
                 data: record.encode(),
                 cause: Cause::Logged,
@@ -284,61 +379,157 @@ impl Hwl {
         self.early.push(record.number);
         while let Some(at) = self.early.iter().position(|number| *number == self.durable) {
             self.early.swap_remove(at);
-            let logged = &self.logged[(self.durable - self.head) as usize];
-            if logged.commit {
-                self.committed[usize::from(logged.lane)] = self.durable;
+            if let Some(logged) = self.logged.get((self.durable - self.head) as usize)
+                && logged.commit
+            {
+                self.committed[usize::from(logged.tx)] = self.durable;
             }
             self.durable += 1;
         }
         let durable = self.durable;
         self.unlogged.retain(|_, last| *last >= durable);
         self.issue(out);
-        self.truncate(out);
+        self.log_truncate(out);
         out.wake();
     }
 
-    /// Moves the head as far as G4 lets it.
-    fn truncate(&mut self, out: &mut Outbox) {
+    /// Whether the head may pass the oldest record (G4).
+    fn may_pass(&self, oldest: &Logged) -> bool {
+        let not_written = |line: &LineAddr| {
+            self.unwritten.get(line).is_some_and(|(first, _)| *first <= oldest.at)
+        };
+        let committed = self.committed[usize::from(oldest.tx)] >= self.head;
+        let in_memory = if self.has(Fault::ByTime) {
+            self.stats.scans >= oldest.scans + SCANS_UNTIL_DURABLE
+        } else {
+            self.has(Fault::HeadEarly) || !oldest.lines().iter().any(not_written)
+        };
+        let is_durable = self.head < self.durable;
+        is_durable && in_memory && (committed || self.has(Fault::PassesRunning))
+    }
+
+    /// `log_truncate`: moves the head as far as G4 lets it. It is called whenever something
+    /// became durable, and when the log is full.
+    fn log_truncate(&mut self, out: &mut Outbox) {
+        if self.has(Fault::Overwrite) {
+            // Nobody keeps a head; the records are forgotten, or this would grow for ever.
+            while self.logged.len() as u64 > self.config.log.slots {
+                self.logged.pop_front();
+                self.head += 1;
+            }
+            return;
+        }
         if self.moving_head.is_some() {
             return;
         }
-        while let Some(oldest) = self.logged.front() {
-            let unwritten = self.unwritten.get(&oldest.line);
-            let in_memory = oldest.commit || unwritten.is_none_or(|(first, _)| *first > oldest.at);
-            let committed = self.committed[usize::from(oldest.lane)] >= self.head;
-            if !committed || !in_memory {
-                break;
-            }
+        while self.logged.front().is_some_and(|oldest| self.may_pass(oldest)) {
             self.logged.pop_front();
             self.head += 1;
         }
         // A head goes to memory for an eighth of the log, or as soon as somebody waits for it.
         let moved = self.head - self.durable_head;
-        if moved > self.config.log.slots / 8 || (moved > 0 && self.waits_for_log) {
-            self.moving_head = Some(self.head);
-            let mut data: LineBytes = [0; 64];
-            data[..8].copy_from_slice(&self.head.to_le_bytes());
-            out.write(SchemeWrite {
-                line: self.config.log.base,
-                words: 1,
-                data,
-                cause: Cause::Metadata,
-                token: HEAD_TOKEN,
-            });
+        let slots = self.config.log.slots;
+        let due = if self.has(Fault::VolatileHead) {
+            moved > slots // Once a round: nobody waits for it.
+        } else {
+            moved > slots / 8 || (moved > 0 && self.waits_for_log)
+        };
+        if due {
+            self.write_head(out);
         }
+    }
+
+    /// `log_grow`: where a running transaction holds the head and nothing else can give way, the
+    /// next record begins a new region, twice as large.
+    fn log_grow(&mut self, out: &mut Outbox) {
+        let region = LogPlace::region(self.next, &self.starts);
+        let may = region < usize::from(self.config.log.growths) && self.moving_head.is_none();
+        let is_held = self.logged.front().is_some_and(|oldest| {
+            self.committed[usize::from(oldest.tx)] < self.head && self.head < self.durable
+        });
+        if may && is_held && self.starts[region] == 0 {
+            self.starts[region] = self.next;
+            self.stats.grown += 1;
+            self.write_head(out);
+        }
+    }
+
+    /// Forces the next line out and asks to be called for the one after it, so that all are out
+    /// in time.
+    fn force_some(&mut self, now: Cycle, out: &mut Outbox) {
+        if !self.to_force_is_sorted {
+            self.to_force.make_contiguous().sort_unstable();
+            self.to_force_is_sorted = true;
+        }
+        let together = if self.waits_for_log { FORCED_IN_HASTE } else { 1 };
+        for line in self.to_force.drain(..together.min(self.to_force.len())) {
+            self.stats.forced += 1;
+            out.force(line);
+        }
+        if !self.to_force.is_empty() {
+            let left = self.force_by.0.saturating_sub(now.0);
+            out.call(now.plus((left / self.to_force.len() as u64).max(1)), FORCE);
+        }
+    }
+
+    fn write_head(&mut self, out: &mut Outbox) {
+        let regions = self.starts.iter().take_while(|start| **start != 0).count();
+        self.moving_head = Some((self.head, regions));
+        let mut data: LineBytes = [0; 64];
+        for (word, into) in [self.head].iter().chain(&self.starts).zip(data.as_chunks_mut().0) {
+            *into = word.to_le_bytes();
+        }
+        out.write(SchemeWrite {
+            line: self.config.log.base,
+            words: u8::MAX,
+            data,
+            cause: Cause::Metadata,
+            token: HEAD_TOKEN,
+        });
+    }
+
+    /// Makes the transaction's commit part of the log (G3). None when that has to wait.
+    fn log_commit(&mut self, now: Cycle, tx: u8, last: u64, out: &mut Outbox) -> Option<u64> {
+        if self.has(Fault::NoCommit) {
+            self.committed[usize::from(tx)] = last;
+            return Some(last);
+        }
+        let waiting = self.fifo.iter_mut().skip(self.issued);
+        let number = match waiting.rev().find(|record| record.number == last) {
+            Some(record) => {
+                record.commit = true;
+                last
+            }
+            None => {
+                let mut record = Record::new(self.next, tx);
+                record.commit = true;
+                if !self.append(now, record, out) {
+                    return None;
+                }
+                self.stats.commit_records += 1;
+                self.next - 1
+            }
+        };
+        self.logged[(number - self.head) as usize].commit = true;
+        Some(number)
     }
 }
 
 impl Scheme for Hwl {
-    /// The line was dirty at the last scan.
-    type Tag = bool;
+    /// Scans that found the line dirty.
+    type Tag = u8;
 
     fn begin(&mut self, now: Cycle, lane: LaneId, out: &mut Outbox) -> Answer {
+        let Some(tx) = self.in_use.iter().position(|used| !used) else {
+            self.refused = true;
+            return Answer::Wait;
+        };
+        self.in_use[tx] = true;
         let index = usize::from(lane.0);
         if self.lanes.len() <= index {
-            self.lanes.resize(index + 1, Tx::None);
+            self.lanes.resize_with(index + 1, Vec::new);
         }
-        self.lanes[index] = Tx::Running;
+        self.lanes[index].push(Open { tx: tx as u8, progress: Progress::Running });
         if let (Some(period), false) = (self.config.scan_period, self.scanning) {
             self.scanning = true;
             out.call(now.plus(period), SCAN);
@@ -347,25 +538,34 @@ impl Scheme for Hwl {
     }
 
     fn end(&mut self, now: Cycle, lane: LaneId, out: &mut Outbox) -> Answer {
-        let index = usize::from(lane.0);
-        if self.lanes.len() <= index {
+        let Some(&mut Open { tx, progress }) = self.open(lane) else {
             return Answer::Proceed; // It never began.
-        }
-        if let Tx::Logging { .. } = self.lanes[index] {
-            let mut record = Record::new(self.next, lane.0 as u8, LineAddr(0));
-            record.commit = true;
-            if !self.append(now, record, out) {
-                return Answer::Wait;
+        };
+        let progress = match progress {
+            Progress::Logging { last, .. } => {
+                let Some(number) = self.log_commit(now, tx, last, out) else {
+                    return Answer::Wait;
+                };
+                self.urgent = self.urgent.max(number);
+                self.issue(out);
+                Progress::Ending(number)
             }
-            self.lanes[index] = Tx::Ending(self.next - 1);
+            other => other,
+        };
+        if let Some(open) = self.open(lane) {
+            open.progress = progress;
         }
-        if let Tx::Ending(number) = self.lanes[index]
+        if let Progress::Ending(number) = progress
             && self.config.commit == Commit::Durable
             && number >= self.durable
         {
             return Answer::Wait; // G3
         }
-        self.lanes[index] = Tx::None;
+        self.in_use[usize::from(tx)] = false;
+        self.lanes[usize::from(lane.0)].pop();
+        if std::mem::take(&mut self.refused) {
+            out.wake();
+        }
         Answer::Proceed
     }
 
@@ -374,44 +574,66 @@ impl Scheme for Hwl {
         now: Cycle,
         lane: LaneId,
         store: &StoreSeen<'_>,
-        _tag: &mut bool,
+        _tag: &mut u8,
         out: &mut Outbox,
     ) -> Answer {
-        let (first, records) =
-            match self.lanes.get(usize::from(lane.0)).copied().unwrap_or(Tx::None) {
-                Tx::None | Tx::Ending(_) => return Answer::Proceed,
-                Tx::Running => (None, 0),
-                Tx::Logging { first, records } => (Some(first), records),
-            };
+        let Some(&mut Open { tx, progress }) = self.open(lane) else {
+            return Answer::Proceed;
+        };
+        let known = match progress {
+            Progress::Running => None,
+            Progress::Logging { first, last, records } => Some((first, last, records)),
+            Progress::Ending(_) => return Answer::Proceed,
+        };
         let line = store.at.line();
         let word = store.at.in_line() / 8;
         let old = store.old.as_chunks::<8>().0[word];
         let mut new = old;
         new[store.at.in_line() % 8..][..store.new.len()].copy_from_slice(store.new);
-        let change =
-            Change { word: word as u8, old: u64::from_le_bytes(old), new: u64::from_le_bytes(new) };
-        let lane_number = lane.0 as u8;
-        let joined = first.is_some_and(|first| self.join(now, line, lane_number, first, change));
-        if !joined {
-            let mut record = Record::new(self.next, lane_number, line);
-            record.first = first.is_none();
-            record.add(change);
-            if !self.append(now, record, out) {
-                return Answer::Wait;
+        let change = Change {
+            line,
+            word: word as u8,
+            old: u64::from_le_bytes(old),
+            new: u64::from_le_bytes(new),
+        };
+        let first = known.map_or(u64::MAX, |(first, _, _)| first);
+        let number = match self.join(now, tx, first, change) {
+            Some(number) => number,
+            None => {
+                let mut record = Record::new(self.next, tx);
+                record.first = known.is_none();
+                record.add(change);
+                if !self.append(now, record, out) {
+                    return Answer::Wait;
+                }
+                let number = self.next - 1;
+                let (first, _, records) = known.unwrap_or((number, number, 0));
+                if let Some(open) = self.open(lane) {
+                    open.progress = Progress::Logging { first, last: number, records: records + 1 };
+                }
+                number
             }
-            let first = first.unwrap_or(self.next - 1);
-            self.lanes[usize::from(lane.0)] = Tx::Logging { first, records: records + 1 };
-            self.unlogged.insert(line, self.next - 1);
-        }
+        };
+        self.unlogged.insert(line, number);
         self.unwritten.entry(line).or_insert((now, now)).1 = now;
         Answer::Proceed
     }
 
-    fn may_write(&mut self, _now: Cycle, line: LineAddr, _cause: Cause) -> Answer {
-        if self.config.ordered && self.unlogged.contains_key(&line) {
-            return Answer::Wait; // G2
+    fn may_write(
+        &mut self,
+        _now: Cycle,
+        line: LineAddr,
+        _cause: Cause,
+        out: &mut Outbox,
+    ) -> Answer {
+        match self.unlogged.get(&line) {
+            Some(&last) if !self.has(Fault::Unordered) => {
+                self.urgent = self.urgent.max(last);
+                self.issue(out);
+                Answer::Wait // G2
+            }
+            _ => Answer::Proceed,
         }
-        Answer::Proceed
     }
 
     fn durable(
@@ -431,15 +653,16 @@ impl Scheme for Hwl {
             } else if *first < sent {
                 *first = sent;
             }
-            self.truncate(out);
+            self.log_truncate(out);
         }
     }
 
     fn write_durable(&mut self, _now: Cycle, token: u32, out: &mut Outbox) {
         if token == HEAD_TOKEN {
-            self.durable_head = self.moving_head.take().expect("a head was on its way");
+            let (head, regions) = self.moving_head.take().expect("a head was on its way");
+            (self.durable_head, self.durable_regions) = (head, regions);
             self.waits_for_log = false; // Whoever still does says so again.
-            self.truncate(out);
+            self.log_truncate(out);
             out.wake();
         } else {
             self.record_durable(token, out);
@@ -447,8 +670,29 @@ impl Scheme for Hwl {
     }
 
     fn step(&mut self, now: Cycle, token: u32, out: &mut Outbox) {
+        if token == DRAIN {
+            // Calls come in the order of records: all made so long ago leave.
+            let old = |logged: &Logged| now.since(logged.at) >= HOLD_CYCLES;
+            while self.urgent < self.next - 1 {
+                let index = (self.urgent + 1).saturating_sub(self.head) as usize;
+                if !self.logged.get(index).is_none_or(old) {
+                    break;
+                }
+                self.urgent += 1;
+            }
+            self.draining = self.urgent < self.next - 1;
+            if self.draining {
+                out.call(now.plus(HOLD_CYCLES), DRAIN);
+            }
+            return self.issue(out);
+        }
+        if token == FORCE {
+            return self.force_some(now, out);
+        }
         self.stats.scans += 1;
         self.scanned_at = self.next;
+        self.force_by = now.plus(now.since(self.last_scan) / 2);
+        self.last_scan = now;
         for level in [1, 2, 3] {
             out.scan(level);
         }
@@ -456,7 +700,7 @@ impl Scheme for Hwl {
             return;
         }
         // Without transactions there is nothing to force; the next one starts the scans again.
-        let idle = self.unwritten.is_empty() && self.lanes.iter().all(|tx| *tx == Tx::None);
+        let idle = self.unwritten.is_empty() && self.lanes.iter().all(Vec::is_empty);
         self.scanning = !idle;
         if let (Some(period), true) = (self.config.scan_period, self.scanning) {
             out.call(now.plus(period), SCAN);
@@ -465,18 +709,23 @@ impl Scheme for Hwl {
 
     fn scanned(
         &mut self,
-        _now: Cycle,
+        now: Cycle,
         _level: u8,
         line: LineAddr,
         dirty: bool,
-        tag: &mut bool,
+        tag: &mut u8,
         out: &mut Outbox,
     ) {
-        if dirty && *tag {
-            self.stats.forced += 1;
-            out.force(line);
+        // A line that only went down one level would start again there: twice as many scans.
+        let enough = if self.has(Fault::OneLevel) { 3 } else { 1 };
+        if dirty && *tag >= enough {
+            if self.to_force.is_empty() {
+                out.call(now.next(), FORCE);
+            }
+            self.to_force.push_back(line);
+            self.to_force_is_sorted = false;
         }
-        *tag = dirty && !*tag;
+        *tag = if dirty && *tag < enough { *tag + 1 } else { 0 };
     }
 }
 

@@ -1,14 +1,16 @@
-//! Transactions that log for themselves and flush with `clwb`: the baselines `undo-clwb` and
-//! `redo-clwb`, as good as they can be made from what a bare transaction says.
+//! Transactions that log for themselves: the baselines `undo-clwb`, `redo-clwb` and
+//! `undo-redo-clwb`, as good as they can be made from what a bare transaction says, and what they
+//! are without flushing their data (`unsafe-undo`, `unsafe-redo`).
 //!
 //! The log is streamed past the caches, whole lines at once. Each lane has its own part: a line
 //! with the number of its last committed transaction, then record lines that every transaction
-//! uses from the first on.
+//! uses from the first on, or round and round.
 //!
 //! ```text
 //!  word 0                     words 1 .. 6                  word 7
 //! +--------------------------+-----------------------------+------------------+
-//! | transaction : 56 | n : 8 | address, value  of n words  | lines of all of it |
+//! | transaction : 56 | n : 8 | address, value  of 3 words  | lines of all of it |
+//! |                          | address, old, new  of 2     |                    |
 //! +--------------------------+-----------------------------+------------------+
 //! ```
 //!
@@ -18,6 +20,12 @@
 //!   stores, because the log is not cached; an eviction may then pass a record.)
 //! - `redo-clwb`: at its end, new values; *fence*, which commits it; stores; `clwb` of its lines.
 //!   The next transaction of the lane fences before it writes over the log.
+//! - `undo-redo-clwb`: old and new values; *fence*; stores; its number in the header; *fence*,
+//!   which commits it; `clwb` of its lines, for which the next transaction waits.
+//! - The unsafe ones have the same fences around their logs and flush no data, so a log is
+//!   written over while data is only cached.
+//!
+//! Making a record costs [`WORD_INSTRUCTIONS`] beside the loads and stores, an estimate.
 
 mod recover;
 
@@ -31,6 +39,10 @@ use rustc_hash::FxHashMap;
 /// Words that one record line holds.
 const WORDS_MAX: usize = 3;
 
+/// Instructions for each word logged: the call, the search for the word among those already
+/// logged, putting address and value into the record.
+pub const WORD_INSTRUCTIONS: u32 = 8;
+
 /// Which values are logged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Logging {
@@ -38,6 +50,44 @@ pub enum Logging {
     Undo,
     /// New ones.
     Redo,
+    /// Both.
+    UndoRedo,
+}
+
+impl Logging {
+    /// Words of one record line.
+    fn words_max(self) -> usize {
+        match self {
+            Self::Undo | Self::Redo => WORDS_MAX,
+            Self::UndoRedo => 2,
+        }
+    }
+}
+
+/// Whether the data of transactions is flushed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Data {
+    /// With `clwb`, before the log is used again.
+    Flushed,
+    /// Never: nothing is promised.
+    Left,
+}
+
+/// The bytes of memory before the first operation; what lies outside is zero.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Initial<'a> {
+    /// Where they begin, a multiple of 8.
+    pub origin: u64,
+    /// They.
+    pub bytes: &'a [u8],
+}
+
+impl Initial<'_> {
+    fn word(&self, at: u64) -> [u8; 8] {
+        let from = at.checked_sub(self.origin).map(|from| from as usize);
+        let found = from.and_then(|from| self.bytes.get(from..from + 8));
+        found.map_or([0; 8], |word| word.try_into().expect("eight bytes were taken"))
+    }
 }
 
 /// Where the logs of all lanes lie, one after the other.
@@ -47,6 +97,9 @@ pub struct SoftwareLog {
     pub base: LineAddr,
     /// Lines of each lane's log, its header included.
     pub lines: u64,
+    /// Whether records go round the log, as the paper's logs do; else every transaction writes
+    /// over the same first lines, which the memory's write queue often still holds.
+    pub ring: bool,
 }
 
 /// A transaction that does not fit.
@@ -66,14 +119,24 @@ pub struct LogTooSmall {
 struct Running {
     /// The last number: the lane's transactions that store something count from 1.
     number: u64,
+    /// The next record's place, counted without wrapping.
+    place: u64,
     inside: bool,
-    /// Redo: lines flushed and not fenced.
+    /// Lines were flushed and not fenced.
     flushed: bool,
-    /// Its operations so far, for undo, where the log comes first.
+    /// Its operations so far, where the log comes first.
     ops: OpLog,
-    /// Words in the order of their first store, with the value to be logged.
-    words: Vec<(u64, [u8; 8])>,
+    /// Words in the order of their first store.
+    words: Vec<Word>,
+    known: FxHashMap<u64, usize>,
     lines: Vec<LineAddr>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Word {
+    at: u64,
+    old: [u8; 8],
+    new: [u8; 8],
 }
 
 impl SoftwareLog {
@@ -82,14 +145,22 @@ impl SoftwareLog {
         self.base.plus(u64::from(lane.0) * self.lines)
     }
 
-    /// The same operations, logged and flushed. Memory is zero at their start.
+    /// The same operations, logged and flushed. A transaction inside another one, after a context
+    /// switch, is not for software: each thread has its own lane there.
     ///
     /// # Errors
     /// When a transaction does not fit into a lane's log.
-    pub fn apply(self, logging: Logging, bare: &OpLog) -> Result<OpLog, LogTooSmall> {
+    pub fn apply(
+        self,
+        logging: Logging,
+        data: Data,
+        initial: Initial<'_>,
+        bare: &OpLog,
+    ) -> Result<OpLog, LogTooSmall> {
         let mut out = OpLog::default();
         let mut memory: FxHashMap<u64, [u8; 8]> = FxHashMap::default();
         let mut lanes: FxHashMap<LaneId, Running> = FxHashMap::default();
+        let log_first = logging != Logging::Redo;
         for (lane, op) in bare.iter() {
             let tx = lanes.entry(lane).or_default();
             match op {
@@ -97,17 +168,17 @@ impl SoftwareLog {
                     tx.inside = true;
                 }
                 Op::Store { at, bytes } if tx.inside => {
-                    store(logging, tx, at, bytes, &mut memory);
-                    if logging == Logging::Undo {
+                    store(tx, at, bytes, initial, &mut memory);
+                    if log_first {
                         tx.ops.op(lane, op);
                     }
                 }
                 Op::TxEnd if tx.inside => {
-                    self.end(logging, lane, tx, &mut out)?;
+                    self.end(logging, data, lane, tx, &mut out)?;
                     tx.inside = false;
                     continue;
                 }
-                _ if tx.inside && logging == Logging::Undo => tx.ops.op(lane, op),
+                // What it loads and computes comes before its log, which needs to know its stores.
                 _ => out.op(lane, op),
             }
         }
@@ -117,69 +188,92 @@ impl SoftwareLog {
     fn end(
         self,
         logging: Logging,
+        data: Data,
         lane: LaneId,
         tx: &mut Running,
         out: &mut OpLog,
     ) -> Result<(), LogTooSmall> {
-        let needed = 1 + tx.words.len().div_ceil(WORDS_MAX) as u64;
+        let needed = 1 + tx.words.len().div_ceil(logging.words_max()) as u64;
         if needed > self.lines {
             return Err(LogTooSmall { words: tx.words.len(), needed, lines: self.lines });
         }
         out.op(lane, Op::TxBegin);
-        tx.number += u64::from(!tx.words.is_empty());
-        match logging {
-            _ if tx.words.is_empty() => tx.ops.iter().for_each(|(lane, op)| out.op(lane, op)),
-            Logging::Undo => {
-                self.write_records(lane, tx, out);
-                out.op(lane, Op::Sfence); // Old values are durable before anything is stored.
-                tx.ops.iter().for_each(|(lane, op)| out.op(lane, op));
-                flush(lane, tx, out);
-                out.op(lane, Op::Sfence); // New values are durable before the mark says so.
-                let at = self.header(lane).start();
-                out.op(lane, Op::StoreNt { at, bytes: &tx.number.to_le_bytes() });
-                out.op(lane, Op::Sfence); // Committed.
+        let ops = std::mem::take(&mut tx.ops);
+        if tx.words.is_empty() {
+            ops.iter().for_each(|(lane, op)| out.op(lane, op));
+            out.op(lane, Op::TxEnd);
+            return Ok(());
+        }
+        tx.number += 1;
+        let number = tx.number.to_le_bytes();
+        if std::mem::take(&mut tx.flushed) {
+            out.op(lane, Op::Sfence); // The transaction before needs its log no more.
+        }
+        self.write_records(logging, lane, tx, out);
+        out.op(lane, Op::Sfence); // Old values are durable; redo: committed.
+        if logging == Logging::Redo {
+            for word in &tx.words {
+                out.op(lane, Op::Store { at: PoolOffset(word.at), bytes: &word.new });
             }
-            Logging::Redo => {
-                if std::mem::replace(&mut tx.flushed, true) {
-                    out.op(lane, Op::Sfence); // The transaction before needs its log no more.
-                }
-                self.write_records(lane, tx, out);
-                out.op(lane, Op::Sfence); // Committed.
-                for (at, value) in &tx.words {
-                    out.op(lane, Op::Store { at: PoolOffset(*at), bytes: value });
-                }
-                flush(lane, tx, out);
-            }
+        } else {
+            ops.iter().for_each(|(lane, op)| out.op(lane, op));
+        }
+        let header = self.header(lane).start();
+        if logging == Logging::Undo && data == Data::Flushed {
+            flush(lane, tx, out);
+            out.op(lane, Op::Sfence); // Its data is durable.
+        }
+        if logging != Logging::Redo {
+            out.op(lane, Op::StoreNt { at: header, bytes: &number });
+            out.op(lane, Op::Sfence); // Committed.
+        }
+        if logging != Logging::Undo && data == Data::Flushed {
+            flush(lane, tx, out);
+            tx.flushed = true;
         }
         out.op(lane, Op::TxEnd);
-        tx.ops.clear();
         tx.words.clear();
+        tx.known.clear();
         tx.lines.clear();
         Ok(())
     }
 
-    fn write_records(self, lane: LaneId, tx: &Running, out: &mut OpLog) {
-        let lines = tx.words.len().div_ceil(WORDS_MAX) as u64;
-        for (k, words) in tx.words.chunks(WORDS_MAX).enumerate() {
+    fn write_records(self, logging: Logging, lane: LaneId, tx: &mut Running, out: &mut OpLog) {
+        let first = if self.ring { tx.place } else { 0 };
+        let lines = tx.words.len().div_ceil(logging.words_max()) as u64;
+        for (k, words) in tx.words.chunks(logging.words_max()).enumerate() {
             let mut record = [[0; 8]; 8];
             record[0] = (tx.number << 8 | words.len() as u64).to_le_bytes();
-            for (k, (at, value)) in words.iter().enumerate() {
-                record[1 + 2 * k] = at.to_le_bytes();
-                record[2 + 2 * k] = *value;
+            for (k, word) in words.iter().enumerate() {
+                let at = word.at.to_le_bytes();
+                match logging {
+                    Logging::Undo => record[1 + 2 * k..][..2].copy_from_slice(&[at, word.old]),
+                    Logging::Redo => record[1 + 2 * k..][..2].copy_from_slice(&[at, word.new]),
+                    Logging::UndoRedo => {
+                        record[1 + 3 * k..][..3].copy_from_slice(&[at, word.old, word.new]);
+                    }
+                }
+                out.op(lane, Op::Compute(WORD_INSTRUCTIONS));
+                if logging != Logging::Redo {
+                    let at = PoolOffset(word.at);
+                    out.op(lane, Op::Load { at, len: 8, depends: None });
+                }
             }
             record[7] = lines.to_le_bytes();
-            let at = self.header(lane).plus(1 + k as u64).start();
+            let place = (first + k as u64) % (self.lines - 1);
+            let at = self.header(lane).plus(1 + place).start();
             out.op(lane, Op::StoreNt { at, bytes: record.as_flattened() });
         }
+        tx.place += lines;
     }
 }
 
 /// Notes a store's words and lines, and performs it on the functional memory.
 fn store(
-    logging: Logging,
     tx: &mut Running,
     at: PoolOffset,
     bytes: &[u8],
+    initial: Initial<'_>,
     memory: &mut FxHashMap<u64, [u8; 8]>,
 ) {
     let mut rest = bytes;
@@ -187,14 +281,13 @@ fn store(
         let (piece, tail) = rest.split_at(len);
         rest = tail;
         let aligned = at.0 & !7;
-        let value = memory.entry(aligned).or_default();
+        let value = memory.entry(aligned).or_insert_with(|| initial.word(aligned));
         let old = *value;
         value[(at.0 % 8) as usize..][..len].copy_from_slice(piece);
-        match (tx.words.iter_mut().find(|(known, _)| *known == aligned), logging) {
-            (Some(_), Logging::Undo) => {}
-            (Some(known), Logging::Redo) => known.1 = *value,
-            (None, Logging::Undo) => tx.words.push((aligned, old)),
-            (None, Logging::Redo) => tx.words.push((aligned, *value)),
+        let index = *tx.known.entry(aligned).or_insert(tx.words.len());
+        match tx.words.get_mut(index) {
+            Some(known) => known.new = *value,
+            None => tx.words.push(Word { at: aligned, old, new: *value }),
         }
     }
     for line in ByteRange::new(at, bytes.len() as u64).lines() {

@@ -1,6 +1,6 @@
 //! Recovery of the software baselines, lane by lane.
 
-use super::{Logging, SoftwareLog, WORDS_MAX};
+use super::{Logging, SoftwareLog};
 use crate::patch::{Patch, RecoveryError, check_length, word};
 use outlast_trace::{LaneId, LineAddr, PoolOffset};
 
@@ -9,6 +9,8 @@ use outlast_trace::{LaneId, LineAddr, PoolOffset};
 /// - Undo: records of the transaction behind the last committed one are there in part or whole;
 ///   their old values are stored, and what its log did not contain was not stored to yet.
 /// - Redo: a transaction whose records are all there has committed, and is stored again.
+/// - Both: the same, with new values for the transaction that the header names, and old ones for
+///   the one behind it.
 ///
 /// # Errors
 /// When the image is too short for the logs of so many lanes, or a record is damaged.
@@ -25,41 +27,53 @@ pub fn recover(
         let record = |index: u64| header.plus(1 + index);
         let number_of = |line| word(image, line, 0) >> 8;
         let capacity = log.lines - 1;
-        let of_tx = |number: u64| {
-            (0..capacity).map(record).take_while(move |line| number_of(*line) == number)
+        let of_tx =
+            |number: u64| (0..capacity).map(record).filter(move |line| number_of(*line) == number);
+        let is_whole = |number: u64| {
+            let mut lines = of_tx(number);
+            let first = lines.next().filter(|_| number > 0);
+            first.is_some_and(|line| lines.count() as u64 + 1 >= word(image, line, 7))
         };
-        match logging {
-            Logging::Undo => {
-                let undone = word(image, header, 0) + 1;
-                for line in of_tx(undone) {
-                    read(image, line, &mut patches)?;
+        let committed = word(image, header, 0);
+        if logging != Logging::Undo {
+            let youngest = || (0..capacity).map(|k| number_of(record(k))).max().unwrap_or(0);
+            let number = if logging == Logging::Redo { youngest() } else { committed };
+            if is_whole(number) {
+                for line in of_tx(number) {
+                    read(logging, true, image, line, &mut patches)?;
                 }
             }
-            Logging::Redo if capacity > 0 => {
-                let (number, lines) = (number_of(record(0)), word(image, record(0), 7));
-                if number > 0 && lines <= capacity && of_tx(number).count() as u64 >= lines {
-                    for line in of_tx(number).take(lines as usize) {
-                        read(image, line, &mut patches)?;
-                    }
-                }
+        }
+        if logging != Logging::Redo {
+            for line in of_tx(committed + 1) {
+                read(logging, false, image, line, &mut patches)?;
             }
-            Logging::Redo => {}
         }
     }
     Ok(patches)
 }
 
-fn read(image: &[u8], line: LineAddr, patches: &mut Vec<Patch>) -> Result<(), RecoveryError> {
+fn read(
+    logging: Logging,
+    new: bool,
+    image: &[u8],
+    line: LineAddr,
+    patches: &mut Vec<Patch>,
+) -> Result<(), RecoveryError> {
     let words = word(image, line, 0) & 0xff;
-    if words > WORDS_MAX as u64 {
+    if words > logging.words_max() as u64 {
         return Err(RecoveryError::Damaged { line });
     }
+    let (stride, value_at) = match logging {
+        Logging::Undo | Logging::Redo => (2, 1),
+        Logging::UndoRedo => (3, 1 + u64::from(new)),
+    };
     for k in 0..words {
-        let at = word(image, line, 1 + 2 * k);
+        let at = word(image, line, 1 + stride * k);
         if !at.is_multiple_of(8) || at >= image.len() as u64 {
             return Err(RecoveryError::Damaged { line });
         }
-        let value = word(image, line, 2 + 2 * k).to_le_bytes();
+        let value = word(image, line, 1 + stride * k + value_at).to_le_bytes();
         patches.push(Patch { at: PoolOffset(at), word: value });
     }
     Ok(())

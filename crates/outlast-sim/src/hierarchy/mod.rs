@@ -101,6 +101,8 @@ pub struct Hierarchy<T = ()> {
     temper: Option<Temper>,
     rng: Rng,
     traffic: Traffic,
+    /// Planted: a line that another lane reads is taken for clean.
+    pub(crate) transfers_forget_dirt: bool,
 }
 
 /// What a lane has for itself.
@@ -143,6 +145,7 @@ impl<T: LineTag> Hierarchy<T> {
             temper: adversary.then(|| Temper::new(derive(seed, 1))),
             rng: Rng::new(derive(seed, 2)),
             traffic: Traffic::default(),
+            transfers_forget_dirt: false,
         })
     }
 

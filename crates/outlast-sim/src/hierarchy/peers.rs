@@ -66,7 +66,7 @@ impl<T: LineTag> Hierarchy<T> {
         }
         let contents = shared?;
         self.traffic.transfers += 1;
-        if contents.dirty {
+        if contents.dirty && !self.transfers_forget_dirt {
             self.put_into_llc(Evicted { line, contents }, below);
         }
         Some(contents)

@@ -277,7 +277,8 @@ impl<S: Scheme> Below<S> {
     /// scheme does not mind.
     fn may_enter(&mut self, line: LineAddr, cause: Cause) -> bool {
         let older = self.held.iter().any(|&held| self.writes[held as usize].line == line);
-        !older && self.scheme.may_write(self.wheel.now(), line, cause) == Answer::Proceed
+        let now = self.wheel.now();
+        !older && self.scheme.may_write(now, line, cause, &mut self.outbox) == Answer::Proceed
     }
 
     /// Asks the scheme again about what it held back, oldest first.

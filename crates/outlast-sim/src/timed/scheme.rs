@@ -182,7 +182,7 @@ pub trait Scheme {
 
     /// Controller port: whether a write from the caches may enter its queue.
     #[inline]
-    fn may_write(&mut self, now: Cycle, line: LineAddr, cause: Cause) -> Answer {
+    fn may_write(&mut self, now: Cycle, line: LineAddr, cause: Cause, out: &mut Outbox) -> Answer {
         Answer::Proceed
     }
 

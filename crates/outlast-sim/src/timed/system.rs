@@ -38,6 +38,9 @@ pub struct Setup {
     pub base: Vec<u8>,
     /// Whether to keep what became durable, under this domain.
     pub journal: Option<Domain>,
+    /// Breaks coherence on purpose (planted bug H10): a dirty line that another core reads is
+    /// taken for clean, and its bytes never reach memory.
+    pub transfers_forget_dirt: bool,
 }
 
 /// A run that could not go on.
@@ -122,8 +125,9 @@ impl<S: Scheme> System<S> {
                 ),
             });
         }
-        let caches = Hierarchy::new(&config.caches(), derive(setup.seed, 0))
+        let mut caches = Hierarchy::new(&config.caches(), derive(setup.seed, 0))
             .map_err(|source| MachineError::Caches { name: config.name.clone(), source })?;
+        caches.transfers_forget_dirt = setup.transfers_forget_dirt;
         let journal = setup.journal.map(|domain| TimedJournal::new(setup.base.clone(), domain));
         let below = Below::new(config, &setup.base, journal, scheme);
         let period = config.core.clock.period_fs();

@@ -204,6 +204,7 @@ impl Lsu {
             return done;
         }
         if up.look_up(self.core, line, Want::Read, first_time).is_some() {
+            self.pass_on(up);
             return Some(now.plus(up.latencies.l1));
         }
         self.open_miss(number, line, up)
@@ -218,7 +219,10 @@ impl Lsu {
     ) -> Option<Cycle> {
         match self.misses.open(line, Want::Read, Some(number)) {
             Opened::New(miss) => up.start_miss(self.core, miss, line),
-            Opened::Merged => self.stats.merged_misses += 1,
+            Opened::Merged => {
+                self.stats.merged_misses += 1;
+                self.pass_on(up);
+            }
             Opened::Full => {
                 self.loads[usize::from(number)].queued = true;
                 self.parked.push_back(number);
@@ -266,6 +270,14 @@ impl Lsu {
                 self.stats.prefetches += 1;
                 up.start_miss(self.core, miss, target);
             }
+        }
+    }
+
+    /// Whoever was told of a free miss register and did not need it lets the next one ask.
+    #[inline]
+    fn pass_on<S: Scheme>(&mut self, up: &mut Uncore<S>) {
+        if !self.parked.is_empty() && self.misses.has_room() {
+            self.unpark(up);
         }
     }
 
@@ -318,12 +330,13 @@ impl Lsu {
         if up.look_up(self.core, line, Want::Read, false).is_some() {
             let at = up.now().plus(up.latencies.l1);
             up.schedule(at, Event::WalkDone { core: self.core, walk });
+            self.pass_on(up);
             return;
         }
         let waiter = self.loads.len() as u16 + u16::from(walk);
         match self.misses.open(line, Want::Read, Some(waiter)) {
             Opened::New(miss) => up.start_miss(self.core, miss, line),
-            Opened::Merged => {}
+            Opened::Merged => self.pass_on(up),
             Opened::Full => self.parked.push_back(waiter),
         }
     }

@@ -1,0 +1,377 @@
+//! The verdicts on the paper's claims: which measurement stands for which claim.
+//!
+//! Gains are met by as much or more, costs by as much or less; what is only described is met
+//! within a fifth. Means over programs are geometric. Software logging is that of the project,
+//! whose log is written over from its start by every transaction; how things stand against a
+//! circular one, as the paper's is, is noted beside.
+
+use super::views::{self, better, group, row, unsafe_base};
+use super::{Findings, HWL, Request, Row};
+use crate::record::Record;
+use crate::reproduce::claims::{self, Claim, Found, Judgement, Rule};
+use crate::simulated::SimScheme;
+use crate::simulated::work::MICRO;
+
+/// How far from a described value counts as the same.
+const NEAR: Rule = Rule::Near(0.2);
+/// What a run needs to differ by to count as faster.
+const NOISE: f64 = 0.01;
+
+const NOT_MEASURED: &str = "this run did not measure it";
+const SOFTWARE: [SimScheme; 2] = [SimScheme::RedoClwb, SimScheme::UndoClwb];
+const RINGS: [SimScheme; 2] = [SimScheme::RedoRing, SimScheme::UndoRing];
+
+/// One record for each claim about the requested parts.
+pub(super) fn judge(request: &Request, findings: &Findings) -> Vec<Record> {
+    let wanted: Vec<String> = request.parts.iter().map(|part| part.claims_name()).collect();
+    claims::hwl()
+        .into_iter()
+        .filter(|claim| wanted.iter().any(|part| part == claim.part))
+        .map(|claim| judgement(&claim, request, findings).record(HWL, &claim))
+        .collect()
+}
+
+fn compared(found: Option<Found>, rule: Rule) -> Judgement {
+    match found {
+        Some(found) => Judgement::Compared(found, rule),
+        None => Judgement::NotTestable(NOT_MEASURED.to_owned()),
+    }
+}
+
+/// Groups of rows of one program and number of threads.
+fn groups(findings: &Findings, wanted: impl Fn(&Row) -> bool) -> Vec<Vec<&Row>> {
+    let first = |row: &&Row| row.measured.scheme == SimScheme::NonPers && wanted(row);
+    findings.rows.iter().filter(first).map(|row| group(findings, row)).collect()
+}
+
+fn is_micro(row: &Row) -> bool {
+    MICRO.iter().any(|bench| bench.name == row.bench)
+}
+
+/// The geometric mean, with its span; `None` of none.
+fn geometric(values: &[f64]) -> Option<Found> {
+    let logs: f64 = values.iter().map(|value| value.ln()).sum();
+    let mean = Found::mean(values)?;
+    Some(Found { value: (logs / values.len() as f64).exp(), ..mean })
+}
+
+fn over<'f>(groups: &[Vec<&'f Row>], of: impl Fn(&[&'f Row]) -> Option<f64>) -> Vec<f64> {
+    groups.iter().filter_map(|group| of(group)).collect()
+}
+
+fn throughput(row: &Row) -> f64 {
+    row.measured.throughput()
+}
+
+fn gain(group: &[&Row], of: SimScheme, against: [SimScheme; 2]) -> Option<f64> {
+    Some(throughput(row(group, of)?) / throughput(better(group, against)?))
+}
+
+/// Of the better software logging: cycles that begin with a fence, its writes and those of `fwb`,
+/// and how `fwb` stands against circular software logs and as a buffered one.
+fn reasons(groups: &[Vec<&Row>]) -> String {
+    let fence = over(groups, |group| {
+        let stats = &better(group, SOFTWARE)?.measured.stats;
+        let cycles: u64 = stats.cores.iter().map(|core| core.fence_cycles).sum();
+        Some(100.0 * cycles as f64 / (stats.cycles * u64::from(group[0].threads)).max(1) as f64)
+    });
+    let writes = |scheme| over(groups, move |group| Some(row(group, scheme)?.measured.writes()));
+    let replaced = over(groups, |group| {
+        let memory = &better(group, SOFTWARE)?.measured.stats.memory;
+        Some(100.0 * memory.replaced_writes as f64 / memory.writes.max(1) as f64)
+    });
+    let rings = over(groups, |group| gain(group, SimScheme::Fwb, RINGS));
+    let buffered = over(groups, |group| gain(group, SimScheme::FwbBuffered, SOFTWARE));
+    let ideal = over(groups, |group| gain(group, SimScheme::NonPers, SOFTWARE));
+    let mean = |values: &[f64]| Found::mean(values).map_or(0.0, |found| found.value);
+    let ratio = |values: &[f64]| geometric(values).map_or(0.0, |found| found.value);
+    format!(
+        "non-pers itself is {:.2} x the better software logging, whose oldest instruction is a \
+         waiting fence in {:.0} % of its cycles and whose writes are replaced in the queue in \
+         {:.0} %; writes a transaction: fwb \
+         {:.1}, redo-clwb {:.1}, non-pers {:.1}; against software with circular logs {:.2} x; fwb \
+         whose commit is only issued {:.2} x",
+        ratio(&ideal),
+        mean(&fence),
+        mean(&replaced),
+        mean(&writes(SimScheme::Fwb)),
+        mean(&writes(SimScheme::RedoClwb)),
+        mean(&writes(SimScheme::NonPers)),
+        ratio(&rings),
+        ratio(&buffered),
+    )
+}
+
+fn judgement(claim: &Claim, request: &Request, findings: &Findings) -> Judgement {
+    let id = claim.id.strip_prefix("hwl.").unwrap_or(claim.id);
+    match claim.part {
+        "fig6" => speed(id, findings),
+        "fig7" => instructions(id, findings),
+        "fig8" => energy(id, findings),
+        "fig10" => whisper(id, findings),
+        "fig11" => sensitivity(id, request, findings),
+        "table1" => hardware(id),
+        part => Judgement::NotTestable(format!("nothing measures {id} of {part}")),
+    }
+}
+
+fn speed(id: &str, findings: &Findings) -> Judgement {
+    let with = |threads: u16| groups(findings, |row| is_micro(row) && row.threads == threads);
+    let micro = groups(findings, is_micro);
+    let gains = |groups: &[Vec<&Row>]| over(groups, |g| gain(g, SimScheme::Fwb, SOFTWARE));
+    let mean_gain = |threads| {
+        let groups = with(threads);
+        geometric(&gains(&groups)).map(|found| found.noting(&reasons(&groups)))
+    };
+    match id {
+        "fwb.throughput.1t" => compared(mean_gain(1), Rule::AtLeast),
+        "fwb.throughput.8t" => compared(mean_gain(8), Rule::AtLeast),
+        "software.throughput_loss.max" => {
+            let lost = |group: &[&Row], slow: Option<&Row>| {
+                let ideal = throughput(row(group, SimScheme::NonPers)?);
+                Some(100.0 * (1.0 - throughput(slow?) / ideal))
+            };
+            let mut losses = over(&micro, |group| lost(group, unsafe_base(group)));
+            for scheme in SOFTWARE {
+                losses.extend(over(&micro, |group| lost(group, row(group, scheme))));
+            }
+            compared(Found::largest(&losses), NEAR)
+        }
+        "order.throughput.fwb_hwl" => {
+            let gains = over(&micro, |g| gain(g, SimScheme::Fwb, [SimScheme::Hwl; 2]));
+            compared(geometric(&gains).map(above_one), Rule::Holds)
+        }
+        "order.throughput.hwl_sw" => {
+            let gains = over(&micro, |group| gain(group, SimScheme::Hwl, SOFTWARE));
+            let found = geometric(&gains).map(above_one);
+            compared(found.map(|found| found.noting(&reasons(&micro))), Rule::Holds)
+        }
+        "order.gain.ssca2_btree" => {
+            let (complex, simple): (Vec<_>, Vec<_>) = micro
+                .into_iter()
+                .partition(|g| g[0].bench.starts_with("ssca2") || g[0].bench.starts_with("btree"));
+            let found = geometric(&gains(&simple)).zip(geometric(&gains(&complex)));
+            let found = found.map(|(simple, complex)| {
+                let note = format!("{:.2} x against {:.2} x", complex.value, simple.value);
+                Found::of(simple.value - complex.value).noting(&note)
+            });
+            compared(found, Rule::Holds)
+        }
+        _ => Judgement::NotTestable(NOT_MEASURED.to_owned()),
+    }
+}
+
+fn above_one(found: Found) -> Found {
+    let span = found.span.map(|(low, high)| (low - 1.0, high - 1.0));
+    Found { value: found.value - 1.0, span, note: found.note }
+}
+
+fn instructions(id: &str, findings: &Findings) -> Judgement {
+    let micro = groups(findings, is_micro);
+    let ratio = |scheme| {
+        over(&micro, move |group| {
+            let count = |scheme| Some(row(group, scheme)?.measured.stats.instructions() as f64);
+            Some(count(scheme)? / count(SimScheme::NonPers)?)
+        })
+    };
+    const MARKS: &str = "begin and end are marks without instructions here, and nothing but they \
+                         is added";
+    match id {
+        "software.instructions.max" => {
+            let all = [SimScheme::UnsafeUndo, SimScheme::UnsafeRedo].into_iter().chain(SOFTWARE);
+            let all: Vec<f64> = all.flat_map(ratio).collect();
+            let both = ratio(SimScheme::UndoRedoClwb);
+            let both = Found::largest(&both).map_or(0.0, |found| found.value);
+            let note = format!("software undo+redo {both:.2} x");
+            compared(Found::largest(&all).map(|found| found.noting(&note)), NEAR)
+        }
+        "fwb.instructions" => {
+            let found = geometric(&ratio(SimScheme::Fwb))
+                .map(|found| Found::of(100.0 * (found.value - 1.0)).noting(MARKS));
+            compared(found, Rule::AtMost)
+        }
+        "undo.instructions" => {
+            let found = Found::mean(&ratio(SimScheme::UndoClwb));
+            compared(found.map(|found| found.noting("mean over programs")), Rule::Above)
+        }
+        _ => Judgement::NotTestable(NOT_MEASURED.to_owned()),
+    }
+}
+
+/// Compared where the machine counts the memory's energy.
+fn compared_energy(found: Option<Found>, rule: Rule, groups: &[Vec<&Row>]) -> Judgement {
+    let counted = groups.iter().flatten().any(|row| row.energy.is_some());
+    match found {
+        None if !groups.is_empty() && !counted => {
+            Judgement::NotTestable("the machine does not count the memory's energy".to_owned())
+        }
+        found => compared(found, rule),
+    }
+}
+
+fn energy_over(group: &[&Row], of: SimScheme, against: SimScheme) -> Option<f64> {
+    Some(row(group, of)?.energy? / row(group, against)?.energy?)
+}
+
+fn energy(id: &str, findings: &Findings) -> Judgement {
+    let micro = groups(findings, is_micro);
+    let over_ideal = |scheme| over(&micro, move |g| energy_over(g, scheme, SimScheme::NonPers));
+    let percent = |ratio: &f64| 100.0 * (ratio - 1.0);
+    match id {
+        "software.energy_overhead.max" => {
+            let all = [SimScheme::UnsafeUndo, SimScheme::UnsafeRedo].into_iter().chain(SOFTWARE);
+            let all: Vec<f64> = all.flat_map(over_ideal).map(|ratio| percent(&ratio)).collect();
+            compared_energy(Found::largest(&all), NEAR, &micro)
+        }
+        "fwb.memory_energy_overhead" => {
+            let found = geometric(&over_ideal(SimScheme::Fwb));
+            let software = geometric(&over_ideal(SimScheme::RedoClwb));
+            let note = software.map_or(String::new(), |software| {
+                format!("redo-clwb {:.0} %", percent(&software.value))
+            });
+            let found = found.map(|found| Found::of(percent(&found.value)).noting(&note));
+            compared_energy(found, Rule::AtMost, &micro)
+        }
+        "fwb.processor_overhead" => Judgement::NotTestable(
+            "the sentence lacks its noun, and a simple activity model is all there is of processors"
+                .to_owned(),
+        ),
+        _ => Judgement::NotTestable(NOT_MEASURED.to_owned()),
+    }
+}
+
+fn whisper(id: &str, findings: &Findings) -> Judgement {
+    let set = groups(findings, |row| !is_micro(row));
+    let gains = over(&set, |group| gain(group, SimScheme::Fwb, SOFTWARE));
+    const OURS: &str = "the set is ours, in WHISPER's manner, and so are its sizes";
+    let noted = |found: Option<Found>| found.map(|found| found.noting(OURS));
+    match id {
+        "whisper.throughput.max" => {
+            let found = noted(Found::largest(&gains));
+            compared(found.map(|found| found.noting(&reasons(&set))), Rule::AtLeast)
+        }
+        "whisper.vs_nonpers" => {
+            let shares = over(&set, |g| gain(g, SimScheme::Fwb, [SimScheme::NonPers; 2]));
+            let found = geometric(&shares).map(|found| Found::of(100.0 * found.value));
+            compared(noted(found), Rule::AtLeast)
+        }
+        "whisper.energy.max" => {
+            let saved: Vec<f64> = SOFTWARE
+                .into_iter()
+                .flat_map(|scheme| over(&set, move |g| energy_over(g, scheme, SimScheme::Fwb)))
+                .collect();
+            compared_energy(noted(Found::largest(&saved)), Rule::AtLeast, &set)
+        }
+        "order.whisper" => {
+            let threads = set.first().map_or(0, |group| group[0].threads);
+            let micro = groups(findings, |row| is_micro(row) && row.threads == threads);
+            let micro = over(&micro, |group| gain(group, SimScheme::Fwb, SOFTWARE));
+            let found = geometric(&gains).zip(geometric(&micro)).map(|(set, micro)| {
+                let note = format!("{:.2} x against {:.2} x", set.value, micro.value);
+                Found::of(set.value - micro.value).noting(&note)
+            });
+            compared(noted(found), Rule::Holds)
+        }
+        _ => Judgement::NotTestable(NOT_MEASURED.to_owned()),
+    }
+}
+
+fn sensitivity(id: &str, request: &Request, findings: &Findings) -> Judgement {
+    let points = |what: &str| -> Vec<(f64, f64)> {
+        let mine = findings.points.iter().filter(|point| point.what == what);
+        mine.map(|point| (point.value, point.measured.throughput())).collect()
+    };
+    let buffer = points(views::BUFFER);
+    let at = |entries: f64| buffer.iter().find(|(n, _)| *n == entries).map(|(_, speed)| *speed);
+    let better = |entries| Some(100.0 * (at(entries)? / at(1.0)? - 1.0));
+    const BASE: &str = "against a buffer of one entry, in which nothing coalesces";
+    match id {
+        "logbuf.8.throughput" => {
+            compared(better(8.0).map(|gain| Found::of(gain).noting(BASE)), Rule::AtLeast)
+        }
+        "logbuf.15.throughput" => {
+            compared(better(15.0).map(|gain| Found::of(gain).noting(BASE)), Rule::AtLeast)
+        }
+        "logbuf.saturation" => {
+            let most = buffer.iter().map(|(_, speed)| *speed).fold(0.0, f64::max);
+            let first = buffer.iter().find(|(_, speed)| *speed >= most * (1.0 - NOISE));
+            let note = "the smallest buffer within 1 % of the best";
+            compared(first.map(|(entries, _)| Found::of(*entries).noting(note)), Rule::AtLeast)
+        }
+        "order.logbuf" => {
+            let worse = buffer.windows(2).filter(|pair| pair[1].1 < pair[0].1 * (1.0 - NOISE));
+            let found = (!buffer.is_empty()).then(|| Found::of(worse.count() as f64));
+            compared(found, Rule::Zero)
+        }
+        "logbuf.bound" => match findings.by_latency {
+            Some((0, images)) => Judgement::NotTestable(format!(
+                "15 entries without a check of order lost nothing in {images} images, which \
+                 proves nothing"
+            )),
+            Some((guilty, images)) => {
+                let note = format!(
+                    "entries of a buffer that keeps order by its size alone: with 15 entries \
+                     {guilty} of {images} images are torn or lose something (HWL-5)"
+                );
+                Judgement::Compared(Found::of(0.0).noting(&note), Rule::AtLeast)
+            }
+            None => Judgement::NotTestable(NOT_MEASURED.to_owned()),
+        },
+        "fwb.period" => {
+            // Lines have to be in memory within two scans, before the log comes round.
+            let rates = findings
+                .rows
+                .iter()
+                .filter(|row| is_micro(row) && row.measured.scheme == SimScheme::Fwb);
+            let rate = rates
+                .map(|row| {
+                    let stats = &row.measured.stats;
+                    stats.writes.of(outlast_sim::Cause::Logged) as f64 / stats.cycles as f64
+                })
+                .chain(findings.points.iter().map(|point| {
+                    let stats = &point.measured.stats;
+                    stats.writes.of(outlast_sim::Cause::Logged) as f64 / stats.cycles as f64
+                }))
+                .fold(0.0, f64::max);
+            let period = (rate > 0.0).then(|| crate::simulated::LOG_SLOTS as f64 / rate / 2.0);
+            let note = "half of the time in which the fastest log measured goes round 4 MB; \
+                        where it is shorter, scans start earlier here";
+            compared(period.map(|cycles| Found::of(cycles).noting(note)), Rule::AtLeast)
+        }
+        "fwb.scan_overhead" => {
+            let speed = |what| points(what).first().map(|(_, speed)| *speed);
+            let found = speed(views::NO_SCAN).zip(speed(views::NO_EARLY)).map(|(without, with)| {
+                let early = at(15.0).map_or(0.0, |early| 100.0 * (1.0 - early / without));
+                let note = format!(
+                    "scans by the clock alone, hash; reading tags takes no time here, only what \
+                     they force out does; with scans as a log divided by {} needs them {early:.1} %",
+                    request.divisor
+                );
+                Found::of(100.0 * (1.0 - with / without)).noting(&note)
+            });
+            compared(found, Rule::AtMost)
+        }
+        _ => Judgement::NotTestable(NOT_MEASURED.to_owned()),
+    }
+}
+
+/// Table I, from the mechanism as it is here.
+fn hardware(id: &str) -> Judgement {
+    const LINES: f64 = (8 << 20) as f64 / 64.0 + 4.0 * (32 << 10) as f64 / 64.0;
+    match id {
+        "table1.txid" => {
+            let note = "one register of 8 bits for each core; 256 transactions run at a time";
+            Judgement::Compared(Found::of(1.0).noting(note), Rule::AtMost)
+        }
+        "table1.head" | "table1.tail" => Judgement::Compared(Found::of(8.0), Rule::AtMost),
+        "table1.logbuf" => {
+            let bytes = (crate::simulated::LOG_BUFFER * 64) as f64;
+            Judgement::Compared(Found::of(bytes).noting("15 slots of 64 bytes"), Rule::AtMost)
+        }
+        "table1.fwb" => Judgement::Contradictory(
+            Some(Found::of(LINES / 8.0)),
+            "768 bytes are one bit for 6,144 lines; the caches of Table II have 133,120 (HWL-13)",
+        ),
+        _ => Judgement::NotTestable(NOT_MEASURED.to_owned()),
+    }
+}

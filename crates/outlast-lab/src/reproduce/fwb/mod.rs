@@ -1,0 +1,410 @@
+//! The HWL/FWB paper's figures again ("Steal but no force", HPCA'18): what each claims, beside what
+//! the timed machine says here.
+//!
+//! | part | what is measured |
+//! |---|---|
+//! | figure 6 | throughput of the micro-benchmarks under every scheme, by threads |
+//! | figure 7 | instructions executed and IPC |
+//! | figure 8 | dynamic energy of the memory |
+//! | figure 9 | writes to memory |
+//! | figure 10 | what stands for the WHISPER set |
+//! | figure 11 | sizes of the log buffer; scans against the size of the log |
+//! | table I | what the mechanism costs in bits |
+//!
+//! Everything is divided by the same number at the quick scale: data, last level, log and the
+//! period of scans, so that their ratios are the paper's. Every thread has a core of its own (the
+//! paper has two threads a core). Runs are independent and use all processors of the host; what
+//! they say depends on the seed alone.
+
+mod judge;
+pub mod views;
+
+use std::str::FromStr;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use outlast_schemes::hwl::Faults;
+use outlast_sim::timed::MachineConfig;
+
+use crate::native::Size;
+use crate::news::{Listener, News};
+use crate::record::{Kind, Metric, Record};
+use crate::simulated::crash::{Campaign, Plant};
+use crate::simulated::work::{Bench, MICRO, Plan, WHISPER, Work};
+use crate::simulated::{LogOptions, Measured, SimScheme, measure, scheme_records};
+
+/// What claims of the paper are filed under.
+pub const HWL: &str = "hwl";
+
+/// A figure or a table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum Part {
+    /// Throughput.
+    Fig6,
+    /// Instructions and IPC.
+    Fig7,
+    /// Energy of the memory.
+    Fig8,
+    /// Writes to memory.
+    Fig9,
+    /// WHISPER.
+    Fig10,
+    /// The log buffer and the scans.
+    Fig11,
+    /// Hardware.
+    Table1,
+}
+
+impl Part {
+    /// All, in the paper's order.
+    pub const ALL: [Self; 7] =
+        [Self::Fig6, Self::Fig7, Self::Fig8, Self::Fig9, Self::Fig10, Self::Fig11, Self::Table1];
+
+    /// The name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Fig6 => "6",
+            Self::Fig7 => "7",
+            Self::Fig8 => "8",
+            Self::Fig9 => "9",
+            Self::Fig10 => "10",
+            Self::Fig11 => "11",
+            Self::Table1 => "table1",
+        }
+    }
+
+    /// The name in the table of claims.
+    pub fn claims_name(self) -> String {
+        match self {
+            Self::Table1 => "table1".to_owned(),
+            part => format!("fig{}", part.name()),
+        }
+    }
+}
+
+impl FromStr for Part {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        Self::ALL.into_iter().find(|part| part.name() == name).ok_or_else(|| {
+            let names = Self::ALL.map(Self::name).join(", ");
+            format!("no figure of fwb is called '{name}'; there are {names}")
+        })
+    }
+}
+
+/// What to measure, and how much of it.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// Which parts.
+    pub parts: Vec<Part>,
+    /// By what sizes are divided: 1 for the paper's.
+    pub divisor: u64,
+    /// Transactions that count of a program whose transactions are small; as many before them.
+    pub transactions: u64,
+    /// Threads of programs with integers, of those with strings, and of the WHISPER set.
+    pub threads: [Vec<u16>; 3],
+    /// The seed of everything drawn.
+    pub seed: u64,
+}
+
+impl Request {
+    /// The parts at their usual amount.
+    pub fn new(parts: &[Part], size: Size, seed: u64) -> Self {
+        let (divisor, transactions, threads) = match size {
+            Size::Quick => (16, 6_000, [vec![1, 2, 4, 8], vec![1, 8], vec![8]]),
+            Size::Full => {
+                let all = vec![1, 2, 4, 8];
+                (1, 150_000, [all.clone(), all.clone(), all])
+            }
+        };
+        Self { parts: parts.to_vec(), divisor, transactions, threads, seed }
+    }
+
+    /// What a report shows: throughput with one thread and with eight, and table I.
+    pub fn for_report(size: Size, seed: u64) -> Self {
+        match size {
+            Size::Full => Self::new(&Part::ALL, size, seed),
+            Size::Quick => Self {
+                threads: [vec![1, 8], vec![], vec![]],
+                transactions: 2_000,
+                ..Self::new(&[Part::Fig6, Part::Table1], size, seed)
+            },
+        }
+    }
+
+    fn wants(&self, parts: &[Part]) -> bool {
+        parts.iter().any(|part| self.parts.contains(part))
+    }
+
+    /// The paper's machine, with a last level divided as everything is.
+    fn machine(&self) -> Result<MachineConfig, Box<dyn std::error::Error>> {
+        let mut machine = MachineConfig::named("hwl")?;
+        if self.divisor > 1 {
+            machine.set_option("llc.size", &format!("{} KiB", 8192 / self.divisor))?;
+        }
+        Ok(machine)
+    }
+
+    fn plan(&self, bench: &'static Bench, threads: u16) -> Plan {
+        // Programs with large transactions run fewer of them.
+        let count = match bench.name {
+            "vacation" | "tpcc" => self.transactions / 6,
+            "echo" | "sps-string" => self.transactions / 2,
+            _ => self.transactions,
+        };
+        Plan {
+            bench,
+            footprint: bench.footprint / self.divisor,
+            threads,
+            warm_up: count,
+            transactions: count,
+            shared: false,
+            switch_every: 0,
+            seed: self.seed,
+        }
+    }
+
+    fn options(&self, work: &Work) -> LogOptions {
+        let options = LogOptions::scaled(self.divisor);
+        // A log that is scaled down still has to hold the largest transactions.
+        let largest = work.streams.iter().map(|log| outlast_schemes::hwl::records_max(log)).max();
+        let slots = options.slots.max(4 * largest.unwrap_or(1) * u64::from(work.lanes()).min(4));
+        LogOptions { slots, ..options }
+    }
+}
+
+/// A run of one program under one scheme.
+#[derive(Clone, Debug)]
+struct Row {
+    bench: &'static str,
+    threads: u16,
+    measured: Measured,
+    energy: Option<f64>,
+}
+
+/// One point of a sensitivity.
+#[derive(Clone, Debug)]
+struct Point {
+    /// What is varied.
+    what: &'static str,
+    value: f64,
+    measured: Measured,
+}
+
+/// What was measured, beside its records.
+#[derive(Clone, Debug, Default)]
+struct Findings {
+    rows: Vec<Row>,
+    points: Vec<Point>,
+    /// Torn and lost images where only the size of the log buffer keeps order, and how many.
+    by_latency: Option<(u64, u64)>,
+}
+
+/// Measures the parts and judges the claims about them.
+///
+/// # Errors
+/// When a run cannot be made or comes to a stop.
+pub fn run(
+    request: &Request,
+    listen: &mut Listener<'_>,
+) -> Result<Vec<Record>, Box<dyn std::error::Error>> {
+    let machine = request.machine()?;
+    let mut findings = Findings::default();
+    let mut records = Vec::new();
+    let micro = [Part::Fig6, Part::Fig7, Part::Fig8, Part::Fig9];
+    let mut plans = Vec::new();
+    if request.wants(&micro) {
+        for bench in &MICRO {
+            let strings = bench.name.ends_with("-string");
+            plans.extend(request.threads[usize::from(strings)].iter().map(|n| (bench, *n)));
+        }
+    }
+    if request.wants(&[Part::Fig10]) {
+        for bench in &WHISPER {
+            plans.extend(request.threads[2].iter().map(|n| (bench, *n)));
+        }
+    }
+    let stage = "programs under schemes";
+    let measured = in_parallel(&plans, stage, listen, |(bench, threads)| {
+        let work = request.plan(bench, *threads).work().map_err(|error| error.to_string())?;
+        let options = request.options(&work);
+        let mut rows = Vec::new();
+        let mut records = Vec::new();
+        for (scheme, ..) in SimScheme::ALL {
+            let measured = measure(&machine, scheme, &work, &options)
+                .map_err(|error| format!("{} under {scheme}: {error}", bench.name))?;
+            records.extend(scheme_records(&machine, &work, &measured));
+            let energy = crate::simulated::memory_energy(&machine, &measured.stats);
+            rows.push(Row { bench: bench.name, threads: *threads, measured, energy });
+        }
+        Ok((rows, records))
+    })?;
+    for (rows, more) in measured {
+        findings.rows.extend(rows);
+        records.extend(more);
+    }
+    if request.wants(&[Part::Fig11]) {
+        sensitivities(request, &machine, &mut findings, &mut records, listen)?;
+    }
+    for record in &mut records {
+        record.paper = Some(HWL.to_owned());
+    }
+    records.extend(views::relative(&findings));
+    records.extend(judge::judge(request, &findings));
+    Ok(records)
+}
+
+/// Figure 11: sizes of the log buffer on hash, and scans against the size of the log.
+fn sensitivities(
+    request: &Request,
+    machine: &MachineConfig,
+    findings: &mut Findings,
+    records: &mut Vec<Record>,
+    listen: &mut Listener<'_>,
+) -> Result<(), Box<dyn std::error::Error>> {
+    let hash = Bench::named("hash")?;
+    let threads = *request.threads[0].last().unwrap_or(&8);
+    let work = request.plan(hash, threads).work()?;
+    let usual = request.options(&work);
+    let mut fast = machine.clone();
+    fast.set_option("memory.tWR", "0 ns")?;
+    let mut jobs: Vec<(&'static str, f64, LogOptions, &MachineConfig)> = Vec::new();
+    for entries in [1, 2, 4, 8, 15, 32, 64, 128, 256] {
+        let options = LogOptions { buffer: entries, ..usual };
+        jobs.push((views::BUFFER, entries as f64, options, machine));
+        if entries >= 15 {
+            jobs.push((views::BUFFER_FAST, entries as f64, options, &fast));
+        }
+    }
+    for (numerator, denominator) in [(1, 4), (1, 2), (1, 1), (2, 1), (4, 1)] {
+        let period = usual.scan_period * numerator / denominator;
+        let options = LogOptions { scan_period: period, ..usual };
+        jobs.push((views::PERIOD, period as f64, options, machine));
+        let slots = usual.slots * numerator / denominator;
+        let options =
+            LogOptions { slots, scan_period: usual.scan_period * numerator / denominator, ..usual };
+        jobs.push((views::LOG, slots as f64, options, machine));
+    }
+    // Without scans nothing lets the head move: a log that is never full.
+    let endless = LogOptions { slots: 1 << 22, forces: false, ..usual };
+    jobs.push((views::NO_SCAN, 0.0, endless, machine));
+    jobs.push((views::NO_EARLY, 0.0, LogOptions { slots: 1 << 22, ..usual }, machine));
+    let points = in_parallel(&jobs, "sensitivities", listen, |(what, value, options, machine)| {
+        let measured = measure(machine, SimScheme::Fwb, &work, options)
+            .map_err(|error| format!("{what} {value}: {error}"))?;
+        Ok(Point { what, value: *value, measured })
+    })?;
+    for point in &points {
+        let metric = Metric { name: point.what, unit: "tx/s" };
+        let config = format!("{} ({}), {}", machine.name, machine.core.kind, work.describe());
+        records.push(
+            Record::new(Kind::Sim, "hash", "fwb", metric, point.measured.throughput())
+                .threads(threads.into())
+                .class(&format!("{}", point.value))
+                .config(&config)
+                .guarantee("durable"),
+        );
+    }
+    findings.points = points;
+    findings.by_latency = Some(order_by_latency(request.seed)?);
+    Ok(())
+}
+
+/// Whether a log buffer of 15 entries keeps records before their data by its size alone: images
+/// that are not as they should be, and all images.
+fn order_by_latency(seed: u64) -> Result<(u64, u64), Box<dyn std::error::Error>> {
+    let plant: Plant = "H1".parse()?;
+    let (mut guilty, mut images) = (0, 0);
+    for seed in seed..seed + 3 {
+        let mut campaign = Campaign { second_crash: false, ..plant.campaign(seed) };
+        campaign.options.buffer = 15;
+        campaign.options.faults = Faults::NONE;
+        let report = campaign.run()?;
+        guilty += report.torn + report.lost;
+        images += report.images;
+    }
+    Ok((guilty, images))
+}
+
+/// Runs jobs on all processors; results come in the order of the jobs.
+fn in_parallel<J: Sync, R: Send>(
+    jobs: &[J],
+    stage: &str,
+    listen: &mut Listener<'_>,
+    run: impl Fn(&J) -> Result<R, String> + Sync,
+) -> Result<Vec<R>, Box<dyn std::error::Error>> {
+    let workers = std::thread::available_parallelism().map_or(1, |cores| cores.get());
+    let next = AtomicUsize::new(0);
+    let results: Mutex<Vec<Option<Result<R, String>>>> =
+        Mutex::new(jobs.iter().map(|_| None).collect());
+    let (told, heard) = std::sync::mpsc::channel();
+    std::thread::scope(|scope| {
+        for _ in 0..workers.min(jobs.len()) {
+            let told = told.clone();
+            let (next, results, run) = (&next, &results, &run);
+            scope.spawn(move || {
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(job) = jobs.get(number) else { break };
+                    let result = run(job);
+                    let mut results =
+                        results.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                    results[number] = Some(result);
+                    drop(results);
+                    let _ = told.send(());
+                }
+            });
+        }
+        drop(told);
+        for done in 1..=jobs.len() as u64 {
+            if heard.recv().is_err() {
+                break;
+            }
+            listen(News::Step { stage, done, total: jobs.len() as u64 });
+        }
+    });
+    let results = results.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let mut all = Vec::with_capacity(jobs.len());
+    for result in results {
+        all.push(result.unwrap_or_else(|| Err("a run was not made".to_owned()))?);
+    }
+    Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::Verdict;
+
+    fn tiny(parts: &[Part]) -> Request {
+        Request {
+            divisor: 256,
+            transactions: 200,
+            threads: [vec![1, 2], vec![2], vec![2]],
+            ..Request::new(parts, Size::Quick, 1)
+        }
+    }
+
+    #[test]
+    fn a_tiny_reproduction_judges_every_claim_and_is_the_same_again() {
+        let run = || run(&tiny(&Part::ALL), &mut |_| ()).unwrap();
+        let records = run();
+        let claims: Vec<_> = records.iter().filter(|r| r.kind == Kind::Claim).collect();
+        assert_eq!(claims.len(), crate::reproduce::claims::hwl().len());
+        for claim in &claims {
+            assert!(claim.verdict.is_some(), "{}", claim.metric);
+            let silent = claim.verdict == Some(Verdict::NotTestable) && claim.reason.is_none();
+            assert!(!silent, "{}", claim.metric);
+        }
+        assert_eq!(records, run());
+    }
+
+    #[test]
+    fn a_figure_alone_judges_its_own_claims() {
+        let records = run(&tiny(&[Part::Table1]), &mut |_| ()).unwrap();
+        assert!(records.iter().all(|record| record.metric.starts_with("hwl.table1.")));
+        assert_eq!(records.len(), 5);
+        assert!("12".parse::<Part>().unwrap_err().contains("there are 6, 7"));
+    }
+}

@@ -1,0 +1,104 @@
+//! What is shown of the figures, and what is derived for that.
+
+use super::{Findings, HWL, Row};
+use crate::record::{Kind, Metric, Record};
+use crate::simulated::SimScheme;
+
+/// Throughput by entries of the log buffer.
+pub const BUFFER: &str = "throughput_by_log_buffer";
+/// The same with writes as fast as the row buffer, in place of the paper's endless bandwidth.
+pub const BUFFER_FAST: &str = "throughput_by_log_buffer_fast_writes";
+/// Throughput by cycles from scan to scan.
+pub const PERIOD: &str = "throughput_by_scan_period";
+/// Throughput by slots of the log, with the period in proportion.
+pub const LOG: &str = "throughput_by_log_slots";
+/// Throughput without scans, on a log that never fills.
+pub const NO_SCAN: &str = "throughput_without_scans";
+/// Throughput with scans by the clock alone, on a log that never fills.
+pub const NO_EARLY: &str = "throughput_with_scans_by_the_clock";
+
+/// Throughput over that of the better unsafe software logging, as the paper's figures have it.
+pub const SPEEDUP: Metric = Metric { name: "speedup_unsafe_base", unit: "x" };
+/// Instructions over those of `non-pers`.
+pub const INSTRUCTIONS: Metric = Metric { name: "instructions_non_pers", unit: "x" };
+/// Instructions per cycle over those of the better unsafe software logging.
+pub const IPC: Metric = Metric { name: "ipc_unsafe_base", unit: "x" };
+/// Writes to memory over those of the better unsafe software logging.
+pub const WRITES: Metric = Metric { name: "writes_unsafe_base", unit: "x" };
+/// Energy of the memory over that of `non-pers`.
+pub const ENERGY: Metric = Metric { name: "memory_energy_non_pers", unit: "x" };
+
+/// Bars: the figure, its title, what it shows, and whether it is about the WHISPER set.
+pub const BARS: [(&str, &str, Metric, bool); 6] = [
+    ("fig6", "Figure 6: throughput over unsafe-base", SPEEDUP, false),
+    ("fig7", "Figure 7: instructions over non-pers", INSTRUCTIONS, false),
+    ("fig7", "Figure 7: IPC over unsafe-base", IPC, false),
+    ("fig8", "Figure 8: dynamic energy of the memory over non-pers", ENERGY, false),
+    ("fig9", "Figure 9: writes to memory over unsafe-base", WRITES, false),
+    ("fig10", "Figure 10: throughput over unsafe-base, WHISPER-like set", SPEEDUP, true),
+];
+
+/// Lines: the title, the axis, the metrics.
+pub const LINES: [(&str, &str, &[&str]); 3] = [
+    ("Figure 11a: the log buffer, hash", "entries", &[BUFFER, BUFFER_FAST]),
+    ("Figure 11b: cycles from scan to scan, hash", "cycles", &[PERIOD]),
+    ("Figure 11b: slots of the log, scans in proportion, hash", "slots", &[LOG]),
+];
+
+/// Whether a record is of the WHISPER-like set.
+pub fn is_whisper(record: &Record) -> bool {
+    crate::simulated::work::WHISPER.iter().any(|bench| bench.name == record.workload)
+}
+
+/// The rows of one program and one number of threads.
+pub(super) fn group<'f>(findings: &'f Findings, of: &Row) -> Vec<&'f Row> {
+    let same = |row: &&Row| row.bench == of.bench && row.threads == of.threads;
+    findings.rows.iter().filter(same).collect()
+}
+
+/// The row of a scheme.
+pub(super) fn row<'f>(group: &[&'f Row], scheme: SimScheme) -> Option<&'f Row> {
+    group.iter().find(|row| row.measured.scheme == scheme).copied()
+}
+
+/// The better of two schemes.
+pub(super) fn better<'f>(group: &[&'f Row], of: [SimScheme; 2]) -> Option<&'f Row> {
+    let rows = of.into_iter().filter_map(|scheme| row(group, scheme));
+    rows.max_by(|a, b| a.measured.throughput().total_cmp(&b.measured.throughput()))
+}
+
+/// The paper's unsafe-base: whichever unsafe logging is better.
+pub(super) fn unsafe_base<'f>(group: &[&'f Row]) -> Option<&'f Row> {
+    better(group, [SimScheme::UnsafeUndo, SimScheme::UnsafeRedo])
+}
+
+/// What figures show, as records.
+pub(super) fn relative(findings: &Findings) -> Vec<Record> {
+    let mut records = Vec::new();
+    for row in &findings.rows {
+        let group = group(findings, row);
+        let (Some(base), Some(ideal)) =
+            (unsafe_base(&group), self::row(&group, SimScheme::NonPers))
+        else {
+            continue;
+        };
+        let of = &row.measured;
+        let mut put = |metric, value: f64| {
+            let scheme = of.scheme;
+            let mut record = Record::new(Kind::Sim, row.bench, scheme.name(), metric, value)
+                .threads(row.threads.into())
+                .guarantee(scheme.guarantee());
+            record.paper = Some(HWL.to_owned());
+            records.push(record);
+        };
+        let instructions = |row: &Row| row.measured.stats.instructions() as f64;
+        put(SPEEDUP, of.throughput() / base.measured.throughput());
+        put(INSTRUCTIONS, instructions(row) / instructions(ideal));
+        put(IPC, of.stats.ipc() / base.measured.stats.ipc());
+        put(WRITES, of.writes() / base.measured.writes().max(1e-9));
+        if let (Some(energy), Some(least)) = (row.energy, ideal.energy) {
+            put(ENERGY, energy / least);
+        }
+    }
+    records
+}
