@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use outlast::{SCHEMES, Scheme, UnknownPlant};
 use outlast_lab::record::Document;
-use outlast_lab::simulated::crash::{self, Campaign, PLANTS, Plant as MachinePlant, Points};
+use outlast_lab::simulated::crash::{Campaign, PLANTS, Plant as MachinePlant, Points};
 use outlast_lab::simulated::work::{Bench, Plan, benches};
 use outlast_lab::simulated::{
     self, LogOptions, RuntimeRun, SimScheme, Simulation, TimelineRequest, Work,
@@ -436,10 +436,7 @@ fn crash_programs(
     seed: u64,
 ) -> CommandResult {
     let plant = args.plant.as_deref().map(str::parse::<MachinePlant>).transpose()?;
-    let machines = match args.config.as_str() {
-        "tiny" => vec![MachineConfig::from_toml("tiny", crash::TINY)?],
-        config => simulated::machines(config, None, &args.options)?,
-    };
+    let machines = simulated::machines(&args.config, None, &args.options)?;
     let mut document = Document::new(env!("CARGO_PKG_VERSION"), &crate::command_line(), seed, None);
     let mut verdict = Verdict::Good;
     for machine in machines {

@@ -20,25 +20,6 @@ const LANES: u16 = 2;
 const LOG: LineAddr = LineAddr(64);
 const IMAGE_LINES: u64 = 64 + 2 * 40;
 
-/// Caches so small that lines are evicted all the time, a slow memory with short queues.
-const MACHINE: &str = r#"
-base = "hwl"
-[core]
-count = 2
-[l1]
-size = "512 B"
-ways = 2
-[llc]
-size = "1 KiB"
-ways = 4
-[memory]
-write_queue = 6
-drain_high = 4
-drain_low = 1
-write_buffer = 4
-path = "8 ns"
-"#;
-
 /// SplitMix64, as the crates under test have it, but ours: tests share no code with them.
 struct Draw(u64);
 
@@ -85,7 +66,7 @@ fn transactions(seed: u64, count: u64) -> (OpLog, Vec<States>) {
 }
 
 fn run<S: Scheme>(scheme: S, log: OpLog) -> System<S> {
-    let machine = MachineConfig::from_toml("crashes", MACHINE).unwrap();
+    let machine = MachineConfig::named("tiny").unwrap();
     let log = Arc::new(log);
     let sources = (0..LANES)
         .map(|lane| Box::new(LaneOps::new(log.clone(), LaneId(lane))) as Box<dyn Source>)

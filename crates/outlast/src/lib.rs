@@ -87,6 +87,7 @@ mod spin;
 mod transact;
 mod tx;
 pub mod typed;
+mod word;
 mod writeback;
 
 pub use ack::{Ack, AsyncTicket, Ticket, UnknownAck};

@@ -24,26 +24,6 @@ use super::schemes::{LogOptions, Prepared, SimScheme, with_cores};
 use super::work::{Bench, Plan, Work};
 use crate::record::{Kind, Metric, Record};
 
-/// The machine of small campaigns: caches so small that lines are evicted all the time, a slow
-/// memory with short queues.
-pub const TINY: &str = r#"
-base = "hwl"
-[core]
-count = 2
-[l1]
-size = "512 B"
-ways = 2
-[llc]
-size = "1 KiB"
-ways = 4
-[memory]
-write_queue = 6
-drain_high = 4
-drain_low = 1
-write_buffer = 4
-path = "8 ns"
-"#;
-
 /// Cycles for which an accepted write is in the queue for sure: column latency and more.
 const QUEUED_CYCLES: u64 = 80;
 
@@ -264,7 +244,7 @@ impl Report {
 impl Campaign {
     /// A small campaign: caches of a few lines, a log of a few transactions.
     pub fn small(scheme: SimScheme, bench: &str, seed: u64) -> Self {
-        let machine = MachineConfig::from_toml("tiny", TINY).expect("it is tested");
+        let machine = MachineConfig::named("tiny").expect("a preset");
         let bench = Bench::named(bench).expect("a program of the table");
         let plan = Plan {
             bench,

@@ -40,8 +40,7 @@ impl<M: Medium> Pool<M> {
         if !self.has_pending.load(Ordering::Relaxed) {
             return;
         }
-        let batches: Vec<_> =
-            self.lanes.iter().map(|lane| lane.shared.pending.load(Ordering::Acquire)).collect();
+        let batches: Vec<_> = self.lanes.iter().map(|lane| lane.parked.pending()).collect();
         self.lead(|id| batches[id] != 0);
         for (lane, batch) in batches.into_iter().enumerate() {
             self.await_durable(AsyncTicket { lane: lane as u32, batch });
@@ -52,15 +51,14 @@ impl<M: Medium> Pool<M> {
     #[inline]
     pub fn is_durable(&self, ticket: AsyncTicket) -> bool {
         let lane = self.lanes.get(ticket.lane as usize);
-        lane.is_some_and(|lane| lane.shared.durable.load(Ordering::Acquire) >= ticket.batch)
+        lane.is_some_and(|lane| lane.parked.is_durable(ticket.batch))
     }
 
     /// Whether an asynchronous commit of this opening of the pool may have that ticket: waiting for
     /// others would never end.
     pub fn has_issued_async(&self, ticket: AsyncTicket) -> bool {
         let lane = self.lanes.get(ticket.lane as usize);
-        let issued =
-            lane.is_some_and(|lane| lane.shared.pending.load(Ordering::Acquire) >= ticket.batch);
+        let issued = lane.is_some_and(|lane| lane.parked.pending() >= ticket.batch);
         issued || self.is_durable(ticket)
     }
 
@@ -85,7 +83,7 @@ impl<M: Medium> Pool<M> {
                 return;
             }
             // H4.
-            self.lanes[lane].shared.wanted.store(true, Ordering::Relaxed);
+            self.lanes[lane].parked.want();
             assert!(
                 !self.gate.is_this_thread_in(lane),
                 "a transaction's closure waits for what its own lane has pending"
@@ -99,10 +97,10 @@ impl<M: Medium> Pool<M> {
         if !self.has_pending.load(Ordering::Relaxed) {
             return;
         }
-        self.lead(|id| self.lanes[id].shared.pending.load(Ordering::Acquire) != 0);
+        self.lead(|id| self.lanes[id].parked.pending() != 0);
         for lane in &self.lanes {
-            if lane.shared.pending.load(Ordering::Acquire) != 0 {
-                lane.shared.wanted.store(true, Ordering::Relaxed);
+            if lane.parked.pending() != 0 {
+                lane.parked.want();
             }
         }
     }
@@ -110,9 +108,12 @@ impl<M: Medium> Pool<M> {
     /// H5: a solo ends, and its lane has no transaction.
     pub(crate) fn end_solo(&self, soloist: usize) {
         self.settle(soloist);
-        let is_pending = self.lanes[soloist].shared.pending.load(Ordering::Acquire) != 0;
-        if is_pending && !self.io().plants(Plant::SoloStaysPending) {
+        let mut tries = 0;
+        while self.lanes[soloist].parked.pending() != 0
+            && !self.io().plants(Plant::SoloStaysPending)
+        {
             self.lead(|id| id == soloist);
+            wait(&self.medium, &mut tries);
         }
     }
 
@@ -132,7 +133,7 @@ impl<M: Medium> Pool<M> {
             wait(medium, &mut tries);
         };
         let wanted = self.lanes.iter().enumerate().filter(|(id, _)| is_wanted(*id));
-        let states = wanted.filter_map(|(_, lane)| lane.parked.lock(medium).take());
+        let states = wanted.filter_map(|(_, lane)| lane.parked.try_take());
         let mut group: Vec<Tx<'_, M>> = states.map(|lane| Tx::of(self, lane)).collect();
         group.retain_mut(|tx| {
             let has_some = !tx.lane.pending.is_empty();
@@ -178,7 +179,7 @@ impl<'p, M: Medium> Tx<'p, M> {
     /// it, unless somebody has said so already.
     #[inline]
     pub(crate) fn leave_pending(&mut self) {
-        if self.pool.lanes[self.lane.id].shared.wanted.load(Ordering::Relaxed) {
+        if self.pool.lanes[self.lane.id].parked.is_wanted() {
             self.commit_batch();
         } else {
             let id = self.lane.id;
@@ -188,7 +189,7 @@ impl<'p, M: Medium> Tx<'p, M> {
                 self.fence_for_others();
             }
             let state = std::mem::replace(&mut self.lane, stand_in);
-            *self.pool.lanes[id].parked.lock(&self.pool.medium) = Some(state);
+            self.park(id, state);
         }
     }
 
@@ -197,7 +198,13 @@ impl<'p, M: Medium> Tx<'p, M> {
         let id = self.lane.id;
         self.fence_for_others();
         let state = std::mem::replace(&mut self.lane, Box::new(LaneState::stand_in(id)));
-        *self.pool.lanes[id].parked.lock(&self.pool.medium) = Some(state);
+        self.park(id, state);
+    }
+
+    #[inline]
+    fn park(&self, id: usize, state: Box<LaneState>) {
+        let mut tries = 0;
+        self.pool.lanes[id].parked.put(state, || wait(&self.pool.medium, &mut tries));
     }
 
     /// Takes the lane's state back from where it is parked, and waits for whoever has it.
@@ -207,7 +214,7 @@ impl<'p, M: Medium> Tx<'p, M> {
             let parked = &self.pool.lanes[self.lane.id].parked;
             let mut tries = 0;
             let state = loop {
-                if let Some(state) = parked.lock(&self.pool.medium).take() {
+                if let Some(state) = parked.try_take() {
                     break state;
                 }
                 wait(&self.pool.medium, &mut tries);

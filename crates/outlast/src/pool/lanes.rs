@@ -1,6 +1,6 @@
 //! Lanes: one thread's seat at a pool, with its log and its volatile buffers.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use outlast_pmem::{Call, Mark, Medium};
 
@@ -9,6 +9,7 @@ use crate::checksums::Deltas;
 use crate::error::PoolError;
 use crate::layout::{Geometry, LANE_FLOOR, LANE_TAIL};
 use crate::log::Region;
+use crate::pool::parked::Parked;
 use crate::pool::{LANE_FLOOR_UNPROVEN, LANE_TAIL_UNPROVEN, Pool, load_sealed};
 use crate::seq::Seq;
 use crate::spin::{SpinLock, wait};
@@ -31,7 +32,7 @@ pub(crate) struct LaneSlot {
     pub ended: SpinLock<Vec<Ended>>,
     state: SpinLock<Option<Box<LaneState>>>,
     /// That of a lane which has a batch and no transaction: see [`handoff`](super::handoff).
-    pub parked: SpinLock<Option<Box<LaneState>>>,
+    pub parked: Parked<Box<LaneState>>,
 }
 
 /// What the sweeper reads of a lane. Positions count lines and only grow; a line's place in the
@@ -58,13 +59,6 @@ pub(crate) struct LaneShared {
     /// Atlas: the number of the lane's section that has let go of its locks and is not stable yet;
     /// zero when there is none.
     pub section: AtomicU64,
-    /// The batch of its asynchronous commits that is not durable, counted from 1; 0 when there is
-    /// none.
-    pub pending: AtomicU64,
-    /// The last batch that is.
-    pub durable: AtomicU64,
-    /// Somebody waits for the batch while the lane has a transaction (H4).
-    pub wanted: AtomicBool,
 }
 
 impl LaneShared {
@@ -149,14 +143,11 @@ impl LaneSlot {
                 tail: AtomicU64::new(0),
                 unmarked: AtomicU64::new(0),
                 section: AtomicU64::new(0),
-                pending: AtomicU64::new(0),
-                durable: AtomicU64::new(0),
-                wanted: AtomicBool::new(false),
             },
             deltas: SpinLock::default(),
             ended: SpinLock::default(),
             state: SpinLock::new(Some(Box::new(state))),
-            parked: SpinLock::default(),
+            parked: Parked::new(),
         })
     }
 

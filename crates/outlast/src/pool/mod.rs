@@ -10,6 +10,7 @@ pub(crate) mod handoff;
 mod header;
 mod lanes;
 mod open;
+mod parked;
 mod running;
 
 pub use check::{CheckReport, Finding};

@@ -290,9 +290,7 @@ impl<M: Medium> Tx<'_, M> {
         let mut saved = std::mem::take(&mut pending.saved);
         saved.clear();
         *pending = Pending { batches, saved, ..Pending::default() };
-        let shared = &self.pool.lanes[self.lane.id].shared;
-        shared.pending.store(0, Ordering::Release);
-        shared.wanted.store(false, Ordering::Relaxed);
+        self.pool.lanes[self.lane.id].parked.ended();
     }
 
     /// Before the next transaction: a batch that has no room for it is made durable.
@@ -305,8 +303,8 @@ impl<M: Medium> Tx<'_, M> {
     }
 
     fn show_durable(&self) {
-        let shared = &self.pool.lanes[self.lane.id].shared;
-        shared.durable.store(self.lane.pending.batches + 1, Ordering::Release);
+        let slot = &self.pool.lanes[self.lane.id];
+        slot.parked.show_durable(self.lane.pending.batches + 1);
     }
 
     /// The running transaction is part of the batch, whose record takes so many words now.
@@ -315,8 +313,7 @@ impl<M: Medium> Tx<'_, M> {
         pending.words = words;
         pending.transactions += 1;
         if pending.transactions == 1 {
-            let shared = &self.pool.lanes[self.lane.id].shared;
-            shared.pending.store(self.lane.pending.batches + 1, Ordering::Release);
+            self.pool.lanes[self.lane.id].parked.begun(self.lane.pending.batches + 1);
             self.pool.has_pending.store(true, Ordering::Relaxed);
         }
     }

@@ -38,6 +38,7 @@ pub const PRESETS: &[Preset] = presets! {
     "hwl", "machine", "HWL and FWB's machine: 4 cores at 2.5 GHz, 8 MB L2, NVRAM of 8 banks (Table II)";
     "ehou", "machine", "EHOU's machine: 4 cores at 2 GHz, three levels, PM of 48 and 300 ns (Table I)";
     "picl", "machine", "PiCL's machine: in-order cores at 2 GHz, NVM of 128 and 368 ns (Table IV)";
+    "tiny", "machine", "caches of a few lines and short queues, for crash campaigns";
 };
 
 /// The memories there are.

@@ -11,9 +11,11 @@
 //! that step*. Of two threads that change an entry at a time one may undo what the other has told,
 //! but only to something that was true as well. So loads and stores suffice.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 
 use outlast_trace::LineAddr;
+
+use crate::word::Word;
 
 /// Entries of a bucket: as many as a cache line holds.
 const WAYS: usize = 8;
@@ -58,30 +60,6 @@ impl Entry {
 pub(crate) struct Known {
     pub accessed: u64,
     pub flushed: u64,
-}
-
-/// A word that threads share. The table is made of these, so that a model checker can have its own.
-pub(crate) trait Word {
-    fn new(value: u64) -> Self;
-    /// Sees what whoever stored the value had seen and done before.
-    fn load(&self) -> u64;
-    fn store(&self, value: u64);
-}
-
-impl Word for AtomicU64 {
-    fn new(value: u64) -> Self {
-        Self::new(value)
-    }
-
-    #[inline]
-    fn load(&self) -> u64 {
-        self.load(Ordering::Acquire)
-    }
-
-    #[inline]
-    fn store(&self, value: u64) {
-        self.store(value, Ordering::Release);
-    }
 }
 
 /// Lines and what is known of them.
@@ -213,27 +191,13 @@ mod tests {
         }
     }
 
-    impl Word for loom::sync::atomic::AtomicU64 {
-        fn new(value: u64) -> Self {
-            Self::new(value)
-        }
-
-        fn load(&self) -> u64 {
-            self.load(Ordering::Acquire)
-        }
-
-        fn store(&self, value: u64) {
-            self.store(value, Ordering::Release);
-        }
-    }
-
     /// Every interleaving of lanes that tell of the same lines, in one bucket: whatever the table says
     /// of a line was so, and whoever reads it sees what the lane that told it had done before.
     #[test]
     #[cfg(not(miri))]
     fn what_it_says_is_true_whoever_tells_it() {
         use loom::sync::Arc;
-        use loom::sync::atomic::AtomicU64;
+        use loom::sync::atomic::{AtomicU64, Ordering};
         const STEPS: [u64; 2] = [5, 6];
         // With more preemptions it takes minutes, and finds nothing either.
         let mut model = loom::model::Builder::new();
