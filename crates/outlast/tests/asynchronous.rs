@@ -170,6 +170,28 @@ fn whoever_needs_what_is_pending_gets_it_durable() {
     }
 }
 
+/// A commit that fails has made its record already; the next one, of the same batch, makes another.
+#[test]
+fn what_failed_is_in_no_later_record() {
+    for scheme in [Scheme::Swift, Scheme::Redo, Scheme::RedoArchapt] {
+        let (pool, root) = pool(scheme, 64 << 10, true);
+        let (mut lane, mut other) = (pool.lane().unwrap(), pool.lane().unwrap());
+        lane.run_later(|tx| tx.store_u64(cell(root, 0), 5)).unwrap();
+        let mut running = lane.begin();
+        running.load_u64(cell(root, 1)).unwrap();
+        running.store_u64(cell(root, 0), 6).unwrap();
+        running.store_u64(cell(root, 2), 7).unwrap();
+        other.run(|tx| tx.store_u64(cell(root, 1), 8)).unwrap();
+        let (mut lane, outcome) = running.commit();
+        assert!(matches!(outcome, Err(Abort::Conflict)), "{outcome:?}");
+        lane.run(|tx| tx.store_u64(cell(root, 3), 9)).unwrap();
+        std::mem::forget((lane, other));
+        let pool = reopened(pool, scheme);
+        let found: Vec<u64> = (0..4).map(|number| value(&pool, cell(root, number))).collect();
+        assert_eq!(found, [5, 8, 0, 9], "{scheme}");
+    }
+}
+
 #[test]
 fn batches_end_when_they_are_full_and_large_transactions_commit_at_once() {
     for lock_always in [false, true] {

@@ -157,6 +157,8 @@ impl LaneState {
             *buffers.lines.entry_mut(index) = entry;
             buffers.contents[index] = content;
         }
+        // A commit that failed may have gathered its record.
+        buffers.payload.clear();
         let before = pending.before;
         buffers.lines.truncate(before.lines);
         buffers.freed.truncate(before.freed);

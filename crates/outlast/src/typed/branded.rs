@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 
 use outlast_pmem::Medium;
 
-use crate::{Abort, Lane, Pool, PoolError, Runner, Ticket, Transact, Tx};
+use crate::{Abort, AsyncTicket, Lane, Pool, PoolError, Runner, Ticket, Transact, Tx};
 
 /// The brand of one pool: a lifetime that equals no other.
 pub(super) type Brand<'id> = PhantomData<fn(&'id ()) -> &'id ()>;
@@ -117,6 +117,18 @@ impl<'id, 'p, M: Medium> TypedLane<'id, Lane<'p, M>> {
         F: FnMut(&mut TypedTx<'id, '_, Tx<'p, M>>) -> Result<O, Abort>,
     {
         self.runner.run_ticketed(|tx| body(&mut TypedTx { tx, brand: PhantomData }))
+    }
+
+    /// As [`run`](Self::run), and returns before the transaction is durable: see
+    /// [`Lane::run_async`].
+    ///
+    /// # Errors
+    /// As [`Lane::run_async`].
+    pub fn run_async<O, F>(&mut self, mut body: F) -> Result<(O, AsyncTicket), Abort>
+    where
+        F: FnMut(&mut TypedTx<'id, '_, Tx<'p, M>>) -> Result<O, Abort>,
+    {
+        self.runner.run_async(|tx| body(&mut TypedTx { tx, brand: PhantomData }))
     }
 
     /// As [`Lane::await_physical`].
