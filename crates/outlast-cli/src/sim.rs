@@ -313,7 +313,10 @@ pub fn run(args: &SimArgs, as_json: bool, seed: u64) -> CommandResult {
             return Ok(Verdict::Good);
         }
         let Task::Run(Work::Stream(pattern)) = task else {
-            return Err("only a stream or a workload can be saved as a trace".into());
+            return Err(
+                "a stream can be saved as a trace, or a workload under one --scheme of the runtime"
+                    .into(),
+            );
         };
         let instructions = args.warm_up + args.instructions;
         simulated::save_trace(pattern, seed, instructions, path)

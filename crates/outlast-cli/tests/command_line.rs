@@ -483,10 +483,17 @@ fn the_machine_runs_streams_traces_and_requests() {
     assert!(value(&run, "read_latency") > 10.0);
     assert!(good(&["sim", "primitives", "--config", "hwl"]).contains("persist_1_resident"));
     assert!(good(&["sim", "machines"]).contains("memory.tRCD"));
-    let swaps = ["sim", "swaps", "--config", "hwl", "--transactions", "200", "--words", "4096"];
+    let swaps = ["sim", "sps", "--config", "hwl", "--transactions", "200", "--footprint", "64K"];
     let run = json(&[swaps.as_slice(), &["--scheme", "non-pers,fwb"]].concat());
-    assert!(value(&run, "throughput") > 0.0);
+    assert!(value(&run, "throughput") > 0.0 && value(&run, "memory_energy") > 0.0);
     assert_eq!(run["records"][0]["guarantee"], "none");
+    let both = ["sim", "hash", "--transactions", "200", "--footprint", "64K", "--keys", "200"];
+    let run = json(&[both.as_slice(), &["--scheme", "fwb,swift"]].concat());
+    let scheme = |scheme: &str| {
+        let records = run["records"].as_array().expect("records");
+        records.iter().any(|r| r["scheme"] == scheme && r["metric"] == "throughput")
+    };
+    assert!(scheme("fwb") && scheme("swift"));
 }
 
 #[test]
@@ -537,15 +544,20 @@ fn mistakes_about_the_machine_are_told_in_one_line() {
         (&["sim", "--trace", empty], "empty"),
         (&["sim", "--trace", "/no/such/trace"], "/no/such/trace"),
         (&["sim", "hash", "--scheme", "undoo"], "undo"),
-        (&["sim", "hash", "--threads", "9"], "takes 1 to 8"),
-        (&["sim", "hash", "--threads", "2", "--crash", "5"], "--threads 1"),
-        (&["sim", "hash", "--save-trace", empty], "give one --scheme"),
+        (&["sim", "hash", "--scheme", "undo", "--threads", "9"], "takes 1 to 8"),
+        (&["sim", "hash", "--scheme", "undo", "--threads", "2", "--crash", "5"], "--threads 1"),
+        (&["sim", "hash", "--scheme", "undo,fwb", "--crash", "5"], "not both"),
+        (&["sim", "ycsb-b", "--scheme", "fwb"], "no program"),
+        (&["sim", "vacation", "--scheme", "swift"], "no workload"),
+        (&["sim", "hash", "--plant", "H1"], "--crash"),
+        (&["sim", "hash", "--scheme", "undo,redo", "--save-trace", empty], "give one --scheme"),
+        (&["sim", "hash", "--save-trace", empty], "--scheme of the runtime"),
         (&["sim", "friendly", "--timeline", empty, "--timeline-cycles", "9..3"], "FROM..TO"),
         (&["sim", "primitives", "--timeline", empty], "a timeline is of one run"),
         (&["sim", "friendly", "--set", "core.threads=3"], "take 1 to 2"),
         (&["sim", "--requests", words], "words:2:"),
         (&["sim", "--requests", empty], "no requests"),
-        (&["sim", "swaps", "--scheme", "fwd"], "non-pers, undo-clwb, redo-clwb, hwl, fwb"),
+        (&["sim", "sps", "--scheme", "fwd"], "non-pers"),
     ] {
         let message = refused(arguments);
         assert!(message.contains(says), "{arguments:?}: {message}");
