@@ -105,7 +105,7 @@ impl Contender {
     }
 
     /// Those that are measured when asked for by name.
-    fn on_request() -> impl Iterator<Item = Self> {
+    pub(super) fn on_request() -> impl Iterator<Item = Self> {
         let own = Own::ON_REQUEST.iter().map(|row| Self::Own(row.0));
         own.chain(BareLog::ALL.map(Self::Bare))
     }

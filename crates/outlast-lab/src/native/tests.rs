@@ -146,12 +146,13 @@ fn what_cannot_be_measured_is_refused_in_one_line() {
 
 #[test]
 fn names_are_read_back_and_wrong_ones_told_the_right_ones() {
-    for contender in Contender::all() {
+    for contender in Contender::all().into_iter().chain(Contender::on_request()) {
         assert_eq!(contender.name().parse(), Ok(contender));
     }
     let error = "redoo".parse::<Contender>().unwrap_err().to_string();
     let known = "none, undo, redo, undo-archapt, redo-archapt, undo-archapt:literal, \
                  redo-archapt:literal, rollback, atlas, aof, swift, pmdk, pmdk-word, \
-                 undo-archapt+sums, redo-archapt+sums, bare, bare-nt";
+                 undo-archapt+sums, redo-archapt+sums, redo-async, redo-archapt-async, \
+                 swift-async, bare, bare-nt";
     assert_eq!(error, format!("no scheme is called 'redoo'; there are {known}"));
 }
