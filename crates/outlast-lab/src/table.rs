@@ -7,6 +7,7 @@ use crate::goals;
 use crate::native::YARDSTICKS;
 use crate::pivot::{Grid, work};
 use crate::record::{Document, Kind, Metric, Record, Verdict};
+use crate::reproduce::fwb::HWL;
 use crate::reproduce::fwb::views as fwb_views;
 use crate::reproduce::{ARCHAPT, views};
 use crate::table4;
@@ -56,7 +57,8 @@ impl TextTable {
 /// What a run found, for a terminal: throughput, cost, crashes, planted bugs, claims. What was
 /// not measured is left out.
 pub fn summary(document: &Document) -> String {
-    let (archapt, document) = &document.split(ARCHAPT);
+    let (archapt, document) = document.split(ARCHAPT);
+    let (hwl, document) = &document.split(HWL);
     let mut text = format!(
         "Outlast {}, seed {}\n{}\n",
         document.outlast,
@@ -117,6 +119,7 @@ pub fn summary(document: &Document) -> String {
     section("Planted bugs", planted(records));
     section("Goals and claims", claims(records));
     section("Archapt's claims", claims(&archapt.records));
+    section("FWB's claims", claims(&hwl.records));
     text
 }
 
@@ -278,7 +281,9 @@ fn claims(records: &[Record]) -> String {
             value += &format!(", claimed {}", short(claimed));
         }
         let wording = claim.claim.as_deref().unwrap_or(&claim.metric);
-        let _ = write!(text, "  {sign} {}, {}: {wording}: {value}", work(claim), claim.scheme);
+        let who = [work(claim), claim.scheme.clone()];
+        let who: Vec<String> = who.into_iter().filter(|part| !part.is_empty()).collect();
+        let _ = write!(text, "  {sign} {}: {wording}: {value}", who.join(", "));
         match &claim.reason {
             Some(reason) => _ = writeln!(text, " ({reason})"),
             None => text.push('\n'),
