@@ -2,6 +2,10 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+/// Of loads: they see what whoever stored the value had seen and done before.
+const LOAD: Ordering = Ordering::Acquire;
+const STORE: Ordering = Ordering::Release;
+
 /// What loads and stores need: protocols that are generic over it can be model-checked.
 pub(crate) trait Word {
     fn new(value: u64) -> Self;
@@ -17,12 +21,12 @@ impl Word for AtomicU64 {
 
     #[inline]
     fn load(&self) -> u64 {
-        self.load(Ordering::Acquire)
+        self.load(LOAD)
     }
 
     #[inline]
     fn store(&self, value: u64) {
-        self.store(value, Ordering::Release);
+        self.store(value, STORE);
     }
 }
 
@@ -33,10 +37,10 @@ impl Word for loom::sync::atomic::AtomicU64 {
     }
 
     fn load(&self) -> u64 {
-        self.load(Ordering::Acquire)
+        self.load(LOAD)
     }
 
     fn store(&self, value: u64) {
-        self.store(value, Ordering::Release);
+        self.store(value, STORE);
     }
 }

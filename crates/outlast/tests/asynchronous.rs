@@ -256,6 +256,59 @@ fn blocks_come_and_go_within_a_batch() {
     }
 }
 
+/// A transaction that gives up takes back what it has changed of its batch, and nothing else.
+#[test]
+fn what_gives_up_leaves_its_batch_as_it_was() {
+    for scheme in TRIED {
+        for lock_always in [false, true] {
+            let (pool, root) = pool(scheme, 64 << 10, lock_always);
+            let mut lane = pool.lane().unwrap();
+            // One block that is logged, one whose contents are stored in place at once.
+            let blocks = [200, 3000].map(|bytes| {
+                let make = |tx: &mut outlast::Tx<'_, _>| {
+                    let block = tx.alloc(bytes, BlockKind::General)?;
+                    tx.store(block, &vec![7; bytes as usize])?;
+                    Ok(block)
+                };
+                lane.run_async(make).unwrap().0
+            });
+            lane.run_later(|tx| tx.store_u64(cell(root, 0), 5)).unwrap();
+            let give_up = lane.run_later(|tx| {
+                tx.store_u64(cell(root, 0), 6)?;
+                tx.store_u64(cell(root, 1), 6)?;
+                blocks.iter().try_for_each(|block| tx.store(block.plus(8), &[9; 24]))?;
+                tx.alloc(48, BlockKind::General)?;
+                tx.free(blocks[0])?;
+                Err::<(), _>(Abort::Cancelled)
+            });
+            assert!(matches!(give_up, Err(Abort::Cancelled)));
+            // Who else is there meets the locks of the batch still, and waits.
+            let mut other = pool.lane().unwrap();
+            other.run(|tx| tx.store_u64(cell(root, 0), 8)).unwrap();
+            let read = |lane: &mut outlast::Lane<'_, _>| {
+                lane.run(|tx| {
+                    let mut bytes = [0; 40];
+                    for block in blocks {
+                        tx.load(block, &mut bytes)?;
+                        assert_eq!(bytes, [7; 40], "{scheme}");
+                    }
+                    Ok((tx.load_u64(cell(root, 0))?, tx.load_u64(cell(root, 1))?))
+                })
+                .unwrap()
+            };
+            assert_eq!(read(&mut lane), (8, 0), "{scheme}");
+            lane.run_later(|tx| tx.free(blocks[0])).unwrap();
+            lane.run_later(|tx| tx.free(blocks[1])).unwrap();
+            drop((lane, other));
+            let recovered = reopened(pool, scheme).into_medium();
+            let recovered = UnrecoveredPool::open(recovered).unwrap().recover(None).unwrap();
+            let mut check = outlast::CheckReport::default();
+            let blocks = recovered.allocated_blocks(&mut check);
+            assert!(check.findings.is_empty() && blocks.keys().eq([&root]), "{scheme}: {blocks:?}");
+        }
+    }
+}
+
 /// Transfers between few cells by lanes that wait and lanes that do not, beside one that syncs.
 #[test]
 fn threads_that_run_freely_lose_nothing_and_end() {

@@ -194,9 +194,10 @@ impl<'p, M: Medium> Lane<'p, M> {
     /// As [`run`](Runner::run), and returns before the transaction is durable, with the ticket that
     /// tells when it is. This lane's transactions see it at once, others wait until it is durable.
     /// A crash before takes it back whole, and with it everything that this lane has committed
-    /// after it. It becomes durable with this lane's next commit that waits, when this lane's
-    /// pending transactions have filled half the ring, when another lane needs what it has locked,
-    /// at [`Pool::sync`] and [`Pool::await_durable`], and when the lane is dropped; not by itself.
+    /// after it. It becomes durable with this lane's next commit that waits, when so much is pending
+    /// that the next transaction may not fit into one record with it, when another lane needs what
+    /// it has locked, at [`Pool::sync`] and [`Pool::await_durable`], and when the lane is dropped; not
+    /// by itself.
     ///
     /// Schemes without a redo log, pools with checksums and literal variants commit as `run` does.
     ///
