@@ -4,12 +4,25 @@ use outlast_trace::LineAddr;
 
 /// A set of lines, each with the words that matter (bit `i` is word `i` of the line). Entries
 /// keep their order of insertion and are addressed by it.
+///
+/// Few lines are found through a table of bytes, which is all that a search looks at for most of
+/// the lines that are not there; more through one that grows.
 pub(crate) struct LineSet {
-    /// Open addressing; a slot counts only when its `round` is the current one.
+    /// Up to [`FEW`] lines: where a line's hash points, or in the next place that was free, its
+    /// index plus one.
+    few: [u8; FEW_SLOTS],
+    /// More lines, in the same way. A slot counts only when its `round` is the current one.
     slots: Box<[Slot]>,
     round: u32,
-    entries: Vec<LineEntry>,
+    /// What new entries get as their transaction.
+    transaction: u16,
+    /// Those of the set and, behind them, room for more.
+    entries: Box<[LineEntry]>,
+    len: usize,
 }
+
+const FEW: usize = 32;
+const FEW_SLOTS: usize = 2 * FEW;
 
 #[derive(Clone, Copy, Default)]
 struct Slot {
@@ -38,7 +51,8 @@ pub(crate) struct LineEntry {
 }
 
 impl LineEntry {
-    fn of(line: LineAddr) -> Self {
+    #[inline]
+    fn of(line: LineAddr, transaction: u16) -> Self {
         Self {
             line,
             words: 0,
@@ -47,7 +61,7 @@ impl LineEntry {
             written: 0,
             rewritten: 0,
             last: 0,
-            transaction: 0,
+            transaction,
         }
     }
 
@@ -61,52 +75,73 @@ impl LineEntry {
     }
 }
 
-const SLOTS_MIN: usize = 64;
-
 impl Default for LineSet {
     fn default() -> Self {
         Self {
-            slots: vec![Slot::default(); SLOTS_MIN].into_boxed_slice(),
+            few: [0; FEW_SLOTS],
+            slots: Box::default(),
             round: 1,
-            entries: Vec::new(),
+            transaction: 0,
+            entries: vec![LineEntry::of(LineAddr(0), 0); FEW].into(),
+            len: 0,
         }
     }
 }
 
 impl LineSet {
     pub fn clear(&mut self) {
-        self.entries.clear();
-        self.round = self.round.wrapping_add(1);
-        if self.round == 0 {
-            self.slots.fill(Slot::default());
-            self.round = 1;
+        if self.len > FEW {
+            self.forget_slots();
+        } else if self.len > 0 {
+            self.few = [0; FEW_SLOTS];
         }
+        self.len = 0;
+        self.transaction = 0;
+    }
+
+    /// Entries that are new from now on have this as their transaction.
+    pub fn set_transaction(&mut self, transaction: u16) {
+        self.transaction = transaction;
     }
 
     pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.len == 0
     }
 
+    #[inline]
     pub fn entries(&self) -> &[LineEntry] {
-        &self.entries
+        &self.entries[..self.len]
     }
 
+    #[inline]
     pub fn entry_mut(&mut self, index: usize) -> &mut LineEntry {
         &mut self.entries[index]
     }
 
-    fn slot_of(&self, line: LineAddr) -> usize {
-        // Fibonacci hashing: the high bits of the product are well mixed.
-        let hash = line.0.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        (hash >> 32) as usize & (self.slots.len() - 1)
+    /// Whether the line is surely not in the set. Of lines that are not, it knows most as long as
+    /// the set is small.
+    #[inline]
+    pub fn surely_lacks(&self, line: LineAddr) -> bool {
+        self.len <= FEW && self.few[few_slot(hash(line))] == 0
     }
 
     /// The index of a line's entry.
     #[inline]
     pub fn find(&self, line: LineAddr) -> Option<usize> {
-        if self.entries.is_empty() {
-            return None;
+        if self.len > FEW {
+            return self.find_among_many(line);
         }
+        let mut at = few_slot(hash(line));
+        loop {
+            let index = usize::from(self.few[at]).checked_sub(1)?;
+            if self.entries[index].line == line {
+                return Some(index);
+            }
+            at = (at + 1) % FEW_SLOTS;
+        }
+    }
+
+    fn find_among_many(&self, line: LineAddr) -> Option<usize> {
         let mut at = self.slot_of(line);
         loop {
             let slot = self.slots[at];
@@ -123,37 +158,97 @@ impl LineSet {
     /// The index of a line's entry, a new empty one if it had none; and whether it is new.
     #[inline]
     pub fn find_or_add(&mut self, line: LineAddr) -> (usize, bool) {
-        if (self.entries.len() + 1) * 2 > self.slots.len() {
+        if self.len >= FEW {
+            return self.find_or_add_among_many(line);
+        }
+        let mut at = few_slot(hash(line));
+        while let Some(index) = usize::from(self.few[at]).checked_sub(1) {
+            if self.entries[index].line == line {
+                return (index, false);
+            }
+            at = (at + 1) % FEW_SLOTS;
+        }
+        let index = self.len;
+        self.few[at] = index as u8 + 1;
+        self.entries[index] = LineEntry::of(line, self.transaction);
+        self.len = index + 1;
+        (index, true)
+    }
+
+    /// As [`find_or_add`](Self::find_or_add), with the entry itself, as long as that takes no more
+    /// than a look.
+    #[inline]
+    pub fn entry_among_few(&mut self, line: LineAddr) -> Option<(usize, &mut LineEntry)> {
+        if self.len >= FEW {
+            return None;
+        }
+        let (index, _) = self.find_or_add(line);
+        Some((index, &mut self.entries[index]))
+    }
+
+    #[inline(never)]
+    fn find_or_add_among_many(&mut self, line: LineAddr) -> (usize, bool) {
+        if let Some(index) = self.find(line) {
+            return (index, false);
+        }
+        let index = self.len;
+        if index == self.entries.len() {
             self.double();
         }
-        let mut at = self.slot_of(line);
-        loop {
-            let slot = self.slots[at];
-            if slot.round != self.round {
-                let index = self.entries.len();
-                self.entries.push(LineEntry::of(line));
-                self.slots[at] = Slot { round: self.round, index: index as u32 };
-                return (index, true);
-            }
-            if self.entries[slot.index as usize].line == line {
-                return (slot.index as usize, false);
-            }
-            at = (at + 1) & (self.slots.len() - 1);
+        self.entries[index] = LineEntry::of(line, self.transaction);
+        self.len = index + 1;
+        if self.len == FEW + 1 {
+            // The few of before are among many now.
+            self.few = [0; FEW_SLOTS];
+            (0..self.len).for_each(|index| self.link(index));
+        } else {
+            self.link(index);
         }
+        (index, true)
     }
 
     /// Takes out all entries but the first `len`.
     pub fn truncate(&mut self, len: usize) {
-        // Whatever was put in later has gone already: no search goes on behind its slot.
-        while self.entries.len() > len {
-            let index = self.entries.len() as u32 - 1;
-            let mut at = self.slot_of(self.entries[index as usize].line);
-            while self.slots[at].index != index || self.slots[at].round != self.round {
-                at = (at + 1) & (self.slots.len() - 1);
-            }
-            self.slots[at] = Slot::default();
-            self.entries.pop();
+        if len >= self.len {
+            return;
         }
+        if self.len > FEW && len > FEW {
+            // Whatever was put in later has gone already: no search goes on behind its slot.
+            while self.len > len {
+                self.len -= 1;
+                let index = self.len as u32;
+                let mut at = self.slot_of(self.entries[self.len].line);
+                while self.slots[at].index != index || self.slots[at].round != self.round {
+                    at = (at + 1) & (self.slots.len() - 1);
+                }
+                self.slots[at] = Slot::default();
+            }
+            return;
+        }
+        if self.len > FEW {
+            self.forget_slots();
+        }
+        self.len = len;
+        self.few = [0; FEW_SLOTS];
+        for index in 0..len {
+            let mut at = few_slot(hash(self.entries[index].line));
+            while self.few[at] != 0 {
+                at = (at + 1) % FEW_SLOTS;
+            }
+            self.few[at] = index as u8 + 1;
+        }
+    }
+
+    fn forget_slots(&mut self) {
+        self.round = self.round.wrapping_add(1);
+        if self.round == 0 {
+            self.slots.fill(Slot::default());
+            self.round = 1;
+        }
+    }
+
+    fn slot_of(&self, line: LineAddr) -> usize {
+        (hash(line) >> 32) as usize & (self.slots.len() - 1)
     }
 
     fn link(&mut self, index: usize) {
@@ -166,12 +261,26 @@ impl LineSet {
 
     #[cold]
     fn double(&mut self) {
-        self.slots = vec![Slot::default(); self.slots.len() * 2].into_boxed_slice();
+        let mut entries = std::mem::take(&mut self.entries).into_vec();
+        entries.resize(self.len * 2, LineEntry::of(LineAddr(0), 0));
+        self.entries = entries.into();
+        self.slots = vec![Slot::default(); self.len * 4].into();
         self.round = 1;
-        for index in 0..self.entries.len() {
-            self.link(index);
+        if self.len > FEW {
+            (0..self.len).for_each(|index| self.link(index));
         }
     }
+}
+
+/// Fibonacci hashing: the high bits of the product are well mixed.
+#[inline]
+fn hash(line: LineAddr) -> u64 {
+    line.0.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+#[inline]
+fn few_slot(hash: u64) -> usize {
+    (hash >> (64 - FEW_SLOTS.ilog2())) as usize % FEW_SLOTS
 }
 
 /// The runs of adjacent set bits of a line's word mask: `(first word, words)`.

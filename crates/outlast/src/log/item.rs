@@ -7,7 +7,7 @@
 //! Acquired, Released: a lock instead of a word index; followed by a number
 //! ```
 
-use outlast_trace::{ByteRange, PoolOffset};
+use outlast_trace::{ByteRange, LineAddr, PoolOffset};
 
 use crate::lock::Stripe;
 use crate::log::record::words_in;
@@ -50,83 +50,185 @@ impl Item<'_> {
     }
 }
 
+/// Words in front of a payload in which its record's CRC has room for what it takes in first.
+pub(crate) const SPARE_WORDS: usize = 2;
+
 /// A payload in the making.
-#[derive(Default, Debug)]
+#[derive(Debug)]
 pub(crate) struct Payload {
+    /// Spare words, those of the payload, and room for more.
     words: Vec<u64>,
-    /// Where the last item starts, if it is a run of words.
-    last_run: Option<usize>,
+    /// Where the payload ends.
+    end: usize,
+    /// Where the last item starts, if it is a run of words, and the word index behind that run;
+    /// [`NO_RUN`](Self::NO_RUN) if it is not.
+    last_run: usize,
+    run_end: u64,
+}
+
+impl Default for Payload {
+    fn default() -> Self {
+        Self { words: Vec::new(), end: SPARE_WORDS, last_run: 0, run_end: Self::NO_RUN }
+    }
 }
 
 impl Payload {
+    /// No word of a pool has that index, nor is the one behind the last.
+    const NO_RUN: u64 = u64::MAX;
+    const ROOM_MIN: usize = 256;
+
     #[inline]
     pub fn clear(&mut self) {
-        self.words.clear();
-        self.last_run = None;
+        self.end = SPARE_WORDS;
+        self.run_end = Self::NO_RUN;
     }
 
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.end == SPARE_WORDS
+    }
+
+    #[inline]
     pub fn as_words(&self) -> &[u64] {
-        &self.words
+        self.words.get(SPARE_WORDS..self.end).unwrap_or_default()
+    }
+
+    /// The same behind the spare words, which are the caller's.
+    #[inline]
+    pub fn with_spare(&mut self) -> &mut [u64] {
+        self.make_room(0);
+        &mut self.words[..self.end]
+    }
+
+    #[inline]
+    fn make_room(&mut self, more: usize) {
+        if self.words.len() < self.end + more {
+            self.grow(more);
+        }
+    }
+
+    #[cold]
+    fn grow(&mut self, more: usize) {
+        let len = (self.end + more).max(2 * self.words.len()).max(Self::ROOM_MIN);
+        self.words.resize(len, 0);
+    }
+
+    #[inline]
+    fn push(&mut self, word: u64) {
+        self.make_room(1);
+        self.words[self.end] = word;
+        self.end += 1;
+    }
+
+    fn extend(&mut self, words: &[u64]) {
+        self.make_room(words.len());
+        self.words[self.end..self.end + words.len()].copy_from_slice(words);
+        self.end += words.len();
     }
 
     /// Starts an item of `count` words at `at` and returns the place for its content.
     pub fn words(&mut self, at: PoolOffset, count: usize) -> &mut [u64] {
         self.start_run(at, count);
-        let from = self.words.len();
-        self.words.resize(from + count, 0);
-        &mut self.words[from..]
+        self.make_room(count);
+        let from = self.end;
+        self.end += count;
+        let words = &mut self.words[from..from + count];
+        words.fill(0);
+        words
     }
 
     /// As [`words`](Self::words), with that content.
     #[inline]
     pub fn append_run(&mut self, at: PoolOffset, words: &[u64]) {
         self.start_run(at, words.len());
-        self.words.extend_from_slice(words);
+        self.extend(words);
     }
 
     #[inline]
     fn start_run(&mut self, at: PoolOffset, count: usize) {
         assert!(at.is_aligned(8) && count <= COUNT_MAX);
-        self.last_run = Some(self.words.len());
-        self.words.push(WORDS << KIND_SHIFT | (count as u64) << COUNT_SHIFT | (at.0 / 8));
+        self.last_run = self.end;
+        self.run_end = at.0 / 8 + count as u64;
+        self.push(WORDS << KIND_SHIFT | (count as u64) << COUNT_SHIFT | (at.0 / 8));
+    }
+
+    /// Appends the words of some lines that a mask for each names, at most so many lines. Adjacent
+    /// ones share an item of at most `most` words.
+    #[inline]
+    pub fn append_lines<'a>(
+        &mut self,
+        count: usize,
+        lines: impl Iterator<Item = (LineAddr, u8, &'a [u64; 8])>,
+        most: usize,
+    ) {
+        self.make_room(2 * 8 * count);
+        let (mut end, mut last_run, mut run_end) = (self.end, self.last_run, self.run_end);
+        let room = &mut self.words[..];
+        for (line, mut mask, content) in lines {
+            while mask != 0 {
+                let word = mask.trailing_zeros() as usize % 8;
+                mask &= mask - 1;
+                let index = line.0 * 8 + word as u64;
+                if index == run_end && (room[last_run] >> COUNT_SHIFT) as usize & COUNT_MAX < most {
+                    room[last_run] += 1 << COUNT_SHIFT;
+                } else {
+                    last_run = end;
+                    room[end] = WORDS << KIND_SHIFT | 1 << COUNT_SHIFT | index;
+                    end += 1;
+                }
+                run_end = index + 1;
+                room[end] = content[word];
+                end += 1;
+            }
+        }
+        (self.end, self.last_run, self.run_end) = (end, last_run, run_end);
+    }
+
+    /// Appends words at `at`, to the last item if they continue it and it would not get more than
+    /// `most`.
+    pub fn append_words(&mut self, at: PoolOffset, words: &[u64], most: usize) {
+        if !self.extend_last(at, words, most) {
+            self.append_run(at, words);
+        }
     }
 
     /// Adds words to the last item, if that is a run of words which ends at `at` and would not
     /// get more than `most`. `false` when it is not.
     pub fn extend_last(&mut self, at: PoolOffset, words: &[u64], most: usize) -> bool {
-        let Some(last) = self.last_run else { return false };
-        let header = self.words[last];
-        let count = (header >> COUNT_SHIFT) as usize & COUNT_MAX;
-        if header & INDEX_MASK != at.0 / 8 - (count as u64).min(at.0 / 8)
-            || count + words.len() > most
-        {
+        if self.run_end != at.0 / 8 {
             return false;
         }
-        self.words[last] += (words.len() as u64) << COUNT_SHIFT;
-        self.words.extend_from_slice(words);
+        let header = &mut self.words[self.last_run];
+        let count = (*header >> COUNT_SHIFT) as usize & COUNT_MAX;
+        if count + words.len() > most {
+            return false;
+        }
+        *header += (words.len() as u64) << COUNT_SHIFT;
+        self.run_end += words.len() as u64;
+        self.extend(words);
         true
     }
 
     pub fn set_bit(&mut self, at: PoolOffset, bit: u32) {
-        self.last_run = None;
-        self.words.push(SET_BIT << KIND_SHIFT | u64::from(bit) << COUNT_SHIFT | (at.0 / 8));
+        self.run_end = Self::NO_RUN;
+        self.push(SET_BIT << KIND_SHIFT | u64::from(bit) << COUNT_SHIFT | (at.0 / 8));
     }
 
     /// Notes that a lock was taken, and which section had released it last; 0 for none.
     pub fn acquired(&mut self, stripe: Stripe, after: u64) {
-        self.last_run = None;
-        self.words.extend([ACQUIRED << KIND_SHIFT | u64::from(stripe.0), after]);
+        self.run_end = Self::NO_RUN;
+        self.extend(&[ACQUIRED << KIND_SHIFT | u64::from(stripe.0), after]);
     }
 
     /// Notes that a lock is released by the section of that number.
     pub fn released(&mut self, stripe: Stripe, by: u64) {
-        self.last_run = None;
-        self.words.extend([RELEASED << KIND_SHIFT | u64::from(stripe.0), by]);
+        self.run_end = Self::NO_RUN;
+        self.extend(&[RELEASED << KIND_SHIFT | u64::from(stripe.0), by]);
     }
 
     pub fn clear_bit(&mut self, at: PoolOffset, bit: u32) {
-        self.last_run = None;
-        self.words.push(CLEAR_BIT << KIND_SHIFT | u64::from(bit) << COUNT_SHIFT | (at.0 / 8));
+        self.run_end = Self::NO_RUN;
+        self.push(CLEAR_BIT << KIND_SHIFT | u64::from(bit) << COUNT_SHIFT | (at.0 / 8));
     }
 }
 

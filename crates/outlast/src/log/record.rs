@@ -5,7 +5,7 @@ use outlast_trace::{ByteRange, LINE_BYTES, PoolOffset};
 
 use crate::io::{Io, Site};
 pub(crate) use crate::layout::TAG_AT;
-use crate::log::item::{self, Payload};
+use crate::log::item::{self, Payload, SPARE_WORDS};
 use crate::plant::Plant;
 use crate::sealed::crc8;
 use crate::seq::Seq;
@@ -102,10 +102,15 @@ pub(crate) const fn words_in(lines: u64) -> usize {
 /// The tag is one word, so it is never torn: one that does not prove itself was damaged.
 #[inline]
 fn tag(seq: Seq, header: bool) -> u64 {
+    tags(seq)[usize::from(!header)]
+}
+
+/// The tags of a header line and of a continuation line.
+#[inline]
+fn tags(seq: Seq) -> [u64; 2] {
     let crc = crc8(seq.bits());
     let folded = u64::from((crc ^ crc >> 7) & 0x7f);
-    let check = if header { folded ^ 0x55 } else { folded };
-    seq.bits() | check << 56 | if header { TAG_HEADER } else { 0 }
+    [seq.bits() | (folded ^ 0x55) << 56 | TAG_HEADER, seq.bits() | folded << 56]
 }
 
 /// The number in a tag and whether it is a header's; `None` when the tag is damaged.
@@ -123,15 +128,29 @@ pub(crate) fn untag(word: u64) -> Option<(Seq, bool)> {
 /// unfinished, which is no damage but the ordinary trace of a crash.
 #[inline]
 fn header_word(kind: RecordKind, seq: Seq, payload: &[u64]) -> u64 {
-    let claim = kind as u64 | (payload.len() as u64) << 4;
+    let claim = claim_of(kind, payload.len());
     let crc = crc32c::crc32c(bytemuck::bytes_of(&[seq.bits(), claim]));
     let crc = crc32c::crc32c_append(crc, bytemuck::cast_slice(payload));
+    sealed_claim(claim, crc)
+}
+
+/// What a header word claims: its kind and how many words it has.
+const CLAIM_MASK: u64 = (1 << 28) - 1;
+
+#[inline]
+fn claim_of(kind: RecordKind, words: usize) -> u64 {
+    kind as u64 | (words as u64) << 4
+}
+
+#[inline]
+fn sealed_claim(claim: u64, crc: u32) -> u64 {
+    let claim = claim & CLAIM_MASK;
     claim | u64::from(crc8(claim)) << 28 | u64::from(crc) << 36
 }
 
 /// The kind and the payload words that a header word claims, if the claim proves itself.
 fn claim(word: u64) -> Option<(RecordKind, usize)> {
-    let claim = word & ((1 << 28) - 1);
+    let claim = word & CLAIM_MASK;
     if u64::from(crc8(claim)) != word >> 28 & 0xff {
         return None;
     }
@@ -150,12 +169,43 @@ pub(crate) fn append<M: Medium>(
     seq: Seq,
     payload: &[u64],
 ) -> u64 {
+    append_under(io, site, region, first, header_word(kind, seq, payload), seq, payload)
+}
+
+/// As [`append`], of all that a payload has: its CRC is made in one go.
+#[inline]
+pub(crate) fn append_payload<M: Medium>(
+    io: Io<'_, M>,
+    site: Site,
+    region: Region,
+    first: u64,
+    kind: RecordKind,
+    seq: Seq,
+    payload: &mut Payload,
+) -> u64 {
+    let all = payload.with_spare();
+    let claim = claim_of(kind, all.len() - SPARE_WORDS);
+    (all[0], all[1]) = (seq.bits(), claim);
+    let header = sealed_claim(claim, crc32c::crc32c(bytemuck::cast_slice(all)));
+    append_under(io, site, region, first, header, seq, payload.as_words())
+}
+
+#[inline]
+fn append_under<M: Medium>(
+    io: Io<'_, M>,
+    site: Site,
+    region: Region,
+    first: u64,
+    header: u64,
+    seq: Seq,
+    payload: &[u64],
+) -> u64 {
     let flush = |from: u64, lines: u64| io.flush(site, region.line(from), lines * LINE_BYTES);
     if io.plants(Plant::FlushBeforeStore) {
         flush(first, lines_for(payload.len()));
-        return write(io, region, first, kind, seq, payload);
+        return write_under(io, region, first, header, seq, payload);
     }
-    let lines = write(io, region, first, kind, seq, payload);
+    let lines = write_under(io, region, first, header, seq, payload);
     if io.plants(Plant::RecordFirstLineUnflushed) && lines > 1 {
         flush(first + 1, lines - 1);
     } else if io.plants(Plant::RecordLastLineUnflushed) && lines > 1 {
@@ -166,8 +216,8 @@ pub(crate) fn append<M: Medium>(
     lines
 }
 
-/// Stores a record from line `first` of `region` on: lines in order, in each the tag last (L1).
-/// Neither flushes nor fences. Returns the lines written.
+/// Stores a record without starting any write-back.
+#[cfg(test)]
 pub(crate) fn write<M: Medium>(
     io: Io<'_, M>,
     region: Region,
@@ -176,23 +226,40 @@ pub(crate) fn write<M: Medium>(
     seq: Seq,
     payload: &[u64],
 ) -> u64 {
+    write_under(io, region, first, header_word(kind, seq, payload), seq, payload)
+}
+
+/// Stores a record from line `first` of `region` on: lines in order, in each the tag last (L1).
+/// Neither flushes nor fences. Returns the lines written.
+#[inline]
+fn write_under<M: Medium>(
+    io: Io<'_, M>,
+    region: Region,
+    first: u64,
+    header: u64,
+    seq: Seq,
+    payload: &[u64],
+) -> u64 {
     assert!(payload.len() <= PAYLOAD_WORDS_MAX);
     let lines = lines_for(payload.len());
     assert!(first + lines <= region.lines, "a record stays inside its region");
-    let split = payload.len().min(HEADER_WORDS);
-    let (head, rest) = payload.split_at(split);
-
-    let mut words = [0u64; 8];
-    words[0] = header_word(kind, seq, payload);
-    words[1..=split].copy_from_slice(head);
-    words[7] = tag(seq, true);
-    store_line(io, region.line(first), &words);
-
-    for (i, content) in rest.chunks(CONTINUATION_WORDS).enumerate() {
-        let mut words = [0u64; 8];
-        words[..content.len()].copy_from_slice(content);
-        words[7] = tag(seq, false);
-        store_line(io, region.line(first + 1 + i as u64), &words);
+    let (head, rest) = payload.split_at(payload.len().min(HEADER_WORDS));
+    let word = |words: &[u64], index: usize| words.get(index).copied().unwrap_or(0);
+    let [a, b, c, d, e, f] = std::array::from_fn(|index| word(head, index));
+    let [first_tag, tag] = tags(seq);
+    store_line(io, region.line(first), &[header, a, b, c, d, e, f, first_tag]);
+    if rest.is_empty() {
+        return lines;
+    }
+    let mut line = region.line(first + 1);
+    let mut store = |[a, b, c, d, e, f, g]: [u64; CONTINUATION_WORDS]| {
+        store_line(io, line, &[a, b, c, d, e, f, g, tag]);
+        line = line.plus(LINE_BYTES);
+    };
+    let (whole, rest) = rest.as_chunks::<CONTINUATION_WORDS>();
+    whole.iter().for_each(|content| store(*content));
+    if !rest.is_empty() {
+        store(std::array::from_fn(|index| word(rest, index)));
     }
     lines
 }

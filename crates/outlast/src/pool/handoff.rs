@@ -177,7 +177,7 @@ impl<'p, M: Medium> Tx<'p, M> {
 
     /// The lane's transaction is over and something is pending: leaves the state to whoever wants
     /// it, unless somebody has said so already.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn leave_pending(&mut self) {
         if self.pool.lanes[self.lane.id].parked.is_wanted() {
             self.commit_batch();
@@ -211,16 +211,21 @@ impl<'p, M: Medium> Tx<'p, M> {
     #[inline]
     pub(crate) fn unpark(&mut self) {
         if self.lane.is_stand_in {
-            let parked = &self.pool.lanes[self.lane.id].parked;
-            let mut tries = 0;
-            let state = loop {
-                if let Some(state) = parked.try_take() {
-                    break state;
-                }
-                wait(&self.pool.medium, &mut tries);
-            };
-            self.stand_in = Some(std::mem::replace(&mut self.lane, state));
+            self.unpark_state();
         }
+    }
+
+    #[inline(never)]
+    fn unpark_state(&mut self) {
+        let parked = &self.pool.lanes[self.lane.id].parked;
+        let mut tries = 0;
+        let state = loop {
+            if let Some(state) = parked.try_take() {
+                break state;
+            }
+            wait(&self.pool.medium, &mut tries);
+        };
+        self.stand_in = Some(std::mem::replace(&mut self.lane, state));
     }
 
     /// H2, W1: the lane's next thread cannot fence what this one flushed.

@@ -241,6 +241,7 @@ impl<'p, M: Medium> Lane<'p, M> {
     }
 
     /// The commit with that ticket is made, and its client wants to be answered.
+    #[inline]
     pub(super) fn acknowledge(&mut self, ticket: Ticket) {
         if self.pool().ack == Ack::Physical {
             self.await_physical(ticket);

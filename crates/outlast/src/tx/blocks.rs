@@ -97,7 +97,7 @@ impl<'p, M: Medium> Tx<'p, M> {
         match self.pool.logging {
             Logging::Redo if block.bytes <= REDO_LOGS_BLOCKS_UP_TO => {}
             Logging::Pages | Logging::Commands => {}
-            _ => self.lane.buffers.fresh.push(whole),
+            _ => self.lane.buffers.add_fresh(whole),
         }
         if self.io().plants(Plant::AllocationEager) {
             self.store_allocation(block, true);

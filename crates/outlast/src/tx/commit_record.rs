@@ -2,12 +2,12 @@
 //! beside it.
 
 use outlast_pmem::Medium;
-use outlast_trace::{ByteRange, LINE_BYTES, LineAddr, PoolOffset};
+use outlast_trace::{ByteRange, LINE_BYTES, LineAddr};
 
 use crate::alloc::Reserved;
 use crate::io::Site;
 use crate::lines::LineEntry;
-use crate::log::{self, PAYLOAD_WORDS_MAX, Payload, RecordKind, Region, lines_for};
+use crate::log::{self, PAYLOAD_WORDS_MAX, RecordKind, Region, lines_for};
 use crate::plant::Plant;
 use crate::pool::LaneState;
 use crate::seq::Seq;
@@ -55,6 +55,7 @@ impl<M: Medium> Tx<'_, M> {
 
     /// Room for the record: in the ring if it takes at most so many lines, else in regions of the
     /// heap that records in the ring name.
+    #[inline(always)]
     pub(super) fn reserve_record(&mut self, most: u64) -> Result<RecordSpace, Abort> {
         let words = self.lane.buffers.payload.as_words().len();
         let lines = lines_for(words);
@@ -89,36 +90,34 @@ impl<M: Medium> Tx<'_, M> {
         Ok(RecordSpace { space, parts })
     }
 
-    /// Stores and flushes the record; returns the position behind it. Its fence is the caller's.
-    pub(super) fn write_record(&mut self, reserved: RecordSpace, seq: Seq) -> u64 {
+    /// Stores and flushes the record; returns the line and the position behind it. Its fence is the
+    /// caller's.
+    #[inline(always)]
+    pub(super) fn write_record(&mut self, reserved: RecordSpace, seq: Seq) -> (u64, u64) {
         let io = self.io();
         let ring = self.ring();
         let RecordSpace { space, parts } = reserved;
         let site = Site::RedoRecord;
-        let head = space.position_after(self.lane.log.head, ring.lines);
         if let Some(line) = space.wrap_at {
             log::append(io, site, ring, line, RecordKind::Wrap, seq, &[]);
         }
-        let words = self.lane.buffers.payload.as_words();
         let lines = if parts.is_empty() {
-            log::append(io, site, ring, space.line, RecordKind::Redo, seq, words)
+            let payload = &mut self.lane.buffers.payload;
+            log::append_payload(io, site, ring, space.line, RecordKind::Redo, seq, payload)
         } else {
-            self.write_parts(&parts, words, seq);
-            for (i, (region, _)) in (0..).zip(&parts) {
-                let named = [region.at.0, region.lines];
-                log::append(io, site, ring, space.line + i, RecordKind::Detached, seq, &named);
-            }
+            self.write_parts(&parts, space.line, seq);
             parts.len() as u64
         };
         // Behind the fence it would be a store that waits.
         self.lane.buffers.payload.clear();
-        head + lines
+        (space.line + lines, space.position + lines)
     }
 
+    /// The record in regions of the heap, and records in the ring that name them.
     #[cold]
-    fn write_parts(&self, parts: &[(Region, usize)], words: &[u64], seq: Seq) {
+    fn write_parts(&self, parts: &[(Region, usize)], line: u64, seq: Seq) {
         let io = self.io();
-        let mut rest = words;
+        let mut rest = self.lane.buffers.payload.as_words();
         for (i, (region, count)) in parts.iter().enumerate() {
             let (part, tail) = rest.split_at(*count);
             rest = tail;
@@ -131,6 +130,11 @@ impl<M: Medium> Tx<'_, M> {
             } else {
                 log::append(io, site, *region, 0, RecordKind::RedoPart, seq, part);
             }
+        }
+        for (line, (region, _)) in (line..).zip(parts) {
+            let named = [region.at.0, region.lines];
+            let (site, ring) = (Site::RedoRecord, self.ring());
+            log::append(io, site, ring, line, RecordKind::Detached, seq, &named);
         }
     }
 
@@ -151,14 +155,18 @@ impl<M: Medium> Tx<'_, M> {
             return;
         }
         let LaneState { buffers, cover, .. } = &mut *self.lane;
-        let in_log = !buffers.regions.is_empty();
-        cover.note_record(head, in_log);
-        if !in_log {
-            let lines = buffers.lines.entries().iter().filter(|entry| is_in_place(entry));
-            lines.for_each(|entry| cover.note_line(entry.line));
-            let words = buffers.allocated.iter().chain(&buffers.freed);
-            words.for_each(|block| cover.note_line(reserved_word(*block).line()));
+        if !buffers.regions.is_empty() {
+            return cover.note_record_in_log(head);
         }
+        let entries = buffers.lines.entries();
+        let lines = entries.iter().filter(|entry| is_in_place(entry)).map(|entry| entry.line);
+        if buffers.allocated.is_empty() && buffers.freed.is_empty() {
+            return cover.note_record(head, entries.len(), lines);
+        }
+        let blocks = buffers.allocated.iter().chain(&buffers.freed);
+        let most = entries.len() + buffers.allocated.len() + buffers.freed.len();
+        let words = blocks.map(|block| reserved_word(*block).line());
+        cover.note_record(head, most, lines.chain(words));
     }
 
     fn quarantine_blocks(&mut self, seq: Seq) {
@@ -182,11 +190,11 @@ impl<M: Medium> Tx<'_, M> {
         buffers.regions.drain(..).for_each(|region| heap.release_region_after(seq, region));
     }
 
+    /// Fetches what comes behind that line of the ring.
     #[inline]
-    pub(super) fn fetch_ahead(&self) {
+    pub(super) fn fetch_ahead(&self, line: u64) {
         let ring = self.ring();
-        let head = self.lane.log.head % ring.lines;
-        for line in head..(head + LINES_AHEAD).min(ring.lines) {
+        for line in line..(line + LINES_AHEAD).min(ring.lines) {
             self.pool.medium.prefetch_write(LineAddr(ring.at.0 / LINE_BYTES + line));
         }
     }
@@ -198,14 +206,4 @@ pub(crate) struct RecordSpace {
     /// Regions of the heap and the words of the payload that each holds; none when the record
     /// itself is in the ring.
     parts: Vec<(Region, usize)>,
-}
-
-impl Payload {
-    /// Appends words at `at`, to the last item if they continue it.
-    #[inline]
-    pub(super) fn append_words(&mut self, at: PoolOffset, words: &[u64], most: usize) {
-        if !self.extend_last(at, words, most) {
-            self.append_run(at, words);
-        }
-    }
 }

@@ -74,7 +74,7 @@ impl<M: Medium> Tx<'_, M> {
             log::append(self.io(), Site::RedoRecord, ring, line, RecordKind::Wrap, seq, &[]);
         }
         log::append(self.io(), Site::RedoRecord, ring, space.line, kind, seq, &[]);
-        space.position_after(self.lane.log.head, ring.lines) + 1
+        space.position + 1
     }
 
     /// Old words are put back, durably. Returns the number under which they count no more; `last`

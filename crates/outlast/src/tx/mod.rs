@@ -42,6 +42,9 @@ use crate::writeback::{self, Access};
 /// How often a taken lock is looked at before its taker counts as in the way.
 const LOCK_PATIENCE: u32 = 32;
 
+/// Lines that a write set has room for from the start.
+const CONTENTS_MIN: usize = 32;
+
 /// Most lines of an announced range that are fetched at once: as many as a core has under way.
 const LINES_FETCHED_MAX: usize = 16;
 
@@ -59,13 +62,18 @@ pub struct Tx<'p, M: Medium> {
 pub(crate) struct Buffers {
     /// No other lane runs transactions: no lock is taken and no version checked.
     is_alone: bool,
+    /// Words that are in place or in the write set, and nobody has to be asked for.
+    loads: Window,
+    /// Words that are stored into the write set and nowhere else.
+    stores: Window,
     /// The clock when the transaction's view was last known to be whole.
     view: u64,
     reads: Vec<(Stripe, LockWord)>,
     /// Locks held, and what their words said before.
     locked: Vec<(Stripe, LockWord)>,
     lines: LineSet,
-    /// Redo: the content of each line of `lines`, as far as its mask says.
+    /// Redo: the content of each line of `lines`, as far as its mask says; what stands behind the
+    /// last line's is of no account.
     contents: Vec<[u64; 8]>,
     /// New blocks that are stored to in place, without a log.
     fresh: Vec<ByteRange>,
@@ -90,6 +98,22 @@ pub(crate) struct Buffers {
     early_number: u64,
 }
 
+/// Aligned words of the pool that an access to needs no further look.
+#[derive(Clone, Copy, PartialEq, Default)]
+struct Window {
+    from: u64,
+    bytes: u64,
+}
+
+impl Window {
+    const NONE: Self = Self { from: 0, bytes: 0 };
+
+    #[inline]
+    fn has_word(self, at: PoolOffset) -> bool {
+        at.0.wrapping_sub(self.from) < self.bytes && at.is_aligned(8)
+    }
+}
+
 impl<'p, M: Medium> Tx<'p, M> {
     #[inline]
     pub(crate) fn begin(&mut self) {
@@ -101,6 +125,7 @@ impl<'p, M: Medium> Tx<'p, M> {
         } else {
             self.begin_after_batch();
         }
+        self.open_windows();
         let buffers = &mut self.lane.buffers;
         buffers.view = pool.clock.load(Ordering::Acquire);
         if pool.io().plants(Plant::NumberBeforeLocks) {
@@ -108,7 +133,30 @@ impl<'p, M: Medium> Tx<'p, M> {
         }
     }
 
+    /// Alone, a transaction reaches every word of the heap without asking anybody. Under a literal
+    /// variant whatever is touched may be pending.
     #[inline]
+    fn open_windows(&mut self) {
+        let pool = self.pool;
+        let buffers = &mut self.lane.buffers;
+        let heap = if buffers.is_alone && !pool.is_literal {
+            let from = pool.header().geometry.heap_at;
+            Window { from, bytes: pool.medium.len() - from }
+        } else {
+            Window::NONE
+        };
+        let is_kept = pool.logging == Logging::Redo && !pool.io().plants(Plant::MarkedBeforeStores);
+        let stores = if is_kept { heap } else { Window::NONE };
+        // Behind a fence stores are dear, and nearly always nothing has changed.
+        if buffers.loads != heap {
+            buffers.loads = heap;
+        }
+        if buffers.stores != stores {
+            buffers.stores = stores;
+        }
+    }
+
+    #[inline(never)]
     fn begin_after_batch(&mut self) {
         self.make_room_in_batch();
         if !self.lane.pending.is_empty() {
@@ -117,7 +165,7 @@ impl<'p, M: Medium> Tx<'p, M> {
     }
 
     /// The lane is inside the gate and has its state. `true` when it runs alone.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn enter(&mut self) -> bool {
         let pool = self.pool;
         let end_solo = |id| pool.end_solo(id);
@@ -137,7 +185,8 @@ impl<'p, M: Medium> Tx<'p, M> {
 
     /// Others may run.
     pub(crate) fn is_beside_others(&mut self) {
-        self.lane.buffers.is_alone = false;
+        let buffers = &mut self.lane.buffers;
+        (buffers.is_alone, buffers.loads, buffers.stores) = (false, Window::NONE, Window::NONE);
     }
 
     /// After commit or abort, whichever it was.
@@ -389,14 +438,16 @@ impl<'p, M: Medium> Tx<'p, M> {
         }
     }
 
+    /// Fetches the first lines of a range.
     #[inline]
-    fn fetch(&self, ranges: &[ByteRange]) {
-        let len = self.pool.medium.len();
-        for range in ranges.iter().filter(|range| range.at.0 < len) {
-            for line in range.lines().take(LINES_FETCHED_MAX) {
-                self.pool.medium.prefetch_write(line);
-            }
+    fn fetch(&self, range: ByteRange) {
+        if range.at.in_line() as u64 + range.len <= LINE_BYTES {
+            return self.pool.medium.prefetch_write(range.at.line());
         }
+        range
+            .lines()
+            .take(LINES_FETCHED_MAX)
+            .for_each(|line| self.pool.medium.prefetch_write(line));
     }
 
     fn check_range(&self, what: &'static str, at: PoolOffset, len: u64) -> Result<(), Abort> {
@@ -498,34 +549,18 @@ impl<'p, M: Medium> Tx<'p, M> {
         }
     }
 
-    /// Whether an aligned word of the heap stands in place, and nobody has to be asked for it.
+    /// As [`note_access`](Self::note_access) of an aligned word, where anybody wants to know, and
+    /// unless that would take a call: then it is `false`, and nothing is noted.
     #[inline]
-    fn is_word_at_hand(&self, at: PoolOffset) -> bool {
-        self.is_word_alone(at)
-            && (!self.pool.logging.has_write_set()
-                || self.lane.buffers.lines.find(at.line()).is_none())
-    }
-
-    /// Whether the next store to an aligned word of the heap only goes into the write set.
-    #[inline]
-    fn takes_word(&self, at: PoolOffset) -> bool {
-        let buffers = &self.lane.buffers;
-        self.is_word_alone(at)
-            && self.pool.logging == Logging::Redo
-            && buffers.fresh.len() == self.lane.pending.before().fresh
-            && buffers.failure.is_none()
-            && !self.io().plants(Plant::MarkedBeforeStores)
-    }
-
-    /// An aligned word of the heap, in a transaction that runs alone. Under a literal variant
-    /// whatever is touched may be pending.
-    #[inline]
-    fn is_word_alone(&self, at: PoolOffset) -> bool {
-        self.lane.buffers.is_alone
-            && !self.pool.is_literal
-            && at.is_aligned(8)
-            && at.0 >= self.pool.header().geometry.heap_at
-            && at.0 < self.pool.medium.len()
+    fn notes_word(&mut self, at: PoolOffset) -> bool {
+        if self.pool.write_back == WriteBack::ByAge && self.pool.sample.has(at) {
+            let accesses = &mut self.lane.accesses;
+            if accesses.len() == accesses.capacity() {
+                return false;
+            }
+            accesses.push(Access::new(at.line(), 1));
+        }
+        true
     }
 
     fn store_any(&mut self, at: PoolOffset, bytes: &[u8]) -> Result<(), Abort> {
@@ -562,11 +597,27 @@ impl<'p, M: Medium> Tx<'p, M> {
         }
     }
 
+    // What is more than a few instructions is a call away from where words are loaded and stored.
+
+    #[inline(never)]
+    fn load_word(&mut self, at: PoolOffset) -> Result<u64, Abort> {
+        let mut bytes = [0; 8];
+        self.load(at, &mut bytes)?;
+        Ok(u64::from_le_bytes(bytes))
+    }
+
+    #[inline(never)]
+    fn store_word(&mut self, at: PoolOffset, value: u64) -> Result<(), Abort> {
+        self.store(at, &value.to_le_bytes())
+    }
+
     /// Remembers a failure, so that a closure that swallows it cannot commit.
     #[inline]
     fn note<R>(&mut self, result: Result<R, Abort>) -> Result<R, Abort> {
         if let Err(abort) = &result {
-            self.lane.buffers.failure.get_or_insert_with(|| abort.clone());
+            let buffers = &mut self.lane.buffers;
+            buffers.failure.get_or_insert_with(|| abort.clone());
+            buffers.stores = Window::NONE;
         }
         result
     }
@@ -597,12 +648,11 @@ impl Buffers {
         debug_assert!(self.locked.is_empty(), "a transaction ends without locks");
         clear(&mut self.reads);
         self.lines.clear();
-        clear(&mut self.contents);
         clear(&mut self.fresh);
         clear(&mut self.fresh_lines);
         clear(&mut self.allocated);
         clear(&mut self.freed);
-        if !self.payload.as_words().is_empty() {
+        if !self.payload.is_empty() {
             self.payload.clear();
         }
         self.undo.clear();
@@ -622,8 +672,19 @@ impl Buffers {
     #[inline]
     fn add_contents(&mut self, index: usize) {
         if index >= self.contents.len() {
-            self.contents.resize(index + 1, [0; 8]);
+            self.double_contents();
         }
+    }
+
+    #[cold]
+    fn double_contents(&mut self) {
+        self.contents.resize((self.contents.len() * 2).max(CONTENTS_MIN), [0; 8]);
+    }
+
+    /// A new block is stored to in place from now on.
+    fn add_fresh(&mut self, block: ByteRange) {
+        self.fresh.push(block);
+        self.stores = Window::NONE;
     }
 }
 
@@ -638,29 +699,29 @@ impl<M: Medium> Transact for Tx<'_, M> {
 
     #[inline]
     fn load_u64(&mut self, at: PoolOffset) -> Result<u64, Abort> {
-        if self.is_word_at_hand(at) {
-            self.pool.medium.mark(Mark::Call(Call::Load));
-            if self.pool.write_back == WriteBack::ByAge {
-                self.note_access(at, 8);
+        let buffers = &self.lane.buffers;
+        if buffers.loads.has_word(at) {
+            let is_in_place = buffers.lines.surely_lacks(at.line());
+            if !self.notes_word(at) {
+                return self.load_word(at);
             }
-            return Ok(self.pool.medium.load_u64(at));
+            self.pool.medium.mark(Mark::Call(Call::Load));
+            if is_in_place || !self.pool.logging.has_write_set() {
+                return Ok(self.pool.medium.load_u64(at));
+            }
+            return Ok(self.load_kept_word(at));
         }
-        let mut bytes = [0; 8];
-        self.load(at, &mut bytes)?;
-        Ok(u64::from_le_bytes(bytes))
+        self.load_word(at)
     }
 
     #[inline]
     fn store_u64(&mut self, at: PoolOffset, value: u64) -> Result<(), Abort> {
-        if self.takes_word(at) {
+        if self.lane.buffers.stores.has_word(at) && self.notes_word(at) {
             self.pool.medium.mark(Mark::Call(Call::Store));
-            if self.pool.write_back == WriteBack::ByAge {
-                self.note_access(at, 8);
-            }
             self.put_word(at, value);
             return Ok(());
         }
-        self.store(at, &value.to_le_bytes())
+        self.store_word(at, value)
     }
 
     #[inline]
@@ -670,15 +731,25 @@ impl<M: Medium> Transact for Tx<'_, M> {
         // Lines are fetched before the first lock: a locked instruction waits for the loads
         // before it, one after the other, but not for prefetches. Redo does not look at what it
         // overwrites, and would wait for it when it stores in place.
-        if ranges.len() > 1 || self.pool.logging.has_write_set() {
-            self.fetch(ranges);
+        if self.pool.logging.has_write_set() {
+            for range in ranges {
+                if let Err(outside) = self.check_range("announcing", range.at, range.len) {
+                    return self.note(Err(outside));
+                }
+                self.fetch(*range);
+            }
+            return Ok(());
+        }
+        if ranges.len() > 1 {
+            let len = self.pool.medium.len();
+            ranges.iter().filter(|range| range.at.0 < len).for_each(|range| self.fetch(*range));
         }
         let result = ranges.iter().try_for_each(|range| {
             self.check_range("announcing", range.at, range.len)?;
             match self.pool.logging {
                 Logging::Volatile | Logging::Undo => self.keep_old(range.at, range.len),
                 // Sections log what they store, one store at a time.
-                Logging::Redo | Logging::Pages | Logging::Sections | Logging::Commands => Ok(()),
+                _ => Ok(()),
             }
         });
         self.note(result)

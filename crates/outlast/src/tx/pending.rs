@@ -123,6 +123,7 @@ impl LaneState {
         pending.was_seen = false;
         pending.saved.clear();
         pending.before = buffers.mark();
+        buffers.lines.set_transaction(pending.transactions);
     }
 
     /// There is no batch: the buffers are the transaction's own.
@@ -132,22 +133,19 @@ impl LaneState {
         debug_assert!(self.pending.before == Mark::default() && self.pending.saved.is_empty());
     }
 
-    /// The write set has a new line.
-    #[inline]
-    pub(super) fn add_line(&mut self, index: usize) {
-        self.buffers.add_contents(index);
-        self.buffers.lines.entry_mut(index).transaction = self.pending.transaction();
-    }
-
     /// The running transaction is about to change a line that its write set has.
     #[inline]
     pub(super) fn save_for_abort(&mut self, index: usize) {
-        let entry = self.buffers.lines.entries()[index];
-        let transaction = self.pending.transaction();
-        if entry.transaction != transaction {
-            self.pending.saved.push((index, entry, self.buffers.contents[index]));
-            self.buffers.lines.entry_mut(index).transaction = transaction;
+        if self.buffers.lines.entry_mut(index).transaction != self.pending.transaction() {
+            self.save_line(index);
         }
+    }
+
+    #[inline(never)]
+    fn save_line(&mut self, index: usize) {
+        let entry = self.buffers.lines.entries()[index];
+        self.pending.saved.push((index, entry, self.buffers.contents[index]));
+        self.buffers.lines.entry_mut(index).transaction = self.pending.transaction();
     }
 
     /// What the running transaction has changed of the batch is as it was.

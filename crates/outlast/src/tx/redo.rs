@@ -20,17 +20,18 @@ use crate::ack::Ticket;
 use crate::io::Site;
 use crate::lines::{LineEntry, runs, word_mask};
 use crate::plant::Plant;
-use crate::pool::LaneShared;
+use crate::pool::{LaneShared, LaneState};
 use crate::scheme::WriteBack;
 use crate::transact::Abort;
-use crate::tx::Tx;
 use crate::tx::commit_record::{ITEM_WORDS_MAX, RecordSpace};
+use crate::tx::{Buffers, Tx};
 use crate::writeback::enter_commit;
 
 /// A record that is stored and flushed, and not fenced.
 pub(crate) struct SealedRedo {
     number: u64,
-    /// The position behind it.
+    /// The line and the position behind it.
+    line: u64,
     head: u64,
     /// What the lane had flushed before.
     flushed: u64,
@@ -83,6 +84,19 @@ impl<M: Medium> Tx<'_, M> {
         Ok(true)
     }
 
+    /// A word of a transaction that runs alone, of whose line the write set may have something.
+    pub(super) fn load_kept_word(&mut self, at: PoolOffset) -> u64 {
+        let LaneState { buffers, pending, .. } = &mut *self.lane;
+        if let Some(index) = buffers.lines.find(at.line()) {
+            let (entry, word) = (&buffers.lines.entries()[index], at.in_line() / 8);
+            if entry.words >> word & 1 == 1 {
+                pending.was_seen |= entry.transaction != pending.transaction();
+                return u64::from_le(buffers.contents[index][word]);
+            }
+        }
+        self.pool.medium.load_u64(at)
+    }
+
     pub(super) fn store_to_write_set(&mut self, at: PoolOffset, bytes: &[u8]) -> Result<(), Abort> {
         let mut done = 0;
         for (piece, len) in line_pieces(at, bytes.len()) {
@@ -95,25 +109,40 @@ impl<M: Medium> Tx<'_, M> {
     /// Puts a word into the write set of a transaction that runs alone.
     #[inline]
     pub(super) fn put_word(&mut self, at: PoolOffset, value: u64) {
-        let (index, new) = self.lane.buffers.lines.find_or_add(at.line());
-        if new {
-            self.lane.add_line(index);
-        } else {
-            self.lane.save_for_abort(index);
+        let LaneState { buffers, pending, .. } = &mut *self.lane;
+        let Buffers { lines, contents, .. } = buffers;
+        if let Some((index, entry)) = lines.entry_among_few(at.line())
+            && let Some(content) = contents.get_mut(index)
+            && entry.transaction == pending.transaction()
+        {
+            let word = at.in_line() / 8;
+            entry.words |= 1 << word;
+            entry.stored = true;
+            content[word] = value.to_le();
+            return;
         }
-        let buffers = &mut self.lane.buffers;
-        let word = at.in_line() / 8;
-        buffers.contents[index][word] = value.to_le();
-        let entry = buffers.lines.entry_mut(index);
+        self.put_word_otherwise(at, value);
+    }
+
+    /// The same, whatever it takes.
+    #[inline(never)]
+    fn put_word_otherwise(&mut self, at: PoolOffset, value: u64) {
+        let lane = &mut *self.lane;
+        let (index, _) = lane.buffers.lines.find_or_add(at.line());
+        lane.buffers.add_contents(index);
+        lane.save_for_abort(index);
+        let Buffers { lines, contents, .. } = &mut lane.buffers;
+        let (entry, word) = (lines.entry_mut(index), at.in_line() / 8);
         entry.words |= 1 << word;
         entry.stored = true;
+        contents[index][word] = value.to_le();
     }
 
     fn store_piece(&mut self, at: PoolOffset, bytes: &[u8]) -> Result<(), Abort> {
         let line = at.line();
         let (index, new) = self.lane.buffers.lines.find_or_add(line);
         if new {
-            self.lane.add_line(index);
+            self.lane.buffers.add_contents(index);
             self.lock_line(line)?;
             if self.pool.is_literal {
                 self.touch_pending(ByteRange::new(line.start(), LINE_BYTES));
@@ -149,7 +178,7 @@ impl<M: Medium> Tx<'_, M> {
     }
 
     /// The record in volatile memory, and room for it.
-    #[inline]
+    #[inline(always)]
     pub(super) fn prepare_redo(&mut self) -> Result<RecordSpace, Abort> {
         self.gather_new();
         self.persist_fresh();
@@ -157,7 +186,7 @@ impl<M: Medium> Tx<'_, M> {
     }
 
     /// Draws the number, stores the record and flushes it. What must follow is a fence.
-    #[inline]
+    #[inline(always)]
     pub(super) fn seal_redo(&mut self, space: RecordSpace) -> Result<SealedRedo, Abort> {
         let io = self.io();
         let slot = &self.pool.lanes[self.lane.id];
@@ -172,7 +201,7 @@ impl<M: Medium> Tx<'_, M> {
             }
         };
         let seq = self.pool.seq(number);
-        let head = self.write_record(space, seq);
+        let (line, head) = self.write_record(space, seq);
         self.note_to_cover(head, |entry| entry.words != 0);
         if io.plants(Plant::EarlyRelease) {
             self.release_locks(Some(number));
@@ -185,13 +214,13 @@ impl<M: Medium> Tx<'_, M> {
             self.renew_sums();
         }
         let flushed = slot.shared.flushed.load(Ordering::Relaxed);
-        Ok(SealedRedo { number, head, flushed })
+        Ok(SealedRedo { number, line, head, flushed })
     }
 
     /// The fence is over: stores everything in place and lets others see it.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn end_redo(&mut self, sealed: SealedRedo) -> Ticket {
-        let SealedRedo { number, head, flushed } = sealed;
+        let SealedRedo { number, line, head, flushed } = sealed;
         let slot = &self.pool.lanes[self.lane.id];
         let seq = self.pool.seq(number);
         // W1: it has covered what was flushed before.
@@ -221,20 +250,20 @@ impl<M: Medium> Tx<'_, M> {
         slot.shared.installed.store(head, Ordering::Release);
         slot.shared.bound.store(LaneShared::IDLE, Ordering::Release);
         self.end_blocks_after(seq);
-        self.fetch_ahead();
+        self.fetch_ahead(line);
         Ticket::of(seq)
     }
 
     /// The record: every word that the write set holds, then the bits of blocks.
+    #[inline]
     pub(super) fn gather_new(&mut self) {
-        let buffers = &mut self.lane.buffers;
-        for (entry, content) in buffers.lines.entries().iter().zip(&buffers.contents) {
-            for (first, words) in runs(entry.words) {
-                let at = entry.line.start().plus(u64::from(first) * 8);
-                let words = &content[first as usize..(first + words) as usize];
-                buffers.payload.append_words(at, words, ITEM_WORDS_MAX);
-            }
-        }
+        let Buffers { lines, contents, payload, .. } = &mut self.lane.buffers;
+        let entries = lines.entries();
+        let lines = entries
+            .iter()
+            .zip(contents)
+            .map(|(entry, content)| (entry.line, entry.words, &*content));
+        payload.append_lines(entries.len(), lines, ITEM_WORDS_MAX);
         self.gather_allocations();
     }
 
@@ -254,17 +283,20 @@ impl<M: Medium> Tx<'_, M> {
     }
 
     /// Stores everything in place, but for the bits of blocks.
+    #[inline]
     pub(super) fn install(&self) {
         let buffers = &self.lane.buffers;
         let medium = &self.pool.medium;
         for (entry, content) in buffers.lines.entries().iter().zip(&buffers.contents) {
+            if entry.words.is_power_of_two() {
+                let word = entry.words.trailing_zeros() as usize;
+                medium.store_u64(entry.line.start().plus(word as u64 * 8), content[word]);
+                continue;
+            }
             for (first, words) in runs(entry.words) {
                 let at = entry.line.start().plus(u64::from(first) * 8);
                 let words = &content[first as usize..(first + words) as usize];
-                match words {
-                    [word] => medium.store_u64(at, *word),
-                    words => medium.store(at, bytemuck::cast_slice(words)),
-                }
+                medium.store(at, bytemuck::cast_slice(words));
             }
         }
     }

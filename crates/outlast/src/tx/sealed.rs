@@ -82,7 +82,7 @@ impl<M: Medium> Tx<'_, M> {
         }
         log::append(io, Site::UndoRecord, ring, space.line, kind, seq, payload);
         let log = &mut self.lane.log;
-        log.head = space.position_after(log.head, ring.lines) + lines;
+        log.head = space.position + lines;
         Ok(())
     }
 
@@ -171,7 +171,7 @@ impl<M: Medium> Tx<'_, M> {
             }
         };
         let seq = self.pool.seq(number);
-        let head = self.write_record(space, seq);
+        let (line, head) = self.write_record(space, seq);
         self.note_to_cover(head, |entry| entry.written != 0);
         if io.plants(Plant::EarlyRelease) {
             self.release_locks(Some(number));
@@ -192,7 +192,7 @@ impl<M: Medium> Tx<'_, M> {
         self.release_locks(Some(number));
         self.end_sealed(head, number);
         self.end_blocks_after(seq);
-        self.fetch_ahead();
+        self.fetch_ahead(line);
         Ok(Ticket::of(seq))
     }
 

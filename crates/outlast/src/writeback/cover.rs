@@ -24,7 +24,6 @@
 //! * **B3** What the lane's thread has not covered when the floor is to pass it, the sweep
 //!   flushes itself (W1).
 
-use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 
 use outlast_pmem::Medium;
@@ -63,7 +62,7 @@ pub(crate) struct Cover {
 pub(super) struct Batch {
     lines: Vec<LineAddr>,
     /// By a hash of the line; the later of two forgets the earlier.
-    recent: Box<[Recent]>,
+    recent: Option<Box<[Recent; RECENT_MAX]>>,
 }
 
 /// A line was flushed when everything before `until` was in place.
@@ -78,11 +77,9 @@ impl Batch {
     /// flushed for everything in place at `now`. Both grow with time.
     #[inline]
     pub fn add<M: Medium>(&mut self, io: Io<'_, M>, line: LineAddr, since: u64, now: u64) {
-        if self.recent.is_empty() {
-            self.recent = vec![Recent::default(); RECENT_MAX].into();
-        }
+        let recent = self.recent.get_or_insert_with(|| Box::new([Recent::default(); RECENT_MAX]));
         let hash = line.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
-        let recent = &mut self.recent[hash as usize % RECENT_MAX];
+        let recent = &mut recent[hash as usize % RECENT_MAX];
         if recent.line == line && (recent.until >= since || io.plants(Plant::FlushedOnceIsEnough)) {
             return;
         }
@@ -152,45 +149,87 @@ pub(super) fn old_end(lane: &LaneSlot, installed: u64) -> u64 {
     installed.saturating_sub(lane.ring.lines / 2)
 }
 
-/// What a lane's records have stored to that are not gathered yet: for each its head, then lines.
-/// The log says the same; this is read faster.
+/// What a lane's records have stored to that are not gathered yet: for each its head, then how many
+/// lines, then those. The log says the same; this is read faster.
 #[derive(Default)]
-pub(super) struct Installed(VecDeque<u64>);
+pub(super) struct Installed {
+    /// Goes round; its length is a power of two, or nothing.
+    words: Box<[u64]>,
+    /// Counts of words, which only grow: taken out, and put in.
+    from: usize,
+    to: usize,
+}
 
 impl Installed {
-    /// Set in the head of a record, which is else the position behind it.
-    const HEAD: u64 = 1 << 63;
-    /// Also set when its lines are not listed.
-    const IN_LOG: u64 = 1 << 62;
+    /// Set in the head of a record, which is else the position behind it, when its lines are not
+    /// listed.
+    const IN_LOG: u64 = 1 << 63;
+    const WORDS_MIN: usize = 1024;
 
     fn end_of(head: u64) -> u64 {
-        head & !(Self::HEAD | Self::IN_LOG)
+        head & !Self::IN_LOG
+    }
+
+    #[inline]
+    fn word(&self, index: usize) -> u64 {
+        self.words[index & (self.words.len() - 1)]
+    }
+
+    #[inline]
+    fn push(&mut self, word: u64) {
+        let mask = self.words.len() - 1;
+        self.words[self.to & mask] = word;
+        self.to += 1;
+    }
+
+    /// Puts a record in with at most so many lines.
+    #[inline]
+    fn note(&mut self, head: u64, most: usize, lines: impl Iterator<Item = LineAddr>) {
+        if self.len() + 2 + most > self.words.len() {
+            self.grow(2 + most);
+        }
+        self.push(head);
+        let count_at = self.to;
+        self.push(0);
+        lines.for_each(|line| self.push(line.0));
+        let mask = self.words.len() - 1;
+        self.words[count_at & mask] = (self.to - count_at - 1) as u64;
+    }
+
+    #[cold]
+    fn grow(&mut self, more: usize) {
+        let len = (self.len() + more).next_power_of_two().max(Self::WORDS_MIN);
+        let mut words: Vec<u64> = (self.from..self.to).map(|index| self.word(index)).collect();
+        (self.from, self.to) = (0, words.len());
+        words.resize(len, 0);
+        self.words = words.into();
     }
 
     /// The position behind the first record.
+    #[inline]
     pub fn first_end(&self) -> Option<u64> {
-        self.0.front().map(|head| Self::end_of(*head))
+        (self.from < self.to).then(|| Self::end_of(self.word(self.from)))
     }
 
     /// How many words there are.
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.to - self.from
     }
 
-    /// The lines that are listed from word `first` on.
+    /// The lines that are listed from word `first` on, where a record starts.
     pub fn lines_from(&self, first: usize) -> impl Iterator<Item = LineAddr> {
-        let (front, back) = self.0.as_slices();
-        let of_back = first.saturating_sub(front.len()).min(back.len());
-        let words = front[first.min(front.len())..].iter().chain(&back[of_back..]);
-        words.filter(|word| **word & Self::HEAD == 0).map(|word| LineAddr(*word))
-    }
-
-    /// The next line of the record whose head was taken last.
-    #[inline]
-    fn next_line(&mut self) -> Option<LineAddr> {
-        let line = *self.0.front().filter(|word| **word & Self::HEAD == 0)?;
-        self.0.pop_front();
-        Some(LineAddr(line))
+        let (mut at, mut left) = (self.from + first, 0);
+        std::iter::from_fn(move || {
+            while left == 0 {
+                if at >= self.to {
+                    return None;
+                }
+                left = self.word(at + 1);
+                at += 2;
+            }
+            (left, at) = (left - 1, at + 1);
+            Some(LineAddr(self.word(at - 1)))
+        })
     }
 
     /// Takes the first record, which starts at `position` or before, and visits the lines that it
@@ -203,35 +242,34 @@ impl Installed {
         position: u64,
         mut visit: impl FnMut(LineAddr),
     ) -> u64 {
-        let Some(head) = self.0.pop_front() else { return position };
+        if self.from == self.to {
+            return position;
+        }
+        let (head, count) = (self.word(self.from), self.word(self.from + 1) as usize);
+        let lines = self.from + 2..self.from + 2 + count;
         let end = Self::end_of(head);
-        let is_covered = end <= position;
-        if !is_covered && head & Self::IN_LOG != 0 {
-            visit_in_log(pool, lane, position, end, &mut visit);
-        }
-        let mut forgets = pool.io().plants(Plant::LineForgotten);
-        while let Some(line) = self.next_line() {
-            if !is_covered && !std::mem::take(&mut forgets) {
-                visit(line);
+        if end > position {
+            if head & Self::IN_LOG != 0 {
+                visit_in_log(pool, lane, position, end, &mut visit);
             }
+            let forgotten = usize::from(pool.io().plants(Plant::LineForgotten));
+            lines.clone().skip(forgotten).for_each(|index| visit(LineAddr(self.word(index))));
         }
+        self.from = lines.end;
         end.max(position)
     }
 }
 
 impl Cover {
-    /// The record before position `end` is being made. The lines that it stores to follow, or are
-    /// to be read from the log.
+    /// The record before position `end` is being made, which stores to these lines, at most so many.
     #[inline]
-    pub fn note_record(&mut self, end: u64, in_log: bool) {
-        let in_log = if in_log { Installed::IN_LOG } else { 0 };
-        self.installed.0.push_back(Installed::HEAD | in_log | end);
+    pub fn note_record(&mut self, end: u64, most: usize, lines: impl Iterator<Item = LineAddr>) {
+        self.installed.note(end, most, lines);
     }
 
-    /// The record noted last stores to this line.
-    #[inline]
-    pub fn note_line(&mut self, line: LineAddr) {
-        self.installed.0.push_back(line.0);
+    /// As [`note_record`](Self::note_record) where only the log says which lines.
+    pub fn note_record_in_log(&mut self, end: u64) {
+        self.installed.note(Installed::IN_LOG | end, 0, std::iter::empty());
     }
 
     /// Gathers what the lane's records up to `goal` have stored to: whole records, maybe a little

@@ -369,6 +369,7 @@ fn for_each_target<M: Medium>(
 
 /// Waits until the lane has room for `lines` lines in one piece of its ring. Returns the line
 /// where they start, and whether the ring wraps there, from the lane's `head`.
+#[inline]
 pub(crate) fn reserve_lines<M: Medium>(
     pool: &Pool<M>,
     own: usize,
@@ -382,12 +383,28 @@ pub(crate) fn reserve_lines<M: Medium>(
     let to_end = ring - line;
     let wraps = to_end < lines;
     let needed = if wraps { to_end + lines } else { lines };
+    let tail = slot.shared.tail.load(Ordering::Acquire);
+    if ring - (head - tail) < needed && !pool.io().plants(Plant::RingOverwritesLive) {
+        make_room(pool, own, head, needed);
+    }
+    if wraps {
+        RingSpace { line: 0, position: head + to_end, wrap_at: Some(line) }
+    } else {
+        RingSpace { line, position: head, wrap_at: None }
+    }
+}
+
+/// Sweeps until so many lines are free behind the head of the lane's ring.
+#[cold]
+fn make_room<M: Medium>(pool: &Pool<M>, own: usize, head: u64, needed: u64) {
+    let slot = &pool.lanes[own];
+    let ring = slot.ring.lines;
     let mut tries = 0;
     let mut reach = Reach::Lines((ring / 4).max(needed));
     loop {
         let tail = slot.shared.tail.load(Ordering::Acquire);
-        if ring - (head - tail) >= needed || pool.io().plants(Plant::RingOverwritesLive) {
-            break;
+        if ring - (head - tail) >= needed {
+            return;
         }
         sweep(pool, own, std::mem::replace(&mut reach, Reach::All));
         if slot.shared.tail.load(Ordering::Acquire) == tail {
@@ -395,7 +412,6 @@ pub(crate) fn reserve_lines<M: Medium>(
             crate::spin::wait(&pool.medium, &mut tries);
         }
     }
-    RingSpace { line: if wraps { 0 } else { line }, wrap_at: (wraps && to_end > 0).then_some(line) }
 }
 
 /// Where a record goes in a ring.
@@ -403,16 +419,10 @@ pub(crate) fn reserve_lines<M: Medium>(
 pub(crate) struct RingSpace {
     /// The record's first line.
     pub line: u64,
+    /// The position of that line.
+    pub position: u64,
     /// The line that takes a `Wrap` before it.
     pub wrap_at: Option<u64>,
-}
-
-impl RingSpace {
-    /// The position of its first line, behind a head at `head`.
-    pub fn position_after(self, head: u64, ring_lines: u64) -> u64 {
-        let line = head % ring_lines;
-        head - line + if self.line < line { ring_lines } else { 0 } + self.line
-    }
 }
 
 /// Shows the sweeper that a commit is about to draw its number (W4).
