@@ -49,6 +49,12 @@ macro_rules! forward {
 
             #[inline]
             #[track_caller]
+            fn store_words(&self, line: LineAddr, mask: u8, words: &[u64; 8]) {
+                (**self).store_words(line, mask, words);
+            }
+
+            #[inline]
+            #[track_caller]
             fn store_nt(&self, at: PoolOffset, bytes: &[u8]) {
                 (**self).store_nt(at, bytes);
             }

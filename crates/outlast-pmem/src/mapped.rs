@@ -321,6 +321,11 @@ impl Medium for Mapped {
     }
 
     #[inline]
+    fn store_words(&self, line: LineAddr, mask: u8, words: &[u64; 8]) {
+        self.window.store_words(line, mask, words);
+    }
+
+    #[inline]
     fn store_nt(&self, at: PoolOffset, bytes: &[u8]) {
         self.window.stream(at, bytes);
         if self.write_back == WriteBack::Pages {

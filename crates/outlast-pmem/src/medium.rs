@@ -128,6 +128,25 @@ pub trait Medium {
     /// thread (release order).
     fn store_u64(&self, at: PoolOffset, value: u64);
 
+    /// Stores the words of a line that a mask names, bit `i` for word `i`, in ascending order.
+    #[inline]
+    fn store_words(&self, line: LineAddr, mask: u8, words: &[u64; 8]) {
+        let mut from = 0;
+        while mask >> from != 0 {
+            from += (mask >> from).trailing_zeros();
+            let to = from + (mask >> from).trailing_ones();
+            let at = line.start().plus(8 * u64::from(from));
+            match &words[from as usize..to as usize] {
+                [word] => self.store_u64(at, *word),
+                run => self.store(at, bytemuck::cast_slice(run)),
+            }
+            if to == 8 {
+                return;
+            }
+            from = to;
+        }
+    }
+
     /// Stores whole aligned words past the caches. Nothing is ordered or durable before this
     /// thread's next fence (rule 10).
     fn store_nt(&self, at: PoolOffset, bytes: &[u8]);

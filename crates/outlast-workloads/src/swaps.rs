@@ -89,11 +89,14 @@ impl SwapDraw {
 pub(crate) struct SwapsWorker {
     words: Words,
     draw: SwapDraw,
+    /// Those of the words to be swapped.
+    ranges: [ByteRange; 2 * SWAPS_MAX],
 }
 
 impl SwapsWorker {
     pub(crate) fn new(words: Words, count: usize, random: Random, versions: Versions) -> Self {
-        Self { words, draw: SwapDraw::new(words.len(), count, random, versions) }
+        let draw = SwapDraw::new(words.len(), count, random, versions);
+        Self { words, draw, ranges: [ByteRange::default(); 2 * SWAPS_MAX] }
     }
 
     pub(crate) fn versions(&self) -> &Versions {
@@ -111,13 +114,13 @@ impl SwapsWorker {
     ) -> Result<OpKind, Abort> {
         let (words, draw) = (self.words, &self.draw);
         let (version, pairs) = (draw.version, draw.pairs());
-        let mut ranges = [ByteRange::default(); 2 * SWAPS_MAX];
-        for (range, &(a, b)) in ranges.chunks_exact_mut(2).zip(pairs) {
-            range.copy_from_slice(&[words.range(a), words.range(b)]);
+        for (range, &(a, b)) in self.ranges.as_chunks_mut::<2>().0.iter_mut().zip(pairs) {
+            *range = [words.range(a), words.range(b)];
         }
+        let ranges = &self.ranges[..2 * pairs.len()];
         runner.run(|tx| {
             witness.restart();
-            tx.will_write(&ranges[..2 * pairs.len()])?;
+            tx.will_write(ranges)?;
             for &(a, b) in pairs {
                 let (old_a, old_b) = (words.get(tx, a)?, words.get(tx, b)?);
                 words.set(tx, a, draw.swapped(old_b))?;

@@ -108,6 +108,19 @@ impl Window {
     }
 
     #[inline(always)]
+    pub fn store_words(&self, line: LineAddr, mut mask: u8, words: &[u64; 8]) {
+        let to = self.writable(line_start(line), LINE_BYTES).cast::<u64>();
+        while mask != 0 {
+            let word = mask.trailing_zeros() as usize % 8;
+            mask &= mask - 1;
+            // SAFETY: the line was checked, and starts at a multiple of 64 from a page; mapped words
+            // are accessed by atomics only, and live as long as `self`.
+            unsafe { AtomicU64::from_ptr(to.add(word)) }
+                .store(words[word].to_le(), Ordering::Release);
+        }
+    }
+
+    #[inline(always)]
     pub fn compare_exchange_u64(&self, at: PoolOffset, current: u64, new: u64) -> Result<u64, u64> {
         self.check_writable_word(at);
         // SAFETY: aligned and inside.

@@ -296,6 +296,7 @@ impl<'a, 'p, M: Medium> Attempt<'a, 'p, M> {
         self.tx.pool.medium.mark(Mark::Call(Call::Commit));
         let ticket = self.tx.commit()?;
         self.committed = true;
+        self.tx.end();
         Ok(ticket)
     }
 
@@ -303,6 +304,7 @@ impl<'a, 'p, M: Medium> Attempt<'a, 'p, M> {
         self.tx.pool.medium.mark(Mark::Call(Call::Commit));
         let ticket = self.tx.commit_later()?;
         self.committed = true;
+        self.tx.end();
         Ok(ticket)
     }
 }
@@ -311,8 +313,8 @@ impl<M: Medium> Drop for Attempt<'_, '_, M> {
     fn drop(&mut self) {
         if !self.committed {
             self.tx.abort();
+            self.tx.end();
         }
-        self.tx.end();
     }
 }
 

@@ -62,7 +62,9 @@ pub struct Tx<'p, M: Medium> {
 pub(crate) struct Buffers {
     /// No other lane runs transactions: no lock is taken and no version checked.
     is_alone: bool,
-    /// Words that are in place or in the write set, and nobody has to be asked for.
+    /// Alone, and nobody wants to know what is touched.
+    is_direct: bool,
+    /// Words that are in place or in the write set.
     loads: Window,
     /// Words that are stored into the write set and nowhere else.
     stores: Window,
@@ -98,7 +100,7 @@ pub(crate) struct Buffers {
     early_number: u64,
 }
 
-/// Aligned words of the pool that an access to needs no further look.
+/// Aligned words of the pool that are reached in few steps.
 #[derive(Clone, Copy, PartialEq, Default)]
 struct Window {
     from: u64,
@@ -115,7 +117,7 @@ impl Window {
 }
 
 impl<'p, M: Medium> Tx<'p, M> {
-    #[inline]
+    #[inline(always)]
     pub(crate) fn begin(&mut self) {
         let is_alone = self.enter();
         let pool = self.pool;
@@ -133,18 +135,19 @@ impl<'p, M: Medium> Tx<'p, M> {
         }
     }
 
-    /// Alone, a transaction reaches every word of the heap without asking anybody. Under a literal
+    /// Words of the heap are reached without a look at what else there may be. Under a literal
     /// variant whatever is touched may be pending.
     #[inline]
     fn open_windows(&mut self) {
         let pool = self.pool;
         let buffers = &mut self.lane.buffers;
-        let heap = if buffers.is_alone && !pool.is_literal {
+        let heap = if !pool.is_literal {
             let from = pool.header().geometry.heap_at;
             Window { from, bytes: pool.medium.len() - from }
         } else {
             Window::NONE
         };
+        buffers.is_direct = buffers.is_alone && pool.write_back != WriteBack::ByAge;
         let is_kept = pool.logging == Logging::Redo && !pool.io().plants(Plant::MarkedBeforeStores);
         let stores = if is_kept { heap } else { Window::NONE };
         // Behind a fence stores are dear, and nearly always nothing has changed.
@@ -186,7 +189,7 @@ impl<'p, M: Medium> Tx<'p, M> {
     /// Others may run.
     pub(crate) fn is_beside_others(&mut self) {
         let buffers = &mut self.lane.buffers;
-        (buffers.is_alone, buffers.loads, buffers.stores) = (false, Window::NONE, Window::NONE);
+        (buffers.is_alone, buffers.is_direct) = (false, false);
     }
 
     /// After commit or abort, whichever it was.
@@ -246,8 +249,17 @@ impl<'p, M: Medium> Tx<'p, M> {
 
     /// Makes the transaction durable, then visible to others. The commit point is the scheme's.
     /// After an error the transaction is still running and wants to be aborted.
+    #[inline]
     pub(crate) fn commit(&mut self) -> Result<Ticket, Abort> {
         self.refuse_after_failure()?;
+        let is_usual = self.pool.logging == Logging::Redo && self.lane.pending.is_empty();
+        if is_usual && !self.lane.buffers.lines.is_empty() {
+            return self.commit_redo();
+        }
+        self.commit_otherwise()
+    }
+
+    fn commit_otherwise(&mut self) -> Result<Ticket, Abort> {
         if !self.lane.pending.is_empty() {
             return self.commit_with_batch();
         }
@@ -396,6 +408,33 @@ impl<'p, M: Medium> Tx<'p, M> {
         }
     }
 
+    /// Loads an aligned word of the heap beside others.
+    fn load_shared_word(&mut self, at: PoolOffset) -> Result<u64, Abort> {
+        let mut bytes = [0; 8];
+        if !self.lane.buffers.fresh.is_empty() {
+            let result = self.load_found(at, &mut bytes);
+            return self.note(result).map(|()| u64::from_le_bytes(bytes));
+        }
+        if self.pool.logging.has_write_set()
+            && !self.lane.buffers.lines.surely_lacks(at.line())
+            && let Some(kept) = self.kept_word(at)
+        {
+            return Ok(kept);
+        }
+        let stripe = self.pool.locks.stripe(at.line());
+        let word = self.pool.locks.load(stripe);
+        if word.is_free() && word.version() <= self.lane.buffers.view {
+            let value = self.pool.medium.load_u64(at);
+            fence(Ordering::Acquire);
+            if self.pool.locks.load(stripe) == word {
+                self.lane.buffers.note_read(stripe, word);
+                return Ok(value);
+            }
+        }
+        let result = self.read_committed(at, &mut bytes);
+        self.note(result).map(|()| u64::from_le_bytes(bytes))
+    }
+
     /// Copies a piece of one line as some committed transaction left it, together with all
     /// other lines read.
     #[inline]
@@ -424,10 +463,7 @@ impl<'p, M: Medium> Tx<'p, M> {
                             continue;
                         }
                     }
-                    let reads = &mut self.lane.buffers.reads;
-                    if reads.last().is_none_or(|last| last.0 != stripe) {
-                        reads.push((stripe, word));
-                    }
+                    self.lane.buffers.note_read(stripe, word);
                     return Ok(());
                 }
             }
@@ -475,6 +511,12 @@ impl<'p, M: Medium> Tx<'p, M> {
             }
             self.note_access(at, out.len() as u64);
         }
+        self.load_found(at, out)
+    }
+
+    /// Loads what has been told of.
+    #[inline]
+    fn load_found(&mut self, at: PoolOffset, out: &mut [u8]) -> Result<(), Abort> {
         if self.lane.buffers.is_alone && !self.pool.logging.has_write_set() {
             // Everything is in place.
             self.pool.medium.load(at, out);
@@ -549,20 +591,6 @@ impl<'p, M: Medium> Tx<'p, M> {
         }
     }
 
-    /// As [`note_access`](Self::note_access) of an aligned word, where anybody wants to know, and
-    /// unless that would take a call: then it is `false`, and nothing is noted.
-    #[inline]
-    fn notes_word(&mut self, at: PoolOffset) -> bool {
-        if self.pool.write_back == WriteBack::ByAge && self.pool.sample.has(at) {
-            let accesses = &mut self.lane.accesses;
-            if accesses.len() == accesses.capacity() {
-                return false;
-            }
-            accesses.push(Access::new(at.line(), 1));
-        }
-        true
-    }
-
     fn store_any(&mut self, at: PoolOffset, bytes: &[u8]) -> Result<(), Abort> {
         if bytes.is_empty() {
             return Ok(());
@@ -597,17 +625,50 @@ impl<'p, M: Medium> Tx<'p, M> {
         }
     }
 
-    // What is more than a few instructions is a call away from where words are loaded and stored.
-
+    /// [`load_u64`](Transact::load_u64), beside others and whatever else takes more than a few
+    /// instructions.
     #[inline(never)]
     fn load_word(&mut self, at: PoolOffset) -> Result<u64, Abort> {
+        if self.lane.buffers.loads.has_word(at) {
+            self.pool.medium.mark(Mark::Call(Call::Load));
+            if self.pool.write_back == WriteBack::ByAge {
+                self.note_access(at, 8);
+            }
+            if !self.lane.buffers.is_alone {
+                return self.load_shared_word(at);
+            }
+            return Ok(match self.pool.logging.has_write_set() {
+                true => self.load_kept_word(at),
+                false => self.pool.medium.load_u64(at),
+            });
+        }
         let mut bytes = [0; 8];
         self.load(at, &mut bytes)?;
         Ok(u64::from_le_bytes(bytes))
     }
 
+    /// The same for stores.
     #[inline(never)]
     fn store_word(&mut self, at: PoolOffset, value: u64) -> Result<(), Abort> {
+        if self.lane.buffers.stores.has_word(at) {
+            self.pool.medium.mark(Mark::Call(Call::Store));
+            if self.pool.write_back == WriteBack::ByAge {
+                self.note_access(at, 8);
+            }
+            if !self.lane.buffers.is_alone {
+                return self.put_shared_word(at, value);
+            }
+            self.put_word(at, value);
+            return Ok(());
+        }
+        let buffers = &self.lane.buffers;
+        let is_volatile = self.pool.logging == Logging::Volatile && buffers.is_alone;
+        if is_volatile && buffers.loads.has_word(at) && buffers.fresh.is_empty() {
+            self.pool.medium.mark(Mark::Call(Call::Store));
+            self.refuse_after_failure()?;
+            self.exchange_word(at, value);
+            return Ok(());
+        }
         self.store(at, &value.to_le_bytes())
     }
 
@@ -668,6 +729,14 @@ impl Buffers {
         self.lines.is_empty() && self.allocated.is_empty() && self.freed.is_empty()
     }
 
+    /// A line was read when its lock said that.
+    #[inline]
+    fn note_read(&mut self, stripe: Stripe, word: LockWord) {
+        if self.reads.last().is_none_or(|last| last.0 != stripe) {
+            self.reads.push((stripe, word));
+        }
+    }
+
     /// `contents` has a place for every line of the set.
     #[inline]
     fn add_contents(&mut self, index: usize) {
@@ -700,13 +769,9 @@ impl<M: Medium> Transact for Tx<'_, M> {
     #[inline]
     fn load_u64(&mut self, at: PoolOffset) -> Result<u64, Abort> {
         let buffers = &self.lane.buffers;
-        if buffers.loads.has_word(at) {
-            let is_in_place = buffers.lines.surely_lacks(at.line());
-            if !self.notes_word(at) {
-                return self.load_word(at);
-            }
+        if buffers.is_direct && buffers.loads.has_word(at) {
             self.pool.medium.mark(Mark::Call(Call::Load));
-            if is_in_place || !self.pool.logging.has_write_set() {
+            if buffers.lines.surely_lacks(at.line()) || !self.pool.logging.has_write_set() {
                 return Ok(self.pool.medium.load_u64(at));
             }
             return Ok(self.load_kept_word(at));
@@ -716,7 +781,8 @@ impl<M: Medium> Transact for Tx<'_, M> {
 
     #[inline]
     fn store_u64(&mut self, at: PoolOffset, value: u64) -> Result<(), Abort> {
-        if self.lane.buffers.stores.has_word(at) && self.notes_word(at) {
+        let buffers = &self.lane.buffers;
+        if buffers.is_direct && buffers.stores.has_word(at) {
             self.pool.medium.mark(Mark::Call(Call::Store));
             self.put_word(at, value);
             return Ok(());
@@ -731,7 +797,7 @@ impl<M: Medium> Transact for Tx<'_, M> {
         // Lines are fetched before the first lock: a locked instruction waits for the loads
         // before it, one after the other, but not for prefetches. Redo does not look at what it
         // overwrites, and would wait for it when it stores in place.
-        if self.pool.logging.has_write_set() {
+        if self.pool.logging.has_write_set() || self.pool.logging == Logging::Volatile {
             for range in ranges {
                 if let Err(outside) = self.check_range("announcing", range.at, range.len) {
                     return self.note(Err(outside));
@@ -747,7 +813,7 @@ impl<M: Medium> Transact for Tx<'_, M> {
         let result = ranges.iter().try_for_each(|range| {
             self.check_range("announcing", range.at, range.len)?;
             match self.pool.logging {
-                Logging::Volatile | Logging::Undo => self.keep_old(range.at, range.len),
+                Logging::Undo => self.keep_old(range.at, range.len),
                 // Sections log what they store, one store at a time.
                 _ => Ok(()),
             }

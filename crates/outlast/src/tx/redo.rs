@@ -86,15 +86,20 @@ impl<M: Medium> Tx<'_, M> {
 
     /// A word of a transaction that runs alone, of whose line the write set may have something.
     pub(super) fn load_kept_word(&mut self, at: PoolOffset) -> u64 {
+        self.kept_word(at).unwrap_or_else(|| self.pool.medium.load_u64(at))
+    }
+
+    /// What the write set has of a word.
+    #[inline]
+    pub(super) fn kept_word(&mut self, at: PoolOffset) -> Option<u64> {
         let LaneState { buffers, pending, .. } = &mut *self.lane;
-        if let Some(index) = buffers.lines.find(at.line()) {
-            let (entry, word) = (&buffers.lines.entries()[index], at.in_line() / 8);
-            if entry.words >> word & 1 == 1 {
-                pending.was_seen |= entry.transaction != pending.transaction();
-                return u64::from_le(buffers.contents[index][word]);
-            }
+        let index = buffers.lines.find(at.line())?;
+        let (entry, word) = (&buffers.lines.entries()[index], at.in_line() / 8);
+        if entry.words >> word & 1 == 0 {
+            return None;
         }
-        self.pool.medium.load_u64(at)
+        pending.was_seen |= entry.transaction != pending.transaction();
+        Some(u64::from_le(buffers.contents[index][word]))
     }
 
     pub(super) fn store_to_write_set(&mut self, at: PoolOffset, bytes: &[u8]) -> Result<(), Abort> {
@@ -106,7 +111,7 @@ impl<M: Medium> Tx<'_, M> {
         Ok(())
     }
 
-    /// Puts a word into the write set of a transaction that runs alone.
+    /// Puts a word into the write set of a transaction that may store to its line.
     #[inline]
     pub(super) fn put_word(&mut self, at: PoolOffset, value: u64) {
         let LaneState { buffers, pending, .. } = &mut *self.lane;
@@ -122,6 +127,17 @@ impl<M: Medium> Tx<'_, M> {
             return;
         }
         self.put_word_otherwise(at, value);
+    }
+
+    /// As [`put_word`](Self::put_word), beside others.
+    #[inline(never)]
+    pub(super) fn put_shared_word(&mut self, at: PoolOffset, value: u64) -> Result<(), Abort> {
+        if self.lane.buffers.lines.find_or_add(at.line()).1 {
+            let locked = self.lock_line(at.line());
+            self.note(locked)?;
+        }
+        self.put_word(at, value);
+        Ok(())
     }
 
     /// The same, whatever it takes.
@@ -288,16 +304,7 @@ impl<M: Medium> Tx<'_, M> {
         let buffers = &self.lane.buffers;
         let medium = &self.pool.medium;
         for (entry, content) in buffers.lines.entries().iter().zip(&buffers.contents) {
-            if entry.words.is_power_of_two() {
-                let word = entry.words.trailing_zeros() as usize;
-                medium.store_u64(entry.line.start().plus(word as u64 * 8), content[word]);
-                continue;
-            }
-            for (first, words) in runs(entry.words) {
-                let at = entry.line.start().plus(u64::from(first) * 8);
-                let words = &content[first as usize..(first + words) as usize];
-                medium.store(at, bytemuck::cast_slice(words));
-            }
+            medium.store_words(entry.line, entry.words, content);
         }
     }
 

@@ -145,6 +145,23 @@ impl<M: Medium> Tx<'_, M> {
         if early { self.log_gathered() } else { Ok(()) }
     }
 
+    /// `none`: stores a word of a transaction that runs alone, and keeps the old one if it does not
+    /// have that yet.
+    pub(super) fn exchange_word(&mut self, at: PoolOffset, value: u64) {
+        let buffers = &mut self.lane.buffers;
+        let (index, _) = buffers.lines.find_or_add(at.line());
+        let entry = buffers.lines.entry_mut(index);
+        let mask = word_mask(at.in_line(), at.in_line() + 8);
+        if entry.words & mask == 0 {
+            entry.words |= mask;
+            buffers.payload.append_words(at, &[self.pool.medium.load_u64(at)], ITEM_WORDS_MAX);
+            buffers.undo.logged = buffers.payload.as_words().len();
+        }
+        entry.note_store(mask);
+        buffers.undo.stored = true;
+        self.pool.medium.store_u64(at, value);
+    }
+
     /// Notes that the lines of a range are stored to, if the old content of the range is kept.
     #[inline]
     fn mark_stored(&mut self, at: PoolOffset, len: usize) -> bool {
