@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use clap::Args;
 use outlast::Ack;
-use outlast_lab::native::{self, Contender, Setup, Size, default_directory, floor, recovery};
+use outlast_lab::native::{
+    self, Contender, Setup, Sharing, Size, default_directory, floor, recovery,
+};
 use outlast_lab::record::Document;
 use outlast_lab::table::summary;
 use outlast_peers::Pmdk;
@@ -32,6 +34,10 @@ pub struct BenchArgs {
     /// Threads of each contestant.
     #[arg(long, default_value_t = 1)]
     threads: u32,
+    /// Which keys a contestant's threads draw from: common (all of them), apart (each its own share)
+    /// or one (the same one, or two where a swap needs them); not for every workload.
+    #[arg(long, default_value = "common")]
+    keys: Sharing,
     /// Records (YCSB), words (sps, words), keys (hash, btree), warehouses (tpcc) or nodes
     /// (linkbench).
     #[arg(long)]
@@ -102,6 +108,7 @@ pub fn run(args: &BenchArgs, as_json: bool, seed: u64) -> CommandResult {
         directory: args.dir.clone().unwrap_or_else(default_directory),
         threads: args.threads,
         records: args.records,
+        sharing: args.keys,
         rounds: args.rounds,
         turn: Duration::from_millis(args.turn_ms),
         ack: args.ack,

@@ -15,19 +15,27 @@ use outlast_lab::record::{Document, Record};
 use outlast_sim::{Domain, Policy};
 use outlast_workloads::{Layout, Workload, workloads};
 
+use crate::report::Scale;
 use crate::say::Teller;
 use crate::{CommandResult, Verdict};
 
 /// The policy that stands for every image that any eviction allows.
 const ANY: &str = "any";
 
+/// All scopes, or the campaigns of the report.
+const ALL: &str = "all";
+
+/// Lanes that run transactions where nothing is said.
+const LANES: u16 = 2;
+
 /// Recoveries after which an exhaustive search of one scope gives up.
 const IMAGES_MAX: u64 = 1_000_000_000;
 
 #[derive(Args)]
 pub struct CrashArgs {
-    /// A workload (`outlast workloads` lists them). With `--policy any`: `words`, the name of a
-    /// scope, `all` of them, or a point such as `ARC-2`, which a literal variant loses.
+    /// A workload (`outlast workloads` lists them), or `all`: the campaigns of `outlast report`. With
+    /// `--policy any`: `words`, the name of a scope, `all` of them, or a point such as `ARC-2`, which
+    /// a literal variant loses.
     #[arg(required_unless_present = "plant")]
     workload: Option<String>,
     /// Schemes, separated by commas (`outlast schemes` lists ours).
@@ -41,18 +49,22 @@ pub struct CrashArgs {
     /// which is a sixteenth of it. All but the last if not given.
     #[arg(long, value_delimiter = ',')]
     caches: Vec<Caches>,
-    /// Crash points for each policy, or `all` that there are.
-    #[arg(long, default_value = "2000", value_parser = parse_points)]
-    points: usize,
+    /// How much of `all`: quick, some 2,000 crash points for each policy, or full, more than 100,000
+    /// [default: quick].
+    #[arg(long, value_enum)]
+    scale: Option<Scale>,
+    /// Crash points for each policy, or `all` that there are [default: 2000].
+    #[arg(long, value_parser = parse_points)]
+    points: Option<usize>,
     /// Keys in the pool [default: 10000]; with `--policy any`, words [default: 4].
     #[arg(long)]
     keys: Option<u64>,
-    /// Lanes that run transactions.
-    #[arg(long, default_value_t = 2)]
-    lanes: u16,
-    /// Bytes of each lane's log.
-    #[arg(long, default_value = "4K", value_parser = crate::size::parse)]
-    lane_bytes: u64,
+    /// Lanes that run transactions [default: 2].
+    #[arg(long)]
+    lanes: Option<u16>,
+    /// Bytes of each lane's log [default: 4K].
+    #[arg(long, value_parser = crate::size::parse)]
+    lane_bytes: Option<u64>,
     /// Transactions of all lanes together [default: 1000; with `--policy any`: 3].
     #[arg(long)]
     transactions: Option<u32>,
@@ -144,10 +156,6 @@ fn campaigns_of(
     plant: Option<Plant>,
     seed: u64,
 ) -> Result<Vec<Campaign>, Box<dyn Error>> {
-    let workload = Workload::named(name).ok_or_else(|| {
-        let known: Vec<_> = workloads().iter().map(|w| w.name).collect();
-        format!("no workload is called '{name}'; there are {}", known.join(", "))
-    })?;
     let policies = match args.policy.as_slice() {
         [all] if all == "all" => Policy::ALL.iter().map(|row| row.0).collect(),
         names if names.iter().any(|name| name == ANY) => {
@@ -155,14 +163,24 @@ fn campaigns_of(
         }
         names => names.iter().map(|name| name.parse()).collect::<Result<Vec<Policy>, _>>()?,
     };
+    if name == ALL {
+        return all_campaigns(args, &policies, plant, seed);
+    }
+    if args.scale.is_some() {
+        return Err(format!("--scale goes with `{ALL}`; --points say how many crashes").into());
+    }
+    let workload = Workload::named(name).ok_or_else(|| {
+        let known: Vec<_> = workloads().iter().map(|w| w.name).collect();
+        format!("no workload is called '{name}'; there are {}, {ALL}", known.join(", "))
+    })?;
     let campaign = |scheme| {
         let plain = Campaign::new(workload, scheme);
         Campaign {
             policies: policies.clone(),
             caches: if args.caches.is_empty() { plain.caches } else { args.caches.clone() },
-            points: args.points,
-            lanes: args.lanes,
-            lane_bytes: args.lane_bytes,
+            points: args.points.unwrap_or(2_000),
+            lanes: args.lanes.unwrap_or(LANES),
+            lane_bytes: args.lane_bytes.unwrap_or(plain.lane_bytes),
             keys: args.keys.unwrap_or(plain.keys),
             transactions: args.transactions.unwrap_or(plain.transactions),
             seed,
@@ -180,6 +198,43 @@ fn campaigns_of(
         }
     };
     Ok(args.scheme.iter().map(|scheme| campaign(*scheme)).collect())
+}
+
+/// The report's campaigns of these schemes.
+fn all_campaigns(
+    args: &CrashArgs,
+    policies: &[Policy],
+    plant: Option<Plant>,
+    seed: u64,
+) -> Result<Vec<Campaign>, Box<dyn Error>> {
+    let is_given = [
+        ("--points", args.points.is_some()),
+        ("--keys", args.keys.is_some()),
+        ("--lanes", args.lanes.is_some()),
+        ("--lane-bytes", args.lane_bytes.is_some()),
+        ("--transactions", args.transactions.is_some()),
+        ("--caches", !args.caches.is_empty()),
+        ("--warm-up", args.warm_up.is_some()),
+        ("--crash-op", args.crash_op.is_some()),
+    ];
+    if let Some((given, _)) = is_given.into_iter().find(|option| option.1) {
+        return Err(format!("{given} goes with one workload; `{ALL}` has --scale").into());
+    }
+    let size = args.scale.unwrap_or(Scale::Quick).size();
+    let campaigns = campaigns::all(args.scheme.iter().copied(), size, seed);
+    let campaign = |campaign| Campaign {
+        policies: policies.to_vec(),
+        plant,
+        until_failure: plant.is_some() || args.shrink,
+        domain: args.domain,
+        second_crash: !args.single,
+        checksums: args.checksums,
+        ack: args.ack,
+        sync_every: args.sync_every,
+        layout: args.layout,
+        ..campaign
+    };
+    Ok(campaigns.into_iter().map(campaign).collect())
 }
 
 fn run_campaign(campaign: &Campaign) -> Result<CampaignReport, Box<dyn Error>> {
@@ -377,7 +432,7 @@ fn charge_of(scheme: Scheme, name: &str, plant: Option<Plant>) -> Charge {
 
 /// The scopes of that name; `None` stands for a pool's creation and growth.
 fn scopes_of(args: &CrashArgs, name: &str) -> Result<Vec<Option<Scope>>, Box<dyn Error>> {
-    let lanes = usize::from(args.lanes);
+    let lanes = usize::from(args.lanes.unwrap_or(LANES));
     let (transactions, words) = (args.transactions.unwrap_or(3), args.keys.unwrap_or(4));
     if !(1..=4).contains(&lanes) || !(1..=8).contains(&transactions) || !(1..=16).contains(&words) {
         return Err("--policy any takes 1 to 4 lanes, 1 to 8 transactions, 1 to 16 keys".into());

@@ -15,13 +15,22 @@ use crate::{CommandResult, Verdict};
 
 /// How much.
 #[derive(Clone, Copy, ValueEnum)]
-enum Scale {
+pub(crate) enum Scale {
     /// 50 000 records of 1 KB for YCSB, and of Archapt's figures what is counted in seconds: a few
     /// minutes.
     Quick,
     /// A million records of 1 KB for YCSB, also TPC-C and LinkBench, and all of Archapt's figures
     /// and its table of crashes: some hours.
     Full,
+}
+
+impl Scale {
+    pub fn size(self) -> Size {
+        match self {
+            Self::Quick => Size::Quick,
+            Self::Full => Size::Full,
+        }
+    }
 }
 
 #[derive(Args)]
@@ -48,10 +57,7 @@ pub fn run(args: &ReportArgs, as_json: bool, seed: u64) -> CommandResult {
     // It may have to change the environment, which is safe before there are other threads; what
     // is missing is told by whoever needs it.
     let _ = Pmdk::load();
-    let size = match args.scale {
-        Scale::Quick => Size::Quick,
-        Scale::Full => Size::Full,
-    };
+    let size = args.scale.size();
     let more = match size {
         Size::Quick => &[][..],
         Size::Full => &FULL_WORKLOADS[..],

@@ -180,6 +180,10 @@ fn wrong_names_are_told_the_right_ones() {
     names(&["bench", "sps1", "--rate", "0"], &["0", "1..=100000000"]);
     names(&["bench", "sps1", "--rate", "fast"], &["'fast'", "--rate"]);
     names(&["crash", "hash", "--ack", "never"], &["'never'", "logical", "physical"]);
+    names(&["crash", "hash", "--scale", "full"], &["--scale", "all", "--points"]);
+    names(&["crash", "all", "--points", "7"], &["--points", "all", "--scale"]);
+    names(&["bench", "sps1", "--keys", "hot"], &["'hot'", "common", "apart", "one"]);
+    names(&["bench", "ycsb-a", "--keys", "one"], &["ycsb-a", "sps8", "hash"]);
     names(&["crash", "hash", "--layout", "dense"], &["'dense'", "coalesced", "scattered"]);
     names(
         &["crash", "words", "--policy", "any", "--layout", "coalesced"],

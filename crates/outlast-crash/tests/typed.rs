@@ -5,7 +5,9 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-use outlast::typed::{PBTreeMap, PBox, PHashMap, PPtr, PQueue, PString, PVec, Persist, TypedTx};
+use outlast::typed::{
+    PBTreeMap, PBox, PHashMap, PPtr, PQueue, PRbMap, PString, PVec, Persist, TypedTx,
+};
 use outlast::{
     Abort, CreateOptions, OpenOptions, Plant, Pool, RecoveredPool, Scheme, Transact,
     UnrecoveredPool,
@@ -21,6 +23,7 @@ struct Shop<'id> {
     sold: PVec<'id, Sale>,
     stock: PHashMap<'id, str, u64>,
     by_price: PBTreeMap<'id, i64, PString<'id>>,
+    by_number: PRbMap<'id, u16, Sale>,
     orders: PQueue<'id, PBox<'id, Sale>>,
     transactions: u64,
 }
@@ -40,6 +43,7 @@ struct Mirror {
     sold: Vec<Sale>,
     stock: HashMap<String, u64>,
     by_price: BTreeMap<i64, String>,
+    by_number: BTreeMap<u16, Sale>,
     orders: VecDeque<Sale>,
     transactions: u64,
 }
@@ -60,6 +64,7 @@ fn empty_shop<'id>(tx: &mut TypedTx<'id, '_, impl Transact>) -> Result<Shop<'id>
         sold: PVec::new(tx)?,
         stock: PHashMap::new(tx)?,
         by_price: PBTreeMap::new(tx)?,
+        by_number: PRbMap::new(tx)?,
         orders: PQueue::new(tx)?,
         transactions: 0,
     })
@@ -80,6 +85,7 @@ fn load<'id>(
             .into_iter()
             .map(|(price, text)| Ok((price, text.to_string(tx)?)))
             .collect::<Result<_, Abort>>()?,
+        by_number: shop.by_number.iter(tx).collect::<Result<_, _>>()?,
         orders: orders.into_iter().map(|order| order.get(tx)).collect::<Result<_, _>>()?,
         transactions: shop.transactions,
     })
@@ -96,7 +102,7 @@ fn work<'id>(
     for _ in 0..=draw.below(4) {
         let number = draw.below(1000);
         let sale = Sale { number, price: -(number as i64), buyer: [number as u8; 16] };
-        match draw.below(10) {
+        match draw.below(13) {
             0 => {
                 let name = "n".repeat(number as usize % 70);
                 shop.name.set(tx, &name)?;
@@ -138,6 +144,15 @@ fn work<'id>(
                     old.free(tx)?;
                     assert_eq!(mirror.by_price.pop_first().map(|pair| pair.0), Some(key));
                 }
+            }
+            9 | 10 => {
+                let (key, old) = (number as u16 % 20, mirror.by_number.get(&(number as u16 % 20)));
+                assert_eq!(shop.by_number.insert(tx, &key, sale)?, old.copied());
+                mirror.by_number.insert(key, sale);
+            }
+            11 => {
+                let key = number as u16 % 20;
+                assert_eq!(shop.by_number.remove(tx, &key)?, mirror.by_number.remove(&key));
             }
             _ => {
                 for _ in 0..number % 40 {

@@ -79,7 +79,8 @@ fn arguments(path: &TypePath) -> impl Iterator<Item = &Type> {
         Some(PathArguments::AngleBracketed(brackets)) => Some(&brackets.args),
         _ => None,
     };
-    let is_map = last.is_some_and(|last| last.ident == "PHashMap" || last.ident == "PBTreeMap");
+    let maps = ["PHashMap", "PBTreeMap", "PRbMap"];
+    let is_map = last.is_some_and(|last| maps.iter().any(|map| last.ident == map));
     let types = all.into_iter().flatten().filter_map(|argument| match argument {
         GenericArgument::Type(ty) => Some(ty),
         _ => None,

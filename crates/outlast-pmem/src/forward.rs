@@ -7,7 +7,9 @@ use outlast_trace::{LineAddr, PoolOffset};
 
 use crate::medium::{GrowError, Mark, Medium};
 
-/// Passes every method on, the provided ones too: a medium may do better than their defaults.
+/// Passes every method on, the provided ones too: a medium may do better than their defaults. All but
+/// `share_out`, whose other threads get a reference to the medium that is shared out, and not of this
+/// life: through a pointer, the caller's thread does everything.
 macro_rules! forward {
     ($($pointer:ty),*) => {$(
         impl<M: Medium + ?Sized> Medium for $pointer {

@@ -27,7 +27,9 @@ pub(crate) mod words;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::thread;
 
 use outlast_trace::{FlushKind, LINE_BYTES, LineAddr, PoolOffset};
 
@@ -387,6 +389,29 @@ impl Medium for Mapped {
         self.window.prefetch_write(line);
     }
 
+    /// By as many threads as the machine runs at once, up to [`WORKERS_MAX`].
+    fn share_out(&self, parts: usize, work: &(dyn Fn(&Self, usize) + Sync)) {
+        let next = AtomicUsize::new(0);
+        let work = || {
+            let taken = || Some(next.fetch_add(1, Ordering::Relaxed)).filter(|part| *part < parts);
+            while let Some(part) = taken() {
+                work(self, part);
+            }
+        };
+        let workers = if parts > 1 { workers().min(parts) } else { 1 };
+        thread::scope(|scope| {
+            for _ in 1..workers {
+                let work_and_fence = || {
+                    work();
+                    self.fence();
+                };
+                // Where there is no other thread to be had, there are fewer.
+                let _ = thread::Builder::new().spawn_scoped(scope, work_and_fence);
+            }
+            work();
+        });
+    }
+
     /// Makes the file at least `len` bytes long, rounded up to whole pages. The base stays where
     /// it is. Fails without any effect when there is no space, on a medium opened for reading
     /// only, and past [`max_len`](Mapped::max_len).
@@ -420,6 +445,13 @@ impl Medium for Mapped {
         })?;
         Ok(())
     }
+}
+
+/// Memory is saturated by fewer threads than large machines run.
+const WORKERS_MAX: usize = 8;
+
+fn workers() -> usize {
+    thread::available_parallelism().map_or(1, usize::from).min(WORKERS_MAX)
 }
 
 fn check_len(path: &Path, len: u64) -> Result<(), MapError> {

@@ -191,6 +191,16 @@ pub trait Medium {
         let _ = mark;
     }
 
+    /// Does parts `0..parts` of some work, each once, and returns when all are done. A medium that
+    /// several threads can use at the same moment may let them, and has them fence what they
+    /// flushed; by default the caller's thread does one part after the other. What that one flushed
+    /// is the caller's to fence. Parts do not wait for each other.
+    ///
+    /// Panics when a part does.
+    fn share_out(&self, parts: usize, work: &(dyn Fn(&Self, usize) + Sync)) {
+        (0..parts).for_each(|part| work(self, part));
+    }
+
     /// Called wherever the program waits for another thread, and before it takes a volatile
     /// lock: a scheduler switches threads here.
     #[inline]

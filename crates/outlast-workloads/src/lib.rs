@@ -71,4 +71,4 @@ pub use swaps::{SWAPS_MAX, SwapDraw};
 pub use tpcc::Statements;
 pub use volatile::{Footprint, Volatile, VolatileTx};
 pub use worker::{OpKind, Worker};
-pub use workload::{BadScale, Scale, Workload, workloads};
+pub use workload::{BadScale, Keys, Scale, Workload, workloads};

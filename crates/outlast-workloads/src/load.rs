@@ -188,13 +188,15 @@ impl Workload {
                 Program::Ycsb(Box::new(worker))
             }
             (Kind::Pairs(_), Target::Store(store)) => {
-                Program::Pairs(PairsWorker::new(scale, store, random, versions))
+                let keys = scale.keys.of(id, scale.records, 1);
+                Program::Pairs(PairsWorker::new(scale, keys, store, random, versions))
             }
             (Kind::Queue, Target::Queue(queue)) => {
                 Program::Queue(QueueWorker::new(queue, random, versions))
             }
             (Kind::Swaps(count), Target::Words(words)) => {
-                Program::Swaps(SwapsWorker::new(words, count, random, versions))
+                let drawn = scale.keys.of(id, words.len(), 2);
+                Program::Swaps(SwapsWorker::new(words, drawn, count, random, versions))
             }
             (Kind::FewWords, Target::Words(words)) => {
                 let stride = self.stride(scale);

@@ -17,6 +17,7 @@ use crate::{OpKind, Random, Scale, State, Version, Witness};
 /// One thread of additions and removals.
 pub(crate) struct PairsWorker {
     store: Store,
+    first: u64,
     keys: u64,
     random: Random,
     versions: Versions,
@@ -28,11 +29,20 @@ pub(crate) struct PairsWorker {
 }
 
 impl PairsWorker {
-    pub(crate) fn new(scale: &Scale, store: Store, random: Random, versions: Versions) -> Self {
+    /// `drawn` are the first key to draw and how many there are.
+    pub(crate) fn new(
+        scale: &Scale,
+        drawn: (u64, u64),
+        store: Store,
+        random: Random,
+        versions: Versions,
+    ) -> Self {
+        let (first, keys) = drawn;
         let value = vec![0; scale.value_bytes as usize];
         let mut worker = Self {
             store,
-            keys: scale.records,
+            first,
+            keys,
             random,
             versions,
             key: 0,
@@ -49,7 +59,7 @@ impl PairsWorker {
     }
 
     pub(crate) fn draw(&mut self) {
-        self.key = self.random.below(self.keys);
+        self.key = self.first + self.random.below(self.keys);
         let adds = self.random.next_u64() >> 63 == 0;
         self.adds = adds.then(|| self.versions.next());
         if let Some(version) = self.adds {

@@ -30,6 +30,7 @@ pub(crate) fn part(word: u64) -> (Version, u64) {
 /// The swaps of one thread as they are drawn, whoever makes them: what a loop without a runtime
 /// has in common with a worker.
 pub struct SwapDraw {
+    first: u64,
     words: u64,
     count: usize,
     random: Random,
@@ -43,12 +44,13 @@ impl SwapDraw {
     pub fn of(workload: &Workload, scale: &Scale, seed: u64, id: u8) -> Option<Self> {
         let Kind::Swaps(count) = workload.kind else { return None };
         let random = Random::stream(seed, u64::from(id));
-        Some(Self::new(scale.records, count, random, Versions::new(id, 0)))
+        let words = scale.keys.of(id, scale.records, 2);
+        Some(Self::new(words, count, random, Versions::new(id, 0)))
     }
 
-    fn new(words: u64, count: usize, random: Random, versions: Versions) -> Self {
+    fn new((first, words): (u64, u64), count: usize, random: Random, versions: Versions) -> Self {
         let (pairs, version) = ([(0, 0); SWAPS_MAX], Version::LOADED);
-        let mut draw = Self { words, count, random, versions, pairs, version };
+        let mut draw = Self { first, words, count, random, versions, pairs, version };
         draw.next();
         draw
     }
@@ -61,7 +63,7 @@ impl SwapDraw {
             let first = self.random.below(n);
             // The second is any other.
             let second = (first + 1 + self.random.below(n - 1)) % n;
-            *pair = (first, second);
+            *pair = (self.first + first, self.first + second);
         }
         self.version = self.versions.next();
     }
@@ -94,8 +96,15 @@ pub(crate) struct SwapsWorker {
 }
 
 impl SwapsWorker {
-    pub(crate) fn new(words: Words, count: usize, random: Random, versions: Versions) -> Self {
-        let draw = SwapDraw::new(words.len(), count, random, versions);
+    /// `drawn` are the first word to draw from and how many.
+    pub(crate) fn new(
+        words: Words,
+        drawn: (u64, u64),
+        count: usize,
+        random: Random,
+        versions: Versions,
+    ) -> Self {
+        let draw = SwapDraw::new(drawn, count, random, versions);
         Self { words, draw, ranges: [ByteRange::default(); 2 * SWAPS_MAX] }
     }
 

@@ -94,6 +94,35 @@ pub fn workloads() -> &'static [Workload] {
     &TABLE
 }
 
+/// Which of the keys each worker draws from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Keys {
+    /// All of them.
+    #[default]
+    Common,
+    /// Its own share of them, one of so many: workers with numbers one after the other never meet.
+    Apart(u32),
+    /// One and the same, or the first two where a transaction needs two.
+    One,
+}
+
+impl Keys {
+    /// The keys of the worker `id`, of `records`, of which a transaction needs `least`: the first,
+    /// and how many.
+    pub(crate) fn of(self, id: u8, records: u64, least: u64) -> (u64, u64) {
+        match self {
+            Self::Common => (0, records),
+            Self::Apart(shares) => {
+                let shares = u64::from(shares);
+                let share = (u64::from(id) + shares - 1) % shares;
+                let at = |share| records * share / shares;
+                (at(share), at(share + 1) - at(share))
+            }
+            Self::One => (0, least),
+        }
+    }
+}
+
 /// How much of a workload. [`Workload::scale`] gives the published one.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Scale {
@@ -101,6 +130,8 @@ pub struct Scale {
     /// are there at first, items that are there at first (queue), warehouses (TPC-C), or nodes
     /// (LinkBench).
     pub records: u64,
+    /// Which of them a worker draws from (sps, hash, btree, rbtree).
+    pub keys: Keys,
     /// Operations expected of all workers together; YCSB D and E make room for their insertions.
     pub operations: u64,
     /// Fields of a record (YCSB).
@@ -153,6 +184,14 @@ pub struct BadScale {
     wanted: &'static str,
 }
 
+fn keys_in_words(keys: Keys) -> String {
+    match keys {
+        Keys::Common => String::new(),
+        Keys::Apart(shares) => format!(", {shares} shares of the keys"),
+        Keys::One => ", one hot key".to_owned(),
+    }
+}
+
 impl Workload {
     /// The workload of that name.
     pub fn named(name: &str) -> Option<&'static Self> {
@@ -175,6 +214,7 @@ impl Workload {
         };
         Scale {
             records,
+            keys: Keys::Common,
             operations: if self.kind == Kind::Tpcc { 100_000 } else { records },
             fields: 10,
             field_bytes: 100,
@@ -232,14 +272,13 @@ impl Workload {
                 };
                 format!("YCSB: {records} records of {bytes} bytes{fields}")
             }
-            Kind::Swaps(_) => format!("sps: {records} words"),
-            Kind::Pairs(_) => {
-                format!(
-                    "{}: {} of {records} keys, {value_bytes} bytes each",
-                    self.name,
-                    records / 2
-                )
-            }
+            Kind::Swaps(_) => format!("sps: {records} words{}", keys_in_words(scale.keys)),
+            Kind::Pairs(_) => format!(
+                "{}: {} of {records} keys, {value_bytes} bytes each{}",
+                self.name,
+                records / 2,
+                keys_in_words(scale.keys)
+            ),
             Kind::Queue => format!("queue: {records} items, {value_bytes} bytes each"),
             Kind::FewWords => format!("{records} words"),
             Kind::Tpcc => format!(
@@ -256,6 +295,20 @@ impl Workload {
     /// [`BadScale`] names what it cannot have.
     pub fn check(&self, scale: &Scale) -> Result<(), BadScale> {
         let bad = |what, value, wanted| Err(BadScale { workload: self.name, what, value, wanted });
+        let needed = match self.kind {
+            Kind::Swaps(_) => 2,
+            Kind::Pairs(_) => 1,
+            _ if scale.keys == Keys::Common => 0,
+            _ => {
+                let wanted = "sps1, sps8, hash, btree and rbtree can have keys apart, or one";
+                return bad("keys to draw from", scale.records, wanted);
+            }
+        };
+        if let Keys::Apart(shares) = scale.keys
+            && (shares == 0 || scale.records / u64::from(shares) < needed)
+        {
+            return bad("shares of the keys", u64::from(shares), "1 to one for each key, or two");
+        }
         match self.kind {
             Kind::Ycsb(letter) => {
                 if scale.records == 0 || scale.records > 1 << 32 {

@@ -1,15 +1,16 @@
 //! Both dictionaries against the standard library's, on a pool that checks every access, runs
 //! transactions again and aborts some; and their walks against what the pool holds.
 
+mod common;
+
 use std::collections::BTreeMap;
 
-use outlast::collections::{
-    ByteMap, ByteTree, Damage, Dictionary, MapOptions, Placement, Reach, load_value, walk_root,
-};
+use common::{add_in_little_room, cases, walk};
+
+use outlast::collections::{ByteMap, ByteTree, Dictionary, MapOptions, Placement, load_value};
 use outlast::{Abort, ByteRange, PoolOffset, RootKind, Runner, Transact};
 use outlast_workloads::{Random, Volatile};
 use proptest::prelude::*;
-use proptest::test_runner::FileFailurePersistence;
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -53,37 +54,6 @@ fn create(pool: &mut Volatile, make: Make) -> Any {
         })
     })
     .unwrap()
-}
-
-/// What a walk through raw memory finds.
-#[derive(Default, PartialEq, Debug)]
-struct Walked {
-    blocks: BTreeMap<PoolOffset, u64>,
-    entries: Vec<(Vec<u8>, Vec<u8>)>,
-}
-
-fn walk(memory: &[u8], (root, kind): (PoolOffset, RootKind)) -> Result<Walked, Damage> {
-    let mut read = |at: PoolOffset, out: &mut [u8]| {
-        let from = at.0 as usize;
-        let bytes = memory.get(from..).and_then(|bytes| bytes.get(..out.len()));
-        bytes.map(|bytes| out.copy_from_slice(bytes)).is_some()
-    };
-    let mut blocks = BTreeMap::new();
-    let mut entries = Vec::new();
-    let reach = walk_root(
-        kind,
-        root,
-        &mut read,
-        |at, bytes| assert!(blocks.insert(at, bytes).is_none(), "{at} visited twice"),
-        |read, key, value: ByteRange| {
-            let mut bytes = vec![0; value.len as usize];
-            assert!(bytes.is_empty() || read(value.at, &mut bytes), "a value is inside the pool");
-            entries.push((key.to_vec(), bytes));
-            Ok(())
-        },
-    )?;
-    assert_eq!(reach, Reach::Whole);
-    Ok(Walked { blocks, entries })
 }
 
 /// The walk reaches exactly the live blocks and finds exactly what the model has.
@@ -317,11 +287,7 @@ fn run_script(pool: &mut Volatile, any: Any, script: &[Operation], size: usize) 
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig {
-        cases: 160,
-        failure_persistence: Some(Box::new(FileFailurePersistence::WithSource("regressions"))),
-        ..ProptestConfig::default()
-    })]
+    #![proptest_config(cases(160))]
 
     #[test]
     fn dictionaries_do_what_the_model_does(
@@ -472,18 +438,11 @@ fn a_failed_allocation_leaves_everything_as_it_was() {
     for make in [Make::Map(Placement::Apart, 32), Make::Tree(Placement::Together)] {
         let mut pool = Volatile::checked(1, 0);
         let any = create(&mut pool, make);
-        let mut model = Model::new();
-        let mut refused = 0;
-        for n in 0..3_000u64 {
-            pool.set_capacity(pool.len() + (n % 7) * 400);
+        let model = add_in_little_room(&mut pool, 3_000, 400, 100, |pool, n| {
             let key = number(n.wrapping_mul(0x9E37_79B9_7F4A_7C15)).to_vec();
-            match pool.run(|tx| with!(any, d => d.insert(tx, &key, &[1; 24]))) {
-                Ok(_) => drop(model.insert(key, vec![1; 24])),
-                Err(Abort::OutOfSpace { .. }) => refused += 1,
-                Err(abort) => panic!("{abort}"),
-            }
-        }
-        assert!(refused > 100 && model.len() > 100, "{refused} refused, {} kept", model.len());
+            pool.run(|tx| with!(any, d => d.insert(tx, &key, &[1; 24])))
+                .map(|_| (key.clone(), vec![1; 24]))
+        });
         check_against(&pool, any, &model);
     }
 }

@@ -2,9 +2,12 @@
 //! access, runs transactions again and aborts some, and on pools that die and are opened again;
 //! and their walks against what the pool holds.
 
+mod common;
+
 use std::collections::{BTreeMap, VecDeque};
 
-use outlast::collections::{Damage, Queue, RbTree, Reach, load_value, walk_root};
+use common::{Walked, add_in_little_room, cases, walk};
+use outlast::collections::{Damage, Queue, RbTree, load_value};
 use outlast::{
     Abort, ByteRange, CreateOptions, OpenOptions, Pool, PoolOffset, RootKind, Runner, Scheme,
     Transact, UnrecoveredPool,
@@ -12,47 +15,24 @@ use outlast::{
 use outlast_pmem::Heap;
 use outlast_workloads::{Random, Volatile};
 use proptest::prelude::*;
-use proptest::test_runner::FileFailurePersistence;
 
 /// What a structure holds: a tree by its keys, a queue by the numbers of its items.
 type Model = BTreeMap<u64, Vec<u8>>;
 
-/// What a walk through raw memory finds.
-#[derive(Default, PartialEq, Debug)]
-struct Walked {
-    blocks: BTreeMap<PoolOffset, u64>,
-    entries: Vec<(u64, Vec<u8>)>,
-}
-
-fn walk(memory: &[u8], (root, kind): (PoolOffset, RootKind)) -> Result<Walked, Damage> {
-    let mut read = |at: PoolOffset, out: &mut [u8]| {
-        let from = at.0 as usize;
-        let bytes = memory.get(from..).and_then(|bytes| bytes.get(..out.len()));
-        bytes.map(|bytes| out.copy_from_slice(bytes)).is_some()
-    };
-    let mut walked = Walked::default();
-    let Walked { blocks, entries } = &mut walked;
-    let reach = walk_root(
-        kind,
-        root,
-        &mut read,
-        |at, bytes| assert!(blocks.insert(at, bytes).is_none(), "{at} visited twice"),
-        |read, key, value: ByteRange| {
-            let mut bytes = vec![0; value.len as usize];
-            assert!(bytes.is_empty() || read(value.at, &mut bytes), "a value is inside the pool");
-            entries.push((u64::from_be_bytes(key.try_into().unwrap()), bytes));
-            Ok(())
-        },
-    )?;
-    assert_eq!(reach, Reach::Whole);
-    Ok(walked)
+/// What a walk finds, with keys as numbers.
+fn entries(walked: Walked) -> Model {
+    let number = |key: Vec<u8>| u64::from_be_bytes(key.try_into().unwrap());
+    let keys: Vec<_> =
+        walked.entries.into_iter().map(|(key, value)| (number(key), value)).collect();
+    assert!(keys.is_sorted_by_key(|(key, _)| *key), "the walk is in order");
+    keys.into_iter().collect()
 }
 
 /// The walk reaches exactly the live blocks and finds exactly what the model has.
 fn check_against(pool: &Volatile, model: &Model) {
     let walked = walk(pool.memory(), pool.root().unwrap()).unwrap();
-    assert!(walked.blocks.into_iter().eq(pool.live_blocks()));
-    assert!(walked.entries.into_iter().eq(model.clone()), "the walk found other keys or values");
+    assert!(walked.blocks.clone().into_iter().eq(pool.live_blocks()));
+    assert!(entries(walked) == *model, "the walk found other keys or values");
 }
 
 fn create_tree<R: Runner>(pool: &mut R, value_bytes: u64) -> RbTree {
@@ -259,8 +239,8 @@ fn run_on_pools<S: Subject>(
         drop(lane);
         let recovered = UnrecoveredPool::open(pool.into_medium()).unwrap().recover(None).unwrap();
         let root = recovered.root().unwrap().unwrap();
-        let entries = walk(&recovered.medium().to_bytes(), root).unwrap().entries;
-        assert!(entries.into_iter().eq(model.clone()), "{scheme}");
+        let walked = walk(&recovered.medium().to_bytes(), root).unwrap();
+        assert!(entries(walked) == model, "{scheme}");
         assert_eq!(recovered.check().findings, [], "{scheme}");
         pool = recovered.start(&options).unwrap();
     }
@@ -301,11 +281,7 @@ fn scheme() -> impl Strategy<Value = Scheme> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig {
-        cases: 120,
-        failure_persistence: Some(Box::new(FileFailurePersistence::WithSource("regressions"))),
-        ..ProptestConfig::default()
-    })]
+    #![proptest_config(cases(120))]
 
     #[test]
     fn a_red_black_tree_does_what_the_model_does(
@@ -351,11 +327,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig {
-        cases: 40,
-        failure_persistence: Some(Box::new(FileFailurePersistence::WithSource("regressions"))),
-        ..ProptestConfig::default()
-    })]
+    #![proptest_config(cases(40))]
 
     #[test]
     fn a_red_black_tree_is_found_again(
@@ -476,32 +448,18 @@ fn tree_operations_announce_little_and_dirty_few_lines() {
 fn a_failed_allocation_leaves_everything_as_it_was() {
     let mut pool = Volatile::checked(1, 0);
     let tree = create_tree(&mut pool, 24);
-    let mut model = Model::new();
-    let mut refused = 0;
-    for n in 0..3_000u64 {
-        pool.set_capacity(pool.len() + (n % 7) * 20);
+    let model = add_in_little_room(&mut pool, 3_000, 20, 100, |pool, n| {
         let key = n.wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        match pool.run(|tx| tree.insert(tx, key, &[1; 24])) {
-            Ok(_) => drop(model.insert(key, vec![1; 24])),
-            Err(Abort::OutOfSpace { .. }) => refused += 1,
-            Err(abort) => panic!("{abort}"),
-        }
-    }
-    assert!(refused > 100 && model.len() > 100, "{refused} refused, {} kept", model.len());
+        pool.run(|tx| tree.insert(tx, key, &[1; 24])).map(|_| (key, vec![1; 24]))
+    });
     check_against(&pool, &model);
 
     let mut pool = Volatile::checked(1, 0);
     let queue = create_queue(&mut pool, 900);
-    let (mut model, mut refused) = (Model::new(), 0);
-    for n in 0..300u64 {
-        pool.set_capacity(pool.len() + (n % 7) * 1000);
-        match pool.run(|tx| queue.enqueue(tx, &[n as u8; 900])) {
-            Ok(number) => drop(model.insert(number, vec![n as u8; 900])),
-            Err(Abort::OutOfSpace { .. }) => refused += 1,
-            Err(abort) => panic!("{abort}"),
-        }
-    }
-    assert!(refused > 20 && model.len() > 100, "{refused} refused, {} kept", model.len());
+    let model = add_in_little_room(&mut pool, 300, 1000, 20, |pool, n| {
+        let item = vec![n as u8; 900];
+        pool.run(|tx| queue.enqueue(tx, &item)).map(|number| (number, item.clone()))
+    });
     check_against(&pool, &model);
 }
 

@@ -1,12 +1,13 @@
 //! Every workload on the reference runner: what its workers report is what happens, and what an
 //! audit finds is what they left.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use outlast::collections::{FieldPlacement, Placement};
 use outlast::{PoolOffset, Runner, Transact};
 use outlast_workloads::{
-    Facts, Layout, OpKind, Random, Scale, State, Structure, Version, Volatile, Workload, workloads,
+    Facts, Keys, Layout, OpKind, Random, Scale, State, Structure, Version, Volatile, Workload,
+    workloads,
 };
 
 /// Workers move to their threads.
@@ -468,4 +469,51 @@ fn attach_refuses_the_data_of_another_workload() {
     hash.load(&small(hash), 1, &mut pool, &mut |_, _| {}).unwrap();
     let scans = Workload::named("ycsb-e").unwrap();
     assert!(scans.attach(&small(scans), &mut pool).is_err());
+}
+
+/// The keys that a worker's transactions read or write.
+fn keys_met(workload: &Workload, keys: Keys, id: u8) -> BTreeSet<u64> {
+    let scale = Scale { keys, ..small(workload) };
+    workload.check(&scale).unwrap();
+    let mut pool = Volatile::default();
+    let loaded = workload.load(&scale, 5, &mut pool, &mut |_, _| {}).unwrap();
+    let mut worker = workload.worker(&scale, &loaded, 9, id, 0);
+    let (mut met, mut facts) = (BTreeSet::new(), Facts::default());
+    for _ in 0..3_000 {
+        worker.step_with(&mut pool, &mut facts).unwrap();
+        worker.draw();
+        met.extend(facts.reads.iter().map(|(key, _)| *key));
+    }
+    met
+}
+
+#[test]
+fn workers_with_keys_apart_meet_all_keys_and_never_each_other() {
+    for name in ["sps1", "sps8", "hash", "btree", "rbtree"] {
+        let workload = Workload::named(name).unwrap();
+        // Not a divisor of the keys. Later workers have the shares of earlier ones.
+        let shares = 7;
+        let mut of_anybody = BTreeSet::new();
+        for id in 8..=14 {
+            let met = keys_met(workload, Keys::Apart(shares), id);
+            assert!(met.iter().all(|key| of_anybody.insert(*key)), "{name}, worker {id}");
+        }
+        assert!(of_anybody.into_iter().eq(0..small(workload).records), "{name}");
+        let needed = if name.starts_with("sps") { 2 } else { 1 };
+        assert!(keys_met(workload, Keys::One, 3).into_iter().eq(0..needed), "{name}");
+        let common = keys_met(workload, Keys::Common, 3);
+        assert!(common.into_iter().eq(0..small(workload).records), "{name}");
+    }
+}
+
+#[test]
+fn keys_that_a_workload_cannot_have_are_refused() {
+    let refused = |name, keys| {
+        let workload = Workload::named(name).unwrap();
+        let scale = Scale { keys, ..small(workload) };
+        workload.check(&scale).expect_err("it has them").to_string()
+    };
+    assert!(refused("ycsb-a", Keys::One).contains("sps1, sps8, hash"));
+    assert!(refused("sps1", Keys::Apart(151)).contains("shares of the keys is 151"));
+    assert!(refused("hash", Keys::Apart(0)).contains("shares of the keys is 0"));
 }

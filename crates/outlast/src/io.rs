@@ -165,6 +165,11 @@ impl<'a, M: Medium> Io<'a, M> {
         Self { medium, plant }
     }
 
+    /// The planted bug, for who makes another one on the same medium.
+    pub fn plant(self) -> Option<Plant> {
+        self.plant
+    }
+
     /// Whether this planted bug is switched on. Never on a medium that does not observe; the
     /// optimiser knows.
     #[inline(always)]

@@ -29,7 +29,7 @@
 //! A crash anywhere in between finds the same records and does the same again: putting back and
 //! replaying are idempotent, and the floor moves only after their fence.
 
-use outlast_pmem::{Medium, PAGE_BYTES};
+use outlast_pmem::Medium;
 use outlast_trace::{ByteRange, LineAddr, PoolOffset};
 
 use crate::alloc::{clear_bit, load_bitmap, set_bit};
@@ -44,6 +44,8 @@ use crate::pool::{LANE_FLOOR_UNPROVEN, LANE_TAIL_UNPROVEN, load_sealed};
 use crate::sealed::seal;
 use crate::seq::{EPOCH_LAST, Seq};
 use crate::tx::witness;
+
+mod words;
 
 /// What recovery found and did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -203,23 +205,18 @@ impl LiveLog {
         for record in undo {
             apply_payload(io, geometry, &record.payload, &mut touched)?;
         }
-        let mut words = Vec::new();
-        for item in redo.iter().flatten().flat_map(|payload| items(payload)) {
-            match item {
-                Ok(Item::Words { at, words: new }) => {
-                    words.extend((0..).zip(new).map(|(n, word)| (at.plus(n * 8), *word)));
-                }
-                other => apply_item(io, geometry, other, &mut touched)?,
-            }
+        let replayed = || redo.iter().flatten().flat_map(|payload| items(payload));
+        for item in replayed().filter(|item| !matches!(item, Ok(Item::Words { .. }))) {
+            apply_item(io, geometry, item, &mut touched)?;
         }
-        store_words(io.medium, words, &mut touched);
+        let has_words = words::store(io, || replayed().flat_map(words_of));
         if let Some(mut rebuild) = rebuild.take().filter(|_| !io.plants(Plant::SumsNotRebuilt)) {
             for payload in undone.into_iter().chain(redo.into_iter().flatten()) {
                 rebuild.note(io.medium, payload);
             }
             touched.extend(rebuild.make(io)?);
         }
-        if !touched.is_empty() {
+        if has_words || !touched.is_empty() {
             touched.sort_unstable();
             touched.dedup();
             for line in touched {
@@ -338,36 +335,13 @@ fn apply_payload<M: Medium>(
     items(payload).try_for_each(|item| apply_item(io, geometry, item, touched))
 }
 
-/// So many words ahead of the one that is stored their lines are fetched.
-const WORDS_AHEAD: usize = 16;
-
-/// Stores words, of which the later ones count, in the order of their addresses: so each page is
-/// mapped and each line fetched once, and neighbours together.
-fn store_words<M: Medium>(
-    medium: &M,
-    mut words: Vec<(PoolOffset, u64)>,
-    touched: &mut Vec<LineAddr>,
-) {
-    words.sort_by_key(|(at, _)| *at);
-    let mut page = u64::MAX;
-    for (at, _) in &words {
-        if at.0 / PAGE_BYTES != page {
-            page = at.0 / PAGE_BYTES;
-            // A page that is only looked at is mapped together with others around it.
-            medium.load_u64(*at);
-        }
-    }
-    for (index, (at, word)) in words.iter().enumerate() {
-        if let Some((ahead, _)) = words.get(index + WORDS_AHEAD) {
-            medium.prefetch_write(ahead.line());
-        }
-        if words.get(index + 1).is_none_or(|next| next.0 != *at) {
-            medium.store_u64(*at, *word);
-            if touched.last() != Some(&at.line()) {
-                touched.push(at.line());
-            }
-        }
-    }
+/// The words of an item, each with its place; none where it has none.
+fn words_of<'a>(item: Result<Item<'a>, ()>) -> impl Iterator<Item = (PoolOffset, u64)> + use<'a> {
+    let (at, words) = match item {
+        Ok(Item::Words { at, words }) => (at, words),
+        _ => (PoolOffset(0), [].as_slice()),
+    };
+    (0..).zip(words).map(move |(n, word)| (at.plus(n * 8), *word))
 }
 
 /// What an item about a lock changes.

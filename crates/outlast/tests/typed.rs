@@ -1,11 +1,12 @@
 //! The typed API: roots and their schemas, fields, pointers, what owns what.
 
 use std::cell::RefCell;
+use std::ops::Bound;
 use std::rc::Rc;
 
 use outlast::typed::{
-    Checked, PBTreeMap, PBox, PHashMap, PPtr, PQueue, PString, PVec, Pattern, Persist, Schema,
-    SchemaMismatch, TypedTx, with_runner,
+    Checked, PBTreeMap, PBox, PHashMap, PPtr, PQueue, PRbMap, PString, PVec, Pattern, Persist,
+    Schema, SchemaMismatch, TypedTx, with_runner,
 };
 use outlast::{
     Abort, BlockKind, ByteRange, CreateOptions, Lane, OpenOptions, Pool, PoolOffset, RootKind,
@@ -600,4 +601,41 @@ fn names_of_fields_are_nobody_elses() {
     assert_eq!(Odd::decode(&bytes), odd);
     assert_eq!(Odd::FIELDS.r#type.offset(), 0);
     assert!(Schema::of::<Odd>().to_string().contains("0 type: u64, 8 tx: u64"));
+}
+
+/// What takes and gives keys by their bytes gets the ends of a type's range right.
+#[test]
+fn a_red_black_map_knows_the_least_and_the_greatest_keys() {
+    let pool = small_pool(Scheme::Swift);
+    pool.typed(|pool| {
+        let mut lane = pool.lane().unwrap();
+        lane.run(|tx| {
+            let wide = PRbMap::<u64, u8>::new(tx)?;
+            wide.extend(tx, [0, 1, u64::MAX - 1, u64::MAX].iter().map(|key| (key, 1)))?;
+            let keys = |range: Vec<Result<(u64, u8), Abort>>| -> Result<Vec<u64>, Abort> {
+                range.into_iter().map(|pair| pair.map(|(key, _)| key)).collect()
+            };
+            assert_eq!(keys(wide.range(tx, 1..u64::MAX).collect())?, [1, u64::MAX - 1]);
+            let end = (Bound::Excluded(u64::MAX - 1), Bound::Included(u64::MAX));
+            assert_eq!(keys(wide.range(tx, end).collect())?, [u64::MAX]);
+            let none = (Bound::Excluded(u64::MAX), Bound::Unbounded);
+            assert_eq!(keys(wide.range(tx, none).collect())?, []);
+            assert_eq!(keys(wide.range(tx, none).rev().collect())?, []);
+            assert_eq!(keys(wide.range(tx, ..=u64::MAX).rev().collect())?.len(), 4);
+
+            let narrow = PRbMap::<i8, u64>::new(tx)?;
+            for key in i8::MIN..=i8::MAX {
+                narrow.insert(tx, &key, key as u64)?;
+            }
+            let found: Vec<_> = narrow.range(tx, -2..=1).collect::<Result<_, _>>()?;
+            assert_eq!(found.iter().map(|pair| pair.0).collect::<Vec<_>>(), [-2, -1, 0, 1]);
+            assert_eq!(narrow.first(tx)?, Some((i8::MIN, i8::MIN as u64)));
+            assert_eq!(narrow.last(tx)?, Some((i8::MAX, i8::MAX as u64)));
+
+            wide.free(tx)?;
+            assert!(matches!(wide.get(tx, &1), Err(Abort::Damaged(_))));
+            Ok(())
+        })
+        .unwrap();
+    });
 }

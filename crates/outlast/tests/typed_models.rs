@@ -9,7 +9,11 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fmt::Debug;
 
-use outlast::typed::{PBTreeMap, PBytes, PHashMap, PPtr, PQueue, PString, PVec, Persist, TypedTx};
+use outlast::collections::ByteTree;
+use outlast::typed::{
+    Ordered, PBytes, PHashMap, PMap, PPtr, PQueue, PString, PVec, Persist, RbWords, Structure,
+    TypedTx,
+};
 use outlast::{Abort, CreateOptions, OpenOptions, Pool, Scheme, Transact, UnrecoveredPool};
 use outlast_pmem::Heap;
 use proptest::collection::vec;
@@ -623,12 +627,31 @@ enum TreeOp {
     Clear,
 }
 
-#[derive(Clone, PartialEq, Debug, Default)]
-struct TreeModel(BTreeMap<i32, String>);
+/// What an ordered map stands on.
+trait Under: Default + Clone + PartialEq + Debug {
+    type Tree: Structure<i32> + Ordered;
+}
 
-impl Model for TreeModel {
+#[derive(Clone, PartialEq, Debug, Default)]
+struct BTree;
+
+impl Under for BTree {
+    type Tree = ByteTree;
+}
+
+#[derive(Clone, PartialEq, Debug, Default)]
+struct RedBlack;
+
+impl Under for RedBlack {
+    type Tree = RbWords<i32>;
+}
+
+#[derive(Clone, PartialEq, Debug, Default)]
+struct TreeModel<U>(BTreeMap<i32, String>, U);
+
+impl<U: Under> Model for TreeModel<U> {
     type Op = TreeOp;
-    type Persistent<'id> = PBTreeMap<'id, i32, PString<'id>>;
+    type Persistent<'id> = PMap<'id, U::Tree, i32, PString<'id>>;
 
     fn op() -> BoxedStrategy<TreeOp> {
         let key = || -150..150i32;
@@ -651,7 +674,7 @@ impl Model for TreeModel {
     fn create<'id>(
         tx: &mut TypedTx<'id, '_, impl Transact>,
     ) -> Result<Self::Persistent<'id>, Abort> {
-        PBTreeMap::new(tx)
+        PMap::new(tx)
     }
 
     fn apply<'id>(
@@ -740,7 +763,7 @@ impl Model for TreeModel {
         assert_eq!(backwards, pairs);
         assert_eq!(it.len(tx)?, pairs.len() as u64);
         let texts = pairs.into_iter().map(|(key, value)| Ok((key, value.to_string(tx)?)));
-        texts.collect::<Result<_, _>>().map(Self)
+        texts.collect::<Result<_, _>>().map(|pairs| Self(pairs, U::default()))
     }
 }
 
@@ -757,5 +780,10 @@ fn take<'id>(
 
 #[test]
 fn an_ordered_map_is_an_ordered_map() {
-    check::<TreeModel>(6);
+    check::<TreeModel<BTree>>(6);
+}
+
+#[test]
+fn a_red_black_map_is_an_ordered_map() {
+    check::<TreeModel<RedBlack>>(6);
 }

@@ -34,8 +34,9 @@ const FULL_WORKLOADS: [(&str, u16, usize); 6] = [
     ("queue", 2, 50),
 ];
 
-/// The full scale has so many times more crash points: 115,200 for each policy and scheme.
-const FULL_POINTS: usize = 48;
+/// The full scale has so many times more crash points: 153,600 for each policy and scheme, and with
+/// those of recoveries more than a million for each scheme.
+const FULL_POINTS: usize = 64;
 /// And windows so many times as long: those have the more different images.
 const FULL_TRANSACTIONS: u32 = 10;
 
@@ -50,21 +51,7 @@ pub fn campaign_records(
     seed: u64,
     listen: &mut Listener<'_>,
 ) -> Result<Vec<Record>, CampaignError> {
-    let (more_works, more_points, longer) = match size {
-        Size::Quick => (&[][..], 1, 1),
-        Size::Full => (&FULL_WORKLOADS[..], FULL_POINTS, FULL_TRANSACTIONS),
-    };
-    let campaigns: Vec<Campaign> = on_trial(size)
-        .flat_map(|scheme| {
-            let works = WORKLOADS.iter().chain(more_works);
-            works.map(move |work| planned(*work, scheme, seed))
-        })
-        .map(|campaign| Campaign {
-            points: campaign.points * more_points,
-            transactions: campaign.transactions * longer,
-            ..campaign
-        })
-        .collect();
+    let campaigns = all(on_trial(size), size, seed);
     let total = campaigns.iter().map(Campaign::planned).sum();
     let mut records = Vec::new();
     let mut before = 0;
@@ -75,6 +62,23 @@ pub fn campaign_records(
         records.extend(report_records(&report));
     }
     Ok(records)
+}
+
+/// The campaigns of these schemes: on each workload, under each policy.
+pub fn all(schemes: impl Iterator<Item = Scheme>, size: Size, seed: u64) -> Vec<Campaign> {
+    let (more_works, more_points, longer) = match size {
+        Size::Quick => (&[][..], 1, 1),
+        Size::Full => (&FULL_WORKLOADS[..], FULL_POINTS, FULL_TRANSACTIONS),
+    };
+    let works = || WORKLOADS.iter().chain(more_works);
+    schemes
+        .flat_map(|scheme| works().map(move |work| planned(*work, scheme, seed)))
+        .map(|campaign| Campaign {
+            points: campaign.points * more_points,
+            transactions: campaign.transactions * longer,
+            ..campaign
+        })
+        .collect()
 }
 
 fn planned((name, lanes, points): (&str, u16, usize), scheme: Scheme, seed: u64) -> Campaign {

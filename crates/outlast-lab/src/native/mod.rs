@@ -21,7 +21,7 @@ pub use arena::default_directory;
 pub use bare::BareLog;
 pub use error::NativeError;
 pub use flush_kinds::run as run_flush_kinds;
-pub use setup::{Contender, Own, Setup, Size, UnknownContender, Usage};
+pub use setup::{Contender, Own, Setup, Sharing, Size, UnknownContender, Usage};
 
 use outlast::Ack;
 use outlast_peers::{Granularity, Pmdk};

@@ -8,7 +8,7 @@ use std::time::Duration;
 use outlast::{Ack, SCHEMES, Scheme};
 use outlast_peers::Granularity;
 use outlast_pmem::Domain;
-use outlast_workloads::{Scale, Workload};
+use outlast_workloads::{Keys, Scale, Workload};
 
 use super::{BareLog, NativeError};
 use crate::bench::Plan;
@@ -196,6 +196,31 @@ fn full_scale(workload: &Workload) -> Scale {
     }
 }
 
+/// Which keys the threads of one contestant draw from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Sharing {
+    /// All the same ones.
+    #[default]
+    Common,
+    /// Each its own.
+    Apart,
+    /// One and the same.
+    One,
+}
+
+impl FromStr for Sharing {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        match name {
+            "common" => Ok(Self::Common),
+            "apart" => Ok(Self::Apart),
+            "one" => Ok(Self::One),
+            other => Err(format!("keys are common, apart or one, not '{other}'")),
+        }
+    }
+}
+
 /// What to measure.
 #[derive(Clone, Debug)]
 pub struct Setup {
@@ -216,6 +241,8 @@ pub struct Setup {
     pub records: Option<u64>,
     /// About so many keys of every workload instead: for tests of the path, not of the speed.
     pub keys: Option<u64>,
+    /// Which keys the threads of a contestant draw from.
+    pub sharing: Sharing,
     /// Rounds of the competition.
     pub rounds: u32,
     /// One contestant's turn in a round.
@@ -255,6 +282,7 @@ impl Setup {
             size,
             records: None,
             keys: None,
+            sharing: Sharing::Common,
             rounds: 9,
             turn: Duration::from_millis(match size {
                 Size::Quick => 40,
@@ -324,7 +352,12 @@ impl Setup {
             (None, Size::Full) => full_scale(workload),
         };
         let records = self.records.unwrap_or(scale.records);
-        Scale { records, operations: self.operations(workload), ..scale }
+        let keys = match self.sharing {
+            Sharing::Common => Keys::Common,
+            Sharing::Apart => Keys::Apart(self.threads),
+            Sharing::One => Keys::One,
+        };
+        Scale { records, keys, operations: self.operations(workload), ..scale }
     }
 
     /// How many times the competition's pools are made anew.

@@ -572,3 +572,26 @@ proptest! {
         prop_assert!(fs::read(&path).unwrap() == model);
     }
 }
+
+#[test]
+fn each_part_of_shared_work_is_done_once() {
+    let dir = tempfile::tempdir().unwrap();
+    for domain in domains() {
+        let path = dir.path().join(format!("{domain}"));
+        let medium = Mapped::create(path, 64 << 10, &options(domain)).unwrap();
+        for parts in [0, 1, 2, 1000] {
+            medium.share_out(parts, &|medium, part| {
+                let at = PoolOffset(part as u64 * 8);
+                medium.store_u64(at, medium.load_u64(at) + 1);
+                medium.flush(at.line());
+            });
+        }
+        for at in 0..1001 {
+            let parts = [1, 2, 1000].into_iter().filter(|parts| at < *parts).count() as u64;
+            assert_eq!(medium.load_u64(PoolOffset(at * 8)), parts);
+        }
+        let work_that_panics = |_: &Mapped, part| assert!(part < 3, "part {part}");
+        let panicked = catch_unwind(AssertUnwindSafe(|| medium.share_out(20, &work_that_panics)));
+        assert!(panicked.is_err());
+    }
+}

@@ -424,6 +424,7 @@ pub(crate) fn read<M: Medium>(
         return damaged(at, "a log record is longer than its region");
     }
     let split = count.min(HEADER_WORDS);
+    payload.reserve_exact(count);
     payload.extend_from_slice(&words[1..=split]);
     let mut rest = words[1 + split..7].iter().fold(0, |all, word| all | word);
     for index in 1..lines {

@@ -1,6 +1,6 @@
 //! Lanes: one thread's seat at a pool, with its log and its volatile buffers.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use outlast_pmem::{Call, Mark, Medium};
 
@@ -10,6 +10,7 @@ use crate::error::PoolError;
 use crate::layout::{Geometry, LANE_FLOOR, LANE_TAIL};
 use crate::log::Region;
 use crate::pool::parked::Parked;
+use crate::pool::shared::LaneShared;
 use crate::pool::{LANE_FLOOR_UNPROVEN, LANE_TAIL_UNPROVEN, Pool, load_sealed};
 use crate::seq::Seq;
 use crate::spin::{SpinLock, wait};
@@ -33,37 +34,6 @@ pub(crate) struct LaneSlot {
     state: SpinLock<Option<Box<LaneState>>>,
     /// That of a lane which has a batch and no transaction: see [`handoff`](super::handoff).
     pub parked: Parked<Box<LaneState>>,
-}
-
-/// What the sweeper reads of a lane. Positions count lines and only grow; a line's place in the
-/// ring is its position modulo the ring's length.
-pub(crate) struct LaneShared {
-    /// While a redo commit is under way: the clock before it drew its number. Else
-    /// [`IDLE`](Self::IDLE).
-    pub bound: AtomicU64,
-    /// Position behind the last record that is installed in place.
-    pub installed: AtomicU64,
-    /// Counter of that record, or of a later one: stored first.
-    pub last_installed: AtomicU64,
-    /// Position behind the last record all of whose data the lane's own thread has flushed.
-    pub flushed: AtomicU64,
-    /// As `flushed`, and that thread has fenced it since.
-    pub fenced: AtomicU64,
-    /// Position behind the last record below the floor. Only the sweeper moves it.
-    pub swept: AtomicU64,
-    /// Position up to which lines may be used again: the durable tail.
-    pub tail: AtomicU64,
-    /// Undo: the last number of a transaction that has witnesses and no durable mark yet; zero
-    /// when there is none.
-    pub unmarked: AtomicU64,
-    /// Atlas: the number of the lane's section that has let go of its locks and is not stable yet;
-    /// zero when there is none.
-    pub section: AtomicU64,
-}
-
-impl LaneShared {
-    /// No commit is under way.
-    pub const IDLE: u64 = u64::MAX;
 }
 
 /// What a lane keeps from transaction to transaction, in volatile memory.
@@ -133,17 +103,7 @@ impl LaneSlot {
                 lines: geometry.ring_lines(),
                 is_elsewhere: false,
             },
-            shared: LaneShared {
-                bound: AtomicU64::new(LaneShared::IDLE),
-                installed: AtomicU64::new(0),
-                last_installed: AtomicU64::new(0),
-                flushed: AtomicU64::new(0),
-                fenced: AtomicU64::new(0),
-                swept: AtomicU64::new(0),
-                tail: AtomicU64::new(0),
-                unmarked: AtomicU64::new(0),
-                section: AtomicU64::new(0),
-            },
+            shared: LaneShared::new(),
             deltas: SpinLock::default(),
             ended: SpinLock::default(),
             state: SpinLock::new(Some(Box::new(state))),

@@ -12,6 +12,7 @@ mod lanes;
 mod open;
 mod parked;
 mod running;
+mod shared;
 
 pub use check::{CheckReport, Finding};
 pub use file::FilePool;
@@ -19,10 +20,11 @@ use header::format;
 pub use header::{CreateOptions, Header};
 pub(crate) use header::{LANE_FLOOR_UNPROVEN, LANE_TAIL_UNPROVEN, load_sealed};
 pub use lanes::Lane;
-pub(crate) use lanes::{LaneShared, LaneSlot, LaneState};
+pub(crate) use lanes::{LaneSlot, LaneState};
 pub use open::{OpenOptions, PoolInfo, RecoveredPool, UnrecoveredPool};
 pub(crate) use open::{parse_root, root_word};
 pub use running::Running;
+pub(crate) use shared::{LaneShared, first_not_installed};
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 

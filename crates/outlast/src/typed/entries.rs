@@ -1,4 +1,4 @@
-//! What both maps do with their entries.
+//! What maps do with their entries.
 
 use std::marker::PhantomData;
 

@@ -1,13 +1,13 @@
 //! A hash map.
 
 use std::collections::VecDeque;
-use std::marker::PhantomData;
 
-use super::entries::{Entries, Entry, Pair, free_walked, key_of, value_at};
-use super::pointer::{Handle, Place, free_header, handle};
-use super::{Key, PPtr, Persist, Schema, TypedTx};
-use crate::collections::{ByteMap, Dictionary, MapOptions, damaged};
-use crate::{Abort, Transact};
+use super::entries::{key_of, value_at};
+use super::map::{PMap, Structure};
+use super::pointer::Handle;
+use super::{Key, PPtr, Persist, TypedTx};
+use crate::collections::{ByteMap, Damage, MapOptions, ReadRaw};
+use crate::{Abort, PoolOffset, Transact};
 
 /// A persistent hash map, with the interface of a [`HashMap`](std::collections::HashMap): a
 /// [`ByteMap`] whose keys are `K`s and whose values are `V`s.
@@ -15,8 +15,7 @@ use crate::{Abort, Transact};
 /// Keys are given by reference and copied. `K` may be `str` or `[u8]`; [`Key`] has the others.
 /// A key with its value takes one block.
 ///
-/// The handle is `Copy`, and dropping it does nothing. What a method returns is the caller's;
-/// [`clear`](Self::clear) and [`free`](Self::free) also free what the values own.
+/// Its methods are [`PMap`]'s.
 ///
 /// ```
 /// use outlast::typed::{PHashMap, TypedTx};
@@ -32,29 +31,33 @@ use crate::{Abort, Transact};
 ///     Ok(ages)
 /// }
 /// ```
-#[repr(transparent)]
-pub struct PHashMap<'id, K: ?Sized, V> {
-    place: Place<'id>,
-    of: PhantomData<Pair<K, V>>,
-}
+pub type PHashMap<'id, K, V> = PMap<'id, ByteMap, K, V>;
 
-handle! {
-    PHashMap<K: ?Sized, V>,
-    describe |schema: &mut Schema| schema.of_parts("hash map", &[K::describe, V::describe]),
-    owns true,
-    free |this: Self, tx: &mut TypedTx<'id, '_, X>| this.free(tx),
-    where [K: Key, V: Persist<'id>]
+impl<K: Key + ?Sized> Structure<K> for ByteMap {
+    const NAME: &'static str = "hash map";
+
+    fn make<X: Transact>(tx: &mut X, _: usize) -> Result<PoolOffset, Abort> {
+        Self::create(tx, &MapOptions::default()).map(Self::root)
+    }
+
+    fn at(root: PoolOffset) -> Self {
+        Self::at(root)
+    }
+
+    fn reset<X: Transact>(self, tx: &mut X) -> Result<(), Abort> {
+        self.reset(tx)
+    }
+
+    fn for_each_block<R: ReadRaw>(
+        root: PoolOffset,
+        read: &mut R,
+        block: impl FnMut(PoolOffset, u64),
+    ) -> Result<(), Damage> {
+        Self::walk(root, read, block, |_, _, _| Ok(()))
+    }
 }
 
 impl<'id, K: Key + ?Sized, V: Persist<'id>> PHashMap<'id, K, V> {
-    /// An empty map.
-    ///
-    /// # Errors
-    /// Those of the transaction.
-    pub fn new<X: Transact>(tx: &mut TypedTx<'id, '_, X>) -> Result<Self, Abort> {
-        Self::with_options(tx, &MapOptions::default())
-    }
-
     /// An empty map made so.
     ///
     /// # Errors
@@ -63,115 +66,7 @@ impl<'id, K: Key + ?Sized, V: Persist<'id>> PHashMap<'id, K, V> {
         tx: &mut TypedTx<'id, '_, X>,
         options: &MapOptions,
     ) -> Result<Self, Abort> {
-        let map = ByteMap::create(tx.raw(), options)?;
-        Ok(Self { place: Place::new(map.root()), of: PhantomData })
-    }
-
-    /// The map without types.
-    pub fn untyped(self) -> ByteMap {
-        ByteMap::at(self.offset())
-    }
-
-    fn entries(self) -> Entries<'id, ByteMap, K, V> {
-        Entries::new(self.untyped())
-    }
-
-    /// A pointer to the value of `key`, if it has one. It stays good until the key is removed.
-    ///
-    /// # Errors
-    /// Those of the transaction; [`Abort::Damaged`] when there is no such map any more.
-    pub fn value<X: Transact>(
-        self,
-        tx: &mut TypedTx<'id, '_, X>,
-        key: &K,
-    ) -> Result<Option<PPtr<'id, V>>, Abort> {
-        self.entries().find(tx, key)
-    }
-
-    /// The value of `key`, if it has one.
-    ///
-    /// # Errors
-    /// As [`value`](Self::value).
-    pub fn get<X: Transact>(
-        self,
-        tx: &mut TypedTx<'id, '_, X>,
-        key: &K,
-    ) -> Result<Option<V>, Abort> {
-        self.value(tx, key)?.map(|value| value.get(tx)).transpose()
-    }
-
-    /// Whether `key` has a value.
-    ///
-    /// # Errors
-    /// As [`value`](Self::value).
-    pub fn contains_key<X: Transact>(
-        self,
-        tx: &mut TypedTx<'id, '_, X>,
-        key: &K,
-    ) -> Result<bool, Abort> {
-        Ok(self.value(tx, key)?.is_some())
-    }
-
-    /// Sets the value of `key` and returns the old one.
-    ///
-    /// # Errors
-    /// As [`value`](Self::value), and [`Abort::OutOfSpace`], also for a key of more than 65,535
-    /// bytes.
-    pub fn insert<X: Transact>(
-        self,
-        tx: &mut TypedTx<'id, '_, X>,
-        key: &K,
-        value: V,
-    ) -> Result<Option<V>, Abort> {
-        self.entries().insert(tx, key, value)
-    }
-
-    /// Takes `key` and its value away.
-    ///
-    /// # Errors
-    /// As [`value`](Self::value).
-    pub fn remove<X: Transact>(
-        self,
-        tx: &mut TypedTx<'id, '_, X>,
-        key: &K,
-    ) -> Result<Option<V>, Abort> {
-        self.entries().remove(tx, key)
-    }
-
-    /// Sets the values of several keys. What values that were there own is not freed.
-    ///
-    /// # Errors
-    /// As [`insert`](Self::insert).
-    pub fn extend<'k, X: Transact>(
-        self,
-        tx: &mut TypedTx<'id, '_, X>,
-        pairs: impl IntoIterator<Item = (&'k K, V)>,
-    ) -> Result<(), Abort>
-    where
-        K: 'k,
-    {
-        pairs.into_iter().try_for_each(|(key, value)| self.insert(tx, key, value).map(|_| ()))
-    }
-
-    /// The place of `key`, to look and then decide.
-    ///
-    /// # Errors
-    /// As [`value`](Self::value).
-    pub fn entry<'a, 't, 'k, X: Transact>(
-        self,
-        tx: &'a mut TypedTx<'id, 't, X>,
-        key: &'k K,
-    ) -> Result<Entry<'a, 'id, 't, 'k, K, V, X, ByteMap>, Abort> {
-        let found = self.value(tx, key)?;
-        Ok(Entry { tx, entries: self.entries(), key, found })
-    }
-
-    /// Number of keys, counted by a walk: no operation keeps a counter that all would share.
-    ///
-    /// # Errors
-    /// As [`value`](Self::value).
-    pub fn len<X: Transact>(self, tx: &mut TypedTx<'id, '_, X>) -> Result<u64, Abort> {
-        self.untyped().len(tx.raw())
+        Ok(Self::of(ByteMap::create(tx.raw(), options)?.root()))
     }
 
     /// Whether there are no keys.
@@ -189,41 +84,6 @@ impl<'id, K: Key + ?Sized, V: Persist<'id>> PHashMap<'id, K, V> {
         tx: &'a mut TypedTx<'id, 't, X>,
     ) -> Iter<'a, 'id, 't, K, V, X> {
         Iter { tx, map: self.untyped(), next: Some(0), loaded: VecDeque::new() }
-    }
-
-    /// Frees all entries and what the values own, and takes new room for as many keys as a new map
-    /// has.
-    ///
-    /// # Errors
-    /// As [`value`](Self::value).
-    pub fn clear<X: Transact>(self, tx: &mut TypedTx<'id, '_, X>) -> Result<(), Abort> {
-        self.entries().free_values(tx)?;
-        let map = self.untyped();
-        self.free_blocks_but_root(tx)?;
-        map.reset(tx.raw())
-    }
-
-    /// Frees the map, and what its values own.
-    ///
-    /// # Errors
-    /// As [`value`](Self::value); [`Abort::BadAddress`] when it was freed before.
-    pub fn free<X: Transact>(self, tx: &mut TypedTx<'id, '_, X>) -> Result<(), Abort> {
-        self.entries().free_values(tx)?;
-        self.free_blocks_but_root(tx)?;
-        free_header(tx.raw(), self.offset())
-    }
-
-    fn free_blocks_but_root<X: Transact>(self, tx: &mut TypedTx<'id, '_, X>) -> Result<(), Abort> {
-        let root = self.offset();
-        free_walked(tx.raw(), |reading, blocks| {
-            let block = |at, _| {
-                if at != root {
-                    blocks.push(at)
-                }
-            };
-            ByteMap::walk(root, reading, block, |_, _, _| Ok(()))
-                .map_err(|damage| damaged(damage.at, damage.what))
-        })
     }
 }
 

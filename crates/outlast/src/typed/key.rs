@@ -3,7 +3,7 @@
 use super::Schema;
 
 /// A type whose values are keys of [`PHashMap`](super::PHashMap) and
-/// [`PBTreeMap`](super::PBTreeMap): integers of fixed size, `[u8; N]`, pairs and triples of
+/// [`PBTreeMap`](super::PBTreeMap), some of them also of [`PRbMap`](super::PRbMap): integers of fixed size, `[u8; N]`, pairs and triples of
 /// these, and `str` and `[u8]` of up to 65,535 bytes.
 ///
 /// A key is stored as bytes that compare as the values do: integers with the highest byte first,

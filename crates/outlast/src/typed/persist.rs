@@ -17,7 +17,7 @@ use crate::{Abort, PoolOffset, Transact};
     message = "`{Self}` cannot live in this pool",
     label = "not a persistent type",
     note = "integers of fixed size, floats and arrays persist, and `#[repr(C)]` structs with `#[derive(Persist)]`",
-    note = "`bool`, `char` and enumerations go into `Checked`; what owns memory has a cousin: `PBox`, `PVec`, `PString`, `PHashMap`, `PBTreeMap`, `PQueue`"
+    note = "`bool`, `char` and enumerations go into `Checked`; what owns memory has a cousin: `PBox`, `PVec`, `PString`, `PHashMap`, `PBTreeMap`, `PRbMap`, `PQueue`"
 )]
 pub trait Persist<'id>: Copy {
     /// Bytes in the pool.

@@ -38,7 +38,7 @@ use crate::layout::{FLOOR_AT, Geometry, LANE_TAIL};
 use crate::log::record::Head;
 use crate::log::{self, RecordKind};
 use crate::plant::Plant;
-use crate::pool::{LaneShared, LaneSlot, OpenOptions, Pool};
+use crate::pool::{LaneShared, LaneSlot, OpenOptions, Pool, first_not_installed};
 use crate::sealed::seal;
 use crate::seq::Seq;
 use cover::Batch;
@@ -166,7 +166,7 @@ fn try_sweep<M: Medium>(pool: &Pool<M>, own: usize) {
 fn sweep_with<M: Medium>(pool: &Pool<M>, sweeper: &mut Sweeper, own: usize, reach: Reach) {
     let io = pool.io();
     // No record has the last counter, which the clock passes when numbers are used up.
-    let mut limit = first_not_installed(pool).min(Seq::COUNTER_MAX);
+    let mut limit = not_installed(pool).min(Seq::COUNTER_MAX);
     let mut swept = if pool.is_literal {
         let literal = sweeper.literal.as_mut().expect("a literal variant has its unit");
         literal.flush_below(pool, own, reach, &mut limit)
@@ -223,27 +223,27 @@ fn sweep_with<M: Medium>(pool: &Pool<M>, sweeper: &mut Sweeper, own: usize, reac
     }
     // W2: only now are lines below the tails and blocks freed below the floor anybody's.
     for (lane, swept) in pool.lanes.iter().zip(&swept) {
-        lane.shared.tail.store(*swept, Ordering::Release);
+        lane.shared.free_to(*swept);
     }
     pool.floor_raised(floor);
     pool.heap.lock(&pool.medium).floor_raised(floor);
 }
 
 /// W4: the smallest counter whose record may not be in place yet.
-fn first_not_installed<M: Medium>(pool: &Pool<M>) -> u64 {
-    let clock = pool.clock.load(Ordering::SeqCst);
+fn not_installed<M: Medium>(pool: &Pool<M>) -> u64 {
     if pool.io().plants(Plant::SweepIgnoresInFlight) {
-        return clock + 1;
+        return pool.clock.load(Ordering::SeqCst) + 1;
     }
-    let bounds = pool.lanes.iter().map(|lane| lane.shared.bound.load(Ordering::SeqCst));
-    bounds.fold(clock, u64::min) + 1
+    first_not_installed(&pool.clock, pool.lanes.iter().map(|lane| &lane.shared))
 }
 
 /// By age, by segment: the limit that frees what the own lane has flushed, where that is anything and
 /// enough. `None` when there is nothing to do.
 fn covered_limit<M: Medium>(pool: &Pool<M>, own: usize, reach: Reach, limit: u64) -> Option<u64> {
     let number_behind = |lane: &LaneSlot, own: bool| {
-        cover::number_at(pool, lane, covered(lane, own)).map_or(limit, Seq::counter).min(limit)
+        cover::number_at(pool, lane, lane.shared.covered(own))
+            .map_or(limit, Seq::counter)
+            .min(limit)
     };
     let own_limit = || number_behind(&pool.lanes[own], true);
     match reach {
@@ -261,13 +261,6 @@ fn covered_limit<M: Medium>(pool: &Pool<M>, own: usize, reach: Reach, limit: u64
     }
 }
 
-/// Position behind the last record of a lane that needs no flush by a sweep of the lane `own`, or
-/// of another, once that has fenced.
-fn covered(lane: &LaneSlot, own: bool) -> u64 {
-    let flushed = if own { &lane.shared.flushed } else { &lane.shared.fenced };
-    flushed.load(Ordering::Acquire).max(lane.shared.swept.load(Ordering::Relaxed))
-}
-
 /// Passes over a lane's records below the floor, starting the write-back of lines that its own
 /// thread has not flushed, or not fenced as far as others know. Returns the position behind the
 /// last of them, or an earlier one where that takes no walk.
@@ -279,9 +272,9 @@ fn walk<M: Medium>(
     own: bool,
 ) -> u64 {
     let io = pool.io();
-    let end = lane.shared.installed.load(Ordering::Acquire);
-    let last = pool.seq(lane.shared.last_installed.load(Ordering::Acquire));
-    let covered = covered(lane, own || io.plants(Plant::SweepTrustsOtherFence));
+    let (end, last) = lane.shared.installed_and_last();
+    let last = pool.seq(last);
+    let covered = lane.shared.covered(own || io.plants(Plant::SweepTrustsOtherFence));
     // The usual cases need no look at each record.
     let mut position = if covered == end && last < floor {
         return end;
@@ -426,10 +419,9 @@ pub(crate) struct RingSpace {
 }
 
 /// Shows the sweeper that a commit is about to draw its number (W4).
-pub(crate) fn enter_commit<M: Medium>(pool: &Pool<M>, shared: &LaneShared, is_alone: bool) {
-    // Nobody else moves the clock of a lane that is alone, so its own order of stores suffices.
-    let order = if is_alone { Ordering::Release } else { Ordering::SeqCst };
-    shared.bound.store(pool.clock.load(Ordering::SeqCst), order);
+#[inline]
+pub(crate) fn enter_commit<M: Medium>(pool: &Pool<M>, shared: &LaneShared, _is_alone: bool) {
+    shared.enter(&pool.clock);
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@
 //! 3. The root is black, and so are the children of a red node.
 //! 4. All ways from a node down to where a child is missing pass equally many black nodes.
 
+mod before;
 mod edit;
 mod insert;
 mod remove;

@@ -1,0 +1,287 @@
+//! Two lanes that commit, sweep and use their lines again, under a model checker.
+//!
+//! A record is one line; what it puts in place is one word with its number. Words are durable when
+//! the thread that flushed them has fenced, or when a sweep has flushed and fenced them. A sweep
+//! must find every word below its floor in place (W1, W4) and durable (W1), and no line may be stored
+//! over while somebody may read it (W2, W3): accesses that nothing orders are failures.
+
+use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use loom::cell::UnsafeCell;
+use loom::sync::atomic::{AtomicU64, Ordering};
+use loom::sync::{Arc, Mutex};
+
+use super::*;
+
+/// A ring is one line, so the second record already needs a sweep.
+const RING_LINES: u64 = 1;
+const COMMITS: usize = 2;
+const LANES: usize = 2;
+
+/// What is done wrong, if anything.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Mistake {
+    /// W4: bounds are read, and then the clock.
+    ClockReadLast,
+    /// W4: the bound is shown when the number is drawn already.
+    BoundShownLate,
+    /// W4: no bound is shown any more while data is still to be stored.
+    IdleBeforeInstalled,
+    /// W1: what a lane has flushed counts as fenced.
+    FencedAtOnce,
+    /// W1: what another lane has flushed is trusted.
+    OthersFlushesTrusted,
+    /// W3: lines are free before the sweep has read them.
+    FreeBeforeRead,
+    /// The position moves before the counter that speaks of its record.
+    PositionBeforeNumber,
+    /// The position moves before the record is written.
+    PositionBeforeRecord,
+}
+
+/// A place that is stored to and read, never both at a time.
+struct Place {
+    access: UnsafeCell<()>,
+    value: AtomicU64,
+}
+
+impl Place {
+    fn new() -> Self {
+        Self { access: UnsafeCell::new(()), value: AtomicU64::new(0) }
+    }
+
+    fn set(&self, value: u64) {
+        self.access.with_mut(|_| self.value.store(value, Ordering::Relaxed));
+    }
+
+    fn get(&self) -> u64 {
+        self.access.with(|_| self.value.load(Ordering::Relaxed))
+    }
+}
+
+/// A clock as commits move it.
+trait Clock: Word {
+    /// Moves it and returns what it shows.
+    fn tick(&self) -> u64;
+}
+
+impl Clock for AtomicU64 {
+    fn tick(&self) -> u64 {
+        self.fetch_add(1, Ordering::SeqCst) + 1
+    }
+}
+
+/// A word whose loads and stores order nothing.
+struct Unordered(AtomicU64);
+
+impl Word for Unordered {
+    fn new(value: u64) -> Self {
+        Self(AtomicU64::new(value))
+    }
+
+    fn load(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn store(&self, value: u64) {
+        self.0.store(value, Ordering::Relaxed);
+    }
+}
+
+impl Clock for Unordered {
+    fn tick(&self) -> u64 {
+        self.0.fetch_add(1, Ordering::Relaxed) + 1
+    }
+}
+
+struct Lane<W> {
+    shared: LaneShared<W>,
+    line: Place,
+}
+
+/// All that threads share.
+struct Shared<W> {
+    clock: W,
+    lanes: [Lane<W>; LANES],
+    /// By number: the word in place, and whether the thread that stored it has flushed and fenced it.
+    data: Vec<Place>,
+    fenced: Vec<Place>,
+    /// Whoever sweeps holds it: numbers whose data sweeps have made durable.
+    swept: Mutex<BTreeSet<u64>>,
+    mistake: Option<Mistake>,
+}
+
+/// What a lane's own thread knows.
+struct Own {
+    id: usize,
+    head: u64,
+    /// The numbers of its records.
+    numbers: Vec<u64>,
+}
+
+impl<W: Clock> Shared<W> {
+    fn new(mistake: Option<Mistake>) -> Self {
+        let lane = || Lane { shared: LaneShared::new(), line: Place::new() };
+        let places = || (0..=LANES * COMMITS).map(|_| Place::new()).collect();
+        Self {
+            clock: W::new(0),
+            lanes: std::array::from_fn(|_| lane()),
+            data: places(),
+            fenced: places(),
+            swept: Mutex::new(BTreeSet::new()),
+            mistake,
+        }
+    }
+
+    fn makes(&self, mistake: Mistake) -> bool {
+        self.mistake == Some(mistake)
+    }
+
+    /// A commit as plain redo does it, which starts the write-back of its data at once. `false` when
+    /// there is no room, because another lane's commit holds the floor back.
+    fn commit(&self, own: &mut Own) -> bool {
+        let lane = &self.lanes[own.id];
+        let shared = &lane.shared;
+        let is_full = || own.head - shared.tail.load() == RING_LINES;
+        if is_full() {
+            self.sweep(own.id);
+            if is_full() {
+                return false;
+            }
+        }
+        if !self.makes(Mistake::BoundShownLate) {
+            shared.enter(&self.clock);
+        }
+        let number = self.clock.tick();
+        if self.makes(Mistake::BoundShownLate) {
+            shared.bound.store(number - 1);
+        }
+        own.numbers.push(number);
+        let head = own.head + 1;
+        if self.makes(Mistake::PositionBeforeRecord) {
+            shared.installed.store(head);
+        }
+        lane.line.set(number);
+        // The record's fence, which finds done what was flushed before.
+        let flushed = shared.flushed.load();
+        for number in &own.numbers[..flushed as usize] {
+            self.fenced[*number as usize].set(1);
+        }
+        shared.fenced.store(flushed);
+        if self.makes(Mistake::IdleBeforeInstalled) {
+            shared.bound.store(IDLE);
+        }
+        self.data[number as usize].set(number);
+        shared.flushed.store(head);
+        if self.makes(Mistake::FencedAtOnce) {
+            shared.fenced.store(head);
+        }
+        own.head = head;
+        if self.makes(Mistake::PositionBeforeNumber) {
+            shared.installed.store(head);
+        }
+        shared.last_installed.store(number);
+        shared.installed.store(head);
+        shared.bound.store(IDLE);
+        true
+    }
+
+    /// A sweep by the thread of one lane, and what must hold for it.
+    fn sweep(&self, own: usize) {
+        let mut durable = self.swept.lock().unwrap();
+        let lanes = || self.lanes.iter().map(|lane| &lane.shared);
+        let limit = if self.makes(Mistake::ClockReadLast) {
+            let bound = lanes().map(|lane| lane.bound.load()).fold(IDLE, u64::min);
+            bound.min(self.clock.load()) + 1
+        } else {
+            first_not_installed(&self.clock, lanes())
+        };
+        let to: Vec<u64> =
+            (0..LANES).map(|id| self.walk(id, id == own, limit, &mut durable)).collect();
+        for number in 1..limit {
+            assert_eq!(self.data[number as usize].get(), number, "in place (W1, W4)");
+            assert!(durable.contains(&number), "durable (W1)");
+        }
+        for (lane, to) in self.lanes.iter().zip(to) {
+            lane.shared.swept.store(to);
+            lane.shared.free_to(to);
+        }
+    }
+
+    /// The records of a lane below the limit: which are durable, and where the last one ends.
+    fn walk(&self, id: usize, own: bool, limit: u64, durable: &mut BTreeSet<u64>) -> u64 {
+        let Lane { shared, line } = &self.lanes[id];
+        let (end, last) = shared.installed_and_last();
+        let covered = shared.covered(own || self.makes(Mistake::OthersFlushesTrusted));
+        if self.makes(Mistake::FreeBeforeRead) {
+            shared.free_to(end);
+        }
+        for position in shared.swept.load()..end {
+            let number = line.get();
+            assert!(number < limit || last >= limit, "a counter that speaks of the last record");
+            if number >= limit {
+                return position;
+            }
+            // What is not covered is flushed and fenced here, as are own flushes.
+            let is_durable = position >= covered
+                || own
+                || durable.contains(&number)
+                || self.fenced[number as usize].get() == 1;
+            assert!(is_durable, "covered and not fenced");
+            durable.insert(number);
+        }
+        end
+    }
+}
+
+/// Both lanes commit, twice where there is room, and one sweeps in the end.
+fn check<W: Clock + 'static>(mistake: Option<Mistake>) {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(2);
+    model.check(move || {
+        let shared = Arc::new(Shared::<W>::new(mistake));
+        let commits = |shared: Arc<Shared<W>>, id| {
+            let mut own = Own { id, head: 0, numbers: Vec::new() };
+            for _ in 0..COMMITS {
+                if !shared.commit(&mut own) {
+                    break;
+                }
+            }
+        };
+        let other = shared.clone();
+        let other = loom::thread::spawn(move || commits(other, 1));
+        commits(shared.clone(), 0);
+        shared.sweep(0);
+        other.join().unwrap();
+    });
+}
+
+#[test]
+fn no_sweep_passes_what_is_not_in_place_and_durable() {
+    check::<AtomicU64>(None);
+}
+
+#[test]
+fn every_mistake_is_found() {
+    use Mistake::*;
+    let all = [
+        ClockReadLast,
+        BoundShownLate,
+        IdleBeforeInstalled,
+        FencedAtOnce,
+        OthersFlushesTrusted,
+        FreeBeforeRead,
+        PositionBeforeNumber,
+        PositionBeforeRecord,
+    ];
+    for mistake in all {
+        let found = catch_unwind(AssertUnwindSafe(|| check::<AtomicU64>(Some(mistake))));
+        assert!(found.is_err(), "{mistake:?} looks sound");
+    }
+}
+
+#[test]
+fn words_that_order_nothing_are_found() {
+    assert!(catch_unwind(|| check::<Unordered>(None)).is_err());
+}
