@@ -18,6 +18,8 @@ mod sealed;
 mod undo;
 pub(crate) mod witness;
 
+pub(crate) use blocks::{LOGS_BLOCKS_BY_AGE_UP_TO, LOGS_BLOCKS_UP_TO};
+
 use std::sync::atomic::{Ordering, fence};
 
 use outlast_pmem::{Call, Mark, Medium};
