@@ -139,7 +139,7 @@ fn arc_12_checksums_of_a_transaction_that_is_rolled_back_tear_it() {
 #[test]
 fn arc_14_all_of_that_needs_a_wrong_estimate() {
     for name in ["ARC-2", "ARC-3", "ARC-4", "ARC-11"] {
-        is_harmless(name, &[Scheme::RedoArchaptLiteral], |point| point.scope.cache_lines = 64);
+        is_harmless(name, &[Scheme::RedoArchaptLiteral], |point| point.scope.queue_lines = 64);
     }
     assert_eq!(named("ARC-2").unwrap().shows, Broken::Refused);
     assert_eq!(named("ARC-2").unwrap().ack, Ack::Logical);

@@ -65,8 +65,8 @@ pub struct Scope {
     pub shared_lane: bool,
     /// Lanes lock from the start; else the first of them runs without, until another begins.
     pub lock_always: bool,
-    /// Write-back by age: lines of the cache that it reckons with.
-    pub cache_lines: u64,
+    /// Write-back by age: lines of the LRU queue.
+    pub queue_lines: u64,
     /// Write-back by age: how often lanes look after it.
     pub step_every: usize,
     /// Chunks of a log beside its ring that the largest transaction needs where commits are sealed.
@@ -271,6 +271,12 @@ impl Scope {
         Ok(tally)
     }
 
+    /// The cache of which the queue has that many lines: as many, or half.
+    fn cache_bytes_for(&self, scheme: Scheme) -> u64 {
+        let lines_bytes = self.queue_lines * 64;
+        if scheme.is_literal() { lines_bytes } else { lines_bytes / 2 }
+    }
+
     /// A pool with the script's root block, everything durable, and where that is.
     fn base(&self, scheme: Scheme) -> (Vec<u8>, PoolOffset) {
         let medium = Recorder::new(self.pool_bytes_for(scheme));
@@ -286,7 +292,7 @@ impl Scope {
         };
         let open = OpenOptions {
             lock_stripes: 64,
-            cache_bytes: Some(self.cache_lines * 64),
+            cache_bytes: Some(self.cache_bytes_for(made_with)),
             page_bytes: PAGE_BYTES,
             ..OpenOptions::with_scheme(made_with)
         };
@@ -357,7 +363,7 @@ impl Scope {
             lock_stripes: 64,
             lock_always: self.lock_always,
             plant: charge.plant,
-            cache_bytes: Some(self.cache_lines * 64),
+            cache_bytes: Some(self.cache_bytes_for(charge.scheme)),
             sample_bits: 0,
             step_every: self.step_every,
             page_bytes: PAGE_BYTES,

@@ -68,7 +68,7 @@ fn point(
         crashes: 1,
         shared_lane: false,
         lock_always: true,
-        cache_lines: 1,
+        queue_lines: 1,
         step_every: 1,
         beside_rings: 1,
         pages_beside: 0,
@@ -179,7 +179,7 @@ pub fn all() -> Vec<Point> {
             );
             // One of those that wait is answered before the other one's data is flushed.
             crossed.scope.preemptions = 1;
-            crossed.scope.cache_lines = 64;
+            crossed.scope.queue_lines = 64;
             Point { ack: Ack::Physical, ..crossed }
         },
         {

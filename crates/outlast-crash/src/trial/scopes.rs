@@ -47,7 +47,7 @@ fn scope(name: &'static str, about: &'static str, shape: Shape, lanes: Vec<LaneS
         schedules_max: u64::MAX,
         crashes: 2,
         shared_lane: false,
-        cache_lines: 2,
+        queue_lines: 2,
         step_every: 2,
         beside_rings: 1,
         pages_beside: 0,
@@ -85,7 +85,7 @@ pub fn all() -> Vec<Scope> {
     // Three lines of ring: records take at most one.
     let ring = Scope { lane_bytes: 256, used: true, ..scope("", "", PACKED, Vec::new()) };
     let rings = Scope { lock_always: true, ..ring.clone() };
-    let sums = Scope { checksums: true, cache_lines: 1, step_every: 1, ..ring.clone() };
+    let sums = Scope { checksums: true, queue_lines: 1, step_every: 1, ..ring.clone() };
     let turns = |first: u64, count: u64| -> LaneScript {
         (first..first + count).map(|i| write(&[i % 4, (i + 1) % 4])).collect()
     };
@@ -168,7 +168,7 @@ pub fn all() -> Vec<Scope> {
             ],
             // Eight lines.
             lane_bytes: 576,
-            cache_lines: 64,
+            queue_lines: 64,
             step_every: 1,
             preemptions: 0,
             crashes: 1,
@@ -329,19 +329,19 @@ pub fn all() -> Vec<Scope> {
                 vec![write(&[1]), write(&[2]), write(&[1, 2]), write(&[1]), write(&[2])],
             ],
             // Nothing ages: only the floor has lines flushed.
-            cache_lines: 64,
+            queue_lines: 64,
             ..rings.clone()
         },
         Scope {
             name: "rings uneven",
             about: "two rings of five lines with records of one and two lines, swept by each other",
-            shape: Shape { words: 8, ..APART },
+            shape: Shape { words: 16, ..PACKED },
             lanes: vec![
                 [2, 1, 2, 1]
-                    .map(|lines| write(if lines == 2 { &[0, 1, 2, 3] } else { &[1] }))
+                    .map(|lines| write(if lines == 2 { &[0, 1, 2, 3, 4, 5, 6] } else { &[1] }))
                     .to_vec(),
                 [2, 2, 1, 2, 2, 1, 2]
-                    .map(|lines| write(if lines == 2 { &[4, 5, 6, 7] } else { &[5] }))
+                    .map(|lines| write(if lines == 2 { &[8, 9, 10, 11, 12, 13, 14] } else { &[9] }))
                     .to_vec(),
             ],
             lane_bytes: 384,
@@ -356,7 +356,7 @@ pub fn all() -> Vec<Scope> {
                 vec![write(&[0]), write(&[1])],
                 vec![write(&[3]), write(&[3]), write(&[3]), write(&[3])],
             ],
-            cache_lines: 1,
+            queue_lines: 1,
             step_every: 1,
             ..rings.clone()
         },
@@ -365,7 +365,7 @@ pub fn all() -> Vec<Scope> {
             about: "lines that age out at the end of a lane's work, before a ring is full",
             shape: APART,
             lanes: vec![vec![write(&[0]), write(&[1])], vec![write(&[3]); 7]],
-            cache_lines: 1,
+            queue_lines: 1,
             step_every: 1,
             lane_bytes: 448,
             crashes: 1,
@@ -379,7 +379,7 @@ pub fn all() -> Vec<Scope> {
                 vec![write(&[0]), write(&[1]), write(&[2])],
                 vec![write(&[3]), write(&[3]), write(&[3]), write(&[3])],
             ],
-            cache_lines: 64,
+            queue_lines: 64,
             step_every: 1,
             crashes: 1,
             ..rings.clone()
@@ -394,7 +394,7 @@ pub fn all() -> Vec<Scope> {
             ],
             // Eight lines.
             lane_bytes: 576,
-            cache_lines: 64,
+            queue_lines: 64,
             step_every: 1,
             crashes: 1,
             // The log is full by then.
@@ -431,7 +431,7 @@ pub fn all() -> Vec<Scope> {
             shared_lane: true,
             // Eight lines.
             lane_bytes: 576,
-            cache_lines: 64,
+            queue_lines: 64,
             step_every: 1,
             preemptions: 0,
             crashes: 1,
@@ -493,7 +493,7 @@ pub fn all() -> Vec<Scope> {
             ]],
             lane_bytes: 512,
             crashes: 1,
-            cache_lines: 64,
+            queue_lines: 64,
             ..ring.clone()
         },
         Scope {
@@ -506,18 +506,21 @@ pub fn all() -> Vec<Scope> {
             ],
             lane_bytes: 1088,
             crashes: 1,
-            cache_lines: 64,
+            queue_lines: 64,
             step_every: 1,
             from_ack: 5,
             used: false,
             ..ring.clone()
         },
-        scope(
-            "blocks linked first",
-            "blocks that are filled when a cell points to them already",
-            Shape { block_bytes: 320, ..BLOCKS },
-            vec![vec![vec![Step::LinkThenFill(2)], vec![Step::LinkThenFill(2)]]],
-        ),
+        Scope {
+            queue_lines: 64,
+            ..scope(
+                "blocks linked first",
+                "blocks that are filled when a cell points to them already",
+                Shape { block_bytes: 320, ..BLOCKS },
+                vec![vec![vec![Step::LinkThenFill(2)], vec![Step::LinkThenFill(2)]]],
+            )
+        },
         scope(
             "blocks",
             "blocks published, replaced, changed in place and given back",
@@ -550,6 +553,19 @@ pub fn all() -> Vec<Scope> {
                 vec![Step::Rewrite(2)],
                 vec![Step::Publish(2)],
                 vec![Step::Publish(3)],
+                vec![Step::Publish(2)],
+            ]],
+            // More than the ring has: what cannot age in the log is flushed for the commit.
+            queue_lines: 64,
+            ..scope("", "", BLOCKS, Vec::new())
+        },
+        Scope {
+            name: "blocks logged",
+            about: "as blocks unlogged, where by age their contents stay in the log",
+            shape: Shape { block_bytes: 320, ..BLOCKS },
+            lanes: vec![vec![
+                vec![Step::LinkThenFill(2)],
+                vec![Step::Rewrite(2)],
                 vec![Step::Publish(2)],
             ]],
             ..scope("", "", BLOCKS, Vec::new())
@@ -666,6 +682,7 @@ pub fn all() -> Vec<Scope> {
                 ],
             ],
             lock_always: true,
+            queue_lines: 64,
             schedules_max: 8,
             // By then the log has left the block's page.
             from_ack: 3,

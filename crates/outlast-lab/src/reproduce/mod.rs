@@ -331,7 +331,7 @@ impl Amount {
             Size::Quick => Self {
                 warm_up: 100_000,
                 transactions: 100_000,
-                lane_bytes: 8 << 20,
+                lane_bytes: 32 << 20,
                 rounds: 5,
                 turn_ms: 40,
                 object_bytes: 64 << 20,

@@ -103,6 +103,8 @@ pub struct Pool<M: Medium> {
     pub(crate) history: Option<History>,
     /// By age: what lanes leave hints about.
     pub(crate) sample: Sample,
+    /// Bytes of the largest new block whose contents are logged, by a redo or a seal.
+    pub(crate) logs_blocks_up_to: u64,
     /// The pool grows by itself up to this length.
     grow_limit_bytes: u64,
 }

@@ -22,7 +22,8 @@ use crate::seq::Seq;
 use crate::solo::Solo;
 use crate::spin::SpinLock;
 use crate::transact::RootKind;
-use crate::writeback::{History, STEP_LINES_MAX, Sample, Sweeper, cache_bytes};
+use crate::tx::{LOGS_BLOCKS_BY_AGE_UP_TO, LOGS_BLOCKS_UP_TO};
+use crate::writeback::{History, Rings, STEP_LINES_MAX, Sample, Sweeper, cache_bytes};
 
 /// How to run a pool.
 #[derive(Clone, Copy, Debug)]
@@ -262,8 +263,13 @@ impl<M: Medium> RecoveredPool<M> {
         }
         let mut heap = Heap::new(geometry, self.chunks);
         heap.keeps_chunks = options.scheme.logging() == Logging::Commands;
-        let sample = Sample::one_in_two_to_the(options.sample_bits);
-        let has_history = options.scheme.write_back() == WriteBack::ByAge && !is_literal;
+        let cache_bytes = options.cache_bytes.unwrap_or_else(cache_bytes);
+        let rings = Rings { bytes: u64::from(geometry.lanes) * geometry.lane_bytes, cache_bytes };
+        let is_by_age = options.scheme.write_back() == WriteBack::ByAge && !is_literal;
+        let has_history = is_by_age && rings.outlive_some();
+        let has_hints = has_history || is_literal;
+        let sample =
+            if has_hints { Sample::one_in_two_to_the(options.sample_bits) } else { Sample::NONE };
         let believed = is_literal.then(|| {
             let rows_once_built = options.reading == Reading::RowsOnceBuilt;
             Believed::new(geometry, self.believed_contents(), rows_once_built)
@@ -308,11 +314,14 @@ impl<M: Medium> RecoveredPool<M> {
             },
             drain_every: options.step_every.max(1) as u64,
             history: has_history.then(|| {
-                let cache_bytes = options.cache_bytes.unwrap_or_else(cache_bytes);
                 let ring_lines = u64::from(geometry.lanes) * geometry.ring_lines();
                 History::new(cache_bytes, sample, ring_lines)
             }),
             sample,
+            logs_blocks_up_to: match is_by_age && rings.outlive_all() {
+                true => LOGS_BLOCKS_BY_AGE_UP_TO,
+                false => LOGS_BLOCKS_UP_TO,
+            },
             grow_limit_bytes: options.grow_limit_bytes,
             medium: self.medium,
             header: self.header,

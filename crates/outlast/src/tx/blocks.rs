@@ -2,10 +2,11 @@
 //! and what it can ask about blocks.
 
 use outlast_pmem::Medium;
-use outlast_trace::{ByteRange, PoolOffset};
+use outlast_trace::{ByteRange, LINE_BYTES, LineAddr, PoolOffset};
 
 use crate::alloc::{Block, Heap, HeapError, Reserved, block_bytes_for, clear_bit, set_bit};
 use crate::io::{Io, Site};
+use crate::lines::word_mask;
 use crate::plant::Plant;
 use crate::scheme::Logging;
 use crate::transact::{Abort, BlockKind};
@@ -14,7 +15,11 @@ use crate::writeback::{self, Reach};
 
 /// New blocks up to this size are logged by redo like other stores; larger ones are stored in
 /// place at once and flushed before the record, which costs a fence and saves the copy.
-const REDO_LOGS_BLOCKS_UP_TO: u64 = 256;
+pub(crate) const LOGS_BLOCKS_UP_TO: u64 = 256;
+
+/// The same where data stays in the log until the cache has written it back by itself: what is
+/// flushed for the commit, the cache has not.
+pub(crate) const LOGS_BLOCKS_BY_AGE_UP_TO: u64 = 2048;
 
 impl<'p, M: Medium> Tx<'p, M> {
     /// The bytes and the kind of the allocated block that starts at `at`, as
@@ -95,7 +100,7 @@ impl<'p, M: Medium> Tx<'p, M> {
         }
         self.lane.buffers.allocated.push(block);
         match self.pool.logging {
-            Logging::Redo if block.bytes <= REDO_LOGS_BLOCKS_UP_TO => {}
+            Logging::Redo if self.logs_contents(block) => {}
             Logging::Pages | Logging::Commands => {}
             _ => self.lane.buffers.add_fresh(whole),
         }
@@ -107,6 +112,23 @@ impl<'p, M: Medium> Tx<'p, M> {
             self.note_old_allocation(block, false);
         }
         Ok(block.at)
+    }
+
+    /// Whether the record of a redo, or a seal, takes along what is stored to a new block.
+    fn logs_contents(&self, block: Block) -> bool {
+        block.bytes <= self.pool.logs_blocks_up_to && matches!(block.reserved, Reserved::Bit { .. })
+    }
+
+    /// Whether there are new blocks whose contents the seal leaves out.
+    pub(super) fn has_unsealed_blocks(&self) -> bool {
+        self.pool.is_literal
+            || self.lane.buffers.allocated.iter().any(|block| !self.logs_contents(*block))
+    }
+
+    /// The words of a line that lie in new blocks whose contents the seal takes along.
+    pub(super) fn sealed_words(&self, line: LineAddr) -> u8 {
+        let sealed = self.taken().filter(|block| self.logs_contents(*block));
+        sealed.fold(0, |mask, block| mask | block_words(block, line))
     }
 
     pub(super) fn free_any(&mut self, at: PoolOffset) -> Result<(), Abort> {
@@ -253,6 +275,14 @@ impl<'p, M: Medium> Tx<'p, M> {
         buffers.allocated.drain(from..).for_each(|block| heap.release(block));
         buffers.regions.drain(..).for_each(|region| heap.release_region(region));
     }
+}
+
+/// The words of a line that lie in a block.
+pub(super) fn block_words(block: Block, line: LineAddr) -> u8 {
+    let from = block.at.0.max(line.start().0);
+    let to = (block.at.0 + block.bytes).min(line.start().0 + LINE_BYTES);
+    let inside = |at: u64| (at - line.start().0) as usize;
+    if from < to { word_mask(inside(from), inside(to)) } else { 0 }
 }
 
 /// The durable word that says whether the block is allocated.

@@ -1,14 +1,15 @@
 //! What a transaction tells whoever keeps the checksums.
 
 use outlast_pmem::Medium;
-use outlast_trace::{LINE_BYTES, LineAddr, PoolOffset};
+use outlast_trace::{LineAddr, PoolOffset};
 
 use crate::alloc::{Block, Reserved};
 use crate::checksums::{Deltas, make_run};
 use crate::io::Site;
-use crate::lines::{runs, word_mask};
+use crate::lines::runs;
 use crate::plant::Plant;
 use crate::tx::Tx;
+use crate::tx::blocks::block_words;
 
 impl<M: Medium> Tx<'_, M> {
     /// Whether the pool has checksums of everything.
@@ -69,12 +70,7 @@ impl<M: Medium> Tx<'_, M> {
             return 0;
         }
         let both = buffers.allocated.iter().filter(|block| buffers.freed.contains(block));
-        both.fold(0, |mask, block| {
-            let from = block.at.0.max(line.start().0);
-            let to = (block.at.0 + block.bytes).min(line.start().0 + LINE_BYTES);
-            let inside = |at: u64| (at - line.start().0) as usize;
-            mask | if from < to { word_mask(inside(from), inside(to)) } else { 0 }
-        })
+        both.fold(0, |mask, block| mask | block_words(*block, line))
     }
 
     /// Undo: what stood there, and what the transaction has stored.

@@ -43,7 +43,7 @@ impl<M: Medium> Tx<'_, M> {
         }
         if self.lane.buffers.sealed.last == 0 {
             let shared = &self.pool.lanes[self.lane.id].shared;
-            enter_commit(self.pool, shared, self.lane.buffers.is_alone);
+            enter_commit(self.pool, shared);
         }
         let number = match self.draw_number() {
             Ok(number) => number,

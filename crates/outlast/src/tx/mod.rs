@@ -18,6 +18,8 @@ mod sealed;
 mod undo;
 pub(crate) mod witness;
 
+pub(crate) use blocks::{LOGS_BLOCKS_BY_AGE_UP_TO, LOGS_BLOCKS_UP_TO};
+
 use std::sync::atomic::{Ordering, fence};
 
 use outlast_pmem::{Call, Mark, Medium};
@@ -147,7 +149,7 @@ impl<'p, M: Medium> Tx<'p, M> {
         } else {
             Window::NONE
         };
-        buffers.is_direct = buffers.is_alone && pool.write_back != WriteBack::ByAge;
+        buffers.is_direct = buffers.is_alone && pool.history.is_none();
         let is_kept = pool.logging == Logging::Redo && !pool.io().plants(Plant::MarkedBeforeStores);
         let stores = if is_kept { heap } else { Window::NONE };
         // Behind a fence stores are dear, and nearly always nothing has changed.
@@ -426,7 +428,8 @@ impl<'p, M: Medium> Tx<'p, M> {
         if word.is_free() && word.version() <= self.lane.buffers.view {
             let value = self.pool.medium.load_u64(at);
             fence(Ordering::Acquire);
-            if self.pool.locks.load(stripe) == word {
+            let torn_is_fine = self.io().plants(Plant::ReadsTorn);
+            if self.pool.locks.load(stripe) == word || torn_is_fine {
                 self.lane.buffers.note_read(stripe, word);
                 return Ok(value);
             }

@@ -207,7 +207,7 @@ impl<M: Medium> Tx<'_, M> {
         let io = self.io();
         let slot = &self.pool.lanes[self.lane.id];
         if !self.lane.buffers.is_alone {
-            enter_commit(self.pool, &slot.shared, false);
+            enter_commit(self.pool, &slot.shared);
         }
         let number = match self.draw_number() {
             Ok(number) => number,

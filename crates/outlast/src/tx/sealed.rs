@@ -7,8 +7,9 @@
 //! numbers from the pool's one clock, and die with the floor.
 //!
 //! * **E1** Old words are logged, and fenced, before anything is stored over them (as U1).
-//! * **E2** The seal is fenced before a lock is released or anything acknowledged. Contents of new
-//!   blocks are fenced before the seal is stored (as R2). Bits of blocks change after it.
+//! * **E2** The seal is fenced before a lock is released or anything acknowledged. It has what was
+//!   stored to small new blocks; contents of large ones are fenced before it is stored (as R2).
+//!   Bits of blocks change after it.
 //! * **E3** From before its first record until it is over a transaction shows its bound, so the
 //!   floor cannot pass old words that recovery may still need (W4).
 //! * **E4** An aborted transaction puts its old words back, and flushes and fences the lines,
@@ -46,7 +47,7 @@ impl<M: Medium> Tx<'_, M> {
     pub(super) fn write_before_records(&mut self) -> Result<(), Abort> {
         if self.lane.buffers.sealed.last == 0 {
             let shared = &self.pool.lanes[self.lane.id].shared;
-            enter_commit(self.pool, shared, self.lane.buffers.is_alone);
+            enter_commit(self.pool, shared);
         }
         loop {
             let logged = self.lane.buffers.undo.logged;
@@ -66,7 +67,9 @@ impl<M: Medium> Tx<'_, M> {
                 None => self.go_elsewhere(rest)?,
             }
         }
-        self.flush_fresh();
+        if self.has_unsealed_blocks() {
+            self.flush_unsealed();
+        }
         self.io().fence(Site::UndoRecord);
         Ok(())
     }
@@ -146,8 +149,7 @@ impl<M: Medium> Tx<'_, M> {
             return Ok(Ticket::NOTHING);
         }
         let runs = self.make_runs();
-        if runs || !self.lane.buffers.fresh_lines.is_empty() {
-            self.flush_fresh();
+        if self.flush_unsealed() || runs {
             io.fence(Site::UndoFresh);
         }
         self.swap_payloads();
@@ -161,7 +163,7 @@ impl<M: Medium> Tx<'_, M> {
         };
         let shared = &self.pool.lanes[self.lane.id].shared;
         if self.lane.buffers.sealed.last == 0 {
-            enter_commit(self.pool, shared, self.lane.buffers.is_alone);
+            enter_commit(self.pool, shared);
         }
         let number = match self.draw_number() {
             Ok(number) => number,
@@ -172,7 +174,7 @@ impl<M: Medium> Tx<'_, M> {
         };
         let seq = self.pool.seq(number);
         let (line, head) = self.write_record(space, seq);
-        self.note_to_cover(head, |entry| entry.written != 0);
+        self.note_to_cover(head, |entry| entry.written != 0 || entry.fresh);
         if io.plants(Plant::EarlyRelease) {
             self.release_locks(Some(number));
         }
@@ -196,20 +198,48 @@ impl<M: Medium> Tx<'_, M> {
         Ok(Ticket::of(seq))
     }
 
+    /// E2: contents of new blocks that the seal will not have are flushed. Whether there were any.
+    fn flush_unsealed(&mut self) -> bool {
+        if self.lane.buffers.fresh_lines.is_empty() {
+            return false;
+        }
+        if self.pool.is_literal {
+            self.flush_fresh();
+            return true;
+        }
+        let mut lines = std::mem::take(&mut self.lane.buffers.fresh_lines);
+        let found = lines.len();
+        lines.retain(|index| {
+            let line = self.lane.buffers.lines.entries()[*index as usize].line;
+            let is_sealed = self.sealed_words(line) != 0;
+            if !is_sealed {
+                self.flush_fresh_line(*index);
+            }
+            is_sealed
+        });
+        let flushed = lines.len() < found;
+        self.lane.buffers.fresh_lines = lines;
+        flushed
+    }
+
     /// What the transaction has stored, then the bits of blocks.
     fn gather_after(&mut self) {
         let medium = &self.pool.medium;
-        let buffers = &mut self.lane.buffers;
-        buffers.payload.clear();
-        for entry in buffers.lines.entries() {
+        let mut payload = std::mem::take(&mut self.lane.buffers.payload);
+        payload.clear();
+        let takes_fresh = !self.io().plants(Plant::FreshUnflushed);
+        for entry in self.lane.buffers.lines.entries() {
             let mut content = [0; 8];
-            for (first, words) in runs(entry.written) {
+            let fresh = entry.fresh && takes_fresh;
+            let new = if fresh { self.sealed_words(entry.line) } else { 0 };
+            for (first, words) in runs(entry.written | new) {
                 let at = entry.line.start().plus(u64::from(first) * 8);
                 let words = &mut content[..words as usize];
                 medium.load(at, bytemuck::cast_slice_mut(words));
-                buffers.payload.append_words(at, words, ITEM_WORDS_MAX);
+                payload.append_words(at, words, ITEM_WORDS_MAX);
             }
         }
+        self.lane.buffers.payload = payload;
         self.gather_allocations();
     }
 

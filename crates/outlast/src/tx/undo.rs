@@ -224,18 +224,22 @@ impl<M: Medium> Tx<'_, M> {
 
     /// New blocks filled before a record share its fence: then they need no witness.
     pub(super) fn flush_fresh(&mut self) {
+        let mut lines = std::mem::take(&mut self.lane.buffers.fresh_lines);
+        lines.drain(..).for_each(|index| self.flush_fresh_line(index));
+        self.lane.buffers.fresh_lines = lines;
+    }
+
+    /// The same for one entry of the lines.
+    pub(super) fn flush_fresh_line(&mut self, index: u32) {
         let io = self.io();
         if io.plants(Plant::FreshUnflushed) {
             return;
         }
-        let buffers = &mut self.lane.buffers;
-        for index in buffers.fresh_lines.drain(..) {
-            let entry = buffers.lines.entry_mut(index as usize);
-            entry.fresh = false;
-            // Small blocks share lines: what else was stored there an abort may have to flush.
-            entry.stored = entry.written != 0;
-            io.flush_line(Site::UndoFresh, entry.line);
-        }
+        let entry = self.lane.buffers.lines.entry_mut(index as usize);
+        entry.fresh = false;
+        // Small blocks share lines: what else was stored there an abort may have to flush.
+        entry.stored = entry.written != 0;
+        io.flush_line(Site::UndoFresh, entry.line);
     }
 
     /// The region is full: the log goes on in a stretch of the heap, which is released with the

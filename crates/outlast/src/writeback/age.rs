@@ -156,7 +156,7 @@ impl Cover {
         installed: u64,
     ) {
         let ring = lane.ring.lines;
-        let goal = old_end(lane, installed);
+        let goal = old_end(pool.write_back, lane, installed);
         let aging = &mut self.aging;
         let looks = aging.looks_at_lines(ring);
         let has_hints = accesses.len() as u64 >= pool.drain_every;

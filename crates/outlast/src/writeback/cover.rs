@@ -42,6 +42,9 @@ use crate::seq::Seq;
 /// transaction as long as it is small.
 pub(crate) const STEP_LINES_MAX: u64 = 8;
 
+/// Lines of a long ring.
+const LONG_RING_LINES: u64 = 1 << 12;
+
 /// Lines of which it is remembered when they were flushed.
 const RECENT_MAX: usize = 1024;
 
@@ -136,17 +139,30 @@ pub(crate) fn step<M: Medium>(
     cover.gathered = cover.gathered.max(tail);
     match &pool.history {
         Some(history) => cover.gather_by_age(pool, history, slot, accesses, tail, installed),
-        None => cover.gather(pool, slot, old_end(slot, installed), installed),
+        None => cover.gather(pool, slot, old_end(pool.write_back, slot, installed), installed),
     }
-    if flushed - tail >= (slot.ring.lines / 4).max(1) {
+    if flushed - tail >= (slot.ring.lines / floor_moves(pool.write_back, slot)).max(1) {
         super::try_sweep(pool, own);
     }
 }
 
 /// The lane leaves the newer half of its ring alone: what stands in the other one is flushed when the
-/// ring is full.
-pub(super) fn old_end(lane: &LaneSlot, installed: u64) -> u64 {
-    installed.saturating_sub(lane.ring.lines / 2)
+/// ring is full. By age, where the ring is long, three quarters: each line that a record may wait there
+/// longer is time in which the cache writes back what the record names.
+pub(super) fn old_end(write_back: WriteBack, lane: &LaneSlot, installed: u64) -> u64 {
+    let lines = lane.ring.lines;
+    let left_alone = if is_long(write_back, lane) { lines / 4 * 3 } else { lines / 2 };
+    installed.saturating_sub(left_alone)
+}
+
+/// Into how many parts the moves of the floor cut a ring.
+fn floor_moves(write_back: WriteBack, lane: &LaneSlot) -> u64 {
+    if is_long(write_back, lane) { 16 } else { 4 }
+}
+
+/// By age, and so long that moving the floor costs nothing against what it frees.
+fn is_long(write_back: WriteBack, lane: &LaneSlot) -> bool {
+    write_back == WriteBack::ByAge && lane.ring.lines >= LONG_RING_LINES
 }
 
 /// What a lane's records have stored to that are not gathered yet: for each its head, then how many

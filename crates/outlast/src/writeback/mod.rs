@@ -24,7 +24,7 @@ mod history;
 mod literal;
 
 pub(crate) use cover::{Cover, STEP_LINES_MAX, site as cover_site, step as step_cover};
-pub(crate) use history::{Access, History, Sample};
+pub(crate) use history::{Access, History, Rings, Sample};
 pub(crate) use literal::{Ended, finish_pending, forget_sums, is_dropped, renew_sums};
 
 use std::sync::atomic::Ordering;
@@ -420,7 +420,7 @@ pub(crate) struct RingSpace {
 
 /// Shows the sweeper that a commit is about to draw its number (W4).
 #[inline]
-pub(crate) fn enter_commit<M: Medium>(pool: &Pool<M>, shared: &LaneShared, _is_alone: bool) {
+pub(crate) fn enter_commit<M: Medium>(pool: &Pool<M>, shared: &LaneShared) {
     shared.enter(&pool.clock);
 }
 

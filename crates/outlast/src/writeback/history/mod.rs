@@ -26,6 +26,11 @@ use crate::spin::SpinLock;
 use objht::{Known, ObjHt, STEP_MAX};
 pub(super) use queue::LruQueue;
 
+/// The queue holds so many times what the cache does. A cache has sets, so that it keeps lines longer
+/// than others that were used later. With room for one cache up to three flushes of ten by age find
+/// their lines dirty, with room for two next to none.
+const QUEUE_CACHES: u64 = 2;
+
 /// With so many hints a lane waits for the queue.
 const HINTS_MAX: usize = 1 << 10;
 
@@ -52,6 +57,28 @@ impl Access {
     }
 }
 
+/// The logs of all lanes, and the cache that data is to leave by itself while the logs cover it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rings {
+    pub bytes: u64,
+    pub cache_bytes: u64,
+}
+
+impl Rings {
+    /// Whether a record may still be there when something that was touched with it has left the
+    /// cache. For each line that a transaction logs it touches some more, ten to a hundred on YCSB;
+    /// where not even that fills the cache before the ring, hints would say nothing.
+    pub fn outlive_some(self) -> bool {
+        self.bytes.saturating_mul(16) >= self.cache_bytes
+    }
+
+    /// Whether everything that records name has left the cache before they go, whatever else is
+    /// touched.
+    pub fn outlive_all(self) -> bool {
+        self.bytes >= self.cache_bytes
+    }
+}
+
 /// Which lines the queue sees: all, or those of one in so many regions of memory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sample {
@@ -62,6 +89,9 @@ pub(crate) struct Sample {
 }
 
 impl Sample {
+    /// None of the heap.
+    pub const NONE: Self = Self { bits: 32, hash_max: 0 };
+
     /// Bytes of a region, as a shift: a page.
     const REGION_SHIFT: u32 = 12;
 
@@ -115,7 +145,7 @@ struct Ages {
 impl History {
     /// A unit for rings of so many lines together.
     pub fn new(cache_bytes: u64, sample: Sample, ring_lines: u64) -> Self {
-        let lines = (cache_bytes / LINE_BYTES).max(1);
+        let lines = (QUEUE_CACHES * cache_bytes / LINE_BYTES).max(1);
         // What was last named by records that are gone is of no use; and a table that the caches near
         // the core hold forgets more and costs less.
         let remembered = lines.min(ring_lines) as usize;
@@ -251,7 +281,8 @@ mod tests {
     use outlast_pmem::Heap;
 
     fn history(lines: u64) -> (Heap, History) {
-        let history = History::new(lines * LINE_BYTES, Sample::one_in_two_to_the(0), 1 << 10);
+        let cache_bytes = lines * LINE_BYTES / QUEUE_CACHES;
+        let history = History::new(cache_bytes, Sample::one_in_two_to_the(0), 1 << 10);
         (Heap::new(64), history)
     }
 
