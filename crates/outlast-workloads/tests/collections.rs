@@ -6,9 +6,8 @@ mod common;
 use std::collections::BTreeMap;
 
 use common::{add_in_little_room, cases, walk};
-
 use outlast::collections::{ByteMap, ByteTree, Dictionary, MapOptions, Placement, load_value};
-use outlast::{Abort, ByteRange, PoolOffset, RootKind, Runner, Transact};
+use outlast::{Abort, ByteRange, RootKind, Runner, Transact};
 use outlast_workloads::{Random, Volatile};
 use proptest::prelude::*;
 

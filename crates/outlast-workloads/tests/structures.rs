@@ -7,10 +7,10 @@ mod common;
 use std::collections::{BTreeMap, VecDeque};
 
 use common::{Walked, add_in_little_room, cases, walk};
-use outlast::collections::{Damage, Queue, RbTree, load_value};
+use outlast::collections::{Queue, RbTree, load_value};
 use outlast::{
-    Abort, ByteRange, CreateOptions, OpenOptions, Pool, PoolOffset, RootKind, Runner, Scheme,
-    Transact, UnrecoveredPool,
+    Abort, CreateOptions, OpenOptions, Pool, PoolOffset, RootKind, Runner, Scheme, Transact,
+    UnrecoveredPool,
 };
 use outlast_pmem::Heap;
 use outlast_workloads::{Random, Volatile};

@@ -34,9 +34,9 @@ const FULL_WORKLOADS: [(&str, u16, usize); 6] = [
     ("queue", 2, 50),
 ];
 
-/// The full scale has so many times more crash points: 153,600 for each policy and scheme, and with
+/// The full scale has so many times more crash points: 168,000 for each policy and scheme, and with
 /// those of recoveries more than a million for each scheme.
-const FULL_POINTS: usize = 64;
+const FULL_POINTS: usize = 70;
 /// And windows so many times as long: those have the more different images.
 const FULL_TRANSACTIONS: u32 = 10;
 
