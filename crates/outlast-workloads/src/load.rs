@@ -196,7 +196,7 @@ impl Workload {
             }
             (Kind::Swaps(count), Target::Words(words)) => {
                 let drawn = scale.keys.of(id, words.len(), 2);
-                Program::Swaps(SwapsWorker::new(words, drawn, count, random, versions))
+                Program::Swaps(Box::new(SwapsWorker::new(words, drawn, count, random, versions)))
             }
             (Kind::FewWords, Target::Words(words)) => {
                 let stride = self.stride(scale);

@@ -82,7 +82,7 @@ pub(crate) enum Program {
     Ycsb(Box<YcsbWorker>),
     Pairs(PairsWorker),
     Queue(QueueWorker),
-    Swaps(SwapsWorker),
+    Swaps(Box<SwapsWorker>),
     FewWords(FewWordsWorker),
     Tpcc(Box<TpccWorker>),
     Linkbench(Box<LinkbenchWorker>),
