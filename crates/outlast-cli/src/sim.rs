@@ -94,9 +94,9 @@ pub struct SimArgs {
     /// Log records that the largest transaction may need, declared instead of counted.
     #[arg(long)]
     max_tx_records: Option<u64>,
-    /// Crashes after so many entries of the journal, drawn, or, a program, after `all`; recovers,
-    /// judges, and crashes recoveries as well. A program is then not timed, and `--config tiny` has
-    /// caches of a few lines.
+    /// Crashes after so many entries of the journal, drawn, or after `all`; recovers, judges, and
+    /// crashes recoveries as well. A program is then not timed, threads of a workload keep the
+    /// order of their fences, and `--config tiny` has caches of a few lines.
     #[arg(long, value_name = "N|all", value_parser = parse_points)]
     crash: Option<Points>,
     /// Crashes behind this entry alone: replays a failure.
@@ -291,10 +291,7 @@ pub fn run(args: &SimArgs, as_json: bool, seed: u64) -> CommandResult {
             }
             return crash_programs(args, plan, &log_options(args), schemes, points, as_json, seed);
         }
-        (Task::Transactions(_), Some(Points::Some(_))) => {}
-        (Task::Transactions(_), Some(_)) => {
-            return Err("under schemes of the runtime --crash takes a number of places".into());
-        }
+        (Task::Transactions(_), Some(_)) => {}
         (_, Some(_)) => return Err("--crash needs transactions: hash, rbtree, sps1, …".into()),
         (_, None) if args.plant.is_some() => {
             return Err("--plant goes with --crash or --crash-entry".into());
@@ -404,10 +401,6 @@ fn runtime_run(
     scheme: Scheme,
     seed: u64,
 ) -> Result<RuntimeRun, UnknownPlant> {
-    let points = match args.crash {
-        Some(Points::Some(points)) => points,
-        _ => 0,
-    };
     Ok(RuntimeRun {
         machine: machine.clone(),
         workload,
@@ -416,7 +409,7 @@ fn runtime_run(
         lanes: args.threads as u16,
         lane_bytes: args.lane_bytes,
         transactions: args.transactions as u32,
-        points,
+        points: args.crash_entry.map(Points::One).or(args.crash),
         plant: args.plant.as_deref().map(str::parse).transpose()?,
         seed,
         timeline: timeline(args),

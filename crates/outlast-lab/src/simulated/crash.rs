@@ -13,6 +13,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::str::FromStr;
 
+pub use outlast_crash::campaign::Points;
+
 use outlast_schemes::Patch;
 use outlast_schemes::hwl::{Fault, Faults, Hwl, records_max};
 use outlast_sim::timed::{Cycle, MachineConfig, NonPers, Setup, System, TimedJournal};
@@ -189,17 +191,6 @@ impl Plant {
     }
 }
 
-/// Which entries of the journal are crash points.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Points {
-    /// All of them.
-    All,
-    /// So many, drawn.
-    Some(usize),
-    /// This one: a replay.
-    One(usize),
-}
-
 /// What is run, crashed and judged.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Campaign {
@@ -334,22 +325,6 @@ impl Campaign {
         Ok(self.judge_all(&journal, &judge, &prepared, image))
     }
 
-    fn wanted(&self, entries: usize) -> Vec<usize> {
-        match self.points {
-            Points::All => (0..=entries).collect(),
-            Points::One(point) => vec![point.min(entries)],
-            Points::Some(count) if count > entries => (0..=entries).collect(),
-            Points::Some(count) => {
-                let mut random = Random::stream(self.plan.seed, 0x0063_7261_7368);
-                let mut chosen = std::collections::BTreeSet::from([entries]);
-                while chosen.len() < count {
-                    chosen.insert(random.below(entries as u64 + 1) as usize);
-                }
-                chosen.into_iter().collect()
-            }
-        }
-    }
-
     fn judge_all(
         &self,
         journal: &TimedJournal,
@@ -360,7 +335,8 @@ impl Campaign {
         let entries = journal.journal().len();
         let mut report = Report { entries, ..Report::default() };
         let mut cursor = journal.journal().cursor();
-        for point in self.wanted(entries) {
+        let mut random = Random::stream(self.plan.seed, 0x0063_7261_7368);
+        for point in self.points.of(entries, &mut random) {
             // What the lines of the last few entries held before them.
             let mut before: Vec<(usize, PoolOffset, [u8; 64])> = Vec::new();
             while cursor.entries() < point {
