@@ -54,7 +54,8 @@ pub struct SimArgs {
     timeline_cycles: (u64, u64),
     /// Schemes, separated by commas: the runtime's (`outlast schemes`) for a workload, the machine's
     /// (hwl, fwb, undo-clwb, …) for a program. If none is given all of the machine's for a program,
-    /// all of the runtime's for what is only a workload.
+    /// all of the runtime's for what is only a workload. One of fwb, hw-ulog, hw-rlog for a stream,
+    /// which is then cut into transactions of eight stores, what becomes durable being kept.
     #[arg(long, value_delimiter = ',')]
     scheme: Vec<String>,
     /// Threads of a workload or a program, each on a core of its own.
@@ -320,15 +321,18 @@ pub fn run(args: &SimArgs, as_json: bool, seed: u64) -> CommandResult {
             .map_err(|error| format!("{}: {error}", path.display()))?;
         return Ok(Verdict::Good);
     }
-    let core = args.core.map(|core| match core {
-        CoreName::Ooo => CoreKind::OutOfOrder,
-        CoreName::Inorder => CoreKind::InOrder,
-    });
     let mut document = Document::new(env!("CARGO_PKG_VERSION"), &crate::command_line(), seed, None);
-    let machines = simulated::machines(&args.config, core, &args.options)?;
+    let machines = simulated::machines(&args.config, core(args), &args.options)?;
     if args.export_requests.is_some() && (machines.len() > 1 || !matches!(task, Task::Run(_))) {
         return Err("--export-requests takes one run of a stream or a trace on one machine".into());
     }
+    let scheme = match (&task, &args.scheme[..]) {
+        (Task::Run(_), [scheme]) => scheme.parse()?,
+        (Task::Run(_), [_, _, ..]) => {
+            return Err("a stream or a trace runs under one scheme: give one --scheme".into());
+        }
+        _ => SimScheme::NonPers,
+    };
     let mut verdict = Verdict::Good;
     let runs = match &task {
         Task::Transactions(transactions) => machines.len() * transactions.schemes(),
@@ -353,6 +357,7 @@ pub fn run(args: &SimArgs, as_json: bool, seed: u64) -> CommandResult {
                     instructions: args.instructions,
                     seed,
                     timeline: timeline(args),
+                    scheme,
                 };
                 match &args.export_requests {
                     Some(path) => simulated::run_exporting(&simulation, path)?,
@@ -416,6 +421,13 @@ fn runtime_run(
     })
 }
 
+fn core(args: &SimArgs) -> Option<CoreKind> {
+    args.core.map(|core| match core {
+        CoreName::Ooo => CoreKind::OutOfOrder,
+        CoreName::Inorder => CoreKind::InOrder,
+    })
+}
+
 fn timeline(args: &SimArgs) -> Option<TimelineRequest> {
     let path = args.timeline.clone()?;
     Some(TimelineRequest { path, cycles: args.timeline_cycles })
@@ -432,7 +444,7 @@ fn crash_programs(
     seed: u64,
 ) -> CommandResult {
     let plant = args.plant.as_deref().map(str::parse::<MachinePlant>).transpose()?;
-    let machines = simulated::machines(&args.config, None, &args.options)?;
+    let machines = simulated::machines(&args.config, core(args), &args.options)?;
     let mut document = Document::new(env!("CARGO_PKG_VERSION"), &crate::command_line(), seed, None);
     let mut verdict = Verdict::Good;
     for machine in machines {

@@ -138,8 +138,7 @@ impl RuntimeRun {
         records
     }
 
-    /// The command that crashes this run again at these points, on a machine that differs from its
-    /// preset in nothing.
+    /// The command that crashes this run again at these points.
     pub fn command(&self, points: Points) -> String {
         let Self { workload, scheme, keys, lanes, lane_bytes, transactions, seed, .. } = self;
         let mut command = format!(
@@ -147,6 +146,7 @@ impl RuntimeRun {
              --lane-bytes {lane_bytes} --transactions {transactions} --seed {seed}",
             workload.name, self.machine.name
         );
+        command += &super::machine_options(&self.machine);
         if let Some(plant) = self.plant {
             command += &format!(" --plant {plant}");
         }
@@ -365,6 +365,7 @@ mod tests {
             instructions: u64::MAX,
             seed: run.seed,
             timeline: None,
+            scheme: super::super::SimScheme::NonPers,
         });
         let instructions = value(&again.unwrap(), Metric::INSTRUCTIONS);
         // A fifth of what is recorded is warm-up.

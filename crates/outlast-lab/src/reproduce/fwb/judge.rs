@@ -174,8 +174,6 @@ fn instructions(id: &str, findings: &Findings) -> Judgement {
             Some(count(scheme)? / count(SimScheme::NonPers)?)
         })
     };
-    const MARKS: &str = "begin and end are marks without instructions here, and nothing but they \
-                         is added";
     match id {
         "software.instructions.max" => {
             let all = [SimScheme::UnsafeUndo, SimScheme::UnsafeRedo].into_iter().chain(SOFTWARE);
@@ -187,10 +185,10 @@ fn instructions(id: &str, findings: &Findings) -> Judgement {
         }
         "fwb.instructions" => {
             let found = geometric(&ratio(SimScheme::Fwb));
-            found.map_or(Judgement::NotTestable(NOT_MEASURED.to_owned()), |found| {
-                let more = 100.0 * (found.value - 1.0);
-                Judgement::NotTestable(format!("{MARKS}: {more:.1} %"))
-            })
+            const NOTE: &str = "begin and commit, whose instructions are an estimate, and nothing \
+                                else";
+            let found = found.map(|found| Found::of(100.0 * (found.value - 1.0)).noting(NOTE));
+            compared(found, Rule::AtMost)
         }
         "undo.instructions" => {
             let found = Found::mean(&ratio(SimScheme::UndoClwb));
@@ -342,17 +340,21 @@ fn sensitivity(id: &str, request: &Request, findings: &Findings) -> Judgement {
         }
         "fwb.scan_overhead" => {
             let speed = |what| points(what).first().map(|(_, speed)| *speed);
-            let Some((without, with)) = speed(views::NO_SCAN).zip(speed(views::NO_EARLY)) else {
-                return Judgement::NotTestable(NOT_MEASURED.to_owned());
-            };
-            let cost = |with: f64| 100.0 * (1.0 - with / without);
-            let early = at(15.0).map_or(0.0, cost);
-            Judgement::NotTestable(format!(
-                "reading tags takes no time in the machine; what scans force out costs {:.1} % on \
-                 hash by the clock alone, {early:.1} % as a log divided by {} needs them",
-                cost(with),
-                request.divisor
-            ))
+            let cost = |slow: f64, fast: f64| 100.0 * (1.0 - slow / fast);
+            let usual = at(15.0);
+            let found = usual.zip(speed(views::FREE_TAGS)).map(|(usual, free)| {
+                let by_clock = speed(views::NO_EARLY).zip(speed(views::NO_SCAN));
+                let by_clock = by_clock.map_or(0.0, |(slow, fast)| cost(slow, fast));
+                let all = speed(views::NO_SCAN).map_or(0.0, |fast| cost(usual, fast));
+                let note = format!(
+                    "hash, a tag a cycle, beside scans that read tags in no time; with what scans \
+                     force out {by_clock:.1} % by the clock alone, {all:.1} % as a log divided by \
+                     {} needs them",
+                    request.divisor
+                );
+                Found::of(cost(usual, free)).noting(&note)
+            });
+            compared(found, Rule::AtMost)
         }
         _ => Judgement::NotTestable(NOT_MEASURED.to_owned()),
     }
