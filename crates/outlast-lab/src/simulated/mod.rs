@@ -24,7 +24,7 @@ use std::sync::Arc;
 use outlast_schemes::hwl::Hwl;
 use outlast_sim::Domain;
 use outlast_sim::timed::{
-    CoreKind, Cycle, Ended, InTransactions, KEYS, LaneOps, Lost, MachineConfig, MachineError,
+    CoreKind, Cycle, Ended, InTransactions, LaneOps, Lost, MachineConfig, MachineError,
     MemoryRequest, NonPers, Pattern, RunStats, Scheme, Setup, Source, Stream, System, Timeline,
     TraceSource, primitives, replay,
 };
@@ -187,15 +187,19 @@ pub fn machines(
     Ok(machines)
 }
 
-/// What makes a machine another one than its preset or file, as options of the command line;
-/// those of a volatile memory are not among them.
+/// The options of the command line that make this machine, kind of core included: a machine's name
+/// is that of its preset or file with the options that changed it.
 pub(crate) fn machine_options(machine: &MachineConfig) -> String {
-    let Ok(preset) = MachineConfig::named(&machine.name) else { return String::new() };
-    let differing = KEYS.iter().filter_map(|(key, _)| {
-        let value = machine.get(key)?;
-        (preset.get(key)? != value).then(|| format!(" --set {key}='{value}'"))
-    });
-    differing.collect()
+    let mut parts = machine.name.split(", ");
+    let config = parts.next().unwrap_or_default();
+    let mut options = format!("--config {config}");
+    if MachineConfig::named(config).is_ok_and(|preset| preset.core.kind != machine.core.kind) {
+        options += &format!(" --core {}", machine.core.kind);
+    }
+    for (key, value) in parts.filter_map(|part| part.split_once('=')) {
+        options += &format!(" --set {key}='{value}'");
+    }
+    options
 }
 
 /// Runs it and returns what was counted behind the warm-up.
@@ -589,6 +593,14 @@ mod tests {
             let (latency, apart) = off(Metric::READ_LATENCY, [None, None]);
             assert!(apart <= latency_off * latency, "{warm_up}: {apart} of {latency}");
         }
+    }
+
+    #[test]
+    fn a_machine_is_said_as_options_that_make_it_again() {
+        let set = ["l1.size=4 KiB".to_owned(), "memory.adr=false".to_owned()];
+        let machine = machines("hwl", Some(CoreKind::InOrder), &set).unwrap().remove(0);
+        let expected = "--config hwl --core inorder --set l1.size='4 KiB' --set memory.adr='false'";
+        assert_eq!(machine_options(&machine), expected);
     }
 
     #[test]

@@ -142,11 +142,11 @@ impl RuntimeRun {
     pub fn command(&self, points: Points) -> String {
         let Self { workload, scheme, keys, lanes, lane_bytes, transactions, seed, .. } = self;
         let mut command = format!(
-            "outlast sim {} --scheme {scheme} --config {} --threads {lanes} --keys {keys} \
-             --lane-bytes {lane_bytes} --transactions {transactions} --seed {seed}",
-            workload.name, self.machine.name
+            "outlast sim {} --scheme {scheme} {} --threads {lanes} --keys {keys} --lane-bytes \
+             {lane_bytes} --transactions {transactions} --seed {seed}",
+            workload.name,
+            super::machine_options(&self.machine)
         );
-        command += &super::machine_options(&self.machine);
         if let Some(plant) = self.plant {
             command += &format!(" --plant {plant}");
         }

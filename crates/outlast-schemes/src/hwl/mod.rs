@@ -395,7 +395,9 @@ impl Hwl {
         self.early.push(self.durable + u64::from(ahead));
         while let Some(at) = self.early.iter().position(|number| *number == self.durable) {
             self.early.swap_remove(at);
-            if let Some(logged) = self.logged.get((self.durable - self.head) as usize)
+            // Where nobody keeps a head, the record may be forgotten already.
+            if let Some(index) = self.durable.checked_sub(self.head)
+                && let Some(logged) = self.logged.get(index as usize)
                 && logged.commit
             {
                 self.committed[usize::from(logged.tx)] = self.durable;
@@ -437,9 +439,13 @@ impl Hwl {
         if self.moving_head.is_some() {
             return;
         }
+        let before = self.head;
         while self.logged.front().is_some_and(|oldest| self.may_pass(oldest)) {
             self.logged.pop_front();
             self.head += 1;
+        }
+        if self.has(Fault::VolatileHead) && self.head > before {
+            out.wake(); // There is room already; no write of the head will tell.
         }
         // A head goes to memory for an eighth of the log, or as soon as somebody waits for it.
         let moved = self.head - self.durable_head;

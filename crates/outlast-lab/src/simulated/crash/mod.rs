@@ -253,7 +253,7 @@ impl Campaign {
             self.plan;
         let mut words = vec![
             format!("outlast sim {} --scheme {}", bench.name, self.scheme),
-            format!("--config {} --threads {threads}", self.machine.name),
+            format!("{} --threads {threads}", machine_options(&self.machine)),
             format!("--footprint {footprint} --transactions {transactions}"),
             format!("--log-slots {} --log-buffer {}", self.options.slots, self.options.buffer),
             format!("--scan-period {} --seed {seed}", self.options.scan_period),
@@ -277,7 +277,7 @@ impl Campaign {
             Some(point) => words.push(format!("--crash-entry {point}")),
             None => words.push("--crash all".to_owned()),
         }
-        words.join(" ") + &machine_options(&self.machine)
+        words.join(" ")
     }
 
     /// What it came to, as records.

@@ -608,6 +608,14 @@ impl MachineConfig {
                 self.impossible(format!("{name}: {banks} banks in a channel: take at most 64"))
             );
         }
+        let period = m.clock.period_fs();
+        if m.refresh == Refresh::PerBank
+            && m.t_refi.cycles(period) > 0
+            && m.t_rfc_pb.cycles(period) == 0
+        {
+            let message = format!("{name}.refresh is per-bank: {name}.tRFCpb has to be above 0 ns");
+            return Err(self.impossible(message));
+        }
         if !m.adr && m.drain_idle > 1 {
             let message = "without memory.adr fences wait for every write: memory.drain_idle is 1";
             return Err(self.impossible(message.to_owned()));
