@@ -54,7 +54,8 @@ pub struct SimArgs {
     timeline_cycles: (u64, u64),
     /// Schemes, separated by commas: the runtime's (`outlast schemes`) for a workload, the machine's
     /// (hwl, fwb, undo-clwb, …) for a program. If none is given all of the machine's for a program,
-    /// all of the runtime's for what is only a workload.
+    /// all of the runtime's for what is only a workload. One of fwb, hw-ulog, hw-rlog for a stream,
+    /// which is then cut into transactions of eight stores, what becomes durable being kept.
     #[arg(long, value_delimiter = ',')]
     scheme: Vec<String>,
     /// Threads of a workload or a program, each on a core of its own.
@@ -94,9 +95,9 @@ pub struct SimArgs {
     /// Log records that the largest transaction may need, declared instead of counted.
     #[arg(long)]
     max_tx_records: Option<u64>,
-    /// Crashes after so many entries of the journal, drawn, or, a program, after `all`; recovers,
-    /// judges, and crashes recoveries as well. A program is then not timed, and `--config tiny` has
-    /// caches of a few lines.
+    /// Crashes after so many entries of the journal, drawn, or after `all`; recovers, judges, and
+    /// crashes recoveries as well. A program is then not timed, threads of a workload keep the
+    /// order of their fences, and `--config tiny` has caches of a few lines.
     #[arg(long, value_name = "N|all", value_parser = parse_points)]
     crash: Option<Points>,
     /// Crashes behind this entry alone: replays a failure.
@@ -291,10 +292,7 @@ pub fn run(args: &SimArgs, as_json: bool, seed: u64) -> CommandResult {
             }
             return crash_programs(args, plan, &log_options(args), schemes, points, as_json, seed);
         }
-        (Task::Transactions(_), Some(Points::Some(_))) => {}
-        (Task::Transactions(_), Some(_)) => {
-            return Err("under schemes of the runtime --crash takes a number of places".into());
-        }
+        (Task::Transactions(_), Some(_)) => {}
         (_, Some(_)) => return Err("--crash needs transactions: hash, rbtree, sps1, …".into()),
         (_, None) if args.plant.is_some() => {
             return Err("--plant goes with --crash or --crash-entry".into());
@@ -323,15 +321,18 @@ pub fn run(args: &SimArgs, as_json: bool, seed: u64) -> CommandResult {
             .map_err(|error| format!("{}: {error}", path.display()))?;
         return Ok(Verdict::Good);
     }
-    let core = args.core.map(|core| match core {
-        CoreName::Ooo => CoreKind::OutOfOrder,
-        CoreName::Inorder => CoreKind::InOrder,
-    });
     let mut document = Document::new(env!("CARGO_PKG_VERSION"), &crate::command_line(), seed, None);
-    let machines = simulated::machines(&args.config, core, &args.options)?;
+    let machines = simulated::machines(&args.config, core(args), &args.options)?;
     if args.export_requests.is_some() && (machines.len() > 1 || !matches!(task, Task::Run(_))) {
         return Err("--export-requests takes one run of a stream or a trace on one machine".into());
     }
+    let scheme = match (&task, &args.scheme[..]) {
+        (Task::Run(_), [scheme]) => scheme.parse()?,
+        (Task::Run(_), [_, _, ..]) => {
+            return Err("a stream or a trace runs under one scheme: give one --scheme".into());
+        }
+        _ => SimScheme::NonPers,
+    };
     let mut verdict = Verdict::Good;
     let runs = match &task {
         Task::Transactions(transactions) => machines.len() * transactions.schemes(),
@@ -356,6 +357,7 @@ pub fn run(args: &SimArgs, as_json: bool, seed: u64) -> CommandResult {
                     instructions: args.instructions,
                     seed,
                     timeline: timeline(args),
+                    scheme,
                 };
                 match &args.export_requests {
                     Some(path) => simulated::run_exporting(&simulation, path)?,
@@ -404,10 +406,6 @@ fn runtime_run(
     scheme: Scheme,
     seed: u64,
 ) -> Result<RuntimeRun, UnknownPlant> {
-    let points = match args.crash {
-        Some(Points::Some(points)) => points,
-        _ => 0,
-    };
     Ok(RuntimeRun {
         machine: machine.clone(),
         workload,
@@ -416,10 +414,17 @@ fn runtime_run(
         lanes: args.threads as u16,
         lane_bytes: args.lane_bytes,
         transactions: args.transactions as u32,
-        points,
+        points: args.crash_entry.map(Points::One).or(args.crash),
         plant: args.plant.as_deref().map(str::parse).transpose()?,
         seed,
         timeline: timeline(args),
+    })
+}
+
+fn core(args: &SimArgs) -> Option<CoreKind> {
+    args.core.map(|core| match core {
+        CoreName::Ooo => CoreKind::OutOfOrder,
+        CoreName::Inorder => CoreKind::InOrder,
     })
 }
 
@@ -439,7 +444,7 @@ fn crash_programs(
     seed: u64,
 ) -> CommandResult {
     let plant = args.plant.as_deref().map(str::parse::<MachinePlant>).transpose()?;
-    let machines = simulated::machines(&args.config, None, &args.options)?;
+    let machines = simulated::machines(&args.config, core(args), &args.options)?;
     let mut document = Document::new(env!("CARGO_PKG_VERSION"), &crate::command_line(), seed, None);
     let mut verdict = Verdict::Good;
     for machine in machines {

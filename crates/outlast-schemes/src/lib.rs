@@ -34,3 +34,11 @@ mod patch;
 pub mod software;
 
 pub use patch::{Patch, RecoveryError, apply};
+
+/// Instructions of a transaction's begin, an estimate: its argument, the call, the write of the
+/// transaction's register (in software, of the log's variables), the return.
+pub const BEGIN_INSTRUCTIONS: u32 = 4;
+
+/// Instructions of a transaction's commit, an estimate: the call, what waits for the log, the
+/// return. Flushes and fences are instructions of their own.
+pub const COMMIT_INSTRUCTIONS: u32 = 3;

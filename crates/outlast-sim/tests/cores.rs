@@ -371,7 +371,13 @@ fn a_timeline_is_json_whose_slices_nest_and_changes_nothing() {
             assert!((from.0..=to.0).contains(&at) && until <= to.0 && at < until, "{event}");
             rows.entry(event["tid"].as_u64().unwrap()).or_default().push((at, until));
         }
-        assert_eq!(rows.len(), 2, "what the core does, and its transactions");
+        let banks = rows.keys().filter(|row| **row >= 1000).count();
+        assert_eq!(rows.len(), 2 + banks, "what the core does, its transactions, and banks");
+        assert!((1..=8).contains(&banks), "{kind}: {banks}");
+        for command in ["ACT", "PRE", "RD", "WR"] {
+            let in_a_bank = |e: &serde_json::Value| e["tid"].as_u64() >= Some(1000);
+            assert!(of("X").any(|e| e["name"] == command && in_a_bank(e)), "{kind}: no {command}");
+        }
         for slices in rows.values() {
             assert!(slices.windows(2).all(|pair| pair[0].1 <= pair[1].0), "{kind}: {slices:?}");
         }

@@ -176,6 +176,48 @@ fn tags_travel_with_lines_and_a_scan_forces_them_out() {
     }
 }
 
+/// Scans a level at every epoch.
+struct Scans(u8);
+
+impl Scheme for Scans {
+    type Tag = ();
+
+    fn epoch(&mut self, _now: Cycle, _lane: LaneId, out: &mut Outbox) -> Answer {
+        out.scan(self.0);
+        Answer::Proceed
+    }
+}
+
+#[test]
+fn a_lookup_during_a_scan_waits_for_the_end_of_a_set() {
+    // Of a load so many instructions behind the begin of a scan, what the scan costs it.
+    let cost = |level: u8, work: u32, load: u64| {
+        let mut log = OpLog::default();
+        log.op(LaneId(0), Op::Load { at: PoolOffset(0), len: 8, depends: None });
+        log.op(LaneId(0), Op::Epoch);
+        log.op(LaneId(0), Op::Compute(work));
+        log.op(LaneId(0), Op::Load { at: PoolOffset(load), len: 8, depends: Some(1) });
+        let cycles = |tags: &str| {
+            let mut config = bare("inorder");
+            config.set_option("caches.scan_tags", tags).unwrap();
+            run(&config, Scans(level), log.clone()).now().0
+        };
+        cycles("1") - cycles("0")
+    };
+    // The last level has 256 sets of 16 lines, the first 8 sets of 4: the wait falls by one with
+    // each cycle until a set's tags are read, and then is that of a whole set but one.
+    for (level, load, ways, sets) in [(3, 1 << 20, 16, 256), (1, 0, 4, 8)] {
+        let costs: Vec<u64> =
+            (1..ways * sets.min(6)).map(|n| cost(level, n as u32, load)).collect();
+        assert_eq!(costs.iter().max(), Some(&(ways - 1)), "level {level}: {costs:?}");
+        for pair in costs.windows(2).take((ways * 3) as usize) {
+            assert_eq!(pair[1], (pair[0] + ways - 1) % ways, "level {level}: {costs:?}");
+        }
+        assert_eq!(cost(level, (ways * sets) as u32 + 100, load), 0, "it is over");
+        assert_eq!(cost(2, 3, 0), 0, "a hit in the first level asks no other");
+    }
+}
+
 /// Stores wait until a write of the scheme's own is durable, and lines until the same.
 #[derive(Default)]
 struct Permits {

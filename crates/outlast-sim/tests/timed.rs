@@ -8,7 +8,7 @@ use outlast_sim::timed::{
     replay,
 };
 use outlast_sim::{AtomicConfig, AtomicDriver, Domain, FlushCompletion, Inclusion};
-use outlast_trace::{FlushKind, LaneId, LineAddr, Op, OpLog, PoolOffset, Sink};
+use outlast_trace::{FlushKind, LaneId, LineAddr, Op, OpLog, PoolOffset, Sink, TxId};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -94,6 +94,40 @@ fn a_fence_waits_for_the_flush_and_nothing_more() {
         far.set_option("memory.adr", "false").unwrap();
         let durable_at_cells = more(&far, &script(50), &script(150), 100);
         assert!(durable_at_cells > per_persist + 200.0 + 40.0, "{kind}: {durable_at_cells}");
+        far.set_option("memory.row_durable", "true").unwrap();
+        let durable_in_row = more(&far, &script(50), &script(150), 100);
+        assert_eq!(durable_in_row, durable_at_cells - 100.0, "{kind}: without tWR");
+    }
+}
+
+#[test]
+fn a_flush_of_a_line_that_is_on_its_way_waits_until_it_is_durable() {
+    for (kind, adr) in [("ooo", "true"), ("ooo", "false"), ("inorder", "true")] {
+        let mut config = bare(kind);
+        config.core.count = 2;
+        config.set_option("memory.path", "500 cycles").unwrap();
+        config.set_option("memory.adr", adr).unwrap();
+        let flush = Op::Flush { kind: FlushKind::Clwb, line: LineAddr(0) };
+        let mut log = OpLog::default();
+        log.op(LaneId(0), Op::Store { at: PoolOffset(0), bytes: &[7; 8] });
+        log.op(LaneId(0), flush);
+        log.op(LaneId(0), Op::Signal { id: 1, count: 1 });
+        log.op(LaneId(1), Op::Wait { id: 1, count: 1 });
+        // Long enough for the first flush to pass the caches, and not to arrive anywhere.
+        log.op(LaneId(1), Op::Compute(200));
+        for op in [flush, Op::Sfence, Op::Ack(TxId(1))] {
+            log.op(LaneId(1), op);
+        }
+        let log = Arc::new(log);
+        let source =
+            |lane| -> Box<dyn Source> { Box::new(LaneOps::new(Arc::clone(&log), LaneId(lane))) };
+        let setup = Setup { journal: Some(Domain::Adr), ..Setup::default() };
+        let mut system = System::new(&config, NonPers, setup, vec![source(0), source(1)]).unwrap();
+        system.run_to_end().unwrap();
+        let journal = system.journal().unwrap();
+        assert_eq!(journal.journal().len(), 1, "{kind}: the second flush found a clean line");
+        let (acknowledged, _) = journal.acknowledged_by(Cycle(u64::MAX))[0];
+        assert!(acknowledged >= journal.at(0), "{kind}, adr {adr}: {acknowledged}");
     }
 }
 

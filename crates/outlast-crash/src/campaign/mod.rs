@@ -44,7 +44,7 @@ mod timed;
 mod visit;
 
 pub use census::{OBJECT_BYTES, ObjectCounts};
-pub use points::{CrashOp, ParseCrashOpError};
+pub use points::{CrashOp, ParseCrashOpError, Points};
 pub use report::{CampaignReport, Counts, Failure, Stage};
 pub use timed::{TimedCampaign, TimedError, TimedRecording, TimedReport};
 

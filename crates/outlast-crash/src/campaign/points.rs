@@ -8,6 +8,34 @@ use outlast_sim::Journal;
 use outlast_trace::{Op, OpLog};
 use outlast_workloads::Random;
 
+/// Which entries of a timed machine's journal are crash points: a crash comes behind so many.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Points {
+    /// All of them.
+    All,
+    /// So many, drawn; the end is among them.
+    Some(usize),
+    /// This one: a replay.
+    One(usize),
+}
+
+impl Points {
+    /// Those of a journal of so many entries, ascending.
+    pub fn of(self, entries: usize, random: &mut Random) -> Vec<usize> {
+        match self {
+            Self::One(point) => vec![point.min(entries)],
+            Self::Some(count) if count <= entries => {
+                let mut chosen = BTreeSet::from([entries]);
+                while chosen.len() < count {
+                    chosen.insert(random.below(entries as u64 + 1) as usize);
+                }
+                chosen.into_iter().collect()
+            }
+            Self::All | Self::Some(_) => (0..=entries).collect(),
+        }
+    }
+}
+
 /// A moment of a run: after `ops` operations, and in the middle of the next one once `entries`
 /// lines of those that it makes durable have become so. Written `ops` or `ops+entries`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]

@@ -124,7 +124,7 @@ impl Recording {
     pub fn make(campaign: &Campaign, base: &Base) -> Result<Self, Violation> {
         let medium = Recorder::from_image(base.bytes.clone());
         let medium = if campaign.warm_up.is_some() { medium.recording_loads() } else { medium };
-        let Campaign { workload, plant, seed, lanes, .. } = *campaign;
+        let Campaign { workload, plant, seed, .. } = *campaign;
         let refused = |what: String| Violation::new(Broken::Refused, what);
         let pool = UnrecoveredPool::open(&medium)
             .and_then(|pool| pool.recover(plant))
@@ -135,33 +135,18 @@ impl Recording {
         let loaded = loaded.map_err(|abort| refused(abort.to_string()))?;
         drop(lane);
         let heap_at = pool.header().geometry.heap_at;
-        let clock = AtomicU64::new(0);
-        let bodies: Vec<_> = (0..lanes)
-            .map(|lane| {
-                let (pool, medium, loaded, clock) = (&pool, &medium, &loaded, &clock);
-                move || {
-                    let worker = workload.worker(&base.scale, loaded, seed, lane as u8 + 1, 0);
-                    let sync_every = campaign.sync_every.unwrap_or(1);
-                    let count = campaign.per_lane();
-                    run_lane(pool, lane, worker, count, sync_every, clock, || medium.ops())
-                }
-            })
-            .collect();
-        let lanes = match campaign.warm_up {
+        let ops = || medium.ops();
+        let mut transactions = match campaign.warm_up {
             // Nobody to be scheduled against, and a baton costs more than the work.
             Some(_) => {
-                bodies.into_iter().map(|body| catch_unwind(AssertUnwindSafe(body))).collect()
+                let worker = workload.worker(&base.scale, &loaded, seed, 1, 0);
+                let (count, every) = (campaign.per_lane(), campaign.sync_every.unwrap_or(1));
+                let body = || run_lane(&pool, 0, worker, count, every, &AtomicU64::new(0), ops);
+                let ran = catch_unwind(AssertUnwindSafe(body));
+                ran.unwrap_or_else(|payload| Err(panicked(&*payload)))?
             }
-            None => {
-                let plan = Plan::Random { seed, stay: STICKINESS };
-                let run = schedule::run(&plan, bodies);
-                run.map_err(|error| Violation::new(Broken::Stuck, error.to_string()))?.lanes
-            }
+            None => run_together(campaign, base, &pool, &loaded, ops)?,
         };
-        let mut transactions = Vec::new();
-        for lane in lanes {
-            transactions.extend(lane.unwrap_or_else(|payload| Err(panicked(&*payload)))?);
-        }
         drop(pool);
         let log = medium.take_log();
         place_acknowledgements(&log, &mut transactions);
@@ -171,6 +156,39 @@ impl Recording {
         };
         Ok(Self { log, transactions, heap_at, warm_at })
     }
+}
+
+/// Runs the campaign's transactions, all lanes at once, under a schedule that follows from the
+/// seed. Returns them lane after lane.
+///
+/// # Errors
+/// What went wrong though nothing had crashed.
+pub(super) fn run_together(
+    campaign: &Campaign,
+    base: &Base,
+    pool: &Pool<&Recorder>,
+    loaded: &Loaded,
+    ops: impl Fn() -> usize + Copy + Send,
+) -> Result<Vec<Transaction>, Violation> {
+    let Campaign { workload, seed, lanes, .. } = *campaign;
+    let clock = &AtomicU64::new(0);
+    let bodies: Vec<_> = (0..lanes)
+        .map(|lane| {
+            move || {
+                let worker = workload.worker(&base.scale, loaded, seed, lane as u8 + 1, 0);
+                let sync_every = campaign.sync_every.unwrap_or(1);
+                run_lane(pool, lane, worker, campaign.per_lane(), sync_every, clock, ops)
+            }
+        })
+        .collect();
+    let plan = Plan::Random { seed, stay: STICKINESS };
+    let run = schedule::run(&plan, bodies);
+    let run = run.map_err(|error| Violation::new(Broken::Stuck, error.to_string()))?;
+    let mut transactions = Vec::new();
+    for lane in run.lanes {
+        transactions.extend(lane.unwrap_or_else(|payload| Err(panicked(&*payload)))?);
+    }
+    Ok(transactions)
 }
 
 /// A lane whose commits are asynchronous.

@@ -11,6 +11,7 @@ pub mod work;
 pub use memory::memory_records;
 pub use native::{native_primitives, primitive_table};
 pub use runtime::RuntimeRun;
+use schemes::hwl_of_streams;
 pub use schemes::{
     LITERAL, LOG_BUFFER, LOG_SLOTS, LogOptions, Measured, Prepared, SCAN_PERIOD, SimScheme,
     measure, memory_energy, records as scheme_records, with_cores,
@@ -20,11 +21,14 @@ use std::io::{BufRead, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use outlast_schemes::hwl::Hwl;
+use outlast_sim::Domain;
 use outlast_sim::timed::{
-    CoreKind, Cycle, Ended, LaneOps, Lost, MachineConfig, MachineError, MemoryRequest, NonPers,
-    Pattern, RunStats, Setup, Source, Stream, System, Timeline, TraceSource, primitives, replay,
+    CoreKind, Cycle, Ended, InTransactions, LaneOps, Lost, MachineConfig, MachineError,
+    MemoryRequest, NonPers, Pattern, RunStats, Scheme, Setup, Source, Stream, System, Timeline,
+    TraceSource, primitives, replay,
 };
-use outlast_trace::{ChampSimInstr, LaneId, Op, is_trace, read_trace};
+use outlast_trace::{ChampSimInstr, LaneId, LineAddr, Op, is_trace, read_trace};
 
 use crate::clock::Stopwatch;
 use crate::record::{Kind, Metric, Record};
@@ -51,8 +55,15 @@ impl Work {
     }
 
     /// One source for each core.
-    fn sources(&self, seed: u64) -> Result<Vec<Box<dyn Source>>, Box<dyn std::error::Error>> {
+    fn sources(
+        &self,
+        seed: u64,
+        in_transactions: bool,
+    ) -> Result<Vec<Box<dyn Source>>, Box<dyn std::error::Error>> {
         Ok(match self {
+            Work::Stream(pattern) if in_transactions => {
+                vec![Box::new(InTransactions::new(Stream::new(*pattern, seed), TX_STORES))]
+            }
             Work::Stream(pattern) => vec![Box::new(Stream::new(*pattern, seed))],
             Work::Trace(path) if is_trace(path) => {
                 let log = Arc::new(read_trace(path)?);
@@ -104,7 +115,13 @@ pub struct Simulation {
     pub seed: u64,
     /// Keeps a timeline of some cycles.
     pub timeline: Option<TimelineRequest>,
+    /// Under which scheme. Another one than `non-pers` takes a stream, which then runs as
+    /// transactions of [`TX_STORES`] stores, and what becomes durable is kept.
+    pub scheme: SimScheme,
 }
+
+/// Stores of a stream's transactions under a scheme.
+pub const TX_STORES: u32 = 8;
 
 /// A timeline that is wanted as a file.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -145,6 +162,9 @@ pub fn machines(
     let mut machine = MachineConfig::named(config)?;
     if let Some(core) = core {
         machine.core.kind = core;
+        if core == CoreKind::InOrder {
+            machine.core.threads = 1; // Two threads a core are for the other kind.
+        }
     }
     let mut machines = vec![machine];
     for option in options {
@@ -165,6 +185,21 @@ pub fn machines(
         machine.validate()
     })?;
     Ok(machines)
+}
+
+/// The options of the command line that make this machine, kind of core included: a machine's name
+/// is that of its preset or file with the options that changed it.
+pub(crate) fn machine_options(machine: &MachineConfig) -> String {
+    let mut parts = machine.name.split(", ");
+    let config = parts.next().unwrap_or_default();
+    let mut options = format!("--config {config}");
+    if MachineConfig::named(config).is_ok_and(|preset| preset.core.kind != machine.core.kind) {
+        options += &format!(" --core {}", machine.core.kind);
+    }
+    for (key, value) in parts.filter_map(|part| part.split_once('=')) {
+        options += &format!(" --set {key}='{value}'");
+    }
+    options
 }
 
 /// Runs it and returns what was counted behind the warm-up.
@@ -198,17 +233,40 @@ const EXPORT_INSTRUCTIONS: u64 = 1 << 20;
 
 fn run_with(
     simulation: &Simulation,
+    requests: Option<&mut dyn Write>,
+) -> Result<Vec<Record>, Box<dyn std::error::Error>> {
+    let Simulation { work, scheme, .. } = simulation;
+    match (scheme, work) {
+        (SimScheme::NonPers, _) => run_under(simulation, NonPers, requests),
+        (_, Work::Stream(pattern)) => {
+            let log_at = LineAddr(pattern.bytes() / 64);
+            let config = hwl_of_streams(*scheme, log_at, TX_STORES)?;
+            run_under(simulation, Hwl::new(config)?, requests)
+        }
+        (_, Work::Trace(path)) => Err(format!(
+            "{}: a trace runs under non-pers; {scheme} takes a stream or a program",
+            path.display()
+        )
+        .into()),
+    }
+}
+
+fn run_under<S: Scheme>(
+    simulation: &Simulation,
+    scheme: S,
     mut requests: Option<&mut dyn Write>,
 ) -> Result<Vec<Record>, Box<dyn std::error::Error>> {
-    let Simulation { machine, work, warm_up, instructions, seed, timeline } = simulation;
-    let sources = work.sources(*seed)?;
+    let Simulation { machine, work, warm_up, instructions, seed, timeline, .. } = simulation;
+    let is_plain = simulation.scheme == SimScheme::NonPers;
+    let sources = work.sources(*seed, !is_plain)?;
     let mut machine = machine.clone();
     machine.core.count =
         machine.core.count.max((sources.len() as u32).div_ceil(machine.core.threads));
     let machine = &machine;
     let threads = sources.len() as u32;
-    let setup = Setup { seed: *seed, ..Setup::default() };
-    let mut system = System::new(machine, NonPers, setup, sources)?;
+    let journal = (!is_plain).then_some(Domain::Adr);
+    let setup = Setup { seed: *seed, journal, ..Setup::default() };
+    let mut system = System::new(machine, scheme, setup, sources)?;
     if system.run(*warm_up)? == Ended::Finished && *warm_up > 0 {
         let ran = system.take_stats().instructions();
         return Err(format!(
@@ -239,12 +297,12 @@ fn run_with(
     if let (Some(request), Some(timeline)) = (timeline, system.take_timeline()) {
         request.write(&timeline, machine, system.now())?;
     }
-    Ok(records(&work.name(), machine, threads, &stats, seconds))
+    Ok(records(&work.name(), simulation.scheme, machine, threads, &stats, seconds))
 }
 
 /// Runs, and writes the memory's requests as they come.
-fn export(
-    system: &mut System<NonPers>,
+fn export<S: Scheme>(
+    system: &mut System<S>,
     instructions: u64,
     interval: u64,
     file: &mut dyn Write,
@@ -287,6 +345,7 @@ fn core_records(
 
 fn records(
     work: &str,
+    scheme: SimScheme,
     machine: &MachineConfig,
     threads: u32,
     stats: &RunStats,
@@ -294,7 +353,7 @@ fn records(
 ) -> Vec<Record> {
     let config = format!("{} ({})", machine.name, machine.core.kind);
     let record = |metric, value: f64| {
-        Record::new(Kind::Sim, work, "non-pers", metric, value).threads(threads).config(&config)
+        Record::new(Kind::Sim, work, scheme.name(), metric, value).threads(threads).config(&config)
     };
     let instructions = stats.instructions() as f64;
     let per_instruction = |count: u64| count as f64 / instructions.max(1.0);
@@ -486,6 +545,7 @@ mod tests {
                 instructions: 4000,
                 seed: 1,
                 timeline: None,
+                scheme: SimScheme::NonPers,
             };
             let records = run(&simulation).unwrap();
             records.iter().find(|r| r.is(Metric::IPC)).unwrap().value.unwrap()
@@ -516,6 +576,7 @@ mod tests {
                 instructions: 60_000,
                 seed: 1,
                 timeline: None,
+                scheme: SimScheme::NonPers,
             };
             let ran = run_exporting(&simulation, file.path()).unwrap();
             let replayed = replay_requests(&simulation.machine, file.path()).unwrap();
@@ -535,6 +596,42 @@ mod tests {
     }
 
     #[test]
+    fn a_machine_is_said_as_options_that_make_it_again() {
+        let set = ["l1.size=4 KiB".to_owned(), "memory.adr=false".to_owned()];
+        let machine = machines("hwl", Some(CoreKind::InOrder), &set).unwrap().remove(0);
+        let expected = "--config hwl --core inorder --set l1.size='4 KiB' --set memory.adr='false'";
+        assert_eq!(machine_options(&machine), expected);
+    }
+
+    #[test]
+    fn a_stream_runs_under_a_scheme_as_transactions() {
+        let simulation = |scheme, work| Simulation {
+            machine: MachineConfig::named("hwl").unwrap(),
+            work,
+            warm_up: 2000,
+            instructions: 20_000,
+            seed: 1,
+            timeline: None,
+            scheme,
+        };
+        let stream = || Work::Stream(Pattern::Friendly);
+        let value = |scheme, class| {
+            let records = run(&simulation(scheme, stream())).unwrap();
+            let of = |r: &&Record| r.is(Metric::MEMORY_WRITES) && r.class.as_deref() == class;
+            assert!(records.iter().all(|record| record.scheme == scheme.name()));
+            records.iter().find(of).and_then(|record| record.value).unwrap_or(0.0)
+        };
+        // Eight stores to words of lines of their own, mostly, are three records or more.
+        assert!(value(SimScheme::Fwb, Some("log")) > 3.0 * 20_000.0 / 80.0);
+        assert_eq!(value(SimScheme::NonPers, Some("log")), 0.0);
+        let error = run(&simulation(SimScheme::RedoClwb, stream())).unwrap_err().to_string();
+        assert!(error.contains("streams run under non-pers, fwb"), "{error}");
+        let trace = Work::Trace("some.trace".into());
+        let error = run(&simulation(SimScheme::Fwb, trace)).unwrap_err().to_string();
+        assert!(error.contains("some.trace: a trace runs under non-pers"), "{error}");
+    }
+
+    #[test]
     fn a_run_gives_its_records() {
         let simulation = Simulation {
             machine: MachineConfig::named("server").unwrap(),
@@ -543,6 +640,7 @@ mod tests {
             instructions: 5000,
             seed: 1,
             timeline: None,
+            scheme: SimScheme::NonPers,
         };
         let records = run(&simulation).unwrap();
         let value = |metric: Metric| records.iter().find(|r| r.is(metric)).unwrap().value.unwrap();

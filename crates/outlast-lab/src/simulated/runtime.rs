@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use outlast::{Plant, Scheme};
-use outlast_crash::campaign::{Campaign, TimedCampaign, TimedReport};
+use outlast_crash::campaign::{Campaign, Points, TimedCampaign, TimedReport};
 use outlast_sim::timed::{MachineConfig, RunStats, WritesByCause};
 use outlast_trace::write_trace;
 use outlast_workloads::Workload;
@@ -15,6 +15,8 @@ use crate::record::{Kind, Metric, Record};
 /// What a reader of such results has to know.
 const LIMITS: &str = "instructions of the runtime by a measured table, those of workload and \
                       structures not counted; volatile tables not in the caches";
+/// What a reader has to know besides, where several lanes are crashed.
+const IN_ORDER: &str = "; recorded to be crashed: fences of different threads do not overlap";
 
 /// A workload under a scheme.
 #[derive(Clone, Debug)]
@@ -33,8 +35,8 @@ pub struct RuntimeRun {
     pub lane_bytes: u64,
     /// Transactions of all lanes together that count; a quarter more runs before.
     pub transactions: u32,
-    /// Crash points, sampled from the machine's journal.
-    pub points: usize,
+    /// Crash points among the entries of the machine's journal.
+    pub points: Option<Points>,
     /// A planted bug.
     pub plant: Option<Plant>,
     /// Feeds what is drawn.
@@ -47,7 +49,6 @@ impl RuntimeRun {
     /// What `outlast-crash` runs and judges.
     pub fn campaign(&self) -> TimedCampaign {
         let campaign = Campaign {
-            points: self.points,
             lanes: self.lanes,
             lane_bytes: self.lane_bytes,
             keys: self.keys,
@@ -59,6 +60,7 @@ impl RuntimeRun {
         let warm_up = self.transactions / 4 / u32::from(self.lanes);
         TimedCampaign {
             campaign,
+            points: self.points,
             warm_up,
             machine: self.machine.clone(),
             prices: prices(self.scheme),
@@ -102,9 +104,11 @@ impl RuntimeRun {
         let done = report.transactions.max(1) as f64;
         if report.stats.cycles > 0 {
             let sim = |metric, value| record(Kind::Sim, metric, value);
-            records.extend(timing(machine, &report.stats, done, &sim));
+            let in_order = self.points.is_some() && *lanes > 1;
+            let limits = format!("{LIMITS}{}", if in_order { IN_ORDER } else { "" });
+            records.extend(timing(machine, &report.stats, done, &limits, &sim));
         }
-        if self.points > 0 || report.failure.is_some() {
+        if self.points.is_some() || report.failure.is_some() {
             let counts = &report.counts;
             let crash = |metric, count: u64| record(Kind::Crash, metric, count as f64);
             records.push(crash(Metric::CRASH_POINTS, counts.crash_points));
@@ -120,8 +124,9 @@ impl RuntimeRun {
                         let place = at.map_or(String::new(), |entries| {
                             format!(
                                 " after {entries} of {} journal entries of {transactions} \
-                                 transactions, seed {}",
-                                report.journal_entries, self.seed
+                                 transactions; {}",
+                                report.journal_entries,
+                                self.command(Points::One(entries))
                             )
                         });
                         record.reason(&format!("{violation}{place}"))
@@ -131,6 +136,26 @@ impl RuntimeRun {
             }
         }
         records
+    }
+
+    /// The command that crashes this run again at these points.
+    pub fn command(&self, points: Points) -> String {
+        let Self { workload, scheme, keys, lanes, lane_bytes, transactions, seed, .. } = self;
+        let mut command = format!(
+            "outlast sim {} --scheme {scheme} {} --threads {lanes} --keys {keys} --lane-bytes \
+             {lane_bytes} --transactions {transactions} --seed {seed}",
+            workload.name,
+            super::machine_options(&self.machine)
+        );
+        if let Some(plant) = self.plant {
+            command += &format!(" --plant {plant}");
+        }
+        command += &match points {
+            Points::All => " --crash all".to_owned(),
+            Points::Some(count) => format!(" --crash {count}"),
+            Points::One(entry) => format!(" --crash-entry {entry}"),
+        };
+        command
     }
 
     /// Whether the crashes found that the scheme does not keep its promise.
@@ -147,6 +172,7 @@ fn timing(
     machine: &MachineConfig,
     stats: &RunStats,
     transactions: f64,
+    limits: &str,
     record: &dyn Fn(Metric, f64) -> Record,
 ) -> Vec<Record> {
     let period_ns = machine.core.clock.period_fs() as f64 / 1e6;
@@ -156,7 +182,7 @@ fn timing(
         stats.cores.iter().map(count).sum()
     };
     let mut records = vec![
-        record(Metric::THROUGHPUT, transactions / seconds).reason(LIMITS),
+        record(Metric::THROUGHPUT, transactions / seconds).reason(limits),
         record(Metric::IPC, stats.ipc()),
         record(Metric::INSTRUCTIONS_TX, per_tx(stats.instructions())),
         record(Metric::FENCES, per_tx(sum(|core| core.fences))),
@@ -201,7 +227,7 @@ mod tests {
             lanes: 1,
             lane_bytes: 16 << 10,
             transactions: 200,
-            points: 150,
+            points: Some(Points::Some(150)),
             plant: None,
             seed: 3,
             timeline: None,
@@ -227,14 +253,81 @@ mod tests {
     }
 
     #[test]
-    fn several_lanes_run_and_only_one_is_crashed() {
-        let alone = RuntimeRun { points: 0, keys: 2000, ..small(Scheme::Swift) };
+    fn several_lanes_take_less_time() {
+        let alone = RuntimeRun { points: None, keys: 2000, ..small(Scheme::Swift) };
         let run = |lanes| RuntimeRun { lanes, ..alone.clone() }.run().unwrap();
         let (one, four) = (run(1), run(4));
         let of = |records: &[Record]| value(records, Metric::THROUGHPUT);
         assert!(of(&four) > 1.5 * of(&one), "{} and {}", of(&one), of(&four));
-        let error = RuntimeRun { lanes: 2, ..small(Scheme::Undo) }.run().unwrap_err();
-        assert!(error.to_string().contains("--threads 1"), "{error}");
+    }
+
+    #[test]
+    fn several_lanes_lose_nothing_either() {
+        for row in outlast::SCHEMES {
+            let guarantee = row.scheme.guarantee().to_string();
+            if guarantee != "durable" {
+                continue;
+            }
+            for lanes in [2, 4] {
+                let run = RuntimeRun { lanes, ..small(row.scheme) };
+                let records = run.run().unwrap();
+                let reasons: Vec<_> = records.iter().filter(|r| r.kind == Kind::Crash).collect();
+                assert!(!RuntimeRun::is_guilty(&records), "{lanes} {}: {reasons:?}", row.name);
+                assert!(value(&records, Metric::CRASH_POINTS) >= 150.0, "{lanes} {}", row.name);
+            }
+        }
+    }
+
+    /// Two or four lanes on caches of a few lines, crashed everywhere, under a plant.
+    fn is_found(scheme: &str, lanes: u16, plant: &str) -> bool {
+        let run = |workload, seed| RuntimeRun {
+            machine: MachineConfig::named("tiny").unwrap(),
+            workload: Workload::named(workload).unwrap(),
+            lanes,
+            lane_bytes: 4 << 10,
+            transactions: 150,
+            points: Some(Points::All),
+            plant: Some(plant.parse().unwrap()),
+            seed,
+            ..small(scheme.parse().unwrap())
+        };
+        let runs = [("hash", 1), ("hash", 2), ("btree", 1), ("btree", 2)];
+        runs.iter()
+            .any(|(workload, seed)| RuntimeRun::is_guilty(&run(workload, *seed).run().unwrap()))
+    }
+
+    #[test]
+    fn mistakes_between_lanes_are_found() {
+        for (scheme, lanes, plant) in [
+            ("swift", 2, "recycle-by-own-lane"),
+            ("swift", 2, "ring-overwrites-live"),
+            ("swift", 2, "tail-before-floor"),
+            ("swift", 2, "skip-flush:Tail"),
+            ("swift", 2, "skip-flush:Floor"),
+            ("swift", 2, "skip-flush:RedoRecord"),
+            ("swift", 4, "skip-fence:RedoRecord"),
+            ("swift", 4, "number-before-locks"),
+            ("swift", 4, "early-release"),
+            ("swift", 4, "redo-lane-by-lane"),
+            ("swift", 4, "other-lanes-dropped"),
+            ("redo", 2, "sweep-ignores-in-flight"),
+            ("redo", 4, "recycle-by-own-lane"),
+            ("undo", 4, "mark-with-data"),
+            ("undo", 4, "skip-flush:UndoData"),
+            ("redo-archapt", 2, "tail-before-floor"),
+            ("atlas", 4, "skip-fence:UndoData"),
+        ] {
+            assert!(is_found(scheme, lanes, plant), "{plant} in {scheme} on {lanes} lanes");
+        }
+    }
+
+    #[test]
+    fn changes_without_harm_are_not_found_between_lanes() {
+        for scheme in ["undo", "swift", "redo-archapt"] {
+            for control in ["flush-twice", "fence-twice", "flushed-by-clflushopt"] {
+                assert!(!is_found(scheme, 4, control), "{control} in {scheme}");
+            }
+        }
     }
 
     #[test]
@@ -256,7 +349,7 @@ mod tests {
     fn a_saved_run_plays_again_and_a_timeline_changes_nothing() {
         let directory = tempfile::tempdir().unwrap();
         let (trace, json) = (directory.path().join("run.otrace"), directory.path().join("t.json"));
-        let run = RuntimeRun { points: 0, lanes: 2, keys: 2000, ..small(Scheme::Swift) };
+        let run = RuntimeRun { points: None, lanes: 2, keys: 2000, ..small(Scheme::Swift) };
         run.save_trace(&trace).unwrap();
         let request = TimelineRequest { path: json.clone(), cycles: (0, 50_000) };
         let with = RuntimeRun { timeline: Some(request), ..run.clone() };
@@ -272,6 +365,7 @@ mod tests {
             instructions: u64::MAX,
             seed: run.seed,
             timeline: None,
+            scheme: super::super::SimScheme::NonPers,
         });
         let instructions = value(&again.unwrap(), Metric::INSTRUCTIONS);
         // A fifth of what is recorded is warm-up.
@@ -282,7 +376,7 @@ mod tests {
     #[test]
     fn durable_schemes_cost_time_and_the_same_seed_gives_the_same() {
         let throughput = |scheme| {
-            let run = RuntimeRun { points: 0, keys: 2000, transactions: 600, ..small(scheme) };
+            let run = RuntimeRun { points: None, keys: 2000, transactions: 600, ..small(scheme) };
             let (first, again) = (run.run().unwrap(), run.run().unwrap());
             assert_eq!(first, again);
             value(&first, Metric::THROUGHPUT)

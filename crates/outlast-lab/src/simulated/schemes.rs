@@ -6,14 +6,15 @@ use std::sync::Arc;
 
 use outlast_schemes::hwl::{
     self, Commit, Fault, Faults, Hwl, HwlConfig, HwlStats, LogPlace, Values, flush_at_commit,
-    records_max,
+    records_max, with_calls,
 };
 use outlast_schemes::software::{self, Data, Initial, Logging, SoftwareLog};
 use outlast_schemes::{Patch, RecoveryError};
 use outlast_sim::timed::{
     LaneOps, MachineConfig, NonPers, RunStats, Scheme, Setup, Source, System, WritesByCause,
+    instructions_of,
 };
-use outlast_trace::{LaneId, Op, OpLog, word_pieces};
+use outlast_trace::{LaneId, LineAddr, OpLog};
 
 use super::work::{Plan, Work};
 use super::{core_records, memory_records};
@@ -274,10 +275,11 @@ impl Prepared {
                     ..HwlConfig::new(log, declared, period)
                 };
                 config.check()?;
-                let streams = match flushes {
-                    true => work.streams.iter().map(|log| Arc::new(flush_at_commit(log))).collect(),
-                    false => work.streams.clone(),
-                };
+                let streams = work.streams.iter().map(|log| match flushes {
+                    true => Arc::new(with_calls(&flush_at_commit(log))),
+                    false => Arc::new(with_calls(log)),
+                });
+                let streams = streams.collect();
                 if !faults.has(Fault::Overwrite) {
                     work.streams.iter().try_for_each(|log| config.check_transactions(log))?;
                 }
@@ -309,10 +311,34 @@ impl Prepared {
     }
 }
 
-/// The machine with as many cores as there are threads.
+/// Hardware logging of streams of a pattern, whose data lies below `log_at`: the paper's log and
+/// period, for transactions of so many stores.
+///
+/// # Errors
+/// When the scheme is not one of hardware logging.
+pub fn hwl_of_streams(
+    scheme: SimScheme,
+    log_at: LineAddr,
+    tx_stores: u32,
+) -> Result<HwlConfig, String> {
+    let Make::Hardware { values, forces, flushes: false, commit, faults } = scheme.make() else {
+        return Err(format!(
+            "{scheme} changes what a program does: streams run under non-pers, fwb, fwb:buffered, \
+             fwb:literal, hw-ulog, hw-rlog"
+        ));
+    };
+    let records_max = u64::from(tx_stores) + 1;
+    let declared = if faults.has(Fault::Overwrite) { 1 } else { records_max };
+    let log = LogPlace::create(log_at, LOG_SLOTS, 0, declared).map_err(|e| e.to_string())?;
+    let period = forces.then_some(SCAN_PERIOD);
+    Ok(HwlConfig { commit, values, faults, ..HwlConfig::new(log, declared, period) })
+}
+
+/// The machine with as many cores as these threads need.
 pub fn with_cores(machine: &MachineConfig, threads: u16) -> MachineConfig {
     let mut machine = machine.clone();
-    machine.core.count = machine.core.count.max(threads.into());
+    let cores = u32::from(threads).div_ceil(machine.core.threads);
+    machine.core.count = machine.core.count.max(cores);
     machine
 }
 
@@ -381,27 +407,14 @@ fn run<S: Scheme + Clone>(
     let mut system = System::new(machine, scheme, setup, prepared.sources(work))?;
     // The part of all transactions that is warm-up is the part of all instructions, too. The end
     // is that of the last transaction: what the scheme does afterwards does not count.
-    let all: u64 = prepared.streams.iter().map(|log| instructions(log)).sum();
+    let ops = prepared.streams.iter().flat_map(|log| log.iter());
+    let all: u64 = ops.map(|(_, op)| instructions_of(op)).sum();
     let Plan { warm_up, transactions, .. } = work.plan;
     system.run(all / (warm_up + transactions).max(1) * warm_up)?;
     let before = system.take_stats().instructions();
     system.run(all - before)?;
     let stats = system.take_stats();
     Ok((stats, system.scheme().clone()))
-}
-
-/// Instructions that a stream of operations is.
-fn instructions(log: &OpLog) -> u64 {
-    let of = |op: Op<'_>| match op {
-        Op::Compute(n) => u64::from(n),
-        Op::Flush { .. } | Op::Sfence => 1,
-        Op::Load { at, len, .. } => word_pieces(at, len as usize).count() as u64,
-        Op::Store { at, bytes } | Op::StoreNt { at, bytes } => {
-            word_pieces(at, bytes.len()).count() as u64
-        }
-        _ => 0,
-    };
-    log.iter().map(|(_, op)| of(op)).sum()
 }
 
 /// Dynamic energy of the memory in a run, in nanojoules, where the machine's memory has energies.

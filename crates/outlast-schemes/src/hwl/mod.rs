@@ -34,6 +34,8 @@
 //! *The FIFO drains* when a commit is in it, when it is half full, when somebody waits for a
 //! record, and else [`HOLD_CYCLES`] after a record was made: until then stores may join it.
 //!
+//! *Begin and commit* are calls: [`with_calls`] gives them their instructions.
+//!
 //! *Context switches.* A core may begin a transaction inside another one: another thread runs
 //! there meanwhile. Each has its transaction number, as the paper's register has it; up to 256
 //! run at the same time, and a number is used again when its transaction has ended.
@@ -47,6 +49,7 @@ pub use config::{
 };
 pub use recover::{recover, recover_as};
 
+use crate::{BEGIN_INSTRUCTIONS, COMMIT_INSTRUCTIONS};
 use outlast_sim::timed::{Answer, Cycle, Outbox, Scheme, SchemeWrite, StoreSeen};
 use outlast_sim::{Cause, LineBytes};
 use outlast_trace::{ByteRange, FlushKind, LaneId, LineAddr, Op, OpLog, Sink};
@@ -61,6 +64,11 @@ pub const HOLD_CYCLES: u64 = 64;
 const HEAD_TOKEN: u32 = u32::MAX;
 /// Tokens of records have this bit clear.
 const HEAD_TOKEN_BIT: u32 = 1 << 31;
+/// The token of a record's write.
+fn token_of(number: u64) -> u32 {
+    number as u32 & !HEAD_TOKEN_BIT
+}
+
 /// The call that starts a scan and asks for the next one a period later.
 const SCAN: u32 = 0;
 /// The call that starts a scan between these, because the log fills faster.
@@ -71,7 +79,7 @@ const DRAIN: u32 = 2;
 const FORCE: u32 = 3;
 /// Lines forced out together while somebody waits for room in the log.
 const FORCED_IN_HASTE: usize = 8;
-/// Records that are on their way to the log at the same time; the others coalesce.
+/// Records that are on their way to the write queue at the same time; the others coalesce.
 const IN_FLIGHT_MAX: usize = 2;
 /// Transactions that run at the same time: a number has 8 bits.
 const TXS_MAX: usize = 256;
@@ -151,7 +159,8 @@ pub struct Hwl {
     /// Of each lane, its transactions: the last one runs, those before were switched out.
     lanes: Vec<Vec<Open>>,
     in_use: [bool; TXS_MAX],
-    /// Records that are not durable, oldest first; those before `issued` are on their way.
+    /// Records that have no place in the write queue, oldest first; those before `issued` are on
+    /// their way there.
     fifo: VecDeque<Record>,
     issued: usize,
     /// Records up to this one are to leave now.
@@ -364,22 +373,31 @@ impl Hwl {
                 words: u8::MAX,
                 data: record.encode(),
                 cause: Cause::Logged,
-                token: record.number as u32 & !HEAD_TOKEN_BIT,
+                token: token_of(record.number),
             });
             self.issued += 1;
         }
     }
 
+    /// A record has left the FIFO for the write queue.
+    fn record_taken(&mut self, token: u32, out: &mut Outbox) {
+        let index = self.fifo.iter().position(|r| token_of(r.number) == token);
+        self.fifo.remove(index.expect("only records that are on their way are taken"));
+        self.issued -= 1;
+        self.issue(out);
+        out.wake();
+    }
+
     /// A record is durable.
     fn record_durable(&mut self, token: u32, out: &mut Outbox) {
-        let index = self.fifo.iter().position(|r| r.number as u32 & !HEAD_TOKEN_BIT == token);
-        let index = index.expect("only records that are on their way become durable");
-        let record = self.fifo.remove(index).expect("it was just found there");
-        self.issued -= 1;
-        self.early.push(record.number);
+        // Of the numbers that are not durable, the one with this token.
+        let ahead = token.wrapping_sub(token_of(self.durable)) & !HEAD_TOKEN_BIT;
+        self.early.push(self.durable + u64::from(ahead));
         while let Some(at) = self.early.iter().position(|number| *number == self.durable) {
             self.early.swap_remove(at);
-            if let Some(logged) = self.logged.get((self.durable - self.head) as usize)
+            // Where nobody keeps a head, the record may be forgotten already.
+            if let Some(index) = self.durable.checked_sub(self.head)
+                && let Some(logged) = self.logged.get(index as usize)
                 && logged.commit
             {
                 self.committed[usize::from(logged.tx)] = self.durable;
@@ -388,7 +406,6 @@ impl Hwl {
         }
         let durable = self.durable;
         self.unlogged.retain(|_, last| *last >= durable);
-        self.issue(out);
         self.log_truncate(out);
         out.wake();
     }
@@ -422,9 +439,13 @@ impl Hwl {
         if self.moving_head.is_some() {
             return;
         }
+        let before = self.head;
         while self.logged.front().is_some_and(|oldest| self.may_pass(oldest)) {
             self.logged.pop_front();
             self.head += 1;
+        }
+        if self.has(Fault::VolatileHead) && self.head > before {
+            out.wake(); // There is room already; no write of the head will tell.
         }
         // A head goes to memory for an eighth of the log, or as soon as somebody waits for it.
         let moved = self.head - self.durable_head;
@@ -657,6 +678,12 @@ impl Scheme for Hwl {
         }
     }
 
+    fn write_taken(&mut self, _now: Cycle, token: u32, out: &mut Outbox) {
+        if token != HEAD_TOKEN {
+            self.record_taken(token, out);
+        }
+    }
+
     fn write_durable(&mut self, _now: Cycle, token: u32, out: &mut Outbox) {
         if token == HEAD_TOKEN {
             let (head, regions) = self.moving_head.take().expect("a head was on its way");
@@ -727,6 +754,21 @@ impl Scheme for Hwl {
         }
         *tag = if dirty && *tag < enough { *tag + 1 } else { 0 };
     }
+}
+
+/// The same operations with the instructions of `tx_begin` and `tx_commit` before the marks that
+/// stand for what they tell the machine.
+pub fn with_calls(bare: &OpLog) -> OpLog {
+    let mut log = OpLog::default();
+    for (lane, op) in bare.iter() {
+        match op {
+            Op::TxBegin => log.op(lane, Op::Compute(BEGIN_INSTRUCTIONS)),
+            Op::TxEnd => log.op(lane, Op::Compute(COMMIT_INSTRUCTIONS)),
+            _ => {}
+        }
+        log.op(lane, op);
+    }
+    log
 }
 
 /// The same operations with every transaction's lines flushed and fenced before it ends: what

@@ -25,12 +25,14 @@
 //! - The unsafe ones have the same fences around their logs and flush no data, so a log is
 //!   written over while data is only cached.
 //!
-//! Making a record costs [`WORD_INSTRUCTIONS`] beside the loads and stores, an estimate.
+//! Making a record costs [`WORD_INSTRUCTIONS`] beside the loads and stores, an estimate; beginning
+//! and committing cost what they cost hardware logging.
 
 mod recover;
 
 pub use recover::recover;
 
+use crate::{BEGIN_INSTRUCTIONS, COMMIT_INSTRUCTIONS};
 use outlast_trace::{
     ByteRange, FlushKind, LaneId, LineAddr, Op, OpLog, PoolOffset, Sink, word_pieces,
 };
@@ -197,10 +199,12 @@ impl SoftwareLog {
         if needed > self.lines {
             return Err(LogTooSmall { words: tx.words.len(), needed, lines: self.lines });
         }
+        out.op(lane, Op::Compute(BEGIN_INSTRUCTIONS));
         out.op(lane, Op::TxBegin);
         let ops = std::mem::take(&mut tx.ops);
         if tx.words.is_empty() {
             ops.iter().for_each(|(lane, op)| out.op(lane, op));
+            out.op(lane, Op::Compute(COMMIT_INSTRUCTIONS));
             out.op(lane, Op::TxEnd);
             return Ok(());
         }
@@ -231,6 +235,7 @@ impl SoftwareLog {
             flush(lane, tx, out);
             tx.flushed = true;
         }
+        out.op(lane, Op::Compute(COMMIT_INSTRUCTIONS));
         out.op(lane, Op::TxEnd);
         tx.words.clear();
         tx.known.clear();

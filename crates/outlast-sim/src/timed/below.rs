@@ -29,6 +29,8 @@ pub(crate) enum Origin {
     Core(u8),
     /// Every core: a line that left a write-combining buffer because somebody else wanted it.
     Everybody,
+    /// The two threads of a core, from whose write-combining buffer it left.
+    Threads(u8),
     /// The scheme, with its token.
     Scheme(u32),
 }
@@ -83,11 +85,17 @@ pub(crate) struct Below<S: Scheme> {
     write_buffer: usize,
     /// Writes that the scheme holds back, in their order.
     held: Vec<u32>,
+    /// Writes that are not durable yet, oldest first, with the lines that they were asked for.
+    under_way: Vec<(LineAddr, u32)>,
+    /// Cores whose flush found nothing to write because one of these was on its way.
+    flush_waits: Vec<(u32, u8)>,
     /// Who the next write is for; set by whoever causes it.
     pub(crate) next_origin: Origin,
     /// Streamed lines that nobody's own count of acknowledgements covers, and whether the last
     /// of them became durable.
     pub(crate) loose_streams: u32,
+    /// Streamed lines of each core whose threads share it.
+    pub(crate) shared_streams: Vec<u32>,
     pub(crate) streams_done: bool,
     /// Whether room in the write buffer is waited for, and is there now.
     pub(crate) room: bool,
@@ -133,8 +141,11 @@ impl<S: Scheme> Below<S> {
             travelling: 0,
             write_buffer: config.memory.write_buffer as usize,
             held: Vec::new(),
+            under_way: Vec::new(),
+            flush_waits: Vec::new(),
             next_origin: Origin::None,
             loose_streams: 0,
+            shared_streams: vec![0; config.core.count as usize],
             streams_done: false,
             room: false,
             reads: Vec::new(),
@@ -181,6 +192,15 @@ impl<S: Scheme> Below<S> {
     pub(crate) fn take_dram_stats(&mut self) -> Option<MemoryStats> {
         let now = self.now();
         self.dram.as_mut().map(|dram| dram.controller.take_stats(now))
+    }
+
+    /// From now on keeps a timeline, commands of the memories included.
+    pub(crate) fn keep_timeline(&mut self, timeline: Timeline) {
+        self.controller.keep_commands();
+        if let Some(dram) = &mut self.dram {
+            dram.controller.keep_commands();
+        }
+        self.timeline = Some(Box::new(timeline));
     }
 
     /// A write enters its queue, or waits for room there.
@@ -238,6 +258,7 @@ impl<S: Scheme> Below<S> {
         cause: Cause,
         origin: Origin,
     ) {
+        let asked_for = line;
         let line = self.scheme.route_write(self.wheel.now(), line, cause);
         self.memory.write(line, words, data);
         if !self.is_volatile(line) {
@@ -256,6 +277,7 @@ impl<S: Scheme> Below<S> {
             }
         };
         self.travelling += 1;
+        self.under_way.push((asked_for, number));
         self.count_writes();
         let now = self.now();
         let (controller, _, path_cycles) = self.memory_of(line);
@@ -303,6 +325,13 @@ impl<S: Scheme> Below<S> {
         if let Some(at) = controller.wake(now, number) {
             self.wheel.schedule(at, Event::Channel { channel: channel as u8 });
         }
+        if controller.keeps_commands(number)
+            && let Some(timeline) = &mut self.timeline
+        {
+            for (name, bank, from, to) in controller.take_commands(number) {
+                timeline.command(channel as u8, bank, name, from, to);
+            }
+        }
         if controller.outcomes.is_empty() {
             return;
         }
@@ -338,6 +367,7 @@ impl<S: Scheme> Below<S> {
         self.room = true;
         let path_cycles = self.dram.as_ref().map_or(0, |dram| dram.path_cycles);
         self.tell(self.writes[number as usize].origin, path_cycles);
+        self.is_over(number, path_cycles);
     }
 
     fn outcome(&mut self, outcome: Outcome) {
@@ -371,6 +401,9 @@ impl<S: Scheme> Below<S> {
         self.travelling -= 1;
         self.count_writes();
         self.room = true;
+        if let Origin::Scheme(token) = self.writes[number as usize].origin {
+            self.scheme.write_taken(self.wheel.now(), token, &mut self.outbox);
+        }
         if self.adr {
             self.durable(number);
         }
@@ -395,6 +428,34 @@ impl<S: Scheme> Below<S> {
         }
         self.scheme.durable(now, line, cause, sent, &mut self.outbox);
         self.tell(origin, self.path_cycles);
+        self.is_over(number, self.path_cycles);
+    }
+
+    /// A flush found no newer bytes of its line in any cache. They may be on their way to memory
+    /// and lost in a crash: whether a write of the line is, whose end is acknowledged then.
+    pub(crate) fn waits_for_write(&mut self, core: u8, line: LineAddr) -> bool {
+        let newest = self.under_way.iter().rfind(|(of, _)| *of == line);
+        self.flush_waits.extend(newest.map(|(_, number)| (*number, core)));
+        newest.is_some()
+    }
+
+    /// A write is durable, or as good as.
+    fn is_over(&mut self, number: u32, path_cycles: u64) {
+        if let Some(at) = self.under_way.iter().position(|(_, of)| *of == number) {
+            self.under_way.remove(at);
+        }
+        if self.flush_waits.is_empty() {
+            return;
+        }
+        let at = self.now().plus(path_cycles);
+        let mut waits = std::mem::take(&mut self.flush_waits);
+        waits.retain(|&(write, core)| {
+            if write == number {
+                self.wheel.schedule(at, Event::Acknowledged { core });
+            }
+            write != number
+        });
+        self.flush_waits = waits;
     }
 
     fn tell(&mut self, origin: Origin, path_cycles: u64) {
@@ -407,6 +468,11 @@ impl<S: Scheme> Below<S> {
             Origin::Everybody => {
                 self.loose_streams -= 1;
                 self.streams_done |= self.loose_streams == 0;
+            }
+            Origin::Threads(core) => {
+                let left = &mut self.shared_streams[usize::from(core)];
+                *left -= 1;
+                self.streams_done |= *left == 0;
             }
             Origin::Scheme(token) => {
                 let now = self.now();

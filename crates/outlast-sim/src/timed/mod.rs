@@ -25,6 +25,7 @@ mod ops;
 mod prefetch;
 mod primitives;
 mod requests;
+mod scan;
 mod scheme;
 mod stats;
 mod stream;
@@ -39,7 +40,7 @@ mod wheel;
 pub use config::{
     BitEnergy, Bytes, Clock, CoreConfig, CoreKind, DramConfig, EnergyConfig, ExtrasConfig, Field,
     KEYS, LevelConfig, MEMORY_PRESETS, MachineConfig, MachineError, Mapping, MemoryConfig, PRESETS,
-    PagePolicy, Preset as MachinePreset, Rate, Scheduling, Span, TlbConfig,
+    PagePolicy, Preset as MachinePreset, Rate, Refresh, Scheduling, Span, TlbConfig,
 };
 pub use instr::{Batch, Instr, InstrKind, LOADS_MAX, Mark, STORES_MAX, Source, SourceError};
 pub use journal::TimedJournal;
@@ -51,7 +52,7 @@ pub use primitives::{Primitive, PrimitiveError, primitives};
 pub use requests::{MemoryRequest, Replay, replay};
 pub use scheme::{Answer, NonPers, Outbox, Scheme, SchemeWrite, StoreSeen};
 pub use stats::{CoreStats, Lost, LostCycles, MemoryStats, RunStats, WritesByCause};
-pub use stream::{Pattern, Stream};
+pub use stream::{InTransactions, Pattern, Stream};
 pub use system::{Ended, RunError, Setup, System};
 pub use time::Cycle;
 pub use timeline::Timeline;

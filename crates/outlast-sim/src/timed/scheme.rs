@@ -75,7 +75,8 @@ impl Outbox {
         self.forced.push(line);
     }
 
-    /// Calls [`Scheme::scanned`] with every line of a level: 1, 2, or 3 for the last.
+    /// Calls [`Scheme::scanned`] with every line of a level: 1, 2, or 3 for the last. Lookups
+    /// there wait for it, as `caches.scan_tags` says.
     pub fn scan(&mut self, level: u8) {
         self.scans.push(level);
     }
@@ -190,6 +191,11 @@ pub trait Scheme {
     #[inline]
     fn durable(&mut self, now: Cycle, line: LineAddr, cause: Cause, sent: Cycle, out: &mut Outbox) {
     }
+
+    /// Controller port: one of the scheme's own writes has its place in the write queue. Where that
+    /// is durable, so is the write.
+    #[inline]
+    fn write_taken(&mut self, now: Cycle, token: u32, out: &mut Outbox) {}
 
     /// Controller port: one of the scheme's own writes is durable.
     #[inline]

@@ -1,7 +1,8 @@
 //! Streams of instructions made on the fly, by which the machine's own speed is measured.
 
-use super::instr::{Batch, Instr, Source, SourceError};
+use super::instr::{Batch, Instr, InstrKind, Mark, Source, SourceError};
 use crate::rng::Rng;
+use outlast_trace::TxId;
 
 /// Instructions in a batch.
 const BATCH: usize = 256;
@@ -24,6 +25,11 @@ impl Pattern {
         (Pattern::Stride, "stride", "30 % loads, 10 % stores in 8-byte strides over 256 MiB"),
         (Pattern::Random, "random", "30 % loads, 10 % stores over 256 MiB at random"),
     ];
+
+    /// Bytes of the memory that it touches, from address 0.
+    pub fn bytes(self) -> u64 {
+        8 * self.words()
+    }
 
     fn words(self) -> u64 {
         match self {
@@ -85,9 +91,73 @@ impl Stream {
     }
 }
 
+/// A stream as transactions, so that a scheme has something to do: each `stores` stores with what
+/// lies between them are one, and the next begins at once.
+#[derive(Clone, Debug)]
+pub struct InTransactions {
+    stream: Stream,
+    stores: u32,
+    /// Those of the transaction under way; `None` outside of one.
+    stored: Option<u32>,
+    number: u64,
+}
+
+impl InTransactions {
+    /// The stream, `stores` stores a transaction.
+    pub fn new(stream: Stream, stores: u32) -> Self {
+        Self { stream, stores, stored: None, number: 0 }
+    }
+}
+
+impl Source for InTransactions {
+    fn fill(&mut self, batch: &mut Batch) -> Result<(), SourceError> {
+        let mark = |mark| Instr::of(InstrKind::Mark(mark));
+        for _ in 0..BATCH {
+            let stored = self.stored.get_or_insert_with(|| {
+                batch.instrs.push(mark(Mark::TxBegin));
+                0
+            });
+            let instr = self.stream.next_instr();
+            batch.instrs.push(instr);
+            *stored += u32::from(instr.stores);
+            if *stored == self.stores {
+                self.number += 1;
+                batch.instrs.push(mark(Mark::TxEnd));
+                batch.instrs.push(mark(Mark::Ack(TxId(self.number))));
+                self.stored = None;
+            }
+        }
+        Ok(())
+    }
+}
+
 impl Source for Stream {
     fn fill(&mut self, batch: &mut Batch) -> Result<(), SourceError> {
         batch.instrs.extend((0..BATCH).map(|_| self.next_instr()));
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn transactions_have_their_stores_and_end_before_the_next_begins() {
+        let mut source = InTransactions::new(Stream::new(Pattern::Random, 1), 3);
+        let (mut instrs, mut same) = (Batch::default(), Batch::default());
+        (0..8).for_each(|_| source.fill(&mut instrs).unwrap());
+        let mut inside = None;
+        for instr in &instrs.instrs {
+            match instr.kind {
+                InstrKind::Mark(Mark::TxBegin) => assert_eq!(inside.replace(0), None),
+                InstrKind::Mark(Mark::TxEnd) => assert_eq!(inside.take(), Some(3)),
+                _ => inside = inside.map(|stores| stores + u32::from(instr.stores)),
+            }
+        }
+        let mut stream = Stream::new(Pattern::Random, 1);
+        (0..8).for_each(|_| stream.fill(&mut same).unwrap());
+        instrs.instrs.retain(|instr| !matches!(instr.kind, InstrKind::Mark(_)));
+        assert_eq!(instrs.instrs, same.instrs, "nothing else is changed");
     }
 }

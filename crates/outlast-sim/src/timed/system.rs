@@ -159,7 +159,7 @@ impl<S: Scheme> System<S> {
         Ok(Self {
             next: vec![Cycle(0); cores.len()],
             cores,
-            up: Uncore::new(caches, below, latencies, config),
+            up: Uncore::new(caches, below, latencies, config, streams),
             events: 0,
             retired: 0,
             progress: Cycle(0),
@@ -431,7 +431,7 @@ impl<S: Scheme> System<S> {
             core.settle(now, &mut self.up);
         }
         let timeline = Timeline::new(from, to, self.cores.len());
-        self.up.below.timeline = Some(Box::new(timeline));
+        self.up.below.keep_timeline(timeline);
     }
 
     /// The timeline that was kept.

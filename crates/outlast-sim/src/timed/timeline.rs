@@ -2,15 +2,21 @@
 //!
 //! Each core has a row of what it did: `run`, or the cause for which nothing retired; and a row of
 //! its transactions. Flushes, and reads and writes of memory, overlap, so they are asynchronous
-//! slices, each with an identity of its own. What is under way to memory stands as counters.
+//! slices, each with an identity of its own. What is under way to memory stands as counters. Each
+//! bank of a memory channel has a row of the commands that it got: `ACT` and `PRE` for as long as
+//! they keep the bank, `RD` and `WR` for their data's time on the bus, `REF` for as long as it
+//! takes. Channels of the volatile memory follow those of the persistent one.
 //! Nothing here has any influence on the run.
 
 use super::{stats::Lost, time::Cycle};
 use outlast_trace::LineAddr;
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// Slices beyond these are dropped, and the file says so.
 const SLICES_MAX: usize = 2_000_000;
+/// Rows of banks begin here, behind those of cores.
+const BANK_ROWS: usize = 1000;
 
 /// A row of overlapping slices.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -41,6 +47,8 @@ pub struct Timeline {
     to: Cycle,
     cores: Vec<Row>,
     transactions: Vec<Row>,
+    /// Commands, by channel and bank.
+    banks: BTreeMap<(u8, u8), Row>,
     /// Flushes on their way through the caches, by core and slot.
     flushing: Vec<(u8, u16, LineAddr, Cycle)>,
     slices: Vec<Slice>,
@@ -55,6 +63,7 @@ impl Timeline {
             to,
             cores: vec![Row::default(); cores],
             transactions: vec![Row::default(); cores],
+            banks: BTreeMap::new(),
             flushing: Vec::new(),
             slices: Vec::new(),
             counters: Vec::new(),
@@ -102,6 +111,21 @@ impl Timeline {
         }
     }
 
+    /// A bank of a channel got a command.
+    pub(crate) fn command(
+        &mut self,
+        channel: u8,
+        bank: u8,
+        name: &'static str,
+        from: Cycle,
+        to: Cycle,
+    ) {
+        // What takes no time is seen, too.
+        if let Some((from, to)) = self.clip(from, to.max(from.next())) {
+            self.banks.entry((channel, bank)).or_default().slices.push((from, to, name));
+        }
+    }
+
     pub(crate) fn counter(&mut self, name: &'static str, now: Cycle, value: u64) {
         if self.from <= now && now < self.to && self.counters.len() < SLICES_MAX {
             self.counters.push((now, name, value));
@@ -131,6 +155,16 @@ impl Timeline {
             }
             for &(from, to, name) in &transactions.slices {
                 event(complete(2 * core + 1, name, us(from), us(to)));
+            }
+        }
+        for (&(channel, bank), row) in &self.banks {
+            let tid = BANK_ROWS + 64 * usize::from(channel) + usize::from(bank);
+            event(format!(
+                "{{\"ph\":\"M\",\"pid\":1,\"tid\":{tid},\"name\":\"thread_name\",\
+                 \"args\":{{\"name\":\"channel {channel} bank {bank}\"}}}}"
+            ));
+            for (from, to, name) in in_order(&row.slices) {
+                event(complete(tid, name, us(from), us(to)));
             }
         }
         for (id, slice) in self.slices.iter().enumerate() {
@@ -163,6 +197,17 @@ impl Timeline {
         );
         text
     }
+}
+
+/// Slices in the order of time, each ended by the next: refreshes are known late, and a column
+/// command may come before the last one's data is over.
+fn in_order(slices: &[(Cycle, Cycle, &'static str)]) -> Vec<(Cycle, Cycle, &'static str)> {
+    let mut row = slices.to_vec();
+    row.sort_by_key(|slice| slice.0);
+    for at in 1..row.len() {
+        row[at - 1].1 = row[at - 1].1.min(row[at].0);
+    }
+    row
 }
 
 /// Slices of lost cycles, neighbours of one cause joined, with runs between them.
@@ -211,6 +256,11 @@ mod tests {
         let row = with_runs(&timeline.cores[0].slices, timeline.from, timeline.to);
         let at = |from, to, name| (Cycle(from), Cycle(to), name);
         assert_eq!(row, [at(10, 25, "load"), at(25, 40, "run"), at(40, 100, "fence")]);
+        for (from, to, name) in [(30, 40, "ACT"), (40, 44, "RD"), (20, 32, "REF"), (0, 9, "PRE")] {
+            timeline.command(0, 3, name, Cycle(from), Cycle(to));
+        }
+        let row = in_order(&timeline.banks[&(0, 3)].slices);
+        assert_eq!(row, [at(20, 30, "REF"), at(30, 40, "ACT"), at(40, 44, "RD")]);
         timeline.slice(Kind::Read, LineAddr(1), Cycle(0), Cycle(9));
         assert!(timeline.slices.is_empty());
     }

@@ -5,6 +5,7 @@
 //! caches changes only at the arrival, all levels at once. A line may be gone from where it was
 //! seen by then: it is looked for again.
 
+use super::scan::{Scan, ScanShape};
 use super::{
     below::{Below, Origin},
     config::{CoreConfig, MachineConfig},
@@ -58,13 +59,15 @@ pub(crate) struct Shared {
 pub(crate) struct Threads {
     /// The core of each thread.
     core_of: [u8; 256],
+    /// Threads that have a core to themselves come before those that share one.
+    streams: usize,
     /// One for each core that two threads share; else none.
     shared: Vec<Shared>,
 }
 
 impl Threads {
     /// Threads on `cores` cores: thread `n` runs on core `n` modulo their number.
-    pub(crate) fn new(config: &CoreConfig) -> Self {
+    pub(crate) fn new(config: &CoreConfig, streams: usize) -> Self {
         let mut core_of = [0; 256];
         for (thread, core) in core_of.iter_mut().enumerate() {
             *core = (thread % config.count as usize) as u8;
@@ -76,7 +79,13 @@ impl Threads {
             retired: (Cycle(0), 0),
         };
         let count = if config.threads > 1 { config.count } else { 0 };
-        Self { core_of, shared: (0..count).map(|_| shared()).collect() }
+        Self { core_of, streams, shared: (0..count).map(|_| shared()).collect() }
+    }
+
+    /// Whether another thread runs on this one's core.
+    fn share_a_core(&self, thread: u8) -> bool {
+        let (thread, cores) = (usize::from(thread), self.shared.len());
+        cores > 0 && (thread >= cores || thread + cores < self.streams)
     }
 }
 
@@ -112,6 +121,9 @@ pub(crate) struct Uncore<S: Scheme> {
     /// Banks of the last level: when each is free, and how long an access keeps it.
     llc_banks: Vec<Cycle>,
     llc_bank_busy: u64,
+    /// The last scan of each level, and how it goes through one.
+    scans: [Scan; 3],
+    scan_shape: [ScanShape; 3],
     /// Something happened for which a core may be waiting that no event of its own tells of.
     pub(crate) wake_all: bool,
 }
@@ -122,6 +134,7 @@ impl<S: Scheme> Uncore<S> {
         below: Below<S>,
         latencies: Latencies,
         config: &MachineConfig,
+        streams: usize,
     ) -> Self {
         Self {
             caches,
@@ -133,11 +146,20 @@ impl<S: Scheme> Uncore<S> {
             stalled: VecDeque::new(),
             order: Order::default(),
             transactions: Transactions::default(),
-            threads: Threads::new(&config.core),
+            threads: Threads::new(&config.core, streams),
             llc_banks: vec![Cycle(0); config.extras.llc_banks as usize],
             llc_bank_busy: config.extras.llc_bank_busy.cycles(config.core.clock.period_fs()),
+            scans: [Scan::default(); 3],
+            scan_shape: [&config.l1, &config.l2, &config.llc]
+                .map(|level| ScanShape::new(level, config.extras.scan_tags)),
             wake_all: false,
         }
+    }
+
+    /// When a lookup of a level (0, 1, 2 for the last) may begin that wants to at `at`.
+    #[inline]
+    pub(crate) fn look_up_at(&self, level: usize, at: Cycle) -> Cycle {
+        self.scans[level].between_sets(at)
     }
 
     /// The caches that a thread uses: those of its core.
@@ -180,6 +202,7 @@ impl<S: Scheme> Uncore<S> {
     /// When a lookup in the last level may begin that wants to at `at`.
     #[inline]
     fn bank_of_llc(&mut self, line: LineAddr, at: Cycle) -> Cycle {
+        let at = self.look_up_at(2, at);
         if self.llc_banks.is_empty() {
             return at;
         }
@@ -205,7 +228,8 @@ impl<S: Scheme> Uncore<S> {
         let Latencies { l1, l2, llc, .. } = self.latencies;
         let now = self.now();
         if self.has_l2 {
-            self.schedule(now.plus(l1 + l2), Event::SecondLevel { core, miss });
+            let at = self.look_up_at(1, now.plus(l1)).plus(l2);
+            self.schedule(at, Event::SecondLevel { core, miss });
         } else {
             let at = self.bank_of_llc(line, now.plus(l1)).plus(llc);
             self.schedule(at, Event::LastLevel { core, miss });
@@ -341,10 +365,16 @@ impl<S: Scheme> Uncore<S> {
         self.below.next_origin = Origin::Core(core);
         let dirty = self.caches.flush(kind, line, &mut self.below);
         self.below.next_origin = Origin::None;
-        if !dirty {
+        if !dirty && !self.below.waits_for_write(core, line) {
             let now = self.now();
             self.schedule(now, Event::Acknowledged { core });
         }
+    }
+
+    /// Whether nothing is under way that left the core's write-combining buffer for its threads,
+    /// or any buffer for nobody in particular.
+    pub(crate) fn streams_are_done(&self, core: u8) -> bool {
+        self.below.loose_streams == 0 && self.below.shared_streams[self.lane(core)] == 0
     }
 
     /// A non-temporal word enters the core's write-combining buffer. Returns how many lines left
@@ -373,13 +403,15 @@ impl<S: Scheme> Uncore<S> {
         self.below.send_write(line, u8::MAX, data, Cause::Streamed, Origin::Core(core));
     }
 
-    /// Threads of a core share its write-combining buffer, and so the wait for what leaves it: all
-    /// fences of all cores wait for that. Returns how many acknowledgements the sender gets.
+    /// Threads of a core share its write-combining buffer, and so the wait for what leaves it.
+    /// Returns how many acknowledgements the sender gets.
     fn send_stream(&mut self, core: u8, leaving: &Leaving) -> u32 {
         let Leaving { line, words, data, .. } = leaving;
-        if !self.threads.shared.is_empty() {
-            self.below.loose_streams += 1;
-            self.below.send_write(*line, *words, data, Cause::Streamed, Origin::Everybody);
+        if self.threads.share_a_core(core) {
+            let core = self.lane(core);
+            self.below.shared_streams[core] += 1;
+            let origin = Origin::Threads(core as u8);
+            self.below.send_write(*line, *words, data, Cause::Streamed, origin);
             return 0;
         }
         self.below.send_write(*line, *words, data, Cause::Streamed, Origin::Core(core));
@@ -467,6 +499,8 @@ impl<S: Scheme> Uncore<S> {
                 self.caches.force(line, &mut self.below);
             }
             for level in std::mem::take(&mut self.below.outbox.scans) {
+                let index = usize::from(level.clamp(1, 3)) - 1;
+                self.scans[index] = self.scan_shape[index].begin(now);
                 let Below { scheme, outbox, .. } = &mut self.below;
                 self.caches.scan(level, |line, dirty, tag| {
                     scheme.scanned(now, level, line, dirty, tag, outbox);

@@ -12,8 +12,9 @@
 //! | table I | what the mechanism costs in bits |
 //!
 //! Everything is divided by the same number at the quick scale: data, last level, log and the
-//! period of scans, so that their ratios are the paper's. Every thread has a core of its own (the
-//! paper has two threads a core). Runs are independent and use all processors of the host; what
+//! period of scans, so that their ratios are the paper's. Up to four threads have a core each, eight
+//! share four. A line is durable when the NVRAM has it, not before: the paper's processor is
+//! volatile, its queues included. Runs are independent and use all processors of the host; what
 //! they say depends on the seed alone.
 
 mod judge;
@@ -289,6 +290,9 @@ fn sensitivities(
     // Without scans nothing lets the head move: a log that is never full.
     let endless = LogOptions { slots: 1 << 22, forces: false, ..usual };
     jobs.push((views::NO_SCAN, 0.0, endless, machine));
+    let mut free = machine.clone();
+    free.set_option("caches.scan_tags", "0")?;
+    jobs.push((views::FREE_TAGS, 0.0, usual, &free));
     jobs.push((views::NO_EARLY, 0.0, LogOptions { slots: 1 << 22, ..usual }, machine));
     let points = in_parallel(&jobs, "sensitivities", listen, |(what, value, options, machine)| {
         let measured = measure(machine, SimScheme::Fwb, &work, options)

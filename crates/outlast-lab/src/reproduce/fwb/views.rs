@@ -14,6 +14,8 @@ pub const PERIOD: &str = "throughput_by_scan_period";
 pub const LOG: &str = "throughput_by_log_slots";
 /// Throughput without scans, on a log that never fills.
 pub const NO_SCAN: &str = "throughput_without_scans";
+/// Throughput where scans read tags in no time.
+pub const FREE_TAGS: &str = "throughput_with_free_scans";
 /// Throughput with scans by the clock alone, on a log that never fills.
 pub const NO_EARLY: &str = "throughput_with_scans_by_the_clock";
 

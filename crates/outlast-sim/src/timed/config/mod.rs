@@ -6,7 +6,7 @@ mod value;
 
 pub use preset::{MEMORY_PRESETS, PRESETS, Preset};
 pub use value::{
-    BitEnergy, Bytes, Clock, CoreKind, Field, Mapping, PagePolicy, Rate, Scheduling, Span,
+    BitEnergy, Bytes, Clock, CoreKind, Field, Mapping, PagePolicy, Rate, Refresh, Scheduling, Span,
 };
 
 use crate::config::{CacheConfig, ConfigError, HierarchyConfig, Inclusion};
@@ -86,7 +86,7 @@ pub struct LevelConfig {
     pub mshrs: u32,
 }
 
-/// What caches have beside their levels; all of it is off in the presets.
+/// What caches have beside their levels; but for `scan_tags`, all of it is off in the presets.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ExtrasConfig {
     /// Lines that a stride prefetcher of the first level fetches ahead; 0 for no prefetcher.
@@ -99,6 +99,9 @@ pub struct ExtrasConfig {
     pub llc_bank_busy: Span,
     /// Whether stores go through the first level to the next at once.
     pub write_through: bool,
+    /// Tags that a scheme's scan reads in a cycle, during which nothing else is looked up; 0 for a
+    /// scan that takes no time.
+    pub scan_tags: u32,
 }
 
 /// What activities of the processor cost, in picojoule.
@@ -155,6 +158,11 @@ pub struct MemoryConfig {
     pub drain_idle: u32,
     /// Whether the write queue is in the persistence domain.
     pub adr: bool,
+    /// Where it is not: whether a line is durable when its row's buffer has it, or when its cells
+    /// are written.
+    pub row_durable: bool,
+    /// What a refresh is of.
+    pub refresh: Refresh,
     /// Lines on their way from the last cache to the write queues at which fills have to wait.
     pub write_buffer: u32,
     /// Time of a request's way to the controller, and again of the answer's way back.
@@ -197,6 +205,8 @@ pub struct MemoryConfig {
     pub t_refi: Span,
     /// Time of a refresh.
     pub t_rfc: Span,
+    /// Refresh of one bank to activate of it.
+    pub t_rfc_pb: Span,
     /// Energy of a bit read from a row buffer.
     pub row_read: BitEnergy,
     /// Energy of a bit written to a row buffer.
@@ -389,6 +399,7 @@ keys! {
     "llc.bank_busy" => extras.llc_bank_busy, "time an access keeps its bank";
     "caches.inclusion" => inclusion, "inclusive or exclusive";
     "caches.wc_lines" => wc_lines, "write-combining lines of a core";
+    "caches.scan_tags" => extras.scan_tags, "tags that a scan reads in a cycle; 0: takes no time";
     "caches.snoop" => snoop, "asking another core's caches";
     "dram.from" => dram.from, "where volatile memory begins; 0 B: none";
     "memory.clock" => memory.clock, "the clock of the timings";
@@ -408,6 +419,8 @@ keys! {
     "memory.drain_low" => memory.drain_low, "writes at which they go on";
     "memory.drain_idle" => memory.drain_idle, "writes served when idle";
     "memory.adr" => memory.adr, "write queue survives a crash";
+    "memory.row_durable" => memory.row_durable, "without adr, row buffers survive one";
+    "memory.refresh" => memory.refresh, "all-bank or per-bank";
     "memory.write_buffer" => memory.write_buffer, "lines between caches and write queues";
     "memory.path" => memory.path, "way to the controller, and back";
     "memory.link" => memory.link, "bandwidth of the link, each way";
@@ -429,6 +442,7 @@ keys! {
     "memory.tRTRS" => memory.t_rtrs, "bus turnaround";
     "memory.tREFI" => memory.t_refi, "refresh interval; 0 ns for none";
     "memory.tRFC" => memory.t_rfc, "refresh time";
+    "memory.tRFCpb" => memory.t_rfc_pb, "refresh of one bank";
     "memory.row_read" => memory.row_read, "row buffer read, energy of a bit";
     "memory.row_write" => memory.row_write, "row buffer write, energy of a bit";
     "memory.array_read" => memory.array_read, "array read, energy of a bit";
@@ -500,6 +514,7 @@ impl MachineConfig {
             ("core.count", self.core.count.into(), 1, 64),
             ("core.threads", self.core.threads.into(), 1, 2),
             ("l1.prefetch", self.extras.prefetch.into(), 0, 32),
+            ("caches.scan_tags", self.extras.scan_tags.into(), 0, 1024),
             ("l1.banks", self.extras.l1_banks.into(), 0, 64),
             ("llc.banks", self.extras.llc_banks.into(), 0, 1024),
             ("core.dispatch_width", self.core.dispatch_width.into(), 1, 16),
@@ -592,6 +607,14 @@ impl MachineConfig {
             return Err(
                 self.impossible(format!("{name}: {banks} banks in a channel: take at most 64"))
             );
+        }
+        let period = m.clock.period_fs();
+        if m.refresh == Refresh::PerBank
+            && m.t_refi.cycles(period) > 0
+            && m.t_rfc_pb.cycles(period) == 0
+        {
+            let message = format!("{name}.refresh is per-bank: {name}.tRFCpb has to be above 0 ns");
+            return Err(self.impossible(message));
         }
         if !m.adr && m.drain_idle > 1 {
             let message = "without memory.adr fences wait for every write: memory.drain_idle is 1";

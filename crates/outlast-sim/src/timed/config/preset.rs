@@ -5,8 +5,8 @@
 
 use super::{
     BitEnergy, Bytes, Clock, CoreConfig, CoreKind, DramConfig, EnergyConfig, ExtrasConfig, Field,
-    LevelConfig, MachineConfig, MachineError, Mapping, MemoryConfig, PagePolicy, Rate, Scheduling,
-    Span, TlbConfig,
+    LevelConfig, MachineConfig, MachineError, Mapping, MemoryConfig, PagePolicy, Rate, Refresh,
+    Scheduling, Span, TlbConfig,
 };
 use crate::{config::Inclusion, policy::Policy};
 use std::path::Path;
@@ -239,6 +239,7 @@ impl MachineConfig {
                 llc_banks: 0,
                 llc_bank_busy: Span::Cycles(1),
                 write_through: false,
+                scan_tags: 1,
             },
             energy: EnergyConfig { instr_pj: 70, static_pj: 0, l1_pj: 20, l2_pj: 100, llc_pj: 100 },
             memory: MemoryConfig {
@@ -266,6 +267,8 @@ impl MachineConfig {
                 drain_low: 8,
                 drain_idle: 1,
                 adr: true,
+                row_durable: false,
+                refresh: Refresh::AllBank,
                 write_buffer: 16,
                 path: zero,
                 link: Rate(None),
@@ -287,6 +290,7 @@ impl MachineConfig {
                 t_rtrs: zero,
                 t_refi: zero,
                 t_rfc: zero,
+                t_rfc_pb: zero,
                 row_read: BitEnergy(None),
                 row_write: BitEnergy(None),
                 array_read: BitEnergy(None),

@@ -55,3 +55,15 @@ fn what_is_wrong_is_named_in_one_line() {
     let error = machine.validate().unwrap_err().to_string();
     assert_eq!(error, "server, memory.banks=3: memory.banks is 3: take a power of two");
 }
+
+#[test]
+fn refreshes_of_banks_need_their_time() {
+    let mut machine = MachineConfig::named("server").unwrap();
+    machine.set_option("memory.refresh", "per-bank").unwrap();
+    let error = machine.validate().unwrap_err().to_string();
+    assert!(error.contains("memory.tRFCpb has to be above 0 ns"), "{error}");
+    machine.set_option("memory.tRFCpb", "90 ns").unwrap();
+    machine.validate().unwrap();
+    let error = machine.set_option("memory.refresh", "by bank").unwrap_err().to_string();
+    assert!(error.contains("all-bank or per-bank"), "{error}");
+}

@@ -87,6 +87,15 @@ pub enum PagePolicy {
     Closed,
 }
 
+/// What a refresh keeps from being used.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Refresh {
+    /// All banks of a rank at once.
+    AllBank,
+    /// One bank after the other, each as often.
+    PerBank,
+}
+
 /// Which field of a memory address some bits are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Field {
@@ -265,6 +274,10 @@ macro_rules! words {
 words!(CoreKind, "inorder or ooo", "inorder" => CoreKind::InOrder, "ooo" => CoreKind::OutOfOrder);
 words!(Scheduling, "fcfs or frfcfs", "fcfs" => Scheduling::Fcfs, "frfcfs" => Scheduling::FrFcfs);
 words!(PagePolicy, "open or closed", "open" => PagePolicy::Open, "closed" => PagePolicy::Closed);
+words!(
+    Refresh, "all-bank or per-bank",
+    "all-bank" => Refresh::AllBank, "per-bank" => Refresh::PerBank
+);
 words!(
     Inclusion, "inclusive or exclusive",
     "inclusive" => Inclusion::Inclusive, "exclusive" => Inclusion::Exclusive

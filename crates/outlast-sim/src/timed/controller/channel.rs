@@ -14,10 +14,13 @@
 //! otherwise: see [`banked`].
 
 mod banked;
+mod commands;
+mod refresh;
 
 use super::timing::{Place, Timing};
-use crate::timed::config::{PagePolicy, Scheduling};
+use crate::timed::config::{PagePolicy, Refresh, Scheduling};
 use banked::Banked;
+pub(super) use commands::Given;
 
 /// No row is open.
 const CLOSED: u32 = u32::MAX;
@@ -71,7 +74,9 @@ impl Request {
 pub(super) struct Served {
     pub(super) id: u32,
     pub(super) write: bool,
-    /// Last data on the bus; of a write, its cells are written then.
+    /// Last data on the bus.
+    pub(super) data: u64,
+    /// The same; of a write, its cells are written then.
     pub(super) done: u64,
     pub(super) since: u64,
     pub(super) row: RowFound,
@@ -104,6 +109,8 @@ struct Rank {
     activates: [u64; 4],
     oldest: usize,
     refresh: u64,
+    /// The bank that is refreshed next, where refreshes are of banks.
+    refresh_bank: usize,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -143,6 +150,9 @@ pub(super) struct Channel {
     command_free: u64,
     pub(super) activates: u64,
     pub(super) refreshes: u64,
+    refresh_kind: Refresh,
+    /// Commands as they are given, if somebody wants them.
+    pub(super) given: Option<Vec<Given>>,
 }
 
 pub(super) struct ChannelShape {
@@ -151,6 +161,7 @@ pub(super) struct ChannelShape {
     pub(super) banks: usize,
     pub(super) scheduling: Scheduling,
     pub(super) page: PagePolicy,
+    pub(super) refresh: Refresh,
     pub(super) drain_high: usize,
     pub(super) drain_low: usize,
     pub(super) drain_idle: usize,
@@ -174,6 +185,7 @@ impl Channel {
                 0 => u64::MAX,
                 refi => refi * (number as u64 + 1) / shape.ranks as u64,
             },
+            refresh_bank: 0,
         };
         Self {
             timing,
@@ -200,6 +212,8 @@ impl Channel {
             command_free: 0,
             activates: 0,
             refreshes: 0,
+            refresh_kind: shape.refresh,
+            given: None,
         }
     }
 
@@ -342,10 +356,12 @@ impl Channel {
     }
 
     fn column(&mut self, now: u64, write: bool, request: Request, served: &mut Vec<Served>) {
-        let place = request.place;
-        let done = if write { self.write(now, place) } else { self.read(now, place) };
+        let Request { id, place, since, row, .. } = request;
+        let data = if write { self.write(now, place) } else { self.read(now, place) };
+        let done = if write { data + self.timing.wr } else { data };
+        self.note_column(now, write, place);
         self.banks[usize::from(place.bank)].columns += 1;
-        served.push(Served { id: request.id, write, done, since: request.since, row: request.row });
+        served.push(Served { id, write, data, done, since, row });
         if self.page == PagePolicy::Closed && !self.wanted_again(place) {
             let at = self.banks[usize::from(place.bank)].precharge;
             self.precharge(at, place); // Auto-precharge: no command of its own.
@@ -364,6 +380,7 @@ impl Channel {
         let bank = &mut self.banks[usize::from(place.bank)];
         bank.open = CLOSED;
         bank.activate = bank.activate.max(now + self.timing.rp);
+        self.note_precharge(now, place);
     }
 
     fn activate(&mut self, now: u64, place: Place) {
@@ -381,6 +398,7 @@ impl Channel {
         rank.activate = now + t.rrd_s;
         rank.activates[rank.oldest] = now + 1;
         rank.oldest = (rank.oldest + 1) % 4;
+        self.note_activate(now, place);
     }
 
     /// Returns when the last data is on the bus.
@@ -399,12 +417,12 @@ impl Channel {
         now + t.cl + t.burst
     }
 
-    /// Returns when the cells are written.
+    /// Returns when the last data is on the bus.
     fn write(&mut self, now: u64, place: Place) -> u64 {
         let t = &self.timing;
-        let written = now + t.cwl + t.burst + t.wr;
+        let data = now + t.cwl + t.burst;
         let bank = &mut self.banks[usize::from(place.bank)];
-        bank.precharge = bank.precharge.max(written);
+        bank.precharge = bank.precharge.max(data + t.wr);
         let group = &mut self.groups[usize::from(place.group)];
         group.write = group.write.max(now + t.ccd_l);
         group.read = group.read.max(now + t.write_to_read(t.wtr_l));
@@ -419,35 +437,7 @@ impl Channel {
             rank.write = rank.write.max(now + write);
             rank.read = rank.read.max(now + read);
         }
-        written
-    }
-
-    /// Lets every refresh happen that is due: the rank's rows are closed as soon as they may be,
-    /// and nothing can be opened until the refresh is over. What was due while the channel was
-    /// idle happened then.
-    fn refresh(&mut self, now: u64) {
-        let t = self.timing;
-        for number in 0..self.ranks.len() {
-            while self.ranks[number].refresh <= now {
-                let due = self.ranks[number].refresh;
-                let banks_of_rank = self.banks.len() / self.ranks.len();
-                let banks = &mut self.banks[number * banks_of_rank..][..banks_of_rank];
-                let start = banks.iter().fold(due, |start, bank| {
-                    let idle = if bank.open == CLOSED {
-                        bank.activate
-                    } else {
-                        bank.precharge.max(due) + t.rp
-                    };
-                    start.max(idle)
-                });
-                for bank in banks {
-                    bank.open = CLOSED;
-                    bank.activate = start + t.rfc;
-                }
-                self.ranks[number].refresh = due + t.refi;
-                self.refreshes += 1;
-            }
-        }
+        data
     }
 }
 

@@ -14,7 +14,7 @@ use super::{
     stats::MemoryStats,
     time::{ClockRatio, Cycle},
 };
-use channel::{Channel, ChannelShape, Request, RowFound, Served};
+use channel::{Channel, ChannelShape, Given, Request, RowFound, Served};
 use outlast_trace::{LINE_BYTES, LineAddr};
 use std::collections::VecDeque;
 use timing::{Decoder, Timing};
@@ -28,7 +28,7 @@ pub(crate) enum Outcome {
     Accepted { id: u32 },
     /// A write replaced an older one of its line, which waited in the queue and is gone.
     Replaced { id: u32, older: u32 },
-    /// A write's cells are written at this time.
+    /// A write's cells are written at this time; its row has it, where that is durable.
     Written { id: u32, at: Cycle },
 }
 
@@ -68,6 +68,8 @@ pub(crate) struct Controller {
     /// Whether a write may take the place of an older one of its line: where the queue is
     /// durable, nobody waits for the older one any more.
     replaces: bool,
+    /// Whether a write is reported as written when its row has it; else when its cells have.
+    row_durable: bool,
     served: Vec<Served>,
     pub(crate) outcomes: Vec<Outcome>,
     pub(crate) stats: MemoryStats,
@@ -86,6 +88,7 @@ impl Controller {
             banks: config.banks as usize,
             scheduling: config.scheduling,
             page: config.page,
+            refresh: config.refresh,
             drain_high: config.drain_high as usize,
             drain_low: config.drain_low as usize,
             drain_idle: config.drain_idle as usize,
@@ -112,6 +115,7 @@ impl Controller {
             link_free_fs: [0; 2],
             core_fs,
             replaces: config.adr,
+            row_durable: config.row_durable,
             served: Vec::new(),
             outcomes: Vec::new(),
             stats: MemoryStats::default(),
@@ -225,7 +229,7 @@ impl Controller {
     fn report(&mut self, number: usize) {
         let mut served = std::mem::take(&mut self.served);
         for served in served.drain(..) {
-            let Served { id, write, done, since, row } = served;
+            let Served { id, write, data, done, since, row } = served;
             match row {
                 RowFound::Open => self.stats.row_hits += 1,
                 RowFound::Closed => self.stats.row_misses += 1,
@@ -238,7 +242,8 @@ impl Controller {
                 self.stats.row_hit_writes += u64::from(row == RowFound::Open);
                 let port = &mut self.ports[number];
                 port.lines.retain(|(held, _)| *held != id);
-                self.outcomes.push(Outcome::Written { id, at: done });
+                let at = if self.row_durable { self.clock.cycle_at(data) } else { done };
+                self.outcomes.push(Outcome::Written { id, at });
             } else {
                 self.stats.read_times.record(waited);
                 let at = self.over_link(done, FROM_MEMORY);
@@ -330,6 +335,29 @@ impl Controller {
         let passed = ready.max(self.link_free_fs[direction]) + u128::from(self.link_line_fs);
         self.link_free_fs[direction] = passed;
         Cycle(passed.div_ceil(u128::from(self.core_fs)) as u64)
+    }
+
+    /// Keeps the commands that channels give from now on.
+    pub(crate) fn keep_commands(&mut self) {
+        self.ports.iter_mut().for_each(|port| port.channel.given = Some(Vec::new()));
+    }
+
+    /// The commands that a channel gave since the last call: name, bank, from when to when.
+    pub(crate) fn take_commands(
+        &mut self,
+        number: usize,
+    ) -> impl Iterator<Item = (&'static str, u8, Cycle, Cycle)> + use<> {
+        let given = self.ports[number].channel.given.as_mut().map(std::mem::take);
+        let clock = self.clock;
+        given.into_iter().flatten().map(move |Given { name, bank, at, clocks }| {
+            (name, bank, clock.cycle_at(at), clock.cycle_at(at + clocks))
+        })
+    }
+
+    /// Whether commands are kept.
+    #[inline]
+    pub(crate) fn keeps_commands(&self, number: usize) -> bool {
+        self.ports[number].channel.given.is_some()
     }
 
     /// What was counted so far; counting starts again.

@@ -24,6 +24,7 @@ pub(super) struct Timing {
     pub(super) rtrs: u64,
     pub(super) refi: u64,
     pub(super) rfc: u64,
+    pub(super) rfc_pb: u64,
 }
 
 impl Timing {
@@ -48,6 +49,7 @@ impl Timing {
             rtrs: config.t_rtrs.cycles(period),
             refi: config.t_refi.cycles(period),
             rfc: config.t_rfc.cycles(period),
+            rfc_pb: config.t_rfc_pb.cycles(period),
         }
     }
 

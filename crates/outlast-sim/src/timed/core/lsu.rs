@@ -184,6 +184,11 @@ impl Lsu {
         now: Cycle,
         up: &mut Uncore<S>,
     ) -> Option<Cycle> {
+        let scanned_until = up.look_up_at(0, now);
+        if scanned_until > now {
+            up.schedule(scanned_until, Event::Load { core: self.core, load: number });
+            return None;
+        }
         if !self.banks.is_empty()
             && let Some(at) = self.waits_for_bank(number, now)
         {
@@ -443,7 +448,7 @@ impl Lsu {
             return false;
         }
         self.pending += up.drain_streams(self.core);
-        self.pending == 0 && up.below.loose_streams == 0
+        self.pending == 0 && up.streams_are_done(self.core)
     }
 
     /// Drains what the ports allow in this cycle, oldest first.
@@ -468,7 +473,11 @@ impl Lsu {
         let number = self.stores.head;
         let store = *self.stores.get(number);
         let line = PoolOffset(store.at).line();
-        if store.kind == StoreKind::Store && !store.asked && !self.takes_bank(store.at, up.now()) {
+        let now = up.now();
+        if store.kind == StoreKind::Store
+            && !store.asked
+            && (up.look_up_at(0, now) > now || !self.takes_bank(store.at, now))
+        {
             return Step::Later;
         }
         let done = match store.kind {

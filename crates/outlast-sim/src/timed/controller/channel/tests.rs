@@ -27,6 +27,7 @@ const TIMING: Timing = Timing {
     rtrs: 2,
     refi: 0,
     rfc: 0,
+    rfc_pb: 0,
 };
 
 fn channel(timing: Timing, ranks: usize, drain_idle: usize) -> Channel {
@@ -36,6 +37,7 @@ fn channel(timing: Timing, ranks: usize, drain_idle: usize) -> Channel {
         banks: 4,
         scheduling: Scheduling::FrFcfs,
         page: PagePolicy::Open,
+        refresh: Refresh::AllBank,
         drain_high: 16,
         drain_low: 4,
         drain_idle,
@@ -80,6 +82,7 @@ fn play(mut channel: Channel, arrivals: &[Arrival], always: bool) -> Vec<u64> {
             let t = channel.timing;
             let done = if served.write { t.cwl + t.burst + t.wr } else { t.cl + t.burst };
             assert_eq!(served.done, now + done);
+            assert_eq!(served.data, served.done - if served.write { t.wr } else { 0 });
         }
     }
     at.into_iter().map(|at| at.expect("every request is served")).collect()
@@ -201,6 +204,46 @@ fn trfc_from_a_refresh_to_the_next_activate() {
 }
 
 #[test]
+fn trfcpb_from_a_banks_refresh_to_its_next_activate_and_to_nobody_elses() {
+    // Sixteen banks: one of them every 100 clocks, the first at 1600.
+    let timing = Timing { refi: 1600, rfc: 5000, rfc_pb: 300, ..TIMING };
+    let make = || Channel { refresh_kind: Refresh::PerBank, ..channel(timing, 1, 1) };
+    let (a, b) = (place(0, 0, 0, 1), place(0, 0, 1, 1));
+    for (bank, due) in [(a, 1600), (b, 1700), (place(0, 3, 3, 1), 3100)] {
+        let at = columns(make, &[(0, READ, bank), (due - 1, READ, bank), (due, READ, bank)]);
+        assert_eq!(at[1], due - 1, "the row is open until its bank's refresh");
+        assert_eq!(at[2], due - 1 + TIMING.rtp + TIMING.rp + 300 + TIMING.rcd);
+    }
+    let at = columns(make, &[(0, READ, a), (0, READ, b), (1600, READ, a), (1600, READ, b)]);
+    assert_eq!(at[3], 1600, "another bank's row stays open");
+    let at = columns(make, &[(0, READ, a), (3199 - TIMING.rcd, READ, a)]);
+    assert_eq!(at[1], 3199, "a bank's turn comes again after all others'");
+    let at = columns(make, &[(0, READ, a), (3200, READ, a)]);
+    assert_eq!(at[1], 3200 + 300 + TIMING.rcd);
+}
+
+#[test]
+fn commands_are_noted_for_whoever_wants_them() {
+    let timing = Timing { refi: 3000, rfc: 500, ..TIMING };
+    let mut noting = Channel { given: Some(Vec::new()), ..channel(timing, 1, 1) };
+    let a = place(0, 1, 2, 1);
+    noting.reads.push(Request::new(0, a, 0, 0));
+    noting.writes.push(Request::new(1, Place { row: 2, ..a }, 0, 0));
+    (0..3001).for_each(|now| _ = noting.wake(now, &mut Vec::new()));
+    noting.reads.push(Request::new(2, a, 3001, 3001));
+    noting.wake(3001, &mut Vec::new());
+    let given = noting.given.take().unwrap();
+    let of_bank = given.iter().filter(|given| given.bank == 6);
+    let names: Vec<_> = of_bank.clone().map(|given| given.name).collect();
+    assert_eq!(names, ["ACT", "RD", "PRE", "ACT", "WR", "REF"]);
+    let at: Vec<_> = of_bank.map(|given| given.at).collect();
+    let pre = TIMING.ras;
+    let write = pre + TIMING.rp + TIMING.rcd;
+    assert_eq!(at, [0, TIMING.rcd, pre, pre + TIMING.rp, write, 3000 + TIMING.rp]);
+    assert_eq!(given.iter().filter(|given| given.name == "REF").count(), 16);
+}
+
+#[test]
 fn rows_that_are_open_go_first_unless_order_is_wanted() {
     let row = |row| place(0, 0, 0, row);
     let arrivals = [(0, READ, row(1)), (1, READ, row(2)), (1, READ, row(1))];
@@ -243,6 +286,7 @@ fn banked() -> Channel {
         banks: 4,
         scheduling: Scheduling::FrFcfs,
         page: PagePolicy::Open,
+        refresh: Refresh::AllBank,
         drain_high: 16,
         drain_low: 4,
         drain_idle: 3,

@@ -1,24 +1,29 @@
 //! The same on the timed machine: the runtime's transactions in time, and crashes of them.
 //!
 //! Set-up is functional: the pool is loaded and opened, and what that stored counts as durable.
-//! Then every lane runs its transactions, one transaction at a time in turn, and what the
-//! recorder wrote down runs on the machine, each lane on a core of its own. What was recorded has
-//! its values, so the machine must keep the order of what depends on each other: besides the
-//! locks, a lane waits before it touches a word that a transaction of another lane stored last,
-//! until that one is acknowledged. Contention is therefore that of the recording.
+//! Then lanes run their transactions, and what the recorder wrote down runs on the machine, each
+//! lane on a core of its own. What was recorded has its values, so the machine must keep the order
+//! of what depends on each other ([`order`]).
 //!
-//! Volatile tables of the runtime order lanes too, and nothing says how; so only runs of one lane
-//! are crashed.
+//! *Without crashes* the lanes are recorded one transaction at a time, in turn. Contention is that
+//! of the recording.
+//!
+//! *With crashes* several lanes are recorded together, under a seeded schedule that may hand the
+//! baton over at every operation, and the machine keeps the order of their fences as well: what
+//! volatile tables tell one lane of another's durability rests on a fence of that one. So fences
+//! of different lanes do not overlap, and such a run's throughput is not that of the scheme.
 //!
 //! A crash is a place in the machine's journal. Everything acknowledged before the next entry
 //! became durable must have survived. Whose transaction was acknowledged when is the machine's
 //! time, not the recording's order.
 
-use std::collections::{BTreeSet, HashMap};
+mod order;
+
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 
-use outlast::UnrecoveredPool;
+use outlast::{Pool, UnrecoveredPool};
 use outlast_pmem::schedule;
 use outlast_pmem::{Mark, Medium, Prices, Recorder};
 use outlast_sim::Domain;
@@ -26,12 +31,15 @@ use outlast_sim::timed::{
     Cycle, LaneOps, MachineConfig, MachineError, NonPers, RunError, RunStats, Setup, Source,
     System, TimedJournal, Timeline, instructions_of,
 };
-use outlast_trace::{LaneId, Op, OpLog, PoolOffset, Sink, TxId};
-use outlast_workloads::Random;
+use outlast_trace::{LaneId, OpLog, TxId};
+use outlast_workloads::{Loaded, Random};
 
 use super::judge::{Court, Transaction};
 use super::overlay::Overlay;
-use super::record::{Base, Listener, Recording, open_options, place_acknowledgements};
+use super::points::Points;
+use super::record::{
+    Base, Listener, Recording, open_options, place_acknowledgements, run_together,
+};
 use super::visit::{Machine, Shared, Visitor};
 use super::{Campaign, CampaignError, Counts};
 use crate::{Broken, Violation};
@@ -43,8 +51,10 @@ const POINTS: u64 = 0x7469_6d65_6421;
 #[derive(Clone, Debug)]
 pub struct TimedCampaign {
     /// What runs: workload, scheme, keys, lanes, transactions, log, seed, planted bug. Of all else
-    /// it is `points` and `second_crash` that count. Values are of the published sizes.
+    /// it is `second_crash` that counts. Values are of the published sizes.
     pub campaign: Campaign,
+    /// Where it crashes, if it does.
+    pub points: Option<Points>,
     /// Transactions of each lane before counting starts.
     pub warm_up: u32,
     /// The machine. It gets as many cores as there are lanes.
@@ -84,9 +94,6 @@ pub enum TimedError {
     /// The machine came to a stop.
     #[error(transparent)]
     Run(#[from] RunError),
-    /// Crashes of several lanes.
-    #[error("crash points on {0} lanes: the timed machine judges crashes of one lane, --threads 1")]
-    Lanes(u16),
 }
 
 /// A recorded run, ready for the machine.
@@ -107,15 +114,12 @@ impl TimedCampaign {
     /// What cannot be run. A loss is no error but a failure of the report.
     pub fn run(&self) -> Result<TimedReport, TimedError> {
         let campaign = self.as_recorded();
-        if campaign.points > 0 && campaign.lanes > 1 {
-            return Err(TimedError::Lanes(campaign.lanes));
-        }
         let base = Base::load(&campaign)?;
         let recording = match self.record(&campaign, &base) {
             Ok(recording) => recording,
             Err(violation) => return Ok(TimedReport::failed(violation)),
         };
-        let journal = (campaign.points > 0).then_some(Domain::Adr);
+        let journal = self.points.map(|_| Domain::Adr);
         let mut system = self.system(&recording, journal)?;
         let (warm, all) = self.instructions(&recording);
         system.run(warm)?;
@@ -140,11 +144,11 @@ impl TimedCampaign {
             failure: None,
             timeline,
         };
-        if campaign.points > 0 {
+        if let Some(points) = self.points {
             system.run_to_end()?;
             let journal = system.journal().expect("it was asked for");
             report.journal_entries = journal.journal().len();
-            self.crash(&campaign, &base, &recording, journal, &mut report);
+            crash(&campaign, points, &base, &recording, journal, &mut report);
         }
         Ok(report)
     }
@@ -173,7 +177,7 @@ impl TimedCampaign {
         let refused = |what: String| Violation::new(Broken::Refused, what);
         let medium = Recorder::from_image(base.bytes.clone());
         let medium = medium.recording_loads().pricing(self.prices);
-        let Campaign { workload, plant, seed, lanes, .. } = *campaign;
+        let Campaign { workload, plant, lanes, .. } = *campaign;
         let mut options = open_options(campaign, plant);
         options.cache_bytes = Some(self.machine.llc.size.0);
         let pool = UnrecoveredPool::open(&medium)
@@ -184,32 +188,66 @@ impl TimedCampaign {
         let loaded = workload.attach(&base.scale, &mut lane);
         let loaded = loaded.map_err(|abort| refused(abort.to_string()))?;
         drop(lane);
+        drop(medium.take_log());
+        let image = medium.to_bytes();
+        let together = lanes > 1 && self.points.is_some();
+        let (mut transactions, mut warm_at) = match together {
+            true => (run_together(campaign, base, &pool, &loaded, || medium.ops())?, 0),
+            false => self.in_turn(campaign, base, &pool, &loaded, || medium.ops())?,
+        };
+        let mut log = medium.take_log();
+        if together {
+            place_acknowledgements(&log, &mut transactions);
+            let last_of_warm_up = transactions
+                .chunks(campaign.per_lane() as usize)
+                .filter_map(|of_lane| of_lane[..self.warm_up as usize].last())
+                .map(|tx| tx.acked + 1);
+            warm_at = last_of_warm_up.max().unwrap_or(0);
+            (log, warm_at) = order::behind_fences(&log, warm_at);
+        } else if lanes > 1 {
+            (log, warm_at) = order::behind_acknowledgements(&log, warm_at);
+        }
+        place_acknowledgements(&log, &mut transactions);
+        Ok(TimedRecording { log: Arc::new(log), image, warm_at, transactions })
+    }
+
+    /// Runs the lanes' transactions one at a time, in turn. Returns them lane after lane, and the
+    /// operation at which the warm-up was over.
+    fn in_turn(
+        &self,
+        campaign: &Campaign,
+        base: &Base,
+        pool: &Pool<&Recorder>,
+        loaded: &Loaded,
+        ops: impl Fn() -> usize,
+    ) -> Result<(Vec<Transaction>, usize), Violation> {
+        let refused = |what: String| Violation::new(Broken::Refused, what);
+        let Campaign { workload, seed, lanes, .. } = *campaign;
         let mut seats = Vec::new();
         for lane in 0..lanes {
             let seat = pool.lane_at(usize::from(lane)).map_err(|e| refused(e.to_string()))?;
-            seats.push((seat, workload.worker(&base.scale, &loaded, seed, lane as u8 + 1, 0)));
+            seats.push((seat, workload.worker(&base.scale, loaded, seed, lane as u8 + 1, 0)));
         }
-        drop(medium.take_log());
-        let image = medium.to_bytes();
         let clock = AtomicU64::new(0);
         let mut transactions: Vec<Vec<Transaction>> = vec![Vec::new(); seats.len()];
         let mut warm_at = 0;
         for index in 0..campaign.per_lane() {
             if index == self.warm_up {
-                warm_at = medium.ops();
+                warm_at = ops();
             }
             for (lane, (seat, worker)) in seats.iter_mut().enumerate() {
                 let done = schedule::on_lane(LaneId(lane as u16), || {
                     let mut listener = Listener { clock: &clock, reads: vec![], writes: vec![] };
-                    let begun = medium.ops();
+                    let begun = ops();
                     let stepped = worker.step_with(seat, &mut listener);
                     let id = TxId((lane as u64) << 32 | u64::from(index));
-                    medium.mark(Mark::Ack(id));
+                    pool.medium().mark(Mark::Ack(id));
                     worker.draw();
                     let Listener { reads, writes, .. } = listener;
                     let name = format!("transaction {index} of lane {lane}");
+                    let lane = lane as u16;
                     stepped.map(|_| Transaction {
-                        lane: lane as u16,
+                        lane,
                         name,
                         begun,
                         acked: usize::MAX,
@@ -222,14 +260,7 @@ impl TimedCampaign {
                 transactions[lane].push(done);
             }
         }
-        drop(seats);
-        let mut log = medium.take_log();
-        if lanes > 1 {
-            (log, warm_at) = with_waits(&log, warm_at);
-        }
-        let mut transactions: Vec<Transaction> = transactions.into_iter().flatten().collect();
-        place_acknowledgements(&log, &mut transactions);
-        Ok(TimedRecording { log: Arc::new(log), image, warm_at, transactions })
+        Ok((transactions.into_iter().flatten().collect(), warm_at))
     }
 
     fn system(
@@ -262,110 +293,58 @@ impl TimedCampaign {
         }
         (warm, all)
     }
-
-    fn crash(
-        &self,
-        campaign: &Campaign,
-        base: &Base,
-        recording: &TimedRecording,
-        timed: &TimedJournal,
-        report: &mut TimedReport,
-    ) {
-        let journal = timed.journal();
-        let transactions = in_time(&recording.transactions, timed);
-        let court = match Court::new(base.initial.clone(), &transactions) {
-            Ok(court) => court,
-            Err(violation) => {
-                report.counts.count(violation.broken);
-                report.failure = Some((violation, None));
-                return;
-            }
-        };
-        let mut random = Random::stream(campaign.seed, POINTS);
-        let mut chosen = BTreeSet::new();
-        while chosen.len() < campaign.points.min(journal.len() + 1) {
-            chosen.insert(random.below(journal.len() as u64 + 1) as usize);
-        }
-        let mut bytes = recording.image.clone();
-        bytes.resize(bytes.len().max(journal.image_bytes() as usize), 0);
-        let recording = Recording::default();
-        let (done, last_job) = (AtomicU64::new(0), AtomicUsize::new(usize::MAX));
-        let shared = Shared {
-            campaign,
-            base,
-            recording: &recording,
-            court: &court,
-            done: &done,
-            last_job: &last_job,
-        };
-        let machine = Machine { policy: campaign.policies[0], caches: campaign.caches[0] };
-        let mut visitor = Visitor::new(&shared, machine, Overlay::new(bytes));
-        let mut standing = court.standing();
-        let mut cursor = journal.cursor();
-        for entries in chosen {
-            visitor.overlay.advance(|image| cursor.advance_to_entry(entries, image, |_| {}));
-            // The last moment with this image: the next entry becomes durable in this cycle.
-            let until = if entries < journal.len() { timed.at(entries).0 } else { u64::MAX >> 1 };
-            standing.advance(until as usize);
-            let mut random = Random::stream(campaign.seed, 1 + entries as u64);
-            if let Err((_, violation)) = visitor.crash(&standing, &mut random) {
-                visitor.counts.count(violation.broken);
-                report.failure.get_or_insert((violation, Some(entries)));
-                if campaign.until_failure {
-                    break;
-                }
-            }
-        }
-        report.counts.add(&visitor.counts);
-    }
 }
 
-/// Signals of lanes: nobody else has such numbers.
-const SIGNALS: u64 = 1 << 63;
-
-/// The same operations, where each lane raises a signal after each acknowledgement, and waits for
-/// the signal of whoever stored a word last before it touches that. Returns also the operation
-/// that `warm_at` has become.
-fn with_waits(log: &OpLog, warm_at: usize) -> (OpLog, usize) {
-    let mut waiting = OpLog::default();
-    let mut stored: HashMap<u64, (LaneId, u64)> = HashMap::new();
-    let mut acknowledged: HashMap<LaneId, u64> = HashMap::new();
-    // How far each lane is known to have waited for each other.
-    let mut waited: HashMap<(LaneId, LaneId), u64> = HashMap::new();
-    let mut warm_until = 0;
-    for (at, (lane, op)) in log.iter().enumerate() {
-        if at == warm_at {
-            warm_until = waiting.len();
+/// Crashes at the points, recovers and judges.
+fn crash(
+    campaign: &Campaign,
+    points: Points,
+    base: &Base,
+    recording: &TimedRecording,
+    timed: &TimedJournal,
+    report: &mut TimedReport,
+) {
+    let journal = timed.journal();
+    let transactions = in_time(&recording.transactions, timed);
+    let court = match Court::new(base.initial.clone(), &transactions) {
+        Ok(court) => court,
+        Err(violation) => {
+            report.counts.count(violation.broken);
+            report.failure = Some((violation, None));
+            return;
         }
-        let (first, len, stores) = match op {
-            Op::Load { at, len, .. } => (at, u64::from(len), false),
-            Op::Store { at, bytes } | Op::StoreNt { at, bytes } | Op::Rmw { at, bytes } => {
-                (at, bytes.len() as u64, true)
+    };
+    let mut bytes = recording.image.clone();
+    bytes.resize(bytes.len().max(journal.image_bytes() as usize), 0);
+    let recording = Recording::default();
+    let (done, last_job) = (AtomicU64::new(0), AtomicUsize::new(usize::MAX));
+    let shared = Shared {
+        campaign,
+        base,
+        recording: &recording,
+        court: &court,
+        done: &done,
+        last_job: &last_job,
+    };
+    let machine = Machine { policy: campaign.policies[0], caches: campaign.caches[0] };
+    let mut visitor = Visitor::new(&shared, machine, Overlay::new(bytes));
+    let mut standing = court.standing();
+    let mut cursor = journal.cursor();
+    for entries in points.of(journal.len(), &mut Random::stream(campaign.seed, POINTS)) {
+        visitor.overlay.advance(|image| cursor.advance_to_entry(entries, image, |_| {}));
+        // The last moment with this image: the next entry becomes durable in this cycle.
+        let until = if entries < journal.len() { timed.at(entries).0 } else { u64::MAX >> 1 };
+        standing.advance(until as usize);
+        let mut random = Random::stream(campaign.seed, 1 + entries as u64);
+        if let Err((_, violation)) = visitor.crash(&standing, &mut random) {
+            visitor.counts.count(violation.broken);
+            report.failure.get_or_insert((violation, Some(entries)));
+            if campaign.until_failure {
+                break;
             }
-            Op::Store64 { line, .. } => (line.start(), 64, true),
-            _ => (PoolOffset(0), 0, false),
-        };
-        for word in first.0 / 8..(first.0 + len).div_ceil(8) {
-            if let Some(&(other, number)) = stored.get(&word).filter(|(other, _)| *other != lane) {
-                let known = waited.entry((lane, other)).or_insert(0);
-                if *known < number {
-                    *known = number;
-                    let id = SIGNALS | u64::from(other.0);
-                    waiting.op(lane, Op::Wait { id, count: number });
-                }
-            }
-            if stores {
-                stored.insert(word, (lane, acknowledged.get(&lane).map_or(0, |n| *n) + 1));
-            }
-        }
-        waiting.op(lane, op);
-        if let Op::Ack(_) = op {
-            let number = acknowledged.entry(lane).or_insert(0);
-            *number += 1;
-            waiting.op(lane, Op::Signal { id: SIGNALS | u64::from(lane.0), count: *number });
         }
     }
-    (waiting, warm_until)
+    report.counts.add(&visitor.counts);
 }
 
 /// The transactions with the machine's cycles in place of the recording's operations. One begins,

@@ -1,0 +1,144 @@
+//! Whether recovered data is what some number of its transactions leaves.
+//!
+//! The judge knows only the bare transactions: which words each stored, in which order they ran on
+//! their data, and when each was acknowledged. It shares no code with the schemes.
+
+use std::collections::{BTreeMap, HashMap};
+
+use outlast_sim::timed::{Cycle, TimedJournal};
+use outlast_trace::{Op, PoolOffset, word_pieces};
+
+use crate::simulated::work::Work;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Fate {
+    Kept,
+    Lost,
+    Torn,
+}
+
+/// What the transactions on one set of data leave, one after the other.
+#[derive(Debug, Default)]
+struct History {
+    /// Every word that any of them stores to.
+    words: Vec<u64>,
+    /// The sum of all words after each number of transactions, and for which numbers it is that.
+    states: HashMap<u64, Vec<usize>>,
+}
+
+/// Stores of a transaction: where, what.
+type Stores = Vec<(u64, Vec<u8>)>;
+
+/// What every set of data may be.
+#[derive(Debug)]
+pub(super) struct Judge {
+    histories: BTreeMap<u64, History>,
+}
+
+/// One word's share of a state's sum.
+fn share(at: u64, value: u64) -> u64 {
+    let mut mixed = at.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ value;
+    for _ in 0..2 {
+        mixed = (mixed ^ (mixed >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93);
+    }
+    mixed ^ (mixed >> 32)
+}
+
+impl Judge {
+    /// What the work's transactions leave, set of data by set of data.
+    pub(super) fn new(work: &Work) -> Self {
+        // Stores of each transaction, by its data and its number there.
+        let mut by_data: BTreeMap<u64, BTreeMap<u64, Stores>> = BTreeMap::new();
+        for stream in &work.streams {
+            let mut open: BTreeMap<u16, Vec<Stores>> = BTreeMap::new();
+            let mut ended: BTreeMap<u16, Stores> = BTreeMap::new();
+            for (lane, op) in stream.iter() {
+                let stack = open.entry(lane.0).or_default();
+                match op {
+                    Op::TxBegin => stack.push(Vec::new()),
+                    Op::Store { at, bytes } => {
+                        if let Some(stores) = stack.last_mut() {
+                            stores.push((at.0, bytes.to_vec()));
+                        }
+                    }
+                    Op::TxEnd => {
+                        ended.insert(lane.0, stack.pop().unwrap_or_default());
+                    }
+                    Op::Ack(tx) => {
+                        let stores = ended.remove(&lane.0).unwrap_or_default();
+                        let data = by_data.entry(tx.0 >> 32).or_default();
+                        data.insert(tx.0 & u64::from(u32::MAX), stores);
+                    }
+                    _ => {}
+                }
+            }
+        }
+        let history = |transactions: &BTreeMap<u64, Stores>| {
+            let mut memory: BTreeMap<u64, [u8; 8]> = BTreeMap::new();
+            for (at, bytes) in transactions.values().flatten() {
+                for (piece, _) in word_pieces(PoolOffset(*at), bytes.len()) {
+                    let word = piece.0 & !7;
+                    let old = work.image.get(word as usize..word as usize + 8);
+                    let old = old.map_or([0; 8], |old| old.try_into().expect("eight bytes"));
+                    memory.insert(word, old);
+                }
+            }
+            let value = |bytes: &[u8; 8]| u64::from_le_bytes(*bytes);
+            let mut sum = 0u64;
+            for (at, bytes) in &memory {
+                sum = sum.wrapping_add(share(*at, value(bytes)));
+            }
+            let words = memory.keys().copied().collect();
+            let mut states: HashMap<u64, Vec<usize>> = HashMap::from([(sum, vec![0])]);
+            for (number, stores) in transactions.values().enumerate() {
+                for (at, bytes) in stores {
+                    let mut rest = bytes.as_slice();
+                    for (piece, len) in word_pieces(PoolOffset(*at), bytes.len()) {
+                        let (now, tail) = rest.split_at(len);
+                        rest = tail;
+                        let word = piece.0 & !7;
+                        let held = memory.get_mut(&word).expect("every word was entered");
+                        sum = sum.wrapping_sub(share(word, value(held)));
+                        held[(piece.0 % 8) as usize..][..len].copy_from_slice(now);
+                        sum = sum.wrapping_add(share(word, value(held)));
+                    }
+                }
+                states.entry(sum).or_default().push(number + 1);
+            }
+            History { words, states }
+        };
+        let histories = by_data.iter().map(|(data, all)| (*data, history(all))).collect();
+        Self { histories }
+    }
+
+    /// Of each set of data, how many of its transactions were acknowledged.
+    pub(super) fn acknowledged(&self, journal: &TimedJournal, now: Cycle) -> BTreeMap<u64, usize> {
+        let mut counts = BTreeMap::new();
+        for (_, tx) in journal.acknowledged_by(now) {
+            let count = counts.entry(tx.0 >> 32).or_insert(0);
+            *count = (*count).max((tx.0 & u64::from(u32::MAX)) as usize);
+        }
+        counts
+    }
+
+    /// What became of the image's data, of which so many transactions were acknowledged.
+    pub(super) fn verdict(&self, image: &[u8], acknowledged: &BTreeMap<u64, usize>) -> Fate {
+        let mut fate = Fate::Kept;
+        for (data, history) in &self.histories {
+            let mut sum = 0u64;
+            for at in &history.words {
+                let bytes = image[*at as usize..][..8].try_into().expect("eight bytes");
+                sum = sum.wrapping_add(share(*at, u64::from_le_bytes(bytes)));
+            }
+            let needed = acknowledged.get(data).copied().unwrap_or(0);
+            match history.states.get(&sum) {
+                None => return Fate::Torn,
+                Some(numbers) if numbers.iter().all(|number| *number < needed) => {
+                    fate = Fate::Lost;
+                }
+                Some(_) => {}
+            }
+        }
+        fate
+    }
+}
