@@ -216,7 +216,7 @@ fn a_table_of_crashes_ends_in_1_with_a_replay_where_something_is_lost() {
     let sound = good(&[&table[..], &["--crashes", "2"]].concat());
     assert!(sound.contains("ycsb-a, Redis YCSB-A") && sound.contains("✓ undo-archapt"), "{sound}");
 
-    let bug = ["--crashes", "20", "--plant", "aged-out-unflushed"];
+    let bug = ["--crashes", "20", "--plant", "pending-since-last"];
     let output = outlast(&[&table[..], &bug].concat());
     let errors = text(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{errors}");
@@ -549,7 +549,6 @@ fn mistakes_about_the_machine_are_told_in_one_line() {
         (&["sim", "--trace", "/no/such/trace"], "/no/such/trace"),
         (&["sim", "hash", "--scheme", "undoo"], "undo"),
         (&["sim", "hash", "--scheme", "undo", "--threads", "9"], "takes 1 to 8"),
-        (&["sim", "hash", "--scheme", "undo", "--threads", "2", "--crash", "5"], "--threads 1"),
         (&["sim", "hash", "--scheme", "undo,fwb", "--crash", "5"], "not both"),
         (&["sim", "ycsb-b", "--scheme", "fwb"], "no program"),
         (&["sim", "vacation", "--scheme", "swift"], "no workload"),

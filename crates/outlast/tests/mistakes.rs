@@ -72,7 +72,8 @@ fn stores_after_a_swallowed_conflict_leave_no_trace() {
                     (false, Ok(())) => assert!(
                         matches!(
                             scheme,
-                            Scheme::Redo
+                            Scheme::None
+                                | Scheme::Redo
                                 | Scheme::RedoArchapt
                                 | Scheme::Atlas
                                 | Scheme::Aof

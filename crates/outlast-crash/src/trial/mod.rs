@@ -65,6 +65,8 @@ pub struct Scope {
     pub shared_lane: bool,
     /// Lanes lock from the start; else the first of them runs without, until another begins.
     pub lock_always: bool,
+    /// Only for the scheme that journals pages.
+    pub of_pages: bool,
     /// Write-back by age: lines of the LRU queue.
     pub queue_lines: u64,
     /// Write-back by age: how often lanes look after it.
@@ -239,7 +241,9 @@ impl Scope {
     pub fn tries(&self, scheme: Scheme) -> bool {
         let keeps_sums = matches!(scheme, Scheme::UndoArchapt | Scheme::RedoArchapt);
         let later = self.lanes.iter().flatten().flatten().any(|step| *step == Step::Later);
-        (!self.checksums || keeps_sums || scheme.is_literal()) && (!later || scheme.commits_later())
+        (!self.checksums || keeps_sums || scheme.is_literal())
+            && (!later || scheme.commits_later())
+            && (!self.of_pages || scheme == Scheme::Rollback)
     }
 
     /// Runs the script under every schedule of the scope and verifies every image of each.

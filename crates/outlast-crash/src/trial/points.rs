@@ -68,6 +68,7 @@ fn point(
         crashes: 1,
         shared_lane: false,
         lock_always: true,
+        of_pages: false,
         queue_lines: 1,
         step_every: 1,
         beside_rings: 1,

@@ -47,6 +47,7 @@ fn scope(name: &'static str, about: &'static str, shape: Shape, lanes: Vec<LaneS
         schedules_max: u64::MAX,
         crashes: 2,
         shared_lane: false,
+        of_pages: false,
         queue_lines: 2,
         step_every: 2,
         beside_rings: 1,
@@ -330,6 +331,23 @@ pub fn all() -> Vec<Scope> {
             ],
             // Nothing ages: only the floor has lines flushed.
             queue_lines: 64,
+            ..rings.clone()
+        },
+        Scope {
+            name: "rings of pages",
+            about: "two lanes whose words lie on pages of their own, in turns",
+            shape: Shape { words: 8, ..APART },
+            lanes: vec![
+                [2, 1, 2, 1]
+                    .map(|lines| write(if lines == 2 { &[0, 1, 2, 3] } else { &[1] }))
+                    .to_vec(),
+                [2, 2, 1, 2, 2, 1, 2]
+                    .map(|lines| write(if lines == 2 { &[4, 5, 6, 7] } else { &[5] }))
+                    .to_vec(),
+            ],
+            lane_bytes: 384,
+            of_pages: true,
+            crashes: 1,
             ..rings.clone()
         },
         Scope {

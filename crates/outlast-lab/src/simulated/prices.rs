@@ -17,15 +17,15 @@ use outlast_pmem::Prices;
 
 /// empty transaction, load, store, announcement, taking a block, giving one back.
 const MEASURED: [(&str, [u32; 6]); 9] = [
-    ("none", [278, 51, 608, 0, 439, 123]),
-    ("undo", [278, 51, 1442, 0, 836, 211]),
-    ("redo", [278, 55, 571, 27, 605, 352]),
-    ("swift", [287, 55, 594, 27, 586, 215]),
-    ("undo-archapt", [287, 628, 2896, 0, 717, 307]),
-    ("redo-archapt", [287, 632, 1324, 27, 692, 307]),
-    ("atlas", [338, 181, 1583, 27, 613, 208]),
-    ("aof", [278, 55, 683, 27, 572, 124]),
-    ("rollback", [283, 55, 10_697, 27, 6285, 0]),
+    ("none", [344, 45, 276, 18, 431, 145]),
+    ("undo", [344, 45, 1459, 9, 825, 235]),
+    ("redo", [348, 45, 356, 19, 586, 374]),
+    ("swift", [357, 45, 386, 19, 578, 336]),
+    ("undo-archapt", [353, 45, 1939, 9, 603, 336]),
+    ("redo-archapt", [357, 45, 386, 19, 578, 336]),
+    ("atlas", [397, 125, 1616, 36, 610, 230]),
+    ("aof", [344, 45, 574, 18, 573, 147]),
+    ("rollback", [349, 45, 10_146, 18, 6148, 0]),
 ];
 
 /// The prices of a scheme's calls; a literal variant has those of its sound one.

@@ -46,7 +46,7 @@ fn planted_bugs_show_as_losses_with_the_command_that_replays_them() {
         let plan = Plan { schemes: vec![scheme], plant, ..small("ycsb-a", 20) };
         plan.run(&mut |_| ()).unwrap()
     };
-    let aged = planted("aged-out-unflushed", Scheme::UndoArchapt);
+    let aged = planted("pending-since-last", Scheme::UndoArchapt);
     let of = |metric| sum(&aged.records, metric);
     assert!(of(Metric::SILENTLY_WRONG) > 0.0 && of(Metric::TORN) + of(Metric::LOST) > 0.0);
     let repaired = of(Metric::STALE_OBJECTS) - of(Metric::INCONSISTENT_OBJECTS);
