@@ -389,7 +389,7 @@ impl Medium for Mapped {
         self.window.prefetch_write(line);
     }
 
-    /// By as many threads as the machine runs at once, up to [`WORKERS_MAX`].
+    /// By as many threads as the machine runs at once, up to eight.
     fn share_out(&self, parts: usize, work: &(dyn Fn(&Self, usize) + Sync)) {
         let next = AtomicUsize::new(0);
         let work = || {

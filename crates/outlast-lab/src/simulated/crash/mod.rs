@@ -1,7 +1,7 @@
 //! Crash campaigns on the timed machine: run a program under a scheme, crash after entries of its
 //! journal, recover for real, and judge what is left.
 //!
-//! - [`judge`] knows only the bare transactions and their acknowledgements. Recovered data has to
+//! - `judge` knows only the bare transactions and their acknowledgements. Recovered data has to
 //!   be what some number of its transactions leaves, none of them in part; fewer than were
 //!   acknowledged is a loss.
 //! - [`Plant`]s break a scheme, the machine or the image on purpose; the campaign has to notice.
