@@ -33,9 +33,10 @@ use crate::scheme::Logging;
 use crate::seq::Seq;
 use crate::spin::wait;
 use crate::transact::Abort;
+use crate::tx::Tx;
 use crate::tx::blocks::reserved_word;
+use crate::tx::isolation::LOCK_PATIENCE;
 use crate::tx::parts::Part;
-use crate::tx::{LOCK_PATIENCE, Tx};
 
 /// Most words in one item of a journal, half of the largest page, so that every region has room
 /// for one.

@@ -1,0 +1,256 @@
+//! What a closure may ask of its transaction, and where each request goes.
+
+use outlast_pmem::{Call, Mark, Medium};
+use outlast_trace::{ByteRange, LINE_BYTES, PoolOffset};
+
+use super::Tx;
+use super::words::Window;
+use crate::layout::ROOT_AT;
+use crate::plant::Plant;
+use crate::scheme::{Logging, WriteBack};
+use crate::transact::{Abort, BlockKind, RootKind, Transact};
+use crate::writeback::Access;
+
+/// Most lines of an announced range that are fetched at once: as many as a core has under way.
+const LINES_FETCHED_MAX: usize = 16;
+
+impl<M: Medium> Transact for Tx<'_, M> {
+    #[inline]
+    fn load(&mut self, at: PoolOffset, out: &mut [u8]) -> Result<(), Abort> {
+        self.pool.medium.mark(Mark::Call(Call::Load));
+        let result =
+            self.check_range("loading", at, out.len() as u64).and_then(|()| self.load_any(at, out));
+        self.note(result)
+    }
+
+    #[inline]
+    fn load_u64(&mut self, at: PoolOffset) -> Result<u64, Abort> {
+        let buffers = &self.lane.buffers;
+        if buffers.is_direct && buffers.loads.has_word(at) {
+            self.pool.medium.mark(Mark::Call(Call::Load));
+            if buffers.lines.surely_lacks(at.line()) || !self.pool.logging.has_write_set() {
+                return Ok(self.pool.medium.load_u64(at));
+            }
+            return Ok(self.load_kept_word(at));
+        }
+        self.load_word(at)
+    }
+
+    #[inline]
+    fn store_u64(&mut self, at: PoolOffset, value: u64) -> Result<(), Abort> {
+        let buffers = &self.lane.buffers;
+        if buffers.is_direct && buffers.stores.has_word(at) {
+            self.pool.medium.mark(Mark::Call(Call::Store));
+            self.put_word(at, value);
+            return Ok(());
+        }
+        self.store_word(at, value)
+    }
+
+    #[inline]
+    fn will_write(&mut self, ranges: &[ByteRange]) -> Result<(), Abort> {
+        self.pool.medium.mark(Mark::Call(Call::WillWrite));
+        self.refuse_after_failure()?;
+        // Lines are fetched before the first lock: a locked instruction waits for the loads
+        // before it, one after the other, but not for prefetches. Redo does not look at what it
+        // overwrites, and would wait for it when it stores in place.
+        if self.pool.logging.has_write_set() || self.pool.logging == Logging::Volatile {
+            for range in ranges {
+                if let Err(outside) = self.check_range("announcing", range.at, range.len) {
+                    return self.note(Err(outside));
+                }
+                self.fetch(*range);
+            }
+            return Ok(());
+        }
+        if ranges.len() > 1 {
+            let len = self.pool.medium.len();
+            ranges.iter().filter(|range| range.at.0 < len).for_each(|range| self.fetch(*range));
+        }
+        let result = ranges.iter().try_for_each(|range| {
+            self.check_range("announcing", range.at, range.len)?;
+            match self.pool.logging {
+                Logging::Undo => self.keep_old(range.at, range.len),
+                // Sections log what they store, one store at a time.
+                _ => Ok(()),
+            }
+        });
+        self.note(result)
+    }
+
+    #[inline]
+    fn store(&mut self, at: PoolOffset, bytes: &[u8]) -> Result<(), Abort> {
+        self.pool.medium.mark(Mark::Call(Call::Store));
+        self.refuse_after_failure()?;
+        let result = self
+            .check_range("storing", at, bytes.len() as u64)
+            .and_then(|()| self.store_any(at, bytes));
+        self.note(result)
+    }
+
+    fn alloc(&mut self, bytes: u64, kind: BlockKind) -> Result<PoolOffset, Abort> {
+        self.pool.medium.mark(Mark::Call(Call::Alloc));
+        self.refuse_after_failure()?;
+        let result = self.alloc_any(bytes, kind);
+        self.note(result)
+    }
+
+    fn free(&mut self, block: PoolOffset) -> Result<(), Abort> {
+        self.pool.medium.mark(Mark::Call(Call::Free));
+        self.refuse_after_failure()?;
+        let result = self.free_any(block);
+        self.note(result)
+    }
+
+    fn root(&mut self) -> Result<Option<(PoolOffset, RootKind)>, Abort> {
+        let mut word = [0; 8];
+        let result = self.load_any(ROOT_AT, &mut word).and_then(|()| {
+            crate::pool::parse_root(u64::from_le_bytes(word))
+                .map_err(|why| Abort::Damaged(format!("at {ROOT_AT}: {why}")))
+        });
+        self.note(result)
+    }
+
+    fn set_root(&mut self, block: PoolOffset, kind: RootKind) -> Result<(), Abort> {
+        self.refuse_after_failure()?;
+        let result = if let Err(outside) = self.check_range("making root", block, 16) {
+            Err(outside)
+        } else if block.is_aligned(16) {
+            let word = crate::pool::root_word(block, kind).to_le_bytes();
+            self.store_any(ROOT_AT, &word)
+        } else {
+            let why = "it is no block: blocks are aligned to 16";
+            Err(Abort::BadAddress { what: "making root", at: block, why })
+        };
+        self.note(result)
+    }
+}
+
+impl<M: Medium> Tx<'_, M> {
+    /// Fetches the first lines of a range.
+    #[inline]
+    pub(super) fn fetch(&self, range: ByteRange) {
+        if range.at.in_line() as u64 + range.len <= LINE_BYTES {
+            return self.pool.medium.prefetch_write(range.at.line());
+        }
+        range
+            .lines()
+            .take(LINES_FETCHED_MAX)
+            .for_each(|line| self.pool.medium.prefetch_write(line));
+    }
+
+    pub(super) fn check_range(
+        &self,
+        what: &'static str,
+        at: PoolOffset,
+        len: u64,
+    ) -> Result<(), Abort> {
+        let heap_at = self.pool.header().geometry.heap_at;
+        let end = at.0.checked_add(len);
+        if at.0 < heap_at || end.is_none_or(|end| end > self.pool.medium.len()) {
+            return Err(Abort::BadAddress { what, at, why: "it lies outside the heap" });
+        }
+        Ok(())
+    }
+
+    /// Whether this transaction allocated these bytes and stores to them without a log.
+    #[inline]
+    pub(super) fn is_fresh(&self, at: PoolOffset, len: u64) -> bool {
+        let fresh = &self.lane.buffers.fresh[self.lane.pending.before().fresh..];
+        // Stores go to the newest block most of the time.
+        fresh.iter().rev().any(|block| block.at <= at && at.0 + len <= block.end().0)
+    }
+
+    #[inline]
+    pub(super) fn load_any(&mut self, at: PoolOffset, out: &mut [u8]) -> Result<(), Abort> {
+        if self.pool.write_back == WriteBack::ByAge {
+            if self.pool.is_literal {
+                self.touch_pending(ByteRange::new(at, out.len() as u64));
+            }
+            self.note_access(at, out.len() as u64);
+        }
+        self.load_found(at, out)
+    }
+
+    /// Loads what has been told of.
+    #[inline]
+    pub(super) fn load_found(&mut self, at: PoolOffset, out: &mut [u8]) -> Result<(), Abort> {
+        if self.lane.buffers.is_alone && !self.pool.logging.has_write_set() {
+            // Everything is in place.
+            self.pool.medium.load(at, out);
+            return Ok(());
+        }
+        if !self.lane.buffers.fresh.is_empty() && self.is_fresh(at, out.len() as u64) {
+            self.pool.medium.load(at, out);
+            return Ok(());
+        }
+        if self.pool.logging.has_write_set() && !self.lane.buffers.lines.is_empty() {
+            return self.load_over_write_set(at, out);
+        }
+        self.read_range(at, out)
+    }
+
+    /// Leaves a hint for the history unit.
+    #[inline]
+    pub(super) fn note_access(&mut self, at: PoolOffset, len: u64) {
+        if self.pool.sample.has(at) {
+            let lines = (at.in_line() as u64 + len).div_ceil(LINE_BYTES);
+            self.lane.accesses.push(Access::new(at.line(), lines));
+        }
+    }
+
+    pub(super) fn store_any(&mut self, at: PoolOffset, bytes: &[u8]) -> Result<(), Abort> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        self.begin_writing()?;
+        if self.pool.write_back == WriteBack::ByAge {
+            self.note_access(at, bytes.len() as u64);
+        }
+        if self.io().plants(Plant::MarkedBeforeStores) {
+            let lines = ByteRange::new(at, bytes.len() as u64).lines();
+            self.pool.checkpointer.changes.mark_lines(lines);
+        }
+        if !self.lane.buffers.fresh.is_empty() && self.is_fresh(at, bytes.len() as u64) {
+            self.pool.medium.store(at, bytes);
+            for line in ByteRange::new(at, bytes.len() as u64).lines() {
+                let buffers = &mut self.lane.buffers;
+                let (index, _) = buffers.lines.find_or_add(line);
+                buffers.add_contents(index);
+                let entry = buffers.lines.entry_mut(index);
+                entry.stored = true;
+                if !std::mem::replace(&mut entry.fresh, true) {
+                    buffers.fresh_lines.push(index as u32);
+                }
+            }
+            return Ok(());
+        }
+        match self.pool.logging {
+            Logging::Volatile | Logging::Undo | Logging::Sections => self.store_in_place(at, bytes),
+            Logging::Redo | Logging::Pages | Logging::Commands => {
+                self.store_to_write_set(at, bytes)
+            }
+        }
+    }
+
+    /// Remembers a failure, so that a closure that swallows it cannot commit.
+    #[inline]
+    pub(super) fn note<R>(&mut self, result: Result<R, Abort>) -> Result<R, Abort> {
+        if let Err(abort) = &result {
+            let buffers = &mut self.lane.buffers;
+            buffers.failure.get_or_insert_with(|| abort.clone());
+            buffers.stores = Window::NONE;
+        }
+        result
+    }
+
+    /// After a failure nothing more is changed: an operation that failed half-way has locked
+    /// and kept some of its lines and not others.
+    #[inline]
+    pub(super) fn refuse_after_failure(&self) -> Result<(), Abort> {
+        match &self.lane.buffers.failure {
+            None => Ok(()),
+            Some(abort) => Err(abort.clone()),
+        }
+    }
+}

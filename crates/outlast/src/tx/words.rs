@@ -1,0 +1,98 @@
+//! The short way to single words: a transaction's windows, and what is not in them.
+
+use outlast_pmem::{Call, Mark, Medium};
+use outlast_trace::PoolOffset;
+
+use super::Tx;
+use crate::plant::Plant;
+use crate::scheme::{Logging, WriteBack};
+use crate::transact::{Abort, Transact};
+
+/// Aligned words of the pool that are reached in few steps.
+#[derive(Clone, Copy, PartialEq, Default)]
+pub(super) struct Window {
+    from: u64,
+    bytes: u64,
+}
+
+impl Window {
+    pub(super) const NONE: Self = Self { from: 0, bytes: 0 };
+
+    #[inline]
+    pub(super) fn has_word(self, at: PoolOffset) -> bool {
+        at.0.wrapping_sub(self.from) < self.bytes && at.is_aligned(8)
+    }
+}
+
+impl<M: Medium> Tx<'_, M> {
+    /// Words of the heap are reached without a look at what else there may be. Under a literal
+    /// variant whatever is touched may be pending.
+    #[inline]
+    pub(super) fn open_windows(&mut self) {
+        let pool = self.pool;
+        let buffers = &mut self.lane.buffers;
+        let heap = if !pool.is_literal {
+            let from = pool.header().geometry.heap_at;
+            Window { from, bytes: pool.medium.len() - from }
+        } else {
+            Window::NONE
+        };
+        buffers.is_direct = buffers.is_alone && pool.history.is_none();
+        let is_kept = pool.logging == Logging::Redo && !pool.io().plants(Plant::MarkedBeforeStores);
+        let stores = if is_kept { heap } else { Window::NONE };
+        // Behind a fence stores are dear, and nearly always nothing has changed.
+        if buffers.loads != heap {
+            buffers.loads = heap;
+        }
+        if buffers.stores != stores {
+            buffers.stores = stores;
+        }
+    }
+
+    /// [`load_u64`](Transact::load_u64), beside others and whatever else takes more than a few
+    /// instructions.
+    #[inline(never)]
+    pub(super) fn load_word(&mut self, at: PoolOffset) -> Result<u64, Abort> {
+        if self.lane.buffers.loads.has_word(at) {
+            self.pool.medium.mark(Mark::Call(Call::Load));
+            if self.pool.write_back == WriteBack::ByAge {
+                self.note_access(at, 8);
+            }
+            if !self.lane.buffers.is_alone {
+                return self.load_shared_word(at);
+            }
+            return Ok(match self.pool.logging.has_write_set() {
+                true => self.load_kept_word(at),
+                false => self.pool.medium.load_u64(at),
+            });
+        }
+        let mut bytes = [0; 8];
+        self.load(at, &mut bytes)?;
+        Ok(u64::from_le_bytes(bytes))
+    }
+
+    /// The same for stores.
+    #[inline(never)]
+    pub(super) fn store_word(&mut self, at: PoolOffset, value: u64) -> Result<(), Abort> {
+        if self.lane.buffers.stores.has_word(at) {
+            self.pool.medium.mark(Mark::Call(Call::Store));
+            if self.pool.write_back == WriteBack::ByAge {
+                self.note_access(at, 8);
+            }
+            if !self.lane.buffers.is_alone {
+                return self.put_shared_word(at, value);
+            }
+            self.put_word(at, value);
+            return Ok(());
+        }
+        let buffers = &self.lane.buffers;
+        let is_volatile = self.pool.logging == Logging::Volatile && buffers.is_alone;
+        if is_volatile && buffers.loads.has_word(at) && buffers.fresh.is_empty() {
+            self.pool.medium.mark(Mark::Call(Call::Store));
+            self.refuse_after_failure()?;
+            self.exchange_word(at, value);
+            return Ok(());
+        }
+        self.store(at, &value.to_le_bytes())
+    }
+}
