@@ -93,11 +93,12 @@ impl Payload {
         self.words.get(SPARE_WORDS..self.end).unwrap_or_default()
     }
 
-    /// The same behind the spare words, which are the caller's.
+    /// The same between the spare words, which are the caller's, and so many zeros.
     #[inline]
-    pub fn with_spare(&mut self) -> &mut [u64] {
-        self.make_room(0);
-        &mut self.words[..self.end]
+    pub fn with_spare_and_zeros(&mut self, zeros: usize) -> &mut [u64] {
+        self.make_room(zeros);
+        self.words[self.end..self.end + zeros].fill(0);
+        &mut self.words[..self.end + zeros]
     }
 
     #[inline]
@@ -169,16 +170,18 @@ impl Payload {
                 let word = mask.trailing_zeros() as usize % 8;
                 mask &= mask - 1;
                 let index = line.0 * 8 + word as u64;
-                if index == run_end && (room[last_run] >> COUNT_SHIFT) as usize & COUNT_MAX < most {
-                    room[last_run] += 1 << COUNT_SHIFT;
-                } else {
-                    last_run = end;
-                    room[end] = WORDS << KIND_SHIFT | 1 << COUNT_SHIFT | index;
-                    end += 1;
-                }
+                let continues = index == run_end && count_of(room[last_run]) < most;
                 run_end = index + 1;
-                room[end] = content[word];
-                end += 1;
+                if continues {
+                    room[last_run] += 1 << COUNT_SHIFT;
+                    room[end] = content[word];
+                    end += 1;
+                    continue;
+                }
+                last_run = end;
+                let item = [WORDS << KIND_SHIFT | 1 << COUNT_SHIFT | index, content[word]];
+                room[end..end + item.len()].copy_from_slice(&item);
+                end += item.len();
             }
         }
         (self.end, self.last_run, self.run_end) = (end, last_run, run_end);
@@ -199,8 +202,7 @@ impl Payload {
             return false;
         }
         let header = &mut self.words[self.last_run];
-        let count = (*header >> COUNT_SHIFT) as usize & COUNT_MAX;
-        if count + words.len() > most {
+        if count_of(*header) + words.len() > most {
             return false;
         }
         *header += (words.len() as u64) << COUNT_SHIFT;
@@ -232,10 +234,15 @@ impl Payload {
     }
 }
 
+#[inline]
+fn count_of(header: u64) -> usize {
+    (header >> COUNT_SHIFT) as usize & COUNT_MAX
+}
+
 /// What an item of a proven record changes, by its first word, and how many words the item takes.
 pub(crate) fn place(word: u64) -> (ByteRange, usize) {
     let at = PoolOffset((word & INDEX_MASK) * 8);
-    let count = (word >> COUNT_SHIFT) as usize & COUNT_MAX;
+    let count = count_of(word);
     if word >> KIND_SHIFT == WORDS {
         (ByteRange::new(at, count as u64 * 8), 1 + count)
     } else {

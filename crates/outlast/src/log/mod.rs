@@ -62,5 +62,5 @@ pub(crate) mod record;
 pub(crate) use item::{Item, Payload, items, prefix_within};
 pub(crate) use reader::{Life, LiveRecord, named_region, read_lane, read_undo};
 pub(crate) use record::{
-    LogDamage, PAYLOAD_WORDS_MAX, RecordKind, Region, append, append_payload, lines_for,
+    LogDamage, PAYLOAD_WORDS_MAX, Record, RecordKind, Region, append, lines_for,
 };

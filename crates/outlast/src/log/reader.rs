@@ -258,7 +258,8 @@ mod tests {
     }
 
     fn put(medium: &Heap, region: Region, line: u64, kind: RecordKind, n: u64, payload: &[u64]) {
-        record::write(Io::new(medium, None), region, line, kind, Seq::new(1, n), payload);
+        let record = record::Record::new(kind, Seq::new(1, n), payload);
+        record::write(Io::new(medium, None), region, line, &record);
     }
 
     #[test]

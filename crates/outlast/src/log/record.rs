@@ -87,13 +87,18 @@ pub(crate) const fn lines_for(words: usize) -> u64 {
     1 + words.saturating_sub(HEADER_WORDS).div_ceil(CONTINUATION_WORDS) as u64
 }
 
+/// Words that so many lines of a record have room for, at least one.
+const fn words_of(lines: u64) -> usize {
+    HEADER_WORDS + (lines as usize - 1) * CONTINUATION_WORDS
+}
+
 /// Payload words that a record of `lines` lines can hold, one less than the most, since a final
 /// part gets a word in front.
 pub(crate) const fn words_in(lines: u64) -> usize {
     if lines == 0 {
         return 0;
     }
-    let words = HEADER_WORDS + (lines as usize - 1) * CONTINUATION_WORDS;
+    let words = words_of(lines);
     if words < PAYLOAD_WORDS_MAX { words } else { PAYLOAD_WORDS_MAX - 1 }
 }
 
@@ -157,6 +162,40 @@ fn claim(word: u64) -> Option<(RecordKind, usize)> {
     Some((RecordKind::from_bits(claim & 0xf)?, (claim >> 4) as usize))
 }
 
+/// A record that is to be written.
+pub(crate) struct Record<'w> {
+    header: u64,
+    seq: Seq,
+    /// The payload's words, and maybe zeros that fill up the last line.
+    words: &'w [u64],
+}
+
+impl<'w> Record<'w> {
+    #[inline]
+    pub fn new(kind: RecordKind, seq: Seq, payload: &'w [u64]) -> Self {
+        Self { header: header_word(kind, seq, payload), seq, words: payload }
+    }
+
+    /// Of all that a payload has: its CRC is made in one go, its lines are whole.
+    #[inline]
+    pub fn of_all(kind: RecordKind, seq: Seq, payload: &'w mut Payload) -> Self {
+        let count = payload.as_words().len();
+        let padded = words_of(lines_for(count));
+        let all = payload.with_spare_and_zeros(padded - count);
+        let claim = claim_of(kind, count);
+        (all[0], all[1]) = (seq.bits(), claim);
+        let (all, words) = (&all[..SPARE_WORDS + count], &all[SPARE_WORDS..]);
+        let header = sealed_claim(claim, crc32c::crc32c(bytemuck::cast_slice(all)));
+        Self { header, seq, words }
+    }
+
+    /// Lines that it takes.
+    #[inline]
+    fn lines(&self) -> u64 {
+        lines_for(self.words.len())
+    }
+}
+
 /// Stores a record and starts the write-back of its lines. The fence is the caller's. Returns
 /// the lines that it takes.
 #[inline]
@@ -165,47 +204,16 @@ pub(crate) fn append<M: Medium>(
     site: Site,
     region: Region,
     first: u64,
-    kind: RecordKind,
-    seq: Seq,
-    payload: &[u64],
+    record: Record<'_>,
 ) -> u64 {
-    append_under(io, site, region, first, header_word(kind, seq, payload), seq, payload)
-}
-
-/// As [`append`], of all that a payload has: its CRC is made in one go.
-#[inline]
-pub(crate) fn append_payload<M: Medium>(
-    io: Io<'_, M>,
-    site: Site,
-    region: Region,
-    first: u64,
-    kind: RecordKind,
-    seq: Seq,
-    payload: &mut Payload,
-) -> u64 {
-    let all = payload.with_spare();
-    let claim = claim_of(kind, all.len() - SPARE_WORDS);
-    (all[0], all[1]) = (seq.bits(), claim);
-    let header = sealed_claim(claim, crc32c::crc32c(bytemuck::cast_slice(all)));
-    append_under(io, site, region, first, header, seq, payload.as_words())
-}
-
-#[inline]
-fn append_under<M: Medium>(
-    io: Io<'_, M>,
-    site: Site,
-    region: Region,
-    first: u64,
-    header: u64,
-    seq: Seq,
-    payload: &[u64],
-) -> u64 {
+    let lines = record.lines();
     let flush = |from: u64, lines: u64| io.flush(site, region.line(from), lines * LINE_BYTES);
     if io.plants(Plant::FlushBeforeStore) {
-        flush(first, lines_for(payload.len()));
-        return write_under(io, region, first, header, seq, payload);
+        flush(first, lines);
+        write(io, region, first, &record);
+        return lines;
     }
-    let lines = write_under(io, region, first, header, seq, payload);
+    write(io, region, first, &record);
     if io.plants(Plant::RecordFirstLineUnflushed) && lines > 1 {
         flush(first + 1, lines - 1);
     } else if io.plants(Plant::RecordLastLineUnflushed) && lines > 1 {
@@ -216,52 +224,36 @@ fn append_under<M: Medium>(
     lines
 }
 
-/// Stores a record without starting any write-back.
-#[cfg(test)]
-pub(crate) fn write<M: Medium>(
-    io: Io<'_, M>,
-    region: Region,
-    first: u64,
-    kind: RecordKind,
-    seq: Seq,
-    payload: &[u64],
-) -> u64 {
-    write_under(io, region, first, header_word(kind, seq, payload), seq, payload)
+/// Stores a record from line `first` of `region` on: lines in order, in each the tag last (L1).
+/// Neither flushes nor fences.
+#[inline]
+pub(crate) fn write<M: Medium>(io: Io<'_, M>, region: Region, first: u64, record: &Record<'_>) {
+    let &Record { header, seq, words } = record;
+    assert!(words.len() <= words_of(lines_for(PAYLOAD_WORDS_MAX)));
+    assert!(first + record.lines() <= region.lines, "a record stays inside its region");
+    let [first_tag, tag] = tags(seq);
+    let (head, rest) = words.split_at(words.len().min(HEADER_WORDS));
+    let [a, b, c, d, e, f] = whole(head);
+    store_line(io, region.line(first), &[header, a, b, c, d, e, f, first_tag]);
+    let mut line = region.line(first);
+    let mut store = |[a, b, c, d, e, f, g]: [u64; CONTINUATION_WORDS]| {
+        line = line.plus(LINE_BYTES);
+        store_line(io, line, &[a, b, c, d, e, f, g, tag]);
+    };
+    let (lines, rest) = rest.as_chunks::<CONTINUATION_WORDS>();
+    lines.iter().for_each(|words| store(*words));
+    if !rest.is_empty() {
+        store(whole(rest));
+    }
 }
 
-/// Stores a record from line `first` of `region` on: lines in order, in each the tag last (L1).
-/// Neither flushes nor fences. Returns the lines written.
+/// The words, and zeros behind them.
 #[inline]
-fn write_under<M: Medium>(
-    io: Io<'_, M>,
-    region: Region,
-    first: u64,
-    header: u64,
-    seq: Seq,
-    payload: &[u64],
-) -> u64 {
-    assert!(payload.len() <= PAYLOAD_WORDS_MAX);
-    let lines = lines_for(payload.len());
-    assert!(first + lines <= region.lines, "a record stays inside its region");
-    let (head, rest) = payload.split_at(payload.len().min(HEADER_WORDS));
-    let word = |words: &[u64], index: usize| words.get(index).copied().unwrap_or(0);
-    let [a, b, c, d, e, f] = std::array::from_fn(|index| word(head, index));
-    let [first_tag, tag] = tags(seq);
-    store_line(io, region.line(first), &[header, a, b, c, d, e, f, first_tag]);
-    if rest.is_empty() {
-        return lines;
+fn whole<const N: usize>(words: &[u64]) -> [u64; N] {
+    match words.first_chunk() {
+        Some(all) => *all,
+        None => std::array::from_fn(|index| words.get(index).copied().unwrap_or(0)),
     }
-    let mut line = region.line(first + 1);
-    let mut store = |[a, b, c, d, e, f, g]: [u64; CONTINUATION_WORDS]| {
-        store_line(io, line, &[a, b, c, d, e, f, g, tag]);
-        line = line.plus(LINE_BYTES);
-    };
-    let (whole, rest) = rest.as_chunks::<CONTINUATION_WORDS>();
-    whole.iter().for_each(|content| store(*content));
-    if !rest.is_empty() {
-        store(std::array::from_fn(|index| word(rest, index)));
-    }
-    lines
 }
 
 /// A line that is a complete record of the log, for tests in which a user's bytes look like one:
@@ -464,7 +456,9 @@ mod tests {
     fn written(words: usize) -> (Heap, Vec<u64>, u64) {
         let medium = Heap::new(4096);
         let payload: Vec<u64> = (0..words as u64).map(|i| i * 0x0101_0101 + 1).collect();
-        let lines = write(Io::new(&medium, None), REGION, 2, RecordKind::Redo, SEQ, &payload);
+        let record = Record::new(RecordKind::Redo, SEQ, &payload);
+        write(Io::new(&medium, None), REGION, 2, &record);
+        let lines = record.lines();
         (medium, payload, lines)
     }
 
@@ -481,6 +475,24 @@ mod tests {
             let (found, read) = read_back(&medium);
             assert_eq!(found, Found::Record { kind: RecordKind::Redo, seq: SEQ, lines });
             assert_eq!(read, payload);
+        }
+    }
+
+    #[test]
+    fn a_whole_payload_is_written_as_its_words_are() {
+        let [word_by_word, at_once] = [Heap::new(4096), Heap::new(4096)];
+        let mut payload = Payload::default();
+        // What a longer record has left behind is no part of a shorter one.
+        for words in (0..40).rev() {
+            payload.clear();
+            (0..words).for_each(|word| payload.set_bit(PoolOffset(8 * word), 7));
+            let io = Io::new(&word_by_word, None);
+            let copy = payload.as_words().to_vec();
+            write(io, REGION, 2, &Record::new(RecordKind::Redo, SEQ, &copy));
+            let io = Io::new(&at_once, None);
+            write(io, REGION, 2, &Record::of_all(RecordKind::Redo, SEQ, &mut payload));
+            assert_eq!(word_by_word.to_bytes(), at_once.to_bytes(), "{words} words");
+            assert_eq!(payload.as_words(), copy);
         }
     }
 

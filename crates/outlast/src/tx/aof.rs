@@ -22,7 +22,7 @@ use outlast_pmem::Medium;
 use crate::ack::Ticket;
 use crate::alloc::Reserved;
 use crate::io::Site;
-use crate::log::{self, RecordKind, lines_for};
+use crate::log::{self, Record, RecordKind, lines_for};
 use crate::plant::Plant;
 use crate::seq::Seq;
 use crate::transact::Abort;
@@ -70,15 +70,26 @@ impl<M: Medium> Tx<'_, M> {
             let words = &payload[part.words.clone()];
             if index == last && before > 0 {
                 let counted: Vec<u64> = [before as u64].iter().chain(words).copied().collect();
-                line +=
-                    log::append(io, site, part.region, line, RecordKind::RedoFinal, seq, &counted);
+                line += log::append(
+                    io,
+                    site,
+                    part.region,
+                    line,
+                    Record::new(RecordKind::RedoFinal, seq, &counted),
+                );
             } else if !words.is_empty() {
                 let kind = if index == last { RecordKind::Redo } else { RecordKind::RedoPart };
-                line += log::append(io, site, part.region, line, kind, seq, words);
+                line += log::append(io, site, part.region, line, Record::new(kind, seq, words));
             }
             if let Some(next) = part.next {
                 let named = [next.at.0, next.lines];
-                log::append(io, site, part.region, line, RecordKind::Onward, seq, &named);
+                log::append(
+                    io,
+                    site,
+                    part.region,
+                    line,
+                    Record::new(RecordKind::Onward, seq, &named),
+                );
             }
             debug_assert!(
                 line < part.region.lines,

@@ -7,7 +7,7 @@ use outlast_trace::{ByteRange, LINE_BYTES, LineAddr};
 use crate::alloc::Reserved;
 use crate::io::Site;
 use crate::lines::LineEntry;
-use crate::log::{self, PAYLOAD_WORDS_MAX, RecordKind, Region, lines_for};
+use crate::log::{self, PAYLOAD_WORDS_MAX, Record, RecordKind, Region, lines_for};
 use crate::plant::Plant;
 use crate::pool::LaneState;
 use crate::seq::Seq;
@@ -99,11 +99,11 @@ impl<M: Medium> Tx<'_, M> {
         let RecordSpace { space, parts } = reserved;
         let site = Site::RedoRecord;
         if let Some(line) = space.wrap_at {
-            log::append(io, site, ring, line, RecordKind::Wrap, seq, &[]);
+            log::append(io, site, ring, line, Record::new(RecordKind::Wrap, seq, &[]));
         }
         let lines = if parts.is_empty() {
             let payload = &mut self.lane.buffers.payload;
-            log::append_payload(io, site, ring, space.line, RecordKind::Redo, seq, payload)
+            log::append(io, site, ring, space.line, Record::of_all(RecordKind::Redo, seq, payload))
         } else {
             self.write_parts(&parts, space.line, seq);
             parts.len() as u64
@@ -123,18 +123,24 @@ impl<M: Medium> Tx<'_, M> {
             rest = tail;
             let site = Site::RedoRecord;
             if parts.len() == 1 {
-                log::append(io, site, *region, 0, RecordKind::Redo, seq, part);
+                log::append(io, site, *region, 0, Record::new(RecordKind::Redo, seq, part));
             } else if tail.is_empty() {
                 let counted: Vec<u64> = [i as u64].iter().chain(part).copied().collect();
-                log::append(io, site, *region, 0, RecordKind::RedoFinal, seq, &counted);
+                log::append(
+                    io,
+                    site,
+                    *region,
+                    0,
+                    Record::new(RecordKind::RedoFinal, seq, &counted),
+                );
             } else {
-                log::append(io, site, *region, 0, RecordKind::RedoPart, seq, part);
+                log::append(io, site, *region, 0, Record::new(RecordKind::RedoPart, seq, part));
             }
         }
         for (line, (region, _)) in (line..).zip(parts) {
             let named = [region.at.0, region.lines];
             let (site, ring) = (Site::RedoRecord, self.ring());
-            log::append(io, site, ring, line, RecordKind::Detached, seq, &named);
+            log::append(io, site, ring, line, Record::new(RecordKind::Detached, seq, &named));
         }
     }
 

@@ -13,7 +13,7 @@ use outlast_trace::ByteRange;
 use crate::ack::Ticket;
 use crate::io::Site;
 use crate::lines::runs;
-use crate::log::{self, RecordKind};
+use crate::log::{self, Record, RecordKind};
 use crate::pool::LaneShared;
 use crate::scheme::{Logging, Reading};
 use crate::transact::Abort;
@@ -71,9 +71,15 @@ impl<M: Medium> Tx<'_, M> {
         let space = reserve_lines(self.pool, self.lane.id, self.lane.log.head, 1);
         let seq = self.pool.seq(number);
         if let Some(line) = space.wrap_at {
-            log::append(self.io(), Site::RedoRecord, ring, line, RecordKind::Wrap, seq, &[]);
+            log::append(
+                self.io(),
+                Site::RedoRecord,
+                ring,
+                line,
+                Record::new(RecordKind::Wrap, seq, &[]),
+            );
         }
-        log::append(self.io(), Site::RedoRecord, ring, space.line, kind, seq, &[]);
+        log::append(self.io(), Site::RedoRecord, ring, space.line, Record::new(kind, seq, &[]));
         space.position + 1
     }
 

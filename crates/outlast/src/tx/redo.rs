@@ -188,6 +188,7 @@ impl<M: Medium> Tx<'_, M> {
     pub(super) fn commit_redo(&mut self) -> Result<Ticket, Abort> {
         let space = self.prepare_redo()?;
         let sealed = self.seal_redo(space)?;
+        self.lane.cover.gather_ahead(self.pool, self.lane.id);
         // R1: the commit point.
         self.io().fence(Site::RedoRecord);
         Ok(self.end_redo(sealed))

@@ -27,7 +27,7 @@ use outlast_trace::{ByteRange, LINE_BYTES, LineAddr, PoolOffset};
 use crate::ack::Ticket;
 use crate::io::Site;
 use crate::layout::{PAGE_BYTES_MAX, ROOT_AT, TAG_AT};
-use crate::log::{self, RecordKind, Region, lines_for};
+use crate::log::{self, Record, RecordKind, Region, lines_for};
 use crate::plant::Plant;
 use crate::scheme::Logging;
 use crate::seq::Seq;
@@ -169,11 +169,23 @@ impl<M: Medium> Tx<'_, M> {
             let mut line = part.line;
             if !part.words.is_empty() {
                 let words = &payload[part.words.clone()];
-                line += log::append(io, site, part.region, line, RecordKind::Pages, seq, words);
+                line += log::append(
+                    io,
+                    site,
+                    part.region,
+                    line,
+                    Record::new(RecordKind::Pages, seq, words),
+                );
             }
             if let Some(next) = part.next {
                 let named = [next.at.0, next.lines];
-                log::append(io, site, part.region, line, RecordKind::Continued, seq, &named);
+                log::append(
+                    io,
+                    site,
+                    part.region,
+                    line,
+                    Record::new(RecordKind::Continued, seq, &named),
+                );
             }
         }
     }
@@ -183,7 +195,13 @@ impl<M: Medium> Tx<'_, M> {
         let Region { at, lines, .. } = parts[0].region;
         let site = Site::JournalHeader;
         let header = [records, at.0, lines];
-        log::append(self.io(), site, self.ring(), 0, RecordKind::Journal, seq, &header);
+        log::append(
+            self.io(),
+            site,
+            self.ring(),
+            0,
+            Record::new(RecordKind::Journal, seq, &header),
+        );
     }
 
     /// J4. Without a tag there is no header.

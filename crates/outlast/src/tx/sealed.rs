@@ -28,7 +28,7 @@ use outlast_pmem::Medium;
 use crate::ack::Ticket;
 use crate::io::Site;
 use crate::lines::runs;
-use crate::log::{self, RecordKind, Region, lines_for};
+use crate::log::{self, Record, RecordKind, Region, lines_for};
 use crate::plant::Plant;
 use crate::pool::LaneShared;
 use crate::seq::Seq;
@@ -81,9 +81,9 @@ impl<M: Medium> Tx<'_, M> {
         let space = reserve_lines(self.pool, self.lane.id, self.lane.log.head, lines);
         let seq = self.ticket()?;
         if let Some(line) = space.wrap_at {
-            log::append(io, Site::UndoRecord, ring, line, RecordKind::Wrap, seq, &[]);
+            log::append(io, Site::UndoRecord, ring, line, Record::new(RecordKind::Wrap, seq, &[]));
         }
-        log::append(io, Site::UndoRecord, ring, space.line, kind, seq, payload);
+        log::append(io, Site::UndoRecord, ring, space.line, Record::new(kind, seq, payload));
         let log = &mut self.lane.log;
         log.head = space.position + lines;
         Ok(())
@@ -123,13 +123,19 @@ impl<M: Medium> Tx<'_, M> {
             let seq = self.ticket()?;
             let named = [next.at.0, next.lines];
             let kind = RecordKind::BeforeElsewhere;
-            log::append(io, Site::UndoRecord, region, line, kind, seq, &named);
+            log::append(io, Site::UndoRecord, region, line, Record::new(kind, seq, &named));
             self.lane.buffers.undo.at = Some((next, 0));
             return Ok(());
         }
         let seq = self.ticket()?;
         let rest = &self.lane.buffers.payload.as_words()[logged..logged + words];
-        let lines = log::append(io, Site::UndoRecord, region, line, RecordKind::Before, seq, rest);
+        let lines = log::append(
+            io,
+            Site::UndoRecord,
+            region,
+            line,
+            Record::new(RecordKind::Before, seq, rest),
+        );
         self.lane.buffers.undo.at = Some((region, line + lines));
         self.lane.buffers.undo.logged += words;
         Ok(())
@@ -180,6 +186,7 @@ impl<M: Medium> Tx<'_, M> {
         }
         let flushed = shared.flushed.load(Ordering::Relaxed);
         // The commit point.
+        self.lane.cover.gather_ahead(self.pool, self.lane.id);
         io.fence(Site::RedoRecord);
         // P2: it has covered what was flushed before.
         shared.fenced.store(flushed, Ordering::Release);

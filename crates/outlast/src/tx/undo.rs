@@ -22,7 +22,7 @@ use crate::alloc::{Block, Heap, HeapError, Reserved};
 use crate::io::{Io, Site};
 use crate::layout::LANE_FLOOR;
 use crate::lines::{runs, word_mask};
-use crate::log::{self, Item, RecordKind, Region, lines_for};
+use crate::log::{self, Item, Record, RecordKind, Region, lines_for};
 use crate::plant::Plant;
 use crate::scheme::Logging;
 use crate::sealed::seal;
@@ -211,8 +211,13 @@ impl<M: Medium> Tx<'_, M> {
             }
             let seq = next_number(self.lane.log.last_undo, self.pool.epoch)?;
             let rest = &self.lane.buffers.payload.as_words()[logged..logged + words];
-            let lines =
-                log::append(io, Site::UndoRecord, region, line, RecordKind::Undo, seq, rest);
+            let lines = log::append(
+                io,
+                Site::UndoRecord,
+                region,
+                line,
+                Record::new(RecordKind::Undo, seq, rest),
+            );
             self.lane.log.last_undo = seq;
             self.lane.buffers.undo.at = Some((region, line + lines));
             self.lane.buffers.undo.logged += words;
@@ -251,7 +256,7 @@ impl<M: Medium> Tx<'_, M> {
         let seq = next_number(self.lane.log.last_undo, self.pool.epoch)?;
         let payload = [next.at.0, next.lines];
         let kind = RecordKind::Continued;
-        log::append(self.io(), Site::UndoRecord, full, line, kind, seq, &payload);
+        log::append(self.io(), Site::UndoRecord, full, line, Record::new(kind, seq, &payload));
         self.lane.log.last_undo = seq;
         self.lane.buffers.undo.at = Some((next, 0));
         Ok(())

@@ -27,7 +27,7 @@ use outlast_pmem::Medium;
 use outlast_trace::PoolOffset;
 
 use crate::io::Site;
-use crate::log::{self, Item, RecordKind, lines_for};
+use crate::log::{self, Item, Record, RecordKind, lines_for};
 use crate::plant::Plant;
 use crate::tx::blocks::reserved_word;
 use crate::tx::{Tx, next_number};
@@ -59,7 +59,7 @@ impl<M: Medium> Tx<'_, M> {
         let site = Site::UndoWitnesses;
         // Only now, since a line that is being written back is slow to read.
         self.flush_data();
-        log::append(io, site, region, line, RecordKind::Witnesses, seq, witnesses);
+        log::append(io, site, region, line, Record::new(RecordKind::Witnesses, seq, witnesses));
         io.fence(site);
         let log = &mut self.lane.log;
         log.last_undo = seq;

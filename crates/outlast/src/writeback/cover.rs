@@ -1,9 +1,9 @@
 //! Covering the log: a lane writes back what its own records have stored, between its commits.
 //!
 //! Data that the log covers is left to the cache. When commits have used some lines of the log, the
-//! lane looks at as many old ones: what their records stored to is gathered, and flushed at the next
-//! such step. Nobody waits for that: the fence of the next commit is the one that counts, and the
-//! flushes are done by then. When a quarter of the ring is covered the floor passes it. So every
+//! lane looks at as many old ones: what their records stored to is gathered, by segment while the
+//! next commit waits for its record, and flushed at the next such step. Nobody waits for that: the
+//! fence of the commit behind it is the one that counts, and the flushes are done by then. When a quarter of the ring is covered the floor passes it. So every
 //! commit does its share, and none stops for the others'. Only where the ring runs full before,
 //! since other lanes hold the floor back, a sweep covers what is left, of all lanes.
 //!
@@ -31,6 +31,7 @@ use outlast_trace::LineAddr;
 
 use super::age::Aging;
 use super::history::Access;
+use super::installed::Installed;
 use super::installed_record;
 use crate::io::{Io, Site};
 use crate::plant::Plant;
@@ -58,6 +59,8 @@ pub(crate) struct Cover {
     pub(super) aging: Aging,
     /// Whether the lane has flushed something since its last commit's fence.
     pub is_unfenced: bool,
+    /// Whether the next step's share is to be gathered.
+    is_gathering_due: bool,
 }
 
 /// Lines to be flushed together, and which were so lately.
@@ -111,7 +114,7 @@ pub(crate) fn site(write_back: WriteBack) -> Site {
     }
 }
 
-/// A lane has used more of its log: does its share of covering what is old, and moves the floor when
+/// A lane has used more of its log: flushes its share of what is old, and moves the floor when
 /// that frees enough. `accesses` are hints about what it touched, which are taken.
 pub(crate) fn step<M: Medium>(
     pool: &Pool<M>,
@@ -122,7 +125,8 @@ pub(crate) fn step<M: Medium>(
     let io = pool.io();
     let slot = &pool.lanes[own];
     let shared = &slot.shared;
-    let installed = shared.installed.load(Ordering::Relaxed);
+    // No commit has done it since.
+    cover.gather_ahead(pool, own);
     let tail = shared.tail.load(Ordering::Acquire);
     if pool.history.is_some() {
         cover.aging.before_flush(&cover.batch, slot.ring.lines, cover.is_unfenced);
@@ -136,10 +140,13 @@ pub(crate) fn step<M: Medium>(
     if io.plants(Plant::CoveredUnfenced) {
         shared.fenced.store(flushed, Ordering::Release);
     }
-    cover.gathered = cover.gathered.max(tail);
     match &pool.history {
-        Some(history) => cover.gather_by_age(pool, history, slot, accesses, tail, installed),
-        None => cover.gather(pool, slot, old_end(pool.write_back, slot, installed), installed),
+        Some(history) => {
+            let installed = shared.installed.load(Ordering::Relaxed);
+            cover.gathered = cover.gathered.max(tail);
+            cover.gather_by_age(pool, history, slot, accesses, tail, installed);
+        }
+        None => cover.is_gathering_due = true,
     }
     if flushed - tail >= (slot.ring.lines / floor_moves(pool.write_back, slot)).max(1) {
         super::try_sweep(pool, own);
@@ -165,117 +172,6 @@ fn is_long(write_back: WriteBack, lane: &LaneSlot) -> bool {
     write_back == WriteBack::ByAge && lane.ring.lines >= LONG_RING_LINES
 }
 
-/// What a lane's records have stored to that are not gathered yet: for each its head, then how many
-/// lines, then those. The log says the same; this is read faster.
-#[derive(Default)]
-pub(super) struct Installed {
-    /// Goes round; its length is a power of two, or nothing.
-    words: Box<[u64]>,
-    /// Counts of words, which only grow: taken out, and put in.
-    from: usize,
-    to: usize,
-}
-
-impl Installed {
-    /// Set in the head of a record, which is else the position behind it, when its lines are not
-    /// listed.
-    const IN_LOG: u64 = 1 << 63;
-    const WORDS_MIN: usize = 1024;
-
-    fn end_of(head: u64) -> u64 {
-        head & !Self::IN_LOG
-    }
-
-    #[inline]
-    fn word(&self, index: usize) -> u64 {
-        self.words[index & (self.words.len() - 1)]
-    }
-
-    #[inline]
-    fn push(&mut self, word: u64) {
-        let mask = self.words.len() - 1;
-        self.words[self.to & mask] = word;
-        self.to += 1;
-    }
-
-    /// Puts a record in with at most so many lines.
-    #[inline]
-    fn note(&mut self, head: u64, most: usize, lines: impl Iterator<Item = LineAddr>) {
-        if self.len() + 2 + most > self.words.len() {
-            self.grow(2 + most);
-        }
-        self.push(head);
-        let count_at = self.to;
-        self.push(0);
-        lines.for_each(|line| self.push(line.0));
-        let mask = self.words.len() - 1;
-        self.words[count_at & mask] = (self.to - count_at - 1) as u64;
-    }
-
-    #[cold]
-    fn grow(&mut self, more: usize) {
-        let len = (self.len() + more).next_power_of_two().max(Self::WORDS_MIN);
-        let mut words: Vec<u64> = (self.from..self.to).map(|index| self.word(index)).collect();
-        (self.from, self.to) = (0, words.len());
-        words.resize(len, 0);
-        self.words = words.into();
-    }
-
-    /// The position behind the first record.
-    #[inline]
-    pub fn first_end(&self) -> Option<u64> {
-        (self.from < self.to).then(|| Self::end_of(self.word(self.from)))
-    }
-
-    /// How many words there are.
-    pub fn len(&self) -> usize {
-        self.to - self.from
-    }
-
-    /// The lines that are listed from word `first` on, where a record starts.
-    pub fn lines_from(&self, first: usize) -> impl Iterator<Item = LineAddr> {
-        let (mut at, mut left) = (self.from + first, 0);
-        std::iter::from_fn(move || {
-            while left == 0 {
-                if at >= self.to {
-                    return None;
-                }
-                left = self.word(at + 1);
-                at += 2;
-            }
-            (left, at) = (left - 1, at + 1);
-            Some(LineAddr(self.word(at - 1)))
-        })
-    }
-
-    /// Takes the first record, which starts at `position` or before, and visits the lines that it
-    /// stored to, unless it ends there: then a sweep has covered it. Returns the position behind it.
-    #[inline]
-    pub fn take_first<M: Medium>(
-        &mut self,
-        pool: &Pool<M>,
-        lane: &LaneSlot,
-        position: u64,
-        mut visit: impl FnMut(LineAddr),
-    ) -> u64 {
-        if self.from == self.to {
-            return position;
-        }
-        let (head, count) = (self.word(self.from), self.word(self.from + 1) as usize);
-        let lines = self.from + 2..self.from + 2 + count;
-        let end = Self::end_of(head);
-        if end > position {
-            if head & Self::IN_LOG != 0 {
-                visit_in_log(pool, lane, position, end, &mut visit);
-            }
-            let forgotten = usize::from(pool.io().plants(Plant::LineForgotten));
-            lines.clone().skip(forgotten).for_each(|index| visit(LineAddr(self.word(index))));
-        }
-        self.from = lines.end;
-        end.max(position)
-    }
-}
-
 impl Cover {
     /// The record before position `end` is being made, which stores to these lines, at most so many.
     #[inline]
@@ -285,7 +181,24 @@ impl Cover {
 
     /// As [`note_record`](Self::note_record) where only the log says which lines.
     pub fn note_record_in_log(&mut self, end: u64) {
-        self.installed.note(Installed::IN_LOG | end, 0, std::iter::empty());
+        self.installed.note_in_log(end);
+    }
+
+    /// Gathers the next step's share, if nobody has yet. A commit does so while its record is
+    /// flushed and its fence would wait: behind the fence all that is noted here would be stores
+    /// that wait.
+    #[inline]
+    pub fn gather_ahead<M: Medium>(&mut self, pool: &Pool<M>, own: usize) {
+        if std::mem::take(&mut self.is_gathering_due) {
+            self.gather_share(pool, &pool.lanes[own]);
+        }
+    }
+
+    #[inline(never)]
+    fn gather_share<M: Medium>(&mut self, pool: &Pool<M>, lane: &LaneSlot) {
+        let installed = lane.shared.installed.load(Ordering::Relaxed);
+        self.gathered = self.gathered.max(lane.shared.tail.load(Ordering::Acquire));
+        self.gather(pool, lane, old_end(pool.write_back, lane, installed), installed);
     }
 
     /// Gathers what the lane's records up to `goal` have stored to: whole records, maybe a little
@@ -303,20 +216,6 @@ impl Cover {
             });
         }
     }
-}
-
-/// As [`Installed::take_first`], for a record of which only the log says what it stored to.
-#[cold]
-fn visit_in_log<M: Medium>(
-    pool: &Pool<M>,
-    lane: &LaneSlot,
-    position: u64,
-    end: u64,
-    visit: &mut impl FnMut(LineAddr),
-) {
-    super::for_each_installed(pool, lane, position, end, |range| {
-        range.lines().for_each(&mut *visit)
-    });
 }
 
 /// The number of the record at `position` of a lane, where it has one in place.

@@ -21,6 +21,7 @@
 mod age;
 mod cover;
 mod history;
+mod installed;
 mod literal;
 
 pub(crate) use cover::{Cover, STEP_LINES_MAX, site as cover_site, step as step_cover};
