@@ -139,16 +139,12 @@ impl<'p, M: Medium> Lane<'p, M> {
     ///
     /// # Errors
     /// As `run`.
+    #[inline(always)]
     pub fn run_ticketed<R, F>(&mut self, body: F) -> Result<(R, Ticket), Abort>
     where
         F: FnMut(&mut Tx<'p, M>) -> Result<R, Abort>,
     {
-        let result = self.run_to(body, |attempt| attempt.commit());
-        if let Ok((_, ticket)) = &result {
-            self.acknowledge(*ticket);
-        }
-        self.pool().medium.mark(Mark::TxEnd);
-        result
+        self.run_to(body, |attempt| attempt.commit(), |lane, ticket| lane.acknowledge(*ticket))
     }
 
     /// As [`run`](Runner::run), and returns before the transaction is durable, with the ticket that
@@ -163,20 +159,27 @@ impl<'p, M: Medium> Lane<'p, M> {
     ///
     /// # Errors
     /// As `run`.
+    #[inline(always)]
     pub fn run_async<R, F>(&mut self, body: F) -> Result<(R, AsyncTicket), Abort>
     where
         F: FnMut(&mut Tx<'p, M>) -> Result<R, Abort>,
     {
-        let result = self.run_to(body, |attempt| attempt.commit_later());
-        self.pool().medium.mark(Mark::TxEnd);
-        result
+        self.run_to(body, |attempt| attempt.commit_later(), |_, _| ())
     }
 
-    /// Runs `body` until nobody is in the way, and ends it with `commit`.
+    /// Runs `body` until nobody is in the way, ends it with `commit`, and does the rest with its
+    /// ticket.
+    ///
+    /// A result is put together once, where it is returned, and inlined into whoever takes it. Put
+    /// together in one place and moved to another it would be stored by words and loaded by
+    /// vectors: such a load cannot take what it wants from stores under way, and those wait for the
+    /// commit's fence.
+    #[inline(always)]
     fn run_to<R, T, F>(
         &mut self,
         mut body: F,
         commit: impl Fn(Attempt<'_, 'p, M>) -> Result<T, Abort>,
+        end: impl FnOnce(&mut Self, &T),
     ) -> Result<(R, T), Abort>
     where
         F: FnMut(&mut Tx<'p, M>) -> Result<R, Abort>,
@@ -190,12 +193,22 @@ impl<'p, M: Medium> Lane<'p, M> {
         loop {
             turn.wait(conflicts);
             match tx.attempt(&mut body, &commit) {
+                Ok((value, ticket)) => {
+                    drop(turn);
+                    end(self, &ticket);
+                    pool.medium.mark(Mark::TxEnd);
+                    return Ok((value, ticket));
+                }
                 Err(Abort::Conflict) => {
                     pool.make_way();
                     tx.back_off(conflicts);
                     conflicts += 1;
                 }
-                result => return result,
+                Err(abort) => {
+                    drop(turn);
+                    pool.medium.mark(Mark::TxEnd);
+                    return Err(abort);
+                }
             }
         }
     }
@@ -279,7 +292,7 @@ impl<M: Medium> Drop for Attempt<'_, '_, M> {
 }
 
 impl<'p, M: Medium> Tx<'p, M> {
-    #[inline]
+    #[inline(always)]
     fn attempt<R, T>(
         &mut self,
         body: &mut impl FnMut(&mut Tx<'p, M>) -> Result<R, Abort>,
@@ -348,6 +361,7 @@ impl<M: Medium> Drop for Turn<'_, M> {
 impl<'p, M: Medium> Runner for Lane<'p, M> {
     type Tx = Tx<'p, M>;
 
+    #[inline(always)]
     fn run<R, F>(&mut self, body: F) -> Result<R, Abort>
     where
         F: FnMut(&mut Self::Tx) -> Result<R, Abort>,
