@@ -118,7 +118,7 @@ impl From<Abort> for Failure {
             Abort::Cancelled => ARCHAPT_NOT_COMMITTED,
             Abort::OutOfSpace { .. } => ARCHAPT_OUT_OF_SPACE,
             Abort::LogFull { .. } | Abort::NumbersUsedUp => ARCHAPT_LOG_FULL,
-            Abort::BadAddress { .. } => ARCHAPT_BAD_ADDRESS,
+            Abort::BadAddress(_) => ARCHAPT_BAD_ADDRESS,
             // Nobody asks for types here.
             Abort::Damaged(_) | Abort::Schema(_) => ARCHAPT_DAMAGED,
             Abort::Peer(_) => ARCHAPT_INTERNAL,

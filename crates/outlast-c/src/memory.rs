@@ -69,7 +69,7 @@ pub extern "C" fn Archapt_Free(r#type: c_int, at: u64, size: usize) -> ArchaptCo
             let (bytes, found) = match tx.block_at(block) {
                 Ok(found) => found,
                 // Where no block is the transaction ends as it would in any language.
-                Err(Abort::BadAddress { .. }) => return Ok(tx.free(block)?),
+                Err(Abort::BadAddress(_)) => return Ok(tx.free(block)?),
                 Err(other) => return Err(other.into()),
             };
             if found != kind {

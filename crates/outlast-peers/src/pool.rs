@@ -201,7 +201,7 @@ impl Opened {
 
 #[cold]
 fn outside(what: &'static str, at: u64) -> Abort {
-    Abort::BadAddress { what, at: outlast::PoolOffset(at), why: "outside the pool" }
+    Abort::bad_address(what, outlast::PoolOffset(at), "outside the pool")
 }
 
 impl Drop for Opened {

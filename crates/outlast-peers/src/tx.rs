@@ -90,7 +90,7 @@ impl PmdkTx {
 
     fn begin_now(&mut self) -> Result<(), Abort> {
         if RUNNING.replace(true) {
-            return Err(Abort::Peer("another libpmemobj transaction runs on this thread".into()));
+            return Err(Abort::peer("another libpmemobj transaction runs on this thread"));
         }
         let api = self.pool.pmdk.api();
         // SAFETY: the pool is open, and no transaction runs on this thread; a null jump buffer
@@ -115,7 +115,7 @@ impl PmdkTx {
             return Ok(());
         }
         if self.failed {
-            return Err(Abort::Peer("a failed call was ignored; the transaction aborts".into()));
+            return Err(Abort::peer("a failed call was ignored; the transaction aborts"));
         }
         self.begun = false;
         let api = self.pool.pmdk.api();
@@ -214,7 +214,7 @@ impl PmdkTx {
 
     #[cold]
     fn peer_error(&self) -> Abort {
-        Abort::Peer(format!("libpmemobj: {}", self.pool.pmdk.last_error()))
+        Abort::peer(format!("libpmemobj: {}", self.pool.pmdk.last_error()))
     }
 }
 
@@ -283,7 +283,7 @@ impl Transact for PmdkTx {
     /// A block that this transaction frees twice is refused. One that an earlier transaction
     /// freed, or that never was a block, is not recognised: libpmemobj keeps no record.
     fn free(&mut self, block: PoolOffset) -> Result<(), Abort> {
-        let bad = |why| Abort::BadAddress { what: "free", at: block, why };
+        let bad = |why| Abort::bad_address("free", block, why);
         self.pool.address("free", block.0, 1)?;
         if !block.is_aligned(16) || block.0 == 0 {
             return Err(bad("not a block"));
@@ -313,7 +313,7 @@ impl Transact for PmdkTx {
         let kind = RootKind::ALL
             .into_iter()
             .find(|known| u64::from(*known as u8) == kind)
-            .ok_or_else(|| Abort::Damaged(format!("a root object of unknown kind {kind}")))?;
+            .ok_or_else(|| Abort::damaged(format!("a root object of unknown kind {kind}")))?;
         Ok(Some((PoolOffset(block), kind)))
     }
 

@@ -273,7 +273,7 @@ impl BareTx {
         if self.bare.contains(at, len) {
             return Ok(());
         }
-        Err(Abort::BadAddress { what, at, why: "outside the memory" })
+        Err(Abort::bad_address(what, at, "outside the memory"))
     }
 }
 
@@ -341,7 +341,7 @@ impl Transact for BareTx {
         self.bare.emit(Op::Compute(work));
         if !self.bare.sizes.contains_key(&block.0) || self.freed.contains(&block.0) {
             let why = "no live block starts there";
-            return Err(Abort::BadAddress { what: "free", at: block, why });
+            return Err(Abort::bad_address("free", block, why));
         }
         self.freed.push(block.0);
         Ok(())
@@ -382,7 +382,7 @@ mod tests {
         assert!(matches!(cancelled, Err(Abort::Cancelled)));
         assert_eq!(bare.memory(), before);
         assert_eq!(bare.run(|tx| tx.alloc(120, BlockKind::General)).unwrap(), block);
-        assert!(matches!(bare.run(|tx| tx.free(PoolOffset(4096))), Err(Abort::BadAddress { .. })));
+        assert!(matches!(bare.run(|tx| tx.free(PoolOffset(4096))), Err(Abort::BadAddress(_))));
         assert!(matches!(
             bare.run(|tx| tx.alloc(1 << 20, BlockKind::General)),
             Err(Abort::OutOfSpace { .. })

@@ -80,7 +80,7 @@ impl FewWordsWorker {
             for &index in touched {
                 let word = words.get(tx, index * stride)?;
                 let seen = unstamp(index, word).ok_or_else(|| {
-                    Abort::Damaged(format!("word {index} is {word:#x}, no version of it"))
+                    Abort::damaged(format!("word {index} is {word:#x}, no version of it"))
                 })?;
                 witness.read(index, State::Holds(seen));
             }

@@ -248,7 +248,7 @@ impl Workload {
 }
 
 fn no_root(name: &str) -> Abort {
-    Abort::Damaged(format!("the pool holds no data of {name}"))
+    Abort::damaged(format!("the pool holds no data of {name}"))
 }
 
 fn create_store<R: Runner>(

@@ -269,7 +269,7 @@ impl VolatileTx {
     /// Checks that an access stays inside one live block; whether this transaction made it.
     fn check(&self, what: &'static str, at: PoolOffset, len: usize) -> Result<bool, Abort> {
         let end = at.0.checked_add(len as u64).filter(|&end| end <= self.pool.len());
-        let bad = |why| Err(Abort::BadAddress { what, at, why });
+        let bad = |why| Err(Abort::bad_address(what, at, why));
         let Some(end) = end else { return bad("outside the pool") };
         if self.pool.checked.is_none() {
             return Ok(false);
@@ -375,7 +375,7 @@ impl Transact for VolatileTx {
         self.operation(|_| ())?;
         if !self.pool.live.contains_key(&block.0) || !self.freed.insert(block.0) {
             let why = "no live block starts there";
-            return Err(Abort::BadAddress { what: "free", at: block, why });
+            return Err(Abort::bad_address("free", block, why));
         }
         Ok(())
     }
@@ -443,7 +443,7 @@ mod tests {
         let mut pool = Volatile::checked(1, 0);
         let block = filled(&mut pool);
         let mut attempt = |body: &mut dyn FnMut(&mut VolatileTx) -> Result<(), Abort>| {
-            matches!(pool.run(|tx| body(tx)), Err(Abort::BadAddress { .. }))
+            matches!(pool.run(|tx| body(tx)), Err(Abort::BadAddress(_)))
         };
         assert!(attempt(&mut |tx| tx.load(block.plus(60), &mut [0; 8])));
         assert!(attempt(&mut |tx| tx.store(PoolOffset(0), &[0])));

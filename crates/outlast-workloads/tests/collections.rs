@@ -98,7 +98,7 @@ fn perform<T: Transact>(tx: &mut T, any: Any, op: &Operation) -> Result<Answer, 
         Operation::Update(key, offset, bytes) => {
             match with!(any, d => d.update_value(tx, key, *offset, bytes)) {
                 Ok(did) => Answer::Did(did),
-                Err(Abort::BadAddress { .. }) => Answer::Value(None),
+                Err(Abort::BadAddress(_)) => Answer::Value(None),
                 Err(abort) => return Err(abort),
             }
         }

@@ -63,6 +63,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod abort;
 mod ack;
 mod alloc;
 mod barrier;
@@ -90,6 +91,7 @@ pub mod typed;
 mod word;
 mod writeback;
 
+pub use abort::{Abort, BadAddress, Report};
 pub use ack::{Ack, AsyncTicket, Ticket, UnknownAck};
 pub use checkpoint::{
     CHECKPOINT_VERSION, Checkpoint, CheckpointError, CheckpointInfo, CheckpointReport,
@@ -109,7 +111,7 @@ pub use pool::{
 };
 pub use recover::RecoveryReport;
 pub use scheme::{Guarantee, Reading, SCHEMES, Scheme, SchemeRow, UnknownScheme};
-pub use transact::{Abort, BlockKind, RootKind, Runner, Transact};
+pub use transact::{BlockKind, RootKind, Runner, Transact};
 pub use tx::Tx;
 
 /// The README's example, compiled and run.

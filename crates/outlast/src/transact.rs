@@ -7,52 +7,7 @@
 
 use outlast_trace::{ByteRange, PoolOffset};
 
-/// Why a transaction's closure gives up. `?` passes it on; the runner decides what follows.
-#[derive(Clone, Debug, thiserror::Error)]
-pub enum Abort {
-    /// Another transaction was in the way. The runner undoes everything and runs the closure
-    /// again: a closure must therefore have no effect outside its transaction that a second
-    /// run does not repeat harmlessly.
-    #[error("another transaction was in the way")]
-    Conflict,
-    /// The closure itself asked for it. Everything is undone; the runner reports it.
-    #[error("the transaction was cancelled by its own code")]
-    Cancelled,
-    /// No block of this size is free.
-    #[error("no space left in the pool for a block of {bytes} bytes")]
-    OutOfSpace {
-        /// The size asked for.
-        bytes: u64,
-    },
-    /// The log cannot take a transaction as large as this one.
-    #[error("the transaction's log needs {bytes} bytes and the pool has no room for it")]
-    LogFull {
-        /// What its log would need.
-        bytes: u64,
-    },
-    /// An offset or a length that the pool cannot have: freed, never allocated, or outside.
-    #[error("{what} at {at}: {why}")]
-    BadAddress {
-        /// What was attempted.
-        what: &'static str,
-        /// Where.
-        at: PoolOffset,
-        /// What is wrong with it.
-        why: &'static str,
-    },
-    /// Something durable that was read is not what was written there.
-    #[error("the pool is damaged: {0}")]
-    Damaged(String),
-    /// So many transactions ran since the pool was opened that there is no number left.
-    #[error("the log's numbers are used up: close the pool and open it again")]
-    NumbersUsedUp,
-    /// The pool's root is of another type than the program's.
-    #[error(transparent)]
-    Schema(Box<crate::typed::SchemaMismatch>),
-    /// A peer's library reported an error.
-    #[error("{0}")]
-    Peer(String),
-}
+pub use crate::abort::Abort;
 
 /// Which of the heap's regions a block is to live in, so that related blocks lie together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord)]

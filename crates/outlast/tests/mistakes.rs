@@ -44,7 +44,7 @@ fn a_swallowed_error_ends_the_transaction_with_that_error() {
             let _ = tx.load(PoolOffset(1 << 40), &mut [0]);
             Ok(())
         });
-        assert!(matches!(result, Err(Abort::BadAddress { .. })), "{result:?}");
+        assert!(matches!(result, Err(Abort::BadAddress(_))), "{result:?}");
     }
 }
 
@@ -130,7 +130,7 @@ fn freeing_the_middle_of_a_large_block_frees_nothing() {
         let mut lane = pool.lane().unwrap();
         for inside in [4096, 8192, 30_000 / 4096 * 4096] {
             let result = lane.run(|tx| tx.free(large.plus(inside)));
-            assert!(matches!(result, Err(Abort::BadAddress { .. })), "{result:?}");
+            assert!(matches!(result, Err(Abort::BadAddress(_))), "{result:?}");
         }
         // All the space there is goes to others, and none of it is the block's.
         while let Ok(block) = lane.run(|tx| {
@@ -215,7 +215,7 @@ fn what_is_no_block_cannot_become_root() {
     let mut lane = pool.lane().unwrap();
     for bad in [PoolOffset(64), PoolOffset(POOL_BYTES), PoolOffset(1 << 52), PoolOffset(!15)] {
         let result = lane.run(|tx| tx.set_root(bad, RootKind::Words));
-        assert!(matches!(result, Err(Abort::BadAddress { .. })), "{bad}: {result:?}");
+        assert!(matches!(result, Err(Abort::BadAddress(_))), "{bad}: {result:?}");
     }
     assert_eq!(pool.root().unwrap(), None);
 }

@@ -237,10 +237,10 @@ fn freeing_what_is_no_block_is_an_error() {
         let block = lane.run(|tx| tx.alloc(128, BlockKind::General)).unwrap();
         for bad in [block.plus(8), block.plus(128), PoolOffset(64), PoolOffset(1 << 30)] {
             let result = lane.run(|tx| tx.free(bad));
-            assert!(matches!(result, Err(Abort::BadAddress { .. })), "{bad}: {result:?}");
+            assert!(matches!(result, Err(Abort::BadAddress(_))), "{bad}: {result:?}");
         }
         let twice = lane.run(|tx| tx.free(block).and_then(|()| tx.free(block)));
-        assert!(matches!(twice, Err(Abort::BadAddress { .. })));
+        assert!(matches!(twice, Err(Abort::BadAddress(_))));
         lane.run(|tx| tx.free(block)).unwrap();
         assert!(lane.run(|tx| tx.free(block)).is_err());
         let own = lane.run(|tx| {

@@ -293,5 +293,5 @@ pub(super) fn count_value(fact: u64, version: Version, links: u64) -> [u8; COUNT
 
 #[cold]
 fn torn(what: &str) -> Abort {
-    Abort::Damaged(format!("a {what} is no version of it"))
+    Abort::damaged(format!("a {what} is no version of it"))
 }

@@ -60,7 +60,7 @@ pub(super) fn customer<T: Transact, W: Witness>(
                 matches
             })?;
             let middle = found.get(found.len().saturating_sub(1) / 2).copied();
-            middle.ok_or_else(|| Abort::Damaged(format!("nobody has the last name {number}")))?
+            middle.ok_or_else(|| Abort::damaged(format!("nobody has the last name {number}")))?
         }
     };
     session.get(key::of_district(w, d, number))
@@ -79,7 +79,7 @@ pub(super) fn newest_order<T: Transact, W: Witness>(
         true
     })?;
     let newest = newest.filter(|found| found.0 == customer).map(|found| found.1);
-    newest.ok_or_else(|| Abort::Damaged(format!("customer {customer} has no order")))
+    newest.ok_or_else(|| Abort::damaged(format!("customer {customer} has no order")))
 }
 
 #[cfg(test)]

@@ -174,7 +174,7 @@ pub(crate) fn audit<R: ReadRaw>(
 /// [`Abort::Damaged`] with the first thing that is wrong.
 pub(crate) fn check<T: Transact>(shape: Shape, tables: &Tables, tx: &mut T) -> Result<(), Abort> {
     let mut books = Books::open(shape);
-    let wrong = |what: &str| Abort::Damaged(what.to_owned());
+    let wrong = |what: &str| Abort::damaged(what.to_owned());
     let mut value = Vec::new();
     for table in Table::ALL {
         tables.of(table).for_each(tx, |tx, key, place| {

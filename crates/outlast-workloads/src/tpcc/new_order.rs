@@ -48,7 +48,7 @@ pub(super) fn run<T: Transact, W: Witness>(
 
     let number = u64::from(district.row.next_order);
     if number > Shape::ORDERS_MAX {
-        return Err(Abort::Damaged(format!("district {d} of {w} has no number left")));
+        return Err(Abort::damaged(format!("district {d} of {w} has no number left")));
     }
     district.row.next_order += 1;
     session.change(&district)?;

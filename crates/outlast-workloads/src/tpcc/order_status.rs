@@ -20,7 +20,7 @@ pub(super) fn run<T: Transact, W: Witness>(
     let order = session.get::<Order>(key::of_district(w, d, number))?;
     let lines = lines_of(session, (w, d), number)?;
     if lines.len() != usize::from(order.row.lines) {
-        return Err(Abort::Damaged(format!("order {number} has {} lines", lines.len())));
+        return Err(Abort::damaged(format!("order {number} has {} lines", lines.len())));
     }
     Ok(())
 }

@@ -51,7 +51,7 @@ pub(super) fn run<T: Transact, W: Witness>(
     let payment = u64::from(customer.row.payments);
     let parts = key::parts(customer.key);
     if payment > Shape::PAYMENTS_MAX {
-        return Err(Abort::Damaged(format!("customer {} paid too often", parts.n)));
+        return Err(Abort::damaged(format!("customer {} paid too often", parts.n)));
     }
     let (warehouse, district) = (w as u16, d as u8);
     let row = History { amount, date: session.version.0, warehouse, district };

@@ -209,7 +209,7 @@ impl<'s, T: Transact, W: Witness> Session<'s, T, W> {
 
     fn inserted<R: Row>(&mut self, is_new: bool, key: u64) -> Result<(), Abort> {
         if !is_new {
-            return Err(Abort::Damaged(format!("{:?} {key:#x} is there already", R::TABLE)));
+            return Err(Abort::damaged(format!("{:?} {key:#x} is there already", R::TABLE)));
         }
         self.statements.inserts += 1;
         if W::WATCHES {
@@ -259,10 +259,10 @@ pub(crate) fn head<R: Row>(row: &R, fact: u64, version: Version) -> [u8; HEAD_BY
 
 #[cold]
 fn missing<R: Row>(key: u64) -> Abort {
-    Abort::Damaged(format!("{:?} {key:#x} is missing", R::TABLE))
+    Abort::damaged(format!("{:?} {key:#x} is missing", R::TABLE))
 }
 
 #[cold]
 fn torn<R: Row>(key: u64) -> Abort {
-    Abort::Damaged(format!("{:?} {key:#x} is no version of that row", R::TABLE))
+    Abort::damaged(format!("{:?} {key:#x} is no version of that row", R::TABLE))
 }

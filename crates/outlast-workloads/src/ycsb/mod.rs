@@ -442,13 +442,13 @@ fn witness_record<W: Witness>(
 /// The version of a value that a running transaction read.
 pub(crate) fn judge(key: u64, value: &[u8]) -> Result<Version, Abort> {
     version_of(key, value)
-        .ok_or_else(|| Abort::Damaged(format!("the value of key {key} is no version of it")))
+        .ok_or_else(|| Abort::damaged(format!("the value of key {key} is no version of it")))
 }
 
 fn torn(at: PoolOffset) -> Abort {
-    Abort::Damaged(format!("the value at {at} is of no record"))
+    Abort::damaged(format!("the value at {at} is of no record"))
 }
 
 fn missing(record: u64) -> Abort {
-    Abort::Damaged(format!("record {record} is missing"))
+    Abort::damaged(format!("record {record} is missing"))
 }

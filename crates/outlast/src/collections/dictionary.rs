@@ -120,7 +120,7 @@ fn part(value: ByteRange, offset: u64, len: usize) -> Result<ByteRange, Abort> {
     if !fits {
         let at = PoolOffset(value.at.0.saturating_add(offset));
         let why = "the value ends before that";
-        return Err(Abort::BadAddress { what: "a part of a value", at, why });
+        return Err(Abort::bad_address("a part of a value", at, why));
     }
     Ok(ByteRange::new(value.at.plus(offset), len as u64))
 }

@@ -2,8 +2,8 @@
 
 use std::cmp::Ordering;
 
+use super::damaged;
 use super::layout::{APART_KEY_AT, ENTRY_LENGTHS_BYTES, Slot, TOGETHER_KEY_AT};
-use super::{damaged, load_array};
 use crate::{Abort, BlockKind, ByteRange, LINE_BYTES, PoolOffset, Transact};
 
 /// The longest key, in bytes.
@@ -127,7 +127,9 @@ pub(super) fn open<T: Transact>(
     placement: Placement,
     at: PoolOffset,
 ) -> Result<Entry, Abort> {
-    let entry = Entry::decode(placement, at, &load_array(tx, at)?);
+    let mut start = [0; 16];
+    tx.load(at, &mut start)?;
+    let entry = Entry::decode(placement, at, &start);
     if entry.key.len > KEY_BYTES_MAX as u64 {
         return Err(damaged(at, "an entry with a key longer than any"));
     }
@@ -157,7 +159,8 @@ pub(super) fn open_if<T: Transact>(
     at: PoolOffset,
     key: &[u8],
 ) -> Result<Option<Entry>, Abort> {
-    let start: [u8; 16] = load_array(tx, at)?;
+    let mut start = [0; 16];
+    tx.load(at, &mut start)?;
     let entry = Entry::decode(placement, at, &start);
     if entry.key.len != key.len() as u64 {
         return Ok(None);

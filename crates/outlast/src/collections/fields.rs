@@ -204,7 +204,7 @@ impl Fields {
 
     fn check(&self, record: ByteRange) -> Result<(), Abort> {
         let what = "a field of a record";
-        let bad = |at: PoolOffset| Abort::BadAddress { what, at, why: "its fields are others" };
+        let bad = |at: PoolOffset| Abort::bad_address(what, at, "its fields are others");
         (record.len == self.record_bytes()).then_some(()).ok_or_else(|| bad(record.at))
     }
 

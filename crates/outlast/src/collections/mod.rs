@@ -60,10 +60,11 @@ use crate::{Abort, PoolOffset, Transact};
 /// Durable bytes that a running transaction cannot make sense of.
 #[cold]
 pub(crate) fn damaged(at: PoolOffset, what: &'static str) -> Abort {
-    Abort::Damaged(Damage { at, what }.to_string())
+    Abort::damaged(Damage { at, what }.to_string())
 }
 
-/// Loads `N` bytes.
+/// Loads `N` bytes. What is loaded often is loaded into its place instead: bytes in a result are
+/// copied, once or twice.
 #[inline]
 pub(crate) fn load_array<const N: usize, T: Transact>(
     tx: &mut T,

@@ -106,7 +106,7 @@ impl<M: Medium> Transact for Tx<'_, M> {
         let mut word = [0; 8];
         let result = self.load_any(ROOT_AT, &mut word).and_then(|()| {
             crate::pool::parse_root(u64::from_le_bytes(word))
-                .map_err(|why| Abort::Damaged(format!("at {ROOT_AT}: {why}")))
+                .map_err(|why| Abort::damaged(format!("at {ROOT_AT}: {why}")))
         });
         self.note(result)
     }
@@ -120,7 +120,7 @@ impl<M: Medium> Transact for Tx<'_, M> {
             self.store_any(ROOT_AT, &word)
         } else {
             let why = "it is no block: blocks are aligned to 16";
-            Err(Abort::BadAddress { what: "making root", at: block, why })
+            Err(Abort::bad_address("making root", block, why))
         };
         self.note(result)
     }
@@ -148,7 +148,7 @@ impl<M: Medium> Tx<'_, M> {
         let heap_at = self.pool.header().geometry.heap_at;
         let end = at.0.checked_add(len);
         if at.0 < heap_at || end.is_none_or(|end| end > self.pool.medium.len()) {
-            return Err(Abort::BadAddress { what, at, why: "it lies outside the heap" });
+            return Err(Abort::bad_address(what, at, "it lies outside the heap"));
         }
         Ok(())
     }

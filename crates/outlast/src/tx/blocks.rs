@@ -49,8 +49,8 @@ impl<'p, M: Medium> Tx<'p, M> {
     pub(super) fn heap_error(&self, error: HeapError, what: &'static str, at: PoolOffset) -> Abort {
         match error {
             HeapError::Full => Abort::OutOfSpace { bytes: 0 },
-            HeapError::Damaged { at, why } => Abort::Damaged(format!("at {at}: {why}")),
-            HeapError::NotABlock(why) => Abort::BadAddress { what, at, why },
+            HeapError::Damaged { at, why } => Abort::damaged(format!("at {at}: {why}")),
+            HeapError::NotABlock(why) => Abort::bad_address(what, at, why),
         }
     }
 
@@ -132,7 +132,7 @@ impl<'p, M: Medium> Tx<'p, M> {
     }
 
     pub(super) fn free_any(&mut self, at: PoolOffset) -> Result<(), Abort> {
-        let bad = |why| Abort::BadAddress { what: "freeing", at, why };
+        let bad = |why| Abort::bad_address("freeing", at, why);
         self.begin_writing()?;
         let buffers = &mut self.lane.buffers;
         if buffers.freed.iter().any(|block| block.at == at) {
@@ -194,8 +194,8 @@ impl<'p, M: Medium> Tx<'p, M> {
         buffers.freed.iter().filter(|b| !buffers.allocated.contains(b)).copied()
     }
 
-    /// Stores a block's durable word: allocated or not. The heap must be locked, since other
-    /// transactions own other bits of the word.
+    /// Stores a block's durable word: allocated or not. Other transactions own other bits of the
+    /// word: the heap must be locked, or the lane alone.
     pub(super) fn store_allocation(&self, block: Block, allocated: bool) {
         let medium = &self.pool.medium;
         match block.reserved {
@@ -229,7 +229,9 @@ impl<'p, M: Medium> Tx<'p, M> {
     }
 
     fn store_all_allocations(&self) {
-        let _heap = self.pool.heap.lock(&self.pool.medium);
+        // A lane that is alone needs no lock, which behind the commit's fence would wait for it.
+        let alone = self.lane.buffers.is_alone;
+        let _heap = (!alone).then(|| self.pool.heap.lock(&self.pool.medium));
         self.taken().for_each(|block| self.store_allocation(block, true));
         self.given_back().for_each(|block| self.store_allocation(block, false));
     }

@@ -160,7 +160,7 @@ impl<'id> PBytes<'id> {
         let shape = Shape::load(tx.raw(), self.offset())?;
         if offset.checked_add(len as u64).is_none_or(|end| end > shape.len) {
             let (what, why) = ("a part of bytes", "they end before that");
-            return Err(Abort::BadAddress { what, at: self.offset(), why });
+            return Err(Abort::bad_address(what, self.offset(), why));
         }
         Ok(shape.content().plus(offset))
     }

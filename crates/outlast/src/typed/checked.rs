@@ -102,7 +102,7 @@ impl<P: Pattern> Checked<P> {
     /// [`Abort::Damaged`] when the bits are those of no value: nobody stored them as one.
     pub fn get(self) -> Result<P, Abort> {
         P::from_bits(self.bits)
-            .ok_or_else(|| Abort::Damaged(format!("{:?} is no `{}`", self.bits, P::NAME)))
+            .ok_or_else(|| Abort::damaged(format!("{:?} is no `{}`", self.bits, P::NAME)))
     }
 }
 

@@ -30,7 +30,7 @@ use self::slots::{Gap, Search, place, search, tag, unplace};
 use super::entry::{self, Placement};
 use super::hash::hash_key;
 use super::layout::*;
-use super::{Dictionary, damaged, load_array};
+use super::{Dictionary, damaged};
 use crate::{Abort, BlockKind, ByteRange, PoolOffset, Transact};
 
 /// How a map is made.
@@ -106,7 +106,8 @@ impl ByteMap {
     }
 
     fn header<T: Transact>(self, tx: &mut T) -> Result<Header, Abort> {
-        let image = load_array(tx, self.root)?;
+        let mut image = [0; HEADER_BYTES as usize];
+        tx.load(self.root, &mut image)?;
         Header::decode(&image).ok_or_else(|| damaged(self.root, "no header of a hash map"))
     }
 

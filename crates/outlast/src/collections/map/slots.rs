@@ -51,7 +51,8 @@ pub(super) fn search<T: Transact>(
     let mut free = None;
     let mut steps = 0;
     loop {
-        let line: [u8; BUCKET_BYTES] = load_array(tx, line_at)?;
+        let mut line = [0; BUCKET_BYTES];
+        tx.load(line_at, &mut line)?;
         for i in 0..BUCKET_SLOTS {
             let slot = Slot(word(&line, 8 * i));
             let slot_at = line_at.plus(8 * i as u64);

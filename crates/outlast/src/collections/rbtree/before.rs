@@ -1,7 +1,7 @@
 //! Backwards through a tree, and from the beginning again.
 
+use super::super::damaged;
 use super::super::layout::RB_ROOT_AT;
-use super::super::{damaged, load_array};
 use super::{Node, RB_HEIGHT_MAX, RbTree, Side};
 use crate::{Abort, ByteRange, PoolOffset, Transact};
 
@@ -18,7 +18,7 @@ impl RbTree {
             if at.0 == 0 {
                 return Ok(found);
             }
-            let node = Node::decode(&load_array(tx, at)?);
+            let node = Node::load(tx, at)?;
             let is_below = bound.is_none_or(|bound| node.key < bound);
             if is_below {
                 found = Some((node.key, self.value(at)));

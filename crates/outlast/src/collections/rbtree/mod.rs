@@ -53,7 +53,9 @@ struct Node {
 impl Node {
     #[inline]
     fn load<T: Transact>(tx: &mut T, at: PoolOffset) -> Result<Self, Abort> {
-        Ok(Self::decode(&load_array(tx, at)?))
+        let mut head = [0; RB_VALUE_AT];
+        tx.load(at, &mut head)?;
+        Ok(Self::decode(&head))
     }
 
     #[inline]

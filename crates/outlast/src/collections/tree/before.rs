@@ -3,7 +3,7 @@
 use super::super::layout::*;
 use super::super::{damaged, entry};
 use super::node::{Inner, Leaf, SearchKey};
-use super::{ByteTree, Header, lower_bound};
+use super::{ByteTree, Header, Path, lower_bound};
 use crate::{Abort, BlockKind, ByteRange, PoolOffset, Transact};
 
 impl ByteTree {
@@ -25,7 +25,8 @@ impl ByteTree {
             return pair_before(tx, &header, &leaf, keys);
         };
         let search = SearchKey::new(bound);
-        let (at, path) = self.descend(tx, &header, &search)?;
+        let mut path = Path::default();
+        let at = self.descend(tx, &header, &search, &mut path)?;
         let leaf = Leaf::load(tx, at)?;
         let position = lower_bound(tx, &header, &leaf, &search)?;
         if position > 0 {

@@ -37,7 +37,8 @@ pub(super) fn join_leaf<'p, T: Transact>(
     at: PoolOffset,
     mut next: impl FnMut(&mut T, &Leaf) -> Result<Option<(SearchKey<'p>, &'p [u8])>, Abort>,
 ) -> Result<u64, Abort> {
-    let old = Leaf::load(tx, at)?;
+    let mut old = Leaf::new();
+    old.read(tx, at)?;
     let mut new = old.clone();
     let mut joined = 0;
     while let Some((search, value)) = next(tx, &new)? {

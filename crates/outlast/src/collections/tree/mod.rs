@@ -88,8 +88,9 @@ impl ByteTree {
     ) -> Result<(), Abort> {
         let header = self.header(tx)?;
         let search = SearchKey::new(from);
-        let (mut at, _) = self.descend(tx, &header, &search)?;
-        let mut leaf = Leaf::load(tx, at)?;
+        let mut at = self.descend(tx, &header, &search, &mut Path::default())?;
+        let mut leaf = Leaf::new();
+        leaf.read(tx, at)?;
         let mut position = lower_bound(tx, &header, &leaf, &search)?;
         let mut left = limit;
         let mut key = Vec::new();
@@ -101,7 +102,7 @@ impl ByteTree {
                     next => at = next,
                 }
                 dictionary::bounded(&mut steps, at)?;
-                leaf = Leaf::load(tx, at)?;
+                leaf.read(tx, at)?;
                 position = 0;
                 continue;
             }
@@ -129,12 +130,13 @@ impl ByteTree {
         let mut added = 0;
         while let Some(&(key, value)) = pairs.peek() {
             let header = self.header(tx)?;
-            let (at, _) = self.descend(tx, &header, &SearchKey::new(key))?;
+            let mut path = Path::default();
+            let at = self.descend(tx, &header, &SearchKey::new(key), &mut path)?;
             let joined = insert::join_leaf(tx, &header, at, |tx, leaf| {
                 let Some(&(key, value)) = pairs.peek() else { return Ok(None) };
                 let search = SearchKey::new(key);
                 let belongs = leaf.order().len() < LEAF_SLOTS
-                    && self.descend(tx, &header, &search)?.0 == at
+                    && self.descend(tx, &header, &search, &mut path)? == at
                     && find_in_leaf(tx, &header, leaf, &search)?.is_none();
                 if !belongs {
                     return Ok(None);
@@ -153,26 +155,28 @@ impl ByteTree {
     }
 
     fn header<T: Transact>(self, tx: &mut T) -> Result<Header, Abort> {
-        let image = load_array(tx, self.root)?;
+        let mut image = [0; HEADER_BYTES as usize];
+        tx.load(self.root, &mut image)?;
         Header::decode(&image).ok_or_else(|| damaged(self.root, "no header of a tree"))
     }
 
-    /// The leaf where `key` belongs, and the way there.
+    /// The leaf where `key` belongs; the way there becomes `path`.
     #[inline]
     fn descend<T: Transact>(
         self,
         tx: &mut T,
         header: &Header,
         key: &SearchKey<'_>,
-    ) -> Result<(PoolOffset, Path), Abort> {
-        let mut path = Path { steps: [Step::default(); HEIGHT_MAX], len: header.height };
+        path: &mut Path,
+    ) -> Result<PoolOffset, Abort> {
+        path.len = header.height;
         let mut at = header.node;
         for step in &mut path.steps[..header.height] {
             let index = node::child_index(tx, at, key)?;
             *step = Step { node: at, index };
             at = PoolOffset(tx.load_u64(at.plus((INNER_CHILDREN_AT + 8 * index) as u64))?);
         }
-        Ok((at, path))
+        Ok(at)
     }
 
     fn put<T: Transact>(
@@ -184,8 +188,10 @@ impl ByteTree {
     ) -> Result<bool, Abort> {
         let header = self.header(tx)?;
         let search = SearchKey::new(key);
-        let (at, path) = self.descend(tx, &header, &search)?;
-        let leaf = Leaf::load(tx, at)?;
+        let mut path = Path::default();
+        let at = self.descend(tx, &header, &search, &mut path)?;
+        let mut leaf = Leaf::new();
+        leaf.read(tx, at)?;
         if let Some(found) = find_in_leaf(tx, &header, &leaf, &search)? {
             if replace {
                 let slot_at = at.plus(node::slot_at(found.slot) as u64);
@@ -228,6 +234,7 @@ impl Header {
 }
 
 /// The inner nodes on the way to a leaf, from the root down.
+#[derive(Default)]
 struct Path {
     steps: [Step; HEIGHT_MAX],
     len: usize,
@@ -310,8 +317,9 @@ impl Dictionary for ByteTree {
     fn find<T: Transact>(self, tx: &mut T, key: &[u8]) -> Result<Option<ByteRange>, Abort> {
         let header = self.header(tx)?;
         let search = SearchKey::new(key);
-        let (at, _) = self.descend(tx, &header, &search)?;
-        let leaf = Leaf::load(tx, at)?;
+        let at = self.descend(tx, &header, &search, &mut Path::default())?;
+        let mut leaf = Leaf::new();
+        leaf.read(tx, at)?;
         let found = find_in_leaf(tx, &header, &leaf, &search)?;
         Ok(found.map(|found| found.entry.value))
     }
@@ -327,8 +335,10 @@ impl Dictionary for ByteTree {
     fn remove<T: Transact>(self, tx: &mut T, key: &[u8]) -> Result<bool, Abort> {
         let header = self.header(tx)?;
         let search = SearchKey::new(key);
-        let (at, path) = self.descend(tx, &header, &search)?;
-        let leaf = Leaf::load(tx, at)?;
+        let mut path = Path::default();
+        let at = self.descend(tx, &header, &search, &mut path)?;
+        let mut leaf = Leaf::new();
+        leaf.read(tx, at)?;
         let Some(found) = find_in_leaf(tx, &header, &leaf, &search)? else { return Ok(false) };
         entry::free(tx, header.placement, &found.entry)?;
         self.remove_from_leaf(tx, &header, (at, &leaf), &path, found.slot)?;

@@ -156,11 +156,19 @@ impl Leaf {
 
     #[inline]
     pub(super) fn load<T: Transact>(tx: &mut T, at: PoolOffset) -> Result<Self, Abort> {
-        let leaf = Self(load_array(tx, at)?);
-        if at.0 == 0 || !leaf.order().stays_inside() {
+        let mut leaf = Self::new();
+        leaf.read(tx, at)?;
+        Ok(leaf)
+    }
+
+    /// Becomes the leaf at `at`.
+    #[inline]
+    pub(super) fn read<T: Transact>(&mut self, tx: &mut T, at: PoolOffset) -> Result<(), Abort> {
+        tx.load(at, &mut self.0)?;
+        if at.0 == 0 || !self.order().stays_inside() {
             return Err(damaged(at, "no leaf of a tree"));
         }
-        Ok(leaf)
+        Ok(())
     }
 
     pub(super) fn bytes(&self) -> &[u8; LEAF_BYTES] {
@@ -286,7 +294,8 @@ pub(super) fn child_index<T: Transact>(
     at: PoolOffset,
     key: &SearchKey<'_>,
 ) -> Result<usize, Abort> {
-    let image: [u8; INNER_CHILDREN_AT] = load_array(tx, at)?;
+    let mut image = [0; INNER_CHILDREN_AT];
+    tx.load(at, &mut image)?;
     let n = word(&image, 0);
     if at.0 == 0 || n > SEPARATORS_MAX as u64 {
         return Err(damaged(at, "no node of a tree"));
@@ -318,8 +327,7 @@ fn cmp_separator<T: Transact>(
     if let Some(ordering) = key.cmp_head(head, length_hint(separator)) {
         return Ok(ordering);
     }
-    let lengths: [u8; 8] = load_array(tx, separator.at())?;
-    let len = u64::from_le_bytes(lengths) & 0xFFFF_FFFF;
+    let len = tx.load_u64(separator.at())? & 0xFFFF_FFFF;
     entry::compare(tx, key.bytes, separator.at().plus(SEPARATOR_TEXT_AT), len)
 }
 
