@@ -55,22 +55,12 @@ pub use tree::ByteTree;
 pub use trees::{TREES_MAX, Trees};
 pub use words::Words;
 
-use crate::{Abort, PoolOffset, Transact};
+use crate::{Abort, PoolOffset};
+
+// What transactions load is loaded into its place: bytes in a result would be copied once or twice.
 
 /// Durable bytes that a running transaction cannot make sense of.
 #[cold]
 pub(crate) fn damaged(at: PoolOffset, what: &'static str) -> Abort {
     Abort::damaged(Damage { at, what }.to_string())
-}
-
-/// Loads `N` bytes. What is loaded often is loaded into its place instead: bytes in a result are
-/// copied, once or twice.
-#[inline]
-pub(crate) fn load_array<const N: usize, T: Transact>(
-    tx: &mut T,
-    at: PoolOffset,
-) -> Result<[u8; N], Abort> {
-    let mut bytes = [0; N];
-    tx.load(at, &mut bytes)?;
-    Ok(bytes)
 }

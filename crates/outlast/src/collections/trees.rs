@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use super::layout::{HEADER_BYTES, TREES_AT, TREES_LEN_AT, TREES_MAGIC, set_word, word};
 use super::raw::{Damage, ReadRaw, Walk};
-use super::{ByteTree, damaged, load_array};
+use super::{ByteTree, damaged};
 use crate::{Abort, BlockKind, ByteRange, PoolOffset, RootKind, Transact};
 
 /// Trees in a directory, at most.
@@ -42,7 +42,8 @@ impl Trees {
     /// # Errors
     /// [`Abort::Damaged`] when there is none, or one that names no trees.
     pub fn open<T: Transact>(tx: &mut T, root: PoolOffset) -> Result<Vec<ByteTree>, Abort> {
-        let header: [u8; HEADER_BYTES as usize] = load_array(tx, root)?;
+        let mut header = [0; HEADER_BYTES as usize];
+        tx.load(root, &mut header)?;
         let len = word(&header, TREES_LEN_AT);
         if word(&header, 0) != TREES_MAGIC || len > TREES_MAX as u64 {
             return Err(damaged(root, "no directory of trees"));

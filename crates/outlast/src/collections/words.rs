@@ -1,8 +1,8 @@
 //! A vector of words.
 
+use super::damaged;
 use super::layout::{HEADER_BYTES, WORDS_AT, WORDS_LEN_AT, WORDS_MAGIC, set_word, word};
 use super::raw::{Damage, ReadRaw, Walk};
-use super::{damaged, load_array};
 use crate::{Abort, BlockKind, ByteRange, PoolOffset, Transact};
 
 /// Words written to a fresh block at a time.
@@ -48,7 +48,8 @@ impl Words {
     /// # Errors
     /// [`Abort::Damaged`] when there is none.
     pub fn open<T: Transact>(tx: &mut T, root: PoolOffset) -> Result<Self, Abort> {
-        let header: [u8; HEADER_BYTES as usize] = load_array(tx, root)?;
+        let mut header = [0; HEADER_BYTES as usize];
+        tx.load(root, &mut header)?;
         let len = word(&header, WORDS_LEN_AT);
         if word(&header, 0) != WORDS_MAGIC || bytes_behind_header(len).is_none() {
             return Err(damaged(root, "no vector of words"));

@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use super::layout::*;
 use super::pointer::{Handle, Place, free_header, handle};
 use super::{Schema, TypedTx};
-use crate::collections::{damaged, load_array, set_word, word};
+use crate::collections::{damaged, set_word, word};
 use crate::{Abort, BlockKind, ByteRange, PoolOffset, Transact};
 
 /// Persistent bytes of any length, with the interface of a `Vec<u8>` that is read and written in
@@ -37,7 +37,8 @@ struct Shape {
 impl Shape {
     #[inline]
     fn load<X: Transact>(tx: &mut X, at: PoolOffset) -> Result<Self, Abort> {
-        let header: [u8; BYTES_INLINE_AT] = load_array(tx, at)?;
+        let mut header = [0; BYTES_INLINE_AT];
+        tx.load(at, &mut header)?;
         let block = PoolOffset(word(&header, BYTES_BLOCK_AT));
         let capacity = match block.0 {
             0 => BYTES_INLINE_MAX as u64,

@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use super::layout::*;
 use super::pointer::{Handle, Place, free_header, handle};
 use super::{Persist, Schema, TypedTx};
-use crate::collections::{damaged, load_array, set_word, word};
+use crate::collections::{damaged, set_word, word};
 use crate::{Abort, BlockKind, ByteRange, PoolOffset, Transact};
 
 /// A persistent queue, with the interface of a [`VecDeque`](std::collections::VecDeque) that is
@@ -57,7 +57,8 @@ struct Shape {
 impl Shape {
     #[inline]
     fn load<X: Transact>(tx: &mut X, at: PoolOffset) -> Result<Self, Abort> {
-        let header: [u8; QUEUE_FIRST_AT + 8] = load_array(tx, at)?;
+        let mut header = [0; QUEUE_FIRST_AT + 8];
+        tx.load(at, &mut header)?;
         let shape = Self {
             at,
             pushed: word(&header, QUEUE_PUSHED_AT),

@@ -2,7 +2,7 @@
 
 use super::layout::*;
 use super::{PPtr, Persist, Schema, SchemaMismatch, TypedTx};
-use crate::collections::{damaged, load_array, set_word, word};
+use crate::collections::{damaged, set_word, word};
 use crate::{Abort, BlockKind, PoolOffset, RootKind, Transact};
 
 impl<'id, X: Transact> TypedTx<'id, '_, X> {
@@ -90,7 +90,8 @@ impl Header {
         if !is_typed {
             return Err(mismatch(format!("a root without types ({kind:?})"), 0, schema));
         }
-        let header: [u8; ROOT_HEADER_BYTES as usize] = load_array(tx, at)?;
+        let mut header = [0; ROOT_HEADER_BYTES as usize];
+        tx.load(at, &mut header)?;
         let text_len = word(&header, ROOT_TEXT_LEN_AT);
         if text_len > SCHEMA_BYTES_MAX {
             return Err(damaged(at, "a schema longer than any"));

@@ -1,10 +1,10 @@
 //! Splitting a segment.
 
+use super::super::damaged;
 use super::super::entry;
 use super::super::hash::hash_key;
 use super::super::layout::*;
 use super::super::plan::Plan;
-use super::super::{damaged, load_array};
 use super::slots::bucket;
 use super::{Header, Path};
 use crate::{Abort, BlockKind, PoolOffset, Transact};
@@ -57,7 +57,8 @@ impl SegmentImage {
 
 /// Splits the segment at the end of `path` by the next bit of its keys' hashes.
 pub(super) fn split<T: Transact>(tx: &mut T, header: &Header, path: &Path) -> Result<(), Abort> {
-    let old: [u8; SEGMENT_BYTES] = load_array(tx, path.segment)?;
+    let mut old = [0; SEGMENT_BYTES];
+    tx.load(path.segment, &mut old)?;
     let depth = word(&old, SEGMENT_DEPTH_AT) as u32;
     let node_bits = path.node.map_or(0, Child::bits);
     if word(&old, 0) != SEGMENT_MAGIC

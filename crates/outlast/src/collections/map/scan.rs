@@ -1,8 +1,8 @@
 //! A map segment by segment, and from the beginning again.
 
+use super::super::damaged;
 use super::super::entry;
 use super::super::layout::*;
-use super::super::{damaged, load_array};
 use super::slots::each_slot_of_segment;
 use super::{ByteMap, grow};
 use crate::{Abort, BlockKind, ByteRange, PoolOffset, Transact};
@@ -23,7 +23,8 @@ impl ByteMap {
     ) -> Result<Option<u64>, Abort> {
         let header = self.header(tx)?;
         let segment = self.descend(tx, &header, hash)?.segment;
-        let start: [u8; BUCKET_BYTES] = load_array(tx, segment)?;
+        let mut start = [0; BUCKET_BYTES];
+        tx.load(segment, &mut start)?;
         let depth = word(&start, SEGMENT_DEPTH_AT);
         if word(&start, 0) != SEGMENT_MAGIC || depth > u64::from(DEPTH_MAX) {
             return Err(damaged(segment, "no segment of the hash map"));

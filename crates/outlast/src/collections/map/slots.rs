@@ -2,7 +2,7 @@
 
 use super::super::entry::{self, Entry};
 use super::super::layout::*;
-use super::super::{damaged, dictionary, load_array};
+use super::super::{damaged, dictionary};
 use super::{ByteMap, Header, Path};
 use crate::{Abort, BlockKind, ByteRange, PoolOffset, Transact};
 
@@ -94,7 +94,8 @@ pub(super) fn place<T: Transact>(
         return Ok(true);
     }
     let link = ByteRange::new(gap.last_line.plus(LINK_AT as u64), 8);
-    let start: [u8; BUCKET_BYTES] = load_array(tx, path.segment)?;
+    let mut start = [0; BUCKET_BYTES];
+    tx.load(path.segment, &mut start)?;
     let in_use = word(&start, SEGMENT_SPARES_AT);
     let spare = (!in_use).trailing_zeros() as usize;
     if spare < SPARES {
@@ -195,7 +196,8 @@ pub(super) fn each_slot_of_segment<T: Transact>(
         let mut steps = 0;
         while line_at.0 != 0 {
             dictionary::bounded(&mut steps, line_at)?;
-            let line: [u8; BUCKET_BYTES] = load_array(tx, line_at)?;
+            let mut line = [0; BUCKET_BYTES];
+            tx.load(line_at, &mut line)?;
             let slots = (0..BUCKET_SLOTS).map(|i| Slot(word(&line, 8 * i)));
             for slot in slots.filter(|slot| !slot.is_empty()) {
                 visit(tx, slot)?;

@@ -26,7 +26,7 @@
 mod walk;
 
 use super::layout::*;
-use super::{damaged, dictionary, load_array};
+use super::{damaged, dictionary};
 use crate::{Abort, BlockKind, ByteRange, LINE_BYTES, PoolOffset, Transact};
 
 /// The longest item of a queue, in bytes.
@@ -72,7 +72,9 @@ struct End {
 impl End {
     #[inline]
     fn load<T: Transact>(tx: &mut T, at: PoolOffset) -> Result<Self, Abort> {
-        Ok(Self::decode(&load_array(tx, at)?))
+        let mut bytes = [0; 16];
+        tx.load(at, &mut bytes)?;
+        Ok(Self::decode(&bytes))
     }
 
     fn decode(bytes: &[u8; 16]) -> Self {
@@ -117,7 +119,8 @@ impl Queue {
     /// # Errors
     /// [`Abort::Damaged`] when there is none.
     pub fn open<T: Transact>(tx: &mut T, root: PoolOffset) -> Result<Self, Abort> {
-        let header = load_array(tx, root)?;
+        let mut header = [0; HEADER_BYTES as usize];
+        tx.load(root, &mut header)?;
         Self::decode(root, &header).ok_or_else(|| damaged(root, "no header of a queue"))
     }
 

@@ -1,8 +1,8 @@
 //! The words that an operation changes, gathered before the first of them is stored.
 
+use super::super::damaged;
 use super::super::few::Few;
 use super::super::layout::*;
-use super::super::{damaged, load_array};
 use super::RbTree;
 use crate::{Abort, ByteRange, PoolOffset, Transact};
 
@@ -205,7 +205,7 @@ impl Moved {
             Some(small) => tx.load(at, small)?,
             None => {
                 // A first byte tells whether the node is there, before memory is taken for it.
-                let _: [u8; 8] = load_array(tx, at)?;
+                tx.load(at, &mut [0; 8])?;
                 moved.large.resize(len, 0);
                 tx.load(at, &mut moved.large)?;
             }

@@ -25,7 +25,7 @@ use std::cmp::Ordering;
 
 use self::edit::Side;
 use super::layout::*;
-use super::{damaged, dictionary, load_array, load_value};
+use super::{damaged, dictionary, load_value};
 use crate::{Abort, BlockKind, ByteRange, LINE_BYTES, PoolOffset, Transact};
 
 /// The longest value of a red-black tree, in bytes.
@@ -104,7 +104,8 @@ impl RbTree {
     /// # Errors
     /// [`Abort::Damaged`] when there is none.
     pub fn open<T: Transact>(tx: &mut T, root: PoolOffset) -> Result<Self, Abort> {
-        let header = load_array(tx, root)?;
+        let mut header = [0; HEADER_BYTES as usize];
+        tx.load(root, &mut header)?;
         let tree = Self::decode(root, &header);
         tree.ok_or_else(|| damaged(root, "no header of a red-black tree"))
     }

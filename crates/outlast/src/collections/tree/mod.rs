@@ -32,7 +32,7 @@ use std::cmp::Ordering;
 use self::node::{Leaf, SearchKey};
 use super::entry::{self, Entry, Placement};
 use super::layout::*;
-use super::{Dictionary, damaged, dictionary, load_array};
+use super::{Dictionary, damaged, dictionary};
 use crate::{Abort, BlockKind, ByteRange, PoolOffset, Transact};
 
 /// A persistent B+tree with byte strings as keys, in their lexicographic order, and values.

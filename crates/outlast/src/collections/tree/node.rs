@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use super::super::entry;
 use super::super::hash::hash_key;
 use super::super::layout::*;
-use super::{damaged, load_array};
+use super::damaged;
 use crate::{Abort, PoolOffset, Transact};
 
 /// A key with what nodes keep of it.
@@ -264,7 +264,9 @@ impl Inner {
     }
 
     pub(super) fn load<T: Transact>(tx: &mut T, at: PoolOffset) -> Result<Self, Abort> {
-        Self::from_image(load_array(tx, at)?).ok_or_else(|| damaged(at, "no node of a tree"))
+        let mut image = [0; INNER_BYTES];
+        tx.load(at, &mut image)?;
+        Self::from_image(image).ok_or_else(|| damaged(at, "no node of a tree"))
     }
 
     /// The image from which this node was taken apart.
