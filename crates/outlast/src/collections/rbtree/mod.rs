@@ -232,13 +232,13 @@ impl RbTree {
             if at.0 == 0 {
                 return Ok(Place::Missing(parent, side));
             }
-            let node = Node::load(tx, at)?;
-            side = match key.cmp(&node.key) {
+            side = match key.cmp(&tx.load_u64(at.plus(RB_KEY_AT as u64))?) {
                 Ordering::Less => Side::Left,
                 Ordering::Greater => Side::Right,
-                Ordering::Equal => return Ok(Place::Found(at, node)),
+                Ordering::Equal => return Ok(Place::Found(at, Node::load(tx, at)?)),
             };
-            (parent, at) = (at, node.child(side));
+            let child = tx.load_u64(at.plus((RB_LEFT_AT + 8 * side as usize) as u64))?;
+            (parent, at) = (at, PoolOffset(child));
         }
         Err(damaged(self.root, "a red-black tree that is too high"))
     }
