@@ -91,14 +91,21 @@ impl Arena {
         wrap: impl Fn(Mapped) -> M,
     ) -> Result<LoadedPool<M>, NativeError> {
         let (scheme, checksums) = (own.scheme, own.usage == Usage::Summed);
-        let create = CreateOptions { lanes, checksums, ..CreateOptions::default() };
         let heap_bytes = session.workload.heap_bytes(&session.scale);
+        let mut create = CreateOptions { lanes, checksums, ..CreateOptions::default() };
+        let mut cache_bytes = None;
+        if own.usage == Usage::Unswept {
+            create.lane_bytes = unswept_bytes(heap_bytes);
+            // Nothing ages either.
+            cache_bytes = Some(NO_CACHE_BYTES);
+        }
         // A quarter of each page, and what blocks do not fill.
         let has_checksums = checksums || scheme.is_literal();
         let heap_bytes = if has_checksums { heap_bytes * 2 } else { heap_bytes };
         let bytes = room(heap_bytes) + u64::from(lanes) * create.lane_bytes;
         let open = OpenOptions {
             grow_limit_bytes: bytes.saturating_mul(4),
+            cache_bytes,
             ..OpenOptions::with_scheme(scheme)
         };
         let failed = |source| NativeError::Pool { scheme: own.name(), source };
@@ -149,6 +156,18 @@ impl Arena {
 pub(super) fn room(heap_bytes: u64) -> u64 {
     heap_bytes + heap_bytes / 4 + (24 << 20)
 }
+
+/// The log of a lane that is left alone: twice what is loaded, since half of a ring is, and what
+/// transactions log in a quick competition.
+fn unswept_bytes(heap_bytes: u64) -> u64 {
+    const TRANSACTIONS_BYTES: u64 = 256 << 20;
+    const LOG_BYTES_MAX: u64 = 1 << 30;
+    let bytes = heap_bytes * 2 + TRANSACTIONS_BYTES;
+    bytes.next_multiple_of(PAGE_BYTES).min(LOG_BYTES_MAX)
+}
+
+/// A cache that nothing leaves.
+const NO_CACHE_BYTES: u64 = 1 << 50;
 
 fn load<R: Runner>(
     session: &Session<'_>,

@@ -270,7 +270,7 @@ impl Request {
 pub struct Amount {
     /// About so many keys of every workload instead of those of the size.
     pub keys: Option<u64>,
-    /// Transactions before the count begins, on the emulated cache. TPC-C does a tenth.
+    /// Transactions before the count begins, on the emulated cache. TPC-C does a tenth, YCSB-E a fifth.
     pub warm_up: u64,
     /// Transactions counted.
     pub transactions: u64,
