@@ -95,7 +95,7 @@ impl Arena {
         let mut create = CreateOptions { lanes, checksums, ..CreateOptions::default() };
         let mut cache_bytes = None;
         if own.usage == Usage::Unswept {
-            create.lane_bytes = unswept_bytes(heap_bytes);
+            create.lane_bytes = unswept_bytes(session.setup, heap_bytes);
             // Nothing ages either.
             cache_bytes = Some(NO_CACHE_BYTES);
         }
@@ -157,13 +157,17 @@ pub(super) fn room(heap_bytes: u64) -> u64 {
     heap_bytes + heap_bytes / 4 + (24 << 20)
 }
 
-/// The log of a lane that is left alone: twice what is loaded, since half of a ring is, and what
-/// transactions log in a quick competition.
-fn unswept_bytes(heap_bytes: u64) -> u64 {
-    const TRANSACTIONS_BYTES: u64 = 256 << 20;
+/// The log of a lane none of which is used again: twice what is loaded and what is logged while it is
+/// measured, since half of a ring is left alone.
+fn unswept_bytes(setup: &Setup, heap_bytes: u64) -> u64 {
+    /// No transaction logs more than a byte in a nanosecond.
+    const BYTES_PER_NS: u64 = 1;
+    const TRANSACTION_BYTES: u64 = 1 << 10;
     const LOG_BYTES_MAX: u64 = 1 << 30;
-    let bytes = heap_bytes * 2 + TRANSACTIONS_BYTES;
-    bytes.next_multiple_of(PAGE_BYTES).min(LOG_BYTES_MAX)
+    let turns = u64::from(setup.rounds) + 2;
+    let timed = setup.turn.as_nanos() as u64 * turns * BYTES_PER_NS;
+    let bytes = 2 * (heap_bytes + setup.latency_transactions * TRANSACTION_BYTES) + timed;
+    (bytes + (1 << 20)).next_multiple_of(PAGE_BYTES).min(LOG_BYTES_MAX)
 }
 
 /// A cache that nothing leaves.

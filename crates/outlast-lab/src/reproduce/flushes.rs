@@ -131,7 +131,7 @@ fn emulation(name: &str, variant: Variant, request: &Request) -> Emulation {
     // TPC-C's transactions are some fifty statements each, a scan reads some fifty records.
     let share = match name {
         "tpcc" => 10,
-        "ycsb-e" => 5,
+        "ycsb-e" => amount.scans_part,
         _ => 1,
     };
     let (warm_up, transactions) = (amount.warm_up / share, amount.transactions / share);
