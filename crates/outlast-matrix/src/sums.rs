@@ -100,6 +100,11 @@ impl<L: AsRef<[Line]> + AsMut<[Line]>> Sums<L> {
         self.vector.create(data, members, consistency, correlation);
     }
 
+    /// As of a matrix without members: all zeros.
+    pub fn clear(&mut self) {
+        self.lines.as_mut().fill([0; 8]);
+    }
+
     /// Puts the new content of a member line in place of the old, in the two checksums that cover
     /// it. `old` is what the checksums contain; after a crash that need not be what the line
     /// holds.

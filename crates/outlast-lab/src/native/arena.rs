@@ -91,14 +91,21 @@ impl Arena {
         wrap: impl Fn(Mapped) -> M,
     ) -> Result<LoadedPool<M>, NativeError> {
         let (scheme, checksums) = (own.scheme, own.usage == Usage::Summed);
-        let create = CreateOptions { lanes, checksums, ..CreateOptions::default() };
         let heap_bytes = session.workload.heap_bytes(&session.scale);
+        let mut create = CreateOptions { lanes, checksums, ..CreateOptions::default() };
+        let mut cache_bytes = None;
+        if own.usage == Usage::Unswept {
+            create.lane_bytes = unswept_bytes(session.setup, heap_bytes);
+            // Nothing ages either.
+            cache_bytes = Some(NO_CACHE_BYTES);
+        }
         // A quarter of each page, and what blocks do not fill.
         let has_checksums = checksums || scheme.is_literal();
         let heap_bytes = if has_checksums { heap_bytes * 2 } else { heap_bytes };
         let bytes = room(heap_bytes) + u64::from(lanes) * create.lane_bytes;
         let open = OpenOptions {
             grow_limit_bytes: bytes.saturating_mul(4),
+            cache_bytes,
             ..OpenOptions::with_scheme(scheme)
         };
         let failed = |source| NativeError::Pool { scheme: own.name(), source };
@@ -149,6 +156,22 @@ impl Arena {
 pub(super) fn room(heap_bytes: u64) -> u64 {
     heap_bytes + heap_bytes / 4 + (24 << 20)
 }
+
+/// The log of a lane none of which is used again: twice what is loaded and what is logged while it is
+/// measured, since half of a ring is left alone.
+fn unswept_bytes(setup: &Setup, heap_bytes: u64) -> u64 {
+    /// No transaction logs more than a byte in a nanosecond.
+    const BYTES_PER_NS: u64 = 1;
+    const TRANSACTION_BYTES: u64 = 1 << 10;
+    const LOG_BYTES_MAX: u64 = 1 << 30;
+    let turns = u64::from(setup.rounds) + 2;
+    let timed = setup.turn.as_nanos() as u64 * turns * BYTES_PER_NS;
+    let bytes = 2 * (heap_bytes + setup.latency_transactions * TRANSACTION_BYTES) + timed;
+    (bytes + (1 << 20)).next_multiple_of(PAGE_BYTES).min(LOG_BYTES_MAX)
+}
+
+/// A cache that nothing leaves.
+const NO_CACHE_BYTES: u64 = 1 << 50;
 
 fn load<R: Runner>(
     session: &Session<'_>,

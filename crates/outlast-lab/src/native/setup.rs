@@ -26,6 +26,9 @@ pub enum Usage {
     Summed,
     /// Commits are asynchronous and waited for 64 at a time.
     Later,
+    /// On a log so long that no data has to be flushed while it is measured: what is left when
+    /// write-back costs nothing.
+    Unswept,
 }
 
 /// One of our schemes, and how it is used.
@@ -44,7 +47,7 @@ impl Own {
     }
 
     /// Those that are measured when asked for by name.
-    const ON_REQUEST: [(Self, &str); 5] = {
+    const ON_REQUEST: [(Self, &str); 6] = {
         const fn own(scheme: Scheme, usage: Usage) -> Own {
             Own { scheme, usage }
         }
@@ -54,6 +57,7 @@ impl Own {
             (own(Scheme::Redo, Usage::Later), "redo-async"),
             (own(Scheme::RedoArchapt, Usage::Later), "redo-archapt-async"),
             (own(Scheme::Swift, Usage::Later), "swift-async"),
+            (own(Scheme::RedoArchapt, Usage::Unswept), "redo-archapt-unswept"),
         ]
     };
 

@@ -411,7 +411,7 @@ fn latency(id: &str, evidence: &Evidence<'_>) -> Judgement {
 
 /// What keeps a sound variant from the paper's figure.
 const SOUND_COSTS: &str = "each line is flushed before its log is dropped, contents of new blocks \
-                           above 256 bytes before their record; undo here batches, also on the \
+                           above 2,048 bytes before their record; undo here batches, also on the \
                            unaligned layout, which the paper's did not";
 
 fn flushes(id: &str, evidence: &Evidence<'_>) -> Judgement {
@@ -530,7 +530,7 @@ fn text(id: &str, evidence: &Evidence<'_>) -> Judgement {
             let bytes = evidence.counts(Metric::HISTORY_BYTES, &storing(), "undo-archapt");
             let megabytes: Vec<f64> = bytes.iter().map(|bytes| bytes / 1e6).collect();
             let note = "queue and table for every line of a cache of the paper's size; by \
-                        default one page in 64 is looked at";
+                        default one page in 256 is looked at";
             let found = Found::largest(&megabytes).map(|found| {
                 let most = Some((found.value, found.value));
                 Found { span: most, ..found }.noting(note)

@@ -128,8 +128,12 @@ impl Variant {
 fn emulation(name: &str, variant: Variant, request: &Request) -> Emulation {
     let workload = workload(name);
     let amount = &request.amount;
-    // TPC-C's transactions are some fifty statements each.
-    let share = if name == "tpcc" { 10 } else { 1 };
+    // TPC-C's transactions are some fifty statements each, a scan reads some fifty records.
+    let share = match name {
+        "tpcc" => 10,
+        "ycsb-e" => amount.scans_part,
+        _ => 1,
+    };
     let (warm_up, transactions) = (amount.warm_up / share, amount.transactions / share);
     let scale = request.counted_scale(workload, warm_up + transactions);
     let lane_bytes = match variant.scheme {

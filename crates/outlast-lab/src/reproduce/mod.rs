@@ -274,6 +274,8 @@ pub struct Amount {
     pub warm_up: u64,
     /// Transactions counted.
     pub transactions: u64,
+    /// YCSB-E does one in so many of them.
+    pub scans_part: u64,
     /// Bytes of log, on the emulated cache.
     pub lane_bytes: u64,
     /// Bytes of the emulated cache.
@@ -306,6 +308,7 @@ impl Amount {
             keys: Some(6_250),
             warm_up: 10_000,
             transactions: 10_000,
+            scans_part: 1,
             lane_bytes: quick.lane_bytes / 16,
             cache_bytes: quick.cache_bytes / 16,
             ..quick
@@ -318,6 +321,7 @@ impl Amount {
             keys: None,
             warm_up: 1_000_000,
             transactions: 2_000_000,
+            scans_part: 5,
             lane_bytes: 64 << 20,
             cache_bytes: CACHE_BYTES,
             rounds: 9,

@@ -19,6 +19,9 @@ use crate::record::{Kind, Metric, Record};
 /// parts are noise.
 const COST_SHARE_MIN: f64 = 0.03;
 
+/// What `redo-archapt` is called where no data has to be flushed.
+pub(super) const UNSWEPT: &str = "redo-archapt-unswept";
+
 /// Runs the competitions and derives losses, gains and shares.
 ///
 /// # Errors
@@ -83,10 +86,10 @@ fn setup(
 ) -> Setup {
     let workloads = WORKLOADS.map(workload).to_vec();
     Setup {
-        contenders: contenders(
-            schemes,
-            threads == request.judged_threads() && write_latency_ns == 0,
-        ),
+        contenders: match write_latency_ns {
+            0 => contenders(schemes, Usage::Summed, threads == request.judged_threads()),
+            _ => contenders(schemes, Usage::Unswept, true),
+        },
         directory: request.directory.clone(),
         threads,
         keys: request.amount.keys,
@@ -103,15 +106,16 @@ fn setup(
     }
 }
 
-/// These schemes, and those that keep checksums once more with them.
-fn contenders(schemes: &[Scheme], with_sums: bool) -> Vec<Contender> {
-    let keeps = |scheme: &&Scheme| matches!(scheme, Scheme::UndoArchapt | Scheme::RedoArchapt);
-    let summed = schemes
-        .iter()
-        .filter(keeps)
-        .map(|scheme| Contender::Own(Own { scheme: *scheme, usage: Usage::Summed }));
-    let own = schemes.iter().map(|scheme| Contender::Own(Own::plain(*scheme)));
-    own.chain(summed.filter(|_| with_sums)).collect()
+/// These schemes, and those of them once more that can be used in this way, if asked for.
+fn contenders(schemes: &[Scheme], usage: Usage, again: bool) -> Vec<Contender> {
+    let can = |scheme: &&Scheme| match usage {
+        Usage::Summed => matches!(scheme, Scheme::UndoArchapt | Scheme::RedoArchapt),
+        Usage::Unswept => **scheme == Scheme::RedoArchapt,
+        Usage::Plain | Usage::Later => false,
+    };
+    let used = schemes.iter().filter(can).map(|scheme| Own { scheme: *scheme, usage });
+    let own = schemes.iter().map(|scheme| Own::plain(*scheme));
+    own.chain(used.filter(|_| again)).map(Contender::Own).collect()
 }
 
 /// What follows from the measured values of one competition.
@@ -167,6 +171,7 @@ fn against_each(
         "undo-archapt" | "redo-archapt" => &["undo", "redo", "aof", "rollback", "atlas"],
         "undo-archapt+sums" => &["undo-archapt"],
         "redo-archapt+sums" => &["redo-archapt"],
+        UNSWEPT => &["undo"],
         "atlas" => &["undo", "undo-archapt"],
         _ => &[],
     };

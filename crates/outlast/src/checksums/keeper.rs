@@ -26,6 +26,12 @@ const MATRICES_AHEAD: usize = 6;
 /// Changed lines of one matrix that are looked at to fetch its checksums.
 const LINES_FETCHED_MAX: usize = 16;
 
+/// Fewer changes are sorted by comparing them.
+const COUNTED_MIN: usize = 256;
+
+/// Bits of a line's number by which changes are dealt out at a time.
+const DIGIT_BITS: u32 = 9;
+
 /// Brings sums, CRCs and members up to date with what lanes have gathered.
 pub(crate) struct Keeper {
     matrices: Matrices,
@@ -33,6 +39,7 @@ pub(crate) struct Keeper {
     /// What each lane had gathered.
     taken: Vec<Deltas>,
     changes: Vec<Change>,
+    dealt: Vec<Change>,
     groups: Vec<Group>,
     open: OpenMatrix,
 }
@@ -57,6 +64,7 @@ impl Keeper {
             matrices: Matrices::new(geometry),
             taken: Vec::new(),
             changes: Vec::new(),
+            dealt: Vec::new(),
             groups: Vec::new(),
             open: OpenMatrix::default(),
         }
@@ -106,7 +114,7 @@ impl Keeper {
                 Change { line, lane: lane as u32, place }
             }));
         }
-        self.changes.sort_unstable_by_key(|change| change.line.0);
+        sort_by_line(&mut self.changes, &mut self.dealt);
     }
 
     fn group_changes<M: Medium>(&mut self, io: Io<'_, M>) {
@@ -123,6 +131,35 @@ impl Keeper {
             self.groups.push(Group { matrix, changes: from..from + count });
             from += count;
         }
+    }
+}
+
+/// Sorts by the number of the line; `dealt` is memory for it. Many are dealt out digit by digit,
+/// the lowest first, which looks at each change a few times however many there are.
+fn sort_by_line(changes: &mut Vec<Change>, dealt: &mut Vec<Change>) {
+    if changes.len() < COUNTED_MIN {
+        return changes.sort_unstable_by_key(|change| change.line.0);
+    }
+    let numbers = || changes.iter().map(|change| change.line.0);
+    let (least, most) = (numbers().min().unwrap_or(0), numbers().max().unwrap_or(0));
+    let bits = u64::BITS - (most - least).leading_zeros();
+    dealt.clear();
+    dealt.resize(changes.len(), changes[0]);
+    for shift in (0..bits).step_by(DIGIT_BITS as usize) {
+        let digit =
+            |change: &Change| ((change.line.0 - least) >> shift) as usize % (1 << DIGIT_BITS);
+        let mut ends = [0; 1 << DIGIT_BITS];
+        changes.iter().for_each(|change| ends[digit(change)] += 1);
+        let mut behind = 0;
+        for end in &mut ends {
+            behind += std::mem::replace(end, behind);
+        }
+        for change in changes.iter() {
+            let at = &mut ends[digit(change)];
+            dealt[*at] = *change;
+            *at += 1;
+        }
+        std::mem::swap(changes, dealt);
     }
 }
 
@@ -234,6 +271,38 @@ impl OpenMatrix {
             io.medium.store(line.start(), bytemuck::cast_slice(content));
             flush(line);
         }
-        store_changed(io.medium, matrix.spare(), &self.spare, flush);
+        match <&[u8; LINE_BYTES as usize]>::try_from(self.spare.as_slice()) {
+            // It has a new version.
+            Ok(only) => {
+                io.medium.store(matrix.spare().start(), only);
+                flush(matrix.spare());
+            }
+            Err(_) => store_changed(io.medium, matrix.spare(), &self.spare, flush),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_come_in_the_order_of_their_lines() {
+        let mut random = 7u64;
+        let (mut changes, mut dealt) = (Vec::new(), Vec::new());
+        for (count, span) in [(3, 9), (300, 1), (1000, 5), (5000, 1 << 9), (5000, 1 << 36)] {
+            changes.clear();
+            changes.extend((0..count).map(|place| {
+                random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+                Change { line: LineAddr(77 + (random >> 20) % span), lane: 0, place }
+            }));
+            let mut right: Vec<_> = changes.iter().map(|c| (c.line.0, c.place)).collect();
+            sort_by_line(&mut changes, &mut dealt);
+            assert!(changes.is_sorted_by_key(|change| change.line.0), "{count} of {span}");
+            let mut found: Vec<_> = changes.iter().map(|c| (c.line.0, c.place)).collect();
+            found.sort_unstable();
+            right.sort_unstable();
+            assert_eq!(found, right, "none is lost and none is new");
+        }
     }
 }

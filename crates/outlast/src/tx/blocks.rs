@@ -239,6 +239,9 @@ impl<'p, M: Medium> Tx<'p, M> {
     /// As [`store_allocations`](Self::store_allocations), and notes what that changes in the
     /// checksums.
     pub(super) fn store_summed_allocations(&mut self) {
+        if self.lane.buffers.allocated.is_empty() && self.lane.buffers.freed.is_empty() {
+            return;
+        }
         let mut deltas = std::mem::take(&mut self.lane.buffers.deltas);
         {
             let _heap = self.pool.heap.lock(&self.pool.medium);

@@ -8,8 +8,8 @@ use crate::checksums::{Deltas, make_run};
 use crate::io::Site;
 use crate::lines::runs;
 use crate::plant::Plant;
-use crate::tx::Tx;
 use crate::tx::blocks::block_words;
+use crate::tx::{Buffers, Tx};
 
 impl<M: Medium> Tx<'_, M> {
     /// Whether the pool has checksums of everything.
@@ -32,78 +32,54 @@ impl<M: Medium> Tx<'_, M> {
         made
     }
 
-    /// Of the commit of that number, and what the blocks hold that it takes.
-    fn begin_deltas(&mut self, number: u64) -> Deltas {
-        let mut deltas = std::mem::take(&mut self.lane.buffers.deltas);
-        deltas.commit(number);
-        let medium = &self.pool.medium;
-        for (at, bytes) in self.taken().filter_map(summed) {
-            deltas.taken(at, bytes, |at, words| medium.load(at, bytemuck::cast_slice_mut(words)));
-        }
-        deltas
-    }
-
     /// Redo, before the stores in place: what stands there, and what will. Nothing else changes
     /// these lines.
     pub(super) fn note_installed(&mut self, number: u64) {
-        let mut deltas = self.begin_deltas(number);
+        let keeps_old = self.io().plants(Plant::SumsKeepOld);
         let medium = &self.pool.medium;
-        let buffers = &self.lane.buffers;
-        for (entry, new) in buffers.lines.entries().iter().zip(&buffers.contents) {
-            let words = entry.words & !self.nobodys_words(entry.line);
+        let Buffers { deltas, lines, contents, allocated, freed, .. } = &mut self.lane.buffers;
+        begin_deltas(deltas, number, medium, allocated, freed);
+        for (entry, new) in lines.entries().iter().zip(contents) {
+            let words = entry.words & !nobodys_words(allocated, freed, entry.line);
             if words != 0 {
                 let mut old = [0; 8];
-                medium.load(entry.line.start(), bytemuck::cast_slice_mut(&mut old));
-                if self.io().plants(Plant::SumsKeepOld) {
-                    old = [0; 8];
+                if !keeps_old {
+                    medium.load(entry.line.start(), bytemuck::cast_slice_mut(&mut old));
                 }
                 deltas.line(entry.line, words, &old, new);
             }
         }
-        self.lane.buffers.deltas = deltas;
-    }
-
-    /// The words of a line that lie in blocks which this transaction has taken and given back.
-    fn nobodys_words(&self, line: LineAddr) -> u8 {
-        let buffers = &self.lane.buffers;
-        if buffers.allocated.is_empty() || buffers.freed.is_empty() {
-            return 0;
-        }
-        let both = buffers.allocated.iter().filter(|block| buffers.freed.contains(block));
-        both.fold(0, |mask, block| mask | block_words(*block, line))
     }
 
     /// Undo: what stood there, and what the transaction has stored.
     pub(super) fn note_stored(&mut self, number: u64) {
-        let mut deltas = self.begin_deltas(number);
+        let keeps_old = self.io().plants(Plant::SumsKeepOld);
         let medium = &self.pool.medium;
-        let buffers = &self.lane.buffers;
-        for (entry, old) in buffers.lines.entries().iter().zip(&buffers.contents) {
+        let Buffers { deltas, lines, contents, allocated, freed, .. } = &mut self.lane.buffers;
+        begin_deltas(deltas, number, medium, allocated, freed);
+        for (entry, old) in lines.entries().iter().zip(contents) {
             if entry.written != 0 {
                 let mut new = [0; 8];
                 medium.load(entry.line.start(), bytemuck::cast_slice_mut(&mut new));
-                let old = if self.io().plants(Plant::SumsKeepOld) { &[0; 8] } else { old };
+                let old = if keeps_old { &[0; 8] } else { old };
                 deltas.line(entry.line, entry.written, old, &new);
             }
         }
-        self.lane.buffers.deltas = deltas;
     }
 
     /// Everything is in place, bits too: what blocks held that are given back; then all of it is
     /// handed over. The commit is not installed yet for others, so whoever finds it installed
     /// finds this.
     pub(super) fn hand_over_deltas(&mut self) {
-        let mut deltas = std::mem::take(&mut self.lane.buffers.deltas);
         let medium = &self.pool.medium;
-        for block in self.given_back() {
-            if let Some((at, bytes)) = summed(block) {
-                deltas.given_back(at, bytes, |at, words| {
-                    medium.load(at, bytemuck::cast_slice_mut(words));
-                });
-            }
+        let Buffers { deltas, allocated, freed, .. } = &mut self.lane.buffers;
+        let given_back = freed.iter().filter(|block| !allocated.contains(block));
+        for (at, bytes) in given_back.filter_map(|block| summed(*block)) {
+            deltas.given_back(at, bytes, |at, words| {
+                medium.load(at, bytemuck::cast_slice_mut(words));
+            });
         }
-        self.pool.lanes[self.lane.id].deltas.lock(medium).append(&mut deltas);
-        self.lane.buffers.deltas = deltas;
+        self.pool.lanes[self.lane.id].deltas.lock(medium).append(deltas);
     }
 
     /// Undo: keeps the old words of a line for the checksums.
@@ -131,6 +107,31 @@ impl<M: Medium> Tx<'_, M> {
         }
         io.fence(Site::FreshAborted);
     }
+}
+
+/// Of the commit of that number, and what the blocks hold that it takes. Where the lane keeps its
+/// differences they are added to: behind a fence, what was stored a moment ago and is moved waits.
+fn begin_deltas<M: Medium>(
+    deltas: &mut Deltas,
+    number: u64,
+    medium: &M,
+    allocated: &[Block],
+    freed: &[Block],
+) {
+    deltas.commit(number);
+    let taken = allocated.iter().filter(|block| !freed.contains(block));
+    for (at, bytes) in taken.filter_map(|block| summed(*block)) {
+        deltas.taken(at, bytes, |at, words| medium.load(at, bytemuck::cast_slice_mut(words)));
+    }
+}
+
+/// The words of a line that lie in blocks which a transaction has taken and given back.
+fn nobodys_words(allocated: &[Block], freed: &[Block], line: LineAddr) -> u8 {
+    if allocated.is_empty() || freed.is_empty() {
+        return 0;
+    }
+    let both = allocated.iter().filter(|block| freed.contains(block));
+    both.fold(0, |mask, block| mask | block_words(*block, line))
 }
 
 /// The bytes of a block that take part in the sums from commit to commit. Long blocks have

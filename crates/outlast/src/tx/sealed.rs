@@ -59,8 +59,15 @@ impl<M: Medium> Tx<'_, M> {
             match self.lane.buffers.undo.at {
                 Some((region, line)) => self.write_before_elsewhere(region, line)?,
                 None if lines_for(rest) <= left => {
-                    let words = self.lane.buffers.payload.as_words()[logged..].to_vec();
-                    self.append_to_ring(RecordKind::Before, &words)?;
+                    let (line, seq) = self.ring_space(lines_for(rest))?;
+                    let (io, ring) = (self.io(), self.ring());
+                    let kind = RecordKind::Before;
+                    let payload = &mut self.lane.buffers.payload;
+                    let record = match logged {
+                        0 => Record::of_all(kind, seq, payload),
+                        _ => Record::new(kind, seq, &payload.as_words()[logged..]),
+                    };
+                    log::append(io, Site::UndoRecord, ring, line, record);
                     self.lane.buffers.undo.logged += rest;
                     self.lane.buffers.sealed.ring_lines += lines_for(rest);
                 }
@@ -74,19 +81,16 @@ impl<M: Medium> Tx<'_, M> {
         Ok(())
     }
 
-    fn append_to_ring(&mut self, kind: RecordKind, payload: &[u64]) -> Result<(), Abort> {
-        let io = self.io();
-        let ring = self.ring();
-        let lines = lines_for(payload.len());
+    /// So many lines of the ring, for a record of old words under that number.
+    fn ring_space(&mut self, lines: u64) -> Result<(u64, Seq), Abort> {
         let space = reserve_lines(self.pool, self.lane.id, self.lane.log.head, lines);
         let seq = self.ticket()?;
         if let Some(line) = space.wrap_at {
-            log::append(io, Site::UndoRecord, ring, line, Record::new(RecordKind::Wrap, seq, &[]));
+            let wrap = Record::new(RecordKind::Wrap, seq, &[]);
+            log::append(self.io(), Site::UndoRecord, self.ring(), line, wrap);
         }
-        log::append(io, Site::UndoRecord, ring, space.line, Record::new(kind, seq, payload));
-        let log = &mut self.lane.log;
-        log.head = space.position + lines;
-        Ok(())
+        self.lane.log.head = space.position + lines;
+        Ok((space.line, seq))
     }
 
     /// A number for a record of old words.
@@ -106,7 +110,9 @@ impl<M: Medium> Tx<'_, M> {
     fn go_elsewhere(&mut self, words: usize) -> Result<(), Abort> {
         let region = self.reserve_log_region(lines_for(words) + 1)?;
         let named = [region.at.0, region.lines];
-        self.append_to_ring(RecordKind::BeforeElsewhere, &named)?;
+        let (line, seq) = self.ring_space(lines_for(named.len()))?;
+        let record = Record::new(RecordKind::BeforeElsewhere, seq, &named);
+        log::append(self.io(), Site::UndoRecord, self.ring(), line, record);
         self.lane.buffers.undo.at = Some((region, 0));
         Ok(())
     }
@@ -236,15 +242,16 @@ impl<M: Medium> Tx<'_, M> {
         payload.clear();
         let takes_fresh = !self.io().plants(Plant::FreshUnflushed);
         for entry in self.lane.buffers.lines.entries() {
-            let mut content = [0; 8];
             let fresh = entry.fresh && takes_fresh;
             let new = if fresh { self.sealed_words(entry.line) } else { 0 };
-            for (first, words) in runs(entry.written | new) {
-                let at = entry.line.start().plus(u64::from(first) * 8);
-                let words = &mut content[..words as usize];
-                medium.load(at, bytemuck::cast_slice_mut(words));
-                payload.append_words(at, words, ITEM_WORDS_MAX);
+            let (mask, mut content) = (entry.written | new, [0; 8]);
+            for (first, words) in runs(mask) {
+                let words = first as usize..(first + words) as usize;
+                let at = entry.line.start().plus(words.start as u64 * 8);
+                medium.load(at, bytemuck::cast_slice_mut(&mut content[words]));
             }
+            let line = (entry.line, mask, &content);
+            payload.append_lines(1, std::iter::once(line), ITEM_WORDS_MAX);
         }
         self.lane.buffers.payload = payload;
         self.gather_allocations();

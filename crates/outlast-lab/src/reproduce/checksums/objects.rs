@@ -234,18 +234,38 @@ impl<M: Medium> Objects<M> {
     fn make(&mut self, matrix: usize, computes: bool) {
         let layout = self.layout;
         let members = layout.members_in(matrix);
-        let (data, behind) = self.data.lines_mut().split_at_mut(members);
-        self.medium.load(layout.line_at(matrix, 0), bytemuck::cast_slice_mut(data));
-        behind.fill([0; 8]);
+        let (sums, spare) = self.sums.lines_mut().split_at_mut(layout.shape.checksum_lines());
+        let mut sums = Sums::new(layout.shape, sums);
+        let spare = bytemuck::cast_slice_mut(spare);
+        let empty = if computes { Spare::empty } else { Spare::over };
+        let mut spare = empty(layout.shape, spare);
+        // Of a page the sums stay in registers. A larger matrix does not stay in the nearest
+        // cache, so it is gone through once, column by column.
+        let is_page = layout.shape == Shape::PAGE;
+        let step = if is_page { layout.shape.lines() } else { layout.shape.rows() };
+        if computes && !is_page {
+            sums.clear();
+        }
+        for first in (0..members).step_by(step) {
+            let lines = first..(first + step).min(members);
+            let (data, behind) = self.data.lines_mut().split_at_mut(lines.len());
+            let at = layout.line_at(matrix, first);
+            self.medium.load(at, bytemuck::cast_slice_mut(data));
+            if !computes {
+                std::hint::black_box(&data);
+                continue;
+            }
+            spare.insert_run(first, data);
+            if is_page {
+                // Lines behind the members are zeros, which add nothing.
+                behind.fill([0; 8]);
+                sums.create(self.data.lines(), &self.all);
+            } else {
+                sums.add_run(first, data);
+            }
+        }
         if computes {
-            let (sums, spare) = self.sums.lines_mut().split_at_mut(layout.shape.checksum_lines());
-            // Lines behind the members are zeros, which add nothing.
-            Sums::new(layout.shape, sums).create(self.data.lines(), &self.all);
-            let mut spare = Spare::empty(layout.shape, bytemuck::cast_slice_mut(spare));
-            spare.insert_run(0, &self.data.lines()[..members]);
             spare.seal(matrix as u64);
-        } else {
-            std::hint::black_box(self.data.lines());
         }
         // Columns behind the members have none, and stay zeros.
         let columns = members.div_ceil(layout.shape.rows());

@@ -5,6 +5,7 @@
 //! be the newer one. So an access costs one sequential store and nothing is ever unlinked.
 
 use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasherDefault, Hasher};
 
 use outlast_trace::LineAddr;
 
@@ -15,16 +16,35 @@ const ENTRIES_PER_LINE_MAX: usize = 4;
 pub(crate) struct LruQueue {
     capacity: usize,
     /// The place of each line in the queue.
-    objects: HashMap<LineAddr, u64>,
+    objects: HashMap<LineAddr, u64, BuildHasherDefault<LineHasher>>,
     entries: VecDeque<(u64, LineAddr)>,
     next_place: u64,
     horizon: u64,
 }
 
+/// The hash of one number. Nobody chooses lines so that their hashes collide.
+#[derive(Default)]
+struct LineHasher(u64);
+
+impl Hasher for LineHasher {
+    fn write_u64(&mut self, number: u64) {
+        // The table looks at the lowest bits and at the highest.
+        self.0 = number.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32);
+    }
+
+    fn write(&mut self, _: &[u8]) {
+        unreachable!("a line is one number")
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
 impl LruQueue {
     /// A queue with room for so many lines.
     pub fn new(capacity: usize) -> Self {
-        let (objects, entries) = (HashMap::new(), VecDeque::new());
+        let (objects, entries) = (HashMap::default(), VecDeque::new());
         Self { capacity, objects, entries, next_place: 1, horizon: 0 }
     }
 
