@@ -207,6 +207,8 @@ pub struct MemoryConfig {
     pub t_rfc: Span,
     /// Refresh of one bank to activate of it.
     pub t_rfc_pb: Span,
+    /// Writes that a line's cells bear; 0 where no source says.
+    pub endurance: u32,
     /// Energy of a bit read from a row buffer.
     pub row_read: BitEnergy,
     /// Energy of a bit written to a row buffer.
@@ -443,6 +445,7 @@ keys! {
     "memory.tREFI" => memory.t_refi, "refresh interval; 0 ns for none";
     "memory.tRFC" => memory.t_rfc, "refresh time";
     "memory.tRFCpb" => memory.t_rfc_pb, "refresh of one bank";
+    "memory.endurance" => memory.endurance, "writes that a line bears; 0: not given";
     "memory.row_read" => memory.row_read, "row buffer read, energy of a bit";
     "memory.row_write" => memory.row_write, "row buffer write, energy of a bit";
     "memory.array_read" => memory.array_read, "array read, energy of a bit";

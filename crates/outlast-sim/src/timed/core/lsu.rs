@@ -152,6 +152,7 @@ impl Lsu {
                 Translation::Second => {
                     self.stats.tlb_misses += 1;
                     self.loads[usize::from(number)].translated = true;
+                    self.tell_of_pages(up);
                     let event = Event::Load { core: self.core, load: number };
                     up.schedule(now.plus(self.l2_tlb_cycles), event);
                     return None;
@@ -302,6 +303,7 @@ impl Lsu {
             Translation::First => Some(0),
             Translation::Second => {
                 self.stats.tlb_misses += 1;
+                self.tell_of_pages(up);
                 Some(self.l2_tlb_cycles)
             }
             Translation::Missing => {
@@ -359,6 +361,7 @@ impl Lsu {
         let now = up.now();
         let (scheme, outbox) = (&mut up.below.scheme, &mut up.below.outbox);
         scheme.translated(now, LaneId(self.core.into()), page, outbox);
+        self.tell_of_pages(up);
         let mut owners = Vec::new();
         for waiter in waiters {
             match waiter {
@@ -382,6 +385,15 @@ impl Lsu {
             self.waiting_walks = waiting;
         }
         owners
+    }
+
+    /// Tells the scheme of pages that left the TLB.
+    fn tell_of_pages<S: Scheme>(&mut self, up: &mut Uncore<S>) {
+        let (now, lane) = (up.now(), LaneId(self.core.into()));
+        while let Some(page) = self.tlb.take_left() {
+            let (scheme, outbox) = (&mut up.below.scheme, &mut up.below.outbox);
+            scheme.untranslated(now, lane, page, outbox);
+        }
     }
 
     /// What a miss of this core is about.

@@ -331,14 +331,16 @@ impl OutOfOrder {
             }
             let Some(instr) = self.front.peek() else { return false };
             let instr = *instr;
+            // A mark travels with the stores and takes an entry, too.
+            let mark = matches!(instr.kind, InstrKind::Mark(_));
             if self.load_tail - self.load_head + u64::from(instr.loads)
                 > self.lsu.loads.len() as u64
-                || u64::from(instr.stores.max(1)) > self.lsu.stores.room()
+                || u64::from(instr.stores) + u64::from(mark) > self.lsu.stores.room()
             {
                 return false;
             }
             self.front.advance();
-            left -= u32::from(!matches!(instr.kind, InstrKind::Mark(_)));
+            left -= u32::from(!mark);
             self.enter(&instr, now, up);
         }
         true
