@@ -374,6 +374,7 @@ fn there_is_no_key_that_changes_nothing() {
         ("memory.write_buffer", "2"),
         ("memory.row_hits", "2"),
         ("memory.tRFCpb", "60 cycles"),
+        ("memory.tRREFD", "4 cycles"),
         ("memory.tFAW", "60 cycles"),
         ("memory.tREFI", "2000 cycles"),
     ] {
@@ -435,7 +436,7 @@ fn there_is_no_key_that_changes_nothing() {
             "core.count" => &[("core.threads", "2")],
             "memory.row_durable" => &[("memory.adr", "false"), ("memory.drain_idle", "1")],
             "memory.adr" => &[("memory.drain_idle", "1")],
-            "memory.tRFCpb" => &[("memory.refresh", "per-bank")],
+            "memory.tRFCpb" | "memory.tRREFD" => &[("memory.refresh", "per-bank")],
             "memory.write_queue" => &[("memory.drain_high", "3")],
             "memory.drain_idle" => &[("memory.write_queue", "16")],
             "memory.scheduling" => &[("memory.bank_queue", "0"), ("memory.read_queue", "16")],

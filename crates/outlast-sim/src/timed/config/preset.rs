@@ -293,6 +293,7 @@ impl MachineConfig {
                 t_refi: zero,
                 t_rfc: zero,
                 t_rfc_pb: zero,
+                t_rrefd: zero,
                 endurance: 0,
                 row_read: BitEnergy(None),
                 row_write: BitEnergy(None),

@@ -9,13 +9,14 @@
 //!    a request whose next command may be given now gets it, for the oldest such request;
 //! 3. the oldest request moves whose bank's queue has room: a read, or, while writes are drained,
 //!    a write. All writes beyond the low mark are drained from when the high mark is reached, or
-//!    when no bank has anything to do and the idle mark is reached.
+//!    when no bank has anything to do and the idle mark is reached, before reads that just came.
 //!
 //! A row is closed for the oldest request of its bank only, and not while others of the queue
 //! want it, unless it has served `row_hits_max` of them.
 
 use super::{Bank, CLOSED, Channel, Command, Request, Served, bits};
 use crate::timed::config::Scheduling;
+use outlast_trace::LineAddr;
 
 #[derive(Debug)]
 pub(super) struct Banked {
@@ -64,6 +65,12 @@ impl Banked {
 
     pub(super) fn of(&self, bank: u8) -> impl Iterator<Item = &Request> {
         self.queues[usize::from(bank)].iter().map(|waiting| &waiting.request)
+    }
+
+    /// The read of this line that waits in its bank's queue.
+    pub(super) fn read_of(&self, bank: u8, line: LineAddr) -> Option<u32> {
+        let reads = self.queues[usize::from(bank)].iter().filter(|waiting| !waiting.write);
+        reads.map(|waiting| waiting.request).find(|read| read.line == line).map(|read| read.id)
     }
 
     pub(super) fn writes_mut(&mut self) -> impl Iterator<Item = &mut Request> {
@@ -208,7 +215,7 @@ impl Channel {
         }
         if writes >= self.drain_high {
             banked.draining = writes - self.drain_low;
-        } else if writes >= self.drain_idle && banked.wanted == 0 && self.reads.is_empty() {
+        } else if writes >= self.drain_idle && banked.wanted == 0 {
             banked.draining = writes;
         }
     }
