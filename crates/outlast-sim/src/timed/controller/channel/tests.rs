@@ -269,6 +269,27 @@ fn reads_of_a_line_that_waits_are_answered_with_it() {
 }
 
 #[test]
+fn a_write_does_not_overtake_the_read_of_its_line() {
+    // A queue full of writes drains, but for the one whose line a read waits for: that read, and
+    // the others that can move, go first.
+    let mut channel = banked();
+    let at = |n: u64| place(0, n as u8 % 4, 0, 1);
+    for n in 0..16 {
+        channel.writes.push(Request::new(n as u32, LineAddr(n), at(n), 0, 0));
+    }
+    for n in [20, 5] {
+        channel.reads.push(Request::new(n as u32 + 100, LineAddr(n), at(n), 0, 0));
+    }
+    let mut served = Vec::new();
+    (0..2000).for_each(|now| _ = channel.wake(now, &mut served));
+    let order = |id| served.iter().position(|served| served.id == id);
+    assert_eq!(served.len() + channel.writes.len(), 18);
+    assert!(order(105) < order(5) || order(5).is_none(), "{served:?}");
+    assert!(order(120) < order(6) || order(6).is_none(), "the other read, too: {served:?}");
+    assert!(order(4) < order(120), "writes before it had begun: {served:?}");
+}
+
+#[test]
 fn commands_are_noted_for_whoever_wants_them() {
     let timing = Timing { refi: 3000, rfc: 500, ..TIMING };
     let mut noting = Channel { given: Some(Vec::new()), ..channel(timing, 1, 1) };
