@@ -284,7 +284,8 @@ fn sensitivities(
         (request.seed..request.seed + SEEDS).map(|seed| Request { seed, ..request.clone() });
     let works: Vec<Work> =
         seeds.map(|of| of.plan(hash, threads).work()).collect::<Result<_, _>>()?;
-    let usual = request.options(&works[0]);
+    let largest = works.iter().map(|work| request.options(work)).max_by_key(|of| of.slots);
+    let usual = largest.expect("there are seeds");
     let mut fast = machine.clone();
     fast.set_option("memory.tWR", "0 ns")?;
     let mut jobs: Vec<(&'static str, f64, LogOptions, &MachineConfig)> = Vec::new();
