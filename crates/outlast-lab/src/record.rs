@@ -540,6 +540,9 @@ metrics! {
     FENCE_CYCLES = "fence_cycles", "count";
     /// Times that a store or commit found a hardware log full.
     LOG_FULL = "log_full", "count";
+    /// Time in which the line of a hardware log that is written most wears out without wear
+    /// levelling, at the rate of the run, where a source says what a line bears.
+    LOG_LIFETIME = "log_lifetime", "days";
     /// Events of the simulator per simulated instruction.
     SIM_EVENTS = "sim_events", "events/instr";
     /// Ticks of simulated cores per simulated instruction.

@@ -3,7 +3,7 @@
 //! was acknowledged.
 
 use outlast_schemes::hwl::{
-    Commit, Fault, Faults, Hwl, HwlConfig, HwlStats, LogPlace, flush_at_commit, recover,
+    Commit, Fault, Faults, Flushes, Hwl, HwlConfig, HwlStats, LogPlace, recover, with_flushes,
 };
 use outlast_schemes::software::{self, Data, Initial, Logging, SoftwareLog};
 use outlast_schemes::{Patch, RecoveryError, apply};
@@ -145,9 +145,9 @@ fn hwl(scan_period: Option<u64>) -> HwlConfig {
     HwlConfig { buffer: 8, ..HwlConfig::new(log, 8, scan_period) }
 }
 
-fn crash_hwl(config: HwlConfig, seed: u64, flushes: bool) -> (Verdict, HwlStats) {
+fn crash_hwl(config: HwlConfig, seed: u64, flushes: Option<Flushes>) -> (Verdict, HwlStats) {
     let (bare, states) = transactions(seed, 60);
-    let log = if flushes { flush_at_commit(&bare) } else { bare };
+    let log = flushes.map_or_else(|| bare.clone(), |flushes| with_flushes(&bare, flushes));
     let system = run(Hwl::new(config).unwrap(), log);
     let journal = system.journal().unwrap();
     let verdict = judge(journal, &states, &|image| recover(config.log, image), seed == 1);
@@ -157,7 +157,7 @@ fn crash_hwl(config: HwlConfig, seed: u64, flushes: bool) -> (Verdict, HwlStats)
 #[test]
 fn forced_write_back_loses_nothing() {
     for seed in 1..6 {
-        let (verdict, stats) = crash_hwl(hwl(Some(3000)), seed, false);
+        let (verdict, stats) = crash_hwl(hwl(Some(3000)), seed, None);
         assert!(verdict.is_clean() && verdict.points > 300, "seed {seed}: {verdict:?}");
         assert!(stats.forced > 0 && stats.coalesced > 0, "{:?}", stats);
         assert!(stats.records > 2 * 48 && stats.scans > 4, "the log wraps: {stats:?}");
@@ -165,18 +165,20 @@ fn forced_write_back_loses_nothing() {
 }
 
 #[test]
-fn hardware_logging_with_flushes_at_commit_loses_nothing() {
-    for seed in 1..6 {
-        let (verdict, stats) = crash_hwl(hwl(None), seed, true);
-        assert!(verdict.is_clean() && verdict.points > 300, "seed {seed}: {verdict:?}");
-        assert_eq!(stats.forced, 0);
+fn hardware_logging_with_flushes_loses_nothing_wherever_they_are() {
+    for flushes in [Flushes::AtCommit, Flushes::BehindCommit] {
+        for seed in 1..6 {
+            let (verdict, stats) = crash_hwl(hwl(None), seed, Some(flushes));
+            assert!(verdict.is_clean() && verdict.points > 300, "{flushes:?} {seed}: {verdict:?}");
+            assert!(stats.forced == 0 && stats.records > 48, "the log wraps: {stats:?}");
+        }
     }
 }
 
 #[test]
 fn a_commit_that_is_only_issued_is_lost_but_never_torn() {
     let config = HwlConfig { commit: Commit::Buffered, ..hwl(Some(3000)) };
-    let verdicts: Vec<_> = (1..6).map(|seed| crash_hwl(config, seed, false).0).collect();
+    let verdicts: Vec<_> = (1..6).map(|seed| crash_hwl(config, seed, None).0).collect();
     assert!(verdicts.iter().all(|verdict| verdict.torn == 0), "{verdicts:?}");
     assert!(verdicts.iter().any(|verdict| verdict.lost > 0), "HWL-4: {verdicts:?}");
 }
@@ -184,7 +186,7 @@ fn a_commit_that_is_only_issued_is_lost_but_never_torn() {
 #[test]
 fn data_that_overtakes_its_record_is_found_guilty() {
     let config = HwlConfig { faults: Faults::of(&[Fault::Unordered]), ..hwl(Some(3000)) };
-    let torn: usize = (1..9).map(|seed| crash_hwl(config, seed, false).0.torn).sum();
+    let torn: usize = (1..9).map(|seed| crash_hwl(config, seed, None).0.torn).sum();
     assert!(torn > 0, "HWL-5 shows in no image");
 }
 

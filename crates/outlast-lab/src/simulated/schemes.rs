@@ -5,11 +5,12 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use outlast_schemes::hwl::{
-    self, Commit, Fault, Faults, Hwl, HwlConfig, HwlStats, LogPlace, Values, flush_at_commit,
-    records_max, with_calls,
+    self, Commit, Fault, Faults, Flushes, Hwl, HwlConfig, HwlStats, LogPlace, Values, records_max,
+    with_calls, with_flushes,
 };
 use outlast_schemes::software::{self, Data, Initial, Logging, SoftwareLog};
 use outlast_schemes::{Patch, RecoveryError};
+use outlast_sim::Cause;
 use outlast_sim::timed::{
     LaneOps, MachineConfig, NonPers, RunStats, Scheme, Setup, Source, System, WritesByCause,
     instructions_of,
@@ -60,7 +61,13 @@ pub enum SimScheme {
 enum Make {
     Plain,
     Software(Logging, Data, bool),
-    Hardware { values: Values, forces: bool, flushes: bool, commit: Commit, faults: Faults },
+    Hardware {
+        values: Values,
+        forces: bool,
+        flushes: Option<Flushes>,
+        commit: Commit,
+        faults: Faults,
+    },
 }
 
 /// What the paper leaves out or gets wrong, all of it together.
@@ -93,7 +100,7 @@ impl SimScheme {
         (SimScheme::RedoRing, "redo-clwb:ring", "durable", "redo-clwb with a circular log"),
         (SimScheme::HwUlog, "hw-ulog", "none", "hardware undo log alone"),
         (SimScheme::HwRlog, "hw-rlog", "none", "hardware redo log alone"),
-        (SimScheme::Hwl, "hwl", "durable", "hardware undo+redo log, data flushed at commit"),
+        (SimScheme::Hwl, "hwl", "durable", "hardware undo+redo log, data flushed behind it"),
         (SimScheme::Fwb, "fwb", "durable", "hardware undo+redo log, data forced out by age"),
         (SimScheme::FwbBuffered, "fwb:buffered", "buffered", "fwb whose commit is only issued"),
         (SimScheme::HwlLiteral, "hwl:literal", "none", "hwl as the paper's text has it"),
@@ -123,6 +130,7 @@ impl SimScheme {
             faults,
         };
         let (durable, buffered) = (Commit::Durable, Commit::Buffered);
+        let (at_commit, behind) = (Some(Flushes::AtCommit), Some(Flushes::BehindCommit));
         match self {
             Self::NonPers => Make::Plain,
             Self::UnsafeUndo => Make::Software(Logging::Undo, Data::Left, false),
@@ -132,13 +140,13 @@ impl SimScheme {
             Self::UndoRedoClwb => Make::Software(Logging::UndoRedo, Data::Flushed, false),
             Self::UndoRing => Make::Software(Logging::Undo, Data::Flushed, true),
             Self::RedoRing => Make::Software(Logging::Redo, Data::Flushed, true),
-            Self::HwUlog => hardware(Values::Undo, false, false, buffered, BARE_LOG),
-            Self::HwRlog => hardware(Values::Redo, false, false, buffered, BARE_LOG),
-            Self::Hwl => hardware(Values::Both, false, true, durable, Faults::NONE),
-            Self::Fwb => hardware(Values::Both, true, false, durable, Faults::NONE),
-            Self::FwbBuffered => hardware(Values::Both, true, false, buffered, Faults::NONE),
-            Self::HwlLiteral => hardware(Values::Both, false, true, buffered, LITERAL),
-            Self::FwbLiteral => hardware(Values::Both, true, false, buffered, LITERAL),
+            Self::HwUlog => hardware(Values::Undo, false, None, buffered, BARE_LOG),
+            Self::HwRlog => hardware(Values::Redo, false, None, buffered, BARE_LOG),
+            Self::Hwl => hardware(Values::Both, false, behind, durable, Faults::NONE),
+            Self::Fwb => hardware(Values::Both, true, None, durable, Faults::NONE),
+            Self::FwbBuffered => hardware(Values::Both, true, None, buffered, Faults::NONE),
+            Self::HwlLiteral => hardware(Values::Both, false, at_commit, buffered, LITERAL),
+            Self::FwbLiteral => hardware(Values::Both, true, None, buffered, LITERAL),
         }
     }
 }
@@ -276,8 +284,8 @@ impl Prepared {
                 };
                 config.check()?;
                 let streams = work.streams.iter().map(|log| match flushes {
-                    true => Arc::new(with_calls(&flush_at_commit(log))),
-                    false => Arc::new(with_calls(log)),
+                    Some(flushes) => Arc::new(with_calls(&with_flushes(log, flushes))),
+                    None => Arc::new(with_calls(log)),
                 });
                 let streams = streams.collect();
                 if !faults.has(Fault::Overwrite) {
@@ -321,7 +329,7 @@ pub fn hwl_of_streams(
     log_at: LineAddr,
     tx_stores: u32,
 ) -> Result<HwlConfig, String> {
-    let Make::Hardware { values, forces, flushes: false, commit, faults } = scheme.make() else {
+    let Make::Hardware { values, forces, flushes: None, commit, faults } = scheme.make() else {
         return Err(format!(
             "{scheme} changes what a program does: streams run under non-pers, fwb, fwb:buffered, \
              fwb:literal, hw-ulog, hw-rlog"
@@ -355,12 +363,24 @@ pub struct Measured {
     pub stats: RunStats,
     /// What hardware logging counted, warm-up included.
     pub hwl: HwlStats,
+    /// Slots of the hardware log.
+    pub log_slots: Option<u64>,
 }
 
 impl Measured {
     /// Transactions per second.
     pub fn throughput(&self) -> f64 {
         self.transactions / self.seconds
+    }
+
+    /// Days until the line of the hardware log that is written most has had so many writes: its
+    /// head, or where that hardly moves any slot.
+    pub fn log_lifetime(&self, endurance: u32) -> Option<f64> {
+        let slots = self.log_slots.filter(|_| endurance > 0)?;
+        let of = |cause| self.stats.writes.of(cause) as f64;
+        let a_slot = of(Cause::Logged) / slots as f64;
+        let writes = a_slot.max(of(Cause::Metadata));
+        (writes > 0.0).then(|| f64::from(endurance) * self.seconds / writes / 86_400.0)
     }
 
     /// Writes to memory a transaction.
@@ -394,7 +414,8 @@ pub fn measure(
     let share = transactions as f64 / (warm_up + transactions).max(1) as f64;
     let seconds = stats.cycles as f64 * machine.core.clock.period_fs() as f64 / 1e15;
     let transactions = work.transactions as f64 * share;
-    Ok(Measured { scheme, transactions, seconds, stats, hwl })
+    let log_slots = prepared.hwl.map(|config| config.log.slots);
+    Ok(Measured { scheme, transactions, seconds, stats, hwl, log_slots })
 }
 
 fn run<S: Scheme + Clone>(
@@ -446,6 +467,9 @@ pub fn records(machine: &MachineConfig, work: &Work, measured: &Measured) -> Vec
     if hwl.log_full > 0 {
         records.push(record(Metric::LOG_FULL, hwl.log_full as f64));
     }
+    if let Some(days) = measured.log_lifetime(machine.memory.endurance) {
+        records.push(record(Metric::LOG_LIFETIME, days));
+    }
     records
 }
 
@@ -483,6 +507,31 @@ mod tests {
         assert!(of.iter().all(|value| at(SimScheme::NonPers) >= 0.99 * value), "{of:?}");
         assert!(at(SimScheme::Fwb) > software && at(SimScheme::Hwl) > 0.0, "{of:?}");
         assert!(at(SimScheme::FwbBuffered) >= 0.99 * at(SimScheme::Fwb), "{of:?}");
+    }
+
+    #[test]
+    fn the_log_wears_out_as_fast_as_it_is_written() {
+        let mut machine = MachineConfig::named("hwl").unwrap();
+        let work = plan("sps").work().unwrap();
+        // Small, so that it goes round often.
+        let options = LogOptions { slots: 128, ..options() };
+        let fwb = measure(&machine, SimScheme::Fwb, &work, &options).unwrap();
+        let days = fwb.log_lifetime(machine.memory.endurance).unwrap();
+        // Written every so many seconds, a line bears 10^8 times as many.
+        let writes = fwb.stats.writes.of(Cause::Logged) as f64 / 128.0;
+        let heads = fwb.stats.writes.of(Cause::Metadata) as f64;
+        let a_round = heads / writes;
+        assert!(writes > 2.0 && (2.0..=9.0).contains(&a_round), "{a_round} heads a round");
+        assert!((days * 86_400.0 * heads / fwb.seconds / 1e8 - 1.0).abs() < 1e-9, "{days}");
+        let named = |machine: &MachineConfig| {
+            let records = records(machine, &work, &fwb);
+            records.iter().any(|record| record.metric == Metric::LOG_LIFETIME.name)
+        };
+        assert!(named(&machine));
+        machine.set_option("memory.endurance", "0").unwrap();
+        assert!(!named(&machine), "nothing is said where no source says what a line bears");
+        let software = measure(&machine, SimScheme::RedoClwb, &work, &options).unwrap();
+        assert_eq!(software.log_lifetime(100_000_000), None);
     }
 
     #[test]

@@ -41,19 +41,22 @@
 //! run at the same time, and a number is used again when its transaction has ended.
 
 mod config;
+mod log;
+mod program;
 mod record;
 mod recover;
 
 pub use config::{
     Commit, Fault, Faults, GROWTHS_MAX, HwlConfig, LogError, LogPlace, Values, records_max,
 };
+pub use program::{Flushes, with_calls, with_flushes};
 pub use recover::{recover, recover_as};
 
-use crate::{BEGIN_INSTRUCTIONS, COMMIT_INSTRUCTIONS};
-use outlast_sim::timed::{Answer, Cycle, Outbox, Scheme, SchemeWrite, StoreSeen};
-use outlast_sim::{Cause, LineBytes};
-use outlast_trace::{ByteRange, FlushKind, LaneId, LineAddr, Op, OpLog, Sink};
-use record::{Change, Record, WORDS_MAX};
+use log::Logged;
+use outlast_sim::Cause;
+use outlast_sim::timed::{Answer, Cycle, Outbox, Scheme, StoreSeen};
+use outlast_trace::{LaneId, LineAddr};
+use record::{Change, Record};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 
@@ -105,33 +108,6 @@ pub struct HwlStats {
     pub scans: u64,
     /// Times that the log grew.
     pub grown: u64,
-}
-
-/// A record that is in the log, until the head passes it.
-#[derive(Clone, Copy, Debug)]
-struct Logged {
-    lines: [LineAddr; WORDS_MAX],
-    len: usize,
-    tx: u8,
-    /// When its last store was performed.
-    at: Cycle,
-    /// Scans that had begun by then.
-    scans: u64,
-    commit: bool,
-}
-
-impl Logged {
-    fn lines(&self) -> &[LineAddr] {
-        &self.lines[..self.len]
-    }
-
-    fn take(&mut self, line: LineAddr, at: Cycle, scans: u64) {
-        if !self.lines().contains(&line) {
-            self.lines[self.len] = line;
-            self.len += 1;
-        }
-        (self.at, self.scans) = (at, scans);
-    }
 }
 
 /// A transaction that has begun and not ended.
@@ -251,230 +227,6 @@ impl Hwl {
         self.lanes.get_mut(usize::from(lane.0))?.last_mut()
     }
 
-    /// Slots that have to be free before a transaction's next record (G5): its own, where it is
-    /// the first those of the whole transaction, and what the others may need.
-    fn wanted(&self, tx: u8, is_first: bool) -> u64 {
-        let max = self.config.tx_records_max;
-        let may_need = |open: &Open| match open.progress {
-            Progress::Logging { records, .. } => max.saturating_sub(records),
-            Progress::Running | Progress::Ending(_) => 0,
-        };
-        let others = self.lanes.iter().flatten().filter(|open| open.tx != tx);
-        let own = if is_first { max } else { 1 };
-        own + others.map(may_need).sum::<u64>()
-    }
-
-    /// Whether so many slots are free (G4).
-    fn has_room(&self, wanted: u64) -> bool {
-        if self.has(Fault::Overwrite) {
-            return true;
-        }
-        let head = if self.has(Fault::VolatileHead) { self.head } else { self.durable_head };
-        let region = LogPlace::region(self.next, &self.starts);
-        let from = if region == 0 { head } else { head.max(self.starts[region - 1]) };
-        self.next + wanted <= from + (self.config.log.slots << region)
-    }
-
-    /// Makes a record, if the FIFO and the log have room for it.
-    fn append(&mut self, now: Cycle, record: Record, out: &mut Outbox) -> bool {
-        if self.fifo.len() >= self.config.buffer {
-            self.stats.buffer_full += 1;
-            self.urgent = self.urgent.max(self.next - 1);
-            self.issue(out);
-            return false;
-        }
-        if LogPlace::region(self.next, &self.starts) > self.durable_regions {
-            return false; // Memory does not know of the new region yet.
-        }
-        if !self.has_room(self.wanted(record.tx, record.first)) {
-            self.stats.log_full += 1;
-            self.waits_for_log = true;
-            self.urgent = self.urgent.max(self.next - 1);
-            self.issue(out);
-            self.log_truncate(out);
-            if !record.first {
-                self.log_grow(out);
-            }
-            return false; // G4
-        }
-        self.stats.records += 1;
-        self.next += 1;
-        if self.config.scan_period.is_some()
-            && !self.has(Fault::Overwrite)
-            && !self.has(Fault::ByTime)
-            && self.next - self.scanned_at > self.config.log.slots / 4
-        {
-            self.scanned_at = self.next;
-            // Not in this cycle, whose stores a write of this cycle may or may not carry.
-            out.call(now.next(), EARLY_SCAN);
-        }
-        let mut logged = Logged {
-            lines: [LineAddr(0); WORDS_MAX],
-            len: 0,
-            tx: record.tx,
-            at: now,
-            scans: self.stats.scans,
-            commit: record.commit,
-        };
-        for change in record.changes() {
-            logged.take(change.line, now, self.stats.scans);
-        }
-        self.logged.push_back(logged);
-        self.fifo.push_back(record);
-        if self.fifo.len() > self.config.buffer / 2 {
-            self.urgent = self.urgent.max(record.number);
-        } else if !self.draining {
-            self.draining = true;
-            out.call(now.plus(HOLD_CYCLES), DRAIN);
-        }
-        self.issue(out);
-        true
-    }
-
-    /// Adds a word's change to a record of the same transaction, which has those from `first` on,
-    /// if there is one that is not on its way yet and has room (G6).
-    fn join(&mut self, now: Cycle, tx: u8, first: u64, change: Change) -> Option<u64> {
-        let younger = self.unlogged.get(&change.line).copied().unwrap_or(0);
-        let merge = self.has(Fault::Merge);
-        let is_own = |record: &&mut Record| {
-            merge && record.has_line(change.line) || record.tx == tx && record.number >= first
-        };
-        let waiting = self.fifo.iter_mut().skip(self.issued).rev().filter(is_own);
-        // A record of the line goes first: a word must not be in two.
-        let mut other = None;
-        for record in waiting.take_while(|record| record.number >= younger || merge) {
-            if record.has_line(change.line) {
-                other = Some(record);
-                break;
-            }
-            other = other.or(Some(record));
-        }
-        let record = other?;
-        if !record.add(change) {
-            return None;
-        }
-        let number = record.number;
-        let index = (number - self.head) as usize;
-        self.logged[index].take(change.line, now, self.stats.scans);
-        self.stats.coalesced += 1;
-        Some(number)
-    }
-
-    /// Sends the oldest records on their way to the log.
-    fn issue(&mut self, out: &mut Outbox) {
-        while self.issued < self.fifo.len().min(IN_FLIGHT_MAX) {
-            let mut record = self.fifo[self.issued];
-            if record.number > self.urgent {
-                break;
-            }
-            record.keep(self.config.values);
-            out.write(SchemeWrite {
-                line: self.config.log.slot(record.number, &self.starts),
-                words: u8::MAX,
-                data: record.encode(),
-                cause: Cause::Logged,
-                token: token_of(record.number),
-            });
-            self.issued += 1;
-        }
-    }
-
-    /// A record has left the FIFO for the write queue.
-    fn record_taken(&mut self, token: u32, out: &mut Outbox) {
-        let index = self.fifo.iter().position(|r| token_of(r.number) == token);
-        self.fifo.remove(index.expect("only records that are on their way are taken"));
-        self.issued -= 1;
-        self.issue(out);
-        out.wake();
-    }
-
-    /// A record is durable.
-    fn record_durable(&mut self, token: u32, out: &mut Outbox) {
-        // Of the numbers that are not durable, the one with this token.
-        let ahead = token.wrapping_sub(token_of(self.durable)) & !HEAD_TOKEN_BIT;
-        self.early.push(self.durable + u64::from(ahead));
-        while let Some(at) = self.early.iter().position(|number| *number == self.durable) {
-            self.early.swap_remove(at);
-            // Where nobody keeps a head, the record may be forgotten already.
-            if let Some(index) = self.durable.checked_sub(self.head)
-                && let Some(logged) = self.logged.get(index as usize)
-                && logged.commit
-            {
-                self.committed[usize::from(logged.tx)] = self.durable;
-            }
-            self.durable += 1;
-        }
-        let durable = self.durable;
-        self.unlogged.retain(|_, last| *last >= durable);
-        self.log_truncate(out);
-        out.wake();
-    }
-
-    /// Whether the head may pass the oldest record (G4).
-    fn may_pass(&self, oldest: &Logged) -> bool {
-        let not_written = |line: &LineAddr| {
-            self.unwritten.get(line).is_some_and(|(first, _)| *first <= oldest.at)
-        };
-        let committed = self.committed[usize::from(oldest.tx)] >= self.head;
-        let in_memory = if self.has(Fault::ByTime) {
-            self.stats.scans >= oldest.scans + SCANS_UNTIL_DURABLE
-        } else {
-            self.has(Fault::HeadEarly) || !oldest.lines().iter().any(not_written)
-        };
-        let is_durable = self.head < self.durable;
-        is_durable && in_memory && (committed || self.has(Fault::PassesRunning))
-    }
-
-    /// `log_truncate`: moves the head as far as G4 lets it. It is called whenever something
-    /// became durable, and when the log is full.
-    fn log_truncate(&mut self, out: &mut Outbox) {
-        if self.has(Fault::Overwrite) {
-            // Nobody keeps a head; the records are forgotten, or this would grow for ever.
-            while self.logged.len() as u64 > self.config.log.slots {
-                self.logged.pop_front();
-                self.head += 1;
-            }
-            return;
-        }
-        if self.moving_head.is_some() {
-            return;
-        }
-        let before = self.head;
-        while self.logged.front().is_some_and(|oldest| self.may_pass(oldest)) {
-            self.logged.pop_front();
-            self.head += 1;
-        }
-        if self.has(Fault::VolatileHead) && self.head > before {
-            out.wake(); // There is room already; no write of the head will tell.
-        }
-        // A head goes to memory for an eighth of the log, or as soon as somebody waits for it.
-        let moved = self.head - self.durable_head;
-        let slots = self.config.log.slots;
-        let due = if self.has(Fault::VolatileHead) {
-            moved > slots // Once a round: nobody waits for it.
-        } else {
-            moved > slots / 8 || (moved > 0 && self.waits_for_log)
-        };
-        if due {
-            self.write_head(out);
-        }
-    }
-
-    /// `log_grow`: where a running transaction holds the head and nothing else can give way, the
-    /// next record begins a new region, twice as large.
-    fn log_grow(&mut self, out: &mut Outbox) {
-        let region = LogPlace::region(self.next, &self.starts);
-        let may = region < usize::from(self.config.log.growths) && self.moving_head.is_none();
-        let is_held = self.logged.front().is_some_and(|oldest| {
-            self.committed[usize::from(oldest.tx)] < self.head && self.head < self.durable
-        });
-        if may && is_held && self.starts[region] == 0 {
-            self.starts[region] = self.next;
-            self.stats.grown += 1;
-            self.write_head(out);
-        }
-    }
-
     /// Forces the next line out and asks to be called for the one after it, so that all are out
     /// in time.
     fn force_some(&mut self, now: Cycle, out: &mut Outbox) {
@@ -491,48 +243,6 @@ impl Hwl {
             let left = self.force_by.0.saturating_sub(now.0);
             out.call(now.plus((left / self.to_force.len() as u64).max(1)), FORCE);
         }
-    }
-
-    fn write_head(&mut self, out: &mut Outbox) {
-        let regions = self.starts.iter().take_while(|start| **start != 0).count();
-        self.moving_head = Some((self.head, regions));
-        let mut data: LineBytes = [0; 64];
-        for (word, into) in [self.head].iter().chain(&self.starts).zip(data.as_chunks_mut().0) {
-            *into = word.to_le_bytes();
-        }
-        out.write(SchemeWrite {
-            line: self.config.log.base,
-            words: u8::MAX,
-            data,
-            cause: Cause::Metadata,
-            token: HEAD_TOKEN,
-        });
-    }
-
-    /// Makes the transaction's commit part of the log (G3). None when that has to wait.
-    fn log_commit(&mut self, now: Cycle, tx: u8, last: u64, out: &mut Outbox) -> Option<u64> {
-        if self.has(Fault::NoCommit) {
-            self.committed[usize::from(tx)] = last;
-            return Some(last);
-        }
-        let waiting = self.fifo.iter_mut().skip(self.issued);
-        let number = match waiting.rev().find(|record| record.number == last) {
-            Some(record) => {
-                record.commit = true;
-                last
-            }
-            None => {
-                let mut record = Record::new(self.next, tx);
-                record.commit = true;
-                if !self.append(now, record, out) {
-                    return None;
-                }
-                self.stats.commit_records += 1;
-                self.next - 1
-            }
-        };
-        self.logged[(number - self.head) as usize].commit = true;
-        Some(number)
     }
 }
 
@@ -754,47 +464,4 @@ impl Scheme for Hwl {
         }
         *tag = if dirty && *tag < enough { *tag + 1 } else { 0 };
     }
-}
-
-/// The same operations with the instructions of `tx_begin` and `tx_commit` before the marks that
-/// stand for what they tell the machine.
-pub fn with_calls(bare: &OpLog) -> OpLog {
-    let mut log = OpLog::default();
-    for (lane, op) in bare.iter() {
-        match op {
-            Op::TxBegin => log.op(lane, Op::Compute(BEGIN_INSTRUCTIONS)),
-            Op::TxEnd => log.op(lane, Op::Compute(COMMIT_INSTRUCTIONS)),
-            _ => {}
-        }
-        log.op(lane, op);
-    }
-    log
-}
-
-/// The same operations with every transaction's lines flushed and fenced before it ends: what
-/// `hwl` leaves to software, and `fwb` to its scans.
-pub fn flush_at_commit(bare: &OpLog) -> OpLog {
-    let mut log = OpLog::default();
-    let mut stored: FxHashMap<LaneId, Vec<LineAddr>> = FxHashMap::default();
-    for (lane, op) in bare.iter() {
-        let lines = stored.entry(lane).or_default();
-        match op {
-            Op::Store { at, bytes } => {
-                for line in ByteRange::new(at, bytes.len() as u64).lines() {
-                    if !lines.contains(&line) {
-                        lines.push(line);
-                    }
-                }
-            }
-            Op::TxEnd if !lines.is_empty() => {
-                for line in lines.drain(..) {
-                    log.op(lane, Op::Flush { kind: FlushKind::Clwb, line });
-                }
-                log.op(lane, Op::Sfence);
-            }
-            _ => {}
-        }
-        log.op(lane, op);
-    }
-    log
 }

@@ -109,7 +109,8 @@ impl<T: LineTag> Hierarchy<T> {
         self.lanes[lane].l1.set_tag(slot, tag);
     }
 
-    /// Stores to a line that the lane owns in its first level.
+    /// Stores to a line that the lane owns in its first level, inside one aligned word. An
+    /// adversary may write the line back then (rule 5).
     #[inline]
     pub(crate) fn store_here<B: Backing<T>>(
         &mut self,
@@ -124,6 +125,11 @@ impl<T: LineTag> Hierarchy<T> {
         below.stored(at.line(), word_mask(at.in_line(), bytes.len()), l1.data(slot));
         if self.write_through {
             self.pass_through(lane, at.line(), slot, below);
+        }
+        if let Some(temper) = &mut self.temper
+            && temper.writes_back(at.line())
+        {
+            self.write_back_unasked(at.line(), below);
         }
     }
 

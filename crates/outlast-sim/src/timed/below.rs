@@ -8,7 +8,7 @@ use super::{
     journal::TimedJournal,
     memory::MainMemory,
     memory_stats::{PersistTimes, ReadCause, ReadsByCause},
-    scheme::{Answer, Outbox, Scheme},
+    scheme::{Answer, Outbox, Scheme, SchemeWrite},
     stats::{MemoryStats, WritesByCause},
     time::Cycle,
     timeline::{Kind, Timeline},
@@ -46,11 +46,13 @@ struct Write {
     sent: Cycle,
 }
 
-/// A read on its way to memory and back, for one miss of the last level.
+/// A read on its way to memory and back: for one miss of the last level, or the scheme's, with its
+/// token.
 #[derive(Clone, Copy, Debug, Default)]
 struct Read {
     line: LineAddr,
     sent: Cycle,
+    scheme: Option<u32>,
 }
 
 /// The volatile memory: its channels' numbers follow those of the persistent one.
@@ -215,6 +217,11 @@ impl<S: Scheme> Below<S> {
     /// data is back; `forget_read` ends it.
     pub(crate) fn send_read(&mut self, line: LineAddr, cause: ReadCause) -> u32 {
         let line = self.scheme.route_read(self.wheel.now(), line);
+        self.send_read_to(line, cause, None)
+    }
+
+    /// Sends a read to where it is said to go.
+    fn send_read_to(&mut self, line: LineAddr, cause: ReadCause, scheme: Option<u32>) -> u32 {
         if !self.is_volatile(line) {
             self.reads_by_cause.count(cause);
         }
@@ -225,7 +232,7 @@ impl<S: Scheme> Below<S> {
                 (self.reads.len() - 1) as u32
             }
         };
-        self.reads[read as usize] = Read { line, sent: self.now() };
+        self.reads[read as usize] = Read { line, sent: self.now(), scheme };
         let (_, _, path_cycles) = self.memory_of(line);
         self.wheel.schedule(self.now().plus(path_cycles), Event::ReadArrives { read });
         read
@@ -235,10 +242,21 @@ impl<S: Scheme> Below<S> {
         self.free_reads.push(read);
         let now = self.now();
         if let Some(timeline) = &mut self.timeline {
-            let Read { line, sent } = self.reads[read as usize];
+            let Read { line, sent, .. } = self.reads[read as usize];
             timeline.slice(Kind::Read, line, sent, now);
             timeline.counter("reads", now, (self.reads.len() - self.free_reads.len()) as u64);
         }
+    }
+
+    /// Whether a read whose data is back was the scheme's, which has the line then.
+    pub(crate) fn is_schemes_read(&mut self, read: u32) -> bool {
+        let Read { line, scheme: Some(token), .. } = self.reads[read as usize] else {
+            return false;
+        };
+        self.forget_read(read);
+        let (now, data) = (self.now(), self.memory.read(line));
+        self.scheme.read_done(now, token, &data, &mut self.outbox);
+        true
     }
 
     pub(crate) fn read_arrives(&mut self, read: u32) {
@@ -483,6 +501,16 @@ impl<S: Scheme> Below<S> {
 
     /// Does what the scheme asked for, except what needs the caches or the cores.
     pub(crate) fn serve_outbox(&mut self) {
+        for SchemeWrite { line, words, data, cause, .. } in std::mem::take(&mut self.outbox.kept) {
+            let now = self.now();
+            self.memory.write(line, words, &data);
+            if let Some(journal) = &mut self.journal {
+                journal.persist(now, line, words, &data, cause);
+            }
+        }
+        for (line, token) in std::mem::take(&mut self.outbox.reads) {
+            self.send_read_to(line, ReadCause::Scheme, Some(token));
+        }
         let mut writes = std::mem::take(&mut self.outbox.writes);
         for write in writes.drain(..) {
             let origin = Origin::Scheme(write.token);

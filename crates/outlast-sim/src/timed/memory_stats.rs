@@ -88,6 +88,8 @@ pub enum ReadCause {
     Store,
     /// A page walk did.
     Walk,
+    /// The scheme asked for it.
+    Scheme,
 }
 
 /// Reads from memory by what caused them.
@@ -98,8 +100,12 @@ pub struct ReadsByCause {
 
 impl ReadsByCause {
     /// The causes, with their names in results.
-    pub const CAUSES: [(ReadCause, &'static str); 3] =
-        [(ReadCause::Load, "load"), (ReadCause::Store, "store"), (ReadCause::Walk, "walk")];
+    pub const CAUSES: [(ReadCause, &'static str); 4] = [
+        (ReadCause::Load, "load"),
+        (ReadCause::Store, "store"),
+        (ReadCause::Walk, "walk"),
+        (ReadCause::Scheme, "scheme"),
+    ];
 
     /// Counts one.
     #[inline]

@@ -53,6 +53,8 @@ pub struct SchemeWrite {
 #[derive(Debug, Default)]
 pub struct Outbox {
     pub(crate) writes: Vec<SchemeWrite>,
+    pub(crate) kept: Vec<SchemeWrite>,
+    pub(crate) reads: Vec<(LineAddr, u32)>,
     pub(crate) calls: Vec<(Cycle, u32)>,
     pub(crate) forced: Vec<LineAddr>,
     pub(crate) scans: Vec<u8>,
@@ -63,6 +65,17 @@ impl Outbox {
     /// Writes to memory.
     pub fn write(&mut self, write: SchemeWrite) {
         self.writes.push(write);
+    }
+
+    /// Reads a line from memory, past the caches and where it lies: [`Scheme::read_done`] brings it.
+    pub fn read(&mut self, line: LineAddr, token: u32) {
+        self.reads.push((line, token));
+    }
+
+    /// Changes a line of the scheme's own that lies in the persistence domain already (what
+    /// residual energy saves at a crash): durable at once, at no cost. Its token means nothing.
+    pub fn keep(&mut self, write: SchemeWrite) {
+        self.kept.push(write);
     }
 
     /// Calls [`Scheme::step`] with `token` at a time that is not in the past.
@@ -89,6 +102,8 @@ impl Outbox {
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.writes.is_empty()
+            && self.kept.is_empty()
+            && self.reads.is_empty()
             && self.calls.is_empty()
             && self.forced.is_empty()
             && self.scans.is_empty()
@@ -169,6 +184,10 @@ pub trait Scheme {
     #[inline]
     fn translated(&mut self, now: Cycle, lane: LaneId, page: u64, out: &mut Outbox) {}
 
+    /// Translation port: the page with this number left both levels of a core's TLB.
+    #[inline]
+    fn untranslated(&mut self, now: Cycle, lane: LaneId, page: u64, out: &mut Outbox) {}
+
     /// Controller port: where a read of this line goes.
     #[inline]
     fn route_read(&mut self, now: Cycle, line: LineAddr) -> LineAddr {
@@ -200,6 +219,10 @@ pub trait Scheme {
     /// Controller port: one of the scheme's own writes is durable.
     #[inline]
     fn write_durable(&mut self, now: Cycle, token: u32, out: &mut Outbox) {}
+
+    /// Controller port: a line that the scheme asked for, as memory has it.
+    #[inline]
+    fn read_done(&mut self, now: Cycle, token: u32, data: &LineBytes, out: &mut Outbox) {}
 
     /// Engine port: a call that the scheme asked for.
     #[inline]

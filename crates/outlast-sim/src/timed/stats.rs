@@ -123,6 +123,8 @@ pub struct MemoryStats {
     pub writes: u64,
     /// Reads answered from the write queue.
     pub forwarded_reads: u64,
+    /// Reads that were answered with another one of their line.
+    pub joined_reads: u64,
     /// Writes that replaced an older one of their line in the queue.
     pub replaced_writes: u64,
     /// Reads that found their queue full.

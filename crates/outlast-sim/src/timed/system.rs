@@ -317,6 +317,9 @@ impl<S: Scheme> System<S> {
     }
 
     fn read_done(&mut self, read: u32) {
+        if self.up.below.is_schemes_read(read) {
+            return;
+        }
         let waiters = self.up.read_done(read);
         for &(core, miss) in &waiters {
             let waiting = self.cores[usize::from(core)].lsu().waiting(miss, true);

@@ -45,10 +45,15 @@ impl Level {
         }
     }
 
-    fn install(&mut self, page: u64) {
+    fn holds(&mut self, page: u64) -> bool {
+        self.set(page).contains(&(page + 1))
+    }
+
+    /// Returns the page that left for it.
+    fn install(&mut self, page: u64) -> Option<u64> {
         let set = self.set(page);
         set.rotate_right(1);
-        set[0] = page + 1;
+        std::mem::replace(&mut set[0], page + 1).checked_sub(1)
     }
 }
 
@@ -71,6 +76,8 @@ pub(crate) struct Tlb {
     /// The page used last: most accesses stay in it.
     last: u64,
     page_shift: u32,
+    /// Pages that left both levels, until somebody takes them.
+    left: Vec<u64>,
 }
 
 impl Tlb {
@@ -80,6 +87,7 @@ impl Tlb {
             second: Level::new(config.l2_sets, config.l2_ways),
             last: u64::MAX,
             page_shift: config.page.0.trailing_zeros(),
+            left: Vec::new(),
         }
     }
 
@@ -102,7 +110,7 @@ impl Tlb {
             return Translation::First;
         }
         if self.second.access(page) {
-            self.first.install(page);
+            self.install_first(page);
             self.last = page;
             return Translation::Second;
         }
@@ -111,13 +119,30 @@ impl Tlb {
 
     /// A walk has found the page.
     pub(crate) fn install(&mut self, page: u64) {
-        if !self.second.access(page) {
-            self.second.install(page);
+        if !self.second.access(page)
+            && let Some(left) = self.second.install(page)
+            && !self.first.holds(left)
+        {
+            self.left.push(left);
         }
         if !self.first.access(page) {
-            self.first.install(page);
+            self.install_first(page);
         }
         self.last = page;
+    }
+
+    fn install_first(&mut self, page: u64) {
+        if let Some(left) = self.first.install(page)
+            && !self.second.holds(left)
+        {
+            self.left.push(left);
+        }
+    }
+
+    /// A page that left both levels since it was last asked.
+    #[inline]
+    pub(crate) fn take_left(&mut self) -> Option<u64> {
+        self.left.pop()
     }
 }
 
@@ -140,6 +165,7 @@ mod tests {
         assert_eq!(tlb.look_up(3), Translation::Second, "2 and 0 were used since");
         tlb.install(4);
         assert_eq!(tlb.look_up(1), Translation::Missing, "the oldest of both levels");
+        assert_eq!((tlb.take_left(), tlb.take_left()), (Some(1), None), "it alone left both");
         assert_eq!(tlb.page(4096), 1);
     }
 }

@@ -6,7 +6,7 @@
 //! circular one, as the paper's is, is noted beside.
 
 use super::views::{self, better, group, row, unsafe_base};
-use super::{Findings, HWL, Request, Row};
+use super::{Findings, HWL, Request, Row, log_rate};
 use crate::record::Record;
 use crate::reproduce::claims::{self, Claim, Found, Judgement, Rule};
 use crate::simulated::SimScheme;
@@ -282,7 +282,7 @@ fn whisper(id: &str, findings: &Findings) -> Judgement {
 fn sensitivity(id: &str, request: &Request, findings: &Findings) -> Judgement {
     let points = |what: &str| -> Vec<(f64, f64)> {
         let mine = findings.points.iter().filter(|point| point.what == what);
-        mine.map(|point| (point.value, point.measured.throughput())).collect()
+        mine.map(|point| (point.value, point.throughput)).collect()
     };
     let buffer = points(views::BUFFER);
     let at = |entries: f64| buffer.iter().find(|(n, _)| *n == entries).map(|(_, speed)| *speed);
@@ -327,14 +327,8 @@ fn sensitivity(id: &str, request: &Request, findings: &Findings) -> Judgement {
                 .iter()
                 .filter(|row| is_micro(row) && row.measured.scheme == SimScheme::Fwb);
             let rate = rates
-                .map(|row| {
-                    let stats = &row.measured.stats;
-                    stats.writes.of(outlast_sim::Cause::Logged) as f64 / stats.cycles as f64
-                })
-                .chain(findings.points.iter().map(|point| {
-                    let stats = &point.measured.stats;
-                    stats.writes.of(outlast_sim::Cause::Logged) as f64 / stats.cycles as f64
-                }))
+                .map(|row| log_rate(&row.measured))
+                .chain(findings.points.iter().map(|point| point.log_rate))
                 .fold(0.0, f64::max);
             let period = (rate > 0.0).then(|| crate::simulated::LOG_SLOTS as f64 / rate / 2.0);
             let note = "half of the time in which the fastest log measured goes round 4 MB; \

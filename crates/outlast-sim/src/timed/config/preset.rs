@@ -38,6 +38,7 @@ pub const PRESETS: &[Preset] = presets! {
     "hwl", "machine", "HWL and FWB's machine: 4 cores at 2.5 GHz, 8 MB L2, NVRAM of 8 banks (Table II)";
     "ehou", "machine", "EHOU's machine: 4 cores at 2 GHz, three levels, PM of 48 and 300 ns (Table I)";
     "picl", "machine", "PiCL's machine: in-order cores at 2 GHz, NVM of 128 and 368 ns (Table IV)";
+    "archapt", "machine", "one socket of Archapt's machine: 12 cores, 19.25 MB of last level in 11 ways, DRAM as memory";
     "tiny", "machine", "caches of a few lines and short queues, for crash campaigns";
 };
 
@@ -48,6 +49,7 @@ pub const MEMORY_PRESETS: &[Preset] = presets! {
     "ehou-pm", "memory", "read 48 ns, write 300 ns (EHOU, Table I)";
     "picl-nvm", "memory", "row read 128 ns, row write 368 ns, closed rows, FCFS, 12.8 GB/s link (PiCL, Table IV)";
     "pcm-150-500", "memory", "phase-change memory of 150 and 500 ns behind a DDR4-2400 channel (gem5's values)";
+    "pcm-isscc-2012", "memory", "phase-change memory of 120 ns to read and 150 ns to write behind an LPDDR channel at 400 MHz (NVMain's values)";
     "optane-like", "memory", "a DIMM of 256-byte rows, 4 KiB of write queue, some 170 ns to read: plausible, not calibrated";
     "cxl-pm", "memory", "DDR4-3200 with flush-on-fail behind a CXL link of 70 ns each way and 32 GB/s: plausible, not calibrated";
 };
@@ -291,6 +293,8 @@ impl MachineConfig {
                 t_refi: zero,
                 t_rfc: zero,
                 t_rfc_pb: zero,
+                t_rrefd: zero,
+                endurance: 0,
                 row_read: BitEnergy(None),
                 row_write: BitEnergy(None),
                 array_read: BitEnergy(None),

@@ -21,6 +21,7 @@ use super::timing::{Place, Timing};
 use crate::timed::config::{PagePolicy, Refresh, Scheduling};
 use banked::Banked;
 pub(super) use commands::Given;
+use outlast_trace::LineAddr;
 
 /// No row is open.
 const CLOSED: u32 = u32::MAX;
@@ -53,6 +54,7 @@ impl RowFound {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Request {
     pub(super) id: u32,
+    pub(super) line: LineAddr,
     pub(super) place: Place,
     pub(super) arrived: u64,
     /// The core cycle of its arrival at the controller.
@@ -64,9 +66,17 @@ pub(super) struct Request {
 }
 
 impl Request {
-    pub(super) fn new(id: u32, place: Place, arrived: u64, since: u64) -> Self {
-        Self { id, place, arrived, since, row: RowFound::Open, ready: arrived }
+    pub(super) fn new(id: u32, line: LineAddr, place: Place, arrived: u64, since: u64) -> Self {
+        Self { id, line, place, arrived, since, row: RowFound::Open, ready: arrived }
     }
+}
+
+/// A read of a line for which another one waits already.
+#[derive(Clone, Copy, Debug)]
+struct Follower {
+    leader: u32,
+    id: u32,
+    since: u64,
 }
 
 /// A column command was given, and this is what follows from it.
@@ -79,7 +89,8 @@ pub(super) struct Served {
     /// The same; of a write, its cells are written then.
     pub(super) done: u64,
     pub(super) since: u64,
-    pub(super) row: RowFound,
+    /// What it found; `None` of a read that another one's command answered.
+    pub(super) row: Option<RowFound>,
 }
 
 /// The earliest times of a bank's next commands.
@@ -146,6 +157,8 @@ pub(super) struct Channel {
     draining: bool,
     /// Queues of the banks, behind `reads` and `writes`, where there are such.
     banked: Option<Banked>,
+    /// Reads that wait for another one of their line.
+    followers: Vec<Follower>,
     /// The command bus is free from here on.
     command_free: u64,
     pub(super) activates: u64,
@@ -209,6 +222,7 @@ impl Channel {
             reads: Vec::new(),
             writes: Vec::new(),
             draining: false,
+            followers: Vec::new(),
             command_free: 0,
             activates: 0,
             refreshes: 0,
@@ -223,6 +237,19 @@ impl Channel {
         let mut all = self.writes.iter_mut().chain(banked);
         let request = all.find(|request| request.id == older);
         request.expect("a line that is held has its request").id = newer;
+    }
+
+    /// Lets a read wait for an older one of its line and be answered with it, if one waits: where
+    /// banks have queues of their own.
+    pub(super) fn follow(&mut self, id: u32, line: LineAddr, place: Place, since: u64) -> bool {
+        let Some(banked) = &self.banked else { return false };
+        let Some(leader) = banked.read_of(place.bank, line).or_else(|| {
+            self.reads.iter().find(|request| request.line == line).map(|request| request.id)
+        }) else {
+            return false;
+        };
+        self.followers.push(Follower { leader, id, since });
+        true
     }
 
     /// Reads and writes that wait for their column command.
@@ -361,7 +388,18 @@ impl Channel {
         let done = if write { data + self.timing.wr } else { data };
         self.note_column(now, write, place);
         self.banks[usize::from(place.bank)].columns += 1;
-        served.push(Served { id, write, data, done, since, row });
+        served.push(Served { id, write, data, done, since, row: Some(row) });
+        if !write && !self.followers.is_empty() {
+            let answered = self.followers.extract_if(.., |follower| follower.leader == id);
+            served.extend(answered.map(|Follower { id, since, .. }| Served {
+                id,
+                write,
+                data,
+                done,
+                since,
+                row: None,
+            }));
+        }
         if self.page == PagePolicy::Closed && !self.wanted_again(place) {
             let at = self.banks[usize::from(place.bank)].precharge;
             self.precharge(at, place); // Auto-precharge: no command of its own.

@@ -137,12 +137,14 @@ impl Controller {
             self.stats.forwarded_reads += 1;
             let at = self.over_link(now, FROM_MEMORY);
             self.outcomes.push(Outcome::ReadDone { id, at });
+        } else if port.channel.follow(id, line, place, now.0) {
+            self.stats.joined_reads += 1;
         } else if port.channel.reads.len() >= self.read_queue {
             self.stats.reads_delayed += 1;
             port.waiting_reads.push_back(Waiting { id, line, since: now });
         } else {
             let arrived = self.clock.edge_at(now);
-            port.channel.reads.push(Request::new(id, place, arrived, now.0));
+            port.channel.reads.push(Request::new(id, line, place, arrived, now.0));
             self.note_length(number);
         }
         number
@@ -231,15 +233,16 @@ impl Controller {
         for served in served.drain(..) {
             let Served { id, write, data, done, since, row } = served;
             match row {
-                RowFound::Open => self.stats.row_hits += 1,
-                RowFound::Closed => self.stats.row_misses += 1,
-                RowFound::Other => self.stats.row_conflicts += 1,
+                Some(RowFound::Open) => self.stats.row_hits += 1,
+                Some(RowFound::Closed) => self.stats.row_misses += 1,
+                Some(RowFound::Other) => self.stats.row_conflicts += 1,
+                None => {}
             }
             let done = self.clock.cycle_at(done);
             let waited = done.since(Cycle(since));
             if write {
                 self.stats.write_times.record(waited);
-                self.stats.row_hit_writes += u64::from(row == RowFound::Open);
+                self.stats.row_hit_writes += u64::from(row == Some(RowFound::Open));
                 let port = &mut self.ports[number];
                 port.lines.retain(|(held, _)| *held != id);
                 let at = if self.row_durable { self.clock.cycle_at(data) } else { done };
@@ -262,7 +265,7 @@ impl Controller {
                 && let Some(Waiting { id, line, since }) = port.waiting_reads.pop_front()
             {
                 let (place, arrived) = (self.decoder.place(line), self.clock.edge_at(now));
-                port.channel.reads.push(Request::new(id, place, arrived, since.0));
+                port.channel.reads.push(Request::new(id, line, place, arrived, since.0));
                 self.note_length(number);
             } else if let Some(next) = port.waiting_writes.front().copied()
                 && (port.channel.writes.len() < self.write_queue
@@ -291,7 +294,7 @@ impl Controller {
             return;
         }
         let (place, arrived) = (self.decoder.place(line), self.clock.edge_at(now));
-        port.channel.writes.push(Request::new(id, place, arrived, since.0));
+        port.channel.writes.push(Request::new(id, line, place, arrived, since.0));
         port.lines.push((id, line));
         self.note_length(number);
         self.outcomes.push(Outcome::Accepted { id });

@@ -25,6 +25,7 @@ pub(super) struct Timing {
     pub(super) refi: u64,
     pub(super) rfc: u64,
     pub(super) rfc_pb: u64,
+    pub(super) rrefd: u64,
 }
 
 impl Timing {
@@ -50,6 +51,7 @@ impl Timing {
             refi: config.t_refi.cycles(period),
             rfc: config.t_rfc.cycles(period),
             rfc_pb: config.t_rfc_pb.cycles(period),
+            rrefd: config.t_rrefd.cycles(period),
         }
     }
 

@@ -1,6 +1,9 @@
 //! A core's load-store unit: translation, forwarding, the first level's misses, the store
 //! buffer, flushes under way.
 
+mod drain;
+mod walk;
+
 use super::store_queue::{Store, StoreKind, StoreQueue};
 use crate::{
     hierarchy::Want,
@@ -16,7 +19,7 @@ use crate::{
         uncore::{Uncore, Waiting},
     },
 };
-use outlast_trace::{FlushKind, LaneId, LineAddr, PoolOffset};
+use outlast_trace::{FlushKind, LineAddr, PoolOffset};
 use std::collections::VecDeque;
 
 /// Page table entries lie above all memory that programs use: 8 bytes a page.
@@ -61,14 +64,6 @@ pub(in crate::timed) enum Walker {
 struct Walk {
     page: Option<u64>,
     waiters: Vec<Walker>,
-}
-
-/// What the oldest store needs before it can be drained.
-enum Step {
-    Drained,
-    Stuck,
-    /// The next cycle will do.
-    Later,
 }
 
 pub(in crate::timed) struct Lsu {
@@ -152,6 +147,7 @@ impl Lsu {
                 Translation::Second => {
                     self.stats.tlb_misses += 1;
                     self.loads[usize::from(number)].translated = true;
+                    self.tell_of_pages(up);
                     let event = Event::Load { core: self.core, load: number };
                     up.schedule(now.plus(self.l2_tlb_cycles), event);
                     return None;
@@ -265,123 +261,12 @@ impl Lsu {
         free
     }
 
-    fn prefetch_stride<S: Scheme>(&mut self, line: LineAddr, up: &mut Uncore<S>) {
-        let Some(prefetcher) = &mut self.prefetcher else { return };
-        for target in prefetcher.touch(line) {
-            if self.misses.has_room()
-                && up.look_up(self.core, target, Want::Read, false).is_none()
-                && let Opened::New(miss) = self.misses.open(target, Want::Read, None)
-            {
-                self.stats.prefetches += 1;
-                up.start_miss(self.core, miss, target);
-            }
-        }
-    }
-
     /// Whoever was told of a free miss register and did not need it lets the next one ask.
     #[inline]
     fn pass_on<S: Scheme>(&mut self, up: &mut Uncore<S>) {
         if !self.parked.is_empty() && self.misses.has_room() {
             self.unpark(up);
         }
-    }
-
-    /// Translates a store's address: how many cycles that takes, or the walk's end will tell.
-    #[inline]
-    pub(super) fn translate_store<S: Scheme>(
-        &mut self,
-        at: u64,
-        owner: u16,
-        up: &mut Uncore<S>,
-    ) -> Option<u64> {
-        if !self.translate {
-            return Some(0);
-        }
-        let page = self.tlb.page(at);
-        match self.tlb.look_up(page) {
-            Translation::First => Some(0),
-            Translation::Second => {
-                self.stats.tlb_misses += 1;
-                Some(self.l2_tlb_cycles)
-            }
-            Translation::Missing => {
-                self.stats.tlb_misses += 1;
-                self.walk(page, Walker::Store(owner), up);
-                None
-            }
-        }
-    }
-
-    fn walk<S: Scheme>(&mut self, page: u64, waiter: Walker, up: &mut Uncore<S>) {
-        if let Some(walk) = self.walks.iter_mut().find(|walk| walk.page == Some(page)) {
-            walk.waiters.push(waiter);
-            return;
-        }
-        let Some(free) = self.walks.iter().position(|walk| walk.page.is_none()) else {
-            self.waiting_walks.push_back((page, waiter));
-            return;
-        };
-        self.stats.walks += 1;
-        self.walks[free].page = Some(page);
-        self.walks[free].waiters.push(waiter);
-        let at = up.now().plus(self.walk_cycles);
-        up.schedule(at, Event::WalkRead { core: self.core, walk: free as u8 });
-    }
-
-    /// A walk asks for its page table entry.
-    pub(in crate::timed) fn walk_read<S: Scheme>(&mut self, walk: u8, up: &mut Uncore<S>) {
-        let page = self.walks[usize::from(walk)].page.expect("only a walk under way reads");
-        let line = PAGE_TABLE.plus(page / 8);
-        if up.look_up(self.core, line, Want::Read, false).is_some() {
-            let at = up.now().plus(up.latencies.l1);
-            up.schedule(at, Event::WalkDone { core: self.core, walk });
-            self.pass_on(up);
-            return;
-        }
-        let waiter = self.loads.len() as u16 + u16::from(walk);
-        match self.misses.open(line, Want::Read, Some(waiter)) {
-            Opened::New(miss) => up.start_miss(self.core, miss, line),
-            Opened::Merged => self.pass_on(up),
-            Opened::Full => self.parked.push_back(waiter),
-        }
-    }
-
-    /// A walk's entry is here. Returns the owners of stores that waited; loads ask again.
-    pub(in crate::timed) fn walk_done<S: Scheme>(
-        &mut self,
-        walk: u8,
-        up: &mut Uncore<S>,
-    ) -> Vec<u16> {
-        let walk = &mut self.walks[usize::from(walk)];
-        let page = walk.page.take().expect("only a walk under way ends");
-        let waiters = std::mem::take(&mut walk.waiters);
-        self.tlb.install(page);
-        let now = up.now();
-        let (scheme, outbox) = (&mut up.below.scheme, &mut up.below.outbox);
-        scheme.translated(now, LaneId(self.core.into()), page, outbox);
-        let mut owners = Vec::new();
-        for waiter in waiters {
-            match waiter {
-                Walker::Load(load) => {
-                    self.loads[usize::from(load)].translated = true;
-                    up.schedule(now, Event::Load { core: self.core, load });
-                }
-                Walker::Store(owner) => owners.push(owner),
-            }
-        }
-        // Of those that waited for a walker, all that want the same page go together.
-        if let Some(&(page, _)) = self.waiting_walks.front() {
-            let mut waiting = std::mem::take(&mut self.waiting_walks);
-            waiting.retain(|&(other, waiter)| {
-                let same = other == page;
-                if same {
-                    self.walk(page, waiter, up);
-                }
-                !same
-            });
-            self.waiting_walks = waiting;
-        }
-        owners
     }
 
     /// What a miss of this core is about.
@@ -402,12 +287,6 @@ impl Lsu {
         }
     }
 
-    /// Whether a waiter of a miss is a walk, and which.
-    #[inline]
-    pub(in crate::timed) fn as_walk(&self, waiter: u16) -> Option<u8> {
-        usize::from(waiter).checked_sub(self.loads.len()).map(|walk| walk as u8)
-    }
-
     /// A store's address and data are there from `at` on.
     #[inline]
     pub(super) fn store_ready<S: Scheme>(&mut self, number: u64, at: Cycle, up: &mut Uncore<S>) {
@@ -422,153 +301,6 @@ impl Lsu {
             }
             store != number
         });
-    }
-
-    /// Whether the store buffer has something to drain and waits for nothing.
-    #[inline]
-    pub(super) fn can_drain(&self) -> bool {
-        !self.stuck && self.stores.head < self.stores.senior
-    }
-
-    /// What a fence waits for that cannot retire yet.
-    pub(super) fn fence_waits_for(&self) -> Lost {
-        if self.stores.head == self.stores.senior {
-            Lost::Flush
-        } else if self.stuck && self.stuck_on != Lost::StoreBuffer {
-            self.stuck_on
-        } else {
-            Lost::Fence
-        }
-    }
-
-    /// Whether all retired stores are visible, and all flushes and streams acknowledged. What
-    /// still sits in the write-combining buffer is sent off.
-    pub(super) fn all_done<S: Scheme>(&mut self, up: &mut Uncore<S>) -> bool {
-        if self.stores.head < self.stores.senior {
-            return false;
-        }
-        self.pending += up.drain_streams(self.core);
-        self.pending == 0 && up.streams_are_done(self.core)
-    }
-
-    /// Drains what the ports allow in this cycle, oldest first.
-    #[inline]
-    pub(super) fn drain<S: Scheme>(&mut self, up: &mut Uncore<S>) {
-        for _ in 0..self.store_ports {
-            if !self.can_drain() {
-                break;
-            }
-            match self.drain_one(up) {
-                Step::Drained => {}
-                Step::Stuck => self.stuck = true,
-                Step::Later => break,
-            }
-        }
-        if self.stuck && self.prefetch_depth > 0 {
-            self.prefetch(up);
-        }
-    }
-
-    fn drain_one<S: Scheme>(&mut self, up: &mut Uncore<S>) -> Step {
-        let number = self.stores.head;
-        let store = *self.stores.get(number);
-        let line = PoolOffset(store.at).line();
-        let now = up.now();
-        if store.kind == StoreKind::Store
-            && !store.asked
-            && (up.look_up_at(0, now) > now || !self.takes_bank(store.at, now))
-        {
-            return Step::Later;
-        }
-        let done = match store.kind {
-            StoreKind::Store => self.drain_store(number, &store, up),
-            StoreKind::StoreNt => {
-                let sent = up.stream(self.core, PoolOffset(store.at), &store.value.to_le_bytes());
-                self.pending += sent;
-                true
-            }
-            StoreKind::Store64 => {
-                up.stream_line(self.core, line, self.stores.line(number));
-                self.pending += 1;
-                true
-            }
-            StoreKind::Flush(kind) => self.drain_flush(number, kind, line, up),
-            StoreKind::Mark(mark) => {
-                self.stuck_on = Lost::Log;
-                up.scheme_mark(self.core, mark)
-            }
-        };
-        if !done {
-            return Step::Stuck;
-        }
-        self.stores.pop();
-        Step::Drained
-    }
-
-    #[inline]
-    fn drain_store<S: Scheme>(&mut self, number: u64, store: &Store, up: &mut Uncore<S>) -> bool {
-        let at = PoolOffset(store.at);
-        let first_time = !std::mem::replace(&mut self.stores.get(number).asked, true);
-        self.stats.stores += u64::from(first_time);
-        match up.look_up(self.core, at.line(), Want::Write, first_time) {
-            Some(slot) => {
-                self.stuck_on = Lost::Log;
-                up.store(self.core, slot, at, &store.value.to_le_bytes()[..store.len.into()])
-            }
-            None => {
-                self.stuck_on = Lost::StoreBuffer;
-                match self.misses.open(at.line(), Want::Write, None) {
-                    Opened::New(miss) => up.start_miss(self.core, miss, at.line()),
-                    Opened::Merged => self.stats.merged_misses += u64::from(first_time),
-                    Opened::Full => self.stuck_on = Lost::QueueFull,
-                }
-                false
-            }
-        }
-    }
-
-    fn drain_flush<S: Scheme>(
-        &mut self,
-        number: u64,
-        kind: FlushKind,
-        line: LineAddr,
-        up: &mut Uncore<S>,
-    ) -> bool {
-        // `clflush` is ordered with all writes: it starts and ends alone.
-        let alone = kind == FlushKind::Clflush;
-        self.stuck_on = Lost::Flush;
-        if self.stores.get(number).asked {
-            return self.pending == 0;
-        }
-        if alone && self.pending > 0 {
-            return false;
-        }
-        if self.pending as usize >= self.flushes.len() {
-            return false;
-        }
-        let Some(free) = self.flushes.iter().position(Option::is_none) else { return false };
-        self.stats.flushes += 1;
-        self.flushes[free] = Some((kind, line));
-        let now = up.now();
-        if let Some(timeline) = &mut up.below.timeline {
-            timeline.flush_begins(self.core, free as u16, line, now);
-        }
-        self.pending += 1;
-        let at = up.now().plus(self.flush_cycles);
-        up.schedule(at, Event::Flush { core: self.core, flush: free as u16 });
-        self.stores.get(number).asked = alone;
-        !alone
-    }
-
-    /// A flush has passed all levels.
-    pub(in crate::timed) fn flush_passes<S: Scheme>(&mut self, flush: u16, up: &mut Uncore<S>) {
-        let slot = self.flushes[usize::from(flush)].take();
-        let (kind, line) = slot.expect("only a flush under way passes");
-        let now = up.now();
-        if let Some(timeline) = &mut up.below.timeline {
-            timeline.flush_passes(self.core, flush, now);
-        }
-        up.flush(self.core, kind, line);
     }
 
     /// Fetches lines for stores behind one that is stuck.

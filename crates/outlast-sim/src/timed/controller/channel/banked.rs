@@ -9,13 +9,15 @@
 //!    a request whose next command may be given now gets it, for the oldest such request;
 //! 3. the oldest request moves whose bank's queue has room: a read, or, while writes are drained,
 //!    a write. All writes beyond the low mark are drained from when the high mark is reached, or
-//!    when no bank has anything to do and the idle mark is reached.
+//!    when no bank has anything to do and the idle mark is reached, before reads that just came.
+//!    A write whose line a read waits for ends that: the reads that can move do so first.
 //!
 //! A row is closed for the oldest request of its bank only, and not while others of the queue
 //! want it, unless it has served `row_hits_max` of them.
 
 use super::{Bank, CLOSED, Channel, Command, Request, Served, bits};
 use crate::timed::config::Scheduling;
+use outlast_trace::LineAddr;
 
 #[derive(Debug)]
 pub(super) struct Banked {
@@ -29,6 +31,8 @@ pub(super) struct Banked {
     last: usize,
     /// Writes that are still to be moved before reads are again.
     draining: usize,
+    /// Draining met a write whose line a read waits for: first the reads that can move do.
+    reads_first: bool,
     /// The next request may move from here on.
     move_free: u64,
 }
@@ -49,6 +53,7 @@ impl Banked {
             capacity,
             last: banks - 1,
             draining: 0,
+            reads_first: false,
             move_free: 0,
         }
     }
@@ -64,6 +69,12 @@ impl Banked {
 
     pub(super) fn of(&self, bank: u8) -> impl Iterator<Item = &Request> {
         self.queues[usize::from(bank)].iter().map(|waiting| &waiting.request)
+    }
+
+    /// The read of this line that waits in its bank's queue.
+    pub(super) fn read_of(&self, bank: u8, line: LineAddr) -> Option<u32> {
+        let reads = self.queues[usize::from(bank)].iter().filter(|waiting| !waiting.write);
+        reads.map(|waiting| waiting.request).find(|read| read.line == line).map(|read| read.id)
     }
 
     pub(super) fn writes_mut(&mut self) -> impl Iterator<Item = &mut Request> {
@@ -108,8 +119,10 @@ impl Channel {
         if self.move_one(now) {
             next = self.next_in_turn(now);
         }
+        self.let_writes_go_on(now);
         let move_at = self.moving().map(|(_, arrived)| arrived.max(now + 1));
-        next.map(|next| next.at).into_iter().chain(move_at).min()
+        let again = self.banked.as_ref().filter(|banked| banked.reads_first).map(|_| now + 1);
+        next.map(|next| next.at).into_iter().chain(move_at).chain(again).min()
     }
 
     /// The first command that may be given, from `now` on.
@@ -187,6 +200,12 @@ impl Channel {
         if arrived > now {
             return false;
         }
+        if write && self.is_read_for(&self.writes[index]) {
+            let banked = self.banked.as_mut().expect("it was there");
+            (banked.draining, banked.reads_first) = (0, true);
+            banked.move_free = now + 1;
+            return false;
+        }
         let queue = if write { &mut self.writes } else { &mut self.reads };
         let request = Request { ready: now + 1, ..queue.remove(index) };
         let banked = self.banked.as_mut().expect("it was there");
@@ -200,15 +219,32 @@ impl Channel {
         true
     }
 
+    /// Whether a read of a write's line waits, which has to have what was there before.
+    fn is_read_for(&self, write: &Request) -> bool {
+        let banked = self.banked.as_ref().expect("only such channels come here");
+        self.reads.iter().any(|read| read.line == write.line)
+            || banked.read_of(write.place.bank, write.line).is_some()
+    }
+
+    /// Where reads came first: writes are drained again once none can move.
+    fn let_writes_go_on(&mut self, now: u64) {
+        let banked = self.banked.as_ref().expect("only such channels come here");
+        let moves = self.moving().is_some_and(|(_, arrived)| arrived <= now);
+        if banked.reads_first && banked.move_free <= now && !moves {
+            self.banked.as_mut().expect("it was there").reads_first = false;
+            self.begin_draining();
+        }
+    }
+
     fn begin_draining(&mut self) {
         let banked = self.banked.as_mut().expect("only such channels come here");
         let writes = self.writes.len();
-        if banked.draining > 0 {
+        if banked.draining > 0 || banked.reads_first {
             return;
         }
         if writes >= self.drain_high {
             banked.draining = writes - self.drain_low;
-        } else if writes >= self.drain_idle && banked.wanted == 0 && self.reads.is_empty() {
+        } else if writes >= self.drain_idle && banked.wanted == 0 {
             banked.draining = writes;
         }
     }

@@ -28,6 +28,7 @@ const TIMING: Timing = Timing {
     refi: 0,
     rfc: 0,
     rfc_pb: 0,
+    rrefd: 0,
 };
 
 fn channel(timing: Timing, ranks: usize, drain_idle: usize) -> Channel {
@@ -70,7 +71,7 @@ fn play(mut channel: Channel, arrivals: &[Arrival], always: bool) -> Vec<u64> {
     for now in 0..20_000 {
         let mut arrived = false;
         for (id, &(_, write, place)) in arrivals.iter().enumerate().filter(|(_, a)| a.0 == now) {
-            let request = Request::new(id as u32, place, now, now);
+            let request = Request::new(id as u32, LineAddr(id as u64), place, now, now);
             if write { &mut channel.writes } else { &mut channel.reads }.push(request);
             arrived = true;
         }
@@ -215,11 +216,77 @@ fn trfcpb_from_a_banks_refresh_to_its_next_activate_and_to_nobody_elses() {
         assert_eq!(at[2], due - 1 + TIMING.rtp + TIMING.rp + 300 + TIMING.rcd);
     }
     let at = columns(make, &[(0, READ, a), (0, READ, b), (1600, READ, a), (1600, READ, b)]);
-    assert_eq!(at[3], 1600, "another bank's row stays open");
+    assert_eq!(at[3], 1601, "another bank's row stays open; the precharge had the command bus");
     let at = columns(make, &[(0, READ, a), (3199 - TIMING.rcd, READ, a)]);
     assert_eq!(at[1], 3199, "a bank's turn comes again after all others'");
     let at = columns(make, &[(0, READ, a), (3200, READ, a)]);
-    assert_eq!(at[1], 3200 + 300 + TIMING.rcd);
+    // The activate would come with another bank's refresh, which has the command bus.
+    assert_eq!(at[1], 3200 + 300 + 1 + TIMING.rcd);
+}
+
+#[test]
+fn trrefd_from_a_banks_refresh_to_another_banks_activate_and_trrd_before_it() {
+    let timing = Timing { refi: 1600, rfc: 5000, rfc_pb: 300, rrefd: 17, ..TIMING };
+    let make = || Channel { refresh_kind: Refresh::PerBank, ..channel(timing, 2, 1) };
+    // Bank 0 of rank 0, which is closed, is refreshed at 800: ranks take turns.
+    let (other, elsewhere) = (place(0, 2, 1, 1), place(1, 2, 1, 1));
+    let at = columns(make, &[(800, READ, other)]);
+    assert_eq!(at[0], 800 + 17 + TIMING.rcd);
+    let at = columns(make, &[(801, READ, elsewhere)]);
+    assert_eq!(at[0], 801 + TIMING.rcd, "another rank is free but for the command bus");
+    // An activate at 799 keeps the refresh waiting for tRRD_S, and that the next activate.
+    let at = columns(make, &[(799, READ, place(0, 1, 1, 1)), (800, READ, other)]);
+    assert_eq!(at[0], 799 + TIMING.rcd);
+    assert_eq!(at[1], 799 + TIMING.rrd_s + 17 + TIMING.rcd);
+}
+
+#[test]
+fn a_refresh_closes_rows_one_in_a_clock() {
+    let timing = Timing { refi: 3000, rfc: 500, ..TIMING };
+    for rows in [1, 4] {
+        let mut arrivals: Vec<Arrival> = (0..rows).map(|k| (0, READ, place(0, k, 0, 1))).collect();
+        arrivals.push((3000, READ, place(0, 0, 3, 1)));
+        let at = columns(|| channel(timing, 1, 1), &arrivals);
+        let closed = 3000 + u64::from(rows) - 1 + TIMING.rp;
+        assert_eq!(*at.last().unwrap(), closed + 500 + TIMING.rcd, "{rows} rows are open");
+    }
+}
+
+#[test]
+fn reads_of_a_line_that_waits_are_answered_with_it() {
+    let a = place(0, 0, 0, 1);
+    let mut with_queues = banked();
+    with_queues.reads.push(Request::new(0, LineAddr(7), a, 0, 0));
+    assert!(with_queues.follow(1, LineAddr(7), a, 0) && !with_queues.follow(2, LineAddr(8), a, 0));
+    let mut served = Vec::new();
+    (0..100).for_each(|now| _ = with_queues.wake(now, &mut served));
+    assert_eq!(served.iter().map(|served| served.id).collect::<Vec<_>>(), [0, 1]);
+    assert_eq!((served[0].data, served[1].row), (served[1].data, None));
+    assert!(!with_queues.follow(3, LineAddr(7), a, 100), "nothing waits any more");
+    let mut without = channel(TIMING, 1, 1);
+    without.reads.push(Request::new(0, LineAddr(7), a, 0, 0));
+    assert!(!without.follow(1, LineAddr(7), a, 0));
+}
+
+#[test]
+fn a_write_does_not_overtake_the_read_of_its_line() {
+    // A queue full of writes drains, but for the one whose line a read waits for: that read, and
+    // the others that can move, go first.
+    let mut channel = banked();
+    let at = |n: u64| place(0, n as u8 % 4, 0, 1);
+    for n in 0..16 {
+        channel.writes.push(Request::new(n as u32, LineAddr(n), at(n), 0, 0));
+    }
+    for n in [20, 5] {
+        channel.reads.push(Request::new(n as u32 + 100, LineAddr(n), at(n), 0, 0));
+    }
+    let mut served = Vec::new();
+    (0..2000).for_each(|now| _ = channel.wake(now, &mut served));
+    let order = |id| served.iter().position(|served| served.id == id);
+    assert_eq!(served.len() + channel.writes.len(), 18);
+    assert!(order(105) < order(5) || order(5).is_none(), "{served:?}");
+    assert!(order(120) < order(6) || order(6).is_none(), "the other read, too: {served:?}");
+    assert!(order(4) < order(120), "writes before it had begun: {served:?}");
 }
 
 #[test]
@@ -227,10 +294,10 @@ fn commands_are_noted_for_whoever_wants_them() {
     let timing = Timing { refi: 3000, rfc: 500, ..TIMING };
     let mut noting = Channel { given: Some(Vec::new()), ..channel(timing, 1, 1) };
     let a = place(0, 1, 2, 1);
-    noting.reads.push(Request::new(0, a, 0, 0));
-    noting.writes.push(Request::new(1, Place { row: 2, ..a }, 0, 0));
+    noting.reads.push(Request::new(0, LineAddr(0), a, 0, 0));
+    noting.writes.push(Request::new(1, LineAddr(1), Place { row: 2, ..a }, 0, 0));
     (0..3001).for_each(|now| _ = noting.wake(now, &mut Vec::new()));
-    noting.reads.push(Request::new(2, a, 3001, 3001));
+    noting.reads.push(Request::new(2, LineAddr(2), a, 3001, 3001));
     noting.wake(3001, &mut Vec::new());
     let given = noting.given.take().unwrap();
     let of_bank = given.iter().filter(|given| given.bank == 6);
@@ -304,7 +371,8 @@ fn a_request_takes_a_clock_to_its_banks_queue_and_one_moves_in_a_clock() {
     let at = columns(banked, &three);
     assert_eq!(at, [0, 1, 2].map(|k| 1 + k * TIMING.rrd_s + TIMING.rcd));
     let mut channel = banked();
-    channel.reads.extend(three.iter().map(|&(_, _, place)| Request::new(0, place, 0, 0)));
+    let request = |(n, &(_, _, place)): (u64, &Arrival)| Request::new(0, LineAddr(n), place, 0, 0);
+    channel.reads.extend((0..).zip(&three).map(request));
     for left in [2, 1, 0] {
         for _ in 0..2 {
             channel.wake(2 - left as u64, &mut Vec::new()); // As for two arrivals in a clock.
@@ -351,7 +419,7 @@ fn writes_drain_from_the_high_mark_or_idle_from_the_idle_one() {
         for now in 0..20_000 {
             for (id, &(_, write, place)) in arrivals.iter().enumerate().filter(|(_, a)| a.0 == now)
             {
-                let request = Request::new(id as u32, place, now, now);
+                let request = Request::new(id as u32, LineAddr(id as u64), place, now, now);
                 if write { &mut channel.writes } else { &mut channel.reads }.push(request);
             }
             channel.wake(now, &mut served);
@@ -362,16 +430,17 @@ fn writes_drain_from_the_high_mark_or_idle_from_the_idle_one() {
         let arrivals: Vec<_> = (0..writes).map(write).collect();
         assert_eq!(served(banked, &arrivals), expected, "{writes} writes alone");
     }
-    // Reads keep the channel busy: fifteen writes wait, of sixteen those beyond the low mark go.
+    // Reads keep the banks busy from before the writes come: fifteen of them wait, of sixteen those
+    // beyond the low mark go.
     for (writes, left) in [(15, 15), (16, 4)] {
         let mut arrivals: Vec<_> = (0..writes).map(write).collect();
-        arrivals.extend((0..5000).map(|k| (LATER + k, READ, place(1, 0, 0, 1))));
+        arrivals.extend((0..6000).map(|k| (LATER - 200 + k, READ, place(1, 0, 0, 1))));
         let mut channel = banked();
         let mut out = Vec::new();
         for now in 0..LATER + 4000 {
             for (id, &(_, write, place)) in arrivals.iter().enumerate().filter(|(_, a)| a.0 == now)
             {
-                let request = Request::new(id as u32, place, now, now);
+                let request = Request::new(id as u32, LineAddr(id as u64), place, now, now);
                 if write { &mut channel.writes } else { &mut channel.reads }.push(request);
             }
             channel.wake(now, &mut out);

@@ -1,0 +1,94 @@
+//! Lists of memory requests, and streams as traces of other simulators.
+
+use super::*;
+
+/// Runs, and writes the memory's requests as they come.
+pub(super) fn export<S: Scheme>(
+    system: &mut System<S>,
+    instructions: u64,
+    interval: u64,
+    file: &mut dyn Write,
+) -> Result<(), Box<dyn std::error::Error>> {
+    system.export_requests();
+    let (mut left, mut first) = (instructions, None);
+    while left > 0 {
+        let part = left.min(EXPORT_INSTRUCTIONS);
+        let ended = system.run(part)?;
+        for mut request in system.take_requests() {
+            request.at -= *first.get_or_insert(request.at - request.at % interval);
+            writeln!(file, "{request}")?;
+        }
+        left = if ended == Ended::Finished { 0 } else { left - part };
+    }
+    Ok(())
+}
+
+/// Replays a list of memory requests (`0xADDRESS READ|WRITE CYCLE`, cycles of the memory clock)
+/// on a machine's memory alone.
+///
+/// # Errors
+/// When the file cannot be read or a line of it is no request.
+pub fn replay_requests(
+    machine: &MachineConfig,
+    path: &Path,
+) -> Result<Vec<Record>, Box<dyn std::error::Error>> {
+    let name = path.display().to_string();
+    let file = std::fs::File::open(path).map_err(|error| format!("{name}: {error}"))?;
+    let mut requests = Vec::new();
+    for (number, line) in BufReader::new(file).lines().enumerate() {
+        let line = line.map_err(|error| format!("{name}: {error}"))?;
+        if !line.trim().is_empty() {
+            let request = MemoryRequest::parse(&line);
+            requests.push(request.map_err(|error| format!("{name}:{}: {error}", number + 1))?);
+        }
+    }
+    if requests.is_empty() {
+        return Err(format!("{name}: no requests in it: write 0xADDRESS READ|WRITE CYCLE").into());
+    }
+    let replay = replay(&machine.memory, &requests);
+    let period_ns = machine.memory.clock.period_fs() as f64 / 1e6;
+    let record = |metric, value: f64| {
+        Record::new(Kind::Sim, &name, "non-pers", metric, value).config(&machine.name)
+    };
+    Ok(vec![
+        record(Metric::READ_LATENCY, replay.read_latency_clocks * period_ns),
+        record(Metric::READ_LATENCY, replay.held_latency_clocks * period_ns).class("from arrival"),
+        record(Metric::BANDWIDTH, replay.bandwidth / 1e9),
+        record(Metric::CYCLES, replay.clocks as f64).class("memory clock"),
+        record(Metric::ROW_HITS, replay.stats.row_hits as f64),
+        record(Metric::MEMORY_READS, replay.stats.reads as f64),
+        record(Metric::MEMORY_WRITES, replay.stats.writes as f64),
+    ])
+}
+
+/// Writes the first instructions of a stream as a ChampSim trace, uncompressed.
+///
+/// # Errors
+/// When the file cannot be written.
+pub fn save_trace(
+    pattern: Pattern,
+    seed: u64,
+    instructions: u64,
+    path: &Path,
+) -> std::io::Result<()> {
+    let register = |number: u8| if number == 0 { 0 } else { STREAM_REGISTERS + number };
+    let mut stream = Stream::new(pattern, seed);
+    let mut file = BufWriter::new(std::fs::File::create(path)?);
+    for _ in 0..instructions {
+        let from = stream.next_instr();
+        let mut to = ChampSimInstr {
+            ip: from.pc,
+            source_registers: from.sources.map(register),
+            destination_registers: from.destinations.map(register),
+            ..ChampSimInstr::default()
+        };
+        for (k, into) in to.source_memory.iter_mut().enumerate().take(from.loads.into()) {
+            *into = STREAM_ADDRESSES + from.load_at[k];
+        }
+        for (k, into) in to.destination_memory.iter_mut().enumerate().take(from.stores.into()) {
+            *into = STREAM_ADDRESSES + from.store_at[k];
+        }
+        file.write_all(&to.encode())?;
+    }
+    file.flush()
+}

@@ -1,0 +1,132 @@
+use super::*;
+
+#[test]
+fn options_make_every_combination() {
+    let options = ["core.rob=64,128".to_owned(), "l1.latency=4 cycles,5 cycles".to_owned()];
+    let machines = machines("server", Some(CoreKind::InOrder), &options).unwrap();
+    let keys = |machine: &MachineConfig| {
+        (machine.get("core.rob").unwrap(), machine.get("l1.latency").unwrap())
+    };
+    let expected = [("64", "4"), ("64", "5"), ("128", "4"), ("128", "5")]
+        .map(|(rob, latency)| (rob.to_owned(), format!("{latency} cycles")));
+    assert_eq!(machines.iter().map(keys).collect::<Vec<_>>(), expected);
+    assert!(machines.iter().all(|machine| machine.core.kind == CoreKind::InOrder));
+    assert!(super::machines("server", None, &["core.rob".to_owned()]).is_err());
+}
+
+#[test]
+fn a_stream_and_its_trace_run_alike() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    save_trace(Pattern::Friendly, 1, 8000, file.path()).unwrap();
+    let ipc = |work| {
+        let machine = MachineConfig::named("server").unwrap();
+        let simulation = Simulation {
+            machine,
+            work,
+            warm_up: 4000,
+            instructions: 4000,
+            seed: 1,
+            timeline: None,
+            scheme: SimScheme::NonPers,
+        };
+        let records = run(&simulation).unwrap();
+        records.iter().find(|r| r.is(Metric::IPC)).unwrap().value.unwrap()
+    };
+    let (stream, trace) =
+        (ipc(Work::Stream(Pattern::Friendly)), ipc(Work::Trace(file.path().to_owned())));
+    assert!((stream / trace - 1.0).abs() < 0.1, "{stream} and {trace}");
+}
+
+#[test]
+fn exported_requests_take_as_long_on_the_memory_alone() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let mut machine = MachineConfig::named("server").unwrap();
+    machine.set_option("l2.size", "0 B").unwrap();
+    machine.set_option("llc.size", "256 KiB").unwrap();
+    let value = |records: &[Record], metric, class: Option<&str>| {
+        let found = records.iter().find(|r| r.is(metric) && r.class.as_deref() == class);
+        found.and_then(|record| record.value).unwrap()
+    };
+    // From the start the same requests meet the same queues; later, those under way differ.
+    for (warm_up, requests_off, latency_off) in [(0, 0.0, 0.01), (20_000, 64.0, 0.1)] {
+        let work = Work::Stream(Pattern::Random);
+        let machine = machine.clone();
+        let simulation = Simulation {
+            machine,
+            work,
+            warm_up,
+            instructions: 60_000,
+            seed: 1,
+            timeline: None,
+            scheme: SimScheme::NonPers,
+        };
+        let ran = run_exporting(&simulation, file.path()).unwrap();
+        let replayed = replay_requests(&simulation.machine, file.path()).unwrap();
+        let off = |metric, classes: [Option<&str>; 2]| {
+            let (ran, again) =
+                (value(&ran, metric, classes[0]), value(&replayed, metric, classes[1]));
+            (ran, (again - ran).abs())
+        };
+        let (reads, reads_off) = off(Metric::MEMORY_READS, [None, None]);
+        let (writes, writes_off) = off(Metric::MEMORY_WRITES, [Some("evicted"), None]);
+        assert!(reads > 10_000.0 && writes > 1000.0, "{reads} and {writes}");
+        let most = requests_off + 16.0; // A read or write may not have arrived at the end.
+        assert!(reads_off <= most && writes_off <= most, "{reads_off} and {writes_off}");
+        let (latency, apart) = off(Metric::READ_LATENCY, [None, None]);
+        assert!(apart <= latency_off * latency, "{warm_up}: {apart} of {latency}");
+    }
+}
+
+#[test]
+fn a_machine_is_said_as_options_that_make_it_again() {
+    let set = ["l1.size=4 KiB".to_owned(), "memory.adr=false".to_owned()];
+    let machine = machines("hwl", Some(CoreKind::InOrder), &set).unwrap().remove(0);
+    let expected = "--config hwl --core inorder --set l1.size='4 KiB' --set memory.adr='false'";
+    assert_eq!(machine_options(&machine), expected);
+}
+
+#[test]
+fn a_stream_runs_under_a_scheme_as_transactions() {
+    let simulation = |scheme, work| Simulation {
+        machine: MachineConfig::named("hwl").unwrap(),
+        work,
+        warm_up: 2000,
+        instructions: 20_000,
+        seed: 1,
+        timeline: None,
+        scheme,
+    };
+    let stream = || Work::Stream(Pattern::Friendly);
+    let value = |scheme, class| {
+        let records = run(&simulation(scheme, stream())).unwrap();
+        let of = |r: &&Record| r.is(Metric::MEMORY_WRITES) && r.class.as_deref() == class;
+        assert!(records.iter().all(|record| record.scheme == scheme.name()));
+        records.iter().find(of).and_then(|record| record.value).unwrap_or(0.0)
+    };
+    // Eight stores to words of lines of their own, mostly, are three records or more.
+    assert!(value(SimScheme::Fwb, Some("log")) > 3.0 * 20_000.0 / 80.0);
+    assert_eq!(value(SimScheme::NonPers, Some("log")), 0.0);
+    let error = run(&simulation(SimScheme::RedoClwb, stream())).unwrap_err().to_string();
+    assert!(error.contains("streams run under non-pers, fwb"), "{error}");
+    let trace = Work::Trace("some.trace".into());
+    let error = run(&simulation(SimScheme::Fwb, trace)).unwrap_err().to_string();
+    assert!(error.contains("some.trace: a trace runs under non-pers"), "{error}");
+}
+
+#[test]
+fn a_run_gives_its_records() {
+    let simulation = Simulation {
+        machine: MachineConfig::named("server").unwrap(),
+        work: Work::Stream(Pattern::Friendly),
+        warm_up: 2000,
+        instructions: 5000,
+        seed: 1,
+        timeline: None,
+        scheme: SimScheme::NonPers,
+    };
+    let records = run(&simulation).unwrap();
+    let value = |metric: Metric| records.iter().find(|r| r.is(metric)).unwrap().value.unwrap();
+    assert!(value(Metric::IPC) > 0.1 && value(Metric::SIM_SPEED) > 0.0);
+    assert!(value(Metric::CACHE_HITS) > 1000.0);
+    assert!(table(&records).starts_with("friendly on server (ooo)\n  sim_speed"));
+}
