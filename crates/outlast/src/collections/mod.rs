@@ -1,4 +1,5 @@
-//! Persistent data structures, written once over [`Transact`] and so usable with every scheme.
+//! Persistent data structures, written once over [`Transact`](crate::Transact) and so usable with
+//! every scheme.
 //!
 //! [`ByteMap`] is a hash map and [`ByteTree`] a B+tree, both with byte-string keys and values
 //! behind [`Dictionary`]; [`RbTree`] is a red-black tree with words as keys, [`Queue`] hands items
