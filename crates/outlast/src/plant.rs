@@ -30,6 +30,12 @@ pub enum Plant {
     TagFirst,
     /// Only a record's header line carries its number; the others are believed.
     ContinuationsBelieved,
+    /// Streamed: of a line only the first word's lap is looked at (L6).
+    FirstWordBelieved,
+    /// Streamed: what is left of the ring behind the last record of a lap keeps older laps (L5).
+    RestOfLapUnwritten,
+    /// Streamed: a lane's ring keeps what an older opening left there (L5).
+    RingNotZeroed,
     /// The commit mark is stored in two halves.
     MarkInHalves,
     /// The mark is flushed together with the data that it presupposes.
@@ -222,6 +228,9 @@ const NAMED: &[(Plant, &str, u8)] = &[
     (Plant::MarkInHalves, "mark-in-halves", 17),
     (Plant::TagFirst, "tag-first", 18),
     (Plant::ContinuationsBelieved, "continuations-believed", 22),
+    (Plant::FirstWordBelieved, "first-word-believed", 15),
+    (Plant::RestOfLapUnwritten, "rest-of-lap-unwritten", 22),
+    (Plant::RingNotZeroed, "ring-not-zeroed", 23),
     (Plant::EpochNotBumped, "epoch-not-bumped", 23),
     (Plant::RingOverwritesLive, "ring-overwrites-live", 25),
     (Plant::RecycleByOwnLane, "recycle-by-own-lane", 25),
@@ -309,10 +318,10 @@ impl Plant {
     /// elsewhere a bug changes nothing.
     pub fn applies_to(self, scheme: Scheme) -> bool {
         use Site::{
-            AgedOut, ChunkWord, Command, Floor, FreshAborted, JournalData, JournalEnd,
+            AgedOut, ChunkWord, Command, FirstLap, Floor, FreshAborted, JournalData, JournalEnd,
             JournalHeader, JournalPages, RecoverTail, RedoData, RedoFresh, RedoRecord, Region,
-            RunSums, SegmentData, Sums, SweepData, Tail, UndoData, UndoFresh, UndoMark, UndoRecord,
-            UndoSettled, UndoWitnesses,
+            Ring, RunSums, SegmentData, Sums, SweepData, Tail, UndoData, UndoFresh, UndoMark,
+            UndoRecord, UndoSettled, UndoWitnesses,
         };
         let undo = scheme.logging() == Logging::Undo;
         let sections = scheme.logging() == Logging::Sections;
@@ -336,11 +345,14 @@ impl Plant {
                 AgedOut | Sums | RunSums | FreshAborted => by_age,
                 RedoFresh => redo,
                 JournalPages | JournalHeader | JournalData | JournalEnd => pages,
+                Ring | FirstLap => scheme.streams_log(),
                 Region => !pages,
                 Command => commands,
                 // The commands' fence comes before anybody could use the chunk otherwise.
                 ChunkWord if matches!(self, Self::SkipFence(_)) => !commands,
-                RedoRecord | SweepData | Floor | Tail | RecoverTail => recorded,
+                // Streamed: the lane moves its tail itself.
+                RecoverTail => recorded && !scheme.streams_log(),
+                RedoRecord | SweepData | Floor | Tail => recorded,
                 _ => true,
             },
             Self::StoreBeforeLog
@@ -370,6 +382,9 @@ impl Plant {
             Self::ChunksReused | Self::LogRegionFreed => commands,
             Self::NumberBeforeLocks | Self::RedoNewestFirst | Self::RedoLaneByLane => {
                 recorded || commands
+            }
+            Self::FirstWordBelieved | Self::RestOfLapUnwritten | Self::RingNotZeroed => {
+                scheme.streams_log()
             }
             Self::RingOverwritesLive
             | Self::SweepIgnoresInFlight

@@ -56,10 +56,13 @@
 //! of the lane's last transaction; else that one is committed, whatever is left of its records.
 
 pub(crate) mod item;
+mod place;
 pub(crate) mod reader;
 pub(crate) mod record;
+pub(crate) mod streamed;
 
 pub(crate) use item::{Item, Payload, items, prefix_within};
+pub(crate) use place::{Place, place_of_tail, tail_at};
 pub(crate) use reader::{Life, LiveRecord, named_region, read_lane, read_undo};
 pub(crate) use record::{
     LogDamage, PAYLOAD_WORDS_MAX, Record, RecordKind, Region, append, lines_for,

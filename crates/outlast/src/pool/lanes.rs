@@ -7,11 +7,14 @@ use outlast_pmem::{Call, Mark, Medium};
 use crate::ack::{Ack, AsyncTicket, Ticket};
 use crate::checksums::Deltas;
 use crate::error::PoolError;
+use crate::io::Site;
 use crate::layout::{Geometry, LANE_FLOOR, LANE_TAIL};
-use crate::log::Region;
+use crate::log::{self, Place, Region};
+use crate::plant::Plant;
 use crate::pool::parked::Parked;
 use crate::pool::shared::LaneShared;
 use crate::pool::{LANE_FLOOR_UNPROVEN, LANE_TAIL_UNPROVEN, Pool, load_sealed};
+use crate::sealed::seal;
 use crate::seq::Seq;
 use crate::spin::{SpinLock, wait};
 use crate::transact::{Abort, Runner};
@@ -26,6 +29,8 @@ const CONFLICTS_BEFORE_PRIVILEGE: u32 = 16;
 /// has the lane.
 pub(crate) struct LaneSlot {
     pub ring: Region,
+    /// Its records are streamed.
+    pub streams: bool,
     pub shared: LaneShared,
     /// What commits changed, for whoever keeps the checksums.
     pub deltas: SpinLock<Deltas>,
@@ -65,6 +70,8 @@ pub(crate) struct LaneLog {
     pub last_undo: Seq,
     /// Undo: the half of the ring where the next record goes.
     pub half: usize,
+    /// The ring holds records of the form that the pool's scheme writes, or none.
+    pub is_laid_out: bool,
     /// Append-only log: where it goes on; `None` at the start of the ring.
     pub commands: Option<(Region, u64)>,
 }
@@ -73,7 +80,14 @@ impl LaneState {
     fn new(id: usize, last_undo: Seq) -> Self {
         Self {
             id,
-            log: LaneLog { head: 0, stepped: 0, last_undo, half: 0, commands: None },
+            log: LaneLog {
+                head: 0,
+                stepped: 0,
+                last_undo,
+                half: 0,
+                is_laid_out: false,
+                commands: None,
+            },
             buffers: Buffers::default(),
             pending: Pending::default(),
             is_stand_in: false,
@@ -91,10 +105,13 @@ impl LaneState {
 }
 
 impl LaneSlot {
-    pub fn new<M: Medium>(medium: &M, geometry: &Geometry, id: usize) -> Result<Self, PoolError> {
+    pub fn new<M: Medium>(
+        medium: &M,
+        geometry: &Geometry,
+        id: usize,
+        streams: bool,
+    ) -> Result<Self, PoolError> {
         let at = geometry.lane_at(id);
-        let tail = load_sealed(medium, at.plus(LANE_TAIL), LANE_TAIL_UNPROVEN)?;
-        debug_assert_eq!(tail, 0, "V3: recovery leaves tails at the start");
         let last_undo = load_sealed(medium, at.plus(LANE_FLOOR), LANE_FLOOR_UNPROVEN)?;
         let state = LaneState::new(id, Seq::from_bits(last_undo));
         Ok(Self {
@@ -103,6 +120,7 @@ impl LaneSlot {
                 lines: geometry.ring_lines(),
                 is_elsewhere: false,
             },
+            streams,
             shared: LaneShared::new(),
             deltas: SpinLock::default(),
             ended: SpinLock::default(),
@@ -113,6 +131,40 @@ impl LaneSlot {
 
     pub fn take<M: Medium>(&self, medium: &M) -> Option<Box<LaneState>> {
         self.state.lock(medium).take()
+    }
+
+    /// Where the record at a position of the ring stands.
+    #[inline]
+    pub fn place(&self, position: u64) -> Place {
+        Place::in_ring(self.ring, self.streams, position)
+    }
+}
+
+impl<M: Medium> Pool<M> {
+    /// L5: before its first record of this opening a lane whose ring has or gets streamed records
+    /// zeroes it, durably, and moves its tail to the start of the first lap. What stood there is of
+    /// an older epoch, so a crash in between changes nothing.
+    pub(super) fn lay_out(&self, lane: &mut LaneState) -> Result<(), PoolError> {
+        if std::mem::replace(&mut lane.log.is_laid_out, true) {
+            return Ok(());
+        }
+        let (io, slot) = (self.io(), &self.lanes[lane.id]);
+        let at = self.header.geometry.lane_at(lane.id).plus(LANE_TAIL);
+        let tail = load_sealed(&self.medium, at, LANE_TAIL_UNPROVEN)?;
+        let had_streamed =
+            log::place_of_tail(slot.ring, tail).is_none_or(|place| place.lap.is_some());
+        if !slot.streams && !had_streamed {
+            debug_assert_eq!(tail, 0, "V3: recovery leaves tails at the start");
+            return Ok(());
+        }
+        if !io.plants(Plant::RingNotZeroed) {
+            log::streamed::zero(io, Site::Ring, slot.ring);
+            io.fence(Site::Ring);
+        }
+        self.medium.store_u64(at, seal(log::tail_at(slot.place(0))));
+        io.flush(Site::FirstLap, at, 8);
+        io.fence(Site::FirstLap);
+        Ok(())
     }
 }
 

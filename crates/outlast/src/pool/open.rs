@@ -275,7 +275,7 @@ impl<M: Medium> RecoveredPool<M> {
             Believed::new(geometry, self.believed_contents(), rows_once_built)
         });
         let lanes = (0..geometry.lanes as usize)
-            .map(|lane| LaneSlot::new(&self.medium, &geometry, lane))
+            .map(|lane| LaneSlot::new(&self.medium, &geometry, lane, options.scheme.streams_log()))
             .collect::<Result<_, _>>()?;
         Ok(Pool {
             scheme: options.scheme,

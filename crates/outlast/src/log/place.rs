@@ -1,0 +1,120 @@
+//! Where a record stands, and where recovery begins to read.
+
+use outlast_pmem::Medium;
+use outlast_trace::ByteRange;
+
+use crate::io::Io;
+use crate::log::item;
+use crate::log::record::{self, Found, Head, Peeked, Region};
+use crate::log::streamed::{self, LAPS, Lap};
+use crate::seq::Seq;
+
+/// The first line of a record, and how its lines prove themselves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Place {
+    pub region: Region,
+    pub line: u64,
+    /// Where the record is streamed: the lap of its words. Else each line has its tag.
+    pub lap: Option<Lap>,
+}
+
+impl Place {
+    /// Of a record whose lines have tags.
+    pub fn sealed(region: Region, line: u64) -> Self {
+        Self { region, line, lap: None }
+    }
+
+    /// Of the record at a position of a ring: so many lines since its first lap began.
+    #[inline]
+    pub fn in_ring(ring: Region, streams: bool, position: u64) -> Self {
+        let (laps, line) = (position / ring.lines, position % ring.lines);
+        Self { region: ring, line, lap: streams.then(|| Lap::after(laps)) }
+    }
+
+    /// The same place of the ring's next lap, at its start.
+    pub fn next_lap(self) -> Self {
+        Self { line: 0, lap: self.lap.map(Lap::next), ..self }
+    }
+
+    /// Reads the record, if a live one is complete there.
+    pub fn read<M: Medium>(
+        self,
+        io: Io<'_, M>,
+        is_live: impl Fn(Seq) -> bool,
+        payload: &mut Vec<u64>,
+    ) -> Found {
+        match self.lap {
+            None => record::read(io, self.region, self.line, is_live, payload),
+            Some(lap) => streamed::read(io, self.region, (self.line, lap), is_live, payload),
+        }
+    }
+
+    /// Reads just the header, if that of a record whose number is `wanted` is there.
+    pub fn peek_if<M: Medium>(self, io: Io<'_, M>, wanted: impl Fn(Seq) -> bool) -> Peeked {
+        match self.lap {
+            None => record::peek_if(io.medium, self.region, self.line, wanted),
+            Some(lap) => streamed::peek_if(io, self.region, (self.line, lap), wanted),
+        }
+    }
+
+    /// The header of a complete record.
+    pub fn head<M: Medium>(self, medium: &M) -> Head {
+        match self.peek_if(Io::new(medium, None), |_| true) {
+            Peeked::Head(head) => head,
+            Peeked::Header(_) | Peeked::Other => unreachable!("an installed record is complete"),
+        }
+    }
+
+    /// Word `index` of the payload of a complete record.
+    fn word<M: Medium>(self, medium: &M, index: usize) -> u64 {
+        match self.lap {
+            None => medium.load_u64(record::payload_at(self.region, self.line, index)),
+            Some(_) => streamed::word(medium, self.region, self.line, index),
+        }
+    }
+
+    /// The first two words of the payload of a complete record.
+    pub fn first_words<M: Medium>(self, medium: &M) -> [u64; 2] {
+        [0, 1].map(|index| self.word(medium, index))
+    }
+
+    /// The ranges that the items of a complete record of new words name, behind `skip` words. Their
+    /// contents are not looked at.
+    pub fn for_each_target<M: Medium>(
+        self,
+        medium: &M,
+        head: &Head,
+        skip: usize,
+        mut visit: impl FnMut(ByteRange),
+    ) {
+        let mut index = skip;
+        while index < head.words {
+            let (range, words) = item::place(self.word(medium, index));
+            visit(range);
+            index += words;
+        }
+    }
+}
+
+const STREAMS: u64 = 1 << 55;
+const LAP_SHIFT: u32 = 48;
+const LINE_MASK: u64 = (1 << LAP_SHIFT) - 1;
+
+/// The payload of a lane's tail.
+#[inline]
+pub(crate) fn tail_at(place: Place) -> u64 {
+    match place.lap {
+        None => place.line,
+        Some(lap) => place.line | lap.number() << LAP_SHIFT | STREAMS,
+    }
+}
+
+/// Where in its ring a lane's tail says that reading begins; `None` where no ring has such a place.
+pub(crate) fn place_of_tail(ring: Region, tail: u64) -> Option<Place> {
+    let (line, lap) = match tail & STREAMS {
+        0 => (tail, None),
+        _ => (tail & LINE_MASK, Some((tail ^ STREAMS) >> LAP_SHIFT)),
+    };
+    let is_place = line < ring.lines && lap.is_none_or(|lap| lap < LAPS);
+    is_place.then(|| Place { region: ring, line, lap: lap.map(Lap::after) })
+}

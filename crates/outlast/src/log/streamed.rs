@@ -1,0 +1,457 @@
+//! Streamed records: written past the caches, where each word becomes durable by itself.
+//!
+//! The bytes are ruled in `docs/format.md`. A line carries seven words of a record, 56 bits of each
+//! in a word of its own and the bytes that are left in the eighth; above them, in each of the eight
+//! words, stands the *lap*: how often the lane has gone round its ring since it was taken.
+//!
+//! * **L5** A ring holds nothing but zeros when its lane's first lap begins, durably, and each lap
+//!   writes every line, also those at the ring's end that no record needs. So what a word held
+//!   before is zero or of the lap before.
+//! * **L6** Neighbouring laps have other tags, and none is zero: a line of which all eight words
+//!   carry the lap that is being read is wholly there, whatever order they became durable in.
+//! * **L7** A line's lap follows from the lane's durable tail, which says its own lap: the head is
+//!   never a ring ahead of it (W3).
+//! * **L8** What was written is never written again in the same lap: a record that a crash tore
+//!   belongs to an older opening, whose ring is zeroed before the next one writes.
+
+use outlast_pmem::Medium;
+
+use crate::io::{Io, Site};
+use crate::log::item::Payload;
+use crate::log::record::{
+    self, CONTINUATION_WORDS, Found, HEADER_UNPROVEN, Head, Peeked, RecordKind, Region,
+};
+use crate::plant::Plant;
+use crate::sealed::{seal, unseal};
+use crate::seq::Seq;
+
+/// Words of a record on each of its lines.
+const LINE_WORDS: usize = CONTINUATION_WORDS;
+
+/// Words in front of the payload: the header and the sealed number.
+const FRONT_WORDS: usize = crate::log::item::SPARE_WORDS;
+
+const TAG_SHIFT: u32 = 56;
+const CONTENT_MASK: u64 = (1 << TAG_SHIFT) - 1;
+
+/// After so many laps their tags come again.
+pub(crate) const LAPS: u64 = 15;
+
+/// Sixteen bytes that differ from each other in at least four bits (the extended Hamming code):
+/// up to three flipped bits turn none into another. The first is zero, the tag of no lap.
+const CODE: [u8; 16] = {
+    let mut code = [0; 16];
+    let mut data = 0;
+    while data < 16u8 {
+        let mut byte = data;
+        byte |= ((data & 0b1011).count_ones() as u8 & 1) << 4;
+        byte |= ((data & 0b1101).count_ones() as u8 & 1) << 5;
+        byte |= ((data & 0b1110).count_ones() as u8 & 1) << 6;
+        byte |= (byte.count_ones() as u8 & 1) << 7;
+        code[data as usize] = byte;
+        data += 1;
+    }
+    code
+};
+
+/// Whether that byte is the tag of a lap, or of none.
+fn is_tag(byte: u8) -> bool {
+    CODE[usize::from(byte & 0xf)] == byte
+}
+
+/// Which time round the ring it is, modulo [`LAPS`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Lap(u8);
+
+impl Lap {
+    /// That of so many laps before it.
+    #[inline]
+    pub fn after(laps: u64) -> Self {
+        Self((laps % LAPS) as u8)
+    }
+
+    #[inline]
+    pub fn next(self) -> Self {
+        Self::after(u64::from(self.0) + 1)
+    }
+
+    pub fn number(self) -> u64 {
+        self.0.into()
+    }
+
+    #[inline]
+    fn tag(self) -> u8 {
+        CODE[usize::from(self.0) + 1]
+    }
+}
+
+/// Lines that a record with `words` words of payload takes.
+#[inline]
+pub(crate) const fn lines_for(words: usize) -> u64 {
+    (FRONT_WORDS + words).div_ceil(LINE_WORDS) as u64
+}
+
+/// Payload words that a record of `lines` lines can hold.
+pub(crate) const fn words_in(lines: u64) -> usize {
+    (lines as usize * LINE_WORDS).saturating_sub(FRONT_WORDS)
+}
+
+/// Seven words as eight of 56 bits, under the tag of their lap.
+#[inline]
+fn pack(words: &[u64; LINE_WORDS], lap: Lap) -> [u64; 8] {
+    let tag = u64::from(lap.tag()) << TAG_SHIFT;
+    let mut packed = [tag; 8];
+    for (i, word) in words.iter().enumerate() {
+        packed[i] |= word & CONTENT_MASK;
+        packed[LINE_WORDS] |= word >> TAG_SHIFT << (8 * i);
+    }
+    packed
+}
+
+/// Word `index` of a line again.
+#[inline]
+fn unpack(word: u64, last: u64, index: usize) -> u64 {
+    word & CONTENT_MASK | (last >> (8 * index) & 0xff) << TAG_SHIFT
+}
+
+/// Streams a record that is `payload` to the lines from `first` on. The fence is the caller's.
+/// Returns how many lines it takes.
+#[inline]
+pub(crate) fn append<M: Medium>(
+    io: Io<'_, M>,
+    site: Site,
+    region: Region,
+    (first, lap): (u64, Lap),
+    (kind, seq): (RecordKind, Seq),
+    payload: &mut Payload,
+) -> u64 {
+    let count = payload.as_words().len();
+    let lines = lines_for(count);
+    assert!(first + lines <= region.lines, "a record stays inside its region");
+    let all = payload.with_spare_and_zeros(lines as usize * LINE_WORDS - FRONT_WORDS - count);
+    let header = record::header_in_place(kind, seq, &mut all[..FRONT_WORDS + count]);
+    (all[0], all[1]) = (header, seal(seq.bits()));
+    let (lines_of_words, rest) = all.as_chunks::<LINE_WORDS>();
+    debug_assert!(rest.is_empty());
+    if io.plants(Plant::RecordFlushedBackwards) {
+        for (line, words) in (first..).zip(lines_of_words).collect::<Vec<_>>().into_iter().rev() {
+            io.stream_line(site, region.line(line), &pack(words, lap));
+        }
+        return lines;
+    }
+    for (line, words) in (first..).zip(lines_of_words) {
+        let packed = pack(words, lap);
+        let at = region.line(line);
+        if io.plants(Plant::FlushBeforeStore)
+            || io.plants(Plant::RecordFirstLineUnflushed) && line == first && lines > 1
+            || io.plants(Plant::RecordLastLineUnflushed) && line + 1 == first + lines && lines > 1
+        {
+            io.medium.store(at, bytemuck::bytes_of(&packed));
+        } else {
+            io.stream_line(site, at, &packed);
+        }
+    }
+    lines
+}
+
+/// A record with a payload of so few words that one line holds it, as [`append`].
+pub(crate) fn append_short<M: Medium>(
+    io: Io<'_, M>,
+    site: Site,
+    region: Region,
+    (line, lap): (u64, Lap),
+    (kind, seq): (RecordKind, Seq),
+    payload: &[u64],
+) {
+    let mut words = [0; LINE_WORDS];
+    words[FRONT_WORDS..FRONT_WORDS + payload.len()].copy_from_slice(payload);
+    words[0] = record::header_word(kind, seq, payload);
+    words[1] = seal(seq.bits());
+    io.stream_line(site, region.line(line), &pack(&words, lap));
+}
+
+/// A `Wrap`, and a line of nothing for each that is left of the ring (L5).
+pub(crate) fn append_wrap<M: Medium>(
+    io: Io<'_, M>,
+    site: Site,
+    ring: Region,
+    (line, lap): (u64, Lap),
+    seq: Seq,
+) {
+    append_short(io, site, ring, (line, lap), (RecordKind::Wrap, seq), &[]);
+    if io.plants(Plant::RestOfLapUnwritten) {
+        return;
+    }
+    for line in line + 1..ring.lines {
+        io.stream_line(site, ring.line(line), &pack(&[0; LINE_WORDS], lap));
+    }
+}
+
+/// What a line says.
+enum Line {
+    /// It is wholly of this lap.
+    Whole([u64; LINE_WORDS]),
+    /// At least one of its words is of another.
+    Missing,
+    /// A word has the tag of no lap, which no crash leaves behind.
+    Damaged,
+}
+
+/// Reads a line, on a medium that observes no further than decides.
+fn read_line<M: Medium>(io: Io<'_, M>, region: Region, line: u64, lap: Lap) -> Line {
+    let (medium, at) = (io.medium, region.line(line));
+    let mut words = [0u64; 8];
+    if !M::OBSERVED {
+        medium.load(at, bytemuck::bytes_of_mut(&mut words));
+    }
+    for (i, word) in (0..).zip(&mut words) {
+        if M::OBSERVED {
+            *word = medium.load_u64(at.plus(8 * i));
+        }
+        let tag = (*word >> TAG_SHIFT) as u8;
+        if tag != lap.tag() && !(i > 0 && io.plants(Plant::FirstWordBelieved)) {
+            return if is_tag(tag) { Line::Missing } else { Line::Damaged };
+        }
+    }
+    Line::Whole(std::array::from_fn(|i| unpack(words[i], words[LINE_WORDS], i)))
+}
+
+/// What a record's first line says of it.
+fn head_of(words: &[u64; LINE_WORDS]) -> Result<Head, &'static str> {
+    let (kind, count) = record::claim(words[0]).ok_or(HEADER_UNPROVEN)?;
+    let number = unseal(words[1]).ok_or("the number of a log record does not prove itself")?;
+    Ok(Head { kind, seq: Seq::from_bits(number), lines: lines_for(count), words: count })
+}
+
+/// Reads just the header of a record at line `first`, if one whose number is `wanted` starts there.
+pub(crate) fn peek_if<M: Medium>(
+    io: Io<'_, M>,
+    region: Region,
+    (first, lap): (u64, Lap),
+    wanted: impl Fn(Seq) -> bool,
+) -> Peeked {
+    match read_line(io, region, first, lap) {
+        Line::Whole(words) => match head_of(&words) {
+            Ok(head) if wanted(head.seq) => Peeked::Head(head),
+            _ => Peeked::Other,
+        },
+        Line::Missing | Line::Damaged => Peeked::Other,
+    }
+}
+
+/// Word `index` of the payload of a complete record at line `first`.
+pub(crate) fn word<M: Medium>(medium: &M, region: Region, first: u64, index: usize) -> u64 {
+    let index = FRONT_WORDS + index;
+    let (line, word) = (first + (index / LINE_WORDS) as u64, index % LINE_WORDS);
+    let at = region.line(line);
+    let load = |word: usize| medium.load_u64(at.plus(8 * word as u64));
+    unpack(load(word), load(LINE_WORDS), word)
+}
+
+/// Reads the record at line `first` of `region`, if a live one is complete there.
+pub(crate) fn read<M: Medium>(
+    io: Io<'_, M>,
+    region: Region,
+    (first, lap): (u64, Lap),
+    is_live: impl Fn(Seq) -> bool,
+    payload: &mut Vec<u64>,
+) -> Found {
+    payload.clear();
+    let damaged = |line, why| Found::Damaged { line: region.line(line), why };
+    const TAG_UNPROVEN: &str = "a word of a log line carries the tag of no lap";
+    let words = match read_line(io, region, first, lap) {
+        Line::Whole(words) => words,
+        Line::Missing => return Found::Nothing,
+        Line::Damaged => return damaged(first, TAG_UNPROVEN),
+    };
+    let Head { kind, seq, lines, words: count } = match head_of(&words) {
+        Ok(head) => head,
+        Err(why) => return damaged(first, why),
+    };
+    if !is_live(seq) {
+        return Found::Nothing;
+    }
+    if first + lines > region.lines {
+        return damaged(first, "a log record is longer than its region");
+    }
+    let padded = lines as usize * LINE_WORDS - FRONT_WORDS;
+    payload.reserve_exact(padded);
+    payload.extend_from_slice(&words[FRONT_WORDS..]);
+    for line in first + 1..first + lines {
+        match read_line(io, region, line, lap) {
+            Line::Whole(words) => payload.extend_from_slice(&words),
+            Line::Missing if io.plants(Plant::ContinuationsBelieved) => {
+                payload.extend((0..LINE_WORDS).map(|i| {
+                    let load = |i: usize| io.medium.load_u64(region.line(line).plus(8 * i as u64));
+                    unpack(load(i), load(LINE_WORDS), i)
+                }));
+            }
+            Line::Missing => return Found::Unfinished { seq },
+            Line::Damaged => return damaged(line, TAG_UNPROVEN),
+        }
+    }
+    if payload[count..].iter().any(|word| *word != 0) {
+        return damaged(first, "the rest of a log record is not zero");
+    }
+    payload.truncate(count);
+    if record::header_word(kind, seq, payload) != words[0] {
+        return damaged(first, "a complete log record fails its CRC");
+    }
+    Found::Record { kind, seq, lines }
+}
+
+/// Zeroes a ring, for the first lap of a lane or for records of another form.
+pub(crate) fn zero<M: Medium>(io: Io<'_, M>, site: Site, ring: Region) {
+    let mut page = [0u8; 4096];
+    let (mut at, end) = (ring.at, ring.at.plus(ring.lines * outlast_trace::LINE_BYTES));
+    while at.0 < end.0 {
+        let part = &mut page[..(end.0 - at.0).min(4096) as usize];
+        io.medium.load(at, part);
+        for (line, bytes) in (0..).zip(part.as_chunks::<64>().0) {
+            if *bytes != [0; 64] {
+                io.stream_line(site, at.plus(line * outlast_trace::LINE_BYTES), &[0; 8]);
+            }
+        }
+        at = at.plus(part.len() as u64);
+    }
+}
+
+/// What of a ring's line no record can have left there: a word with the tag of no lap.
+pub(crate) fn is_damaged<M: Medium>(medium: &M, ring: Region, line: u64) -> bool {
+    (0..8).any(|i| {
+        let word = medium.load_u64(ring.line(line).plus(8 * i));
+        !is_tag((word >> TAG_SHIFT) as u8)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::seq::Seq;
+    use outlast_pmem::Heap;
+    use outlast_trace::{LINE_BYTES, PoolOffset};
+
+    const REGION: Region = Region { at: PoolOffset(128), lines: 16, is_elsewhere: false };
+    const SEQ: Seq = Seq::new(3, 77);
+
+    fn io(medium: &Heap) -> Io<'_, Heap> {
+        Io::new(medium, None)
+    }
+
+    fn payload(words: u64) -> Payload {
+        let mut payload = Payload::default();
+        (0..words).for_each(|word| payload.set_bit(PoolOffset(8 * word), 7));
+        payload
+    }
+
+    fn write(medium: &Heap, first: u64, lap: Lap, seq: Seq, words: u64) -> u64 {
+        let what = (RecordKind::Redo, seq);
+        append(io(medium), Site::RedoRecord, REGION, (first, lap), what, &mut payload(words))
+    }
+
+    fn read_back(medium: &Heap, first: u64, lap: Lap) -> (Found, Vec<u64>) {
+        let mut words = Vec::new();
+        let found = read(io(medium), REGION, (first, lap), |seq| seq >= SEQ, &mut words);
+        (found, words)
+    }
+
+    #[test]
+    fn tags_differ_from_each_other_and_from_zero_in_four_bits() {
+        let tags: Vec<u8> = (0..LAPS).map(|lap| Lap::after(lap).tag()).chain([0]).collect();
+        for (i, one) in tags.iter().enumerate() {
+            assert!(is_tag(*one));
+            assert!(tags[..i].iter().all(|other| (one ^ other).count_ones() >= 4), "{one:x}");
+        }
+        assert_eq!((0..=255).filter(|byte| is_tag(*byte)).count(), 16);
+        assert_eq!(Lap::after(LAPS - 1).next(), Lap::after(0));
+    }
+
+    #[test]
+    fn records_of_every_length_come_back() {
+        for words in 0..60 {
+            for lap in (0..LAPS).map(Lap::after) {
+                let medium = Heap::new(4096);
+                let lines = write(&medium, 2, lap, SEQ, words);
+                assert_eq!(lines, lines_for(words as usize));
+                assert!(
+                    words_in(lines) as u64 >= words && (words_in(lines - 1) as u64) < words.max(1)
+                );
+                let (found, read) = read_back(&medium, 2, lap);
+                assert_eq!(found, Found::Record { kind: RecordKind::Redo, seq: SEQ, lines });
+                assert_eq!(read, payload(words).as_words());
+                for (index, expected) in read.iter().enumerate() {
+                    assert_eq!(word(&medium, REGION, 2, index), *expected);
+                }
+                assert_eq!(read_back(&medium, 2, lap.next()).0, Found::Nothing);
+            }
+        }
+    }
+
+    #[test]
+    fn a_record_that_lacks_any_of_its_words_is_none() {
+        let (old, new) = (Lap::after(LAPS - 1), Lap::after(0));
+        for before in [None, Some(old)] {
+            let medium = Heap::new(4096);
+            if let Some(lap) = before {
+                write(&medium, 2, lap, Seq::new(3, 70), 40);
+            }
+            let stale = medium.to_bytes();
+            let lines = write(&medium, 2, new, SEQ, 30);
+            let whole = medium.to_bytes();
+            for missing in 0..lines as usize * 8 {
+                let mut torn = whole.clone();
+                let at = REGION.line(2).0 as usize + missing * 8;
+                torn[at..at + 8].copy_from_slice(&stale[at..at + 8]);
+                let found = read_back(&Heap::from_bytes(&torn), 2, new).0;
+                let expected = match missing {
+                    0..8 => Found::Nothing,
+                    _ => Found::Unfinished { seq: SEQ },
+                };
+                assert_eq!(found, expected, "word {missing}");
+            }
+        }
+    }
+
+    #[test]
+    fn any_flipped_bit_of_a_complete_record_is_damage() {
+        let medium = Heap::new(4096);
+        let lines = write(&medium, 2, Lap::after(3), SEQ, 12);
+        let bytes = medium.to_bytes();
+        let from = REGION.line(2).0 as usize;
+        for bit in (0..lines as usize * 512).step_by(if cfg!(miri) { 37 } else { 1 }) {
+            let mut flipped = bytes.clone();
+            flipped[from + bit / 8] ^= 1 << (bit % 8);
+            let medium = Heap::from_bytes(&flipped);
+            let found = read_back(&medium, 2, Lap::after(3)).0;
+            assert!(matches!(found, Found::Damaged { .. }), "bit {bit}: {found:?}");
+            let in_a_tag = bit / 8 % 8 == 7;
+            let line = 2 + bit as u64 / 512;
+            assert_eq!(is_damaged(&medium, REGION, line), in_a_tag, "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn a_wrap_writes_all_that_is_left_of_the_ring() {
+        let (medium, lap) = (Heap::new(4096), Lap::after(9));
+        append_wrap(io(&medium), Site::RedoRecord, REGION, (12, lap), SEQ);
+        for line in 12..REGION.lines {
+            assert!(matches!(read_line(io(&medium), REGION, line, lap), Line::Whole(_)), "{line}");
+        }
+        let lines = 1;
+        let wrap = Found::Record { kind: RecordKind::Wrap, seq: SEQ, lines };
+        assert_eq!(read_back(&medium, 12, lap).0, wrap);
+    }
+
+    #[test]
+    fn a_zeroed_ring_is_zero_and_nothing_else_is() {
+        let medium = Heap::new(128 + 70 * LINE_BYTES + 64);
+        let ring = Region { at: PoolOffset(128), lines: 70, is_elsewhere: false };
+        medium.store(PoolOffset(0), &vec![7; medium.len() as usize]);
+        zero(io(&medium), Site::Ring, ring);
+        let bytes = medium.to_bytes();
+        let (before, rest) = bytes.split_at(128);
+        let (zeros, behind) = rest.split_at(70 * 64);
+        assert!(before.iter().chain(behind).all(|byte| *byte == 7));
+        assert!(zeros.iter().all(|byte| *byte == 0));
+    }
+}
