@@ -24,16 +24,36 @@ impl Place {
         Self { region, line, lap: None }
     }
 
-    /// Of the record at a position of a ring: so many lines since its first lap began.
+    /// So many lines further in a ring, from the start of a record.
     #[inline]
-    pub fn in_ring(ring: Region, streams: bool, position: u64) -> Self {
-        let (laps, line) = (position / ring.lines, position % ring.lines);
-        Self { region: ring, line, lap: streams.then(|| Lap::after(laps)) }
+    pub fn further(self, lines: u64) -> Self {
+        let line = self.line + lines;
+        let lap = self.lap.map(|lap| lap.after(line / self.region.lines));
+        Self { line: line % self.region.lines, lap, ..self }
     }
 
-    /// The same place of the ring's next lap, at its start.
+    /// The start of the ring's next lap.
     pub fn next_lap(self) -> Self {
-        Self { line: 0, lap: self.lap.map(Lap::next), ..self }
+        Self { line: 0, lap: self.lap.map(|lap| lap.after(1)), ..self }
+    }
+
+    /// Where the lane's first record goes in the opening after one whose tail is here, and whether the
+    /// ring is zeroed before. Half a ring further lie lines that the crash has most likely not torn:
+    /// whoever enumerates what it may have left need not decide about those that it has.
+    pub fn of_next_opening(self, streams: bool) -> (Self, bool) {
+        let Self { region, line, lap } = self;
+        match lap {
+            Some(lap) if streams => {
+                let (lap, is_zeroed) = lap.of_next_opening();
+                let line = (line + region.lines / 2) % region.lines;
+                (Self { region, line, lap: Some(lap) }, is_zeroed)
+            }
+            // A ring of the other form, or one in which nothing was ever logged.
+            _ => {
+                let first = streams.then(|| Lap::numbered(0));
+                (Self { region, line: 0, lap: first }, streams || lap.is_some())
+            }
+        }
     }
 
     /// Reads the record, if a live one is complete there.
@@ -97,7 +117,7 @@ impl Place {
 }
 
 const STREAMS: u64 = 1 << 55;
-const LAP_SHIFT: u32 = 48;
+const LAP_SHIFT: u32 = 24;
 const LINE_MASK: u64 = (1 << LAP_SHIFT) - 1;
 
 /// The payload of a lane's tail.
@@ -116,5 +136,5 @@ pub(crate) fn place_of_tail(ring: Region, tail: u64) -> Option<Place> {
         _ => (tail & LINE_MASK, Some((tail ^ STREAMS) >> LAP_SHIFT)),
     };
     let is_place = line < ring.lines && lap.is_none_or(|lap| lap < LAPS);
-    is_place.then(|| Place { region: ring, line, lap: lap.map(Lap::after) })
+    is_place.then(|| Place { region: ring, line, lap: lap.map(Lap::numbered) })
 }

@@ -2,17 +2,17 @@
 //!
 //! The bytes are ruled in `docs/format.md`. A line carries seven words of a record, 56 bits of each
 //! in a word of its own and the bytes that are left in the eighth; above them, in each of the eight
-//! words, stands the *lap*: how often the lane has gone round its ring since it was taken.
+//! words, stands the tag of its *lap*: how often the lane has gone round its ring.
 //!
-//! * **L5** A ring holds nothing but zeros when its lane's first lap begins, durably, and each lap
-//!   writes every line, also those at the ring's end that no record needs. So what a word held
-//!   before is zero or of the lap before.
-//! * **L6** Neighbouring laps have other tags, and none is zero: a line of which all eight words
+//! * **L5** What a word held before belongs to one of the 126 laps before, or is zero. Each lap
+//!   writes every line that it comes by, also those at the ring's end that no record needs; an opening
+//!   begins two laps on, which no word of a record that a crash tore can have; and an opening that
+//!   would begin another *era* of 32 laps, or the last lap of its own, zeroes the ring before. So
+//!   an era that is not begun with zeros is begun by a lap that came by every line.
+//! * **L6** Tags of 127 laps in a row differ, and none is zero: a line of which all eight words
 //!   carry the lap that is being read is wholly there, whatever order they became durable in.
 //! * **L7** A line's lap follows from the lane's durable tail, which says its own lap: the head is
 //!   never a ring ahead of it (W3).
-//! * **L8** What was written is never written again in the same lap: a record that a crash tore
-//!   belongs to an older opening, whose ring is zeroed before the next one writes.
 
 use outlast_pmem::Medium;
 
@@ -35,53 +35,52 @@ const TAG_SHIFT: u32 = 56;
 const CONTENT_MASK: u64 = (1 << TAG_SHIFT) - 1;
 
 /// After so many laps their tags come again.
-pub(crate) const LAPS: u64 = 15;
+const TAGS: u64 = 127;
 
-/// Sixteen bytes that differ from each other in at least four bits (the extended Hamming code):
-/// up to three flipped bits turn none into another. The first is zero, the tag of no lap.
-const CODE: [u8; 16] = {
-    let mut code = [0; 16];
-    let mut data = 0;
-    while data < 16u8 {
-        let mut byte = data;
-        byte |= ((data & 0b1011).count_ones() as u8 & 1) << 4;
-        byte |= ((data & 0b1101).count_ones() as u8 & 1) << 5;
-        byte |= ((data & 0b1110).count_ones() as u8 & 1) << 6;
-        byte |= (byte.count_ones() as u8 & 1) << 7;
-        code[data as usize] = byte;
-        data += 1;
-    }
-    code
-};
+/// In so many laps each word that is older is written or zeroed (L5).
+const ERA: u64 = 32;
 
-/// Whether that byte is the tag of a lap, or of none.
+/// Laps are counted modulo this, in which both come out even.
+pub(crate) const LAPS: u64 = TAGS * ERA;
+
+/// A byte of even parity, other for each number up to [`TAGS`]; that of zero is zero.
+const fn even(number: u8) -> u8 {
+    number | (number.count_ones() as u8 & 1) << 7
+}
+
+/// Whether that byte is the tag of a lap, or of none. No single flipped bit makes another of one.
 fn is_tag(byte: u8) -> bool {
-    CODE[usize::from(byte & 0xf)] == byte
+    byte.count_ones().is_multiple_of(2)
 }
 
 /// Which time round the ring it is, modulo [`LAPS`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Lap(u8);
+pub(crate) struct Lap(u16);
 
 impl Lap {
-    /// That of so many laps before it.
-    #[inline]
-    pub fn after(laps: u64) -> Self {
-        Self((laps % LAPS) as u8)
+    pub fn numbered(number: u64) -> Self {
+        Self((number % LAPS) as u16)
     }
 
+    /// So many laps later.
     #[inline]
-    pub fn next(self) -> Self {
-        Self::after(u64::from(self.0) + 1)
+    pub fn after(self, laps: u64) -> Self {
+        Self::numbered(u64::from(self.0) + laps)
     }
 
     pub fn number(self) -> u64 {
         self.0.into()
     }
 
+    /// The lap with which the next opening begins, and whether it zeroes the ring (L5).
+    pub fn of_next_opening(self) -> (Self, bool) {
+        let next = self.after(2);
+        (next, next.after(1).number() / ERA != self.number() / ERA)
+    }
+
     #[inline]
     fn tag(self) -> u8 {
-        CODE[usize::from(self.0) + 1]
+        even(1 + (u64::from(self.0) % TAGS) as u8)
     }
 }
 
@@ -316,6 +315,12 @@ pub(crate) fn zero<M: Medium>(io: Io<'_, M>, site: Site, ring: Region) {
     }
 }
 
+/// Whether a word of a ring carries the tag of that lap.
+#[cfg(test)]
+pub(crate) fn carries(word: u64, lap: Lap) -> bool {
+    (word >> TAG_SHIFT) as u8 == lap.tag()
+}
+
 /// What of a ring's line no record can have left there: a word with the tag of no lap.
 pub(crate) fn is_damaged<M: Medium>(medium: &M, ring: Region, line: u64) -> bool {
     (0..8).any(|i| {
@@ -356,20 +361,20 @@ mod tests {
     }
 
     #[test]
-    fn tags_differ_from_each_other_and_from_zero_in_four_bits() {
-        let tags: Vec<u8> = (0..LAPS).map(|lap| Lap::after(lap).tag()).chain([0]).collect();
-        for (i, one) in tags.iter().enumerate() {
-            assert!(is_tag(*one));
-            assert!(tags[..i].iter().all(|other| (one ^ other).count_ones() >= 4), "{one:x}");
+    fn tags_of_so_many_laps_in_a_row_differ_from_each_other_and_from_zero() {
+        for first in 0..LAPS {
+            let tags = (first..first + TAGS).map(|lap| Lap::numbered(lap).tag()).chain([0]);
+            let tags: std::collections::BTreeSet<u8> = tags.collect();
+            assert_eq!(tags.len() as u64, TAGS + 1);
+            assert!(tags.into_iter().all(is_tag));
         }
-        assert_eq!((0..=255).filter(|byte| is_tag(*byte)).count(), 16);
-        assert_eq!(Lap::after(LAPS - 1).next(), Lap::after(0));
+        assert_eq!(Lap::numbered(LAPS - 1).after(1), Lap::numbered(0));
     }
 
     #[test]
     fn records_of_every_length_come_back() {
         for words in 0..60 {
-            for lap in (0..LAPS).map(Lap::after) {
+            for lap in [0, 1, TAGS - 1, TAGS, LAPS - 1].map(Lap::numbered) {
                 let medium = Heap::new(4096);
                 let lines = write(&medium, 2, lap, SEQ, words);
                 assert_eq!(lines, lines_for(words as usize));
@@ -382,14 +387,14 @@ mod tests {
                 for (index, expected) in read.iter().enumerate() {
                     assert_eq!(word(&medium, REGION, 2, index), *expected);
                 }
-                assert_eq!(read_back(&medium, 2, lap.next()).0, Found::Nothing);
+                assert_eq!(read_back(&medium, 2, lap.after(1)).0, Found::Nothing);
             }
         }
     }
 
     #[test]
     fn a_record_that_lacks_any_of_its_words_is_none() {
-        let (old, new) = (Lap::after(LAPS - 1), Lap::after(0));
+        let (old, new) = (Lap::numbered(LAPS - 1), Lap::numbered(0));
         for before in [None, Some(old)] {
             let medium = Heap::new(4096);
             if let Some(lap) = before {
@@ -415,14 +420,14 @@ mod tests {
     #[test]
     fn any_flipped_bit_of_a_complete_record_is_damage() {
         let medium = Heap::new(4096);
-        let lines = write(&medium, 2, Lap::after(3), SEQ, 12);
+        let lines = write(&medium, 2, Lap::numbered(3), SEQ, 12);
         let bytes = medium.to_bytes();
         let from = REGION.line(2).0 as usize;
         for bit in (0..lines as usize * 512).step_by(if cfg!(miri) { 37 } else { 1 }) {
             let mut flipped = bytes.clone();
             flipped[from + bit / 8] ^= 1 << (bit % 8);
             let medium = Heap::from_bytes(&flipped);
-            let found = read_back(&medium, 2, Lap::after(3)).0;
+            let found = read_back(&medium, 2, Lap::numbered(3)).0;
             assert!(matches!(found, Found::Damaged { .. }), "bit {bit}: {found:?}");
             let in_a_tag = bit / 8 % 8 == 7;
             let line = 2 + bit as u64 / 512;
@@ -432,7 +437,7 @@ mod tests {
 
     #[test]
     fn a_wrap_writes_all_that_is_left_of_the_ring() {
-        let (medium, lap) = (Heap::new(4096), Lap::after(9));
+        let (medium, lap) = (Heap::new(4096), Lap::numbered(9));
         append_wrap(io(&medium), Site::RedoRecord, REGION, (12, lap), SEQ);
         for line in 12..REGION.lines {
             assert!(matches!(read_line(io(&medium), REGION, line, lap), Line::Whole(_)), "{line}");

@@ -7,14 +7,13 @@ use outlast_pmem::{Call, Mark, Medium};
 use crate::ack::{Ack, AsyncTicket, Ticket};
 use crate::checksums::Deltas;
 use crate::error::PoolError;
-use crate::io::Site;
+use crate::io::Io;
 use crate::layout::{Geometry, LANE_FLOOR, LANE_TAIL};
 use crate::log::{self, Place, Region};
 use crate::plant::Plant;
 use crate::pool::parked::Parked;
 use crate::pool::shared::LaneShared;
 use crate::pool::{LANE_FLOOR_UNPROVEN, LANE_TAIL_UNPROVEN, Pool, load_sealed};
-use crate::sealed::seal;
 use crate::seq::Seq;
 use crate::spin::{SpinLock, wait};
 use crate::transact::{Abort, Runner};
@@ -29,8 +28,10 @@ const CONFLICTS_BEFORE_PRIVILEGE: u32 = 16;
 /// has the lane.
 pub(crate) struct LaneSlot {
     pub ring: Region,
-    /// Its records are streamed.
-    pub streams: bool,
+    /// Position 0 of this opening.
+    pub first: Place,
+    /// The ring is zeroed before anything is logged there.
+    pub is_zeroed_first: bool,
     pub shared: LaneShared,
     /// What commits changed, for whoever keeps the checksums.
     pub deltas: SpinLock<Deltas>,
@@ -106,21 +107,26 @@ impl LaneState {
 
 impl LaneSlot {
     pub fn new<M: Medium>(
-        medium: &M,
+        io: Io<'_, M>,
         geometry: &Geometry,
         id: usize,
         streams: bool,
     ) -> Result<Self, PoolError> {
         let at = geometry.lane_at(id);
-        let last_undo = load_sealed(medium, at.plus(LANE_FLOOR), LANE_FLOOR_UNPROVEN)?;
+        let (lines, is_elsewhere) = (geometry.ring_lines(), false);
+        let ring = Region { at: geometry.ring_at(id), lines, is_elsewhere };
+        let tail = load_sealed(io.medium, at.plus(LANE_TAIL), LANE_TAIL_UNPROVEN)?;
+        let tail = log::place_of_tail(ring, tail).expect("recovery has read it");
+        let (first, is_zeroed_first) = match io.plants(Plant::LapGoesOn) && tail.lap.is_some() {
+            true => (tail, false),
+            false => tail.of_next_opening(streams),
+        };
+        let last_undo = load_sealed(io.medium, at.plus(LANE_FLOOR), LANE_FLOOR_UNPROVEN)?;
         let state = LaneState::new(id, Seq::from_bits(last_undo));
         Ok(Self {
-            ring: Region {
-                at: geometry.ring_at(id),
-                lines: geometry.ring_lines(),
-                is_elsewhere: false,
-            },
-            streams,
+            ring,
+            first,
+            is_zeroed_first,
             shared: LaneShared::new(),
             deltas: SpinLock::default(),
             ended: SpinLock::default(),
@@ -136,35 +142,13 @@ impl LaneSlot {
     /// Where the record at a position of the ring stands.
     #[inline]
     pub fn place(&self, position: u64) -> Place {
-        Place::in_ring(self.ring, self.streams, position)
+        self.first.further(position)
     }
-}
 
-impl<M: Medium> Pool<M> {
-    /// L5: before its first record of this opening a lane whose ring has or gets streamed records
-    /// zeroes it, durably, and moves its tail to the start of the first lap. What stood there is of
-    /// an older epoch, so a crash in between changes nothing.
-    pub(super) fn lay_out(&self, lane: &mut LaneState) -> Result<(), PoolError> {
-        if std::mem::replace(&mut lane.log.is_laid_out, true) {
-            return Ok(());
-        }
-        let (io, slot) = (self.io(), &self.lanes[lane.id]);
-        let at = self.header.geometry.lane_at(lane.id).plus(LANE_TAIL);
-        let tail = load_sealed(&self.medium, at, LANE_TAIL_UNPROVEN)?;
-        let had_streamed =
-            log::place_of_tail(slot.ring, tail).is_none_or(|place| place.lap.is_some());
-        if !slot.streams && !had_streamed {
-            debug_assert_eq!(tail, 0, "V3: recovery leaves tails at the start");
-            return Ok(());
-        }
-        if !io.plants(Plant::RingNotZeroed) {
-            log::streamed::zero(io, Site::Ring, slot.ring);
-            io.fence(Site::Ring);
-        }
-        self.medium.store_u64(at, seal(log::tail_at(slot.place(0))));
-        io.flush(Site::FirstLap, at, 8);
-        io.fence(Site::FirstLap);
-        Ok(())
+    /// Whether its records are streamed.
+    #[inline]
+    pub fn streams(&self) -> bool {
+        self.first.lap.is_some()
     }
 }
 

@@ -11,6 +11,7 @@ mod header;
 mod lanes;
 mod open;
 mod parked;
+mod ring;
 mod running;
 mod shared;
 
@@ -188,22 +189,20 @@ impl<M: Medium> Pool<M> {
     /// Takes a free lane. It goes back when dropped.
     pub fn lane(&self) -> Result<Lane<'_, M>, PoolError> {
         (0..self.lanes.len())
-            .find_map(|id| self.take_lane(id).transpose())
-            .unwrap_or(Err(PoolError::NoLane { lanes: self.header.geometry.lanes }))
+            .find_map(|id| self.take_lane(id))
+            .ok_or(PoolError::NoLane { lanes: self.header.geometry.lanes })
     }
 
     /// Takes the lane of that number, if it is free.
     pub fn lane_at(&self, id: usize) -> Result<Lane<'_, M>, PoolError> {
-        self.take_lane(id)?.ok_or(PoolError::NoLane { lanes: self.header.geometry.lanes })
+        self.take_lane(id).ok_or(PoolError::NoLane { lanes: self.header.geometry.lanes })
     }
 
-    fn take_lane(&self, id: usize) -> Result<Option<Lane<'_, M>>, PoolError> {
-        let Some(mut state) = self.lanes.get(id).and_then(|lane| lane.take(&self.medium)) else {
-            return Ok(None);
-        };
-        self.lay_out(&mut state)?;
+    fn take_lane(&self, id: usize) -> Option<Lane<'_, M>> {
+        let mut state = self.lanes.get(id)?.take(&self.medium)?;
+        self.lay_out(&mut state);
         self.solo.lane_taken(&self.medium, id);
-        Ok(Some(Lane::new(self, state)))
+        Some(Lane::new(self, state))
     }
 
     /// Ends the pool in peace and gives the medium back: its log is empty, so that it can be opened

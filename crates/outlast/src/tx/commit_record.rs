@@ -9,7 +9,7 @@ use crate::io::Site;
 use crate::lines::LineEntry;
 use crate::log::{self, PAYLOAD_WORDS_MAX, Place, Record, RecordKind, Region, lines_for, streamed};
 use crate::plant::Plant;
-use crate::pool::{LaneSlot, LaneState};
+use crate::pool::LaneState;
 use crate::seq::Seq;
 use crate::transact::Abort;
 use crate::tx::Tx;
@@ -58,7 +58,7 @@ impl<M: Medium> Tx<'_, M> {
     #[inline(always)]
     pub(super) fn reserve_record(&mut self, most: u64) -> Result<RecordSpace, Abort> {
         let words = self.lane.buffers.payload.as_words().len();
-        let lines = match self.pool.lanes[self.lane.id].streams {
+        let lines = match self.pool.lanes[self.lane.id].streams() {
             true => streamed::lines_for(words),
             false => lines_for(words),
         };
@@ -106,7 +106,7 @@ impl<M: Medium> Tx<'_, M> {
             (None, lap) => lap,
             (Some(line), Some(lap)) => {
                 streamed::append_wrap(io, site, ring, (line, lap), seq);
-                Some(lap.next())
+                Some(lap.after(1))
             }
             (Some(line), None) => {
                 log::append(io, site, ring, line, Record::new(RecordKind::Wrap, seq, &[]));
@@ -226,8 +226,9 @@ impl<M: Medium> Tx<'_, M> {
     /// Fetches what comes behind that line of the ring, unless records go past the caches.
     #[inline]
     pub(super) fn fetch_ahead(&self, line: u64) {
-        let LaneSlot { ring, streams, .. } = self.pool.lanes[self.lane.id];
-        if streams {
+        let slot = &self.pool.lanes[self.lane.id];
+        let ring = slot.ring;
+        if slot.streams() {
             return;
         }
         for line in line..(line + LINES_AHEAD).min(ring.lines) {

@@ -326,7 +326,7 @@ impl<M: Medium> Tx<'_, M> {
     /// D4: words that surely fit into the part of a ring that one record may take.
     fn batch_words_max(&self) -> usize {
         let lines = (self.ring().lines / 2).min(BATCH_LINES_MAX);
-        if self.pool.lanes[self.lane.id].streams {
+        if self.pool.lanes[self.lane.id].streams() {
             return streamed::words_in(lines);
         }
         words_in(lines)
