@@ -37,6 +37,9 @@
 //!   lane's undo floor. Lines of dead records may be overwritten only once the floor that killed
 //!   them is durable.
 //!
+//! Where a scheme streams its records to the ring, each word carries a tag instead
+//! ([`streamed`], L5 to L7).
+//!
 //! # Write order
 //!
 //! Lines of a record are stored, then flushed as one batch, then fenced; nothing that depends on

@@ -6,7 +6,7 @@ use outlast_trace::ByteRange;
 use crate::io::Io;
 use crate::log::item;
 use crate::log::record::{self, Found, Head, Peeked, Region};
-use crate::log::streamed::{self, LAPS, Lap};
+use crate::log::streamed::{self, At, LAPS, Lap};
 use crate::seq::Seq;
 
 /// The first line of a record, and how its lines prove themselves.
@@ -22,6 +22,10 @@ impl Place {
     /// Of a record whose lines have tags.
     pub fn sealed(region: Region, line: u64) -> Self {
         Self { region, line, lap: None }
+    }
+
+    fn at(self, lap: Lap) -> At {
+        At { ring: self.region, line: self.line, lap }
     }
 
     /// So many lines further in a ring, from the start of a record.
@@ -65,7 +69,7 @@ impl Place {
     ) -> Found {
         match self.lap {
             None => record::read(io, self.region, self.line, is_live, payload),
-            Some(lap) => streamed::read(io, self.region, (self.line, lap), is_live, payload),
+            Some(lap) => streamed::read(io, self.at(lap), is_live, payload),
         }
     }
 
@@ -73,7 +77,7 @@ impl Place {
     pub fn peek_if<M: Medium>(self, io: Io<'_, M>, wanted: impl Fn(Seq) -> bool) -> Peeked {
         match self.lap {
             None => record::peek_if(io.medium, self.region, self.line, wanted),
-            Some(lap) => streamed::peek_if(io, self.region, (self.line, lap), wanted),
+            Some(lap) => streamed::peek_if(io, self.at(lap), wanted),
         }
     }
 
@@ -89,7 +93,7 @@ impl Place {
     fn word<M: Medium>(self, medium: &M, index: usize) -> u64 {
         match self.lap {
             None => medium.load_u64(record::payload_at(self.region, self.line, index)),
-            Some(_) => streamed::word(medium, self.region, self.line, index),
+            Some(lap) => streamed::word(medium, self.at(lap), index),
         }
     }
 

@@ -15,6 +15,7 @@
 //!   never a ring ahead of it (W3).
 
 use outlast_pmem::Medium;
+use outlast_trace::{LINE_BYTES, PoolOffset};
 
 use crate::io::{Io, Site};
 use crate::log::item::Payload;
@@ -35,7 +36,7 @@ const TAG_SHIFT: u32 = 56;
 const CONTENT_MASK: u64 = (1 << TAG_SHIFT) - 1;
 
 /// After so many laps their tags come again.
-const TAGS: u64 = 127;
+pub(crate) const TAGS: u64 = 127;
 
 /// In so many laps each word that is older is written or zeroed (L5).
 const ERA: u64 = 32;
@@ -84,6 +85,26 @@ impl Lap {
     }
 }
 
+/// Where a streamed record begins.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct At {
+    pub ring: Region,
+    pub line: u64,
+    pub lap: Lap,
+}
+
+impl At {
+    /// The lines from here on, as far as the ring's last lap goes.
+    fn lines(self, count: u64) -> impl DoubleEndedIterator<Item = Self> + ExactSizeIterator {
+        let lines = self.line as usize..(self.line + count) as usize;
+        lines.map(move |line| Self { line: line as u64, ..self })
+    }
+
+    fn start(self) -> PoolOffset {
+        self.ring.line(self.line)
+    }
+}
+
 /// Lines that a record with `words` words of payload takes.
 #[inline]
 pub(crate) const fn lines_for(words: usize) -> u64 {
@@ -119,70 +140,67 @@ fn unpack(word: u64, last: u64, index: usize) -> u64 {
 pub(crate) fn append<M: Medium>(
     io: Io<'_, M>,
     site: Site,
-    region: Region,
-    (first, lap): (u64, Lap),
-    (kind, seq): (RecordKind, Seq),
+    at: At,
+    kind: RecordKind,
+    seq: Seq,
     payload: &mut Payload,
 ) -> u64 {
     let count = payload.as_words().len();
     let lines = lines_for(count);
-    assert!(first + lines <= region.lines, "a record stays inside its region");
+    assert!(at.line + lines <= at.ring.lines, "a record stays inside its region");
     let all = payload.with_spare_and_zeros(lines as usize * LINE_WORDS - FRONT_WORDS - count);
     let header = record::header_in_place(kind, seq, &mut all[..FRONT_WORDS + count]);
     (all[0], all[1]) = (header, seal(seq.bits()));
     let (lines_of_words, rest) = all.as_chunks::<LINE_WORDS>();
     debug_assert!(rest.is_empty());
+    let each = at.lines(lines).zip(lines_of_words);
     if io.plants(Plant::RecordFlushedBackwards) {
-        for (line, words) in (first..).zip(lines_of_words).collect::<Vec<_>>().into_iter().rev() {
-            io.stream_line(site, region.line(line), &pack(words, lap));
-        }
+        each.rev().for_each(|(at, words)| write_line(io, site, at, words));
         return lines;
     }
-    for (line, words) in (first..).zip(lines_of_words) {
-        let packed = pack(words, lap);
-        let at = region.line(line);
+    let (first, last) = (at.line, at.line + lines - 1);
+    for (at, words) in each {
         if io.plants(Plant::FlushBeforeStore)
-            || io.plants(Plant::RecordFirstLineUnflushed) && line == first && lines > 1
-            || io.plants(Plant::RecordLastLineUnflushed) && line + 1 == first + lines && lines > 1
+            || io.plants(Plant::RecordFirstLineUnflushed) && at.line == first && lines > 1
+            || io.plants(Plant::RecordLastLineUnflushed) && at.line == last && lines > 1
         {
-            io.medium.store(at, bytemuck::bytes_of(&packed));
+            io.medium.store(at.start(), bytemuck::bytes_of(&pack(words, at.lap)));
         } else {
-            io.stream_line(site, at, &packed);
+            write_line(io, site, at, words);
         }
     }
     lines
+}
+
+#[inline]
+fn write_line<M: Medium>(io: Io<'_, M>, site: Site, at: At, words: &[u64; LINE_WORDS]) {
+    io.stream_line(site, at.start(), &pack(words, at.lap));
 }
 
 /// A record with a payload of so few words that one line holds it, as [`append`].
 pub(crate) fn append_short<M: Medium>(
     io: Io<'_, M>,
     site: Site,
-    region: Region,
-    (line, lap): (u64, Lap),
-    (kind, seq): (RecordKind, Seq),
+    at: At,
+    kind: RecordKind,
+    seq: Seq,
     payload: &[u64],
 ) {
     let mut words = [0; LINE_WORDS];
     words[FRONT_WORDS..FRONT_WORDS + payload.len()].copy_from_slice(payload);
     words[0] = record::header_word(kind, seq, payload);
     words[1] = seal(seq.bits());
-    io.stream_line(site, region.line(line), &pack(&words, lap));
+    write_line(io, site, at, &words);
 }
 
 /// A `Wrap`, and a line of nothing for each that is left of the ring (L5).
-pub(crate) fn append_wrap<M: Medium>(
-    io: Io<'_, M>,
-    site: Site,
-    ring: Region,
-    (line, lap): (u64, Lap),
-    seq: Seq,
-) {
-    append_short(io, site, ring, (line, lap), (RecordKind::Wrap, seq), &[]);
+pub(crate) fn append_wrap<M: Medium>(io: Io<'_, M>, site: Site, at: At, seq: Seq) {
+    append_short(io, site, at, RecordKind::Wrap, seq, &[]);
     if io.plants(Plant::RestOfLapUnwritten) {
         return;
     }
-    for line in line + 1..ring.lines {
-        io.stream_line(site, ring.line(line), &pack(&[0; LINE_WORDS], lap));
+    for at in at.lines(at.ring.lines - at.line).skip(1) {
+        write_line(io, site, at, &[0; LINE_WORDS]);
     }
 }
 
@@ -197,8 +215,8 @@ enum Line {
 }
 
 /// Reads a line, on a medium that observes no further than decides.
-fn read_line<M: Medium>(io: Io<'_, M>, region: Region, line: u64, lap: Lap) -> Line {
-    let (medium, at) = (io.medium, region.line(line));
+fn read_line<M: Medium>(io: Io<'_, M>, at: At) -> Line {
+    let (medium, lap, at) = (io.medium, at.lap, at.start());
     let mut words = [0u64; 8];
     if !M::OBSERVED {
         medium.load(at, bytemuck::bytes_of_mut(&mut words));
@@ -222,14 +240,9 @@ fn head_of(words: &[u64; LINE_WORDS]) -> Result<Head, &'static str> {
     Ok(Head { kind, seq: Seq::from_bits(number), lines: lines_for(count), words: count })
 }
 
-/// Reads just the header of a record at line `first`, if one whose number is `wanted` starts there.
-pub(crate) fn peek_if<M: Medium>(
-    io: Io<'_, M>,
-    region: Region,
-    (first, lap): (u64, Lap),
-    wanted: impl Fn(Seq) -> bool,
-) -> Peeked {
-    match read_line(io, region, first, lap) {
+/// Reads just the header of a record, if one whose number is `wanted` is there.
+pub(crate) fn peek_if<M: Medium>(io: Io<'_, M>, at: At, wanted: impl Fn(Seq) -> bool) -> Peeked {
+    match read_line(io, at) {
         Line::Whole(words) => match head_of(&words) {
             Ok(head) if wanted(head.seq) => Peeked::Head(head),
             _ => Peeked::Other,
@@ -238,63 +251,62 @@ pub(crate) fn peek_if<M: Medium>(
     }
 }
 
-/// Word `index` of the payload of a complete record at line `first`.
-pub(crate) fn word<M: Medium>(medium: &M, region: Region, first: u64, index: usize) -> u64 {
+/// Word `index` of the payload of a complete record.
+pub(crate) fn word<M: Medium>(medium: &M, at: At, index: usize) -> u64 {
     let index = FRONT_WORDS + index;
-    let (line, word) = (first + (index / LINE_WORDS) as u64, index % LINE_WORDS);
-    let at = region.line(line);
-    let load = |word: usize| medium.load_u64(at.plus(8 * word as u64));
-    unpack(load(word), load(LINE_WORDS), word)
+    let line = at.ring.line(at.line + (index / LINE_WORDS) as u64);
+    load_word(medium, line, index % LINE_WORDS)
 }
 
-/// Reads the record at line `first` of `region`, if a live one is complete there.
+/// Word `index` of a line, whatever lap it is of.
+fn load_word<M: Medium>(medium: &M, line: PoolOffset, index: usize) -> u64 {
+    let load = |word: usize| medium.load_u64(line.plus(8 * word as u64));
+    unpack(load(index), load(LINE_WORDS), index)
+}
+
+/// Reads the record, if a live one is complete there.
 pub(crate) fn read<M: Medium>(
     io: Io<'_, M>,
-    region: Region,
-    (first, lap): (u64, Lap),
+    at: At,
     is_live: impl Fn(Seq) -> bool,
     payload: &mut Vec<u64>,
 ) -> Found {
     payload.clear();
-    let damaged = |line, why| Found::Damaged { line: region.line(line), why };
+    let damaged = |at: At, why| Found::Damaged { line: at.start(), why };
     const TAG_UNPROVEN: &str = "a word of a log line carries the tag of no lap";
-    let words = match read_line(io, region, first, lap) {
+    let words = match read_line(io, at) {
         Line::Whole(words) => words,
         Line::Missing => return Found::Nothing,
-        Line::Damaged => return damaged(first, TAG_UNPROVEN),
+        Line::Damaged => return damaged(at, TAG_UNPROVEN),
     };
     let Head { kind, seq, lines, words: count } = match head_of(&words) {
         Ok(head) => head,
-        Err(why) => return damaged(first, why),
+        Err(why) => return damaged(at, why),
     };
     if !is_live(seq) {
         return Found::Nothing;
     }
-    if first + lines > region.lines {
-        return damaged(first, "a log record is longer than its region");
+    if at.line + lines > at.ring.lines {
+        return damaged(at, "a log record is longer than its region");
     }
-    let padded = lines as usize * LINE_WORDS - FRONT_WORDS;
-    payload.reserve_exact(padded);
+    payload.reserve_exact(lines as usize * LINE_WORDS - FRONT_WORDS);
     payload.extend_from_slice(&words[FRONT_WORDS..]);
-    for line in first + 1..first + lines {
-        match read_line(io, region, line, lap) {
+    for at in at.lines(lines).skip(1) {
+        match read_line(io, at) {
             Line::Whole(words) => payload.extend_from_slice(&words),
             Line::Missing if io.plants(Plant::ContinuationsBelieved) => {
-                payload.extend((0..LINE_WORDS).map(|i| {
-                    let load = |i: usize| io.medium.load_u64(region.line(line).plus(8 * i as u64));
-                    unpack(load(i), load(LINE_WORDS), i)
-                }));
+                payload.extend((0..LINE_WORDS).map(|i| load_word(io.medium, at.start(), i)));
             }
             Line::Missing => return Found::Unfinished { seq },
-            Line::Damaged => return damaged(line, TAG_UNPROVEN),
+            Line::Damaged => return damaged(at, TAG_UNPROVEN),
         }
     }
     if payload[count..].iter().any(|word| *word != 0) {
-        return damaged(first, "the rest of a log record is not zero");
+        return damaged(at, "the rest of a log record is not zero");
     }
     payload.truncate(count);
     if record::header_word(kind, seq, payload) != words[0] {
-        return damaged(first, "a complete log record fails its CRC");
+        return damaged(at, "a complete log record fails its CRC");
     }
     Found::Record { kind, seq, lines }
 }
@@ -302,13 +314,13 @@ pub(crate) fn read<M: Medium>(
 /// Zeroes a ring, for the first lap of a lane or for records of another form.
 pub(crate) fn zero<M: Medium>(io: Io<'_, M>, site: Site, ring: Region) {
     let mut page = [0u8; 4096];
-    let (mut at, end) = (ring.at, ring.at.plus(ring.lines * outlast_trace::LINE_BYTES));
+    let (mut at, end) = (ring.at, ring.at.plus(ring.lines * LINE_BYTES));
     while at.0 < end.0 {
         let part = &mut page[..(end.0 - at.0).min(4096) as usize];
         io.medium.load(at, part);
         for (line, bytes) in (0..).zip(part.as_chunks::<64>().0) {
             if *bytes != [0; 64] {
-                io.stream_line(site, at.plus(line * outlast_trace::LINE_BYTES), &[0; 8]);
+                io.stream_line(site, at.plus(line * LINE_BYTES), &[0; 8]);
             }
         }
         at = at.plus(part.len() as u64);
@@ -334,7 +346,6 @@ mod tests {
     use super::*;
     use crate::seq::Seq;
     use outlast_pmem::Heap;
-    use outlast_trace::{LINE_BYTES, PoolOffset};
 
     const REGION: Region = Region { at: PoolOffset(128), lines: 16, is_elsewhere: false };
     const SEQ: Seq = Seq::new(3, 77);
@@ -350,13 +361,14 @@ mod tests {
     }
 
     fn write(medium: &Heap, first: u64, lap: Lap, seq: Seq, words: u64) -> u64 {
-        let what = (RecordKind::Redo, seq);
-        append(io(medium), Site::RedoRecord, REGION, (first, lap), what, &mut payload(words))
+        let at = At { ring: REGION, line: first, lap };
+        append(io(medium), Site::RedoRecord, at, RecordKind::Redo, seq, &mut payload(words))
     }
 
     fn read_back(medium: &Heap, first: u64, lap: Lap) -> (Found, Vec<u64>) {
         let mut words = Vec::new();
-        let found = read(io(medium), REGION, (first, lap), |seq| seq >= SEQ, &mut words);
+        let at = At { ring: REGION, line: first, lap };
+        let found = read(io(medium), at, |seq| seq >= SEQ, &mut words);
         (found, words)
     }
 
@@ -385,7 +397,7 @@ mod tests {
                 assert_eq!(found, Found::Record { kind: RecordKind::Redo, seq: SEQ, lines });
                 assert_eq!(read, payload(words).as_words());
                 for (index, expected) in read.iter().enumerate() {
-                    assert_eq!(word(&medium, REGION, 2, index), *expected);
+                    assert_eq!(word(&medium, At { ring: REGION, line: 2, lap }, index), *expected);
                 }
                 assert_eq!(read_back(&medium, 2, lap.after(1)).0, Found::Nothing);
             }
@@ -438,9 +450,10 @@ mod tests {
     #[test]
     fn a_wrap_writes_all_that_is_left_of_the_ring() {
         let (medium, lap) = (Heap::new(4096), Lap::numbered(9));
-        append_wrap(io(&medium), Site::RedoRecord, REGION, (12, lap), SEQ);
+        append_wrap(io(&medium), Site::RedoRecord, At { ring: REGION, line: 12, lap }, SEQ);
         for line in 12..REGION.lines {
-            assert!(matches!(read_line(io(&medium), REGION, line, lap), Line::Whole(_)), "{line}");
+            let at = At { ring: REGION, line, lap };
+            assert!(matches!(read_line(io(&medium), at), Line::Whole(_)), "{line}");
         }
         let lines = 1;
         let wrap = Found::Record { kind: RecordKind::Wrap, seq: SEQ, lines };

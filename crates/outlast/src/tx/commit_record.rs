@@ -7,6 +7,7 @@ use outlast_trace::{ByteRange, LINE_BYTES, LineAddr};
 use crate::alloc::Reserved;
 use crate::io::Site;
 use crate::lines::LineEntry;
+use crate::log::streamed::At;
 use crate::log::{self, PAYLOAD_WORDS_MAX, Place, Record, RecordKind, Region, lines_for, streamed};
 use crate::plant::Plant;
 use crate::pool::LaneState;
@@ -105,7 +106,7 @@ impl<M: Medium> Tx<'_, M> {
         let lap = match (space.wrap_at, space.lap) {
             (None, lap) => lap,
             (Some(line), Some(lap)) => {
-                streamed::append_wrap(io, site, ring, (line, lap), seq);
+                streamed::append_wrap(io, site, At { ring, line, lap }, seq);
                 Some(lap.after(1))
             }
             (Some(line), None) => {
@@ -120,8 +121,8 @@ impl<M: Medium> Tx<'_, M> {
                 parts.len() as u64
             }
             Some(lap) => {
-                let kind = RecordKind::Redo;
-                streamed::append(io, site, ring, (space.line, lap), (kind, seq), payload)
+                let at = At { ring, line: space.line, lap };
+                streamed::append(io, site, at, RecordKind::Redo, seq, payload)
             }
             None => {
                 let record = Record::of_all(RecordKind::Redo, seq, payload);
@@ -162,7 +163,7 @@ impl<M: Medium> Tx<'_, M> {
             let named = [region.at.0, region.lines];
             match first.lap {
                 Some(lap) => {
-                    streamed::append_short(io, site, ring, (line, lap), (kind, seq), &named);
+                    streamed::append_short(io, site, At { ring, line, lap }, kind, seq, &named);
                 }
                 None => {
                     log::append(io, site, ring, line, Record::new(kind, seq, &named));
