@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use outlast::Ack;
 use outlast_lab::native::{
-    self, Contender, Setup, Sharing, Size, default_directory, floor, recovery,
+    self, Contender, Setup, Sharing, Size, default_directory, floor, recovery, scaling,
 };
 use outlast_lab::record::Document;
 use outlast_lab::table::summary;
@@ -31,9 +31,10 @@ pub struct BenchArgs {
     /// adr, emulated, where there is nothing but volatile memory.
     #[arg(long)]
     domain: Option<Domain>,
-    /// Threads of each contestant.
-    #[arg(long, default_value_t = 1)]
-    threads: u32,
+    /// Threads of each contestant. Several numbers, separated by commas: each of our schemes against
+    /// itself with the smallest of them.
+    #[arg(long, value_delimiter = ',', default_value = "1")]
+    threads: Vec<u32>,
     /// Which keys a contestant's threads draw from: common (all of them), apart (each its own share)
     /// or one (the same one, or two where a swap needs them); not for every workload.
     #[arg(long, default_value = "common")]
@@ -96,6 +97,9 @@ impl Chosen {
 pub fn run(args: &BenchArgs, as_json: bool, seed: u64) -> CommandResult {
     let Chosen { workloads, floor: with_floor, recovery: with_recovery } =
         Chosen::parse(&args.what)?;
+    let mut threads = args.threads.clone();
+    threads.sort_unstable();
+    threads.dedup();
     let contenders = if args.scheme.is_empty() { Contender::all() } else { args.scheme.clone() };
     if contenders.iter().any(|contender| matches!(contender, Contender::Pmdk(_))) {
         // It may have to change the environment, which is safe before there are other threads;
@@ -106,7 +110,7 @@ pub fn run(args: &BenchArgs, as_json: bool, seed: u64) -> CommandResult {
         contenders,
         domain: args.domain,
         directory: args.dir.clone().unwrap_or_else(default_directory),
-        threads: args.threads,
+        threads: threads[0],
         records: args.records,
         sharing: args.keys,
         rounds: args.rounds,
@@ -126,7 +130,9 @@ pub fn run(args: &BenchArgs, as_json: bool, seed: u64) -> CommandResult {
     if with_recovery {
         records.extend(recovery::measure(&setup, &mut |news| teller.tell(news))?);
     }
-    if !setup.workloads.is_empty() {
+    if threads.len() > 1 {
+        records.extend(scaling::measure(&setup, &threads, &mut |news| teller.tell(news))?);
+    } else if !setup.workloads.is_empty() {
         records.extend(native::run(&setup, &mut |news| teller.tell(news))?);
         records.extend(floor::distances(records));
     }

@@ -345,6 +345,10 @@ metrics! {
     THROUGHPUT_CPU = "throughput_cpu", "tx/s";
     /// Transactions per CPU second over those of another (the class), in the same rounds.
     RELATIVE_SPEED = "relative_speed", "ratio";
+    /// Transactions per second of wall time over those with fewer threads, in the same rounds.
+    SCALING = "scaling", "ratio";
+    /// The same by CPU seconds of the whole process.
+    SCALING_CPU = "scaling_cpu", "ratio";
     /// Wall time of a transaction.
     TX_TIME = "tx_time", "ns";
     /// Median time from call to acknowledgement, which is durable (see `ack`).

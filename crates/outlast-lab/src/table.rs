@@ -83,6 +83,11 @@ pub fn summary(document: &Document) -> String {
         let title = format!("Throughput by CPU time as a multiple of that of {yardstick}");
         section(&title, metric_table(&speeds, Metric::RELATIVE_SPEED));
     }
+    section(
+        "Throughput by wall time as a multiple of that with the fewest threads",
+        metric_table(records, Metric::SCALING),
+    );
+    section("The same by CPU time", metric_table(records, Metric::SCALING_CPU));
     section("Latency, ns, 99th percentile", metric_table(records, Metric::LATENCY_P99));
     section(
         "Open loop: from arrival to answer, ns, median",

@@ -35,6 +35,15 @@ impl<T> SpinLock<T> {
     }
 }
 
+/// One round of waiting for another transaction, twice as long as the round before. Meanwhile that one,
+/// and maybe the next ones of its lane, run with the lines that their core has.
+#[inline]
+pub(crate) fn wait_longer<M: Medium>(medium: &M, tries: &mut u32) {
+    let rounds = if M::OBSERVED { 1 } else { 1 << *tries };
+    (0..rounds).for_each(|_| medium.pause());
+    *tries += 1;
+}
+
 /// One round of waiting: spin first, then let the operating system run somebody else, since the
 /// thread waited for may need this very core.
 #[inline]

@@ -19,6 +19,7 @@ mod rounds;
 
 pub use contestant::{Contestant, Counters, Lane, lane};
 pub use outcome::{OpenLoop, Outcome, PerTransaction, Round, Timing};
+pub(crate) use rounds::race;
 pub use rounds::{BenchError, Plan, Progress, compete};
 
 #[cfg(test)]

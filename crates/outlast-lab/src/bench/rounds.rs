@@ -77,10 +77,21 @@ pub enum BenchError {
 pub fn compete(
     contestants: &mut [Contestant<'_>],
     plan: &Plan,
-    mut progress: impl FnMut(Progress<'_>),
+    progress: impl FnMut(Progress<'_>),
 ) -> Result<Outcome, BenchError> {
+    assert!(!contestants.is_empty(), "nothing to compare");
+    let threads = same_threads(contestants)? as u32;
+    Ok(Outcome { threads, timings: race(contestants, plan, progress)? })
+}
+
+/// The same of contestants that may have different numbers of threads. Each of their lanes runs as many
+/// transactions.
+pub(crate) fn race(
+    contestants: &mut [Contestant<'_>],
+    plan: &Plan,
+    mut progress: impl FnMut(Progress<'_>),
+) -> Result<Vec<Timing>, BenchError> {
     assert!(!contestants.is_empty() && plan.rounds > 0, "nothing to compare");
-    let threads = same_threads(contestants)?;
     let passes = [plan.latency_transactions > 0, plan.arrivals_per_s.is_some()];
     let turns = u64::from(plan.rounds) + 1 + passes.map(u64::from).iter().sum::<u64>();
     let total = turns * contestants.len() as u64;
@@ -106,16 +117,18 @@ pub fn compete(
     for _ in 0..plan.rounds {
         order.shuffle(&mut rng);
         for &index in &order {
-            let elapsed = turn(&mut contestants[index], per_lane)?;
-            rounds[index].push(Round { transactions: per_lane * threads as u64, elapsed });
+            let contestant = &mut contestants[index];
+            let elapsed = turn(contestant, per_lane)?;
+            let transactions = per_lane * contestant.lanes.len() as u64;
+            rounds[index].push(Round { transactions, elapsed });
             advance(&contestants[index].scheme);
         }
     }
 
-    let transactions = per_lane * threads as u64 * u64::from(plan.rounds);
     let mut timings = Vec::new();
     for ((contestant, before), rounds) in contestants.iter().zip(before).zip(rounds) {
         let counted = contestant.count().zip(before).map(|(now, then)| now - then);
+        let transactions = rounds.iter().map(|round| round.transactions).sum();
         timings.push(Timing {
             scheme: contestant.scheme.clone(),
             rounds,
@@ -139,7 +152,7 @@ pub fn compete(
             advance(&contestant.scheme);
         }
     }
-    Ok(Outcome { threads: threads as u32, timings })
+    Ok(timings)
 }
 
 /// What arrives in this time is an open loop's pass, if it is not more than latencies are wanted.

@@ -14,6 +14,7 @@ pub mod floor;
 mod flush_kinds;
 pub mod parts;
 pub mod recovery;
+pub mod scaling;
 mod seat;
 mod setup;
 

@@ -127,6 +127,40 @@ fn the_bare_loops_compete_where_words_are_swapped() {
 }
 
 #[test]
+fn numbers_of_threads_are_related_to_the_first() {
+    let directory = tempfile::tempdir_in(default_directory()).unwrap();
+    let contenders = vec![
+        Contender::Own(Own::plain(outlast::Scheme::Swift)),
+        Contender::Own(Own::plain(outlast::Scheme::Undo)),
+        Contender::Pmdk(Granularity::Range),
+    ];
+    let setup = Setup {
+        contenders,
+        sharing: Sharing::Apart,
+        ..tiny(&["sps1", "btree", "hash"], directory.path())
+    };
+    let mut notes = Vec::new();
+    let records = scaling::measure(&setup, &[1, 2, 3], &mut |news| {
+        if let News::Note(note) = news {
+            notes.push(note.to_owned());
+        }
+    })
+    .unwrap();
+    assert!(notes[1].starts_with("peers and bare loops are left out"), "{notes:?}");
+    let threads_of = |metric| {
+        let told = records.iter().filter(move |record| record.is(metric));
+        told.inspect(|record| assert!(record.value > Some(0.0)))
+            .map(|record| record.threads.unwrap())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(threads_of(Metric::THROUGHPUT), [1, 2, 3].repeat(3 * 2));
+    assert_eq!(threads_of(Metric::SCALING), [2, 3].repeat(3 * 2));
+    let too_many = scaling::measure(&setup, &[1, 65], &mut |_| ()).unwrap_err().to_string();
+    assert_eq!(too_many, "threads: 1 to 64 are possible");
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+}
+
+#[test]
 fn what_cannot_be_measured_is_refused_in_one_line() {
     let directory = tempfile::tempdir_in(default_directory()).unwrap();
     let good = tiny(&["sps1"], directory.path());

@@ -10,11 +10,11 @@ use crate::lock::LockWord;
 use crate::plant::Plant;
 use crate::scheme::Logging;
 use crate::seq::Seq;
-use crate::spin::wait;
+use crate::spin::wait_longer;
 use crate::transact::Abort;
 
 /// How often a taken lock is looked at before its taker counts as in the way.
-pub(super) const LOCK_PATIENCE: u32 = 32;
+pub(super) const LOCK_PATIENCE: u32 = 7;
 
 impl<M: Medium> Tx<'_, M> {
     pub(super) fn own(&self) -> LockWord {
@@ -128,7 +128,7 @@ impl<M: Medium> Tx<'_, M> {
             if tries >= LOCK_PATIENCE {
                 return Err(Abort::Conflict);
             }
-            wait(&self.pool.medium, &mut tries);
+            wait_longer(&self.pool.medium, &mut tries);
         }
     }
 
@@ -195,7 +195,7 @@ impl<M: Medium> Tx<'_, M> {
             if tries >= LOCK_PATIENCE {
                 return Err(Abort::Conflict);
             }
-            wait(&self.pool.medium, &mut tries);
+            wait_longer(&self.pool.medium, &mut tries);
         }
     }
 

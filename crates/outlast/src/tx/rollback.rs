@@ -31,7 +31,7 @@ use crate::log::{self, Record, RecordKind, Region, lines_for};
 use crate::plant::Plant;
 use crate::scheme::Logging;
 use crate::seq::Seq;
-use crate::spin::wait;
+use crate::spin::wait_longer;
 use crate::transact::Abort;
 use crate::tx::Tx;
 use crate::tx::blocks::reserved_word;
@@ -64,7 +64,7 @@ impl<M: Medium> Tx<'_, M> {
             if tries >= LOCK_PATIENCE {
                 return Err(Abort::Conflict);
             }
-            wait(&self.pool.medium, &mut tries);
+            wait_longer(&self.pool.medium, &mut tries);
         }
     }
 
