@@ -278,6 +278,23 @@ unsafe fn stream_words(dst: *mut u8, src: &[u8]) {
     }
 }
 
+/// Stores the words of a line past the caches, from registers: words that were just made need not
+/// go through memory.
+///
+/// # Safety
+/// - `dst` is valid for writes of 64 bytes and a multiple of 8.
+#[inline(always)]
+pub(crate) unsafe fn stream_line_words(dst: *mut u8, words: &[u64; 8]) {
+    for (i, word) in words.iter().enumerate() {
+        let word = word.to_le();
+        // SAFETY: one of the eight words that the caller vouches for.
+        unsafe {
+            let to = dst.add(8 * i);
+            asm!("movnti [{}], {}", in(reg) to, in(reg) word, options(nostack, preserves_flags));
+        }
+    }
+}
+
 /// Stores 64 bytes at once, past the caches.
 ///
 /// # Safety

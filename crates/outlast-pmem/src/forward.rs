@@ -63,6 +63,12 @@ macro_rules! forward {
 
             #[inline]
             #[track_caller]
+            fn store_line_nt(&self, line: LineAddr, words: &[u64; 8]) {
+                (**self).store_line_nt(line, words);
+            }
+
+            #[inline]
+            #[track_caller]
             fn store_line(&self, line: LineAddr, bytes: &[u8; 64]) {
                 (**self).store_line(line, bytes);
             }

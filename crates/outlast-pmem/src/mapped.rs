@@ -329,9 +329,25 @@ impl Medium for Mapped {
 
     #[inline]
     fn store_nt(&self, at: PoolOffset, bytes: &[u8]) {
+        if self.write_back == WriteBack::Nothing {
+            // What is in the caches is durable, and the way past them is longer.
+            assert!(at.is_aligned(8) && bytes.len().is_multiple_of(8), "streams take whole words");
+            return self.window.store(at, bytes);
+        }
         self.window.stream(at, bytes);
         if self.write_back == WriteBack::Pages {
             self.pages.note(at.0, bytes.len() as u64);
+        }
+    }
+
+    #[inline]
+    fn store_line_nt(&self, line: LineAddr, words: &[u64; 8]) {
+        if self.write_back == WriteBack::Nothing {
+            return self.window.store_words(line, !0, words);
+        }
+        self.window.stream_line(line, words);
+        if self.write_back == WriteBack::Pages {
+            self.pages.note(line.start().0, LINE_BYTES);
         }
     }
 

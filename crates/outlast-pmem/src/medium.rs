@@ -151,6 +151,12 @@ pub trait Medium {
     /// thread's next fence (rule 10).
     fn store_nt(&self, at: PoolOffset, bytes: &[u8]);
 
+    /// Stores a whole line as [`store_nt`](Self::store_nt) does, from eight little-endian words.
+    #[inline]
+    fn store_line_nt(&self, line: LineAddr, words: &[u64; 8]) {
+        self.store_nt(line.start(), bytemuck::bytes_of(words));
+    }
+
     /// Stores a whole line past the caches (MOVDIR64B), atomically where
     /// [`has_atomic_line`](Self::has_atomic_line) says so, else as `store_nt` does.
     fn store_line(&self, line: LineAddr, bytes: &[u8; 64]);

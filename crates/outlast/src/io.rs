@@ -38,6 +38,10 @@ pub enum Site {
     ChunkWord,
     /// Log: the zeroed tags of a region, before a record names it.
     Region,
+    /// Log: zeros in a lane's ring, before its tail says that its first lap begins (L5).
+    Ring,
+    /// Log: the tail at the first lap's start, before anything is streamed there (L5).
+    FirstLap,
     /// Undo: old words, before anything is stored over them (U1).
     UndoRecord,
     /// Undo: contents of new blocks, with the next record's fence (U5).
@@ -107,6 +111,8 @@ impl Site {
         Self::ChunkBitmap,
         Self::ChunkWord,
         Self::Region,
+        Self::Ring,
+        Self::FirstLap,
         Self::UndoRecord,
         Self::UndoFresh,
         Self::UndoData,
@@ -209,7 +215,19 @@ impl<'a, M: Medium> Io<'a, M> {
         self.flush(site, line.start(), 64);
     }
 
-    /// Makes durable what this thread flushed before.
+    /// Streams a line past the caches.
+    #[inline(always)]
+    pub fn stream_line(self, site: Site, at: PoolOffset, words: &[u64; 8]) {
+        if self.plants(Plant::SkipFlush(site)) {
+            return self.medium.store(at, bytemuck::bytes_of(words));
+        }
+        if self.plants(Plant::CleanLineFlushed) {
+            self.medium.flush(NEVER_STORED_TO);
+        }
+        self.medium.store_line_nt(at.line(), words);
+    }
+
+    /// Makes durable what this thread flushed or streamed before.
     #[inline(always)]
     pub fn fence(self, site: Site) {
         if !self.plants(Plant::SkipFence(site)) {

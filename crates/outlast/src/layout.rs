@@ -233,6 +233,7 @@ mod tests {
     use super::*;
     use crate::alloc::class::CLASS_BYTES;
     use crate::log::record::{CONTINUATION_WORDS, HEADER_WORDS, PAYLOAD_WORDS_MAX};
+    use crate::log::streamed;
     use crate::sealed::PAYLOAD_BITS;
     use crate::seq::{EPOCH_LAST, Seq};
 
@@ -282,6 +283,9 @@ mod tests {
             ("HEADER_WORDS", HEADER_WORDS as u64),
             ("CONTINUATION_WORDS", CONTINUATION_WORDS as u64),
             ("PAYLOAD_WORDS_MAX", PAYLOAD_WORDS_MAX as u64),
+            ("STREAMED_HEADER_WORDS", streamed::words_in(1) as u64),
+            ("STREAMED_TAGS", streamed::TAGS),
+            ("STREAMED_LAPS", streamed::LAPS),
             ("CLASSES", CLASS_BYTES.len() as u64),
         ];
         let table = documented("<!-- constants:");

@@ -30,6 +30,14 @@ pub enum Plant {
     TagFirst,
     /// Only a record's header line carries its number; the others are believed.
     ContinuationsBelieved,
+    /// Streamed: of a line only the first word's lap is looked at (L6).
+    FirstWordBelieved,
+    /// Streamed: what is left of the ring behind the last record of a lap keeps older laps (L5).
+    RestOfLapUnwritten,
+    /// Streamed: a lane's ring keeps what stood there in another form, or long ago (L5).
+    RingNotZeroed,
+    /// Streamed: an opening goes on in the lap of the one before (L5).
+    LapGoesOn,
     /// The commit mark is stored in two halves.
     MarkInHalves,
     /// The mark is flushed together with the data that it presupposes.
@@ -204,6 +212,12 @@ const CHECKPOINTS: &[(Plant, &str)] = &[
     (Plant::FreshNotMarked, "fresh-not-marked"),
 ];
 
+/// Bugs that only hundreds of laps of a ring, or openings, bring to light; no scope is so large.
+const LAPS: &[(Plant, &str)] = &[
+    (Plant::RestOfLapUnwritten, "rest-of-lap-unwritten"),
+    (Plant::RingNotZeroed, "ring-not-zeroed"),
+];
+
 /// Names of the bugs that are not a site's.
 const NAMED: &[(Plant, &str, u8)] = &[
     (Plant::RecordFirstLineUnflushed, "record-first-line-unflushed", 1),
@@ -222,6 +236,8 @@ const NAMED: &[(Plant, &str, u8)] = &[
     (Plant::MarkInHalves, "mark-in-halves", 17),
     (Plant::TagFirst, "tag-first", 18),
     (Plant::ContinuationsBelieved, "continuations-believed", 22),
+    (Plant::FirstWordBelieved, "first-word-believed", 15),
+    (Plant::LapGoesOn, "lap-goes-on", 23),
     (Plant::EpochNotBumped, "epoch-not-bumped", 23),
     (Plant::RingOverwritesLive, "ring-overwrites-live", 25),
     (Plant::RecycleByOwnLane, "recycle-by-own-lane", 25),
@@ -305,14 +321,19 @@ impl Plant {
         ISOLATION.iter().map(|row| row.0)
     }
 
+    /// Every bug that only many laps of a ring bring to light. A crash checker is silent about these.
+    pub fn laps() -> impl Iterator<Item = Self> {
+        LAPS.iter().map(|row| row.0)
+    }
+
     /// Whether a pool that runs with `scheme` executes the code that this breaks. Planted
     /// elsewhere a bug changes nothing.
     pub fn applies_to(self, scheme: Scheme) -> bool {
         use Site::{
-            AgedOut, ChunkWord, Command, Floor, FreshAborted, JournalData, JournalEnd,
+            AgedOut, ChunkWord, Command, FirstLap, Floor, FreshAborted, JournalData, JournalEnd,
             JournalHeader, JournalPages, RecoverTail, RedoData, RedoFresh, RedoRecord, Region,
-            RunSums, SegmentData, Sums, SweepData, Tail, UndoData, UndoFresh, UndoMark, UndoRecord,
-            UndoSettled, UndoWitnesses,
+            Ring, RunSums, SegmentData, Sums, SweepData, Tail, UndoData, UndoFresh, UndoMark,
+            UndoRecord, UndoSettled, UndoWitnesses,
         };
         let undo = scheme.logging() == Logging::Undo;
         let sections = scheme.logging() == Logging::Sections;
@@ -336,11 +357,14 @@ impl Plant {
                 AgedOut | Sums | RunSums | FreshAborted => by_age,
                 RedoFresh => redo,
                 JournalPages | JournalHeader | JournalData | JournalEnd => pages,
+                Ring | FirstLap => scheme.streams_log(),
                 Region => !pages,
                 Command => commands,
                 // The commands' fence comes before anybody could use the chunk otherwise.
                 ChunkWord if matches!(self, Self::SkipFence(_)) => !commands,
-                RedoRecord | SweepData | Floor | Tail | RecoverTail => recorded,
+                // Streamed: the lane moves its tail itself.
+                RecoverTail => recorded && !scheme.streams_log(),
+                RedoRecord | SweepData | Floor | Tail => recorded,
                 _ => true,
             },
             Self::StoreBeforeLog
@@ -371,6 +395,7 @@ impl Plant {
             Self::NumberBeforeLocks | Self::RedoNewestFirst | Self::RedoLaneByLane => {
                 recorded || commands
             }
+            Self::FirstWordBelieved | Self::LapGoesOn => scheme.streams_log(),
             Self::RingOverwritesLive
             | Self::SweepIgnoresInFlight
             | Self::TailBeforeFloor
@@ -411,7 +436,7 @@ impl fmt::Display for Plant {
             Self::SkipFlush(site) => write!(f, "skip-flush:{site:?}"),
             Self::SkipFence(site) => write!(f, "skip-fence:{site:?}"),
             named => {
-                let unnumbered = [CONTROLS, CHECKPOINTS, ISOLATION];
+                let unnumbered = [CONTROLS, CHECKPOINTS, ISOLATION, LAPS];
                 let bugs = NAMED.iter().map(|row| (row.0, row.1));
                 let mut rows = bugs.chain(unnumbered.into_iter().flatten().copied());
                 let row = rows.find(|row| row.0 == *named);

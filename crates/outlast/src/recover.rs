@@ -30,7 +30,7 @@
 //! replaying are idempotent, and the floor moves only after their fence.
 
 use outlast_pmem::Medium;
-use outlast_trace::{ByteRange, LineAddr, PoolOffset};
+use outlast_trace::{ByteRange, LINE_BYTES, LineAddr, PoolOffset};
 
 use crate::alloc::{clear_bit, load_bitmap, set_bit};
 use crate::checksums::Rebuild;
@@ -38,7 +38,7 @@ use crate::error::PoolError;
 use crate::io::{Io, Site};
 use crate::layout::{FLOOR_AT, Geometry, LANE_FLOOR, LANE_TAIL, ROOT_AT};
 use crate::log::{Item, Life, LiveRecord, LogDamage, RecordKind, Region};
-use crate::log::{items, read_lane, read_undo};
+use crate::log::{items, place_of_tail, read_lane, read_undo};
 use crate::plant::Plant;
 use crate::pool::{LANE_FLOOR_UNPROVEN, LANE_TAIL_UNPROVEN, load_sealed};
 use crate::sealed::seal;
@@ -62,8 +62,8 @@ pub struct RecoveryReport {
 pub(crate) struct LiveLog {
     floor: Seq,
     lanes: Vec<Vec<LiveRecord>>,
-    /// Some tail is not at the start of its ring.
-    tails_moved: bool,
+    /// Lanes whose tails are not at the start of their rings, where lines have tags.
+    tails_moved: Vec<usize>,
 }
 
 impl LiveLog {
@@ -72,7 +72,7 @@ impl LiveLog {
         let medium = io.medium;
         let floor =
             Seq::from_bits(load_sealed(medium, FLOOR_AT, "the floor does not prove itself")?);
-        let mut log = Self { floor, lanes: Vec::new(), tails_moved: false };
+        let mut log = Self { floor, lanes: Vec::new(), tails_moved: Vec::new() };
         for lane in 0..geometry.lanes as usize {
             let at = geometry.lane_at(lane);
             let tail = load_sealed(medium, at.plus(LANE_TAIL), LANE_TAIL_UNPROVEN)?;
@@ -83,11 +83,13 @@ impl LiveLog {
                 lines: geometry.ring_lines(),
                 is_elsewhere: false,
             };
-            if tail >= ring.lines {
+            let Some(tail) = place_of_tail(ring, tail) else {
                 let what = "a lane's tail lies outside its ring";
                 return Err(PoolError::Damaged { at: at.plus(LANE_TAIL), what });
+            };
+            if tail.line != 0 && tail.lap.is_none() {
+                log.tails_moved.push(lane);
             }
-            log.tails_moved |= tail != 0;
             let life = |seq: Seq| match seq.epoch() == floor.epoch() {
                 true if seq >= floor && seq > undo_floor => Life::Live,
                 // A literal variant drops records lane by lane, and moves the tail after that.
@@ -100,9 +102,12 @@ impl LiveLog {
             }
             let damaged =
                 |damage: LogDamage| PoolError::Damaged { at: damage.line, what: damage.why };
-            let mut records = read_undo(io, ring, life).map_err(damaged)?;
+            let mut records = match tail.lap {
+                None => read_undo(io, ring, life).map_err(damaged)?,
+                Some(_) => Vec::new(),
+            };
             if records.is_empty() {
-                read_lane(io, ring, tail, life, &mut records).map_err(damaged)?;
+                read_lane(io, tail, life, &mut records).map_err(damaged)?;
             }
             drop_witnessed(io, geometry, &mut records)?;
             log.lanes.push(records);
@@ -241,12 +246,13 @@ impl LiveLog {
         Ok((epoch, report))
     }
 
-    /// V3. The log is empty, so a crash between two tails changes nothing.
+    /// V3. The log is empty, so a crash between two tails changes nothing. Where records are streamed
+    /// the lane does it itself, when it is taken (L5).
     fn reset_tails<M: Medium>(&self, io: Io<'_, M>, geometry: &Geometry) {
-        if !self.tails_moved {
+        if self.tails_moved.is_empty() {
             return;
         }
-        for lane in 0..geometry.lanes as usize {
+        for lane in self.tails_moved.iter().copied() {
             let at = geometry.lane_at(lane).plus(LANE_TAIL);
             io.medium.store_u64(at, seal(0));
             io.flush(Site::RecoverTail, at, 8);
@@ -313,13 +319,16 @@ fn raise_floor<M: Medium>(io: Io<'_, M>, epoch: u64) {
 /// again from 1. A crash on the way finds the last epoch and scrubs again.
 #[cold]
 fn scrub<M: Medium>(io: Io<'_, M>, geometry: &Geometry) -> u64 {
-    for lane in 0..geometry.lanes as usize {
-        let at = geometry.lane_at(lane);
-        for word in 0..geometry.lane_bytes / 8 {
-            io.medium.store_u64(at.plus(word * 8), 0);
-        }
-        io.flush(Site::RecoverData, at, geometry.lane_bytes);
-    }
+    let lanes = 0..geometry.lanes as usize;
+    let zero = |at: PoolOffset, bytes: u64| {
+        (0..bytes / 8).for_each(|word| io.medium.store_u64(at.plus(word * 8), 0));
+        io.flush(Site::RecoverData, at, bytes);
+    };
+    let ring_bytes = geometry.ring_lines() * LINE_BYTES;
+    lanes.clone().for_each(|lane| zero(geometry.ring_at(lane), ring_bytes));
+    io.fence(Site::RecoverData);
+    // The tail says how the ring is to be read, so it comes after.
+    lanes.for_each(|lane| zero(geometry.lane_at(lane), LINE_BYTES));
     io.fence(Site::RecoverData);
     raise_floor(io, 1);
     1

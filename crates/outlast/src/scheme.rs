@@ -292,6 +292,11 @@ impl Scheme {
         self.logging() == Logging::Redo && !self.is_literal()
     }
 
+    /// Whether its records are streamed to their rings, past the caches.
+    pub(crate) fn streams_log(self) -> bool {
+        self.logging() == Logging::Redo && self.write_back() == WriteBack::BySegment
+    }
+
     pub(crate) fn logging(self) -> Logging {
         self.row().logging
     }

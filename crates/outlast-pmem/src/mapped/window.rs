@@ -138,6 +138,13 @@ impl Window {
         unsafe { cpu::stream(dst, bytes) };
     }
 
+    #[inline(always)]
+    pub fn stream_line(&self, line: LineAddr, words: &[u64; 8]) {
+        let dst = self.writable(line_start(line), LINE_BYTES);
+        // SAFETY: the line was checked and is aligned, since the base is.
+        unsafe { cpu::stream_line_words(dst, words) };
+    }
+
     /// The caller knows from CPUID that the processor can store a line at once.
     #[inline(always)]
     pub fn store_line_atomic(&self, line: LineAddr, bytes: &[u8; 64]) {

@@ -37,6 +37,9 @@
 //!   lane's undo floor. Lines of dead records may be overwritten only once the floor that killed
 //!   them is durable.
 //!
+//! Where a scheme streams its records to the ring, each word carries a tag instead
+//! ([`streamed`], L5 to L7).
+//!
 //! # Write order
 //!
 //! Lines of a record are stored, then flushed as one batch, then fenced; nothing that depends on
@@ -56,10 +59,13 @@
 //! of the lane's last transaction; else that one is committed, whatever is left of its records.
 
 pub(crate) mod item;
+mod place;
 pub(crate) mod reader;
 pub(crate) mod record;
+pub(crate) mod streamed;
 
 pub(crate) use item::{Item, Payload, items, prefix_within};
+pub(crate) use place::{Place, place_of_tail, tail_at};
 pub(crate) use reader::{Life, LiveRecord, named_region, read_lane, read_undo};
 pub(crate) use record::{
     LogDamage, PAYLOAD_WORDS_MAX, Record, RecordKind, Region, append, lines_for,

@@ -4,6 +4,7 @@ use outlast_pmem::Medium;
 use outlast_trace::{LINE_BYTES, PoolOffset};
 
 use crate::io::Io;
+use crate::log::place::Place;
 use crate::log::record::{self, Found, LogDamage, Peeked, RecordKind, Region};
 use crate::plant::Plant;
 use crate::seq::Seq;
@@ -41,33 +42,35 @@ pub(crate) enum Life {
 /// at the first other place without a live record.
 pub(crate) fn read_lane<M: Medium>(
     io: Io<'_, M>,
-    ring: Region,
-    tail: u64,
+    tail: Place,
     life: impl Fn(Seq) -> Life,
     out: &mut Vec<LiveRecord>,
 ) -> Result<(), LogDamage> {
     let medium = io.medium;
-    let mut region = ring;
-    let mut line = tail;
+    let ring = tail.region;
+    let mut place = tail;
     let mut lines_left = ring.lines;
     let mut last = Seq::default();
     let mut payload = Vec::new();
     loop {
-        if region == ring && line == ring.lines {
+        if place.region == ring && place.line == ring.lines {
             // The record before ended with the ring.
-            line = 0;
+            place = place.next_lap();
         }
         let is_live = |seq| life(seq) == Life::Live && seq >= last;
-        let (kind, seq, lines) = match record::read(io, region, line, is_live, &mut payload) {
+        let (kind, seq, lines) = match place.read(io, is_live, &mut payload) {
             Found::Record { kind, seq, lines } => (kind, seq, lines),
-            Found::Nothing if region == ring => {
+            Found::Nothing if place.region == ring => {
                 let is_passed = |seq| life(seq) == Life::Passed && seq >= last;
-                match record::peek_if(medium, ring, line, is_passed) {
+                match place.peek_if(io, is_passed) {
                     // Without a live record the reader may come around to what it has seen.
-                    Peeked::Head(head) if head.lines <= lines_left.min(ring.lines - line) => {
+                    Peeked::Head(head) if head.lines <= lines_left.min(ring.lines - place.line) => {
                         lines_left -= head.lines;
                         last = head.seq;
-                        line = if head.kind == RecordKind::Wrap { 0 } else { line + head.lines };
+                        match head.kind {
+                            RecordKind::Wrap => place = place.next_lap(),
+                            _ => place.line += head.lines,
+                        }
                         continue;
                     }
                     // The line of a dead record, half stored over when the crash came. It lies
@@ -75,7 +78,7 @@ pub(crate) fn read_lane<M: Medium>(
                     Peeked::Header(seq) if lines_left > 0 => {
                         lines_left -= 1;
                         last = seq;
-                        line += 1;
+                        place.line += 1;
                         continue;
                     }
                     _ => return Ok(()),
@@ -85,19 +88,19 @@ pub(crate) fn read_lane<M: Medium>(
             Found::Damaged { line, why } => return Err(LogDamage { line, why }),
         };
         last = seq;
-        let here = region.line(line);
+        let here = place.region.line(place.line);
         // A ring of live records is read once around at most; the bound matters only if the
         // floor was damaged in a way that makes everything look alive.
-        if region == ring {
+        if place.region == ring {
             if lines > lines_left {
                 return Err(LogDamage { line: here, why: "live records fill more than the ring" });
             }
             lines_left -= lines;
         }
-        line += lines;
+        place.line += lines;
         let misplaced = LogDamage { line: here, why: "a record names a region outside the pool" };
         match kind {
-            RecordKind::Wrap => line = 0,
+            RecordKind::Wrap => place = place.next_lap(),
             RecordKind::Continued
             | RecordKind::Onward
             | RecordKind::Detached
@@ -109,8 +112,8 @@ pub(crate) fn read_lane<M: Medium>(
             }
             RecordKind::Journal => return read_journal(io, ring, &payload, seq, out),
             RecordKind::Continued | RecordKind::Onward => {
-                region = named_region(&payload, medium.len()).ok_or(misplaced)?;
-                line = 0;
+                let region = named_region(&payload, medium.len()).ok_or(misplaced)?;
+                place = Place::sealed(region, 0);
             }
             RecordKind::Detached => {
                 let elsewhere = named_region(&payload, medium.len()).ok_or(misplaced)?;
@@ -231,7 +234,7 @@ pub(crate) fn read_undo<M: Medium>(
     let mut records = Vec::new();
     for (_, part) in parts.into_iter().filter(|_| of_undo) {
         if records.is_empty() {
-            read_lane(io, part, 0, &life, &mut records)?;
+            read_lane(io, Place::sealed(part, 0), &life, &mut records)?;
         }
     }
     Ok(records)
@@ -253,7 +256,7 @@ mod tests {
             false if seq.epoch() == 1 => Life::Passed,
             false => Life::Dead,
         };
-        read_lane(Io::new(medium, None), RING, tail, life, &mut out).unwrap();
+        read_lane(Io::new(medium, None), Place::sealed(RING, tail), life, &mut out).unwrap();
         out.iter().map(|r| (r.kind, r.seq.counter(), r.payload.len())).collect()
     }
 
@@ -331,6 +334,7 @@ mod tests {
         let medium = Heap::new(4096);
         put(&medium, RING, 0, RecordKind::Continued, 5, &[4096, 1]);
         let mut out = Vec::new();
-        assert!(read_lane(Io::new(&medium, None), RING, 0, |_| Life::Live, &mut out).is_err());
+        let tail = Place::sealed(RING, 0);
+        assert!(read_lane(Io::new(&medium, None), tail, |_| Life::Live, &mut out).is_err());
     }
 }

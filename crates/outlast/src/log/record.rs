@@ -1,11 +1,11 @@
 //! One record: how it is laid out in lines, written, and read back.
 
 use outlast_pmem::Medium;
-use outlast_trace::{ByteRange, LINE_BYTES, PoolOffset};
+use outlast_trace::{LINE_BYTES, PoolOffset};
 
 use crate::io::{Io, Site};
 pub(crate) use crate::layout::TAG_AT;
-use crate::log::item::{self, Payload, SPARE_WORDS};
+use crate::log::item::{Payload, SPARE_WORDS};
 use crate::plant::Plant;
 use crate::sealed::crc8;
 use crate::seq::Seq;
@@ -132,11 +132,20 @@ pub(crate) fn untag(word: u64) -> Option<(Seq, bool)> {
 /// The claim has its own seal because a wrong length would make a complete record look
 /// unfinished, which is no damage but the ordinary trace of a crash.
 #[inline]
-fn header_word(kind: RecordKind, seq: Seq, payload: &[u64]) -> u64 {
+pub(crate) fn header_word(kind: RecordKind, seq: Seq, payload: &[u64]) -> u64 {
     let claim = claim_of(kind, payload.len());
     let crc = crc32c::crc32c(bytemuck::bytes_of(&[seq.bits(), claim]));
     let crc = crc32c::crc32c_append(crc, bytemuck::cast_slice(payload));
     sealed_claim(claim, crc)
+}
+
+/// The header word of the payload behind the two words that `all` begins with, whose content does
+/// not matter.
+#[inline]
+pub(crate) fn header_in_place(kind: RecordKind, seq: Seq, all: &mut [u64]) -> u64 {
+    let claim = claim_of(kind, all.len() - SPARE_WORDS);
+    (all[0], all[1]) = (seq.bits(), claim);
+    sealed_claim(claim, crc32c::crc32c(bytemuck::cast_slice(all)))
 }
 
 /// What a header word claims: its kind and how many words it has.
@@ -154,7 +163,7 @@ fn sealed_claim(claim: u64, crc: u32) -> u64 {
 }
 
 /// The kind and the payload words that a header word claims, if the claim proves itself.
-fn claim(word: u64) -> Option<(RecordKind, usize)> {
+pub(crate) fn claim(word: u64) -> Option<(RecordKind, usize)> {
     let claim = word & CLAIM_MASK;
     if u64::from(crc8(claim)) != word >> 28 & 0xff {
         return None;
@@ -182,11 +191,8 @@ impl<'w> Record<'w> {
         let count = payload.as_words().len();
         let padded = words_of(lines_for(count));
         let all = payload.with_spare_and_zeros(padded - count);
-        let claim = claim_of(kind, count);
-        (all[0], all[1]) = (seq.bits(), claim);
-        let (all, words) = (&all[..SPARE_WORDS + count], &all[SPARE_WORDS..]);
-        let header = sealed_claim(claim, crc32c::crc32c(bytemuck::cast_slice(all)));
-        Self { header, seq, words }
+        let header = header_in_place(kind, seq, &mut all[..SPARE_WORDS + count]);
+        Self { header, seq, words: &all[SPARE_WORDS..] }
     }
 
     /// Lines that it takes.
@@ -293,7 +299,7 @@ pub(crate) enum Found {
     Damaged { line: PoolOffset, why: &'static str },
 }
 
-const HEADER_UNPROVEN: &str = "the header of a log record does not prove itself";
+pub(crate) const HEADER_UNPROVEN: &str = "the header of a log record does not prove itself";
 
 /// Something in a log that no crash leaves behind.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -310,14 +316,6 @@ pub(crate) struct Head {
     pub lines: u64,
     /// Words of payload.
     pub words: usize,
-}
-
-/// Reads just the header of the record at line `first`, if one starts there.
-pub(crate) fn peek<M: Medium>(medium: &M, region: Region, first: u64) -> Option<Head> {
-    match peek_if(medium, region, first, |_| true) {
-        Peeked::Head(head) => Some(head),
-        Peeked::Header(_) | Peeked::Other => None,
-    }
 }
 
 /// What [`peek_if`] sees.
@@ -352,36 +350,13 @@ pub(crate) fn peek_if<M: Medium>(
 }
 
 /// Where word `index` of the payload of a record at line `first` stands.
-fn payload_at(region: Region, first: u64, index: usize) -> PoolOffset {
+pub(crate) fn payload_at(region: Region, first: u64, index: usize) -> PoolOffset {
     match index.checked_sub(HEADER_WORDS) {
         None => region.line(first).plus((1 + index) as u64 * 8),
         Some(rest) => {
             let (line, word) = (rest / CONTINUATION_WORDS, rest % CONTINUATION_WORDS);
             region.line(first + 1 + line as u64).plus(word as u64 * 8)
         }
-    }
-}
-
-/// The first two words of the payload of a complete record.
-pub(crate) fn first_words<M: Medium>(medium: &M, region: Region, first: u64) -> [u64; 2] {
-    [0, 1].map(|index| medium.load_u64(payload_at(region, first, index)))
-}
-
-/// The places that the items of a complete record of new words name, behind `skip` words. Their
-/// contents are not looked at.
-pub(crate) fn for_each_place<M: Medium>(
-    medium: &M,
-    region: Region,
-    first: u64,
-    head: &Head,
-    skip: usize,
-    mut visit: impl FnMut(ByteRange),
-) {
-    let mut index = skip;
-    while index < head.words {
-        let (range, words) = item::place(medium.load_u64(payload_at(region, first, index)));
-        visit(range);
-        index += words;
     }
 }
 

@@ -13,6 +13,7 @@ use crate::checksums::Fault;
 use crate::collections::{Reach, walk_root};
 use crate::layout::{HEADER_PAGE_BYTES, HEADER_ZERO_AT, LANE_FLOOR, LANE_TAIL, TAG_AT};
 use crate::log::record::untag;
+use crate::log::{self, Region};
 use crate::pool::{LANE_FLOOR_UNPROVEN, LANE_TAIL_UNPROVEN, RecoveredPool, load_sealed};
 use crate::transact::BlockKind;
 
@@ -221,11 +222,23 @@ impl<M: Medium> RecoveredPool<M> {
                     report.findings.push(damaged(rest, METADATA_REST));
                 }
             }
-            for line in 0..geometry.ring_lines() {
-                let tag_at = geometry.ring_at(lane).plus(line * LINE_BYTES + TAG_AT);
-                if untag(self.medium().load_u64(tag_at)).is_none() {
-                    let what = "the tag of a log line does not prove itself";
-                    report.findings.push(damaged(tag_at, what));
+            let (at, lines) = (geometry.ring_at(lane), geometry.ring_lines());
+            let ring = Region { at, lines, is_elsewhere: false };
+            let tail = load_sealed(self.medium(), geometry.lane_at(lane).plus(LANE_TAIL), "");
+            let place = tail.ok().and_then(|tail| log::place_of_tail(ring, tail));
+            for line in 0..lines {
+                let tag_at = ring.line(line).plus(TAG_AT);
+                match place.map(|place| place.lap) {
+                    None => break,
+                    Some(None) if untag(self.medium().load_u64(tag_at)).is_none() => {
+                        let what = "the tag of a log line does not prove itself";
+                        report.findings.push(damaged(tag_at, what));
+                    }
+                    Some(Some(_)) if log::streamed::is_damaged(self.medium(), ring, line) => {
+                        let what = "a word of a log line carries the tag of no lap";
+                        report.findings.push(damaged(ring.line(line), what));
+                    }
+                    Some(_) => {}
                 }
             }
         }

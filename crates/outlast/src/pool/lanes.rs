@@ -7,8 +7,10 @@ use outlast_pmem::{Call, Mark, Medium};
 use crate::ack::{Ack, AsyncTicket, Ticket};
 use crate::checksums::Deltas;
 use crate::error::PoolError;
+use crate::io::Io;
 use crate::layout::{Geometry, LANE_FLOOR, LANE_TAIL};
-use crate::log::Region;
+use crate::log::{self, Place, Region};
+use crate::plant::Plant;
 use crate::pool::parked::Parked;
 use crate::pool::shared::LaneShared;
 use crate::pool::{LANE_FLOOR_UNPROVEN, LANE_TAIL_UNPROVEN, Pool, load_sealed};
@@ -26,6 +28,10 @@ const CONFLICTS_BEFORE_PRIVILEGE: u32 = 16;
 /// has the lane.
 pub(crate) struct LaneSlot {
     pub ring: Region,
+    /// Position 0 of this opening.
+    pub first: Place,
+    /// The ring is zeroed before anything is logged there.
+    pub is_zeroed_first: bool,
     pub shared: LaneShared,
     /// What commits changed, for whoever keeps the checksums.
     pub deltas: SpinLock<Deltas>,
@@ -65,6 +71,8 @@ pub(crate) struct LaneLog {
     pub last_undo: Seq,
     /// Undo: the half of the ring where the next record goes.
     pub half: usize,
+    /// The ring holds records of the form that the pool's scheme writes, or none.
+    pub is_laid_out: bool,
     /// Append-only log: where it goes on; `None` at the start of the ring.
     pub commands: Option<(Region, u64)>,
 }
@@ -73,7 +81,14 @@ impl LaneState {
     fn new(id: usize, last_undo: Seq) -> Self {
         Self {
             id,
-            log: LaneLog { head: 0, stepped: 0, last_undo, half: 0, commands: None },
+            log: LaneLog {
+                head: 0,
+                stepped: 0,
+                last_undo,
+                half: 0,
+                is_laid_out: false,
+                commands: None,
+            },
             buffers: Buffers::default(),
             pending: Pending::default(),
             is_stand_in: false,
@@ -91,18 +106,27 @@ impl LaneState {
 }
 
 impl LaneSlot {
-    pub fn new<M: Medium>(medium: &M, geometry: &Geometry, id: usize) -> Result<Self, PoolError> {
+    pub fn new<M: Medium>(
+        io: Io<'_, M>,
+        geometry: &Geometry,
+        id: usize,
+        streams: bool,
+    ) -> Result<Self, PoolError> {
         let at = geometry.lane_at(id);
-        let tail = load_sealed(medium, at.plus(LANE_TAIL), LANE_TAIL_UNPROVEN)?;
-        debug_assert_eq!(tail, 0, "V3: recovery leaves tails at the start");
-        let last_undo = load_sealed(medium, at.plus(LANE_FLOOR), LANE_FLOOR_UNPROVEN)?;
+        let (lines, is_elsewhere) = (geometry.ring_lines(), false);
+        let ring = Region { at: geometry.ring_at(id), lines, is_elsewhere };
+        let tail = load_sealed(io.medium, at.plus(LANE_TAIL), LANE_TAIL_UNPROVEN)?;
+        let tail = log::place_of_tail(ring, tail).expect("recovery has read it");
+        let (first, is_zeroed_first) = match io.plants(Plant::LapGoesOn) && tail.lap.is_some() {
+            true => (tail, false),
+            false => tail.of_next_opening(streams),
+        };
+        let last_undo = load_sealed(io.medium, at.plus(LANE_FLOOR), LANE_FLOOR_UNPROVEN)?;
         let state = LaneState::new(id, Seq::from_bits(last_undo));
         Ok(Self {
-            ring: Region {
-                at: geometry.ring_at(id),
-                lines: geometry.ring_lines(),
-                is_elsewhere: false,
-            },
+            ring,
+            first,
+            is_zeroed_first,
             shared: LaneShared::new(),
             deltas: SpinLock::default(),
             ended: SpinLock::default(),
@@ -113,6 +137,18 @@ impl LaneSlot {
 
     pub fn take<M: Medium>(&self, medium: &M) -> Option<Box<LaneState>> {
         self.state.lock(medium).take()
+    }
+
+    /// Where the record at a position of the ring stands.
+    #[inline]
+    pub fn place(&self, position: u64) -> Place {
+        self.first.further(position)
+    }
+
+    /// Whether its records are streamed.
+    #[inline]
+    pub fn streams(&self) -> bool {
+        self.first.lap.is_some()
     }
 }
 

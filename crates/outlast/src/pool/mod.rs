@@ -11,6 +11,7 @@ mod header;
 mod lanes;
 mod open;
 mod parked;
+mod ring;
 mod running;
 mod shared;
 
@@ -198,7 +199,8 @@ impl<M: Medium> Pool<M> {
     }
 
     fn take_lane(&self, id: usize) -> Option<Lane<'_, M>> {
-        let state = self.lanes.get(id)?.take(&self.medium)?;
+        let mut state = self.lanes.get(id)?.take(&self.medium)?;
+        self.lay_out(&mut state);
         self.solo.lane_taken(&self.medium, id);
         Some(Lane::new(self, state))
     }

@@ -274,8 +274,9 @@ impl<M: Medium> RecoveredPool<M> {
             let rows_once_built = options.reading == Reading::RowsOnceBuilt;
             Believed::new(geometry, self.believed_contents(), rows_once_built)
         });
+        let io = Io::new(&self.medium, options.plant);
         let lanes = (0..geometry.lanes as usize)
-            .map(|lane| LaneSlot::new(&self.medium, &geometry, lane))
+            .map(|lane| LaneSlot::new(io, &geometry, lane, options.scheme.streams_log()))
             .collect::<Result<_, _>>()?;
         Ok(Pool {
             scheme: options.scheme,

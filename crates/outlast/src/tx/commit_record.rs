@@ -7,7 +7,8 @@ use outlast_trace::{ByteRange, LINE_BYTES, LineAddr};
 use crate::alloc::Reserved;
 use crate::io::Site;
 use crate::lines::LineEntry;
-use crate::log::{self, PAYLOAD_WORDS_MAX, Record, RecordKind, Region, lines_for};
+use crate::log::streamed::At;
+use crate::log::{self, PAYLOAD_WORDS_MAX, Place, Record, RecordKind, Region, lines_for, streamed};
 use crate::plant::Plant;
 use crate::pool::LaneState;
 use crate::seq::Seq;
@@ -58,7 +59,10 @@ impl<M: Medium> Tx<'_, M> {
     #[inline(always)]
     pub(super) fn reserve_record(&mut self, most: u64) -> Result<RecordSpace, Abort> {
         let words = self.lane.buffers.payload.as_words().len();
-        let lines = lines_for(words);
+        let lines = match self.pool.lanes[self.lane.id].streams() {
+            true => streamed::lines_for(words),
+            false => lines_for(words),
+        };
         if words <= PAYLOAD_WORDS_MAX && lines <= most {
             let head = self.lane.log.head;
             let space = reserve_lines(self.pool, self.lane.id, head, lines);
@@ -90,7 +94,7 @@ impl<M: Medium> Tx<'_, M> {
         Ok(RecordSpace { space, parts })
     }
 
-    /// Stores and flushes the record; returns the line and the position behind it. Its fence is the
+    /// Stores and flushes the record, or streams it; returns the line and the position behind it. Its fence is the
     /// caller's.
     #[inline(always)]
     pub(super) fn write_record(&mut self, reserved: RecordSpace, seq: Seq) -> (u64, u64) {
@@ -98,15 +102,32 @@ impl<M: Medium> Tx<'_, M> {
         let ring = self.ring();
         let RecordSpace { space, parts } = reserved;
         let site = Site::RedoRecord;
-        if let Some(line) = space.wrap_at {
-            log::append(io, site, ring, line, Record::new(RecordKind::Wrap, seq, &[]));
-        }
-        let lines = if parts.is_empty() {
-            let payload = &mut self.lane.buffers.payload;
-            log::append(io, site, ring, space.line, Record::of_all(RecordKind::Redo, seq, payload))
-        } else {
-            self.write_parts(&parts, space.line, seq);
-            parts.len() as u64
+        // The lap of the record, where it is streamed.
+        let lap = match (space.wrap_at, space.lap) {
+            (None, lap) => lap,
+            (Some(line), Some(lap)) => {
+                streamed::append_wrap(io, site, At { ring, line, lap }, seq);
+                Some(lap.after(1))
+            }
+            (Some(line), None) => {
+                log::append(io, site, ring, line, Record::new(RecordKind::Wrap, seq, &[]));
+                None
+            }
+        };
+        let payload = &mut self.lane.buffers.payload;
+        let lines = match lap {
+            _ if !parts.is_empty() => {
+                self.write_parts(&parts, Place { region: ring, line: space.line, lap }, seq);
+                parts.len() as u64
+            }
+            Some(lap) => {
+                let at = At { ring, line: space.line, lap };
+                streamed::append(io, site, at, RecordKind::Redo, seq, payload)
+            }
+            None => {
+                let record = Record::of_all(RecordKind::Redo, seq, payload);
+                log::append(io, site, ring, space.line, record)
+            }
         };
         // Behind the fence it would be a store that waits.
         self.lane.buffers.payload.clear();
@@ -115,7 +136,7 @@ impl<M: Medium> Tx<'_, M> {
 
     /// The record in regions of the heap, and records in the ring that name them.
     #[cold]
-    fn write_parts(&self, parts: &[(Region, usize)], line: u64, seq: Seq) {
+    fn write_parts(&self, parts: &[(Region, usize)], first: Place, seq: Seq) {
         let io = self.io();
         let mut rest = self.lane.buffers.payload.as_words();
         for (i, (region, count)) in parts.iter().enumerate() {
@@ -137,10 +158,17 @@ impl<M: Medium> Tx<'_, M> {
                 log::append(io, site, *region, 0, Record::new(RecordKind::RedoPart, seq, part));
             }
         }
-        for (line, (region, _)) in (line..).zip(parts) {
+        let (site, ring, kind) = (Site::RedoRecord, first.region, RecordKind::Detached);
+        for (line, (region, _)) in (first.line..).zip(parts) {
             let named = [region.at.0, region.lines];
-            let (site, ring) = (Site::RedoRecord, self.ring());
-            log::append(io, site, ring, line, Record::new(RecordKind::Detached, seq, &named));
+            match first.lap {
+                Some(lap) => {
+                    streamed::append_short(io, site, At { ring, line, lap }, kind, seq, &named);
+                }
+                None => {
+                    log::append(io, site, ring, line, Record::new(kind, seq, &named));
+                }
+            }
         }
     }
 
@@ -196,10 +224,14 @@ impl<M: Medium> Tx<'_, M> {
         buffers.regions.drain(..).for_each(|region| heap.release_region_after(seq, region));
     }
 
-    /// Fetches what comes behind that line of the ring.
+    /// Fetches what comes behind that line of the ring, unless records go past the caches.
     #[inline]
     pub(super) fn fetch_ahead(&self, line: u64) {
-        let ring = self.ring();
+        let slot = &self.pool.lanes[self.lane.id];
+        let ring = slot.ring;
+        if slot.streams() {
+            return;
+        }
         for line in line..(line + LINES_AHEAD).min(ring.lines) {
             self.pool.medium.prefetch_write(LineAddr(ring.at.0 / LINE_BYTES + line));
         }

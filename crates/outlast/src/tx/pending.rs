@@ -25,6 +25,7 @@ use crate::ack::{AsyncTicket, Ticket};
 use crate::io::Site;
 use crate::lines::LineEntry;
 use crate::log::record::words_in;
+use crate::log::streamed;
 use crate::plant::Plant;
 use crate::pool::LaneState;
 use crate::seq::Seq;
@@ -324,6 +325,10 @@ impl<M: Medium> Tx<'_, M> {
 
     /// D4: words that surely fit into the part of a ring that one record may take.
     fn batch_words_max(&self) -> usize {
-        words_in((self.ring().lines / 2).min(BATCH_LINES_MAX))
+        let lines = (self.ring().lines / 2).min(BATCH_LINES_MAX);
+        if self.pool.lanes[self.lane.id].streams() {
+            return streamed::words_in(lines);
+        }
+        words_in(lines)
     }
 }

@@ -32,7 +32,6 @@ use outlast_trace::LineAddr;
 use super::age::Aging;
 use super::history::Access;
 use super::installed::Installed;
-use super::installed_record;
 use crate::io::{Io, Site};
 use crate::plant::Plant;
 use crate::pool::{LaneSlot, Pool};
@@ -221,5 +220,5 @@ impl Cover {
 /// The number of the record at `position` of a lane, where it has one in place.
 pub(super) fn number_at<M: Medium>(pool: &Pool<M>, lane: &LaneSlot, position: u64) -> Option<Seq> {
     let installed = lane.shared.installed.load(Ordering::Acquire);
-    (position < installed).then(|| installed_record(pool, lane, position % lane.ring.lines).seq)
+    (position < installed).then(|| lane.place(position).head(&pool.medium).seq)
 }

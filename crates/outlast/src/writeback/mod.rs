@@ -37,7 +37,8 @@ use crate::checksums::{Believed, Keeper};
 use crate::io::Site;
 use crate::layout::{FLOOR_AT, Geometry, LANE_TAIL};
 use crate::log::record::Head;
-use crate::log::{self, RecordKind};
+use crate::log::streamed::Lap;
+use crate::log::{self, Place, RecordKind};
 use crate::plant::Plant;
 use crate::pool::{LaneShared, LaneSlot, OpenOptions, Pool, first_not_installed};
 use crate::sealed::seal;
@@ -206,7 +207,7 @@ fn sweep_with<M: Medium>(pool: &Pool<M>, sweeper: &mut Sweeper, own: usize, reac
             lane.shared.swept.store(*swept, Ordering::Relaxed);
             if lane.shared.tail.load(Ordering::Relaxed) != *swept {
                 let at = pool.header().geometry.lane_at(id).plus(LANE_TAIL);
-                pool.medium.store_u64(at, seal(swept % lane.ring.lines));
+                pool.medium.store_u64(at, seal(log::tail_at(lane.place(*swept))));
                 io.flush(Site::Tail, at, 8);
             }
         }
@@ -289,34 +290,26 @@ fn walk<M: Medium>(
     };
     let sweep = sweeper.sweeps;
     while position < end {
-        let line = position % lane.ring.lines;
-        let head = installed_record(pool, lane, line);
+        let place = lane.place(position);
+        let head = place.head(&pool.medium);
         if head.seq >= floor {
             break;
         }
         if position >= covered && (own || !io.plants(Plant::FloorPassesPending)) {
             // Whatever has a number below the floor was in place before this sweep began.
-            for_each_target(pool, lane, line, &head, |range| {
+            for_each_target(pool, place, &head, |range| {
                 for line in range.lines() {
                     sweeper.batch.add(io, line, sweep, sweep);
                 }
             });
         }
         position += match head.kind {
-            RecordKind::Wrap => lane.ring.lines - line,
+            RecordKind::Wrap => lane.ring.lines - place.line,
             _ => head.lines,
         };
     }
     sweeper.batch.flush(io, Site::SweepData);
     position
-}
-
-/// The head of a record that was installed: it is complete.
-fn installed_record<M: Medium>(pool: &Pool<M>, lane: &LaneSlot, line: u64) -> Head {
-    match log::record::peek(&pool.medium, lane.ring, line) {
-        Some(head) => head,
-        None => unreachable!("an installed record is complete"),
-    }
 }
 
 /// Every range that a lane's installed records from one position to another put in place.
@@ -328,21 +321,20 @@ fn for_each_installed<M: Medium>(
     mut visit: impl FnMut(ByteRange),
 ) {
     while position < to {
-        let line = position % lane.ring.lines;
-        let head = installed_record(pool, lane, line);
+        let place = lane.place(position);
+        let head = place.head(&pool.medium);
         position += match head.kind {
-            RecordKind::Wrap => lane.ring.lines - line,
+            RecordKind::Wrap => lane.ring.lines - place.line,
             _ => head.lines,
         };
-        for_each_target(pool, lane, line, &head, &mut visit);
+        for_each_target(pool, place, &head, &mut visit);
     }
 }
 
 /// Every range that an installed record says to be in place.
 fn for_each_target<M: Medium>(
     pool: &Pool<M>,
-    lane: &LaneSlot,
-    line: u64,
+    place: Place,
     head: &Head,
     visit: impl FnMut(ByteRange),
 ) {
@@ -352,13 +344,13 @@ fn for_each_target<M: Medium>(
         return;
     }
     if head.kind != RecordKind::Detached {
-        return log::record::for_each_place(medium, lane.ring, line, head, 0, visit);
+        return place.for_each_target(medium, head, 0, visit);
     }
-    let named = log::record::first_words(medium, lane.ring, line);
-    let region = log::named_region(&named, medium.len()).expect("we wrote it");
-    let head = log::record::peek(medium, region, 0).expect("an installed record is complete");
+    let named = place.first_words(medium);
+    let place = Place::sealed(log::named_region(&named, medium.len()).expect("we wrote it"), 0);
+    let head = place.head(medium);
     let skip = usize::from(head.kind == RecordKind::RedoFinal);
-    log::record::for_each_place(medium, region, 0, &head, skip, visit);
+    place.for_each_target(medium, &head, skip, visit);
 }
 
 /// Waits until the lane has room for `lines` lines in one piece of its ring. Returns the line
@@ -373,7 +365,7 @@ pub(crate) fn reserve_lines<M: Medium>(
     let slot = &pool.lanes[own];
     let ring = slot.ring.lines;
     debug_assert!(lines <= ring / 2, "longer records go elsewhere");
-    let line = head % ring;
+    let Place { line, lap, .. } = slot.place(head);
     let to_end = ring - line;
     let wraps = to_end < lines;
     let needed = if wraps { to_end + lines } else { lines };
@@ -382,9 +374,9 @@ pub(crate) fn reserve_lines<M: Medium>(
         make_room(pool, own, head, needed);
     }
     if wraps {
-        RingSpace { line: 0, position: head + to_end, wrap_at: Some(line) }
+        RingSpace { line: 0, position: head + to_end, wrap_at: Some(line), lap }
     } else {
-        RingSpace { line, position: head, wrap_at: None }
+        RingSpace { line, position: head, wrap_at: None, lap }
     }
 }
 
@@ -417,6 +409,8 @@ pub(crate) struct RingSpace {
     pub position: u64,
     /// The line that takes a `Wrap` before it.
     pub wrap_at: Option<u64>,
+    /// Where records are streamed: the lap of the `Wrap`, or of the record where there is none.
+    pub lap: Option<Lap>,
 }
 
 /// Shows the sweeper that a commit is about to draw its number (W4).

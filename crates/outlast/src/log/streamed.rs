@@ -1,0 +1,475 @@
+//! Streamed records: written past the caches, where each word becomes durable by itself.
+//!
+//! The bytes are ruled in `docs/format.md`. A line carries seven words of a record, 56 bits of each
+//! in a word of its own and the bytes that are left in the eighth; above them, in each of the eight
+//! words, stands the tag of its *lap*: how often the lane has gone round its ring.
+//!
+//! * **L5** What a word held before belongs to one of the 126 laps before, or is zero. Each lap
+//!   writes every line that it comes by, also those at the ring's end that no record needs; an opening
+//!   begins two laps on, which no word of a record that a crash tore can have; and an opening that
+//!   would begin another *era* of 32 laps, or the last lap of its own, zeroes the ring before. So
+//!   an era that is not begun with zeros is begun by a lap that came by every line.
+//! * **L6** Tags of 127 laps in a row differ, and none is zero: a line of which all eight words
+//!   carry the lap that is being read is wholly there, whatever order they became durable in.
+//! * **L7** A line's lap follows from the lane's durable tail, which says its own lap: the head is
+//!   never a ring ahead of it (W3).
+
+use outlast_pmem::Medium;
+use outlast_trace::{LINE_BYTES, PoolOffset};
+
+use crate::io::{Io, Site};
+use crate::log::item::Payload;
+use crate::log::record::{
+    self, CONTINUATION_WORDS, Found, HEADER_UNPROVEN, Head, Peeked, RecordKind, Region,
+};
+use crate::plant::Plant;
+use crate::sealed::{seal, unseal};
+use crate::seq::Seq;
+
+/// Words of a record on each of its lines.
+const LINE_WORDS: usize = CONTINUATION_WORDS;
+
+/// Words in front of the payload: the header and the sealed number.
+const FRONT_WORDS: usize = crate::log::item::SPARE_WORDS;
+
+const TAG_SHIFT: u32 = 56;
+const CONTENT_MASK: u64 = (1 << TAG_SHIFT) - 1;
+
+/// After so many laps their tags come again.
+pub(crate) const TAGS: u64 = 127;
+
+/// In so many laps each word that is older is written or zeroed (L5).
+const ERA: u64 = 32;
+
+/// Laps are counted modulo this, in which both come out even.
+pub(crate) const LAPS: u64 = TAGS * ERA;
+
+/// A byte of even parity, other for each number up to [`TAGS`]; that of zero is zero.
+const fn even(number: u8) -> u8 {
+    number | (number.count_ones() as u8 & 1) << 7
+}
+
+/// Whether that byte is the tag of a lap, or of none. No single flipped bit makes another of one.
+fn is_tag(byte: u8) -> bool {
+    byte.count_ones().is_multiple_of(2)
+}
+
+/// Which time round the ring it is, modulo [`LAPS`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Lap(u16);
+
+impl Lap {
+    pub fn numbered(number: u64) -> Self {
+        Self((number % LAPS) as u16)
+    }
+
+    /// So many laps later.
+    #[inline]
+    pub fn after(self, laps: u64) -> Self {
+        Self::numbered(u64::from(self.0) + laps)
+    }
+
+    pub fn number(self) -> u64 {
+        self.0.into()
+    }
+
+    /// The lap with which the next opening begins, and whether it zeroes the ring (L5).
+    pub fn of_next_opening(self) -> (Self, bool) {
+        let next = self.after(2);
+        (next, next.after(1).number() / ERA != self.number() / ERA)
+    }
+
+    #[inline]
+    fn tag(self) -> u8 {
+        even(1 + (u64::from(self.0) % TAGS) as u8)
+    }
+}
+
+/// Where a streamed record begins.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct At {
+    pub ring: Region,
+    pub line: u64,
+    pub lap: Lap,
+}
+
+impl At {
+    /// The lines from here on, as far as the ring's last lap goes.
+    fn lines(self, count: u64) -> impl DoubleEndedIterator<Item = Self> + ExactSizeIterator {
+        let lines = self.line as usize..(self.line + count) as usize;
+        lines.map(move |line| Self { line: line as u64, ..self })
+    }
+
+    fn start(self) -> PoolOffset {
+        self.ring.line(self.line)
+    }
+}
+
+/// Lines that a record with `words` words of payload takes.
+#[inline]
+pub(crate) const fn lines_for(words: usize) -> u64 {
+    (FRONT_WORDS + words).div_ceil(LINE_WORDS) as u64
+}
+
+/// Payload words that a record of `lines` lines can hold.
+pub(crate) const fn words_in(lines: u64) -> usize {
+    (lines as usize * LINE_WORDS).saturating_sub(FRONT_WORDS)
+}
+
+/// Seven words as eight of 56 bits, under the tag of their lap.
+#[inline]
+fn pack(words: &[u64; LINE_WORDS], lap: Lap) -> [u64; 8] {
+    let tag = u64::from(lap.tag()) << TAG_SHIFT;
+    let mut packed = [tag; 8];
+    for (i, word) in words.iter().enumerate() {
+        packed[i] |= word & CONTENT_MASK;
+        packed[LINE_WORDS] |= word >> TAG_SHIFT << (8 * i);
+    }
+    packed
+}
+
+/// Word `index` of a line again.
+#[inline]
+fn unpack(word: u64, last: u64, index: usize) -> u64 {
+    word & CONTENT_MASK | (last >> (8 * index) & 0xff) << TAG_SHIFT
+}
+
+/// Streams a record that is `payload` to the lines from `first` on. The fence is the caller's.
+/// Returns how many lines it takes.
+#[inline]
+pub(crate) fn append<M: Medium>(
+    io: Io<'_, M>,
+    site: Site,
+    at: At,
+    kind: RecordKind,
+    seq: Seq,
+    payload: &mut Payload,
+) -> u64 {
+    let count = payload.as_words().len();
+    let lines = lines_for(count);
+    assert!(at.line + lines <= at.ring.lines, "a record stays inside its region");
+    let all = payload.with_spare_and_zeros(lines as usize * LINE_WORDS - FRONT_WORDS - count);
+    let header = record::header_in_place(kind, seq, &mut all[..FRONT_WORDS + count]);
+    (all[0], all[1]) = (header, seal(seq.bits()));
+    let (lines_of_words, rest) = all.as_chunks::<LINE_WORDS>();
+    debug_assert!(rest.is_empty());
+    let each = at.lines(lines).zip(lines_of_words);
+    if io.plants(Plant::RecordFlushedBackwards) {
+        each.rev().for_each(|(at, words)| write_line(io, site, at, words));
+        return lines;
+    }
+    let (first, last) = (at.line, at.line + lines - 1);
+    for (at, words) in each {
+        if io.plants(Plant::FlushBeforeStore)
+            || io.plants(Plant::RecordFirstLineUnflushed) && at.line == first && lines > 1
+            || io.plants(Plant::RecordLastLineUnflushed) && at.line == last && lines > 1
+        {
+            io.medium.store(at.start(), bytemuck::bytes_of(&pack(words, at.lap)));
+        } else {
+            write_line(io, site, at, words);
+        }
+    }
+    lines
+}
+
+#[inline]
+fn write_line<M: Medium>(io: Io<'_, M>, site: Site, at: At, words: &[u64; LINE_WORDS]) {
+    io.stream_line(site, at.start(), &pack(words, at.lap));
+}
+
+/// A record with a payload of so few words that one line holds it, as [`append`].
+pub(crate) fn append_short<M: Medium>(
+    io: Io<'_, M>,
+    site: Site,
+    at: At,
+    kind: RecordKind,
+    seq: Seq,
+    payload: &[u64],
+) {
+    let mut words = [0; LINE_WORDS];
+    words[FRONT_WORDS..FRONT_WORDS + payload.len()].copy_from_slice(payload);
+    words[0] = record::header_word(kind, seq, payload);
+    words[1] = seal(seq.bits());
+    write_line(io, site, at, &words);
+}
+
+/// A `Wrap`, and a line of nothing for each that is left of the ring (L5).
+pub(crate) fn append_wrap<M: Medium>(io: Io<'_, M>, site: Site, at: At, seq: Seq) {
+    append_short(io, site, at, RecordKind::Wrap, seq, &[]);
+    if io.plants(Plant::RestOfLapUnwritten) {
+        return;
+    }
+    for at in at.lines(at.ring.lines - at.line).skip(1) {
+        write_line(io, site, at, &[0; LINE_WORDS]);
+    }
+}
+
+/// What a line says.
+enum Line {
+    /// It is wholly of this lap.
+    Whole([u64; LINE_WORDS]),
+    /// At least one of its words is of another.
+    Missing,
+    /// A word has the tag of no lap, which no crash leaves behind.
+    Damaged,
+}
+
+/// Reads a line, on a medium that observes no further than decides.
+fn read_line<M: Medium>(io: Io<'_, M>, at: At) -> Line {
+    let (medium, lap, at) = (io.medium, at.lap, at.start());
+    let mut words = [0u64; 8];
+    if !M::OBSERVED {
+        medium.load(at, bytemuck::bytes_of_mut(&mut words));
+    }
+    for (i, word) in (0..).zip(&mut words) {
+        if M::OBSERVED {
+            *word = medium.load_u64(at.plus(8 * i));
+        }
+        let tag = (*word >> TAG_SHIFT) as u8;
+        if tag != lap.tag() && !(i > 0 && io.plants(Plant::FirstWordBelieved)) {
+            return if is_tag(tag) { Line::Missing } else { Line::Damaged };
+        }
+    }
+    Line::Whole(std::array::from_fn(|i| unpack(words[i], words[LINE_WORDS], i)))
+}
+
+/// What a record's first line says of it.
+fn head_of(words: &[u64; LINE_WORDS]) -> Result<Head, &'static str> {
+    let (kind, count) = record::claim(words[0]).ok_or(HEADER_UNPROVEN)?;
+    let number = unseal(words[1]).ok_or("the number of a log record does not prove itself")?;
+    Ok(Head { kind, seq: Seq::from_bits(number), lines: lines_for(count), words: count })
+}
+
+/// Reads just the header of a record, if one whose number is `wanted` is there.
+pub(crate) fn peek_if<M: Medium>(io: Io<'_, M>, at: At, wanted: impl Fn(Seq) -> bool) -> Peeked {
+    match read_line(io, at) {
+        Line::Whole(words) => match head_of(&words) {
+            Ok(head) if wanted(head.seq) => Peeked::Head(head),
+            _ => Peeked::Other,
+        },
+        Line::Missing | Line::Damaged => Peeked::Other,
+    }
+}
+
+/// Word `index` of the payload of a complete record.
+pub(crate) fn word<M: Medium>(medium: &M, at: At, index: usize) -> u64 {
+    let index = FRONT_WORDS + index;
+    let line = at.ring.line(at.line + (index / LINE_WORDS) as u64);
+    load_word(medium, line, index % LINE_WORDS)
+}
+
+/// Word `index` of a line, whatever lap it is of.
+fn load_word<M: Medium>(medium: &M, line: PoolOffset, index: usize) -> u64 {
+    let load = |word: usize| medium.load_u64(line.plus(8 * word as u64));
+    unpack(load(index), load(LINE_WORDS), index)
+}
+
+/// Reads the record, if a live one is complete there.
+pub(crate) fn read<M: Medium>(
+    io: Io<'_, M>,
+    at: At,
+    is_live: impl Fn(Seq) -> bool,
+    payload: &mut Vec<u64>,
+) -> Found {
+    payload.clear();
+    let damaged = |at: At, why| Found::Damaged { line: at.start(), why };
+    const TAG_UNPROVEN: &str = "a word of a log line carries the tag of no lap";
+    let words = match read_line(io, at) {
+        Line::Whole(words) => words,
+        Line::Missing => return Found::Nothing,
+        Line::Damaged => return damaged(at, TAG_UNPROVEN),
+    };
+    let Head { kind, seq, lines, words: count } = match head_of(&words) {
+        Ok(head) => head,
+        Err(why) => return damaged(at, why),
+    };
+    if !is_live(seq) {
+        return Found::Nothing;
+    }
+    if at.line + lines > at.ring.lines {
+        return damaged(at, "a log record is longer than its region");
+    }
+    payload.reserve_exact(lines as usize * LINE_WORDS - FRONT_WORDS);
+    payload.extend_from_slice(&words[FRONT_WORDS..]);
+    for at in at.lines(lines).skip(1) {
+        match read_line(io, at) {
+            Line::Whole(words) => payload.extend_from_slice(&words),
+            Line::Missing if io.plants(Plant::ContinuationsBelieved) => {
+                payload.extend((0..LINE_WORDS).map(|i| load_word(io.medium, at.start(), i)));
+            }
+            Line::Missing => return Found::Unfinished { seq },
+            Line::Damaged => return damaged(at, TAG_UNPROVEN),
+        }
+    }
+    if payload[count..].iter().any(|word| *word != 0) {
+        return damaged(at, "the rest of a log record is not zero");
+    }
+    payload.truncate(count);
+    if record::header_word(kind, seq, payload) != words[0] {
+        return damaged(at, "a complete log record fails its CRC");
+    }
+    Found::Record { kind, seq, lines }
+}
+
+/// Zeroes a ring, for the first lap of a lane or for records of another form.
+pub(crate) fn zero<M: Medium>(io: Io<'_, M>, site: Site, ring: Region) {
+    let mut page = [0u8; 4096];
+    let (mut at, end) = (ring.at, ring.at.plus(ring.lines * LINE_BYTES));
+    while at.0 < end.0 {
+        let part = &mut page[..(end.0 - at.0).min(4096) as usize];
+        io.medium.load(at, part);
+        for (line, bytes) in (0..).zip(part.as_chunks::<64>().0) {
+            if *bytes != [0; 64] {
+                io.stream_line(site, at.plus(line * LINE_BYTES), &[0; 8]);
+            }
+        }
+        at = at.plus(part.len() as u64);
+    }
+}
+
+/// Whether a word of a ring carries the tag of that lap.
+#[cfg(test)]
+pub(crate) fn carries(word: u64, lap: Lap) -> bool {
+    (word >> TAG_SHIFT) as u8 == lap.tag()
+}
+
+/// What of a ring's line no record can have left there: a word with the tag of no lap.
+pub(crate) fn is_damaged<M: Medium>(medium: &M, ring: Region, line: u64) -> bool {
+    (0..8).any(|i| {
+        let word = medium.load_u64(ring.line(line).plus(8 * i));
+        !is_tag((word >> TAG_SHIFT) as u8)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::seq::Seq;
+    use outlast_pmem::Heap;
+
+    const REGION: Region = Region { at: PoolOffset(128), lines: 16, is_elsewhere: false };
+    const SEQ: Seq = Seq::new(3, 77);
+
+    fn io(medium: &Heap) -> Io<'_, Heap> {
+        Io::new(medium, None)
+    }
+
+    fn payload(words: u64) -> Payload {
+        let mut payload = Payload::default();
+        (0..words).for_each(|word| payload.set_bit(PoolOffset(8 * word), 7));
+        payload
+    }
+
+    fn write(medium: &Heap, first: u64, lap: Lap, seq: Seq, words: u64) -> u64 {
+        let at = At { ring: REGION, line: first, lap };
+        append(io(medium), Site::RedoRecord, at, RecordKind::Redo, seq, &mut payload(words))
+    }
+
+    fn read_back(medium: &Heap, first: u64, lap: Lap) -> (Found, Vec<u64>) {
+        let mut words = Vec::new();
+        let at = At { ring: REGION, line: first, lap };
+        let found = read(io(medium), at, |seq| seq >= SEQ, &mut words);
+        (found, words)
+    }
+
+    #[test]
+    fn tags_of_so_many_laps_in_a_row_differ_from_each_other_and_from_zero() {
+        for first in 0..LAPS {
+            let tags = (first..first + TAGS).map(|lap| Lap::numbered(lap).tag()).chain([0]);
+            let tags: std::collections::BTreeSet<u8> = tags.collect();
+            assert_eq!(tags.len() as u64, TAGS + 1);
+            assert!(tags.into_iter().all(is_tag));
+        }
+        assert_eq!(Lap::numbered(LAPS - 1).after(1), Lap::numbered(0));
+    }
+
+    #[test]
+    fn records_of_every_length_come_back() {
+        for words in 0..60 {
+            for lap in [0, 1, TAGS - 1, TAGS, LAPS - 1].map(Lap::numbered) {
+                let medium = Heap::new(4096);
+                let lines = write(&medium, 2, lap, SEQ, words);
+                assert_eq!(lines, lines_for(words as usize));
+                assert!(
+                    words_in(lines) as u64 >= words && (words_in(lines - 1) as u64) < words.max(1)
+                );
+                let (found, read) = read_back(&medium, 2, lap);
+                assert_eq!(found, Found::Record { kind: RecordKind::Redo, seq: SEQ, lines });
+                assert_eq!(read, payload(words).as_words());
+                for (index, expected) in read.iter().enumerate() {
+                    assert_eq!(word(&medium, At { ring: REGION, line: 2, lap }, index), *expected);
+                }
+                assert_eq!(read_back(&medium, 2, lap.after(1)).0, Found::Nothing);
+            }
+        }
+    }
+
+    #[test]
+    fn a_record_that_lacks_any_of_its_words_is_none() {
+        let (old, new) = (Lap::numbered(LAPS - 1), Lap::numbered(0));
+        for before in [None, Some(old)] {
+            let medium = Heap::new(4096);
+            if let Some(lap) = before {
+                write(&medium, 2, lap, Seq::new(3, 70), 40);
+            }
+            let stale = medium.to_bytes();
+            let lines = write(&medium, 2, new, SEQ, 30);
+            let whole = medium.to_bytes();
+            for missing in 0..lines as usize * 8 {
+                let mut torn = whole.clone();
+                let at = REGION.line(2).0 as usize + missing * 8;
+                torn[at..at + 8].copy_from_slice(&stale[at..at + 8]);
+                let found = read_back(&Heap::from_bytes(&torn), 2, new).0;
+                let expected = match missing {
+                    0..8 => Found::Nothing,
+                    _ => Found::Unfinished { seq: SEQ },
+                };
+                assert_eq!(found, expected, "word {missing}");
+            }
+        }
+    }
+
+    #[test]
+    fn any_flipped_bit_of_a_complete_record_is_damage() {
+        let medium = Heap::new(4096);
+        let lines = write(&medium, 2, Lap::numbered(3), SEQ, 12);
+        let bytes = medium.to_bytes();
+        let from = REGION.line(2).0 as usize;
+        for bit in (0..lines as usize * 512).step_by(if cfg!(miri) { 37 } else { 1 }) {
+            let mut flipped = bytes.clone();
+            flipped[from + bit / 8] ^= 1 << (bit % 8);
+            let medium = Heap::from_bytes(&flipped);
+            let found = read_back(&medium, 2, Lap::numbered(3)).0;
+            assert!(matches!(found, Found::Damaged { .. }), "bit {bit}: {found:?}");
+            let in_a_tag = bit / 8 % 8 == 7;
+            let line = 2 + bit as u64 / 512;
+            assert_eq!(is_damaged(&medium, REGION, line), in_a_tag, "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn a_wrap_writes_all_that_is_left_of_the_ring() {
+        let (medium, lap) = (Heap::new(4096), Lap::numbered(9));
+        append_wrap(io(&medium), Site::RedoRecord, At { ring: REGION, line: 12, lap }, SEQ);
+        for line in 12..REGION.lines {
+            let at = At { ring: REGION, line, lap };
+            assert!(matches!(read_line(io(&medium), at), Line::Whole(_)), "{line}");
+        }
+        let lines = 1;
+        let wrap = Found::Record { kind: RecordKind::Wrap, seq: SEQ, lines };
+        assert_eq!(read_back(&medium, 12, lap).0, wrap);
+    }
+
+    #[test]
+    fn a_zeroed_ring_is_zero_and_nothing_else_is() {
+        let medium = Heap::new(128 + 70 * LINE_BYTES + 64);
+        let ring = Region { at: PoolOffset(128), lines: 70, is_elsewhere: false };
+        medium.store(PoolOffset(0), &vec![7; medium.len() as usize]);
+        zero(io(&medium), Site::Ring, ring);
+        let bytes = medium.to_bytes();
+        let (before, rest) = bytes.split_at(128);
+        let (zeros, behind) = rest.split_at(70 * 64);
+        assert!(before.iter().chain(behind).all(|byte| *byte == 7));
+        assert!(zeros.iter().all(|byte| *byte == 0));
+    }
+}

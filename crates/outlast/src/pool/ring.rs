@@ -1,0 +1,158 @@
+//! What a lane does with its ring before its first record of an opening.
+
+use outlast_pmem::Medium;
+
+use crate::io::Site;
+use crate::layout::LANE_TAIL;
+use crate::log;
+use crate::plant::Plant;
+use crate::pool::{LaneState, Pool};
+use crate::sealed::seal;
+
+impl<M: Medium> Pool<M> {
+    /// L5: before its first record of this opening a lane says by its tail where that goes and in
+    /// which lap, durably; where the ring is to be zeroed it is so before. What stands there is of an
+    /// older epoch, so a crash in between changes nothing.
+    pub(super) fn lay_out(&self, lane: &mut LaneState) {
+        let slot = &self.lanes[lane.id];
+        if std::mem::replace(&mut lane.log.is_laid_out, true)
+            || !slot.streams() && !slot.is_zeroed_first
+        {
+            return;
+        }
+        let io = self.io();
+        if slot.is_zeroed_first && !io.plants(Plant::RingNotZeroed) {
+            log::streamed::zero(io, Site::Ring, slot.ring);
+            io.fence(Site::Ring);
+        }
+        let at = self.header.geometry.lane_at(lane.id).plus(LANE_TAIL);
+        self.medium.store_u64(at, seal(log::tail_at(slot.first)));
+        io.flush(Site::FirstLap, at, 8);
+        io.fence(Site::FirstLap);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        BlockKind, CreateOptions, OpenOptions, PoolOffset, Runner, Scheme, Transact,
+        UnrecoveredPool,
+    };
+    use outlast_pmem::Recorder;
+
+    const RING_LINES: u64 = 16;
+
+    fn options(plant: Option<Plant>) -> OpenOptions {
+        OpenOptions { lock_stripes: 64, plant, ..OpenOptions::with_scheme(Scheme::Swift) }
+    }
+
+    fn created(plant: Option<Plant>) -> (Pool<Recorder>, PoolOffset) {
+        let lane_bytes = (RING_LINES + 1) * 64;
+        let create = CreateOptions { lanes: 1, lane_bytes, ..CreateOptions::default() };
+        let medium = Recorder::from_image(vec![0; 64 << 10]);
+        let pool = Pool::create_on(medium, &create, &options(plant)).unwrap();
+        let block = pool.lane().unwrap().run(|tx| tx.alloc(512, BlockKind::General)).unwrap();
+        (pool, block)
+    }
+
+    fn opened(bytes: Vec<u8>, plant: Option<Plant>) -> Pool<Recorder> {
+        let recovered = UnrecoveredPool::open(Recorder::from_image(bytes)).unwrap();
+        recovered.recover(plant).unwrap().start(&options(plant)).unwrap()
+    }
+
+    /// Stores to so many words, in one transaction.
+    fn commit(pool: &Pool<Recorder>, block: PoolOffset, words: u64, value: u64) {
+        let store = |tx: &mut crate::Tx<'_, Recorder>| {
+            (0..words).try_for_each(|word| tx.store_u64(block.plus(16 * word), value))
+        };
+        pool.lane().unwrap().run(store).unwrap();
+        pool.medium().take_log();
+    }
+
+    /// A line of the ring of which a word carries the tag of the lap that will be written there
+    /// next: what a crash leaves of that could not be told from it.
+    fn mistakable(pool: &Pool<Recorder>) -> Option<u64> {
+        let slot = &pool.lanes[0];
+        let head = slot.place(slot.shared.installed.load(std::sync::atomic::Ordering::Relaxed));
+        let carries = |line: u64, lap: log::streamed::Lap| {
+            let at = slot.ring.line(line);
+            (0..8)
+                .any(|word| log::streamed::carries(pool.medium().load_u64(at.plus(8 * word)), lap))
+        };
+        (0..RING_LINES).find(|line| {
+            let place = if *line < head.line { head.next_lap() } else { head };
+            carries(*line, place.lap.unwrap())
+        })
+    }
+
+    /// Hundreds of laps of one opening, of records of six lines, which leave the ring's last four over.
+    fn after_many_laps(plant: Option<Plant>) -> Option<u64> {
+        let (pool, block) = created(plant);
+        (0..3000).find_map(|value| {
+            commit(&pool, block, 19, value);
+            mistakable(&pool)
+        })
+    }
+
+    /// Hundreds of openings, each after a crash in the middle of a record.
+    fn after_many_openings(plant: Option<Plant>) -> Option<u64> {
+        let (mut pool, block) = created(plant);
+        let mut random = 88_172_645_463_325_252u64;
+        for value in 0..600u64 {
+            // What is done to the ring before is fenced.
+            drop(pool.lane().unwrap());
+            let before = pool.medium().to_bytes();
+            // Now and then much of the ring, mostly a line of it.
+            let words = if value % 200 < 3 { 1 + value % 200 * 9 } else { 1 };
+            commit(&pool, block, words, value);
+            let line = mistakable(&pool);
+            if line.is_some() {
+                return line;
+            }
+            // Any of the ring's words may not have arrived.
+            let mut left = pool.medium().to_bytes();
+            let ring = pool.lanes[0].ring.at.0 as usize;
+            for at in (ring..ring + RING_LINES as usize * 64).step_by(8) {
+                random ^= random << 13;
+                random ^= random >> 7;
+                random ^= random << 17;
+                if random.is_multiple_of(3) {
+                    left[at..at + 8].copy_from_slice(&before[at..at + 8]);
+                }
+            }
+            pool = opened(left, plant);
+        }
+        None
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "thousands of transactions take minutes there")]
+    fn no_word_of_the_ring_is_ever_mistaken_for_one_of_the_lap_to_come() {
+        assert_eq!(after_many_laps(None), None);
+        assert_eq!(after_many_openings(None), None);
+        let [rest, zeroes] = [Plant::RestOfLapUnwritten, Plant::RingNotZeroed].map(Some);
+        assert!(after_many_laps(rest).is_some());
+        assert!(after_many_openings(zeroes).is_some());
+        assert_eq!(Plant::laps().count(), 2, "every one of them is planted here");
+    }
+
+    /// A ring that held records of the other form is zeroed before the first of this one, both ways.
+    #[test]
+    fn a_pool_goes_from_one_form_of_log_to_the_other_and_back() {
+        let (pool, block) = created(None);
+        let mut bytes = pool.medium().to_bytes();
+        for value in 0..40u64 {
+            let scheme = [Scheme::Swift, Scheme::Undo, Scheme::Redo][value as usize % 3];
+            let recovered = UnrecoveredPool::open(Recorder::from_image(bytes)).unwrap();
+            let open = OpenOptions { scheme, ..options(None) };
+            let recovered = recovered.recover(None).unwrap();
+            assert_eq!(recovered.check_metadata().0.findings, []);
+            let last = recovered.medium().load_u64(block);
+            assert_eq!(last, value.saturating_sub(1));
+            let pool = recovered.start(&open).unwrap();
+            (0..=value % 7).for_each(|_| commit(&pool, block, 1 + value % 3, value));
+            bytes = pool.medium().to_bytes();
+        }
+    }
+}
