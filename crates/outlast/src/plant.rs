@@ -332,8 +332,8 @@ impl Plant {
         use Site::{
             AgedOut, ChunkWord, Command, FirstLap, Floor, FreshAborted, JournalData, JournalEnd,
             JournalHeader, JournalPages, RecoverTail, RedoData, RedoFresh, RedoRecord, Region,
-            Ring, RunSums, SegmentData, Sums, SweepData, Tail, UndoData, UndoFresh, UndoMark,
-            UndoRecord, UndoSettled, UndoWitnesses,
+            RunSums, SegmentData, Sums, SweepData, Tail, UndoData, UndoFresh, UndoMark, UndoRecord,
+            UndoSettled, UndoWitnesses,
         };
         let undo = scheme.logging() == Logging::Undo;
         let sections = scheme.logging() == Logging::Sections;
@@ -357,11 +357,12 @@ impl Plant {
                 AgedOut | Sums | RunSums | FreshAborted => by_age,
                 RedoFresh => redo,
                 JournalPages | JournalHeader | JournalData | JournalEnd => pages,
-                Ring | FirstLap => scheme.streams_log(),
                 Region => !pages,
                 Command => commands,
                 // The commands' fence comes before anybody could use the chunk otherwise.
                 ChunkWord if matches!(self, Self::SkipFence(_)) => !commands,
+                // A journal's pages are fenced before its header makes them count.
+                FirstLap if matches!(self, Self::SkipFence(_)) => !pages,
                 // Streamed: the lane moves its tail itself.
                 RecoverTail => recorded && !scheme.streams_log(),
                 RedoRecord | SweepData | Floor | Tail => recorded,

@@ -83,6 +83,8 @@ pub struct Scope {
     pub checksums: bool,
     /// The pool has been in use: its logs are neither empty nor at their start.
     pub used: bool,
+    /// What used it logged in lines of the other form: streamed ones, or ones with tags.
+    pub of_other_form: bool,
 }
 
 /// What a scope's search found.
@@ -244,6 +246,7 @@ impl Scope {
         (!self.checksums || keeps_sums || scheme.is_literal())
             && (!later || scheme.commits_later())
             && (!self.of_pages || scheme == Scheme::Rollback)
+            && !(self.of_other_form && scheme.is_literal())
     }
 
     /// Runs the script under every schedule of the scope and verifies every image of each.
@@ -285,7 +288,12 @@ impl Scope {
     fn base(&self, scheme: Scheme) -> (Vec<u8>, PoolOffset) {
         let medium = Recorder::new(self.pool_bytes_for(scheme));
         // A log that only grows would lie in the first free chunks, which a scope wants to fill.
-        let made_with = if scheme == Scheme::Aof { Scheme::Redo } else { scheme };
+        let made_with = match scheme {
+            Scheme::Swift if self.of_other_form => Scheme::Redo,
+            _ if self.of_other_form => Scheme::Swift,
+            Scheme::Aof => Scheme::Redo,
+            _ => scheme,
+        };
         let create = CreateOptions {
             lanes: self.lanes.len() as u32,
             lane_bytes: self.lane_bytes_for(scheme),
@@ -307,11 +315,17 @@ impl Scope {
             script::litter(&mut lane, &self.shape, root).expect("a scope's pool has room");
         }
         drop(lane);
+        // Records of one and two lines, so that the tail comes to rest anywhere. Of streamed ones that
+        // are zeroed just one: a crash may leave any of its words.
+        let records: &[u64] = match made_with {
+            Scheme::Swift if self.of_other_form => &[8],
+            _ if self.of_other_form => &[8, 8, 8],
+            _ => &[8, 8, 8, 80, 80, 8, 80],
+        };
         for id in 0..if self.used { self.lanes.len() } else { 0 } {
             let mut lane = pool.lane_at(id).expect("a new pool has free lanes");
-            // Records of one and two lines, so that the tail comes to rest anywhere.
-            for bytes in [8, 8, 8, 80, 80, 8, 80] {
-                let mut same = vec![0; bytes.min(self.shape.root_bytes() as usize)];
+            for bytes in records {
+                let mut same = vec![0; self.shape.root_bytes().min(*bytes) as usize];
                 let store_again = |tx: &mut Tx<'_, _>| {
                     tx.load(root, &mut same)?;
                     tx.store(root, &same)
@@ -331,7 +345,11 @@ impl Scope {
 
     /// Where each store is a record, and so a line, rings twice as long are as short as others.
     fn lane_bytes_for(&self, scheme: Scheme) -> u64 {
-        if scheme == Scheme::Atlas { 2 * self.lane_bytes } else { self.lane_bytes }
+        if scheme == Scheme::Atlas && !self.of_other_form {
+            2 * self.lane_bytes
+        } else {
+            self.lane_bytes
+        }
     }
 
     /// Undo that is sealed needs more for what its rings cannot hold: old words and new. A

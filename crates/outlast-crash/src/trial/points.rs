@@ -77,6 +77,7 @@ fn point(
         from_ack,
         checksums: true,
         used: false,
+        of_other_form: false,
     };
     let (reading, ack) = (Reading::default(), Ack::Logical);
     Point { scope, schemes: LITERAL, reading, ack, shows }

@@ -56,6 +56,7 @@ fn scope(name: &'static str, about: &'static str, shape: Shape, lanes: Vec<LaneS
         from_ack: 0,
         checksums: false,
         used: false,
+        of_other_form: false,
     }
 }
 
@@ -174,7 +175,7 @@ pub fn all() -> Vec<Scope> {
             preemptions: 0,
             crashes: 1,
             // The log is full by then.
-            from_ack: 12,
+            from_ack: 14,
             used: false,
             ..rings.clone()
         },
@@ -277,6 +278,16 @@ pub fn all() -> Vec<Scope> {
             littered: true,
             used: false,
             ..ring.clone()
+        },
+        Scope {
+            name: "other form",
+            about: "rings that hold records of the other form",
+            lanes: vec![turns(0, 2), turns(2, 1)],
+            preemptions: 0,
+            // Whoever opens it again looks at the whole ring.
+            crashes: 1,
+            of_other_form: true,
+            ..rings.clone()
         },
         Scope {
             name: "rings",
@@ -416,7 +427,7 @@ pub fn all() -> Vec<Scope> {
             step_every: 1,
             crashes: 1,
             // The log is full by then.
-            from_ack: 12,
+            from_ack: 14,
             used: false,
             ..rings.clone()
         },
