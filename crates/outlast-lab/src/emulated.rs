@@ -214,11 +214,12 @@ impl Emulation {
         drop(lane);
         let history_bytes = pool.history_bytes();
         let mut counts = FlushCounts { history_bytes, ..lock(&seen).counts.since(&before) };
+        // Closing flushes too, and that is not counted.
+        let by_line = lock(&seen).by_line.take();
         // Closed, so that also a literal variant's pool opens as it was.
         pool.close();
         let (_, bytes) = medium.into_parts();
-        if let Some(by_line) = lock(&seen).by_line.take() {
-            // Nobody counts what is done from here on.
+        if let Some(by_line) = by_line {
             let medium = Recorder::with_sink(bytes, OpLog::default());
             let pool = UnrecoveredPool::open(&medium)?.recover(None)?;
             for line in pool.checksum_lines() {
