@@ -10,17 +10,17 @@
 //! what it flushes for nothing. And of the lines that a flush finds dirty: the bytes that were
 //! newer in the cache than in memory.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, DefaultHasher};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+mod cache;
+
+use std::sync::{Arc, Mutex};
 
 use outlast::{Abort, CreateOptions, OpenOptions, Pool, PoolError, Scheme, UnrecoveredPool};
 use outlast_pmem::Recorder;
-use outlast_sim::{Cache, CacheConfig, ConfigError, Contents};
-use outlast_trace::{
-    ByteRange, FlushKind, LINE_BYTES, LaneId, LineAddr, Op, PoolOffset, Sink, line_pieces,
-};
+use outlast_sim::{CacheConfig, ConfigError};
+use outlast_trace::{FlushKind, LINE_BYTES, OpLog};
 use outlast_workloads::{Scale, Workload};
+
+use self::cache::{EmulatedCache, Seen, lock};
 
 /// What is emulated.
 #[derive(Clone, Copy, Debug)]
@@ -179,10 +179,8 @@ impl Emulation {
         // A quarter of each page, and what blocks do not fill.
         let heap_bytes = if checksums { heap_bytes * 2 } else { heap_bytes };
         let bytes = (heap_bytes + lane_bytes + (64 << 20)).next_multiple_of(4096);
-        let seen = Arc::new(Mutex::new(FlushCounts::default()));
-        let by_line = Arc::new(Mutex::new(ByLine::default()));
-        let mut sink = EmulatedCache::new(self.cache, 4096, 4096 + lane_bytes, Arc::clone(&seen))?;
-        sink.by_line = checksums.then(|| Arc::clone(&by_line));
+        let seen = Arc::new(Mutex::new(Seen::new(checksums)));
+        let sink = EmulatedCache::new(self.cache, 4096, 4096 + lane_bytes, Arc::clone(&seen))?;
         let medium = Recorder::with_sink(vec![0; bytes as usize], sink)
             .recording_loads()
             .flushing_with(self.flush);
@@ -208,24 +206,26 @@ impl Emulation {
         let mut before = FlushCounts::default();
         for done in 0..total {
             if done == self.warm_up {
-                before = *lock(&seen);
-                lock(&by_line).clear();
+                before = lock(&seen).begin();
             }
             worker.draw();
             worker.step(&mut lane).map_err(failed)?;
         }
         drop(lane);
         let history_bytes = pool.history_bytes();
-        let mut counts = FlushCounts { history_bytes, ..lock(&seen).since(&before) };
-        if checksums {
-            let by_line = std::mem::take(&mut *lock(&by_line));
-            // Closed, so that also a literal variant's pool opens as it was.
-            pool.close();
+        let mut counts = FlushCounts { history_bytes, ..lock(&seen).counts.since(&before) };
+        // Closing flushes too, and that is not counted.
+        let by_line = lock(&seen).by_line.take();
+        // Closed, so that also a literal variant's pool opens as it was.
+        pool.close();
+        let (_, bytes) = medium.into_parts();
+        if let Some(by_line) = by_line {
+            let medium = Recorder::with_sink(bytes, OpLog::default());
             let pool = UnrecoveredPool::open(&medium)?.recover(None)?;
             for line in pool.checksum_lines() {
-                let (issued, dirty) = by_line.get(&line).copied().unwrap_or_default();
-                counts.sums.issued += issued;
-                counts.sums.dirty += dirty;
+                let (issued, dirty) = by_line.get(line.0 as usize).copied().unwrap_or_default();
+                counts.sums.issued += u64::from(issued);
+                counts.sums.dirty += u64::from(dirty);
             }
             counts.data.issued -= counts.sums.issued;
             counts.data.dirty -= counts.sums.dirty;
@@ -233,9 +233,6 @@ impl Emulation {
         Ok(counts)
     }
 }
-
-/// Flushes of each line of the heap: issued, and of these found dirty.
-type ByLine = HashMap<LineAddr, (u64, u64), BuildHasherDefault<DefaultHasher>>;
 
 impl FlushCounts {
     fn since(&self, before: &Self) -> Self {
@@ -251,183 +248,11 @@ impl FlushCounts {
     }
 }
 
-fn lock<T>(seen: &Mutex<T>) -> MutexGuard<'_, T> {
-    seen.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// A cache of tags in front of memory that somebody else keeps.
-struct EmulatedCache {
-    cache: Cache,
-    log_at: u64,
-    heap_at: u64,
-    /// By line, a bit for each byte stored to since the line was flushed.
-    stored: Vec<u64>,
-    /// By line, a bit for each byte that is newer in the cache than in memory.
-    newer: Vec<u64>,
-    seen: Arc<Mutex<FlushCounts>>,
-    /// Where it matters which lines of the heap they are.
-    by_line: Option<Arc<Mutex<ByLine>>>,
-}
-
-/// Nothing is known of the bytes, and nothing needs to be.
-const BYTES: [u8; 64] = [0; 64];
-
-impl EmulatedCache {
-    fn new(
-        config: CacheConfig,
-        log_at: u64,
-        heap_at: u64,
-        seen: Arc<Mutex<FlushCounts>>,
-    ) -> Result<Self, ConfigError> {
-        let cache = Cache::new(config, 0)?;
-        Ok(Self {
-            cache,
-            log_at,
-            heap_at,
-            stored: Vec::new(),
-            newer: Vec::new(),
-            seen,
-            by_line: None,
-        })
-    }
-
-    fn access(&mut self, line: LineAddr, dirty: bool) {
-        match self.cache.access(line) {
-            Some(slot) if dirty => self.cache.set_dirty(slot),
-            Some(_) => {}
-            None => {
-                let contents = Contents { data: BYTES, dirty, owned: true, tag: () };
-                let (_, evicted) = self.cache.install(line, &contents);
-                if let Some(evicted) = evicted.filter(|evicted| evicted.contents.dirty) {
-                    *bytes_of(&mut self.newer, evicted.line) = 0;
-                    let is_data = evicted.line.start().0 >= self.heap_at;
-                    lock(&self.seen).data_evicted += u64::from(is_data);
-                }
-            }
-        }
-    }
-
-    fn store(&mut self, at: PoolOffset, len: usize) {
-        for (piece, len) in line_pieces(at, len) {
-            let line = piece.line();
-            self.access(line, true);
-            *bytes_of(&mut self.stored, line) |= bytes_mask(piece, len);
-            *bytes_of(&mut self.newer, line) |= bytes_mask(piece, len);
-        }
-    }
-
-    /// What goes past the cache takes the line out of it, and leaves nothing to flush.
-    fn stream(&mut self, at: PoolOffset, len: usize) {
-        for (piece, len) in line_pieces(at, len) {
-            let line = piece.line();
-            self.cache.remove(line);
-            *bytes_of(&mut self.stored, line) &= !bytes_mask(piece, len);
-            *bytes_of(&mut self.newer, line) = 0;
-        }
-    }
-
-    fn flush(&mut self, kind: FlushKind, line: LineAddr) {
-        let slot = self.cache.probe(line);
-        let is_dirty = slot.is_some_and(|slot| self.cache.is_dirty(slot));
-        match (slot, kind) {
-            (Some(slot), FlushKind::Clwb) => self.cache.clean(slot, &BYTES),
-            (Some(_), _) => drop(self.cache.remove(line)),
-            (None, _) => {}
-        }
-        let stored = std::mem::take(bytes_of(&mut self.stored, line));
-        let newer = std::mem::take(bytes_of(&mut self.newer, line));
-        let mut counts = lock(&self.seen);
-        let kind = match line.start().0 {
-            at if at >= self.heap_at => &mut counts.data,
-            at if at >= self.log_at => &mut counts.log,
-            _ => &mut counts.header,
-        };
-        kind.count(stored, is_dirty.then_some(newer));
-        if let Some(by_line) = self.by_line.as_ref().filter(|_| line.start().0 >= self.heap_at) {
-            let mut by_line = lock(by_line);
-            let (issued, dirty) = by_line.entry(line).or_default();
-            *issued += 1;
-            *dirty += u64::from(is_dirty);
-        }
-    }
-}
-
-/// The entry of a line in a table that grows as it needs.
-fn bytes_of(table: &mut Vec<u64>, line: LineAddr) -> &mut u64 {
-    let at = line.0 as usize;
-    if at >= table.len() {
-        table.resize((at + 1).next_multiple_of(1 << 16), 0);
-    }
-    &mut table[at]
-}
-
-/// A bit for each of `len` bytes of a line, from the one at `at` on.
-fn bytes_mask(at: PoolOffset, len: usize) -> u64 {
-    (u64::MAX >> (64 - len)) << at.in_line()
-}
-
-impl Sink for EmulatedCache {
-    fn op(&mut self, _: LaneId, op: Op<'_>) {
-        match op {
-            Op::Load { at, len, .. } => {
-                let range = ByteRange::new(at, u64::from(len));
-                range.lines().for_each(|line| self.access(line, false));
-            }
-            Op::Store { at, bytes } | Op::Rmw { at, bytes } => self.store(at, bytes.len()),
-            Op::StoreNt { at, bytes } => self.stream(at, bytes.len()),
-            Op::Store64 { line, bytes } => self.stream(line.start(), bytes.len()),
-            Op::Flush { kind, line } => self.flush(kind, line),
-            Op::Sfence | Op::Mfence => lock(&self.seen).fences += 1,
-            _ => {}
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use outlast_workloads::Layout;
 
     use super::*;
-
-    #[test]
-    fn dirtiness_counts_bytes_since_the_last_flush_and_bytes_in_the_cache() {
-        // Two lines of cache; line 0 is the header, line 1 the log, the heap begins with line 2.
-        let seen = Arc::new(Mutex::new(FlushCounts::default()));
-        let config = CacheConfig::new(128, 2);
-        let mut cache = EmulatedCache::new(config, 64, 128, Arc::clone(&seen)).unwrap();
-        let mut op = |op: Op<'_>| cache.op(LaneId(0), op);
-        let store = |at, bytes| Op::Store { at: PoolOffset(at), bytes };
-        let flush = |line| Op::Flush { kind: FlushKind::Clwb, line: LineAddr(line) };
-        // Sixteen bytes, eight of them twice, then flushed twice: dirty and clean.
-        op(store(128, &[1; 16]));
-        op(store(136, &[2; 8]));
-        op(flush(2));
-        op(flush(2));
-        let data = lock(&seen).data;
-        assert_eq!((data.issued, data.dirty, data.stored_bytes, data.dirty_bytes), (2, 1, 16, 16));
-        assert_eq!((data.dirtiness(), data.dirtiness_found()), (Some(0.125), Some(0.25)));
-        assert_eq!((data.by_words[0], data.by_words[2]), (1, 1));
-        // Across a line's end: eight bytes in line 2, four in line 3; two others push both out.
-        op(store(184, &[3; 12]));
-        op(Op::Load { at: PoolOffset(256), len: 1, depends: None });
-        op(Op::Load { at: PoolOffset(320), len: 1, depends: None });
-        assert_eq!(lock(&seen).data_evicted, 2);
-        // Back in the cache with four more bytes: twelve since the flush, four in the cache.
-        op(store(128, &[4; 4]));
-        op(flush(2));
-        op(flush(3));
-        let data = lock(&seen).data.since(&data);
-        assert_eq!((data.issued, data.dirty, data.stored_bytes, data.dirty_bytes), (2, 1, 16, 4));
-        // What is streamed is not left to flush; log lines count apart.
-        op(Op::StoreNt { at: PoolOffset(64), bytes: &[5; 8] });
-        op(flush(1));
-        let log = lock(&seen).log;
-        assert_eq!((log.issued, log.dirty, log.stored_bytes), (1, 0, 0));
-        // This flush takes the line out: the next store has to fetch it.
-        op(store(128, &[6; 4]));
-        op(Op::Flush { kind: FlushKind::ClflushOpt, line: LineAddr(2) });
-        assert!(cache.cache.probe(LineAddr(2)).is_none());
-    }
 
     fn counted(scheme: Scheme, reckoned_bytes: u64) -> FlushCounts {
         counted_on(scheme, reckoned_bytes, Layout::Plain, false)

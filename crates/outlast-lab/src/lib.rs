@@ -30,6 +30,7 @@ pub mod html;
 pub mod machine;
 pub mod native;
 pub mod news;
+pub mod parallel;
 pub mod pivot;
 pub mod plot;
 pub mod record;

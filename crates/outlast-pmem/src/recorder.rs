@@ -1,10 +1,12 @@
 //! A medium that writes down what happens on it.
 
 use std::collections::HashMap;
+use std::hash::BuildHasherDefault;
 use std::panic::Location;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use outlast_trace::{FlushKind, LaneId, LineAddr, Op, OpLog, PoolOffset, Sink, TxId};
+use rustc_hash::FxHasher;
 
 use crate::medium::{GrowError, Mark, Medium, Prices, check_bounds, whole_lines};
 use crate::schedule::{self, Point};
@@ -43,7 +45,7 @@ struct State<S> {
     sink: S,
     ops: usize,
     /// How often each volatile lock was taken.
-    tickets: HashMap<u64, u64>,
+    tickets: HashMap<u64, u64, BuildHasherDefault<FxHasher>>,
     sites: Vec<Site>,
     labels: Vec<Option<&'static str>>,
 }
@@ -86,7 +88,7 @@ impl<S: Sink> Recorder<S> {
             bytes,
             sink,
             ops: 0,
-            tickets: HashMap::new(),
+            tickets: HashMap::default(),
             sites: Vec::new(),
             labels: Vec::new(),
         };

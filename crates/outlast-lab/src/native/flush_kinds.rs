@@ -10,6 +10,7 @@ use super::arena::Arena;
 use super::{NativeError, Own, Session, Setup};
 use crate::bench::{Contestant, Outcome};
 use crate::news::{Listener, News};
+use crate::parallel::in_parallel;
 use crate::record::{Kind, Metric, Record};
 use crate::stats::Spread;
 
@@ -46,14 +47,14 @@ fn compete(
     schemes: &[Own],
     listen: &mut Listener<'_>,
 ) -> Result<Outcome, NativeError> {
-    let mut pools = Vec::new();
-    for scheme in schemes {
-        for (name, kind) in KINDS {
-            let flushing = |mapped: outlast_pmem::Mapped| mapped.flushing_with(kind);
-            let pool = session.arena.pool(session, *scheme, session.setup.threads, flushing)?;
-            pools.push((name, pool));
-        }
-    }
+    let own: Vec<_> =
+        schemes.iter().flat_map(|scheme| KINDS.map(|(name, kind)| (*scheme, name, kind))).collect();
+    let stage = format!("{}: load", session.workload.name);
+    let pools = in_parallel(&own, usize::MAX, &stage, listen, |(scheme, name, kind)| {
+        let flushing = |mapped: outlast_pmem::Mapped| mapped.flushing_with(*kind);
+        let pool = session.arena.pool(session, *scheme, session.setup.threads, flushing)?;
+        Ok::<_, NativeError>((*name, pool))
+    })?;
     let mut contestants = Vec::new();
     for (name, pool) in &pools {
         contestants.push(Contestant::new(&contestant(pool.own, name), pool.seats(session, 0)?));

@@ -34,6 +34,7 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::bench::{Contestant, Outcome, compete};
 use crate::news::{Listener, News};
+use crate::parallel::in_parallel;
 use crate::record::Record;
 pub(crate) use arena::Arena;
 
@@ -153,7 +154,7 @@ impl Session<'_> {
     /// happens to get makes it faster or slower for as long as it lives.
     fn compete<M: Medium + Send + Sync + 'static>(
         &self,
-        wrap: impl Fn(Mapped) -> M,
+        wrap: impl Fn(Mapped) -> M + Sync,
         listen: &mut Listener<'_>,
     ) -> Result<Vec<Record>, NativeError> {
         let schemes = self.setup.own_schemes();
@@ -189,29 +190,20 @@ impl Session<'_> {
         &self,
         schemes: &[Own],
         order: &[usize],
-        wrap: impl Fn(Mapped) -> M,
+        wrap: impl Fn(Mapped) -> M + Sync,
         listen: &mut Listener<'_>,
     ) -> Result<Outcome, NativeError> {
         let stage = format!("{}: load", self.workload.name);
-        let mut pools = Vec::new();
+        let own: Vec<Own> = order.iter().filter_map(|n| schemes.get(*n).copied()).collect();
+        let pools = in_parallel(&own, usize::MAX, &stage, listen, |scheme| {
+            self.arena.pool(self, *scheme, self.setup.threads, &wrap)
+        })?;
         let mut contestants = Vec::new();
-        for (done, &number) in (1..).zip(order) {
-            match schemes.get(number) {
-                Some(&scheme) => {
-                    pools.push(self.arena.pool(self, scheme, self.setup.threads, &wrap)?);
-                }
-                None => {
-                    let other = number - schemes.len();
-                    contestants.push(match self.peers.get(other) {
-                        Some(&(pmdk, granularity)) => self.arena.peer(self, pmdk, granularity)?,
-                        None => {
-                            let log = self.bare[other - self.peers.len()];
-                            self.arena.bare(self, log, &wrap)?
-                        }
-                    });
-                }
-            }
-            listen(News::Step { stage: &stage, done, total: order.len() as u64 });
+        for other in order.iter().filter_map(|number| number.checked_sub(schemes.len())) {
+            contestants.push(match self.peers.get(other) {
+                Some(&(pmdk, granularity)) => self.arena.peer(self, pmdk, granularity)?,
+                None => self.arena.bare(self, self.bare[other - self.peers.len()], &wrap)?,
+            });
         }
         for pool in &pools {
             let seats = pool.seats(self, 0)?;

@@ -25,6 +25,7 @@ use super::{BOUND, NativeError, Own, Session};
 use crate::bench::open::Arrivals;
 use crate::bench::{Contestant, Lane, Outcome};
 use crate::news::Listener;
+use crate::parallel::in_parallel;
 use crate::record::{Kind, Metric, Record};
 use crate::stats::{Latencies, Spread};
 
@@ -193,7 +194,7 @@ impl<M: Send + Sync> Lane for ModeLane<'_, M> {
 /// Takes the transactions of each of our schemes apart; nothing if `none` does not compete.
 pub(super) fn measure<M: Medium + Send + Sync>(
     session: &Session<'_>,
-    wrap: impl Fn(Mapped) -> M,
+    wrap: impl Fn(Mapped) -> M + Sync,
     listen: &mut Listener<'_>,
 ) -> Result<Vec<Record>, NativeError> {
     let schemes = session.setup.own_schemes();
@@ -202,10 +203,10 @@ pub(super) fn measure<M: Medium + Send + Sync>(
     }
     let modes = Mode::ALL.len() as u32;
     let wrap = |mapped| Muted::new(wrap(mapped));
-    let mut pools = Vec::new();
-    for &own in &schemes {
-        pools.push(session.arena.pool(session, own, session.setup.threads * modes, wrap)?);
-    }
+    let stage = format!("{}: load", session.workload.name);
+    let pools = in_parallel(&schemes, usize::MAX, &stage, listen, |own| {
+        session.arena.pool(session, *own, session.setup.threads * modes, wrap)
+    })?;
     let mut contestants = Vec::new();
     for pool in &pools {
         let modes = if pool.own.scheme == Scheme::None { &Mode::ALL[2..] } else { &Mode::ALL[..] };

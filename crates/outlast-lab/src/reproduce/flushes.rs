@@ -5,9 +5,6 @@
 //! out as for Archapt (*aligned*), and the same on data as a general allocator lays it out
 //! (*unaligned*). Against the second, what coalescing saves and what skipping saves add up.
 
-use std::panic::resume_unwind;
-use std::thread;
-
 use outlast::Scheme;
 use outlast_sim::CacheConfig;
 use outlast_trace::FlushKind;
@@ -15,7 +12,8 @@ use outlast_workloads::Layout;
 
 use super::{CACHE_WAYS, READ_ONLY, Request, SCHEMES, WORKLOADS, available, workload};
 use crate::emulated::{Emulation, EmulationError, FlushCounts};
-use crate::news::{Listener, News};
+use crate::news::Listener;
+use crate::parallel::in_parallel;
 use crate::record::{Kind, Metric, Record};
 
 /// The variants of Archapt as the paper has it, if there are any: their checksums belong to them.
@@ -32,6 +30,9 @@ pub(super) const AGAINST_UNALIGNED: &str = "undo+unaligned";
 
 /// Room in a log that nothing shortens, for each transaction.
 const LOG_BYTES_PER_TRANSACTION: u64 = 1 << 10;
+
+/// Each needs memory for its pool.
+const AT_ONCE_MAX: usize = 4;
 
 /// Which flushes are counted.
 #[derive(Clone, Copy, Debug)]
@@ -170,13 +171,7 @@ pub fn measure(
         .iter()
         .flat_map(|name| variants.iter().map(|variant| emulation(name, *variant, request)))
         .collect();
-    let mut counts = Vec::new();
-    let total = all.len() as u64;
-    for pair in all.chunks(2) {
-        listen(News::Step { stage, done: counts.len() as u64, total });
-        counts.extend(run_pair(pair)?);
-    }
-    listen(News::Step { stage, done: total, total });
+    let counts = in_parallel(&all, AT_ONCE_MAX, stage, listen, Emulation::run)?;
     let mut records = Vec::new();
     for (emulations, counts) in all.chunks(variants.len()).zip(counts.chunks(variants.len())) {
         let baselines = Baselines { aligned: counts[0], unaligned: counts[1] };
@@ -188,15 +183,6 @@ pub fn measure(
         }
     }
     Ok(records)
-}
-
-/// Two at a time: each needs memory for its pool.
-fn run_pair(pair: &[Emulation]) -> Result<Vec<FlushCounts>, EmulationError> {
-    thread::scope(|scope| {
-        let running: Vec<_> =
-            pair.iter().map(|emulation| scope.spawn(|| emulation.run())).collect();
-        running.into_iter().map(|run| run.join().unwrap_or_else(|p| resume_unwind(p))).collect()
-    })
 }
 
 /// Undo logging on both layouts.

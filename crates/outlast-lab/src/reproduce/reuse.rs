@@ -19,7 +19,8 @@ use outlast_workloads::{Scale, Workload};
 
 use super::{Request, WORKLOADS, workload};
 use crate::emulated::EmulationError;
-use crate::news::{Listener, News};
+use crate::news::Listener;
+use crate::parallel::in_parallel;
 use crate::record::{Kind, Metric, Record};
 
 /// Blocks by number of uses: the name of the class, and the fewest and the most.
@@ -34,22 +35,20 @@ pub fn measure(
     request: &Request,
     listen: &mut Listener<'_>,
 ) -> Result<Vec<Record>, EmulationError> {
-    let stage = "uses of blocks";
-    let total = WORKLOADS.len() as u64;
-    let mut records = Vec::new();
-    for (done, name) in (0..).zip(WORKLOADS) {
-        listen(News::Step { stage, done, total });
+    let counts = WORKLOADS.map(|name| {
         let workload = workload(name);
         // Scans touch a hundred times as much as the others, TPC-C some fifty.
         let share = if matches!(name, "ycsb-e" | "tpcc" | "oltp-ycsb") { 10 } else { 1 };
         let transactions = request.amount.transactions / share;
         let scale = request.counted_scale(workload, transactions);
-        let count = Count { workload, scale, transactions, seed: request.seed };
-        records.extend(count.records()?);
-    }
-    listen(News::Step { stage, done: total, total });
-    Ok(records)
+        Count { workload, scale, transactions, seed: request.seed }
+    });
+    let records = in_parallel(&counts, AT_ONCE_MAX, "uses of blocks", listen, Count::records)?;
+    Ok(records.into_iter().flatten().collect())
 }
+
+/// Each needs memory for its pool.
+const AT_ONCE_MAX: usize = 4;
 
 /// One workload to count.
 struct Count {

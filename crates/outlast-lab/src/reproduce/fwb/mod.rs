@@ -21,15 +21,14 @@ mod judge;
 pub mod views;
 
 use std::str::FromStr;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use outlast_schemes::hwl::Faults;
 use outlast_sim::Cause;
 use outlast_sim::timed::MachineConfig;
 
 use crate::native::Size;
-use crate::news::{Listener, News};
+use crate::news::Listener;
+use crate::parallel::in_parallel;
 use crate::record::{Kind, Metric, Record};
 use crate::simulated::crash::{Campaign, Plant};
 use crate::simulated::work::{Bench, MICRO, Plan, WHISPER, Work};
@@ -241,7 +240,7 @@ pub fn run(
         }
     }
     let stage = "programs under schemes";
-    let measured = in_parallel(&plans, stage, listen, |(bench, threads)| {
+    let measured = in_parallel(&plans, usize::MAX, stage, listen, |(bench, threads)| {
         let work = request.plan(bench, *threads).work().map_err(|error| error.to_string())?;
         let options = request.options(&work);
         let mut rows = Vec::new();
@@ -253,7 +252,7 @@ pub fn run(
             let energy = crate::simulated::memory_energy(&machine, &measured.stats);
             rows.push(Row { bench: bench.name, threads: *threads, measured, energy });
         }
-        Ok((rows, records))
+        Ok::<_, String>((rows, records))
     })?;
     for (rows, more) in measured {
         findings.rows.extend(rows);
@@ -312,7 +311,8 @@ fn sensitivities(
     free.set_option("caches.scan_tags", "0")?;
     jobs.push((views::FREE_TAGS, 0.0, usual, &free));
     jobs.push((views::NO_EARLY, 0.0, LogOptions { slots: 1 << 22, ..usual }, machine));
-    let points = in_parallel(&jobs, "sensitivities", listen, |(what, value, options, machine)| {
+    let points = in_parallel(&jobs, usize::MAX, "sensitivities", listen, |job| {
+        let (what, value, options, machine) = job;
         let (mut logs, mut log_rate_max) = (0.0, 0.0);
         for work in &works {
             let measured = measure(machine, SimScheme::Fwb, work, options)
@@ -321,7 +321,7 @@ fn sensitivities(
             log_rate_max = log_rate(&measured).max(log_rate_max);
         }
         let throughput = (logs / works.len() as f64).exp();
-        Ok(Point { what, value: *value, throughput, log_rate: log_rate_max })
+        Ok::<_, String>(Point { what, value: *value, throughput, log_rate: log_rate_max })
     })?;
     for point in &points {
         let metric = Metric { name: point.what, unit: "tx/s" };
@@ -354,51 +354,6 @@ fn order_by_latency(seed: u64) -> Result<(u64, u64), Box<dyn std::error::Error>>
         images += report.images;
     }
     Ok((guilty, images))
-}
-
-/// Runs jobs on all processors; results come in the order of the jobs.
-fn in_parallel<J: Sync, R: Send>(
-    jobs: &[J],
-    stage: &str,
-    listen: &mut Listener<'_>,
-    run: impl Fn(&J) -> Result<R, String> + Sync,
-) -> Result<Vec<R>, Box<dyn std::error::Error>> {
-    let workers = std::thread::available_parallelism().map_or(1, |cores| cores.get());
-    let next = AtomicUsize::new(0);
-    let results: Mutex<Vec<Option<Result<R, String>>>> =
-        Mutex::new(jobs.iter().map(|_| None).collect());
-    let (told, heard) = std::sync::mpsc::channel();
-    std::thread::scope(|scope| {
-        for _ in 0..workers.min(jobs.len()) {
-            let told = told.clone();
-            let (next, results, run) = (&next, &results, &run);
-            scope.spawn(move || {
-                loop {
-                    let number = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(job) = jobs.get(number) else { break };
-                    let result = run(job);
-                    let mut results =
-                        results.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-                    results[number] = Some(result);
-                    drop(results);
-                    let _ = told.send(());
-                }
-            });
-        }
-        drop(told);
-        for done in 1..=jobs.len() as u64 {
-            if heard.recv().is_err() {
-                break;
-            }
-            listen(News::Step { stage, done, total: jobs.len() as u64 });
-        }
-    });
-    let results = results.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let mut all = Vec::with_capacity(jobs.len());
-    for result in results {
-        all.push(result.unwrap_or_else(|| Err("a run was not made".to_owned()))?);
-    }
-    Ok(all)
 }
 
 #[cfg(test)]
