@@ -104,6 +104,10 @@ pub struct TimedRecording {
     pub image: Vec<u8>,
     /// Operations of the warm-up.
     warm_at: usize,
+    /// How many transactions come after it.
+    timed: u64,
+    /// Their beginnings and acknowledgements count operations as they were recorded, without what
+    /// `log` has between them.
     transactions: Vec<Transaction>,
 }
 
@@ -133,11 +137,7 @@ impl TimedCampaign {
         let now = system.now();
         let timeline = system.take_timeline().map(|timeline| (timeline, now));
         let mut report = TimedReport {
-            transactions: recording
-                .transactions
-                .iter()
-                .filter(|tx| tx.acked >= recording.warm_at)
-                .count() as u64,
+            transactions: recording.timed,
             stats,
             counts: Counts::default(),
             journal_entries: 0,
@@ -196,19 +196,21 @@ impl TimedCampaign {
             false => self.in_turn(campaign, base, &pool, &loaded, || medium.ops())?,
         };
         let mut log = medium.take_log();
+        place_acknowledgements(&log, &mut transactions);
         if together {
-            place_acknowledgements(&log, &mut transactions);
             let last_of_warm_up = transactions
                 .chunks(campaign.per_lane() as usize)
                 .filter_map(|of_lane| of_lane[..self.warm_up as usize].last())
                 .map(|tx| tx.acked + 1);
             warm_at = last_of_warm_up.max().unwrap_or(0);
+        }
+        let timed = transactions.iter().filter(|tx| tx.acked >= warm_at).count() as u64;
+        if together {
             (log, warm_at) = order::behind_fences(&log, warm_at);
         } else if lanes > 1 {
             (log, warm_at) = order::behind_acknowledgements(&log, warm_at);
         }
-        place_acknowledgements(&log, &mut transactions);
-        Ok(TimedRecording { log: Arc::new(log), image, warm_at, transactions })
+        Ok(TimedRecording { log: Arc::new(log), image, warm_at, timed, transactions })
     }
 
     /// Runs the lanes' transactions one at a time, in turn. Returns them lane after lane, and the
@@ -305,7 +307,7 @@ fn crash(
     report: &mut TimedReport,
 ) {
     let journal = timed.journal();
-    let transactions = in_time(&recording.transactions, timed);
+    let transactions = in_time(&recording.transactions, &acknowledgements(timed));
     let court = match Court::new(base.initial.clone(), &transactions) {
         Ok(court) => court,
         Err(violation) => {
@@ -347,18 +349,37 @@ fn crash(
     report.counts.add(&visitor.counts);
 }
 
-/// The transactions with the machine's cycles in place of the recording's operations. One begins,
-/// at the earliest, when the one before it in its lane was acknowledged.
-fn in_time(transactions: &[Transaction], journal: &TimedJournal) -> Vec<Transaction> {
-    let acked: HashMap<u64, u64> =
-        journal.acknowledged_by(Cycle(u64::MAX)).iter().map(|(at, tx)| (tx.0, at.0)).collect();
-    let mut ids: Vec<u64> = acked.keys().copied().collect();
-    ids.sort_unstable(); // Lane after lane, as the transactions are.
+/// The cycles of the acknowledgements, lane after lane as the transactions are.
+fn acknowledgements(journal: &TimedJournal) -> Vec<usize> {
+    let mut acked = journal.acknowledged_by(Cycle(u64::MAX)).to_vec();
+    acked.sort_unstable_by_key(|(_, tx)| *tx);
+    acked.iter().map(|(at, _)| at.0 as usize).collect()
+}
+
+/// The transactions with the machine's cycles in place of the recording's operations.
+///
+/// One begins, at the earliest, when the one before it in its lane was acknowledged, and before the
+/// acknowledgement of any that was not yet acknowledged when it began in the recording: what it
+/// found is of the recording, and the machine may be late with its lane.
+fn in_time(transactions: &[Transaction], acked: &[usize]) -> Vec<Transaction> {
+    // In the recording's order, with the first of the machine's acknowledgements from there on.
+    let mut firsts: Vec<_> =
+        transactions.iter().zip(acked).map(|(tx, acked)| (tx.acked, *acked)).collect();
+    firsts.sort_unstable();
+    for at in (1..firsts.len()).rev() {
+        firsts[at - 1].1 = firsts[at - 1].1.min(firsts[at].1);
+    }
+    let first_since = |begun: usize| {
+        let from = firsts.partition_point(|(recorded, _)| *recorded < begun);
+        firsts.get(from).map_or(usize::MAX, |(_, acked)| *acked)
+    };
+
     let mut before = HashMap::new();
     let mut timed = transactions.to_vec();
-    for (tx, id) in timed.iter_mut().zip(ids) {
-        tx.acked = acked[&id] as usize;
-        tx.begun = before.insert(id >> 32, tx.acked).unwrap_or(0);
+    for (tx, &acked) in timed.iter_mut().zip(acked) {
+        let ready = before.insert(tx.lane, acked).unwrap_or(0);
+        tx.begun = ready.min(first_since(tx.begun));
+        tx.acked = acked;
     }
     timed
 }
@@ -375,5 +396,30 @@ impl TimedReport {
             failure: Some((violation, None)),
             timeline: None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_overlapped_in_the_recording_overlaps_on_the_machine() {
+        let recorded = |lane, begun, acked| Transaction {
+            lane,
+            name: String::new(),
+            begun,
+            acked,
+            reads: vec![],
+            writes: vec![],
+        };
+        // The third ran beside the fourth, whose lane the machine was faster with.
+        let transactions =
+            [recorded(0, 0, 10), recorded(0, 10, 20), recorded(0, 20, 30), recorded(1, 15, 25)];
+        let begun = |acked| in_time(&transactions, acked).iter().map(|tx| tx.begun).collect();
+        let (late, early): (Vec<_>, Vec<_>) =
+            (begun(&[100, 200, 300, 150]), begun(&[10, 20, 30, 90]));
+        assert_eq!(late, [0, 100, 150, 0]);
+        assert_eq!(early, [0, 10, 20, 0]);
     }
 }
