@@ -13,20 +13,17 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use outlast_pmem::Medium;
 
 use crate::barrier::{Barrier, this_thread};
+use crate::padded::CachePadded;
 use crate::spin::wait;
 
 /// The lane has no transaction.
 const IDLE: usize = 0;
 
-/// The thread that has a transaction on a lane. Alone in its lines: each lane stores to its own
-/// at every transaction.
-#[repr(align(128))]
-struct Inside(AtomicUsize);
-
 /// Which lanes have a transaction, and whether others may begin one. Whoever makes other lanes'
 /// transactions durable has a place as a lane has.
 pub(crate) struct Gate {
-    inside: Box<[Inside]>,
+    /// The thread that has a transaction on a lane.
+    inside: Box<[CachePadded<AtomicUsize>]>,
     closed: AtomicBool,
     /// How often a transaction was let in though the gate was closed.
     let_in: AtomicUsize,
@@ -45,7 +42,7 @@ impl Drop for Closed<'_> {
 impl Gate {
     pub fn new(lanes: usize) -> Self {
         Self {
-            inside: (0..lanes).map(|_| Inside(AtomicUsize::new(IDLE))).collect(),
+            inside: (0..lanes).map(|_| CachePadded::new(AtomicUsize::new(IDLE))).collect(),
             closed: AtomicBool::new(false),
             let_in: AtomicUsize::new(0),
             barrier: Barrier::new(),
@@ -55,7 +52,7 @@ impl Gate {
     /// Lane `id` begins a transaction; waits while the gate is closed.
     #[inline]
     pub fn enter<M: Medium>(&self, medium: &M, id: usize) {
-        self.inside[id].0.store(this_thread(), Ordering::Relaxed);
+        self.inside[id].store(this_thread(), Ordering::Relaxed);
         // Q1.
         self.barrier.light();
         if self.closed.load(Ordering::Acquire) {
@@ -65,7 +62,7 @@ impl Gate {
 
     /// As [`enter`](Self::enter), unless it would have to wait.
     pub fn try_enter(&self, id: usize) -> bool {
-        self.inside[id].0.store(this_thread(), Ordering::Relaxed);
+        self.inside[id].store(this_thread(), Ordering::Relaxed);
         // Q1.
         self.barrier.light();
         if !self.closed.load(Ordering::Acquire) {
@@ -87,11 +84,11 @@ impl Gate {
                 self.let_in.fetch_add(1, Ordering::SeqCst);
                 return;
             }
-            self.inside[id].0.store(IDLE, Ordering::Release);
+            self.inside[id].store(IDLE, Ordering::Release);
             while self.closed.load(Ordering::Acquire) {
                 wait(medium, &mut tries);
             }
-            self.inside[id].0.store(this_thread(), Ordering::Relaxed);
+            self.inside[id].store(this_thread(), Ordering::Relaxed);
             self.barrier.light();
             if !self.closed.load(Ordering::Acquire) {
                 return;
@@ -103,18 +100,18 @@ impl Gate {
     fn has_other(&self, id: usize) -> bool {
         let me = this_thread();
         let mut lanes = self.inside.iter().enumerate();
-        lanes.any(|(other, lane)| other != id && lane.0.load(Ordering::Relaxed) == me)
+        lanes.any(|(other, lane)| other != id && lane.load(Ordering::Relaxed) == me)
     }
 
     /// The transaction of lane `id` is over.
     #[inline]
     pub fn leave(&self, id: usize) {
-        self.inside[id].0.store(IDLE, Ordering::Release);
+        self.inside[id].store(IDLE, Ordering::Release);
     }
 
     /// Whether this thread has a transaction open on lane `id`.
     pub fn is_this_thread_in(&self, id: usize) -> bool {
-        self.inside[id].0.load(Ordering::Relaxed) == this_thread()
+        self.inside[id].load(Ordering::Relaxed) == this_thread()
     }
 
     /// Waits until lane `id` has been outside once. What the caller has stored before is seen by
@@ -122,7 +119,7 @@ impl Gate {
     pub fn await_outside<M: Medium>(&self, medium: &M, id: usize) {
         self.barrier.heavy();
         let mut tries = 0;
-        while self.inside[id].0.load(Ordering::Acquire) != IDLE {
+        while self.inside[id].load(Ordering::Acquire) != IDLE {
             wait(medium, &mut tries);
         }
     }
@@ -140,7 +137,7 @@ impl Gate {
         let mut tries = 0;
         loop {
             let before = self.let_in.load(Ordering::SeqCst);
-            let all_idle = self.inside.iter().all(|lane| lane.0.load(Ordering::Acquire) == IDLE);
+            let all_idle = self.inside.iter().all(|lane| lane.load(Ordering::Acquire) == IDLE);
             // Q2.
             if all_idle && self.let_in.load(Ordering::SeqCst) == before {
                 return closed;

@@ -77,6 +77,7 @@ mod layout;
 mod lines;
 mod lock;
 mod log;
+mod padded;
 mod plant;
 mod pool;
 mod recover;

@@ -10,6 +10,7 @@ use crate::error::PoolError;
 use crate::io::Io;
 use crate::layout::{Geometry, LANE_FLOOR, LANE_TAIL};
 use crate::log::{self, Place, Region};
+use crate::padded::CachePadded;
 use crate::plant::Plant;
 use crate::pool::parked::Parked;
 use crate::pool::shared::LaneShared;
@@ -32,7 +33,7 @@ pub(crate) struct LaneSlot {
     pub first: Place,
     /// The ring is zeroed before anything is logged there.
     pub is_zeroed_first: bool,
-    pub shared: LaneShared,
+    pub shared: CachePadded<LaneShared>,
     /// What commits changed, for whoever keeps the checksums.
     pub deltas: SpinLock<Deltas>,
     /// Literal variants: its transactions that are over, for the history unit.
@@ -43,6 +44,7 @@ pub(crate) struct LaneSlot {
 }
 
 /// What a lane keeps from transaction to transaction, in volatile memory.
+#[repr(align(128))]
 pub(crate) struct LaneState {
     pub id: usize,
     pub log: LaneLog,
@@ -127,7 +129,7 @@ impl LaneSlot {
             ring,
             first,
             is_zeroed_first,
-            shared: LaneShared::new(),
+            shared: CachePadded::new(LaneShared::new()),
             deltas: SpinLock::default(),
             ended: SpinLock::default(),
             state: SpinLock::new(Some(Box::new(state))),

@@ -41,6 +41,7 @@ use crate::gate::Gate;
 use crate::io::{Io, Site};
 use crate::layout::{CHUNKS_AT, LANE_FLOOR, POOL_BYTES_MAX};
 use crate::lock::LockTable;
+use crate::padded::CachePadded;
 use crate::plant::Plant;
 use crate::recover::LiveLog;
 use crate::scheme::{Logging, Reading, Scheme, WriteBack};
@@ -64,7 +65,7 @@ pub struct Pool<M: Medium> {
     /// Of this opening; part of every number drawn.
     pub(crate) epoch: u64,
     /// Counter of the last number drawn.
-    pub(crate) clock: AtomicU64,
+    pub(crate) clock: CachePadded<AtomicU64>,
     /// What the durable floor says, once nothing below it can come back.
     floor: AtomicU64,
     /// When a commit is acknowledged.
@@ -72,11 +73,11 @@ pub struct Pool<M: Medium> {
     pub(crate) locks: LockTable,
     /// Which lane needs no locks, because it is alone.
     pub(crate) solo: Solo,
-    pub(crate) heap: SpinLock<Heap>,
+    pub(crate) heap: CachePadded<SpinLock<Heap>>,
     /// Where checksums lie, if the pool keeps some.
     pub(crate) matrices: Option<Matrices>,
     /// Held by whoever moves the floor.
-    pub(crate) sweeper: SpinLock<Sweeper>,
+    pub(crate) sweeper: CachePadded<SpinLock<Sweeper>>,
     /// Rollback: the lane, plus one, whose transaction writes.
     pub(crate) writer: AtomicU64,
     /// Rollback: a page.

@@ -14,6 +14,7 @@ use crate::gate::Gate;
 use crate::io::Io;
 use crate::layout::{CHUNKS_AT, FLOOR_AT, Geometry, PAGE_BYTES_MAX, POOL_BYTES_MAX, ROOT_AT};
 use crate::lock::LockTable;
+use crate::padded::CachePadded;
 use crate::plant::Plant;
 use crate::pool::{Header, LaneSlot, Pool, load_sealed};
 use crate::recover::{LiveLog, RecoveryReport};
@@ -287,7 +288,7 @@ impl<M: Medium> RecoveredPool<M> {
             reading: options.reading,
             plant: options.plant,
             epoch: self.epoch,
-            clock: AtomicU64::new(0),
+            clock: CachePadded::new(AtomicU64::new(0)),
             floor: AtomicU64::new(Seq::new(self.epoch, 1).bits()),
             ack: options.ack,
             locks: LockTable::new(options.lock_stripes.clamp(64, 1 << 28)),
@@ -302,9 +303,9 @@ impl<M: Medium> RecoveredPool<M> {
             settling: SpinLock::default(),
             leading: SpinLock::default(),
             has_pending: AtomicBool::new(false),
-            heap: SpinLock::new(heap),
+            heap: CachePadded::new(SpinLock::new(heap)),
             matrices: geometry.checksums.then(|| Matrices::new(geometry)),
-            sweeper: SpinLock::new(Sweeper::new(options, &geometry, believed)),
+            sweeper: CachePadded::new(SpinLock::new(Sweeper::new(options, &geometry, believed))),
             privileged: AtomicU64::new(0),
             gate: Gate::new(geometry.lanes as usize + 1),
             checkpointer: Checkpointer::new(),

@@ -236,7 +236,7 @@ fn not_installed<M: Medium>(pool: &Pool<M>) -> u64 {
     if pool.io().plants(Plant::SweepIgnoresInFlight) {
         return pool.clock.load(Ordering::SeqCst) + 1;
     }
-    first_not_installed(&pool.clock, pool.lanes.iter().map(|lane| &lane.shared))
+    first_not_installed(&*pool.clock, pool.lanes.iter().map(|lane| &*lane.shared))
 }
 
 /// By age, by segment: the limit that frees what the own lane has flushed, where that is anything and
