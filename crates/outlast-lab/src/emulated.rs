@@ -220,6 +220,8 @@ impl Emulation {
         pool.close();
         let (_, bytes) = medium.into_parts();
         if let Some(by_line) = by_line {
+            let of_lines: u64 = by_line.iter().map(|(issued, _)| u64::from(*issued)).sum();
+            debug_assert_eq!(of_lines, counts.data.issued, "both count the same flushes");
             let medium = Recorder::with_sink(bytes, OpLog::default());
             let pool = UnrecoveredPool::open(&medium)?.recover(None)?;
             for line in pool.checksum_lines() {

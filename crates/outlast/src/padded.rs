@@ -1,10 +1,9 @@
 //! Values that share their cache lines with nothing else.
 
-use std::ops::{Deref, DerefMut};
+use std::ops::Deref;
 
 /// What one thread stores to often and others do not want to wait for: it has its lines, and the
 /// neighbours that are fetched with them, for itself.
-#[derive(Default)]
 #[repr(align(128))]
 pub(crate) struct CachePadded<T>(T);
 
@@ -19,11 +18,5 @@ impl<T> Deref for CachePadded<T> {
 
     fn deref(&self) -> &T {
         &self.0
-    }
-}
-
-impl<T> DerefMut for CachePadded<T> {
-    fn deref_mut(&mut self) -> &mut T {
-        &mut self.0
     }
 }

@@ -43,7 +43,8 @@ pub(crate) struct LaneSlot {
     pub parked: Parked<Box<LaneState>>,
 }
 
-/// What a lane keeps from transaction to transaction, in volatile memory.
+/// What a lane keeps from transaction to transaction, in volatile memory. Alone in its lines, since
+/// lanes are allocated one behind the other.
 #[repr(align(128))]
 pub(crate) struct LaneState {
     pub id: usize,

@@ -362,6 +362,7 @@ fn acknowledgements(journal: &TimedJournal) -> Vec<usize> {
 /// acknowledgement of any that was not yet acknowledged when it began in the recording: what it
 /// found is of the recording, and the machine may be late with its lane.
 fn in_time(transactions: &[Transaction], acked: &[usize]) -> Vec<Transaction> {
+    debug_assert_eq!(acked.len(), transactions.len(), "each is acknowledged once");
     // In the recording's order, with the first of the machine's acknowledgements from there on.
     let mut firsts: Vec<_> =
         transactions.iter().zip(acked).map(|(tx, acked)| (tx.acked, *acked)).collect();
