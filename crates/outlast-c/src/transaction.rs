@@ -37,8 +37,9 @@ pub extern "C" fn Archapt_Tx_Abort() -> ArchaptCode {
     guarded(seat::abort)
 }
 
-/// The ticket of the calling thread's last commit. Later commits have greater ones, in later
-/// openings of the pool too; 0 is that of a transaction which changed nothing.
+/// The ticket of the calling thread's last commit. The thread's later commits and those that have
+/// seen what it stored, or store over it, have greater ones, in later openings of the pool too; 0 is
+/// that of a transaction which changed nothing.
 #[unsafe(no_mangle)]
 pub extern "C" fn Archapt_Ticket() -> u64 {
     seat::last_ticket()

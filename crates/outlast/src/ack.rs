@@ -58,7 +58,8 @@ impl FromStr for Ack {
     }
 }
 
-/// A commit's ticket: later commits of a pool have greater ones. It stays good when the pool is
+/// A commit's ticket: a commit of the same lane behind it, and one that has seen what it stored or
+/// stores over it, have greater ones. It stays good when the pool is
 /// opened again, where everything of earlier openings is physical. That of a transaction which
 /// changed nothing is less than all others, and physical from the start.
 ///

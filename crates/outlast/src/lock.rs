@@ -1,15 +1,20 @@
 //! Isolation: versioned lock words over stripes of lines, in volatile memory.
 //!
-//! Writers lock the lines they store to, at once and until the end of the transaction; readers
-//! take no lock but remember the version they saw and check it again (two-phase locking for
-//! writes, optimistic reads in the manner of TL2). The commit clock that versions come from is
-//! the one that numbers redo records, so that the order of the log is the order of the locks.
+//! Writers lock the lines they store to until the end of the transaction, at once or, where they
+//! store to a write set, when they commit; readers take no lock but remember the version they saw and
+//! check it again (two-phase locking for writes, optimistic reads in the manner of TL2). A version is
+//! the number of the commit that stored to a line last, so that the order of the log is the order of
+//! the locks.
 //!
-//! A lock word is `version << 1` when free and `lane << 1 | 1` when taken.
+//! A lock word has the lane that has it when it is taken, and the version and the lane that it comes
+//! from when it is free.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use outlast_trace::LineAddr;
+
+use crate::layout::LANES_MAX;
+use crate::seq::Seq;
 
 /// Versioned locks, one for every line modulo the size of the table. Neighbouring lines have
 /// neighbouring locks, so that reading an object touches few lines of the table.
@@ -25,9 +30,16 @@ pub(crate) struct Stripe(pub u32);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct LockWord(pub u64);
 
+/// A lane's number stands above the bit that says whether the lock is taken, a version above that.
+const VERSION_SHIFT: u32 = 17;
+
+const _: () =
+    assert!((LANES_MAX as u64) < 1 << 16 && Seq::COUNTER_MAX >> (64 - VERSION_SHIFT) == 0);
+
 impl LockWord {
-    pub fn free(version: u64) -> Self {
-        Self(version << 1)
+    /// Released by that commit of a lane.
+    pub fn free(version: u64, lane: usize) -> Self {
+        Self(version << VERSION_SHIFT | (lane as u64) << 1)
     }
 
     pub fn taken_by(lane: usize) -> Self {
@@ -40,7 +52,12 @@ impl LockWord {
 
     /// When free: the commit that last released it.
     pub fn version(self) -> u64 {
-        self.0 >> 1
+        self.0 >> VERSION_SHIFT
+    }
+
+    /// The lane that has it, or had it last.
+    pub fn lane(self) -> usize {
+        (self.0 >> 1 & 0xffff) as usize
     }
 }
 
@@ -48,7 +65,8 @@ impl LockTable {
     /// A table of at least `stripes` locks, all free at version 0.
     pub fn new(stripes: usize) -> Self {
         let stripes = stripes.next_power_of_two();
-        Self { words: (0..stripes).map(|_| AtomicU64::new(0)).collect() }
+        // Fresh memory of the system is zero, and not there before somebody stores to it.
+        Self { words: bytemuck::zeroed_slice_box(stripes) }
     }
 
     #[inline]
@@ -63,7 +81,13 @@ impl LockTable {
 
     #[inline]
     pub fn load(&self, stripe: Stripe) -> LockWord {
-        LockWord(self.word(stripe).load(Ordering::Acquire))
+        LockWord(self.word(stripe).load(Ordering::SeqCst))
+    }
+
+    /// Has the lock's cache line fetched.
+    #[inline]
+    pub fn fetch(&self, stripe: Stripe) {
+        outlast_pmem::prefetch(self.word(stripe));
     }
 
     /// Takes the lock if it still says `seen`.
@@ -71,7 +95,7 @@ impl LockTable {
     pub fn try_take(&self, stripe: Stripe, seen: LockWord, lane: usize) -> bool {
         let taken = LockWord::taken_by(lane).0;
         self.word(stripe)
-            .compare_exchange(seen.0, taken, Ordering::AcqRel, Ordering::Relaxed)
+            .compare_exchange(seen.0, taken, Ordering::SeqCst, Ordering::Relaxed)
             .is_ok()
     }
 
@@ -94,8 +118,9 @@ mod tests {
         assert!(table.try_take(stripe, seen, 3));
         assert_eq!(table.load(stripe), LockWord::taken_by(3));
         assert!(!table.try_take(stripe, seen, 4));
-        table.release(stripe, LockWord::free(7));
-        assert_eq!(table.load(stripe).version(), 7);
+        table.release(stripe, LockWord::free(7, 3));
+        let freed = table.load(stripe);
+        assert_eq!((freed.version(), freed.lane()), (7, 3));
         assert!(!table.try_take(stripe, seen, 4), "the version has moved on");
     }
 }

@@ -50,6 +50,10 @@ pub enum Plant {
     EarlyRelease,
     /// Redo: the number is drawn before the locks are held.
     NumberBeforeLocks,
+    /// Redo: a number is drawn without a look at the versions of what its transaction stores to (N1).
+    VersionsNotPassed,
+    /// Redo: the bits of blocks are stored without the locks of their lines (N3).
+    BitsUnlocked,
     /// The ring is reused although its records are live.
     RingOverwritesLive,
     /// A lane's ring is reused as soon as its own lines are flushed, whatever other lanes hold.
@@ -218,6 +222,10 @@ const LAPS: &[(Plant, &str)] = &[
     (Plant::RingNotZeroed, "ring-not-zeroed"),
 ];
 
+/// Bugs that only commits bring to light which store to what they have not read; all scopes read.
+const NUMBERS: &[(Plant, &str)] =
+    &[(Plant::VersionsNotPassed, "versions-not-passed"), (Plant::BitsUnlocked, "bits-unlocked")];
+
 /// Names of the bugs that are not a site's.
 const NAMED: &[(Plant, &str, u8)] = &[
     (Plant::RecordFirstLineUnflushed, "record-first-line-unflushed", 1),
@@ -326,6 +334,12 @@ impl Plant {
         LAPS.iter().map(|row| row.0)
     }
 
+    /// Every bug that only stores without a look bring to light. A crash checker whose transactions read
+    /// is silent about these.
+    pub fn numbers() -> impl Iterator<Item = Self> {
+        NUMBERS.iter().map(|row| row.0)
+    }
+
     /// Whether a pool that runs with `scheme` executes the code that this breaks. Planted
     /// elsewhere a bug changes nothing.
     pub fn applies_to(self, scheme: Scheme) -> bool {
@@ -408,7 +422,9 @@ impl Plant {
             | Self::AsyncLeftBehind
             | Self::AsyncBelieved
             | Self::DurableTooEarly
-            | Self::SoloStaysPending => redo,
+            | Self::SoloStaysPending
+            | Self::VersionsNotPassed
+            | Self::BitsUnlocked => redo,
             // Plain redo flushes what it has put in place and fences that before anybody is told.
             Self::GroupFencedEarly => redo && !asynchronous,
             // By age so little is flushed between commits that no scope is large enough.
@@ -437,7 +453,7 @@ impl fmt::Display for Plant {
             Self::SkipFlush(site) => write!(f, "skip-flush:{site:?}"),
             Self::SkipFence(site) => write!(f, "skip-fence:{site:?}"),
             named => {
-                let unnumbered = [CONTROLS, CHECKPOINTS, ISOLATION, LAPS];
+                let unnumbered = [CONTROLS, CHECKPOINTS, ISOLATION, LAPS, NUMBERS];
                 let bugs = NAMED.iter().map(|row| (row.0, row.1));
                 let mut rows = bugs.chain(unnumbered.into_iter().flatten().copied());
                 let row = rows.find(|row| row.0 == *named);

@@ -10,7 +10,7 @@ pub const EPOCH_LAST: u64 = (1 << 12) - 1;
 
 /// An epoch (one per opening of a pool) and a counter within it, in 56 bits.
 ///
-/// A number is drawn once and never again: the epoch grows durably at each opening, so a line
+/// No lane draws a number twice, and the epoch grows durably at each opening, so a line
 /// that a crash left unfinished can never pass for part of a later record. 2⁴⁴ numbers last 203
 /// days at a million transactions a second; running out is an error that reopening cures.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Hash)]

@@ -12,6 +12,8 @@ pub(crate) trait Word {
     /// Sees what whoever stored the value had seen and done before.
     fn load(&self) -> u64;
     fn store(&self, value: u64);
+    /// Stores the value where that is greater.
+    fn raise(&self, value: u64);
 }
 
 impl Word for AtomicU64 {
@@ -28,6 +30,10 @@ impl Word for AtomicU64 {
     fn store(&self, value: u64) {
         self.store(value, STORE);
     }
+
+    fn raise(&self, value: u64) {
+        self.fetch_max(value, Ordering::SeqCst);
+    }
 }
 
 #[cfg(test)]
@@ -42,5 +48,9 @@ impl Word for loom::sync::atomic::AtomicU64 {
 
     fn store(&self, value: u64) {
         self.store(value, STORE);
+    }
+
+    fn raise(&self, value: u64) {
+        self.fetch_max(value, Ordering::SeqCst);
     }
 }

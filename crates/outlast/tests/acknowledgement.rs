@@ -48,7 +48,7 @@ fn store(lane: &mut outlast::Lane<'_, Heap>, at: PoolOffset, value: u64) -> Tick
 }
 
 #[test]
-fn tickets_grow_and_reading_needs_none() {
+fn tickets_grow_with_what_a_commit_stores_over_and_reading_needs_none() {
     for scheme in sound_schemes() {
         let pool = pool_with(scheme, Ack::Logical, 2);
         let block = root_block(&pool);
@@ -57,7 +57,8 @@ fn tickets_grow_and_reading_needs_none() {
             store(&mut one, block, 1),
             store(&mut two, block, 2),
             store(&mut two, block.plus(64), 3),
-            store(&mut one, block.plus(128), 4),
+            store(&mut one, block.plus(64), 4),
+            store(&mut one, block.plus(128), 5),
         ];
         assert!(tickets.is_sorted_by(|a, b| a < b), "{scheme}: {tickets:?}");
         let (value, read) = one.run_ticketed(|tx| tx.load_u64(block)).unwrap();

@@ -398,3 +398,28 @@ fn a_ticket_of_another_pool_is_not_waited_for() {
     let ((), ticket) = lane.run_async(|tx| tx.store_u64(cell(root, 0), 5)).unwrap();
     other.await_durable(ticket);
 }
+
+/// What an asynchronous commit has read another lane may store to before the batch has a number.
+/// Whichever of the two counts as the first, the other one has seen what it left.
+#[test]
+fn a_transaction_that_overlaps_an_asynchronous_one_is_before_it_or_behind_it() {
+    for scheme in TRIED {
+        let (pool, root) = pool(scheme, 64 << 10, true);
+        let (x, y) = (cell(root, 0), cell(root, 1));
+        let (mut early, mut late) = (pool.lane().unwrap(), pool.lane().unwrap());
+        let mut is_first = true;
+        late.run(|tx| {
+            let seen = tx.load_u64(y)?;
+            if std::mem::take(&mut is_first) {
+                early.run_later(|tx| {
+                    let seen = tx.load_u64(x)?;
+                    tx.store_u64(y, seen + 1)
+                })?;
+            }
+            tx.store_u64(x, seen + 1)
+        })
+        .unwrap();
+        pool.sync();
+        assert_eq!((value(&pool, x), value(&pool, y)), (2, 1), "{scheme}");
+    }
+}

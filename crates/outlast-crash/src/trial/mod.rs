@@ -226,6 +226,7 @@ struct Returned {
     /// Asynchronous commits that have returned, of all lanes.
     commits: Mutex<Vec<(TxId, AsyncTicket)>>,
     lanes_over: AtomicUsize,
+    transactions: AtomicUsize,
 }
 
 impl Returned {
@@ -460,11 +461,18 @@ impl Scope {
                 },
             };
             let id = script::tx_id(lane, index);
-            if let [step @ (Step::Sync | Step::Look | Step::Stay)] = &steps[..] {
+            if let [step @ (Step::Sync | Step::Look | Step::Stay | Step::After(_))] = &steps[..] {
                 let mut durable = returned.list();
                 match step {
                     Step::Sync => runner.sync(),
                     Step::Look => durable.retain(|(_, ticket)| pool.is_durable(*ticket)),
+                    Step::After(count) => {
+                        durable.clear();
+                        medium.pause();
+                        while returned.transactions.load(Ordering::Acquire) < *count {
+                            medium.pause();
+                        }
+                    }
                     _ => {
                         durable.clear();
                         while returned.lanes_over.load(Ordering::Acquire) + 1 < self.lanes.len() {
@@ -487,6 +495,7 @@ impl Scope {
                 Err(Abort::Cancelled) => None,
                 Err(abort) => return Err(refused(abort.to_string())),
             };
+            returned.transactions.fetch_add(1, Ordering::AcqRel);
             if !self.shared_lane {
                 kept = Some(runner);
             }

@@ -320,6 +320,33 @@ pub fn all() -> Vec<Scope> {
             ..rings.clone()
         },
         Scope {
+            name: "rings seen",
+            about: "a lane that has seen half of what is in another's ring, and sweeps while that commits",
+            shape: Shape { words: 16, ..PACKED },
+            lanes: vec![
+                vec![
+                    vec![Step::After(2)],
+                    vec![Step::Read(1), Step::Write((8..15).collect())],
+                    vec![Step::After(3)],
+                    write(&[8, 9, 10, 11, 12, 13, 14]),
+                    write(&[8, 9, 10, 11, 12, 13, 14]),
+                ],
+                vec![
+                    write(&[0, 1, 2, 3, 4, 5, 6]),
+                    write(&[1]),
+                    vec![Step::After(2)],
+                    write(&[0, 1, 2, 3, 4, 5, 6]),
+                    write(&[0, 1, 2, 3, 4, 5, 6]),
+                ],
+            ],
+            // Five lines.
+            lane_bytes: 384,
+            step_every: 64,
+            crashes: 1,
+            from_ack: 2,
+            ..rings.clone()
+        },
+        Scope {
             name: "rings crossed wide",
             about: "as rings crossed, with rings that are swept several records at a time",
             shape: APART,

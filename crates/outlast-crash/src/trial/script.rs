@@ -110,6 +110,9 @@ pub enum Step {
     Look,
     /// Alone, instead of a transaction: waits until all other lanes have done everything.
     Stay,
+    /// Alone, instead of a transaction: lets others run, until so many transactions of all lanes have
+    /// returned.
+    After(usize),
 }
 
 /// The epoch in which a trial's scripts run: the second opening of their pool.
@@ -267,7 +270,7 @@ fn perform<T: Transact>(
         Step::SetRoot => tx.set_root(root, RootKind::Opaque)?,
         Step::Abort => return Err(Abort::Cancelled),
         Step::Later => {}
-        Step::Sync | Step::Look | Step::Stay => unreachable!("they stand alone"),
+        Step::Sync | Step::Look | Step::Stay | Step::After(_) => unreachable!("they stand alone"),
     }
     Ok(())
 }

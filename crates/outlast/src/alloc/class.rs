@@ -22,7 +22,7 @@ pub(crate) const BITS: u32 = crate::sealed::PAYLOAD_BITS;
 const BLOCKS_MIN: u64 = 4;
 
 /// An index into [`CLASS_BYTES`].
-#[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord, Hash)]
 pub(crate) struct Class(pub u8);
 
 /// Where the bitmap ends and the blocks lie in a chunk of this class.

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use outlast_pmem::Medium;
 use outlast_trace::{ByteRange, LINE_BYTES, PoolOffset};
+use rustc_hash::FxHashMap;
 
 use crate::alloc::class::{BITS, ChunkShape, Class};
 use crate::alloc::directory::{ChunkWord, bit_of, bitmap_range, load_bitmap};
@@ -68,6 +69,8 @@ struct ClassChunk {
     hint: usize,
     /// Whether it stands in the list of chunks with room.
     listed: bool,
+    /// The lane that takes blocks from it, while others have chunks of their own.
+    home_of: Option<usize>,
 }
 
 /// Which bits and chunks are free for new transactions. Shared under a lock.
@@ -80,6 +83,8 @@ pub(crate) struct Heap {
     scanned: u64,
     free: BTreeSet<u64>,
     with_room: BTreeMap<(Class, BlockKind), Vec<u64>>,
+    /// By lane: where it takes blocks of a class from.
+    homes: FxHashMap<(usize, Class, BlockKind), u64>,
     /// Freed by a commit of that number; usable again once the floor has passed it (M4).
     quarantine: VecDeque<(Seq, Block)>,
     /// Regions of the log whose record had that number.
@@ -99,6 +104,7 @@ impl Heap {
             scanned: 0,
             free: BTreeSet::new(),
             with_room: BTreeMap::new(),
+            homes: FxHashMap::default(),
             quarantine: VecDeque::new(),
             regions: Vec::new(),
             keeps_chunks: false,
@@ -125,17 +131,20 @@ impl Heap {
         self.chunks.len() as u64
     }
 
-    /// Takes a block for a transaction. Nothing durable changes but, when a class gets a new
-    /// chunk, that chunk's bitmap and directory word; `settle` is called before.
+    /// Takes a block for a transaction of a lane. Nothing durable changes but, when a class gets a
+    /// new chunk, that chunk's bitmap and directory word; `settle` is called before. Lanes take blocks
+    /// of different chunks as long as there are enough, since two that change the same line of a
+    /// bitmap wait for each other.
     pub fn reserve<M: Medium>(
         &mut self,
         io: Io<'_, M>,
         bytes: u64,
         kind: BlockKind,
+        lane: usize,
         settle: &dyn Fn(),
     ) -> Result<Block> {
         match Class::for_bytes(bytes.max(1), self.geometry.chunk_bytes) {
-            Some(class) => self.reserve_bit(io, class, kind, settle),
+            Some(class) => self.reserve_bit(io, class, kind, lane, settle),
             None => {
                 let chunks = self.geometry.run_chunks(bytes);
                 let chunk = self.take_run(io, chunks, settle)?;
@@ -162,25 +171,74 @@ impl Heap {
         io: Io<'_, M>,
         class: Class,
         kind: BlockKind,
+        lane: usize,
         settle: &dyn Fn(),
     ) -> Result<Block> {
+        if let Some(&home) = self.homes.get(&(lane, class, kind))
+            && let Some(block) = self.take_from(home, class, kind)
+        {
+            return Ok(block);
+        }
         loop {
-            while let Some(&chunk) = self.with_room.entry((class, kind)).or_default().last() {
-                let at = self.geometry.chunk_at(chunk);
-                let Chunk::Class(state) = &mut self.chunks[chunk as usize] else {
-                    unreachable!("only class chunks have room")
-                };
-                if let Some(index) = state.take() {
-                    return Ok(state.block(at, chunk, index));
-                }
-                state.listed = false;
-                self.with_room.get_mut(&(class, kind)).expect("just looked at").pop();
+            if let Some(home) = self.find_home(class, kind, false) {
+                return Ok(self.move_in(home, class, kind, lane));
             }
-            if !self.scan_one(io)? {
-                let chunk = self.take_run(io, 1, settle)?;
-                self.format(io, chunk, class, kind);
+            if self.scan_one(io)? {
+                continue;
+            }
+            match self.take_run(io, 1, settle) {
+                Ok(chunk) => self.format(io, chunk, class, kind),
+                Err(HeapError::Full) => {
+                    let home = self.find_home(class, kind, true).ok_or(HeapError::Full)?;
+                    return Ok(self.move_in(home, class, kind, lane));
+                }
+                Err(error) => return Err(error),
             }
         }
+    }
+
+    /// A block of a chunk, if that is of this class and has one free.
+    fn take_from(&mut self, chunk: u64, class: Class, kind: BlockKind) -> Option<Block> {
+        let at = self.geometry.chunk_at(chunk);
+        match &mut self.chunks[chunk as usize] {
+            Chunk::Class(state) if (state.class, state.kind) == (class, kind) => {
+                state.take().map(|index| state.block(at, chunk, index))
+            }
+            _ => None,
+        }
+    }
+
+    /// Of the chunks with room the one that was listed last, which may be another lane's home or not.
+    fn find_home(&mut self, class: Class, kind: BlockKind, anybodys: bool) -> Option<u64> {
+        let list = self.with_room.get_mut(&(class, kind))?;
+        for index in (0..list.len()).rev() {
+            let chunk = list[index];
+            let Chunk::Class(state) = &mut self.chunks[chunk as usize] else {
+                unreachable!("only class chunks have room")
+            };
+            if state.free == 0 {
+                // Behind it there are other lanes' homes only.
+                state.listed = false;
+                list.remove(index);
+            } else if anybodys || state.home_of.is_none() {
+                return Some(chunk);
+            }
+        }
+        None
+    }
+
+    /// The lane takes its blocks from that chunk, which has room, from here on.
+    fn move_in(&mut self, chunk: u64, class: Class, kind: BlockKind, lane: usize) -> Block {
+        if let Some(old) = self.homes.insert((lane, class, kind), chunk)
+            && let Chunk::Class(state) = &mut self.chunks[old as usize]
+            && state.home_of == Some(lane)
+        {
+            state.home_of = None;
+        }
+        if let Chunk::Class(state) = &mut self.chunks[chunk as usize] {
+            state.home_of = Some(lane);
+        }
+        self.take_from(chunk, class, kind).expect("it has room")
     }
 
     /// Reads the next unread chunk's words. `false` when all were read.
@@ -514,7 +572,16 @@ impl ClassChunk {
         if used != 0 {
             *taken.last_mut().expect("a chunk has blocks") = ((1 << BITS) - 1) & !((1 << used) - 1);
         }
-        Self { class, kind, shape, taken, free: shape.blocks, hint: 0, listed: false }
+        Self {
+            class,
+            kind,
+            shape,
+            taken,
+            free: shape.blocks,
+            hint: 0,
+            listed: false,
+            home_of: None,
+        }
     }
 
     fn read<M: Medium>(

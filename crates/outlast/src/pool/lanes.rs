@@ -432,6 +432,7 @@ impl<M: Medium> Drop for Lane<'_, M> {
             // Others will work without this lane's next record to prove its last one done (U6).
             tx.pool.settle(tx.lane.id);
             let slot = &tx.pool.lanes[tx.lane.id];
+            tx.pool.raise_clock(slot.shared.last_installed.load(Ordering::Relaxed)); // N2
             *slot.state.lock(&tx.pool.medium) = Some(tx.lane);
             tx.pool.solo.lane_given_back(&tx.pool.medium);
         }

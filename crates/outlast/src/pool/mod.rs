@@ -64,7 +64,7 @@ pub struct Pool<M: Medium> {
     plant: Option<Plant>,
     /// Of this opening; part of every number drawn.
     pub(crate) epoch: u64,
-    /// Counter of the last number drawn.
+    /// A counter that is not above any that will be drawn: see [`numbers`](crate::tx).
     pub(crate) clock: CachePadded<AtomicU64>,
     /// What the durable floor says, once nothing below it can come back.
     floor: AtomicU64,
@@ -282,7 +282,7 @@ impl<M: Medium> Pool<M> {
     /// Whether a commit of this pool, in this opening or an earlier one, may have that ticket:
     /// waiting for others would never end.
     pub fn has_issued(&self, ticket: Ticket) -> bool {
-        ticket.seq() <= self.seq(self.commits().min(Seq::COUNTER_MAX))
+        ticket.seq() <= self.seq(self.newest().min(Seq::COUNTER_MAX))
     }
 
     /// Bytes of volatile memory that write-back by age takes for its LRU queue and its table of
@@ -294,8 +294,15 @@ impl<M: Medium> Pool<M> {
         }
     }
 
-    /// How many numbers were drawn since the pool was opened: commits that stored something.
+    /// Whether a transaction takes its locks when it commits, and not store by store: it stores to
+    /// its write set till then.
+    #[inline]
+    pub(crate) fn locks_at_commit(&self) -> bool {
+        self.logging.has_write_set() && !self.is_literal
+    }
+
+    /// How many commits that stored something have begun since the pool was opened.
     pub fn commits(&self) -> u64 {
-        self.clock.load(Ordering::Relaxed)
+        self.lanes.iter().map(|lane| lane.shared.drawn.load(Ordering::Relaxed)).sum()
     }
 }

@@ -32,7 +32,8 @@ pub struct OpenOptions {
     /// How transactions are made durable.
     pub scheme: Scheme,
     /// Stripes of the lock table: more of them, fewer false conflicts, more volatile memory
-    /// (8 bytes each).
+    /// (8 bytes each, taken where
+    /// something is locked).
     pub lock_stripes: usize,
     /// Lock also while only one lane is taken. Without it such a lane takes no locks, and undo
     /// commits with one fence less; the first transaction of a second lane ends that.
@@ -62,7 +63,7 @@ impl Default for OpenOptions {
     fn default() -> Self {
         Self {
             scheme: Scheme::default(),
-            lock_stripes: 1 << 16,
+            lock_stripes: 1 << 20,
             lock_always: false,
             grow_limit_bytes: 0,
             cache_bytes: None,

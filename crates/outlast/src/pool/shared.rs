@@ -12,13 +12,15 @@ use crate::word::Word;
 /// What the sweeper reads of a lane. Positions count lines and only grow; a line's place in the
 /// ring is its position modulo the ring's length.
 pub(crate) struct LaneShared<W = AtomicU64> {
-    /// While a redo commit is under way: the clock before it drew its number. Else
+    /// While a redo commit is under way: a counter below its number, shown before that is drawn. Else
     /// [`IDLE`](Self::IDLE).
     pub bound: W,
     /// Position behind the last record that is installed in place.
     pub installed: W,
     /// Counter of that record, or of a later one: stored first.
     pub last_installed: W,
+    /// How many numbers the lane has drawn.
+    pub drawn: W,
     /// Position behind the last record all of whose data the lane's own thread has flushed.
     pub flushed: W,
     /// As `flushed`, and that thread has fenced it since.
@@ -50,6 +52,7 @@ impl<W: Word> LaneShared<W> {
             bound: W::new(IDLE),
             installed: W::new(0),
             last_installed: W::new(0),
+            drawn: W::new(0),
             flushed: W::new(0),
             fenced: W::new(0),
             swept: W::new(0),
@@ -59,10 +62,11 @@ impl<W: Word> LaneShared<W> {
         }
     }
 
-    /// W4: a commit is about to draw its number.
+    /// W4: a commit is about to draw its number, which will be above the clock and the lane's last.
+    /// Where it does so by itself, a full fence must lie between this and its reading of the clock.
     #[inline]
     pub fn enter(&self, clock: &W) {
-        self.bound.store(clock.load());
+        self.bound.store(clock.load().max(self.last_installed.load()));
     }
 
     /// Position behind the last installed record, and a counter that is not below that record's.
@@ -84,11 +88,15 @@ impl<W: Word> LaneShared<W> {
     }
 }
 
-/// W4: the smallest counter whose record may not be in place yet.
+/// W4: the smallest counter whose record may not be in place yet. The clock is raised to all numbers
+/// drawn by lanes themselves, and `full_fence` lies between that and the reading of the bounds.
 pub(crate) fn first_not_installed<'s, W: Word + 's>(
     clock: &W,
-    lanes: impl IntoIterator<Item = &'s LaneShared<W>>,
+    lanes: impl Iterator<Item = &'s LaneShared<W>> + Clone,
+    full_fence: impl FnOnce(),
 ) -> u64 {
+    clock.raise(lanes.clone().map(|lane| lane.last_installed.load()).fold(0, u64::max));
+    full_fence();
     let clock = clock.load();
     let bounds = lanes.into_iter().map(|lane| lane.bound.load());
     bounds.fold(clock, u64::min) + 1

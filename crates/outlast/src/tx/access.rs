@@ -1,7 +1,7 @@
 //! What a closure may ask of its transaction, and where each request goes.
 
 use outlast_pmem::{Call, Mark, Medium};
-use outlast_trace::{ByteRange, LINE_BYTES, PoolOffset};
+use outlast_trace::{ByteRange, LINE_BYTES, LineAddr, PoolOffset};
 
 use super::Tx;
 use super::words::Window;
@@ -26,7 +26,7 @@ impl<M: Medium> Transact for Tx<'_, M> {
     #[inline]
     fn load_u64(&mut self, at: PoolOffset) -> Result<u64, Abort> {
         let buffers = &self.lane.buffers;
-        if buffers.is_direct && buffers.loads.has_word(at) {
+        if buffers.is_alone && buffers.is_untold && buffers.loads.has_word(at) {
             self.pool.medium.mark(Mark::Call(Call::Load));
             if buffers.lines.surely_lacks(at.line()) || !self.pool.logging.has_write_set() {
                 return Ok(self.pool.medium.load_u64(at));
@@ -39,7 +39,7 @@ impl<M: Medium> Transact for Tx<'_, M> {
     #[inline]
     fn store_u64(&mut self, at: PoolOffset, value: u64) -> Result<(), Abort> {
         let buffers = &self.lane.buffers;
-        if buffers.is_direct && buffers.stores.has_word(at) {
+        if buffers.is_untold && buffers.stores.has_word(at) {
             self.pool.medium.mark(Mark::Call(Call::Store));
             self.put_word(at, value);
             return Ok(());
@@ -127,16 +127,21 @@ impl<M: Medium> Transact for Tx<'_, M> {
 }
 
 impl<M: Medium> Tx<'_, M> {
-    /// Fetches the first lines of a range.
+    /// Fetches the first lines of a range, and their locks.
     #[inline]
     pub(super) fn fetch(&self, range: ByteRange) {
         if range.at.in_line() as u64 + range.len <= LINE_BYTES {
-            return self.pool.medium.prefetch_write(range.at.line());
+            return self.fetch_line(range.at.line());
         }
-        range
-            .lines()
-            .take(LINES_FETCHED_MAX)
-            .for_each(|line| self.pool.medium.prefetch_write(line));
+        range.lines().take(LINES_FETCHED_MAX).for_each(|line| self.fetch_line(line));
+    }
+
+    #[inline]
+    fn fetch_line(&self, line: LineAddr) {
+        self.pool.medium.prefetch_write(line);
+        if !self.lane.buffers.is_alone {
+            self.pool.locks.fetch(self.pool.locks.stripe(line));
+        }
     }
 
     pub(super) fn check_range(

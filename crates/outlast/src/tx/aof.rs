@@ -40,6 +40,7 @@ impl<M: Medium> Tx<'_, M> {
         let (region, line) = self.lane.log.commands.unwrap_or_else(|| (self.ring(), 0));
         let more = |tx: &mut Self, lines| tx.reserve_log_region(lines);
         let parts = self.place_parts(region, line, SPARE_LINES, more)?;
+        self.lock_write_set()?;
         let number = self.draw_number()?;
         let seq = self.pool.seq(number);
         self.append_commands(&parts, seq);

@@ -1,6 +1,8 @@
 //! The blocks of a transaction: taking them and giving them back, what becomes of both at its end,
 //! and what it can ask about blocks.
 
+use std::sync::MutexGuard;
+
 use outlast_pmem::Medium;
 use outlast_trace::{ByteRange, LINE_BYTES, LineAddr, PoolOffset};
 
@@ -92,8 +94,9 @@ impl<'p, M: Medium> Tx<'p, M> {
             return Err(Abort::OutOfSpace { bytes });
         }
         self.begin_writing()?;
+        let id = self.lane.id;
         let block =
-            self.reserve(bytes, |heap, io, settle| heap.reserve(io, bytes, kind, settle))?;
+            self.reserve(bytes, |heap, io, settle| heap.reserve(io, bytes, kind, id, settle))?;
         let whole = ByteRange::new(block.at, block.bytes);
         if self.pool.is_literal {
             writeback::forget_sums(self.pool, whole);
@@ -145,6 +148,8 @@ impl<'p, M: Medium> Tx<'p, M> {
             buffers.freed.push(block);
             return Ok(());
         }
+        // Whoever gives the block back has this lock, so it is found given back already or not at all.
+        self.lock_line(at.line())?;
         let heap = &self.pool.heap;
         let block = heap.lock(&self.pool.medium).find(self.io(), at);
         let block = match block {
@@ -158,13 +163,8 @@ impl<'p, M: Medium> Tx<'p, M> {
         // The next owner stores without locks. Raising the versions now makes every reader that
         // still holds the address notice.
         if !self.lane.buffers.is_alone {
-            for line in ByteRange::new(block.at, block.bytes).lines() {
+            for line in ByteRange::new(block.at, block.bytes).lines().skip(1) {
                 self.lock_line(line)?;
-            }
-            // Another transaction may have freed it between the look-up and the locks.
-            if let Err(error) = heap.lock(&self.pool.medium).find(self.io(), at) {
-                self.validate_reads()?;
-                return Err(self.heap_error(error, "freeing", at));
             }
         }
         if self.io().plants(Plant::FreedAtOnce) {
@@ -195,7 +195,7 @@ impl<'p, M: Medium> Tx<'p, M> {
     }
 
     /// Stores a block's durable word: allocated or not. Other transactions own other bits of the
-    /// word: the heap must be locked, or the lane alone.
+    /// word: its line must be locked, or the heap, or the lane alone.
     pub(super) fn store_allocation(&self, block: Block, allocated: bool) {
         let medium = &self.pool.medium;
         match block.reserved {
@@ -229,11 +229,16 @@ impl<'p, M: Medium> Tx<'p, M> {
     }
 
     fn store_all_allocations(&self) {
-        // A lane that is alone needs no lock, which behind the commit's fence would wait for it.
-        let alone = self.lane.buffers.is_alone;
-        let _heap = (!alone).then(|| self.pool.heap.lock(&self.pool.medium));
+        let _heap = self.lock_bits();
         self.taken().for_each(|block| self.store_allocation(block, true));
         self.given_back().for_each(|block| self.store_allocation(block, false));
+    }
+
+    /// Keeps others from the words of blocks. A lane that is alone, or has locked their lines, needs
+    /// no lock for that, which behind the commit's fence would wait for it.
+    fn lock_bits(&self) -> Option<MutexGuard<'p, Heap>> {
+        let needs_none = self.lane.buffers.is_alone || self.pool.locks_at_commit();
+        (!needs_none).then(|| self.pool.heap.lock(&self.pool.medium))
     }
 
     /// As [`store_allocations`](Self::store_allocations), and notes what that changes in the
@@ -244,7 +249,7 @@ impl<'p, M: Medium> Tx<'p, M> {
         }
         let mut deltas = std::mem::take(&mut self.lane.buffers.deltas);
         {
-            let _heap = self.pool.heap.lock(&self.pool.medium);
+            let _heap = self.lock_bits();
             let changes = self.taken().map(|block| (block, true));
             for (block, allocated) in changes.chain(self.given_back().map(|b| (b, false))) {
                 let word = reserved_word(block);

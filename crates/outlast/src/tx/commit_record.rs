@@ -172,7 +172,7 @@ impl<M: Medium> Tx<'_, M> {
         }
     }
 
-    /// R5: blocks given back are free when the floor has passed the commit.
+    /// R5: blocks given back are free when the floor has passed the commit, which has its number.
     #[inline]
     pub(super) fn end_blocks_after(&mut self, seq: Seq) {
         let buffers = &self.lane.buffers;
@@ -214,14 +214,14 @@ impl<M: Medium> Tx<'_, M> {
             lines.for_each(|line| history.forget(&self.pool.medium, line));
         }
         let mut heap = self.pool.heap.lock(&self.pool.medium);
-        for block in buffers.freed.drain(..) {
+        for block in &buffers.freed {
             if io.plants(Plant::NoQuarantine) {
-                heap.release(block);
+                heap.release(*block);
             } else if !io.plants(Plant::FreedAtOnce) {
-                heap.release_after(seq, block);
+                heap.release_after(seq, *block);
             }
         }
-        buffers.regions.drain(..).for_each(|region| heap.release_region_after(seq, region));
+        buffers.regions.iter().for_each(|region| heap.release_region_after(seq, *region));
     }
 
     /// Fetches what comes behind that line of the ring, unless records go past the caches.

@@ -5,11 +5,11 @@ use std::sync::atomic::{Ordering, fence};
 use outlast_pmem::{Mark, Medium};
 use outlast_trace::{ByteRange, LineAddr, PoolOffset, line_pieces};
 
-use super::Tx;
-use crate::lock::LockWord;
+use super::blocks::reserved_word;
+use super::{Buffers, Tx};
+use crate::lock::{LockWord, Stripe};
 use crate::plant::Plant;
 use crate::scheme::Logging;
-use crate::seq::Seq;
 use crate::spin::wait_longer;
 use crate::transact::Abort;
 
@@ -35,39 +35,11 @@ impl<M: Medium> Tx<'_, M> {
         // Nothing of the batch becomes visible with a transaction that has stored nothing.
         let from = if version.is_some() { 0 } else { self.lane.pending.before().locked };
         for (stripe, before) in self.lane.buffers.locked.drain(from..).rev() {
-            let word = version.map_or(before, LockWord::free);
+            let word = version.map_or(before, |number| LockWord::free(number, self.lane.id));
             // The mark stands where the lock is still held, so that a trace shows no two owners.
             self.pool.medium.mark(Mark::Unlock(u64::from(stripe.0)));
             self.pool.locks.release(stripe, word);
         }
-    }
-
-    /// Draws the number of this commit and checks that everything read is still as it was.
-    pub(super) fn draw_number(&mut self) -> Result<u64, Abort> {
-        if self.io().plants(Plant::NumberBeforeLocks) {
-            self.validate_reads()?;
-            return Ok(self.lane.buffers.early_number);
-        }
-        let number = self.tick();
-        if number >= Seq::COUNTER_MAX {
-            return Err(Abort::NumbersUsedUp);
-        }
-        if number != self.lane.buffers.view + self.lane.buffers.sealed.tickets + 1 {
-            self.validate_reads()?;
-        }
-        Ok(number)
-    }
-
-    /// Moves the clock and returns what it shows.
-    pub(super) fn tick(&self) -> u64 {
-        let clock = &self.pool.clock;
-        if self.lane.buffers.is_alone {
-            // Nobody else moves it, and a locked instruction would wait for all stores before it.
-            let number = clock.load(Ordering::Relaxed) + 1;
-            clock.store(number, Ordering::Release);
-            return number;
-        }
-        clock.fetch_add(1, Ordering::SeqCst) + 1
     }
 
     /// Whether every line read still has the version that was read. Own locks count by what
@@ -77,53 +49,97 @@ impl<M: Medium> Tx<'_, M> {
             return Ok(());
         }
         let own = self.own();
-        let buffers = &self.lane.buffers;
-        for (stripe, seen) in &buffers.reads {
+        let Buffers { reads, locked, .. } = &self.lane.buffers;
+        // What is read is mostly locked in the same order.
+        let mut next = 0;
+        for (stripe, seen) in reads {
             let now = self.pool.locks.load(*stripe);
-            let covered = || buffers.locked.iter().find(|(s, _)| s == stripe).map(|(_, was)| *was);
-            let same = if now == own { covered() == Some(*seen) } else { now == *seen };
-            if !same {
+            if now == *seen {
+                continue;
+            }
+            if now != own {
                 return Err(Abort::Conflict);
             }
+            let (before, behind) = locked.split_at(next);
+            let is_it = |(locked, _): &(Stripe, LockWord)| locked == stripe;
+            let found = behind.iter().position(is_it).map(|at| next + at);
+            let Some(at) = found.or_else(|| before.iter().position(is_it)) else {
+                unreachable!("a lane remembers what it has locked");
+            };
+            if locked[at].1 != *seen {
+                return Err(Abort::Conflict);
+            }
+            next = at + 1;
         }
         Ok(())
     }
 
-    /// Makes the view as new as the clock, if nothing that was read has changed.
-    pub(super) fn extend_view(&mut self) -> Result<(), Abort> {
-        let clock = self.pool.clock.load(Ordering::Acquire);
-        self.validate_reads()?;
-        self.lane.buffers.view = clock;
-        // The clock has counted the own numbers drawn so far.
-        self.lane.buffers.sealed.tickets = 0;
-        Ok(())
-    }
-
-    /// Takes the lock of a line for writing, if this transaction does not have it.
+    /// Takes the lock of a line for writing, if this transaction does not have it. What is read
+    /// under it is read together with all else.
     #[inline]
     pub(super) fn lock_line(&mut self, line: LineAddr) -> Result<(), Abort> {
         if self.lane.buffers.is_alone {
             return Ok(());
         }
+        match self.take_lock(line)? {
+            Some(before) if !self.is_in_view(before) => self.extend_view(before.version()),
+            _ => Ok(()),
+        }
+    }
+
+    /// R3: takes the locks of all that the write set has, where that was not done store by store,
+    /// and of the words that say which blocks are taken (N3). A locked instruction waits for the stores before it; here the commit before has long ended.
+    /// It is a full fence behind what was stored before.
+    #[inline]
+    pub(super) fn lock_write_set(&mut self) -> Result<(), Abort> {
+        if self.lane.buffers.is_alone || !self.pool.locks_at_commit() {
+            return Ok(());
+        }
+        let held = self.lane.buffers.locked.len();
+        for index in self.lane.pending.before().lines..self.lane.buffers.lines.entries().len() {
+            let entry = self.lane.buffers.lines.entries()[index];
+            if entry.words != 0 {
+                self.take_lock(entry.line)?;
+            }
+        }
+        if !self.io().plants(Plant::BitsUnlocked) {
+            self.lock_allocations()?;
+        }
+        if self.lane.buffers.locked.len() == held || cfg!(not(target_arch = "x86_64")) {
+            fence(Ordering::SeqCst);
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn lock_allocations(&mut self) -> Result<(), Abort> {
+        let before = self.lane.pending.before();
+        for index in before.allocated..self.lane.buffers.allocated.len() {
+            self.take_lock(reserved_word(self.lane.buffers.allocated[index]).line())?;
+        }
+        for index in before.freed..self.lane.buffers.freed.len() {
+            self.take_lock(reserved_word(self.lane.buffers.freed[index]).line())?;
+        }
+        Ok(())
+    }
+
+    /// Takes the lock of a line and tells what its word said; `None` when the lane has it already.
+    #[inline]
+    fn take_lock(&mut self, line: LineAddr) -> Result<Option<LockWord>, Abort> {
         let stripe = self.pool.locks.stripe(line);
         let mut tries = 0;
         loop {
             let word = self.pool.locks.load(stripe);
             if word == self.own() {
-                return Ok(());
+                return Ok(None);
             }
-            if word.is_free() {
-                if word.version() > self.lane.buffers.view {
-                    self.extend_view()?;
+            if word.is_free() && self.pool.locks.try_take(stripe, word, self.lane.id) {
+                self.pool.medium.mark(Mark::Lock(u64::from(stripe.0)));
+                self.lane.buffers.locked.push((stripe, word));
+                if self.pool.logging == Logging::Sections {
+                    self.lane.buffers.payload.acquired(stripe, word.version());
                 }
-                if self.pool.locks.try_take(stripe, word, self.lane.id) {
-                    self.pool.medium.mark(Mark::Lock(u64::from(stripe.0)));
-                    self.lane.buffers.locked.push((stripe, word));
-                    if self.pool.logging == Logging::Sections {
-                        self.lane.buffers.payload.acquired(stripe, word.version());
-                    }
-                    return Ok(());
-                }
+                return Ok(Some(word));
             }
             if tries >= LOCK_PATIENCE {
                 return Err(Abort::Conflict);
@@ -147,7 +163,7 @@ impl<M: Medium> Tx<'_, M> {
         }
         let stripe = self.pool.locks.stripe(at.line());
         let word = self.pool.locks.load(stripe);
-        if word.is_free() && word.version() <= self.lane.buffers.view {
+        if word.is_free() && self.is_in_view(word) {
             let value = self.pool.medium.load_u64(at);
             fence(Ordering::Acquire);
             let torn_is_fine = self.io().plants(Plant::ReadsTorn);
@@ -181,8 +197,8 @@ impl<M: Medium> Tx<'_, M> {
                 fence(Ordering::Acquire);
                 let torn_is_fine = self.io().plants(Plant::ReadsTorn);
                 if self.pool.locks.load(stripe) == word || torn_is_fine {
-                    if word.version() > self.lane.buffers.view {
-                        self.extend_view()?;
+                    if !self.is_in_view(word) {
+                        self.extend_view(word.version())?;
                         // The line itself may have changed between its copy and the new view.
                         if self.pool.locks.load(stripe) != word {
                             continue;
@@ -228,9 +244,9 @@ impl<M: Medium> Tx<'_, M> {
         out: &mut [u8],
     ) -> Result<bool, Abort> {
         let locks = &self.pool.locks;
+        let (id, before) = (self.lane.id, self.lane.buffers.reads.len());
         let buffers = &mut self.lane.buffers;
-        let (view, before) = (buffers.view, buffers.reads.len());
-        let mut newest = 0;
+        let (view, mut newest) = (buffers.view, 0);
         for line in ByteRange::new(at, out.len() as u64).lines() {
             let stripe = locks.stripe(line);
             let word = locks.load(stripe);
@@ -238,7 +254,9 @@ impl<M: Medium> Tx<'_, M> {
                 buffers.reads.truncate(before);
                 return Ok(false);
             }
-            newest = newest.max(word.version());
+            if word.lane() != id {
+                newest = newest.max(word.version());
+            }
             buffers.reads.push((stripe, word));
         }
         self.pool.medium.load(at, out);
@@ -248,7 +266,7 @@ impl<M: Medium> Tx<'_, M> {
             return Ok(false);
         }
         if newest > view {
-            self.extend_view()?;
+            self.extend_view(newest)?;
         }
         Ok(true)
     }

@@ -2,7 +2,7 @@
 //!
 //! Its beginning, its end and what it remembers between are here; what a closure asks of it is in
 //! [`access`], with the short way to single words in [`words`], and what keeps transactions apart
-//! in [`isolation`]. How stores are logged and made durable is in [`undo`] (also `none`, which
+//! in [`isolation`] and [`numbers`]. How stores are logged and made durable is in [`undo`] (also `none`, which
 //! keeps old words in volatile memory only, to be able to abort), [`atlas`], [`redo`],
 //! [`rollback`] and [`aof`].
 
@@ -14,6 +14,7 @@ pub(crate) mod commit_record;
 mod deltas;
 mod isolation;
 mod literal;
+mod numbers;
 mod parts;
 pub(crate) mod pending;
 pub(crate) mod redo;
@@ -62,8 +63,8 @@ pub struct Tx<'p, M: Medium> {
 pub(crate) struct Buffers {
     /// No other lane runs transactions: no lock is taken and no version checked.
     is_alone: bool,
-    /// Alone, and nobody wants to know what is touched.
-    is_direct: bool,
+    /// Nobody wants to know what is touched.
+    is_untold: bool,
     /// Words that are in place or in the write set.
     loads: Window,
     /// Words that are stored into the write set and nowhere else.
@@ -112,10 +113,9 @@ impl<'p, M: Medium> Tx<'p, M> {
             self.begin_after_batch();
         }
         self.open_windows();
-        let buffers = &mut self.lane.buffers;
-        buffers.view = pool.clock.load(Ordering::Acquire);
+        self.lane.buffers.view = pool.clock.load(Ordering::SeqCst);
         if pool.io().plants(Plant::NumberBeforeLocks) {
-            buffers.early_number = pool.clock.fetch_add(1, Ordering::SeqCst) + 1;
+            self.draw_early();
         }
     }
 
@@ -148,8 +148,7 @@ impl<'p, M: Medium> Tx<'p, M> {
 
     /// Others may run.
     pub(crate) fn is_beside_others(&mut self) {
-        let buffers = &mut self.lane.buffers;
-        (buffers.is_alone, buffers.is_direct) = (false, false);
+        self.lane.buffers.is_alone = false;
     }
 
     /// After commit or abort, whichever it was.

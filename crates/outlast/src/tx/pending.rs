@@ -14,6 +14,9 @@
 //!   durable.
 //! * **D4** A batch always fits into its lane's ring, so that nothing can keep it from becoming
 //!   durable. Whatever would make it too large runs again, behind it.
+//! * **D5** What a transaction has read is looked at when it is put off and not again, with the locks
+//!   of what it changes held. Whoever has seen what it changes before that, and commits behind it,
+//!   looks again and sees the locks (N5).
 //!
 //! How other threads find a lane's batch is in [`handoff`](crate::pool::handoff).
 
@@ -28,7 +31,6 @@ use crate::log::record::words_in;
 use crate::log::streamed;
 use crate::plant::Plant;
 use crate::pool::LaneState;
-use crate::seq::Seq;
 use crate::transact::Abort;
 use crate::tx::commit_record::RecordSpace;
 use crate::tx::redo::SealedRedo;
@@ -43,9 +45,6 @@ const FULL_QUARTERS: usize = 3;
 
 /// Words of a record that a block takes which was taken or given back.
 const BLOCK_WORDS: usize = 2;
-
-/// Numbers that are kept for batches when commits run out of them.
-const NUMBERS_KEPT: u64 = 1 << 20;
 
 /// What a lane knows of its batch, which lies in its buffers.
 #[derive(Default)]
@@ -204,15 +203,15 @@ impl<M: Medium> Tx<'_, M> {
             let seen = self.lane.pending.was_seen;
             return Ok(if seen { self.batch_ticket() } else { AsyncTicket::DURABLE });
         }
-        if self.pool.commits() >= Seq::COUNTER_MAX - NUMBERS_KEPT {
+        if self.numbers_run_out() {
             return Err(Abort::NumbersUsedUp);
         }
-        self.validate_reads()?;
         let words = self.lane.words_with_running();
         if words > self.batch_words_max() {
             self.refuse_in_batch()?;
             return self.commit_redo().map(|_| AsyncTicket::DURABLE);
         }
+        self.end_reading()?;
         if self.io().plants(Plant::AsyncInPlace) {
             self.install();
         }
@@ -237,7 +236,7 @@ impl<M: Medium> Tx<'_, M> {
         }
         if self.io().plants(Plant::AsyncLeftBehind) {
             let words = self.lane.words_with_running();
-            self.validate_reads()?;
+            self.end_reading()?;
             self.put_off(words);
             return Ok(Ticket::NOTHING);
         }
@@ -247,6 +246,12 @@ impl<M: Medium> Tx<'_, M> {
         let ticket = self.commit_redo()?;
         self.batch_ended();
         Ok(ticket)
+    }
+
+    /// D5.
+    fn end_reading(&mut self) -> Result<(), Abort> {
+        self.lock_write_set()?;
+        self.validate_reads()
     }
 
     /// D4: a transaction that does not fit behind others of the batch runs again, without them.

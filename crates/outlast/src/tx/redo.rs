@@ -129,17 +129,6 @@ impl<M: Medium> Tx<'_, M> {
         self.put_word_otherwise(at, value);
     }
 
-    /// As [`put_word`](Self::put_word), beside others.
-    #[inline(never)]
-    pub(super) fn put_shared_word(&mut self, at: PoolOffset, value: u64) -> Result<(), Abort> {
-        if self.lane.buffers.lines.find_or_add(at.line()).1 {
-            let locked = self.lock_line(at.line());
-            self.note(locked)?;
-        }
-        self.put_word(at, value);
-        Ok(())
-    }
-
     /// The same, whatever it takes.
     #[inline(never)]
     fn put_word_otherwise(&mut self, at: PoolOffset, value: u64) {
@@ -159,7 +148,9 @@ impl<M: Medium> Tx<'_, M> {
         let (index, new) = self.lane.buffers.lines.find_or_add(line);
         if new {
             self.lane.buffers.add_contents(index);
-            self.lock_line(line)?;
+            if !self.pool.locks_at_commit() {
+                self.lock_line(line)?;
+            }
             if self.pool.is_literal {
                 self.touch_pending(ByteRange::new(line.start(), LINE_BYTES));
             }
@@ -173,8 +164,9 @@ impl<M: Medium> Tx<'_, M> {
         for edge in [from / 8, (to - 1) / 8] {
             let partial = from > edge * 8 || to < edge * 8 + 8;
             if partial && held & 1 << edge == 0 {
-                let word = self.pool.medium.load_u64(line.start().plus(edge as u64 * 8));
-                self.lane.buffers.contents[index][edge] = word;
+                let mut word = [0; 8];
+                self.read_committed(line.start().plus(edge as u64 * 8), &mut word)?;
+                self.lane.buffers.contents[index][edge] = u64::from_ne_bytes(word);
             }
         }
         let content: &mut [u8; 64] = bytemuck::cast_mut(&mut self.lane.buffers.contents[index]);
@@ -210,7 +202,7 @@ impl<M: Medium> Tx<'_, M> {
         if !self.lane.buffers.is_alone {
             enter_commit(self.pool, &slot.shared);
         }
-        let number = match self.draw_number() {
+        let number = match self.lock_write_set().and_then(|()| self.draw_number()) {
             Ok(number) => number,
             Err(abort) => {
                 slot.shared.bound.store(LaneShared::IDLE, Ordering::Release);
@@ -220,6 +212,8 @@ impl<M: Medium> Tx<'_, M> {
         let seq = self.pool.seq(number);
         let (line, head) = self.write_record(space, seq);
         self.note_to_cover(head, |entry| entry.words != 0);
+        // Before the fence, which a lock behind it would wait for.
+        self.end_blocks_after(seq);
         if io.plants(Plant::EarlyRelease) {
             self.release_locks(Some(number));
         }
@@ -266,7 +260,6 @@ impl<M: Medium> Tx<'_, M> {
         slot.shared.last_installed.store(number, Ordering::Release);
         slot.shared.installed.store(head, Ordering::Release);
         slot.shared.bound.store(LaneShared::IDLE, Ordering::Release);
-        self.end_blocks_after(seq);
         self.fetch_ahead(line);
         Ticket::of(seq)
     }

@@ -81,6 +81,7 @@ impl<M: Medium> Tx<'_, M> {
         let io = self.io();
         let pages = self.modified_pages();
         let parts = self.reserve_journal(&pages)?;
+        self.lock_write_set()?;
         let number = self.draw_number()?;
         let seq = self.pool.seq(number);
         self.gather_pages(&pages);

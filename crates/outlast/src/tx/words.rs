@@ -37,7 +37,7 @@ impl<M: Medium> Tx<'_, M> {
         } else {
             Window::NONE
         };
-        buffers.is_direct = buffers.is_alone && pool.history.is_none();
+        buffers.is_untold = pool.history.is_none();
         let is_kept = pool.logging == Logging::Redo && !pool.io().plants(Plant::MarkedBeforeStores);
         let stores = if is_kept { heap } else { Window::NONE };
         // Behind a fence stores are dear, and nearly always nothing has changed.
@@ -78,9 +78,6 @@ impl<M: Medium> Tx<'_, M> {
             self.pool.medium.mark(Mark::Call(Call::Store));
             if self.pool.write_back == WriteBack::ByAge {
                 self.note_access(at, 8);
-            }
-            if !self.lane.buffers.is_alone {
-                return self.put_shared_word(at, value);
             }
             self.put_word(at, value);
             return Ok(());

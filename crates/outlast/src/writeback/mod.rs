@@ -28,7 +28,7 @@ pub(crate) use cover::{Cover, STEP_LINES_MAX, site as cover_site, step as step_c
 pub(crate) use history::{Access, History, Rings, Sample};
 pub(crate) use literal::{Ended, finish_pending, forget_sums, is_dropped, renew_sums};
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{Ordering, fence};
 
 use outlast_pmem::Medium;
 use outlast_trace::ByteRange;
@@ -234,9 +234,10 @@ fn sweep_with<M: Medium>(pool: &Pool<M>, sweeper: &mut Sweeper, own: usize, reac
 /// W4: the smallest counter whose record may not be in place yet.
 fn not_installed<M: Medium>(pool: &Pool<M>) -> u64 {
     if pool.io().plants(Plant::SweepIgnoresInFlight) {
-        return pool.clock.load(Ordering::SeqCst) + 1;
+        return pool.newest() + 1;
     }
-    first_not_installed(&*pool.clock, pool.lanes.iter().map(|lane| &*lane.shared))
+    let full_fence = || fence(Ordering::SeqCst);
+    first_not_installed(&*pool.clock, pool.lanes.iter().map(|lane| &*lane.shared), full_fence)
 }
 
 /// By age, by segment: the limit that frees what the own lane has flushed, where that is anything and
@@ -440,7 +441,7 @@ mod tests {
             }
             sweep(&pool, 0, Reach::All);
             let raised = pool.medium.load_u64(FLOOR_AT);
-            assert_eq!(raised, seal(pool.seq(pool.commits() + 1).bits()));
+            assert_eq!(raised, seal(pool.seq(pool.newest() + 1).bits()));
             pool.lanes[1].shared.bound.store(1, Ordering::SeqCst);
             sweep(&pool, 0, Reach::All);
             assert_eq!(pool.medium.load_u64(FLOOR_AT), raised, "{scheme}");

@@ -48,7 +48,7 @@ fn expected(pool: &Pool<Heap>) -> Vec<u8> {
     let mut bytes = pool.medium().to_bytes();
     let geometry = pool.header().geometry;
     bytes[HEADER_PAGE_BYTES as usize..geometry.heap_at as usize].fill(0);
-    let floor = seal(pool.seq(pool.commits() + 1).bits());
+    let floor = seal(pool.seq(pool.newest() + 1).bits());
     bytes[FLOOR_AT.0 as usize..][..8].copy_from_slice(&floor.to_le_bytes());
     bytes
 }

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use loom::cell::UnsafeCell;
-use loom::sync::atomic::{AtomicU64, Ordering};
+use loom::sync::atomic::{AtomicU64, Ordering, fence};
 use loom::sync::{Arc, Mutex};
 
 use super::*;
@@ -38,6 +38,12 @@ enum Mistake {
     PositionBeforeNumber,
     /// The position moves before the record is written.
     PositionBeforeRecord,
+    /// W4: a sweep does not raise the clock.
+    ClockNotRaised,
+    /// W4: a sweep has no full fence between the clock and the bounds.
+    SweepUnfenced,
+    /// W4: a commit has none between its bound and the clock.
+    CommitUnfenced,
 }
 
 /// A place that is stored to and read, never both at a time.
@@ -60,7 +66,7 @@ impl Place {
     }
 }
 
-/// A clock as commits move it.
+/// A clock that commits move.
 trait Clock: Word {
     /// Moves it and returns what it shows.
     fn tick(&self) -> u64;
@@ -70,6 +76,14 @@ impl Clock for AtomicU64 {
     fn tick(&self) -> u64 {
         self.fetch_add(1, Ordering::SeqCst) + 1
     }
+}
+
+/// Where numbers come from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Numbers {
+    Clock,
+    /// Each lane draws them by itself; those of two lanes may be the same (N1).
+    Lane,
 }
 
 /// A word whose loads and stores order nothing.
@@ -86,6 +100,10 @@ impl Word for Unordered {
 
     fn store(&self, value: u64) {
         self.0.store(value, Ordering::Relaxed);
+    }
+
+    fn raise(&self, value: u64) {
+        self.0.fetch_max(value, Ordering::Relaxed);
     }
 }
 
@@ -104,12 +122,23 @@ struct Lane<W> {
 struct Shared<W> {
     clock: W,
     lanes: [Lane<W>; LANES],
-    /// By number: the word in place, and whether the thread that stored it has flushed and fenced it.
-    data: Vec<Place>,
-    fenced: Vec<Place>,
-    /// Whoever sweeps holds it: numbers whose data sweeps have made durable.
-    swept: Mutex<BTreeSet<u64>>,
+    /// By lane and number: the word in place, and whether the thread that stored it has flushed and
+    /// fenced it.
+    data: [Vec<Place>; LANES],
+    fenced: [Vec<Place>; LANES],
+    /// Whoever sweeps holds it.
+    swept: Mutex<Swept>,
+    numbers: Numbers,
     mistake: Option<Mistake>,
+}
+
+/// What sweeps have done.
+#[derive(Default)]
+struct Swept {
+    /// Lanes and numbers whose data is durable.
+    durable: BTreeSet<(usize, u64)>,
+    /// The floors, and what was durable when each was claimed.
+    floors: Vec<(u64, BTreeSet<(usize, u64)>)>,
 }
 
 /// What a lane's own thread knows.
@@ -121,15 +150,17 @@ struct Own {
 }
 
 impl<W: Clock> Shared<W> {
-    fn new(mistake: Option<Mistake>) -> Self {
+    fn new(numbers: Numbers, mistake: Option<Mistake>) -> Self {
         let lane = || Lane { shared: LaneShared::new(), line: Place::new() };
         let places = || (0..=LANES * COMMITS).map(|_| Place::new()).collect();
+        let by_lane = || std::array::from_fn(|_| places());
         Self {
             clock: W::new(0),
             lanes: std::array::from_fn(|_| lane()),
-            data: places(),
-            fenced: places(),
-            swept: Mutex::new(BTreeSet::new()),
+            data: by_lane(),
+            fenced: by_lane(),
+            swept: Mutex::default(),
+            numbers,
             mistake,
         }
     }
@@ -153,7 +184,7 @@ impl<W: Clock> Shared<W> {
         if !self.makes(Mistake::BoundShownLate) {
             shared.enter(&self.clock);
         }
-        let number = self.clock.tick();
+        let number = self.draw(own);
         if self.makes(Mistake::BoundShownLate) {
             shared.bound.store(number - 1);
         }
@@ -166,13 +197,13 @@ impl<W: Clock> Shared<W> {
         // The record's fence, which finds done what was flushed before.
         let flushed = shared.flushed.load();
         for number in &own.numbers[..flushed as usize] {
-            self.fenced[*number as usize].set(1);
+            self.fenced[own.id][*number as usize].set(1);
         }
         shared.fenced.store(flushed);
         if self.makes(Mistake::IdleBeforeInstalled) {
             shared.bound.store(IDLE);
         }
-        self.data[number as usize].set(number);
+        self.data[own.id][number as usize].set(number);
         shared.flushed.store(head);
         if self.makes(Mistake::FencedAtOnce) {
             shared.fenced.store(head);
@@ -187,22 +218,40 @@ impl<W: Clock> Shared<W> {
         true
     }
 
-    /// A sweep by the thread of one lane, and what must hold for it.
+    fn draw(&self, own: &Own) -> u64 {
+        if self.numbers == Numbers::Clock {
+            return self.clock.tick();
+        }
+        if !self.makes(Mistake::CommitUnfenced) {
+            fence(Ordering::SeqCst);
+        }
+        let last = own.numbers.last().copied().unwrap_or(0);
+        self.clock.load().max(last) + 1
+    }
+
+    /// A sweep by the thread of one lane.
     fn sweep(&self, own: usize) {
-        let mut durable = self.swept.lock().unwrap();
+        let mut swept = self.swept.lock().unwrap();
         let lanes = || self.lanes.iter().map(|lane| &lane.shared);
+        let full_fence = || {
+            if self.numbers == Numbers::Lane && !self.makes(Mistake::SweepUnfenced) {
+                fence(Ordering::SeqCst);
+            }
+        };
         let limit = if self.makes(Mistake::ClockReadLast) {
             let bound = lanes().map(|lane| lane.bound.load()).fold(IDLE, u64::min);
             bound.min(self.clock.load()) + 1
+        } else if self.makes(Mistake::ClockNotRaised) {
+            let newest = lanes().map(|lane| lane.last_installed.load()).fold(0, u64::max);
+            let bound = lanes().map(|lane| lane.bound.load()).fold(IDLE, u64::min);
+            bound.min(self.clock.load().max(newest)) + 1
         } else {
-            first_not_installed(&self.clock, lanes())
+            first_not_installed(&self.clock, lanes(), full_fence)
         };
         let to: Vec<u64> =
-            (0..LANES).map(|id| self.walk(id, id == own, limit, &mut durable)).collect();
-        for number in 1..limit {
-            assert_eq!(self.data[number as usize].get(), number, "in place (W1, W4)");
-            assert!(durable.contains(&number), "durable (W1)");
-        }
+            (0..LANES).map(|id| self.walk(id, id == own, limit, &mut swept.durable)).collect();
+        let durable = swept.durable.clone();
+        swept.floors.push((limit, durable));
         for (lane, to) in self.lanes.iter().zip(to) {
             lane.shared.swept.store(to);
             lane.shared.free_to(to);
@@ -210,7 +259,7 @@ impl<W: Clock> Shared<W> {
     }
 
     /// The records of a lane below the limit: which are durable, and where the last one ends.
-    fn walk(&self, id: usize, own: bool, limit: u64, durable: &mut BTreeSet<u64>) -> u64 {
+    fn walk(&self, id: usize, own: bool, limit: u64, durable: &mut BTreeSet<(usize, u64)>) -> u64 {
         let Lane { shared, line } = &self.lanes[id];
         let (end, last) = shared.installed_and_last();
         let covered = shared.covered(own || self.makes(Mistake::OthersFlushesTrusted));
@@ -223,50 +272,59 @@ impl<W: Clock> Shared<W> {
             if number >= limit {
                 return position;
             }
+            assert_eq!(self.data[id][number as usize].get(), number, "in place (W1, W4)");
             // What is not covered is flushed and fenced here, as are own flushes.
             let is_durable = position >= covered
                 || own
-                || durable.contains(&number)
-                || self.fenced[number as usize].get() == 1;
+                || durable.contains(&(id, number))
+                || self.fenced[id][number as usize].get() == 1;
             assert!(is_durable, "covered and not fenced");
-            durable.insert(number);
+            durable.insert((id, number));
         }
         end
     }
 }
 
-/// Both lanes commit, twice where there is room, and one sweeps in the end.
-fn check<W: Clock + 'static>(mistake: Option<Mistake>) {
+/// Both lanes commit, twice where there is room, and one sweeps in the end. Whenever a floor was
+/// claimed, all below it was durable, whoever drew its number and when (W1, W4).
+fn check<W: Clock + 'static>(numbers: Numbers, mistake: Option<Mistake>) {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(2);
     model.check(move || {
-        let shared = Arc::new(Shared::<W>::new(mistake));
-        let commits = |shared: Arc<Shared<W>>, id| {
+        let shared = Arc::new(Shared::<W>::new(numbers, mistake));
+        let commits = |shared: &Shared<W>, id| {
             let mut own = Own { id, head: 0, numbers: Vec::new() };
             for _ in 0..COMMITS {
                 if !shared.commit(&mut own) {
                     break;
                 }
             }
+            own
         };
         let other = shared.clone();
-        let other = loom::thread::spawn(move || commits(other, 1));
-        commits(shared.clone(), 0);
+        let other = loom::thread::spawn(move || commits(&other, 1));
+        let own = commits(&shared, 0);
         shared.sweep(0);
-        other.join().unwrap();
+        let other = other.join().unwrap();
+        for (floor, durable) in &shared.swept.lock().unwrap().floors {
+            for lane in [&own, &other] {
+                let mut below = lane.numbers.iter().filter(|number| *number < floor);
+                assert!(below.all(|number| durable.contains(&(lane.id, *number))), "below {floor}");
+            }
+        }
     });
 }
 
 #[test]
 fn no_sweep_passes_what_is_not_in_place_and_durable() {
-    check::<AtomicU64>(None);
+    check::<AtomicU64>(Numbers::Clock, None);
+    check::<AtomicU64>(Numbers::Lane, None);
 }
 
 #[test]
 fn every_mistake_is_found() {
     use Mistake::*;
-    let all = [
-        ClockReadLast,
+    let everywhere = [
         BoundShownLate,
         IdleBeforeInstalled,
         FencedAtOnce,
@@ -275,13 +333,15 @@ fn every_mistake_is_found() {
         PositionBeforeNumber,
         PositionBeforeRecord,
     ];
-    for mistake in all {
-        let found = catch_unwind(AssertUnwindSafe(|| check::<AtomicU64>(Some(mistake))));
-        assert!(found.is_err(), "{mistake:?} looks sound");
+    let by_clock = everywhere.iter().chain(&[ClockReadLast]).map(|it| (Numbers::Clock, *it));
+    let by_lane = everywhere.iter().chain(&[ClockNotRaised, SweepUnfenced, CommitUnfenced]);
+    for (numbers, mistake) in by_clock.chain(by_lane.map(|it| (Numbers::Lane, *it))) {
+        let found = catch_unwind(AssertUnwindSafe(|| check::<AtomicU64>(numbers, Some(mistake))));
+        assert!(found.is_err(), "{mistake:?} looks sound with numbers by {numbers:?}");
     }
 }
 
 #[test]
 fn words_that_order_nothing_are_found() {
-    assert!(catch_unwind(|| check::<Unordered>(None)).is_err());
+    assert!(catch_unwind(|| check::<Unordered>(Numbers::Clock, None)).is_err());
 }

@@ -1,0 +1,141 @@
+//! Lanes that store without looking: to words that they have not read, and to blocks whose address
+//! came to them by ways of their own. Nothing but the numbers of their commits says then what came
+//! first, and recovery must say the same.
+
+use outlast::{
+    Abort, BlockKind, CreateOptions, Lane, OpenOptions, Plant, Pool, PoolOffset, Runner, Scheme,
+    Transact, UnrecoveredPool,
+};
+use outlast_pmem::Recorder;
+
+const LANES: u32 = 3;
+const POOL_BYTES: u64 = 256 << 10;
+const CELLS: u64 = 6;
+const STEPS: usize = 60;
+
+fn random(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut x = *state;
+    x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ x >> 31
+}
+
+fn options(scheme: Scheme, plant: Option<Plant>) -> OpenOptions {
+    let open = OpenOptions::with_scheme(scheme);
+    OpenOptions { lock_stripes: 1 << 10, lock_always: true, step_every: 2, plant, ..open }
+}
+
+/// What stands in the pool after all that was committed.
+struct Model {
+    cells: PoolOffset,
+    values: [u64; CELLS as usize],
+    blocks: Vec<PoolOffset>,
+    freed: Vec<PoolOffset>,
+}
+
+impl Model {
+    /// One transaction of a lane, which loads nothing.
+    fn step(&mut self, lane: &mut Lane<'_, Recorder>, draws: &mut u64) {
+        let outcome = match random(draws) % 8 {
+            0 => lane.run(|tx| tx.alloc(64, BlockKind::General)).map(|at| {
+                self.freed.retain(|freed| *freed != at);
+                self.blocks.push(at);
+            }),
+            1 if !self.blocks.is_empty() => {
+                let at = self.blocks.swap_remove(random(draws) as usize % self.blocks.len());
+                self.freed.push(at);
+                lane.run(|tx| tx.free(at))
+            }
+            _ => {
+                let (cell, value) = (random(draws) % CELLS, random(draws));
+                self.values[cell as usize] = value;
+                lane.run(|tx| tx.store_u64(self.cells.plus(cell * 64), value))
+            }
+        };
+        outcome.unwrap();
+    }
+
+    /// What a crash at this moment leaves if the caches have written everything back.
+    fn judge(&self, image: Vec<u8>, scheme: Scheme, plant: Option<Plant>) -> Result<(), String> {
+        let pool = UnrecoveredPool::open(Recorder::from_image(image)).unwrap();
+        let pool = pool.recover(plant).map_err(|error| error.to_string())?;
+        let pool = pool.start(&options(scheme, plant)).unwrap();
+        let found = pool.lane().unwrap().run(|tx| {
+            for (cell, value) in (0..).zip(&self.values) {
+                let found = tx.load_u64(self.cells.plus(cell * 64))?;
+                if found != *value {
+                    return Ok(Err(format!("cell {cell} has {found:x} instead of {value:x}")));
+                }
+            }
+            let mut is_taken = |at| match tx.block_at(at) {
+                Ok(_) => Ok(true),
+                Err(Abort::BadAddress(_)) => Ok(false),
+                Err(other) => Err(other),
+            };
+            for at in &self.blocks {
+                if !is_taken(*at)? {
+                    return Ok(Err(format!("the block at {at} is lost")));
+                }
+            }
+            for at in &self.freed {
+                if is_taken(*at)? {
+                    return Ok(Err(format!("the block at {at} is back")));
+                }
+            }
+            Ok(Ok(()))
+        });
+        found.map_err(|error| error.to_string())?
+    }
+}
+
+/// A run that follows from its seed, with a crash behind each commit.
+fn run(scheme: Scheme, plant: Option<Plant>, seed: u64) -> Result<(), String> {
+    let create = CreateOptions { lanes: LANES, lane_bytes: 1024, ..CreateOptions::default() };
+    let medium = Recorder::new(POOL_BYTES);
+    let pool = Pool::create_on(medium, &create, &options(scheme, plant)).unwrap();
+    let mut lanes: Vec<_> = (0..LANES).map(|_| pool.lane().unwrap()).collect();
+    let cells = lanes[0]
+        .run(|tx| {
+            let cells = tx.alloc(CELLS * 64, BlockKind::General)?;
+            tx.store(cells, &[0; CELLS as usize * 64])?;
+            Ok(cells)
+        })
+        .unwrap();
+    let mut model =
+        Model { cells, values: [0; CELLS as usize], blocks: Vec::new(), freed: Vec::new() };
+    let mut draws = seed;
+    // A lane goes on for a while, so that its numbers leave those of the others behind.
+    let mut lane = 0;
+    for step in 0..STEPS {
+        if random(&mut draws).is_multiple_of(4) {
+            lane = random(&mut draws) as usize % lanes.len();
+        }
+        model.step(&mut lanes[lane], &mut draws);
+        let judged = model.judge(pool.medium().to_bytes(), scheme, plant);
+        judged.map_err(|what| format!("{scheme}, seed {seed}, behind step {step}: {what}"))?;
+    }
+    Ok(())
+}
+
+const SEEDS: u64 = 40;
+
+#[test]
+fn recovery_knows_what_came_first() {
+    for scheme in Scheme::durable() {
+        for seed in 0..SEEDS {
+            run(scheme, None, seed).unwrap();
+        }
+    }
+}
+
+#[test]
+fn every_bug_of_numbers_is_noticed() {
+    for scheme in Scheme::durable() {
+        for plant in Plant::numbers().filter(|plant| plant.applies_to(scheme)) {
+            let noticed = (0..SEEDS).any(|seed| run(scheme, Some(plant), seed).is_err());
+            assert!(noticed, "{plant} in {scheme}");
+        }
+    }
+    assert_eq!(Plant::numbers().count(), 2);
+}
