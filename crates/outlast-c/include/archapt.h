@@ -174,8 +174,9 @@ enum ArchaptCode Archapt_Tx_End(void);
 // Undoes the transaction and ends it.
 enum ArchaptCode Archapt_Tx_Abort(void);
 
-// The ticket of the calling thread's last commit. Later commits have greater ones, in later
-// openings of the pool too; 0 is that of a transaction which changed nothing.
+// The ticket of the calling thread's last commit. The thread's later commits and those that have
+// seen what it stored, or store over it, have greater ones, in later openings of the pool too; 0 is
+// that of a transaction which changed nothing.
 uint64_t Archapt_Ticket(void);
 
 // Waits until the commit with that ticket is physical: all its data is durable in place and its

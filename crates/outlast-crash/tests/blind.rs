@@ -4,7 +4,7 @@
 
 use outlast::{
     Abort, BlockKind, CreateOptions, Lane, OpenOptions, Plant, Pool, PoolOffset, Runner, Scheme,
-    Transact, UnrecoveredPool,
+    Transact, Tx, UnrecoveredPool,
 };
 use outlast_pmem::Recorder;
 
@@ -21,9 +21,10 @@ fn random(state: &mut u64) -> u64 {
     x ^ x >> 31
 }
 
-fn options(scheme: Scheme, plant: Option<Plant>) -> OpenOptions {
+/// Every other run has lanes that come and go, so that one may be alone for a while.
+fn options(scheme: Scheme, plant: Option<Plant>, lock_always: bool) -> OpenOptions {
     let open = OpenOptions::with_scheme(scheme);
-    OpenOptions { lock_stripes: 1 << 10, lock_always: true, step_every: 2, plant, ..open }
+    OpenOptions { lock_stripes: 1 << 10, lock_always, step_every: 2, plant, ..open }
 }
 
 /// What stands in the pool after all that was committed.
@@ -35,32 +36,39 @@ struct Model {
 }
 
 impl Model {
-    /// One transaction of a lane, which loads nothing.
-    fn step(&mut self, lane: &mut Lane<'_, Recorder>, draws: &mut u64) {
-        let outcome = match random(draws) % 8 {
-            0 => lane.run(|tx| tx.alloc(64, BlockKind::General)).map(|at| {
+    /// One transaction of a lane, which loads nothing. It may become durable later.
+    fn step(&mut self, lane: &mut Lane<'_, Recorder>, later: bool, draws: &mut u64) {
+        fn run<R>(
+            lane: &mut Lane<'_, Recorder>,
+            later: bool,
+            body: impl FnMut(&mut Tx<'_, Recorder>) -> Result<R, Abort>,
+        ) -> R {
+            if later { lane.run_later(body).unwrap() } else { lane.run(body).unwrap() }
+        }
+        match random(draws) % 8 {
+            0 => {
+                let at = run(lane, later, |tx| tx.alloc(64, BlockKind::General));
                 self.freed.retain(|freed| *freed != at);
                 self.blocks.push(at);
-            }),
+            }
             1 if !self.blocks.is_empty() => {
                 let at = self.blocks.swap_remove(random(draws) as usize % self.blocks.len());
                 self.freed.push(at);
-                lane.run(|tx| tx.free(at))
+                run(lane, later, |tx| tx.free(at));
             }
             _ => {
                 let (cell, value) = (random(draws) % CELLS, random(draws));
                 self.values[cell as usize] = value;
-                lane.run(|tx| tx.store_u64(self.cells.plus(cell * 64), value))
+                run(lane, later, |tx| tx.store_u64(self.cells.plus(cell * 64), value));
             }
-        };
-        outcome.unwrap();
+        }
     }
 
     /// What a crash at this moment leaves if the caches have written everything back.
     fn judge(&self, image: Vec<u8>, scheme: Scheme, plant: Option<Plant>) -> Result<(), String> {
         let pool = UnrecoveredPool::open(Recorder::from_image(image)).unwrap();
         let pool = pool.recover(plant).map_err(|error| error.to_string())?;
-        let pool = pool.start(&options(scheme, plant)).unwrap();
+        let pool = pool.start(&options(scheme, plant, true)).unwrap();
         let found = pool.lane().unwrap().run(|tx| {
             for (cell, value) in (0..).zip(&self.values) {
                 let found = tx.load_u64(self.cells.plus(cell * 64))?;
@@ -89,13 +97,15 @@ impl Model {
     }
 }
 
-/// A run that follows from its seed, with a crash behind each commit.
+/// A run that follows from its seed, with a crash behind each commit that was waited for.
 fn run(scheme: Scheme, plant: Option<Plant>, seed: u64) -> Result<(), String> {
     let create = CreateOptions { lanes: LANES, lane_bytes: 1024, ..CreateOptions::default() };
     let medium = Recorder::new(POOL_BYTES);
-    let pool = Pool::create_on(medium, &create, &options(scheme, plant)).unwrap();
-    let mut lanes: Vec<_> = (0..LANES).map(|_| pool.lane().unwrap()).collect();
+    let stays = seed.is_multiple_of(2);
+    let pool = Pool::create_on(medium, &create, &options(scheme, plant, stays)).unwrap();
+    let mut lanes: Vec<_> = (0..LANES).map(|_| stays.then(|| pool.lane().unwrap())).collect();
     let cells = lanes[0]
+        .get_or_insert_with(|| pool.lane().unwrap())
         .run(|tx| {
             let cells = tx.alloc(CELLS * 64, BlockKind::General)?;
             tx.store(cells, &[0; CELLS as usize * 64])?;
@@ -109,9 +119,18 @@ fn run(scheme: Scheme, plant: Option<Plant>, seed: u64) -> Result<(), String> {
     let mut lane = 0;
     for step in 0..STEPS {
         if random(&mut draws).is_multiple_of(4) {
+            if !stays && random(&mut draws).is_multiple_of(2) {
+                lanes[lane] = None;
+            }
             lane = random(&mut draws) as usize % lanes.len();
         }
-        model.step(&mut lanes[lane], &mut draws);
+        let running = lanes[lane].get_or_insert_with(|| pool.lane().unwrap());
+        let later = random(&mut draws).is_multiple_of(4);
+        model.step(running, later, &mut draws);
+        if later && !random(&mut draws).is_multiple_of(4) {
+            continue;
+        }
+        pool.sync();
         let judged = model.judge(pool.medium().to_bytes(), scheme, plant);
         judged.map_err(|what| format!("{scheme}, seed {seed}, behind step {step}: {what}"))?;
     }

@@ -357,7 +357,7 @@ impl Scope {
     /// journal also has the old words of new blocks.
     fn pool_bytes_for(&self, scheme: Scheme) -> u64 {
         let more = match scheme {
-            Scheme::UndoArchapt => self.beside_rings - 1,
+            Scheme::UndoArchapt => self.beside_rings.saturating_sub(1),
             // Checksums, of every block.
             _ if scheme.is_literal() && !self.checksums => 8,
             Scheme::Rollback => self.pages_beside,

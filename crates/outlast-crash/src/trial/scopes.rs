@@ -601,6 +601,18 @@ pub fn all() -> Vec<Scope> {
             )
         },
         Scope {
+            name: "blocks together",
+            about: "blocks of two lanes where there is one chunk for both",
+            shape: BLOCKS,
+            // A directory, the root's chunk and the class's.
+            pool_bytes: 4096 + 4096 + 3 * 4096,
+            beside_rings: 0,
+            lanes: vec![vec![vec![Step::Publish(2)]], vec![vec![Step::Publish(3)]]],
+            lock_always: true,
+            crashes: 1,
+            ..scope("", "", BLOCKS, Vec::new())
+        },
+        Scope {
             name: "blocks unlogged",
             about: "blocks that redo does not log, freed and used again",
             shape: Shape { block_bytes: 320, ..BLOCKS },
@@ -726,6 +738,8 @@ pub fn all() -> Vec<Scope> {
             name: "sums left",
             about: "a block with what a transaction left there that gave up",
             shape: Shape { words: 1, blocks: 1, block_bytes: 320, ..BLOCKS },
+            // A directory, the root's chunk and the one of both lanes' blocks.
+            pool_bytes: 4096 + 4096 + 3 * 4096,
             lanes: vec![
                 vec![vec![Step::Scribble, Step::Abort]],
                 vec![

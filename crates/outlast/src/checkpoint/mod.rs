@@ -385,7 +385,10 @@ impl<'a, M: Medium, S: Shelf> Making<'a, M, S> {
         let marked = pool.checkpointer.changes.take();
         let mut pages = Vec::with_capacity(marked.len() + 1);
         pages.extend(marked.into_iter().filter(|page| *page != 0).map(|p| (p, pool.load_page(p))));
-        let last = pool.seq(pool.newest().min(Seq::COUNTER_MAX));
+        let newest = pool.newest();
+        // N2: what is not in it has a greater number.
+        pool.raise_clock(newest);
+        let last = pool.seq(newest.min(Seq::COUNTER_MAX));
         // Growth waits for the heap's lock, and no transaction is needed for it.
         let heap = pool.heap.lock(&pool.medium);
         let mut first = pool.load_page(0);

@@ -105,7 +105,7 @@ impl<M: Medium> Pool<M> {
         }
     }
 
-    /// H5: a solo ends, and its lane has no transaction.
+    /// H5: a solo ends, and its lane has no transaction. No lock word says what it has stored to.
     pub(crate) fn end_solo(&self, soloist: usize) {
         self.settle(soloist);
         let mut tries = 0;
@@ -115,6 +115,8 @@ impl<M: Medium> Pool<M> {
             self.lead(|id| id == soloist);
             wait(&self.medium, &mut tries);
         }
+        // N2.
+        self.raise_clock(self.lanes[soloist].shared.last_installed.load(Ordering::Relaxed));
     }
 
     /// H3: makes durable what these lanes have pending, as far as they are parked.

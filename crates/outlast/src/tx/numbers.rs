@@ -9,9 +9,10 @@
 //! * **N1** With all locks held, a lane draws a number above its last, above the clock and above
 //!   the version of each line that it has locked.
 //! * **N2** The clock is raised: by whoever reads a line whose version is above it, to that version;
-//!   by a sweep, to the last number of each lane, before it looks at their bounds (W4); and by a
-//!   lane that is given back, to its last number. So it is at least the numbers of lanes that are
-//!   nobody's, and a lane that is alone goes on from there.
+//!   by a sweep, to the last number of each lane, before it looks at their bounds (W4), and so by a
+//!   checkpoint, while nobody runs; and for a lane that is given back, or has run alone and stored
+//!   without locks, to its last number. So it is at least the numbers of lanes that are nobody's, and
+//!   a lane that is alone goes on from there.
 //! * **N3** The lines with the bits of blocks are locked like others: whoever gives a block back has
 //!   a greater number than who took it, whether he has seen anything that one stored or not.
 //! * **N4** A view is what the clock was at some moment of the transaction, or before it. Whoever
@@ -115,7 +116,7 @@ impl<M: Medium> Tx<'_, M> {
         let clock = &self.pool.clock;
         if self.lane.buffers.is_alone {
             // Nobody else moves it, and a locked instruction would wait for all stores before it.
-            let number = clock.load(Ordering::Relaxed) + 1;
+            let number = clock.load(Ordering::Relaxed).max(self.last_number()) + 1;
             clock.store(number, Ordering::Release);
             return number;
         }
