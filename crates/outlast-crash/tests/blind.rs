@@ -119,15 +119,18 @@ fn run(scheme: Scheme, plant: Option<Plant>, seed: u64) -> Result<(), String> {
     let mut lane = 0;
     for step in 0..STEPS {
         if random(&mut draws).is_multiple_of(4) {
-            if !stays && random(&mut draws).is_multiple_of(2) {
-                lanes[lane] = None;
+            match random(&mut draws) % 4 {
+                _ if stays => {}
+                0 => lanes[lane] = None,
+                1 => lanes.fill_with(|| None),
+                _ => {}
             }
             lane = random(&mut draws) as usize % lanes.len();
         }
         let running = lanes[lane].get_or_insert_with(|| pool.lane().unwrap());
-        let later = random(&mut draws).is_multiple_of(4);
+        let later = random(&mut draws).is_multiple_of(2);
         model.step(running, later, &mut draws);
-        if later && !random(&mut draws).is_multiple_of(4) {
+        if later && random(&mut draws).is_multiple_of(2) {
             continue;
         }
         pool.sync();
@@ -137,7 +140,7 @@ fn run(scheme: Scheme, plant: Option<Plant>, seed: u64) -> Result<(), String> {
     Ok(())
 }
 
-const SEEDS: u64 = 40;
+const SEEDS: u64 = 100;
 
 #[test]
 fn recovery_knows_what_came_first() {

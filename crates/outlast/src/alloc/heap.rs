@@ -440,6 +440,21 @@ impl Heap {
         }
     }
 
+    /// The durable word that would say so if a block started at `at`.
+    pub fn word_of(&self, at: PoolOffset) -> Option<PoolOffset> {
+        if at.0 < self.geometry.heap_at {
+            return None;
+        }
+        let chunk = self.geometry.chunk_of(at);
+        let chunk_at = self.geometry.chunk_at(chunk);
+        match self.chunks.get(chunk as usize)? {
+            Chunk::Class(state) => {
+                state.shape.block_over(at.0 - chunk_at.0).map(|index| bit_of(chunk_at, index).0)
+            }
+            _ => Some(self.geometry.directory_at(chunk)),
+        }
+    }
+
     /// Which region of the heap the block is in.
     pub fn kind_of(&self, block: Block) -> BlockKind {
         match block.reserved {

@@ -33,14 +33,34 @@ impl<'p, M: Medium> Tx<'p, M> {
     pub fn block_at(&mut self, at: PoolOffset) -> Result<(u64, BlockKind), Abort> {
         let own = self.lane.buffers.allocated.iter().find(|block| block.at == at).copied();
         self.lane.pending.was_seen |= !self.lane.pending.is_empty();
-        let mut heap = self.pool.heap.lock(&self.pool.medium);
-        let found = own.map_or_else(|| heap.find(self.io(), at), Ok);
-        let answer = found.map(|block| (block.bytes, heap.kind_of(block)));
-        drop(heap);
-        // What led here may have been read from two different states.
-        let checked = self.validate_reads();
+        let found = own.map_or_else(|| self.find_block("looking for a block", at), Ok);
+        let checked = match found {
+            Err(Abort::Conflict) => Err(Abort::Conflict),
+            // What led here may have been read from two different states.
+            _ => self.validate_reads(),
+        };
         self.note(checked)?;
-        answer.map_err(|error| self.heap_error(error, "looking for a block", at))
+        let block = found?;
+        let heap = self.pool.heap.lock(&self.pool.medium);
+        Ok((block.bytes, heap.kind_of(block)))
+    }
+
+    /// The allocated block that starts at `at`, unless this transaction has taken it itself.
+    fn find_block(&mut self, what: &'static str, at: PoolOffset) -> Result<Block, Abort> {
+        let heap = &self.pool.heap;
+        let found = heap.lock(&self.pool.medium).find(self.io(), at);
+        let found = match found {
+            Err(HeapError::NotABlock(_)) if !self.lane.buffers.is_alone => {
+                // Its owner's commit may have returned and be pending: that is waited for.
+                let word = heap.lock(&self.pool.medium).word_of(at);
+                if let Some(word) = word {
+                    self.read_committed(word, &mut [0; 8])?;
+                }
+                heap.lock(&self.pool.medium).find(self.io(), at)
+            }
+            found => found,
+        };
+        found.map_err(|error| self.heap_error(error, what, at))
     }
 
     /// The bytes that a block really has which is asked for with so many.
@@ -150,14 +170,12 @@ impl<'p, M: Medium> Tx<'p, M> {
         }
         // Whoever gives the block back has this lock, so it is found given back already or not at all.
         self.lock_line(at.line())?;
-        let heap = &self.pool.heap;
-        let block = heap.lock(&self.pool.medium).find(self.io(), at);
-        let block = match block {
+        let block = match self.find_block("freeing", at) {
             Ok(block) => block,
             Err(error) => {
                 // What led here may have been read from two different states.
                 self.validate_reads()?;
-                return Err(self.heap_error(error, "freeing", at));
+                return Err(error);
             }
         };
         // The next owner stores without locks. Raising the versions now makes every reader that
@@ -168,7 +186,7 @@ impl<'p, M: Medium> Tx<'p, M> {
             }
         }
         if self.io().plants(Plant::FreedAtOnce) {
-            heap.lock(&self.pool.medium).release(block);
+            self.pool.heap.lock(&self.pool.medium).release(block);
         }
         self.lane.buffers.freed.push(block);
         if self.logs_old_bits() {
