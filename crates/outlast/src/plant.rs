@@ -54,6 +54,8 @@ pub enum Plant {
     VersionsNotPassed,
     /// Redo: the bits of blocks are stored without the locks of their lines (N3).
     BitsUnlocked,
+    /// The clock does not count what a lane has committed that ran alone (N2).
+    SoloNotCounted,
     /// The ring is reused although its records are live.
     RingOverwritesLive,
     /// A lane's ring is reused as soon as its own lines are flushed, whatever other lanes hold.
@@ -223,8 +225,11 @@ const LAPS: &[(Plant, &str)] = &[
 ];
 
 /// Bugs that only commits bring to light which store to what they have not read; all scopes read.
-const NUMBERS: &[(Plant, &str)] =
-    &[(Plant::VersionsNotPassed, "versions-not-passed"), (Plant::BitsUnlocked, "bits-unlocked")];
+const NUMBERS: &[(Plant, &str)] = &[
+    (Plant::VersionsNotPassed, "versions-not-passed"),
+    (Plant::BitsUnlocked, "bits-unlocked"),
+    (Plant::SoloNotCounted, "solo-not-counted"),
+];
 
 /// Names of the bugs that are not a site's.
 const NAMED: &[(Plant, &str, u8)] = &[
@@ -424,7 +429,8 @@ impl Plant {
             | Self::DurableTooEarly
             | Self::SoloStaysPending
             | Self::VersionsNotPassed
-            | Self::BitsUnlocked => redo,
+            | Self::BitsUnlocked
+            | Self::SoloNotCounted => redo,
             // Plain redo flushes what it has put in place and fences that before anybody is told.
             Self::GroupFencedEarly => redo && !asynchronous,
             // By age so little is flushed between commits that no scope is large enough.

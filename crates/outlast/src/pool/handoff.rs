@@ -116,7 +116,9 @@ impl<M: Medium> Pool<M> {
             wait(&self.medium, &mut tries);
         }
         // N2.
-        self.raise_clock(self.lanes[soloist].shared.last_installed.load(Ordering::Relaxed));
+        if !self.io().plants(Plant::SoloNotCounted) {
+            self.raise_clock(self.lanes[soloist].shared.last_installed.load(Ordering::Relaxed));
+        }
     }
 
     /// H3: makes durable what these lanes have pending, as far as they are parked.
