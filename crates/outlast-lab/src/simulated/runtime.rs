@@ -291,9 +291,9 @@ mod tests {
             seed,
             ..small(scheme.parse().unwrap())
         };
-        let runs = [("hash", 1), ("hash", 2), ("btree", 1), ("btree", 2)];
-        runs.iter()
-            .any(|(workload, seed)| RuntimeRun::is_guilty(&run(workload, *seed).run().unwrap()))
+        ["hash", "btree", "queue"].iter().any(|workload| {
+            (1..=2).any(|seed| RuntimeRun::is_guilty(&run(workload, seed).run().unwrap()))
+        })
     }
 
     #[test]
