@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use outlast::{Ack, Plant, Scheme};
+use outlast::{Ack, Plant, Scheme, Site};
 use outlast_crash::trial::{Charge, lifecycle, plants, scopes};
 
 /// Where data waits in the cache there is far more that a crash can leave: then a scope is cut
@@ -45,6 +45,39 @@ fn the_runtime_survives_every_scope_whole() {
             }
             assert!(tally.verified > 0 && tally.distinct > 0);
         }
+    }
+}
+
+/// Records that are flushed, all of them or only short ones, beside such as go past the caches.
+#[test]
+fn records_that_are_flushed_lose_nothing() {
+    for scope in scopes::of(Scheme::Swift) {
+        for stream_from in [2, u64::MAX] {
+            let charge = Charge { stream_from, images_max: 20_000, ..Charge::of(Scheme::Swift) };
+            let tally = scope.run(&charge, |_| ()).unwrap();
+            if let Some(guilt) = tally.failure {
+                panic!("from {stream_from} lines on, scope {}: {guilt}", scope.name);
+            }
+            assert!(tally.verified > 0, "scope {}", scope.name);
+        }
+    }
+}
+
+/// The same, where that is done badly.
+#[test]
+fn records_that_are_not_flushed_are_noticed() {
+    for plant in [
+        Plant::SkipFlush(Site::RedoRecord),
+        Plant::SkipFence(Site::RedoRecord),
+        Plant::FlushBeforeStore,
+        Plant::RecordFirstLineUnflushed,
+        Plant::RecordLastLineUnflushed,
+    ] {
+        let (plant, stream_from) = (Some(plant), u64::MAX);
+        let charge = Charge { plant, stream_from, images_max: 20_000, ..Charge::of(Scheme::Swift) };
+        let is_noticed = scopes::of(Scheme::Swift)
+            .any(|scope| scope.run(&charge, |_| ()).unwrap().failure.is_some());
+        assert!(is_noticed, "{plant:?}");
     }
 }
 

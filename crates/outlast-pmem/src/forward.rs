@@ -108,6 +108,10 @@ macro_rules! forward {
                 (**self).prefetch_write(line);
             }
 
+            fn stream_from(&self, first: LineAddr, lines: u64) -> u64 {
+                (**self).stream_from(first, lines)
+            }
+
             fn grow(&self, len: u64) -> Result<(), GrowError> {
                 (**self).grow(len)
             }

@@ -30,6 +30,7 @@ mod cpu;
 
 mod cache;
 mod counted;
+mod crossover;
 mod delayed;
 mod detect;
 mod domain;

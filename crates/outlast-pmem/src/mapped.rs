@@ -34,6 +34,7 @@ use std::thread;
 use outlast_trace::{FlushKind, LINE_BYTES, LineAddr, PoolOffset};
 
 use crate::cpu::{self, CpuFeatures, cpu_features};
+use crate::crossover;
 use crate::detect::{Detection, ND_DEVICES, detect};
 use crate::domain::Domain;
 use crate::error::{MapError, PAGE_BYTES};
@@ -426,6 +427,16 @@ impl Medium for Mapped {
             }
             work();
         });
+    }
+
+    /// Tries it, in less than a millisecond, where lines are flushed one by one.
+    fn stream_from(&self, first: LineAddr, lines: u64) -> u64 {
+        match self.write_back {
+            WriteBack::Clwb | WriteBack::ClflushOpt | WriteBack::Clflush => {
+                crossover::stream_from(self, first, lines)
+            }
+            WriteBack::Nothing | WriteBack::Pages => 1,
+        }
     }
 
     /// Makes the file at least `len` bytes long, rounded up to whole pages. The base stays where

@@ -185,6 +185,15 @@ pub trait Medium {
         let _ = line;
     }
 
+    /// From how many consecutive lines on a record of a log is better streamed than stored and
+    /// flushed. May be found by trying, on `lines` lines from `first` on, which are nobody else's
+    /// meanwhile and hold the same all the time. Where time means nothing it is 1: everything is
+    /// streamed.
+    fn stream_from(&self, first: LineAddr, lines: u64) -> u64 {
+        let _ = (first, lines);
+        1
+    }
+
     /// Makes the medium at least `len` bytes long; new bytes are zero and durable.
     fn grow(&self, len: u64) -> Result<(), GrowError> {
         let _ = len;

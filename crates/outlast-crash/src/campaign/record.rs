@@ -22,6 +22,9 @@ const STICKINESS: u8 = 250;
 /// Locks of a campaign's pools: few, since making them costs at each recovery.
 const LOCK_STRIPES: usize = 1 << 12;
 
+/// Where the log is streamed, some records take one way and some the other.
+const STREAM_FROM: u64 = 3;
+
 /// Write-back by age: the cache that it reckons with, between the emulated ones in size, and how
 /// often lanes look after it. Small enough for lines to age out between two crashes.
 const CACHE_BYTES: u64 = 16 << 10;
@@ -57,7 +60,9 @@ pub(super) struct Recording {
 /// How campaigns open pools.
 pub(super) fn open_options(campaign: &Campaign, plant: Option<Plant>) -> OpenOptions {
     let plain = OpenOptions::with_scheme(campaign.scheme);
-    let plain = OpenOptions { lock_stripes: LOCK_STRIPES, plant, sample_bits: 0, ..plain };
+    let stream_from = Some(STREAM_FROM);
+    let plain =
+        OpenOptions { lock_stripes: LOCK_STRIPES, plant, sample_bits: 0, stream_from, ..plain };
     let (cache_bytes, step_every) = match (campaign.warm_up, campaign.caches.first()) {
         (Some(_), Some(caches)) => (caches.last_level_bytes(), plain.step_every),
         _ => (CACHE_BYTES, STEP_EVERY),

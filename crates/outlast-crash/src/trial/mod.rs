@@ -180,6 +180,8 @@ pub struct Charge {
     pub ack: Ack,
     /// Literal variants: how their paper is read.
     pub reading: Reading,
+    /// Where the log is streamed: records of fewer lines are flushed.
+    pub stream_from: u64,
     /// Only this is a failure, whatever else is wrong.
     pub wanted: Option<Broken>,
     /// After how many recoveries to give up.
@@ -197,6 +199,7 @@ impl Charge {
             plant: None,
             ack: Ack::default(),
             reading: Reading::default(),
+            stream_from: 1,
             wanted: None,
             images_max: u64::MAX,
             schedules_max: u64::MAX,
@@ -392,6 +395,7 @@ impl Scope {
             page_bytes: PAGE_BYTES,
             ack: charge.ack,
             reading: charge.reading,
+            stream_from: Some(charge.stream_from),
             ..OpenOptions::with_scheme(charge.scheme)
         };
         let guilty =

@@ -19,8 +19,8 @@ pub struct Sentence {
     pub images: u64,
 }
 
-/// Recoveries in each scope before the next is tried, at first.
-const FIRST_LOOK_MAX: u64 = 20_000;
+/// Recoveries in each scope before the next is tried, at first and then again.
+const LOOKS_MAX: [u64; 2] = [1_000, 20_000];
 
 /// Scopes with checksums get one recovery where others get so many.
 const SUMS_SHARE: u64 = 4;
@@ -42,8 +42,8 @@ pub fn hunt(
         return Ok(Sentence { plant, scheme, killed: Some(("lifecycle", guilt)), images });
     }
     // Most bugs show early in some scope; few need all that a scope has.
-    let looks = [FIRST_LOOK_MAX, images_max];
-    for images_max in looks.into_iter().filter(|look| *look <= images_max) {
+    let looks = LOOKS_MAX.into_iter().filter(|look| *look < images_max).chain([images_max]);
+    for images_max in looks {
         for scope in scopes::of(scheme) {
             // Comparing every page with its checksums takes longer than all the rest.
             let images_max = if scope.checksums { images_max / SUMS_SHARE } else { images_max };

@@ -106,6 +106,7 @@ impl Arena {
         let open = OpenOptions {
             grow_limit_bytes: bytes.saturating_mul(4),
             cache_bytes,
+            stream_from: own.stream_from(),
             ..OpenOptions::with_scheme(scheme)
         };
         let failed = |source| NativeError::Pool { scheme: own.name(), source };

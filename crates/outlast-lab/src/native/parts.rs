@@ -146,6 +146,10 @@ impl<M: Medium> Medium for Muted<M> {
         self.inner.prefetch_write(line);
     }
 
+    fn stream_from(&self, first: LineAddr, lines: u64) -> u64 {
+        self.inner.stream_from(first, lines)
+    }
+
     fn grow(&self, len: u64) -> Result<(), GrowError> {
         self.inner.grow(len)
     }

@@ -29,6 +29,10 @@ pub enum Usage {
     /// On a log so long that no data has to be flushed while it is measured: what is left when
     /// write-back costs nothing.
     Unswept,
+    /// Every record goes past the caches, whatever costs less here.
+    Streamed,
+    /// No record does.
+    Flushed,
 }
 
 /// One of our schemes, and how it is used.
@@ -47,7 +51,7 @@ impl Own {
     }
 
     /// Those that are measured when asked for by name.
-    const ON_REQUEST: [(Self, &str); 6] = {
+    const ON_REQUEST: [(Self, &str); 8] = {
         const fn own(scheme: Scheme, usage: Usage) -> Own {
             Own { scheme, usage }
         }
@@ -58,12 +62,23 @@ impl Own {
             (own(Scheme::RedoArchapt, Usage::Later), "redo-archapt-async"),
             (own(Scheme::Swift, Usage::Later), "swift-async"),
             (own(Scheme::RedoArchapt, Usage::Unswept), "redo-archapt-unswept"),
+            (own(Scheme::Swift, Usage::Streamed), "swift-streamed"),
+            (own(Scheme::Swift, Usage::Flushed), "swift-flushed"),
         ]
     };
 
     /// After how many commits the next wait is, where not each of them waits.
     pub(super) fn sync_every(self) -> Option<u64> {
         (self.usage == Usage::Later).then_some(SYNC_EVERY)
+    }
+
+    /// From how many lines on records are streamed, where that is not tried.
+    pub(super) fn stream_from(self) -> Option<u64> {
+        match self.usage {
+            Usage::Streamed => Some(1),
+            Usage::Flushed => Some(u64::MAX),
+            _ => None,
+        }
     }
 
     /// The name that commands and results use.

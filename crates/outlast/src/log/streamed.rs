@@ -134,8 +134,10 @@ fn unpack(word: u64, last: u64, index: usize) -> u64 {
     word & CONTENT_MASK | (last >> (8 * index) & 0xff) << TAG_SHIFT
 }
 
-/// Streams a record that is `payload` to the lines from `first` on. The fence is the caller's.
-/// Returns how many lines it takes.
+/// Streams a record that is `payload` to the lines from `first` on, or stores and flushes it if it
+/// is shorter than `stream_from` lines: words that prove themselves may take either way, and a cache
+/// writes a line's words back in fewer orders than they go past it. The fence is the caller's. Returns
+/// how many lines it takes.
 #[inline]
 pub(crate) fn append<M: Medium>(
     io: Io<'_, M>,
@@ -144,6 +146,7 @@ pub(crate) fn append<M: Medium>(
     kind: RecordKind,
     seq: Seq,
     payload: &mut Payload,
+    stream_from: u64,
 ) -> u64 {
     let count = payload.as_words().len();
     let lines = lines_for(count);
@@ -154,6 +157,14 @@ pub(crate) fn append<M: Medium>(
     let (lines_of_words, rest) = all.as_chunks::<LINE_WORDS>();
     debug_assert!(rest.is_empty());
     let each = at.lines(lines).zip(lines_of_words);
+    if lines < stream_from {
+        flush_before(io, site, at, lines);
+        each.for_each(|(at, words)| {
+            io.medium.store_words(at.start().line(), !0, &pack(words, at.lap));
+        });
+        flush_lines(io, site, at, lines);
+        return lines;
+    }
     if io.plants(Plant::RecordFlushedBackwards) {
         each.rev().for_each(|(at, words)| write_line(io, site, at, words));
         return lines;
@@ -170,6 +181,26 @@ pub(crate) fn append<M: Medium>(
         }
     }
     lines
+}
+
+/// Starts the write-back of a record that was stored.
+#[inline]
+fn flush_lines<M: Medium>(io: Io<'_, M>, site: Site, at: At, lines: u64) {
+    let left_out = lines > 1 && io.plants(Plant::RecordFirstLineUnflushed);
+    let first = u64::from(left_out);
+    let left_out = lines > 1 && io.plants(Plant::RecordLastLineUnflushed);
+    let end = lines - u64::from(left_out);
+    if !io.plants(Plant::FlushBeforeStore) {
+        io.flush(site, at.start().plus(first * LINE_BYTES), (end - first) * LINE_BYTES);
+    }
+}
+
+/// A planted bug.
+#[inline]
+fn flush_before<M: Medium>(io: Io<'_, M>, site: Site, at: At, lines: u64) {
+    if io.plants(Plant::FlushBeforeStore) {
+        io.flush(site, at.start(), lines * LINE_BYTES);
+    }
 }
 
 #[inline]
@@ -360,9 +391,10 @@ mod tests {
         payload
     }
 
+    /// Short ones are flushed.
     fn write(medium: &Heap, first: u64, lap: Lap, seq: Seq, words: u64) -> u64 {
         let at = At { ring: REGION, line: first, lap };
-        append(io(medium), Site::RedoRecord, at, RecordKind::Redo, seq, &mut payload(words))
+        append(io(medium), Site::RedoRecord, at, RecordKind::Redo, seq, &mut payload(words), 3)
     }
 
     fn read_back(medium: &Heap, first: u64, lap: Lap) -> (Found, Vec<u64>) {

@@ -84,6 +84,8 @@ pub struct Pool<M: Medium> {
     pub(crate) page_bytes: u64,
     /// Held by whoever makes up for a lane's mark.
     settling: SpinLock<()>,
+    /// Where records are streamed: shorter ones than so many lines are flushed.
+    pub(crate) stream_from: u64,
     /// Redo without checksums: commits need not wait to be durable.
     pub(crate) commits_later: bool,
     /// Some lane has committed asynchronously since the pool was opened.

@@ -49,6 +49,10 @@ pub struct OpenOptions {
     /// Write-back by age: a lane looks after it when it has read or logged so often. By segment: when
     /// it has used so many lines of its log, or 8 if that is less.
     pub step_every: usize,
+    /// Where the log is streamed: records of at least so many lines go past the caches, shorter ones
+    /// are stored and flushed. `None` is what costs less on this medium, which is tried when the
+    /// pool is opened; 1 streams everything.
+    pub stream_from: Option<u64>,
     /// The rollback journal: bytes of a page, a power of two from 64 to 4096.
     pub page_bytes: u64,
     /// When a commit is acknowledged.
@@ -69,6 +73,7 @@ impl Default for OpenOptions {
             cache_bytes: None,
             sample_bits: 8,
             step_every: 64,
+            stream_from: None,
             page_bytes: PAGE_BYTES_MAX,
             ack: Ack::default(),
             reading: Reading::default(),
@@ -241,6 +246,15 @@ impl<M: Medium> RecoveredPool<M> {
         read_root(&self.medium)
     }
 
+    /// From how many lines on records are better streamed: tried on a ring, which is nobody's yet.
+    fn cheapest_stream(&self, scheme: Scheme) -> u64 {
+        let geometry = &self.header.geometry;
+        match scheme.streams_log() {
+            true => self.medium.stream_from(geometry.ring_at(0).line(), geometry.ring_lines()),
+            false => 1,
+        }
+    }
+
     /// Starts the pool.
     ///
     /// # Errors
@@ -280,10 +294,13 @@ impl<M: Medium> RecoveredPool<M> {
         let lanes = (0..geometry.lanes as usize)
             .map(|lane| LaneSlot::new(io, &geometry, lane, options.scheme.streams_log()))
             .collect::<Result<_, _>>()?;
+        let stream_from =
+            options.stream_from.unwrap_or_else(|| self.cheapest_stream(options.scheme));
         Ok(Pool {
             scheme: options.scheme,
             logging: options.scheme.logging(),
             write_back: options.scheme.write_back(),
+            stream_from,
             commits_later: options.scheme.commits_later() && !geometry.checksums,
             is_literal,
             reading: options.reading,

@@ -122,7 +122,15 @@ impl<M: Medium> Tx<'_, M> {
             }
             Some(lap) => {
                 let at = At { ring, line: space.line, lap };
-                streamed::append(io, site, at, RecordKind::Redo, seq, payload)
+                streamed::append(
+                    io,
+                    site,
+                    at,
+                    RecordKind::Redo,
+                    seq,
+                    payload,
+                    self.pool.stream_from,
+                )
             }
             None => {
                 let record = Record::of_all(RecordKind::Redo, seq, payload);
@@ -224,12 +232,12 @@ impl<M: Medium> Tx<'_, M> {
         buffers.regions.iter().for_each(|region| heap.release_region_after(seq, *region));
     }
 
-    /// Fetches what comes behind that line of the ring, unless records go past the caches.
+    /// Fetches what comes behind that line of the ring, unless all records go past the caches.
     #[inline]
     pub(super) fn fetch_ahead(&self, line: u64) {
         let slot = &self.pool.lanes[self.lane.id];
         let ring = slot.ring;
-        if slot.streams() {
+        if slot.streams() && self.pool.stream_from <= 1 {
             return;
         }
         for line in line..(line + LINES_AHEAD).min(ring.lines) {
