@@ -187,6 +187,7 @@ fn names_are_read_back_and_wrong_ones_told_the_right_ones() {
     let known = "none, undo, redo, undo-archapt, redo-archapt, undo-archapt:literal, \
                  redo-archapt:literal, rollback, atlas, aof, swift, pmdk, pmdk-word, \
                  undo-archapt+sums, redo-archapt+sums, redo-async, redo-archapt-async, \
-                 swift-async, redo-archapt-unswept, bare, bare-nt";
+                 swift-async, redo-archapt-unswept, swift-streamed, swift-flushed, \
+                 bare, bare-nt";
     assert_eq!(error, format!("no scheme is called 'redoo'; there are {known}"));
 }
