@@ -33,6 +33,7 @@ pub mod news;
 pub mod parallel;
 pub mod pivot;
 pub mod plot;
+mod processors;
 pub mod record;
 pub mod report;
 pub mod reproduce;

@@ -14,6 +14,7 @@ use super::contestant::{Contestant, Lane};
 use super::open::Arrivals;
 use super::outcome::{OpenLoop, Outcome, PerTransaction, Round, Timing};
 use crate::clock::{Elapsed, Stopwatch};
+use crate::processors::Processors;
 use crate::stats::Latencies;
 
 /// How to compete.
@@ -228,7 +229,8 @@ fn latency_pass(contestant: &mut Contestant<'_>, per_lane: u64) -> Result<Latenc
 }
 
 /// Does `work` on every lane at once, each on a thread of its own (the caller's, if there is
-/// but one), and measures from the moment when all are ready until all are done.
+/// but one) and on a processor of its own as long as there are enough, and measures from the moment
+/// when all are ready until all are done.
 fn on_all<'a, T: Send>(
     lanes: &mut [Box<dyn Lane + 'a>],
     work: impl Fn(&mut (dyn Lane + 'a)) -> Result<T, Abort> + Sync,
@@ -240,12 +242,14 @@ fn on_all<'a, T: Send>(
         return Ok((elapsed, vec![result?]));
     }
     let ready = Barrier::new(lanes.len() + 1);
-    let (work, ready) = (&work, &ready);
+    let (work, ready, processors) = (&work, &ready, &Processors::of_this_process());
     thread::scope(|scope| {
         let threads: Vec<_> = lanes
             .iter_mut()
-            .map(|lane| {
+            .enumerate()
+            .map(|(number, lane)| {
                 scope.spawn(move || {
+                    processors.pin(number);
                     ready.wait();
                     work(lane.as_mut())
                 })
