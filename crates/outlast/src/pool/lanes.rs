@@ -12,6 +12,7 @@ use crate::layout::{Geometry, LANE_FLOOR, LANE_TAIL};
 use crate::log::{self, Place, Region};
 use crate::padded::CachePadded;
 use crate::plant::Plant;
+use crate::pool::backoff::BackOff;
 use crate::pool::parked::Parked;
 use crate::pool::shared::LaneShared;
 use crate::pool::{LANE_FLOOR_UNPROVEN, LANE_TAIL_UNPROVEN, Pool, load_sealed};
@@ -60,8 +61,7 @@ pub(crate) struct LaneState {
     pub cover: Cover,
     /// Conflicts in a row of transactions that [`Lane::begin`] began.
     pub conflicts: u32,
-    /// For the pauses between attempts.
-    random: u64,
+    backoff: BackOff,
 }
 
 /// The writing end of a lane's log.
@@ -98,7 +98,7 @@ impl LaneState {
             accesses: Vec::new(),
             cover: Cover::default(),
             conflicts: 0,
-            random: id as u64 * 2 + 1,
+            backoff: BackOff::new(id),
         }
     }
 
@@ -307,6 +307,7 @@ impl<'a, 'p, M: Medium> Attempt<'a, 'p, M> {
     pub fn commit(mut self) -> Result<Ticket, Abort> {
         self.tx.pool.medium.mark(Mark::Call(Call::Commit));
         let ticket = self.tx.commit()?;
+        self.tx.lane.backoff.committed();
         self.committed = true;
         self.tx.end();
         Ok(ticket)
@@ -315,6 +316,7 @@ impl<'a, 'p, M: Medium> Attempt<'a, 'p, M> {
     pub fn commit_later(mut self) -> Result<AsyncTicket, Abort> {
         self.tx.pool.medium.mark(Mark::Call(Call::Commit));
         let ticket = self.tx.commit_later()?;
+        self.tx.lane.backoff.committed();
         self.committed = true;
         self.tx.end();
         Ok(ticket)
@@ -343,15 +345,13 @@ impl<'p, M: Medium> Tx<'p, M> {
         Ok((result, commit(attempt)?))
     }
 
-    /// Lets others go ahead, for a time that doubles with each conflict and varies.
-    pub(super) fn back_off(&mut self, conflicts: u32) {
-        let random = &mut self.lane.random;
-        *random ^= *random << 13;
-        *random ^= *random >> 7;
-        *random ^= *random << 17;
-        let rounds = *random % (8 << conflicts.min(7));
+    /// Lets others go ahead. A scheduler gives them their time by itself, so that under one only
+    /// the conflicts of this transaction count.
+    pub(crate) fn back_off(&mut self, conflicts: u32) {
+        let backoff = &mut self.lane.backoff;
+        let rounds = if M::OBSERVED { backoff.rounds_after(conflicts) } else { backoff.rounds() };
         let mut tries = 0;
-        for _ in 0..=rounds {
+        for _ in 0..rounds {
             wait(&self.pool.medium, &mut tries);
         }
     }

@@ -4,6 +4,7 @@
 //! can only be recovered; a [`RecoveredPool`] has an empty log and consistent data and can be
 //! read, or started with a scheme; only a [`Pool`] runs transactions.
 
+mod backoff;
 mod check;
 mod file;
 pub(crate) mod handoff;

@@ -141,10 +141,29 @@ impl<M: Medium> Tx<'_, M> {
                 }
                 return Ok(Some(word));
             }
-            if tries >= LOCK_PATIENCE {
+            if tries >= LOCK_PATIENCE || self.has_read_before(stripe) {
                 return Err(Abort::Conflict);
             }
-            wait_longer(&self.pool.medium, &mut tries);
+            self.wait_for_holder(&mut tries);
+        }
+    }
+
+    /// Whoever has the lock now has changed what was read under it, or is about to: the wait would
+    /// be for nothing. Where a scheduler says who runs, nobody waits long.
+    #[cold]
+    fn has_read_before(&self, stripe: Stripe) -> bool {
+        !M::OBSERVED && self.lane.buffers.reads.iter().any(|(read, _)| *read == stripe)
+    }
+
+    /// One round of waiting for whoever has a lock: long, if nobody can be waiting for this lane.
+    #[cold]
+    fn wait_for_holder(&mut self, tries: &mut u32) {
+        if M::OBSERVED || !self.lane.buffers.locked.is_empty() {
+            wait_longer(&self.pool.medium, tries);
+        } else {
+            self.pool.make_way();
+            self.back_off(*tries);
+            *tries += 1;
         }
     }
 
@@ -211,7 +230,7 @@ impl<M: Medium> Tx<'_, M> {
             if tries >= LOCK_PATIENCE {
                 return Err(Abort::Conflict);
             }
-            wait_longer(&self.pool.medium, &mut tries);
+            self.wait_for_holder(&mut tries);
         }
     }
 
