@@ -61,7 +61,7 @@ pub(crate) struct LaneState {
     pub cover: Cover,
     /// Conflicts in a row of transactions that [`Lane::begin`] began.
     pub conflicts: u32,
-    backoff: BackOff,
+    pub(super) backoff: BackOff,
 }
 
 /// The writing end of a lane's log.
@@ -240,6 +240,7 @@ impl<'p, M: Medium> Lane<'p, M> {
                 }
                 Err(Abort::Conflict) => {
                     pool.make_way();
+                    tx.lane.backoff.conflict();
                     tx.back_off(conflicts);
                     conflicts += 1;
                 }

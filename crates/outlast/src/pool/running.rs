@@ -27,6 +27,7 @@ impl<'p, M: Medium> Lane<'p, M> {
         tx.pool.medium.mark(Mark::Call(Call::Begin));
         if conflicts > 0 {
             tx.pool.make_way();
+            tx.lane.backoff.conflict();
             tx.back_off(conflicts - 1);
         }
         let mut turn = Turn::new(tx);
