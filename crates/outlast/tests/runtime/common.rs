@@ -1,5 +1,4 @@
 //! What tests of the runtime share: the schemes that keep their word, and images of pools.
-#![allow(dead_code, reason = "each test binary uses some of it")]
 
 use outlast::{
     Abort, BlockKind, CreateOptions, Geometry, OpenOptions, Pool, RootKind, Runner, SCHEMES,

@@ -1,7 +1,5 @@
 //! Mistakes of callers: each ends in an error that says so, and in nothing else.
 
-mod common;
-
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use outlast::{
@@ -10,7 +8,7 @@ use outlast::{
 };
 use outlast_pmem::Heap;
 
-use common::sound_schemes;
+use crate::common::sound_schemes;
 
 const POOL_BYTES: u64 = 128 << 10;
 

@@ -1,15 +1,13 @@
 //! When a client is answered: tickets, waiting for physical commits, and that nobody waits for
 //! ever.
 
-mod common;
-
 use outlast::{
     Abort, Ack, BlockKind, CreateOptions, OpenOptions, Pool, PoolOffset, RootKind, Runner, Scheme,
     Ticket, Transact, UnrecoveredPool,
 };
 use outlast_pmem::Heap;
 
-use common::sound_schemes;
+use crate::common::sound_schemes;
 
 /// Those whose data is not durable in place when they commit.
 const LAZY: [Scheme; 4] = [Scheme::Redo, Scheme::UndoArchapt, Scheme::RedoArchapt, Scheme::Swift];

@@ -1,14 +1,12 @@
 //! What a transaction promises while nothing crashes: its own stores, isolation, abort, space.
 
-mod common;
-
 use outlast::{
     Abort, BlockKind, ByteRange, CreateOptions, OpenOptions, Pool, PoolOffset, RootKind, Runner,
     Scheme, Transact, UnrecoveredPool,
 };
 use outlast_pmem::Heap;
 
-use common::sound_schemes;
+use crate::common::sound_schemes;
 
 fn small_pool(scheme: Scheme, lanes: u32, lane_bytes: u64, len: u64) -> Pool<Heap> {
     let create = CreateOptions { lanes, lane_bytes, ..CreateOptions::default() };

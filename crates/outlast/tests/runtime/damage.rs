@@ -5,11 +5,9 @@
 //! line. A flip in a dead log line, in the directory or in a bitmap is noticed by `check`, and by
 //! the heap when it comes to read the word.
 
-mod common;
-
 use std::ops::Range;
 
-use common::{
+use crate::common::{
     blocks_of_all_kinds, flipped, geometry_of, live_redo_image, live_undo_image,
     live_witnessed_image, word_at,
 };

@@ -1,12 +1,10 @@
 //! Pool files that cannot be created, opened or enlarged: one line says why, and no file changes.
 #![cfg(not(miri))]
 
-mod common;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use common::{flipped, geometry_of, live_redo_image, live_undo_image};
+use crate::common::{flipped, geometry_of, live_redo_image, live_undo_image};
 use outlast::{
     BlockKind, CreateOptions, FilePool, OpenOptions, PoolError, RecoveredPool, Runner, Transact,
 };

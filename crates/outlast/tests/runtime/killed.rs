@@ -111,7 +111,7 @@ fn child_that_works_until_it_is_killed() {
 /// `acknowledged` to what each thread has reported.
 fn kill_one(path: &Path, scheme: Scheme, patience: u64, acknowledged: &mut [u64]) {
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "child_that_works_until_it_is_killed", "--nocapture"])
+        .args(["--exact", "killed::child_that_works_until_it_is_killed", "--nocapture"])
         .env(CHILD_POOL, path)
         .env(CHILD_SCHEME, scheme.name())
         .stdout(Stdio::null())

@@ -1,7 +1,5 @@
 //! Transactions without a closure: begun in one place, ended in another.
 
-mod common;
-
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use outlast::{
@@ -9,7 +7,7 @@ use outlast::{
 };
 use outlast_pmem::Heap;
 
-use common::sound_schemes;
+use crate::common::sound_schemes;
 
 fn pool_of(scheme: Scheme, lanes: u32) -> (Pool<Heap>, PoolOffset) {
     let create = CreateOptions { lanes, lane_bytes: 4096, ..CreateOptions::default() };

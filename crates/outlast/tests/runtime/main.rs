@@ -1,0 +1,19 @@
+//! Tests of the runtime through its public interface: one program, since each would link all of it.
+
+mod acknowledgement;
+mod aged;
+mod asynchronous;
+mod checkpoints;
+mod checksums;
+mod common;
+mod damage;
+mod files;
+mod killed;
+mod literal;
+mod mistakes;
+mod recovery;
+mod running;
+mod swift;
+mod transactions;
+mod typed;
+mod typed_models;
