@@ -6,7 +6,7 @@
 //! met others lately. Where conflicts are rare it comes back at once; on a line that all want it
 //! stays away while the other commits some dozens of times.
 
-/// A commit cools a lane by one.
+/// By so much a conflict heats a lane; a commit cools it by one.
 const CONFLICT_HEATS: u32 = 32;
 
 /// 8 << 7 pauses are some tens of microseconds.
@@ -29,6 +29,7 @@ impl BackOff {
         self.below(8 << (self.heat / CONFLICT_HEATS))
     }
 
+    /// The lane met others, and its transaction starts over.
     pub fn conflict(&mut self) {
         self.heat = (self.heat + CONFLICT_HEATS).min(DOUBLINGS_MAX * CONFLICT_HEATS);
     }
@@ -38,6 +39,7 @@ impl BackOff {
         self.below(8 << conflicts.min(DOUBLINGS_MAX))
     }
 
+    /// A transaction of the lane got through.
     #[inline]
     pub fn committed(&mut self) {
         self.heat = self.heat.saturating_sub(1);

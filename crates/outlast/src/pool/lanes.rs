@@ -61,6 +61,7 @@ pub(crate) struct LaneState {
     pub cover: Cover,
     /// Conflicts in a row of transactions that [`Lane::begin`] began.
     pub conflicts: u32,
+    /// For how long it stays away after a conflict.
     pub(super) backoff: BackOff,
 }
 

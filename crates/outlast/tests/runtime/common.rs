@@ -1,8 +1,8 @@
 //! What tests of the runtime share: the schemes that keep their word, and images of pools.
 
 use outlast::{
-    Abort, BlockKind, CreateOptions, Geometry, OpenOptions, Pool, RootKind, Runner, SCHEMES,
-    Scheme, Transact, UnrecoveredPool,
+    Abort, BlockKind, CreateOptions, Geometry, Lane, OpenOptions, Pool, PoolOffset, RootKind,
+    Runner, SCHEMES, Scheme, Transact, UnrecoveredPool,
 };
 use outlast_pmem::Heap;
 
@@ -18,19 +18,21 @@ pub fn small_pool(scheme: Scheme, bytes: u64) -> Pool<Heap> {
     Pool::create_on(Heap::new(bytes), &create, &open).unwrap()
 }
 
+/// The root, 4,000 bytes.
+fn block_of_ones(lane: &mut Lane<'_, Heap>) -> PoolOffset {
+    let made = lane.run(|tx| {
+        let block = tx.alloc(4000, BlockKind::General)?;
+        tx.store(block, &[1; 4000])?;
+        tx.set_root(block, RootKind::Opaque)?;
+        Ok(block)
+    });
+    made.unwrap()
+}
+
 /// A pool that died while its last transaction, which ran alone, had witnesses and no mark.
 pub fn live_witnessed_image() -> Vec<u8> {
     let pool = small_pool(Scheme::Undo, 64 << 10);
-    let block = pool
-        .lane()
-        .unwrap()
-        .run(|tx| {
-            let block = tx.alloc(4000, BlockKind::General)?;
-            tx.store(block, &[1; 4000])?;
-            tx.set_root(block, RootKind::Opaque)?;
-            Ok(block)
-        })
-        .unwrap();
+    let block = block_of_ones(&mut pool.lane().unwrap());
     let open = OpenOptions { lock_stripes: 1024, ..OpenOptions::with_scheme(Scheme::Undo) };
     let heap = pool.into_medium();
     let pool = UnrecoveredPool::open(heap).unwrap().recover(None).unwrap().start(&open).unwrap();
@@ -44,14 +46,7 @@ pub fn live_witnessed_image() -> Vec<u8> {
 pub fn live_redo_image() -> Vec<u8> {
     let pool = small_pool(Scheme::Redo, 64 << 10);
     let (mut one, mut two) = (pool.lane().unwrap(), pool.lane().unwrap());
-    let block = one
-        .run(|tx| {
-            let block = tx.alloc(4000, BlockKind::General)?;
-            tx.store(block, &[1; 4000])?;
-            tx.set_root(block, RootKind::Opaque)?;
-            Ok(block)
-        })
-        .unwrap();
+    let block = block_of_ones(&mut one);
     for i in 0..3 {
         two.run(|tx| tx.store(block.plus(i * 100), &[i as u8; 90])).unwrap();
     }
@@ -64,14 +59,7 @@ pub fn live_redo_image() -> Vec<u8> {
 pub fn live_undo_image() -> Vec<u8> {
     let pool = small_pool(Scheme::Undo, 64 << 10);
     let (mut one, mut two) = (pool.lane().unwrap(), pool.lane().unwrap());
-    let block = one
-        .run(|tx| {
-            let block = tx.alloc(4000, BlockKind::General)?;
-            tx.store(block, &[1; 4000])?;
-            tx.set_root(block, RootKind::Opaque)?;
-            Ok(block)
-        })
-        .unwrap();
+    let block = block_of_ones(&mut one);
     let mut image = Vec::new();
     let _ = one.run(|tx| {
         for i in 0..20 {
