@@ -415,6 +415,8 @@ metrics! {
     THROUGHPUT_LOSS = "throughput_loss", "%";
     /// Throughput above that of another scheme (the class).
     THROUGHPUT_GAIN = "throughput_gain", "%";
+    /// Throughput above that of undo logging, with a memory (the class) of the timed machine.
+    GAIN_OVER_UNDO = "gain_over_undo", "%";
     /// 99th percentile of latency below that of another scheme (the class).
     LATENCY_P99_SAVED = "latency_p99_saved", "%";
     /// The share of flushes and fences in what a scheme adds to a transaction.

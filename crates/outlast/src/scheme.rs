@@ -292,9 +292,11 @@ impl Scheme {
         self.logging() == Logging::Redo && !self.is_literal()
     }
 
-    /// Whether its records are streamed to their rings, past the caches.
-    pub(crate) fn streams_log(self) -> bool {
-        self.logging() == Logging::Redo && self.write_back() == WriteBack::BySegment
+    /// Whether its records may go to their rings past the caches
+    /// ([`OpenOptions::stream_from`](crate::OpenOptions::stream_from)), and so each of their words
+    /// proves itself.
+    pub fn streams_log(self) -> bool {
+        self.write_back().is_covered_by_lanes() && !self.is_literal()
     }
 
     pub(crate) fn logging(self) -> Logging {

@@ -5,7 +5,7 @@ use outlast::{
     UnrecoveredPool,
 };
 use outlast_pmem::{Mark, Medium, Recorder};
-use outlast_trace::TxId;
+use outlast_trace::{OpLog, TxId};
 
 use super::{Charge, Guilt, Tally};
 use crate::{Broken, Crash, Exhaustive, ImageMedium, TooWide, Violation};
@@ -17,36 +17,43 @@ const CREATED: TxId = TxId(1);
 const STORED: TxId = TxId(2);
 const GREW: TxId = TxId(3);
 
-/// Creates a pool on blank memory, stores something, grows the pool and stores into the new
-/// part; crashes everywhere.
+/// Creates a pool on blank memory and stores something, then grows it; crashes everywhere. While it
+/// grows everything before is durable, and still in the log.
 ///
 /// # Errors
 /// When a unit of memory has too many contents to enumerate.
 pub fn run(charge: &Charge) -> Result<Tally, TooWide> {
     let medium = Recorder::new(POOL_BYTES).growing_to(GROWN_BYTES);
     let mut tally = Tally { schedules: 1, ..Tally::default() };
-    if let Err(error) = live(&medium, charge) {
-        let violation = Violation::new(Broken::Refused, error);
-        tally.failure = Some(Guilt { violation, plan: "one lane".to_owned(), witness: None });
-        return Ok(tally);
-    }
-    let judge = |image: &ImageMedium, crash: &Crash<'_>| verify(image, crash, charge);
-    let outcome = Exhaustive::new(charge.model)
-        .images_max(charge.images_max)
-        .growing_to(GROWN_BYTES)
-        .run(&vec![0; POOL_BYTES as usize], &medium.take_log(), judge)?;
-    tally.take(&outcome);
-    if let Some(failure) = outcome.failures.into_iter().next() {
-        tally.failure = Some(Guilt {
-            violation: failure.violation,
-            plan: "one lane".to_owned(),
-            witness: Some(failure.witness.to_string()),
-        });
+    let (born, grown) = match live(&medium, charge) {
+        Ok(logs) => logs,
+        Err(error) => {
+            let violation = Violation::new(Broken::Refused, error);
+            tally.failure = Some(Guilt { violation, plan: "one lane".to_owned(), witness: None });
+            return Ok(tally);
+        }
+    };
+    for (base, log) in [(vec![0; POOL_BYTES as usize], born), grown] {
+        let judge = |image: &ImageMedium, crash: &Crash<'_>| verify(image, crash, charge);
+        let outcome = Exhaustive::new(charge.model)
+            .images_max(charge.images_max)
+            .growing_to(GROWN_BYTES)
+            .run(&base, &log, judge)?;
+        tally.take(&outcome);
+        if let Some(failure) = outcome.failures.into_iter().next() {
+            tally.failure = Some(Guilt {
+                violation: failure.violation,
+                plan: "one lane".to_owned(),
+                witness: Some(failure.witness.to_string()),
+            });
+            break;
+        }
     }
     Ok(tally)
 }
 
-fn live(medium: &Recorder, charge: &Charge) -> Result<(), String> {
+/// What happens before the pool grows, and, behind the bytes that it has by then, while it does.
+fn live(medium: &Recorder, charge: &Charge) -> Result<(OpLog, (Vec<u8>, OpLog)), String> {
     let create = CreateOptions {
         lanes: 1,
         lane_bytes: 1024,
@@ -70,9 +77,12 @@ fn live(medium: &Recorder, charge: &Charge) -> Result<(), String> {
     })
     .map_err(|abort| abort.to_string())?;
     medium.mark(Mark::Ack(STORED));
+    let born = medium.take_log();
+    let before = medium.to_bytes();
+    [CREATED, STORED].map(|done| medium.mark(Mark::Ack(done)));
     pool.grow(GROWN_BYTES).map_err(|error| error.to_string())?;
     medium.mark(Mark::Ack(GREW));
-    Ok(())
+    Ok((born, (before, medium.take_log())))
 }
 
 fn verify(image: &ImageMedium, crash: &Crash<'_>, charge: &Charge) -> Result<(), Violation> {

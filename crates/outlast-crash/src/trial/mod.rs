@@ -242,6 +242,9 @@ impl Returned {
     }
 }
 
+/// A lane's log that no scope fills.
+const LONG_LANE_BYTES: u64 = 2048;
+
 impl Scope {
     /// Whether the scheme can be tried in it.
     pub fn tries(&self, scheme: Scheme) -> bool {
@@ -293,7 +296,7 @@ impl Scope {
         let medium = Recorder::new(self.pool_bytes_for(scheme));
         // A log that only grows would lie in the first free chunks, which a scope wants to fill.
         let made_with = match scheme {
-            Scheme::Swift if self.of_other_form => Scheme::Redo,
+            _ if self.of_other_form && scheme.streams_log() => Scheme::Redo,
             _ if self.of_other_form => Scheme::Swift,
             Scheme::Aof => Scheme::Redo,
             _ => scheme,
@@ -347,9 +350,10 @@ impl Scope {
         (bytes, root)
     }
 
-    /// Where each store is a record, and so a line, rings twice as long are as short as others.
+    /// Where each store is a record, and so a line, rings twice as long are as short as others, but for
+    /// the longest.
     fn lane_bytes_for(&self, scheme: Scheme) -> u64 {
-        if scheme == Scheme::Atlas && !self.of_other_form {
+        if scheme == Scheme::Atlas && !self.of_other_form && self.lane_bytes < LONG_LANE_BYTES {
             2 * self.lane_bytes
         } else {
             self.lane_bytes

@@ -35,15 +35,16 @@ pub fn hunt(
     images_max: u64,
     mut progress: impl FnMut(&'static str, &Tally),
 ) -> Result<Sentence, TooWide> {
-    let lifecycle =
-        super::lifecycle::run(&Charge { plant: Some(plant), images_max, ..Charge::of(scheme) })?;
-    let mut images = lifecycle.verified;
-    if let Some(guilt) = lifecycle.failure {
-        return Ok(Sentence { plant, scheme, killed: Some(("lifecycle", guilt)), images });
-    }
+    let mut images = 0;
     // Most bugs show early in some scope; few need all that a scope has.
     let looks = LOOKS_MAX.into_iter().filter(|look| *look < images_max).chain([images_max]);
     for images_max in looks {
+        let charge = Charge { plant: Some(plant), images_max, ..Charge::of(scheme) };
+        let lifecycle = super::lifecycle::run(&charge)?;
+        images += lifecycle.verified;
+        if let Some(guilt) = lifecycle.failure {
+            return Ok(Sentence { plant, scheme, killed: Some(("lifecycle", guilt)), images });
+        }
         for scope in scopes::of(scheme) {
             // Comparing every page with its checksums takes longer than all the rest.
             let images_max = if scope.checksums { images_max / SUMS_SHARE } else { images_max };

@@ -2,8 +2,8 @@
 
 use outlast::Scheme;
 
-use super::Scope;
 use super::script::{LaneScript, Shape, Step};
+use super::{LONG_LANE_BYTES, Scope};
 
 /// Word cells that share lines, and room behind them for the transaction after recovery.
 const PACKED: Shape =
@@ -607,6 +607,8 @@ pub fn all() -> Vec<Scope> {
             // A directory, the root's chunk and the class's.
             pool_bytes: 4096 + 4096 + 3 * 4096,
             beside_rings: 0,
+            // Nothing but the class takes chunks.
+            lane_bytes: LONG_LANE_BYTES,
             lanes: vec![vec![vec![Step::Publish(2)]], vec![vec![Step::Publish(3)]]],
             lock_always: true,
             crashes: 1,

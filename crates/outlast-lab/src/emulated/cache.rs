@@ -142,14 +142,16 @@ impl EmulatedCache {
         }
     }
 
-    /// What goes past the cache takes the line out of it, and leaves nothing to flush.
+    /// What goes past the cache takes the line out of it, and leaves nothing to flush. A line written
+    /// so counts as one that was stored to and flushed.
     fn stream(&mut self, at: PoolOffset, len: usize) {
         for (piece, len) in line_pieces(at, len) {
             let line = piece.line();
             self.tags.take(line);
-            let bytes = self.bytes(line);
-            bytes.stored &= !bytes_mask(piece, len);
+            let (bytes, mask) = (self.bytes(line), bytes_mask(piece, len));
+            bytes.stored &= !mask;
             bytes.newer = 0;
+            self.count(line, mask, Some(mask));
         }
     }
 
@@ -159,6 +161,10 @@ impl EmulatedCache {
             _ => self.tags.take(line).unwrap_or(false),
         };
         let Bytes { stored, newer } = std::mem::take(self.bytes(line));
+        self.count(line, stored, is_dirty.then_some(newer));
+    }
+
+    fn count(&mut self, line: LineAddr, stored: u64, dirty: Option<u64>) {
         let mut seen = lock(&self.seen);
         let counts = &mut seen.counts;
         let kind = match line.start().0 {
@@ -166,11 +172,11 @@ impl EmulatedCache {
             at if at >= self.log_at => &mut counts.log,
             _ => &mut counts.header,
         };
-        kind.count(stored, is_dirty.then_some(newer));
+        kind.count(stored, dirty);
         if let Some(by_line) = seen.by_line.as_mut().filter(|_| line.start().0 >= self.heap_at) {
-            let (issued, dirty) = entry(by_line, line);
+            let (issued, found_dirty) = entry(by_line, line);
             *issued += 1;
-            *dirty += u32::from(is_dirty);
+            *found_dirty += u32::from(dirty.is_some());
         }
     }
 
@@ -246,11 +252,11 @@ mod tests {
         op(flush(3));
         let data = lock(&seen).counts.data.since(&data);
         assert_eq!((data.issued, data.dirty, data.stored_bytes, data.dirty_bytes), (2, 1, 16, 4));
-        // What is streamed is not left to flush; log lines count apart.
+        // What is streamed is written, and not left to flush; log lines count apart.
         op(Op::StoreNt { at: PoolOffset(64), bytes: &[5; 8] });
         op(flush(1));
         let log = lock(&seen).counts.log;
-        assert_eq!((log.issued, log.dirty, log.stored_bytes), (1, 0, 0));
+        assert_eq!((log.issued, log.dirty, log.stored_bytes, log.dirty_bytes), (2, 1, 8, 8));
         // This flush takes the line out: the next store has to fetch it.
         op(store(128, &[6; 4]));
         op(Op::Flush { kind: FlushKind::ClflushOpt, line: LineAddr(2) });

@@ -8,6 +8,7 @@
 //! | figure 6 | flushing objects against keeping checksums of them | [`checksums`], natively |
 //! | figures 9, 10, table I | flushes, and how dirty the lines are | [`flushes`], on an emulated cache |
 //! | `clwb` | `clwb` against `clflushopt` | [`timing`], natively |
+//! | `memories` | throughput where writes are slow | [`memories`], on the timed machine |
 //! | table IV | crash tests | [`crate::table4`], on emulated caches |
 //!
 //! Every claim of the paper's results and orderings ([`claims`]) gets one verdict by the table in
@@ -24,6 +25,7 @@ mod crashes;
 mod evidence;
 pub mod flushes;
 pub mod fwb;
+pub mod memories;
 mod ours;
 pub mod reuse;
 pub mod timing;
@@ -33,7 +35,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use outlast::Scheme;
-use outlast_crash::campaign::CampaignError;
+use outlast_crash::campaign::{CampaignError, TimedError};
 use outlast_workloads::{Scale, Workload};
 
 use crate::emulated::EmulationError;
@@ -96,11 +98,13 @@ pub enum Part {
     Table4,
     /// `clwb` against `clflushopt`, of which the paper has a sentence.
     Clwb,
+    /// Throughput on memories with slow writes, which the paper does not have.
+    Memories,
 }
 
 impl Part {
     /// All, in the paper's order.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Fig1,
         Self::Fig2,
         Self::Table1,
@@ -112,6 +116,7 @@ impl Part {
         Self::Fig10,
         Self::Clwb,
         Self::Table4,
+        Self::Memories,
     ];
 
     /// The name on the command line.
@@ -128,6 +133,7 @@ impl Part {
             Self::Table1 => "table1",
             Self::Table4 => "table4",
             Self::Clwb => "clwb",
+            Self::Memories => "memories",
         }
     }
 
@@ -280,6 +286,10 @@ pub struct Amount {
     pub lane_bytes: u64,
     /// Bytes of the emulated cache.
     pub cache_bytes: u64,
+    /// Transactions on the timed machine. TPC-C and YCSB-E do a tenth.
+    pub simulated: u64,
+    /// About so many keys of every workload there.
+    pub simulated_keys: u64,
     /// Rounds of competitions.
     pub rounds: u32,
     /// One turn.
@@ -324,6 +334,8 @@ impl Amount {
             scans_part: 5,
             lane_bytes: 64 << 20,
             cache_bytes: CACHE_BYTES,
+            simulated: 100_000,
+            simulated_keys: 1_000_000,
             rounds: 9,
             turn_ms: 200,
             latency_transactions: 20_000,
@@ -336,6 +348,8 @@ impl Amount {
                 warm_up: 100_000,
                 transactions: 100_000,
                 lane_bytes: 32 << 20,
+                simulated: 10_000,
+                simulated_keys: 100_000,
                 rounds: 5,
                 turn_ms: 40,
                 object_bytes: 64 << 20,
@@ -366,6 +380,9 @@ pub enum ReproduceError {
     /// In crash tests.
     #[error(transparent)]
     Campaign(#[from] CampaignError),
+    /// On the timed machine.
+    #[error(transparent)]
+    Timed(#[from] TimedError),
 }
 
 /// Measures the parts and judges the claims about them.
@@ -389,6 +406,9 @@ pub fn run(request: &Request, listen: &mut Listener<'_>) -> Result<Outcome, Repr
     }
     if request.wants(&[Part::Fig3]) {
         records.extend(reuse::measure(request, listen)?);
+    }
+    if request.wants(&[Part::Memories]) {
+        records.extend(memories::measure(request, listen)?);
     }
     if let Some(plan) = &request.table4 {
         let crashed = plan.run(listen)?;

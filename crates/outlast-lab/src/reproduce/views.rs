@@ -120,6 +120,7 @@ const FIG_7: &str = "Figure 7: throughput";
 const FIG_8: &str = "Figure 8: the 99th percentile";
 const FIG_9: &str = "Figure 9: flushes";
 const CLWB: &str = "clwb against clflushopt";
+const MEMORIES: &str = "Memories that are slow to write";
 
 /// All, in the paper's order.
 pub const ALL: &[View] = &[
@@ -256,6 +257,22 @@ pub const ALL: &[View] = &[
         .counted()
         .drawn(Drawing::None),
     view("clwb", CLWB, "Throughput with clwb above that with clflushopt").of(Metric::CLWB_GAIN),
+    view("memories", MEMORIES, "Throughput above that of undo, on the timed machine")
+        .of(Metric::GAIN_OVER_UNDO)
+        .counted()
+        .by(Columns::Classes)
+        .saying("One socket of the paper's machine, one lane, with each of these memories."),
+    view("memories", MEMORIES, "Throughput")
+        .counted()
+        .by(Columns::Classes)
+        .drawn(Drawing::None)
+        .on_page_only(),
+    view("memories", MEMORIES, "99th percentile of latency")
+        .of(Metric::LATENCY_P99)
+        .counted()
+        .by(Columns::Classes)
+        .drawn(Drawing::None)
+        .on_page_only(),
 ];
 
 #[cfg(test)]

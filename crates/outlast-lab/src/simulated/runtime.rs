@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use outlast::{Plant, Scheme};
-use outlast_crash::campaign::{Campaign, Points, TimedCampaign, TimedReport};
+use outlast_crash::campaign::{Campaign, Points, TimedCampaign, TimedError, TimedReport};
 use outlast_sim::timed::{MachineConfig, RunStats, WritesByCause};
 use outlast_trace::write_trace;
 use outlast_workloads::Workload;
@@ -78,6 +78,17 @@ impl RuntimeRun {
             request.write(timeline, &self.machine, *now)?;
         }
         Ok(self.records(&report))
+    }
+
+    /// Runs that differ in the machine's memory alone, on one recording.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run), and when a transaction failed.
+    pub fn on_one_recording(runs: &[Self]) -> Result<Vec<Vec<Record>>, TimedError> {
+        let Some(first) = runs.first() else { return Ok(Vec::new()) };
+        let recording = first.campaign().recording()??;
+        let records = |run: &Self| Ok(run.records(&run.campaign().time(&recording)?));
+        runs.iter().map(records).collect()
     }
 
     /// Records the run, warm-up included, as a trace.

@@ -3,9 +3,9 @@
 use outlast_pmem::Medium;
 use outlast_trace::ByteRange;
 
-use crate::io::Io;
-use crate::log::item;
-use crate::log::record::{self, Found, Head, Peeked, Region};
+use crate::io::{Io, Site};
+use crate::log::item::{self, Payload};
+use crate::log::record::{self, Found, Head, Peeked, Record, RecordKind, Region};
 use crate::log::streamed::{self, At, LAPS, Lap};
 use crate::seq::Seq;
 
@@ -57,6 +57,67 @@ impl Place {
                 let first = streams.then(|| Lap::numbered(0));
                 (Self { region, line: 0, lap: first }, streams || lap.is_some())
             }
+        }
+    }
+
+    /// Lines that a record with so many words of payload takes here.
+    #[inline]
+    pub fn lines_for(self, words: usize) -> u64 {
+        match self.lap {
+            None => record::lines_for(words),
+            Some(_) => streamed::lines_for(words),
+        }
+    }
+
+    /// Writes a record that is all of a payload and starts its write-back; where records are streamed
+    /// such as are shorter than `stream_from` lines are flushed all the same. The fence is the
+    /// caller's. Returns how many lines it takes.
+    #[inline]
+    pub fn append<M: Medium>(
+        self,
+        io: Io<'_, M>,
+        site: Site,
+        (kind, seq): (RecordKind, Seq),
+        payload: &mut Payload,
+        stream_from: u64,
+    ) -> u64 {
+        match self.lap {
+            None => {
+                let record = Record::of_all(kind, seq, payload);
+                record::append(io, site, self.region, self.line, record)
+            }
+            Some(lap) => streamed::append(io, site, self.at(lap), kind, seq, payload, stream_from),
+        }
+    }
+
+    /// The same of some words.
+    pub fn append_words<M: Medium>(
+        self,
+        io: Io<'_, M>,
+        site: Site,
+        (kind, seq): (RecordKind, Seq),
+        words: &[u64],
+        stream_from: u64,
+    ) -> u64 {
+        match self.lap {
+            None => {
+                let record = Record::new(kind, seq, words);
+                record::append(io, site, self.region, self.line, record)
+            }
+            Some(lap) => {
+                streamed::append_words(io, site, self.at(lap), kind, seq, words, stream_from)
+            }
+        }
+    }
+
+    /// The record that says that the next one is at the ring's start.
+    pub fn append_wrap<M: Medium>(self, io: Io<'_, M>, site: Site, seq: Seq) {
+        match self.lap {
+            None => {
+                let wrap = Record::new(RecordKind::Wrap, seq, &[]);
+                record::append(io, site, self.region, self.line, wrap);
+            }
+            Some(lap) => streamed::append_wrap(io, site, self.at(lap), seq),
         }
     }
 

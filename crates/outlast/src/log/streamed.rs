@@ -134,7 +134,7 @@ fn unpack(word: u64, last: u64, index: usize) -> u64 {
     word & CONTENT_MASK | (last >> (8 * index) & 0xff) << TAG_SHIFT
 }
 
-/// Streams a record that is `payload` to the lines from `first` on, or stores and flushes it if it
+/// Streams a record that is `payload` to the lines from `at` on, or stores and flushes it if it
 /// is shorter than `stream_from` lines: words that prove themselves may take either way, and a cache
 /// writes a line's words back in fewer orders than they go past it. The fence is the caller's. Returns
 /// how many lines it takes.
@@ -149,24 +149,56 @@ pub(crate) fn append<M: Medium>(
     stream_from: u64,
 ) -> u64 {
     let count = payload.as_words().len();
-    let lines = lines_for(count);
-    assert!(at.line + lines <= at.ring.lines, "a record stays inside its region");
-    let all = payload.with_spare_and_zeros(lines as usize * LINE_WORDS - FRONT_WORDS - count);
+    let padding = lines_for(count) as usize * LINE_WORDS - FRONT_WORDS - count;
+    let all = payload.with_spare_and_zeros(padding);
     let header = record::header_in_place(kind, seq, &mut all[..FRONT_WORDS + count]);
     (all[0], all[1]) = (header, seal(seq.bits()));
-    let (lines_of_words, rest) = all.as_chunks::<LINE_WORDS>();
+    let (lines, rest) = all.as_chunks::<LINE_WORDS>();
     debug_assert!(rest.is_empty());
+    write(io, site, at, lines.iter().copied(), stream_from)
+}
+
+/// The same of words that have nothing before or behind them.
+pub(crate) fn append_words<M: Medium>(
+    io: Io<'_, M>,
+    site: Site,
+    at: At,
+    kind: RecordKind,
+    seq: Seq,
+    words: &[u64],
+    stream_from: u64,
+) -> u64 {
+    let front = [record::header_word(kind, seq, words), seal(seq.bits())];
+    let word = |index: usize| match index.checked_sub(FRONT_WORDS) {
+        None => front[index],
+        Some(index) => words.get(index).copied().unwrap_or(0),
+    };
+    let lines = 0..lines_for(words.len()) as usize;
+    let lines = lines.map(|line| std::array::from_fn(|i| word(line * LINE_WORDS + i)));
+    write(io, site, at, lines, stream_from)
+}
+
+#[inline]
+fn write<M: Medium>(
+    io: Io<'_, M>,
+    site: Site,
+    at: At,
+    lines_of_words: impl DoubleEndedIterator<Item = [u64; LINE_WORDS]> + ExactSizeIterator,
+    stream_from: u64,
+) -> u64 {
+    let lines = lines_of_words.len() as u64;
+    assert!(at.line + lines <= at.ring.lines, "a record stays inside its region");
     let each = at.lines(lines).zip(lines_of_words);
     if lines < stream_from {
         flush_before(io, site, at, lines);
         each.for_each(|(at, words)| {
-            io.medium.store_words(at.start().line(), !0, &pack(words, at.lap));
+            io.medium.store_words(at.start().line(), !0, &pack(&words, at.lap));
         });
         flush_lines(io, site, at, lines);
         return lines;
     }
     if io.plants(Plant::RecordFlushedBackwards) {
-        each.rev().for_each(|(at, words)| write_line(io, site, at, words));
+        each.rev().for_each(|(at, words)| write_line(io, site, at, &words));
         return lines;
     }
     let (first, last) = (at.line, at.line + lines - 1);
@@ -175,9 +207,9 @@ pub(crate) fn append<M: Medium>(
             || io.plants(Plant::RecordFirstLineUnflushed) && at.line == first && lines > 1
             || io.plants(Plant::RecordLastLineUnflushed) && at.line == last && lines > 1
         {
-            io.medium.store(at.start(), bytemuck::bytes_of(&pack(words, at.lap)));
+            io.medium.store(at.start(), bytemuck::bytes_of(&pack(&words, at.lap)));
         } else {
-            write_line(io, site, at, words);
+            write_line(io, site, at, &words);
         }
     }
     lines
@@ -208,25 +240,9 @@ fn write_line<M: Medium>(io: Io<'_, M>, site: Site, at: At, words: &[u64; LINE_W
     io.stream_line(site, at.start(), &pack(words, at.lap));
 }
 
-/// A record with a payload of so few words that one line holds it, as [`append`].
-pub(crate) fn append_short<M: Medium>(
-    io: Io<'_, M>,
-    site: Site,
-    at: At,
-    kind: RecordKind,
-    seq: Seq,
-    payload: &[u64],
-) {
-    let mut words = [0; LINE_WORDS];
-    words[FRONT_WORDS..FRONT_WORDS + payload.len()].copy_from_slice(payload);
-    words[0] = record::header_word(kind, seq, payload);
-    words[1] = seal(seq.bits());
-    write_line(io, site, at, &words);
-}
-
 /// A `Wrap`, and a line of nothing for each that is left of the ring (L5).
 pub(crate) fn append_wrap<M: Medium>(io: Io<'_, M>, site: Site, at: At, seq: Seq) {
-    append_short(io, site, at, RecordKind::Wrap, seq, &[]);
+    append_words(io, site, at, RecordKind::Wrap, seq, &[], 1);
     if io.plants(Plant::RestOfLapUnwritten) {
         return;
     }

@@ -41,24 +41,28 @@ mod tests {
     };
     use outlast_pmem::Recorder;
 
-    const RING_LINES: u64 = 16;
-
-    fn options(plant: Option<Plant>) -> OpenOptions {
-        OpenOptions { lock_stripes: 64, plant, ..OpenOptions::with_scheme(Scheme::Swift) }
+    /// Lines of a ring, and words of a transaction whose records leave several of them over: two of six
+    /// lines and four, or, sealed, six of three and two.
+    fn lines_and_words(scheme: Scheme) -> (u64, u64) {
+        if scheme == Scheme::UndoArchapt { (20, 9) } else { (16, 19) }
     }
 
-    fn created(plant: Option<Plant>) -> (Pool<Recorder>, PoolOffset) {
-        let lane_bytes = (RING_LINES + 1) * 64;
+    fn options(scheme: Scheme, plant: Option<Plant>) -> OpenOptions {
+        OpenOptions { lock_stripes: 64, plant, ..OpenOptions::with_scheme(scheme) }
+    }
+
+    fn created(scheme: Scheme, plant: Option<Plant>) -> (Pool<Recorder>, PoolOffset) {
+        let lane_bytes = (lines_and_words(scheme).0 + 1) * 64;
         let create = CreateOptions { lanes: 1, lane_bytes, ..CreateOptions::default() };
         let medium = Recorder::from_image(vec![0; 64 << 10]);
-        let pool = Pool::create_on(medium, &create, &options(plant)).unwrap();
+        let pool = Pool::create_on(medium, &create, &options(scheme, plant)).unwrap();
         let block = pool.lane().unwrap().run(|tx| tx.alloc(512, BlockKind::General)).unwrap();
         (pool, block)
     }
 
-    fn opened(bytes: Vec<u8>, plant: Option<Plant>) -> Pool<Recorder> {
+    fn opened(bytes: Vec<u8>, scheme: Scheme, plant: Option<Plant>) -> Pool<Recorder> {
         let recovered = UnrecoveredPool::open(Recorder::from_image(bytes)).unwrap();
-        recovered.recover(plant).unwrap().start(&options(plant)).unwrap()
+        recovered.recover(plant).unwrap().start(&options(scheme, plant)).unwrap()
     }
 
     /// Stores to so many words, in one transaction.
@@ -80,24 +84,24 @@ mod tests {
             (0..8)
                 .any(|word| log::streamed::carries(pool.medium().load_u64(at.plus(8 * word)), lap))
         };
-        (0..RING_LINES).find(|line| {
+        (0..slot.ring.lines).find(|line| {
             let place = if *line < head.line { head.next_lap() } else { head };
             carries(*line, place.lap.unwrap())
         })
     }
 
-    /// Hundreds of laps of one opening, of records of six lines, which leave the ring's last four over.
-    fn after_many_laps(plant: Option<Plant>) -> Option<u64> {
-        let (pool, block) = created(plant);
+    /// Hundreds of laps of one opening, each leaving the same lines over.
+    fn after_many_laps(scheme: Scheme, plant: Option<Plant>) -> Option<u64> {
+        let (pool, block) = created(scheme, plant);
         (0..3000).find_map(|value| {
-            commit(&pool, block, 19, value);
+            commit(&pool, block, lines_and_words(scheme).1, value);
             mistakable(&pool)
         })
     }
 
     /// Hundreds of openings, each after a crash in the middle of a record.
-    fn after_many_openings(plant: Option<Plant>) -> Option<u64> {
-        let (mut pool, block) = created(plant);
+    fn after_many_openings(scheme: Scheme, plant: Option<Plant>) -> Option<u64> {
+        let (mut pool, block) = created(scheme, plant);
         let mut random = 88_172_645_463_325_252u64;
         for value in 0..600u64 {
             // What is done to the ring before is fenced.
@@ -112,8 +116,8 @@ mod tests {
             }
             // Any of the ring's words may not have arrived.
             let mut left = pool.medium().to_bytes();
-            let ring = pool.lanes[0].ring.at.0 as usize;
-            for at in (ring..ring + RING_LINES as usize * 64).step_by(8) {
+            let ring = pool.lanes[0].ring;
+            for at in (ring.at.0..ring.at.0 + ring.lines * 64).step_by(8).map(|at| at as usize) {
                 random ^= random << 13;
                 random ^= random >> 7;
                 random ^= random << 17;
@@ -121,7 +125,7 @@ mod tests {
                     left[at..at + 8].copy_from_slice(&before[at..at + 8]);
                 }
             }
-            pool = opened(left, plant);
+            pool = opened(left, scheme, plant);
         }
         None
     }
@@ -129,28 +133,30 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "thousands of transactions take minutes there")]
     fn no_word_of_the_ring_is_ever_mistaken_for_one_of_the_lap_to_come() {
-        assert_eq!(after_many_laps(None), None);
-        assert_eq!(after_many_openings(None), None);
         let [rest, zeroes] = [Plant::RestOfLapUnwritten, Plant::RingNotZeroed].map(Some);
-        assert!(after_many_laps(rest).is_some());
-        assert!(after_many_openings(zeroes).is_some());
+        for scheme in [Scheme::Swift, Scheme::UndoArchapt] {
+            assert_eq!(after_many_laps(scheme, None), None, "{scheme}");
+            assert_eq!(after_many_openings(scheme, None), None, "{scheme}");
+            assert!(after_many_laps(scheme, rest).is_some(), "{scheme}");
+            assert!(after_many_openings(scheme, zeroes).is_some(), "{scheme}");
+        }
         assert_eq!(Plant::laps().count(), 2, "every one of them is planted here");
     }
 
     /// A ring that held records of the other form is zeroed before the first of this one, both ways.
     #[test]
     fn a_pool_goes_from_one_form_of_log_to_the_other_and_back() {
-        let (pool, block) = created(None);
+        let (pool, block) = created(Scheme::Swift, None);
         let mut bytes = pool.medium().to_bytes();
+        let schemes = [Scheme::Swift, Scheme::Undo, Scheme::UndoArchapt, Scheme::Redo];
         for value in 0..40u64 {
-            let scheme = [Scheme::Swift, Scheme::Undo, Scheme::Redo][value as usize % 3];
+            let scheme = schemes[value as usize % 4];
             let recovered = UnrecoveredPool::open(Recorder::from_image(bytes)).unwrap();
-            let open = OpenOptions { scheme, ..options(None) };
             let recovered = recovered.recover(None).unwrap();
             assert_eq!(recovered.check_metadata().0.findings, []);
             let last = recovered.medium().load_u64(block);
             assert_eq!(last, value.saturating_sub(1));
-            let pool = recovered.start(&open).unwrap();
+            let pool = recovered.start(&options(scheme, None)).unwrap();
             (0..=value % 7).for_each(|_| commit(&pool, block, 1 + value % 3, value));
             bytes = pool.medium().to_bytes();
         }

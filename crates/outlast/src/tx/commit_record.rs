@@ -7,8 +7,7 @@ use outlast_trace::{ByteRange, LINE_BYTES, LineAddr};
 use crate::alloc::Reserved;
 use crate::io::Site;
 use crate::lines::LineEntry;
-use crate::log::streamed::At;
-use crate::log::{self, PAYLOAD_WORDS_MAX, Place, Record, RecordKind, Region, lines_for, streamed};
+use crate::log::{self, PAYLOAD_WORDS_MAX, Place, Record, RecordKind, Region, lines_for};
 use crate::plant::Plant;
 use crate::pool::LaneState;
 use crate::seq::Seq;
@@ -59,10 +58,7 @@ impl<M: Medium> Tx<'_, M> {
     #[inline(always)]
     pub(super) fn reserve_record(&mut self, most: u64) -> Result<RecordSpace, Abort> {
         let words = self.lane.buffers.payload.as_words().len();
-        let lines = match self.pool.lanes[self.lane.id].streams() {
-            true => streamed::lines_for(words),
-            false => lines_for(words),
-        };
+        let lines = self.pool.lanes[self.lane.id].first.lines_for(words);
         if words <= PAYLOAD_WORDS_MAX && lines <= most {
             let head = self.lane.log.head;
             let space = reserve_lines(self.pool, self.lane.id, head, lines);
@@ -99,47 +95,21 @@ impl<M: Medium> Tx<'_, M> {
     #[inline(always)]
     pub(super) fn write_record(&mut self, reserved: RecordSpace, seq: Seq) -> (u64, u64) {
         let io = self.io();
-        let ring = self.ring();
-        let RecordSpace { space, parts } = reserved;
+        let RecordSpace { space: RingSpace { place, position, wrap_at }, parts } = reserved;
         let site = Site::RedoRecord;
-        // The lap of the record, where it is streamed.
-        let lap = match (space.wrap_at, space.lap) {
-            (None, lap) => lap,
-            (Some(line), Some(lap)) => {
-                streamed::append_wrap(io, site, At { ring, line, lap }, seq);
-                Some(lap.after(1))
-            }
-            (Some(line), None) => {
-                log::append(io, site, ring, line, Record::new(RecordKind::Wrap, seq, &[]));
-                None
-            }
-        };
-        let payload = &mut self.lane.buffers.payload;
-        let lines = match lap {
-            _ if !parts.is_empty() => {
-                self.write_parts(&parts, Place { region: ring, line: space.line, lap }, seq);
-                parts.len() as u64
-            }
-            Some(lap) => {
-                let at = At { ring, line: space.line, lap };
-                streamed::append(
-                    io,
-                    site,
-                    at,
-                    RecordKind::Redo,
-                    seq,
-                    payload,
-                    self.pool.stream_from,
-                )
-            }
-            None => {
-                let record = Record::of_all(RecordKind::Redo, seq, payload);
-                log::append(io, site, ring, space.line, record)
-            }
+        if let Some(end) = wrap_at {
+            end.append_wrap(io, site, seq);
+        }
+        let lines = if parts.is_empty() {
+            let payload = &mut self.lane.buffers.payload;
+            place.append(io, site, (RecordKind::Redo, seq), payload, self.pool.stream_from)
+        } else {
+            self.write_parts(&parts, place, seq);
+            parts.len() as u64
         };
         // Behind the fence it would be a store that waits.
         self.lane.buffers.payload.clear();
-        (space.line + lines, space.position + lines)
+        (place.line + lines, position + lines)
     }
 
     /// The record in regions of the heap, and records in the ring that name them.
@@ -166,17 +136,9 @@ impl<M: Medium> Tx<'_, M> {
                 log::append(io, site, *region, 0, Record::new(RecordKind::RedoPart, seq, part));
             }
         }
-        let (site, ring, kind) = (Site::RedoRecord, first.region, RecordKind::Detached);
-        for (line, (region, _)) in (first.line..).zip(parts) {
+        for (place, (region, _)) in (0..).map(|line| first.further(line)).zip(parts) {
             let named = [region.at.0, region.lines];
-            match first.lap {
-                Some(lap) => {
-                    streamed::append_short(io, site, At { ring, line, lap }, kind, seq, &named);
-                }
-                None => {
-                    log::append(io, site, ring, line, Record::new(kind, seq, &named));
-                }
-            }
+            place.append_words(io, Site::RedoRecord, (RecordKind::Detached, seq), &named, 1);
         }
     }
 

@@ -13,7 +13,7 @@ use outlast_trace::ByteRange;
 use crate::ack::Ticket;
 use crate::io::Site;
 use crate::lines::runs;
-use crate::log::{self, Record, RecordKind};
+use crate::log::RecordKind;
 use crate::pool::LaneShared;
 use crate::scheme::{Logging, Reading};
 use crate::transact::Abort;
@@ -67,19 +67,13 @@ impl<M: Medium> Tx<'_, M> {
 
     /// A record without words, in the ring. Its fence is the caller's.
     fn mark_end(&mut self, kind: RecordKind, number: u64) -> u64 {
-        let ring = self.ring();
+        let io = self.io();
         let space = reserve_lines(self.pool, self.lane.id, self.lane.log.head, 1);
         let seq = self.pool.seq(number);
-        if let Some(line) = space.wrap_at {
-            log::append(
-                self.io(),
-                Site::RedoRecord,
-                ring,
-                line,
-                Record::new(RecordKind::Wrap, seq, &[]),
-            );
+        if let Some(end) = space.wrap_at {
+            end.append_wrap(io, Site::RedoRecord, seq);
         }
-        log::append(self.io(), Site::RedoRecord, ring, space.line, Record::new(kind, seq, &[]));
+        space.place.append_words(io, Site::RedoRecord, (kind, seq), &[], 1);
         space.position + 1
     }
 

@@ -28,7 +28,7 @@ use outlast_pmem::Medium;
 use crate::ack::Ticket;
 use crate::io::Site;
 use crate::lines::runs;
-use crate::log::{self, Record, RecordKind, Region, lines_for};
+use crate::log::{self, Place, Record, RecordKind, Region, lines_for};
 use crate::plant::Plant;
 use crate::pool::LaneShared;
 use crate::seq::Seq;
@@ -49,6 +49,7 @@ impl<M: Medium> Tx<'_, M> {
             let shared = &self.pool.lanes[self.lane.id].shared;
             enter_commit(self.pool, shared);
         }
+        let first = self.pool.lanes[self.lane.id].first;
         loop {
             let logged = self.lane.buffers.undo.logged;
             let rest = self.lane.buffers.payload.as_words().len() - logged;
@@ -58,18 +59,20 @@ impl<M: Medium> Tx<'_, M> {
             let left = self.ring_share() - self.lane.buffers.sealed.ring_lines;
             match self.lane.buffers.undo.at {
                 Some((region, line)) => self.write_before_elsewhere(region, line)?,
-                None if lines_for(rest) <= left => {
-                    let (line, seq) = self.ring_space(lines_for(rest))?;
-                    let (io, ring) = (self.io(), self.ring());
-                    let kind = RecordKind::Before;
+                None if first.lines_for(rest) <= left => {
+                    let (place, seq) = self.ring_space(first.lines_for(rest))?;
+                    let (io, site, kind) = (self.io(), Site::UndoRecord, RecordKind::Before);
+                    let stream_from = self.pool.stream_from;
                     let payload = &mut self.lane.buffers.payload;
-                    let record = match logged {
-                        0 => Record::of_all(kind, seq, payload),
-                        _ => Record::new(kind, seq, &payload.as_words()[logged..]),
+                    let lines = match logged {
+                        0 => place.append(io, site, (kind, seq), payload, stream_from),
+                        _ => {
+                            let rest = &payload.as_words()[logged..];
+                            place.append_words(io, site, (kind, seq), rest, stream_from)
+                        }
                     };
-                    log::append(io, Site::UndoRecord, ring, line, record);
                     self.lane.buffers.undo.logged += rest;
-                    self.lane.buffers.sealed.ring_lines += lines_for(rest);
+                    self.lane.buffers.sealed.ring_lines += lines;
                 }
                 None => self.go_elsewhere(rest)?,
             }
@@ -82,15 +85,14 @@ impl<M: Medium> Tx<'_, M> {
     }
 
     /// So many lines of the ring, for a record of old words under that number.
-    fn ring_space(&mut self, lines: u64) -> Result<(u64, Seq), Abort> {
+    fn ring_space(&mut self, lines: u64) -> Result<(Place, Seq), Abort> {
         let space = reserve_lines(self.pool, self.lane.id, self.lane.log.head, lines);
         let seq = self.ticket()?;
-        if let Some(line) = space.wrap_at {
-            let wrap = Record::new(RecordKind::Wrap, seq, &[]);
-            log::append(self.io(), Site::UndoRecord, self.ring(), line, wrap);
+        if let Some(end) = space.wrap_at {
+            end.append_wrap(self.io(), Site::UndoRecord, seq);
         }
         self.lane.log.head = space.position + lines;
-        Ok((space.line, seq))
+        Ok((space.place, seq))
     }
 
     /// A number for a record of old words.
@@ -110,9 +112,9 @@ impl<M: Medium> Tx<'_, M> {
     fn go_elsewhere(&mut self, words: usize) -> Result<(), Abort> {
         let region = self.reserve_log_region(lines_for(words) + 1)?;
         let named = [region.at.0, region.lines];
-        let (line, seq) = self.ring_space(lines_for(named.len()))?;
-        let record = Record::new(RecordKind::BeforeElsewhere, seq, &named);
-        log::append(self.io(), Site::UndoRecord, self.ring(), line, record);
+        let (place, seq) = self.ring_space(1)?;
+        let kind = RecordKind::BeforeElsewhere;
+        place.append_words(self.io(), Site::UndoRecord, (kind, seq), &named, 1);
         self.lane.buffers.undo.at = Some((region, 0));
         Ok(())
     }

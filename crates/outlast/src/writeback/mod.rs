@@ -37,7 +37,6 @@ use crate::checksums::{Believed, Keeper};
 use crate::io::Site;
 use crate::layout::{FLOOR_AT, Geometry, LANE_TAIL};
 use crate::log::record::Head;
-use crate::log::streamed::Lap;
 use crate::log::{self, Place, RecordKind};
 use crate::plant::Plant;
 use crate::pool::{LaneShared, LaneSlot, OpenOptions, Pool, first_not_installed};
@@ -354,8 +353,8 @@ fn for_each_target<M: Medium>(
     place.for_each_target(medium, &head, skip, visit);
 }
 
-/// Waits until the lane has room for `lines` lines in one piece of its ring. Returns the line
-/// where they start, and whether the ring wraps there, from the lane's `head`.
+/// Waits until the lane has room for `lines` lines in one piece of its ring. Returns where they
+/// start, and where the ring wraps before, from the lane's `head`.
 #[inline]
 pub(crate) fn reserve_lines<M: Medium>(
     pool: &Pool<M>,
@@ -366,8 +365,8 @@ pub(crate) fn reserve_lines<M: Medium>(
     let slot = &pool.lanes[own];
     let ring = slot.ring.lines;
     debug_assert!(lines <= ring / 2, "longer records go elsewhere");
-    let Place { line, lap, .. } = slot.place(head);
-    let to_end = ring - line;
+    let here = slot.place(head);
+    let to_end = ring - here.line;
     let wraps = to_end < lines;
     let needed = if wraps { to_end + lines } else { lines };
     let tail = slot.shared.tail.load(Ordering::Acquire);
@@ -375,9 +374,9 @@ pub(crate) fn reserve_lines<M: Medium>(
         make_room(pool, own, head, needed);
     }
     if wraps {
-        RingSpace { line: 0, position: head + to_end, wrap_at: Some(line), lap }
+        RingSpace { place: here.next_lap(), position: head + to_end, wrap_at: Some(here) }
     } else {
-        RingSpace { line, position: head, wrap_at: None, lap }
+        RingSpace { place: here, position: head, wrap_at: None }
     }
 }
 
@@ -404,14 +403,11 @@ fn make_room<M: Medium>(pool: &Pool<M>, own: usize, head: u64, needed: u64) {
 /// Where a record goes in a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RingSpace {
-    /// The record's first line.
-    pub line: u64,
-    /// The position of that line.
+    pub place: Place,
+    /// The position of its first line.
     pub position: u64,
-    /// The line that takes a `Wrap` before it.
-    pub wrap_at: Option<u64>,
-    /// Where records are streamed: the lap of the `Wrap`, or of the record where there is none.
-    pub lap: Option<Lap>,
+    /// What takes a `Wrap` before it.
+    pub wrap_at: Option<Place>,
 }
 
 /// Shows the sweeper that a commit is about to draw its number (W4).

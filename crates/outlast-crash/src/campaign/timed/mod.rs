@@ -94,6 +94,9 @@ pub enum TimedError {
     /// The machine came to a stop.
     #[error(transparent)]
     Run(#[from] RunError),
+    /// A transaction that was recorded failed, though nothing had crashed.
+    #[error(transparent)]
+    Violation(#[from] Violation),
 }
 
 /// A recorded run, ready for the machine.
@@ -124,8 +127,32 @@ impl TimedCampaign {
             Err(violation) => return Ok(TimedReport::failed(violation)),
         };
         let journal = self.points.map(|_| Domain::Adr);
-        let mut system = self.system(&recording, journal)?;
-        let (warm, all) = self.instructions(&recording);
+        let (mut report, mut system) = self.counted(&recording, journal)?;
+        if let Some(points) = self.points {
+            system.run_to_end()?;
+            let journal = system.journal().expect("it was asked for");
+            report.journal_entries = journal.journal().len();
+            crash(&campaign, points, &base, &recording, journal, &mut report);
+        }
+        Ok(report)
+    }
+
+    /// Runs what was recorded, maybe for a machine with another memory, and crashes nothing.
+    ///
+    /// # Errors
+    /// When the machine cannot be built or comes to a stop.
+    pub fn time(&self, recording: &TimedRecording) -> Result<TimedReport, TimedError> {
+        Ok(self.counted(recording, None)?.0)
+    }
+
+    /// Runs the warm-up, and counts behind it.
+    fn counted(
+        &self,
+        recording: &TimedRecording,
+        journal: Option<Domain>,
+    ) -> Result<(TimedReport, System<NonPers>), TimedError> {
+        let mut system = self.system(recording, journal)?;
+        let (warm, all) = self.instructions(recording);
         system.run(warm)?;
         system.take_stats();
         if let Some((from, to)) = self.timeline {
@@ -136,7 +163,7 @@ impl TimedCampaign {
         let stats = system.take_stats();
         let now = system.now();
         let timeline = system.take_timeline().map(|timeline| (timeline, now));
-        let mut report = TimedReport {
+        let report = TimedReport {
             transactions: recording.timed,
             stats,
             counts: Counts::default(),
@@ -144,13 +171,7 @@ impl TimedCampaign {
             failure: None,
             timeline,
         };
-        if let Some(points) = self.points {
-            system.run_to_end()?;
-            let journal = system.journal().expect("it was asked for");
-            report.journal_entries = journal.journal().len();
-            crash(&campaign, points, &base, &recording, journal, &mut report);
-        }
-        Ok(report)
+        Ok((report, system))
     }
 
     /// Records the run and nothing else.
