@@ -79,7 +79,9 @@ fn live(medium: &Recorder, charge: &Charge) -> Result<(OpLog, (Vec<u8>, OpLog)),
     medium.mark(Mark::Ack(STORED));
     let born = medium.take_log();
     let before = medium.to_bytes();
-    [CREATED, STORED].map(|done| medium.mark(Mark::Ack(done)));
+    for done in [CREATED, STORED] {
+        medium.mark(Mark::Ack(done));
+    }
     pool.grow(GROWN_BYTES).map_err(|error| error.to_string())?;
     medium.mark(Mark::Ack(GREW));
     Ok((born, (before, medium.take_log())))
