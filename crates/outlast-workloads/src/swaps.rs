@@ -105,15 +105,27 @@ impl SwapsWorker {
         versions: Versions,
     ) -> Self {
         let draw = SwapDraw::new(drawn, count, random, versions);
-        Self { words, draw, ranges: [ByteRange::default(); 2 * SWAPS_MAX] }
+        let mut worker = Self { words, draw, ranges: [ByteRange::default(); 2 * SWAPS_MAX] };
+        worker.name_words();
+        worker
     }
 
     pub(crate) fn versions(&self) -> &Versions {
         &self.draw.versions
     }
 
+    #[inline]
     pub(crate) fn draw(&mut self) {
         self.draw.next();
+        self.name_words();
+    }
+
+    #[inline]
+    fn name_words(&mut self) {
+        let ranges = self.ranges.as_chunks_mut::<2>().0;
+        for (range, &(a, b)) in ranges.iter_mut().zip(self.draw.pairs()) {
+            *range = [self.words.range(a), self.words.range(b)];
+        }
     }
 
     pub(crate) fn step<R: Runner, W: Witness>(
@@ -121,15 +133,12 @@ impl SwapsWorker {
         runner: &mut R,
         witness: &mut W,
     ) -> Result<OpKind, Abort> {
-        let (words, draw) = (self.words, &self.draw);
-        let (version, pairs) = (draw.version, draw.pairs());
-        for (range, &(a, b)) in self.ranges.as_chunks_mut::<2>().0.iter_mut().zip(pairs) {
-            *range = [words.range(a), words.range(b)];
-        }
-        let ranges = &self.ranges[..2 * pairs.len()];
+        let this = &*self;
         runner.run(|tx| {
+            let Self { words, draw, ranges } = this;
+            let (version, pairs) = (draw.version, draw.pairs());
             witness.restart();
-            tx.will_write(ranges)?;
+            tx.will_write(&ranges[..2 * pairs.len()])?;
             for &(a, b) in pairs {
                 let (old_a, old_b) = (words.get(tx, a)?, words.get(tx, b)?);
                 words.set(tx, a, draw.swapped(old_b))?;

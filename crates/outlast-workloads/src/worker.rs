@@ -110,7 +110,7 @@ impl Worker {
     /// # Errors
     /// Whatever the transaction fails with; [`Abort::Damaged`] when a record is missing or a
     /// value read is not one that a worker wrote.
-    #[inline]
+    #[inline(always)]
     pub fn step<R: Runner>(&mut self, runner: &mut R) -> Result<OpKind, Abort> {
         self.step_with(runner, &mut ())
     }
@@ -120,7 +120,7 @@ impl Worker {
     ///
     /// # Errors
     /// As [`step`](Self::step).
-    #[inline]
+    #[inline(always)]
     pub fn step_with<R: Runner, W: Witness>(
         &mut self,
         runner: &mut R,

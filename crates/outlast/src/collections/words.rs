@@ -74,7 +74,9 @@ impl Words {
     /// When `index` is not below [`len`](Self::len).
     #[inline]
     pub fn range(self, index: u64) -> ByteRange {
-        assert!(index < self.len, "word {index} of a vector of {}", self.len);
+        if index >= self.len {
+            outside(index, self.len);
+        }
         ByteRange::new(self.at(index), 8)
     }
 
@@ -137,6 +139,13 @@ impl Words {
         }
         Ok(())
     }
+}
+
+/// Out of the way of who asks for words that there are.
+#[cold]
+#[inline(never)]
+fn outside(index: u64, len: u64) -> ! {
+    panic!("word {index} of a vector of {len}")
 }
 
 fn bytes_behind_header(len: u64) -> Option<u64> {

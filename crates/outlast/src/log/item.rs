@@ -77,6 +77,9 @@ impl Payload {
     const NO_RUN: u64 = u64::MAX;
     const ROOM_MIN: usize = 256;
 
+    /// Most zeros behind a payload.
+    pub const ZEROS_MAX: usize = 8;
+
     #[inline]
     pub fn clear(&mut self) {
         self.end = SPARE_WORDS;
@@ -93,11 +96,13 @@ impl Payload {
         self.words.get(SPARE_WORDS..self.end).unwrap_or_default()
     }
 
-    /// The same between the spare words, which are the caller's, and so many zeros.
+    /// The same between the spare words, which are the caller's, and so many zeros, at most
+    /// [`ZEROS_MAX`](Self::ZEROS_MAX).
     #[inline]
     pub fn with_spare_and_zeros(&mut self, zeros: usize) -> &mut [u64] {
-        self.make_room(zeros);
-        self.words[self.end..self.end + zeros].fill(0);
+        self.make_room(Self::ZEROS_MAX);
+        // Always as many: so few that are known to be so many take no call.
+        self.words[self.end..self.end + Self::ZEROS_MAX].copy_from_slice(&[0; Self::ZEROS_MAX]);
         &mut self.words[..self.end + zeros]
     }
 

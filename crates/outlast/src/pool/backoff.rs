@@ -42,7 +42,10 @@ impl BackOff {
     /// A transaction of the lane got through.
     #[inline]
     pub fn committed(&mut self) {
-        self.heat = self.heat.saturating_sub(1);
+        // Behind a fence a store is dear, and nearly always nothing has changed.
+        if self.heat > 0 {
+            self.heat -= 1;
+        }
     }
 
     fn below(&mut self, limit: u64) -> u64 {

@@ -306,30 +306,41 @@ impl<'a, 'p, M: Medium> Attempt<'a, 'p, M> {
         Self { tx, committed: false }
     }
 
-    pub fn commit(mut self) -> Result<Ticket, Abort> {
+    #[inline(always)]
+    pub fn commit(self) -> Result<Ticket, Abort> {
+        self.end_by(Tx::commit)
+    }
+
+    #[inline(always)]
+    pub fn commit_later(self) -> Result<AsyncTicket, Abort> {
+        self.end_by(Tx::commit_later)
+    }
+
+    #[inline(always)]
+    fn end_by<T>(
+        mut self,
+        commit: impl FnOnce(&mut Tx<'p, M>) -> Result<T, Abort>,
+    ) -> Result<T, Abort> {
         self.tx.pool.medium.mark(Mark::Call(Call::Commit));
-        let ticket = self.tx.commit()?;
+        let ticket = commit(self.tx)?;
         self.tx.lane.backoff.committed();
         self.committed = true;
         self.tx.end();
         Ok(ticket)
     }
 
-    pub fn commit_later(mut self) -> Result<AsyncTicket, Abort> {
-        self.tx.pool.medium.mark(Mark::Call(Call::Commit));
-        let ticket = self.tx.commit_later()?;
-        self.tx.lane.backoff.committed();
-        self.committed = true;
+    #[inline(never)]
+    fn give_up(&mut self) {
+        self.tx.abort();
         self.tx.end();
-        Ok(ticket)
     }
 }
 
 impl<M: Medium> Drop for Attempt<'_, '_, M> {
+    #[inline]
     fn drop(&mut self) {
         if !self.committed {
-            self.tx.abort();
-            self.tx.end();
+            self.give_up();
         }
     }
 }

@@ -50,34 +50,13 @@ impl<M: Medium> Transact for Tx<'_, M> {
     #[inline]
     fn will_write(&mut self, ranges: &[ByteRange]) -> Result<(), Abort> {
         self.pool.medium.mark(Mark::Call(Call::WillWrite));
-        self.refuse_after_failure()?;
-        // Lines are fetched before the first lock: a locked instruction waits for the loads
-        // before it, one after the other, but not for prefetches. Redo does not look at what it
-        // overwrites, and would wait for it when it stores in place.
-        if self.pool.logging.has_write_set() || self.pool.logging == Logging::Volatile {
-            for range in ranges {
-                if let Err(outside) = self.check_range("announcing", range.at, range.len) {
-                    return self.note(Err(outside));
-                }
-                self.fetch(*range);
-            }
+        let stores = self.lane.buffers.stores;
+        if ranges.iter().all(|range| stores.has_range(*range)) {
+            ranges.iter().for_each(|range| self.fetch(*range));
             return Ok(());
         }
-        if ranges.len() > 1 {
-            let len = self.pool.medium.len();
-            ranges.iter().filter(|range| range.at.0 < len).for_each(|range| self.fetch(*range));
-        }
-        let result = ranges.iter().try_for_each(|range| {
-            self.check_range("announcing", range.at, range.len)?;
-            match self.pool.logging {
-                Logging::Undo => self.keep_old(range.at, range.len),
-                // Sections log what they store, one store at a time.
-                _ => Ok(()),
-            }
-        });
-        self.note(result)
+        self.announce(ranges)
     }
-
     #[inline]
     fn store(&mut self, at: PoolOffset, bytes: &[u8]) -> Result<(), Abort> {
         self.pool.medium.mark(Mark::Call(Call::Store));
@@ -127,12 +106,49 @@ impl<M: Medium> Transact for Tx<'_, M> {
 }
 
 impl<M: Medium> Tx<'_, M> {
+    /// What is to be stored to, wherever that is.
+    ///
+    /// Lines are fetched before the first lock: a locked instruction waits for the loads before it,
+    /// one after the other, but not for prefetches. Redo does not look at what it overwrites, and
+    /// would wait for it when it stores in place.
+    #[inline(never)]
+    fn announce(&mut self, ranges: &[ByteRange]) -> Result<(), Abort> {
+        self.refuse_after_failure()?;
+        if self.pool.logging.has_write_set() || self.pool.logging == Logging::Volatile {
+            for range in ranges {
+                if let Err(outside) = self.check_range("announcing", range.at, range.len) {
+                    return self.note(Err(outside));
+                }
+                self.fetch(*range);
+            }
+            return Ok(());
+        }
+        if ranges.len() > 1 {
+            let len = self.pool.medium.len();
+            ranges.iter().filter(|range| range.at.0 < len).for_each(|range| self.fetch(*range));
+        }
+        let result = ranges.iter().try_for_each(|range| {
+            self.check_range("announcing", range.at, range.len)?;
+            match self.pool.logging {
+                Logging::Undo => self.keep_old(range.at, range.len),
+                // Sections log what they store, one store at a time.
+                _ => Ok(()),
+            }
+        });
+        self.note(result)
+    }
+
     /// Fetches the first lines of a range, and their locks.
     #[inline]
     pub(super) fn fetch(&self, range: ByteRange) {
         if range.at.in_line() as u64 + range.len <= LINE_BYTES {
             return self.fetch_line(range.at.line());
         }
+        self.fetch_lines(range);
+    }
+
+    #[inline(never)]
+    fn fetch_lines(&self, range: ByteRange) {
         range.lines().take(LINES_FETCHED_MAX).for_each(|line| self.fetch_line(line));
     }
 

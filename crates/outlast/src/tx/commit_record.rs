@@ -143,7 +143,7 @@ impl<M: Medium> Tx<'_, M> {
     }
 
     /// R5: blocks given back are free when the floor has passed the commit, which has its number.
-    #[inline]
+    #[inline(always)]
     pub(super) fn end_blocks_after(&mut self, seq: Seq) {
         let buffers = &self.lane.buffers;
         if !buffers.freed.is_empty() || !buffers.regions.is_empty() {
@@ -153,7 +153,7 @@ impl<M: Medium> Tx<'_, M> {
 
     /// Where lanes flush later what their records store: tells the lane what the one that ends at
     /// position `head` puts in place.
-    #[inline]
+    #[inline(always)]
     pub(super) fn note_to_cover(&mut self, head: u64, is_in_place: impl Fn(&LineEntry) -> bool) {
         if !self.pool.write_back.is_covered_by_lanes() || self.pool.is_literal {
             return;
@@ -173,6 +173,7 @@ impl<M: Medium> Tx<'_, M> {
         cover.note_record(head, most, lines.chain(words));
     }
 
+    #[inline(never)]
     fn quarantine_blocks(&mut self, seq: Seq) {
         let io = self.io();
         let buffers = &mut self.lane.buffers;

@@ -90,11 +90,16 @@ impl<M: Medium> Tx<'_, M> {
     /// R3: takes the locks of all that the write set has, where that was not done store by store,
     /// and of the words that say which blocks are taken (N3). A locked instruction waits for the stores before it; here the commit before has long ended.
     /// It is a full fence behind what was stored before.
-    #[inline]
+    #[inline(always)]
     pub(super) fn lock_write_set(&mut self) -> Result<(), Abort> {
-        if self.lane.buffers.is_alone || !self.pool.locks_at_commit() {
-            return Ok(());
+        match self.lane.buffers.is_alone || !self.pool.locks_at_commit() {
+            true => Ok(()),
+            false => self.lock_all_written(),
         }
+    }
+
+    #[inline(never)]
+    fn lock_all_written(&mut self) -> Result<(), Abort> {
         let held = self.lane.buffers.locked.len();
         for index in self.lane.pending.before().lines..self.lane.buffers.lines.entries().len() {
             let entry = self.lane.buffers.lines.entries()[index];

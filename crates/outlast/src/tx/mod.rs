@@ -151,44 +151,51 @@ impl<'p, M: Medium> Tx<'p, M> {
         self.lane.buffers.is_alone = false;
     }
 
-    /// After commit or abort, whichever it was.
-    #[inline]
+    /// After commit or abort, whichever it was. What a transaction rarely needs is a call away: to
+    /// save registers for it would be stores behind the fence.
+    #[inline(always)]
     pub(crate) fn end(&mut self) {
-        match self.pool.write_back {
-            WriteBack::ByAge | WriteBack::BySegment => self.step_write_back(),
-            WriteBack::Never | WriteBack::AtCommit | WriteBack::Asynchronous => {}
+        if self.pool.write_back.is_covered_by_lanes() && self.is_write_back_due() {
+            self.step_write_back();
         }
-        self.mark_changes();
+        if self.pool.checkpointer.changes.is_on() {
+            self.mark_changes();
+        }
         self.leave();
     }
 
     /// C1: marks the pages that the transaction stored to, committed or not.
-    #[inline]
+    #[inline(never)]
     fn mark_changes(&self) {
-        let changes = &self.pool.checkpointer.changes;
-        if !changes.is_on() || self.io().plants(Plant::MarkedBeforeStores) {
+        if self.io().plants(Plant::MarkedBeforeStores) {
             return;
         }
+        let changes = &self.pool.checkpointer.changes;
         let left_out = self.io().plants(Plant::FreshNotMarked);
         let lines = self.lane.buffers.lines.entries().iter().map(|entry| entry.line);
         changes.mark_lines(lines.filter(|line| !(left_out && self.is_fresh(line.start(), 1))));
     }
 
-    /// Does a share of the write-back, once enough of the log was used, or touched.
-    #[inline]
+    /// Whether enough of the log was used, or touched, for a share of the write-back.
+    #[inline(always)]
+    fn is_write_back_due(&self) -> bool {
+        let lane = &*self.lane;
+        let lines = lane.log.head - lane.log.stepped;
+        lines >= self.pool.step_every || lane.accesses.len() as u64 >= self.pool.drain_every
+    }
+
+    /// Does a share of the write-back.
+    #[inline(never)]
     fn step_write_back(&mut self) {
         let lane = &mut *self.lane;
-        let lines = lane.log.head - lane.log.stepped;
-        if lines >= self.pool.step_every || lane.accesses.len() as u64 >= self.pool.drain_every {
-            lane.log.stepped = lane.log.head;
-            if self.pool.is_literal {
-                writeback::step_literal(self.pool, lane.id, &mut lane.accesses);
-                return;
-            }
-            writeback::step_cover(self.pool, lane.id, &mut lane.cover, &mut lane.accesses);
-            if self.pool.matrices.is_some() {
-                writeback::step_sums(self.pool, lane.id);
-            }
+        lane.log.stepped = lane.log.head;
+        if self.pool.is_literal {
+            writeback::step_literal(self.pool, lane.id, &mut lane.accesses);
+            return;
+        }
+        writeback::step_cover(self.pool, lane.id, &mut lane.cover, &mut lane.accesses);
+        if self.pool.matrices.is_some() {
+            writeback::step_sums(self.pool, lane.id);
         }
     }
 
@@ -264,7 +271,7 @@ impl Buffers {
     /// For the next transaction. Stores to what is not empty and to nothing else: behind the fence
     /// of the transaction before, stores wait for it, and where there are too many the next
     /// transaction's loads do too.
-    #[inline]
+    #[inline(always)]
     fn clear(&mut self) {
         debug_assert!(self.locked.is_empty(), "a transaction ends without locks");
         clear(&mut self.reads);

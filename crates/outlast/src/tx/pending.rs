@@ -127,7 +127,7 @@ impl LaneState {
     }
 
     /// There is no batch: the buffers are the transaction's own.
-    #[inline]
+    #[inline(always)]
     pub(super) fn begin_alone(&mut self) {
         self.buffers.clear();
         debug_assert!(self.pending.before == Mark::default() && self.pending.saved.is_empty());

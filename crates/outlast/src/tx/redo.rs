@@ -190,7 +190,9 @@ impl<M: Medium> Tx<'_, M> {
     #[inline(always)]
     pub(super) fn prepare_redo(&mut self) -> Result<RecordSpace, Abort> {
         self.gather_new();
-        self.persist_fresh();
+        if !self.lane.buffers.fresh.is_empty() {
+            self.persist_fresh();
+        }
         self.reserve_record(self.ring().lines / 2)
     }
 
@@ -278,11 +280,12 @@ impl<M: Medium> Tx<'_, M> {
     }
 
     /// R2: contents of new blocks that are stored in place.
+    #[inline(never)]
     fn persist_fresh(&self) {
-        let buffers = &self.lane.buffers;
-        if buffers.fresh.is_empty() || self.io().plants(Plant::FreshUnflushed) {
+        if self.io().plants(Plant::FreshUnflushed) {
             return;
         }
+        let buffers = &self.lane.buffers;
         for entry in buffers.lines.entries() {
             if entry.fresh {
                 self.io().flush_line(Site::RedoFresh, entry.line);

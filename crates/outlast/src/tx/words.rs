@@ -1,7 +1,7 @@
 //! The short way to single words: a transaction's windows, and what is not in them.
 
 use outlast_pmem::{Call, Mark, Medium};
-use outlast_trace::PoolOffset;
+use outlast_trace::{ByteRange, PoolOffset};
 
 use super::Tx;
 use crate::plant::Plant;
@@ -21,6 +21,12 @@ impl Window {
     #[inline]
     pub(super) fn has_word(self, at: PoolOffset) -> bool {
         at.0.wrapping_sub(self.from) < self.bytes && at.is_aligned(8)
+    }
+
+    #[inline]
+    pub(super) fn has_range(self, range: ByteRange) -> bool {
+        let from = range.at.0.wrapping_sub(self.from);
+        from < self.bytes && range.len <= self.bytes - from
     }
 }
 

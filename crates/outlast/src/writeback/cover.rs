@@ -173,7 +173,7 @@ fn is_long(write_back: WriteBack, lane: &LaneSlot) -> bool {
 
 impl Cover {
     /// The record before position `end` is being made, which stores to these lines, at most so many.
-    #[inline]
+    #[inline(always)]
     pub fn note_record(&mut self, end: u64, most: usize, lines: impl Iterator<Item = LineAddr>) {
         self.installed.note(end, most, lines);
     }

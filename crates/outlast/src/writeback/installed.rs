@@ -41,7 +41,7 @@ impl Installed {
     }
 
     /// Puts a record in with at most so many lines.
-    #[inline]
+    #[inline(always)]
     pub fn note(&mut self, head: u64, most: usize, lines: impl Iterator<Item = LineAddr>) {
         if self.len() + 2 + most > self.words.len() {
             self.grow(2 + most);
