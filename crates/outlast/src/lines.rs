@@ -16,6 +16,8 @@ pub(crate) struct LineSet {
     round: u32,
     /// What new entries get as their transaction.
     transaction: u16,
+    /// Whether lines are not found any more.
+    has_forgotten: bool,
     /// Those of the set and, behind them, room for more.
     entries: Box<[LineEntry]>,
     len: usize,
@@ -82,6 +84,7 @@ impl Default for LineSet {
             slots: Box::default(),
             round: 1,
             transaction: 0,
+            has_forgotten: false,
             entries: vec![LineEntry::of(LineAddr(0), 0); FEW].into(),
             len: 0,
         }
@@ -89,14 +92,28 @@ impl Default for LineSet {
 }
 
 impl LineSet {
+    #[inline]
     pub fn clear(&mut self) {
-        if self.len > FEW {
-            self.forget_slots();
-        } else if self.len > 0 {
-            self.few = [0; FEW_SLOTS];
+        if self.len > 0 && !self.has_forgotten {
+            self.forget_places();
         }
         self.len = 0;
-        self.transaction = 0;
+        self.has_forgotten = false;
+        if self.transaction != 0 {
+            self.transaction = 0;
+        }
+    }
+
+    /// Before the set is cleared: no line is looked for any more, and none added. What is left for
+    /// [`clear`](Self::clear) is little.
+    #[inline]
+    pub fn forget_places(&mut self) {
+        if self.len > FEW {
+            self.forget_slots();
+        } else {
+            self.few = [0; FEW_SLOTS];
+        }
+        self.has_forgotten = true;
     }
 
     /// Entries that are new from now on have this as their transaction.
@@ -128,6 +145,7 @@ impl LineSet {
     /// The index of a line's entry.
     #[inline]
     pub fn find(&self, line: LineAddr) -> Option<usize> {
+        debug_assert!(!self.has_forgotten);
         if self.len > FEW {
             return self.find_among_many(line);
         }
@@ -158,6 +176,7 @@ impl LineSet {
     /// The index of a line's entry, a new empty one if it had none; and whether it is new.
     #[inline]
     pub fn find_or_add(&mut self, line: LineAddr) -> (usize, bool) {
+        debug_assert!(!self.has_forgotten);
         if self.len >= FEW {
             return self.find_or_add_among_many(line);
         }
@@ -325,6 +344,10 @@ mod tests {
             }
             assert_eq!(set.entries().len(), model.len());
             assert_eq!(set.find(LineAddr(100_000)), None);
+            if round == 1 {
+                set.forget_places();
+                assert_eq!(set.entries().len(), model.len(), "they are only not found any more");
+            }
             set.clear();
             assert!(set.is_empty() && set.find(LineAddr(round)).is_none());
         }

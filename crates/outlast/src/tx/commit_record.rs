@@ -59,16 +59,19 @@ impl<M: Medium> Tx<'_, M> {
     pub(super) fn reserve_record(&mut self, most: u64) -> Result<RecordSpace, Abort> {
         let words = self.lane.buffers.payload.as_words().len();
         let lines = self.pool.lanes[self.lane.id].first.lines_for(words);
-        if words <= PAYLOAD_WORDS_MAX && lines <= most {
-            let head = self.lane.log.head;
-            let space = reserve_lines(self.pool, self.lane.id, head, lines);
-            return Ok(RecordSpace { space, parts: Vec::new() });
-        }
-        self.reserve_elsewhere(most)
+        let (parts, lines) = if words <= PAYLOAD_WORDS_MAX && lines <= most {
+            (Vec::new(), lines)
+        } else {
+            let parts = self.reserve_elsewhere(most)?;
+            let lines = parts.len() as u64;
+            (parts, lines)
+        };
+        let space = reserve_lines(self.pool, self.lane.id, self.lane.log.head, lines);
+        Ok(RecordSpace { space, parts })
     }
 
     #[cold]
-    fn reserve_elsewhere(&mut self, most: u64) -> Result<RecordSpace, Abort> {
+    fn reserve_elsewhere(&mut self, most: u64) -> Result<Vec<(Region, usize)>, Abort> {
         let total = self.lane.buffers.payload.as_words().len();
         let mut parts: Vec<(Region, usize)> = Vec::new();
         let mut from = 0;
@@ -85,9 +88,7 @@ impl<M: Medium> Tx<'_, M> {
                 return Err(Abort::LogFull { bytes: total as u64 * 8 });
             }
         }
-        let head = self.lane.log.head;
-        let space = reserve_lines(self.pool, self.lane.id, head, parts.len() as u64);
-        Ok(RecordSpace { space, parts })
+        Ok(parts)
     }
 
     /// Stores and flushes the record, or streams it; returns the line and the position behind it. Its fence is the

@@ -106,14 +106,18 @@ impl<'p, M: Medium> Tx<'p, M> {
     pub(crate) fn begin(&mut self) {
         let is_alone = self.enter();
         let pool = self.pool;
-        self.lane.buffers.is_alone = is_alone;
+        if self.lane.buffers.is_alone != is_alone {
+            self.lane.buffers.is_alone = is_alone;
+        }
         if self.lane.pending.is_empty() {
             self.lane.begin_alone();
         } else {
             self.begin_after_batch();
         }
         self.open_windows();
-        self.lane.buffers.view = pool.clock.load(Ordering::SeqCst);
+        if !is_alone {
+            self.lane.buffers.view = pool.clock.load(Ordering::SeqCst);
+        }
         if pool.io().plants(Plant::NumberBeforeLocks) {
             self.draw_early();
         }

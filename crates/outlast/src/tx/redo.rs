@@ -216,6 +216,7 @@ impl<M: Medium> Tx<'_, M> {
         self.note_to_cover(head, |entry| entry.words != 0);
         // Before the fence, which a lock behind it would wait for.
         self.end_blocks_after(seq);
+        self.lane.buffers.lines.forget_places();
         if io.plants(Plant::EarlyRelease) {
             self.release_locks(Some(number));
         }
@@ -238,7 +239,9 @@ impl<M: Medium> Tx<'_, M> {
         let seq = self.pool.seq(number);
         // W1: it has covered what was flushed before.
         slot.shared.fenced.store(flushed, Ordering::Release);
-        self.lane.cover.is_unfenced = false;
+        if self.lane.cover.is_unfenced {
+            self.lane.cover.is_unfenced = false;
+        }
 
         if self.keeps_sums() {
             self.note_installed(number);

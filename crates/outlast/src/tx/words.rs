@@ -43,10 +43,13 @@ impl<M: Medium> Tx<'_, M> {
         } else {
             Window::NONE
         };
-        buffers.is_untold = pool.history.is_none();
+        let is_untold = pool.history.is_none();
         let is_kept = pool.logging == Logging::Redo && !pool.io().plants(Plant::MarkedBeforeStores);
         let stores = if is_kept { heap } else { Window::NONE };
         // Behind a fence stores are dear, and nearly always nothing has changed.
+        if buffers.is_untold != is_untold {
+            buffers.is_untold = is_untold;
+        }
         if buffers.loads != heap {
             buffers.loads = heap;
         }
