@@ -9,7 +9,7 @@ use outlast_pmem::{Backing, Domain, MapOptions, Mapped, Medium, PAGE_BYTES};
 use outlast_workloads::Loaded;
 use tempfile::TempDir;
 
-use super::seat::{AckLane, Seat};
+use super::seat::{self, Seat};
 use super::{BareLog, Contender, NativeError, Own, Session, Setup, Usage, bare};
 use crate::bench::{Contestant, Lane};
 
@@ -204,9 +204,7 @@ impl<M: Medium + Send + Sync> LoadedPool<M> {
             let id = (group * threads + thread + 1) as u8;
             let Session { workload, scale, setup, .. } = session;
             let worker = workload.worker(scale, &self.loaded, setup.seed, id, 0);
-            let runner = AckLane::new(self.lane()?, setup.ack, self.own.sync_every());
-            let seat = Seat { runner, worker };
-            Ok(Box::new(seat) as Box<dyn Lane>)
+            Ok(seat::seat(self.lane()?, setup.ack, self.own.sync_every(), worker))
         };
         (0..threads).map(seat).collect()
     }

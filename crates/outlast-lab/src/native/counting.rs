@@ -4,9 +4,7 @@
 
 use outlast_pmem::{Counted, Counters};
 
-use super::seat::{AckLane, Seat};
-use super::{Contender, NativeError, Session, bare};
-use crate::bench::Lane as _;
+use super::{Contender, NativeError, Session, bare, seat};
 use crate::news::{Listener, News};
 use crate::record::{Kind, Metric, Record};
 
@@ -25,8 +23,7 @@ pub(super) fn measure(
     for (index, &scheme) in schemes.iter().enumerate() {
         let pool = session.arena.pool(session, scheme, 1, Counted::new)?;
         let worker = workload.worker(scale, &pool.loaded, setup.seed, 1, 0);
-        let mut seat =
-            Seat { runner: AckLane::new(pool.lane()?, setup.ack, scheme.sync_every()), worker };
+        let mut seat = seat::seat(pool.lane()?, setup.ack, scheme.sync_every(), worker);
         let before = pool.pool.medium().counters();
         seat.run(TRANSACTIONS).map_err(|abort| NativeError::Transaction {
             scheme: scheme.name(),

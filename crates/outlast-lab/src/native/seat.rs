@@ -30,36 +30,34 @@ pub(super) trait Ticketed: Runner {
     }
 }
 
+/// A seat at a lane of ours. With `sync_every` commits are asynchronous, and so many are waited for
+/// together; `ack` is when others count as answered.
+pub(super) fn seat<'p, M: Medium + Sync>(
+    lane: PoolLane<'p, M>,
+    ack: Ack,
+    sync_every: Option<u64>,
+    worker: Worker,
+) -> Box<dyn Lane + 'p> {
+    match sync_every {
+        None => {
+            let runner = AckLane { lane, ack, last: None, is_open: false };
+            Box::new(Seat { runner, worker })
+        }
+        Some(most) => {
+            let runner = AsyncLane { lane, most, unanswered: 0 };
+            Box::new(Seat { runner, worker })
+        }
+    }
+}
+
 /// A lane of ours, acknowledged here and not by its pool: an open loop takes tickets and comes
 /// back for the answer.
-pub(super) struct AckLane<'p, M: Medium> {
+struct AckLane<'p, M: Medium> {
     lane: PoolLane<'p, M>,
     ack: Ack,
     last: Option<Ticket>,
     /// Whether [`run`](Runner::run) leaves the waiting to the caller.
     is_open: bool,
-    /// Commits are asynchronous, and so many are waited for together.
-    sync_every: Option<u64>,
-    unanswered: u64,
-}
-
-impl<'p, M: Medium> AckLane<'p, M> {
-    pub fn new(lane: PoolLane<'p, M>, ack: Ack, sync_every: Option<u64>) -> Self {
-        Self { lane, ack, last: None, is_open: false, sync_every, unanswered: 0 }
-    }
-
-    #[inline]
-    fn run_later<R, F>(&mut self, body: F, most: u64) -> Result<R, Abort>
-    where
-        F: FnMut(&mut <PoolLane<'p, M> as Runner>::Tx) -> Result<R, Abort>,
-    {
-        let (result, _) = self.lane.run_async(body)?;
-        self.unanswered += 1;
-        if self.unanswered == most {
-            self.sync();
-        }
-        Ok(result)
-    }
 }
 
 impl<'p, M: Medium> Runner for AckLane<'p, M> {
@@ -70,9 +68,6 @@ impl<'p, M: Medium> Runner for AckLane<'p, M> {
     where
         F: FnMut(&mut Self::Tx) -> Result<R, Abort>,
     {
-        if let Some(most) = self.sync_every {
-            return self.run_later(body, most);
-        }
         let (result, ticket) = self.lane.run_ticketed(body)?;
         if self.is_open {
             self.last = Some(ticket);
@@ -80,11 +75,6 @@ impl<'p, M: Medium> Runner for AckLane<'p, M> {
             self.lane.await_physical(ticket);
         }
         Ok(result)
-    }
-
-    fn sync(&mut self) {
-        self.lane.sync();
-        self.unanswered = 0;
     }
 }
 
@@ -112,6 +102,49 @@ impl<M: Medium> Ticketed for AckLane<'_, M> {
             self.lane.await_physical(ticket);
         }
     }
+}
+
+/// A lane of ours whose commits are asynchronous. So many are waited for together.
+struct AsyncLane<'p, M: Medium> {
+    lane: PoolLane<'p, M>,
+    most: u64,
+    unanswered: u64,
+}
+
+impl<'p, M: Medium> Runner for AsyncLane<'p, M> {
+    type Tx = <PoolLane<'p, M> as Runner>::Tx;
+
+    #[inline]
+    fn run<R, F>(&mut self, body: F) -> Result<R, Abort>
+    where
+        F: FnMut(&mut Self::Tx) -> Result<R, Abort>,
+    {
+        let (result, _) = self.lane.run_async(body)?;
+        self.unanswered += 1;
+        if self.unanswered == self.most {
+            self.sync();
+        }
+        Ok(result)
+    }
+
+    fn sync(&mut self) {
+        self.lane.sync();
+        self.unanswered = 0;
+    }
+}
+
+impl<M: Medium> Ticketed for AsyncLane<'_, M> {
+    type Ticket = ();
+
+    fn take(&mut self, worker: &mut Worker) -> Result<(), Abort> {
+        worker.step(self).map(drop)
+    }
+
+    fn is_answered(&self, (): ()) -> bool {
+        true
+    }
+
+    fn answer(&mut self, (): ()) {}
 
     fn has_answered(&self) -> bool {
         self.unanswered == 0
