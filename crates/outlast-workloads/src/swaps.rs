@@ -62,7 +62,8 @@ impl SwapDraw {
         for pair in &mut self.pairs[..self.count] {
             let first = self.random.below(n);
             // The second is any other.
-            let second = (first + 1 + self.random.below(n - 1)) % n;
+            let behind = first + 1 + self.random.below(n - 1);
+            let second = if behind < n { behind } else { behind - n };
             *pair = (self.first + first, self.first + second);
         }
         self.version = self.versions.next();

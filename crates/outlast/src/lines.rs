@@ -6,7 +6,7 @@ use outlast_trace::LineAddr;
 /// keep their order of insertion and are addressed by it.
 ///
 /// Few lines are found through a table of bytes, which is all that a search looks at for most of
-/// the lines that are not there; more through one that grows.
+/// the lines that are not there; more through one that grows, behind a bit for each of many hashes.
 pub(crate) struct LineSet {
     /// Up to [`FEW`] lines: where a line's hash points, or in the next place that was free, its
     /// index plus one.
@@ -14,6 +14,8 @@ pub(crate) struct LineSet {
     /// More lines, in the same way. A slot counts only when its `round` is the current one.
     slots: Box<[Slot]>,
     round: u32,
+    /// More lines: the bits that their hashes name, and maybe others.
+    hashes: [u64; HASHES / 64],
     /// What new entries get as their transaction.
     transaction: u16,
     /// Whether lines are not found any more.
@@ -25,6 +27,9 @@ pub(crate) struct LineSet {
 
 const FEW: usize = 32;
 const FEW_SLOTS: usize = 2 * FEW;
+
+/// A batch of asynchronous commits has some 250 lines.
+const HASHES: usize = 4096;
 
 #[derive(Clone, Copy, Default)]
 struct Slot {
@@ -83,6 +88,7 @@ impl Default for LineSet {
             few: [0; FEW_SLOTS],
             slots: Box::default(),
             round: 1,
+            hashes: [0; HASHES / 64],
             transaction: 0,
             has_forgotten: false,
             entries: vec![LineEntry::of(LineAddr(0), 0); FEW].into(),
@@ -139,7 +145,15 @@ impl LineSet {
     /// the set is small.
     #[inline]
     pub fn surely_lacks(&self, line: LineAddr) -> bool {
-        self.len <= FEW && self.few[few_slot(hash(line))] == 0
+        match self.len <= FEW {
+            true => self.few[few_slot(hash(line))] == 0,
+            false => self.many_surely_lack(line),
+        }
+    }
+
+    fn many_surely_lack(&self, line: LineAddr) -> bool {
+        let (word, bit) = hash_bit(line);
+        self.hashes[word] & bit == 0
     }
 
     /// The index of a line's entry.
@@ -160,6 +174,9 @@ impl LineSet {
     }
 
     fn find_among_many(&self, line: LineAddr) -> Option<usize> {
+        if self.many_surely_lack(line) {
+            return None;
+        }
         let mut at = self.slot_of(line);
         loop {
             let slot = self.slots[at];
@@ -259,6 +276,7 @@ impl LineSet {
     }
 
     fn forget_slots(&mut self) {
+        self.hashes = [0; HASHES / 64];
         self.round = self.round.wrapping_add(1);
         if self.round == 0 {
             self.slots.fill(Slot::default());
@@ -271,6 +289,8 @@ impl LineSet {
     }
 
     fn link(&mut self, index: usize) {
+        let (word, bit) = hash_bit(self.entries[index].line);
+        self.hashes[word] |= bit;
         let mut at = self.slot_of(self.entries[index].line);
         while self.slots[at].round == self.round {
             at = (at + 1) & (self.slots.len() - 1);
@@ -295,6 +315,13 @@ impl LineSet {
 #[inline]
 fn hash(line: LineAddr) -> u64 {
     line.0.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+/// The word and the bit of `hashes` that a line names.
+#[inline]
+fn hash_bit(line: LineAddr) -> (usize, u64) {
+    let hash = hash(line) >> (64 - HASHES.ilog2());
+    (hash as usize / 64, 1 << (hash % 64))
 }
 
 #[inline]
@@ -369,6 +396,7 @@ mod tests {
             assert_eq!(set.entries().len(), kept.len());
             for line in &lines {
                 assert_eq!(set.find(*line), kept.iter().position(|other| other == line));
+                assert!(!(set.surely_lacks(*line) && kept.contains(line)));
             }
             for line in &lines {
                 set.find_or_add(*line);

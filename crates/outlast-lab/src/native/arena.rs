@@ -107,6 +107,7 @@ impl Arena {
             grow_limit_bytes: bytes.saturating_mul(4),
             cache_bytes,
             stream_from: own.stream_from(),
+            lock_always: own.usage == Usage::Locking,
             ..OpenOptions::with_scheme(scheme)
         };
         let failed = |source| NativeError::Pool { scheme: own.name(), source };

@@ -33,6 +33,8 @@ pub enum Usage {
     Streamed,
     /// No record does.
     Flushed,
+    /// A lane takes locks and checks versions though it is alone.
+    Locking,
 }
 
 /// One of our schemes, and how it is used.
@@ -51,7 +53,7 @@ impl Own {
     }
 
     /// Those that are measured when asked for by name.
-    const ON_REQUEST: [(Self, &str); 8] = {
+    const ON_REQUEST: [(Self, &str); 9] = {
         const fn own(scheme: Scheme, usage: Usage) -> Own {
             Own { scheme, usage }
         }
@@ -64,6 +66,7 @@ impl Own {
             (own(Scheme::RedoArchapt, Usage::Unswept), "redo-archapt-unswept"),
             (own(Scheme::Swift, Usage::Streamed), "swift-streamed"),
             (own(Scheme::Swift, Usage::Flushed), "swift-flushed"),
+            (own(Scheme::Swift, Usage::Locking), "swift-locking"),
         ]
     };
 

@@ -188,6 +188,6 @@ fn names_are_read_back_and_wrong_ones_told_the_right_ones() {
                  redo-archapt:literal, rollback, atlas, aof, swift, pmdk, pmdk-word, \
                  undo-archapt+sums, redo-archapt+sums, redo-async, redo-archapt-async, \
                  swift-async, redo-archapt-unswept, swift-streamed, swift-flushed, \
-                 bare, bare-nt";
+                 swift-locking, bare, bare-nt";
     assert_eq!(error, format!("no scheme is called 'redoo'; there are {known}"));
 }

@@ -262,7 +262,7 @@ pub const ALL: &[View] = &[
         .counted()
         .by(Columns::Classes)
         .saying("One socket of the paper's machine, one lane, with each of these memories."),
-    view("memories", MEMORIES, "Throughput")
+    view("memories", MEMORIES, "Throughput on the timed machine")
         .counted()
         .by(Columns::Classes)
         .drawn(Drawing::None)
