@@ -213,7 +213,8 @@ impl<'p, M: Medium> Lane<'p, M> {
     /// A result is put together once, where it is returned, and inlined into whoever takes it. Put
     /// together in one place and moved to another it would be stored by words and loaded by
     /// vectors: such a load cannot take what it wants from stores under way, and those wait for the
-    /// commit's fence.
+    /// commit's fence. The first attempt stands in no loop: what a compiler works out before one it
+    /// has to save, and these would be stores behind the fence of the commit before.
     #[inline(always)]
     fn run_to<R, T, F>(
         &mut self,
@@ -226,32 +227,29 @@ impl<'p, M: Medium> Lane<'p, M> {
     {
         let pool = self.pool();
         let tx = self.tx.as_mut().expect(LIVES);
-        let mut turn = Turn::new(tx);
-        let mut conflicts = 0;
         pool.medium.mark(Mark::TxBegin);
         pool.medium.mark(Mark::Call(Call::Begin));
-        loop {
-            turn.wait(conflicts);
+        let mut conflicts = 0;
+        if pool.privileged.load(Ordering::Acquire) == 0 {
             match tx.attempt(&mut body, &commit) {
                 Ok((value, ticket)) => {
-                    drop(turn);
                     end(self, &ticket);
                     pool.medium.mark(Mark::TxEnd);
                     return Ok((value, ticket));
                 }
-                Err(Abort::Conflict) => {
-                    pool.make_way();
-                    tx.lane.backoff.conflict();
-                    tx.back_off(conflicts);
-                    conflicts += 1;
-                }
+                Err(Abort::Conflict) => conflicts = 1,
                 Err(abort) => {
-                    drop(turn);
                     pool.medium.mark(Mark::TxEnd);
                     return Err(abort);
                 }
             }
         }
+        let done = tx.attempt_again(conflicts, body, commit);
+        if let Ok((_, ticket)) = &done {
+            end(self, ticket);
+        }
+        pool.medium.mark(Mark::TxEnd);
+        done
     }
 
     /// The commit with that ticket is made, and its client wants to be answered.
@@ -356,6 +354,31 @@ impl<'p, M: Medium> Tx<'p, M> {
         let attempt = Attempt::begun(self);
         let result = body(attempt.tx)?;
         Ok((result, commit(attempt)?))
+    }
+
+    /// After so many conflicts, or because another lane runs alone: waits for its turn until nobody
+    /// is in the way.
+    #[cold]
+    #[inline(never)]
+    fn attempt_again<R, T>(
+        &mut self,
+        mut conflicts: u32,
+        mut body: impl FnMut(&mut Tx<'p, M>) -> Result<R, Abort>,
+        commit: impl Fn(Attempt<'_, 'p, M>) -> Result<T, Abort>,
+    ) -> Result<(R, T), Abort> {
+        let mut turn = Turn::new(self);
+        loop {
+            if conflicts > 0 {
+                self.pool.make_way();
+                self.lane.backoff.conflict();
+                self.back_off(conflicts - 1);
+            }
+            turn.wait(conflicts);
+            match self.attempt(&mut body, &commit) {
+                Err(Abort::Conflict) => conflicts += 1,
+                done => return done,
+            }
+        }
     }
 
     /// Lets others go ahead. A scheduler gives them their time by itself, so that under one only

@@ -34,12 +34,14 @@ impl<M: Medium> Tx<'_, M> {
     pub(super) fn release_held_locks(&mut self, version: Option<u64>) {
         // Nothing of the batch becomes visible with a transaction that has stored nothing.
         let from = if version.is_some() { 0 } else { self.lane.pending.before().locked };
-        for (stripe, before) in self.lane.buffers.locked.drain(from..).rev() {
+        let locked = &mut self.lane.buffers.locked;
+        for (stripe, before) in locked[from..].iter().rev().copied() {
             let word = version.map_or(before, |number| LockWord::free(number, self.lane.id));
             // The mark stands where the lock is still held, so that a trace shows no two owners.
             self.pool.medium.mark(Mark::Unlock(u64::from(stripe.0)));
             self.pool.locks.release(stripe, word);
         }
+        locked.truncate(from);
     }
 
     /// Whether every line read still has the version that was read. Own locks count by what

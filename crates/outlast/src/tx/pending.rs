@@ -38,7 +38,7 @@ use crate::tx::{Buffers, Tx};
 
 /// Most lines of log that a batch takes, however long the ring: a write set that does not fit
 /// into the first-level cache costs more than the fences that it saves.
-const BATCH_LINES_MAX: u64 = 74;
+const BATCH_LINES_MAX: u64 = 56;
 
 /// A batch that is fuller than this, in quarters, is made durable before the next transaction.
 const FULL_QUARTERS: usize = 3;
