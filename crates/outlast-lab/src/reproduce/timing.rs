@@ -111,11 +111,7 @@ fn contenders(schemes: &[Scheme], usage: Usage, again: bool) -> Vec<Contender> {
     let can = |scheme: &&Scheme| match usage {
         Usage::Summed => matches!(scheme, Scheme::UndoArchapt | Scheme::RedoArchapt),
         Usage::Unswept => **scheme == Scheme::RedoArchapt,
-        Usage::Plain
-        | Usage::Later
-        | Usage::Streamed
-        | Usage::Flushed
-        | Usage::Locking => false,
+        Usage::Plain | Usage::Later | Usage::Streamed | Usage::Flushed | Usage::Locking => false,
     };
     let used = schemes.iter().filter(can).map(|scheme| Own { scheme: *scheme, usage });
     let own = schemes.iter().map(|scheme| Own::plain(*scheme));
