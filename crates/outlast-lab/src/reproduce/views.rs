@@ -267,7 +267,7 @@ pub const ALL: &[View] = &[
         .by(Columns::Classes)
         .drawn(Drawing::None)
         .on_page_only(),
-    view("memories", MEMORIES, "99th percentile of latency")
+    view("memories", MEMORIES, "99th percentile of latency on the timed machine")
         .of(Metric::LATENCY_P99)
         .counted()
         .by(Columns::Classes)
