@@ -4,13 +4,16 @@
 //! changes hands with each transaction is not in the cache of whoever wants it next, and what a
 //! transaction has read of it meanwhile is no longer so. Therefore a lane remembers how often it has
 //! met others lately. Where conflicts are rare it comes back at once; on a line that all want it
-//! stays away while the other commits some dozens of times.
+//! stays away while the other commits some hundred times.
 
 /// By so much a conflict heats a lane; a commit cools it by one.
 const CONFLICT_HEATS: u32 = 32;
 
-/// 8 << 7 pauses are some tens of microseconds.
-const DOUBLINGS_MAX: u32 = 7;
+/// 8 << 9 pauses are a hundred microseconds or two.
+const DOUBLINGS_MAX: u32 = 9;
+
+/// As many where nothing is remembered from one transaction to the next.
+const DOUBLINGS_OF_ONE_MAX: u32 = 7;
 
 /// A lane's memory of its conflicts.
 pub(super) struct BackOff {
@@ -36,7 +39,7 @@ impl BackOff {
 
     /// As [`BackOff::rounds`], where only the conflicts of the transaction itself count.
     pub fn rounds_after(&mut self, conflicts: u32) -> u64 {
-        self.below(8 << conflicts.min(DOUBLINGS_MAX))
+        self.below(8 << conflicts.min(DOUBLINGS_OF_ONE_MAX))
     }
 
     /// A transaction of the lane got through.
