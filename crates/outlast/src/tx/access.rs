@@ -51,12 +51,14 @@ impl<M: Medium> Transact for Tx<'_, M> {
     fn will_write(&mut self, ranges: &[ByteRange]) -> Result<(), Abort> {
         self.pool.medium.mark(Mark::Call(Call::WillWrite));
         let stores = self.lane.buffers.stores;
-        if ranges.iter().all(|range| stores.has_range(*range)) {
+        // Nothing can be stored through a window after a failure.
+        if stores != Window::NONE && ranges.iter().all(|range| stores.has_range(*range)) {
             ranges.iter().for_each(|range| self.fetch(*range));
             return Ok(());
         }
         self.announce(ranges)
     }
+
     #[inline]
     fn store(&mut self, at: PoolOffset, bytes: &[u8]) -> Result<(), Abort> {
         self.pool.medium.mark(Mark::Call(Call::Store));
