@@ -16,7 +16,7 @@ use outlast_pmem::{Heap, Medium, Recorder};
 const LANES: u64 = 3;
 const POOL_BYTES: u64 = 4 << 20;
 
-/// Cells, each on a line of its own, or all on as few lines as there can be.
+/// Cells, each in a region or on a line of its own, or all on as few lines as there can be.
 #[derive(Clone, Copy)]
 struct Cells {
     at: PoolOffset,
@@ -37,6 +37,9 @@ enum Waits {
     /// Most commits are asynchronous, where the scheme can do that.
     Seldom,
 }
+
+/// As many bytes as a lane has to itself, if it comes first.
+const REGION: u64 = 4096;
 
 const WAITS: [Waits; 2] = [Waits::Always, Waits::Seldom];
 
@@ -150,7 +153,9 @@ fn scheduled(
         plant,
         ..OpenOptions::with_scheme(scheme)
     };
-    let (pool, cells) = pool_on(Recorder::new(POOL_BYTES), &open, 4, stride);
+    // A bias is revoked once; so that this is not over soon there are more of them.
+    let count = if stride == REGION { 10 } else { 4 };
+    let (pool, cells) = pool_on(Recorder::new(POOL_BYTES), &open, count, stride);
     let (clock, over) = (AtomicU64::new(0), AtomicBool::new(false));
     let plan = Plan::Random { seed, stay: [0, 128, 220][seed as usize % 3] };
     let lanes: Vec<_> = (0..LANES)
@@ -175,7 +180,7 @@ fn what_lanes_see_has_one_serial_order() {
         }
         let mut committed = 0;
         for seed in 0..60 {
-            let stride = if seed % 4 < 2 { 64 } else { 8 };
+            let stride = [64, 64, 8, 8, REGION, REGION][seed as usize % 6];
             let (calls, result) = scheduled(scheme, None, seed, stride, waits);
             committed += calls;
             if let Err(anomaly) = result {
@@ -199,6 +204,22 @@ fn every_mistake_of_asynchronous_isolation_is_noticed() {
 }
 
 #[test]
+fn every_mistake_with_regions_of_ones_own_is_noticed() {
+    for scheme in durable_or_not().filter(|scheme| scheme.commits_later()) {
+        for (plant, waits) in [
+            (Plant::BiasBelieved, Waits::Always),
+            (Plant::BiasNotCounted, Waits::Always),
+            (Plant::BiasStaysPending, Waits::Seldom),
+        ] {
+            let mut seeds = (1..800).step_by(2);
+            let seed =
+                seeds.find(|seed| scheduled(scheme, Some(plant), *seed, REGION, waits).1.is_err());
+            assert!(seed.is_some(), "{plant} under {scheme} goes unnoticed");
+        }
+    }
+}
+
+#[test]
 fn every_mistake_of_isolation_is_noticed() {
     // Rollback has one writer at a time, atlas locks what it reads; literal variants isolate as the
     // sound ones do.
@@ -215,7 +236,9 @@ fn every_mistake_of_isolation_is_noticed() {
 #[test]
 fn threads_that_run_freely_have_one_serial_order_too() {
     for scheme in durable_or_not() {
-        for (stride, waits) in [8, 64].into_iter().flat_map(|s| WAITS.map(|waits| (s, waits))) {
+        for (stride, waits) in
+            [8, 64, REGION].into_iter().flat_map(|s| WAITS.map(|waits| (s, waits)))
+        {
             let open = OpenOptions { step_every: 8, ..OpenOptions::with_scheme(scheme) };
             let (pool, cells) = pool_on(Heap::new(POOL_BYTES), &open, 6, stride);
             let (clock, over) = (AtomicU64::new(0), AtomicBool::new(false));

@@ -124,6 +124,12 @@ impl Gate {
         }
     }
 
+    /// As [`await_outside`](Self::await_outside), with one look.
+    pub fn is_outside(&self, id: usize) -> bool {
+        self.barrier.heavy();
+        self.inside[id].load(Ordering::Acquire) == IDLE
+    }
+
     /// Whether this thread has a transaction open, for which it would wait in vain.
     pub fn is_inside(&self) -> bool {
         self.has_other(usize::MAX)

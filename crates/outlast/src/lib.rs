@@ -67,6 +67,7 @@ mod abort;
 mod ack;
 mod alloc;
 mod barrier;
+mod bias;
 mod checkpoint;
 mod checksums;
 pub mod collections;

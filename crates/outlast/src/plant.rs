@@ -54,6 +54,12 @@ pub enum Plant {
     VersionsNotPassed,
     /// Redo: the bits of blocks are stored without the locks of their lines (N3).
     BitsUnlocked,
+    /// Whoever revokes a bias does not wait for its lane's transaction (X1).
+    BiasBelieved,
+    /// A region becomes shared with what its lane has pending there (X2).
+    BiasStaysPending,
+    /// What was stored under a bias counts as old (X3).
+    BiasNotCounted,
     /// The clock does not count what a lane has committed that ran alone (N2).
     SoloNotCounted,
     /// The ring is reused although its records are live.
@@ -210,6 +216,9 @@ const CONTROLS: &[(Plant, &str)] = &[
 const ISOLATION: &[(Plant, &str)] =
     &[(Plant::ReadsNotValidated, "reads-not-validated"), (Plant::ReadsTorn, "reads-torn")];
 
+/// The same, where lanes have regions to themselves.
+const BIAS: &[(Plant, &str)] = &[(Plant::BiasNotCounted, "bias-not-counted")];
+
 /// Bugs that only a checkpoint brings to light; crashes alone do not.
 const CHECKPOINTS: &[(Plant, &str)] = &[
     (Plant::MarkedBeforeStores, "marked-before-stores"),
@@ -302,6 +311,8 @@ const NAMED: &[(Plant, &str, u8)] = &[
     (Plant::GroupFencedEarly, "group-fenced-early", 13),
     (Plant::ParkedUnfenced, "parked-unfenced", 13),
     (Plant::SoloStaysPending, "solo-stays-pending", 49),
+    (Plant::BiasBelieved, "bias-believed", 49),
+    (Plant::BiasStaysPending, "bias-stays-pending", 49),
     (Plant::SumsMissUpdates, "sums-miss-updates", 1),
     (Plant::SumsKeepOld, "sums-keep-old", 1),
     (Plant::ColumnSumsMissing, "column-sums-missing", 1),
@@ -332,6 +343,12 @@ impl Plant {
     /// most of these.
     pub fn isolation() -> impl Iterator<Item = Self> {
         ISOLATION.iter().map(|row| row.0)
+    }
+
+    /// Every bug that only lanes with regions to themselves bring to light. A crash checker is silent
+    /// about some of these.
+    pub fn bias() -> impl Iterator<Item = Self> {
+        BIAS.iter().map(|row| row.0)
     }
 
     /// Every bug that only many laps of a ring bring to light. A crash checker is silent about these.
@@ -428,6 +445,9 @@ impl Plant {
             | Self::AsyncBelieved
             | Self::DurableTooEarly
             | Self::SoloStaysPending
+            | Self::BiasBelieved
+            | Self::BiasStaysPending
+            | Self::BiasNotCounted
             | Self::VersionsNotPassed
             | Self::BitsUnlocked
             | Self::SoloNotCounted => redo,
@@ -459,7 +479,7 @@ impl fmt::Display for Plant {
             Self::SkipFlush(site) => write!(f, "skip-flush:{site:?}"),
             Self::SkipFence(site) => write!(f, "skip-fence:{site:?}"),
             named => {
-                let unnumbered = [CONTROLS, CHECKPOINTS, ISOLATION, LAPS, NUMBERS];
+                let unnumbered = [CONTROLS, CHECKPOINTS, ISOLATION, BIAS, LAPS, NUMBERS];
                 let bugs = NAMED.iter().map(|row| (row.0, row.1));
                 let mut rows = bugs.chain(unnumbered.into_iter().flatten().copied());
                 let row = rows.find(|row| row.0 == *named);

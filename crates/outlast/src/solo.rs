@@ -44,10 +44,11 @@ impl Solo {
         Self { allowed, soloist: AtomicU64::new(SHARED), taken: SpinLock::new(0) }
     }
 
-    /// Lane `id` was taken.
-    pub fn lane_taken<M: Medium>(&self, medium: &M, id: usize) {
+    /// Lane `id` was taken. `when_first` is called where there is no other.
+    pub fn lane_taken<M: Medium>(&self, medium: &M, id: usize, when_first: impl FnOnce()) {
         let mut taken = self.taken.lock(medium);
         if self.allowed && *taken == 0 {
+            when_first();
             self.soloist.store(id as u64 + 1, Ordering::SeqCst);
         }
         *taken += 1;
@@ -126,8 +127,8 @@ mod tests {
     #[test]
     fn the_first_lane_runs_alone_until_another_begins() {
         let (medium, solo, gate) = (Heap::new(64), Solo::new(true), Gate::new(4));
-        solo.lane_taken(&medium, 3);
-        solo.lane_taken(&medium, 0);
+        solo.lane_taken(&medium, 3, || ());
+        solo.lane_taken(&medium, 0, || ());
         let enters = |id| {
             let alone = solo.enter(&medium, &gate, id, none);
             gate.leave(id);
@@ -139,7 +140,7 @@ mod tests {
         solo.lane_given_back(&medium);
         assert!(!enters(3), "even when the other lane is given back");
         solo.lane_given_back(&medium);
-        solo.lane_taken(&medium, 1);
+        solo.lane_taken(&medium, 1, || ());
         assert!(enters(1), "with all given back it begins again");
     }
 
@@ -147,7 +148,7 @@ mod tests {
     #[should_panic(expected = "closure runs another transaction")]
     fn a_transaction_inside_a_transaction_does_not_wait_for_ever() {
         let (medium, solo, gate) = (Heap::new(64), Solo::new(true), Gate::new(4));
-        (0..2).for_each(|id| solo.lane_taken(&medium, id));
+        (0..2).for_each(|id| solo.lane_taken(&medium, id, || ()));
         assert!(solo.enter(&medium, &gate, 0, none));
         solo.enter(&medium, &gate, 1, none);
     }
@@ -158,7 +159,7 @@ mod tests {
         for _ in 0..if cfg!(miri) { 3 } else { 300 } {
             let (solo, gate) = (Solo::new(true), Gate::new(3));
             let inside = AtomicUsize::new(0);
-            (0..3).for_each(|id| solo.lane_taken(&medium, id));
+            (0..3).for_each(|id| solo.lane_taken(&medium, id, || ()));
             std::thread::scope(|scope| {
                 for id in 0..3 {
                     let (solo, gate, inside, medium) = (&solo, &gate, &inside, &medium);

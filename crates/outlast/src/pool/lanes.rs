@@ -368,16 +368,31 @@ impl<'p, M: Medium> Tx<'p, M> {
     ) -> Result<(R, T), Abort> {
         let mut turn = Turn::new(self);
         loop {
-            if conflicts > 0 {
-                self.pool.make_way();
-                self.lane.backoff.conflict();
-                self.back_off(conflicts - 1);
+            if let Some(owner) = self.wants_region_of() {
+                // Said before anything has changed, so that whoever catches it can go on.
+                assert!(
+                    !self.pool.gate.is_this_thread_in(owner),
+                    "a transaction's closure runs another transaction of the same pool"
+                );
             }
+            self.give_way(conflicts);
             turn.wait(conflicts);
             match self.attempt(&mut body, &commit) {
                 Err(Abort::Conflict) => conflicts += 1,
                 done => return done,
             }
+        }
+    }
+
+    /// After so many conflicts: sees to what was in the way, as far as that can be done, or lets
+    /// whoever was in the way go ahead.
+    pub(super) fn give_way(&mut self, conflicts: u32) {
+        if let Some(region) = self.lane.buffers.wanted_region.take() {
+            self.pool.share(region);
+        } else if conflicts > 0 {
+            self.pool.make_way();
+            self.lane.backoff.conflict();
+            self.back_off(conflicts - 1);
         }
     }
 
@@ -469,6 +484,7 @@ impl<M: Medium> Drop for Lane<'_, M> {
             tx.pool.settle(tx.lane.id);
             let slot = &tx.pool.lanes[tx.lane.id];
             tx.pool.raise_clock(slot.shared.last_installed.load(Ordering::Relaxed)); // N2
+            tx.pool.bias.given_back(tx.lane.id, tx.pool.clock.load(Ordering::SeqCst));
             *slot.state.lock(&tx.pool.medium) = Some(tx.lane);
             tx.pool.solo.lane_given_back(&tx.pool.medium);
         }

@@ -35,6 +35,7 @@ use outlast_trace::PoolOffset;
 
 use crate::ack::{Ack, Ticket};
 use crate::alloc::Heap;
+use crate::bias::Bias;
 use crate::checkpoint::Checkpointer;
 use crate::checksums::Matrices;
 use crate::error::PoolError;
@@ -74,6 +75,8 @@ pub struct Pool<M: Medium> {
     pub(crate) locks: LockTable,
     /// Which lane needs no locks, because it is alone.
     pub(crate) solo: Solo,
+    /// Where a lane needs none, because it has that to itself.
+    pub(crate) bias: Bias,
     pub(crate) heap: CachePadded<SpinLock<Heap>>,
     /// Where checksums lie, if the pool keeps some.
     pub(crate) matrices: Option<Matrices>,
@@ -205,7 +208,7 @@ impl<M: Medium> Pool<M> {
     fn take_lane(&self, id: usize) -> Option<Lane<'_, M>> {
         let mut state = self.lanes.get(id)?.take(&self.medium)?;
         self.lay_out(&mut state);
-        self.solo.lane_taken(&self.medium, id);
+        self.solo.lane_taken(&self.medium, id, || self.bias.forget());
         Some(Lane::new(self, state))
     }
 

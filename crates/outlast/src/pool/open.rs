@@ -7,6 +7,7 @@ use outlast_trace::{LINE_BYTES, PoolOffset};
 
 use crate::ack::Ack;
 use crate::alloc::Heap;
+use crate::bias::Bias;
 use crate::checkpoint::Checkpointer;
 use crate::checksums::{Believed, Matrices};
 use crate::error::PoolError;
@@ -296,9 +297,13 @@ impl<M: Medium> RecoveredPool<M> {
             .collect::<Result<_, _>>()?;
         let stream_from =
             options.stream_from.unwrap_or_else(|| self.cheapest_stream(options.scheme));
+        let logging = options.scheme.logging();
+        // Sections are made of locks; and literal variants ask others about what they touch.
+        let has_solo = !options.lock_always && !is_literal && logging != Logging::Sections;
+        let has_bias = has_solo && logging == Logging::Redo && geometry.lanes > 1;
         Ok(Pool {
             scheme: options.scheme,
-            logging: options.scheme.logging(),
+            logging,
             write_back: options.scheme.write_back(),
             stream_from,
             commits_later: options.scheme.commits_later() && !geometry.checksums,
@@ -310,12 +315,8 @@ impl<M: Medium> RecoveredPool<M> {
             floor: AtomicU64::new(Seq::new(self.epoch, 1).bits()),
             ack: options.ack,
             locks: LockTable::new(options.lock_stripes.clamp(64, 1 << 28)),
-            // Sections are made of locks; and literal variants ask others about what they touch.
-            solo: Solo::new(
-                !options.lock_always
-                    && !is_literal
-                    && options.scheme.logging() != Logging::Sections,
-            ),
+            solo: Solo::new(has_solo),
+            bias: Bias::new(has_bias, &geometry, self.medium.len()),
             writer: AtomicU64::new(0),
             page_bytes: options.page_bytes.clamp(LINE_BYTES, PAGE_BYTES_MAX).next_power_of_two(),
             settling: SpinLock::default(),

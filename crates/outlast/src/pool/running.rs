@@ -25,11 +25,7 @@ impl<'p, M: Medium> Lane<'p, M> {
         let conflicts = tx.lane.conflicts;
         tx.pool.medium.mark(Mark::TxBegin);
         tx.pool.medium.mark(Mark::Call(Call::Begin));
-        if conflicts > 0 {
-            tx.pool.make_way();
-            tx.lane.backoff.conflict();
-            tx.back_off(conflicts - 1);
-        }
+        tx.give_way(conflicts);
         let mut turn = Turn::new(tx);
         turn.wait(conflicts);
         tx.begin();

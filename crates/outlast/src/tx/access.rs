@@ -26,7 +26,10 @@ impl<M: Medium> Transact for Tx<'_, M> {
     #[inline]
     fn load_u64(&mut self, at: PoolOffset) -> Result<u64, Abort> {
         let buffers = &self.lane.buffers;
-        if buffers.is_alone && buffers.is_untold && buffers.loads.has_word(at) {
+        if buffers.is_untold
+            && buffers.loads.has_word(at)
+            && (buffers.is_alone || self.pool.bias.is_of(at.line(), self.lane.id))
+        {
             self.pool.medium.mark(Mark::Call(Call::Load));
             if buffers.lines.surely_lacks(at.line()) || !self.pool.logging.has_write_set() {
                 return Ok(self.pool.medium.load_u64(at));
@@ -157,7 +160,7 @@ impl<M: Medium> Tx<'_, M> {
     #[inline]
     fn fetch_line(&self, line: LineAddr) {
         self.pool.medium.prefetch_write(line);
-        if !self.lane.buffers.is_alone {
+        if !self.lane.buffers.is_alone && !self.pool.bias.is_of(line, self.lane.id) {
             self.pool.locks.fetch(self.pool.locks.stripe(line));
         }
     }

@@ -7,6 +7,7 @@ use outlast_trace::{ByteRange, LineAddr, PoolOffset, line_pieces};
 
 use super::blocks::reserved_word;
 use super::{Buffers, Tx};
+use crate::bias::Holder;
 use crate::lock::{LockWord, Stripe};
 use crate::plant::Plant;
 use crate::scheme::Logging;
@@ -76,11 +77,58 @@ impl<M: Medium> Tx<'_, M> {
         Ok(())
     }
 
+    /// X1: whether the lane has the line to itself, so that it needs no lock. What is nobody's becomes
+    /// the lane's; what is another's is taken from that one, for which the transaction starts over.
+    #[inline]
+    pub(super) fn has_to_itself(&mut self, line: LineAddr) -> Result<bool, Abort> {
+        match self.pool.bias.holder(self.pool.bias.region(line)) {
+            Holder::Lane(id) if id == self.lane.id => Ok(true),
+            Holder::Shared { since } if since <= self.lane.buffers.view => Ok(false),
+            _ => self.comes_to_have(line),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn comes_to_have(&mut self, line: LineAddr) -> Result<bool, Abort> {
+        let bias = &self.pool.bias;
+        let region = bias.region(line);
+        let (since, has_it) = loop {
+            match bias.holder(region) {
+                Holder::Nobody { since } if bias.take(region, since, self.lane.id) => {
+                    break (since, true);
+                }
+                Holder::Nobody { .. } => {}
+                Holder::Lane(id) if id == self.lane.id => return Ok(true),
+                Holder::Shared { since } => break (since, false),
+                Holder::Lane(owner) => _ = bias.revoke(region, owner),
+                // X4.
+                Holder::Revoked(_) => {
+                    self.lane.buffers.wanted_region = Some(region);
+                    return Err(Abort::Conflict);
+                }
+            }
+        };
+        // X3.
+        if since > self.lane.buffers.view {
+            self.extend_view(since)?;
+        }
+        Ok(has_it)
+    }
+
+    /// The lane that has to itself what the transaction has given up for.
+    pub(crate) fn wants_region_of(&self) -> Option<usize> {
+        match self.pool.bias.holder(self.lane.buffers.wanted_region?) {
+            Holder::Revoked(owner) => Some(owner),
+            _ => None,
+        }
+    }
+
     /// Takes the lock of a line for writing, if this transaction does not have it. What is read
     /// under it is read together with all else.
     #[inline]
     pub(super) fn lock_line(&mut self, line: LineAddr) -> Result<(), Abort> {
-        if self.lane.buffers.is_alone {
+        if self.lane.buffers.is_alone || self.has_to_itself(line)? {
             return Ok(());
         }
         match self.take_lock(line)? {
@@ -105,8 +153,8 @@ impl<M: Medium> Tx<'_, M> {
         let held = self.lane.buffers.locked.len();
         for index in self.lane.pending.before().lines..self.lane.buffers.lines.entries().len() {
             let entry = self.lane.buffers.lines.entries()[index];
-            if entry.words != 0 {
-                self.take_lock(entry.line)?;
+            if entry.words != 0 && !self.pool.bias.is_of(entry.line, self.lane.id) {
+                self.lock_written(entry.line)?;
             }
         }
         if !self.io().plants(Plant::BitsUnlocked) {
@@ -119,13 +167,21 @@ impl<M: Medium> Tx<'_, M> {
     }
 
     #[inline]
+    fn lock_written(&mut self, line: LineAddr) -> Result<(), Abort> {
+        if !self.has_to_itself(line)? {
+            self.take_lock(line)?;
+        }
+        Ok(())
+    }
+
+    #[inline]
     fn lock_allocations(&mut self) -> Result<(), Abort> {
         let before = self.lane.pending.before();
         for index in before.allocated..self.lane.buffers.allocated.len() {
-            self.take_lock(reserved_word(self.lane.buffers.allocated[index]).line())?;
+            self.lock_written(reserved_word(self.lane.buffers.allocated[index]).line())?;
         }
         for index in before.freed..self.lane.buffers.freed.len() {
-            self.take_lock(reserved_word(self.lane.buffers.freed[index]).line())?;
+            self.lock_written(reserved_word(self.lane.buffers.freed[index]).line())?;
         }
         Ok(())
     }
@@ -187,6 +243,11 @@ impl<M: Medium> Tx<'_, M> {
         {
             return Ok(kept);
         }
+        match self.has_to_itself(at.line()) {
+            Ok(true) => return Ok(self.pool.medium.load_u64(at)),
+            Ok(false) => {}
+            failed => return self.note(failed).map(|_| 0),
+        }
         let stripe = self.pool.locks.stripe(at.line());
         let word = self.pool.locks.load(stripe);
         if word.is_free() && self.is_in_view(word) {
@@ -206,7 +267,7 @@ impl<M: Medium> Tx<'_, M> {
     /// other lines read.
     #[inline]
     pub(super) fn read_committed(&mut self, at: PoolOffset, out: &mut [u8]) -> Result<(), Abort> {
-        if self.lane.buffers.is_alone {
+        if self.lane.buffers.is_alone || self.has_to_itself(at.line())? {
             self.pool.medium.load(at, out);
             return Ok(());
         }
@@ -244,7 +305,7 @@ impl<M: Medium> Tx<'_, M> {
     /// Reads any range as committed transactions left it.
     #[inline]
     pub(super) fn read_range(&mut self, at: PoolOffset, out: &mut [u8]) -> Result<(), Abort> {
-        if self.lane.buffers.is_alone {
+        if self.lane.buffers.is_alone || self.has_all_to_itself(at, out.len()) {
             self.pool.medium.load(at, out);
             return Ok(());
         }
@@ -262,13 +323,22 @@ impl<M: Medium> Tx<'_, M> {
         Ok(())
     }
 
+    /// Whether all these bytes are the lane's own.
+    #[inline]
+    fn has_all_to_itself(&self, at: PoolOffset, len: usize) -> bool {
+        let (bias, id) = (&self.pool.bias, self.lane.id);
+        bias.is_of(at.line(), id)
+            && (at.in_line() + len <= 64
+                || ByteRange::new(at, len as u64).lines().all(|line| bias.is_of(line, id)))
+    }
+
     /// Reads several lines with one copy between two looks at their locks. `false` when one of
     /// them is taken or changes meanwhile, and they must be read one by one.
-    pub(super) fn read_lines_at_once(
-        &mut self,
-        at: PoolOffset,
-        out: &mut [u8],
-    ) -> Result<bool, Abort> {
+    fn read_lines_at_once(&mut self, at: PoolOffset, out: &mut [u8]) -> Result<bool, Abort> {
+        for line in ByteRange::new(at, out.len() as u64).lines() {
+            // What the lane has to itself is read with the rest, and needs no look at its lock.
+            self.has_to_itself(line)?;
+        }
         let locks = &self.pool.locks;
         let (id, before) = (self.lane.id, self.lane.buffers.reads.len());
         let buffers = &mut self.lane.buffers;

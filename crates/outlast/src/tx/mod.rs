@@ -33,11 +33,12 @@ use outlast_trace::ByteRange;
 
 use crate::ack::Ticket;
 use crate::alloc::Block;
+use crate::bias::Region;
 use crate::checksums::Deltas;
 use crate::io::Io;
 use crate::lines::LineSet;
 use crate::lock::{LockWord, Stripe};
-use crate::log::{Payload, Region};
+use crate::log::{self, Payload};
 use crate::plant::Plant;
 use crate::pool::{LaneState, Pool};
 use crate::scheme::{Logging, WriteBack};
@@ -92,9 +93,11 @@ pub(crate) struct Buffers {
     /// Undo alone: where, and what stands there when everything is durable.
     witnesses: Vec<u64>,
     /// Regions of the heap that the log uses for this transaction.
-    regions: Vec<Region>,
+    regions: Vec<log::Region>,
     /// Where checksums are kept: what this transaction changes in them.
     deltas: Deltas,
+    /// X4: what was in the way is that another lane had this to itself.
+    pub(crate) wanted_region: Option<Region>,
     /// The first thing that failed; whatever the closure returns, nothing is committed.
     failure: Option<Abort>,
     /// Only for a planted bug: a number drawn too early.

@@ -322,6 +322,8 @@ impl<M: Medium> Tx<'_, M> {
             self.pool.lanes[self.lane.id].parked.begun(self.lane.pending.batches + 1);
             self.pool.has_pending.store(true, Ordering::Relaxed);
         }
+        // It has the locks it needs.
+        self.lane.pending.before = self.lane.buffers.mark();
     }
 
     fn batch_ticket(&self) -> AsyncTicket {

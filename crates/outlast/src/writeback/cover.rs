@@ -45,6 +45,9 @@ pub(crate) const STEP_LINES_MAX: u64 = 8;
 /// Lines of a long ring.
 const LONG_RING_LINES: u64 = 1 << 12;
 
+/// So often a lane looks whether the floor moves while it might run through a part of its ring.
+const LOOKS_IN_PART: u64 = 8;
+
 /// Lines of which it is remembered when they were flushed.
 const RECENT_MAX: usize = 1024;
 
@@ -60,6 +63,8 @@ pub(crate) struct Cover {
     pub is_unfenced: bool,
     /// Whether the next step's share is to be gathered.
     is_gathering_due: bool,
+    /// The floor is not looked at again before so much is flushed: other lanes hold it back.
+    floor_moves_from: u64,
 }
 
 /// Lines to be flushed together, and which were so lately.
@@ -147,8 +152,11 @@ pub(crate) fn step<M: Medium>(
         }
         None => cover.is_gathering_due = true,
     }
-    if flushed - tail >= (slot.ring.lines / floor_moves(pool.write_back, slot)).max(1) {
+    let part = (slot.ring.lines / floor_moves(pool.write_back, slot)).max(1);
+    if flushed - tail >= part && flushed >= cover.floor_moves_from {
         super::try_sweep(pool, own);
+        // What it looks at is in the caches of the other lanes' cores.
+        cover.floor_moves_from = flushed + part / LOOKS_IN_PART;
     }
 }
 
