@@ -107,6 +107,14 @@ pub enum Keys {
 }
 
 impl Keys {
+    /// The share that a key is in, of `records`.
+    pub(crate) fn share_of(self, key: u64, records: u64) -> u64 {
+        match self {
+            Self::Apart(shares) => ((key + 1) * u64::from(shares) - 1) / records,
+            Self::Common | Self::One => 0,
+        }
+    }
+
     /// The keys of the worker `id`, of `records`, of which a transaction needs `least`: the first,
     /// and how many.
     pub(crate) fn of(self, id: u8, records: u64, least: u64) -> (u64, u64) {

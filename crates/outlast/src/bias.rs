@@ -118,6 +118,11 @@ impl Bias {
         self.word(self.region(line)).load(Ordering::SeqCst) == Holder::Lane(lane).to_word()
     }
 
+    /// Whether another lane than this has the line's region to itself.
+    pub fn is_anothers(&self, line: LineAddr, lane: usize) -> bool {
+        matches!(self.holder(self.region(line)), Holder::Lane(id) if id != lane)
+    }
+
     /// Nobody's region becomes that lane's.
     pub fn take(&self, region: Region, since: u64, lane: usize) -> bool {
         self.is_used.store(true, Ordering::Relaxed);

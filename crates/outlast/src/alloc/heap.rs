@@ -44,6 +44,9 @@ pub(crate) enum HeapError {
     NotABlock(&'static str),
 }
 
+/// So many chunks that are others' are looked at before a new one is taken.
+const LOOKS_MAX: usize = 64;
+
 type Result<T> = std::result::Result<T, HeapError>;
 
 /// What is known of a chunk.
@@ -134,17 +137,18 @@ impl Heap {
     /// Takes a block for a transaction of a lane. Nothing durable changes but, when a class gets a
     /// new chunk, that chunk's bitmap and directory word; `settle` is called before. Lanes take blocks
     /// of different chunks as long as there are enough, since two that change the same line of a
-    /// bitmap wait for each other.
+    /// bitmap wait for each other, and leave those alone that `is_anothers`.
     pub fn reserve<M: Medium>(
         &mut self,
         io: Io<'_, M>,
         bytes: u64,
         kind: BlockKind,
         lane: usize,
+        is_anothers: &dyn Fn(PoolOffset) -> bool,
         settle: &dyn Fn(),
     ) -> Result<Block> {
         match Class::for_bytes(bytes.max(1), self.geometry.chunk_bytes) {
-            Some(class) => self.reserve_bit(io, class, kind, lane, settle),
+            Some(class) => self.reserve_bit(io, class, kind, lane, is_anothers, settle),
             None => {
                 let chunks = self.geometry.run_chunks(bytes);
                 let chunk = self.take_run(io, chunks, settle)?;
@@ -172,6 +176,7 @@ impl Heap {
         class: Class,
         kind: BlockKind,
         lane: usize,
+        is_anothers: &dyn Fn(PoolOffset) -> bool,
         settle: &dyn Fn(),
     ) -> Result<Block> {
         if let Some(&home) = self.homes.get(&(lane, class, kind))
@@ -180,7 +185,7 @@ impl Heap {
             return Ok(block);
         }
         loop {
-            if let Some(home) = self.find_home(class, kind, false) {
+            if let Some(home) = self.find_home(class, kind, Some(is_anothers)) {
                 return Ok(self.move_in(home, class, kind, lane));
             }
             if self.scan_one(io)? {
@@ -189,7 +194,7 @@ impl Heap {
             match self.take_run(io, 1, settle) {
                 Ok(chunk) => self.format(io, chunk, class, kind),
                 Err(HeapError::Full) => {
-                    let home = self.find_home(class, kind, true).ok_or(HeapError::Full)?;
+                    let home = self.find_home(class, kind, None).ok_or(HeapError::Full)?;
                     return Ok(self.move_in(home, class, kind, lane));
                 }
                 Err(error) => return Err(error),
@@ -208,9 +213,16 @@ impl Heap {
         }
     }
 
-    /// Of the chunks with room the one that was listed last, which may be another lane's home or not.
-    fn find_home(&mut self, class: Class, kind: BlockKind, anybodys: bool) -> Option<u64> {
+    /// Of the chunks with room the one that was listed last, of those listed lately. It may be another
+    /// lane's home, or in other ways another's, only where nobody is asked whether it is.
+    fn find_home(
+        &mut self,
+        class: Class,
+        kind: BlockKind,
+        is_anothers: Option<&dyn Fn(PoolOffset) -> bool>,
+    ) -> Option<u64> {
         let list = self.with_room.get_mut(&(class, kind))?;
+        let mut looks = 0;
         for index in (0..list.len()).rev() {
             let chunk = list[index];
             let Chunk::Class(state) = &mut self.chunks[chunk as usize] else {
@@ -220,8 +232,17 @@ impl Heap {
                 // Behind it there are other lanes' homes only.
                 state.listed = false;
                 list.remove(index);
-            } else if anybodys || state.home_of.is_none() {
+                continue;
+            }
+            let is_free = |is_anothers: &dyn Fn(PoolOffset) -> bool| {
+                state.home_of.is_none() && !is_anothers(self.geometry.chunk_at(chunk))
+            };
+            if is_anothers.is_none_or(is_free) {
                 return Some(chunk);
+            }
+            looks += 1;
+            if looks == LOOKS_MAX {
+                break;
             }
         }
         None

@@ -114,9 +114,11 @@ impl<'p, M: Medium> Tx<'p, M> {
             return Err(Abort::OutOfSpace { bytes });
         }
         self.begin_writing()?;
-        let id = self.lane.id;
-        let block =
-            self.reserve(bytes, |heap, io, settle| heap.reserve(io, bytes, kind, id, settle))?;
+        let (id, bias) = (self.lane.id, &self.pool.bias);
+        let is_anothers = |at: PoolOffset| bias.is_anothers(at.line(), id);
+        let block = self.reserve(bytes, |heap, io, settle| {
+            heap.reserve(io, bytes, kind, id, &is_anothers, settle)
+        })?;
         let whole = ByteRange::new(block.at, block.bytes);
         if self.pool.is_literal {
             writeback::forget_sums(self.pool, whole);
