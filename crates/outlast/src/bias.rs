@@ -1,53 +1,71 @@
-//! Regions that one lane has to itself until another wants something there.
+//! Pages that one lane has to itself until another wants something there.
 //!
 //! A lock for each line costs most of what threads lose that never meet: locked instructions, lock
-//! words that are not in the cache, reads looked at twice. Therefore the pool is cut into *regions*,
-//! as long as a chunk of the heap, each *biased* towards the lane that comes to it first: that lane
-//! takes no locks there and remembers no reads. When another lane comes the bias is *revoked*, once
-//! and for good: from then on the region is *shared*, and its lines are locked one by one.
+//! words that are not in the cache, reads looked at twice. Therefore each page of the pool is *biased*
+//! towards the lane that comes to it first: that lane takes no locks there and remembers no reads. When
+//! another lane comes the bias is *revoked*, once and for good: from then on the page is *shared*, and
+//! its lines are locked one by one.
 //!
-//! * **X1** Who relies on a bias looks at the region's word inside the [gate](crate::gate). Who
+//! A revocation costs more than many locks. So a lane that has lost more than a few of its pages
+//! loses all, at the price of one, and gets no others: what it works on is not its own.
+//!
+//! * **X1** Who relies on a bias looks at the page's word inside the [gate](crate::gate). Who
 //!   revokes it says so in that word, and then waits until the lane has been outside once. A full
 //!   fence lies between the two steps on both sides, so either the lane sees the revocation or its
 //!   transaction is waited for.
-//! * **X2** What the lane has pending from before (D1) holds no locks there: the region becomes
+//! * **X2** What the lane has pending from before (D1) holds no locks there: the page becomes
 //!   shared when that is durable and in place.
-//! * **X3** Lock words do not know what was stored under a bias. The region's word says since when
+//! * **X3** Lock words do not know what was stored under a bias. The page's word says since when
 //!   it is shared: the clock, raised to the lane's last number. No line of it counts as older, so a
 //!   view from before is renewed, and a number is above it (N1).
 //! * **X4** Nobody waits for a revocation inside a transaction: it gives up, revokes, and runs again.
-//!   Two lanes that want each other's regions get both.
-//! * **X5** A lane that is given back leaves its regions to whoever comes first, with what X3 says.
+//!   Two lanes that want each other's pages get both.
+//! * **X5** A lane that is given back leaves its pages to whoever comes first, with what X3 says.
 //!   When the first lane is taken while there are no others, all are nobody's again.
 //!
 //! Only where lanes draw their numbers by themselves and lock what they have stored when they commit.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use outlast_pmem::Medium;
 use outlast_trace::{LINE_BYTES, LineAddr};
 
 use crate::ack::AsyncTicket;
-use crate::layout::Geometry;
 use crate::plant::Plant;
 use crate::pool::Pool;
 
-/// Most regions that are told apart. Those of larger pools share words.
-const REGIONS_MAX: u64 = 1 << 20;
+/// Lines in a page, as a power of two.
+const LINES_SHIFT: u32 = 6;
 
-/// Which lane has which region to itself.
+/// Most pages that are told apart. Those of larger pools share words.
+const PAGES_MAX: u64 = 1 << 20;
+
+/// A lane loses all its pages when it has lost more than so many, and more than one in
+/// [`LOST_ONE_IN`] of those it took.
+const LOST_MIN: u32 = 32;
+const LOST_ONE_IN: u32 = 8;
+
+/// Which lane has which page to itself.
 pub(crate) struct Bias {
     words: Box<[AtomicU64]>,
-    /// Of the number of lines in a region.
-    shift: u32,
+    lanes: Box<[LanePages]>,
     is_used: AtomicBool,
 }
 
-/// A region's number.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Region(u32);
+/// What became of a lane's pages.
+#[derive(Default)]
+struct LanePages {
+    taken: AtomicU32,
+    lost: AtomicU32,
+    /// It takes no more.
+    shares_all: AtomicBool,
+}
 
-/// Who has a region.
+/// A page's number.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Page(u32);
+
+/// Who has a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Holder {
     /// Whoever comes first, if its view is not older than that.
@@ -86,69 +104,95 @@ impl Holder {
 }
 
 impl Bias {
-    /// For a pool of that geometry and length. Where there is none, everything is shared.
-    pub fn new(is_there: bool, geometry: &Geometry, len: u64) -> Self {
-        let lines = geometry.chunk_bytes / LINE_BYTES;
-        let regions = len.div_ceil(geometry.chunk_bytes).next_power_of_two().min(REGIONS_MAX);
+    /// For a pool of that length. Where there is none, everything is shared.
+    pub fn new(is_there: bool, lanes: usize, len: u64) -> Self {
+        let pages = len.div_ceil(LINE_BYTES << LINES_SHIFT).next_power_of_two().min(PAGES_MAX);
         let words = match is_there {
-            true => bytemuck::zeroed_slice_box(regions as usize),
+            true => bytemuck::zeroed_slice_box(pages as usize),
             false => Box::new([AtomicU64::new(Holder::Shared { since: 0 }.to_word())]) as Box<[_]>,
         };
-        Self { words, shift: lines.ilog2(), is_used: AtomicBool::new(false) }
+        let lanes = (0..lanes).map(|_| LanePages::default()).collect();
+        Self { words, lanes, is_used: AtomicBool::new(false) }
     }
 
     #[inline]
-    pub fn region(&self, line: LineAddr) -> Region {
-        Region((line.0 >> self.shift) as u32 & (self.words.len() - 1) as u32)
+    pub fn page(&self, line: LineAddr) -> Page {
+        Page((line.0 >> LINES_SHIFT) as u32 & (self.words.len() - 1) as u32)
     }
 
     #[inline]
-    fn word(&self, region: Region) -> &AtomicU64 {
-        &self.words[region.0 as usize & (self.words.len() - 1)]
+    fn word(&self, page: Page) -> &AtomicU64 {
+        &self.words[page.0 as usize & (self.words.len() - 1)]
     }
 
     #[inline]
-    pub fn holder(&self, region: Region) -> Holder {
-        Holder::of_word(self.word(region).load(Ordering::SeqCst))
+    pub fn holder(&self, page: Page) -> Holder {
+        Holder::of_word(self.word(page).load(Ordering::SeqCst))
     }
 
-    /// X1: whether the lane has the line's region to itself.
+    /// X1: whether the lane has the line's page to itself.
     #[inline]
     pub fn is_of(&self, line: LineAddr, lane: usize) -> bool {
-        self.word(self.region(line)).load(Ordering::SeqCst) == Holder::Lane(lane).to_word()
+        self.word(self.page(line)).load(Ordering::SeqCst) == Holder::Lane(lane).to_word()
     }
 
-    /// Whether another lane than this has the line's region to itself.
+    /// Whether another lane than this has the line's page to itself.
     pub fn is_anothers(&self, line: LineAddr, lane: usize) -> bool {
-        matches!(self.holder(self.region(line)), Holder::Lane(id) if id != lane)
+        matches!(self.holder(self.page(line)), Holder::Lane(id) if id != lane)
     }
 
-    /// Nobody's region becomes that lane's.
-    pub fn take(&self, region: Region, since: u64, lane: usize) -> bool {
+    /// Nobody's page becomes that lane's, or shared. `None` when it is somebody's by now.
+    pub fn take(&self, page: Page, since: u64, lane: usize) -> Option<Holder> {
+        let of_lane = &self.lanes[lane];
+        let holder = match of_lane.shares_all.load(Ordering::Relaxed) {
+            true => Holder::Shared { since },
+            false => Holder::Lane(lane),
+        };
         self.is_used.store(true, Ordering::Relaxed);
-        self.swap(region, Holder::Nobody { since }, Holder::Lane(lane))
+        if !self.swap(page, Holder::Nobody { since }, holder) {
+            return None;
+        }
+        of_lane.taken.fetch_add(1, Ordering::Relaxed);
+        Some(holder)
     }
 
-    /// X1: the region is no longer that lane's, when that has looked.
-    pub fn revoke(&self, region: Region, lane: usize) -> bool {
-        self.swap(region, Holder::Lane(lane), Holder::Revoked(lane))
+    /// X1: the page is no longer that lane's, when that has looked.
+    pub fn revoke(&self, page: Page, lane: usize) -> bool {
+        self.swap(page, Holder::Lane(lane), Holder::Revoked(lane))
     }
 
-    fn swap(&self, region: Region, from: Holder, to: Holder) -> bool {
+    fn swap(&self, page: Page, from: Holder, to: Holder) -> bool {
         let (from, to) = (from.to_word(), to.to_word());
-        let word = self.word(region);
+        let word = self.word(page);
         word.compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst).is_ok()
     }
 
-    /// X5: lane `id` is given back, and the clock says that.
-    pub fn given_back(&self, lane: usize, since: u64) {
-        if self.is_used.load(Ordering::Relaxed) {
-            for region in (0..self.words.len() as u32).map(Region) {
-                if self.holder(region) == Holder::Lane(lane) {
-                    self.swap(region, Holder::Lane(lane), Holder::Nobody { since });
-                }
-            }
+    /// The lane loses a page. Whether it loses all.
+    fn loses(&self, lane: usize) -> bool {
+        let LanePages { taken, lost, shares_all } = &self.lanes[lane];
+        let lost = lost.fetch_add(1, Ordering::Relaxed) + 1;
+        lost > LOST_MIN
+            && lost > taken.load(Ordering::Relaxed) / LOST_ONE_IN
+            && !shares_all.swap(true, Ordering::Relaxed)
+    }
+
+    /// X1: no page is that lane's any longer, when it has looked. Returns which it had.
+    fn revoke_all(&self, lane: usize) -> impl Iterator<Item = Page> + '_ {
+        let pages = (0..self.words.len() as u32).map(Page);
+        pages.filter(move |page| {
+            self.holder(*page) == Holder::Lane(lane) && self.revoke(*page, lane)
+        })
+    }
+
+    /// X5: a lane is given back that had these pages, and the clock says that.
+    pub fn given_back(&self, lane: usize, pages: &[Page], since: u64) {
+        for page in pages {
+            self.swap(*page, Holder::Lane(lane), Holder::Nobody { since });
         }
+        let LanePages { taken, lost, shares_all } = &self.lanes[lane];
+        taken.store(0, Ordering::Relaxed);
+        lost.store(0, Ordering::Relaxed);
+        shares_all.store(false, Ordering::Relaxed);
     }
 
     /// X5: there are no lanes.
@@ -160,12 +204,16 @@ impl Bias {
 }
 
 impl<M: Medium> Pool<M> {
-    /// X1 to X3: a region whose bias was revoked becomes shared. The caller's lane has no transaction.
+    /// X1 to X3: a page whose bias was revoked becomes shared. The caller's lane has no transaction.
     /// Where this thread has one on another lane, that could be waited for by whoever is waited for
-    /// here: then this only looks, and whoever comes to the region again does so again.
+    /// here: then this only looks, and whoever comes to the page again does so again.
     #[cold]
-    pub(crate) fn share(&self, region: Region) {
-        let Holder::Revoked(owner) = self.bias.holder(region) else { return };
+    pub(crate) fn share(&self, page: Page) {
+        let Holder::Revoked(owner) = self.bias.holder(page) else { return };
+        let mut pages = vec![page];
+        if self.bias.loses(owner) {
+            pages.extend(self.bias.revoke_all(owner));
+        }
         if !self.io().plants(Plant::BiasBelieved) {
             if self.gate.is_inside() {
                 if !self.gate.is_outside(owner) {
@@ -185,6 +233,8 @@ impl<M: Medium> Pool<M> {
             true => 0,
             false => self.clock.load(Ordering::SeqCst),
         };
-        self.bias.swap(region, Holder::Revoked(owner), Holder::Shared { since });
+        for page in pages {
+            self.bias.swap(page, Holder::Revoked(owner), Holder::Shared { since });
+        }
     }
 }

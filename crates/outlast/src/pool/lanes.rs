@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use outlast_pmem::{Call, Mark, Medium};
 
 use crate::ack::{Ack, AsyncTicket, Ticket};
+use crate::bias::Page;
 use crate::checksums::Deltas;
 use crate::error::PoolError;
 use crate::io::Io;
@@ -59,6 +60,8 @@ pub(crate) struct LaneState {
     pub accesses: Vec<Access>,
     /// By age, by segment: how far the lane is with what its log covers.
     pub cover: Cover,
+    /// What it has, or had, to itself.
+    pub pages: Vec<Page>,
     /// Conflicts in a row of transactions that [`Lane::begin`] began.
     pub conflicts: u32,
     /// For how long it stays away after a conflict.
@@ -98,6 +101,7 @@ impl LaneState {
             is_stand_in: false,
             accesses: Vec::new(),
             cover: Cover::default(),
+            pages: Vec::new(),
             conflicts: 0,
             backoff: BackOff::new(id),
         }
@@ -368,7 +372,7 @@ impl<'p, M: Medium> Tx<'p, M> {
     ) -> Result<(R, T), Abort> {
         let mut turn = Turn::new(self);
         loop {
-            if let Some(owner) = self.wants_region_of() {
+            if let Some(owner) = self.wants_page_of() {
                 // Said before anything has changed, so that whoever catches it can go on.
                 assert!(
                     !self.pool.gate.is_this_thread_in(owner),
@@ -387,8 +391,8 @@ impl<'p, M: Medium> Tx<'p, M> {
     /// After so many conflicts: sees to what was in the way, as far as that can be done, or lets
     /// whoever was in the way go ahead.
     pub(super) fn give_way(&mut self, conflicts: u32) {
-        if let Some(region) = self.lane.buffers.wanted_region.take() {
-            self.pool.share(region);
+        if let Some(page) = self.lane.buffers.wanted_page.take() {
+            self.pool.share(page);
         } else if conflicts > 0 {
             self.pool.make_way();
             self.lane.backoff.conflict();
@@ -484,7 +488,9 @@ impl<M: Medium> Drop for Lane<'_, M> {
             tx.pool.settle(tx.lane.id);
             let slot = &tx.pool.lanes[tx.lane.id];
             tx.pool.raise_clock(slot.shared.last_installed.load(Ordering::Relaxed)); // N2
-            tx.pool.bias.given_back(tx.lane.id, tx.pool.clock.load(Ordering::SeqCst));
+            let clock = tx.pool.clock.load(Ordering::SeqCst);
+            tx.pool.bias.given_back(tx.lane.id, &tx.lane.pages, clock);
+            tx.lane.pages.clear();
             *slot.state.lock(&tx.pool.medium) = Some(tx.lane);
             tx.pool.solo.lane_given_back(&tx.pool.medium);
         }

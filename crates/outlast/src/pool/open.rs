@@ -316,7 +316,7 @@ impl<M: Medium> RecoveredPool<M> {
             ack: options.ack,
             locks: LockTable::new(options.lock_stripes.clamp(64, 1 << 28)),
             solo: Solo::new(has_solo),
-            bias: Bias::new(has_bias, &geometry, self.medium.len()),
+            bias: Bias::new(has_bias, geometry.lanes as usize, self.medium.len()),
             writer: AtomicU64::new(0),
             page_bytes: options.page_bytes.clamp(LINE_BYTES, PAGE_BYTES_MAX).next_power_of_two(),
             settling: SpinLock::default(),

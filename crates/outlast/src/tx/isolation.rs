@@ -81,7 +81,7 @@ impl<M: Medium> Tx<'_, M> {
     /// the lane's; what is another's is taken from that one, for which the transaction starts over.
     #[inline]
     pub(super) fn has_to_itself(&mut self, line: LineAddr) -> Result<bool, Abort> {
-        match self.pool.bias.holder(self.pool.bias.region(line)) {
+        match self.pool.bias.holder(self.pool.bias.page(line)) {
             Holder::Lane(id) if id == self.lane.id => Ok(true),
             Holder::Shared { since } if since <= self.lane.buffers.view => Ok(false),
             _ => self.comes_to_have(line),
@@ -92,19 +92,22 @@ impl<M: Medium> Tx<'_, M> {
     #[inline(never)]
     fn comes_to_have(&mut self, line: LineAddr) -> Result<bool, Abort> {
         let bias = &self.pool.bias;
-        let region = bias.region(line);
+        let page = bias.page(line);
         let (since, has_it) = loop {
-            match bias.holder(region) {
-                Holder::Nobody { since } if bias.take(region, since, self.lane.id) => {
-                    break (since, true);
-                }
-                Holder::Nobody { .. } => {}
+            match bias.holder(page) {
+                Holder::Nobody { since } => match bias.take(page, since, self.lane.id) {
+                    Some(Holder::Lane(_)) => {
+                        self.lane.pages.push(page);
+                        break (since, true);
+                    }
+                    _ => continue,
+                },
                 Holder::Lane(id) if id == self.lane.id => return Ok(true),
                 Holder::Shared { since } => break (since, false),
-                Holder::Lane(owner) => _ = bias.revoke(region, owner),
+                Holder::Lane(owner) => _ = bias.revoke(page, owner),
                 // X4.
                 Holder::Revoked(_) => {
-                    self.lane.buffers.wanted_region = Some(region);
+                    self.lane.buffers.wanted_page = Some(page);
                     return Err(Abort::Conflict);
                 }
             }
@@ -117,8 +120,8 @@ impl<M: Medium> Tx<'_, M> {
     }
 
     /// The lane that has to itself what the transaction has given up for.
-    pub(crate) fn wants_region_of(&self) -> Option<usize> {
-        match self.pool.bias.holder(self.lane.buffers.wanted_region?) {
+    pub(crate) fn wants_page_of(&self) -> Option<usize> {
+        match self.pool.bias.holder(self.lane.buffers.wanted_page?) {
             Holder::Revoked(owner) => Some(owner),
             _ => None,
         }

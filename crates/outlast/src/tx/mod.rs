@@ -33,7 +33,7 @@ use outlast_trace::ByteRange;
 
 use crate::ack::Ticket;
 use crate::alloc::Block;
-use crate::bias::Region;
+use crate::bias::Page;
 use crate::checksums::Deltas;
 use crate::io::Io;
 use crate::lines::LineSet;
@@ -97,7 +97,7 @@ pub(crate) struct Buffers {
     /// Where checksums are kept: what this transaction changes in them.
     deltas: Deltas,
     /// X4: what was in the way is that another lane had this to itself.
-    pub(crate) wanted_region: Option<Region>,
+    pub(crate) wanted_page: Option<Page>,
     /// The first thing that failed; whatever the closure returns, nothing is committed.
     failure: Option<Abort>,
     /// Only for a planted bug: a number drawn too early.
