@@ -28,7 +28,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use outlast_pmem::Medium;
-use outlast_trace::{LINE_BYTES, LineAddr};
+use outlast_trace::{ByteRange, LINE_BYTES, LineAddr};
 
 use crate::ack::AsyncTicket;
 use crate::plant::Plant;
@@ -136,9 +136,11 @@ impl Bias {
         self.word(self.page(line)).load(Ordering::SeqCst) == Holder::Lane(lane).to_word()
     }
 
-    /// Whether another lane than this has the line's page to itself.
-    pub fn is_anothers(&self, line: LineAddr, lane: usize) -> bool {
-        matches!(self.holder(self.page(line)), Holder::Lane(id) if id != lane)
+    /// Whether another lane than this has a page of the range to itself.
+    pub fn is_anothers(&self, range: ByteRange, lane: usize) -> bool {
+        let pages =
+            range.lines().step_by(1 << LINES_SHIFT).map(|line| self.holder(self.page(line)));
+        pages.into_iter().any(|holder| matches!(holder, Holder::Lane(id) if id != lane))
     }
 
     /// Nobody's page becomes that lane's, or shared. `None` when it is somebody's by now.

@@ -115,7 +115,8 @@ impl<'p, M: Medium> Tx<'p, M> {
         }
         self.begin_writing()?;
         let (id, bias) = (self.lane.id, &self.pool.bias);
-        let is_anothers = |at: PoolOffset| bias.is_anothers(at.line(), id);
+        let chunk_bytes = self.pool.header().geometry.chunk_bytes;
+        let is_anothers = |at| bias.is_anothers(ByteRange::new(at, chunk_bytes), id);
         let block = self.reserve(bytes, |heap, io, settle| {
             heap.reserve(io, bytes, kind, id, &is_anothers, settle)
         })?;
