@@ -115,6 +115,12 @@ impl Bias {
         Self { words, lanes, is_used: AtomicBool::new(false) }
     }
 
+    /// Whether lanes can have anything to themselves.
+    #[inline]
+    pub fn is_there(&self) -> bool {
+        self.words.len() > 1
+    }
+
     #[inline]
     pub fn page(&self, line: LineAddr) -> Page {
         Page((line.0 >> LINES_SHIFT) as u32 & (self.words.len() - 1) as u32)

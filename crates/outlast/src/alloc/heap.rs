@@ -213,6 +213,24 @@ impl Heap {
         }
     }
 
+    /// Another block of the chunk that this one is of.
+    pub fn take_beside(&mut self, block: Block) -> Option<Block> {
+        let Reserved::Bit { chunk, .. } = block.reserved else { return None };
+        let at = self.geometry.chunk_at(chunk);
+        match &mut self.chunks[chunk as usize] {
+            Chunk::Class(state) => state.take().map(|index| state.block(at, chunk, index)),
+            _ => None,
+        }
+    }
+
+    /// Where blocks lie in a chunk, if that is a class's.
+    pub fn shape_of(&self, chunk: u64) -> Option<ChunkShape> {
+        match self.chunks.get(chunk as usize)? {
+            Chunk::Class(state) => Some(state.shape),
+            _ => None,
+        }
+    }
+
     /// Of the chunks with room the one that was listed last, of those listed lately. It may be another
     /// lane's home, or in other ways another's, only where nobody is asked whether it is.
     fn find_home(

@@ -22,7 +22,9 @@
 pub(crate) mod class;
 pub(crate) mod directory;
 mod heap;
+mod lane;
 
 pub(crate) use class::block_bytes_for;
 pub(crate) use directory::{ChunkWord, clear_bit, load_bitmap, set_bit};
 pub(crate) use heap::{Block, Heap, HeapError, Reserved};
+pub(crate) use lane::LaneHeap;

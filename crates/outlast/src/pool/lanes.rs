@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use outlast_pmem::{Call, Mark, Medium};
 
 use crate::ack::{Ack, AsyncTicket, Ticket};
+use crate::alloc::LaneHeap;
 use crate::bias::Page;
 use crate::checksums::Deltas;
 use crate::error::PoolError;
@@ -60,6 +61,8 @@ pub(crate) struct LaneState {
     pub accesses: Vec<Access>,
     /// By age, by segment: how far the lane is with what its log covers.
     pub cover: Cover,
+    /// What it keeps of the heap.
+    pub heap: LaneHeap,
     /// What it has, or had, to itself.
     pub pages: Vec<Page>,
     /// Conflicts in a row of transactions that [`Lane::begin`] began.
@@ -101,6 +104,7 @@ impl LaneState {
             is_stand_in: false,
             accesses: Vec::new(),
             cover: Cover::default(),
+            heap: LaneHeap::default(),
             pages: Vec::new(),
             conflicts: 0,
             backoff: BackOff::new(id),
@@ -491,6 +495,9 @@ impl<M: Medium> Drop for Lane<'_, M> {
             let clock = tx.pool.clock.load(Ordering::SeqCst);
             tx.pool.bias.given_back(tx.lane.id, &tx.lane.pages, clock);
             tx.lane.pages.clear();
+            if tx.lane.heap.has_some() {
+                tx.lane.heap.give_back(&mut tx.pool.heap.lock(&tx.pool.medium));
+            }
             *slot.state.lock(&tx.pool.medium) = Some(tx.lane);
             tx.pool.solo.lane_given_back(&tx.pool.medium);
         }

@@ -6,7 +6,9 @@ use std::sync::MutexGuard;
 use outlast_pmem::Medium;
 use outlast_trace::{ByteRange, LINE_BYTES, LineAddr, PoolOffset};
 
-use crate::alloc::{Block, Heap, HeapError, Reserved, block_bytes_for, clear_bit, set_bit};
+use crate::alloc::{
+    Block, Heap, HeapError, LaneHeap, Reserved, block_bytes_for, clear_bit, set_bit,
+};
 use crate::io::{Io, Site};
 use crate::lines::word_mask;
 use crate::plant::Plant;
@@ -47,8 +49,24 @@ impl<'p, M: Medium> Tx<'p, M> {
 
     /// The allocated block that starts at `at`, unless this transaction has taken it itself.
     fn find_block(&mut self, what: &'static str, at: PoolOffset) -> Result<Block, Abort> {
-        let heap = &self.pool.heap;
-        let found = heap.lock(&self.pool.medium).find(self.io(), at);
+        let (pool, io) = (self.pool, self.io());
+        let (heap, geometry) = (&pool.heap, &pool.header().geometry);
+        if self.is_among_others()
+            && let Some(block) = self.lane.heap.find(io, geometry, at)
+        {
+            return Ok(block);
+        }
+        let found = {
+            let mut heap = heap.lock(&pool.medium);
+            let found = heap.find(io, at);
+            if let Ok(block) = found
+                && self.is_among_others()
+            {
+                let word = pool.medium.load_u64(geometry.directory_at(geometry.chunk_of(at)));
+                self.lane.heap.note_found(&heap, block, word);
+            }
+            found
+        };
         let found = match found {
             Err(HeapError::NotABlock(_)) if !self.lane.buffers.is_alone => {
                 // Its owner's commit may have returned and be pending: that is waited for.
@@ -81,7 +99,7 @@ impl<'p, M: Medium> Tx<'p, M> {
     pub(super) fn reserve<R>(
         &mut self,
         bytes: u64,
-        mut from: impl FnMut(&mut Heap, Io<'p, M>, &dyn Fn()) -> Result<R, HeapError>,
+        mut from: impl FnMut(&mut Heap, &mut LaneHeap, Io<'p, M>, &dyn Fn()) -> Result<R, HeapError>,
     ) -> Result<R, Abort> {
         let pool = self.pool;
         let id = self.lane.id;
@@ -90,8 +108,10 @@ impl<'p, M: Medium> Tx<'p, M> {
         let mut swept = pool.logging == Logging::Commands;
         loop {
             let mut heap = pool.heap.lock(&pool.medium);
+            let of_lane = &mut self.lane.heap;
+            of_lane.tell(&mut heap);
             let waiting = heap.has_quarantine();
-            let reserved = from(&mut heap, pool.io(), &settle);
+            let reserved = from(&mut heap, of_lane, pool.io(), &settle);
             heap.drain_changed().for_each(|range| pool.checkpointer.changes.mark_range(range));
             match reserved {
                 Ok(reserved) => return Ok(reserved),
@@ -114,12 +134,33 @@ impl<'p, M: Medium> Tx<'p, M> {
             return Err(Abort::OutOfSpace { bytes });
         }
         self.begin_writing()?;
+        if self.is_among_others() && bytes > 0 {
+            let bytes = self.block_bytes_for(bytes);
+            if let Some(block) = self.lane.heap.take(bytes, kind) {
+                return Ok(self.took(block));
+            }
+        }
         let (id, bias) = (self.lane.id, &self.pool.bias);
         let chunk_bytes = self.pool.header().geometry.chunk_bytes;
         let is_anothers = |at| bias.is_anothers(ByteRange::new(at, chunk_bytes), id);
-        let block = self.reserve(bytes, |heap, io, settle| {
-            heap.reserve(io, bytes, kind, id, &is_anothers, settle)
+        let takes_ahead = self.is_among_others();
+        let block = self.reserve(bytes, |heap, of_lane, io, settle| {
+            let block = heap.reserve(io, bytes, kind, id, &is_anothers, settle)?;
+            if takes_ahead {
+                of_lane.take_ahead(heap, block, kind);
+            }
+            Ok(block)
         })?;
+        Ok(self.took(block))
+    }
+
+    /// Whether the lane would meet others at the heap.
+    fn is_among_others(&self) -> bool {
+        !self.lane.buffers.is_alone && self.pool.bias.is_there()
+    }
+
+    /// The transaction has taken a block. Returns where it is.
+    fn took(&mut self, block: Block) -> PoolOffset {
         let whole = ByteRange::new(block.at, block.bytes);
         if self.pool.is_literal {
             writeback::forget_sums(self.pool, whole);
@@ -137,7 +178,7 @@ impl<'p, M: Medium> Tx<'p, M> {
         } else if self.logs_old_bits() {
             self.note_old_allocation(block, false);
         }
-        Ok(block.at)
+        block.at
     }
 
     /// Whether the record of a redo, or a seal, takes along what is stored to a new block.

@@ -177,6 +177,9 @@ impl<M: Medium> Tx<'_, M> {
     #[inline(never)]
     fn quarantine_blocks(&mut self, seq: Seq) {
         let io = self.io();
+        if !self.lane.buffers.is_alone && self.pool.bias.is_there() && self.keep_freed(seq) {
+            return;
+        }
         let buffers = &mut self.lane.buffers;
         if io.plants(Plant::PendingLostWithFree)
             && let Some(history) = &self.pool.history
@@ -194,6 +197,16 @@ impl<M: Medium> Tx<'_, M> {
             }
         }
         buffers.regions.iter().for_each(|region| heap.release_region_after(seq, *region));
+    }
+
+    /// Leaves it to the lane to tell the heap later of blocks given back, if that may be.
+    fn keep_freed(&mut self, seq: Seq) -> bool {
+        let io = self.io();
+        let is_planted = [Plant::PendingLostWithFree, Plant::NoQuarantine, Plant::FreedAtOnce]
+            .into_iter()
+            .any(|plant| io.plants(plant));
+        let LaneState { buffers, heap, .. } = &mut *self.lane;
+        !is_planted && buffers.regions.is_empty() && heap.keep_freed(seq, &buffers.freed)
     }
 
     /// Fetches what comes behind that line of the ring, unless all records go past the caches.

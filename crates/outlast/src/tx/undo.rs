@@ -271,13 +271,16 @@ impl<M: Medium> Tx<'_, M> {
     pub(super) fn reserve_log_region_by(
         &mut self,
         lines: u64,
-        from: impl FnMut(&mut Heap, Io<'_, M>, &dyn Fn()) -> Result<Region, HeapError>,
+        mut from: impl FnMut(&mut Heap, Io<'_, M>, &dyn Fn()) -> Result<Region, HeapError>,
     ) -> Result<Region, Abort> {
         let bytes = lines * LINE_BYTES;
-        let region = self.reserve(bytes, from).map_err(|abort| match abort {
-            Abort::OutOfSpace { .. } => Abort::LogFull { bytes },
-            other => other,
-        })?;
+        let region =
+            self.reserve(bytes, |heap, _, io, settle| from(heap, io, settle)).map_err(|abort| {
+                match abort {
+                    Abort::OutOfSpace { .. } => Abort::LogFull { bytes },
+                    other => other,
+                }
+            })?;
         self.lane.buffers.regions.push(region);
         Ok(region)
     }

@@ -1,0 +1,129 @@
+//! What a lane keeps of the heap, so that lanes beside each other seldom wait for its lock: blocks
+//! taken ahead, blocks given back that it has not told of yet, and what it knows of chunks.
+//!
+//! All of it is volatile, and small: where the heap is full, others may miss so much.
+
+use outlast_pmem::Medium;
+use outlast_trace::PoolOffset;
+
+use super::class::ChunkShape;
+use super::directory::{bit_of, load_bitmap};
+use super::heap::{Block, Heap, Reserved};
+use crate::io::Io;
+use crate::layout::Geometry;
+use crate::seq::Seq;
+use crate::transact::BlockKind;
+
+/// Blocks up to this size are taken ahead, and kept when they were given back.
+const BYTES_MAX: u64 = 1024;
+
+/// So many of a class are taken ahead.
+const SPARES_MAX: usize = 8;
+
+/// So many are kept that were given back.
+const FREED_MAX: usize = 32;
+
+/// A lane's part of the heap's bookkeeping.
+#[derive(Default)]
+pub(crate) struct LaneHeap {
+    /// By bytes and kind.
+    spares: Vec<((u64, BlockKind), Vec<Block>)>,
+    freed: Vec<(Seq, Block)>,
+    /// A bit for each chunk that the heap has read, as far as the lane knows.
+    known: Vec<u64>,
+    /// The shapes of chunks, by what their directory words say.
+    shapes: Vec<(u64, ChunkShape)>,
+}
+
+impl LaneHeap {
+    /// A block that was taken ahead.
+    #[inline]
+    pub fn take(&mut self, bytes: u64, kind: BlockKind) -> Option<Block> {
+        let spares = self.spares.iter_mut().find(|(of, _)| *of == (bytes, kind));
+        spares.and_then(|(_, blocks)| blocks.pop())
+    }
+
+    /// Takes others like this block, for later, from where it comes from.
+    pub fn take_ahead(&mut self, heap: &mut Heap, block: Block, kind: BlockKind) {
+        if block.bytes > BYTES_MAX {
+            return;
+        }
+        let of = (block.bytes, kind);
+        let at = self.spares.iter().position(|(other, _)| *other == of).unwrap_or_else(|| {
+            self.spares.push((of, Vec::with_capacity(SPARES_MAX)));
+            self.spares.len() - 1
+        });
+        let spares = &mut self.spares[at].1;
+        while spares.len() < SPARES_MAX
+            && let Some(more) = heap.take_beside(block)
+        {
+            spares.push(more);
+        }
+        // The first is the next.
+        spares.reverse();
+    }
+
+    /// Those blocks were freed by that commit. `false` when the heap has to be told at once.
+    pub fn keep_freed(&mut self, seq: Seq, blocks: &[Block]) -> bool {
+        let are_small = blocks.iter().all(|block| block.bytes <= BYTES_MAX);
+        let are_kept = are_small && self.freed.len() + blocks.len() <= FREED_MAX;
+        if are_kept {
+            self.freed.extend(blocks.iter().map(|block| (seq, *block)));
+        }
+        are_kept
+    }
+
+    /// Tells the heap what was given back.
+    pub fn tell(&mut self, heap: &mut Heap) {
+        self.freed.drain(..).for_each(|(seq, block)| heap.release_after(seq, block));
+    }
+
+    /// Leaves nothing.
+    pub fn give_back(&mut self, heap: &mut Heap) {
+        self.tell(heap);
+        let spares = self.spares.iter_mut().flat_map(|(_, blocks)| blocks.drain(..));
+        spares.for_each(|block| heap.release(block));
+    }
+
+    /// Whether there is anything to give back.
+    pub fn has_some(&self) -> bool {
+        !self.freed.is_empty() || self.spares.iter().any(|(_, blocks)| !blocks.is_empty())
+    }
+
+    /// The heap has found that block.
+    pub fn note_found(&mut self, heap: &Heap, block: Block, word: u64) {
+        let Reserved::Bit { chunk, .. } = block.reserved else { return };
+        let Some(shape) = heap.shape_of(chunk) else { return };
+        if !self.shapes.iter().any(|(of, _)| *of == word) {
+            self.shapes.push((word, shape));
+        }
+        let index = (chunk / 64) as usize;
+        if index >= self.known.len() {
+            self.known.resize(index + 1, 0);
+        }
+        self.known[index] |= 1 << (chunk % 64);
+    }
+
+    /// The allocated block of a class that starts at `at`, if the lane can tell. A chunk that has a
+    /// block keeps its class.
+    pub fn find<M: Medium>(
+        &self,
+        io: Io<'_, M>,
+        geometry: &Geometry,
+        at: PoolOffset,
+    ) -> Option<Block> {
+        let chunk = at.0.checked_sub(geometry.heap_at)? / geometry.chunk_bytes;
+        if self.known.get((chunk / 64) as usize)? >> (chunk % 64) & 1 == 0 {
+            return None;
+        }
+        let word = io.medium.load_u64(geometry.directory_at(chunk));
+        let (_, shape) = self.shapes.iter().find(|(of, _)| *of == word)?;
+        let chunk_at = geometry.chunk_at(chunk);
+        let offset = at.0 - chunk_at.0;
+        let index = shape.block_over(offset).filter(|index| shape.block_at(*index) == offset)?;
+        let (map_at, bit) = bit_of(chunk_at, index);
+        let is_taken = load_bitmap(io.medium, map_at).ok()? >> bit & 1 == 1;
+        let reserved = Reserved::Bit { word: map_at, bit, chunk, index };
+        is_taken.then_some(Block { at, bytes: shape.block_bytes, reserved })
+    }
+}
