@@ -18,8 +18,9 @@
 //! * **X3** Lock words do not know what was stored under a bias. The page's word says since when
 //!   it is shared: the clock, raised to the lane's last number. No line of it counts as older, so a
 //!   view from before is renewed, and a number is above it (N1).
-//! * **X4** Nobody waits for a revocation inside a transaction: it gives up, revokes, and runs again.
-//!   Two lanes that want each other's pages get both.
+//! * **X4** Nobody waits for a revocation inside a transaction: where it would have to, it gives up,
+//!   and waits before it runs again. Two lanes that want each other's pages get both. And nobody waits
+//!   long: a transaction without a closure, which ends when its caller likes, relies on no bias.
 //! * **X5** A lane that is given back leaves its pages to whoever comes first, with what X3 says.
 //!   When the first lane is taken while there are no others, all are nobody's again.
 //!
@@ -60,6 +61,9 @@ struct LanePages {
     /// It takes no more.
     shares_all: AtomicBool,
 }
+
+/// Who relies on no bias.
+pub(crate) const NO_LANE: usize = usize::MAX >> KIND_BITS;
 
 /// A page's number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -151,22 +155,28 @@ impl Bias {
 
     /// Nobody's page becomes that lane's, or shared. `None` when it is somebody's by now.
     pub fn take(&self, page: Page, since: u64, lane: usize) -> Option<Holder> {
-        let of_lane = &self.lanes[lane];
-        let holder = match of_lane.shares_all.load(Ordering::Relaxed) {
-            true => Holder::Shared { since },
-            false => Holder::Lane(lane),
+        let of_lane = self.lanes.get(lane).filter(|of| !of.shares_all.load(Ordering::Relaxed));
+        let holder = match of_lane {
+            Some(_) => Holder::Lane(lane),
+            None => Holder::Shared { since },
         };
         self.is_used.store(true, Ordering::Relaxed);
         if !self.swap(page, Holder::Nobody { since }, holder) {
             return None;
         }
-        of_lane.taken.fetch_add(1, Ordering::Relaxed);
+        if let Some(of_lane) = of_lane {
+            of_lane.taken.fetch_add(1, Ordering::Relaxed);
+        }
         Some(holder)
     }
 
     /// X1: the page is no longer that lane's, when that has looked.
     pub fn revoke(&self, page: Page, lane: usize) -> bool {
-        self.swap(page, Holder::Lane(lane), Holder::Revoked(lane))
+        let is_revoked = self.swap(page, Holder::Lane(lane), Holder::Revoked(lane));
+        if is_revoked {
+            self.lanes[lane].lost.fetch_add(1, Ordering::Relaxed);
+        }
+        is_revoked
     }
 
     fn swap(&self, page: Page, from: Holder, to: Holder) -> bool {
@@ -175,13 +185,19 @@ impl Bias {
         word.compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst).is_ok()
     }
 
-    /// The lane loses a page. Whether it loses all.
-    fn loses(&self, lane: usize) -> bool {
+    /// Whether the lane has lost so many pages that it is to lose all, and has them still.
+    fn has_lost_too_many(&self, lane: usize) -> bool {
         let LanePages { taken, lost, shares_all } = &self.lanes[lane];
-        let lost = lost.fetch_add(1, Ordering::Relaxed) + 1;
+        let lost = lost.load(Ordering::Relaxed);
         lost > LOST_MIN
             && lost > taken.load(Ordering::Relaxed) / LOST_ONE_IN
-            && !shares_all.swap(true, Ordering::Relaxed)
+            && !shares_all.load(Ordering::Relaxed)
+    }
+
+    /// Whether the lane is to lose all its pages, for whoever asks first.
+    fn loses_all(&self, lane: usize) -> bool {
+        let shares_all = &self.lanes[lane].shares_all;
+        self.has_lost_too_many(lane) && !shares_all.swap(true, Ordering::Relaxed)
     }
 
     /// X1: no page is that lane's any longer, when it has looked. Returns which it had.
@@ -219,7 +235,7 @@ impl<M: Medium> Pool<M> {
     pub(crate) fn share(&self, page: Page) {
         let Holder::Revoked(owner) = self.bias.holder(page) else { return };
         let mut pages = vec![page];
-        if self.bias.loses(owner) {
+        if self.bias.loses_all(owner) {
             pages.extend(self.bias.revoke_all(owner));
         }
         if !self.io().plants(Plant::BiasBelieved) {
@@ -231,18 +247,36 @@ impl<M: Medium> Pool<M> {
                 self.gate.await_outside(&self.medium, owner);
             }
         }
-        let lane = &self.lanes[owner];
-        let batch = lane.parked.pending();
+        let batch = self.lanes[owner].parked.pending();
         if batch != 0 && !self.io().plants(Plant::BiasStaysPending) {
             self.await_durable(AsyncTicket { lane: owner as u32, batch });
         }
-        self.raise_clock(lane.shared.last_installed.load(Ordering::Acquire));
+        self.become_shared(owner, &pages);
+    }
+
+    /// The same inside a transaction of lane `own`, which does not rely on its own bias there if that
+    /// is whose it was. `false` where it would have to wait.
+    pub(crate) fn share_at_once(&self, page: Page, own: usize) -> bool {
+        let Holder::Revoked(owner) = self.bias.holder(page) else { return true };
+        let is_outside = || owner == own || self.gate.is_outside(owner);
+        let is_over = self.io().plants(Plant::BiasBelieved) || is_outside();
+        let is_at_once = is_over && self.lanes[owner].parked.pending() == 0;
+        if is_at_once && !self.bias.has_lost_too_many(owner) {
+            self.become_shared(owner, &[page]);
+            return true;
+        }
+        false
+    }
+
+    /// X3.
+    fn become_shared(&self, owner: usize, pages: &[Page]) {
+        self.raise_clock(self.lanes[owner].shared.last_installed.load(Ordering::Acquire));
         let since = match self.io().plants(Plant::BiasNotCounted) {
             true => 0,
             false => self.clock.load(Ordering::SeqCst),
         };
         for page in pages {
-            self.bias.swap(page, Holder::Revoked(owner), Holder::Shared { since });
+            self.bias.swap(*page, Holder::Revoked(owner), Holder::Shared { since });
         }
     }
 }

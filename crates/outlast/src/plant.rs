@@ -56,7 +56,7 @@ pub enum Plant {
     BitsUnlocked,
     /// Whoever revokes a bias does not wait for its lane's transaction (X1).
     BiasBelieved,
-    /// A region becomes shared with what its lane has pending there (X2).
+    /// A page becomes shared with what its lane has pending there (X2).
     BiasStaysPending,
     /// What was stored under a bias counts as old (X3).
     BiasNotCounted,
@@ -216,7 +216,7 @@ const CONTROLS: &[(Plant, &str)] = &[
 const ISOLATION: &[(Plant, &str)] =
     &[(Plant::ReadsNotValidated, "reads-not-validated"), (Plant::ReadsTorn, "reads-torn")];
 
-/// The same, where lanes have regions to themselves.
+/// The same, where lanes have pages to themselves.
 const BIAS: &[(Plant, &str)] = &[(Plant::BiasNotCounted, "bias-not-counted")];
 
 /// Bugs that only a checkpoint brings to light; crashes alone do not.
@@ -345,7 +345,7 @@ impl Plant {
         ISOLATION.iter().map(|row| row.0)
     }
 
-    /// Every bug that only lanes with regions to themselves bring to light. A crash checker is silent
+    /// Every bug that only lanes with pages to themselves bring to light. A crash checker is silent
     /// about some of these.
     pub fn bias() -> impl Iterator<Item = Self> {
         BIAS.iter().map(|row| row.0)

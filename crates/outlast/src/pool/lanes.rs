@@ -99,7 +99,7 @@ impl LaneState {
                 is_laid_out: false,
                 commands: None,
             },
-            buffers: Buffers::default(),
+            buffers: Buffers::of_lane(id),
             pending: Pending::default(),
             is_stand_in: false,
             accesses: Vec::new(),

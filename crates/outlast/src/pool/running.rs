@@ -6,6 +6,7 @@ use std::ops::{Deref, DerefMut};
 use outlast_pmem::{Call, Mark, Medium};
 
 use crate::ack::{AsyncTicket, Ticket};
+use crate::bias::NO_LANE;
 use crate::pool::Lane;
 use crate::pool::lanes::{Attempt, LIVES, Turn};
 use crate::transact::Abort;
@@ -28,6 +29,8 @@ impl<'p, M: Medium> Lane<'p, M> {
         tx.give_way(conflicts);
         let mut turn = Turn::new(tx);
         turn.wait(conflicts);
+        // X4.
+        tx.lane.buffers.bias_of = NO_LANE;
         tx.begin();
         Running { lane: Some(self), turn: Some(turn) }
     }
@@ -118,6 +121,7 @@ fn end<'p, M: Medium, T>(
 ) -> Result<T, Abort> {
     let tx = lane.tx.as_mut().expect(LIVES);
     let outcome = how(Attempt::begun(tx));
+    tx.lane.buffers.bias_of = tx.lane.id;
     let is_conflict = matches!(outcome, Err(Abort::Conflict)) || tx.met_conflict();
     tx.lane.conflicts = if is_conflict { tx.lane.conflicts.saturating_add(1) } else { 0 };
     outcome

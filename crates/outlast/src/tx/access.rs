@@ -28,7 +28,7 @@ impl<M: Medium> Transact for Tx<'_, M> {
         let buffers = &self.lane.buffers;
         if buffers.is_untold
             && buffers.loads.has_word(at)
-            && (buffers.is_alone || self.pool.bias.is_of(at.line(), self.lane.id))
+            && (buffers.is_alone || self.pool.bias.is_of(at.line(), buffers.bias_of))
         {
             self.pool.medium.mark(Mark::Call(Call::Load));
             if buffers.lines.surely_lacks(at.line()) || !self.pool.logging.has_write_set() {
@@ -160,7 +160,7 @@ impl<M: Medium> Tx<'_, M> {
     #[inline]
     fn fetch_line(&self, line: LineAddr) {
         self.pool.medium.prefetch_write(line);
-        if !self.lane.buffers.is_alone && !self.pool.bias.is_of(line, self.lane.id) {
+        if !self.lane.buffers.is_alone && !self.pool.bias.is_of(line, self.lane.buffers.bias_of) {
             self.pool.locks.fetch(self.pool.locks.stripe(line));
         }
     }

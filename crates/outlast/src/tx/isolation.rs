@@ -82,7 +82,7 @@ impl<M: Medium> Tx<'_, M> {
     #[inline]
     pub(super) fn has_to_itself(&mut self, line: LineAddr) -> Result<bool, Abort> {
         match self.pool.bias.holder(self.pool.bias.page(line)) {
-            Holder::Lane(id) if id == self.lane.id => Ok(true),
+            Holder::Lane(id) if id == self.lane.buffers.bias_of => Ok(true),
             Holder::Shared { since } if since <= self.lane.buffers.view => Ok(false),
             _ => self.comes_to_have(line),
         }
@@ -93,20 +93,24 @@ impl<M: Medium> Tx<'_, M> {
     fn comes_to_have(&mut self, line: LineAddr) -> Result<bool, Abort> {
         let bias = &self.pool.bias;
         let page = bias.page(line);
+        let own = self.lane.buffers.bias_of;
         let (since, has_it) = loop {
             match bias.holder(page) {
-                Holder::Nobody { since } => match bias.take(page, since, self.lane.id) {
+                Holder::Nobody { since } => match bias.take(page, since, own) {
                     Some(Holder::Lane(_)) => {
                         self.lane.pages.push(page);
                         break (since, true);
                     }
                     _ => continue,
                 },
-                Holder::Lane(id) if id == self.lane.id => return Ok(true),
+                Holder::Lane(id) if id == own => return Ok(true),
                 Holder::Shared { since } => break (since, false),
                 Holder::Lane(owner) => _ = bias.revoke(page, owner),
                 // X4.
-                Holder::Revoked(_) => {
+                Holder::Revoked(owner) => {
+                    if owner != own && self.pool.share_at_once(page, self.lane.id) {
+                        continue;
+                    }
                     self.lane.buffers.wanted_page = Some(page);
                     return Err(Abort::Conflict);
                 }
@@ -153,10 +157,10 @@ impl<M: Medium> Tx<'_, M> {
 
     #[inline(never)]
     fn lock_all_written(&mut self) -> Result<(), Abort> {
-        let held = self.lane.buffers.locked.len();
+        let (held, own) = (self.lane.buffers.locked.len(), self.lane.buffers.bias_of);
         for index in self.lane.pending.before().lines..self.lane.buffers.lines.entries().len() {
             let entry = self.lane.buffers.lines.entries()[index];
-            if entry.words != 0 && !self.pool.bias.is_of(entry.line, self.lane.id) {
+            if entry.words != 0 && !self.pool.bias.is_of(entry.line, own) {
                 self.lock_written(entry.line)?;
             }
         }
@@ -329,7 +333,7 @@ impl<M: Medium> Tx<'_, M> {
     /// Whether all these bytes are the lane's own.
     #[inline]
     fn has_all_to_itself(&self, at: PoolOffset, len: usize) -> bool {
-        let (bias, id) = (&self.pool.bias, self.lane.id);
+        let (bias, id) = (&self.pool.bias, self.lane.buffers.bias_of);
         bias.is_of(at.line(), id)
             && (at.in_line() + len <= 64
                 || ByteRange::new(at, len as u64).lines().all(|line| bias.is_of(line, id)))

@@ -64,6 +64,8 @@ pub struct Tx<'p, M: Medium> {
 pub(crate) struct Buffers {
     /// No other lane runs transactions: no lock is taken and no version checked.
     is_alone: bool,
+    /// Beside others: the lane whose pages the transaction has to itself, mostly its own.
+    pub(crate) bias_of: usize,
     /// Nobody wants to know what is touched.
     is_untold: bool,
     /// Words that are in place or in the write set.
@@ -275,6 +277,10 @@ fn clear<T>(items: &mut Vec<T>) {
 }
 
 impl Buffers {
+    pub(crate) fn of_lane(id: usize) -> Self {
+        Self { bias_of: id, ..Self::default() }
+    }
+
     /// For the next transaction. Stores to what is not empty and to nothing else: behind the fence
     /// of the transaction before, stores wait for it, and where there are too many the next
     /// transaction's loads do too.

@@ -131,6 +131,8 @@ impl Medium for StopsAtFloor {
 #[test]
 fn a_commit_between_floor_and_tail_is_found_behind_dead_records() {
     let (create, open) = options(2, 1024);
+    // The lane that is stopped in the middle does not have the other's line to itself.
+    let open = OpenOptions { lock_always: true, ..open };
     let medium = StopsAtFloor {
         heap: Heap::new(64 << 10),
         armed: Mutex::new(false),
