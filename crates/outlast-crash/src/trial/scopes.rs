@@ -140,6 +140,20 @@ pub fn all() -> Vec<Scope> {
                 vec![vec![later(write(&[0, 1])), later(write(&[1]))], vec![write(&[1, 0])]],
             )
         },
+        Scope {
+            lock_always: false,
+            // One lane has to begin before the other is no longer alone.
+            preemptions: 2,
+            ..scope(
+                "later own",
+                "asynchronous commits to a page that a lane has to itself until another comes",
+                APART,
+                vec![
+                    vec![write(&[2]), write(&[1])],
+                    vec![later(write(&[0, 1])), later(write(&[1]))],
+                ],
+            )
+        },
         scope(
             "later blocks",
             "blocks that asynchronous commits take, change and give back",
