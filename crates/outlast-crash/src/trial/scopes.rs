@@ -144,14 +144,12 @@ pub fn all() -> Vec<Scope> {
             lock_always: false,
             // One lane has to begin before the other is no longer alone.
             preemptions: 2,
+            crashes: 1,
             ..scope(
                 "later own",
                 "asynchronous commits to a page that a lane has to itself until another comes",
                 APART,
-                vec![
-                    vec![write(&[2]), write(&[1])],
-                    vec![later(write(&[0, 1])), later(write(&[1]))],
-                ],
+                vec![vec![write(&[2]), write(&[1])], vec![later(write(&[1]))]],
             )
         },
         scope(
@@ -257,6 +255,17 @@ pub fn all() -> Vec<Scope> {
                 "a lane that runs alone until another begins",
                 APART,
                 vec![vec![write(&[0, 1]), write(&[1, 2]), write(&[1])], vec![write(&[1, 0])]],
+            )
+        },
+        Scope {
+            lock_always: false,
+            preemptions: 2,
+            crashes: 1,
+            ..scope(
+                "own",
+                "a page that a lane has to itself until another comes",
+                APART,
+                vec![vec![write(&[2]), write(&[1, 0])], vec![write(&[0, 1]), write(&[1])]],
             )
         },
         Scope {
