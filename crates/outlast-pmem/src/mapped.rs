@@ -30,6 +30,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
+use std::time::Duration;
 
 use outlast_trace::{FlushKind, LINE_BYTES, LineAddr, PoolOffset};
 
@@ -496,12 +497,24 @@ fn check_domain(path: &Path, domain: Option<Domain>) -> Result<(), MapError> {
     }
 }
 
+/// A child that another thread forks has what this process closes meanwhile open for a moment, until
+/// it runs its own program.
 fn lock(path: &Path, file: &File, options: &MapOptions) -> Result<(), MapError> {
-    let locked = if options.read_only { file.try_lock_shared() } else { file.try_lock() };
-    locked.map_err(|error| match error {
-        TryLockError::WouldBlock => MapError::AlreadyOpen { path: path.to_owned() },
-        TryLockError::Error(error) => MapError::io(path, "lock", error),
-    })
+    const TRIES: u32 = 10;
+    const BETWEEN_TRIES: Duration = Duration::from_millis(2);
+    let mut tries = 0;
+    loop {
+        let locked = if options.read_only { file.try_lock_shared() } else { file.try_lock() };
+        tries += 1;
+        match locked {
+            Ok(()) => return Ok(()),
+            Err(TryLockError::WouldBlock) if tries < TRIES => std::thread::sleep(BETWEEN_TRIES),
+            Err(TryLockError::WouldBlock) => {
+                return Err(MapError::AlreadyOpen { path: path.to_owned() });
+            }
+            Err(TryLockError::Error(error)) => return Err(MapError::io(path, "lock", error)),
+        }
+    }
 }
 
 /// Makes the file `to` bytes long, every new block allocated; on failure it is `from` bytes

@@ -10,9 +10,9 @@
 //! loses all, at the price of one, and gets no others: what it works on is not its own.
 //!
 //! * **X1** Who relies on a bias looks at the page's word inside the [gate](crate::gate). Who
-//!   revokes it says so in that word, and then waits until the lane has been outside once. A full
-//!   fence lies between the two steps on both sides, so either the lane sees the revocation or its
-//!   transaction is waited for.
+//!   revokes it says so in that word, and then waits until the lane has been outside once, or has put
+//!   a commit in place. A full fence lies between the two steps on both sides, so either the lane sees
+//!   the revocation or its transaction is waited for.
 //! * **X2** What the lane has pending from before (D1) holds no locks there: the page becomes
 //!   shared when that is durable and in place.
 //! * **X3** Lock words do not know what was stored under a bias. The page's word says since when
@@ -244,7 +244,10 @@ impl<M: Medium> Pool<M> {
                     return;
                 }
             } else {
-                self.gate.await_outside(&self.medium, owner);
+                // Stored when a commit has put everything in place.
+                let last = &self.lanes[owner].shared.last_installed;
+                let count = || last.load(Ordering::Acquire);
+                self.gate.await_outside_since(&self.medium, owner, count);
             }
         }
         let batch = self.lanes[owner].parked.pending();

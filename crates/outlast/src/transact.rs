@@ -130,8 +130,8 @@ pub trait Runner {
     /// undoes everything too. An operation that failed decides the transaction's end even when
     /// `body` goes on and returns `Ok`: nothing is committed, and that failure is returned.
     ///
-    /// `body` must not run another transaction of the same pool: the outer one may be in its way
-    /// for ever.
+    /// `body` must not run another transaction of the same pool, nor wait for one of another thread:
+    /// it may be in that one's way for ever.
     fn run<R, F>(&mut self, body: F) -> Result<R, Abort>
     where
         F: FnMut(&mut Self::Tx) -> Result<R, Abort>;

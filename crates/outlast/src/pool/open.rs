@@ -37,7 +37,9 @@ pub struct OpenOptions {
     /// something is locked).
     pub lock_stripes: usize,
     /// Lock also while only one lane is taken. Without it such a lane takes no locks, and undo
-    /// commits with one fence less; the first transaction of a second lane ends that.
+    /// commits with one fence less; the first transaction of a second lane ends that. Under redo
+    /// logging it goes on, page by page, where no other lane comes. A lane that wants such a page
+    /// waits until the closure ends that is running on the lane that has it.
     pub lock_always: bool,
     /// The pool grows by itself up to this many bytes; 0 for never.
     pub grow_limit_bytes: u64,
