@@ -212,15 +212,20 @@ fn planted_bugs_are_noticed() {
         (Plant::FreedAtOnce, Scheme::Undo, "linkbench"),
         (Plant::AllocationNotLogged, Scheme::Redo, "tpcc"),
     ];
+    let mut survivors = Vec::new();
     quietly(|| {
         for (plant, scheme, name) in bugs {
             let plain = campaign(name, scheme);
+            // Few words, so that lanes meet.
+            let keys = if name == "words" { 50 } else { plain.keys };
             let planted =
-                Campaign { plant: Some(plant), until_failure: true, points: 200, ..plain };
-            let report = planted.run(&|_| {}).unwrap();
-            assert!(report.is_guilty(), "{plant} survives {}", planted.command());
+                Campaign { plant: Some(plant), until_failure: true, points: 200, keys, ..plain };
+            if !planted.run(&|_| {}).unwrap().is_guilty() {
+                survivors.push(planted.command());
+            }
         }
     });
+    assert!(survivors.is_empty(), "{survivors:#?}");
 }
 
 /// Runs `body` without a word about the panics that broken code ends in.

@@ -283,3 +283,93 @@ impl<M: Medium> Pool<M> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use outlast_pmem::Heap;
+    use outlast_trace::PoolOffset;
+
+    use super::*;
+    use crate::pool::Lane;
+    use crate::{BlockKind, CreateOptions, OpenOptions, Runner, Scheme, Transact};
+
+    const PAGE_BYTES: u64 = LINE_BYTES << LINES_SHIFT;
+
+    /// A pool of two lanes, and a block of so many pages.
+    fn pool_of(pages: u64) -> (Pool<Heap>, PoolOffset) {
+        let create = CreateOptions { lanes: 2, ..CreateOptions::default() };
+        let open = OpenOptions { lock_stripes: 1 << 10, ..OpenOptions::with_scheme(Scheme::Swift) };
+        let pool = Pool::create_on(Heap::new(8 << 20), &create, &open).unwrap();
+        let block = pool.lane().unwrap().run(|tx| {
+            let block = tx.alloc(pages * PAGE_BYTES, BlockKind::General)?;
+            tx.store(block, &vec![0; (pages * PAGE_BYTES) as usize])?;
+            Ok(block)
+        });
+        (pool, block.unwrap())
+    }
+
+    fn touch(lane: &mut Lane<'_, Heap>, block: PoolOffset, page: u64) {
+        let at = block.plus(page * PAGE_BYTES);
+        lane.run(|tx| tx.load_u64(at).and_then(|value| tx.store_u64(at, value + 1))).unwrap();
+    }
+
+    fn holders(pool: &Pool<Heap>, block: PoolOffset, pages: u64) -> Vec<Holder> {
+        let lines = (0..pages).map(|page| block.plus(page * PAGE_BYTES).line());
+        lines.map(|line| pool.bias.holder(pool.bias.page(line))).collect()
+    }
+
+    #[test]
+    fn a_page_is_the_first_lanes_and_then_everybodys() {
+        let (pool, block) = pool_of(4);
+        let (mut one, mut two) = (pool.lane().unwrap(), pool.lane().unwrap());
+        touch(&mut one, block, 0);
+        assert_eq!(holders(&pool, block, 1), [Holder::Nobody { since: 0 }], "it is alone");
+        touch(&mut two, block, 1);
+        touch(&mut one, block, 2);
+        touch(&mut two, block, 3);
+        let [nobodys, two_s, one_s, _] = holders(&pool, block, 4)[..] else { unreachable!() };
+        assert_eq!(nobodys, Holder::Nobody { since: 0 });
+        assert_eq!((one_s, two_s), (Holder::Lane(0), Holder::Lane(1)));
+        touch(&mut one, block, 1);
+        let Holder::Shared { since } = holders(&pool, block, 2)[1] else {
+            panic!("both have stored to it")
+        };
+        assert!(since > 0, "something was stored there before");
+        drop(two);
+        let left = holders(&pool, block, 4)[3];
+        assert!(matches!(left, Holder::Nobody { since: then } if then >= since), "{left:?}");
+        drop(one);
+        let _one = pool.lane().unwrap();
+        assert_eq!(holders(&pool, block, 4), [Holder::Nobody { since: 0 }; 4], "it is alone again");
+    }
+
+    #[test]
+    fn a_lane_that_loses_many_pages_loses_all_and_takes_no_others() {
+        let (pool, block) = pool_of(200);
+        let (mut one, mut two) = (pool.lane().unwrap(), pool.lane().unwrap());
+        touch(&mut two, block, 199);
+        (0..150).for_each(|page| touch(&mut one, block, page));
+        let is_ones = |holder: &&Holder| **holder == Holder::Lane(0);
+        assert_eq!(holders(&pool, block, 200).iter().filter(is_ones).count(), 150);
+        for page in 0..u64::from(LOST_MIN) {
+            touch(&mut two, block, page);
+            assert_eq!(holders(&pool, block, 200)[149], Holder::Lane(0), "after {page}");
+        }
+        touch(&mut two, block, u64::from(LOST_MIN));
+        assert_eq!(holders(&pool, block, 200).iter().filter(is_ones).count(), 0);
+        touch(&mut one, block, 160);
+        assert!(matches!(holders(&pool, block, 200)[160], Holder::Shared { .. }));
+    }
+
+    #[test]
+    fn a_transaction_without_a_closure_has_nothing_to_itself() {
+        let (pool, block) = pool_of(2);
+        let (mut one, mut two) = (pool.lane().unwrap(), pool.lane().unwrap());
+        touch(&mut two, block, 1);
+        touch(&mut one, block, 0);
+        let mut open = one.begin();
+        assert_eq!(open.load_u64(block).unwrap(), 1);
+        touch(&mut two, block, 0);
+        assert!(matches!(open.load_u64(block), Err(crate::Abort::Conflict)), "it has changed");
+    }
+}
