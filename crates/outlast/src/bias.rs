@@ -60,6 +60,8 @@ struct LanePages {
     lost: AtomicU32,
     /// It takes no more.
     shares_all: AtomicBool,
+    /// Its transaction relies on no bias, and need not be waited for.
+    relies_on_none: AtomicBool,
 }
 
 /// Who relies on no bias.
@@ -187,7 +189,7 @@ impl Bias {
 
     /// Whether the lane has lost so many pages that it is to lose all, and has them still.
     fn has_lost_too_many(&self, lane: usize) -> bool {
-        let LanePages { taken, lost, shares_all } = &self.lanes[lane];
+        let LanePages { taken, lost, shares_all, .. } = &self.lanes[lane];
         let lost = lost.load(Ordering::Relaxed);
         lost > LOST_MIN
             && lost > taken.load(Ordering::Relaxed) / LOST_ONE_IN
@@ -213,10 +215,21 @@ impl Bias {
         for page in pages {
             self.swap(*page, Holder::Lane(lane), Holder::Nobody { since });
         }
-        let LanePages { taken, lost, shares_all } = &self.lanes[lane];
+        let LanePages { taken, lost, shares_all, relies_on_none } = &self.lanes[lane];
         taken.store(0, Ordering::Relaxed);
         lost.store(0, Ordering::Relaxed);
         shares_all.store(false, Ordering::Relaxed);
+        relies_on_none.store(false, Ordering::SeqCst);
+    }
+
+    /// X4: whether the lane's transaction relies on no bias. Said by the lane itself, outside the gate.
+    pub fn rely_on_none(&self, lane: usize, on_none: bool) {
+        self.lanes[lane].relies_on_none.store(on_none, Ordering::SeqCst);
+    }
+
+    /// Whether it does, for whoever has made the lane's stores visible first.
+    pub fn relies_on_none(&self, lane: usize) -> bool {
+        self.lanes[lane].relies_on_none.load(Ordering::SeqCst)
     }
 
     /// X5: there are no lanes.
@@ -240,14 +253,16 @@ impl<M: Medium> Pool<M> {
         }
         if !self.io().plants(Plant::BiasBelieved) {
             if self.gate.is_inside() {
-                if !self.gate.is_outside(owner) {
+                if !self.has_let_go(owner) {
                     return;
                 }
             } else {
                 // Stored when a commit has put everything in place.
                 let last = &self.lanes[owner].shared.last_installed;
-                let count = || last.load(Ordering::Acquire);
-                self.gate.await_outside_since(&self.medium, owner, count);
+                let count = || (last.load(Ordering::Acquire), self.bias.relies_on_none(owner));
+                if !self.has_let_go(owner) {
+                    self.gate.await_outside_since(&self.medium, owner, count);
+                }
             }
         }
         let batch = self.lanes[owner].parked.pending();
@@ -261,14 +276,24 @@ impl<M: Medium> Pool<M> {
     /// is whose it was. `false` where it would have to wait.
     pub(crate) fn share_at_once(&self, page: Page, own: usize) -> bool {
         let Holder::Revoked(owner) = self.bias.holder(page) else { return true };
-        let is_outside = || owner == own || self.gate.is_outside(owner);
-        let is_over = self.io().plants(Plant::BiasBelieved) || is_outside();
+        let is_over =
+            owner == own || self.io().plants(Plant::BiasBelieved) || self.has_let_go(owner);
         let is_at_once = is_over && self.lanes[owner].parked.pending() == 0;
         if is_at_once && !self.bias.has_lost_too_many(owner) {
             self.become_shared(owner, &[page]);
             return true;
         }
         false
+    }
+
+    /// Whether the lane has no transaction now that could rely on what was revoked before.
+    fn has_let_go(&self, owner: usize) -> bool {
+        self.gate.is_outside(owner) || self.bias.relies_on_none(owner)
+    }
+
+    /// Whether this thread has a transaction of the lane open that relies on its bias.
+    pub(crate) fn is_relied_on_here(&self, owner: usize) -> bool {
+        self.gate.is_this_thread_in(owner) && !self.bias.relies_on_none(owner)
     }
 
     /// X3.
@@ -371,5 +396,19 @@ mod tests {
         assert_eq!(open.load_u64(block).unwrap(), 1);
         touch(&mut two, block, 0);
         assert!(matches!(open.load_u64(block), Err(crate::Abort::Conflict)), "it has changed");
+        let one = open.abort();
+        drop((one, two));
+
+        // Nor does anybody wait for it.
+        let (mut one, mut two) = (pool.lane().unwrap(), pool.lane().unwrap());
+        touch(&mut two, block, 1);
+        touch(&mut one, block, 0);
+        assert_eq!(holders(&pool, block, 1), [Holder::Lane(0)]);
+        let open = one.begin();
+        touch(&mut two, block, 0);
+        assert!(matches!(holders(&pool, block, 1)[0], Holder::Shared { .. }));
+        one = open.abort();
+        touch(&mut one, block, 1);
+        assert!(!pool.bias.relies_on_none(0));
     }
 }

@@ -117,12 +117,17 @@ impl Gate {
     /// Waits until lane `id` has been outside once. What the caller has stored before is seen by
     /// the lane's next transaction.
     pub fn await_outside<M: Medium>(&self, medium: &M, id: usize) {
-        self.await_outside_since(medium, id, || 0);
+        self.await_outside_since(medium, id, || ());
     }
 
     /// As [`await_outside`](Self::await_outside), or until what the lane counts has changed: a lane
     /// that runs one transaction after the other is outside for moments only.
-    pub fn await_outside_since<M: Medium>(&self, medium: &M, id: usize, count: impl Fn() -> u64) {
+    pub fn await_outside_since<M: Medium, C: PartialEq>(
+        &self,
+        medium: &M,
+        id: usize,
+        count: impl Fn() -> C,
+    ) {
         self.barrier.heavy();
         let (before, mut tries) = (count(), 0);
         while self.inside[id].load(Ordering::Acquire) != IDLE && count() == before {

@@ -359,6 +359,9 @@ impl<'p, M: Medium> Tx<'p, M> {
         commit: &impl Fn(Attempt<'_, 'p, M>) -> Result<T, Abort>,
     ) -> Result<(R, T), Abort> {
         self.begin();
+        if self.lane.buffers.bias_of != self.lane.id {
+            self.lane.buffers.bias_of = self.lane.id;
+        }
         let attempt = Attempt::begun(self);
         let result = body(attempt.tx)?;
         Ok((result, commit(attempt)?))
@@ -379,7 +382,7 @@ impl<'p, M: Medium> Tx<'p, M> {
             if let Some(owner) = self.wants_page_of() {
                 // Said before anything has changed, so that whoever catches it can go on.
                 assert!(
-                    !self.pool.gate.is_this_thread_in(owner),
+                    !self.pool.is_relied_on_here(owner),
                     "a transaction's closure runs another transaction of the same pool"
                 );
             }

@@ -7,8 +7,8 @@ use outlast_pmem::{Call, Mark, Medium};
 
 use crate::ack::{AsyncTicket, Ticket};
 use crate::bias::NO_LANE;
-use crate::pool::Lane;
 use crate::pool::lanes::{Attempt, LIVES, Turn};
+use crate::pool::{Lane, Pool};
 use crate::transact::Abort;
 use crate::tx::Tx;
 
@@ -30,8 +30,9 @@ impl<'p, M: Medium> Lane<'p, M> {
         let mut turn = Turn::new(tx);
         turn.wait(conflicts);
         // X4.
-        tx.lane.buffers.bias_of = NO_LANE;
+        tx.pool.bias.rely_on_none(tx.lane.id, true);
         tx.begin();
+        tx.lane.buffers.bias_of = NO_LANE;
         Running { lane: Some(self), turn: Some(turn) }
     }
 }
@@ -120,11 +121,23 @@ fn end<'p, M: Medium, T>(
     how: impl FnOnce(Attempt<'_, 'p, M>) -> Result<T, Abort>,
 ) -> Result<T, Abort> {
     let tx = lane.tx.as_mut().expect(LIVES);
+    let _relies_again = ReliesAgain { pool: tx.pool, id: tx.lane.id };
     let outcome = how(Attempt::begun(tx));
-    tx.lane.buffers.bias_of = tx.lane.id;
     let is_conflict = matches!(outcome, Err(Abort::Conflict)) || tx.met_conflict();
     tx.lane.conflicts = if is_conflict { tx.lane.conflicts.saturating_add(1) } else { 0 };
     outcome
+}
+
+/// When dropped, the lane has ended a transaction that relied on no bias.
+struct ReliesAgain<'p, M: Medium> {
+    pool: &'p Pool<M>,
+    id: usize,
+}
+
+impl<M: Medium> Drop for ReliesAgain<'_, M> {
+    fn drop(&mut self) {
+        self.pool.bias.rely_on_none(self.id, false);
+    }
 }
 
 impl<M: Medium> Drop for Running<'_, M> {
