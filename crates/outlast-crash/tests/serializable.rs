@@ -218,9 +218,16 @@ fn every_mistake_with_pages_of_ones_own_is_noticed() {
     assert_eq!(Plant::bias().count(), 2, "and one that the next test notices");
 }
 
-/// What a transaction reads of a page that became shared while it ran, after another cell of which
-/// it knows the state before: of what another lane stored to both in one transaction under its bias.
-fn read_of_new_shared_page(scheme: Scheme, plant: Option<Plant>) -> Result<u64, Abort> {
+/// How a page ceases to be a lane's own.
+#[derive(Clone, Copy)]
+enum End {
+    Revoked,
+    GivenBack,
+}
+
+/// What a transaction reads of a page that ceased to be another lane's own while it ran, after another
+/// cell of which it knows the state before: of what that lane stored to both in one transaction.
+fn read_of_page_that_was_own(scheme: Scheme, plant: Option<Plant>, end: End) -> Result<u64, Abort> {
     let open = OpenOptions { lock_stripes: 1 << 10, plant, ..OpenOptions::with_scheme(scheme) };
     let (pool, cells) = pool_on(Recorder::new(POOL_BYTES), &open, 2, PAGE);
     let [shared, own] = [cells.place(0), cells.place(1)];
@@ -231,17 +238,22 @@ fn read_of_new_shared_page(scheme: Scheme, plant: Option<Plant>) -> Result<u64, 
     let mut reader = third.begin();
     assert_eq!(reader.load_u64(shared).unwrap(), 0);
     first.run(|tx| tx.store_u64(shared, 1).and_then(|()| tx.store_u64(own, 1))).unwrap();
-    assert_eq!(second.run(|tx| tx.load_u64(own)).unwrap(), 1);
+    match end {
+        End::Revoked => assert_eq!(second.run(|tx| tx.load_u64(own)).unwrap(), 1),
+        End::GivenBack => drop(first),
+    }
     reader.load_u64(own)
 }
 
 #[test]
-fn a_page_that_becomes_shared_is_not_of_older_views() {
+fn a_page_that_was_a_lanes_own_is_not_of_older_views() {
     for scheme in durable_or_not().filter(|scheme| scheme.commits_later()) {
-        let read = read_of_new_shared_page(scheme, None);
-        assert!(matches!(read, Err(Abort::Conflict)), "{scheme}: {read:?}");
-        let read = read_of_new_shared_page(scheme, Some(Plant::BiasNotCounted));
-        assert!(matches!(read, Ok(1)), "its plant under {scheme} goes unnoticed: {read:?}");
+        for end in [End::Revoked, End::GivenBack] {
+            let read = read_of_page_that_was_own(scheme, None, end);
+            assert!(matches!(read, Err(Abort::Conflict)), "{scheme}: {read:?}");
+            let read = read_of_page_that_was_own(scheme, Some(Plant::BiasNotCounted), end);
+            assert!(matches!(read, Ok(1)), "its plant under {scheme} goes unnoticed: {read:?}");
+        }
     }
 }
 

@@ -34,6 +34,7 @@ use outlast_trace::{ByteRange, LINE_BYTES, LineAddr};
 use crate::ack::AsyncTicket;
 use crate::plant::Plant;
 use crate::pool::Pool;
+use crate::spin::SpinLock;
 
 /// Lines in a page, as a power of two.
 const LINES_SHIFT: u32 = 6;
@@ -50,7 +51,8 @@ const LOST_ONE_IN: u32 = 8;
 pub(crate) struct Bias {
     words: Box<[AtomicU64]>,
     lanes: Box<[LanePages]>,
-    is_used: AtomicBool,
+    /// Pages of lanes that were given back, which are not nobody's.
+    left: SpinLock<Vec<Page>>,
 }
 
 /// What became of a lane's pages.
@@ -63,9 +65,6 @@ struct LanePages {
     /// Its transaction relies on no bias, and need not be waited for.
     relies_on_none: AtomicBool,
 }
-
-/// Who relies on no bias.
-pub(crate) const NO_LANE: usize = usize::MAX >> KIND_BITS;
 
 /// A page's number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -84,7 +83,11 @@ pub(crate) enum Holder {
     Shared { since: u64 },
 }
 
+/// Of a page's word: which of these, below everything else.
 const KIND_BITS: u32 = 2;
+
+/// Whose bias a transaction relies on that relies on none.
+pub(crate) const NO_LANE: usize = usize::MAX >> KIND_BITS;
 
 impl Holder {
     #[inline]
@@ -118,7 +121,7 @@ impl Bias {
             false => Box::new([AtomicU64::new(Holder::Shared { since: 0 }.to_word())]) as Box<[_]>,
         };
         let lanes = (0..lanes).map(|_| LanePages::default()).collect();
-        Self { words, lanes, is_used: AtomicBool::new(false) }
+        Self { words, lanes, left: SpinLock::default() }
     }
 
     /// Whether lanes can have anything to themselves.
@@ -150,9 +153,8 @@ impl Bias {
 
     /// Whether another lane than this has a page of the range to itself.
     pub fn is_anothers(&self, range: ByteRange, lane: usize) -> bool {
-        let pages =
-            range.lines().step_by(1 << LINES_SHIFT).map(|line| self.holder(self.page(line)));
-        pages.into_iter().any(|holder| matches!(holder, Holder::Lane(id) if id != lane))
+        let mut pages = range.lines().step_by(1 << LINES_SHIFT).map(|line| self.page(line));
+        pages.any(|page| matches!(self.holder(page), Holder::Lane(id) if id != lane))
     }
 
     /// Nobody's page becomes that lane's, or shared. `None` when it is somebody's by now.
@@ -162,7 +164,6 @@ impl Bias {
             Some(_) => Holder::Lane(lane),
             None => Holder::Shared { since },
         };
-        self.is_used.store(true, Ordering::Relaxed);
         if !self.swap(page, Holder::Nobody { since }, holder) {
             return None;
         }
@@ -210,11 +211,16 @@ impl Bias {
         })
     }
 
-    /// X5: a lane is given back that had these pages, and the clock says that.
-    pub fn given_back(&self, lane: usize, pages: &[Page], since: u64) {
-        for page in pages {
-            self.swap(*page, Holder::Lane(lane), Holder::Nobody { since });
-        }
+    /// X5: a lane is given back that came to these pages first, and the clock says that.
+    pub fn given_back<M: Medium>(
+        &self,
+        medium: &M,
+        lane: usize,
+        pages: impl Iterator<Item = Page>,
+        since: u64,
+    ) {
+        let is_left = |page: &Page| !self.swap(*page, Holder::Lane(lane), Holder::Nobody { since });
+        self.left.lock(medium).extend(pages.filter(is_left));
         let LanePages { taken, lost, shares_all, relies_on_none } = &self.lanes[lane];
         taken.store(0, Ordering::Relaxed);
         lost.store(0, Ordering::Relaxed);
@@ -233,9 +239,10 @@ impl Bias {
     }
 
     /// X5: there are no lanes.
-    pub fn forget(&self) {
-        if self.is_used.swap(false, Ordering::Relaxed) {
-            self.words.iter().for_each(|word| word.store(0, Ordering::SeqCst));
+    pub fn forget<M: Medium>(&self, medium: &M) {
+        let nobodys = Holder::Nobody { since: 0 }.to_word();
+        for page in self.left.lock(medium).drain(..) {
+            self.word(page).store(nobodys, Ordering::SeqCst);
         }
     }
 }
@@ -251,21 +258,23 @@ impl<M: Medium> Pool<M> {
         if self.bias.loses_all(owner) {
             pages.extend(self.bias.revoke_all(owner));
         }
-        if !self.io().plants(Plant::BiasBelieved) {
-            if self.gate.is_inside() {
-                if !self.has_let_go(owner) {
-                    return;
-                }
+        let has_let_go = self.io().plants(Plant::BiasBelieved) || self.has_let_go(owner);
+        let lane = &self.lanes[owner];
+        if self.gate.is_inside() {
+            if has_let_go && lane.parked.pending() == 0 {
+                self.become_shared(owner, &pages);
             } else {
-                // Stored when a commit has put everything in place.
-                let last = &self.lanes[owner].shared.last_installed;
-                let count = || (last.load(Ordering::Acquire), self.bias.relies_on_none(owner));
-                if !self.has_let_go(owner) {
-                    self.gate.await_outside_since(&self.medium, owner, count);
-                }
+                self.make_way();
             }
+            return;
         }
-        let batch = self.lanes[owner].parked.pending();
+        if !has_let_go {
+            // The number is stored when a commit has put everything in place.
+            let last = &lane.shared.last_installed;
+            let count = || (last.load(Ordering::Acquire), self.bias.relies_on_none(owner));
+            self.gate.await_outside_since(&self.medium, owner, count);
+        }
+        let batch = lane.parked.pending();
         if batch != 0 && !self.io().plants(Plant::BiasStaysPending) {
             self.await_durable(AsyncTicket { lane: owner as u32, batch });
         }
@@ -296,13 +305,17 @@ impl<M: Medium> Pool<M> {
         self.gate.is_this_thread_in(owner) && !self.bias.relies_on_none(owner)
     }
 
-    /// X3.
-    fn become_shared(&self, owner: usize, pages: &[Page]) {
-        self.raise_clock(self.lanes[owner].shared.last_installed.load(Ordering::Acquire));
-        let since = match self.io().plants(Plant::BiasNotCounted) {
+    /// X3: the clock, which counts what the lane has stored under its biases.
+    pub(crate) fn clock_behind(&self, lane: usize) -> u64 {
+        self.raise_clock(self.lanes[lane].shared.last_installed.load(Ordering::Acquire));
+        match self.io().plants(Plant::BiasNotCounted) {
             true => 0,
             false => self.clock.load(Ordering::SeqCst),
-        };
+        }
+    }
+
+    fn become_shared(&self, owner: usize, pages: &[Page]) {
+        let since = self.clock_behind(owner);
         for page in pages {
             self.bias.swap(*page, Holder::Revoked(owner), Holder::Shared { since });
         }
@@ -365,7 +378,8 @@ mod tests {
         assert!(matches!(left, Holder::Nobody { since: then } if then >= since), "{left:?}");
         drop(one);
         let _one = pool.lane().unwrap();
-        assert_eq!(holders(&pool, block, 4), [Holder::Nobody { since: 0 }; 4], "it is alone again");
+        let is_nobodys = |holder: &Holder| matches!(holder, Holder::Nobody { .. });
+        assert!(holders(&pool, block, 4).iter().all(is_nobodys), "it is alone again");
     }
 
     #[test]

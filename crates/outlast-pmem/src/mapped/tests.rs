@@ -199,6 +199,21 @@ fn without_space_nothing_is_left_behind() {
 }
 
 #[test]
+fn a_file_that_is_let_go_in_a_moment_is_opened() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("pool");
+    drop(Mapped::create(&path, 4096, &MapOptions::default()).unwrap());
+    let child_s = File::open(&path).unwrap();
+    child_s.lock().unwrap();
+    std::thread::scope(|scope| {
+        let opener = scope.spawn(|| Mapped::open(&path, &MapOptions::default()).map(|_| ()));
+        std::thread::sleep(Duration::from_millis(3));
+        drop(child_s);
+        opener.join().unwrap().unwrap();
+    });
+}
+
+#[test]
 fn a_writer_excludes_everybody_and_readers_exclude_writers() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("pool");

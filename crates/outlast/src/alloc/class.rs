@@ -56,6 +56,12 @@ impl ChunkShape {
         }
     }
 
+    /// The block that starts at this distance from the start of the chunk.
+    #[inline]
+    pub fn block_from(&self, offset: u64) -> Option<u32> {
+        self.block_over(offset).filter(|index| self.block_at(*index) == offset)
+    }
+
     /// The block that covers the byte at this distance from the start of the chunk.
     #[inline]
     pub fn block_over(&self, offset: u64) -> Option<u32> {

@@ -24,6 +24,18 @@ pub(crate) struct Block {
     pub reserved: Reserved,
 }
 
+impl Block {
+    /// Block `index` of a class chunk.
+    pub fn of_class(shape: &ChunkShape, chunk_at: PoolOffset, chunk: u64, index: u32) -> Self {
+        let (word, bit) = bit_of(chunk_at, index);
+        Self {
+            at: chunk_at.plus(shape.block_at(index)),
+            bytes: shape.block_bytes,
+            reserved: Reserved::Bit { word, bit, chunk, index },
+        }
+    }
+}
+
 /// The durable word of a block, and what it is when allocated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Reserved {
@@ -214,13 +226,10 @@ impl Heap {
     }
 
     /// Another block of the chunk that this one is of.
-    pub fn take_beside(&mut self, block: Block) -> Option<Block> {
+    pub fn take_beside(&mut self, block: Block, kind: BlockKind) -> Option<Block> {
         let Reserved::Bit { chunk, .. } = block.reserved else { return None };
-        let at = self.geometry.chunk_at(chunk);
-        match &mut self.chunks[chunk as usize] {
-            Chunk::Class(state) => state.take().map(|index| state.block(at, chunk, index)),
-            _ => None,
-        }
+        let class = Class::for_bytes(block.bytes, self.geometry.chunk_bytes)?;
+        self.take_from(chunk, class, kind)
     }
 
     /// Where blocks lie in a chunk, if that is a class's.
@@ -231,8 +240,8 @@ impl Heap {
         }
     }
 
-    /// Of the chunks with room the one that was listed last, of those listed lately. It may be another
-    /// lane's home, or in other ways another's, only where nobody is asked whether it is.
+    /// Of the chunks with room the one that was listed last. With `is_anothers` one that is no lane's
+    /// home and not another's, of those listed lately; else any.
     fn find_home(
         &mut self,
         class: Class,
@@ -456,8 +465,7 @@ impl Heap {
         match &self.chunks[chunk as usize] {
             Chunk::Class(state) => {
                 let offset = at.0 - chunk_at.0;
-                let index = state.shape.block_over(offset);
-                let Some(index) = index.filter(|i| state.shape.block_at(*i) == offset) else {
+                let Some(index) = state.shape.block_from(offset) else {
                     return Err(HeapError::NotABlock("no block starts there"));
                 };
                 let block = state.block(chunk_at, chunk, index);
@@ -684,11 +692,6 @@ impl ClassChunk {
     }
 
     fn block(&self, chunk_at: PoolOffset, chunk: u64, index: u32) -> Block {
-        let (word, bit) = bit_of(chunk_at, index);
-        Block {
-            at: chunk_at.plus(self.shape.block_at(index)),
-            bytes: self.shape.block_bytes,
-            reserved: Reserved::Bit { word, bit, chunk, index },
-        }
+        Block::of_class(&self.shape, chunk_at, chunk, index)
     }
 }

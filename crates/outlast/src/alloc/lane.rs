@@ -55,7 +55,7 @@ impl LaneHeap {
         });
         let spares = &mut self.spares[at].1;
         while spares.len() < SPARES_MAX
-            && let Some(more) = heap.take_beside(block)
+            && let Some(more) = heap.take_beside(block, kind)
         {
             spares.push(more);
         }
@@ -119,11 +119,52 @@ impl LaneHeap {
         let word = io.medium.load_u64(geometry.directory_at(chunk));
         let (_, shape) = self.shapes.iter().find(|(of, _)| *of == word)?;
         let chunk_at = geometry.chunk_at(chunk);
-        let offset = at.0 - chunk_at.0;
-        let index = shape.block_over(offset).filter(|index| shape.block_at(*index) == offset)?;
+        let index = shape.block_from(at.0 - chunk_at.0)?;
         let (map_at, bit) = bit_of(chunk_at, index);
         let is_taken = load_bitmap(io.medium, map_at).ok()? >> bit & 1 == 1;
-        let reserved = Reserved::Bit { word: map_at, bit, chunk, index };
-        is_taken.then_some(Block { at, bytes: shape.block_bytes, reserved })
+        is_taken.then(|| Block::of_class(shape, chunk_at, chunk, index))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use outlast_pmem::Heap as Memory;
+
+    use super::SPARES_MAX;
+    use crate::{Abort, BlockKind, CreateOptions, Lane, OpenOptions, Pool, PoolOffset, Runner};
+    use crate::{Scheme, Transact};
+
+    fn take(lane: &mut Lane<'_, Memory>) -> Result<PoolOffset, Abort> {
+        lane.run(|tx| tx.alloc(200, BlockKind::General))
+    }
+
+    /// Fills the pool, block by block, and empties it again; how many there were.
+    fn fill_and_empty(lane: &mut Lane<'_, Memory>) -> usize {
+        let blocks: Vec<_> = std::iter::from_fn(|| take(lane).ok()).collect();
+        for block in &blocks {
+            lane.run(|tx| tx.free(*block)).unwrap();
+        }
+        blocks.len()
+    }
+
+    /// What a lane keeps is the heap's again when it is given back, and its own when the heap is full.
+    #[test]
+    fn nothing_that_lanes_keep_is_lost() {
+        let create = CreateOptions { lanes: 2, lane_bytes: 4096, ..CreateOptions::default() };
+        let open = OpenOptions { lock_stripes: 1 << 10, ..OpenOptions::with_scheme(Scheme::Swift) };
+        let pool = Pool::create_on(Memory::new(256 << 10), &create, &open).unwrap();
+        let all = fill_and_empty(&mut pool.lane().unwrap());
+        assert!(all > 200);
+        for _ in 0..3 {
+            let (mut one, mut two) = (pool.lane().unwrap(), pool.lane().unwrap());
+            let of_two = take(&mut two).unwrap();
+            // The other lane has taken some ahead.
+            let beside = fill_and_empty(&mut one);
+            assert!((all - SPARES_MAX - 1..all).contains(&beside), "{beside} of {all}");
+            assert_eq!(fill_and_empty(&mut one), beside);
+            two.run(|tx| tx.free(of_two)).unwrap();
+            drop((one, two));
+            assert_eq!(fill_and_empty(&mut pool.lane().unwrap()), all);
+        }
     }
 }

@@ -63,7 +63,7 @@ pub(crate) struct LaneState {
     pub cover: Cover,
     /// What it keeps of the heap.
     pub heap: LaneHeap,
-    /// What it has, or had, to itself.
+    /// Where it came first.
     pub pages: Vec<Page>,
     /// Conflicts in a row of transactions that [`Lane::begin`] began.
     pub conflicts: u32,
@@ -494,10 +494,10 @@ impl<M: Medium> Drop for Lane<'_, M> {
             // Others will work without this lane's next record to prove its last one done (U6).
             tx.pool.settle(tx.lane.id);
             let slot = &tx.pool.lanes[tx.lane.id];
-            tx.pool.raise_clock(slot.shared.last_installed.load(Ordering::Relaxed)); // N2
-            let clock = tx.pool.clock.load(Ordering::SeqCst);
-            tx.pool.bias.given_back(tx.lane.id, &tx.lane.pages, clock);
-            tx.lane.pages.clear();
+            // N2, X5.
+            let clock = tx.pool.clock_behind(tx.lane.id);
+            let (id, pages) = (tx.lane.id, tx.lane.pages.drain(..));
+            tx.pool.bias.given_back(&tx.pool.medium, id, pages, clock);
             if tx.lane.heap.has_some() {
                 tx.lane.heap.give_back(&mut tx.pool.heap.lock(&tx.pool.medium));
             }

@@ -208,7 +208,7 @@ impl<M: Medium> Pool<M> {
     fn take_lane(&self, id: usize) -> Option<Lane<'_, M>> {
         let mut state = self.lanes.get(id)?.take(&self.medium)?;
         self.lay_out(&mut state);
-        self.solo.lane_taken(&self.medium, id, || self.bias.forget());
+        self.solo.lane_taken(&self.medium, id, || self.bias.forget(&self.medium));
         Some(Lane::new(self, state))
     }
 

@@ -96,13 +96,12 @@ impl<M: Medium> Tx<'_, M> {
         let own = self.lane.buffers.bias_of;
         let (since, has_it) = loop {
             match bias.holder(page) {
-                Holder::Nobody { since } => match bias.take(page, since, own) {
-                    Some(Holder::Lane(_)) => {
+                Holder::Nobody { since } => {
+                    if let Some(holder) = bias.take(page, since, own) {
                         self.lane.pages.push(page);
-                        break (since, true);
+                        break (since, holder == Holder::Lane(own));
                     }
-                    _ => continue,
-                },
+                }
                 Holder::Lane(id) if id == own => return Ok(true),
                 Holder::Shared { since } => break (since, false),
                 Holder::Lane(owner) => _ = bias.revoke(page, owner),

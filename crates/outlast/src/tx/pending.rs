@@ -20,7 +20,7 @@
 //!
 //! How other threads find a lane's batch is in [`handoff`](crate::pool::handoff).
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{Ordering, fence};
 
 use outlast_pmem::Medium;
 
@@ -305,6 +305,9 @@ impl<M: Medium> Tx<'_, M> {
         let pending = &self.lane.pending;
         if pending.is_full || pending.words * 4 > self.batch_words_max() * FULL_QUARTERS {
             self.commit_batch();
+            // X1: whoever revokes a bias may take this commit for the end of the transaction, which
+            // must then see that.
+            fence(Ordering::SeqCst);
         }
     }
 
