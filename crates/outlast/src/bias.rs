@@ -419,7 +419,8 @@ mod tests {
         touch(&mut one, block, 0);
         assert_eq!(holders(&pool, block, 1), [Holder::Lane(0)]);
         let open = one.begin();
-        touch(&mut two, block, 0);
+        let mut other = two.begin();
+        assert_eq!(other.load_u64(block).unwrap(), 3);
         assert!(matches!(holders(&pool, block, 1)[0], Holder::Shared { .. }));
         one = open.abort();
         touch(&mut one, block, 1);

@@ -147,6 +147,24 @@ mod tests {
         blocks.len()
     }
 
+    /// What the lane knows of a chunk does not make a block of what is none.
+    #[test]
+    fn beside_others_a_block_is_freed_once() {
+        let create = CreateOptions { lanes: 2, lane_bytes: 4096, ..CreateOptions::default() };
+        let open = OpenOptions { lock_stripes: 1 << 10, ..OpenOptions::with_scheme(Scheme::Swift) };
+        let pool = Pool::create_on(Memory::new(256 << 10), &create, &open).unwrap();
+        let (mut one, mut two) = (pool.lane().unwrap(), pool.lane().unwrap());
+        take(&mut two).unwrap();
+        let blocks = [(); 3].map(|()| take(&mut one).unwrap());
+        for block in blocks {
+            one.run(|tx| tx.free(block)).unwrap();
+            for at in [block, block.plus(16)] {
+                let error = one.run(|tx| tx.free(at)).unwrap_err();
+                assert!(matches!(error, Abort::BadAddress(_)), "{at}: {error}");
+            }
+        }
+    }
+
     /// What a lane keeps is the heap's again when it is given back, and its own when the heap is full.
     #[test]
     fn nothing_that_lanes_keep_is_lost() {
