@@ -349,6 +349,8 @@ metrics! {
     SCALING = "scaling", "ratio";
     /// The same by CPU seconds of the whole process.
     SCALING_CPU = "scaling_cpu", "ratio";
+    /// Transactions of the thread that ran the fewest over an even share of them.
+    LEAST_SHARE = "least_share", "ratio";
     /// Wall time of a transaction.
     TX_TIME = "tx_time", "ns";
     /// Median time from call to acknowledgement, which is durable (see `ack`).

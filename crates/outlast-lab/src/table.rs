@@ -88,6 +88,10 @@ pub fn summary(document: &Document) -> String {
         metric_table(records, Metric::SCALING),
     );
     section("The same by CPU time", metric_table(records, Metric::SCALING_CPU));
+    section(
+        "Least that one of the threads did, over an even share",
+        metric_table(records, Metric::LEAST_SHARE),
+    );
     section("Latency, ns, 99th percentile", metric_table(records, Metric::LATENCY_P99));
     section(
         "Open loop: from arrival to answer, ns, median",

@@ -13,6 +13,8 @@ use crate::stats::{Latencies, Spread};
 pub struct Round {
     /// Transactions of all threads together.
     pub transactions: u64,
+    /// Those of the thread that ran the fewest.
+    pub fewest: u64,
     /// How long they took.
     pub elapsed: Elapsed,
 }

@@ -85,8 +85,8 @@ pub fn compete(
     Ok(Outcome { threads, timings: race(contestants, plan, progress)? })
 }
 
-/// The same of contestants that may have different numbers of threads. Each of their lanes runs as many
-/// transactions.
+/// The same of contestants that may have different numbers of threads. For each of their lanes as many
+/// transactions are run.
 pub(crate) fn race(
     contestants: &mut [Contestant<'_>],
     plan: &Plan,
@@ -119,9 +119,7 @@ pub(crate) fn race(
         order.shuffle(&mut rng);
         for &index in &order {
             let contestant = &mut contestants[index];
-            let elapsed = turn(contestant, per_lane)?;
-            let transactions = per_lane * contestant.lanes.len() as u64;
-            rounds[index].push(Round { transactions, elapsed });
+            rounds[index].push(turn(contestant, per_lane)?);
             advance(&contestants[index].scheme);
         }
     }
@@ -199,7 +197,7 @@ fn same_threads(contestants: &[Contestant<'_>]) -> Result<usize, BenchError> {
 fn calibrate(contestant: &mut Contestant<'_>, enough: Duration) -> Result<f64, BenchError> {
     let mut per_lane = 1;
     loop {
-        let wall = turn(contestant, per_lane)?.wall;
+        let wall = turn(contestant, per_lane)?.elapsed.wall;
         if wall >= enough || per_lane >= 1 << 40 {
             return Ok(wall.as_nanos().max(1) as f64 / per_lane as f64);
         }
@@ -207,12 +205,33 @@ fn calibrate(contestant: &mut Contestant<'_>, enough: Duration) -> Result<f64, B
     }
 }
 
-fn turn(contestant: &mut Contestant<'_>, per_lane: u64) -> Result<Elapsed, BenchError> {
+/// So many times a lane that is as fast as the others takes of what is to be done in a turn.
+const PARTS_PER_LANE: u64 = 64;
+
+/// Runs so many transactions for each lane. Which lane runs how many is theirs: none stands idle while
+/// others have some left, or the end of a turn would measure less threads than it is to.
+pub(super) fn turn(contestant: &mut Contestant<'_>, per_lane: u64) -> Result<Round, BenchError> {
     let scheme = &contestant.scheme;
     let aborted = |abort| BenchError::Aborted { scheme: scheme.clone(), abort };
-    on_all(&mut contestant.lanes, |lane| lane.run(per_lane))
-        .map(|(elapsed, _)| elapsed)
-        .map_err(aborted)
+    let lanes = contestant.lanes.len() as u64;
+    let part = if lanes == 1 { per_lane } else { per_lane.div_ceil(PARTS_PER_LANE) };
+    let transactions = per_lane * lanes;
+    let left = AtomicU64::new(transactions);
+    let next_part = || {
+        let less = |left: u64| (left > 0).then(|| left.saturating_sub(part));
+        left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).map(|had| had.min(part))
+    };
+    let (elapsed, shares) = on_all(&mut contestant.lanes, |lane| {
+        let mut share = 0;
+        while let Ok(count) = next_part() {
+            lane.run(count)?;
+            share += count;
+        }
+        Ok(share)
+    })
+    .map_err(aborted)?;
+    let fewest = shares.into_iter().min().unwrap_or_default();
+    Ok(Round { transactions, fewest, elapsed })
 }
 
 fn latency_pass(contestant: &mut Contestant<'_>, per_lane: u64) -> Result<Latencies, BenchError> {

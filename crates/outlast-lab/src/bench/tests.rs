@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use outlast::{Abort, BlockKind, ByteRange, PoolOffset, RootKind, Runner, Transact};
 
@@ -108,6 +108,33 @@ fn everybody_runs_as_many_transactions_in_shuffled_rounds() {
 }
 
 #[test]
+fn threads_share_the_work_of_a_turn() {
+    let (by_the_slow, by_the_fast) = (AtomicU64::new(0), AtomicU64::new(0));
+    let started = Instant::now();
+    // Not for ever, should the fast one not do more than its half.
+    let await_count = move |counter: &AtomicU64, count| {
+        while counter.load(Ordering::Relaxed) < count && started.elapsed() < Duration::from_secs(5)
+        {
+            std::thread::yield_now();
+        }
+    };
+    let seat = |own, other, until| {
+        let (own, other): (&AtomicU64, &AtomicU64) = (own, other);
+        lane(Idle, move |_: &mut Idle| {
+            own.fetch_add(1, Ordering::Relaxed);
+            await_count(other, until);
+            Ok(())
+        })
+    };
+    let seats = vec![seat(&by_the_slow, &by_the_fast, 1200), seat(&by_the_fast, &by_the_slow, 1)];
+    let round = super::rounds::turn(&mut Contestant::new("uneven", seats), 1000).unwrap();
+    assert_eq!(round.transactions, 2000, "so many for each");
+    let (slow, fast) = (by_the_slow.into_inner(), by_the_fast.into_inner());
+    assert!(fast >= 1200, "{fast}: who is faster does more");
+    assert_eq!((round.fewest, slow + fast), (slow, 2000));
+}
+
+#[test]
 fn the_same_seed_gives_the_same_order() {
     let order = |seed| {
         let mut contestants: Vec<_> = ["a", "b", "c", "d"]
@@ -159,6 +186,7 @@ fn an_abort_names_its_scheme_and_unequal_threads_are_refused() {
 pub(crate) fn outcome(nanos: &[(&str, &[u64])]) -> Outcome {
     let round = |tx_ns: &u64| Round {
         transactions: 1000,
+        fewest: 1000,
         elapsed: Elapsed {
             wall: Duration::from_nanos(tx_ns * 1000),
             cpu: Some(Duration::from_nanos(tx_ns * 2000)),

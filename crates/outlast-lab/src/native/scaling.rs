@@ -73,8 +73,8 @@ fn of_one(
         }
     }
     let told = sessions.iter().zip(&rounds).flat_map(|(session, own)| {
-        let records = told(scheme.name(), workload.name, own, &rounds[0]);
         let threads = session.setup.threads;
+        let records = told(scheme.name(), workload.name, threads, own, &rounds[0]);
         records.into_iter().map(move |record| session.with_conditions(record.threads(threads)))
     });
     Ok(told.collect())
@@ -112,8 +112,14 @@ fn race_once(
     .map_err(|source| NativeError::Bench { workload: workload.name, source })
 }
 
-/// How fast, and how much faster than `base`, if that is another, in the same rounds.
-fn told(scheme: &str, workload: &str, rounds: &[Round], base: &[Round]) -> Vec<Record> {
+/// How fast, how much faster than `base`, if that is another, in the same rounds, and how evenly.
+fn told(
+    scheme: &str,
+    workload: &str,
+    threads: u32,
+    rounds: &[Round],
+    base: &[Round],
+) -> Vec<Record> {
     let ratio = |of: fn(&Round) -> Option<f64>| {
         if std::ptr::eq(rounds, base) {
             return None;
@@ -121,10 +127,14 @@ fn told(scheme: &str, workload: &str, rounds: &[Round], base: &[Round]) -> Vec<R
         let ratios = rounds.iter().zip(base).map(|(own, base)| Some(of(base)? / of(own)?));
         Spread::of(ratios.collect::<Option<Vec<f64>>>()?)
     };
+    let share =
+        |round: &Round| round.fewest as f64 * f64::from(threads) / round.transactions as f64;
+    let least = (threads > 1).then(|| Spread::of(rounds.iter().map(share))).flatten();
     let spreads = [
         (Metric::THROUGHPUT, Spread::of(rounds.iter().map(|round| 1e9 / round.tx_ns()))),
         (Metric::SCALING, ratio(|round| Some(round.tx_ns()))),
         (Metric::SCALING_CPU, ratio(Round::tx_cpu_ns)),
+        (Metric::LEAST_SHARE, least),
     ];
     let record = |(metric, spread): (Metric, Option<Spread>)| {
         Some(Record::spread(Kind::Native, workload, scheme, metric, spread?))

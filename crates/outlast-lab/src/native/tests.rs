@@ -155,6 +155,9 @@ fn numbers_of_threads_are_related_to_the_first() {
     };
     assert_eq!(threads_of(Metric::THROUGHPUT), [1, 2, 3].repeat(3 * 2));
     assert_eq!(threads_of(Metric::SCALING), [2, 3].repeat(3 * 2));
+    let shares: Vec<_> = records.iter().filter(|r| r.is(Metric::LEAST_SHARE)).collect();
+    assert_eq!(shares.len(), 2 * 3 * 2);
+    assert!(shares.iter().all(|share| (0.0..=1.0).contains(&share.value.unwrap())));
     let too_many = scaling::measure(&setup, &[1, 65], &mut |_| ()).unwrap_err().to_string();
     assert_eq!(too_many, "threads: 1 to 64 are possible");
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
