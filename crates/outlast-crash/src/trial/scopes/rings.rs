@@ -4,6 +4,16 @@ use super::{APART, PACKED, ring, rings, turns, write};
 use crate::trial::Scope;
 use crate::trial::script::{Shape, Step};
 
+/// Transactions whose records take so many lines, one or two, and the words that these change.
+fn sized(lines: &[u64], [one, two]: [&[u64]; 2]) -> Vec<Vec<Step>> {
+    lines.iter().map(|lines| write(if *lines == 2 { two } else { one })).collect()
+}
+
+/// Two lanes of such transactions, in orders that do not match.
+fn uneven(first: [&[u64]; 2], second: [&[u64]; 2]) -> Vec<Vec<Vec<Step>>> {
+    vec![sized(&[2, 1, 2, 1], first), sized(&[2, 2, 1, 2, 2, 1, 2], second)]
+}
+
 pub(super) fn all() -> Vec<Scope> {
     vec![
         Scope {
@@ -16,11 +26,7 @@ pub(super) fn all() -> Vec<Scope> {
             name: "ring uneven",
             about: "a ring of five lines with records of one and two lines",
             shape: APART,
-            lanes: vec![
-                [2, 2, 2, 1, 2, 1, 1, 2, 2, 1, 2, 2, 2]
-                    .map(|lines| write(if lines == 2 { &[0, 1, 2, 3] } else { &[1] }))
-                    .to_vec(),
-            ],
+            lanes: vec![sized(&[2, 2, 2, 1, 2, 1, 1, 2, 2, 1, 2, 2, 2], [&[1], &[0, 1, 2, 3]])],
             lane_bytes: 384,
             crashes: 1,
             ..ring()
@@ -136,14 +142,7 @@ pub(super) fn all() -> Vec<Scope> {
             name: "rings of pages",
             about: "two lanes whose words lie on pages of their own, in turns",
             shape: Shape { words: 8, ..APART },
-            lanes: vec![
-                [2, 1, 2, 1]
-                    .map(|lines| write(if lines == 2 { &[0, 1, 2, 3] } else { &[1] }))
-                    .to_vec(),
-                [2, 2, 1, 2, 2, 1, 2]
-                    .map(|lines| write(if lines == 2 { &[4, 5, 6, 7] } else { &[5] }))
-                    .to_vec(),
-            ],
+            lanes: uneven([&[1], &[0, 1, 2, 3]], [&[5], &[4, 5, 6, 7]]),
             lane_bytes: 384,
             of_pages: true,
             crashes: 1,
@@ -153,14 +152,7 @@ pub(super) fn all() -> Vec<Scope> {
             name: "rings uneven",
             about: "two rings of five lines with records of one and two lines, swept by each other",
             shape: Shape { words: 16, ..PACKED },
-            lanes: vec![
-                [2, 1, 2, 1]
-                    .map(|lines| write(if lines == 2 { &[0, 1, 2, 3, 4, 5, 6] } else { &[1] }))
-                    .to_vec(),
-                [2, 2, 1, 2, 2, 1, 2]
-                    .map(|lines| write(if lines == 2 { &[8, 9, 10, 11, 12, 13, 14] } else { &[9] }))
-                    .to_vec(),
-            ],
+            lanes: uneven([&[1], &[0, 1, 2, 3, 4, 5, 6]], [&[9], &[8, 9, 10, 11, 12, 13, 14]]),
             lane_bytes: 384,
             crashes: 1,
             ..rings()
@@ -223,14 +215,7 @@ pub(super) fn all() -> Vec<Scope> {
             name: "unstepped",
             about: "as rings uneven, where rings run full before anybody looks after what they cover",
             shape: Shape { words: 16, ..PACKED },
-            lanes: vec![
-                [2, 1, 2, 1]
-                    .map(|lines| write(if lines == 2 { &[0, 1, 2, 3, 4, 5, 6] } else { &[1] }))
-                    .to_vec(),
-                [2, 2, 1, 2, 2, 1, 2]
-                    .map(|lines| write(if lines == 2 { &[8, 9, 10, 11, 12, 13, 14] } else { &[9] }))
-                    .to_vec(),
-            ],
+            lanes: uneven([&[1], &[0, 1, 2, 3, 4, 5, 6]], [&[9], &[8, 9, 10, 11, 12, 13, 14]]),
             lane_bytes: 384,
             step_every: 64,
             crashes: 1,
