@@ -343,6 +343,8 @@ impl<M: Medium> RecoveredPool<M> {
             sample,
             logs_blocks_up_to: match is_by_age && rings.outlive_all() {
                 true => LOGS_BLOCKS_BY_AGE_UP_TO,
+                // What would make the seal long is flushed soon after all the same.
+                false if is_by_age && logging == Logging::Undo => 0,
                 false => LOGS_BLOCKS_UP_TO,
             },
             grow_limit_bytes: options.grow_limit_bytes,

@@ -25,7 +25,7 @@ fn filling(scheme: Scheme, cache_bytes: u64, block_bytes: u64) -> Counters {
     let before = pool.medium().counters();
     lane.run(|tx| {
         let block = tx.alloc(block_bytes, BlockKind::General)?;
-        tx.store(block, &CONTENT)
+        tx.store(block, &CONTENT[..CONTENT.len().min(block_bytes as usize)])
     })
     .unwrap();
     pool.medium().counters() - before
@@ -46,6 +46,20 @@ fn contents_of_new_blocks_are_logged_where_the_log_outlives_the_cache() {
             assert!(flushed.streamed_lines > 0, "{scheme}: {flushed:?}");
         }
     }
+}
+
+#[test]
+fn contents_of_small_blocks_stay_out_of_a_seal_where_nothing_ages() {
+    let short = |scheme| filling(scheme, 16 * LANE_BYTES + 64, 256);
+    let (sealed, redone) = (short(Scheme::UndoArchapt), short(Scheme::RedoArchapt));
+    assert_eq!(
+        (sealed.fences, sealed.flushed_lines),
+        (2, 4),
+        "contents, then the seal: {sealed:?}"
+    );
+    assert!(sealed.stored_bytes < 2 * 256, "{sealed:?}");
+    assert_eq!((redone.fences, redone.flushed_lines), (1, 0), "one record: {redone:?}");
+    assert!(redone.stored_bytes > 2 * 256, "{redone:?}");
 }
 
 #[test]
