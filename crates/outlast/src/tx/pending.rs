@@ -2,8 +2,9 @@
 //!
 //! What they changed stays in their lane's write set, with their locks, as if they were one
 //! transaction that goes on: a *batch*. It becomes durable as one record: when somebody wants it,
-//! when it is full, or with the lane's next commit that waits. A transaction that gives up takes
-//! back what it has changed of the batch and nothing else.
+//! when it is full, or with the lane's next commit that waits; a transaction that would gain nothing
+//! by waiting does not. A transaction that gives up takes back what it has changed of the batch and
+//! nothing else.
 //!
 //! * **D1** Nothing that is pending is in place, and no lock of it let go, before the batch's
 //!   record is fenced. Only the own lane reads it before, from the write set. So nobody else can
@@ -40,6 +41,14 @@ use crate::tx::{Buffers, Tx};
 /// into the first-level cache costs more than the fences that it saves.
 const BATCH_LINES_MAX: u64 = 56;
 
+/// A transaction that has changed more lines is durable when it returns: putting them off, and
+/// looking for them in a larger write set, costs more than its share of a fence.
+const PUT_OFF_LINES_MAX: usize = 12;
+
+/// A transaction that had to run again because of its batch is not put off, nor are its lane's next
+/// ones, so many in all: more of the kind may come.
+const AT_ONCE_AFTER_REFUSAL: u8 = 64;
+
 /// A batch that is fuller than this, in quarters, is made durable before the next transaction.
 const FULL_QUARTERS: usize = 3;
 
@@ -57,6 +66,8 @@ pub(crate) struct Pending {
     words: usize,
     /// It has no room for the next transaction.
     is_full: bool,
+    /// So many of the lane's next transactions are not put off.
+    at_once: u8,
     /// The running transaction has read something of it.
     pub(super) was_seen: bool,
     /// What the buffers held when the running transaction began.
@@ -179,6 +190,12 @@ impl LaneState {
         pending.words + new.sum::<usize>() + more.sum::<usize>() + BLOCK_WORDS * blocks
     }
 
+    /// How many lines the running transaction has changed.
+    #[inline]
+    fn changed_lines(&self) -> usize {
+        self.buffers.lines.entries().len() - self.pending.before.lines + self.pending.saved.len()
+    }
+
     /// Whether the running transaction has changed nothing.
     #[inline]
     pub(super) fn changed_nothing(&self) -> bool {
@@ -191,8 +208,9 @@ impl LaneState {
 }
 
 impl<M: Medium> Tx<'_, M> {
-    /// Ends the transaction, which becomes durable with its batch. Only this lane can see it till
-    /// then. After an error the transaction is still running and wants to be aborted.
+    /// Ends the transaction, which becomes durable with its batch, or at once where putting it off
+    /// gains nothing. Only this lane can see it till then. After an error the transaction is still
+    /// running and wants to be aborted.
     pub(crate) fn commit_later(&mut self) -> Result<AsyncTicket, Abort> {
         if !self.pool.commits_later {
             return self.commit().map(|_| AsyncTicket::DURABLE);
@@ -202,6 +220,11 @@ impl<M: Medium> Tx<'_, M> {
             self.release_locks(None);
             let seen = self.lane.pending.was_seen;
             return Ok(if seen { self.batch_ticket() } else { AsyncTicket::DURABLE });
+        }
+        if self.lane.changed_lines() > PUT_OFF_LINES_MAX || self.lane.pending.at_once > 0 {
+            let at_once = &mut self.lane.pending.at_once;
+            *at_once = at_once.saturating_sub(1);
+            return self.commit().map(|_| AsyncTicket::DURABLE);
         }
         if self.numbers_run_out() {
             return Err(Abort::NumbersUsedUp);
@@ -260,6 +283,7 @@ impl<M: Medium> Tx<'_, M> {
             return Ok(());
         }
         self.lane.pending.is_full = true;
+        self.lane.pending.at_once = AT_ONCE_AFTER_REFUSAL;
         Err(Abort::Conflict)
     }
 
@@ -267,6 +291,7 @@ impl<M: Medium> Tx<'_, M> {
     pub(crate) fn commit_batch(&mut self) -> Ticket {
         let space = self.prepare_batch();
         let sealed = self.seal_batch(space);
+        self.lane.cover.gather_ahead(self.pool, self.lane.id);
         // D1: the commit point of all of them.
         self.io().fence(Site::RedoRecord);
         let ticket = self.end_redo(sealed);
@@ -292,10 +317,10 @@ impl<M: Medium> Tx<'_, M> {
         self.show_durable();
         self.lane.buffers.clear();
         let pending = &mut self.lane.pending;
-        let batches = pending.batches + 1;
+        let (batches, at_once) = (pending.batches + 1, pending.at_once);
         let mut saved = std::mem::take(&mut pending.saved);
         saved.clear();
-        *pending = Pending { batches, saved, ..Pending::default() };
+        *pending = Pending { batches, at_once, saved, ..Pending::default() };
         self.pool.lanes[self.lane.id].parked.ended();
     }
 

@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use outlast::{
-    Abort, BlockKind, CreateOptions, OpenOptions, Pool, PoolOffset, RootKind, Runner, Scheme,
-    Transact, UnrecoveredPool,
+    Abort, AsyncTicket, BlockKind, CreateOptions, Lane, OpenOptions, Pool, PoolOffset, RootKind,
+    Runner, Scheme, Transact, UnrecoveredPool,
 };
 use outlast_pmem::{Counted, Counters, Heap};
 
@@ -199,8 +199,9 @@ fn batches_end_when_they_are_full_and_large_transactions_commit_at_once() {
         let (pool, root) = pool(Scheme::Swift, 1024, lock_always);
         let mut lane = pool.lane().unwrap();
         let mut tickets = Vec::new();
-        for number in 0..100 {
-            let cells = if number % 10 == 9 { 60 } else { 1 };
+        for number in 0..1000 {
+            // Far enough apart that batches end between them.
+            let cells = if number % 100 == 99 { 60 } else { 1 };
             let store = |tx: &mut outlast::Tx<'_, _>| {
                 (0..cells).try_for_each(|i| tx.store_u64(cell(root, i), number))
             };
@@ -213,8 +214,46 @@ fn batches_end_when_they_are_full_and_large_transactions_commit_at_once() {
         }
         drop(lane);
         let pool = reopened(pool, Scheme::Swift);
-        assert_eq!((value(&pool, cell(root, 0)), value(&pool, cell(root, 59))), (99, 99));
+        assert_eq!((value(&pool, cell(root, 0)), value(&pool, cell(root, 59))), (999, 999));
     }
+}
+
+/// Puts off a transaction that stores to so many cells.
+fn put_off(lane: &mut Lane<'_, Counting>, root: PoolOffset, cells: u64) -> AsyncTicket {
+    let store = |tx: &mut outlast::Tx<'_, _>| {
+        (0..cells).try_for_each(|number| tx.store_u64(cell(root, number), cells))
+    };
+    lane.run_async(store).unwrap().1
+}
+
+#[test]
+fn what_would_gain_nothing_by_waiting_does_not() {
+    for lock_always in [false, true] {
+        let (pool, root) = pool(Scheme::Swift, 64 << 10, lock_always);
+        let mut lane = pool.lane().unwrap();
+        let small = put_off(&mut lane, root, 12);
+        assert!(!pool.is_durable(small));
+        let (counters, large) = spent(&pool, || put_off(&mut lane, root, 13));
+        assert!(pool.is_durable(small) && pool.is_durable(large), "it changes many lines");
+        assert_eq!(counters.fences, 1, "with what was pending before");
+        assert!(!pool.is_durable(put_off(&mut lane, root, 1)));
+    }
+    // Seven lines of a batch: of these one at a time.
+    let (pool, root) = pool(Scheme::Swift, 1024, false);
+    let mut lane = pool.lane().unwrap();
+    assert!(!pool.is_durable(put_off(&mut lane, root, 12)));
+    let mut runs = 0;
+    let again = lane.run_async(|tx| {
+        runs += 1;
+        (12..34).try_for_each(|number| tx.store_u64(cell(root, number), 1))
+    });
+    assert!(pool.is_durable(again.unwrap().1) && runs == 2, "it does not fit behind the other");
+    let mut is_at_once = || {
+        let ticket = put_off(&mut lane, root, 1);
+        pool.is_durable(ticket)
+    };
+    let at_once = (0..100).filter(|_| is_at_once()).count();
+    assert_eq!(at_once, 63, "with the one that ran again 64: more of the kind may come");
 }
 
 #[test]
