@@ -62,6 +62,8 @@ pub enum Plant {
     BiasNotCounted,
     /// The clock does not count what a lane has committed that ran alone (N2).
     SoloNotCounted,
+    /// The clock does not count what other lanes have committed when one begins to run alone (N2).
+    OthersNotCounted,
     /// The ring is reused although its records are live.
     RingOverwritesLive,
     /// A lane's ring is reused as soon as its own lines are flushed, whatever other lanes hold.
@@ -187,6 +189,8 @@ pub enum Plant {
     ParkedUnfenced,
     /// A lane that ran alone keeps its batch when another begins (H5).
     SoloStaysPending,
+    /// A lane begins to run alone over what another has pending (S3).
+    SoloOverPending,
     /// Isolation: what was read is not looked at again when the view moves on or the commit is made.
     ReadsNotValidated,
     /// Isolation: a line counts as read whole though its lock was taken meanwhile.
@@ -239,6 +243,12 @@ const NUMBERS: &[(Plant, &str)] = &[
     (Plant::VersionsNotPassed, "versions-not-passed"),
     (Plant::BitsUnlocked, "bits-unlocked"),
     (Plant::SoloNotCounted, "solo-not-counted"),
+];
+
+/// The same, where others stay away while one runs alone.
+const AWAY: &[(Plant, &str)] = &[
+    (Plant::OthersNotCounted, "others-not-counted"),
+    (Plant::SoloOverPending, "solo-over-pending"),
 ];
 
 /// Names of the bugs that are not a site's.
@@ -362,6 +372,12 @@ impl Plant {
         NUMBERS.iter().map(|row| row.0)
     }
 
+    /// Every bug that only lanes which stay away bring to light. A crash checker whose lanes come back soon
+    /// is silent about these.
+    pub fn away() -> impl Iterator<Item = Self> {
+        AWAY.iter().map(|row| row.0)
+    }
+
     /// Whether a pool that runs with `scheme` executes the code that this breaks. Planted
     /// elsewhere a bug changes nothing.
     pub fn applies_to(self, scheme: Scheme) -> bool {
@@ -445,12 +461,14 @@ impl Plant {
             | Self::AsyncBelieved
             | Self::DurableTooEarly
             | Self::SoloStaysPending
+            | Self::SoloOverPending
             | Self::BiasBelieved
             | Self::BiasStaysPending
             | Self::BiasNotCounted
             | Self::VersionsNotPassed
             | Self::BitsUnlocked
-            | Self::SoloNotCounted => redo,
+            | Self::SoloNotCounted
+            | Self::OthersNotCounted => redo,
             // Plain redo flushes what it has put in place and fences that before anybody is told.
             Self::GroupFencedEarly => redo && !asynchronous,
             // By age so little is flushed between commits that no scope is large enough.
@@ -479,7 +497,7 @@ impl fmt::Display for Plant {
             Self::SkipFlush(site) => write!(f, "skip-flush:{site:?}"),
             Self::SkipFence(site) => write!(f, "skip-fence:{site:?}"),
             named => {
-                let unnumbered = [CONTROLS, CHECKPOINTS, ISOLATION, BIAS, LAPS, NUMBERS];
+                let unnumbered = [CONTROLS, CHECKPOINTS, ISOLATION, BIAS, LAPS, NUMBERS, AWAY];
                 let bugs = NAMED.iter().map(|row| (row.0, row.1));
                 let mut rows = bugs.chain(unnumbered.into_iter().flatten().copied());
                 let row = rows.find(|row| row.0 == *named);

@@ -1,9 +1,10 @@
 //! A lane that is alone needs no locks.
 //!
 //! The first lane taken of a pool that has no other is its *soloist*: its transactions take no
-//! lock and check no version, because nobody else runs any. That ends for good with the first
+//! lock and check no version, because nobody else runs any. That ends with the first
 //! transaction of another lane, which waits for the soloist's transaction under way; from then
-//! on all lanes lock. When all lanes have been given back, the next one taken is a soloist again.
+//! on all lanes lock. It begins again when all others have been given back, or stay *away* because
+//! they have met too many conflicts: whoever they left the field to needs no locks meanwhile.
 //!
 //! * **S1** A soloist's transaction runs without locks only after it has shown that it is inside
 //!   the [gate](crate::gate) and has then seen that its lane is still the soloist. The other lane
@@ -15,8 +16,14 @@
 //! * **S2** Nobody runs with locks before the soloist's last transaction without is over: lock
 //!   words need not know of it. What it changed has, at the latest, the version of the clock at
 //!   which every later transaction starts.
+//! * **S3** A lane that is taken is awake, unless it says that it is away, outside the gate. It
+//!   comes back before it begins a transaction. The only one awake becomes the soloist first and then
+//!   looks whether it is still the only one; who comes back counts itself first and then looks whether
+//!   there is a soloist. So one of the two sees the other. Nothing of those who are away holds
+//!   locks, and the clock is raised to their numbers before the soloist draws one.
+//! * **S4** The last lane awake does not go away: somebody gets on.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use outlast_pmem::Medium;
 
@@ -29,11 +36,19 @@ const SHARED: u64 = 0;
 /// Set in `soloist` while the lane named there may still be in its last solo transaction.
 const ENDING: u64 = 1 << 63;
 
+/// Set beside it by that lane, when it has no such transaction.
+const LET_GO: u64 = 1 << 62;
+
+/// Who ends a solo waits for that so many rounds before it has the operating system interrupt the lane.
+const ROUNDS_TO_LET_GO: u32 = 32;
+
 /// Who runs alone.
 pub(crate) struct Solo {
     allowed: bool,
     /// The soloist's number plus one, maybe with [`ENDING`]; or [`SHARED`].
     soloist: AtomicU64,
+    /// How many lanes are taken and not away.
+    awake: AtomicUsize,
     /// How many lanes are taken.
     taken: SpinLock<usize>,
 }
@@ -41,7 +56,8 @@ pub(crate) struct Solo {
 impl Solo {
     /// Without soloists all lanes lock from the start.
     pub fn new(allowed: bool) -> Self {
-        Self { allowed, soloist: AtomicU64::new(SHARED), taken: SpinLock::new(0) }
+        let (soloist, awake) = (AtomicU64::new(SHARED), AtomicUsize::new(0));
+        Self { allowed, soloist, awake, taken: SpinLock::new(0) }
     }
 
     /// Lane `id` was taken. `when_first` is called where there is no other.
@@ -52,16 +68,27 @@ impl Solo {
             self.soloist.store(id as u64 + 1, Ordering::SeqCst);
         }
         *taken += 1;
+        self.awake.fetch_add(1, Ordering::SeqCst);
     }
 
     /// A lane was given back.
     pub fn lane_given_back<M: Medium>(&self, medium: &M) {
         *self.taken.lock(medium) -= 1;
+        self.awake.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// S4: a lane that is outside the gate goes away until what is returned is dropped. `None` when all
+    /// others are away already.
+    pub fn go_away(&self) -> Option<Away<'_>> {
+        let one_less = |awake: usize| (awake > 1).then(|| awake - 1);
+        let left = self.awake.fetch_update(Ordering::SeqCst, Ordering::Relaxed, one_less);
+        left.is_ok().then(|| Away(self))
     }
 
     /// Lane `id` begins a transaction, and is inside the gate until it leaves that. `true` when it
     /// runs without locks. `settle` does what is left to do for the soloist that it is given, when
-    /// this ends a solo.
+    /// this ends a solo. `is_settled` says whether a solo may begin as far as others' transactions are
+    /// concerned, which are all over.
     #[inline]
     pub fn enter<M: Medium>(
         &self,
@@ -69,38 +96,63 @@ impl Solo {
         gate: &Gate,
         id: usize,
         settle: impl Fn(usize),
+        is_settled: impl Fn() -> bool,
     ) -> bool {
         loop {
             gate.enter(medium, id);
-            // S1.
-            let soloist = self.soloist.load(Ordering::Acquire);
-            if soloist == SHARED || soloist == id as u64 + 1 {
-                return soloist != SHARED;
+            // S1, S3.
+            let soloist = self.soloist.load(Ordering::SeqCst);
+            if soloist == id as u64 + 1 {
+                return true;
+            }
+            if soloist == SHARED {
+                let is_only_one = self.allowed && self.awake.load(Ordering::Relaxed) == 1;
+                return is_only_one && self.begin(id, is_settled);
             }
             // Outside, or whoever ends the solo would wait for this lane.
             gate.leave(id);
-            self.end(medium, gate, &settle);
+            self.end(medium, gate, id, &settle);
         }
     }
 
-    /// S2: ends the solo, waits until nothing runs under it, and settles what it left open.
+    /// S3: begins a solo of the lane, which is inside the gate, if it is the only one awake.
     #[cold]
-    fn end<M: Medium>(&self, medium: &M, gate: &Gate, settle: impl Fn(usize)) {
+    fn begin(&self, id: usize, is_settled: impl Fn() -> bool) -> bool {
+        if !is_settled() || !self.swap(SHARED, id as u64 + 1) {
+            return false;
+        }
+        if self.awake.load(Ordering::SeqCst) == 1 && is_settled() {
+            return true;
+        }
+        // Whoever ends it already waits for this transaction, which takes locks.
+        self.swap(id as u64 + 1, SHARED);
+        false
+    }
+
+    /// S2: ends the solo, waits until nothing runs under it, and settles what it left open. Lane `id`
+    /// is outside the gate.
+    #[cold]
+    fn end<M: Medium>(&self, medium: &M, gate: &Gate, id: usize, settle: impl Fn(usize)) {
         let mut tries = 0;
         loop {
             let now = self.soloist.load(Ordering::SeqCst);
             if now == SHARED {
                 return;
             }
-            let soloist = (now & !ENDING) as usize - 1;
+            let soloist = (now & !(ENDING | LET_GO)) as usize - 1;
+            if soloist == id && now & LET_GO == 0 {
+                // If not, somebody has seen that by himself.
+                self.swap(now, now | LET_GO);
+                continue;
+            }
             // Said before anything has changed, so that whoever catches it can go on.
             assert!(
                 !gate.is_this_thread_in(soloist),
                 "a transaction's closure runs another transaction of the same pool"
             );
-            // Nobody becomes the soloist meanwhile: the caller has a lane.
+            // Nobody becomes the soloist meanwhile: the caller's lane is awake.
             if now & ENDING == 0 && self.swap(now, now | ENDING) {
-                gate.await_outside(medium, soloist);
+                self.await_end(medium, gate, soloist);
                 settle(soloist);
                 self.soloist.store(SHARED, Ordering::SeqCst);
                 return;
@@ -109,8 +161,30 @@ impl Solo {
         }
     }
 
+    /// Until a lane whose solo is ending has no transaction under it. Most lanes say so when they begin
+    /// the next one.
+    fn await_end<M: Medium>(&self, medium: &M, gate: &Gate, soloist: usize) {
+        let mut tries = 0;
+        while tries < if M::OBSERVED { 1 } else { ROUNDS_TO_LET_GO } {
+            if self.soloist.load(Ordering::SeqCst) & LET_GO != 0 {
+                return;
+            }
+            wait(medium, &mut tries);
+        }
+        gate.await_outside(medium, soloist);
+    }
+
     fn swap(&self, from: u64, to: u64) -> bool {
         self.soloist.compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+    }
+}
+
+/// A lane is away until this is dropped.
+pub(crate) struct Away<'s>(&'s Solo);
+
+impl Drop for Away<'_> {
+    fn drop(&mut self) {
+        self.0.awake.fetch_add(1, Ordering::SeqCst);
     }
 }
 
@@ -118,11 +192,19 @@ impl Solo {
 mod tests {
     use std::sync::atomic::AtomicUsize;
 
-    use outlast_pmem::Heap;
+    use outlast_pmem::{Heap, Recorder};
+    use outlast_trace::PoolOffset;
 
     use super::*;
+    use crate::plant::Plant;
+    use crate::pool::{Pool, UnrecoveredPool};
+    use crate::{BlockKind, CreateOptions, OpenOptions, Runner, Scheme, Transact};
 
     fn none(_: usize) {}
+
+    fn settled() -> bool {
+        true
+    }
 
     #[test]
     fn the_first_lane_runs_alone_until_another_begins() {
@@ -130,18 +212,101 @@ mod tests {
         solo.lane_taken(&medium, 3, || ());
         solo.lane_taken(&medium, 0, || ());
         let enters = |id| {
-            let alone = solo.enter(&medium, &gate, id, none);
+            let alone = solo.enter(&medium, &gate, id, none, settled);
             gate.leave(id);
             alone
         };
         assert!(enters(3), "the other lane has not begun anything");
         assert!(!enters(0));
-        assert!(!enters(3), "it ends for good");
+        assert!(!enters(3), "both may run");
         solo.lane_given_back(&medium);
-        assert!(!enters(3), "even when the other lane is given back");
+        assert!(enters(3), "the other lane was given back");
         solo.lane_given_back(&medium);
         solo.lane_taken(&medium, 1, || ());
-        assert!(enters(1), "with all given back it begins again");
+        assert!(enters(1), "all have been given back");
+    }
+
+    #[test]
+    fn who_is_left_alone_runs_alone() {
+        let (medium, solo, gate) = (Heap::new(64), Solo::new(true), Gate::new(4));
+        (0..3).for_each(|id| solo.lane_taken(&medium, id, || ()));
+        let enters_when = |id, is_settled: bool| {
+            let alone = solo.enter(&medium, &gate, id, none, || is_settled);
+            gate.leave(id);
+            alone
+        };
+        (0..3).for_each(|id| _ = enters_when(id, true));
+        let one = solo.go_away().unwrap();
+        assert!(!enters_when(1, true));
+        let two = solo.go_away().unwrap();
+        assert!(solo.go_away().is_none(), "somebody stays");
+        assert!(!enters_when(1, false), "another lane has something pending");
+        assert!(enters_when(1, true) && enters_when(1, true));
+        drop(two);
+        assert!(enters_when(1, true), "who has come back has not begun anything");
+        assert!(!enters_when(2, true));
+        assert!(!enters_when(1, true));
+        drop(one);
+        let kept = Solo::new(false);
+        kept.lane_taken(&medium, 0, || ());
+        assert!(!kept.enter(&medium, &gate, 0, none, settled), "all lanes lock from the start");
+    }
+
+    /// A pool of two lanes that draw their numbers by themselves, and two cells.
+    fn pool_of_two(plant: Option<Plant>) -> (Pool<Recorder>, [PoolOffset; 2]) {
+        let create = CreateOptions { lanes: 2, ..CreateOptions::default() };
+        let open =
+            OpenOptions { lock_stripes: 1 << 10, plant, ..OpenOptions::with_scheme(Scheme::Swift) };
+        let pool = Pool::create_on(Recorder::new(1 << 20), &create, &open).unwrap();
+        let block = pool.lane().unwrap().run(|tx| {
+            let block = tx.alloc(128, BlockKind::General)?;
+            tx.store(block, &[0; 128]).map(|()| block)
+        });
+        let block = block.unwrap();
+        (pool, [block, block.plus(64)])
+    }
+
+    /// What recovery finds in a cell to which a lane has stored alone, after one that has gone away
+    /// and whose commits the clock does not show.
+    fn stored_alone(plant: Option<Plant>) -> u64 {
+        let (pool, [cell, other]) = pool_of_two(plant);
+        let (mut one, mut two) = (pool.lane().unwrap(), pool.lane().unwrap());
+        two.run(|tx| tx.load_u64(cell)).unwrap();
+        one.run(|tx| tx.store_u64(other, 1)).unwrap();
+        (0..4).for_each(|value| two.run(|tx| tx.store_u64(cell, value)).unwrap());
+        let away = pool.solo.go_away().unwrap();
+        one.run(|tx| tx.store_u64(cell, 100)).unwrap();
+        assert_eq!(pool.solo.soloist.load(Ordering::SeqCst), 1);
+        drop((one, two, away));
+        let image = pool.into_medium().to_bytes();
+        let pool = UnrecoveredPool::open(Recorder::from_image(image)).unwrap();
+        let pool = pool.recover(None).unwrap();
+        let pool = pool.start(&OpenOptions::with_scheme(Scheme::Swift)).unwrap();
+        pool.lane().unwrap().run(|tx| tx.load_u64(cell)).unwrap()
+    }
+
+    /// What comes of a cell to which two lanes add one, if the first does so asynchronously and goes
+    /// away.
+    fn added_over_pending(plant: Option<Plant>) -> u64 {
+        let (pool, [cell, other]) = pool_of_two(plant);
+        let (mut one, mut two) = (pool.lane().unwrap(), pool.lane().unwrap());
+        two.run(|tx| tx.load_u64(cell)).unwrap();
+        one.run(|tx| tx.load_u64(cell).and_then(|_| tx.store_u64(other, 1))).unwrap();
+        two.run_async(|tx| tx.load_u64(cell).and_then(|was| tx.store_u64(cell, was + 1))).unwrap();
+        let away = pool.solo.go_away().unwrap();
+        one.run(|tx| tx.load_u64(cell).and_then(|was| tx.store_u64(cell, was + 1))).unwrap();
+        drop(away);
+        pool.sync();
+        two.run(|tx| tx.load_u64(cell)).unwrap()
+    }
+
+    #[test]
+    fn who_runs_alone_knows_what_others_have_left() {
+        assert_eq!(stored_alone(None), 100);
+        assert_eq!(stored_alone(Some(Plant::OthersNotCounted)), 3, "its plant goes unnoticed");
+        assert_eq!(added_over_pending(None), 2);
+        assert_eq!(added_over_pending(Some(Plant::SoloOverPending)), 1, "its plant goes unnoticed");
+        assert_eq!(Plant::away().count(), 2);
     }
 
     #[test]
@@ -149,33 +314,47 @@ mod tests {
     fn a_transaction_inside_a_transaction_does_not_wait_for_ever() {
         let (medium, solo, gate) = (Heap::new(64), Solo::new(true), Gate::new(4));
         (0..2).for_each(|id| solo.lane_taken(&medium, id, || ()));
-        assert!(solo.enter(&medium, &gate, 0, none));
-        solo.enter(&medium, &gate, 1, none);
+        assert!(solo.enter(&medium, &gate, 0, none, settled));
+        solo.enter(&medium, &gate, 1, none, settled);
     }
 
     #[test]
     fn nobody_runs_beside_a_soloist() {
         let medium = Heap::new(64);
-        for _ in 0..if cfg!(miri) { 3 } else { 300 } {
-            let (solo, gate) = (Solo::new(true), Gate::new(3));
+        let pause = |rounds: usize| (0..rounds).for_each(|_| std::hint::spin_loop());
+        let (pools, rounds) = if cfg!(miri) { (2, 9) } else { (30, 1000) };
+        // Counted, for who panics inside the gate is waited for.
+        let (begun_alone, met_others) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        for number in 0..pools {
+            let lanes = 2 + number % 2;
+            let (solo, gate) = (Solo::new(true), Gate::new(lanes));
             let inside = AtomicUsize::new(0);
-            (0..3).for_each(|id| solo.lane_taken(&medium, id, || ()));
+            (0..lanes).for_each(|id| solo.lane_taken(&medium, id, || ()));
             std::thread::scope(|scope| {
-                for id in 0..3 {
-                    let (solo, gate, inside, medium) = (&solo, &gate, &inside, &medium);
+                for id in 0..lanes {
+                    let (medium, solo, gate, inside) = (&medium, &solo, &gate, &inside);
+                    let (begun_alone, met_others) = (&begun_alone, &met_others);
                     scope.spawn(move || {
-                        for _ in 0..30 {
-                            let alone = solo.enter(medium, gate, id, none);
+                        for round in 0..rounds {
+                            let alone = solo.enter(medium, gate, id, none, settled);
+                            begun_alone.fetch_add(usize::from(alone), Ordering::Relaxed);
                             let others = inside.fetch_add(1, Ordering::SeqCst);
-                            assert!(!alone || others == 0, "a soloist begins beside others");
-                            std::hint::spin_loop();
-                            let beside = inside.fetch_sub(1, Ordering::SeqCst) - 1;
-                            assert!(!alone || beside == 0, "others began beside a soloist");
+                            pause(round % 64);
+                            let beside = others + inside.fetch_sub(1, Ordering::SeqCst) - 1;
+                            met_others
+                                .fetch_add(usize::from(alone && beside > 0), Ordering::Relaxed);
                             gate.leave(id);
+                            if (round + id) % 3 != 0 {
+                                let _away = solo.go_away();
+                                pause(round * 7 % 128);
+                            }
                         }
                     });
                 }
             });
         }
+        assert_eq!(met_others.into_inner(), 0, "somebody runs beside a soloist");
+        let begun_alone = begun_alone.into_inner();
+        assert!(cfg!(miri) || begun_alone > rounds, "alone {begun_alone} times only");
     }
 }

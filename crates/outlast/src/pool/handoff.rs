@@ -121,6 +121,19 @@ impl<M: Medium> Pool<M> {
         }
     }
 
+    /// S3: whether one lane may run without locks while no other has a transaction. What a batch has
+    /// stored, or will, only its locks say.
+    pub(crate) fn is_settled(&self) -> bool {
+        if self.has_pending.load(Ordering::SeqCst) && !self.io().plants(Plant::SoloOverPending) {
+            return false;
+        }
+        // N2.
+        if !self.io().plants(Plant::OthersNotCounted) {
+            self.raise_clock(self.newest());
+        }
+        true
+    }
+
     /// H3: makes durable what these lanes have pending, as far as they are parked.
     pub(crate) fn lead(&self, is_wanted: impl Fn(usize) -> bool) {
         let (io, medium) = (self.io(), &self.medium);

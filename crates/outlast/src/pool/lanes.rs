@@ -68,7 +68,7 @@ pub(crate) struct LaneState {
     /// Conflicts in a row of transactions that [`Lane::begin`] began.
     pub conflicts: u32,
     /// For how long it stays away after a conflict.
-    pub(super) backoff: BackOff,
+    pub backoff: BackOff,
 }
 
 /// The writing end of a lane's log.
@@ -201,7 +201,9 @@ impl<'p, M: Medium> Lane<'p, M> {
     /// after it. It becomes durable with this lane's next commit that waits, when so much is pending
     /// that the next transaction may not fit into one record with it, when another lane needs what
     /// it has locked, at [`Pool::sync`] and [`Pool::await_durable`], and when the lane is dropped; not
-    /// by itself.
+    /// by itself. One that has changed more than a dozen lines is durable when it returns, and so are
+    /// the next ones of a lane on which one did not fit behind what was pending: waiting gains nothing
+    /// there.
     ///
     /// Schemes without a redo log, pools with checksums and literal variants commit as `run` does.
     ///
@@ -329,7 +331,9 @@ impl<'a, 'p, M: Medium> Attempt<'a, 'p, M> {
     ) -> Result<T, Abort> {
         self.tx.pool.medium.mark(Mark::Call(Call::Commit));
         let ticket = commit(self.tx)?;
-        self.tx.lane.backoff.committed();
+        if !self.tx.is_alone() {
+            self.tx.lane.backoff.committed();
+        }
         self.committed = true;
         self.tx.end();
         Ok(ticket)
@@ -403,18 +407,7 @@ impl<'p, M: Medium> Tx<'p, M> {
         } else if conflicts > 0 {
             self.pool.make_way();
             self.lane.backoff.conflict();
-            self.back_off(conflicts - 1);
-        }
-    }
-
-    /// Lets others go ahead. A scheduler gives them their time by itself, so that under one only
-    /// the conflicts of this transaction count.
-    pub(crate) fn back_off(&mut self, conflicts: u32) {
-        let backoff = &mut self.lane.backoff;
-        let rounds = if M::OBSERVED { backoff.rounds_after(conflicts) } else { backoff.rounds() };
-        let mut tries = 0;
-        for _ in 0..rounds {
-            wait(&self.pool.medium, &mut tries);
+            self.stay_away(conflicts - 1);
         }
     }
 }

@@ -19,7 +19,7 @@ impl<'p, M: Medium> Lane<'p, M> {
     /// the transaction runs alone.
     ///
     /// # Panics
-    /// When this thread has a transaction open on another lane that ran alone so far. Waiting for
+    /// When this thread has a transaction open on another lane that runs alone. Waiting for
     /// it would never end.
     pub fn begin(mut self) -> Running<'p, M> {
         let tx = self.tx.as_mut().expect(LIVES);

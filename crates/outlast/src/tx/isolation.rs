@@ -213,7 +213,7 @@ impl<M: Medium> Tx<'_, M> {
             if tries >= LOCK_PATIENCE || self.has_read_before(stripe) {
                 return Err(Abort::Conflict);
             }
-            self.wait_for_holder(&mut tries);
+            self.wait_for_holder(&mut tries)?;
         }
     }
 
@@ -224,16 +224,20 @@ impl<M: Medium> Tx<'_, M> {
         !M::OBSERVED && self.lane.buffers.reads.iter().any(|(read, _)| *read == stripe)
     }
 
-    /// One round of waiting for whoever has a lock: long, if nobody can be waiting for this lane.
+    /// One round of waiting for whoever has a lock: long, if nobody can be waiting for this lane. Where
+    /// it would be very long, it is better done outside.
     #[cold]
-    fn wait_for_holder(&mut self, tries: &mut u32) {
+    fn wait_for_holder(&mut self, tries: &mut u32) -> Result<(), Abort> {
         if M::OBSERVED || !self.lane.buffers.locked.is_empty() {
             wait_longer(&self.pool.medium, tries);
+        } else if self.lane.backoff.is_hot() {
+            return Err(Abort::Conflict);
         } else {
             self.pool.make_way();
             self.back_off(*tries);
             *tries += 1;
         }
+        Ok(())
     }
 
     /// Loads an aligned word of the heap beside others.
@@ -304,7 +308,7 @@ impl<M: Medium> Tx<'_, M> {
             if tries >= LOCK_PATIENCE {
                 return Err(Abort::Conflict);
             }
-            self.wait_for_holder(&mut tries);
+            self.wait_for_holder(&mut tries)?;
         }
     }
 

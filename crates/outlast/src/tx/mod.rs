@@ -140,8 +140,9 @@ impl<'p, M: Medium> Tx<'p, M> {
     #[inline(always)]
     pub(crate) fn enter(&mut self) -> bool {
         let pool = self.pool;
-        let end_solo = |id| pool.end_solo(id);
-        let is_alone = pool.solo.enter(&pool.medium, &pool.gate, self.lane.id, end_solo);
+        let (end_solo, is_settled) = (|id| pool.end_solo(id), || pool.is_settled());
+        let id = self.lane.id;
+        let is_alone = pool.solo.enter(&pool.medium, &pool.gate, id, end_solo, is_settled);
         self.unpark();
         is_alone
     }
@@ -153,6 +154,12 @@ impl<'p, M: Medium> Tx<'p, M> {
             self.leave_pending();
         }
         self.pool.gate.leave(self.lane.id);
+    }
+
+    /// Whether no other lane runs transactions.
+    #[inline]
+    pub(crate) fn is_alone(&self) -> bool {
+        self.lane.buffers.is_alone
     }
 
     /// Others may run.

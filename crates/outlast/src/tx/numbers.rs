@@ -10,9 +10,9 @@
 //!   the version of each line that it has locked.
 //! * **N2** The clock is raised: by whoever reads a line whose version is above it, to that version;
 //!   by a sweep, to the last number of each lane, before it looks at their bounds (W4), and so by a
-//!   checkpoint, while nobody runs; and for a lane that is given back, or has run alone and stored
-//!   without locks, to its last number. So it is at least the numbers of lanes that are nobody's, and
-//!   a lane that is alone goes on from there.
+//!   checkpoint, while nobody runs; for a lane that is given back, or has run alone and stored
+//!   without locks, to its last number; and before a lane begins to run alone, to all others'. So it
+//!   is at least the numbers of lanes that are nobody's, and a lane that is alone goes on from there.
 //! * **N3** The lines with the bits of blocks are locked like others: whoever gives a block back has
 //!   a greater number than who took it, whether he has seen anything that one stored or not.
 //! * **N4** A view is what the clock was at some moment of the transaction, or before it. Whoever
