@@ -1,8 +1,8 @@
 //! The instructions that persistence is made of, on x86-64. The only file with assembly.
 //!
-//! Stable Rust has no intrinsics for `clwb`, `clflushopt` and `movdir64b`. No block here is
-//! `nomem`: each counts as reading and writing all memory, so that the compiler moves no store
-//! across it. Which instructions there are is asked of CPUID once per mapping.
+//! Stable Rust has no intrinsics for `clwb`, `clflushopt` and `movdir64b`. No block here but that of
+//! `crc32` is `nomem`: each counts as reading and writing all memory, so that the compiler moves no
+//! store across it. Which instructions there are is asked of CPUID once per mapping.
 
 use std::arch::asm;
 use std::arch::x86_64::__cpuid_count;
@@ -79,6 +79,31 @@ pub(crate) unsafe fn flush_line(kind: FlushKind, line: *const u8) {
             }
         }
     }
+}
+
+/// Whether this processor has the instruction for CRC-32C.
+#[inline(always)]
+pub(crate) fn has_crc32c() -> bool {
+    is_x86_feature_detected!("sse4.2")
+}
+
+/// Continues a CRC-32C by eight bytes, without the inversions before and behind.
+///
+/// # Safety
+/// The processor has the instruction ([`has_crc32c`]).
+#[inline(always)]
+pub(crate) unsafe fn crc32c_step(mut crc: u64, word: u64) -> u64 {
+    // SAFETY: changes one register; the caller vouches for the instruction. An intrinsic would be a
+    // call from code that is compiled for every x86-64.
+    unsafe {
+        asm!(
+            "crc32 {}, {}",
+            inout(reg) crc,
+            in(reg) word,
+            options(pure, nomem, nostack, preserves_flags)
+        );
+    }
+    crc
 }
 
 /// Orders all earlier stores, streams and weakly ordered flushes before all later ones.

@@ -35,6 +35,19 @@ pub(crate) unsafe fn flush_line(kind: FlushKind, _line: *const u8) {
     unreachable!("{kind:?} on a processor without it");
 }
 
+/// Whether this processor is known to have an instruction for CRC-32C: no.
+pub(crate) fn has_crc32c() -> bool {
+    false
+}
+
+/// Never reached.
+///
+/// # Safety
+/// None is needed; the signature is that of the instruction.
+pub(crate) unsafe fn crc32c_step(_crc: u64, _word: u64) -> u64 {
+    unreachable!("CRC-32C by an instruction that is not there");
+}
+
 /// Orders all earlier stores before all later ones.
 #[inline(always)]
 pub(crate) fn store_fence() {

@@ -30,6 +30,7 @@ mod cpu;
 
 mod cache;
 mod counted;
+mod crc;
 mod crossover;
 mod delayed;
 mod detect;
@@ -46,6 +47,7 @@ pub mod schedule;
 pub use cache::{last_level_cache_bytes, prefetch};
 pub use counted::{Counted, Counters};
 pub use cpu::{CpuFeatures, cpu_features, has_flush};
+pub use crc::crc32c_in_stripes;
 pub use delayed::{Delayed, WriteCost};
 pub use detect::{Backing, Detection};
 pub use domain::{Domain, UnknownDomain};

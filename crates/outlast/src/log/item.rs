@@ -50,7 +50,7 @@ impl Item<'_> {
     }
 }
 
-/// Words in front of a payload in which its record's CRC has room for what it takes in first.
+/// Words in front of a payload, for what a streamed record begins with.
 pub(crate) const SPARE_WORDS: usize = 2;
 
 /// A payload in the making.

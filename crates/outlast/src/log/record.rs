@@ -1,6 +1,6 @@
 //! One record: how it is laid out in lines, written, and read back.
 
-use outlast_pmem::Medium;
+use outlast_pmem::{Medium, crc32c_in_stripes};
 use outlast_trace::{LINE_BYTES, PoolOffset};
 
 use crate::io::{Io, Site};
@@ -127,25 +127,14 @@ pub(crate) fn untag(word: u64) -> Option<(Seq, bool)> {
 }
 
 /// The header word: `3..0` kind, `27..4` payload words, `35..28` a CRC-8 of those two, `63..36`
-/// a CRC-32C (28 bits of it) of the payload and of what the record claims to be.
+/// a CRC-32C (28 bits of it) of what the record claims to be and of the payload, in stripes.
 ///
 /// The claim has its own seal because a wrong length would make a complete record look
 /// unfinished, which is no damage but the ordinary trace of a crash.
 #[inline]
 pub(crate) fn header_word(kind: RecordKind, seq: Seq, payload: &[u64]) -> u64 {
     let claim = claim_of(kind, payload.len());
-    let crc = crc32c::crc32c(bytemuck::bytes_of(&[seq.bits(), claim]));
-    let crc = crc32c::crc32c_append(crc, bytemuck::cast_slice(payload));
-    sealed_claim(claim, crc)
-}
-
-/// The header word of the payload behind the two words that `all` begins with, whose content does
-/// not matter.
-#[inline]
-pub(crate) fn header_in_place(kind: RecordKind, seq: Seq, all: &mut [u64]) -> u64 {
-    let claim = claim_of(kind, all.len() - SPARE_WORDS);
-    (all[0], all[1]) = (seq.bits(), claim);
-    sealed_claim(claim, crc32c::crc32c(bytemuck::cast_slice(all)))
+    sealed_claim(claim, crc32c_in_stripes(&[seq.bits(), claim], payload))
 }
 
 /// What a header word claims: its kind and how many words it has.
@@ -185,14 +174,13 @@ impl<'w> Record<'w> {
         Self { header: header_word(kind, seq, payload), seq, words: payload }
     }
 
-    /// Of all that a payload has: its CRC is made in one go, its lines are whole.
+    /// Of all that a payload has: its lines are whole.
     #[inline]
     pub fn of_all(kind: RecordKind, seq: Seq, payload: &'w mut Payload) -> Self {
         let count = payload.as_words().len();
         let padded = words_of(lines_for(count));
-        let all = payload.with_spare_and_zeros(padded - count);
-        let header = header_in_place(kind, seq, &mut all[..SPARE_WORDS + count]);
-        Self { header, seq, words: &all[SPARE_WORDS..] }
+        let words = &payload.with_spare_and_zeros(padded - count)[SPARE_WORDS..];
+        Self { header: header_word(kind, seq, &words[..count]), seq, words }
     }
 
     /// Lines that it takes.

@@ -151,7 +151,7 @@ pub(crate) fn append<M: Medium>(
     let count = payload.as_words().len();
     let padding = lines_for(count) as usize * LINE_WORDS - FRONT_WORDS - count;
     let all = payload.with_spare_and_zeros(padding);
-    let header = record::header_in_place(kind, seq, &mut all[..FRONT_WORDS + count]);
+    let header = record::header_word(kind, seq, &all[FRONT_WORDS..][..count]);
     (all[0], all[1]) = (header, seal(seq.bits()));
     let (lines, rest) = all.as_chunks::<LINE_WORDS>();
     debug_assert!(rest.is_empty());
