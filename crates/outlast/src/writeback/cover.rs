@@ -51,6 +51,16 @@ const LOOKS_IN_PART: u64 = 8;
 /// Lines of which it is remembered when they were flushed.
 const RECENT_MAX: usize = 1024;
 
+/// After so many lines that were looked up it is judged whether that pays.
+const LOOKED_UP: usize = 1024;
+
+/// It does where one in so many was flushed already: remembering a line costs some nanoseconds, writing
+/// it back a hundred times as much where memory is slow.
+const SPARED_ONE_IN: usize = 64;
+
+/// Where it does not, so many lines are flushed without a look before it is tried again.
+const UNSEEN: usize = 16 * 1024;
+
 /// How far a lane is with what its log covers.
 #[derive(Default)]
 pub(crate) struct Cover {
@@ -73,6 +83,11 @@ pub(super) struct Batch {
     lines: Vec<LineAddr>,
     /// By a hash of the line; the later of two forgets the earlier.
     recent: Option<Box<[Recent; RECENT_MAX]>>,
+    /// Hardly a line was flushed already, so that none is looked up for a while.
+    is_blind: bool,
+    /// Lines since that was decided, and those of them that were left out.
+    judged: usize,
+    spared: usize,
 }
 
 /// A line was flushed when everything before `until` was in place.
@@ -91,10 +106,24 @@ impl Batch {
         let hash = line.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
         let recent = &mut recent[hash as usize % RECENT_MAX];
         if recent.line == line && (recent.until >= since || io.plants(Plant::FlushedOnceIsEnough)) {
+            self.spared += 1;
             return;
         }
         *recent = Recent { line, until: now };
         self.lines.push(line);
+    }
+
+    /// `adds` lines, as [`add`](Self::add) does, or without a look: whatever is flushed once more, what
+    /// is remembered of others stays true.
+    #[inline]
+    fn add_watched(&mut self, adds: impl FnOnce(&mut Self, bool)) {
+        let (lines, spared) = (self.lines.len(), self.spared);
+        adds(self, self.is_blind);
+        self.judged += self.lines.len() - lines + self.spared - spared;
+        if self.judged >= if self.is_blind { UNSEEN } else { LOOKED_UP } {
+            self.is_blind = !self.is_blind && self.spared * SPARED_ONE_IN < self.judged;
+            (self.judged, self.spared) = (0, 0);
+        }
     }
 
     /// What has gathered.
@@ -211,17 +240,19 @@ impl Cover {
     /// Gathers what the lane's records up to `goal` have stored to: whole records, maybe a little
     /// more.
     fn gather<M: Medium>(&mut self, pool: &Pool<M>, lane: &LaneSlot, goal: u64, installed: u64) {
-        let (io, batch) = (pool.io(), &mut self.batch);
-        while let Some(end) = self.installed.first_end() {
-            // What ends before was covered by a sweep.
-            if end > self.gathered && self.gathered >= goal {
-                break;
+        let Self { batch, installed: noted, gathered, .. } = self;
+        batch.add_watched(|batch, is_blind| {
+            while let Some(end) = noted.first_end() {
+                // What ends before was covered by a sweep.
+                if end > *gathered && *gathered >= goal {
+                    break;
+                }
+                *gathered = noted.take_first(pool, lane, *gathered, |line| match is_blind {
+                    true => batch.lines.push(line),
+                    false => batch.add(pool.io(), line, end, installed),
+                });
             }
-            let position = self.gathered;
-            self.gathered = self.installed.take_first(pool, lane, position, |line| {
-                batch.add(io, line, end, installed);
-            });
-        }
+        });
     }
 }
 
@@ -229,4 +260,35 @@ impl Cover {
 pub(super) fn number_at<M: Medium>(pool: &Pool<M>, lane: &LaneSlot, position: u64) -> Option<Seq> {
     let installed = lane.shared.installed.load(Ordering::Acquire);
     (position < installed).then(|| lane.place(position).head(&pool.medium).seq)
+}
+
+#[cfg(test)]
+mod tests {
+    use outlast_pmem::Heap;
+
+    use super::*;
+
+    /// Adds lines as a lane does that has installed each just now. Returns how many will be flushed.
+    fn flushed(batch: &mut Batch, heap: &Heap, lines: impl Iterator<Item = u64>) -> usize {
+        for (now, line) in (1..).zip(lines) {
+            batch.add_watched(|batch, is_blind| match is_blind {
+                true => batch.lines.push(LineAddr(line)),
+                false => batch.add(Io::new(heap, None), LineAddr(line), 0, now),
+            });
+        }
+        batch.lines.drain(..).count()
+    }
+
+    #[test]
+    fn lines_are_looked_up_where_some_were_flushed_already() {
+        let (heap, mut batch) = (Heap::new(64), Batch::default());
+        let often = |batch: &mut Batch| flushed(batch, &heap, (0..100).map(|_| 7));
+        assert_eq!(flushed(&mut batch, &heap, (0..50_000).map(|n| 1 + n % 9)), 9);
+        assert_eq!(flushed(&mut batch, &heap, 100..4 * 1024), 4 * 1024 - 100, "none is twice");
+        assert!(batch.is_blind);
+        assert_eq!(often(&mut batch), 100, "nobody looks");
+        flushed(&mut batch, &heap, 5_000..5_000 + UNSEEN as u64 - 2_500);
+        assert_eq!(often(&mut batch), 1, "it is tried again");
+        assert!(!batch.is_blind);
+    }
 }
