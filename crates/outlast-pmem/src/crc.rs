@@ -8,7 +8,7 @@ const STRIPES: usize = 3;
 /// stripes of `words`: of words 0, 3, 6 and so on, of words 1, 4, 7 …, and of words 2, 5, 8 …
 ///
 /// Each step of a CRC waits for the one before, on most processors for three cycles, and every cycle
-/// of this is one later fence. The stripes go side by side.
+/// of this is one in which the fence comes later. The stripes go side by side.
 #[inline]
 pub fn crc32c_in_stripes(front: &[u64; 2], words: &[u64]) -> u32 {
     if cpu::has_crc32c() {
@@ -28,12 +28,18 @@ fn portable_step(crc: u64, word: u64) -> u64 {
 #[inline(always)]
 fn in_stripes(front: &[u64; 2], words: &[u64], step: impl Fn(u64, u64) -> u64) -> u32 {
     const BEGIN: u64 = !0u32 as u64;
-    let mut stripes = [BEGIN; STRIPES];
     let (rounds, rest) = words.as_chunks::<STRIPES>();
+    let mut stripes = [BEGIN; STRIPES];
     for words in rounds {
         stripes.iter_mut().zip(words).for_each(|(crc, word)| *crc = step(*crc, *word));
     }
-    stripes.iter_mut().zip(rest).for_each(|(crc, word)| *crc = step(*crc, *word));
+    // Not in a loop: the stripes stay in registers.
+    if let Some(word) = rest.first() {
+        stripes[0] = step(stripes[0], *word);
+    }
+    if let Some(word) = rest.get(1) {
+        stripes[1] = step(stripes[1], *word);
+    }
     let front = front.iter().fold(BEGIN, |crc, word| step(crc, *word));
     !(stripes.iter().fold(front, |crc, stripe| step(crc, u64::from(!(*stripe as u32)))) as u32)
 }

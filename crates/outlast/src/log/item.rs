@@ -184,9 +184,9 @@ impl Payload {
                     continue;
                 }
                 last_run = end;
-                let item = [WORDS << KIND_SHIFT | 1 << COUNT_SHIFT | index, content[word]];
-                room[end..end + item.len()].copy_from_slice(&item);
-                end += item.len();
+                room[end] = WORDS << KIND_SHIFT | 1 << COUNT_SHIFT | index;
+                room[end + 1] = content[word];
+                end += 2;
             }
         }
         (self.end, self.last_run, self.run_end) = (end, last_run, run_end);

@@ -72,7 +72,7 @@ impl Place {
     /// Writes a record that is all of a payload and starts its write-back; where records are streamed
     /// such as are shorter than `stream_from` lines are flushed all the same. The fence is the
     /// caller's. Returns how many lines it takes.
-    #[inline]
+    #[inline(always)]
     pub fn append<M: Medium>(
         self,
         io: Io<'_, M>,

@@ -131,7 +131,7 @@ pub(crate) fn untag(word: u64) -> Option<(Seq, bool)> {
 ///
 /// The claim has its own seal because a wrong length would make a complete record look
 /// unfinished, which is no damage but the ordinary trace of a crash.
-#[inline]
+#[inline(always)]
 pub(crate) fn header_word(kind: RecordKind, seq: Seq, payload: &[u64]) -> u64 {
     let claim = claim_of(kind, payload.len());
     sealed_claim(claim, crc32c_in_stripes(&[seq.bits(), claim], payload))

@@ -15,7 +15,7 @@
 //!   never a ring ahead of it (W3).
 
 use outlast_pmem::Medium;
-use outlast_trace::{LINE_BYTES, PoolOffset};
+use outlast_trace::{LINE_BYTES, LineAddr, PoolOffset};
 
 use crate::io::{Io, Site};
 use crate::log::item::Payload;
@@ -118,9 +118,8 @@ pub(crate) const fn words_in(lines: u64) -> usize {
 
 /// Seven words as eight of 56 bits, under the tag of their lap.
 #[inline]
-fn pack(words: &[u64; LINE_WORDS], lap: Lap) -> [u64; 8] {
-    let tag = u64::from(lap.tag()) << TAG_SHIFT;
-    let mut packed = [tag; 8];
+fn pack(words: &[u64; LINE_WORDS], tag: u8) -> [u64; 8] {
+    let mut packed = [u64::from(tag) << TAG_SHIFT; 8];
     for (i, word) in words.iter().enumerate() {
         packed[i] |= word & CONTENT_MASK;
         packed[LINE_WORDS] |= word >> TAG_SHIFT << (8 * i);
@@ -155,7 +154,7 @@ pub(crate) fn append<M: Medium>(
     (all[0], all[1]) = (header, seal(seq.bits()));
     let (lines, rest) = all.as_chunks::<LINE_WORDS>();
     debug_assert!(rest.is_empty());
-    write(io, site, at, lines.iter().copied(), stream_from)
+    write(io, site, at, lines, stream_from)
 }
 
 /// The same of words that have nothing before or behind them.
@@ -175,7 +174,7 @@ pub(crate) fn append_words<M: Medium>(
     };
     let lines = 0..lines_for(words.len()) as usize;
     let lines = lines.map(|line| std::array::from_fn(|i| word(line * LINE_WORDS + i)));
-    write(io, site, at, lines, stream_from)
+    write(io, site, at, &lines.collect::<Vec<_>>(), stream_from)
 }
 
 #[inline]
@@ -183,34 +182,38 @@ fn write<M: Medium>(
     io: Io<'_, M>,
     site: Site,
     at: At,
-    lines_of_words: impl DoubleEndedIterator<Item = [u64; LINE_WORDS]> + ExactSizeIterator,
+    all_words: &[[u64; LINE_WORDS]],
     stream_from: u64,
 ) -> u64 {
-    let lines = lines_of_words.len() as u64;
+    let (lines, tag) = (all_words.len() as u64, at.lap.tag());
     assert!(at.line + lines <= at.ring.lines, "a record stays inside its region");
-    let each = at.lines(lines).zip(lines_of_words);
     if lines < stream_from {
         flush_before(io, site, at, lines);
-        each.for_each(|(at, words)| {
-            io.medium.store_words(at.start().line(), !0, &pack(&words, at.lap));
-        });
+        let mut line = at.start().line();
+        for words in all_words {
+            io.medium.store_words(line, !0, &pack(words, tag));
+            line = LineAddr(line.0 + 1);
+        }
         flush_lines(io, site, at, lines);
         return lines;
     }
     if io.plants(Plant::RecordFlushedBackwards) {
-        each.rev().for_each(|(at, words)| write_line(io, site, at, &words));
+        let each = at.lines(lines).zip(all_words).rev();
+        each.for_each(|(at, words)| write_line(io, site, at, words, tag));
         return lines;
     }
     let (first, last) = (at.line, at.line + lines - 1);
-    for (at, words) in each {
+    let mut at = at;
+    for words in all_words {
         if io.plants(Plant::FlushBeforeStore)
             || io.plants(Plant::RecordFirstLineUnflushed) && at.line == first && lines > 1
             || io.plants(Plant::RecordLastLineUnflushed) && at.line == last && lines > 1
         {
-            io.medium.store(at.start(), bytemuck::bytes_of(&pack(&words, at.lap)));
+            io.medium.store(at.start(), bytemuck::bytes_of(&pack(words, tag)));
         } else {
-            write_line(io, site, at, &words);
+            write_line(io, site, at, words, tag);
         }
+        at.line += 1;
     }
     lines
 }
@@ -236,8 +239,8 @@ fn flush_before<M: Medium>(io: Io<'_, M>, site: Site, at: At, lines: u64) {
 }
 
 #[inline]
-fn write_line<M: Medium>(io: Io<'_, M>, site: Site, at: At, words: &[u64; LINE_WORDS]) {
-    io.stream_line(site, at.start(), &pack(words, at.lap));
+fn write_line<M: Medium>(io: Io<'_, M>, site: Site, at: At, words: &[u64; LINE_WORDS], tag: u8) {
+    io.stream_line(site, at.start(), &pack(words, tag));
 }
 
 /// A `Wrap`, and a line of nothing for each that is left of the ring (L5).
@@ -247,7 +250,7 @@ pub(crate) fn append_wrap<M: Medium>(io: Io<'_, M>, site: Site, at: At, seq: Seq
         return;
     }
     for at in at.lines(at.ring.lines - at.line).skip(1) {
-        write_line(io, site, at, &[0; LINE_WORDS]);
+        write_line(io, site, at, &[0; LINE_WORDS], at.lap.tag());
     }
 }
 

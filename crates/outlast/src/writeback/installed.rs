@@ -49,7 +49,9 @@ impl Installed {
         self.push(head);
         let count_at = self.to;
         self.push(0);
-        lines.for_each(|line| self.push(line.0));
+        for line in lines {
+            self.push(line.0);
+        }
         let mask = self.words.len() - 1;
         self.words[count_at & mask] = (self.to - count_at - 1) as u64;
     }
