@@ -211,6 +211,22 @@ impl LineSet {
         (index, true)
     }
 
+    /// Adds a line that holds one word, which was stored to, if a glance shows that the set lacks the line
+    /// and has few. Returns its index.
+    #[inline]
+    pub fn add_word(&mut self, line: LineAddr, word: usize) -> Option<usize> {
+        debug_assert!(!self.has_forgotten);
+        let (slot, index) = (few_slot(hash(line)), self.len);
+        if index >= FEW || self.few[slot] != 0 {
+            return None;
+        }
+        self.few[slot] = index as u8 + 1;
+        self.entries[index] =
+            LineEntry { words: 1 << word, stored: true, ..LineEntry::of(line, self.transaction) };
+        self.len = index + 1;
+        Some(index)
+    }
+
     /// As [`find_or_add`](Self::find_or_add), with the entry itself, as long as that takes no more
     /// than a look.
     #[inline]
@@ -378,6 +394,26 @@ mod tests {
             set.clear();
             assert!(set.is_empty() && set.find(LineAddr(round)).is_none());
         }
+    }
+
+    #[test]
+    fn a_word_is_added_at_a_glance_or_not_at_all() {
+        let (mut set, mut glances) = (LineSet::default(), 0);
+        set.set_transaction(3);
+        for number in 0..2 * FEW as u64 {
+            let line = LineAddr(number * number * 7);
+            let at_a_glance = set.add_word(line, number as usize % 8);
+            assert!(at_a_glance.is_none_or(|index| index as u64 == number));
+            glances += usize::from(at_a_glance.is_some());
+            assert_eq!(set.find_or_add(line), (number as usize, at_a_glance.is_none()));
+            let entry = set.entries()[number as usize];
+            let expected =
+                if at_a_glance.is_some() { (1 << (number % 8), true) } else { (0, false) };
+            assert_eq!((entry.words, entry.stored), expected);
+            assert_eq!(entry.transaction, 3);
+            assert_eq!(set.add_word(line, 0), None, "it is there");
+        }
+        assert!((FEW / 2..=FEW).contains(&glances), "{glances} of {}", 2 * FEW);
     }
 
     #[test]

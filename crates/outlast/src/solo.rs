@@ -89,7 +89,7 @@ impl Solo {
     /// runs without locks. `settle` does what is left to do for the soloist that it is given, when
     /// this ends a solo. `is_settled` says whether a solo may begin as far as others' transactions are
     /// concerned, which are all over.
-    #[inline]
+    #[inline(always)]
     pub fn enter<M: Medium>(
         &self,
         medium: &M,

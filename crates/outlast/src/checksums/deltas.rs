@@ -72,8 +72,12 @@ pub(crate) struct Deltas {
 }
 
 impl Deltas {
+    pub fn is_clear(&self) -> bool {
+        self.since.is_none() && self.words.is_empty() && self.open.is_empty()
+    }
+
     pub fn clear(&mut self) {
-        if self.since.is_none() && self.words.is_empty() && self.open.is_empty() {
+        if self.is_clear() {
             return;
         }
         self.words.clear();

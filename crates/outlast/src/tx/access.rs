@@ -50,16 +50,22 @@ impl<M: Medium> Transact for Tx<'_, M> {
         self.store_word(at, value)
     }
 
-    #[inline]
+    #[inline(always)]
     fn will_write(&mut self, ranges: &[ByteRange]) -> Result<(), Abort> {
         self.pool.medium.mark(Mark::Call(Call::WillWrite));
         let stores = self.lane.buffers.stores;
         // Nothing can be stored through a window after a failure.
-        if stores != Window::NONE && ranges.iter().all(|range| stores.has_range(*range)) {
-            ranges.iter().for_each(|range| self.fetch(*range));
-            return Ok(());
+        if stores == Window::NONE {
+            return self.announce(ranges);
         }
-        self.announce(ranges)
+        let is_alone = self.lane.buffers.is_alone;
+        for range in ranges {
+            if !stores.has_range(*range) {
+                return self.announce(ranges);
+            }
+            self.fetch_as(*range, is_alone);
+        }
+        Ok(())
     }
 
     #[inline]
@@ -146,21 +152,28 @@ impl<M: Medium> Tx<'_, M> {
     /// Fetches the first lines of a range, and their locks.
     #[inline]
     pub(super) fn fetch(&self, range: ByteRange) {
+        self.fetch_as(range, self.lane.buffers.is_alone);
+    }
+
+    /// The same for a transaction that is alone, or not.
+    #[inline]
+    fn fetch_as(&self, range: ByteRange, is_alone: bool) {
         if range.at.in_line() as u64 + range.len <= LINE_BYTES {
-            return self.fetch_line(range.at.line());
+            return self.fetch_line(range.at.line(), is_alone);
         }
         self.fetch_lines(range);
     }
 
     #[inline(never)]
     fn fetch_lines(&self, range: ByteRange) {
-        range.lines().take(LINES_FETCHED_MAX).for_each(|line| self.fetch_line(line));
+        let is_alone = self.lane.buffers.is_alone;
+        range.lines().take(LINES_FETCHED_MAX).for_each(|line| self.fetch_line(line, is_alone));
     }
 
     #[inline]
-    fn fetch_line(&self, line: LineAddr) {
+    fn fetch_line(&self, line: LineAddr, is_alone: bool) {
         self.pool.medium.prefetch_write(line);
-        if !self.lane.buffers.is_alone && !self.pool.bias.is_of(line, self.lane.buffers.bias_of) {
+        if !is_alone && !self.pool.bias.is_of(line, self.lane.buffers.bias_of) {
             self.pool.locks.fetch(self.pool.locks.stripe(line));
         }
     }
@@ -265,7 +278,7 @@ impl<M: Medium> Tx<'_, M> {
         if let Err(abort) = &result {
             let buffers = &mut self.lane.buffers;
             buffers.failure.get_or_insert_with(|| abort.clone());
-            buffers.stores = Window::NONE;
+            (buffers.stores, buffers.windows_of) = (Window::NONE, 0);
         }
         result
     }

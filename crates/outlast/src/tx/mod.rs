@@ -72,6 +72,10 @@ pub(crate) struct Buffers {
     loads: Window,
     /// Words that are stored into the write set and nowhere else.
     stores: Window,
+    /// Bytes of the pool when both were opened wide; 0 when one is not.
+    windows_of: u64,
+    /// The last transaction has left nothing but lines for the next one to clear.
+    left_lines_only: bool,
     /// The clock when the transaction's view was last known to be whole.
     view: u64,
     reads: Vec<(Stripe, LockWord)>,
@@ -119,7 +123,9 @@ impl<'p, M: Medium> Tx<'p, M> {
         } else {
             self.begin_after_batch();
         }
-        self.open_windows();
+        if self.lane.buffers.windows_of != pool.medium.len() {
+            self.open_windows();
+        }
         if !is_alone {
             self.lane.buffers.view = pool.clock.load(Ordering::SeqCst);
         }
@@ -238,6 +244,7 @@ impl<'p, M: Medium> Tx<'p, M> {
     }
 
     fn commit_otherwise(&mut self) -> Result<Ticket, Abort> {
+        self.lane.buffers.left_lines_only = false;
         if !self.lane.pending.is_empty() {
             return self.commit_with_batch();
         }
@@ -266,6 +273,7 @@ impl<'p, M: Medium> Tx<'p, M> {
 
     /// Undoes everything.
     pub(crate) fn abort(&mut self) {
+        self.lane.buffers.left_lines_only = false;
         match self.pool.logging {
             Logging::Volatile | Logging::Undo | Logging::Sections => self.abort_undo(),
             Logging::Redo | Logging::Pages | Logging::Commands => self.abort_redo(),
@@ -288,14 +296,39 @@ impl Buffers {
         Self { bias_of: id, ..Self::default() }
     }
 
+    /// Looking at each list behind the fence would keep the next transaction's loads waiting, so a redo
+    /// commit does it before. Whatever else ends a transaction leaves it to the next one.
+    #[inline]
+    fn look_what_is_left(&mut self) {
+        let left_lines_only = self.has_lines_only();
+        if self.left_lines_only != left_lines_only {
+            self.left_lines_only = left_lines_only;
+        }
+    }
+
+    fn has_lines_only(&self) -> bool {
+        let Self { reads, fresh, fresh_lines, allocated, freed, payload, regions, .. } = self;
+        (reads.is_empty() && fresh.is_empty() && fresh_lines.is_empty())
+            && (allocated.is_empty() && freed.is_empty() && regions.is_empty())
+            && (payload.is_empty() && self.failure.is_none())
+            && (self.undo.is_clear() && self.sealed.is_clear() && self.deltas.is_clear())
+    }
+
     /// For the next transaction. Stores to what is not empty and to nothing else: behind the fence
     /// of the transaction before, stores wait for it, and where there are too many the next
     /// transaction's loads do too.
     #[inline(always)]
     fn clear(&mut self) {
         debug_assert!(self.locked.is_empty(), "a transaction ends without locks");
-        clear(&mut self.reads);
         self.lines.clear();
+        if !self.left_lines_only {
+            self.clear_rest();
+        }
+        debug_assert!(self.has_lines_only());
+    }
+
+    fn clear_rest(&mut self) {
+        clear(&mut self.reads);
         clear(&mut self.fresh);
         clear(&mut self.fresh_lines);
         clear(&mut self.allocated);
@@ -340,7 +373,7 @@ impl Buffers {
     /// A new block is stored to in place from now on.
     fn add_fresh(&mut self, block: ByteRange) {
         self.fresh.push(block);
-        self.stores = Window::NONE;
+        (self.stores, self.windows_of) = (Window::NONE, 0);
     }
 }
 

@@ -215,6 +215,7 @@ impl<M: Medium> Tx<'_, M> {
         if !self.pool.commits_later {
             return self.commit().map(|_| AsyncTicket::DURABLE);
         }
+        self.lane.buffers.left_lines_only = false;
         self.refuse_after_failure()?;
         if self.lane.changed_nothing() {
             self.release_locks(None);

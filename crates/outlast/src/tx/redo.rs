@@ -22,6 +22,7 @@ use crate::lines::{LineEntry, runs, word_mask};
 use crate::plant::Plant;
 use crate::pool::{LaneShared, LaneState};
 use crate::scheme::WriteBack;
+use crate::seq::Seq;
 use crate::transact::Abort;
 use crate::tx::commit_record::{ITEM_WORDS_MAX, RecordSpace};
 use crate::tx::{Buffers, Tx};
@@ -30,6 +31,7 @@ use crate::writeback::enter_commit;
 /// A record that is stored and flushed, and not fenced.
 pub(crate) struct SealedRedo {
     number: u64,
+    seq: Seq,
     /// The line and the position behind it.
     line: u64,
     head: u64,
@@ -116,11 +118,16 @@ impl<M: Medium> Tx<'_, M> {
     pub(super) fn put_word(&mut self, at: PoolOffset, value: u64) {
         let LaneState { buffers, pending, .. } = &mut *self.lane;
         let Buffers { lines, contents, .. } = buffers;
-        if let Some((index, entry)) = lines.entry_among_few(at.line())
+        let (line, word) = (at.line(), at.in_line() / 8);
+        if let Some(index) = lines.add_word(line, word) {
+            if let Some(content) = contents.get_mut(index) {
+                content[word] = value.to_le();
+                return;
+            }
+        } else if let Some((index, entry)) = lines.entry_among_few(line)
             && let Some(content) = contents.get_mut(index)
             && entry.transaction == pending.transaction()
         {
-            let word = at.in_line() / 8;
             entry.words |= 1 << word;
             entry.stored = true;
             content[word] = value.to_le();
@@ -217,6 +224,7 @@ impl<M: Medium> Tx<'_, M> {
         // Before the fence, which a lock behind it would wait for.
         self.end_blocks_after(seq);
         self.lane.buffers.lines.forget_places();
+        self.lane.buffers.look_what_is_left();
         if io.plants(Plant::EarlyRelease) {
             self.release_locks(Some(number));
         }
@@ -228,15 +236,14 @@ impl<M: Medium> Tx<'_, M> {
             self.renew_sums();
         }
         let flushed = slot.shared.flushed.load(Ordering::Relaxed);
-        Ok(SealedRedo { number, line, head, flushed })
+        Ok(SealedRedo { number, seq, line, head, flushed })
     }
 
     /// The fence is over: stores everything in place and lets others see it.
     #[inline(always)]
     pub(crate) fn end_redo(&mut self, sealed: SealedRedo) -> Ticket {
-        let SealedRedo { number, line, head, flushed } = sealed;
+        let SealedRedo { number, seq, line, head, flushed } = sealed;
         let slot = &self.pool.lanes[self.lane.id];
-        let seq = self.pool.seq(number);
         // W1: it has covered what was flushed before.
         slot.shared.fenced.store(flushed, Ordering::Release);
         if self.lane.cover.is_unfenced {
@@ -244,6 +251,7 @@ impl<M: Medium> Tx<'_, M> {
         }
 
         if self.keeps_sums() {
+            self.lane.buffers.left_lines_only = false;
             self.note_installed(number);
             self.install();
             self.store_summed_allocations();
@@ -270,7 +278,7 @@ impl<M: Medium> Tx<'_, M> {
     }
 
     /// The record: every word that the write set holds, then the bits of blocks.
-    #[inline]
+    #[inline(always)]
     pub(super) fn gather_new(&mut self) {
         let Buffers { lines, contents, payload, .. } = &mut self.lane.buffers;
         let entries = lines.entries();

@@ -319,8 +319,12 @@ pub(crate) struct SealedProgress {
 }
 
 impl SealedProgress {
+    pub(super) fn is_clear(&self) -> bool {
+        self.last == 0 && self.tickets == 0 && self.other.is_empty()
+    }
+
     pub(super) fn clear(&mut self) {
-        if self.last != 0 || self.tickets != 0 || !self.other.as_words().is_empty() {
+        if !self.is_clear() {
             (self.last, self.tickets, self.ring_lines) = (0, 0, 0);
             self.other.clear();
         }

@@ -47,8 +47,12 @@ pub(crate) struct UndoProgress {
 }
 
 impl UndoProgress {
+    pub(super) fn is_clear(&self) -> bool {
+        self.logged == 0 && self.at.is_none() && !self.stored
+    }
+
     pub(super) fn clear(&mut self) {
-        if self.logged != 0 || self.at.is_some() || self.stored {
+        if !self.is_clear() {
             *self = Self::default();
         }
     }

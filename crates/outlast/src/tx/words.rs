@@ -33,7 +33,7 @@ impl Window {
 impl<M: Medium> Tx<'_, M> {
     /// Words of the heap are reached without a look at what else there may be. Under a literal
     /// variant whatever is touched may be pending.
-    #[inline]
+    #[inline(never)]
     pub(super) fn open_windows(&mut self) {
         let pool = self.pool;
         let buffers = &mut self.lane.buffers;
@@ -46,16 +46,8 @@ impl<M: Medium> Tx<'_, M> {
         let is_untold = pool.history.is_none();
         let is_kept = pool.logging == Logging::Redo && !pool.io().plants(Plant::MarkedBeforeStores);
         let stores = if is_kept { heap } else { Window::NONE };
-        // Behind a fence stores are dear, and nearly always nothing has changed.
-        if buffers.is_untold != is_untold {
-            buffers.is_untold = is_untold;
-        }
-        if buffers.loads != heap {
-            buffers.loads = heap;
-        }
-        if buffers.stores != stores {
-            buffers.stores = stores;
-        }
+        (buffers.is_untold, buffers.loads, buffers.stores) = (is_untold, heap, stores);
+        buffers.windows_of = pool.medium.len();
     }
 
     /// [`load_u64`](Transact::load_u64), beside others and whatever else takes more than a few
