@@ -36,10 +36,12 @@ impl<M: Medium> Tx<'_, M> {
     #[inline(never)]
     pub(super) fn open_windows(&mut self) {
         let pool = self.pool;
+        // Asked once: the pool may grow meanwhile.
+        let len = pool.medium.len();
         let buffers = &mut self.lane.buffers;
         let heap = if !pool.is_literal {
             let from = pool.header().geometry.heap_at;
-            Window { from, bytes: pool.medium.len() - from }
+            Window { from, bytes: len - from }
         } else {
             Window::NONE
         };
@@ -47,7 +49,7 @@ impl<M: Medium> Tx<'_, M> {
         let is_kept = pool.logging == Logging::Redo && !pool.io().plants(Plant::MarkedBeforeStores);
         let stores = if is_kept { heap } else { Window::NONE };
         (buffers.is_untold, buffers.loads, buffers.stores) = (is_untold, heap, stores);
-        buffers.windows_of = pool.medium.len();
+        buffers.windows_of = len;
     }
 
     /// [`load_u64`](Transact::load_u64), beside others and whatever else takes more than a few

@@ -54,8 +54,7 @@ const RECENT_MAX: usize = 1024;
 /// After so many lines that were looked up it is judged whether that pays.
 const LOOKED_UP: usize = 1024;
 
-/// It does where one in so many was flushed already: remembering a line costs some nanoseconds, writing
-/// it back a hundred times as much where memory is slow.
+/// It does where one in so many was flushed already.
 const SPARED_ONE_IN: usize = 64;
 
 /// Where it does not, so many lines are flushed without a look before it is tried again.
@@ -113,13 +112,20 @@ impl Batch {
         self.lines.push(line);
     }
 
-    /// `adds` lines, as [`add`](Self::add) does, or without a look: whatever is flushed once more, what
-    /// is remembered of others stays true.
+    /// As [`add`](Self::add), but without a look while that does not pay: the line is flushed once more
+    /// at worst, and what is remembered stays true.
     #[inline]
-    fn add_watched(&mut self, adds: impl FnOnce(&mut Self, bool)) {
-        let (lines, spared) = (self.lines.len(), self.spared);
-        adds(self, self.is_blind);
-        self.judged += self.lines.len() - lines + self.spared - spared;
+    fn add_watched<M: Medium>(&mut self, io: Io<'_, M>, line: LineAddr, since: u64, now: u64) {
+        self.judged += 1;
+        match self.is_blind {
+            true => self.lines.push(line),
+            false => self.add(io, line, since, now),
+        }
+    }
+
+    /// Decides whether lines are looked up from now on, by those added so far.
+    #[inline]
+    fn judge(&mut self) {
         if self.judged >= if self.is_blind { UNSEEN } else { LOOKED_UP } {
             self.is_blind = !self.is_blind && self.spared * SPARED_ONE_IN < self.judged;
             (self.judged, self.spared) = (0, 0);
@@ -240,19 +246,18 @@ impl Cover {
     /// Gathers what the lane's records up to `goal` have stored to: whole records, maybe a little
     /// more.
     fn gather<M: Medium>(&mut self, pool: &Pool<M>, lane: &LaneSlot, goal: u64, installed: u64) {
-        let Self { batch, installed: noted, gathered, .. } = self;
-        batch.add_watched(|batch, is_blind| {
-            while let Some(end) = noted.first_end() {
-                // What ends before was covered by a sweep.
-                if end > *gathered && *gathered >= goal {
-                    break;
-                }
-                *gathered = noted.take_first(pool, lane, *gathered, |line| match is_blind {
-                    true => batch.lines.push(line),
-                    false => batch.add(pool.io(), line, end, installed),
-                });
+        let (io, batch) = (pool.io(), &mut self.batch);
+        batch.judge();
+        while let Some(end) = self.installed.first_end() {
+            // What ends before was covered by a sweep.
+            if end > self.gathered && self.gathered >= goal {
+                break;
             }
-        });
+            let position = self.gathered;
+            self.gathered = self.installed.take_first(pool, lane, position, |line| {
+                batch.add_watched(io, line, end, installed);
+            });
+        }
     }
 }
 
@@ -271,10 +276,8 @@ mod tests {
     /// Adds lines as a lane does that has installed each just now. Returns how many will be flushed.
     fn flushed(batch: &mut Batch, heap: &Heap, lines: impl Iterator<Item = u64>) -> usize {
         for (now, line) in (1..).zip(lines) {
-            batch.add_watched(|batch, is_blind| match is_blind {
-                true => batch.lines.push(LineAddr(line)),
-                false => batch.add(Io::new(heap, None), LineAddr(line), 0, now),
-            });
+            batch.judge();
+            batch.add_watched(Io::new(heap, None), LineAddr(line), 0, now);
         }
         batch.lines.drain(..).count()
     }
