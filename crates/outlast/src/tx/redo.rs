@@ -251,7 +251,6 @@ impl<M: Medium> Tx<'_, M> {
         }
 
         if self.keeps_sums() {
-            self.lane.buffers.left_lines_only = false;
             self.note_installed(number);
             self.install();
             self.store_summed_allocations();
