@@ -12,10 +12,10 @@ use crate::linkbench::{self, Graph, LinkbenchWorker};
 use crate::pairs::{PairsWorker, initial_keys};
 use crate::queue::{self, QueueWorker};
 use crate::store::{Store, Structure};
-use crate::swaps::{SwapDraw, SwapsWorker};
+use crate::swaps::{SwapsWorker, initial_word};
 use crate::tpcc::{self, Shape, TpccWorker};
 use crate::worker::{Program, Worker};
-use crate::workload::{Kind, Workload};
+use crate::workload::{Kind, Swaps, Workload};
 use crate::ycsb::{KeyName, YcsbWorker, fill_record, pack};
 use crate::{InsertSequence, Random, Scale, Version};
 
@@ -85,9 +85,7 @@ impl Workload {
                 Target::Store(store)
             }
             Kind::Queue => Target::Queue(queue::load(scale, runner, progress)?),
-            Kind::Swaps(_) => {
-                Target::Words(create_words(runner, scale.records, SwapDraw::initial)?)
-            }
+            Kind::Swaps(_) => Target::Words(create_words(runner, scale.records, initial_word)?),
             Kind::FewWords => {
                 let stride = self.stride(scale);
                 let word = |i: u64| match i.is_multiple_of(stride) {
@@ -198,7 +196,12 @@ impl Workload {
             }
             (Kind::Swaps(count), Target::Words(words)) => {
                 let drawn = scale.keys.of(id, words.len(), 2);
-                Program::Swaps(Box::new(SwapsWorker::new(words, drawn, count, random, versions)))
+                match count {
+                    Swaps::One => Program::Swap(SwapsWorker::new(words, drawn, random, versions)),
+                    Swaps::Eight => {
+                        Program::Swaps(SwapsWorker::new(words, drawn, random, versions))
+                    }
+                }
             }
             (Kind::FewWords, Target::Words(words)) => {
                 let stride = self.stride(scale);

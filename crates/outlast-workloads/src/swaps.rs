@@ -5,14 +5,11 @@
 //! place has a chain of versions.
 
 use outlast::collections::Words;
-use outlast::{Abort, ByteRange, Runner, Transact};
+use outlast::{Abort, Runner, Transact};
 
 use crate::facts::Versions;
-use crate::workload::Kind;
-use crate::{OpKind, Random, Scale, State, Version, Witness, Workload};
+use crate::{OpKind, Random, Scale, State, Version, Witness};
 
-/// Swaps in one transaction, at most.
-pub const SWAPS_MAX: usize = 8;
 const CONTENT_BITS: u32 = 24;
 /// Words in a vector, at most.
 pub(crate) const WORDS_MAX: u64 = 1 << CONTENT_BITS;
@@ -27,30 +24,33 @@ pub(crate) fn part(word: u64) -> (Version, u64) {
     (Version(word >> CONTENT_BITS), word & (WORDS_MAX - 1))
 }
 
-/// The swaps of one thread as they are drawn, whoever makes them: what a loop without a runtime
-/// has in common with a worker.
-pub struct SwapDraw {
+/// The swaps of one thread as they are drawn, whoever makes them, `SWAPS` at a time: what a loop
+/// without a runtime has in common with a worker.
+pub struct SwapDraw<const SWAPS: usize> {
     first: u64,
     words: u64,
-    count: usize,
     random: Random,
     versions: Versions,
-    pairs: [(u64, u64); SWAPS_MAX],
+    pairs: [(u64, u64); SWAPS],
     version: Version,
 }
 
-impl SwapDraw {
-    /// The draws of the worker with this seed and id; `None` when the workload does not swap.
-    pub fn of(workload: &Workload, scale: &Scale, seed: u64, id: u8) -> Option<Self> {
-        let Kind::Swaps(count) = workload.kind else { return None };
+/// The word at `place` before anybody swapped any.
+pub fn initial_word(place: u64) -> u64 {
+    join(Version::LOADED, place)
+}
+
+impl<const SWAPS: usize> SwapDraw<SWAPS> {
+    /// The draws of the worker with this seed and id.
+    pub fn of(scale: &Scale, seed: u64, id: u8) -> Self {
         let random = Random::stream(seed, u64::from(id));
         let words = scale.keys.of(id, scale.records, 2);
-        Some(Self::new(words, count, random, Versions::new(id, 0)))
+        Self::new(words, random, Versions::new(id, 0))
     }
 
-    fn new((first, words): (u64, u64), count: usize, random: Random, versions: Versions) -> Self {
-        let (pairs, version) = ([(0, 0); SWAPS_MAX], Version::LOADED);
-        let mut draw = Self { first, words, count, random, versions, pairs, version };
+    fn new((first, words): (u64, u64), random: Random, versions: Versions) -> Self {
+        let (pairs, version) = ([(0, 0); SWAPS], Version::LOADED);
+        let mut draw = Self { first, words, random, versions, pairs, version };
         draw.next();
         draw
     }
@@ -59,7 +59,7 @@ impl SwapDraw {
     #[inline]
     pub fn next(&mut self) {
         let n = self.words;
-        for pair in &mut self.pairs[..self.count] {
+        for pair in &mut self.pairs {
             let first = self.random.below(n);
             // The second is any other.
             let behind = first + 1 + self.random.below(n - 1);
@@ -72,8 +72,8 @@ impl SwapDraw {
     /// The words to be swapped, pair after pair: their places in the vector, two that differ in
     /// each pair. A place may be in several.
     #[inline]
-    pub fn pairs(&self) -> &[(u64, u64)] {
-        &self.pairs[..self.count]
+    pub fn pairs(&self) -> &[(u64, u64); SWAPS] {
+        &self.pairs
     }
 
     /// What a word becomes that gets the content of `other`.
@@ -81,34 +81,23 @@ impl SwapDraw {
     pub fn swapped(&self, other: u64) -> u64 {
         join(self.version, part(other).1)
     }
-
-    /// The word at `place` before anybody swapped any.
-    pub fn initial(place: u64) -> u64 {
-        join(Version::LOADED, place)
-    }
 }
 
-/// One thread of swaps.
-pub(crate) struct SwapsWorker {
+/// One thread of swaps, so many in a transaction.
+pub(crate) struct SwapsWorker<const SWAPS: usize> {
     words: Words,
-    draw: SwapDraw,
-    /// Those of the words to be swapped.
-    ranges: [ByteRange; 2 * SWAPS_MAX],
+    draw: SwapDraw<SWAPS>,
 }
 
-impl SwapsWorker {
+impl<const SWAPS: usize> SwapsWorker<SWAPS> {
     /// `drawn` are the first word to draw from and how many.
     pub(crate) fn new(
         words: Words,
         drawn: (u64, u64),
-        count: usize,
         random: Random,
         versions: Versions,
-    ) -> Self {
-        let draw = SwapDraw::new(drawn, count, random, versions);
-        let mut worker = Self { words, draw, ranges: [ByteRange::default(); 2 * SWAPS_MAX] };
-        worker.name_words();
-        worker
+    ) -> Box<Self> {
+        Box::new(Self { words, draw: SwapDraw::new(drawn, random, versions) })
     }
 
     pub(crate) fn versions(&self) -> &Versions {
@@ -118,15 +107,6 @@ impl SwapsWorker {
     #[inline]
     pub(crate) fn draw(&mut self) {
         self.draw.next();
-        self.name_words();
-    }
-
-    #[inline]
-    fn name_words(&mut self) {
-        let ranges = self.ranges.as_chunks_mut::<2>().0;
-        for (range, &(a, b)) in ranges.iter_mut().zip(self.draw.pairs()) {
-            *range = [self.words.range(a), self.words.range(b)];
-        }
     }
 
     pub(crate) fn step<R: Runner, W: Witness>(
@@ -136,10 +116,11 @@ impl SwapsWorker {
     ) -> Result<OpKind, Abort> {
         let this = &*self;
         runner.run(|tx| {
-            let Self { words, draw, ranges } = this;
+            let Self { words, draw } = this;
             let (version, pairs) = (draw.version, draw.pairs());
             witness.restart();
-            tx.will_write(&ranges[..2 * pairs.len()])?;
+            let ranges = pairs.map(|(a, b)| [words.range(a), words.range(b)]);
+            tx.will_write(ranges.as_flattened())?;
             for &(a, b) in pairs {
                 let (old_a, old_b) = (words.get(tx, a)?, words.get(tx, b)?);
                 words.set(tx, a, draw.swapped(old_b))?;

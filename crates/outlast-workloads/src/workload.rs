@@ -25,12 +25,21 @@ pub struct Workload {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     Ycsb(Letter),
-    Swaps(usize),
+    Swaps(Swaps),
     Pairs(Structure),
     Queue,
     FewWords,
     Tpcc,
     Linkbench(Mix),
+}
+
+/// How many swaps a transaction makes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Swaps {
+    /// `sps1`.
+    One,
+    /// `sps8`.
+    Eight,
 }
 
 /// Every workload there is.
@@ -59,8 +68,16 @@ pub fn workloads() -> &'static [Workload] {
             "YCSB of OLTP-Bench: 50 % reads, 10 % updates, 10 % read-modify-writes, 15 % scans, \
              5 % insertions, 10 % deletions",
         ),
-        row("sps1", Kind::Swaps(1), "one swap of two random words of a vector per transaction"),
-        row("sps8", Kind::Swaps(8), "eight swaps of two random words of a vector per transaction"),
+        row(
+            "sps1",
+            Kind::Swaps(Swaps::One),
+            "one swap of two random words of a vector per transaction",
+        ),
+        row(
+            "sps8",
+            Kind::Swaps(Swaps::Eight),
+            "eight swaps of two random words of a vector per transaction",
+        ),
         row("hash", Kind::Pairs(Structure::HashMap), "hash map: half additions, half removals"),
         row("btree", Kind::Pairs(Structure::BTree), "B+tree: half additions, half removals"),
         row(
@@ -204,6 +221,14 @@ impl Workload {
     /// The workload of that name.
     pub fn named(name: &str) -> Option<&'static Self> {
         workloads().iter().find(|workload| workload.name == name)
+    }
+
+    /// How many swaps a transaction makes, where that is all it does.
+    pub fn swaps(&self) -> Option<Swaps> {
+        match self.kind {
+            Kind::Swaps(swaps) => Some(swaps),
+            _ => None,
+        }
     }
 
     /// The published scale: a million records of 1 KB, a million words, 100 k keys of 200 k; 1,000 items; four

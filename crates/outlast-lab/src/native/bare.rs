@@ -27,7 +27,7 @@ use std::time::Instant;
 
 use outlast::{Abort, LINE_BYTES, LineAddr, PoolOffset};
 use outlast_pmem::Medium;
-use outlast_workloads::{SWAPS_MAX, Scale, SwapDraw, Workload};
+use outlast_workloads::{Scale, SwapDraw, Swaps, Workload, initial_word};
 
 use self::log::{Flushed, Log, Streamed, lines_of};
 use crate::bench::Lane;
@@ -42,11 +42,6 @@ const SEGMENTS: u64 = 4;
 const RING_AT: PoolOffset = PoolOffset(LINE_BYTES);
 /// Words of a swap in a record.
 const SWAP_WORDS: usize = 3;
-
-/// How many swaps a transaction of the workload makes, where it makes any.
-pub(super) fn swaps(workload: &Workload) -> Option<usize> {
-    SwapDraw::of(workload, &workload.scale(), 0, 1).map(|draw| draw.pairs().len())
-}
 
 /// Bytes of the medium that the loop needs.
 pub(super) fn bytes(scale: &Scale) -> u64 {
@@ -78,21 +73,18 @@ pub(super) fn lane<'m, M: Medium + Send + 'm>(
     scale: &Scale,
     seed: u64,
 ) -> Box<dyn Lane + 'm> {
-    let draw = SwapDraw::of(workload, scale, seed, 1).expect("the workload swaps");
-    let words = scale.records;
-    match (log, draw.pairs().len()) {
-        (BareLog::Flushed, 1) => Box::new(Bare::<M, Flushed, 1>::new(medium, words, draw)),
-        (BareLog::Flushed, 8) => Box::new(Bare::<M, Flushed, 8>::new(medium, words, draw)),
-        (BareLog::Streamed, 1) => Box::new(Bare::<M, Streamed, 1>::new(medium, words, draw)),
-        (BareLog::Streamed, 8) => Box::new(Bare::<M, Streamed, 8>::new(medium, words, draw)),
-        (_, other) => unreachable!("no workload makes {other} swaps"),
+    match (log, workload.swaps().expect("the workload swaps")) {
+        (BareLog::Flushed, Swaps::One) => Bare::<M, Flushed, 1>::lane(medium, scale, seed),
+        (BareLog::Flushed, Swaps::Eight) => Bare::<M, Flushed, 8>::lane(medium, scale, seed),
+        (BareLog::Streamed, Swaps::One) => Bare::<M, Streamed, 1>::lane(medium, scale, seed),
+        (BareLog::Streamed, Swaps::Eight) => Bare::<M, Streamed, 8>::lane(medium, scale, seed),
     }
 }
 
 /// The loop, with its vector on a medium, for transactions of `SWAPS` swaps.
 struct Bare<M, L, const SWAPS: usize> {
     medium: M,
-    draw: SwapDraw,
+    draw: SwapDraw<SWAPS>,
     ring_lines: u64,
     /// The number of the next record, from 1 on.
     next: u64,
@@ -106,19 +98,26 @@ impl<M: Medium, L: Log, const SWAPS: usize> Bare<M, L, SWAPS> {
     /// Lines of a record.
     const LINES: u64 = lines_of::<L>(SWAPS * SWAP_WORDS);
 
+    fn lane<'m>(medium: M, scale: &Scale, seed: u64) -> Box<dyn Lane + 'm>
+    where
+        M: Send + 'm,
+        L: 'm,
+    {
+        Box::new(Self::new(medium, scale.records, SwapDraw::of(scale, seed, 1)))
+    }
+
     /// Writes the vector behind the ring to a medium of zeros, durably.
-    fn new(medium: M, words: u64, draw: SwapDraw) -> Self {
+    fn new(medium: M, words: u64, draw: SwapDraw<SWAPS>) -> Self {
         Self::with_ring(medium, RING_BYTES, words, draw)
     }
 
-    fn with_ring(medium: M, ring_bytes: u64, words: u64, draw: SwapDraw) -> Self {
-        const { assert!(0 < SWAPS && SWAPS <= SWAPS_MAX) };
+    fn with_ring(medium: M, ring_bytes: u64, words: u64, draw: SwapDraw<SWAPS>) -> Self {
         let ring_lines = ring_bytes / LINE_BYTES;
         assert!(ring_lines.is_multiple_of(SEGMENTS * Self::LINES), "segments hold whole records");
         let swept = vec![[0; SWAPS]; (ring_lines / Self::LINES) as usize];
         let bare = Self { medium, draw, ring_lines, next: 1, swept, log: PhantomData };
         for place in 0..words {
-            bare.medium.store_u64(bare.place(place), SwapDraw::initial(place));
+            bare.medium.store_u64(bare.place(place), initial_word(place));
         }
         bare.medium.flush_range(bare.place(0), 8 * words);
         bare.medium.fence();
@@ -133,7 +132,7 @@ impl<M: Medium, L: Log, const SWAPS: usize> Bare<M, L, SWAPS> {
         // Read.
         let mut words = [[0; SWAP_WORDS]; SWAPS];
         let mut written = 0u64;
-        for (i, &(a, b)) in self.draw.pairs()[..SWAPS].iter().enumerate() {
+        for (i, &(a, b)) in self.draw.pairs().iter().enumerate() {
             // A bit for each place: nearly always it shows that no earlier swap wrote there.
             let (bit_a, bit_b) = (1 << (a % 64), 1 << (b % 64));
             let met = written & (bit_a | bit_b) != 0;

@@ -112,7 +112,7 @@ fn bare_loops(setup: &Setup, workload: &Workload, listen: &mut Listener<'_>) -> 
     if wanted.is_empty() {
         return wanted;
     }
-    let why = match bare::swaps(workload) {
+    let why = match workload.swaps() {
         None => "it swaps words and nothing else",
         Some(_) if setup.threads > 1 => "it has one thread",
         Some(_) if setup.ack == Ack::Physical => "it acknowledges what its log holds",

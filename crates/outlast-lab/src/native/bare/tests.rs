@@ -14,10 +14,8 @@ fn workload(name: &str) -> &'static Workload {
     Workload::named(name).unwrap()
 }
 
-fn draw(name: &str, words: u64) -> SwapDraw {
-    let workload = workload(name);
-    let scale = Scale { records: words, ..workload.scale() };
-    SwapDraw::of(workload, &scale, 3, 1).unwrap()
+fn draw<const SWAPS: usize>(words: u64) -> SwapDraw<SWAPS> {
+    SwapDraw::of(&Scale { records: words, ..workload("sps8").scale() }, 3, 1)
 }
 
 /// What a worker leaves after so many transactions.
@@ -47,7 +45,7 @@ fn vector<M: Medium, L: Log, const SWAPS: usize>(bare: &Bare<M, L, SWAPS>, words
 fn it_leaves_what_a_worker_leaves() {
     fn check<L: Log, const SWAPS: usize>(name: &str, words: u64) {
         let medium = Heap::new(bytes(&Scale { records: words, ..workload(name).scale() }));
-        let mut bare = Bare::<_, L, SWAPS>::new(medium, words, draw(name, words));
+        let mut bare = Bare::<_, L, SWAPS>::new(medium, words, draw(words));
         bare.run(10_000).unwrap();
         assert_eq!(vector(&bare, words), worker_leaves(name, words, 10_000), "{name}");
     }
@@ -65,7 +63,7 @@ fn a_transaction_writes_its_record_and_its_lines_are_swept() {
         const WORDS: u64 = 10_000;
         let heap = Heap::new(bytes(&Scale { records: WORDS, ..workload(name).scale() }));
         let medium = Counted::new(heap);
-        let mut bare = Bare::<_, L, SWAPS>::new(medium, WORDS, draw(name, WORDS));
+        let mut bare = Bare::<_, L, SWAPS>::new(medium, WORDS, draw(WORDS));
         let records = RING_BYTES / LINE_BYTES / lines;
         let before = bare.medium.counters();
         bare.run(records).unwrap();
@@ -90,11 +88,11 @@ const WORDS: u64 = 8;
 
 /// The vector after 0, 1, 2, … transactions of so many swaps each.
 fn states<const SWAPS: usize>(transactions: u64) -> Vec<Vec<u64>> {
-    let mut draw = draw("sps8", WORDS);
-    let mut vector: Vec<u64> = (0..WORDS).map(SwapDraw::initial).collect();
+    let mut draw = draw::<SWAPS>(WORDS);
+    let mut vector: Vec<u64> = (0..WORDS).map(initial_word).collect();
     let mut states = vec![vector.clone()];
     for _ in 0..transactions {
-        for &(a, b) in &draw.pairs()[..SWAPS] {
+        for &(a, b) in draw.pairs() {
             let (a, b) = (a as usize, b as usize);
             (vector[a], vector[b]) = (draw.swapped(vector[b]), draw.swapped(vector[a]));
         }
@@ -114,7 +112,7 @@ fn recover<L: Log, const SWAPS: usize>(
     let ring_lines = ring_bytes / LINE_BYTES;
     let lines = lines_of::<L>(SWAPS * SWAP_WORDS);
     let swept = vec![[0; SWAPS]; (ring_lines / lines) as usize];
-    let (draw, log) = (draw("sps8", WORDS), PhantomData::<L>);
+    let (draw, log) = (draw(WORDS), PhantomData::<L>);
     let bare = Bare::<_, L, SWAPS> { medium: image, draw, ring_lines, next: 0, swept, log };
     let mut next = image.load_u64(PoolOffset(0)).max(1);
     let read = |number| {
@@ -156,7 +154,7 @@ fn crashed<L: Log, const SWAPS: usize>(ring_lines: u64, transactions: u64, seals
     let after = states::<SWAPS>(transactions);
     Check::new(LINE_BYTES + ring_bytes + 8 * WORDS).images_max(2_000_000).run(
         |_, medium| {
-            let draw = draw("sps8", WORDS);
+            let draw = draw(WORDS);
             let mut bare = Bare::<_, L, SWAPS>::with_ring(medium, ring_bytes, WORDS, draw);
             medium.mark(Mark::Ack(TxId(0)));
             for nth in 1..=transactions {
