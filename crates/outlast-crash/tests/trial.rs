@@ -2,6 +2,7 @@
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
 use outlast::{Ack, Plant, Scheme, Site};
 use outlast_crash::trial::{Charge, lifecycle, plants, scopes};
@@ -22,30 +23,47 @@ fn bounded(scheme: Scheme, checksums: bool) -> Charge {
     }
 }
 
+/// Judges each case, as many at once as there are cores, on threads of that name.
+fn judge_each<T: Sync>(name: &str, cases: &[T], judge: impl Fn(&T) + Sync) {
+    let next = AtomicUsize::new(0);
+    let judge_rest = || {
+        while let Some(case) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
+            judge(case);
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 0..thread::available_parallelism().unwrap().get() {
+            let named = thread::Builder::new().name(name.into());
+            named.spawn_scoped(scope, judge_rest).unwrap();
+        }
+    });
+}
+
 /// Every schedule, every image, every second crash of every scope: nothing is ever wrong, and
 /// nothing was left out.
 #[test]
 fn the_runtime_survives_every_scope_whole() {
+    let mut cases = Vec::new();
     for scheme in Scheme::durable() {
-        let words = [true, false].map(|packed| scopes::words(3, 4, 2, packed));
-        let all: Vec<_> = scopes::of(scheme).chain(words).collect();
         let born = lifecycle::run(&Charge::of(scheme)).unwrap();
         assert!(born.failure.is_none() && born.complete, "{:?}", born.failure);
-        for scope in &all {
-            let charge = bounded(scheme, scope.checksums);
-            let tally = scope.run(&charge, |_| ()).unwrap();
-            if let Some(guilt) = tally.failure {
-                panic!("{scheme}, scope {}: {guilt}", scope.name);
-            }
-            let at_bound = tally.schedules == scope.schedules_max.min(charge.schedules_max)
-                || tally.verified >= charge.images_max;
-            assert!(tally.complete || at_bound, "{scheme}, scope {}", scope.name);
-            if tally.verified < charge.images_max {
-                assert_eq!(tally.allowed, tally.covered, "{scheme}, scope {}", scope.name);
-            }
-            assert!(tally.verified > 0 && tally.distinct > 0);
-        }
+        let words = [true, false].map(|packed| scopes::words(3, 4, 2, packed));
+        cases.extend(scopes::of(scheme).chain(words).map(|scope| (scheme, scope)));
     }
+    judge_each("judge", &cases, |(scheme, scope)| {
+        let charge = bounded(*scheme, scope.checksums);
+        let tally = scope.run(&charge, |_| ()).unwrap();
+        if let Some(guilt) = tally.failure {
+            panic!("{scheme}, scope {}: {guilt}", scope.name);
+        }
+        let at_bound = tally.schedules == scope.schedules_max.min(charge.schedules_max)
+            || tally.verified >= charge.images_max;
+        assert!(tally.complete || at_bound, "{scheme}, scope {}", scope.name);
+        if tally.verified < charge.images_max {
+            assert_eq!(tally.allowed, tally.covered, "{scheme}, scope {}", scope.name);
+        }
+        assert!(tally.verified > 0 && tally.distinct > 0);
+    });
 }
 
 /// Records that are flushed, all of them or only short ones, beside such as go past the caches.
@@ -115,15 +133,16 @@ fn physical_acknowledgement_loses_nothing_and_ends() {
 /// What is unusual and sound is flagged by no scope.
 #[test]
 fn every_control_is_left_alone() {
-    for scheme in Scheme::durable() {
-        for control in Plant::controls() {
-            let images_max = if scheme.is_baseline() { 5_000 } else { 30_000 };
-            let sentence = plants::hunt(control, scheme, images_max, |_, _| ()).unwrap();
-            if let Some((scope, guilt)) = sentence.killed {
-                panic!("{control} in {scheme}, scope {scope}: {guilt}");
-            }
+    let cases: Vec<_> = Scheme::durable()
+        .flat_map(|scheme| Plant::controls().map(move |control| (scheme, control)))
+        .collect();
+    judge_each("judge", &cases, |(scheme, control)| {
+        let images_max = if scheme.is_baseline() { 5_000 } else { 30_000 };
+        let sentence = plants::hunt(*control, *scheme, images_max, |_, _| ()).unwrap();
+        if let Some((scope, guilt)) = sentence.killed {
+            panic!("{control} in {scheme}, scope {scope}: {guilt}");
         }
-    }
+    });
 }
 
 /// Every planted bug that a scheme's code can have is noticed by some scope.
@@ -134,25 +153,19 @@ fn every_planted_bug_is_killed() {
         .filter(|(scheme, plant)| plant.applies_to(*scheme))
         .collect();
     assert!(cases.len() > 90);
-    // Broken runtimes panic, on threads without a name; the checker takes that for the verdict it is.
+    // Broken runtimes panic; the checker takes that for the verdict it is.
+    const HUNTER: &str = "hunter";
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
-        if std::thread::current().name().is_some() {
+        if thread::current().name() != Some(HUNTER) {
             hook(panic);
         }
     }));
-    let next = AtomicUsize::new(0);
     let survivors = Mutex::new(Vec::new());
-    std::thread::scope(|scope| {
-        for _ in 0..2 {
-            scope.spawn(|| {
-                while let Some((scheme, plant)) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let sentence = plants::hunt(*plant, *scheme, 300_000, |_, _| ()).unwrap();
-                    if sentence.killed.is_none() {
-                        survivors.lock().unwrap().push(format!("{scheme} {plant}"));
-                    }
-                }
-            });
+    judge_each(HUNTER, &cases, |(scheme, plant)| {
+        let sentence = plants::hunt(*plant, *scheme, 300_000, |_, _| ()).unwrap();
+        if sentence.killed.is_none() {
+            survivors.lock().unwrap().push(format!("{scheme} {plant}"));
         }
     });
     assert_eq!(*survivors.lock().unwrap(), Vec::<String>::new());
