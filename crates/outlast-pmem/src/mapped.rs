@@ -281,9 +281,10 @@ impl Mapped {
         }
     }
 
-    /// What a fence does beyond the store fence, which is done: streams are in the page cache.
+    /// A fence that does more than the store fence: behind that, streams are in the page cache.
     #[inline(never)]
     fn fence_otherwise(&self) {
+        cpu::store_fence();
         if self.write_back == WriteBack::Clflush {
             return cpu::full_fence();
         }
@@ -387,9 +388,10 @@ impl Medium for Mapped {
 
     #[inline]
     fn fence(&self) {
-        cpu::store_fence();
-        if matches!(self.write_back, WriteBack::Clflush | WriteBack::Pages) {
-            self.fence_otherwise();
+        // Behind the fence the question would delay what comes next.
+        match self.write_back {
+            WriteBack::Clflush | WriteBack::Pages => self.fence_otherwise(),
+            _ => cpu::store_fence(),
         }
     }
 

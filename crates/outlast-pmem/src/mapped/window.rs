@@ -109,7 +109,7 @@ impl Window {
 
     #[inline(always)]
     pub fn store_words(&self, line: LineAddr, mut mask: u8, words: &[u64; 8]) {
-        let to = self.writable(line_start(line), LINE_BYTES).cast::<u64>();
+        let to = self.writable_line(line).cast::<u64>();
         while mask != 0 {
             let word = mask.trailing_zeros() as usize % 8;
             mask &= mask - 1;
@@ -140,7 +140,7 @@ impl Window {
 
     #[inline(always)]
     pub fn stream_line(&self, line: LineAddr, words: &[u64; 8]) {
-        let dst = self.writable(line_start(line), LINE_BYTES);
+        let dst = self.writable_line(line);
         // SAFETY: the line was checked and is aligned, since the base is.
         unsafe { cpu::stream_line_words(dst, words) };
     }
@@ -148,7 +148,7 @@ impl Window {
     /// The caller knows from CPUID that the processor can store a line at once.
     #[inline(always)]
     pub fn store_line_atomic(&self, line: LineAddr, bytes: &[u8; 64]) {
-        let dst = self.writable(line_start(line), LINE_BYTES);
+        let dst = self.writable_line(line);
         // SAFETY: the line was checked and is aligned, since the base is.
         unsafe { cpu::store_line_atomic(dst, bytes) };
     }
@@ -212,6 +212,15 @@ impl Window {
             self.refuse_store(at, len);
         }
         self.base.as_ptr().wrapping_add(at.0 as usize)
+    }
+
+    /// The first byte of a line: the length is a multiple of whole ones.
+    #[inline(always)]
+    fn writable_line(&self, line: LineAddr) -> *mut u8 {
+        if line.0 >= self.writable_len.load(Ordering::Relaxed) / LINE_BYTES {
+            self.refuse_store(line_start(line), LINE_BYTES);
+        }
+        self.base.as_ptr().wrapping_add((line.0 * LINE_BYTES) as usize)
     }
 
     #[inline(always)]
