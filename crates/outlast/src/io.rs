@@ -212,6 +212,9 @@ impl<'a, M: Medium> Io<'a, M> {
     /// Starts the write-back of one line.
     #[inline(always)]
     pub fn flush_line(self, site: Site, line: LineAddr) {
+        if !M::OBSERVED {
+            return self.medium.flush(line);
+        }
         self.flush(site, line.start(), 64);
     }
 

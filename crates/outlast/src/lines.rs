@@ -26,7 +26,7 @@ pub(crate) struct LineSet {
 }
 
 const FEW: usize = 32;
-const FEW_SLOTS: usize = 2 * FEW;
+const FEW_SLOTS: usize = 4 * FEW;
 
 /// A batch of asynchronous commits has some 250 lines.
 const HASHES: usize = 4096;

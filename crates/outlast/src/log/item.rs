@@ -7,8 +7,9 @@
 //! Acquired, Released: a lock instead of a word index; followed by a number
 //! ```
 
-use outlast_trace::{ByteRange, LineAddr, PoolOffset};
+use outlast_trace::{ByteRange, PoolOffset};
 
+use crate::lines::LineEntry;
 use crate::lock::Stripe;
 use crate::log::record::words_in;
 
@@ -100,22 +101,24 @@ impl Payload {
     /// [`ZEROS_MAX`](Self::ZEROS_MAX).
     #[inline]
     pub fn with_spare_and_zeros(&mut self, zeros: usize) -> &mut [u64] {
-        self.make_room(Self::ZEROS_MAX);
+        self.make_room(0);
         // Always as many: so few that are known to be so many take no call.
-        self.words[self.end..self.end + Self::ZEROS_MAX].copy_from_slice(&[0; Self::ZEROS_MAX]);
+        let behind = self.words[self.end..].first_chunk_mut().expect("there is room");
+        *behind = [0; Self::ZEROS_MAX];
         &mut self.words[..self.end + zeros]
     }
 
+    /// Room for so many words, and behind them for the most zeros.
     #[inline]
     fn make_room(&mut self, more: usize) {
-        if self.words.len() < self.end + more {
+        if self.words.len() < self.end + more + Self::ZEROS_MAX {
             self.grow(more);
         }
     }
 
     #[cold]
     fn grow(&mut self, more: usize) {
-        let len = (self.end + more).max(2 * self.words.len()).max(Self::ROOM_MIN);
+        let len = (self.end + more + Self::ZEROS_MAX).max(2 * self.words.len()).max(Self::ROOM_MIN);
         self.words.resize(len, 0);
     }
 
@@ -158,19 +161,15 @@ impl Payload {
         self.push(WORDS << KIND_SHIFT | (count as u64) << COUNT_SHIFT | (at.0 / 8));
     }
 
-    /// Appends the words of some lines that a mask for each names, at most so many lines. Adjacent
-    /// ones share an item of at most `most` words.
-    #[inline]
-    pub fn append_lines<'a>(
-        &mut self,
-        count: usize,
-        lines: impl Iterator<Item = (LineAddr, u8, &'a [u64; 8])>,
-        most: usize,
-    ) {
-        self.make_room(2 * 8 * count);
+    /// Appends the words that each entry names of its line, whose content has the same index.
+    /// Adjacent ones share an item of at most `most` words.
+    #[inline(always)]
+    pub fn append_lines(&mut self, entries: &[LineEntry], contents: &[[u64; 8]], most: usize) {
+        self.make_room(2 * 8 * entries.len());
         let (mut end, mut last_run, mut run_end) = (self.end, self.last_run, self.run_end);
         let room = &mut self.words[..];
-        for (line, mut mask, content) in lines {
+        for (entry, content) in entries.iter().zip(contents) {
+            let (line, mut mask) = (entry.line, entry.words);
             while mask != 0 {
                 let word = mask.trailing_zeros() as usize % 8;
                 mask &= mask - 1;

@@ -59,6 +59,9 @@ pub(crate) struct Region {
 }
 
 impl Region {
+    /// No line.
+    pub const NONE: Self = Self { at: PoolOffset(0), lines: 0, is_elsewhere: false };
+
     /// The first byte of a line of this region.
     pub fn line(self, index: u64) -> PoolOffset {
         debug_assert!(index < self.lines);

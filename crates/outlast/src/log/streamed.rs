@@ -56,21 +56,25 @@ fn is_tag(byte: u8) -> bool {
 
 /// Which time round the ring it is, modulo [`LAPS`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Lap(u16);
+pub(crate) struct Lap {
+    number: u16,
+    tag: u8,
+}
 
 impl Lap {
     pub fn numbered(number: u64) -> Self {
-        Self((number % LAPS) as u16)
+        let number = (number % LAPS) as u16;
+        Self { number, tag: even(1 + (u64::from(number) % TAGS) as u8) }
     }
 
     /// So many laps later.
     #[inline]
     pub fn after(self, laps: u64) -> Self {
-        Self::numbered(u64::from(self.0) + laps)
+        Self::numbered(u64::from(self.number) + laps)
     }
 
     pub fn number(self) -> u64 {
-        self.0.into()
+        self.number.into()
     }
 
     /// The lap with which the next opening begins, and whether it zeroes the ring (L5).
@@ -81,7 +85,7 @@ impl Lap {
 
     #[inline]
     fn tag(self) -> u8 {
-        even(1 + (u64::from(self.0) % TAGS) as u8)
+        self.tag
     }
 }
 
@@ -107,8 +111,9 @@ impl At {
 
 /// Lines that a record with `words` words of payload takes.
 #[inline]
+#[expect(clippy::manual_div_ceil, reason = "one division less, and the sum is far from overflow")]
 pub(crate) const fn lines_for(words: usize) -> u64 {
-    (FRONT_WORDS + words).div_ceil(LINE_WORDS) as u64
+    ((FRONT_WORDS + words + LINE_WORDS - 1) / LINE_WORDS) as u64
 }
 
 /// Payload words that a record of `lines` lines can hold.
@@ -137,7 +142,7 @@ fn unpack(word: u64, last: u64, index: usize) -> u64 {
 /// is shorter than `stream_from` lines: words that prove themselves may take either way, and a cache
 /// writes a line's words back in fewer orders than they go past it. The fence is the caller's. Returns
 /// how many lines it takes.
-#[inline]
+#[inline(always)]
 pub(crate) fn append<M: Medium>(
     io: Io<'_, M>,
     site: Site,
@@ -177,7 +182,7 @@ pub(crate) fn append_words<M: Medium>(
     write(io, site, at, &lines.collect::<Vec<_>>(), stream_from)
 }
 
-#[inline]
+#[inline(always)]
 fn write<M: Medium>(
     io: Io<'_, M>,
     site: Site,

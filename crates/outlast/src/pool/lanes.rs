@@ -9,7 +9,7 @@ use crate::alloc::LaneHeap;
 use crate::bias::Page;
 use crate::checksums::Deltas;
 use crate::error::PoolError;
-use crate::io::Io;
+use crate::io::{Io, Site};
 use crate::layout::{Geometry, LANE_FLOOR, LANE_TAIL};
 use crate::log::{self, Place, Region};
 use crate::padded::CachePadded;
@@ -75,6 +75,9 @@ pub(crate) struct LaneState {
 pub(crate) struct LaneLog {
     /// Redo: position of the next record.
     pub head: u64,
+    /// A position, mostly that of `head`, and where a record there stands.
+    placed: u64,
+    pub place: Place,
     /// By age, by segment: the position of `head` when write-back was looked after last.
     pub stepped: u64,
     /// Undo: the lane's last number.
@@ -87,12 +90,66 @@ pub(crate) struct LaneLog {
     pub commands: Option<(Region, u64)>,
 }
 
+impl LaneLog {
+    /// Where the record at `head` stands.
+    #[inline(always)]
+    pub fn place(&mut self, slot: &LaneSlot) -> &Place {
+        if self.placed != self.head {
+            self.find_place(slot);
+        }
+        &self.place
+    }
+
+    #[inline(never)]
+    fn find_place(&mut self, slot: &LaneSlot) {
+        (self.placed, self.place) = (self.head, slot.place(self.head));
+    }
+
+    /// Begins the next record, for which there is room: `place` is where it goes. What is left of a
+    /// lap in which it has no place gets a `Wrap` of that number.
+    #[inline(always)]
+    pub fn begin_record<M: Medium>(
+        &mut self,
+        io: Io<'_, M>,
+        site: Site,
+        slot: &LaneSlot,
+        seq: Seq,
+        lines: u64,
+    ) {
+        if lines > slot.ring.lines - self.place(slot).line {
+            self.wrap(io, site, seq);
+        }
+    }
+
+    #[inline(never)]
+    fn wrap<M: Medium>(&mut self, io: Io<'_, M>, site: Site, seq: Seq) {
+        let end = self.place;
+        end.append_wrap(io, site, seq);
+        self.placed += end.region.lines - end.line;
+        self.place = end.next_lap();
+    }
+
+    /// The record that was begun has so many lines. Returns the position behind it, of which `place`
+    /// is from now on, and which is to be `head`.
+    #[inline(always)]
+    pub fn end_record(&mut self, lines: u64) -> u64 {
+        self.placed += lines;
+        self.place.line += lines;
+        if self.place.line == self.place.region.lines {
+            self.place = self.place.next_lap();
+        }
+        self.placed
+    }
+}
+
 impl LaneState {
     fn new(id: usize, last_undo: Seq) -> Self {
         Self {
             id,
             log: LaneLog {
                 head: 0,
+                placed: u64::MAX,
+                place: Place::sealed(Region::NONE, 0),
                 stepped: 0,
                 last_undo,
                 half: 0,

@@ -22,7 +22,7 @@ use header::format;
 pub use header::{CreateOptions, Header};
 pub(crate) use header::{LANE_FLOOR_UNPROVEN, LANE_TAIL_UNPROVEN, load_sealed};
 pub use lanes::Lane;
-pub(crate) use lanes::{LaneSlot, LaneState};
+pub(crate) use lanes::{LaneLog, LaneSlot, LaneState};
 pub use open::{OpenOptions, PoolInfo, RecoveredPool, UnrecoveredPool};
 pub(crate) use open::{parse_root, root_word};
 pub use running::Running;

@@ -23,7 +23,7 @@ impl<M: Medium> Transact for Tx<'_, M> {
         self.note(result)
     }
 
-    #[inline]
+    #[inline(always)]
     fn load_u64(&mut self, at: PoolOffset) -> Result<u64, Abort> {
         let buffers = &self.lane.buffers;
         if buffers.is_untold
@@ -39,7 +39,7 @@ impl<M: Medium> Transact for Tx<'_, M> {
         self.load_word(at)
     }
 
-    #[inline]
+    #[inline(always)]
     fn store_u64(&mut self, at: PoolOffset, value: u64) -> Result<(), Abort> {
         let buffers = &self.lane.buffers;
         if buffers.is_untold && buffers.stores.has_word(at) {

@@ -14,7 +14,7 @@ use crate::seq::Seq;
 use crate::transact::Abort;
 use crate::tx::Tx;
 use crate::tx::blocks::reserved_word;
-use crate::writeback::{RingSpace, reserve_lines};
+use crate::writeback::reserve_lines;
 
 /// Lines behind the head that are fetched after a commit, ready for the next one.
 const LINES_AHEAD: u64 = 4;
@@ -59,15 +59,14 @@ impl<M: Medium> Tx<'_, M> {
     pub(super) fn reserve_record(&mut self, most: u64) -> Result<RecordSpace, Abort> {
         let words = self.lane.buffers.payload.as_words().len();
         let lines = self.pool.lanes[self.lane.id].first.lines_for(words);
-        let (parts, lines) = if words <= PAYLOAD_WORDS_MAX && lines <= most {
-            (Vec::new(), lines)
+        let space = if words <= PAYLOAD_WORDS_MAX && lines <= most {
+            RecordSpace { lines, parts: None }
         } else {
             let parts = self.reserve_elsewhere(most)?;
-            let lines = parts.len() as u64;
-            (parts, lines)
+            RecordSpace { lines: parts.len() as u64, parts: Some(parts) }
         };
-        let space = reserve_lines(self.pool, self.lane.id, self.lane.log.head, lines);
-        Ok(RecordSpace { space, parts })
+        reserve_lines(self.pool, self.lane.id, &mut self.lane.log, space.lines);
+        Ok(space)
     }
 
     #[cold]
@@ -91,31 +90,30 @@ impl<M: Medium> Tx<'_, M> {
         Ok(parts)
     }
 
-    /// Stores and flushes the record, or streams it; returns the line and the position behind it. Its fence is the
+    /// Stores and flushes the record, or streams it; returns the position behind it. Its fence is the
     /// caller's.
     #[inline(always)]
-    pub(super) fn write_record(&mut self, reserved: RecordSpace, seq: Seq) -> (u64, u64) {
-        let io = self.io();
-        let RecordSpace { space: RingSpace { place, position, wrap_at }, parts } = reserved;
-        let site = Site::RedoRecord;
-        if let Some(end) = wrap_at {
-            end.append_wrap(io, site, seq);
+    pub(super) fn write_record(&mut self, reserved: RecordSpace, seq: Seq) -> u64 {
+        let (io, site) = (self.io(), Site::RedoRecord);
+        let RecordSpace { lines, parts } = reserved;
+        let slot = &self.pool.lanes[self.lane.id];
+        let LaneState { log, buffers, .. } = &mut *self.lane;
+        log.begin_record(io, site, slot, seq, lines);
+        match parts {
+            None => {
+                let (record, payload) = ((RecordKind::Redo, seq), &mut buffers.payload);
+                log.place.append(io, site, record, payload, self.pool.stream_from);
+            }
+            Some(parts) => self.write_parts(&parts, seq),
         }
-        let lines = if parts.is_empty() {
-            let payload = &mut self.lane.buffers.payload;
-            place.append(io, site, (RecordKind::Redo, seq), payload, self.pool.stream_from)
-        } else {
-            self.write_parts(&parts, place, seq);
-            parts.len() as u64
-        };
         // Behind the fence it would be a store that waits.
         self.lane.buffers.payload.clear();
-        (place.line + lines, position + lines)
+        self.lane.log.end_record(lines)
     }
 
     /// The record in regions of the heap, and records in the ring that name them.
     #[cold]
-    fn write_parts(&self, parts: &[(Region, usize)], first: Place, seq: Seq) {
+    fn write_parts(&self, parts: &[(Region, usize)], seq: Seq) {
         let io = self.io();
         let mut rest = self.lane.buffers.payload.as_words();
         for (i, (region, count)) in parts.iter().enumerate() {
@@ -137,6 +135,7 @@ impl<M: Medium> Tx<'_, M> {
                 log::append(io, site, *region, 0, Record::new(RecordKind::RedoPart, seq, part));
             }
         }
+        let first = self.lane.log.place;
         for (place, (region, _)) in (0..).map(|line| first.further(line)).zip(parts) {
             let named = [region.at.0, region.lines];
             place.append_words(io, Site::RedoRecord, (RecordKind::Detached, seq), &named, 1);
@@ -209,12 +208,11 @@ impl<M: Medium> Tx<'_, M> {
         !is_planted && buffers.regions.is_empty() && heap.keep_freed(seq, &buffers.freed)
     }
 
-    /// Fetches what comes behind that line of the ring, unless all records go past the caches.
+    /// Fetches what comes behind the lane's last record in the ring, unless all records go past the caches.
     #[inline]
-    pub(super) fn fetch_ahead(&self, line: u64) {
-        let slot = &self.pool.lanes[self.lane.id];
-        let ring = slot.ring;
-        if slot.streams() && self.pool.stream_from <= 1 {
+    pub(super) fn fetch_ahead(&self) {
+        let Place { region: ring, line, lap } = self.lane.log.place;
+        if lap.is_some() && self.pool.stream_from <= 1 {
             return;
         }
         for line in line..(line + LINES_AHEAD).min(ring.lines) {
@@ -223,10 +221,11 @@ impl<M: Medium> Tx<'_, M> {
     }
 }
 
-/// Where a record will go.
+/// Room for a record.
 pub(crate) struct RecordSpace {
-    space: RingSpace,
-    /// Regions of the heap and the words of the payload that each holds; none when the record
+    /// How much of the ring it takes.
+    lines: u64,
+    /// Regions of the heap and the words of the payload that each holds; `None` when the record
     /// itself is in the ring.
-    parts: Vec<(Region, usize)>,
+    parts: Option<Vec<(Region, usize)>>,
 }

@@ -68,13 +68,12 @@ impl<M: Medium> Tx<'_, M> {
     /// A record without words, in the ring. Its fence is the caller's.
     fn mark_end(&mut self, kind: RecordKind, number: u64) -> u64 {
         let io = self.io();
-        let space = reserve_lines(self.pool, self.lane.id, self.lane.log.head, 1);
-        let seq = self.pool.seq(number);
-        if let Some(end) = space.wrap_at {
-            end.append_wrap(io, Site::RedoRecord, seq);
-        }
-        space.place.append_words(io, Site::RedoRecord, (kind, seq), &[], 1);
-        space.position + 1
+        reserve_lines(self.pool, self.lane.id, &mut self.lane.log, 1);
+        let (seq, slot) = (self.pool.seq(number), &self.pool.lanes[self.lane.id]);
+        let log = &mut self.lane.log;
+        log.begin_record(io, Site::RedoRecord, slot, seq, 1);
+        log.place.append_words(io, Site::RedoRecord, (kind, seq), &[], 1);
+        log.end_record(1)
     }
 
     /// Old words are put back, durably. Returns the number under which they count no more; `last`

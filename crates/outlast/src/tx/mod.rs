@@ -297,15 +297,21 @@ impl Buffers {
     }
 
     /// Looking at each list behind the fence would keep the next transaction's loads waiting, so a redo
-    /// commit does it before. Whatever else ends a transaction leaves it to the next one.
+    /// commit does it before, as far as such a transaction can have left something. Whatever else ends
+    /// one leaves it to the next.
     #[inline]
     fn look_what_is_left(&mut self) {
-        let left_lines_only = self.has_lines_only();
+        let Self { reads, fresh, allocated, freed, regions, failure, .. } = self;
+        // What failed is there where the commit is a batch's, made after its lane had given up.
+        let left_lines_only = (reads.is_empty() && failure.is_none())
+            && (fresh.is_empty() && allocated.is_empty())
+            && (freed.is_empty() && regions.is_empty());
         if self.left_lines_only != left_lines_only {
             self.left_lines_only = left_lines_only;
         }
     }
 
+    /// Whether everything else is clear.
     fn has_lines_only(&self) -> bool {
         let Self { reads, fresh, fresh_lines, allocated, freed, payload, regions, .. } = self;
         (reads.is_empty() && fresh.is_empty() && fresh_lines.is_empty())

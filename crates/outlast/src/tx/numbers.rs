@@ -64,7 +64,7 @@ impl<M: Medium> Pool<M> {
 
 impl<M: Medium> Tx<'_, M> {
     /// Draws the number of this commit and checks that everything read is still as it was.
-    #[inline]
+    #[inline(always)]
     pub(super) fn draw_number(&mut self) -> Result<u64, Abort> {
         if self.io().plants(Plant::NumberBeforeLocks) {
             self.validate_reads()?;
@@ -77,8 +77,11 @@ impl<M: Medium> Tx<'_, M> {
         let drawn = &self.pool.lanes[self.lane.id].shared.drawn;
         drawn.store(drawn.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         let buffers = &self.lane.buffers;
+        if buffers.is_alone {
+            return Ok(number);
+        }
         let nobody_else_has = number == buffers.view + buffers.sealed.tickets + 1;
-        if !buffers.is_alone && (self.pool.numbers_by_lane() || !nobody_else_has) {
+        if self.pool.numbers_by_lane() || !nobody_else_has {
             self.validate_reads()?;
         }
         Ok(number)
@@ -91,8 +94,10 @@ impl<M: Medium> Tx<'_, M> {
 
     /// The first number that nobody gets.
     fn numbers_end(&self) -> u64 {
-        let has_lane = self.pool.numbers_by_lane() && !self.lane.buffers.is_alone;
-        let is_kept = has_lane && self.lane.pending.is_empty();
+        if self.lane.buffers.is_alone {
+            return Seq::COUNTER_MAX;
+        }
+        let is_kept = self.pool.numbers_by_lane() && self.lane.pending.is_empty();
         Seq::COUNTER_MAX - if is_kept { NUMBERS_KEPT } else { 0 }
     }
 
@@ -104,7 +109,7 @@ impl<M: Medium> Tx<'_, M> {
 
     #[inline]
     fn next_number(&self) -> u64 {
-        if self.pool.numbers_by_lane() && !self.lane.buffers.is_alone {
+        if !self.lane.buffers.is_alone && self.pool.numbers_by_lane() {
             return self.next_of_lane();
         }
         self.tick()

@@ -207,7 +207,7 @@ impl LaneState {
     }
 }
 
-impl<M: Medium> Tx<'_, M> {
+impl<'p, M: Medium> Tx<'p, M> {
     /// Ends the transaction, which becomes durable with its batch, or at once where putting it off
     /// gains nothing. Only this lane can see it till then. After an error the transaction is still
     /// running and wants to be aborted.
@@ -305,7 +305,7 @@ impl<M: Medium> Tx<'_, M> {
         self.prepare_redo().unwrap_or_else(|abort| unreachable!("D4: a batch has room: {abort}"))
     }
 
-    pub(crate) fn seal_batch(&mut self, space: RecordSpace) -> SealedRedo {
+    pub(crate) fn seal_batch(&mut self, space: RecordSpace) -> SealedRedo<'p> {
         if self.io().plants(Plant::DurableTooEarly) {
             self.show_durable();
         }

@@ -20,7 +20,7 @@ use crate::ack::Ticket;
 use crate::io::Site;
 use crate::lines::{LineEntry, runs, word_mask};
 use crate::plant::Plant;
-use crate::pool::{LaneShared, LaneState};
+use crate::pool::{LaneShared, LaneSlot, LaneState};
 use crate::scheme::WriteBack;
 use crate::seq::Seq;
 use crate::transact::Abort;
@@ -29,17 +29,17 @@ use crate::tx::{Buffers, Tx};
 use crate::writeback::enter_commit;
 
 /// A record that is stored and flushed, and not fenced.
-pub(crate) struct SealedRedo {
+pub(crate) struct SealedRedo<'p> {
+    slot: &'p LaneSlot,
     number: u64,
     seq: Seq,
-    /// The line and the position behind it.
-    line: u64,
+    /// The position behind it.
     head: u64,
     /// What the lane had flushed before.
     flushed: u64,
 }
 
-impl<M: Medium> Tx<'_, M> {
+impl<'p, M: Medium> Tx<'p, M> {
     /// Reads a range of which the write set may hold a part.
     pub(super) fn load_over_write_set(
         &mut self,
@@ -114,7 +114,7 @@ impl<M: Medium> Tx<'_, M> {
     }
 
     /// Puts a word into the write set of a transaction that may store to its line.
-    #[inline]
+    #[inline(always)]
     pub(super) fn put_word(&mut self, at: PoolOffset, value: u64) {
         let LaneState { buffers, pending, .. } = &mut *self.lane;
         let Buffers { lines, contents, .. } = buffers;
@@ -205,21 +205,20 @@ impl<M: Medium> Tx<'_, M> {
 
     /// Draws the number, stores the record and flushes it. What must follow is a fence.
     #[inline(always)]
-    pub(super) fn seal_redo(&mut self, space: RecordSpace) -> Result<SealedRedo, Abort> {
+    pub(super) fn seal_redo(&mut self, space: RecordSpace) -> Result<SealedRedo<'p>, Abort> {
         let io = self.io();
         let slot = &self.pool.lanes[self.lane.id];
         if !self.lane.buffers.is_alone {
             enter_commit(self.pool, &slot.shared);
         }
-        let number = match self.lock_write_set().and_then(|()| self.draw_number()) {
-            Ok(number) => number,
-            Err(abort) => {
-                slot.shared.bound.store(LaneShared::IDLE, Ordering::Release);
-                return Err(abort);
-            }
+        let idle = |abort| {
+            slot.shared.bound.store(LaneShared::IDLE, Ordering::Release);
+            abort
         };
+        self.lock_write_set().map_err(idle)?;
+        let number = self.draw_number().map_err(idle)?;
         let seq = self.pool.seq(number);
-        let (line, head) = self.write_record(space, seq);
+        let head = self.write_record(space, seq);
         self.note_to_cover(head, |entry| entry.words != 0);
         // Before the fence, which a lock behind it would wait for.
         self.end_blocks_after(seq);
@@ -235,15 +234,15 @@ impl<M: Medium> Tx<'_, M> {
         if self.pool.is_literal {
             self.renew_sums();
         }
+        self.fetch_ahead();
         let flushed = slot.shared.flushed.load(Ordering::Relaxed);
-        Ok(SealedRedo { number, seq, line, head, flushed })
+        Ok(SealedRedo { slot, number, seq, head, flushed })
     }
 
     /// The fence is over: stores everything in place and lets others see it.
     #[inline(always)]
-    pub(crate) fn end_redo(&mut self, sealed: SealedRedo) -> Ticket {
-        let SealedRedo { number, seq, line, head, flushed } = sealed;
-        let slot = &self.pool.lanes[self.lane.id];
+    pub(crate) fn end_redo(&mut self, sealed: SealedRedo<'p>) -> Ticket {
+        let SealedRedo { slot, number, seq, head, flushed } = sealed;
         // W1: it has covered what was flushed before.
         slot.shared.fenced.store(flushed, Ordering::Release);
         if self.lane.cover.is_unfenced {
@@ -266,13 +265,14 @@ impl<M: Medium> Tx<'_, M> {
         if self.pool.is_literal {
             self.hand_over_ended(number, head);
         }
-        self.release_locks(Some(number));
+        if !self.lane.buffers.locked.is_empty() {
+            self.release_held_locks(Some(number));
+        }
 
         self.lane.log.head = head;
         slot.shared.last_installed.store(number, Ordering::Release);
         slot.shared.installed.store(head, Ordering::Release);
         slot.shared.bound.store(LaneShared::IDLE, Ordering::Release);
-        self.fetch_ahead(line);
         Ticket::of(seq)
     }
 
@@ -280,12 +280,7 @@ impl<M: Medium> Tx<'_, M> {
     #[inline(always)]
     pub(super) fn gather_new(&mut self) {
         let Buffers { lines, contents, payload, .. } = &mut self.lane.buffers;
-        let entries = lines.entries();
-        let lines = entries
-            .iter()
-            .zip(contents)
-            .map(|(entry, content)| (entry.line, entry.words, &*content));
-        payload.append_lines(entries.len(), lines, ITEM_WORDS_MAX);
+        payload.append_lines(lines.entries(), contents, ITEM_WORDS_MAX);
         self.gather_allocations();
     }
 

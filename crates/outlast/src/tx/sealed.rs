@@ -27,7 +27,7 @@ use outlast_pmem::Medium;
 
 use crate::ack::Ticket;
 use crate::io::Site;
-use crate::lines::runs;
+use crate::lines::{LineEntry, runs};
 use crate::log::{self, Place, Record, RecordKind, Region, lines_for};
 use crate::plant::Plant;
 use crate::pool::LaneShared;
@@ -86,13 +86,14 @@ impl<M: Medium> Tx<'_, M> {
 
     /// So many lines of the ring, for a record of old words under that number.
     fn ring_space(&mut self, lines: u64) -> Result<(Place, Seq), Abort> {
-        let space = reserve_lines(self.pool, self.lane.id, self.lane.log.head, lines);
+        reserve_lines(self.pool, self.lane.id, &mut self.lane.log, lines);
         let seq = self.ticket()?;
-        if let Some(end) = space.wrap_at {
-            end.append_wrap(self.io(), Site::UndoRecord, seq);
-        }
-        self.lane.log.head = space.position + lines;
-        Ok((space.place, seq))
+        let (io, slot) = (self.io(), &self.pool.lanes[self.lane.id]);
+        let log = &mut self.lane.log;
+        log.begin_record(io, Site::UndoRecord, slot, seq, lines);
+        let place = log.place;
+        log.head = log.end_record(lines);
+        Ok((place, seq))
     }
 
     /// A number for a record of old words.
@@ -187,7 +188,7 @@ impl<M: Medium> Tx<'_, M> {
             }
         };
         let seq = self.pool.seq(number);
-        let (line, head) = self.write_record(space, seq);
+        let head = self.write_record(space, seq);
         self.note_to_cover(head, |entry| entry.written != 0 || entry.fresh);
         if io.plants(Plant::EarlyRelease) {
             self.release_locks(Some(number));
@@ -209,7 +210,7 @@ impl<M: Medium> Tx<'_, M> {
         self.release_locks(Some(number));
         self.end_sealed(head, number);
         self.end_blocks_after(seq);
-        self.fetch_ahead(line);
+        self.fetch_ahead();
         Ok(Ticket::of(seq))
     }
 
@@ -252,8 +253,8 @@ impl<M: Medium> Tx<'_, M> {
                 let at = entry.line.start().plus(words.start as u64 * 8);
                 medium.load(at, bytemuck::cast_slice_mut(&mut content[words]));
             }
-            let line = (entry.line, mask, &content);
-            payload.append_lines(1, std::iter::once(line), ITEM_WORDS_MAX);
+            let all = LineEntry { words: mask, ..*entry };
+            payload.append_lines(&[all], &[content], ITEM_WORDS_MAX);
         }
         self.lane.buffers.payload = payload;
         self.gather_allocations();

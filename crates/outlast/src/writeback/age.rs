@@ -221,11 +221,12 @@ impl Cover {
             let step = self.aging.parts.front().map_or(self.aging.step, |part| part.step);
             let (targets, before) = (&mut self.aging.targets, self.installed.len());
             let (io, batch) = (pool.io(), &mut self.batch);
-            self.gathered = self.installed.take_first(pool, lane, position, |line| {
+            self.gathered = self.installed.take_first(pool, lane, position, |lines| {
+                let lines = lines.iter().copied().map(LineAddr);
                 if round.looks {
-                    targets.push(Target { line, start: position, end, step });
+                    targets.extend(lines.map(|line| Target { line, start: position, end, step }));
                 } else {
-                    batch.add(io, line, end, round.installed);
+                    lines.for_each(|line| batch.add(io, line, end, round.installed));
                 }
             });
             self.aging.noted -= before - self.installed.len();

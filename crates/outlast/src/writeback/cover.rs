@@ -112,14 +112,15 @@ impl Batch {
         self.lines.push(line);
     }
 
-    /// As [`add`](Self::add), but without a look while that does not pay: the line is flushed once more
-    /// at worst, and what is remembered stays true.
+    /// As [`add`](Self::add) of some lines, but without a look while that does not pay: they are flushed
+    /// once more at worst, and what is remembered stays true.
     #[inline]
-    fn add_watched<M: Medium>(&mut self, io: Io<'_, M>, line: LineAddr, since: u64, now: u64) {
-        self.judged += 1;
+    fn add_watched<M: Medium>(&mut self, io: Io<'_, M>, lines: &[u64], since: u64, now: u64) {
+        self.judged += lines.len();
+        let lines = lines.iter().copied().map(LineAddr);
         match self.is_blind {
-            true => self.lines.push(line),
-            false => self.add(io, line, since, now),
+            true => self.lines.extend(lines),
+            false => lines.for_each(|line| self.add(io, line, since, now)),
         }
     }
 
@@ -139,9 +140,8 @@ impl Batch {
 
     /// Flushes what has gathered.
     pub fn flush<M: Medium>(&mut self, io: Io<'_, M>, site: Site) {
-        for line in self.lines.drain(..) {
-            io.flush_line(site, line);
-        }
+        self.lines.iter().for_each(|line| io.flush_line(site, *line));
+        self.lines.clear();
     }
 }
 
@@ -254,8 +254,8 @@ impl Cover {
                 break;
             }
             let position = self.gathered;
-            self.gathered = self.installed.take_first(pool, lane, position, |line| {
-                batch.add_watched(io, line, end, installed);
+            self.gathered = self.installed.take_first(pool, lane, position, |lines| {
+                batch.add_watched(io, lines, end, installed);
             });
         }
     }
@@ -277,7 +277,7 @@ mod tests {
     fn flushed(batch: &mut Batch, heap: &Heap, lines: impl Iterator<Item = u64>) -> usize {
         for (now, line) in (1..).zip(lines) {
             batch.judge();
-            batch.add_watched(Io::new(heap, None), LineAddr(line), 0, now);
+            batch.add_watched(Io::new(heap, None), &[line], 0, now);
         }
         batch.lines.drain(..).count()
     }

@@ -2,7 +2,7 @@
 //! read faster.
 
 use outlast_pmem::Medium;
-use outlast_trace::LineAddr;
+use outlast_trace::{ByteRange, LineAddr};
 
 use super::for_each_installed;
 use crate::plant::Plant;
@@ -45,6 +45,14 @@ impl Installed {
     pub fn note(&mut self, head: u64, most: usize, lines: impl Iterator<Item = LineAddr>) {
         if self.len() + 2 + most > self.words.len() {
             self.grow(2 + most);
+        }
+        let at = self.to & (self.words.len() - 1);
+        // Mostly the ring does not end within them.
+        if let Some([first, count, rest @ ..]) = self.words.get_mut(at..at + 2 + most) {
+            *first = head;
+            *count = rest.iter_mut().zip(lines).map(|(word, line)| *word = line.0).count() as u64;
+            self.to += 2 + *count as usize;
+            return;
         }
         self.push(head);
         let count_at = self.to;
@@ -97,15 +105,15 @@ impl Installed {
         })
     }
 
-    /// Takes the first record, which starts at `position` or before, and visits the lines that it
-    /// stored to, unless it ends there: then a sweep has covered it. Returns the position behind it.
+    /// Takes the first record, which starts at `position` or before, and visits the numbers of the
+    /// lines that it stored to, some at a time, unless it ends there: then a sweep has covered it. Returns the position behind it.
     #[inline]
     pub fn take_first<M: Medium>(
         &mut self,
         pool: &Pool<M>,
         lane: &LaneSlot,
         position: u64,
-        mut visit: impl FnMut(LineAddr),
+        mut visit: impl FnMut(&[u64]),
     ) -> u64 {
         if self.from == self.to {
             return position;
@@ -117,8 +125,13 @@ impl Installed {
             if head & Self::IN_LOG != 0 {
                 visit_in_log(pool, lane, position, end, &mut visit);
             }
-            let forgotten = usize::from(pool.io().plants(Plant::LineForgotten));
-            lines.clone().skip(forgotten).for_each(|index| visit(LineAddr(self.word(index))));
+            let forgotten = usize::from(pool.io().plants(Plant::LineForgotten)).min(count);
+            let (first, mask) = (lines.start + forgotten, self.words.len() - 1);
+            let at = first & mask;
+            match self.words.get(at..at + (lines.end - first)) {
+                Some(lines) => visit(lines),
+                None => (first..lines.end).for_each(|index| visit(&[self.word(index)])),
+            }
         }
         self.from = lines.end;
         end.max(position)
@@ -132,9 +145,10 @@ fn visit_in_log<M: Medium>(
     lane: &LaneSlot,
     position: u64,
     end: u64,
-    visit: &mut impl FnMut(LineAddr),
+    visit: &mut impl FnMut(&[u64]),
 ) {
-    for_each_installed(pool, lane, position, end, |range| range.lines().for_each(&mut *visit));
+    let each = |range: ByteRange| range.lines().for_each(|line| visit(&[line.0]));
+    for_each_installed(pool, lane, position, end, each);
 }
 
 #[cfg(test)]

@@ -39,7 +39,7 @@ use crate::layout::{FLOOR_AT, Geometry, LANE_TAIL};
 use crate::log::record::Head;
 use crate::log::{self, Place, RecordKind};
 use crate::plant::Plant;
-use crate::pool::{LaneShared, LaneSlot, OpenOptions, Pool, first_not_installed};
+use crate::pool::{LaneLog, LaneShared, LaneSlot, OpenOptions, Pool, first_not_installed};
 use crate::sealed::seal;
 use crate::seq::Seq;
 use cover::Batch;
@@ -353,30 +353,18 @@ fn for_each_target<M: Medium>(
     place.for_each_target(medium, &head, skip, visit);
 }
 
-/// Waits until the lane has room for `lines` lines in one piece of its ring. Returns where they
-/// start, and where the ring wraps before, from the lane's `head`.
-#[inline]
-pub(crate) fn reserve_lines<M: Medium>(
-    pool: &Pool<M>,
-    own: usize,
-    head: u64,
-    lines: u64,
-) -> RingSpace {
+/// Waits until the lane has room for `lines` lines in one piece of its ring, from the head of its
+/// `log`, or from the ring's start if there are fewer up to its end.
+#[inline(always)]
+pub(crate) fn reserve_lines<M: Medium>(pool: &Pool<M>, own: usize, log: &mut LaneLog, lines: u64) {
     let slot = &pool.lanes[own];
     let ring = slot.ring.lines;
     debug_assert!(lines <= ring / 2, "longer records go elsewhere");
-    let here = slot.place(head);
-    let to_end = ring - here.line;
-    let wraps = to_end < lines;
-    let needed = if wraps { to_end + lines } else { lines };
+    let to_end = ring - log.place(slot).line;
+    let needed = if to_end < lines { to_end + lines } else { lines };
     let tail = slot.shared.tail.load(Ordering::Acquire);
-    if ring - (head - tail) < needed && !pool.io().plants(Plant::RingOverwritesLive) {
-        make_room(pool, own, head, needed);
-    }
-    if wraps {
-        RingSpace { place: here.next_lap(), position: head + to_end, wrap_at: Some(here) }
-    } else {
-        RingSpace { place: here, position: head, wrap_at: None }
+    if ring - (log.head - tail) < needed && !pool.io().plants(Plant::RingOverwritesLive) {
+        make_room(pool, own, log.head, needed);
     }
 }
 
@@ -398,16 +386,6 @@ fn make_room<M: Medium>(pool: &Pool<M>, own: usize, head: u64, needed: u64) {
             crate::spin::wait(&pool.medium, &mut tries);
         }
     }
-}
-
-/// Where a record goes in a ring.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct RingSpace {
-    pub place: Place,
-    /// The position of its first line.
-    pub position: u64,
-    /// What takes a `Wrap` before it.
-    pub wrap_at: Option<Place>,
 }
 
 /// Shows the sweeper that a commit is about to draw its number (W4).

@@ -350,6 +350,21 @@ fn what_gives_up_leaves_its_batch_as_it_was() {
 
 /// Transfers between few cells by lanes that wait and lanes that do not, beside one that syncs.
 #[test]
+fn what_failed_is_forgotten_when_another_lane_ends_the_batch() {
+    for scheme in TRIED {
+        let (pool, root) = pool(scheme, 64 << 10, true);
+        let (mut lane, mut other) = (pool.lane().unwrap(), pool.lane().unwrap());
+        for round in 0..3 {
+            lane.run_async(|tx| tx.store_u64(cell(root, 0), round)).unwrap();
+            let outside = lane.run_later(|tx| tx.store_u64(PoolOffset(!7), 1));
+            assert!(matches!(outside, Err(Abort::BadAddress { .. })), "{scheme}: {outside:?}");
+            other.run(|tx| tx.store_u64(cell(root, 0), 100 + round)).unwrap();
+            lane.run(|tx| tx.store_u64(cell(root, 1), round)).unwrap();
+        }
+    }
+}
+
+#[test]
 fn threads_that_run_freely_lose_nothing_and_end() {
     const HOT: u64 = 6;
     for scheme in TRIED {
