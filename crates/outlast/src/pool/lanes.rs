@@ -9,12 +9,13 @@ use crate::alloc::LaneHeap;
 use crate::bias::Page;
 use crate::checksums::Deltas;
 use crate::error::PoolError;
-use crate::io::{Io, Site};
+use crate::io::Io;
 use crate::layout::{Geometry, LANE_FLOOR, LANE_TAIL};
 use crate::log::{self, Place, Region};
 use crate::padded::CachePadded;
 use crate::plant::Plant;
 use crate::pool::backoff::BackOff;
+use crate::pool::lane_log::LaneLog;
 use crate::pool::parked::Parked;
 use crate::pool::shared::LaneShared;
 use crate::pool::{LANE_FLOOR_UNPROVEN, LANE_TAIL_UNPROVEN, Pool, load_sealed};
@@ -71,91 +72,11 @@ pub(crate) struct LaneState {
     pub backoff: BackOff,
 }
 
-/// The writing end of a lane's log.
-pub(crate) struct LaneLog {
-    /// Redo: position of the next record.
-    pub head: u64,
-    /// A position, mostly that of `head`, and where a record there stands.
-    placed: u64,
-    pub place: Place,
-    /// By age, by segment: the position of `head` when write-back was looked after last.
-    pub stepped: u64,
-    /// Undo: the lane's last number.
-    pub last_undo: Seq,
-    /// Undo: the half of the ring where the next record goes.
-    pub half: usize,
-    /// The ring holds records of the form that the pool's scheme writes, or none.
-    pub is_laid_out: bool,
-    /// Append-only log: where it goes on; `None` at the start of the ring.
-    pub commands: Option<(Region, u64)>,
-}
-
-impl LaneLog {
-    /// Where the record at `head` stands.
-    #[inline(always)]
-    pub fn place(&mut self, slot: &LaneSlot) -> &Place {
-        if self.placed != self.head {
-            self.find_place(slot);
-        }
-        &self.place
-    }
-
-    #[inline(never)]
-    fn find_place(&mut self, slot: &LaneSlot) {
-        (self.placed, self.place) = (self.head, slot.place(self.head));
-    }
-
-    /// Begins the next record, for which there is room: `place` is where it goes. What is left of a
-    /// lap in which it has no place gets a `Wrap` of that number.
-    #[inline(always)]
-    pub fn begin_record<M: Medium>(
-        &mut self,
-        io: Io<'_, M>,
-        site: Site,
-        slot: &LaneSlot,
-        seq: Seq,
-        lines: u64,
-    ) {
-        if lines > slot.ring.lines - self.place(slot).line {
-            self.wrap(io, site, seq);
-        }
-    }
-
-    #[inline(never)]
-    fn wrap<M: Medium>(&mut self, io: Io<'_, M>, site: Site, seq: Seq) {
-        let end = self.place;
-        end.append_wrap(io, site, seq);
-        self.placed += end.region.lines - end.line;
-        self.place = end.next_lap();
-    }
-
-    /// The record that was begun has so many lines. Returns the position behind it, of which `place`
-    /// is from now on, and which is to be `head`.
-    #[inline(always)]
-    pub fn end_record(&mut self, lines: u64) -> u64 {
-        self.placed += lines;
-        self.place.line += lines;
-        if self.place.line == self.place.region.lines {
-            self.place = self.place.next_lap();
-        }
-        self.placed
-    }
-}
-
 impl LaneState {
     fn new(id: usize, last_undo: Seq) -> Self {
         Self {
             id,
-            log: LaneLog {
-                head: 0,
-                placed: u64::MAX,
-                place: Place::sealed(Region::NONE, 0),
-                stepped: 0,
-                last_undo,
-                half: 0,
-                is_laid_out: false,
-                commands: None,
-            },
+            log: LaneLog::new(last_undo),
             buffers: Buffers::of_lane(id),
             pending: Pending::default(),
             is_stand_in: false,

@@ -102,7 +102,7 @@ impl<M: Medium> Tx<'_, M> {
         match parts {
             None => {
                 let (record, payload) = ((RecordKind::Redo, seq), &mut buffers.payload);
-                log.place.append(io, site, record, payload, self.pool.stream_from);
+                log.place().append(io, site, record, payload, self.pool.stream_from);
             }
             Some(parts) => self.write_parts(&parts, seq),
         }
@@ -135,7 +135,7 @@ impl<M: Medium> Tx<'_, M> {
                 log::append(io, site, *region, 0, Record::new(RecordKind::RedoPart, seq, part));
             }
         }
-        let first = self.lane.log.place;
+        let first = self.lane.log.place();
         for (place, (region, _)) in (0..).map(|line| first.further(line)).zip(parts) {
             let named = [region.at.0, region.lines];
             place.append_words(io, Site::RedoRecord, (RecordKind::Detached, seq), &named, 1);
@@ -208,10 +208,11 @@ impl<M: Medium> Tx<'_, M> {
         !is_planted && buffers.regions.is_empty() && heap.keep_freed(seq, &buffers.freed)
     }
 
-    /// Fetches what comes behind the lane's last record in the ring, unless all records go past the caches.
+    /// Fetches what comes behind the lane's last record in the ring, unless all records go past the
+    /// caches.
     #[inline]
     pub(super) fn fetch_ahead(&self) {
-        let Place { region: ring, line, lap } = self.lane.log.place;
+        let Place { region: ring, line, lap } = self.lane.log.place();
         if lap.is_some() && self.pool.stream_from <= 1 {
             return;
         }

@@ -72,7 +72,7 @@ impl<M: Medium> Tx<'_, M> {
         let (seq, slot) = (self.pool.seq(number), &self.pool.lanes[self.lane.id]);
         let log = &mut self.lane.log;
         log.begin_record(io, Site::RedoRecord, slot, seq, 1);
-        log.place.append_words(io, Site::RedoRecord, (kind, seq), &[], 1);
+        log.place().append_words(io, Site::RedoRecord, (kind, seq), &[], 1);
         log.end_record(1)
     }
 

@@ -91,7 +91,7 @@ impl<M: Medium> Tx<'_, M> {
         let (io, slot) = (self.io(), &self.pool.lanes[self.lane.id]);
         let log = &mut self.lane.log;
         log.begin_record(io, Site::UndoRecord, slot, seq, lines);
-        let place = log.place;
+        let place = log.place();
         log.head = log.end_record(lines);
         Ok((place, seq))
     }

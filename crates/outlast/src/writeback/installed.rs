@@ -42,7 +42,7 @@ impl Installed {
 
     /// Puts a record in with at most so many lines.
     #[inline(always)]
-    pub fn note(&mut self, head: u64, most: usize, lines: impl Iterator<Item = LineAddr>) {
+    pub fn note(&mut self, head: u64, most: usize, mut lines: impl Iterator<Item = LineAddr>) {
         if self.len() + 2 + most > self.words.len() {
             self.grow(2 + most);
         }
@@ -50,8 +50,10 @@ impl Installed {
         // Mostly the ring does not end within them.
         if let Some([first, count, rest @ ..]) = self.words.get_mut(at..at + 2 + most) {
             *first = head;
-            *count = rest.iter_mut().zip(lines).map(|(word, line)| *word = line.0).count() as u64;
+            let listed = rest.iter_mut().zip(&mut lines).map(|(word, line)| *word = line.0);
+            *count = listed.count() as u64;
             self.to += 2 + *count as usize;
+            assert!(lines.next().is_none(), "no more lines than there is room for");
             return;
         }
         self.push(head);
@@ -106,7 +108,8 @@ impl Installed {
     }
 
     /// Takes the first record, which starts at `position` or before, and visits the numbers of the
-    /// lines that it stored to, some at a time, unless it ends there: then a sweep has covered it. Returns the position behind it.
+    /// lines that it stored to, some at a time, unless it ends there: then a sweep has covered it.
+    /// Returns the position behind it.
     #[inline]
     pub fn take_first<M: Medium>(
         &mut self,

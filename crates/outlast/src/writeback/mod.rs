@@ -360,7 +360,7 @@ pub(crate) fn reserve_lines<M: Medium>(pool: &Pool<M>, own: usize, log: &mut Lan
     let slot = &pool.lanes[own];
     let ring = slot.ring.lines;
     debug_assert!(lines <= ring / 2, "longer records go elsewhere");
-    let to_end = ring - log.place(slot).line;
+    let to_end = log.lines_left_of_lap(slot);
     let needed = if to_end < lines { to_end + lines } else { lines };
     let tail = slot.shared.tail.load(Ordering::Acquire);
     if ring - (log.head - tail) < needed && !pool.io().plants(Plant::RingOverwritesLive) {
