@@ -193,14 +193,16 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Spare<B> {
         self.set(line, false, 0);
     }
 
-    /// Makes a line a member, or not, and leaves its CRC.
+    /// Makes a line a member, or not, and leaves its CRC. Returns the number of the spare line that
+    /// says so.
     ///
     /// # Panics
     /// When the matrix has no line of this number.
     #[inline]
-    pub fn set_member(&mut self, line: usize, member: bool) {
+    pub fn set_member(&mut self, line: usize, member: bool) -> usize {
         assert!(line < self.shape.lines(), "line {line} of {:?}", self.shape);
         self.set_bit(line, member);
+        line / 8 / LINE_BYTES
     }
 
     /// Brings the CRC of a line up to date whose words have changed by `difference`, the old ones
@@ -214,14 +216,16 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Spare<B> {
         self.change_crc(line, crate::crc8(difference));
     }
 
-    /// The same by the CRC of the difference.
+    /// The same by the CRC of the difference. Returns the number of the spare line that has it.
     ///
     /// # Panics
     /// When the matrix has no line of this number.
     #[inline]
-    pub fn change_crc(&mut self, line: usize, difference: u8) {
+    pub fn change_crc(&mut self, line: usize, difference: u8) -> usize {
         assert!(line < self.shape.lines(), "line {line} of {:?}", self.shape);
-        self.bytes.as_mut()[crcs_at(self.shape.lines()) + line] ^= difference;
+        let at = crcs_at(self.shape.lines()) + line;
+        self.bytes.as_mut()[at] ^= difference;
+        at / LINE_BYTES
     }
 
     /// Sets the version.

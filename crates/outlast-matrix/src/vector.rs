@@ -6,6 +6,7 @@
 
 #[cfg(all(target_arch = "x86_64", not(outlast_portable)))]
 mod gfni;
+mod packed;
 mod registers;
 #[cfg(all(target_arch = "x86_64", not(outlast_portable)))]
 mod x86;
@@ -78,6 +79,54 @@ impl Vector {
             Kind::Avx512 | Kind::Avx512Gfni => unsafe {
                 x86::update_avx512(consistency, correlation, old, new)
             },
+        }
+    }
+
+    /// How a line changes whose words of `mask` become those of `new`: puts by how much each word
+    /// grows that is not what it was into `growth`, one behind the other from the first, and returns
+    /// the mask of these words and the [CRC-8](crate::crc8()) of what is flipped in them. What
+    /// `growth` holds behind them means nothing.
+    #[inline]
+    pub fn difference(self, old: &Line, new: &Line, mask: u8, growth: &mut Line) -> (u8, u8) {
+        match self.0 {
+            #[cfg(all(target_arch = "x86_64", not(outlast_portable)))]
+            // SAFETY: this kind is made only where the processor was found to have AVX-512F.
+            Kind::Avx512 => unsafe { packed::difference_avx512(old, new, mask, growth) },
+            #[cfg(all(target_arch = "x86_64", not(outlast_portable)))]
+            // SAFETY: this kind is made only where the processor was found to have AVX-512F, AVX2
+            // and GFNI.
+            Kind::Avx512Gfni => unsafe { packed::difference_gfni(old, new, mask, growth) },
+            _ => packed::difference(old, new, mask, growth),
+        }
+    }
+
+    /// The same for each line; its head has the mask in its lowest 8 bits. Writes to `out`, for each
+    /// line of which something changes, its head with the mask of what changes and the CRC-8 above it
+    /// in the place of the lowest 16 bits, and then the growth. Returns how many words that are.
+    ///
+    /// # Panics
+    /// When `out` has not room for nine words for each line.
+    #[inline]
+    pub fn pack_each(self, heads: &[u64], old: &[Line], new: &[Line], out: &mut [u64]) -> usize {
+        match self.0 {
+            #[cfg(all(target_arch = "x86_64", not(outlast_portable)))]
+            // SAFETY: this kind is made only where the processor was found to have AVX-512F, AVX2
+            // and GFNI, and every one with AVX2 has POPCNT.
+            Kind::Avx512Gfni => unsafe { packed::each_gfni(heads, old, new, out) },
+            _ => packed::each(heads, old, new, out, |old, new, mask, growth| {
+                self.difference(old, new, mask, growth)
+            }),
+        }
+    }
+
+    /// Adds such growth of the words of `mask` to both sums that cover the line.
+    #[inline]
+    pub fn add_packed(self, sums: [&mut Line; 2], mask: u8, growth: &Line) {
+        match self.0 {
+            #[cfg(all(target_arch = "x86_64", not(outlast_portable)))]
+            // SAFETY: these kinds are made only where the processor was found to have AVX-512F.
+            Kind::Avx512 | Kind::Avx512Gfni => unsafe { packed::add_avx512(sums, mask, growth) },
+            _ => packed::add(sums, mask, growth),
         }
     }
 
@@ -263,6 +312,43 @@ mod tests {
                 let mut sums = start();
                 vector.update_run(from, old, &new, &mut sums.0, &mut sums.1);
                 prop_assert_eq!(&sums, &(consistency.clone(), correlation.clone()), "{:?}", vector);
+            }
+        }
+
+        #[test]
+        fn all_vectors_pack_alike(sums: [Line; 2], old: Line, seed: Line, mask: u8, kept: u8) {
+            let new: Line = std::array::from_fn(|i| old[i] ^ if kept >> i & 1 == 0 { seed[i] } else { 0 });
+            let counts = |word: usize| mask >> word & 1 == 1;
+            let flipped: Line = std::array::from_fn(|i| if counts(i) { old[i] ^ new[i] } else { 0 });
+            let changed = (0..8).filter(|i| flipped[*i] != 0);
+            let growth: Vec<u64> = changed.clone().map(|i| new[i].wrapping_sub(old[i])).collect();
+            let changed_mask = changed.fold(0, |mask, word| mask | 1 << word);
+            let grown = sums.map(|sum| {
+                std::array::from_fn(|i| match counts(i) {
+                    true => sum[i].wrapping_add(new[i]).wrapping_sub(old[i]),
+                    false => sum[i],
+                })
+            });
+            for vector in Vector::all() {
+                let mut packed = [7; 8];
+                let found = vector.difference(&old, &new, mask, &mut packed);
+                prop_assert_eq!(found, (changed_mask, by_tables(&flipped)), "{:?}", vector);
+                prop_assert_eq!(&packed[..growth.len()], &growth, "{:?}", vector);
+                let heads = [1 << 20 | u64::from(mask), 2 << 20, 3 << 20 | 0xff00 | u64::from(mask)];
+                let mut out = [0; 27];
+                let len = vector.pack_each(&heads, &[old; 3], &[new; 3], &mut out);
+                let entry = |number: u64| {
+                    let head = number << 20 | u64::from(found.1) << 8 | u64::from(found.0);
+                    std::iter::once(head).chain(growth.iter().copied())
+                };
+                let entries: Vec<u64> = match found.0 {
+                    0 => Vec::new(),
+                    _ => entry(1).chain(entry(3)).collect(),
+                };
+                prop_assert_eq!(&out[..len], entries, "{:?}", vector);
+                let [mut first, mut second] = sums;
+                vector.add_packed([&mut first, &mut second], changed_mask, &packed);
+                prop_assert_eq!([first, second], grown, "{:?}", vector);
             }
         }
 

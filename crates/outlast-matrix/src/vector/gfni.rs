@@ -44,11 +44,17 @@ const fn matrix(factor: u8) -> u64 {
 /// CRC-8 of a line.
 #[target_feature(enable = "avx512f,avx2,gfni")]
 pub(super) fn crc8(line: &Line) -> u8 {
-    // SAFETY: this function is only called where there is AVX-512F; both reads are of 64 bytes of
-    // a line, at any address.
-    let (line, words) = unsafe {
-        (_mm512_loadu_si512(line.as_ptr().cast()), _mm512_loadu_si512(WORDS.as_ptr().cast()))
-    };
+    // SAFETY: this function is only called where there is AVX-512F; reads the 64 bytes of a line, at
+    // any address.
+    crc8_of(unsafe { _mm512_loadu_si512(line.as_ptr().cast()) })
+}
+
+/// CRC-8 of a line in a register.
+#[inline]
+#[target_feature(enable = "avx512f,avx2,gfni")]
+pub(super) fn crc8_of(line: __m512i) -> u8 {
+    // SAFETY: this function is only called where there is AVX-512F; reads 64 bytes.
+    let words = unsafe { _mm512_loadu_si512(WORDS.as_ptr().cast()) };
     let line = _mm512_gf2p8affine_epi64_epi8::<0>(line, words);
     // Adds the words up.
     let half = _mm256_xor_si256(_mm512_castsi512_si256(line), _mm512_extracti64x4_epi64::<1>(line));

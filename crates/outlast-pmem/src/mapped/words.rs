@@ -21,7 +21,7 @@ use copy_word_by_word as copy_words;
 ///   and is written by nobody but through atomics or this module.
 #[inline(always)]
 pub(crate) unsafe fn copy_out(src: *const u8, out: &mut [u8]) {
-    if out.len() > 64 || !(src.addr() | out.len()).is_multiple_of(8) {
+    if out.len() >= 64 || !(src.addr() | out.len()).is_multiple_of(8) {
         // SAFETY: as the caller vouches.
         return unsafe { copy_out_any(src, out) };
     }

@@ -7,7 +7,7 @@ use outlast_matrix::{Line, Vector};
 use outlast_trace::{LINE_BYTES, LineAddr, PoolOffset, line_pieces};
 
 use crate::layout::POOL_BYTES_MAX;
-use crate::lines::{runs, word_mask};
+use crate::lines::word_mask;
 
 /// A word that opens an entry: what it is in the two highest bits, then the line, the CRC-8, and
 /// the mask of the line's words that follow, from the lowest bit on.
@@ -15,6 +15,17 @@ const KIND_SHIFT: u32 = 62;
 const LINE_SHIFT: u32 = 16;
 const CRC_SHIFT: u32 = 8;
 const _: () = assert!(POOL_BYTES_MAX / LINE_BYTES <= 1 << (KIND_SHIFT - LINE_SHIFT));
+
+/// Words of the longest entry. Behind the last one there is always room for what it does not have.
+const ENTRY_WORDS: usize = 9;
+
+/// With so many bytes of a lane's differences they are added up, whatever the floor does.
+const GATHERED_BYTES_MAX: usize = 1 << 20;
+
+/// The word without CRC and mask.
+fn head(kind: Kind, line: LineAddr) -> u64 {
+    (kind as u64) << KIND_SHIFT | line.0 << LINE_SHIFT
+}
 
 /// What an entry is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -39,50 +50,35 @@ pub(crate) struct Delta<'a> {
     pub kind: Kind,
     /// CRC-8 of the line's old words, as far as they are in the sums, exclusive-or the new ones.
     pub crc: u8,
-    mask: u8,
-    words: &'a [u64],
-}
-
-impl Delta<'_> {
-    /// Adds the growth of each word to a sum of such.
-    #[inline]
-    pub fn add_to(&self, sum: &mut Line) {
-        let mut rest = self.words;
-        for (first, count) in runs(self.mask) {
-            let (run, behind) = rest.split_at(count as usize);
-            for (sum, word) in sum[first as usize..].iter_mut().zip(run) {
-                *sum = sum.wrapping_add(*word);
-            }
-            rest = behind;
-        }
-    }
+    /// Which words grow.
+    pub mask: u8,
+    /// By how much, one behind the other.
+    pub growth: &'a Line,
 }
 
 /// Entries, one behind the other.
 #[derive(Default)]
 pub(crate) struct Deltas {
     words: Vec<u64>,
+    /// How many of them are entries.
+    len: usize,
     /// The first commit of which there is an entry.
     since: Option<u64>,
-    /// Entries whose CRC is not there yet, and what is flipped in their lines: CRCs are computed
-    /// together, and later than what they are of was stored, which a vector would wait for.
-    open: Vec<usize>,
-    flipped: Vec<Line>,
-    crcs: Vec<u8>,
+    // What follows is kept for its memory.
+    heads: Vec<u64>,
+    loaded: Vec<Line>,
+}
+
+/// Which end of a change is to be loaded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Loads {
+    Old,
+    New,
 }
 
 impl Deltas {
-    pub fn is_clear(&self) -> bool {
-        self.since.is_none() && self.words.is_empty() && self.open.is_empty()
-    }
-
     pub fn clear(&mut self) {
-        if self.is_clear() {
-            return;
-        }
-        self.words.clear();
-        self.open.clear();
-        self.flipped.clear();
+        self.len = 0;
         self.since = None;
     }
 
@@ -96,15 +92,42 @@ impl Deltas {
         self.since
     }
 
-    /// Bytes of all entries.
-    pub fn bytes(&self) -> usize {
-        size_of_val(self.words.as_slice())
+    /// Whether there is enough to be added up without need.
+    pub fn is_much(&self) -> bool {
+        self.len * size_of::<u64>() > GATHERED_BYTES_MAX
     }
 
-    /// The words of `mask` change; `old` and `new` are whole lines of which only those count.
+    /// Words of lines change, those of a mask. One end of it, whole lines of which only these words
+    /// count, is at hand; the other one is loaded.
     #[inline]
-    pub fn line(&mut self, line: LineAddr, mask: u8, old: &Line, new: &Line) {
-        self.entry(Kind::Change, line, mask, old, new);
+    pub fn lines(
+        &mut self,
+        changes: impl Iterator<Item = (LineAddr, u8)>,
+        at_hand: &[Line],
+        loads: Loads,
+        load: impl Fn(LineAddr, &mut Line),
+    ) {
+        self.heads.clear();
+        if self.loaded.len() < at_hand.len() {
+            self.loaded.resize(at_hand.len(), [0; 8]);
+        }
+        for ((line, mask), content) in changes.zip(&mut self.loaded[..at_hand.len()]) {
+            if mask != 0 {
+                load(line, content);
+            }
+            self.heads.push(head(Kind::Change, line) | u64::from(mask));
+        }
+        let need = self.len + self.heads.len() * ENTRY_WORDS;
+        if self.words.len() < need {
+            self.make_room(need);
+        }
+        let loaded = &self.loaded[..self.heads.len()];
+        let (old, new) = match loads {
+            Loads::Old => (loaded, at_hand),
+            Loads::New => (at_hand, loaded),
+        };
+        let out = &mut self.words[self.len..];
+        self.len += Vector::best().pack_each(&self.heads, old, new, out);
     }
 
     /// One word changes.
@@ -138,51 +161,32 @@ impl Deltas {
     /// membership changes.
     #[inline]
     fn entry(&mut self, kind: Kind, line: LineAddr, mask: u8, old: &Line, new: &Line) {
-        let (mut growth, mut flipped, mut changed) = ([0; 8], [0; 8], 0);
-        for word in 0..8 {
-            let counts = u64::from(mask >> word & 1).wrapping_neg();
-            growth[word] = new[word].wrapping_sub(old[word]) & counts;
-            flipped[word] = (new[word] ^ old[word]) & counts;
-            changed |= u8::from(flipped[word] != 0) << word;
+        if self.words.len() < self.len + ENTRY_WORDS {
+            self.make_room(self.len + ENTRY_WORDS);
         }
+        let Some([first, growth @ ..]) = self.words[self.len..].first_chunk_mut::<ENTRY_WORDS>()
+        else {
+            return;
+        };
+        let (changed, crc) = Vector::best().difference(old, new, mask, growth);
         if changed == 0 && matches!(kind, Kind::Change | Kind::LeavesInPart) {
             return;
         }
-        self.open.push(self.words.len());
-        self.flipped.push(flipped);
-        let head = (kind as u64) << KIND_SHIFT | line.0 << LINE_SHIFT | u64::from(changed);
-        let mut entry = [head; 9];
-        let mut len = 1;
-        for (first, count) in runs(changed) {
-            let (first, count) = (first as usize, count as usize);
-            entry[len..len + count].copy_from_slice(&growth[first..first + count]);
-            len += count;
-        }
-        self.words.extend_from_slice(&entry[..len]);
+        *first = head(kind, line) | u64::from(crc) << CRC_SHIFT | u64::from(changed);
+        self.len += 1 + changed.count_ones() as usize;
     }
 
-    /// Moves all entries of `other`, of later commits, behind these.
-    pub fn append(&mut self, other: &mut Self) {
-        other.compute_crcs();
-        self.words.append(&mut other.words);
-        self.since = self.since.or(other.since.take());
-        other.since = None;
-    }
-
-    fn compute_crcs(&mut self) {
-        self.crcs.resize(self.flipped.len(), 0);
-        Vector::best().crc8_each(&self.flipped, &mut self.crcs);
-        for (at, crc) in self.open.drain(..).zip(&self.crcs) {
-            self.words[at] |= u64::from(*crc) << CRC_SHIFT;
-        }
-        self.flipped.clear();
+    #[cold]
+    fn make_room(&mut self, words: usize) {
+        const WORDS_FIRST: usize = 512;
+        self.words.resize(words.next_power_of_two().max(WORDS_FIRST), 0);
     }
 
     /// The line of every entry, and where the entry stands.
     pub fn places(&self) -> impl Iterator<Item = (LineAddr, usize)> + '_ {
-        let mut at = 0;
+        let (words, mut at) = (&self.words[..self.len], 0);
         std::iter::from_fn(move || {
-            let head = *self.words.get(at)?;
+            let head = *words.get(at)?;
             let line = head & ((1 << KIND_SHIFT) - 1);
             let place = (LineAddr(line >> LINE_SHIFT), at);
             at += 1 + (head as u8).count_ones() as usize;
@@ -190,14 +194,13 @@ impl Deltas {
         })
     }
 
-    /// The entry that stands there, of those that were appended.
+    /// The entry that stands there.
     #[inline]
     pub fn get(&self, place: usize) -> Delta<'_> {
-        let head = self.words[place];
-        let mask = head as u8;
-        let words = &self.words[place + 1..][..mask.count_ones() as usize];
+        let entry = self.words[place..].first_chunk::<ENTRY_WORDS>();
+        let [head, growth @ ..] = entry.expect("room for a whole entry behind each");
         let kind = Kind::ALL[(head >> KIND_SHIFT) as usize];
-        Delta { kind, crc: (head >> CRC_SHIFT) as u8, mask, words }
+        Delta { kind, crc: (head >> CRC_SHIFT) as u8, mask: *head as u8, growth }
     }
 }
 
@@ -227,28 +230,25 @@ mod tests {
         deltas.commit(7);
         let old = [1; 8];
         let new = [2, 2, 2, 2, 1, 1, 1, 3];
-        deltas.line(LineAddr(1 << 36), 0b1001_0001, &old, &new);
-        deltas.line(LineAddr(3), 0b0111_0000, &old, &new);
+        let changes = [(LineAddr(1 << 36), 0b1001_0001), (LineAddr(3), 0b0111_0000)];
+        deltas.lines(changes.into_iter(), &[new; 2], Loads::Old, |_, content| *content = old);
+        let change = [(LineAddr(5), 0b1)].into_iter();
+        deltas.lines(change, &[old], Loads::New, |_, content| *content = new);
         deltas.taken(PoolOffset(4096 + 56), 16, |at, words| words.fill(at.0));
         deltas.taken(PoolOffset(576), 64, |_, words| words.fill(0));
-        let mut all = Deltas::default();
-        all.append(&mut deltas);
-        let mut deltas = all;
-        let mut other = Deltas::default();
-        other.commit(8);
-        other.given_back(PoolOffset(64), 72, |_, words| words.fill(9));
-        other.word(PoolOffset(208), 4, 5);
-        deltas.append(&mut other);
-        assert_eq!((other.places().next(), other.since()), (None, None));
+        deltas.commit(8);
+        deltas.given_back(PoolOffset(64), 72, |_, words| words.fill(9));
+        deltas.word(PoolOffset(208), 4, 5);
         assert_eq!(deltas.since(), Some(7));
 
         let found: Vec<_> = deltas
             .places()
             .map(|(line, place)| {
                 let delta = deltas.get(place);
-                let mut growth = [0; 8];
-                delta.add_to(&mut growth);
-                (line.0, delta.kind, growth, delta.crc)
+                let [mut one, mut other] = [[0; 8]; 2];
+                let vector = Vector::best();
+                vector.add_packed([&mut one, &mut other], delta.mask, delta.growth);
+                (line.0, delta.kind, one, delta.crc)
             })
             .collect();
         let with = |words: &[(usize, u64)]| {
@@ -259,6 +259,7 @@ mod tests {
         let (zero, minus) = ([0; 8], 9u64.wrapping_neg());
         let right = [
             (1 << 36, Kind::Change, with(&[(0, 1), (7, 2)]), crc8(&with(&[(0, 3), (7, 2)]))),
+            (5, Kind::Change, with(&[(0, 1)]), crc8(&with(&[(0, 3)]))),
             (64, Kind::Joins, with(&[(7, 4152)]), crc8(&with(&[(7, 4152)]))),
             (65, Kind::Joins, with(&[(0, 4160)]), crc8(&with(&[(0, 4160)]))),
             (9, Kind::Joins, zero, 0),

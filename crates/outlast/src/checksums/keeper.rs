@@ -11,14 +11,11 @@ use outlast_pmem::Medium;
 use outlast_trace::{LINE_BYTES, LineAddr};
 
 use crate::checksums::deltas::{Deltas, Kind};
-use crate::checksums::matrices::{Matrices, MatrixAt, load_line, store_changed};
+use crate::checksums::matrices::{Matrices, MatrixAt};
 use crate::io::{Io, Site};
 use crate::layout::Geometry;
 use crate::plant::Plant;
 use crate::pool::LaneSlot;
-
-/// With so many bytes of a lane's differences they are added up, whatever the floor does.
-const GATHERED_BYTES_MAX: usize = 1 << 20;
 
 /// Matrices whose checksums are fetched ahead of the one under work.
 const MATRICES_AHEAD: usize = 6;
@@ -68,11 +65,6 @@ impl Keeper {
             groups: Vec::new(),
             open: OpenMatrix::default(),
         }
-    }
-
-    /// Whether a lane has gathered enough to be added up without need.
-    pub fn is_due<M: Medium>(medium: &M, lane: &LaneSlot) -> bool {
-        lane.deltas.lock(medium).bytes() > GATHERED_BYTES_MAX
     }
 
     /// Whether a commit below `limit` has differences that were not added.
@@ -178,32 +170,28 @@ fn fetch<M: Medium>(io: Io<'_, M>, group: &Group, changes: &[Change]) {
         .for_each(|line| io.medium.prefetch_write(LineAddr(matrix.spare().0 + line)));
 }
 
-/// What commits have made of one line, all together.
-struct LineChange {
-    /// What its sums grow by.
-    difference: Line,
-    /// What its CRC-8 is exclusive-or'ed with.
-    crc: u8,
-    joins: bool,
-    leaves: bool,
-}
+/// A set of numbers below 64: a pool's largest matrix has fewer lines of sums, and of spare ones.
+#[derive(Clone, Copy, Default)]
+struct Numbers(u64);
 
-impl LineChange {
-    fn of<M: Medium>(io: Io<'_, M>, changes: &[Change], taken: &[Deltas]) -> Self {
-        let (mut difference, mut crc) = ([0; 8], 0);
-        let (mut joins, mut leaves) = (false, false);
-        for change in changes {
-            let delta = taken[change.lane as usize].get(change.place as usize);
-            match delta.kind {
-                Kind::Change if io.plants(Plant::SumsMissUpdates) => continue,
-                Kind::Change | Kind::LeavesInPart => {}
-                Kind::Joins => joins = true,
-                Kind::Leaves => leaves = true,
-            }
-            delta.add_to(&mut difference);
-            crc ^= delta.crc;
-        }
-        Self { difference, crc, joins, leaves }
+impl Numbers {
+    /// Whether it was not in.
+    #[inline]
+    fn insert(&mut self, number: usize) -> bool {
+        let before = self.0;
+        self.0 |= 1 << number;
+        self.0 != before
+    }
+
+    /// From the lowest.
+    #[inline]
+    fn iter(self) -> impl Iterator<Item = usize> {
+        let mut rest = self.0;
+        std::iter::from_fn(move || {
+            let number = (rest != 0).then(|| rest.trailing_zeros() as usize)?;
+            rest &= rest - 1;
+            Some(number)
+        })
     }
 }
 
@@ -211,8 +199,6 @@ impl LineChange {
 #[derive(Default)]
 struct OpenMatrix {
     sums: Vec<Line>,
-    /// Which of them are here.
-    loaded: Vec<bool>,
     spare: Vec<u8>,
 }
 
@@ -227,61 +213,70 @@ impl OpenMatrix {
         changed: &impl Fn(LineAddr),
     ) {
         let shape = matrix.shape;
+        let columns = shape.columns();
         self.sums.resize(shape.checksum_lines(), [0; 8]);
-        self.loaded.clear();
-        self.loaded.resize(shape.checksum_lines(), false);
         self.spare.resize(shape.spare_lines() * LINE_BYTES as usize, 0);
         io.medium.load(matrix.spare().start(), &mut self.spare);
         let mut spare = Spare::over(shape, self.spare.as_mut_slice());
+        // Which sums are here, and which spare lines are not as they were.
+        let (mut loaded, mut renewed) = (Numbers::default(), Numbers::default());
+        let mut left = None;
 
         let vector = Vector::best();
-        for changes in changes.chunk_by(|a, b| a.line == b.line) {
-            let index = (changes[0].line.0 - matrix.data.0) as usize;
-            let change = LineChange::of(io, changes, taken);
-            spare.change_crc(index, change.crc);
-            // A block that is given back is not taken again before the floor has passed that, and
-            // by then both have been added.
-            if change.joins || change.leaves {
-                spare.set_member(index, !change.leaves);
+        for change in changes {
+            let delta = taken[change.lane as usize].get(change.place as usize);
+            if delta.kind == Kind::Change && io.plants(Plant::SumsMissUpdates) {
+                continue;
             }
-            let (down, across) = (shape.column_of(index), shape.columns() + shape.row_of(index));
+            let index = (change.line.0 - matrix.data.0) as usize;
+            renewed.insert(spare.change_crc(index, delta.crc));
+            // A block that is given back is not taken again before the floor has passed that, and
+            // by then both have been added. Changes of one line come in any order.
+            match delta.kind {
+                Kind::Joins if left != Some(index) => {
+                    renewed.insert(spare.set_member(index, true));
+                }
+                Kind::Leaves => {
+                    renewed.insert(spare.set_member(index, false));
+                    left = Some(index);
+                }
+                Kind::Joins | Kind::Change | Kind::LeavesInPart => {}
+            }
+            let (down, across) = (shape.column_of(index), columns + shape.row_of(index));
             for at in [down, across] {
-                if !std::mem::replace(&mut self.loaded[at], true) {
-                    self.sums[at] = load_line(io.medium, LineAddr(matrix.checks.0 + at as u64));
+                if loaded.insert(at) {
+                    let line = LineAddr(matrix.checks.0 + at as u64);
+                    let sum = &mut self.sums[at];
+                    io.medium.load(line.start(), bytemuck::cast_slice_mut(sum));
                 }
             }
-            let (consistency, correlation) = self.sums.split_at_mut(shape.columns());
-            let (down, across) =
-                (&mut consistency[down], &mut correlation[across - shape.columns()]);
+            let (consistency, correlation) = self.sums.split_at_mut(columns);
+            let (down, across) = (&mut consistency[down], &mut correlation[across - columns]);
             let before = *down;
-            vector.update(down, across, &[0; 8], &change.difference);
+            vector.add_packed([down, across], delta.mask, delta.growth);
             if io.plants(Plant::ColumnSumsMissing) {
                 *down = before;
             }
         }
         spare.set_version(spare.version().wrapping_add(1));
         spare.seal(matrix.number());
+        renewed.insert(shape.spare_lines() - 1);
 
-        let flush = |line| {
+        let store = |line: LineAddr, content: &[u8]| {
+            io.medium.store(line.start(), content);
             changed(line);
             io.flush_line(Site::Sums, line);
         };
-        for (at, content) in self.sums.iter().enumerate().filter(|(at, _)| self.loaded[*at]) {
+        for at in loaded.iter() {
             let line = LineAddr(matrix.checks.0 + at as u64);
-            io.medium.store(line.start(), bytemuck::cast_slice(content));
-            flush(line);
+            store(line, bytemuck::cast_slice(&self.sums[at]));
         }
-        match <&[u8; LINE_BYTES as usize]>::try_from(self.spare.as_slice()) {
-            // It has a new version.
-            Ok(only) => {
-                io.medium.store(matrix.spare().start(), only);
-                flush(matrix.spare());
-            }
-            Err(_) => store_changed(io.medium, matrix.spare(), &self.spare, flush),
+        let spare = self.spare.as_chunks::<{ LINE_BYTES as usize }>().0;
+        for at in renewed.iter() {
+            store(LineAddr(matrix.spare().0 + at as u64), &spare[at]);
         }
     }
 }
-
 #[cfg(test)]
 mod tests {
     use super::*;

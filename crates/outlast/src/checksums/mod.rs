@@ -39,7 +39,7 @@ mod rebuild;
 mod shapes;
 
 pub(crate) use believed::Believed;
-pub(crate) use deltas::Deltas;
+pub(crate) use deltas::{Deltas, Loads};
 pub use faults::{Fault, RepairReport};
 pub(crate) use keeper::Keeper;
 pub(crate) use matrices::Matrices;

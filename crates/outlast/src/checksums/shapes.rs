@@ -101,6 +101,8 @@ mod tests {
         let (bytes, shape) = within(1 << 20);
         assert_eq!(bytes, 64 << 10);
         assert!(shape.total_bytes() as u64 <= bytes && shape.lines() >= 890, "{shape:?}");
+        // Whoever adds up keeps sets of them in a word.
+        assert!(shape.checksum_lines() <= 64 && shape.spare_lines() <= 64, "{shape:?}");
     }
 
     #[test]

@@ -62,6 +62,8 @@ pub(crate) struct LaneState {
     pub accesses: Vec<Access>,
     /// By age, by segment: how far the lane is with what its log covers.
     pub cover: Cover,
+    /// It has gathered so much for the checksums that somebody should add it up.
+    pub are_sums_due: bool,
     /// What it keeps of the heap.
     pub heap: LaneHeap,
     /// Where it came first.
@@ -82,6 +84,7 @@ impl LaneState {
             is_stand_in: false,
             accesses: Vec::new(),
             cover: Cover::default(),
+            are_sums_due: false,
             heap: LaneHeap::default(),
             pages: Vec::new(),
             conflicts: 0,

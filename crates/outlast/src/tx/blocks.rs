@@ -9,6 +9,7 @@ use outlast_trace::{ByteRange, LINE_BYTES, LineAddr, PoolOffset};
 use crate::alloc::{
     Block, Heap, HeapError, LaneHeap, Reserved, block_bytes_for, clear_bit, set_bit,
 };
+use crate::checksums::Deltas;
 use crate::io::{Io, Site};
 use crate::lines::word_mask;
 use crate::plant::Plant;
@@ -305,24 +306,20 @@ impl<'p, M: Medium> Tx<'p, M> {
 
     /// As [`store_allocations`](Self::store_allocations), and notes what that changes in the
     /// checksums.
-    pub(super) fn store_summed_allocations(&mut self) {
+    pub(super) fn store_summed_allocations(&mut self, deltas: &mut Deltas) {
         if self.lane.buffers.allocated.is_empty() && self.lane.buffers.freed.is_empty() {
             return;
         }
-        let mut deltas = std::mem::take(&mut self.lane.buffers.deltas);
-        {
-            let _heap = self.lock_bits();
-            let changes = self.taken().map(|block| (block, true));
-            for (block, allocated) in changes.chain(self.given_back().map(|b| (b, false))) {
-                let word = reserved_word(block);
-                let was = self.pool.medium.load_u64(word);
-                self.store_allocation(block, allocated);
-                if matches!(block.reserved, Reserved::Bit { .. }) {
-                    deltas.word(word, was, self.pool.medium.load_u64(word));
-                }
+        let _heap = self.lock_bits();
+        let changes = self.taken().map(|block| (block, true));
+        for (block, allocated) in changes.chain(self.given_back().map(|b| (b, false))) {
+            let word = reserved_word(block);
+            let was = self.pool.medium.load_u64(word);
+            self.store_allocation(block, allocated);
+            if matches!(block.reserved, Reserved::Bit { .. }) {
+                deltas.word(word, was, self.pool.medium.load_u64(word));
             }
         }
-        self.lane.buffers.deltas = deltas;
     }
 
     /// Starts the write-back of those words.

@@ -1,17 +1,23 @@
 //! What a transaction tells whoever keeps the checksums.
 
+use std::sync::MutexGuard;
+
+use outlast_matrix::Line;
 use outlast_pmem::Medium;
 use outlast_trace::{LineAddr, PoolOffset};
 
 use crate::alloc::{Block, Reserved};
-use crate::checksums::{Deltas, make_run};
+use crate::checksums::{Deltas, Loads, make_run};
 use crate::io::Site;
 use crate::lines::runs;
 use crate::plant::Plant;
 use crate::tx::blocks::block_words;
 use crate::tx::{Buffers, Tx};
 
-impl<M: Medium> Tx<'_, M> {
+/// What the lane has gathered, while a commit adds to it.
+pub(super) type OpenDeltas<'p> = MutexGuard<'p, Deltas>;
+
+impl<'p, M: Medium> Tx<'p, M> {
     /// Whether the pool has checksums of everything.
     #[inline]
     pub(super) fn keeps_sums(&self) -> bool {
@@ -32,54 +38,66 @@ impl<M: Medium> Tx<'_, M> {
         made
     }
 
+    /// Where the lane writes down what the commit of that number changes in the sums; begins with
+    /// the contents of blocks that it takes. Whoever adds up waits until it is all there. Taken
+    /// right behind the commit's fence, when no store is left that a lock would wait for.
+    pub(super) fn begin_deltas(&self, number: u64) -> OpenDeltas<'p> {
+        let medium = &self.pool.medium;
+        let Buffers { allocated, freed, .. } = &self.lane.buffers;
+        let mut deltas = self.pool.lanes[self.lane.id].deltas.lock(medium);
+        deltas.commit(number);
+        let taken = allocated.iter().filter(|block| !freed.contains(block));
+        for (at, bytes) in taken.filter_map(|block| summed(*block)) {
+            deltas.taken(at, bytes, |at, words| medium.load(at, bytemuck::cast_slice_mut(words)));
+        }
+        deltas
+    }
+
     /// Redo, before the stores in place: what stands there, and what will. Nothing else changes
     /// these lines.
-    pub(super) fn note_installed(&mut self, number: u64) {
-        let keeps_old = self.io().plants(Plant::SumsKeepOld);
-        let medium = &self.pool.medium;
-        let Buffers { deltas, lines, contents, allocated, freed, .. } = &mut self.lane.buffers;
-        begin_deltas(deltas, number, medium, allocated, freed);
-        for (entry, new) in lines.entries().iter().zip(contents) {
+    pub(super) fn note_installed(&self, deltas: &mut Deltas) {
+        let Buffers { lines, contents, allocated, freed, .. } = &self.lane.buffers;
+        let changes = lines.entries().iter().map(|entry| {
             let words = entry.words & !nobodys_words(allocated, freed, entry.line);
-            if words != 0 {
-                let mut old = [0; 8];
-                if !keeps_old {
-                    medium.load(entry.line.start(), bytemuck::cast_slice_mut(&mut old));
-                }
-                deltas.line(entry.line, words, &old, new);
-            }
-        }
+            (entry.line, words)
+        });
+        deltas.lines(changes, contents, Loads::Old, |line, old| match self.keeps_old() {
+            true => *old = [0; 8],
+            false => self.pool.medium.load(line.start(), bytemuck::cast_slice_mut(old)),
+        });
     }
 
     /// Undo: what stood there, and what the transaction has stored.
-    pub(super) fn note_stored(&mut self, number: u64) {
-        let keeps_old = self.io().plants(Plant::SumsKeepOld);
-        let medium = &self.pool.medium;
-        let Buffers { deltas, lines, contents, allocated, freed, .. } = &mut self.lane.buffers;
-        begin_deltas(deltas, number, medium, allocated, freed);
-        for (entry, old) in lines.entries().iter().zip(contents) {
-            if entry.written != 0 {
-                let mut new = [0; 8];
-                medium.load(entry.line.start(), bytemuck::cast_slice_mut(&mut new));
-                let old = if keeps_old { &[0; 8] } else { old };
-                deltas.line(entry.line, entry.written, old, &new);
-            }
+    pub(super) fn note_stored(&self, deltas: &mut Deltas) {
+        let Buffers { lines, contents, .. } = &self.lane.buffers;
+        let changes = lines.entries().iter().map(|entry| (entry.line, entry.written));
+        let load = |line: LineAddr, new: &mut Line| {
+            self.pool.medium.load(line.start(), bytemuck::cast_slice_mut(new));
+        };
+        if self.keeps_old() {
+            let nothing = vec![[0; 8]; contents.len()];
+            return deltas.lines(changes, &nothing, Loads::New, load);
         }
+        deltas.lines(changes, contents, Loads::New, load);
     }
 
-    /// Everything is in place, bits too: what blocks held that are given back; then all of it is
-    /// handed over. The commit is not installed yet for others, so whoever finds it installed
-    /// finds this.
-    pub(super) fn hand_over_deltas(&mut self) {
+    /// The planted bug.
+    fn keeps_old(&self) -> bool {
+        self.io().plants(Plant::SumsKeepOld)
+    }
+
+    /// Everything is in place, bits too: what blocks held that are given back. The commit is not
+    /// installed yet for others, so whoever finds it installed finds this.
+    pub(super) fn note_given_back(&mut self, deltas: &mut Deltas) {
         let medium = &self.pool.medium;
-        let Buffers { deltas, allocated, freed, .. } = &mut self.lane.buffers;
+        let Buffers { allocated, freed, .. } = &self.lane.buffers;
         let given_back = freed.iter().filter(|block| !allocated.contains(block));
         for (at, bytes) in given_back.filter_map(|block| summed(*block)) {
             deltas.given_back(at, bytes, |at, words| {
                 medium.load(at, bytemuck::cast_slice_mut(words));
             });
         }
-        self.pool.lanes[self.lane.id].deltas.lock(medium).append(deltas);
+        self.lane.are_sums_due = deltas.is_much();
     }
 
     /// Undo: keeps the old words of a line for the checksums.
@@ -106,22 +124,6 @@ impl<M: Medium> Tx<'_, M> {
             io.flush_line(Site::FreshAborted, line);
         }
         io.fence(Site::FreshAborted);
-    }
-}
-
-/// Of the commit of that number, and what the blocks hold that it takes. Where the lane keeps its
-/// differences they are added to: behind a fence, what was stored a moment ago and is moved waits.
-fn begin_deltas<M: Medium>(
-    deltas: &mut Deltas,
-    number: u64,
-    medium: &M,
-    allocated: &[Block],
-    freed: &[Block],
-) {
-    deltas.commit(number);
-    let taken = allocated.iter().filter(|block| !freed.contains(block));
-    for (at, bytes) in taken.filter_map(|block| summed(*block)) {
-        deltas.taken(at, bytes, |at, words| medium.load(at, bytemuck::cast_slice_mut(words)));
     }
 }
 

@@ -34,7 +34,6 @@ use outlast_trace::ByteRange;
 use crate::ack::Ticket;
 use crate::alloc::Block;
 use crate::bias::Page;
-use crate::checksums::Deltas;
 use crate::io::Io;
 use crate::lines::LineSet;
 use crate::lock::{LockWord, Stripe};
@@ -100,8 +99,6 @@ pub(crate) struct Buffers {
     witnesses: Vec<u64>,
     /// Regions of the heap that the log uses for this transaction.
     regions: Vec<log::Region>,
-    /// Where checksums are kept: what this transaction changes in them.
-    deltas: Deltas,
     /// X4: what was in the way is that another lane had this to itself.
     pub(crate) wanted_page: Option<Page>,
     /// The first thing that failed; whatever the closure returns, nothing is committed.
@@ -216,8 +213,8 @@ impl<'p, M: Medium> Tx<'p, M> {
             return;
         }
         writeback::step_cover(self.pool, lane.id, &mut lane.cover, &mut lane.accesses);
-        if self.pool.matrices.is_some() {
-            writeback::step_sums(self.pool, lane.id);
+        if std::mem::take(&mut lane.are_sums_due) {
+            writeback::step_sums(self.pool);
         }
     }
 
@@ -317,7 +314,7 @@ impl Buffers {
         (reads.is_empty() && fresh.is_empty() && fresh_lines.is_empty())
             && (allocated.is_empty() && freed.is_empty() && regions.is_empty())
             && (payload.is_empty() && self.failure.is_none())
-            && (self.undo.is_clear() && self.sealed.is_clear() && self.deltas.is_clear())
+            && (self.undo.is_clear() && self.sealed.is_clear())
     }
 
     /// For the next transaction. Stores to what is not empty and to nothing else: behind the fence
@@ -345,7 +342,6 @@ impl Buffers {
         self.undo.clear();
         self.sealed.clear();
         clear(&mut self.regions);
-        self.deltas.clear();
         if self.failure.is_some() {
             self.failure = None;
         }

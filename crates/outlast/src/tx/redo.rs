@@ -250,10 +250,11 @@ impl<'p, M: Medium> Tx<'p, M> {
         }
 
         if self.keeps_sums() {
-            self.note_installed(number);
+            let mut deltas = self.begin_deltas(number);
+            self.note_installed(&mut deltas);
             self.install();
-            self.store_summed_allocations();
-            self.hand_over_deltas();
+            self.store_summed_allocations(&mut deltas);
+            self.note_given_back(&mut deltas);
         } else {
             self.install();
             self.store_allocations();

@@ -201,9 +201,10 @@ impl<M: Medium> Tx<'_, M> {
         shared.fenced.store(flushed, Ordering::Release);
         self.lane.cover.is_unfenced = false;
         if self.keeps_sums() {
-            self.note_stored(number);
-            self.store_summed_allocations();
-            self.hand_over_deltas();
+            let mut deltas = self.begin_deltas(number);
+            self.note_stored(&mut deltas);
+            self.store_summed_allocations(&mut deltas);
+            self.note_given_back(&mut deltas);
         } else {
             self.store_allocations();
         }

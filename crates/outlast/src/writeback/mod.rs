@@ -136,11 +136,9 @@ pub(crate) fn step_literal<M: Medium>(pool: &Pool<M>, own: usize, accesses: &mut
     }
 }
 
-/// K2: brings checksums up to date when enough of them have changed, unless another lane is at it.
-pub(crate) fn step_sums<M: Medium>(pool: &Pool<M>, own: usize) {
-    if Keeper::is_due(&pool.medium, &pool.lanes[own])
-        && let Some(mut sweeper) = pool.sweeper.try_lock()
-    {
+/// K2: brings checksums up to date, unless another lane is at it.
+pub(crate) fn step_sums<M: Medium>(pool: &Pool<M>) {
+    if let Some(mut sweeper) = pool.sweeper.try_lock() {
         sweeper.keep_sums(pool);
         pool.io().fence(Site::AgedOut);
     }
