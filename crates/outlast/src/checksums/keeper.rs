@@ -100,12 +100,7 @@ impl Keeper {
     /// Changes of one line come together, lines of one matrix too.
     fn sort_changes(&mut self) {
         self.changes.clear();
-        for (lane, taken) in self.taken.iter().enumerate() {
-            self.changes.extend(taken.places().map(|(line, place)| {
-                let place = u32::try_from(place).expect("differences of a ring fit into memory");
-                Change { line, lane: lane as u32, place }
-            }));
-        }
+        self.changes.extend(changes_of(&self.taken));
         sort_by_line(&mut self.changes, &mut self.dealt);
     }
 
@@ -124,6 +119,16 @@ impl Keeper {
             from += count;
         }
     }
+}
+
+/// Every change that lanes have gathered.
+fn changes_of(gathered: &[Deltas]) -> impl Iterator<Item = Change> + '_ {
+    gathered.iter().enumerate().flat_map(|(lane, deltas)| {
+        deltas.places().map(move |(line, place)| {
+            let place = u32::try_from(place).expect("differences of a ring fit into memory");
+            Change { line, lane: lane as u32, place }
+        })
+    })
 }
 
 /// Sorts by the number of the line; `dealt` is memory for it. Many are dealt out digit by digit,
@@ -277,9 +282,131 @@ impl OpenMatrix {
         }
     }
 }
+
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
+    use outlast_matrix::Shape;
+    use outlast_pmem::Recorder;
+    use outlast_trace::Op;
+
     use super::*;
+    use crate::checksums::Loads;
+    use crate::checksums::matrices::load_line;
+    use crate::checksums::rebuild::make;
+
+    /// What commits of two lanes make of the lines of a matrix, `None` where nobody's block is.
+    struct Commits {
+        lines: Vec<Option<Line>>,
+        gathered: [Deltas; 2],
+        random: u64,
+    }
+
+    impl Commits {
+        fn draw(&mut self, below: u64) -> u64 {
+            self.random = self.random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+            (self.random >> 33) % below
+        }
+
+        fn run(&mut self, matrix: MatrixAt, commits: u64) {
+            let mut left = BTreeSet::new();
+            for _ in 0..commits {
+                let index = self.draw(matrix.lines) as usize;
+                let (lane, mask) = (self.draw(2) as usize, self.draw(256) as u8);
+                let new = std::array::from_fn(|_| self.draw(3));
+                let (line, deltas) =
+                    (LineAddr(matrix.data.0 + index as u64), &mut self.gathered[lane]);
+                match self.lines[index] {
+                    None if left.contains(&index) => {}
+                    None => {
+                        deltas.taken(line.start(), LINE_BYTES, |_, words| {
+                            words.copy_from_slice(&new)
+                        });
+                        self.lines[index] = Some(new);
+                    }
+                    Some(old) if mask % 8 == 0 => {
+                        deltas.given_back(line.start(), LINE_BYTES, |_, words| {
+                            words.copy_from_slice(&old);
+                        });
+                        self.lines[index] = None;
+                        left.insert(index);
+                    }
+                    Some(old) => {
+                        let changes = std::iter::once((line, mask));
+                        deltas.lines(changes, &[new], Loads::Old, |_, content| *content = old);
+                        let counts = |word: usize| mask >> word & 1 == 1;
+                        let now = |word| if counts(word) { new[word] } else { old[word] };
+                        self.lines[index] = Some(std::array::from_fn(now));
+                    }
+                }
+            }
+        }
+    }
+
+    /// The lines of a matrix's checksums.
+    fn checks<M: Medium>(medium: &M, matrix: &MatrixAt) -> Vec<Line> {
+        matrix.check_lines().map(|line| load_line(medium, line)).collect()
+    }
+
+    #[test]
+    fn what_is_added_up_in_any_order_is_what_would_be_made_anew() {
+        for (pages, reversed) in [(1, false), (1, true), (16, false), (16, true)] {
+            let shape = Shape::within(pages * 4096).unwrap();
+            let (data, lines) = (LineAddr(64), shape.lines() as u64);
+            let matrix = MatrixAt { shape, data, checks: LineAddr(64 + lines), lines, chunk: 0 };
+            let pool_bytes = 4096 * (pages as u64 + 1);
+            let (medium, anew) = (Recorder::new(pool_bytes), Recorder::new(pool_bytes));
+            let mut commits = Commits {
+                lines: vec![None; shape.lines()],
+                gathered: Default::default(),
+                random: 7,
+            };
+            make(Io::new(&medium, None), &matrix, &commits.lines);
+            medium.take_log();
+            for round in 1..=4 {
+                commits.run(matrix, lines * u64::from(round));
+                let mut changes: Vec<_> = changes_of(&commits.gathered).collect();
+                if reversed {
+                    changes.reverse();
+                }
+                changes.sort_by_key(|change| change.line.0);
+                let before = checks(&medium, &matrix);
+                let told = std::cell::RefCell::new(BTreeSet::new());
+                let tell = |line: LineAddr| assert!(told.borrow_mut().insert(line.0));
+                let io = Io::new(&medium, None);
+                OpenMatrix::default().change(io, matrix, &changes, &commits.gathered, &tell);
+                commits.gathered.iter_mut().for_each(Deltas::clear);
+
+                make(Io::new(&anew, None), &matrix, &commits.lines);
+                let mut bytes = vec![0; shape.spare_lines() * LINE_BYTES as usize];
+                anew.load(matrix.spare().start(), &mut bytes);
+                let mut spare = Spare::over(shape, bytes);
+                spare.set_version(round);
+                anew.store(matrix.spare().start(), spare.seal(matrix.number()));
+                let after = checks(&medium, &matrix);
+                assert_eq!(after, checks(&anew, &matrix), "{pages} pages, round {round}");
+
+                let numbered = matrix.check_lines().zip(before.iter().zip(&after));
+                let changed = numbered.filter(|(_, (before, after))| before != after);
+                let changed: BTreeSet<u64> = changed.map(|(line, _)| line.0).collect();
+                let flushed: Vec<u64> = flushed_lines(&medium);
+                let flushed_once: BTreeSet<u64> = flushed.iter().copied().collect();
+                assert_eq!(flushed_once.len(), flushed.len(), "a line is flushed twice");
+                assert_eq!(flushed_once, told.into_inner());
+                assert!(changed.is_subset(&flushed_once));
+            }
+        }
+    }
+
+    fn flushed_lines(medium: &Recorder) -> Vec<u64> {
+        let log = medium.take_log();
+        let flushed = log.iter().filter_map(|(_, op)| match op {
+            Op::Flush { line, .. } => Some(line.0),
+            _ => None,
+        });
+        flushed.collect()
+    }
 
     #[test]
     fn changes_come_in_the_order_of_their_lines() {
