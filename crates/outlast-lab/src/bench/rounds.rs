@@ -192,14 +192,21 @@ fn same_threads(contestants: &[Contestant<'_>]) -> Result<usize, BenchError> {
     }
 }
 
-/// Runs ever more transactions until they take `enough`; returns nanoseconds of wall time per
-/// transaction of one lane. Warms the contestant up, too.
+/// Runs ever more transactions until they take `enough`, twice in a row, since a busy machine may
+/// hold up any of them once; returns nanoseconds of wall time per transaction of one lane. Warms the
+/// contestant up, too.
 fn calibrate(contestant: &mut Contestant<'_>, enough: Duration) -> Result<f64, BenchError> {
     let mut per_lane = 1;
     loop {
-        let wall = turn(contestant, per_lane)?.elapsed.wall;
-        if wall >= enough || per_lane >= 1 << 40 {
-            return Ok(wall.as_nanos().max(1) as f64 / per_lane as f64);
+        let mut least = Duration::MAX;
+        for _ in 0..2 {
+            least = least.min(turn(contestant, per_lane)?.elapsed.wall);
+            if least < enough {
+                break;
+            }
+        }
+        if least >= enough || per_lane >= 1 << 40 {
+            return Ok(least.as_nanos().max(1) as f64 / per_lane as f64);
         }
         per_lane *= 2;
     }

@@ -108,6 +108,21 @@ fn everybody_runs_as_many_transactions_in_shuffled_rounds() {
 }
 
 #[test]
+fn a_transaction_that_was_held_up_does_not_make_the_turns_short() {
+    let count = AtomicU64::new(0);
+    let step = |_: &mut Idle| {
+        if count.fetch_add(1, Ordering::Relaxed) == 0 {
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        Ok(())
+    };
+    let mut contestants = [Contestant::new("held up", vec![lane(Idle, step)])];
+    let outcome = compete(&mut contestants, &PLAN, |_| ()).unwrap();
+    let transactions = outcome.timings[0].rounds[0].transactions;
+    assert!(transactions >= 10, "{transactions} in a turn of a millisecond");
+}
+
+#[test]
 fn threads_share_the_work_of_a_turn() {
     let (by_the_slow, by_the_fast) = (AtomicU64::new(0), AtomicU64::new(0));
     let started = Instant::now();
