@@ -12,7 +12,7 @@ use std::cell::Cell;
 use std::io;
 use std::marker::PhantomData;
 
-use outlast::{Abort, BlockKind, ByteRange, PoolOffset, RootKind, Runner, Transact};
+use outlast::{Abort, BlockKind, ByteRange, LINE_BYTES, PoolOffset, RootKind, Runner, Transact};
 
 use crate::api::{NO_ABORT, Oid};
 use crate::classes::block_bytes;
@@ -28,6 +28,9 @@ thread_local! {
 /// What libpmemobj answers when memory, or room in the pool, is lacking.
 const ENOMEM: i32 = 12;
 const ECANCELED: i32 = 125;
+
+/// Most lines of an announced range that are fetched at once.
+const LINES_FETCHED_MAX: u64 = 16;
 
 impl Runner for PmdkPool {
     type Tx = PmdkTx;
@@ -240,6 +243,19 @@ impl Transact for PmdkTx {
             }
         }
         Ok(())
+    }
+
+    #[inline]
+    fn will_read(&mut self, ranges: &[ByteRange]) {
+        for range in ranges {
+            let Ok(from) = self.pool.address("announcement", range.at.0, range.len) else {
+                continue;
+            };
+            let lines = (range.at.in_line() as u64 + range.len).div_ceil(LINE_BYTES);
+            for line in 0..lines.min(LINES_FETCHED_MAX) {
+                outlast_pmem::prefetch_read(from.wrapping_add((line * LINE_BYTES) as usize));
+            }
+        }
     }
 
     #[inline]

@@ -13,8 +13,14 @@ pub fn last_level_cache_bytes() -> Option<u64> {
 /// Fetches the line where `place` starts, ready to be changed. A hint; nothing where the processor
 /// has no such instruction.
 #[inline(always)]
-pub fn prefetch<T>(place: &T) {
-    crate::cpu::prefetch_write(std::ptr::from_ref(place).cast());
+pub fn prefetch_write<T>(place: *const T) {
+    crate::cpu::prefetch_write(place.cast());
+}
+
+/// Fetches the line where `place` starts, to be read. A hint too.
+#[inline(always)]
+pub fn prefetch_read<T>(place: *const T) {
+    crate::cpu::prefetch_read(place.cast());
 }
 
 fn last_level(caches: &Path) -> Option<u64> {

@@ -204,6 +204,10 @@ impl<M: Medium> Medium for Counted<M> {
         self.inner.prefetch_write(line);
     }
 
+    fn prefetch_read(&self, line: LineAddr) {
+        self.inner.prefetch_read(line);
+    }
+
     fn stream_from(&self, first: LineAddr, lines: u64) -> u64 {
         self.inner.stream_from(first, lines)
     }

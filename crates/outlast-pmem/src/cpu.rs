@@ -128,6 +128,13 @@ pub(crate) fn prefetch_write(line: *const u8) {
     unsafe { asm!("prefetchw [{}]", in(reg) line, options(nostack, preserves_flags)) }
 }
 
+/// Fetches the line at `line` in order to read it. Faults on no address whatever.
+#[inline(always)]
+pub(crate) fn prefetch_read(line: *const u8) {
+    // SAFETY: as above.
+    unsafe { asm!("prefetcht0 [{}]", in(reg) line, options(nostack, preserves_flags)) }
+}
+
 /// Copies at least a line's worth of words from memory that others may store to meanwhile. Each
 /// word of `src` is read, once or twice, by one access or as a part of one: old or new, as by an
 /// atomic load.

@@ -64,6 +64,10 @@ pub(crate) fn full_fence() {
 #[inline(always)]
 pub(crate) fn prefetch_write(_line: *const u8) {}
 
+/// As [`prefetch_write`].
+#[inline(always)]
+pub(crate) fn prefetch_read(_line: *const u8) {}
+
 /// Stores `src` at `dst` with ordinary stores, word by word in ascending order.
 ///
 /// # Safety

@@ -197,6 +197,11 @@ impl<M: Medium> Medium for Delayed<M> {
         self.inner.prefetch_write(line);
     }
 
+    #[inline]
+    fn prefetch_read(&self, line: LineAddr) {
+        self.inner.prefetch_read(line);
+    }
+
     fn stream_from(&self, first: LineAddr, lines: u64) -> u64 {
         self.inner.stream_from(first, lines)
     }

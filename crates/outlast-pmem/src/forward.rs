@@ -108,6 +108,12 @@ macro_rules! forward {
                 (**self).prefetch_write(line);
             }
 
+            #[inline]
+            #[track_caller]
+            fn prefetch_read(&self, line: LineAddr) {
+                (**self).prefetch_read(line);
+            }
+
             fn stream_from(&self, first: LineAddr, lines: u64) -> u64 {
                 (**self).stream_from(first, lines)
             }

@@ -44,7 +44,7 @@ mod medium;
 mod recorder;
 pub mod schedule;
 
-pub use cache::{last_level_cache_bytes, prefetch};
+pub use cache::{last_level_cache_bytes, prefetch_read, prefetch_write};
 pub use counted::{Counted, Counters};
 pub use cpu::{CpuFeatures, cpu_features, has_flush};
 pub use crc::crc32c_in_stripes;

@@ -409,6 +409,11 @@ impl Medium for Mapped {
         self.window.prefetch_write(line);
     }
 
+    #[inline]
+    fn prefetch_read(&self, line: LineAddr) {
+        self.window.prefetch_read(line);
+    }
+
     /// By as many threads as the machine runs at once, up to eight.
     fn share_out(&self, parts: usize, work: &(dyn Fn(&Self, usize) + Sync)) {
         let next = AtomicUsize::new(0);

@@ -185,6 +185,12 @@ pub trait Medium {
         let _ = line;
     }
 
+    /// Fetches the line, so that a later load from it does not wait.
+    #[inline]
+    fn prefetch_read(&self, line: LineAddr) {
+        let _ = line;
+    }
+
     /// From how many consecutive lines on a record of a log is better streamed than stored and
     /// flushed. May be found by trying, on `lines` lines from `first` on, which are nobody else's
     /// meanwhile and hold the same all the time. Where time means nothing it is 1: everything is

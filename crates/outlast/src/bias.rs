@@ -151,9 +151,21 @@ impl Bias {
         self.word(self.page(line)).load(Ordering::SeqCst) == Holder::Lane(lane).to_word()
     }
 
+    /// The range's first line in each of its pages.
+    #[inline]
+    pub fn first_in_pages(range: ByteRange) -> impl Iterator<Item = LineAddr> {
+        let mut next = range.at.line().0;
+        let end = range.end().0.div_ceil(LINE_BYTES);
+        std::iter::from_fn(move || {
+            let line = (next < end).then_some(LineAddr(next))?;
+            next = ((next >> LINES_SHIFT) + 1) << LINES_SHIFT;
+            Some(line)
+        })
+    }
+
     /// Whether another lane than this has a page of the range to itself.
     pub fn is_anothers(&self, range: ByteRange, lane: usize) -> bool {
-        let mut pages = range.lines().step_by(1 << LINES_SHIFT).map(|line| self.page(line));
+        let mut pages = Self::first_in_pages(range).map(|line| self.page(line));
         pages.any(|page| matches!(self.holder(page), Holder::Lane(id) if id != lane))
     }
 
@@ -344,6 +356,18 @@ mod tests {
             Ok(block)
         });
         (pool, block.unwrap())
+    }
+
+    #[test]
+    fn a_range_has_a_line_in_each_of_its_pages() {
+        let first_in_pages = |line, lines: u64| {
+            let range = ByteRange::new(LineAddr(line).start(), lines * LINE_BYTES);
+            Bias::first_in_pages(range).map(|line| line.0).collect::<Vec<_>>()
+        };
+        assert_eq!(first_in_pages(60, 10), [60, 64]);
+        assert_eq!(first_in_pages(64, 64), [64]);
+        assert_eq!(first_in_pages(63, 130), [63, 64, 128, 192]);
+        assert_eq!(first_in_pages(5, 0), [0; 0]);
     }
 
     fn touch(lane: &mut Lane<'_, Heap>, block: PoolOffset, page: u64) {

@@ -11,7 +11,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use outlast_trace::LineAddr;
+use outlast_trace::{LINE_BYTES, LineAddr};
 
 use crate::layout::LANES_MAX;
 use crate::seq::Seq;
@@ -61,6 +61,14 @@ impl LockWord {
     }
 }
 
+impl Stripe {
+    /// Whether its lock is the first in a cache line of them.
+    #[inline]
+    pub fn begins_line(self) -> bool {
+        u64::from(self.0).is_multiple_of(LINE_BYTES / 8)
+    }
+}
+
 impl LockTable {
     /// A table of at least `stripes` locks, all free at version 0.
     pub fn new(stripes: usize) -> Self {
@@ -84,10 +92,16 @@ impl LockTable {
         LockWord(self.word(stripe).load(Ordering::SeqCst))
     }
 
-    /// Has the lock's cache line fetched.
+    /// Has the lock's cache line fetched, to take the lock.
     #[inline]
-    pub fn fetch(&self, stripe: Stripe) {
-        outlast_pmem::prefetch(self.word(stripe));
+    pub fn prefetch_write(&self, stripe: Stripe) {
+        outlast_pmem::prefetch_write(self.word(stripe));
+    }
+
+    /// Has the lock's cache line fetched, to look at it.
+    #[inline]
+    pub fn prefetch_read(&self, stripe: Stripe) {
+        outlast_pmem::prefetch_read(self.word(stripe));
     }
 
     /// Takes the lock if it still says `seen`.

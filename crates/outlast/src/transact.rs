@@ -104,6 +104,13 @@ pub trait Transact {
     /// Makes `block` the root object. Takes effect with the transaction.
     fn set_root(&mut self, block: PoolOffset, kind: RootKind) -> Result<(), Abort>;
 
+    /// Announces that the transaction will load from these ranges soon, so that what is far away is
+    /// fetched together. A hint: it changes nothing, whatever the ranges are.
+    #[inline]
+    fn will_read(&mut self, ranges: &[ByteRange]) {
+        let _ = ranges;
+    }
+
     /// Loads an aligned little-endian word.
     #[inline]
     fn load_u64(&mut self, at: PoolOffset) -> Result<u64, Abort> {

@@ -68,6 +68,7 @@ fn a_new_file_is_zero_and_keeps_what_is_stored_in_every_domain() {
             medium.store_nt(PoolOffset(4104), &8u64.to_le_bytes());
             medium.store_line(LineAddr(127), &[9; 64]);
             medium.prefetch_write(LineAddr(u64::MAX));
+            medium.prefetch_read(LineAddr(u64::MAX));
             medium.store(PoolOffset(60), &[6; 8]);
             medium.flush_range(PoolOffset(60), 8);
             medium.fence();

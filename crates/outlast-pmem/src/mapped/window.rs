@@ -177,10 +177,18 @@ impl Window {
 
     #[inline(always)]
     pub fn prefetch_write(&self, line: LineAddr) {
-        // A prefetch may name any address, so nothing is checked.
-        cpu::prefetch_write(
-            self.base.as_ptr().wrapping_add(line.0.wrapping_mul(LINE_BYTES) as usize),
-        );
+        cpu::prefetch_write(self.unchecked(line));
+    }
+
+    #[inline(always)]
+    pub fn prefetch_read(&self, line: LineAddr) {
+        cpu::prefetch_read(self.unchecked(line));
+    }
+
+    /// Where a line is, for a prefetch: that may name any address.
+    #[inline(always)]
+    fn unchecked(&self, line: LineAddr) -> *const u8 {
+        self.base.as_ptr().wrapping_add(line.0.wrapping_mul(LINE_BYTES) as usize)
     }
 
     /// Panics if the line is not in the medium.

@@ -111,8 +111,8 @@ pub struct Pool<M: Medium> {
     pub(crate) drain_every: u64,
     /// Only where data is flushed by age, and not under a literal variant.
     pub(crate) history: Option<History>,
-    /// By age: what lanes leave hints about.
-    pub(crate) sample: Sample,
+    /// What lanes leave hints about, if anybody wants them.
+    pub(crate) sample: Option<Sample>,
     /// Bytes of the largest new block whose contents are logged, by a redo or a seal.
     pub(crate) logs_blocks_up_to: u64,
     /// The pool grows by itself up to this length.

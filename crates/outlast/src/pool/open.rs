@@ -286,9 +286,7 @@ impl<M: Medium> RecoveredPool<M> {
         let rings = Rings { bytes: u64::from(geometry.lanes) * geometry.lane_bytes, cache_bytes };
         let is_by_age = options.scheme.write_back() == WriteBack::ByAge && !is_literal;
         let has_history = is_by_age && rings.outlive_some();
-        let has_hints = has_history || is_literal;
-        let sample =
-            if has_hints { Sample::one_in_two_to_the(options.sample_bits) } else { Sample::NONE };
+        let sample = Sample::one_in_two_to_the(options.sample_bits);
         let believed = is_literal.then(|| {
             let rows_once_built = options.reading == Reading::RowsOnceBuilt;
             Believed::new(geometry, self.believed_contents(), rows_once_built)
@@ -340,7 +338,7 @@ impl<M: Medium> RecoveredPool<M> {
                 let ring_lines = u64::from(geometry.lanes) * geometry.ring_lines();
                 History::new(cache_bytes, sample, ring_lines)
             }),
-            sample,
+            sample: (has_history || is_literal).then_some(sample),
             logs_blocks_up_to: match is_by_age && rings.outlive_all() {
                 true => LOGS_BLOCKS_BY_AGE_UP_TO,
                 // What would make the seal long is flushed soon after all the same.

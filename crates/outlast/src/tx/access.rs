@@ -7,7 +7,7 @@ use super::Tx;
 use super::words::Window;
 use crate::layout::ROOT_AT;
 use crate::plant::Plant;
-use crate::scheme::{Logging, WriteBack};
+use crate::scheme::Logging;
 use crate::transact::{Abort, BlockKind, RootKind, Transact};
 use crate::writeback::Access;
 
@@ -66,6 +66,21 @@ impl<M: Medium> Transact for Tx<'_, M> {
             self.fetch_as(*range, is_alone);
         }
         Ok(())
+    }
+
+    #[inline]
+    fn will_read(&mut self, ranges: &[ByteRange]) {
+        for range in ranges {
+            let lines = (range.at.in_line() as u64).saturating_add(range.len).div_ceil(LINE_BYTES);
+            let first = range.at.line();
+            for line in (first.0..first.0 + lines.min(LINES_FETCHED_MAX as u64)).map(LineAddr) {
+                self.pool.medium.prefetch_read(line);
+                let begins_line_of_locks = self.pool.locks.stripe(line).begins_line();
+                if (line == first || begins_line_of_locks) && self.looks_at_lock(line) {
+                    self.pool.locks.prefetch_read(self.pool.locks.stripe(line));
+                }
+            }
+        }
     }
 
     #[inline]
@@ -174,8 +189,15 @@ impl<M: Medium> Tx<'_, M> {
     fn fetch_line(&self, line: LineAddr, is_alone: bool) {
         self.pool.medium.prefetch_write(line);
         if !is_alone && !self.pool.bias.is_of(line, self.lane.buffers.bias_of) {
-            self.pool.locks.fetch(self.pool.locks.stripe(line));
+            self.pool.locks.prefetch_write(self.pool.locks.stripe(line));
         }
+    }
+
+    /// Whether the transaction is not alone, and the line not its lane's own.
+    #[inline]
+    fn looks_at_lock(&self, line: LineAddr) -> bool {
+        let buffers = &self.lane.buffers;
+        !buffers.is_alone && !self.pool.bias.is_of(line, buffers.bias_of)
     }
 
     pub(super) fn check_range(
@@ -202,12 +224,10 @@ impl<M: Medium> Tx<'_, M> {
 
     #[inline]
     pub(super) fn load_any(&mut self, at: PoolOffset, out: &mut [u8]) -> Result<(), Abort> {
-        if self.pool.write_back == WriteBack::ByAge {
-            if self.pool.is_literal {
-                self.touch_pending(ByteRange::new(at, out.len() as u64));
-            }
-            self.note_access(at, out.len() as u64);
+        if self.pool.is_literal {
+            self.touch_pending(ByteRange::new(at, out.len() as u64));
         }
+        self.note_access(at, out.len() as u64);
         self.load_found(at, out)
     }
 
@@ -229,10 +249,12 @@ impl<M: Medium> Tx<'_, M> {
         self.read_range(at, out)
     }
 
-    /// Leaves a hint for the history unit.
+    /// Leaves a hint for the history unit, if there is one.
     #[inline]
     pub(super) fn note_access(&mut self, at: PoolOffset, len: u64) {
-        if self.pool.sample.has(at) {
+        if let Some(sample) = self.pool.sample
+            && sample.has(at)
+        {
             let lines = (at.in_line() as u64 + len).div_ceil(LINE_BYTES);
             self.lane.accesses.push(Access::new(at.line(), lines));
         }
@@ -243,9 +265,7 @@ impl<M: Medium> Tx<'_, M> {
             return Ok(());
         }
         self.begin_writing()?;
-        if self.pool.write_back == WriteBack::ByAge {
-            self.note_access(at, bytes.len() as u64);
-        }
+        self.note_access(at, bytes.len() as u64);
         if self.io().plants(Plant::MarkedBeforeStores) {
             let lines = ByteRange::new(at, bytes.len() as u64).lines();
             self.pool.checkpointer.changes.mark_lines(lines);

@@ -7,7 +7,7 @@ use outlast_trace::{ByteRange, LineAddr, PoolOffset, line_pieces};
 
 use super::blocks::reserved_word;
 use super::{Buffers, Tx};
-use crate::bias::Holder;
+use crate::bias::{Bias, Holder};
 use crate::lock::{LockWord, Stripe};
 use crate::plant::Plant;
 use crate::scheme::Logging;
@@ -345,25 +345,27 @@ impl<M: Medium> Tx<'_, M> {
     /// Reads several lines with one copy between two looks at their locks. `false` when one of
     /// them is taken or changes meanwhile, and they must be read one by one.
     fn read_lines_at_once(&mut self, at: PoolOffset, out: &mut [u8]) -> Result<bool, Abort> {
-        for line in ByteRange::new(at, out.len() as u64).lines() {
+        let range = ByteRange::new(at, out.len() as u64);
+        for line in Bias::first_in_pages(range) {
             // What the lane has to itself is read with the rest, and needs no look at its lock.
             self.has_to_itself(line)?;
         }
         let locks = &self.pool.locks;
         let (id, before) = (self.lane.id, self.lane.buffers.reads.len());
         let buffers = &mut self.lane.buffers;
-        let (view, mut newest) = (buffers.view, 0);
-        for line in ByteRange::new(at, out.len() as u64).lines() {
+        let view = buffers.view;
+        buffers.reads.extend(range.lines().map(|line| {
             let stripe = locks.stripe(line);
-            let word = locks.load(stripe);
-            if !word.is_free() {
-                buffers.reads.truncate(before);
-                return Ok(false);
-            }
-            if word.lane() != id {
-                newest = newest.max(word.version());
-            }
-            buffers.reads.push((stripe, word));
+            (stripe, locks.load(stripe))
+        }));
+        let (mut all_free, mut newest) = (true, 0);
+        for (_, word) in &buffers.reads[before..] {
+            all_free &= word.is_free();
+            newest = newest.max(if word.lane() == id { 0 } else { word.version() });
+        }
+        if !all_free {
+            buffers.reads.truncate(before);
+            return Ok(false);
         }
         self.pool.medium.load(at, out);
         fence(Ordering::Acquire);

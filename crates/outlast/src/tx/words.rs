@@ -5,7 +5,7 @@ use outlast_trace::{ByteRange, PoolOffset};
 
 use super::Tx;
 use crate::plant::Plant;
-use crate::scheme::{Logging, WriteBack};
+use crate::scheme::Logging;
 use crate::transact::{Abort, Transact};
 
 /// Aligned words of the pool that are reached in few steps.
@@ -58,9 +58,7 @@ impl<M: Medium> Tx<'_, M> {
     pub(super) fn load_word(&mut self, at: PoolOffset) -> Result<u64, Abort> {
         if self.lane.buffers.loads.has_word(at) {
             self.pool.medium.mark(Mark::Call(Call::Load));
-            if self.pool.write_back == WriteBack::ByAge {
-                self.note_access(at, 8);
-            }
+            self.note_access(at, 8);
             if !self.lane.buffers.is_alone {
                 return self.load_shared_word(at);
             }
@@ -79,9 +77,7 @@ impl<M: Medium> Tx<'_, M> {
     pub(super) fn store_word(&mut self, at: PoolOffset, value: u64) -> Result<(), Abort> {
         if self.lane.buffers.stores.has_word(at) {
             self.pool.medium.mark(Mark::Call(Call::Store));
-            if self.pool.write_back == WriteBack::ByAge {
-                self.note_access(at, 8);
-            }
+            self.note_access(at, 8);
             self.put_word(at, value);
             return Ok(());
         }

@@ -4,7 +4,7 @@ use outlast::{
     Abort, BlockKind, ByteRange, CreateOptions, OpenOptions, Pool, PoolOffset, RootKind, Runner,
     Scheme, Transact, UnrecoveredPool,
 };
-use outlast_pmem::Heap;
+use outlast_pmem::{Heap, MapOptions, Mapped};
 
 use crate::common::sound_schemes;
 
@@ -224,6 +224,33 @@ fn a_log_that_only_grows_fills_the_pool_and_reopening_empties_it() {
         let mut bytes = [0; 4000];
         pool.lane().unwrap().run(|tx| tx.load(block, &mut bytes)).unwrap();
         assert_eq!(bytes, [last as u8; 4000], "round {round}");
+    }
+}
+
+/// What is announced to be read is a hint, alone and beside others.
+#[test]
+fn what_will_be_read_may_lie_anywhere() {
+    let dir = tempfile::tempdir().unwrap();
+    for scheme in sound_schemes() {
+        let path = dir.path().join(scheme.to_string());
+        let create = CreateOptions { lanes: 2, ..CreateOptions::default() };
+        let medium = Mapped::create(&path, 8 << 20, &MapOptions::default()).unwrap();
+        let pool = Pool::create_on(medium, &create, &OpenOptions::with_scheme(scheme)).unwrap();
+        let mut lane = pool.lane().unwrap();
+        let block = lane.run(|tx| tx.alloc(128, BlockKind::General)).unwrap();
+        let mut run = || {
+            lane.run(|tx| {
+                tx.store_u64(block, 7)?;
+                for at in [0, 1, block.0, (8 << 20) - 1, 1 << 40, u64::MAX] {
+                    let lens = [0, 1, 65, 1 << 30, u64::MAX];
+                    tx.will_read(&lens.map(|len| ByteRange::new(PoolOffset(at), len)));
+                }
+                tx.load_u64(block)
+            })
+        };
+        assert_eq!(run().unwrap(), 7, "{scheme}, alone");
+        let _other = pool.lane().unwrap();
+        assert_eq!(run().unwrap(), 7, "{scheme}, beside another");
     }
 }
 

@@ -405,6 +405,10 @@ impl Transact for NotingTx {
         Ok(())
     }
 
+    fn will_read(&mut self, ranges: &[ByteRange]) {
+        self.note("fetch", ranges.iter().map(|range| range.len as usize).sum());
+    }
+
     fn store(&mut self, at: PoolOffset, bytes: &[u8]) -> Result<(), Abort> {
         self.note("store", bytes.len());
         self.memory[at.0 as usize..][..bytes.len()].copy_from_slice(bytes);
@@ -495,6 +499,15 @@ fn what_reaches_the_transaction() {
             noted("a queue's push", &["load 40", "announce 16", "store word 8", "store word 8"]);
             queue.pop_front(tx)?;
             noted("a queue's pop", &["load 40", "load word 8", "store word 8"]);
+            let map = PBTreeMap::new(tx)?;
+            (0..3).try_for_each(|key: u64| map.insert(tx, &key, [key; 3]).map(drop))?;
+            seen.take();
+            map.iter(tx).take(3).try_for_each(|pair| pair.map(drop))?;
+            // The entries' first lines, then each whole behind the one before it.
+            let entry = ["load 16", "load 8", "fetch 40", "load 24"];
+            let last = ["load 16", "load 8", "load 24"];
+            let start = ["load 64", "load 256", "fetch 64", "fetch 64", "fetch 64"];
+            noted("a scan", &[&start[..], &entry, &entry, &last].concat());
             Ok(())
         })
     })

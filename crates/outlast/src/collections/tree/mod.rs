@@ -95,6 +95,7 @@ impl ByteTree {
         let mut left = limit;
         let mut key = Vec::new();
         let mut steps = 0;
+        leaf.will_open(tx, position, left);
         while left > 0 {
             if position == leaf.order().len() {
                 match leaf.next() {
@@ -104,13 +105,19 @@ impl ByteTree {
                 dictionary::bounded(&mut steps, at)?;
                 leaf.read(tx, at)?;
                 position = 0;
+                leaf.will_open(tx, position, left);
                 continue;
             }
             let slot = leaf.slot_in_order(position);
             let entry = entry::open_with_key(tx, header.placement, slot.at(), &mut key)?;
-            visit(tx, &key, entry.value)?;
             position += 1;
             left -= 1;
+            if left > 0 && position < leaf.order().len() {
+                // Neighbours are mostly as long.
+                let next = leaf.slot_in_order(position).at();
+                tx.will_read(&[ByteRange::new(next, entry.blocks(header.placement).0.len)]);
+            }
+            visit(tx, &key, entry.value)?;
         }
         Ok(())
     }

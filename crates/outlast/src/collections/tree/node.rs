@@ -6,7 +6,7 @@ use super::super::entry;
 use super::super::hash::hash_key;
 use super::super::layout::*;
 use super::damaged;
-use crate::{Abort, PoolOffset, Transact};
+use crate::{Abort, ByteRange, LINE_BYTES, PoolOffset, Transact};
 
 /// A key with what nodes keep of it.
 pub(super) struct SearchKey<'k> {
@@ -205,6 +205,14 @@ impl Leaf {
     #[inline]
     pub(super) fn slot_in_order(&self, position: usize) -> Slot {
         self.slot(self.order().slot(position))
+    }
+
+    /// Announces that the entries from a position on, up to so many, are opened next.
+    pub(super) fn will_open<T: Transact>(&self, tx: &mut T, position: usize, entries: u64) {
+        let order = self.order();
+        for position in (position..order.len()).take(entries as usize) {
+            tx.will_read(&[ByteRange::new(self.slot_in_order(position).at(), LINE_BYTES)]);
+        }
     }
 
     /// The head and the slot of each key, in order.

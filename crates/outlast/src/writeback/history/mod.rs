@@ -89,9 +89,6 @@ pub(crate) struct Sample {
 }
 
 impl Sample {
-    /// None of the heap.
-    pub const NONE: Self = Self { bits: 32, hash_max: 0 };
-
     /// Bytes of a region, as a shift: a page.
     const REGION_SHIFT: u32 = 12;
 

@@ -103,7 +103,7 @@ impl<W: Word> ObjHt<W> {
     #[inline]
     pub fn prefetch(&self, line: LineAddr) {
         if let Some((bucket, _)) = self.place(line) {
-            outlast_pmem::prefetch(&self.entries[bucket]);
+            outlast_pmem::prefetch_write(&self.entries[bucket]);
         }
     }
 
