@@ -4,14 +4,13 @@
 use std::sync::MutexGuard;
 
 use outlast_pmem::Medium;
-use outlast_trace::{ByteRange, LINE_BYTES, LineAddr, PoolOffset};
+use outlast_trace::{ByteRange, PoolOffset};
 
 use crate::alloc::{
     Block, Heap, HeapError, LaneHeap, Reserved, block_bytes_for, clear_bit, set_bit,
 };
 use crate::checksums::Deltas;
 use crate::io::{Io, Site};
-use crate::lines::word_mask;
 use crate::plant::Plant;
 use crate::scheme::Logging;
 use crate::transact::{Abort, BlockKind};
@@ -193,10 +192,12 @@ impl<'p, M: Medium> Tx<'p, M> {
             || self.lane.buffers.allocated.iter().any(|block| !self.logs_contents(*block))
     }
 
-    /// The words of a line that lie in new blocks whose contents the seal takes along.
-    pub(super) fn sealed_words(&self, line: LineAddr) -> u8 {
-        let sealed = self.taken().filter(|block| self.logs_contents(*block));
-        sealed.fold(0, |mask, block| mask | block_words(block, line))
+    /// Finds the new blocks whose contents the seal takes along. Whether there are any.
+    pub(super) fn find_sealed_blocks(&mut self) -> bool {
+        let mut blocks = std::mem::take(&mut self.lane.buffers.sealed.blocks);
+        blocks.replace(self.taken().filter(|block| self.logs_contents(*block)));
+        self.lane.buffers.sealed.blocks = blocks;
+        !self.lane.buffers.sealed.blocks.is_empty()
     }
 
     pub(super) fn free_any(&mut self, at: PoolOffset) -> Result<(), Abort> {
@@ -344,14 +345,6 @@ impl<'p, M: Medium> Tx<'p, M> {
         buffers.allocated.drain(from..).for_each(|block| heap.release(block));
         buffers.regions.drain(..).for_each(|region| heap.release_region(region));
     }
-}
-
-/// The words of a line that lie in a block.
-pub(super) fn block_words(block: Block, line: LineAddr) -> u8 {
-    let from = block.at.0.max(line.start().0);
-    let to = (block.at.0 + block.bytes).min(line.start().0 + LINE_BYTES);
-    let inside = |at: u64| (at - line.start().0) as usize;
-    if from < to { word_mask(inside(from), inside(to)) } else { 0 }
 }
 
 /// The durable word that says whether the block is allocated.

@@ -11,7 +11,7 @@ use crate::checksums::{Deltas, Loads, make_run};
 use crate::io::Site;
 use crate::lines::runs;
 use crate::plant::Plant;
-use crate::tx::blocks::block_words;
+use crate::tx::placed::Placed;
 use crate::tx::{Buffers, Tx};
 
 /// What the lane has gathered, while a commit adds to it.
@@ -57,10 +57,13 @@ impl<'p, M: Medium> Tx<'p, M> {
     /// these lines.
     pub(super) fn note_installed(&self, deltas: &mut Deltas) {
         let Buffers { lines, contents, allocated, freed, .. } = &self.lane.buffers;
-        let changes = lines.entries().iter().map(|entry| {
-            let words = entry.words & !nobodys_words(allocated, freed, entry.line);
-            (entry.line, words)
-        });
+        // Taken and given back in this transaction.
+        let both = if freed.is_empty() { &[][..] } else { allocated };
+        let nobodys = Placed::of(both.iter().filter(|block| freed.contains(block)).copied());
+        let changes = lines
+            .entries()
+            .iter()
+            .map(|entry| (entry.line, entry.words & !nobodys.words_in(entry.line)));
         deltas.lines(changes, contents, Loads::Old, |line, old| match self.keeps_old() {
             true => *old = [0; 8],
             false => self.pool.medium.load(line.start(), bytemuck::cast_slice_mut(old)),
@@ -125,15 +128,6 @@ impl<'p, M: Medium> Tx<'p, M> {
         }
         io.fence(Site::FreshAborted);
     }
-}
-
-/// The words of a line that lie in blocks which a transaction has taken and given back.
-fn nobodys_words(allocated: &[Block], freed: &[Block], line: LineAddr) -> u8 {
-    if allocated.is_empty() || freed.is_empty() {
-        return 0;
-    }
-    let both = allocated.iter().filter(|block| freed.contains(block));
-    both.fold(0, |mask, block| mask | block_words(*block, line))
 }
 
 /// The bytes of a block that take part in the sums from commit to commit. Long blocks have

@@ -17,6 +17,7 @@ mod literal;
 mod numbers;
 mod parts;
 pub(crate) mod pending;
+mod placed;
 pub(crate) mod redo;
 mod rollback;
 mod sealed;

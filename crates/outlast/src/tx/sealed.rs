@@ -35,6 +35,7 @@ use crate::seq::Seq;
 use crate::transact::Abort;
 use crate::tx::Tx;
 use crate::tx::commit_record::ITEM_WORDS_MAX;
+use crate::tx::placed::Placed;
 use crate::writeback::{enter_commit, reserve_lines};
 
 impl<M: Medium> Tx<'_, M> {
@@ -220,7 +221,7 @@ impl<M: Medium> Tx<'_, M> {
         if self.lane.buffers.fresh_lines.is_empty() {
             return false;
         }
-        if self.pool.is_literal {
+        if self.pool.is_literal || !self.find_sealed_blocks() {
             self.flush_fresh();
             return true;
         }
@@ -228,7 +229,7 @@ impl<M: Medium> Tx<'_, M> {
         let found = lines.len();
         lines.retain(|index| {
             let line = self.lane.buffers.lines.entries()[*index as usize].line;
-            let is_sealed = self.sealed_words(line) != 0;
+            let is_sealed = self.lane.buffers.sealed.blocks.words_in(line) != 0;
             if !is_sealed {
                 self.flush_fresh_line(*index);
             }
@@ -247,7 +248,8 @@ impl<M: Medium> Tx<'_, M> {
         let takes_fresh = !self.io().plants(Plant::FreshUnflushed);
         for entry in self.lane.buffers.lines.entries() {
             let fresh = entry.fresh && takes_fresh;
-            let new = if fresh { self.sealed_words(entry.line) } else { 0 };
+            let sealed = &self.lane.buffers.sealed.blocks;
+            let new = if fresh { sealed.words_in(entry.line) } else { 0 };
             let (mask, mut content) = (entry.written | new, [0; 8]);
             for (first, words) in runs(mask) {
                 let words = first as usize..(first + words) as usize;
@@ -316,6 +318,9 @@ pub(crate) struct SealedProgress {
     pub(super) tickets: u64,
     /// Lines of the ring that its old words take.
     ring_lines: u64,
+    /// New blocks whose contents the seal takes along, while there are lines of new blocks that were
+    /// not flushed.
+    pub(super) blocks: Placed,
     /// The new words while the old ones are the payload, and the other way round.
     other: crate::log::Payload,
 }
