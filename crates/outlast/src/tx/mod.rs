@@ -175,8 +175,13 @@ impl<'p, M: Medium> Tx<'p, M> {
     /// save registers for it would be stores behind the fence.
     #[inline(always)]
     pub(crate) fn end(&mut self) {
-        if self.pool.write_back.is_covered_by_lanes() && self.is_write_back_due() {
-            self.step_write_back();
+        if self.pool.write_back.is_covered_by_lanes() {
+            if self.is_write_back_due() {
+                self.step_write_back();
+            } else if self.lane.cover.is_part_due(self.lane.log.head) {
+                let LaneState { log, cover, .. } = &mut *self.lane;
+                cover.flush_part(self.pool, log.head - log.stepped, log.head);
+            }
         }
         if self.pool.checkpointer.changes.is_on() {
             self.mark_changes();

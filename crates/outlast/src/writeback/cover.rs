@@ -2,10 +2,12 @@
 //!
 //! Data that the log covers is left to the cache. When commits have used some lines of the log, the
 //! lane looks at as many old ones: what their records stored to is gathered, by segment while the
-//! next commit waits for its record, and flushed at the next such step. Nobody waits for that: the
-//! fence of the commit behind it is the one that counts, and the flushes are done by then. When a quarter of the ring is covered the floor passes it. So every
-//! commit does its share, and none stops for the others'. Only where the ring runs full before,
-//! since other lanes hold the floor back, a sweep covers what is left, of all lanes.
+//! next commit waits for its record, and flushed until the next such step: by segment in two parts, so
+//! that no commit is held up by all of it. Nobody waits for the flushes themselves: the fence of the
+//! commit behind them is the one that counts, and they are done by then. When a quarter of the ring
+//! is covered the floor passes it. So every commit does its share, and none stops for the others'.
+//! Only where the ring runs full before, since other lanes hold the floor back, a sweep covers what
+//! is left, of all lanes.
 //!
 //! Which records are old is a matter of the *order*:
 //!
@@ -42,6 +44,11 @@ use crate::seq::Seq;
 /// transaction as long as it is small.
 pub(crate) const STEP_LINES_MAX: u64 = 8;
 
+/// Into so many parts the flushes from one step to the next are cut. Where writes are slow more would
+/// make the slowest commits faster still; where they are fast, each is another batch that a fence waits
+/// for.
+const PARTS: u64 = 2;
+
 /// Lines of a long ring.
 const LONG_RING_LINES: u64 = 1 << 12;
 
@@ -72,6 +79,8 @@ pub(crate) struct Cover {
     pub is_unfenced: bool,
     /// Whether the next step's share is to be gathered.
     is_gathering_due: bool,
+    /// When the lane's log ends there or further on, a part of what has gathered is flushed.
+    next_part: u64,
     /// The floor is not looked at again before so much is flushed: other lanes hold it back.
     floor_moves_from: u64,
 }
@@ -80,6 +89,8 @@ pub(crate) struct Cover {
 #[derive(Default)]
 pub(super) struct Batch {
     lines: Vec<LineAddr>,
+    /// So many of them, from the first on, are flushed.
+    flushed: usize,
     /// By a hash of the line; the later of two forgets the earlier.
     recent: Option<Box<[Recent; RECENT_MAX]>>,
     /// Hardly a line was flushed already, so that none is looked up for a while.
@@ -140,8 +151,15 @@ impl Batch {
 
     /// Flushes what has gathered.
     pub fn flush<M: Medium>(&mut self, io: Io<'_, M>, site: Site) {
-        self.lines.iter().for_each(|line| io.flush_line(site, *line));
+        self.flush_first(io, site, self.lines.len());
         self.lines.clear();
+        self.flushed = 0;
+    }
+
+    /// Flushes the first lines of what has gathered, so many with those that are flushed.
+    fn flush_first<M: Medium>(&mut self, io: Io<'_, M>, site: Site, count: usize) {
+        self.lines[self.flushed..count].iter().for_each(|line| io.flush_line(site, *line));
+        self.flushed = count;
     }
 }
 
@@ -183,6 +201,8 @@ pub(crate) fn step<M: Medium>(
         Some(history) => {
             let installed = shared.installed.load(Ordering::Relaxed);
             cover.gathered = cover.gathered.max(tail);
+            // What is flushed, and when, is told by steps (P2).
+            cover.next_part = u64::MAX;
             cover.gather_by_age(pool, history, slot, accesses, tail, installed);
         }
         None => cover.is_gathering_due = true,
@@ -232,7 +252,29 @@ impl Cover {
     #[inline]
     pub fn gather_ahead<M: Medium>(&mut self, pool: &Pool<M>, own: usize) {
         if std::mem::take(&mut self.is_gathering_due) {
-            self.gather_share(pool, &pool.lanes[own]);
+            let lane = &pool.lanes[own];
+            self.next_part =
+                lane.shared.installed.load(Ordering::Relaxed) + pool.step_every / PARTS;
+            self.gather_share(pool, lane);
+        }
+    }
+
+    /// Whether a part of what has gathered is to be flushed when the lane's log ends at `head`.
+    #[inline(always)]
+    pub fn is_part_due(&self, head: u64) -> bool {
+        head >= self.next_part
+    }
+
+    /// Flushes as much of what has gathered as the lane has used of the log lines from the last step to
+    /// the next: `used`, up to `head`.
+    #[inline(never)]
+    pub fn flush_part<M: Medium>(&mut self, pool: &Pool<M>, used: u64, head: u64) {
+        let all = self.batch.lines.len();
+        let part = (all as u64 * used).div_ceil(pool.step_every).min(all as u64) as usize;
+        self.next_part = head + pool.step_every / PARTS;
+        if part > self.batch.flushed {
+            self.batch.flush_first(pool.io(), site(pool.write_back), part);
+            self.is_unfenced = true;
         }
     }
 

@@ -226,6 +226,33 @@ fn a_lane_that_changes_hands_leaves_no_flush_unfenced() {
     assert!(pool.medium().lines.lock().unwrap().is_empty());
 }
 
+/// So it is where what the log covers was flushed between two commits: once in a step of eight log
+/// lines all that is left, and half of it on the way there.
+#[test]
+fn a_lane_that_changes_hands_leaves_no_part_of_its_share_unfenced() {
+    let lane_bytes = 256 * LINE_BYTES;
+    let create = CreateOptions { lanes: 1, lane_bytes, ..CreateOptions::default() };
+    let medium = Unfenced { heap: Heap::new(256 << 10), lines: Mutex::default() };
+    let open = OpenOptions::with_scheme(Scheme::Swift);
+    let pool = Pool::create_on(medium, &create, &open).unwrap();
+    let lines = 2048;
+    let block = zeros(&pool, lines);
+    let (mut commits, mut unfenced) = (0, 0);
+    for line in 0..lines {
+        let mut lane = pool.lane().unwrap();
+        lane.run(|tx| tx.store_u64(block.plus(line * LINE_BYTES), 1)).unwrap();
+        // The first laps cover what is not of this loop.
+        if line >= 512 {
+            commits += 1;
+            unfenced += u64::from(!pool.medium().lines.lock().unwrap().is_empty());
+        }
+        drop(lane);
+        assert!(pool.medium().lines.lock().unwrap().is_empty(), "after commit {line}");
+    }
+    // Where the floor moves, at each quarter of the ring, the step itself has fenced.
+    assert_eq!(unfenced, commits / 8 * 2 - commits / 64);
+}
+
 #[test]
 fn a_pool_closed_in_peace_can_be_opened_for_reading_only() {
     for scheme in [Scheme::Undo, Scheme::Redo] {
