@@ -44,10 +44,13 @@ use crate::seq::Seq;
 /// transaction as long as it is small.
 pub(crate) const STEP_LINES_MAX: u64 = 8;
 
-/// Into so many parts the flushes from one step to the next are cut. Where writes are slow more would
-/// make the slowest commits faster still; where they are fast, each is another batch that a fence waits
-/// for.
-const PARTS: u64 = 2;
+/// Into so many parts the flushes from one step to the next are cut where records are a line or so: each
+/// is another batch that a fence waits for.
+const PARTS_OF_SHORT: u64 = 2;
+
+/// Into so many where they are longer, so that each commit does its part: the less waits for the
+/// slowest, the closer that is to the others, and there are fewer commits in a step.
+const PARTS_OF_LONG: u64 = STEP_LINES_MAX / 2;
 
 /// Lines of a long ring.
 const LONG_RING_LINES: u64 = 1 << 12;
@@ -81,6 +84,8 @@ pub(crate) struct Cover {
     is_gathering_due: bool,
     /// When the lane's log ends there or further on, a part of what has gathered is flushed.
     next_part: u64,
+    /// From one part to the next, in log lines.
+    part_every: u64,
     /// The floor is not looked at again before so much is flushed: other lanes hold it back.
     floor_moves_from: u64,
 }
@@ -253,8 +258,6 @@ impl Cover {
     pub fn gather_ahead<M: Medium>(&mut self, pool: &Pool<M>, own: usize) {
         if std::mem::take(&mut self.is_gathering_due) {
             let lane = &pool.lanes[own];
-            self.next_part =
-                lane.shared.installed.load(Ordering::Relaxed) + pool.step_every / PARTS;
             self.gather_share(pool, lane);
         }
     }
@@ -271,7 +274,7 @@ impl Cover {
     pub fn flush_part<M: Medium>(&mut self, pool: &Pool<M>, used: u64, head: u64) {
         let all = self.batch.lines.len();
         let part = (all as u64 * used).div_ceil(pool.step_every).min(all as u64) as usize;
-        self.next_part = head + pool.step_every / PARTS;
+        self.next_part = head + self.part_every;
         if part > self.batch.flushed {
             self.batch.flush_first(pool.io(), site(pool.write_back), part);
             self.is_unfenced = true;
@@ -282,13 +285,24 @@ impl Cover {
     fn gather_share<M: Medium>(&mut self, pool: &Pool<M>, lane: &LaneSlot) {
         let installed = lane.shared.installed.load(Ordering::Relaxed);
         self.gathered = self.gathered.max(lane.shared.tail.load(Ordering::Acquire));
-        self.gather(pool, lane, old_end(pool.write_back, lane, installed), installed);
+        let records = self.gather(pool, lane, old_end(pool.write_back, lane, installed), installed);
+        let are_long = records <= PARTS_OF_LONG;
+        let parts = if are_long { PARTS_OF_LONG } else { PARTS_OF_SHORT };
+        self.part_every = pool.step_every / parts;
+        self.next_part = installed + self.part_every;
     }
 
     /// Gathers what the lane's records up to `goal` have stored to: whole records, maybe a little
-    /// more.
-    fn gather<M: Medium>(&mut self, pool: &Pool<M>, lane: &LaneSlot, goal: u64, installed: u64) {
+    /// more. Returns how many.
+    fn gather<M: Medium>(
+        &mut self,
+        pool: &Pool<M>,
+        lane: &LaneSlot,
+        goal: u64,
+        installed: u64,
+    ) -> u64 {
         let (io, batch) = (pool.io(), &mut self.batch);
+        let mut records = 0;
         batch.judge();
         while let Some(end) = self.installed.first_end() {
             // What ends before was covered by a sweep.
@@ -299,7 +313,9 @@ impl Cover {
             self.gathered = self.installed.take_first(pool, lane, position, |lines| {
                 batch.add_watched(io, lines, end, installed);
             });
+            records += 1;
         }
+        records
     }
 }
 

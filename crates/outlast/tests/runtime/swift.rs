@@ -59,27 +59,34 @@ fn a_commit_streams_its_log_lines_and_fences_once() {
     }
 }
 
+/// Of records of one log line four are covered in front of one commit, half of a step's share. Where
+/// they are longer each commit covers about as much as it stores, and never more than twice that.
 #[test]
 fn the_sweep_is_shared_among_commits_and_flushes_each_line_once() {
-    let (pool, block) = pool(1);
-    let mut lane = pool.lane().unwrap();
-    // Far more than the ring covers, one after the other: no line is stored to twice.
-    let lines = 12_000;
-    let mut total = Counters::default();
-    let mut most = 0;
-    for line in 0..lines {
-        let spent = commit(&mut lane, block, std::iter::once(line), line + 1);
-        most = most.max(spent.flushed_lines);
-        total.flushed_lines += spent.flushed_lines;
-        total.fences += spent.fences;
+    for (words, in_one_commit) in [(1, 4), (4, 4), (16, 32)] {
+        let (pool, block) = pool(1);
+        let mut lane = pool.lane().unwrap();
+        // Far more than the ring covers, one after the other: no line is stored to twice.
+        let commits = 12_000 / words;
+        let mut total = Counters::default();
+        let mut most = 0;
+        for commit_no in 0..commits {
+            let places = commit_no * words..(commit_no + 1) * words;
+            let spent = commit(&mut lane, block, places, commit_no + 1);
+            most = most.max(spent.flushed_lines);
+            total.flushed_lines += spent.flushed_lines;
+            total.fences += spent.fences;
+        }
+        let lines = commits * words;
+        // With the floor and the tail.
+        assert!(most <= in_one_commit + 2, "{most} lines in one commit of {words}");
+        let log_lines = commits * (words / 4 + 1);
+        let sweeps = log_lines / (RING_LINES / 4) + 1;
+        assert!(total.fences <= commits + 3 * sweeps, "{total:?}");
+        let still_dirty = RING_LINES * words.min(4);
+        assert!(total.flushed_lines >= lines - still_dirty, "{total:?}");
+        assert!(total.flushed_lines <= lines + 2 * sweeps, "{total:?}");
     }
-    // What half of eight records stored to, the floor and the tail.
-    assert!(most <= 4 + 2, "{most} lines in one commit");
-    let sweeps = lines / (RING_LINES / 4) + 1;
-    assert!(total.fences <= lines + 3 * sweeps, "{total:?}");
-    let still_dirty = RING_LINES;
-    assert!(total.flushed_lines >= lines - still_dirty, "{total:?}");
-    assert!(total.flushed_lines <= lines + 2 * sweeps, "{total:?}");
 }
 
 #[test]
