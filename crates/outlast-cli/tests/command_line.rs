@@ -233,6 +233,12 @@ fn a_table_of_crashes_ends_in_1_with_a_replay_where_something_is_lost() {
     let line = refused(&["reproduce", "archapt", "--figure", "table4", "--workload", "hash"]);
     assert!(line.contains("'hash'") && line.contains("linkbench-archapt"), "{line}");
     refused(&["reproduce", "archapt", "--figure", "table4", "--crashes", "0"]);
+    let line = refused(&["reproduce", "archapt", "--figure", "9", "--workload", "ycsb-c"]);
+    assert!(line.contains("'ycsb-c'") && line.contains("linkbench-archapt"), "{line}");
+    let line = refused(&["reproduce", "archapt", "--figure", "10", "--scheme", "swift"]);
+    assert!(line.contains("'swift'") && line.contains("redo-archapt:literal"), "{line}");
+    let line = refused(&["reproduce", "archapt", "--figure", "3", "--workload", "ycsb-a"]);
+    assert!(line.contains("table1"), "{line}");
     refused(&["crash", "ycsb-a", "--warm-up", "10"]);
 }
 

@@ -10,7 +10,7 @@ use super::claims::{self, Claim, Found, Judgement, Rule};
 use super::crashes;
 use super::evidence::{Evidence, Memory};
 use super::flushes::{AGAINST_UNALIGNED, UNALIGNED};
-use super::{ARCHAPT, READ_ONLY, REDIS, Request, SQLITE, WORKLOADS};
+use super::{ARCHAPT, READ_ONLY, REDIS, Request, SQLITE, STORING, WORKLOADS};
 use crate::record::{Metric, Record};
 
 /// How far from a described value counts as the same.
@@ -139,11 +139,6 @@ fn reuse(id: &str, evidence: &Evidence<'_>) -> Judgement {
     }
 }
 
-/// The workloads that flush anything.
-fn storing() -> Vec<&'static str> {
-    WORKLOADS.into_iter().filter(|name| *name != READ_ONLY).collect()
-}
-
 /// Undo logging as the paper has it before Archapt, where it is about what lies beside what.
 fn without_archapt(scheme: &str) -> &str {
     if scheme == "undo" { UNALIGNED } else { scheme }
@@ -153,7 +148,7 @@ fn dirtiness(id: &str, evidence: &Evidence<'_>) -> Judgement {
     const TABLE_1: &str = "the cells of Table I average 48.2 %, the text says 49 %, the weights \
                            are not given";
     const REDO: &str = "redo on the aligned layout";
-    let of = |scheme: &str| evidence.counts(Metric::DIRTINESS, &storing(), scheme);
+    let of = |scheme: &str| evidence.counts(Metric::DIRTINESS, &STORING, scheme);
     let percent =
         |scheme: &str| -> Vec<f64> { of(scheme).iter().map(|share| 100.0 * share).collect() };
     let points = |workload, scheme| {
@@ -194,7 +189,7 @@ fn dirtiness(id: &str, evidence: &Evidence<'_>) -> Judgement {
                     let share = |scheme| evidence.counted(Metric::DIRTINESS, name, scheme);
                     Some(100.0 * (share(with)? - share(without_archapt(without))?))
                 };
-                storing().iter().filter_map(on).collect()
+                STORING.iter().filter_map(on).collect()
             };
             let redo = Found::mean(&gain(PAIRS[1])).map_or(0.0, |found| found.value);
             let found = Found::mean(&gain(PAIRS[0])).map(|found| {
@@ -374,7 +369,7 @@ fn ahead(evidence: &Evidence<'_>) -> Option<Found> {
     let mut worst: Option<(f64, String)> = None;
     for ((own, _), other) in PAIRS.iter().flat_map(|pair| OTHERS.map(|other| (pair, other))) {
         let metric = Metric::THROUGHPUT_GAIN;
-        for (name, gain) in evidence.natives(Memory::Bare, metric, &storing(), own, Some(other)) {
+        for (name, gain) in evidence.natives(Memory::Bare, metric, &STORING, own, Some(other)) {
             if worst.as_ref().is_none_or(|(least, _)| gain < *least) {
                 worst = Some((gain, format!("least {own} over {other} on {name}")));
             }
@@ -416,7 +411,7 @@ const SOUND_COSTS: &str = "each line is flushed before its log is dropped, conte
 
 fn flushes(id: &str, evidence: &Evidence<'_>) -> Judgement {
     let mean = |metric, scheme, class| {
-        let saved = evidence.counts_as(metric, &storing(), scheme, class);
+        let saved = evidence.counts_as(metric, &STORING, scheme, class);
         Found::mean(&saved).map_or(0.0, |found| found.value)
     };
     match id {
@@ -433,7 +428,7 @@ fn flushes(id: &str, evidence: &Evidence<'_>) -> Judgement {
             };
             let (own, redo, unaligned) = ("undo-archapt", "redo-archapt", Some(AGAINST_UNALIGNED));
             let saved = Metric::DATA_FLUSHES_SAVED;
-            let against = evidence.counts_as(saved, &storing(), own, unaligned);
+            let against = evidence.counts_as(saved, &STORING, own, unaligned);
             let split = |metric| mean(metric, own, Some("data"));
             let found = Found::mean(&against).map(|found| {
                 found.noting(&format!(
@@ -486,7 +481,7 @@ fn flushes(id: &str, evidence: &Evidence<'_>) -> Judgement {
             compared(found, Rule::Holds, &missing)
         }
         "order.flushes.undo_redo" => {
-            let more: Vec<f64> = storing()
+            let more: Vec<f64> = STORING
                 .iter()
                 .filter_map(|name| {
                     let redo = evidence.flushes(name, "redo").filter(|redo| *redo > 0.0)?;
@@ -503,7 +498,7 @@ fn flushes(id: &str, evidence: &Evidence<'_>) -> Judgement {
 fn least_on_scans(evidence: &Evidence<'_>) -> Option<Found> {
     let saved = |name: &str| evidence.counted(Metric::DATA_FLUSHES_SAVED, name, "undo-archapt");
     let scans = saved("ycsb-e")?;
-    let others = storing().into_iter().filter(|name| *name != "ycsb-e");
+    let others = STORING.into_iter().filter(|name| *name != "ycsb-e");
     let (name, least) = others
         .filter_map(|name| Some((name, saved(name)?)))
         .min_by(|(_, a), (_, b)| a.total_cmp(b))?;
@@ -527,7 +522,7 @@ fn flush_kinds(evidence: &Evidence<'_>) -> Judgement {
 fn text(id: &str, evidence: &Evidence<'_>) -> Judgement {
     match id {
         "memory.footprint" => {
-            let bytes = evidence.counts(Metric::HISTORY_BYTES, &storing(), "undo-archapt");
+            let bytes = evidence.counts(Metric::HISTORY_BYTES, &STORING, "undo-archapt");
             let megabytes: Vec<f64> = bytes.iter().map(|bytes| bytes / 1e6).collect();
             let note = "queue and table for every line of a cache of the paper's size; by \
                         default one page in 256 is looked at";

@@ -10,7 +10,7 @@ use outlast_sim::CacheConfig;
 use outlast_trace::FlushKind;
 use outlast_workloads::Layout;
 
-use super::{CACHE_WAYS, READ_ONLY, Request, SCHEMES, WORKLOADS, available, workload};
+use super::{CACHE_WAYS, Request, SCHEMES, STORING, available, workload};
 use crate::emulated::{Emulation, EmulationError, FlushCounts};
 use crate::news::Listener;
 use crate::parallel::in_parallel;
@@ -21,6 +21,11 @@ const LITERAL: [&str; 2] = ["undo-archapt:literal", "redo-archapt:literal"];
 
 /// Those that may keep checksums, and are counted with and without.
 const SUMMED: [&str; 2] = ["undo-archapt", "redo-archapt"];
+
+/// Whose flushes are counted: those of the paper, and the paper's own.
+pub(super) fn schemes_counted() -> impl Iterator<Item = &'static str> {
+    SCHEMES.into_iter().chain(LITERAL)
+}
 
 /// What undo logging is called on data as a general allocator lays it out.
 pub(super) const UNALIGNED: &str = "undo+unaligned";
@@ -110,8 +115,8 @@ impl Variant {
         let on = |scheme, layout| Self { scheme, layout, checksums: false };
         let mut all =
             vec![on(Scheme::Undo, Layout::Coalesced), on(Scheme::Undo, Layout::Scattered)];
-        let names = SCHEMES.into_iter().chain(LITERAL);
-        let named: Vec<&str> = names.filter(|name| request.counts_scheme(name)).collect();
+        let named: Vec<&str> =
+            schemes_counted().filter(|name| request.counts_scheme(name)).collect();
         for scheme in available(&named, listen) {
             let is_literal = LITERAL.contains(&scheme.name());
             let plain = Self { checksums: is_literal, ..on(scheme, Layout::Coalesced) };
@@ -166,7 +171,9 @@ pub fn measure(
 ) -> Result<Vec<Record>, EmulationError> {
     let stage = "flushes on an emulated cache";
     let variants = Variant::all(request, listen);
-    let names: Vec<&str> = WORKLOADS.into_iter().filter(|name| *name != READ_ONLY).collect();
+    let is_asked_for =
+        |name: &&str| request.counted_on.is_empty() || request.counted_on.contains(name);
+    let names: Vec<&str> = STORING.into_iter().filter(is_asked_for).collect();
     let all: Vec<_> = names
         .iter()
         .flat_map(|name| variants.iter().map(|variant| emulation(name, *variant, request)))

@@ -5,7 +5,7 @@ use super::evidence::{Evidence, Memory};
 use super::flushes::{AGAINST_UNALIGNED, COUNTS};
 use super::memories::MEMORIES;
 use super::timing::UNSWEPT;
-use super::{Part, READ_ONLY, Request, WORKLOADS};
+use super::{Part, Request, STORING, WORKLOADS};
 use crate::goals::OURS;
 use crate::record::{Metric, Record};
 
@@ -230,10 +230,8 @@ fn papers_reduction(evidence: &Evidence<'_>) -> Vec<Record> {
 const PAPERS_PERCENT: f64 = 66.0;
 
 const NINE: &str = "nine workloads";
-/// The workloads that store anything.
+/// Those that store anything.
 const EIGHT: &str = "eight workloads";
-const STORING: [&str; 8] =
-    ["ycsb-a", "ycsb-b", "ycsb-d", "ycsb-e", "ycsb-f", "tpcc", "linkbench-archapt", "oltp-ycsb"];
 
 fn gains(evidence: &Evidence<'_>) -> Vec<Record> {
     let metric = Metric::THROUGHPUT_GAIN;
@@ -303,7 +301,7 @@ fn tail(evidence: &Evidence<'_>, over: &str) -> Option<Record> {
     };
     let mut worse = Vec::new();
     let mut compared = 0;
-    for workload in WORKLOADS.into_iter().filter(|name| *name != READ_ONLY) {
+    for workload in STORING {
         let (Some(mine), Some(other)) = (p99(workload, own), p99(workload, over)) else { continue };
         compared += 1;
         if mine.p25.or(mine.value) > other.p75.or(other.value) {

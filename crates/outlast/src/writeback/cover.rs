@@ -2,8 +2,8 @@
 //!
 //! Data that the log covers is left to the cache. When commits have used some lines of the log, the
 //! lane looks at as many old ones: what their records stored to is gathered, by segment while the
-//! next commit waits for its record, and flushed until the next such step: by segment in two parts, so
-//! that no commit is held up by all of it. Nobody waits for the flushes themselves: the fence of the
+//! next commit waits for its record, and flushed until the next such step, by segment in parts, so that
+//! no commit is held up by all of it. Nobody waits for the flushes themselves: the fence of the
 //! commit behind them is the one that counts, and they are done by then. When a quarter of the ring
 //! is covered the floor passes it. So every commit does its share, and none stops for the others'.
 //! Only where the ring runs full before, since other lanes hold the floor back, a sweep covers what
