@@ -6,8 +6,9 @@
 //! another lane comes the bias is *revoked*, once and for good: from then on the page is *shared*, and
 //! its lines are locked one by one.
 //!
-//! A revocation costs more than many locks. So a lane that has lost more than a few of its pages
-//! loses all, at the price of one, and gets no others: what it works on is not its own.
+//! A revocation costs more than a thousand locks: it interrupts the other core. So a lane that has lost
+//! more than a few of its pages, or loses them faster than its commits save locks, loses all, at the
+//! price of one, and gets no others: what it works on is not its own.
 //!
 //! * **X1** Who relies on a bias looks at the page's word inside the [gate](crate::gate). Who
 //!   revokes it says so in that word, and then waits until the lane has been outside once, or has put
@@ -47,6 +48,11 @@ const PAGES_MAX: u64 = 1 << 20;
 const LOST_MIN: u32 = 32;
 const LOST_ONE_IN: u32 = 8;
 
+/// And when it has lost more than so many, and one for so many lines of its log: on a large pool, most
+/// of which each lane comes to first somewhere, the share of what was taken stays small for long.
+const LOST_AT_ONCE: u64 = 128;
+const LINES_FOR_ONE: u64 = 256;
+
 /// Which lane has which page to itself.
 pub(crate) struct Bias {
     words: Box<[AtomicU64]>,
@@ -60,6 +66,8 @@ pub(crate) struct Bias {
 struct LanePages {
     taken: AtomicU32,
     lost: AtomicU32,
+    /// Where its log ended when it took the first.
+    from: AtomicU64,
     /// It takes no more.
     shares_all: AtomicBool,
     /// Its transaction relies on no bias, and need not be waited for.
@@ -169,8 +177,9 @@ impl Bias {
         pages.any(|page| matches!(self.holder(page), Holder::Lane(id) if id != lane))
     }
 
-    /// Nobody's page becomes that lane's, or shared. `None` when it is somebody's by now.
-    pub fn take(&self, page: Page, since: u64, lane: usize) -> Option<Holder> {
+    /// Nobody's page becomes that lane's, whose log ends at `head`, or shared. `None` when it is
+    /// somebody's by now.
+    pub fn take(&self, page: Page, since: u64, lane: usize, head: u64) -> Option<Holder> {
         let of_lane = self.lanes.get(lane).filter(|of| !of.shares_all.load(Ordering::Relaxed));
         let holder = match of_lane {
             Some(_) => Holder::Lane(lane),
@@ -179,8 +188,10 @@ impl Bias {
         if !self.swap(page, Holder::Nobody { since }, holder) {
             return None;
         }
-        if let Some(of_lane) = of_lane {
-            of_lane.taken.fetch_add(1, Ordering::Relaxed);
+        if let Some(of_lane) = of_lane
+            && of_lane.taken.fetch_add(1, Ordering::Relaxed) == 0
+        {
+            of_lane.from.store(head, Ordering::Relaxed);
         }
         Some(holder)
     }
@@ -200,19 +211,21 @@ impl Bias {
         word.compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst).is_ok()
     }
 
-    /// Whether the lane has lost so many pages that it is to lose all, and has them still.
-    fn has_lost_too_many(&self, lane: usize) -> bool {
-        let LanePages { taken, lost, shares_all, .. } = &self.lanes[lane];
+    /// Whether the lane, whose log ends at `head`, has lost so many pages that it is to lose all, and has
+    /// them still.
+    fn has_lost_too_many(&self, lane: usize, head: u64) -> bool {
+        let LanePages { taken, lost, from, shares_all, .. } = &self.lanes[lane];
         let lost = lost.load(Ordering::Relaxed);
-        lost > LOST_MIN
-            && lost > taken.load(Ordering::Relaxed) / LOST_ONE_IN
-            && !shares_all.load(Ordering::Relaxed)
+        let lines = head.saturating_sub(from.load(Ordering::Relaxed));
+        let are_many = lost > LOST_MIN && lost > taken.load(Ordering::Relaxed) / LOST_ONE_IN;
+        let come_fast = u64::from(lost) > LOST_AT_ONCE + lines / LINES_FOR_ONE;
+        (are_many || come_fast) && !shares_all.load(Ordering::Relaxed)
     }
 
     /// Whether the lane is to lose all its pages, for whoever asks first.
-    fn loses_all(&self, lane: usize) -> bool {
+    fn loses_all(&self, lane: usize, head: u64) -> bool {
         let shares_all = &self.lanes[lane].shares_all;
-        self.has_lost_too_many(lane) && !shares_all.swap(true, Ordering::Relaxed)
+        self.has_lost_too_many(lane, head) && !shares_all.swap(true, Ordering::Relaxed)
     }
 
     /// X1: no page is that lane's any longer, when it has looked. Returns which it had.
@@ -233,7 +246,7 @@ impl Bias {
     ) {
         let is_left = |page: &Page| !self.swap(*page, Holder::Lane(lane), Holder::Nobody { since });
         self.left.lock(medium).extend(pages.filter(is_left));
-        let LanePages { taken, lost, shares_all, relies_on_none } = &self.lanes[lane];
+        let LanePages { taken, lost, from: _, shares_all, relies_on_none } = &self.lanes[lane];
         taken.store(0, Ordering::Relaxed);
         lost.store(0, Ordering::Relaxed);
         shares_all.store(false, Ordering::Relaxed);
@@ -267,7 +280,7 @@ impl<M: Medium> Pool<M> {
     pub(crate) fn share(&self, page: Page) {
         let Holder::Revoked(owner) = self.bias.holder(page) else { return };
         let mut pages = vec![page];
-        if self.bias.loses_all(owner) {
+        if self.bias.loses_all(owner, self.log_end(owner)) {
             pages.extend(self.bias.revoke_all(owner));
         }
         let has_let_go = self.io().plants(Plant::BiasBelieved) || self.has_let_go(owner);
@@ -297,14 +310,21 @@ impl<M: Medium> Pool<M> {
     /// is whose it was. `false` where it would have to wait.
     pub(crate) fn share_at_once(&self, page: Page, own: usize) -> bool {
         let Holder::Revoked(owner) = self.bias.holder(page) else { return true };
+        if self.bias.has_lost_too_many(owner, self.log_end(owner)) {
+            return false;
+        }
         let is_over =
             owner == own || self.io().plants(Plant::BiasBelieved) || self.has_let_go(owner);
         let is_at_once = is_over && self.lanes[owner].parked.pending() == 0;
-        if is_at_once && !self.bias.has_lost_too_many(owner) {
+        if is_at_once {
             self.become_shared(owner, &[page]);
-            return true;
         }
-        false
+        is_at_once
+    }
+
+    /// Where a lane's log ends that is in place: how much it has committed.
+    fn log_end(&self, lane: usize) -> u64 {
+        self.lanes[lane].shared.installed.load(Ordering::Relaxed)
     }
 
     /// Whether the lane has no transaction now that could rely on what was revoked before.
@@ -349,7 +369,8 @@ mod tests {
     fn pool_of(pages: u64) -> (Pool<Heap>, PoolOffset) {
         let create = CreateOptions { lanes: 2, ..CreateOptions::default() };
         let open = OpenOptions { lock_stripes: 1 << 10, ..OpenOptions::with_scheme(Scheme::Swift) };
-        let pool = Pool::create_on(Heap::new(8 << 20), &create, &open).unwrap();
+        let pool =
+            Pool::create_on(Heap::new((8 << 20) + 4 * pages * PAGE_BYTES), &create, &open).unwrap();
         let block = pool.lane().unwrap().run(|tx| {
             let block = tx.alloc(pages * PAGE_BYTES, BlockKind::General)?;
             tx.store(block, &vec![0; (pages * PAGE_BYTES) as usize])?;
@@ -404,6 +425,25 @@ mod tests {
         let _one = pool.lane().unwrap();
         let is_nobodys = |holder: &Holder| matches!(holder, Holder::Nobody { .. });
         assert!(holders(&pool, block, 4).iter().all(is_nobodys), "it is alone again");
+    }
+
+    /// Few of those it has: of 1,600 pages up to 150.
+    #[test]
+    fn a_lane_that_loses_pages_faster_than_it_commits_loses_all() {
+        for commits_between in [0, 2 * LINES_FOR_ONE] {
+            let (pages, lost) = (1600, LOST_AT_ONCE + 22);
+            let (pool, block) = pool_of(pages + 2);
+            let (mut one, mut two) = (pool.lane().unwrap(), pool.lane().unwrap());
+            touch(&mut two, block, pages + 1);
+            (0..pages).for_each(|page| touch(&mut one, block, page));
+            let is_ones = || holders(&pool, block, pages)[pages as usize - 1] == Holder::Lane(0);
+            for page in 0..lost {
+                touch(&mut two, block, page);
+                assert!(is_ones() || page > LOST_AT_ONCE, "after {page}");
+                (0..commits_between).for_each(|_| touch(&mut one, block, pages - 1));
+            }
+            assert_eq!(is_ones(), commits_between > 0);
+        }
     }
 
     #[test]

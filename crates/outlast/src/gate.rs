@@ -135,10 +135,14 @@ impl Gate {
         }
     }
 
-    /// As [`await_outside`](Self::await_outside), with one look.
+    /// As [`await_outside`](Self::await_outside), with one look. Only if that says yes it has to be a
+    /// look behind the barrier, which interrupts all other cores.
     pub fn is_outside(&self, id: usize) -> bool {
-        self.barrier.heavy();
-        self.inside[id].load(Ordering::Acquire) == IDLE
+        let is_idle = || self.inside[id].load(Ordering::Acquire) == IDLE;
+        is_idle() && {
+            self.barrier.heavy();
+            is_idle()
+        }
     }
 
     /// Whether this thread has a transaction open, for which it would wait in vain.

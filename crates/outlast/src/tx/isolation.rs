@@ -97,7 +97,7 @@ impl<M: Medium> Tx<'_, M> {
         let (since, has_it) = loop {
             match bias.holder(page) {
                 Holder::Nobody { since } => {
-                    if let Some(holder) = bias.take(page, since, own) {
+                    if let Some(holder) = bias.take(page, since, own, self.lane.log.head) {
                         self.lane.pages.push(page);
                         break (since, holder == Holder::Lane(own));
                     }
