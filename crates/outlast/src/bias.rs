@@ -258,7 +258,9 @@ impl Bias {
         self.lanes[lane].relies_on_none.store(on_none, Ordering::SeqCst);
     }
 
-    /// Whether it does, for whoever has made the lane's stores visible first.
+    /// Whether it does. These words and the pages' are all sequentially consistent: who has revoked a page
+    /// and then sees this need not be told more, since a transaction that relies on something begins behind
+    /// the lane's word that it does and looks at the page afterwards.
     pub fn relies_on_none(&self, lane: usize) -> bool {
         self.lanes[lane].relies_on_none.load(Ordering::SeqCst)
     }
