@@ -148,7 +148,7 @@ fn run_fwb(
 
 /// Whether any of these parts counts flushes.
 fn are_counted(parts: &[Part]) -> bool {
-    [Part::Fig9, Part::Fig10, Part::Table1].iter().any(|part| parts.contains(part))
+    Part::COUNTED.iter().any(|part| parts.contains(part))
 }
 
 impl ReproduceArgs {

@@ -40,6 +40,28 @@ fn verdicts(records: &[Record]) -> HashMap<&str, Vec<Verdict>> {
 }
 
 #[test]
+fn all_workloads_but_one_store_something() {
+    let storing = WORKLOADS.into_iter().filter(|name| *name != READ_ONLY);
+    assert_eq!(storing.collect::<Vec<_>>(), STORING);
+}
+
+#[test]
+fn flushes_of_some_are_counted_and_no_claim_is_judged_by_them() {
+    let directory = tempfile::tempdir_in(crate::native::default_directory()).unwrap();
+    let mut request = tiny(&[Part::Fig9], directory.path());
+    request.count_only(&["ycsb-a".to_owned()], &[Scheme::RedoArchapt]).unwrap();
+    let records = run(&request, &mut |_| ()).unwrap().records;
+    let expected = ["undo", "undo+unaligned", "redo-archapt", "redo-archapt+sums"];
+    for record in &records {
+        assert_eq!(record.workload, "ycsb-a");
+        assert_eq!(record.kind, Kind::Sim, "{}", record.metric);
+        assert!(expected.contains(&record.scheme.as_str()), "{}", record.scheme);
+    }
+    let counted = |scheme: &&str| records.iter().any(|record| record.scheme == **scheme);
+    assert!(expected.iter().all(counted));
+}
+
+#[test]
 fn every_claim_gets_one_verdict_and_every_measured_part_its_records() {
     let directory = tempfile::tempdir_in(crate::native::default_directory()).unwrap();
     let records = run(&tiny(&Part::ALL, directory.path()), &mut |_| ()).unwrap().records;

@@ -257,8 +257,7 @@ impl Cover {
     #[inline]
     pub fn gather_ahead<M: Medium>(&mut self, pool: &Pool<M>, own: usize) {
         if std::mem::take(&mut self.is_gathering_due) {
-            let lane = &pool.lanes[own];
-            self.gather_share(pool, lane);
+            self.gather_share(pool, &pool.lanes[own]);
         }
     }
 
