@@ -3,7 +3,7 @@
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use outlast::Abort;
 use rand::SeedableRng;
@@ -168,16 +168,15 @@ fn open_loop(
     let per_lane = arrivals_per_s as f64 / lanes as f64;
     let count = ((per_lane * OPEN_LOOP_S as f64) as u64).clamp(1, plan.latency_transactions.max(1));
     let next = AtomicU64::new(0);
-    let (elapsed, parts) = on_all(&mut contestant.lanes, |lane| {
+    let (_, parts) = on_all(&mut contestant.lanes, |lane| {
         let stream = next.fetch_add(1, Ordering::Relaxed);
         let mut arrivals = Arrivals::new(per_lane, plan.seed, stream);
         let mut latencies = Latencies::default();
         lane.run_open(&mut arrivals, count, &mut latencies).map(|()| latencies)
     })
     .map_err(aborted)?;
-    let mut latencies = Latencies::default();
-    parts.iter().for_each(|part| latencies.merge(part));
-    Ok(OpenLoop { arrivals_per_s, latencies, wall: elapsed.wall })
+    let wall = wall_time(&parts);
+    Ok(OpenLoop { arrivals_per_s, latencies: merged(parts), wall })
 }
 
 fn same_threads(contestants: &[Contestant<'_>]) -> Result<usize, BenchError> {
@@ -222,13 +221,12 @@ pub(super) fn turn(contestant: &mut Contestant<'_>, per_lane: u64) -> Result<Rou
     let aborted = |abort| BenchError::Aborted { scheme: scheme.clone(), abort };
     let lanes = contestant.lanes.len() as u64;
     let part = if lanes == 1 { per_lane } else { per_lane.div_ceil(PARTS_PER_LANE) };
-    let transactions = per_lane * lanes;
-    let left = AtomicU64::new(transactions);
+    let left = AtomicU64::new(per_lane * lanes);
     let next_part = || {
         let less = |left: u64| (left > 0).then(|| left.saturating_sub(part));
         left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).map(|had| had.min(part))
     };
-    let (elapsed, shares) = on_all(&mut contestant.lanes, |lane| {
+    let (cpu, shares) = on_all(&mut contestant.lanes, |lane| {
         let mut share = 0;
         while let Ok(count) = next_part() {
             lane.run(count)?;
@@ -237,8 +235,16 @@ pub(super) fn turn(contestant: &mut Contestant<'_>, per_lane: u64) -> Result<Rou
         Ok(share)
     })
     .map_err(aborted)?;
-    let fewest = shares.into_iter().min().unwrap_or_default();
-    Ok(Round { transactions, fewest, elapsed })
+    Ok(sum_up(shares, cpu))
+}
+
+/// A turn of which each lane did its share. A lane that came when everything was done, since another
+/// program had its processor, has not made it longer.
+pub(super) fn sum_up(mut shares: Vec<Part<u64>>, cpu: Option<Duration>) -> Round {
+    let transactions = shares.iter().map(|part| part.result).sum();
+    let fewest = shares.iter().map(|part| part.result).min().unwrap_or_default();
+    shares.retain(|part| part.result > 0);
+    Round { transactions, fewest, elapsed: Elapsed { wall: wall_time(&shares), cpu } }
 }
 
 fn latency_pass(contestant: &mut Contestant<'_>, per_lane: u64) -> Result<Latencies, BenchError> {
@@ -249,27 +255,53 @@ fn latency_pass(contestant: &mut Contestant<'_>, per_lane: u64) -> Result<Latenc
         lane.run_timed(per_lane, &mut latencies).map(|()| latencies)
     })
     .map_err(aborted)?;
+    Ok(merged(parts))
+}
+
+fn merged(parts: Vec<Part<Latencies>>) -> Latencies {
     let mut all = Latencies::default();
-    parts.iter().for_each(|part| all.merge(part));
-    Ok(all)
+    parts.iter().for_each(|part| all.merge(&part.result));
+    all
+}
+
+/// What one lane did, and when.
+pub(super) struct Part<T> {
+    pub start: Instant,
+    pub end: Instant,
+    pub result: T,
+}
+
+impl<T> Part<T> {
+    fn of(work: impl FnOnce() -> Result<T, Abort>) -> Result<Self, Abort> {
+        let start = Instant::now();
+        let result = work()?;
+        Ok(Self { start, end: Instant::now(), result })
+    }
+}
+
+/// From the first lane's start until the last one's end. How long threads take to start is not in it:
+/// on a machine that has other things to do they wait milliseconds for a processor.
+fn wall_time<T>(parts: &[Part<T>]) -> Duration {
+    let start = parts.iter().map(|part| part.start).min();
+    let end = parts.iter().map(|part| part.end).max();
+    start.zip(end).map_or(Duration::ZERO, |(start, end)| end - start)
 }
 
 /// Does `work` on every lane at once, each on a thread of its own (the caller's, if there is
-/// but one) and on a processor of its own as long as there are enough, and measures from the moment
-/// when all are ready until all are done.
+/// but one) and on a processor of its own as long as there are enough. None begins before all threads
+/// are there. Also returns the CPU time.
 fn on_all<'a, T: Send>(
     lanes: &mut [Box<dyn Lane + 'a>],
     work: impl Fn(&mut (dyn Lane + 'a)) -> Result<T, Abort> + Sync,
-) -> Result<(Elapsed, Vec<T>), Abort> {
+) -> Result<(Option<Duration>, Vec<Part<T>>), Abort> {
+    let watch = Stopwatch::new();
     if let [lane] = lanes {
-        let watch = Stopwatch::new();
-        let result = work(lane.as_mut());
-        let elapsed = watch.elapsed();
-        return Ok((elapsed, vec![result?]));
+        let part = Part::of(|| work(lane.as_mut()))?;
+        return Ok((watch.elapsed().cpu, vec![part]));
     }
-    let ready = Barrier::new(lanes.len() + 1);
+    let ready = Barrier::new(lanes.len());
     let (work, ready, processors) = (&work, &ready, &Processors::of_this_process());
-    thread::scope(|scope| {
+    let parts = thread::scope(|scope| {
         let threads: Vec<_> = lanes
             .iter_mut()
             .enumerate()
@@ -277,15 +309,14 @@ fn on_all<'a, T: Send>(
                 scope.spawn(move || {
                     processors.pin(number);
                     ready.wait();
-                    work(lane.as_mut())
+                    Part::of(|| work(lane.as_mut()))
                 })
             })
             .collect();
-        let watch = Stopwatch::new();
-        ready.wait();
-        let results: Vec<_> =
-            threads.into_iter().map(|t| t.join().expect("a contestant panicked")).collect();
-        let elapsed = watch.elapsed();
-        Ok((elapsed, results.into_iter().collect::<Result<_, _>>()?))
-    })
+        let parts = threads.into_iter().map(|t| t.join().expect("a contestant panicked"));
+        // All of them, before one's abort ends it.
+        let parts: Vec<_> = parts.collect();
+        parts.into_iter().collect::<Result<_, _>>()
+    })?;
+    Ok((watch.elapsed().cpu, parts))
 }

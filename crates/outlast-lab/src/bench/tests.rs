@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use outlast::{Abort, BlockKind, ByteRange, PoolOffset, RootKind, Runner, Transact};
 
+use super::rounds::{Part, sum_up, turn};
 use super::*;
 use crate::clock::Elapsed;
 use crate::record::Metric;
@@ -142,11 +143,23 @@ fn threads_share_the_work_of_a_turn() {
         })
     };
     let seats = vec![seat(&by_the_slow, &by_the_fast, 1200), seat(&by_the_fast, &by_the_slow, 1)];
-    let round = super::rounds::turn(&mut Contestant::new("uneven", seats), 1000).unwrap();
+    let round = turn(&mut Contestant::new("uneven", seats), 1000).unwrap();
     assert_eq!(round.transactions, 2000, "so many for each");
     let (slow, fast) = (by_the_slow.into_inner(), by_the_fast.into_inner());
     assert!(fast >= 1200, "{fast}: who is faster does more");
     assert_eq!((round.fewest, slow + fast), (slow, 2000));
+}
+
+#[test]
+fn a_thread_that_came_too_late_does_not_make_its_turn_longer() {
+    let moment = Instant::now();
+    let part = |start_ms, end_ms, result| {
+        let at = |ms| moment + Duration::from_millis(ms);
+        Part { start: at(start_ms), end: at(end_ms), result }
+    };
+    let round = sum_up(vec![part(2, 12, 3), part(1, 10, 5), part(20, 20, 0)], None);
+    assert_eq!((round.transactions, round.fewest), (8, 0));
+    assert_eq!(round.elapsed.wall, Duration::from_millis(11));
 }
 
 #[test]
