@@ -168,15 +168,15 @@ fn open_loop(
     let per_lane = arrivals_per_s as f64 / lanes as f64;
     let count = ((per_lane * OPEN_LOOP_S as f64) as u64).clamp(1, plan.latency_transactions.max(1));
     let next = AtomicU64::new(0);
-    let (_, parts) = on_all(&mut contestant.lanes, |lane| {
+    let (_, stints) = on_all(&mut contestant.lanes, |lane| {
         let stream = next.fetch_add(1, Ordering::Relaxed);
         let mut arrivals = Arrivals::new(per_lane, plan.seed, stream);
         let mut latencies = Latencies::default();
         lane.run_open(&mut arrivals, count, &mut latencies).map(|()| latencies)
     })
     .map_err(aborted)?;
-    let wall = wall_time(&parts);
-    Ok(OpenLoop { arrivals_per_s, latencies: merged(parts), wall })
+    let wall = wall_time(&stints);
+    Ok(OpenLoop { arrivals_per_s, latencies: merged(stints), wall })
 }
 
 fn same_threads(contestants: &[Contestant<'_>]) -> Result<usize, BenchError> {
@@ -226,7 +226,7 @@ pub(super) fn turn(contestant: &mut Contestant<'_>, per_lane: u64) -> Result<Rou
         let less = |left: u64| (left > 0).then(|| left.saturating_sub(part));
         left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).map(|had| had.min(part))
     };
-    let (cpu, shares) = on_all(&mut contestant.lanes, |lane| {
+    let (cpu, stints) = on_all(&mut contestant.lanes, |lane| {
         let mut share = 0;
         while let Ok(count) = next_part() {
             lane.run(count)?;
@@ -235,43 +235,43 @@ pub(super) fn turn(contestant: &mut Contestant<'_>, per_lane: u64) -> Result<Rou
         Ok(share)
     })
     .map_err(aborted)?;
-    Ok(sum_up(shares, cpu))
+    Ok(sum_up(stints, cpu))
 }
 
 /// A turn of which each lane did its share. A lane that came when everything was done, since another
 /// program had its processor, has not made it longer.
-pub(super) fn sum_up(mut shares: Vec<Part<u64>>, cpu: Option<Duration>) -> Round {
-    let transactions = shares.iter().map(|part| part.result).sum();
-    let fewest = shares.iter().map(|part| part.result).min().unwrap_or_default();
-    shares.retain(|part| part.result > 0);
-    Round { transactions, fewest, elapsed: Elapsed { wall: wall_time(&shares), cpu } }
+pub(super) fn sum_up(mut stints: Vec<Stint<u64>>, cpu: Option<Duration>) -> Round {
+    let transactions = stints.iter().map(|stint| stint.result).sum();
+    let fewest = stints.iter().map(|stint| stint.result).min().unwrap_or_default();
+    stints.retain(|stint| stint.result > 0);
+    Round { transactions, fewest, elapsed: Elapsed { wall: wall_time(&stints), cpu } }
 }
 
 fn latency_pass(contestant: &mut Contestant<'_>, per_lane: u64) -> Result<Latencies, BenchError> {
     let scheme = &contestant.scheme;
     let aborted = |abort| BenchError::Aborted { scheme: scheme.clone(), abort };
-    let (_, parts) = on_all(&mut contestant.lanes, |lane| {
+    let (_, stints) = on_all(&mut contestant.lanes, |lane| {
         let mut latencies = Latencies::default();
         lane.run_timed(per_lane, &mut latencies).map(|()| latencies)
     })
     .map_err(aborted)?;
-    Ok(merged(parts))
+    Ok(merged(stints))
 }
 
-fn merged(parts: Vec<Part<Latencies>>) -> Latencies {
+fn merged(stints: Vec<Stint<Latencies>>) -> Latencies {
     let mut all = Latencies::default();
-    parts.iter().for_each(|part| all.merge(&part.result));
+    stints.iter().for_each(|stint| all.merge(&stint.result));
     all
 }
 
 /// What one lane did, and when.
-pub(super) struct Part<T> {
+pub(super) struct Stint<T> {
     pub start: Instant,
     pub end: Instant,
     pub result: T,
 }
 
-impl<T> Part<T> {
+impl<T> Stint<T> {
     fn of(work: impl FnOnce() -> Result<T, Abort>) -> Result<Self, Abort> {
         let start = Instant::now();
         let result = work()?;
@@ -281,27 +281,27 @@ impl<T> Part<T> {
 
 /// From the first lane's start until the last one's end. How long threads take to start is not in it:
 /// on a machine that has other things to do they wait milliseconds for a processor.
-fn wall_time<T>(parts: &[Part<T>]) -> Duration {
-    let start = parts.iter().map(|part| part.start).min();
-    let end = parts.iter().map(|part| part.end).max();
+fn wall_time<T>(stints: &[Stint<T>]) -> Duration {
+    let start = stints.iter().map(|stint| stint.start).min();
+    let end = stints.iter().map(|stint| stint.end).max();
     start.zip(end).map_or(Duration::ZERO, |(start, end)| end - start)
 }
 
 /// Does `work` on every lane at once, each on a thread of its own (the caller's, if there is
 /// but one) and on a processor of its own as long as there are enough. None begins before all threads
-/// are there. Also returns the CPU time.
+/// are there. Also returns the CPU time, in which starting the threads is.
 fn on_all<'a, T: Send>(
     lanes: &mut [Box<dyn Lane + 'a>],
     work: impl Fn(&mut (dyn Lane + 'a)) -> Result<T, Abort> + Sync,
-) -> Result<(Option<Duration>, Vec<Part<T>>), Abort> {
+) -> Result<(Option<Duration>, Vec<Stint<T>>), Abort> {
     let watch = Stopwatch::new();
     if let [lane] = lanes {
-        let part = Part::of(|| work(lane.as_mut()))?;
-        return Ok((watch.elapsed().cpu, vec![part]));
+        let stint = Stint::of(|| work(lane.as_mut()))?;
+        return Ok((watch.elapsed().cpu, vec![stint]));
     }
     let ready = Barrier::new(lanes.len());
     let (work, ready, processors) = (&work, &ready, &Processors::of_this_process());
-    let parts = thread::scope(|scope| {
+    let stints = thread::scope(|scope| {
         let threads: Vec<_> = lanes
             .iter_mut()
             .enumerate()
@@ -309,14 +309,14 @@ fn on_all<'a, T: Send>(
                 scope.spawn(move || {
                     processors.pin(number);
                     ready.wait();
-                    Part::of(|| work(lane.as_mut()))
+                    Stint::of(|| work(lane.as_mut()))
                 })
             })
             .collect();
-        let parts = threads.into_iter().map(|t| t.join().expect("a contestant panicked"));
+        let stints = threads.into_iter().map(|t| t.join().expect("a contestant panicked"));
         // All of them, before one's abort ends it.
-        let parts: Vec<_> = parts.collect();
-        parts.into_iter().collect::<Result<_, _>>()
+        let stints: Vec<_> = stints.collect();
+        stints.into_iter().collect::<Result<_, _>>()
     })?;
-    Ok((watch.elapsed().cpu, parts))
+    Ok((watch.elapsed().cpu, stints))
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use outlast::{Abort, BlockKind, ByteRange, PoolOffset, RootKind, Runner, Transact};
 
-use super::rounds::{Part, sum_up, turn};
+use super::rounds::{Stint, sum_up, turn};
 use super::*;
 use crate::clock::Elapsed;
 use crate::record::Metric;
@@ -155,7 +155,7 @@ fn a_thread_that_came_too_late_does_not_make_its_turn_longer() {
     let moment = Instant::now();
     let part = |start_ms, end_ms, result| {
         let at = |ms| moment + Duration::from_millis(ms);
-        Part { start: at(start_ms), end: at(end_ms), result }
+        Stint { start: at(start_ms), end: at(end_ms), result }
     };
     let round = sum_up(vec![part(2, 12, 3), part(1, 10, 5), part(20, 20, 0)], None);
     assert_eq!((round.transactions, round.fewest), (8, 0));
