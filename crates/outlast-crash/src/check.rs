@@ -44,20 +44,24 @@
 
 use std::time::{Duration, Instant};
 
-use outlast_pmem::schedule::{Explorer, Plan, ScheduleError, Scheduler, Switch};
-use outlast_pmem::{Recorder, Site};
-use outlast_trace::{FlushKind, LaneId, OpLog};
+use outlast_pmem::Recorder;
+use outlast_pmem::schedule::{Plan, Scheduler};
+use outlast_trace::{FlushKind, LaneId};
 
-use crate::exhaustive::{Exhaustive, Failure, Outcome};
+use crate::exhaustive::Exhaustive;
 use crate::image::ImageMedium;
 use crate::model::Model;
-use crate::verdict::{Broken, Crash, Judge, Violation};
+use crate::verdict::{Broken, Crash, Violation};
 
 mod classify;
 mod finding;
 mod redundant;
+mod report;
+mod run;
+mod search;
 
 pub use finding::{Class, Finding, Place, Reproduction};
+pub use report::Report;
 
 /// Which interleavings of a program's lanes are tried.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -92,42 +96,6 @@ pub struct Check {
     flush_kind: FlushKind,
     atomic_line: bool,
     len_max: u64,
-}
-
-/// What a check found.
-#[derive(Clone, Debug)]
-pub struct Report {
-    /// The findings: at most one failure, from the first schedule that has any, and then what
-    /// only costs time.
-    pub findings: Vec<Finding>,
-    /// How many schedules were run.
-    pub schedules: u64,
-    /// Executions of recovery, each judged, in the search for failures.
-    pub images_verified: u64,
-    /// Whether every schedule asked for was run and every allowed image of each was verified.
-    pub complete: bool,
-    /// How long it took.
-    pub elapsed: Duration,
-}
-
-impl Report {
-    /// Whether anything was found that loses data. Redundant flushes only cost time.
-    pub fn has_failures(&self) -> bool {
-        self.findings.iter().any(|finding| finding.class != Class::RedundantFlush)
-    }
-
-    /// The findings that lose data.
-    pub fn failures(&self) -> impl Iterator<Item = &Finding> {
-        self.findings.iter().filter(|finding| finding.class != Class::RedundantFlush)
-    }
-}
-
-/// One run of the program.
-pub(crate) struct Ran {
-    pub plan: Plan,
-    pub log: OpLog,
-    pub sites: Vec<Site>,
-    switches: Vec<Switch>,
 }
 
 impl Check {
@@ -263,158 +231,5 @@ impl Check {
         };
         let replay = self.settings.replay(&self.base, &ran.log, &reproduction.witness, judge);
         replay.unwrap_or_else(|wide| panic!("{wide}")).verdict
-    }
-
-    fn run_schedules(
-        &self,
-        program: &(impl Fn(LaneId, &Recorder) + Sync),
-        judge: &(impl Fn(&ImageMedium, &Crash<'_>) -> Result<(), Violation> + Copy),
-        report: &mut Report,
-    ) {
-        match self.schedules {
-            Schedules::One(ref plan) => {
-                let ran = self.record(Scheduler::new(plan), plan, program);
-                self.check_run(ran, program, judge, report);
-            }
-            Schedules::Random { count, seed, stay } => {
-                for seed in (seed..).take(count as usize) {
-                    let plan = Plan::Random { seed, stay };
-                    let ran = self.record(Scheduler::new(&plan), &plan, program);
-                    if self.check_run(ran, program, judge, report) {
-                        return;
-                    }
-                }
-            }
-            Schedules::Preemptions { bound, schedules_max } => {
-                let mut explorer = Explorer::new(bound);
-                while let Some(scheduler) = explorer.next() {
-                    if explorer.schedules() > schedules_max {
-                        report.complete = false;
-                        return;
-                    }
-                    let medium = self.recorder();
-                    let plan = scheduler.plan().clone();
-                    let run = scheduler.run(self.bodies(program, &medium));
-                    let run = run.unwrap_or_else(|error| panic!("{error}"));
-                    explorer.ran(&run);
-                    let ran = Self::finish(&medium, plan, run.switches.clone());
-                    run.unwrap();
-                    if self.check_run(ran, program, judge, report) {
-                        return;
-                    }
-                }
-            }
-        }
-    }
-
-    /// Checks one run. Returns whether it failed.
-    fn check_run(
-        &self,
-        ran: Ran,
-        program: &(impl Fn(LaneId, &Recorder) + Sync),
-        judge: &(impl Fn(&ImageMedium, &Crash<'_>) -> Result<(), Violation> + Copy),
-        report: &mut Report,
-    ) -> bool {
-        let outcome = self.enumerate(&self.settings, &ran.log, judge);
-        report.schedules += 1;
-        report.images_verified += outcome.images_verified();
-        report.complete &= outcome.complete;
-        let failed = outcome.failures.first().cloned();
-        if report.schedules == 1 && failed.is_none() {
-            report.findings.extend(redundant::flushes(&ran));
-        }
-        let Some(failure) = failed else { return false };
-        let (ran, failure) = self.with_fewer_switches(ran, failure, program, judge);
-        let failure = self
-            .settings
-            .shrink(&self.base, &ran.log, &failure, judge)
-            .unwrap_or_else(|wide| panic!("{wide}"));
-        let finding = classify::explain(&self.settings, &self.base, &ran, &failure, judge);
-        report.findings.retain(|finding| finding.class != Class::RedundantFlush);
-        report.findings.push(finding);
-        report.findings.extend(redundant::flushes(&ran));
-        true
-    }
-
-    fn enumerate(&self, settings: &Exhaustive, log: &OpLog, judge: impl Judge) -> Outcome {
-        settings.run(&self.base, log, judge).unwrap_or_else(|wide| panic!("{wide}"))
-    }
-
-    /// Leaves out what switches of the schedule the failure does not need.
-    fn with_fewer_switches(
-        &self,
-        ran: Ran,
-        failure: Failure,
-        program: &(impl Fn(LaneId, &Recorder) + Sync),
-        judge: &(impl Fn(&ImageMedium, &Crash<'_>) -> Result<(), Violation> + Copy),
-    ) -> (Ran, Failure) {
-        let mut best = (ran, failure);
-        if self.lanes < 2 {
-            return best;
-        }
-        let mut tries = 60;
-        let mut at = 0;
-        while at < best.0.switches.len() && tries > 0 {
-            tries -= 1;
-            let mut fewer = best.0.switches.clone();
-            // Later switches first: leaving out one moves all that follow it.
-            let dropped = fewer.len() - 1 - at;
-            fewer.remove(dropped);
-            let plan = Plan::Explicit(fewer);
-            let shorter = self.try_record(Scheduler::new(&plan), &plan, program).ok();
-            let failing = shorter.and_then(|ran| {
-                let failure = self.enumerate(&self.settings, &ran.log, judge).failures.pop()?;
-                Some((ran, failure))
-            });
-            match failing {
-                Some(smaller) => best = smaller,
-                None => at += 1,
-            }
-        }
-        best.0.plan = Plan::Explicit(best.0.switches.clone());
-        best
-    }
-
-    fn recorder(&self) -> Recorder {
-        let medium = Recorder::from_image(self.base.clone())
-            .growing_to(self.len_max)
-            .flushing_with(self.flush_kind)
-            .recording_sites();
-        if self.atomic_line { medium.with_atomic_line() } else { medium }
-    }
-
-    fn bodies<'a>(
-        &self,
-        program: &'a (impl Fn(LaneId, &Recorder) + Sync),
-        medium: &'a Recorder,
-    ) -> Vec<impl FnOnce() + Send + 'a> {
-        (0..self.lanes).map(|lane| move || program(LaneId(lane), medium)).collect()
-    }
-
-    fn record(
-        &self,
-        scheduler: Scheduler,
-        plan: &Plan,
-        program: &(impl Fn(LaneId, &Recorder) + Sync),
-    ) -> Ran {
-        self.try_record(scheduler, plan, program).unwrap_or_else(|error| panic!("{error}"))
-    }
-
-    fn try_record(
-        &self,
-        scheduler: Scheduler,
-        plan: &Plan,
-        program: &(impl Fn(LaneId, &Recorder) + Sync),
-    ) -> Result<Ran, ScheduleError> {
-        let medium = self.recorder();
-        let run = scheduler.run(self.bodies(program, &medium))?;
-        let ran = Self::finish(&medium, plan.clone(), run.switches.clone());
-        run.unwrap();
-        Ok(ran)
-    }
-
-    fn finish(medium: &Recorder, plan: Plan, switches: Vec<Switch>) -> Ran {
-        let sites = medium.sites();
-        Ran { plan, sites, log: medium.take_log(), switches }
     }
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use outlast_trace::{ByteRange, LineAddr, Op, OpLog, PoolOffset, word_pieces};
 
-use super::Ran;
 use super::finding::{Class, Finding, Place, Reproduction};
+use super::run::Ran;
 use crate::exhaustive::{Assume, Exhaustive, Failure, ReplayedCrash};
 use crate::history::tracker::Words;
 use crate::image::ImageMedium;

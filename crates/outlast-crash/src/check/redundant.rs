@@ -3,8 +3,8 @@
 use outlast_trace::{ByteRange, LineAddr, Op, OpLog};
 use rustc_hash::FxHashSet;
 
-use super::Ran;
 use super::finding::{Class, Finding, Place};
+use super::run::Ran;
 
 /// Flushes of lines that hold nothing new: never stored to in this run, or flushed since. One
 /// finding for each place in the source.
