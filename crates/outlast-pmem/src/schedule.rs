@@ -24,24 +24,26 @@
 //! ```
 //!
 //! A lane that neither ends nor touches the medium nor pauses cannot be interrupted: volatile
-//! waiting must go through `pause`.
+//! waiting must go through `pause`, and a mutex of std is taken by [`lock`]. A lane that waits
+//! otherwise for one that is suspended ends the run, after a second, in [`ScheduleError::Blocked`].
 
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::thread::Thread;
+use std::sync::{Arc, LockResult, Mutex, MutexGuard, TryLockError};
 
 use outlast_trace::LaneId;
 
+mod baton;
 mod explore;
 mod plan;
 #[cfg(test)]
 mod tests;
+mod watch;
 
+use baton::{Baton, NOBODY, next_in_circle};
 pub use explore::Explorer;
-use plan::{Choice, Decider};
 pub use plan::{ParsePlanError, Plan, Switch};
+use watch::Limits;
 
 /// Most lanes that one run can have.
 pub const LANES_MAX: usize = 64;
@@ -77,6 +79,19 @@ pub enum ScheduleError {
     Diverged {
         /// The switch that could not be made.
         switch: Switch,
+        /// The plan in force.
+        plan: Plan,
+    },
+    /// A lane stands still where no scheduling point can interrupt it: for a second it slept
+    /// while other lanes were suspended, or for a minute it ran.
+    #[error(
+        "lane {} stands still outside the medium while other lanes are suspended, waiting for a \
+         lock or a channel of std perhaps; take a lock by `outlast_pmem::schedule::lock`, or say \
+         `Medium::pause` while waiting; plan: {plan}", lane.0
+    )]
+    Blocked {
+        /// The lane.
+        lane: LaneId,
         /// The plan in force.
         plan: Plan,
     },
@@ -172,6 +187,41 @@ pub fn is_scheduled() -> bool {
     SEATED.get()
 }
 
+/// Takes a mutex of std. Under a scheduler the lane pauses while another one holds it, so that a
+/// suspended holder can go on; elsewhere this is [`Mutex::lock`].
+///
+/// ```
+/// use std::sync::Mutex;
+/// use outlast_pmem::schedule::{self, Plan};
+/// use outlast_pmem::{Medium, Recorder};
+/// use outlast_trace::PoolOffset;
+///
+/// let (medium, mutex) = (Recorder::new(64), Mutex::new(()));
+/// let add = || {
+///     let _guard = schedule::lock(&mutex).unwrap();
+///     let seen = medium.load_u64(PoolOffset(0));
+///     medium.store_u64(PoolOffset(0), seen + 1);
+/// };
+/// schedule::run(&Plan::RoundRobin { operations: 1 }, vec![add, add]).unwrap().unwrap();
+/// assert_eq!(medium.load_u64(PoolOffset(0)), 2);
+/// ```
+///
+/// # Errors
+/// When a holder has panicked, as [`Mutex::lock`].
+pub fn lock<T: ?Sized>(mutex: &Mutex<T>) -> LockResult<MutexGuard<'_, T>> {
+    if !is_scheduled() {
+        return mutex.lock();
+    }
+    point(Point::Look);
+    loop {
+        match mutex.try_lock() {
+            Ok(guard) => return Ok(guard),
+            Err(TryLockError::Poisoned(poisoned)) => return Err(poisoned),
+            Err(TryLockError::WouldBlock) => point(Point::Pause),
+        };
+    }
+}
+
 thread_local! {
     static LANE: Cell<LaneId> = const { Cell::new(LaneId(0)) };
     static SEATED: Cell<bool> = const { Cell::new(false) };
@@ -199,12 +249,14 @@ pub struct Scheduler {
     plan: Plan,
     steps_max: u64,
     branches: bool,
+    limits: Limits,
 }
 
 impl Scheduler {
     /// A run under `plan`.
     pub fn new(plan: &Plan) -> Self {
-        Self { plan: plan.clone(), steps_max: STEPS_MAX, branches: false }
+        let limits = Limits::default();
+        Self { plan: plan.clone(), steps_max: STEPS_MAX, branches: false, limits }
     }
 
     /// After how many steps the run counts as endless; 100 million by default.
@@ -237,6 +289,7 @@ impl Scheduler {
         F: FnOnce() -> R + Send,
     {
         assert!(lanes.len() <= LANES_MAX, "a schedule has at most {LANES_MAX} lanes");
+        let limits = self.limits;
         let baton = Arc::new(Baton::new(self, lanes.len()));
         let results = std::thread::scope(|scope| {
             let handles: Vec<_> = lanes
@@ -248,6 +301,7 @@ impl Scheduler {
                 })
                 .collect();
             baton.start(handles.iter().map(|handle| handle.thread().clone()).collect());
+            baton.watch(&limits);
             handles.into_iter().map(|handle| handle.join().flatten()).collect()
         });
         let mut state = baton.state();
@@ -265,6 +319,7 @@ impl Scheduler {
 }
 
 fn run_lane<R>(baton: Arc<Baton>, lane: usize, body: impl FnOnce() -> R) -> std::thread::Result<R> {
+    baton.tasks[lane].note();
     baton.await_turn(lane);
     LANE.set(LaneId(lane as u16));
     BATON.set(Some(Arc::clone(&baton)));
@@ -277,199 +332,4 @@ fn run_lane<R>(baton: Arc<Baton>, lane: usize, body: impl FnOnce() -> R) -> std:
     SEATED.set(false);
     baton.end(lane);
     result
-}
-
-/// Nobody's turn.
-const NOBODY: usize = usize::MAX;
-
-struct Baton {
-    turn: AtomicUsize,
-    threads: OnceLock<Vec<Thread>>,
-    /// Only the lane whose turn it is locks this, so it never waits.
-    state: Mutex<State>,
-}
-
-struct State {
-    plan: Plan,
-    decider: Decider,
-    steps_max: u64,
-    step: u64,
-    /// Lanes that have not ended.
-    live: u64,
-    /// Lanes that paused and have seen no progress by another lane since.
-    waiting: u64,
-    /// The running lane is past a point after which it acted.
-    acted: bool,
-    idle: u64,
-    switches: Vec<Switch>,
-    keep_branches: bool,
-    branches: Vec<Branch>,
-    error: Option<ScheduleError>,
-}
-
-impl Baton {
-    fn new(scheduler: Scheduler, lanes: usize) -> Self {
-        let state = State {
-            decider: Decider::new(&scheduler.plan),
-            plan: scheduler.plan,
-            steps_max: scheduler.steps_max,
-            step: 0,
-            live: if lanes == LANES_MAX { u64::MAX } else { (1 << lanes) - 1 },
-            waiting: 0,
-            acted: false,
-            idle: 0,
-            switches: Vec::new(),
-            keep_branches: scheduler.branches,
-            branches: Vec::new(),
-            error: None,
-        };
-        Self { turn: AtomicUsize::new(NOBODY), threads: OnceLock::new(), state: Mutex::new(state) }
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn start(&self, threads: Vec<Thread>) {
-        self.threads.set(threads).expect("a run starts once");
-        let next = self.state().next_voluntary(None);
-        self.hand_to(next);
-    }
-
-    fn hand_to(&self, next: Option<usize>) {
-        if let Some(next) = next {
-            self.turn.store(next, Ordering::Release);
-            self.threads.get().expect("the run has started")[next].unpark();
-        }
-    }
-
-    fn await_turn(&self, me: usize) {
-        while self.turn.load(Ordering::Acquire) != me {
-            std::thread::park();
-        }
-    }
-
-    /// Returns whether the run was stopped.
-    fn pass(&self, me: usize, point: Point) -> bool {
-        let mut state = self.state();
-        // After an error each lane unwinds at its next point. One that unwinds already may wait
-        // for another in a destructor, so it must still be able to hand over.
-        let unwinding = std::thread::panicking() && point == Point::Pause;
-        if state.error.is_some() && !unwinding {
-            return true;
-        }
-        let next = state.next_at(me, point);
-        if next == me || (state.error.is_some() && !unwinding) {
-            return state.error.is_some();
-        }
-        drop(state);
-        self.hand_to(Some(next));
-        self.await_turn(me);
-        self.state().error.is_some()
-    }
-
-    fn end(&self, me: usize) {
-        let mut state = self.state();
-        state.live &= !(1 << me);
-        state.progress();
-        let next = state.next_voluntary(Some(me));
-        drop(state);
-        self.hand_to(next);
-    }
-}
-
-impl State {
-    fn progress(&mut self) {
-        self.waiting = 0;
-        self.idle = 0;
-        self.acted = false;
-    }
-
-    fn next_at(&mut self, me: usize, point: Point) -> usize {
-        if self.acted {
-            self.progress();
-        }
-        match point {
-            Point::Pause => self.waiting |= 1 << me,
-            Point::Act => self.acted = true,
-            Point::Look => {}
-        }
-        if point == Point::Pause {
-            self.next_voluntary(Some(me)).unwrap_or(me)
-        } else {
-            self.next_preemptive(me)
-        }
-    }
-
-    /// The running lane could go on: another one comes only if the plan says so.
-    fn next_preemptive(&mut self, me: usize) -> usize {
-        let others = self.live & !self.waiting & !(1 << me);
-        self.decide(Choice { step: self.step, default: me, others, preempts: true })
-    }
-
-    /// The running lane cannot go on, or there is none: by default the next one in the circle.
-    fn next_voluntary(&mut self, me: Option<usize>) -> Option<usize> {
-        let mine = me.map_or(0, |me| 1u64 << me);
-        let mut able = self.live & !self.waiting & !mine;
-        if able == 0 && self.live != 0 {
-            // All of them wait. Perhaps for something that no scheduling point showed, so each
-            // gets another look, in turn; `idle` counts how often that was in vain.
-            self.idle += 1;
-            self.waiting = mine & self.live;
-            able = self.live & !mine;
-            if self.idle > IDLE_MAX {
-                self.fail(ScheduleError::Livelock { step: self.step, plan: self.plan.clone() });
-            }
-        }
-        if able == 0 {
-            return me.filter(|me| self.live & (1 << me) != 0);
-        }
-        let default = me.map_or(able.trailing_zeros(), |me| next_in_circle(able, me)) as usize;
-        let others = able & !(1 << default);
-        Some(self.decide(Choice { step: self.step, default, others, preempts: false }))
-    }
-
-    fn decide(&mut self, choice: Choice) -> usize {
-        self.step += 1;
-        if self.step > self.steps_max {
-            self.fail(ScheduleError::Endless { steps: self.steps_max, plan: self.plan.clone() });
-        }
-        if self.error.is_some() {
-            return choice.default;
-        }
-        let chosen = match self.decider.decide(&choice) {
-            Ok(lane) => lane,
-            Err(switch) => {
-                self.fail(ScheduleError::Diverged { switch, plan: self.plan.clone() });
-                return choice.default;
-            }
-        };
-        if chosen != choice.default {
-            self.switches.push(Switch { step: choice.step, lane: LaneId(chosen as u16) });
-        }
-        if self.keep_branches && choice.others != 0 {
-            self.branches.push(Branch {
-                step: choice.step,
-                preempts: choice.preempts,
-                alternatives: choice.others,
-            });
-        }
-        chosen
-    }
-
-    fn check_all_switched(&mut self) {
-        if let Some(switch) = self.decider.leftover() {
-            self.fail(ScheduleError::Diverged { switch, plan: self.plan.clone() });
-        }
-    }
-
-    fn fail(&mut self, error: ScheduleError) {
-        self.error.get_or_insert(error);
-    }
-}
-
-/// The first member of `lanes` after `me`, going round.
-fn next_in_circle(lanes: u64, me: usize) -> u32 {
-    let above = if me + 1 == LANES_MAX { 0 } else { lanes & (u64::MAX << (me + 1)) };
-    if above == 0 { lanes.trailing_zeros() } else { above.trailing_zeros() }
 }

@@ -1,5 +1,6 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use outlast_trace::{LaneId, Op, PoolOffset};
 
@@ -213,4 +214,127 @@ fn sixty_four_lanes_fit() {
     assert_eq!(order.len(), 64);
     assert_eq!(order.iter().collect::<BTreeSet<_>>().len(), 64);
     assert_eq!(current_lane(), LaneId(0));
+}
+
+/// A run whose lanes may stand still for less long than by default.
+fn impatient(plan: &Plan) -> Scheduler {
+    let mut scheduler = Scheduler::new(plan);
+    scheduler.limits = watch::Limits {
+        asleep: Duration::from_millis(100),
+        unknown: Duration::from_millis(100),
+        spinning: Duration::from_millis(100),
+        period: Duration::from_millis(5),
+        ..scheduler.limits
+    };
+    scheduler
+}
+
+/// Stores under a mutex of std; the one who holds it is suspended within.
+fn stores_under_a_lock<'a>(medium: &'a Recorder, mutex: &'a Mutex<()>) -> impl FnOnce() + 'a {
+    || {
+        let _guard = mutex.lock();
+        stores(medium, 3)();
+    }
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "Miri has no /proc, and its clock stands still")]
+fn a_lane_that_waits_for_a_lock_of_a_suspended_one_is_named() {
+    let (medium, mutex) = (Recorder::new(64), Mutex::new(()));
+    let plan = Plan::RoundRobin { operations: 1 };
+    let lanes = (0..3).map(|_| stores_under_a_lock(&medium, &mutex)).collect();
+    match impatient(&plan).run(lanes) {
+        Err(ScheduleError::Blocked { lane, plan: named }) => {
+            assert_eq!((lane, named), (LaneId(1), plan));
+        }
+        other => panic!("not blocked: {other:?}"),
+    }
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "Miri has no /proc, and its clock stands still")]
+fn a_lane_that_spins_outside_the_medium_is_named() {
+    let (medium, flag) = (Recorder::new(64), AtomicBool::new(false));
+    let lanes: Vec<Box<dyn FnOnce() + Send>> = vec![
+        Box::new(|| {
+            while !flag.load(Ordering::Acquire) {
+                std::hint::spin_loop();
+            }
+        }),
+        Box::new(|| {
+            struct SetsOnTheWayOut<'a>(&'a AtomicBool);
+            impl Drop for SetsOnTheWayOut<'_> {
+                fn drop(&mut self) {
+                    self.0.store(true, Ordering::Release);
+                }
+            }
+            let _sets = SetsOnTheWayOut(&flag);
+            medium.store_u64(PoolOffset(0), 1);
+            medium.store_u64(PoolOffset(0), 2);
+        }),
+    ];
+    let plan: Plan = "switch 0:1 2:0".parse().unwrap();
+    let result = impatient(&plan).run(lanes);
+    assert!(matches!(result, Err(ScheduleError::Blocked { lane: LaneId(0), .. })), "{result:?}");
+}
+
+/// A lane that no unwinding of the others lets go on: the process says so and ends.
+#[test]
+#[cfg_attr(miri, ignore = "Miri starts no processes")]
+fn a_lane_that_never_goes_on_ends_the_process_and_not_in_a_hang() {
+    const CHILD: &str = "OUTLAST_TEST_LANE_BLOCKS_FOR_EVER";
+    if std::env::var_os(CHILD).is_some() {
+        let medium = Recorder::new(64);
+        let lanes: Vec<Box<dyn FnOnce() + Send>> = vec![
+            Box::new(|| {
+                loop {
+                    std::thread::park()
+                }
+            }),
+            Box::new(stores(&medium, 3)),
+        ];
+        let mut scheduler = impatient(&"switch 0:1 2:0".parse().unwrap());
+        scheduler.limits.ending = Duration::from_millis(100);
+        let _ = scheduler.run(lanes);
+        return;
+    }
+    let name = "schedule::tests::a_lane_that_never_goes_on_ends_the_process_and_not_in_a_hang";
+    let child = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", name, "--nocapture"])
+        .env(CHILD, "1")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&child.stderr);
+    assert!(!child.status.success());
+    assert!(said.contains("lane 0 stands still outside the medium"), "{said}");
+}
+
+#[test]
+fn a_lock_of_std_taken_by_way_of_the_scheduler_lets_every_lane_end() {
+    let mut orders = BTreeSet::new();
+    Explorer::new(1)
+        .run_all(
+            || {
+                let shared = Arc::new((Recorder::new(64), Mutex::new(Vec::new())));
+                let lane = |_| {
+                    let shared = Arc::clone(&shared);
+                    move || {
+                        let mut order = lock(&shared.1).unwrap();
+                        shared.0.store_u64(PoolOffset(0), 1);
+                        order.push(current_lane().0);
+                        shared.0.store_u64(PoolOffset(0), 2);
+                        order.clone()
+                    }
+                };
+                (0..2).map(lane).collect()
+            },
+            |_, run| {
+                orders.insert(run.unwrap());
+                Ok::<(), ScheduleError>(())
+            },
+        )
+        .unwrap();
+    let first = vec![vec![0], vec![0, 1]];
+    let second = vec![vec![1, 0], vec![1]];
+    assert_eq!(orders, BTreeSet::from([first, second]));
 }
