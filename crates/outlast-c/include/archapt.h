@@ -26,7 +26,7 @@ typedef enum ArchaptCode {
   ARCHAPT_OK = 0,
   // Another transaction was in the way. Abort this one and start again.
   ARCHAPT_CONFLICT = 1,
-  // The pool has no free block of this size.
+  // The pool has no free block of this size, or never has one so large: the text tells.
   ARCHAPT_OUT_OF_SPACE = 2,
   // The transaction is too large for the log.
   ARCHAPT_LOG_FULL = 3,

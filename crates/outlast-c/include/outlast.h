@@ -26,7 +26,7 @@ typedef enum outlast_code {
   OUTLAST_OK = 0,
   // Another transaction was in the way. Abort this one and begin again.
   OUTLAST_CONFLICT = 1,
-  // The pool has no free block of this size.
+  // The pool has no free block of this size, or never has one so large: the text tells.
   OUTLAST_OUT_OF_SPACE = 2,
   // The transaction is too large for the log.
   OUTLAST_LOG_FULL = 3,
@@ -67,7 +67,8 @@ typedef enum outlast_code {
 // takes its default. Texts are read during the call only.
 typedef struct outlast_options {
   // How transactions are made durable, by name: outlast_scheme_name lists them. The default is
-  // the runtime's, which outlast_pool_info tells.
+  // what suits the pool: one that keeps its checksums, if it has any, else the runtime's. Which
+  // it is, outlast_pool_info tells.
   const char *scheme;
   // When outlast_commit returns: "logical", the default, when no crash can take the
   // transaction back, or "physical", when its data is durable in place too. Under a literal
@@ -87,8 +88,8 @@ typedef struct outlast_options {
   // Not 0: the first lane locks too. Else it runs without locks until another begins a
   // transaction, which then waits for the one under way.
   uint32_t lock_always;
-  // Not 0: a new pool keeps checksums over its blocks, which wants a scheme that keeps them:
-  // "undo-archapt" or "redo-archapt".
+  // Not 0: a new pool keeps checksums over its blocks. A scheme that is named then must keep
+  // them: "undo-archapt" or "redo-archapt", the default.
   uint32_t checksums;
   // Zero.
   uint32_t reserved[5];

@@ -17,7 +17,7 @@ pub enum ArchaptCode {
     ARCHAPT_OK = 0,
     /// Another transaction was in the way. Abort this one and start again.
     ARCHAPT_CONFLICT = 1,
-    /// The pool has no free block of this size.
+    /// The pool has no free block of this size, or never has one so large: the text tells.
     ARCHAPT_OUT_OF_SPACE = 2,
     /// The transaction is too large for the log.
     ARCHAPT_LOG_FULL = 3,
@@ -115,13 +115,14 @@ impl From<Abort> for Failure {
     fn from(abort: Abort) -> Self {
         let code = match &abort {
             Abort::Conflict => ARCHAPT_CONFLICT,
-            Abort::Cancelled => ARCHAPT_NOT_COMMITTED,
-            Abort::OutOfSpace { .. } => ARCHAPT_OUT_OF_SPACE,
+            Abort::Cancelled(_) => ARCHAPT_NOT_COMMITTED,
+            Abort::OutOfSpace { .. } | Abort::TooLarge(_) => ARCHAPT_OUT_OF_SPACE,
             Abort::LogFull { .. } | Abort::NumbersUsedUp => ARCHAPT_LOG_FULL,
             Abort::BadAddress(_) => ARCHAPT_BAD_ADDRESS,
             // Nobody asks for types here.
             Abort::Damaged(_) | Abort::Schema(_) => ARCHAPT_DAMAGED,
-            Abort::Peer(_) => ARCHAPT_INTERNAL,
+            // No call opens for reading only.
+            Abort::ReadOnly | Abort::Peer(_) => ARCHAPT_INTERNAL,
         };
         Self::new(code, abort.to_string())
     }

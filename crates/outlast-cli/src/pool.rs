@@ -7,7 +7,7 @@ use outlast::{
     CheckReport, Checkpoint, CheckpointError, CheckpointInfo, CheckpointReport, CreateOptions,
     FilePool, OpenOptions, PoolError, PoolInfo, RecoveredPool, Scheme, UnrecoveredPool,
 };
-use outlast_pmem::{Domain, Heap, MapOptions, Mapped, Medium};
+use outlast_pmem::{Domain, Heap, MapError, MapOptions, Mapped, Medium};
 use serde_json::json;
 
 use crate::{CommandResult, Verdict, size};
@@ -17,7 +17,7 @@ use crate::{CommandResult, Verdict, size};
 pub enum PoolCommand {
     /// Create a pool in a new file.
     Create(CreateArgs),
-    /// Say what a pool is, without changing it.
+    /// Say what a pool is, without changing it; also while it is in use.
     Info(FileArgs),
     /// Prove a pool: metadata, log, allocator against reachability. Changes nothing.
     Check(FileArgs),
@@ -55,6 +55,10 @@ pub struct CreateArgs {
     /// Log of each lane.
     #[arg(long, default_value = "256K", value_parser = size::parse)]
     log: u64,
+    /// Bytes of a chunk, a power of two from 4K to 1M; chosen by the size if not given. The largest
+    /// block has CHUNK² ÷ 8 bytes: 512 MiB with the 64K of pools from 16M on.
+    #[arg(long, value_parser = size::parse)]
+    chunk: Option<u64>,
     /// Keep checksums, which find and repair what media faults and stray stores do. A quarter of
     /// the space goes to them, and the pool runs under undo-archapt or redo-archapt.
     #[arg(long)]
@@ -125,20 +129,14 @@ fn create(args: &CreateArgs, as_json: bool, seed: u64) -> CommandResult {
     let options = CreateOptions {
         lanes: args.lanes,
         lane_bytes: args.log,
+        chunk_bytes: args.chunk,
         checksums: args.checksums || args.literal,
         ..CreateOptions::default()
     };
     let map = MapOptions { domain: args.file.domain, ..MapOptions::default() };
-    let pool = about(
-        path,
-        FilePool::create(
-            path,
-            args.size,
-            &options,
-            &open_options(args.checksums, args.literal),
-            &map,
-        ),
-    )?;
+    let scheme = args.literal.then_some(Scheme::RedoArchaptLiteral);
+    let open = OpenOptions { scheme, ..OpenOptions::default() };
+    let pool = about(path, FilePool::create(path, args.size, &options, &open, &map))?;
     say_domain(pool.medium());
     let header = *pool.header();
     drop(pool);
@@ -151,28 +149,29 @@ fn create(args: &CreateArgs, as_json: bool, seed: u64) -> CommandResult {
     Ok(Verdict::Good)
 }
 
-/// Where no scheme is asked for: the default one, or one that keeps the pool's checksums.
-fn open_options(checksums: bool, literal: bool) -> OpenOptions {
-    OpenOptions::with_scheme(match (literal, checksums) {
-        (true, _) => Scheme::RedoArchaptLiteral,
-        (false, true) => Scheme::RedoArchapt,
-        (false, false) => Scheme::default(),
-    })
-}
-
 /// The pool, recovered and running.
 fn open_to_work(args: &FileArgs) -> Result<FilePool, String> {
     let path = &args.file;
-    let geometry = about(path, open_to_read(args)?.info())?.header.geometry;
-    let open = open_options(geometry.checksums, geometry.literal);
     let map = MapOptions { domain: args.domain, ..MapOptions::default() };
-    about(path, FilePool::open(path, &open, &map))
+    about(path, FilePool::open(path, &OpenOptions::default(), &map))
 }
 
 fn open_to_read(args: &FileArgs) -> Result<UnrecoveredPool<Mapped>, String> {
     let map = MapOptions { read_only: true, domain: args.domain, ..MapOptions::default() };
     let medium = Mapped::open(&args.file, &map).map_err(|error| error.to_string())?;
     about(&args.file, UnrecoveredPool::open(medium))
+}
+
+/// All that can be told; of a pool that is in use, what its header page says.
+fn info_of(args: &FileArgs) -> Result<PoolInfo, String> {
+    let path = &args.file;
+    let map = MapOptions { read_only: true, domain: args.domain, ..MapOptions::default() };
+    let info = match Mapped::open(path, &map) {
+        Ok(medium) => UnrecoveredPool::open(medium).and_then(|pool| pool.info()),
+        Err(MapError::AlreadyOpen { .. }) => PoolInfo::peek(path),
+        Err(error) => Err(error.into()),
+    };
+    about(path, info)
 }
 
 fn info_json(info: &PoolInfo, checkpoint: &Beside) -> serde_json::Value {
@@ -190,6 +189,7 @@ fn info_json(info: &PoolInfo, checkpoint: &Beside) -> serde_json::Value {
         "chunks": info.chunks,
         "epoch": info.epoch,
         "root": info.root.map(|(at, kind)| json!({"at": at.0, "kind": format!("{kind:?}")})),
+        "in_use": info.live_records.is_none(),
         "live_records": info.live_records,
         "checkpoint": match checkpoint {
             Ok(None) => serde_json::Value::Null,
@@ -229,8 +229,7 @@ fn checkpoint_json(info: &CheckpointInfo) -> serde_json::Value {
 }
 
 fn info(args: &FileArgs, as_json: bool, seed: u64) -> CommandResult {
-    let pool = open_to_read(args)?;
-    let info = about(&args.file, pool.info())?;
+    let info = info_of(args)?;
     let checkpoint = checkpoint_beside(&args.file, &info);
     if as_json {
         let record = info_json(&info, &checkpoint);
@@ -256,7 +255,10 @@ fn info(args: &FileArgs, as_json: bool, seed: u64) -> CommandResult {
         Some((at, kind)) => println!("root            {kind:?} at {at}"),
         None => println!("root            none"),
     }
-    println!("live records    {}", info.live_records);
+    match info.live_records {
+        Some(records) => println!("live records    {records}"),
+        None => println!("live records    not known: the pool is in use"),
+    }
     match checkpoint {
         Ok(None) => println!("checkpoint      none"),
         Ok(Some(checkpoint)) => println!("checkpoint      {}", describe(&checkpoint)),
@@ -270,7 +272,7 @@ fn info(args: &FileArgs, as_json: bool, seed: u64) -> CommandResult {
 fn check(args: &FileArgs, as_json: bool, seed: u64) -> CommandResult {
     let path = &args.file;
     let pool = open_to_read(args)?;
-    let live = about(path, pool.info())?.live_records;
+    let live = about(path, pool.info())?.live_records.unwrap_or_default();
     let report = if live == 0 {
         about(path, pool.read_only())?.check()
     } else {

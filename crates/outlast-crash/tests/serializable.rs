@@ -70,7 +70,7 @@ fn attempt<T: Transact>(tx: &mut T, cells: Cells, draws: u64, own: u64) -> Resul
     // A value that it has both loaded and replaced counts once, as replaced.
     call.loads.retain(|(cell, _)| !call.stores.iter().any(|(stored, ..)| stored == cell));
     match random(&mut draws) % 8 {
-        0 => Err(Abort::Cancelled),
+        0 => Err(Abort::cancelled("given up")),
         _ => Ok(call),
     }
 }
@@ -123,7 +123,7 @@ fn work<M: Medium>(
         let ended = clock.fetch_add(1, Ordering::SeqCst);
         match result {
             Ok(call) => calls.push(Call { began, ended, ..call }),
-            Err(Abort::Cancelled) => {}
+            Err(Abort::Cancelled(_)) => {}
             // The log of commands only grows.
             Err(Abort::LogFull { .. } | Abort::OutOfSpace { .. }) => break,
             Err(abort) => panic!("{abort}"),

@@ -211,11 +211,11 @@ impl Run {
                 let result = lane.run(|tx| {
                     let mut changed = mirror.clone();
                     work(tx, root, &mut changed, Draw(seed ^ number << 20))?;
-                    if gives_up { Err(Abort::Cancelled) } else { Ok(changed) }
+                    if gives_up { Err(Abort::cancelled("given up")) } else { Ok(changed) }
                 });
                 match result {
                     Ok(changed) => mirror = changed,
-                    Err(Abort::Cancelled) => {}
+                    Err(Abort::Cancelled(_)) => {}
                     Err(other) => panic!("{other}"),
                 }
                 medium.mark(Mark::Ack(TxId(number)));
@@ -259,7 +259,7 @@ impl Judge for &Run {
         let found = pool.typed(|pool| {
             let mut lane = pool.lane().map_err(|error| error.to_string())?;
             lane.run(|tx| {
-                let root = tx.root()?.ok_or(Abort::Cancelled)?;
+                let root = tx.root()?.ok_or_else(|| Abort::cancelled("no root"))?;
                 load(tx, root)
             })
             .map_err(|abort| abort.to_string())

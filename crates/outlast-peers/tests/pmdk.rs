@@ -92,8 +92,8 @@ fn aborts_and_panics_restore_everything() {
             assert_eq!(tx.load_u64(block.plus(16))?, u64::from_le_bytes([1; 8]), "own stores");
             Ok::<(), Abort>(())
         };
-        let cancelled = pool.run(|tx| body(tx).and(Err::<(), _>(Abort::Cancelled)));
-        assert!(matches!(cancelled, Err(Abort::Cancelled)));
+        let cancelled = pool.run(|tx| body(tx).and(Err::<(), _>(Abort::cancelled("given up"))));
+        assert!(matches!(cancelled, Err(Abort::Cancelled(_))));
         let panicked = catch_unwind(AssertUnwindSafe(|| {
             pool.run(|tx| -> Result<(), Abort> {
                 body(tx)?;
@@ -156,7 +156,7 @@ fn words_and_ranges_leave_the_same_content() {
                 for (at, bytes) in &stores {
                     tx.store(block.plus(*at), bytes)?;
                 }
-                if commits { Ok(()) } else { Err(Abort::Cancelled) }
+                if commits { Ok(()) } else { Err(Abort::cancelled("given up")) }
             });
             assert_eq!(result.is_ok(), commits);
         }

@@ -28,6 +28,7 @@
 #[allow(unsafe_code)]
 mod cpu;
 
+mod beside;
 mod cache;
 mod counted;
 mod crc;
@@ -44,6 +45,7 @@ mod medium;
 mod recorder;
 pub mod schedule;
 
+pub use beside::read_beside;
 pub use cache::{last_level_cache_bytes, prefetch_read, prefetch_write};
 pub use counted::{Counted, Counters};
 pub use cpu::{CpuFeatures, cpu_features, has_flush};

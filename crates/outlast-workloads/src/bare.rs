@@ -377,9 +377,9 @@ mod tests {
         let cancelled = bare.run(|tx| {
             let again = tx.alloc(128, BlockKind::General)?;
             tx.store(again, &[7; 128])?;
-            Err::<(), _>(Abort::Cancelled)
+            Err::<(), _>(Abort::cancelled("given up"))
         });
-        assert!(matches!(cancelled, Err(Abort::Cancelled)));
+        assert!(matches!(cancelled, Err(Abort::Cancelled(_))));
         assert_eq!(bare.memory(), before);
         assert_eq!(bare.run(|tx| tx.alloc(120, BlockKind::General)).unwrap(), block);
         assert!(matches!(bare.run(|tx| tx.free(PoolOffset(4096))), Err(Abort::BadAddress(_))));

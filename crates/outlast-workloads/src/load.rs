@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use outlast::collections::{ByteMap, ByteTree, Dictionary, MapOptions, Queue, RbTree, Words};
+use outlast::collections::{ByteMap, ByteMapOptions, ByteTree, Dictionary, Queue, RbTree, Words};
 use outlast::{Abort, RootKind, Runner, Transact};
 
 use crate::content::{fill, stamp};
@@ -266,7 +266,8 @@ fn create_store<R: Runner>(
     runner.run(|tx| {
         Ok(match structure {
             Structure::HashMap => {
-                let options = MapOptions { expected_keys, placement, ..MapOptions::default() };
+                let options =
+                    ByteMapOptions { expected_keys, placement, ..ByteMapOptions::default() };
                 let map = ByteMap::create(tx, &options)?;
                 tx.set_root(map.root(), RootKind::HashMap)?;
                 Store::Map(map)

@@ -27,7 +27,7 @@ impl Store {
     pub(crate) fn tree(self) -> Result<ByteTree, Abort> {
         match self {
             Self::Tree(tree) => Ok(tree),
-            Self::Map(_) | Self::Red(_) => Err(Abort::Cancelled),
+            Self::Map(_) | Self::Red(_) => Err(Abort::cancelled("only a tree can scan")),
         }
     }
 }

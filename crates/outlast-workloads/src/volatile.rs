@@ -414,9 +414,9 @@ mod tests {
             let other = tx.alloc(100, BlockKind::Value)?;
             tx.set_root(other, RootKind::Words)?;
             tx.free(block)?;
-            Err::<(), _>(Abort::Cancelled)
+            Err::<(), _>(Abort::cancelled("given up"))
         });
-        assert!(matches!(cancelled, Err(Abort::Cancelled)));
+        assert!(matches!(cancelled, Err(Abort::Cancelled(_))));
         assert_eq!(pool.live_blocks().collect::<Vec<_>>(), [(block, 64)]);
         assert_eq!(pool.root(), Some((block, RootKind::Opaque)));
         let mut bytes = [0; 64];

@@ -6,7 +6,7 @@ mod common;
 use std::collections::BTreeMap;
 
 use common::{add_in_little_room, cases, walk};
-use outlast::collections::{ByteMap, ByteTree, Dictionary, MapOptions, Placement, load_value};
+use outlast::collections::{ByteMap, ByteMapOptions, ByteTree, Dictionary, Placement, load_value};
 use outlast::{Abort, ByteRange, RootKind, Runner, Transact};
 use outlast_workloads::{Random, Volatile};
 use proptest::prelude::*;
@@ -40,7 +40,7 @@ fn create(pool: &mut Volatile, make: Make) -> Any {
     pool.run(|tx| {
         Ok(match make {
             Make::Map(placement, depth_max) => {
-                let options = MapOptions { placement, ..MapOptions::default() };
+                let options = ByteMapOptions { placement, ..ByteMapOptions::default() };
                 let map = ByteMap::create_with_depth(tx, &options, depth_max)?;
                 tx.set_root(map.root(), RootKind::HashMap)?;
                 Any::Map(map)
@@ -266,7 +266,7 @@ fn run_script(pool: &mut Volatile, any: Any, script: &[Operation], size: usize) 
             for op in batch {
                 answers.push(perform(tx, any, op)?);
             }
-            if give_up { Err(Abort::Cancelled) } else { Ok(()) }
+            if give_up { Err(Abort::cancelled("given up")) } else { Ok(()) }
         });
         let mut after = model.clone();
         let expected: Vec<_> =
@@ -274,7 +274,7 @@ fn run_script(pool: &mut Volatile, any: Any, script: &[Operation], size: usize) 
         assert_eq!(answers, expected);
         match outcome {
             Ok(()) => model = after,
-            Err(Abort::Cancelled) if give_up => {
+            Err(Abort::Cancelled(_)) if give_up => {
                 let root = pool.root().unwrap();
                 assert_eq!(walk(&before, root), walk(pool.memory(), root));
             }
@@ -455,7 +455,7 @@ fn keys_and_values_that_are_too_long_are_refused() {
         let longer = vec![7; outlast::collections::KEY_BYTES_MAX + 1];
         assert!(!pool.run(|tx| with!(any, d => d.insert(tx, &longest, b"v"))).unwrap());
         let refused = pool.run(|tx| with!(any, d => d.insert(tx, &longer, b"v")));
-        assert!(matches!(refused, Err(Abort::OutOfSpace { .. })));
+        assert!(matches!(refused, Err(Abort::TooLarge(_))));
         let model = Model::from([(longest, b"v".to_vec())]);
         check_against(&pool, any, &model);
     }
@@ -509,7 +509,9 @@ fn damaged_images_never_panic_or_hang() {
                     _ => Operation::Scan(key, 40),
                 };
                 // Whatever it answers, it answers; and the next flips meet the first image.
-                let _ = pool.run(|tx| perform(tx, any, &op).and(Err::<(), _>(Abort::Cancelled)));
+                let _ = pool.run(|tx| {
+                    perform(tx, any, &op).and(Err::<(), _>(Abort::cancelled("given up")))
+                });
             }
             pool.flip(&flips);
         }

@@ -206,7 +206,7 @@ fn run_script<R: Runner, S: Subject>(
             for op in batch {
                 answers.push(subject.perform(tx, op)?);
             }
-            if give_up { Err(Abort::Cancelled) } else { Ok(()) }
+            if give_up { Err(Abort::cancelled("given up")) } else { Ok(()) }
         });
         let (mut changed, mut number) = (model.clone(), *next);
         let expected: Vec<_> =
@@ -214,7 +214,7 @@ fn run_script<R: Runner, S: Subject>(
         assert_eq!(answers, expected);
         match outcome {
             Ok(()) => (*model, *next) = (changed, number),
-            Err(Abort::Cancelled) if give_up => {}
+            Err(Abort::Cancelled(_)) if give_up => {}
             Err(abort) => panic!("{abort}"),
         }
         after(runner, model);
@@ -468,9 +468,9 @@ fn values_and_items_that_are_too_long_are_refused() {
     use outlast::collections::{QUEUE_ITEM_BYTES_MAX, RB_VALUE_BYTES_MAX};
     let mut pool = Volatile::new();
     let refused = pool.run(|tx| RbTree::create(tx, RB_VALUE_BYTES_MAX + 1));
-    assert!(matches!(refused, Err(Abort::OutOfSpace { .. })));
+    assert!(matches!(refused, Err(Abort::TooLarge(_))));
     let refused = pool.run(|tx| Queue::create(tx, QUEUE_ITEM_BYTES_MAX + 1));
-    assert!(matches!(refused, Err(Abort::OutOfSpace { .. })));
+    assert!(matches!(refused, Err(Abort::TooLarge(_))));
     let tree = create_tree(&mut pool, RB_VALUE_BYTES_MAX);
     let value = |n: u8| bytes(n, RB_VALUE_BYTES_MAX);
     for n in 0..3 {
@@ -576,7 +576,8 @@ fn damaged_images_never_panic_or_hang() {
             2 => TreeOp::Get(key),
             _ => TreeOp::Scan(key, 40),
         };
-        let _ = pool.run(|tx| tree.perform(tx, &op).and(Err::<(), _>(Abort::Cancelled)));
+        let _ =
+            pool.run(|tx| tree.perform(tx, &op).and(Err::<(), _>(Abort::cancelled("given up"))));
     });
     let mut pool = Volatile::new();
     let queue = create_queue(&mut pool, 700);
@@ -589,7 +590,8 @@ fn damaged_images_never_panic_or_hang() {
             1 | 2 => QueueOp::Dequeue,
             _ => QueueOp::Peek,
         };
-        let _ = pool.run(|tx| queue.perform(tx, &op).and(Err::<(), _>(Abort::Cancelled)));
+        let _ =
+            pool.run(|tx| queue.perform(tx, &op).and(Err::<(), _>(Abort::cancelled("given up"))));
     });
     assert!(found[0] > 200 && found[1] > 70, "{found:?} of 400 damaged images were noticed");
 }

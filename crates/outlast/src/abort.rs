@@ -1,7 +1,9 @@
 //! Why transactions give up.
 
+use std::error::Error;
 use std::fmt::{self, Display};
 use std::ops::Deref;
+use std::sync::Arc;
 
 use outlast_trace::PoolOffset;
 
@@ -16,15 +18,19 @@ pub enum Abort {
     /// run does not repeat harmlessly.
     #[error("another transaction was in the way")]
     Conflict,
-    /// The closure itself asked for it. Everything is undone; the runner reports it.
-    #[error("the transaction was cancelled by its own code")]
-    Cancelled,
+    /// The closure itself asked for it, and says why. Everything is undone; the runner reports it.
+    /// [`Abort::cancelled`] makes one with a reason, `Reason::default()` one without.
+    #[error("the transaction was cancelled by its own code{0}")]
+    Cancelled(Reason),
     /// No block of this size is free.
     #[error("no space left in the pool for a block of {bytes} bytes")]
     OutOfSpace {
         /// The size asked for.
         bytes: u64,
     },
+    /// Larger than any of its kind can be, however much space is left.
+    #[error(transparent)]
+    TooLarge(Box<TooLarge>),
     /// The log cannot take a transaction as large as this one.
     #[error("the transaction's log needs {bytes} bytes and the pool has no room for it")]
     LogFull {
@@ -43,6 +49,9 @@ pub enum Abort {
     /// The pool's root is of another type than the program's.
     #[error(transparent)]
     Schema(Box<crate::typed::SchemaMismatch>),
+    /// A change was to be made through a pool that is open for reading only.
+    #[error("opened for reading only: open the pool for writing to change it")]
+    ReadOnly,
     /// A peer's library reported an error.
     #[error("{0}")]
     Peer(Report),
@@ -51,6 +60,30 @@ pub enum Abort {
 const _: () = assert!(size_of::<Result<u64, Abort>>() == 16);
 
 impl Abort {
+    /// The closure gives up, for a reason: a text, or an error of the program's own, which
+    /// [`Reason::downcast_ref`] gives back.
+    ///
+    /// ```
+    /// use outlast::Abort;
+    ///
+    /// fn withdraw(balance: u64, amount: u64) -> Result<u64, Abort> {
+    ///     balance.checked_sub(amount).ok_or_else(|| Abort::cancelled("the account is short"))
+    /// }
+    ///
+    /// let Err(Abort::Cancelled(reason)) = withdraw(20, 70) else { panic!("20 are too few") };
+    /// assert_eq!(reason.text(), "the account is short");
+    /// ```
+    #[cold]
+    pub fn cancelled(reason: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self::Cancelled(Reason(Some(Box::new(Arc::from(reason.into())))))
+    }
+
+    /// A length above the most that its kind can have.
+    #[cold]
+    pub(crate) fn too_large(what: &'static str, asked: u64, largest: u64) -> Self {
+        Self::TooLarge(Box::new(TooLarge { what, asked, largest, chunk_bytes: None }))
+    }
+
     /// What was attempted, where, and what is wrong with it.
     #[cold]
     pub fn bad_address(what: &'static str, at: PoolOffset, why: &'static str) -> Self {
@@ -82,6 +115,63 @@ pub struct BadAddress {
     pub why: &'static str,
 }
 
+/// A size that was refused, with the largest that would not be.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TooLarge {
+    /// What has that size.
+    pub what: &'static str,
+    /// Bytes asked for.
+    pub asked: u64,
+    /// Bytes of the largest.
+    pub largest: u64,
+    /// Blocks: the smallest chunks with which a pool has blocks of that size, if any pool has.
+    pub chunk_bytes: Option<u64>,
+}
+
+impl Display for TooLarge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { what, asked, largest, chunk_bytes } = self;
+        write!(f, "{what} of {asked} bytes is too large: the largest has {largest}")?;
+        match chunk_bytes {
+            Some(bytes) => write!(
+                f,
+                "; a pool created with chunks of {bytes} bytes has larger ones \
+                 (CreateOptions::chunk_bytes, outlast pool create --chunk)"
+            ),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Error for TooLarge {}
+
+/// Why a closure cancelled its transaction. It takes one word, and none of the heap without a
+/// reason; clones share the error.
+#[derive(Clone, Debug, Default)]
+pub struct Reason(Option<Box<Arc<dyn Error + Send + Sync>>>);
+
+impl Reason {
+    /// The error that the closure gave, if it is of this type.
+    pub fn downcast_ref<E: Error + 'static>(&self) -> Option<&E> {
+        self.0.as_ref()?.downcast_ref()
+    }
+
+    /// What the closure gave, in words; empty if it gave nothing.
+    pub fn text(&self) -> String {
+        self.0.as_ref().map_or_else(String::new, ToString::to_string)
+    }
+}
+
+/// As the end of a sentence: `": "` and the text, or nothing.
+impl Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Some(error) => write!(f, ": {error}"),
+            None => Ok(()),
+        }
+    }
+}
+
 /// What is wrong, in words. It takes one word itself.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Report(Box<Text>);
@@ -106,5 +196,38 @@ impl Deref for Report {
 impl Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_is_the_error_that_was_given() {
+        #[derive(Debug, PartialEq, thiserror::Error)]
+        #[error("{missing} are missing")]
+        struct Short {
+            missing: u64,
+        }
+
+        let abort = Abort::cancelled(Short { missing: 50 });
+        assert_eq!(
+            abort.to_string(),
+            "the transaction was cancelled by its own code: 50 are missing"
+        );
+        let Abort::Cancelled(reason) = abort.clone() else { panic!("{abort:?}") };
+        assert_eq!(reason.downcast_ref(), Some(&Short { missing: 50 }));
+        assert!(reason.downcast_ref::<fmt::Error>().is_none());
+        let none = Abort::Cancelled(Reason::default());
+        assert_eq!(none.to_string(), "the transaction was cancelled by its own code");
+    }
+
+    #[test]
+    fn a_refused_size_comes_with_the_largest_and_the_way_to_it() {
+        let key = Abort::too_large("a key", 70_000, 65_535);
+        assert_eq!(key.to_string(), "a key of 70000 bytes is too large: the largest has 65535");
+        let block = TooLarge { what: "a block", asked: 9, largest: 8, chunk_bytes: Some(4096) };
+        assert!(block.to_string().contains("chunks of 4096 bytes"), "{block}");
     }
 }

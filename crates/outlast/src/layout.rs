@@ -178,6 +178,13 @@ impl Geometry {
         self.run_bytes(self.zone_chunks() - 1)
     }
 
+    /// The smallest chunks with which this pool would have blocks of so many bytes.
+    pub fn chunk_bytes_for(&self, bytes: u64) -> Option<u64> {
+        let sizes = (0..).map(|doublings| CHUNK_BYTES_MIN << doublings);
+        let mut sizes = sizes.take_while(|chunk_bytes| *chunk_bytes <= CHUNK_BYTES_MAX);
+        sizes.find(|&chunk_bytes| Self { chunk_bytes, ..*self }.block_bytes_max() >= bytes)
+    }
+
     /// Bytes of the block that takes a run of so many chunks.
     pub fn run_bytes(&self, chunks: u64) -> u64 {
         match self.checksums {

@@ -45,13 +45,13 @@
 //! let mut transfer = |amount: u64| {
 //!     lane.run(|tx| {
 //!         let (from, to) = (tx.load_u64(alice)?, tx.load_u64(bob)?);
-//!         let rest = from.checked_sub(amount).ok_or(Abort::Cancelled)?;
+//!         let rest = from.checked_sub(amount).ok_or_else(|| Abort::cancelled("too little"))?;
 //!         tx.store_u64(alice, rest)?;
 //!         tx.store_u64(bob, to + amount)
 //!     })
 //! };
 //! transfer(30)?;
-//! assert!(matches!(transfer(80), Err(Abort::Cancelled)), "nothing of it happened");
+//! assert!(matches!(transfer(80), Err(Abort::Cancelled(_))), "nothing of it happened");
 //! drop(lane);
 //! drop(pool);
 //!
@@ -93,7 +93,7 @@ pub mod typed;
 mod word;
 mod writeback;
 
-pub use abort::{Abort, BadAddress, Report};
+pub use abort::{Abort, BadAddress, Reason, Report, TooLarge};
 pub use ack::{Ack, AsyncTicket, Ticket, UnknownAck};
 pub use checkpoint::{
     CHECKPOINT_VERSION, Checkpoint, CheckpointError, CheckpointInfo, CheckpointReport,
@@ -105,11 +105,12 @@ pub use io::Site;
 pub use layout::{FORMAT_VERSION, Geometry};
 #[doc(hidden)]
 pub use log::record::forged_line;
+pub use outlast_pmem::{Domain, MapOptions};
 pub use outlast_trace::{ByteRange, LINE_BYTES, LineAddr, PoolOffset};
 pub use plant::{Plant, UnknownPlant};
 pub use pool::{
     CheckReport, CreateOptions, FilePool, Finding, Header, Lane, OpenOptions, Pool, PoolInfo,
-    RecoveredPool, Running, UnrecoveredPool,
+    Reader, RecoveredPool, Running, UnrecoveredPool,
 };
 pub use recover::RecoveryReport;
 pub use scheme::{Guarantee, Reading, SCHEMES, Scheme, SchemeRow, UnknownScheme};

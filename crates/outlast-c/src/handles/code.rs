@@ -18,7 +18,7 @@ pub enum outlast_code {
     OUTLAST_OK = 0,
     /// Another transaction was in the way. Abort this one and begin again.
     OUTLAST_CONFLICT = 1,
-    /// The pool has no free block of this size.
+    /// The pool has no free block of this size, or never has one so large: the text tells.
     OUTLAST_OUT_OF_SPACE = 2,
     /// The transaction is too large for the log.
     OUTLAST_LOG_FULL = 3,

@@ -27,7 +27,8 @@ pub struct outlast_pool {
 #[allow(non_camel_case_types, reason = "the names are C's")]
 pub struct outlast_options {
     /// How transactions are made durable, by name: outlast_scheme_name lists them. The default is
-    /// the runtime's, which outlast_pool_info tells.
+    /// what suits the pool: one that keeps its checksums, if it has any, else the runtime's. Which
+    /// it is, outlast_pool_info tells.
     pub scheme: *const c_char,
     /// When outlast_commit returns: "logical", the default, when no crash can take the
     /// transaction back, or "physical", when its data is durable in place too. Under a literal
@@ -47,8 +48,8 @@ pub struct outlast_options {
     /// Not 0: the first lane locks too. Else it runs without locks until another begins a
     /// transaction, which then waits for the one under way.
     pub lock_always: u32,
-    /// Not 0: a new pool keeps checksums over its blocks, which wants a scheme that keeps them:
-    /// "undo-archapt" or "redo-archapt".
+    /// Not 0: a new pool keeps checksums over its blocks. A scheme that is named then must keep
+    /// them: "undo-archapt" or "redo-archapt", the default.
     pub checksums: u32,
     /// Zero.
     pub reserved: [u32; 5],
@@ -110,7 +111,8 @@ unsafe fn read(options: *const outlast_options) -> Result<Wanted, Failure> {
         cache_bytes: (options.cache_bytes != 0).then_some(options.cache_bytes),
         grow_limit_bytes: options.grow_limit_bytes,
         lock_always: options.lock_always != 0,
-        ..OpenOptions::with_scheme(scheme.unwrap_or_default())
+        scheme,
+        ..OpenOptions::default()
     };
     let map = MapOptions { domain, ..MapOptions::default() };
     let max_len = map.max_len.max(options.grow_limit_bytes);

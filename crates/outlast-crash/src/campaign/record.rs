@@ -99,7 +99,7 @@ impl Base {
         };
         let len = if campaign.checksums || campaign.scheme.is_literal() { len * 2 } else { len };
         let medium = Heap::new((len + log_bytes + slack).next_multiple_of(chunk_bytes));
-        let open = OpenOptions { scheme: loaded_with, ..open_options(campaign, None) };
+        let open = OpenOptions { scheme: Some(loaded_with), ..open_options(campaign, None) };
         let pool = Pool::create_on(medium, &create, &open)?;
         let mut lane = pool.lane()?;
         workload.load(&scale, seed, &mut lane, &mut |_, _| {})?;

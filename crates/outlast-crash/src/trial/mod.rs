@@ -500,7 +500,7 @@ impl Scope {
             };
             let done = match done {
                 Ok(done) => Some(done),
-                Err(Abort::Cancelled) => None,
+                Err(Abort::Cancelled(_)) => None,
                 Err(abort) => return Err(refused(abort.to_string())),
             };
             returned.transactions.fetch_add(1, Ordering::AcqRel);

@@ -268,7 +268,7 @@ fn perform<T: Transact>(
             replace(tx, shape, root, *cell, None, facts)?;
         }
         Step::SetRoot => tx.set_root(root, RootKind::Opaque)?,
-        Step::Abort => return Err(Abort::Cancelled),
+        Step::Abort => return Err(Abort::cancelled("given up")),
         Step::Later => {}
         Step::Sync | Step::Look | Step::Stay | Step::After(_) => unreachable!("they stand alone"),
     }

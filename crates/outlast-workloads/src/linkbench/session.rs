@@ -1,7 +1,7 @@
 //! A transaction on the graph.
 
 use outlast::collections::{Dictionary, load_value};
-use outlast::{Abort, ByteRange, Transact};
+use outlast::{Abort, ByteRange, Reason, Transact};
 
 use super::graph::{Graph, Link};
 use super::tables::{COUNT_BYTES, Listed, MOMENT_MAX, Table, Tables, key};
@@ -109,7 +109,7 @@ impl<'s, T: Transact, W: Witness> Session<'s, T, W> {
             let (of, of_kind, listed, to) = parts;
             if (of, of_kind, listed.is_hidden) != (from, kind, false) {
                 stopped = true;
-                return Err(Abort::Cancelled);
+                return Err(Abort::Cancelled(Reason::default()));
             }
             load_value(tx, place, seen)?;
             links += 1;

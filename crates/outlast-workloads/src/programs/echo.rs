@@ -2,7 +2,7 @@
 //! to the newest of a chain of versions, each with its time. A transaction is one client's batch
 //! of puts; a chain that is long enough loses its oldest version.
 
-use outlast::collections::{ByteMap, Dictionary, MapOptions};
+use outlast::collections::{ByteMap, ByteMapOptions, Dictionary};
 use outlast::{Abort, BlockKind, PoolOffset, RootKind, Runner, Transact};
 
 use super::fill;
@@ -38,7 +38,7 @@ impl Echo {
         runner: &mut R,
     ) -> Result<Self, Abort> {
         let (map, clock) = runner.run(|tx| {
-            let options = MapOptions { expected_keys: keys, ..MapOptions::default() };
+            let options = ByteMapOptions { expected_keys: keys, ..ByteMapOptions::default() };
             let map = ByteMap::create(tx, &options)?;
             tx.set_root(map.root(), RootKind::HashMap)?;
             let clock = tx.alloc(16, BlockKind::General)?;

@@ -1,6 +1,6 @@
 //! Search a key; add it if it is absent, remove it if it is there.
 
-use outlast::collections::{ByteMap, ByteTree, Dictionary, MapOptions, Placement, RbTree};
+use outlast::collections::{ByteMap, ByteMapOptions, ByteTree, Dictionary, Placement, RbTree};
 use outlast::{Abort, RootKind, Runner, Transact};
 
 use super::fill;
@@ -29,7 +29,8 @@ impl Toggle {
         let store = runner.run(|tx| {
             let (store, root, kind) = match structure {
                 Structure::HashMap => {
-                    let options = MapOptions { expected_keys: keys / 2, ..MapOptions::default() };
+                    let options =
+                        ByteMapOptions { expected_keys: keys / 2, ..ByteMapOptions::default() };
                     let map = ByteMap::create(tx, &options)?;
                     (Store::Map(map), map.root(), RootKind::HashMap)
                 }

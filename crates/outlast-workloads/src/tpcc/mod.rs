@@ -97,7 +97,7 @@ impl TpccWorker {
             Ok(session.finish())
         });
         match (done, self.request.kind()) {
-            (Err(Abort::Cancelled), OpKind::NewOrder) => {
+            (Err(Abort::Cancelled(_)), OpKind::NewOrder) => {
                 // It did nothing, so there is nothing to judge it by.
                 witness.restart();
                 Ok(OpKind::NewOrderCancelled)

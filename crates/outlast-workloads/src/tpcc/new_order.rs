@@ -79,7 +79,7 @@ pub(super) fn run<T: Transact, W: Witness>(
         rows.push((key::line(w, d, number, nth), row, shelf.dist));
     }
     session.insert_ascending(&rows)?;
-    if rows.len() == lines.len() { Ok(()) } else { Err(Abort::Cancelled) }
+    if rows.len() == lines.len() { Ok(()) } else { Err(Abort::cancelled("an item does not exist")) }
 }
 
 /// Reads the items and the stocks of all lines, each once.

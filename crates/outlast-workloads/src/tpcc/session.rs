@@ -4,7 +4,7 @@
 use std::ops::AddAssign;
 
 use outlast::collections::Dictionary;
-use outlast::{Abort, ByteRange, PoolOffset, Transact};
+use outlast::{Abort, ByteRange, PoolOffset, Reason, Transact};
 
 use super::schema::{Row, Table, Tables};
 use super::shape::Shape;
@@ -136,7 +136,7 @@ impl<'s, T: Transact, W: Witness> Session<'s, T, W> {
         let mut stopped = false;
         let scan = self.tables.of(table).scan(self.tx, from, limit, |_, key, place| {
             stopped = !visit(key, place);
-            if stopped { Err(Abort::Cancelled) } else { Ok(()) }
+            if stopped { Err(Abort::Cancelled(Reason::default())) } else { Ok(()) }
         });
         if stopped { Ok(()) } else { scan }
     }

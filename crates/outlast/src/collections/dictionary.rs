@@ -16,7 +16,7 @@ pub trait Dictionary: Copy {
     /// Sets the value of `key`; whether there was one before.
     ///
     /// # Errors
-    /// [`Abort::OutOfSpace`] also for a key above [`KEY_BYTES_MAX`](super::KEY_BYTES_MAX) or a
+    /// [`Abort::TooLarge`] for a key above [`KEY_BYTES_MAX`](super::KEY_BYTES_MAX) or a
     /// value above [`VALUE_BYTES_MAX`](super::VALUE_BYTES_MAX).
     fn insert<T: Transact>(self, tx: &mut T, key: &[u8], value: &[u8]) -> Result<bool, Abort>;
 

@@ -248,10 +248,10 @@ fn alloc_value<T: Transact>(
 
 fn check_lengths(key: &[u8], value: &[u8]) -> Result<(), Abort> {
     if key.len() > KEY_BYTES_MAX {
-        return Err(Abort::OutOfSpace { bytes: key.len() as u64 });
+        return Err(Abort::too_large("a key", key.len() as u64, KEY_BYTES_MAX as u64));
     }
     if value.len() > VALUE_BYTES_MAX {
-        return Err(Abort::OutOfSpace { bytes: value.len() as u64 });
+        return Err(Abort::too_large("a value", value.len() as u64, VALUE_BYTES_MAX as u64));
     }
     Ok(())
 }

@@ -17,11 +17,11 @@
 //! compares what it reaches with what the allocator holds.
 //!
 //! ```
-//! use outlast::collections::{ByteMap, Dictionary, MapOptions};
+//! use outlast::collections::{ByteMap, Dictionary, ByteMapOptions};
 //! use outlast::{Abort, RootKind, Transact};
 //!
 //! fn create(tx: &mut impl Transact) -> Result<ByteMap, Abort> {
-//!     let map = ByteMap::create(tx, &MapOptions::default())?;
+//!     let map = ByteMap::create(tx, &ByteMapOptions::default())?;
 //!     tx.set_root(map.root(), RootKind::HashMap)?;
 //!     map.insert(tx, b"key", b"value")?;
 //!     Ok(map)
@@ -48,7 +48,7 @@ pub use entry::{KEY_BYTES_MAX, Placement, VALUE_BYTES_MAX};
 pub use fields::{FieldPlacement, Fields};
 pub(crate) use hash::hash_key;
 pub(crate) use layout::{set_word, word};
-pub use map::{ByteMap, MapOptions};
+pub use map::{ByteMap, ByteMapOptions};
 pub use queue::{QUEUE_ITEM_BYTES_MAX, Queue};
 pub use raw::{Damage, Reach, ReadRaw, walk_root};
 pub use rbtree::{RB_VALUE_BYTES_MAX, RbTree};

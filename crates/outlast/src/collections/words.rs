@@ -19,13 +19,15 @@ impl Words {
     /// A vector of `len` words, the one at `i` set to `initial(i)`.
     ///
     /// # Errors
-    /// Those of the transaction, and [`Abort::OutOfSpace`] for a length that no pool could hold.
+    /// Those of the transaction, and [`Abort::TooLarge`] for a length that no pool could hold.
     pub fn create<T: Transact>(
         tx: &mut T,
         len: u64,
         mut initial: impl FnMut(u64) -> u64,
     ) -> Result<Self, Abort> {
-        let bytes = bytes_behind_header(len).ok_or(Abort::OutOfSpace { bytes: u64::MAX })?;
+        let too_large =
+            || Abort::too_large("a vector of words", len.saturating_mul(8), WORDS_BYTES_MAX);
+        let bytes = bytes_behind_header(len).ok_or_else(too_large)?;
         let root = tx.alloc(HEADER_BYTES + bytes, BlockKind::General)?;
         let words = Self { root, len };
         let mut header = [0; HEADER_BYTES as usize];
@@ -148,6 +150,9 @@ fn outside(index: u64, len: u64) -> ! {
     panic!("word {index} of a vector of {len}")
 }
 
+/// More than the largest pool has.
+const WORDS_BYTES_MAX: u64 = (1 << 44) - 8;
+
 fn bytes_behind_header(len: u64) -> Option<u64> {
-    len.checked_mul(8).filter(|&bytes| bytes < 1 << 44)
+    len.checked_mul(8).filter(|&bytes| bytes <= WORDS_BYTES_MAX)
 }

@@ -2,10 +2,12 @@
 
 use std::path::Path;
 
-use outlast_pmem::{MapOptions, Mapped};
+use outlast_pmem::{Heap, MapOptions, Mapped, read_beside};
 
 use crate::error::PoolError;
-use crate::pool::{CreateOptions, OpenOptions, Pool, RecoveredPool, UnrecoveredPool};
+use crate::layout::HEADER_PAGE_BYTES;
+use crate::pool::open::peek;
+use crate::pool::{CreateOptions, OpenOptions, Pool, PoolInfo, RecoveredPool, UnrecoveredPool};
 
 /// A pool in a mapped file.
 pub type FilePool = Pool<Mapped>;
@@ -63,6 +65,31 @@ impl FilePool {
         map: &MapOptions,
     ) -> Result<Self, PoolError> {
         UnrecoveredPool::open(Mapped::open(path, map)?)?.recover(open.plant)?.start(open)
+    }
+}
+
+impl PoolInfo {
+    /// What the header page of a pool's file says, also while others have the pool open: nothing is
+    /// mapped or locked. Of live records it says nothing.
+    ///
+    /// # Errors
+    /// [`PoolError`].
+    pub fn peek(path: impl AsRef<Path>) -> Result<Self, PoolError> {
+        let path = path.as_ref();
+        let mut page = vec![0; HEADER_PAGE_BYTES as usize];
+        let mut tries = 3;
+        loop {
+            let len = read_beside(path, &mut page)?;
+            if len < HEADER_PAGE_BYTES {
+                return Err(PoolError::NotAPool);
+            }
+            tries -= 1;
+            match peek(&Heap::from_bytes(&page), len) {
+                // The user of the pool may have stored a word while it was copied.
+                Err(PoolError::Damaged { .. }) if tries > 0 => {}
+                result => return result,
+            }
+        }
     }
 }
 

@@ -121,7 +121,9 @@ pub struct CreateOptions {
     pub lanes: u32,
     /// Bytes of log of each lane, a multiple of 64. Longer logs are swept less often.
     pub lane_bytes: u64,
-    /// Bytes of a heap chunk, a power of two; `None` chooses by the pool's size.
+    /// Bytes of a heap chunk, a power of two from 4 KiB to 1 MiB; `None` chooses by the pool's
+    /// size. They limit blocks: the largest has `chunk_bytes`² ÷ 8 bytes less a chunk, which is all
+    /// of a new pool up to 16 MiB, and 512 MiB in larger ones.
     pub chunk_bytes: Option<u64>,
     /// The pool's identity; `None` draws a random one.
     pub uuid: Option<Uuid>,
@@ -148,8 +150,7 @@ impl Default for CreateOptions {
 impl CreateOptions {
     /// The geometry of a pool of `len` bytes, if one fits.
     pub fn geometry(&self, len: u64) -> Result<Geometry, PoolError> {
-        let by_size = if len < 16 << 20 { 4096 } else { 64 << 10 };
-        let chunk_bytes = self.chunk_bytes.unwrap_or(by_size);
+        let chunk_bytes = self.chunk_bytes.unwrap_or_else(|| chunk_bytes_for_pool(len));
         let Self { lanes, lane_bytes, .. } = *self;
         if let Some(flaw) = Geometry::parameters_flaw(lanes, lane_bytes, chunk_bytes) {
             return Err(PoolError::Parameters(flaw));
@@ -166,15 +167,30 @@ impl CreateOptions {
     }
 }
 
+/// A small pool has small chunks, or few blocks would use it up. A block is no longer than a zone,
+/// so chunks are large enough that the first zone spans the pool.
+fn chunk_bytes_for_pool(len: u64) -> u64 {
+    const MIB: u64 = 1 << 20;
+    if len <= 2 * MIB {
+        4 << 10
+    } else if len <= 8 * MIB {
+        8 << 10
+    } else if len < 16 * MIB {
+        16 << 10
+    } else {
+        64 << 10
+    }
+}
+
 /// Makes a zeroed medium a pool. The magic is stored last, behind a fence: before it the medium
 /// is no pool, after it a whole one (I1).
 pub(crate) fn format<M: Medium>(
     medium: &M,
     options: &CreateOptions,
-    scheme: Scheme,
+    scheme: Option<Scheme>,
 ) -> Result<Header, PoolError> {
     let io = Io::new(medium, options.plant);
-    let literal = scheme.is_literal();
+    let literal = scheme.is_some_and(Scheme::is_literal);
     let options = CreateOptions { checksums: options.checksums || literal, ..*options };
     let geometry = Geometry { literal, ..options.geometry(medium.len())? };
     let uuid = options.uuid.unwrap_or_else(Uuid::new_v4);

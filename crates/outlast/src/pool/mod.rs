@@ -13,6 +13,7 @@ mod lane_log;
 mod lanes;
 mod open;
 mod parked;
+mod reader;
 mod ring;
 mod running;
 mod shared;
@@ -27,6 +28,7 @@ pub use lanes::Lane;
 pub(crate) use lanes::{LaneSlot, LaneState};
 pub use open::{OpenOptions, PoolInfo, RecoveredPool, UnrecoveredPool};
 pub(crate) use open::{parse_root, root_word};
+pub use reader::Reader;
 pub use running::Running;
 pub(crate) use shared::{LaneShared, first_not_installed};
 

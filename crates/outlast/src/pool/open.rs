@@ -30,8 +30,9 @@ use crate::writeback::{History, Rings, STEP_LINES_MAX, Sample, Sweeper, cache_by
 /// How to run a pool.
 #[derive(Clone, Copy, Debug)]
 pub struct OpenOptions {
-    /// How transactions are made durable.
-    pub scheme: Scheme,
+    /// How transactions are made durable. `None` takes what suits the pool, whatever it was created
+    /// with: one that keeps its checksums, if it has any, else the default scheme.
+    pub scheme: Option<Scheme>,
     /// Stripes of the lock table: more of them, fewer false conflicts, more volatile memory
     /// (8 bytes each, taken where
     /// something is locked).
@@ -69,7 +70,7 @@ pub struct OpenOptions {
 impl Default for OpenOptions {
     fn default() -> Self {
         Self {
-            scheme: Scheme::default(),
+            scheme: None,
             lock_stripes: 1 << 20,
             lock_always: false,
             grow_limit_bytes: 0,
@@ -88,7 +89,16 @@ impl Default for OpenOptions {
 impl OpenOptions {
     /// The defaults with that scheme.
     pub fn with_scheme(scheme: Scheme) -> Self {
-        Self { scheme, ..Self::default() }
+        Self { scheme: Some(scheme), ..Self::default() }
+    }
+
+    /// The scheme for a pool of this geometry.
+    pub(crate) fn scheme_for(&self, geometry: &Geometry) -> Scheme {
+        self.scheme.unwrap_or(match (geometry.literal, geometry.checksums) {
+            (true, _) => Scheme::RedoArchaptLiteral,
+            (false, true) => Scheme::RedoArchapt,
+            (false, false) => Scheme::default(),
+        })
     }
 }
 
@@ -105,8 +115,9 @@ pub struct PoolInfo {
     pub epoch: u64,
     /// The root object.
     pub root: Option<(PoolOffset, RootKind)>,
-    /// Log records that the next recovery will apply.
-    pub live_records: usize,
+    /// Log records that the next recovery will apply; `None` where the log was not read, since a
+    /// user of the pool writes to it.
+    pub live_records: Option<usize>,
 }
 
 /// A pool whose header proves itself. Its data may be in the middle of anything.
@@ -119,33 +130,16 @@ pub struct UnrecoveredPool<M> {
 impl<M: Medium> UnrecoveredPool<M> {
     /// Proves the header, the size and the root. Nothing is stored.
     pub fn open(medium: M) -> Result<Self, PoolError> {
-        let header = Header::read(&medium)?;
-        let Geometry { heap_at, chunk_bytes, .. } = header.geometry;
-        let chunks = load_sealed(&medium, CHUNKS_AT, "the size word does not prove itself")?;
-        if chunks < 2 || chunks > POOL_BYTES_MAX / chunk_bytes {
-            let what = "the size word names a size that no pool has";
-            return Err(PoolError::Damaged { at: CHUNKS_AT, what });
-        }
-        read_root(&medium)?;
-        let expected = heap_at + chunks * chunk_bytes;
-        if expected > medium.len() {
-            return Err(PoolError::Truncated { expected, found: medium.len() });
-        }
+        let (header, chunks) = prove(&medium, medium.len())?;
         Ok(Self { medium, header, chunks })
     }
 
     /// What there is to say about the pool without changing it.
     pub fn info(&self) -> Result<PoolInfo, PoolError> {
         let io = Io::new(&self.medium, None);
-        let floor =
-            Seq::from_bits(load_sealed(&self.medium, FLOOR_AT, "the floor does not prove itself")?);
         Ok(PoolInfo {
-            header: self.header,
-            len: self.medium.len(),
-            chunks: self.chunks,
-            epoch: floor.epoch(),
-            root: read_root(&self.medium)?,
-            live_records: LiveLog::read(io, &self.header.geometry)?.len(),
+            live_records: Some(LiveLog::read(io, &self.header.geometry)?.len()),
+            ..peek(&self.medium, self.medium.len())?
         })
     }
 
@@ -269,22 +263,23 @@ impl<M: Medium> RecoveredPool<M> {
             return Err(PoolError::ReadOnly);
         }
         let geometry: Geometry = self.header.geometry;
-        let is_literal = options.scheme.is_literal();
+        let scheme = options.scheme_for(&geometry);
+        let is_literal = scheme.is_literal();
         if is_literal != geometry.literal {
-            let given = options.scheme;
+            let given = scheme;
             return Err(match is_literal {
                 true => PoolError::NotLiteral { given },
                 false => PoolError::Literal { given },
             });
         }
-        if geometry.checksums && options.scheme.write_back() != WriteBack::ByAge {
-            return Err(PoolError::KeepsChecksums { given: options.scheme });
+        if geometry.checksums && scheme.write_back() != WriteBack::ByAge {
+            return Err(PoolError::KeepsChecksums { given: scheme });
         }
         let mut heap = Heap::new(geometry, self.chunks);
-        heap.keeps_chunks = options.scheme.logging() == Logging::Commands;
+        heap.keeps_chunks = scheme.logging() == Logging::Commands;
         let cache_bytes = options.cache_bytes.unwrap_or_else(cache_bytes);
         let rings = Rings { bytes: u64::from(geometry.lanes) * geometry.lane_bytes, cache_bytes };
-        let is_by_age = options.scheme.write_back() == WriteBack::ByAge && !is_literal;
+        let is_by_age = scheme.write_back() == WriteBack::ByAge && !is_literal;
         let has_history = is_by_age && rings.outlive_some();
         let sample = Sample::one_in_two_to_the(options.sample_bits);
         let believed = is_literal.then(|| {
@@ -293,20 +288,19 @@ impl<M: Medium> RecoveredPool<M> {
         });
         let io = Io::new(&self.medium, options.plant);
         let lanes = (0..geometry.lanes as usize)
-            .map(|lane| LaneSlot::new(io, &geometry, lane, options.scheme.streams_log()))
+            .map(|lane| LaneSlot::new(io, &geometry, lane, scheme.streams_log()))
             .collect::<Result<_, _>>()?;
-        let stream_from =
-            options.stream_from.unwrap_or_else(|| self.cheapest_stream(options.scheme));
-        let logging = options.scheme.logging();
+        let stream_from = options.stream_from.unwrap_or_else(|| self.cheapest_stream(scheme));
+        let logging = scheme.logging();
         // Sections are made of locks; and literal variants ask others about what they touch.
         let has_solo = !options.lock_always && !is_literal && logging != Logging::Sections;
         let has_bias = has_solo && logging == Logging::Redo && geometry.lanes > 1;
         Ok(Pool {
-            scheme: options.scheme,
+            scheme,
             logging,
-            write_back: options.scheme.write_back(),
+            write_back: scheme.write_back(),
             stream_from,
-            commits_later: options.scheme.commits_later() && !geometry.checksums,
+            commits_later: scheme.commits_later() && !geometry.checksums,
             is_literal,
             reading: options.reading,
             plant: options.plant,
@@ -350,6 +344,38 @@ impl<M: Medium> RecoveredPool<M> {
             header: self.header,
         })
     }
+}
+
+/// Proves what the header page of a pool says that is `len` bytes long. Returns it, and the number
+/// of chunks.
+fn prove<M: Medium>(page: &M, len: u64) -> Result<(Header, u64), PoolError> {
+    let header = Header::read(page)?;
+    let Geometry { heap_at, chunk_bytes, .. } = header.geometry;
+    let chunks = load_sealed(page, CHUNKS_AT, "the size word does not prove itself")?;
+    if chunks < 2 || chunks > POOL_BYTES_MAX / chunk_bytes {
+        let what = "the size word names a size that no pool has";
+        return Err(PoolError::Damaged { at: CHUNKS_AT, what });
+    }
+    read_root(page)?;
+    let expected = heap_at + chunks * chunk_bytes;
+    if expected > len {
+        return Err(PoolError::Truncated { expected, found: len });
+    }
+    Ok((header, chunks))
+}
+
+/// What the header page tells of a pool that is `len` bytes long: all but what its log holds.
+pub(super) fn peek<M: Medium>(page: &M, len: u64) -> Result<PoolInfo, PoolError> {
+    let (header, chunks) = prove(page, len)?;
+    let floor = load_sealed(page, FLOOR_AT, "the floor does not prove itself")?;
+    Ok(PoolInfo {
+        header,
+        len,
+        chunks,
+        epoch: Seq::from_bits(floor).epoch(),
+        root: read_root(page)?,
+        live_records: None,
+    })
 }
 
 /// The word that names a root object.

@@ -5,6 +5,7 @@ use std::ops::{Deref, DerefMut};
 
 use outlast_pmem::{Call, Mark, Medium};
 
+use crate::abort::Reason;
 use crate::ack::{AsyncTicket, Ticket};
 use crate::bias::NO_LANE;
 use crate::pool::lanes::{Attempt, LIVES, Turn};
@@ -111,7 +112,7 @@ impl<'p, M: Medium> Running<'p, M> {
 }
 
 fn undo<M: Medium>(lane: &mut Lane<'_, M>) {
-    let _cancelled = end(lane, |_| Err::<Ticket, _>(Abort::Cancelled));
+    let _cancelled = end(lane, |_| Err::<Ticket, _>(Abort::Cancelled(Reason::default())));
     lane.pool().medium.mark(Mark::TxEnd);
 }
 

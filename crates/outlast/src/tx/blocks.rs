@@ -6,11 +6,13 @@ use std::sync::MutexGuard;
 use outlast_pmem::Medium;
 use outlast_trace::{ByteRange, PoolOffset};
 
+use crate::abort::TooLarge;
 use crate::alloc::{
     Block, Heap, HeapError, LaneHeap, Reserved, block_bytes_for, clear_bit, set_bit,
 };
 use crate::checksums::Deltas;
 use crate::io::{Io, Site};
+use crate::layout::Geometry;
 use crate::plant::Plant;
 use crate::scheme::Logging;
 use crate::transact::{Abort, BlockKind};
@@ -130,8 +132,9 @@ impl<'p, M: Medium> Tx<'p, M> {
     }
 
     pub(super) fn alloc_any(&mut self, bytes: u64, kind: BlockKind) -> Result<PoolOffset, Abort> {
-        if bytes > self.pool.header().geometry.block_bytes_max() {
-            return Err(Abort::OutOfSpace { bytes });
+        let geometry = self.pool.header().geometry;
+        if bytes > geometry.block_bytes_max() {
+            return Err(block_too_large(&geometry, bytes));
         }
         self.begin_writing()?;
         if self.is_among_others() && bytes > 0 {
@@ -352,4 +355,15 @@ pub(super) fn reserved_word(block: Block) -> PoolOffset {
     match block.reserved {
         Reserved::Bit { word, .. } | Reserved::Run { word, .. } => word,
     }
+}
+
+/// No pool of this geometry has such a block; one of larger chunks may.
+#[cold]
+fn block_too_large(geometry: &Geometry, asked: u64) -> Abort {
+    Abort::TooLarge(Box::new(TooLarge {
+        what: "a block",
+        asked,
+        largest: geometry.block_bytes_max(),
+        chunk_bytes: geometry.chunk_bytes_for(asked),
+    }))
 }

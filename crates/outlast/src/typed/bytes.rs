@@ -70,7 +70,7 @@ impl<'id> PBytes<'id> {
     /// A copy of `bytes`.
     ///
     /// # Errors
-    /// Those of the transaction, [`Abort::OutOfSpace`] among them.
+    /// Those of the transaction, [`Abort::OutOfSpace`] and [`Abort::TooLarge`] among them.
     pub fn new<X: Transact>(tx: &mut TypedTx<'id, '_, X>, bytes: &[u8]) -> Result<Self, Abort> {
         let tx = tx.raw();
         let at = tx.alloc(BYTES_HEADER_BYTES as u64, BlockKind::General)?;
@@ -169,7 +169,7 @@ impl<'id> PBytes<'id> {
     /// Replaces all bytes.
     ///
     /// # Errors
-    /// As [`len`](Self::len), and [`Abort::OutOfSpace`].
+    /// As [`len`](Self::len), [`Abort::OutOfSpace`] and [`Abort::TooLarge`].
     pub fn set<X: Transact>(self, tx: &mut TypedTx<'id, '_, X>, bytes: &[u8]) -> Result<(), Abort> {
         self.splice(tx, 0, bytes)
     }

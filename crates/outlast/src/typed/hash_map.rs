@@ -6,7 +6,7 @@ use super::entries::{key_of, value_at};
 use super::map::{PMap, Structure};
 use super::pointer::Handle;
 use super::{Key, PPtr, Persist, TypedTx};
-use crate::collections::{ByteMap, Damage, MapOptions, ReadRaw};
+use crate::collections::{ByteMap, ByteMapOptions, Damage, ReadRaw};
 use crate::{Abort, PoolOffset, Transact};
 
 /// A persistent hash map, with the interface of a [`HashMap`](std::collections::HashMap): a
@@ -37,7 +37,7 @@ impl<K: Key + ?Sized> Structure<K> for ByteMap {
     const NAME: &'static str = "hash map";
 
     fn make<X: Transact>(tx: &mut X, _: usize) -> Result<PoolOffset, Abort> {
-        Self::create(tx, &MapOptions::default()).map(Self::root)
+        Self::create(tx, &ByteMapOptions::default()).map(Self::root)
     }
 
     fn at(root: PoolOffset) -> Self {
@@ -64,7 +64,7 @@ impl<'id, K: Key + ?Sized, V: Persist<'id>> PHashMap<'id, K, V> {
     /// Those of the transaction.
     pub fn with_options<X: Transact>(
         tx: &mut TypedTx<'id, '_, X>,
-        options: &MapOptions,
+        options: &ByteMapOptions,
     ) -> Result<Self, Abort> {
         Ok(Self::of(ByteMap::create(tx.raw(), options)?.root()))
     }

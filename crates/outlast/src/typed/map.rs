@@ -69,7 +69,7 @@ where
     /// An empty map.
     ///
     /// # Errors
-    /// Those of the transaction; [`Abort::OutOfSpace`] also for values that the structure is not
+    /// Those of the transaction; [`Abort::TooLarge`] for values that the structure is not
     /// made for.
     pub fn new<X: Transact>(tx: &mut TypedTx<'id, '_, X>) -> Result<Self, Abort> {
         D::make(tx.raw(), V::SIZE).map(Self::of)
@@ -127,8 +127,8 @@ where
     /// Sets the value of `key` and returns the old one.
     ///
     /// # Errors
-    /// As [`value`](Self::value), and [`Abort::OutOfSpace`], also for a key of more than 65,535
-    /// bytes.
+    /// As [`value`](Self::value), [`Abort::OutOfSpace`], and [`Abort::TooLarge`] for a key of more than
+    /// 65,535 bytes.
     pub fn insert<X: Transact>(
         self,
         tx: &mut TypedTx<'id, '_, X>,

@@ -53,7 +53,7 @@
 //!         self.accounts.push(tx, Account { balance, kind, branch: *b"Hanover" })?;
 //!         match self.by_owner.insert(tx, owner, number)? {
 //!             None => Ok(()),
-//!             Some(_) => Err(Abort::Cancelled), // and the account was never pushed
+//!             Some(_) => Err(Abort::cancelled("two accounts")), // and none was pushed
 //!         }
 //!     }
 //!
@@ -63,8 +63,9 @@
 //!         owner: &str,
 //!         amount: i64,
 //!     ) -> Result<i64, Abort> {
-//!         let number = self.by_owner.get(tx, owner)?.ok_or(Abort::Cancelled)?;
-//!         let account = self.accounts.item(tx, number)?.ok_or(Abort::Cancelled)?;
+//!         let none = || Abort::cancelled("no such account");
+//!         let number = self.by_owner.get(tx, owner)?.ok_or_else(none)?;
+//!         let account = self.accounts.item(tx, number)?.ok_or_else(none)?;
 //!         // Eight bytes are loaded and stored, not the struct.
 //!         account.at(Account::FIELDS.balance).update(tx, |balance| balance + amount)
 //!     }

@@ -274,7 +274,7 @@ impl<'id, T: Persist<'id>> PBox<'id, T> {
     /// A new block that holds `value`.
     ///
     /// # Errors
-    /// Those of the transaction, [`Abort::OutOfSpace`] among them.
+    /// Those of the transaction, [`Abort::OutOfSpace`] and [`Abort::TooLarge`] among them.
     pub fn new<X: Transact>(tx: &mut TypedTx<'id, '_, X>, value: T) -> Result<Self, Abort> {
         let at = tx.raw().alloc(T::SIZE.max(1) as u64, BlockKind::General)?;
         value.store(tx.raw(), at)?;

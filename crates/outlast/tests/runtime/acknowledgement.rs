@@ -38,7 +38,7 @@ fn root_block(pool: &Pool<Heap>) -> PoolOffset {
 /// What recovery would find to apply if the process died now.
 fn live_records(pool: &Pool<Heap>) -> usize {
     let image = Heap::from_bytes(&pool.medium().to_bytes());
-    UnrecoveredPool::open(image).unwrap().info().unwrap().live_records
+    UnrecoveredPool::open(image).unwrap().info().unwrap().live_records.expect("it was read")
 }
 
 fn store(lane: &mut outlast::Lane<'_, Heap>, at: PoolOffset, value: u64) -> Ticket {
@@ -144,7 +144,7 @@ fn a_closed_loop_of_one_client_goes_on() {
         }
         let cancelled: Result<(), _> = lane.run(|tx| {
             tx.store_u64(block, 9)?;
-            Err(Abort::Cancelled)
+            Err(Abort::cancelled("given up"))
         });
         assert!(cancelled.is_err(), "{scheme}");
         lane.run(|tx| tx.load_u64(block)).unwrap();

@@ -120,9 +120,9 @@ fn what_is_pending_is_its_lanes_alone_until_it_is_durable() {
             assert_eq!((both[0], both[64], both[68]), (5, 6, 9));
             let cancelled = lane.run(|tx| {
                 tx.store_u64(cell(root, 1), 1)?;
-                Err::<(), _>(Abort::Cancelled)
+                Err::<(), _>(Abort::cancelled("given up"))
             });
-            assert!(matches!(cancelled, Err(Abort::Cancelled)));
+            assert!(matches!(cancelled, Err(Abort::Cancelled(_))));
             std::mem::forget(lane);
             let pool = reopened(pool, scheme);
             assert_eq!(value(&pool, cell(root, 0)), 5);
@@ -318,9 +318,9 @@ fn what_gives_up_leaves_its_batch_as_it_was() {
                 blocks.iter().try_for_each(|block| tx.store(block.plus(8), &[9; 24]))?;
                 tx.alloc(48, BlockKind::General)?;
                 tx.free(blocks[0])?;
-                Err::<(), _>(Abort::Cancelled)
+                Err::<(), _>(Abort::cancelled("given up"))
             });
-            assert!(matches!(give_up, Err(Abort::Cancelled)));
+            assert!(matches!(give_up, Err(Abort::Cancelled(_))));
             // Who else is there meets the locks of the batch still, and waits.
             let mut other = pool.lane().unwrap();
             other.run(|tx| tx.store_u64(cell(root, 0), 8)).unwrap();

@@ -242,7 +242,7 @@ fn apply<T: Transact>(
     tx.store(block, &plan.block(thread, number ^ garbage))?;
     tx.store_u64(slot, block.0)?;
     tx.store_u64(counter_at(root, thread), number + 1)?;
-    if aborts { Err(Abort::Cancelled) } else { Ok(()) }
+    if aborts { Err(Abort::cancelled("given up")) } else { Ok(()) }
 }
 
 /// What the threads have told of themselves.
@@ -271,7 +271,7 @@ fn work<M: Medium>(pool: &Pool<M>, root: PoolOffset, thread: u64, told: &Told) {
             if aborted.as_ref().is_err_and(is_full) {
                 return;
             }
-            assert!(matches!(aborted, Err(Abort::Cancelled)), "{aborted:?}");
+            assert!(matches!(aborted, Err(Abort::Cancelled(_))), "{aborted:?}");
         }
         told.begun[mine].store(number + 1, Ordering::SeqCst);
         let ticket = match lane.run_ticketed(|tx| apply(tx, root, thread, number, false)) {
@@ -506,7 +506,7 @@ fn words_of_a_checkpoint(scheme: Scheme, script: &Script, plant: Option<Plant>) 
         });
         let result = lane.run(|tx| {
             words.iter().try_for_each(|word| tx.store_u64(*word, 2))?;
-            if script.aborts { Err(Abort::Cancelled) } else { Ok(()) }
+            if script.aborts { Err(Abort::cancelled("given up")) } else { Ok(()) }
         });
         assert_eq!(result.is_err(), script.aborts, "{result:?}");
         is_over.store(true, Ordering::SeqCst);

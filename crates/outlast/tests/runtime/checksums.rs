@@ -101,12 +101,12 @@ fn run(pool: &Pool<Heap>, program: &[Vec<(Step, bool)>]) -> Blocks {
             }
             match transaction.last() {
                 Some((_, true)) => Ok(now),
-                _ => Err(Abort::Cancelled),
+                _ => Err(Abort::cancelled("given up")),
             }
         });
         match result {
             Ok(now) => blocks = now,
-            Err(Abort::Cancelled | Abort::OutOfSpace { .. } | Abort::LogFull { .. }) => {}
+            Err(Abort::Cancelled(_) | Abort::OutOfSpace { .. } | Abort::LogFull { .. }) => {}
             Err(abort) => panic!("{abort}"),
         }
     }
@@ -271,7 +271,7 @@ fn damage_beside_the_stores_of_later_transactions_stays_visible() {
                 tx.free(blocks[20 - round as usize % 2]).and_then(|()| {
                     let again = tx.alloc(128, BlockKind::Value)?;
                     tx.store(again, &[9; 128])?;
-                    Err::<(), _>(Abort::Cancelled)
+                    Err::<(), _>(Abort::cancelled("given up"))
                 })
             })
             .unwrap_err();

@@ -74,11 +74,11 @@ pub fn live_undo_image() -> Vec<u8> {
             // The note of the allocation goes into the log with the next one.
             let result = tx.store(block.plus(3900), &[9; 10]);
             assert!(matches!(result, Err(Abort::Conflict)), "the block is locked: {result:?}");
-            Err::<(), _>(Abort::Cancelled)
+            Err::<(), _>(Abort::cancelled("given up"))
         })
         .unwrap_err();
         image = pool.medium().to_bytes();
-        Err::<(), _>(Abort::Cancelled)
+        Err::<(), _>(Abort::cancelled("given up"))
     });
     image
 }

@@ -16,7 +16,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use outlast::collections::{ByteMap, Dictionary, MapOptions as TableOptions};
+use outlast::collections::{ByteMap, ByteMapOptions, Dictionary};
 use outlast::{
     Abort, CreateOptions, FilePool, OpenOptions, RootKind, Runner, Scheme, Transact,
     UnrecoveredPool,
@@ -186,7 +186,7 @@ fn killed_again_and_again(schemes: &[Scheme]) {
     pool.lane()
         .unwrap()
         .run(|tx| {
-            let map = ByteMap::create(tx, &TableOptions::default())?;
+            let map = ByteMap::create(tx, &ByteMapOptions::default())?;
             map.insert(tx, b"total", &0u64.to_le_bytes())?;
             for thread in 0..THREADS {
                 map.insert(tx, &count_key(thread), &0u64.to_le_bytes())?;

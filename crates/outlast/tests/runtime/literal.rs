@@ -90,11 +90,11 @@ fn step(
                 }
             }
         }
-        if gives_up { Err(Abort::Cancelled) } else { Ok(()) }
+        if gives_up { Err(Abort::cancelled("given up")) } else { Ok(()) }
     });
     match done {
         Ok(()) => *model = next,
-        Err(Abort::Cancelled) if gives_up => {}
+        Err(Abort::Cancelled(_)) if gives_up => {}
         Err(other) => return Err(other),
     }
     Ok(())
@@ -186,7 +186,7 @@ fn undo_takes_back_what_is_only_logically_committed() {
         let ((), first) = lane.run_ticketed(|tx| tx.store_u64(root, 5)).unwrap();
         let cancelled = lane.run(|tx| {
             tx.store_u64(root.plus(64), 6)?;
-            Err::<(), _>(Abort::Cancelled)
+            Err::<(), _>(Abort::cancelled("given up"))
         });
         assert!(cancelled.is_err());
         // Its line is touched again, which flushes it.

@@ -11,6 +11,7 @@ mod files;
 mod killed;
 mod literal;
 mod mistakes;
+mod reading;
 mod recovery;
 mod running;
 mod swift;

@@ -36,7 +36,7 @@ fn a_swallowed_error_ends_the_transaction_with_that_error() {
             let _ = tx.alloc(u64::MAX, BlockKind::General);
             Ok(())
         });
-        assert!(matches!(result, Err(Abort::OutOfSpace { bytes: u64::MAX })), "{result:?}");
+        assert!(matches!(result, Err(Abort::TooLarge(_))), "{result:?}");
         assert_eq!(runs, 1, "only a conflict is worth another attempt");
         let result = lane.run(|tx| {
             let _ = tx.load(PoolOffset(1 << 40), &mut [0]);
@@ -81,9 +81,9 @@ fn stores_after_a_swallowed_conflict_leave_no_trace() {
                     ),
                     (_, stored) => assert!(stored.is_err()),
                 }
-                Err::<(), _>(Abort::Cancelled)
+                Err::<(), _>(Abort::cancelled("given up"))
             });
-            assert!(matches!(result, Err(Abort::Cancelled)));
+            assert!(matches!(result, Err(Abort::Cancelled(_))));
             Ok(())
         })
         .unwrap();
@@ -150,13 +150,17 @@ fn freeing_the_middle_of_a_large_block_frees_nothing() {
 #[cfg_attr(miri, ignore = "a zone has too many bytes")]
 fn a_block_larger_than_any_is_refused_without_growth() {
     let medium = Growing(Heap::new(4 << 20), Default::default());
-    let create = CreateOptions { lanes: 1, lane_bytes: 4096, ..CreateOptions::default() };
+    let chunk_bytes = Some(4096);
+    let create = CreateOptions { lanes: 1, lane_bytes: 4096, chunk_bytes, ..Default::default() };
     let open = OpenOptions { grow_limit_bytes: u64::MAX, ..OpenOptions::default() };
     let pool = Pool::create_on(medium, &create, &open).unwrap();
     let mut lane = pool.lane().unwrap();
-    for bytes in [511 * 4096 + 1, 1 << 40, u64::MAX] {
-        let result = lane.run(|tx| tx.alloc(bytes, BlockKind::General));
-        assert!(matches!(result, Err(Abort::OutOfSpace { .. })), "{bytes}: {result:?}");
+    for (bytes, better) in [(511 * 4096 + 1, Some(8192)), (1 << 37, None), (u64::MAX, None)] {
+        let Err(Abort::TooLarge(limit)) = lane.run(|tx| tx.alloc(bytes, BlockKind::General)) else {
+            panic!("{bytes} bytes are more than a zone has")
+        };
+        assert_eq!((limit.asked, limit.largest), (bytes, 511 * 4096));
+        assert_eq!(limit.chunk_bytes, better, "what would make room for {bytes}");
     }
     assert!(lane.run(|tx| tx.alloc(511 * 4096, BlockKind::General)).is_ok());
     assert_eq!(pool.medium().1.load(std::sync::atomic::Ordering::Relaxed), 0);

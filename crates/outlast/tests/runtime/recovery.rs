@@ -257,7 +257,7 @@ fn a_lane_that_changes_hands_leaves_no_part_of_its_share_unfenced() {
 fn a_pool_closed_in_peace_can_be_opened_for_reading_only() {
     for scheme in [Scheme::Undo, Scheme::Redo] {
         let (create, open) = options(2, 1024);
-        let open = OpenOptions { scheme, ..open };
+        let open = OpenOptions { scheme: Some(scheme), ..open };
         let pool = Pool::create_on(Heap::new(64 << 10), &create, &open).unwrap();
         for _ in 0..2 {
             let mut lane = pool.lane().unwrap();

@@ -73,9 +73,9 @@ fn an_abort_an_error_and_a_panic_leave_no_trace() {
         };
         let cancelled: Result<(), _> = lane.run(|tx| {
             scribble(tx)?;
-            Err(Abort::Cancelled)
+            Err(Abort::cancelled("given up"))
         });
-        assert!(matches!(cancelled, Err(Abort::Cancelled)));
+        assert!(matches!(cancelled, Err(Abort::Cancelled(_))));
         let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             lane.run(|tx| -> Result<(), Abort> {
                 scribble(tx)?;
@@ -86,7 +86,7 @@ fn an_abort_an_error_and_a_panic_leave_no_trace() {
         let swallowed = lane.run(|tx| {
             scribble(tx)?;
             let _ = tx.load(PoolOffset(1 << 40), &mut [0]);
-            Err::<(), _>(Abort::Cancelled)
+            Err::<(), _>(Abort::cancelled("given up"))
         });
         assert!(swallowed.is_err());
         let mut bytes = [0; 256];
@@ -150,7 +150,7 @@ fn transactions_far_larger_than_the_log_commit_and_abort() {
                 for block in &blocks {
                     tx.store(*block, &[100; 20_000])?;
                 }
-                if cancel { Err(Abort::Cancelled) } else { Ok(()) }
+                if cancel { Err(Abort::cancelled("given up")) } else { Ok(()) }
             });
             assert_eq!(result.is_err(), cancel, "{result:?}");
             drop(lane);
@@ -216,7 +216,7 @@ fn a_log_that_only_grows_fills_the_pool_and_reopening_empties_it() {
         pool = if round == 2 {
             let open = OpenOptions::with_scheme(Scheme::Aof);
             let closed = UnrecoveredPool::open(pool.close()).unwrap();
-            assert_eq!(closed.info().unwrap().live_records, 0, "closing has emptied it");
+            assert_eq!(closed.info().unwrap().live_records, Some(0), "closing has emptied it");
             closed.recover(None).unwrap().start(&open).unwrap()
         } else {
             reopen(pool, Scheme::Aof)

@@ -101,17 +101,17 @@ fn session<M: Model>(
                 }
                 assert_eq!(M::load(it, tx)?, changed, "inside the transaction");
                 match end {
-                    End::Abort => Err(Abort::Cancelled),
+                    End::Abort => Err(Abort::cancelled("given up")),
                     End::Crash => {
                         image = Some(typed.pool().medium().to_bytes());
-                        Err(Abort::Cancelled)
+                        Err(Abort::cancelled("given up"))
                     }
                     End::Commit | End::CrashBehind | End::Close => Ok(changed),
                 }
             });
             match result {
                 Ok(changed) => *model = changed,
-                Err(Abort::Cancelled) => {}
+                Err(Abort::Cancelled(_)) => {}
                 Err(other) => panic!("{other}"),
             }
             match end {

@@ -123,7 +123,7 @@ fn every_aborted_and_allocated_page_is_in_it_under_every_scheme() {
             let cancelled = lane.run(|tx| {
                 let block = tx.alloc(bytes, BlockKind::Key)?;
                 tx.store_u64(block, 1)?;
-                Err::<(), _>(crate::Abort::Cancelled)
+                Err::<(), _>(crate::Abort::cancelled("given up"))
             });
             assert!(cancelled.is_err());
             blocks.push(

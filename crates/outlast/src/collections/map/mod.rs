@@ -35,7 +35,7 @@ use crate::{Abort, BlockKind, ByteRange, PoolOffset, Transact};
 
 /// How a map is made.
 #[derive(Clone, Copy, Debug)]
-pub struct MapOptions {
+pub struct ByteMapOptions {
     /// How many keys to expect. The map takes any number; a good guess makes the directory
     /// shallower, at the price of larger steps when it doubles (8 bytes for 200 keys).
     pub expected_keys: u64,
@@ -45,7 +45,7 @@ pub struct MapOptions {
     pub seed: u64,
 }
 
-impl Default for MapOptions {
+impl Default for ByteMapOptions {
     fn default() -> Self {
         Self { expected_keys: 0, placement: Placement::Together, seed: 0x4F75_746C_6173_7421 }
     }
@@ -62,7 +62,7 @@ impl ByteMap {
     ///
     /// # Errors
     /// Those of the transaction.
-    pub fn create<T: Transact>(tx: &mut T, options: &MapOptions) -> Result<Self, Abort> {
+    pub fn create<T: Transact>(tx: &mut T, options: &ByteMapOptions) -> Result<Self, Abort> {
         Self::create_with_depth(tx, options, DEPTH_MAX)
     }
 
@@ -71,7 +71,7 @@ impl ByteMap {
     #[doc(hidden)]
     pub fn create_with_depth<T: Transact>(
         tx: &mut T,
-        options: &MapOptions,
+        options: &ByteMapOptions,
         depth_max: u32,
     ) -> Result<Self, Abort> {
         let root = tx.alloc(HEADER_BYTES, BlockKind::General)?;

@@ -93,11 +93,11 @@ impl Queue {
     /// An empty queue for items of `item_bytes` bytes.
     ///
     /// # Errors
-    /// Those of the transaction, and [`Abort::OutOfSpace`] for items longer than
+    /// Those of the transaction, and [`Abort::TooLarge`] for items longer than
     /// [`QUEUE_ITEM_BYTES_MAX`].
     pub fn create<T: Transact>(tx: &mut T, item_bytes: u64) -> Result<Self, Abort> {
         if item_bytes > QUEUE_ITEM_BYTES_MAX {
-            return Err(Abort::OutOfSpace { bytes: item_bytes });
+            return Err(Abort::too_large("an item of a queue", item_bytes, QUEUE_ITEM_BYTES_MAX));
         }
         let root = tx.alloc(QUEUE_HEADER_BYTES, BlockKind::General)?;
         let queue = Self { root, item_bytes };

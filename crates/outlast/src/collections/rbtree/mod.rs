@@ -85,11 +85,15 @@ impl RbTree {
     /// An empty tree for values of `value_bytes` bytes.
     ///
     /// # Errors
-    /// Those of the transaction, and [`Abort::OutOfSpace`] for values longer than
+    /// Those of the transaction, and [`Abort::TooLarge`] for values longer than
     /// [`RB_VALUE_BYTES_MAX`].
     pub fn create<T: Transact>(tx: &mut T, value_bytes: u64) -> Result<Self, Abort> {
         if value_bytes > RB_VALUE_BYTES_MAX {
-            return Err(Abort::OutOfSpace { bytes: value_bytes });
+            return Err(Abort::too_large(
+                "a value of a red-black tree",
+                value_bytes,
+                RB_VALUE_BYTES_MAX,
+            ));
         }
         let root = tx.alloc(HEADER_BYTES, BlockKind::General)?;
         let mut header = [0; HEADER_BYTES as usize];

@@ -213,7 +213,7 @@ impl<'id, T: Persist<'id>> PVec<'id, T> {
     /// Adds an item behind the last.
     ///
     /// # Errors
-    /// As [`len`](Self::len), and [`Abort::OutOfSpace`].
+    /// As [`len`](Self::len), [`Abort::OutOfSpace`] and [`Abort::TooLarge`].
     #[inline]
     pub fn push<X: Transact>(self, tx: &mut TypedTx<'id, '_, X>, item: T) -> Result<(), Abort> {
         let len = self.len(tx)?;

@@ -92,13 +92,15 @@ impl Shape {
     pub(super) fn reserve<X: Transact>(&mut self, tx: &mut X, len: u64) -> Result<(), Abort> {
         let needed = self.segments.needed(len);
         if needed > VEC_SEGMENTS {
-            return Err(Abort::OutOfSpace { bytes: len.saturating_mul(self.segments.item_bytes) });
+            let item_bytes = self.segments.item_bytes;
+            let largest = (2 * self.segments.items(VEC_SEGMENTS - 1)).saturating_mul(item_bytes);
+            return Err(Abort::too_large("a vector", len.saturating_mul(item_bytes), largest));
         }
         let first = (0..needed).find(|&i| self.segment(i).0 == 0).unwrap_or(needed);
         self.grown = first..needed;
         for i in first..needed {
             let bytes = self.segments.items(i).checked_mul(self.segments.item_bytes);
-            let bytes = bytes.ok_or(Abort::OutOfSpace { bytes: u64::MAX })?;
+            let bytes = bytes.unwrap_or(u64::MAX);
             let block = tx.alloc(bytes, BlockKind::General)?;
             set_word(&mut self.image, VEC_SEGMENTS_AT + 8 * i, block.0);
         }

@@ -1,0 +1,150 @@
+//! Reading a pool without a lane: collections and types work on it as in a transaction, and every
+//! change is refused.
+
+use outlast_pmem::Medium;
+use outlast_trace::{ByteRange, PoolOffset};
+
+use crate::pool::RecoveredPool;
+use crate::transact::{Abort, BlockKind, RootKind, Runner, Transact};
+use crate::typed::{TypedLane, with_runner};
+
+/// Reads a [`RecoveredPool`], which nothing changes meanwhile. It is a [`Runner`] whose transactions
+/// see the pool as it is; what would change it fails with [`Abort::ReadOnly`].
+///
+/// ```
+/// use outlast::collections::{ByteMap, Dictionary};
+/// use outlast::{Abort, FilePool, MapOptions, OpenOptions, RecoveredPool, Runner, Transact};
+/// # use outlast::{RootKind, CreateOptions};
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("shelf.pool");
+/// # let (create, open) = (CreateOptions::default(), OpenOptions::default());
+/// # let pool = FilePool::create(&path, 16 << 20, &create, &open, &MapOptions::default())?;
+/// # pool.lane()?.run(|tx| {
+/// #     let map = ByteMap::create(tx, &Default::default())?;
+/// #     map.insert(tx, b"key", b"value")?;
+/// #     tx.set_root(map.root(), RootKind::HashMap)
+/// # })?;
+/// # pool.close();
+/// let pool = RecoveredPool::open_read_only(&path, &MapOptions::default())?;
+/// let value = pool.reader().run(|tx| {
+///     let (root, _) = tx.root()?.ok_or_else(|| Abort::cancelled("an empty pool"))?;
+///     let mut value = Vec::new();
+///     ByteMap::open(tx, root)?.get(tx, b"key", &mut value)?;
+///     Ok(value)
+/// })?;
+/// assert_eq!(value, b"value");
+/// # Ok(())
+/// # }
+/// ```
+pub struct Reader<'p, M> {
+    pool: &'p RecoveredPool<M>,
+    /// The first failure of the transaction: it decides the end, whatever its closure returns.
+    failed: Option<Abort>,
+}
+
+impl<M: Medium> RecoveredPool<M> {
+    /// Reads the pool. Each thread takes a reader of its own.
+    pub fn reader(&self) -> Reader<'_, M> {
+        Reader { pool: self, failed: None }
+    }
+
+    /// Calls `body` with a reader under a brand of its own, as [`Pool::typed`](crate::Pool::typed)
+    /// does with a pool.
+    ///
+    /// ```
+    /// use outlast::{MapOptions, RecoveredPool, typed::PVec};
+    /// # use outlast::FilePool;
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let path = dir.path().join("list.pool");
+    /// # let map = MapOptions::default();
+    /// # let pool =
+    /// #     FilePool::create(&path, 16 << 20, &Default::default(), &Default::default(), &map)?;
+    /// # pool.typed(|pool| -> Result<(), Box<dyn std::error::Error>> {
+    /// #     Ok(pool.lane()?.run(|tx| {
+    /// #         tx.root_or_insert_with(PVec::<u64>::new)?.get(tx)?.push(tx, 7)
+    /// #     })?)
+    /// # })?;
+    /// # pool.close();
+    /// let pool = RecoveredPool::open_read_only(&path, &MapOptions::default())?;
+    /// let first = pool.typed(|mut reader| {
+    ///     reader.run(|tx| match tx.root::<PVec<u64>>()? {
+    ///         Some(root) => root.get(tx)?.get(tx, 0),
+    ///         None => Ok(None),
+    ///     })
+    /// })?;
+    /// assert_eq!(first, Some(7));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn typed<'p, R>(
+        &'p self,
+        body: impl for<'id> FnOnce(TypedLane<'id, Reader<'p, M>>) -> R,
+    ) -> R {
+        with_runner(self.reader(), body)
+    }
+}
+
+impl<M: Medium> Reader<'_, M> {
+    #[cold]
+    fn fail<T>(&mut self, abort: Abort) -> Result<T, Abort> {
+        self.failed.get_or_insert_with(|| abort.clone());
+        Err(abort)
+    }
+
+    /// Whether these bytes are the pool's.
+    fn check(&mut self, at: PoolOffset, bytes: u64) -> Result<(), Abort> {
+        let len = self.pool.medium().len();
+        if at.0 > len || len - at.0 < bytes {
+            return self.fail(Abort::bad_address("loading", at, "it lies outside the pool"));
+        }
+        Ok(())
+    }
+}
+
+impl<M: Medium> Transact for Reader<'_, M> {
+    fn load(&mut self, at: PoolOffset, out: &mut [u8]) -> Result<(), Abort> {
+        self.check(at, out.len() as u64)?;
+        self.pool.medium().load(at, out);
+        Ok(())
+    }
+
+    fn will_write(&mut self, _: &[ByteRange]) -> Result<(), Abort> {
+        self.fail(Abort::ReadOnly)
+    }
+
+    fn store(&mut self, _: PoolOffset, _: &[u8]) -> Result<(), Abort> {
+        self.fail(Abort::ReadOnly)
+    }
+
+    fn alloc(&mut self, _: u64, _: BlockKind) -> Result<PoolOffset, Abort> {
+        self.fail(Abort::ReadOnly)
+    }
+
+    fn free(&mut self, _: PoolOffset) -> Result<(), Abort> {
+        self.fail(Abort::ReadOnly)
+    }
+
+    fn root(&mut self) -> Result<Option<(PoolOffset, RootKind)>, Abort> {
+        let root = self.pool.root();
+        root.or_else(|error| self.fail(Abort::damaged(error.to_string())))
+    }
+
+    fn set_root(&mut self, _: PoolOffset, _: RootKind) -> Result<(), Abort> {
+        self.fail(Abort::ReadOnly)
+    }
+}
+
+impl<M: Medium> Runner for Reader<'_, M> {
+    type Tx = Self;
+
+    fn run<R, F>(&mut self, mut body: F) -> Result<R, Abort>
+    where
+        F: FnMut(&mut Self) -> Result<R, Abort>,
+    {
+        self.failed = None;
+        let done = body(self)?;
+        self.failed.take().map_or(Ok(done), Err)
+    }
+}
