@@ -1,5 +1,9 @@
 //! `outlast pool`: create, info, check, repair, dump, grow, checkpoint, restore.
 
+mod check;
+
+use std::error::Error;
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
@@ -7,29 +11,56 @@ use outlast::{
     CheckReport, Checkpoint, CheckpointError, CheckpointInfo, CheckpointReport, CreateOptions,
     FilePool, OpenOptions, PoolError, PoolInfo, RecoveredPool, Scheme, UnrecoveredPool,
 };
-use outlast_pmem::{Domain, Heap, MapError, MapOptions, Mapped, Medium};
+use outlast_pmem::{Domain, MapError, MapOptions, Mapped, Medium};
 use serde_json::json;
 
 use crate::{CommandResult, Verdict, size};
+
+/// What the statuses of these commands mean.
+const STATUSES: &str = "\
+Exit status:
+  0  it is done
+  1  the pool, or the checkpoint, is damaged
+  2  wrong use: no such file, not a pool, in use elsewhere, an argument that cannot be";
+
+const STATUSES_OF_CHECK: &str = "\
+Exit status:
+  0  the pool is sound
+  1  it is damaged: each finding is a line, or stands in the JSON document (--json)
+  2  wrong use: no such file, not a pool, in use elsewhere, an argument that cannot be";
+
+const STATUSES_OF_REPAIR: &str = "\
+Exit status:
+  0  nothing damaged is left
+  1  something is, and is named: restore the pool from a checkpoint
+  2  wrong use: no such file, not a pool, no checksums, in use elsewhere";
 
 /// What to do with a pool file.
 #[derive(Subcommand)]
 pub enum PoolCommand {
     /// Create a pool in a new file.
+    #[command(after_help = STATUSES)]
     Create(CreateArgs),
     /// Say what a pool is, without changing it; also while it is in use.
+    #[command(after_help = STATUSES)]
     Info(FileArgs),
     /// Prove a pool: metadata, log, allocator against reachability. Changes nothing.
+    #[command(after_help = STATUSES_OF_CHECK)]
     Check(FileArgs),
     /// Put right what the checksums of a pool find damaged. What they cannot correct is named.
+    #[command(after_help = STATUSES_OF_REPAIR)]
     Repair(FileArgs),
     /// List every allocated block.
+    #[command(after_help = STATUSES)]
     Dump(FileArgs),
     /// Make a pool larger.
+    #[command(after_help = STATUSES)]
     Grow(GrowArgs),
     /// Recover a pool and copy what has changed since its last checkpoint into a file beside it.
+    #[command(after_help = STATUSES)]
     Checkpoint(CheckpointArgs),
     /// Put a pool back as its last checkpoint has it.
+    #[command(after_help = STATUSES)]
     Restore(RestoreArgs),
 }
 
@@ -98,24 +129,44 @@ pub struct RestoreArgs {
 
 /// Runs one of them.
 pub fn run(command: &PoolCommand, json: bool, seed: u64) -> CommandResult {
-    match command {
+    let result = match command {
         PoolCommand::Create(args) => create(args, json, seed),
         PoolCommand::Info(args) => info(args, json, seed),
-        PoolCommand::Check(args) => check(args, json, seed),
+        PoolCommand::Check(args) => check::check(args, json, seed),
         PoolCommand::Repair(args) => repair(args, json, seed),
         PoolCommand::Dump(args) => dump(args, json, seed),
         PoolCommand::Grow(args) => grow(args, json, seed),
         PoolCommand::Checkpoint(args) => checkpoint(args, json, seed),
         PoolCommand::Restore(args) => restore(args, json, seed),
+    };
+    match result {
+        Err(error) if error.is::<Damaged>() => {
+            eprintln!("outlast: {error}");
+            Ok(Verdict::Bad)
+        }
+        result => result,
     }
 }
 
+/// Why a command could not do its work on a pool that is damaged: status 1, and not bad input.
+#[derive(Debug)]
+struct Damaged(String);
+
+impl fmt::Display for Damaged {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Error for Damaged {}
+
 /// An error of a pool, with the file that it is about.
-fn about<T>(path: &Path, result: Result<T, PoolError>) -> Result<T, String> {
+fn about<T>(path: &Path, result: Result<T, PoolError>) -> Result<T, Box<dyn Error>> {
     result.map_err(|error| match error {
         // These name the file themselves.
-        PoolError::Map(error) => error.to_string(),
-        error => format!("{}: {error}", path.display()),
+        PoolError::Map(error) => error.into(),
+        error if error.is_damage() => Damaged(format!("{}: {error}", path.display())).into(),
+        error => format!("{}: {error}", path.display()).into(),
     })
 }
 
@@ -150,20 +201,20 @@ fn create(args: &CreateArgs, as_json: bool, seed: u64) -> CommandResult {
 }
 
 /// The pool, recovered and running.
-fn open_to_work(args: &FileArgs) -> Result<FilePool, String> {
+fn open_to_work(args: &FileArgs) -> Result<FilePool, Box<dyn Error>> {
     let path = &args.file;
     let map = MapOptions { domain: args.domain, ..MapOptions::default() };
     about(path, FilePool::open(path, &OpenOptions::default(), &map))
 }
 
-fn open_to_read(args: &FileArgs) -> Result<UnrecoveredPool<Mapped>, String> {
+fn open_to_read(args: &FileArgs) -> Result<UnrecoveredPool<Mapped>, Box<dyn Error>> {
     let map = MapOptions { read_only: true, domain: args.domain, ..MapOptions::default() };
-    let medium = Mapped::open(&args.file, &map).map_err(|error| error.to_string())?;
+    let medium = Mapped::open(&args.file, &map)?;
     about(&args.file, UnrecoveredPool::open(medium))
 }
 
 /// All that can be told; of a pool that is in use, what its header page says.
-fn info_of(args: &FileArgs) -> Result<PoolInfo, String> {
+fn info_of(args: &FileArgs) -> Result<PoolInfo, Box<dyn Error>> {
     let path = &args.file;
     let map = MapOptions { read_only: true, domain: args.domain, ..MapOptions::default() };
     let info = match Mapped::open(path, &map) {
@@ -267,59 +318,6 @@ fn info(args: &FileArgs, as_json: bool, seed: u64) -> CommandResult {
     Ok(Verdict::Good)
 }
 
-/// The check needs a recovered pool and must not touch the file: when the log is live, a copy in
-/// memory is recovered.
-fn check(args: &FileArgs, as_json: bool, seed: u64) -> CommandResult {
-    let path = &args.file;
-    let pool = open_to_read(args)?;
-    let live = about(path, pool.info())?.live_records.unwrap_or_default();
-    let report = if live == 0 {
-        about(path, pool.read_only())?.check()
-    } else {
-        let copy = pool.into_medium();
-        let mut bytes = vec![0; copy.len() as usize];
-        copy.load(outlast::PoolOffset(0), &mut bytes);
-        let copy = about(path, UnrecoveredPool::open(Heap::from_bytes(&bytes)))?;
-        about(path, copy.recover(None))?.check()
-    };
-    print_check(path, &report, live, as_json, seed);
-    Ok(if report.findings.is_empty() { Verdict::Good } else { Verdict::Bad })
-}
-
-fn print_check(path: &Path, report: &CheckReport, live: usize, as_json: bool, seed: u64) {
-    if as_json {
-        let record = json!({
-            "file": path.display().to_string(),
-            "findings": report.findings.iter().map(ToString::to_string).collect::<Vec<_>>(),
-            "blocks": report.blocks,
-            "block_bytes": report.block_bytes,
-            "chunks_free": report.chunks_free,
-            "chunks_class": report.chunks_class,
-            "chunks_large": report.chunks_large,
-            "reachable": report.reachable,
-            "live_records": live,
-        });
-        println!("{}", crate::document("pool check", seed, vec![record]));
-        return;
-    }
-    for finding in &report.findings {
-        println!("{}: {finding}", path.display());
-    }
-    if live > 0 {
-        println!("{live} log records wait for recovery; a recovered copy was checked");
-    }
-    let reach = match report.reachable {
-        Some(reached) => format!("{reached} reached from the root"),
-        None => "reachability unknown: the root is of the user's own kind".to_owned(),
-    };
-    println!(
-        "{} blocks, {} bytes, {reach}; {} findings",
-        report.blocks,
-        report.block_bytes,
-        report.findings.len()
-    );
-}
-
 fn repair(args: &FileArgs, as_json: bool, seed: u64) -> CommandResult {
     let path = &args.file;
     let header = about(path, open_to_read(args)?.info())?.header;
@@ -331,7 +329,7 @@ fn repair(args: &FileArgs, as_json: bool, seed: u64) -> CommandResult {
         .into());
     }
     let map = MapOptions { domain: args.domain, ..MapOptions::default() };
-    let medium = Mapped::open(path, &map).map_err(|error| error.to_string())?;
+    let medium = Mapped::open(path, &map)?;
     say_domain(&medium);
     let pool = about(path, UnrecoveredPool::open(medium).and_then(|pool| pool.recover(None)))?;
     let report = about(path, pool.repair())?;

@@ -1,5 +1,6 @@
 //! How long runs tell what they do: notes and bars on standard error.
 
+use std::cell::RefCell;
 use std::io::IsTerminal;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -8,6 +9,8 @@ use outlast_lab::news::News;
 /// Notes as lines, stages as a bar that is hidden where nobody looks.
 pub struct Teller {
     bar: ProgressBar,
+    /// Where the bar is hidden, stages may be lines.
+    lines: Option<RefCell<Lines>>,
 }
 
 impl Teller {
@@ -21,7 +24,14 @@ impl Teller {
         let bar = ProgressBar::with_draw_target(Some(0), target);
         let style = ProgressStyle::with_template("{msg:<28} {bar:32} {pos}/{len} [{elapsed}]");
         bar.set_style(style.expect("a constant template is valid"));
-        Self { bar }
+        Self { bar, lines: None }
+    }
+
+    /// As [`new`](Self::new); without a terminal, stages are lines.
+    pub fn with_lines() -> Self {
+        let mut teller = Self::new();
+        teller.lines = (!std::io::stderr().is_terminal()).then(RefCell::default);
+        teller
     }
 
     /// Passes one message on.
@@ -33,6 +43,10 @@ impl Teller {
                 self.bar.set_length(total);
                 self.bar.set_position(done);
                 self.bar.set_message(stage.to_owned());
+                let line = |lines: &RefCell<Lines>| lines.borrow_mut().at(stage, done, total);
+                if let Some(line) = self.lines.as_ref().and_then(line) {
+                    eprintln!("{line}");
+                }
             }
         }
     }
@@ -41,5 +55,46 @@ impl Teller {
 impl Drop for Teller {
     fn drop(&mut self) {
         self.bar.finish_and_clear();
+    }
+}
+
+/// Which steps become lines: the first of a stage and, of a long one, each tenth.
+#[derive(Default)]
+struct Lines {
+    stage: String,
+    tenth: u64,
+}
+
+impl Lines {
+    /// Stages of fewer steps are over soon.
+    const LONG: u64 = 1000;
+
+    fn at(&mut self, stage: &str, done: u64, total: u64) -> Option<String> {
+        let tenth = done.saturating_mul(10) / total.max(1);
+        let is_new = self.stage != stage;
+        if is_new {
+            stage.clone_into(&mut self.stage);
+        } else if total < Self::LONG || tenth <= self.tenth {
+            return None;
+        }
+        self.tenth = tenth;
+        Some(format!("{stage}: {done} of {total}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stage_is_a_line_and_a_long_one_ten_more() {
+        let mut lines = Lines::default();
+        let count = |lines: &mut Lines, stage: &str, total: u64| {
+            (0..=total).filter(|done| lines.at(stage, *done, total).is_some()).count()
+        };
+        assert_eq!(count(&mut lines, "short", 100), 1);
+        assert_eq!(count(&mut lines, "long", 5000), 11);
+        assert_eq!(count(&mut lines, "empty", 0), 1);
+        assert_eq!(lines.at("long", 9, 5000).as_deref(), Some("long: 9 of 5000"));
     }
 }

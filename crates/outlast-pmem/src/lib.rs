@@ -4,7 +4,8 @@
 //! written once against it; which one it runs on decides whether the bytes are real
 //! (a mapped file and real flush instructions: [`Mapped`]), on the heap ([`Heap`], also under
 //! Miri), or recorded for a crash checker and for the machine. What survives which failure is the
-//! [`Domain`]. [`Counted`] and [`Delayed`] wrap any medium; [`measure_floor`] tells what the
+//! [`Domain`]. [`Counted`] and [`Delayed`] wrap any medium, [`Overlay`] keeps
+//! what is stored to one to itself; [`measure_floor`] tells what the
 //! hardware allows.
 //!
 //! ```
@@ -42,6 +43,7 @@ mod forward;
 mod heap;
 mod mapped;
 mod medium;
+mod overlay;
 mod recorder;
 pub mod schedule;
 
@@ -58,4 +60,5 @@ pub use floor::{FLOOR_LINES_MAX, FloorOptions, FloorReport, FloorRow, Pattern, m
 pub use heap::Heap;
 pub use mapped::{MapOptions, Mapped};
 pub use medium::{Call, GrowError, Mark, Medium, Prices};
+pub use overlay::Overlay;
 pub use recorder::{Recorder, Site};

@@ -50,7 +50,7 @@ pub struct MapOptions {
     /// The persistence domain to work in; `None` takes what [detection](Detection) finds.
     pub domain: Option<Domain>,
     /// Bytes up to which the file can grow while it is mapped: so much address space is
-    /// reserved, or as much as the file has if that is more.
+    /// reserved, or as much as the file has if that is more. What is only read does not grow.
     pub max_len: u64,
     /// Map for reading only: others may read at the same time, and every store panics.
     pub read_only: bool,
@@ -187,7 +187,8 @@ impl Mapped {
     }
 
     fn map(path: &Path, file: File, len: u64, options: &MapOptions) -> Result<Self, MapError> {
-        let max_len = options.max_len.max(len);
+        // What is only read does not grow, and reserved addresses count where these are limited.
+        let max_len = if options.read_only { len } else { options.max_len.max(len) };
         let volatile_fs = os::volatile_fs(&file);
         let sync = volatile_fs.is_none()
             && cpu::HAS_LINE_FLUSH

@@ -131,6 +131,20 @@ pub enum PoolError {
     Grow(#[from] outlast_pmem::GrowError),
 }
 
+impl PoolError {
+    /// The file is a pool and not whole: what a check finds, and not a mistake of its caller.
+    pub fn is_damage(&self) -> bool {
+        matches!(
+            self,
+            Self::Unfinished
+                | Self::Damaged { .. }
+                | Self::Fault { .. }
+                | Self::Uncorrectable { .. }
+                | Self::Truncated { .. }
+        )
+    }
+}
+
 /// Names the first few objects.
 fn uncorrectable(lines: &[PoolOffset], blocks: &[ByteRange]) -> String {
     const NAMED_MAX: usize = 8;

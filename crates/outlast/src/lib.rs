@@ -109,8 +109,8 @@ pub use outlast_pmem::{Domain, MapOptions};
 pub use outlast_trace::{ByteRange, LINE_BYTES, LineAddr, PoolOffset};
 pub use plant::{Plant, UnknownPlant};
 pub use pool::{
-    CheckReport, CreateOptions, FilePool, Finding, Header, Lane, OpenOptions, Pool, PoolInfo,
-    Reader, RecoveredPool, Running, UnrecoveredPool,
+    CheckReport, CheckStage, CheckStep, CreateOptions, FilePool, Finding, Header, Lane,
+    OpenOptions, Pool, PoolInfo, Reader, RecoveredPool, Running, UnrecoveredPool,
 };
 pub use recover::RecoveryReport;
 pub use scheme::{Guarantee, Reading, SCHEMES, Scheme, SchemeRow, UnknownScheme};

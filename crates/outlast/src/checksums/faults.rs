@@ -62,8 +62,15 @@ impl<M: Medium> RecoveredPool<M> {
     /// Compares every line of the heap with its checksums. Nothing is stored. A pool without
     /// checksums has no faults that could be seen.
     pub fn faults(&self) -> Vec<Fault> {
+        self.faults_telling(&mut |_| {})
+    }
+
+    /// As [`faults`](Self::faults), and tells of the chunk that each matrix begins in.
+    pub(crate) fn faults_telling(&self, tell: &mut dyn FnMut(u64)) -> Vec<Fault> {
+        let geometry = &self.header().geometry;
         let mut faults = Vec::new();
         self.for_each_matrix(|matrices, content, matrix| {
+            tell(geometry.chunk_of(matrix.data.start()));
             let judged = judge(self.medium(), matrices, content, &matrix);
             faults.extend(judged.err().map(|(fault, _)| fault));
         });

@@ -1,9 +1,6 @@
 //! Following structures through raw memory that nothing vouches for.
 
-use std::collections::HashSet;
-use std::hash::BuildHasherDefault;
-
-use rustc_hash::FxHasher;
+use rustc_hash::FxHashMap;
 
 use super::entry::{Entry, KEY_BYTES_MAX, Placement, VALUE_BYTES_MAX};
 use super::layout::{HEADER_BYTES, word};
@@ -76,13 +73,35 @@ pub fn walk_root<R: ReadRaw>(
     Ok(Reach::Whole)
 }
 
+/// A set of places where blocks start, multiples of 16: a bit for each that there is, so that a walk
+/// through millions of blocks takes little memory.
+#[derive(Default)]
+struct Places(FxHashMap<u64, Box<[u64; PLACES_WORDS as usize]>>);
+
+/// Bits of a part of the set are for neighbours: 64 KiB of the pool.
+const PLACES_WORDS: u64 = 64;
+
+impl Places {
+    /// Whether the place is new.
+    fn insert(&mut self, at: PoolOffset) -> bool {
+        let place = at.0 / 16;
+        let (word, bit) = (place / 64, 1 << (place % 64));
+        let part = self.0.entry(word / PLACES_WORDS);
+        let words = part.or_insert_with(|| Box::new([0; PLACES_WORDS as usize]));
+        let word = &mut words[(word % PLACES_WORDS) as usize];
+        let is_new = *word & bit == 0;
+        *word |= bit;
+        is_new
+    }
+}
+
 /// A walk in progress: reads within bounds and sees that no block is reached twice, which is
 /// also what ends it.
 pub(super) struct Walk<'w, R, B, E> {
     read: &'w mut R,
     block: B,
     entry: E,
-    seen: HashSet<u64, BuildHasherDefault<FxHasher>>,
+    seen: Places,
     key: Vec<u8>,
 }
 
@@ -93,7 +112,7 @@ where
     E: FnMut(&mut R, &[u8], ByteRange) -> Result<(), Damage>,
 {
     pub(super) fn new(read: &'w mut R, block: B, entry: E) -> Self {
-        Self { read, block, entry, seen: HashSet::default(), key: Vec::new() }
+        Self { read, block, entry, seen: Places::default(), key: Vec::new() }
     }
 
     /// Reads bytes of a block that was claimed.
@@ -110,7 +129,7 @@ where
         }
         let last = at.0.checked_add(bytes - 1).ok_or(Damage::new(at, "a block without end"))?;
         self.load(PoolOffset(last), &mut [0])?;
-        if !self.seen.insert(at.0) {
+        if !self.seen.insert(at) {
             return Err(Damage::new(at, "a block reached twice"));
         }
         (self.block)(at, bytes);

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use outlast_pmem::Medium;
 use outlast_trace::{LINE_BYTES, PoolOffset};
 
+use super::blocks::{BlockMap, Reached};
 use crate::alloc::class::BITS;
 use crate::alloc::directory::{bit_of, load_bitmap};
 use crate::alloc::{ChunkWord, class::Class};
@@ -87,13 +88,56 @@ pub struct CheckReport {
     pub reachable: Option<u64>,
 }
 
+/// How far a check has come, for a caller that shows it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CheckStep {
+    /// What is being looked at.
+    pub stage: CheckStage,
+    /// How much of that was.
+    pub done: u64,
+    /// How much there is.
+    pub total: u64,
+}
+
+/// What a check looks at, in this order.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord)]
+pub enum CheckStage {
+    /// The directory and the bitmaps, chunk by chunk.
+    Allocator,
+    /// Every line and its checksums, chunk by chunk; only where the pool keeps some.
+    Checksums,
+    /// What the root leads to, of all allocated blocks.
+    Reachability,
+}
+
+impl std::fmt::Display for CheckStage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Allocator => "chunks of the allocator",
+            Self::Checksums => "chunks with checksums",
+            Self::Reachability => "blocks reached",
+        })
+    }
+}
+
+/// Hears of a check's steps.
+type Tell<'a> = dyn FnMut(CheckStep) + 'a;
+
 impl<M: Medium> RecoveredPool<M> {
     /// Every allocated block with its size, and all damage on the way, into `report`.
     pub fn allocated_blocks(&self, report: &mut CheckReport) -> BTreeMap<PoolOffset, u64> {
+        let blocks = self.map_blocks(report, &mut |_| {});
+        blocks.iter().map(|(at, bytes, _)| (at, bytes)).collect()
+    }
+
+    /// As [`allocated_blocks`](Self::allocated_blocks), in little memory.
+    fn map_blocks(&self, report: &mut CheckReport, tell: &mut Tell<'_>) -> BlockMap {
         let geometry = &self.header().geometry;
-        let mut blocks = BTreeMap::new();
+        let mut blocks = BlockMap::new(*geometry, self.chunks());
         let mut chunk = 0;
         while chunk < self.chunks() {
+            let (stage, total) = (CheckStage::Allocator, self.chunks());
+            tell(CheckStep { stage, done: chunk, total });
             if geometry.is_directory(chunk) {
                 chunk += 1;
                 continue;
@@ -114,8 +158,10 @@ impl<M: Medium> RecoveredPool<M> {
             }
             chunk += taken;
         }
-        report.blocks = blocks.len() as u64;
-        report.block_bytes = blocks.values().sum();
+        for (_, bytes, _) in blocks.iter() {
+            report.blocks += 1;
+            report.block_bytes += bytes;
+        }
         blocks
     }
 
@@ -124,14 +170,14 @@ impl<M: Medium> RecoveredPool<M> {
         chunk: u64,
         chunks: u64,
         kind: BlockKind,
-        blocks: &mut BTreeMap<PoolOffset, u64>,
+        blocks: &mut BlockMap,
         report: &mut CheckReport,
     ) {
         let geometry = &self.header().geometry;
         let bytes = geometry.run_bytes(chunks);
         report.chunks_large += chunks;
         *report.bytes_by_kind.entry(kind).or_default() += bytes;
-        blocks.insert(geometry.chunk_at(chunk), bytes);
+        blocks.add_large(chunk, bytes);
         let end = (chunk + chunks).min(self.chunks());
         if chunk + chunks > self.chunks() {
             let what = "a large block reaches past the heap";
@@ -151,12 +197,13 @@ impl<M: Medium> RecoveredPool<M> {
         chunk: u64,
         class: Class,
         kind: BlockKind,
-        blocks: &mut BTreeMap<PoolOffset, u64>,
+        blocks: &mut BlockMap,
         report: &mut CheckReport,
     ) {
         let geometry = &self.header().geometry;
         let at = geometry.chunk_at(chunk);
         let shape = class.shape(geometry);
+        let mut bitmap = vec![0; shape.bitmap_words as usize].into_boxed_slice();
         for word in 0..shape.bitmap_words {
             let (word_at, _) = bit_of(at, word * BITS);
             let map = match load_bitmap(self.medium(), word_at) {
@@ -174,21 +221,27 @@ impl<M: Medium> RecoveredPool<M> {
                     break;
                 }
                 *report.bytes_by_kind.entry(kind).or_default() += shape.block_bytes;
-                let block = at.plus(shape.block_at(index));
-                blocks.insert(block, shape.block_bytes);
+                bitmap[word as usize] |= 1 << bit;
             }
         }
+        blocks.add_class(chunk, shape, bitmap);
     }
 
     /// Everything durable but what structures store: header page, lanes, directory, bitmaps.
     pub fn check_metadata(&self) -> (CheckReport, BTreeMap<PoolOffset, u64>) {
+        let (report, blocks) = self.map_metadata(&mut |_| {});
+        (report, blocks.iter().map(|(at, bytes, _)| (at, bytes)).collect())
+    }
+
+    /// As [`check_metadata`](Self::check_metadata), in little memory.
+    fn map_metadata(&self, tell: &mut Tell<'_>) -> (CheckReport, BlockMap) {
         let mut report = CheckReport::default();
         self.check_header_page(&mut report);
         self.check_lanes(&mut report);
         if let Err(error) = self.root() {
             report.findings.push(damaged(crate::layout::ROOT_AT, &error.to_string()));
         }
-        let blocks = self.allocated_blocks(&mut report);
+        let blocks = self.map_blocks(&mut report, tell);
         (report, blocks)
     }
 
@@ -246,10 +299,17 @@ impl<M: Medium> RecoveredPool<M> {
 
     /// The whole check: metadata, checksums, and the allocator against what the root object reaches, as far
     /// as the root is one of the structures of [`collections`](crate::collections).
+    ///
+    /// Beside what it finds it takes memory for a few bits of each block that there is room for.
     pub fn check(&self) -> CheckReport {
+        self.check_telling(&mut |_| {})
+    }
+
+    /// As [`check`](Self::check), and tells how far it has come, often.
+    pub fn check_telling(&self, tell: &mut dyn FnMut(CheckStep)) -> CheckReport {
         let root = self.root().ok().flatten();
         let len = self.medium().len();
-        self.check_with(|medium, block| {
+        self.check_with_telling(tell, |medium, block| {
             let Some((at, kind)) = root else { return Ok(true) };
             let mut read = |at: PoolOffset, out: &mut [u8]| {
                 let inside = at.0 <= len && len - at.0 >= out.len() as u64;
@@ -272,28 +332,36 @@ impl<M: Medium> RecoveredPool<M> {
     where
         V: FnOnce(&M, &mut dyn FnMut(PoolOffset, u64)) -> Result<bool, String>,
     {
-        let (mut report, blocks) = self.check_metadata();
-        report.findings.extend(self.faults().into_iter().map(Finding::Fault));
-        let mut seen: BTreeMap<PoolOffset, bool> = blocks.keys().map(|at| (*at, false)).collect();
+        self.check_with_telling(&mut |_| {}, visit)
+    }
+
+    fn check_with_telling<V>(&self, tell: &mut Tell<'_>, visit: V) -> CheckReport
+    where
+        V: FnOnce(&M, &mut dyn FnMut(PoolOffset, u64)) -> Result<bool, String>,
+    {
+        let (mut report, mut blocks) = self.map_metadata(tell);
+        let faults = self.faults_telling(&mut |chunk| {
+            tell(CheckStep { stage: CheckStage::Checksums, done: chunk, total: self.chunks() });
+        });
+        report.findings.extend(faults.into_iter().map(Finding::Fault));
         let mut found = Vec::new();
         let mut reached = 0;
         let known = visit(self.medium(), &mut |at, bytes| {
             reached += 1;
-            match (seen.get_mut(&at), blocks.get(&at)) {
-                (Some(seen), Some(size)) if bytes <= *size => {
-                    if std::mem::replace(seen, true) {
-                        found.push(Finding::ReachedTwice { at });
-                    }
-                }
-                _ => found.push(Finding::NotAllocated { at, bytes }),
+            let (stage, total) = (CheckStage::Reachability, report.blocks);
+            tell(CheckStep { stage, done: reached, total });
+            match blocks.reach(at, bytes) {
+                Reached::First => {}
+                Reached::Again => found.push(Finding::ReachedTwice { at }),
+                Reached::NoBlock => found.push(Finding::NotAllocated { at, bytes }),
             }
         });
         report.findings.append(&mut found);
         match known {
             Ok(true) => {
                 report.reachable = Some(reached);
-                let leaked = seen.into_iter().filter(|(_, seen)| !seen);
-                let leaked = leaked.map(|(at, _)| Finding::Leaked { at, bytes: blocks[&at] });
+                let leaked = blocks.iter().filter(|(_, _, reached)| !reached);
+                let leaked = leaked.map(|(at, bytes, _)| Finding::Leaked { at, bytes });
                 report.findings.extend(leaked);
             }
             Ok(false) => {}

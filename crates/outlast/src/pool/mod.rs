@@ -5,6 +5,7 @@
 //! read, or started with a scheme; only a [`Pool`] runs transactions.
 
 mod backoff;
+mod blocks;
 mod check;
 mod file;
 pub(crate) mod handoff;
@@ -18,7 +19,7 @@ mod ring;
 mod running;
 mod shared;
 
-pub use check::{CheckReport, Finding};
+pub use check::{CheckReport, CheckStage, CheckStep, Finding};
 pub use file::FilePool;
 use header::format;
 pub use header::{CreateOptions, Header};

@@ -3,6 +3,7 @@
 mod acknowledgement;
 mod aged;
 mod asynchronous;
+mod checking;
 mod checkpoints;
 mod checksums;
 mod common;

@@ -1,0 +1,106 @@
+//! `outlast pool check`: a pool that is not recovered is checked as recovery would leave it, and the
+//! file stays as it is.
+
+use std::path::Path;
+
+use outlast::{CheckReport, CheckStep, MapOptions, PoolError, PoolInfo, UnrecoveredPool};
+use outlast_lab::news::News;
+use outlast_pmem::{MapError, Mapped, Overlay};
+use serde_json::json;
+
+use super::{FileArgs, about};
+use crate::say::Teller;
+use crate::{CommandResult, Verdict};
+
+/// What there is to say of a pool.
+#[derive(Default)]
+struct Outcome {
+    /// Whether it could be opened; if not, all else is unknown.
+    opened: bool,
+    findings: Vec<String>,
+    report: CheckReport,
+    live_records: usize,
+}
+
+/// Sound or damaged; whatever is no pool, or cannot be read, is bad input.
+pub(super) fn check(args: &FileArgs, as_json: bool, seed: u64) -> CommandResult {
+    let path = &args.file;
+    let map = MapOptions { read_only: true, domain: args.domain, ..MapOptions::default() };
+    let opened = Mapped::open(path, &map).map_err(PoolError::from).and_then(UnrecoveredPool::open);
+    let outcome = match opened.and_then(look) {
+        Err(error) if error.is_damage() => unopened(error),
+        Err(error @ PoolError::Map(MapError::BadLength { .. })) => match PoolInfo::peek(path) {
+            Ok(_) => unopened(error),
+            Err(peeked) if peeked.is_damage() => unopened(peeked),
+            Err(_) => return about(path, Err(error)),
+        },
+        outcome => about(path, outcome)?,
+    };
+    print(path, &outcome, as_json, seed);
+    Ok(if outcome.findings.is_empty() { Verdict::Good } else { Verdict::Bad })
+}
+
+/// What is wrong keeps the pool from being opened.
+fn unopened(error: PoolError) -> Outcome {
+    Outcome { findings: vec![error.to_string()], ..Outcome::default() }
+}
+
+/// The check of a pool whose log is live stores into an overlay: it takes memory for what recovery
+/// changes, and none for the rest.
+fn look(pool: UnrecoveredPool<Mapped>) -> Result<Outcome, PoolError> {
+    let teller = Teller::with_lines();
+    let mut tell = |step: CheckStep| {
+        const EVERY: u64 = 64;
+        if step.done % EVERY == 0 || step.done == step.total {
+            let CheckStep { stage, done, total } = step;
+            teller.tell(News::Step { stage: &stage.to_string(), done, total });
+        }
+    };
+    let live_records = pool.info()?.live_records.unwrap_or_default();
+    let report = match live_records {
+        0 => pool.read_only()?.check_telling(&mut tell),
+        _ => {
+            let copy = UnrecoveredPool::open(Overlay::new(pool.into_medium()))?;
+            copy.recover(None)?.check_telling(&mut tell)
+        }
+    };
+    let findings = report.findings.iter().map(ToString::to_string).collect();
+    Ok(Outcome { opened: true, findings, report, live_records })
+}
+
+fn print(path: &Path, outcome: &Outcome, as_json: bool, seed: u64) {
+    let Outcome { opened, findings, report, live_records } = outcome;
+    if as_json {
+        let record = json!({
+            "file": path.display().to_string(),
+            "opened": opened,
+            "findings": findings,
+            "blocks": report.blocks,
+            "block_bytes": report.block_bytes,
+            "chunks_free": report.chunks_free,
+            "chunks_class": report.chunks_class,
+            "chunks_large": report.chunks_large,
+            "reachable": report.reachable,
+            "live_records": live_records,
+        });
+        println!("{}", crate::document("pool check", seed, vec![record]));
+        return;
+    }
+    for finding in findings {
+        println!("{}: {finding}", path.display());
+    }
+    if *live_records > 0 {
+        println!("{live_records} log records wait for recovery; a recovered copy was checked");
+    }
+    let reach = match report.reachable {
+        _ if !opened => "it cannot be opened".to_owned(),
+        Some(reached) => format!("{reached} reached from the root"),
+        None => "reachability unknown: the root is of the user's own kind".to_owned(),
+    };
+    println!(
+        "{} blocks, {} bytes, {reach}; {} findings",
+        report.blocks,
+        report.block_bytes,
+        findings.len()
+    );
+}

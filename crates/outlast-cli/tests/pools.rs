@@ -1,0 +1,186 @@
+//! `outlast pool` as a user meets it: statuses, pools in use, and checks in little memory.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use outlast::collections::{ByteMap, Dictionary};
+use outlast::{
+    Abort, BlockKind, CreateOptions, Domain, FilePool, MapOptions, OpenOptions, RootKind, Runner,
+    Scheme, Transact,
+};
+
+const OUTLAST: &str = env!("CARGO_BIN_EXE_outlast");
+
+fn map() -> MapOptions {
+    MapOptions { domain: Some(Domain::Process), ..MapOptions::default() }
+}
+
+fn run(command: &mut Command) -> (Option<i32>, String, String) {
+    let Output { status, stdout, stderr } =
+        command.stdin(std::process::Stdio::null()).output().expect("the program was built");
+    let text = |bytes| String::from_utf8(bytes).expect("output is UTF-8");
+    (status.code(), text(stdout), text(stderr))
+}
+
+fn pool(command: &str, path: &Path) -> (Option<i32>, String, String) {
+    run(Command::new(OUTLAST).args(["pool", command]).arg(path))
+}
+
+/// The record of a command that ends in this status.
+fn record(command: &str, path: &Path, status: i32) -> serde_json::Value {
+    let (code, stdout, stderr) =
+        run(Command::new(OUTLAST).args(["pool", command, "--json"]).arg(path));
+    assert_eq!(code, Some(status), "{command} {}: {stderr}", path.display());
+    let document: serde_json::Value =
+        serde_json::from_str(&stdout).unwrap_or_else(|error| panic!("{error}: {stdout}"));
+    document["records"][0].clone()
+}
+
+/// A pool with a map of some keys, and this many bytes.
+fn filled(path: &Path, len: u64, scheme: Scheme) -> FilePool {
+    let open = OpenOptions::with_scheme(scheme);
+    let pool = FilePool::create(path, len, &CreateOptions::default(), &open, &map()).unwrap();
+    let mut lane = pool.lane().unwrap();
+    let made = lane.run(|tx| {
+        let made = ByteMap::create(tx, &Default::default())?;
+        tx.set_root(made.root(), RootKind::HashMap)?;
+        Ok(made)
+    });
+    let made = made.unwrap();
+    for n in 0..1000u32 {
+        lane.run(|tx| made.insert(tx, &n.to_le_bytes(), &[7; 100])).unwrap();
+    }
+    drop(lane);
+    pool
+}
+
+#[test]
+fn a_check_ends_in_0_for_a_sound_pool_1_for_damage_and_2_for_wrong_use() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("sound.pool");
+    drop(filled(&path, 8 << 20, Scheme::Redo).close());
+    let sound = record("check", &path, 0);
+    assert_eq!(sound["findings"], serde_json::json!([]));
+    assert_eq!((&sound["opened"], &sound["live_records"]), (&true.into(), &0.into()));
+    let image = std::fs::read(&path).unwrap();
+
+    let findings = |path: &Path| {
+        let record = record("check", path, 1);
+        let (code, stdout, _) = pool("check", path);
+        assert_eq!(code, Some(1));
+        let findings = record["findings"].as_array().unwrap();
+        assert!(!findings.is_empty());
+        for finding in findings {
+            assert!(stdout.contains(finding.as_str().unwrap()), "{stdout}");
+        }
+        assert!(stdout.contains(&format!("; {} findings", findings.len())), "{stdout}");
+        record
+    };
+    let damaged = directory.path().join("damaged.pool");
+    let write = |change: &dyn Fn(&mut Vec<u8>)| {
+        let mut bytes = image.clone();
+        change(&mut bytes);
+        std::fs::write(&damaged, bytes).unwrap();
+    };
+    // What keeps a pool from being opened: magic, header, floor, root, size, length.
+    for at in [1, 20, 128, 192, 256, 4096] {
+        write(&|bytes| bytes[at] ^= 4);
+        assert_eq!(findings(&damaged)["opened"], false, "byte {at}");
+    }
+    write(&|bytes| bytes.truncate(6 << 20));
+    assert_eq!(findings(&damaged)["opened"], false);
+    write(&|bytes| bytes.truncate((6 << 20) + 7));
+    assert_eq!(findings(&damaged)["opened"], false);
+    write(&|bytes| bytes.push(0));
+    assert_eq!(findings(&damaged)["opened"], false);
+    // What does not: a word of the directory.
+    let heap_at = record("info", &path, 0)["heap_at"].as_u64().unwrap() as usize;
+    write(&|bytes| bytes[heap_at + 9] ^= 4);
+    assert_eq!(findings(&damaged)["opened"], true);
+    // Other commands say in one line that the pool is damaged.
+    write(&|bytes| bytes[128] ^= 4);
+    for command in ["info", "dump", "repair", "checkpoint"] {
+        let (code, stdout, stderr) = pool(command, &damaged);
+        assert_eq!((code, stdout.as_str()), (Some(1), ""), "{command}: {stderr}");
+        assert!(stderr.starts_with("outlast: ") && stderr.contains("damaged at"), "{stderr}");
+        assert_eq!(stderr.lines().count(), 1, "{command}: {stderr}");
+    }
+
+    let text = directory.path().join("text");
+    std::fs::write(&text, "root:x:0:0:root:/root:/bin/bash\n").unwrap();
+    let noise = directory.path().join("noise");
+    std::fs::write(&noise, [b'x'; 8192]).unwrap();
+    let missing = directory.path().join("missing");
+    for path in [&text, &noise, &missing, &directory.path().to_owned()] {
+        let (code, stdout, stderr) = pool("check", path);
+        assert_eq!((code, stdout.as_str()), (Some(2), ""), "{}: {stderr}", path.display());
+        assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    }
+}
+
+#[test]
+fn the_help_of_each_command_has_its_statuses() {
+    for command in ["create", "info", "check", "repair", "dump", "grow", "checkpoint", "restore"] {
+        let (code, help, _) = run(Command::new(OUTLAST).args(["pool", command, "--help"]));
+        assert_eq!(code, Some(0));
+        let (_, statuses) = help.split_once("Exit status:").expect(command);
+        for status in 0..=2 {
+            let stands = statuses.lines().any(|line| line.trim().starts_with(&status.to_string()));
+            assert!(stands, "{command}: {status}");
+        }
+    }
+}
+
+#[test]
+fn a_pool_in_use_is_described_and_not_checked() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("busy.pool");
+    let busy = filled(&path, 8 << 20, Scheme::Swift);
+    let info = record("info", &path, 0);
+    assert_eq!((&info["in_use"], &info["bytes"]), (&true.into(), &(8 << 20).into()));
+    assert_eq!(info["live_records"], serde_json::Value::Null);
+    assert_eq!(info["uuid"], busy.header().uuid.to_string());
+    assert!(pool("info", &path).1.contains("the pool is in use"));
+    let (code, _, stderr) = pool("check", &path);
+    assert_eq!(code, Some(2));
+    assert!(stderr.contains("already open elsewhere"), "{stderr}");
+    // Its user has not been disturbed.
+    busy.lane().unwrap().run(|tx| tx.alloc(64, BlockKind::General)).unwrap();
+    drop(busy);
+    let info = record("info", &path, 0);
+    assert_eq!(info["in_use"], false);
+    assert!(info["live_records"].as_u64() > Some(0), "it was not closed: {info}");
+}
+
+/// The address space has room for the pool, and not for a copy.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_pool_with_a_live_log_is_checked_in_little_memory() {
+    const POOL_BYTES: u64 = 320 << 20;
+    const REST_BYTES: u64 = 160 << 20;
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("large.pool");
+    let large = filled(&path, POOL_BYTES, Scheme::Swift);
+    large
+        .lane()
+        .unwrap()
+        .run(|tx| {
+            let (root, _) = tx.root()?.ok_or_else(|| Abort::cancelled("no root"))?;
+            ByteMap::open(tx, root)?.insert(tx, b"long", &vec![1; 200 << 10])
+        })
+        .unwrap();
+    drop(large);
+    let before = std::fs::read(&path).unwrap();
+    let (code, stdout, stderr) = run(Command::new("sh")
+        .args(["-c", r#"ulimit -v "$0" && exec "$1" pool check "$2""#])
+        .arg(((POOL_BYTES + REST_BYTES) >> 10).to_string())
+        .arg(OUTLAST)
+        .arg(&path));
+    assert_eq!(code, Some(0), "{stdout}{stderr}");
+    assert!(stdout.contains("a recovered copy was checked"), "{stdout}");
+    assert!(stdout.contains("; 0 findings"), "{stdout}");
+    // Without a terminal, the stages of the check are lines.
+    assert!(stderr.contains("chunks of the allocator: 0 of "), "{stderr}");
+    assert!(stderr.contains("blocks reached: "), "{stderr}");
+    assert!(std::fs::read(&path).unwrap() == before, "a check changes nothing");
+}
