@@ -375,6 +375,7 @@ fn nulls_and_nonsense_are_refused() {
     assert_eq!(outlast_commit(lane), OUTLAST_BAD_ADDRESS);
     assert_eq!(outlast_begin(lane), OUTLAST_OK);
     assert_eq!(alloc(lane, SIZE * 2), Err(OUTLAST_OUT_OF_SPACE));
+    assert!(last_error().contains("is too large: the largest has"), "{}", last_error());
     assert_eq!(outlast_abort(lane), OUTLAST_OK);
     end(pool, lane);
 
@@ -414,6 +415,29 @@ fn a_pool_tells_what_it_is_and_damage_is_found() {
     std::fs::write(&file, bytes).unwrap();
     let (code, _) = check(&path);
     assert!(matches!(code, OUTLAST_DAMAGED | OUTLAST_VERSION), "{code:?}: {}", last_error());
+}
+
+/// What a pool was created with need not be said when it is opened, nor what follows from it.
+#[test]
+fn the_default_scheme_is_one_that_suits_the_pool() {
+    let home = Home::new();
+    let schemes = [(0, c"swift"), (1, c"redo-archapt")];
+    for (checksums, scheme) in schemes {
+        let path = home.path(&format!("{checksums}.pool"));
+        let created = outlast_options { scheme: std::ptr::null(), checksums, ..options() };
+        let opened = outlast_options { scheme: std::ptr::null(), ..options() };
+        let pool = create(&path, &created).unwrap_or_else(|code| panic!("{code:?}"));
+        assert_eq!(outlast_close(pool), OUTLAST_OK);
+        let pool = open(&path, &opened).unwrap_or_else(|code| panic!("{code:?}"));
+        let mut info = std::mem::MaybeUninit::<outlast_info>::uninit();
+        // SAFETY: there is room for it, it is read only after it was written, and its text lives on.
+        let name = unsafe {
+            assert_eq!(outlast_pool_info(pool, info.as_mut_ptr()), OUTLAST_OK);
+            CStr::from_ptr(info.assume_init().scheme)
+        };
+        assert_eq!(name, scheme);
+        assert_eq!(outlast_close(pool), OUTLAST_OK);
+    }
 }
 
 #[test]

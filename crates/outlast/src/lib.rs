@@ -105,7 +105,7 @@ pub use io::Site;
 pub use layout::{FORMAT_VERSION, Geometry};
 #[doc(hidden)]
 pub use log::record::forged_line;
-pub use outlast_pmem::{Domain, MapOptions};
+pub use outlast_pmem::{Domain, GrowError, MapError, MapOptions, Mapped, Medium};
 pub use outlast_trace::{ByteRange, LINE_BYTES, LineAddr, PoolOffset};
 pub use plant::{Plant, UnknownPlant};
 pub use pool::{

@@ -15,11 +15,18 @@ use crate::{CommandResult, Verdict};
 /// What there is to say of a pool.
 #[derive(Default)]
 struct Outcome {
-    /// Whether it could be opened; if not, all else is unknown.
-    opened: bool,
-    findings: Vec<String>,
+    /// Why it cannot be opened, if it cannot; then all else is unknown.
+    unopened: Option<String>,
     report: CheckReport,
     live_records: usize,
+}
+
+impl Outcome {
+    /// Everything that is wrong, in words.
+    fn findings(&self) -> impl Iterator<Item = String> + '_ {
+        let found = self.report.findings.iter().map(ToString::to_string);
+        self.unopened.iter().cloned().chain(found)
+    }
 }
 
 /// Sound or damaged; whatever is no pool, or cannot be read, is bad input.
@@ -37,12 +44,12 @@ pub(super) fn check(args: &FileArgs, as_json: bool, seed: u64) -> CommandResult 
         outcome => about(path, outcome)?,
     };
     print(path, &outcome, as_json, seed);
-    Ok(if outcome.findings.is_empty() { Verdict::Good } else { Verdict::Bad })
+    Ok(if outcome.findings().next().is_none() { Verdict::Good } else { Verdict::Bad })
 }
 
 /// What is wrong keeps the pool from being opened.
 fn unopened(error: PoolError) -> Outcome {
-    Outcome { findings: vec![error.to_string()], ..Outcome::default() }
+    Outcome { unopened: Some(error.to_string()), ..Outcome::default() }
 }
 
 /// The check of a pool whose log is live stores into an overlay: it takes memory for what recovery
@@ -64,17 +71,16 @@ fn look(pool: UnrecoveredPool<Mapped>) -> Result<Outcome, PoolError> {
             copy.recover(None)?.check_telling(&mut tell)
         }
     };
-    let findings = report.findings.iter().map(ToString::to_string).collect();
-    Ok(Outcome { opened: true, findings, report, live_records })
+    Ok(Outcome { unopened: None, report, live_records })
 }
 
 fn print(path: &Path, outcome: &Outcome, as_json: bool, seed: u64) {
-    let Outcome { opened, findings, report, live_records } = outcome;
+    let Outcome { unopened, report, live_records } = outcome;
     if as_json {
         let record = json!({
             "file": path.display().to_string(),
-            "opened": opened,
-            "findings": findings,
+            "opened": unopened.is_none(),
+            "findings": outcome.findings().collect::<Vec<_>>(),
             "blocks": report.blocks,
             "block_bytes": report.block_bytes,
             "chunks_free": report.chunks_free,
@@ -86,14 +92,14 @@ fn print(path: &Path, outcome: &Outcome, as_json: bool, seed: u64) {
         println!("{}", crate::document("pool check", seed, vec![record]));
         return;
     }
-    for finding in findings {
+    for finding in outcome.findings() {
         println!("{}: {finding}", path.display());
     }
     if *live_records > 0 {
         println!("{live_records} log records wait for recovery; a recovered copy was checked");
     }
     let reach = match report.reachable {
-        _ if !opened => "it cannot be opened".to_owned(),
+        _ if unopened.is_some() => "it cannot be opened".to_owned(),
         Some(reached) => format!("{reached} reached from the root"),
         None => "reachability unknown: the root is of the user's own kind".to_owned(),
     };
@@ -101,6 +107,6 @@ fn print(path: &Path, outcome: &Outcome, as_json: bool, seed: u64) {
         "{} blocks, {} bytes, {reach}; {} findings",
         report.blocks,
         report.block_bytes,
-        findings.len()
+        outcome.findings().count()
     );
 }
