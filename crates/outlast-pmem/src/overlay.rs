@@ -191,17 +191,13 @@ mod tests {
         let bytes: Vec<u8> = (0..5 * PAGE_BYTES - 64).map(|i| (i * 7 + i / 256) as u8).collect();
         let below = Heap::from_bytes(&bytes);
         let (above, copy) = (Overlay::new(&below), Heap::from_bytes(&bytes));
-        let both = |change: &dyn Fn(&dyn Fn(PoolOffset, &[u8]))| {
-            change(&|at, new| above.store(at, new));
-            change(&|at, new| copy.store(at, new));
-        };
         let last = bytes.len() as u64;
-        both(&|store| store(PoolOffset(PAGE_BYTES - 3), &[9; 6]));
-        both(&|store| store(PoolOffset(last - 5), &[8; 5]));
-        both(&|store| store(PoolOffset(64), &[]));
-        for medium in [&above as &dyn Fields, &copy] {
-            medium.words();
+        for (at, new) in [(PAGE_BYTES - 3, &[9; 6][..]), (last - 5, &[8; 5]), (64, &[])] {
+            above.store(PoolOffset(at), new);
+            copy.store(PoolOffset(at), new);
         }
+        above.use_words();
+        copy.use_words();
         assert_eq!(above.changed_bytes(), 3 * PAGE_BYTES);
         for (at, len) in [(0, last), (PAGE_BYTES - 10, 2 * PAGE_BYTES), (last - 70, 70), (9, 1)] {
             let (mut a, mut b) = (vec![0; len as usize], vec![0; len as usize]);
@@ -212,12 +208,12 @@ mod tests {
         assert!(below.to_bytes() == bytes);
     }
 
-    trait Fields {
-        fn words(&self);
+    trait UseWords {
+        fn use_words(&self);
     }
 
-    impl<M: Medium> Fields for M {
-        fn words(&self) {
+    impl<M: Medium> UseWords for M {
+        fn use_words(&self) {
             let (at, never) = (PoolOffset(PAGE_BYTES + 16), PoolOffset(3 * PAGE_BYTES));
             self.store_u64(at, 5);
             assert_eq!(self.compare_exchange_u64(at, 5, 6), Ok(5));

@@ -58,7 +58,7 @@ fn look(pool: UnrecoveredPool<Mapped>) -> Result<Outcome, PoolError> {
     let teller = Teller::with_lines();
     let mut tell = |step: CheckStep| {
         const EVERY: u64 = 64;
-        if step.done % EVERY == 0 || step.done == step.total {
+        if step.done.is_multiple_of(EVERY) || step.done == step.total {
             let CheckStep { stage, done, total } = step;
             teller.tell(News::Step { stage: &stage.to_string(), done, total });
         }
