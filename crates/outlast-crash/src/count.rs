@@ -63,6 +63,37 @@ impl Count {
         }
     }
 
+    /// The quotient by `other`, which divides the number.
+    pub(crate) fn over(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Exact(a), Self::Exact(b)) => Self::Exact(a / b),
+            _ => Self::Residue(multiply(self.residue(), inverse(other.residue()))),
+        }
+    }
+
+    /// The product with another number.
+    pub(crate) fn by(self, other: Self) -> Self {
+        if let (Self::Exact(a), Self::Exact(b)) = (self, other)
+            && let Some(product) = a.checked_mul(b)
+        {
+            return Self::Exact(product);
+        }
+        Self::Residue(multiply(self.residue(), other.residue()))
+    }
+
+    /// What is left of the number without `few`, which is not more.
+    pub(crate) fn without(self, few: u64) -> Self {
+        match self {
+            Self::Exact(n) => Self::Exact(n - u128::from(few)),
+            Self::Residue(r) => Self::Residue((r + PRIME - few % PRIME) % PRIME),
+        }
+    }
+
+    /// Whether there is none. Beyond 128 bits there always is one.
+    pub(crate) fn is_zero(self) -> bool {
+        self == Self::ZERO
+    }
+
     /// Whether both are the same number, as far as both are known.
     pub fn agrees_with(self, other: Self) -> bool {
         match (self, other) {
@@ -122,6 +153,10 @@ mod tests {
         assert!(third.agrees_with(product(&widths[1..])));
         assert!(third.plus(third).plus(third).agrees_with(whole));
         assert!(!third.plus(third).agrees_with(whole));
+        assert!(whole.over(third).agrees_with(Count::Exact(3)));
+        assert!(third.by(Count::Exact(3)).agrees_with(whole));
+        let rest = whole.without(7);
+        assert!(rest.plus(Count::Exact(7)).agrees_with(whole) && !rest.agrees_with(whole));
         assert_eq!(whole.to_string(), "more than 2^128");
     }
 }

@@ -236,7 +236,9 @@ impl Exhaustive {
         let mut search = Search::new(self, base, &mut judge);
         let ended = search.explore(1, log, &Told::default())?;
         Ok(Outcome {
-            complete: ended == Flow::On && search.failures.is_empty(),
+            complete: ended == Flow::On
+                && search.failures.is_empty()
+                && !search.image.with(|state| state.open.has_guessed()),
             levels: search.levels,
             failures: search.failures,
             elapsed: started.elapsed(),
@@ -407,7 +409,8 @@ impl<'a, J: Judge> Search<'a, J> {
     }
 
     fn fail(&mut self, point: &CrashPoint, violation: Violation) {
-        let crashes = self.with_picks(point);
+        let mut crashes = self.with_picks(point);
+        self.image.with(|state| state.add_representatives(&mut crashes));
         self.failures.push(Failure { violation, witness: Witness { crashes } });
     }
 
@@ -472,6 +475,14 @@ impl State {
         for decision in self.open.decisions().iter().filter(|decision| decision.row != 0) {
             let at = PoolOffset(self.open.name(decision.unit) * 8);
             crashes[self.open.crash_of(decision.unit)].picks.push(Pick { at, row: decision.row });
+        }
+    }
+
+    /// Notes one content of what is known only to be refused, or to pass.
+    fn add_representatives(&self, crashes: &mut [CrashPoint]) {
+        for (unit, row) in self.open.representatives() {
+            let at = PoolOffset(self.open.name(unit) * 8);
+            crashes[self.open.crash_of(unit)].picks.push(Pick { at, row });
         }
     }
 

@@ -12,11 +12,13 @@ use outlast_trace::{FlushKind, LineAddr, Op, OpLog, PoolOffset, Sink};
 
 mod memory;
 mod open;
+mod verdicts;
 
 use memory::Memory;
 pub(crate) use memory::{mix, print};
 pub(crate) use open::Mode;
 use open::{Frame, Open};
+use verdicts::IsValid;
 
 /// Pauses by a lone recovery after which it counts as stuck.
 const PAUSES_MAX: u32 = 10_000;
@@ -200,6 +202,16 @@ impl State {
         }
     }
 
+    #[track_caller]
+    fn verify(&mut self, at: PoolOffset, len: u64, is_valid: IsValid<'_>) -> bool {
+        let size = self.memory.len();
+        if at.0 > size || size - at.0 < len {
+            leaves(size, at, len as usize);
+        }
+        self.touch(at, 0);
+        self.open.verify(at, len as usize, is_valid, &mut self.memory)
+    }
+
     #[inline]
     #[track_caller]
     fn write(&mut self, at: PoolOffset, bytes: &[u8]) {
@@ -264,6 +276,11 @@ impl Medium for ImageMedium {
         let state = &mut *self.state.borrow_mut();
         state.touch(at, 8);
         state.memory.get_word(at.0 / 8)
+    }
+
+    #[track_caller]
+    fn verify(&self, at: PoolOffset, len: u64, is_valid: impl Fn(&[u8]) -> bool) -> bool {
+        self.state.borrow_mut().verify(at, len, &is_valid)
     }
 
     #[track_caller]

@@ -39,6 +39,12 @@ macro_rules! forward {
 
             #[inline]
             #[track_caller]
+            fn verify(&self, at: PoolOffset, len: u64, is_valid: impl Fn(&[u8]) -> bool) -> bool {
+                (**self).verify(at, len, is_valid)
+            }
+
+            #[inline]
+            #[track_caller]
             fn store(&self, at: PoolOffset, bytes: &[u8]) {
                 (**self).store(at, bytes);
             }

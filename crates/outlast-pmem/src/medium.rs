@@ -121,6 +121,38 @@ pub trait Medium {
     /// Loads an aligned little-endian word, atomically.
     fn load_u64(&self, at: PoolOffset) -> u64;
 
+    /// Whether the bytes of a range pass a check of which only the verdict is used: a checksum, or
+    /// tags that prove themselves.
+    ///
+    /// A crash checker takes all contents with one verdict for one, so that a record that was
+    /// streamed and refused is not recovered from each of its mixtures of old and new words.
+    /// Therefore `is_valid` depends on nothing but the bytes, leaves them nowhere and does not
+    /// use the medium; what passes is loaded afterwards.
+    ///
+    /// ```
+    /// use outlast_pmem::{Heap, Medium};
+    /// use outlast_trace::PoolOffset;
+    ///
+    /// let medium = Heap::new(64);
+    /// medium.store(PoolOffset(8), &[3, 1, 2]);
+    /// let adds_up = |bytes: &[u8]| bytes[0] == bytes[1..].iter().sum();
+    /// assert!(medium.verify(PoolOffset(8), 3, adds_up));
+    /// ```
+    fn verify(&self, at: PoolOffset, len: u64, is_valid: impl Fn(&[u8]) -> bool) -> bool {
+        const FEW: usize = 256;
+        check_bounds(self.len(), at, len);
+        let (mut few, mut many) = ([0; FEW], Vec::new());
+        let bytes = match few.get_mut(..len as usize) {
+            Some(bytes) => bytes,
+            None => {
+                many.resize(len as usize, 0);
+                &mut many[..]
+            }
+        };
+        self.load(at, bytes);
+        is_valid(bytes)
+    }
+
     /// Stores `bytes` from `at` on with ordinary stores; aligned words in ascending order.
     fn store(&self, at: PoolOffset, bytes: &[u8]);
 

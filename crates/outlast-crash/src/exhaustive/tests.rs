@@ -11,6 +11,8 @@ use crate::brute::{self, Claim};
 use crate::model::{Clflush, Domain, Tear, Wide};
 use crate::{History, Violation};
 
+mod verdicts;
+
 /// Lines that programs use: two in one sector, one in another.
 const LINES: [u64; 3] = [0, 1, 8];
 const LEN: u64 = 576;

@@ -1,19 +1,65 @@
 //! What of an image is still open, and the order in which recovery decides it.
 
+use std::rc::Rc;
+
 use rustc_hash::FxHashMap;
 
 use crate::count::Count;
 use crate::history::tracker::Tracker;
 use crate::history::units::{TooWide, Units};
 use crate::image::memory::{Memory, mix, print};
+use crate::image::verdicts::{Active, Split};
 
 /// A unit that got its content.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Decision {
     pub unit: u32,
     pub row: u32,
-    /// How many images agree in all that is decided up to here.
+}
+
+/// A choice that recovery came by, and what was chosen.
+#[derive(Clone, Debug)]
+pub(super) struct Step {
+    pub choice: Choice,
+    /// Which of its options was taken.
+    pub option: u32,
+    /// How many images each content stands for that the options count.
+    pub each: Count,
+    /// How many images agree in all that is chosen up to here.
     pub rest: Count,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Choice {
+    /// The content of a unit.
+    Unit { unit: u32, width: u32 },
+    /// The content of a unit that a class ties to others: rows, each with the number of the
+    /// class's contents that have it.
+    Member { unit: u32, rows: Rc<[(u32, Count)]> },
+    /// What a check says.
+    Verdict(Rc<Split>),
+}
+
+impl Choice {
+    fn is_of(&self, decided: u32) -> bool {
+        matches!(self, Self::Unit { unit, .. } | Self::Member { unit, .. } if *unit == decided)
+    }
+
+    fn options(&self) -> u32 {
+        match self {
+            Self::Unit { width, .. } => *width,
+            Self::Member { rows, .. } => rows.len() as u32,
+            Self::Verdict(split) => split.options.len() as u32,
+        }
+    }
+
+    fn count(&self, option: u32) -> Count {
+        match self {
+            Self::Unit { .. } => Count::ONE,
+            Self::Member { rows, .. } => rows[option as usize].1,
+            Self::Verdict(split) => split.options[option as usize].count,
+        }
+    }
 }
 
 /// How a unit gets its content when recovery touches it.
@@ -32,7 +78,7 @@ pub(crate) enum Mode {
 pub(crate) struct Open {
     units: Units,
     /// The row of each unit; [`UNDECIDED`] if it has none yet.
-    rows: Vec<u32>,
+    pub(super) rows: Vec<u32>,
     prints: Vec<Prints>,
     /// Fingerprints of rows, from each unit's `Prints::first` on.
     row_prints: Vec<u128>,
@@ -41,10 +87,21 @@ pub(crate) struct Open {
     slots: Vec<Slot>,
     /// Sum over all undecided units of what sets "any row" apart from row 0.
     any_over_floor: u128,
-    mode: Mode,
-    trail: Vec<Decision>,
+    pub(super) mode: Mode,
+    pub(super) trail: Vec<Step>,
     /// How much of the trail this recovery has come by.
-    at: usize,
+    pub(super) at: usize,
+    /// What this recovery decided, in order.
+    decided: Vec<Decision>,
+    /// The classes in force, those of earlier crashes first.
+    pub(super) active: Vec<Active>,
+    /// How many of them an earlier crash has left.
+    active_before: usize,
+    /// The innermost class of each unit, counted from 1; 0 for most.
+    pub(super) class_of: Vec<u32>,
+    pub(super) classes_print: u128,
+    /// Whether some verdict stands for contents that were not all checked.
+    pub(super) guessed: bool,
     /// How many images there are when nothing is decided.
     whole: Count,
     strayed: bool,
@@ -52,7 +109,7 @@ pub(crate) struct Open {
     starts: Vec<u32>,
 }
 
-const UNDECIDED: u32 = u32::MAX;
+pub(super) const UNDECIDED: u32 = u32::MAX;
 
 /// The units that own the words of a line, plus one.
 #[derive(Clone, Copy, Debug)]
@@ -76,7 +133,9 @@ pub(crate) struct Frame {
     slots: usize,
     row_prints: usize,
     whole: Count,
-    trail: Vec<Decision>,
+    trail: Vec<Step>,
+    decided: Vec<Decision>,
+    active_before: usize,
     /// Choices in the sense of rule 4 that the crash point's own units have.
     pub choices: Count,
 }
@@ -94,6 +153,12 @@ impl Open {
             mode: Mode::Search,
             trail: Vec::new(),
             at: 0,
+            decided: Vec::new(),
+            active: Vec::new(),
+            active_before: 0,
+            class_of: Vec::new(),
+            classes_print: 0,
+            guessed: false,
             whole: Count::ONE,
             strayed: false,
             starts: Vec::new(),
@@ -120,12 +185,44 @@ impl Open {
 
     /// What this recovery decided, in order.
     pub fn decisions(&self) -> &[Decision] {
-        &self.trail[..self.at]
+        &self.decided
     }
 
     /// How many images agree in all that this recovery decided.
     pub fn rest(&self) -> Count {
-        self.decisions().last().map_or(self.whole, |last| last.rest)
+        self.trail[..self.at].last().map_or(self.whole, |last| last.rest)
+    }
+
+    /// The same, before the choice that is about to be put behind the trail.
+    pub(super) fn rest_so_far(&self) -> Count {
+        self.trail.last().map_or(self.whole, |last| last.rest)
+    }
+
+    /// Whether some images were taken for refused without their check: the search is not complete.
+    pub fn has_guessed(&self) -> bool {
+        self.guessed
+    }
+
+    pub(super) fn width(&self, unit: u32) -> u32 {
+        self.units.units[unit as usize].width
+    }
+
+    /// The words of a unit in a row.
+    pub(super) fn content(&self, unit: u32, row: u32) -> impl Iterator<Item = (u64, u64)> {
+        let unit = &self.units.units[unit as usize];
+        let words = &self.units.words[unit.words.clone()];
+        words.iter().copied().zip(self.units.row(unit, row).iter().copied())
+    }
+
+    /// A fingerprint of a unit that may have any content.
+    pub(super) fn any_print(&self, unit: u32) -> u128 {
+        self.prints[unit as usize].any
+    }
+
+    /// The unit that a word belongs to, if it is open.
+    pub(super) fn owner(&self, word: u64) -> Option<u32> {
+        let slot = self.line_slots[(word / 8) as usize].checked_sub(1)?;
+        self.slots[slot as usize].units[(word % 8) as usize].checked_sub(1)
     }
 
     /// The first word of a unit, which names it within its crash point.
@@ -143,9 +240,12 @@ impl Open {
             row_prints: self.row_prints.len(),
             whole: self.whole,
             trail: std::mem::take(&mut self.trail),
+            decided: std::mem::take(&mut self.decided),
+            active_before: self.active_before,
             choices: Count::ONE,
         };
         self.at = 0;
+        self.active_before = self.active.len();
         self.starts.push(frame.units as u32);
         match self.units.open(tracker, memory) {
             Ok(choices) => frame.choices = choices,
@@ -156,6 +256,7 @@ impl Open {
         }
         for unit in frame.units..self.units.units.len() {
             self.rows.push(UNDECIDED);
+            self.class_of.push(0);
             self.push_prints(unit);
             self.whole = self.whole.times(self.units.units[unit].width.into());
             self.set_owner(unit, unit as u32 + 1);
@@ -197,26 +298,31 @@ impl Open {
         self.units.words.truncate(frame.words);
         self.units.values.truncate(frame.values);
         self.rows.truncate(frame.units);
+        self.class_of.truncate(frame.units);
         self.prints.truncate(frame.units);
         self.row_prints.truncate(frame.row_prints);
         self.whole = frame.whole;
         self.trail = frame.trail;
+        self.decided = frame.decided;
+        self.active_before = frame.active_before;
         self.at = 0;
         self.starts.pop();
     }
 
     /// Makes what this recovery decided part of the image, for crashes that follow it.
     pub fn settle(&mut self, memory: &mut Memory) -> Frame {
-        let decisions = self.decisions().to_vec();
+        let decided = std::mem::take(&mut self.decided);
         let whole = self.whole;
         self.whole = self.rest();
-        for decision in &decisions {
+        for decision in &decided {
             self.set_owner(decision.unit as usize, 0);
             memory.adjust_fingerprint(self.settled_over_floor(decision));
             let over = self.any_over_floor_of(decision.unit);
             self.any_over_floor = self.any_over_floor.wrapping_sub(over);
         }
         self.trail.truncate(self.at);
+        self.at = 0;
+        let active_before = std::mem::replace(&mut self.active_before, self.active.len());
         Frame {
             units: self.units.units.len(),
             words: self.units.words.len(),
@@ -225,6 +331,8 @@ impl Open {
             row_prints: self.row_prints.len(),
             whole,
             trail: std::mem::take(&mut self.trail),
+            decided,
+            active_before,
             choices: Count::ONE,
         }
     }
@@ -233,9 +341,11 @@ impl Open {
     pub fn unsettle(&mut self, frame: Frame, memory: &mut Memory) {
         self.trail = frame.trail;
         self.at = self.trail.len();
+        self.decided = frame.decided;
+        self.active_before = frame.active_before;
         self.whole = frame.whole;
-        for i in 0..self.trail.len() {
-            let decision = self.trail[i];
+        for i in 0..self.decided.len() {
+            let decision = self.decided[i];
             self.set_owner(decision.unit as usize, decision.unit + 1);
             memory.adjust_fingerprint(self.settled_over_floor(&decision).wrapping_neg());
             let over = self.any_over_floor_of(decision.unit);
@@ -270,6 +380,7 @@ impl Open {
     /// A fingerprint of the set of images that this recovery stands for.
     pub fn fingerprint(&self, memory: &Memory) -> u128 {
         let mut sum = memory.fingerprint().wrapping_add(self.any_over_floor);
+        sum = sum.wrapping_add(self.classes_print);
         for decision in self.decisions() {
             let Prints { first, any } = self.prints[decision.unit as usize];
             let row = self.row_prints[first + decision.row as usize];
@@ -286,21 +397,24 @@ impl Open {
 
     /// Puts what was decided back to what is durable for certain.
     pub fn undecide(&mut self, memory: &mut Memory) {
-        for i in 0..self.at {
-            let Decision { unit, row, .. } = self.trail[i];
+        for i in 0..self.decided.len() {
+            let Decision { unit, row } = self.decided[i];
             self.rows[unit as usize] = UNDECIDED;
             if row != 0 {
                 self.put_row(unit, 0, memory);
             }
         }
+        self.decided.clear();
+        self.deactivate(self.active_before);
         self.at = 0;
     }
 
     /// Moves on to the next combination of contents. Returns false when all have been tried.
     pub fn advance(&mut self) -> bool {
         while let Some(last) = self.trail.last_mut() {
-            if last.row + 1 < self.units.units[last.unit as usize].width {
-                last.row += 1;
+            if last.option + 1 < last.choice.options() {
+                last.option += 1;
+                last.rest = last.each.by(last.choice.count(last.option));
                 return true;
             }
             self.trail.pop();
@@ -342,33 +456,69 @@ impl Open {
     }
 
     fn decide(&mut self, unit: u32, memory: &mut Memory) {
-        let width = self.units.units[unit as usize].width;
-        let row = match self.trail.get(self.at) {
-            Some(decision) if decision.unit == unit => decision.row,
-            Some(_) => {
-                self.strayed = true;
-                self.trail.truncate(self.at);
-                self.first_row(unit, width)
+        match self.trail.get(self.at) {
+            Some(step) if step.choice.is_of(unit) => {}
+            other => {
+                if other.is_some() {
+                    self.stray();
+                }
+                self.push_step(unit);
             }
-            None => self.first_row(unit, width),
+        }
+        let step = &self.trail[self.at];
+        let row = match &step.choice {
+            Choice::Member { rows, .. } => rows[step.option as usize].0,
+            _ => step.option,
         };
         self.at += 1;
+        self.set_row(unit, row, memory);
+    }
+
+    /// This recovery came by another choice than the one before it.
+    pub(super) fn stray(&mut self) {
+        self.strayed = true;
+        self.trail.truncate(self.at);
+    }
+
+    pub(super) fn set_row(&mut self, unit: u32, row: u32, memory: &mut Memory) {
         self.rows[unit as usize] = row;
+        self.decided.push(Decision { unit, row });
         if row != 0 {
             self.put_row(unit, row, memory);
         }
     }
 
-    fn first_row(&mut self, unit: u32, width: u32) -> u32 {
+    fn push_step(&mut self, unit: u32) {
+        let width = self.width(unit);
+        let before = self.rest_so_far();
+        if let Some(rows) = self.rows_in_class(unit) {
+            let all = rows.iter().fold(Count::ZERO, |all, (_, count)| all.plus(*count));
+            let (each, first) = (before.over(all), rows[0].1);
+            let choice = Choice::Member { unit, rows };
+            self.trail.push(Step { choice, option: 0, each, rest: each.by(first) });
+            return;
+        }
         let name = self.name(unit);
         let row = match &mut self.mode {
             Mode::Search => 0,
             Mode::Sample(state) => sample_row(state, width),
             Mode::Fixed(rows) => rows.get(&name).copied().unwrap_or(0).min(width - 1),
         };
-        let rest = self.trail.last().map_or(self.whole, |last| last.rest);
-        self.trail.push(Decision { unit, row, rest: rest.divided_by(width.into()) });
-        row
+        self.push_row(unit, row);
+    }
+
+    fn push_row(&mut self, unit: u32, row: u32) {
+        let width = self.width(unit);
+        let each = self.rest_so_far().divided_by(width.into());
+        let choice = Choice::Unit { unit, width };
+        self.trail.push(Step { choice, option: row, each, rest: each });
+    }
+
+    /// Gives a unit a content that was drawn.
+    pub(super) fn draw(&mut self, unit: u32, row: u32, memory: &mut Memory) {
+        self.push_row(unit, row);
+        self.at += 1;
+        self.set_row(unit, row, memory);
     }
 
     /// The words of each unit that is still open.

@@ -33,6 +33,7 @@ const LINE_WORDS: usize = CONTINUATION_WORDS;
 const FRONT_WORDS: usize = crate::log::item::SPARE_WORDS;
 
 const TAG_SHIFT: u32 = 56;
+const TAG_BYTE: usize = TAG_SHIFT as usize / 8;
 const CONTENT_MASK: u64 = (1 << TAG_SHIFT) - 1;
 
 /// After so many laps their tags come again.
@@ -389,11 +390,11 @@ pub(crate) fn carries(word: u64, lap: Lap) -> bool {
 }
 
 /// What of a ring's line no record can have left there: a word with the tag of no lap.
+///
+/// Recovery has refused the words behind the last record; here, too, they are only checked.
 pub(crate) fn is_damaged<M: Medium>(medium: &M, ring: Region, line: u64) -> bool {
-    (0..8).any(|i| {
-        let word = medium.load_u64(ring.line(line).plus(8 * i));
-        !is_tag((word >> TAG_SHIFT) as u8)
-    })
+    let has_tags = |bytes: &[u8]| bytes.chunks_exact(8).all(|word| is_tag(word[TAG_BYTE]));
+    !medium.verify(ring.line(line), LINE_BYTES, has_tags)
 }
 
 #[cfg(test)]

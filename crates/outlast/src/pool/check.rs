@@ -283,7 +283,7 @@ impl<M: Medium> RecoveredPool<M> {
                 let tag_at = ring.line(line).plus(TAG_AT);
                 match place.map(|place| place.lap) {
                     None => break,
-                    Some(None) if untag(self.medium().load_u64(tag_at)).is_none() => {
+                    Some(None) if !self.medium().verify(tag_at, 8, is_tag) => {
                         let what = "the tag of a log line does not prove itself";
                         report.findings.push(damaged(tag_at, what));
                     }
@@ -372,6 +372,11 @@ impl<M: Medium> RecoveredPool<M> {
         }
         report
     }
+}
+
+/// Whether a word is the tag of some log line.
+fn is_tag(word: &[u8]) -> bool {
+    word.try_into().is_ok_and(|word| untag(u64::from_le_bytes(word)).is_some())
 }
 
 const METADATA_REST: &str = "the rest of a metadata line is not zero";

@@ -1,0 +1,3 @@
+//! `Check` on programs of one's own: streamed records, lanes, and what only costs time.
+
+mod streams;
