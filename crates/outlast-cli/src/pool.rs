@@ -91,7 +91,8 @@ pub struct CreateArgs {
     #[arg(long, value_parser = size::parse)]
     chunk: Option<u64>,
     /// Keep checksums, which find and repair what media faults and stray stores do. A quarter of
-    /// the space goes to them, and the pool runs under undo-archapt or redo-archapt.
+    /// the space goes to them, and the pool runs under undo-archapt or redo-archapt. Without them
+    /// nothing verifies what is loaded.
     #[arg(long)]
     checksums: bool,
     /// Keep the checksums of the literal variants, which lose data: undo-archapt:literal and
@@ -209,8 +210,7 @@ fn open_to_work(args: &FileArgs) -> Result<FilePool, Box<dyn Error>> {
 
 fn open_to_read(args: &FileArgs) -> Result<UnrecoveredPool<Mapped>, Box<dyn Error>> {
     let map = MapOptions { read_only: true, domain: args.domain, ..MapOptions::default() };
-    let medium = Mapped::open(&args.file, &map)?;
-    about(&args.file, UnrecoveredPool::open(medium))
+    about(&args.file, UnrecoveredPool::open_file(&args.file, &map))
 }
 
 /// All that can be told; of a pool that is in use, what its header page says.

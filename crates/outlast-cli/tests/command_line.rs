@@ -395,7 +395,9 @@ fn a_pool_goes_back_to_its_last_checkpoint() {
     assert_eq!(info["records"][0]["checkpoint"]["number"], 2);
 
     // Damaged or gone, it comes back from the checkpoint that is named.
-    for damage in [vec![0xff; 10_000], Vec::new()] {
+    let mut zeroed = std::fs::read(pool).unwrap();
+    zeroed[..64].fill(0);
+    for damage in [zeroed, Vec::new()] {
         std::fs::write(pool, damage).unwrap();
         assert!(refused(&["pool", "restore", pool]).contains("--from"));
         good(&["pool", "restore", pool, "--from", elsewhere]);
@@ -424,6 +426,18 @@ fn what_cannot_be_restored_leaves_the_pool_alone() {
     assert!(std::fs::read(pool).unwrap() == before);
     assert!(refused(&["pool", "checkpoint", pool, "--to", of_other]).contains("UUID"));
     assert!(refused(&["pool", "checkpoint", pool, "--to", "/dev/null"]).contains("regular file"));
+    let text = &path(&directory, "text");
+    std::fs::write(text, "dear diary").unwrap();
+    for command in [
+        &["pool", "restore", text, "--from", of_other][..],
+        &["pool", "restore", other, "--from", text],
+        &["pool", "checkpoint", other, "--to", text],
+        &["pool", "info", text],
+    ] {
+        assert!(refused(command).contains("text: "), "{command:?}");
+        assert_eq!(std::fs::read(text).unwrap(), b"dear diary");
+    }
+    std::fs::remove_file(text).unwrap();
     good(&["pool", "checkpoint", pool]);
     let checkpoint = &format!("{pool}.checkpoint");
     let mut bytes = std::fs::read(checkpoint).unwrap();

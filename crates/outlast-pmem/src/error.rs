@@ -57,6 +57,53 @@ pub enum MapError {
         /// Bytes that were free, where the file system tells it.
         free: Option<u64>,
     },
+    /// The file has holes, and its file system no space for them: storing there would end the
+    /// process.
+    #[error(
+        "{}: it has holes, whose {holes} bytes do not fit on its file system{}; free space there, or copy it whole elsewhere",
+        path.display(),
+        free_words(*.free)
+    )]
+    Holes {
+        /// The file.
+        path: PathBuf,
+        /// Bytes that are not allocated.
+        holes: u64,
+        /// Bytes that were free, where the file system tells it.
+        free: Option<u64>,
+    },
+    /// The process may not make files as long.
+    #[error("{}: {len} bytes are past this process's limit of {limit} for a file (ulimit -f)", path.display())]
+    FileLimit {
+        /// The file.
+        path: PathBuf,
+        /// The length asked for, in bytes.
+        len: u64,
+        /// The limit, in bytes.
+        limit: u64,
+    },
+    /// Each time that the file was opened another one had its name by the time it was locked.
+    #[error("{}: another file took its name while it was opened; open it again", path.display())]
+    Replaced {
+        /// The name.
+        path: PathBuf,
+    },
+    /// The file was cut off while it was mapped, in spite of its lock.
+    #[error("{}: cut off to {found} bytes while {mapped} were mapped; restore it from a checkpoint", path.display())]
+    Truncated {
+        /// The file.
+        path: PathBuf,
+        /// Bytes mapped.
+        mapped: u64,
+        /// Bytes of the file now.
+        found: u64,
+    },
+    /// The calling process is a forked child of the one that mapped the file.
+    #[error("{}: was mapped by the process that forked this one; close it there, then open it here", path.display())]
+    Forked {
+        /// The file.
+        path: PathBuf,
+    },
     /// Somebody else has the file mapped: a writer, or, for a writer, anybody.
     #[error("{}: is already open elsewhere; close it there first", path.display())]
     AlreadyOpen {

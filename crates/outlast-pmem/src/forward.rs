@@ -26,6 +26,15 @@ macro_rules! forward {
             }
 
             #[inline]
+            fn is_forked(&self) -> bool {
+                (**self).is_forked()
+            }
+
+            fn file(&self) -> Option<&std::fs::File> {
+                (**self).file()
+            }
+
+            #[inline]
             #[track_caller]
             fn load(&self, at: PoolOffset, out: &mut [u8]) {
                 (**self).load(at, out);

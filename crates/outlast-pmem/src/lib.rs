@@ -38,12 +38,15 @@ mod delayed;
 mod detect;
 mod domain;
 mod error;
+mod file;
 mod floor;
 mod forward;
 mod heap;
 mod mapped;
 mod medium;
 mod overlay;
+#[allow(unsafe_code)]
+mod process;
 mod recorder;
 pub mod schedule;
 
@@ -56,9 +59,11 @@ pub use delayed::{Delayed, WriteCost};
 pub use detect::{Backing, Detection};
 pub use domain::{Domain, UnknownDomain};
 pub use error::{MapError, PAGE_BYTES};
+pub use file::{file_len_limit, is_named, remove_if_free};
 pub use floor::{FLOOR_LINES_MAX, FloorOptions, FloorReport, FloorRow, Pattern, measure_floor};
 pub use heap::Heap;
 pub use mapped::{MapOptions, Mapped};
 pub use medium::{Call, GrowError, Mark, Medium, Prices};
 pub use overlay::Overlay;
+pub use process::OwnerProcess;
 pub use recorder::{Recorder, Site};

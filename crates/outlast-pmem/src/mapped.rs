@@ -9,11 +9,15 @@
 //! | `adr` | `clwb`, else `clflushopt`, else `clflush` | `sfence` (`mfence` after `clflush`) |
 //! | `eadr` | nothing | `sfence` |
 //!
-//! A file is really allocated, so that a full disk is an error at creation or growth and not a
-//! signal at a store; it is locked while it is mapped; and it never moves in memory. Somebody
-//! who truncates the file behind our back, in spite of the lock, ends this process with a bus
-//! error at the next access: nothing in here can prevent that.
+//! A file is really allocated, so that a full disk is an error at creation, opening or growth and
+//! not a signal at a store; it is locked while it is mapped; and it never moves in memory. A
+//! program that truncates the file in spite of the lock ends this process with a bus error at the
+//! next access to what is missing: nothing in here can prevent that.
+//!
+//! A mapping belongs to the process that made it. A forked child inherits the addresses and must
+//! not use them: [`is_forked`](Medium::is_forked) tells it so.
 
+mod locked;
 #[cfg_attr(all(unix, not(outlast_portable)), path = "mapped/os_unix.rs")]
 #[cfg_attr(not(all(unix, not(outlast_portable))), path = "mapped/os_other.rs")]
 #[allow(unsafe_code)]
@@ -24,13 +28,11 @@ mod window;
 #[allow(unsafe_code)]
 pub(crate) mod words;
 
-use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io;
+use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
-use std::time::Duration;
 
 use outlast_trace::{FlushKind, LINE_BYTES, LineAddr, PoolOffset};
 
@@ -39,7 +41,10 @@ use crate::crossover;
 use crate::detect::{Detection, ND_DEVICES, detect};
 use crate::domain::Domain;
 use crate::error::{MapError, PAGE_BYTES};
+use crate::file::remove_if_free;
 use crate::medium::{GrowError, Medium};
+use crate::process::OwnerProcess;
+use locked::{Locked, allocate, fill_holes, open_and_lock};
 use os::{Access, Mapping};
 use pages::PageNotes;
 use window::{Window, line_start};
@@ -107,7 +112,15 @@ pub struct Mapped {
     domain: Domain,
     detection: Detection,
     path: PathBuf,
-    file: File,
+    owner: OwnerProcess,
+    file: Locked,
+}
+
+/// What mapping a file has found out and made.
+struct Made {
+    window: Window,
+    detection: Detection,
+    max_len: u64,
 }
 
 impl Mapped {
@@ -136,74 +149,40 @@ impl Mapped {
                 error => error,
             },
         )?;
-        Self::fill_and_map(path, file, len, options).inspect_err(|_| {
+        let made = fill_and_map(path, &file, len, options).inspect_err(|_| {
             // The error that is reported is the one that made the file useless.
-            let _ = fs::remove_file(path);
-        })
+            remove_if_free(path, &file);
+        })?;
+        Ok(Self::of(path, made, file, options))
     }
 
-    fn fill_and_map(
-        path: &Path,
-        file: File,
-        len: u64,
-        options: &MapOptions,
-    ) -> Result<Self, MapError> {
-        lock(path, &file, options)?;
-        allocate(path, &file, 0, len)?;
-        let mapped = Self::map(path, file, len, options)?;
-        if mapped.domain != Domain::Process {
-            let directory = match path.parent() {
-                Some(parent) if parent != Path::new("") => parent,
-                _ => Path::new("."),
-            };
-            mapped.file.sync_all().map_err(|error| MapError::io(path, "make durable", error))?;
-            os::sync_directory(directory)
-                .map_err(|error| MapError::io(directory, "make durable", error))?;
-        }
-        Ok(mapped)
-    }
-
-    /// Maps an existing file.
+    /// Maps an existing file. What it has of holes is allocated first; on a medium for reading
+    /// only, holes read as zeros and allocate nothing.
     ///
     /// # Errors
-    /// [`MapError`]; the file is untouched.
+    /// [`MapError`]; the content is untouched. [`MapError::Holes`] when the file system has no
+    /// space for the holes, [`MapError::Replaced`] when the name went to another file again and
+    /// again.
     pub fn open(path: impl AsRef<Path>, options: &MapOptions) -> Result<Self, MapError> {
         let path = path.as_ref();
-        let what = if options.read_only { "read" } else { "read and write" };
-        let failed = |error| MapError::io(path, what, error);
         check_domain(path, options.domain)?;
-        // Asked before opening, because the opening of a pipe waits for its other end.
-        let kind = fs::metadata(path).map_err(failed)?.file_type();
-        if !kind.is_file() {
-            let is = if kind.is_dir() { "a directory" } else { "a device or a pipe" };
-            return Err(MapError::NotRegular { path: path.to_owned(), is });
-        }
-        let file =
-            OpenOptions::new().read(true).write(!options.read_only).open(path).map_err(failed)?;
-        lock(path, &file, options)?;
-        let len = file.metadata().map_err(failed)?.len();
+        let file = open_and_lock(path, options)?;
+        let len = file.metadata().map_err(|error| MapError::io(path, "read", error))?.len();
         check_len(path, len)?;
-        Self::map(path, file, len, options)
+        if !options.read_only {
+            fill_holes(path, &file, len)?;
+        }
+        let made = map(path, &file, len, options)?;
+        Ok(Self::of(path, made, file, options))
     }
 
-    fn map(path: &Path, file: File, len: u64, options: &MapOptions) -> Result<Self, MapError> {
-        // What is only read does not grow, and reserved addresses count where these are limited.
-        let max_len = if options.read_only { len } else { options.max_len.max(len) };
-        let volatile_fs = os::volatile_fs(&file);
-        let sync = volatile_fs.is_none()
-            && cpu::HAS_LINE_FLUSH
-            && options.domain.is_none_or(|domain| domain >= Domain::Adr);
-        let access = Access { writable: !options.read_only, sync, prefault: options.prefault };
-        let mapping = Mapping::reserve(max_len, access).map_err(|source| {
-            MapError::NoAddresses { path: path.to_owned(), len: max_len, source }
-        })?;
-        let mapped_sync =
-            mapping.extend(&file, len).map_err(|error| MapError::io(path, "map", error))?;
-        let detection = detect(volatile_fs, mapped_sync, Path::new(ND_DEVICES));
+    fn of(path: &Path, made: Made, file: File, options: &MapOptions) -> Self {
+        let Made { window, detection, max_len } = made;
         let domain = options.domain.unwrap_or(detection.domain);
         let CpuFeatures { flush, movdir64b } = cpu_features();
-        Ok(Self {
-            window: Window::new(mapping, len, !options.read_only),
+        let owner = OwnerProcess::new();
+        Self {
+            window,
             write_back: WriteBack::new(domain, flush),
             has_atomic_line: movdir64b,
             pages: PageNotes::default(),
@@ -212,8 +191,9 @@ impl Mapped {
             domain,
             detection,
             path: path.to_owned(),
-            file,
-        })
+            file: Locked::new(file, owner.clone(), options.read_only),
+            owner,
+        }
     }
 
     /// The same mapping, whose lines are flushed by this instruction from now on instead of the
@@ -289,7 +269,8 @@ impl Mapped {
         if self.write_back == WriteBack::Clflush {
             return cpu::full_fence();
         }
-        self.pages.drain(|range| self.window.sync_pages(&self.file, range.start, range.end));
+        let file = self.file.get();
+        self.pages.drain(|range| self.window.sync_pages(file, range.start, range.end));
     }
 }
 
@@ -304,6 +285,15 @@ impl Medium for Mapped {
     #[inline]
     fn len(&self) -> u64 {
         self.window.len()
+    }
+
+    #[inline]
+    fn is_forked(&self) -> bool {
+        !self.owner.is_this_process()
+    }
+
+    fn file(&self) -> Option<&File> {
+        Some(self.file.get())
     }
 
     #[inline]
@@ -452,6 +442,9 @@ impl Medium for Mapped {
     /// it is. Fails without any effect when there is no space, on a medium opened for reading
     /// only, and past [`max_len`](Mapped::max_len).
     fn grow(&self, len: u64) -> Result<(), GrowError> {
+        if self.is_forked() {
+            return Err(MapError::Forked { path: self.path.clone() }.into());
+        }
         let _growing = self.growing.lock().unwrap_or_else(PoisonError::into_inner);
         let old_len = self.window.len();
         if len <= old_len {
@@ -468,19 +461,72 @@ impl Medium for Mapped {
             let (path, max_len) = (self.path.clone(), self.max_len);
             return Err(MapError::PastLimit { path, len, max_len }.into());
         };
-        allocate(&self.path, &self.file, old_len, len)?;
+        let file = self.file.get();
+        let found = file.metadata().map_err(|error| MapError::io(&self.path, "read", error))?.len();
+        if found < old_len {
+            let (path, mapped) = (self.path.clone(), old_len);
+            return Err(MapError::Truncated { path, mapped, found }.into());
+        }
+        allocate(&self.path, file, old_len, len)?;
         let durable = || {
             if self.domain != Domain::Process {
-                self.file.sync_all()?;
+                file.sync_all()?;
             }
-            self.window.extend(&self.file, len)
+            self.window.extend(file, len)
         };
         durable().map_err(|error| {
-            let _ = self.file.set_len(old_len);
+            let _ = file.set_len(old_len);
             MapError::io(&self.path, "enlarge", error)
         })?;
         Ok(())
     }
+}
+
+/// Makes a new file `len` bytes long and durable, and maps it.
+fn fill_and_map(
+    path: &Path,
+    file: &File,
+    len: u64,
+    options: &MapOptions,
+) -> Result<Made, MapError> {
+    locked::lock(path, file, options)?;
+    if !crate::is_named(path, file).map_err(|error| MapError::io(path, "create", error))? {
+        return Err(MapError::Replaced { path: path.to_owned() });
+    }
+    allocate(path, file, 0, len)?;
+    let made = map(path, file, len, options)?;
+    if options.domain.unwrap_or(made.detection.domain) != Domain::Process {
+        let directory = match path.parent() {
+            Some(parent) if parent != Path::new("") => parent,
+            _ => Path::new("."),
+        };
+        file.sync_all().map_err(|error| MapError::io(path, "make durable", error))?;
+        os::sync_directory(directory)
+            .map_err(|error| MapError::io(directory, "make durable", error))?;
+    }
+    Ok(made)
+}
+
+fn map(path: &Path, file: &File, len: u64, options: &MapOptions) -> Result<Made, MapError> {
+    // What is only read does not grow, and reserved addresses count where these are limited.
+    let max_len = if options.read_only { len } else { options.max_len.max(len) };
+    let volatile_fs = os::volatile_fs(file);
+    let sync = volatile_fs.is_none()
+        && cpu::HAS_LINE_FLUSH
+        && options.domain.is_none_or(|domain| domain >= Domain::Adr);
+    let access = Access { writable: !options.read_only, sync, prefault: options.prefault };
+    let mapping = Mapping::reserve(max_len, access).map_err(|source| MapError::NoAddresses {
+        path: path.to_owned(),
+        len: max_len,
+        source,
+    })?;
+    let mapped_sync =
+        mapping.extend(file, len).map_err(|error| MapError::io(path, "map", error))?;
+    if options.read_only && volatile_fs.is_some() {
+        mapping.cover_holes(file, len).map_err(|error| MapError::io(path, "map", error))?;
+    }
+    let detection = detect(volatile_fs, mapped_sync, Path::new(ND_DEVICES));
+    Ok(Made { window: Window::new(mapping, len, !options.read_only), detection, max_len })
 }
 
 /// Memory is saturated by fewer threads than large machines run.
@@ -503,55 +549,6 @@ fn check_domain(path: &Path, domain: Option<Domain>) -> Result<(), MapError> {
         }
         _ => Ok(()),
     }
-}
-
-/// A child that another thread forks has what this process closes meanwhile open for a moment, until
-/// it runs its own program.
-fn lock(path: &Path, file: &File, options: &MapOptions) -> Result<(), MapError> {
-    const TRIES: u32 = 10;
-    const BETWEEN_TRIES: Duration = Duration::from_millis(2);
-    let mut tries = 0;
-    loop {
-        let locked = if options.read_only { file.try_lock_shared() } else { file.try_lock() };
-        tries += 1;
-        match locked {
-            Ok(()) => return Ok(()),
-            Err(TryLockError::WouldBlock) if tries < TRIES => std::thread::sleep(BETWEEN_TRIES),
-            Err(TryLockError::WouldBlock) => {
-                return Err(MapError::AlreadyOpen { path: path.to_owned() });
-            }
-            Err(TryLockError::Error(error)) => return Err(MapError::io(path, "lock", error)),
-        }
-    }
-}
-
-/// Makes the file `to` bytes long, every new block allocated; on failure it is `from` bytes
-/// long, as before.
-fn allocate(path: &Path, file: &File, from: u64, to: u64) -> Result<(), MapError> {
-    let free = os::free_bytes(file);
-    let no_space = |free| MapError::NoSpace { path: path.to_owned(), needed: to - from, free };
-    // Asked first, so that a hopeless attempt does not fill the disk of others for a while.
-    if free.is_some_and(|free| free < to - from) {
-        return Err(no_space(free));
-    }
-    os::allocate(file, from, to).map_err(|error| {
-        let _ = file.set_len(from);
-        match error.kind() {
-            io::ErrorKind::StorageFull
-            | io::ErrorKind::QuotaExceeded
-            | io::ErrorKind::FileTooLarge => no_space(free),
-            _ => MapError::io(path, "allocate", error),
-        }
-    })
-}
-
-/// Allocates by writing zeros, where nothing better is known.
-#[cfg_attr(target_os = "linux", allow(dead_code))]
-fn write_zeros(mut file: &File, from: u64, to: u64) -> io::Result<()> {
-    use std::io::{Read, Seek, SeekFrom};
-    file.seek(SeekFrom::Start(from))?;
-    io::copy(&mut io::repeat(0).take(to - from), &mut file)?;
-    Ok(())
 }
 
 // Miri knows neither file mappings nor instructions.

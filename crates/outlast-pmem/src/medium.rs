@@ -115,6 +115,18 @@ pub trait Medium {
         self.len() == 0
     }
 
+    /// Whether this process is a forked child of the one that opened the medium. Then it must not
+    /// use it. Costs a load.
+    #[inline]
+    fn is_forked(&self) -> bool {
+        false
+    }
+
+    /// The file whose content the medium is, if it is one's.
+    fn file(&self) -> Option<&std::fs::File> {
+        None
+    }
+
     /// Copies `out.len()` bytes from `at` on.
     fn load(&self, at: PoolOffset, out: &mut [u8]);
 

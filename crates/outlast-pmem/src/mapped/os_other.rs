@@ -52,6 +52,11 @@ impl Mapping {
         self.map.get().and_then(|map| NonNull::new(map.as_mut_ptr())).unwrap_or(NonNull::dangling())
     }
 
+    /// Holes are not looked for here.
+    pub fn cover_holes(&self, _file: &File, _len: u64) -> io::Result<()> {
+        Ok(())
+    }
+
     /// Writes the pages that hold `from..to` to the medium and waits for it.
     pub fn sync_pages(&self, file: &File, from: u64, to: u64) -> io::Result<()> {
         if let Some(map) = self.map.get() {
@@ -73,7 +78,22 @@ pub(crate) fn free_bytes(_file: &File) -> Option<u64> {
 
 /// Makes the file `to` bytes long with every block of `from..to` really allocated and zero.
 pub(crate) fn allocate(file: &File, from: u64, to: u64) -> io::Result<()> {
-    super::write_zeros(file, from, to)
+    super::locked::write_zeros(file, from, to)
+}
+
+/// Holes are not looked for here: a store into one may need space that is not there.
+pub(crate) fn may_have_holes(_file: &File, _len: u64) -> io::Result<bool> {
+    Ok(false)
+}
+
+/// Not asked here.
+pub(crate) fn hole_bytes(_file: &File, _len: u64) -> io::Result<u64> {
+    Ok(0)
+}
+
+/// Not reached: no hole was found.
+pub(crate) fn allocate_holes(_file: &File, _len: u64) -> io::Result<()> {
+    Ok(())
 }
 
 /// Directories need no flush of their own here.

@@ -102,6 +102,38 @@ impl Mapping {
         Ok(())
     }
 
+    /// Maps zeros over the holes of a file that is mapped for reading only, on a file system in
+    /// memory: there a load from a hole allocates a page, and ends in a signal when there is none.
+    /// The content stays the same as long as no writer has the file.
+    #[cfg(target_os = "linux")]
+    pub fn cover_holes(&self, file: &File, len: u64) -> io::Result<()> {
+        let to =
+            (len as usize).next_multiple_of(page_bytes()).min(self.mapped.load(Ordering::Relaxed));
+        for hole in holes(file, len)? {
+            let from = (hole.start as usize).next_multiple_of(page_bytes());
+            let end = match hole.end < len {
+                true => hole.end as usize / page_bytes() * page_bytes(),
+                false => to,
+            };
+            if from < end {
+                let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED;
+                // SAFETY: the pages lie inside what this value maps, and replace pages of the file
+                // that hold zeros as these do.
+                unsafe {
+                    let at = self.base.add(from).as_ptr().cast();
+                    mmap_anonymous(at, end - from, ProtFlags::READ, flags)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Holes are looked for on Linux only.
+    #[cfg(not(target_os = "linux"))]
+    pub fn cover_holes(&self, _file: &File, _len: u64) -> io::Result<()> {
+        Ok(())
+    }
+
     /// The first mapped address, where the mapping stays for life.
     pub fn base(&self) -> NonNull<u8> {
         self.base
@@ -187,7 +219,86 @@ pub(crate) fn allocate(file: &File, from: u64, to: u64) -> io::Result<()> {
             }
         }
     }
-    super::write_zeros(file, from, to)
+    super::locked::write_zeros(file, from, to)
+}
+
+/// Bytes of the file that have no block, as far as its file system tells.
+pub(crate) fn hole_bytes(file: &File, len: u64) -> io::Result<u64> {
+    use std::os::unix::fs::MetadataExt;
+    Ok(len.saturating_sub(file.metadata()?.blocks() * 512))
+}
+
+/// Whether some of the file may not be allocated. Space that is allocated and was never written
+/// looks like a hole on some file systems.
+#[cfg(target_os = "linux")]
+pub(crate) fn may_have_holes(file: &File, len: u64) -> io::Result<bool> {
+    if volatile_fs(file).is_some() {
+        // Blocks are pages of the file there and nothing else.
+        return Ok(hole_bytes(file, len)? > 0);
+    }
+    Ok(hole_after(file, 0, len)?.is_some())
+}
+
+/// Elsewhere holes are not looked for: a store into one may need space that is not there.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn may_have_holes(_file: &File, _len: u64) -> io::Result<bool> {
+    Ok(false)
+}
+
+/// Allocates every hole; what the file holds stays.
+#[cfg(target_os = "linux")]
+pub(crate) fn allocate_holes(file: &File, len: u64) -> io::Result<()> {
+    use rustix::fs::{FallocateFlags, fallocate};
+    use rustix::io::Errno;
+    loop {
+        match fallocate(file, FallocateFlags::empty(), 0, len) {
+            Ok(()) => return Ok(()),
+            Err(Errno::INTR) => {}
+            Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => break,
+            Err(error) => return Err(error.into()),
+        }
+    }
+    for hole in holes(file, len)? {
+        super::locked::write_zeros(file, hole.start, hole.end)?;
+    }
+    Ok(())
+}
+
+/// Not reached: no hole was found.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn allocate_holes(_file: &File, _len: u64) -> io::Result<()> {
+    Ok(())
+}
+
+/// Every hole of the file's first `len` bytes, in order.
+#[cfg(target_os = "linux")]
+fn holes(file: &File, len: u64) -> io::Result<Vec<std::ops::Range<u64>>> {
+    let (mut found, mut at) = (Vec::new(), 0);
+    while let Some(hole) = hole_after(file, at, len)? {
+        at = hole.end;
+        found.push(hole);
+    }
+    Ok(found)
+}
+
+/// The first hole from `at` on; none where the file system does not tell.
+#[cfg(target_os = "linux")]
+fn hole_after(file: &File, at: u64, len: u64) -> io::Result<Option<std::ops::Range<u64>>> {
+    use rustix::fs::{SeekFrom, seek};
+    use rustix::io::Errno;
+    if at >= len {
+        return Ok(None);
+    }
+    let start = match seek(file, SeekFrom::Hole(at)) {
+        Ok(start) if start < len => start,
+        Ok(_) | Err(Errno::NXIO | Errno::INVAL | Errno::OPNOTSUPP) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    match seek(file, SeekFrom::Data(start)) {
+        Ok(end) => Ok(Some(start..end.min(len))),
+        Err(Errno::NXIO) => Ok(Some(start..len)),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Makes the entry of a new file in its directory durable.

@@ -1,4 +1,7 @@
+use std::fs;
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
 
 use proptest::prelude::*;
 use tempfile::TempDir;

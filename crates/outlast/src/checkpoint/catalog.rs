@@ -39,6 +39,7 @@ impl Catalog {
     /// is refused.
     pub fn read<S: Shelf>(shelf: &S, file: &S::File, pool: Option<Uuid>) -> Result<Self> {
         let reader = Reader { shelf, file, len: file.len().map_err(reading(shelf))? };
+        reader.expect_a_checkpoint()?;
         let mut catalog = Self { len: reader.len, ..Self::default() };
         while let Some((header, table)) = reader.segment(catalog.end, catalog.newest.as_ref())? {
             let expected = catalog.newest.map(|newest| newest.pool).or(pool);
@@ -121,6 +122,17 @@ struct Reader<'a, S: Shelf> {
 }
 
 impl<S: Shelf> Reader<'_, S> {
+    /// Refuses other files. A file of checkpoints has its first bytes before it has its name.
+    fn expect_a_checkpoint(&self) -> Result<()> {
+        let mut start = [0; 8];
+        let start = &mut start[..self.len.min(8) as usize];
+        self.file.read_at(0, start).map_err(reading(self.shelf))?;
+        if SegmentHeader::begins_like_one(start) {
+            return Ok(());
+        }
+        Err(CheckpointError::NotACheckpoint { path: self.shelf.path().to_owned() })
+    }
+
     /// The sector at `at`; zeros where the file ends before.
     fn sector(&self, at: u64) -> Result<Sector> {
         let mut sector = [0; SECTOR_BYTES as usize];
@@ -144,9 +156,6 @@ impl<S: Shelf> Reader<'_, S> {
             Found::Version(found) => {
                 let (path, expected) = (self.shelf.path().to_owned(), super::CHECKPOINT_VERSION);
                 return Err(CheckpointError::Version { path, found, expected });
-            }
-            Found::Damaged if at == 0 && !SegmentHeader::begins_like_one(&sector) => {
-                return Err(CheckpointError::NotACheckpoint { path: self.shelf.path().to_owned() });
             }
             Found::Damaged => return damaged(at, "the header of a segment fails its CRC"),
         };

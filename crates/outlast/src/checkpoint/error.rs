@@ -74,6 +74,48 @@ pub enum CheckpointError {
         /// What about it.
         what: &'static str,
     },
+    /// What a pool would replace is something else.
+    #[error("{}: is no pool, and is not overwritten; move it away, or restore to another name", path.display())]
+    NotAPool {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A file of this name was made meanwhile.
+    #[error("{}: was made by another program meanwhile, and is not overwritten", path.display())]
+    Exists {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file has more than one name, of which replacing it would change one.
+    #[error("{}: has {names} names (hard links), and would be parted from the others; remove those first", path.display())]
+    HardLinks {
+        /// The file.
+        path: PathBuf,
+        /// How many names.
+        names: u64,
+    },
+    /// A symbolic link whose target is missing.
+    #[error("{}: is a symbolic link to nothing; name the file itself", path.display())]
+    DanglingLink {
+        /// The link.
+        path: PathBuf,
+    },
+    /// Each time that the file was opened another one had its name by the time it was locked.
+    #[error("{}: another file took its name meanwhile; try again", path.display())]
+    Replaced {
+        /// The name.
+        path: PathBuf,
+    },
+    /// The pool's file was cut off while it was mapped, in spite of its lock.
+    #[error(
+        "the pool's file was cut off to {found} bytes while {mapped} were mapped; restore it from a checkpoint"
+    )]
+    Truncated {
+        /// Bytes mapped.
+        mapped: u64,
+        /// Bytes of the file now.
+        found: u64,
+    },
     /// Somebody else has the file open.
     #[error("{}: is in use elsewhere; close it there first", path.display())]
     InUse {
@@ -88,6 +130,11 @@ pub enum CheckpointError {
         /// What is the matter with it.
         why: &'static str,
     },
+    /// This process is a forked child of the one that opened the pool.
+    #[error(
+        "the pool was opened by the process that forked this one, and is that one's: close it there, then open it here"
+    )]
+    Forked,
     /// The calling thread has a transaction open, for whose end the checkpoint would wait.
     #[error("this thread has a transaction open: end it before making a checkpoint")]
     InTransaction,

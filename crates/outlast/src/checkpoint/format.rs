@@ -27,7 +27,7 @@ const SECTOR: usize = SECTOR_BYTES as usize;
 /// The format of checkpoint files that this code reads and writes.
 pub const CHECKPOINT_VERSION: u32 = 1;
 
-const HEADER_MAGIC: &[u8; 8] = b"OUTLCKPT";
+pub(super) const HEADER_MAGIC: &[u8; 8] = b"OUTLCKPT";
 const TRAILER_MAGIC: &[u8; 8] = b"OUTLCKEN";
 
 /// In a table entry's page number: the page is zero and not stored.
@@ -164,9 +164,10 @@ impl SegmentHeader {
         })
     }
 
-    /// Whether these bytes begin as a header does.
-    pub fn begins_like_one(sector: &Sector) -> bool {
-        &sector[..8] == HEADER_MAGIC
+    /// Whether a file that begins with these bytes is one of checkpoints, cut off perhaps.
+    pub fn begins_like_one(bytes: &[u8]) -> bool {
+        let start = &bytes[..bytes.len().min(HEADER_MAGIC.len())];
+        !start.is_empty() && HEADER_MAGIC.starts_with(start)
     }
 }
 

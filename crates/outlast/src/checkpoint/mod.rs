@@ -64,7 +64,7 @@ use crate::writeback;
 use catalog::{Catalog, Stored};
 use changes::Changes;
 use format::{Page, SegmentHeader};
-use shelf::{Place, Shelf, Volume};
+use shelf::{Place, Purpose, Shelf, Volume};
 use writer::SegmentWriter;
 
 type Result<T> = std::result::Result<T, CheckpointError>;
@@ -123,15 +123,15 @@ pub struct CheckpointReport {
 
 impl<M: Medium> Pool<M> {
     /// Makes a checkpoint in the file `target`, after those that it holds of this pool, or in a new
-    /// file. Other lanes may run transactions meanwhile; they wait for a moment at its end, until
+    /// file, which gets mode and owner of the pool's. Other lanes may run transactions meanwhile; they wait for a moment at its end, until
     /// those under way are over. When this returns, the checkpoint is durable. A crash, or an
     /// error, leaves the former one.
     ///
     /// Under `none` too this is the pool at one moment.
     ///
     /// # Errors
-    /// [`CheckpointError`]: the file is another pool's, no checkpoint, damaged, in use, or cannot
-    /// be written; or this thread has a transaction open.
+    /// [`CheckpointError`]: the file is another pool's, no checkpoint, damaged, in use, has hard
+    /// links, or cannot be written; or this thread has a transaction open.
     ///
     /// # Example
     /// ```
@@ -158,7 +158,16 @@ impl<M: Medium> Pool<M> {
     /// # }
     /// ```
     pub fn checkpoint(&self, target: impl AsRef<Path>) -> Result<CheckpointReport> {
-        self.checkpoint_on(&Place::new(target.as_ref(), ".new"))
+        if self.medium.is_forked() {
+            return Err(CheckpointError::Forked);
+        }
+        let file = self.medium.file();
+        if let Some(found) = file.and_then(|file| Some(file.metadata().ok()?.len()))
+            && found < self.medium.len()
+        {
+            return Err(CheckpointError::Truncated { mapped: self.medium.len(), found });
+        }
+        self.checkpoint_on(&Place::new(target.as_ref(), Purpose::Checkpoint)?.like(file))
     }
 
     fn checkpoint_on<S: Shelf>(&self, shelf: &S) -> Result<CheckpointReport> {
@@ -169,7 +178,7 @@ impl<M: Medium> Pool<M> {
         let checkpointer = &self.checkpointer;
         let mut since = checkpointer.since.lock().unwrap_or_else(PoisonError::into_inner);
         let marked_since = since.take();
-        let (file, catalog, is_new) = self.open_target(shelf)?;
+        let Target { file, catalog, is_new } = self.open_target(shelf)?;
         if !checkpointer.changes.is_on() {
             let _closed = self.gate.close(&self.medium);
             checkpointer.changes.switch_on();
@@ -178,7 +187,7 @@ impl<M: Medium> Pool<M> {
         let all = newest.is_none() || newest != marked_since;
         let made = Making::new(self, shelf, &file, &catalog).make(all).and_then(|made| {
             if is_new {
-                shelf.put_in_place(&file)?;
+                shelf.put_in_place(&file, None)?;
             }
             Ok(made)
         });
@@ -209,10 +218,10 @@ impl<M: Medium> Pool<M> {
         Ok(report)
     }
 
-    /// The file, what it holds, and whether it is a new one that has yet to be put in its place.
-    fn open_target<S: Shelf>(&self, shelf: &S) -> Result<(S::File, Catalog, bool)> {
+    /// The file that the checkpoint goes to.
+    fn open_target<S: Shelf>(&self, shelf: &S) -> Result<Target<S>> {
         let Some(file) = shelf.open()? else {
-            return Ok((shelf.create()?, Catalog::default(), true));
+            return Ok(Target { file: shelf.create()?, catalog: Catalog::default(), is_new: true });
         };
         let catalog = Catalog::read(shelf, &file, Some(self.header().uuid))?;
         if catalog.newest.is_none() {
@@ -224,7 +233,7 @@ impl<M: Medium> Pool<M> {
             let cut = file.truncate(catalog.end).and_then(|()| file.sync());
             cut.map_err(CheckpointError::io(shelf.path(), "cut off the unfinished end of"))?;
         }
-        Ok((file, catalog, false))
+        Ok(Target { file, catalog, is_new: false })
     }
 
     /// Pages of the pool: the heap's last is the last.
@@ -238,6 +247,14 @@ impl<M: Medium> Pool<M> {
         self.medium.load(PoolOffset(page * PAGE_BYTES), &mut bytes);
         bytes
     }
+}
+
+/// Where a checkpoint goes: a file, what it holds, and whether it is a new one that has yet to be
+/// put in its place.
+struct Target<S: Shelf> {
+    file: S::File,
+    catalog: Catalog,
+    is_new: bool,
 }
 
 /// What was copied with the gate closed.
@@ -421,7 +438,7 @@ fn compact<S: Shelf>(shelf: &S, file: &S::File) -> Result<Option<(Uuid, u64)>> {
         }
         let header = SegmentHeader { id: Uuid::new_v4(), previous: Uuid::nil(), ..newest };
         let (header, end) = writer.finish(header)?;
-        shelf.put_in_place(&new)?;
+        shelf.put_in_place(&new, Some(file))?;
         Ok((header.id, end))
     };
     let result = written();

@@ -8,9 +8,9 @@ use uuid::Uuid;
 use crate::checkpoint::catalog::Catalog;
 use crate::checkpoint::error::CheckpointError;
 use crate::checkpoint::format::{Page, SegmentHeader};
-use crate::checkpoint::shelf::{Place, Shelf, Volume, lock, lock_shared, open_file, with_suffix};
+use crate::checkpoint::shelf::{Held, Place, Purpose, Shelf, Volume, with_suffix};
 use crate::layout::HEADER_PAGE_BYTES;
-use crate::pool::Header;
+use crate::pool::{Header, is_of_a_pool};
 
 type Result<T> = std::result::Result<T, CheckpointError>;
 
@@ -55,10 +55,9 @@ impl Checkpoint {
     /// [`CheckpointError`]; nothing is ever stored.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
-        let place = Place::new(path, "");
+        let place = Place::new(path, Purpose::Checkpoint)?;
         let missing = || CheckpointError::Missing { path: path.to_owned() };
-        let file = open_file(path, false)?.ok_or_else(missing)?;
-        lock_shared(path, &file)?;
+        let file = place.open_to_read()?.ok_or_else(missing)?;
         Ok(Self { reader: Reader::new(place, file)? })
     }
 
@@ -75,35 +74,39 @@ impl Checkpoint {
         self.reader.to_bytes()
     }
 
-    /// Puts the pool into a file, in place of what is there, which is untouched until then.
+    /// Puts the pool into a file, in place of the pool that is there, which is untouched until
+    /// then. Mode and owner stay; a new file has those of the checkpoint.
     ///
     /// # Errors
     /// [`CheckpointError`]; the file is as it was.
     pub fn restore_to(&self, pool: impl AsRef<Path>) -> Result<()> {
-        let pool = pool.as_ref();
-        let place = Place::new(pool, ".restoring");
-        let _locked = place.open()?;
-        self.reader.write_to(&place)
+        let place = Place::new(pool.as_ref(), Purpose::Pool)?;
+        let replaced = open_pool(&place)?;
+        self.write_to(place, replaced.as_ref())
+    }
+
+    fn write_to(&self, place: Place, replaced: Option<&Held>) -> Result<()> {
+        self.reader.write_to(&place.like(Some(&self.reader.file.file)), replaced)
     }
 }
 
 /// Puts a pool back as its last checkpoint has it. Without `from` the checkpoint is the one
 /// [beside the file](checkpoint_path), and the file must say that it is of that pool; a file that
-/// is missing or does not prove its header needs `from`.
+/// is missing or does not prove its header needs `from`. Mode and owner stay; a new file has those
+/// of the checkpoint.
 ///
 /// # Errors
-/// [`CheckpointError`]; the file is as it was.
+/// [`CheckpointError`]; the file is as it was. What is no pool is not overwritten, and neither is
+/// a file with hard links.
 pub fn restore(pool: impl AsRef<Path>, from: Option<&Path>) -> Result<CheckpointInfo> {
     let pool = pool.as_ref();
-    let file = open_file(pool, true)?;
-    if let Some(file) = &file {
-        lock(pool, file)?;
-    }
+    let place = Place::new(pool, Purpose::Pool)?;
+    let replaced = open_pool(&place)?;
     let unknown = |why| CheckpointError::SourceUnknown { path: pool.to_owned(), why };
-    let expected = match &file {
+    let expected = match &replaced {
         None if from.is_none() => return Err(unknown("there is no such pool")),
         None => None,
-        Some(file) => match uuid_of(file) {
+        Some(held) => match uuid_of(held) {
             None if from.is_none() => return Err(unknown("its header does not prove itself")),
             found => found,
         },
@@ -116,12 +119,26 @@ pub fn restore(pool: impl AsRef<Path>, from: Option<&Path>) -> Result<Checkpoint
         let path = from.to_owned();
         return Err(CheckpointError::OtherPool { path, found: info.pool, expected });
     }
-    checkpoint.reader.write_to(&Place::new(pool, ".restoring"))?;
+    checkpoint.write_to(place, replaced.as_ref())?;
     Ok(info)
 }
 
+/// The pool at a place, damaged perhaps, for this caller alone. An empty file passes for one: it
+/// has nothing to lose.
+fn open_pool(place: &Place) -> Result<Option<Held>> {
+    let Some(held) = place.open()? else { return Ok(None) };
+    let reading = || CheckpointError::io(place.path(), "read");
+    let mut page = [0; HEADER_PAGE_BYTES as usize];
+    let len = held.len().map_err(reading())?;
+    held.read_at(0, &mut page[..len.min(HEADER_PAGE_BYTES) as usize]).map_err(reading())?;
+    if len > 0 && !is_of_a_pool(&page) {
+        return Err(CheckpointError::NotAPool { path: place.path().to_owned() });
+    }
+    Ok(Some(held))
+}
+
 /// Which pool a file says it is, if its header proves itself.
-fn uuid_of(file: &std::fs::File) -> Option<Uuid> {
+fn uuid_of(file: &impl Volume) -> Option<Uuid> {
     let mut page = vec![0; HEADER_PAGE_BYTES as usize];
     file.read_at(0, &mut page).ok()?;
     Header::read(&Heap::from_bytes(&page)).ok().map(|header| header.uuid)
@@ -179,7 +196,7 @@ impl<S: Shelf> Reader<S> {
 
     /// Builds the pool in a file beside `target` and puts it in its place. Zeros are written too:
     /// a pool's file has all of its space, so that no store ever meets a full disk.
-    fn write_to<T: Shelf>(&self, target: &T) -> Result<()> {
+    fn write_to<T: Shelf>(&self, target: &T, replaced: Option<&T::File>) -> Result<()> {
         const BATCH_BYTES: usize = 1 << 20;
         let file = target.create()?;
         let built = || {
@@ -196,7 +213,7 @@ impl<S: Shelf> Reader<S> {
             })?;
             write(&mut batch)?;
             file.sync().map_err(CheckpointError::io(target.path(), "make durable"))?;
-            target.put_in_place(&file)
+            target.put_in_place(&file, replaced)
         };
         let result = built();
         if result.is_err() {

@@ -1,21 +1,26 @@
 //! Pools in files.
 
+use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 
-use outlast_pmem::{Heap, MapOptions, Mapped, read_beside};
+use outlast_pmem::{Heap, MapError, MapOptions, Mapped, Medium, read_beside};
 
 use crate::error::PoolError;
 use crate::layout::HEADER_PAGE_BYTES;
 use crate::pool::open::peek;
-use crate::pool::{CreateOptions, OpenOptions, Pool, PoolInfo, RecoveredPool, UnrecoveredPool};
+use crate::pool::{
+    CreateOptions, Header, OpenOptions, Pool, PoolInfo, RecoveredPool, UnrecoveredPool,
+};
 
 /// A pool in a mapped file.
 pub type FilePool = Pool<Mapped>;
 
 impl FilePool {
     /// Creates a pool of `len` bytes (rounded up to whole pages) in a new file. The file is
-    /// really allocated; an existing one is never overwritten, and one that could not be
-    /// completed is removed again.
+    /// really allocated; an existing one is never overwritten, and after an error there is none.
+    ///
+    /// Without [checksums](CreateOptions::checksums) nothing verifies what is loaded from it.
     ///
     /// # Errors
     /// [`PoolError::Map`] for what concerns the file, [`PoolError::TooSmall`],
@@ -50,9 +55,14 @@ impl FilePool {
         let len = len
             .checked_next_multiple_of(outlast_pmem::PAGE_BYTES)
             .ok_or(PoolError::TooLarge { given: len })?;
-        create.geometry(len)?;
+        create.geometry_under(open.scheme, len)?;
         let medium = Mapped::create(&path, len, map)?;
-        Self::create_on(medium, create, open)
+        let file = medium.file().and_then(|file| file.try_clone().ok());
+        Self::create_on(medium, create, open).inspect_err(|_| {
+            if let Some(file) = file {
+                outlast_pmem::remove_if_free(path.as_ref(), &file);
+            }
+        })
     }
 
     /// Opens a pool through recovery.
@@ -64,7 +74,7 @@ impl FilePool {
         open: &OpenOptions,
         map: &MapOptions,
     ) -> Result<Self, PoolError> {
-        UnrecoveredPool::open(Mapped::open(path, map)?)?.recover(open.plant)?.start(open)
+        UnrecoveredPool::open_file(path, map)?.recover(open.plant)?.start(open)
     }
 }
 
@@ -93,6 +103,31 @@ impl PoolInfo {
     }
 }
 
+impl UnrecoveredPool<Mapped> {
+    /// As [`open`](Self::open), of the pool in a file.
+    ///
+    /// # Errors
+    /// [`PoolError`]. What cannot be mapped and is no pool either is [`PoolError::NotAPool`].
+    pub fn open_file(path: impl AsRef<Path>, map: &MapOptions) -> Result<Self, PoolError> {
+        let path = path.as_ref();
+        Self::open(Mapped::open(path, map).map_err(|error| match error {
+            MapError::BadLength { .. } | MapError::PermissionDenied { .. } if is_no_pool(path) => {
+                PoolError::NotAPool
+            }
+            error => error.into(),
+        })?)
+    }
+}
+
+/// Whether a file can be read and begins with something else than a pool.
+fn is_no_pool(path: &Path) -> bool {
+    let mut page = Vec::new();
+    let read =
+        File::open(path).and_then(|file| file.take(HEADER_PAGE_BYTES).read_to_end(&mut page));
+    page.resize(HEADER_PAGE_BYTES as usize, 0);
+    read.is_ok() && matches!(Header::read(&Heap::from_bytes(&page)), Err(PoolError::NotAPool))
+}
+
 impl RecoveredPool<Mapped> {
     /// Opens a pool for reading only, beside other readers. Nothing is stored, so a pool with
     /// work for recovery is refused.
@@ -101,6 +136,6 @@ impl RecoveredPool<Mapped> {
     /// [`PoolError`]; [`PoolError::NeedsRecovery`] when it must be opened for writing first.
     pub fn open_read_only(path: impl AsRef<Path>, map: &MapOptions) -> Result<Self, PoolError> {
         let map = MapOptions { read_only: true, ..map.clone() };
-        UnrecoveredPool::open(Mapped::open(path, &map)?)?.read_only()
+        UnrecoveredPool::open_file(path, &map)?.read_only()
     }
 }

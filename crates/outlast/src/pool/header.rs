@@ -8,8 +8,8 @@ use crate::error::PoolError;
 use crate::io::{Io, Site};
 use crate::layout::{
     CHUNK_BYTES_AT, CHUNKS_AT, FLAG_CHECKSUMS, FLAG_LITERAL, FLAGS_AT, FLOOR_AT, FORMAT_VERSION,
-    Geometry, HEADER_BYTES, HEADER_CRC_AT, HEAP_AT_AT, LANE_BYTES_AT, LANES_AT, MAGIC,
-    POOL_BYTES_MAX, ROOT_AT, UUID_AT, VERSION_AT,
+    Geometry, HEADER_BYTES, HEADER_CRC_AT, HEADER_PAGE_BYTES, HEAP_AT_AT, LANE_BYTES_AT, LANES_AT,
+    MAGIC, POOL_BYTES_MAX, ROOT_AT, UUID_AT, VERSION_AT,
 };
 use crate::plant::Plant;
 use crate::scheme::Scheme;
@@ -51,7 +51,7 @@ impl Header {
 
     /// Reads and proves a header.
     pub(crate) fn read<M: Medium>(medium: &M) -> Result<Self, PoolError> {
-        if medium.len() < crate::layout::HEADER_PAGE_BYTES {
+        if medium.len() < HEADER_PAGE_BYTES {
             return Err(PoolError::NotAPool);
         }
         let mut bytes = [0; HEADER_BYTES];
@@ -106,6 +106,19 @@ fn is_unfinished(bytes: &[u8; HEADER_BYTES]) -> bool {
     begins && is_zero(FLAGS_AT + 1, HEADER_CRC_AT) && ends
 }
 
+/// Whether a file that begins with this page is a pool, damaged perhaps. Its magic, the rest of
+/// its header, or both its floor and its size tell.
+pub(crate) fn is_of_a_pool(page: &[u8; HEADER_PAGE_BYTES as usize]) -> bool {
+    let word = |at: PoolOffset| {
+        let bytes = page[at.0 as usize..][..8].try_into().expect("8 bytes");
+        unseal(u64::from_le_bytes(bytes)).filter(|payload| *payload != 0)
+    };
+    let header = page.first_chunk::<HEADER_BYTES>().expect("a page is longer");
+    page[..8] == MAGIC.to_le_bytes()
+        || body_is_header(header)
+        || word(FLOOR_AT).is_some() && word(CHUNKS_AT).is_some_and(|chunks| chunks >= 2)
+}
+
 /// Whether the CRC fits once the magic is put in its place.
 fn body_is_header(bytes: &[u8; HEADER_BYTES]) -> bool {
     let mut whole = *bytes;
@@ -128,7 +141,8 @@ pub struct CreateOptions {
     /// The pool's identity; `None` draws a random one.
     pub uuid: Option<Uuid>,
     /// Blocks lie in virtual matrices, whose checksums find and repair what media faults and stray
-    /// stores do to them. Such a pool runs under schemes that write back by age.
+    /// stores do to them. Such a pool runs under schemes that write back by age. Without checksums
+    /// nothing verifies loads: what a medium has changed is returned as if it had been stored.
     pub checksums: bool,
     /// A bug to break the creation with, on an observing medium.
     pub plant: Option<Plant>,
@@ -165,6 +179,17 @@ impl CreateOptions {
         }
         Ok(geometry)
     }
+
+    /// That of a pool created under a scheme: a literal variant's keeps checksums of its own kind.
+    pub(crate) fn geometry_under(
+        &self,
+        scheme: Option<Scheme>,
+        len: u64,
+    ) -> Result<Geometry, PoolError> {
+        let literal = scheme.is_some_and(Scheme::is_literal);
+        let options = Self { checksums: self.checksums || literal, ..*self };
+        Ok(Geometry { literal, ..options.geometry(len)? })
+    }
 }
 
 /// A small pool has small chunks, or few blocks would use it up. A block is no longer than a zone,
@@ -190,9 +215,7 @@ pub(crate) fn format<M: Medium>(
     scheme: Option<Scheme>,
 ) -> Result<Header, PoolError> {
     let io = Io::new(medium, options.plant);
-    let literal = scheme.is_some_and(Scheme::is_literal);
-    let options = CreateOptions { checksums: options.checksums || literal, ..*options };
-    let geometry = Geometry { literal, ..options.geometry(medium.len())? };
+    let geometry = options.geometry_under(scheme, medium.len())?;
     let uuid = options.uuid.unwrap_or_else(Uuid::new_v4);
     let header = Header { version: FORMAT_VERSION, uuid, geometry };
     let bytes = header.to_bytes();

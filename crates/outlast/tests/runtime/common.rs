@@ -112,3 +112,35 @@ pub fn geometry_of(image: &[u8]) -> Geometry {
     let heap = Heap::from_bytes(image);
     UnrecoveredPool::open(&heap).unwrap().info().unwrap().header.geometry
 }
+
+/// A file system in memory of a few KiB, which a test can fill. Unmounted when dropped.
+#[cfg(target_os = "linux")]
+pub struct SmallDisk(tempfile::TempDir);
+
+#[cfg(target_os = "linux")]
+impl SmallDisk {
+    /// None, with a line that says so, where the user may not mount one.
+    pub fn of(kib: u64) -> Option<Self> {
+        let small = Self(tempfile::tempdir().unwrap());
+        let mount = std::process::Command::new("mount")
+            .args(["-t", "tmpfs", "-o", &format!("size={kib}k"), "tmpfs"])
+            .arg(small.0.path())
+            .output();
+        if !mount.is_ok_and(|mount| mount.status.success()) {
+            println!("left out: this user cannot mount a small file system");
+            return None;
+        }
+        Some(small)
+    }
+
+    pub fn path(&self, name: &str) -> std::path::PathBuf {
+        self.0.path().join(name)
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("umount").arg(self.0.path()).output();
+    }
+}

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use crate::common::{flipped, geometry_of, live_redo_image, live_undo_image};
 use outlast::{
-    BlockKind, CreateOptions, FilePool, OpenOptions, PoolError, RecoveredPool, Runner, Transact,
+    BlockKind, CreateOptions, FilePool, OpenOptions, PoolError, RecoveredPool, Runner, Scheme,
+    Transact,
 };
 use outlast_pmem::{Domain, MapOptions};
 
@@ -52,7 +53,8 @@ fn bad_files_are_refused_and_stay_as_they_are() {
     let dir = tempfile::tempdir().unwrap();
     let refused = |content: &[u8], words: &[&str]| refused(dir.path(), content, words);
     refused(b"", &["bad.pool", "length of 0 bytes", "multiple of 4096"]);
-    refused(b"just some text\n", &["length of 15 bytes", "multiple of 4096"]);
+    refused(b"just some text\n", &["not an Outlast pool"]);
+    refused(b"OUTLAST\x01 and no more", &["length of 20 bytes", "multiple of 4096"]);
     refused(&b"noise!! ".repeat(1024), &["not an Outlast pool"]);
     refused(&[0; 8192], &["not a whole pool", "delete the file and create it again"]);
 
@@ -145,6 +147,10 @@ fn a_pool_of_no_possible_size_leaves_no_file() {
     let lanes = CreateOptions { lanes: 0, ..CreateOptions::default() };
     let none = FilePool::create(&path, 1 << 20, &lanes, &OpenOptions::default(), &map());
     one_line(none, &["number of lanes must be 1 to 1024"]);
+    let checksums = CreateOptions { checksums: true, ..CreateOptions::default() };
+    let undo = OpenOptions::with_scheme(Scheme::Undo);
+    let none = FilePool::create(&path, 8 << 20, &checksums, &undo, &map());
+    one_line(none, &["the pool keeps checksums, and undo does not"]);
     assert!(!path.exists());
 }
 

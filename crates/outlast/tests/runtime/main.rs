@@ -14,6 +14,7 @@ mod literal;
 mod mistakes;
 mod reading;
 mod recovery;
+mod replacing;
 mod running;
 mod swift;
 mod transactions;

@@ -163,8 +163,13 @@ impl Shelf for Disk {
         Ok(OnDisk { disk: self.clone(), file })
     }
 
-    fn put_in_place(&self, file: &OnDisk) -> Result<(), CheckpointError> {
+    fn put_in_place(
+        &self,
+        file: &OnDisk,
+        replaced: Option<&OnDisk>,
+    ) -> Result<(), CheckpointError> {
         let mut state = self.0.borrow_mut();
+        assert_eq!(state.content.named, replaced.map(|replaced| replaced.file));
         state.content.named = Some(file.file);
         state.told.push(Told::PutInPlace { file: file.file });
         Ok(())

@@ -1,0 +1,146 @@
+//! The file behind a mapping: found by its name, locked, and really allocated.
+//!
+//! * **F1** A mapped file has the name that it was opened by, at the moment it is locked. Whatever
+//!   replaces a file by renaming another over it holds the lock of the one that has the name;
+//!   so what is locked and named stays so until it is unlocked.
+//! * **F2** A file opened for writing has no holes: a store into one would need space that the
+//!   file system may not have, and end in a signal.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use super::{MapOptions, os};
+use crate::error::MapError;
+use crate::process::OwnerProcess;
+
+/// Openings in a row that may find the file replaced. Each replacement copies a whole pool.
+const REPLACED_MAX: u32 = 100;
+
+/// A locked file. A writer unlocks it when dropped: a forked child holds the same lock, and would
+/// keep it after the file is closed here. A reader leaves that to the last who closes the file,
+/// since a child may go on reading.
+pub(super) struct Locked {
+    file: File,
+    owner: OwnerProcess,
+    read_only: bool,
+}
+
+impl Locked {
+    pub fn new(file: File, owner: OwnerProcess, read_only: bool) -> Self {
+        Self { file, owner, read_only }
+    }
+
+    #[inline]
+    pub fn get(&self) -> &File {
+        &self.file
+    }
+}
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        if !self.read_only && self.owner.is_this_process() {
+            // Closing unlocks too, as far as no child has the file.
+            let _ = self.file.unlock();
+        }
+    }
+}
+
+/// Opens the file that has this name when it is locked (F1).
+pub(super) fn open_and_lock(path: &Path, options: &MapOptions) -> Result<File, MapError> {
+    let what = if options.read_only { "read" } else { "read and write" };
+    let failed = |error| MapError::io(path, what, error);
+    for _ in 0..REPLACED_MAX {
+        // Asked before opening, because the opening of a pipe waits for its other end.
+        let kind = fs::metadata(path).map_err(failed)?.file_type();
+        if !kind.is_file() {
+            let is = if kind.is_dir() { "a directory" } else { "a device or a pipe" };
+            return Err(MapError::NotRegular { path: path.to_owned(), is });
+        }
+        let file =
+            OpenOptions::new().read(true).write(!options.read_only).open(path).map_err(failed)?;
+        lock(path, &file, options)?;
+        if crate::is_named(path, &file).map_err(failed)? {
+            return Ok(file);
+        }
+    }
+    Err(MapError::Replaced { path: path.to_owned() })
+}
+
+/// A child that another thread forks has what this process closes meanwhile open for a moment, until
+/// it runs its own program.
+pub(super) fn lock(path: &Path, file: &File, options: &MapOptions) -> Result<(), MapError> {
+    const TRIES: u32 = 10;
+    const BETWEEN_TRIES: Duration = Duration::from_millis(2);
+    let mut tries = 0;
+    loop {
+        let locked = if options.read_only { file.try_lock_shared() } else { file.try_lock() };
+        tries += 1;
+        match locked {
+            Ok(()) => return Ok(()),
+            Err(TryLockError::WouldBlock) if tries < TRIES => std::thread::sleep(BETWEEN_TRIES),
+            Err(TryLockError::WouldBlock) => {
+                return Err(MapError::AlreadyOpen { path: path.to_owned() });
+            }
+            Err(TryLockError::Error(error)) => return Err(MapError::io(path, "lock", error)),
+        }
+    }
+}
+
+/// Makes the file `to` bytes long, every new block allocated; on failure it is `from` bytes
+/// long, as before.
+pub(super) fn allocate(path: &Path, file: &File, from: u64, to: u64) -> Result<(), MapError> {
+    check_limit(path, to)?;
+    let free = os::free_bytes(file);
+    let no_space = |free| MapError::NoSpace { path: path.to_owned(), needed: to - from, free };
+    // Asked first, so that a hopeless attempt does not fill the disk of others for a while.
+    if free.is_some_and(|free| free < to - from) {
+        return Err(no_space(free));
+    }
+    os::allocate(file, from, to).map_err(|error| {
+        let _ = file.set_len(from);
+        match error.kind() {
+            io::ErrorKind::StorageFull
+            | io::ErrorKind::QuotaExceeded
+            | io::ErrorKind::FileTooLarge => no_space(free),
+            _ => MapError::io(path, "allocate", error),
+        }
+    })
+}
+
+/// Allocates what the file has of holes (F2). Its content stays as it is.
+pub(super) fn fill_holes(path: &Path, file: &File, len: u64) -> Result<(), MapError> {
+    let failed = |error| MapError::io(path, "allocate the holes of", error);
+    if !os::may_have_holes(file, len).map_err(failed)? {
+        return Ok(());
+    }
+    let (holes, free) = (os::hole_bytes(file, len).map_err(failed)?, os::free_bytes(file));
+    let no_space = || MapError::Holes { path: path.to_owned(), holes, free };
+    if free.is_some_and(|free| free < holes) {
+        return Err(no_space());
+    }
+    os::allocate_holes(file, len).map_err(|error| match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => no_space(),
+        _ => failed(error),
+    })
+}
+
+/// A file past the process's limit ends the process with a signal, and leaves half a file.
+fn check_limit(path: &Path, len: u64) -> Result<(), MapError> {
+    match crate::file_len_limit() {
+        Some(limit) if limit < len => {
+            Err(MapError::FileLimit { path: path.to_owned(), len, limit })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Allocates by writing zeros, where nothing better is known.
+#[cfg_attr(target_os = "linux", allow(dead_code))]
+pub(super) fn write_zeros(mut file: &File, from: u64, to: u64) -> io::Result<()> {
+    use std::io::{Read, Seek, SeekFrom};
+    file.seek(SeekFrom::Start(from))?;
+    io::copy(&mut io::repeat(0).take(to - from), &mut file)?;
+    Ok(())
+}

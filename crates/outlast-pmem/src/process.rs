@@ -1,0 +1,120 @@
+//! Which process something belongs to.
+//!
+//! A forked child has a copy of its parent's memory and the same mapped files. What the parent
+//! has open it must not use. On Linux the parent marks a page that the system zeroes in children
+//! (`MADV_WIPEONFORK`), so that asking costs a load; elsewhere the process's number is compared.
+
+use os::Mark;
+
+/// The process that made this value. Copies of it are of the same process.
+///
+/// ```
+/// assert!(outlast_pmem::OwnerProcess::new().is_this_process());
+/// ```
+#[derive(Clone)]
+pub struct OwnerProcess(Mark);
+
+impl OwnerProcess {
+    /// This process.
+    #[allow(clippy::new_without_default, reason = "no process is a default one")]
+    pub fn new() -> Self {
+        Self(Mark::new())
+    }
+
+    /// Whether the caller runs in that process, and not in a forked child of it.
+    #[inline]
+    pub fn is_this_process(&self) -> bool {
+        self.0.is_this_process()
+    }
+}
+
+#[cfg(all(target_os = "linux", not(outlast_portable), not(miri)))]
+mod os {
+    use std::ptr::{NonNull, null_mut};
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+
+    /// Bytes of a marked page. The system rounds them up to a page of its own.
+    const PAGE_BYTES: usize = 4096;
+
+    /// A page that holds a mark in the process that made it and zero in its children; without
+    /// such a page, the number of that process.
+    #[derive(Clone)]
+    pub(super) struct Mark {
+        mark: Option<NonNull<AtomicU32>>,
+        id: u32,
+        /// Keeps the page behind `mark`.
+        _page: Option<Arc<Page>>,
+    }
+
+    // SAFETY: the page belongs to no thread, and is accessed by atomics only.
+    unsafe impl Send for Mark {}
+    // SAFETY: as above.
+    unsafe impl Sync for Mark {}
+
+    impl Mark {
+        pub fn new() -> Self {
+            let page = Page::marked().map(Arc::new);
+            Self { mark: page.as_ref().map(|page| page.0), id: std::process::id(), _page: page }
+        }
+
+        #[inline]
+        pub fn is_this_process(&self) -> bool {
+            match self.mark {
+                // SAFETY: it points to the start of a page that `self` keeps mapped.
+                Some(mark) => unsafe { mark.as_ref() }.load(Ordering::Relaxed) != 0,
+                None => self.id == std::process::id(),
+            }
+        }
+    }
+
+    /// A page of its own.
+    struct Page(NonNull<AtomicU32>);
+
+    // SAFETY: as of a mark.
+    unsafe impl Send for Page {}
+    // SAFETY: as above.
+    unsafe impl Sync for Page {}
+
+    impl Page {
+        /// A page that is marked here and zero in children, where the system has such.
+        fn marked() -> Option<Self> {
+            let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
+            // SAFETY: no address is asked for, so nothing that exists is replaced.
+            let page = unsafe { mmap_anonymous(null_mut(), PAGE_BYTES, access, flags) }.ok()?;
+            let page = Self(NonNull::new(page.cast::<AtomicU32>())?);
+            // SAFETY: the page is this value's own.
+            unsafe { madvise(page.0.as_ptr().cast(), PAGE_BYTES, Advice::LinuxWipeOnFork) }.ok()?;
+            // SAFETY: the page is mapped for reading and writing, and aligned.
+            unsafe { page.0.as_ref() }.store(1, Ordering::Relaxed);
+            Some(page)
+        }
+    }
+
+    impl Drop for Page {
+        fn drop(&mut self) {
+            // SAFETY: the page is this value's own, and no pointer into it is left.
+            let _ = unsafe { munmap(self.0.as_ptr().cast(), PAGE_BYTES) };
+        }
+    }
+}
+
+#[cfg(not(all(target_os = "linux", not(outlast_portable), not(miri))))]
+mod os {
+    /// The number of a process.
+    #[derive(Clone)]
+    pub(super) struct Mark(u32);
+
+    impl Mark {
+        pub fn new() -> Self {
+            Self(std::process::id())
+        }
+
+        #[inline]
+        pub fn is_this_process(&self) -> bool {
+            self.0 == std::process::id()
+        }
+    }
+}
