@@ -89,7 +89,8 @@ typedef struct outlast_options {
   // transaction, which then waits for the one under way.
   uint32_t lock_always;
   // Not 0: a new pool keeps checksums over its blocks. A scheme that is named then must keep
-  // them: "undo-archapt" or "redo-archapt", the default.
+  // them: "undo-archapt" or "redo-archapt", the default. Without checksums
+  // nothing verifies what is loaded.
   uint32_t checksums;
   // Zero.
   uint32_t reserved[5];

@@ -61,6 +61,8 @@ pub enum ArchaptCode {
     ARCHAPT_SYSTEM = 22,
     /// The library broke a promise of its own. The thread's transaction was undone.
     ARCHAPT_INTERNAL = 23,
+    /// The pool was opened by the process that forked this one, which must not use it.
+    ARCHAPT_FORKED = 24,
 }
 
 use ArchaptCode::*;
@@ -91,6 +93,7 @@ const TEXTS: &[(ArchaptCode, &CStr)] = &[
     (ARCHAPT_UNKNOWN_TICKET, c"no commit of this pool has that ticket"),
     (ARCHAPT_SYSTEM, c"the operating system refused"),
     (ARCHAPT_INTERNAL, c"a bug in the library"),
+    (ARCHAPT_FORKED, c"the pool is open in the process that forked this one: close it there first"),
 ];
 
 /// Why a call failed.
@@ -119,6 +122,7 @@ impl From<Abort> for Failure {
             Abort::OutOfSpace { .. } | Abort::TooLarge(_) => ARCHAPT_OUT_OF_SPACE,
             Abort::LogFull { .. } | Abort::NumbersUsedUp => ARCHAPT_LOG_FULL,
             Abort::BadAddress(_) => ARCHAPT_BAD_ADDRESS,
+            Abort::Forked => ARCHAPT_FORKED,
             // Nobody asks for types here.
             Abort::Damaged(_) | Abort::Schema(_) => ARCHAPT_DAMAGED,
             // No call opens for reading only.
@@ -145,12 +149,19 @@ impl From<PoolError> for Failure {
                 ARCHAPT_BAD_ARGUMENT
             }
             PoolError::NoLane { .. } => ARCHAPT_NO_LANE,
+            PoolError::Forked | PoolError::Map(MapError::Forked { .. }) => ARCHAPT_FORKED,
             PoolError::Map(MapError::NotFound { .. } | MapError::NoDirectory { .. }) => {
                 ARCHAPT_NOT_FOUND
             }
             PoolError::Map(MapError::AlreadyExists { .. }) => ARCHAPT_EXISTS,
             PoolError::Map(MapError::AlreadyOpen { .. }) => ARCHAPT_BUSY,
-            PoolError::Map(MapError::NotRegular { .. }) => ARCHAPT_NOT_A_POOL,
+            PoolError::Map(MapError::NotRegular { .. } | MapError::BadLength { len: 0, .. }) => {
+                ARCHAPT_NOT_A_POOL
+            }
+            // Other files of such lengths are no pools, and called so.
+            PoolError::Map(MapError::BadLength { .. } | MapError::Truncated { .. }) => {
+                ARCHAPT_DAMAGED
+            }
             PoolError::Map(_) | PoolError::Grow(_) => ARCHAPT_SYSTEM,
             PoolError::NeedsRecovery { .. } | PoolError::ReadOnly => ARCHAPT_INTERNAL,
         };
@@ -221,7 +232,7 @@ mod tests {
             assert_eq!(*code as usize, row);
             assert!(!text.is_empty());
         }
-        assert_eq!(TEXTS.len(), ARCHAPT_INTERNAL as usize + 1);
+        assert_eq!(TEXTS.len(), ARCHAPT_FORKED as usize + 1);
     }
 
     #[test]

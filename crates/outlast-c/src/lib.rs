@@ -36,6 +36,7 @@ pub mod code;
 mod guard;
 pub mod handles;
 pub mod memory;
+mod per_process;
 pub mod pool;
 mod seat;
 pub mod transaction;

@@ -196,7 +196,7 @@ pub extern "C" fn Archapt_Close() -> ArchaptCode {
     guarded(|| {
         seat::leave()?;
         let mut place = seat::pool();
-        let shared = place.take().ok_or_else(|| Failure::of(ARCHAPT_NOT_OPEN))?;
+        let shared = place.take().ok_or_else(seat::not_open)?;
         match Arc::try_unwrap(shared) {
             Ok(shared) => drop(shared.pool.close()),
             Err(shared) => {

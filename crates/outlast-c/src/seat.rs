@@ -4,15 +4,18 @@
 //!   So the pool outlives its lanes, and is closed only when nobody has one.
 //! * **C2** A lane never leaves its seat but into its own transaction and back. While it moves,
 //!   the seat says so, and keeps its share of the pool.
+//! * **C4** A forked child has a pool of its own, or none. The seat that its thread has a copy of is
+//!   the parent's, and refused until the child opens a pool.
 
 use std::cell::RefCell;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use outlast::{Abort, Ack, FilePool, Lane, Running, Ticket, Tx};
-use outlast_pmem::Mapped;
+use outlast_pmem::{Mapped, Medium};
 
 use crate::code::ArchaptCode::*;
 use crate::code::Failure;
+use crate::per_process::{PerProcess, Table};
 
 /// A pool, and when its clients are answered.
 pub(crate) struct Shared {
@@ -20,11 +23,23 @@ pub(crate) struct Shared {
     pub ack: Ack,
 }
 
-static POOL: Mutex<Option<Arc<Shared>>> = Mutex::new(None);
+type Place = Mutex<Option<Arc<Shared>>>;
+
+static POOL: PerProcess<Place> = PerProcess::new();
+
+fn table() -> &'static Table<Place> {
+    POOL.get(|_| Mutex::new(None))
+}
 
 /// The process's pool, if one is open. What it guards is whole at any time.
 pub(crate) fn pool() -> MutexGuard<'static, Option<Arc<Shared>>> {
-    POOL.lock().unwrap_or_else(PoisonError::into_inner)
+    table().content.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The process has no pool open.
+pub(crate) fn not_open() -> Failure {
+    // C4.
+    Failure::of(if table().is_forked { ARCHAPT_FORKED } else { ARCHAPT_NOT_OPEN })
 }
 
 /// A thread's seat. The fields are dropped in this order (C1).
@@ -57,7 +72,7 @@ pub(crate) fn last_ticket() -> u64 {
 }
 
 fn take_seat() -> Result<Seat, Failure> {
-    let shared = pool().clone().ok_or_else(|| Failure::of(ARCHAPT_NOT_OPEN))?;
+    let shared = pool().clone().ok_or_else(not_open)?;
     let pool = &raw const shared.pool;
     // SAFETY: the pool lies behind an `Arc` that the seat keeps until its lane is gone (C1), also
     // while the lane moves (C2), and nobody has it by `&mut` or moves it while shares are left.
@@ -68,7 +83,18 @@ fn take_seat() -> Result<Seat, Failure> {
 /// Works with the calling thread's seat, which may be empty.
 fn with<R>(work: impl FnOnce(&mut Option<Seat>) -> Result<R, Failure>) -> Result<R, Failure> {
     let gone = |_| Failure::new(ARCHAPT_NO_LANE, "the thread is ending and has given up its lane");
-    SEAT.try_with(|seat| work(&mut seat.borrow_mut())).map_err(gone)?
+    SEAT.try_with(|seat| {
+        let mut seat = seat.borrow_mut();
+        if seat.as_ref().is_some_and(|seat| seat.shared.pool.medium().is_forked()) {
+            // C4. Dropped, it gives nothing back.
+            if pool().is_none() {
+                return Err(not_open());
+            }
+            *seat = None;
+        }
+        work(&mut seat)
+    })
+    .map_err(gone)?
 }
 
 /// Works with the seat that the calling thread has or takes.
@@ -136,11 +162,12 @@ pub(crate) fn commit() -> Result<(), Failure> {
 pub(crate) fn end() -> Result<(), Failure> {
     open_seat(|seat| match std::mem::replace(&mut seat.state, State::Moves) {
         State::Committed(mut lane, ticket) => {
-            if seat.shared.ack == Ack::Physical {
-                lane.await_physical(ticket);
-            }
+            let answered = match seat.shared.ack {
+                Ack::Physical => lane.await_physical(ticket),
+                Ack::Logical => Ok(()),
+            };
             seat.state = State::Idle(lane);
-            Ok(())
+            Ok(answered?)
         }
         State::Runs(running) => {
             seat.state = State::Idle(running.abort());
@@ -165,7 +192,7 @@ pub(crate) fn abort() -> Result<(), Failure> {
 fn open_seat<R>(work: impl FnOnce(&mut Seat) -> Result<R, Failure>) -> Result<R, Failure> {
     with(|seat| match seat {
         Some(seat) => work(seat),
-        None if pool().is_none() => Err(Failure::of(ARCHAPT_NOT_OPEN)),
+        None if pool().is_none() => Err(not_open()),
         None => Err(Failure::of(ARCHAPT_NO_TRANSACTION)),
     })
 }
@@ -191,10 +218,7 @@ pub(crate) fn wait(ticket: Ticket) -> Result<(), Failure> {
             return Err(Failure::of(ARCHAPT_UNKNOWN_TICKET));
         }
         match &mut seat.state {
-            State::Idle(lane) | State::Committed(lane, _) => {
-                lane.await_physical(ticket);
-                Ok(())
-            }
+            State::Idle(lane) | State::Committed(lane, _) => Ok(lane.await_physical(ticket)?),
             // It might be its own transaction that it waits for.
             State::Runs(_) | State::Moves => Err(Failure::of(ARCHAPT_IN_TRANSACTION)),
         }

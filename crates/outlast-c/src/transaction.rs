@@ -64,7 +64,7 @@ pub unsafe extern "C" fn Archapt_Is_Physical(ticket: u64, physical: *mut c_int) 
             return Err(Failure::new(ARCHAPT_BAD_ARGUMENT, "there is no place for the answer"));
         }
         let place = seat::pool();
-        let shared = place.as_ref().ok_or_else(|| Failure::of(ARCHAPT_NOT_OPEN))?;
+        let shared = place.as_ref().ok_or_else(seat::not_open)?;
         let ticket = Ticket::from_bits(ticket);
         if !shared.pool.has_issued(ticket) {
             return Err(Failure::of(ARCHAPT_UNKNOWN_TICKET));

@@ -382,6 +382,9 @@ fn nulls_and_nonsense_are_refused() {
     let no_pool = home.0.path().join("text");
     std::fs::write(&no_pool, [b'x'; 1 << 16]).unwrap();
     assert_eq!(open(&home.path("text"), &options()), Err(OUTLAST_NOT_A_POOL));
+    let of_the_system = c"/etc/passwd";
+    assert_eq!(open(of_the_system, &options()), Err(OUTLAST_NOT_A_POOL));
+    assert_eq!(check(of_the_system), (OUTLAST_NOT_A_POOL, 7));
     assert_eq!(check(&home.path("text")), (OUTLAST_NOT_A_POOL, 7));
 }
 
@@ -445,7 +448,7 @@ fn texts_of_codes_and_schemes_end_behind_the_last() {
     // SAFETY: the library's texts end with a zero and live on.
     let text = |text| unsafe { CStr::from_ptr(text) }.to_str().unwrap();
     assert_eq!(text(outlast_error_text(0)), "done");
-    assert_eq!(text(outlast_error_text(OUTLAST_INTERNAL as c_int + 1)), "no code of Outlast's");
+    assert_eq!(text(outlast_error_text(OUTLAST_FORKED as c_int + 1)), "no code of Outlast's");
     assert_eq!(text(outlast_error_text(-1)), "no code of Outlast's");
     assert_eq!(text(outlast_version()), env!("CARGO_PKG_VERSION"));
     let count = outlast_scheme_count();

@@ -217,10 +217,10 @@ fn open_to_read(args: &FileArgs) -> Result<UnrecoveredPool<Mapped>, Box<dyn Erro
 fn info_of(args: &FileArgs) -> Result<PoolInfo, Box<dyn Error>> {
     let path = &args.file;
     let map = MapOptions { read_only: true, domain: args.domain, ..MapOptions::default() };
-    let info = match Mapped::open(path, &map) {
-        Ok(medium) => UnrecoveredPool::open(medium).and_then(|pool| pool.info()),
-        Err(MapError::AlreadyOpen { .. }) => PoolInfo::peek(path),
-        Err(error) => Err(error.into()),
+    let info = match UnrecoveredPool::open_file(path, &map) {
+        Ok(pool) => pool.info(),
+        Err(PoolError::Map(MapError::AlreadyOpen { .. })) => PoolInfo::peek(path),
+        Err(error) => Err(error),
     };
     about(path, info)
 }

@@ -100,7 +100,7 @@ fn waiting_beside_a_lane_that_runs_alone_loses_nothing() {
                             medium.pause();
                         }
                         let ticket = Ticket::from_bits(first.load(Ordering::Acquire));
-                        lane.await_physical(ticket);
+                        lane.await_physical(ticket).unwrap();
                         assert!(pool.is_physical(ticket));
                     }
                 }

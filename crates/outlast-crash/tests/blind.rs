@@ -133,7 +133,7 @@ fn run(scheme: Scheme, plant: Option<Plant>, seed: u64) -> Result<(), String> {
         if later && random(&mut draws).is_multiple_of(4) {
             continue;
         }
-        pool.sync();
+        pool.sync().unwrap();
         let judged = model.judge(pool.medium().to_bytes(), scheme, plant);
         judged.map_err(|what| format!("{scheme}, seed {seed}, behind step {step}: {what}"))?;
     }

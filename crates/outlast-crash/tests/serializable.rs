@@ -118,7 +118,7 @@ fn work<M: Medium>(
             (Waits::Seldom, _) => seat.run_later(body),
         };
         if waits == Waits::Seldom && draws % 16 == 9 {
-            pool.sync();
+            pool.sync().unwrap();
         }
         let ended = clock.fetch_add(1, Ordering::SeqCst);
         match result {

@@ -46,6 +46,12 @@ pub enum Abort {
     /// So many transactions ran since the pool was opened that there is no number left.
     #[error("the log's numbers are used up: close the pool and open it again")]
     NumbersUsedUp,
+    /// This process is a forked child of the one that opened the pool, which it must not use.
+    /// Nothing was stored, and the parent's pool is as it was.
+    #[error(
+        "the pool was opened by the process that forked this one, and is that one's: close it there, then open it here"
+    )]
+    Forked,
     /// The pool's root is of another type than the program's.
     #[error(transparent)]
     Schema(Box<crate::typed::SchemaMismatch>),

@@ -77,7 +77,7 @@ impl FromStr for Ack {
 /// let ((), second) = lane.run_ticketed(|tx| tx.store_u64(block, 7))?;
 /// assert!(first < second);
 /// // Both are durable already; now they are in place as well.
-/// lane.await_physical(second);
+/// lane.await_physical(second)?;
 /// assert!(pool.is_physical(first) && pool.is_physical(second));
 /// # Ok(())
 /// # }
@@ -131,7 +131,7 @@ impl Ticket {
 /// }
 /// // A crash here may lose some of them, the last ones first.
 /// let ticket = last.ok_or("nothing was stored")?;
-/// pool.await_durable(ticket);
+/// pool.await_durable(ticket)?;
 /// assert!(pool.is_durable(ticket));
 /// # Ok(())
 /// # }

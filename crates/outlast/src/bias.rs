@@ -303,7 +303,7 @@ impl<M: Medium> Pool<M> {
         }
         let batch = lane.parked.pending();
         if batch != 0 && !self.io().plants(Plant::BiasStaysPending) {
-            self.await_durable(AsyncTicket { lane: owner as u32, batch });
+            self.make_durable(AsyncTicket { lane: owner as u32, batch });
         }
         self.become_shared(owner, &pages);
     }

@@ -117,6 +117,12 @@ pub enum PoolError {
     /// Transactions were to run on a pool that was opened for reading only.
     #[error("opened for reading only: open the pool for writing to run transactions")]
     ReadOnly,
+    /// This process is a forked child of the one that opened the pool, which it must not use. Nothing
+    /// was stored, and the parent's pool is as it was.
+    #[error(
+        "the pool was opened by the process that forked this one, and is that one's: close it there, then open it here"
+    )]
+    Forked,
     /// All lanes are in use by other threads.
     #[error("all {lanes} lanes are in use: create the pool with more, or share them")]
     NoLane {

@@ -296,7 +296,7 @@ mod tests {
         let away = pool.solo.go_away().unwrap();
         one.run(|tx| tx.load_u64(cell).and_then(|was| tx.store_u64(cell, was + 1))).unwrap();
         drop(away);
-        pool.sync();
+        pool.sync().unwrap();
         two.run(|tx| tx.load_u64(cell)).unwrap()
     }
 

@@ -154,5 +154,10 @@ pub trait Runner {
     }
 
     /// Makes durable what [`run_later`](Self::run_later) has left.
-    fn sync(&mut self) {}
+    ///
+    /// # Errors
+    /// [`Abort::Forked`] in a forked child of the process that opened the pool.
+    fn sync(&mut self) -> Result<(), Abort> {
+        Ok(())
+    }
 }

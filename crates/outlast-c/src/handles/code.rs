@@ -53,6 +53,8 @@ pub enum outlast_code {
     /// The library broke a promise of its own. The thread's transactions were undone and its
     /// lanes given back.
     OUTLAST_INTERNAL = 18,
+    /// The pool was opened by the process that forked this one, which must not use it.
+    OUTLAST_FORKED = 19,
 }
 
 use outlast_code::*;
@@ -78,6 +80,7 @@ const TEXTS: &[(outlast_code, &CStr)] = &[
     (OUTLAST_EXISTS, c"there is such a file already"),
     (OUTLAST_SYSTEM, c"the operating system refused"),
     (OUTLAST_INTERNAL, c"a bug in the library"),
+    (OUTLAST_FORKED, c"the pool is open in the process that forked this one: close it there first"),
 ];
 
 impl outlast_code {
@@ -129,6 +132,7 @@ impl From<ArchaptFailure> for Failure {
             ARCHAPT_NOT_FOUND => OUTLAST_NOT_FOUND,
             ARCHAPT_EXISTS => OUTLAST_EXISTS,
             ARCHAPT_SYSTEM => OUTLAST_SYSTEM,
+            ARCHAPT_FORKED => OUTLAST_FORKED,
             _ => OUTLAST_INTERNAL,
         };
         Self::new(code, failure.text)
@@ -210,7 +214,7 @@ mod tests {
             assert_eq!(*code as usize, row);
             assert!(!text.is_empty());
         }
-        assert_eq!(TEXTS.len(), OUTLAST_INTERNAL as usize + 1);
+        assert_eq!(TEXTS.len(), OUTLAST_FORKED as usize + 1);
     }
 
     #[test]

@@ -99,10 +99,7 @@ pub unsafe extern "C" fn outlast_commit_async(
 /// transaction of the pool.
 #[unsafe(no_mangle)]
 pub extern "C" fn outlast_sync(pool: outlast_pool) -> outlast_code {
-    guarded(|| {
-        seats::pool_to_wait_for(pool.id)?.sync();
-        Ok(())
-    })
+    guarded(|| Ok(seats::pool_to_wait_for(pool.id)?.sync()?))
 }
 
 /// Returns when the commit with that ticket is durable. The calling thread has no transaction of the
@@ -114,8 +111,7 @@ pub extern "C" fn outlast_await_durable(
 ) -> outlast_code {
     guarded(|| {
         let pool = seats::pool_to_wait_for(pool.id)?;
-        pool.await_durable(known(&pool, ticket)?);
-        Ok(())
+        Ok(pool.await_durable(known(&pool, ticket)?)?)
     })
 }
 

@@ -4,7 +4,7 @@ use std::ffi::{CStr, c_char};
 use std::path::PathBuf;
 
 use outlast::{Ack, CreateOptions, FilePool, OpenOptions, Scheme, UnrecoveredPool};
-use outlast_pmem::{Domain, MapOptions, Mapped, Medium};
+use outlast_pmem::{Domain, MapOptions, Medium};
 
 use super::code::outlast_code::*;
 use super::code::{Failure, guarded, outlast_code};
@@ -49,7 +49,8 @@ pub struct outlast_options {
     /// transaction, which then waits for the one under way.
     pub lock_always: u32,
     /// Not 0: a new pool keeps checksums over its blocks. A scheme that is named then must keep
-    /// them: "undo-archapt" or "redo-archapt", the default.
+    /// them: "undo-archapt" or "redo-archapt", the default. Without checksums
+    /// nothing verifies what is loaded.
     pub checksums: u32,
     /// Zero.
     pub reserved: [u32; 5],
@@ -252,8 +253,7 @@ pub unsafe extern "C" fn outlast_check(
         check_place(findings)?;
         // SAFETY: the caller says so.
         let (path, wanted) = unsafe { (read_path(path)?, read(options)?) };
-        let medium = Mapped::open(path, &wanted.map).map_err(outlast::PoolError::from)?;
-        let report = UnrecoveredPool::open(medium)?.recover(None)?.check();
+        let report = UnrecoveredPool::open_file(path, &wanted.map)?.recover(None)?.check();
         // SAFETY: it is not null, so the caller says that a number can be stored there.
         unsafe { findings.write(report.findings.len() as u64) };
         match report.findings.first() {

@@ -6,6 +6,8 @@
 //!   the seat says so, and keeps its share of the pool.
 //! * **C3** Numbers of handles grow and are never used again, so a handle that is no longer good
 //!   is nobody else's.
+//! * **C4** A forked child has pools of its own. Handles up to the number that its parent had given
+//!   out are the parent's, and refused as such.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -13,21 +15,35 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use outlast::{Abort, AsyncTicket, FilePool, Lane, Running, Tx};
-use outlast_pmem::Mapped;
+use outlast_pmem::{Mapped, Medium};
 
 use super::code::Failure;
 use super::code::outlast_code::*;
+use crate::per_process::PerProcess;
 
 /// The last number given to a handle (C3).
 static NUMBERS: AtomicU64 = AtomicU64::new(0);
 
-static POOLS: Mutex<BTreeMap<u64, Arc<FilePool>>> = Mutex::new(BTreeMap::new());
+static POOLS: PerProcess<Pools> = PerProcess::new();
+
+/// The pools that this process has opened.
+struct Pools {
+    open: Mutex<BTreeMap<u64, Arc<FilePool>>>,
+    /// C4: the last number that its parent had given out; 0 without one.
+    number_of_parent: u64,
+}
+
+fn table() -> &'static Pools {
+    let number = |is_forked| if is_forked { NUMBERS.load(Ordering::Relaxed) } else { 0 };
+    let new = |is_forked| Pools { open: Mutex::default(), number_of_parent: number(is_forked) };
+    &POOLS.get(new).content
+}
 
 /// The low bits of a lane's handle: which of its thread's seats.
 const SEAT_BITS: u32 = 16;
 
 fn pools() -> MutexGuard<'static, BTreeMap<u64, Arc<FilePool>>> {
-    POOLS.lock().unwrap_or_else(PoisonError::into_inner)
+    table().open.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn next_number() -> u64 {
@@ -36,8 +52,16 @@ fn next_number() -> u64 {
 
 /// A share of the pool with that handle.
 pub(super) fn pool(handle: u64) -> Result<Arc<FilePool>, Failure> {
-    let none = || Failure::new(OUTLAST_BAD_HANDLE, format!("no open pool has the handle {handle}"));
-    pools().get(&handle).cloned().ok_or_else(none)
+    pools().get(&handle).cloned().ok_or_else(|| no_pool(handle))
+}
+
+#[cold]
+fn no_pool(handle: u64) -> Failure {
+    // C4.
+    if (1..=table().number_of_parent).contains(&handle) {
+        return Failure::of(OUTLAST_FORKED);
+    }
+    Failure::new(OUTLAST_BAD_HANDLE, format!("no open pool has the handle {handle}"))
 }
 
 /// Keeps a pool and gives it a handle.
@@ -50,8 +74,7 @@ pub(super) fn keep_pool(pool: FilePool) -> u64 {
 /// Takes a pool whose lanes are all given back out of the table.
 pub(super) fn take_pool(handle: u64) -> Result<FilePool, Failure> {
     let mut pools = pools();
-    let none = || Failure::new(OUTLAST_BAD_HANDLE, format!("no open pool has the handle {handle}"));
-    let shared = pools.remove(&handle).ok_or_else(none)?;
+    let shared = pools.remove(&handle).ok_or_else(|| no_pool(handle))?;
     Arc::try_unwrap(shared).map_err(|shared| {
         let lanes = Arc::strong_count(&shared) - 1;
         pools.insert(handle, shared);
@@ -93,6 +116,7 @@ fn seated<R>(lane: u64, work: impl FnOnce(&mut Seat) -> Result<R, Failure>) -> R
     with(|seats| {
         let index = (lane & ((1 << SEAT_BITS) - 1)) as usize;
         match seats.get_mut(index) {
+            Some(Some(seat)) if seat.handle == lane && seat.is_forked() => Err(no_lane(lane)),
             Some(Some(seat)) if seat.handle == lane => work(seat),
             _ => Err(no_lane(lane)),
         }
@@ -101,6 +125,10 @@ fn seated<R>(lane: u64, work: impl FnOnce(&mut Seat) -> Result<R, Failure>) -> R
 
 #[cold]
 fn no_lane(lane: u64) -> Failure {
+    // C4.
+    if (1..=table().number_of_parent).contains(&(lane >> SEAT_BITS)) {
+        return Failure::of(OUTLAST_FORKED);
+    }
     let text = format!("the thread has no lane with the handle {lane}");
     Failure::new(OUTLAST_BAD_HANDLE, text)
 }
@@ -136,6 +164,7 @@ pub(super) fn give_back(lane: u64) -> Result<(), Failure> {
         let place = places.find(|seat| matches!(seat, Some(seat) if seat.handle == lane));
         match place {
             None => Err(no_lane(lane)),
+            Some(Some(seat)) if seat.is_forked() => Err(no_lane(lane)),
             Some(Some(Seat { state: State::Runs(_), .. })) => {
                 Err(Failure::of(OUTLAST_IN_TRANSACTION))
             }
@@ -148,6 +177,12 @@ pub(super) fn give_back(lane: u64) -> Result<(), Failure> {
 }
 
 impl Seat {
+    /// Whether this process has a copy of the seat, which is its parent's.
+    #[inline]
+    fn is_forked(&self) -> bool {
+        self.shared.medium().is_forked()
+    }
+
     #[inline]
     fn running(&mut self) -> Result<&mut Running<'static, Mapped>, Failure> {
         match &mut self.state {

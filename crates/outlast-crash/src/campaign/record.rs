@@ -233,7 +233,7 @@ pub(super) fn run_lane<M: Medium>(
         };
         stepped.map_err(|abort| refused(format!("while nothing had crashed: {abort}")))?;
         if (index + 1) % sync_every == 0 || index + 1 == transactions {
-            runner.sync();
+            runner.sync().map_err(|abort| refused(abort.to_string()))?;
             for index in index / sync_every * sync_every..=index {
                 pool.medium().mark(Mark::Ack(TxId(u64::from(lane) << 32 | u64::from(index))));
             }

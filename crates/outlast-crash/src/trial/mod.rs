@@ -472,7 +472,7 @@ impl Scope {
             if let [step @ (Step::Sync | Step::Look | Step::Stay | Step::After(_))] = &steps[..] {
                 let mut durable = returned.list();
                 match step {
-                    Step::Sync => runner.sync(),
+                    Step::Sync => runner.sync().map_err(|abort| refused(abort.to_string()))?,
                     Step::Look => durable.retain(|(_, ticket)| pool.is_durable(*ticket)),
                     Step::After(count) => {
                         durable.clear();

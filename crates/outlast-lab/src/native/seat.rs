@@ -72,7 +72,7 @@ impl<'p, M: Medium> Runner for AckLane<'p, M> {
         if self.is_open {
             self.last = Some(ticket);
         } else if self.ack == Ack::Physical {
-            self.lane.await_physical(ticket);
+            self.lane.await_physical(ticket)?;
         }
         Ok(result)
     }
@@ -99,10 +99,12 @@ impl<M: Medium> Ticketed for AckLane<'_, M> {
 
     fn answer(&mut self, ticket: Option<Ticket>) {
         if let (Ack::Physical, Some(ticket)) = (self.ack, ticket) {
-            self.lane.await_physical(ticket);
+            self.lane.await_physical(ticket).expect(OURS);
         }
     }
 }
+
+const OURS: &str = "the pool was opened by this process";
 
 /// A lane of ours whose commits are asynchronous. So many are waited for together.
 struct AsyncLane<'p, M: Medium> {
@@ -122,14 +124,14 @@ impl<'p, M: Medium> Runner for AsyncLane<'p, M> {
         let (result, _) = self.lane.run_async(body)?;
         self.unanswered += 1;
         if self.unanswered == self.most {
-            self.sync();
+            self.sync()?;
         }
         Ok(result)
     }
 
-    fn sync(&mut self) {
-        self.lane.sync();
+    fn sync(&mut self) -> Result<(), Abort> {
         self.unanswered = 0;
+        self.lane.sync()
     }
 }
 
@@ -200,7 +202,7 @@ impl<R: Ticketed + Send> Lane for Seat<R> {
             let start = Instant::now();
             self.worker.step(&mut self.runner)?;
             if number == count && !self.runner.has_answered() {
-                self.runner.sync();
+                self.runner.sync()?;
             }
             if self.runner.has_answered() {
                 latencies.add(start.elapsed());

@@ -86,6 +86,9 @@ impl<M: Medium> RecoveredPool<M> {
         if self.is_read_only() {
             return Err(PoolError::ReadOnly);
         }
+        if self.medium().is_forked() {
+            return Err(PoolError::Forked);
+        }
         let io = Io::new(self.medium(), None);
         let mut report = RepairReport::default();
         self.for_each_matrix(|matrices, content, matrix| {

@@ -22,6 +22,7 @@ use std::sync::atomic::Ordering;
 use outlast_pmem::Medium;
 
 use crate::ack::AsyncTicket;
+use crate::error::PoolError;
 use crate::io::Site;
 use crate::plant::Plant;
 use crate::pool::{LaneState, Pool};
@@ -34,16 +35,25 @@ impl<M: Medium> Pool<M> {
     /// returned: with one fence where nobody runs. A transaction under way on a lane that has some
     /// is waited for.
     ///
+    /// # Errors
+    /// [`PoolError::Forked`] in a forked child.
+    ///
     /// # Panics
     /// When this thread has such a transaction open itself: it would wait for ever.
-    pub fn sync(&self) {
+    pub fn sync(&self) -> Result<(), PoolError> {
+        self.refuse_in_a_fork()?;
+        self.make_all_durable();
+        Ok(())
+    }
+
+    fn make_all_durable(&self) {
         if !self.has_pending.load(Ordering::Relaxed) {
             return;
         }
         let batches: Vec<_> = self.lanes.iter().map(|lane| lane.parked.pending()).collect();
         self.lead(|id| batches[id] != 0);
         for (lane, batch) in batches.into_iter().enumerate() {
-            self.await_durable(AsyncTicket { lane: lane as u32, batch });
+            self.make_durable(AsyncTicket { lane: lane as u32, batch });
         }
     }
 
@@ -70,10 +80,19 @@ impl<M: Medium> Pool<M> {
     /// Returns when the asynchronous commit with that ticket is durable; if nobody else sees to
     /// it, this thread does. The lane's transaction under way, if it has one, is waited for.
     ///
+    /// # Errors
+    /// [`PoolError::Forked`] in a forked child.
+    ///
     /// # Panics
     /// When this thread has that transaction open itself, and when the pool has not given out that
     /// ticket: either would be waited for for ever.
-    pub fn await_durable(&self, ticket: AsyncTicket) {
+    pub fn await_durable(&self, ticket: AsyncTicket) -> Result<(), PoolError> {
+        self.refuse_in_a_fork()?;
+        self.make_durable(ticket);
+        Ok(())
+    }
+
+    pub(crate) fn make_durable(&self, ticket: AsyncTicket) {
         let mut tries = 0;
         while !self.is_durable(ticket) {
             assert!(self.has_issued_async(ticket), "a ticket of another pool: {ticket:?}");

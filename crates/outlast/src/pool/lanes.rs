@@ -217,6 +217,9 @@ impl<'p, M: Medium> Lane<'p, M> {
         F: FnMut(&mut Tx<'p, M>) -> Result<R, Abort>,
     {
         let pool = self.pool();
+        if pool.medium.is_forked() {
+            return Err(Abort::Forked);
+        }
         let tx = self.tx.as_mut().expect(LIVES);
         pool.medium.mark(Mark::TxBegin);
         pool.medium.mark(Mark::Call(Call::Begin));
@@ -247,7 +250,7 @@ impl<'p, M: Medium> Lane<'p, M> {
     #[inline]
     pub(super) fn acknowledge(&mut self, ticket: Ticket) {
         if self.pool().ack == Ack::Physical {
-            self.await_physical(ticket);
+            self.make_physical(ticket);
         }
     }
 
@@ -257,9 +260,20 @@ impl<'p, M: Medium> Lane<'p, M> {
     /// another lane has under way may hold the floor back, and is waited for. Therefore a thread
     /// that has a transaction open on any lane must not wait: it may be waiting for itself.
     ///
+    /// # Errors
+    /// [`Abort::Forked`] in a forked child.
+    ///
     /// # Panics
     /// When the pool has not given out that ticket: nobody would ever come to it.
-    pub fn await_physical(&mut self, ticket: Ticket) {
+    pub fn await_physical(&mut self, ticket: Ticket) -> Result<(), Abort> {
+        if self.pool().medium.is_forked() {
+            return Err(Abort::Forked);
+        }
+        self.make_physical(ticket);
+        Ok(())
+    }
+
+    fn make_physical(&mut self, ticket: Ticket) {
         let tx = self.tx.as_mut().expect(LIVES);
         let pool = tx.pool;
         assert!(pool.has_issued(ticket), "a ticket of another pool: {ticket:?}");
@@ -322,6 +336,10 @@ impl<'a, 'p, M: Medium> Attempt<'a, 'p, M> {
 
     #[inline(never)]
     fn give_up(&mut self) {
+        if self.tx.pool.medium.is_forked() {
+            // The transaction is the parent's.
+            return;
+        }
         self.tx.abort();
         self.tx.end();
     }
@@ -451,14 +469,18 @@ impl<'p, M: Medium> Runner for Lane<'p, M> {
         self.run_async(body).map(|(result, _)| result)
     }
 
-    fn sync(&mut self) {
-        self.pool().sync();
+    fn sync(&mut self) -> Result<(), Abort> {
+        self.pool().sync().map_err(|_| Abort::Forked)
     }
 }
 
 impl<M: Medium> Drop for Lane<'_, M> {
     fn drop(&mut self) {
         if let Some(mut tx) = self.tx.take() {
+            if tx.pool.medium.is_forked() {
+                // The lane, and what it has pending, is the parent's.
+                return;
+            }
             if tx.lane.is_stand_in {
                 tx.pool.lead(|id| id == tx.lane.id);
                 // A batch that another leader has taken is durable when that one puts it back.

@@ -23,7 +23,7 @@ pub use check::{CheckReport, CheckStage, CheckStep, Finding};
 pub use file::FilePool;
 use header::format;
 pub use header::{CreateOptions, Header};
-pub(crate) use header::{LANE_FLOOR_UNPROVEN, LANE_TAIL_UNPROVEN, load_sealed};
+pub(crate) use header::{LANE_FLOOR_UNPROVEN, LANE_TAIL_UNPROVEN, is_of_a_pool, load_sealed};
 pub(crate) use lane_log::LaneLog;
 pub use lanes::Lane;
 pub(crate) use lanes::{LaneSlot, LaneState};
@@ -149,6 +149,12 @@ impl<M: Medium> Pool<M> {
         &self.header
     }
 
+    /// A forked child has a copy of what this process remembers of the pool, and the same file: what
+    /// it stored there would be lost to the parent, or the parent's to it.
+    pub(crate) fn refuse_in_a_fork(&self) -> Result<(), PoolError> {
+        if self.medium.is_forked() { Err(PoolError::Forked) } else { Ok(()) }
+    }
+
     #[inline(always)]
     pub(crate) fn io(&self) -> Io<'_, M> {
         Io::new(&self.medium, self.plant)
@@ -163,6 +169,7 @@ impl<M: Medium> Pool<M> {
     /// Makes the pool at least `len` bytes long. The file grows first, then the word that says
     /// so (G1): a crash in between leaves a file with room to spare.
     pub fn grow(&self, len: u64) -> Result<(), PoolError> {
+        self.refuse_in_a_fork()?;
         let io = self.io();
         let geometry = &self.header.geometry;
         if len > POOL_BYTES_MAX {
@@ -199,14 +206,22 @@ impl<M: Medium> Pool<M> {
     }
 
     /// Takes a free lane. It goes back when dropped.
+    ///
+    /// # Errors
+    /// [`PoolError::NoLane`], or [`PoolError::Forked`] in a forked child.
     pub fn lane(&self) -> Result<Lane<'_, M>, PoolError> {
+        self.refuse_in_a_fork()?;
         (0..self.lanes.len())
             .find_map(|id| self.take_lane(id))
             .ok_or(PoolError::NoLane { lanes: self.header.geometry.lanes })
     }
 
     /// Takes the lane of that number, if it is free.
+    ///
+    /// # Errors
+    /// As [`lane`](Self::lane).
     pub fn lane_at(&self, id: usize) -> Result<Lane<'_, M>, PoolError> {
+        self.refuse_in_a_fork()?;
         self.take_lane(id).ok_or(PoolError::NoLane { lanes: self.header.geometry.lanes })
     }
 
@@ -219,8 +234,12 @@ impl<M: Medium> Pool<M> {
 
     /// Ends the pool in peace and gives the medium back: its log is empty, so that it can be opened
     /// for reading only. A pool that is only dropped has lost nothing, but redo leaves live
-    /// records, which want one opening for writing first, as every append-only log does.
+    /// records, which want one opening for writing first, as every append-only log does. In a forked
+    /// child nothing is stored, and the pool stays open in its parent.
     pub fn close(self) -> M {
+        if self.medium.is_forked() {
+            return self.medium;
+        }
         if self.logging == Logging::Redo || self.write_back == WriteBack::ByAge {
             writeback::sweep(&self, self.lanes.len(), Reach::All);
         }
@@ -240,6 +259,7 @@ impl<M: Medium> Pool<M> {
 
     /// The root object as it stands. For use between transactions.
     pub fn root(&self) -> Result<Option<(PoolOffset, crate::RootKind)>, PoolError> {
+        self.refuse_in_a_fork()?;
         open::read_root(&self.medium)
     }
 

@@ -149,7 +149,13 @@ impl<M: Medium> UnrecoveredPool<M> {
     }
 
     /// Brings the data to the state of the last acknowledged transactions, durably.
+    ///
+    /// # Errors
+    /// [`PoolError`]; [`PoolError::Forked`] in a forked child of the process that opened the medium.
     pub fn recover(self, plant: Option<Plant>) -> Result<RecoveredPool<M>, PoolError> {
+        if self.medium.is_forked() {
+            return Err(PoolError::Forked);
+        }
         let io = Io::new(&self.medium, plant);
         let log = LiveLog::read(io, &self.header.geometry)?;
         let (epoch, report) = log.apply(io, &self.header.geometry)?;
@@ -261,6 +267,9 @@ impl<M: Medium> RecoveredPool<M> {
     pub fn start(self, options: &OpenOptions) -> Result<Pool<M>, PoolError> {
         if self.read_only {
             return Err(PoolError::ReadOnly);
+        }
+        if self.medium.is_forked() {
+            return Err(PoolError::Forked);
         }
         let geometry: Geometry = self.header.geometry;
         let scheme = options.scheme_for(&geometry);

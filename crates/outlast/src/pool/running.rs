@@ -17,7 +17,8 @@ impl<'p, M: Medium> Lane<'p, M> {
     /// Begins a transaction that [`Running::commit`] or [`Running::abort`] ends, which give the
     /// lane back. Nothing is run again by itself: after [`Abort::Conflict`] the caller ends the
     /// transaction and begins again, here with a pause that grows; after many conflicts in a row
-    /// the transaction runs alone.
+    /// the transaction runs alone. In a forked child each operation and the commit of what this
+    /// returns is [`Abort::Forked`].
     ///
     /// # Panics
     /// When this thread has a transaction open on another lane that runs alone. Waiting for
@@ -25,6 +26,10 @@ impl<'p, M: Medium> Lane<'p, M> {
     pub fn begin(mut self) -> Running<'p, M> {
         let tx = self.tx.as_mut().expect(LIVES);
         let conflicts = tx.lane.conflicts;
+        if tx.pool.medium.is_forked() {
+            tx.refuse_all(Abort::Forked);
+            return Running { lane: Some(self), turn: None };
+        }
         tx.pool.medium.mark(Mark::TxBegin);
         tx.pool.medium.mark(Mark::Call(Call::Begin));
         tx.give_way(conflicts);

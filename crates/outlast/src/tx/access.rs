@@ -17,6 +17,7 @@ const LINES_FETCHED_MAX: usize = 16;
 impl<M: Medium> Transact for Tx<'_, M> {
     #[inline]
     fn load(&mut self, at: PoolOffset, out: &mut [u8]) -> Result<(), Abort> {
+        self.refuse_in_a_fork()?;
         self.pool.medium.mark(Mark::Call(Call::Load));
         let result =
             self.check_range("loading", at, out.len() as u64).and_then(|()| self.load_any(at, out));
@@ -108,6 +109,7 @@ impl<M: Medium> Transact for Tx<'_, M> {
     }
 
     fn root(&mut self) -> Result<Option<(PoolOffset, RootKind)>, Abort> {
+        self.refuse_in_a_fork()?;
         let mut word = [0; 8];
         let result = self.load_any(ROOT_AT, &mut word).and_then(|()| {
             crate::pool::parse_root(u64::from_le_bytes(word))
@@ -303,10 +305,24 @@ impl<M: Medium> Tx<'_, M> {
         result
     }
 
+    /// A transaction that a forked child has a copy of is its parent's. Words that are loaded or
+    /// kept without a call do not ask: nothing of the pool changes before the commit, which does.
+    #[inline]
+    pub(super) fn refuse_in_a_fork(&self) -> Result<(), Abort> {
+        if self.pool.medium.is_forked() { Err(Abort::Forked) } else { Ok(()) }
+    }
+
+    /// The transaction has not begun: every operation fails.
+    pub(crate) fn refuse_all(&mut self, abort: Abort) {
+        let _ = self.note(Err::<(), _>(abort));
+        self.lane.buffers.loads = Window::NONE;
+    }
+
     /// After a failure nothing more is changed: an operation that failed half-way has locked
     /// and kept some of its lines and not others.
     #[inline]
     pub(super) fn refuse_after_failure(&self) -> Result<(), Abort> {
+        self.refuse_in_a_fork()?;
         match &self.lane.buffers.failure {
             None => Ok(()),
             Some(abort) => Err(abort.clone()),

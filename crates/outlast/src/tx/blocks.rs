@@ -35,6 +35,7 @@ impl<'p, M: Medium> Tx<'p, M> {
     /// [`Abort::BadAddress`] when there is none. That is an answer and does not end the
     /// transaction, as [`Abort::Conflict`] does.
     pub fn block_at(&mut self, at: PoolOffset) -> Result<(u64, BlockKind), Abort> {
+        self.refuse_in_a_fork()?;
         let own = self.lane.buffers.allocated.iter().find(|block| block.at == at).copied();
         self.lane.pending.was_seen |= !self.lane.pending.is_empty();
         let found = own.map_or_else(|| self.find_block("looking for a block", at), Ok);

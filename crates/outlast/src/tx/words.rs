@@ -56,6 +56,7 @@ impl<M: Medium> Tx<'_, M> {
     /// instructions.
     #[inline(never)]
     pub(super) fn load_word(&mut self, at: PoolOffset) -> Result<u64, Abort> {
+        self.refuse_in_a_fork()?;
         if self.lane.buffers.loads.has_word(at) {
             self.pool.medium.mark(Mark::Call(Call::Load));
             self.note_access(at, 8);

@@ -133,10 +133,13 @@ impl<'id, 'p, M: Medium> TypedLane<'id, Lane<'p, M>> {
 
     /// As [`Lane::await_physical`].
     ///
+    /// # Errors
+    /// As [`Lane::await_physical`].
+    ///
     /// # Panics
     /// As [`Lane::await_physical`].
-    pub fn await_physical(&mut self, ticket: Ticket) {
-        self.runner.await_physical(ticket);
+    pub fn await_physical(&mut self, ticket: Ticket) -> Result<(), Abort> {
+        self.runner.await_physical(ticket)
     }
 }
 

@@ -76,7 +76,7 @@ fn a_lazy_commit_is_physical_after_one_wait_and_not_before() {
         let second = store(&mut lane, block.plus(64), 2);
         assert!(!pool.is_physical(first) && !pool.is_physical(second), "{scheme}");
         assert!(live_records(&pool) > 0, "{scheme}");
-        lane.await_physical(first);
+        lane.await_physical(first).unwrap();
         assert!(pool.is_physical(first), "{scheme}");
         assert!(pool.is_physical(second), "{scheme}: with nothing under way one sweep does all");
         assert_eq!(live_records(&pool), 0, "{scheme}");
@@ -93,7 +93,7 @@ fn what_is_not_lazy_is_physical_when_it_commits() {
         let mut lane = pool.lane().unwrap();
         let ticket = store(&mut lane, block, 1);
         assert!(pool.is_physical(ticket), "{scheme}");
-        lane.await_physical(ticket);
+        lane.await_physical(ticket).unwrap();
     }
     for scheme in sound_schemes() {
         assert_eq!(scheme.commits_physically(), !LAZY.contains(&scheme), "{scheme}");
@@ -112,7 +112,7 @@ fn a_pool_that_was_closed_and_opened_again_has_nothing_pending() {
             let pool = opened.start(&OpenOptions::with_scheme(scheme)).unwrap();
             assert!(pool.is_physical(ticket) && pool.has_issued(ticket), "{scheme}");
             let again = Ticket::from_bits(ticket.to_bits());
-            pool.lane().unwrap().await_physical(again);
+            pool.lane().unwrap().await_physical(again).unwrap();
             assert!(store(&mut pool.lane().unwrap(), block, 2) > ticket, "{scheme}");
         }
     }
@@ -125,7 +125,7 @@ fn nobody_waits_for_a_ticket_that_was_never_given() {
     let block = root_block(&pool);
     let ticket = store(&mut pool.lane().unwrap(), block, 1);
     let foreign = Ticket::from_bits(ticket.to_bits() + 1);
-    pool.lane().unwrap().await_physical(foreign);
+    pool.lane().unwrap().await_physical(foreign).unwrap();
 }
 
 /// ARC-1: a client that waits for its answer before it goes on, alone, is answered.
@@ -198,7 +198,7 @@ fn lanes_that_wait_for_each_other_end() {
                         tickets.lock().unwrap().push(ticket);
                         both.wait();
                         let all = tickets.lock().unwrap().clone();
-                        all.iter().for_each(|ticket| lane.await_physical(*ticket));
+                        all.iter().for_each(|ticket| lane.await_physical(*ticket).unwrap());
                         assert!(all.iter().all(|ticket| pool.is_physical(*ticket)), "{scheme}");
                     });
                 }

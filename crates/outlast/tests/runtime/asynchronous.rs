@@ -68,11 +68,11 @@ fn a_batch_takes_one_record_and_one_fence() {
             }
         });
         assert_eq!((batched.fences, batched.flushed_lines, batched.stored_bytes), (0, 0, 0));
-        let (synced, ()) = spent(&pool, || pool.sync());
+        let (synced, ()) = spent(&pool, || pool.sync().unwrap());
         assert_eq!(synced.fences, 1);
         // Two words for each word, seven in a line of log.
         assert!(synced.flushed_lines <= 64 * 2 / 7 + 1, "{synced:?}");
-        let (again, ()) = spent(&pool, || pool.sync());
+        let (again, ()) = spent(&pool, || pool.sync().unwrap());
         assert_eq!(again.fences, 0, "there is nothing left");
     }
 }
@@ -87,7 +87,7 @@ fn one_fence_makes_several_lanes_durable() {
         tickets.push(lane.run_async(store).unwrap().1);
     }
     assert!(tickets.iter().all(|ticket| !pool.is_durable(*ticket)));
-    let (synced, ()) = spent(&pool, || pool.sync());
+    let (synced, ()) = spent(&pool, || pool.sync().unwrap());
     assert_eq!(synced.fences, 1);
     assert!(tickets.iter().all(|ticket| pool.is_durable(*ticket)));
     drop(lanes);
@@ -106,7 +106,7 @@ fn what_is_pending_is_its_lanes_alone_until_it_is_durable() {
                 lane.run_async(|tx| tx.store_u64(cell(root, at), value)).unwrap().1
             };
             let first = put(&mut lane, 0, 5);
-            pool.await_durable(first);
+            pool.await_durable(first).unwrap();
             assert!(pool.is_durable(first));
             let second = put(&mut lane, 1, 6);
             // A store to half a word that is pending keeps the other half.
@@ -277,7 +277,7 @@ fn blocks_come_and_go_within_a_batch() {
             lane.run_later(|tx| tx.free(block)).unwrap();
             let twice = lane.run_later(|tx| tx.free(block));
             assert!(matches!(twice, Err(Abort::BadAddress(_))), "{scheme}: {twice:?}");
-            pool.sync();
+            pool.sync().unwrap();
             let mut content = vec![0; bytes as usize];
             lane.run(|tx| tx.load(kept, &mut content)).unwrap();
             let nines = content.iter().filter(|byte| **byte == 9).count();
@@ -398,7 +398,7 @@ fn threads_that_run_freely_lose_nothing_and_end() {
                     .collect();
                 scope.spawn(|| {
                     while !over.load(Ordering::Relaxed) {
-                        pool.sync();
+                        pool.sync().unwrap();
                         std::thread::yield_now();
                     }
                 });
@@ -437,7 +437,7 @@ fn a_transaction_does_not_wait_for_its_own_lane() {
     let mut lane = pool.lane().unwrap();
     lane.run_later(|tx| tx.store_u64(cell(root, 0), 5)).unwrap();
     lane.run(|_| {
-        pool.sync();
+        pool.sync().unwrap();
         Ok(())
     })
     .unwrap();
@@ -450,7 +450,7 @@ fn a_ticket_of_another_pool_is_not_waited_for() {
     let (other, _) = pool(Scheme::Swift, 64 << 10, false);
     let mut lane = one.lane().unwrap();
     let ((), ticket) = lane.run_async(|tx| tx.store_u64(cell(root, 0), 5)).unwrap();
-    other.await_durable(ticket);
+    other.await_durable(ticket).unwrap();
 }
 
 /// What an asynchronous commit has read another lane may store to before the batch has a number.
@@ -473,7 +473,7 @@ fn a_transaction_that_overlaps_an_asynchronous_one_is_before_it_or_behind_it() {
             tx.store_u64(x, seen + 1)
         })
         .unwrap();
-        pool.sync();
+        pool.sync().unwrap();
         assert_eq!((value(&pool, x), value(&pool, y)), (2, 1), "{scheme}");
     }
 }

@@ -573,7 +573,7 @@ fn places_inside_places() {
                 PBox::new(tx, Branch { name: *b"Hannover", accounts, cents: Cents(1) })
             })
             .unwrap();
-        lane.await_physical(ticket);
+        lane.await_physical(ticket).unwrap();
         assert!(pool.pool().is_physical(ticket) && pool.lane_at(0).is_err());
         let second = branch.at(Branch::FIELDS.accounts).item(1);
         lane.run(|tx| {
