@@ -70,6 +70,8 @@ typedef enum ArchaptCode {
   ARCHAPT_SYSTEM = 22,
   // The library broke a promise of its own. The thread's transaction was undone.
   ARCHAPT_INTERNAL = 23,
+  // The pool was opened by the process that forked this one, which must not use it.
+  ARCHAPT_FORKED = 24,
 } ArchaptCode;
 
 // The pools of Table II: blocks of one type lie together.

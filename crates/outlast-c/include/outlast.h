@@ -61,6 +61,8 @@ typedef enum outlast_code {
   // The library broke a promise of its own. The thread's transactions were undone and its
   // lanes given back.
   OUTLAST_INTERNAL = 18,
+  // The pool was opened by the process that forked this one, which must not use it.
+  OUTLAST_FORKED = 19,
 } outlast_code;
 
 // How to open or create a pool. Start from `outlast_options options = {0};`: what is zero or null
