@@ -50,7 +50,7 @@ pub enum PoolCommand {
     /// Put right what the checksums of a pool find damaged. What they cannot correct is named.
     #[command(after_help = STATUSES_OF_REPAIR)]
     Repair(FileArgs),
-    /// List every allocated block.
+    /// List every allocated block, as recovery would leave them.
     #[command(after_help = STATUSES)]
     Dump(FileArgs),
     /// Make a pool larger.
@@ -358,9 +358,16 @@ fn repair(args: &FileArgs, as_json: bool, seed: u64) -> CommandResult {
 }
 
 fn dump(args: &FileArgs, as_json: bool, seed: u64) -> CommandResult {
-    let pool: RecoveredPool<Mapped> = about(&args.file, open_to_read(args)?.read_only())?;
     let mut report = CheckReport::default();
-    let blocks = pool.allocated_blocks(&mut report);
+    let blocks = match open_to_read(args)?.read_only() {
+        Ok(pool) => pool.allocated_blocks(&mut report),
+        Err(PoolError::NeedsRecovery { .. }) => {
+            let map = MapOptions { domain: args.domain, ..MapOptions::default() };
+            let pool = about(&args.file, RecoveredPool::open_overlaid(&args.file, &map))?;
+            pool.allocated_blocks(&mut report)
+        }
+        Err(error) => return about(&args.file, Err(error)),
+    };
     if as_json {
         let records = blocks.iter().map(|(at, bytes)| json!({"at": at.0, "bytes": bytes}));
         println!("{}", crate::document("pool dump", seed, records.collect()));

@@ -150,6 +150,30 @@ fn a_pool_in_use_is_described_and_not_checked() {
     let info = record("info", &path, 0);
     assert_eq!(info["in_use"], false);
     assert!(info["live_records"].as_u64() > Some(0), "it was not closed: {info}");
+    let blocks = pool("dump", &path);
+    assert_eq!(blocks.0, Some(0), "{}", blocks.2);
+    assert!(blocks.1.lines().count() > 1000, "the blocks of a recovered copy");
+}
+
+#[test]
+fn chunks_are_chosen_by_size_or_by_the_user() {
+    let directory = tempfile::tempdir().unwrap();
+    let create = |name: &str, rest: &[&str]| {
+        let path = directory.path().join(name);
+        let made = run(Command::new(OUTLAST).args(["pool", "create"]).arg(&path).args(rest));
+        (path, made)
+    };
+    for (size, rest, chunk_bytes) in
+        [("12M", &[][..], 16 << 10), ("20M", &[], 64 << 10), ("8M", &["--chunk", "1M"], 1 << 20)]
+    {
+        let (path, (code, _, stderr)) = create(size, &[&["--size", size], rest].concat());
+        assert_eq!(code, Some(0), "{stderr}");
+        assert_eq!(record("info", &path, 0)["chunk_bytes"], chunk_bytes);
+    }
+    let (path, (code, _, stderr)) = create("odd", &["--chunk", "5K"]);
+    assert_eq!(code, Some(2));
+    assert!(stderr.contains("a power of two from 4 KiB to 1 MiB"), "{stderr}");
+    assert!(!path.exists(), "what failed leaves no file");
 }
 
 /// The address space has room for the pool, and not for a copy.

@@ -105,6 +105,10 @@ impl<M: Medium> Medium for Overlay<M> {
         self.below.len()
     }
 
+    fn is_forked(&self) -> bool {
+        self.below.is_forked()
+    }
+
     fn load(&self, at: PoolOffset, out: &mut [u8]) {
         check_bounds(self.len(), at, out.len() as u64);
         let mut done = 0;

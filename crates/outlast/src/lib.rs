@@ -11,6 +11,7 @@
 //!   transactions, and runs one again that met a conflict.
 //! - [`Tx`] is a running transaction: a value, and a [`Transact`]. Loads copy out of the pool,
 //!   never a reference into it; stores go through the scheme.
+//! - [`Reader`] is a [`Runner`] for pools that are open for reading only.
 //! - [`Ack`] says what of a commit is done when it is acknowledged; a [`Ticket`] names it, to ask
 //!   and to wait. [`Running`] is a transaction for callers without a closure.
 //! - [`Scheme`] says how it becomes durable: by undo records, by redo records, or not at all.
@@ -105,7 +106,7 @@ pub use io::Site;
 pub use layout::{FORMAT_VERSION, Geometry};
 #[doc(hidden)]
 pub use log::record::forged_line;
-pub use outlast_pmem::{Domain, GrowError, MapError, MapOptions, Mapped, Medium};
+pub use outlast_pmem::{Domain, GrowError, MapError, MapOptions, Mapped, Medium, Overlay};
 pub use outlast_trace::{ByteRange, LINE_BYTES, LineAddr, PoolOffset};
 pub use plant::{Plant, UnknownPlant};
 pub use pool::{

@@ -33,8 +33,7 @@ impl Outcome {
 pub(super) fn check(args: &FileArgs, as_json: bool, seed: u64) -> CommandResult {
     let path = &args.file;
     let map = MapOptions { read_only: true, domain: args.domain, ..MapOptions::default() };
-    let opened = Mapped::open(path, &map).map_err(PoolError::from).and_then(UnrecoveredPool::open);
-    let outcome = match opened.and_then(look) {
+    let outcome = match UnrecoveredPool::open_file(path, &map).and_then(look) {
         Err(error) if error.is_damage() => unopened(error),
         Err(error @ PoolError::Map(MapError::BadLength { .. })) => match PoolInfo::peek(path) {
             Ok(_) => unopened(error),

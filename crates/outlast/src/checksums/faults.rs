@@ -131,6 +131,11 @@ impl<M: Medium> RecoveredPool<M> {
         let matrices = Matrices::new(geometry);
         let mut chunk = 0;
         while chunk < self.chunks() {
+            // Long blocks are skipped whole, so nothing before a free word has to be looked at.
+            if matrices.has_free_word(self.medium(), chunk) {
+                chunk += 1;
+                continue;
+            }
             let content = matrices.content(self.medium(), chunk);
             match content {
                 Some(Content::Class(class)) => {

@@ -103,6 +103,11 @@ impl Matrices {
         ChunkWord::from_word(medium.load_u64(self.geometry.directory_at(chunk))).ok()
     }
 
+    /// Whether the chunk is free, or inside a long block.
+    pub fn has_free_word<M: Medium>(&self, medium: &M, chunk: u64) -> bool {
+        self.word(medium, chunk) == Some(ChunkWord::Free)
+    }
+
     /// What the chunk is. `None` for one that is free, a directory or damaged.
     pub fn content<M: Medium>(&self, medium: &M, chunk: u64) -> Option<Content> {
         if self.geometry.is_directory(chunk) {

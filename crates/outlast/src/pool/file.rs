@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use outlast_pmem::{Heap, MapError, MapOptions, Mapped, Medium, read_beside};
+use outlast_pmem::{Heap, MapError, MapOptions, Mapped, Medium, Overlay, read_beside};
 
 use crate::error::PoolError;
 use crate::layout::HEADER_PAGE_BYTES;
@@ -133,9 +133,24 @@ impl RecoveredPool<Mapped> {
     /// work for recovery is refused.
     ///
     /// # Errors
-    /// [`PoolError`]; [`PoolError::NeedsRecovery`] when it must be opened for writing first.
+    /// [`PoolError`]; [`PoolError::NeedsRecovery`] when it must be opened for writing first, or with
+    /// [`open_overlaid`](RecoveredPool::open_overlaid).
     pub fn open_read_only(path: impl AsRef<Path>, map: &MapOptions) -> Result<Self, PoolError> {
         let map = MapOptions { read_only: true, ..map.clone() };
         UnrecoveredPool::open_file(path, &map)?.read_only()
+    }
+}
+
+impl RecoveredPool<Overlay<Mapped>> {
+    /// Opens a pool for reading only, beside other readers, as recovery would leave it. What recovery
+    /// stores stays in volatile memory, page by page, so the file is as it was, and it may be one that
+    /// the program cannot write.
+    ///
+    /// # Errors
+    /// [`PoolError`].
+    pub fn open_overlaid(path: impl AsRef<Path>, map: &MapOptions) -> Result<Self, PoolError> {
+        let map = MapOptions { read_only: true, ..map.clone() };
+        let medium = Overlay::new(UnrecoveredPool::open_file(path, &map)?.into_medium());
+        Ok(UnrecoveredPool::open(medium)?.recover(None)?.into_read_only())
     }
 }

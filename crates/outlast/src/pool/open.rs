@@ -205,7 +205,7 @@ pub struct RecoveredPool<M> {
     report: RecoveryReport,
     /// Literal variants: the lines that checksums have changed.
     corrected: Vec<PoolOffset>,
-    /// Recovery was not run, so the epoch is not this opening's own.
+    /// Recovery was not run, so the epoch is not this opening's own; or not on the medium itself.
     read_only: bool,
 }
 
@@ -218,6 +218,11 @@ impl<M: Medium> RecoveredPool<M> {
     /// Literal variants: the lines that recovery changed because checksums said so.
     pub fn corrected_lines(&self) -> &[PoolOffset] {
         &self.corrected
+    }
+
+    /// Nothing that it would store from here on would last.
+    pub(super) fn into_read_only(self) -> Self {
+        Self { read_only: true, ..self }
     }
 
     pub(crate) fn is_read_only(&self) -> bool {

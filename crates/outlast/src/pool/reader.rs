@@ -143,6 +143,9 @@ impl<M: Medium> Runner for Reader<'_, M> {
     where
         F: FnMut(&mut Self) -> Result<R, Abort>,
     {
+        if self.pool.medium().is_forked() {
+            return Err(Abort::Forked);
+        }
         self.failed = None;
         let done = body(self)?;
         self.failed.take().map_or(Ok(done), Err)

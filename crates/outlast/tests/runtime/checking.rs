@@ -77,6 +77,20 @@ fn a_check_tells_how_far_it_has_come() {
     }
 }
 
+/// In a zone of free chunks no chunk is looked at for each that comes after it.
+#[test]
+fn free_chunks_with_checksums_are_looked_at_once() {
+    use outlast_pmem::Recorder;
+    let create = CreateOptions { lanes: 1, checksums: true, ..CreateOptions::default() };
+    let pool = Pool::create_on(Heap::new(4 << 20), &create, &OpenOptions::default()).unwrap();
+    let medium = Recorder::from_image(pool.close().to_bytes()).recording_loads();
+    let pool = UnrecoveredPool::open(medium).unwrap().read_only().unwrap();
+    let before = pool.medium().ops();
+    assert_eq!(pool.faults(), []);
+    let loads = (pool.medium().ops() - before) as u64;
+    assert!(loads <= 4 * pool.chunks(), "{loads} loads for {} chunks", pool.chunks());
+}
+
 /// Recovery stores to an overlay, and the check is that of the pool recovered in place.
 #[test]
 fn a_recovered_overlay_is_checked_as_the_pool_would_be() {

@@ -86,6 +86,33 @@ fn collections_are_read_without_a_lane() {
     assert!(reader.run(|tx| tx.root()).is_ok(), "a failure does not outlive its transaction");
 }
 
+/// A program that died leaves work for recovery, which needs no permission to write.
+#[test]
+fn a_pool_that_was_not_closed_is_read_through_an_overlay() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, pool) = created(dir.path());
+    let words = pool.lane().unwrap().run(|tx| Words::create(tx, 100, |_| 0)).unwrap();
+    for n in 0..100 {
+        pool.lane().unwrap().run(|tx| words.set(tx, n, n + 1)).unwrap();
+    }
+    drop(pool);
+    let before = std::fs::read(&path).unwrap();
+    let direct = RecoveredPool::open_read_only(&path, &map()).err().unwrap();
+    assert!(matches!(direct, PoolError::NeedsRecovery { .. }), "{direct}");
+    let readers = [(); 2].map(|()| RecoveredPool::open_overlaid(&path, &map()).unwrap());
+    for pool in &readers {
+        let sum =
+            pool.reader().run(|tx| (0..100).map(|n| words.get(tx, n)).sum::<Result<u64, _>>());
+        assert_eq!(sum.unwrap(), 5050);
+    }
+    // What it would store would not last.
+    for pool in readers {
+        assert!(matches!(pool.repair(), Err(PoolError::ReadOnly)));
+        assert!(matches!(pool.start(&OpenOptions::default()).err(), Some(PoolError::ReadOnly)));
+    }
+    assert!(std::fs::read(&path).unwrap() == before);
+}
+
 #[derive(Clone, Copy, Persist)]
 #[repr(C)]
 struct Shelf<'id> {
