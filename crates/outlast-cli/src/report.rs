@@ -5,8 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use outlast_lab::native::{Setup, Size, floor};
 use outlast_lab::record::Document;
-use outlast_lab::table::summary;
-use outlast_lab::{goals, report};
+use outlast_lab::{front, goals, report};
 use outlast_peers::Pmdk;
 use outlast_workloads::Workload;
 
@@ -81,7 +80,7 @@ pub fn run(args: &ReportArgs, as_json: bool, seed: u64) -> CommandResult {
     if as_json {
         print!("{}", document.to_json());
     } else {
-        print!("{}", summary(&document));
+        print!("{}", front::screen(&document));
     }
     eprintln!("{}", page.display());
     let faults = goals::faults(&document.records);

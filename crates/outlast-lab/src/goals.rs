@@ -138,7 +138,7 @@ fn planted(records: &[Record]) -> Vec<Record> {
 }
 
 /// Whether this is a metric of a whole search or campaign, and not of a planted bug.
-fn whole(record: &Record, metric: Metric) -> bool {
+pub(crate) fn whole(record: &Record, metric: Metric) -> bool {
     record.kind == Kind::Crash && record.plant.is_none() && record.is(metric)
 }
 
@@ -154,7 +154,7 @@ fn schemes(records: &[Record], metric: Metric) -> Vec<String> {
 }
 
 /// Whether the record's scheme promises to lose nothing. What a paper claims is no promise of ours.
-fn promises(record: &Record) -> bool {
+pub(crate) fn promises(record: &Record) -> bool {
     match &record.guarantee {
         Some(guarantee) => *guarantee == Guarantee::Durable.to_string(),
         None => {

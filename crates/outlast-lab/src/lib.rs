@@ -20,11 +20,13 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod answer;
 pub mod bench;
 pub mod clock;
 pub mod crash;
 pub mod emulated;
 pub mod format;
+pub mod front;
 pub mod goals;
 pub mod html;
 pub mod machine;

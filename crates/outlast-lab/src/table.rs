@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
+use crate::answer::is_own;
 use crate::format::{grouped, short};
-use crate::goals;
 use crate::native::YARDSTICKS;
 use crate::pivot::{Grid, work};
 use crate::record::{Document, Kind, Metric, Record, Verdict};
@@ -205,7 +205,7 @@ fn floor(records: &[Record]) -> String {
 }
 
 /// One row per scheme: campaigns over all policies and workloads together.
-fn crashes(records: &[Record]) -> String {
+pub(crate) fn crashes(records: &[Record]) -> String {
     let shown = [
         ("crash points", Metric::CRASH_POINTS),
         ("images", Metric::IMAGES_VERIFIED),
@@ -278,25 +278,8 @@ fn claims(records: &[Record]) -> String {
     let (alike, single): (Vec<&Record>, Vec<&Record>) =
         claims.iter().partition(|claim| untestable_alike(&claims, claim) > ALIKE_MAX);
     for claim in single {
-        let sign = match claim.verdict {
-            Some(Verdict::Reached) => "✓",
-            Some(Verdict::NotReached) => "✗",
-            Some(Verdict::Contradictory) => "!",
-            Some(Verdict::NotTestable) | None => "–",
-        };
-        let mut value = claim.value.map_or_else(|| "not measured".to_owned(), short);
-        let of_paper = claim.paper.as_deref().is_some_and(|paper| paper != goals::OURS);
-        if let Some(claimed) = claim.paper_value.filter(|_| of_paper) {
-            value += &format!(", claimed {}", short(claimed));
-        }
-        let wording = claim.claim.as_deref().unwrap_or(&claim.metric);
-        let who = [work(claim), claim.scheme.clone()];
-        let who: Vec<String> = who.into_iter().filter(|part| !part.is_empty()).collect();
-        let _ = write!(text, "  {sign} {}: {wording}: {value}", who.join(", "));
-        match &claim.reason {
-            Some(reason) => _ = writeln!(text, " ({reason})"),
-            None => text.push('\n'),
-        }
+        let reason = claim.reason.as_ref().map(|reason| format!(" ({reason})"));
+        let _ = writeln!(text, "  {}{}", verdict_line(claim), reason.unwrap_or_default());
     }
     let mut told: Vec<&str> = Vec::new();
     for claim in alike {
@@ -307,6 +290,24 @@ fn claims(records: &[Record]) -> String {
         }
     }
     text
+}
+
+/// A claim with its verdict, without the reason.
+pub(crate) fn verdict_line(claim: &Record) -> String {
+    let sign = match claim.verdict {
+        Some(Verdict::Reached) => "✓",
+        Some(Verdict::NotReached) => "✗",
+        Some(Verdict::Contradictory) => "!",
+        Some(Verdict::NotTestable) | None => "–",
+    };
+    let mut value = claim.value.map_or_else(|| "not measured".to_owned(), short);
+    if let Some(claimed) = claim.paper_value.filter(|_| !is_own(claim)) {
+        value += &format!(", claimed {}", short(claimed));
+    }
+    let wording = claim.claim.as_deref().unwrap_or(&claim.metric);
+    let who = [work(claim), claim.scheme.clone()];
+    let who: Vec<String> = who.into_iter().filter(|part| !part.is_empty()).collect();
+    format!("{sign} {}: {wording}: {value}", who.join(", "))
 }
 
 /// More claims than this that cannot be tested for the same reason stand on one line.

@@ -117,8 +117,3 @@ pub use recover::RecoveryReport;
 pub use scheme::{Guarantee, Reading, SCHEMES, Scheme, SchemeRow, UnknownScheme};
 pub use transact::{BlockKind, RootKind, Runner, Transact};
 pub use tx::Tx;
-
-/// The README's example, compiled and run.
-#[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
-pub struct Readme;

@@ -63,7 +63,7 @@ pub(super) fn in_report(document: &Document) -> Section {
         count(Verdict::Contradictory),
         count(Verdict::NotTestable),
     );
-    body += &verdicts::claims(document).body;
+    body += &verdicts::claims(document, "Claims").body;
     for section in sections(document).iter().filter(|section| !section.body.is_empty()) {
         body += &format!("<h3>{}</h3>\n{}", section.title, section.body);
     }

@@ -1,8 +1,9 @@
 //! The report page: one file, opened from disk, with no network and no script.
 //!
-//! Verdicts come first, the failed ones before the others; then figures and tables, each with
-//! the conditions under which it was measured. A section whose values were not measured is left
-//! out, and the page says which. The page is made from a [`Document`] and nothing else, so it
+//! The report's page opens with its answer ([`Answer`]): a few sentences, one figure, the numbers
+//! that decide. Contents follow, then figures and tables, each with the conditions under which it
+//! was measured; long tables and claims are folded. A section whose values were not measured is
+//! left out, and the page says which. The page is made from a [`Document`] and nothing else, so it
 //! can be made again from `results.json`.
 
 mod crash;
@@ -12,6 +13,7 @@ mod reproduction;
 mod table;
 mod verdicts;
 
+use crate::answer::Answer;
 use crate::format;
 use crate::record::Document;
 use crate::reproduce::ARCHAPT;
@@ -32,17 +34,17 @@ struct Section {
 
 /// The page of a paper's figures measured again.
 pub fn reproduction(document: &Document) -> String {
-    let mut sections = vec![verdicts::claims(document)];
+    let mut sections = vec![verdicts::claims(document, "Claims")];
     sections.extend(reproduction::sections(document));
     sections.push(crash::stale(document));
-    assemble(document, "Archapt again", &sections)
+    assemble(document, "Archapt again", "", &sections)
 }
 
 /// The page of the HWL/FWB paper's figures measured again.
 pub fn fwb(document: &Document) -> String {
-    let mut sections = vec![verdicts::claims(document)];
+    let mut sections = vec![verdicts::claims(document, "Claims")];
     sections.extend(hwl::sections(document));
-    assemble(document, "HWL and FWB again", &sections)
+    assemble(document, "HWL and FWB again", "", &sections)
 }
 
 /// The whole page.
@@ -50,7 +52,6 @@ pub fn page(document: &Document) -> String {
     let (archapt, rest) = document.split(ARCHAPT);
     let (fwb, own) = rest.split(HWL);
     let sections = [
-        verdicts::claims(&own),
         native::throughput(&own),
         native::cost(&own),
         native::parts(&own),
@@ -62,17 +63,75 @@ pub fn page(document: &Document) -> String {
         crash::stale(&own),
         crash::planted(&own),
         reproduction::in_report(&archapt),
+        verdicts::claims(&own, "Own goals"),
         hwl::in_report(&fwb),
     ];
-    assemble(document, "Outlast report", &sections)
+    assemble(document, "Outlast report", &answer(document), &sections)
 }
 
-/// A page of these sections; empty ones are named at its end.
-fn assemble(document: &Document, title: &str, sections: &[Section]) -> String {
+/// What the report found, before anything else.
+fn answer(document: &Document) -> String {
+    let answer = Answer::of(document);
+    if answer.sentences.is_empty() {
+        return String::new();
+    }
+    let sentence = |text: &String| format!("<li>{}</li>\n", with_code(text));
+    let sentences: String = answer.sentences.iter().map(sentence).collect();
+    let mut html = format!("<ul class=\"answer\">\n{sentences}</ul>\n");
+    let caption = "Geometric mean over the works that all of these schemes ran; in brackets what \
+                   a scheme guarantees about a crash.";
+    if !answer.speeds.is_empty() {
+        html += &figure(&answer.figure(), caption, document);
+    }
+    html
+}
+
+/// Text in which code words stand between backquotes, as HTML.
+fn with_code(text: &str) -> String {
+    let part = |(index, part): (usize, &str)| match index % 2 {
+        0 => escape(part),
+        _ => format!("<code>{}</code>", escape(part)),
+    };
+    text.split('`').enumerate().map(part).collect()
+}
+
+/// Links to the sections.
+fn contents(sections: &[Section]) -> String {
+    let shown = sections.iter().filter(|section| !section.body.is_empty());
+    let mut links: Vec<(&str, &str)> = Vec::new();
+    for section in shown {
+        if links.iter().all(|(id, _)| *id != section.id) {
+            links.push((section.id, section.title));
+        }
+    }
+    links.push(("conditions", "Conditions"));
+    let links: String = links
+        .iter()
+        .map(|(id, title)| format!("<li><a href=\"#{id}\">{title}</a></li>\n"))
+        .collect();
+    format!("<nav aria-label=\"Contents\"><ul>\n{links}</ul></nav>\n")
+}
+
+/// Something that is shown when it is asked for.
+fn folded(summary: &str, body: &str) -> String {
+    format!("<details><summary>{summary}</summary>\n{body}</details>\n")
+}
+
+/// A page of these sections behind its opening; empty ones are named at its end.
+fn assemble(document: &Document, title: &str, opening: &str, sections: &[Section]) -> String {
     let mut body = header(document, title);
+    body += opening;
     body += &verdicts::tiles(document);
+    body += &contents(sections);
+    let mut opened: Vec<&str> = Vec::new();
     for section in sections.iter().filter(|section| !section.body.is_empty()) {
-        body += &format!("<section id=\"{}\"><h2>{}</h2>\n", section.id, section.title);
+        // A paper's figure may have several parts: the contents lead to the first.
+        let id = match opened.contains(&section.id) {
+            true => String::new(),
+            false => format!(" id=\"{}\"", section.id),
+        };
+        opened.push(section.id);
+        body += &format!("<section{id}><h2>{}</h2>\n", section.title);
         body += &section.body;
         body += "</section>\n";
     }

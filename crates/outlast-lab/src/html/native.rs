@@ -89,7 +89,8 @@ pub(super) fn parts(document: &Document) -> Section {
              run interleaved on one pool, formed round by round. Rest is <code>none</code>; log \
              is the scheme without its flushes and fences beyond <code>none</code>; flush is what \
              its flushes add to that; fence is what its fences add to that. What a left-out fence \
-             would have waited for may show as flush. Negative differences are shown as 0. {}",
+             would have waited for may show as flush. A negative difference is noise of the \
+             measurement; its bar goes to the left. {}",
             conditions(document, Metric::TIME_REST)
         );
         body +=

@@ -58,7 +58,7 @@ pub(super) fn in_report(document: &Document) -> Section {
         html += &format!(" Measured only with <code>--scale full</code>: {}.", names(&left));
     }
     html += "</p>\n";
-    html += &verdicts::claims(document).body;
+    html += &verdicts::claims(document, "Claims").body;
     for section in sections(document).iter().filter(|section| !section.body.is_empty()) {
         html += &format!("<h3>{}</h3>\n{}", section.title, section.body);
     }

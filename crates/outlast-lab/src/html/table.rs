@@ -2,7 +2,7 @@
 
 use plotters::style::RGBColor;
 
-use super::escape;
+use super::{escape, folded};
 use crate::format::short;
 use crate::pivot::Grid;
 use crate::plot::palette;
@@ -27,8 +27,7 @@ pub(super) fn coloured_grid(
     colour: impl Fn(usize, &str) -> RGBColor,
     cell: impl Fn(&Record) -> (&'static str, String),
 ) -> String {
-    let mut html = open(caption);
-    html += &format!("<thead><tr><th>{corner}</th>");
+    let mut html = format!("<thead><tr><th>{corner}</th>");
     for (index, column) in grid.columns.iter().enumerate() {
         html += &format!("<th>{}{}</th>", swatch(colour(index, column)), escape(column));
     }
@@ -46,7 +45,7 @@ pub(super) fn coloured_grid(
         }
         html += "</tr>\n";
     }
-    html + CLOSE
+    whole(caption, &html, grid.rows.len())
 }
 
 /// A table of ready cells; `words` tells which columns hold words and not numbers.
@@ -56,17 +55,16 @@ pub(super) fn rows(
     words: impl Fn(&str) -> bool,
     rows: &[Vec<String>],
 ) -> String {
-    let mut html = open(caption);
     let head = |head: &&str| {
         let class = if words(head) { " class=\"text\"" } else { "" };
         format!("<th{class}>{head}</th>")
     };
     let heads: String = heads.iter().map(head).collect();
-    html += &format!("<thead><tr>{heads}</tr></thead><tbody>\n");
+    let mut html = format!("<thead><tr>{heads}</tr></thead><tbody>\n");
     for row in rows {
         html += &format!("<tr>{}</tr>\n", row.concat());
     }
-    html + CLOSE
+    whole(caption, &html, rows.len())
 }
 
 /// The median, and the quartiles below it where there are any.
@@ -83,8 +81,18 @@ fn swatch(colour: RGBColor) -> String {
     format!("<span class=\"swatch\" style=\"background:{}\"></span>", palette::css(colour))
 }
 
-fn open(caption: &str) -> String {
-    format!("<div class=\"scroll\"><table><caption>{caption}</caption>\n")
-}
+/// A table with more rows is folded.
+const ROWS_SHOWN_MAX: usize = 12;
 
-const CLOSE: &str = "</tbody></table></div>\n";
+/// Head and rows with what stands around them. A long table has its caption on the fold; one
+/// without a caption is folded by the caller.
+fn whole(caption: &str, html: &str, rows: usize) -> String {
+    let table = |caption: &str| {
+        format!("<div class=\"scroll\"><table>{caption}\n{html}</tbody></table></div>\n")
+    };
+    match caption {
+        "" => table(""),
+        _ if rows > ROWS_SHOWN_MAX => folded(&format!("{caption} {rows} rows"), &table("")),
+        _ => table(&format!("<caption>{caption}</caption>")),
+    }
+}

@@ -1,6 +1,7 @@
 //! What was claimed and what came out, before anything else.
 
-use super::{Section, escape, table};
+use super::{Section, escape, folded, table};
+use crate::answer;
 use crate::format::{grouped, short};
 use crate::pivot::work;
 use crate::record::{Document, Kind, Metric, Record, Verdict};
@@ -8,12 +9,14 @@ use crate::record::{Document, Kind, Metric, Record, Verdict};
 /// The few numbers that decide.
 pub(super) fn tiles(document: &Document) -> String {
     let mut tiles = String::from("<div class=\"tiles\">\n");
-    let claims: Vec<Verdict> = claims_of(document).filter_map(|claim| claim.verdict).collect();
-    let judged =
-        claims.iter().filter(|v| matches!(v, Verdict::Reached | Verdict::NotReached)).count();
-    let reached = claims.iter().filter(|v| **v == Verdict::Reached).count();
-    if judged > 0 {
-        tiles += &tile(reached == judged, &format!("{reached} of {judged}"), "claims reached");
+    for (own, text) in [(true, "own goals reached"), (false, "claims of papers reached")] {
+        let claims = claims_of(document).filter(|claim| answer::is_own(claim) == own);
+        let verdicts: Vec<Verdict> = claims.filter_map(|claim| claim.verdict).collect();
+        let count = |wanted| verdicts.iter().filter(|v| **v == wanted).count();
+        let (reached, missed) = (count(Verdict::Reached), count(Verdict::NotReached));
+        if reached + missed > 0 {
+            tiles += &tile(missed == 0, &format!("{reached} of {}", reached + missed), text);
+        }
     }
     if let Some(points) = sum(document, Metric::CRASH_POINTS) {
         let wrong =
@@ -41,30 +44,28 @@ fn tile(good: bool, number: &str, text: &str) -> String {
     format!("<div class=\"tile {class}\"><b>{number}</b>{text}</div>\n")
 }
 
-/// The sum of a metric over all crash records that stand for a whole campaign.
 fn sum(document: &Document, metric: Metric) -> Option<u64> {
-    let mut values = document
-        .records
-        .iter()
-        .filter(|r| r.kind == Kind::Crash && r.is(metric))
-        .filter(|r| r.plant.is_none() || metric == Metric::CONTROL_FLAGGED)
-        .filter_map(|r| r.value)
-        .peekable();
-    values.peek()?;
-    Some(values.sum::<f64>() as u64)
+    answer::total(document.records.iter(), metric)
 }
 
-/// Every claim, the ones not reached first.
-pub(super) fn claims(document: &Document) -> Section {
+/// Every claim, folded: those not reached, then the others.
+pub(super) fn claims(document: &Document, title: &'static str) -> Section {
     let mut claims: Vec<&Record> = claims_of(document).collect();
     claims.sort_by_key(|claim| Verdict::urgency(claim.verdict));
-    let rows: Vec<_> = claims.iter().map(|claim| row(claim)).collect();
     let heads = ["Verdict", "Claim", "Of", "Workload", "Scheme", "Claimed", "Measured", "Reason"];
     let words = |head: &str| !matches!(head, "Claimed" | "Measured");
-    let caption = "What was not reached comes first.";
-    let body =
-        if rows.is_empty() { String::new() } else { table::rows(caption, &heads, words, &rows) };
-    Section { id: "claims", title: "Goals and claims", body }
+    let (missed, others): (Vec<&Record>, Vec<&Record>) =
+        claims.iter().partition(|claim| claim.verdict == Some(Verdict::NotReached));
+    let part = |claims: &[&Record], what: &str| {
+        let rows: Vec<_> = claims.iter().map(|claim| row(claim)).collect();
+        let summary = format!("{}: {}", what, claims.len());
+        match rows.is_empty() {
+            true => String::new(),
+            false => folded(&summary, &table::rows("", &heads, words, &rows)),
+        }
+    };
+    let body = part(&missed, "Not reached") + &part(&others, "Reached, or not to be tested here");
+    Section { id: "claims", title, body }
 }
 
 fn claims_of(document: &Document) -> impl Iterator<Item = &Record> {

@@ -1,7 +1,8 @@
 //! Horizontal bars in panels: one panel per workload, one bar per scheme.
 //!
 //! Every panel has its own scale. Workloads differ by orders of magnitude, and what has to be
-//! compared are the bars within one. A bar is made of one segment, or of several that add up.
+//! compared are the bars within one. A bar is made of one segment, or of several that add up;
+//! negative ones go to the left of zero.
 
 use plotters::prelude::*;
 
@@ -29,19 +30,18 @@ pub struct Bar {
 }
 
 impl Bar {
-    /// The length of all segments together.
-    fn length(&self) -> f64 {
-        self.segments.iter().map(|(length, _)| length.max(0.0)).sum()
-    }
-
-    /// The sum of all segments, which is negative where nothing can be drawn.
+    /// The sum of all segments.
     fn value(&self) -> f64 {
         self.segments.iter().map(|(length, _)| length).sum()
     }
 
-    /// How far right anything of it reaches.
-    fn reach(&self) -> f64 {
-        self.whisker.map_or(0.0, |(_, high)| high).max(self.length())
+    /// How far left and right of zero anything of it reaches.
+    fn reach(&self) -> (f64, f64) {
+        let side = |sign: f64| -> f64 {
+            sign * self.segments.iter().map(|(length, _)| (sign * length).max(0.0)).sum::<f64>()
+        };
+        let (low, high) = self.whisker.unwrap_or((0.0, 0.0));
+        (side(-1.0).min(low), side(1.0).max(high))
     }
 }
 
@@ -51,6 +51,9 @@ const TITLE_PX: u32 = 30;
 const AXIS_PX: u32 = 26;
 /// Between a panel's bars and the next one.
 const GUTTER_PX: u32 = 14;
+/// A row of the legend.
+const LEGEND_PX: u32 = 26;
+const LEGEND_MARGIN_PX: i32 = 8;
 /// What the value behind the longest bar needs, as a share of the axis.
 const VALUE_SHARE: f64 = 0.24;
 
@@ -61,11 +64,13 @@ pub fn bars(title: &str, unit: &str, panels: &[Panel], parts: &[(&str, RGBColor)
     let rows = (panels.len() as u32).div_ceil(columns).max(1);
     let tallest = panels.iter().map(|panel| panel.bars.len()).max().unwrap_or(0) as u32;
     let panel_height = TITLE_PX + tallest * BAR_PX + AXIS_PX;
-    let legend_px = if parts.is_empty() { 0 } else { 26 };
+    let width = columns * panel_width(panels);
+    let entries = legend_places(parts, width);
+    let legend_px = entries.last().map_or(0, |(_, row)| (row + 1) * LEGEND_PX);
     let height = legend_px + rows * panel_height;
-    figure(columns * PANEL_WIDTH, height, title, |paper| {
+    figure(width, height, title, |paper| {
         let (top, rest) = paper.split_vertically(legend_px);
-        legend(&top, parts)?;
+        legend(&top, parts, &entries)?;
         let places = rest.split_evenly((rows as usize, columns as usize));
         let label_px = label_width(panels);
         for (place, panel) in places.iter().zip(panels) {
@@ -75,18 +80,38 @@ pub fn bars(title: &str, unit: &str, panels: &[Panel], parts: &[(&str, RGBColor)
     })
 }
 
+/// A panel by itself has room for longer labels.
+fn panel_width(panels: &[Panel]) -> u32 {
+    if panels.len() == 1 { 2 * PANEL_WIDTH } else { PANEL_WIDTH }
+}
+
 /// The same for all panels, so that their axes line up.
 fn label_width(panels: &[Panel]) -> u32 {
     let longest = panels.iter().flat_map(|panel| &panel.bars).map(|bar| bar.label.len()).max();
-    (longest.unwrap_or(0) as u32 * 7 + 16).min(PANEL_WIDTH / 2)
+    (longest.unwrap_or(0) as u32 * 7 + 16).min(panel_width(panels) / 2)
 }
 
-fn legend(place: &Paper<'_>, parts: &[(&str, RGBColor)]) -> Drawn {
-    let mut x = 8;
-    for (name, colour) in parts {
-        place.draw(&Rectangle::new([(x, 5), (x + 13, 18)], colour.filled()))?;
-        place.draw(&Text::new((*name).to_owned(), (x + 19, 4), ink(FONT_PX)))?;
-        x += 19 + name.len() as i32 * 8 + 22;
+/// Where each entry of the legend stands: its left edge and its row. A row that is full is followed
+/// by another one.
+fn legend_places(parts: &[(&str, RGBColor)], width: u32) -> Vec<(i32, u32)> {
+    let (mut x, mut row) = (LEGEND_MARGIN_PX, 0);
+    let mut places = Vec::new();
+    for (name, _) in parts {
+        let entry = 19 + name.chars().count() as i32 * 8;
+        if x > LEGEND_MARGIN_PX && x + entry > width as i32 {
+            (x, row) = (LEGEND_MARGIN_PX, row + 1);
+        }
+        places.push((x, row));
+        x += entry + 22;
+    }
+    places
+}
+
+fn legend(place: &Paper<'_>, parts: &[(&str, RGBColor)], places: &[(i32, u32)]) -> Drawn {
+    for ((name, colour), (x, row)) in parts.iter().zip(places) {
+        let y = (row * LEGEND_PX) as i32;
+        place.draw(&Rectangle::new([(*x, y + 5), (x + 13, y + 18)], colour.filled()))?;
+        place.draw(&Text::new((*name).to_owned(), (x + 19, y + 4), ink(FONT_PX)))?;
     }
     Ok(())
 }
@@ -98,12 +123,15 @@ fn draw_panel(place: &Paper<'_>, panel: &Panel, unit: &str, label_px: u32) -> Dr
 
     let count = panel.bars.len();
     let (body, _) = body.split_vertically(count as u32 * BAR_PX + AXIS_PX);
-    let largest = headroom(panel.bars.iter().map(Bar::reach).fold(0.0, f64::max));
+    let reach = panel.bars.iter().map(Bar::reach);
+    let (low, high) = reach.fold((0.0f64, 0.0f64), |all, bar| (all.0.min(bar.0), all.1.max(bar.1)));
+    let span = headroom(high - low);
+    let left = if low < 0.0 { low - span * 0.02 } else { 0.0 };
     let mut chart = ChartBuilder::on(&body)
         .x_label_area_size(AXIS_PX)
         .margin_left(label_px)
         .margin_right(GUTTER_PX)
-        .build_cartesian_2d(0.0..largest * (1.0 + VALUE_SHARE), 0.0..count as f64)?;
+        .build_cartesian_2d(left..low + span * (1.0 + VALUE_SHARE), 0.0..count as f64)?;
     chart
         .configure_mesh()
         .disable_y_mesh()
@@ -115,6 +143,10 @@ fn draw_panel(place: &Paper<'_>, panel: &Panel, unit: &str, label_px: u32) -> Dr
         .light_line_style(TRANSPARENT)
         .axis_style(GRID)
         .draw()?;
+    if low < 0.0 {
+        let zero = vec![(0.0, 0.0), (0.0, count as f64)];
+        chart.draw_series([PathElement::new(zero, BLACK.mix(0.5).stroke_width(1))])?;
+    }
     for (index, bar) in panel.bars.iter().enumerate() {
         let y = (count - 1 - index) as f64 + 0.5;
         draw_bar(&mut chart, bar, y)?;
@@ -133,12 +165,12 @@ type Chart<'a, 'b> = ChartContext<
 
 fn draw_bar(chart: &mut Chart<'_, '_>, bar: &Bar, y: f64) -> Drawn {
     const HALF: f64 = 0.36;
-    let mut start = 0.0;
+    let (mut left, mut right) = (0.0, 0.0);
     for (length, colour) in &bar.segments {
-        let end = start + length.max(0.0);
-        let corners = [(start, y - HALF), (end, y + HALF)];
+        let start = if *length < 0.0 { &mut left } else { &mut right };
+        let corners = [(*start, y - HALF), (*start + length, y + HALF)];
         chart.draw_series([Rectangle::new(corners, colour.filled())])?;
-        start = end;
+        *start += length;
     }
     if let Some((low, high)) = bar.whisker {
         let line = |from, to| PathElement::new(vec![from, to], BLACK.mix(0.75).stroke_width(1));
@@ -150,11 +182,65 @@ fn draw_bar(chart: &mut Chart<'_, '_>, bar: &Bar, y: f64) -> Drawn {
     }
     // The value stands right behind whatever reaches farthest.
     let value = Text::new(short(bar.value()), (5, -7), ink(FONT_PX - 1));
-    chart.draw_series([EmptyElement::at((bar.reach(), y)) + value])?;
+    chart.draw_series([EmptyElement::at((bar.reach().1, y)) + value])?;
     Ok(())
 }
 
 fn right_aligned() -> plotters::style::text_anchor::Pos {
     use plotters::style::text_anchor::{HPos, Pos, VPos};
     Pos::new(HPos::Right, VPos::Top)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bar(lengths: &[f64], whisker: Option<(f64, f64)>) -> Bar {
+        let segments = lengths.iter().map(|length| (*length, RED)).collect();
+        Bar { label: "b".to_owned(), segments, whisker }
+    }
+
+    /// The horizontal edges of the coloured rectangles, in pixels.
+    fn edges(svg: &str) -> Vec<(i32, i32)> {
+        let rectangle = |part: &str| {
+            let field = |name: &str| {
+                let rest = part.split_once(&format!(" {name}=\""))?.1;
+                rest.split_once('"')?.0.parse::<i32>().ok()
+            };
+            let left = field("x")?;
+            Some((left, left + field("width")?))
+        };
+        let coloured = svg.split("<rect").filter(|part| part.contains("#FF0000"));
+        coloured.filter_map(rectangle).collect()
+    }
+
+    #[test]
+    fn negative_values_have_bars_left_of_zero() {
+        let panel = Panel {
+            title: "p".to_owned(),
+            bars: vec![bar(&[4.0], None), bar(&[-4.0], None), bar(&[3.0, -1.0], None)],
+        };
+        let edges = edges(&bars("t", "ns", &[panel], &[]));
+        let [up, down, more, less] = edges[..] else { panic!("{edges:?}") };
+        // Pixels are whole.
+        let near = |a: i32, b: i32| assert!(a.abs_diff(b) <= 1, "{edges:?}");
+        near(up.0, down.1);
+        near(up.1 - up.0, down.1 - down.0);
+        near(more.0, up.0);
+        near(less.1, up.0);
+        assert_eq!(bar(&[3.0, -1.0], Some((-2.0, 2.5))).reach(), (-2.0, 3.0));
+        assert_eq!(bar(&[3.0, -1.0], None).value(), 2.0);
+    }
+
+    #[test]
+    fn a_legend_that_is_too_long_goes_on_in_another_row() {
+        let names = ["a part with a long name", "another one that is long", "a third of that kind"];
+        let parts = names.map(|name| (name, RED));
+        let places = legend_places(&parts, PANEL_WIDTH);
+        assert_eq!(places.iter().map(|place| place.1).collect::<Vec<_>>(), [0, 1, 2]);
+        for ((x, _), name) in places.iter().zip(names) {
+            assert!(x + 19 + name.len() as i32 * 8 <= PANEL_WIDTH as i32);
+        }
+        assert_eq!(legend_places(&parts, 3 * PANEL_WIDTH).last().unwrap().1, 0);
+    }
 }

@@ -18,8 +18,8 @@ pub struct Line {
 
 const WIDTH: u32 = 1050;
 const HEIGHT: u32 = 380;
-/// For the labels at the lines' ends.
-const LABELS_PX: u32 = 240;
+/// The width of a letter of the labels at the lines' ends, at most.
+const LETTER_PX: u32 = 8;
 /// Two labels closer than this would overlap.
 const LABEL_STEP_PX: i32 = 17;
 
@@ -37,10 +37,11 @@ pub fn lines(title: &str, x_title: &str, y_title: &str, lines: &[Line]) -> Strin
         return String::new();
     }
     let (y_low, y_high) = (y_low / 1.15, y_high * 1.15);
+    let longest = lines.iter().map(|line| line.label.chars().count() as u32).max().unwrap_or(0);
     figure(WIDTH, HEIGHT, title, |paper| {
         let mut chart = ChartBuilder::on(paper)
             .margin_top(12)
-            .margin_right(LABELS_PX)
+            .margin_right((longest * LETTER_PX + 24).min(WIDTH / 2))
             .x_label_area_size(42)
             .y_label_area_size(62)
             .build_cartesian_2d(
@@ -88,11 +89,17 @@ fn ticks(low: f64, high: f64) -> Vec<f64> {
         .collect()
 }
 
-/// Moves labels down until none overlaps the one above it.
+/// Moves labels down until none overlaps the one above it, and up again where the lowest would
+/// leave the figure.
 fn apart<T>(mut ends: Vec<(i32, i32, String, T)>) -> Vec<(i32, i32, String, T)> {
     ends.sort_by_key(|end| end.0);
     for index in 1..ends.len() {
         ends[index].0 = ends[index].0.max(ends[index - 1].0 + LABEL_STEP_PX);
+    }
+    let mut lowest = HEIGHT as i32 - LABEL_STEP_PX;
+    for end in ends.iter_mut().rev() {
+        end.0 = end.0.min(lowest);
+        lowest = end.0 - LABEL_STEP_PX;
     }
     ends
 }
@@ -113,5 +120,9 @@ mod tests {
         let moved = apart(vec![end(50, "c"), end(10, "a"), end(12, "b")]);
         let placed: Vec<_> = moved.iter().map(|end| (end.0, end.2.as_str())).collect();
         assert_eq!(placed, [(10, "a"), (27, "b"), (50, "c")]);
+        let bottom = HEIGHT as i32;
+        let moved = apart(vec![end(bottom - 4, "low"), end(bottom - 5, "lower")]);
+        assert_eq!(moved[1].0, bottom - LABEL_STEP_PX, "within the figure");
+        assert_eq!(moved[0].0, bottom - 2 * LABEL_STEP_PX);
     }
 }

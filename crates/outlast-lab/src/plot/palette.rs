@@ -1,6 +1,9 @@
 //! Colours: one per scheme, everywhere the same, readable on light and on dark paper.
 
-use plotters::style::RGBColor;
+use plotters::style::{Color, HSLColor, RGBColor};
+
+use crate::native::YARDSTICKS;
+use crate::simulated::SimScheme;
 
 /// The colour of a scheme. Families share a hue: the reference grey, undo blue, redo orange,
 /// ours green, peers plum.
@@ -14,9 +17,28 @@ pub fn scheme(name: &str) -> RGBColor {
         "swift" => (0x2f, 0xa0, 0x7a),
         "pmdk" => (0xb4, 0x4f, 0x80),
         "pmdk-word" => (0xd3, 0x8f, 0xb4),
-        other => return of(OTHERS[sum(other) % OTHERS.len()]),
+        other => return turned(place(other)),
     };
     of(known)
+}
+
+/// The place of a name among the others: schemes and media in the order of their tables, then, far
+/// behind, what no table has, such as a variant with options.
+fn place(name: &str) -> usize {
+    let software = outlast::SCHEMES.iter().map(|row| row.name);
+    let machine = SimScheme::ALL.iter().map(|row| row.1);
+    let mut names = software.chain(machine).chain(YARDSTICKS);
+    names.position(|known| known == name).unwrap_or_else(|| 100 + sum(name))
+}
+
+/// Colours without end, each far from those near it: the hue turns by the golden angle, and
+/// lightness goes through three steps.
+fn turned(index: usize) -> RGBColor {
+    const GOLDEN_ANGLE: f64 = 137.507_764;
+    let hue = (index as f64 * GOLDEN_ANGLE % 360.0) / 360.0;
+    let lightness = [0.44, 0.56, 0.66][index % 3];
+    let (red, green, blue) = HSLColor(hue, 0.38, lightness).rgb();
+    RGBColor(red, green, blue)
 }
 
 /// The colour of a part of a transaction's time.
@@ -31,7 +53,7 @@ pub fn part(name: &str) -> RGBColor {
 
 /// Colours for a few lines that have to be told apart, in order.
 pub fn series(index: usize) -> RGBColor {
-    of(SERIES[index % SERIES.len()])
+    SERIES.get(index).map_or_else(|| turned(index), |colour| of(*colour))
 }
 
 /// As style sheets spell it.
@@ -40,15 +62,6 @@ pub fn css(colour: RGBColor) -> String {
 }
 
 type Rgb = (u8, u8, u8);
-
-const OTHERS: [Rgb; 6] = [
-    (0x5b, 0x9a, 0xa8),
-    (0x9c, 0x7a, 0x54),
-    (0x8a, 0x9a, 0x3c),
-    (0xc0, 0x5f, 0x50),
-    (0x6a, 0x7f, 0xa0),
-    (0xa0, 0x6a, 0xa8),
-];
 
 const SERIES: [Rgb; 6] = [
     (0x2f, 0xa0, 0x7a),
@@ -66,4 +79,27 @@ fn of((red, green, blue): Rgb) -> RGBColor {
 /// Any function of the name that stays the same from run to run.
 fn sum(name: &str) -> usize {
     name.bytes().fold(7, |sum, byte| (sum * 31 + usize::from(byte)) % 1_000_003)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use super::*;
+
+    /// No two series of a figure may look alike, whichever schemes it shows.
+    #[test]
+    fn every_scheme_has_a_colour_of_its_own() {
+        let software = outlast::SCHEMES.iter().map(|row| row.name);
+        let machine = SimScheme::ALL.iter().map(|row| row.1);
+        let mut seen: HashMap<(u8, u8, u8), &str> = HashMap::new();
+        for name in software.chain(machine).chain(YARDSTICKS) {
+            let RGBColor(red, green, blue) = scheme(name);
+            let other = seen.insert((red, green, blue), name).filter(|other| *other != name);
+            assert_eq!(other, None, "{name} looks like another scheme");
+        }
+        let series: std::collections::HashSet<_> =
+            (0..40).map(|index| css(series(index))).collect();
+        assert_eq!(series.len(), 40);
+    }
 }

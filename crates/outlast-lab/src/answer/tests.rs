@@ -1,0 +1,75 @@
+use super::*;
+use crate::html::tests::made_up;
+
+fn native(workload: &str, scheme: &str, value: f64) -> Record {
+    Record::new(Kind::Native, workload, scheme, Metric::THROUGHPUT, value)
+}
+
+#[test]
+fn five_sentences_answer_what_was_measured() {
+    let mut document = made_up();
+    let sim = |scheme: &str, guarantee: &str, value| {
+        let mut record = Record::new(Kind::Sim, "hash", scheme, SPEEDUP, value);
+        record.paper = Some(HWL.to_owned());
+        record.guarantee(guarantee)
+    };
+    document.records.extend([
+        sim("non-pers", "none", 2.0),
+        sim("hwl", "durable", 1.5),
+        sim("fwb:literal", "none", 1.9),
+        sim("undo-clwb", "durable", 0.5),
+    ]);
+    let answer = Answer::of(&document);
+    let begins = [
+        "Durable and fastest on this machine: `redo`, ",
+        "It keeps ",
+        "On the timed machine `hwl` is the fastest durable scheme: 3.00 times `undo-clwb`, the \
+         next, and 75 % of `non-pers` (1 programs).",
+        "7\u{202f}348\u{202f}140 images of 24\u{202f}000 crash points were recovered by the \
+         production code and judged: 0 acknowledged transactions lost, 1 found in part, 0 images \
+         beyond repair; 4 of 6 planted bugs were caught.",
+        "Not reached: 1 of 12 own goals and 1 of 1 claims of papers;",
+    ];
+    assert_eq!(answer.sentences.len(), begins.len(), "{:#?}", answer.sentences);
+    for (sentence, begin) in answer.sentences.iter().zip(begins) {
+        assert!(sentence.starts_with(begin), "{sentence}");
+    }
+    assert!(answer.figure().contains("redo (durable)"));
+    document.records.clear();
+    assert_eq!(Answer::of(&document), Answer::default());
+}
+
+/// A scheme that ran only the work it is good at is compared on that work alone.
+#[test]
+fn means_go_over_work_that_all_have_run() {
+    let records = [
+        native("a", "pmdk", 1.0),
+        native("a", "swift", 2.0),
+        native("b", "pmdk", 1.0),
+        native("b", "swift", 8.0),
+        native("c", "swift", 1000.0),
+    ];
+    let grid = Grid::of_metric(&records, Kind::Native, Metric::THROUGHPUT);
+    let speeds = speeds(&grid, "pmdk", native_guarantee);
+    assert_eq!(speeds[0].scheme, "swift");
+    assert!((speeds[0].mean - 4.0).abs() < 1e-9);
+    assert_eq!((speeds[0].lowest.1.as_str(), speeds[0].highest.1.as_str()), ("a", "b"));
+    assert_eq!(shared_rows(&grid), ["a", "b"]);
+}
+
+/// What promises nothing is never called the fastest durable one, and what it loses is no harm.
+#[test]
+fn only_durable_schemes_are_called_durable() {
+    let mut document = made_up();
+    document.records = vec![
+        native("a", "none", 9.0),
+        native("a", "undo", 2.0),
+        Record::new(Kind::Crash, "a", "none", Metric::CRASH_POINTS, 5.0),
+        Record::new(Kind::Crash, "a", "none", Metric::LOST, 5.0),
+    ];
+    let answer = Answer::of(&document);
+    assert_eq!(answer.base, "none");
+    assert_eq!(answer.speeds[0].guarantee, "none");
+    assert_eq!(answer.sentences.len(), 2, "{:?}", answer.sentences);
+    assert!(answer.sentences[0].contains("`undo`, 0.222 times the throughput of `none`"));
+}

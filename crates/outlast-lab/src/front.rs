@@ -1,0 +1,131 @@
+//! The report's first screen on a terminal: its answer in at most [`LINES_MAX`] lines. The page has
+//! the rest.
+
+use std::fmt::Write as _;
+
+use crate::answer::{Answer, Speed};
+use crate::format::significant;
+use crate::record::{Document, Kind, Record, Verdict};
+use crate::reproduce::ARCHAPT;
+use crate::reproduce::fwb::HWL;
+use crate::table::{TextTable, crashes, verdict_line};
+
+/// What fits on a large terminal.
+pub const LINES_MAX: usize = 60;
+/// Text wraps here, and bars end here.
+const COLUMNS: usize = 100;
+const BAR_COLUMNS: f64 = 40.0;
+/// More rows of a kind are counted and left to the page.
+const SCHEMES_MAX: usize = 14;
+const MISSED_MAX: usize = 8;
+
+/// The first screen.
+pub fn screen(document: &Document) -> String {
+    let answer = Answer::of(document);
+    let mut text = format!(
+        "Outlast {}, seed {}\n{}\n",
+        document.outlast,
+        document.seed,
+        document.machine.summary()
+    );
+    let plain: Vec<String> = answer.sentences.iter().map(|text| text.replace('`', "")).collect();
+    for sentence in &plain {
+        let bullets = textwrap::Options::new(COLUMNS).initial_indent("• ").subsequent_indent("  ");
+        let _ = write!(text, "\n{}", textwrap::fill(sentence, bullets));
+    }
+    text.push('\n');
+    if !answer.speeds.is_empty() {
+        let _ = write!(text, "\n{}\n{}", answer.caption(), chart(&answer.speeds));
+    }
+    let (_, rest) = document.split(ARCHAPT);
+    let (_, own) = rest.split(HWL);
+    let durable: Vec<Record> =
+        own.records.iter().filter(|record| record.kind == Kind::Crash).cloned().collect();
+    let judged = crashes(&durable);
+    if !judged.is_empty() {
+        let _ = write!(text, "\nCrashes, recovered and judged\n{judged}");
+    }
+    text + &missed(&document.records)
+}
+
+/// A bar a scheme, with what it guarantees.
+fn chart(speeds: &[Speed]) -> String {
+    let longest = speeds.iter().map(|speed| speed.mean).fold(f64::MIN_POSITIVE, f64::max);
+    let mut table = TextTable::default();
+    for speed in &speeds[..speeds.len().min(SCHEMES_MAX)] {
+        let bar = "█".repeat((speed.mean / longest * BAR_COLUMNS).round().max(1.0) as usize);
+        let bar = format!("{bar:<0$}", BAR_COLUMNS as usize);
+        table.row([speed.scheme.clone(), speed.guarantee.clone(), significant(speed.mean), bar]);
+    }
+    table.render() + &more(speeds.len(), SCHEMES_MAX, "schemes")
+}
+
+/// What was not reached, own goals first.
+fn missed(records: &[Record]) -> String {
+    let missed = |record: &&Record| record.verdict == Some(Verdict::NotReached);
+    let mut missed: Vec<&Record> = records.iter().filter(missed).collect();
+    missed.sort_by_key(|claim| !crate::answer::is_own(claim));
+    if missed.is_empty() {
+        return String::new();
+    }
+    let mut text = String::from("\nNot reached\n");
+    for claim in &missed[..missed.len().min(MISSED_MAX)] {
+        let whole = verdict_line(claim);
+        let lines = textwrap::wrap(&whole, COLUMNS - 2);
+        let cut = if lines.len() > 1 { " …" } else { "" };
+        let _ = writeln!(text, "  {}{cut}", lines.first().map_or("", |line| line));
+    }
+    text + &more(missed.len(), MISSED_MAX, "of them")
+}
+
+fn more(all: usize, shown: usize, what: &str) -> String {
+    match all.checked_sub(shown) {
+        None | Some(0) => String::new(),
+        Some(left) => format!("  and {left} more {what} on the page\n"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::html::tests::made_up;
+    use crate::record::Metric;
+
+    #[test]
+    fn the_first_screen_answers_and_fits() {
+        let mut document = made_up();
+        let text = screen(&document);
+        for line in [
+            "• Durable and fastest on this machine: redo, 1.8",
+            "Throughput, × pmdk (mean of 6 works)\n  none          none   2.",
+            "\nCrashes, recovered and judged\n",
+            "\nNot reached\n  ✗ sps1, redo: cost of redo ≤ 0.45 × the better peer's: 0.520\n",
+        ] {
+            assert!(text.contains(line), "{line:?} is missing in\n{text}");
+        }
+        // However much is measured and missed.
+        for index in 0..30 {
+            let scheme = format!("scheme-{index}");
+            for workload in ["ycsb-a", "ycsb-f", "sps1", "sps8", "hash", "btree"] {
+                let metric = Metric::THROUGHPUT;
+                let value = 1e6 + f64::from(index);
+                document.records.push(Record::new(Kind::Native, workload, &scheme, metric, value));
+            }
+            let claim =
+                Record::claim("archapt", "much more ".repeat(30).trim(), "w", "s", Metric::IPC);
+            document.records.push(claim.judged(2.0, 1.0, false, "a reason"));
+        }
+        let text = screen(&document);
+        assert!(text.lines().count() <= LINES_MAX, "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= COLUMNS + 2), "{text}");
+        assert!(text.contains("and 21 more schemes on the page"), "{text}");
+        assert!(text.contains("and 24 more of them on the page"), "{text}");
+    }
+
+    #[test]
+    fn a_run_without_results_has_an_empty_screen() {
+        let mut document = made_up();
+        document.records.clear();
+        assert_eq!(screen(&document).trim_end().lines().count(), 2);
+    }
+}

@@ -1,0 +1,45 @@
+use std::error::Error;
+use std::path::Path;
+
+use outlast::FilePool;
+use outlast::typed::{PBTreeMap, PVec, Persist};
+
+#[derive(Clone, Copy, Persist)]
+#[repr(C)]
+struct Diary<'id> {
+    days: PBTreeMap<'id, u32, PVec<'id, Entry>>,
+}
+
+#[derive(Clone, Copy, Persist)]
+#[repr(C)]
+struct Entry {
+    minute: u32,
+    mood: i32,
+}
+
+/// Adds an entry to the diary and returns how many the day has by now.
+fn write(path: &Path, day: u32, entry: Entry) -> Result<u64, Box<dyn Error>> {
+    let (create, open, map) = Default::default();
+    let pool = match path.exists() {
+        true => FilePool::open(path, &open, &map)?, // through recovery
+        false => FilePool::create(path, 16 << 20, &create, &open, &map)?,
+    };
+    pool.typed(|pool| {
+        let mut lane = pool.lane()?; // a thread's place in the pool, with a log of its own
+        let entries = lane.run(|tx| {
+            let diary = tx.root_or_insert_with(|tx| Ok(Diary { days: PBTreeMap::new(tx)? }))?;
+            let days = diary.at(Diary::FIELDS.days).get(tx)?;
+            let today = days.entry(tx, &day)?.or_insert_with(PVec::new)?;
+            today.push(tx, entry)?;
+            today.len(tx)
+        })?; // durable from here on: all of it; had it failed, nothing of it
+        Ok(entries)
+    })
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let path = std::env::temp_dir().join("diary.pool");
+    let entries = write(&path, 20_779, Entry { minute: 600, mood: 3 })?;
+    println!("{entries} entries today, in {}", path.display());
+    Ok(())
+}
