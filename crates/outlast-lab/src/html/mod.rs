@@ -62,8 +62,8 @@ pub fn page(document: &Document) -> String {
         crash::campaigns(&own),
         crash::stale(&own),
         crash::planted(&own),
-        reproduction::in_report(&archapt),
         verdicts::claims(&own, "Own goals"),
+        reproduction::in_report(&archapt),
         hwl::in_report(&fwb),
     ];
     assemble(document, "Outlast report", &answer(document), &sections)
