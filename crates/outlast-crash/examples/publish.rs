@@ -1,3 +1,5 @@
+//! Checks a small persistent program, which has a bug.
+
 use outlast_crash::{Check, Crash, ImageMedium, Report};
 use outlast_pmem::{Mark, Medium, Recorder};
 use outlast_trace::{LaneId, PoolOffset, TxId};
@@ -21,7 +23,7 @@ fn recover(image: &ImageMedium) -> Result<Option<u64>, String> {
 }
 
 /// Runs recovery on every image that any cache could leave, and judges each.
-fn check() -> Report {
+pub fn check() -> Report {
     Check::new(128).run(publish, recover, |state: &Option<u64>, crash: &Crash<'_>| match state {
         Some(42) => Ok(()),
         None if crash.acked.is_empty() => Ok(()),

@@ -1,3 +1,5 @@
+//! A diary in a pool: each run adds an entry to today's.
+
 use std::error::Error;
 use std::path::Path;
 
@@ -18,7 +20,7 @@ struct Entry {
 }
 
 /// Adds an entry to the diary and returns how many the day has by now.
-fn write(path: &Path, day: u32, entry: Entry) -> Result<u64, Box<dyn Error>> {
+pub fn write(path: &Path, day: u32, minute: u32, mood: i32) -> Result<u64, Box<dyn Error>> {
     let (create, open, map) = Default::default();
     let pool = match path.exists() {
         true => FilePool::open(path, &open, &map)?, // through recovery
@@ -30,7 +32,7 @@ fn write(path: &Path, day: u32, entry: Entry) -> Result<u64, Box<dyn Error>> {
             let diary = tx.root_or_insert_with(|tx| Ok(Diary { days: PBTreeMap::new(tx)? }))?;
             let days = diary.at(Diary::FIELDS.days).get(tx)?;
             let today = days.entry(tx, &day)?.or_insert_with(PVec::new)?;
-            today.push(tx, entry)?;
+            today.push(tx, Entry { minute, mood })?;
             today.len(tx)
         })?; // durable from here on: all of it; had it failed, nothing of it
         Ok(entries)
@@ -39,7 +41,7 @@ fn write(path: &Path, day: u32, entry: Entry) -> Result<u64, Box<dyn Error>> {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let path = std::env::temp_dir().join("diary.pool");
-    let entries = write(&path, 20_779, Entry { minute: 600, mood: 3 })?;
+    let entries = write(&path, 20_779, 600, 3)?;
     println!("{entries} entries today, in {}", path.display());
     Ok(())
 }
