@@ -28,7 +28,8 @@ fn the_readme_shows_the_function_as_it_is() {
 
 #[test]
 fn the_readme_shows_what_is_found() {
-    let finding = publish::check().findings[0].to_string();
+    // Included here, the file has another path than where it is an example.
+    let finding = publish::check().findings[0].to_string().replace("tests/../", "");
     assert!(README.contains(&finding), "{finding}");
 }
 
