@@ -5,7 +5,7 @@
 //! there wholly or not at all after a crash, isolated from others while it runs, and durable
 //! when [`run`](Runner::run) returns.
 //!
-//! - [`FilePool`] is a pool in a mapped file; [`Pool`] one on any [`Medium`](outlast_pmem::Medium).
+//! - [`FilePool`] is a pool in a mapped file; [`Pool`] one on any [`Medium`].
 //!   Opening goes through recovery: [`UnrecoveredPool`], [`RecoveredPool`], [`Pool`].
 //! - [`Lane`] is one thread's seat at a pool. It is a [`Runner`]: it runs closures as
 //!   transactions, and runs one again that met a conflict.
