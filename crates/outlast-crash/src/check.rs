@@ -41,11 +41,28 @@
 //! assert_eq!(finding.place.line, Some(VALUE.line()));
 //! assert!(report.has_failures());
 //! ```
+//!
+//! # What ends a check, and what does not
+//!
+//! The search goes from the simple to the involved: one crash everywhere before two, schedules
+//! with few preemptions before those with more. The first failure ends it.
+//!
+//! A panic of the program, of recovery or of the oracle is a finding, with its message and line
+//! and without a word on standard error. So is a run or a recovery with too many operations on
+//! the medium ([`Check::program_ops_max`], [`Check::recovery_ops_max`]) or one that takes too
+//! long ([`Check::time_max`]). Two things cannot be caught: an overflowing stack, which ends the
+//! process, and a loop that never touches the medium, which no thread can interrupt; the latter
+//! is named on standard error before the process ends.
+//!
+//! A schedule may take [`Check::images_max`] executions of recovery. Each crash point has a share
+//! of them; one with more images is sampled: nothing persisted, everything, each unit of the
+//! image alone, each left out, then at random. [`Report::coverage`] says how many crash points
+//! were enumerated, sampled, or not visited, and [`Report::complete`] whether nothing is missing.
 
 use std::time::{Duration, Instant};
 
 use outlast_pmem::Recorder;
-use outlast_pmem::schedule::{Plan, Scheduler};
+use outlast_pmem::schedule::Plan;
 use outlast_trace::{FlushKind, LaneId};
 
 use crate::exhaustive::Exhaustive;
@@ -54,14 +71,18 @@ use crate::model::Model;
 use crate::verdict::{Broken, Crash, Violation};
 
 mod classify;
+mod evidence;
 mod finding;
+mod places;
 mod redundant;
 mod report;
 mod run;
 mod search;
+mod stall;
 
-pub use finding::{Class, Finding, Place, Reproduction};
+pub use finding::{Acknowledged, Class, Finding, Held, Line, Place, Reproduction};
 pub use report::Report;
+use stall::Watch;
 
 /// Which interleavings of a program's lanes are tried.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -96,7 +117,23 @@ pub struct Check {
     flush_kind: FlushKind,
     atomic_line: bool,
     len_max: u64,
+    program_ops_max: u64,
+    time_max: Duration,
 }
+
+/// Operations after which a program counts as endless, unless told otherwise. Each costs some 50
+/// bytes of memory.
+const PROGRAM_OPS_MAX: u64 = 4_000_000;
+
+/// Executions of recovery that a schedule may take, unless told otherwise.
+const IMAGES_MAX: u64 = 1_000_000;
+
+/// Operations after which a recovery counts as endless, unless told otherwise: so many, and so
+/// many more for each word of the medium.
+const RECOVERY_OPS_MAX: (u64, u64) = (1_000_000, 64);
+
+/// How long a recovery with its oracle may take.
+const TIME_MAX: Duration = Duration::from_secs(60);
 
 impl Check {
     /// A check on a medium of `len` zero bytes, with one lane, under the default fault model.
@@ -108,14 +145,23 @@ impl Check {
     pub fn on_image(mut bytes: Vec<u8>) -> Self {
         bytes.resize(bytes.len().next_multiple_of(64), 0);
         let model = Model::default();
+        let words = bytes.len() as u64 / 8;
+        let ops = RECOVERY_OPS_MAX.0 + RECOVERY_OPS_MAX.1 * words;
+        let settings = Exhaustive::new(model)
+            .images_max(IMAGES_MAX)
+            .sharing_images(0)
+            .recovery_ops_max(ops)
+            .recovery_time_max(TIME_MAX);
         Self {
             len_max: bytes.len() as u64,
             base: bytes,
             lanes: 1,
             schedules: Schedules::One(Plan::default()),
-            settings: Exhaustive::new(model),
+            settings,
             flush_kind: FlushKind::Clwb,
             atomic_line: false,
+            program_ops_max: PROGRAM_OPS_MAX,
+            time_max: TIME_MAX,
         }
     }
 
@@ -152,9 +198,17 @@ impl Check {
         self
     }
 
-    /// After how many executions of recovery a schedule is given up.
+    /// How many executions of recovery a schedule may take; a million by default. Its crash points
+    /// share them, and one whose images do not fit into its share is sampled: see
+    /// [`Report::coverage`].
     pub fn images_max(mut self, images: u64) -> Self {
         self.settings = self.settings.images_max(images);
+        self
+    }
+
+    /// What samples are drawn by; 0 by default.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.settings = self.settings.sharing_images(seed);
         self
     }
 
@@ -178,15 +232,40 @@ impl Check {
         self
     }
 
+    /// After how many operations on the medium, of all lanes together, a run of the program
+    /// counts as endless; 4 million by default.
+    pub fn program_ops_max(mut self, ops: u64) -> Self {
+        self.program_ops_max = ops;
+        self
+    }
+
+    /// After how many operations on the image a recovery counts as endless; by default a million,
+    /// and 64 for each word of the medium.
+    pub fn recovery_ops_max(mut self, ops: u64) -> Self {
+        self.settings = self.settings.recovery_ops_max(ops);
+        self
+    }
+
+    /// After how long a recovery with its oracle counts as endless; a minute by default.
+    ///
+    /// A recovery that goes on using its image is a finding. Code that touches no medium cannot
+    /// be interrupted: one line on standard error names the crash, and the process ends with
+    /// status 101.
+    pub fn time_max(mut self, time: Duration) -> Self {
+        self.time_max = time;
+        self.settings = self.settings.recovery_time_max(time);
+        self
+    }
+
     /// Checks a program: `program` runs once on each lane, `recover` turns an image into a state
     /// (or says why it cannot), `oracle` says what is wrong with that state.
     ///
-    /// `recover` may store to the image, and is crashed in turn. See [`Judge`] for what both may
-    /// depend on.
+    /// `recover` may store to the image, and is crashed in turn. See [`Judge`](crate::Judge) for
+    /// what both may depend on. A panic or an endless loop of any of the three is a finding, and
+    /// so is a crash point that cannot be checked.
     ///
     /// # Panics
-    /// When the program itself panics, deadlocks, or is no function of its schedule; when it
-    /// streams so much without a fence that one line has too many possible contents.
+    /// When there are more lanes than [`LANES_MAX`](outlast_pmem::schedule::LANES_MAX).
     pub fn run<S>(
         &self,
         program: impl Fn(LaneId, &Recorder) + Sync,
@@ -194,18 +273,11 @@ impl Check {
         oracle: impl Fn(&S, &Crash<'_>) -> Result<(), Violation>,
     ) -> Report {
         let started = Instant::now();
-        let judge = |image: &ImageMedium, crash: &Crash<'_>| {
-            let state = recover(image).map_err(|why| Violation::new(Broken::Refused, why))?;
-            oracle(&state, crash)
-        };
-        let mut report = Report {
-            findings: Vec::new(),
-            schedules: 0,
-            images_verified: 0,
-            complete: true,
-            elapsed: Duration::ZERO,
-        };
-        self.run_schedules(&program, &judge, &mut report);
+        let mut report = Report::default();
+        Watch::over(self.time_max, |watch| {
+            let judge = judged_by(watch, &recover, &oracle);
+            self.run_schedules(&program, &judge, &mut report);
+        });
         report.elapsed = started.elapsed();
         report
     }
@@ -213,10 +285,11 @@ impl Check {
     /// Runs one named image again. Returns what is wrong with it.
     ///
     /// # Errors
-    /// The violation, if it still shows.
+    /// The violation, if it still shows; one that is [`Broken::NoSuchImage`] where the program has
+    /// changed since, so that no crash of it leaves this image.
     ///
     /// # Panics
-    /// As [`run`](Self::run), and when the reproduction belongs to another program.
+    /// As [`run`](Self::run).
     pub fn reproduce<S>(
         &self,
         reproduction: &Reproduction,
@@ -224,12 +297,23 @@ impl Check {
         recover: impl Fn(&ImageMedium) -> Result<S, String>,
         oracle: impl Fn(&S, &Crash<'_>) -> Result<(), Violation>,
     ) -> Result<(), Violation> {
-        let ran = self.record(Scheduler::new(&reproduction.plan), &reproduction.plan, &program);
-        let judge = |image: &ImageMedium, crash: &Crash<'_>| {
+        Watch::over(self.time_max, |watch| {
+            let judge = judged_by(watch, &recover, &oracle);
+            self.judge_again(reproduction, &program, judge)
+        })
+    }
+}
+
+/// Recovery and oracle as one judge.
+fn judged_by<S>(
+    watch: &Watch,
+    recover: &impl Fn(&ImageMedium) -> Result<S, String>,
+    oracle: &impl Fn(&S, &Crash<'_>) -> Result<(), Violation>,
+) -> impl Fn(&ImageMedium, &Crash<'_>) -> Result<(), Violation> + Copy {
+    move |image, crash| {
+        watch.recovery(crash, || {
             let state = recover(image).map_err(|why| Violation::new(Broken::Refused, why))?;
             oracle(&state, crash)
-        };
-        let replay = self.settings.replay(&self.base, &ran.log, &reproduction.witness, judge);
-        replay.unwrap_or_else(|wide| panic!("{wide}")).verdict
+        })
     }
 }

@@ -28,6 +28,15 @@ impl Count {
         }
     }
 
+    /// Whether this number is known to be larger.
+    pub(crate) fn exceeds(self, other: Self) -> bool {
+        match (self, other) {
+            (Self::Exact(a), Self::Exact(b)) => a > b,
+            (Self::Residue(_), Self::Exact(_)) => true,
+            (_, Self::Residue(_)) => false,
+        }
+    }
+
     fn residue(self) -> u64 {
         match self {
             Self::Exact(n) => (n % u128::from(PRIME)) as u64,

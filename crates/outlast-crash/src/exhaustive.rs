@@ -13,26 +13,29 @@
 
 use std::time::{Duration, Instant};
 
-use outlast_trace::{LaneId, Op, OpLog, PoolOffset};
-use rustc_hash::FxHashSet;
+use outlast_trace::OpLog;
 
 use crate::count::Count;
 use crate::history::TooWide;
-use crate::history::tracker::{Raise, Tracker};
-use crate::image::{ImageMedium, Mode, OPS_MAX, State};
+use crate::image::{ImageMedium, Limits, OPS_MAX};
 use crate::model::Model;
-use crate::verdict::{Broken, Crash, Judge, Violation, judge};
-use crate::witness::{CrashPoint, Pick, Witness};
+use crate::verdict::{Judge, Violation};
+use crate::witness::Witness;
 
 mod assume;
+mod coverage;
 mod replay;
+mod search;
 #[cfg(test)]
 mod tests;
 mod trail;
 
 pub(crate) use assume::Assume;
+pub use coverage::{Coverage, Widest};
+pub(crate) use replay::LAST_ROW;
 pub use replay::{OpenUnit, Replay, ReplayedCrash};
-pub(crate) use trail::{Told, window_end};
+use search::Search;
+pub(crate) use trail::Told;
 
 /// The exhaustive checker's settings.
 ///
@@ -60,9 +63,12 @@ pub struct Exhaustive {
     pub(crate) crashes: u32,
     pub(crate) failures_max: usize,
     images_max: u64,
+    /// Whether crash points share those images, and with which seed what does not fit is drawn.
+    sharing: Option<u64>,
     from_op: usize,
     distinct_max: usize,
-    pub(crate) ops_max: u64,
+    ops_max: u64,
+    time_max: Duration,
     len_max: u64,
     atomic_line: bool,
     assume: Assume,
@@ -75,10 +81,24 @@ pub struct Outcome {
     pub levels: Vec<Level>,
     /// The violations, in the order in which they were met.
     pub failures: Vec<Failure>,
+    /// Crash points, of the program or inside a recovery, with a unit that has too many contents
+    /// to enumerate; none where such a unit is an error.
+    pub unchecked: Vec<Unchecked>,
+    /// How many crash points of the program were checked, and how well.
+    pub coverage: Coverage,
     /// Whether every allowed image was verified: no limit was hit, and nothing made it end early.
     pub complete: bool,
     /// How long it took.
     pub elapsed: Duration,
+}
+
+/// A crash point that was not checked.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Unchecked {
+    /// The operation of the program before which the first crash came.
+    pub op: usize,
+    /// Why nothing was enumerated there.
+    pub why: TooWide,
 }
 
 /// Numbers for crashes of one level.
@@ -152,9 +172,11 @@ impl Exhaustive {
             crashes: 2,
             failures_max: 1,
             images_max: u64::MAX,
+            sharing: None,
             distinct_max: 1 << 22,
             from_op: 0,
             ops_max: OPS_MAX,
+            time_max: Duration::MAX,
             len_max: 0,
             atomic_line: false,
             assume: Assume::Nothing,
@@ -180,6 +202,15 @@ impl Exhaustive {
         self
     }
 
+    /// Lets all crash points share [`images_max`](Self::images_max), so that none of them uses up
+    /// what those behind it need. A crash point whose images do not fit into its share is sampled:
+    /// nothing persisted, everything, each unit alone, each unit left out, then at random by
+    /// `seed`. Images that other crash points leave over go to it in the end.
+    pub fn sharing_images(mut self, seed: u64) -> Self {
+        self.sharing = Some(seed);
+        self
+    }
+
     /// The program's first operations before which no crash is tried.
     pub fn from_op(mut self, op: usize) -> Self {
         self.from_op = op;
@@ -196,6 +227,17 @@ impl Exhaustive {
     pub fn recovery_ops_max(mut self, ops: u64) -> Self {
         self.ops_max = ops;
         self
+    }
+
+    /// After how long a recovery that goes on using the medium counts as endless. No limit by
+    /// default.
+    pub fn recovery_time_max(mut self, time: Duration) -> Self {
+        self.time_max = time;
+        self
+    }
+
+    pub(crate) fn limits(&self) -> Limits {
+        Limits { ops: self.ops_max, time: self.time_max }
     }
 
     /// Up to how many bytes recovery may make the medium grow.
@@ -222,6 +264,20 @@ impl Exhaustive {
         self
     }
 
+    /// No more executions of recovery than that.
+    pub(crate) fn at_most_images(mut self, images: u64) -> Self {
+        self.images_max = self.images_max.min(images);
+        self
+    }
+
+    /// An equal part of the images for each of `runs`, after so many were used.
+    pub(crate) fn images_left_for(&self, runs: u64, used: u64) -> u64 {
+        match self.images_max {
+            u64::MAX => u64::MAX,
+            images => images.saturating_sub(used) / runs,
+        }
+    }
+
     /// The fault model in force.
     pub fn model(&self) -> Model {
         self.model
@@ -231,262 +287,33 @@ impl Exhaustive {
     ///
     /// # Errors
     /// When a unit has too many contents to enumerate.
-    pub fn run(&self, base: &[u8], log: &OpLog, mut judge: impl Judge) -> Result<Outcome, TooWide> {
+    pub fn run(&self, base: &[u8], log: &OpLog, judge: impl Judge) -> Result<Outcome, TooWide> {
+        let mut outcome = self.run_all(base, log, judge);
+        if outcome.unchecked.is_empty() {
+            Ok(outcome)
+        } else {
+            Err(outcome.unchecked.remove(0).why)
+        }
+    }
+
+    /// As [`run`](Self::run), and lists crash points with such a unit instead of ending there.
+    pub fn run_all(&self, base: &[u8], log: &OpLog, mut judge: impl Judge) -> Outcome {
         let started = Instant::now();
         let mut search = Search::new(self, base, &mut judge);
-        let ended = search.explore(1, log, &Told::default())?;
-        Ok(Outcome {
-            complete: ended == Flow::On
-                && search.failures.is_empty()
-                && !search.image.with(|state| state.open.has_guessed()),
-            levels: search.levels,
-            failures: search.failures,
+        let ended = search.run(log);
+        let found = search.finish();
+        Outcome {
+            complete: ended && found.is_complete(),
+            levels: found.levels,
+            failures: found.failures,
+            unchecked: found.unchecked,
+            coverage: found.coverage,
             elapsed: started.elapsed(),
-        })
+        }
     }
 
     pub(crate) fn image(&self, base: &[u8]) -> ImageMedium {
         let image = ImageMedium::new(base).growing_to(self.len_max);
         if self.atomic_line { image.with_atomic_line() } else { image }
-    }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Flow {
-    On,
-    Stop,
-}
-
-struct Search<'a, J> {
-    settings: &'a Exhaustive,
-    image: ImageMedium,
-    judge: &'a mut J,
-    levels: Vec<Level>,
-    distinct: Vec<FxHashSet<u128>>,
-    nested: FxHashSet<u128>,
-    /// The crashes that led to the recovery being crashed now.
-    path: Vec<CrashPoint>,
-    failures: Vec<Failure>,
-    verified: u64,
-    logs: Vec<OpLog>,
-}
-
-impl<'a, J: Judge> Search<'a, J> {
-    fn new(settings: &'a Exhaustive, base: &[u8], judge: &'a mut J) -> Self {
-        let levels = settings.crashes as usize;
-        Self {
-            settings,
-            image: settings.image(base),
-            judge,
-            levels: vec![Level::default(); levels],
-            distinct: vec![FxHashSet::default(); levels],
-            nested: FxHashSet::default(),
-            path: Vec::new(),
-            failures: Vec::new(),
-            verified: 0,
-            logs: Vec::new(),
-        }
-    }
-
-    /// Crashes a run, or a recovery, at all its key points.
-    fn explore(&mut self, level: u32, log: &OpLog, before: &Told) -> Result<Flow, TooWide> {
-        let mut tracker = self.settings.assume.tracker(self.settings.model);
-        let log = &*self.settings.assume.rewrite(log);
-        let told = before.with(log);
-        for index in 0..log.len() {
-            let (lane, op) = log.get(index);
-            let is_tried = level > 1 || index >= self.settings.from_op;
-            for part in 0..tracker.parts(&op) {
-                if let Some(raise) = tracker.raises(lane, &op, part).filter(|_| is_tried) {
-                    let until = match raise {
-                        Raise::Issued => index,
-                        Raise::Drained => window_end(log, index),
-                    };
-                    let point = CrashPoint { op: index, part, told: until, picks: Vec::new() };
-                    if self.key_point(level, &tracker, point, &told)? == Flow::Stop {
-                        return Ok(Flow::Stop);
-                    }
-                }
-                self.image.with(|state| state.play(&mut tracker, index, lane, &op, part));
-            }
-        }
-        let end = CrashPoint { op: log.len(), part: 0, told: log.len(), picks: Vec::new() };
-        self.key_point(level, &tracker, end, &told)
-    }
-
-    /// Tries every combination of contents at one crash point.
-    fn key_point(
-        &mut self,
-        level: u32,
-        tracker: &Tracker,
-        point: CrashPoint,
-        told: &Told,
-    ) -> Result<Flow, TooWide> {
-        let frame = self.image.with(|state| {
-            if level == 1 {
-                // The program's own crash points are never come back to.
-                state.memory.clear_journal();
-            }
-            state.open.push(tracker, &state.memory)
-        })?;
-        let whole = self.image.with(|state| state.open.whole());
-        let crash = told.crash(level, &point);
-        let stats = &mut self.levels[level as usize - 1];
-        stats.key_points += 1;
-        stats.allowed = stats.allowed.plus(whole);
-        stats.choices = stats.choices.plus(frame.choices);
-        let told_print = told.print(&crash);
-        let mut covered = Count::ZERO;
-        let mut flow = Flow::On;
-        loop {
-            covered = covered.plus(self.leaf(&point, &crash, told_print, &mut flow)?);
-            if flow == Flow::Stop || !self.image.with(|state| state.open.advance()) {
-                break;
-            }
-        }
-        assert!(
-            flow == Flow::Stop || covered.agrees_with(whole),
-            "the images verified at {point:?} add up to {covered} and not to {whole}"
-        );
-        let stats = &mut self.levels[level as usize - 1];
-        stats.covered = stats.covered.plus(covered);
-        self.image.with(|state| {
-            state.open.forget();
-            state.open.pop(frame, Some(&mut state.memory));
-        });
-        Ok(flow)
-    }
-
-    /// One execution of recovery, and the crashes of this recovery. Returns how many images the
-    /// execution stands for.
-    fn leaf(
-        &mut self,
-        point: &CrashPoint,
-        crash: &Crash<'_>,
-        told_print: u128,
-        flow: &mut Flow,
-    ) -> Result<Count, TooWide> {
-        let another = crash.level < self.settings.crashes;
-        let go_on = another || crash.level == 1;
-        self.image.with(|state| state.begin(another, self.settings.ops_max));
-        let mut verdict = judge(self.judge, &self.image, crash, go_on);
-        self.verified += 1;
-        let (rest, print, changed) = self.image.with(|state| {
-            if state.open.has_strayed() {
-                let why = "recovered from the same contents, it looked at other lines than before";
-                verdict = Err(Violation::new(Broken::Strayed, why));
-            }
-            (state.open.rest(), state.open.fingerprint(&state.memory), state.has_changed())
-        });
-        let print = print.wrapping_add(told_print);
-        self.count(crash.level, print);
-        match verdict {
-            Err(violation) => {
-                let strayed = violation.broken == Broken::Strayed;
-                self.fail(point, violation);
-                if strayed || self.failures.len() >= self.settings.failures_max {
-                    *flow = Flow::Stop;
-                }
-                self.image.with(State::revert);
-            }
-            Ok(()) if another && changed => *flow = self.nest(point, crash, print)?,
-            Ok(()) => self.image.with(State::revert),
-        }
-        self.image.with(State::undecide);
-        if self.verified >= self.settings.images_max {
-            *flow = Flow::Stop;
-        }
-        Ok(rest)
-    }
-
-    fn count(&mut self, level: u32, print: u128) {
-        let stats = &mut self.levels[level as usize - 1];
-        stats.verified += 1;
-        let seen = &mut self.distinct[level as usize - 1];
-        if seen.len() < self.settings.distinct_max && seen.insert(print) {
-            stats.distinct += 1;
-        }
-    }
-
-    fn fail(&mut self, point: &CrashPoint, violation: Violation) {
-        let mut crashes = self.with_picks(point);
-        self.image.with(|state| state.add_representatives(&mut crashes));
-        self.failures.push(Failure { violation, witness: Witness { crashes } });
-    }
-
-    /// The crashes up to this point, with what the last recovery decided.
-    fn with_picks(&self, point: &CrashPoint) -> Vec<CrashPoint> {
-        let mut crashes = self.path.clone();
-        crashes.push(point.clone());
-        self.image.with(|state| state.add_picks(&mut crashes));
-        crashes
-    }
-
-    /// Crashes the recovery that has just run.
-    fn nest(
-        &mut self,
-        point: &CrashPoint,
-        crash: &Crash<'_>,
-        print: u128,
-    ) -> Result<Flow, TooWide> {
-        let mut log = self.logs.pop().unwrap_or_default();
-        self.image.with(|state| {
-            state.swap_log(&mut log);
-            state.revert();
-        });
-        let stats = &mut self.levels[crash.level as usize - 1];
-        let mut flow = Flow::On;
-        if self.nested.insert(print.wrapping_add(trail::log_print(&log))) {
-            let inner = self.with_picks(point);
-            let outer = std::mem::replace(&mut self.path, inner);
-            let settled = self.image.with(State::settle);
-            let before = Told::of(crash.acked, crash.begun);
-            flow = self.explore(crash.level + 1, &log, &before)?;
-            self.image.with(|state| state.unsettle(settled));
-            self.path = outer;
-        } else {
-            stats.repeated += 1;
-        }
-        self.logs.push(log);
-        Ok(flow)
-    }
-}
-
-/// What all drivers do with an image's state.
-impl State {
-    /// Lets one part of an operation take effect on what is durable.
-    pub(crate) fn play(
-        &mut self,
-        tracker: &mut Tracker,
-        index: usize,
-        lane: LaneId,
-        op: &Op<'_>,
-        part: usize,
-    ) {
-        tracker.apply(index, lane, op, part, &mut self.memory);
-        if let Op::Grow { len } = *op {
-            self.open.resize(len);
-        }
-    }
-
-    /// Notes what the running recovery decided otherwise than at its floor, each with the crash
-    /// that had left it open: a recovery may be the first to look at what an earlier crash left.
-    pub(crate) fn add_picks(&self, crashes: &mut [CrashPoint]) {
-        for decision in self.open.decisions().iter().filter(|decision| decision.row != 0) {
-            let at = PoolOffset(self.open.name(decision.unit) * 8);
-            crashes[self.open.crash_of(decision.unit)].picks.push(Pick { at, row: decision.row });
-        }
-    }
-
-    /// Notes one content of what is known only to be refused, or to pass.
-    fn add_representatives(&self, crashes: &mut [CrashPoint]) {
-        for (unit, row) in self.open.representatives() {
-            let at = PoolOffset(self.open.name(unit) * 8);
-            crashes[self.open.crash_of(unit)].picks.push(Pick { at, row });
-        }
-    }
-
-    pub(crate) fn set_mode(&mut self, mode: Mode) {
-        self.open.set_mode(mode);
     }
 }

@@ -6,8 +6,10 @@
 //! recoveries only the touched words are put back; nothing is ever copied.
 
 use std::cell::RefCell;
+use std::panic::Location;
+use std::time::{Duration, Instant};
 
-use outlast_pmem::{GrowError, Mark, Medium, schedule};
+use outlast_pmem::{GrowError, Mark, Medium, Site, schedule};
 use outlast_trace::{FlushKind, LineAddr, Op, OpLog, PoolOffset, Sink};
 
 mod memory;
@@ -56,11 +58,27 @@ pub(crate) struct State {
     /// What recovery does, when another crash is to follow.
     log: OpLog,
     recording: bool,
+    /// Where each operation of `log` stands in the source, where that is asked for.
+    sites: Option<Vec<Site>>,
+    /// The innermost [`Mark::Site`] that recovery has passed.
+    label: Option<&'static str>,
     len_max: u64,
     ops: u64,
-    ops_max: u64,
+    limits: Limits,
+    /// When the operations of this recovery were first counted.
+    counted_since: Option<Instant>,
     pauses: u32,
 }
+
+/// After what a recovery counts as endless.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Limits {
+    pub ops: u64,
+    pub time: Duration,
+}
+
+/// The clock is read once in so many operations of a recovery.
+const OPS_PER_LOOK: u64 = 4096;
 
 /// The way back from a crash inside a crash.
 pub(crate) struct Settled {
@@ -84,9 +102,12 @@ impl ImageMedium {
             len_before: len,
             log: OpLog::default(),
             recording: false,
+            sites: None,
+            label: None,
             len_max: len,
             ops: 0,
-            ops_max: OPS_MAX,
+            limits: Limits { ops: OPS_MAX, time: Duration::MAX },
+            counted_since: None,
             pauses: 0,
         };
         Self { state: RefCell::new(state), atomic_line: false }
@@ -134,13 +155,24 @@ impl ImageMedium {
 
 impl State {
     /// Gets ready for a recovery.
-    pub fn begin(&mut self, recording: bool, ops_max: u64) {
+    pub fn begin(&mut self, recording: bool, limits: Limits) {
         debug_assert!(self.undo.is_empty());
         self.open.begin();
         self.len_before = self.memory.len();
         self.log.clear();
         self.recording = recording;
-        (self.ops, self.ops_max, self.pauses) = (0, ops_max, 0);
+        (self.ops, self.limits, self.pauses) = (0, limits, 0);
+        (self.sites, self.label, self.counted_since) = (None, None, None);
+    }
+
+    /// Keeps the site of each operation of the recovery that is about to run.
+    pub fn record_sites(&mut self) {
+        self.sites = Some(Vec::new());
+    }
+
+    /// The operations of this recovery, and their sites where they were kept.
+    pub fn take_log(&mut self) -> (OpLog, Vec<Site>) {
+        (std::mem::take(&mut self.log), self.sites.take().unwrap_or_default())
     }
 
     /// Undoes what recovery stored; what was decided stays so.
@@ -194,8 +226,11 @@ impl State {
         if at.0 > size || size - at.0 < len as u64 {
             leaves(size, at, len);
         }
-        if self.ops > self.ops_max {
-            endless(self.ops_max);
+        if self.ops > self.limits.ops {
+            endless(format!("does not end within {} operations", self.limits.ops));
+        }
+        if self.ops.is_multiple_of(OPS_PER_LOOK) {
+            self.look_at_clock();
         }
         if self.open.is_any() && len > 0 {
             self.open.touch(at.0 / 8, (at.0 + len as u64 - 1) / 8, &mut self.memory);
@@ -226,10 +261,23 @@ impl State {
         self.memory.put(at, bytes);
     }
 
+    #[cold]
+    fn look_at_clock(&mut self) {
+        let since = *self.counted_since.get_or_insert_with(Instant::now);
+        let limit = self.limits.time;
+        if since.elapsed() > limit {
+            endless(format!("does not end within {limit:?}"));
+        }
+    }
+
     #[inline]
+    #[track_caller]
     fn record(&mut self, op: Op<'_>) {
         if self.recording {
             self.log.op(schedule::current_lane(), op);
+            if let Some(sites) = &mut self.sites {
+                sites.push(Site { label: self.label, location: Location::caller() });
+            }
         }
     }
 }
@@ -241,8 +289,8 @@ fn leaves(size: u64, at: PoolOffset, len: usize) -> ! {
 }
 
 #[cold]
-fn endless(ops: u64) -> ! {
-    std::panic::resume_unwind(Box::new(Stuck(format!("does not end within {ops} operations"))));
+fn endless(why: String) -> ! {
+    std::panic::resume_unwind(Box::new(Stuck(why)));
 }
 
 #[track_caller]
@@ -336,6 +384,7 @@ impl Medium for ImageMedium {
     }
 
     #[inline]
+    #[track_caller]
     fn fence(&self) {
         self.state.borrow_mut().record(Op::Sfence);
     }
@@ -353,6 +402,7 @@ impl Medium for ImageMedium {
         if found == current { Ok(found) } else { Err(found) }
     }
 
+    #[track_caller]
     fn grow(&self, len: u64) -> Result<(), GrowError> {
         let len = len.next_multiple_of(64);
         let state = &mut *self.state.borrow_mut();
@@ -369,6 +419,7 @@ impl Medium for ImageMedium {
     }
 
     #[inline]
+    #[track_caller]
     fn mark(&self, mark: Mark) {
         let state = &mut *self.state.borrow_mut();
         if !state.recording {
@@ -379,7 +430,8 @@ impl Medium for ImageMedium {
             Mark::TxEnd => state.record(Op::TxEnd),
             Mark::Ack(tx) => state.record(Op::Ack(tx)),
             // Recovery is alone: its locks order nothing.
-            Mark::Lock(_) | Mark::Unlock(_) | Mark::Compute(_) | Mark::Call(_) | Mark::Site(_) => {}
+            Mark::Lock(_) | Mark::Unlock(_) | Mark::Compute(_) | Mark::Call(_) => {}
+            Mark::Site(label) => state.label = Some(label),
         }
     }
 
@@ -387,8 +439,7 @@ impl Medium for ImageMedium {
         let state = &mut *self.state.borrow_mut();
         state.pauses += 1;
         if state.pauses > PAUSES_MAX {
-            let why = "waits for another lane, and there is none".to_owned();
-            std::panic::resume_unwind(Box::new(Stuck(why)));
+            endless("waits for another lane, and there is none".to_owned());
         }
     }
 }

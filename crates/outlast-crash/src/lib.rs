@@ -18,6 +18,7 @@
 
 pub mod brute;
 pub mod campaign;
+mod caught;
 mod check;
 mod count;
 mod exhaustive;
@@ -31,9 +32,14 @@ pub mod trial;
 mod verdict;
 mod witness;
 
-pub use check::{Check, Class, Finding, Place, Report, Reproduction, Schedules};
+pub use check::{
+    Acknowledged, Check, Class, Finding, Held, Line, Place, Report, Reproduction, Schedules,
+};
 pub use count::Count;
-pub use exhaustive::{Exhaustive, Failure, Level, OpenUnit, Outcome, Replay, ReplayedCrash};
+pub use exhaustive::{
+    Coverage, Exhaustive, Failure, Level, OpenUnit, Outcome, Replay, ReplayedCrash, Unchecked,
+    Widest,
+};
 pub use history::{History, ImageRefused, TooWide};
 pub use image::ImageMedium;
 pub use model::{Clflush, Domain, Model, Tear, UnknownTear, Wide};

@@ -131,7 +131,7 @@ impl<J: Judge> Sampler<'_, J> {
         let frame = self.image.with(|state| {
             let frame = state.open.push(tracker, &state.memory)?;
             state.set_mode(Mode::Sample(seed));
-            state.begin(another, self.settings.ops_max);
+            state.begin(another, self.settings.limits());
             Ok(frame)
         })?;
         let verdict = judge(self.judge, &self.image, &crash, another || level == 1);

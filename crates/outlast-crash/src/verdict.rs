@@ -2,10 +2,10 @@
 
 use std::any::Any;
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use outlast_trace::{LaneId, TxId};
 
+use crate::caught;
 use crate::image::{ImageMedium, Stuck};
 
 /// What came before a crash.
@@ -51,6 +51,10 @@ pub enum Broken {
     Stuck,
     /// Recovery is no function of the image.
     Strayed,
+    /// The image that was to be judged cannot exist here.
+    NoSuchImage,
+    /// A crash point was not checked.
+    Unchecked,
     /// Something else that the judge looks at.
     Other,
 }
@@ -67,6 +71,8 @@ impl fmt::Display for Broken {
             Self::Panicked => "panicked",
             Self::Stuck => "stuck",
             Self::Strayed => "strayed",
+            Self::NoSuchImage => "no such image",
+            Self::Unchecked => "not checked",
             Self::Other => "broken",
         })
     }
@@ -146,19 +152,17 @@ pub(crate) fn judge(
     crash: &Crash<'_>,
     go_on: bool,
 ) -> Result<(), Violation> {
-    let both = AssertUnwindSafe(|| {
+    let both = || {
         judge.verify(image, crash)?;
         if go_on { judge.after(image, crash) } else { Ok(()) }
-    });
-    catch_unwind(both).unwrap_or_else(|payload| Err(panicked(&*payload)))
+    };
+    caught::catch(both).unwrap_or_else(|payload| Err(panicked(&*payload)))
 }
 
 #[cold]
 pub(crate) fn panicked(payload: &(dyn Any + Send)) -> Violation {
-    if let Some(Stuck(why)) = payload.downcast_ref() {
-        return Violation::new(Broken::Stuck, why.clone());
+    match payload.downcast_ref() {
+        Some(Stuck(why)) => Violation::new(Broken::Stuck, why.clone()),
+        None => Violation::new(Broken::Panicked, caught::message(payload)),
     }
-    let text = payload.downcast_ref::<String>().map(String::as_str);
-    let text = text.or_else(|| payload.downcast_ref::<&str>().copied());
-    Violation::new(Broken::Panicked, text.unwrap_or("with no message"))
 }

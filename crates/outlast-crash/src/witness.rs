@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use outlast_trace::PoolOffset;
+use outlast_trace::{OpLog, PoolOffset};
 
 /// Names one allowed image: where each crash came, and what had persisted.
 ///
@@ -13,7 +13,8 @@ use outlast_trace::PoolOffset;
 /// was durable for certain.
 #[derive(Clone, PartialEq, Eq, Debug, Hash)]
 pub struct Witness {
-    /// The crashes: of the program, of the recovery from that, and so on.
+    /// The crashes: of the program, of the recovery from that, and so on. None where the program
+    /// fails by itself.
     pub crashes: Vec<CrashPoint>,
 }
 
@@ -40,8 +41,22 @@ pub struct Pick {
     pub row: u32,
 }
 
+impl Witness {
+    /// A crash at the end of a run, after which nothing persisted but what was durable.
+    pub(crate) fn at_end_of(log: &OpLog) -> Self {
+        let (op, told) = (log.len(), log.len());
+        Self { crashes: vec![CrashPoint { op, part: 0, told, picks: Vec::new() }] }
+    }
+}
+
+/// A witness without a crash: of a program that fails by itself.
+const NO_CRASH: &str = "no crash";
+
 impl fmt::Display for Witness {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.crashes.is_empty() {
+            return f.write_str(NO_CRASH);
+        }
         for (i, crash) in self.crashes.iter().enumerate() {
             if i > 0 {
                 f.write_str("; ")?;
@@ -75,6 +90,9 @@ impl FromStr for Witness {
     type Err = ParseWitnessError;
 
     fn from_str(text: &str) -> Result<Self, ParseWitnessError> {
+        if text.trim() == NO_CRASH {
+            return Ok(Self { crashes: Vec::new() });
+        }
         let crashes: Option<Vec<CrashPoint>> = text.split(';').map(parse_crash).collect();
         crashes.map(|crashes| Self { crashes }).ok_or_else(|| ParseWitnessError(text.to_owned()))
     }
@@ -110,9 +128,12 @@ mod tests {
 
     #[test]
     fn a_witness_is_written_and_read_back() {
-        for text in
-            ["op 17", "op 17.2 told 19", "op 17 told 19 with 0x40=2 0x80=1; op 3; op 4 with 0x0=1"]
-        {
+        for text in [
+            "no crash",
+            "op 17",
+            "op 17.2 told 19",
+            "op 17 told 19 with 0x40=2 0x80=1; op 3; op 4 with 0x0=1",
+        ] {
             assert_eq!(text.parse::<Witness>().unwrap().to_string(), text);
         }
         for text in ["", "op", "op x", "op 1 with 40=2", "op 1 told", "op 1;", "op 1 2"] {

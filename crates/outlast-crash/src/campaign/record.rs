@@ -1,6 +1,5 @@
 //! What a campaign crashes: a loaded pool, and one recorded run of a workload on it.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use outlast::{
@@ -13,6 +12,7 @@ use outlast_workloads::{Loaded, Scale, State, Witness, Worker, Workload};
 
 use super::judge::{ABSENT, KeyState, Seen, Transaction};
 use super::{Campaign, CampaignError};
+use crate::caught;
 use crate::verdict::panicked;
 use crate::{Broken, Violation};
 
@@ -147,7 +147,7 @@ impl Recording {
                 let worker = workload.worker(&base.scale, &loaded, seed, 1, 0);
                 let (count, every) = (campaign.per_lane(), campaign.sync_every.unwrap_or(1));
                 let body = || run_lane(&pool, 0, worker, count, every, &AtomicU64::new(0), ops);
-                let ran = catch_unwind(AssertUnwindSafe(body));
+                let ran = caught::catch(body);
                 ran.unwrap_or_else(|payload| Err(panicked(&*payload)))?
             }
             None => run_together(campaign, base, &pool, &loaded, ops)?,

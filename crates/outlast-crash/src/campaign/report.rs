@@ -66,7 +66,7 @@ impl Counts {
             Broken::NotClosed | Broken::Cycle => &mut self.not_closed,
             Broken::Garbage | Broken::Strayed => &mut self.garbage,
             Broken::Refused | Broken::Panicked | Broken::Stuck => &mut self.refused,
-            Broken::Other => &mut self.unsound,
+            Broken::Other | Broken::NoSuchImage | Broken::Unchecked => &mut self.unsound,
         } += 1;
     }
 }

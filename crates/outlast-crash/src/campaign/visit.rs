@@ -1,6 +1,5 @@
 //! Crashing one run under one cache, point after point.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use outlast::{PoolError, PoolOffset, RecoveredPool, UnrecoveredPool};
@@ -17,6 +16,7 @@ use super::record::{
     Base, LATER_LANE, Recording, later_worker, open_options, place_acknowledgements, run_lane,
 };
 use super::{Caches, Campaign, Counts, Failure, Stage};
+use crate::caught;
 use crate::verdict::panicked;
 use crate::{Broken, Violation};
 
@@ -327,7 +327,7 @@ impl Visitor<'_> {
 
 /// Runs `body`; a panic is a violation.
 fn quietly<R>(body: impl FnOnce() -> Result<R, Violation>) -> Result<R, Violation> {
-    catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|payload| Err(panicked(&*payload)))
+    caught::catch(body).unwrap_or_else(|payload| Err(panicked(&*payload)))
 }
 
 /// Walks everything that the root reaches and notes the state of each key.

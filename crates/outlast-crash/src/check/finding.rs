@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use outlast_pmem::Site;
 use outlast_pmem::schedule::Plan;
-use outlast_trace::{LaneId, LineAddr};
+use outlast_trace::{LaneId, LineAddr, TxId};
 
 use crate::verdict::Violation;
 use crate::witness::Witness;
@@ -29,8 +29,29 @@ pub enum Class {
     /// Recovery takes leftovers of something older for a record. The failure vanishes if the
     /// leftovers are zero.
     StaleRecord,
+    /// A transaction was acknowledged before its stores, or before the flushes and fences that
+    /// the program does for them. The failure vanishes if acknowledgements wait for one fence.
+    AcknowledgedEarly,
+    /// The program panicked, or recovery or the oracle does so on an image that lost nothing.
+    Panic,
+    /// The program or its recovery does not come to an end.
+    Endless,
+    /// The program is no function of its schedule, or recovery none of its image: the same image
+    /// was recovered in different ways, so that no verdict stands.
+    NotDeterministic,
+    /// A crash point could not be checked: a line has too many possible contents there.
+    TooWide,
+    /// A failure whose class would take more images to decide than are allowed.
+    NotDecided,
     /// A line was flushed that held nothing new. Costs time and loses nothing.
     RedundantFlush,
+}
+
+impl Class {
+    /// Whether it loses nothing and only costs time.
+    pub fn only_costs_time(self) -> bool {
+        self == Self::RedundantFlush
+    }
 }
 
 impl fmt::Display for Class {
@@ -42,13 +63,19 @@ impl fmt::Display for Class {
             Self::Atomicity => "atomicity",
             Self::Tearing => "tearing",
             Self::StaleRecord => "stale record",
+            Self::AcknowledgedEarly => "acknowledged too early",
+            Self::Panic => "panic",
+            Self::Endless => "endless",
+            Self::NotDeterministic => "not deterministic",
+            Self::TooWide => "too many images",
+            Self::NotDecided => "not decided",
             Self::RedundantFlush => "redundant flush",
         })
     }
 }
 
 /// An operation of the program, or of its recovery.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Place {
     /// 1 in the program, 2 in the recovery from its crash, and so on.
     pub level: u32,
@@ -58,7 +85,7 @@ pub struct Place {
     pub lane: LaneId,
     /// The line that it is about.
     pub line: Option<LineAddr>,
-    /// Where in the source it stands; known in the program only.
+    /// Where in the source it stands.
     pub site: Option<Site>,
 }
 
@@ -79,7 +106,49 @@ impl fmt::Display for Place {
     }
 }
 
-/// What names one failing image of one run. Written as `SCHEDULE / IMAGE`.
+/// An acknowledged transaction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Acknowledged {
+    /// Its number, as the program said it.
+    pub tx: TxId,
+    /// Where it was acknowledged.
+    pub place: Place,
+}
+
+/// Which of its contents a line held.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Held {
+    /// What was durable for certain, and none of the newer stores.
+    Old,
+    /// All that was stored there.
+    New,
+    /// Some of the newer stores.
+    Part,
+}
+
+impl fmt::Display for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Old => "old content",
+            Self::New => "new content",
+            Self::Part => "some new content",
+        })
+    }
+}
+
+/// A line of a failing image that the crash could have left otherwise.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Line {
+    /// Which line.
+    pub line: LineAddr,
+    /// What it held.
+    pub held: Held,
+    /// The last store to it before the crash.
+    pub stored: Place,
+}
+
+/// What names one failing image of one run. Written as `SCHEDULE / IMAGE`; the image of a program
+/// that fails by itself is `no crash`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Reproduction {
     /// The order of lanes.
@@ -118,10 +187,29 @@ pub struct Finding {
     pub place: Place,
     /// Other operations that have to do with it.
     pub also: Vec<Place>,
+    /// The acknowledgements without which the image would be in order.
+    pub lost: Vec<Acknowledged>,
+    /// The lines whose content the last crash decided, with what they held.
+    pub lines: Vec<Line>,
     /// What the oracle said; nothing for what only costs time.
     pub violation: Option<Violation>,
     /// How to see it again.
     pub reproduction: Option<Reproduction>,
+}
+
+impl Finding {
+    /// A finding of which nothing more is known.
+    pub(super) fn at(class: Class, place: Place) -> Self {
+        Self {
+            class,
+            place,
+            also: Vec::new(),
+            lost: Vec::new(),
+            lines: Vec::new(),
+            violation: None,
+            reproduction: None,
+        }
+    }
 }
 
 impl fmt::Display for Finding {
@@ -129,6 +217,12 @@ impl fmt::Display for Finding {
         write!(f, "{}: {}", self.class, self.place)?;
         if let Some(violation) = &self.violation {
             write!(f, "\n  {violation}")?;
+        }
+        for Acknowledged { tx, place } in &self.lost {
+            write!(f, "\n  lost transaction {}, acknowledged by {place}", tx.0)?;
+        }
+        for Line { held, stored, .. } in &self.lines {
+            write!(f, "\n  {held} after {stored}")?;
         }
         for place in &self.also {
             write!(f, "\n  see {place}")?;

@@ -17,13 +17,8 @@ pub(super) fn flushes(ran: &Ran) -> Vec<Finding> {
         if findings.iter().any(|finding| site.is_some() && finding.place.site == site) {
             continue;
         }
-        findings.push(Finding {
-            class: Class::RedundantFlush,
-            place: Place { level: 1, op, lane, line: Some(line), site },
-            also: Vec::new(),
-            violation: None,
-            reproduction: None,
-        });
+        let place = Place { level: 1, op, lane, line: Some(line), site };
+        findings.push(Finding::at(Class::RedundantFlush, place));
     }
     findings
 }

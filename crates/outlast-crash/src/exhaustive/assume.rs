@@ -25,12 +25,18 @@ pub(crate) enum Assume {
     ProgramOrder,
     /// Stores are durable as they are issued, word by word.
     Durable(Words),
+    /// Each acknowledgement waits for its lane's next fence.
+    AcksWait,
+    /// Both: stores are durable at once, and acknowledgements wait for a fence.
+    DurableAndAcksWait,
 }
 
 impl Assume {
     pub fn tracker(self, model: Model) -> Tracker {
         match self {
-            Self::Nothing | Self::FencesFlush | Self::FlushesFence => Tracker::new(model),
+            Self::Nothing | Self::FencesFlush | Self::FlushesFence | Self::AcksWait => {
+                Tracker::new(model)
+            }
             Self::ProgramOrder => {
                 let model = Model { domain: Domain::Adr, tear: Tear::Line, ..model };
                 Tracker::with(model, Cells::One, Words::Ascending)
@@ -38,7 +44,15 @@ impl Assume {
             Self::Durable(words) => {
                 Tracker::with(model.in_domain(Domain::Process), Cells::ByModel, words)
             }
+            Self::DurableAndAcksWait => Self::Durable(Words::Ascending).tracker(model),
         }
+    }
+
+    /// Where the operations from `op` on begin among those that [`rewrite`](Self::rewrite) gives.
+    pub fn position(self, log: &OpLog, op: usize) -> usize {
+        let mut before = OpLog::default();
+        log.iter().take(op).for_each(|(lane, op)| before.op(lane, op));
+        self.rewrite(&before).len()
     }
 
     /// The operations as they would be.
@@ -50,6 +64,7 @@ impl Assume {
             Self::FencesFlush => Cow::Owned(flush_at_fences(log)),
             Self::FlushesFence => Cow::Owned(fence_at_flushes(log)),
             Self::ProgramOrder => Cow::Owned(streams_as_stores(log)),
+            Self::AcksWait | Self::DurableAndAcksWait => Cow::Owned(acknowledge_at_fences(log)),
         }
     }
 }
@@ -80,6 +95,23 @@ fn fence_at_flushes(log: &OpLog) -> OpLog {
             all.op(lane, Op::Mfence);
         }
     }
+    all
+}
+
+fn acknowledge_at_fences(log: &OpLog) -> OpLog {
+    let mut all = OpLog::default();
+    let mut waiting: Vec<(LaneId, Op<'_>)> = Vec::new();
+    for (lane, op) in log.iter() {
+        if matches!(op, Op::Ack(_)) {
+            waiting.push((lane, op));
+            continue;
+        }
+        all.op(lane, op);
+        if matches!(op, Op::Sfence | Op::Mfence | Op::Rmw { .. }) {
+            waiting.extract_if(.., |(by, _)| *by == lane).for_each(|(by, ack)| all.op(by, ack));
+        }
+    }
+    waiting.into_iter().for_each(|(by, ack)| all.op(by, ack));
     all
 }
 
@@ -132,6 +164,8 @@ fn join_stores_to_one_word(log: &OpLog) -> OpLog {
 
 #[cfg(test)]
 mod tests {
+    use outlast_trace::TxId;
+
     use super::*;
 
     fn shown(log: &OpLog) -> Vec<String> {
@@ -161,6 +195,30 @@ mod tests {
         assert_eq!(
             shown(&Assume::FencesFlush.rewrite(&log))[2..],
             ["0: flush line 0x0", "0: flush line 0x1", "0: Sfence", "0: Sfence"]
+        );
+    }
+
+    #[test]
+    fn acknowledgements_wait_for_a_fence_of_their_own_lane() {
+        let ack = |number| Op::Ack(TxId(number));
+        let log = log(&[
+            (0, ack(1)),
+            (1, Op::Sfence),
+            (0, Op::Sfence),
+            (0, Op::Sfence),
+            (1, ack(2)),
+            (0, Op::Sfence),
+        ]);
+        assert_eq!(
+            shown(&Assume::AcksWait.rewrite(&log)),
+            [
+                "1: Sfence",
+                "0: Sfence",
+                "0: Ack(TxId(1))",
+                "0: Sfence",
+                "0: Sfence",
+                "1: Ack(TxId(2))"
+            ]
         );
     }
 

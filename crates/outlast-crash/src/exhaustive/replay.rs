@@ -1,18 +1,26 @@
 //! Runs one named image again, and makes a failure smaller.
 
+use outlast_pmem::Site;
 use outlast_trace::{LaneId, OpLog, PoolOffset, TxId};
+use rustc_hash::FxHashMap;
 
-use super::trail::Told;
+use super::trail::{Told, log_print};
 use super::{Exhaustive, Failure};
 use crate::history::TooWide;
 use crate::history::tracker::Tracker;
 use crate::history::units::explain;
 use crate::image::{ImageMedium, Mode, State};
-use crate::verdict::{Judge, Violation, judge};
+use crate::verdict::{Broken, Judge, Violation, judge};
 use crate::witness::{CrashPoint, Pick, Witness};
 
 /// How many variants of a failing image are tried to make it smaller.
 const TRIES_MAX: u32 = 5_000;
+
+/// The same where each failing one takes as long as a recovery may.
+const TRIES_MAX_STUCK: u32 = 100;
+
+/// As a pick's row: the unit's last content, in which everything persisted.
+pub(crate) const LAST_ROW: u32 = u32::MAX;
 
 /// What came of running a named image again.
 #[derive(Clone, Debug)]
@@ -21,9 +29,9 @@ pub struct Replay {
     pub verdict: Result<(), Violation>,
     /// The crashes, as far as they came.
     pub crashes: Vec<ReplayedCrash>,
-    /// Whether everything that the witness picks could be picked there. If not, the image is some
-    /// other one.
-    pub exists: bool,
+    /// Why the image cannot exist here, if it cannot: the witness belongs to another run. Then
+    /// the verdict says nothing, and the crashes are those before the impossible one.
+    pub impossible: Option<String>,
 }
 
 /// One crash of a replay.
@@ -31,6 +39,8 @@ pub struct Replay {
 pub struct ReplayedCrash {
     /// The run that crashed: the program's, or a recovery's.
     pub log: OpLog,
+    /// Where in the source each operation of a recovery stands; empty for the program's run.
+    pub sites: Vec<Site>,
     /// The medium before that run.
     pub before: Vec<u8>,
     /// What the crash left, with everything that the witness does not name at its floor.
@@ -38,7 +48,7 @@ pub struct ReplayedCrash {
     /// For each pick of the witness, the stores of its unit that had persisted beyond the floor:
     /// operation, and which of its words.
     pub persisted: Vec<Vec<(u32, u32)>>,
-    /// What was open.
+    /// What was open, what the witness picks included.
     pub open: Vec<OpenUnit>,
     /// The transactions acknowledged before.
     pub acked: Vec<TxId>,
@@ -60,9 +70,6 @@ impl Exhaustive {
     ///
     /// # Errors
     /// When a unit has too many contents to enumerate.
-    ///
-    /// # Panics
-    /// When the run is shorter than the witness says: it belongs to another one.
     pub fn replay(
         &self,
         base: &[u8],
@@ -81,29 +88,58 @@ impl Exhaustive {
         judge: &mut impl Judge,
     ) -> Result<Replay, TooWide> {
         let image = self.image(base);
-        let mut replay = Replay { verdict: Ok(()), crashes: Vec::new(), exists: true };
-        let mut log = log.clone();
+        let mut replay = Replay { verdict: Ok(()), crashes: Vec::new(), impossible: None };
+        let (mut log, mut sites) = (log.clone(), Vec::new());
         let mut told = Told::default();
         for (level, point) in (1..).zip(&witness.crashes) {
-            assert!(point.op <= log.len(), "the witness belongs to a longer run");
             told = told.with(&log);
             let before = image.with(|state| state.memory_bytes());
-            let left = image.with(|state| state.crash_at(self, &log, point))?;
-            let mut recovery = OpLog::default();
-            replay.verdict = self.recover(&image, judge, &told, level, point, &mut recovery);
+            let left = match image.with(|state| state.crash_at(self, level, &log, point))? {
+                Ok(left) => left,
+                Err(impossible) => {
+                    replay.impossible = Some(impossible);
+                    break;
+                }
+            };
+            let (verdict, recovery) = self.recover(&image, judge, &told, level, point);
+            replay.verdict = verdict;
             let crash = told.crash(level, point);
             let (acked, begun) = (crash.acked.to_vec(), crash.begun.to_vec());
             told = Told::of(&acked, &begun);
-            let Left { image: left, persisted, open, exists } = left;
-            replay.exists &= exists;
-            let crash = ReplayedCrash { log, before, image: left, persisted, open, acked, begun };
-            replay.crashes.push(crash);
+            let Left { image: left, persisted, open } = left;
+            let image = left;
+            replay.crashes.push(ReplayedCrash {
+                log,
+                sites,
+                before,
+                image,
+                persisted,
+                open,
+                acked,
+                begun,
+            });
             if replay.verdict.is_err() {
                 break;
             }
-            log = recovery;
+            (log, sites) = recovery;
         }
         Ok(replay)
+    }
+
+    /// Recovers the image that a witness of one crash names. Returns the verdict, and a
+    /// fingerprint of what recovery stored; nothing where there is no such image.
+    pub(crate) fn recover_once(
+        &self,
+        base: &[u8],
+        log: &OpLog,
+        point: &CrashPoint,
+        judge: &mut impl Judge,
+    ) -> Option<(Result<(), Violation>, u128)> {
+        let image = self.image(base);
+        let told = Told::default().with(log);
+        image.with(|state| state.crash_at(self, 1, log, point)).ok()?.ok()?;
+        let (verdict, (recovery, _)) = self.recover(&image, judge, &told, 1, point);
+        Some((verdict, log_print(&recovery)))
     }
 
     fn recover(
@@ -113,17 +149,20 @@ impl Exhaustive {
         told: &Told,
         level: u32,
         point: &CrashPoint,
-        log: &mut OpLog,
-    ) -> Result<(), Violation> {
-        image.with(|state| state.begin(true, self.ops_max));
+    ) -> (Result<(), Violation>, (OpLog, Vec<Site>)) {
+        image.with(|state| {
+            state.begin(true, self.limits());
+            state.record_sites();
+        });
         let go_on = level < self.crashes || level == 1;
         let verdict = judge(judge_, image, &told.crash(level, point), go_on);
-        image.with(|state| {
-            state.swap_log(log);
+        let recovery = image.with(|state| {
+            let recovery = state.take_log();
             state.revert();
             state.settle();
+            recovery
         });
-        verdict
+        (verdict, recovery)
     }
 
     /// Looks for a smaller image with the same kind of violation: fewer things persisted beyond
@@ -138,18 +177,16 @@ impl Exhaustive {
         failure: &Failure,
         mut judge: impl Judge,
     ) -> Result<Failure, TooWide> {
-        let mut tries = TRIES_MAX;
+        let is_stuck = failure.violation.broken == Broken::Stuck;
+        let mut tries = if is_stuck { TRIES_MAX_STUCK } else { TRIES_MAX };
         let mut best = failure.clone();
         let mut fails = |witness: &Witness| -> Result<Option<Failure>, TooWide> {
             if tries == 0 {
                 return Ok(None);
             }
             tries -= 1;
-            if witness.crashes[0].op > log.len() {
-                return Ok(None);
-            }
             let replay = self.replay_with(base, log, witness, &mut judge)?;
-            let same = replay.exists && replay.crashes.len() == witness.crashes.len();
+            let same = replay.impossible.is_none() && replay.crashes.len() == witness.crashes.len();
             let violation = replay.verdict.err().filter(|_| same);
             Ok(violation
                 .filter(|violation| violation.broken == failure.violation.broken)
@@ -178,15 +215,29 @@ impl Exhaustive {
 
     /// The same image, as far as it exists there, at every crash point since the last key point.
     fn earlier_witnesses(&self, log: &OpLog, witness: &Witness) -> Vec<Witness> {
-        let point = &witness.crashes[0];
+        let Some(point) = witness.crashes.first() else { return Vec::new() };
         if point.part != 0 || point.told != point.op || witness.crashes.len() > 1 {
             return Vec::new();
         }
+        let since = self.last_point_before(log, point.op);
+        let at = |op| {
+            let mut earlier = witness.clone();
+            (earlier.crashes[0].op, earlier.crashes[0].told) = (op, op);
+            earlier
+        };
+        (since..point.op).map(at).collect()
+    }
+}
+
+impl Exhaustive {
+    /// The operation after the last one before `op` that raises a floor: a crash from there on
+    /// leaves what no earlier crash point had to show.
+    pub(crate) fn last_point_before(&self, log: &OpLog, op: usize) -> usize {
         let mut tracker = Tracker::new(self.model);
         let mut nowhere = crate::history::Bytes::new(&[]);
         nowhere.bytes.resize(largest(log), 0);
         let mut since = 0;
-        for index in 0..point.op {
+        for index in 0..op.min(log.len()) {
             let (lane, op) = log.get(index);
             for part in 0..tracker.parts(&op) {
                 if tracker.raises(lane, &op, part).is_some() {
@@ -195,12 +246,7 @@ impl Exhaustive {
                 tracker.apply(index, lane, &op, part, &mut nowhere);
             }
         }
-        let at = |op| {
-            let mut earlier = witness.clone();
-            (earlier.crashes[0].op, earlier.crashes[0].told) = (op, op);
-            earlier
-        };
-        (since..point.op).map(at).collect()
+        since
     }
 }
 
@@ -248,18 +294,21 @@ struct Left {
     image: Vec<u8>,
     persisted: Vec<Vec<(u32, u32)>>,
     open: Vec<OpenUnit>,
-    /// Whether every pick named something that could be there.
-    exists: bool,
 }
 
 impl State {
-    /// Lets a run crash: plays it up to the point and opens what is open there.
+    /// Lets a run crash: plays it up to the point and opens what is open there. Says why when
+    /// there is no such point, or nothing that the point's picks name.
     fn crash_at(
         &mut self,
         settings: &Exhaustive,
+        level: u32,
         log: &OpLog,
         point: &CrashPoint,
-    ) -> Result<Left, TooWide> {
+    ) -> Result<Result<Left, String>, TooWide> {
+        if let Err(beyond) = check_point(settings, level, log, point) {
+            return Ok(Err(beyond));
+        }
         let mut tracker = Tracker::new(settings.model);
         for index in 0..log.len().min(point.op + 1) {
             let (lane, op) = log.get(index);
@@ -268,14 +317,26 @@ impl State {
                 self.play(&mut tracker, index, lane, &op, part);
             }
         }
-        let persisted =
-            point.picks.iter().map(|pick| explain(&tracker, &self.memory, pick.at.0 / 8, pick.row));
-        let persisted: Vec<Option<Vec<(u32, u32)>>> = persisted.collect();
-        let exists = persisted.iter().all(Option::is_some);
-        let persisted: Vec<Vec<(u32, u32)>> =
-            persisted.into_iter().map(Option::unwrap_or_default).collect();
         self.open.push(&tracker, &self.memory)?;
-        let rows = point.picks.iter().map(|pick| (pick.at.0 / 8, pick.row)).collect();
+        let mut persisted = Vec::new();
+        let mut rows = FxHashMap::default();
+        for pick in &point.picks {
+            let word = pick.at.0 / 8;
+            let width = self.open.width_of(word);
+            let row = if pick.row == LAST_ROW { width.saturating_sub(1) } else { pick.row };
+            let events = explain(&tracker, &self.memory, word, row).filter(|_| row < width);
+            let Some(events) = events else {
+                let run = name_of(level);
+                return Ok(Err(format!(
+                    "before operation {} of {run} the line at {} has no content number {row} that \
+                     a crash could leave",
+                    point.op,
+                    pick.at.line().start(),
+                )));
+            };
+            persisted.push(events);
+            rows.insert(word, row);
+        }
         self.set_mode(Mode::Fixed(rows));
         let unit = |words: &[u64]| {
             let cell = words[0] / tracker.cell_words();
@@ -295,12 +356,40 @@ impl State {
         }
         self.settle();
         let image = self.memory_bytes();
-        Ok(Left { image, persisted, open, exists })
+        Ok(Ok(Left { image, persisted, open }))
     }
 
     fn memory_bytes(&self) -> Vec<u8> {
         let mut bytes = vec![0; self.memory.len() as usize];
         self.memory.get(PoolOffset(0), &mut bytes);
         bytes
+    }
+}
+
+/// Whether the run comes to this point.
+fn check_point(
+    settings: &Exhaustive,
+    level: u32,
+    log: &OpLog,
+    point: &CrashPoint,
+) -> Result<(), String> {
+    let (run, len) = (name_of(level), log.len());
+    if point.op > len {
+        return Err(format!("{run} has {len} operations and none is number {}", point.op));
+    }
+    let parts =
+        if point.op < len { Tracker::new(settings.model).parts(&log.get(point.op).1) } else { 1 };
+    if point.part > 0 && point.part >= parts {
+        return Err(format!("operation {} of {run} takes effect in {parts} steps", point.op));
+    }
+    Ok(())
+}
+
+/// The run that the crash of this level interrupts.
+fn name_of(level: u32) -> String {
+    match level {
+        1 => "the program".to_owned(),
+        2 => "the recovery".to_owned(),
+        _ => format!("the recovery from crash {}", level - 1),
     }
 }

@@ -1,8 +1,10 @@
 //! What a run tells the outside, by position.
 
-use outlast_trace::{LaneId, Op, OpLog, TxId};
+use outlast_trace::{FlushKind, LaneId, Op, OpLog, TxId};
 
+use crate::history::tracker::Tracker;
 use crate::image::print;
+use crate::model::{Clflush, Domain, Model};
 use crate::verdict::Crash;
 use crate::witness::CrashPoint;
 
@@ -73,6 +75,28 @@ pub(crate) fn window_end(log: &OpLog, index: usize) -> usize {
         other != lane || matches!(op, Op::Sfence | Op::Mfence | Op::Rmw { .. })
     };
     (index + 1..log.len()).find(ends).unwrap_or(log.len())
+}
+
+/// No fewer crash points than there are from this operation on, the end of the run included.
+pub(super) fn points_max(model: Model, log: &OpLog, from_op: usize) -> u64 {
+    let tracker = Tracker::new(model);
+    let stores_count = match model.domain {
+        Domain::Eadr | Domain::Process => true,
+        Domain::Adr | Domain::Page => model.clflush == Clflush::WithStores && flushes_in_order(log),
+    };
+    let points = |(_, op): (LaneId, Op<'_>)| match op {
+        Op::Sfence | Op::Mfence | Op::Rmw { .. } | Op::Grow { .. } => 1,
+        Op::Store { .. } | Op::StoreNt { .. } | Op::Store64 { .. } if stores_count => {
+            tracker.parts(&op) as u64
+        }
+        _ => 0,
+    };
+    1 + log.iter().skip(from_op).map(points).sum::<u64>()
+}
+
+fn flushes_in_order(log: &OpLog) -> bool {
+    let is_ordered = |op| matches!(op, Op::Flush { kind: FlushKind::Clflush, .. });
+    log.iter().any(|(_, op)| is_ordered(op))
 }
 
 /// A fingerprint of a sequence of operations.

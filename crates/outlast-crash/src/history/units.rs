@@ -7,6 +7,7 @@
 
 use std::ops::Range;
 
+use outlast_trace::{LineAddr, PoolOffset};
 use rustc_hash::FxHashSet;
 
 use super::tracker::{Base, Event, Kind, Tracker, imply_older_streams, mark_whole};
@@ -49,6 +50,11 @@ impl TooWide {
     /// The first byte of the cell.
     pub(crate) fn at(&self) -> u64 {
         self.at
+    }
+
+    /// The first line of the cell.
+    pub(crate) fn line(&self) -> LineAddr {
+        PoolOffset(self.at).line()
     }
 }
 

@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 
 use crate::count::Count;
 use crate::history::tracker::Tracker;
-use crate::history::units::{TooWide, Units};
+use crate::history::units::{TooWide, Unit, Units};
 use crate::image::memory::{Memory, mix, print};
 use crate::image::verdicts::{Active, Split};
 
@@ -71,6 +71,8 @@ pub(crate) enum Mode {
     Sample(u64),
     /// As said, by the unit's first word; what is not named gets what is durable for certain.
     Fixed(FxHashMap<u64, u32>),
+    /// Everything persisted, but for the unit with this first word.
+    AllBut(Option<u64>),
 }
 
 /// The open units of all crash points that are being looked into, one inside the other.
@@ -140,6 +142,13 @@ pub(crate) struct Frame {
     pub choices: Count,
 }
 
+impl Frame {
+    /// The first unit of the crash point.
+    pub fn first_unit(&self) -> u32 {
+        self.units as u32
+    }
+}
+
 impl Open {
     pub fn new(len: u64) -> Self {
         Self {
@@ -169,8 +178,9 @@ impl Open {
         self.line_slots.resize((len / 64) as usize, 0);
     }
 
-    pub fn set_mode(&mut self, mode: Mode) {
-        self.mode = mode;
+    /// Returns the mode that was in force.
+    pub fn set_mode(&mut self, mode: Mode) -> Mode {
+        std::mem::replace(&mut self.mode, mode)
     }
 
     #[inline]
@@ -228,6 +238,17 @@ impl Open {
     /// The first word of a unit, which names it within its crash point.
     pub fn name(&self, unit: u32) -> u64 {
         self.units.words[self.units.units[unit as usize].words.start]
+    }
+
+    /// The names of this unit and all that were opened after it.
+    pub fn names_from(&self, first: u32) -> Vec<u64> {
+        (first..self.units.units.len() as u32).map(|unit| self.name(unit)).collect()
+    }
+
+    /// How many contents the unit with this first word has; 0 if no unit begins there.
+    pub fn width_of(&self, word: u64) -> u32 {
+        let named = |unit: &&Unit| self.units.words[unit.words.start] == word;
+        self.units.units.iter().rev().find(named).map_or(0, |unit| unit.width)
     }
 
     /// Opens the units of the crash point at which `tracker` stands, inside those already open.
@@ -503,6 +524,8 @@ impl Open {
             Mode::Search => 0,
             Mode::Sample(state) => sample_row(state, width),
             Mode::Fixed(rows) => rows.get(&name).copied().unwrap_or(0).min(width - 1),
+            Mode::AllBut(left_out) if *left_out == Some(name) => 0,
+            Mode::AllBut(_) => width - 1,
         };
         self.push_row(unit, row);
     }

@@ -244,7 +244,7 @@ impl Open {
             let verdict = match self.mode {
                 Mode::Search => self.branch(at, len, words, is_valid, memory),
                 Mode::Sample(_) => self.draw_jointly(words, memory),
-                Mode::Fixed(_) => None,
+                Mode::Fixed(_) | Mode::AllBut(_) => None,
             };
             if let Some(verdict) = verdict {
                 return verdict;

@@ -26,6 +26,7 @@ use outlast_pmem::schedule::{Explorer, Plan, ScheduleError, Scheduler, on_lane};
 use outlast_pmem::{Mark, Medium, Recorder};
 use outlast_trace::{FlushKind, LaneId, Op, OpLog, TxId};
 
+use crate::caught;
 use crate::{Broken, Count, Exhaustive, Model, Outcome, TooWide, Violation};
 use court::Court;
 use script::{Facts, LaneScript, Shape, Step};
@@ -429,9 +430,7 @@ impl Scope {
             .into_iter()
             .map(|lane| {
                 lane.unwrap_or_else(|payload| {
-                    let text = payload.downcast_ref::<String>().cloned();
-                    let text = text.or(payload.downcast_ref::<&str>().map(|s| (*s).to_owned()));
-                    Err(Violation::new(Broken::Panicked, text.unwrap_or_default()))
+                    Err(Violation::new(Broken::Panicked, caught::message(&*payload)))
                 })
             })
             .collect();

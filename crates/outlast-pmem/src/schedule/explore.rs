@@ -33,8 +33,10 @@ use super::{Plan, Run, ScheduleError, Scheduler, Switch};
 #[derive(Clone, Debug)]
 pub struct Explorer {
     preemptions: u32,
-    /// Plans not run yet, each with the preemptions that it has left.
-    open: Vec<(Vec<Switch>, u32)>,
+    /// Plans not run yet, each with the preemptions that it has left: in ascending order by that
+    /// number, else all in one stack.
+    open: Vec<Vec<(Vec<Switch>, u32)>>,
+    ascending: bool,
     running: Option<(Vec<Switch>, u32)>,
     schedules: u64,
 }
@@ -42,14 +44,39 @@ pub struct Explorer {
 impl Explorer {
     /// All schedules with at most `preemptions` preemptions.
     pub fn new(preemptions: u32) -> Self {
-        Self { preemptions, open: vec![(Vec::new(), preemptions)], running: None, schedules: 0 }
+        Self {
+            preemptions,
+            open: vec![vec![(Vec::new(), preemptions)]],
+            ascending: false,
+            running: None,
+            schedules: 0,
+        }
+    }
+
+    /// Schedules with fewer preemptions come first, so that what one shows is not found with two.
+    /// All plans that are put off until then are kept in memory.
+    pub fn ascending(mut self) -> Self {
+        self.ascending = true;
+        self
+    }
+
+    fn put(&mut self, switches: Vec<Switch>, left: u32) {
+        let stack = if self.ascending { left as usize } else { 0 };
+        if self.open.len() <= stack {
+            self.open.resize(stack + 1, Vec::new());
+        }
+        self.open[stack].push((switches, left));
+    }
+
+    fn take(&mut self) -> Option<(Vec<Switch>, u32)> {
+        self.open.iter_mut().rev().find_map(Vec::pop)
     }
 
     /// The next schedule, ready to run; none when all have been run. Tell the explorer of the
     /// run through [`ran`](Self::ran) before asking again, else what follows from it is missed.
     #[expect(clippy::should_implement_trait, reason = "between two calls the run is reported")]
     pub fn next(&mut self) -> Option<Scheduler> {
-        let (switches, left) = self.open.pop()?;
+        let (switches, left) = self.take()?;
         self.schedules += 1;
         let scheduler = Scheduler::new(&Plan::Explicit(switches.clone())).branches();
         self.running = Some((switches, left));
@@ -73,7 +100,7 @@ impl Explorer {
                 let mut child = Vec::with_capacity(switches.len() + 1);
                 child.extend_from_slice(&switches);
                 child.push(Switch { step: branch.step, lane });
-                self.open.push((child, left - u32::from(branch.preempts)));
+                self.put(child, left - u32::from(branch.preempts));
             }
         }
     }

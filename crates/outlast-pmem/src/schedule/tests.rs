@@ -118,6 +118,30 @@ fn the_explorer_runs_every_schedule_within_its_bound_once() {
 }
 
 #[test]
+fn in_ascending_order_schedules_with_fewer_preemptions_come_first() {
+    let plans = |explorer: Explorer| {
+        let medium = Recorder::new(64);
+        let make = || (0..2).map(|_| stores(&medium, 3)).collect();
+        let mut plans = Vec::new();
+        let ran = explorer.run_all(make, |plan, _: Run<()>| {
+            plans.push(plan.to_string());
+            Ok::<(), ScheduleError>(())
+        });
+        ran.unwrap();
+        plans
+    };
+    let sorted = |mut plans: Vec<String>| {
+        plans.sort();
+        plans
+    };
+    let ascending = plans(Explorer::new(2).ascending());
+    for fewer in 0..3 {
+        let all = plans(Explorer::new(fewer));
+        assert_eq!(sorted(ascending[..all.len()].to_vec()), sorted(all), "{fewer} preemptions");
+    }
+}
+
+#[test]
 fn pausing_hands_over_and_all_lanes_may_take_over() {
     let first_after_pause = |plan: &Plan| {
         let medium = Recorder::new(64);
