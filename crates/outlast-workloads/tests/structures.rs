@@ -465,11 +465,13 @@ fn a_failed_allocation_leaves_everything_as_it_was() {
 
 #[test]
 fn values_and_items_that_are_too_long_are_refused() {
-    use outlast::collections::{QUEUE_ITEM_BYTES_MAX, RB_VALUE_BYTES_MAX};
+    use outlast::collections::{QUEUE_ITEM_BYTES_MAX, RB_VALUE_BYTES_MAX, Words};
     let mut pool = Volatile::new();
     let refused = pool.run(|tx| RbTree::create(tx, RB_VALUE_BYTES_MAX + 1));
     assert!(matches!(refused, Err(Abort::TooLarge(_))));
     let refused = pool.run(|tx| Queue::create(tx, QUEUE_ITEM_BYTES_MAX + 1));
+    assert!(matches!(refused, Err(Abort::TooLarge(_))));
+    let refused = pool.run(|tx| Words::create(tx, u64::MAX, |_| 0));
     assert!(matches!(refused, Err(Abort::TooLarge(_))));
     let tree = create_tree(&mut pool, RB_VALUE_BYTES_MAX);
     let value = |n: u8| bytes(n, RB_VALUE_BYTES_MAX);

@@ -164,8 +164,9 @@ impl Default for CreateOptions {
 impl CreateOptions {
     /// The geometry of a pool of `len` bytes, if one fits.
     pub fn geometry(&self, len: u64) -> Result<Geometry, PoolError> {
-        let chunk_bytes = self.chunk_bytes.unwrap_or_else(|| chunk_bytes_for_pool(len));
         let Self { lanes, lane_bytes, .. } = *self;
+        let heap_bytes = len.saturating_sub(u64::from(lanes).saturating_mul(lane_bytes));
+        let chunk_bytes = self.chunk_bytes.unwrap_or_else(|| chunk_bytes_for(len, heap_bytes));
         if let Some(flaw) = Geometry::parameters_flaw(lanes, lane_bytes, chunk_bytes) {
             return Err(PoolError::Parameters(flaw));
         }
@@ -193,18 +194,11 @@ impl CreateOptions {
 }
 
 /// A small pool has small chunks, or few blocks would use it up. A block is no longer than a zone,
-/// so chunks are large enough that the first zone spans the pool.
-fn chunk_bytes_for_pool(len: u64) -> u64 {
-    const MIB: u64 = 1 << 20;
-    if len <= 2 * MIB {
-        4 << 10
-    } else if len <= 8 * MIB {
-        8 << 10
-    } else if len < 16 * MIB {
-        16 << 10
-    } else {
-        64 << 10
-    }
+/// so chunks are large enough that the first zone spans the heap.
+fn chunk_bytes_for(pool_bytes: u64, heap_bytes: u64) -> u64 {
+    let spans = |chunk_bytes: &u64| chunk_bytes / 8 * chunk_bytes >= heap_bytes;
+    let mut small = [4 << 10, 8 << 10, 16 << 10].into_iter().filter(|_| pool_bytes < 16 << 20);
+    small.find(spans).unwrap_or(64 << 10)
 }
 
 /// Makes a zeroed medium a pool. The magic is stored last, behind a fence: before it the medium

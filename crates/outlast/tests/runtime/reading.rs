@@ -236,4 +236,7 @@ fn one_block_takes_most_of_an_empty_pool() {
         let geometry = pool.header().geometry;
         assert!(geometry.block_bytes_max() + geometry.heap_at + geometry.chunk_bytes >= len);
     }
+    // The heap decides, not the logs before it: chunks are no larger than it takes.
+    let geometry = CreateOptions::default().geometry((2 << 20) + (16 << 10)).unwrap();
+    assert_eq!(geometry.chunk_bytes, 4096);
 }
