@@ -9,11 +9,12 @@ use std::ffi::{CStr, CString, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::ptr::null;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use outlast::{
-    Abort, BlockKind, CheckpointError, CreateOptions, FilePool, OpenOptions, PoolError, PoolOffset,
-    RootKind, Runner, SCHEMES, Scheme, Transact, UnrecoveredPool,
+    Abort, BlockKind, CheckpointError, CreateOptions, FilePool, OpenOptions, Pool, PoolError,
+    PoolOffset, RootKind, Runner, SCHEMES, Scheme, Transact, UnrecoveredPool,
 };
 use outlast_c::code::Archapt_Last_Error;
 use outlast_c::code::ArchaptCode::{self, *};
@@ -24,7 +25,9 @@ use outlast_c::handles::pool::*;
 use outlast_c::memory::*;
 use outlast_c::pool::*;
 use outlast_c::transaction::*;
-use outlast_pmem::{Domain, MapError, MapOptions, Medium};
+use outlast_pmem::{
+    Counted, Delayed, Domain, MapError, MapOptions, Mapped, Medium, Overlay, WriteCost,
+};
 
 mod system {
     use std::ffi::c_int;
@@ -202,6 +205,25 @@ fn a_child_refuses_everything_and_its_destructors_touch_nothing() {
         drop(pool);
         judge(&path, block, &[1, 2, 3, 4, 5, 6, 0]);
     }
+}
+
+/// What is wrapped around a mapped file passes on whose it is.
+#[test]
+fn a_medium_around_a_file_is_refused_too() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("p");
+    let medium = Mapped::create(&path, 1 << 20, &map()).unwrap();
+    let medium = Arc::new(Counted::new(Delayed::new(medium, WriteCost::default())));
+    let pool = Pool::create_on(medium.clone(), &small(), &OpenOptions::default()).unwrap();
+    assert!(medium.file().is_some());
+    let child = fork(directory.path(), || {
+        assert!(matches!(pool.lane().err().unwrap(), PoolError::Forked));
+        let recovered = UnrecoveredPool::open(medium.clone()).unwrap().recover(None);
+        assert!(matches!(recovered.err().unwrap(), PoolError::Forked));
+        assert!(Overlay::new(&medium).is_forked());
+    });
+    child.join();
+    drop(pool.lane().unwrap());
 }
 
 /// Transactions that are under way when the process forks are the parent's.

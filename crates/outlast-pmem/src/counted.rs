@@ -149,6 +149,15 @@ impl<M: Medium> Medium for Counted<M> {
         self.inner.len()
     }
 
+    #[inline]
+    fn is_forked(&self) -> bool {
+        self.inner.is_forked()
+    }
+
+    fn file(&self) -> Option<&std::fs::File> {
+        self.inner.file()
+    }
+
     fn load(&self, at: PoolOffset, out: &mut [u8]) {
         self.inner.load(at, out);
     }

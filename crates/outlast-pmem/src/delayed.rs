@@ -135,6 +135,15 @@ impl<M: Medium> Medium for Delayed<M> {
     }
 
     #[inline]
+    fn is_forked(&self) -> bool {
+        self.inner.is_forked()
+    }
+
+    fn file(&self) -> Option<&std::fs::File> {
+        self.inner.file()
+    }
+
+    #[inline]
     fn load(&self, at: PoolOffset, out: &mut [u8]) {
         self.inner.load(at, out);
     }

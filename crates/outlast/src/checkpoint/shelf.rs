@@ -199,7 +199,7 @@ impl Place {
             let mut name = prefix.to_owned();
             name.push(&number[..NUMBER_DIGITS]);
             let path = self.target.with_file_name(name);
-            let failed = || CheckpointError::io(&path, "create");
+            let failed = || CheckpointError::io(&self.path, "make a new file beside");
             let file = new_private_file(&path).map_err(failed())?;
             file.lock().map_err(failed())?;
             // Before it was locked, another process could take it for one that was left over.

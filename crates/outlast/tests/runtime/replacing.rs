@@ -346,6 +346,43 @@ fn a_full_disk_leaves_everything_as_it_was() {
     pool.checkpoint(&checkpoint).unwrap();
 }
 
+/// A limit ends the process that passes it with a signal. The test runs itself again under one.
+#[test]
+fn a_limit_for_files_leaves_everything_as_it_was() {
+    const DIRECTORY: &str = "OUTLAST_TEST_LIMITED";
+    let is_past = |error: &CheckpointError| {
+        let past = std::io::ErrorKind::FileTooLarge;
+        matches!(error, CheckpointError::Io { error, .. } if error.kind() == past)
+    };
+    if let Some(directory) = std::env::var_os(DIRECTORY) {
+        let directory = Path::new(&directory);
+        let (path, checkpoint) = (directory.join("p"), directory.join("p.checkpoint"));
+        let error = restore(&path, None).unwrap_err();
+        assert!(is_past(&error), "{error}");
+        let pool = open(&path).unwrap();
+        assert_eq!(exchange(&pool, 2), 1);
+        let error = (0..100).find_map(|value| {
+            exchange(&pool, value);
+            pool.checkpoint(&checkpoint).err()
+        });
+        assert!(error.is_none_or(|error| is_past(&error)));
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    with_checkpoint(directory.path());
+    let again = std::process::Command::new("sh")
+        .args(["-c", "ulimit -f 1024 && exec \"$0\" --exact \"$1\""])
+        .arg(std::env::current_exe().unwrap())
+        .arg("replacing::a_limit_for_files_leaves_everything_as_it_was")
+        .env(DIRECTORY, directory.path())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&again.stdout);
+    assert!(again.status.success() && said.contains("1 passed"), "{:?}: {said}", again.status);
+    assert_eq!(names(directory.path()), ["p", "p.checkpoint"]);
+    outlast::Checkpoint::open(directory.path().join("p.checkpoint")).unwrap();
+}
+
 /// A copy with holes on a disk that has no space for them.
 #[test]
 fn a_sparse_copy_on_a_full_disk_is_refused_to_a_writer_and_read_by_a_reader() {
