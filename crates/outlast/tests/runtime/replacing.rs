@@ -19,18 +19,30 @@ use crate::common::SmallDisk;
 /// Words of the root block, on pages of their own.
 const WORDS: u64 = 32;
 
+/// Restorings, and openings, beside each other.
+const ROUNDS: u64 = 25;
+
 fn map() -> MapOptions {
     MapOptions { domain: Some(Domain::Process), max_len: 64 << 20, ..MapOptions::default() }
 }
 
+/// In memory where there is such a place: the tests are about names and not about disks.
+fn directory() -> tempfile::TempDir {
+    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
+}
+
+fn options() -> OpenOptions {
+    OpenOptions { lock_stripes: 1024, ..OpenOptions::default() }
+}
+
 fn open(path: &Path) -> Result<FilePool, PoolError> {
-    FilePool::open(path, &OpenOptions::default(), &map())
+    FilePool::open(path, &options(), &map())
 }
 
 /// A pool whose root is a block of words.
 fn create(path: &Path) -> FilePool {
     let create = CreateOptions { lanes: 2, lane_bytes: 4096, ..CreateOptions::default() };
-    let pool = FilePool::create(path, 1 << 20, &create, &OpenOptions::default(), &map()).unwrap();
+    let pool = FilePool::create(path, 1 << 20, &create, &options(), &map()).unwrap();
     let root = |tx: &mut outlast::Tx<'_, _>| {
         let block = tx.alloc(WORDS * 4096, BlockKind::General)?;
         (0..WORDS).try_for_each(|word| tx.store_u64(block.plus(word * 4096), 0))?;
@@ -95,7 +107,7 @@ fn names(directory: &Path) -> Vec<String> {
 /// keeps it, and holds what the last opening or restoring has left: no commit is lost with a name.
 #[test]
 fn no_commit_goes_to_a_file_that_has_lost_its_name() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = directory();
     let (path, _) = with_checkpoint(directory.path());
     let (expected, over) = (Mutex::new(1), AtomicBool::new(false));
     let (restored, stored) = (AtomicU64::new(0), AtomicU64::new(0));
@@ -120,11 +132,13 @@ fn no_commit_goes_to_a_file_that_has_lost_its_name() {
                     assert!(outlast_pmem::is_named(path, file).unwrap(), "the open file has it");
                     pool.close();
                     stored.fetch_add(1, Ordering::Relaxed);
+                    // The others get their turn.
+                    std::thread::sleep(std::time::Duration::from_micros(200));
                 }
             });
         }
         let _over = OnDrop(&over);
-        while restored.load(Ordering::Relaxed) < 60 || stored.load(Ordering::Relaxed) < 60 {
+        while restored.load(Ordering::Relaxed) < ROUNDS || stored.load(Ordering::Relaxed) < ROUNDS {
             let mut expected = expected.lock().unwrap_or_else(|failed| {
                 panic!("another thread failed: {failed}");
             });
@@ -153,7 +167,7 @@ impl Drop for OnDrop<'_> {
 
 #[test]
 fn mode_and_owner_stay() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = directory();
     let path = directory.path().join("p");
     let pool = create(&path);
     set_mode(&path, 0o640);
@@ -183,7 +197,7 @@ fn mode_and_owner_stay() {
 
 #[test]
 fn symbolic_links_are_followed_and_stay() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = directory();
     let real = directory.path().join("real");
     fs::create_dir(&real).unwrap();
     let (pool, checkpoint) = with_checkpoint(&real);
@@ -208,7 +222,7 @@ fn symbolic_links_are_followed_and_stay() {
 
 #[test]
 fn hard_links_are_not_parted() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = directory();
     let (path, checkpoint) = with_checkpoint(directory.path());
     for linked in [&path, &checkpoint] {
         let second = directory.path().join("second");
@@ -228,7 +242,7 @@ fn hard_links_are_not_parted() {
 
 #[test]
 fn files_of_others_beside_are_left_alone_and_our_own_left_overs_are_swept() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = directory();
     let at = |name: &str| directory.path().join(name);
     let (path, checkpoint) = with_checkpoint(directory.path());
     let kept = [
@@ -270,7 +284,7 @@ fn files_of_others_beside_are_left_alone_and_our_own_left_overs_are_swept() {
 
 #[test]
 fn what_is_no_pool_is_not_overwritten() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = directory();
     let (path, checkpoint) = with_checkpoint(directory.path());
     let other = directory.path().join("other");
     for content in [&b"dear diary"[..], &[0; 8192], &[0xff; 8192], &fs::read(&checkpoint).unwrap()]
@@ -368,7 +382,7 @@ fn a_limit_for_files_leaves_everything_as_it_was() {
         assert!(error.is_none_or(|error| is_past(&error)));
         return;
     }
-    let directory = tempfile::tempdir().unwrap();
+    let directory = directory();
     with_checkpoint(directory.path());
     let again = std::process::Command::new("sh")
         .args(["-c", "ulimit -f 1024 && exec \"$0\" --exact \"$1\""])
@@ -386,7 +400,7 @@ fn a_limit_for_files_leaves_everything_as_it_was() {
 /// A copy with holes on a disk that has no space for them.
 #[test]
 fn a_sparse_copy_on_a_full_disk_is_refused_to_a_writer_and_read_by_a_reader() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = directory();
     let path = directory.path().join("p");
     let pool = create(&path);
     exchange(&pool, 1);
