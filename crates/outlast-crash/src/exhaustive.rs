@@ -30,7 +30,7 @@ mod search;
 mod tests;
 mod trail;
 
-pub(crate) use assume::Assume;
+pub(crate) use assume::{Assume, prefix};
 pub use coverage::{Coverage, Widest};
 pub(crate) use replay::LAST_ROW;
 pub use replay::{OpenUnit, Replay, ReplayedCrash};

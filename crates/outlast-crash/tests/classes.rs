@@ -211,6 +211,8 @@ fn fewer_crashes_and_fewer_preemptions_come_first() {
         |(): &(), _: &Crash<'_>| Ok(()),
     );
     assert_eq!(first(&report).reproduction.as_ref().unwrap().witness.crashes.len(), 1);
+    // What the program itself left behind is nothing stale.
+    assert_eq!(first(&report).class, Class::Atomicity, "{}", first(&report));
     // Either of two bugs shows with one preemption or none; two are allowed.
     let report = Check::new(192)
         .lanes(2)

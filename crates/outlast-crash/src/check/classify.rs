@@ -7,11 +7,11 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use outlast_trace::{LineAddr, Op, PoolOffset, TxId, word_pieces};
+use outlast_trace::{LineAddr, Op, OpLog, PoolOffset, TxId, word_pieces};
 
 use super::finding::{Class, Finding, Reproduction};
 use super::run::Ran;
-use crate::exhaustive::{Assume, Exhaustive, Failure, ReplayedCrash};
+use crate::exhaustive::{Assume, Exhaustive, Failure, ReplayedCrash, prefix};
 use crate::history::tracker::Words;
 use crate::image::ImageMedium;
 use crate::model::{Domain, Tear};
@@ -64,8 +64,24 @@ where
     /// Whether nothing fails on memory that is kinder in this respect. Nothing if that takes more
     /// images than are allowed, before the transaction that fails is acknowledged.
     fn holds(&self, settings: Exhaustive, assume: Assume) -> Option<bool> {
+        self.holds_in(&self.ran.log, settings, assume)
+    }
+
+    /// The same where only one acknowledgement waits, the last before the crash: all of them
+    /// would let states run ahead of what was promised. What comes behind the failing transaction
+    /// may make the same mistake, and is left out.
+    fn holds_if_ack_waits(&self, assume: impl Fn(usize) -> Assume) -> Option<bool> {
+        let told = self.failure.witness.crashes.first().map_or(0, |point| point.told);
+        let log = prefix(&self.ran.log, self.region().1);
+        let is_ack = |at: &usize| matches!(log.get(*at).1, Op::Ack(_));
+        match (0..told.min(log.len())).rev().find(is_ack) {
+            Some(ack) => self.holds_in(&log, self.settings.clone(), assume(ack)),
+            None => Some(false),
+        }
+    }
+
+    fn holds_in(&self, log: &OpLog, settings: Exhaustive, assume: Assume) -> Option<bool> {
         let (from, to) = self.region();
-        let log = &self.ran.log;
         let settings = settings
             .assuming(assume)
             .crashes(self.failure.witness.crashes.len() as u32)
@@ -100,12 +116,12 @@ where
     /// | c | each store is durable at once and as a whole | tearing |
     /// | d | (recovery does not end) | endless |
     /// | e | (recovery panics on what the program began with) | panic |
-    /// | f | besides, acknowledgements wait for a fence | acknowledged too early |
+    /// | f | besides, the last acknowledgement waits for a fence | acknowledged too early |
     /// | g | the leftovers in one line of the failing image are zero | stale record, else atomicity |
     /// | h | fences flush | missing flush |
     /// | i | flushes and streams are durable at once | missing fence |
     /// | j | a line persists that the program does not flush before it acknowledges | missing flush |
-    /// | k | acknowledgements wait for a fence | acknowledged too early |
+    /// | k | the last acknowledgement waits for a fence | acknowledged too early |
     /// | g | (as above) | stale record |
     /// | l | stores persist in program order | order, else missing flush |
     fn class(&self) -> Option<Class> {
@@ -124,7 +140,7 @@ where
                 Class::Endless
             } else if self.panics_on_base() {
                 Class::Panic
-            } else if self.holds(as_is(), Assume::DurableAndAcksWait)? {
+            } else if self.holds_if_ack_waits(Assume::DurableAndAckWaits)? {
                 Class::AcknowledgedEarly
             } else if self.stale_line(Unused::OrRefused).is_some() {
                 Class::StaleRecord
@@ -141,7 +157,7 @@ where
             Class::MissingFence
         } else if self.is_never_flushed() {
             Class::MissingFlush
-        } else if self.holds(as_is(), Assume::AcksWait)? {
+        } else if self.holds_if_ack_waits(Assume::AckWaits)? {
             Class::AcknowledgedEarly
         } else if self.stale_line(Unused::IfRefused).is_some() {
             Class::StaleRecord
@@ -223,19 +239,20 @@ where
     /// Words that the transaction in progress stores to and that the image has from before, in
     /// ascending order.
     fn leftover_words(&self, crash: &ReplayedCrash) -> Vec<u64> {
-        let mut new: BTreeMap<u64, u64> = BTreeMap::new();
+        let mut new: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
         for at in self.transaction(crash) {
             for (word, value) in stored_words(&crash.log.get(at).1) {
-                new.insert(word, value);
+                new.entry(word).or_default().push(value);
             }
         }
-        let old = |word: &u64, value: &u64| {
-            let at = *word as usize * 8;
+        let is_old = |word: u64, values: &[u64]| {
+            let at = word as usize * 8;
             crash.image.get(at..at + 8).is_some_and(|bytes| {
-                bytes != value.to_le_bytes() || Some(bytes) == crash.before.get(at..at + 8)
+                let is_new = values.iter().any(|value| value.to_le_bytes() == bytes);
+                !is_new || Some(bytes) == crash.before.get(at..at + 8)
             })
         };
-        new.into_iter().filter(|(word, value)| old(word, value)).map(|(word, _)| word).collect()
+        new.into_iter().filter(|(word, new)| is_old(*word, new)).map(|(word, _)| word).collect()
     }
 
     /// Whether the oracle is content with these bytes in place of the failing image.

@@ -9,7 +9,7 @@ use crate::exhaustive::ReplayedCrash;
 use crate::image::ImageMedium;
 use crate::verdict::{Crash, Violation};
 
-/// Acknowledgements that are looked at one by one.
+/// Acknowledgements that are left out one after the other.
 const ACKS_MAX: usize = 64;
 
 /// Lines that a finding lists.
@@ -24,15 +24,15 @@ where
         let Some(crash) = self.last_crash() else { return Vec::new() };
         let heals = |acked: &[_]| self.recovers(crash, &crash.image, acked);
         let all = self.acknowledged();
-        if all.len() != crash.acked.len() || all.is_empty() || heals(&crash.acked) || !heals(&[]) {
+        if all.len() != crash.acked.len() || heals(&crash.acked) {
             return Vec::new();
         }
-        // More acknowledgements are never judged milder: there is one number that can be kept.
-        let (mut kept, mut first_bad) = (0, all.len());
-        while first_bad - kept > 1 {
-            let middle = usize::midpoint(kept, first_bad);
-            *(if heals(&crash.acked[..middle]) { &mut kept } else { &mut first_bad }) = middle;
-        }
+        // An oracle may also mind states that are too new, so the largest number is looked for.
+        let least = all.len().saturating_sub(ACKS_MAX);
+        let mut numbers = (least..all.len()).rev().chain([0]);
+        let Some(kept) = numbers.find(|kept| heals(&crash.acked[..*kept])) else {
+            return Vec::new();
+        };
         // Of those behind it, each that is kept beside them is not lost either.
         let mut with = crash.acked[..kept].to_vec();
         let mut lost = Vec::new();

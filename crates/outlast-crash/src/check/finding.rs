@@ -30,7 +30,7 @@ pub enum Class {
     /// leftovers are zero.
     StaleRecord,
     /// A transaction was acknowledged before its stores, or before the flushes and fences that
-    /// the program does for them. The failure vanishes if acknowledgements wait for one fence.
+    /// the program does for them. The failure vanishes if the acknowledgement waits for one fence.
     AcknowledgedEarly,
     /// The program panicked, or recovery or the oracle does so on an image that lost nothing.
     Panic,
@@ -197,6 +197,9 @@ pub struct Finding {
     pub reproduction: Option<Reproduction>,
 }
 
+/// Lost transactions that are written out.
+const LOST_SHOWN: usize = 3;
+
 impl Finding {
     /// A finding of which nothing more is known.
     pub(super) fn at(class: Class, place: Place) -> Self {
@@ -218,8 +221,11 @@ impl fmt::Display for Finding {
         if let Some(violation) = &self.violation {
             write!(f, "\n  {violation}")?;
         }
-        for Acknowledged { tx, place } in &self.lost {
+        for Acknowledged { tx, place } in self.lost.iter().take(LOST_SHOWN) {
             write!(f, "\n  lost transaction {}, acknowledged by {place}", tx.0)?;
+        }
+        if let more @ 1.. = self.lost.len().saturating_sub(LOST_SHOWN) {
+            write!(f, "\n  and {more} more transactions lost")?;
         }
         for Line { held, stored, .. } in &self.lines {
             write!(f, "\n  {held} after {stored}")?;
