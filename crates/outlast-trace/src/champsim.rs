@@ -12,6 +12,9 @@
 //!
 //! All numbers are little-endian. The format says neither how many bytes an access has nor what
 //! was stored.
+//!
+//! The format has no magic either, so every instruction is looked at: flags are 0 or 1, and
+//! addresses are canonical, which text, archives and images soon are not.
 
 use std::{
     fs::File,
@@ -67,6 +70,21 @@ impl ChampSimInstr {
         }
     }
 
+    /// What of 64 bytes no instruction of a trace has, if anything: flags other than 0 and 1, or
+    /// an address that no processor takes.
+    fn implausible(bytes: &[u8; CHAMPSIM_INSTR_BYTES]) -> Option<String> {
+        let instr = Self::decode(bytes);
+        if bytes[8] > 1 || bytes[9] > 1 {
+            return Some(format!("its branch flags are {} and {}", bytes[8], bytes[9]));
+        }
+        if instr.ip == 0 {
+            return Some("its address is 0".to_owned());
+        }
+        let memory = instr.destination_memory.iter().chain(&instr.source_memory);
+        let strange = std::iter::once(&instr.ip).chain(memory).find(|at| !is_canonical(**at));
+        strange.map(|at| format!("{at:#x} is no address"))
+    }
+
     /// The 64 bytes that say so.
     pub fn encode(&self) -> [u8; CHAMPSIM_INSTR_BYTES] {
         let mut bytes = [0; CHAMPSIM_INSTR_BYTES];
@@ -83,6 +101,12 @@ impl ChampSimInstr {
     }
 }
 
+/// Whether an address is one of 57 bits, as processors with five levels of page tables have them.
+fn is_canonical(at: u64) -> bool {
+    let above = at as i64 >> 56;
+    above == 0 || above == -1
+}
+
 /// A trace that cannot be read on.
 #[derive(Debug)]
 pub struct ChampSimError {
@@ -95,6 +119,7 @@ enum ErrorKind {
     Io(io::Error),
     Partial { instructions: u64, bytes: usize },
     Empty,
+    NoTrace { instruction: u64, why: String, archive: bool },
 }
 
 impl std::fmt::Display for ChampSimError {
@@ -108,6 +133,10 @@ impl std::fmt::Display for ChampSimError {
                  is cut off, or no ChampSim trace"
             ),
             ErrorKind::Empty => write!(f, "{path}: empty, where 64 bytes make an instruction"),
+            ErrorKind::NoTrace { instruction, why, archive } => {
+                write!(f, "{path}: no ChampSim trace: of instruction {instruction} {why}")?;
+                f.write_str(if *archive { "; it is a tar archive: unpack it" } else { "" })
+            }
         }
     }
 }
@@ -116,7 +145,7 @@ impl std::error::Error for ChampSimError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match &self.kind {
             ErrorKind::Io(error) => Some(error),
-            ErrorKind::Partial { .. } | ErrorKind::Empty => None,
+            ErrorKind::Partial { .. } | ErrorKind::Empty | ErrorKind::NoTrace { .. } => None,
         }
     }
 }
@@ -168,17 +197,22 @@ impl ChampSimReader {
     /// Reads some instructions and passes each on; false at the end of the trace.
     ///
     /// # Errors
-    /// When the file cannot be read on, or ends inside an instruction. Those before it were
-    /// passed on.
+    /// When the file cannot be read on, ends inside an instruction, or has one that no trace has.
+    /// Those before it were passed on.
     pub fn read(&mut self, mut to: impl FnMut(&ChampSimInstr)) -> Result<bool, ChampSimError> {
         self.buffer.resize(CHUNK * CHAMPSIM_INSTR_BYTES, 0);
         let length = read_full(&mut self.input, &mut self.buffer)
             .map_err(|error| self.error(ErrorKind::Io(error)))?;
         let (whole, rest) = self.buffer[..length].as_chunks::<CHAMPSIM_INSTR_BYTES>();
         for bytes in whole {
+            if let Some(why) = ChampSimInstr::implausible(bytes) {
+                let instruction = self.instructions + 1;
+                let archive = instruction <= 8 && is_tar(&self.buffer);
+                return Err(self.error(ErrorKind::NoTrace { instruction, why, archive }));
+            }
+            self.instructions += 1;
             to(&ChampSimInstr::decode(bytes));
         }
-        self.instructions += whole.len() as u64;
         match rest.len() {
             0 => Ok(length > 0),
             bytes => {
@@ -191,6 +225,11 @@ impl ChampSimReader {
     fn error(&self, kind: ErrorKind) -> ChampSimError {
         ChampSimError { path: self.path.clone(), kind }
     }
+}
+
+/// Whether a file that begins so is a tar archive.
+fn is_tar(start: &[u8]) -> bool {
+    start.get(257..262) == Some(b"ustar")
 }
 
 /// Fills the buffer as far as the input goes.
@@ -256,6 +295,33 @@ mod tests {
         for packed in packed {
             assert_eq!(read_back(&packed).unwrap(), instrs);
         }
+    }
+
+    #[test]
+    fn what_is_no_trace_is_refused_with_the_instruction() {
+        let refused = |bytes: &[u8]| read_back(bytes).unwrap_err().to_string();
+        let text = "Outlast runs transactions on persistent memory. ".repeat(40);
+        let message = refused(text.as_bytes());
+        assert!(message.contains("no ChampSim trace: of instruction 1 its branch"), "{message}");
+
+        let mut tar = vec![0; 10_240];
+        tar[..5].copy_from_slice(b"trace");
+        tar[100..124].copy_from_slice(b"0000644\x000000000\x000000000\x00");
+        tar[257..262].copy_from_slice(b"ustar");
+        let options = lzma_rust2::XzOptions::with_preset(1);
+        let mut xz = lzma_rust2::XzWriter::new(Vec::new(), options).unwrap();
+        xz.write_all(&tar).unwrap();
+        let message = refused(&xz.finish().unwrap());
+        assert!(message.contains("instruction 2") && message.contains("tar archive"), "{message}");
+
+        let mut late = bytes(&some(10_000));
+        late[9_000 * 64 + 47] = b'x';
+        let message = refused(&late);
+        assert!(message.contains("of instruction 9001 0x7800"), "{message}");
+        assert!(refused(&[0; 6400]).contains("of instruction 1 its address is 0"));
+        let noise: Vec<u8> =
+            (0..6400u32).map(|n| (n.wrapping_mul(0x9e37_79b9) >> 24) as u8).collect();
+        assert!(refused(&noise).contains("of instruction 1 "));
     }
 
     #[test]

@@ -26,6 +26,8 @@ mod log;
 mod op;
 #[cfg(feature = "champsim")]
 mod otrace;
+#[cfg(feature = "champsim")]
+mod whole;
 
 pub use addr::{ByteRange, LINE_BYTES, LineAddr, PoolOffset, line_pieces, word_pieces};
 #[cfg(feature = "champsim")]
@@ -34,3 +36,5 @@ pub use log::OpLog;
 pub use op::{FlushKind, LaneId, Op, Sink, TxId};
 #[cfg(feature = "champsim")]
 pub use otrace::{TraceError, TraceWriter, is_trace, read_trace, write_trace};
+#[cfg(feature = "champsim")]
+pub use whole::{Scratch, WholeFile, write_whole};

@@ -1,19 +1,18 @@
 //! Writing: each operation becomes a record at once.
 
 use super::{ErrorKind, HEADER_BYTES, MAGIC, State, TraceError, VERSION, code};
-use crate::{FlushKind, LaneId, Op, OpLog, PoolOffset, Sink};
+use crate::{FlushKind, LaneId, Op, OpLog, PoolOffset, Sink, WholeFile};
 use flate2::{Compression, write::ZlibEncoder};
 use std::{
-    fs::File,
-    io::{self, BufWriter, Write},
+    io::{self, Write},
     path::{Path, PathBuf},
 };
 
-/// Writes operations as they happen. [`finish`](Self::finish) ends the file; without it readers
-/// take it for one that was cut off.
+/// Writes operations as they happen. The file is there as soon as [`finish`](Self::finish) ends
+/// it, and without that never.
 pub struct TraceWriter {
     path: PathBuf,
-    records: ZlibEncoder<BufWriter<File>>,
+    records: ZlibEncoder<WholeFile>,
     pub(super) buffer: Vec<u8>,
     state: State,
     pub(super) ops: u64,
@@ -27,7 +26,7 @@ impl TraceWriter {
     /// When it cannot be written.
     pub fn create(path: &Path) -> Result<Self, TraceError> {
         let failed = |error| TraceError { path: path.to_owned(), kind: ErrorKind::Io(error) };
-        let mut file = BufWriter::new(File::create(path).map_err(failed)?);
+        let mut file = WholeFile::create(path).map_err(failed)?;
         let mut header = [0; HEADER_BYTES];
         header[..8].copy_from_slice(&MAGIC);
         header[8..10].copy_from_slice(&VERSION.to_le_bytes());
@@ -55,7 +54,7 @@ impl TraceWriter {
         match self.failed {
             Some(error) => Err(failed(error)),
             None => {
-                let end = self.records.finish().and_then(|mut file| file.flush());
+                let end = self.records.finish().and_then(WholeFile::finish);
                 end.map_err(failed)
             }
         }
