@@ -1,5 +1,6 @@
 //! What can be chosen about the caches, checked before anything is built.
 
+use crate::nearest::instead_of;
 use crate::policy::Policy;
 use outlast_trace::LINE_BYTES;
 use std::{fmt, str::FromStr};
@@ -245,14 +246,18 @@ pub enum ConfigError {
     WriteThrough,
     /// No policy has this name.
     #[error(
-        "no replacement policy is named {name:?}: choose one of lru, plru, bip, random, adversarial"
+        "no replacement policy is named '{name}'; {}",
+        instead_of(name, Policy::ALL.iter().map(|row| row.1))
     )]
     UnknownPolicy {
         /// The name given.
         name: String,
     },
     /// No preset has this name.
-    #[error("no cache preset is named {name:?}: choose one of tiny, small, server")]
+    #[error(
+        "no cache preset is named '{name}'; {}",
+        instead_of(name, Preset::ALL.iter().map(|row| row.1))
+    )]
     UnknownPreset {
         /// The name given.
         name: String,

@@ -141,7 +141,8 @@ fn what_is_wrong_with_it_is_said_of_its_own_keys() {
         "--set: no key is named 'dram.tCLL'; did you mean 'dram.tCL'?"
     );
     assert!(
-        wrong(&[("dram.preset", "sram")]).contains("dram.preset = sram is not right: give one")
+        wrong(&[("dram.preset", "sram")])
+            .contains("no memory is named 'sram'; there are ddr4-3200")
     );
     let banks = wrong(&[dram, ("dram.from", "1 GiB"), ("dram.banks", "3")]);
     assert!(banks.ends_with("dram.banks is 3: take a power of two"), "{banks}");

@@ -4,8 +4,8 @@ mod machine;
 
 use machine::{Script, bare};
 use outlast_sim::timed::{
-    Answer, Cycle, LaneOps, MachineConfig, Outbox, Scheme, SchemeWrite, Setup, Source, StoreSeen,
-    System,
+    Answer, Cycle, LaneOps, MachineConfig, Outbox, RunError, Scheme, SchemeWrite, Setup, Source,
+    StoreSeen, System,
 };
 use outlast_sim::{Cause, Domain, LineBytes};
 use outlast_trace::{LaneId, LineAddr, Op, OpLog, PoolOffset, Sink};
@@ -297,6 +297,40 @@ fn a_store_that_has_to_wait_waits_for_the_schemes_write() {
                 Cause::Metadata => _ = permitted.insert(entry.line.0 - SHADOW),
                 _ => assert!(permitted.contains(&entry.line.0), "{kind}: {}", entry.line),
             }
+        }
+    }
+}
+
+/// Calls itself again after so many cycles, and lets no transaction end.
+struct Waiting(u64);
+
+impl Scheme for Waiting {
+    type Tag = ();
+
+    fn end(&mut self, now: Cycle, _lane: LaneId, out: &mut Outbox) -> Answer {
+        out.call(now, 0);
+        Answer::Wait
+    }
+
+    fn step(&mut self, now: Cycle, _token: u32, out: &mut Outbox) {
+        out.call(now.plus(self.0), 0);
+    }
+}
+
+/// A run in which time stands still, crawls or jumps while nothing is done ends with what each
+/// core waits for.
+#[test]
+fn a_scheme_that_lets_nobody_go_on_ends_the_run() {
+    for kind in ["inorder", "ooo"] {
+        for cycles in [0, 1_000, 1_000_000_000_000] {
+            let mut log = OpLog::default();
+            for op in [Op::TxBegin, Op::Store { at: PoolOffset(64), bytes: &[1; 8] }, Op::TxEnd] {
+                log.op(LaneId(0), op);
+            }
+            let source: Box<dyn Source> = Box::new(LaneOps::new(Arc::new(log), LaneId(0)));
+            let system = System::new(&small(kind), Waiting(cycles), Setup::default(), vec![source]);
+            let error = system.unwrap().run_to_end().unwrap_err();
+            assert!(matches!(error, RunError::Stuck { .. }), "{kind}, {cycles}: {error}");
         }
     }
 }

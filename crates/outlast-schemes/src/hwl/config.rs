@@ -6,6 +6,9 @@ use rustc_hash::FxHashMap;
 /// Times that a log can grow, at most: its head line has a word for each.
 pub const GROWTHS_MAX: u8 = 7;
 
+/// Lines that a log takes, at most, the room to grow included: 1 GiB.
+pub const LINES_MAX: u64 = 1 << 24;
+
 /// Where the log lies: a line for its head, then its slots, then room to grow into, each time
 /// as much again as there was.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -37,6 +40,21 @@ pub enum LogError {
     /// A log grows so often at most.
     #[error("a log grows at most {GROWTHS_MAX} times, not {0}")]
     TooManyGrowths(u8),
+    /// More memory than any log needs.
+    #[error(
+        "a log of {slots} slots that grows {growths} times takes {lines} lines: {LINES_MAX} are the most"
+    )]
+    TooManyLines {
+        /// Slots at first.
+        slots: u64,
+        /// How often it may grow.
+        growths: u8,
+        /// Lines that it takes.
+        lines: u64,
+    },
+    /// Scans that follow each other at once leave no time.
+    #[error("a scan every 0 cycles leaves no time to anything else: 1 is the least")]
+    NoPeriod,
     /// The log buffer has no entry.
     #[error("a log buffer of 0 entries holds no record: 1 is the least")]
     NoBuffer,
@@ -67,12 +85,16 @@ impl LogPlace {
         growths: u8,
         tx_records_max: u64,
     ) -> Result<Self, LogError> {
-        let needed = 2 * tx_records_max;
+        let needed = tx_records_max.saturating_mul(2);
         if growths > GROWTHS_MAX {
             return Err(LogError::TooManyGrowths(growths));
         }
         if slots < needed {
             return Err(LogError::TooFewSlots { slots, tx_records_max, needed });
+        }
+        let lines = slots.saturating_mul((2 << growths) - 1);
+        if lines > LINES_MAX {
+            return Err(LogError::TooManyLines { slots, growths, lines });
         }
         Ok(Self { base, slots, growths })
     }
@@ -217,6 +239,9 @@ impl HwlConfig {
         if self.buffer == 0 {
             return Err(LogError::NoBuffer);
         }
+        if self.scan_period == Some(0) {
+            return Err(LogError::NoPeriod);
+        }
         let LogPlace { base, slots, growths } = self.log;
         LogPlace::create(base, slots, growths, self.tx_records_max).map(drop)
     }
@@ -265,4 +290,27 @@ fn largest(bare: &OpLog) -> Option<(LaneId, u64)> {
         }
     }
     largest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn logs_that_cannot_be_are_refused_with_what_can() {
+        let create =
+            |slots, growths, records| LogPlace::create(LineAddr(0), slots, growths, records);
+        let refused =
+            |slots, growths, records| create(slots, growths, records).unwrap_err().to_string();
+        assert!(refused(8, 0, 5).contains("it needs 10"));
+        assert!(refused(u64::MAX, 0, u64::MAX).contains("lines: 16777216 are the most"));
+        assert!(refused(1 << 20, 7, 4).contains("lines: 16777216 are the most"));
+        assert!(refused(8, 8, 1).contains("at most 7 times"));
+        let log = create(8, 1, 4).unwrap();
+        let config = HwlConfig::new(log, 4, Some(1));
+        config.check().unwrap();
+        let never = HwlConfig { scan_period: Some(0), ..config };
+        assert_eq!(never.check(), Err(LogError::NoPeriod));
+        assert_eq!(HwlConfig { buffer: 0, ..config }.check(), Err(LogError::NoBuffer));
+    }
 }

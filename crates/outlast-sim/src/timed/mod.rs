@@ -38,9 +38,10 @@ mod uncore;
 mod wheel;
 
 pub use config::{
-    BitEnergy, Bytes, Clock, CoreConfig, CoreKind, DramConfig, EnergyConfig, ExtrasConfig, Field,
-    KEYS, LevelConfig, MEMORY_PRESETS, MachineConfig, MachineError, Mapping, MemoryConfig, PRESETS,
-    PagePolicy, Preset as MachinePreset, Rate, Refresh, Scheduling, Span, TlbConfig,
+    BitEnergy, Bytes, Clock, CoreConfig, CoreKind, DEFAULT_MACHINE, DramConfig, EnergyConfig,
+    ExtrasConfig, Field, KEYS, LevelConfig, MEMORY_PRESETS, MachineConfig, MachineError, Mapping,
+    MemoryConfig, PRESETS, PagePolicy, Preset as MachinePreset, Rate, Refresh, Scheduling, Span,
+    TlbConfig,
 };
 pub use instr::{Batch, Instr, InstrKind, LOADS_MAX, Mark, STORES_MAX, Source, SourceError};
 pub use journal::TimedJournal;

@@ -9,6 +9,13 @@ use super::{
 };
 use outlast_trace::{LINE_BYTES, LineAddr, PoolOffset};
 
+/// Addresses of requests are below this: 1 TiB.
+pub const REQUEST_BYTES_MAX: u64 = 1 << 40;
+
+/// The last cycle of the memory clock at which a request may be sent: seconds of a memory's time.
+/// Refreshes go on meanwhile, which is what takes time here.
+pub const REQUEST_CYCLE_MAX: u64 = 10_000_000_000;
+
 /// One request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MemoryRequest {
@@ -42,6 +49,15 @@ impl MemoryRequest {
         };
         let address = u64::from_str_radix(digits, 16).map_err(|_| wrong())?;
         let at = cycle.parse().map_err(|_| wrong())?;
+        if address >= REQUEST_BYTES_MAX {
+            return Err(format!(
+                "the address is {address:#x}: take 0x0 to {:#x}",
+                REQUEST_BYTES_MAX - 1
+            ));
+        }
+        if at > REQUEST_CYCLE_MAX {
+            return Err(format!("the cycle is {at}: take 0 to {REQUEST_CYCLE_MAX}"));
+        }
         Ok(Self { line: PoolOffset(address).line(), write, at })
     }
 }
@@ -76,9 +92,14 @@ pub struct Replay {
 /// when it may be sent and its queue has room. One that has to wait holds back those behind it.
 ///
 /// # Panics
-/// When `requests` is empty.
+/// When `requests` is empty, one lies beyond [`REQUEST_BYTES_MAX`] or [`REQUEST_CYCLE_MAX`], or
+/// the controller takes no more of them.
 pub fn replay(config: &MemoryConfig, requests: &[MemoryRequest]) -> Replay {
     assert!(!requests.is_empty(), "a list of requests has some");
+    let within = |request: &MemoryRequest| {
+        request.line.0 < REQUEST_BYTES_MAX / LINE_BYTES && request.at <= REQUEST_CYCLE_MAX
+    };
+    assert!(requests.iter().all(within), "requests lie within their ranges");
     let period_fs = config.clock.period_fs();
     // One clock for both: a core cycle is a memory cycle here.
     let mut controller = Controller::new(config, period_fs);
@@ -136,7 +157,10 @@ pub fn replay(config: &MemoryConfig, requests: &[MemoryRequest]) -> Replay {
         let wake = wake_at.iter().copied().min().unwrap_or(Cycle::NEVER);
         now = match arrival.min(wake) {
             // Fewer writes are left than an idle channel serves.
-            Cycle::NEVER => break,
+            Cycle::NEVER => {
+                assert_eq!(next, requests.len(), "the controller takes no more requests");
+                break;
+            }
             at => at,
         };
     }
@@ -164,6 +188,15 @@ mod tests {
         for wrong in ["", "12 READ 4", "0x12 LOAD 4", "0x12 READ", "0x12 READ 4 5", "0xg READ 4"] {
             let error = MemoryRequest::parse(wrong).unwrap_err();
             assert!(error.contains("READ|WRITE"), "{error}");
+        }
+        for (wrong, says) in [
+            ("0xfffffffffffffe00 READ 4", "the address is 0xfffffffffffffe00: take 0x0 to 0xff"),
+            ("0x10000000000 WRITE 4", "take 0x0 to 0xffffffffff"),
+            ("0x0 READ 10000000000000", "the cycle is 10000000000000: take 0 to 10000000000"),
+            ("0x0 READ 18446744073709551615", "the cycle is"),
+        ] {
+            let error = MemoryRequest::parse(wrong).unwrap_err();
+            assert!(error.contains(says), "{error}");
         }
     }
 }

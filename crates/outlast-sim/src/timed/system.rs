@@ -29,6 +29,9 @@ use outlast_trace::LineAddr;
 /// Cycles without a retired instruction after which a run is given up.
 const PATIENCE: u64 = 20_000_000;
 
+/// Events in one cycle after which time is taken to stand still: no machine has so many parts.
+const EVENTS_IN_A_CYCLE_MAX: u64 = 1_000_000;
+
 /// What a run needs besides the machine and its instructions.
 #[derive(Clone, Debug, Default)]
 pub struct Setup {
@@ -78,6 +81,8 @@ pub struct System<S: Scheme> {
     events: u64,
     retired: u64,
     progress: Cycle,
+    /// Ticks of cores since the last one in which an instruction retired.
+    silent_ticks: u64,
     counted_from: Cycle,
     counted_events: u64,
 }
@@ -163,6 +168,7 @@ impl<S: Scheme> System<S> {
             events: 0,
             retired: 0,
             progress: Cycle(0),
+            silent_ticks: 0,
             counted_from: Cycle(0),
             counted_events: 0,
         })
@@ -185,11 +191,18 @@ impl<S: Scheme> System<S> {
                     return Err(self.stuck());
                 }
                 self.up.below.wheel.advance(event_at);
+                let before = self.events;
                 while let Some(event) = self.up.below.wheel.pop() {
                     self.events += 1;
                     self.handle(event);
+                    if self.events - before > EVENTS_IN_A_CYCLE_MAX {
+                        return Err(self.stuck());
+                    }
                 }
             } else {
+                if self.silent_ticks > PATIENCE && self.is_under_way() {
+                    return Err(self.stuck());
+                }
                 self.up.below.wheel.advance(core_at);
                 self.tick(core, core_at, until);
             }
@@ -229,6 +242,9 @@ impl<S: Scheme> System<S> {
         if retired > 0 {
             self.retired += retired;
             self.progress = self.up.now();
+            self.silent_ticks = 0;
+        } else {
+            self.silent_ticks += 1;
         }
         if self.up.needs_attention() {
             self.attend();

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 /// Everything takes round numbers of one clock; nothing is translated.
 const BARE: &str = r#"
+base = "blank"
 [core]
 clock = "1 GHz"
 count = 1
@@ -59,6 +60,7 @@ tRTP = "4 cycles"
 
 /// No time for anything but an instruction's cycle. Every write is on its way alone.
 pub const NO_TIME: &str = r#"
+base = "blank"
 [core]
 store_queue = 4
 [tlb]

@@ -7,7 +7,7 @@ mod preset;
 mod value;
 
 pub use error::MachineError;
-pub use preset::{MEMORY_PRESETS, PRESETS, Preset};
+pub use preset::{DEFAULT_MACHINE, MEMORY_PRESETS, PRESETS, Preset};
 pub use value::{
     BitEnergy, Bytes, Clock, CoreKind, Field, Mapping, PagePolicy, Rate, Refresh, Scheduling, Span,
 };

@@ -1,16 +1,21 @@
 //! Named machines and memories, and files that build on them.
 //!
 //! A file names what it starts from (`base`, a machine; `memory.preset`, a memory) and then
-//! sets keys. Machines without a base, and memories, set every key of theirs.
+//! sets keys. A file without a base starts from [`DEFAULT_MACHINE`], one with the base `blank`
+//! from the smallest of everything, and no time for anything. The crate's own machines and
+//! memories have no base and set every key of theirs.
 
 use super::{
     BitEnergy, Bytes, Clock, CoreConfig, CoreKind, DramConfig, EnergyConfig, ExtrasConfig, Field,
     LevelConfig, MachineConfig, MachineError, Mapping, MemoryConfig, PagePolicy, Rate, Refresh,
     Scheduling, Span, TlbConfig,
 };
-use crate::{config::Inclusion, policy::Policy};
+use crate::{config::Inclusion, nearest::instead_of, policy::Policy};
 use std::path::Path;
 use toml::{Table, Value as Toml};
+
+/// The machine that is meant where none is named.
+pub const DEFAULT_MACHINE: &str = "server";
 
 /// A machine or memory that comes with the crate.
 #[derive(Clone, Copy, Debug)]
@@ -61,7 +66,7 @@ impl MachineConfig {
     /// When there is no such preset or file, or the file asks for something that cannot be.
     pub fn named(name: &str) -> Result<Self, MachineError> {
         let mut machine = match PRESETS.iter().find(|preset| preset.name == name) {
-            Some(preset) => Self::from_toml(name, preset.text)?,
+            Some(preset) => Self::from_text(name, preset.text, Self::blank())?,
             None if Path::new(name).is_file() => {
                 let text = std::fs::read_to_string(name).map_err(|error| MachineError::Syntax {
                     origin: name.to_owned(),
@@ -70,29 +75,35 @@ impl MachineConfig {
                 Self::from_toml(name, &text)?
             }
             None => {
-                let known: Vec<_> = PRESETS.iter().map(|preset| preset.name).collect();
-                let known = known.join(", ");
-                return Err(MachineError::UnknownPreset { name: name.to_owned(), known });
+                let instead = instead_of(name, PRESETS.iter().map(|preset| preset.name));
+                return Err(MachineError::UnknownPreset { name: name.to_owned(), instead });
             }
         };
         machine.name = name.to_owned();
         Ok(machine)
     }
 
-    /// The machine that a TOML text describes; `origin` says whose text it is.
+    /// The machine that a TOML text describes; `origin` says whose text it is. Without a `base` it
+    /// is [`DEFAULT_MACHINE`] with other values.
     ///
     /// # Errors
     /// As [`named`](Self::named).
     pub fn from_toml(origin: &str, text: &str) -> Result<Self, MachineError> {
+        Self::from_text(origin, text, Self::named(DEFAULT_MACHINE)?)
+    }
+
+    /// The same; without a base, `start` with other values.
+    fn from_text(origin: &str, text: &str, start: Self) -> Result<Self, MachineError> {
         let mut table: Table = text.parse().map_err(|error: toml::de::Error| {
             let line = error.span().map_or(1, |span| 1 + text[..span.start].matches('\n').count());
             let message = format!("line {line}: {}", error.message());
             MachineError::Syntax { origin: origin.to_owned(), message }
         })?;
         let mut machine = match table.remove("base") {
+            Some(Toml::String(base)) if base == "blank" => Self::blank(),
             Some(Toml::String(base)) => Self::named(&base)?,
             Some(other) => return Err(not_a_name(origin, "base", &other)),
-            None => Self::blank(),
+            None => start,
         };
         // A preset first: the other keys change it.
         for name in ["memory", "dram"] {
@@ -118,13 +129,9 @@ impl MachineConfig {
     pub fn set_memory(&mut self, origin: &str, name: &str) -> Result<(), MachineError> {
         let preset = MEMORY_PRESETS.iter().find(|preset| preset.name == name);
         let Some(preset) = preset else {
-            let known: Vec<_> = MEMORY_PRESETS.iter().map(|preset| preset.name).collect();
-            return Err(MachineError::BadValue {
-                origin: origin.to_owned(),
-                key: "memory.preset".to_owned(),
-                text: name.to_owned(),
-                expects: format!("one of {}", known.join(", ")),
-            });
+            let instead = instead_of(name, MEMORY_PRESETS.iter().map(|preset| preset.name));
+            let message = format!("no memory is named '{name}'; {instead}");
+            return Err(MachineError::Impossible { name: origin.to_owned(), message });
         };
         let table: Table = preset.text.parse().expect("a preset is TOML: a test parses them all");
         if let Some(Toml::String(base)) = table.get("base") {
@@ -188,7 +195,7 @@ impl MachineConfig {
         Ok(())
     }
 
-    /// Where machines without a base start: the smallest of everything, no time for anything.
+    /// Where the crate's own machines start: the smallest of everything, no time for anything.
     pub(crate) fn blank() -> Self {
         let zero = Span::Cycles(0);
         let level = |mshrs| LevelConfig {
@@ -312,8 +319,8 @@ fn in_dram(error: MachineError, origin: &str) -> MachineError {
         MachineError::BadValue { key, text, expects, .. } => {
             MachineError::BadValue { origin, key: of_dram(key), text, expects }
         }
-        MachineError::UnknownKey { key, nearest, .. } => {
-            MachineError::UnknownKey { origin, key: of_dram(key), nearest: of_dram(nearest) }
+        MachineError::UnknownKey { key, instead, .. } => {
+            MachineError::UnknownKey { origin, key: of_dram(key), instead: of_dram(instead) }
         }
         other => other,
     }

@@ -47,13 +47,98 @@ fn what_is_wrong_is_named_in_one_line() {
          \"13.75 ns\""
     );
     assert!(wrong("[core\nrob = 4").starts_with("mine.toml: line 1"));
-    assert!(wrong("base = \"hwm\"\n").contains("there are server, hwl, ehou, picl"));
+    assert!(wrong("base = \"hwm\"\n").contains("did you mean 'hwl'?"));
+    assert!(wrong("base = \"fast\"\n").contains("there are server, hwl, ehou, picl"));
+    assert!(wrong("[core]\nfrequency = 3\n").contains("`outlast sim machines` lists them"));
     assert!(wrong("[memory]\npreset = \"dram\"\n").contains("ddr4-3200"));
     assert!(wrong("[memory]\ntrcd = \"1 ns\"\n").contains("did you mean 'memory.tRCD'"));
     let mut machine = MachineConfig::named("server").unwrap();
     machine.set_option("memory.banks", "3").unwrap();
     let error = machine.validate().unwrap_err().to_string();
     assert_eq!(error, "server, memory.banks=3: memory.banks is 3: take a power of two");
+}
+
+#[test]
+fn a_file_without_a_base_starts_from_the_default_machine() {
+    let machine = MachineConfig::from_toml("mine.toml", "[core]\nrob = 64\n").unwrap();
+    let mut server = MachineConfig::named(DEFAULT_MACHINE).unwrap();
+    (server.core.rob, server.name) = (64, "mine.toml".to_owned());
+    assert_eq!(machine, server);
+    machine.validate().unwrap();
+}
+
+/// Every key with a number, a size, a time or a rate is refused by its name when that is absurd:
+/// none aborts, none is cut to fewer bits, none makes a machine whose first access takes hours.
+#[test]
+fn absurd_values_are_refused_by_name_and_range() {
+    let absurd = [
+        "0",
+        "4294967295",
+        "2147483648",
+        "65536",
+        "0 B",
+        "65536 MiB",
+        "900000000 GiB",
+        "999999999999999 cycles",
+        "900000 us",
+        "999999999999 us",
+        "0.001 MHz",
+        "100 GHz",
+        "0.001 MB/s",
+        "900000000 GB/s",
+    ];
+    // Any number of these is as good as any other: they are compared, counted up to or printed.
+    let any = ["memory.row_hits", "memory.endurance"];
+    for preset in PRESETS {
+        for (key, _) in KEYS {
+            let mut refused = 0;
+            for value in absurd {
+                let mut machine = MachineConfig::named(preset.name).unwrap();
+                if machine.set_option(key, value).is_err() {
+                    continue; // Of another kind.
+                }
+                if let Err(error) = machine.validate() {
+                    let message = error.to_string();
+                    assert_eq!(message.lines().count(), 1, "{message}");
+                    let part = key.split('.').next().unwrap();
+                    assert!(message.contains(part), "{key} = {value}: {message}");
+                    refused += 1;
+                }
+            }
+            let number = machine_has_number(key);
+            assert!(refused > 0 || !number || any.contains(key), "{key} takes anything");
+        }
+    }
+}
+
+/// Whether a key's value in the default machine begins with a digit and is no clock: those are
+/// refused when they are read.
+fn machine_has_number(key: &str) -> bool {
+    let value = MachineConfig::named(DEFAULT_MACHINE).unwrap().get(key).unwrap();
+    value.starts_with(|c: char| c.is_ascii_digit()) && !value.ends_with("Hz")
+}
+
+#[test]
+fn a_machine_of_tempting_values_is_refused_with_what_would_be_right() {
+    for (key, value, says) in [
+        ("llc.size", "65536 MiB", "llc.size is 65536 MiB: take at most 2048 MiB"),
+        ("memory.channels", "2147483648", "memory.channels is 2147483648: take 1 to 64"),
+        ("memory.drain_high", "0", "memory.drain_high is 0: take 1 to "),
+        ("caches.wc_lines", "65536", "caches.wc_lines is 65536: take 1 to 1024"),
+        ("memory.tRFC", "50 us", "take less than memory.tREFI"),
+        ("memory.tCL", "1 us", ""),
+        ("memory.tCL", "101 us", "memory.tCL is 101000 ns: take 0 ns to 100 us"),
+    ] {
+        let mut machine = MachineConfig::named("server").unwrap();
+        machine.set_option(key, value).unwrap();
+        match machine.validate() {
+            Ok(()) => assert_eq!(says, "", "{key} = {value}"),
+            Err(error) => {
+                let error = error.to_string();
+                assert!(!says.is_empty() && error.contains(says), "{error}");
+            }
+        }
+    }
 }
 
 #[test]

@@ -28,6 +28,15 @@ impl Span {
             Span::Ps(ps) => (ps * 1000).div_ceil(period_fs),
         }
     }
+
+    /// Whether it is longer than so many microseconds, of a clock of `period_fs` femtoseconds.
+    pub(super) fn exceeds_us(self, limit: u64, period_fs: u64) -> bool {
+        let femtoseconds = match self {
+            Span::Cycles(cycles) => u128::from(cycles) * u128::from(period_fs),
+            Span::Ps(ps) => u128::from(ps) * 1000,
+        };
+        femtoseconds > u128::from(limit) * 1_000_000_000
+    }
 }
 
 /// A clock frequency in kHz.
