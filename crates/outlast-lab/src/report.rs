@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use outlast_pmem::FloorOptions;
+use outlast_trace::write_whole;
 
 use crate::crash::{CrashError, crash_records};
 use crate::native::{self, NativeError, Setup, Size, floor};
@@ -129,7 +130,7 @@ pub fn write_page(
     prepare(directory)?;
     let put = |name: &str, content: &str| {
         let path = directory.join(name);
-        match fs::write(&path, content) {
+        match write_whole(&path, content) {
             Ok(()) => Ok(path),
             Err(source) => Err(ReportError::Write { path, source }),
         }

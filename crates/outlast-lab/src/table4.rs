@@ -26,7 +26,7 @@ use outlast::{Plant, Scheme};
 use outlast_crash::campaign::{
     Caches, Campaign, CampaignError, CampaignReport, Counts, Failure, domain_name,
 };
-use outlast_sim::Policy;
+use outlast_sim::{Policy, instead_of};
 use outlast_workloads::Workload;
 
 pub use published::{Cell, PUBLISHED, Published};
@@ -204,7 +204,7 @@ pub fn workload(name: &str) -> Result<&'static Workload, String> {
         let mut known: Vec<&str> = ROWS.iter().map(|row| row.workload).collect();
         known.sort_unstable();
         known.dedup();
-        format!("no workload of Table IV is called '{name}'; there are {}", known.join(", "))
+        format!("no workload of Table IV is called '{name}'; {}", instead_of(name, known))
     })
 }
 

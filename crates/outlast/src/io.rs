@@ -7,7 +7,7 @@
 use outlast_pmem::Medium;
 use outlast_trace::{ByteRange, LineAddr, PoolOffset};
 
-use crate::plant::Plant;
+use crate::plant::{Plant, described, met};
 
 /// A medium, and which planted bug is switched on. Copied freely.
 pub(crate) struct Io<'a, M> {
@@ -23,6 +23,7 @@ impl<M> Clone for Io<'_, M> {
 
 impl<M> Copy for Io<'_, M> {}
 
+described! {
 /// Where the runtime flushes or fences.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord)]
 pub enum Site {
@@ -100,6 +101,7 @@ pub enum Site {
     RecoverFloor,
     /// Recovery: lane tails back at the start, before anything is logged there (V3).
     RecoverTail,
+}
 }
 
 impl Site {
@@ -180,7 +182,11 @@ impl<'a, M: Medium> Io<'a, M> {
     /// optimiser knows.
     #[inline(always)]
     pub fn plants(self, bug: Plant) -> bool {
-        M::OBSERVED && self.plant == Some(bug)
+        let is_planted = M::OBSERVED && self.plant == Some(bug);
+        if is_planted {
+            met();
+        }
+        is_planted
     }
 
     /// Starts the write-back of every line of the range.

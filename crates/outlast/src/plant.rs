@@ -5,10 +5,43 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::io::Site;
 use crate::scheme::{Logging, Scheme, WriteBack};
 
+/// An enum whose variants' documentation is what they say of themselves.
+macro_rules! described {
+    ($(#[$meta:meta])* pub enum $enum:ident {
+        $($(#[doc = $about:literal])+ $name:ident $(($field:ty))?,)*
+    }) => {
+        $(#[$meta])*
+        pub enum $enum {
+            $($(#[doc = $about])+ $name $(($field))?,)*
+        }
+
+        impl $enum {
+            /// What it is, in words.
+            pub fn about(self) -> &'static str {
+                match self {
+                    $(Self::$name { .. } => concat!($($about),+).trim_start(),)*
+                }
+            }
+        }
+    };
+}
+pub(crate) use described;
+
+/// How often broken code was run.
+static MET: AtomicU64 = AtomicU64::new(0);
+
+/// Counts one more meeting with a planted bug.
+#[cold]
+pub(crate) fn met() {
+    MET.fetch_add(1, Ordering::Relaxed);
+}
+
+described! {
 /// One mistake, switched on by name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord)]
 pub enum Plant {
@@ -205,6 +238,7 @@ pub enum Plant {
     RecordFlushedBackwards,
     /// Control: lines are flushed by `clflushopt` instead of `clwb`.
     FlushedByClflushOpt,
+}
 }
 
 /// What is unusual and sound: a checker that flags one of these is wrong.
@@ -485,6 +519,27 @@ impl Plant {
         }
     }
 
+    /// How often this process has come to code that a planted bug had broken, whichever pool and
+    /// whichever bug it was. A run that leaves this as it was has not tried its bug.
+    pub fn times_met() -> u64 {
+        MET.load(Ordering::Relaxed)
+    }
+
+    /// What it breaks, in words; of a site's flush or fence, what that is for.
+    pub fn describe(self) -> String {
+        match self {
+            Self::SkipFlush(site) | Self::SkipFence(site) => {
+                format!("{} {}", self.about(), site.about())
+            }
+            named => named.about().to_owned(),
+        }
+    }
+
+    /// Whether it is unusual and sound.
+    pub fn is_control(self) -> bool {
+        CONTROLS.iter().any(|row| row.0 == self)
+    }
+
     /// Its number in the fault model's list of mistakes; `None` for a site's own flush or fence.
     pub fn number(self) -> Option<u8> {
         NAMED.iter().find(|row| row.0 == self).map(|row| row.2)
@@ -533,5 +588,18 @@ mod tests {
             assert_eq!(plant.to_string().parse::<Plant>().unwrap(), plant);
         }
         assert!("no-such".parse::<Plant>().is_err());
+    }
+
+    #[test]
+    fn every_planted_bug_says_what_it_breaks() {
+        let mut said = std::collections::HashSet::new();
+        for plant in Plant::all().chain(Plant::controls()) {
+            let about = plant.describe();
+            assert!(about.len() > 20 && about.ends_with(['.', ')']), "{plant}: {about}");
+            assert!(!about.contains("  ") && said.insert(about), "{plant}");
+        }
+        let flush = Plant::SkipFlush(crate::Site::UndoData);
+        let about = "This flush is left out. Undo: data in place, before the record is dead (U2).";
+        assert_eq!(flush.describe(), about);
     }
 }

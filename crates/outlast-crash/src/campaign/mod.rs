@@ -44,7 +44,7 @@ mod timed;
 mod visit;
 
 pub use census::{OBJECT_BYTES, ObjectCounts};
-pub use points::{CrashOp, ParseCrashOpError, Points};
+pub use points::{CrashOp, NoSuchEntry, NoSuchMoment, ParseCrashOpError, Points};
 pub use report::{CampaignReport, Counts, Failure, Stage};
 pub use timed::{TimedCampaign, TimedError, TimedRecording, TimedReport};
 
@@ -55,7 +55,9 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 
 use outlast::{Abort, Ack, Plant, PoolError, Scheme};
-use outlast_sim::{Domain, FlushCompletion, HierarchyConfig, Inclusion, Policy, Preset};
+use outlast_sim::{
+    Domain, FlushCompletion, HierarchyConfig, Inclusion, Policy, Preset, instead_of,
+};
 use outlast_workloads::{BadScale, Layout, Scale, Workload};
 
 use judge::Court;
@@ -64,6 +66,18 @@ use visit::{Machine, Shared};
 
 /// Most lanes of a campaign: every subset of what is in flight is tried.
 pub const LANES_MAX: u16 = 8;
+
+/// Most keys of a campaign: every one is judged at every crash point.
+pub const KEYS_MAX: u64 = 1 << 22;
+
+/// Most transactions of a campaign: their operations are kept in memory.
+pub const TRANSACTIONS_MAX: u64 = 1 << 20;
+
+/// Most transactions of `aof`.
+const AOF_TRANSACTIONS_MAX: u64 = 1 << 17;
+
+/// Most bytes of a lane's log: images of the pool are kept in memory.
+pub const LANE_BYTES_MAX: u64 = 64 << 20;
 
 /// The caches that a policy is tried in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -111,6 +125,10 @@ impl Caches {
         }
     }
 
+    fn instead_of(name: &str) -> String {
+        instead_of(name, Self::ALL.map(|row| row.1))
+    }
+
     /// Capacity of the last level, in bytes.
     pub fn last_level_bytes(self) -> u64 {
         self.hierarchy().0.llc.size_bytes
@@ -128,7 +146,7 @@ impl FromStr for Caches {
 
     fn from_str(name: &str) -> Result<Self, CampaignError> {
         let row = Self::ALL.iter().find(|row| row.1 == name);
-        row.map(|row| row.0).ok_or_else(|| CampaignError::UnknownCaches(name.to_owned()))
+        row.map(|row| row.0).ok_or_else(|| CampaignError::UnknownCaches { name: name.to_owned() })
     }
 }
 
@@ -246,7 +264,7 @@ impl Campaign {
                 report.transactions = recording.transactions.len();
                 match Court::new(base.initial.clone(), &recording.transactions) {
                     Err(violation) => report.fail_uncrashed(violation),
-                    Ok(court) => self.judge(&base, &recording, &court, &mut report, progress),
+                    Ok(court) => self.judge(&base, &recording, &court, &mut report, progress)?,
                 }
             }
         }
@@ -263,10 +281,16 @@ impl Campaign {
     }
 
     fn check(&self) -> Result<(), CampaignError> {
-        let limits: [(&'static str, u64, u64, u64); 3] = [
+        // Where nothing shortens the log, all of it is kept in memory.
+        let transactions = match self.scheme {
+            Scheme::Aof => AOF_TRANSACTIONS_MAX,
+            _ => TRANSACTIONS_MAX,
+        };
+        let limits: [(&'static str, u64, u64, u64); 4] = [
             ("lanes", u64::from(self.lanes), 1, u64::from(LANES_MAX)),
-            ("keys", self.keys, 4, 1 << 22),
-            ("transactions", u64::from(self.transactions), 1, 1 << 24),
+            ("keys", self.keys, 4, KEYS_MAX),
+            ("transactions", u64::from(self.transactions), 1, transactions),
+            ("bytes of each lane's log", self.lane_bytes, 1, LANE_BYTES_MAX),
         ];
         for (what, value, least, most) in limits {
             if !(least..=most).contains(&value) {
@@ -297,7 +321,7 @@ impl Campaign {
         court: &Court,
         report: &mut CampaignReport,
         progress: &(dyn Fn(u64) + Sync),
-    ) {
+    ) -> Result<(), NoSuchMoment> {
         let (done, last_job) = (AtomicU64::new(0), AtomicUsize::new(usize::MAX));
         let shared =
             Shared { campaign: self, base, recording, court, done: &done, last_job: &last_job };
@@ -323,6 +347,13 @@ impl Campaign {
         });
         let mut results = results.into_inner().expect("no thread panicked");
         results.sort_by_key(|(job, _)| *job);
+        // Under some caches an operation makes fewer lines durable than under others.
+        let missing = results.iter().map(|(_, visited)| visited.missing);
+        if let Some(missing) = missing.collect::<Option<Vec<_>>>()
+            && let Some(first) = missing.first()
+        {
+            return Err(*first);
+        }
         let last_job = last_job.into_inner();
         for (job, visited) in results.into_iter().take_while(|(job, _)| *job <= last_job) {
             report.policies[job / self.caches.len()].1.add(&visited.counts);
@@ -330,6 +361,7 @@ impl Campaign {
                 report.failure = visited.failure;
             }
         }
+        Ok(())
     }
 
     fn share_of(&self, nth: usize) -> usize {
@@ -427,13 +459,17 @@ pub enum CampaignError {
     )]
     WarmUp,
     /// No caches have this name.
-    #[error(
-        "no caches are named '{0}': choose from tiny, tiny-exclusive, small, server, server-16th"
-    )]
-    UnknownCaches(String),
+    #[error("no caches are named '{name}'; {}", Caches::instead_of(.name))]
+    UnknownCaches {
+        /// The name given.
+        name: String,
+    },
     /// No domain of the emulator has this name.
     #[error("no emulated domain is named '{0}': choose one of adr, eadr, process")]
     UnknownDomain(String),
+    /// The run has no such crash point.
+    #[error(transparent)]
+    CrashOp(#[from] NoSuchMoment),
     /// The workload does not come in this size.
     #[error(transparent)]
     Scale(#[from] BadScale),

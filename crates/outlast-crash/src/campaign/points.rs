@@ -20,10 +20,21 @@ pub enum Points {
 }
 
 impl Points {
+    /// Whether a journal of so many entries has them.
+    ///
+    /// # Errors
+    /// When one is asked for that lies behind its end.
+    pub fn check(self, entries: usize) -> Result<(), NoSuchEntry> {
+        match self {
+            Self::One(point) if point > entries => Err(NoSuchEntry { point, entries }),
+            _ => Ok(()),
+        }
+    }
+
     /// Those of a journal of so many entries, ascending.
     pub fn of(self, entries: usize, random: &mut Random) -> Vec<usize> {
         match self {
-            Self::One(point) => vec![point.min(entries)],
+            Self::One(point) => vec![point],
             Self::Some(count) if count <= entries => {
                 let mut chosen = BTreeSet::from([entries]);
                 while chosen.len() < count {
@@ -34,6 +45,14 @@ impl Points {
             Self::All | Self::Some(_) => (0..=entries).collect(),
         }
     }
+}
+
+/// A crash point behind the end of a journal.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("--crash-entry {point}: the run's journal has {entries} entries; take 0 to {entries}")]
+pub struct NoSuchEntry {
+    point: usize,
+    entries: usize,
 }
 
 /// A moment of a run: after `ops` operations, and in the middle of the next one once `entries`
@@ -52,6 +71,30 @@ impl fmt::Display for CrashOp {
         if self.entries > 0 { write!(f, "+{}", self.entries) } else { Ok(()) }
     }
 }
+
+/// A moment that a run does not have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NoSuchMoment {
+    at: CrashOp,
+    /// Operations of the run.
+    ops: usize,
+    /// Lines that the operation under way makes durable.
+    lines: usize,
+}
+
+impl fmt::Display for NoSuchMoment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { at, ops, lines } = self;
+        write!(f, "--crash-op {at}: ")?;
+        if at.ops > *ops {
+            return write!(f, "the run has {ops} operations; take 0 to {ops}");
+        }
+        let (n, most) = (at.ops, CrashOp { entries: *lines, ..*at });
+        write!(f, "the operation after {n} makes {lines} lines durable; take {n} to {most}")
+    }
+}
+
+impl std::error::Error for NoSuchMoment {}
 
 /// A text that names no moment.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -79,8 +122,16 @@ impl CrashOp {
     }
 
     /// How many journal entries the image has.
-    pub(super) fn entries_in(self, journal: &Journal) -> usize {
-        (journal.entries_after(self.ops) + self.entries).min(journal.len())
+    ///
+    /// # Errors
+    /// When the run has no such moment.
+    pub(super) fn entries_in(self, journal: &Journal) -> Result<usize, NoSuchMoment> {
+        let before = journal.entries_after(self.ops);
+        let lines = journal.entries_after(self.ops.saturating_add(1)) - before;
+        if self.ops > journal.ops() || self.entries > lines {
+            return Err(NoSuchMoment { at: self, ops: journal.ops(), lines });
+        }
+        Ok(before + self.entries)
     }
 }
 

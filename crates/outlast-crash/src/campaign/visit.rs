@@ -11,7 +11,7 @@ use outlast_workloads::Random;
 use super::census::{Census, ObjectCounts, Said};
 use super::judge::{ABSENT, Court, KeyState, Standing, Transaction};
 use super::overlay::Overlay;
-use super::points::{CrashOp, choose, choose_after};
+use super::points::{CrashOp, NoSuchMoment, choose, choose_after};
 use super::record::{
     Base, LATER_LANE, Recording, later_worker, open_options, place_acknowledgements, run_lane,
 };
@@ -52,6 +52,8 @@ pub(super) struct Shared<'a> {
 pub(super) struct Visited {
     pub counts: Counts,
     pub failure: Option<Failure>,
+    /// The crash point that was asked for, where the run has none such.
+    pub missing: Option<NoSuchMoment>,
 }
 
 /// One policy in one hierarchy: a machine that the run is played through.
@@ -98,7 +100,10 @@ impl Shared<'_> {
             if self.last_job.load(Ordering::Relaxed) < job {
                 break;
             }
-            let entries = at.entries_in(&journal);
+            let entries = match at.entries_in(&journal) {
+                Ok(entries) => entries,
+                Err(missing) => return Visited { missing: Some(missing), ..Visited::default() },
+            };
             visitor.overlay.advance(|image| cursor.advance_to_entry(entries, image, |_| {}));
             standing.advance(at.ops);
             if let Some(census) = &mut visitor.census {
@@ -116,7 +121,7 @@ impl Shared<'_> {
             }
             progress(self.done.fetch_add(1, Ordering::Relaxed) + 1);
         }
-        Visited { counts: visitor.counts, failure }
+        Visited { counts: visitor.counts, failure, missing: None }
     }
 }
 

@@ -127,7 +127,10 @@ pub fn report_records(report: &CampaignReport) -> Vec<Record> {
         let guilty_here = failed_under.map_or(nth == 0, |under| under == *policy);
         let reason = guilty_here.then(|| reason(report)).flatten();
         let campaign = &report.campaign;
-        for (metric, value) in values(&counts) {
+        // Nothing was tried after the first failure, so there is nothing to count.
+        let was_run = counts != Counts::default();
+        let metrics = if was_run { 0..5 } else { 0..1 };
+        for (metric, value) in values(&counts)[metrics].iter().copied() {
             let record = Record::new(
                 Kind::Crash,
                 campaign.workload.name,
@@ -143,6 +146,9 @@ pub fn report_records(report: &CampaignReport) -> Vec<Record> {
                 .guarantee(&campaign.scheme.guarantee().to_string())
                 .config(&config(report));
             record.plant = campaign.plant.map(|plant| plant.to_string());
+            if !was_run {
+                record = record.class("not run");
+            }
             if let Some(reason) = reason.as_ref().filter(|_| metric.is_harm() && value > 0) {
                 record = record.reason(reason);
             }
@@ -205,6 +211,10 @@ mod tests {
         let records = report_records(&run(&small(plant), &mut |_| ()).unwrap());
         let reasons: Vec<_> = records.iter().filter_map(|r| r.reason.as_ref()).collect();
         assert_eq!(reasons.len(), 1, "{reasons:?}");
+        // The failure is under `lru`, the first; nothing is counted of the others.
+        let not_run: Vec<_> = records.iter().filter(|r| r.class.is_some()).collect();
+        assert_eq!((records.len(), not_run.len()), (5 + 4, 4));
+        assert!(not_run.iter().all(|r| r.class.as_deref() == Some("not run")));
         assert!(reasons[0].contains("outlast crash hash --scheme undo --policy lru"));
         assert!(reasons[0].contains("--crash-op"));
     }

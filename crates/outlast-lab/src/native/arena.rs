@@ -7,8 +7,8 @@ use outlast::{CreateOptions, OpenOptions, Pool, PoolError, Runner};
 use outlast_peers::{Granularity, Pmdk, PmdkPool};
 use outlast_pmem::{Backing, Domain, MapOptions, Mapped, Medium, PAGE_BYTES};
 use outlast_workloads::Loaded;
-use tempfile::TempDir;
 
+use super::scratch::ScratchDirectory;
 use super::seat::{self, Seat};
 use super::{BareLog, Contender, NativeError, Own, Session, Setup, Usage, bare};
 use crate::bench::{Contestant, Lane};
@@ -22,7 +22,7 @@ pub fn default_directory() -> PathBuf {
 
 /// A directory of its own, removed with everything in it when dropped.
 pub(crate) struct Arena {
-    directory: TempDir,
+    directory: ScratchDirectory,
     domain: Domain,
     description: String,
     /// Files made so far: pools of one scheme follow each other.
@@ -33,8 +33,7 @@ impl Arena {
     pub fn new(setup: &Setup) -> Result<Self, NativeError> {
         let path = &setup.directory;
         let failed = |source| NativeError::Directory { path: path.clone(), source };
-        let directory = tempfile::Builder::new().prefix("outlast-").tempdir_in(path);
-        let directory = directory.map_err(failed)?;
+        let directory = ScratchDirectory::new_in(path).map_err(failed)?;
         let probe = directory.path().join("probe");
         let map = MapOptions { domain: setup.domain, ..MapOptions::default() };
         let detection = Mapped::create(&probe, PAGE_BYTES, &map)?.detection().clone();

@@ -15,6 +15,7 @@ mod flush_kinds;
 pub mod parts;
 pub mod recovery;
 pub mod scaling;
+mod scratch;
 mod seat;
 mod setup;
 
@@ -37,6 +38,7 @@ use crate::news::{Listener, News};
 use crate::parallel::in_parallel;
 use crate::record::Record;
 pub(crate) use arena::Arena;
+pub(crate) use scratch::ScratchDirectory;
 
 /// The contestant that all others' cost is measured from.
 const BOUND: &str = "none";

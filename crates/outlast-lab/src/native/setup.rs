@@ -8,6 +8,7 @@ use std::time::Duration;
 use outlast::{Ack, SCHEMES, Scheme};
 use outlast_peers::Granularity;
 use outlast_pmem::Domain;
+use outlast_sim::instead_of;
 use outlast_workloads::{Keys, Scale, Workload};
 
 use super::{BareLog, NativeError};
@@ -152,12 +153,12 @@ impl fmt::Display for Contender {
 
 /// A name that nobody has.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("no scheme is called '{0}'; there are {names}", names = names())]
+#[error("no scheme is called '{0}'; {instead}", instead = instead(.0))]
 pub struct UnknownContender(String);
 
-fn names() -> String {
+fn instead(name: &str) -> String {
     let all = Contender::all().into_iter().chain(Contender::on_request());
-    all.map(Contender::name).collect::<Vec<_>>().join(", ")
+    instead_of(name, all.map(Contender::name))
 }
 
 impl FromStr for Contender {

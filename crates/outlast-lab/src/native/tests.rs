@@ -187,10 +187,12 @@ fn names_are_read_back_and_wrong_ones_told_the_right_ones() {
         assert_eq!(contender.name().parse(), Ok(contender));
     }
     let error = "redoo".parse::<Contender>().unwrap_err().to_string();
+    assert_eq!(error, "no scheme is called 'redoo'; did you mean 'redo'?");
+    let error = "mine".parse::<Contender>().unwrap_err().to_string();
     let known = "none, undo, redo, undo-archapt, redo-archapt, undo-archapt:literal, \
                  redo-archapt:literal, rollback, atlas, aof, swift, pmdk, pmdk-word, \
                  undo-archapt+sums, redo-archapt+sums, redo-async, redo-archapt-async, \
                  swift-async, redo-archapt-unswept, swift-streamed, swift-flushed, \
                  swift-locking, bare, bare-nt";
-    assert_eq!(error, format!("no scheme is called 'redoo'; there are {known}"));
+    assert_eq!(error, format!("no scheme is called 'mine'; there are {known}"));
 }

@@ -23,7 +23,7 @@ pub use schemes::{
     measure, memory_energy, records as scheme_records, with_cores,
 };
 
-use std::io::{BufRead, BufReader, BufWriter, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -34,7 +34,9 @@ use outlast_sim::timed::{
     MemoryRequest, NonPers, Pattern, RunStats, Scheme, Setup, Source, Stream, System, Timeline,
     TraceSource, primitives, replay,
 };
-use outlast_trace::{ChampSimInstr, LaneId, LineAddr, Op, is_trace, read_trace};
+use outlast_trace::{
+    ChampSimInstr, LaneId, LineAddr, Op, WholeFile, is_trace, read_trace, write_whole,
+};
 
 use crate::clock::Stopwatch;
 use crate::record::{Kind, Metric, Record};
@@ -151,9 +153,12 @@ impl TimelineRequest {
     ) -> Result<(), Box<dyn std::error::Error>> {
         let json = timeline.to_json(machine.core.clock.period_fs(), now);
         let failed = |error| format!("{}: {error}", self.path.display());
-        Ok(std::fs::write(&self.path, json).map_err(failed)?)
+        Ok(write_whole(&self.path, json).map_err(failed)?)
     }
 }
+
+/// Most machines that one command runs.
+const MACHINES_MAX: usize = 1000;
 
 /// Every machine that `--config`, `--core` and `--set key=value[,value…]` ask for: all
 /// combinations, the last key's values changing fastest.
@@ -186,6 +191,13 @@ pub fn machines(
             }
         }
         machines = next;
+        if machines.len() > MACHINES_MAX {
+            return Err(format!(
+                "--set {option} makes {} machines: {MACHINES_MAX} or fewer can be compared",
+                machines.len()
+            )
+            .into());
+        }
     }
     machines.iter().try_for_each(|machine: &MachineConfig| -> Result<(), MachineError> {
         machine.validate()
@@ -228,9 +240,9 @@ pub fn run_exporting(
     requests: &Path,
 ) -> Result<Vec<Record>, Box<dyn std::error::Error>> {
     let cannot = |error: std::io::Error| format!("{}: {error}", requests.display());
-    let mut file = BufWriter::new(std::fs::File::create(requests).map_err(cannot)?);
+    let mut file = WholeFile::create(requests).map_err(cannot)?;
     let records = run_with(simulation, Some(&mut file))?;
-    file.flush().map_err(cannot)?;
+    file.finish().map_err(cannot)?;
     Ok(records)
 }
 

@@ -8,7 +8,7 @@ use outlast_trace::{LineAddr, PoolOffset};
 use outlast_workloads::Random;
 
 use crate::clock::{Stopwatch, ThreadStopwatch};
-use crate::native::default_directory;
+use crate::native::{ScratchDirectory, default_directory};
 use crate::record::{Kind, Metric, Record};
 
 /// How often each pattern is timed; the median counts.
@@ -23,7 +23,7 @@ const LLC_BYTES: u64 = 32 << 20;
 /// # Errors
 /// When there is no room for a file of 256 MiB where pools are made.
 pub fn native_primitives(seed: u64) -> Result<Vec<Record>, Box<dyn std::error::Error>> {
-    let directory = tempfile::tempdir_in(default_directory())?;
+    let directory = ScratchDirectory::new_in(&default_directory())?;
     let map = MapOptions { domain: Some(Domain::Adr), prefault: true, ..MapOptions::default() };
     let medium = Mapped::create(directory.path().join("primitives"), FAR_LINES_MAX * 64, &map)?;
     let llc_lines = last_level_cache_bytes().unwrap_or(LLC_BYTES) / 64;

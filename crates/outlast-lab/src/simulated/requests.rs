@@ -23,6 +23,9 @@ pub(super) fn export<S: Scheme>(
     Ok(())
 }
 
+/// Longer lines are no requests.
+const LINE_BYTES_MAX: u64 = 1024;
+
 /// Replays a list of memory requests (`0xADDRESS READ|WRITE CYCLE`, cycles of the memory clock)
 /// on a machine's memory alone.
 ///
@@ -35,11 +38,21 @@ pub fn replay_requests(
     let name = path.display().to_string();
     let file = std::fs::File::open(path).map_err(|error| format!("{name}: {error}"))?;
     let mut requests = Vec::new();
-    for (number, line) in BufReader::new(file).lines().enumerate() {
-        let line = line.map_err(|error| format!("{name}: {error}"))?;
+    let (mut file, mut line) = (BufReader::new(file), String::new());
+    for number in 1.. {
+        line.clear();
+        let read = file.by_ref().take(LINE_BYTES_MAX).read_line(&mut line);
+        if read.map_err(|error| format!("{name}: {error}"))? == 0 {
+            break;
+        }
+        if line.len() as u64 == LINE_BYTES_MAX {
+            return Err(
+                format!("{name}:{number}: a line of {LINE_BYTES_MAX} bytes is no request").into()
+            );
+        }
         if !line.trim().is_empty() {
             let request = MemoryRequest::parse(&line);
-            requests.push(request.map_err(|error| format!("{name}:{}: {error}", number + 1))?);
+            requests.push(request.map_err(|error| format!("{name}:{number}: {error}"))?);
         }
     }
     if requests.is_empty() {
@@ -73,7 +86,7 @@ pub fn save_trace(
 ) -> std::io::Result<()> {
     let register = |number: u8| if number == 0 { 0 } else { STREAM_REGISTERS + number };
     let mut stream = Stream::new(pattern, seed);
-    let mut file = BufWriter::new(std::fs::File::create(path)?);
+    let mut file = WholeFile::create(path)?;
     for _ in 0..instructions {
         let from = stream.next_instr();
         let mut to = ChampSimInstr {
@@ -90,5 +103,5 @@ pub fn save_trace(
         }
         file.write_all(&to.encode())?;
     }
-    file.flush()
+    file.finish()
 }

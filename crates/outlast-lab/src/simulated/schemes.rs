@@ -10,11 +10,11 @@ use outlast_schemes::hwl::{
 };
 use outlast_schemes::software::{self, Data, Initial, Logging, SoftwareLog};
 use outlast_schemes::{Patch, RecoveryError};
-use outlast_sim::Cause;
 use outlast_sim::timed::{
     LaneOps, MachineConfig, NonPers, RunStats, Scheme, Setup, Source, System, WritesByCause,
     instructions_of,
 };
+use outlast_sim::{Cause, instead_of};
 use outlast_trace::{LaneId, LineAddr, OpLog};
 
 use super::work::{Plan, Work};
@@ -121,6 +121,16 @@ impl SimScheme {
         self.row().2
     }
 
+    /// Whether it logs in hardware.
+    pub fn has_hardware_log(self) -> bool {
+        matches!(self.make(), Make::Hardware { .. })
+    }
+
+    /// Whether its hardware forces lines out by age.
+    pub fn forces_lines_out(self) -> bool {
+        matches!(self.make(), Make::Hardware { forces: true, .. })
+    }
+
     fn make(self) -> Make {
         let hardware = |values, forces, flushes, commit, faults| Make::Hardware {
             values,
@@ -165,8 +175,8 @@ impl FromStr for SimScheme {
             return Ok(Self::NonPers);
         }
         Self::ALL.iter().find(|row| row.1 == name).map(|row| row.0).ok_or_else(|| {
-            let names: Vec<_> = Self::ALL.iter().map(|row| row.1).collect();
-            format!("the machine has no scheme '{name}'; there are {}", names.join(", "))
+            let instead = instead_of(name, Self::ALL.iter().map(|row| row.1));
+            format!("the machine has no scheme '{name}'; {instead}")
         })
     }
 }

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use outlast::Abort;
+use outlast_sim::instead_of;
 use outlast_trace::{LaneId, LineAddr, Op, OpLog, PoolOffset, Sink};
 use outlast_workloads::{Bare, Program, ProgramKind, Scale, Structure, Worker, Workload};
 
@@ -96,8 +97,8 @@ impl Bench {
     /// One line that names those that there are.
     pub fn named(name: &str) -> Result<&'static Self, String> {
         benches().find(|bench| bench.name == name).ok_or_else(|| {
-            let names: Vec<_> = benches().map(|bench| bench.name).collect();
-            format!("no program is called '{name}'; there are {}", names.join(", "))
+            let instead = instead_of(name, benches().map(|bench| bench.name));
+            format!("no program is called '{name}'; {instead}")
         })
     }
 }

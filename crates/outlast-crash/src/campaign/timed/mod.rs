@@ -36,7 +36,7 @@ use outlast_workloads::{Loaded, Random};
 
 use super::judge::{Court, Transaction};
 use super::overlay::Overlay;
-use super::points::Points;
+use super::points::{NoSuchEntry, Points};
 use super::record::{
     Base, Listener, Recording, open_options, place_acknowledgements, run_together,
 };
@@ -94,6 +94,9 @@ pub enum TimedError {
     /// The machine came to a stop.
     #[error(transparent)]
     Run(#[from] RunError),
+    /// The run's journal has no such entry.
+    #[error(transparent)]
+    Entry(#[from] NoSuchEntry),
     /// A transaction that was recorded failed, though nothing had crashed.
     #[error(transparent)]
     Violation(#[from] Violation),
@@ -132,6 +135,7 @@ impl TimedCampaign {
             system.run_to_end()?;
             let journal = system.journal().expect("it was asked for");
             report.journal_entries = journal.journal().len();
+            points.check(report.journal_entries)?;
             crash(&campaign, points, &base, &recording, journal, &mut report);
         }
         Ok(report)

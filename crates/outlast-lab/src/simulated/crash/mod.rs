@@ -164,6 +164,7 @@ impl Campaign {
             }
         };
         let journal = journal.expect("it was asked for");
+        self.points.check(journal.journal().len())?;
         Ok(self.judge_all(&journal, &judge, &prepared, image))
     }
 

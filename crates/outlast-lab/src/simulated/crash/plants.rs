@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use outlast_schemes::Patch;
 use outlast_schemes::hwl::{Fault, Faults};
-use outlast_sim::Cause;
 use outlast_sim::timed::{Cycle, TimedJournal};
+use outlast_sim::{Cause, instead_of};
 use outlast_trace::{FlushKind, Op, OpLog, PoolOffset, Sink};
 
 use super::Campaign;
@@ -155,13 +155,26 @@ impl FromStr for Plant {
 
     fn from_str(name: &str) -> Result<Self, String> {
         PLANTS.iter().find(|plant| plant.name == name).copied().ok_or_else(|| {
-            let names: Vec<_> = PLANTS.iter().map(|plant| plant.name).collect();
-            format!("no plant is called '{name}'; there are {}", names.join(", "))
+            let instead = instead_of(name, PLANTS.iter().map(|plant| plant.name));
+            format!("no plant is called '{name}'; {instead}")
         })
     }
 }
 
 impl Plant {
+    /// Whether a scheme has what this breaks. Elsewhere it changes nothing.
+    pub fn applies_to(&self, scheme: SimScheme) -> bool {
+        match self.at {
+            At::Scheme if self.is_control => true,
+            At::Drain | At::Transfer => true,
+            At::FlushTwice | At::MoreFences | At::Clflushopt | At::FlushClean => true,
+            At::Tear | At::Undeclared => scheme.has_hardware_log(),
+            At::LateScan => scheme.forces_lines_out(),
+            At::Scheme if self.faults.has(Fault::OneLevel) => scheme.forces_lines_out(),
+            At::Scheme => scheme.has_hardware_log(),
+        }
+    }
+
     /// The campaign that kills it, or stays silent on it: small, every entry a crash point.
     pub fn campaign(&self, seed: u64) -> Campaign {
         // Data that is evicted while its records wait; else data that is stored to again and again.
