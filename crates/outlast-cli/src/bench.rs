@@ -14,8 +14,8 @@ use outlast_peers::Pmdk;
 use outlast_pmem::Domain;
 use outlast_workloads::{Workload, workloads};
 
-use crate::say::Teller;
-use crate::{CommandResult, Verdict};
+use crate::say::{Teller, out};
+use crate::{CommandResult, Verdict, names, signals};
 
 #[derive(Args)]
 pub struct BenchArgs {
@@ -33,7 +33,8 @@ pub struct BenchArgs {
     domain: Option<Domain>,
     /// Threads of each contestant. Several numbers, separated by commas: each of our schemes against
     /// itself with the smallest of them.
-    #[arg(long, value_delimiter = ',', default_value = "1")]
+    #[arg(long, value_delimiter = ',', default_value = "1",
+        value_parser = clap::value_parser!(u32).range(1..=64))]
     threads: Vec<u32>,
     /// Which keys a contestant's threads draw from: common (all of them), apart (each its own share)
     /// or one (the same one, or two where a swap needs them); not for every workload.
@@ -41,13 +42,13 @@ pub struct BenchArgs {
     keys: Sharing,
     /// Records (YCSB), words (sps, words), keys (hash, btree), warehouses (tpcc) or nodes
     /// (linkbench).
-    #[arg(long)]
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     records: Option<u64>,
     /// Rounds in which every contestant runs once.
-    #[arg(long, default_value_t = 9)]
+    #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     rounds: u32,
     /// Milliseconds of one turn, on average over all contestants.
-    #[arg(long, default_value_t = 50)]
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..=60_000))]
     turn_ms: u64,
     /// Where the pools are created for the time of the run.
     #[arg(long)]
@@ -61,7 +62,8 @@ pub struct BenchArgs {
     #[arg(long, value_name = "TX/S", value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     rate: Option<u64>,
     /// Nanoseconds added for each line written back, to emulate a slower medium.
-    #[arg(long, default_value_t = 0, value_name = "NS")]
+    #[arg(long, default_value_t = 0, value_name = "NS",
+        value_parser = clap::value_parser!(u64).range(..=1_000_000))]
     write_latency: u64,
 }
 
@@ -82,11 +84,7 @@ impl Chosen {
         let is_extra = |name: &&&str| ["floor", "recovery"].contains(*name);
         let mut found = Vec::new();
         for name in names.iter().filter(|name| !is_extra(name)) {
-            found.push(Workload::named(name).ok_or_else(|| {
-                let known: Vec<_> = all().iter().map(|w| w.name).collect();
-                let known = known.join(", ");
-                format!("no workload is called '{name}'; there are {known}, floor, recovery, all")
-            })?);
+            found.push(names::workload(name, &["floor", "recovery", "all"])?);
         }
         let has = |name| names.contains(&name);
         Ok(Self { workloads: found, floor: has("floor"), recovery: has("recovery") })
@@ -106,6 +104,7 @@ pub fn run(args: &BenchArgs, as_json: bool, seed: u64) -> CommandResult {
         // what is missing is told by whoever needs it.
         let _ = Pmdk::load();
     }
+    signals::clean_up_at_the_end()?;
     let setup = Setup {
         contenders,
         domain: args.domain,
@@ -138,9 +137,9 @@ pub fn run(args: &BenchArgs, as_json: bool, seed: u64) -> CommandResult {
     }
     drop(teller);
     if as_json {
-        print!("{}", document.to_json());
+        out!("{}", document.to_json());
     } else {
-        print!("{}", summary(&document));
+        out!("{}", summary(&document));
     }
     Ok(Verdict::Good)
 }

@@ -5,25 +5,30 @@ use std::error::Error;
 use clap::Args;
 use outlast::{Ack, Guarantee, Plant, Scheme};
 use outlast_crash::campaign::{
-    Caches, Campaign, CampaignReport, Counts, CrashOp, OBJECT_BYTES, domain_name, parse_domain,
+    Caches, Campaign, CampaignReport, Counts, CrashOp, KEYS_MAX, LANE_BYTES_MAX, LANES_MAX,
+    OBJECT_BYTES, TRANSACTIONS_MAX, domain_name, parse_domain,
 };
 use outlast_crash::trial::points::{self, Point};
 use outlast_crash::trial::{Charge, Scope, Tally, lifecycle, scopes};
 use outlast_lab::crash::{campaigns, scope_records};
 use outlast_lab::news::News;
 use outlast_lab::record::{Document, Record};
-use outlast_sim::{Domain, Policy};
-use outlast_workloads::{Layout, Workload, workloads};
+use outlast_sim::{Domain, Policy, instead_of};
+use outlast_workloads::Layout;
 
+use crate::planted::{Trials, planted_in};
 use crate::report::Scale;
-use crate::say::Teller;
-use crate::{CommandResult, Verdict};
+use crate::say::{OutputFailed, Teller, noteln, out, outln};
+use crate::{CommandResult, Verdict, names, planted, size};
 
 /// The policy that stands for every image that any eviction allows.
 const ANY: &str = "any";
 
 /// All scopes, or the campaigns of the report.
 const ALL: &str = "all";
+
+/// Schemes that are crashed where nothing is said.
+const SCHEMES: [Scheme; 2] = [Scheme::Undo, Scheme::Redo];
 
 /// Lanes that run transactions where nothing is said.
 const LANES: u16 = 2;
@@ -38,8 +43,9 @@ pub struct CrashArgs {
     /// a literal variant loses.
     #[arg(required_unless_present = "plant")]
     workload: Option<String>,
-    /// Schemes, separated by commas (`outlast schemes` lists ours).
-    #[arg(long, value_delimiter = ',', default_value = "undo,redo")]
+    /// Schemes, separated by commas (`outlast schemes` lists ours) [default: undo,redo, of which
+    /// only those that execute what --plant breaks].
+    #[arg(long, value_delimiter = ',', value_parser = names::scheme)]
     scheme: Vec<Scheme>,
     /// Replacement policies, separated by commas: lru, plru, bip, random, adversarial; `all` of
     /// them; or `any`: every image that any eviction allows, on a small scope.
@@ -57,16 +63,16 @@ pub struct CrashArgs {
     #[arg(long, value_parser = parse_points)]
     points: Option<usize>,
     /// Keys in the pool [default: 10000]; with `--policy any`, words [default: 4].
-    #[arg(long)]
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=KEYS_MAX))]
     keys: Option<u64>,
     /// Lanes that run transactions [default: 2].
-    #[arg(long)]
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=i64::from(LANES_MAX)))]
     lanes: Option<u16>,
     /// Bytes of each lane's log [default: 4K].
-    #[arg(long, value_parser = crate::size::parse)]
+    #[arg(long, value_parser = size::within(1, LANE_BYTES_MAX))]
     lane_bytes: Option<u64>,
     /// Transactions of all lanes together [default: 1000; with `--policy any`: 3].
-    #[arg(long)]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=TRANSACTIONS_MAX as i64))]
     transactions: Option<u32>,
     /// Runs at the published sizes of values, on one lane and in one kind of caches, crashes only
     /// after so many transactions, and counts stale objects.
@@ -91,7 +97,8 @@ pub struct CrashArgs {
     /// What survives a crash: adr, eadr or process.
     #[arg(long, default_value = "adr", value_parser = parse_domain)]
     domain: Domain,
-    /// Breaks the runtime on purpose; `list` names all the ways.
+    /// Breaks the runtime on purpose; `list` names all the ways. A bug that goes unnoticed ends
+    /// with status 1.
     #[arg(long)]
     plant: Option<String>,
     /// Only this crash point, OPERATIONS or OPERATIONS+LINES: replays a failure.
@@ -119,25 +126,28 @@ fn parse_points(text: &str) -> Result<usize, String> {
 /// Crashes, judges, prints.
 pub fn run(args: &CrashArgs, as_json: bool, seed: u64) -> CommandResult {
     if args.plant.as_deref() == Some("list") {
-        return list_plants(as_json, seed);
+        return planted::list(as_json, seed);
     }
-    let plant = args.plant.as_deref().map(str::parse::<Plant>).transpose()?;
+    let plant = args.plant.as_deref().map(names::plant).transpose()?;
     let name = args.workload.as_deref().ok_or("which WORKLOAD is to crash?")?;
-    if plant.is_some() || args.scheme.iter().any(|scheme| !is_promised(*scheme)) {
+    let schemes = args.schemes(plant)?;
+    if plant.is_some() || schemes.iter().any(|scheme| !is_promised(*scheme)) {
         // Panics of code that is broken on purpose, or promises nothing, are results.
         std::panic::set_hook(Box::new(|_| ()));
     }
     if args.policy == [ANY] {
-        return search(args, name, plant, as_json, seed);
+        return search(args, name, &schemes, plant, as_json, seed);
     }
-    let campaigns = campaigns_of(args, name, plant, seed)?;
+    let campaigns = campaigns_of(args, name, &schemes, plant, seed)?;
     let mut document = Document::new(env!("CARGO_PKG_VERSION"), &crate::command_line(), seed, None);
-    let mut verdict = Verdict::Good;
+    let (mut verdict, mut trials) = (Verdict::Good, Trials::default());
     for campaign in campaigns {
+        let before = Plant::times_met();
         let report = run_campaign(&campaign)?;
+        trials.note(campaign.scheme, before, report.failure.is_some());
         document.records.extend(campaigns::report_records(&report));
         if !as_json {
-            print_report(&report);
+            print_report(&report)?;
         }
         if report.is_guilty() {
             verdict = Verdict::Bad;
@@ -145,34 +155,43 @@ pub fn run(args: &CrashArgs, as_json: bool, seed: u64) -> CommandResult {
         }
     }
     if as_json {
-        print!("{}", document.to_json());
+        out!("{}", document.to_json());
     }
-    Ok(verdict)
+    Ok(verdict.and(plant.map(|plant| trials.verdict(plant))))
+}
+
+impl CrashArgs {
+    fn schemes(&self, plant: Option<Plant>) -> Result<Vec<Scheme>, String> {
+        let are_named = !self.scheme.is_empty();
+        let schemes = if are_named { &self.scheme } else { &SCHEMES[..] };
+        match plant {
+            Some(plant) => planted_in(plant, schemes, are_named),
+            None => Ok(schemes.to_vec()),
+        }
+    }
 }
 
 fn campaigns_of(
     args: &CrashArgs,
     name: &str,
+    schemes: &[Scheme],
     plant: Option<Plant>,
     seed: u64,
 ) -> Result<Vec<Campaign>, Box<dyn Error>> {
     let policies = match args.policy.as_slice() {
         [all] if all == "all" => Policy::ALL.iter().map(|row| row.0).collect(),
-        names if names.iter().any(|name| name == ANY) => {
+        given if given.iter().any(|name| name == ANY) => {
             return Err("`any` stands alone: it covers every policy".into());
         }
-        names => names.iter().map(|name| name.parse()).collect::<Result<Vec<Policy>, _>>()?,
+        given => given.iter().map(|name| names::policy(name)).collect::<Result<Vec<_>, _>>()?,
     };
     if name == ALL {
-        return all_campaigns(args, &policies, plant, seed);
+        return all_campaigns(args, schemes, &policies, plant, seed);
     }
     if args.scale.is_some() {
         return Err(format!("--scale goes with `{ALL}`; --points say how many crashes").into());
     }
-    let workload = Workload::named(name).ok_or_else(|| {
-        let known: Vec<_> = workloads().iter().map(|w| w.name).collect();
-        format!("no workload is called '{name}'; there are {}, {ALL}", known.join(", "))
-    })?;
+    let workload = names::workload(name, &[ALL])?;
     let campaign = |scheme| {
         let plain = Campaign::new(workload, scheme);
         Campaign {
@@ -197,12 +216,13 @@ fn campaigns_of(
             ..plain
         }
     };
-    Ok(args.scheme.iter().map(|scheme| campaign(*scheme)).collect())
+    Ok(schemes.iter().map(|scheme| campaign(*scheme)).collect())
 }
 
 /// The report's campaigns of these schemes.
 fn all_campaigns(
     args: &CrashArgs,
+    schemes: &[Scheme],
     policies: &[Policy],
     plant: Option<Plant>,
     seed: u64,
@@ -221,7 +241,7 @@ fn all_campaigns(
         return Err(format!("{given} goes with one workload; `{ALL}` has --scale").into());
     }
     let size = args.scale.unwrap_or(Scale::Quick).size();
-    let campaigns = campaigns::all(args.scheme.iter().copied(), size, seed);
+    let campaigns = campaigns::all(schemes.iter().copied(), size, seed);
     let campaign = |campaign| Campaign {
         policies: policies.to_vec(),
         plant,
@@ -259,10 +279,10 @@ fn conditions(campaign: &Campaign) -> String {
     ack + &sync.unwrap_or_default() + &layout
 }
 
-fn print_report(report: &CampaignReport) {
+fn print_report(report: &CampaignReport) -> Result<(), OutputFailed> {
     let campaign = &report.campaign;
     let rate = report.total().crash_points as f64 / report.elapsed.as_secs_f64().max(1e-9);
-    println!(
+    outln!(
         "{}, {}, {}{}: {} keys, {} transactions on {} lanes, {} operations; {:.1} s, {rate:.0} \
          crash points/s",
         campaign.workload.name,
@@ -276,8 +296,8 @@ fn print_report(report: &CampaignReport) {
         report.elapsed.as_secs_f64(),
     );
     let columns = ["points", "lost", "torn", "open", "garbage", "refused", "unsound"];
-    print!("  {:<12}", "policy");
-    println!("{}", columns.map(|column| format!("{column:>9}")).concat());
+    out!("  {:<12}", "policy");
+    outln!("{}", columns.map(|column| format!("{column:>9}")).concat());
     let row = |name: &str, counts: &Counts| {
         let cells = [
             counts.crash_points,
@@ -288,23 +308,31 @@ fn print_report(report: &CampaignReport) {
             counts.refused,
             counts.unsound,
         ];
-        println!("  {name:<12}{}", cells.map(|cell| format!("{cell:>9}")).concat());
+        outln!("  {name:<12}{}", cells.map(|cell| format!("{cell:>9}")).concat());
+        Ok::<(), OutputFailed>(())
     };
-    report.policies.iter().for_each(|(policy, counts)| row(&policy.to_string(), counts));
+    for (policy, counts) in &report.policies {
+        match counts.crash_points {
+            0 => outln!("  {:<12}  not run", policy.to_string()),
+            _ => row(&policy.to_string(), counts)?,
+        }
+    }
     if report.uncrashed != Counts::default() {
-        row("(no crash)", &report.uncrashed);
+        row("(no crash)", &report.uncrashed)?;
     }
     let total = report.total();
     if campaign.warm_up.is_some() {
-        print_objects(report);
+        print_objects(report)?;
     }
-    println!(
+    outln!(
         "  {} crashes of a recovery, {} after going on from one",
-        total.in_recovery, total.later
+        total.in_recovery,
+        total.later
     );
     if let Some(line) = no_promise(campaign.scheme) {
-        println!("  {line}");
+        outln!("  {line}");
     }
+    Ok(())
 }
 
 fn is_promised(scheme: Scheme) -> bool {
@@ -323,10 +351,10 @@ fn no_promise(scheme: Scheme) -> Option<String> {
 }
 
 /// What became of stale objects, one row a policy.
-fn print_objects(report: &CampaignReport) {
-    println!("  objects of {OBJECT_BYTES} bytes, summed over crash points");
+fn print_objects(report: &CampaignReport) -> Result<(), OutputFailed> {
+    outln!("  objects of {OBJECT_BYTES} bytes, summed over crash points");
     let columns = ["stale", "replayed", "detected", "corrected", "uncorr.", "silent"];
-    println!("  {:<12}{}", "policy", columns.map(|column| format!("{column:>10}")).concat());
+    outln!("  {:<12}{}", "policy", columns.map(|column| format!("{column:>10}")).concat());
     for (policy, counts) in &report.policies {
         let o = counts.objects;
         let cells = [
@@ -338,19 +366,17 @@ fn print_objects(report: &CampaignReport) {
             o.silently_wrong,
         ];
         let cells = cells.map(|cell| format!("{cell:>10}")).concat();
-        println!("  {:<12}{cells}", policy.to_string());
+        outln!("  {:<12}{cells}", policy.to_string());
     }
+    Ok(())
 }
 
 fn tell_failure(report: &CampaignReport, shrink: bool) -> Result<(), Box<dyn Error>> {
     if let Some(reason) = campaigns::reason(report) {
-        eprintln!(
-            "outlast: {}, {}: {reason}",
-            report.campaign.workload.name, report.campaign.scheme
-        );
+        noteln!("outlast: {}, {}: {reason}", report.campaign.workload.name, report.campaign.scheme);
     }
     if shrink && let Some(smallest) = report.shrink()? {
-        eprintln!("outlast: smallest: {}", smallest.command());
+        noteln!("outlast: smallest: {}", smallest.command());
     }
     Ok(())
 }
@@ -359,6 +385,7 @@ fn tell_failure(report: &CampaignReport, shrink: bool) -> Result<(), Box<dyn Err
 fn search(
     args: &CrashArgs,
     name: &str,
+    schemes: &[Scheme],
     plant: Option<Plant>,
     as_json: bool,
     seed: u64,
@@ -371,8 +398,8 @@ fn search(
     }
     let chosen = scopes_of(args, name)?;
     let mut document = Document::new(env!("CARGO_PKG_VERSION"), &crate::command_line(), seed, None);
-    let mut verdict = Verdict::Good;
-    for scheme in &args.scheme {
+    let (mut verdict, mut trials) = (Verdict::Good, Trials::default());
+    for scheme in schemes {
         let charge = Charge { ack: args.ack, ..charge_of(*scheme, name, plant) };
         let is_tried = |scope: &&Option<Scope>| match scope {
             Some(scope) => scope.tries(*scheme),
@@ -388,10 +415,12 @@ fn search(
             );
         }
         for scope in chosen.iter().filter(is_tried) {
+            let before = Plant::times_met();
             let tally = match scope {
                 Some(scope) => scope.run(&charge, |_| ())?,
                 None => lifecycle::run(&charge)?,
             };
+            trials.note(*scheme, before, tally.failure.is_some());
             let name = scope.as_ref().map_or("lifecycle", |scope| scope.name);
             let records =
                 scope_records(*scheme, scope.as_ref(), tally.elapsed.as_secs_f64(), &tally);
@@ -401,22 +430,22 @@ fn search(
             };
             document.records.extend(records.into_iter().map(planted));
             if !as_json {
-                print_tally(name, *scheme, &tally);
+                print_tally(name, *scheme, &tally)?;
             }
             if let Some(guilt) = &tally.failure {
-                eprintln!("outlast: {name}, {scheme}: {guilt}");
+                noteln!("outlast: {name}, {scheme}: {guilt}");
                 match no_promise(*scheme) {
                     None => verdict = Verdict::Bad,
-                    Some(line) if !as_json => println!("  {line}"),
+                    Some(line) if !as_json => outln!("  {line}"),
                     Some(_) => {}
                 }
             }
         }
     }
     if as_json {
-        print!("{}", document.to_json());
+        out!("{}", document.to_json());
     }
-    Ok(verdict)
+    Ok(verdict.and(plant.map(|plant| trials.verdict(plant))))
 }
 
 /// A point of the published protocol is shown under its own reading of the paper.
@@ -451,14 +480,11 @@ fn scopes_of(args: &CrashArgs, name: &str) -> Result<Vec<Option<Scope>>, Box<dyn
         name => match scope_named(name) {
             Some(scope) => vec![Some(scope)],
             None => {
-                let known: Vec<_> = scopes::all().iter().map(|scope| scope.name).collect();
-                let known = known.join(", ");
-                return Err(format!(
-                    "no scope is called '{name}'; there are words, {known}, lifecycle, all, and \
-                     {points} for what the literal variants lose",
-                    points = points::names().join(", "),
-                )
-                .into());
+                let (fixed, points) = (scopes::all(), points::names());
+                let known = ["words"].into_iter().chain(fixed.iter().map(|scope| scope.name));
+                let known = known.chain(["lifecycle", ALL]).chain(points.iter().copied());
+                let instead = instead_of(name, known);
+                return Err(format!("no scope is called '{name}'; {instead}").into());
             }
         },
     })
@@ -469,10 +495,10 @@ fn scope_named(name: &str) -> Option<Scope> {
     fixed.or_else(|| points::named(name).map(|point| point.scope))
 }
 
-fn print_tally(name: &str, scheme: Scheme, tally: &Tally) {
+fn print_tally(name: &str, scheme: Scheme, tally: &Tally) -> Result<(), OutputFailed> {
     let share = if tally.allowed == tally.covered { "100 %" } else { "not all" };
     let end = if tally.complete { "" } else { "; cut short" };
-    println!(
+    outln!(
         "{name}, {scheme}: {} schedules, {} crash points, {} images allowed, {} covered ({share}), \
          {} recovered and judged, {} distinct, {:.0} images/s{end}",
         tally.schedules,
@@ -483,29 +509,5 @@ fn print_tally(name: &str, scheme: Scheme, tally: &Tally) {
         tally.distinct,
         tally.verify_rate(),
     );
-}
-
-/// Planted bugs, then the controls, which nobody should flag.
-fn listed() -> impl Iterator<Item = Plant> {
-    Plant::all().chain(Plant::controls())
-}
-
-fn list_plants(as_json: bool, seed: u64) -> CommandResult {
-    let schemes = |plant: Plant| {
-        let able = Scheme::durable().filter(|s| plant.applies_to(*s));
-        able.map(|scheme| scheme.name()).collect::<Vec<_>>().join(",")
-    };
-    if as_json {
-        let record = |plant: Plant| {
-            serde_json::json!({
-                "plant": plant.to_string(), "number": plant.number(), "schemes": schemes(plant)
-            })
-        };
-        println!("{}", crate::document("crash --plant list", seed, listed().map(record).collect()));
-    } else {
-        for plant in listed() {
-            println!("{:<28} {}", plant.to_string(), schemes(plant));
-        }
-    }
-    Ok(Verdict::Good)
+    Ok(())
 }

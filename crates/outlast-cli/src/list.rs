@@ -4,6 +4,7 @@ use outlast::SCHEMES;
 use outlast_peers::Pmdk;
 use serde_json::json;
 
+use crate::say::outln;
 use crate::{CommandResult, Verdict};
 
 /// All schemes that can be asked for by name, ours and the peers'.
@@ -29,10 +30,10 @@ pub fn schemes(as_json: bool, seed: u64) -> CommandResult {
                 json!({"scheme": name, "guarantee": guarantee, "description": line})
             })
             .collect();
-        println!("{}", crate::document("schemes", seed, records));
+        outln!("{}", crate::document("schemes", seed, records));
     } else {
         for (name, guarantee, line) in rows {
-            println!("{name:<20} {guarantee:<8} {line}");
+            outln!("{name:<20} {guarantee:<8} {line}");
         }
     }
     Ok(Verdict::Good)
@@ -46,10 +47,10 @@ pub fn workloads(as_json: bool, seed: u64) -> CommandResult {
             let published = workload.describe(&workload.scale());
             json!({"workload": workload.name, "description": workload.about, "scale": published})
         };
-        println!("{}", crate::document("workloads", seed, rows.iter().map(record).collect()));
+        outln!("{}", crate::document("workloads", seed, rows.iter().map(record).collect()));
     } else {
         for workload in rows {
-            println!("{:<18} {}", workload.name, workload.about);
+            outln!("{:<18} {}", workload.name, workload.about);
         }
     }
     Ok(Verdict::Good)

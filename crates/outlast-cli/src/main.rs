@@ -1,19 +1,26 @@
 //! `outlast`: flags and glue. What the commands do lives in the crates that own it.
 #![forbid(unsafe_code)]
+// These panic where their text cannot be written: `say` has what does not.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod bench;
 mod crash;
 mod list;
+mod names;
+mod planted;
 mod pool;
 mod report;
 mod reproduce;
 mod say;
+mod signals;
 mod sim;
 mod size;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+
+use crate::say::{OutputFailed, noteln};
 
 /// How a command ended that was not stopped by bad input.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,10 +31,20 @@ enum Verdict {
     Bad,
 }
 
+impl Verdict {
+    /// Good if both are.
+    fn and(self, other: Option<Self>) -> Self {
+        if other == Some(Self::Bad) { Self::Bad } else { self }
+    }
+}
+
 /// Any of the crates' errors: one line, exit status 2.
 type CommandResult = Result<Verdict, Box<dyn std::error::Error>>;
 
 /// Durable transactions on persistent memory, and a laboratory for crash consistency.
+///
+/// Exit status: 0 for success; 1 where a check found damage or a loss, a planted bug went unnoticed,
+/// or standard output has no room; 2 for bad input, with one line that says what would be right.
 #[derive(Parser)]
 #[command(name = "outlast", version, propagate_version = true)]
 struct Cli {
@@ -63,11 +80,19 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    if let Err(error) = signals::limit_is_an_error() {
+        noteln!("outlast: {error}");
+        return ExitCode::from(2);
+    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return usage(&error),
     };
-    let result = match &cli.command {
+    ended(run(&cli))
+}
+
+fn run(cli: &Cli) -> CommandResult {
+    let verdict = match &cli.command {
         Command::Pool(command) => pool::run(command, cli.json, cli.seed),
         Command::Bench(args) => bench::run(args, cli.json, cli.seed),
         Command::Crash(args) => crash::run(args, cli.json, cli.seed),
@@ -76,15 +101,25 @@ fn main() -> ExitCode {
         Command::Reproduce(args) => reproduce::run(args, cli.json, cli.seed),
         Command::Schemes => list::schemes(cli.json, cli.seed),
         Command::Workloads => list::workloads(cli.json, cli.seed),
+    }?;
+    say::flush()?;
+    Ok(verdict)
+}
+
+/// The exit status: 0, 1 for what a check found and for results without room, 2 for bad input. A
+/// reader of the output that has gone had what it wanted.
+fn ended(result: CommandResult) -> ExitCode {
+    let error = match result {
+        Ok(Verdict::Good) => return ExitCode::SUCCESS,
+        Ok(Verdict::Bad) => return ExitCode::from(1),
+        Err(error) => error,
     };
-    match result {
-        Ok(Verdict::Good) => ExitCode::SUCCESS,
-        Ok(Verdict::Bad) => ExitCode::from(1),
-        Err(error) => {
-            eprintln!("outlast: {error}");
-            ExitCode::from(2)
-        }
+    let output = error.downcast_ref::<OutputFailed>();
+    if output.is_some_and(OutputFailed::is_reader_gone) {
+        return ExitCode::SUCCESS;
     }
+    noteln!("outlast: {error}");
+    ExitCode::from(if output.is_some() { 1 } else { 2 })
 }
 
 /// Help and versions as clap prints them; a mistake as one line that says what would be right.
@@ -93,10 +128,7 @@ fn usage(error: &clap::Error) -> ExitCode {
         DisplayHelp, DisplayHelpOnMissingArgumentOrSubcommand, DisplayVersion,
     };
     match error.kind() {
-        DisplayHelp | DisplayVersion => {
-            let _ = error.print();
-            ExitCode::SUCCESS
-        }
+        DisplayHelp | DisplayVersion => ended(help(error)),
         DisplayHelpOnMissingArgumentOrSubcommand => {
             let _ = error.print();
             ExitCode::from(2)
@@ -109,10 +141,16 @@ fn usage(error: &clap::Error) -> ExitCode {
                 .take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more"))
                 .filter(|line| !line.is_empty())
                 .collect();
-            eprintln!("outlast: {}", words.join(" ").trim_start_matches("error: "));
+            noteln!("outlast: {}", words.join(" ").trim_start_matches("error: "));
             ExitCode::from(2)
         }
     }
+}
+
+fn help(error: &clap::Error) -> CommandResult {
+    error.print().map_err(OutputFailed)?;
+    say::flush()?;
+    Ok(Verdict::Good)
 }
 
 /// What was asked for, as documents state it.

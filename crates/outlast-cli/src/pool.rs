@@ -14,6 +14,7 @@ use outlast::{
 use outlast_pmem::{Domain, MapError, MapOptions, Mapped, Medium};
 use serde_json::json;
 
+use crate::say::{OutputFailed, noteln, outln};
 use crate::{CommandResult, Verdict, size};
 
 /// What the statuses of these commands mean.
@@ -142,7 +143,7 @@ pub fn run(command: &PoolCommand, json: bool, seed: u64) -> CommandResult {
     };
     match result {
         Err(error) if error.is::<Damaged>() => {
-            eprintln!("outlast: {error}");
+            noteln!("outlast: {error}");
             Ok(Verdict::Bad)
         }
         result => result,
@@ -173,7 +174,7 @@ fn about<T>(path: &Path, result: Result<T, PoolError>) -> Result<T, Box<dyn Erro
 
 fn say_domain(medium: &Mapped) {
     let domain = medium.domain();
-    eprintln!("domain {}: {}", medium.detection().describe(domain), domain.promise());
+    noteln!("domain {}: {}", medium.detection().describe(domain), domain.promise());
 }
 
 fn create(args: &CreateArgs, as_json: bool, seed: u64) -> CommandResult {
@@ -194,9 +195,9 @@ fn create(args: &CreateArgs, as_json: bool, seed: u64) -> CommandResult {
     drop(pool);
     if as_json {
         let record = json!({"uuid": header.uuid.to_string(), "bytes": args.size});
-        println!("{}", crate::document("pool create", seed, vec![record]));
+        outln!("{}", crate::document("pool create", seed, vec![record]));
     } else {
-        println!("created {} ({} bytes, UUID {})", path.display(), args.size, header.uuid);
+        outln!("created {} ({} bytes, UUID {})", path.display(), args.size, header.uuid);
     }
     Ok(Verdict::Good)
 }
@@ -284,16 +285,16 @@ fn info(args: &FileArgs, as_json: bool, seed: u64) -> CommandResult {
     let checkpoint = checkpoint_beside(&args.file, &info);
     if as_json {
         let record = info_json(&info, &checkpoint);
-        println!("{}", crate::document("pool info", seed, vec![record]));
+        outln!("{}", crate::document("pool info", seed, vec![record]));
         return Ok(Verdict::Good);
     }
     let geometry = info.header.geometry;
-    println!("format version  {}", info.header.version);
-    println!("UUID            {}", info.header.uuid);
-    println!("size            {} bytes", info.len);
-    println!("lanes           {} with {} bytes of log each", geometry.lanes, geometry.lane_bytes);
-    println!("heap            {} chunks of {} bytes", info.chunks, geometry.chunk_bytes);
-    println!(
+    outln!("format version  {}", info.header.version);
+    outln!("UUID            {}", info.header.uuid);
+    outln!("size            {} bytes", info.len);
+    outln!("lanes           {} with {} bytes of log each", geometry.lanes, geometry.lane_bytes);
+    outln!("heap            {} chunks of {} bytes", info.chunks, geometry.chunk_bytes);
+    outln!(
         "checksums       {}",
         match (geometry.literal, geometry.checksums) {
             (true, _) => "of a literal variant",
@@ -301,19 +302,19 @@ fn info(args: &FileArgs, as_json: bool, seed: u64) -> CommandResult {
             (false, false) => "none",
         }
     );
-    println!("epoch           {}", info.epoch);
+    outln!("epoch           {}", info.epoch);
     match info.root {
-        Some((at, kind)) => println!("root            {kind:?} at {at}"),
-        None => println!("root            none"),
+        Some((at, kind)) => outln!("root            {kind:?} at {at}"),
+        None => outln!("root            none"),
     }
     match info.live_records {
-        Some(records) => println!("live records    {records}"),
-        None => println!("live records    not known: the pool is in use"),
+        Some(records) => outln!("live records    {records}"),
+        None => outln!("live records    not known: the pool is in use"),
     }
     match checkpoint {
-        Ok(None) => println!("checkpoint      none"),
-        Ok(Some(checkpoint)) => println!("checkpoint      {}", describe(&checkpoint)),
-        Err(error) => println!("checkpoint      {error}"),
+        Ok(None) => outln!("checkpoint      none"),
+        Ok(Some(checkpoint)) => outln!("checkpoint      {}", describe(&checkpoint)),
+        Err(error) => outln!("checkpoint      {error}"),
     }
     Ok(Verdict::Good)
 }
@@ -341,12 +342,12 @@ fn repair(args: &FileArgs, as_json: bool, seed: u64) -> CommandResult {
             "checksums_renewed": report.checksums,
             "uncorrectable": report.left.iter().map(ToString::to_string).collect::<Vec<_>>(),
         });
-        println!("{}", crate::document("pool repair", seed, vec![record]));
+        outln!("{}", crate::document("pool repair", seed, vec![record]));
     } else {
         for fault in &report.left {
-            println!("{}: {fault}", path.display());
+            outln!("{}: {fault}", path.display());
         }
-        println!(
+        outln!(
             "{} matrices, {} lines repaired, checksums of {} renewed, {} not correctable",
             report.matrices,
             report.lines,
@@ -370,17 +371,17 @@ fn dump(args: &FileArgs, as_json: bool, seed: u64) -> CommandResult {
     };
     if as_json {
         let records = blocks.iter().map(|(at, bytes)| json!({"at": at.0, "bytes": bytes}));
-        println!("{}", crate::document("pool dump", seed, records.collect()));
+        outln!("{}", crate::document("pool dump", seed, records.collect()));
     } else {
         for (at, bytes) in &blocks {
-            println!("{at} {bytes}");
+            outln!("{at} {bytes}");
         }
         for (kind, bytes) in &report.bytes_by_kind {
-            eprintln!("{kind:?}: {bytes} bytes");
+            noteln!("{kind:?}: {bytes} bytes");
         }
     }
     for finding in &report.findings {
-        eprintln!("{}: {finding}", args.file.display());
+        noteln!("{}: {finding}", args.file.display());
     }
     Ok(if report.findings.is_empty() { Verdict::Good } else { Verdict::Bad })
 }
@@ -392,9 +393,9 @@ fn grow(args: &GrowArgs, as_json: bool, seed: u64) -> CommandResult {
     about(path, pool.grow(args.size))?;
     let len = pool.medium().len();
     if as_json {
-        println!("{}", crate::document("pool grow", seed, vec![json!({"bytes": len})]));
+        outln!("{}", crate::document("pool grow", seed, vec![json!({"bytes": len})]));
     } else {
-        println!("{} has {len} bytes", path.display());
+        outln!("{} has {len} bytes", path.display());
     }
     Ok(Verdict::Good)
 }
@@ -408,7 +409,7 @@ fn describe(info: &CheckpointInfo) -> String {
 /// What goes wrong with a checkpoint: damage is a failed check, the rest bad input.
 fn failed(error: CheckpointError) -> CommandResult {
     if error.is_damage() {
-        eprintln!("outlast: {error}");
+        noteln!("outlast: {error}");
         return Ok(Verdict::Bad);
     }
     Err(error.into())
@@ -423,11 +424,16 @@ fn checkpoint(args: &CheckpointArgs, as_json: bool, seed: u64) -> CommandResult 
         Err(error) => return failed(error),
     };
     pool.close();
-    print_checkpoint(&target, &report, as_json, seed);
+    print_checkpoint(&target, &report, as_json, seed)?;
     Ok(Verdict::Good)
 }
 
-fn print_checkpoint(target: &Path, report: &CheckpointReport, as_json: bool, seed: u64) {
+fn print_checkpoint(
+    target: &Path,
+    report: &CheckpointReport,
+    as_json: bool,
+    seed: u64,
+) -> Result<(), OutputFailed> {
     let nanoseconds = |time: std::time::Duration| time.as_nanos() as u64;
     if as_json {
         let record = json!({
@@ -443,10 +449,10 @@ fn print_checkpoint(target: &Path, report: &CheckpointReport, as_json: bool, see
             "pause_ns": nanoseconds(report.pause),
             "took_ns": nanoseconds(report.took),
         });
-        println!("{}", crate::document("pool checkpoint", seed, vec![record]));
-        return;
+        outln!("{}", crate::document("pool checkpoint", seed, vec![record]));
+        return Ok(());
     }
-    println!(
+    outln!(
         "{}: checkpoint {}, {} pages written, {} bytes, in {:.1} ms",
         target.display(),
         report.number,
@@ -454,6 +460,7 @@ fn print_checkpoint(target: &Path, report: &CheckpointReport, as_json: bool, see
         report.bytes_written,
         report.took.as_secs_f64() * 1e3
     );
+    Ok(())
 }
 
 fn restore(args: &RestoreArgs, as_json: bool, seed: u64) -> CommandResult {
@@ -463,10 +470,10 @@ fn restore(args: &RestoreArgs, as_json: bool, seed: u64) -> CommandResult {
     };
     if as_json {
         let record = checkpoint_json(&info);
-        println!("{}", crate::document("pool restore", seed, vec![record]));
+        outln!("{}", crate::document("pool restore", seed, vec![record]));
     } else {
         let (file, bytes) = (args.file.display(), info.pool_bytes);
-        println!("{file} has {bytes} bytes as of checkpoint {}", describe(&info));
+        outln!("{file} has {bytes} bytes as of checkpoint {}", describe(&info));
     }
     Ok(Verdict::Good)
 }

@@ -9,8 +9,8 @@ use outlast_lab::{front, goals, report};
 use outlast_peers::Pmdk;
 use outlast_workloads::Workload;
 
-use crate::say::Teller;
-use crate::{CommandResult, Verdict};
+use crate::say::{Teller, noteln, out};
+use crate::{CommandResult, Verdict, signals};
 
 /// How much.
 #[derive(Clone, Copy, ValueEnum)]
@@ -56,6 +56,7 @@ pub fn run(args: &ReportArgs, as_json: bool, seed: u64) -> CommandResult {
     // It may have to change the environment, which is safe before there are other threads; what
     // is missing is told by whoever needs it.
     let _ = Pmdk::load();
+    signals::clean_up_at_the_end()?;
     let size = args.scale.size();
     let more = match size {
         Size::Quick => &[][..],
@@ -64,7 +65,7 @@ pub fn run(args: &ReportArgs, as_json: bool, seed: u64) -> CommandResult {
     let named = |name: &&str| Workload::named(name).expect("a workload of the table");
     let workloads = WORKLOADS.iter().chain(more).map(named).collect();
     let setup = Setup::new(workloads, size, seed);
-    eprintln!(
+    noteln!(
         "scale {}: about {} minutes, {} of memory for pools",
         size.name(),
         setup.estimate().as_secs().div_ceil(60) + report::other_minutes(size),
@@ -78,14 +79,14 @@ pub fn run(args: &ReportArgs, as_json: bool, seed: u64) -> CommandResult {
     document.records = records;
     let page = report::write(&document, &args.out)?;
     if as_json {
-        print!("{}", document.to_json());
+        out!("{}", document.to_json());
     } else {
-        print!("{}", front::screen(&document));
+        out!("{}", front::screen(&document));
     }
-    eprintln!("{}", page.display());
+    noteln!("{}", page.display());
     let faults = goals::faults(&document.records);
     for fault in &faults {
-        eprintln!("outlast: {fault}");
+        noteln!("outlast: {fault}");
     }
     Ok(if faults.is_empty() { Verdict::Good } else { Verdict::Bad })
 }

@@ -9,8 +9,9 @@ use outlast_lab::record::Document;
 use outlast_lab::reproduce::{self, Part, Request, WRITE_LATENCY_NS, fwb};
 use outlast_lab::{html, report, table, table4};
 
-use crate::say::Teller;
-use crate::{CommandResult, Verdict};
+use crate::planted::{Trials, planted_in};
+use crate::say::{Teller, noteln, out};
+use crate::{CommandResult, Verdict, names, signals};
 
 /// Whose figures.
 #[derive(Clone, Copy, ValueEnum)]
@@ -36,7 +37,7 @@ pub struct ReproduceArgs {
     #[arg(value_enum)]
     paper: Paper,
     /// Only these figures, separated by commas or given again: of archapt 1, 2, 3, 6, 7, 8, 9, 10,
-    /// table1, table4, clwb; of fwb 6, 7, 8, 9, 10, 11, table1.
+    /// table1, table4, clwb, memories; of fwb 6, 7, 8, 9, 10, 11, table1.
     #[arg(long, value_delimiter = ',')]
     figure: Vec<String>,
     /// Table 4: crashes of each workload under each policy and scheme [default: 100].
@@ -48,10 +49,10 @@ pub struct ReproduceArgs {
     workload: Vec<String>,
     /// Figures 9 and 10, table 1: only these schemes and undo, separated by commas. Table 4: these
     /// [default: undo-archapt,redo-archapt].
-    #[arg(long, value_delimiter = ',')]
+    #[arg(long, value_delimiter = ',', value_parser = names::scheme)]
     scheme: Vec<Scheme>,
     /// Table 4: breaks the runtime on purpose; `outlast crash --plant list` names all the ways.
-    #[arg(long)]
+    #[arg(long, value_parser = names::plant)]
     plant: Option<Plant>,
     /// How much of it.
     #[arg(long, value_enum, default_value_t = Scale::Quick)]
@@ -62,7 +63,8 @@ pub struct ReproduceArgs {
     threads: Vec<u32>,
     /// Nanoseconds added for each line written back, in the runs on slower memory; 0 leaves them
     /// out.
-    #[arg(long, default_value_t = WRITE_LATENCY_NS, value_name = "NS")]
+    #[arg(long, default_value_t = WRITE_LATENCY_NS, value_name = "NS",
+        value_parser = clap::value_parser!(u64).range(..=1_000_000))]
     write_latency: u64,
     /// Where pools are created for the time of the run.
     #[arg(long)]
@@ -75,6 +77,7 @@ pub struct ReproduceArgs {
 /// Measures, judges the claims, writes the page and prints tables. What was not reached is a
 /// result and no failure; a crash that lost something is one.
 pub fn run(args: &ReproduceArgs, as_json: bool, seed: u64) -> CommandResult {
+    signals::clean_up_at_the_end()?;
     let size = match args.scale {
         Scale::Quick => Size::Quick,
         Scale::Full => Size::Full,
@@ -100,18 +103,27 @@ pub fn run(args: &ReproduceArgs, as_json: bool, seed: u64) -> CommandResult {
     report::prepare(&out)?;
     let mut document = Document::new(env!("CARGO_PKG_VERSION"), &crate::command_line(), seed, None);
     let teller = Teller::new();
+    let before = Plant::times_met();
     let outcome = reproduce::run(&request, &mut |news| teller.tell(news))?;
     document.records = outcome.records;
     drop(teller);
     let page = report::write_page(&document, &out, &html::reproduction(&document))?;
     if as_json {
-        print!("{}", document.to_json());
+        out!("{}", document.to_json());
     } else {
-        print!("{}", table::reproduction(&document));
+        out!("{}", table::reproduction(&document));
     }
-    outcome.failures.iter().for_each(|failure| eprintln!("outlast: {failure}"));
-    eprintln!("{}", page.display());
-    Ok(if outcome.failures.is_empty() { Verdict::Good } else { Verdict::Bad })
+    outcome.failures.iter().for_each(|failure| noteln!("outlast: {failure}"));
+    noteln!("{}", page.display());
+    match (&request.table4, args.plant) {
+        _ if !outcome.failures.is_empty() => Ok(Verdict::Bad),
+        (Some(plan), Some(plant)) => {
+            let mut trials = Trials::default();
+            plan.schemes.iter().for_each(|scheme| trials.note(*scheme, before, false));
+            Ok(trials.verdict(plant))
+        }
+        _ => Ok(Verdict::Good),
+    }
 }
 
 /// The HWL/FWB paper: simulated, so the same seed gives the same page.
@@ -138,11 +150,11 @@ fn run_fwb(
     drop(teller);
     let page = report::write_page(&document, out, &html::fwb(&document))?;
     if as_json {
-        print!("{}", document.to_json());
+        out!("{}", document.to_json());
     } else {
-        print!("{}", table::fwb(&document));
+        out!("{}", table::fwb(&document));
     }
-    eprintln!("{}", page.display());
+    noteln!("{}", page.display());
     Ok(Verdict::Good)
 }
 
@@ -179,6 +191,9 @@ impl ReproduceArgs {
         }
         plan.crashes = self.crashes.map_or(plan.crashes, |crashes| crashes as usize);
         plan.plant = self.plant;
+        if let Some(plant) = self.plant {
+            plan.schemes = planted_in(plant, &plan.schemes, !self.scheme.is_empty())?;
+        }
         let promised = |scheme: &Scheme| scheme.guarantee() == Guarantee::Durable;
         if plan.plant.is_some() || !plan.schemes.iter().all(promised) {
             // Panics of code that is broken on purpose, or promises nothing, are results.

@@ -3,18 +3,36 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use outlast::{SCHEMES, Scheme, UnknownPlant};
+use outlast::{Plant, SCHEMES, Scheme};
+use outlast_crash::campaign::{LANE_BYTES_MAX, LANES_MAX};
 use outlast_lab::record::Document;
 use outlast_lab::simulated::crash::{Campaign, PLANTS, Plant as MachinePlant, Points};
 use outlast_lab::simulated::work::{Bench, Plan, benches};
 use outlast_lab::simulated::{
     self, LogOptions, RuntimeRun, SimScheme, Simulation, TimelineRequest, Work,
 };
-use outlast_sim::timed::{CoreKind, KEYS, MEMORY_PRESETS, MachineConfig, PRESETS, Pattern};
+use outlast_sim::timed::{
+    CoreKind, DEFAULT_MACHINE, KEYS, MEMORY_PRESETS, MachineConfig, PRESETS, Pattern,
+};
+use outlast_sim::{instead_of, nearest};
 
 use outlast_workloads::{Workload, workloads};
 
-use crate::{CommandResult, Verdict};
+use crate::planted::{Trials, planted_in};
+use crate::say::{noteln, out, outln};
+use crate::{CommandResult, Verdict, names, signals, size};
+
+/// Most bytes of a program's data: they are in memory here several times.
+const FOOTPRINT_MAX: u64 = 2 << 30;
+
+/// Most slots of the hardware log, one line each.
+const LOG_SLOTS_MAX: u64 = 1 << 24;
+
+/// Most instructions of a run: weeks of it.
+const INSTRUCTIONS_MAX: u64 = 1_000_000_000_000;
+
+/// The last cycle of a timeline.
+const CYCLES_MAX: u64 = 1_000_000_000_000;
 
 #[derive(Clone, Copy, ValueEnum)]
 enum CoreName {
@@ -65,10 +83,10 @@ pub struct SimArgs {
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(4..=1 << 22))]
     keys: u64,
     /// Bytes of each lane's log for a workload, as `256KiB`.
-    #[arg(long, default_value = "256K", value_parser = crate::size::parse)]
+    #[arg(long, default_value = "256K", value_parser = size::within(1, LANE_BYTES_MAX))]
     lane_bytes: u64,
     /// Bytes of a program's data, all threads together [default: an eighth of the published].
-    #[arg(long, value_parser = crate::size::parse)]
+    #[arg(long, value_parser = size::within(64, FOOTPRINT_MAX))]
     footprint: Option<u64>,
     /// Transactions of a workload or a program that count, all threads together; a quarter more
     /// runs before.
@@ -78,22 +96,26 @@ pub struct SimArgs {
     #[arg(long)]
     shared: bool,
     /// Another thread runs on the same core in the middle of every N-th transaction.
-    #[arg(long, default_value_t = 0, value_name = "N")]
+    #[arg(long, default_value_t = 0, value_name = "N",
+        value_parser = clap::value_parser!(u64).range(..=10_000_000))]
     switch_every: u64,
     /// Slots of the hardware log.
-    #[arg(long, default_value_t = simulated::LOG_SLOTS)]
+    #[arg(long, default_value_t = simulated::LOG_SLOTS,
+        value_parser = clap::value_parser!(u64).range(1..=LOG_SLOTS_MAX))]
     log_slots: u64,
     /// How often the hardware log may grow to twice its size.
     #[arg(long, default_value_t = 0)]
     log_growths: u8,
     /// Records of the hardware log's buffer.
-    #[arg(long, default_value_t = simulated::LOG_BUFFER)]
-    log_buffer: usize,
-    /// Cycles from one scan of `fwb` to the next.
-    #[arg(long, default_value_t = simulated::SCAN_PERIOD)]
+    #[arg(long, default_value_t = simulated::LOG_BUFFER as u64,
+        value_parser = clap::value_parser!(u64).range(1..=4096))]
+    log_buffer: u64,
+    /// Cycles from one scan of `fwb` to the next. Nothing is looked up during a scan.
+    #[arg(long, default_value_t = simulated::SCAN_PERIOD,
+        value_parser = clap::value_parser!(u64).range(100..=1_000_000_000))]
     scan_period: u64,
     /// Log records that the largest transaction may need, declared instead of counted.
-    #[arg(long)]
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=LOG_SLOTS_MAX))]
     max_tx_records: Option<u64>,
     /// Crashes after so many entries of the journal, drawn, or after `all`; recovers, judges, and
     /// crashes recoveries as well. A program is then not timed, threads of a workload keep the
@@ -111,16 +133,17 @@ pub struct SimArgs {
     #[arg(long, value_enum)]
     core: Option<CoreName>,
     /// The machine: a preset's name or a TOML file (`outlast sim machines` lists them).
-    #[arg(long, default_value = "server", value_name = "NAME|FILE.toml")]
+    #[arg(long, default_value = DEFAULT_MACHINE, value_name = "NAME|FILE.toml")]
     config: String,
     /// Changes the machine; several values run one machine each. May be repeated.
     #[arg(long = "set", value_name = "KEY=VALUE[,VALUE...]")]
     options: Vec<String>,
     /// Instructions before counting starts.
-    #[arg(long, default_value_t = 5_000_000)]
+    #[arg(long, default_value_t = 5_000_000,
+        value_parser = clap::value_parser!(u64).range(..=INSTRUCTIONS_MAX))]
     warm_up: u64,
     /// Instructions that count.
-    #[arg(long, default_value_t = 10_000_000, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, default_value_t = 10_000_000, value_parser = clap::value_parser!(u64).range(1..=INSTRUCTIONS_MAX))]
     instructions: u64,
 }
 
@@ -128,6 +151,9 @@ pub struct SimArgs {
 fn cycles(text: &str) -> Result<(u64, u64), String> {
     let parsed = text.split_once("..").map(|(from, to)| (from.trim().parse(), to.trim().parse()));
     match parsed {
+        Some((Ok(_), Ok(to))) if to > CYCLES_MAX => {
+            Err(format!("'{text}' is out of range: take cycles up to {CYCLES_MAX}"))
+        }
         Some((Ok(from), Ok(to))) if from < to => Ok((from, to)),
         _ => Err(format!("'{text}' is no span of cycles; write FROM..TO, as 0..100000")),
     }
@@ -186,8 +212,18 @@ fn transactions(args: &SimArgs, name: &str, seed: u64) -> Result<Transactions, S
             (Ok(scheme), _) => hardware.push(scheme),
             (_, Ok(scheme)) => software.push(scheme),
             (Err(unknown), Err(_)) => {
-                let own: Vec<_> = SCHEMES.iter().map(|row| row.name).collect();
-                return Err(format!("{unknown}; the runtime has {}", own.join(", ")));
+                let machine = SimScheme::ALL.iter().map(|row| row.1);
+                let all: Vec<_> = machine.chain(SCHEMES.iter().map(|row| row.name)).collect();
+                return Err(match nearest(scheme, &all).as_slice() {
+                    [] => {
+                        let own = instead_of(scheme, SCHEMES.iter().map(|row| row.name));
+                        format!("{unknown}; of the runtime's {own}")
+                    }
+                    near => {
+                        let instead = instead_of(scheme, near.iter().copied());
+                        format!("no scheme is called '{scheme}'; {instead}")
+                    }
+                });
             }
         }
     }
@@ -241,7 +277,7 @@ fn log_options(args: &SimArgs) -> LogOptions {
     LogOptions {
         slots: args.log_slots,
         growths: args.log_growths,
-        buffer: args.log_buffer,
+        buffer: args.log_buffer as usize,
         scan_period: args.scan_period,
         tx_records_max: args.max_tx_records,
         ..LogOptions::scaled(1)
@@ -249,7 +285,7 @@ fn log_options(args: &SimArgs) -> LogOptions {
 }
 
 /// Lanes that the oracle judges at once.
-const MAX_LANES: u32 = outlast_crash::campaign::LANES_MAX as u32;
+const MAX_LANES: u32 = LANES_MAX as u32;
 
 fn work(args: &SimArgs) -> Result<Work, String> {
     if let Some(path) = &args.trace {
@@ -263,10 +299,9 @@ fn work(args: &SimArgs) -> Result<Work, String> {
         let mut names: Vec<_> = names.chain(workloads().iter().map(|row| row.name)).collect();
         let mut seen = std::collections::HashSet::new();
         names.retain(|name| seen.insert(*name));
-        format!(
-            "no stream, workload or program is called '{name}'; there are {}, primitives, machines",
-            names.join(", ")
-        )
+        names.extend(["primitives", "machines"]);
+        let instead = instead_of(name, names);
+        format!("no stream, workload or program is called '{name}'; {instead}")
     })
 }
 
@@ -278,6 +313,7 @@ pub fn run(args: &SimArgs, as_json: bool, seed: u64) -> CommandResult {
     if args.plant.as_deref() == Some("list") {
         return list_plants(as_json, seed);
     }
+    signals::clean_up_at_the_end()?;
     let task = task(args, seed)?;
     let points = args.crash_entry.map(Points::One).or(args.crash);
     match (&task, points) {
@@ -307,7 +343,7 @@ pub fn run(args: &SimArgs, as_json: bool, seed: u64) -> CommandResult {
                 return Err("a trace is of one run: give one --scheme".into());
             };
             let machine = MachineConfig::named(&args.config)?;
-            runtime_run(args, &machine, workload, scheme, seed)?.save_trace(path)?;
+            runtime_run(args, &machine, workload, scheme, None, seed).save_trace(path)?;
             return Ok(Verdict::Good);
         }
         let Task::Run(Work::Stream(pattern)) = task else {
@@ -333,7 +369,8 @@ pub fn run(args: &SimArgs, as_json: bool, seed: u64) -> CommandResult {
         }
         _ => SimScheme::NonPers,
     };
-    let mut verdict = Verdict::Good;
+    let plant = args.plant.as_deref().map(names::plant).transpose()?;
+    let (mut verdict, mut trials) = (Verdict::Good, Trials::default());
     let runs = match &task {
         Task::Transactions(transactions) => machines.len() * transactions.schemes(),
         Task::Run(_) => machines.len(),
@@ -374,9 +411,18 @@ pub fn run(args: &SimArgs, as_json: bool, seed: u64) -> CommandResult {
                     }
                 }
                 if let Some((workload, schemes)) = workload {
-                    for &scheme in schemes {
-                        let found = runtime_run(args, &machine, workload, scheme, seed)?.run()?;
-                        if RuntimeRun::is_guilty(&found) {
+                    let are_named = !args.scheme.is_empty();
+                    let schemes = match plant {
+                        Some(plant) => planted_in(plant, schemes, are_named)?,
+                        None => schemes.clone(),
+                    };
+                    for scheme in schemes {
+                        let before = Plant::times_met();
+                        let run = runtime_run(args, &machine, workload, scheme, plant, seed);
+                        let found = run.run()?;
+                        let is_guilty = RuntimeRun::is_guilty(&found);
+                        trials.note(scheme, before, is_guilty);
+                        if is_guilty {
                             verdict = Verdict::Bad;
                         }
                         records.extend(found);
@@ -390,13 +436,13 @@ pub fn run(args: &SimArgs, as_json: bool, seed: u64) -> CommandResult {
         document.records.extend(simulated::native_primitives(seed)?);
     }
     if as_json {
-        print!("{}", document.to_json());
+        out!("{}", document.to_json());
     } else if matches!(task, Task::Primitives) {
-        print!("{}", simulated::primitive_table(&document.records));
+        out!("{}", simulated::primitive_table(&document.records));
     } else {
-        print!("{}", simulated::table(&document.records));
+        out!("{}", simulated::table(&document.records));
     }
-    Ok(verdict)
+    Ok(verdict.and(plant.map(|plant| trials.verdict(plant))))
 }
 
 fn runtime_run(
@@ -404,9 +450,10 @@ fn runtime_run(
     machine: &MachineConfig,
     workload: &'static Workload,
     scheme: Scheme,
+    plant: Option<Plant>,
     seed: u64,
-) -> Result<RuntimeRun, UnknownPlant> {
-    Ok(RuntimeRun {
+) -> RuntimeRun {
+    RuntimeRun {
         machine: machine.clone(),
         workload,
         scheme,
@@ -415,10 +462,10 @@ fn runtime_run(
         lane_bytes: args.lane_bytes,
         transactions: args.transactions as u32,
         points: args.crash_entry.map(Points::One).or(args.crash),
-        plant: args.plant.as_deref().map(str::parse).transpose()?,
+        plant,
         seed,
         timeline: timeline(args),
-    })
+    }
 }
 
 fn core(args: &SimArgs) -> Option<CoreKind> {
@@ -444,11 +491,12 @@ fn crash_programs(
     seed: u64,
 ) -> CommandResult {
     let plant = args.plant.as_deref().map(str::parse::<MachinePlant>).transpose()?;
+    let schemes = machine_planted_in(plant, schemes, !args.scheme.is_empty())?;
     let machines = simulated::machines(&args.config, core(args), &args.options)?;
     let mut document = Document::new(env!("CARGO_PKG_VERSION"), &crate::command_line(), seed, None);
     let mut verdict = Verdict::Good;
     for machine in machines {
-        for &scheme in schemes {
+        for &scheme in &schemes {
             let campaign = Campaign {
                 scheme,
                 plan: Plan { warm_up: 0, ..*plan },
@@ -461,7 +509,7 @@ fn crash_programs(
             let report = campaign.run()?;
             document.records.extend(campaign.records(&report));
             if !as_json {
-                println!(
+                outln!(
                     "{} under {scheme}, guarantee {}: {} images of {} entries, {} lost, {} torn",
                     plan.bench.name,
                     scheme.guarantee(),
@@ -473,14 +521,40 @@ fn crash_programs(
             }
             if report.is_guilty(scheme) {
                 verdict = Verdict::Bad;
-                eprintln!("outlast: {scheme} fails; {}", campaign.command(report.first));
+                noteln!("outlast: {scheme} fails; {}", campaign.command(report.first));
+            } else if let Some(plant) = plant.filter(|plant| !plant.is_control) {
+                verdict = Verdict::Bad;
+                noteln!(
+                    "outlast: {} is planted in {scheme}, and nothing was noticed here; see {}",
+                    plant.name,
+                    plant.campaign(seed).command(None)
+                );
             }
         }
     }
     if as_json {
-        print!("{}", document.to_json());
+        out!("{}", document.to_json());
     }
     Ok(verdict)
+}
+
+/// The schemes of these that have what a plant breaks: all of them where they were asked for.
+fn machine_planted_in(
+    plant: Option<MachinePlant>,
+    schemes: &[SimScheme],
+    are_named: bool,
+) -> Result<Vec<SimScheme>, String> {
+    let Some(plant) = plant else { return Ok(schemes.to_vec()) };
+    let applies = |scheme: &&SimScheme| plant.applies_to(**scheme);
+    match schemes.iter().find(|scheme| !applies(scheme)) {
+        Some(scheme) if are_named => {
+            let all = SimScheme::ALL.iter().filter(|row| plant.applies_to(row.0));
+            let all: Vec<_> = all.map(|row| row.1).collect();
+            let (name, all) = (plant.name, all.join(", "));
+            Err(format!("{name} changes nothing in {scheme}: it can be planted in {all}"))
+        }
+        _ => Ok(schemes.iter().filter(applies).copied().collect()),
+    }
 }
 
 /// Lists what can be broken on purpose, with the scheme that shows it.
@@ -488,12 +562,12 @@ fn list_plants(as_json: bool, seed: u64) -> CommandResult {
     if as_json {
         let record = |plant: &MachinePlant| serde_json::json!({"kind": if plant.is_control { "control" } else { "plant" }, "name": plant.name, "scheme": plant.scheme.name(), "description": plant.about});
         let records = PLANTS.iter().map(record).collect();
-        println!("{}", crate::document("sim --plant list", seed, records));
+        outln!("{}", crate::document("sim --plant list", seed, records));
         return Ok(Verdict::Good);
     }
     for plant in PLANTS {
         let kind = if plant.is_control { "control" } else { "plant" };
-        println!("{:<12} {kind:<8} {:<14} {}", plant.name, plant.scheme.name(), plant.about);
+        outln!("{:<12} {kind:<8} {:<14} {}", plant.name, plant.scheme.name(), plant.about);
     }
     Ok(Verdict::Good)
 }
@@ -509,19 +583,19 @@ fn machines(args: &SimArgs, as_json: bool, seed: u64) -> CommandResult {
         });
         let records = PRESETS.iter().map(preset("machine"));
         let records = records.chain(MEMORY_PRESETS.iter().map(preset("memory"))).chain(keys);
-        println!("{}", crate::document("sim machines", seed, records.collect()));
+        outln!("{}", crate::document("sim machines", seed, records.collect()));
         return Ok(Verdict::Good);
     }
     for preset in PRESETS {
-        println!("{:<24} {}", preset.name, preset.about);
+        outln!("{:<24} {}", preset.name, preset.about);
     }
-    println!();
+    outln!("");
     for preset in MEMORY_PRESETS {
-        println!("memory.preset={:<10} {}", preset.name, preset.about);
+        outln!("memory.preset={:<10} {}", preset.name, preset.about);
     }
-    println!();
+    outln!("");
     for (key, about) in KEYS {
-        println!("{key:<24} {:<44} {about}", value(key));
+        outln!("{key:<24} {:<44} {about}", value(key));
     }
     Ok(Verdict::Good)
 }

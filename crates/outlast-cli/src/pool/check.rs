@@ -9,7 +9,7 @@ use outlast_pmem::{MapError, Mapped, Overlay};
 use serde_json::json;
 
 use super::{FileArgs, about};
-use crate::say::Teller;
+use crate::say::{OutputFailed, Teller, outln};
 use crate::{CommandResult, Verdict};
 
 /// What there is to say of a pool.
@@ -42,7 +42,7 @@ pub(super) fn check(args: &FileArgs, as_json: bool, seed: u64) -> CommandResult 
         },
         outcome => about(path, outcome)?,
     };
-    print(path, &outcome, as_json, seed);
+    print(path, &outcome, as_json, seed)?;
     Ok(if outcome.findings().next().is_none() { Verdict::Good } else { Verdict::Bad })
 }
 
@@ -73,7 +73,7 @@ fn look(pool: UnrecoveredPool<Mapped>) -> Result<Outcome, PoolError> {
     Ok(Outcome { unopened: None, report, live_records })
 }
 
-fn print(path: &Path, outcome: &Outcome, as_json: bool, seed: u64) {
+fn print(path: &Path, outcome: &Outcome, as_json: bool, seed: u64) -> Result<(), OutputFailed> {
     let Outcome { unopened, report, live_records } = outcome;
     if as_json {
         let record = json!({
@@ -88,24 +88,25 @@ fn print(path: &Path, outcome: &Outcome, as_json: bool, seed: u64) {
             "reachable": report.reachable,
             "live_records": live_records,
         });
-        println!("{}", crate::document("pool check", seed, vec![record]));
-        return;
+        outln!("{}", crate::document("pool check", seed, vec![record]));
+        return Ok(());
     }
     for finding in outcome.findings() {
-        println!("{}: {finding}", path.display());
+        outln!("{}: {finding}", path.display());
     }
     if *live_records > 0 {
-        println!("{live_records} log records wait for recovery; a recovered copy was checked");
+        outln!("{live_records} log records wait for recovery; a recovered copy was checked");
     }
     let reach = match report.reachable {
         _ if unopened.is_some() => "it cannot be opened".to_owned(),
         Some(reached) => format!("{reached} reached from the root"),
         None => "reachability unknown: the root is of the user's own kind".to_owned(),
     };
-    println!(
+    outln!(
         "{} blocks, {} bytes, {reach}; {} findings",
         report.blocks,
         report.block_bytes,
         outcome.findings().count()
     );
+    Ok(())
 }

@@ -1,0 +1,44 @@
+//! Names on the command line: a wrong one is told the nearest, or all there are.
+
+use outlast::{Plant, SCHEMES, Scheme};
+use outlast_sim::{Policy, instead_of, nearest};
+use outlast_workloads::{Workload, workloads};
+
+/// A scheme of the runtime.
+pub fn scheme(name: &str) -> Result<Scheme, String> {
+    let known = SCHEMES.iter().map(|row| row.name);
+    name.parse().map_err(|_| format!("no scheme is called '{name}'; {}", instead_of(name, known)))
+}
+
+/// A workload, where these words are possible as well.
+pub fn workload(name: &str, words: &[&'static str]) -> Result<&'static Workload, String> {
+    Workload::named(name).ok_or_else(|| {
+        let known = workloads().iter().map(|row| row.name).chain(words.iter().copied());
+        format!("no workload is called '{name}'; {}", instead_of(name, known))
+    })
+}
+
+/// A replacement policy of a campaign.
+pub fn policy(name: &str) -> Result<Policy, String> {
+    let known = Policy::ALL.iter().map(|row| row.1).chain(["any", "all"]);
+    name.parse().map_err(|_| format!("no policy is called '{name}'; {}", instead_of(name, known)))
+}
+
+/// A planted bug or a control of the runtime.
+pub fn plant(name: &str) -> Result<Plant, String> {
+    name.parse().map_err(|_| {
+        let known: Vec<String> = plants().map(|plant| plant.to_string()).collect();
+        let known: Vec<&str> = known.iter().map(String::as_str).collect();
+        let instead = match nearest(name, &known).as_slice() {
+            // Some hundred of them are no answer in one line.
+            [] => "`outlast crash --plant list` lists them".to_owned(),
+            near => instead_of(name, near.iter().copied()),
+        };
+        format!("no planted bug is called '{name}'; {instead}")
+    })
+}
+
+/// Planted bugs, then the controls, which nothing should flag.
+pub fn plants() -> impl Iterator<Item = Plant> {
+    Plant::all().chain(Plant::controls())
+}

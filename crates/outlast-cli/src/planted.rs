@@ -1,0 +1,111 @@
+//! Planted bugs on the command line: where they can be planted, and what is said of those that no
+//! run noticed. Such a run looks like that of a sound program, and is none.
+
+use outlast::{Guarantee, Plant, Scheme};
+use outlast_crash::trial::plants::hunt;
+use serde_json::json;
+
+use crate::say::{noteln, outln};
+use crate::{CommandResult, Verdict, names};
+
+/// Recoveries in each scope, when one is looked for that notices a bug.
+const IMAGES_MAX: u64 = 1_000;
+
+/// The schemes of these that a planted bug can be tried in: all of them where they were asked for
+/// by name.
+pub fn planted_in(
+    plant: Plant,
+    schemes: &[Scheme],
+    are_named: bool,
+) -> Result<Vec<Scheme>, String> {
+    let applies = |scheme: &&Scheme| plant.applies_to(**scheme);
+    let able: Vec<Scheme> = schemes.iter().filter(applies).copied().collect();
+    match schemes.iter().find(|scheme| !applies(scheme)) {
+        Some(scheme) if are_named || able.is_empty() => Err(format!(
+            "{plant} changes nothing in {scheme}: it can be planted in {}",
+            able_schemes(plant).join(", ")
+        )),
+        _ => Ok(able),
+    }
+}
+
+fn able_schemes(plant: Plant) -> Vec<&'static str> {
+    Scheme::durable().filter(|s| plant.applies_to(*s)).map(|scheme| scheme.name()).collect()
+}
+
+/// What became of a planted bug under one scheme.
+struct Trial {
+    scheme: Scheme,
+    is_met: bool,
+    is_noticed: bool,
+}
+
+/// What became of a planted bug, scheme by scheme.
+#[derive(Default)]
+pub struct Trials(Vec<Trial>);
+
+impl Trials {
+    /// Notes a run: `met_before` is what [`Plant::times_met`] said before it.
+    pub fn note(&mut self, scheme: Scheme, met_before: u64, is_noticed: bool) {
+        let is_met = Plant::times_met() > met_before;
+        match self.0.iter_mut().find(|trial| trial.scheme == scheme) {
+            Some(trial) => {
+                trial.is_met |= is_met;
+                trial.is_noticed |= is_noticed;
+            }
+            None => self.0.push(Trial { scheme, is_met, is_noticed }),
+        }
+    }
+
+    /// Says under which schemes nothing was noticed, and where it would be. Controls are to go
+    /// unnoticed, but not unmet; schemes that promise nothing are not judged.
+    pub fn verdict(&self, plant: Plant) -> Verdict {
+        let mut verdict = Verdict::Good;
+        let judged = |trial: &&Trial| trial.scheme.guarantee() == Guarantee::Durable;
+        for Trial { scheme, is_met, .. } in
+            self.0.iter().filter(judged).filter(|trial| !trial.is_noticed)
+        {
+            let what = match (is_met, plant.is_control()) {
+                (true, true) => continue,
+                (true, false) => "reached, and nothing was noticed here",
+                (false, _) => "not reached here",
+            };
+            let scope = scope_that_notices(plant, *scheme);
+            noteln!(
+                "outlast: {plant} is planted in {scheme}, {what}; see scope '{scope}': outlast \
+                 crash {scope} --policy any --scheme {scheme} --plant {plant}"
+            );
+            verdict = Verdict::Bad;
+        }
+        verdict
+    }
+}
+
+/// The first scope that soon notices a bug; `all` of them where none does.
+fn scope_that_notices(plant: Plant, scheme: Scheme) -> &'static str {
+    let found = hunt(plant, scheme, IMAGES_MAX, |_, _| ());
+    found.ok().and_then(|sentence| sentence.killed).map_or("all", |(scope, _)| scope)
+}
+
+/// Lists what can be planted, with the schemes that execute it and what it breaks.
+pub fn list(as_json: bool, seed: u64) -> CommandResult {
+    if as_json {
+        let record = |plant: Plant| {
+            json!({
+                "plant": plant.to_string(),
+                "kind": if plant.is_control() { "control" } else { "plant" },
+                "number": plant.number(),
+                "schemes": able_schemes(plant).join(","),
+                "description": plant.describe(),
+            })
+        };
+        let records = names::plants().map(record).collect();
+        outln!("{}", crate::document("crash --plant list", seed, records));
+    } else {
+        for plant in names::plants() {
+            outln!("{:<28} {}", plant.to_string(), plant.describe());
+            outln!("{:<28} in {}", "", able_schemes(plant).join(", "));
+        }
+    }
+    Ok(Verdict::Good)
+}

@@ -1,0 +1,41 @@
+//! Signals: those that end the process, and the one that a limit on file sizes sends.
+
+use std::fs;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use outlast_trace::Scratch;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
+use signal_hook::iterator::Signals;
+use signal_hook::{flag, low_level};
+
+/// From now on a file that grows beyond its limit is an error of the write that did it.
+pub fn limit_is_an_error() -> io::Result<()> {
+    // Caught is as good as ignored.
+    flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false))).map(drop)
+}
+
+/// From now on a signal that ends the process first removes the pools and files that were only
+/// there for a time. This starts a thread.
+pub fn clean_up_at_the_end() -> io::Result<()> {
+    let ignored = ignored();
+    let ending = [SIGINT, SIGTERM, SIGHUP].into_iter();
+    let mut signals = Signals::new(ending.filter(|signal| ignored >> (signal - 1) & 1 == 0))?;
+    std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
+        for signal in signals.forever() {
+            Scratch::remove_all();
+            // The shell is to see which signal it was.
+            let _ = low_level::emulate_default_handler(signal);
+        }
+    })?;
+    Ok(())
+}
+
+/// The signals that the process was started without, one bit each: `nohup` ignores one, a shell
+/// those of what it runs behind its back. They stay so.
+fn ignored() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
+}
