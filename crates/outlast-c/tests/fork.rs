@@ -13,8 +13,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use outlast::{
-    Abort, BlockKind, CheckpointError, CreateOptions, FilePool, OpenOptions, Pool, PoolError,
-    PoolOffset, RootKind, Runner, SCHEMES, Scheme, Transact, UnrecoveredPool,
+    Abort, BlockKind, Checkpoint, CheckpointError, CreateOptions, FilePool, OpenOptions, Pool,
+    PoolError, PoolOffset, RootKind, Runner, SCHEMES, Scheme, Transact, UnrecoveredPool,
 };
 use outlast_c::code::Archapt_Last_Error;
 use outlast_c::code::ArchaptCode::{self, *};
@@ -314,6 +314,26 @@ fn a_child_opens_pools_of_its_own_and_keeps_no_lock() {
     again.lane().unwrap().run(|tx| tx.store_u64(word(block, 0), 8)).unwrap();
     drop(again);
     judge(&path, block, &[8]);
+}
+
+/// A checkpoint that is open when the process forks is unlocked by its parent alone.
+#[test]
+fn a_child_keeps_no_lock_of_a_checkpoint() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name);
+    let (over, target) = (Flag(at("over")), at("checkpoint"));
+    let (pool, _) = create(&at("p"), Scheme::default());
+    pool.checkpoint(&target).unwrap();
+    let mut open = Some(Checkpoint::open(&target).unwrap());
+    let dropped = fork(directory.path(), || drop(open.take()));
+    let kept = fork(directory.path(), || over.wait());
+    dropped.join();
+    let error = pool.checkpoint(&target).unwrap_err();
+    assert!(matches!(error, CheckpointError::InUse { .. }), "{error}");
+    drop(open);
+    pool.checkpoint(&target).unwrap();
+    over.raise();
+    kept.join();
 }
 
 fn c_path(path: &Path) -> CString {

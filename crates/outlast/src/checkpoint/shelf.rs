@@ -11,6 +11,7 @@ use std::fs::{self, File, Metadata, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
+use outlast_pmem::OwnerProcess;
 use uuid::Uuid;
 
 use crate::checkpoint::error::CheckpointError;
@@ -80,10 +81,27 @@ impl Volume for File {
     }
 }
 
-/// An open file and its name.
+/// An open, locked file and its name. It is unlocked when dropped: a child that is forked meanwhile
+/// holds the same lock, and would keep it.
 pub(super) struct Held {
     pub file: File,
     path: PathBuf,
+    owner: OwnerProcess,
+}
+
+impl Held {
+    fn new(file: File, path: PathBuf) -> Self {
+        Self { file, path, owner: OwnerProcess::new() }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if self.owner.is_this_process() {
+            // Closing unlocks too, as far as no child has the file.
+            let _ = self.file.unlock();
+        }
+    }
 }
 
 impl Volume for Held {
@@ -175,7 +193,7 @@ impl Place {
     /// The file, if there is one, beside other readers.
     pub fn open_to_read(&self) -> Result<Option<Held>> {
         let file = open_and_lock(&self.target, false)?;
-        Ok(file.map(|file| Held { file, path: self.target.clone() }))
+        Ok(file.map(|file| Held::new(file, self.target.clone())))
     }
 
     fn directory(&self) -> &Path {
@@ -204,7 +222,7 @@ impl Place {
             file.lock().map_err(failed())?;
             // Before it was locked, another process could take it for one that was left over.
             if outlast_pmem::is_named(&path, &file).unwrap_or(false) {
-                return Ok(Held { file, path });
+                return Ok(Held::new(file, path));
             }
         }
         Err(CheckpointError::Replaced { path: self.path.clone() })
@@ -297,7 +315,7 @@ impl Shelf for Place {
         let Some(file) = open_and_lock(&self.target, true)? else { return Ok(None) };
         let found = file.metadata().map_err(CheckpointError::io(&self.path, "open"))?;
         match names_of(&found) {
-            1 => Ok(Some(Held { file, path: self.target.clone() })),
+            1 => Ok(Some(Held::new(file, self.target.clone()))),
             names => Err(CheckpointError::HardLinks { path: self.path.clone(), names }),
         }
     }
