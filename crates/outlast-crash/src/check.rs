@@ -58,6 +58,27 @@
 //! of them; one with more images is sampled: nothing persisted, everything, each unit of the
 //! image alone, each left out, then at random. [`Report::coverage`] says how many crash points
 //! were enumerated, sampled, or not visited, and [`Report::complete`] whether nothing is missing.
+//!
+//! Streamed words become durable one by one, so a record of *n* words has 2ⁿ images. A recovery
+//! that says by [`Medium::verify`](outlast_pmem::Medium::verify) that it uses them only through
+//! the verdict of a checksum is run on one content that the checksum refuses.
+//!
+//! # Lanes
+//!
+//! [`Check::lanes`] run at once, one at a time: at every operation another one may go on. Where
+//! no [`schedules`](Check::schedules) are given, each lane is interrupted once at each of its
+//! operations. State that lanes share beside the medium is made afresh for each schedule
+//! ([`Check::run_with`]). A lane must not wait for another one without saying so by
+//! [`pause`](outlast_pmem::Medium::pause); a mutex of std is taken by
+//! [`schedule::lock`](outlast_pmem::schedule::lock). One that does wait is a finding, a second
+//! later.
+//!
+//! # What costs time
+//!
+//! Flushes that write back nothing, fences with nothing to wait for, lines that are persisted and
+//! never read are findings that [lose nothing](Class::only_costs_time): only if they are needless
+//! in every schedule that was run. A lane that flushes what another one has stored, before it
+//! relies on it, does nothing needless.
 
 use std::time::{Duration, Instant};
 
@@ -70,17 +91,21 @@ use crate::image::ImageMedium;
 use crate::model::Model;
 use crate::verdict::{Broken, Crash, Violation};
 
+mod callers;
 mod classify;
+mod costs;
 mod evidence;
 mod finding;
 mod places;
-mod redundant;
+mod program;
 mod report;
 mod run;
 mod search;
 mod stall;
 
+pub use callers::Caller;
 pub use finding::{Acknowledged, Class, Finding, Held, Line, Place, Reproduction};
+use program::Lanes;
 pub use report::Report;
 use stall::Watch;
 
@@ -112,7 +137,7 @@ pub enum Schedules {
 pub struct Check {
     base: Vec<u8>,
     lanes: u16,
-    schedules: Schedules,
+    schedules: Option<Schedules>,
     settings: Exhaustive,
     flush_kind: FlushKind,
     atomic_line: bool,
@@ -156,7 +181,7 @@ impl Check {
             len_max: bytes.len() as u64,
             base: bytes,
             lanes: 1,
-            schedules: Schedules::One(Plan::default()),
+            schedules: None,
             settings,
             flush_kind: FlushKind::Clwb,
             atomic_line: false,
@@ -186,9 +211,10 @@ impl Check {
         self
     }
 
-    /// Which interleavings are tried; without this only the one in which lanes follow each other.
+    /// Which interleavings are tried; by default, where there are several lanes, all in which one
+    /// lane is interrupted at most once, and no more than 10,000 of them.
     pub fn schedules(mut self, schedules: Schedules) -> Self {
-        self.schedules = schedules;
+        self.schedules = Some(schedules);
         self
     }
 
@@ -272,11 +298,26 @@ impl Check {
         recover: impl Fn(&ImageMedium) -> Result<S, String>,
         oracle: impl Fn(&S, &Crash<'_>) -> Result<(), Violation>,
     ) -> Report {
+        self.run_with(|| (), |lane, medium, ()| program(lane, medium), recover, oracle)
+    }
+
+    /// As [`run`](Self::run), for lanes that share volatile state: locks, flags, an index. It is
+    /// made by `share` for each run of the program, so that none begins with what another left.
+    ///
+    /// # Panics
+    /// As [`run`](Self::run).
+    pub fn run_with<T: Sync, S>(
+        &self,
+        share: impl Fn() -> T + Sync,
+        program: impl Fn(LaneId, &Recorder, &T) + Sync,
+        recover: impl Fn(&ImageMedium) -> Result<S, String>,
+        oracle: impl Fn(&S, &Crash<'_>) -> Result<(), Violation>,
+    ) -> Report {
         let started = Instant::now();
         let mut report = Report::default();
         Watch::over(self.time_max, |watch| {
             let judge = judged_by(watch, &recover, &oracle);
-            self.run_schedules(&program, &judge, &mut report);
+            self.run_schedules(&Lanes { share, program }, &judge, &mut report);
         });
         report.elapsed = started.elapsed();
         report
@@ -297,9 +338,28 @@ impl Check {
         recover: impl Fn(&ImageMedium) -> Result<S, String>,
         oracle: impl Fn(&S, &Crash<'_>) -> Result<(), Violation>,
     ) -> Result<(), Violation> {
+        let program = |lane: LaneId, medium: &Recorder, (): &()| program(lane, medium);
+        self.reproduce_with(reproduction, || (), program, recover, oracle)
+    }
+
+    /// As [`reproduce`](Self::reproduce), for what [`run_with`](Self::run_with) has found.
+    ///
+    /// # Errors
+    /// As [`reproduce`](Self::reproduce).
+    ///
+    /// # Panics
+    /// As [`run`](Self::run).
+    pub fn reproduce_with<T: Sync, S>(
+        &self,
+        reproduction: &Reproduction,
+        share: impl Fn() -> T + Sync,
+        program: impl Fn(LaneId, &Recorder, &T) + Sync,
+        recover: impl Fn(&ImageMedium) -> Result<S, String>,
+        oracle: impl Fn(&S, &Crash<'_>) -> Result<(), Violation>,
+    ) -> Result<(), Violation> {
         Watch::over(self.time_max, |watch| {
             let judge = judged_by(watch, &recover, &oracle);
-            self.judge_again(reproduction, &program, judge)
+            self.judge_again(reproduction, &Lanes { share, program }, judge)
         })
     }
 }

@@ -17,7 +17,7 @@ use outlast_trace::OpLog;
 
 use crate::count::Count;
 use crate::history::TooWide;
-use crate::image::{ImageMedium, Limits, OPS_MAX};
+use crate::image::{ImageMedium, Limits, Looked, OPS_MAX};
 use crate::model::Model;
 use crate::verdict::{Judge, Violation};
 use crate::witness::Witness;
@@ -90,6 +90,8 @@ pub struct Outcome {
     pub complete: bool,
     /// How long it took.
     pub elapsed: Duration,
+    /// The lines that some recovery has loaded from.
+    pub(crate) looked: Looked,
 }
 
 /// A crash point that was not checked.
@@ -309,6 +311,7 @@ impl Exhaustive {
             unchecked: found.unchecked,
             coverage: found.coverage,
             elapsed: started.elapsed(),
+            looked: found.looked,
         }
     }
 

@@ -12,10 +12,12 @@ use std::time::{Duration, Instant};
 use outlast_pmem::{GrowError, Mark, Medium, Site, schedule};
 use outlast_trace::{FlushKind, LineAddr, Op, OpLog, PoolOffset, Sink};
 
+mod looked;
 mod memory;
 mod open;
 mod verdicts;
 
+pub(crate) use looked::Looked;
 use memory::Memory;
 pub(crate) use memory::{mix, print};
 pub(crate) use open::Mode;
@@ -63,6 +65,8 @@ pub(crate) struct State {
     /// The innermost [`Mark::Site`] that recovery has passed.
     label: Option<&'static str>,
     len_max: u64,
+    /// Lines that some recovery has loaded from.
+    pub looked: Looked,
     ops: u64,
     limits: Limits,
     /// When the operations of this recovery were first counted.
@@ -105,6 +109,7 @@ impl ImageMedium {
             sites: None,
             label: None,
             len_max: len,
+            looked: Looked::default(),
             ops: 0,
             limits: Limits { ops: OPS_MAX, time: Duration::MAX },
             counted_since: None,
@@ -244,6 +249,7 @@ impl State {
             leaves(size, at, len as usize);
         }
         self.touch(at, 0);
+        self.looked.note(at, len as usize);
         self.open.verify(at, len as usize, is_valid, &mut self.memory)
     }
 
@@ -314,6 +320,7 @@ impl Medium for ImageMedium {
     fn load(&self, at: PoolOffset, out: &mut [u8]) {
         let state = &mut *self.state.borrow_mut();
         state.touch(at, out.len());
+        state.looked.note(at, out.len());
         state.memory.get(at, out);
     }
 
@@ -323,6 +330,7 @@ impl Medium for ImageMedium {
         check_aligned(at);
         let state = &mut *self.state.borrow_mut();
         state.touch(at, 8);
+        state.looked.note(at, 8);
         state.memory.get_word(at.0 / 8)
     }
 
@@ -394,6 +402,7 @@ impl Medium for ImageMedium {
         check_aligned(at);
         let state = &mut *self.state.borrow_mut();
         state.touch(at, 8);
+        state.looked.note(at, 8);
         let found = state.memory.get_word(at.0 / 8);
         let left = if found == current { new } else { found };
         let bytes = left.to_le_bytes();

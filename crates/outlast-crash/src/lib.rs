@@ -33,7 +33,7 @@ mod verdict;
 mod witness;
 
 pub use check::{
-    Acknowledged, Check, Class, Finding, Held, Line, Place, Report, Reproduction, Schedules,
+    Acknowledged, Caller, Check, Class, Finding, Held, Line, Place, Report, Reproduction, Schedules,
 };
 pub use count::Count;
 pub use exhaustive::{

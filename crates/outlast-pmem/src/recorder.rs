@@ -1,12 +1,13 @@
 //! A medium that writes down what happens on it.
 
-use std::collections::HashMap;
+use std::backtrace::Backtrace;
+use std::collections::{BTreeMap, HashMap};
 use std::hash::BuildHasherDefault;
 use std::panic::Location;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use outlast_trace::{FlushKind, LaneId, LineAddr, Op, OpLog, PoolOffset, Sink, TxId};
-use rustc_hash::FxHasher;
+use rustc_hash::{FxHashSet, FxHasher};
 
 use crate::medium::{GrowError, Mark, Medium, Prices, check_bounds, whole_lines};
 use crate::schedule::{self, Point};
@@ -35,6 +36,7 @@ pub struct Recorder<S = OpLog> {
     mfence: bool,
     loads: bool,
     sites: bool,
+    traced: FxHashSet<usize>,
     atomic_line: bool,
     len_max: u64,
 }
@@ -47,6 +49,7 @@ struct State<S> {
     /// How often each volatile lock was taken.
     tickets: HashMap<u64, u64, BuildHasherDefault<FxHasher>>,
     sites: Vec<Site>,
+    traces: BTreeMap<usize, Backtrace>,
     labels: Vec<Option<&'static str>>,
 }
 
@@ -90,6 +93,7 @@ impl<S: Sink> Recorder<S> {
             ops: 0,
             tickets: HashMap::default(),
             sites: Vec::new(),
+            traces: BTreeMap::new(),
             labels: Vec::new(),
         };
         Self {
@@ -99,6 +103,7 @@ impl<S: Sink> Recorder<S> {
             mfence: false,
             loads: false,
             sites: false,
+            traced: FxHashSet::default(),
             atomic_line: false,
             len_max,
         }
@@ -134,6 +139,14 @@ impl<S: Sink> Recorder<S> {
         self
     }
 
+    /// Keeps the stack with which the lane came to each of these operations, by their index. A
+    /// [`Site`] names the call into the medium, which often stands in a helper; the stack names
+    /// the helper's callers.
+    pub fn tracing(mut self, ops: impl IntoIterator<Item = usize>) -> Self {
+        self.traced = ops.into_iter().collect();
+        self
+    }
+
     /// Records the instructions of the runtime itself as [`Op::Compute`]: so many for each call.
     pub fn pricing(mut self, prices: Prices) -> Self {
         self.prices = prices;
@@ -155,6 +168,11 @@ impl<S: Sink> Recorder<S> {
     /// unless [`recording_sites`](Self::recording_sites) was asked for.
     pub fn sites(&self) -> Vec<Site> {
         self.state().sites.clone()
+    }
+
+    /// The stacks that were asked for by [`tracing`](Self::tracing), by the index of their operation.
+    pub fn take_traces(&self) -> BTreeMap<usize, Backtrace> {
+        std::mem::take(&mut self.state().traces)
     }
 
     /// A copy of the whole content, as the program sees it now.
@@ -186,6 +204,10 @@ impl<S: Sink> Recorder<S> {
         if self.sites {
             let label = state.labels.get(usize::from(lane.0)).copied().flatten();
             state.sites.push(Site { label, location: Location::caller() });
+        }
+        if self.traced.contains(&state.ops) {
+            let op = state.ops;
+            state.traces.insert(op, Backtrace::force_capture());
         }
         state.ops += 1;
         state.sink.op(lane, op);

@@ -38,6 +38,7 @@ pub(super) fn explain(
     Finding {
         class,
         place,
+        callers: Vec::new(),
         also,
         lost: case.lost(),
         lines: case.lines(),

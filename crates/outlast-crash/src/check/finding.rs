@@ -7,6 +7,7 @@ use outlast_pmem::Site;
 use outlast_pmem::schedule::Plan;
 use outlast_trace::{LaneId, LineAddr, TxId};
 
+use super::callers::Caller;
 use crate::verdict::Violation;
 use crate::witness::Witness;
 
@@ -43,14 +44,21 @@ pub enum Class {
     TooWide,
     /// A failure whose class would take more images to decide than are allowed.
     NotDecided,
-    /// A line was flushed that held nothing new. Costs time and loses nothing.
+    /// A line was flushed that held nothing new, in every schedule that was run. Costs time and
+    /// loses nothing.
     RedundantFlush,
+    /// A fence came when its lane had flushed and streamed nothing since the one before, in every
+    /// schedule that was run. Costs time and loses nothing.
+    NeedlessFence,
+    /// A line was persisted that neither recovery nor oracle looks at, whatever the crash leaves.
+    /// It costs time, or the oracle overlooks something.
+    NeverRead,
 }
 
 impl Class {
     /// Whether it loses nothing and only costs time.
     pub fn only_costs_time(self) -> bool {
-        self == Self::RedundantFlush
+        matches!(self, Self::RedundantFlush | Self::NeedlessFence | Self::NeverRead)
     }
 }
 
@@ -70,6 +78,8 @@ impl fmt::Display for Class {
             Self::TooWide => "too many images",
             Self::NotDecided => "not decided",
             Self::RedundantFlush => "redundant flush",
+            Self::NeedlessFence => "needless fence",
+            Self::NeverRead => "persisted and never read",
         })
     }
 }
@@ -91,7 +101,7 @@ pub struct Place {
 
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let of = if self.level == 1 { "" } else { " of recovery" };
+        let of = if self.level <= 1 { "" } else { " of recovery" };
         write!(f, "operation {}{of}, lane {}", self.op, self.lane.0)?;
         if let Some(line) = self.line {
             write!(f, ", {line}")?;
@@ -185,6 +195,9 @@ pub struct Finding {
     /// The operation to look at: the store that was not flushed, the flush that was not fenced,
     /// the store that came too early or persisted in part.
     pub place: Place,
+    /// The calls by which the program came there, innermost first: where `place` stands in a
+    /// helper, its callers. Empty for a program without debug information.
+    pub callers: Vec<Caller>,
     /// Other operations that have to do with it.
     pub also: Vec<Place>,
     /// The acknowledgements without which the image would be in order.
@@ -206,6 +219,7 @@ impl Finding {
         Self {
             class,
             place,
+            callers: Vec::new(),
             also: Vec::new(),
             lost: Vec::new(),
             lines: Vec::new(),
@@ -218,6 +232,9 @@ impl Finding {
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.class, self.place)?;
+        for (number, caller) in self.callers.iter().enumerate() {
+            write!(f, "{}{caller}", if number == 0 { ", called at " } else { ", " })?;
+        }
         if let Some(violation) = &self.violation {
             write!(f, "\n  {violation}")?;
         }

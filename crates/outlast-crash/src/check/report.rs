@@ -18,7 +18,8 @@ pub struct Report {
     pub images_verified: u64,
     /// How the crash points of all schedules were checked, those of the program itself.
     pub coverage: Coverage,
-    /// Whether every schedule asked for was run and every allowed image of each was verified.
+    /// Whether every schedule asked for was run and every allowed image of each was verified. Where
+    /// none were asked for, those of [`Check::schedules`](crate::Check::schedules)' default.
     pub complete: bool,
     /// How long it took.
     pub elapsed: Duration,
@@ -39,7 +40,7 @@ impl Default for Report {
 
 impl Report {
     /// Whether anything was found that loses data, or that keeps the check from saying that
-    /// nothing is lost. Redundant flushes only cost time.
+    /// nothing is lost. Flushes, fences and lines that no crash needs only cost time.
     pub fn has_failures(&self) -> bool {
         self.findings.iter().any(|finding| !finding.class.only_costs_time())
     }

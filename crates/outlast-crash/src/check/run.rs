@@ -1,15 +1,23 @@
 //! Runs of the program: one for each schedule, each recorded and then searched.
 
+use std::backtrace::Backtrace;
+use std::collections::BTreeMap;
+
 use outlast_pmem::schedule::{Explorer, Plan, Run, ScheduleError, Scheduler, Switch};
 use outlast_pmem::{Recorder, Site};
 use outlast_trace::{ByteRange, LaneId, LineAddr, Op, OpLog};
 
+use super::costs::Costs;
 use super::finding::{Class, Finding, Place, Reproduction};
+use super::program::Program;
 use super::{Check, Report, Schedules};
 use crate::caught;
 use crate::image::ImageMedium;
 use crate::verdict::{Broken, Crash, Violation, panicked};
 use crate::witness::Witness;
+
+/// Schedules that several lanes are run under, unless told otherwise.
+const SCHEDULES_MAX: u64 = 10_000;
 
 /// One run of the program.
 pub(crate) struct Ran {
@@ -22,37 +30,43 @@ pub(crate) struct Ran {
 impl Check {
     pub(super) fn run_schedules(
         &self,
-        program: &(impl Fn(LaneId, &Recorder) + Sync),
+        program: &impl Program,
         judge: &(impl Fn(&ImageMedium, &Crash<'_>) -> Result<(), Violation> + Copy),
         report: &mut Report,
     ) {
-        match self.schedules {
-            Schedules::One(ref plan) => {
-                let ran = self.record(Scheduler::new(plan), program);
-                self.check_recorded(ran, program, judge, report);
+        let mut costs = Costs::default();
+        let mut check = |ran| self.check_recorded(ran, program, judge, report, &mut costs);
+        match self.schedules.clone().unwrap_or_else(|| self.schedules_unless_given()) {
+            Schedules::One(plan) => {
+                check(self.record(Scheduler::new(&plan), program));
             }
             Schedules::Random { count, seed, stay } => {
-                for seed in (seed..).take(count as usize) {
-                    let plan = Plan::Random { seed, stay };
-                    let ran = self.record(Scheduler::new(&plan), program);
-                    if self.check_recorded(ran, program, judge, report) {
-                        return;
-                    }
-                }
+                let plans = (seed..).take(count as usize).map(|seed| Plan::Random { seed, stay });
+                let record = |plan| self.record(Scheduler::new(&plan), program);
+                plans.map(record).find_map(|ran| check(ran).then_some(()));
             }
             Schedules::Preemptions { bound, schedules_max } => {
                 let mut explorer = Explorer::new(bound).ascending();
                 while let Some(scheduler) = explorer.next() {
                     if explorer.schedules() > schedules_max {
                         report.complete = false;
-                        return;
+                        break;
                     }
-                    let ran = self.record_with(scheduler, program, |run| explorer.ran(run));
-                    if self.check_recorded(ran, program, judge, report) {
-                        return;
+                    if check(self.record_with(scheduler, program, |run| explorer.ran(run))) {
+                        break;
                     }
                 }
             }
+        }
+        self.add_costs(&costs, program, report);
+        self.add_callers(program, report);
+    }
+
+    /// Lanes that never interrupt each other show little of what they may do together.
+    fn schedules_unless_given(&self) -> Schedules {
+        match self.lanes {
+            0 | 1 => Schedules::One(Plan::default()),
+            _ => Schedules::Preemptions { bound: 1, schedules_max: SCHEDULES_MAX },
         }
     }
 
@@ -60,13 +74,17 @@ impl Check {
     fn check_recorded(
         &self,
         ran: Result<Ran, Box<Finding>>,
-        program: &(impl Fn(LaneId, &Recorder) + Sync),
+        program: &impl Program,
         judge: &(impl Fn(&ImageMedium, &Crash<'_>) -> Result<(), Violation> + Copy),
         report: &mut Report,
+        costs: &mut Costs,
     ) -> bool {
         report.schedules += 1;
         match ran {
-            Ok(ran) => self.check_run(ran, program, judge, report),
+            Ok(ran) => {
+                costs.note(&ran, self.settings.model());
+                self.check_run(ran, program, judge, report, costs)
+            }
             Err(finding) => {
                 report.complete = false;
                 report.findings.push(*finding);
@@ -79,7 +97,7 @@ impl Check {
     pub(super) fn judge_again(
         &self,
         reproduction: &Reproduction,
-        program: &(impl Fn(LaneId, &Recorder) + Sync),
+        program: &impl Program,
         judge: impl Fn(&ImageMedium, &Crash<'_>) -> Result<(), Violation>,
     ) -> Result<(), Violation> {
         let nowhere = |why: String| {
@@ -110,13 +128,33 @@ impl Check {
         if self.atomic_line { medium.with_atomic_line() } else { medium }
     }
 
-    fn bodies<'a>(
+    /// Lets all lanes run, on shared state of their own.
+    fn run_lanes(
         &self,
-        program: &'a (impl Fn(LaneId, &Recorder) + Sync),
-        medium: &'a Recorder,
-    ) -> Vec<impl FnOnce() + Send + 'a> {
-        let body = |lane| move || caught::note(|| program(LaneId(lane), medium));
-        (0..self.lanes).map(body).collect()
+        scheduler: Scheduler,
+        program: &impl Program,
+        medium: &Recorder,
+    ) -> Result<Run<()>, ScheduleError> {
+        let shared = program.share();
+        let run = |lane| program.run(LaneId(lane), medium, &shared);
+        let body = |lane| move || caught::note(|| run(lane));
+        let lanes = (0..self.lanes).map(body).collect();
+        scheduler.steps_max(self.program_ops_max).run(lanes)
+    }
+
+    /// The stacks with which a run under `plan` comes to some of its operations, by their index.
+    pub(super) fn traces(
+        &self,
+        plan: &Plan,
+        program: &impl Program,
+        ops: impl IntoIterator<Item = usize>,
+    ) -> BTreeMap<usize, (Site, Backtrace)> {
+        let medium = self.recorder().tracing(ops);
+        // It was run before: what is wrong with it has been said.
+        let _ = self.run_lanes(Scheduler::new(plan), program, &medium);
+        let sites = medium.sites();
+        let traces = medium.take_traces().into_iter();
+        traces.filter_map(|(op, trace)| Some((op, (*sites.get(op)?, trace)))).collect()
     }
 
     /// Runs the program once.
@@ -126,7 +164,7 @@ impl Check {
     pub(super) fn record(
         &self,
         scheduler: Scheduler,
-        program: &(impl Fn(LaneId, &Recorder) + Sync),
+        program: &impl Program,
     ) -> Result<Ran, Box<Finding>> {
         self.record_with(scheduler, program, |_| ())
     }
@@ -134,13 +172,12 @@ impl Check {
     fn record_with(
         &self,
         scheduler: Scheduler,
-        program: &(impl Fn(LaneId, &Recorder) + Sync),
+        program: &impl Program,
         ran: impl FnOnce(&Run<()>),
     ) -> Result<Ran, Box<Finding>> {
         let medium = self.recorder();
         let plan = scheduler.plan().clone();
-        let scheduler = scheduler.steps_max(self.program_ops_max);
-        let run = scheduler.run(self.bodies(program, &medium));
+        let run = self.run_lanes(scheduler, program, &medium);
         let (sites, log) = (medium.sites(), medium.take_log());
         match run {
             Ok(run) => {

@@ -1,12 +1,13 @@
 //! The search through one run: its failures, the smallest of them, its explanation.
 
-use outlast_pmem::Recorder;
 use outlast_pmem::schedule::{Plan, Scheduler};
-use outlast_trace::{LaneId, OpLog};
+use outlast_trace::OpLog;
 
+use super::costs::Costs;
 use super::finding::{Class, Finding, Place, Reproduction};
+use super::program::Program;
 use super::run::Ran;
-use super::{Check, Report, classify, redundant};
+use super::{Check, Report, classify};
 use crate::exhaustive::{Failure, Outcome, Unchecked};
 use crate::image::ImageMedium;
 use crate::verdict::{Broken, Crash, Judge, Violation};
@@ -23,11 +24,13 @@ impl Check {
     pub(super) fn check_run(
         &self,
         ran: Ran,
-        program: &(impl Fn(LaneId, &Recorder) + Sync),
+        program: &impl Program,
         judge: &(impl Fn(&ImageMedium, &Crash<'_>) -> Result<(), Violation> + Copy),
         report: &mut Report,
+        costs: &mut Costs,
     ) -> bool {
         let outcome = self.search(&ran.log, judge, report);
+        costs.looked.add(&outcome.looked);
         let Some(failure) = outcome.failures.into_iter().next() else {
             if let Some(unchecked) = outcome.unchecked.first() {
                 report.findings.push(too_wide(&ran, unchecked));
@@ -39,12 +42,8 @@ impl Check {
                 report.findings.push(not_deterministic(&ran, &failure));
                 return true;
             }
-            if report.schedules == 1 {
-                report.findings.extend(redundant::flushes(&ran));
-            }
             return false;
         };
-        report.findings.retain(|finding| !finding.class.only_costs_time());
         if failure.violation.broken == Broken::Strayed || !self.shows(&ran.log, &failure, judge) {
             report.findings.push(not_deterministic(&ran, &failure));
             return true;
@@ -53,7 +52,6 @@ impl Check {
         let failure =
             self.settings.shrink(&self.base, &ran.log, &failure, judge).unwrap_or(failure);
         report.findings.push(classify::explain(&self.settings, &self.base, &ran, &failure, judge));
-        report.findings.extend(redundant::flushes(&ran));
         true
     }
 
@@ -112,7 +110,7 @@ impl Check {
         &self,
         ran: Ran,
         failure: Failure,
-        program: &(impl Fn(LaneId, &Recorder) + Sync),
+        program: &impl Program,
         judge: &(impl Fn(&ImageMedium, &Crash<'_>) -> Result<(), Violation> + Copy),
     ) -> (Ran, Failure) {
         let mut best = (ran, failure);

@@ -15,7 +15,7 @@ use super::trail::{self, Told, window_end};
 use super::{Exhaustive, Failure, LAST_ROW, Level, Unchecked};
 use crate::count::Count;
 use crate::history::tracker::{Raise, Tracker};
-use crate::image::{ImageMedium, Mode, State, mix};
+use crate::image::{ImageMedium, Looked, Mode, State, mix};
 use crate::verdict::{Broken, Crash, Judge, Violation, judge};
 use crate::witness::{CrashPoint, Pick, Witness};
 
@@ -57,6 +57,8 @@ pub(super) struct Found {
     pub coverage: Coverage,
     /// Whether some images were taken for refused without their check.
     pub guessed: bool,
+    /// The lines that some recovery has loaded from.
+    pub looked: Looked,
 }
 
 impl Found {
@@ -102,7 +104,9 @@ impl<'a, J: Judge> Search<'a, J> {
         while flow == Flow::On && !self.unfinished.is_empty() {
             let before = self.verified;
             self.guessed |= self.has_guessed();
+            let looked = self.image.with(|state| std::mem::take(&mut state.looked));
             self.image = self.settings.image(self.base);
+            self.image.with(|state| state.looked = looked);
             flow = self.explore(1, log, &told, images);
             if self.verified == before {
                 break;
@@ -122,8 +126,9 @@ impl<'a, J: Judge> Search<'a, J> {
             let stats = &mut self.levels[0];
             stats.covered = stats.covered.plus(point.covered);
         }
+        let looked = self.image.with(|state| std::mem::take(&mut state.looked));
         let Self { levels, failures, unchecked, coverage, .. } = self;
-        Found { levels, failures, unchecked, coverage, guessed }
+        Found { levels, failures, unchecked, coverage, guessed, looked }
     }
 
     fn is_sharing(&self) -> bool {
