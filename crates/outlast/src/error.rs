@@ -13,7 +13,9 @@ pub enum PoolError {
     #[error("not a whole pool: if its creation was cut short, delete the file and create it again")]
     Unfinished,
     /// A format that this code does not know.
-    #[error("pool format version {found}, this Outlast reads version {expected}")]
+    #[error(
+        "pool format version {found}, and this Outlast reads version {expected}: open it with the Outlast that made it, or create it anew"
+    )]
     Version {
         /// What the header says.
         found: u32,

@@ -31,15 +31,18 @@ pub enum Site {
     HeaderBody,
     /// Creation: the magic that makes it a pool; the first recovery fences it.
     HeaderMagic,
+    /// Creation: blank lanes and free directory words, before the magic. Growth: directory words of
+    /// new chunks, before the size that exposes them (I2).
+    Blank,
     /// Growth: the number of chunks.
     Chunks,
     /// Heap: the empty bitmap of a new class chunk, before the word that names the class (M2).
     ChunkBitmap,
     /// Heap: the directory word of a chunk.
     ChunkWord,
-    /// Log: the zeroed tags of a region, before a record names it.
+    /// Log: the blank tags of a region, before a record names it.
     Region,
-    /// Log: zeros in a lane's ring, before its tail says that its first lap begins (L5).
+    /// Log: blank lines in a lane's ring, before its tail says that its first lap begins (L5).
     Ring,
     /// Log: the tail at the first lap's start, before anything is streamed there (L5).
     FirstLap,
@@ -71,9 +74,9 @@ pub enum Site {
     JournalPages,
     /// Rollback: the journal's header, before anything is stored in place (J2).
     JournalHeader,
-    /// Rollback: new pages in place, before the header is zeroed (J3).
+    /// Rollback: new pages in place, before the header's tag is blanked (J3).
     JournalData,
-    /// Rollback: the zeroed header, which is the commit, before the acknowledgement (J4).
+    /// Rollback: the header with a blank tag, which is the commit, before the acknowledgement (J4).
     JournalEnd,
     /// Append-only log: the commands, which are the commit, before anything is stored in place or
     /// acknowledged (Q1).
@@ -109,6 +112,7 @@ impl Site {
     pub const ALL: &'static [Self] = &[
         Self::HeaderBody,
         Self::HeaderMagic,
+        Self::Blank,
         Self::Chunks,
         Self::ChunkBitmap,
         Self::ChunkWord,

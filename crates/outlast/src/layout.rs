@@ -18,7 +18,7 @@ use crate::checksums::RunMatrices;
 pub const MAGIC: u64 = u64::from_le_bytes(*b"OUTLAST\x01");
 
 /// The format that this code reads and writes.
-pub const FORMAT_VERSION: u32 = 1;
+pub const FORMAT_VERSION: u32 = 2;
 
 /// Bytes of the header page.
 pub const HEADER_PAGE_BYTES: u64 = 4096;
@@ -61,6 +61,10 @@ pub const LANE_TAIL: u64 = 0;
 
 /// In a lane's header line: the sealed sequence number up to which undo records are dead.
 pub const LANE_FLOOR: u64 = 8;
+
+/// In a lane's header line: the sealed floor of the pool as the lane saw it last. The floor never
+/// falls below it.
+pub const LANE_SEEN: u64 = 16;
 
 /// In a log line: its tag, stored last.
 pub const TAG_AT: u64 = 56;
@@ -276,6 +280,7 @@ mod tests {
             ("HEADER_ZERO_AT", HEADER_ZERO_AT),
             ("LANE_TAIL", LANE_TAIL),
             ("LANE_FLOOR", LANE_FLOOR),
+            ("LANE_SEEN", LANE_SEEN),
             ("PAGE_BYTES_MAX", PAGE_BYTES_MAX),
             ("LANE_BYTES_MIN", LANE_BYTES_MIN),
             ("LANE_BYTES_MAX", LANE_BYTES_MAX),
@@ -287,6 +292,7 @@ mod tests {
             ("COUNTER_MAX", Seq::COUNTER_MAX),
             ("EPOCH_LAST", EPOCH_LAST),
             ("TAG_AT", TAG_AT),
+            ("BLANK", crate::log::BLANK),
             ("HEADER_WORDS", HEADER_WORDS as u64),
             ("CONTINUATION_WORDS", CONTINUATION_WORDS as u64),
             ("PAYLOAD_WORDS_MAX", PAYLOAD_WORDS_MAX as u64),

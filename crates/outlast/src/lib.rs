@@ -115,5 +115,7 @@ pub use pool::{
 };
 pub use recover::RecoveryReport;
 pub use scheme::{Guarantee, Reading, SCHEMES, Scheme, SchemeRow, UnknownScheme};
+#[doc(hidden)]
+pub use sealed::seal_at as sealed_word;
 pub use transact::{BlockKind, RootKind, Runner, Transact};
 pub use tx::Tx;

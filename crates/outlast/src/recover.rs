@@ -36,12 +36,14 @@ use crate::alloc::{clear_bit, load_bitmap, set_bit};
 use crate::checksums::Rebuild;
 use crate::error::PoolError;
 use crate::io::{Io, Site};
-use crate::layout::{FLOOR_AT, Geometry, LANE_FLOOR, LANE_TAIL, ROOT_AT};
+use crate::layout::{FLOOR_AT, Geometry, LANE_FLOOR, LANE_SEEN, LANE_TAIL, ROOT_AT};
 use crate::log::{Item, Life, LiveRecord, LogDamage, RecordKind, Region};
 use crate::log::{items, place_of_tail, read_lane, read_undo};
 use crate::plant::Plant;
-use crate::pool::{LANE_FLOOR_UNPROVEN, LANE_TAIL_UNPROVEN, load_sealed};
-use crate::sealed::seal;
+use crate::pool::{
+    LANE_FLOOR_UNPROVEN, LANE_SEEN_UNPROVEN, LANE_TAIL_UNPROVEN, blank, load_sealed,
+};
+use crate::sealed::seal_at;
 use crate::seq::{EPOCH_LAST, Seq};
 use crate::tx::witness;
 
@@ -78,6 +80,11 @@ impl LiveLog {
             let tail = load_sealed(medium, at.plus(LANE_TAIL), LANE_TAIL_UNPROVEN)?;
             let undo_floor = load_sealed(medium, at.plus(LANE_FLOOR), LANE_FLOOR_UNPROVEN)?;
             let undo_floor = Seq::from_bits(undo_floor);
+            let seen = load_sealed(medium, at.plus(LANE_SEEN), LANE_SEEN_UNPROVEN)?;
+            if Seq::from_bits(seen) > floor {
+                let what = "the floor is older than what a lane has seen of it";
+                return Err(PoolError::Damaged { at: FLOOR_AT, what });
+            }
             let ring = Region {
                 at: geometry.ring_at(lane),
                 lines: geometry.ring_lines(),
@@ -239,7 +246,7 @@ impl LiveLog {
             epoch += 1;
             raise_floor(io, epoch);
         }
-        self.reset_tails(io, geometry);
+        self.reset_tails(io, geometry, Seq::new(epoch, 1));
         if epoch == EPOCH_LAST {
             epoch = scrub(io, geometry);
         }
@@ -247,16 +254,18 @@ impl LiveLog {
     }
 
     /// V3. The log is empty, so a crash between two tails changes nothing. Where records are streamed
-    /// the lane does it itself, when it is taken (L5).
-    fn reset_tails<M: Medium>(&self, io: Io<'_, M>, geometry: &Geometry) {
-        if self.tails_moved.is_empty() {
-            return;
-        }
-        for lane in self.tails_moved.iter().copied() {
+    /// the lane does it itself, when it is taken (L5). The first lane sees the new floor in any case
+    /// (V4).
+    fn reset_tails<M: Medium>(&self, io: Io<'_, M>, geometry: &Geometry, floor: Seq) {
+        let moved = self.tails_moved.iter().copied();
+        for lane in moved {
             let at = geometry.lane_at(lane).plus(LANE_TAIL);
-            io.medium.store_u64(at, seal(0));
+            io.medium.store_u64(at, seal_at(0, at));
             io.flush(Site::RecoverTail, at, 8);
         }
+        let at = geometry.lane_at(0).plus(LANE_SEEN);
+        io.medium.store_u64(at, seal_at(floor.bits(), at));
+        io.flush(Site::RecoverTail, at, 8);
         io.fence(Site::RecoverTail);
     }
 }
@@ -310,25 +319,24 @@ fn is_changeable(geometry: &Geometry, len: u64, range: ByteRange) -> bool {
 
 /// V2. One word: before it every record is as live as it was, after it none is.
 fn raise_floor<M: Medium>(io: Io<'_, M>, epoch: u64) {
-    io.medium.store_u64(FLOOR_AT, seal(Seq::new(epoch, 1).bits()));
+    io.medium.store_u64(FLOOR_AT, seal_at(Seq::new(epoch, 1).bits(), FLOOR_AT));
     io.flush(Site::RecoverFloor, FLOOR_AT, 8);
     io.fence(Site::RecoverFloor);
 }
 
-/// The last epoch is never written with: every line of every log is zeroed, then epochs start
+/// The last epoch is never written with: every line of every log is made blank, then epochs start
 /// again from 1. A crash on the way finds the last epoch and scrubs again.
 #[cold]
 fn scrub<M: Medium>(io: Io<'_, M>, geometry: &Geometry) -> u64 {
     let lanes = 0..geometry.lanes as usize;
-    let zero = |at: PoolOffset, bytes: u64| {
-        (0..bytes / 8).for_each(|word| io.medium.store_u64(at.plus(word * 8), 0));
-        io.flush(Site::RecoverData, at, bytes);
+    let blank = |at: PoolOffset, bytes: u64| {
+        blank::store(io, Site::RecoverData, geometry, at, at.plus(bytes));
     };
     let ring_bytes = geometry.ring_lines() * LINE_BYTES;
-    lanes.clone().for_each(|lane| zero(geometry.ring_at(lane), ring_bytes));
+    lanes.clone().for_each(|lane| blank(geometry.ring_at(lane), ring_bytes));
     io.fence(Site::RecoverData);
     // The tail says how the ring is to be read, so it comes after.
-    lanes.for_each(|lane| zero(geometry.lane_at(lane), LINE_BYTES));
+    lanes.for_each(|lane| blank(geometry.lane_at(lane), LINE_BYTES));
     io.fence(Site::RecoverData);
     raise_floor(io, 1);
     1
@@ -442,7 +450,7 @@ mod tests {
             let pool = Pool::create_on(Heap::new(64 << 10), &create, &open).unwrap();
             let at_last = |epoch| {
                 let medium = Heap::from_bytes(&pool.medium().to_bytes());
-                medium.store_u64(FLOOR_AT, seal(Seq::new(epoch, 1).bits()));
+                medium.store_u64(FLOOR_AT, seal_at(Seq::new(epoch, 1).bits(), FLOOR_AT));
                 medium
             };
             for epoch in [EPOCH_LAST - 1, EPOCH_LAST] {

@@ -3,8 +3,14 @@
 //! Every mutable word of a pool's metadata is sealed: the floor, lane marks, chunk directory,
 //! allocation bitmaps, root, size. A sealed word is never torn, since an aligned word is atomic
 //! under power failure (rule 5 of the fault model), and a flipped bit in it is always noticed:
-//! the seal is a CRC-8 whose Hamming distance over 64 bits is 4. The all-zero word is the seal
-//! of zero, so that fresh space needs no initialisation.
+//! the seal is a CRC-8 whose Hamming distance over 64 bits is 4.
+//!
+//! * **S1** The all-zero word is no sealed word, at no place: what was zeroed, or never written,
+//!   is not taken for a value. Fresh metadata is therefore written before anything relies on it.
+//! * **S2** A word of metadata is sealed for its place: a line that was written to another place
+//!   does not prove itself there, but for one word in 128.
+
+use outlast_trace::PoolOffset;
 
 /// Bits of payload in a sealed word.
 pub const PAYLOAD_BITS: u32 = 56;
@@ -50,21 +56,52 @@ pub(crate) fn crc8(payload: u64) -> u8 {
         ^ TABLES[6][b[6] as usize]
 }
 
-/// The word that carries `payload`.
+/// S1: part of every seal, so that zeros prove nothing.
+const NEVER_ZERO: u8 = 0x80;
+
+/// S2: what the seal of a word at that place has besides, in the bits below [`NEVER_ZERO`].
+#[inline]
+fn place_bits(at: PoolOffset) -> u64 {
+    // The highest bits of the product depend on every bit of the place.
+    (at.0 / 8).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 57 << PAYLOAD_BITS
+}
+
+/// The word that carries `payload`, wherever it is.
 ///
 /// # Panics
 /// When the payload has more than 56 bits.
 #[inline]
 pub fn seal(payload: u64) -> u64 {
     assert!(payload <= PAYLOAD_MAX, "a sealed word carries 56 bits");
-    payload | u64::from(crc8(payload)) << PAYLOAD_BITS
+    payload | u64::from(crc8(payload) ^ NEVER_ZERO) << PAYLOAD_BITS
 }
 
 /// The payload of a word, or `None` when the word was not written by [`seal`].
 #[inline]
 pub fn unseal(word: u64) -> Option<u64> {
     let payload = word & PAYLOAD_MAX;
-    (crc8(payload) == (word >> PAYLOAD_BITS) as u8).then_some(payload)
+    (crc8(payload) ^ NEVER_ZERO == (word >> PAYLOAD_BITS) as u8).then_some(payload)
+}
+
+/// The word that carries `payload` at that place.
+///
+/// # Panics
+/// When the payload has more than 56 bits.
+#[inline]
+pub fn seal_at(payload: u64, at: PoolOffset) -> u64 {
+    seal(payload) ^ place_bits(at)
+}
+
+/// The payload of a word at that place, or `None` when [`seal_at`] did not make it for there.
+#[inline]
+pub fn unseal_at(word: u64, at: PoolOffset) -> Option<u64> {
+    unseal(without_place(word, at))
+}
+
+/// What [`seal`] makes of the payload of a word that is at that place.
+#[inline]
+pub fn without_place(word: u64, at: PoolOffset) -> u64 {
+    word ^ place_bits(at)
 }
 
 #[cfg(test)]
@@ -83,10 +120,27 @@ mod tests {
     }
 
     #[test]
-    fn a_sealed_word_opens_and_zero_seals_itself() {
-        assert_eq!(seal(0), 0);
+    fn a_sealed_word_opens() {
         for payload in samples() {
             assert_eq!(unseal(seal(payload)), Some(payload));
+            let at = PoolOffset(payload & !7);
+            assert_eq!(unseal_at(seal_at(payload, at), at), Some(payload));
+        }
+    }
+
+    /// S1 and S2.
+    #[test]
+    fn zero_is_no_sealed_word_and_few_words_prove_themselves_elsewhere() {
+        assert_eq!(unseal(0), None);
+        let places = || (0..4096).map(|word| PoolOffset(8 * word));
+        assert!(places().all(|at| unseal_at(0, at).is_none()));
+        for payload in [0, 1, PAYLOAD_MAX] {
+            let word = seal_at(payload, PoolOffset(64));
+            let believed = places().filter(|at| unseal_at(word, *at).is_some()).count();
+            assert!((1..=4096 / 100).contains(&believed), "{believed} of 4096");
+            // Neighbouring lines always tell.
+            let beside = (1..64).map(|line| PoolOffset(64 + line * 64));
+            assert!(beside.take(16).all(|at| unseal_at(word, at).is_none()));
         }
     }
 

@@ -101,6 +101,11 @@ impl Class {
         (usize::from(index) < CLASS_BYTES.len()).then_some(Self(index))
     }
 
+    /// Whether chunks of this geometry are divided into blocks of this class.
+    pub fn is_used_in(self, geometry: &Geometry) -> bool {
+        self.bytes() * BLOCKS_MIN < geometry.chunk_bytes
+    }
+
     pub fn bytes(self) -> u64 {
         u64::from(CLASS_BYTES[usize::from(self.0)])
     }
@@ -180,7 +185,7 @@ mod tests {
         }
     }
 
-    /// Pools of format 1 without checksums have as many blocks as fit behind their bitmap.
+    /// Pools without checksums have as many blocks as fit behind their bitmap.
     #[test]
     fn without_checksums_a_chunk_holds_as_many_blocks_as_ever() {
         for (geometry, shape) in shapes(false) {

@@ -11,8 +11,9 @@ use crate::alloc::directory::{ChunkWord, bit_of, bitmap_range, load_bitmap};
 use crate::checksums::{Matrices, format_cells};
 use crate::io::{Io, Site};
 use crate::layout::{Geometry, TAG_AT};
-use crate::log::Region;
+use crate::log::{BLANK, Region};
 use crate::plant::Plant;
+use crate::sealed::seal_at;
 use crate::seq::Seq;
 use crate::transact::BlockKind;
 
@@ -144,6 +145,11 @@ impl Heap {
 
     pub fn chunk_count(&self) -> u64 {
         self.chunks.len() as u64
+    }
+
+    /// Where it ends.
+    fn end(&self) -> u64 {
+        self.geometry.chunk_at(self.chunk_count()).0
     }
 
     /// Takes a block for a transaction of a lane. Nothing durable changes but, when a class gets a
@@ -307,7 +313,7 @@ impl Heap {
     fn read_chunk<M: Medium>(&mut self, io: Io<'_, M>, chunk: u64) -> Result<u64> {
         let word_at = self.geometry.directory_at(chunk);
         let damaged = |at, why| HeapError::Damaged { at, why };
-        let word = ChunkWord::from_word(io.medium.load_u64(word_at))
+        let word = ChunkWord::load(io.medium, &self.geometry, chunk, self.end())
             .map_err(|why| damaged(word_at, why))?;
         match word {
             ChunkWord::Free => {
@@ -324,8 +330,10 @@ impl Heap {
             }
             ChunkWord::Large { chunks, .. } => {
                 let chunks = u64::from(chunks);
-                if chunk + chunks > self.chunk_count() {
-                    return Err(damaged(word_at, "a large block reaches past the heap"));
+                let is_inside = |other: &Chunk| matches!(other, Chunk::Unknown | Chunk::InRun);
+                let inner = chunk as usize + 1..(chunk + chunks) as usize;
+                if !self.chunks[inner].iter().all(is_inside) {
+                    return Err(damaged(word_at, "a large block reaches over another chunk"));
                 }
                 self.mark_run(chunk, chunks);
                 Ok(chunks)
@@ -403,7 +411,7 @@ impl Heap {
             .collect();
         for &chunk in &empty {
             let word_at = self.geometry.directory_at(chunk);
-            io.medium.store_u64(word_at, ChunkWord::Free.to_word());
+            io.medium.store_u64(word_at, ChunkWord::Free.to_word(word_at));
             io.flush(Site::ChunkWord, word_at, 8);
             self.changed.push(ByteRange::new(word_at, 8));
             self.chunks[chunk as usize] = Chunk::Free;
@@ -423,8 +431,8 @@ impl Heap {
         let at = self.geometry.chunk_at(chunk);
         let state = ClassChunk::new(&self.geometry, class, kind);
         let bitmap = bitmap_range(at, &state.shape);
-        for index in 0..u64::from(state.shape.bitmap_words) {
-            io.medium.store_u64(at.plus(index * 8), 0);
+        for word in (0..u64::from(state.shape.bitmap_words)).map(|index| at.plus(index * 8)) {
+            io.medium.store_u64(word, seal_at(0, word));
         }
         io.flush(Site::ChunkBitmap, bitmap.at, bitmap.len);
         if let Some(matrices) = &self.matrices {
@@ -432,7 +440,7 @@ impl Heap {
         }
         io.fence(Site::ChunkBitmap);
         let word_at = self.geometry.directory_at(chunk);
-        io.medium.store_u64(word_at, ChunkWord::Class(class, kind).to_word());
+        io.medium.store_u64(word_at, ChunkWord::Class(class, kind).to_word(word_at));
         self.changed.push(ByteRange::new(word_at, 8));
         // Empty checksums lie anywhere in the chunk.
         let whole = ByteRange::new(at, self.geometry.chunk_bytes);
@@ -455,10 +463,10 @@ impl Heap {
             return Err(HeapError::NotABlock("it lies behind the heap"));
         }
         let word_at = self.geometry.directory_at(chunk);
-        // A word of zero is a free chunk's, or one's inside a large block that is not known yet
+        // A free word is a free chunk's, or one's inside a large block that is not known yet
         // (M3). Only the scan from the start of a zone can tell; here it is no block anyway.
         let is_unknown = matches!(self.chunks[chunk as usize], Chunk::Unknown);
-        if is_unknown && io.medium.load_u64(word_at) != ChunkWord::Free.to_word() {
+        if is_unknown && io.medium.load_u64(word_at) != ChunkWord::Free.to_word(word_at) {
             self.read_chunk(io, chunk)?;
         }
         let chunk_at = self.geometry.chunk_at(chunk);
@@ -477,7 +485,7 @@ impl Heap {
                 }
                 Ok(block)
             }
-            _ => match ChunkWord::from_word(io.medium.load_u64(word_at)) {
+            _ => match ChunkWord::load(io.medium, &self.geometry, chunk, self.end()) {
                 Ok(ChunkWord::Large { chunks, kind }) if at == chunk_at => {
                     Ok(self.run_block(chunk, u64::from(chunks), kind))
                 }
@@ -570,7 +578,7 @@ impl Heap {
         }
     }
 
-    /// As [`reserve_unscrubbed`](Self::reserve_unscrubbed); the stretch's tags are zero, durably,
+    /// As [`reserve_unscrubbed`](Self::reserve_unscrubbed); the stretch's tags are blank, durably,
     /// so that old bytes pass for no record.
     pub fn reserve_region<M: Medium>(
         &mut self,
@@ -581,7 +589,7 @@ impl Heap {
         let region = self.reserve_unscrubbed(io, lines, settle)?;
         if !io.plants(Plant::RegionNotScrubbed) {
             for line in 0..region.lines {
-                io.medium.store_u64(region.line(line).plus(TAG_AT), 0);
+                io.medium.store_u64(region.line(line).plus(TAG_AT), BLANK);
             }
             io.flush(Site::Region, region.at, region.lines * LINE_BYTES);
             io.fence(Site::Region);

@@ -11,6 +11,7 @@ use super::directory::{bit_of, load_bitmap};
 use super::heap::{Block, Heap, Reserved};
 use crate::io::Io;
 use crate::layout::Geometry;
+use crate::sealed::without_place;
 use crate::seq::Seq;
 use crate::transact::BlockKind;
 
@@ -31,7 +32,7 @@ pub(crate) struct LaneHeap {
     freed: Vec<(Seq, Block)>,
     /// A bit for each chunk that the heap has read, as far as the lane knows.
     known: Vec<u64>,
-    /// The shapes of chunks, by what their directory words say.
+    /// The shapes of chunks, by their directory words without the place.
     shapes: Vec<(u64, ChunkShape)>,
 }
 
@@ -91,8 +92,15 @@ impl LaneHeap {
     }
 
     /// The heap has found that block.
-    pub fn note_found(&mut self, heap: &Heap, block: Block, word: u64) {
+    pub fn note_found<M: Medium>(
+        &mut self,
+        io: Io<'_, M>,
+        geometry: &Geometry,
+        heap: &Heap,
+        block: Block,
+    ) {
         let Reserved::Bit { chunk, .. } = block.reserved else { return };
+        let word = load_without_place(io, geometry, chunk);
         let Some(shape) = heap.shape_of(chunk) else { return };
         if !self.shapes.iter().any(|(of, _)| *of == word) {
             self.shapes.push((word, shape));
@@ -116,7 +124,7 @@ impl LaneHeap {
         if self.known.get((chunk / 64) as usize)? >> (chunk % 64) & 1 == 0 {
             return None;
         }
-        let word = io.medium.load_u64(geometry.directory_at(chunk));
+        let word = load_without_place(io, geometry, chunk);
         let (_, shape) = self.shapes.iter().find(|(of, _)| *of == word)?;
         let chunk_at = geometry.chunk_at(chunk);
         let index = shape.block_from(at.0 - chunk_at.0)?;
@@ -124,6 +132,12 @@ impl LaneHeap {
         let is_taken = load_bitmap(io.medium, map_at).ok()? >> bit & 1 == 1;
         is_taken.then(|| Block::of_class(shape, chunk_at, chunk, index))
     }
+}
+
+/// The directory word of a chunk as it would be anywhere.
+fn load_without_place<M: Medium>(io: Io<'_, M>, geometry: &Geometry, chunk: u64) -> u64 {
+    let at = geometry.directory_at(chunk);
+    without_place(io.medium.load_u64(at), at)
 }
 
 #[cfg(test)]

@@ -8,8 +8,8 @@
 //!
 //! * **M1** A block is allocated when its bit is set (or its run's word says so). The bit changes
 //!   only in a transaction's commit, covered by that transaction's log record.
-//! * **M2** A class chunk's bitmap is zero, durably, before its directory word names the class.
-//! * **M3** Inside a large run only the first chunk's word is not zero: taking and freeing a run
+//! * **M2** A class chunk's bitmap is empty, durably, before its directory word names the class.
+//! * **M3** Inside a large run only the first chunk's word is not free: taking and freeing a run
 //!   is one word.
 //! * **M4** A block that was freed is handed out again only when no live log record can still
 //!   write to it.
@@ -25,6 +25,6 @@ mod heap;
 mod lane;
 
 pub(crate) use class::block_bytes_for;
-pub(crate) use directory::{ChunkWord, clear_bit, load_bitmap, set_bit};
+pub(crate) use directory::{ChunkWord, clear_bit, load_bitmap, set_bit, store_free_words};
 pub(crate) use heap::{Block, Heap, HeapError, Reserved};
 pub(crate) use lane::LaneHeap;

@@ -58,7 +58,7 @@ use crate::ack::Ticket;
 use crate::layout::{FLOOR_AT, HEADER_PAGE_BYTES};
 use crate::plant::Plant;
 use crate::pool::Pool;
-use crate::sealed::seal;
+use crate::sealed::seal_at;
 use crate::seq::Seq;
 use crate::writeback;
 use catalog::{Catalog, Stored};
@@ -411,7 +411,7 @@ impl<'a, M: Medium, S: Shelf> Making<'a, M, S> {
         let mut first = pool.load_page(0);
         let len = pool.medium.len();
         drop(heap);
-        let floor = seal(last.next().unwrap_or(last).bits()).to_le_bytes();
+        let floor = seal_at(last.next().unwrap_or(last).bits(), FLOOR_AT).to_le_bytes();
         first[FLOOR_AT.0 as usize..][..8].copy_from_slice(&floor);
         pages.push((0, first));
         drop(closed);

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use outlast_pmem::{Heap, PAGE_BYTES};
+use outlast_trace::PoolOffset;
 use uuid::Uuid;
 
 use crate::checkpoint::catalog::Catalog;
@@ -10,7 +11,7 @@ use crate::checkpoint::error::CheckpointError;
 use crate::checkpoint::format::{Page, SegmentHeader};
 use crate::checkpoint::shelf::{Held, Place, Purpose, Shelf, Volume, with_suffix};
 use crate::layout::HEADER_PAGE_BYTES;
-use crate::pool::{Header, is_of_a_pool};
+use crate::pool::{Header, blank, is_of_a_pool};
 
 type Result<T> = std::result::Result<T, CheckpointError>;
 
@@ -184,11 +185,19 @@ impl<S: Shelf> Reader<S> {
         Ok(bytes)
     }
 
-    /// Every page of the pool, in order.
+    /// Every page of the pool, in order. Logs are in no checkpoint: lanes are as creation leaves them.
     fn for_each_page(&self, mut visit: impl FnMut(&Page) -> Result<()>) -> Result<()> {
         let mut page = [0; PAGE_BYTES as usize];
+        self.catalog.load(&self.shelf, &self.file, 0, &mut page)?;
+        let geometry = Header::read(&Heap::from_bytes(&page)).map(|header| header.geometry);
         for number in 0..self.newest.pool_bytes / PAGE_BYTES {
             self.catalog.load(&self.shelf, &self.file, number, &mut page)?;
+            let at = PoolOffset(number * PAGE_BYTES);
+            if let Ok(geometry) = &geometry
+                && (HEADER_PAGE_BYTES..geometry.heap_at).contains(&at.0)
+            {
+                blank::fill(geometry, at, &mut page);
+            }
             visit(&page)?;
         }
         Ok(())

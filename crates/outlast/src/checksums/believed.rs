@@ -15,7 +15,9 @@ use outlast_pmem::Medium;
 use outlast_trace::{LineAddr, PoolOffset};
 
 use crate::checksums::faults::{Fault, Remedy, fault_of};
-use crate::checksums::matrices::{Content, Matrices, MatrixAt, load_line, store_changed};
+use crate::checksums::matrices::{
+    Content, Matrices, MatrixAt, checksums_of, load_line, load_sum, store_changed,
+};
 use crate::error::PoolError;
 use crate::io::{Io, Site};
 use crate::layout::Geometry;
@@ -111,7 +113,7 @@ fn spare_of<M: Medium>(medium: &M, matrix: &MatrixAt) -> Spare<Vec<u8>> {
 
 fn sums_of<M: Medium>(medium: &M, matrix: &MatrixAt) -> Vec<Line> {
     let lines = matrix.check_lines().take(matrix.shape.checksum_lines());
-    lines.map(|line| load_line(medium, line)).collect()
+    lines.map(|line| load_sum(medium, line)).collect()
 }
 
 /// Whether a matrix counts as right; if not, what is wrong, and what would put it right.
@@ -225,7 +227,8 @@ fn settle_sums<M: Medium>(io: Io<'_, M>, matrix: &MatrixAt) {
         .collect();
     let mut sums = Sums::new(matrix.shape, vec![[0; 8]; matrix.shape.checksum_lines()]);
     sums.create(&data, &members);
-    store_changed(io.medium, matrix.checks, bytemuck::cast_slice(sums.lines()), |line| {
+    let sums = checksums_of(matrix, sums.lines());
+    store_changed(io.medium, matrix.checks, bytemuck::cast_slice(&sums), |line| {
         io.flush_line(Site::RecoverData, line);
     });
 }

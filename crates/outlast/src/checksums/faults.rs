@@ -4,7 +4,7 @@ use outlast_matrix::{LINE_BYTES, Line, LineSet, Locate, Matrix, Outcome, Spare, 
 use outlast_pmem::Medium;
 use outlast_trace::{ByteRange, LineAddr, PoolOffset};
 
-use crate::checksums::matrices::{Content, Matrices, MatrixAt, load_line};
+use crate::checksums::matrices::{Content, Matrices, MatrixAt, load_line, load_sum};
 use crate::checksums::rebuild::summed_contents;
 use crate::error::PoolError;
 use crate::io::{Io, Site};
@@ -213,7 +213,7 @@ fn judge<M: Medium>(
     let sums: Vec<Line> = matrix
         .check_lines()
         .take(matrix.shape.checksum_lines())
-        .map(|line| load_line(medium, line))
+        .map(|line| load_sum(medium, line))
         .collect();
     let sums = Sums::new(matrix.shape, sums.as_slice());
     let seen = Matrix::new(&data, sums, &members);

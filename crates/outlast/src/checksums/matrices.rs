@@ -93,14 +93,12 @@ impl Matrices {
         if let Some(known) = slot.get() {
             return Some(known);
         }
-        // A damaged directory word may name a class that chunks of this size do not have.
-        Class::for_bytes(class.bytes(), self.geometry.chunk_bytes)?;
         let shape = || (class.shape(&self.geometry), Cell::of(class, &self.geometry));
         Some(slot.get_or_init(shape))
     }
 
     fn word<M: Medium>(&self, medium: &M, chunk: u64) -> Option<ChunkWord> {
-        ChunkWord::from_word(medium.load_u64(self.geometry.directory_at(chunk))).ok()
+        ChunkWord::load(medium, &self.geometry, chunk, medium.len()).ok()
     }
 
     /// Whether the chunk is free, or inside a long block.
@@ -320,6 +318,27 @@ pub(super) fn load_line<M: Medium>(medium: &M, line: LineAddr) -> Line {
     let mut content = [0; 8];
     medium.load(line.start(), bytemuck::cast_slice_mut(&mut content));
     content
+}
+
+/// K8: what the checksum at that line has beside its sum.
+fn base(line: LineAddr) -> Line {
+    let word = |word: u64| (line.0 * 8 + word).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    [0, 1, 2, 3, 4, 5, 6, 7].map(word)
+}
+
+/// The sum that a checksum holds.
+pub(super) fn load_sum<M: Medium>(medium: &M, line: LineAddr) -> Line {
+    let (stored, base) = (load_line(medium, line), base(line));
+    std::array::from_fn(|word| stored[word].wrapping_sub(base[word]))
+}
+
+/// The checksums of a matrix that hold these sums.
+pub(super) fn checksums_of(matrix: &MatrixAt, sums: &[Line]) -> Vec<Line> {
+    let with_base = |(line, sum): (LineAddr, &Line)| {
+        let base = base(line);
+        std::array::from_fn(|word| sum[word].wrapping_add(base[word]))
+    };
+    matrix.check_lines().zip(sums).map(with_base).collect()
 }
 
 /// Stores the lines of `bytes` that are not there already, and shows each.

@@ -29,6 +29,8 @@
 //!   class (as M2).
 //! * **K7** Before recovery makes a matrix anew it compares the CRC-8 of every line that no record
 //!   touches: damage is an error, and is not summed up.
+//! * **K8** Beside its sum each word of a checksum has a number of its place, never zero. So neither a
+//!   page of zeros adds up, nor one that was written to another's place.
 
 mod believed;
 mod deltas;

@@ -7,13 +7,17 @@ use outlast_pmem::Medium;
 use outlast_trace::{ByteRange, LineAddr, PoolOffset};
 
 use crate::alloc::class::Class;
-use crate::checksums::matrices::{Content, Matrices, MatrixAt, load_line, store_changed};
+use crate::checksums::matrices::{
+    Content, Matrices, MatrixAt, checksums_of, load_line, store_changed,
+};
 use crate::error::PoolError;
 use crate::io::{Io, Site};
 use crate::layout::Geometry;
 use crate::log::{Item, items};
+use crate::sealed::seal_at;
 
-/// K6: empty matrices for a chunk that becomes a class's. Their fence is the caller's.
+/// K6: matrices with an empty bitmap and no blocks for a chunk that becomes a class's. Their fence is
+/// the caller's.
 pub(crate) fn format_cells<M: Medium>(
     io: Io<'_, M>,
     matrices: &Matrices,
@@ -21,19 +25,15 @@ pub(crate) fn format_cells<M: Medium>(
     class: Class,
     bitmap: ByteRange,
 ) {
+    let word = |at: PoolOffset| if at.0 < bitmap.end().0 { seal_at(0, at) } else { 0 };
     for matrix in matrices.of_class(chunk, class) {
-        let mut spare = vec![0; matrix.shape.spare_lines() * LINE_BYTES];
-        let mut empty = Spare::empty(matrix.shape, spare.as_mut_slice());
-        let summed = bitmap.lines().filter(|_| !matrices.are_literal());
-        for line in summed.filter(|line| line.0 < matrix.data.0 + matrix.lines) {
-            if let Some(index) = line.0.checked_sub(matrix.data.0) {
-                empty.set_member(index as usize, true);
-            }
-        }
-        empty.seal(matrix.number());
-        let sums = vec![0; matrix.shape.checksum_lines() * LINE_BYTES];
-        store_changed(io.medium, matrix.checks, &sums, |_| ());
-        store_changed(io.medium, matrix.spare(), &spare, |_| ());
+        let line = |index: u64| {
+            let line = LineAddr(matrix.data.0 + index);
+            let is_summed = line.start().0 < bitmap.end().0 && !matrices.are_literal();
+            is_summed.then(|| std::array::from_fn(|i| word(line.start().plus(8 * i as u64))))
+        };
+        let contents: Vec<_> = (0..matrix.shape.lines() as u64).map(line).collect();
+        make(io, &matrix, &contents);
         matrix.check_lines().for_each(|line| io.flush_line(Site::ChunkBitmap, line));
     }
 }
@@ -62,7 +62,8 @@ pub(super) fn make<M: Medium>(io: Io<'_, M>, matrix: &MatrixAt, lines: &[Option<
     sums.create(&data, &members);
     let mut spare = Spare::empty(matrix.shape, vec![0; matrix.shape.spare_lines() * LINE_BYTES]);
     members.iter().for_each(|line| spare.insert(line, &data[line]));
-    store_changed(io.medium, matrix.checks, bytemuck::cast_slice(sums.lines()), |_| ());
+    let sums = checksums_of(matrix, sums.lines());
+    store_changed(io.medium, matrix.checks, bytemuck::cast_slice(&sums), |_| ());
     store_changed(io.medium, matrix.spare(), spare.seal(matrix.number()), |_| ());
 }
 

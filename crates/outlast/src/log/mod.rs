@@ -21,8 +21,8 @@
 //! | `Onward` | a region of the heap in which the lane's log goes on | `aof` |
 //!
 //! Heap regions belong to the log only while a live record names them; the directory never
-//! does. A crash therefore cannot leak them, and there is no list to keep. Their tags are
-//! zeroed, durably, before they are named, so that no user's bytes can pass for a record.
+//! does. A crash therefore cannot leak them, and there is no list to keep. Their tags are made
+//! blank, durably, before they are named, so that no user's bytes can pass for a record.
 //!
 //! # When a record is valid
 //!
@@ -68,5 +68,5 @@ pub(crate) use item::{Item, Payload, items, prefix_within};
 pub(crate) use place::{Place, place_of_tail, tail_at};
 pub(crate) use reader::{Life, LiveRecord, named_region, read_lane, read_undo};
 pub(crate) use record::{
-    LogDamage, PAYLOAD_WORDS_MAX, Record, RecordKind, Region, append, lines_for,
+    BLANK, LogDamage, PAYLOAD_WORDS_MAX, Record, RecordKind, Region, append, lines_for,
 };

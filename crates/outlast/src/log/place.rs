@@ -42,15 +42,15 @@ impl Place {
     }
 
     /// Where the lane's first record goes in the opening after one whose tail is here, and whether the
-    /// ring is zeroed before. Half a ring further lie lines that the crash has most likely not torn:
+    /// ring is made blank before. Half a ring further lie lines that the crash has most likely not torn:
     /// whoever enumerates what it may have left need not decide about those that it has.
     pub fn of_next_opening(self, streams: bool) -> (Self, bool) {
         let Self { region, line, lap } = self;
         match lap {
             Some(lap) if streams => {
-                let (lap, is_zeroed) = lap.of_next_opening();
+                let (lap, is_blanked) = lap.of_next_opening();
                 let line = (line + region.lines / 2) % region.lines;
-                (Self { region, line, lap: Some(lap) }, is_zeroed)
+                (Self { region, line, lap: Some(lap) }, is_blanked)
             }
             // A ring of the other form, or one in which nothing was ever logged.
             _ => {

@@ -248,6 +248,11 @@ mod tests {
     const RING: Region = Region { at: PoolOffset(64), lines: 15, is_elsewhere: false };
     const ELSEWHERE: Region = Region { at: PoolOffset(2048), lines: 8, is_elsewhere: true };
 
+    /// A medium whose lines are blank.
+    fn blank() -> Heap {
+        Heap::from_bytes(&record::BLANK.to_le_bytes().repeat(512))
+    }
+
     fn read_all(medium: &Heap, tail: u64, floor: u64) -> Vec<(RecordKind, u64, usize)> {
         let mut out = Vec::new();
         let floor = Seq::new(1, floor);
@@ -267,7 +272,7 @@ mod tests {
 
     #[test]
     fn wraps_and_regions_are_followed() {
-        let medium = Heap::new(4096);
+        let medium = blank();
         put(&medium, RING, 10, RecordKind::Redo, 5, &[1; 12]);
         put(&medium, RING, 12, RecordKind::Detached, 6, &[ELSEWHERE.at.0, ELSEWHERE.lines]);
         put(&medium, ELSEWHERE, 0, RecordKind::Redo, 6, &[1; 30]);
@@ -283,7 +288,7 @@ mod tests {
 
     #[test]
     fn a_record_behind_the_last_line_of_the_ring_is_at_its_start() {
-        let medium = Heap::new(4096);
+        let medium = blank();
         put(&medium, RING, 13, RecordKind::Redo, 5, &[1; 12]);
         put(&medium, RING, 0, RecordKind::Redo, 6, &[2; 3]);
         let redo = RecordKind::Redo;
@@ -293,7 +298,7 @@ mod tests {
 
     #[test]
     fn what_was_passed_ends_where_numbers_fall_or_the_ring_was_read_once() {
-        let medium = Heap::new(4096);
+        let medium = blank();
         // One lap of dead records: from any tail on nothing is live, and the reader comes back.
         for line in 0..RING.lines {
             put(&medium, RING, line, RecordKind::Redo, 20 + line, &[1]);
@@ -311,7 +316,7 @@ mod tests {
     /// A crash leaves such a line where a dead record was being stored over: it is no damage.
     #[test]
     fn a_passed_header_over_anothers_content_is_one_line_to_read_over() {
-        let medium = Heap::new(4096);
+        let medium = blank();
         put(&medium, RING, 0, RecordKind::Redo, 5, &[1]);
         medium.store_u64(RING.at, medium.load_u64(RING.at) ^ 1 << 9);
         assert_eq!(read_all(&medium, 0, 6), []);
@@ -321,7 +326,7 @@ mod tests {
 
     #[test]
     fn a_detached_record_that_is_not_there_ends_the_lane() {
-        let medium = Heap::new(4096);
+        let medium = blank();
         put(&medium, RING, 0, RecordKind::Redo, 5, &[1]);
         put(&medium, RING, 1, RecordKind::Detached, 6, &[ELSEWHERE.at.0, ELSEWHERE.lines]);
         put(&medium, ELSEWHERE, 0, RecordKind::Redo, 4, &[1; 30]);
@@ -331,7 +336,7 @@ mod tests {
 
     #[test]
     fn a_region_outside_the_pool_is_damage() {
-        let medium = Heap::new(4096);
+        let medium = blank();
         put(&medium, RING, 0, RecordKind::Continued, 5, &[4096, 1]);
         let mut out = Vec::new();
         let tail = Place::sealed(RING, 0);

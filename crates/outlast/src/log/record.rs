@@ -14,6 +14,17 @@ use crate::seq::Seq;
 pub(crate) const HEADER_WORDS: usize = 6;
 pub(crate) const CONTINUATION_WORDS: usize = 7;
 
+/// A tag of no record and of no lap. A blank line has it in each of its words, so that rings of both
+/// forms find nothing there; a line of zeros is damage in both.
+pub(crate) const BLANK: u64 = (NO_NUMBER as u64) << 56;
+
+/// What the check of a tag has besides the CRC, so that zero is no tag. It has an odd number of bits:
+/// the tag of a lap, too.
+pub(crate) const NO_NUMBER: u8 = 0x6b;
+
+/// What the check of a header's tag has besides.
+const OF_HEADER: u8 = 0x55;
+
 /// Bit 63 of a tag: this line is a record's first.
 const TAG_HEADER: u64 = 1 << 63;
 
@@ -118,7 +129,8 @@ fn tag(seq: Seq, header: bool) -> u64 {
 fn tags(seq: Seq) -> [u64; 2] {
     let crc = crc8(seq.bits());
     let folded = u64::from((crc ^ crc >> 7) & 0x7f);
-    [seq.bits() | (folded ^ 0x55) << 56 | TAG_HEADER, seq.bits() | folded << 56]
+    let folded = folded ^ u64::from(NO_NUMBER);
+    [seq.bits() | (folded ^ u64::from(OF_HEADER)) << 56 | TAG_HEADER, seq.bits() | folded << 56]
 }
 
 /// The number in a tag and whether it is a header's; `None` when the tag is damaged.
@@ -503,6 +515,10 @@ mod tests {
         let io = Io::new(&medium, None);
         assert_eq!(read(io, REGION, 2, |seq| seq > SEQ, &mut payload), Found::Nothing);
         assert_eq!(read(io, REGION, 3, |_| true, &mut payload), Found::Nothing);
+        medium.store_u64(REGION.line(9).plus(TAG_AT), BLANK);
         assert_eq!(read(io, REGION, 9, |_| true, &mut payload), Found::Nothing);
+        // What was never written, not even blank, is damage.
+        let zeros = read(io, REGION, 10, |_| true, &mut payload);
+        assert!(matches!(zeros, Found::Damaged { .. }), "{zeros:?}");
     }
 }

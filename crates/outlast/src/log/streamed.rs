@@ -4,12 +4,12 @@
 //! in a word of its own and the bytes that are left in the eighth; above them, in each of the eight
 //! words, stands the tag of its *lap*: how often the lane has gone round its ring.
 //!
-//! * **L5** What a word held before belongs to one of the 126 laps before, or is zero. Each lap
+//! * **L5** What a word held before belongs to one of the 126 laps before, or is blank. Each lap
 //!   writes every line that it comes by, also those at the ring's end that no record needs; an opening
 //!   begins two laps on, which no word of a record that a crash tore can have; and an opening that
-//!   would begin another *era* of 32 laps, or the last lap of its own, zeroes the ring before. So
-//!   an era that is not begun with zeros is begun by a lap that came by every line.
-//! * **L6** Tags of 127 laps in a row differ, and none is zero: a line of which all eight words
+//!   would begin another *era* of 32 laps, or the last lap of its own, makes the ring blank before.
+//!   So an era that is not begun so is begun by a lap that came by every line.
+//! * **L6** Tags of 127 laps in a row differ, and none is blank, or zero: a line of which all eight words
 //!   carry the lap that is being read is wholly there, whatever order they became durable in.
 //! * **L7** A line's lap follows from the lane's durable tail, which says its own lap: the head is
 //!   never a ring ahead of it (W3).
@@ -20,7 +20,8 @@ use outlast_trace::{LINE_BYTES, LineAddr, PoolOffset};
 use crate::io::{Io, Site};
 use crate::log::item::Payload;
 use crate::log::record::{
-    self, CONTINUATION_WORDS, Found, HEADER_UNPROVEN, Head, Peeked, RecordKind, Region,
+    self, BLANK, CONTINUATION_WORDS, Found, HEADER_UNPROVEN, Head, NO_NUMBER, Peeked, RecordKind,
+    Region,
 };
 use crate::plant::Plant;
 use crate::sealed::{seal, unseal};
@@ -39,20 +40,24 @@ const CONTENT_MASK: u64 = (1 << TAG_SHIFT) - 1;
 /// After so many laps their tags come again.
 pub(crate) const TAGS: u64 = 127;
 
-/// In so many laps each word that is older is written or zeroed (L5).
+/// In so many laps each word that is older is written or made blank (L5).
 const ERA: u64 = 32;
 
 /// Laps are counted modulo this, in which both come out even.
 pub(crate) const LAPS: u64 = TAGS * ERA;
 
-/// A byte of even parity, other for each number up to [`TAGS`]; that of zero is zero.
-const fn even(number: u8) -> u8 {
-    number | (number.count_ones() as u8 & 1) << 7
+/// A byte of odd parity, other for each number up to [`TAGS`]; that of zero is blank.
+const fn odd(number: u8) -> u8 {
+    let bits = number ^ NO_NUMBER;
+    bits | (bits.count_ones() as u8 & 1 ^ 1) << 7
 }
 
-/// Whether that byte is the tag of a lap, or of none. No single flipped bit makes another of one.
+const _: () = assert!(odd(0) == (BLANK >> TAG_SHIFT) as u8);
+
+/// Whether that byte is the tag of a lap, or of none. No single flipped bit makes another of one, and
+/// zero is none.
 fn is_tag(byte: u8) -> bool {
-    byte.count_ones().is_multiple_of(2)
+    !byte.count_ones().is_multiple_of(2)
 }
 
 /// Which time round the ring it is, modulo [`LAPS`].
@@ -65,7 +70,7 @@ pub(crate) struct Lap {
 impl Lap {
     pub fn numbered(number: u64) -> Self {
         let number = (number % LAPS) as u16;
-        Self { number, tag: even(1 + (u64::from(number) % TAGS) as u8) }
+        Self { number, tag: odd(1 + (u64::from(number) % TAGS) as u8) }
     }
 
     /// So many laps later.
@@ -78,7 +83,7 @@ impl Lap {
         self.number.into()
     }
 
-    /// The lap with which the next opening begins, and whether it zeroes the ring (L5).
+    /// The lap with which the next opening begins, and whether it makes the ring blank (L5).
     pub fn of_next_opening(self) -> (Self, bool) {
         let next = self.after(2);
         (next, next.after(1).number() / ERA != self.number() / ERA)
@@ -367,16 +372,17 @@ pub(crate) fn read<M: Medium>(
     Found::Record { kind, seq, lines }
 }
 
-/// Zeroes a ring, for the first lap of a lane or for records of another form.
-pub(crate) fn zero<M: Medium>(io: Io<'_, M>, site: Site, ring: Region) {
+/// Makes a ring blank, for the first lap of a lane or for records of another form.
+pub(crate) fn blank<M: Medium>(io: Io<'_, M>, site: Site, ring: Region) {
+    const LINE: [u64; 8] = [BLANK.to_le(); 8];
     let mut page = [0u8; 4096];
     let (mut at, end) = (ring.at, ring.at.plus(ring.lines * LINE_BYTES));
     while at.0 < end.0 {
         let part = &mut page[..(end.0 - at.0).min(4096) as usize];
         io.medium.load(at, part);
         for (line, bytes) in (0..).zip(part.as_chunks::<64>().0) {
-            if *bytes != [0; 64] {
-                io.stream_line(site, at.plus(line * LINE_BYTES), &[0; 8]);
+            if bytes != bytemuck::bytes_of(&LINE) {
+                io.stream_line(site, at.plus(line * LINE_BYTES), &LINE);
             }
         }
         at = at.plus(part.len() as u64);
@@ -430,12 +436,13 @@ mod tests {
     }
 
     #[test]
-    fn tags_of_so_many_laps_in_a_row_differ_from_each_other_and_from_zero() {
+    fn tags_of_so_many_laps_in_a_row_differ_from_each_other_and_from_blank_and_zero() {
         for first in 0..LAPS {
-            let tags = (first..first + TAGS).map(|lap| Lap::numbered(lap).tag()).chain([0]);
+            let blank = (BLANK >> TAG_SHIFT) as u8;
+            let tags = (first..first + TAGS).map(|lap| Lap::numbered(lap).tag()).chain([blank]);
             let tags: std::collections::BTreeSet<u8> = tags.collect();
             assert_eq!(tags.len() as u64, TAGS + 1);
-            assert!(tags.into_iter().all(is_tag));
+            assert!(tags.into_iter().all(is_tag) && !is_tag(0));
         }
         assert_eq!(Lap::numbered(LAPS - 1).after(1), Lap::numbered(0));
     }
@@ -465,7 +472,7 @@ mod tests {
     fn a_record_that_lacks_any_of_its_words_is_none() {
         let (old, new) = (Lap::numbered(LAPS - 1), Lap::numbered(0));
         for before in [None, Some(old)] {
-            let medium = Heap::new(4096);
+            let medium = Heap::from_bytes(&BLANK.to_le_bytes().repeat(512));
             if let Some(lap) = before {
                 write(&medium, 2, lap, Seq::new(3, 70), 40);
             }
@@ -518,15 +525,15 @@ mod tests {
     }
 
     #[test]
-    fn a_zeroed_ring_is_zero_and_nothing_else_is() {
+    fn a_ring_is_made_blank_and_nothing_else_is() {
         let medium = Heap::new(128 + 70 * LINE_BYTES + 64);
         let ring = Region { at: PoolOffset(128), lines: 70, is_elsewhere: false };
         medium.store(PoolOffset(0), &vec![7; medium.len() as usize]);
-        zero(io(&medium), Site::Ring, ring);
+        blank(io(&medium), Site::Ring, ring);
         let bytes = medium.to_bytes();
         let (before, rest) = bytes.split_at(128);
-        let (zeros, behind) = rest.split_at(70 * 64);
+        let (blank, behind) = rest.split_at(70 * 64);
         assert!(before.iter().chain(behind).all(|byte| *byte == 7));
-        assert!(zeros.iter().all(|byte| *byte == 0));
+        assert!(blank.chunks(8).all(|word| *word == BLANK.to_le_bytes()));
     }
 }

@@ -12,10 +12,12 @@ use crate::alloc::directory::{bit_of, load_bitmap};
 use crate::alloc::{ChunkWord, class::Class};
 use crate::checksums::Fault;
 use crate::collections::{Reach, walk_root};
-use crate::layout::{HEADER_PAGE_BYTES, HEADER_ZERO_AT, LANE_FLOOR, LANE_TAIL, TAG_AT};
+use crate::layout::{HEADER_PAGE_BYTES, HEADER_ZERO_AT, LANE_FLOOR, LANE_SEEN, LANE_TAIL, TAG_AT};
 use crate::log::record::untag;
 use crate::log::{self, Region};
-use crate::pool::{LANE_FLOOR_UNPROVEN, LANE_TAIL_UNPROVEN, RecoveredPool, load_sealed};
+use crate::pool::{
+    LANE_FLOOR_UNPROVEN, LANE_SEEN_UNPROVEN, LANE_TAIL_UNPROVEN, RecoveredPool, load_sealed,
+};
 use crate::transact::BlockKind;
 
 /// One thing that is wrong with a pool.
@@ -133,18 +135,20 @@ impl<M: Medium> RecoveredPool<M> {
     /// As [`allocated_blocks`](Self::allocated_blocks), in little memory.
     fn map_blocks(&self, report: &mut CheckReport, tell: &mut Tell<'_>) -> BlockMap {
         let geometry = &self.header().geometry;
+        let heap_end = geometry.chunk_at(self.chunks()).0;
         let mut blocks = BlockMap::new(*geometry, self.chunks());
         let mut chunk = 0;
         while chunk < self.chunks() {
             let (stage, total) = (CheckStage::Allocator, self.chunks());
             tell(CheckStep { stage, done: chunk, total });
-            if geometry.is_directory(chunk) {
-                chunk += 1;
-                continue;
-            }
             let word_at = geometry.directory_at(chunk);
             let mut taken = 1;
-            match ChunkWord::from_word(self.medium().load_u64(word_at)) {
+            match ChunkWord::load(self.medium(), geometry, chunk, heap_end) {
+                Ok(ChunkWord::Free) if geometry.is_directory(chunk) => {}
+                Ok(_) if geometry.is_directory(chunk) => {
+                    let what = "the word of a directory itself says that it holds blocks";
+                    report.findings.push(damaged(word_at, what));
+                }
                 Ok(ChunkWord::Free) => report.chunks_free += 1,
                 Ok(ChunkWord::Class(class, kind)) => {
                     report.chunks_class += 1;
@@ -178,15 +182,10 @@ impl<M: Medium> RecoveredPool<M> {
         report.chunks_large += chunks;
         *report.bytes_by_kind.entry(kind).or_default() += bytes;
         blocks.add_large(chunk, bytes);
-        let end = (chunk + chunks).min(self.chunks());
-        if chunk + chunks > self.chunks() {
-            let what = "a large block reaches past the heap";
-            report.findings.push(damaged(geometry.directory_at(chunk), what));
-        }
-        for inner in chunk + 1..end {
+        for inner in chunk + 1..chunk + chunks {
             // M3.
             let at = geometry.directory_at(inner);
-            if self.medium().load_u64(at) != 0 {
+            if self.medium().load_u64(at) != ChunkWord::Free.to_word(at) {
                 report.findings.push(damaged(at, "a chunk inside a large block has a word"));
             }
         }
@@ -264,13 +263,16 @@ impl<M: Medium> RecoveredPool<M> {
         let geometry = &self.header().geometry;
         for lane in 0..geometry.lanes as usize {
             let at = geometry.lane_at(lane);
-            for (word, what) in [(LANE_TAIL, LANE_TAIL_UNPROVEN), (LANE_FLOOR, LANE_FLOOR_UNPROVEN)]
-            {
+            for (word, what) in [
+                (LANE_TAIL, LANE_TAIL_UNPROVEN),
+                (LANE_FLOOR, LANE_FLOOR_UNPROVEN),
+                (LANE_SEEN, LANE_SEEN_UNPROVEN),
+            ] {
                 if load_sealed(self.medium(), at.plus(word), what).is_err() {
                     report.findings.push(damaged(at.plus(word), what));
                 }
             }
-            for rest in (LANE_FLOOR + 8..LINE_BYTES).step_by(8).map(|i| at.plus(i)) {
+            for rest in (LANE_SEEN + 8..LINE_BYTES).step_by(8).map(|i| at.plus(i)) {
                 if self.medium().load_u64(rest) != 0 {
                     report.findings.push(damaged(rest, METADATA_REST));
                 }

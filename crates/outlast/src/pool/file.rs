@@ -86,7 +86,8 @@ impl PoolInfo {
     /// [`PoolError`].
     pub fn peek(path: impl AsRef<Path>) -> Result<Self, PoolError> {
         let path = path.as_ref();
-        let mut page = vec![0; HEADER_PAGE_BYTES as usize];
+        // What lies behind the page tells damage of it from a creation that was cut short.
+        let mut page = vec![0; 2 * HEADER_PAGE_BYTES as usize];
         let mut tries = 3;
         loop {
             let len = read_beside(path, &mut page)?;

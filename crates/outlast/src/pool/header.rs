@@ -4,16 +4,20 @@ use outlast_pmem::Medium;
 use outlast_trace::PoolOffset;
 use uuid::Uuid;
 
+use crate::alloc::store_free_words;
 use crate::error::PoolError;
 use crate::io::{Io, Site};
 use crate::layout::{
     CHUNK_BYTES_AT, CHUNKS_AT, FLAG_CHECKSUMS, FLAG_LITERAL, FLAGS_AT, FLOOR_AT, FORMAT_VERSION,
-    Geometry, HEADER_BYTES, HEADER_CRC_AT, HEADER_PAGE_BYTES, HEAP_AT_AT, LANE_BYTES_AT, LANES_AT,
-    MAGIC, POOL_BYTES_MAX, ROOT_AT, UUID_AT, VERSION_AT,
+    Geometry, HEADER_BYTES, HEADER_CRC_AT, HEADER_PAGE_BYTES, HEAP_AT_AT, LANE_BYTES_AT,
+    LANE_FLOOR, LANE_SEEN, LANE_TAIL, LANES_AT, MAGIC, POOL_BYTES_MAX, ROOT_AT, UUID_AT,
+    VERSION_AT,
 };
+use crate::log::BLANK;
 use crate::plant::Plant;
+use crate::pool::blank;
 use crate::scheme::Scheme;
-use crate::sealed::{seal, unseal};
+use crate::sealed::{seal_at, unseal_at};
 use crate::seq::Seq;
 
 /// The flags of a pool for literal variants.
@@ -63,9 +67,12 @@ impl Header {
             && u32_at(HEADER_CRC_AT + 4) == 0;
         match u64_at(0) {
             MAGIC => {}
-            0 if is_unfinished(&bytes) => return Err(PoolError::Unfinished),
-            // One flipped bit in the magic of a pool whose header proves itself otherwise.
+            0 if is_unfinished(medium, &bytes) => return Err(PoolError::Unfinished),
+            // A pool whose header proves itself otherwise.
             _ if body_is_header(&bytes) => return Err(damaged("the header's magic")),
+            0 if has_lanes(medium) => {
+                return Err(damaged("the header is not there, and behind it there are lanes"));
+            }
             _ => return Err(PoolError::NotAPool),
         }
         let version = u32_at(VERSION_AT);
@@ -95,15 +102,39 @@ impl Header {
     }
 }
 
-/// Whether creation may have left this. It stores the header's two lines before the magic (I1),
-/// and the cache writes back either, neither or both: some words are still zero then, the first
-/// is, and the reserved ones always are.
-fn is_unfinished(bytes: &[u8; HEADER_BYTES]) -> bool {
+/// Whether creation may have left this (I1). The first two lines are stored in order before the magic,
+/// and the cache writes back either, neither or both, in part: then everything behind the header page
+/// is zero. Once they are whole, lanes and directories are stored, and nothing else.
+fn is_unfinished<M: Medium>(medium: &M, bytes: &[u8; HEADER_BYTES]) -> bool {
     let is_zero = |from: usize, to: usize| bytes[from..to].iter().all(|byte| *byte == 0);
     let version = &bytes[VERSION_AT..VERSION_AT + 4];
     let begins = is_zero(VERSION_AT, HEADER_CRC_AT) || version == FORMAT_VERSION.to_le_bytes();
     let ends = is_zero(HEADER_CRC_AT, HEADER_BYTES) || is_zero(HEADER_CRC_AT + 4, HEADER_BYTES);
-    begins && is_zero(FLAGS_AT + 1, HEADER_CRC_AT) && ends
+    if !(begins && is_zero(FLAGS_AT + 1, HEADER_CRC_AT) && ends) {
+        return false;
+    }
+    if body_is_header(bytes) {
+        // Its line comes with the header's, and the first opening raises it.
+        let floor = medium.load_u64(FLOOR_AT);
+        return floor == 0 || floor == seal_at(FIRST_FLOOR.bits(), FLOOR_AT);
+    }
+    const LOOKED_AT_MAX: u64 = 64 << 20;
+    let words = (HEADER_PAGE_BYTES..medium.len().min(LOOKED_AT_MAX) & !7).step_by(8);
+    words.map(PoolOffset).all(|word| medium.load_u64(word) == 0)
+}
+
+/// Whether what lies behind the header page is a pool's: the header line of its first lane, or a
+/// blank line.
+fn has_lanes<M: Medium>(medium: &M) -> bool {
+    const LOOKED_AT_MAX: u64 = 1 << 20;
+    let first = PoolOffset(HEADER_PAGE_BYTES);
+    let is_blank =
+        |line: PoolOffset| (0..8).all(|word| medium.load_u64(line.plus(8 * word)) == BLANK);
+    let words = [LANE_TAIL, LANE_FLOOR, LANE_SEEN].map(|word| first.plus(word));
+    let is_lane = || words.iter().all(|word| load_sealed(medium, *word, "").is_ok());
+    let end = medium.len().min(LOOKED_AT_MAX) & !63;
+    let mut lines = (first.0..end).step_by(64).map(PoolOffset);
+    end > first.0 && (is_lane() || lines.any(is_blank))
 }
 
 /// Whether a file that begins with this page is a pool, damaged perhaps. Its magic, the rest of
@@ -111,7 +142,7 @@ fn is_unfinished(bytes: &[u8; HEADER_BYTES]) -> bool {
 pub(crate) fn is_of_a_pool(page: &[u8; HEADER_PAGE_BYTES as usize]) -> bool {
     let word = |at: PoolOffset| {
         let bytes = page[at.0 as usize..][..8].try_into().expect("8 bytes");
-        unseal(u64::from_le_bytes(bytes)).filter(|payload| *payload != 0)
+        unseal_at(u64::from_le_bytes(bytes), at).filter(|payload| *payload != 0)
     };
     let header = page.first_chunk::<HEADER_BYTES>().expect("a page is longer");
     page[..8] == MAGIC.to_le_bytes()
@@ -201,8 +232,13 @@ fn chunk_bytes_for(pool_bytes: u64, heap_bytes: u64) -> u64 {
     small.find(spans).unwrap_or(64 << 10)
 }
 
-/// Makes a zeroed medium a pool. The magic is stored last, behind a fence: before it the medium
-/// is no pool, after it a whole one (I1).
+/// Makes a zeroed medium a pool, in three steps, each fenced before the next.
+///
+/// * **I1** The header's body comes first and the magic last: before the magic the medium is no pool,
+///   after it a whole one. Behind a header without its magic there is nothing but what creation
+///   puts there, and behind one whose body is not whole there are zeros.
+/// * **I2** Blank lanes and free directory words come between the two: what was never written is not
+///   believed.
 pub(crate) fn format<M: Medium>(
     medium: &M,
     options: &CreateOptions,
@@ -217,19 +253,30 @@ pub(crate) fn format<M: Medium>(
         medium.store_u64(PoolOffset(0), MAGIC);
     }
     medium.store(PoolOffset(8), &bytes[8..]);
-    medium.store_u64(FLOOR_AT, seal(Seq::new(1, 1).bits()));
-    medium.store_u64(CHUNKS_AT, seal(geometry.chunks_in(medium.len())));
-    medium.store_u64(ROOT_AT, seal(0));
+    let chunks = geometry.chunks_in(medium.len());
+    medium.store_u64(FLOOR_AT, seal_at(FIRST_FLOOR.bits(), FLOOR_AT));
+    medium.store_u64(CHUNKS_AT, seal_at(chunks, CHUNKS_AT));
+    medium.store_u64(ROOT_AT, seal_at(0, ROOT_AT));
     io.flush(Site::HeaderBody, PoolOffset(0), CHUNKS_AT.0 + 8);
     if !io.plants(Plant::MagicFirst) {
         io.fence(Site::HeaderBody);
     }
+    let lanes_end = geometry.lane_at(geometry.lanes as usize);
+    blank::store(io, Site::Blank, &geometry, geometry.lane_at(0), lanes_end);
+    store_free_words(medium, &geometry, 0, chunks, |words| {
+        io.flush(Site::Blank, words.at, words.len);
+    });
+    io.fence(Site::Blank);
     medium.store_u64(PoolOffset(0), MAGIC);
     // The fence is that of the first recovery (V2), which follows before anybody gets the pool.
     io.flush(Site::HeaderMagic, PoolOffset(0), 8);
     Ok(header)
 }
 
+/// The floor that creation stores.
+const FIRST_FLOOR: Seq = Seq::new(1, 1);
+
+pub(crate) const LANE_SEEN_UNPROVEN: &str = "the floor that a lane saw does not prove itself";
 pub(crate) const LANE_TAIL_UNPROVEN: &str = "a lane's tail does not prove itself";
 pub(crate) const LANE_FLOOR_UNPROVEN: &str = "a lane's floor does not prove itself";
 
@@ -239,5 +286,5 @@ pub(crate) fn load_sealed<M: Medium>(
     at: PoolOffset,
     what: &'static str,
 ) -> Result<u64, PoolError> {
-    unseal(medium.load_u64(at)).ok_or(PoolError::Damaged { at, what })
+    unseal_at(medium.load_u64(at), at).ok_or(PoolError::Damaged { at, what })
 }

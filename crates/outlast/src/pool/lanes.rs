@@ -35,8 +35,8 @@ pub(crate) struct LaneSlot {
     pub ring: Region,
     /// Position 0 of this opening.
     pub first: Place,
-    /// The ring is zeroed before anything is logged there.
-    pub is_zeroed_first: bool,
+    /// The ring is made blank before anything is logged there.
+    pub is_blanked_first: bool,
     pub shared: CachePadded<LaneShared>,
     /// What commits changed, for whoever keeps the checksums.
     pub deltas: SpinLock<Deltas>,
@@ -110,7 +110,7 @@ impl LaneSlot {
         let ring = Region { at: geometry.ring_at(id), lines, is_elsewhere };
         let tail = load_sealed(io.medium, at.plus(LANE_TAIL), LANE_TAIL_UNPROVEN)?;
         let tail = log::place_of_tail(ring, tail).expect("recovery has read it");
-        let (first, is_zeroed_first) = match io.plants(Plant::LapGoesOn) && tail.lap.is_some() {
+        let (first, is_blanked_first) = match io.plants(Plant::LapGoesOn) && tail.lap.is_some() {
             true => (tail, false),
             false => tail.of_next_opening(streams),
         };
@@ -119,7 +119,7 @@ impl LaneSlot {
         Ok(Self {
             ring,
             first,
-            is_zeroed_first,
+            is_blanked_first,
             shared: CachePadded::new(LaneShared::new()),
             deltas: SpinLock::default(),
             ended: SpinLock::default(),

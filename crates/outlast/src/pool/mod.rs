@@ -5,6 +5,7 @@
 //! read, or started with a scheme; only a [`Pool`] runs transactions.
 
 mod backoff;
+pub(crate) mod blank;
 mod blocks;
 mod check;
 mod file;
@@ -23,7 +24,9 @@ pub use check::{CheckReport, CheckStage, CheckStep, Finding};
 pub use file::FilePool;
 use header::format;
 pub use header::{CreateOptions, Header};
-pub(crate) use header::{LANE_FLOOR_UNPROVEN, LANE_TAIL_UNPROVEN, is_of_a_pool, load_sealed};
+pub(crate) use header::{
+    LANE_FLOOR_UNPROVEN, LANE_SEEN_UNPROVEN, LANE_TAIL_UNPROVEN, is_of_a_pool, load_sealed,
+};
 pub(crate) use lane_log::LaneLog;
 pub use lanes::Lane;
 pub(crate) use lanes::{LaneSlot, LaneState};
@@ -39,7 +42,7 @@ use outlast_pmem::Medium;
 use outlast_trace::PoolOffset;
 
 use crate::ack::{Ack, Ticket};
-use crate::alloc::Heap;
+use crate::alloc::{Heap, store_free_words};
 use crate::bias::Bias;
 use crate::checkpoint::Checkpointer;
 use crate::checksums::Matrices;
@@ -52,7 +55,7 @@ use crate::padded::CachePadded;
 use crate::plant::Plant;
 use crate::recover::LiveLog;
 use crate::scheme::{Logging, Reading, Scheme, WriteBack};
-use crate::sealed::seal;
+use crate::sealed::seal_at;
 use crate::seq::Seq;
 use crate::solo::Solo;
 use crate::spin::SpinLock;
@@ -166,8 +169,9 @@ impl<M: Medium> Pool<M> {
         Seq::new(self.epoch, counter)
     }
 
-    /// Makes the pool at least `len` bytes long. The file grows first, then the word that says
-    /// so (G1): a crash in between leaves a file with room to spare.
+    /// Makes the pool at least `len` bytes long. The file grows first, then directory words say that
+    /// the new chunks are free (I2), then the size does (G1): a crash in between leaves a file with
+    /// room to spare.
     pub fn grow(&self, len: u64) -> Result<(), PoolError> {
         self.refuse_in_a_fork()?;
         let io = self.io();
@@ -181,7 +185,7 @@ impl<M: Medium> Pool<M> {
             return Ok(());
         }
         let raise_size = || {
-            self.medium.store_u64(CHUNKS_AT, seal(chunks));
+            self.medium.store_u64(CHUNKS_AT, seal_at(chunks, CHUNKS_AT));
             io.flush(Site::Chunks, CHUNKS_AT, 8);
             io.fence(Site::Chunks);
         };
@@ -189,6 +193,11 @@ impl<M: Medium> Pool<M> {
             raise_size();
         }
         self.medium.grow(geometry.chunk_at(chunks).0)?;
+        store_free_words(&self.medium, geometry, heap.chunk_count(), chunks, |words| {
+            io.flush(Site::Blank, words.at, words.len);
+            self.checkpointer.changes.mark_range(words);
+        });
+        io.fence(Site::Blank);
         raise_size();
         heap.grow_to(chunks);
         Ok(())
@@ -278,7 +287,7 @@ impl<M: Medium> Pool<M> {
         }
         let io = self.io();
         let at = self.header.geometry.lane_at(lane).plus(LANE_FLOOR);
-        self.medium.store_u64(at, seal(last));
+        self.medium.store_u64(at, seal_at(last, at));
         io.flush(Site::UndoSettled, at, 8);
         io.fence(Site::UndoSettled);
         unmarked.store(0, Ordering::Release);

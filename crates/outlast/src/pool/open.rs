@@ -20,6 +20,7 @@ use crate::plant::Plant;
 use crate::pool::{Header, LaneSlot, Pool, load_sealed};
 use crate::recover::{LiveLog, RecoveryReport};
 use crate::scheme::{Logging, Reading, Scheme, WriteBack};
+use crate::sealed::unseal_at;
 use crate::seq::Seq;
 use crate::solo::Solo;
 use crate::spin::SpinLock;
@@ -131,6 +132,14 @@ impl<M: Medium> UnrecoveredPool<M> {
     /// Proves the header, the size and the root. Nothing is stored.
     pub fn open(medium: M) -> Result<Self, PoolError> {
         let (header, chunks) = prove(&medium, medium.len())?;
+        // Growth that a crash cut short leaves no words there, or such as say that chunks are free.
+        for chunk in chunks..header.geometry.chunks_in(medium.len().min(POOL_BYTES_MAX)) {
+            let at = header.geometry.directory_at(chunk);
+            if unseal_at(medium.load_u64(at), at).is_some_and(|payload| payload != 0) {
+                let what = "the size is older than the heap: chunks behind it are in use";
+                return Err(PoolError::Damaged { at: CHUNKS_AT, what });
+            }
+        }
         Ok(Self { medium, header, chunks })
     }
 
@@ -395,12 +404,13 @@ pub(super) fn peek<M: Medium>(page: &M, len: u64) -> Result<PoolInfo, PoolError>
 /// The word that names a root object.
 pub(crate) fn root_word(block: PoolOffset, kind: RootKind) -> u64 {
     debug_assert!(block.is_aligned(16));
-    crate::sealed::seal((kind as u64) << 48 | (block.0 / 16))
+    crate::sealed::seal_at((kind as u64) << 48 | (block.0 / 16), ROOT_AT)
 }
 
 /// What the root word says.
 pub(crate) fn parse_root(word: u64) -> Result<Option<(PoolOffset, RootKind)>, &'static str> {
-    let payload = crate::sealed::unseal(word).ok_or("the root word does not prove itself")?;
+    let payload =
+        crate::sealed::unseal_at(word, ROOT_AT).ok_or("the root word does not prove itself")?;
     let at = PoolOffset((payload & ((1 << 48) - 1)) * 16);
     let kind = RootKind::from_bits((payload >> 48) as u8).ok_or("an unknown kind of root")?;
     Ok((at.0 != 0).then_some((at, kind)))

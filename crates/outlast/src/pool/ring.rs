@@ -7,26 +7,26 @@ use crate::layout::LANE_TAIL;
 use crate::log;
 use crate::plant::Plant;
 use crate::pool::{LaneState, Pool};
-use crate::sealed::seal;
+use crate::sealed::seal_at;
 
 impl<M: Medium> Pool<M> {
     /// L5: before its first record of this opening a lane says by its tail where that goes and in
-    /// which lap, durably; where the ring is to be zeroed it is so before. What stands there is of an
+    /// which lap, durably; where the ring is to be made blank it is so before. What stands there is of an
     /// older epoch, so a crash in between changes nothing.
     pub(super) fn lay_out(&self, lane: &mut LaneState) {
         let slot = &self.lanes[lane.id];
         if std::mem::replace(&mut lane.log.is_laid_out, true)
-            || !slot.streams() && !slot.is_zeroed_first
+            || !slot.streams() && !slot.is_blanked_first
         {
             return;
         }
         let io = self.io();
-        if slot.is_zeroed_first && !io.plants(Plant::RingNotZeroed) {
-            log::streamed::zero(io, Site::Ring, slot.ring);
+        if slot.is_blanked_first && !io.plants(Plant::RingNotZeroed) {
+            log::streamed::blank(io, Site::Ring, slot.ring);
             io.fence(Site::Ring);
         }
         let at = self.header.geometry.lane_at(lane.id).plus(LANE_TAIL);
-        self.medium.store_u64(at, seal(log::tail_at(slot.first)));
+        self.medium.store_u64(at, seal_at(log::tail_at(slot.first), at));
         io.flush(Site::FirstLap, at, 8);
         io.fence(Site::FirstLap);
     }
@@ -143,7 +143,7 @@ mod tests {
         assert_eq!(Plant::laps().count(), 2, "every one of them is planted here");
     }
 
-    /// A ring that held records of the other form is zeroed before the first of this one, both ways.
+    /// A ring that held records of the other form is made blank before the first of this one, both ways.
     #[test]
     fn a_pool_goes_from_one_form_of_log_to_the_other_and_back() {
         let (pool, block) = created(Scheme::Swift, None);

@@ -65,8 +65,7 @@ impl<'p, M: Medium> Tx<'p, M> {
             if let Ok(block) = found
                 && self.is_among_others()
             {
-                let word = pool.medium.load_u64(geometry.directory_at(geometry.chunk_of(at)));
-                self.lane.heap.note_found(&heap, block, word);
+                self.lane.heap.note_found(io, geometry, &heap, block);
             }
             found
         };
@@ -273,7 +272,7 @@ impl<'p, M: Medium> Tx<'p, M> {
             }
             Reserved::Run { word, large, .. } => {
                 let free = crate::alloc::ChunkWord::Free;
-                medium.store_u64(word, if allocated { large } else { free }.to_word());
+                medium.store_u64(word, if allocated { large } else { free }.to_word(word));
             }
         }
         let changes = &self.pool.checkpointer.changes;

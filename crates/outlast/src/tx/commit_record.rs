@@ -4,7 +4,7 @@
 use outlast_pmem::Medium;
 use outlast_trace::{ByteRange, LINE_BYTES, LineAddr};
 
-use crate::alloc::Reserved;
+use crate::alloc::{ChunkWord, Reserved};
 use crate::io::Site;
 use crate::lines::LineEntry;
 use crate::log::{self, PAYLOAD_WORDS_MAX, Place, Record, RecordKind, Region, lines_for};
@@ -40,14 +40,16 @@ impl<M: Medium> Tx<'_, M> {
             match block.reserved {
                 Reserved::Bit { word, bit, .. } => payload.set_bit(word, bit),
                 Reserved::Run { word, large, .. } => {
-                    payload.append_words(word, &[large.to_word()], ITEM_WORDS_MAX);
+                    payload.append_words(word, &[large.to_word(word)], ITEM_WORDS_MAX);
                 }
             }
         }
         for block in self.given_back() {
             match block.reserved {
                 Reserved::Bit { word, bit, .. } => payload.clear_bit(word, bit),
-                Reserved::Run { word, .. } => payload.append_words(word, &[0], ITEM_WORDS_MAX),
+                Reserved::Run { word, .. } => {
+                    payload.append_words(word, &[ChunkWord::Free.to_word(word)], ITEM_WORDS_MAX);
+                }
             }
         }
         self.lane.buffers.payload = payload;

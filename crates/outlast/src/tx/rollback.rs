@@ -3,13 +3,13 @@
 //! A transaction's stores wait in volatile memory. Its commit copies the pages that they change,
 //! as they were, into a journal; a header says how many there are, and only then are the new pages
 //! stored in place. While the header stands the journal is *hot*, and recovery copies the old
-//! pages back; zeroing it is the commit. The journal is in the lane's ring, behind the header in
+//! pages back; blanking its tag is the commit. The journal is in the lane's ring, behind the header in
 //! its first line, or in regions of the heap where the ring is too small.
 //!
 //! * **J1** The old pages are fenced before the header that counts them is stored.
 //! * **J2** The header is fenced before anything is stored in place.
-//! * **J3** The new pages, all of their lines, are fenced before the header is zeroed.
-//! * **J4** The zeroed header is fenced before a lock is released or anything acknowledged: one
+//! * **J3** The new pages, all of their lines, are fenced before the header's tag is blanked.
+//! * **J4** The blank tag is fenced before a lock is released or anything acknowledged: one
 //!   word, the commit point.
 //! * **J5** One transaction writes at a time, from its first store, allocation or free to its end;
 //!   others wait for it or begin anew. So no page has the words of two unfinished transactions,
@@ -27,7 +27,7 @@ use outlast_trace::{ByteRange, LINE_BYTES, LineAddr, PoolOffset};
 use crate::ack::Ticket;
 use crate::io::Site;
 use crate::layout::{PAGE_BYTES_MAX, ROOT_AT, TAG_AT};
-use crate::log::{self, Record, RecordKind, Region, lines_for};
+use crate::log::{self, BLANK, Record, RecordKind, Region, lines_for};
 use crate::plant::Plant;
 use crate::scheme::Logging;
 use crate::seq::Seq;
@@ -205,10 +205,10 @@ impl<M: Medium> Tx<'_, M> {
         );
     }
 
-    /// J4. Without a tag there is no header.
+    /// J4. Under a blank tag there is no header.
     fn end_journal(&self) {
         let at = self.ring().at.plus(TAG_AT);
-        self.io().medium.store_u64(at, 0);
+        self.io().medium.store_u64(at, BLANK);
         self.io().flush(Site::JournalEnd, at, 8);
         self.io().fence(Site::JournalEnd);
     }

@@ -25,7 +25,7 @@ use crate::lines::{runs, word_mask};
 use crate::log::{self, Item, Record, RecordKind, Region, lines_for};
 use crate::plant::Plant;
 use crate::scheme::Logging;
-use crate::sealed::seal;
+use crate::sealed::seal_at;
 use crate::transact::Abort;
 use crate::tx::{Tx, next_number};
 
@@ -331,7 +331,7 @@ impl<M: Medium> Tx<'_, M> {
     pub(super) fn mark_done(&self) {
         let io = self.io();
         let at = self.pool.header().geometry.lane_at(self.lane.id).plus(LANE_FLOOR);
-        let word = seal(self.lane.log.last_undo.bits());
+        let word = seal_at(self.lane.log.last_undo.bits(), at);
         if io.plants(Plant::MarkInHalves) {
             io.medium.store(at, &word.to_le_bytes()[..4]);
             io.medium.store(at.plus(4), &word.to_le_bytes()[4..]);

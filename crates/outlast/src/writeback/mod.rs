@@ -35,12 +35,12 @@ use outlast_trace::ByteRange;
 
 use crate::checksums::{Believed, Keeper};
 use crate::io::Site;
-use crate::layout::{FLOOR_AT, Geometry, LANE_TAIL};
+use crate::layout::{FLOOR_AT, Geometry, LANE_SEEN, LANE_TAIL};
 use crate::log::record::Head;
 use crate::log::{self, Place, RecordKind};
 use crate::plant::Plant;
 use crate::pool::{LaneLog, LaneShared, LaneSlot, OpenOptions, Pool, first_not_installed};
-use crate::sealed::seal;
+use crate::sealed::seal_at;
 use crate::seq::Seq;
 use cover::Batch;
 use literal::Literal;
@@ -203,9 +203,12 @@ fn sweep_with<M: Medium>(pool: &Pool<M>, sweeper: &mut Sweeper, own: usize, reac
         for (id, (lane, swept)) in pool.lanes.iter().zip(&swept).enumerate() {
             lane.shared.swept.store(*swept, Ordering::Relaxed);
             if lane.shared.tail.load(Ordering::Relaxed) != *swept {
-                let at = pool.header().geometry.lane_at(id).plus(LANE_TAIL);
-                pool.medium.store_u64(at, seal(log::tail_at(lane.place(*swept))));
-                io.flush(Site::Tail, at, 8);
+                let at = pool.header().geometry.lane_at(id);
+                let (tail_at, seen_at) = (at.plus(LANE_TAIL), at.plus(LANE_SEEN));
+                let tail = log::tail_at(lane.place(*swept));
+                pool.medium.store_u64(tail_at, seal_at(tail, tail_at));
+                pool.medium.store_u64(seen_at, seal_at(floor.bits(), seen_at));
+                io.flush(Site::Tail, tail_at, 8);
             }
         }
         io.fence(Site::Tail);
@@ -213,7 +216,7 @@ fn sweep_with<M: Medium>(pool: &Pool<M>, sweeper: &mut Sweeper, own: usize, reac
     if io.plants(Plant::TailBeforeFloor) {
         move_tails();
     }
-    pool.medium.store_u64(FLOOR_AT, seal(floor.bits()));
+    pool.medium.store_u64(FLOOR_AT, seal_at(floor.bits(), FLOOR_AT));
     io.flush(Site::Floor, FLOOR_AT, 8);
     io.fence(Site::Floor);
     // W3.
@@ -413,7 +416,7 @@ mod tests {
             }
             sweep(&pool, 0, Reach::All);
             let raised = pool.medium.load_u64(FLOOR_AT);
-            assert_eq!(raised, seal(pool.seq(pool.newest() + 1).bits()));
+            assert_eq!(raised, seal_at(pool.seq(pool.newest() + 1).bits(), FLOOR_AT));
             pool.lanes[1].shared.bound.store(1, Ordering::SeqCst);
             sweep(&pool, 0, Reach::All);
             assert_eq!(pool.medium.load_u64(FLOOR_AT), raised, "{scheme}");

@@ -154,7 +154,6 @@ proptest! {
             let heap_at = pool.header().geometry.heap_at;
             let medium = recovered(pool.close()).into_medium();
             let right = medium.to_bytes();
-            // A chunk that has blocks: its directory word is not zero, nor is that of one before.
             let lines: Vec<u64> = covered_lines(&medium, heap_at);
             if lines.is_empty() {
                 continue;
@@ -180,14 +179,14 @@ proptest! {
     }
 }
 
-/// Lines of chunks that hold blocks.
+/// Lines of chunks that hold blocks: their directory words do not say that they are free.
 fn covered_lines(medium: &Heap, heap_at: u64) -> Vec<u64> {
     let mut inside = false;
     let chunks = (medium.len() - heap_at) / 4096;
     (1..chunks.min(512))
         .filter(|chunk| {
             let word = medium.load_u64(PoolOffset(heap_at + chunk * 8));
-            inside = word != 0;
+            inside = word << 8 != 0;
             inside
         })
         .flat_map(|chunk| (0..64).map(move |line| heap_at + chunk * 4096 + line * 64))

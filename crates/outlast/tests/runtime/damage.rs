@@ -13,7 +13,7 @@ use crate::common::{
 };
 use outlast::{
     Abort, BlockKind, CreateOptions, Finding, LINE_BYTES, OpenOptions, PoolError, PoolOffset,
-    RecoveredPool, Runner, Scheme, Transact, UnrecoveredPool,
+    RecoveredPool, Runner, Scheme, Transact, UnrecoveredPool, sealed_word,
 };
 use outlast_pmem::{Heap, Medium};
 
@@ -112,13 +112,13 @@ fn every_flipped_bit_of_floor_root_and_size_is_noticed() {
 }
 
 #[test]
-fn every_flipped_bit_of_a_lanes_tail_and_floor_is_noticed() {
+fn every_flipped_bit_of_a_lanes_tail_and_floors_is_noticed() {
     for image in [live_redo_image(), live_undo_image()] {
         let geometry = geometry_of(&image);
         for lane in 0..geometry.lanes as usize {
             let at = geometry.lane_at(lane).0;
-            each_flip_is_refused(&image, at..at + 16, |error| {
-                assert_damaged_at(error, at..at + 16)
+            each_flip_is_refused(&image, at..at + 24, |error| {
+                assert_damaged_at(error, at..at + 24)
             });
         }
     }
@@ -240,7 +240,7 @@ fn every_flipped_bit_of_directory_and_bitmaps_is_noticed_by_check_and_by_the_hea
 #[test]
 fn another_version_is_named_if_the_header_proves_itself() {
     let image = live_redo_image();
-    for version in [0u32, 2, 7, u32::MAX] {
+    for version in [0u32, 1, 7, u32::MAX] {
         let mut other = image.clone();
         other[8..12].copy_from_slice(&version.to_le_bytes());
         let error = refusal(&other, &"wrong version, wrong CRC");
@@ -248,7 +248,7 @@ fn another_version_is_named_if_the_header_proves_itself() {
         let crc = crc32c::crc32c(&other[..120]);
         other[120..124].copy_from_slice(&crc.to_le_bytes());
         match refusal(&other, &"wrong version") {
-            PoolError::Version { found, expected: 1 } => assert_eq!(found, version),
+            PoolError::Version { found, expected: 2 } => assert_eq!(found, version),
             error => panic!("{error:?}"),
         }
     }
@@ -274,9 +274,9 @@ fn a_header_that_proves_itself_and_makes_no_sense_is_damage() {
         other[120..124].copy_from_slice(&crc.to_le_bytes());
         assert_damaged_at(&refusal(&other, &format_args!("field at {at}")), 0..128);
     }
-    // Zero proves itself; as a size it is none.
+    // Zero chunks prove themselves; as a size they are none.
     let mut other = image;
-    other[256..264].fill(0);
+    other[256..264].copy_from_slice(&sealed_word(0, PoolOffset(256)).to_le_bytes());
     assert_damaged_at(&refusal(&other, &"no size"), 256..264);
 }
 
@@ -295,15 +295,18 @@ fn a_truncated_pool_names_both_lengths() {
     assert!(matches!(refusal(&image[..64], &"one line"), PoolError::NotAPool));
 }
 
-/// Creation stores two header lines, floor, root (zero) and size, fences, and stores the magic.
-/// Before that fence each line holds some prefix of its words.
+/// Creation stores two header lines, floor, root and size, fences, stores lanes and directories, fences,
+/// and stores the magic. Before the first fence each line holds some prefix of its words, and what
+/// lies behind the page is zero; before the second the page is whole, and any line behind it may be
+/// missing.
 #[test]
 fn a_creation_that_was_cut_short_anywhere_is_called_so() {
     let create = CreateOptions { lanes: 2, lane_bytes: 1024, ..CreateOptions::default() };
     let pool =
         outlast::Pool::create_on(Heap::new(64 << 10), &create, &OpenOptions::default()).unwrap();
-    // Opening has moved the floor on since; what it said at creation is as good as any.
-    let whole = pool.into_medium().to_bytes();
+    let mut whole = pool.into_medium().to_bytes();
+    let first_floor = sealed_word(1 << 44 | 1, PoolOffset(128));
+    whole[128..136].copy_from_slice(&first_floor.to_le_bytes());
     for first in 0..=7 {
         for second in 0..=8 {
             for others in 0..4 {
@@ -321,6 +324,31 @@ fn a_creation_that_was_cut_short_anywhere_is_called_so() {
             }
         }
     }
+    whole[..8].fill(0);
+    for line in 4096 / 64..whole.len() / 64 {
+        let mut image = whole.clone();
+        image[line * 64..line * 64 + 64].fill(0);
+        let error = refusal(&image, &format_args!("line {line}"));
+        assert!(matches!(error, PoolError::Unfinished), "{error:?}");
+    }
+}
+
+/// Whatever of a whole pool's header page is missing, nobody is told to delete the file.
+#[test]
+fn a_header_page_of_zeros_before_a_pool_is_damage() {
+    for image in [live_redo_image(), live_undo_image(), blocks_of_all_kinds()] {
+        for bytes in [0..64, 0..128, 0..256, 0..512, 0..4096, 0..4160] {
+            let mut zeroed = image.clone();
+            zeroed[bytes.clone()].fill(0);
+            let error = refusal(&zeroed, &format_args!("{bytes:?}"));
+            assert_damaged_at(&error, 0..128);
+        }
+    }
+    // Zeros before something else are no pool, and zeros alone may be one whose creation was cut short.
+    let mut other = vec![0; 64 << 10];
+    assert!(matches!(refusal(&other, &"zeros"), PoolError::Unfinished));
+    other[32769..32774].copy_from_slice(b"CD001");
+    assert!(matches!(refusal(&other, &"another file"), PoolError::NotAPool));
 }
 
 #[test]

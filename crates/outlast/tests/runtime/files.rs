@@ -74,10 +74,10 @@ fn bad_files_are_refused_and_stay_as_they_are() {
         refused(&image[..image.len() - 1], &["length of 65535 bytes", "multiple of 4096"]);
 
         let mut newer = image.clone();
-        newer[8] = 2;
+        newer[8] = 3;
         let crc = crc32c::crc32c(&newer[..120]);
         newer[120..124].copy_from_slice(&crc.to_le_bytes());
-        refused(&newer, &["version 2", "reads version 1"]);
+        refused(&newer, &["version 3", "reads version 2", "create it anew"]);
     }
 }
 

@@ -20,3 +20,4 @@ mod swift;
 mod transactions;
 mod typed;
 mod typed_models;
+mod zeroed;

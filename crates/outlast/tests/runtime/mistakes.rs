@@ -112,7 +112,7 @@ fn a_panic_while_running_alone_locks_nobody_out() {
     one.run(|tx| tx.alloc(64, BlockKind::General)).unwrap();
 }
 
-/// The directory's words inside a large block are zero, as those of free chunks are.
+/// The directory's words inside a large block are those of free chunks.
 #[test]
 fn freeing_the_middle_of_a_large_block_frees_nothing() {
     for scheme in [Scheme::Undo, Scheme::Redo] {

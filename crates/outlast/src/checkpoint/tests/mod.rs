@@ -7,6 +7,7 @@ use outlast_pmem::Heap;
 use super::format::{SECTOR_BYTES, SegmentHeader};
 use super::restore::Reader;
 use super::*;
+use crate::pool::blank;
 use crate::{BlockKind, CreateOptions, OpenOptions, RootKind, Runner, Transact};
 use disk::{Content, Disk, Keep, Told, crashed};
 
@@ -47,8 +48,9 @@ fn restored(disk: &Disk) -> Result<Vec<u8>> {
 fn expected(pool: &Pool<Heap>) -> Vec<u8> {
     let mut bytes = pool.medium().to_bytes();
     let geometry = pool.header().geometry;
-    bytes[HEADER_PAGE_BYTES as usize..geometry.heap_at as usize].fill(0);
-    let floor = seal(pool.seq(pool.newest() + 1).bits());
+    let lanes = &mut bytes[HEADER_PAGE_BYTES as usize..geometry.heap_at as usize];
+    blank::fill(&geometry, geometry.lane_at(0), lanes);
+    let floor = seal_at(pool.seq(pool.newest() + 1).bits(), FLOOR_AT);
     bytes[FLOOR_AT.0 as usize..][..8].copy_from_slice(&floor.to_le_bytes());
     bytes
 }

@@ -28,7 +28,7 @@ use crate::checksums::Believed;
 use crate::io::Site;
 use crate::layout::{LANE_FLOOR, LANE_TAIL};
 use crate::pool::{OpenOptions, Pool};
-use crate::sealed::seal;
+use crate::sealed::seal_at;
 use crate::seq::Seq;
 use objects::Objects;
 
@@ -84,13 +84,15 @@ impl Literal {
         for (id, lane) in pool.lanes.iter().enumerate() {
             let Some((counter, end)) = self.objects.drop_resolved(id) else { continue };
             let at = pool.header().geometry.lane_at(id);
-            io.medium.store_u64(at.plus(LANE_FLOOR), seal(pool.seq(counter).bits()));
-            io.flush(Site::Floor, at.plus(LANE_FLOOR), 8);
+            let floor_at = at.plus(LANE_FLOOR);
+            io.medium.store_u64(floor_at, seal_at(pool.seq(counter).bits(), floor_at));
+            io.flush(Site::Floor, floor_at, 8);
             io.fence(Site::Floor);
             // The tail moves after that, and lines are used again after the tail.
             lane.shared.swept.store(end, Ordering::Relaxed);
-            io.medium.store_u64(at.plus(LANE_TAIL), seal(end % lane.ring.lines));
-            io.flush(Site::Tail, at.plus(LANE_TAIL), 8);
+            let tail_at = at.plus(LANE_TAIL);
+            io.medium.store_u64(tail_at, seal_at(end % lane.ring.lines, tail_at));
+            io.flush(Site::Tail, tail_at, 8);
             io.fence(Site::Tail);
             lane.shared.tail.store(end, Ordering::Release);
         }
