@@ -22,10 +22,11 @@ impl PoolOffset {
         (self.0 % LINE_BYTES) as usize
     }
 
-    /// The offset `bytes` further on.
+    /// The offset `bytes` further on, or the last one: an offset that was read from damaged memory
+    /// leads out of every pool, and never back into it.
     #[inline]
     pub const fn plus(self, bytes: u64) -> Self {
-        Self(self.0 + bytes)
+        Self(self.0.saturating_add(bytes))
     }
 
     /// Whether this offset is a multiple of `align` bytes.
@@ -93,10 +94,10 @@ impl ByteRange {
         Self { at, len }
     }
 
-    /// The offset behind the last byte.
+    /// The offset behind the last byte, as [`PoolOffset::plus`] has it.
     #[inline]
     pub const fn end(self) -> PoolOffset {
-        PoolOffset(self.at.0 + self.len)
+        self.at.plus(self.len)
     }
 
     /// Every line that the range touches, in ascending order; none for an empty range.
@@ -120,7 +121,7 @@ pub fn word_pieces(at: PoolOffset, len: usize) -> impl Iterator<Item = (PoolOffs
 }
 
 fn pieces(at: PoolOffset, len: usize, unit: u64) -> impl Iterator<Item = (PoolOffset, usize)> {
-    let end = at.0 + len as u64;
+    let end = at.plus(len as u64).0;
     let mut next = at.0;
     std::iter::from_fn(move || {
         (next < end).then(|| {

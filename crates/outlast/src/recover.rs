@@ -81,7 +81,8 @@ impl LiveLog {
             let undo_floor = load_sealed(medium, at.plus(LANE_FLOOR), LANE_FLOOR_UNPROVEN)?;
             let undo_floor = Seq::from_bits(undo_floor);
             let seen = load_sealed(medium, at.plus(LANE_SEEN), LANE_SEEN_UNPROVEN)?;
-            if Seq::from_bits(seen) > floor {
+            // V4. No number of a lane is of an opening that has not been yet.
+            if Seq::from_bits(seen) > floor || undo_floor.epoch() > floor.epoch() {
                 let what = "the floor is older than what a lane has seen of it";
                 return Err(PoolError::Damaged { at: FLOOR_AT, what });
             }
@@ -114,7 +115,8 @@ impl LiveLog {
                 Some(_) => Vec::new(),
             };
             if records.is_empty() {
-                read_lane(io, tail, life, &mut records).map_err(damaged)?;
+                // Literal variants drop records as they like.
+                read_lane(io, tail, !geometry.literal, life, &mut records).map_err(damaged)?;
             }
             drop_witnessed(io, geometry, &mut records)?;
             log.lanes.push(records);
@@ -381,6 +383,9 @@ fn check_item<'a, M: Medium>(
         return Err(damaged(range.at, "a log record names a place outside the heap"));
     }
     if let Item::SetBit { at, .. } | Item::ClearBit { at, .. } = item {
+        if at.0 < geometry.heap_at {
+            return Err(damaged(at, "a log record names a bitmap outside the heap"));
+        }
         load_bitmap(io.medium, at).map_err(|what| damaged(at, what))?;
     }
     Ok((item, range))

@@ -60,6 +60,13 @@ use crate::{Abort, PoolOffset};
 
 // What transactions load is loaded into its place: bytes in a result would be copied once or twice.
 
+/// What a structure says of the length of its items is not what the program has. One of them is
+/// wrong, and a damaged pool must not end the program.
+#[cold]
+pub(crate) fn other_length(at: PoolOffset, what: &str, bytes: u64, given: usize) -> Abort {
+    Abort::damaged(format!("{what} of items of {bytes} bytes at {at}, and not of {given}"))
+}
+
 /// Durable bytes that a running transaction cannot make sense of.
 #[cold]
 pub(crate) fn damaged(at: PoolOffset, what: &'static str) -> Abort {

@@ -84,20 +84,31 @@ impl Words {
 
     /// The word at `index`.
     ///
-    /// # Panics
-    /// When `index` is not below [`len`](Self::len).
+    /// # Errors
+    /// Also [`Abort::BadAddress`] when `index` is not below [`len`](Self::len).
     #[inline]
     pub fn get<T: Transact>(self, tx: &mut T, index: u64) -> Result<u64, Abort> {
-        tx.load_u64(self.range(index).at)
+        tx.load_u64(self.existing(index)?)
     }
 
     /// Sets the word at `index`. A caller who sets several announces their ranges first.
     ///
-    /// # Panics
-    /// When `index` is not below [`len`](Self::len).
+    /// # Errors
+    /// As [`get`](Self::get).
     #[inline]
     pub fn set<T: Transact>(self, tx: &mut T, index: u64, value: u64) -> Result<(), Abort> {
-        tx.store_u64(self.range(index).at, value)
+        tx.store_u64(self.existing(index)?, value)
+    }
+
+    /// The length comes from the pool, so a word behind it may be damage and no mistake.
+    #[inline]
+    fn existing(self, index: u64) -> Result<PoolOffset, Abort> {
+        if index < self.len { Ok(self.at(index)) } else { Err(self.no_such_word()) }
+    }
+
+    #[cold]
+    fn no_such_word(self) -> Abort {
+        Abort::bad_address("a word of a vector", self.root, "the vector ends before it")
     }
 
     fn at(self, index: u64) -> PoolOffset {

@@ -53,6 +53,11 @@
 //! fences each record before it starts the next, nothing acknowledged lies beyond. A record may
 //! end with the ring's last line: the next one then starts the ring without a `Wrap`.
 //!
+//! * **L8** Behind the end lie records of one number at most, and only such as share the fence of
+//!   what lacks: one at the ring's start behind a `Wrap`, or one that names a region. Any other
+//!   live record there was fenced after the one that should stand at the end: that line is older
+//!   than it was, which is damage. The last record of a lane can be missing unnoticed.
+//!
 //! Undo transactions always begin at the start of a part of the ring: of either half, or of the
 //! whole where it is too small for two. The part whose first record has the higher number is the
 //! last one written. If that record is unfinished nothing depends on it, and the other part tells

@@ -142,6 +142,18 @@ impl Place {
         }
     }
 
+    /// The header of a record whose number is `wanted`, if one may be there. Where records are streamed
+    /// one word decides mostly.
+    pub fn head_if<M: Medium>(self, io: Io<'_, M>, wanted: impl Fn(Seq) -> bool) -> Option<Head> {
+        if self.lap.is_some_and(|lap| !streamed::may_begin(io, self.at(lap))) {
+            return None;
+        }
+        match self.peek_if(io, wanted) {
+            Peeked::Head(head) => Some(head),
+            Peeked::Header(_) | Peeked::Other => None,
+        }
+    }
+
     /// The header of a complete record.
     pub fn head<M: Medium>(self, medium: &M) -> Head {
         match self.peek_if(Io::new(medium, None), |_| true) {

@@ -4,6 +4,7 @@ use outlast_pmem::Medium;
 use outlast_trace::{LINE_BYTES, PoolOffset};
 
 use crate::io::Io;
+use crate::layout::CHUNK_BYTES_MIN;
 use crate::log::place::Place;
 use crate::log::record::{self, Found, LogDamage, Peeked, RecordKind, Region};
 use crate::plant::Plant;
@@ -39,16 +40,22 @@ pub(crate) enum Life {
 
 /// Appends the lane's complete live records to `out`, oldest first, `Detached`, `Continued` and
 /// `Wrap` followed and left out. Records that the floor has passed are read over; reading stops
-/// at the first other place without a live record.
+/// at the first other place without a live record. With `proves_end`, what lies behind is looked at
+/// (L8).
 pub(crate) fn read_lane<M: Medium>(
     io: Io<'_, M>,
     tail: Place,
+    proves_end: bool,
     life: impl Fn(Seq) -> Life,
     out: &mut Vec<LiveRecord>,
 ) -> Result<(), LogDamage> {
     let medium = io.medium;
     let ring = tail.region;
     let mut place = tail;
+    // Whether the ring is read from its start again.
+    let mut is_around = false;
+    // Regions lead from one to the next, and in a pool there are only so many.
+    let mut regions_left = medium.len() / CHUNK_BYTES_MIN;
     let mut lines_left = ring.lines;
     let mut last = Seq::default();
     let mut payload = Vec::new();
@@ -56,7 +63,12 @@ pub(crate) fn read_lane<M: Medium>(
         if place.region == ring && place.line == ring.lines {
             // The record before ended with the ring.
             place = place.next_lap();
+            is_around = true;
         }
+        let end = |last| {
+            let behind = Behind { tail, end: place, is_around };
+            behind.is_empty(io, |seq| proves_end && life(seq) == Life::Live && seq > last)
+        };
         let is_live = |seq| life(seq) == Life::Live && seq >= last;
         let (kind, seq, lines) = match place.read(io, is_live, &mut payload) {
             Found::Record { kind, seq, lines } => (kind, seq, lines),
@@ -68,7 +80,7 @@ pub(crate) fn read_lane<M: Medium>(
                         lines_left -= head.lines;
                         last = head.seq;
                         match head.kind {
-                            RecordKind::Wrap => place = place.next_lap(),
+                            RecordKind::Wrap => (place, is_around) = (place.next_lap(), true),
                             _ => place.line += head.lines,
                         }
                         continue;
@@ -81,10 +93,11 @@ pub(crate) fn read_lane<M: Medium>(
                         place.line += 1;
                         continue;
                     }
-                    _ => return Ok(()),
+                    _ => return end(last),
                 }
             }
-            Found::Nothing | Found::Unfinished { .. } => return Ok(()),
+            Found::Nothing => return end(last),
+            Found::Unfinished { seq } => return end(seq),
             Found::Damaged { line, why } => return Err(LogDamage { line, why }),
         };
         last = seq;
@@ -100,7 +113,7 @@ pub(crate) fn read_lane<M: Medium>(
         place.line += lines;
         let misplaced = LogDamage { line: here, why: "a record names a region outside the pool" };
         match kind {
-            RecordKind::Wrap => place = place.next_lap(),
+            RecordKind::Wrap => (place, is_around) = (place.next_lap(), true),
             RecordKind::Continued
             | RecordKind::Onward
             | RecordKind::Detached
@@ -112,6 +125,8 @@ pub(crate) fn read_lane<M: Medium>(
             }
             RecordKind::Journal => return read_journal(io, ring, &payload, seq, out),
             RecordKind::Continued | RecordKind::Onward => {
+                regions_left =
+                    regions_left.checked_sub(1).ok_or(LogDamage { line: here, why: ENDLESS })?;
                 let region = named_region(&payload, medium.len()).ok_or(misplaced)?;
                 place = Place::sealed(region, 0);
             }
@@ -121,7 +136,12 @@ pub(crate) fn read_lane<M: Medium>(
                     Found::Record { kind, seq, .. } => {
                         out.push(LiveRecord { kind, seq, payload: std::mem::take(&mut payload) });
                     }
-                    Found::Nothing | Found::Unfinished { .. } => return Ok(()),
+                    Found::Nothing | Found::Unfinished { .. } => {
+                        place.line -= lines;
+                        let behind = Behind { tail, end: place, is_around };
+                        let is_later = |seq| proves_end && life(seq) == Life::Live && seq > last;
+                        return behind.is_empty(io, is_later);
+                    }
                     Found::Damaged { line, why } => return Err(LogDamage { line, why }),
                 }
             }
@@ -129,6 +149,54 @@ pub(crate) fn read_lane<M: Medium>(
         }
     }
 }
+
+/// Where a lane's log ends, and what of its region can lie behind.
+struct Behind {
+    tail: Place,
+    end: Place,
+    /// The end is in the lap behind that of the tail.
+    is_around: bool,
+}
+
+impl Behind {
+    /// L8. `is_later` knows the numbers of live records that were drawn after the last one read.
+    fn is_empty<M: Medium>(
+        &self,
+        io: Io<'_, M>,
+        is_later: impl Fn(Seq) -> bool,
+    ) -> Result<(), LogDamage> {
+        let Self { tail, end, is_around } = *self;
+        let in_ring = end.region == tail.region;
+        let stop = if in_ring && is_around { tail.line } else { end.region.lines };
+        let same_lap = (end.line + 1..stop).map(|line| Place { line, ..end });
+        let next_lap = if in_ring && !is_around { 0..tail.line } else { 0..0 };
+        let next_lap = next_lap.map(|line| Place { line, ..end.next_lap() });
+        let mut excused = None;
+        let mut payload = Vec::new();
+        for place in same_lap.chain(next_lap) {
+            let Some(head) = place.head_if(io, &is_later) else { continue };
+            // A journal's pages stay where they are.
+            let is_journal = matches!(head.kind, RecordKind::Journal | RecordKind::Pages);
+            let is_whole =
+                || matches!(place.read(io, &is_later, &mut payload), Found::Record { .. });
+            if is_journal || excused == Some(head.seq) || !{ is_whole }() {
+                continue;
+            }
+            let names_region = matches!(
+                head.kind,
+                RecordKind::Detached | RecordKind::Continued | RecordKind::Onward
+            );
+            if excused.is_some() || !(names_region || place.line == 0) {
+                let why = "a log line is older than it was: live records lie behind it";
+                return Err(LogDamage { line: end.region.at.plus(end.line * LINE_BYTES), why });
+            }
+            excused = Some(head.seq);
+        }
+        Ok(())
+    }
+}
+
+const ENDLESS: &str = "regions of the log lead to each other without end";
 
 /// Appends the old pages that the header of a hot journal counts. They were fenced before it, so
 /// none can be missing; nothing follows them.
@@ -147,6 +215,7 @@ fn read_journal<M: Medium>(
         return Ok(());
     }
     let (mut line, mut payload) = (0, Vec::new());
+    let mut regions_left = io.medium.len() / CHUNK_BYTES_MIN;
     while left > 0 {
         let here = region.at.plus(line * LINE_BYTES);
         match record::read(io, region, line, |number| number == seq, &mut payload) {
@@ -156,6 +225,7 @@ fn read_journal<M: Medium>(
                 (line, left) = (line + lines, left - 1);
             }
             Found::Record { kind: RecordKind::Continued, .. } => {
+                regions_left = regions_left.checked_sub(1).ok_or(damaged(here, ENDLESS))?;
                 let why = "a record names a region outside the pool";
                 region = named_region(&payload, io.medium.len()).ok_or(damaged(here, why))?;
                 line = 0;
@@ -196,7 +266,12 @@ fn read_before<M: Medium>(
                 let why = "a region for old words holds another record";
                 return Err(LogDamage { line: region.line(line), why });
             }
-            Found::Nothing | Found::Unfinished { .. } => return Ok(last),
+            Found::Nothing | Found::Unfinished { .. } => {
+                let end = Place::sealed(region, line);
+                let behind = Behind { tail: end, end, is_around: false };
+                behind.is_empty(io, |seq| life(seq) == Life::Live && seq > last)?;
+                return Ok(last);
+            }
             Found::Damaged { line, why } => return Err(LogDamage { line, why }),
         }
     }
@@ -234,7 +309,7 @@ pub(crate) fn read_undo<M: Medium>(
     let mut records = Vec::new();
     for (_, part) in parts.into_iter().filter(|_| of_undo) {
         if records.is_empty() {
-            read_lane(io, Place::sealed(part, 0), &life, &mut records)?;
+            read_lane(io, Place::sealed(part, 0), true, &life, &mut records)?;
         }
     }
     Ok(records)
@@ -261,7 +336,8 @@ mod tests {
             false if seq.epoch() == 1 => Life::Passed,
             false => Life::Dead,
         };
-        read_lane(Io::new(medium, None), Place::sealed(RING, tail), life, &mut out).unwrap();
+        let tail = Place::sealed(RING, tail);
+        read_lane(Io::new(medium, None), tail, true, life, &mut out).unwrap();
         out.iter().map(|r| (r.kind, r.seq.counter(), r.payload.len())).collect()
     }
 
@@ -330,8 +406,63 @@ mod tests {
         put(&medium, RING, 0, RecordKind::Redo, 5, &[1]);
         put(&medium, RING, 1, RecordKind::Detached, 6, &[ELSEWHERE.at.0, ELSEWHERE.lines]);
         put(&medium, ELSEWHERE, 0, RecordKind::Redo, 4, &[1; 30]);
-        put(&medium, RING, 2, RecordKind::Redo, 7, &[1]);
+        put(&medium, RING, 2, RecordKind::Detached, 6, &[ELSEWHERE.at.0, ELSEWHERE.lines]);
         assert_eq!(read_all(&medium, 0, 1), [(RecordKind::Redo, 5, 1)]);
+        // Another number would have been fenced after it.
+        put(&medium, RING, 3, RecordKind::Redo, 7, &[1]);
+        assert_eq!(damage_of(&medium, 0, 1), Some(RING.line(1)));
+    }
+
+    /// The line at which a log is damaged.
+    fn damage_of(medium: &Heap, tail: u64, floor: u64) -> Option<PoolOffset> {
+        let life = |seq: Seq| if seq >= Seq::new(1, floor) { Life::Live } else { Life::Passed };
+        let tail = Place::sealed(RING, tail);
+        read_lane(Io::new(medium, None), tail, true, life, &mut Vec::new()).err().map(|e| e.line)
+    }
+
+    /// L8.
+    #[test]
+    fn live_records_behind_the_end_are_damage_unless_they_share_its_fence() {
+        let redo = |medium: &Heap, line, n| put(medium, RING, line, RecordKind::Redo, n, &[1]);
+        let medium = blank();
+        redo(&medium, 0, 5);
+        redo(&medium, 1, 6);
+        redo(&medium, 2, 7);
+        assert_eq!(damage_of(&medium, 0, 1), None);
+        // The middle one is an older version: blank, dead, passed or half of it.
+        for n in [None, Some(2)] {
+            let medium = Heap::from_bytes(&medium.to_bytes());
+            match n {
+                None => medium.store(RING.line(1), &record::BLANK.to_le_bytes().repeat(8)),
+                Some(n) => redo(&medium, 1, n),
+            }
+            assert_eq!(damage_of(&medium, 0, 1), Some(RING.line(1)), "{n:?}");
+        }
+        // The last one may never have arrived.
+        medium.store(RING.line(2), &record::BLANK.to_le_bytes().repeat(8));
+        assert_eq!(damage_of(&medium, 0, 1), None);
+        // Dead ones of the lap before are nothing.
+        let medium = blank();
+        (0..RING.lines).for_each(|line| redo(&medium, line, 20 + line));
+        redo(&medium, 3, 50);
+        assert_eq!(damage_of(&medium, 3, 40), None);
+
+        // A record at the ring's start shares its fence with the wrap before it, and no other does.
+        let medium = blank();
+        redo(&medium, 12, 5);
+        redo(&medium, 0, 6);
+        assert_eq!(damage_of(&medium, 12, 1), None);
+        redo(&medium, 1, 7);
+        assert_eq!(damage_of(&medium, 12, 1), Some(RING.line(13)));
+    }
+
+    #[test]
+    fn regions_that_lead_to_each_other_are_damage() {
+        let medium = blank();
+        for region in [RING, ELSEWHERE] {
+            put(&medium, region, 0, RecordKind::Onward, 5, &[ELSEWHERE.at.0, ELSEWHERE.lines]);
+        }
+        assert!(damage_of(&medium, 0, 1).is_some());
     }
 
     #[test]
@@ -340,6 +471,6 @@ mod tests {
         put(&medium, RING, 0, RecordKind::Continued, 5, &[4096, 1]);
         let mut out = Vec::new();
         let tail = Place::sealed(RING, 0);
-        assert!(read_lane(Io::new(&medium, None), tail, |_| Life::Live, &mut out).is_err());
+        assert!(read_lane(Io::new(&medium, None), tail, true, |_| Life::Live, &mut out).is_err());
     }
 }

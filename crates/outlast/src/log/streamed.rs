@@ -271,6 +271,8 @@ enum Line {
     Whole([u64; LINE_WORDS]),
     /// At least one of its words is of another.
     Missing,
+    /// A word is of the next lap, which does not begin before the tail has passed the line (L7).
+    Later,
     /// A word has the tag of no lap, which no crash leaves behind.
     Damaged,
 }
@@ -288,7 +290,11 @@ fn read_line<M: Medium>(io: Io<'_, M>, at: At) -> Line {
         }
         let tag = (*word >> TAG_SHIFT) as u8;
         if tag != lap.tag() && !(i > 0 && io.plants(Plant::FirstWordBelieved)) {
-            return if is_tag(tag) { Line::Missing } else { Line::Damaged };
+            return match is_tag(tag) {
+                true if tag == lap.after(1).tag() => Line::Later,
+                true => Line::Missing,
+                false => Line::Damaged,
+            };
         }
     }
     Line::Whole(std::array::from_fn(|i| unpack(words[i], words[LINE_WORDS], i)))
@@ -308,8 +314,14 @@ pub(crate) fn peek_if<M: Medium>(io: Io<'_, M>, at: At, wanted: impl Fn(Seq) -> 
             Ok(head) if wanted(head.seq) => Peeked::Head(head),
             _ => Peeked::Other,
         },
-        Line::Missing | Line::Damaged => Peeked::Other,
+        Line::Missing | Line::Later | Line::Damaged => Peeked::Other,
     }
+}
+
+/// Whether the first word of a line says that a record of the lap begins there.
+pub(crate) fn may_begin<M: Medium>(io: Io<'_, M>, at: At) -> bool {
+    let word = io.medium.load_u64(at.start());
+    (word >> TAG_SHIFT) as u8 == at.lap.tag() && record::claim(word & CONTENT_MASK).is_some()
 }
 
 /// Word `index` of the payload of a complete record.
@@ -335,9 +347,11 @@ pub(crate) fn read<M: Medium>(
     payload.clear();
     let damaged = |at: At, why| Found::Damaged { line: at.start(), why };
     const TAG_UNPROVEN: &str = "a word of a log line carries the tag of no lap";
+    const LATER: &str = "a log line is a lap ahead of its lane's tail, which is older than it was";
     let words = match read_line(io, at) {
         Line::Whole(words) => words,
         Line::Missing => return Found::Nothing,
+        Line::Later => return damaged(at, LATER),
         Line::Damaged => return damaged(at, TAG_UNPROVEN),
     };
     let Head { kind, seq, lines, words: count } = match head_of(&words) {
@@ -359,6 +373,7 @@ pub(crate) fn read<M: Medium>(
                 payload.extend((0..LINE_WORDS).map(|i| load_word(io.medium, at.start(), i)));
             }
             Line::Missing => return Found::Unfinished { seq },
+            Line::Later => return damaged(at, LATER),
             Line::Damaged => return damaged(at, TAG_UNPROVEN),
         }
     }

@@ -114,9 +114,10 @@ fn is_unfinished<M: Medium>(medium: &M, bytes: &[u8; HEADER_BYTES]) -> bool {
         return false;
     }
     if body_is_header(bytes) {
-        // Its line comes with the header's, and the first opening raises it.
-        let floor = medium.load_u64(FLOOR_AT);
-        return floor == 0 || floor == seal_at(FIRST_FLOOR.bits(), FLOOR_AT);
+        // A lane sees a floor when the first recovery has fenced the magic (V4).
+        let seen_at = PoolOffset(HEADER_PAGE_BYTES + LANE_SEEN);
+        let seen = if medium.len() < seen_at.0 + 8 { 0 } else { medium.load_u64(seen_at) };
+        return seen == 0 || unseal_at(seen, seen_at) == Some(0);
     }
     const LOOKED_AT_MAX: u64 = 64 << 20;
     let words = (HEADER_PAGE_BYTES..medium.len().min(LOOKED_AT_MAX) & !7).step_by(8);
@@ -254,7 +255,7 @@ pub(crate) fn format<M: Medium>(
     }
     medium.store(PoolOffset(8), &bytes[8..]);
     let chunks = geometry.chunks_in(medium.len());
-    medium.store_u64(FLOOR_AT, seal_at(FIRST_FLOOR.bits(), FLOOR_AT));
+    medium.store_u64(FLOOR_AT, seal_at(Seq::new(1, 1).bits(), FLOOR_AT));
     medium.store_u64(CHUNKS_AT, seal_at(chunks, CHUNKS_AT));
     medium.store_u64(ROOT_AT, seal_at(0, ROOT_AT));
     io.flush(Site::HeaderBody, PoolOffset(0), CHUNKS_AT.0 + 8);
@@ -272,9 +273,6 @@ pub(crate) fn format<M: Medium>(
     io.flush(Site::HeaderMagic, PoolOffset(0), 8);
     Ok(header)
 }
-
-/// The floor that creation stores.
-const FIRST_FLOOR: Seq = Seq::new(1, 1);
 
 pub(crate) const LANE_SEEN_UNPROVEN: &str = "the floor that a lane saw does not prove itself";
 pub(crate) const LANE_TAIL_UNPROVEN: &str = "a lane's tail does not prove itself";

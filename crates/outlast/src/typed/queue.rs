@@ -68,7 +68,7 @@ impl Shape {
         };
         let possible = shape.popped == shape.pushed
             || shape.popped < shape.pushed && shape.first.0 != 0 && shape.last.0 != 0;
-        if word(&header, 0) != QUEUE_MAGIC || !possible {
+        if word(&header, 0) != QUEUE_MAGIC || !possible || shape.pushed == u64::MAX {
             return Err(damaged(at, "no queue"));
         }
         Ok(shape)

@@ -29,29 +29,33 @@ impl SegmentImage {
         &self.image
     }
 
-    /// Puts a slot into a bucket. Whoever splits a segment has room in each half.
-    fn push(&mut self, bucket: usize, slot: Slot) {
+    /// Puts a slot into a bucket. Each half of a segment that is split has room; `None` where the
+    /// segment was damaged.
+    fn push(&mut self, bucket: usize, slot: Slot) -> Option<()> {
         let mut line = FIRST_BUCKET_AT + bucket * BUCKET_BYTES;
         loop {
             let free = (0..BUCKET_SLOTS).find(|i| word(&self.image, line + 8 * i) == 0);
             if let Some(i) = free {
-                return set_word(&mut self.image, line + 8 * i, slot.0);
+                set_word(&mut self.image, line + 8 * i, slot.0);
+                return Some(());
             }
             line = match word(&self.image, line + LINK_AT) {
-                0 => self.take_spare(line),
+                0 => self.take_spare(line)?,
                 link => (link - self.at.0) as usize,
             };
         }
     }
 
-    fn take_spare(&mut self, after: usize) -> usize {
+    fn take_spare(&mut self, after: usize) -> Option<usize> {
         let in_use = word(&self.image, SEGMENT_SPARES_AT);
         let spare = (!in_use).trailing_zeros() as usize;
-        assert!(spare < SPARES, "a half has no more full buckets than the whole had");
+        if spare >= SPARES {
+            return None;
+        }
         set_word(&mut self.image, SEGMENT_SPARES_AT, in_use | 1 << spare);
         let line = FIRST_SPARE_AT + spare * BUCKET_BYTES;
         set_word(&mut self.image, after + LINK_AT, self.at.0 + line as u64);
-        line
+        Some(line)
     }
 }
 
@@ -62,6 +66,7 @@ pub(super) fn split<T: Transact>(tx: &mut T, header: &Header, path: &Path) -> Re
     let depth = word(&old, SEGMENT_DEPTH_AT) as u32;
     let node_bits = path.node.map_or(0, Child::bits);
     if word(&old, 0) != SEGMENT_MAGIC
+        || depth >= header.depth_max
         || !(path.consumed..=path.consumed + node_bits).contains(&depth)
     {
         return Err(damaged(path.segment, "no segment of the hash map"));
@@ -112,7 +117,9 @@ fn distribute<T: Transact>(
                 }
                 entry::open_with_key(tx, header.placement, slot.at(), &mut key)?;
                 let hash = hash_key(header.seed, &key);
-                halves[(hash >> (63 - depth) & 1) as usize].push(bucket(hash), slot);
+                let half = &mut halves[(hash >> (63 - depth) & 1) as usize];
+                half.push(bucket(hash), slot)
+                    .ok_or_else(|| damaged(segment, "a segment with more keys than it holds"))?;
             }
             let link = word(old, line + LINK_AT);
             if link == 0 {

@@ -1,9 +1,8 @@
 //! A map segment by segment, and from the beginning again.
 
-use super::super::damaged;
 use super::super::entry;
 use super::super::layout::*;
-use super::slots::each_slot_of_segment;
+use super::slots::{each_slot_of_segment, segment_depth};
 use super::{ByteMap, grow};
 use crate::{Abort, BlockKind, ByteRange, PoolOffset, Transact};
 
@@ -23,12 +22,7 @@ impl ByteMap {
     ) -> Result<Option<u64>, Abort> {
         let header = self.header(tx)?;
         let segment = self.descend(tx, &header, hash)?.segment;
-        let mut start = [0; BUCKET_BYTES];
-        tx.load(segment, &mut start)?;
-        let depth = word(&start, SEGMENT_DEPTH_AT);
-        if word(&start, 0) != SEGMENT_MAGIC || depth > u64::from(DEPTH_MAX) {
-            return Err(damaged(segment, "no segment of the hash map"));
-        }
+        let depth = segment_depth(tx, segment, hash)?;
         let mut key = Vec::new();
         each_slot_of_segment(tx, segment, &mut |tx: &mut T, slot: Slot| {
             let entry = entry::open_with_key(tx, header.placement, slot.at(), &mut key)?;

@@ -158,7 +158,7 @@ impl ByteMap {
         visit: &mut impl FnMut(&mut T, Slot) -> Result<(), Abort>,
     ) -> Result<(), Abort> {
         let header = self.header(tx)?;
-        each_slot_below(tx, header.directory, 0, visit)
+        each_slot_below(tx, header.directory, 0, 0, visit)
     }
 }
 
@@ -166,9 +166,12 @@ fn each_slot_below<T: Transact>(
     tx: &mut T,
     child: Child,
     consumed: u32,
+    path: u64,
     visit: &mut impl FnMut(&mut T, Slot) -> Result<(), Abort>,
 ) -> Result<(), Abort> {
     if child.bits() == 0 {
+        // Each segment stands at one place, so that no damaged node makes this go on for ever.
+        segment_depth(tx, child.at(), path)?;
         return each_slot_of_segment(tx, child.at(), visit);
     }
     let consumed = consumed + child.bits();
@@ -179,11 +182,28 @@ fn each_slot_below<T: Transact>(
     for i in 0..1 << child.bits() {
         let next = Child(tx.load_u64(child.at().plus(8 * i))?);
         if next != last {
-            each_slot_below(tx, next, consumed, visit)?;
+            each_slot_below(tx, next, consumed, path | i << (64 - consumed), visit)?;
         }
         last = next;
     }
     Ok(())
+}
+
+/// The depth of a segment that the highest bits of `hash` lead to.
+pub(super) fn segment_depth<T: Transact>(
+    tx: &mut T,
+    segment: PoolOffset,
+    hash: u64,
+) -> Result<u64, Abort> {
+    let mut start = [0; BUCKET_BYTES];
+    tx.load(segment, &mut start)?;
+    let depth = word(&start, SEGMENT_DEPTH_AT);
+    let differs = word(&start, SEGMENT_PREFIX_AT) ^ hash;
+    let is_here = depth == 0 || depth <= u64::from(DEPTH_MAX) && differs >> (64 - depth) == 0;
+    if word(&start, 0) != SEGMENT_MAGIC || !is_here {
+        return Err(damaged(segment, "no segment of the hash map"));
+    }
+    Ok(depth)
 }
 
 pub(super) fn each_slot_of_segment<T: Transact>(

@@ -26,7 +26,7 @@
 mod walk;
 
 use super::layout::*;
-use super::{damaged, dictionary};
+use super::{damaged, other_length};
 use crate::{Abort, BlockKind, ByteRange, LINE_BYTES, PoolOffset, Transact};
 
 /// The longest item of a queue, in bytes.
@@ -142,12 +142,12 @@ impl Queue {
 
     /// Puts an item in at the end. Returns its number: how many were put in before it, ever.
     ///
-    /// # Panics
-    /// When `item` is not as long as the queue's items.
+    /// # Errors
+    /// Also [`Abort::Damaged`] when `item` is not as long as the queue says that its items are.
     #[inline]
     pub fn enqueue<T: Transact>(self, tx: &mut T, item: &[u8]) -> Result<u64, Abort> {
-        assert_eq!(item.len() as u64, self.item_bytes, "as long as the queue's items");
-        let tail = End::load(tx, self.tail_at())?;
+        self.check_length(item.len())?;
+        let tail = self.end(tx, self.tail_at())?;
         let place = self.place(tail);
         match self.is_last_of_block(tail) {
             false => {
@@ -167,7 +167,7 @@ impl Queue {
     /// announces that `place` is stored too.
     fn fill_block<T: Transact>(self, tx: &mut T, tail: End, place: ByteRange) -> Result<(), Abort> {
         let next = PoolOffset(tx.load_u64(tail.block)?);
-        let head = End::load(tx, self.head_at())?;
+        let head = self.end(tx, self.head_at())?;
         let mut ranges = [ByteRange::new(self.tail_at(), 16), place, ByteRange::new(tail.block, 8)];
         let waits = next != head.block;
         let block = match waits {
@@ -189,8 +189,8 @@ impl Queue {
     /// Takes the first item out and copies it to `out`; `false`, and `out` as it was, when the
     /// queue is empty.
     ///
-    /// # Panics
-    /// When `out` is not as long as the queue's items.
+    /// # Errors
+    /// Also [`Abort::Damaged`] when `out` is not as long as the queue says that its items are.
     #[inline]
     pub fn dequeue<T: Transact>(self, tx: &mut T, out: &mut [u8]) -> Result<bool, Abort> {
         Ok(self.dequeue_numbered(tx, out)?.is_some())
@@ -199,7 +199,7 @@ impl Queue {
     /// As [`dequeue`](Self::dequeue), and returns the number of the item: what
     /// [`enqueue`](Self::enqueue) returned for it.
     ///
-    /// # Panics
+    /// # Errors
     /// As `dequeue`.
     #[inline]
     pub fn dequeue_numbered<T: Transact>(
@@ -221,7 +221,7 @@ impl Queue {
     /// Moves the head behind the last place of its block, which waits from now on; one that has
     /// waited so far is given back.
     fn leave_block<T: Transact>(self, tx: &mut T, head: End) -> Result<(), Abort> {
-        let tail = End::load(tx, self.tail_at())?;
+        let tail = self.end(tx, self.tail_at())?;
         let next = PoolOffset(tx.load_u64(head.block)?);
         let waiting = PoolOffset(tx.load_u64(tail.block)?);
         let gives_back = waiting != head.block;
@@ -242,18 +242,19 @@ impl Queue {
     /// Copies the first item to `out` and leaves it there; `false`, and `out` as it was, when
     /// the queue is empty.
     ///
-    /// # Panics
-    /// When `out` is not as long as the queue's items.
+    /// # Errors
+    /// As [`dequeue`](Self::dequeue).
     pub fn peek<T: Transact>(self, tx: &mut T, out: &mut [u8]) -> Result<bool, Abort> {
         Ok(self.load_first(tx, out)?.is_some())
     }
 
     #[inline]
     fn load_first<T: Transact>(self, tx: &mut T, out: &mut [u8]) -> Result<Option<End>, Abort> {
-        assert_eq!(out.len() as u64, self.item_bytes, "as long as the queue's items");
-        let head = End::load(tx, self.head_at())?;
-        if head.passed == tx.load_u64(self.tail_at())? {
-            return Ok(None);
+        self.check_length(out.len())?;
+        let head = self.end(tx, self.head_at())?;
+        let put_in = tx.load_u64(self.tail_at())?;
+        if head.passed >= put_in {
+            return if head.passed == put_in { Ok(None) } else { Err(self.head_behind_tail()) };
         }
         if !out.is_empty() {
             tx.load(self.place(head).at, out)?;
@@ -270,7 +271,7 @@ impl Queue {
     pub fn len<T: Transact>(self, tx: &mut T) -> Result<u64, Abort> {
         let numbers = self.numbers(tx)?;
         let len = numbers.end.checked_sub(numbers.start);
-        len.ok_or_else(|| damaged(self.root, "a queue's head behind its tail"))
+        len.ok_or_else(|| self.head_behind_tail())
     }
 
     /// Whether there is nothing in it.
@@ -288,17 +289,48 @@ impl Queue {
         tx: &mut T,
         mut visit: impl FnMut(&mut T, u64, ByteRange) -> Result<(), Abort>,
     ) -> Result<(), Abort> {
-        let mut at = End::load(tx, self.head_at())?;
-        let mut steps = 0;
+        let mut at = self.end(tx, self.head_at())?;
+        // No block comes twice; one is remembered for as long again as it took to get there.
+        let (mut remembered, mut steps) = (at.block, 0u64);
         for _ in 0..self.len(tx)? {
             visit(tx, at.passed, self.place(at))?;
             if self.is_last_of_block(at) {
                 at.block = PoolOffset(tx.load_u64(at.block)?);
-                dictionary::bounded(&mut steps, at.block)?;
+                steps += 1;
+                // The last item may end its block, behind which comes the first one.
+                if at.block == remembered && at.passed + 1 < tx.load_u64(self.tail_at())? {
+                    return Err(damaged(at.block, "a queue whose blocks come twice"));
+                }
+                if steps.is_power_of_two() {
+                    remembered = at.block;
+                }
             }
             at.passed += 1;
         }
         Ok(())
+    }
+
+    /// One end of the queue.
+    #[inline]
+    fn end<T: Transact>(self, tx: &mut T, at: PoolOffset) -> Result<End, Abort> {
+        let end = End::load(tx, at)?;
+        match end.passed {
+            u64::MAX => Err(damaged(at, "a queue that more items passed than there can be")),
+            _ => Ok(end),
+        }
+    }
+
+    #[inline]
+    fn check_length(self, given: usize) -> Result<(), Abort> {
+        match given as u64 == self.item_bytes {
+            true => Ok(()),
+            false => Err(other_length(self.root, "a queue", self.item_bytes, given)),
+        }
+    }
+
+    #[cold]
+    fn head_behind_tail(self) -> Abort {
+        damaged(self.root, "a queue's head behind its tail")
     }
 
     fn head_at(self) -> PoolOffset {

@@ -150,7 +150,9 @@ impl<'t, T: Transact> Edit<'t, T> {
         let mut open: Option<ByteRange> = None;
         for change in &*changed {
             match &mut open {
-                Some(range) if joins(range, change.at) => range.len = change.at.0 + 8 - range.at.0,
+                Some(range) if joins(range, change.at) => {
+                    range.len = change.at.plus(8).0 - range.at.0;
+                }
                 _ => {
                     open.into_iter().for_each(|range| ranges.push(range));
                     open = Some(ByteRange::new(change.at, 8));
@@ -181,7 +183,7 @@ impl<'t, T: Transact> Edit<'t, T> {
 /// Whether a word belongs into a range that ends before it: nodes begin with a line, so no range
 /// ever covers two of them.
 fn joins(range: &ByteRange, at: PoolOffset) -> bool {
-    at.0 <= range.end().0 + GAP_BYTES_MAX && at.line() == range.at.line()
+    at.0 <= range.end().plus(GAP_BYTES_MAX).0 && at.line() == range.at.line()
 }
 
 /// A key and its value, to be moved.

@@ -25,7 +25,7 @@ use std::cmp::Ordering;
 
 use self::edit::Side;
 use super::layout::*;
-use super::{damaged, dictionary, load_value};
+use super::{damaged, dictionary, load_value, other_length};
 use crate::{Abort, BlockKind, ByteRange, LINE_BYTES, PoolOffset, Transact};
 
 /// The longest value of a red-black tree, in bytes.
@@ -150,15 +150,15 @@ impl RbTree {
 
     /// Sets the value of `key`; whether there was one before.
     ///
-    /// # Panics
-    /// When `value` is not as long as the tree's values.
+    /// # Errors
+    /// Also [`Abort::Damaged`] when `value` is not as long as the tree says that its values are.
     pub fn insert<T: Transact>(self, tx: &mut T, key: u64, value: &[u8]) -> Result<bool, Abort> {
         self.put(tx, key, value, true)
     }
 
     /// Sets the value of `key` unless it has one; whether it was set.
     ///
-    /// # Panics
+    /// # Errors
     /// As [`insert`](Self::insert).
     pub fn add<T: Transact>(self, tx: &mut T, key: u64, value: &[u8]) -> Result<bool, Abort> {
         Ok(!self.put(tx, key, value, false)?)
@@ -254,7 +254,9 @@ impl RbTree {
         value: &[u8],
         replace: bool,
     ) -> Result<bool, Abort> {
-        assert_eq!(value.len() as u64, self.value_bytes, "as long as the tree's values");
+        if value.len() as u64 != self.value_bytes {
+            return Err(other_length(self.root, "a red-black tree", self.value_bytes, value.len()));
+        }
         match self.search(tx, key)? {
             Place::Found(at, _) => {
                 if replace && !value.is_empty() {

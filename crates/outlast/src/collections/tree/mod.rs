@@ -94,7 +94,7 @@ impl ByteTree {
         let mut position = lower_bound(tx, &header, &leaf, &search)?;
         let mut left = limit;
         let mut key = Vec::new();
-        let mut steps = 0;
+        let (mut steps, mut last_head) = (0, 0);
         leaf.will_open(tx, position, left);
         while left > 0 {
             if position == leaf.order().len() {
@@ -108,6 +108,12 @@ impl ByteTree {
                 leaf.will_open(tx, position, left);
                 continue;
             }
+            // Keys ascend (invariant 1), also where damage has tied the leaves into a ring.
+            let head = leaf.head(leaf.order().slot(position));
+            if head < last_head {
+                return Err(damaged(at, "keys out of order in a tree"));
+            }
+            last_head = head;
             let slot = leaf.slot_in_order(position);
             let entry = entry::open_with_key(tx, header.placement, slot.at(), &mut key)?;
             position += 1;

@@ -128,9 +128,14 @@ impl Shape {
         from: u64,
         to: u64,
     ) -> Result<Vec<u8>, Abort> {
+        let pieces = self.pieces(from, to);
+        if let Some(last) = pieces.last() {
+            // A damaged length must not cost that much memory before it is noticed.
+            tx.load(PoolOffset(last.range.end().0.saturating_sub(1)), &mut [0])?;
+        }
         let mut bytes = vec![0; ((to - from) * self.segments.item_bytes) as usize];
         let mut rest = &mut bytes[..];
-        for Piece { range, .. } in self.pieces(from, to) {
+        for Piece { range, .. } in pieces {
             let (now, later) = rest.split_at_mut(range.len as usize);
             tx.load(range.at, now)?;
             rest = later;
