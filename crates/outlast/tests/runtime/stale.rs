@@ -2,7 +2,7 @@
 //! older is refused; `docs/recovery.md` says what shows nothing.
 
 use crate::common::geometry_of;
-use outlast::collections::{ByteMap, Dictionary, MapOptions};
+use outlast::collections::{ByteMap, ByteMapOptions, Dictionary};
 use outlast::{
     CreateOptions, OpenOptions, Pool, PoolError, RootKind, Runner, Scheme, Transact,
     UnrecoveredPool,
@@ -30,7 +30,7 @@ fn map_of(pool: &Pool<Heap>) -> ByteMap {
     let map = lane.run(|tx| match tx.root()? {
         Some((root, _)) => ByteMap::open(tx, root),
         None => {
-            let map = ByteMap::create(tx, &MapOptions::default())?;
+            let map = ByteMap::create(tx, &ByteMapOptions::default())?;
             tx.set_root(map.root(), RootKind::HashMap)?;
             Ok(map)
         }

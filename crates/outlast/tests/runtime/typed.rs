@@ -632,8 +632,8 @@ fn a_red_black_map_knows_the_least_and_the_greatest_keys() {
             let end = (Bound::Excluded(u64::MAX - 1), Bound::Included(u64::MAX));
             assert_eq!(keys(wide.range(tx, end).collect())?, [u64::MAX]);
             let none = (Bound::Excluded(u64::MAX), Bound::Unbounded);
-            assert_eq!(keys(wide.range(tx, none).collect())?, []);
-            assert_eq!(keys(wide.range(tx, none).rev().collect())?, []);
+            assert!(keys(wide.range(tx, none).collect())?.is_empty());
+            assert!(keys(wide.range(tx, none).rev().collect())?.is_empty());
             assert_eq!(keys(wide.range(tx, ..=u64::MAX).rev().collect())?.len(), 4);
 
             let narrow = PRbMap::<i8, u64>::new(tx)?;

@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use crate::common::geometry_of;
-use outlast::collections::{ByteMap, Dictionary, MapOptions};
+use outlast::collections::{ByteMap, ByteMapOptions, Dictionary};
 use outlast::{
     Abort, BlockKind, CreateOptions, Geometry, LINE_BYTES, OpenOptions, Pool, RootKind, Runner,
     Scheme, Transact, UnrecoveredPool,
@@ -43,7 +43,7 @@ fn pools(scheme: Scheme, checksums: bool) -> [(&'static str, Vec<u8>); 2] {
     let pool = Pool::create_on(Heap::new(POOL_BYTES), &create, &open(scheme)).unwrap();
     let (mut one, mut two) = (pool.lane().unwrap(), pool.lane().unwrap());
     let map = one.run(|tx| {
-        let map = ByteMap::create(tx, &MapOptions::default())?;
+        let map = ByteMap::create(tx, &ByteMapOptions::default())?;
         tx.set_root(map.root(), RootKind::HashMap)?;
         Ok(map)
     });
