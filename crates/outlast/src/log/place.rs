@@ -1,7 +1,7 @@
 //! Where a record stands, and where recovery begins to read.
 
 use outlast_pmem::Medium;
-use outlast_trace::ByteRange;
+use outlast_trace::{ByteRange, LINE_BYTES};
 
 use crate::io::{Io, Site};
 use crate::log::item::{self, Payload};
@@ -142,10 +142,14 @@ impl Place {
         }
     }
 
-    /// The header of a record whose number is `wanted`, if one may be there. Where records are streamed
-    /// one word decides mostly.
+    /// The header of a record whose number is `wanted`, if one is there. What else the line holds is
+    /// only refused.
     pub fn head_if<M: Medium>(self, io: Io<'_, M>, wanted: impl Fn(Seq) -> bool) -> Option<Head> {
-        if self.lap.is_some_and(|lap| !streamed::may_begin(io, self.at(lap))) {
+        let begins = |line: &[u8]| match self.lap {
+            None => record::begins(line, &wanted),
+            Some(lap) => streamed::begins(line, lap, &wanted),
+        };
+        if !io.medium.verify(self.region.line(self.line), LINE_BYTES, begins) {
             return None;
         }
         match self.peek_if(io, wanted) {

@@ -352,6 +352,18 @@ pub(crate) fn peek_if<M: Medium>(
     }
 }
 
+/// The words of a line's bytes.
+pub(crate) fn words_of_line(line: &[u8]) -> [u64; 8] {
+    let (words, _) = line.as_chunks::<8>();
+    std::array::from_fn(|index| u64::from_le_bytes(words[index]))
+}
+
+/// Whether a line is the first of a record whose number is `wanted`.
+pub(crate) fn begins(line: &[u8], wanted: impl Fn(Seq) -> bool) -> bool {
+    let words = words_of_line(line);
+    matches!(untag(words[7]), Some((seq, true)) if wanted(seq)) && claim(words[0]).is_some()
+}
+
 /// Where word `index` of the payload of a record at line `first` stands.
 pub(crate) fn payload_at(region: Region, first: u64, index: usize) -> PoolOffset {
     match index.checked_sub(HEADER_WORDS) {

@@ -318,10 +318,12 @@ pub(crate) fn peek_if<M: Medium>(io: Io<'_, M>, at: At, wanted: impl Fn(Seq) -> 
     }
 }
 
-/// Whether the first word of a line says that a record of the lap begins there.
-pub(crate) fn may_begin<M: Medium>(io: Io<'_, M>, at: At) -> bool {
-    let word = io.medium.load_u64(at.start());
-    (word >> TAG_SHIFT) as u8 == at.lap.tag() && record::claim(word & CONTENT_MASK).is_some()
+/// Whether a line is the first of a record of that lap whose number is `wanted`.
+pub(crate) fn begins(line: &[u8], lap: Lap, wanted: impl Fn(Seq) -> bool) -> bool {
+    let words = record::words_of_line(line);
+    let is_whole = words.iter().all(|word| (word >> TAG_SHIFT) as u8 == lap.tag());
+    let words = std::array::from_fn(|i| unpack(words[i], words[LINE_WORDS], i));
+    is_whole && head_of(&words).is_ok_and(|head| wanted(head.seq))
 }
 
 /// Word `index` of the payload of a complete record.
@@ -523,6 +525,25 @@ mod tests {
             let in_a_tag = bit / 8 % 8 == 7;
             let line = 2 + bit as u64 / 512;
             assert_eq!(is_damaged(&medium, REGION, line), in_a_tag, "bit {bit}");
+        }
+    }
+
+    /// L7: lines are a lap ahead only of a tail that is older than it was.
+    #[test]
+    fn a_line_of_the_next_lap_is_damage() {
+        for lap in [0, 1, TAGS - 1, LAPS - 1].map(Lap::numbered) {
+            let medium = Heap::from_bytes(&BLANK.to_le_bytes().repeat(512));
+            let lines = write(&medium, 2, lap, SEQ, 30);
+            write(&medium, 3, lap.after(1), SEQ, 1);
+            for line in [2, 3] {
+                let (found, _) = read_back(&medium, line, lap);
+                let at = REGION.line(3);
+                assert!(matches!(found, Found::Damaged { line, .. } if line == at), "{found:?}");
+            }
+            write(&medium, 2, lap, SEQ, 30);
+            write(&medium, 3, lap.after(LAPS - 1), SEQ, 1);
+            assert_eq!(read_back(&medium, 2, lap).0, Found::Unfinished { seq: SEQ });
+            assert!(lines > 2);
         }
     }
 

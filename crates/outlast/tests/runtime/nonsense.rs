@@ -156,8 +156,7 @@ fn a_queue_whose_words_are_damaged_ends_no_program() {
         let pool = UnrecoveredPool::open(heap).unwrap().recover(None).unwrap();
         let pool = pool.start(&OpenOptions::with_scheme(Scheme::Undo)).unwrap();
         let mut lane = pool.lane().unwrap();
-        let result =
-            lane.run(|tx| Queue::open(tx, root)?.for_each(tx, |_, _, _| Ok(())).map(|()| ()));
+        let result = lane.run(|tx| Queue::open(tx, root)?.for_each(tx, |_, _, _| Ok(())));
         assert!(matches!(result, Err(Abort::Damaged(_))), "{result:?}");
     }
 }
