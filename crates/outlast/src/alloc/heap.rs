@@ -330,9 +330,14 @@ impl Heap {
             }
             ChunkWord::Large { chunks, .. } => {
                 let chunks = u64::from(chunks);
-                let is_inside = |other: &Chunk| matches!(other, Chunk::Unknown | Chunk::InRun);
-                let inner = chunk as usize + 1..(chunk + chunks) as usize;
-                if !self.chunks[inner].iter().all(is_inside) {
+                // M3, and of what was read before nothing lies there.
+                let is_inside = |inner: u64| {
+                    let at = self.geometry.directory_at(inner);
+                    let state = &self.chunks[inner as usize];
+                    matches!(state, Chunk::Unknown | Chunk::InRun)
+                        && io.medium.load_u64(at) == ChunkWord::Free.to_word(at)
+                };
+                if !(chunk + 1..chunk + chunks).all(is_inside) {
                     return Err(damaged(word_at, "a large block reaches over another chunk"));
                 }
                 self.mark_run(chunk, chunks);
