@@ -337,8 +337,10 @@ impl Heap {
                     matches!(state, Chunk::Unknown | Chunk::InRun)
                         && io.medium.load_u64(at) == ChunkWord::Free.to_word(at)
                 };
-                if !(chunk + 1..chunk + chunks).all(is_inside) {
-                    return Err(damaged(word_at, "a large block reaches over another chunk"));
+                let astray = (chunk + 1..chunk + chunks).find(|inner| !is_inside(*inner));
+                if let Some(inner) = astray {
+                    let at = self.geometry.directory_at(inner);
+                    return Err(damaged(at, "a chunk inside a large block has a word"));
                 }
                 self.mark_run(chunk, chunks);
                 Ok(chunks)
