@@ -50,7 +50,7 @@ pub use memory_stats::{
 };
 pub use ops::{LaneOps, instructions_of};
 pub use primitives::{Primitive, PrimitiveError, primitives};
-pub use requests::{MemoryRequest, Replay, replay};
+pub use requests::{MemoryRequest, REQUEST_BYTES_MAX, REQUEST_CYCLE_MAX, Replay, replay};
 pub use scheme::{Answer, NonPers, Outbox, Scheme, SchemeWrite, StoreSeen};
 pub use stats::{CoreStats, Lost, LostCycles, MemoryStats, RunStats, WritesByCause};
 pub use stream::{InTransactions, Pattern, Stream};
