@@ -184,6 +184,10 @@ impl Table {
         self.words.extend(class.iter().map(|event| cell * self.cell_words + u64::from(event.word)));
         self.words.sort_unstable();
         self.words.dedup();
+        let too_wide = TooWide { at: cell * tracker.cell_words() * 8 };
+        if self.least_width(cell, class, base) > WIDTH_MAX as u64 {
+            return Err(too_wide);
+        }
         let mut rows = Rows::new(&self.words);
         let mut choices = 0;
         let simple = model.wide == Wide::Ascending && class.iter().all(Event::is_ordinary);
@@ -205,10 +209,29 @@ impl Table {
             });
         }
         if rows.len() > WIDTH_MAX || choices > 8 * WIDTH_MAX as u64 {
-            return Err(TooWide { at: cell * tracker.cell_words() * 8 });
+            return Err(too_wide);
         }
         self.values = rows.values;
         Ok(choices)
+    }
+
+    /// No more contents than the class has: those that its streams alone give. A word has the
+    /// value of any of its streams, whatever the other words have (rule 10).
+    fn least_width(&self, cell: u64, class: &[Event], base: &impl Base) -> u64 {
+        let width = |word: &u64| {
+            let streams = class.iter().filter(|event| {
+                event.kind == Kind::Stream
+                    && cell * self.cell_words + u64::from(event.word) == *word
+            });
+            let values = streams.map(|event| event.over(base.word(*word)));
+            values.chain([base.word(*word)]).collect::<FxHashSet<u64>>().len() as u64
+        };
+        // A line store ties words together.
+        let has = |kind| class.iter().any(|event| event.kind == kind);
+        if has(Kind::LineStore) || !has(Kind::Stream) {
+            return 1;
+        }
+        self.words.iter().map(width).fold(1, u64::saturating_mul)
     }
 
     fn start(&self, base: &impl Base) -> Vec<u64> {
