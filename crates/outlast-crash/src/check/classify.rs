@@ -266,7 +266,9 @@ where
             begun: &crash.begun,
         };
         let mut verify = *self.verify;
-        judge(&mut verify, &self.settings.image(bytes), &told, false).is_ok()
+        let image = self.settings.image(bytes);
+        image.with(|state| state.begin(false, self.settings.limits()));
+        judge(&mut verify, &image, &told, false).is_ok()
     }
 
     /// The operations between the acknowledgements before and after the failing crash.

@@ -24,7 +24,7 @@ where
         let Some(crash) = self.last_crash() else { return Vec::new() };
         let heals = |acked: &[_]| self.recovers(crash, &crash.image, acked);
         let all = self.acknowledged();
-        if all.len() != crash.acked.len() || heals(&crash.acked) {
+        if all.is_empty() || all.len() != crash.acked.len() || heals(&crash.acked) {
             return Vec::new();
         }
         // An oracle may also mind states that are too new, so the largest number is looked for.
