@@ -79,6 +79,17 @@ pub(crate) unsafe fn stream(dst: *mut u8, src: &[u8]) {
     unsafe { crate::mapped::words::copy_in(dst, src) }
 }
 
+/// As [`stream`], of the eight words of a line.
+///
+/// # Safety
+/// - `dst` is valid for writes of 64 bytes and a multiple of 16.
+#[inline(always)]
+pub(crate) unsafe fn stream_line_words(dst: *mut u8, words: &[u64; 8]) {
+    let bytes = words.map(u64::to_ne_bytes);
+    // SAFETY: the caller vouches for the destination.
+    unsafe { crate::mapped::words::copy_in(dst, bytes.as_flattened()) }
+}
+
 /// Stores 64 bytes with ordinary stores.
 ///
 /// # Safety
