@@ -48,8 +48,7 @@ pub enum PoolCommand {
     /// Prove a pool: metadata, log, allocator against reachability. Changes nothing.
     #[command(after_help = STATUSES_OF_CHECK)]
     Check(FileArgs),
-    /// Put right what the checksums of a pool find damaged, and check it again. What they cannot
-    /// correct, or cannot decide, is named; ends in 0 only if that check finds nothing, else in 1.
+    /// Put right what the checksums of a pool find damaged. What they cannot correct is named.
     #[command(after_help = STATUSES_OF_REPAIR)]
     Repair(FileArgs),
     /// List every allocated block, as recovery would leave them.
@@ -345,11 +344,11 @@ fn repair(args: &FileArgs, as_json: bool, seed: u64) -> CommandResult {
         });
         outln!("{}", crate::document("pool repair", seed, vec![record]));
     } else {
-        for finding in &report.left {
-            outln!("{}: {finding}", path.display());
+        for fault in &report.left {
+            outln!("{}: {fault}", path.display());
         }
         outln!(
-            "{} matrices, {} lines repaired, checksums of {} renewed, {} findings left",
+            "{} matrices, {} lines repaired, checksums of {} renewed, {} not correctable",
             report.matrices,
             report.lines,
             report.checksums,

@@ -191,9 +191,7 @@ impl Place {
         let mut index = skip;
         while index < head.words {
             let (range, words) = item::place(self.word(medium, index));
-            if range.len > 0 {
-                visit(range);
-            }
+            visit(range);
             index += words;
         }
     }
