@@ -324,7 +324,6 @@ mod tests {
             ("swift", 4, "other-lanes-dropped"),
             ("redo", 2, "sweep-ignores-in-flight"),
             ("redo", 4, "recycle-by-own-lane"),
-            ("undo", 4, "mark-with-data"),
             ("undo", 4, "skip-flush:UndoData"),
             ("redo-archapt", 2, "tail-before-floor"),
             ("atlas", 4, "skip-fence:UndoData"),

@@ -9,8 +9,9 @@ use super::{
 };
 use outlast_trace::{LINE_BYTES, LineAddr, PoolOffset};
 
-/// Addresses of requests are below this: 1 TiB.
-pub const REQUEST_BYTES_MAX: u64 = 1 << 40;
+/// Addresses of requests are below this. The page tables of a simulated machine, whose requests can be
+/// exported, lie from 2^56 on.
+pub const REQUEST_BYTES_MAX: u64 = 1 << 57;
 
 /// The last cycle of the memory clock at which a request may be sent: seconds of a memory's time.
 /// Refreshes go on meanwhile, which is what takes time here.
@@ -190,8 +191,8 @@ mod tests {
             assert!(error.contains("READ|WRITE"), "{error}");
         }
         for (wrong, says) in [
-            ("0xfffffffffffffe00 READ 4", "the address is 0xfffffffffffffe00: take 0x0 to 0xff"),
-            ("0x10000000000 WRITE 4", "take 0x0 to 0xffffffffff"),
+            ("0xfffffffffffffe00 READ 4", "the address is 0xfffffffffffffe00: take 0x0 to 0x1f"),
+            ("0x200000000000000 WRITE 4", "take 0x0 to 0x1ffffffffffffff"),
             ("0x0 READ 10000000000000", "the cycle is 10000000000000: take 0 to 10000000000"),
             ("0x0 READ 18446744073709551615", "the cycle is"),
         ] {
