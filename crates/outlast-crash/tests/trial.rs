@@ -164,7 +164,7 @@ fn every_planted_bug_is_killed() {
         .filter(|(scheme, plant)| plant.applies_to(*scheme))
         .filter(|(scheme, plant)| {
             let names = (scheme.to_string(), plant.to_string());
-            !UNNOTICED.iter().any(|known| (names.0.as_str(), names.1.as_str()) == *known)
+            !UNNOTICED.contains(&(names.0.as_str(), names.1.as_str()))
         })
         .collect();
     assert!(cases.len() > 90);
