@@ -1,0 +1,231 @@
+//! Digests of journals and statistics of small runs under every scheme. A change of the simulator
+//! that is not meant to change a scheme leaves them as they are.
+
+use outlast_lab::simulated::work::{Bench, Plan};
+use outlast_lab::simulated::{LogOptions, Prepared, SimScheme, with_cores};
+use outlast_schemes::hwl::Hwl;
+use outlast_sim::timed::{
+    CoreKind, CycleHistogram, MachineConfig, MemoryStats, NonPers, ReadCause, RunStats, Scheme,
+    Setup, System,
+};
+use outlast_sim::{CacheStats, Cause, Domain};
+
+/// FNV-1a over 64-bit words, byte by byte: the same on every host.
+struct Digest(u64);
+
+impl Digest {
+    fn add(&mut self, values: impl IntoIterator<Item = u64>) {
+        for value in values {
+            for byte in value.to_le_bytes() {
+                self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+            }
+        }
+    }
+
+    fn cache(&mut self, stats: CacheStats) {
+        let CacheStats { hits, misses, fills, evictions, write_backs, invalidations } = stats;
+        self.add([hits, misses, fills, evictions, write_backs, invalidations]);
+    }
+
+    fn times(&mut self, times: &CycleHistogram) {
+        self.add([times.count(), times.mean().to_bits(), times.quantile(0.5), times.max()]);
+    }
+
+    fn memory(&mut self, stats: &MemoryStats) {
+        self.add([stats.reads, stats.writes, stats.forwarded_reads, stats.joined_reads]);
+        self.add([stats.replaced_writes, stats.reads_delayed, stats.writes_delayed]);
+        self.add([stats.row_hits, stats.row_hit_writes, stats.row_misses, stats.row_conflicts]);
+        self.add([stats.activates, stats.refreshes]);
+        self.times(&stats.read_times);
+        self.times(&stats.write_times);
+        for queue in [&stats.read_queue, &stats.write_queue] {
+            self.add([queue.request_cycles, queue.max, queue.full_cycles]);
+        }
+    }
+
+    fn stats(&mut self, stats: &RunStats) {
+        self.add([stats.cycles]);
+        for core in &stats.cores {
+            self.add([core.instructions, core.loads, core.stores, core.forwarded, core.branches]);
+            self.add([core.merged_misses, core.mispredicted, core.flushes, core.fences]);
+            self.add([core.fence_cycles, core.tlb_misses, core.walks, core.busy_cycles]);
+            self.add([core.lost.total(), core.prefetches, core.bank_conflicts]);
+        }
+        [stats.caches.l1, stats.caches.l2, stats.caches.llc].map(|level| self.cache(level));
+        let traffic = stats.caches.traffic;
+        self.add([traffic.memory_reads, traffic.memory_evictions, traffic.memory_flushes]);
+        self.add([traffic.memory_streams, traffic.transfers, traffic.flushes_clean]);
+        self.memory(&stats.memory);
+        self.add([ReadCause::Load, ReadCause::Store, ReadCause::Walk].map(|c| stats.reads.of(c)));
+        for cause in CAUSES {
+            self.add([stats.writes.of(cause)]);
+            self.times(stats.persist.of(cause).expect("it has times"));
+        }
+        self.add(stats.tx_cycles.iter().copied());
+    }
+}
+
+/// What writes are for, under these schemes.
+const CAUSES: [Cause; 6] = [
+    Cause::Evicted,
+    Cause::Flushed,
+    Cause::Streamed,
+    Cause::Logged,
+    Cause::Forced,
+    Cause::Metadata,
+];
+
+fn number(cause: Cause) -> u64 {
+    let known = CAUSES.iter().position(|known| *known == cause);
+    known.expect("a write has one of these causes") as u64
+}
+
+fn digest<S: Scheme>(machine: &MachineConfig, scheme: S, work: &Prepared, of: Plan) -> u64 {
+    let program = of.work().expect("the program can be made");
+    let base = program.image.to_vec();
+    let setup = Setup { seed: of.seed, base, journal: Some(Domain::Adr), ..Setup::default() };
+    let machine = with_cores(machine, of.threads);
+    let mut system = System::new(&machine, scheme, setup, work.sources(&program)).unwrap();
+    system.run_to_end().unwrap();
+    let mut digest = Digest(0xcbf2_9ce4_8422_2325);
+    digest.stats(&system.take_stats());
+    let timed = system.journal().expect("a journal is kept");
+    for (index, entry) in timed.journal().iter().enumerate() {
+        digest.add([timed.at(index).0, entry.line.0, entry.first_word as u64]);
+        digest.add([number(entry.cause)]);
+        digest.add(entry.words.iter().map(|word| u64::from_le_bytes(*word)));
+    }
+    digest.add(timed.acknowledged_by(system.now()).iter().flat_map(|(at, tx)| [at.0, tx.0]));
+    digest.0
+}
+
+fn digests(bench: &str, kind: CoreKind) -> [u64; SimScheme::ALL.len()] {
+    let mut machine = MachineConfig::named("hwl").unwrap();
+    machine.core.kind = kind;
+    if kind == CoreKind::InOrder {
+        machine.core.threads = 1;
+    }
+    let plan = Plan {
+        bench: Bench::named(bench).unwrap(),
+        footprint: 1 << 18,
+        threads: 2,
+        warm_up: 0,
+        transactions: 250,
+        shared: false,
+        switch_every: 0,
+        seed: 11,
+    };
+    let options = LogOptions { slots: 1024, ..LogOptions::scaled(64) };
+    SimScheme::ALL.map(|(scheme, ..)| {
+        let work = Prepared::new(scheme, &plan.work().unwrap(), &options).unwrap();
+        match work.hwl {
+            Some(config) => digest(&machine, Hwl::new(config).unwrap(), &work, plan),
+            None => digest(&machine, NonPers, &work, plan),
+        }
+    })
+}
+
+/// For each program and kind of core the digests under the schemes of `SimScheme::ALL`, in their
+/// order.
+const DIGESTS: [(&str, CoreKind, [u64; SimScheme::ALL.len()]); 4] = [
+    (
+        "hash",
+        CoreKind::OutOfOrder,
+        [
+            0xad61_8258_1de1_724f,
+            0x3eb6_d6eb_eb02_2f00,
+            0x6591_6f66_97f6_13e2,
+            0xea2d_31d1_0625_90e5,
+            0x0b1f_b5c9_d9d1_6204,
+            0x0390_c9b9_6309_7987,
+            0xe94e_2a61_d622_d62e,
+            0xad89_3c8b_c900_3b07,
+            0x5d34_d96e_b3c1_5583,
+            0x6767_7924_bf86_4ba5,
+            0x3b80_63ff_ea9d_9118,
+            0x6f0c_0d75_7b13_8a50,
+            0x0514_a1af_18fb_dd4f,
+            0x7133_4c6b_cb89_885e,
+            0xabc5_5260_fc46_fa46,
+        ],
+    ),
+    (
+        "sps",
+        CoreKind::OutOfOrder,
+        [
+            0x42c7_6655_6cce_72a2,
+            0x3225_9366_bee4_3537,
+            0xd917_800c_e191_1fc7,
+            0xcecc_6c8f_4e4c_e97e,
+            0x1c29_9f5e_dd02_3a51,
+            0x7314_bf19_5a32_c6dc,
+            0xb84b_f0b3_b6ca_af9b,
+            0x2002_62fb_7329_dd09,
+            0x9563_709a_8486_cc69,
+            0x15c6_bb44_a1f3_a839,
+            0x8594_5fc0_90fa_cd89,
+            0x9af6_a7e8_2650_362b,
+            0x8a67_5c58_2ca5_d46f,
+            0xb848_d4db_b8b2_dabd,
+            0xe1c8_5145_1c46_372c,
+        ],
+    ),
+    (
+        "rbtree",
+        CoreKind::OutOfOrder,
+        [
+            0xdaec_7a68_6565_51be,
+            0xccbe_90d7_07a3_73d2,
+            0xdd5d_6e8c_1b04_01a4,
+            0x9f0c_e88b_d853_2728,
+            0xe26c_12f9_4b4b_2d67,
+            0x3199_b0e5_b4c2_cb68,
+            0xdacb_20ca_108d_14e6,
+            0x611f_4e7e_a7e6_1687,
+            0x52bc_2b5a_536f_41bd,
+            0xff27_14eb_99dd_9a0d,
+            0x9f6d_3501_d481_0a34,
+            0x4e42_d35d_c2dc_b242,
+            0xd26f_57a2_3223_e445,
+            0xd1bc_97e7_8ecc_4751,
+            0xa343_d630_a203_72fb,
+        ],
+    ),
+    (
+        "sps",
+        CoreKind::InOrder,
+        [
+            0x1c85_8d4c_b5f7_c682,
+            0x712f_92f5_8fef_203e,
+            0x3be6_28b4_cb7f_134e,
+            0x0430_4a3b_40d2_672a,
+            0x6d00_5516_3d3a_cf50,
+            0xfa4a_edc7_619a_4a3c,
+            0x76ed_051f_cc0e_08e8,
+            0x622c_c109_ae3e_990a,
+            0xed5c_867d_92c8_b93e,
+            0x0639_b821_4f60_a32e,
+            0xf360_2231_9808_a011,
+            0x9ed3_2b49_fefc_1255,
+            0x8524_8746_86ec_a577,
+            0xbf70_3647_aad7_07dc,
+            0x1d1d_5cab_7fbb_ab9d,
+        ],
+    ),
+];
+
+#[test]
+fn every_scheme_leaves_the_journal_and_the_figures_that_it_left_before() {
+    let mut changed = Vec::new();
+    for (bench, kind, before) in DIGESTS {
+        let now = digests(bench, kind);
+        let rows = SimScheme::ALL.iter().zip(now.iter().zip(&before));
+        let differ = rows.filter(|(_, (now, before))| now != before);
+        let names: Vec<_> = differ.map(|((_, name, ..), _)| *name).collect();
+        if !names.is_empty() {
+            changed
+                .push(format!("{bench}, {kind}: {} changed; now {now:#018x?}", names.join(", ")));
+        }
+    }
+    assert!(changed.is_empty(), "{}", changed.join("\n"));
+}
