@@ -51,7 +51,9 @@ impl Digest {
             self.add([core.fence_cycles, core.tlb_misses, core.walks, core.busy_cycles]);
             self.add([core.lost.total(), core.prefetches, core.bank_conflicts]);
         }
-        [stats.caches.l1, stats.caches.l2, stats.caches.llc].map(|level| self.cache(level));
+        for level in [stats.caches.l1, stats.caches.l2, stats.caches.llc] {
+            self.cache(level);
+        }
         let traffic = stats.caches.traffic;
         self.add([traffic.memory_reads, traffic.memory_evictions, traffic.memory_flushes]);
         self.add([traffic.memory_streams, traffic.transfers, traffic.flushes_clean]);

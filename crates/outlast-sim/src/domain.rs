@@ -137,7 +137,7 @@ impl Backing for DurableMemory {
     }
 
     #[inline]
-    fn write(&mut self, line: LineAddr, words: u8, data: &LineBytes, cause: Cause) {
+    fn write(&mut self, line: LineAddr, words: u8, data: &LineBytes, cause: Cause, _tag: ()) {
         if !self.taken.is_empty() {
             self.taken.remove(&line); // F1
         }

@@ -4,8 +4,8 @@ mod machine;
 
 use machine::{Script, bare};
 use outlast_sim::timed::{
-    Answer, Cycle, LaneOps, MachineConfig, Outbox, RunError, Scheme, SchemeWrite, Setup, Source,
-    StoreSeen, System,
+    Answer, Cycle, LaneOps, MachineConfig, Outbox, ReadSeen, Route, RunError, Scheme, SchemeWrite,
+    Setup, Source, StoreSeen, System, WriteRoute, WriteSeen,
 };
 use outlast_sim::{Cause, Domain, LineBytes};
 use outlast_trace::{LaneId, LineAddr, Op, OpLog, PoolOffset, Sink};
@@ -65,13 +65,24 @@ const SHADOW: u64 = 1000;
 
 impl Scheme for Elsewhere {
     type Tag = ();
+    type Page = ();
+    type Token = ();
 
-    fn route_read(&mut self, _now: Cycle, line: LineAddr) -> LineAddr {
+    fn locate(&self, line: LineAddr) -> LineAddr {
         self.places.get(&line).copied().unwrap_or(line)
     }
 
-    fn route_write(&mut self, _now: Cycle, line: LineAddr, _cause: Cause) -> LineAddr {
-        *self.places.entry(line).or_insert(line.plus(SHADOW))
+    fn route_read(&mut self, _now: Cycle, read: &ReadSeen, _out: &mut Outbox) -> Route {
+        Route::There(self.locate(read.line))
+    }
+
+    fn route_write(
+        &mut self,
+        _now: Cycle,
+        write: &WriteSeen<'_, ()>,
+        _out: &mut Outbox,
+    ) -> WriteRoute {
+        WriteRoute::There(*self.places.entry(write.line).or_insert(write.line.plus(SHADOW)))
     }
 }
 
@@ -100,8 +111,10 @@ struct Epochs {
 
 impl Scheme for Epochs {
     type Tag = u32;
+    type Page = ();
+    type Token = u32;
 
-    fn epoch(&mut self, now: Cycle, _lane: LaneId, out: &mut Outbox) -> Answer {
+    fn epoch(&mut self, now: Cycle, _lane: LaneId, out: &mut Outbox<u32>) -> Answer {
         self.epoch += 1;
         out.call(now.plus(3), self.epoch);
         Answer::Proceed
@@ -113,7 +126,8 @@ impl Scheme for Epochs {
         _lane: LaneId,
         store: &StoreSeen<'_>,
         tag: &mut u32,
-        _out: &mut Outbox,
+        _page: Option<&mut ()>,
+        _out: &mut Outbox<u32>,
     ) -> Answer {
         let line = store.at.line();
         if store.dirty {
@@ -131,14 +145,14 @@ impl Scheme for Epochs {
         line: LineAddr,
         _data: &LineBytes,
         tag: u32,
-        _out: &mut Outbox,
+        _out: &mut Outbox<u32>,
     ) {
         assert!(level == 2 || level == 3);
         assert_eq!(tag, self.stored[&line], "{line} took its tag down to {level}");
         self.moved += 1;
     }
 
-    fn step(&mut self, _now: Cycle, token: u32, out: &mut Outbox) {
+    fn step(&mut self, _now: Cycle, token: u32, out: &mut Outbox<u32>) {
         assert!(token <= self.epoch);
         (1..=3).for_each(|level| out.scan(level));
     }
@@ -150,7 +164,7 @@ impl Scheme for Epochs {
         line: LineAddr,
         dirty: bool,
         tag: &mut u32,
-        out: &mut Outbox,
+        out: &mut Outbox<u32>,
     ) {
         self.scanned.insert(level);
         if dirty {
@@ -181,6 +195,8 @@ struct Scans(u8);
 
 impl Scheme for Scans {
     type Tag = ();
+    type Page = ();
+    type Token = ();
 
     fn epoch(&mut self, _now: Cycle, _lane: LaneId, out: &mut Outbox) -> Answer {
         out.scan(self.0);
@@ -229,6 +245,8 @@ struct Permits {
 
 impl Scheme for Permits {
     type Tag = ();
+    type Page = ();
+    type Token = LineAddr;
 
     fn store(
         &mut self,
@@ -236,7 +254,8 @@ impl Scheme for Permits {
         _lane: LaneId,
         store: &StoreSeen<'_>,
         _tag: &mut (),
-        out: &mut Outbox,
+        _page: Option<&mut ()>,
+        out: &mut Outbox<LineAddr>,
     ) -> Answer {
         let line = store.at.line();
         if self.granted.contains(&line) {
@@ -249,14 +268,14 @@ impl Scheme for Permits {
                 words: 1,
                 data: [1; 64],
                 cause: Cause::Metadata,
-                token: line.0 as u32,
+                token: line,
             });
         }
         Answer::Wait
     }
 
-    fn write_durable(&mut self, _now: Cycle, token: u32, out: &mut Outbox) {
-        self.granted.insert(LineAddr(token.into()));
+    fn write_durable(&mut self, _now: Cycle, token: LineAddr, out: &mut Outbox<LineAddr>) {
+        self.granted.insert(token);
         out.wake();
     }
 
@@ -265,13 +284,20 @@ impl Scheme for Permits {
         _now: Cycle,
         line: LineAddr,
         _cause: Cause,
-        _out: &mut Outbox,
+        _out: &mut Outbox<LineAddr>,
     ) -> Answer {
         assert!(self.granted.contains(&line), "{line} was stored to");
         Answer::Proceed
     }
 
-    fn translated(&mut self, _now: Cycle, _lane: LaneId, page: u64, _out: &mut Outbox) {
+    fn translated(
+        &mut self,
+        _now: Cycle,
+        _lane: LaneId,
+        page: u64,
+        _bits: &mut (),
+        _out: &mut Outbox<LineAddr>,
+    ) {
         self.pages.insert(page);
     }
 }
@@ -306,14 +332,16 @@ struct Waiting(u64);
 
 impl Scheme for Waiting {
     type Tag = ();
+    type Page = ();
+    type Token = ();
 
     fn end(&mut self, now: Cycle, _lane: LaneId, out: &mut Outbox) -> Answer {
-        out.call(now, 0);
+        out.call(now, ());
         Answer::Wait
     }
 
-    fn step(&mut self, now: Cycle, _token: u32, out: &mut Outbox) {
-        out.call(now.plus(self.0), 0);
+    fn step(&mut self, now: Cycle, _token: (), out: &mut Outbox) {
+        out.call(now.plus(self.0), ());
     }
 }
 

@@ -1,8 +1,6 @@
 //! What a run's memory did, as records.
 
-use outlast_sim::timed::{
-    CycleHistogram, MachineConfig, QueueStats, ReadsByCause, RunStats, WritesByCause,
-};
+use outlast_sim::timed::{CycleHistogram, MachineConfig, QueueStats, RunStats};
 
 use crate::record::{Metric, Record};
 
@@ -13,14 +11,12 @@ pub fn memory_records(
     record: impl Fn(Metric, f64) -> Record,
 ) -> Vec<Record> {
     let mut records = Vec::new();
-    for (cause, name) in ReadsByCause::CAUSES {
-        let count = stats.reads.of(cause);
+    for (_, name, count) in stats.reads.each() {
         if count > 0 {
             records.push(record(Metric::MEMORY_READS, count as f64).class(name));
         }
     }
-    for (cause, name) in WritesByCause::CAUSES {
-        let count = stats.writes.of(cause);
+    for (_, name, count) in stats.writes.each() {
         if count > 0 {
             records.push(record(Metric::MEMORY_WRITES, count as f64).class(name));
         }
@@ -28,6 +24,10 @@ pub fn memory_records(
     if let Some(dram) = &stats.dram {
         records.push(record(Metric::MEMORY_READS, dram.reads as f64).class("dram"));
         records.push(record(Metric::MEMORY_WRITES, dram.writes as f64).class("dram"));
+    }
+    for counter in &stats.counters {
+        let metric = Metric { name: counter.name, unit: counter.unit };
+        records.push(record(metric, counter.value));
     }
     let memory = &stats.memory;
     records.push(record(Metric::ROW_HITS, memory.row_hits as f64));
@@ -51,7 +51,7 @@ pub fn memory_records(
         times(Metric::READ_LATENCY, &dram.read_times, "dram");
         times(Metric::WRITE_LATENCY, &dram.write_times, "dram");
     }
-    for (cause, name) in WritesByCause::CAUSES {
+    for (cause, name, _) in stats.writes.each() {
         if let Some(of_cause) = stats.persist.of(cause) {
             times(Metric::PERSIST_LATENCY, of_cause, name);
         }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use outlast::{Plant, Scheme};
 use outlast_crash::campaign::{Campaign, Points, TimedCampaign, TimedError, TimedReport};
-use outlast_sim::timed::{MachineConfig, RunStats, WritesByCause};
+use outlast_sim::timed::{MachineConfig, RunStats};
 use outlast_trace::write_trace;
 use outlast_workloads::Workload;
 
@@ -201,8 +201,7 @@ fn timing(
         record(Metric::STREAMED_LINES, per_tx(stats.caches.traffic.memory_streams)),
         record(Metric::MEMORY_READS, stats.caches.traffic.memory_reads as f64),
     ];
-    for (cause, name) in WritesByCause::CAUSES {
-        let count = stats.writes.of(cause);
+    for (_, name, count) in stats.writes.each() {
         if count > 0 {
             records.push(record(Metric::MEMORY_WRITES_TX, per_tx(count)).class(name));
         }

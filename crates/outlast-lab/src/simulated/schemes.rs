@@ -11,8 +11,7 @@ use outlast_schemes::hwl::{
 use outlast_schemes::software::{self, Data, Initial, Logging, SoftwareLog};
 use outlast_schemes::{Patch, RecoveryError};
 use outlast_sim::timed::{
-    LaneOps, MachineConfig, NonPers, RunStats, Scheme, Setup, Source, System, WritesByCause,
-    instructions_of,
+    LaneOps, MachineConfig, NonPers, RunStats, Scheme, Setup, Source, System, instructions_of,
 };
 use outlast_sim::{Cause, instead_of};
 use outlast_trace::{LaneId, LineAddr, OpLog};
@@ -395,8 +394,7 @@ impl Measured {
 
     /// Writes to memory a transaction.
     pub fn writes(&self) -> f64 {
-        let all: u64 =
-            WritesByCause::CAUSES.iter().map(|(cause, _)| self.stats.writes.of(*cause)).sum();
+        let all: u64 = self.stats.writes.each().map(|(_, _, count)| count).sum();
         all as f64 / self.transactions
     }
 }

@@ -4,10 +4,10 @@
 use super::config::{Fault, LogPlace};
 use super::record::{Change, Record, WORDS_MAX};
 use super::{
-    DRAIN, EARLY_SCAN, HEAD_TOKEN, HEAD_TOKEN_BIT, HOLD_CYCLES, Hwl, IN_FLIGHT_MAX, Open, Progress,
-    SCANS_UNTIL_DURABLE, token_of,
+    DRAIN, EARLY_SCAN, HEAD_TOKEN, HEAD_TOKEN_BIT, HOLD_CYCLES, Hwl, IN_FLIGHT_MAX, Open, Outbox,
+    Progress, SCANS_UNTIL_DURABLE, token_of,
 };
-use outlast_sim::timed::{Cycle, Outbox, SchemeWrite};
+use outlast_sim::timed::{Cycle, SchemeWrite};
 use outlast_sim::{Cause, LineBytes};
 use outlast_trace::LineAddr;
 

@@ -54,11 +54,14 @@ pub use recover::{recover, recover_as};
 
 use log::Logged;
 use outlast_sim::Cause;
-use outlast_sim::timed::{Answer, Cycle, Outbox, Scheme, StoreSeen};
+use outlast_sim::timed::{self, Answer, Cycle, Scheme, StoreSeen};
 use outlast_trace::{LaneId, LineAddr};
 use record::{Change, Record};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
+
+/// What this scheme wants done: its own requests carry numbers.
+type Outbox = timed::Outbox<u32>;
 
 /// Cycles that a record waits for stores that may join it, if nobody needs it before.
 pub const HOLD_CYCLES: u64 = 64;
@@ -250,6 +253,9 @@ impl Scheme for Hwl {
     /// Scans that found the line dirty.
     type Tag = u8;
 
+    type Page = ();
+    type Token = u32;
+
     fn begin(&mut self, now: Cycle, lane: LaneId, out: &mut Outbox) -> Answer {
         let Some(tx) = self.in_use.iter().position(|used| !used) else {
             self.refused = true;
@@ -306,6 +312,7 @@ impl Scheme for Hwl {
         lane: LaneId,
         store: &StoreSeen<'_>,
         _tag: &mut u8,
+        _page: Option<&mut ()>,
         out: &mut Outbox,
     ) -> Answer {
         let Some(&mut Open { tx, progress }) = self.open(lane) else {

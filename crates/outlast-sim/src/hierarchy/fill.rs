@@ -235,7 +235,8 @@ impl<T: LineTag> Hierarchy<T> {
         if leaving.contents.dirty {
             self.llc.stats.write_backs += 1;
             self.traffic.memory_evictions += 1;
-            below.write(leaving.line, u8::MAX, &leaving.contents.data, Cause::Evicted);
+            let Contents { data, tag, .. } = leaving.contents;
+            below.write(leaving.line, u8::MAX, &data, Cause::Evicted, tag);
         }
     }
 

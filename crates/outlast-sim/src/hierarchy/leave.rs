@@ -42,7 +42,7 @@ impl<T: LineTag> Hierarchy<T> {
             self.flush(kind, line, below);
         } else {
             self.traffic.memory_flushes += 1;
-            below.write(line, u8::MAX, data, Cause::Flushed);
+            below.write(line, u8::MAX, data, Cause::Flushed, T::default());
         }
         newest
     }
@@ -126,8 +126,8 @@ impl<T: LineTag> Hierarchy<T> {
         below: &mut B,
         cause: Cause,
     ) -> bool {
-        let Some((data, true)) = self.newest(line) else { return false };
-        below.write(line, u8::MAX, &data, cause);
+        let Some((data, true, tag)) = self.newest_tagged(line) else { return false };
+        below.write(line, u8::MAX, &data, cause, tag);
         for lane in &mut self.lanes {
             lane.clean(line, &data);
         }
@@ -200,7 +200,7 @@ impl<T: LineTag> Hierarchy<T> {
     /// Returns whether there is more.
     fn let_go<B: Backing<T>>(&mut self, lane: usize, line: LineAddr, below: &mut B) -> bool {
         let Some(leaving) = self.lanes[lane].wc.let_go(line, &mut self.rng) else { return false };
-        below.write(line, leaving.words, &leaving.data, Cause::Streamed);
+        below.write(line, leaving.words, &leaving.data, Cause::Streamed, T::default());
         if leaving.last {
             self.streaming -= 1;
             self.traffic.memory_streams += 1;

@@ -56,6 +56,8 @@ pub enum Cause {
     Forced,
     /// A hardware scheme's other bookkeeping.
     Metadata,
+    /// One of a hardware scheme's own causes, by its place among their names.
+    Scheme(u8),
 }
 
 /// What lies beneath the last level. In each mask, bit `n` stands for the line's `n`-th word.
@@ -63,8 +65,9 @@ pub trait Backing<T = ()> {
     /// The line's bytes.
     fn read(&mut self, line: LineAddr) -> LineBytes;
 
-    /// Replaces the words in `words`, all at once.
-    fn write(&mut self, line: LineAddr, words: u8, data: &LineBytes, cause: Cause);
+    /// Replaces the words in `words`, all at once. `tag` is the one that was kept beside the line,
+    /// and that of a new line where the bytes come from no cache.
+    fn write(&mut self, line: LineAddr, words: u8, data: &LineBytes, cause: Cause, tag: T);
 
     /// An ordinary store to `words` became visible to every lane; `data` is the line with it.
     #[inline]
@@ -247,12 +250,17 @@ impl<T: LineTag> Hierarchy<T> {
     /// The line's newest bytes in any cache, and whether memory has older ones. `None` when no
     /// cache holds it. Counts nothing and changes nothing.
     pub fn newest(&self, line: LineAddr) -> Option<(LineBytes, bool)> {
+        self.newest_tagged(line).map(|(data, dirty, _)| (data, dirty))
+    }
+
+    /// As [`newest`](Self::newest), with the tag beside these bytes.
+    pub(crate) fn newest_tagged(&self, line: LineAddr) -> Option<(LineBytes, bool, T)> {
         let private = self.lanes.iter().find_map(|lane| lane.newest(line));
         let shared = self.llc.probe(line);
         let dirty_below = shared.is_some_and(|slot| self.llc.is_dirty(slot));
         match (private, shared) {
-            (Some(held), _) => Some((held.data, held.dirty || dirty_below)),
-            (None, Some(slot)) => Some((*self.llc.data(slot), dirty_below)),
+            (Some(held), _) => Some((held.data, held.dirty || dirty_below, held.tag)),
+            (None, Some(slot)) => Some((*self.llc.data(slot), dirty_below, self.llc.tag(slot))),
             (None, None) => None,
         }
     }

@@ -33,7 +33,7 @@ impl Backing for Flat {
         self.lines[line.0 as usize]
     }
 
-    fn write(&mut self, line: LineAddr, words: u8, data: &LineBytes, cause: Cause) {
+    fn write(&mut self, line: LineAddr, words: u8, data: &LineBytes, cause: Cause, _tag: ()) {
         let old = &mut self.lines[line.0 as usize];
         for word in (0..8).filter(|word| words >> word & 1 == 1) {
             old[8 * word..8 * word + 8].copy_from_slice(&data[8 * word..8 * word + 8]);

@@ -2,58 +2,25 @@
 //! became durable, and the scheme.
 
 use super::{
+    causes::{ReadsByCause, WritesByCause},
     config::{MachineConfig, MemoryConfig},
     controller::{Controller, Outcome},
     event::Event,
     journal::TimedJournal,
     memory::MainMemory,
-    memory_stats::{PersistTimes, ReadCause, ReadsByCause},
-    scheme::{Answer, Outbox, Scheme, SchemeWrite},
-    stats::{MemoryStats, WritesByCause},
+    memory_stats::PersistTimes,
+    ports::{Job, Kept, Origin, Outbox, Pages, Reads, Scheme, Side, Writes},
+    slab::Slab,
+    stats::{Counter, MemoryStats},
     time::Cycle,
-    timeline::{Kind, Timeline},
+    timeline::Timeline,
     wheel::Wheel,
 };
 use crate::{
     cache::{Contents, LineBytes},
     hierarchy::{Backing, Cause},
 };
-use outlast_trace::{LineAddr, PoolOffset};
-
-/// Who wants to know that a write is durable.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Origin {
-    /// Nobody.
-    None,
-    /// A core that flushed or streamed it.
-    Core(u8),
-    /// Every core: a line that left a write-combining buffer because somebody else wanted it.
-    Everybody,
-    /// The two threads of a core, from whose write-combining buffer it left.
-    Threads(u8),
-    /// The scheme, with its token.
-    Scheme(u32),
-}
-
-/// A write on its way to memory.
-#[derive(Clone, Debug)]
-struct Write {
-    line: LineAddr,
-    words: u8,
-    cause: Cause,
-    data: LineBytes,
-    origin: Origin,
-    sent: Cycle,
-}
-
-/// A read on its way to memory and back: for one miss of the last level, or the scheme's, with its
-/// token.
-#[derive(Clone, Copy, Debug, Default)]
-struct Read {
-    line: LineAddr,
-    sent: Cycle,
-    scheme: Option<u32>,
-}
+use outlast_trace::{LaneId, LineAddr, PoolOffset};
 
 /// The volatile memory: its channels' numbers follow those of the persistent one.
 #[derive(Debug)]
@@ -68,7 +35,7 @@ pub(crate) struct Below<S: Scheme> {
     pub(crate) memory: MainMemory,
     pub(crate) journal: Option<TimedJournal>,
     pub(crate) scheme: S,
-    pub(crate) outbox: Outbox,
+    pub(crate) outbox: Outbox<S::Token>,
     pub(crate) by_cause: WritesByCause,
     pub(crate) reads_by_cause: ReadsByCause,
     pub(crate) persist: PersistTimes,
@@ -78,31 +45,57 @@ pub(crate) struct Below<S: Scheme> {
     /// Channels of the persistent memory.
     channels: usize,
     pub(crate) timeline: Option<Box<Timeline>>,
-    adr: bool,
-    path_cycles: u64,
-    writes: Vec<Write>,
-    free_writes: Vec<u32>,
-    /// Writes between the caches and the queues.
-    travelling: usize,
+    pub(super) adr: bool,
+    pub(super) path_cycles: u64,
     write_buffer: usize,
-    /// Writes that the scheme holds back, in their order.
-    held: Vec<u32>,
-    /// Writes that are not durable yet, oldest first, with the lines that they were asked for.
-    under_way: Vec<(LineAddr, u32)>,
-    /// Cores whose flush found nothing to write because one of these was on its way.
-    flush_waits: Vec<(u32, u8)>,
-    /// Who the next write is for; set by whoever causes it.
-    pub(crate) next_origin: Origin,
-    /// Streamed lines that nobody's own count of acknowledgements covers, and whether the last
+    pub(super) reads: Reads,
+    pub(super) writes: Writes<S::Tag>,
+    /// Tokens of the scheme's reads, writes and calls on their way.
+    pub(super) tokens: Slab<S::Token>,
+    pub(super) jobs: Slab<Job<S::Token>>,
+    pub(super) pages: Pages<S::Page>,
+    pub(super) transactions: Running,
+    /// Who the next write is for; set by its cause.
+    pub(super) next_origin: Origin,
+    /// Streamed lines that no core's own count of acknowledgements covers, and whether the last
     /// of them became durable.
-    pub(crate) loose_streams: u32,
+    pub(super) loose_streams: u32,
     /// Streamed lines of each core whose threads share it.
-    pub(crate) shared_streams: Vec<u32>,
-    pub(crate) streams_done: bool,
+    pub(super) shared_streams: Vec<u32>,
+    pub(super) streams_done: bool,
     /// Whether room in the write buffer is waited for, and is there now.
-    pub(crate) room: bool,
-    reads: Vec<Read>,
-    free_reads: Vec<u32>,
+    pub(super) room: bool,
+}
+
+/// The transactions that run on each lane, as its store buffer has it.
+#[derive(Debug, Default)]
+pub(super) struct Running {
+    lanes: Vec<(u64, Vec<u64>)>,
+}
+
+impl Running {
+    /// One begins.
+    pub(super) fn begin(&mut self, lane: LaneId) {
+        let lane = usize::from(lane.0);
+        if self.lanes.len() <= lane {
+            self.lanes.resize_with(lane + 1, Default::default);
+        }
+        let (begun, running) = &mut self.lanes[lane];
+        *begun += 1;
+        running.push(*begun);
+    }
+
+    /// The last that has begun ends.
+    pub(super) fn end(&mut self, lane: LaneId) {
+        if let Some((_, running)) = self.lanes.get_mut(usize::from(lane.0)) {
+            running.pop();
+        }
+    }
+
+    /// How many had begun on a lane when the one began that runs there.
+    pub(super) fn running(&self, lane: LaneId) -> Option<u64> {
+        self.lanes.get(usize::from(lane.0)).and_then(|(_, running)| running.last().copied())
+    }
 }
 
 impl<S: Scheme> Below<S> {
@@ -129,8 +122,8 @@ impl<S: Scheme> Below<S> {
             journal,
             scheme,
             outbox: Outbox::default(),
-            by_cause: WritesByCause::default(),
-            reads_by_cause: ReadsByCause::default(),
+            by_cause: WritesByCause::new(S::CAUSES),
+            reads_by_cause: ReadsByCause::new(S::CAUSES),
             persist: PersistTimes::default(),
             dram,
             volatile_from,
@@ -138,20 +131,18 @@ impl<S: Scheme> Below<S> {
             timeline: None,
             adr: config.memory.adr,
             path_cycles: config.memory.path.cycles(core_fs),
-            writes: Vec::new(),
-            free_writes: Vec::new(),
-            travelling: 0,
             write_buffer: config.memory.write_buffer as usize,
-            held: Vec::new(),
-            under_way: Vec::new(),
-            flush_waits: Vec::new(),
+            reads: Reads::default(),
+            writes: Writes::default(),
+            tokens: Slab::default(),
+            jobs: Slab::default(),
+            pages: Pages::new(config.tlb.page.0),
+            transactions: Running::default(),
             next_origin: Origin::None,
             loose_streams: 0,
             shared_streams: vec![0; config.core.count as usize],
             streams_done: false,
             room: false,
-            reads: Vec::new(),
-            free_reads: Vec::new(),
         }
     }
 
@@ -163,12 +154,13 @@ impl<S: Scheme> Below<S> {
     /// Whether a fill, which may evict a dirty line, has to wait for room.
     #[inline]
     pub(crate) fn write_buffer_is_full(&self) -> bool {
-        self.travelling >= self.write_buffer
+        self.writes.travelling >= self.write_buffer
     }
 
     /// Whether nothing is on its way to memory, and nothing waits there.
     pub(crate) fn is_idle(&self) -> bool {
-        self.travelling == 0
+        self.writes.is_empty()
+            && self.jobs.is_empty()
             && self.controller.is_idle()
             && self.dram.as_ref().is_none_or(|dram| dram.controller.is_idle())
     }
@@ -181,7 +173,7 @@ impl<S: Scheme> Below<S> {
 
     /// The memory of a line: its controller, the number of its first channel, its path.
     #[inline]
-    fn memory_of(&mut self, line: LineAddr) -> (&mut Controller, usize, u64) {
+    pub(super) fn memory_of(&mut self, line: LineAddr) -> (&mut Controller, usize, u64) {
         match &mut self.dram {
             Some(dram) if line >= self.volatile_from => {
                 (&mut dram.controller, self.channels, dram.path_cycles)
@@ -205,132 +197,16 @@ impl<S: Scheme> Below<S> {
         self.timeline = Some(Box::new(timeline));
     }
 
-    /// A write enters its queue, or waits for room there.
-    fn enter(&mut self, number: u32) {
-        let (now, line) = (self.now(), self.writes[number as usize].line);
-        let (controller, first, _) = self.memory_of(line);
-        let channel = first + controller.write(now, number, line);
-        self.wake_channel(channel);
-    }
-
-    /// Sends a read to memory. `Event::ReadDone` with the number that is returned says that its
-    /// data is back; `forget_read` ends it.
-    pub(crate) fn send_read(&mut self, line: LineAddr, cause: ReadCause) -> u32 {
-        let line = self.scheme.route_read(self.wheel.now(), line);
-        self.send_read_to(line, cause, None)
-    }
-
-    /// Sends a read to where it is said to go.
-    fn send_read_to(&mut self, line: LineAddr, cause: ReadCause, scheme: Option<u32>) -> u32 {
-        if !self.is_volatile(line) {
-            self.reads_by_cause.count(cause);
-        }
-        let read = match self.free_reads.pop() {
-            Some(read) => read,
-            None => {
-                self.reads.push(Read::default());
-                (self.reads.len() - 1) as u32
-            }
-        };
-        self.reads[read as usize] = Read { line, sent: self.now(), scheme };
-        let (_, _, path_cycles) = self.memory_of(line);
-        self.wheel.schedule(self.now().plus(path_cycles), Event::ReadArrives { read });
-        read
-    }
-
-    pub(crate) fn forget_read(&mut self, read: u32) {
-        self.free_reads.push(read);
-        let now = self.now();
-        if let Some(timeline) = &mut self.timeline {
-            let Read { line, sent, .. } = self.reads[read as usize];
-            timeline.slice(Kind::Read, line, sent, now);
-            timeline.counter("reads", now, (self.reads.len() - self.free_reads.len()) as u64);
+    /// The path between a side and a line's memory.
+    pub(super) fn path_of(&mut self, line: LineAddr, side: Side) -> u64 {
+        match side {
+            Side::Processor => self.memory_of(line).2,
+            Side::Memory => 0,
         }
     }
 
-    /// Whether a read whose data is back was the scheme's, which has the line then.
-    pub(crate) fn is_schemes_read(&mut self, read: u32) -> bool {
-        let Read { line, scheme: Some(token), .. } = self.reads[read as usize] else {
-            return false;
-        };
-        self.forget_read(read);
-        let (now, data) = (self.now(), self.memory.read(line));
-        self.scheme.read_done(now, token, &data, &mut self.outbox);
-        true
-    }
-
-    pub(crate) fn read_arrives(&mut self, read: u32) {
-        let line = self.reads[read as usize].line;
-        let now = self.now();
-        let (controller, first, _) = self.memory_of(line);
-        let channel = first + controller.read(now, read, line);
-        self.wake_channel(channel);
-    }
-
-    /// Sends a write to memory. The bytes are visible to whoever reads the line from now on.
-    pub(crate) fn send_write(
-        &mut self,
-        line: LineAddr,
-        words: u8,
-        data: &LineBytes,
-        cause: Cause,
-        origin: Origin,
-    ) {
-        let asked_for = line;
-        let line = self.scheme.route_write(self.wheel.now(), line, cause);
-        self.memory.write(line, words, data);
-        if !self.is_volatile(line) {
-            self.by_cause.count(cause);
-        }
-        let sent = self.now();
-        let write = Write { line, words, cause, data: *data, origin, sent };
-        let number = match self.free_writes.pop() {
-            Some(number) => {
-                self.writes[number as usize] = write;
-                number
-            }
-            None => {
-                self.writes.push(write);
-                (self.writes.len() - 1) as u32
-            }
-        };
-        self.travelling += 1;
-        self.under_way.push((asked_for, number));
-        self.count_writes();
-        let now = self.now();
-        let (controller, _, path_cycles) = self.memory_of(line);
-        let at = controller.link_to_memory(now.plus(path_cycles));
-        self.wheel.schedule(at, Event::WriteArrives { write: number });
-    }
-
-    pub(crate) fn write_arrives(&mut self, number: u32) {
-        let Write { line, cause, .. } = self.writes[number as usize];
-        let free = matches!(cause, Cause::Logged | Cause::Metadata) || self.is_volatile(line);
-        if !free && !self.may_enter(line, cause) {
-            self.held.push(number);
-            return;
-        }
-        self.enter(number);
-    }
-
-    /// Whether a write may enter its queue: nothing older of its line is held back, and the
-    /// scheme does not mind.
-    fn may_enter(&mut self, line: LineAddr, cause: Cause) -> bool {
-        let older = self.held.iter().any(|&held| self.writes[held as usize].line == line);
-        let now = self.wheel.now();
-        !older && self.scheme.may_write(now, line, cause, &mut self.outbox) == Answer::Proceed
-    }
-
-    /// Asks the scheme again about what it held back, oldest first.
-    fn retry_held(&mut self) {
-        for number in std::mem::take(&mut self.held) {
-            let Write { line, cause, .. } = self.writes[number as usize];
-            if self.may_enter(line, cause) {
-                self.enter(number);
-            } else {
-                self.held.push(number);
-            }
-        }
+    pub(super) fn dram_path_cycles(&self) -> u64 {
+        self.dram.as_ref().map_or(0, |dram| dram.path_cycles)
     }
 
     pub(crate) fn wake_channel(&mut self, channel: usize) {
@@ -363,44 +239,30 @@ impl<S: Scheme> Below<S> {
         }
     }
 
-    /// As [`outcome`](Self::outcome); nothing becomes durable, and whoever waits for a write
-    /// waits for its being taken.
+    /// As [`outcome`](Self::outcome), of the volatile memory.
     fn outcome_of_dram(&mut self, outcome: Outcome) {
         match outcome {
-            Outcome::ReadDone { id, at } => {
-                let path_cycles = self.dram.as_ref().map_or(0, |dram| dram.path_cycles);
-                self.wheel.schedule(at.plus(path_cycles), Event::ReadDone { read: id });
-            }
+            Outcome::ReadDone { id, at } => self.read_is_served(id, at, self.dram_path_cycles()),
             Outcome::Accepted { id } => self.taken_by_dram(id),
             Outcome::Replaced { id, older } => {
                 self.taken_by_dram(id);
-                self.free_writes.push(older);
+                self.forget_write(older);
             }
-            Outcome::Written { id, .. } => self.free_writes.push(id),
+            Outcome::Written { id, .. } => self.forget_write(id),
         }
-    }
-
-    fn taken_by_dram(&mut self, number: u32) {
-        self.travelling -= 1;
-        self.room = true;
-        let path_cycles = self.dram.as_ref().map_or(0, |dram| dram.path_cycles);
-        self.tell(self.writes[number as usize].origin, path_cycles);
-        self.is_over(number, path_cycles);
     }
 
     fn outcome(&mut self, outcome: Outcome) {
         match outcome {
-            Outcome::ReadDone { id, at } => {
-                self.wheel.schedule(at.plus(self.path_cycles), Event::ReadDone { read: id });
-            }
+            Outcome::ReadDone { id, at } => self.read_is_served(id, at, self.path_cycles),
             Outcome::Accepted { id } => self.accepted(id),
             Outcome::Replaced { id, older } => {
                 self.accepted(id);
-                self.free_writes.push(older);
+                self.forget_write(older);
             }
             Outcome::Written { id, at } => {
                 if self.adr {
-                    self.free_writes.push(id);
+                    self.forget_write(id);
                 } else {
                     self.wheel.schedule(at, Event::Written { write: id });
                 }
@@ -408,148 +270,72 @@ impl<S: Scheme> Below<S> {
         }
     }
 
-    fn count_writes(&mut self) {
-        let now = self.now();
-        if let Some(timeline) = &mut self.timeline {
-            timeline.counter("writes before the queue", now, self.travelling as u64);
-        }
-    }
-
-    fn accepted(&mut self, number: u32) {
-        self.travelling -= 1;
-        self.count_writes();
-        self.room = true;
-        if let Origin::Scheme(token) = self.writes[number as usize].origin {
-            self.scheme.write_taken(self.wheel.now(), token, &mut self.outbox);
-        }
-        if self.adr {
-            self.durable(number);
-        }
-    }
-
-    /// A write's cells are written, which makes it durable where the queue is not.
-    pub(crate) fn written(&mut self, number: u32) {
-        self.durable(number);
-        self.free_writes.push(number);
-    }
-
-    fn durable(&mut self, number: u32) {
-        let now = self.now();
-        let write = &self.writes[number as usize];
-        if let Some(journal) = &mut self.journal {
-            journal.persist(now, write.line, write.words, &write.data, write.cause);
-        }
-        let (origin, line, cause, sent) = (write.origin, write.line, write.cause, write.sent);
-        self.persist.record(cause, now.since(sent));
-        if let Some(timeline) = &mut self.timeline {
-            timeline.slice(Kind::Write(WritesByCause::name(cause)), line, sent, now);
-        }
-        self.scheme.durable(now, line, cause, sent, &mut self.outbox);
-        self.tell(origin, self.path_cycles);
-        self.is_over(number, self.path_cycles);
-    }
-
-    /// A flush found no newer bytes of its line in any cache. They may be on their way to memory
-    /// and lost in a crash: whether a write of the line is, whose end is acknowledged then.
-    pub(crate) fn waits_for_write(&mut self, core: u8, line: LineAddr) -> bool {
-        let newest = self.under_way.iter().rfind(|(of, _)| *of == line);
-        self.flush_waits.extend(newest.map(|(_, number)| (*number, core)));
-        newest.is_some()
-    }
-
-    /// A write is durable, or as good as.
-    fn is_over(&mut self, number: u32, path_cycles: u64) {
-        if let Some(at) = self.under_way.iter().position(|(_, of)| *of == number) {
-            self.under_way.remove(at);
-        }
-        if self.flush_waits.is_empty() {
-            return;
-        }
-        let at = self.now().plus(path_cycles);
-        let mut waits = std::mem::take(&mut self.flush_waits);
-        waits.retain(|&(write, core)| {
-            if write == number {
-                self.wheel.schedule(at, Event::Acknowledged { core });
-            }
-            write != number
-        });
-        self.flush_waits = waits;
-    }
-
-    fn tell(&mut self, origin: Origin, path_cycles: u64) {
-        match origin {
-            Origin::None => {}
-            Origin::Core(core) => {
-                let at = self.now().plus(path_cycles);
-                self.wheel.schedule(at, Event::Acknowledged { core });
-            }
-            Origin::Everybody => {
-                self.loose_streams -= 1;
-                self.streams_done |= self.loose_streams == 0;
-            }
-            Origin::Threads(core) => {
-                let left = &mut self.shared_streams[usize::from(core)];
-                *left -= 1;
-                self.streams_done |= *left == 0;
-            }
-            Origin::Scheme(token) => {
-                let now = self.now();
-                self.scheme.write_durable(now, token, &mut self.outbox);
-            }
-        }
-    }
-
     /// Does what the scheme asked for, except what needs the caches or the cores.
-    pub(crate) fn serve_outbox(&mut self) {
-        for SchemeWrite { line, words, data, cause, .. } in std::mem::take(&mut self.outbox.kept) {
+    pub(super) fn serve_outbox(&mut self) {
+        self.outbox.any = false;
+        for Kept { line, words, data, cause } in std::mem::take(&mut self.outbox.kept) {
             let now = self.now();
             self.memory.write(line, words, &data);
             if let Some(journal) = &mut self.journal {
                 journal.persist(now, line, words, &data, cause);
             }
         }
-        for (line, token) in std::mem::take(&mut self.outbox.reads) {
-            self.send_read_to(line, ReadCause::Scheme, Some(token));
-        }
-        let mut writes = std::mem::take(&mut self.outbox.writes);
-        for write in writes.drain(..) {
-            let origin = Origin::Scheme(write.token);
-            self.send_write(write.line, write.words, &write.data, write.cause, origin);
-        }
-        if self.outbox.writes.is_empty() {
-            self.outbox.writes = writes; // Keeps the allocation.
-        }
+        self.serve_own();
         let mut calls = std::mem::take(&mut self.outbox.calls);
         for (at, token) in calls.drain(..) {
+            let token = self.tokens.put(token);
             self.wheel.schedule(at.max(self.now()), Event::Scheme { token });
         }
         if self.outbox.calls.is_empty() {
-            self.outbox.calls = calls;
+            self.outbox.calls = calls; // Keeps the allocation.
         }
-        if self.outbox.wake && !self.held.is_empty() {
-            self.retry_held();
+        self.release_reads();
+        self.release_writes();
+        if self.outbox.wake {
+            self.retry_held(None);
         }
+    }
+
+    /// A call that the scheme asked for.
+    pub(super) fn step(&mut self, token: u32) {
+        let (now, token) = (self.now(), self.tokens.take(token));
+        self.scheme.step(now, token, &mut self.outbox);
+    }
+
+    /// What the scheme counted for itself.
+    pub(super) fn take_counters(&mut self) -> Vec<Counter> {
+        let mut counters = Vec::new();
+        self.scheme.take_counters(&mut |name, unit, value| {
+            counters.push(Counter { name, unit, value });
+        });
+        counters
+    }
+
+    /// Where a line's bytes are.
+    #[inline]
+    fn locate(&self, line: LineAddr) -> LineAddr {
+        if self.is_volatile(line) { line } else { self.scheme.locate(line) }
     }
 }
 
 impl<S: Scheme> Backing<S::Tag> for Below<S> {
     #[inline]
     fn read(&mut self, line: LineAddr) -> LineBytes {
-        let line = self.scheme.route_read(self.wheel.now(), line);
-        self.memory.read(line)
+        let mut data = self.memory.read(self.locate(line));
+        self.writes.overlay(line, &mut data);
+        data
     }
 
     #[inline]
-    fn write(&mut self, line: LineAddr, words: u8, data: &LineBytes, cause: Cause) {
+    fn write(&mut self, line: LineAddr, words: u8, data: &LineBytes, cause: Cause, tag: S::Tag) {
         let origin = match cause {
-            Cause::Flushed => self.next_origin,
             Cause::Streamed => {
                 self.loose_streams += 1;
                 Origin::Everybody
             }
-            _ => Origin::None,
+            _ => self.next_origin,
         };
-        self.send_write(line, words, data, cause, origin);
+        self.send_write(line, words, data, cause, origin, tag);
     }
 
     #[inline]

@@ -23,13 +23,17 @@ pub(crate) enum Event {
     ReadArrives { read: u32 },
     /// A read's data is back at the last level.
     ReadDone { read: u32 },
+    /// A read that a scheme delayed enters its queue.
+    ReadEnters { read: u32 },
     /// A write arrives at the controller.
     WriteArrives { write: u32 },
+    /// A write that a scheme delayed enters its queue.
+    WriteEnters { write: u32 },
     /// A write's cells are written.
     Written { write: u32 },
     /// A channel asked to be woken.
     Channel { channel: u8 },
-    /// A scheme asked to be called.
+    /// A scheme asked to be called, with this token's number.
     Scheme { token: u32 },
 }
 

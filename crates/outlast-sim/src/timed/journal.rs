@@ -62,7 +62,7 @@ impl TimedJournal {
         data: &LineBytes,
         cause: Cause,
     ) {
-        self.memory.write(line, words, data, cause);
+        self.memory.write(line, words, data, cause, ());
         self.at.resize(self.memory.journal.len(), now);
     }
 

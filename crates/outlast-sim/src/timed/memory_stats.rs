@@ -1,8 +1,9 @@
 //! What the memory counted beyond plain numbers: how long things took, how full its queues were,
 //! and what energy that is.
 
+use super::causes::{WritesByCause, place};
 use super::config::MemoryConfig;
-use super::stats::{MemoryStats, WritesByCause};
+use super::stats::MemoryStats;
 use crate::hierarchy::Cause;
 use hdrhistogram::Histogram;
 use outlast_trace::LINE_BYTES;
@@ -79,66 +80,33 @@ impl QueueStats {
     }
 }
 
-/// Who wanted a line from memory.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ReadCause {
-    /// A load missed all caches.
-    Load,
-    /// A store did.
-    Store,
-    /// A page walk did.
-    Walk,
-    /// The scheme asked for it.
-    Scheme,
-}
-
-/// Reads from memory by what caused them.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct ReadsByCause {
-    counts: [u64; Self::CAUSES.len()],
-}
-
-impl ReadsByCause {
-    /// The causes, with their names in results.
-    pub const CAUSES: [(ReadCause, &'static str); 4] = [
-        (ReadCause::Load, "load"),
-        (ReadCause::Store, "store"),
-        (ReadCause::Walk, "walk"),
-        (ReadCause::Scheme, "scheme"),
-    ];
-
-    /// Counts one.
-    #[inline]
-    pub(crate) fn count(&mut self, cause: ReadCause) {
-        self.counts[cause as usize] += 1;
-    }
-
-    /// How many reads had this cause.
-    pub fn of(&self, cause: ReadCause) -> u64 {
-        self.counts[cause as usize]
-    }
-}
-
 /// For each cause of writes, the time from a line's leaving the caches, or the scheme, until it
 /// was durable.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PersistTimes {
-    times: [CycleHistogram; WritesByCause::CAUSES.len()],
+    times: Vec<CycleHistogram>,
+}
+
+impl Default for PersistTimes {
+    fn default() -> Self {
+        Self { times: vec![CycleHistogram::default(); WritesByCause::CAUSES.len()] }
+    }
 }
 
 impl PersistTimes {
     /// Adds one.
     #[inline]
     pub(crate) fn record(&mut self, cause: Cause, cycles: u64) {
-        if let Some(at) = WritesByCause::CAUSES.iter().position(|(known, _)| *known == cause) {
-            self.times[at].record(cycles);
+        let Some(at) = place(cause) else { return };
+        if at >= self.times.len() {
+            self.times.resize_with(at + 1, CycleHistogram::default);
         }
+        self.times[at].record(cycles);
     }
 
-    /// Those of one cause; `None` for a cause that does not occur.
+    /// Those of one cause; `None` for a cause that did not occur.
     pub fn of(&self, cause: Cause) -> Option<&CycleHistogram> {
-        let at = WritesByCause::CAUSES.iter().position(|(known, _)| *known == cause)?;
-        Some(&self.times[at])
+        self.times.get(place(cause)?)
     }
 }
 

@@ -11,6 +11,7 @@
 
 mod below;
 mod branch;
+mod causes;
 mod config;
 mod controller;
 mod core;
@@ -22,11 +23,12 @@ mod memory;
 mod memory_stats;
 mod miss;
 mod ops;
+mod ports;
 mod prefetch;
 mod primitives;
 mod requests;
 mod scan;
-mod scheme;
+mod slab;
 mod stats;
 mod stream;
 mod system;
@@ -37,6 +39,7 @@ mod trace;
 mod uncore;
 mod wheel;
 
+pub use causes::{ReadCause, ReadsByCause, WritesByCause};
 pub use config::{
     BitEnergy, Bytes, Clock, CoreConfig, CoreKind, DEFAULT_MACHINE, DramConfig, EnergyConfig,
     ExtrasConfig, Field, KEYS, LevelConfig, MEMORY_PRESETS, MachineConfig, MachineError, Mapping,
@@ -45,14 +48,15 @@ pub use config::{
 };
 pub use instr::{Batch, Instr, InstrKind, LOADS_MAX, Mark, STORES_MAX, Source, SourceError};
 pub use journal::TimedJournal;
-pub use memory_stats::{
-    CycleHistogram, MemoryEnergy, PersistTimes, QueueStats, ReadCause, ReadsByCause,
-};
+pub use memory_stats::{CycleHistogram, MemoryEnergy, PersistTimes, QueueStats};
 pub use ops::{LaneOps, instructions_of};
+pub use ports::{
+    Answer, Block, Copied, Kept, NonPers, Outbox, ReadSeen, ReadTicket, Route, Scheme, SchemeWrite,
+    StoreSeen, WriteRoute, WriteSeen, WriteTicket,
+};
 pub use primitives::{Primitive, PrimitiveError, primitives};
 pub use requests::{MemoryRequest, REQUEST_BYTES_MAX, REQUEST_CYCLE_MAX, Replay, replay};
-pub use scheme::{Answer, NonPers, Outbox, Scheme, SchemeWrite, StoreSeen};
-pub use stats::{CoreStats, Lost, LostCycles, MemoryStats, RunStats, WritesByCause};
+pub use stats::{CoreStats, Counter, Lost, LostCycles, MemoryStats, RunStats};
 pub use stream::{InTransactions, Pattern, Stream};
 pub use system::{Ended, RunError, Setup, System};
 pub use time::Cycle;

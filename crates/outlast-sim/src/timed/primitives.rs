@@ -8,7 +8,7 @@ use super::{
     config::{MachineConfig, MachineError},
     instr::Source,
     ops::LaneOps,
-    scheme::NonPers,
+    ports::NonPers,
     system::{RunError, Setup, System},
 };
 use crate::rng::Rng;

@@ -1,7 +1,8 @@
 //! What the timed machine counted: one struct per component.
 
-use super::memory_stats::{CycleHistogram, PersistTimes, QueueStats, ReadsByCause};
-use crate::{hierarchy::Cause, stats::HierarchyStats};
+use super::causes::{ReadsByCause, WritesByCause};
+use super::memory_stats::{CycleHistogram, PersistTimes, QueueStats};
+use crate::stats::HierarchyStats;
 
 /// Why a core retired nothing in a cycle.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -153,44 +154,8 @@ pub struct MemoryStats {
     pub write_queue: QueueStats,
 }
 
-/// Writes to memory by what caused them.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct WritesByCause {
-    counts: [u64; Self::CAUSES.len()],
-}
-
-impl WritesByCause {
-    /// The causes that occur, with their names in results.
-    pub const CAUSES: [(Cause, &'static str); 6] = [
-        (Cause::Evicted, "evicted"),
-        (Cause::Flushed, "flushed"),
-        (Cause::Streamed, "streamed"),
-        (Cause::Logged, "log"),
-        (Cause::Forced, "forced"),
-        (Cause::Metadata, "metadata"),
-    ];
-
-    /// Counts one.
-    pub(crate) fn count(&mut self, cause: Cause) {
-        if let Some(at) = Self::CAUSES.iter().position(|(known, _)| *known == cause) {
-            self.counts[at] += 1;
-        }
-    }
-
-    /// The name of a cause in results.
-    pub fn name(cause: Cause) -> &'static str {
-        Self::CAUSES.iter().find(|row| row.0 == cause).map_or("other", |row| row.1)
-    }
-
-    /// How many writes had this cause.
-    pub fn of(&self, cause: Cause) -> u64 {
-        let at = Self::CAUSES.iter().position(|(known, _)| *known == cause);
-        at.map_or(0, |at| self.counts[at])
-    }
-}
-
 /// Everything that one run, or one part of it, counted.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Debug, Default)]
 pub struct RunStats {
     /// Core cycles that passed.
     pub cycles: u64,
@@ -213,6 +178,19 @@ pub struct RunStats {
     /// For each transaction acknowledged, the cycles since it began: from the retirement of its
     /// first mark to that of its acknowledgement.
     pub tx_cycles: Vec<u64>,
+    /// What the scheme counted for itself.
+    pub counters: Vec<Counter>,
+}
+
+/// A figure of a scheme's own.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Counter {
+    /// Its name in results.
+    pub name: &'static str,
+    /// Its unit in results.
+    pub unit: &'static str,
+    /// The figure.
+    pub value: f64,
 }
 
 impl RunStats {

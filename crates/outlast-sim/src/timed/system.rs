@@ -11,8 +11,8 @@ use super::{
     event::Event,
     instr::{LOADS_MAX, STORES_MAX, Source, SourceError},
     journal::TimedJournal,
+    ports::{Scheme, keeps_bits},
     requests::MemoryRequest,
-    scheme::Scheme,
     stats::RunStats,
     time::Cycle,
     timeline::Timeline,
@@ -144,6 +144,7 @@ impl<S: Scheme> System<S> {
         };
         let streams = sources.len();
         let part = half_core(config);
+        let bits = keeps_bits::<S>();
         let cores: Vec<Core> = sources
             .into_iter()
             .enumerate()
@@ -154,9 +155,9 @@ impl<S: Scheme> System<S> {
                 let config = if is_shared { &part } else { config };
                 let (id, front) = (id as u8, Front::new(source));
                 match config.core.kind {
-                    CoreKind::InOrder => Core::InOrder(InOrder::new(id, config, front)),
+                    CoreKind::InOrder => Core::InOrder(InOrder::new(id, config, front, bits)),
                     CoreKind::OutOfOrder => {
-                        Core::OutOfOrder(OutOfOrder::new(id, thread, config, front))
+                        Core::OutOfOrder(OutOfOrder::new(id, thread, config, front, bits))
                     }
                 }
             })
@@ -318,14 +319,13 @@ impl<S: Scheme> System<S> {
                 self.wake(core, now);
             }
             Event::ReadArrives { read } => up.below.read_arrives(read),
+            Event::ReadEnters { read } => up.below.read_enters(read),
             Event::ReadDone { read } => self.read_done(read),
             Event::WriteArrives { write } => up.below.write_arrives(write),
+            Event::WriteEnters { write } => up.below.delayed_write_enters(write),
             Event::Written { write } => up.below.written(write),
             Event::Channel { channel } => up.below.wake_channel(channel.into()),
-            Event::Scheme { token } => {
-                let now = up.now();
-                up.below.scheme.step(now, token, &mut up.below.outbox);
-            }
+            Event::Scheme { token } => up.below.step(token),
         }
         if self.up.needs_attention() {
             self.attend();
@@ -396,6 +396,7 @@ impl<S: Scheme> System<S> {
                 let now = self.up.now();
                 for core in 0..self.cores.len() {
                     self.cores[core].unblock();
+                    self.cores[core].lsu().retry_walks(&mut self.up);
                     self.wake(core as u8, now);
                 }
             }
@@ -420,10 +421,11 @@ impl<S: Scheme> System<S> {
             caches: self.up.caches.take_stats(),
             memory: self.up.below.controller.take_stats(now),
             dram: self.up.below.take_dram_stats(),
-            reads: std::mem::take(&mut self.up.below.reads_by_cause),
+            reads: self.up.below.reads_by_cause.take(),
             persist: std::mem::take(&mut self.up.below.persist),
-            writes: std::mem::take(&mut self.up.below.by_cause),
+            writes: self.up.below.by_cause.take(),
             tx_cycles: self.up.take_tx_cycles(),
+            counters: self.up.below.take_counters(),
         };
         self.counted_from = now;
         self.counted_events = self.events;

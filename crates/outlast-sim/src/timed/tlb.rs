@@ -49,6 +49,19 @@ impl Level {
         self.set(page).contains(&(page + 1))
     }
 
+    /// The page that would leave for this one.
+    fn victim(&mut self, page: u64) -> Option<u64> {
+        self.set(page).last().and_then(|held| held.checked_sub(1))
+    }
+
+    fn remove(&mut self, page: u64) {
+        let set = self.set(page);
+        if let Some(at) = set.iter().position(|&held| held == page + 1) {
+            set[at..].rotate_left(1);
+            set[set.len() - 1] = 0;
+        }
+    }
+
     /// Returns the page that left for it.
     fn install(&mut self, page: u64) -> Option<u64> {
         let set = self.set(page);
@@ -76,17 +89,20 @@ pub(crate) struct Tlb {
     /// The page used last: most accesses stay in it.
     last: u64,
     page_shift: u32,
+    /// Whether the first level holds only pages that the second has.
+    is_inclusive: bool,
     /// Pages that left both levels, until somebody takes them.
     left: Vec<u64>,
 }
 
 impl Tlb {
-    pub(crate) fn new(config: &TlbConfig) -> Self {
+    pub(crate) fn new(config: &TlbConfig, is_inclusive: bool) -> Self {
         Self {
             first: Level::new(config.l1_sets, config.l1_ways),
             second: Level::new(config.l2_sets, config.l2_ways),
             last: u64::MAX,
             page_shift: config.page.0.trailing_zeros(),
+            is_inclusive,
             left: Vec::new(),
         }
     }
@@ -117,13 +133,22 @@ impl Tlb {
         Translation::Missing
     }
 
+    /// The page that leaves both levels if this one is installed. Only of inclusive levels.
+    pub(crate) fn leaves_for(&mut self, page: u64) -> Option<u64> {
+        if self.second.holds(page) { None } else { self.second.victim(page) }
+    }
+
     /// A walk has found the page.
     pub(crate) fn install(&mut self, page: u64) {
         if !self.second.access(page)
             && let Some(left) = self.second.install(page)
-            && !self.first.holds(left)
         {
-            self.left.push(left);
+            if self.is_inclusive {
+                self.first.remove(left);
+            }
+            if !self.first.holds(left) {
+                self.left.push(left);
+            }
         }
         if !self.first.access(page) {
             self.install_first(page);
@@ -155,7 +180,7 @@ mod tests {
     fn the_least_recently_used_page_leaves_each_level() {
         let mut config = MachineConfig::named("server").unwrap().tlb;
         (config.l1_sets, config.l1_ways, config.l2_sets, config.l2_ways) = (1, 2, 1, 4);
-        let mut tlb = Tlb::new(&config);
+        let mut tlb = Tlb::new(&config, false);
         for page in 0..4 {
             assert_eq!(tlb.look_up(page), Translation::Missing);
             tlb.install(page);
@@ -167,5 +192,22 @@ mod tests {
         assert_eq!(tlb.look_up(1), Translation::Missing, "the oldest of both levels");
         assert_eq!((tlb.take_left(), tlb.take_left()), (Some(1), None), "it alone left both");
         assert_eq!(tlb.page(4096), 1);
+    }
+
+    #[test]
+    fn a_page_leaves_inclusive_levels_together_and_is_known_before() {
+        let mut config = MachineConfig::named("server").unwrap().tlb;
+        (config.l1_sets, config.l1_ways, config.l2_sets, config.l2_ways) = (1, 2, 1, 2);
+        let mut tlb = Tlb::new(&config, true);
+        tlb.install(0);
+        assert_eq!(tlb.leaves_for(1), None, "there is room");
+        tlb.install(1);
+        // The first level used 0 last, of which the second knows nothing.
+        assert_eq!(tlb.look_up(0), Translation::First);
+        assert_eq!((tlb.leaves_for(1), tlb.leaves_for(2)), (None, Some(0)));
+        tlb.install(2);
+        assert_eq!((tlb.take_left(), tlb.take_left()), (Some(0), None));
+        assert_eq!(tlb.look_up(0), Translation::Missing, "gone from the first level, too");
+        assert_eq!((tlb.look_up(1), tlb.look_up(2)), (Translation::First, Translation::First));
     }
 }

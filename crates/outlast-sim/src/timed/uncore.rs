@@ -7,14 +7,14 @@
 
 use super::scan::{Scan, ScanShape};
 use super::{
-    below::{Below, Origin},
+    below::Below,
+    causes::ReadCause,
     config::{CoreConfig, MachineConfig},
     core::{PAGE_TABLE, Ports},
     event::Event,
     instr::Mark,
-    memory_stats::ReadCause,
     miss::SharedMisses,
-    scheme::{Answer, Scheme, StoreSeen},
+    ports::{Answer, Origin, Scheme, StoreSeen, keeps_bits},
     time::Cycle,
 };
 use crate::{
@@ -276,7 +276,7 @@ impl<S: Scheme> Uncore<S> {
             Want::Write => ReadCause::Store,
         };
         let below = &mut self.below;
-        if !self.misses.open(line, (core, miss), || below.send_read(line, cause)) {
+        if !self.misses.open(line, (core, miss), || below.send_read(line, cause, core)) {
             self.parked.push_back(waiting);
         }
     }
@@ -331,8 +331,9 @@ impl<S: Scheme> Uncore<S> {
             return true;
         }
         let seen = StoreSeen { at, old, new: bytes, dirty };
-        let (scheme, outbox) = (&mut self.below.scheme, &mut self.below.outbox);
-        if scheme.store(now, LaneId(core.into()), &seen, &mut tag, outbox) == Answer::Wait {
+        let Below { scheme, outbox, pages, .. } = &mut self.below;
+        let page = if keeps_bits::<S>() { pages.of(at.0) } else { None };
+        if scheme.store(now, LaneId(core.into()), &seen, &mut tag, page, outbox) == Answer::Wait {
             return false;
         }
         if tag != before {
@@ -400,7 +401,11 @@ impl<S: Scheme> Uncore<S> {
     /// A direct store of a whole line; it will be acknowledged.
     pub(crate) fn stream_line(&mut self, core: u8, line: LineAddr, data: &LineBytes) {
         self.caches.displace_for_direct_store(self.lane(core), line, &mut self.below);
-        self.below.send_write(line, u8::MAX, data, Cause::Streamed, Origin::Core(core));
+        self.send_streamed(line, u8::MAX, data, Origin::Core(core));
+    }
+
+    fn send_streamed(&mut self, line: LineAddr, words: u8, data: &LineBytes, origin: Origin) {
+        self.below.send_write(line, words, data, Cause::Streamed, origin, S::Tag::default());
     }
 
     /// Threads of a core share its write-combining buffer, and so the wait for what leaves it.
@@ -411,10 +416,10 @@ impl<S: Scheme> Uncore<S> {
             let core = self.lane(core);
             self.below.shared_streams[core] += 1;
             let origin = Origin::Threads(core as u8);
-            self.below.send_write(*line, *words, data, Cause::Streamed, origin);
+            self.send_streamed(*line, *words, data, origin);
             return 0;
         }
-        self.below.send_write(*line, *words, data, Cause::Streamed, Origin::Core(core));
+        self.send_streamed(*line, *words, data, Origin::Core(core));
         1
     }
 
@@ -428,7 +433,13 @@ impl<S: Scheme> Uncore<S> {
             Mark::Epoch => scheme.epoch(now, lane, outbox),
             _ => Answer::Proceed,
         };
-        answer == Answer::Proceed
+        match (mark, answer) {
+            (_, Answer::Wait) => return false,
+            (Mark::TxBegin, _) => self.below.transactions.begin(lane),
+            (Mark::TxEnd, _) => self.below.transactions.end(lane),
+            _ => {}
+        }
+        true
     }
 
     /// A transaction's first mark retires.

@@ -4,7 +4,9 @@
 
 use super::{LINES, META, SHADOW, line_of, program, run, torn_and_lost, word_of};
 use outlast_sim::Cause;
-use outlast_sim::timed::{Answer, Cycle, Outbox, Scheme, StoreSeen};
+use outlast_sim::timed::{
+    Answer, Cycle, Kept, Outbox, ReadSeen, Route, Scheme, StoreSeen, WriteRoute, WriteSeen,
+};
 use outlast_trace::{LaneId, LineAddr, PoolOffset};
 use std::collections::BTreeSet;
 
@@ -30,6 +32,8 @@ impl Redirected {
 
 impl Scheme for Redirected {
     type Tag = ();
+    type Page = ();
+    type Token = ();
 
     fn store(
         &mut self,
@@ -37,23 +41,34 @@ impl Scheme for Redirected {
         _lane: LaneId,
         store: &StoreSeen<'_>,
         _tag: &mut (),
+        _page: Option<&mut ()>,
         _out: &mut Outbox,
     ) -> Answer {
         self.dirty.insert(store.at.line());
         Answer::Proceed
     }
 
-    fn route_read(&mut self, _now: Cycle, line: LineAddr) -> LineAddr {
+    fn locate(&self, line: LineAddr) -> LineAddr {
         if line.0 < LINES { self.place(line) } else { line }
     }
 
-    fn route_write(&mut self, _now: Cycle, line: LineAddr, _cause: Cause) -> LineAddr {
+    fn route_read(&mut self, _now: Cycle, read: &ReadSeen, _out: &mut Outbox) -> Route {
+        Route::There(self.locate(read.line))
+    }
+
+    fn route_write(
+        &mut self,
+        _now: Cycle,
+        write: &WriteSeen<'_, ()>,
+        _out: &mut Outbox,
+    ) -> WriteRoute {
+        let line = write.line;
         let (page, bit) = ((line.0 / 64) as usize, 1 << (line.0 % 64));
         self.current[page] = self.current[page] & !bit | !self.committed[page] & bit;
         self.dirty.remove(&line);
         self.under_way += 1;
         self.redirected += 1;
-        self.place(line)
+        WriteRoute::There(self.place(line))
     }
 
     fn durable(
@@ -75,7 +90,8 @@ impl Scheme for Redirected {
             return Answer::Wait;
         }
         self.committed = self.current;
-        out.keep(super::metadata(META, &self.committed, 0));
+        let (words, data) = (u8::MAX, super::words(&self.committed));
+        out.keep(Kept { line: META, words, data, cause: Cause::Metadata });
         Answer::Proceed
     }
 }

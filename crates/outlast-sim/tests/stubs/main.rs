@@ -121,11 +121,17 @@ fn word_of(image: &[u8], at: PoolOffset) -> u64 {
     u64::from_le_bytes(*image[at.0 as usize..].first_chunk().expect("the word is in the image"))
 }
 
-/// A write of words to a line of the scheme's own.
-fn metadata(line: LineAddr, values: &[u64], token: u32) -> SchemeWrite {
+/// A line of these words.
+fn words(values: &[u64]) -> LineBytes {
     let mut data = [0; 64];
     for (value, into) in values.iter().zip(data.as_chunks_mut().0) {
         *into = value.to_le_bytes();
     }
-    SchemeWrite { line, words: u8::MAX, data, cause: Cause::Metadata, token }
+    data
+}
+
+/// A write of words to a line of the scheme's own.
+fn metadata<T>(line: LineAddr, values: &[u64], token: T) -> SchemeWrite<T> {
+    let (words, cause) = (u8::MAX, Cause::Metadata);
+    SchemeWrite { line, words, data: self::words(values), cause, token }
 }

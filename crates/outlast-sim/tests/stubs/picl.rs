@@ -4,7 +4,9 @@
 
 use super::{LINES, META, SHADOW, crashes, line_of, metadata, program, run, word_of};
 use outlast_sim::Cause;
-use outlast_sim::timed::{Answer, Cycle, Outbox, Scheme, SchemeWrite, StoreSeen};
+use outlast_sim::timed::{
+    Answer, Cycle, Outbox, Scheme, SchemeWrite, StoreSeen, WriteRoute, WriteSeen,
+};
 use outlast_trace::{LaneId, LineAddr, PoolOffset};
 use std::collections::BTreeMap;
 
@@ -21,7 +23,7 @@ struct Epochs {
     finished: u64,
     entries: u64,
     /// Entries that are not durable: their lines, and what says of what they are.
-    unlogged: BTreeMap<u64, (LineAddr, SchemeWrite)>,
+    unlogged: BTreeMap<u64, (LineAddr, SchemeWrite<u32>)>,
     /// Write-backs on their way.
     under_way: u64,
     scanned: bool,
@@ -30,7 +32,7 @@ struct Epochs {
 }
 
 impl Epochs {
-    fn try_finish(&mut self, out: &mut Outbox) {
+    fn try_finish(&mut self, out: &mut Outbox<u32>) {
         let idle = self.scanned && self.under_way == 0 && self.unlogged.is_empty();
         if let (Some(epoch), true) = (self.finishing, idle) {
             self.scanned = false;
@@ -41,8 +43,10 @@ impl Epochs {
 
 impl Scheme for Epochs {
     type Tag = u32;
+    type Page = ();
+    type Token = u32;
 
-    fn epoch(&mut self, now: Cycle, _lane: LaneId, out: &mut Outbox) -> Answer {
+    fn epoch(&mut self, now: Cycle, _lane: LaneId, out: &mut Outbox<u32>) -> Answer {
         self.running += 1;
         if self.finishing.is_none() {
             self.finishing = Some(self.running);
@@ -57,7 +61,8 @@ impl Scheme for Epochs {
         _lane: LaneId,
         store: &StoreSeen<'_>,
         tag: &mut u32,
-        out: &mut Outbox,
+        _page: Option<&mut ()>,
+        out: &mut Outbox<u32>,
     ) -> Answer {
         // Epochs count from 1, so that a line from memory is of none.
         let epoch = self.running + 1;
@@ -75,7 +80,7 @@ impl Scheme for Epochs {
         Answer::Proceed
     }
 
-    fn write_durable(&mut self, _now: Cycle, token: u32, out: &mut Outbox) {
+    fn write_durable(&mut self, _now: Cycle, token: u32, out: &mut Outbox<u32>) {
         if token == MARKER {
             self.finished = self.finishing.take().expect("an epoch was being finished");
         } else if token.is_multiple_of(2) {
@@ -92,15 +97,20 @@ impl Scheme for Epochs {
         _now: Cycle,
         line: LineAddr,
         _cause: Cause,
-        _out: &mut Outbox,
+        _out: &mut Outbox<u32>,
     ) -> Answer {
         let waits = self.unlogged.values().any(|(of, _)| *of == line) && !self.is_hasty;
         if waits { Answer::Wait } else { Answer::Proceed }
     }
 
-    fn route_write(&mut self, _now: Cycle, line: LineAddr, cause: Cause) -> LineAddr {
-        self.under_way += u64::from(!matches!(cause, Cause::Logged | Cause::Metadata));
-        line
+    fn route_write(
+        &mut self,
+        _now: Cycle,
+        _write: &WriteSeen<'_, u32>,
+        _out: &mut Outbox<u32>,
+    ) -> WriteRoute {
+        self.under_way += 1;
+        WriteRoute::Here
     }
 
     fn durable(
@@ -109,13 +119,13 @@ impl Scheme for Epochs {
         _line: LineAddr,
         cause: Cause,
         _at: Cycle,
-        out: &mut Outbox,
+        out: &mut Outbox<u32>,
     ) {
         self.under_way -= u64::from(!matches!(cause, Cause::Logged | Cause::Metadata));
         self.try_finish(out);
     }
 
-    fn step(&mut self, now: Cycle, token: u32, out: &mut Outbox) {
+    fn step(&mut self, now: Cycle, token: u32, out: &mut Outbox<u32>) {
         if token == SCAN {
             (1..=3).for_each(|level| out.scan(level));
             out.call(now.next(), SCAN + 1);
@@ -132,7 +142,7 @@ impl Scheme for Epochs {
         line: LineAddr,
         dirty: bool,
         tag: &mut u32,
-        out: &mut Outbox,
+        out: &mut Outbox<u32>,
     ) {
         let old = self.finishing.is_some_and(|epoch| u64::from(*tag) <= epoch);
         if dirty && old {

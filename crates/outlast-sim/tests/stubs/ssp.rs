@@ -4,7 +4,9 @@
 //! takes reads and writes of the scheme's own.
 
 use super::{LINES, META, PAGES, SHADOW, line_of, metadata, program, run, torn_and_lost, word_of};
-use outlast_sim::timed::{Answer, Cycle, Outbox, Scheme, SchemeWrite, StoreSeen};
+use outlast_sim::timed::{
+    Answer, Cycle, Outbox, ReadSeen, Route, Scheme, SchemeWrite, StoreSeen, WriteRoute, WriteSeen,
+};
 use outlast_sim::{Cause, LineBytes};
 use outlast_trace::{LaneId, LineAddr, PoolOffset};
 use std::collections::BTreeSet;
@@ -41,7 +43,7 @@ impl SubPages {
     }
 
     /// Begins to bring the next page together.
-    fn gather(&mut self, out: &mut Outbox) {
+    fn gather(&mut self, out: &mut Outbox<u32>) {
         while self.page.is_none() {
             let Some(page) = self.leaving.pop_first() else { return };
             let bits = self.committed[page as usize];
@@ -51,7 +53,7 @@ impl SubPages {
             self.page = Some((page, u64::from(bits.count_ones())));
             for line in (0..64).filter(|line| bits >> line & 1 == 1) {
                 let line = 64 * page + line;
-                out.read(LineAddr(line + SHADOW), line as u32);
+                out.read(LineAddr(line + SHADOW), Cause::Logged, line as u32);
             }
             if self.is_hasty {
                 self.home(page, out);
@@ -60,7 +62,7 @@ impl SubPages {
     }
 
     /// The page's lines are all in its first copy.
-    fn home(&mut self, page: u64, out: &mut Outbox) {
+    fn home(&mut self, page: u64, out: &mut Outbox<u32>) {
         (self.committed[page as usize], self.current[page as usize]) = (0, 0);
         out.write(metadata(META, &self.committed, HOME));
     }
@@ -68,17 +70,26 @@ impl SubPages {
 
 impl Scheme for SubPages {
     type Tag = ();
+    type Page = ();
+    type Token = u32;
 
-    fn translated(&mut self, _now: Cycle, _lane: LaneId, page: u64, _out: &mut Outbox) {
+    fn translated(
+        &mut self,
+        _now: Cycle,
+        _lane: LaneId,
+        page: u64,
+        _bits: &mut (),
+        _out: &mut Outbox<u32>,
+    ) {
         self.resident.insert(page);
     }
 
-    fn untranslated(&mut self, _now: Cycle, _lane: LaneId, page: u64, _out: &mut Outbox) {
+    fn untranslated(&mut self, _now: Cycle, _lane: LaneId, page: u64, _out: &mut Outbox<u32>) {
         assert!(self.resident.remove(&page), "page {page} was here");
         self.leaving.insert(page);
     }
 
-    fn begin(&mut self, _now: Cycle, _lane: LaneId, out: &mut Outbox) -> Answer {
+    fn begin(&mut self, _now: Cycle, _lane: LaneId, out: &mut Outbox<u32>) -> Answer {
         self.gather(out);
         if self.page.is_some() { Answer::Wait } else { Answer::Proceed }
     }
@@ -89,26 +100,34 @@ impl Scheme for SubPages {
         _lane: LaneId,
         store: &StoreSeen<'_>,
         _tag: &mut (),
-        _out: &mut Outbox,
+        _page: Option<&mut ()>,
+        _out: &mut Outbox<u32>,
     ) -> Answer {
         self.dirty.insert(store.at.line());
         Answer::Proceed
     }
 
-    fn route_read(&mut self, _now: Cycle, line: LineAddr) -> LineAddr {
+    fn locate(&self, line: LineAddr) -> LineAddr {
         if line.0 < LINES { self.place(line) } else { line }
     }
 
-    fn route_write(&mut self, _now: Cycle, line: LineAddr, cause: Cause) -> LineAddr {
-        if matches!(cause, Cause::Metadata | Cause::Logged) {
-            return line;
-        }
+    fn route_read(&mut self, _now: Cycle, read: &ReadSeen, _out: &mut Outbox<u32>) -> Route {
+        Route::There(self.locate(read.line))
+    }
+
+    fn route_write(
+        &mut self,
+        _now: Cycle,
+        write: &WriteSeen<'_, ()>,
+        _out: &mut Outbox<u32>,
+    ) -> WriteRoute {
+        let line = write.line;
         let (page, bit) = ((line.0 / 64) as usize, 1 << (line.0 % 64));
         self.current[page] = self.current[page] & !bit | !self.committed[page] & bit;
         self.leaving.insert(page as u64);
         self.dirty.remove(&line);
         self.under_way += 1;
-        self.place(line)
+        WriteRoute::There(self.place(line))
     }
 
     fn durable(
@@ -117,7 +136,7 @@ impl Scheme for SubPages {
         _line: LineAddr,
         cause: Cause,
         _at: Cycle,
-        out: &mut Outbox,
+        out: &mut Outbox<u32>,
     ) {
         if !matches!(cause, Cause::Metadata | Cause::Logged) {
             self.under_way -= 1;
@@ -125,7 +144,7 @@ impl Scheme for SubPages {
         }
     }
 
-    fn end(&mut self, _now: Cycle, _lane: LaneId, out: &mut Outbox) -> Answer {
+    fn end(&mut self, _now: Cycle, _lane: LaneId, out: &mut Outbox<u32>) -> Answer {
         self.dirty.iter().for_each(|line| out.force(*line));
         if !self.dirty.is_empty() || self.under_way > 0 {
             return Answer::Wait;
@@ -145,12 +164,12 @@ impl Scheme for SubPages {
         }
     }
 
-    fn read_done(&mut self, _now: Cycle, token: u32, data: &LineBytes, out: &mut Outbox) {
+    fn read_done(&mut self, _now: Cycle, token: u32, data: &LineBytes, out: &mut Outbox<u32>) {
         let line = LineAddr(token.into());
         out.write(SchemeWrite { line, words: u8::MAX, data: *data, cause: Cause::Logged, token });
     }
 
-    fn write_durable(&mut self, _now: Cycle, token: u32, out: &mut Outbox) {
+    fn write_durable(&mut self, _now: Cycle, token: u32, out: &mut Outbox<u32>) {
         match token {
             COMMIT => self.committing = Some(true),
             HOME if self.is_hasty => {}

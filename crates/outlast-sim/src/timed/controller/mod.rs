@@ -77,6 +77,9 @@ pub(crate) struct Controller {
     pub(crate) exported: Option<Vec<MemoryRequest>>,
 }
 
+/// Set in the number of a read whose data stays on the memory's side: it takes no link.
+pub(crate) const INSIDE: u32 = 1 << 31;
+
 const TO_MEMORY: usize = 0;
 const FROM_MEMORY: usize = 1;
 
@@ -135,7 +138,7 @@ impl Controller {
             || port.waiting_writes.iter().any(|waiting| waiting.line == line);
         if pending {
             self.stats.forwarded_reads += 1;
-            let at = self.over_link(now, FROM_MEMORY);
+            let at = self.read_leaves(id, now);
             self.outcomes.push(Outcome::ReadDone { id, at });
         } else if port.channel.follow(id, line, place, now.0) {
             self.stats.joined_reads += 1;
@@ -249,7 +252,7 @@ impl Controller {
                 self.outcomes.push(Outcome::Written { id, at });
             } else {
                 self.stats.read_times.record(waited);
-                let at = self.over_link(done, FROM_MEMORY);
+                let at = self.read_leaves(id, done);
                 self.outcomes.push(Outcome::ReadDone { id, at });
             }
         }
@@ -327,6 +330,17 @@ impl Controller {
     /// When a line that leaves for the memory at `at` has passed the link.
     pub(crate) fn link_to_memory(&mut self, at: Cycle) -> Cycle {
         self.over_link(at, TO_MEMORY)
+    }
+
+    /// When a line that is ready at the memory at `at` has passed the link.
+    pub(crate) fn link_from_memory(&mut self, at: Cycle) -> Cycle {
+        self.over_link(at, FROM_MEMORY)
+    }
+
+    /// When a read's data that is ready at `at` has left.
+    #[inline]
+    fn read_leaves(&mut self, id: u32, at: Cycle) -> Cycle {
+        if id & INSIDE == 0 { self.over_link(at, FROM_MEMORY) } else { at }
     }
 
     /// When a line that is ready at `at` has passed the link.

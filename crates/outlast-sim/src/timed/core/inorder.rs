@@ -13,7 +13,7 @@ use crate::timed::{
     branch::Predictor,
     config::MachineConfig,
     instr::{Instr, InstrKind, Mark},
-    scheme::Scheme,
+    ports::Scheme,
     stats::Lost,
     time::Cycle,
     uncore::Uncore,
@@ -64,11 +64,16 @@ pub(in crate::timed) struct InOrder {
 }
 
 impl InOrder {
-    pub(in crate::timed) fn new(id: u8, config: &MachineConfig, front: Front) -> Self {
+    pub(in crate::timed) fn new(
+        id: u8,
+        config: &MachineConfig,
+        front: Front,
+        keeps_bits: bool,
+    ) -> Self {
         let period = config.core.clock.period_fs();
         Self {
             id,
-            lsu: Lsu::new(id, config),
+            lsu: Lsu::new(id, config, keeps_bits),
             front,
             stage: Stage::Loads(0),
             began: Cycle(0),

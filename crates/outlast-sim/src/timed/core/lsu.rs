@@ -11,8 +11,8 @@ use crate::{
         config::MachineConfig,
         event::Event,
         miss::{Misses, Opened},
+        ports::Scheme,
         prefetch::Prefetcher,
-        scheme::Scheme,
         stats::{CoreStats, Lost},
         time::Cycle,
         tlb::{Tlb, Translation},
@@ -75,6 +75,8 @@ pub(in crate::timed) struct Lsu {
     flush_cycles: u64,
     walks: Vec<Walk>,
     waiting_walks: VecDeque<(u64, Walker)>,
+    /// Walks that are at their end and whose page the scheme did not let in.
+    delayed_walks: Vec<u8>,
     pub(in crate::timed) misses: Misses,
     /// Loads and walks that found no miss register free.
     parked: VecDeque<u16>,
@@ -99,20 +101,21 @@ pub(in crate::timed) struct Lsu {
 }
 
 impl Lsu {
-    pub(in crate::timed) fn new(core: u8, config: &MachineConfig) -> Self {
+    pub(in crate::timed) fn new(core: u8, config: &MachineConfig, keeps_bits: bool) -> Self {
         let period = config.core.clock.period_fs();
         let loads = config.core.load_queue as usize;
         let levels = [config.l1.latency, config.l2.latency, config.llc.latency];
         let used = if config.l2.size.0 > 0 { [0, 1, 2].as_slice() } else { &[0, 2] };
         Self {
             core,
-            tlb: Tlb::new(&config.tlb),
+            tlb: Tlb::new(&config.tlb, keeps_bits),
             translate: config.tlb.page.0 > 0,
             l2_tlb_cycles: config.tlb.l2_latency.cycles(period),
             walk_cycles: config.tlb.walk_latency.cycles(period),
             flush_cycles: used.iter().map(|&level| levels[level].cycles(period)).sum(),
             walks: vec![Walk::default(); config.tlb.walkers as usize],
             waiting_walks: VecDeque::new(),
+            delayed_walks: Vec::new(),
             misses: Misses::new(config.l1.mshrs, loads + config.tlb.walkers as usize),
             parked: VecDeque::new(),
             loads: vec![Load::default(); loads],

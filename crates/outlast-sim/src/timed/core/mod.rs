@@ -13,7 +13,7 @@ pub(super) use ports::Ports;
 
 use super::{
     instr::{Batch, Instr, Source, SourceError},
-    scheme::Scheme,
+    ports::Scheme,
     stats::CoreStats,
     time::Cycle,
     uncore::Uncore,

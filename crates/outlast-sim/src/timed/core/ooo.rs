@@ -19,7 +19,7 @@ use crate::timed::{
     config::MachineConfig,
     event::Event,
     instr::{Instr, InstrKind, Mark},
-    scheme::Scheme,
+    ports::Scheme,
     stats::Lost,
     time::Cycle,
     uncore::Uncore,
@@ -100,6 +100,7 @@ impl OutOfOrder {
         thread: Option<u8>,
         config: &MachineConfig,
         front: Front,
+        keeps_bits: bool,
     ) -> Self {
         let slots = (config.core.rob as usize).next_power_of_two();
         let empty = Entry {
@@ -115,7 +116,7 @@ impl OutOfOrder {
         };
         Self {
             id,
-            lsu: Lsu::new(id, config),
+            lsu: Lsu::new(id, config, keeps_bits),
             front,
             entries: vec![empty; slots],
             kinds: vec![InstrKind::Plain; slots],

@@ -3,7 +3,7 @@
 use super::{Lsu, Store, StoreKind};
 use crate::{
     hierarchy::Want,
-    timed::{event::Event, miss::Opened, scheme::Scheme, stats::Lost, uncore::Uncore},
+    timed::{event::Event, miss::Opened, ports::Scheme, stats::Lost, uncore::Uncore},
 };
 use outlast_trace::{FlushKind, LineAddr, PoolOffset};
 

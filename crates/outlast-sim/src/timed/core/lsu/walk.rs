@@ -3,7 +3,13 @@
 use super::{Lsu, PAGE_TABLE, Walker};
 use crate::{
     hierarchy::Want,
-    timed::{event::Event, miss::Opened, scheme::Scheme, tlb::Translation, uncore::Uncore},
+    timed::{
+        event::Event,
+        miss::Opened,
+        ports::{Scheme, keeps_bits},
+        tlb::Translation,
+        uncore::Uncore,
+    },
 };
 use outlast_trace::LaneId;
 
@@ -75,13 +81,28 @@ impl Lsu {
         walk: u8,
         up: &mut Uncore<S>,
     ) -> Vec<u16> {
+        let now = up.now();
+        let page = self.walks[usize::from(walk)].page.expect("only a walk under way ends");
+        if keeps_bits::<S>()
+            && let Some(leaving) = self.tlb.leaves_for(page)
+            && !up.below.page_may_leave(now, leaving)
+        {
+            self.delayed_walks.push(walk);
+            return Vec::new();
+        }
         let walk = &mut self.walks[usize::from(walk)];
-        let page = walk.page.take().expect("only a walk under way ends");
+        walk.page = None;
         let waiters = std::mem::take(&mut walk.waiters);
         self.tlb.install(page);
-        let now = up.now();
+        let mut bits = match keeps_bits::<S>() {
+            true => up.below.page_enters(page),
+            false => S::Page::default(),
+        };
         let (scheme, outbox) = (&mut up.below.scheme, &mut up.below.outbox);
-        scheme.translated(now, LaneId(self.core.into()), page, outbox);
+        scheme.translated(now, LaneId(self.core.into()), page, &mut bits, outbox);
+        if keeps_bits::<S>() {
+            up.below.set_page(page, bits);
+        }
         self.tell_of_pages(up);
         let mut owners = Vec::new();
         for waiter in waiters {
@@ -108,12 +129,23 @@ impl Lsu {
         owners
     }
 
+    /// Walks whose page the scheme did not let in ask again.
+    pub(in crate::timed) fn retry_walks<S: Scheme>(&mut self, up: &mut Uncore<S>) {
+        let (core, now) = (self.core, up.now());
+        for walk in self.delayed_walks.drain(..) {
+            up.schedule(now, Event::WalkDone { core, walk });
+        }
+    }
+
     /// Tells the scheme of pages that left the TLB.
     pub(super) fn tell_of_pages<S: Scheme>(&mut self, up: &mut Uncore<S>) {
         let (now, lane) = (up.now(), LaneId(self.core.into()));
         while let Some(page) = self.tlb.take_left() {
             let (scheme, outbox) = (&mut up.below.scheme, &mut up.below.outbox);
             scheme.untranslated(now, lane, page, outbox);
+            if keeps_bits::<S>() {
+                up.below.page_left(page);
+            }
         }
     }
 

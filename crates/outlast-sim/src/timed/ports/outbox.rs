@@ -1,0 +1,161 @@
+//! What a scheme wants done.
+
+use super::{
+    Block, Copied, Kept, ReadTicket, Route, SchemeWrite, WriteRoute, WriteTicket,
+    own::{Side, Sided},
+};
+use crate::{hierarchy::Cause, timed::time::Cycle};
+use outlast_trace::LineAddr;
+
+/// A read of a scheme's own.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::timed) struct SchemeRead<T> {
+    pub(in crate::timed) line: LineAddr,
+    pub(in crate::timed) cause: Cause,
+    pub(in crate::timed) token: T,
+}
+
+/// What a scheme wants done, served in this order: kept lines, reads, writes, blocks, copies, calls,
+/// releases, then what concerns caches and cores; in each, first come, first served.
+#[derive(Debug)]
+pub struct Outbox<T = ()> {
+    /// Whether there is anything.
+    pub(in crate::timed) any: bool,
+    pub(in crate::timed) kept: Vec<Kept>,
+    pub(in crate::timed) reads: Vec<Sided<SchemeRead<T>>>,
+    pub(in crate::timed) writes: Vec<Sided<SchemeWrite<T>>>,
+    pub(in crate::timed) blocks: Vec<Sided<Block<T>>>,
+    pub(in crate::timed) copies: Vec<Copied<T>>,
+    pub(in crate::timed) calls: Vec<(Cycle, T)>,
+    pub(in crate::timed) read_routes: Vec<(ReadTicket, Route)>,
+    pub(in crate::timed) write_routes: Vec<(WriteTicket, WriteRoute)>,
+    pub(in crate::timed) done: Vec<WriteTicket>,
+    pub(in crate::timed) forced: Vec<LineAddr>,
+    pub(in crate::timed) scans: Vec<u8>,
+    pub(in crate::timed) wake: bool,
+}
+
+impl<T> Default for Outbox<T> {
+    fn default() -> Self {
+        Self {
+            any: false,
+            kept: Vec::new(),
+            reads: Vec::new(),
+            writes: Vec::new(),
+            blocks: Vec::new(),
+            copies: Vec::new(),
+            calls: Vec::new(),
+            read_routes: Vec::new(),
+            write_routes: Vec::new(),
+            done: Vec::new(),
+            forced: Vec::new(),
+            scans: Vec::new(),
+            wake: false,
+        }
+    }
+}
+
+impl<T> Outbox<T> {
+    /// Writes to memory from the processor's side: along the path and over the link, as lines that
+    /// leave the caches.
+    pub fn write(&mut self, write: SchemeWrite<T>) {
+        self.any = true;
+        self.writes.push((Side::Processor, write));
+    }
+
+    /// As [`write`](Self::write), from the memory's side: at the queue at once.
+    pub fn write_inside(&mut self, write: SchemeWrite<T>) {
+        self.any = true;
+        self.writes.push((Side::Memory, write));
+    }
+
+    /// Reads a line from memory, past the caches and where it lies, to the processor's side:
+    /// [`Scheme::read_done`](super::Scheme::read_done) brings it.
+    pub fn read(&mut self, line: LineAddr, cause: Cause, token: T) {
+        self.any = true;
+        self.reads.push((Side::Processor, SchemeRead { line, cause, token }));
+    }
+
+    /// As [`read`](Self::read), to the memory's side: there is neither path nor link.
+    pub fn read_inside(&mut self, line: LineAddr, cause: Cause, token: T) {
+        self.any = true;
+        self.reads.push((Side::Memory, SchemeRead { line, cause, token }));
+    }
+
+    /// Writes lines one behind the other as one operation, from the processor's side. Each line is
+    /// durable by itself, in whatever order the queue takes them;
+    /// [`Scheme::write_durable`](super::Scheme::write_durable) tells when all are.
+    pub fn write_block(&mut self, block: Block<T>) {
+        self.any = true;
+        self.blocks.push((Side::Processor, block));
+    }
+
+    /// As [`write_block`](Self::write_block), from the memory's side.
+    pub fn write_block_inside(&mut self, block: Block<T>) {
+        self.any = true;
+        self.blocks.push((Side::Memory, block));
+    }
+
+    /// Copies lines inside the memory: a read and a write of each through queues and banks, without
+    /// path and link. [`Scheme::write_durable`](super::Scheme::write_durable) tells when all lines
+    /// are durable.
+    pub fn copy(&mut self, copy: Copied<T>) {
+        self.any = true;
+        self.copies.push(copy);
+    }
+
+    /// Changes a line of the scheme's own that lies in the persistence domain already (what
+    /// residual energy saves at a crash): durable at once, at no cost.
+    pub fn keep(&mut self, line: Kept) {
+        self.any = true;
+        self.kept.push(line);
+    }
+
+    /// Calls [`Scheme::step`](super::Scheme::step) with `token` at a time that is not in the past.
+    pub fn call(&mut self, at: Cycle, token: T) {
+        self.any = true;
+        self.calls.push((at, token));
+    }
+
+    /// Lets a read go on that was told to wait.
+    pub fn release(&mut self, read: ReadTicket, route: Route) {
+        self.any = true;
+        self.read_routes.push((read, route));
+    }
+
+    /// Lets a write go on that was told to wait.
+    pub fn release_write(&mut self, write: WriteTicket, route: WriteRoute) {
+        self.any = true;
+        self.write_routes.push((write, route));
+    }
+
+    /// A write that the scheme has taken is durable: its flush or fence may be told.
+    pub fn done(&mut self, write: WriteTicket) {
+        self.any = true;
+        self.done.push(write);
+    }
+
+    /// Writes a line back to memory if any cache has newer bytes; every cache keeps it, clean.
+    pub fn force(&mut self, line: LineAddr) {
+        self.any = true;
+        self.forced.push(line);
+    }
+
+    /// Calls [`Scheme::scanned`](super::Scheme::scanned) with every line of a level: 1, 2, or 3 for
+    /// the last. Lookups there wait for it, as `caches.scan_tags` says.
+    pub fn scan(&mut self, level: u8) {
+        self.any = true;
+        self.scans.push(level);
+    }
+
+    /// Lets all that was told to wait ask again.
+    pub fn wake(&mut self) {
+        self.any = true;
+        self.wake = true;
+    }
+
+    #[inline]
+    pub(in crate::timed) fn is_empty(&self) -> bool {
+        !self.any
+    }
+}

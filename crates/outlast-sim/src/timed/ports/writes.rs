@@ -1,0 +1,516 @@
+//! Writes at the controller: a write is asked about once, when it has arrived there and nothing older
+//! of its line is held back.
+//!
+//! Until it has its place, loads find a write's bytes in it; from then on, where
+//! [`Scheme::locate`] says. Writes of one line get their places in the order in which they were
+//! sent, whatever the answers.
+//!
+//! ```text
+//! travels ──arrives──> held back <─Wait─ may_write, or an older write of the line
+//!                         │ may_write: Proceed
+//!                         v
+//!                     route_write ──Wait────> waits ──release_write──> (as answered then)
+//!                         │    └────After───> delayed ──its time──┐
+//!                 Here, There                                     │
+//!                         v                                       v
+//!                     in the queue, then durable <────────────────┘
+//!                     Taken: the scheme has it ──done──> durable
+//! ```
+
+use super::{Answer, Scheme, own::Side};
+use crate::{
+    cache::LineBytes,
+    hierarchy::Cause,
+    timed::{below::Below, event::Event, time::Cycle, timeline::Kind},
+};
+use outlast_trace::{LaneId, LineAddr};
+
+/// A write that waits or was taken, to be named when it is released or durable.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct WriteTicket(pub(in crate::timed) u32);
+
+/// A write from the caches that has arrived at the controller.
+#[derive(Clone, Copy, Debug)]
+pub struct WriteSeen<'a, Tag> {
+    /// Names it if it has to wait or is taken.
+    pub ticket: WriteTicket,
+    /// The line that it is of.
+    pub line: LineAddr,
+    /// The words written, a bit for each.
+    pub words: u8,
+    /// The line with them.
+    pub data: &'a LineBytes,
+    /// Why it left the caches.
+    pub cause: Cause,
+    /// The tag that was kept beside the line; that of a new line for streamed words.
+    pub tag: Tag,
+    /// The lane that flushed or streamed it; none for what was evicted or forced.
+    pub lane: Option<LaneId>,
+    /// The transaction that ran on that lane when it left: how many had begun there.
+    pub tx: Option<u64>,
+    /// When it left the caches.
+    pub sent: Cycle,
+}
+
+/// Where a write goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum WriteRoute {
+    /// To the line that it is of.
+    Here,
+    /// To another line, at once. In volatile memory it counts as durable when it is taken there.
+    There(LineAddr),
+    /// To a line, which may be its own, some cycles from now.
+    After {
+        /// The line.
+        line: LineAddr,
+        /// The cycles.
+        cycles: u64,
+    },
+    /// Nowhere before [`Outbox::release_write`](super::Outbox::release_write) says where. It keeps
+    /// its place in the buffer towards memory.
+    Wait,
+    /// Nowhere: the scheme has its bytes, where [`Scheme::locate`] says from now on, and writes
+    /// them itself. A flush or fence that waits for it is told at
+    /// [`Outbox::done`](super::Outbox::done).
+    Taken,
+}
+
+/// Who waits until a write is durable.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::timed) enum Origin {
+    /// No one.
+    None,
+    /// A core that flushed or streamed it.
+    Core(u8),
+    /// Every core: a line that left a write-combining buffer because another core wanted it.
+    Everybody,
+    /// The two threads of a core, from whose write-combining buffer it left.
+    Threads(u8),
+    /// The scheme, with its token's number.
+    Scheme(u32),
+    /// An operation of several requests.
+    Job(u32),
+}
+
+/// How far a write has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum State {
+    /// It has no place yet, and was not asked about.
+    Unasked,
+    /// It has no place yet, and the scheme will release it.
+    Waits,
+    /// It has its place, and enters the queue later.
+    Delayed,
+    /// It has its place.
+    Placed,
+    /// The scheme has it.
+    Taken,
+}
+
+/// A write on its way to memory.
+#[derive(Clone, Debug)]
+struct Write<Tag> {
+    /// The line that it is of, and the one that it goes to.
+    of: LineAddr,
+    line: LineAddr,
+    words: u8,
+    cause: Cause,
+    state: State,
+    side: Side,
+    data: LineBytes,
+    origin: Origin,
+    sent: Cycle,
+    tag: Tag,
+    lane: Option<LaneId>,
+    tx: Option<u64>,
+}
+
+/// All writes on their way.
+#[derive(Debug)]
+pub(in crate::timed) struct Writes<Tag> {
+    writes: Vec<Write<Tag>>,
+    free: Vec<u32>,
+    /// Writes from the processor's side that are not in their queues.
+    pub(in crate::timed) travelling: usize,
+    /// Those of them that the scheme will release.
+    pub(in crate::timed) waiting: usize,
+    /// Writes that have arrived and not entered, in their order.
+    held: Vec<u32>,
+    /// Writes that are not durable yet, oldest first, with the lines that they are of.
+    under_way: Vec<(LineAddr, u32)>,
+    /// Cores whose flush found nothing to write because one of these was on its way.
+    flush_waits: Vec<(u32, u8)>,
+}
+
+impl<Tag> Default for Writes<Tag> {
+    fn default() -> Self {
+        Self {
+            writes: Vec::new(),
+            free: Vec::new(),
+            travelling: 0,
+            waiting: 0,
+            held: Vec::new(),
+            under_way: Vec::new(),
+            flush_waits: Vec::new(),
+        }
+    }
+}
+
+impl<Tag> Writes<Tag> {
+    /// Whether all are durable.
+    pub(in crate::timed) fn is_empty(&self) -> bool {
+        self.under_way.is_empty()
+    }
+
+    fn put(&mut self, write: Write<Tag>) -> u32 {
+        match self.free.pop() {
+            Some(number) => {
+                self.writes[number as usize] = write;
+                number
+            }
+            None => {
+                self.writes.push(write);
+                (self.writes.len() - 1) as u32
+            }
+        }
+    }
+
+    /// Puts the words of those that have no place yet over what memory has of their line.
+    #[inline]
+    pub(in crate::timed) fn overlay(&self, line: LineAddr, data: &mut LineBytes) {
+        for &(of, number) in &self.under_way {
+            let write = &self.writes[number as usize];
+            if of == line && matches!(write.state, State::Unasked | State::Waits) {
+                let (into, from) = (data.as_chunks_mut::<8>().0, write.data.as_chunks::<8>().0);
+                for word in (0..8).filter(|word| write.words >> word & 1 == 1) {
+                    into[word] = from[word];
+                }
+            }
+        }
+    }
+}
+
+impl<S: Scheme> Below<S> {
+    /// Sends a write from the caches to memory. Loads find its bytes from now on.
+    pub(in crate::timed) fn send_write(
+        &mut self,
+        line: LineAddr,
+        words: u8,
+        data: &LineBytes,
+        cause: Cause,
+        origin: Origin,
+        tag: S::Tag,
+    ) {
+        let (state, side) = match self.is_volatile(line) {
+            true => (State::Placed, Side::Processor),
+            false => (State::Unasked, Side::Processor),
+        };
+        let lane = match origin {
+            Origin::Core(core) => Some(LaneId(core.into())),
+            _ => None,
+        };
+        let tx = lane.and_then(|lane| self.transactions.running(lane));
+        let (of, data, sent) = (line, *data, self.now());
+        let write =
+            Write { of, line, words, cause, state, side, data, origin, sent, tag, lane, tx };
+        self.send(write);
+    }
+
+    /// Sends one of the scheme's own writes, which has its place.
+    pub(super) fn send_own_write(
+        &mut self,
+        line: LineAddr,
+        words: u8,
+        data: &LineBytes,
+        cause: Cause,
+        origin: Origin,
+        side: Side,
+    ) {
+        let (of, data, sent, state) = (line, *data, self.now(), State::Placed);
+        let (tag, lane, tx) = (S::Tag::default(), None, None);
+        let write =
+            Write { of, line, words, cause, state, side, data, origin, sent, tag, lane, tx };
+        self.send(write);
+    }
+
+    fn send(&mut self, write: Write<S::Tag>) {
+        let Write { line, words, cause, state, side, .. } = write;
+        if state == State::Placed {
+            self.memory.write(line, words, &write.data);
+        }
+        if !self.is_volatile(line) {
+            self.by_cause.count(cause);
+        }
+        let number = self.writes.put(write);
+        self.writes.under_way.push((line, number));
+        let now = self.now();
+        let at = match side {
+            Side::Processor => {
+                self.writes.travelling += 1;
+                self.count_writes();
+                let (controller, _, path_cycles) = self.memory_of(line);
+                controller.link_to_memory(now.plus(path_cycles))
+            }
+            Side::Memory => now,
+        };
+        self.wheel.schedule(at, Event::WriteArrives { write: number });
+    }
+
+    pub(in crate::timed) fn write_arrives(&mut self, number: u32) {
+        let Write { of, cause, state, .. } = self.writes.writes[number as usize];
+        if state == State::Placed {
+            self.write_enters(number);
+        } else if self.may_pass(of, cause) {
+            self.route(number);
+        } else {
+            self.writes.held.push(number);
+        }
+    }
+
+    /// Whether a write may pass: nothing older of its line is held back, and the scheme does not
+    /// mind.
+    fn may_pass(&mut self, line: LineAddr, cause: Cause) -> bool {
+        let Writes { held, writes, .. } = &self.writes;
+        let older = held.iter().any(|&held| writes[held as usize].of == line);
+        let now = self.wheel.now();
+        !older && self.scheme.may_write(now, line, cause, &mut self.outbox) == Answer::Proceed
+    }
+
+    /// Asks where a write goes.
+    #[inline]
+    fn route(&mut self, number: u32) {
+        let Write { of: line, words, ref data, cause, sent, tag, lane, tx, .. } =
+            self.writes.writes[number as usize];
+        let ticket = WriteTicket(number);
+        let seen = WriteSeen { ticket, line, words, data, cause, tag, lane, tx, sent };
+        match self.scheme.route_write(self.wheel.now(), &seen, &mut self.outbox) {
+            WriteRoute::Here => {
+                self.write_is_placed(number, line);
+                self.write_enters(number);
+            }
+            route => self.write_goes(number, route),
+        }
+    }
+
+    #[cold]
+    fn write_goes(&mut self, number: u32, route: WriteRoute) {
+        let of = self.writes.writes[number as usize].of;
+        match route {
+            WriteRoute::Here => {
+                self.write_is_placed(number, of);
+                self.write_enters(number);
+            }
+            WriteRoute::There(line) => {
+                self.write_is_placed(number, line);
+                self.write_enters(number);
+            }
+            WriteRoute::After { line, cycles } => {
+                self.write_is_placed(number, line);
+                self.writes.writes[number as usize].state = State::Delayed;
+                self.writes.held.push(number);
+                let at = self.now().plus(cycles);
+                self.wheel.schedule(at, Event::WriteEnters { write: number });
+            }
+            WriteRoute::Wait => {
+                self.writes.writes[number as usize].state = State::Waits;
+                self.writes.held.push(number);
+                self.writes.waiting += 1;
+            }
+            WriteRoute::Taken => {
+                let write = &mut self.writes.writes[number as usize];
+                write.state = State::Taken;
+                self.by_cause.uncount(write.cause);
+                self.leaves_buffer(number);
+            }
+        }
+    }
+
+    /// A write has its place: its bytes are there.
+    #[inline]
+    fn write_is_placed(&mut self, number: u32, line: LineAddr) {
+        let volatile = self.is_volatile(line);
+        let write = &mut self.writes.writes[number as usize];
+        (write.state, write.line) = (State::Placed, line);
+        self.memory.write(line, write.words, &write.data);
+        if volatile {
+            self.by_cause.uncount(write.cause);
+        }
+    }
+
+    /// A write enters its queue, or waits for room there.
+    fn write_enters(&mut self, number: u32) {
+        let (now, line) = (self.now(), self.writes.writes[number as usize].line);
+        let (controller, first, _) = self.memory_of(line);
+        let channel = first + controller.write(now, number, line);
+        self.wake_channel(channel);
+    }
+
+    /// A delayed write enters its queue, and those behind it pass.
+    pub(in crate::timed) fn delayed_write_enters(&mut self, number: u32) {
+        let write = &mut self.writes.writes[number as usize];
+        write.state = State::Placed;
+        let of = write.of;
+        self.writes.held.retain(|held| *held != number);
+        self.write_enters(number);
+        self.retry_held(Some(of));
+    }
+
+    /// Lets writes go on that the scheme releases, and ends those that it took.
+    pub(in crate::timed) fn release_writes(&mut self) {
+        for (WriteTicket(number), route) in std::mem::take(&mut self.outbox.write_routes) {
+            let write = &self.writes.writes[number as usize];
+            let of = write.of;
+            assert!(write.state == State::Waits, "a write of {of} is released and does not wait");
+            if route == WriteRoute::Wait {
+                continue;
+            }
+            self.writes.held.retain(|held| *held != number);
+            self.writes.waiting -= 1;
+            self.write_goes(number, route);
+            self.retry_held(Some(of));
+        }
+        for WriteTicket(number) in std::mem::take(&mut self.outbox.done) {
+            let Write { of, state, cause, sent, origin, .. } = self.writes.writes[number as usize];
+            assert!(state == State::Taken, "a write of {of} is done and was not taken");
+            let now = self.now();
+            self.persist.record(cause, now.since(sent));
+            self.tell(origin, self.path_cycles);
+            self.is_over(number, self.path_cycles);
+            self.writes.free.push(number);
+        }
+    }
+
+    /// Lets writes pass that were held back and may now, oldest first: those of a line, or all that
+    /// [`Scheme::may_write`] refused.
+    pub(in crate::timed) fn retry_held(&mut self, line: Option<LineAddr>) {
+        if self.writes.held.is_empty() {
+            return;
+        }
+        for number in std::mem::take(&mut self.writes.held) {
+            let Write { of, cause, state, .. } = self.writes.writes[number as usize];
+            let is_asked = state == State::Unasked && line.is_none_or(|line| line == of);
+            if is_asked && self.may_pass(of, cause) {
+                self.route(number);
+            } else {
+                self.writes.held.push(number);
+            }
+        }
+    }
+
+    /// A write is in its queue, or the scheme's.
+    fn leaves_buffer(&mut self, number: u32) {
+        if self.writes.writes[number as usize].side == Side::Processor {
+            self.writes.travelling -= 1;
+            self.count_writes();
+            self.room = true;
+        }
+    }
+
+    fn count_writes(&mut self) {
+        let now = self.now();
+        if let Some(timeline) = &mut self.timeline {
+            timeline.counter("writes before the queue", now, self.writes.travelling as u64);
+        }
+    }
+
+    /// The persistent memory's queue has taken a write.
+    pub(in crate::timed) fn accepted(&mut self, number: u32) {
+        self.leaves_buffer(number);
+        let now = self.now();
+        match self.writes.writes[number as usize].origin {
+            Origin::Scheme(token) => {
+                let token = *self.tokens.get(token);
+                self.scheme.write_taken(now, token, &mut self.outbox);
+            }
+            Origin::Job(job) => self.job_taken(job),
+            _ => {}
+        }
+        if self.adr {
+            self.durable(number);
+        }
+    }
+
+    /// The volatile memory's queue has taken a write. Nothing becomes durable, and what waits for it
+    /// waits for no more than that.
+    pub(in crate::timed) fn taken_by_dram(&mut self, number: u32) {
+        self.leaves_buffer(number);
+        let path_cycles = self.dram_path_cycles();
+        self.tell(self.writes.writes[number as usize].origin, path_cycles);
+        self.is_over(number, path_cycles);
+    }
+
+    /// A write's cells are written, which makes it durable where the queue is not.
+    pub(in crate::timed) fn written(&mut self, number: u32) {
+        self.durable(number);
+        self.writes.free.push(number);
+    }
+
+    /// A write's number is used no more.
+    pub(in crate::timed) fn forget_write(&mut self, number: u32) {
+        self.writes.free.push(number);
+    }
+
+    fn durable(&mut self, number: u32) {
+        let now = self.now();
+        let write = &self.writes.writes[number as usize];
+        if let Some(journal) = &mut self.journal {
+            journal.persist(now, write.line, write.words, &write.data, write.cause);
+        }
+        let (origin, line, cause, sent) = (write.origin, write.of, write.cause, write.sent);
+        self.persist.record(cause, now.since(sent));
+        if let Some(timeline) = &mut self.timeline {
+            timeline.slice(Kind::Write(self.by_cause.name(cause)), line, sent, now);
+        }
+        self.scheme.durable(now, line, cause, sent, &mut self.outbox);
+        self.tell(origin, self.path_cycles);
+        self.is_over(number, self.path_cycles);
+    }
+
+    /// A flush found no newer bytes of its line in any cache. They may be on their way to memory
+    /// and lost in a crash: whether a write of the line is, whose end is acknowledged then.
+    pub(in crate::timed) fn waits_for_write(&mut self, core: u8, line: LineAddr) -> bool {
+        let Writes { under_way, flush_waits, .. } = &mut self.writes;
+        let newest = under_way.iter().rfind(|(of, _)| *of == line);
+        flush_waits.extend(newest.map(|(_, number)| (*number, core)));
+        newest.is_some()
+    }
+
+    /// A write is durable, or as good as.
+    fn is_over(&mut self, number: u32, path_cycles: u64) {
+        let Writes { under_way, flush_waits, .. } = &mut self.writes;
+        if let Some(at) = under_way.iter().position(|(_, of)| *of == number) {
+            under_way.remove(at);
+        }
+        if flush_waits.is_empty() {
+            return;
+        }
+        let at = self.wheel.now().plus(path_cycles);
+        for (_, core) in flush_waits.extract_if(.., |(write, _)| *write == number) {
+            self.wheel.schedule(at, Event::Acknowledged { core });
+        }
+    }
+
+    fn tell(&mut self, origin: Origin, path_cycles: u64) {
+        match origin {
+            Origin::None => {}
+            Origin::Core(core) => {
+                let at = self.now().plus(path_cycles);
+                self.wheel.schedule(at, Event::Acknowledged { core });
+            }
+            Origin::Everybody => {
+                self.loose_streams -= 1;
+                self.streams_done |= self.loose_streams == 0;
+            }
+            Origin::Threads(core) => {
+                let left = &mut self.shared_streams[usize::from(core)];
+                *left -= 1;
+                self.streams_done |= *left == 0;
+            }
+            Origin::Scheme(token) => {
+                let (now, token) = (self.now(), self.tokens.take(token));
+                self.scheme.write_durable(now, token, &mut self.outbox);
+            }
+            Origin::Job(job) => self.job_durable(job),
+        }
+    }
+}
