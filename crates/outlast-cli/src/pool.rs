@@ -48,7 +48,8 @@ pub enum PoolCommand {
     /// Prove a pool: metadata, log, allocator against reachability. Changes nothing.
     #[command(after_help = STATUSES_OF_CHECK)]
     Check(FileArgs),
-    /// Put right what the checksums of a pool find damaged. What they cannot correct is named.
+    /// Put right what the checksums of a pool find damaged, and check it again. What they cannot
+    /// correct, or cannot decide, is named; ends in 0 only if that check finds nothing, else in 1.
     #[command(after_help = STATUSES_OF_REPAIR)]
     Repair(FileArgs),
     /// List every allocated block, as recovery would leave them.
@@ -344,11 +345,11 @@ fn repair(args: &FileArgs, as_json: bool, seed: u64) -> CommandResult {
         });
         outln!("{}", crate::document("pool repair", seed, vec![record]));
     } else {
-        for fault in &report.left {
-            outln!("{}: {fault}", path.display());
+        for finding in &report.left {
+            outln!("{}: {finding}", path.display());
         }
         outln!(
-            "{} matrices, {} lines repaired, checksums of {} renewed, {} not correctable",
+            "{} matrices, {} lines repaired, checksums of {} renewed, {} findings left",
             report.matrices,
             report.lines,
             report.checksums,

@@ -21,6 +21,7 @@ pub mod campaign;
 mod caught;
 mod check;
 mod count;
+pub mod damage;
 mod exhaustive;
 mod history;
 mod image;

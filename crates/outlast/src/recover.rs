@@ -33,7 +33,7 @@ use outlast_pmem::Medium;
 use outlast_trace::{ByteRange, LINE_BYTES, LineAddr, PoolOffset};
 
 use crate::alloc::{clear_bit, load_bitmap, set_bit};
-use crate::checksums::Rebuild;
+use crate::checksums::{Commit, Rebuild};
 use crate::error::PoolError;
 use crate::io::{Io, Site};
 use crate::layout::{FLOOR_AT, Geometry, LANE_FLOOR, LANE_SEEN, LANE_TAIL, ROOT_AT};
@@ -46,7 +46,9 @@ use crate::pool::{
 use crate::sealed::seal_at;
 use crate::seq::{EPOCH_LAST, Seq};
 use crate::tx::witness;
+use trial::Trial;
 
+mod trial;
 mod words;
 
 /// What recovery found and did.
@@ -134,11 +136,11 @@ impl LiveLog {
         &self,
         io: Io<'_, M>,
         is_literal: bool,
-    ) -> (Vec<&LiveRecord>, Vec<Vec<&[u64]>>) {
+    ) -> (Vec<&LiveRecord>, Vec<Replay<'_>>) {
         // Each lane's unfinished transaction, under the number of its section.
         let mut unfinished: Vec<(u64, Vec<&LiveRecord>)> = Vec::new();
-        let mut redo: Vec<(Seq, Vec<&[u64]>)> = Vec::new();
-        for records in &self.lanes {
+        let mut redo: Vec<Replay<'_>> = Vec::new();
+        for (lane, records) in self.lanes.iter().enumerate() {
             let mut parts: Vec<&LiveRecord> = Vec::new();
             let mut undo = Vec::new();
             for record in records {
@@ -148,7 +150,8 @@ impl LiveLog {
                     }
                     RecordKind::Redo => {
                         seal_off(&mut undo);
-                        redo.push((record.seq, vec![&record.payload]));
+                        let payloads = vec![record.payload.as_slice()];
+                        redo.push(Replay { seq: record.seq, lane, payloads });
                     }
                     RecordKind::RedoPart => {
                         parts.retain(|part| part.seq == record.seq);
@@ -162,7 +165,7 @@ impl LiveLog {
                             let mut all: Vec<_> =
                                 parts.iter().map(|part| part.payload.as_slice()).collect();
                             all.push(last);
-                            redo.push((record.seq, all));
+                            redo.push(Replay { seq: record.seq, lane, payloads: all });
                         }
                         parts.clear();
                     }
@@ -184,7 +187,7 @@ impl LiveLog {
             unfinished.sort_by_key(|(number, _)| std::cmp::Reverse(*number));
         }
         if !io.plants(Plant::RedoLaneByLane) {
-            redo.sort_by_key(|(seq, _)| *seq);
+            redo.sort_by_key(|replay| replay.seq);
         }
         if io.plants(Plant::RedoNewestFirst) {
             redo.reverse();
@@ -194,7 +197,7 @@ impl LiveLog {
             // Row i. Others may have stored to the same words since.
             undo.sort_by_key(|record| std::cmp::Reverse(record.seq));
         }
-        (undo, redo.into_iter().map(|(_, payloads)| payloads).collect())
+        (undo, redo)
     }
 
     /// Applies what was read, makes it durable, and empties the log. Returns the new epoch.
@@ -206,28 +209,17 @@ impl LiveLog {
         let (undo, redo) = self.decide(io, geometry.literal);
         // Whatever is found damaged is found before anything is stored.
         let all = undo.iter().map(|record| record.payload.as_slice());
-        for payload in all.chain(redo.iter().flatten().copied()) {
+        for payload in all.chain(redo.iter().flat_map(|replay| replay.payloads.iter().copied())) {
             items(payload).try_for_each(|item| check_item(io, geometry, item).map(|_| ()))?;
         }
+        let rebuild = prove(io, geometry, &undo, &redo)?;
         let report = RecoveryReport { undone: undo.len(), replayed: redo.len(), corrected: 0 };
         if io.plants(Plant::FloorBeforeApplying) {
             raise_floor(io, self.floor.epoch() + 1);
         }
-        let mut rebuild = Rebuild::new(geometry);
         let mut touched = Vec::new();
-        let undone: Vec<&[u64]> = undo.iter().map(|record| record.payload.as_slice()).collect();
-        for record in undo {
-            apply_payload(io, geometry, &record.payload, &mut touched)?;
-        }
-        let replayed = || redo.iter().flatten().flat_map(|payload| items(payload));
-        for item in replayed().filter(|item| !matches!(item, Ok(Item::Words { .. }))) {
-            apply_item(io, geometry, item, &mut touched)?;
-        }
-        let has_words = words::store(io, || replayed().flat_map(words_of));
-        if let Some(mut rebuild) = rebuild.take().filter(|_| !io.plants(Plant::SumsNotRebuilt)) {
-            for payload in undone.into_iter().chain(redo.into_iter().flatten()) {
-                rebuild.note(io.medium, payload);
-            }
+        let has_words = put_in_place(io, geometry, &undo, &redo, &mut touched)?;
+        if let Some(rebuild) = rebuild {
             touched.extend(rebuild.make(io)?);
         }
         if has_words || !touched.is_empty() {
@@ -270,6 +262,60 @@ impl LiveLog {
         io.flush(Site::RecoverTail, at, 8);
         io.fence(Site::RecoverTail);
     }
+}
+
+/// A transaction that is to be replayed.
+struct Replay<'l> {
+    seq: Seq,
+    lane: usize,
+    payloads: Vec<&'l [u64]>,
+}
+
+/// Puts back and replays. Whether words were stored whose lines are flushed and need a fence; other
+/// lines stored to come into `touched`.
+fn put_in_place<M: Medium>(
+    io: Io<'_, M>,
+    geometry: &Geometry,
+    undo: &[&LiveRecord],
+    redo: &[Replay<'_>],
+    touched: &mut Vec<LineAddr>,
+) -> Result<bool, PoolError> {
+    for record in undo {
+        apply_payload(io, geometry, &record.payload, touched)?;
+    }
+    let payloads = || redo.iter().flat_map(|replay| replay.payloads.iter().copied());
+    let replayed = || payloads().flat_map(items);
+    for item in replayed().filter(|item| !matches!(item, Ok(Item::Words { .. }))) {
+        apply_item(io, geometry, item, touched)?;
+    }
+    Ok(words::store(io, || replayed().flat_map(words_of)))
+}
+
+/// K7: where the pool keeps checksums, tries recovery without storing anything, and proves what it
+/// leaves. Returns which checksums are to be made anew.
+fn prove<M: Medium>(
+    io: Io<'_, M>,
+    geometry: &Geometry,
+    undo: &[&LiveRecord],
+    redo: &[Replay<'_>],
+) -> Result<Option<Rebuild>, PoolError> {
+    let Some(mut rebuild) = Rebuild::new(geometry).filter(|_| !io.plants(Plant::SumsNotRebuilt))
+    else {
+        return Ok(None);
+    };
+    let trial = Trial::over(io.medium);
+    put_in_place(Io::new(&trial, io.plant()), geometry, undo, redo, &mut Vec::new())?;
+    let undone = undo.iter().map(|record| record.payload.as_slice());
+    for payload in undone.chain(redo.iter().flat_map(|replay| replay.payloads.iter().copied())) {
+        rebuild.note(&trial, payload);
+    }
+    let commit = |replay| {
+        let Replay { lane, payloads, .. }: &Replay<'_> = replay;
+        Commit { lane: *lane, payloads }
+    };
+    let commits: Vec<_> = redo.iter().map(commit).collect();
+    rebuild.prove(&trial, &commits)?;
+    Ok(Some(rebuild))
 }
 
 /// Row d': a complete record of new words seals what its lane has logged before. Row i': back to
@@ -363,10 +409,10 @@ fn words_of<'a>(item: Result<Item<'a>, ()>) -> impl Iterator<Item = (PoolOffset,
     (0..).zip(words).map(move |(n, word)| (at.plus(n * 8), *word))
 }
 
-/// What an item about a lock changes.
+/// What an item about a lock names.
 const NOWHERE: ByteRange = ByteRange { at: PoolOffset(0), len: 0 };
 
-/// The item, with the bytes that it changes, if it is one that a transaction writes.
+/// The item, with the bytes that it changes or speaks of, if it is one that a transaction writes.
 fn check_item<'a, M: Medium>(
     io: Io<'_, M>,
     geometry: &Geometry,
@@ -378,6 +424,8 @@ fn check_item<'a, M: Medium>(
         Item::Words { at, words } => ByteRange::new(at, words.len() as u64 * 8),
         Item::SetBit { at, .. } | Item::ClearBit { at, .. } => ByteRange::new(at, 8),
         Item::Acquired { .. } | Item::Released { .. } => return Ok((item, NOWHERE)),
+        Item::Old { at, words } => ByteRange::new(at, words.len() as u64 * 8),
+        Item::Taken { at, words, .. } => ByteRange::new(at, words as u64 * 8),
     };
     if !is_changeable(geometry, io.medium.len(), range) {
         return Err(damaged(range.at, "a log record names a place outside the heap"));
@@ -401,7 +449,9 @@ fn apply_item<M: Medium>(
     let (item, range) = check_item(io, geometry, item)?;
     let damaged = |what| PoolError::Damaged { at: range.at, what };
     match item {
-        Item::Acquired { .. } | Item::Released { .. } => return Ok(()),
+        Item::Acquired { .. } | Item::Released { .. } | Item::Old { .. } | Item::Taken { .. } => {
+            return Ok(());
+        }
         Item::Words { at, words } => medium.store(at, bytemuck::cast_slice(words)),
         Item::SetBit { at, bit } | Item::ClearBit { at, bit } if io.plants(Plant::BitsToggled) => {
             let set = load_bitmap(medium, at).map_err(damaged)? >> bit & 1 == 1;

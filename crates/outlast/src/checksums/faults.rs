@@ -8,7 +8,10 @@ use crate::checksums::matrices::{Content, Matrices, MatrixAt, load_line, load_su
 use crate::checksums::rebuild::summed_contents;
 use crate::error::PoolError;
 use crate::io::{Io, Site};
-use crate::pool::RecoveredPool;
+use crate::pool::{Finding, RecoveredPool};
+
+/// Repairs after which no other is tried.
+const PASSES_MAX: usize = 4;
 
 /// A matrix whose lines and checksums do not agree.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,8 +49,9 @@ pub struct RepairReport {
     pub lines: u64,
     /// Matrices whose checksums were made anew, because only these were wrong.
     pub checksums: u64,
-    /// What could not be repaired.
-    pub left: Vec<Fault>,
+    /// What a check finds afterwards: faults that could not be repaired, and whatever else is wrong,
+    /// which no repair touches. Only a pool with nothing left is right.
+    pub left: Vec<Finding>,
 }
 
 /// What is to be done about one matrix.
@@ -77,11 +81,13 @@ impl<M: Medium> RecoveredPool<M> {
         faults
     }
 
-    /// Puts right what [`faults`](Self::faults) would find, as far as the checksums tell, durably.
-    /// A crash on the way leaves faults that the next repair finds; it makes none.
+    /// Puts right what [`faults`](Self::faults) would find, as far as the checksums tell, durably,
+    /// and checks the whole pool again. A crash on the way leaves faults that the next repair finds;
+    /// it makes none.
     ///
     /// # Errors
-    /// [`PoolError::ReadOnly`] when the pool was opened for reading only.
+    /// [`PoolError::ReadOnly`] when the pool was opened for reading only, [`PoolError::Forked`] in a
+    /// child of the process that opened it.
     pub fn repair(&self) -> Result<RepairReport, PoolError> {
         if self.is_read_only() {
             return Err(PoolError::ReadOnly);
@@ -89,11 +95,26 @@ impl<M: Medium> RecoveredPool<M> {
         if self.medium().is_forked() {
             return Err(PoolError::Forked);
         }
-        let io = Io::new(self.medium(), None);
         let mut report = RepairReport::default();
+        // A bitmap that is put right may tell more of what it speaks of.
+        for _ in 0..PASSES_MAX {
+            let before = (report.lines, report.checksums);
+            report.matrices = self.repair_once(&mut report);
+            if (report.lines, report.checksums) == before {
+                break;
+            }
+        }
+        report.left = self.check().findings;
+        Ok(report)
+    }
+
+    /// Returns how many matrices there are.
+    fn repair_once(&self, report: &mut RepairReport) -> u64 {
+        let io = Io::new(self.medium(), None);
+        let mut count = 0;
         self.for_each_matrix(|matrices, content, matrix| {
-            report.matrices += 1;
-            let Err((fault, remedy)) = judge(self.medium(), matrices, content, &matrix) else {
+            count += 1;
+            let Err((_, remedy)) = judge(self.medium(), matrices, content, &matrix) else {
                 return;
             };
             match remedy {
@@ -109,11 +130,11 @@ impl<M: Medium> RecoveredPool<M> {
                     super::rebuild::make(io, &matrix, &contents);
                     matrix.check_lines().for_each(|line| io.flush_line(Site::RecoverData, line));
                 }
-                None => report.left.push(fault),
+                None => {}
             }
         });
         io.fence(Site::RecoverData);
-        Ok(report)
+        count
     }
 
     /// The lines of the heap that hold checksums: none where the pool keeps none.
@@ -239,9 +260,19 @@ fn judge<M: Medium>(
             let what = "the spare lines are damaged";
             Err((fault(&[], true, what), Some(Remedy::Checksums(contents))))
         }
-        Outcome::ChecksumsDamaged { .. } => {
+        Outcome::ChecksumsDamaged { columns, rows } if columns.is_empty() || rows.is_empty() => {
             let what = "checksums are damaged, and all lines are right";
             Err((fault(&[], true, what), Some(Remedy::Checksums(contents))))
+        }
+        Outcome::ChecksumsDamaged { columns, rows } => {
+            // A line whose CRC-8 collides would look the same, and one wrong line in 256 does.
+            let shape = matrix.shape;
+            let is_crossing = |line: &usize| {
+                columns.contains(&shape.column_of(*line)) && rows.contains(&shape.row_of(*line))
+            };
+            let lines: Vec<usize> = members.iter().filter(is_crossing).collect();
+            let what = "checksums of both kinds disagree, and every CRC-8 is right";
+            Err((fault(&lines, false, what), None))
         }
         Outcome::Corrected(repairs) => {
             let lines: Vec<usize> = repairs.iter().map(|repair| repair.line).collect();

@@ -27,16 +27,20 @@
 //!   content, before the record that makes it a block (as R2).
 //! * **K6** A new class chunk's matrices are empty, durably, before its directory word names the
 //!   class (as M2).
-//! * **K7** Before recovery makes a matrix anew it compares the CRC-8 of every line that no record
-//!   touches: damage is an error, and is not summed up.
+//! * **K7** Before recovery stores anything it proves the lines of every matrix that it will make
+//!   anew: by the CRC-8 of each line that no record touches, and by the sums, which lack nothing but
+//!   the growth of some of each lane's last commits. Damage is an error, and is not summed up.
 //! * **K8** Beside its sum each word of a checksum has a number of its place, never zero. So neither a
 //!   page of zeros adds up, nor one that was written to another's place.
+//! * **K9** A commit's record says what K7 needs: beside its new words what stands in their place,
+//!   and a hash of the content of each new block that it leaves out.
 
 mod believed;
 mod deltas;
 mod faults;
 mod keeper;
 mod matrices;
+mod proof;
 mod rebuild;
 mod shapes;
 
@@ -45,5 +49,6 @@ pub(crate) use deltas::{Deltas, Loads};
 pub use faults::{Fault, RepairReport};
 pub(crate) use keeper::Keeper;
 pub(crate) use matrices::Matrices;
+pub(crate) use proof::Commit;
 pub(crate) use rebuild::{Rebuild, format_cells, make_run};
 pub(crate) use shapes::{Cell, RunMatrices};

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use outlast_matrix::{LINE_BYTES, Line, LineSet, Spare, Sums, crc8};
+use outlast_matrix::{LINE_BYTES, Line, LineSet, Spare, Sums};
 use outlast_pmem::Medium;
 use outlast_trace::{ByteRange, LineAddr, PoolOffset};
 
@@ -74,26 +74,47 @@ pub(super) fn summed_contents<M: Medium>(
     content: Content,
     matrix: &MatrixAt,
 ) -> Result<Vec<Option<Line>>, PoolOffset> {
-    let line = |line: u64| {
-        if line >= matrix.lines {
-            return Ok(None);
-        }
-        let at = LineAddr(matrix.data.0 + line);
-        let mask = matrices.summed_words(medium, content, matrix, line).ok_or(at.start())?;
-        if mask == 0 {
-            return Ok(None);
-        }
-        let content = load_line(medium, at);
-        let in_sums = |word: usize| if mask >> word & 1 == 1 { content[word] } else { 0 };
-        Ok(Some(std::array::from_fn(in_sums)))
-    };
+    let line = |line| summed_content(medium, matrices, content, matrix, line);
     (0..matrix.shape.lines() as u64).map(line).collect()
+}
+
+fn summed_content<M: Medium>(
+    medium: &M,
+    matrices: &Matrices,
+    content: Content,
+    matrix: &MatrixAt,
+    line: u64,
+) -> Result<Option<Line>, PoolOffset> {
+    if line >= matrix.lines {
+        return Ok(None);
+    }
+    let at = LineAddr(matrix.data.0 + line);
+    let mask = matrices.summed_words(medium, content, matrix, line).ok_or(at.start())?;
+    if mask == 0 {
+        return Ok(None);
+    }
+    let content = load_line(medium, at);
+    let in_sums = |word: usize| if mask >> word & 1 == 1 { content[word] } else { 0 };
+    Ok(Some(std::array::from_fn(in_sums)))
+}
+
+/// The matrix of a line, its number there, and what the sums have of it. `None` for lines without
+/// checksums.
+pub(super) fn summed_line<M: Medium>(
+    medium: &M,
+    matrices: &Matrices,
+    line: LineAddr,
+) -> Option<(MatrixAt, u64, Line)> {
+    let (matrix, index) = matrices.of_line(medium, line)?;
+    let content = matrices.content(medium, matrix.chunk)?;
+    let summed = summed_content(medium, matrices, content, &matrix, index).ok()?;
+    Some((matrix, index, summed.unwrap_or_default()))
 }
 
 /// Which matrices recovery makes anew (K1), and which lines of them records have touched.
 pub(crate) struct Rebuild {
-    matrices: Matrices,
-    touched: BTreeSet<LineAddr>,
+    pub(super) matrices: Matrices,
+    pub(super) touched: BTreeSet<LineAddr>,
 }
 
 impl Rebuild {
@@ -108,7 +129,8 @@ impl Rebuild {
     pub fn note<M: Medium>(&mut self, medium: &M, payload: &[u64]) {
         for item in items(payload).flatten() {
             match item {
-                Item::Acquired { .. } | Item::Released { .. } => {}
+                Item::Acquired { .. } | Item::Released { .. } | Item::Old { .. } => {}
+                Item::Taken { .. } => {}
                 Item::Words { at, words } => {
                     let range = ByteRange::new(at, words.len() as u64 * 8);
                     self.touched.extend(range.lines());
@@ -123,50 +145,22 @@ impl Rebuild {
         }
     }
 
-    /// Makes the matrices of all these lines anew. Returns the lines to be flushed.
+    /// The matrices of all these lines, by their numbers.
+    pub(super) fn unsettled<M: Medium>(&self, medium: &M) -> BTreeMap<u64, MatrixAt> {
+        let found = self.touched.iter().filter_map(|line| self.matrices.of_line(medium, *line));
+        found.map(|(matrix, _)| (matrix.number(), matrix)).collect()
+    }
+
+    /// Makes them anew. Returns the lines to be flushed.
     pub fn make<M: Medium>(self, io: Io<'_, M>) -> Result<Vec<LineAddr>, PoolError> {
-        let found = self.touched.iter().filter_map(|line| self.matrices.of_line(io.medium, *line));
-        let unsettled: BTreeMap<u64, MatrixAt> =
-            found.map(|(matrix, _)| (matrix.number(), matrix)).collect();
         let mut stored = Vec::new();
-        for matrix in unsettled.values() {
+        for matrix in self.unsettled(io.medium).values() {
             let Some(content) = self.matrices.content(io.medium, matrix.chunk) else { continue };
             let contents = summed_contents(io.medium, &self.matrices, content, matrix)
                 .map_err(|at| PoolError::Damaged { at, what: "a bitmap does not prove itself" })?;
-            self.compare_untouched(io, matrix, &contents)?;
             make(io, matrix, &contents);
             stored.extend(matrix.check_lines());
         }
         Ok(stored)
-    }
-
-    /// K7.
-    fn compare_untouched<M: Medium>(
-        &self,
-        io: Io<'_, M>,
-        matrix: &MatrixAt,
-        contents: &[Option<Line>],
-    ) -> Result<(), PoolError> {
-        let mut bytes = vec![0; matrix.shape.spare_lines() * LINE_BYTES];
-        io.medium.load(matrix.spare().start(), &mut bytes);
-        let spare = Spare::over(matrix.shape, bytes);
-        for (index, content) in contents.iter().enumerate() {
-            let line = LineAddr(matrix.data.0 + index as u64);
-            if self.touched.contains(&line) {
-                continue;
-            }
-            if crc8(&content.unwrap_or_default()) != spare.crcs()[index] {
-                return Err(self.untouched_differs(io.medium, matrix, index as u64));
-            }
-        }
-        Ok(())
-    }
-
-    fn untouched_differs<M: Medium>(&self, medium: &M, matrix: &MatrixAt, line: u64) -> PoolError {
-        let content = self.matrices.content(medium, matrix.chunk);
-        let over = |content: Content| self.matrices.block_over(content, matrix, line);
-        let at = LineAddr(matrix.data.0 + line).start();
-        let (block, bytes) = content.and_then(over).unwrap_or((at, LINE_BYTES as u64));
-        PoolError::Fault { at, block, bytes }
     }
 }

@@ -5,11 +5,12 @@
 //! Words:      followed by that many words of content
 //! SetBit, ClearBit: nothing follows; a bit of a sealed bitmap word
 //! Acquired, Released: a lock instead of a word index; followed by a number
+//! Old: as Words, what stood there before; Taken: followed by a hash of that many words
 //! ```
 
-use outlast_trace::{ByteRange, PoolOffset};
+use outlast_trace::{ByteRange, LineAddr, PoolOffset};
 
-use crate::lines::LineEntry;
+use crate::lines::{LineEntry, runs};
 use crate::lock::Stripe;
 use crate::log::record::words_in;
 
@@ -23,6 +24,8 @@ const SET_BIT: u64 = 2;
 const CLEAR_BIT: u64 = 3;
 const ACQUIRED: u64 = 4;
 const RELEASED: u64 = 5;
+const OLD: u64 = 6;
+const TAKEN: u64 = 7;
 
 /// One thing that a record does when it is applied.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,15 +41,20 @@ pub(crate) enum Item<'a> {
     Acquired { stripe: u64, after: u64 },
     /// Changes nothing: a lock was released by the section of that number, which has these items.
     Released { stripe: u64, by: u64 },
+    /// Changes nothing: these words stood there before. For the checksums (K9).
+    Old { at: PoolOffset, words: &'a [u64] },
+    /// Changes nothing: a new block of so many words, whose content the record leaves out, has that
+    /// hash. For the checksums (K9).
+    Taken { at: PoolOffset, words: usize, hash: u64 },
 }
 
 impl Item<'_> {
     /// Words of a payload that it takes.
     fn len(self) -> usize {
         match self {
-            Self::Words { words, .. } => 1 + words.len(),
+            Self::Words { words, .. } | Self::Old { words, .. } => 1 + words.len(),
             Self::SetBit { .. } | Self::ClearBit { .. } => 1,
-            Self::Acquired { .. } | Self::Released { .. } => 2,
+            Self::Acquired { .. } | Self::Released { .. } | Self::Taken { .. } => 2,
         }
     }
 }
@@ -236,6 +244,52 @@ impl Payload {
         self.run_end = Self::NO_RUN;
         self.push(CLEAR_BIT << KIND_SHIFT | u64::from(bit) << COUNT_SHIFT | (at.0 / 8));
     }
+
+    /// Notes old words: those that each entry names of its line, as `contents` has them.
+    pub fn append_old_lines(
+        &mut self,
+        entries: impl Iterator<Item = (LineAddr, u8)>,
+        contents: &[[u64; 8]],
+    ) {
+        self.run_end = Self::NO_RUN;
+        for ((line, mask), content) in entries.zip(contents) {
+            for (first, count) in runs(mask) {
+                let (from, count) = (first as usize, count as usize);
+                let index = line.start().0 / 8 + from as u64;
+                self.push(OLD << KIND_SHIFT | (count as u64) << COUNT_SHIFT | index);
+                self.extend(&content[from..from + count]);
+            }
+        }
+    }
+
+    /// Loads the words of all old items anew: they were noted before their lines were locked.
+    pub fn reload_old(&mut self, load: impl Fn(PoolOffset, &mut [u64])) {
+        let mut at = SPARE_WORDS;
+        while at < self.end {
+            let word = self.words[at];
+            let len = len_of(word);
+            if word >> KIND_SHIFT == OLD {
+                let from = PoolOffset((word & INDEX_MASK) * 8);
+                load(from, &mut self.words[at + 1..at + len]);
+            }
+            at += len;
+        }
+    }
+
+    /// Notes the content of a new block, which the record leaves out.
+    pub fn taken(&mut self, at: PoolOffset, words: usize, hash: u64) {
+        self.run_end = Self::NO_RUN;
+        self.extend(&[TAKEN << KIND_SHIFT | (words as u64) << COUNT_SHIFT | (at.0 / 8), hash]);
+    }
+}
+
+/// Words that an item takes, by its first one.
+fn len_of(word: u64) -> usize {
+    match word >> KIND_SHIFT {
+        WORDS | OLD => 1 + count_of(word),
+        ACQUIRED | RELEASED | TAKEN => 2,
+        _ => 1,
+    }
 }
 
 #[inline]
@@ -246,12 +300,12 @@ fn count_of(header: u64) -> usize {
 /// What an item of a proven record changes, by its first word, and how many words the item takes.
 pub(crate) fn place(word: u64) -> (ByteRange, usize) {
     let at = PoolOffset((word & INDEX_MASK) * 8);
-    let count = count_of(word);
-    if word >> KIND_SHIFT == WORDS {
-        (ByteRange::new(at, count as u64 * 8), 1 + count)
-    } else {
-        (ByteRange::new(at, 8), 1)
-    }
+    let bytes = match word >> KIND_SHIFT {
+        WORDS => count_of(word) as u64 * 8,
+        SET_BIT | CLEAR_BIT => 8,
+        _ => 0,
+    };
+    (ByteRange::new(at, bytes), len_of(word))
 }
 
 /// The words of the longest run of whole items that `payload` starts with and a record of
@@ -285,6 +339,15 @@ pub(crate) fn items(payload: &[u64]) -> impl Iterator<Item = Result<Item<'_>, ()
                 let (words, tail) = tail.split_at(count);
                 rest = tail;
                 Ok(Item::Words { at, words })
+            }
+            OLD if count <= tail.len() => {
+                let (words, tail) = tail.split_at(count);
+                rest = tail;
+                Ok(Item::Old { at, words })
+            }
+            TAKEN if !tail.is_empty() => {
+                rest = &tail[1..];
+                Ok(Item::Taken { at, words: count, hash: tail[0] })
             }
             SET_BIT if count < 56 => Ok(Item::SetBit { at, bit: count as u32 }),
             CLEAR_BIT if count < 56 => Ok(Item::ClearBit { at, bit: count as u32 }),
@@ -323,6 +386,34 @@ mod tests {
                 Ok(Item::ClearBit { at: PoolOffset(4104), bit: 0 }),
             ]
         );
+    }
+
+    #[test]
+    fn what_is_for_the_checksums_alone_changes_nothing() {
+        let mut payload = Payload::default();
+        payload.words(PoolOffset(64), 1).copy_from_slice(&[7]);
+        payload.append_old_lines(
+            [(LineAddr(1), 0b1000_0011)].into_iter(),
+            &[[1, 2, 3, 4, 5, 6, 7, 8]],
+        );
+        payload.taken(PoolOffset(4096), 40, 99);
+        payload.set_bit(PoolOffset(8192), 3);
+        let old = |at, words| Ok(Item::Old { at: PoolOffset(at), words });
+        let read: Vec<_> = items(payload.as_words()).collect();
+        assert_eq!(read[1..3], [old(64, &[1, 2][..]), old(120, &[8][..])]);
+        assert_eq!(read[3], Ok(Item::Taken { at: PoolOffset(4096), words: 40, hash: 99 }));
+        let mut index = 0;
+        let mut changed = Vec::new();
+        while let Some(word) = payload.as_words().get(index) {
+            let (range, words) = place(*word);
+            changed.extend((range.len > 0).then_some(range.at.0));
+            index += words;
+        }
+        assert_eq!(changed, [64, 8192]);
+        payload.reload_old(|at, words| words.fill(at.0));
+        let read: Vec<_> = items(payload.as_words()).collect();
+        assert_eq!(read[0], Ok(Item::Words { at: PoolOffset(64), words: &[7] }));
+        assert_eq!(read[1..3], [old(64, &[64, 64][..]), old(120, &[120][..])]);
     }
 
     #[test]

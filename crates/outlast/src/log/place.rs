@@ -191,7 +191,9 @@ impl Place {
         let mut index = skip;
         while index < head.words {
             let (range, words) = item::place(self.word(medium, index));
-            visit(range);
+            if range.len > 0 {
+                visit(range);
+            }
             index += words;
         }
     }

@@ -185,7 +185,7 @@ impl<'p, M: Medium> Tx<'p, M> {
     }
 
     /// Whether the record of a redo, or a seal, takes along what is stored to a new block.
-    fn logs_contents(&self, block: Block) -> bool {
+    pub(super) fn logs_contents(&self, block: Block) -> bool {
         block.bytes <= self.pool.logs_blocks_up_to && matches!(block.reserved, Reserved::Bit { .. })
     }
 

@@ -4,7 +4,8 @@
 use outlast_pmem::Medium;
 use outlast_trace::{ByteRange, LINE_BYTES, LineAddr};
 
-use crate::alloc::{ChunkWord, Reserved};
+use crate::alloc::{Block, ChunkWord, Reserved};
+use crate::collections::hash_key;
 use crate::io::Site;
 use crate::lines::LineEntry;
 use crate::log::{self, PAYLOAD_WORDS_MAX, Place, Record, RecordKind, Region, lines_for};
@@ -38,7 +39,13 @@ impl<M: Medium> Tx<'_, M> {
         let mut payload = std::mem::take(&mut self.lane.buffers.payload);
         for block in self.taken() {
             match block.reserved {
-                Reserved::Bit { word, bit, .. } => payload.set_bit(word, bit),
+                Reserved::Bit { word, bit, .. } => {
+                    if self.keeps_sums() && !self.logs_contents(block) {
+                        let hash = self.hash_of(block);
+                        payload.taken(block.at, block.bytes as usize / 8, hash);
+                    }
+                    payload.set_bit(word, bit);
+                }
                 Reserved::Run { word, large, .. } => {
                     payload.append_words(word, &[large.to_word(word)], ITEM_WORDS_MAX);
                 }
@@ -53,6 +60,13 @@ impl<M: Medium> Tx<'_, M> {
             }
         }
         self.lane.buffers.payload = payload;
+    }
+
+    /// What stands in a new block.
+    fn hash_of(&self, block: Block) -> u64 {
+        let mut content = vec![0; block.bytes as usize];
+        self.pool.medium.load(block.at, &mut content);
+        hash_key(0, &content)
     }
 
     /// Room for the record: in the ring if it takes at most so many lines, else in regions of the

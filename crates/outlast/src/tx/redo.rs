@@ -25,6 +25,7 @@ use crate::scheme::WriteBack;
 use crate::seq::Seq;
 use crate::transact::Abort;
 use crate::tx::commit_record::{ITEM_WORDS_MAX, RecordSpace};
+use crate::tx::placed::Placed;
 use crate::tx::{Buffers, Tx};
 use crate::writeback::enter_commit;
 
@@ -218,6 +219,12 @@ impl<'p, M: Medium> Tx<'p, M> {
         self.lock_write_set().map_err(idle)?;
         let number = self.draw_number().map_err(idle)?;
         let seq = self.pool.seq(number);
+        if self.keeps_sums() {
+            // With all locks held: nothing else changes these words before the record is there.
+            let medium = &self.pool.medium;
+            let load = |at, words: &mut [u64]| medium.load(at, bytemuck::cast_slice_mut(words));
+            self.lane.buffers.payload.reload_old(load);
+        }
         let head = self.write_record(space, seq);
         self.note_to_cover(head, |entry| entry.words != 0);
         // Before the fence, which a lock behind it would wait for.
@@ -282,7 +289,21 @@ impl<'p, M: Medium> Tx<'p, M> {
     pub(super) fn gather_new(&mut self) {
         let Buffers { lines, contents, payload, .. } = &mut self.lane.buffers;
         payload.append_lines(lines.entries(), contents, ITEM_WORDS_MAX);
+        if self.keeps_sums() {
+            self.gather_old();
+        }
         self.gather_allocations();
+    }
+
+    /// Room for what stands in place, of all words but those of new blocks.
+    fn gather_old(&mut self) {
+        let new = Placed::of(self.lane.buffers.allocated.iter().copied());
+        let Buffers { lines, contents, payload, .. } = &mut self.lane.buffers;
+        let olds = lines.entries().iter().map(|entry| {
+            let mask = entry.words & !new.words_in(entry.line);
+            (entry.line, mask)
+        });
+        payload.append_old_lines(olds, contents);
     }
 
     /// R2: contents of new blocks that are stored in place.

@@ -33,9 +33,9 @@ use crate::plant::Plant;
 use crate::pool::LaneShared;
 use crate::seq::Seq;
 use crate::transact::Abort;
-use crate::tx::Tx;
 use crate::tx::commit_record::ITEM_WORDS_MAX;
 use crate::tx::placed::Placed;
+use crate::tx::{Buffers, Tx};
 use crate::writeback::{enter_commit, reserve_lines};
 
 impl<M: Medium> Tx<'_, M> {
@@ -258,6 +258,11 @@ impl<M: Medium> Tx<'_, M> {
             }
             let all = LineEntry { words: mask, ..*entry };
             payload.append_lines(&[all], &[content], ITEM_WORDS_MAX);
+        }
+        if self.keeps_sums() {
+            let Buffers { lines, contents, .. } = &self.lane.buffers;
+            let written = lines.entries().iter().map(|entry| (entry.line, entry.written));
+            payload.append_old_lines(written, contents);
         }
         self.lane.buffers.payload = payload;
         self.gather_allocations();

@@ -195,6 +195,9 @@ impl RbTree {
         while left > 0 && next.0 != 0 {
             let at = next;
             let node = Node::load(tx, at)?;
+            if node.key < from {
+                return Err(damaged(at, "keys out of order in a red-black tree"));
+            }
             next = successor(tx, at)?;
             if next.0 != 0 && Node::load(tx, next)?.key <= node.key {
                 return Err(damaged(next, "keys out of order in a red-black tree"));

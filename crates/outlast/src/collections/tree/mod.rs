@@ -93,8 +93,9 @@ impl ByteTree {
         leaf.read(tx, at)?;
         let mut position = lower_bound(tx, &header, &leaf, &search)?;
         let mut left = limit;
-        let mut key = Vec::new();
-        let (mut steps, mut last_head) = (0, 0);
+        let (mut key, mut last) = (Vec::new(), Vec::new());
+        let mut steps = 0;
+        let mut is_first = true;
         leaf.will_open(tx, position, left);
         while left > 0 {
             if position == leaf.order().len() {
@@ -104,18 +105,26 @@ impl ByteTree {
                 }
                 dictionary::bounded(&mut steps, at)?;
                 leaf.read(tx, at)?;
+                if position > 0 {
+                    // Compared with the next one.
+                    std::mem::swap(&mut key, &mut last);
+                }
                 position = 0;
                 leaf.will_open(tx, position, left);
                 continue;
             }
-            // Keys ascend (invariant 1), also where damage has tied the leaves into a ring.
-            let head = leaf.head(leaf.order().slot(position));
-            if head < last_head {
-                return Err(damaged(at, "keys out of order in a tree"));
-            }
-            last_head = head;
             let slot = leaf.slot_in_order(position);
             let entry = entry::open_with_key(tx, header.placement, slot.at(), &mut key)?;
+            let is_before = match (is_first, position) {
+                (true, _) => key.as_slice() < from,
+                (false, 0) => key <= last,
+                (false, _) => false,
+            };
+            if is_before {
+                // Invariant 1, also where damage has tied the leaves into a ring.
+                return Err(damaged(at, "keys out of order in a tree"));
+            }
+            is_first = false;
             position += 1;
             left -= 1;
             if left > 0 && position < leaf.order().len() {

@@ -1,0 +1,263 @@
+//! One case: a damaged pool is checked, opened, used, repaired and used again.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use outlast::{CheckReport, Pool, PoolError, UnrecoveredPool};
+use outlast_pmem::Heap;
+
+use super::bases::{Area, Base, options, run};
+use super::content::State;
+use super::draw::Draw;
+use super::inflict::{Damage, Kind, inflict};
+use super::{Broken, Exempt, Tally, Wrong};
+
+/// Transactions that run on what is opened.
+const MORE: u64 = 6;
+
+/// What is thought of a pool, the mildest first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Verdict {
+    Sound,
+    Repaired,
+    Left,
+    Refused,
+}
+
+pub(super) fn damaged(base: &Base, damages: &[Damage]) -> Vec<u8> {
+    let mut image = base.image.clone();
+    damages.iter().for_each(|damage| inflict(&mut image, damage));
+    image
+}
+
+pub(super) fn describe(base: &Base, damages: &[Damage]) -> String {
+    let damages: Vec<String> = damages.iter().map(ToString::to_string).collect();
+    format!("{}: {}", base.name, damages.join("; "))
+}
+
+/// Judges a case.
+pub(super) fn case(index: u64, base: &Base, damages: &[Damage]) -> Tally {
+    let mut tally = Tally { pools: 1, ..Tally::default() };
+    let mut case = Case { base, damages, tally: &mut tally, index };
+    let judged = catch_unwind(AssertUnwindSafe(|| case.judge()));
+    if let Err(payload) = judged {
+        let text = payload.downcast_ref::<String>().map(String::as_str);
+        let text = text.or(payload.downcast_ref::<&str>().copied()).unwrap_or("a panic");
+        case.broke(Wrong::Panicked, text);
+    }
+    tally
+}
+
+struct Case<'a> {
+    base: &'a Base,
+    damages: &'a [Damage],
+    tally: &'a mut Tally,
+    index: u64,
+}
+
+impl Case<'_> {
+    fn judge(&mut self) {
+        let image = damaged(self.base, self.damages);
+        let checked = check(&image);
+        match &checked {
+            Ok(report) if report.findings.is_empty() => self.judge_sound(&image),
+            Ok(_) => {
+                self.tally.found += 1;
+                // Nobody promises anything; but nothing panics either.
+                let _ = self.use_pool(Heap::from_bytes(&image));
+            }
+            Err(_) => {
+                self.tally.refused += 1;
+                let _ = self.use_pool(Heap::from_bytes(&image));
+            }
+        }
+        if !self.base.checksums {
+            return;
+        }
+        let verdict = match checked {
+            Ok(report) if report.findings.is_empty() => Verdict::Sound,
+            _ => self.judge_repair(&image),
+        };
+        if let Some((_, before)) = self.damages.split_last()
+            && self.index.is_multiple_of(3)
+        {
+            self.compare_with_less(before, verdict);
+        }
+    }
+
+    /// F2.
+    fn judge_sound(&mut self, image: &[u8]) {
+        match self.use_pool(Heap::from_bytes(image)) {
+            Ok(()) => self.tally.sound += 1,
+            Err(_) if !self.base.checksums => self.tally.unchecked += 1,
+            Err(odd) => self.broke_unless_exempt(&odd),
+        }
+    }
+
+    /// F3.
+    fn judge_repair(&mut self, image: &[u8]) -> Verdict {
+        let (verdict, medium) = repair(image);
+        let Some(medium) = medium else { return verdict };
+        if verdict != Verdict::Repaired {
+            let _ = self.use_pool(medium);
+            return verdict;
+        }
+        let report = check(&medium.to_bytes());
+        let finding = match &report {
+            Ok(report) => report.findings.first().map(ToString::to_string),
+            Err(error) => Some(error.to_string()),
+        };
+        if let Some(finding) = finding {
+            let what = format!("repair left nothing, and check finds: {finding}");
+            self.broke(Wrong::Overstated, &what);
+            return verdict;
+        }
+        match self.use_pool(medium) {
+            Ok(()) => self.tally.repaired += 1,
+            Err(mut odd) => {
+                if odd.wrong != Wrong::Later {
+                    odd.wrong = Wrong::Overstated;
+                }
+                self.broke_unless_exempt(&odd);
+            }
+        }
+        verdict
+    }
+
+    /// F4.
+    fn compare_with_less(&mut self, before: &[Damage], verdict: Verdict) {
+        let lines = |damage: &Damage| -> Vec<u64> {
+            let lines = damage.writes.iter().flat_map(|(at, bytes)| {
+                let end = at + bytes.len() as u64;
+                (at / 64..end.div_ceil(64)).collect::<Vec<_>>()
+            });
+            lines.collect()
+        };
+        let Some(last) = self.damages.last().map(lines) else { return };
+        if before.iter().flat_map(lines).any(|line| last.contains(&line)) {
+            return;
+        }
+        let image = damaged(self.base, before);
+        let less = match check(&image) {
+            Ok(report) if report.findings.is_empty() => Verdict::Sound,
+            _ => repair(&image).0,
+        };
+        // How a pool is given up makes no difference.
+        if verdict < less.min(Verdict::Left) {
+            let what = format!("{verdict:?}, and without the last damage {less:?}");
+            self.broke_unless_exempt(&Odd { wrong: Wrong::Milder, what, is_earlier: false });
+        }
+    }
+
+    /// Opens the pool, compares what it holds, and runs some transactions.
+    fn use_pool(&self, medium: Heap) -> Result<(), Odd> {
+        let silent = |what: String| Odd { wrong: Wrong::Silent, what, is_earlier: false };
+        let scheme = self.base.scheme;
+        let pool: Pool<Heap> = UnrecoveredPool::open(medium)
+            .and_then(|pool| pool.recover(None))
+            .and_then(|pool| pool.start(&options(scheme)))
+            .map_err(|error| silent(format!("opening: {error}")))?;
+        let (content, right) = (self.base.content, &self.base.right);
+        let read = content.read(&pool, &right[0]);
+        let holds = |state: &&State| match content.is_followed() {
+            true => read.as_ref().is_ok_and(|read| read == *state),
+            false => content.read(&pool, state).is_ok_and(|read| read == **state),
+        };
+        let held = right.iter().find(holds);
+        let is_earlier = held.is_none() && self.base.before.iter().any(|state| holds(&state));
+        let result = match (&read, held) {
+            (_, Some(_)) => Ok(()),
+            (Ok(read), None) => Err(Odd { is_earlier, ..silent(difference(read, right)) }),
+            (Err(abort), None) => Err(silent(format!("reading: {abort}"))),
+        };
+        let mut states = vec![held.or(read.as_ref().ok()).unwrap_or(&right[0]).clone()];
+        run(&pool, content, &mut states, MORE, &mut Draw::of(self.index, 77), |_| ());
+        let known = states.last().expect("a state");
+        let read = content.read(&pool, known);
+        let report = check(&pool.close().to_bytes());
+        result?;
+        let later = |what: String| Odd { wrong: Wrong::Later, what, is_earlier: false };
+        match read {
+            Ok(read) if read == *known => {}
+            Ok(read) => return Err(later(difference(&read, std::slice::from_ref(known)))),
+            Err(abort) => return Err(later(format!("reading: {abort}"))),
+        }
+        match report {
+            Ok(report) => match report.findings.first() {
+                Some(finding) => Err(later(format!("check finds: {finding}"))),
+                None => Ok(()),
+            },
+            Err(error) => Err(later(format!("check: {error}"))),
+        }
+    }
+
+    fn broke_unless_exempt(&mut self, odd: &Odd) {
+        match exempt(self.base, self.damages, odd.is_earlier) {
+            Some(exempt) => self.tally.exempted(exempt, 1),
+            None => self.broke(odd.wrong, &odd.what),
+        }
+    }
+
+    fn broke(&mut self, wrong: Wrong, what: &str) {
+        let detail = format!("{}: {what}", describe(self.base, self.damages));
+        self.tally.broken.push(Broken { index: self.index, wrong, detail });
+    }
+}
+
+/// What is wrong with a pool that nothing was found wrong with.
+struct Odd {
+    wrong: Wrong,
+    what: String,
+    /// It holds what it held some transactions ago.
+    is_earlier: bool,
+}
+
+/// What makes a case exempt from F2 to F4.
+fn exempt(base: &Base, damages: &[Damage], is_earlier: bool) -> Option<Exempt> {
+    let hits = |damage: &Damage, areas: &[Area]| {
+        let mut lines = damage
+            .writes
+            .iter()
+            .flat_map(|(at, bytes)| (at / 64 * 64..at + bytes.len() as u64).step_by(64));
+        lines.any(|line| base.area_of(line).is_some_and(|area| areas.contains(&area)))
+    };
+    damages.iter().find_map(|damage| match damage.kind {
+        Kind::StalePage => Some(Exempt::StalePage),
+        Kind::StaleLine if hits(damage, &[Area::LaneHeader]) => Some(Exempt::StaleLane),
+        Kind::Resealed if damage.area != Area::Bitmap => Some(Exempt::Resealed),
+        // Regions of the log lie in free space.
+        _ if is_earlier && hits(damage, &[Area::Ring, Area::Empty]) => Some(Exempt::UnwrittenLog),
+        _ => None,
+    })
+}
+
+/// As `outlast pool check`: the file is not touched, a live log is recovered on a copy.
+fn check(image: &[u8]) -> Result<CheckReport, PoolError> {
+    let pool = UnrecoveredPool::open(Heap::from_bytes(image))?;
+    match pool.info()?.live_records.unwrap_or_default() {
+        0 => Ok(pool.read_only()?.check()),
+        _ => Ok(pool.recover(None)?.check()),
+    }
+}
+
+/// As `outlast pool repair`, with the medium where there is a pool in it.
+fn repair(image: &[u8]) -> (Verdict, Option<Heap>) {
+    let recovered = UnrecoveredPool::open(Heap::from_bytes(image)).and_then(|p| p.recover(None));
+    let Ok(pool) = recovered else { return (Verdict::Refused, None) };
+    match pool.repair() {
+        Ok(report) if report.left.is_empty() => (Verdict::Repaired, Some(pool.into_medium())),
+        _ => (Verdict::Left, Some(pool.into_medium())),
+    }
+}
+
+/// The first few keys in which a state differs from the one that it is nearest to.
+fn difference(read: &State, right: &[State]) -> String {
+    let differing = |right: &State| -> Vec<String> {
+        let keys = right.keys().chain(read.keys().filter(|key| !right.contains_key(*key)));
+        let differ = keys.filter(|key| read.get(*key) != right.get(*key));
+        differ.map(|key| String::from_utf8_lossy(key).escape_debug().to_string()).collect()
+    };
+    let nearest = right.iter().map(differing).min_by_key(Vec::len).unwrap_or_default();
+    let all = right.first().map_or(0, State::len);
+    let shown = nearest.iter().take(3).cloned().collect::<Vec<_>>().join(", ");
+    format!("{} of {all} are wrong: {shown}", nearest.len())
+}

@@ -1,0 +1,24 @@
+//! The short set of damaged pools. The long one: `cargo run --release -p outlast-crash --example
+//! damage -- --pools 200000`.
+#![cfg(not(miri))]
+
+use outlast_crash::damage::Fuzz;
+
+#[test]
+fn damage_is_named_or_repaired_and_nothing_panics() {
+    let seed = 1;
+    let fuzz = Fuzz::new(seed);
+    let endless = |index| {
+        eprintln!("does not end: --example damage -- --replay {seed}:{index}");
+        std::process::abort();
+    };
+    let tally = fuzz.run(0..1500, 2, |_, _| {}, endless);
+    let broken = tally.broken.iter().map(|broken| {
+        format!("{:?}, --replay {seed}:{}: {}", broken.wrong, broken.index, broken.detail)
+    });
+    let broken: Vec<String> = broken.collect();
+    assert!(broken.is_empty(), "{}", broken.join("\n"));
+    // A judge that calls everything sound, or damaged, would see nothing.
+    assert!(tally.sound > 100 && tally.found > 100 && tally.refused > 100, "{tally}");
+    assert!(tally.repaired > 50, "{tally}");
+}
