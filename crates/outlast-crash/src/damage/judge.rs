@@ -163,7 +163,8 @@ impl Case<'_> {
             false => content.read(&pool, state).is_ok_and(|read| read == **state),
         };
         let held = right.iter().find(holds);
-        let is_earlier = held.is_none() && self.base.before.iter().any(|state| holds(&state));
+        let is_earlier = held.is_none()
+            && read.as_ref().is_ok_and(|read| is_of_before(read, right, &self.base.before));
         let result = match (&read, held) {
             (_, Some(_)) => Ok(()),
             (Ok(read), None) => Err(Odd { is_earlier, ..silent(difference(read, right)) }),
@@ -211,6 +212,15 @@ struct Odd {
     is_earlier: bool,
 }
 
+/// Whether every key that is wrong is as it was some transactions ago.
+fn is_of_before(read: &State, right: &[State], before: &[State]) -> bool {
+    right.iter().any(|right| {
+        let mut keys =
+            right.keys().chain(read.keys()).filter(|key| read.get(*key) != right.get(*key));
+        keys.all(|key| before.iter().any(|state| state.get(key) == read.get(key)))
+    })
+}
+
 /// What makes a case exempt from F2 to F4.
 fn exempt(base: &Base, damages: &[Damage], is_earlier: bool) -> Option<Exempt> {
     let hits = |damage: &Damage, areas: &[Area]| {
@@ -223,6 +233,9 @@ fn exempt(base: &Base, damages: &[Damage], is_earlier: bool) -> Option<Exempt> {
     damages.iter().find_map(|damage| match damage.kind {
         Kind::StalePage => Some(Exempt::StalePage),
         Kind::StaleLine if hits(damage, &[Area::LaneHeader]) => Some(Exempt::StaleLane),
+        Kind::StaleLine if hits(damage, &[Area::Directory]) && !base.content.is_followed() => {
+            Some(Exempt::StaleDirectory)
+        }
         Kind::Resealed if damage.area != Area::Bitmap => Some(Exempt::Resealed),
         // Regions of the log lie in free space.
         _ if is_earlier && hits(damage, &[Area::Ring, Area::Empty]) => Some(Exempt::UnwrittenLog),

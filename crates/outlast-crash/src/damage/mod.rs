@@ -68,6 +68,8 @@ pub enum Exempt {
     Resealed,
     /// The header line of a lane is as it was before, and with it where its log begins.
     StaleLane,
+    /// A line of the directory is as it was before, under a root that `check` cannot follow.
+    StaleDirectory,
 }
 
 /// A case that broke one of the rules.

@@ -6,17 +6,17 @@
 //! recovery leaves, less the growth of some of each lane's last commits, must be what a checksum
 //! says. No damage does that, but for one in 2⁶⁴ of those tried.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::hash::BuildHasherDefault;
 
 use outlast_matrix::{LINE_BYTES, Line, LineSet, Place, Spare, Sums, crc8};
 use outlast_pmem::Medium;
-use outlast_trace::{ByteRange, LineAddr};
+use outlast_trace::{LineAddr, PoolOffset};
 use rustc_hash::FxHasher;
 
 use crate::alloc::{clear_bit, set_bit};
-use crate::checksums::matrices::{MatrixAt, load_sum};
-use crate::checksums::rebuild::{Rebuild, summed_contents, summed_line};
+use crate::checksums::matrices::{Matrices, MatrixAt, load_sum};
+use crate::checksums::rebuild::{Rebuild, summed_contents};
 use crate::collections::hash_key;
 use crate::error::PoolError;
 use crate::log::{Item, items};
@@ -34,11 +34,50 @@ impl Commit<'_> {
     fn items(&self) -> impl Iterator<Item = Item<'_>> {
         self.payloads.iter().flat_map(|payload| items(payload)).flatten()
     }
+
+    /// The words that it stored, with what it stored there.
+    fn new_words(&self) -> impl Iterator<Item = (PoolOffset, u64)> {
+        let words = self.items().filter_map(|item| match item {
+            Item::Words { at, words } => Some((at, words)),
+            _ => None,
+        });
+        words.flat_map(|(at, words)| words_from(at, words.len() as u64).zip(words.iter().copied()))
+    }
+
+    /// The words of blocks that it did not take itself, with what stood there.
+    fn old_words(&self) -> impl Iterator<Item = (PoolOffset, u64)> {
+        let words = self.items().filter_map(|item| match item {
+            Item::Old { at, words } => Some((at, words)),
+            _ => None,
+        });
+        words.flat_map(|(at, words)| words_from(at, words.len() as u64).zip(words.iter().copied()))
+    }
 }
 
-/// By checksum line and word: by how much commits made it grow, and of which lane they were, the
-/// last one first.
-type Growths = HashMap<(LineAddr, usize), Vec<(usize, u64)>, BuildHasherDefault<FxHasher>>;
+/// Words by their places.
+type Words = HashMap<PoolOffset, u64, BuildHasherDefault<FxHasher>>;
+
+/// By how much commits made a word of a checksum grow, and of which lane they were, the last one
+/// first.
+type GrowthsOfWord = Vec<(usize, u64)>;
+
+struct Growths<'m, M> {
+    matrices: &'m Matrices,
+    medium: &'m M,
+    /// By checksum line and word.
+    by_sum: HashMap<(LineAddr, usize), GrowthsOfWord, BuildHasherDefault<FxHasher>>,
+}
+
+impl<M: Medium> Growths<'_, M> {
+    /// A commit of that lane has made a word grow, if that is in some sums.
+    fn add(&mut self, lane: usize, at: PoolOffset, growth: u64) {
+        let found = self.matrices.of_line(self.medium, at.line());
+        let Some((matrix, index)) = found.filter(|_| growth != 0) else { return };
+        for sum in [matrix.consistency(index), matrix.correlation(index)] {
+            self.by_sum.entry((sum, at.in_line() / 8)).or_default().push((lane, growth));
+        }
+    }
+}
 
 /// What the checksums of a matrix lack of its data.
 struct Lack {
@@ -58,7 +97,12 @@ impl Rebuild {
             self.compare_untouched(medium, matrix, &contents)?;
             lacks.extend(lack_of(medium, *matrix, &contents));
         }
-        let growths = self.growths(medium, commits, !lacks.is_empty())?;
+        let has_taken =
+            |commit: &Commit<'_>| commit.items().any(|i| matches!(i, Item::Taken { .. }));
+        if lacks.is_empty() && !commits.iter().any(has_taken) {
+            return Ok(());
+        }
+        let growths = self.growths(medium, commits)?;
         lacks.iter().try_for_each(|lack| self.explain(medium, lack, &growths))
     }
 
@@ -92,76 +136,94 @@ impl Rebuild {
         PoolError::Fault { at, block, bytes }
     }
 
-    /// Takes the commits back one by one, the last one first, and compares new blocks on the way.
-    fn growths<M: Medium>(
-        &self,
-        medium: &M,
+    /// By how much each commit made checksums grow. New blocks are compared on the way.
+    ///
+    /// Numbers order what commits do to a line by their records, and the bits of blocks; what a block
+    /// held when it was taken is in no record, and whoever stores to it later may have a smaller
+    /// number. So words are not taken back in the order of numbers: each has its old and new content
+    /// in the record, and a block held what is old in the first record that has some of it.
+    fn growths<'m, M: Medium>(
+        &'m self,
+        medium: &'m M,
         commits: &[Commit<'_>],
-        are_needed: bool,
-    ) -> Result<Growths, PoolError> {
-        let mut growths = Growths::default();
-        let has_taken =
-            |commit: &Commit<'_>| commit.items().any(|i| matches!(i, Item::Taken { .. }));
-        if !are_needed && !commits.iter().any(has_taken) {
-            return Ok(growths);
+    ) -> Result<Growths<'m, M>, PoolError> {
+        let mut first_old = Words::default();
+        for (word, old) in commits.iter().flat_map(Commit::old_words) {
+            first_old.entry(word).or_insert(old);
         }
+        let mut growths = Growths { matrices: &self.matrices, medium, by_sum: HashMap::default() };
         for commit in commits.iter().rev() {
-            self.compare_taken(medium, commit)?;
-            let lines = self.changed_by(medium, commit);
-            let summed = || lines.iter().map(|line| summed_line(medium, &self.matrices, *line));
-            let after: Vec<_> = summed().collect();
-            take_back(medium, commit);
-            for (after, before) in after.into_iter().zip(summed()) {
-                let (Some((matrix, index, after)), Some((_, _, before))) = (after, before) else {
-                    continue;
-                };
-                let sums = [matrix.consistency(index), matrix.correlation(index)];
-                for word in (0..8).filter(|word| after[*word] != before[*word]) {
-                    let growth = after[word].wrapping_sub(before[word]);
-                    for sum in sums {
-                        growths.entry((sum, word)).or_default().push((commit.lane, growth));
+            let new: Words = commit.new_words().collect();
+            let when_taken = |word: PoolOffset| {
+                let known = new.get(&word).or_else(|| first_old.get(&word));
+                known.copied().unwrap_or_else(|| medium.load_u64(word))
+            };
+            for (word, old) in commit.old_words() {
+                let new = new.get(&word).copied().unwrap_or(old);
+                growths.add(commit.lane, word, new.wrapping_sub(old));
+            }
+            for item in commit.items() {
+                match item {
+                    Item::Taken { at, words, hash } => {
+                        let content: Vec<u64> =
+                            words_from(at, words as u64).map(when_taken).collect();
+                        if hash_key(0, bytemuck::cast_slice(&content)) != hash {
+                            return Err(PoolError::Fault {
+                                at,
+                                block: at,
+                                bytes: words as u64 * 8,
+                            });
+                        }
                     }
+                    Item::SetBit { at, bit } => {
+                        self.take_bit_back(medium, commit.lane, at, &mut growths, clear_bit, bit);
+                        for word in self.block_words(medium, at, bit) {
+                            growths.add(commit.lane, word, when_taken(word));
+                        }
+                    }
+                    Item::ClearBit { at, bit } => {
+                        self.take_bit_back(medium, commit.lane, at, &mut growths, set_bit, bit);
+                        // Nothing is stored to it before the floor has passed this commit.
+                        for word in self.block_words(medium, at, bit) {
+                            growths.add(commit.lane, word, medium.load_u64(word).wrapping_neg());
+                        }
+                    }
+                    Item::Words { .. }
+                    | Item::Old { .. }
+                    | Item::Acquired { .. }
+                    | Item::Released { .. } => {}
                 }
             }
         }
         Ok(growths)
     }
 
-    /// The content of new blocks that the record leaves out.
-    fn compare_taken<M: Medium>(&self, medium: &M, commit: &Commit<'_>) -> Result<(), PoolError> {
-        for item in commit.items() {
-            let Item::Taken { at, words, hash } = item else { continue };
-            let mut content = vec![0; words * 8];
-            medium.load(at, &mut content);
-            if hash_key(0, &content) != hash {
-                return Err(PoolError::Fault { at, block: at, bytes: words as u64 * 8 });
-            }
-        }
-        Ok(())
+    /// The words of the block that a bit speaks of.
+    fn block_words<M: Medium>(
+        &self,
+        medium: &M,
+        at: PoolOffset,
+        bit: u32,
+    ) -> impl Iterator<Item = PoolOffset> + use<M> {
+        let (block, bytes) = self.matrices.block_of_bit(medium, at, bit).unwrap_or((at, 0));
+        words_from(block, bytes / 8)
     }
 
-    /// The lines whose part of the sums a commit changes.
-    fn changed_by<M: Medium>(&self, medium: &M, commit: &Commit<'_>) -> BTreeSet<LineAddr> {
-        let mut lines = BTreeSet::new();
-        for item in commit.items() {
-            match item {
-                Item::Old { at, words } => {
-                    lines.extend(ByteRange::new(at, words.len() as u64 * 8).lines());
-                }
-                Item::SetBit { at, bit } | Item::ClearBit { at, bit } => {
-                    lines.insert(at.line());
-                    if let Some((block, bytes)) = self.matrices.block_of_bit(medium, at, bit) {
-                        lines.extend(ByteRange::new(block, bytes).lines());
-                    }
-                }
-                // Words without old ones are of new blocks, which bits name.
-                Item::Words { .. }
-                | Item::Taken { .. }
-                | Item::Acquired { .. }
-                | Item::Released { .. } => {}
-            }
+    /// Bits go in the order of numbers: their word is locked.
+    fn take_bit_back<M: Medium>(
+        &self,
+        medium: &M,
+        lane: usize,
+        at: PoolOffset,
+        growths: &mut Growths<'_, M>,
+        change: impl Fn(&M, PoolOffset, u32) -> Result<(), &'static str>,
+        bit: u32,
+    ) {
+        let after = medium.load_u64(at);
+        // The word proved itself when the items were checked.
+        if change(medium, at, bit).is_ok() {
+            growths.add(lane, at, after.wrapping_sub(medium.load_u64(at)));
         }
-        lines
     }
 
     /// Whether all columns, or else all rows, lack what some commits would add: either proves the
@@ -170,13 +232,13 @@ impl Rebuild {
         &self,
         medium: &M,
         Lack { matrix, lines }: &Lack,
-        growths: &Growths,
+        growths: &Growths<'_, M>,
     ) -> Result<(), PoolError> {
         let columns = matrix.shape.columns();
         for word in 0..8 {
             let is_odd = |nth: &usize| {
                 let sum = LineAddr(matrix.checks.0 + *nth as u64);
-                !is_explained(lines[*nth][word], growths.get(&(sum, word)))
+                !is_explained(lines[*nth][word], growths.by_sum.get(&(sum, word)))
             };
             let column = (0..columns).find(is_odd);
             let row = (columns..lines.len()).find(is_odd);
@@ -189,20 +251,8 @@ impl Rebuild {
     }
 }
 
-/// Puts back what a commit changed, as far as that is in the sums.
-fn take_back<M: Medium>(medium: &M, commit: &Commit<'_>) {
-    for item in commit.items() {
-        // Bitmap words proved themselves when the items were checked.
-        let _ = match item {
-            Item::Old { at, words } => {
-                medium.store(at, bytemuck::cast_slice(words));
-                Ok(())
-            }
-            Item::SetBit { at, bit } => clear_bit(medium, at, bit),
-            Item::ClearBit { at, bit } => set_bit(medium, at, bit),
-            _ => Ok(()),
-        };
-    }
+fn words_from(at: PoolOffset, count: u64) -> impl Iterator<Item = PoolOffset> {
+    (0..count).map(move |word| at.plus(word * 8))
 }
 
 /// `None` where the checksums lack nothing.
@@ -222,7 +272,7 @@ fn lack_of<M: Medium>(medium: &M, matrix: MatrixAt, contents: &[Option<Line>]) -
 }
 
 /// Whether a lack is the growth of some of each lane's last commits.
-fn is_explained(lack: u64, growths: Option<&Vec<(usize, u64)>>) -> bool {
+fn is_explained(lack: u64, growths: Option<&GrowthsOfWord>) -> bool {
     if lack == 0 {
         return true;
     }

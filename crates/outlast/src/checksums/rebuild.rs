@@ -98,19 +98,6 @@ fn summed_content<M: Medium>(
     Ok(Some(std::array::from_fn(in_sums)))
 }
 
-/// The matrix of a line, its number there, and what the sums have of it. `None` for lines without
-/// checksums.
-pub(super) fn summed_line<M: Medium>(
-    medium: &M,
-    matrices: &Matrices,
-    line: LineAddr,
-) -> Option<(MatrixAt, u64, Line)> {
-    let (matrix, index) = matrices.of_line(medium, line)?;
-    let content = matrices.content(medium, matrix.chunk)?;
-    let summed = summed_content(medium, matrices, content, &matrix, index).ok()?;
-    Some((matrix, index, summed.unwrap_or_default()))
-}
-
 /// Which matrices recovery makes anew (K1), and which lines of them records have touched.
 pub(crate) struct Rebuild {
     pub(super) matrices: Matrices,

@@ -8,7 +8,7 @@ use super::entries::{key_of, value_at};
 use super::map::{PMap, Structure};
 use super::pointer::Handle;
 use super::{Key, PPtr, Persist, TypedTx};
-use crate::collections::Dictionary;
+use crate::collections::{Dictionary, damaged};
 use crate::{Abort, ByteRange, PoolOffset, Transact};
 
 /// A structure that keeps its keys in order.
@@ -189,8 +189,13 @@ impl<'id, D: Structure<K> + Ordered, K: Key + ?Sized, V: Persist<'id>, X: Transa
     Range<'_, 'id, '_, D, K, V, X>
 {
     fn load(&mut self) -> Result<(), Abort> {
-        let loaded = &mut self.loaded;
-        self.tree.scan(self.tx.raw(), &self.from, LOADED_ENTRIES, |tx, key, value| {
+        let (loaded, from, root) = (&mut self.loaded, &self.from, self.root);
+        self.tree.scan(self.tx.raw(), from, LOADED_ENTRIES, |tx, key, value| {
+            // Else an iteration over damaged keys would come by the same ones for ever.
+            let ascends = loaded.back().map_or(key >= from.as_slice(), |(last, _)| key > last);
+            if !ascends {
+                return Err(damaged(root, "keys out of order in a map"));
+            }
             let value: PPtr<'id, V> = value_at(value)?;
             loaded.push_back((key.to_vec(), V::load(tx, value.offset())?));
             Ok(())
@@ -217,6 +222,9 @@ impl<'id, D: Structure<K> + Ordered, K: Key + ?Sized, V: Persist<'id>, X: Transa
     fn step_back(&mut self) -> Result<Option<(K::Owned, V)>, Abort> {
         let found = self.tree.before(self.tx.raw(), self.until.as_deref())?;
         let Some((key, value)) = found else { return Ok(None) };
+        if self.until.as_ref().is_some_and(|until| key >= *until) {
+            return Err(damaged(self.root, "keys out of order in a map"));
+        }
         let first = self.loaded.front().map_or(&self.from, |(key, _)| key);
         if key < *first {
             return Ok(None);

@@ -387,6 +387,30 @@ fn damage_in_a_new_block_that_the_log_leaves_out_is_an_error() {
     }
 }
 
+/// A lane may store to another's new block under the same number as that one took it: contents of
+/// large new blocks are in no record, so nothing orders the two.
+#[test]
+fn stores_to_a_new_block_of_another_lane_are_no_damage() {
+    for scheme in BY_AGE {
+        let pool = pool(scheme, 4 << 20, 64 << 10);
+        let mut lanes = [pool.lane().unwrap(), pool.lane().unwrap()];
+        let first = lanes[0].run(|tx| tx.alloc(64, BlockKind::General)).unwrap();
+        let block = lanes[1].run(|tx| {
+            tx.store_u64(first, 1)?;
+            let block = tx.alloc(5000, BlockKind::General)?;
+            tx.store(block, &[3; 5000])?;
+            Ok(block)
+        });
+        let block = block.unwrap();
+        for number in 0..3 {
+            lanes[0].run(|tx| tx.store_u64(block.plus(4000), number)).unwrap();
+        }
+        drop(lanes);
+        let left = recovered(Heap::from_bytes(&pool.medium().to_bytes()));
+        assert_eq!(left.faults(), []);
+    }
+}
+
 #[test]
 fn a_line_whose_crc_collides_beside_a_damaged_checksum_is_named_and_left_alone() {
     for scheme in BY_AGE {

@@ -94,7 +94,7 @@ impl ByteTree {
         let mut position = lower_bound(tx, &header, &leaf, &search)?;
         let mut left = limit;
         let (mut key, mut last) = (Vec::new(), Vec::new());
-        let mut steps = 0;
+        let (mut steps, mut last_head) = (0, 0);
         let mut is_first = true;
         leaf.will_open(tx, position, left);
         while left > 0 {
@@ -113,13 +113,15 @@ impl ByteTree {
                 leaf.will_open(tx, position, left);
                 continue;
             }
+            let head = leaf.head(leaf.order().slot(position));
             let slot = leaf.slot_in_order(position);
             let entry = entry::open_with_key(tx, header.placement, slot.at(), &mut key)?;
             let is_before = match (is_first, position) {
                 (true, _) => key.as_slice() < from,
                 (false, 0) => key <= last,
-                (false, _) => false,
+                (false, _) => head < last_head,
             };
+            last_head = head;
             if is_before {
                 // Invariant 1, also where damage has tied the leaves into a ring.
                 return Err(damaged(at, "keys out of order in a tree"));
