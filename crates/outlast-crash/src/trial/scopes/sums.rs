@@ -56,22 +56,18 @@ pub(super) fn all() -> Vec<Scope> {
             shape: Shape { words: 1, blocks: 1, block_bytes: 320, ..BLOCKS },
             // A directory, the root's chunk and the one of both lanes' blocks.
             pool_bytes: 4096 + 4096 + 3 * 4096,
+            // A record says what stood in its words' place, too: this one takes two lines, and may have
+            // a quarter of the ring.
+            lane_bytes: 576,
             lanes: vec![
                 vec![vec![Step::Scribble, Step::Abort]],
-                vec![
-                    vec![Step::Publish(1)],
-                    write(&[0]),
-                    write(&[0]),
-                    write(&[0]),
-                    write(&[0]),
-                    write(&[0]),
-                ],
+                [vec![vec![Step::Publish(1)]], vec![write(&[0]); 8]].concat(),
             ],
             lock_always: true,
             queue_lines: 64,
             schedules_max: 8,
             // By then the log has left the block's page.
-            from_ack: 3,
+            from_ack: 6,
             crashes: 1,
             ..sums.clone()
         },
