@@ -191,10 +191,20 @@ impl Case<'_> {
         }
     }
 
+    /// Exempt is what would not be without the damage that nothing in the pool can tell: what is
+    /// wrong without it, too, is judged as if it were not there.
     fn broke_unless_exempt(&mut self, odd: &Odd) {
-        match exempt(self.base, self.damages, odd.is_earlier) {
-            Some(exempt) => self.tally.exempted(exempt, 1),
-            None => self.broke(odd.wrong, &odd.what),
+        let is_exempt = |damage: &&Damage| exempt(self.base, damage, odd.is_earlier).is_some();
+        let Some(kind) = self.damages.iter().find_map(|d| exempt(self.base, d, odd.is_earlier))
+        else {
+            return self.broke(odd.wrong, &odd.what);
+        };
+        let others: Vec<Damage> =
+            self.damages.iter().filter(|damage| !is_exempt(damage)).cloned().collect();
+        self.tally.exempted(kind, 1, self.index);
+        if !others.is_empty() {
+            let of_others = case(self.index, self.base, &others);
+            self.tally.broken.extend(of_others.broken);
         }
     }
 
@@ -221,26 +231,30 @@ fn is_of_before(read: &State, right: &[State], before: &[State]) -> bool {
     })
 }
 
-/// What makes a case exempt from F2 to F4.
-fn exempt(base: &Base, damages: &[Damage], is_earlier: bool) -> Option<Exempt> {
-    let hits = |damage: &Damage, areas: &[Area]| {
+/// Words outside all matrices, which only their seals prove.
+const SEALED: [Area; 6] =
+    [Area::Header, Area::Floor, Area::Root, Area::Size, Area::LaneHeader, Area::Directory];
+
+/// What makes a damage exempt from F2 to F4.
+fn exempt(base: &Base, damage: &Damage, is_earlier: bool) -> Option<Exempt> {
+    let hits = |areas: &[Area]| {
         let mut lines = damage
             .writes
             .iter()
             .flat_map(|(at, bytes)| (at / 64 * 64..at + bytes.len() as u64).step_by(64));
         lines.any(|line| base.area_of(line).is_some_and(|area| areas.contains(&area)))
     };
-    damages.iter().find_map(|damage| match damage.kind {
+    match damage.kind {
         Kind::StalePage => Some(Exempt::StalePage),
-        Kind::StaleLine if hits(damage, &[Area::LaneHeader]) => Some(Exempt::StaleLane),
-        Kind::StaleLine if hits(damage, &[Area::Directory]) && !base.content.is_followed() => {
+        Kind::StaleLine if hits(&[Area::LaneHeader]) => Some(Exempt::StaleLane),
+        Kind::StaleLine if hits(&[Area::Directory]) && !base.content.is_followed() => {
             Some(Exempt::StaleDirectory)
         }
-        Kind::Resealed if damage.area != Area::Bitmap => Some(Exempt::Resealed),
+        Kind::Resealed if hits(&SEALED) => Some(Exempt::Resealed),
         // Regions of the log lie in free space.
-        _ if is_earlier && hits(damage, &[Area::Ring, Area::Empty]) => Some(Exempt::UnwrittenLog),
+        _ if is_earlier && hits(&[Area::Ring, Area::Empty]) => Some(Exempt::UnwrittenLog),
         _ => None,
-    })
+    }
 }
 
 /// As `outlast pool check`: the file is not touched, a live log is recovered on a copy.

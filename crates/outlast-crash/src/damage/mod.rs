@@ -98,8 +98,8 @@ pub struct Tally {
     pub repaired: u64,
     /// Without checksums: damaged data that nothing sees.
     pub unchecked: u64,
-    /// Exempt cases whose content was wrong, by their kind.
-    pub exempt: Vec<(Exempt, u64)>,
+    /// Exempt cases whose content was wrong, by their kind: how many, and the first of them.
+    pub exempt: Vec<(Exempt, u64, u64)>,
     /// Broken rules.
     pub broken: Vec<Broken>,
 }
@@ -112,16 +112,16 @@ impl Tally {
         self.refused += other.refused;
         self.repaired += other.repaired;
         self.unchecked += other.unchecked;
-        for (exempt, count) in other.exempt {
-            self.exempted(exempt, count);
+        for (exempt, count, first) in other.exempt {
+            self.exempted(exempt, count, first);
         }
         self.broken.extend(other.broken);
     }
 
-    fn exempted(&mut self, exempt: Exempt, count: u64) {
+    fn exempted(&mut self, exempt: Exempt, count: u64, first: u64) {
         match self.exempt.iter_mut().find(|row| row.0 == exempt) {
-            Some(row) => row.1 += count,
-            None => self.exempt.push((exempt, count)),
+            Some(row) => (row.1, row.2) = (row.1 + count, row.2.min(first)),
+            None => self.exempt.push((exempt, count, first)),
         }
         self.exempt.sort_unstable();
     }
@@ -152,7 +152,8 @@ impl fmt::Display for Tally {
         if self.exempt.is_empty() {
             return f.write_str(" none");
         }
-        self.exempt.iter().try_for_each(|(exempt, count)| write!(f, " {exempt:?} {count}"))
+        let mut rows = self.exempt.iter();
+        rows.try_for_each(|(exempt, count, first)| write!(f, " {exempt:?} {count} (first {first})"))
     }
 }
 

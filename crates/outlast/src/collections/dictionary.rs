@@ -1,6 +1,5 @@
 //! What the hash map and the B+tree have in common.
 
-use super::damaged;
 use crate::{Abort, ByteRange, PoolOffset, Transact};
 
 /// A persistent set of pairs of byte strings with unique keys.
@@ -123,13 +122,4 @@ fn part(value: ByteRange, offset: u64, len: usize) -> Result<ByteRange, Abort> {
         return Err(Abort::bad_address("a part of a value", at, why));
     }
     Ok(ByteRange::new(value.at.plus(offset), len as u64))
-}
-
-/// Ends a walk along links that a damaged pool has tied into a ring.
-pub(super) fn bounded(steps: &mut u32, at: PoolOffset) -> Result<(), Abort> {
-    *steps += 1;
-    if *steps > 1 << 24 {
-        return Err(damaged(at, "a chain of lines that does not end"));
-    }
-    Ok(())
 }

@@ -28,6 +28,7 @@
 //! }
 //! ```
 
+mod chain;
 mod dictionary;
 mod entry;
 mod few;
@@ -43,6 +44,7 @@ mod tree;
 mod trees;
 mod words;
 
+pub(crate) use chain::Chain;
 pub use dictionary::{Dictionary, load_value};
 pub use entry::{KEY_BYTES_MAX, Placement, VALUE_BYTES_MAX};
 pub use fields::{FieldPlacement, Fields};

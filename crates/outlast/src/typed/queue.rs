@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use super::layout::*;
 use super::pointer::{Handle, Place, free_header, handle};
 use super::{Persist, Schema, TypedTx};
-use crate::collections::{damaged, set_word, word};
+use crate::collections::{Chain, damaged, set_word, word};
 use crate::{Abort, BlockKind, ByteRange, PoolOffset, Transact};
 
 /// A persistent queue, with the interface of a [`VecDeque`](std::collections::VecDeque) that is
@@ -210,9 +210,11 @@ impl<'id, T: Persist<'id>> PQueue<'id, T> {
         let shape = self.shape(tx)?;
         let tx = tx.raw();
         let mut segment = shape.first;
+        let mut segments = Chain::from(segment);
         while segment.0 != 0 {
             let next = PoolOffset(tx.load_u64(segment)?);
             tx.free(segment)?;
+            segments.follow(next)?;
             segment = next;
         }
         let mut header = [0; QUEUE_HEADER_BYTES];
@@ -240,7 +242,7 @@ impl<'id, T: Persist<'id>> PQueue<'id, T> {
     ) -> Result<Iter<'a, 'id, 't, T, X>, Abort> {
         let shape = self.shape(tx)?;
         let (segment, next, end) = (shape.first, shape.popped, shape.pushed);
-        Ok(Iter { tx, segment, next, end, of: PhantomData })
+        Ok(Iter { tx, segment, segments: Chain::from(segment), next, end, of: PhantomData })
     }
 }
 
@@ -248,6 +250,7 @@ impl<'id, T: Persist<'id>> PQueue<'id, T> {
 pub struct Iter<'a, 'id, 't, T, X: Transact> {
     tx: &'a mut TypedTx<'id, 't, X>,
     segment: PoolOffset,
+    segments: Chain,
     next: u64,
     end: u64,
     of: PhantomData<fn() -> T>,
@@ -257,8 +260,13 @@ impl<'id, T: Persist<'id>, X: Transact> Iter<'_, 'id, '_, T, X> {
     fn step(&mut self) -> Result<T, Abort> {
         let item = T::load(self.tx.raw(), PQueue::<T>::item_in(self.segment, self.next))?;
         self.next += 1;
-        if self.next.is_multiple_of(PQueue::<T>::ITEMS) {
-            self.segment = PoolOffset(self.tx.raw().load_u64(self.segment)?);
+        if self.next < self.end && self.next.is_multiple_of(PQueue::<T>::ITEMS) {
+            let before = self.segment;
+            self.segment = PoolOffset(self.tx.raw().load_u64(before)?);
+            if self.segment.0 == 0 {
+                return Err(damaged(before, "a queue with fewer segments than its items need"));
+            }
+            self.segments.follow(self.segment)?;
         }
         Ok(item)
     }

@@ -16,6 +16,7 @@ mod nonsense;
 mod reading;
 mod recovery;
 mod replacing;
+mod rings;
 mod running;
 mod stale;
 mod swift;

@@ -1,8 +1,10 @@
 //! Bucket lines: finding a key's slot, filling one and emptying one.
 
+use std::ops::Range;
+
 use super::super::entry::{self, Entry};
 use super::super::layout::*;
-use super::super::{damaged, dictionary};
+use super::super::{Chain, damaged};
 use super::{ByteMap, Header, Path};
 use crate::{Abort, BlockKind, ByteRange, PoolOffset, Transact};
 
@@ -49,7 +51,7 @@ pub(super) fn search<T: Transact>(
     let mut line_at = segment.plus((FIRST_BUCKET_AT + bucket(hash) * BUCKET_BYTES) as u64);
     let mut previous = None;
     let mut free = None;
-    let mut steps = 0;
+    let mut lines = Chain::from(line_at);
     loop {
         let mut line = [0; BUCKET_BYTES];
         tx.load(line_at, &mut line)?;
@@ -68,9 +70,9 @@ pub(super) fn search<T: Transact>(
         if link == 0 {
             return Ok(Search::Absent(Gap { free, last_line: line_at }));
         }
-        dictionary::bounded(&mut steps, line_at)?;
         previous = Some(line_at);
         line_at = PoolOffset(link);
+        lines.follow(line_at)?;
     }
 }
 
@@ -158,31 +160,35 @@ impl ByteMap {
         visit: &mut impl FnMut(&mut T, Slot) -> Result<(), Abort>,
     ) -> Result<(), Abort> {
         let header = self.header(tx)?;
-        each_slot_below(tx, header.directory, 0, 0, visit)
+        each_slot_below(tx, header.directory, 0..0, 0, visit)
     }
 }
 
+/// `path`: the bits of hashes that lead here; `bits`: which of them the node above has decided.
 fn each_slot_below<T: Transact>(
     tx: &mut T,
     child: Child,
-    consumed: u32,
+    bits: Range<u32>,
     path: u64,
     visit: &mut impl FnMut(&mut T, Slot) -> Result<(), Abort>,
 ) -> Result<(), Abort> {
     if child.bits() == 0 {
-        // Each segment stands at one place, so that no damaged node makes this go on for ever.
-        segment_depth(tx, child.at(), path)?;
+        // A segment stands in one node, so that no damaged directory makes this go on for ever.
+        let depth = segment_depth(tx, child.at(), path)?;
+        if !(u64::from(bits.start)..=u64::from(bits.end)).contains(&depth) {
+            return Err(damaged(child.at(), "a segment of the hash map in another node"));
+        }
         return each_slot_of_segment(tx, child.at(), visit);
     }
-    let consumed = consumed + child.bits();
-    if consumed > DEPTH_MAX {
+    let bits = bits.end..bits.end + child.bits();
+    if bits.end > DEPTH_MAX {
         return Err(damaged(child.at(), "a directory that is too deep"));
     }
     let mut last = Child(0);
     for i in 0..1 << child.bits() {
         let next = Child(tx.load_u64(child.at().plus(8 * i))?);
         if next != last {
-            each_slot_below(tx, next, consumed, path | i << (64 - consumed), visit)?;
+            each_slot_below(tx, next, bits.clone(), path | i << (64 - bits.end), visit)?;
         }
         last = next;
     }
@@ -213,9 +219,8 @@ pub(super) fn each_slot_of_segment<T: Transact>(
 ) -> Result<(), Abort> {
     for i in 0..BUCKETS {
         let mut line_at = segment.plus((FIRST_BUCKET_AT + i * BUCKET_BYTES) as u64);
-        let mut steps = 0;
-        while line_at.0 != 0 {
-            dictionary::bounded(&mut steps, line_at)?;
+        let mut lines = Chain::from(line_at);
+        loop {
             let mut line = [0; BUCKET_BYTES];
             tx.load(line_at, &mut line)?;
             let slots = (0..BUCKET_SLOTS).map(|i| Slot(word(&line, 8 * i)));
@@ -223,6 +228,10 @@ pub(super) fn each_slot_of_segment<T: Transact>(
                 visit(tx, slot)?;
             }
             line_at = PoolOffset(word(&line, LINK_AT));
+            if line_at.0 == 0 {
+                break;
+            }
+            lines.follow(line_at)?;
         }
     }
     Ok(())

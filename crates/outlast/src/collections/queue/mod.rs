@@ -26,7 +26,7 @@
 mod walk;
 
 use super::layout::*;
-use super::{damaged, other_length};
+use super::{Chain, damaged, other_length};
 use crate::{Abort, BlockKind, ByteRange, LINE_BYTES, PoolOffset, Transact};
 
 /// The longest item of a queue, in bytes.
@@ -290,20 +290,13 @@ impl Queue {
         mut visit: impl FnMut(&mut T, u64, ByteRange) -> Result<(), Abort>,
     ) -> Result<(), Abort> {
         let mut at = self.end(tx, self.head_at())?;
-        // No block comes twice; one is remembered for as long again as it took to get there.
-        let (mut remembered, mut steps) = (at.block, 0u64);
-        for _ in 0..self.len(tx)? {
+        let mut blocks = Chain::from(at.block);
+        for left in (0..self.len(tx)?).rev() {
             visit(tx, at.passed, self.place(at))?;
-            if self.is_last_of_block(at) {
+            // The last item may end its block, behind which comes the first one.
+            if left > 0 && self.is_last_of_block(at) {
                 at.block = PoolOffset(tx.load_u64(at.block)?);
-                steps += 1;
-                // The last item may end its block, behind which comes the first one.
-                if at.block == remembered && at.passed + 1 < tx.load_u64(self.tail_at())? {
-                    return Err(damaged(at.block, "a queue whose blocks come twice"));
-                }
-                if steps.is_power_of_two() {
-                    remembered = at.block;
-                }
+                blocks.follow(at.block)?;
             }
             at.passed += 1;
         }

@@ -25,7 +25,7 @@ use std::cmp::Ordering;
 
 use self::edit::Side;
 use super::layout::*;
-use super::{damaged, dictionary, load_value, other_length};
+use super::{damaged, load_value, other_length};
 use crate::{Abort, BlockKind, ByteRange, LINE_BYTES, PoolOffset, Transact};
 
 /// The longest value of a red-black tree, in bytes.
@@ -289,25 +289,27 @@ impl RbTree {
 /// The node with the next key, or 0.
 fn successor<T: Transact>(tx: &mut T, from: PoolOffset) -> Result<PoolOffset, Abort> {
     let node = Node::load(tx, from)?;
-    let mut steps = 0;
+    let too_high = || damaged(from, "a red-black tree that is too high");
     if node.child(Side::Right).0 != 0 {
         let mut at = node.child(Side::Right);
-        loop {
+        for _ in 0..=RB_HEIGHT_MAX {
             match Node::load(tx, at)?.child(Side::Left) {
                 PoolOffset(0) => return Ok(at),
                 left => at = left,
             }
-            dictionary::bounded(&mut steps, at)?;
         }
+        return Err(too_high());
     }
     let (mut at, mut parent) = (from, node.parent);
-    while parent.0 != 0 {
+    for _ in 0..=RB_HEIGHT_MAX {
+        if parent.0 == 0 {
+            return Ok(parent);
+        }
         let above = Node::load(tx, parent)?;
         if above.child(Side::Left) == at {
-            break;
+            return Ok(parent);
         }
         (at, parent) = (parent, above.parent);
-        dictionary::bounded(&mut steps, at)?;
     }
-    Ok(parent)
+    Err(too_high())
 }

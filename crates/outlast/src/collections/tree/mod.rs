@@ -32,7 +32,7 @@ use std::cmp::Ordering;
 use self::node::{Leaf, SearchKey};
 use super::entry::{self, Entry, Placement};
 use super::layout::*;
-use super::{Dictionary, damaged, dictionary};
+use super::{Chain, Dictionary, damaged};
 use crate::{Abort, BlockKind, ByteRange, PoolOffset, Transact};
 
 /// A persistent B+tree with byte strings as keys, in their lexicographic order, and values.
@@ -94,7 +94,7 @@ impl ByteTree {
         let mut position = lower_bound(tx, &header, &leaf, &search)?;
         let mut left = limit;
         let (mut key, mut last) = (Vec::new(), Vec::new());
-        let (mut steps, mut last_head) = (0, 0);
+        let (mut leaves, mut last_head) = (Chain::from(at), 0);
         let mut is_first = true;
         leaf.will_open(tx, position, left);
         while left > 0 {
@@ -103,7 +103,7 @@ impl ByteTree {
                     PoolOffset(0) => break,
                     next => at = next,
                 }
-                dictionary::bounded(&mut steps, at)?;
+                leaves.follow(at)?;
                 leaf.read(tx, at)?;
                 if position > 0 {
                     // Compared with the next one.
