@@ -95,6 +95,12 @@ fn main() -> ExitCode {
     for broken in tally.broken.iter().take(SHOWN_MAX) {
         println!("{:?}: --replay {seed}:{}: {}", broken.wrong, broken.index, broken.detail);
     }
+    for (exempt, _, first) in &tally.exempt {
+        println!(
+            "exempt, {exempt:?}: --replay {seed}:{}: {:?}: {}",
+            first.index, first.wrong, first.detail
+        );
+    }
     println!("seed {seed}: {tally}; {} s", started.elapsed().as_secs());
     if tally.broken.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

@@ -201,7 +201,8 @@ impl Case<'_> {
         };
         let others: Vec<Damage> =
             self.damages.iter().filter(|damage| !is_exempt(damage)).cloned().collect();
-        self.tally.exempted(kind, 1, self.index);
+        let first = self.broken(odd.wrong, &odd.what);
+        self.tally.exempted(kind, 1, first);
         if !others.is_empty() {
             let of_others = case(self.index, self.base, &others);
             self.tally.broken.extend(of_others.broken);
@@ -209,8 +210,13 @@ impl Case<'_> {
     }
 
     fn broke(&mut self, wrong: Wrong, what: &str) {
+        let broken = self.broken(wrong, what);
+        self.tally.broken.push(broken);
+    }
+
+    fn broken(&self, wrong: Wrong, what: &str) -> Broken {
         let detail = format!("{}: {what}", describe(self.base, self.damages));
-        self.tally.broken.push(Broken { index: self.index, wrong, detail });
+        Broken { index: self.index, wrong, detail }
     }
 }
 

@@ -98,8 +98,8 @@ pub struct Tally {
     pub repaired: u64,
     /// Without checksums: damaged data that nothing sees.
     pub unchecked: u64,
-    /// Exempt cases whose content was wrong, by their kind: how many, and the first of them.
-    pub exempt: Vec<(Exempt, u64, u64)>,
+    /// Exempt cases that would have broken a rule, by their kind: how many, and the first of them.
+    pub exempt: Vec<(Exempt, u64, Broken)>,
     /// Broken rules.
     pub broken: Vec<Broken>,
 }
@@ -118,12 +118,17 @@ impl Tally {
         self.broken.extend(other.broken);
     }
 
-    fn exempted(&mut self, exempt: Exempt, count: u64, first: u64) {
+    fn exempted(&mut self, exempt: Exempt, count: u64, first: Broken) {
         match self.exempt.iter_mut().find(|row| row.0 == exempt) {
-            Some(row) => (row.1, row.2) = (row.1 + count, row.2.min(first)),
+            Some(row) => {
+                row.1 += count;
+                if first.index < row.2.index {
+                    row.2 = first;
+                }
+            }
             None => self.exempt.push((exempt, count, first)),
         }
-        self.exempt.sort_unstable();
+        self.exempt.sort_by_key(|row| row.0);
     }
 
     /// How many cases broke a rule.
@@ -153,7 +158,9 @@ impl fmt::Display for Tally {
             return f.write_str(" none");
         }
         let mut rows = self.exempt.iter();
-        rows.try_for_each(|(exempt, count, first)| write!(f, " {exempt:?} {count} (first {first})"))
+        rows.try_for_each(|(exempt, count, first)| {
+            write!(f, " {exempt:?} {count} (first {})", first.index)
+        })
     }
 }
 
