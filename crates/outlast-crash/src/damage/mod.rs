@@ -11,8 +11,9 @@
 //! - **F3** Where `repair` leaves nothing, the pool holds what it must, and `check` finds it sound.
 //! - **F4** More damage elsewhere gets no milder verdict: sound, repaired, left or refused.
 //!
-//! Exempt from F2 and F3 is what no checksum in the pool can see, as `docs/recovery.md` names it
-//! ([`Exempt`]); such cases are counted apart. Without checksums only F1 is demanded.
+//! Exempt from F2 to F4 is what no checksum in the pool can see, as `docs/recovery.md` names it
+//! ([`Exempt`]). Such cases are counted apart, and judged again without the damage that is exempt.
+//! Without checksums only F1 is demanded.
 //!
 //! [`Fuzz::run`] judges a range of cases. A case is a function of (seed, index), so either number of
 //! a failure replays it.
