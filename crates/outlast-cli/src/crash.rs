@@ -341,12 +341,12 @@ fn is_promised(scheme: Scheme) -> bool {
 
 /// Why what a scheme loses is no failure.
 fn no_promise(scheme: Scheme) -> Option<String> {
-    match scheme.guarantee() {
-        Guarantee::Durable => None,
-        Guarantee::Claimed => {
-            Some(format!("{scheme}: losses as the paper's protocol has them, not a failure"))
-        }
-        Guarantee::None => Some(format!("{scheme} promises nothing: this is damage, not guilt")),
+    if is_promised(scheme) {
+        None
+    } else if scheme.is_literal() {
+        Some(format!("{scheme}: losses as the paper's protocol has them, not a failure"))
+    } else {
+        Some(format!("{scheme} promises nothing: this is damage, not guilt"))
     }
 }
 

@@ -4,18 +4,16 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use outlast::{Plant, SCHEMES, Scheme};
-use outlast_crash::campaign::{LANE_BYTES_MAX, LANES_MAX};
+use outlast_crash::campaign::{LANE_BYTES_MAX, LANES_MAX, Points};
+use outlast_crash::machine::Campaign;
 use outlast_lab::record::Document;
-use outlast_lab::simulated::crash::{Campaign, PLANTS, Plant as MachinePlant, Points};
-use outlast_lab::simulated::work::{Bench, Plan, benches};
-use outlast_lab::simulated::{
-    self, LogOptions, RuntimeRun, SimScheme, Simulation, TimelineRequest, Work,
-};
+use outlast_lab::simulated::{self, RuntimeRun, Simulation, TimelineRequest, Work};
+use outlast_schemes::{MachineScheme, PREFIX, Plant as MachinePlant, plants};
 use outlast_sim::timed::{
     CoreKind, DEFAULT_MACHINE, KEYS, MEMORY_PRESETS, MachineConfig, PRESETS, Pattern,
 };
 use outlast_sim::{instead_of, nearest};
-
+use outlast_workloads::machine::{BareWorkload, Plan, bare_workloads};
 use outlast_workloads::{Workload, workloads};
 
 use crate::planted::{Trials, planted_in};
@@ -24,9 +22,6 @@ use crate::{CommandResult, Verdict, names, signals, size};
 
 /// Most bytes of a program's data: they are in memory here several times.
 const FOOTPRINT_MAX: u64 = 2 << 30;
-
-/// Most slots of the hardware log, one line each.
-const LOG_SLOTS_MAX: u64 = 1 << 24;
 
 /// Most instructions of a run: weeks of it.
 const INSTRUCTIONS_MAX: u64 = 1_000_000_000_000;
@@ -79,13 +74,14 @@ pub struct SimArgs {
     /// Threads of a workload or a program, each on a core of its own.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     threads: u32,
-    /// Keys in the pool of a workload at first.
-    #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(4..=1 << 22))]
-    keys: u64,
+    /// Keys of a workload of the runtime at first [default: 100,000].
+    #[arg(long, value_parser = clap::value_parser!(u64).range(4..=1 << 22))]
+    keys: Option<u64>,
     /// Bytes of each lane's log for a workload, as `256KiB`.
     #[arg(long, default_value = "256K", value_parser = size::within(1, LANE_BYTES_MAX))]
     lane_bytes: u64,
-    /// Bytes of a program's data, all threads together [default: an eighth of the published].
+    /// Bytes of a program's data, all threads together [default: an eighth of the published]. For a
+    /// workload of the runtime it says how many keys, unless --keys does.
     #[arg(long, value_parser = size::within(64, FOOTPRINT_MAX))]
     footprint: Option<u64>,
     /// Transactions of a workload or a program that count, all threads together; a quarter more
@@ -99,24 +95,6 @@ pub struct SimArgs {
     #[arg(long, default_value_t = 0, value_name = "N",
         value_parser = clap::value_parser!(u64).range(..=10_000_000))]
     switch_every: u64,
-    /// Slots of the hardware log.
-    #[arg(long, default_value_t = simulated::LOG_SLOTS,
-        value_parser = clap::value_parser!(u64).range(1..=LOG_SLOTS_MAX))]
-    log_slots: u64,
-    /// How often the hardware log may grow to twice its size.
-    #[arg(long, default_value_t = 0)]
-    log_growths: u8,
-    /// Records of the hardware log's buffer.
-    #[arg(long, default_value_t = simulated::LOG_BUFFER as u64,
-        value_parser = clap::value_parser!(u64).range(1..=4096))]
-    log_buffer: u64,
-    /// Cycles from one scan of `fwb` to the next. Nothing is looked up during a scan.
-    #[arg(long, default_value_t = simulated::SCAN_PERIOD,
-        value_parser = clap::value_parser!(u64).range(100..=1_000_000_000))]
-    scan_period: u64,
-    /// Log records that the largest transaction may need, declared instead of counted.
-    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=LOG_SLOTS_MAX))]
-    max_tx_records: Option<u64>,
     /// Crashes after so many entries of the journal, drawn, or after `all`; recovers, judges, and
     /// crashes recoveries as well. A program is then not timed, threads of a workload keep the
     /// order of their fences, and `--config tiny` has caches of a few lines.
@@ -135,7 +113,8 @@ pub struct SimArgs {
     /// The machine: a preset's name or a TOML file (`outlast sim machines` lists them).
     #[arg(long, default_value = DEFAULT_MACHINE, value_name = "NAME|FILE.toml")]
     config: String,
-    /// Changes the machine; several values run one machine each. May be repeated.
+    /// Changes the machine, or `scheme.KEY` what can be chosen of a scheme; several values run one
+    /// machine each. May be repeated. `outlast sim machines` lists keys.
     #[arg(long = "set", value_name = "KEY=VALUE[,VALUE...]")]
     options: Vec<String>,
     /// Instructions before counting starts.
@@ -181,7 +160,7 @@ enum Task {
 
 /// Schemes of the machine on bare transactions of a program, schemes of the runtime on a workload.
 struct Transactions {
-    program: Option<(Plan, Vec<SimScheme>)>,
+    program: Option<(Plan, Vec<MachineScheme>)>,
     workload: Option<(&'static Workload, Vec<Scheme>)>,
 }
 
@@ -197,7 +176,7 @@ fn task(args: &SimArgs, seed: u64) -> Result<Task, String> {
     match (&args.requests, args.what.as_deref()) {
         (Some(path), _) => Ok(Task::Requests(path.clone())),
         (None, Some("primitives")) => Ok(Task::Primitives),
-        (None, Some(name)) if Bench::named(name).is_ok() || Workload::named(name).is_some() => {
+        (None, Some(name)) if BareWorkload::named(name).is_some() => {
             transactions(args, name, seed).map(Task::Transactions)
         }
         (None, _) => work(args).map(Task::Run),
@@ -205,14 +184,14 @@ fn task(args: &SimArgs, seed: u64) -> Result<Task, String> {
 }
 
 fn transactions(args: &SimArgs, name: &str, seed: u64) -> Result<Transactions, String> {
-    let (bench, workload) = (Bench::named(name).ok(), Workload::named(name));
+    let (bare, workload) = (BareWorkload::named(name), Workload::named(name));
     let (mut hardware, mut software) = (Vec::new(), Vec::new());
     for scheme in &args.scheme {
-        match (scheme.parse::<SimScheme>(), scheme.parse::<Scheme>()) {
+        match (scheme.parse::<MachineScheme>(), scheme.parse::<Scheme>()) {
             (Ok(scheme), _) => hardware.push(scheme),
             (_, Ok(scheme)) => software.push(scheme),
             (Err(unknown), Err(_)) => {
-                let machine = SimScheme::ALL.iter().map(|row| row.1);
+                let machine = MachineScheme::all().map(MachineScheme::name);
                 let all: Vec<_> = machine.chain(SCHEMES.iter().map(|row| row.name)).collect();
                 return Err(match nearest(scheme, &all).as_slice() {
                     [] => {
@@ -227,22 +206,14 @@ fn transactions(args: &SimArgs, name: &str, seed: u64) -> Result<Transactions, S
             }
         }
     }
-    if args.scheme.is_empty() && bench.is_some() {
-        hardware = SimScheme::ALL.iter().map(|row| row.0).collect();
+    if args.scheme.is_empty() && workload.is_none() {
+        hardware = MachineScheme::all().collect();
     } else if args.scheme.is_empty() {
         software = SCHEMES.iter().map(|row| row.scheme).collect();
     }
-    let program = match (bench, hardware.is_empty()) {
-        (_, true) => None,
-        (None, false) => {
-            let names: Vec<_> = benches().map(|bench| bench.name).collect();
-            return Err(format!(
-                "{name} is no program for schemes of the machine; there are {}",
-                names.join(", ")
-            ));
-        }
-        (Some(bench), false) => Some((plan(args, bench, seed), hardware)),
-    };
+    let program = bare
+        .filter(|_| !hardware.is_empty())
+        .map(|workload| (plan(args, workload, seed), hardware));
     let workload = match (workload, software.is_empty()) {
         (_, true) => None,
         (None, false) => {
@@ -260,10 +231,12 @@ fn transactions(args: &SimArgs, name: &str, seed: u64) -> Result<Transactions, S
     Ok(Transactions { program, workload })
 }
 
-fn plan(args: &SimArgs, bench: &'static Bench, seed: u64) -> Plan {
+fn plan(args: &SimArgs, workload: &'static BareWorkload, seed: u64) -> Plan {
     Plan {
-        bench,
-        footprint: args.footprint.unwrap_or(bench.footprint / 8),
+        workload,
+        footprint: workload
+            .footprint_of(keys(args, workload))
+            .unwrap_or_else(|| args.footprint.unwrap_or(workload.footprint / 8)),
         threads: args.threads as u16,
         warm_up: args.transactions / 4,
         transactions: args.transactions,
@@ -273,14 +246,21 @@ fn plan(args: &SimArgs, bench: &'static Bench, seed: u64) -> Plan {
     }
 }
 
-fn log_options(args: &SimArgs) -> LogOptions {
-    LogOptions {
-        slots: args.log_slots,
-        growths: args.log_growths,
-        buffer: args.log_buffer as usize,
-        scan_period: args.scan_period,
-        tx_records_max: args.max_tx_records,
-        ..LogOptions::scaled(1)
+/// Keys of a workload of the runtime where nothing says how many.
+const KEYS: u64 = 100_000;
+
+/// Keys of a workload of the runtime: the same under every scheme.
+fn keys(args: &SimArgs, workload: &BareWorkload) -> u64 {
+    let in_footprint = || args.footprint.and_then(|bytes| workload.keys_in(bytes));
+    args.keys.or_else(in_footprint).unwrap_or(KEYS)
+}
+
+/// The schemes of the machine that a task runs.
+fn machine_schemes(task: &Task, scheme: MachineScheme) -> Vec<MachineScheme> {
+    match task {
+        Task::Run(_) => vec![scheme],
+        Task::Transactions(Transactions { program: Some((_, schemes)), .. }) => schemes.clone(),
+        _ => Vec::new(),
     }
 }
 
@@ -295,8 +275,8 @@ fn work(args: &SimArgs) -> Result<Work, String> {
     let known = Pattern::ALL.iter().find(|row| row.1 == name);
     known.map(|row| Work::Stream(row.0)).ok_or_else(|| {
         let streams = Pattern::ALL.iter().map(|row| row.1);
-        let names = streams.chain(benches().map(|bench| bench.name));
-        let mut names: Vec<_> = names.chain(workloads().iter().map(|row| row.name)).collect();
+        let names = streams.chain(bare_workloads().iter().map(|row| row.name));
+        let mut names: Vec<_> = names.collect();
         let mut seen = std::collections::HashSet::new();
         names.retain(|name| seen.insert(*name));
         names.extend(["primitives", "machines"]);
@@ -326,7 +306,7 @@ pub fn run(args: &SimArgs, as_json: bool, seed: u64) -> CommandResult {
                     "--crash takes schemes of the machine or of the runtime, not both".into()
                 );
             }
-            return crash_programs(args, plan, &log_options(args), schemes, points, as_json, seed);
+            return crash_programs(args, plan, schemes, points, as_json, seed);
         }
         (Task::Transactions(_), Some(_)) => {}
         (_, Some(_)) => return Err("--crash needs transactions: hash, rbtree, sps1, …".into()),
@@ -358,17 +338,18 @@ pub fn run(args: &SimArgs, as_json: bool, seed: u64) -> CommandResult {
         return Ok(Verdict::Good);
     }
     let mut document = Document::new(env!("CARGO_PKG_VERSION"), &crate::command_line(), seed, None);
-    let machines = simulated::machines(&args.config, core(args), &args.options)?;
-    if args.export_requests.is_some() && (machines.len() > 1 || !matches!(task, Task::Run(_))) {
-        return Err("--export-requests takes one run of a stream or a trace on one machine".into());
-    }
     let scheme = match (&task, &args.scheme[..]) {
         (Task::Run(_), [scheme]) => scheme.parse()?,
         (Task::Run(_), [_, _, ..]) => {
             return Err("a stream or a trace runs under one scheme: give one --scheme".into());
         }
-        _ => SimScheme::NonPers,
+        _ => MachineScheme::plain(),
     };
+    let schemes = machine_schemes(&task, scheme);
+    let machines = simulated::settings(&args.config, core(args), &args.options, &schemes)?;
+    if args.export_requests.is_some() && (machines.len() > 1 || !matches!(task, Task::Run(_))) {
+        return Err("--export-requests takes one run of a stream or a trace on one machine".into());
+    }
     let plant = args.plant.as_deref().map(names::plant).transpose()?;
     let (mut verdict, mut trials) = (Verdict::Good, Trials::default());
     let runs = match &task {
@@ -382,7 +363,8 @@ pub fn run(args: &SimArgs, as_json: bool, seed: u64) -> CommandResult {
                        machine, and one --scheme of the runtime";
         return Err(message.into());
     }
-    for machine in machines {
+    for setting in machines {
+        let machine = setting.machine.clone();
         document.records.extend(match &task {
             Task::Primitives => simulated::cost_table(&machine)?,
             Task::Requests(path) => simulated::replay_requests(&machine, path)?,
@@ -395,6 +377,7 @@ pub fn run(args: &SimArgs, as_json: bool, seed: u64) -> CommandResult {
                     seed,
                     timeline: timeline(args),
                     scheme,
+                    options: setting.options_of(scheme)?,
                 };
                 match &args.export_requests {
                     Some(path) => simulated::run_exporting(&simulation, path)?,
@@ -404,8 +387,9 @@ pub fn run(args: &SimArgs, as_json: bool, seed: u64) -> CommandResult {
             Task::Transactions(Transactions { program, workload }) => {
                 let mut records = Vec::new();
                 if let Some((plan, schemes)) = program {
-                    let (work, options) = (plan.work()?, log_options(args));
+                    let work = plan.record()?;
                     for &scheme in schemes {
+                        let options = setting.options_of(scheme)?;
                         let measured = simulated::measure(&machine, scheme, &work, &options)?;
                         records.extend(simulated::scheme_records(&machine, &work, &measured));
                     }
@@ -457,7 +441,7 @@ fn runtime_run(
         machine: machine.clone(),
         workload,
         scheme,
-        keys: args.keys,
+        keys: BareWorkload::named(workload.name).map_or(KEYS, |bare| keys(args, bare)),
         lanes: args.threads as u16,
         lane_bytes: args.lane_bytes,
         transactions: args.transactions as u32,
@@ -484,34 +468,33 @@ fn timeline(args: &SimArgs) -> Option<TimelineRequest> {
 fn crash_programs(
     args: &SimArgs,
     plan: &Plan,
-    options: &LogOptions,
-    schemes: &[SimScheme],
+    schemes: &[MachineScheme],
     points: Points,
     as_json: bool,
     seed: u64,
 ) -> CommandResult {
-    let plant = args.plant.as_deref().map(str::parse::<MachinePlant>).transpose()?;
+    let plant = args.plant.as_deref().map(machine_plant).transpose()?;
     let schemes = machine_planted_in(plant, schemes, !args.scheme.is_empty())?;
-    let machines = simulated::machines(&args.config, core(args), &args.options)?;
+    let settings = simulated::settings(&args.config, core(args), &args.options, &schemes)?;
     let mut document = Document::new(env!("CARGO_PKG_VERSION"), &crate::command_line(), seed, None);
     let mut verdict = Verdict::Good;
-    for machine in machines {
+    for setting in settings {
         for &scheme in &schemes {
             let campaign = Campaign {
                 scheme,
                 plan: Plan { warm_up: 0, ..*plan },
-                options: *options,
-                machine: machine.clone(),
+                options: setting.options_of(scheme)?,
+                machine: setting.machine.clone(),
                 plant,
                 points,
                 second_crash: true,
             };
             let report = campaign.run()?;
-            document.records.extend(campaign.records(&report));
+            document.records.extend(simulated::crash_records(&campaign, &report));
             if !as_json {
                 outln!(
                     "{} under {scheme}, guarantee {}: {} images of {} entries, {} lost, {} torn",
-                    plan.bench.name,
+                    plan.workload.name,
                     scheme.guarantee(),
                     report.images,
                     report.entries,
@@ -522,12 +505,12 @@ fn crash_programs(
             if report.is_guilty(scheme) {
                 verdict = Verdict::Bad;
                 noteln!("outlast: {scheme} fails; {}", campaign.command(report.first));
-            } else if let Some(plant) = plant.filter(|plant| !plant.is_control) {
+            } else if let Some(plant) = plant.filter(|plant| !plant.is_control()) {
                 verdict = Verdict::Bad;
                 noteln!(
                     "outlast: {} is planted in {scheme}, and nothing was noticed here; see {}",
                     plant.name,
-                    plant.campaign(seed).command(None)
+                    Campaign::showing(plant, seed).command(None)
                 );
             }
         }
@@ -540,16 +523,16 @@ fn crash_programs(
 
 /// The schemes of these that have what a plant breaks: all of them where they were asked for.
 fn machine_planted_in(
-    plant: Option<MachinePlant>,
-    schemes: &[SimScheme],
+    plant: Option<&MachinePlant>,
+    schemes: &[MachineScheme],
     are_named: bool,
-) -> Result<Vec<SimScheme>, String> {
+) -> Result<Vec<MachineScheme>, String> {
     let Some(plant) = plant else { return Ok(schemes.to_vec()) };
-    let applies = |scheme: &&SimScheme| plant.applies_to(**scheme);
+    let applies = |scheme: &&MachineScheme| plant.applies_to(scheme.name());
     match schemes.iter().find(|scheme| !applies(scheme)) {
         Some(scheme) if are_named => {
-            let all = SimScheme::ALL.iter().filter(|row| plant.applies_to(row.0));
-            let all: Vec<_> = all.map(|row| row.1).collect();
+            let all = MachineScheme::all().map(MachineScheme::name);
+            let all: Vec<_> = all.filter(|name| plant.applies_to(name)).collect();
             let (name, all) = (plant.name, all.join(", "));
             Err(format!("{name} changes nothing in {scheme}: it can be planted in {all}"))
         }
@@ -557,17 +540,25 @@ fn machine_planted_in(
     }
 }
 
+/// The plant of that name.
+fn machine_plant(name: &str) -> Result<&'static MachinePlant, String> {
+    plants().find(|plant| plant.name == name).ok_or_else(|| {
+        let instead = instead_of(name, plants().map(|plant| plant.name));
+        format!("no plant is called '{name}'; {instead}")
+    })
+}
+
 /// Lists what can be broken on purpose, with the scheme that shows it.
 fn list_plants(as_json: bool, seed: u64) -> CommandResult {
     if as_json {
-        let record = |plant: &MachinePlant| serde_json::json!({"kind": if plant.is_control { "control" } else { "plant" }, "name": plant.name, "scheme": plant.scheme.name(), "description": plant.about});
-        let records = PLANTS.iter().map(record).collect();
+        let record = |plant: &MachinePlant| serde_json::json!({"kind": if plant.is_control() { "control" } else { "plant" }, "name": plant.name, "scheme": plant.shown_by.variant, "description": plant.about});
+        let records = plants().map(record).collect();
         outln!("{}", crate::document("sim --plant list", seed, records));
         return Ok(Verdict::Good);
     }
-    for plant in PLANTS {
-        let kind = if plant.is_control { "control" } else { "plant" };
-        outln!("{:<12} {kind:<8} {:<14} {}", plant.name, plant.scheme.name(), plant.about);
+    for plant in plants() {
+        let kind = if plant.is_control() { "control" } else { "plant" };
+        outln!("{:<12} {kind:<8} {:<14} {}", plant.name, plant.shown_by.variant, plant.about);
     }
     Ok(Verdict::Good)
 }
@@ -582,7 +573,11 @@ fn machines(args: &SimArgs, as_json: bool, seed: u64) -> CommandResult {
             serde_json::json!({"kind": "key", "name": key, "description": about, "value": value(key)})
         });
         let records = PRESETS.iter().map(preset("machine"));
+        let of_schemes = scheme_keys().into_iter().map(|(key, schemes)| {
+            serde_json::json!({"kind": "key", "name": format!("{PREFIX}{}", key.name), "description": key.about, "value": key.show(key.default), "schemes": schemes})
+        });
         let records = records.chain(MEMORY_PRESETS.iter().map(preset("memory"))).chain(keys);
+        let records = records.chain(of_schemes);
         outln!("{}", crate::document("sim machines", seed, records.collect()));
         return Ok(Verdict::Good);
     }
@@ -597,5 +592,24 @@ fn machines(args: &SimArgs, as_json: bool, seed: u64) -> CommandResult {
     for (key, about) in KEYS {
         outln!("{key:<24} {:<44} {about}", value(key));
     }
+    outln!("");
+    for (key, schemes) in scheme_keys() {
+        let (name, value) = (format!("{PREFIX}{}", key.name), key.show(key.default));
+        outln!("{name:<24} {value:<44} {} ({})", key.about, schemes.join(", "));
+    }
     Ok(Verdict::Good)
+}
+
+/// What can be chosen of schemes, each with the names of those that have it.
+fn scheme_keys() -> Vec<(outlast_schemes::Key, Vec<&'static str>)> {
+    let mut keys: Vec<(outlast_schemes::Key, Vec<&'static str>)> = Vec::new();
+    for scheme in MachineScheme::all() {
+        for key in scheme.keys() {
+            match keys.iter_mut().find(|(known, _)| known == key) {
+                Some((_, schemes)) => schemes.push(scheme.name()),
+                None => keys.push((*key, vec![scheme.name()])),
+            }
+        }
+    }
+    keys
 }

@@ -49,11 +49,19 @@ const NUMBERS: &[(&str, &str, &[&str])] = &[
     ("sim hash --scheme undo", "--transactions", &["0", "18446744073709551615"]),
     ("sim sps --scheme fwb", "--footprint", &["0", "5G", "99999T"]),
     ("sim sps --scheme fwb", "--switch-every", &["18446744073709551615"]),
-    ("sim sps --scheme fwb", "--log-slots", &["0", "18446744073709551615"]),
-    ("sim sps --scheme fwb", "--log-growths", &["9", "255"]),
-    ("sim sps --scheme fwb", "--log-buffer", &["0", "18446744073709551615"]),
-    ("sim sps --scheme fwb", "--scan-period", &["0", "1", "18446744073709551615"]),
-    ("sim sps --scheme fwb", "--max-tx-records", &["0", "18446744073709551615"]),
+    (
+        "sim sps --scheme fwb",
+        "--set",
+        &[
+            "scheme.log_slots=0",
+            "scheme.log_slots=18446744073709551616",
+            "scheme.log_growths=8",
+            "scheme.log_buffer=4097 records",
+            "scheme.scan_period=1",
+            "scheme.tx_records=-1",
+            "scheme.forces=1",
+        ],
+    ),
     ("sim sps --scheme fwb", "--crash", &["0", "-1"]),
     ("sim friendly", "--warm-up", &["18446744073709551615"]),
     ("sim friendly", "--instructions", &["0", "18446744073709551615"]),
@@ -137,7 +145,7 @@ fn every_option_with_a_number_is_tried() {
 fn small_sizes_that_can_be_are_taken() {
     let sim = ["sim", "rbtree-string", "--transactions", "20", "--scheme", "fwb"];
     good(&[&sim[..], &["--footprint", "64"]].concat());
-    good(&[&sim[..], &["--scan-period", "1000", "--footprint", "4K"]].concat());
+    good(&[&sim[..], &["--set", "scheme.scan_period=1000", "--footprint", "4K"]].concat());
 }
 
 #[test]
@@ -179,6 +187,8 @@ fn names_are_told_the_nearest_or_all() {
         ("sim friendly --config severr", "did you mean 'server'?"),
         ("sim friendly --set memory.preset=ddr4-320", "did you mean 'ddr4-3200'?"),
         ("sim friendly --set memory.tRDC=4", "did you mean 'memory.tRCD'?"),
+        ("sim sps --scheme fwb --set scheme.log_slot=9", "did you mean 'scheme.log_slots'?"),
+        ("sim sps --scheme non-pers --set scheme.log_slots=9", "this scheme has none"),
         ("sim hash --scheme fwb --crash 5 --plant H01", "did you mean 'H1' or 'H10' or 'H11'?"),
         ("shcemes", "'schemes'"),
     ];

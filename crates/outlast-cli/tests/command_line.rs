@@ -526,7 +526,6 @@ fn mistakes_about_the_machine_are_told_in_one_line() {
         (&["sim", "hash", "--scheme", "undoo"], "undo"),
         (&["sim", "hash", "--scheme", "undo", "--threads", "9"], "takes 1 to 8"),
         (&["sim", "hash", "--scheme", "undo,fwb", "--crash", "5"], "not both"),
-        (&["sim", "ycsb-b", "--scheme", "fwb"], "no program"),
         (&["sim", "vacation", "--scheme", "swift"], "no workload"),
         (&["sim", "hash", "--plant", "H1"], "--crash"),
         (&["sim", "hash", "--scheme", "undo,redo", "--save-trace", empty], "give one --scheme"),

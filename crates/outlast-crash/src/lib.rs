@@ -25,6 +25,7 @@ pub mod damage;
 mod exhaustive;
 mod history;
 mod image;
+pub mod machine;
 mod model;
 mod oracle;
 mod sample;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::record::{Kind, Metric, Record};
+use crate::record::{Kind, Metric, Record, WorkId};
 
 /// Records by two keys, both in order of first appearance.
 #[derive(Debug)]
@@ -12,18 +12,28 @@ pub struct Grid<'a> {
     /// Column names.
     pub columns: Vec<String>,
     cells: HashMap<(String, String), &'a Record>,
+    works: HashMap<String, WorkId<'a>>,
 }
 
 impl<'a> Grid<'a> {
-    /// Arranges records; of two in one cell the later one stays.
+    /// Arranges records; of two in one cell the later one stays. A row has records of one work: what
+    /// another work would put there stands in a row that says which it is.
     pub fn new(
         records: impl IntoIterator<Item = &'a Record>,
         row: impl Fn(&Record) -> String,
         column: impl Fn(&Record) -> String,
     ) -> Self {
-        let mut grid = Self { rows: Vec::new(), columns: Vec::new(), cells: HashMap::new() };
+        let mut grid = Self {
+            rows: Vec::new(),
+            columns: Vec::new(),
+            cells: HashMap::new(),
+            works: HashMap::new(),
+        };
         for record in records {
-            let (row, column) = (row(record), column(record));
+            let (mut row, column) = (row(record), column(record));
+            if *grid.works.entry(row.clone()).or_insert_with(|| record.work()) != record.work() {
+                row += &format!(" ({})", record.work());
+            }
             for (names, name) in [(&mut grid.rows, &row), (&mut grid.columns, &column)] {
                 if !names.contains(name) {
                     names.push(name.clone());
@@ -94,5 +104,27 @@ mod tests {
         assert_eq!(grid.value("sps1", "redo"), Some(3.0));
         assert_eq!(grid.value("sps1, 2 threads", "redo"), Some(4.0));
         assert_eq!(grid.value("sps8", "redo"), None);
+    }
+
+    #[test]
+    fn different_work_under_one_name_never_shares_a_row() {
+        let record =
+            |scheme, value| Record::new(Kind::Sim, "hash", scheme, Metric::THROUGHPUT, value);
+        let records = [
+            record("fwb", 1.0).footprint(4096).transactions(10).seed(1),
+            record("swift", 2.0).keys(100).transactions(10).seed(1),
+            record("hwl", 3.0).footprint(4096).transactions(10).seed(1),
+            record("hwl", 4.0).footprint(4096).transactions(10).seed(2),
+        ];
+        let grid = Grid::of_metric(&records, Kind::Sim, Metric::THROUGHPUT);
+        for row in &grid.rows {
+            let of_row = grid.columns.iter().filter_map(|column| grid.get(row, column));
+            let works: Vec<_> = of_row.map(Record::work).collect();
+            assert!(works.windows(2).all(|pair| pair[0] == pair[1]), "{row}");
+        }
+        assert_eq!(grid.rows.len(), 3);
+        assert_eq!(grid.value("hash", "hwl"), Some(3.0));
+        let other = "hash (hash, 4096 bytes, 10 transactions, seed 2)";
+        assert_eq!(grid.value(other, "hwl"), Some(4.0));
     }
 }

@@ -4,6 +4,8 @@
 //! page are made from nothing else. Metric names and units are an interface that others rely on
 //! ([`Metric`]).
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use crate::machine::Machine;
@@ -150,6 +152,19 @@ pub struct Record {
     /// Sizes and settings, in words.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub config: Option<String>,
+    /// Bytes of the workload's data. With the workload's name, `keys`, `transactions` and `seed`
+    /// it says what ran: values of different work are not compared.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub footprint: Option<u64>,
+    /// Keys, records or words of the workload's data.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub keys: Option<u64>,
+    /// Transactions that count, of all threads together.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub transactions: Option<u64>,
+    /// The seed of what was drawn, where it is not that of the whole document.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub seed: Option<u64>,
     /// Cache replacement policy, or `any`.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub policy: Option<String>,
@@ -194,6 +209,30 @@ pub struct Record {
     /// Why it was not reached, or what the comparison leaves out.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub reason: Option<String>,
+}
+
+/// What identifies the work of a record.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WorkId<'r> {
+    workload: &'r str,
+    footprint: Option<u64>,
+    keys: Option<u64>,
+    transactions: Option<u64>,
+    seed: Option<u64>,
+}
+
+impl fmt::Display for WorkId<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.workload)?;
+        for (value, what) in
+            [(self.footprint, "bytes"), (self.keys, "keys"), (self.transactions, "transactions")]
+        {
+            if let Some(value) = value {
+                write!(f, ", {value} {what}")?;
+            }
+        }
+        self.seed.map_or(Ok(()), |seed| write!(f, ", seed {seed}"))
+    }
 }
 
 impl Record {
@@ -244,6 +283,10 @@ impl Record {
             rounds: None,
             threads: None,
             config: None,
+            footprint: None,
+            keys: None,
+            transactions: None,
+            seed: None,
             policy: None,
             domain: None,
             guarantee: None,
@@ -258,6 +301,18 @@ impl Record {
             paper_value: None,
             verdict: None,
             reason: None,
+        }
+    }
+
+    /// What identifies the work: values of different work are not compared.
+    pub fn work(&self) -> WorkId<'_> {
+        let Self { workload, footprint, keys, transactions, seed, .. } = self;
+        WorkId {
+            workload,
+            footprint: *footprint,
+            keys: *keys,
+            transactions: *transactions,
+            seed: *seed,
         }
     }
 
@@ -305,6 +360,14 @@ setters! {
     arrivals_per_s: u64 = u64, |rate| rate;
     /// Sets the nanoseconds added to a line written back.
     write_latency_ns: u64 = u64, |ns| ns;
+    /// Sets the bytes of the workload's data.
+    footprint: u64 = u64, |bytes| bytes;
+    /// Sets the keys of the workload's data.
+    keys: u64 = u64, |keys| keys;
+    /// Sets how many transactions count.
+    transactions: u64 = u64, |count| count;
+    /// Sets the seed.
+    seed: u64 = u64, |seed| seed;
     /// Sets sizes and settings, in words.
     config: String = &str, str::to_owned;
     /// Sets the cache replacement policy.
@@ -546,8 +609,6 @@ metrics! {
     BANDWIDTH = "bandwidth", "GB/s";
     /// Cycles in which a core's oldest instruction was a fence that waited, of all cores.
     FENCE_CYCLES = "fence_cycles", "count";
-    /// Times that a store or commit found a hardware log full.
-    LOG_FULL = "log_full", "count";
     /// Time in which the line of a hardware log that is written most wears out without wear
     /// levelling, at the rate of the run, where a source says what a line bears.
     LOG_LIFETIME = "log_lifetime", "days";

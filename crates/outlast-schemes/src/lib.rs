@@ -30,10 +30,23 @@
 #![forbid(unsafe_code)]
 
 pub mod hwl;
+mod ideal;
+mod options;
 mod patch;
+mod plant;
+mod scheme;
 pub mod software;
+mod work;
 
+pub use options::{Key, Options, PREFIX, Unit};
 pub use patch::{Patch, RecoveryError, apply};
+pub use plant::{AppliesTo, Breaks, Plant, Shown};
+pub use scheme::{HardwareScheme, MachineScheme, PrepareError, Prepared, Reading, Variant, plants};
+pub use work::{Streams, Work, largest_transaction};
+
+/// Every scheme: a folder, and its line here. The first is plain memory.
+pub const ALL: [&dyn HardwareScheme; 3] =
+    [&ideal::Ideal, &software::Software, &hwl::HardwareLogging];
 
 /// Instructions of a transaction's begin, an estimate: its argument, the call, the write of the
 /// transaction's register (in software, of the log's variables), the return.

@@ -22,6 +22,7 @@
 mod addr;
 #[cfg(feature = "champsim")]
 mod champsim;
+mod guarantee;
 mod log;
 mod op;
 #[cfg(feature = "champsim")]
@@ -32,6 +33,7 @@ mod whole;
 pub use addr::{ByteRange, LINE_BYTES, LineAddr, PoolOffset, line_pieces, word_pieces};
 #[cfg(feature = "champsim")]
 pub use champsim::{CHAMPSIM_INSTR_BYTES, ChampSimError, ChampSimInstr, ChampSimReader};
+pub use guarantee::Guarantee;
 pub use log::OpLog;
 pub use op::{FlushKind, LaneId, Op, Sink, TxId};
 #[cfg(feature = "champsim")]

@@ -44,6 +44,7 @@ mod few_words;
 mod layout;
 mod linkbench;
 mod load;
+pub mod machine;
 mod pairs;
 mod programs;
 mod queue;

@@ -107,14 +107,14 @@ pub use layout::{FORMAT_VERSION, Geometry};
 #[doc(hidden)]
 pub use log::record::forged_line;
 pub use outlast_pmem::{Domain, GrowError, MapError, MapOptions, Mapped, Medium, Overlay};
-pub use outlast_trace::{ByteRange, LINE_BYTES, LineAddr, PoolOffset};
+pub use outlast_trace::{ByteRange, Guarantee, LINE_BYTES, LineAddr, PoolOffset};
 pub use plant::{Plant, UnknownPlant};
 pub use pool::{
     CheckReport, CheckStage, CheckStep, CreateOptions, FilePool, Finding, Header, Lane,
     OpenOptions, Pool, PoolInfo, Reader, RecoveredPool, Running, UnrecoveredPool,
 };
 pub use recover::RecoveryReport;
-pub use scheme::{Guarantee, Reading, SCHEMES, Scheme, SchemeRow, UnknownScheme};
+pub use scheme::{Reading, SCHEMES, Scheme, SchemeRow, UnknownScheme};
 #[doc(hidden)]
 pub use sealed::seal_at as sealed_word;
 pub use transact::{BlockKind, RootKind, Runner, Transact};

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use outlast_trace::Guarantee;
+
 /// How a pool's transactions are made durable.
 ///
 /// A scheme is a logging and a write-back: the first decides what a crash undoes or repeats, the
@@ -108,27 +110,6 @@ pub enum Reading {
     NothingOnRewrite,
 }
 
-/// What a scheme promises about a crash.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Guarantee {
-    /// Every acknowledged transaction whole, every other whole or absent.
-    Durable,
-    /// What a paper claims and crash tests refute: every physically committed transaction.
-    Claimed,
-    /// Nothing.
-    None,
-}
-
-impl fmt::Display for Guarantee {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Durable => "durable",
-            Self::Claimed => "claimed",
-            Self::None => "none",
-        })
-    }
-}
-
 /// A row of the table of schemes.
 #[derive(Clone, Copy, Debug)]
 pub struct SchemeRow {
@@ -195,7 +176,7 @@ pub const SCHEMES: &[SchemeRow] = &[
     SchemeRow {
         scheme: Scheme::UndoArchaptLiteral,
         name: "undo-archapt:literal",
-        guarantee: Guarantee::Claimed,
+        guarantee: Guarantee::None,
         about: "as published: undo log dropped when data is believed to have left the cache; checksums are to find and correct the rest",
         logging: Logging::Undo,
         write_back: WriteBack::ByAge,
@@ -204,7 +185,7 @@ pub const SCHEMES: &[SchemeRow] = &[
     SchemeRow {
         scheme: Scheme::RedoArchaptLiteral,
         name: "redo-archapt:literal",
-        guarantee: Guarantee::Claimed,
+        guarantee: Guarantee::None,
         about: "as published: redo log dropped when data is believed to have left the cache; checksums are to find and correct the rest",
         logging: Logging::Redo,
         write_back: WriteBack::ByAge,

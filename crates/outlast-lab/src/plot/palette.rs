@@ -3,7 +3,7 @@
 use plotters::style::{Color, HSLColor, RGBColor};
 
 use crate::native::YARDSTICKS;
-use crate::simulated::SimScheme;
+use outlast_schemes::MachineScheme;
 
 /// The colour of a scheme. Families share a hue: the reference grey, undo blue, redo orange,
 /// ours green, peers plum.
@@ -26,7 +26,7 @@ pub fn scheme(name: &str) -> RGBColor {
 /// behind, what no table has, such as a variant with options.
 fn place(name: &str) -> usize {
     let software = outlast::SCHEMES.iter().map(|row| row.name);
-    let machine = SimScheme::ALL.iter().map(|row| row.1);
+    let machine = MachineScheme::all().map(MachineScheme::name);
     let mut names = software.chain(machine).chain(YARDSTICKS);
     names.position(|known| known == name).unwrap_or_else(|| 100 + sum(name))
 }
@@ -91,7 +91,7 @@ mod tests {
     #[test]
     fn every_scheme_has_a_colour_of_its_own() {
         let software = outlast::SCHEMES.iter().map(|row| row.name);
-        let machine = SimScheme::ALL.iter().map(|row| row.1);
+        let machine = MachineScheme::all().map(MachineScheme::name);
         let mut seen: HashMap<(u8, u8, u8), &str> = HashMap::new();
         for name in software.chain(machine).chain(YARDSTICKS) {
             let RGBColor(red, green, blue) = scheme(name);

@@ -15,7 +15,7 @@ use super::{ReproduceError, Request, WORKLOADS, available, workload};
 use crate::news::Listener;
 use crate::parallel::in_parallel;
 use crate::record::{Kind, Metric, Record};
-use crate::simulated::{RuntimeRun, machines};
+use crate::simulated::RuntimeRun;
 
 /// Those of the papers on hardware schemes, and phase-change memory as gem5 has it.
 pub const MEMORIES: [&str; 4] = ["hwl-pcm", "ehou-pm", "picl-nvm", "pcm-150-500"];
@@ -91,9 +91,9 @@ fn measure_one(
 
 /// One socket of the paper's machine with that memory.
 fn machine_with(memory: &str) -> MachineConfig {
-    let mut machines =
-        machines("archapt", None, &[format!("memory.preset={memory}")]).expect("both are presets");
-    machines.remove(0)
+    let mut machine = MachineConfig::named("archapt").expect("a preset");
+    machine.set_option("memory.preset", memory).expect("a preset");
+    machine
 }
 
 fn gain(own: &Record, undo: &Record) -> Option<Record> {

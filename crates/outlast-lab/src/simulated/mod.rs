@@ -1,38 +1,34 @@
 //! Runs of the timed machine, and what they say as records.
 
-pub mod crash;
 mod memory;
 mod native;
 mod prices;
+mod programs;
 mod records;
 mod requests;
 mod runtime;
-mod schemes;
-pub mod work;
+mod settings;
 
 pub use memory::memory_records;
 pub use native::{native_primitives, primitive_table};
+pub use programs::{Measured, crash_records, measure, memory_energy, records as scheme_records};
 use records::core_records;
 pub use records::table;
 use requests::export;
 pub use requests::{replay_requests, save_trace};
 pub use runtime::RuntimeRun;
-use schemes::hwl_of_streams;
-pub use schemes::{
-    LITERAL, LOG_BUFFER, LOG_SLOTS, LogOptions, Measured, Prepared, SCAN_PERIOD, SimScheme,
-    measure, memory_energy, records as scheme_records, with_cores,
-};
+pub use settings::{Setting, settings};
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use outlast_schemes::hwl::Hwl;
+use outlast_crash::machine::with_cores;
+use outlast_schemes::{MachineScheme, Options, Streams};
 use outlast_sim::Domain;
 use outlast_sim::timed::{
-    CoreKind, Cycle, Ended, InTransactions, LaneOps, Lost, MachineConfig, MachineError,
-    MemoryRequest, NonPers, Pattern, RunStats, Scheme, Setup, Source, Stream, System, Timeline,
-    TraceSource, primitives, replay,
+    Cycle, Ended, InTransactions, LaneOps, Lost, Machine, MachineConfig, MemoryRequest, Pattern,
+    RunStats, Setup, Source, Stream, Timeline, TraceSource, primitives, replay,
 };
 use outlast_trace::{
     ChampSimInstr, LaneId, LineAddr, Op, WholeFile, is_trace, read_trace, write_whole,
@@ -125,7 +121,9 @@ pub struct Simulation {
     pub timeline: Option<TimelineRequest>,
     /// Under which scheme. Another one than `non-pers` takes a stream, which then runs as
     /// transactions of [`TX_STORES`] stores, and what becomes durable is kept.
-    pub scheme: SimScheme,
+    pub scheme: MachineScheme,
+    /// Options of the scheme.
+    pub options: Options,
 }
 
 /// Stores of a stream's transactions under a scheme.
@@ -155,69 +153,6 @@ impl TimelineRequest {
         let failed = |error| format!("{}: {error}", self.path.display());
         Ok(write_whole(&self.path, json).map_err(failed)?)
     }
-}
-
-/// Most machines that one command runs.
-const MACHINES_MAX: usize = 1000;
-
-/// Every machine that `--config`, `--core` and `--set key=value[,value…]` ask for: all
-/// combinations, the last key's values changing fastest.
-///
-/// # Errors
-/// When a machine, key or value is unknown, or the machine cannot be built.
-pub fn machines(
-    config: &str,
-    core: Option<CoreKind>,
-    options: &[String],
-) -> Result<Vec<MachineConfig>, Box<dyn std::error::Error>> {
-    let mut machine = MachineConfig::named(config)?;
-    if let Some(core) = core {
-        machine.core.kind = core;
-        if core == CoreKind::InOrder {
-            machine.core.threads = 1; // Two threads a core are for the other kind.
-        }
-    }
-    let mut machines = vec![machine];
-    for option in options {
-        let (key, values) = option.split_once('=').ok_or_else(|| {
-            format!("--set {option} is not right: give KEY=VALUE, as in core.rob=192,224")
-        })?;
-        let mut next = Vec::new();
-        for machine in &machines {
-            for value in values.split(',') {
-                let mut machine = machine.clone();
-                machine.set_option(key.trim(), value.trim())?;
-                next.push(machine);
-            }
-        }
-        machines = next;
-        if machines.len() > MACHINES_MAX {
-            return Err(format!(
-                "--set {option} makes {} machines: {MACHINES_MAX} or fewer can be compared",
-                machines.len()
-            )
-            .into());
-        }
-    }
-    machines.iter().try_for_each(|machine: &MachineConfig| -> Result<(), MachineError> {
-        machine.validate()
-    })?;
-    Ok(machines)
-}
-
-/// The options of the command line that make this machine, kind of core included: a machine's name
-/// is that of its preset or file with the options that changed it.
-pub(crate) fn machine_options(machine: &MachineConfig) -> String {
-    let mut parts = machine.name.split(", ");
-    let config = parts.next().unwrap_or_default();
-    let mut options = format!("--config {config}");
-    if MachineConfig::named(config).is_ok_and(|preset| preset.core.kind != machine.core.kind) {
-        options += &format!(" --core {}", machine.core.kind);
-    }
-    for (key, value) in parts.filter_map(|part| part.split_once('=')) {
-        options += &format!(" --set {key}='{value}'");
-    }
-    options
 }
 
 /// Runs it and returns what was counted behind the warm-up.
@@ -251,40 +186,33 @@ const EXPORT_INSTRUCTIONS: u64 = 1 << 20;
 
 fn run_with(
     simulation: &Simulation,
-    requests: Option<&mut dyn Write>,
-) -> Result<Vec<Record>, Box<dyn std::error::Error>> {
-    let Simulation { work, scheme, .. } = simulation;
-    match (scheme, work) {
-        (SimScheme::NonPers, _) => run_under(simulation, NonPers, requests),
-        (_, Work::Stream(pattern)) => {
-            let log_at = LineAddr(pattern.bytes() / 64);
-            let config = hwl_of_streams(*scheme, log_at, TX_STORES)?;
-            run_under(simulation, Hwl::new(config)?, requests)
-        }
-        (_, Work::Trace(path)) => Err(format!(
-            "{}: a trace runs under non-pers; {scheme} takes a stream or a program",
-            path.display()
-        )
-        .into()),
-    }
-}
-
-fn run_under<S: Scheme>(
-    simulation: &Simulation,
-    scheme: S,
     mut requests: Option<&mut dyn Write>,
 ) -> Result<Vec<Record>, Box<dyn std::error::Error>> {
-    let Simulation { machine, work, warm_up, instructions, seed, timeline, .. } = simulation;
-    let is_plain = simulation.scheme == SimScheme::NonPers;
+    let Simulation { machine, work, warm_up, instructions, seed, timeline, scheme, options } =
+        simulation;
+    let is_plain = *scheme == MachineScheme::plain();
+    let (tx_stores, end) = match work {
+        Work::Stream(pattern) => (TX_STORES, LineAddr(pattern.bytes() / 64)),
+        Work::Trace(_) => (0, LineAddr(0)),
+    };
+    let prepared = scheme.prepare(
+        &outlast_schemes::Work {
+            streams: Streams::Generated { tx_stores },
+            image: Arc::default(),
+            end,
+            lanes: 1,
+            is_nested: false,
+        },
+        options,
+        None,
+    );
+    let prepared = prepared.map_err(|error| format!("{}: {error}", work.name()))?;
     let sources = work.sources(*seed, !is_plain)?;
-    let mut machine = machine.clone();
-    machine.core.count =
-        machine.core.count.max((sources.len() as u32).div_ceil(machine.core.threads));
-    let machine = &machine;
+    let machine = &with_cores(machine, sources.len() as u16);
     let threads = sources.len() as u32;
     let journal = (!is_plain).then_some(Domain::Adr);
     let setup = Setup { seed: *seed, journal, ..Setup::default() };
-    let mut system = System::new(machine, scheme, setup, sources)?;
+    let mut system = prepared.machine(machine, setup, sources)?;
     if system.run(*warm_up)? == Ended::Finished && *warm_up > 0 {
         let ran = system.take_stats().instructions();
         return Err(format!(
@@ -306,7 +234,7 @@ fn run_under<S: Scheme>(
         Some(file) => {
             let memory = &machine.memory;
             let interval = memory.t_refi.cycles(memory.clock.period_fs()).max(1);
-            export(&mut system, *instructions, interval, *file)?;
+            export(system.as_mut(), *instructions, interval, *file)?;
         }
     }
     let elapsed = watch.elapsed();
@@ -315,7 +243,7 @@ fn run_under<S: Scheme>(
     if let (Some(request), Some(timeline)) = (timeline, system.take_timeline()) {
         request.write(&timeline, machine, system.now())?;
     }
-    Ok(records::records(&work.name(), simulation.scheme, machine, threads, &stats, seconds))
+    Ok(records::records(&work.name(), *scheme, machine, threads, &stats, seconds))
 }
 
 /// What each primitive operation costs on a machine.

@@ -26,7 +26,7 @@ pub(super) fn core_records(
 
 pub(super) fn records(
     work: &str,
-    scheme: SimScheme,
+    scheme: MachineScheme,
     machine: &MachineConfig,
     threads: u32,
     stats: &RunStats,

@@ -3,8 +3,8 @@
 use super::*;
 
 /// Runs, and writes the memory's requests as they come.
-pub(super) fn export<S: Scheme>(
-    system: &mut System<S>,
+pub(super) fn export(
+    system: &mut dyn Machine,
     instructions: u64,
     interval: u64,
     file: &mut dyn Write,

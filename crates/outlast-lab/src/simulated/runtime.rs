@@ -107,7 +107,10 @@ impl RuntimeRun {
             let mut record = Record::new(kind, workload.name, scheme.name(), metric, value)
                 .threads((*lanes).into())
                 .config(&config)
-                .guarantee(&scheme.guarantee().to_string());
+                .keys(*keys)
+                .transactions((*transactions).into())
+                .seed(self.seed)
+                .guarantee(scheme.guarantee().name());
             record.plant = self.plant.map(|plant| plant.to_string());
             record
         };
@@ -156,7 +159,7 @@ impl RuntimeRun {
             "outlast sim {} --scheme {scheme} {} --threads {lanes} --keys {keys} --lane-bytes \
              {lane_bytes} --transactions {transactions} --seed {seed}",
             workload.name,
-            super::machine_options(&self.machine)
+            outlast_crash::machine::machine_options(&self.machine)
         );
         if let Some(plant) = self.plant {
             command += &format!(" --plant {plant}");
@@ -377,7 +380,8 @@ mod tests {
             instructions: u64::MAX,
             seed: run.seed,
             timeline: None,
-            scheme: super::super::SimScheme::NonPers,
+            scheme: outlast_schemes::MachineScheme::plain(),
+            options: outlast_schemes::Options::default(),
         });
         let instructions = value(&again.unwrap(), Metric::INSTRUCTIONS);
         // A fifth of what is recorded is warm-up.

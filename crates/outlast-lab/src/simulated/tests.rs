@@ -1,17 +1,8 @@
 use super::*;
+use outlast_sim::timed::CoreKind;
 
-#[test]
-fn options_make_every_combination() {
-    let options = ["core.rob=64,128".to_owned(), "l1.latency=4 cycles,5 cycles".to_owned()];
-    let machines = machines("server", Some(CoreKind::InOrder), &options).unwrap();
-    let keys = |machine: &MachineConfig| {
-        (machine.get("core.rob").unwrap(), machine.get("l1.latency").unwrap())
-    };
-    let expected = [("64", "4"), ("64", "5"), ("128", "4"), ("128", "5")]
-        .map(|(rob, latency)| (rob.to_owned(), format!("{latency} cycles")));
-    assert_eq!(machines.iter().map(keys).collect::<Vec<_>>(), expected);
-    assert!(machines.iter().all(|machine| machine.core.kind == CoreKind::InOrder));
-    assert!(super::machines("server", None, &["core.rob".to_owned()]).is_err());
+fn named(name: &str) -> MachineScheme {
+    name.parse().unwrap()
 }
 
 #[test]
@@ -27,7 +18,8 @@ fn a_stream_and_its_trace_run_alike() {
             instructions: 4000,
             seed: 1,
             timeline: None,
-            scheme: SimScheme::NonPers,
+            scheme: MachineScheme::plain(),
+            options: Options::default(),
         };
         let records = run(&simulation).unwrap();
         records.iter().find(|r| r.is(Metric::IPC)).unwrap().value.unwrap()
@@ -58,7 +50,8 @@ fn exported_requests_take_as_long_on_the_memory_alone() {
             instructions: 60_000,
             seed: 1,
             timeline: None,
-            scheme: SimScheme::NonPers,
+            scheme: MachineScheme::plain(),
+            options: Options::default(),
         };
         let ran = run_exporting(&simulation, file.path()).unwrap();
         let replayed = replay_requests(&simulation.machine, file.path()).unwrap();
@@ -80,9 +73,9 @@ fn exported_requests_take_as_long_on_the_memory_alone() {
 #[test]
 fn a_machine_is_said_as_options_that_make_it_again() {
     let set = ["l1.size=4 KiB".to_owned(), "memory.adr=false".to_owned()];
-    let machine = machines("hwl", Some(CoreKind::InOrder), &set).unwrap().remove(0);
+    let machine = settings("hwl", Some(CoreKind::InOrder), &set, &[]).unwrap().remove(0).machine;
     let expected = "--config hwl --core inorder --set l1.size='4 KiB' --set memory.adr='false'";
-    assert_eq!(machine_options(&machine), expected);
+    assert_eq!(outlast_crash::machine::machine_options(&machine), expected);
 }
 
 #[test]
@@ -95,6 +88,7 @@ fn a_stream_runs_under_a_scheme_as_transactions() {
         seed: 1,
         timeline: None,
         scheme,
+        options: Options::default(),
     };
     let stream = || Work::Stream(Pattern::Friendly);
     let value = |scheme, class| {
@@ -104,13 +98,13 @@ fn a_stream_runs_under_a_scheme_as_transactions() {
         records.iter().find(of).and_then(|record| record.value).unwrap_or(0.0)
     };
     // Eight stores to words of lines of their own, mostly, are three records or more.
-    assert!(value(SimScheme::Fwb, Some("log")) > 3.0 * 20_000.0 / 80.0);
-    assert_eq!(value(SimScheme::NonPers, Some("log")), 0.0);
-    let error = run(&simulation(SimScheme::RedoClwb, stream())).unwrap_err().to_string();
-    assert!(error.contains("streams run under non-pers, fwb"), "{error}");
+    assert!(value(named("fwb"), Some("log")) > 3.0 * 20_000.0 / 80.0);
+    assert_eq!(value(MachineScheme::plain(), Some("log")), 0.0);
+    let error = run(&simulation(named("redo-clwb"), stream())).unwrap_err().to_string();
+    assert!(error.contains("redo-clwb: changes what a program does"), "{error}");
     let trace = Work::Trace("some.trace".into());
-    let error = run(&simulation(SimScheme::Fwb, trace)).unwrap_err().to_string();
-    assert!(error.contains("some.trace: a trace runs under non-pers"), "{error}");
+    let error = run(&simulation(named("fwb"), trace)).unwrap_err().to_string();
+    assert!(error.contains("some.trace: fwb: logs transactions, and there are none"), "{error}");
 }
 
 #[test]
@@ -122,7 +116,8 @@ fn a_run_gives_its_records() {
         instructions: 5000,
         seed: 1,
         timeline: None,
-        scheme: SimScheme::NonPers,
+        scheme: MachineScheme::plain(),
+        options: Options::default(),
     };
     let records = run(&simulation).unwrap();
     let value = |metric: Metric| records.iter().find(|r| r.is(metric)).unwrap().value.unwrap();

@@ -1,7 +1,7 @@
 //! What can be chosen of hardware logging: the log's place and size, and what is left out.
 
-use outlast_trace::{LaneId, LineAddr, Op, OpLog, word_pieces};
-use rustc_hash::FxHashMap;
+use crate::work::largest_transaction;
+use outlast_trace::{LaneId, LineAddr, OpLog};
 
 /// Times that a log can grow, at most: its head line has a word for each.
 pub const GROWTHS_MAX: u8 = 7;
@@ -253,43 +253,13 @@ impl HwlConfig {
     /// [`LogError::TransactionTooLarge`] names the first that does not.
     pub fn check_transactions(&self, bare: &OpLog) -> Result<(), LogError> {
         let max = self.tx_records_max;
-        match largest(bare) {
+        match largest_transaction(bare).map(|(lane, words)| (lane, words + 1)) {
             Some((lane, needed)) if needed > max && self.log.growths == 0 => {
                 Err(LogError::TransactionTooLarge { lane, needed, max })
             }
             _ => Ok(()),
         }
     }
-}
-
-/// Records that the largest of these transactions may need: one for each word stored, when no
-/// two share one, and one for its commit. What a program declares to `log_create`.
-pub fn records_max(bare: &OpLog) -> u64 {
-    largest(bare).map_or(1, |(_, records)| records)
-}
-
-fn largest(bare: &OpLog) -> Option<(LaneId, u64)> {
-    let mut words: FxHashMap<LaneId, Vec<u64>> = FxHashMap::default();
-    let mut largest: Option<(LaneId, u64)> = None;
-    for (lane, op) in bare.iter() {
-        let open = words.entry(lane).or_default();
-        match op {
-            Op::TxBegin => open.push(1),
-            Op::Store { at, bytes } => {
-                if let Some(count) = open.last_mut() {
-                    *count += word_pieces(at, bytes.len()).count() as u64;
-                }
-            }
-            Op::TxEnd => {
-                let count = open.pop().unwrap_or(0);
-                if largest.is_none_or(|(_, most)| count > most) {
-                    largest = Some((lane, count));
-                }
-            }
-            _ => {}
-        }
-    }
-    largest
 }
 
 #[cfg(test)]

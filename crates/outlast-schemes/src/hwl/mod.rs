@@ -42,15 +42,16 @@
 
 mod config;
 mod log;
+mod plants;
 mod program;
 mod record;
 mod recover;
+mod variants;
 
-pub use config::{
-    Commit, Fault, Faults, GROWTHS_MAX, HwlConfig, LogError, LogPlace, Values, records_max,
-};
+pub use config::{Commit, Fault, Faults, GROWTHS_MAX, HwlConfig, LogError, LogPlace, Values};
 pub use program::{Flushes, with_calls, with_flushes};
 pub use recover::{recover, recover_as};
+pub use variants::HardwareLogging;
 
 use log::Logged;
 use outlast_sim::Cause;
@@ -410,6 +411,22 @@ impl Scheme for Hwl {
             out.wake();
         } else {
             self.record_durable(token, out);
+        }
+    }
+
+    fn take_counters(&mut self, each: &mut dyn FnMut(&'static str, &'static str, f64)) {
+        let stats = std::mem::take(&mut self.stats);
+        for (name, count) in [
+            ("log_records", stats.records),
+            ("log_commit_records", stats.commit_records),
+            ("log_coalesced", stats.coalesced),
+            ("log_buffer_full", stats.buffer_full),
+            ("log_full", stats.log_full),
+            ("log_grown", stats.grown),
+            ("scans", stats.scans),
+            ("forced_lines", stats.forced),
+        ] {
+            each(name, "count", count as f64);
         }
     }
 

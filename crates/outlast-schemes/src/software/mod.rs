@@ -29,8 +29,10 @@
 //! and committing cost what they cost hardware logging.
 
 mod recover;
+mod variants;
 
 pub use recover::recover;
+pub use variants::Software;
 
 use crate::{BEGIN_INSTRUCTIONS, COMMIT_INSTRUCTIONS};
 use outlast_trace::{

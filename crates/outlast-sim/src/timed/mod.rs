@@ -19,6 +19,7 @@ mod energy;
 mod event;
 mod instr;
 mod journal;
+mod machine;
 mod memory;
 mod memory_stats;
 mod miss;
@@ -48,6 +49,7 @@ pub use config::{
 };
 pub use instr::{Batch, Instr, InstrKind, LOADS_MAX, Mark, STORES_MAX, Source, SourceError};
 pub use journal::TimedJournal;
+pub use machine::Machine;
 pub use memory_stats::{CycleHistogram, MemoryEnergy, PersistTimes, QueueStats};
 pub use ops::{LaneOps, instructions_of};
 pub use ports::{

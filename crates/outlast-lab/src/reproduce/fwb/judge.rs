@@ -6,11 +6,9 @@
 //! circular one, as the paper's is, is noted beside.
 
 use super::views::{self, better, group, row, unsafe_base};
-use super::{Findings, HWL, Request, Row, log_rate};
+use super::{Findings, HWL, LOG_BUFFER, LOG_SLOTS, MICRO, Request, Row, log_rate};
 use crate::record::Record;
 use crate::reproduce::claims::{self, Claim, Found, Judgement, Rule};
-use crate::simulated::SimScheme;
-use crate::simulated::work::MICRO;
 use outlast_sim::timed::Lost;
 
 /// How far from a described value counts as the same.
@@ -19,8 +17,8 @@ const NEAR: Rule = Rule::Near(0.2);
 const NOISE: f64 = 0.01;
 
 const NOT_MEASURED: &str = "this run did not measure it";
-const SOFTWARE: [SimScheme; 2] = [SimScheme::RedoClwb, SimScheme::UndoClwb];
-const RINGS: [SimScheme; 2] = [SimScheme::RedoRing, SimScheme::UndoRing];
+const SOFTWARE: [&str; 2] = ["redo-clwb", "undo-clwb"];
+const RINGS: [&str; 2] = ["redo-clwb:ring", "undo-clwb:ring"];
 
 /// One record for each claim about the requested parts.
 pub(super) fn judge(request: &Request, findings: &Findings) -> Vec<Record> {
@@ -41,12 +39,12 @@ fn compared(found: Option<Found>, rule: Rule) -> Judgement {
 
 /// Groups of rows of one program and number of threads.
 fn groups(findings: &Findings, wanted: impl Fn(&Row) -> bool) -> Vec<Vec<&Row>> {
-    let first = |row: &&Row| row.measured.scheme == SimScheme::NonPers && wanted(row);
+    let first = |row: &&Row| row.measured.scheme.name() == "non-pers" && wanted(row);
     findings.rows.iter().filter(first).map(|row| group(findings, row)).collect()
 }
 
 fn is_micro(row: &Row) -> bool {
-    MICRO.iter().any(|bench| bench.name == row.bench)
+    MICRO.contains(&row.bench)
 }
 
 /// The geometric mean, with its span; `None` of none.
@@ -64,7 +62,7 @@ fn throughput(row: &Row) -> f64 {
     row.measured.throughput()
 }
 
-fn gain(group: &[&Row], of: SimScheme, against: [SimScheme; 2]) -> Option<f64> {
+fn gain(group: &[&Row], of: &str, against: [&str; 2]) -> Option<f64> {
     Some(throughput(row(group, of)?) / throughput(better(group, against)?))
 }
 
@@ -80,14 +78,14 @@ fn reasons(groups: &[Vec<&Row>]) -> String {
     // A commit of `fwb` waits for its record where a fence would for its flushes.
     let waits = [Lost::Flush, Lost::Fence, Lost::Log, Lost::StoreBuffer];
     let software = over(groups, |group| Some(share(better(group, SOFTWARE)?, &waits)));
-    let hardware = over(groups, |group| Some(share(row(group, SimScheme::Fwb)?, &waits)));
+    let hardware = over(groups, |group| Some(share(row(group, "fwb")?, &waits)));
     let writes = |scheme| over(groups, move |group| Some(row(group, scheme)?.measured.writes()));
-    let rings = over(groups, |group| gain(group, SimScheme::Fwb, RINGS));
-    let buffered = over(groups, |group| gain(group, SimScheme::FwbBuffered, SOFTWARE));
-    let ideal = over(groups, |group| gain(group, SimScheme::NonPers, SOFTWARE));
+    let rings = over(groups, |group| gain(group, "fwb", RINGS));
+    let buffered = over(groups, |group| gain(group, "fwb:buffered", SOFTWARE));
+    let ideal = over(groups, |group| gain(group, "non-pers", SOFTWARE));
     let mean = |values: &[f64]| Found::mean(values).map_or(0.0, |found| found.value);
     let ratio = |values: &[f64]| geometric(values).map_or(0.0, |found| found.value);
-    let both = over(groups, |group| gain(group, SimScheme::Fwb, [SimScheme::UndoRedoClwb; 2]));
+    let both = over(groups, |group| gain(group, "fwb", ["undo-redo-clwb"; 2]));
     format!(
         "non-pers itself is {:.2} x the better software logging, which waits for fences, stores \
          and its log in {:.0} % of its cycles, fwb in {:.0} %; writes a transaction: fwb {:.1}, \
@@ -96,9 +94,9 @@ fn reasons(groups: &[Vec<&Row>]) -> String {
         ratio(&ideal),
         mean(&software),
         mean(&hardware),
-        mean(&writes(SimScheme::Fwb)),
-        mean(&writes(SimScheme::RedoClwb)),
-        mean(&writes(SimScheme::NonPers)),
+        mean(&writes("fwb")),
+        mean(&writes("redo-clwb")),
+        mean(&writes("non-pers")),
         ratio(&rings),
         ratio(&both),
         ratio(&buffered),
@@ -121,7 +119,7 @@ fn judgement(claim: &Claim, request: &Request, findings: &Findings) -> Judgement
 fn speed(id: &str, findings: &Findings) -> Judgement {
     let with = |threads: u16| groups(findings, |row| is_micro(row) && row.threads == threads);
     let micro = groups(findings, is_micro);
-    let gains = |groups: &[Vec<&Row>]| over(groups, |g| gain(g, SimScheme::Fwb, SOFTWARE));
+    let gains = |groups: &[Vec<&Row>]| over(groups, |g| gain(g, "fwb", SOFTWARE));
     let mean_gain = |threads| {
         let groups = with(threads);
         geometric(&gains(&groups)).map(|found| found.noting(&reasons(&groups)))
@@ -131,7 +129,7 @@ fn speed(id: &str, findings: &Findings) -> Judgement {
         "fwb.throughput.8t" => compared(mean_gain(8), Rule::AtLeast),
         "software.throughput_loss.max" => {
             let lost = |group: &[&Row], slow: Option<&Row>| {
-                let ideal = throughput(row(group, SimScheme::NonPers)?);
+                let ideal = throughput(row(group, "non-pers")?);
                 Some(100.0 * (1.0 - throughput(slow?) / ideal))
             };
             let mut losses = over(&micro, |group| lost(group, unsafe_base(group)));
@@ -141,11 +139,11 @@ fn speed(id: &str, findings: &Findings) -> Judgement {
             compared(Found::largest(&losses), NEAR)
         }
         "order.throughput.fwb_hwl" => {
-            let gains = over(&micro, |g| gain(g, SimScheme::Fwb, [SimScheme::Hwl; 2]));
+            let gains = over(&micro, |g| gain(g, "fwb", ["hwl"; 2]));
             compared(geometric(&gains).map(above_one), Rule::Holds)
         }
         "order.throughput.hwl_sw" => {
-            let gains = over(&micro, |group| gain(group, SimScheme::Hwl, SOFTWARE));
+            let gains = over(&micro, |group| gain(group, "hwl", SOFTWARE));
             let found = geometric(&gains).map(above_one);
             compared(found.map(|found| found.noting(&reasons(&micro))), Rule::Holds)
         }
@@ -174,27 +172,27 @@ fn instructions(id: &str, findings: &Findings) -> Judgement {
     let ratio = |scheme| {
         over(&micro, move |group| {
             let count = |scheme| Some(row(group, scheme)?.measured.stats.instructions() as f64);
-            Some(count(scheme)? / count(SimScheme::NonPers)?)
+            Some(count(scheme)? / count("non-pers")?)
         })
     };
     match id {
         "software.instructions.max" => {
-            let all = [SimScheme::UnsafeUndo, SimScheme::UnsafeRedo].into_iter().chain(SOFTWARE);
+            let all = ["unsafe-undo", "unsafe-redo"].into_iter().chain(SOFTWARE);
             let all: Vec<f64> = all.flat_map(ratio).collect();
-            let both = ratio(SimScheme::UndoRedoClwb);
+            let both = ratio("undo-redo-clwb");
             let both = Found::largest(&both).map_or(0.0, |found| found.value);
             let note = format!("software undo+redo {both:.2} x");
             compared(Found::largest(&all).map(|found| found.noting(&note)), NEAR)
         }
         "fwb.instructions" => {
-            let found = geometric(&ratio(SimScheme::Fwb));
+            let found = geometric(&ratio("fwb"));
             const NOTE: &str = "begin and commit, whose instructions are an estimate, and nothing \
                                 else";
             let found = found.map(|found| Found::of(100.0 * (found.value - 1.0)).noting(NOTE));
             compared(found, Rule::AtMost)
         }
         "undo.instructions" => {
-            let found = Found::mean(&ratio(SimScheme::UndoClwb));
+            let found = Found::mean(&ratio("undo-clwb"));
             compared(found.map(|found| found.noting("mean over programs")), Rule::Above)
         }
         _ => Judgement::NotTestable(NOT_MEASURED.to_owned()),
@@ -212,23 +210,23 @@ fn compared_energy(found: Option<Found>, rule: Rule, groups: &[Vec<&Row>]) -> Ju
     }
 }
 
-fn energy_over(group: &[&Row], of: SimScheme, against: SimScheme) -> Option<f64> {
+fn energy_over(group: &[&Row], of: &str, against: &str) -> Option<f64> {
     Some(row(group, of)?.energy? / row(group, against)?.energy?)
 }
 
 fn energy(id: &str, findings: &Findings) -> Judgement {
     let micro = groups(findings, is_micro);
-    let over_ideal = |scheme| over(&micro, move |g| energy_over(g, scheme, SimScheme::NonPers));
+    let over_ideal = |scheme| over(&micro, move |g| energy_over(g, scheme, "non-pers"));
     let percent = |ratio: &f64| 100.0 * (ratio - 1.0);
     match id {
         "software.energy_overhead.max" => {
-            let all = [SimScheme::UnsafeUndo, SimScheme::UnsafeRedo].into_iter().chain(SOFTWARE);
+            let all = ["unsafe-undo", "unsafe-redo"].into_iter().chain(SOFTWARE);
             let all: Vec<f64> = all.flat_map(over_ideal).map(|ratio| percent(&ratio)).collect();
             compared_energy(Found::largest(&all), NEAR, &micro)
         }
         "fwb.memory_energy_overhead" => {
-            let found = geometric(&over_ideal(SimScheme::Fwb));
-            let software = geometric(&over_ideal(SimScheme::RedoClwb));
+            let found = geometric(&over_ideal("fwb"));
+            let software = geometric(&over_ideal("redo-clwb"));
             let note = software.map_or(String::new(), |software| {
                 format!("redo-clwb {:.0} %", percent(&software.value))
             });
@@ -245,7 +243,7 @@ fn energy(id: &str, findings: &Findings) -> Judgement {
 
 fn whisper(id: &str, findings: &Findings) -> Judgement {
     let set = groups(findings, |row| !is_micro(row));
-    let gains = over(&set, |group| gain(group, SimScheme::Fwb, SOFTWARE));
+    let gains = over(&set, |group| gain(group, "fwb", SOFTWARE));
     const OURS: &str = "the set is ours, in WHISPER's manner, and so are its sizes";
     let noted = |found: Option<Found>| found.map(|found| found.noting(OURS));
     match id {
@@ -254,21 +252,21 @@ fn whisper(id: &str, findings: &Findings) -> Judgement {
             compared(found.map(|found| found.noting(&reasons(&set))), Rule::AtLeast)
         }
         "whisper.vs_nonpers" => {
-            let shares = over(&set, |g| gain(g, SimScheme::Fwb, [SimScheme::NonPers; 2]));
+            let shares = over(&set, |g| gain(g, "fwb", ["non-pers"; 2]));
             let found = geometric(&shares).map(|found| Found::of(100.0 * found.value));
             compared(noted(found), Rule::AtLeast)
         }
         "whisper.energy.max" => {
             let saved: Vec<f64> = SOFTWARE
                 .into_iter()
-                .flat_map(|scheme| over(&set, move |g| energy_over(g, scheme, SimScheme::Fwb)))
+                .flat_map(|scheme| over(&set, move |g| energy_over(g, scheme, "fwb")))
                 .collect();
             compared_energy(noted(Found::largest(&saved)), Rule::AtLeast, &set)
         }
         "order.whisper" => {
             let threads = set.first().map_or(0, |group| group[0].threads);
             let micro = groups(findings, |row| is_micro(row) && row.threads == threads);
-            let micro = over(&micro, |group| gain(group, SimScheme::Fwb, SOFTWARE));
+            let micro = over(&micro, |group| gain(group, "fwb", SOFTWARE));
             let found = geometric(&gains).zip(geometric(&micro)).map(|(set, micro)| {
                 let note = format!("{:.2} x against {:.2} x", set.value, micro.value);
                 Found::of(set.value - micro.value).noting(&note)
@@ -325,12 +323,12 @@ fn sensitivity(id: &str, request: &Request, findings: &Findings) -> Judgement {
             let rates = findings
                 .rows
                 .iter()
-                .filter(|row| is_micro(row) && row.measured.scheme == SimScheme::Fwb);
+                .filter(|row| is_micro(row) && row.measured.scheme.name() == "fwb");
             let rate = rates
                 .map(|row| log_rate(&row.measured))
                 .chain(findings.points.iter().map(|point| point.log_rate))
                 .fold(0.0, f64::max);
-            let period = (rate > 0.0).then(|| crate::simulated::LOG_SLOTS as f64 / rate / 2.0);
+            let period = (rate > 0.0).then(|| LOG_SLOTS as f64 / rate / 2.0);
             let note = "half of the time in which the fastest log measured goes round 4 MB; \
                         where it is shorter, scans start earlier here";
             compared(period.map(|cycles| Found::of(cycles).noting(note)), Rule::AtLeast)
@@ -367,7 +365,7 @@ fn hardware(id: &str) -> Judgement {
         }
         "table1.head" | "table1.tail" => Judgement::Compared(Found::of(8.0), Rule::AtMost),
         "table1.logbuf" => {
-            let bytes = (crate::simulated::LOG_BUFFER * 64) as f64;
+            let bytes = (LOG_BUFFER * 64) as f64;
             Judgement::Compared(Found::of(bytes).noting("15 slots of 64 bytes"), Rule::AtMost)
         }
         "table1.fwb" => Judgement::Contradictory(

@@ -22,7 +22,8 @@ pub mod views;
 
 use std::str::FromStr;
 
-use outlast_schemes::hwl::Faults;
+use outlast_crash::machine::{Campaign, work_of};
+use outlast_schemes::{MachineScheme, Options, plants};
 use outlast_sim::Cause;
 use outlast_sim::timed::MachineConfig;
 
@@ -30,12 +31,58 @@ use crate::native::Size;
 use crate::news::Listener;
 use crate::parallel::in_parallel;
 use crate::record::{Kind, Metric, Record};
-use crate::simulated::crash::{Campaign, Plant};
-use crate::simulated::work::{Bench, MICRO, Plan, WHISPER, Work};
-use crate::simulated::{LogOptions, Measured, SimScheme, measure, scheme_records};
+use crate::simulated::{Measured, measure, scheme_records};
+use outlast_workloads::machine::{BareWorkload, Plan, Recorded};
 
 /// What claims of the paper are filed under.
 pub const HWL: &str = "hwl";
+
+/// The paper's micro-benchmarks (Table III), integers then strings.
+const MICRO: [&str; 10] = [
+    "hash-toggle",
+    "rbtree-toggle",
+    "sps",
+    "btree-toggle",
+    "ssca2",
+    "hash-string",
+    "rbtree-string",
+    "sps-string",
+    "btree-string",
+    "ssca2-string",
+];
+/// What stands for the WHISPER set.
+const WHISPER: [&str; 6] = ["ctree", "hashmap", "echo", "vacation", "ycsb-a", "tpcc"];
+
+/// The workload of a table's row.
+fn workload(name: &str) -> &'static BareWorkload {
+    BareWorkload::named(name).expect("the tables above name workloads")
+}
+
+/// Slots of the hardware log: 4 MB, as the paper has it.
+const LOG_SLOTS: u64 = 65_536;
+/// Cycles from one scan to the next for such a log (paper, section VI).
+const SCAN_PERIOD: u64 = 3_000_000;
+/// Records of the log buffer in the controller (paper, section IV-C).
+const LOG_BUFFER: usize = 15;
+
+/// The hardware log as it is varied.
+#[derive(Clone, Copy, Debug)]
+struct Log {
+    slots: u64,
+    buffer: u64,
+    scan_period: u64,
+    forces: bool,
+}
+
+impl Log {
+    fn options(self) -> Options {
+        Options::default()
+            .with("log_slots", self.slots)
+            .with("log_buffer", self.buffer)
+            .with("scan_period", self.scan_period)
+            .with("forces", self.forces.into())
+    }
+}
 
 /// A figure or a table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -147,16 +194,17 @@ impl Request {
         Ok(machine)
     }
 
-    fn plan(&self, bench: &'static Bench, threads: u16) -> Plan {
+    fn plan(&self, name: &str, threads: u16) -> Plan {
         // Programs with large transactions run fewer of them.
-        let count = match bench.name {
+        let workload = workload(name);
+        let count = match name {
             "vacation" | "tpcc" => self.transactions / 6,
             "echo" | "sps-string" => self.transactions / 2,
             _ => self.transactions,
         };
         Plan {
-            bench,
-            footprint: bench.footprint / self.divisor,
+            workload,
+            footprint: workload.footprint / self.divisor,
             threads,
             warm_up: count,
             transactions: count,
@@ -166,12 +214,16 @@ impl Request {
         }
     }
 
-    fn options(&self, work: &Work) -> LogOptions {
-        let options = LogOptions::scaled(self.divisor);
+    fn log(&self, work: &Recorded) -> Log {
         // A log that is scaled down still has to hold the largest transactions.
-        let largest = work.streams.iter().map(|log| outlast_schemes::hwl::records_max(log)).max();
-        let slots = options.slots.max(4 * largest.unwrap_or(1) * u64::from(work.lanes()).min(4));
-        LogOptions { slots, ..options }
+        let largest = work_of(work).largest_transaction() + 1;
+        let slots = LOG_SLOTS / self.divisor;
+        Log {
+            slots: slots.max(4 * largest * u64::from(work.lanes()).min(4)),
+            buffer: LOG_BUFFER as u64,
+            scan_period: SCAN_PERIOD / self.divisor,
+            forces: true,
+        }
     }
 }
 
@@ -229,28 +281,28 @@ pub fn run(
     let micro = [Part::Fig6, Part::Fig7, Part::Fig8, Part::Fig9];
     let mut plans = Vec::new();
     if request.wants(&micro) {
-        for bench in &MICRO {
-            let strings = bench.name.ends_with("-string");
-            plans.extend(request.threads[usize::from(strings)].iter().map(|n| (bench, *n)));
+        for name in MICRO {
+            let strings = name.ends_with("-string");
+            plans.extend(request.threads[usize::from(strings)].iter().map(|n| (name, *n)));
         }
     }
     if request.wants(&[Part::Fig10]) {
-        for bench in &WHISPER {
-            plans.extend(request.threads[2].iter().map(|n| (bench, *n)));
+        for name in WHISPER {
+            plans.extend(request.threads[2].iter().map(|n| (name, *n)));
         }
     }
     let stage = "programs under schemes";
-    let measured = in_parallel(&plans, usize::MAX, stage, listen, |(bench, threads)| {
-        let work = request.plan(bench, *threads).work().map_err(|error| error.to_string())?;
-        let options = request.options(&work);
+    let measured = in_parallel(&plans, usize::MAX, stage, listen, |(name, threads)| {
+        let work = request.plan(name, *threads).record().map_err(|error| error.to_string())?;
+        let options = request.log(&work).options();
         let mut rows = Vec::new();
         let mut records = Vec::new();
-        for (scheme, ..) in SimScheme::ALL {
+        for scheme in MachineScheme::all() {
             let measured = measure(&machine, scheme, &work, &options)
-                .map_err(|error| format!("{} under {scheme}: {error}", bench.name))?;
+                .map_err(|error| format!("{name} under {scheme}: {error}"))?;
             records.extend(scheme_records(&machine, &work, &measured));
             let energy = crate::simulated::memory_energy(&machine, &measured.stats);
-            rows.push(Row { bench: bench.name, threads: *threads, measured, energy });
+            rows.push(Row { bench: name, threads: *threads, measured, energy });
         }
         Ok::<_, String>((rows, records))
     })?;
@@ -277,19 +329,19 @@ fn sensitivities(
     records: &mut Vec<Record>,
     listen: &mut Listener<'_>,
 ) -> Result<(), Box<dyn std::error::Error>> {
-    let hash = Bench::named("hash")?;
+    let fwb: MachineScheme = "fwb".parse()?;
     let threads = *request.threads[0].last().unwrap_or(&8);
     let seeds =
         (request.seed..request.seed + SEEDS).map(|seed| Request { seed, ..request.clone() });
-    let works: Vec<Work> =
-        seeds.map(|of| of.plan(hash, threads).work()).collect::<Result<_, _>>()?;
-    let largest = works.iter().map(|work| request.options(work)).max_by_key(|of| of.slots);
+    let works: Vec<Recorded> =
+        seeds.map(|of| of.plan("hash-toggle", threads).record()).collect::<Result<_, _>>()?;
+    let largest = works.iter().map(|work| request.log(work)).max_by_key(|of| of.slots);
     let usual = largest.expect("there are seeds");
     let mut fast = machine.clone();
     fast.set_option("memory.tWR", "0 ns")?;
-    let mut jobs: Vec<(&'static str, f64, LogOptions, &MachineConfig)> = Vec::new();
+    let mut jobs: Vec<(&'static str, f64, Log, &MachineConfig)> = Vec::new();
     for entries in [1, 2, 4, 8, 15, 32, 64, 128, 256] {
-        let options = LogOptions { buffer: entries, ..usual };
+        let options = Log { buffer: entries, ..usual };
         jobs.push((views::BUFFER, entries as f64, options, machine));
         if entries >= 15 {
             jobs.push((views::BUFFER_FAST, entries as f64, options, &fast));
@@ -297,25 +349,25 @@ fn sensitivities(
     }
     for (numerator, denominator) in [(1, 4), (1, 2), (1, 1), (2, 1), (4, 1)] {
         let period = usual.scan_period * numerator / denominator;
-        let options = LogOptions { scan_period: period, ..usual };
+        let options = Log { scan_period: period, ..usual };
         jobs.push((views::PERIOD, period as f64, options, machine));
         let slots = usual.slots * numerator / denominator;
         let options =
-            LogOptions { slots, scan_period: usual.scan_period * numerator / denominator, ..usual };
+            Log { slots, scan_period: usual.scan_period * numerator / denominator, ..usual };
         jobs.push((views::LOG, slots as f64, options, machine));
     }
     // Without scans nothing lets the head move: a log that is never full.
-    let endless = LogOptions { slots: 1 << 22, forces: false, ..usual };
+    let endless = Log { slots: 1 << 22, forces: false, ..usual };
     jobs.push((views::NO_SCAN, 0.0, endless, machine));
     let mut free = machine.clone();
     free.set_option("caches.scan_tags", "0")?;
     jobs.push((views::FREE_TAGS, 0.0, usual, &free));
-    jobs.push((views::NO_EARLY, 0.0, LogOptions { slots: 1 << 22, ..usual }, machine));
+    jobs.push((views::NO_EARLY, 0.0, Log { slots: 1 << 22, ..usual }, machine));
     let points = in_parallel(&jobs, usize::MAX, "sensitivities", listen, |job| {
         let (what, value, options, machine) = job;
         let (mut logs, mut log_rate_max) = (0.0, 0.0);
         for work in &works {
-            let measured = measure(machine, SimScheme::Fwb, work, options)
+            let measured = measure(machine, fwb, work, &options.options())
                 .map_err(|error| format!("{what} {value}: {error}"))?;
             logs += measured.throughput().ln();
             log_rate_max = log_rate(&measured).max(log_rate_max);
@@ -325,10 +377,10 @@ fn sensitivities(
     })?;
     for point in &points {
         let metric = Metric { name: point.what, unit: "tx/s" };
-        let of = works[0].describe();
+        let of = works[0].plan.describe();
         let config = format!("{} ({}), {of}, {SEEDS} seeds", machine.name, machine.core.kind);
         records.push(
-            Record::new(Kind::Sim, "hash", "fwb", metric, point.throughput)
+            Record::new(Kind::Sim, "hash-toggle", "fwb", metric, point.throughput)
                 .threads(threads.into())
                 .class(&format!("{}", point.value))
                 .config(&config)
@@ -343,12 +395,11 @@ fn sensitivities(
 /// Whether a log buffer of 15 entries keeps records before their data by its size alone: images
 /// that are not as they should be, and all images.
 fn order_by_latency(seed: u64) -> Result<(u64, u64), Box<dyn std::error::Error>> {
-    let plant: Plant = "H1".parse()?;
+    let plant = plants().find(|plant| plant.name == "H1").expect("a plant of the table");
     let (mut guilty, mut images) = (0, 0);
     for seed in seed..seed + 3 {
-        let mut campaign = Campaign { second_crash: false, ..plant.campaign(seed) };
-        campaign.options.buffer = 15;
-        campaign.options.faults = Faults::NONE;
+        let mut campaign = Campaign { second_crash: false, ..Campaign::showing(plant, seed) };
+        campaign.options.put("log_buffer", LOG_BUFFER as u64);
         let report = campaign.run()?;
         guilty += report.torn + report.lost;
         images += report.images;

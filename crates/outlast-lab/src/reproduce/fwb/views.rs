@@ -2,7 +2,6 @@
 
 use super::{Findings, HWL, Row};
 use crate::record::{Kind, Metric, Record};
-use crate::simulated::SimScheme;
 
 /// Throughput by entries of the log buffer.
 pub const BUFFER: &str = "throughput_by_log_buffer";
@@ -42,14 +41,14 @@ pub const BARS: [(&str, &str, Metric, bool); 6] = [
 
 /// Lines: the title, the axis, the metrics.
 pub const LINES: [(&str, &str, &[&str]); 3] = [
-    ("Figure 11a: the log buffer, hash", "entries", &[BUFFER, BUFFER_FAST]),
-    ("Figure 11b: cycles from scan to scan, hash", "cycles", &[PERIOD]),
-    ("Figure 11b: slots of the log, scans in proportion, hash", "slots", &[LOG]),
+    ("Figure 11a: the log buffer, hash-toggle", "entries", &[BUFFER, BUFFER_FAST]),
+    ("Figure 11b: cycles from scan to scan, hash-toggle", "cycles", &[PERIOD]),
+    ("Figure 11b: slots of the log, scans in proportion, hash-toggle", "slots", &[LOG]),
 ];
 
 /// Whether a record is of the WHISPER-like set.
 pub fn is_whisper(record: &Record) -> bool {
-    crate::simulated::work::WHISPER.iter().any(|bench| bench.name == record.workload)
+    super::WHISPER.contains(&record.workload.as_str())
 }
 
 /// The rows of one program and one number of threads.
@@ -59,19 +58,19 @@ pub(super) fn group<'f>(findings: &'f Findings, of: &Row) -> Vec<&'f Row> {
 }
 
 /// The row of a scheme.
-pub(super) fn row<'f>(group: &[&'f Row], scheme: SimScheme) -> Option<&'f Row> {
-    group.iter().find(|row| row.measured.scheme == scheme).copied()
+pub(super) fn row<'f>(group: &[&'f Row], scheme: &str) -> Option<&'f Row> {
+    group.iter().find(|row| row.measured.scheme.name() == scheme).copied()
 }
 
 /// The better of two schemes.
-pub(super) fn better<'f>(group: &[&'f Row], of: [SimScheme; 2]) -> Option<&'f Row> {
+pub(super) fn better<'f>(group: &[&'f Row], of: [&str; 2]) -> Option<&'f Row> {
     let rows = of.into_iter().filter_map(|scheme| row(group, scheme));
     rows.max_by(|a, b| a.measured.throughput().total_cmp(&b.measured.throughput()))
 }
 
 /// The paper's unsafe-base: whichever unsafe logging is better.
 pub(super) fn unsafe_base<'f>(group: &[&'f Row]) -> Option<&'f Row> {
-    better(group, [SimScheme::UnsafeUndo, SimScheme::UnsafeRedo])
+    better(group, ["unsafe-undo", "unsafe-redo"])
 }
 
 /// What figures show, as records.
@@ -79,9 +78,7 @@ pub(super) fn relative(findings: &Findings) -> Vec<Record> {
     let mut records = Vec::new();
     for row in &findings.rows {
         let group = group(findings, row);
-        let (Some(base), Some(ideal)) =
-            (unsafe_base(&group), self::row(&group, SimScheme::NonPers))
-        else {
+        let (Some(base), Some(ideal)) = (unsafe_base(&group), self::row(&group, "non-pers")) else {
             continue;
         };
         let of = &row.measured;
@@ -89,7 +86,7 @@ pub(super) fn relative(findings: &Findings) -> Vec<Record> {
             let scheme = of.scheme;
             let mut record = Record::new(Kind::Sim, row.bench, scheme.name(), metric, value)
                 .threads(row.threads.into())
-                .guarantee(scheme.guarantee());
+                .guarantee(scheme.guarantee().name());
             record.paper = Some(HWL.to_owned());
             records.push(record);
         };

@@ -7,107 +7,16 @@
 use std::sync::Arc;
 
 use outlast::Abort;
-use outlast_sim::instead_of;
 use outlast_trace::{LaneId, LineAddr, Op, OpLog, PoolOffset, Sink};
-use outlast_workloads::{Bare, Program, ProgramKind, Scale, Structure, Worker, Workload};
 
-/// A program that the machine can run.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Bench {
-    /// Its name.
-    pub name: &'static str,
-    /// What it does, in one line.
-    pub about: &'static str,
-    what: What,
-    /// Bytes of its data as published, or ours where nothing is.
-    pub footprint: u64,
-    element_bytes: u64,
-}
-
-#[derive(Clone, Copy, PartialEq, Debug)]
-enum What {
-    Program(ProgramKind),
-    /// A workload of the table, and bytes of one of its keys, about.
-    Workload(&'static str, u64),
-}
-
-const MB: u64 = 1 << 20;
-/// String elements: four lines.
-const STRING: u64 = 256;
-
-const fn program(
-    name: &'static str,
-    kind: ProgramKind,
-    footprint: u64,
-    element_bytes: u64,
-    about: &'static str,
-) -> Bench {
-    Bench { name, about, what: What::Program(kind), footprint, element_bytes }
-}
-
-const HASH: ProgramKind = ProgramKind::Toggle(Structure::HashMap);
-const RBTREE: ProgramKind = ProgramKind::Toggle(Structure::RbTree);
-const BTREE: ProgramKind = ProgramKind::Toggle(Structure::BTree);
-
-/// The paper's micro-benchmarks (Table III), integers then strings.
-pub const MICRO: [Bench; 10] = [
-    program("hash", HASH, 256 * MB, 8, "hash map: a key added if absent, removed if found"),
-    program("rbtree", RBTREE, 256 * MB, 8, "red-black tree: the same"),
-    program("sps", ProgramKind::Swap, 1024 * MB, 8, "swap of two elements of a vector"),
-    program("btree", BTREE, 256 * MB, 8, "B+tree: a key added if absent, removed if found"),
-    program("ssca2", ProgramKind::Graph, 16 * MB, 8, "kernels on a scale-free graph"),
-    program("hash-string", HASH, 256 * MB, STRING, "hash with elements of 256 bytes"),
-    program("rbtree-string", RBTREE, 256 * MB, STRING, "rbtree with elements of 256 bytes"),
-    program("sps-string", ProgramKind::Swap, 1024 * MB, STRING, "sps with elements of 256 bytes"),
-    program("btree-string", BTREE, 256 * MB, STRING, "btree with elements of 256 bytes"),
-    program("ssca2-string", ProgramKind::Graph, 16 * MB, 64, "ssca2 with edges of 72 bytes"),
-];
-
-/// What stands for the WHISPER set. Its footprints are not published; these are ours.
-pub const WHISPER: [Bench; 6] = [
-    program("ctree", ProgramKind::CritBits, 256 * MB, 64, "crit-bit tree: additions, removals"),
-    program("hashmap", HASH, 256 * MB, 64, "hash map of 64-byte values: additions, removals"),
-    program("echo", ProgramKind::Echo, 256 * MB, 64, "versioned key-value store, batches of puts"),
-    program("vacation", ProgramKind::Vacation, 256 * MB, 8, "reservations in four tables"),
-    Bench {
-        name: "ycsb",
-        about: "YCSB A over the hash map: half reads, half updates of a field",
-        what: What::Workload("ycsb-a", 1_100),
-        footprint: 256 * MB,
-        element_bytes: 1_000,
-    },
-    Bench {
-        name: "tpcc",
-        about: "TPC-C over B+trees",
-        what: What::Workload("tpcc", 1_000),
-        footprint: 256 * MB,
-        element_bytes: 1_000,
-    },
-];
-
-/// Every program.
-pub fn benches() -> impl Iterator<Item = &'static Bench> {
-    MICRO.iter().chain(&WHISPER)
-}
-
-impl Bench {
-    /// The program of that name.
-    ///
-    /// # Errors
-    /// One line that names those that there are.
-    pub fn named(name: &str) -> Result<&'static Self, String> {
-        benches().find(|bench| bench.name == name).ok_or_else(|| {
-            let instead = instead_of(name, benches().map(|bench| bench.name));
-            format!("no program is called '{name}'; {instead}")
-        })
-    }
-}
+use super::{BareWorkload, MB};
+use crate::Bare;
 
 /// What is to be run.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Plan {
-    /// Which program.
-    pub bench: &'static Bench,
+    /// Which workload.
+    pub workload: &'static BareWorkload,
     /// Bytes of data, of all threads together.
     pub footprint: u64,
     /// Threads, each on a core of its own.
@@ -125,9 +34,9 @@ pub struct Plan {
     pub seed: u64,
 }
 
-/// Programs as operations, with the memory that they start from.
+/// A plan's operations, with the memory that they start from.
 #[derive(Clone, Debug)]
-pub struct Work {
+pub struct Recorded {
     /// What it is.
     pub plan: Plan,
     /// The bytes of memory at the start.
@@ -138,51 +47,22 @@ pub struct Work {
     pub transactions: u64,
 }
 
-enum Running {
-    Program(Program),
-    Worker(Box<Worker>),
-}
-
-impl Running {
-    fn step(&mut self, bare: &mut Bare) -> Result<(), Abort> {
-        match self {
-            Self::Program(program) => program.step(bare),
-            Self::Worker(worker) => {
-                worker.draw();
-                worker.step(bare).map(drop)
-            }
-        }
-    }
-}
-
-impl Bench {
-    fn load(&self, footprint: u64, seed: u64, bare: &mut Bare) -> Result<Running, Abort> {
-        match self.what {
-            What::Program(kind) => {
-                let elements = footprint / kind.element_footprint(self.element_bytes);
-                let program = kind.load(elements, self.element_bytes, seed, bare)?;
-                Ok(Running::Program(program))
-            }
-            What::Workload(name, key_bytes) => {
-                let workload = Workload::named(name).expect("a workload of the table");
-                let scale = workload.scale_of((footprint / key_bytes).max(20));
-                let scale = Scale { operations: scale.records, ..scale };
-                let loaded = workload.load(&scale, seed, bare, &mut |_, _| {})?;
-                let worker = workload.worker(&scale, &loaded, seed, 1, 0);
-                Ok(Running::Worker(Box::new(worker)))
-            }
-        }
-    }
+/// A workload that does not fit into its memory.
+#[derive(Debug, thiserror::Error)]
+#[error("{workload}: {error}")]
+pub struct PlanError {
+    workload: &'static str,
+    error: Abort,
 }
 
 impl Plan {
-    /// Runs the program on functional memory.
+    /// Runs the workload on functional memory.
     ///
     /// # Errors
     /// When it does not fit into its memory.
-    pub fn work(&self) -> Result<Work, Box<dyn std::error::Error>> {
-        let Self { bench, threads, shared, switch_every, seed, .. } = *self;
-        let failed = |error: Abort| format!("{}: {error}", bench.name);
+    pub fn record(&self) -> Result<Recorded, PlanError> {
+        let Self { workload, threads, shared, switch_every, seed, .. } = *self;
+        let failed = |error: Abort| PlanError { workload: workload.name, error };
         // A thread that is switched to has data of its own, too.
         let per_lane = if switch_every > 0 { 2 } else { 1 };
         let groups = if shared { 1 } else { u64::from(threads) * per_lane };
@@ -201,7 +81,7 @@ impl Plan {
                 bare = bare.shared();
             }
             let seed = seed.wrapping_add(group << 20);
-            let mut running = bench.load(part, seed, &mut bare).map_err(failed)?;
+            let mut running = workload.load(part, seed, &mut bare).map_err(failed)?;
             let at = origin as usize;
             image[at..at + bare.memory().len()].copy_from_slice(bare.memory());
             bare.record();
@@ -222,11 +102,11 @@ impl Plan {
         } else {
             logs.into_iter().map(Arc::new).collect()
         };
-        Ok(Work { plan: *self, image: Arc::new(image), streams, transactions })
+        Ok(Recorded { plan: *self, image: Arc::new(image), streams, transactions })
     }
 }
 
-impl Work {
+impl Recorded {
     /// Lanes that run.
     pub fn lanes(&self) -> u16 {
         self.plan.threads
@@ -241,10 +121,12 @@ impl Work {
     pub fn end(&self) -> LineAddr {
         LineAddr(self.image.len() as u64 / 64 + 1)
     }
+}
 
+impl Plan {
     /// Sizes in words, as results state them.
     pub fn describe(&self) -> String {
-        let Plan { footprint, shared, switch_every, .. } = self.plan;
+        let Plan { footprint, shared, switch_every, .. } = *self;
         let shared = if shared { ", shared under one lock" } else { "" };
         let switches = match switch_every {
             0 => String::new(),
@@ -295,11 +177,16 @@ fn nest(first: &OpLog, second: &OpLog, every: u64) -> OpLog {
 
 #[cfg(test)]
 mod tests {
+    use super::super::bare_workloads;
     use super::*;
 
-    fn plan(bench: &'static Bench) -> Plan {
+    fn toggle() -> &'static BareWorkload {
+        BareWorkload::named("hash-toggle").unwrap()
+    }
+
+    fn plan(workload: &'static BareWorkload) -> Plan {
         Plan {
-            bench,
+            workload,
             footprint: 1 << 20,
             threads: 2,
             warm_up: 10,
@@ -312,22 +199,22 @@ mod tests {
 
     #[test]
     fn every_program_becomes_bare_transactions() {
-        for bench in benches() {
-            let work = plan(bench).work().unwrap();
+        for workload in bare_workloads() {
+            let work = plan(workload).record().unwrap();
             let count = |wanted: fn(&Op<'_>) -> bool| -> usize {
                 work.streams.iter().map(|log| log.iter().filter(|(_, op)| wanted(op)).count()).sum()
             };
-            assert_eq!(count(|op| matches!(op, Op::TxEnd)), 40, "{}", bench.name);
-            assert!(count(|op| matches!(op, Op::Store { .. })) > 20, "{}", bench.name);
+            assert_eq!(count(|op| matches!(op, Op::TxEnd)), 40, "{}", workload.name);
+            assert!(count(|op| matches!(op, Op::Store { .. })) > 20, "{}", workload.name);
             assert_eq!(work.streams.len(), 2);
         }
-        assert!(Bench::named("heap").unwrap_err().contains("hash, rbtree"));
+        assert!(BareWorkload::named("heap").is_none());
     }
 
     #[test]
     fn a_context_switch_is_a_transaction_inside_another() {
-        let switched = Plan { switch_every: 3, ..plan(&MICRO[0]) };
-        let work = switched.work().unwrap();
+        let switched = Plan { switch_every: 3, ..plan(toggle()) };
+        let work = switched.record().unwrap();
         let (mut depth, mut deepest, mut ends) = (0, 0, 0);
         for (_, op) in work.streams[0].iter() {
             match op {
@@ -338,7 +225,7 @@ mod tests {
             deepest = deepest.max(depth);
         }
         assert_eq!((depth, deepest, ends), (0, 2, 20));
-        let shared = Plan { shared: true, ..plan(&MICRO[0]) }.work().unwrap();
+        let shared = Plan { shared: true, ..plan(toggle()) }.record().unwrap();
         assert_eq!(shared.streams.len(), 1);
         assert!(shared.streams[0].iter().any(|(lane, _)| lane == LaneId(1)));
     }

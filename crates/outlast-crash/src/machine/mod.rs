@@ -1,34 +1,33 @@
-//! Crash campaigns on the timed machine: run a program under a scheme, crash after entries of its
+//! Crash campaigns on the timed machine: run a workload under a scheme, crash after entries of its
 //! journal, recover for real, and judge what is left.
 //!
 //! - `judge` knows only the bare transactions and their acknowledgements. Recovered data has to
 //!   be what some number of its transactions leaves, none of them in part; fewer than were
 //!   acknowledged is a loss.
-//! - [`Plant`]s break a scheme, the machine or the image on purpose; the campaign has to notice.
+//! - A [`Plant`] breaks a scheme, the machine or the image on purpose; the campaign has to notice.
 //!
 //! A campaign is a function of its parts and the seed, and its failure prints the command that
-//! replays it.
+//! replays it. It knows no scheme by name.
 
 mod judge;
 mod plants;
-#[cfg(test)]
-mod tests;
 
-pub use outlast_crash::campaign::Points;
-pub use plants::{PLANTS, Plant};
+pub use crate::campaign::Points;
 
-use outlast_schemes::Patch;
-use outlast_schemes::hwl::{Fault, Faults, Hwl, records_max};
+use std::sync::Arc;
+
+use outlast_schemes::{
+    Breaks, MachineScheme, Options, PREFIX, Patch, Plant, Prepared, Streams, Work,
+};
 use outlast_sim::Domain;
-use outlast_sim::timed::{Cycle, MachineConfig, NonPers, Setup, System, TimedJournal};
+use outlast_sim::timed::{Cycle, MachineConfig, Setup, TimedJournal};
+use outlast_sim::timed::{LaneOps, Source};
+use outlast_trace::{Guarantee, LaneId};
 use outlast_workloads::Random;
+use outlast_workloads::machine::{BareWorkload, Plan, Recorded};
 
-use super::machine_options;
-use super::schemes::{LogOptions, Prepared, SimScheme, with_cores};
-use super::work::{Bench, Plan, Work};
-use crate::record::{Kind, Metric, Record};
 use judge::{Fate, Judge};
-use plants::{At, Before};
+use plants::{Before, damage, rewrite};
 
 /// The stream of random numbers from which crash points are drawn.
 const POINTS: u64 = 0x0063_7261_7368;
@@ -37,15 +36,15 @@ const POINTS: u64 = 0x0063_7261_7368;
 #[derive(Clone, PartialEq, Debug)]
 pub struct Campaign {
     /// The scheme.
-    pub scheme: SimScheme,
-    /// The program.
+    pub scheme: MachineScheme,
+    /// The workload.
     pub plan: Plan,
-    /// The log.
-    pub options: LogOptions,
+    /// Options of the scheme.
+    pub options: Options,
     /// The machine.
     pub machine: MachineConfig,
     /// What is broken.
-    pub plant: Option<Plant>,
+    pub plant: Option<&'static Plant>,
     /// Where it crashes.
     pub points: Points,
     /// Whether recoveries crash as well, after each of their writes.
@@ -69,18 +68,17 @@ pub struct Report {
 
 impl Report {
     /// Whether the scheme broke its promise.
-    pub fn is_guilty(&self, scheme: SimScheme) -> bool {
-        self.torn > 0 || (self.lost > 0 && scheme.guarantee() != "buffered")
+    pub fn is_guilty(&self, scheme: MachineScheme) -> bool {
+        self.torn > 0 || (self.lost > 0 && scheme.guarantee() != Guarantee::Buffered)
     }
 }
 
 impl Campaign {
-    /// A small campaign: caches of a few lines, a log of a few transactions.
-    pub fn small(scheme: SimScheme, bench: &str, seed: u64) -> Self {
-        let machine = MachineConfig::named("tiny").expect("a preset");
-        let bench = Bench::named(bench).expect("a program of the table");
+    /// A small campaign: caches of a few lines, and whatever a scheme does rarely is frequent.
+    pub fn small(scheme: MachineScheme, workload: &str, seed: u64) -> Self {
+        let workload = BareWorkload::named(workload).expect("a workload of the table");
         let plan = Plan {
-            bench,
+            workload,
             footprint: 2048,
             threads: 2,
             warm_up: 0,
@@ -89,41 +87,30 @@ impl Campaign {
             switch_every: 0,
             seed,
         };
-        let options =
-            LogOptions { slots: 256, buffer: 8, scan_period: 4000, ..LogOptions::scaled(1) };
         Self {
             scheme,
             plan,
-            options,
-            machine,
+            options: scheme.small(),
+            machine: MachineConfig::named("tiny").expect("a preset"),
             plant: None,
             points: Points::All,
             second_crash: true,
         }
     }
 
-    /// The log's options with what the plant changes. A log that is too small for two of the
-    /// largest transactions has as many slots as these need.
-    fn planted_options(&self, work: &Work) -> LogOptions {
-        let mut options = self.options;
-        let largest = work.streams.iter().map(|log| records_max(log)).max().unwrap_or(1);
-        let faults = self.plant.map_or(Faults::NONE, |plant| plant.faults);
-        let at = self.plant.map(|plant| plant.at);
-        options.faults = options.faults.and(faults);
-        match at {
-            Some(At::LateScan) => options.scan_period *= 1000,
-            Some(At::Undeclared) => options.slots = 4,
-            _ => {}
+    /// The campaign that notices a plant, or stays silent on a control: small, every entry a crash
+    /// point.
+    pub fn showing(plant: &'static Plant, seed: u64) -> Self {
+        let shown = plant.shown_by;
+        let scheme = shown.variant.parse().expect("a plant names a variant");
+        let mut campaign = Self::small(scheme, shown.program, seed);
+        campaign.plan.footprint = shown.footprint;
+        campaign.plan.shared = shown.is_shared;
+        for (key, value) in shown.options {
+            campaign.options.put(key, *value);
         }
-        // A log that goes round as often as it can.
-        let wraps = [Fault::HeadEarly, Fault::ByTime, Fault::PassesRunning, Fault::VolatileHead];
-        if wraps.iter().any(|fault| faults.has(*fault)) || at == Some(At::LateScan) {
-            options.slots = 1;
-        }
-        if options.tx_records_max.is_none() && at != Some(At::Undeclared) {
-            options.slots = options.slots.max(2 * largest);
-        }
-        options
+        campaign.plant = Some(plant);
+        campaign
     }
 
     /// Runs, crashes, recovers, judges.
@@ -131,48 +118,41 @@ impl Campaign {
     /// # Errors
     /// When the run cannot be made or comes to a stop.
     pub fn run(&self) -> Result<Report, Box<dyn std::error::Error>> {
-        let work = self.plan.work()?;
-        let mut prepared = Prepared::new(self.scheme, &work, &self.planted_options(&work))?;
-        if let Some(plant) = self.plant {
-            prepared.streams = prepared
-                .streams
-                .iter()
-                .map(|log| std::sync::Arc::new(plant.rewrite(log)))
-                .collect();
-        }
-        let judge = Judge::new(&work);
-        let machine = with_cores(&self.machine, work.lanes());
-        let mut image = work.image.to_vec();
-        image.resize((prepared.lines * 64) as usize, 0);
+        let recorded = self.plan.record()?;
+        let breaks = self.plant.map_or(Breaks::Nothing, |plant| plant.breaks);
+        let planted = match breaks {
+            Breaks::Scheme(number) => Some(number),
+            _ => None,
+        };
+        let prepared = self.scheme.prepare(&work_of(&recorded), &self.options, planted)?;
+        let streams: Vec<_> =
+            prepared.streams().iter().map(|log| Arc::new(rewrite(breaks, log))).collect();
+        let source = |lane: u16| -> Box<dyn Source> {
+            Box::new(LaneOps::new(Arc::clone(&streams[recorded.stream_of(lane)]), LaneId(lane)))
+        };
+        let sources = (0..recorded.lanes()).map(source).collect();
+        let mut image = recorded.image.to_vec();
+        image.resize((prepared.lines() * 64) as usize, 0);
         let setup = Setup {
             seed: self.plan.seed,
             base: image.clone(),
             journal: Some(Domain::Adr),
-            transfers_forget_dirt: self.plant.is_some_and(|plant| plant.at == At::Transfer),
+            transfers_forget_dirt: breaks == Breaks::Transfer,
         };
-        let sources = prepared.sources(&work);
-        let journal = match prepared.hwl {
-            Some(config) => {
-                let mut system = System::new(&machine, Hwl::new(config)?, setup, sources)?;
-                system.run_to_end()?;
-                system.journal().cloned()
-            }
-            None => {
-                let mut system = System::new(&machine, NonPers, setup, sources)?;
-                system.run_to_end()?;
-                system.journal().cloned()
-            }
-        };
-        let journal = journal.expect("it was asked for");
+        let config = with_cores(&self.machine, recorded.lanes());
+        let mut machine = prepared.machine(&config, setup, sources)?;
+        machine.run_to_end()?;
+        let journal = machine.journal().expect("it was asked for");
         self.points.check(journal.journal().len())?;
-        Ok(self.judge_all(&journal, &judge, &prepared, image))
+        let judge = Judge::new(&recorded);
+        Ok(self.judge_all(journal, &judge, prepared.as_ref(), image))
     }
 
     fn judge_all(
         &self,
         journal: &TimedJournal,
         judge: &Judge,
-        prepared: &Prepared,
+        prepared: &dyn Prepared,
         mut image: Vec<u8>,
     ) -> Report {
         let entries = journal.journal().len();
@@ -196,9 +176,8 @@ impl Campaign {
                 true => Cycle(journal.at(point).0.saturating_sub(1)),
                 false => Cycle::NEVER,
             };
-            let damage =
-                self.plant.map_or(Vec::new(), |plant| plant.damage(journal, point, now, &before));
-            let undo = overlay(&mut image, &damage);
+            let breaks = self.plant.map_or(Breaks::Nothing, |plant| plant.breaks);
+            let undo = overlay(&mut image, &damage(breaks, journal, point, now, &before));
             let (torn, lost, images) = self.judge_one(journal, judge, prepared, &mut image, now);
             overlay(&mut image, &undo);
             report.images += images;
@@ -216,7 +195,7 @@ impl Campaign {
         &self,
         journal: &TimedJournal,
         judge: &Judge,
-        prepared: &Prepared,
+        prepared: &dyn Prepared,
         image: &mut [u8],
         now: Cycle,
     ) -> (u64, u64, u64) {
@@ -250,26 +229,21 @@ impl Campaign {
 
     /// The command that runs this campaign again, at one crash point if that is given.
     pub fn command(&self, point: Option<usize>) -> String {
-        let Plan { bench, footprint, threads, transactions, shared, switch_every, seed, .. } =
+        let Plan { workload, footprint, threads, transactions, shared, switch_every, seed, .. } =
             self.plan;
         let mut words = vec![
-            format!("outlast sim {} --scheme {}", bench.name, self.scheme),
+            format!("outlast sim {} --scheme {}", workload.name, self.scheme),
             format!("{} --threads {threads}", machine_options(&self.machine)),
-            format!("--footprint {footprint} --transactions {transactions}"),
-            format!("--log-slots {} --log-buffer {}", self.options.slots, self.options.buffer),
-            format!("--scan-period {} --seed {seed}", self.options.scan_period),
+            format!("--footprint {footprint} --transactions {transactions} --seed {seed}"),
         ];
+        for (key, value) in self.options.given(self.scheme.keys()) {
+            words.push(format!("--set {PREFIX}{}='{}'", key.name, key.show(value)));
+        }
         if shared {
             words.push("--shared".to_owned());
         }
         if switch_every > 0 {
             words.push(format!("--switch-every {switch_every}"));
-        }
-        if self.options.growths > 0 {
-            words.push(format!("--log-growths {}", self.options.growths));
-        }
-        if let Some(max) = self.options.tx_records_max {
-            words.push(format!("--max-tx-records {max}"));
         }
         if let Some(plant) = self.plant {
             words.push(format!("--plant {}", plant.name));
@@ -280,34 +254,40 @@ impl Campaign {
         }
         words.join(" ")
     }
+}
 
-    /// What it came to, as records.
-    pub fn records(&self, report: &Report) -> Vec<Record> {
-        let record = |metric, value: u64| {
-            let config = format!("{}, {} bytes", self.machine.name, self.plan.footprint);
-            let record = Record::new(
-                Kind::Crash,
-                self.plan.bench.name,
-                self.scheme.name(),
-                metric,
-                value as f64,
-            );
-            let record = record
-                .threads(self.plan.threads.into())
-                .config(&config)
-                .guarantee(self.scheme.guarantee())
-                .domain("adr");
-            match self.plant {
-                Some(plant) => record.plant(plant.name),
-                None => record,
-            }
-        };
-        vec![
-            record(Metric::IMAGES_VERIFIED, report.images),
-            record(Metric::LOST, report.lost),
-            record(Metric::TORN, report.torn),
-        ]
+/// What was recorded, as schemes take it.
+pub fn work_of(recorded: &Recorded) -> Work {
+    Work {
+        streams: Streams::Recorded(recorded.streams.clone()),
+        image: Arc::clone(&recorded.image),
+        end: recorded.end(),
+        lanes: recorded.lanes(),
+        is_nested: recorded.plan.switch_every > 0,
     }
+}
+
+/// The machine with as many cores as these threads need.
+pub fn with_cores(machine: &MachineConfig, threads: u16) -> MachineConfig {
+    let mut machine = machine.clone();
+    let cores = u32::from(threads).div_ceil(machine.core.threads);
+    machine.core.count = machine.core.count.max(cores);
+    machine
+}
+
+/// The options of the command line that make this machine, kind of core included: a machine's name
+/// is that of its preset or file with the options that changed it.
+pub fn machine_options(machine: &MachineConfig) -> String {
+    let mut parts = machine.name.split(", ");
+    let config = parts.next().unwrap_or_default();
+    let mut options = format!("--config {config}");
+    if MachineConfig::named(config).is_ok_and(|preset| preset.core.kind != machine.core.kind) {
+        options += &format!(" --core {}", machine.core.kind);
+    }
+    for (key, value) in parts.filter_map(|part| part.split_once('=')) {
+        options += &format!(" --set {key}='{value}'");
+    }
+    options
 }
 
 /// Writes patches and returns what they replaced, so that applying that undoes them.

@@ -1,9 +1,18 @@
 //! Every scheme, plant and control, crashed small and large.
 
-use super::plants::At;
-use super::*;
+#![cfg(not(miri))]
+
+use outlast_crash::campaign::Points;
+use outlast_crash::machine::{Campaign, Report};
+use outlast_schemes::{MachineScheme, Options, plants};
+use outlast_sim::timed::MachineConfig;
+use outlast_trace::Guarantee;
 
 const SEEDS: std::ops::Range<u64> = 1..4;
+
+fn named(name: &str) -> MachineScheme {
+    name.parse().unwrap()
+}
 
 fn run(campaign: &Campaign) -> Report {
     campaign.run().unwrap_or_else(|error| panic!("{}: {error}", campaign.command(None)))
@@ -11,11 +20,11 @@ fn run(campaign: &Campaign) -> Report {
 
 #[test]
 fn what_promises_something_keeps_it_at_every_entry_and_in_every_second_crash() {
-    for (scheme, _, guarantee, _) in SimScheme::ALL {
-        if guarantee == "none" {
+    for scheme in MachineScheme::all() {
+        if scheme.guarantee() == Guarantee::None {
             continue;
         }
-        for bench in ["hash", "rbtree", "sps-string"] {
+        for bench in ["hash-toggle", "rbtree-toggle", "sps-string"] {
             let campaign = Campaign::small(scheme, bench, 1);
             let report = run(&campaign);
             assert!(!report.is_guilty(scheme), "{}: {report:?}", campaign.command(None));
@@ -26,10 +35,10 @@ fn what_promises_something_keeps_it_at_every_entry_and_in_every_second_crash() {
 
 #[test]
 fn what_promises_nothing_is_found_guilty() {
-    for (scheme, _, guarantee, _) in SimScheme::ALL {
-        if guarantee == "none" {
+    for scheme in MachineScheme::all() {
+        if scheme.guarantee() == Guarantee::None {
             let guilty = SEEDS
-                .map(|seed| Campaign::small(scheme, "hash", seed))
+                .map(|seed| Campaign::small(scheme, "hash-toggle", seed))
                 .any(|campaign| run(&campaign).is_guilty(scheme));
             assert!(guilty, "{scheme} loses nothing");
         }
@@ -38,14 +47,14 @@ fn what_promises_nothing_is_found_guilty() {
 
 #[test]
 fn where_queues_are_volatile_nothing_is_lost_either() {
-    for (scheme, _, guarantee, _) in SimScheme::ALL {
+    for scheme in MachineScheme::all() {
         for row_durable in ["true", "false"] {
-            let mut campaign = Campaign::small(scheme, "hash", 2);
+            let mut campaign = Campaign::small(scheme, "hash-toggle", 2);
             campaign.machine.set_option("memory.adr", "false").unwrap();
             campaign.machine.set_option("memory.row_durable", row_durable).unwrap();
             let report = run(&campaign);
             let what = format!("{scheme}, rows durable {row_durable}: {report:?}");
-            assert!(guarantee == "none" || !report.is_guilty(scheme), "{what}");
+            assert!(scheme.guarantee() == Guarantee::None || !report.is_guilty(scheme), "{what}");
             assert!(report.entries > 100, "{what}");
         }
     }
@@ -53,7 +62,8 @@ fn where_queues_are_volatile_nothing_is_lost_either() {
 
 #[test]
 fn a_buffered_commit_is_lost_and_never_torn() {
-    let reports = SEEDS.map(|seed| run(&Campaign::small(SimScheme::FwbBuffered, "hash", seed)));
+    let reports =
+        SEEDS.map(|seed| run(&Campaign::small(named("fwb:buffered"), "hash-toggle", seed)));
     let (torn, lost) = reports.fold((0, 0), |sum, r| (sum.0 + r.torn, sum.1 + r.lost));
     assert_eq!(torn, 0);
     assert!(lost > 0, "HWL-4 shows in no image");
@@ -61,18 +71,19 @@ fn a_buffered_commit_is_lost_and_never_torn() {
 
 #[test]
 fn every_plant_is_killed_and_every_control_is_silent() {
-    for plant in PLANTS {
+    for plant in plants() {
         let guilty = SEEDS
-            .map(|seed| plant.campaign(seed))
+            .map(|seed| Campaign::showing(plant, seed))
             .find(|campaign| run(campaign).is_guilty(campaign.scheme));
-        assert_eq!(guilty.is_none(), plant.is_control, "{}", plant.name);
+        assert_eq!(guilty.is_none(), plant.is_control(), "{}", plant.name);
     }
 }
 
 #[test]
 fn without_its_plant_every_campaign_is_silent() {
-    for plant in PLANTS.iter().filter(|plant| plant.at != At::Undeclared) {
-        let campaign = Campaign { plant: None, second_crash: false, ..plant.campaign(1) };
+    let fits = |options: &[(&str, u64)]| !options.contains(&("fit_log", 0));
+    for plant in plants().filter(|plant| fits(plant.shown_by.options)) {
+        let campaign = Campaign { plant: None, second_crash: false, ..Campaign::showing(plant, 1) };
         let report = run(&campaign);
         assert!(!report.is_guilty(campaign.scheme), "{}: {report:?}", plant.name);
     }
@@ -81,13 +92,14 @@ fn without_its_plant_every_campaign_is_silent() {
 #[test]
 fn context_switches_inside_transactions_and_growing_logs_lose_nothing() {
     for (scheme, switch_every, growths, slots) in
-        [(SimScheme::Fwb, 3, 0, 256), (SimScheme::Hwl, 2, 0, 256), (SimScheme::Fwb, 0, 4, 4)]
+        [("fwb", 3, 0, 256), ("hwl", 2, 0, 256), ("fwb", 0, 4, 4)]
     {
-        let mut campaign = Campaign::small(scheme, "hash", 1);
+        let scheme = named(scheme);
+        let mut campaign = Campaign::small(scheme, "hash-toggle", 1);
         campaign.plan.switch_every = switch_every;
-        campaign.options.growths = growths;
-        campaign.options.slots = slots;
-        campaign.options.tx_records_max = (growths > 0).then_some(2);
+        campaign.options.put("log_growths", growths);
+        campaign.options.put("log_slots", slots);
+        campaign.options.put("tx_records", if growths > 0 { 2 } else { 0 });
         let report = run(&campaign);
         assert!(!report.is_guilty(scheme), "{}: {report:?}", campaign.command(None));
         assert!(report.images > 200);
@@ -96,15 +108,16 @@ fn context_switches_inside_transactions_and_growing_logs_lose_nothing() {
 
 #[test]
 fn large_runs_at_a_thousand_points_lose_nothing() {
-    for scheme in [SimScheme::Fwb, SimScheme::Hwl, SimScheme::RedoRing] {
-        let mut campaign = Campaign::small(scheme, "btree", 1);
+    for scheme in ["fwb", "hwl", "redo-clwb:ring"].map(named) {
+        let mut campaign = Campaign::small(scheme, "btree-toggle", 1);
         campaign.machine = MachineConfig::named("hwl").unwrap();
         campaign.machine.set_option("llc.size", "32 KiB").unwrap();
         campaign.machine.set_option("l1.size", "8 KiB").unwrap();
         campaign.plan.footprint = 1 << 18;
         campaign.plan.threads = 4;
         campaign.plan.transactions = 2000;
-        campaign.options = LogOptions { slots: 1024, ..LogOptions::scaled(64) };
+        campaign.options =
+            Options::default().with("log_slots", 1024).with("scan_period", 3_000_000 / 64);
         campaign.points = Points::Some(1000);
         campaign.second_crash = false;
         let report = run(&campaign);

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 use outlast_sim::timed::{Cycle, TimedJournal};
 use outlast_trace::{Op, PoolOffset, word_pieces};
 
-use crate::simulated::work::Work;
+use outlast_workloads::machine::Recorded;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Fate {
@@ -46,7 +46,7 @@ fn share(at: u64, value: u64) -> u64 {
 
 impl Judge {
     /// What the work's transactions leave, set of data by set of data.
-    pub(super) fn new(work: &Work) -> Self {
+    pub(super) fn new(work: &Recorded) -> Self {
         // Stores of each transaction, by its data and its number there.
         let mut by_data: BTreeMap<u64, BTreeMap<u64, Stores>> = BTreeMap::new();
         for stream in &work.streams {

@@ -1,0 +1,257 @@
+//! Schemes side by side on bare transactions: equal work, each with what it promises.
+
+use std::sync::Arc;
+
+use outlast_crash::machine::{Campaign, Report, with_cores, work_of};
+use outlast_schemes::{MachineScheme, Options, Prepared};
+use outlast_sim::timed::{
+    LaneOps, MachineConfig, RunStats, Setup, Source, WritesByCause, instructions_of,
+};
+use outlast_trace::LaneId;
+use outlast_workloads::machine::{Plan, Recorded};
+
+use super::{core_records, memory_records};
+use crate::record::{Kind, Metric, Record};
+
+/// What a run counted behind its warm-up.
+#[derive(Clone, Debug)]
+pub struct Measured {
+    /// Which scheme.
+    pub scheme: MachineScheme,
+    /// Transactions.
+    pub transactions: f64,
+    /// Seconds of the machine.
+    pub seconds: f64,
+    /// What the machine counted.
+    pub stats: RunStats,
+    /// What the scheme counted, warm-up included: name, unit, value.
+    pub counters: Vec<(&'static str, &'static str, f64)>,
+    /// Writes to the line of the scheme's own that is written most.
+    hottest: Option<f64>,
+}
+
+impl Measured {
+    /// Transactions per second.
+    pub fn throughput(&self) -> f64 {
+        self.transactions / self.seconds
+    }
+
+    /// Days until that line of the scheme's own which is written most has had so many writes.
+    pub fn log_lifetime(&self, endurance: u32) -> Option<f64> {
+        let writes = self.hottest.filter(|writes| endurance > 0 && *writes > 0.0)?;
+        Some(f64::from(endurance) * self.seconds / writes / 86_400.0)
+    }
+
+    /// Writes to memory a transaction.
+    pub fn writes(&self) -> f64 {
+        let all: u64 =
+            WritesByCause::CAUSES.iter().map(|(cause, _)| self.stats.writes.of(*cause)).sum();
+        all as f64 / self.transactions
+    }
+}
+
+/// Runs work under a scheme on a machine.
+///
+/// # Errors
+/// When the machine cannot be built or comes to a stop, or the scheme cannot take the work.
+pub fn measure(
+    machine: &MachineConfig,
+    scheme: MachineScheme,
+    work: &Recorded,
+    options: &Options,
+) -> Result<Measured, Box<dyn std::error::Error>> {
+    let prepared = scheme.prepare(&work_of(work), options, None)?;
+    let config = with_cores(machine, work.lanes());
+    let setup = Setup { seed: work.plan.seed, base: work.image.to_vec(), ..Setup::default() };
+    let mut system = prepared.machine(&config, setup, sources(prepared.as_ref(), work))?;
+    // The part of all transactions that is warm-up is the part of all instructions, too. The end
+    // is that of the last transaction: what the scheme does afterwards does not count.
+    let ops = prepared.streams().iter().flat_map(|log| log.iter());
+    let all: u64 = ops.map(|(_, op)| instructions_of(op)).sum();
+    let Plan { warm_up, transactions, .. } = work.plan;
+    system.run(all / (warm_up + transactions).max(1) * warm_up)?;
+    let before = system.take_stats().instructions();
+    system.run(all - before)?;
+    let stats = system.take_stats();
+    let share = transactions as f64 / (warm_up + transactions).max(1) as f64;
+    Ok(Measured {
+        scheme,
+        transactions: work.transactions as f64 * share,
+        seconds: stats.cycles as f64 * machine.core.clock.period_fs() as f64 / 1e15,
+        hottest: prepared.writes_to_hottest_line(&stats),
+        counters: system.counters(),
+        stats,
+    })
+}
+
+/// The sources of a machine's cores.
+fn sources(prepared: &dyn Prepared, work: &Recorded) -> Vec<Box<dyn Source>> {
+    let source = |lane: u16| -> Box<dyn Source> {
+        let log = Arc::clone(&prepared.streams()[work.stream_of(lane)]);
+        Box::new(LaneOps::new(log, LaneId(lane)))
+    };
+    (0..work.lanes()).map(source).collect()
+}
+
+/// Dynamic energy of the memory in a run, in nanojoules, where the machine's memory has energies.
+pub fn memory_energy(machine: &MachineConfig, stats: &RunStats) -> Option<f64> {
+    stats.memory.energy(&machine.memory).map(|energy| energy.total() / 1e3)
+}
+
+/// A record with what identifies its work.
+fn of_plan(record: Record, plan: &Plan) -> Record {
+    let record = record
+        .threads(plan.threads.into())
+        .footprint(plan.footprint)
+        .transactions(plan.transactions)
+        .seed(plan.seed);
+    match plan.workload.keys_in(plan.footprint) {
+        Some(keys) => record.keys(keys),
+        None => record,
+    }
+}
+
+/// What a run says as records.
+pub fn records(machine: &MachineConfig, work: &Recorded, measured: &Measured) -> Vec<Record> {
+    let Measured { scheme, stats, .. } = measured;
+    let plan = &work.plan;
+    let config = format!("{} ({}), {}", machine.name, machine.core.kind, plan.describe());
+    let record = |metric, value: f64| {
+        let record = Record::new(Kind::Sim, plan.workload.name, scheme.name(), metric, value);
+        of_plan(record, plan).config(&config).guarantee(scheme.guarantee().name())
+    };
+    let mut records = vec![
+        record(Metric::THROUGHPUT, measured.throughput()),
+        record(Metric::IPC, stats.ipc()),
+        record(Metric::INSTRUCTIONS, stats.instructions() as f64),
+        record(Metric::CYCLES, stats.cycles as f64),
+    ];
+    let fence_cycles: u64 = stats.cores.iter().map(|core| core.fence_cycles).sum();
+    records.push(record(Metric::FENCE_CYCLES, fence_cycles as f64));
+    records.push(record(Metric::MEMORY_READS, stats.memory.reads as f64));
+    records.extend(memory_records(machine, stats, record));
+    records.extend(core_records(machine, stats, &record));
+    records.extend(
+        measured.counters.iter().map(|(name, unit, value)| record(Metric { name, unit }, *value)),
+    );
+    if let Some(days) = measured.log_lifetime(machine.memory.endurance) {
+        records.push(record(Metric::LOG_LIFETIME, days));
+    }
+    records
+}
+
+/// What a crash campaign came to, as records.
+pub fn crash_records(campaign: &Campaign, report: &Report) -> Vec<Record> {
+    let (scheme, plan) = (campaign.scheme, &campaign.plan);
+    let config = format!("{}, {} bytes", campaign.machine.name, plan.footprint);
+    let record = |metric, value: u64| {
+        let record =
+            Record::new(Kind::Crash, plan.workload.name, scheme.name(), metric, value as f64);
+        let record = of_plan(record, plan)
+            .config(&config)
+            .guarantee(scheme.guarantee().name())
+            .domain("adr");
+        match campaign.plant {
+            Some(plant) => record.plant(plant.name),
+            None => record,
+        }
+    };
+    vec![
+        record(Metric::IMAGES_VERIFIED, report.images),
+        record(Metric::LOST, report.lost),
+        record(Metric::TORN, report.torn),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use outlast_sim::Cause;
+    use outlast_workloads::machine::BareWorkload;
+
+    use super::*;
+
+    fn named(name: &str) -> MachineScheme {
+        name.parse().unwrap()
+    }
+
+    fn plan(name: &str) -> Plan {
+        Plan {
+            workload: BareWorkload::named(name).unwrap(),
+            footprint: 1 << 19,
+            threads: 2,
+            warm_up: 300,
+            transactions: 700,
+            shared: false,
+            switch_every: 0,
+            seed: 1,
+        }
+    }
+
+    fn options() -> Options {
+        Options::default().with("log_slots", 4096).with("scan_period", 3_000_000 / 16)
+    }
+
+    #[test]
+    fn hardware_logging_beats_software_and_nothing_beats_no_scheme() {
+        let machine = MachineConfig::named("hwl").unwrap();
+        let work = plan("sps").record().unwrap();
+        let throughput =
+            |scheme| measure(&machine, scheme, &work, &options()).unwrap().throughput();
+        let of: Vec<_> =
+            MachineScheme::all().map(|scheme| (scheme.name(), throughput(scheme))).collect();
+        let at = |name| of.iter().find(|row| row.0 == name).unwrap().1;
+        let software = at("undo-clwb").max(at("redo-clwb"));
+        assert!(of.iter().all(|row| at("non-pers") >= 0.99 * row.1), "{of:?}");
+        assert!(at("fwb") > software && at("hwl") > 0.0, "{of:?}");
+        assert!(at("fwb:buffered") >= 0.99 * at("fwb"), "{of:?}");
+    }
+
+    #[test]
+    fn the_log_wears_out_as_fast_as_it_is_written() {
+        let mut machine = MachineConfig::named("hwl").unwrap();
+        let work = plan("sps").record().unwrap();
+        // Small, so that it goes round often.
+        let options = options().with("log_slots", 128);
+        let fwb = measure(&machine, named("fwb"), &work, &options).unwrap();
+        let days = fwb.log_lifetime(machine.memory.endurance).unwrap();
+        // Written every so many seconds, a line bears 10^8 times as many.
+        let writes = fwb.stats.writes.of(Cause::Logged) as f64 / 128.0;
+        let heads = fwb.stats.writes.of(Cause::Metadata) as f64;
+        let a_round = heads / writes;
+        assert!(writes > 2.0 && (2.0..=9.0).contains(&a_round), "{a_round} heads a round");
+        assert!((days * 86_400.0 * heads / fwb.seconds / 1e8 - 1.0).abs() < 1e-9, "{days}");
+        let says = |machine: &MachineConfig| {
+            let records = records(machine, &work, &fwb);
+            records.iter().any(|record| record.metric == Metric::LOG_LIFETIME.name)
+        };
+        assert!(says(&machine));
+        machine.set_option("memory.endurance", "0").unwrap();
+        assert!(!says(&machine), "nothing is said where no source says what a line bears");
+        let software = measure(&machine, named("redo-clwb"), &work, &options).unwrap();
+        assert_eq!(software.log_lifetime(100_000_000), None);
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_run() {
+        let machine = MachineConfig::named("hwl").unwrap();
+        let run = || {
+            let work = plan("hash-toggle").record().unwrap();
+            measure(&machine, named("fwb"), &work, &options()).unwrap().stats
+        };
+        assert_eq!(run(), run());
+    }
+
+    #[test]
+    fn a_transaction_that_was_not_declared_is_named_and_fits_when_the_log_grows() {
+        let recorded = plan("rbtree-toggle").record().unwrap();
+        let work = work_of(&recorded);
+        let declared = options().with("tx_records", 2);
+        let fwb = named("fwb");
+        let error = fwb.prepare(&work, &declared, None).unwrap_err().to_string();
+        assert!(error.contains("2 were declared"), "{error}");
+        assert!(fwb.prepare(&work, &declared.with("log_growths", 2), None).is_ok());
+        let small = options().with("log_slots", 4);
+        let error = fwb.prepare(&work, &small, None).unwrap_err().to_string();
+        assert!(error.contains("fwb: a log of 4 slots"), "{error}");
+    }
+}

@@ -1,0 +1,137 @@
+//! Machines and options of schemes as a command line asks for them.
+
+use outlast_schemes::{Key, MachineScheme, Options, PREFIX};
+use outlast_sim::timed::{CoreKind, MachineConfig};
+
+/// Most settings that one command runs.
+const SETTINGS_MAX: usize = 1000;
+
+/// A machine, and what was chosen of schemes.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Setting {
+    /// The machine.
+    pub machine: MachineConfig,
+    /// Keys without their prefix, and their values.
+    chosen: Vec<(String, String)>,
+}
+
+impl Setting {
+    /// What was chosen of a scheme. Keys that it does not have are other schemes'.
+    ///
+    /// # Errors
+    /// When a value is not of its key's kind.
+    pub fn options_of(&self, scheme: MachineScheme) -> Result<Options, Box<dyn std::error::Error>> {
+        let mut options = Options::default();
+        for (name, text) in &self.chosen {
+            if scheme.keys().iter().any(|key| key.name == name) {
+                let origin = format!("--set {PREFIX}{name}={text}");
+                options.set(scheme.keys(), &origin, name, text)?;
+            }
+        }
+        Ok(options)
+    }
+}
+
+/// Every setting that `--config`, `--core` and `--set key=value[,value…]` ask for: all
+/// combinations, the last key's values changing fastest. Keys of a scheme are those of one of
+/// `schemes`.
+///
+/// # Errors
+/// When a machine, key or value is unknown, or the machine cannot be built.
+pub fn settings(
+    config: &str,
+    core: Option<CoreKind>,
+    options: &[String],
+    schemes: &[MachineScheme],
+) -> Result<Vec<Setting>, Box<dyn std::error::Error>> {
+    let mut machine = MachineConfig::named(config)?;
+    if let Some(core) = core {
+        machine.core.kind = core;
+        if core == CoreKind::InOrder {
+            machine.core.threads = 1; // Two threads a core are for the other kind.
+        }
+    }
+    let mut keys: Vec<Key> = Vec::new();
+    for key in schemes.iter().flat_map(|scheme| scheme.keys()) {
+        if !keys.iter().any(|known| known.name == key.name) {
+            keys.push(*key);
+        }
+    }
+    let mut settings = vec![Setting { machine, chosen: Vec::new() }];
+    for option in options {
+        let (key, values) = option.split_once('=').ok_or_else(|| {
+            format!("--set {option} is not right: give KEY=VALUE, as in core.rob=192,224")
+        })?;
+        let key = key.trim();
+        let of_scheme = key.strip_prefix(PREFIX);
+        let mut next = Vec::new();
+        for setting in &settings {
+            for value in values.split(',').map(str::trim) {
+                let mut setting = setting.clone();
+                match of_scheme {
+                    None => setting.machine.set_option(key, value)?,
+                    Some(name) => {
+                        Options::default().set(&keys, &format!("--set {option}"), name, value)?;
+                        setting.chosen.push((name.to_owned(), value.to_owned()));
+                    }
+                }
+                next.push(setting);
+            }
+        }
+        settings = next;
+        if settings.len() > SETTINGS_MAX {
+            return Err(format!(
+                "--set {option} makes {} machines: {SETTINGS_MAX} or fewer can be compared",
+                settings.len()
+            )
+            .into());
+        }
+    }
+    for Setting { machine, .. } in &settings {
+        machine.validate()?;
+    }
+    Ok(settings)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_make_every_combination() {
+        let options = ["core.rob=64,128".to_owned(), "l1.latency=4 cycles,5 cycles".to_owned()];
+        let all = settings("server", Some(CoreKind::InOrder), &options, &[]).unwrap();
+        let keys = |setting: &Setting| {
+            let machine = &setting.machine;
+            (machine.get("core.rob").unwrap(), machine.get("l1.latency").unwrap())
+        };
+        let expected = [("64", "4"), ("64", "5"), ("128", "4"), ("128", "5")]
+            .map(|(rob, latency)| (rob.to_owned(), format!("{latency} cycles")));
+        assert_eq!(all.iter().map(keys).collect::<Vec<_>>(), expected);
+        assert!(all.iter().all(|setting| setting.machine.core.kind == CoreKind::InOrder));
+        assert!(settings("server", None, &["core.rob".to_owned()], &[]).is_err());
+    }
+
+    #[test]
+    fn a_schemes_keys_are_set_and_swept_like_the_machines() {
+        let with_keys = MachineScheme::all().find(|scheme| !scheme.keys().is_empty()).unwrap();
+        let key = with_keys.keys()[0];
+        let (least, most) = (key.show(key.range.0), key.show(key.range.1));
+        let option = format!("scheme.{}={least},{most}", key.name);
+        let set = |option: &str, schemes: &[MachineScheme]| {
+            settings("server", None, &[option.to_owned()], schemes)
+        };
+        let all = set(&option, &[MachineScheme::plain(), with_keys]).unwrap();
+        let values: Vec<u64> =
+            all.iter().map(|setting| setting.options_of(with_keys).unwrap().get(&key)).collect();
+        assert_eq!(values, [key.range.0, key.range.1]);
+        assert_eq!(all[0].options_of(MachineScheme::plain()).unwrap(), Options::default());
+        let refused =
+            |option: &str, schemes: &[MachineScheme]| set(option, schemes).unwrap_err().to_string();
+        let wrong = format!("scheme.{}=many", key.name);
+        assert!(refused(&wrong, &[with_keys]).contains(&key.expects()));
+        let misspelt = format!("scheme.{}x=1", key.name);
+        assert!(refused(&misspelt, &[with_keys]).contains(&format!("'scheme.{}'", key.name)));
+        assert!(refused(&option, &[MachineScheme::plain()]).contains("this scheme has none"));
+    }
+}

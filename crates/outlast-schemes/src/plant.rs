@@ -1,0 +1,81 @@
+//! What can be broken on purpose.
+
+/// A bug that is planted, or a change that does no harm. Every scheme has a table of its own.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Plant {
+    /// Its name.
+    pub name: &'static str,
+    /// What it breaks.
+    pub about: &'static str,
+    /// What becomes different.
+    pub breaks: Breaks,
+    /// Where it can be planted.
+    pub applies_to: AppliesTo,
+    /// The small campaign that notices it.
+    pub shown_by: Shown,
+}
+
+/// What becomes different.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Breaks {
+    /// Something in the scheme, which alone knows what the number means.
+    Scheme(u8),
+    /// The drain at a crash leaves out a write that was queued.
+    Drain,
+    /// Coherence forgets that a transferred line is dirty.
+    Transfer,
+    /// The last write to a log is torn between its words.
+    TornRecord,
+    /// No harm: every flush is there twice.
+    FlushTwice,
+    /// No harm: a fence precedes the end of each transaction.
+    MoreFences,
+    /// No harm: `clflushopt` stands for `clwb`.
+    Clflushopt,
+    /// No harm: a clean line is flushed behind each load.
+    FlushClean,
+    /// No harm: nothing is different.
+    Nothing,
+}
+
+/// Where a plant can be planted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AppliesTo {
+    /// In every scheme.
+    All,
+    /// In these variants.
+    These(&'static [&'static str]),
+}
+
+/// The small campaign that notices a plant: how it differs from the usual one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Shown {
+    /// The variant that runs.
+    pub variant: &'static str,
+    /// The program.
+    pub program: &'static str,
+    /// Bytes of its data.
+    pub footprint: u64,
+    /// One set of data for all lanes, under one lock.
+    pub is_shared: bool,
+    /// Options of the scheme.
+    pub options: &'static [(&'static str, u64)],
+}
+
+impl Plant {
+    /// Whether it does no harm.
+    pub fn is_control(&self) -> bool {
+        !matches!(
+            self.breaks,
+            Breaks::Scheme(_) | Breaks::Drain | Breaks::Transfer | Breaks::TornRecord
+        )
+    }
+
+    /// Whether a variant has what it breaks.
+    pub fn applies_to(&self, variant: &str) -> bool {
+        match self.applies_to {
+            AppliesTo::All => true,
+            AppliesTo::These(names) => names.contains(&variant),
+        }
+    }
+}

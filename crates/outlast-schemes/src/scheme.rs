@@ -1,0 +1,235 @@
+//! What a scheme's folder gives to everything that runs, crashes and reports schemes.
+
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::str::FromStr;
+use std::sync::Arc;
+
+use outlast_sim::instead_of;
+use outlast_sim::timed::{Machine, MachineConfig, MachineError, RunStats, Setup, Source};
+use outlast_trace::{Guarantee, OpLog};
+
+use crate::{ALL, Key, Options, Patch, Plant, RecoveryError, Work};
+
+/// How a variant stands to its paper.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reading {
+    /// Sound: what the paper leaves open or unsafe is closed, at its price.
+    Sound,
+    /// As the paper's text has it. Crashes convict it.
+    AsPublished,
+    /// A bound that promises nothing: what others are compared with.
+    Bound,
+}
+
+/// One scheme by its name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Variant {
+    /// What commands and results call it.
+    pub name: &'static str,
+    /// What it is, in one line.
+    pub about: &'static str,
+    /// What survives a crash.
+    pub guarantee: Guarantee,
+    /// How it stands to its paper.
+    pub reading: Reading,
+}
+
+impl Variant {
+    /// A row of a scheme's table.
+    pub const fn new(
+        name: &'static str,
+        guarantee: Guarantee,
+        reading: Reading,
+        about: &'static str,
+    ) -> Self {
+        Self { name, about, guarantee, reading }
+    }
+}
+
+/// Why a scheme cannot be put under some work, in one line.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct PrepareError(String);
+
+impl PrepareError {
+    /// From what is wrong and would be right.
+    pub fn new(message: impl fmt::Display) -> Self {
+        Self(message.to_string())
+    }
+}
+
+/// A mechanism in the machine with all of its variants. Its folder implements this once; a line of
+/// [`ALL`] is all that else names it.
+pub trait HardwareScheme: Sync {
+    /// Its names, each with what it promises.
+    fn variants(&self) -> &'static [Variant];
+
+    /// What can be chosen.
+    fn keys(&self) -> &'static [Key] {
+        &[]
+    }
+
+    /// What can be broken on purpose.
+    fn plants(&self) -> &'static [Plant] {
+        &[]
+    }
+
+    /// Options of a small campaign: everything that is rare happens often.
+    fn small(&self) -> Options {
+        Options::default()
+    }
+
+    /// The scheme under some work; `planted` is a plant's number.
+    ///
+    /// # Errors
+    /// When the work does not fit, or is not of a kind that the scheme takes.
+    fn prepare(
+        &self,
+        variant: &'static Variant,
+        work: &Work,
+        options: &Options,
+        planted: Option<u8>,
+    ) -> Result<Box<dyn Prepared>, PrepareError>;
+}
+
+/// A scheme under some work: what each lane runs, the machine that runs it, and what recovers it.
+pub trait Prepared: fmt::Debug + Send + Sync {
+    /// What the lanes run under the scheme; none where the work is made as it runs.
+    fn streams(&self) -> &[Arc<OpLog>];
+
+    /// Lines of memory, the scheme's own included.
+    fn lines(&self) -> u64;
+
+    /// A machine with the scheme in its ports, over a memory in which the scheme's lines are zero.
+    ///
+    /// # Errors
+    /// When it cannot be built.
+    fn machine(
+        &self,
+        config: &MachineConfig,
+        setup: Setup,
+        sources: Vec<Box<dyn Source>>,
+    ) -> Result<Box<dyn Machine>, MachineError>;
+
+    /// What recovery writes to an image, in its order. It sees nothing that is volatile.
+    ///
+    /// # Errors
+    /// When the image cannot be one of a run.
+    fn recover(&self, image: &[u8]) -> Result<Vec<Patch>, RecoveryError>;
+
+    /// Writes to that line of the scheme's own which is written most, in a run of these statistics.
+    fn writes_to_hottest_line(&self, _stats: &RunStats) -> Option<f64> {
+        None
+    }
+}
+
+/// A scheme of the machine, chosen by name.
+#[derive(Clone, Copy)]
+pub struct MachineScheme {
+    scheme: &'static dyn HardwareScheme,
+    variant: &'static Variant,
+}
+
+impl MachineScheme {
+    /// Every scheme, in the order of the table.
+    pub fn all() -> impl Iterator<Item = Self> {
+        ALL.iter().flat_map(|&scheme| {
+            scheme.variants().iter().map(move |variant| Self { scheme, variant })
+        })
+    }
+
+    /// The bound that costs nothing and promises nothing: plain memory.
+    pub fn plain() -> Self {
+        let [scheme, ..] = ALL;
+        Self { scheme, variant: &scheme.variants()[0] }
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        self.variant.name
+    }
+
+    /// What it is, in one line.
+    pub fn about(self) -> &'static str {
+        self.variant.about
+    }
+
+    /// What survives a crash.
+    pub fn guarantee(self) -> Guarantee {
+        self.variant.guarantee
+    }
+
+    /// How it stands to its paper.
+    pub fn reading(self) -> Reading {
+        self.variant.reading
+    }
+
+    /// What can be chosen.
+    pub fn keys(self) -> &'static [Key] {
+        self.scheme.keys()
+    }
+
+    /// Options of a small campaign.
+    pub fn small(self) -> Options {
+        self.scheme.small()
+    }
+
+    /// The scheme under some work.
+    ///
+    /// # Errors
+    /// As [`HardwareScheme::prepare`].
+    pub fn prepare(
+        self,
+        work: &Work,
+        options: &Options,
+        planted: Option<u8>,
+    ) -> Result<Box<dyn Prepared>, PrepareError> {
+        self.scheme
+            .prepare(self.variant, work, options, planted)
+            .map_err(|error| PrepareError::new(format_args!("{self}: {error}")))
+    }
+}
+
+/// Every plant of every scheme.
+pub fn plants() -> impl Iterator<Item = &'static Plant> {
+    ALL.iter().flat_map(|scheme| scheme.plants())
+}
+
+impl PartialEq for MachineScheme {
+    fn eq(&self, other: &Self) -> bool {
+        self.name() == other.name()
+    }
+}
+
+impl Eq for MachineScheme {}
+
+impl Hash for MachineScheme {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.name().hash(state);
+    }
+}
+
+impl fmt::Debug for MachineScheme {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl fmt::Display for MachineScheme {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for MachineScheme {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let wanted = if name == "ideal" { Self::plain().name() } else { name };
+        Self::all().find(|scheme| scheme.name() == wanted).ok_or_else(|| {
+            let instead = instead_of(name, Self::all().map(Self::name));
+            format!("the machine has no scheme '{name}'; {instead}")
+        })
+    }
+}

@@ -1,0 +1,85 @@
+//! A machine whose scheme its user does not know.
+
+use super::{
+    journal::TimedJournal,
+    ports::Scheme,
+    requests::MemoryRequest,
+    stats::RunStats,
+    system::{Ended, RunError, System},
+    time::Cycle,
+    timeline::Timeline,
+};
+
+/// A [`System`] under any scheme: what measures and crashes machines needs no more of one. A call
+/// runs millions of instructions, so it costs nothing that the scheme's type is behind it.
+pub trait Machine {
+    /// As [`System::run`].
+    ///
+    /// # Errors
+    /// As there.
+    fn run(&mut self, instructions: u64) -> Result<Ended, RunError>;
+
+    /// As [`System::run_to_end`].
+    ///
+    /// # Errors
+    /// As there.
+    fn run_to_end(&mut self) -> Result<(), RunError> {
+        while self.run(u64::MAX)? != Ended::Finished {}
+        Ok(())
+    }
+
+    /// The present cycle.
+    fn now(&self) -> Cycle;
+
+    /// As [`System::take_stats`].
+    fn take_stats(&mut self) -> RunStats;
+
+    /// As [`System::journal`].
+    fn journal(&self) -> Option<&TimedJournal>;
+
+    /// As [`System::export_requests`].
+    fn export_requests(&mut self);
+
+    /// As [`System::take_requests`].
+    fn take_requests(&mut self) -> Vec<MemoryRequest>;
+
+    /// As [`System::keep_timeline`].
+    fn keep_timeline(&mut self, from: Cycle, to: Cycle);
+
+    /// As [`System::take_timeline`].
+    fn take_timeline(&mut self) -> Option<Timeline>;
+}
+
+impl<S: Scheme> Machine for System<S> {
+    fn run(&mut self, instructions: u64) -> Result<Ended, RunError> {
+        System::run(self, instructions)
+    }
+
+    fn now(&self) -> Cycle {
+        System::now(self)
+    }
+
+    fn take_stats(&mut self) -> RunStats {
+        System::take_stats(self)
+    }
+
+    fn journal(&self) -> Option<&TimedJournal> {
+        System::journal(self)
+    }
+
+    fn export_requests(&mut self) {
+        System::export_requests(self);
+    }
+
+    fn take_requests(&mut self) -> Vec<MemoryRequest> {
+        System::take_requests(self)
+    }
+
+    fn keep_timeline(&mut self, from: Cycle, to: Cycle) {
+        System::keep_timeline(self, from, to);
+    }
+
+    fn take_timeline(&mut self) -> Option<Timeline> {
+        System::take_timeline(self)
+    }
+}
