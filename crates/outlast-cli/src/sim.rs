@@ -247,12 +247,12 @@ fn plan(args: &SimArgs, workload: &'static BareWorkload, seed: u64) -> Plan {
 }
 
 /// Keys of a workload of the runtime where nothing says how many.
-const KEYS: u64 = 100_000;
+const KEYS_DEFAULT: u64 = 100_000;
 
 /// Keys of a workload of the runtime: the same under every scheme.
 fn keys(args: &SimArgs, workload: &BareWorkload) -> u64 {
     let in_footprint = || args.footprint.and_then(|bytes| workload.keys_in(bytes));
-    args.keys.or_else(in_footprint).unwrap_or(KEYS)
+    args.keys.or_else(in_footprint).unwrap_or(KEYS_DEFAULT)
 }
 
 /// The schemes of the machine that a task runs.
@@ -441,7 +441,7 @@ fn runtime_run(
         machine: machine.clone(),
         workload,
         scheme,
-        keys: BareWorkload::named(workload.name).map_or(KEYS, |bare| keys(args, bare)),
+        keys: BareWorkload::named(workload.name).map_or(KEYS_DEFAULT, |bare| keys(args, bare)),
         lanes: args.threads as u16,
         lane_bytes: args.lane_bytes,
         transactions: args.transactions as u32,
