@@ -10,13 +10,13 @@ use outlast_crash::campaign::{
 };
 use outlast_crash::trial::points::{self, Point};
 use outlast_crash::trial::{Charge, Scope, Tally, lifecycle, scopes};
-use outlast_lab::crash::{campaigns, scope_records};
+use outlast_lab::crash::{campaigns, planted_in, scope_records};
 use outlast_lab::news::News;
 use outlast_lab::record::{Document, Record};
 use outlast_sim::{Domain, Policy, instead_of};
 use outlast_workloads::Layout;
 
-use crate::planted::{Trials, planted_in};
+use crate::planted::Trials;
 use crate::report::Scale;
 use crate::say::{OutputFailed, Teller, noteln, out, outln};
 use crate::{CommandResult, Verdict, names, planted, size};

@@ -3,6 +3,7 @@
 
 use outlast::{Guarantee, Plant, Scheme};
 use outlast_crash::trial::plants::hunt;
+use outlast_lab::crash::able_schemes;
 use serde_json::json;
 
 use crate::say::{noteln, outln};
@@ -10,28 +11,6 @@ use crate::{CommandResult, Verdict, names};
 
 /// Recoveries in each scope, when one is looked for that notices a bug.
 const IMAGES_MAX: u64 = 1_000;
-
-/// The schemes of these that a planted bug can be tried in: all of them where they were asked for
-/// by name.
-pub fn planted_in(
-    plant: Plant,
-    schemes: &[Scheme],
-    are_named: bool,
-) -> Result<Vec<Scheme>, String> {
-    let applies = |scheme: &&Scheme| plant.applies_to(**scheme);
-    let able: Vec<Scheme> = schemes.iter().filter(applies).copied().collect();
-    match schemes.iter().find(|scheme| !applies(scheme)) {
-        Some(scheme) if are_named || able.is_empty() => Err(format!(
-            "{plant} changes nothing in {scheme}: it can be planted in {}",
-            able_schemes(plant).join(", ")
-        )),
-        _ => Ok(able),
-    }
-}
-
-fn able_schemes(plant: Plant) -> Vec<&'static str> {
-    Scheme::durable().filter(|s| plant.applies_to(*s)).map(|scheme| scheme.name()).collect()
-}
 
 /// What became of a planted bug under one scheme.
 struct Trial {

@@ -1,25 +1,22 @@
 //! `outlast reproduce`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
+use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Args, ValueEnum};
-use outlast::{Guarantee, Plant, Scheme};
-use outlast_lab::native::{Size, default_directory};
+use outlast::{Plant, Scheme};
+use outlast_lab::native::Size;
+use outlast_lab::papers::{self, PAPERS, Request};
 use outlast_lab::record::Document;
-use outlast_lab::reproduce::{self, Part, Request, WRITE_LATENCY_NS, fwb};
-use outlast_lab::{html, report, table, table4};
+use outlast_lab::{html, report, table};
 
-use crate::planted::{Trials, planted_in};
+use crate::planted::Trials;
 use crate::say::{Teller, noteln, out};
 use crate::{CommandResult, Verdict, names, signals};
 
-/// Whose figures.
-#[derive(Clone, Copy, ValueEnum)]
-enum Paper {
-    /// Architecture-aware transactions: skipped flushes, checksums, coalescing.
-    Archapt,
-    /// Hardware undo+redo logging and forced write-back, on the timed machine.
-    Fwb,
+/// The papers' names, with what each is about.
+fn names_of_papers() -> PossibleValuesParser {
+    PAPERS.map(|paper| PossibleValue::new(paper.name()).help(paper.about())).into()
 }
 
 /// How much.
@@ -34,11 +31,10 @@ enum Scale {
 #[derive(Args)]
 pub struct ReproduceArgs {
     /// Whose figures.
-    #[arg(value_enum)]
-    paper: Paper,
-    /// Only these figures, separated by commas or given again: of archapt 1, 2, 3, 6, 7, 8, 9, 10,
-    /// table1, table4, clwb, memories; of fwb 6, 7, 8, 9, 10, 11, table1.
-    #[arg(long, value_delimiter = ',')]
+    #[arg(value_parser = names_of_papers())]
+    paper: String,
+    /// Only these figures, separated by commas or given again.
+    #[arg(long, value_delimiter = ',', help = figures())]
     figure: Vec<String>,
     /// Table 4: crashes of each workload under each policy and scheme [default: 100].
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100_000))]
@@ -57,15 +53,13 @@ pub struct ReproduceArgs {
     /// How much of it.
     #[arg(long, value_enum, default_value_t = Scale::Quick)]
     scale: Scale,
-    /// Numbers of threads for figures 1, 7 and 8, separated by commas.
-    #[arg(long, value_delimiter = ',', default_values_t = [1, 2],
-        value_parser = clap::value_parser!(u32).range(1..=64))]
+    /// Numbers of threads for figures 1, 7 and 8, separated by commas [default: 1,2].
+    #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=64))]
     threads: Vec<u32>,
     /// Nanoseconds added for each line written back, in the runs on slower memory; 0 leaves them
-    /// out.
-    #[arg(long, default_value_t = WRITE_LATENCY_NS, value_name = "NS",
-        value_parser = clap::value_parser!(u64).range(..=1_000_000))]
-    write_latency: u64,
+    /// out [default: 150].
+    #[arg(long, value_name = "NS", value_parser = clap::value_parser!(u64).range(..=1_000_000))]
+    write_latency: Option<u64>,
     /// Where pools are created for the time of the run.
     #[arg(long)]
     dir: Option<PathBuf>,
@@ -74,131 +68,63 @@ pub struct ReproduceArgs {
     out: Option<PathBuf>,
 }
 
+/// The figures of each paper, for the help.
+fn figures() -> String {
+    let of_paper = |paper: &dyn papers::Paper| {
+        let names: Vec<&str> = paper.figures().into_iter().map(|(name, _)| name).collect();
+        format!("of {} {}", paper.name(), names.join(", "))
+    };
+    let all: Vec<String> = PAPERS.into_iter().map(of_paper).collect();
+    format!("Only these figures, separated by commas or given again: {}", all.join("; "))
+}
+
 /// Measures, judges the claims, writes the page and prints tables. What was not reached is a
 /// result and no failure; a crash that lost something is one.
 pub fn run(args: &ReproduceArgs, as_json: bool, seed: u64) -> CommandResult {
     signals::clean_up_at_the_end()?;
+    let paper = papers::named(&args.paper).expect("a name of the table");
     let size = match args.scale {
         Scale::Quick => Size::Quick,
         Scale::Full => Size::Full,
     };
-    let out = args.out.clone();
-    if let Paper::Fwb = args.paper {
-        return run_fwb(args, size, &out.unwrap_or_else(|| "fwb".into()), as_json, seed);
-    }
-    let out = out.unwrap_or_else(|| "archapt".into());
-    let figures = args.figure.iter().map(|name| name.parse()).collect::<Result<Vec<Part>, _>>()?;
-    let parts = if figures.is_empty() { &Part::ALL[..] } else { &figures };
-    let table4 = args.table4(parts, size, seed)?;
-    let mut request = Request {
-        threads: args.threads.clone(),
+    let request = Request {
+        figures: args.figure.clone(),
+        threads: (!args.threads.is_empty()).then(|| args.threads.clone()),
         write_latency_ns: args.write_latency,
-        directory: args.dir.clone().unwrap_or_else(default_directory),
-        table4,
-        ..Request::new(parts, size, seed)
+        directory: args.dir.clone(),
+        crashes: args.crashes,
+        workloads: args.workload.clone(),
+        schemes: args.scheme.clone(),
+        plant: args.plant,
+        ..Request::new(size, seed)
     };
-    if are_counted(parts) {
-        request.count_only(&args.workload, &args.scheme)?;
+    let run = paper.prepare(&request)?;
+    if run.panics_are_results() {
+        std::panic::set_hook(Box::new(|_| ()));
     }
+    let out = args.out.clone().unwrap_or_else(|| paper.name().into());
     report::prepare(&out)?;
     let mut document = Document::new(env!("CARGO_PKG_VERSION"), &crate::command_line(), seed, None);
     let teller = Teller::new();
     let before = Plant::times_met();
-    let outcome = reproduce::run(&request, &mut |news| teller.tell(news))?;
+    let outcome = run.run(&mut |news| teller.tell(news))?;
     document.records = outcome.records;
     drop(teller);
-    let page = report::write_page(&document, &out, &html::reproduction(&document))?;
+    let page = report::write_page(&document, &out, &html::paper(paper, &document))?;
     if as_json {
         out!("{}", document.to_json());
     } else {
-        out!("{}", table::reproduction(&document));
+        out!("{}", table::paper(paper, &document));
     }
     outcome.failures.iter().for_each(|failure| noteln!("outlast: {failure}"));
     noteln!("{}", page.display());
-    match (&request.table4, args.plant) {
+    match args.plant {
         _ if !outcome.failures.is_empty() => Ok(Verdict::Bad),
-        (Some(plan), Some(plant)) => {
+        Some(plant) => {
             let mut trials = Trials::default();
-            plan.schemes.iter().for_each(|scheme| trials.note(*scheme, before, false));
+            outcome.planted.iter().for_each(|scheme| trials.note(*scheme, before, false));
             Ok(trials.verdict(plant))
         }
-        _ => Ok(Verdict::Good),
-    }
-}
-
-/// The HWL/FWB paper: simulated, so the same seed gives the same page.
-fn run_fwb(
-    args: &ReproduceArgs,
-    size: Size,
-    out: &Path,
-    as_json: bool,
-    seed: u64,
-) -> CommandResult {
-    let given = args.crashes.is_some() || args.plant.is_some() || args.dir.is_some();
-    if given || !args.workload.is_empty() || !args.scheme.is_empty() {
-        let what = "--crashes, --workload, --scheme, --plant and --dir are for archapt";
-        return Err(what.into());
-    }
-    let figures =
-        args.figure.iter().map(|name| name.parse()).collect::<Result<Vec<fwb::Part>, _>>()?;
-    let parts = if figures.is_empty() { &fwb::Part::ALL[..] } else { &figures };
-    report::prepare(out)?;
-    let request = fwb::Request::new(parts, size, seed);
-    let mut document = Document::new(env!("CARGO_PKG_VERSION"), &crate::command_line(), seed, None);
-    let teller = Teller::new();
-    document.records = fwb::run(&request, &mut |news| teller.tell(news))?;
-    drop(teller);
-    let page = report::write_page(&document, out, &html::fwb(&document))?;
-    if as_json {
-        out!("{}", document.to_json());
-    } else {
-        out!("{}", table::fwb(&document));
-    }
-    noteln!("{}", page.display());
-    Ok(Verdict::Good)
-}
-
-/// Whether any of these parts counts flushes.
-fn are_counted(parts: &[Part]) -> bool {
-    Part::COUNTED.iter().any(|part| parts.contains(part))
-}
-
-impl ReproduceArgs {
-    fn table4(
-        &self,
-        parts: &[Part],
-        size: Size,
-        seed: u64,
-    ) -> Result<Option<table4::Plan>, Box<dyn std::error::Error>> {
-        if !parts.contains(&Part::Table4) {
-            if self.crashes.is_some() || self.plant.is_some() {
-                return Err("--crashes and --plant go with --figure table4".into());
-            }
-            let given = !self.workload.is_empty() || !self.scheme.is_empty();
-            if given && !are_counted(parts) {
-                return Err(
-                    "--workload and --scheme go with figures 9, 10, table1 and table4".into()
-                );
-            }
-            return Ok(None);
-        }
-        let mut plan = table4::Plan::new(size, seed);
-        for name in &self.workload {
-            plan.workloads.push(table4::workload(name)?);
-        }
-        if !self.scheme.is_empty() {
-            plan.schemes = self.scheme.clone();
-        }
-        plan.crashes = self.crashes.map_or(plan.crashes, |crashes| crashes as usize);
-        plan.plant = self.plant;
-        if let Some(plant) = self.plant {
-            plan.schemes = planted_in(plant, &plan.schemes, !self.scheme.is_empty())?;
-        }
-        let promised = |scheme: &Scheme| scheme.guarantee() == Guarantee::Durable;
-        if plan.plant.is_some() || !plan.schemes.iter().all(promised) {
-            // Panics of code that is broken on purpose, or promises nothing, are results.
-            std::panic::set_hook(Box::new(|_| ()));
-        }
-        Ok(Some(plan))
+        None => Ok(Verdict::Good),
     }
 }

@@ -6,6 +6,7 @@ use clap::{Args, ValueEnum};
 use outlast::{Plant, SCHEMES, Scheme};
 use outlast_crash::campaign::{LANE_BYTES_MAX, LANES_MAX, Points};
 use outlast_crash::machine::Campaign;
+use outlast_lab::crash::planted_in;
 use outlast_lab::record::Document;
 use outlast_lab::simulated::{self, RuntimeRun, Simulation, TimelineRequest, Work};
 use outlast_schemes::{MachineScheme, PREFIX, Plant as MachinePlant, plants};
@@ -16,7 +17,7 @@ use outlast_sim::{instead_of, nearest};
 use outlast_workloads::machine::{BareWorkload, Plan, bare_workloads};
 use outlast_workloads::{Workload, workloads};
 
-use crate::planted::{Trials, planted_in};
+use crate::planted::Trials;
 use crate::say::{noteln, out, outln};
 use crate::{CommandResult, Verdict, names, signals, size};
 

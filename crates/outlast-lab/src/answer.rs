@@ -5,18 +5,18 @@
 //! no scheme is judged by work that another one was spared.
 
 use outlast::Scheme;
+use outlast_schemes::MachineScheme;
 
 use crate::format::{grouped, significant};
 use crate::goals::{self, OURS, promises};
 use crate::native::PEERS;
+use crate::papers;
 use crate::pivot::{Grid, work};
 use crate::plot::{Bar, Panel, bars, palette};
 use crate::record::{Document, Kind, Metric, Record, Verdict};
-use crate::reproduce::ARCHAPT;
-use crate::reproduce::fwb::{HWL, views::SPEEDUP};
 
-/// What promises nothing on the real processor, and on the timed machine.
-const UNPROTECTED: [&str; 2] = ["none", "non-pers"];
+/// What promises nothing on the real processor.
+const UNPROTECTED: &str = "none";
 
 /// The opening of a report.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -55,20 +55,21 @@ impl Speed {
 impl Answer {
     /// The answer of a report's document.
     pub fn of(document: &Document) -> Self {
-        let (archapt, rest) = document.split(ARCHAPT);
-        let (fwb, own) = rest.split(HWL);
+        let (papers, own) = papers::split(document);
+        let papers: Vec<&Record> =
+            papers.iter().flat_map(|(_, document)| &document.records).collect();
         let native = Grid::of_metric(&own.records, Kind::Native, Metric::THROUGHPUT);
-        let base = PEERS.into_iter().chain(UNPROTECTED).find(|name| has(&native, name));
+        let base = PEERS.into_iter().chain([UNPROTECTED]).find(|name| has(&native, name));
         let base = base.unwrap_or_default().to_owned();
         let speeds = speeds(&native, &base, native_guarantee);
-        let machine: Vec<&Record> = fwb.records.iter().filter(|r| r.is(SPEEDUP)).collect();
-        let papers = archapt.records.iter().chain(&fwb.records);
+        let machine: Vec<&Record> =
+            papers.iter().copied().filter(|record| is_of_machine(record)).collect();
         let sentences = [
             fastest(&speeds, &base),
             cost(&own.records, &speeds, &native),
             hardware(&machine),
             crashes(&own.records),
-            not_reached(own.records.iter().chain(papers)),
+            not_reached(own.records.iter().chain(papers.iter().copied())),
         ];
         let sentences = sentences.into_iter().flatten().collect();
         let works = shared_rows(&native).len();
@@ -164,7 +165,7 @@ fn is_peer(scheme: &str) -> bool {
 /// What the fastest durable scheme costs beyond no persistence.
 fn cost(records: &[Record], speeds: &[Speed], native: &Grid<'_>) -> Option<String> {
     let best = speeds.iter().find(|speed| speed.is_durable() && !is_peer(&speed.scheme))?;
-    let unprotected = UNPROTECTED.into_iter().find(|name| has(native, name))?;
+    let unprotected = Some(UNPROTECTED).filter(|name| has(native, name))?;
     let beside = speeds.iter().find(|speed| speed.scheme == unprotected)?;
     let costs = Grid::of_metric(records, Kind::Native, Metric::PERSISTENCE_COST);
     let mut costs: Vec<(f64, &String)> =
@@ -183,6 +184,13 @@ fn cost(records: &[Record], speeds: &[Speed], native: &Grid<'_>) -> Option<Strin
     Some(text + ".")
 }
 
+/// Whether a record is the throughput of a scheme of the timed machine.
+fn is_of_machine(record: &Record) -> bool {
+    record.kind == Kind::Sim
+        && record.is(Metric::THROUGHPUT)
+        && record.scheme.parse::<MachineScheme>().is_ok()
+}
+
 /// The families of the timed machine.
 fn hardware(records: &[&Record]) -> Option<String> {
     let guarantee = |scheme: &str| {
@@ -190,7 +198,7 @@ fn hardware(records: &[&Record]) -> Option<String> {
         mine.and_then(|record| record.guarantee.clone()).unwrap_or_default()
     };
     let grid = Grid::new(records.iter().copied(), work, |record| record.scheme.clone());
-    let base = UNPROTECTED.into_iter().find(|name| has(&grid, name))?;
+    let base = Some(MachineScheme::plain().name()).filter(|name| has(&grid, name))?;
     let speeds = speeds(&grid, base, guarantee);
     let mut durable = speeds.iter().filter(|speed| speed.is_durable());
     let (best, next) = (durable.next()?, durable.next()?);

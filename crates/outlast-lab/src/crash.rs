@@ -3,6 +3,9 @@
 //! Jobs are dealt to all cores. Rates are per second of CPU time of the thread that verifies.
 
 pub mod campaigns;
+mod planted;
+
+pub use planted::{able_schemes, planted_in};
 
 use std::panic;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -6,8 +6,6 @@ use std::fmt::Write as _;
 use crate::answer::{Answer, Speed};
 use crate::format::significant;
 use crate::record::{Document, Kind, Record, Verdict};
-use crate::reproduce::ARCHAPT;
-use crate::reproduce::fwb::HWL;
 use crate::table::{TextTable, crashes, verdict_line};
 
 /// What fits on a large terminal.
@@ -37,8 +35,7 @@ pub fn screen(document: &Document) -> String {
     if !answer.speeds.is_empty() {
         let _ = write!(text, "\n{}\n{}", answer.caption(), chart(&answer.speeds));
     }
-    let (_, rest) = document.split(ARCHAPT);
-    let (_, own) = rest.split(HWL);
+    let (_, own) = crate::papers::split(document);
     let durable: Vec<Record> =
         own.records.iter().filter(|record| record.kind == Kind::Crash).cloned().collect();
     let judged = crashes(&durable);

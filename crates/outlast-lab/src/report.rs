@@ -10,8 +10,8 @@ use outlast_trace::write_whole;
 use crate::crash::{CrashError, crash_records};
 use crate::native::{self, NativeError, Setup, Size, floor};
 use crate::news::Listener;
-use crate::record::{Document, Kind, Record};
-use crate::reproduce::{self, ARCHAPT, ReproduceError, Request, fwb};
+use crate::papers::{self, PAPERS};
+use crate::record::{Document, Record};
 use crate::{goals, html};
 
 /// A report could not be made.
@@ -23,12 +23,9 @@ pub enum ReportError {
     /// The checker could not run.
     #[error(transparent)]
     Crash(#[from] CrashError),
-    /// The paper's figures could not be measured.
-    #[error(transparent)]
-    Reproduce(#[from] ReproduceError),
-    /// A run of the timed machine could not be made.
+    /// A paper's figures could not be measured.
     #[error("{0}")]
-    Machine(Box<dyn std::error::Error>),
+    Paper(Box<dyn std::error::Error>),
     /// The files could not be written.
     #[error("{}: {source}", path.display())]
     Write {
@@ -40,7 +37,7 @@ pub enum ReportError {
 }
 
 /// Measures what the report shows: floor, competition and distances, crashes, verdicts, then the
-/// papers on Archapt and on HWL/FWB as far as the scale allows.
+/// papers as far as the scale allows.
 ///
 /// # Errors
 /// [`ReportError`].
@@ -52,27 +49,10 @@ pub fn measure(
     let mut records = measure_native(setup, floor_options, listen)?;
     records.extend(crash_records(setup.size, setup.seed, listen)?);
     records.extend(goals::judge(&records));
-    let request = Request::for_report(setup.size, &setup.directory, setup.seed);
-    records.extend(measure_archapt(&request, listen)?);
-    let request = fwb::Request::for_report(setup.size, setup.seed);
-    records.extend(fwb::run(&request, listen).map_err(ReportError::Machine)?);
-    Ok(records)
-}
-
-/// The paper's figures and verdicts. What was measured for them says so, and stays apart from the
-/// report's own competition.
-///
-/// # Errors
-/// [`ReproduceError`].
-pub fn measure_archapt(
-    request: &Request,
-    listen: &mut Listener<'_>,
-) -> Result<Vec<Record>, ReproduceError> {
-    let mut records = reproduce::run(request, listen)?.records;
-    for record in &mut records {
-        if matches!(record.kind, Kind::Native | Kind::Sim) {
-            record.paper = Some(ARCHAPT.to_owned());
-        }
+    for paper in PAPERS {
+        let run = paper.for_report(setup.size, &setup.directory, setup.seed);
+        let of_paper = papers::for_report(paper, run.as_ref(), listen);
+        records.extend(of_paper.map_err(ReportError::Paper)?);
     }
     Ok(records)
 }
@@ -146,8 +126,8 @@ mod tests {
     use outlast_workloads::Workload;
 
     use super::*;
+    use crate::papers::archapt::{Amount, Archapt, Task};
     use crate::record::Metric;
-    use crate::reproduce::Amount;
 
     #[test]
     fn a_tiny_report_is_written_with_its_figures_and_read_back() {
@@ -165,9 +145,9 @@ mod tests {
         let mut document = Document::new("0.0.0", "outlast report", 5, None);
         document.records = measure_native(&setup, &options, &mut |_| ()).unwrap();
         document.records.extend(goals::judge(&document.records));
-        let request = Request::for_report(Size::Quick, directory.path(), 5);
-        let amount = Amount { keys: Some(200), warm_up: 200, transactions: 200, ..request.amount };
-        let archapt = measure_archapt(&Request { amount, ..request }, &mut |_| ()).unwrap();
+        let task = Task::for_report(Size::Quick, directory.path(), 5);
+        let amount = Amount { keys: Some(200), warm_up: 200, transactions: 200, ..task.amount };
+        let archapt = papers::for_report(&Archapt, &Task { amount, ..task }, &mut |_| ()).unwrap();
         document.records.extend(archapt);
         assert!(document.records.iter().any(|record| record.is(Metric::FLOOR_PREDICTED)));
 

@@ -5,12 +5,10 @@ use std::fmt::Write as _;
 use crate::answer::is_own;
 use crate::format::{grouped, short};
 use crate::native::YARDSTICKS;
+use crate::papers::view::Drawing;
+use crate::papers::{self, Paper};
 use crate::pivot::{Grid, work};
 use crate::record::{Document, Kind, Metric, Record, Verdict};
-use crate::reproduce::fwb::HWL;
-use crate::reproduce::fwb::views as fwb_views;
-use crate::reproduce::{ARCHAPT, views};
-use crate::table4;
 
 /// A table of text: the first column flush left, the others flush right.
 #[derive(Clone, Debug, Default)]
@@ -57,8 +55,7 @@ impl TextTable {
 /// What a run found, for a terminal: throughput, cost, crashes, planted bugs, claims. What was
 /// not measured is left out.
 pub fn summary(document: &Document) -> String {
-    let (archapt, document) = document.split(ARCHAPT);
-    let (hwl, document) = &document.split(HWL);
+    let (papers, document) = papers::split(document);
     let mut text = format!(
         "Outlast {}, seed {}\n{}\n",
         document.outlast,
@@ -127,54 +124,36 @@ pub fn summary(document: &Document) -> String {
     section("Crashes", crashes(records));
     section("Planted bugs", planted(records));
     section("Goals and claims", claims(records));
-    section("Archapt's claims", claims(&archapt.records));
-    section("FWB's claims", claims(&hwl.records));
+    for (paper, mine) in papers {
+        section(&format!("Claims: {}", paper.title()), claims(&mine.records));
+    }
     text
 }
 
 /// What a run of a paper's figures found, for a terminal: figure by figure, then the claims.
-pub fn reproduction(document: &Document) -> String {
-    let mut text = format!("Archapt, seed {}\n{}\n", document.seed, document.machine.summary());
-    for view in views::ALL.iter().filter(|view| view.on_terminal) {
-        let grid = view.grid(&document.records);
-        if !grid.is_empty() {
-            let _ = write!(text, "\n{}, {}\n{}", view.title, view.metric.unit, render(&grid));
+pub fn paper(paper: &dyn Paper, document: &Document) -> String {
+    let (title, machine) = (paper.title(), document.machine.summary());
+    let mut text = format!("{title}, seed {}\n{machine}\n", document.seed);
+    for view in paper.views().iter().filter(|view| view.on_terminal) {
+        let body = match view.drawing {
+            Drawing::Own(own) => (own.text)(&document.records),
+            _ => {
+                let grid = view.grid(&document.records);
+                if grid.is_empty() { String::new() } else { render(&grid) }
+            }
+        };
+        let unit = match view.drawing {
+            Drawing::Lines(axis, _) => format!("by {axis}, {}", view.metric.unit),
+            Drawing::Own(_) => view.section.to_owned(),
+            _ => view.metric.unit.to_owned(),
+        };
+        if !body.is_empty() {
+            let _ = write!(text, "\n{}, {unit}\n{body}", view.title);
         }
-    }
-    if document.records.iter().any(table4::is_ours) {
-        let title = "Table IV: stale objects of 256 bytes at a crash, and what became of them";
-        let _ = write!(text, "\n{title}\n{}", table4::text(&document.records));
     }
     let claims = claims(&document.records);
     if !claims.is_empty() {
         let _ = write!(text, "\nGoals and claims\n{claims}");
-    }
-    text
-}
-
-/// The same for the HWL/FWB paper.
-pub fn fwb(document: &Document) -> String {
-    let mut text = format!("HWL and FWB, seed {}\n", document.seed);
-    for (_, title, metric, whisper) in fwb_views::BARS {
-        let shown = |r: &&Record| r.is(metric) && fwb_views::is_whisper(r) == whisper;
-        let shown = document.records.iter().filter(shown);
-        let grid = Grid::new(shown, crate::pivot::work, |record| record.scheme.clone());
-        if !grid.is_empty() {
-            let _ = write!(text, "\n{title}\n{}", render(&grid));
-        }
-    }
-    for (title, axis, metrics) in fwb_views::LINES {
-        let shown = |r: &&Record| metrics.contains(&r.metric.as_str());
-        let class = |record: &Record| record.class.clone().unwrap_or_default();
-        let shown = document.records.iter().filter(shown);
-        let grid = Grid::new(shown, class, |record| record.metric.clone());
-        if !grid.is_empty() {
-            let _ = write!(text, "\n{title}, by {axis}, tx/s\n{}", render(&grid));
-        }
-    }
-    let claims = claims(&document.records);
-    if !claims.is_empty() {
-        let _ = write!(text, "\nClaims\n{claims}");
     }
     text
 }

@@ -9,8 +9,8 @@ fn native(workload: &str, scheme: &str, value: f64) -> Record {
 fn five_sentences_answer_what_was_measured() {
     let mut document = made_up();
     let sim = |scheme: &str, guarantee: &str, value| {
-        let mut record = Record::new(Kind::Sim, "hash", scheme, SPEEDUP, value);
-        record.paper = Some(HWL.to_owned());
+        let mut record = Record::new(Kind::Sim, "hash", scheme, Metric::THROUGHPUT, value);
+        record.paper = Some(papers::PAPERS[1].id().to_owned());
         record.guarantee(guarantee)
     };
     document.records.extend([

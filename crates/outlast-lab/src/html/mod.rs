@@ -7,17 +7,18 @@
 //! can be made again from `results.json`.
 
 mod crash;
-mod hwl;
 mod native;
-mod reproduction;
+mod paper;
 mod table;
 mod verdicts;
 
 use crate::answer::Answer;
 use crate::format;
+use crate::papers::{self, Paper};
 use crate::record::Document;
-use crate::reproduce::ARCHAPT;
-use crate::reproduce::fwb::HWL;
+
+pub(crate) use crash::count_cell;
+pub(crate) use table::rows as table_rows;
 
 /// Text as HTML.
 pub fn escape(text: &str) -> String {
@@ -33,25 +34,16 @@ struct Section {
 }
 
 /// The page of a paper's figures measured again.
-pub fn reproduction(document: &Document) -> String {
+pub fn paper(paper: &dyn Paper, document: &Document) -> String {
     let mut sections = vec![verdicts::claims(document, "Claims")];
-    sections.extend(reproduction::sections(document));
-    sections.push(crash::stale(document));
-    assemble(document, "Archapt again", "", &sections)
-}
-
-/// The page of the HWL/FWB paper's figures measured again.
-pub fn fwb(document: &Document) -> String {
-    let mut sections = vec![verdicts::claims(document, "Claims")];
-    sections.extend(hwl::sections(document));
-    assemble(document, "HWL and FWB again", "", &sections)
+    sections.extend(paper::sections(paper, document));
+    assemble(document, &format!("{} again", paper.title()), "", &sections)
 }
 
 /// The whole page.
 pub fn page(document: &Document) -> String {
-    let (archapt, rest) = document.split(ARCHAPT);
-    let (fwb, own) = rest.split(HWL);
-    let sections = [
+    let (papers, own) = papers::split(document);
+    let mut sections = vec![
         native::throughput(&own),
         native::cost(&own),
         native::parts(&own),
@@ -60,12 +52,10 @@ pub fn page(document: &Document) -> String {
         native::floor(&own),
         native::distance(&own),
         crash::campaigns(&own),
-        crash::stale(&own),
         crash::planted(&own),
         verdicts::claims(&own, "Own goals"),
-        reproduction::in_report(&archapt),
-        hwl::in_report(&fwb),
     ];
+    sections.extend(papers.iter().map(|(paper, mine)| paper::in_report(*paper, mine)));
     assemble(document, "Outlast report", &answer(document), &sections)
 }
 
@@ -162,7 +152,7 @@ fn commit(document: &Document) -> String {
 }
 
 /// What stands under every figure: enough to tell two figures of two runs apart.
-fn figure(svg: &str, caption: &str, document: &Document) -> String {
+pub(crate) fn figure(svg: &str, caption: &str, document: &Document) -> String {
     format!(
         "<figure>{svg}<figcaption>{} Seed {}{}.</figcaption></figure>\n",
         caption,

@@ -49,7 +49,7 @@ pub(super) fn coloured_grid(
 }
 
 /// A table of ready cells; `words` tells which columns hold words and not numbers.
-pub(super) fn rows(
+pub(crate) fn rows(
     caption: &str,
     heads: &[&str],
     words: impl Fn(&str) -> bool,

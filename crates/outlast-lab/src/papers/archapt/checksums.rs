@@ -36,7 +36,7 @@ use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 
 use self::objects::{Group, Layout, Objects};
-use super::Request;
+use super::Task;
 use crate::native::{Arena, NativeError, Setup};
 use crate::news::{Listener, News};
 use crate::record::{Kind, Metric, Record};
@@ -127,19 +127,17 @@ pub const SEVEN_OBJECTS: &str = "7 objects of one line";
 ///
 /// # Panics
 /// When checksums are wrong afterwards.
-pub fn measure(request: &Request, listen: &mut Listener<'_>) -> Result<Vec<Record>, NativeError> {
-    let setup = Setup {
-        directory: request.directory.clone(),
-        ..Setup::new(Vec::new(), request.size, request.seed)
-    };
+pub fn measure(task: &Task, listen: &mut Listener<'_>) -> Result<Vec<Record>, NativeError> {
+    let setup =
+        Setup { directory: task.directory.clone(), ..Setup::new(Vec::new(), task.size, task.seed) };
     let arena = Arena::new(&setup)?;
     let mut records = one_matrix();
-    let latencies = [0, request.write_latency_ns];
-    let distinct = if request.write_latency_ns == 0 { 1 } else { 2 };
+    let latencies = [0, task.write_latency_ns];
+    let distinct = if task.write_latency_ns == 0 { 1 } else { 2 };
     for bytes in SIZES {
         for &line_ns in &latencies[..distinct] {
             let lines = bytes as usize / LINE_BYTES;
-            let amount = &request.amount;
+            let amount = &task.amount;
             let objects = amount.objects.min(amount.object_bytes / bytes);
             let layouts = Layouts::new(lines, objects as usize);
             let mapped = arena.mapped("objects", layouts.bytes())?;
@@ -151,11 +149,11 @@ pub fn measure(request: &Request, listen: &mut Listener<'_>) -> Result<Vec<Recor
             // Slowed down it takes longer, and spreads less.
             let rounds = if line_ns == 0 { amount.rounds } else { amount.rounds.div_ceil(2) };
             let found = match line_ns {
-                0 => Bench::new(mapped, layouts, request.seed).run(rounds, &mut tell),
+                0 => Bench::new(mapped, layouts, task.seed).run(rounds, &mut tell),
                 ns => {
                     let cost = WriteCost { line_ns: ns, bandwidth_bytes_per_s: None };
                     let medium = Delayed::new(mapped, cost);
-                    Bench::new(medium, layouts, request.seed).run(rounds, &mut tell)
+                    Bench::new(medium, layouts, task.seed).run(rounds, &mut tell)
                 }
             };
             let config = format!(

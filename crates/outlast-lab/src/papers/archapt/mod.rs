@@ -9,40 +9,155 @@
 //! | figures 9, 10, table I | flushes, and how dirty the lines are | [`flushes`], on an emulated cache |
 //! | `clwb` | `clwb` against `clflushopt` | [`timing`], natively |
 //! | `memories` | throughput where writes are slow | [`memories`], on the timed machine |
-//! | table IV | crash tests | [`crate::table4`], on emulated caches |
+//! | table IV | crash tests | [`table4`], on emulated caches |
 //!
-//! Every claim of the paper's results and orderings ([`claims`]) gets one verdict by the table in
-//! [`archapt`], and the project's own goals about the same measurements are judged beside them.
+//! Every claim of the paper's results and orderings (`claims.csv`) gets one verdict by the rules in
+//! `judge`, and the project's own goals about the same measurements are judged beside them.
 //!
 //! What the paper measures under Redis and SQLite is measured here over [`outlast::Transact`]: the
 //! same schemes and workloads without the front ends. The paper emulates persistent memory with
 //! plain DRAM, and so its claims are judged there; the runs with writes slowed down stand beside.
 
-pub mod archapt;
 pub mod checksums;
-pub mod claims;
 mod crashes;
 mod evidence;
 pub mod flushes;
-pub mod fwb;
+mod judge;
 pub mod memories;
 mod ours;
 pub mod reuse;
+pub mod table4;
 pub mod timing;
-pub mod views;
+mod views;
 
+use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::OnceLock;
 
-use outlast::Scheme;
+use outlast::{Guarantee, Scheme};
 use outlast_crash::campaign::{CampaignError, TimedError};
 use outlast_workloads::{Scale, Workload};
 
+use super::claim::{self, Claim};
+use super::paper::{Outcome, Paper, Request, Run, rules_in};
+use super::view::View;
+use crate::crash::planted_in;
 use crate::emulated::EmulationError;
 use crate::native::{NativeError, Size};
 use crate::news::{Listener, News};
 use crate::record::Record;
-use crate::table4;
+
+/// "Archapt": architecture-aware transactions.
+pub struct Archapt;
+
+/// What the paper claims.
+fn claims() -> &'static [Claim] {
+    static CLAIMS: OnceLock<Vec<Claim>> = OnceLock::new();
+    CLAIMS.get_or_init(|| claim::parse(include_str!("claims.csv")))
+}
+
+impl Paper for Archapt {
+    fn name(&self) -> &'static str {
+        "archapt"
+    }
+
+    fn id(&self) -> &'static str {
+        ARCHAPT
+    }
+
+    fn title(&self) -> &'static str {
+        "Archapt"
+    }
+
+    fn about(&self) -> &'static str {
+        "architecture-aware transactions: skipped flushes, checksums, coalescing"
+    }
+
+    fn figures(&self) -> Vec<(&'static str, String)> {
+        Part::ALL.iter().map(|part| (part.name(), part.claims_name())).collect()
+    }
+
+    fn claims(&self) -> &'static [Claim] {
+        claims()
+    }
+
+    fn rules(&self) -> Vec<&'static str> {
+        rules_in(include_str!("judge.rs"))
+    }
+
+    fn views(&self) -> &'static [View] {
+        views::ALL
+    }
+
+    fn prepare(&self, request: &Request) -> Result<Box<dyn Run>, Box<dyn Error>> {
+        let figures: Vec<Part> =
+            request.figures.iter().map(|name| name.parse()).collect::<Result<_, _>>()?;
+        let parts = if figures.is_empty() { &Part::ALL[..] } else { &figures };
+        let usual = Task::new(parts, request.size, request.seed);
+        let mut task = Task {
+            threads: request.threads.clone().unwrap_or(usual.threads),
+            write_latency_ns: request.write_latency_ns.unwrap_or(usual.write_latency_ns),
+            directory: request.directory.clone().unwrap_or(usual.directory),
+            table4: table4_of(request, parts)?,
+            ..usual
+        };
+        if are_counted(parts) {
+            task.count_only(&request.workloads, &request.schemes)?;
+        }
+        Ok(Box::new(task))
+    }
+
+    fn for_report(&self, size: Size, directory: &Path, seed: u64) -> Box<dyn Run> {
+        Box::new(Task::for_report(size, directory, seed))
+    }
+}
+
+/// Whether any of these parts counts flushes.
+fn are_counted(parts: &[Part]) -> bool {
+    Part::COUNTED.iter().any(|part| parts.contains(part))
+}
+
+/// Table IV as it was asked for.
+fn table4_of(request: &Request, parts: &[Part]) -> Result<Option<table4::Plan>, Box<dyn Error>> {
+    let Request { crashes, plant, workloads, schemes, .. } = request;
+    if !parts.contains(&Part::Table4) {
+        if crashes.is_some() || plant.is_some() {
+            return Err("--crashes and --plant go with --figure table4".into());
+        }
+        let given = !workloads.is_empty() || !schemes.is_empty();
+        if given && !are_counted(parts) {
+            return Err("--workload and --scheme go with figures 9, 10, table1 and table4".into());
+        }
+        return Ok(None);
+    }
+    let mut plan = table4::Plan::new(request.size, request.seed);
+    for name in workloads {
+        plan.workloads.push(table4::workload(name)?);
+    }
+    if !schemes.is_empty() {
+        plan.schemes.clone_from(schemes);
+    }
+    plan.crashes = crashes.map_or(plan.crashes, |crashes| crashes as usize);
+    plan.plant = *plant;
+    if let Some(plant) = *plant {
+        plan.schemes = planted_in(plant, &plan.schemes, !schemes.is_empty())?;
+    }
+    Ok(Some(plan))
+}
+
+impl Run for Task {
+    fn run(&self, listen: &mut Listener<'_>) -> Result<Outcome, Box<dyn Error>> {
+        Ok(run(self, listen)?)
+    }
+
+    fn panics_are_results(&self) -> bool {
+        let promised = |scheme: &Scheme| scheme.guarantee() == Guarantee::Durable;
+        self.table4
+            .as_ref()
+            .is_some_and(|plan| plan.plant.is_some() || !plan.schemes.iter().all(promised))
+    }
+}
 
 /// What claims of the paper are filed under.
 pub const ARCHAPT: &str = "archapt";
@@ -181,7 +296,7 @@ pub enum NotCounted {
 
 /// What to measure, and how much of it.
 #[derive(Clone, Debug)]
-pub struct Request {
+pub struct Task {
     /// Which parts.
     pub parts: Vec<Part>,
     /// How much.
@@ -218,7 +333,7 @@ const COUNTED_AT_A_GLANCE: [&str; 6] = [
 /// How long a chip of phase-change memory takes for a write pulse (ISSCC 2012).
 pub const WRITE_LATENCY_NS: u64 = 150;
 
-impl Request {
+impl Task {
     /// All parts at their usual amount.
     pub fn new(parts: &[Part], size: Size, seed: u64) -> Self {
         Self {
@@ -405,15 +520,6 @@ impl Amount {
     }
 }
 
-/// What came out.
-#[derive(Clone, Debug, Default)]
-pub struct Outcome {
-    /// Measurements, and claims with their verdicts.
-    pub records: Vec<Record>,
-    /// Crashes that lost something, each with the command that replays it.
-    pub failures: Vec<String>,
-}
-
 /// Something could not be measured.
 #[derive(Debug, thiserror::Error)]
 pub enum ReproduceError {
@@ -435,41 +541,44 @@ pub enum ReproduceError {
 ///
 /// # Errors
 /// [`ReproduceError`].
-pub fn run(request: &Request, listen: &mut Listener<'_>) -> Result<Outcome, ReproduceError> {
+pub fn run(task: &Task, listen: &mut Listener<'_>) -> Result<Outcome, ReproduceError> {
     let mut records = Vec::new();
-    let mut failures = Vec::new();
-    if request.wants(&[Part::Fig1, Part::Fig2, Part::Fig7, Part::Fig8]) {
-        records.extend(timing::measure(request, listen)?);
+    let (mut failures, mut planted) = (Vec::new(), Vec::new());
+    if task.wants(&[Part::Fig1, Part::Fig2, Part::Fig7, Part::Fig8]) {
+        records.extend(timing::measure(task, listen)?);
     }
-    if request.wants(&[Part::Clwb]) {
-        records.extend(timing::flush_kinds(request, listen)?);
+    if task.wants(&[Part::Clwb]) {
+        records.extend(timing::flush_kinds(task, listen)?);
     }
-    if request.wants(&[Part::Fig6]) {
-        records.extend(checksums::measure(request, listen)?);
+    if task.wants(&[Part::Fig6]) {
+        records.extend(checksums::measure(task, listen)?);
     }
-    if request.wants(&Part::COUNTED) {
-        records.extend(flushes::measure(request, listen)?);
+    if task.wants(&Part::COUNTED) {
+        records.extend(flushes::measure(task, listen)?);
     }
-    if request.wants(&[Part::Fig3]) {
-        records.extend(reuse::measure(request, listen)?);
+    if task.wants(&[Part::Fig3]) {
+        records.extend(reuse::measure(task, listen)?);
     }
-    if request.wants(&[Part::Memories]) {
-        records.extend(memories::measure(request, listen)?);
+    if task.wants(&[Part::Memories]) {
+        records.extend(memories::measure(task, listen)?);
     }
-    if let Some(plan) = &request.table4 {
+    if let Some(plan) = &task.table4 {
         let crashed = plan.run(listen)?;
         records.extend(crashed.records);
         failures = crashed.failures;
+        if plan.plant.is_some() {
+            planted.clone_from(&plan.schemes);
+        }
     }
-    if !request.counted_on.is_empty() {
+    if !task.counted_on.is_empty() {
         listen(News::Note("claims are about all workloads: none is judged by some"));
     } else {
-        let judged = archapt::judge(request, &records);
-        let goals = ours::judge(request, &records);
+        let judged = judge::judge(task, &records);
+        let goals = ours::judge(task, &records);
         records.extend(judged);
         records.extend(goals);
     }
-    Ok(Outcome { records, failures })
+    Ok(Outcome { records, failures, planted })
 }
 
 /// Those of the named schemes that exist; a note says which do not.

@@ -6,9 +6,9 @@
 //! circular one, as the paper's is, is noted beside.
 
 use super::views::{self, better, group, row, unsafe_base};
-use super::{Findings, HWL, LOG_BUFFER, LOG_SLOTS, MICRO, Request, Row, log_rate};
+use super::{Findings, HWL, LOG_BUFFER, LOG_SLOTS, MICRO, Row, Task, log_rate};
+use crate::papers::claim::{Claim, Found, Judgement, Rule};
 use crate::record::Record;
-use crate::reproduce::claims::{self, Claim, Found, Judgement, Rule};
 use outlast_sim::timed::Lost;
 
 /// How far from a described value counts as the same.
@@ -21,12 +21,12 @@ const SOFTWARE: [&str; 2] = ["redo-clwb", "undo-clwb"];
 const RINGS: [&str; 2] = ["redo-clwb:ring", "undo-clwb:ring"];
 
 /// One record for each claim about the requested parts.
-pub(super) fn judge(request: &Request, findings: &Findings) -> Vec<Record> {
-    let wanted: Vec<String> = request.parts.iter().map(|part| part.claims_name()).collect();
-    claims::hwl()
-        .into_iter()
+pub(super) fn judge(task: &Task, findings: &Findings) -> Vec<Record> {
+    let wanted: Vec<String> = task.parts.iter().map(|part| part.claims_name()).collect();
+    super::claims()
+        .iter()
         .filter(|claim| wanted.iter().any(|part| part == claim.part))
-        .map(|claim| judgement(&claim, request, findings).record(HWL, &claim))
+        .map(|claim| judgement(claim, task, findings).record(HWL, claim))
         .collect()
 }
 
@@ -35,6 +35,10 @@ fn compared(found: Option<Found>, rule: Rule) -> Judgement {
         Some(found) => Judgement::Compared(found, rule),
         None => Judgement::NotTestable(NOT_MEASURED.to_owned()),
     }
+}
+
+fn unknown(id: &str) -> Judgement {
+    unreachable!("no measurement stands for the claim {id}")
 }
 
 /// Groups of rows of one program and number of threads.
@@ -103,14 +107,14 @@ fn reasons(groups: &[Vec<&Row>]) -> String {
     )
 }
 
-fn judgement(claim: &Claim, request: &Request, findings: &Findings) -> Judgement {
+fn judgement(claim: &Claim, task: &Task, findings: &Findings) -> Judgement {
     let id = claim.id.strip_prefix("hwl.").unwrap_or(claim.id);
     match claim.part {
         "fig6" => speed(id, findings),
         "fig7" => instructions(id, findings),
         "fig8" => energy(id, findings),
         "fig10" => whisper(id, findings),
-        "fig11" => sensitivity(id, request, findings),
+        "fig11" => sensitivity(id, task, findings),
         "table1" => hardware(id),
         part => Judgement::NotTestable(format!("nothing measures {id} of {part}")),
     }
@@ -158,7 +162,7 @@ fn speed(id: &str, findings: &Findings) -> Judgement {
             });
             compared(found, Rule::Holds)
         }
-        _ => Judgement::NotTestable(NOT_MEASURED.to_owned()),
+        _ => unknown(id),
     }
 }
 
@@ -195,7 +199,7 @@ fn instructions(id: &str, findings: &Findings) -> Judgement {
             let found = Found::mean(&ratio("undo-clwb"));
             compared(found.map(|found| found.noting("mean over programs")), Rule::Above)
         }
-        _ => Judgement::NotTestable(NOT_MEASURED.to_owned()),
+        _ => unknown(id),
     }
 }
 
@@ -237,7 +241,7 @@ fn energy(id: &str, findings: &Findings) -> Judgement {
             "the sentence lacks its noun, and a simple activity model is all there is of processors"
                 .to_owned(),
         ),
-        _ => Judgement::NotTestable(NOT_MEASURED.to_owned()),
+        _ => unknown(id),
     }
 }
 
@@ -273,11 +277,11 @@ fn whisper(id: &str, findings: &Findings) -> Judgement {
             });
             compared(noted(found), Rule::Holds)
         }
-        _ => Judgement::NotTestable(NOT_MEASURED.to_owned()),
+        _ => unknown(id),
     }
 }
 
-fn sensitivity(id: &str, request: &Request, findings: &Findings) -> Judgement {
+fn sensitivity(id: &str, task: &Task, findings: &Findings) -> Judgement {
     let points = |what: &str| -> Vec<(f64, f64)> {
         let mine = findings.points.iter().filter(|point| point.what == what);
         mine.map(|point| (point.value, point.throughput)).collect()
@@ -345,13 +349,13 @@ fn sensitivity(id: &str, request: &Request, findings: &Findings) -> Judgement {
                     "hash, a tag a cycle, beside scans that read tags in no time; with what scans \
                      force out {by_clock:.1} % by the clock alone, {all:.1} % as a log divided by \
                      {} needs them",
-                    request.divisor
+                    task.divisor
                 );
                 Found::of(cost(usual, free)).noting(&note)
             });
             compared(found, Rule::AtMost)
         }
-        _ => Judgement::NotTestable(NOT_MEASURED.to_owned()),
+        _ => unknown(id),
     }
 }
 
@@ -372,6 +376,6 @@ fn hardware(id: &str) -> Judgement {
             Some(Found::of(LINES / 8.0)),
             "768 bytes are one bit for 6,144 lines; the caches of Table II have 133,120 (HWL-13)",
         ),
-        _ => Judgement::NotTestable(NOT_MEASURED.to_owned()),
+        _ => unknown(id),
     }
 }

@@ -5,7 +5,7 @@ use super::evidence::{Evidence, Memory};
 use super::flushes::{AGAINST_UNALIGNED, COUNTS};
 use super::memories::MEMORIES;
 use super::timing::UNSWEPT;
-use super::{Part, Request, STORING, WORKLOADS};
+use super::{Part, STORING, Task, WORKLOADS};
 use crate::goals::OURS;
 use crate::record::{Metric, Record};
 
@@ -21,10 +21,10 @@ const NOTHING_AGES: &str = "where the log turns before the cache nothing ages: d
                             often, later and from a farther cache; a seal is more log than undo writes";
 
 /// Each goal about which something was measured.
-pub(super) fn judge(request: &Request, records: &[Record]) -> Vec<Record> {
-    let evidence = Evidence::new(request, records);
+pub(super) fn judge(task: &Task, records: &[Record]) -> Vec<Record> {
+    let evidence = Evidence::new(task, records);
     let mut goals = Vec::new();
-    if request.wants(&[Part::Fig7]) {
+    if task.wants(&[Part::Fig7]) {
         goals.extend(gains(&evidence));
         goals.extend(
             [("redo-archapt", "redo"), ("undo-archapt", "undo")]
@@ -32,16 +32,16 @@ pub(super) fn judge(request: &Request, records: &[Record]) -> Vec<Record> {
                 .filter_map(|(own, over)| nowhere_worse(&evidence, own, over)),
         );
     }
-    if request.wants(&[Part::Memories]) {
+    if task.wants(&[Part::Memories]) {
         goals.extend(MEMORIES.iter().flat_map(|memory| simulated_gains(&evidence, memory)));
     }
-    if request.wants(&[Part::Fig6]) {
+    if task.wants(&[Part::Fig6]) {
         goals.extend(CHEAPER.iter().filter_map(|goal| cheaper(&evidence, goal)));
     }
-    if request.wants(&[Part::Fig8]) {
+    if task.wants(&[Part::Fig8]) {
         goals.extend(["undo", "redo"].into_iter().filter_map(|over| tail(&evidence, over)));
     }
-    if request.wants(&[Part::Fig9]) {
+    if task.wants(&[Part::Fig9]) {
         for scheme in SOUND_SCHEMES {
             goals.extend(SOUND.iter().filter_map(|goal| sound(&evidence, goal, scheme)));
         }

@@ -11,7 +11,7 @@
 use outlast::Scheme;
 use outlast_sim::timed::MachineConfig;
 
-use super::{ReproduceError, Request, WORKLOADS, available, workload};
+use super::{ReproduceError, Task, WORKLOADS, available, workload};
 use crate::news::Listener;
 use crate::parallel::in_parallel;
 use crate::record::{Kind, Metric, Record};
@@ -34,17 +34,14 @@ const AT_ONCE_MAX: usize = 4;
 ///
 /// # Errors
 /// What could not be run.
-pub fn measure(
-    request: &Request,
-    listen: &mut Listener<'_>,
-) -> Result<Vec<Record>, ReproduceError> {
+pub fn measure(task: &Task, listen: &mut Listener<'_>) -> Result<Vec<Record>, ReproduceError> {
     let schemes = available(&SCHEMES, listen);
     let all: Vec<_> = WORKLOADS
         .iter()
         .flat_map(|name| schemes.iter().map(move |scheme| (*name, *scheme)))
         .collect();
     let stage = "memories that are slow to write, on the timed machine";
-    let run = |(name, scheme): &(&'static str, Scheme)| measure_one(request, name, *scheme);
+    let run = |(name, scheme): &(&'static str, Scheme)| measure_one(task, name, *scheme);
     let measured = in_parallel(&all, AT_ONCE_MAX, stage, listen, run)?;
     let mut records = Vec::new();
     for of_workload in measured.chunks(schemes.len()) {
@@ -59,11 +56,11 @@ pub fn measure(
 
 /// Throughput and 99th percentile with each memory.
 fn measure_one(
-    request: &Request,
+    task: &Task,
     name: &'static str,
     scheme: Scheme,
 ) -> Result<Vec<Record>, ReproduceError> {
-    let amount = &request.amount;
+    let amount = &task.amount;
     // As many statements as the others have transactions.
     let share = if matches!(name, "tpcc" | "ycsb-e") { 10 } else { 1 };
     let run = |machine| RuntimeRun {
@@ -76,7 +73,7 @@ fn measure_one(
         transactions: (amount.simulated / share) as u32,
         points: None,
         plant: None,
-        seed: request.seed,
+        seed: task.seed,
         timeline: None,
     };
     let with_memories = MEMORIES.map(|memory| run(machine_with(memory)));

@@ -10,7 +10,7 @@ use outlast_sim::CacheConfig;
 use outlast_trace::FlushKind;
 use outlast_workloads::Layout;
 
-use super::{CACHE_WAYS, Request, SCHEMES, STORING, available, workload};
+use super::{CACHE_WAYS, SCHEMES, STORING, Task, available, workload};
 use crate::emulated::{Emulation, EmulationError, FlushCounts};
 use crate::news::Listener;
 use crate::parallel::in_parallel;
@@ -111,12 +111,11 @@ impl Variant {
     }
 
     /// The two baselines, then everybody else that exists.
-    fn all(request: &Request, listen: &mut Listener<'_>) -> Vec<Self> {
+    fn all(task: &Task, listen: &mut Listener<'_>) -> Vec<Self> {
         let on = |scheme, layout| Self { scheme, layout, checksums: false };
         let mut all =
             vec![on(Scheme::Undo, Layout::Coalesced), on(Scheme::Undo, Layout::Scattered)];
-        let named: Vec<&str> =
-            schemes_counted().filter(|name| request.counts_scheme(name)).collect();
+        let named: Vec<&str> = schemes_counted().filter(|name| task.counts_scheme(name)).collect();
         for scheme in available(&named, listen) {
             let is_literal = LITERAL.contains(&scheme.name());
             let plain = Self { checksums: is_literal, ..on(scheme, Layout::Coalesced) };
@@ -131,9 +130,9 @@ impl Variant {
     }
 }
 
-fn emulation(name: &str, variant: Variant, request: &Request) -> Emulation {
+fn emulation(name: &str, variant: Variant, task: &Task) -> Emulation {
     let workload = workload(name);
-    let amount = &request.amount;
+    let amount = &task.amount;
     // TPC-C's transactions are some fifty statements each, a scan reads some fifty records.
     let share = match name {
         "tpcc" => 10,
@@ -141,7 +140,7 @@ fn emulation(name: &str, variant: Variant, request: &Request) -> Emulation {
         _ => 1,
     };
     let (warm_up, transactions) = (amount.warm_up / share, amount.transactions / share);
-    let scale = request.counted_scale(workload, warm_up + transactions);
+    let scale = task.counted_scale(workload, warm_up + transactions);
     let lane_bytes = match variant.scheme {
         Scheme::Aof => (amount.warm_up + amount.transactions) * LOG_BYTES_PER_TRANSACTION,
         _ => 0,
@@ -157,7 +156,7 @@ fn emulation(name: &str, variant: Variant, request: &Request) -> Emulation {
         reckoned_bytes: amount.cache_bytes,
         lane_bytes: lane_bytes.max(amount.lane_bytes),
         flush: FlushKind::Clwb,
-        seed: request.seed,
+        seed: task.seed,
     }
 }
 
@@ -165,18 +164,14 @@ fn emulation(name: &str, variant: Variant, request: &Request) -> Emulation {
 ///
 /// # Errors
 /// What could not be run.
-pub fn measure(
-    request: &Request,
-    listen: &mut Listener<'_>,
-) -> Result<Vec<Record>, EmulationError> {
+pub fn measure(task: &Task, listen: &mut Listener<'_>) -> Result<Vec<Record>, EmulationError> {
     let stage = "flushes on an emulated cache";
-    let variants = Variant::all(request, listen);
-    let is_asked_for =
-        |name: &&str| request.counted_on.is_empty() || request.counted_on.contains(name);
+    let variants = Variant::all(task, listen);
+    let is_asked_for = |name: &&str| task.counted_on.is_empty() || task.counted_on.contains(name);
     let names: Vec<&str> = STORING.into_iter().filter(is_asked_for).collect();
     let all: Vec<_> = names
         .iter()
-        .flat_map(|name| variants.iter().map(|variant| emulation(name, *variant, request)))
+        .flat_map(|name| variants.iter().map(|variant| emulation(name, *variant, task)))
         .collect();
     let counts = in_parallel(&all, AT_ONCE_MAX, stage, listen, Emulation::run)?;
     let mut records = Vec::new();

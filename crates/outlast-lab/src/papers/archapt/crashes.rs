@@ -1,28 +1,15 @@
 //! Table IV: crash tests, as the records of a campaign tell.
 //!
-//! A record of such a campaign says in its `claim` which row it is (`Table IV, Redis YCSB-A`), has a
-//! policy, and counts objects over a hundred crashes: `inconsistent_objects`, `detected`,
+//! A record of such a campaign says in its `class` which row it is (`redis_ycsb_a`), has a policy, and counts objects over a hundred crashes: `inconsistent_objects`, `detected`,
 //! `uncorrectable`. The paper does not say which of its schemes it crashed; here it is
 //! `undo-archapt`. Fewer inconsistent objects meet the claim, and so does none: then there is
 //! nothing to detect and nothing to correct.
 
-use super::claims::{Claim, Found, Judgement, Rule};
+use super::table4::{PUBLISHED, is_ours};
+use crate::papers::claim::{Claim, Found, Judgement, Rule};
 use crate::record::{Kind, Record};
 
 const SCHEME: &str = "undo-archapt";
-
-/// Rows: in the names of claims, and as records call them.
-const ROWS: [(&str, &str); 9] = [
-    ("redis_tpcc", "Redis TPC-C"),
-    ("redis_ycsb_a", "Redis YCSB-A"),
-    ("redis_ycsb_b", "Redis YCSB-B"),
-    ("redis_ycsb_d", "Redis YCSB-D"),
-    ("redis_ycsb_e", "Redis YCSB-E"),
-    ("redis_ycsb_f", "Redis YCSB-F"),
-    ("sqlite_tpcc", "SQLite TPC-C"),
-    ("sqlite_linkbench", "SQLite LinkBench"),
-    ("sqlite_ycsb", "SQLite YCSB"),
-];
 
 /// Policies: in the names of claims, and as records call them.
 const POLICIES: [(&str, &str); 4] =
@@ -45,9 +32,9 @@ pub(super) fn judge(id: &str, records: &[Record]) -> Judgement {
         let row = table.iter().find(|(name, _)| *name == part);
         row.unwrap_or_else(|| unreachable!("{part} in the claim {id}")).1
     };
-    let (row, policy, metric) = (name(&ROWS), name(&POLICIES), name(&COLUMNS));
-    let label = format!("Table IV, {row}");
-    let count = |metric| sum(records, metric, |r| is_row(r, &label, policy));
+    let rows = PUBLISHED.map(|row| (row.key, row.key));
+    let (row, policy, metric) = (name(&rows), name(&POLICIES), name(&COLUMNS));
+    let count = |metric| sum(records, metric, |r| is_row(r, row, policy));
     let (Some(value), Some(inconsistent)) = (count(metric), count(INCONSISTENT)) else {
         return Judgement::NotTestable(NOT_RUN.to_owned());
     };
@@ -61,15 +48,15 @@ pub(super) fn judge(id: &str, records: &[Record]) -> Judgement {
     }
 }
 
-fn is_row(record: &Record, label: &str, policy: &str) -> bool {
-    record.claim.as_deref() == Some(label) && record.policy.as_deref() == Some(policy)
+fn is_row(record: &Record, row: &str, policy: &str) -> bool {
+    record.class.as_deref() == Some(row) && record.policy.as_deref() == Some(policy)
 }
 
 /// The sum over the chosen records; `None` where there are none.
 fn sum(records: &[Record], metric: &str, chosen: impl Fn(&Record) -> bool) -> Option<f64> {
     let values: Vec<f64> = records
         .iter()
-        .filter(|r| r.kind == Kind::Crash && r.scheme == SCHEME && r.metric == metric)
+        .filter(|r| is_ours(r) && r.scheme == SCHEME && r.metric == metric)
         .filter(|r| r.plant.is_none() && chosen(r))
         .filter_map(|r| r.value)
         .collect();
@@ -78,11 +65,10 @@ fn sum(records: &[Record], metric: &str, chosen: impl Fn(&Record) -> bool) -> Op
 
 /// Claims about more than one cell.
 fn over_all(id: &str, records: &[Record]) -> Judgement {
-    let is_published = |r: &Record, row: &str| {
-        let of_row = r.claim.as_deref() == Some(&format!("Table IV, {row}")[..]);
-        of_row && POLICIES.iter().any(|(_, policy)| r.policy.as_deref() == Some(policy))
-    };
-    let total = |metric| sum(records, metric, |r| ROWS.iter().any(|(_, row)| is_published(r, row)));
+    let is_published =
+        |r: &Record, row: &str| POLICIES.iter().any(|(_, policy)| is_row(r, row, policy));
+    let total =
+        |metric| sum(records, metric, |r| PUBLISHED.iter().any(|row| is_published(r, row.key)));
     let of_row = |row: &str| sum(records, INCONSISTENT, |r| is_published(r, row));
     let Some((inconsistent, crashes)) = total(INCONSISTENT).zip(total("crash_points")) else {
         return Judgement::NotTestable(NOT_RUN.to_owned());
@@ -107,9 +93,9 @@ fn over_all(id: &str, records: &[Record]) -> Judgement {
         }
         "crash.detected" => share("detected"),
         "crash.corrected" => share("corrected"),
-        "crash.zero.ycsb_b" => none("Redis YCSB-B"),
-        "crash.zero.ycsb_d" => none("Redis YCSB-D"),
-        "crash.zero.ycsb_e" => none("Redis YCSB-E"),
+        "crash.zero.ycsb_b" => none("redis_ycsb_b"),
+        "crash.zero.ycsb_d" => none("redis_ycsb_d"),
+        "crash.zero.ycsb_e" => none("redis_ycsb_e"),
         _ => unreachable!("no crash test stands for the claim {id}"),
     }
 }
@@ -122,25 +108,25 @@ pub(super) fn id(claim: &Claim) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::papers::archapt::claims;
     use crate::record::{Metric, Verdict};
-    use crate::reproduce::claims;
 
     fn cell(row: &str, metric: &'static str, value: f64) -> Record {
         let metric = Metric { name: metric, unit: "count" };
         let mut record = Record::new(Kind::Crash, "ycsb-a", SCHEME, metric, value).policy("lru");
-        record.claim = Some(format!("Table IV, {row}"));
-        record
+        record.paper = Some("archapt".to_owned());
+        record.class(row)
     }
 
     fn verdict(id: &str, records: &[Record]) -> Verdict {
-        let claims = claims::archapt();
+        let claims = claims();
         let claim = claims.iter().find(|claim| claim.id == format!("archapt.{id}")).unwrap();
         judge(id, records).record("archapt", claim).verdict.unwrap()
     }
 
     #[test]
     fn every_claim_of_the_table_is_looked_up_and_untested_without_crashes() {
-        for claim in claims::archapt().iter().filter(|claim| claim.part == "table4") {
+        for claim in claims().iter().filter(|claim| claim.part == "table4") {
             let record = judge(id(claim), &[]).record("archapt", claim);
             assert_eq!(record.verdict, Some(Verdict::NotTestable), "{}", claim.id);
         }
@@ -149,7 +135,7 @@ mod tests {
     #[test]
     fn fewer_inconsistent_objects_and_all_of_them_detected_meet_the_claims() {
         let records = |inconsistent, detected, uncorrectable| {
-            let row = "Redis YCSB-A";
+            let row = "redis_ycsb_a";
             [
                 cell(row, INCONSISTENT, inconsistent),
                 cell(row, "detected", detected),

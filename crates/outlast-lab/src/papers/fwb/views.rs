@@ -1,6 +1,7 @@
 //! What is shown of the figures, and what is derived for that.
 
 use super::{Findings, HWL, Row};
+use crate::papers::view::{Drawing, View, view};
 use crate::record::{Kind, Metric, Record};
 
 /// Throughput by entries of the log buffer.
@@ -29,27 +30,49 @@ pub const WRITES: Metric = Metric { name: "writes_unsafe_base", unit: "x" };
 /// Energy of the memory over that of `non-pers`.
 pub const ENERGY: Metric = Metric { name: "memory_energy_non_pers", unit: "x" };
 
-/// Bars: the figure, its title, what it shows, and whether it is about the WHISPER set.
-pub const BARS: [(&str, &str, Metric, bool); 6] = [
-    ("fig6", "Figure 6: throughput over unsafe-base", SPEEDUP, false),
-    ("fig7", "Figure 7: instructions over non-pers", INSTRUCTIONS, false),
-    ("fig7", "Figure 7: IPC over unsafe-base", IPC, false),
-    ("fig8", "Figure 8: dynamic energy of the memory over non-pers", ENERGY, false),
-    ("fig9", "Figure 9: writes to memory over unsafe-base", WRITES, false),
-    ("fig10", "Figure 10: throughput over unsafe-base, WHISPER-like set", SPEEDUP, true),
-];
-
-/// Lines: the title, the axis, the metrics.
-pub const LINES: [(&str, &str, &[&str]); 3] = [
-    ("Figure 11a: the log buffer, hash-toggle", "entries", &[BUFFER, BUFFER_FAST]),
-    ("Figure 11b: cycles from scan to scan, hash-toggle", "cycles", &[PERIOD]),
-    ("Figure 11b: slots of the log, scans in proportion, hash-toggle", "slots", &[LOG]),
-];
-
 /// Whether a record is of the WHISPER-like set.
-pub fn is_whisper(record: &Record) -> bool {
+fn is_whisper(record: &Record) -> bool {
     super::WHISPER.contains(&record.workload.as_str())
 }
+
+/// Whether it is of a micro-benchmark.
+fn is_micro(record: &Record) -> bool {
+    !is_whisper(record)
+}
+
+const fn bars(id: &'static str, title: &'static str, metric: Metric) -> View {
+    view(id, title, title).counted().of(metric).only(is_micro)
+}
+
+const fn over(
+    title: &'static str,
+    axis: &'static str,
+    lines: &'static [(&'static str, &'static str)],
+) -> View {
+    view("fig11", title, title).counted().drawn(Drawing::Lines(axis, lines))
+}
+
+/// All, in the paper's order.
+pub(super) const ALL: &[View] = &[
+    bars("fig6", "Figure 6: throughput over unsafe-base", SPEEDUP),
+    bars("fig7", "Figure 7: instructions over non-pers", INSTRUCTIONS),
+    bars("fig7", "Figure 7: IPC over unsafe-base", IPC),
+    bars("fig8", "Figure 8: dynamic energy of the memory over non-pers", ENERGY),
+    bars("fig9", "Figure 9: writes to memory over unsafe-base", WRITES),
+    bars("fig10", "Figure 10: throughput over unsafe-base, WHISPER-like set", SPEEDUP)
+        .only(is_whisper),
+    over(
+        "Figure 11a: the log buffer, hash-toggle",
+        "entries",
+        &[(BUFFER, "fwb"), (BUFFER_FAST, "writes as fast as the row buffer")],
+    ),
+    over("Figure 11b: cycles from scan to scan, hash-toggle", "cycles", &[(PERIOD, "fwb")]),
+    over(
+        "Figure 11b: slots of the log, scans in proportion, hash-toggle",
+        "slots",
+        &[(LOG, "fwb")],
+    ),
+];
 
 /// The rows of one program and one number of threads.
 pub(super) fn group<'f>(findings: &'f Findings, of: &Row) -> Vec<&'f Row> {

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use super::*;
 use crate::record::{Kind, Verdict};
 
-fn tiny(parts: &[Part], directory: &std::path::Path) -> Request {
-    Request {
+fn tiny(parts: &[Part], directory: &std::path::Path) -> Task {
+    Task {
         threads: vec![1, 2],
         directory: directory.to_owned(),
         amount: Amount {
@@ -24,7 +24,7 @@ fn tiny(parts: &[Part], directory: &std::path::Path) -> Request {
             objects: 300,
             object_bytes: 64 << 10,
         },
-        ..Request::new(parts, Size::Quick, 3)
+        ..Task::new(parts, Size::Quick, 3)
     }
 }
 
@@ -48,9 +48,9 @@ fn all_workloads_but_one_store_something() {
 #[test]
 fn flushes_of_some_are_counted_and_no_claim_is_judged_by_them() {
     let directory = tempfile::tempdir_in(crate::native::default_directory()).unwrap();
-    let mut request = tiny(&[Part::Fig9], directory.path());
-    request.count_only(&["ycsb-a".to_owned()], &[Scheme::RedoArchapt]).unwrap();
-    let records = run(&request, &mut |_| ()).unwrap().records;
+    let mut task = tiny(&[Part::Fig9], directory.path());
+    task.count_only(&["ycsb-a".to_owned()], &[Scheme::RedoArchapt]).unwrap();
+    let records = run(&task, &mut |_| ()).unwrap().records;
     let expected = ["undo", "undo+unaligned", "redo-archapt", "redo-archapt+sums"];
     for record in &records {
         assert_eq!(record.workload, "ycsb-a");
@@ -66,7 +66,7 @@ fn every_claim_gets_one_verdict_and_every_measured_part_its_records() {
     let directory = tempfile::tempdir_in(crate::native::default_directory()).unwrap();
     let records = run(&tiny(&Part::ALL, directory.path()), &mut |_| ()).unwrap().records;
     let found = verdicts(&records);
-    let claims = claims::archapt();
+    let claims = claims();
     assert_eq!(found.len(), claims.len());
     for claim in &claims {
         assert_eq!(found[claim.id].len(), 1, "{}", claim.id);
@@ -144,7 +144,7 @@ fn parts_are_named_as_figures_are_and_have_claims() {
     }
     let error = "11".parse::<Part>().unwrap_err().to_string();
     assert!(error.contains("'11'") && error.contains("table1"), "{error}");
-    let claims = claims::archapt();
+    let claims = claims();
     for claim in &claims {
         let part = Part::ALL.into_iter().find(|part| part.claims_name() == claim.part);
         assert!(part.is_some() || claim.part == "text", "{}", claim.id);

@@ -18,6 +18,7 @@
 //! The programs run on the runtime itself. What the paper ran on SQLite is told apart by its row:
 //! TPC-C comes twice, the second time from another seed.
 
+mod page;
 mod published;
 
 use std::fmt::Write as _;
@@ -29,8 +30,10 @@ use outlast_crash::campaign::{
 use outlast_sim::{Policy, instead_of};
 use outlast_workloads::Workload;
 
+pub use page::html;
 pub use published::{Cell, PUBLISHED, Published};
 
+use super::ARCHAPT;
 use crate::crash::campaigns;
 use crate::format::{bytes, grouped};
 use crate::native::Size;
@@ -38,10 +41,10 @@ use crate::news::{Listener, News};
 use crate::record::{Kind, Metric, Record, Verdict};
 use crate::table::TextTable;
 
-/// What claims of the paper are filed under.
-const ARCHAPT: &str = "archapt";
+/// The class of a row that the paper does not have.
+const UNPUBLISHED: &str = "unpublished";
 
-/// What the rows' `claim` begins with: how they are told from other campaigns.
+/// What the claims about the whole table have for a workload.
 pub const TABLE: &str = "Table IV";
 
 /// Every metric of a cell, and what columns call it.
@@ -109,7 +112,7 @@ pub struct Plan {
 
 /// What came out.
 #[derive(Clone, Debug, Default)]
-pub struct Outcome {
+pub struct Crashed {
     /// The cells, and one claim for each scheme.
     pub records: Vec<Record>,
     /// The first failure of each row and scheme, with the command that replays it.
@@ -139,14 +142,14 @@ impl Plan {
     ///
     /// # Errors
     /// What cannot be run; a loss is a failure of the outcome.
-    pub fn run(&self, listen: &mut Listener<'_>) -> Result<Outcome, CampaignError> {
+    pub fn run(&self, listen: &mut Listener<'_>) -> Result<Crashed, CampaignError> {
         let jobs: Vec<(&Row, Campaign)> = (ROWS.iter())
             .filter(|row| self.wants(row))
             .flat_map(|row| self.schemes.iter().map(move |scheme| (row, *scheme)))
             .map(|(row, scheme)| (row, self.campaign(row, scheme)))
             .collect();
         let total = jobs.iter().map(|job| job.1.planned()).sum();
-        let (mut outcome, mut before) = (Outcome::default(), 0);
+        let (mut outcome, mut before) = (Crashed::default(), 0);
         let mut reports = Vec::new();
         for (row, campaign) in jobs {
             let step = |done| News::Step { stage: TABLE, done: before + done, total };
@@ -209,12 +212,9 @@ pub fn workload(name: &str) -> Result<&'static Workload, String> {
 }
 
 impl Row {
-    /// How the row is called: the paper's system and workload.
-    fn label(&self) -> String {
-        match self.published.map(|row| PUBLISHED[row]) {
-            Some(row) => format!("{TABLE}, {} {}", row.system, row.workload),
-            None => format!("{TABLE}, not in the paper"),
-        }
+    /// By what its records are joined.
+    fn key(&self) -> &'static str {
+        self.published.map_or(UNPUBLISHED, |row| PUBLISHED[row].key)
     }
 
     /// What the paper prints for a metric.
@@ -277,7 +277,7 @@ fn cells(row: &Row, report: &CampaignReport) -> Vec<Record> {
                 .guarantee(&scheme.guarantee().to_string())
                 .config(&config);
             record.paper = Some(ARCHAPT.to_owned());
-            record.claim = Some(row.label());
+            record.class = Some(row.key().to_owned());
             record.paper_value = row.published(metric, *policy).map(f64::from);
             record.plant = plant.map(|plant| plant.to_string());
             record.reason = reason.clone().filter(|_| is_guilty && metric.is_harm() && value > 0);
@@ -319,8 +319,7 @@ fn claim(scheme: Scheme, reports: &[CampaignReport]) -> Record {
 
 /// Whether a record belongs to this table.
 pub fn is_ours(record: &Record) -> bool {
-    let is_row = record.claim.as_ref().is_some_and(|claim| claim.starts_with(TABLE));
-    record.kind == Kind::Crash && is_row
+    record.kind == Kind::Crash && record.paper.as_deref() == Some(ARCHAPT)
 }
 
 /// One workload under one scheme and policy.
@@ -330,11 +329,15 @@ pub struct Line<'a> {
 
 impl Line<'_> {
     /// The row, scheme and policy.
-    pub fn heads(&self) -> [&str; 4] {
+    pub fn heads(&self) -> [String; 4] {
         let first = self.cell[0];
-        let label = first.claim.as_deref().unwrap_or_default();
-        let label = label.strip_prefix(TABLE).unwrap_or(label).trim_start_matches(", ");
-        [label, &first.workload, &first.scheme, first.policy.as_deref().unwrap_or_default()]
+        let row = PUBLISHED.iter().find(|row| first.class.as_deref() == Some(row.key));
+        let label = match row {
+            Some(row) => format!("{} {}", row.system, row.workload),
+            None => "not in the paper".to_owned(),
+        };
+        let policy = first.policy.clone().unwrap_or_default();
+        [label, first.workload.clone(), first.scheme.clone(), policy]
     }
 
     /// The settings.
@@ -365,7 +368,7 @@ pub fn lines(records: &[Record]) -> Vec<Line<'_>> {
     let mut lines: Vec<Line<'_>> = Vec::new();
     for record in records.iter().filter(|record| is_ours(record)) {
         let key =
-            |r: &Record| (r.claim.clone(), r.scheme.clone(), r.policy.clone(), r.plant.clone());
+            |r: &Record| (r.class.clone(), r.scheme.clone(), r.policy.clone(), r.plant.clone());
         match lines.last_mut() {
             Some(line) if key(line.cell[0]) == key(record) => line.cell.push(record),
             _ => lines.push(Line { cell: vec![record] }),
@@ -378,10 +381,11 @@ pub fn lines(records: &[Record]) -> Vec<Line<'_>> {
 pub fn text(records: &[Record]) -> String {
     let mut text = String::new();
     let lines = lines(records);
-    let mut schemes: Vec<&str> = Vec::new();
+    let mut schemes: Vec<String> = Vec::new();
     for line in &lines {
-        if !schemes.contains(&line.heads()[2]) {
-            schemes.push(line.heads()[2]);
+        let [_, _, scheme, _] = line.heads();
+        if !schemes.contains(&scheme) {
+            schemes.push(scheme);
         }
     }
     for scheme in schemes {
@@ -402,7 +406,7 @@ pub fn text(records: &[Record]) -> String {
                 Some(cells) => cells.map(grouped),
                 None => [dot(), dot(), dot()],
             };
-            table.row([shown, policy.to_owned()].into_iter().chain(ours).chain(theirs));
+            table.row([shown, policy].into_iter().chain(ours).chain(theirs));
             last = name;
         }
         text += &table.render();

@@ -18,21 +18,99 @@
 //! they say depends on the seed alone.
 
 mod judge;
-pub mod views;
+mod views;
 
+use std::error::Error;
+use std::path::Path;
 use std::str::FromStr;
+use std::sync::OnceLock;
 
 use outlast_crash::machine::{Campaign, work_of};
 use outlast_schemes::{MachineScheme, Options, plants};
 use outlast_sim::Cause;
 use outlast_sim::timed::MachineConfig;
 
+use super::claim::{self, Claim};
+use super::paper::{Outcome, Paper, Request, Run, rules_in};
+use super::view::View;
 use crate::native::Size;
 use crate::news::Listener;
 use crate::parallel::in_parallel;
 use crate::record::{Kind, Metric, Record};
 use crate::simulated::{Measured, measure, scheme_records};
 use outlast_workloads::machine::{BareWorkload, Plan, Recorded};
+
+/// "Steal but no force": hardware undo+redo logging, and forced write-back.
+pub struct Fwb;
+
+/// What the paper claims.
+fn claims() -> &'static [Claim] {
+    static CLAIMS: OnceLock<Vec<Claim>> = OnceLock::new();
+    CLAIMS.get_or_init(|| claim::parse(include_str!("claims.csv")))
+}
+
+impl Paper for Fwb {
+    fn name(&self) -> &'static str {
+        "fwb"
+    }
+
+    fn id(&self) -> &'static str {
+        HWL
+    }
+
+    fn title(&self) -> &'static str {
+        "HWL and FWB"
+    }
+
+    fn about(&self) -> &'static str {
+        "hardware undo+redo logging and forced write-back, on the timed machine"
+    }
+
+    fn figures(&self) -> Vec<(&'static str, String)> {
+        Part::ALL.iter().map(|part| (part.name(), part.claims_name())).collect()
+    }
+
+    fn claims(&self) -> &'static [Claim] {
+        claims()
+    }
+
+    fn rules(&self) -> Vec<&'static str> {
+        rules_in(include_str!("judge.rs"))
+    }
+
+    fn views(&self) -> &'static [View] {
+        views::ALL
+    }
+
+    fn prepare(&self, request: &Request) -> Result<Box<dyn Run>, Box<dyn Error>> {
+        let Request { figures, size, seed, .. } = request;
+        let is_given = request.crashes.is_some()
+            || request.plant.is_some()
+            || request.directory.is_some()
+            || request.threads.is_some()
+            || request.write_latency_ns.is_some();
+        if is_given || !request.workloads.is_empty() || !request.schemes.is_empty() {
+            return Err(
+                "fwb takes --figure and --scale; --crashes, --workload, --scheme, --plant, \
+                        --threads, --write-latency and --dir are for papers that use them"
+                    .into(),
+            );
+        }
+        let parts: Vec<Part> = figures.iter().map(|name| name.parse()).collect::<Result<_, _>>()?;
+        let parts = if parts.is_empty() { &Part::ALL[..] } else { &parts };
+        Ok(Box::new(Task::new(parts, *size, *seed)))
+    }
+
+    fn for_report(&self, size: Size, _directory: &Path, seed: u64) -> Box<dyn Run> {
+        Box::new(Task::for_report(size, seed))
+    }
+}
+
+impl Run for Task {
+    fn run(&self, listen: &mut Listener<'_>) -> Result<Outcome, Box<dyn Error>> {
+        Ok(Outcome { records: run(self, listen)?, ..Outcome::default() })
+    }
+}
 
 /// What claims of the paper are filed under.
 pub const HWL: &str = "hwl";
@@ -143,7 +221,7 @@ impl FromStr for Part {
 
 /// What to measure, and how much of it.
 #[derive(Clone, Debug)]
-pub struct Request {
+pub struct Task {
     /// Which parts.
     pub parts: Vec<Part>,
     /// By what sizes are divided: 1 for the paper's.
@@ -156,7 +234,7 @@ pub struct Request {
     pub seed: u64,
 }
 
-impl Request {
+impl Task {
     /// The parts at their usual amount.
     pub fn new(parts: &[Part], size: Size, seed: u64) -> Self {
         let (divisor, transactions, threads) = match size {
@@ -272,29 +350,29 @@ struct Findings {
 /// # Errors
 /// When a run cannot be made or comes to a stop.
 pub fn run(
-    request: &Request,
+    task: &Task,
     listen: &mut Listener<'_>,
 ) -> Result<Vec<Record>, Box<dyn std::error::Error>> {
-    let machine = request.machine()?;
+    let machine = task.machine()?;
     let mut findings = Findings::default();
     let mut records = Vec::new();
     let micro = [Part::Fig6, Part::Fig7, Part::Fig8, Part::Fig9];
     let mut plans = Vec::new();
-    if request.wants(&micro) {
+    if task.wants(&micro) {
         for name in MICRO {
             let strings = name.ends_with("-string");
-            plans.extend(request.threads[usize::from(strings)].iter().map(|n| (name, *n)));
+            plans.extend(task.threads[usize::from(strings)].iter().map(|n| (name, *n)));
         }
     }
-    if request.wants(&[Part::Fig10]) {
+    if task.wants(&[Part::Fig10]) {
         for name in WHISPER {
-            plans.extend(request.threads[2].iter().map(|n| (name, *n)));
+            plans.extend(task.threads[2].iter().map(|n| (name, *n)));
         }
     }
     let stage = "programs under schemes";
     let measured = in_parallel(&plans, usize::MAX, stage, listen, |(name, threads)| {
-        let work = request.plan(name, *threads).record().map_err(|error| error.to_string())?;
-        let options = request.log(&work).options();
+        let work = task.plan(name, *threads).record().map_err(|error| error.to_string())?;
+        let options = task.log(&work).options();
         let mut rows = Vec::new();
         let mut records = Vec::new();
         for scheme in MachineScheme::all() {
@@ -310,32 +388,31 @@ pub fn run(
         findings.rows.extend(rows);
         records.extend(more);
     }
-    if request.wants(&[Part::Fig11]) {
-        sensitivities(request, &machine, &mut findings, &mut records, listen)?;
+    if task.wants(&[Part::Fig11]) {
+        sensitivities(task, &machine, &mut findings, &mut records, listen)?;
     }
     for record in &mut records {
         record.paper = Some(HWL.to_owned());
     }
     records.extend(views::relative(&findings));
-    records.extend(judge::judge(request, &findings));
+    records.extend(judge::judge(task, &findings));
     Ok(records)
 }
 
 /// Figure 11: sizes of the log buffer on hash, and scans against the size of the log.
 fn sensitivities(
-    request: &Request,
+    task: &Task,
     machine: &MachineConfig,
     findings: &mut Findings,
     records: &mut Vec<Record>,
     listen: &mut Listener<'_>,
 ) -> Result<(), Box<dyn std::error::Error>> {
     let fwb: MachineScheme = "fwb".parse()?;
-    let threads = *request.threads[0].last().unwrap_or(&8);
-    let seeds =
-        (request.seed..request.seed + SEEDS).map(|seed| Request { seed, ..request.clone() });
+    let threads = *task.threads[0].last().unwrap_or(&8);
+    let seeds = (task.seed..task.seed + SEEDS).map(|seed| Task { seed, ..task.clone() });
     let works: Vec<Recorded> =
         seeds.map(|of| of.plan("hash-toggle", threads).record()).collect::<Result<_, _>>()?;
-    let largest = works.iter().map(|work| request.log(work)).max_by_key(|of| of.slots);
+    let largest = works.iter().map(|work| task.log(work)).max_by_key(|of| of.slots);
     let usual = largest.expect("there are seeds");
     let mut fast = machine.clone();
     fast.set_option("memory.tWR", "0 ns")?;
@@ -388,7 +465,7 @@ fn sensitivities(
         );
     }
     findings.points = points;
-    findings.by_latency = Some(order_by_latency(request.seed)?);
+    findings.by_latency = Some(order_by_latency(task.seed)?);
     Ok(())
 }
 
@@ -412,12 +489,12 @@ mod tests {
     use super::*;
     use crate::record::Verdict;
 
-    fn tiny(parts: &[Part]) -> Request {
-        Request {
+    fn tiny(parts: &[Part]) -> Task {
+        Task {
             divisor: 256,
             transactions: 200,
             threads: [vec![1, 2], vec![2], vec![2]],
-            ..Request::new(parts, Size::Quick, 1)
+            ..Task::new(parts, Size::Quick, 1)
         }
     }
 
@@ -426,7 +503,7 @@ mod tests {
         let run = || run(&tiny(&Part::ALL), &mut |_| ()).unwrap();
         let records = run();
         let claims: Vec<_> = records.iter().filter(|r| r.kind == Kind::Claim).collect();
-        assert_eq!(claims.len(), crate::reproduce::claims::hwl().len());
+        assert_eq!(claims.len(), super::claims().len());
         for claim in &claims {
             assert!(claim.verdict.is_some(), "{}", claim.metric);
             let silent = claim.verdict == Some(Verdict::NotTestable) && claim.reason.is_none();

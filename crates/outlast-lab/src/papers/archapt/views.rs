@@ -1,115 +1,9 @@
 //! What is shown of the figures: which records, arranged how. The page and the terminal show the
 //! same.
 
-use crate::pivot::{Grid, work};
-use crate::record::{Kind, Metric, Record};
-
-/// How a view is drawn.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Drawing {
-    /// Not at all: a table is enough.
-    None,
-    /// A panel for each row, a bar for each column.
-    Bars,
-    /// A bar for each row, a segment for each column, which add up to a whole.
-    Shares,
-}
-
-/// What stands in the columns.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Columns {
-    Schemes,
-    /// A scheme over another: the class.
-    Pairs,
-    /// Parts of a distribution, with a row for each scheme.
-    Classes,
-}
-
-/// One table or figure of values of a metric.
-#[derive(Clone, Copy, Debug)]
-pub struct View {
-    /// The section that it belongs to.
-    pub id: &'static str,
-    /// The section's title.
-    pub section: &'static str,
-    /// Its own title.
-    pub title: &'static str,
-    /// What has to be said about it.
-    pub caption: &'static str,
-    /// What it shows.
-    pub metric: Metric,
-    kind: Kind,
-    columns: Columns,
-    /// How the page draws it.
-    pub drawing: Drawing,
-    /// Whether the terminal shows it, too.
-    pub on_terminal: bool,
-}
-
-const fn view(id: &'static str, section: &'static str, title: &'static str) -> View {
-    View {
-        id,
-        section,
-        title,
-        caption: "",
-        metric: Metric::THROUGHPUT,
-        kind: Kind::Native,
-        columns: Columns::Schemes,
-        drawing: Drawing::Bars,
-        on_terminal: true,
-    }
-}
-
-impl View {
-    const fn of(self, metric: Metric) -> Self {
-        Self { metric, ..self }
-    }
-
-    const fn saying(self, caption: &'static str) -> Self {
-        Self { caption, ..self }
-    }
-
-    const fn counted(self) -> Self {
-        Self { kind: Kind::Sim, ..self }
-    }
-
-    const fn by(self, columns: Columns) -> Self {
-        Self { columns, ..self }
-    }
-
-    const fn drawn(self, drawing: Drawing) -> Self {
-        Self { drawing, ..self }
-    }
-
-    const fn on_page_only(self) -> Self {
-        Self { on_terminal: false, ..self }
-    }
-
-    /// Whether it shows this record.
-    pub fn shows(&self, record: &Record) -> bool {
-        let classed = self.columns != Columns::Schemes;
-        record.kind == self.kind && record.is(self.metric) && record.class.is_some() == classed
-    }
-
-    /// Its records, arranged.
-    pub fn grid<'r>(&self, records: &'r [Record]) -> Grid<'r> {
-        let class = |record: &Record| record.class.clone().unwrap_or_default();
-        let several = records
-            .iter()
-            .filter(|record| self.shows(record))
-            .any(|record| record.scheme != outlast::Scheme::None.name());
-        let row = |record: &Record| match self.columns {
-            Columns::Classes if several => format!("{}, {}", work(record), record.scheme),
-            _ => work(record),
-        };
-        let column = |record: &Record| match self.columns {
-            Columns::Schemes => record.scheme.clone(),
-            Columns::Pairs => format!("{} / {}", record.scheme, class(record)),
-            Columns::Classes => class(record),
-        };
-        Grid::new(records.iter().filter(|record| self.shows(record)), row, column)
-    }
-}
+use super::table4;
+use crate::papers::view::{Columns, Drawing, Own, View, view};
+use crate::record::Metric;
 
 const FIG_1: &str = "Figure 1: what logging costs";
 const FIG_2: &str = "Figure 2: flushes and fences in that cost";
@@ -121,6 +15,7 @@ const FIG_8: &str = "Figure 8: the 99th percentile";
 const FIG_9: &str = "Figure 9: flushes";
 const CLWB: &str = "clwb against clflushopt";
 const MEMORIES: &str = "Memories that are slow to write";
+const TABLE_4: &str = "Table IV: stale objects";
 
 /// All, in the paper's order.
 pub const ALL: &[View] = &[
@@ -273,11 +168,14 @@ pub const ALL: &[View] = &[
         .by(Columns::Classes)
         .drawn(Drawing::None)
         .on_page_only(),
+    view("table4", TABLE_4, "Stale objects of 256 bytes at a crash, and what became of them")
+        .drawn(Drawing::Own(Own { text: table4::text, html: table4::html })),
 ];
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::{Kind, Record};
 
     #[test]
     fn views_arrange_by_scheme_by_pair_and_by_class() {

@@ -1,6 +1,6 @@
 //! What was measured, as the verdicts look it up.
 
-use super::{Request, reuse};
+use super::{Task, reuse};
 use crate::record::{Kind, Metric, Record};
 
 /// The records of one run.
@@ -23,8 +23,8 @@ pub(super) enum Memory {
 }
 
 impl<'r> Evidence<'r> {
-    pub fn new(request: &Request, records: &'r [Record]) -> Self {
-        let (threads, write_latency_ns) = (request.judged_threads(), request.write_latency_ns);
+    pub fn new(task: &Task, records: &'r [Record]) -> Self {
+        let (threads, write_latency_ns) = (task.judged_threads(), task.write_latency_ns);
         Self { records, threads, write_latency_ns }
     }
 

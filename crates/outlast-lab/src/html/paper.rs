@@ -1,18 +1,18 @@
 //! A paper's figures, as they came out here.
 
 use super::{Section, escape, figure, native, settings, table, verdicts};
+use crate::papers::Paper;
+use crate::papers::view::{Drawing, View};
 use crate::pivot::Grid;
-use crate::plot::{Bar, Panel, bars, palette};
+use crate::plot::{Bar, Line, Panel, bars, lines, palette};
 use crate::record::{Document, Kind, Verdict};
-use crate::reproduce::views::{self, Drawing, View};
-use crate::reproduce::{Part, claims};
 
 /// A section for each figure and table.
-pub(super) fn sections(document: &Document) -> Vec<Section> {
+pub(super) fn sections(paper: &dyn Paper, document: &Document) -> Vec<Section> {
     let mut sections: Vec<Section> = Vec::new();
-    for view in views::ALL {
+    for view in paper.views() {
         let body = body(view, document);
-        match sections.iter_mut().find(|section| section.id == view.id) {
+        match sections.iter_mut().find(|s| (s.id, s.title) == (view.id, view.section)) {
             Some(section) => section.body += &body,
             None => sections.push(Section { id: view.id, title: view.section, body }),
         }
@@ -22,22 +22,25 @@ pub(super) fn sections(document: &Document) -> Vec<Section> {
 
 /// The paper in a report: how many claims have which verdict, the claims, the figures that this
 /// scale has, and which are left out.
-pub(super) fn in_report(document: &Document) -> Section {
-    let claims = claims::archapt();
+pub(super) fn in_report(paper: &dyn Paper, document: &Document) -> Section {
+    let claims = paper.claims();
     let judged: Vec<_> = document.records.iter().filter(|r| r.kind == Kind::Claim).collect();
     let mut html = format!(
-        "<p>The paper on Archapt makes {} claims about results. <code>outlast reproduce \
-         archapt</code> measures its figures again and gives each claim a verdict, on a page of \
-         its own.",
-        claims.len()
+        "<p>{}: {}. The paper makes {} claims about results. <code>outlast reproduce {}</code> \
+         measures its figures again and gives each claim a verdict, on a page of its own.",
+        paper.title(),
+        paper.about(),
+        claims.len(),
+        paper.name(),
     );
-    let is_judged = |part: &Part| {
-        let mine = claims.iter().filter(|claim| claim.part == part.claims_name());
-        mine.into_iter().any(|claim| judged.iter().any(|record| record.metric == claim.id))
+    let is_judged = |in_claims: &str| {
+        let mut mine = claims.iter().filter(|claim| claim.part == in_claims);
+        mine.any(|claim| judged.iter().any(|record| record.metric == claim.id))
     };
-    let (shown, left): (Vec<Part>, Vec<Part>) = Part::ALL.into_iter().partition(is_judged);
-    let names = |parts: &[Part]| {
-        let mut names: Vec<_> = parts.iter().map(|part| part.name()).collect();
+    let (shown, left): (Vec<_>, Vec<_>) =
+        paper.figures().into_iter().partition(|(_, in_claims)| is_judged(in_claims));
+    let names = |figures: &[(&str, String)]| {
+        let mut names: Vec<_> = figures.iter().map(|(name, _)| *name).collect();
         names.sort_by_key(|name| name.parse().unwrap_or(u32::MAX));
         names.join(", ")
     };
@@ -59,13 +62,16 @@ pub(super) fn in_report(document: &Document) -> Section {
     }
     html += "</p>\n";
     html += &verdicts::claims(document, "Claims").body;
-    for section in sections(document).iter().filter(|section| !section.body.is_empty()) {
+    for section in sections(paper, document).iter().filter(|section| !section.body.is_empty()) {
         html += &format!("<h3>{}</h3>\n{}", section.title, section.body);
     }
-    Section { id: "archapt", title: "Archapt, claim by claim", body: html }
+    Section { id: paper.id(), title: paper.title(), body: html }
 }
 
 fn body(view: &View, document: &Document) -> String {
+    if let Drawing::Own(own) = view.drawing {
+        return (own.html)(document);
+    }
     let grid = view.grid(&document.records);
     if grid.is_empty() {
         return String::new();
@@ -74,7 +80,7 @@ fn body(view: &View, document: &Document) -> String {
     let caption = format!("{} {}", escape(view.caption), settings(shown));
     let unit = view.metric.unit;
     let mut html = match view.drawing {
-        Drawing::None => format!("<p>{caption}</p>\n"),
+        Drawing::None | Drawing::Own(_) => format!("<p>{caption}</p>\n"),
         Drawing::Bars => {
             let svg = bars(view.title, unit, &native::panels(&grid), &[]);
             figure(&svg, &caption, document)
@@ -89,10 +95,22 @@ fn body(view: &View, document: &Document) -> String {
             let svg = bars(view.title, unit, &[shares(view, &grid)], &legend);
             figure(&svg, &caption, document)
         }
+        Drawing::Lines(axis, _) => {
+            let drawn: Vec<Line> = grid.columns.iter().map(|name| line(&grid, name)).collect();
+            return figure(&lines(view.title, axis, unit, &drawn), &caption, document);
+        }
     };
     let title = escape(&format!("{}, {unit}.", view.title));
     html += &table::grid(&title, "Workload", &grid, table::median);
     html
+}
+
+/// A column over the rows' numbers.
+fn line(grid: &Grid<'_>, column: &str) -> Line {
+    let point = |row: &String| Some((row.parse().ok()?, grid.value(row, column)?));
+    let mut points: Vec<(f64, f64)> = grid.rows.iter().filter_map(point).collect();
+    points.sort_by(|a, b| a.0.total_cmp(&b.0));
+    Line { label: column.to_owned(), points }
 }
 
 /// One bar for each row, with a segment for each column.

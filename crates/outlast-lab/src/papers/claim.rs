@@ -2,13 +2,6 @@
 
 use crate::record::{Metric, Record, Verdict};
 
-/// What the Archapt paper claims: results and orderings, no configuration. One line each; no field
-/// has a comma in it.
-const ARCHAPT: &str = include_str!("../../claims/archapt.csv");
-
-/// What the HWL/FWB paper claims, in the same form.
-const HWL: &str = include_str!("../../claims/hwl.csv");
-
 /// One claim.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Claim {
@@ -39,21 +32,23 @@ pub struct Claim {
 /// How many fields a line has.
 const FIELDS: usize = 12;
 
-/// Every claim of the Archapt paper.
-pub fn archapt() -> Vec<Claim> {
-    ARCHAPT.lines().skip(1).map(Claim::parse).collect()
-}
-
-/// Every claim of the HWL/FWB paper.
-pub fn hwl() -> Vec<Claim> {
-    HWL.lines().skip(1).map(Claim::parse).collect()
+/// The claims of a table with a head line: results and orderings, no configuration.
+///
+/// # Panics
+/// When a line has another number of fields: the tables are part of the program.
+pub fn parse(table: &'static str) -> Vec<Claim> {
+    let mut reader = csv::Reader::from_reader(table.as_bytes());
+    let lines = reader.records().map(|line| line.expect("a table of claims is well-formed CSV"));
+    lines.map(|line| Claim::parse(&line)).collect()
 }
 
 impl Claim {
-    fn parse(line: &'static str) -> Self {
-        let fields: Vec<&str> = line.split(',').collect();
+    fn parse(line: &csv::StringRecord) -> Self {
+        // Tables are read once and live as long as the program.
+        let fields: Vec<&'static str> =
+            line.iter().map(|field| &*field.to_owned().leak()).collect();
         let fields: [&str; FIELDS] =
-            fields.try_into().unwrap_or_else(|_| panic!("not {FIELDS} fields: {line}"));
+            fields.try_into().unwrap_or_else(|_| panic!("not {FIELDS} fields: {line:?}"));
         let [id, _, part, system, baseline, workload, what, unit, value, low, high, relation] =
             fields;
         let number = |text: &str| text.parse().ok();
@@ -249,15 +244,17 @@ impl Judgement {
 mod tests {
     use super::*;
 
+    use crate::papers::PAPERS;
+
     fn claim(line: &'static str) -> Claim {
-        Claim::parse(line)
+        let mut reader = csv::ReaderBuilder::new().has_headers(false).from_reader(line.as_bytes());
+        Claim::parse(&reader.records().next().unwrap().unwrap())
     }
 
     #[test]
     fn every_line_is_a_claim_with_a_name_of_its_own() {
-        let claims: Vec<_> = archapt().into_iter().chain(hwl()).collect();
+        let claims: Vec<&Claim> = PAPERS.iter().flat_map(|paper| paper.claims()).collect();
         let mut ids: Vec<_> = claims.iter().map(|claim| claim.id).collect();
-        assert_eq!(ids.len(), ARCHAPT.lines().count() + HWL.lines().count() - 2);
         ids.sort_unstable();
         ids.dedup();
         assert_eq!(ids.len(), claims.len());

@@ -6,11 +6,11 @@
 //! the competition with the most threads that do not share a core; the slower memory is noted.
 
 use super::checksums::{Action, Grouping, ONE_MATRIX, SEVEN_OBJECTS, objects_of, pattern};
-use super::claims::{self, Claim, Found, Judgement, Rule};
 use super::crashes;
 use super::evidence::{Evidence, Memory};
 use super::flushes::{AGAINST_UNALIGNED, UNALIGNED};
-use super::{ARCHAPT, READ_ONLY, REDIS, Request, SQLITE, STORING, WORKLOADS};
+use super::{ARCHAPT, READ_ONLY, REDIS, SQLITE, STORING, Task, WORKLOADS};
+use crate::papers::claim::{Claim, Found, Judgement, Rule};
 use crate::record::{Metric, Record};
 
 /// How far from a described value counts as the same.
@@ -23,17 +23,17 @@ const PAIRS: [(&str, &str); 2] = [("undo-archapt", "undo"), ("redo-archapt", "re
 const OTHERS: [&str; 5] = ["undo", "redo", "aof", "rollback", "atlas"];
 
 /// One record for each claim about the requested parts.
-pub(super) fn judge(request: &Request, records: &[Record]) -> Vec<Record> {
-    let evidence = Evidence::new(request, records);
-    let wanted: Vec<String> = request.parts.iter().map(|part| part.claims_name()).collect();
+pub(super) fn judge(task: &Task, records: &[Record]) -> Vec<Record> {
+    let evidence = Evidence::new(task, records);
+    let wanted: Vec<String> = task.parts.iter().map(|part| part.claims_name()).collect();
     let belongs = |claim: &Claim| match claim.part {
-        "text" => request.wants_all(),
+        "text" => task.wants_all(),
         part => wanted.iter().any(|name| name == part),
     };
-    claims::archapt()
-        .into_iter()
-        .filter(belongs)
-        .map(|claim| judgement(&claim, &evidence, records).record(ARCHAPT, &claim))
+    super::claims()
+        .iter()
+        .filter(|claim| belongs(claim))
+        .map(|claim| judgement(claim, &evidence, records).record(ARCHAPT, claim))
         .collect()
 }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use outlast::Scheme;
 
-use super::{Part, Request, SCHEMES, WORKLOADS, available, workload};
+use super::{Part, SCHEMES, Task, WORKLOADS, available, workload};
 use crate::native::{self, Contender, NativeError, Own, Setup, Usage};
 use crate::news::{Listener, News};
 use crate::record::{Kind, Metric, Record};
@@ -26,20 +26,20 @@ pub(super) const UNSWEPT: &str = "redo-archapt-unswept";
 ///
 /// # Errors
 /// [`NativeError`].
-pub fn measure(request: &Request, listen: &mut Listener<'_>) -> Result<Vec<Record>, NativeError> {
-    let compares = request.wants(&[Part::Fig7, Part::Fig8]);
+pub fn measure(task: &Task, listen: &mut Listener<'_>) -> Result<Vec<Record>, NativeError> {
+    let compares = task.wants(&[Part::Fig7, Part::Fig8]);
     let names: &[&str] = if compares { &SCHEMES } else { &["undo", "redo"] };
     let schemes: Vec<Scheme> = [Scheme::None].into_iter().chain(available(names, listen)).collect();
-    let fewest = request.threads.iter().copied().min();
+    let fewest = task.threads.iter().copied().min();
     let mut records = Vec::new();
-    let all = request.wants(&[Part::Fig1, Part::Fig7, Part::Fig8]);
-    for &threads in request.threads.iter().filter(|threads| all || Some(**threads) == fewest) {
-        let parts = request.wants(&[Part::Fig2]) && Some(threads) == fewest;
-        records.extend(run(&setup(request, &schemes, threads, 0, parts), listen)?);
+    let all = task.wants(&[Part::Fig1, Part::Fig7, Part::Fig8]);
+    for &threads in task.threads.iter().filter(|threads| all || Some(**threads) == fewest) {
+        let parts = task.wants(&[Part::Fig2]) && Some(threads) == fewest;
+        records.extend(run(&setup(task, &schemes, threads, 0, parts), listen)?);
     }
-    if compares && request.write_latency_ns > 0 {
-        let (threads, ns) = (request.judged_threads(), request.write_latency_ns);
-        records.extend(run(&setup(request, &schemes, threads, ns, false), listen)?);
+    if compares && task.write_latency_ns > 0 {
+        let (threads, ns) = (task.judged_threads(), task.write_latency_ns);
+        records.extend(run(&setup(task, &schemes, threads, ns, false), listen)?);
     }
     let derived = derived(&records);
     records.extend(derived);
@@ -50,12 +50,9 @@ pub fn measure(request: &Request, listen: &mut Listener<'_>) -> Result<Vec<Recor
 ///
 /// # Errors
 /// [`NativeError`].
-pub fn flush_kinds(
-    request: &Request,
-    listen: &mut Listener<'_>,
-) -> Result<Vec<Record>, NativeError> {
+pub fn flush_kinds(task: &Task, listen: &mut Listener<'_>) -> Result<Vec<Record>, NativeError> {
     let schemes = available(&["undo", "redo", "undo-archapt", "redo-archapt"], listen);
-    native::run_flush_kinds(&setup(request, &schemes, 1, 0, false), listen)
+    native::run_flush_kinds(&setup(task, &schemes, 1, 0, false), listen)
 }
 
 fn run(setup: &Setup, listen: &mut Listener<'_>) -> Result<Vec<Record>, NativeError> {
@@ -78,7 +75,7 @@ fn run(setup: &Setup, listen: &mut Listener<'_>) -> Result<Vec<Record>, NativeEr
 }
 
 fn setup(
-    request: &Request,
+    task: &Task,
     schemes: &[Scheme],
     threads: u32,
     write_latency_ns: u64,
@@ -87,22 +84,22 @@ fn setup(
     let workloads = WORKLOADS.map(workload).to_vec();
     Setup {
         contenders: match write_latency_ns {
-            0 => contenders(schemes, Usage::Summed, threads == request.judged_threads()),
+            0 => contenders(schemes, Usage::Summed, threads == task.judged_threads()),
             _ => contenders(schemes, Usage::Unswept, true),
         },
-        directory: request.directory.clone(),
+        directory: task.directory.clone(),
         threads,
-        keys: request.amount.keys,
-        rounds: request.amount.rounds,
-        turn: Duration::from_millis(request.amount.turn_ms),
-        latency_transactions: match request.wants(&[Part::Fig8]) {
-            true => request.amount.latency_transactions,
+        keys: task.amount.keys,
+        rounds: task.amount.rounds,
+        turn: Duration::from_millis(task.amount.turn_ms),
+        latency_transactions: match task.wants(&[Part::Fig8]) {
+            true => task.amount.latency_transactions,
             false => 0,
         },
         write_latency_ns,
         parts,
         counting: false,
-        ..Setup::new(workloads, request.size, request.seed)
+        ..Setup::new(workloads, task.size, task.seed)
     }
 }
 

@@ -17,7 +17,7 @@ use outlast_pmem::Recorder;
 use outlast_trace::{LaneId, Op, PoolOffset, Sink};
 use outlast_workloads::{Scale, Workload};
 
-use super::{Request, WORKLOADS, workload};
+use super::{Task, WORKLOADS, workload};
 use crate::emulated::EmulationError;
 use crate::news::Listener;
 use crate::parallel::in_parallel;
@@ -31,17 +31,14 @@ pub const CLASSES: [(&str, u32, u32); 5] =
 ///
 /// # Errors
 /// What could not be run.
-pub fn measure(
-    request: &Request,
-    listen: &mut Listener<'_>,
-) -> Result<Vec<Record>, EmulationError> {
+pub fn measure(task: &Task, listen: &mut Listener<'_>) -> Result<Vec<Record>, EmulationError> {
     let counts = WORKLOADS.map(|name| {
         let workload = workload(name);
         // Scans touch a hundred times as much as the others, TPC-C some fifty.
         let share = if matches!(name, "ycsb-e" | "tpcc" | "oltp-ycsb") { 10 } else { 1 };
-        let transactions = request.amount.transactions / share;
-        let scale = request.counted_scale(workload, transactions);
-        Count { workload, scale, transactions, seed: request.seed }
+        let transactions = task.amount.transactions / share;
+        let scale = task.counted_scale(workload, transactions);
+        Count { workload, scale, transactions, seed: task.seed }
     });
     let records = in_parallel(&counts, AT_ONCE_MAX, "uses of blocks", listen, Count::records)?;
     Ok(records.into_iter().flatten().collect())

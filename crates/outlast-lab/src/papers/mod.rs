@@ -1,0 +1,86 @@
+//! The papers whose figures are measured again: each a folder and a line of [`PAPERS`].
+//!
+//! A folder has the paper's claims (`claims.csv`), what it runs, the rule by which each claim is
+//! judged, and the views that show what came out.
+
+pub mod archapt;
+pub mod claim;
+pub mod fwb;
+mod paper;
+pub mod view;
+
+pub use paper::{Outcome, Paper, Request, Run};
+
+use crate::record::{Document, Record};
+
+/// Every paper, in the order of the report.
+pub const PAPERS: [&dyn Paper; 2] = [&archapt::Archapt, &fwb::Fwb];
+
+/// The paper of that name on the command line.
+pub fn named(name: &str) -> Option<&'static dyn Paper> {
+    PAPERS.into_iter().find(|paper| paper.name() == name)
+}
+
+/// What was measured for each paper, and the rest: the project's own.
+pub fn split(document: &Document) -> (Vec<(&'static dyn Paper, Document)>, Document) {
+    let mut own = document.clone();
+    let papers = PAPERS.map(|paper| {
+        let (mine, rest) = own.split(paper.id());
+        own = rest;
+        (paper, mine)
+    });
+    (papers.into(), own)
+}
+
+/// Measures what a report shows of each paper. What was measured says for which, and stays apart
+/// from the report's own competition.
+///
+/// # Errors
+/// When something could not be measured.
+pub(crate) fn for_report(
+    paper: &dyn Paper,
+    run: &dyn Run,
+    listen: &mut crate::news::Listener<'_>,
+) -> Result<Vec<Record>, Box<dyn std::error::Error>> {
+    let mut records = run.run(listen)?.records;
+    for record in records.iter_mut().filter(|record| record.paper.is_none()) {
+        record.paper = Some(paper.id().to_owned());
+    }
+    Ok(records)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn papers_have_names_of_their_own_and_views_in_order() {
+        let mut seen = HashSet::new();
+        for paper in PAPERS {
+            assert!(seen.insert(paper.name()), "{}", paper.name());
+            assert!(named(paper.name()).is_some());
+            assert!(!paper.claims().is_empty() && !paper.views().is_empty());
+            let figures: HashSet<_> = paper.figures().into_iter().collect();
+            assert_eq!(figures.len(), paper.figures().len());
+        }
+        assert!(named("nothing").is_none());
+    }
+
+    /// The other direction, a claim without a rule, panics where the folders' tests judge them all.
+    #[test]
+    fn no_rule_is_for_a_claim_that_no_paper_makes() {
+        for paper in PAPERS {
+            let claims = paper.claims();
+            let of_paper = format!("{}.", paper.id());
+            let known: HashSet<&str> =
+                claims.iter().map(|claim| claim.id.trim_start_matches(&*of_paper)).collect();
+            let rules = paper.rules();
+            assert!(!rules.is_empty(), "{}", paper.name());
+            for rule in rules {
+                assert!(known.contains(rule), "{}: no claim is called {rule}", paper.name());
+            }
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! What a paper's folder gives to the command line and to the report.
+
+use std::error::Error;
+use std::path::{Path, PathBuf};
+
+use outlast::{Plant, Scheme};
+
+use super::claim::Claim;
+use super::view::View;
+use crate::native::Size;
+use crate::news::Listener;
+use crate::record::Record;
+
+/// What may be asked of a paper's reproduction. A paper refuses what it has no use for.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// Only these figures; all if there are none.
+    pub figures: Vec<String>,
+    /// How much.
+    pub size: Size,
+    /// The seed of everything drawn.
+    pub seed: u64,
+    /// Numbers of threads.
+    pub threads: Option<Vec<u32>>,
+    /// Nanoseconds added for each line written back, in runs on slower memory.
+    pub write_latency_ns: Option<u64>,
+    /// Where pools are created.
+    pub directory: Option<PathBuf>,
+    /// Crashes of each campaign.
+    pub crashes: Option<u32>,
+    /// Only these workloads; all if there are none.
+    pub workloads: Vec<String>,
+    /// Only these schemes of the runtime; all if there are none.
+    pub schemes: Vec<Scheme>,
+    /// A bug that is planted in crash tests.
+    pub plant: Option<Plant>,
+}
+
+impl Request {
+    /// All of a paper at its usual amount.
+    pub fn new(size: Size, seed: u64) -> Self {
+        Self {
+            figures: Vec::new(),
+            size,
+            seed,
+            threads: None,
+            write_latency_ns: None,
+            directory: None,
+            crashes: None,
+            workloads: Vec::new(),
+            schemes: Vec::new(),
+            plant: None,
+        }
+    }
+}
+
+/// What came out.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    /// Measurements, and claims with their verdicts.
+    pub records: Vec<Record>,
+    /// Crashes that lost something, each with the command that replays it.
+    pub failures: Vec<String>,
+    /// Schemes in which a bug was planted.
+    pub planted: Vec<Scheme>,
+}
+
+/// A reproduction whose request was found right.
+pub trait Run {
+    /// Measures, and judges the claims about what it measured.
+    ///
+    /// # Errors
+    /// When something could not be measured.
+    fn run(&self, listen: &mut Listener<'_>) -> Result<Outcome, Box<dyn Error>>;
+
+    /// Whether code runs that is broken on purpose or promises nothing: its panics are results.
+    fn panics_are_results(&self) -> bool {
+        false
+    }
+}
+
+/// A paper. Its folder implements this once; a line of [`PAPERS`](super::PAPERS) is all that else
+/// names it.
+pub trait Paper: Sync {
+    /// Its name on the command line.
+    fn name(&self) -> &'static str;
+
+    /// What its records are filed under, and its claims' names begin with.
+    fn id(&self) -> &'static str;
+
+    /// How it is called in text.
+    fn title(&self) -> &'static str;
+
+    /// What it is about, in a few words.
+    fn about(&self) -> &'static str;
+
+    /// Its figures and tables by their names on the command line, each with its name in claims.
+    fn figures(&self) -> Vec<(&'static str, String)>;
+
+    /// Its claims about results and orderings.
+    fn claims(&self) -> &'static [Claim];
+
+    /// The claims' names, without the paper's, for which there is a rule of their own.
+    fn rules(&self) -> Vec<&'static str>;
+
+    /// What is shown of it.
+    fn views(&self) -> &'static [View];
+
+    /// Looks whether a request is right.
+    ///
+    /// # Errors
+    /// One line that names what is wrong.
+    fn prepare(&self, request: &Request) -> Result<Box<dyn Run>, Box<dyn Error>>;
+
+    /// What a report shows of it.
+    fn for_report(&self, size: Size, directory: &Path, seed: u64) -> Box<dyn Run>;
+}
+
+/// Names of claims in the source of a judge: string literals in the arms of its matches.
+pub(super) fn rules_in(source: &'static str) -> Vec<&'static str> {
+    let mut names = Vec::new();
+    for line in source.lines() {
+        let line = line.trim_start_matches([' ', '|']);
+        let arm = line.ends_with("=> {") || line.contains("\" =>") || line.ends_with('"');
+        if !line.starts_with('"') || !arm {
+            continue;
+        }
+        let head = line.split("=>").next().unwrap_or_default();
+        let quoted = head.split('"').skip(1).step_by(2);
+        names.extend(quoted.filter(|name| name.contains('.')));
+    }
+    names
+}
