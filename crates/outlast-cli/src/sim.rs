@@ -66,10 +66,10 @@ pub struct SimArgs {
     /// The cycles of the timeline, counted from the end of the warm-up.
     #[arg(long, value_name = "FROM..TO", default_value = "0..100000", value_parser = cycles)]
     timeline_cycles: (u64, u64),
-    /// Schemes, separated by commas: the runtime's (`outlast schemes`) for a workload, the machine's
-    /// (hwl, fwb, undo-clwb, …) for a program. If none is given all of the machine's for a program,
-    /// all of the runtime's for what is only a workload. One of fwb, hw-ulog, hw-rlog for a stream,
-    /// which is then cut into transactions of eight stores, what becomes durable being kept.
+    /// Schemes, separated by commas: the runtime's for a workload, the machine's for any work
+    /// (`outlast schemes` lists both). If none is given all of the machine's for a program, all of
+    /// the runtime's for a workload that it has. One of the machine's for a stream, which is then cut
+    /// into transactions of eight stores, what becomes durable being kept.
     #[arg(long, value_delimiter = ',')]
     scheme: Vec<String>,
     /// Threads of a workload or a program, each on a core of its own.

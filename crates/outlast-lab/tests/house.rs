@@ -165,3 +165,60 @@ fn unsafe_code_stays_in_its_rooms() {
         }
     }
 }
+
+/// Files of Rust below a folder.
+fn sources(folder: &Path, found: &mut Vec<std::path::PathBuf>) {
+    for entry in std::fs::read_dir(folder).expect("a folder of the workspace") {
+        let path = entry.expect("an entry of it").path();
+        if path.is_dir() {
+            sources(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+/// The words of a source, those of its tests aside: they may name what they try.
+fn words(source: &str) -> impl Iterator<Item = &str> {
+    let product = source.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | ':' | '_');
+    product.split(move |c| !is_part(c)).map(|word| word.trim_matches(':'))
+}
+
+/// What is added by its folder and a row is named nowhere else: schemes of the machine and papers.
+#[test]
+fn what_has_a_row_is_named_nowhere_else() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let papers = outlast_lab::papers::PAPERS.map(outlast_lab::papers::Paper::name);
+    // `archapt` is also what schemes of the runtime are called after.
+    let papers = papers.into_iter().filter(|name| *name != "archapt");
+    let schemes = outlast_schemes::MachineScheme::all().map(outlast_schemes::MachineScheme::name);
+    let names: Vec<&str> = schemes.chain(papers).collect();
+    let mut offences = Vec::new();
+    for (folder, owns) in [
+        ("outlast-lab/src", "src/papers/"),
+        ("outlast-crash/src", "none"),
+        ("outlast-cli/src", "none"),
+    ] {
+        let mut files = Vec::new();
+        sources(&crates.join(folder), &mut files);
+        assert!(files.len() > 10, "{folder}");
+        for file in files {
+            let path = file.display().to_string();
+            if path.contains(owns) || path.ends_with("tests.rs") {
+                continue;
+            }
+            let source = std::fs::read_to_string(&file).expect("a file of the workspace");
+            let named = words(&source).filter(|word| names.contains(word));
+            offences.extend(named.map(|name| format!("{path} names {name}")));
+        }
+    }
+    assert_eq!(offences, [""; 0]);
+}
+
+#[test]
+fn a_name_in_a_source_is_a_word_of_it() {
+    let source = "let a = \"redo-clwb:ring\"; // of fwb.\n#[cfg(test)]\nmod tests {\n  hwl\n}\n";
+    let words: Vec<&str> = words(source).filter(|word| !word.is_empty()).collect();
+    assert_eq!(words, ["let", "a", "redo-clwb:ring", "of", "fwb"]);
+}

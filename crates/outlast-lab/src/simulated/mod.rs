@@ -119,7 +119,7 @@ pub struct Simulation {
     pub seed: u64,
     /// Keeps a timeline of some cycles.
     pub timeline: Option<TimelineRequest>,
-    /// Under which scheme. Another one than `non-pers` takes a stream, which then runs as
+    /// Under which scheme. Another one than plain memory takes a stream, which then runs as
     /// transactions of [`TX_STORES`] stores, and what becomes durable is kept.
     pub scheme: MachineScheme,
     /// Options of the scheme.
@@ -254,7 +254,8 @@ pub fn cost_table(machine: &MachineConfig) -> Result<Vec<Record>, Box<dyn std::e
     let config = format!("{} ({})", machine.name, machine.core.kind);
     let measured = primitives(machine)?;
     let record = |primitive: &outlast_sim::timed::Primitive| {
-        Record::new(Kind::Sim, primitive.name, "non-pers", Metric::PRIMITIVE, primitive.ns)
+        let scheme = MachineScheme::plain().name();
+        Record::new(Kind::Sim, primitive.name, scheme, Metric::PRIMITIVE, primitive.ns)
             .config(&config)
             .class(primitive.about)
     };
