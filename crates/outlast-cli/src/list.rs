@@ -20,9 +20,8 @@ pub fn schemes(as_json: bool, seed: u64) -> CommandResult {
         };
         (name, "peer", "durable", about)
     };
-    let runtime = SCHEMES
-        .iter()
-        .map(|row| (row.name, "runtime", row.guarantee.name(), row.about.to_owned()));
+    let runtime =
+        SCHEMES.iter().map(|row| (row.name, "runtime", row.guarantee.name(), row.about.to_owned()));
     let peers = [
         peer("pmdk", "libpmemobj, announced ranges snapshotted: a peer"),
         peer("pmdk-word", "libpmemobj, each 8-byte word snapshotted: a peer"),

@@ -1,14 +1,17 @@
 //! Digests of journals and statistics of small runs under every scheme. A change of the simulator
 //! that is not meant to change a scheme leaves them as they are.
 
-use outlast_lab::simulated::work::{Bench, Plan};
-use outlast_lab::simulated::{LogOptions, Prepared, SimScheme, with_cores};
-use outlast_schemes::hwl::Hwl;
+use std::sync::Arc;
+
+use outlast_crash::machine::{with_cores, work_of};
+use outlast_schemes::{MachineScheme, Options};
 use outlast_sim::timed::{
-    CoreKind, CycleHistogram, MachineConfig, MemoryStats, NonPers, ReadCause, RunStats, Scheme,
-    Setup, System,
+    CoreKind, CycleHistogram, LaneOps, MachineConfig, MemoryStats, ReadCause, RunStats, Setup,
+    Source,
 };
 use outlast_sim::{CacheStats, Cause, Domain};
+use outlast_trace::LaneId;
+use outlast_workloads::machine::{BareWorkload, Plan};
 
 /// FNV-1a over 64-bit words, byte by byte: the same on every host.
 struct Digest(u64);
@@ -82,12 +85,18 @@ fn number(cause: Cause) -> u64 {
     known.expect("a write has one of these causes") as u64
 }
 
-fn digest<S: Scheme>(machine: &MachineConfig, scheme: S, work: &Prepared, of: Plan) -> u64 {
-    let program = of.work().expect("the program can be made");
-    let base = program.image.to_vec();
-    let setup = Setup { seed: of.seed, base, journal: Some(Domain::Adr), ..Setup::default() };
-    let machine = with_cores(machine, of.threads);
-    let mut system = System::new(&machine, scheme, setup, work.sources(&program)).unwrap();
+fn digest(config: &MachineConfig, scheme: MachineScheme, plan: Plan) -> u64 {
+    let recorded = plan.record().expect("the program can be made");
+    let options = Options::default().with("log_slots", 1024).with("scan_period", 3_000_000 / 64);
+    let prepared = scheme.prepare(&work_of(&recorded), &options, None).unwrap();
+    let base = recorded.image.to_vec();
+    let setup = Setup { seed: plan.seed, base, journal: Some(Domain::Adr), ..Setup::default() };
+    let source = |lane: u16| -> Box<dyn Source> {
+        let log = Arc::clone(&prepared.streams()[recorded.stream_of(lane)]);
+        Box::new(LaneOps::new(log, LaneId(lane)))
+    };
+    let sources = (0..recorded.lanes()).map(source).collect();
+    let mut system = prepared.machine(&with_cores(config, plan.threads), setup, sources).unwrap();
     system.run_to_end().unwrap();
     let mut digest = Digest(0xcbf2_9ce4_8422_2325);
     digest.stats(&system.take_stats());
@@ -101,14 +110,33 @@ fn digest<S: Scheme>(machine: &MachineConfig, scheme: S, work: &Prepared, of: Pl
     digest.0
 }
 
-fn digests(bench: &str, kind: CoreKind) -> [u64; SimScheme::ALL.len()] {
+/// The schemes whose digests stand below, in their order.
+const SCHEMES: [&str; 15] = [
+    "non-pers",
+    "unsafe-undo",
+    "unsafe-redo",
+    "undo-clwb",
+    "redo-clwb",
+    "undo-redo-clwb",
+    "undo-clwb:ring",
+    "redo-clwb:ring",
+    "hw-ulog",
+    "hw-rlog",
+    "hwl",
+    "fwb",
+    "fwb:buffered",
+    "hwl:literal",
+    "fwb:literal",
+];
+
+fn digests(program: &str, kind: CoreKind) -> [u64; SCHEMES.len()] {
     let mut machine = MachineConfig::named("hwl").unwrap();
     machine.core.kind = kind;
     if kind == CoreKind::InOrder {
         machine.core.threads = 1;
     }
     let plan = Plan {
-        bench: Bench::named(bench).unwrap(),
+        workload: BareWorkload::named(program).unwrap(),
         footprint: 1 << 18,
         threads: 2,
         warm_up: 0,
@@ -117,21 +145,13 @@ fn digests(bench: &str, kind: CoreKind) -> [u64; SimScheme::ALL.len()] {
         switch_every: 0,
         seed: 11,
     };
-    let options = LogOptions { slots: 1024, ..LogOptions::scaled(64) };
-    SimScheme::ALL.map(|(scheme, ..)| {
-        let work = Prepared::new(scheme, &plan.work().unwrap(), &options).unwrap();
-        match work.hwl {
-            Some(config) => digest(&machine, Hwl::new(config).unwrap(), &work, plan),
-            None => digest(&machine, NonPers, &work, plan),
-        }
-    })
+    SCHEMES.map(|name| digest(&machine, name.parse().unwrap(), plan))
 }
 
-/// For each program and kind of core the digests under the schemes of `SimScheme::ALL`, in their
-/// order.
-const DIGESTS: [(&str, CoreKind, [u64; SimScheme::ALL.len()]); 4] = [
+/// For each program and kind of core the digests under [`SCHEMES`].
+const DIGESTS: [(&str, CoreKind, [u64; SCHEMES.len()]); 4] = [
     (
-        "hash",
+        "hash-toggle",
         CoreKind::OutOfOrder,
         [
             0xad61_8258_1de1_724f,
@@ -173,7 +193,7 @@ const DIGESTS: [(&str, CoreKind, [u64; SimScheme::ALL.len()]); 4] = [
         ],
     ),
     (
-        "rbtree",
+        "rbtree-toggle",
         CoreKind::OutOfOrder,
         [
             0xdaec_7a68_6565_51be,
@@ -221,9 +241,9 @@ fn every_scheme_leaves_the_journal_and_the_figures_that_it_left_before() {
     let mut changed = Vec::new();
     for (bench, kind, before) in DIGESTS {
         let now = digests(bench, kind);
-        let rows = SimScheme::ALL.iter().zip(now.iter().zip(&before));
+        let rows = SCHEMES.iter().zip(now.iter().zip(&before));
         let differ = rows.filter(|(_, (now, before))| now != before);
-        let names: Vec<_> = differ.map(|((_, name, ..), _)| *name).collect();
+        let names: Vec<_> = differ.map(|(name, _)| *name).collect();
         if !names.is_empty() {
             changed
                 .push(format!("{bench}, {kind}: {} changed; now {now:#018x?}", names.join(", ")));

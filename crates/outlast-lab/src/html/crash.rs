@@ -1,9 +1,8 @@
 //! What crashes left behind, and which planted bugs were caught.
 
-use super::{Section, escape, figure, table};
+use super::{Section, escape, table};
 use crate::format::{grouped, short};
 use crate::pivot::{Grid, work};
-use crate::plot::{Bar, Panel, bars, palette};
 use crate::record::{Document, Kind, Metric, Record};
 
 const COLUMNS: [Metric; 6] = [

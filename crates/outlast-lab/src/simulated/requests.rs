@@ -61,7 +61,8 @@ pub fn replay_requests(
     let replay = replay(&machine.memory, &requests);
     let period_ns = machine.memory.clock.period_fs() as f64 / 1e6;
     let record = |metric, value: f64| {
-        Record::new(Kind::Sim, &name, MachineScheme::plain().name(), metric, value).config(&machine.name)
+        Record::new(Kind::Sim, &name, MachineScheme::plain().name(), metric, value)
+            .config(&machine.name)
     };
     Ok(vec![
         record(Metric::READ_LATENCY, replay.read_latency_clocks * period_ns),

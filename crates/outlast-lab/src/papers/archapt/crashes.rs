@@ -7,7 +7,7 @@
 
 use super::table4::{PUBLISHED, is_ours};
 use crate::papers::claim::{Claim, Found, Judgement, Rule};
-use crate::record::{Kind, Record};
+use crate::record::Record;
 
 const SCHEME: &str = "undo-archapt";
 
@@ -109,7 +109,7 @@ pub(super) fn id(claim: &Claim) -> &'static str {
 mod tests {
     use super::*;
     use crate::papers::archapt::claims;
-    use crate::record::{Metric, Verdict};
+    use crate::record::{Kind, Metric, Verdict};
 
     fn cell(row: &str, metric: &'static str, value: f64) -> Record {
         let metric = Metric { name: metric, unit: "count" };

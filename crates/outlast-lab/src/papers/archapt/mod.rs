@@ -46,7 +46,6 @@ use crate::crash::planted_in;
 use crate::emulated::EmulationError;
 use crate::native::{NativeError, Size};
 use crate::news::{Listener, News};
-use crate::record::Record;
 
 /// "Archapt": architecture-aware transactions.
 pub struct Archapt;

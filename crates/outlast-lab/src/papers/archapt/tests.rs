@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::*;
-use crate::record::{Kind, Verdict};
+use crate::record::{Kind, Record, Verdict};
 
 fn tiny(parts: &[Part], directory: &std::path::Path) -> Task {
     Task {
@@ -68,7 +68,7 @@ fn every_claim_gets_one_verdict_and_every_measured_part_its_records() {
     let found = verdicts(&records);
     let claims = claims();
     assert_eq!(found.len(), claims.len());
-    for claim in &claims {
+    for claim in claims {
         assert_eq!(found[claim.id].len(), 1, "{}", claim.id);
     }
     // What is measured is compared; what is not says why.
@@ -102,8 +102,8 @@ fn every_claim_gets_one_verdict_and_every_measured_part_its_records() {
     }
     let mut document = crate::record::Document::new("0.0.0", "outlast reproduce", 3, None);
     document.records.clone_from(&records);
-    let page = crate::html::reproduction(&document);
-    let text = crate::table::reproduction(&document);
+    let page = crate::html::paper(&Archapt, &document);
+    let text = crate::table::paper(&Archapt, &document);
     for view in views::ALL {
         // Half of the processors lack one of the two instructions.
         if view.id != "clwb" {
@@ -145,7 +145,7 @@ fn parts_are_named_as_figures_are_and_have_claims() {
     let error = "11".parse::<Part>().unwrap_err().to_string();
     assert!(error.contains("'11'") && error.contains("table1"), "{error}");
     let claims = claims();
-    for claim in &claims {
+    for claim in claims {
         let part = Part::ALL.into_iter().find(|part| part.claims_name() == claim.part);
         assert!(part.is_some() || claim.part == "text", "{}", claim.id);
     }
