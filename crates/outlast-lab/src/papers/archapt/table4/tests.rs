@@ -34,7 +34,7 @@ fn nothing_is_lost_and_the_log_repairs_what_is_stale() {
     assert!(text.contains("ycsb-a, Redis YCSB-A") && text.contains("✓ redo-archapt"), "{text}");
     let mut document = crate::record::Document::new("0.0.0", "outlast reproduce", 1, None);
     document.records.clone_from(records);
-    let page = crate::html::page(&document);
+    let page = crate::html::paper(&crate::papers::archapt::Archapt, &document);
     assert!(page.contains("<section id=\"table4\"") && page.contains("1\u{202f}435"), "{page}");
     assert!(page.contains("Not measured in this run:") && !page.contains("id=\"crash\""));
 }
