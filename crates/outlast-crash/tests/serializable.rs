@@ -215,7 +215,7 @@ fn every_mistake_with_pages_of_ones_own_is_noticed() {
             assert!(seed.is_some(), "{plant} under {scheme} goes unnoticed");
         }
     }
-    assert_eq!(Plant::bias().count(), 2, "and one that the next test notices");
+    assert_eq!(Plant::shown_in(outlast::Shows::Bias).count(), 2, "and one that the next test notices");
 }
 
 /// How a page ceases to be a lane's own.
@@ -263,7 +263,7 @@ fn every_mistake_of_isolation_is_noticed() {
     // sound ones do.
     let is_tried = |scheme: &Scheme| !scheme.is_baseline() && !scheme.is_literal();
     for scheme in durable_or_not().filter(is_tried) {
-        for plant in Plant::isolation() {
+        for plant in Plant::shown_in(outlast::Shows::Isolation) {
             let seed = (0..400)
                 .find(|seed| scheduled(scheme, Some(plant), *seed, 64, Waits::Always).1.is_err());
             assert!(seed.is_some(), "{plant} under {scheme} goes unnoticed");

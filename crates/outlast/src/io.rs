@@ -7,7 +7,7 @@
 use outlast_pmem::Medium;
 use outlast_trace::{ByteRange, LineAddr, PoolOffset};
 
-use crate::plant::{Plant, described, met};
+use crate::plant::{Plant, met};
 
 /// A medium, and which planted bug is switched on. Copied freely.
 pub(crate) struct Io<'a, M> {
@@ -22,6 +22,27 @@ impl<M> Clone for Io<'_, M> {
 }
 
 impl<M> Copy for Io<'_, M> {}
+
+/// An enum whose variants' documentation is what they say of themselves.
+macro_rules! described {
+    ($(#[$meta:meta])* pub enum $enum:ident {
+        $($(#[doc = $about:literal])+ $name:ident $(($field:ty))?,)*
+    }) => {
+        $(#[$meta])*
+        pub enum $enum {
+            $($(#[doc = $about])+ $name $(($field))?,)*
+        }
+
+        impl $enum {
+            /// What it is, in words.
+            pub fn about(self) -> &'static str {
+                match self {
+                    $(Self::$name { .. } => concat!($($about),+).trim_start(),)*
+                }
+            }
+        }
+    };
+}
 
 described! {
 /// Where the runtime flushes or fences.

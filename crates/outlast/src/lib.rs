@@ -108,7 +108,7 @@ pub use layout::{FORMAT_VERSION, Geometry};
 pub use log::record::forged_line;
 pub use outlast_pmem::{Domain, GrowError, MapError, MapOptions, Mapped, Medium, Overlay};
 pub use outlast_trace::{ByteRange, Guarantee, LINE_BYTES, LineAddr, PoolOffset};
-pub use plant::{Plant, UnknownPlant};
+pub use plant::{Plant, Shows, UnknownPlant};
 pub use pool::{
     CheckReport, CheckStage, CheckStep, CreateOptions, FilePool, Finding, Header, Lane,
     OpenOptions, Pool, PoolInfo, Reader, RecoveredPool, Running, UnrecoveredPool,

@@ -306,7 +306,7 @@ mod tests {
         assert_eq!(stored_alone(Some(Plant::OthersNotCounted)), 3, "its plant goes unnoticed");
         assert_eq!(added_over_pending(None), 2);
         assert_eq!(added_over_pending(Some(Plant::SoloOverPending)), 1, "its plant goes unnoticed");
-        assert_eq!(Plant::away().count(), 2);
+        assert_eq!(Plant::shown_in(crate::plant::Shows::Away).count(), 2);
     }
 
     #[test]
