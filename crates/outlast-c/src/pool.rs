@@ -152,7 +152,7 @@ unsafe fn begin(
         if place.is_some() {
             return Err(Failure::of(ARCHAPT_ALREADY_OPEN));
         }
-        *place = Some(Arc::new(Shared { pool: how(&wanted)?, ack: wanted.ack }));
+        *place = Some(Shared { pool: Arc::new(how(&wanted)?), ack: wanted.ack });
         Ok(())
     })
 }
@@ -197,11 +197,11 @@ pub extern "C" fn Archapt_Close() -> ArchaptCode {
         seat::leave()?;
         let mut place = seat::pool();
         let shared = place.take().ok_or_else(seat::not_open)?;
-        match Arc::try_unwrap(shared) {
-            Ok(shared) => drop(shared.pool.close()),
-            Err(shared) => {
-                let seats = Arc::strong_count(&shared) - 1;
-                *place = Some(shared);
+        match Arc::try_unwrap(shared.pool) {
+            Ok(pool) => drop(pool.close()),
+            Err(pool) => {
+                let seats = Arc::strong_count(&pool) - 1;
+                *place = Some(Shared { pool, ..shared });
                 let text = format!("{seats} other threads have seats at the pool");
                 return Err(Failure::new(ARCHAPT_BUSY, text));
             }

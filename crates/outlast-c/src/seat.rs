@@ -1,29 +1,26 @@
-//! The process's pool and its threads' seats at it.
+//! The process's pool and its threads' seats at it: a [`Session`] each, which keeps a share of the
+//! pool until its lane is given back.
 //!
-//! * **C1** Whoever has a seat has a share of the pool, and gives the lane back before the share.
-//!   So the pool outlives its lanes, and is closed only when nobody has one.
-//! * **C2** A lane never leaves its seat but into its own transaction and back. While it moves,
-//!   the seat says so, and keeps its share of the pool.
-//! * **C4** A forked child has a pool of its own, or none. The seat that its thread has a copy of is
-//!   the parent's, and refused until the child opens a pool.
+//! **C4** A forked child has a pool of its own, or none. The seat that its thread has a copy of is
+//! the parent's, and refused until the child opens a pool.
 
 use std::cell::RefCell;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use outlast::{Abort, Ack, FilePool, Lane, Running, Ticket, Tx};
-use outlast_pmem::{Mapped, Medium};
+use outlast::{Abort, Ack, FilePool, Mapped, Session, SessionError, Ticket, Tx};
 
 use crate::code::ArchaptCode::*;
 use crate::code::Failure;
 use crate::per_process::{PerProcess, Table};
 
 /// A pool, and when its clients are answered.
+#[derive(Clone)]
 pub(crate) struct Shared {
-    pub pool: FilePool,
+    pub pool: Arc<FilePool>,
     pub ack: Ack,
 }
 
-type Place = Mutex<Option<Arc<Shared>>>;
+type Place = Mutex<Option<Shared>>;
 
 static POOL: PerProcess<Place> = PerProcess::new();
 
@@ -32,7 +29,7 @@ fn table() -> &'static Table<Place> {
 }
 
 /// The process's pool, if one is open. What it guards is whole at any time.
-pub(crate) fn pool() -> MutexGuard<'static, Option<Arc<Shared>>> {
+pub(crate) fn pool() -> MutexGuard<'static, Option<Shared>> {
     table().content.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -42,22 +39,12 @@ pub(crate) fn not_open() -> Failure {
     Failure::of(if table().is_forked { ARCHAPT_FORKED } else { ARCHAPT_NOT_OPEN })
 }
 
-/// A thread's seat. The fields are dropped in this order (C1).
+/// A thread's seat.
 struct Seat {
-    state: State,
-    shared: Arc<Shared>,
-}
-
-/// What a thread's lane does.
-enum State {
-    /// It waits for a transaction.
-    Idle(Lane<'static, Mapped>),
-    /// It runs one.
-    Runs(Running<'static, Mapped>),
-    /// It has committed one, and its client is not answered yet.
-    Committed(Lane<'static, Mapped>, Ticket),
-    /// It is on its way from one of these to the other.
-    Moves,
+    session: Session,
+    ack: Ack,
+    /// Of a transaction that is committed and whose client is not answered yet.
+    committed: Option<Ticket>,
 }
 
 thread_local! {
@@ -72,12 +59,8 @@ pub(crate) fn last_ticket() -> u64 {
 }
 
 fn take_seat() -> Result<Seat, Failure> {
-    let shared = pool().clone().ok_or_else(not_open)?;
-    let pool = &raw const shared.pool;
-    // SAFETY: the pool lies behind an `Arc` that the seat keeps until its lane is gone (C1), also
-    // while the lane moves (C2), and nobody has it by `&mut` or moves it while shares are left.
-    let pool: &'static FilePool = unsafe { &*pool };
-    Ok(Seat { state: State::Idle(pool.lane()?), shared })
+    let Shared { pool, ack } = pool().clone().ok_or_else(not_open)?;
+    Ok(Seat { session: Session::new(pool)?, ack, committed: None })
 }
 
 /// Works with the calling thread's seat, which may be empty.
@@ -85,7 +68,7 @@ fn with<R>(work: impl FnOnce(&mut Option<Seat>) -> Result<R, Failure>) -> Result
     let gone = |_| Failure::new(ARCHAPT_NO_LANE, "the thread is ending and has given up its lane");
     SEAT.try_with(|seat| {
         let mut seat = seat.borrow_mut();
-        if seat.as_ref().is_some_and(|seat| seat.shared.pool.medium().is_forked()) {
+        if seat.as_ref().is_some_and(|seat| seat.session.is_forked()) {
             // C4. Dropped, it gives nothing back.
             if pool().is_none() {
                 return Err(not_open());
@@ -106,76 +89,46 @@ fn seated<R>(work: impl FnOnce(&mut Seat) -> Result<R, Failure>) -> Result<R, Fa
 }
 
 impl Seat {
-    fn running(&mut self) -> Result<&mut Running<'static, Mapped>, Failure> {
-        match &mut self.state {
-            State::Runs(running) => Ok(running),
-            State::Committed(..) => Err(Failure::new(
+    /// Whether it has a transaction that is not committed.
+    fn check_runs(&self) -> Result<(), Failure> {
+        match self.committed {
+            Some(_) => Err(Failure::new(
                 ARCHAPT_NO_TRANSACTION,
                 "the transaction is committed already: call Archapt_Tx_End",
             )),
-            State::Idle(_) | State::Moves => Err(Failure::of(ARCHAPT_NO_TRANSACTION)),
-        }
-    }
-
-    fn take_running(&mut self) -> Result<Running<'static, Mapped>, Failure> {
-        self.running()?;
-        match std::mem::replace(&mut self.state, State::Moves) {
-            State::Runs(running) => Ok(running),
-            _ => unreachable!("it was just looked at"),
+            None if self.session.is_in_transaction() => Ok(()),
+            None => Err(Failure::of(ARCHAPT_NO_TRANSACTION)),
         }
     }
 }
 
 /// Begins the thread's transaction.
 pub(crate) fn start() -> Result<(), Failure> {
-    seated(|seat| match std::mem::replace(&mut seat.state, State::Moves) {
-        State::Idle(lane) => {
-            seat.state = State::Runs(lane.begin());
-            Ok(())
-        }
-        other => {
-            seat.state = other;
-            Err(Failure::of(ARCHAPT_IN_TRANSACTION))
-        }
+    seated(|seat| match seat.committed {
+        Some(_) => Err(Failure::of(ARCHAPT_IN_TRANSACTION)),
+        None => Ok(seat.session.begin()?),
     })
 }
 
 /// Commits it, logically.
 pub(crate) fn commit() -> Result<(), Failure> {
     open_seat(|seat| {
-        let (lane, outcome) = seat.take_running()?.commit();
-        match outcome {
-            Ok(ticket) => {
-                seat.state = State::Committed(lane, ticket);
-                let _ = TICKET.try_with(|last| last.set(ticket.to_bits()));
-                Ok(())
-            }
-            Err(abort) => {
-                seat.state = State::Idle(lane);
-                Err(abort.into())
-            }
-        }
+        seat.check_runs()?;
+        let ticket = seat.session.commit()?;
+        seat.committed = Some(ticket);
+        let _ = TICKET.try_with(|last| last.set(ticket.to_bits()));
+        Ok(())
     })
 }
 
 /// Ends it: answers the client of one that is committed, undoes another.
 pub(crate) fn end() -> Result<(), Failure> {
-    open_seat(|seat| match std::mem::replace(&mut seat.state, State::Moves) {
-        State::Committed(mut lane, ticket) => {
-            let answered = match seat.shared.ack {
-                Ack::Physical => lane.await_physical(ticket),
-                Ack::Logical => Ok(()),
-            };
-            seat.state = State::Idle(lane);
-            Ok(answered?)
-        }
-        State::Runs(running) => {
-            seat.state = State::Idle(running.abort());
+    open_seat(|seat| match seat.committed.take() {
+        Some(ticket) if seat.ack == Ack::Physical => Ok(seat.session.await_physical(ticket)?),
+        Some(_) => Ok(()),
+        None => {
+            seat.session.abort()?;
             Err(Failure::of(ARCHAPT_NOT_COMMITTED))
-        }
-        other => {
-            seat.state = other;
-            Err(Failure::of(ARCHAPT_NO_TRANSACTION))
         }
     })
 }
@@ -183,8 +136,8 @@ pub(crate) fn end() -> Result<(), Failure> {
 /// Undoes it.
 pub(crate) fn abort() -> Result<(), Failure> {
     open_seat(|seat| {
-        seat.state = State::Idle(seat.take_running()?.abort());
-        Ok(())
+        seat.check_runs()?;
+        Ok(seat.session.abort()?)
     })
 }
 
@@ -199,36 +152,46 @@ fn open_seat<R>(work: impl FnOnce(&mut Seat) -> Result<R, Failure>) -> Result<R,
 
 /// Does something in the thread's transaction.
 pub(crate) fn in_transaction<R>(
-    work: impl FnOnce(&mut Tx<'static, Mapped>) -> Result<R, Abort>,
+    work: impl FnOnce(&mut Tx<'_, Mapped>) -> Result<R, Abort>,
 ) -> Result<R, Failure> {
-    open_seat(|seat| Ok(work(seat.running()?)?))
+    checked_in_transaction(|tx| Ok(work(tx)?))
 }
 
 /// As [`in_transaction`], where more can fail than the runtime knows.
 pub(crate) fn checked_in_transaction<R>(
-    work: impl FnOnce(&mut Tx<'static, Mapped>) -> Result<R, Failure>,
+    work: impl FnOnce(&mut Tx<'_, Mapped>) -> Result<R, Failure>,
 ) -> Result<R, Failure> {
-    open_seat(|seat| work(seat.running()?))
+    open_seat(|seat| {
+        seat.check_runs()?;
+        seat.session.with_transaction(work)?
+    })
 }
 
 /// Waits until the commit with that ticket is physical.
 pub(crate) fn wait(ticket: Ticket) -> Result<(), Failure> {
     seated(|seat| {
-        if !seat.shared.pool.has_issued(ticket) {
+        if !seat.session.pool().has_issued(ticket) {
             return Err(Failure::of(ARCHAPT_UNKNOWN_TICKET));
         }
-        match &mut seat.state {
-            State::Idle(lane) | State::Committed(lane, _) => Ok(lane.await_physical(ticket)?),
-            // It might be its own transaction that it waits for.
-            State::Runs(_) | State::Moves => Err(Failure::of(ARCHAPT_IN_TRANSACTION)),
-        }
+        Ok(seat.session.await_physical(ticket)?)
     })
+}
+
+impl From<SessionError> for Failure {
+    fn from(error: SessionError) -> Self {
+        match error {
+            SessionError::InTransaction => Self::of(ARCHAPT_IN_TRANSACTION),
+            SessionError::NoTransaction => Self::of(ARCHAPT_NO_TRANSACTION),
+            SessionError::Poisoned => Self::new(ARCHAPT_INTERNAL, error.to_string()),
+            SessionError::Abort(abort) => abort.into(),
+        }
+    }
 }
 
 /// Gives the thread's seat back; it has none afterwards.
 pub(crate) fn leave() -> Result<(), Failure> {
     with(|seat| match seat {
-        Some(Seat { state: State::Runs(_) | State::Committed(..), .. }) => {
+        Some(seat) if seat.committed.is_some() || seat.session.is_in_transaction() => {
             Err(Failure::of(ARCHAPT_IN_TRANSACTION))
         }
         _ => {

@@ -86,6 +86,7 @@ mod recover;
 mod scheme;
 mod sealed;
 mod seq;
+mod session;
 mod solo;
 mod spin;
 mod transact;
@@ -117,5 +118,6 @@ pub use recover::RecoveryReport;
 pub use scheme::{Reading, SCHEMES, Scheme, SchemeRow, UnknownScheme};
 #[doc(hidden)]
 pub use sealed::seal_at as sealed_word;
+pub use session::{Session, SessionError};
 pub use transact::{BlockKind, RootKind, Runner, Transact};
 pub use tx::Tx;

@@ -1,11 +1,7 @@
-//! The process's pools, and each thread's lanes.
+//! The process's pools, and each thread's lanes: a [`Session`] each, which keeps a share of its pool
+//! until its lane is given back. So a pool outlives its lanes, and is closed only when it has none.
 //!
-//! * **C1** Whoever has a lane has a share of its pool, and gives the lane back before the share.
-//!   So a pool outlives its lanes, and is closed only when nobody has one.
-//! * **C2** A lane never leaves its seat but into its own transaction and back. While it moves,
-//!   the seat says so, and keeps its share of the pool.
-//! * **C3** Numbers of handles grow and are never used again, so a handle that is no longer good
-//!   is nobody else's.
+//! * **C3** Numbers of handles grow and are never used again: one that is no longer good is no other's.
 //! * **C4** A forked child has pools of its own. Handles up to the number that its parent had given
 //!   out are the parent's, and refused as such.
 
@@ -14,8 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use outlast::{Abort, AsyncTicket, FilePool, Lane, Running, Tx};
-use outlast_pmem::{Mapped, Medium};
+use outlast::{Abort, AsyncTicket, FilePool, Mapped, Session, SessionError, Tx};
 
 use super::code::Failure;
 use super::code::outlast_code::*;
@@ -82,21 +77,10 @@ pub(super) fn take_pool(handle: u64) -> Result<FilePool, Failure> {
     })
 }
 
-/// A thread's lane. The fields are dropped in this order (C1).
+/// A thread's lane.
 struct Seat {
-    state: State,
-    shared: Arc<FilePool>,
+    session: Session,
     handle: u64,
-}
-
-/// What a lane does.
-enum State {
-    /// It waits for a transaction.
-    Idle(Lane<'static, Mapped>),
-    /// It runs one.
-    Runs(Running<'static, Mapped>),
-    /// It is on its way from one of these to the other.
-    Moves,
 }
 
 thread_local! {
@@ -116,8 +100,7 @@ fn seated<R>(lane: u64, work: impl FnOnce(&mut Seat) -> Result<R, Failure>) -> R
     with(|seats| {
         let index = (lane & ((1 << SEAT_BITS) - 1)) as usize;
         match seats.get_mut(index) {
-            Some(Some(seat)) if seat.handle == lane && seat.is_forked() => Err(no_lane(lane)),
-            Some(Some(seat)) if seat.handle == lane => work(seat),
+            Some(Some(seat)) if seat.handle == lane && !seat.session.is_forked() => work(seat),
             _ => Err(no_lane(lane)),
         }
     })
@@ -141,14 +124,9 @@ pub(super) fn take_lane(handle: u64) -> Result<u64, Failure> {
         if index >> SEAT_BITS != 0 {
             return Err(Failure::new(OUTLAST_NO_LANE, "a thread has 65,536 lanes at most"));
         }
-        let pool = &raw const *shared;
-        // SAFETY: the pool lies behind an `Arc` that the seat keeps until its lane is gone (C1),
-        // also while the lane moves (C2), and nobody has it by `&mut` or moves it while shares
-        // are left.
-        let pool: &'static FilePool = unsafe { &*pool };
-        let state = State::Idle(pool.lane()?);
+        let session = Session::new(shared)?;
         let handle = next_number() << SEAT_BITS | index as u64;
-        let seat = Some(Seat { state, shared, handle });
+        let seat = Some(Seat { session, handle });
         match seats.get_mut(index) {
             Some(place) => *place = seat,
             None => seats.push(seat),
@@ -164,8 +142,8 @@ pub(super) fn give_back(lane: u64) -> Result<(), Failure> {
         let place = places.find(|seat| matches!(seat, Some(seat) if seat.handle == lane));
         match place {
             None => Err(no_lane(lane)),
-            Some(Some(seat)) if seat.is_forked() => Err(no_lane(lane)),
-            Some(Some(Seat { state: State::Runs(_), .. })) => {
+            Some(Some(seat)) if seat.session.is_forked() => Err(no_lane(lane)),
+            Some(Some(seat)) if seat.session.is_in_transaction() => {
                 Err(Failure::of(OUTLAST_IN_TRANSACTION))
             }
             Some(place) => {
@@ -176,68 +154,30 @@ pub(super) fn give_back(lane: u64) -> Result<(), Failure> {
     })
 }
 
-impl Seat {
-    /// Whether this process has a copy of the seat, which is its parent's.
-    #[inline]
-    fn is_forked(&self) -> bool {
-        self.shared.medium().is_forked()
-    }
-
-    #[inline]
-    fn running(&mut self) -> Result<&mut Running<'static, Mapped>, Failure> {
-        match &mut self.state {
-            State::Runs(running) => Ok(running),
-            State::Idle(_) | State::Moves => Err(Failure::of(OUTLAST_NO_TRANSACTION)),
-        }
-    }
-
-    fn take_running(&mut self) -> Result<Running<'static, Mapped>, Failure> {
-        self.running()?;
-        match std::mem::replace(&mut self.state, State::Moves) {
-            State::Runs(running) => Ok(running),
-            _ => unreachable!("it was just looked at"),
-        }
-    }
-}
-
 /// Begins a lane's transaction.
 pub(super) fn begin(lane: u64) -> Result<(), Failure> {
-    let pool = seated(lane, |seat| Ok(Arc::as_ptr(&seat.shared)))?;
-    // One of another lane of the thread could be what it waits for.
-    let runs = |seat: &Seat| {
-        matches!(seat.state, State::Runs(_)) && std::ptr::eq(Arc::as_ptr(&seat.shared), pool)
-    };
-    if with(|seats| Ok(seats.iter().flatten().any(runs)))? {
-        return Err(Failure::of(OUTLAST_IN_TRANSACTION));
-    }
-    seated(lane, |seat| match std::mem::replace(&mut seat.state, State::Moves) {
-        State::Idle(lane) => {
-            seat.state = State::Runs(lane.begin());
-            Ok(())
-        }
-        other => {
-            seat.state = other;
-            Err(Failure::of(OUTLAST_IN_TRANSACTION))
-        }
-    })
+    seated(lane, |seat| Ok(seat.session.begin()?))
 }
 
 /// Commits it.
 pub(super) fn commit(lane: u64) -> Result<(), Failure> {
-    seated(lane, |seat| {
-        let (lane, outcome) = seat.take_running()?.commit();
-        seat.state = State::Idle(lane);
-        outcome.map(drop).map_err(Failure::from)
-    })
+    seated(lane, |seat| Ok(seat.session.commit().map(drop)?))
 }
 
 /// Commits it without waiting until it is durable. Returns its ticket.
 pub(super) fn commit_async(lane: u64) -> Result<AsyncTicket, Failure> {
-    seated(lane, |seat| {
-        let (lane, outcome) = seat.take_running()?.commit_async();
-        seat.state = State::Idle(lane);
-        outcome.map_err(Failure::from)
-    })
+    seated(lane, |seat| Ok(seat.session.commit_async()?))
+}
+
+impl From<SessionError> for Failure {
+    fn from(error: SessionError) -> Self {
+        match error {
+            SessionError::InTransaction => Self::of(OUTLAST_IN_TRANSACTION),
+            SessionError::NoTransaction => Self::of(OUTLAST_NO_TRANSACTION),
+            SessionError::Poisoned => Self::new(OUTLAST_INTERNAL, error.to_string()),
+            SessionError::Abort(abort) => abort.into(),
+        }
+    }
 }
 
 /// A pool, where this thread waits for no transaction of its own.
@@ -251,19 +191,16 @@ pub(super) fn pool_to_wait_for(handle: u64) -> Result<Arc<FilePool>, Failure> {
 
 /// Undoes it.
 pub(super) fn abort(lane: u64) -> Result<(), Failure> {
-    seated(lane, |seat| {
-        seat.state = State::Idle(seat.take_running()?.abort());
-        Ok(())
-    })
+    seated(lane, |seat| Ok(seat.session.abort()?))
 }
 
 /// Does something in a lane's transaction.
 #[inline]
 pub(super) fn in_transaction<R>(
     lane: u64,
-    work: impl FnOnce(&mut Tx<'static, Mapped>) -> Result<R, Abort>,
+    work: impl FnOnce(&mut Tx<'_, Mapped>) -> Result<R, Abort>,
 ) -> Result<R, Failure> {
-    seated(lane, |seat| work(seat.running()?).map_err(Failure::from))
+    seated(lane, |seat| Ok(seat.session.in_transaction(work)?))
 }
 
 /// After a panic: undoes what is open, and gives the thread's lanes back.
