@@ -154,7 +154,9 @@ fn recovery_knows_what_came_first() {
 #[test]
 fn every_bug_of_numbers_is_noticed() {
     for scheme in Scheme::durable() {
-        for plant in Plant::shown_in(outlast::Shows::Numbers).filter(|plant| plant.applies_to(scheme)) {
+        for plant in
+            Plant::shown_in(outlast::Shows::Numbers).filter(|plant| plant.applies_to(scheme))
+        {
             let noticed = (0..SEEDS).any(|seed| run(scheme, Some(plant), seed).is_err());
             assert!(noticed, "{plant} in {scheme}");
         }

@@ -215,7 +215,11 @@ fn every_mistake_with_pages_of_ones_own_is_noticed() {
             assert!(seed.is_some(), "{plant} under {scheme} goes unnoticed");
         }
     }
-    assert_eq!(Plant::shown_in(outlast::Shows::Bias).count(), 2, "and one that the next test notices");
+    assert_eq!(
+        Plant::shown_in(outlast::Shows::Bias).count(),
+        2,
+        "and one that the next test notices"
+    );
 }
 
 /// How a page ceases to be a lane's own.

@@ -33,7 +33,7 @@ self_cell::self_cell!(
 );
 
 /// A call that a session does not allow as it is.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub enum SessionError {
     /// This thread has a transaction of the pool open, here or on another lane: it would wait for
     /// itself.
@@ -165,7 +165,7 @@ impl Session {
     /// # Errors
     /// [`Abort::Conflict`] above all: begin again.
     pub fn commit(&mut self) -> Result<Ticket, SessionError> {
-        self.end(Running::commit)
+        self.end(|running| running.commit())
     }
 
     /// Ends the transaction and returns before it is durable: see [`Lane::run_async`].
@@ -173,7 +173,7 @@ impl Session {
     /// # Errors
     /// As [`commit`](Self::commit).
     pub fn commit_async(&mut self) -> Result<AsyncTicket, SessionError> {
-        self.end(Running::commit_async)
+        self.end(|running| running.commit_async())
     }
 
     /// Undoes the transaction and ends it.
@@ -262,10 +262,10 @@ mod tests {
         let block = last.in_transaction(|tx| tx.alloc(64, BlockKind::General)).unwrap();
         last.in_transaction(|tx| tx.store_u64(block, 7)).unwrap();
         // Another lane of this thread would wait for this one.
-        assert_eq!(sessions[0].begin(), Err(SessionError::InTransaction));
+        assert!(matches!(sessions[0].begin(), Err(SessionError::InTransaction)));
         last.commit().unwrap();
         sessions[0].begin().unwrap();
-        assert_eq!(sessions[0].in_transaction(|tx| tx.load_u64(block)), Ok(7));
+        assert_eq!(sessions[0].in_transaction(|tx| tx.load_u64(block)).unwrap(), 7);
         sessions[0].abort().unwrap();
     }
 
@@ -273,15 +273,20 @@ mod tests {
     fn what_types_would_refuse_is_an_error() {
         let directory = tempfile::tempdir().unwrap();
         let mut session = Session::new(pool(&directory)).unwrap();
-        let nothing = Err(SessionError::NoTransaction);
-        assert_eq!(session.in_transaction(|tx| tx.load_u64(PoolOffset(0))), nothing);
-        assert_eq!(session.commit().unwrap_err(), SessionError::NoTransaction);
-        assert_eq!(session.abort().unwrap_err(), SessionError::NoTransaction);
+        use SessionError::{InTransaction, NoTransaction};
+        let load = session.in_transaction(|tx| tx.load_u64(PoolOffset(0)));
+        assert!(matches!(load, Err(NoTransaction)));
+        assert!(matches!(session.commit(), Err(NoTransaction)));
+        assert!(matches!(session.abort(), Err(NoTransaction)));
         session.begin().unwrap();
-        assert_eq!(session.begin().unwrap_err(), SessionError::InTransaction);
-        let failed = session.in_transaction(|tx| tx.free(PoolOffset(3))).unwrap_err();
-        assert!(matches!(failed, SessionError::Abort(Abort::BadAddress(_))));
-        assert_eq!(session.commit().unwrap_err(), failed, "the first failure decides");
+        assert!(matches!(session.begin(), Err(InTransaction)));
+        let failed = session.in_transaction(|tx| tx.free(PoolOffset(3)));
+        assert!(matches!(failed, Err(SessionError::Abort(Abort::BadAddress(_)))));
+        let commit = session.commit();
+        assert!(
+            matches!(commit, Err(SessionError::Abort(Abort::BadAddress(_)))),
+            "the first decides"
+        );
         assert!(!session.is_in_transaction());
     }
 
@@ -294,8 +299,8 @@ mod tests {
             session.change(|_| -> (State<'_>, ()) { panic!("in the middle") });
         });
         assert!(std::panic::catch_unwind(panics).is_err());
-        assert_eq!(session.begin().unwrap_err(), SessionError::Poisoned);
-        assert_eq!(session.commit().unwrap_err(), SessionError::Poisoned);
+        assert!(matches!(session.begin(), Err(SessionError::Poisoned)));
+        assert!(matches!(session.commit(), Err(SessionError::Poisoned)));
         let mut other = Session::new(Arc::clone(session.pool())).unwrap();
         other.begin().unwrap();
         other.commit().unwrap();

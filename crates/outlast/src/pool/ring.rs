@@ -144,7 +144,11 @@ mod tests {
             assert!(after_many_laps(scheme, rest).is_some(), "{scheme}");
             assert!(after_many_openings(scheme, zeroes).is_some(), "{scheme}");
         }
-        assert_eq!(Plant::shown_in(crate::plant::Shows::Laps).count(), 2, "every one of them is planted here");
+        assert_eq!(
+            Plant::shown_in(crate::plant::Shows::Laps).count(),
+            2,
+            "every one of them is planted here"
+        );
     }
 
     /// A ring that held records of the other form is made blank before the first of this one, both ways.

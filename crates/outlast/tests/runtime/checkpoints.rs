@@ -577,7 +577,9 @@ fn new_blocks_are_marked() {
 /// No mistake is without a script.
 #[test]
 fn every_mistake_has_a_script() {
-    for plant in Plant::shown_in(outlast::Shows::Checkpoint).filter(|plant| *plant != Plant::FreshNotMarked) {
+    for plant in
+        Plant::shown_in(outlast::Shows::Checkpoint).filter(|plant| *plant != Plant::FreshNotMarked)
+    {
         assert!(SCRIPTS.iter().any(|script| script.plant == plant), "{plant}");
     }
 }
