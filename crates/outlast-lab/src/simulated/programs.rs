@@ -4,9 +4,7 @@ use std::sync::Arc;
 
 use outlast_crash::machine::{Campaign, Report, with_cores, work_of};
 use outlast_schemes::{MachineScheme, Options, Prepared};
-use outlast_sim::timed::{
-    LaneOps, MachineConfig, RunStats, Setup, Source, WritesByCause, instructions_of,
-};
+use outlast_sim::timed::{LaneOps, MachineConfig, RunStats, Setup, Source, instructions_of};
 use outlast_trace::LaneId;
 use outlast_workloads::machine::{Plan, Recorded};
 
@@ -24,8 +22,6 @@ pub struct Measured {
     pub seconds: f64,
     /// What the machine counted.
     pub stats: RunStats,
-    /// What the scheme counted, warm-up included: name, unit, value.
-    pub counters: Vec<(&'static str, &'static str, f64)>,
     /// Writes to the line of the scheme's own that is written most.
     hottest: Option<f64>,
 }
@@ -44,8 +40,7 @@ impl Measured {
 
     /// Writes to memory a transaction.
     pub fn writes(&self) -> f64 {
-        let all: u64 =
-            WritesByCause::CAUSES.iter().map(|(cause, _)| self.stats.writes.of(*cause)).sum();
+        let all: u64 = self.stats.writes.each().map(|(_, _, count)| count).sum();
         all as f64 / self.transactions
     }
 }
@@ -79,7 +74,6 @@ pub fn measure(
         transactions: work.transactions as f64 * share,
         seconds: stats.cycles as f64 * machine.core.clock.period_fs() as f64 / 1e15,
         hottest: prepared.writes_to_hottest_line(&stats),
-        counters: system.counters(),
         stats,
     })
 }
@@ -131,9 +125,6 @@ pub fn records(machine: &MachineConfig, work: &Recorded, measured: &Measured) ->
     records.push(record(Metric::MEMORY_READS, stats.memory.reads as f64));
     records.extend(memory_records(machine, stats, record));
     records.extend(core_records(machine, stats, &record));
-    records.extend(
-        measured.counters.iter().map(|(name, unit, value)| record(Metric { name, unit }, *value)),
-    );
     if let Some(days) = measured.log_lifetime(machine.memory.endurance) {
         records.push(record(Metric::LOG_LIFETIME, days));
     }
