@@ -45,8 +45,12 @@ pub use scheme::{HardwareScheme, MachineScheme, PrepareError, Prepared, Reading,
 pub use work::{Streams, Work, largest_transaction};
 
 /// Every scheme: a folder, and its line here. The first is plain memory.
-pub const ALL: [&dyn HardwareScheme; 3] =
-    [&ideal::Ideal, &software::Software, &hwl::HardwareLogging];
+#[rustfmt::skip]
+pub const ALL: &[&dyn HardwareScheme] = &[
+    &ideal::Ideal,
+    &software::Software,
+    &hwl::HardwareLogging,
+];
 
 /// Instructions of a transaction's begin, an estimate: its argument, the call, the write of the
 /// transaction's register (in software, of the log's variables), the return.

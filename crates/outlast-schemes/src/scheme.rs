@@ -141,7 +141,7 @@ impl MachineScheme {
 
     /// The bound that costs nothing and promises nothing: plain memory.
     pub fn plain() -> Self {
-        let [scheme, ..] = ALL;
+        let scheme = ALL[0];
         Self { scheme, variant: &scheme.variants()[0] }
     }
 
