@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use outlast_crash::machine::with_cores;
-use outlast_schemes::{MachineScheme, Options, Streams};
+use outlast_schemes::{MachineScheme, Options, Prepared, Streams};
 use outlast_sim::Domain;
 use outlast_sim::timed::{
     Cycle, Ended, InTransactions, LaneOps, Lost, Machine, MachineConfig, MemoryRequest, Pattern,
@@ -58,32 +58,61 @@ impl Work {
         }
     }
 
-    /// One source for each core.
+    /// What its cores run, as schemes take it.
+    fn for_schemes(
+        &self,
+        is_plain: bool,
+    ) -> Result<outlast_schemes::Work, Box<dyn std::error::Error>> {
+        let (streams, end, lanes) = match self {
+            Work::Stream(pattern) => {
+                let streams = Streams::Generated { tx_stores: TX_STORES };
+                (streams, LineAddr(pattern.bytes() / 64), 1)
+            }
+            Work::Trace(path) if is_trace(path) => {
+                let log = Arc::new(read_trace(path)?);
+                let last = log.iter().map(|(_, op)| last_byte(op)).max().unwrap_or(0);
+                let (limit, words) = match is_plain {
+                    true => (MEMORY_BYTES_MAX, "1 TiB"),
+                    false => (JOURNAL_BYTES_MAX, "255 GiB"),
+                };
+                if last >= limit {
+                    let path = path.display();
+                    return Err(format!(
+                        "{path}: touches byte {last:#x}; below {words} is possible"
+                    )
+                    .into());
+                }
+                let lanes = log.iter().map(|(lane, _)| lane.0).max().unwrap_or(0) + 1;
+                let has_transactions = log.iter().any(|(_, op)| matches!(op, Op::TxBegin));
+                let streams = match has_transactions || is_plain {
+                    true => Streams::Recorded(vec![log]),
+                    false => Streams::Generated { tx_stores: 0 },
+                };
+                (streams, LineAddr(last / 64 + 1), lanes)
+            }
+            Work::Trace(_) => (Streams::Generated { tx_stores: 0 }, LineAddr(0), 1),
+        };
+        Ok(outlast_schemes::Work { streams, image: Arc::default(), end, lanes, is_nested: false })
+    }
+
+    /// One source for each core, of what a scheme has made of the work.
     fn sources(
         &self,
+        prepared: &dyn Prepared,
+        lanes: u16,
         seed: u64,
         in_transactions: bool,
     ) -> Result<Vec<Box<dyn Source>>, Box<dyn std::error::Error>> {
+        if let [log] = prepared.streams() {
+            let source =
+                |lane| Box::new(LaneOps::new(Arc::clone(log), LaneId(lane))) as Box<dyn Source>;
+            return Ok((0..lanes).map(source).collect());
+        }
         Ok(match self {
             Work::Stream(pattern) if in_transactions => {
                 vec![Box::new(InTransactions::new(Stream::new(*pattern, seed), TX_STORES))]
             }
             Work::Stream(pattern) => vec![Box::new(Stream::new(*pattern, seed))],
-            Work::Trace(path) if is_trace(path) => {
-                let log = Arc::new(read_trace(path)?);
-                let last = log.iter().map(|(_, op)| last_byte(op)).max().unwrap_or(0);
-                if last >= MEMORY_BYTES_MAX {
-                    let path = path.display();
-                    return Err(
-                        format!("{path}: touches byte {last:#x}; below 1 TiB is possible").into()
-                    );
-                }
-                let lanes = log.iter().map(|(lane, _)| lane.0).max().unwrap_or(0);
-                let source = |lane| {
-                    Box::new(LaneOps::new(Arc::clone(&log), LaneId(lane))) as Box<dyn Source>
-                };
-                (0..=lanes).map(source).collect()
-            }
             Work::Trace(path) => vec![Box::new(TraceSource::open(path)?)],
         })
     }
@@ -91,6 +120,8 @@ impl Work {
 
 /// Memory that a trace may reach.
 const MEMORY_BYTES_MAX: u64 = 1 << 40;
+/// The same where what becomes durable is kept, a scheme's own lines behind it.
+const JOURNAL_BYTES_MAX: u64 = 255 << 30;
 
 /// The last byte that an operation touches.
 fn last_byte(op: Op<'_>) -> u64 {
@@ -191,23 +222,10 @@ fn run_with(
     let Simulation { machine, work, warm_up, instructions, seed, timeline, scheme, options } =
         simulation;
     let is_plain = *scheme == MachineScheme::plain();
-    let (tx_stores, end) = match work {
-        Work::Stream(pattern) => (TX_STORES, LineAddr(pattern.bytes() / 64)),
-        Work::Trace(_) => (0, LineAddr(0)),
-    };
-    let prepared = scheme.prepare(
-        &outlast_schemes::Work {
-            streams: Streams::Generated { tx_stores },
-            image: Arc::default(),
-            end,
-            lanes: 1,
-            is_nested: false,
-        },
-        options,
-        None,
-    );
+    let of_schemes = work.for_schemes(is_plain)?;
+    let prepared = scheme.prepare(&of_schemes, options, None);
     let prepared = prepared.map_err(|error| format!("{}: {error}", work.name()))?;
-    let sources = work.sources(*seed, !is_plain)?;
+    let sources = work.sources(prepared.as_ref(), of_schemes.lanes, *seed, !is_plain)?;
     let machine = &with_cores(machine, sources.len() as u16);
     let threads = sources.len() as u32;
     let journal = (!is_plain).then_some(Domain::Adr);

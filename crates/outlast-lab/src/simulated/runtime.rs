@@ -373,16 +373,21 @@ mod tests {
         let text = std::fs::read_to_string(json).unwrap();
         let timeline: serde_json::Value = serde_json::from_str(&text).unwrap();
         assert!(timeline["traceEvents"].as_array().unwrap().len() > 100);
-        let again = super::super::run(&super::super::Simulation {
+        let simulation = |scheme: &str| super::super::Simulation {
             machine: run.machine.clone(),
-            work: super::super::Work::Trace(trace),
+            work: super::super::Work::Trace(trace.clone()),
             warm_up: 0,
             instructions: u64::MAX,
             seed: run.seed,
             timeline: None,
-            scheme: outlast_schemes::MachineScheme::plain(),
+            scheme: scheme.parse().unwrap(),
             options: outlast_schemes::Options::default(),
-        });
+        };
+        // A trace with transactions runs under a scheme that logs them, beside what it does itself.
+        let logged = super::super::run(&simulation("fwb")).unwrap();
+        let written = logged.iter().any(|r| r.metric == "log_records" && r.value > Some(0.0));
+        assert!(written, "{logged:?}");
+        let again = super::super::run(&simulation("ideal"));
         let instructions = value(&again.unwrap(), Metric::INSTRUCTIONS);
         // A fifth of what is recorded is warm-up.
         let counted = value(&plain, Metric::INSTRUCTIONS_TX) * f64::from(run.transactions);
