@@ -35,6 +35,7 @@ mod options;
 mod patch;
 mod plant;
 mod scheme;
+mod skeleton;
 pub mod software;
 mod work;
 
@@ -50,6 +51,7 @@ pub const ALL: &[&dyn HardwareScheme] = &[
     &ideal::Ideal,
     &software::Software,
     &hwl::HardwareLogging,
+    &skeleton::Skeleton,
 ];
 
 /// Instructions of a transaction's begin, an estimate: its argument, the call, the write of the
