@@ -248,6 +248,15 @@ impl<T: LineTag> Cache<T> {
         }
     }
 
+    /// Visits every line held with the number of its set and whether it is dirty, set by set.
+    pub(crate) fn visit_sets(&self, visit: &mut impl FnMut(u64, LineAddr, bool)) {
+        for (index, (tag, flags)) in self.tags.iter().zip(&self.flags).enumerate() {
+            if *tag != EMPTY {
+                visit((index / self.ways) as u64, LineAddr(tag - 1), flags & DIRTY != 0);
+            }
+        }
+    }
+
     #[inline]
     fn set_of(&self, line: LineAddr) -> usize {
         match self.mask {

@@ -157,7 +157,7 @@ impl<T: LineTag> Hierarchy<T> {
         below.moved_down(level, line, &contents);
     }
 
-    fn remove_everywhere(&mut self, line: LineAddr) {
+    pub(super) fn remove_everywhere(&mut self, line: LineAddr) {
         for lane in &mut self.lanes {
             lane.take(line);
         }

@@ -186,8 +186,32 @@ impl<T: LineTag> Hierarchy<T> {
     }
 
     /// Writes a line back because a scheme wants it; every cache keeps it, clean.
-    pub(crate) fn force<B: Backing<T>>(&mut self, line: LineAddr, below: &mut B) {
-        self.write_back(line, below, Cause::Forced);
+    /// Returns whether there was something to write.
+    pub(crate) fn force<B: Backing<T>>(
+        &mut self,
+        line: LineAddr,
+        cause: Cause,
+        below: &mut B,
+    ) -> bool {
+        self.write_back(line, below, cause)
+    }
+
+    /// Takes a line out of all caches; memory has its newest bytes.
+    pub(crate) fn invalidate(&mut self, line: LineAddr) {
+        self.remove_everywhere(line);
+    }
+
+    /// Visits all lines of a level (1, 2 or 3; all lanes of it) with the number of their set and
+    /// whether they are dirty in that level.
+    pub(crate) fn visit_sets(&self, level: u8, mut visit: impl FnMut(u64, LineAddr, bool)) {
+        match level {
+            1 => self.lanes.iter().for_each(|lane| lane.l1.visit_sets(&mut visit)),
+            2 => {
+                let caches = self.lanes.iter().filter_map(|lane| lane.l2.as_ref());
+                caches.for_each(|l2| l2.visit_sets(&mut visit));
+            }
+            _ => self.llc.visit_sets(&mut visit),
+        }
     }
 
     /// Visits all lines of a level (1, 2 or 3; all lanes of it), with their tags and whether

@@ -9,7 +9,7 @@ use super::{
     journal::TimedJournal,
     memory::MainMemory,
     memory_stats::PersistTimes,
-    ports::{Job, Kept, Origin, Outbox, Pages, Reads, Scheme, Side, Writes},
+    ports::{Job, Kept, Origin, Outbox, Pages, Reads, Scheme, Side, Stop, Writes},
     slab::Slab,
     stats::{Counter, MemoryStats},
     time::Cycle,
@@ -65,6 +65,9 @@ pub(crate) struct Below<S: Scheme> {
     pub(super) streams_done: bool,
     /// Whether room in the write buffer is waited for, and is there now.
     pub(super) room: bool,
+    /// Flushes of caches that wait for such room.
+    pub(super) flush_stalled: Vec<u32>,
+    pub(super) stop: Stop<S::Token>,
 }
 
 /// The transactions that run on each lane, as its store buffer has it.
@@ -143,6 +146,8 @@ impl<S: Scheme> Below<S> {
             shared_streams: vec![0; config.core.count as usize],
             streams_done: false,
             room: false,
+            flush_stalled: Vec::new(),
+            stop: Stop::default(),
         }
     }
 
@@ -154,7 +159,9 @@ impl<S: Scheme> Below<S> {
     /// Whether a fill, which may evict a dirty line, has to wait for room.
     #[inline]
     pub(crate) fn write_buffer_is_full(&self) -> bool {
-        self.writes.travelling >= self.write_buffer
+        let Writes { travelling, waiting, .. } = self.writes;
+        let spared = if self.stop.is_on { waiting } else { 0 };
+        travelling - spared >= self.write_buffer
     }
 
     /// Whether nothing is on its way to memory, and nothing waits there.

@@ -21,7 +21,8 @@ impl RunStats {
         let cores = self.cores.len() as u64;
         let accesses = |level: crate::CacheStats| level.hits + level.misses;
         let lines = |level| accesses(level) * WORDS_OF_A_LINE;
-        self.instructions() * u64::from(energy.instr_pj)
+        let injected: u64 = self.cores.iter().map(|core| core.injected).sum();
+        (self.instructions() + injected) * u64::from(energy.instr_pj)
             + self.cycles * cores * u64::from(energy.static_pj)
             + accesses(self.caches.l1) * u64::from(energy.l1_pj)
             + lines(self.caches.l2) * u64::from(energy.l2_pj)

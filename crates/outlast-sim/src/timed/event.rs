@@ -19,6 +19,10 @@ pub(crate) enum Event {
     Flush { core: u8, flush: u16 },
     /// A flush's or a stream's acknowledgement is back.
     Acknowledged { core: u8 },
+    /// A flush of caches goes on.
+    FlushStep { job: u32 },
+    /// A write of a flush of caches is acknowledged.
+    FlushAcknowledged { job: u32 },
     /// A read request arrives at the controller.
     ReadArrives { read: u32 },
     /// A read's data is back at the last level.

@@ -29,6 +29,8 @@ pub enum InstrKind {
     Sfence,
     /// As `Sfence`; younger loads wait for it.
     Mfence,
+    /// A store that no program names but a scheme.
+    Injected,
     /// No instruction: something that software tells the machine.
     Mark(Mark),
 }

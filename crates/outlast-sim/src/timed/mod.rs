@@ -53,8 +53,8 @@ pub use machine::Machine;
 pub use memory_stats::{CycleHistogram, MemoryEnergy, PersistTimes, QueueStats};
 pub use ops::{LaneOps, instructions_of};
 pub use ports::{
-    Answer, Block, Copied, Kept, NonPers, Outbox, ReadSeen, ReadTicket, Route, Scheme, SchemeWrite,
-    StoreSeen, WriteRoute, WriteSeen, WriteTicket,
+    Answer, Block, Copied, Kept, LevelFlush, NonPers, Outbox, ReadSeen, ReadTicket, Route, Scheme,
+    SchemeWrite, StoreSeen, WriteRoute, WriteSeen, WriteTicket,
 };
 pub use primitives::{Primitive, PrimitiveError, primitives};
 pub use requests::{MemoryRequest, REQUEST_BYTES_MAX, REQUEST_CYCLE_MAX, Replay, replay};

@@ -25,6 +25,11 @@ impl ScanShape {
         Self { sets: level.size.0 / LINE_BYTES / ways, set_cycles }
     }
 
+    /// When a scan that begins now has read the tags of a set, or of all.
+    pub(crate) fn read_by(self, now: Cycle, set: Option<u64>) -> Cycle {
+        now.plus(set.map_or(self.sets, |set| set + 1) * self.set_cycles)
+    }
+
     /// A scan that begins now.
     pub(crate) fn begin(self, now: Cycle) -> Scan {
         let until = now.plus(self.sets * self.set_cycles);

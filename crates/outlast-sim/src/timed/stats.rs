@@ -30,11 +30,13 @@ pub enum Lost {
     Work,
     /// The instructions were at their end.
     Idle,
+    /// A scheme let no core begin an instruction.
+    Stop,
 }
 
 impl Lost {
     /// Every cause with its name in results.
-    pub const ALL: [(Lost, &'static str); 11] = [
+    pub const ALL: [(Lost, &'static str); 12] = [
         (Lost::Log, "log"),
         (Lost::Flush, "flush"),
         (Lost::Fence, "fence"),
@@ -46,6 +48,7 @@ impl Lost {
         (Lost::Order, "order"),
         (Lost::Work, "work"),
         (Lost::Idle, "idle"),
+        (Lost::Stop, "stop"),
     ];
 
     /// Its name in results.
@@ -81,6 +84,8 @@ impl LostCycles {
 pub struct CoreStats {
     /// Instructions retired.
     pub instructions: u64,
+    /// Stores retired that a scheme had named, beside the instructions.
+    pub injected: u64,
     /// Loads performed, those of page walks not included.
     pub loads: u64,
     /// Stores drained into the caches.

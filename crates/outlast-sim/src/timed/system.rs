@@ -11,7 +11,7 @@ use super::{
     event::Event,
     instr::{LOADS_MAX, STORES_MAX, Source, SourceError},
     journal::TimedJournal,
-    ports::{Scheme, keeps_bits},
+    ports::{Alarms, Scheme, keeps_bits},
     requests::MemoryRequest,
     stats::RunStats,
     time::Cycle,
@@ -74,12 +74,13 @@ pub enum Ended {
 
 /// A timed machine with its scheme, and the instructions that it runs.
 pub struct System<S: Scheme> {
-    cores: Vec<Core>,
+    pub(super) cores: Vec<Core>,
     /// When each core's next tick is of use.
     next: Vec<Cycle>,
-    up: Uncore<S>,
+    pub(super) up: Uncore<S>,
+    pub(super) alarms: Alarms,
     events: u64,
-    retired: u64,
+    pub(super) retired: u64,
     progress: Cycle,
     /// Ticks of cores since the last one in which an instruction retired.
     silent_ticks: u64,
@@ -166,6 +167,7 @@ impl<S: Scheme> System<S> {
             next: vec![Cycle(0); cores.len()],
             cores,
             up: Uncore::new(caches, below, latencies, config, streams),
+            alarms: Alarms::default(),
             events: 0,
             retired: 0,
             progress: Cycle(0),
@@ -237,6 +239,7 @@ impl<S: Scheme> System<S> {
     fn tick(&mut self, core: usize, at: Cycle, until: Cycle) {
         let before = self.cores[core].stats().instructions;
         self.next[core] = Cycle::NEVER;
+        self.up.ahead_max = self.alarms.next.saturating_sub(self.retired);
         let next = self.cores[core].tick(at, until, &mut self.up);
         self.next[core] = self.next[core].min(next);
         let retired = self.cores[core].stats().instructions - before;
@@ -244,6 +247,9 @@ impl<S: Scheme> System<S> {
             self.retired += retired;
             self.progress = self.up.now();
             self.silent_ticks = 0;
+            if self.retired >= self.alarms.next {
+                self.ring_alarms(self.progress);
+            }
         } else {
             self.silent_ticks += 1;
         }
@@ -274,7 +280,7 @@ impl<S: Scheme> System<S> {
     }
 
     #[inline]
-    fn wake(&mut self, core: u8, at: Cycle) {
+    pub(super) fn wake(&mut self, core: u8, at: Cycle) {
         let next = &mut self.next[usize::from(core)];
         *next = (*next).min(at);
     }
@@ -318,6 +324,8 @@ impl<S: Scheme> System<S> {
                 of.unblock();
                 self.wake(core, now);
             }
+            Event::FlushStep { job } => up.flush_step(job),
+            Event::FlushAcknowledged { job } => up.flush_acknowledged(job),
             Event::ReadArrives { read } => up.below.read_arrives(read),
             Event::ReadEnters { read } => up.below.read_enters(read),
             Event::ReadDone { read } => self.read_done(read),
@@ -382,13 +390,23 @@ impl<S: Scheme> System<S> {
     /// cores that may wait for something that nobody tells them alone.
     #[cold]
     fn attend(&mut self) {
-        while self.up.needs_attention() {
+        loop {
+            if !self.up.has_work() {
+                if self.tell_of_stop() {
+                    continue;
+                }
+                return;
+            }
             self.up.serve_outbox();
+            self.serve_cores();
             if std::mem::take(&mut self.up.below.room) {
                 while let Some(waiting) = self.up.next_unstalled() {
                     if self.up.arrive(waiting) {
                         self.arrived(waiting.core, waiting.miss);
                     }
+                }
+                for job in std::mem::take(&mut self.up.below.flush_stalled) {
+                    self.up.flush_step(job);
                 }
             }
             self.up.wake_all |= std::mem::take(&mut self.up.below.streams_done);

@@ -109,7 +109,7 @@ pub(crate) struct Uncore<S: Scheme> {
     pub(crate) caches: Hierarchy<S::Tag>,
     pub(crate) below: Below<S>,
     pub(crate) latencies: Latencies,
-    has_l2: bool,
+    pub(super) has_l2: bool,
     misses: SharedMisses,
     /// Misses that found no register of the last level free.
     parked: VecDeque<Waiting>,
@@ -122,10 +122,12 @@ pub(crate) struct Uncore<S: Scheme> {
     llc_banks: Vec<Cycle>,
     llc_bank_busy: u64,
     /// The last scan of each level, and how it goes through one.
-    scans: [Scan; 3],
-    scan_shape: [ScanShape; 3],
+    pub(super) scans: [Scan; 3],
+    pub(super) scan_shape: [ScanShape; 3],
     /// Something happened for which a core may be waiting that no event of its own tells of.
     pub(crate) wake_all: bool,
+    /// Instructions that an in-order core may run ahead at most, for calls that are due by then.
+    pub(crate) ahead_max: u64,
 }
 
 impl<S: Scheme> Uncore<S> {
@@ -153,6 +155,7 @@ impl<S: Scheme> Uncore<S> {
             scan_shape: [&config.l1, &config.l2, &config.llc]
                 .map(|level| ScanShape::new(level, config.extras.scan_tags)),
             wake_all: false,
+            ahead_max: u64::MAX,
         }
     }
 
@@ -497,6 +500,12 @@ impl<S: Scheme> Uncore<S> {
     /// Whether something came up that the owner has to see to before time goes on.
     #[inline]
     pub(crate) fn needs_attention(&self) -> bool {
+        self.has_work() || self.below.stop.is_waited_for()
+    }
+
+    /// Whether that is more than to see whether all cores stand.
+    #[inline]
+    pub(crate) fn has_work(&self) -> bool {
         self.wake_all || self.below.room || self.below.streams_done || !self.below.outbox.is_empty()
     }
 
@@ -507,7 +516,7 @@ impl<S: Scheme> Uncore<S> {
             self.below.serve_outbox();
             let now = self.now();
             for line in std::mem::take(&mut self.below.outbox.forced) {
-                self.caches.force(line, &mut self.below);
+                self.caches.force(line, Cause::Forced, &mut self.below);
             }
             for level in std::mem::take(&mut self.below.outbox.scans) {
                 let index = usize::from(level.clamp(1, 3)) - 1;
@@ -517,6 +526,8 @@ impl<S: Scheme> Uncore<S> {
                     scheme.scanned(now, level, line, dirty, tag, outbox);
                 });
             }
+            self.serve_flushes();
+            self.serve_stops();
             self.wake_all |= std::mem::take(&mut self.below.outbox.wake);
         }
     }

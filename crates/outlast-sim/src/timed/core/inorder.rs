@@ -20,7 +20,7 @@ use crate::timed::{
 };
 
 /// Instructions in one tick at most, so that limits are kept closely.
-const AHEAD_MAX: u32 = 4096;
+const AHEAD_MAX: u64 = 4096;
 
 /// How far the present instruction has come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -94,7 +94,7 @@ impl InOrder {
         up: &mut Uncore<S>,
     ) -> Cycle {
         let mut at = now;
-        for _ in 0..AHEAD_MAX {
+        for _ in 0..AHEAD_MAX.min(up.ahead_max) {
             if at > up.now() {
                 if at >= until || at > up.below.wheel.next() {
                     return at;
@@ -157,6 +157,10 @@ impl InOrder {
     fn step<S: Scheme>(&mut self, now: Cycle, up: &mut Uncore<S>) -> Step {
         let Some(&instr) = self.front.peek() else { return Step::Waits };
         if self.stage == Stage::Loads(0) {
+            if up.below.stop.is_on && instr.kind != InstrKind::Injected {
+                self.waits_for = Lost::Stop;
+                return Step::Waits;
+            }
             self.began = now;
         }
         while let Stage::Loads(k) = self.stage {
@@ -223,7 +227,8 @@ impl InOrder {
                 self.lsu.stats.fences += 1;
             }
             InstrKind::Mark(mark) => return self.mark(mark, instr, now, up),
-            InstrKind::StoreNt | InstrKind::Store64 | InstrKind::Flush(_) => {}
+            InstrKind::StoreNt | InstrKind::Store64 | InstrKind::Flush(_) | InstrKind::Injected => {
+            }
         }
         if instr.stores > 0 {
             if self.lsu.stores.room() < u64::from(instr.stores) {
@@ -233,7 +238,9 @@ impl InOrder {
             self.push_stores(instr);
             self.lsu.drain(up);
         }
-        self.lsu.stats.instructions += 1;
+        let injected = u64::from(instr.kind == InstrKind::Injected);
+        self.lsu.stats.instructions += 1 - injected;
+        self.lsu.stats.injected += injected;
         Step::Done(next)
     }
 
@@ -296,6 +303,25 @@ impl InOrder {
             }
         }
         Step::Done(now)
+    }
+
+    /// Whether no instruction has begun; one that waits for another core goes back.
+    pub(super) fn goes_back(&mut self) -> bool {
+        if self.stage == Stage::Act
+            && self.blocked
+            && let Some(Instr { kind: InstrKind::Mark(mark), .. }) = self.front.peek()
+            && matches!(mark, Mark::Lock { .. } | Mark::Wait { .. })
+        {
+            self.stage = Stage::Loads(0);
+            self.blocked = false;
+        }
+        self.stage == Stage::Loads(0)
+    }
+
+    /// Puts instructions before the next one that begins.
+    pub(super) fn inject(&mut self, instrs: impl Iterator<Item = Instr>) {
+        let begun = usize::from(self.stage != Stage::Loads(0));
+        self.front.insert(begun, instrs);
     }
 
     fn block(&mut self) -> Step {

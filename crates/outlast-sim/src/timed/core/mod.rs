@@ -12,7 +12,7 @@ pub(super) use ooo::OutOfOrder;
 pub(super) use ports::Ports;
 
 use super::{
-    instr::{Batch, Instr, Source, SourceError},
+    instr::{Batch, Instr, InstrKind, Source, SourceError},
     ports::Scheme,
     stats::CoreStats,
     time::Cycle,
@@ -45,6 +45,12 @@ impl Front {
     #[inline]
     fn advance(&mut self) {
         self.next += 1;
+    }
+
+    /// Puts instructions before the one that is `ahead` of the next.
+    fn insert(&mut self, ahead: usize, instrs: impl Iterator<Item = Instr>) {
+        let at = (self.next + ahead).min(self.batch.instrs.len());
+        self.batch.instrs.splice(at..at, instrs);
     }
 
     #[cold]
@@ -130,6 +136,32 @@ impl Core {
             Core::InOrder(core) => core.blocked = false,
             Core::OutOfOrder(core) => core.head_blocked = false,
         }
+    }
+
+    /// Lets it execute these before its next instruction.
+    pub(super) fn inject(&mut self, instrs: impl Iterator<Item = Instr>) {
+        match self {
+            Core::InOrder(core) => core.inject(instrs),
+            Core::OutOfOrder(core) => core.front.insert(0, instrs),
+        }
+    }
+
+    /// Whether all that it began is done. An instruction that waits for another core goes back.
+    pub(super) fn is_standing<S: Scheme>(&mut self, up: &mut Uncore<S>) -> bool {
+        let began_nothing = match self {
+            Core::InOrder(core) => core.goes_back(),
+            Core::OutOfOrder(core) => core.goes_back(),
+        };
+        let front = match self {
+            Core::InOrder(core) => &core.front,
+            Core::OutOfOrder(core) => &core.front,
+        };
+        let injected = front.batch.instrs.get(front.next);
+        if injected.is_some_and(|instr| instr.kind == InstrKind::Injected) {
+            return false;
+        }
+        let lsu = self.lsu();
+        began_nothing && lsu.all_done(up) && lsu.is_idle()
     }
 
     /// Why its instructions ended too early, if they did.

@@ -184,7 +184,7 @@ impl OutOfOrder {
         if lost == 0 {
             return;
         }
-        let cause = self.standstill();
+        let cause = self.standstill(up.below.stop.is_on);
         self.lsu.stats.lost.add(cause, lost);
         if let Some(timeline) = &mut up.below.timeline {
             timeline.lost(self.id, self.accounted, now, cause);
@@ -194,10 +194,11 @@ impl OutOfOrder {
     }
 
     /// Why nothing has retired since the last time.
-    fn standstill(&self) -> Lost {
+    fn standstill(&self, stopped: bool) -> Lost {
         if self.head == self.tail {
             return match () {
                 () if self.front.is_exhausted() => Lost::Idle,
+                () if stopped => Lost::Stop,
                 () if self.serialising.is_some() => Lost::Fence,
                 () if self.wrong_branch.is_some() || self.resume > self.accounted => Lost::Branch,
                 () if self.lsu.stores.room() > 0 => Lost::Work,
@@ -264,9 +265,11 @@ impl OutOfOrder {
                 if !self.may_retire(self.kinds[slot], now, up) {
                     break;
                 }
-                let counts = !matches!(self.kinds[slot], InstrKind::Mark(_));
-                self.lsu.stats.instructions += u64::from(counts);
-                left -= u32::from(counts);
+                let is_mark = matches!(self.kinds[slot], InstrKind::Mark(_));
+                let injected = self.kinds[slot] == InstrKind::Injected;
+                self.lsu.stats.instructions += u64::from(!is_mark && !injected);
+                self.lsu.stats.injected += u64::from(injected);
+                left -= u32::from(!is_mark);
             }
             self.lsu.stores.senior += u64::from(stores);
             self.load_head += u64::from(loads);
@@ -396,6 +399,24 @@ impl OutOfOrder {
         let resume =
             if stood_still && self.wrong_branch.is_none() { self.resume } else { Cycle::NEVER };
         head.min(resume).max(now)
+    }
+
+    /// Whether no instruction has begun; one that waits for another core goes back.
+    pub(super) fn goes_back(&mut self) -> bool {
+        let is_order =
+            |kind| matches!(kind, InstrKind::Mark(Mark::Lock { .. } | Mark::Wait { .. }));
+        if self.tail - self.head == 1
+            && self.head_blocked
+            && self.serialising == Some(self.head)
+            && is_order(self.kinds[self.slot(self.head)])
+        {
+            // Nothing entered behind it, and the front has not gone on.
+            self.tail -= 1;
+            self.front.next -= 1;
+            self.serialising = None;
+            self.head_blocked = false;
+        }
+        self.head == self.tail
     }
 
     pub(super) fn is_finished(&self) -> bool {

@@ -7,16 +7,21 @@
 //!
 //! - `reads`, `writes`: where a request goes that has reached the memory controller, and when.
 //! - `pages`: what a scheme keeps in TLB entries, and when a page leaves the last of them.
+//! - `stop`: all cores stop and go on; stores that the scheme names; calls by instructions.
+//! - `flush`: a level, or all, scanned and flushed.
 //! - `own`: the scheme's own reads and writes, blocks and copies, through the same queues and banks.
 //!
 //! Each file holds the types of its port and what the machine does for it.
 
+mod flush;
 mod outbox;
 mod own;
 mod pages;
 mod reads;
+mod stop;
 mod writes;
 
+pub use flush::LevelFlush;
 pub use outbox::Outbox;
 pub use own::{Block, Copied, Kept, SchemeWrite};
 pub use reads::{ReadSeen, ReadTicket, Route};
@@ -25,6 +30,7 @@ pub use writes::{WriteRoute, WriteSeen, WriteTicket};
 pub(in crate::timed) use own::{Job, Side};
 pub(in crate::timed) use pages::{Pages, keeps_bits};
 pub(in crate::timed) use reads::Reads;
+pub(in crate::timed) use stop::{Alarms, Stop};
 pub(in crate::timed) use writes::{Origin, Writes};
 
 use super::time::Cycle;
@@ -248,6 +254,14 @@ pub trait Scheme: Sized {
     /// Engine port: a call that the scheme asked for.
     #[inline]
     fn step(&mut self, now: Cycle, token: Self::Token, out: &mut Outbox<Self::Token>) {}
+
+    /// Engine port: all cores stand, as the scheme asked for with this token.
+    #[inline]
+    fn stopped(&mut self, now: Cycle, token: Self::Token, out: &mut Outbox<Self::Token>) {}
+
+    /// Cache port: a flush that the scheme asked for is over, and all its lines are durable.
+    #[inline]
+    fn flushed(&mut self, now: Cycle, token: Self::Token, out: &mut Outbox<Self::Token>) {}
 
     /// Statistics port: each figure that was counted since the last call, with its name and its unit
     /// in results; counting starts again.

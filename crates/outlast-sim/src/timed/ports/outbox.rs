@@ -1,11 +1,11 @@
 //! What a scheme wants done.
 
 use super::{
-    Block, Copied, Kept, ReadTicket, Route, SchemeWrite, WriteRoute, WriteTicket,
+    Block, Copied, Kept, LevelFlush, ReadTicket, Route, SchemeWrite, WriteRoute, WriteTicket,
     own::{Side, Sided},
 };
 use crate::{hierarchy::Cause, timed::time::Cycle};
-use outlast_trace::LineAddr;
+use outlast_trace::{LaneId, LineAddr, PoolOffset};
 
 /// A read of a scheme's own.
 #[derive(Clone, Copy, Debug)]
@@ -32,6 +32,11 @@ pub struct Outbox<T = ()> {
     pub(in crate::timed) done: Vec<WriteTicket>,
     pub(in crate::timed) forced: Vec<LineAddr>,
     pub(in crate::timed) scans: Vec<u8>,
+    pub(in crate::timed) flushes: Vec<LevelFlush<T>>,
+    pub(in crate::timed) stops: Vec<T>,
+    pub(in crate::timed) resume: bool,
+    pub(in crate::timed) alarms: Vec<(u64, T)>,
+    pub(in crate::timed) injected: Vec<(LaneId, PoolOffset, Vec<u8>)>,
     pub(in crate::timed) wake: bool,
 }
 
@@ -50,6 +55,11 @@ impl<T> Default for Outbox<T> {
             done: Vec::new(),
             forced: Vec::new(),
             scans: Vec::new(),
+            flushes: Vec::new(),
+            stops: Vec::new(),
+            resume: false,
+            alarms: Vec::new(),
+            injected: Vec::new(),
             wake: false,
         }
     }
@@ -146,6 +156,40 @@ impl<T> Outbox<T> {
     pub fn scan(&mut self, level: u8) {
         self.any = true;
         self.scans.push(level);
+    }
+
+    /// Scans and flushes a level or all; [`Scheme::flushed`](super::Scheme::flushed) tells when all
+    /// lines are durable. Bytes stored after its begin need not be.
+    pub fn flush(&mut self, flush: LevelFlush<T>) {
+        self.any = true;
+        self.flushes.push(flush);
+    }
+
+    /// Stops all cores; [`Scheme::stopped`](super::Scheme::stopped) tells when they stand. Where they
+    /// stop or stand already, it tells when they do, injected stores included.
+    pub fn stop(&mut self, token: T) {
+        self.any = true;
+        self.stops.push(token);
+    }
+
+    /// Lets all cores go on.
+    pub fn resume(&mut self) {
+        self.any = true;
+        self.resume = true;
+    }
+
+    /// Calls [`Scheme::step`](super::Scheme::step) with `token` when so many more instructions have
+    /// retired on all cores together: at the end of the cycle in which the last of them does.
+    pub fn call_after_instructions(&mut self, instructions: u64, token: T) {
+        self.any = true;
+        self.alarms.push((instructions, token));
+    }
+
+    /// Lets a lane's core store these bytes before its next instruction, whether the cores stand or
+    /// not: real stores, which count apart from the program's instructions.
+    pub fn inject(&mut self, lane: LaneId, at: PoolOffset, bytes: Vec<u8>) {
+        self.any = true;
+        self.injected.push((lane, at, bytes));
     }
 
     /// Lets all that was told to wait ask again.

@@ -1,11 +1,11 @@
 //! The scheme's own requests: reads, writes, blocks and copies, through the queues and banks that
 //! all requests share. None of them is routed, held back, or answered by the scheme again.
 
-use super::{Scheme, outbox::SchemeRead, reads::ReadOf, writes::Origin};
+use super::{Scheme, flush::Flushing, outbox::SchemeRead, reads::ReadOf, writes::Origin};
 use crate::{
     cache::LineBytes,
     hierarchy::Cause,
-    timed::{below::Below, causes::ReadCause},
+    timed::{below::Below, causes::ReadCause, event::Event},
 };
 use outlast_trace::LineAddr;
 
@@ -82,12 +82,14 @@ pub struct Kept {
 }
 
 /// Several requests that make one operation.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(in crate::timed) enum Job<T> {
     /// Writes not taken yet, and writes not durable yet.
     Block { untaken: u32, undurable: u32, token: T },
     /// Lines whose read has not set out, and lines not durable yet.
     Copy { copied: Copied<T>, unread: u64, undurable: u64 },
+    /// A flush of caches.
+    Flush(Box<Flushing<T>>),
 }
 
 impl<S: Scheme> Below<S> {
@@ -170,6 +172,10 @@ impl<S: Scheme> Below<S> {
             Job::Copy { copied, undurable, .. } => {
                 *undurable -= 1;
                 (*undurable == 0).then_some(copied.token)
+            }
+            Job::Flush(_) => {
+                let at = self.now().plus(self.path_cycles);
+                return self.wheel.schedule(at, Event::FlushAcknowledged { job });
             }
         };
         match token {

@@ -17,7 +17,10 @@
 //!                     Taken: the scheme has it ──done──> durable
 //! ```
 
-use super::{Answer, Scheme, own::Side};
+use super::{
+    Answer, Scheme,
+    own::{Job, Side},
+};
 use crate::{
     cache::LineBytes,
     hierarchy::Cause,
@@ -107,6 +110,15 @@ enum State {
     Taken,
 }
 
+/// Who waits for a write of another's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Waiter {
+    /// A core whose flush found nothing to write because this one was on its way.
+    Core(u8),
+    /// A flush of caches, which began while it was on its way.
+    Flush(u32),
+}
+
 /// A write on its way to memory.
 #[derive(Clone, Debug)]
 struct Write<Tag> {
@@ -138,8 +150,8 @@ pub(in crate::timed) struct Writes<Tag> {
     held: Vec<u32>,
     /// Writes that are not durable yet, oldest first, with the lines that they are of.
     under_way: Vec<(LineAddr, u32)>,
-    /// Cores whose flush found nothing to write because one of these was on its way.
-    flush_waits: Vec<(u32, u8)>,
+    /// Who waits for one of these, which others have sent.
+    flush_waits: Vec<(u32, Waiter)>,
 }
 
 impl<Tag> Default for Writes<Tag> {
@@ -315,6 +327,7 @@ impl<S: Scheme> Below<S> {
                 self.writes.writes[number as usize].state = State::Waits;
                 self.writes.held.push(number);
                 self.writes.waiting += 1;
+                self.room |= self.stop.is_on; // It takes none while cores stop.
             }
             WriteRoute::Taken => {
                 let write = &mut self.writes.writes[number as usize];
@@ -471,7 +484,7 @@ impl<S: Scheme> Below<S> {
     pub(in crate::timed) fn waits_for_write(&mut self, core: u8, line: LineAddr) -> bool {
         let Writes { under_way, flush_waits, .. } = &mut self.writes;
         let newest = under_way.iter().rfind(|(of, _)| *of == line);
-        flush_waits.extend(newest.map(|(_, number)| (*number, core)));
+        flush_waits.extend(newest.map(|(_, number)| (*number, Waiter::Core(core))));
         newest.is_some()
     }
 
@@ -485,9 +498,32 @@ impl<S: Scheme> Below<S> {
             return;
         }
         let at = self.wheel.now().plus(path_cycles);
-        for (_, core) in flush_waits.extract_if(.., |(write, _)| *write == number) {
-            self.wheel.schedule(at, Event::Acknowledged { core });
+        let over: Vec<_> = flush_waits.extract_if(.., |(write, _)| *write == number).collect();
+        for (_, waiter) in over {
+            match waiter {
+                Waiter::Core(core) => self.wheel.schedule(at, Event::Acknowledged { core }),
+                Waiter::Flush(job) => self.job_durable(job),
+            }
         }
+    }
+
+    /// Lets a flush of caches wait for what has left them before, but for what the scheme has in its
+    /// hands. Returns how many writes these are.
+    pub(super) fn wait_for_earlier(&mut self, job: u32) -> u32 {
+        let Self { writes: Writes { under_way, writes, flush_waits, .. }, jobs, .. } = self;
+        let before = flush_waits.len();
+        for &(_, number) in under_way.iter() {
+            let Write { state, origin, .. } = writes[number as usize];
+            let is_schemes = match origin {
+                Origin::Scheme(_) => true,
+                Origin::Job(job) => !matches!(jobs.get(job), Job::Flush(_)),
+                _ => matches!(state, State::Waits | State::Taken),
+            };
+            if !is_schemes {
+                flush_waits.push((number, Waiter::Flush(job)));
+            }
+        }
+        (flush_waits.len() - before) as u32
     }
 
     fn tell(&mut self, origin: Origin, path_cycles: u64) {

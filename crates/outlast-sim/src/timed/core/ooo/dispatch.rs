@@ -26,6 +26,9 @@ impl OutOfOrder {
             }
             let Some(instr) = self.front.peek() else { return false };
             let instr = *instr;
+            if up.below.stop.is_on && instr.kind != InstrKind::Injected {
+                return false;
+            }
             // A mark travels with the stores and takes an entry, too.
             let mark = matches!(instr.kind, InstrKind::Mark(_));
             if self.load_tail - self.load_head + u64::from(instr.loads)

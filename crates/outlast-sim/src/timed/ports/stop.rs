@@ -1,0 +1,149 @@
+//! All cores stop at a definite point, and go on; stores that the scheme names.
+//!
+//! From [`Outbox::stop`](super::Outbox::stop) on, cores begin no instruction. A core stands when all
+//! that it began has retired and its stores, streams and flushes are done, so nothing is half done
+//! anywhere. An instruction that waits for another core (a lock, a signal) goes back to where it
+//! came from: it has done nothing. When all cores stand, [`Scheme::stopped`] is called. What the
+//! scheme injects runs even then, and another stop tells when that is done.
+//!
+//! Lines that leave the caches meanwhile may have to wait for the scheme. So that cores can finish
+//! nonetheless, such lines take no room in the buffer towards memory while the cores stop.
+
+use super::Scheme;
+use crate::timed::{
+    instr::{Instr, InstrKind},
+    system::System,
+    time::Cycle,
+    uncore::Uncore,
+};
+use outlast_trace::{LaneId, PoolOffset, word_pieces};
+
+/// Whether cores may begin instructions.
+#[derive(Debug)]
+pub(in crate::timed) struct Stop<T> {
+    /// They may not.
+    pub(in crate::timed) is_on: bool,
+    /// Whom to tell when all stand.
+    waits: Vec<T>,
+}
+
+impl<T> Default for Stop<T> {
+    fn default() -> Self {
+        Self { is_on: false, waits: Vec::new() }
+    }
+}
+
+impl<T> Stop<T> {
+    /// Whether a scheme waits for all cores to stand.
+    #[inline]
+    pub(in crate::timed) fn is_waited_for(&self) -> bool {
+        !self.waits.is_empty()
+    }
+}
+
+/// Calls that are due when so many instructions have retired.
+#[derive(Debug)]
+pub(in crate::timed) struct Alarms {
+    /// The instruction and the token's number of each.
+    due: Vec<(u64, u32)>,
+    /// The first of the instructions.
+    pub(in crate::timed) next: u64,
+}
+
+impl Default for Alarms {
+    fn default() -> Self {
+        Self { due: Vec::new(), next: u64::MAX }
+    }
+}
+
+impl Alarms {
+    fn set(&mut self, at: u64, token: u32) {
+        self.due.push((at, token));
+        self.next = self.next.min(at);
+    }
+
+    fn take(&mut self, retired: u64) -> Vec<(u64, u32)> {
+        let mut due: Vec<_> = self.due.extract_if(.., |(at, _)| *at <= retired).collect();
+        due.sort_by_key(|(at, _)| *at);
+        self.next = self.due.iter().map(|(at, _)| *at).min().unwrap_or(u64::MAX);
+        due
+    }
+}
+
+/// The instructions that store these bytes.
+fn stores(at: PoolOffset, bytes: &[u8]) -> impl Iterator<Item = Instr> + '_ {
+    let mut rest = bytes;
+    word_pieces(at, bytes.len()).map(move |(at, len)| {
+        let (piece, tail) = rest.split_at(len);
+        rest = tail;
+        let mut value = [0; 8];
+        value[..len].copy_from_slice(piece);
+        let store = Instr::store(at.0, u64::from_le_bytes(value));
+        Instr { kind: InstrKind::Injected, store_len: len as u8, ..store }
+    })
+}
+
+impl<S: Scheme> Uncore<S> {
+    /// Serves what a scheme says of stopping and going on.
+    pub(in crate::timed) fn serve_stops(&mut self) {
+        let below = &mut self.below;
+        let stops = std::mem::take(&mut below.outbox.stops);
+        if !stops.is_empty() {
+            below.stop.is_on = true;
+            below.stop.waits.extend(stops);
+            below.room = true; // What waits for the scheme takes no room any more.
+        }
+        if std::mem::take(&mut below.outbox.resume) {
+            below.stop.is_on = false;
+            self.wake_all = true;
+        }
+    }
+}
+
+impl<S: Scheme> System<S> {
+    /// Gives cores the stores that the scheme names, and sets its alarms.
+    pub(in crate::timed) fn serve_cores(&mut self) {
+        let outbox = &mut self.up.below.outbox;
+        for (instructions, token) in std::mem::take(&mut outbox.alarms) {
+            let token = self.up.below.tokens.put(token);
+            self.alarms.set(self.retired.saturating_add(instructions), token);
+        }
+        for (LaneId(lane), at, bytes) in std::mem::take(&mut self.up.below.outbox.injected) {
+            let core = usize::from(lane);
+            assert!(core < self.cores.len(), "stores are injected into lane {lane}, which is none");
+            self.cores[core].inject(stores(at, &bytes));
+            let now = self.up.now();
+            self.wake(core as u8, now);
+        }
+    }
+
+    /// Tells the scheme that all cores stand, if they do and it waits for that; returns whether.
+    pub(in crate::timed) fn tell_of_stop(&mut self) -> bool {
+        if !self.up.below.stop.is_waited_for() {
+            return false;
+        }
+        let Self { cores, up, .. } = self;
+        // Each core is asked, since asking sends off what it still streams.
+        let mut all_stand = true;
+        for core in cores.iter_mut() {
+            all_stand &= core.is_standing(up);
+        }
+        if !all_stand {
+            return false;
+        }
+        let now = up.now();
+        for token in std::mem::take(&mut up.below.stop.waits) {
+            up.below.scheme.stopped(now, token, &mut up.below.outbox);
+        }
+        true
+    }
+
+    /// Calls the scheme for the instructions that have retired.
+    #[cold]
+    pub(in crate::timed) fn ring_alarms(&mut self, now: Cycle) {
+        for (_, token) in self.alarms.take(self.retired) {
+            let token = self.up.below.tokens.take(token);
+            self.up.below.scheme.step(now, token, &mut self.up.below.outbox);
+        }
+    }
+}

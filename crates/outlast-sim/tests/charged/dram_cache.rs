@@ -1,0 +1,144 @@
+//! A cache in volatile memory, which is looked up before persistent memory is read: the price of
+//! every read is that of the volatile memory, and of one that misses there both.
+
+use super::{PATH, READ, loads, run, with};
+use outlast_sim::timed::{
+    Cycle, MachineConfig, NonPers, Outbox, ReadCause, ReadSeen, ReadTicket, Route, Scheme,
+    SchemeWrite, WriteRoute, WriteSeen, WriteTicket,
+};
+use outlast_sim::{Cause, LineBytes};
+use outlast_trace::{FlushKind, LaneId, LineAddr, Op, OpLog, Sink};
+use std::collections::BTreeSet;
+
+/// Volatile memory begins here, and takes this long from an activate to a line's last data.
+const DRAM: u64 = 1 << 20;
+const DRAM_READ: u64 = 5 + 5 + 2;
+
+/// Lines below a limit are in the cache from the start; a written line goes there.
+#[derive(Default)]
+struct DramCache {
+    cached: BTreeSet<LineAddr>,
+    hits: u64,
+    taken: u64,
+}
+
+fn copy_of(line: LineAddr) -> LineAddr {
+    line.plus(DRAM)
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Of {
+    Lookup(ReadTicket, LineAddr),
+    Insert(WriteTicket),
+}
+
+impl Scheme for DramCache {
+    type Tag = ();
+    type Page = ();
+    type Token = Of;
+    const CAUSES: &'static [&'static str] = &["lookup"];
+
+    fn locate(&self, line: LineAddr) -> LineAddr {
+        if self.cached.contains(&line) { copy_of(line) } else { line }
+    }
+
+    fn route_read(&mut self, _now: Cycle, read: &ReadSeen, out: &mut Outbox<Of>) -> Route {
+        out.read_inside(copy_of(read.line), Cause::Scheme(0), Of::Lookup(read.ticket, read.line));
+        Route::Wait
+    }
+
+    fn read_done(&mut self, _now: Cycle, token: Of, _data: &LineBytes, out: &mut Outbox<Of>) {
+        let Of::Lookup(ticket, line) = token else { return };
+        let hit = self.cached.contains(&line);
+        self.hits += u64::from(hit);
+        out.release(ticket, if hit { Route::Answered { cycles: 0 } } else { Route::Here });
+    }
+
+    fn route_write(
+        &mut self,
+        _now: Cycle,
+        write: &WriteSeen<'_, ()>,
+        out: &mut Outbox<Of>,
+    ) -> WriteRoute {
+        self.taken += 1;
+        self.cached.insert(write.line);
+        out.write_inside(SchemeWrite {
+            line: copy_of(write.line),
+            words: write.words,
+            data: *write.data,
+            cause: Cause::Scheme(0),
+            token: Of::Insert(write.ticket),
+        });
+        WriteRoute::Taken
+    }
+
+    fn write_durable(&mut self, _now: Cycle, token: Of, out: &mut Outbox<Of>) {
+        if let Of::Insert(ticket) = token {
+            out.done(ticket);
+        }
+    }
+}
+
+fn machine(kind: &str) -> MachineConfig {
+    with(
+        kind,
+        &[
+            ("dram.preset", "ddr4-3200"),
+            ("dram.from", &format!("{} B", 64 * DRAM)),
+            ("dram.clock", "1 GHz"),
+            ("dram.path", "0 ns"),
+            ("dram.page", "closed"),
+            ("dram.bank_queue", "0"),
+            ("dram.tREFI", "0 ns"),
+            ("dram.drain_idle", "1"),
+            ("dram.tRCD", "5 ns"),
+            ("dram.tCL", "5 ns"),
+            ("dram.tBURST", "2 ns"),
+        ],
+    )
+}
+
+#[test]
+fn every_read_takes_the_lookup_and_one_that_misses_both() {
+    for kind in ["ooo", "inorder"] {
+        let config = machine(kind);
+        let lines = |from: u64| (from..from + 50).map(|n| 33 * n);
+        let log = loads(lines(0).chain(lines(50)));
+        let mut without = run(&config, NonPers, log.clone());
+        assert_eq!(without.take_stats().memory.reads, 100);
+        let scheme = DramCache { cached: lines(0).map(LineAddr).collect(), ..Default::default() };
+        let mut system = run(&config, scheme, log);
+        // A hit is spared the read of persistent memory.
+        assert_eq!(system.now().0 + 50 * READ, without.now().0 + 100 * DRAM_READ, "{kind}");
+        let stats = system.take_stats();
+        assert_eq!((system.scheme().hits, stats.memory.reads), (50, 50), "{kind}");
+        assert_eq!(stats.reads.of(ReadCause::Load), 50, "{kind}: the others never went there");
+        assert_eq!(stats.dram.unwrap().reads, 100, "{kind}");
+        let lookups = ReadCause::Scheme(Cause::Scheme(0));
+        assert_eq!(stats.reads.of(lookups), 0, "{kind}: reads of persistent memory are counted");
+    }
+}
+
+#[test]
+fn what_the_cache_takes_is_no_write_of_persistent_memory_and_is_found_there() {
+    for kind in ["ooo", "inorder"] {
+        let mut log = OpLog::default();
+        for line in 0..20 {
+            super::store(&mut log, 33 * line, line + 1);
+            log.op(LaneId(0), Op::Flush { kind: FlushKind::Clwb, line: LineAddr(33 * line) });
+        }
+        log.op(LaneId(0), Op::Sfence);
+        let mut system = run(&machine(kind), DramCache::default(), log);
+        assert_eq!(system.scheme().taken, 20, "{kind}");
+        for line in 0..20 {
+            assert_eq!(u64::from(system.line(LineAddr(33 * line))[0]), line + 1, "{kind}");
+        }
+        assert_eq!(system.journal().unwrap().journal().len(), 0, "{kind}: nothing is durable");
+        let stats = system.take_stats();
+        assert_eq!((stats.writes.of(Cause::Flushed), stats.memory.writes), (0, 0), "{kind}");
+        assert_eq!(stats.dram.unwrap().writes, 20, "{kind}");
+        let times = stats.persist.of(Cause::Flushed).unwrap();
+        assert_eq!((times.count(), times.max()), (20, PATH), "{kind}: volatile at once");
+        assert!(system.is_idle(), "{kind}");
+    }
+}

@@ -1,0 +1,134 @@
+//! All cores stop and all caches are flushed: the time is that of the tags, or of the lines.
+
+use super::{PATH, run_lanes, store, with};
+use outlast_sim::Cause;
+use outlast_sim::timed::{Answer, Cycle, LevelFlush, Lost, Outbox, Scheme, System};
+use outlast_trace::{LaneId, LineAddr, Op, OpLog, Sink};
+
+const CAUSE: Cause = Cause::Scheme(0);
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Stopped,
+    Flushed,
+}
+
+/// Stops at an epoch's end, flushes, and goes on.
+struct StopsTheWorld {
+    level: Option<u8>,
+    invalidate: bool,
+    asked: Cycle,
+    stopped: Cycle,
+    flushed: Option<Cycle>,
+}
+
+impl Scheme for StopsTheWorld {
+    type Tag = ();
+    type Page = ();
+    type Token = Step;
+    const CAUSES: &'static [&'static str] = &["flush"];
+
+    fn epoch(&mut self, now: Cycle, _lane: LaneId, out: &mut Outbox<Step>) -> Answer {
+        self.asked = now;
+        out.stop(Step::Stopped);
+        Answer::Proceed
+    }
+
+    fn stopped(&mut self, now: Cycle, _token: Step, out: &mut Outbox<Step>) {
+        self.stopped = now;
+        let (level, invalidate, token) = (self.level, self.invalidate, Step::Flushed);
+        out.flush(LevelFlush { level, cause: CAUSE, invalidate, token });
+    }
+
+    fn flushed(&mut self, now: Cycle, _token: Step, out: &mut Outbox<Step>) {
+        assert_eq!(self.flushed.replace(now), None, "told once");
+        out.resume();
+    }
+}
+
+/// So many lines are stored to, from line 0 on, then the epoch ends, and they are loaded again.
+fn flush(
+    level: Option<u8>,
+    invalidate: bool,
+    lines: u64,
+    changes: &[(&str, &str)],
+) -> System<StopsTheWorld> {
+    let mut log = OpLog::default();
+    for line in 0..lines {
+        store(&mut log, line, line + 1);
+    }
+    log.op(LaneId(0), Op::Compute(20_000));
+    log.op(LaneId(0), Op::Epoch);
+    log.op(LaneId(0), Op::Compute(10));
+    for line in 0..lines {
+        let at = LineAddr(line).start();
+        log.op(LaneId(0), Op::Load { at, len: 8, depends: None });
+    }
+    let never = Cycle(0);
+    let scheme = StopsTheWorld { level, invalidate, asked: never, stopped: never, flushed: None };
+    run_lanes(&with("inorder", changes), scheme, vec![log], Vec::new())
+}
+
+fn took(system: &System<StopsTheWorld>) -> u64 {
+    system.scheme().flushed.unwrap().since(system.scheme().stopped)
+}
+
+/// Room for all lines that are under way at a time.
+const QUEUE: [(&str, &str); 4] = [
+    ("memory.write_buffer", "64"),
+    ("memory.write_queue", "64"),
+    ("memory.drain_high", "64"),
+    ("memory.drain_idle", "64"),
+];
+
+#[test]
+fn a_flush_takes_its_tags_and_the_way_of_the_last_line() {
+    for (level, sets, ways) in [(Some(1), 8, 4), (None, 256, 16)] {
+        for tags in [0, 1, 4] {
+            let tags_a_cycle = tags.to_string();
+            let mut changes = QUEUE.to_vec();
+            changes.push(("caches.scan_tags", &tags_a_cycle));
+            for lines in [1, 5, 8, 32] {
+                let mut system = flush(level, false, lines, &changes);
+                let set = |ways: u64| if tags == 0 { 0 } else { ways.div_ceil(tags) };
+                // The line in the last set of the first level leaves when that is read; it is
+                // durable a path later, and acknowledged another.
+                let last = set(4) * lines.min(8) + 2 * PATH;
+                let of = format!("{level:?}, {tags} tags, {lines} lines");
+                assert_eq!(took(&system), last.max(sets * set(ways)), "{of}");
+                assert_eq!(system.scheme().stopped, system.scheme().asked, "{of}: nothing to do");
+                let (stats, took) = (system.take_stats(), took(&system));
+                assert_eq!((stats.writes.of(CAUSE), stats.memory.writes), (lines, lines), "{of}");
+                assert_eq!(stats.memory.reads, lines, "{of}: the lines have stayed");
+                assert_eq!(stats.cores[0].lost.of(Lost::Stop), took, "{of}");
+                let timed = system.journal().unwrap();
+                assert_eq!(timed.journal().len() as u64, lines, "{of}");
+                assert!(timed.at(lines as usize - 1) <= system.scheme().flushed.unwrap(), "{of}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_flush_takes_a_line_time_each_where_the_link_is_the_limit() {
+    // A line takes 64 cycles on the link, and what the caches evicted has passed it long before.
+    for lines in [10, 50, 200] {
+        let mut changes = QUEUE.to_vec();
+        changes.extend([("memory.link", "1 GB/s"), ("caches.scan_tags", "0")]);
+        let mut system = flush(None, false, lines, &changes);
+        assert_eq!(took(&system), 2 * PATH + 64 * lines, "{lines} lines");
+        assert_eq!(system.take_stats().writes.of(CAUSE), lines);
+    }
+}
+
+#[test]
+fn a_flush_that_invalidates_leaves_nothing_to_hit() {
+    for lines in [1, 32, 200] {
+        let reads = |invalidate| {
+            let mut system = flush(None, invalidate, lines, &QUEUE);
+            assert_eq!(system.line(LineAddr(lines - 1))[0], lines as u8);
+            system.take_stats().memory.reads
+        };
+        assert_eq!((reads(false), reads(true)), (lines, 2 * lines));
+    }
+}
