@@ -576,6 +576,10 @@ metrics! {
     MISPREDICTED = "mispredicted", "count";
     /// Lines read from simulated memory.
     MEMORY_READS = "memory_reads", "count";
+    /// Lines that residual energy has to write at a crash; the class is the mean or the most.
+    DRAIN_LINES = "drain_lines", "count";
+    /// The energy that takes; the class is the mean or the most.
+    DRAIN_ENERGY = "drain_energy", "nJ";
     /// Lines written to simulated memory; the class is the cause.
     MEMORY_WRITES = "memory_writes", "count";
     /// Lines written to simulated memory per transaction; the class is the cause.

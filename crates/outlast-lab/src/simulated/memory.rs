@@ -25,6 +25,15 @@ pub fn memory_records(
         records.push(record(Metric::MEMORY_READS, dram.reads as f64).class("dram"));
         records.push(record(Metric::MEMORY_WRITES, dram.writes as f64).class("dram"));
     }
+    if stats.kept.lines_max > 0 {
+        let mean = stats.kept.line_cycles as f64 / stats.cycles.max(1) as f64;
+        for (class, lines) in [("mean", mean), ("max", stats.kept.lines_max as f64)] {
+            records.push(record(Metric::DRAIN_LINES, lines).class(class));
+            if let Some(line) = machine.memory.drain_line_nj() {
+                records.push(record(Metric::DRAIN_ENERGY, lines * line).class(class));
+            }
+        }
+    }
     for counter in &stats.counters {
         let metric = Metric { name: counter.name, unit: counter.unit };
         records.push(record(metric, counter.value));

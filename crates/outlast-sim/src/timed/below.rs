@@ -9,7 +9,7 @@ use super::{
     journal::TimedJournal,
     memory::MainMemory,
     memory_stats::PersistTimes,
-    ports::{Job, Kept, Origin, Outbox, Pages, Reads, Scheme, Side, Stop, Writes},
+    ports::{Job, KeptLines, Origin, Outbox, Pages, Reads, Scheme, Side, Stop, Writes},
     slab::Slab,
     stats::{Counter, MemoryStats},
     time::Cycle,
@@ -67,6 +67,7 @@ pub(crate) struct Below<S: Scheme> {
     pub(super) room: bool,
     /// Flushes of caches that wait for such room.
     pub(super) flush_stalled: Vec<u32>,
+    pub(super) kept: KeptLines,
     pub(super) stop: Stop<S::Token>,
 }
 
@@ -147,6 +148,7 @@ impl<S: Scheme> Below<S> {
             streams_done: false,
             room: false,
             flush_stalled: Vec::new(),
+            kept: KeptLines::default(),
             stop: Stop::default(),
         }
     }
@@ -280,13 +282,7 @@ impl<S: Scheme> Below<S> {
     /// Does what the scheme asked for, except what needs the caches or the cores.
     pub(super) fn serve_outbox(&mut self) {
         self.outbox.any = false;
-        for Kept { line, words, data, cause } in std::mem::take(&mut self.outbox.kept) {
-            let now = self.now();
-            self.memory.write(line, words, &data);
-            if let Some(journal) = &mut self.journal {
-                journal.persist(now, line, words, &data, cause);
-            }
-        }
+        self.serve_kept();
         self.serve_own();
         let mut calls = std::mem::take(&mut self.outbox.calls);
         for (at, token) in calls.drain(..) {

@@ -1,5 +1,7 @@
 //! What became durable, and at which cycle.
 
+use super::config::MachineConfig;
+use super::drain::{Change, DrainCursor, KeepEvent};
 use super::time::Cycle;
 use crate::{
     cache::LineBytes,
@@ -8,6 +10,7 @@ use crate::{
     journal::Journal,
 };
 use outlast_trace::{LineAddr, TxId};
+use rustc_hash::FxHashMap;
 
 /// A [`Journal`] with the time of each of its entries, and of each acknowledgement.
 ///
@@ -19,12 +22,58 @@ pub struct TimedJournal {
     memory: DurableMemory,
     at: Vec<Cycle>,
     acknowledged: Vec<(Cycle, TxId)>,
+    /// Lines that a scheme keeps now, and every change of these.
+    kept: FxHashMap<LineAddr, KeptLine>,
+    keep_events: Vec<KeepEvent>,
+    /// Lines that residual energy writes at most, and what each takes.
+    pub(super) drain_lines: Option<usize>,
+    pub(super) drain_line_nj: Option<f64>,
+}
+
+/// A line that is kept: its words, and the line that the array has.
+#[derive(Clone, Debug)]
+struct KeptLine {
+    words: u8,
+    data: LineBytes,
+    under: LineBytes,
+}
+
+/// Puts words of a line over another.
+pub(super) fn put(into: &mut LineBytes, words: u8, from: &LineBytes) {
+    let (into, from) = (into.as_chunks_mut::<8>().0, from.as_chunks::<8>().0);
+    for word in (0..8).filter(|word| words >> word & 1 == 1) {
+        into[word] = from[word];
+    }
 }
 
 impl TimedJournal {
     /// Nothing has become durable over `base`.
     pub fn new(base: Vec<u8>, domain: Domain) -> Self {
-        Self { memory: DurableMemory::new(base, domain), at: Vec::new(), acknowledged: Vec::new() }
+        Self {
+            memory: DurableMemory::new(base, domain),
+            at: Vec::new(),
+            acknowledged: Vec::new(),
+            kept: FxHashMap::default(),
+            keep_events: Vec::new(),
+            drain_lines: None,
+            drain_line_nj: None,
+        }
+    }
+
+    /// The same with this machine's residual energy.
+    pub(crate) fn with_drain(self, machine: &MachineConfig) -> Self {
+        let lines = machine.adr.drain_lines as usize;
+        let drain_line_nj = machine.memory.drain_line_nj();
+        Self { drain_lines: (lines > 0).then_some(lines), drain_line_nj, ..self }
+    }
+
+    /// What residual energy has to write, from the base image on.
+    pub fn drains(&self) -> DrainCursor<'_> {
+        DrainCursor::new(self)
+    }
+
+    pub(super) fn keep_events(&self) -> &[KeepEvent] {
+        &self.keep_events
     }
 
     /// The entries, in order. Their operation numbers are all 0: time is what counts here.
@@ -64,6 +113,89 @@ impl TimedJournal {
     ) {
         self.memory.write(line, words, data, cause, ());
         self.at.resize(self.memory.journal.len(), now);
+    }
+
+    /// A scheme keeps words of a line.
+    pub(crate) fn keep(
+        &mut self,
+        now: Cycle,
+        line: LineAddr,
+        words: u8,
+        data: &LineBytes,
+        cause: Cause,
+    ) {
+        let under = self.memory.read(line);
+        let change = match self.kept.get_mut(&line) {
+            Some(kept) => {
+                kept.words |= words;
+                put(&mut kept.data, words, data);
+                None
+            }
+            None => {
+                self.kept.insert(line, KeptLine { words, data: *data, under });
+                Some(Change::Over(under))
+            }
+        };
+        self.changes(now, line, (words, data), cause, change);
+    }
+
+    /// It does no more: the array has what it had.
+    pub(crate) fn unkeep(&mut self, now: Cycle, line: LineAddr, cause: Cause) {
+        if let Some(kept) = self.kept.remove(&line) {
+            self.changes(now, line, (u8::MAX, &kept.under), cause, Some(Change::Ended));
+        }
+    }
+
+    /// Words become durable in the array, and the line that is kept there ends.
+    pub(crate) fn persist_instead(
+        &mut self,
+        now: Cycle,
+        line: LineAddr,
+        words: u8,
+        data: &LineBytes,
+        cause: Cause,
+    ) {
+        if let Some(mut kept) = self.kept.remove(&line) {
+            put(&mut kept.under, words, data);
+            self.changes(now, line, (u8::MAX, &kept.under), cause, Some(Change::Ended));
+        }
+    }
+
+    /// Words become durable in the array under a line that is kept.
+    pub(crate) fn persist_under(
+        &mut self,
+        now: Cycle,
+        line: LineAddr,
+        words: u8,
+        data: &LineBytes,
+        cause: Cause,
+    ) {
+        let Some(kept) = self.kept.get_mut(&line) else { return };
+        put(&mut kept.under, words, data);
+        let (under, mut seen) = (kept.under, kept.under);
+        put(&mut seen, kept.words, &kept.data);
+        self.changes(now, line, (u8::MAX, &seen), cause, Some(Change::Over(under)));
+    }
+
+    /// An image gets these words, and residual energy another line to write or one less. Either is a
+    /// crash point of its own, and so an entry, even where no word changes.
+    fn changes(
+        &mut self,
+        now: Cycle,
+        line: LineAddr,
+        (words, data): (u8, &LineBytes),
+        cause: Cause,
+        change: Option<Change>,
+    ) {
+        let before = self.memory.journal.len();
+        self.persist(now, line, words, data, cause);
+        let Some(change) = change else { return };
+        if self.memory.journal.len() == before {
+            self.memory.journal.push(line, 0, &[], cause);
+            self.at.resize(self.memory.journal.len(), now);
+        }
+        let entries = self.memory.journal.len();
+        self.keep_events.push(KeepEvent { entries, line, change });
     }
 
     pub(crate) fn stored(&mut self, now: Cycle, line: LineAddr, words: u8, data: &LineBytes) {

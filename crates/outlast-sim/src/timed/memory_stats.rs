@@ -158,6 +158,17 @@ impl MemoryStats {
     }
 }
 
+impl MemoryConfig {
+    /// The energy that residual energy takes to write a line at a crash, in nanojoule, where the
+    /// memory's energies are given. Each line opens its row, as scattered ones do.
+    pub fn drain_line_nj(&self) -> Option<f64> {
+        let line_bits = 8.0 * LINE_BYTES as f64;
+        let row_bits = 8.0 * self.row.0 as f64;
+        let a_bit = self.row_write.picojoule()? + self.array_write.picojoule()?;
+        Some((line_bits * a_bit + row_bits * self.array_read.picojoule()?) / 1e3)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use crate::timed::config::MachineConfig;
@@ -182,6 +193,14 @@ mod tests {
         assert!((energy.total() - expected.iter().sum::<f64>()).abs() < 1e-6);
         let dram = MachineConfig::named("server").unwrap().memory;
         assert_eq!(stats.energy(&dram), None, "no source gives one");
+    }
+
+    #[test]
+    fn a_drained_line_takes_its_bits_and_its_rows() {
+        let memory = MachineConfig::named("hwl").unwrap().memory;
+        let expected = (512.0 * (1.02 + 16.82) + 16384.0 * 2.47) / 1e3;
+        assert!((memory.drain_line_nj().unwrap() - expected).abs() < 1e-9);
+        assert_eq!(MachineConfig::named("server").unwrap().memory.drain_line_nj(), None);
     }
 
     #[test]

@@ -15,6 +15,7 @@ mod causes;
 mod config;
 mod controller;
 mod core;
+mod drain;
 mod energy;
 mod event;
 mod instr;
@@ -24,6 +25,7 @@ mod memory;
 mod memory_stats;
 mod miss;
 mod ops;
+mod placed;
 mod ports;
 mod prefetch;
 mod primitives;
@@ -42,19 +44,21 @@ mod wheel;
 
 pub use causes::{ReadCause, ReadsByCause, WritesByCause};
 pub use config::{
-    BitEnergy, Bytes, Clock, CoreConfig, CoreKind, DEFAULT_MACHINE, DramConfig, EnergyConfig,
-    ExtrasConfig, Field, KEYS, LevelConfig, MEMORY_PRESETS, MachineConfig, MachineError, Mapping,
-    MemoryConfig, PRESETS, PagePolicy, Preset as MachinePreset, Rate, Refresh, Scheduling, Span,
-    TlbConfig,
+    AdrConfig, BitEnergy, Bytes, Clock, CoreConfig, CoreKind, DEFAULT_MACHINE, DramConfig,
+    EnergyConfig, ExtrasConfig, Field, KEYS, LevelConfig, MEMORY_PRESETS, MachineConfig,
+    MachineError, Mapping, MemoryConfig, PRESETS, PagePolicy, Preset as MachinePreset, Rate,
+    Refresh, Scheduling, Span, TlbConfig,
 };
+pub use drain::DrainCursor;
 pub use instr::{Batch, Instr, InstrKind, LOADS_MAX, Mark, STORES_MAX, Source, SourceError};
 pub use journal::TimedJournal;
 pub use machine::Machine;
 pub use memory_stats::{CycleHistogram, MemoryEnergy, PersistTimes, QueueStats};
 pub use ops::{LaneOps, instructions_of};
+pub use placed::Placed;
 pub use ports::{
-    Answer, Block, Copied, Kept, LevelFlush, NonPers, Outbox, ReadSeen, ReadTicket, Route, Scheme,
-    SchemeWrite, StoreSeen, WriteRoute, WriteSeen, WriteTicket,
+    Answer, Block, Copied, Kept, KeptStats, LevelFlush, NonPers, Outbox, ReadSeen, ReadTicket,
+    Route, Scheme, SchemeWrite, StoreSeen, WriteRoute, WriteSeen, WriteTicket,
 };
 pub use primitives::{Primitive, PrimitiveError, primitives};
 pub use requests::{MemoryRequest, REQUEST_BYTES_MAX, REQUEST_CYCLE_MAX, Replay, replay};

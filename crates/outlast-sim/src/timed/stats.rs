@@ -2,6 +2,7 @@
 
 use super::causes::{ReadsByCause, WritesByCause};
 use super::memory_stats::{CycleHistogram, PersistTimes, QueueStats};
+use super::ports::KeptStats;
 use crate::stats::HierarchyStats;
 
 /// Why a core retired nothing in a cycle.
@@ -183,6 +184,8 @@ pub struct RunStats {
     /// For each transaction acknowledged, the cycles since it began: from the retirement of its
     /// first mark to that of its acknowledgement.
     pub tx_cycles: Vec<u64>,
+    /// Lines that the scheme kept outside the array.
+    pub kept: KeptStats,
     /// What the scheme counted for itself.
     pub counters: Vec<Counter>,
 }

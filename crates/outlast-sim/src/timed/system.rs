@@ -134,7 +134,8 @@ impl<S: Scheme> System<S> {
         let mut caches = Hierarchy::new(&config.caches(), derive(setup.seed, 0))
             .map_err(|source| MachineError::Caches { name: config.name.clone(), source })?;
         caches.transfers_forget_dirt = setup.transfers_forget_dirt;
-        let journal = setup.journal.map(|domain| TimedJournal::new(setup.base.clone(), domain));
+        let journal = |domain| TimedJournal::new(setup.base.clone(), domain).with_drain(config);
+        let journal = setup.journal.map(journal);
         let below = Below::new(config, &setup.base, journal, scheme);
         let period = config.core.clock.period_fs();
         let latencies = Latencies {
@@ -443,6 +444,7 @@ impl<S: Scheme> System<S> {
             persist: std::mem::take(&mut self.up.below.persist),
             writes: self.up.below.by_cause.take(),
             tx_cycles: self.up.take_tx_cycles(),
+            kept: self.up.below.kept.take_stats(now),
             counters: self.up.below.take_counters(),
         };
         self.counted_from = now;

@@ -8,13 +8,15 @@ mod ait;
 mod copies;
 mod dram_cache;
 mod flush;
+mod kept;
 mod pages;
 mod stop;
+mod traces;
 mod undo;
 
 use machine::bare;
 use outlast_sim::Domain;
-use outlast_sim::timed::{LaneOps, MachineConfig, Scheme, Setup, Source, System};
+use outlast_sim::timed::{LaneOps, MachineConfig, RunError, Scheme, Setup, Source, System};
 use outlast_trace::{LaneId, LineAddr, Op, OpLog, PoolOffset, Sink};
 use std::sync::Arc;
 
@@ -39,14 +41,24 @@ fn run_lanes<S: Scheme>(
     lanes: Vec<OpLog>,
     base: Vec<u8>,
 ) -> System<S> {
-    let mut config = config.clone();
-    config.core.count = config.core.count.max(lanes.len() as u32);
     let source = |log| -> Box<dyn Source> { Box::new(LaneOps::new(Arc::new(log), LaneId(0))) };
-    let setup = Setup { journal: Some(Domain::Adr), base, ..Setup::default() };
     let sources = lanes.into_iter().map(source).collect();
+    run_sources(config, scheme, sources, base).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Each core's instructions to their end, with what became durable kept.
+fn run_sources<S: Scheme>(
+    config: &MachineConfig,
+    scheme: S,
+    sources: Vec<Box<dyn Source>>,
+    base: Vec<u8>,
+) -> Result<System<S>, RunError> {
+    let mut config = config.clone();
+    config.core.count = config.core.count.max(sources.len() as u32);
+    let setup = Setup { journal: Some(Domain::Adr), base, ..Setup::default() };
     let mut system = System::new(&config, scheme, setup, sources).unwrap();
-    system.run_to_end().unwrap_or_else(|error| panic!("{error}"));
-    system
+    system.run_to_end()?;
+    Ok(system)
 }
 
 fn run<S: Scheme>(config: &MachineConfig, scheme: S, log: OpLog) -> System<S> {

@@ -52,6 +52,7 @@ impl MachineConfig {
             ("core.count", self.core.count.into(), 1, 64),
             ("core.threads", self.core.threads.into(), 1, 2),
             ("l1.prefetch", self.extras.prefetch.into(), 0, 32),
+            ("adr.drain_lines", self.adr.drain_lines.into(), 0, 1 << 30),
             ("caches.scan_tags", self.extras.scan_tags.into(), 0, 1024),
             ("l1.banks", self.extras.l1_banks.into(), 0, 64),
             ("llc.banks", self.extras.llc_banks.into(), 0, 1024),

@@ -108,6 +108,13 @@ pub struct ExtrasConfig {
     pub scan_tags: u32,
 }
 
+/// What residual energy does at a crash.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AdrConfig {
+    /// Lines that it writes of those that a scheme keeps outside the array; 0 for all.
+    pub drain_lines: u32,
+}
+
 /// What activities of the processor cost, in picojoule.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct EnergyConfig {
@@ -259,6 +266,8 @@ pub struct MachineConfig {
     pub extras: ExtrasConfig,
     /// What activities cost.
     pub energy: EnergyConfig,
+    /// Residual energy.
+    pub adr: AdrConfig,
     /// The memory.
     pub memory: MemoryConfig,
     /// The volatile memory beside it.
@@ -350,6 +359,7 @@ keys! {
     "caches.wc_lines" => wc_lines, "write-combining lines of a core";
     "caches.scan_tags" => extras.scan_tags, "tags that a scan reads in a cycle; 0: takes no time";
     "caches.snoop" => snoop, "asking another core's caches";
+    "adr.drain_lines" => adr.drain_lines, "kept lines drained at a crash; 0: all";
     "dram.from" => dram.from, "where volatile memory begins; 0 B: none";
     "memory.clock" => memory.clock, "the clock of the timings";
     "memory.channels" => memory.channels, "channels";

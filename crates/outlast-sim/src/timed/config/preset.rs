@@ -6,9 +6,9 @@
 //! memories have no base and set every key of theirs.
 
 use super::{
-    BitEnergy, Bytes, Clock, CoreConfig, CoreKind, DramConfig, EnergyConfig, ExtrasConfig, Field,
-    LevelConfig, MachineConfig, MachineError, Mapping, MemoryConfig, PagePolicy, Rate, Refresh,
-    Scheduling, Span, TlbConfig,
+    AdrConfig, BitEnergy, Bytes, Clock, CoreConfig, CoreKind, DramConfig, EnergyConfig,
+    ExtrasConfig, Field, LevelConfig, MachineConfig, MachineError, Mapping, MemoryConfig,
+    PagePolicy, Rate, Refresh, Scheduling, Span, TlbConfig,
 };
 use crate::{config::Inclusion, nearest::instead_of, policy::Policy};
 use std::path::Path;
@@ -241,6 +241,7 @@ impl MachineConfig {
             inclusion: Inclusion::Inclusive,
             wc_lines: 4,
             snoop: zero,
+            adr: AdrConfig { drain_lines: 0 },
             dram: DramConfig { from: Bytes(0), memory: None },
             extras: ExtrasConfig {
                 prefetch: 0,

@@ -9,11 +9,13 @@
 //! - `pages`: what a scheme keeps in TLB entries, and when a page leaves the last of them.
 //! - `stop`: all cores stop and go on; stores that the scheme names; calls by instructions.
 //! - `flush`: a level, or all, scanned and flushed.
+//! - `kept`: durable state outside the array.
 //! - `own`: the scheme's own reads and writes, blocks and copies, through the same queues and banks.
 //!
 //! Each file holds the types of its port and what the machine does for it.
 
 mod flush;
+mod kept;
 mod outbox;
 mod own;
 mod pages;
@@ -22,11 +24,13 @@ mod stop;
 mod writes;
 
 pub use flush::LevelFlush;
+pub use kept::{Kept, KeptStats};
 pub use outbox::Outbox;
-pub use own::{Block, Copied, Kept, SchemeWrite};
+pub use own::{Block, Copied, SchemeWrite};
 pub use reads::{ReadSeen, ReadTicket, Route};
 pub use writes::{WriteRoute, WriteSeen, WriteTicket};
 
+pub(in crate::timed) use kept::KeptLines;
 pub(in crate::timed) use own::{Job, Side};
 pub(in crate::timed) use pages::{Pages, keeps_bits};
 pub(in crate::timed) use reads::Reads;

@@ -22,6 +22,7 @@ pub struct Outbox<T = ()> {
     /// Whether there is anything.
     pub(in crate::timed) any: bool,
     pub(in crate::timed) kept: Vec<Kept>,
+    pub(in crate::timed) unkept: Vec<LineAddr>,
     pub(in crate::timed) reads: Vec<Sided<SchemeRead<T>>>,
     pub(in crate::timed) writes: Vec<Sided<SchemeWrite<T>>>,
     pub(in crate::timed) blocks: Vec<Sided<Block<T>>>,
@@ -45,6 +46,7 @@ impl<T> Default for Outbox<T> {
         Self {
             any: false,
             kept: Vec::new(),
+            unkept: Vec::new(),
             reads: Vec::new(),
             writes: Vec::new(),
             blocks: Vec::new(),
@@ -114,11 +116,18 @@ impl<T> Outbox<T> {
         self.copies.push(copy);
     }
 
-    /// Changes a line of the scheme's own that lies in the persistence domain already (what
-    /// residual energy saves at a crash): durable at once, at no cost.
+    /// Keeps words of a line in a buffer or table of the scheme's own in the persistence domain, which
+    /// residual energy writes to the array at a crash: durable at once, at no cost. A line that is
+    /// kept again keeps its place among the others.
     pub fn keep(&mut self, line: Kept) {
         self.any = true;
         self.kept.push(line);
+    }
+
+    /// Drops a kept line: the array keeps what it had before. A line that is not kept stays.
+    pub fn unkeep(&mut self, line: LineAddr) {
+        self.any = true;
+        self.unkept.push(line);
     }
 
     /// Calls [`Scheme::step`](super::Scheme::step) with `token` at a time that is not in the past.

@@ -68,19 +68,6 @@ pub struct Copied<T = ()> {
     pub token: T,
 }
 
-/// A line that a scheme keeps in the persistence domain, outside the array.
-#[derive(Clone, Debug)]
-pub struct Kept {
-    /// Its place in the array.
-    pub line: LineAddr,
-    /// The words kept, a bit for each.
-    pub words: u8,
-    /// The line with them.
-    pub data: LineBytes,
-    /// The cause in the journal.
-    pub cause: Cause,
-}
-
 /// Several requests that make one operation.
 #[derive(Clone, Debug)]
 pub(in crate::timed) enum Job<T> {

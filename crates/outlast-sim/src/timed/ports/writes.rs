@@ -466,10 +466,15 @@ impl<S: Scheme> Below<S> {
     fn durable(&mut self, number: u32) {
         let now = self.now();
         let write = &self.writes.writes[number as usize];
-        if let Some(journal) = &mut self.journal {
-            journal.persist(now, write.line, write.words, &write.data, write.cause);
-        }
         let (origin, line, cause, sent) = (write.origin, write.of, write.cause, write.sent);
+        if self.kept.is_empty() {
+            if let Some(journal) = &mut self.journal {
+                journal.persist(now, write.line, write.words, &write.data, cause);
+            }
+        } else {
+            let (place, words, data) = (write.line, write.words, write.data);
+            self.array_has(place, words, &data, cause, sent);
+        }
         self.persist.record(cause, now.since(sent));
         if let Some(timeline) = &mut self.timeline {
             timeline.slice(Kind::Write(self.by_cause.name(cause)), line, sent, now);
