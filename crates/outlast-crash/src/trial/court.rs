@@ -25,6 +25,8 @@ pub(super) struct Court<'a> {
     pub scheme: Scheme,
     pub plant: Option<Plant>,
     pub check_blocks: bool,
+    /// Rings go from one form to the other: no line may be left that is of neither.
+    checks_rings: bool,
     wanted: Option<Broken>,
     chains: Vec<Vec<u64>>,
     facts: BTreeMap<u64, &'a Facts>,
@@ -71,12 +73,27 @@ impl<'a> Court<'a> {
         assert!(chains.len() <= CELLS_MAX, "a script has at most {CELLS_MAX} cells");
         let facts = facts.iter().map(|fact| (fact.tx.0, fact)).collect();
         let check_blocks = shape.blocks > 0;
-        Ok(Self { shape, root, scheme, plant, check_blocks, wanted: None, chains, facts })
+        Ok(Self {
+            shape,
+            root,
+            scheme,
+            plant,
+            check_blocks,
+            checks_rings: false,
+            wanted: None,
+            chains,
+            facts,
+        })
     }
 
     /// Only this counts as a violation, if anything is named.
     pub fn looking_for(self, wanted: Option<Broken>) -> Self {
         Self { wanted, ..self }
+    }
+
+    /// Whether rings are looked at, too.
+    pub fn checking_rings(self, checks_rings: bool) -> Self {
+        Self { checks_rings, ..self }
     }
 
     /// What a cell says.
@@ -227,6 +244,10 @@ impl Court<'_> {
         }
         if let Some(fault) = pool.faults().first() {
             return Err(Violation::new(Broken::Other, fault.to_string()));
+        }
+        let metadata = self.checks_rings.then(|| pool.check_metadata().0);
+        if let Some(finding) = metadata.iter().flat_map(|report| &report.findings).next() {
+            return Err(Violation::new(Broken::Other, finding.to_string()));
         }
         if self.check_blocks { self.judge_blocks(&pool) } else { Ok(()) }
     }

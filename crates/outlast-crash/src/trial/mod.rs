@@ -525,7 +525,8 @@ impl Scope {
         tally: &mut Tally,
     ) -> Result<(), TooWide> {
         let (scheme, plant) = (charge.scheme, charge.plant);
-        let court = Court::new(&self.shape, recorded.root, scheme, plant, &recorded.facts);
+        let court = Court::new(&self.shape, recorded.root, scheme, plant, &recorded.facts)
+            .map(|court| court.checking_rings(self.of_other_form));
         let court = match court {
             Ok(court) => court.looking_for(charge.wanted),
             Err(violation) => {
