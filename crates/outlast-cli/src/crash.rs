@@ -500,12 +500,13 @@ fn print_tally(name: &str, scheme: Scheme, tally: &Tally) -> Result<(), OutputFa
     let end = if tally.complete { "" } else { "; cut short" };
     outln!(
         "{name}, {scheme}: {} schedules, {} crash points, {} images allowed, {} covered ({share}), \
-         {} recovered and judged, {} distinct, {:.0} images/s{end}",
+         {} recovered and judged, {} known from equal crash points, {} distinct, {:.0} images/s{end}",
         tally.schedules,
         tally.crash_points,
         tally.allowed,
         tally.covered,
         tally.verified,
+        tally.remembered,
         tally.distinct,
         tally.verify_rate(),
     );

@@ -32,6 +32,14 @@ enum Verdict {
 }
 
 impl Verdict {
+    /// Itself, once its findings are printed. A reader that went away does not change what was found.
+    fn after(self, printed: Result<(), OutputFailed>) -> CommandResult {
+        match printed {
+            Err(error) if self == Self::Good || !error.is_reader_gone() => Err(error.into()),
+            _ => Ok(self),
+        }
+    }
+
     /// Good if both are.
     fn and(self, other: Option<Self>) -> Self {
         if other == Some(Self::Bad) { Self::Bad } else { self }
@@ -44,7 +52,8 @@ type CommandResult = Result<Verdict, Box<dyn std::error::Error>>;
 /// Durable transactions on persistent memory, and a laboratory for crash consistency.
 ///
 /// Exit status: 0 for success; 1 where a check found damage or a loss, a planted bug went unnoticed,
-/// or standard output has no room; 2 for bad input, with one line that says what would be right.
+/// or standard output has no room; 2 for bad input, with one line that says what would be right; 141
+/// where the reader of standard output went away before the end.
 #[derive(Parser)]
 #[command(name = "outlast", version, propagate_version = true)]
 struct Cli {
@@ -102,12 +111,14 @@ fn run(cli: &Cli) -> CommandResult {
         Command::Schemes => list::schemes(cli.json, cli.seed),
         Command::Workloads => list::workloads(cli.json, cli.seed),
     }?;
-    say::flush()?;
-    Ok(verdict)
+    verdict.after(say::flush())
 }
 
-/// The exit status: 0, 1 for what a check found and for results without room, 2 for bad input. A
-/// reader of the output that has gone had what it wanted.
+/// What a shell reports of a program that SIGPIPE has ended.
+const READER_GONE: u8 = 141;
+
+/// The exit status: 0, 1 for what a check found and for results without room, 2 for bad input. Where
+/// the reader of the output has gone, nothing is said, and what is unknown is no success.
 fn ended(result: CommandResult) -> ExitCode {
     let error = match result {
         Ok(Verdict::Good) => return ExitCode::SUCCESS,
@@ -116,7 +127,7 @@ fn ended(result: CommandResult) -> ExitCode {
     };
     let output = error.downcast_ref::<OutputFailed>();
     if output.is_some_and(OutputFailed::is_reader_gone) {
-        return ExitCode::SUCCESS;
+        return ExitCode::from(READER_GONE);
     }
     noteln!("outlast: {error}");
     ExitCode::from(if output.is_some() { 1 } else { 2 })

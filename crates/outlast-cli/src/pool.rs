@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 use outlast::{
     CheckReport, Checkpoint, CheckpointError, CheckpointInfo, CheckpointReport, CreateOptions,
-    FilePool, OpenOptions, PoolError, PoolInfo, RecoveredPool, Scheme, UnrecoveredPool,
+    FilePool, OpenOptions, PoolError, PoolInfo, RecoveredPool, RepairReport, Scheme,
+    UnrecoveredPool,
 };
 use outlast_pmem::{Domain, MapError, MapOptions, Mapped, Medium};
 use serde_json::json;
@@ -335,6 +336,34 @@ fn repair(args: &FileArgs, as_json: bool, seed: u64) -> CommandResult {
     say_domain(&medium);
     let pool = about(path, UnrecoveredPool::open(medium).and_then(|pool| pool.recover(None)))?;
     let report = about(path, pool.repair())?;
+    let verdict = if report.left.is_empty() { Verdict::Good } else { Verdict::Bad };
+    verdict.after(print_repair(path, &report, as_json, seed))
+}
+
+/// Findings that are lines; the JSON document has them all.
+const LINES_MAX: usize = 1000;
+
+/// What was found, as far as a reader goes on reading.
+fn print_first(
+    path: &Path,
+    count: usize,
+    findings: impl Iterator<Item = impl fmt::Display>,
+) -> Result<(), OutputFailed> {
+    for finding in findings.take(LINES_MAX) {
+        outln!("{}: {finding}", path.display());
+    }
+    if let Some(more @ 1..) = count.checked_sub(LINES_MAX) {
+        outln!("{}: {more} more; --json lists all", path.display());
+    }
+    Ok(())
+}
+
+fn print_repair(
+    path: &Path,
+    report: &RepairReport,
+    as_json: bool,
+    seed: u64,
+) -> Result<(), OutputFailed> {
     if as_json {
         let record = json!({
             "file": path.display().to_string(),
@@ -345,9 +374,7 @@ fn repair(args: &FileArgs, as_json: bool, seed: u64) -> CommandResult {
         });
         outln!("{}", crate::document("pool repair", seed, vec![record]));
     } else {
-        for finding in &report.left {
-            outln!("{}: {finding}", path.display());
-        }
+        print_first(path, report.left.len(), report.left.iter())?;
         outln!(
             "{} matrices, {} lines repaired, checksums of {} renewed, {} findings left",
             report.matrices,
@@ -356,7 +383,7 @@ fn repair(args: &FileArgs, as_json: bool, seed: u64) -> CommandResult {
             report.left.len()
         );
     }
-    Ok(if report.left.is_empty() { Verdict::Good } else { Verdict::Bad })
+    Ok(())
 }
 
 fn dump(args: &FileArgs, as_json: bool, seed: u64) -> CommandResult {

@@ -86,6 +86,28 @@ fn as_strs(arguments: &[String]) -> Vec<&str> {
     arguments.iter().map(String::as_str).collect()
 }
 
+/// What a shell reports of a program that SIGPIPE has ended.
+const READER_GONE: i32 = 141;
+
+/// A reader that goes away does not make a damaged pool a sound one.
+#[test]
+fn a_check_that_nobody_reads_still_ends_in_1() {
+    let place = Place::new();
+    let mut bytes = fs::read(&place.pool).unwrap();
+    bytes[4096] ^= 1; // the first lane's tail
+    fs::write(&place.pool, bytes).unwrap();
+    for arguments in
+        [&["pool", "check", &place.pool][..], &["pool", "check", &place.pool, "--json"]]
+    {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let output = command(arguments).stdout(writer).output().unwrap();
+        let errors = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {errors}");
+        assert!(!errors.contains("outlast: "), "{arguments:?}: {errors}");
+    }
+}
+
 /// Where a result has no room, that is the one line that is added; where its reader has gone, or
 /// notes have no room, nobody is told.
 #[test]
@@ -117,7 +139,7 @@ fn a_standard_output_that_is_full_or_closed_ends_every_command_in_order() {
             drop(reader);
             let output = command(&arguments).stdout(writer).output().unwrap();
             let errors = text(&output.stderr);
-            assert_eq!(output.status.code(), Some(0), "{arguments:?}: {errors}");
+            assert_eq!(output.status.code(), Some(READER_GONE), "{arguments:?}: {errors}");
             assert!(!errors.contains("outlast: "), "{arguments:?}: {errors}");
             place.tidy();
         }

@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 use outlast::collections::{ByteMap, Dictionary};
 use outlast::{
     Abort, BlockKind, CreateOptions, Domain, FilePool, MapOptions, OpenOptions, RootKind, Runner,
-    Scheme, Transact,
+    Scheme, Transact, Tx,
 };
 
 const OUTLAST: &str = env!("CARGO_BIN_EXE_outlast");
@@ -116,6 +116,27 @@ fn a_check_ends_in_0_for_a_sound_pool_1_for_damage_and_2_for_wrong_use() {
         assert_eq!((code, stdout.as_str()), (Some(2), ""), "{}: {stderr}", path.display());
         assert_eq!(stderr.lines().count(), 1, "{stderr}");
     }
+}
+
+#[test]
+fn lines_of_findings_end_and_the_document_has_them_all() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("leaking.pool");
+    let pool_file = filled(&path, 8 << 20, Scheme::Redo);
+    let mut lane = pool_file.lane().unwrap();
+    for _ in 0..12 {
+        let leak = |tx: &mut Tx<'_, _>| {
+            (0..100).try_for_each(|_| tx.alloc(16, BlockKind::General).map(drop))
+        };
+        lane.run(leak).unwrap();
+    }
+    drop(lane);
+    drop(pool_file.close());
+    let (code, stdout, _) = pool("check", &path);
+    assert_eq!(code, Some(1));
+    assert!(stdout.contains(": 200 more; --json lists all\n"), "{stdout}");
+    assert!(stdout.contains("; 1200 findings") && stdout.lines().count() == 1002, "{stdout}");
+    assert_eq!(record("check", &path, 1)["findings"].as_array().unwrap().len(), 1200);
 }
 
 #[test]

@@ -26,6 +26,7 @@ mod assume;
 mod coverage;
 mod replay;
 mod search;
+mod seen;
 #[cfg(test)]
 mod tests;
 mod trail;
@@ -35,6 +36,7 @@ pub use coverage::{Coverage, Widest};
 pub(crate) use replay::LAST_ROW;
 pub use replay::{OpenUnit, Replay, ReplayedCrash};
 use search::Search;
+pub(crate) use seen::Seen;
 pub(crate) use trail::Told;
 
 /// The exhaustive checker's settings.
@@ -123,6 +125,9 @@ pub struct Level {
     /// Recoveries whose own crashes were not enumerated again, since an equal image with an equal
     /// recovery had been.
     pub repeated: u64,
+    /// Executions that were spared at crash points which are equal to earlier ones, whose images
+    /// were all in order.
+    pub remembered: u64,
 }
 
 impl Default for Level {
@@ -135,6 +140,7 @@ impl Default for Level {
             verified: 0,
             distinct: 0,
             repeated: 0,
+            remembered: 0,
         }
     }
 }
@@ -153,6 +159,11 @@ impl Outcome {
     /// Executions of recovery at all levels.
     pub fn images_verified(&self) -> u64 {
         self.levels.iter().map(|level| level.verified).sum()
+    }
+
+    /// Executions that equal crash points spared.
+    pub fn images_remembered(&self) -> u64 {
+        self.levels.iter().map(|level| level.remembered).sum()
     }
 
     /// Different images among them.
@@ -290,18 +301,37 @@ impl Exhaustive {
     /// # Errors
     /// When a unit has too many contents to enumerate.
     pub fn run(&self, base: &[u8], log: &OpLog, judge: impl Judge) -> Result<Outcome, TooWide> {
-        let mut outcome = self.run_all(base, log, judge);
-        if outcome.unchecked.is_empty() {
-            Ok(outcome)
-        } else {
-            Err(outcome.unchecked.remove(0).why)
-        }
+        whole(self.run_all(base, log, judge))
+    }
+
+    /// As [`run`](Self::run), after others of runs on the same `base`, whose judges answered alike.
+    ///
+    /// # Errors
+    /// When a unit has too many contents to enumerate.
+    pub(crate) fn run_after(
+        &self,
+        base: &[u8],
+        log: &OpLog,
+        judge: impl Judge,
+        seen: &mut Seen,
+    ) -> Result<Outcome, TooWide> {
+        whole(self.run_all_after(base, log, judge, seen))
     }
 
     /// As [`run`](Self::run), and lists crash points with such a unit instead of ending there.
-    pub fn run_all(&self, base: &[u8], log: &OpLog, mut judge: impl Judge) -> Outcome {
+    pub fn run_all(&self, base: &[u8], log: &OpLog, judge: impl Judge) -> Outcome {
+        self.run_all_after(base, log, judge, &mut Seen::default())
+    }
+
+    fn run_all_after(
+        &self,
+        base: &[u8],
+        log: &OpLog,
+        mut judge: impl Judge,
+        seen: &mut Seen,
+    ) -> Outcome {
         let started = Instant::now();
-        let mut search = Search::new(self, base, &mut judge);
+        let mut search = Search::new(self, base, &mut judge, seen);
         let ended = search.run(log);
         let found = search.finish();
         Outcome {
@@ -319,4 +349,9 @@ impl Exhaustive {
         let image = ImageMedium::new(base).growing_to(self.len_max);
         if self.atomic_line { image.with_atomic_line() } else { image }
     }
+}
+
+/// What was found, unless a unit was too wide.
+fn whole(mut outcome: Outcome) -> Result<Outcome, TooWide> {
+    if outcome.unchecked.is_empty() { Ok(outcome) } else { Err(outcome.unchecked.remove(0).why) }
 }

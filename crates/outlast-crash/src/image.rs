@@ -20,8 +20,8 @@ mod verdicts;
 pub(crate) use looked::Looked;
 use memory::Memory;
 pub(crate) use memory::{mix, print};
-pub(crate) use open::Mode;
-use open::{Frame, Open};
+use open::Open;
+pub(crate) use open::{Frame, Mode};
 use verdicts::IsValid;
 
 /// Pauses by a lone recovery after which it counts as stuck.

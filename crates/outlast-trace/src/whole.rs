@@ -3,6 +3,9 @@
 //! What is written goes to a file beside the place, which is renamed when everything is in it.
 //! Until then the place holds what it held: a full disk, a limit on file sizes or a failed run
 //! leaves nothing behind. Devices and pipes are written through.
+//!
+//! A killed run cannot remove its file: the next one that writes into the same directory does. The
+//! owner of such a file holds a lock on it, which the system lets go of with the process.
 
 use std::{
     collections::BTreeSet,
@@ -16,6 +19,12 @@ use tempfile::NamedTempFile;
 
 /// What the files begin with that hold somebody's data: pools and their checkpoints.
 const PRECIOUS: [&[u8]; 2] = [b"OUTLAST", b"OUTLCKPT"];
+
+/// What the names of files under way begin with; some letters and digits follow.
+const PREFIX: &str = ".outlast-";
+
+/// Letters and digits behind the prefix.
+const DRAWN: usize = 6;
 
 /// A file under way. Dropped without [`finish`](Self::finish) it leaves nothing.
 #[derive(Debug)]
@@ -76,14 +85,22 @@ impl WholeFile {
             _ => Path::new("."),
         };
         let mut builder = tempfile::Builder::new();
-        builder.prefix(".outlast-");
+        builder.prefix(PREFIX).rand_bytes(DRAWN);
         #[cfg(unix)]
         builder.permissions(mode.unwrap_or_else(|| {
             std::os::unix::fs::PermissionsExt::from_mode(0o666) // As far as the umask lets.
         }));
         #[cfg(not(unix))]
         let _ = mode;
-        let file = builder.tempfile_in(directory)?;
+        sweep(directory);
+        let file = loop {
+            let file = builder.tempfile_in(directory)?;
+            // Where files have no locks, nothing is swept either. Another run may have swept this one
+            // before it was locked.
+            if file.as_file().lock().is_err() || file.path().exists() {
+                break file;
+            }
+        };
         let scratch = Scratch::register(file.path());
         Ok(Self { file: BufWriter::new(Under::Beside(file, scratch)), path: target })
     }
@@ -129,6 +146,24 @@ fn is_open_already(path: &Path) -> bool {
         || path == Path::new("/dev/stderr")
         || path.starts_with("/dev/fd")
         || path.starts_with("/proc")
+}
+
+/// Removes files of runs that live no more. What cannot be removed stays: it may be another user's.
+fn sweep(directory: &Path) {
+    let Ok(entries) = fs::read_dir(directory) else { return };
+    let is_ours = |name: &std::ffi::OsStr| {
+        let drawn = name.to_str().and_then(|name| name.strip_prefix(PREFIX));
+        drawn.is_some_and(|drawn| {
+            drawn.len() == DRAWN && drawn.bytes().all(|byte| byte.is_ascii_alphanumeric())
+        })
+    };
+    for entry in entries.flatten().filter(|entry| is_ours(&entry.file_name())) {
+        let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
+        let Some(file) = File::open(entry.path()).ok().filter(|_| is_file) else { continue };
+        if file.try_lock().is_ok() {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
 }
 
 fn refuse_precious(path: &Path) -> io::Result<()> {
@@ -210,6 +245,23 @@ mod tests {
         second.finish().unwrap();
         assert_eq!(fs::read(&path).unwrap().len(), 100_000);
         assert_eq!(names(directory.path()), ["f"]);
+    }
+
+    #[test]
+    fn what_a_killed_run_left_is_swept_and_nothing_else() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name);
+        for name in [".outlast-a1B2c3", ".outlast-notes.txt", ".outlast-"] {
+            fs::write(at(name), "left").unwrap();
+        }
+        fs::create_dir(at(".outlast-folder")).unwrap();
+        let living = WholeFile::create(&at("living")).unwrap();
+        write_whole(&at("f"), "next").unwrap();
+        let names = names(directory.path());
+        assert!(!at(".outlast-a1B2c3").exists(), "{names:?}");
+        assert_eq!(names.len(), 5, "the living run's, and four: {names:?}");
+        living.finish().unwrap();
+        assert!(at("living").exists() && at(".outlast-notes.txt").exists());
     }
 
     #[cfg(unix)]

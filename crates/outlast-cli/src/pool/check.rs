@@ -8,7 +8,7 @@ use outlast_lab::news::News;
 use outlast_pmem::{MapError, Mapped, Overlay};
 use serde_json::json;
 
-use super::{FileArgs, about};
+use super::{FileArgs, about, print_first};
 use crate::say::{OutputFailed, Teller, outln};
 use crate::{CommandResult, Verdict};
 
@@ -42,8 +42,8 @@ pub(super) fn check(args: &FileArgs, as_json: bool, seed: u64) -> CommandResult 
         },
         outcome => about(path, outcome)?,
     };
-    print(path, &outcome, as_json, seed)?;
-    Ok(if outcome.findings().next().is_none() { Verdict::Good } else { Verdict::Bad })
+    let verdict = if outcome.findings().next().is_none() { Verdict::Good } else { Verdict::Bad };
+    verdict.after(print(path, &outcome, as_json, seed))
 }
 
 /// What is wrong keeps the pool from being opened.
@@ -91,9 +91,7 @@ fn print(path: &Path, outcome: &Outcome, as_json: bool, seed: u64) -> Result<(),
         outln!("{}", crate::document("pool check", seed, vec![record]));
         return Ok(());
     }
-    for finding in outcome.findings() {
-        outln!("{}: {finding}", path.display());
-    }
+    print_first(path, outcome.findings().count(), outcome.findings())?;
     if *live_records > 0 {
         outln!("{live_records} log records wait for recovery; a recovered copy was checked");
     }

@@ -11,11 +11,12 @@ use outlast_trace::{LaneId, Op, OpLog, PoolOffset};
 use rustc_hash::FxHashSet;
 
 use super::coverage::{Coverage, Unfinished, UnfinishedPoints};
+use super::seen::Seen;
 use super::trail::{self, Told, window_end};
 use super::{Exhaustive, Failure, LAST_ROW, Level, Unchecked};
 use crate::count::Count;
 use crate::history::tracker::{Raise, Tracker};
-use crate::image::{ImageMedium, Looked, Mode, State, mix};
+use crate::image::{Frame, ImageMedium, Looked, Mode, State, mix};
 use crate::verdict::{Broken, Crash, Judge, Violation, judge};
 use crate::witness::{CrashPoint, Pick, Witness};
 
@@ -32,7 +33,7 @@ pub(super) struct Search<'a, J> {
     judge: &'a mut J,
     levels: Vec<Level>,
     distinct: Vec<FxHashSet<u128>>,
-    nested: FxHashSet<u128>,
+    seen: &'a mut Seen,
     /// The crashes that led to the recovery being crashed now.
     path: Vec<CrashPoint>,
     failures: Vec<Failure>,
@@ -69,7 +70,12 @@ impl Found {
 }
 
 impl<'a, J: Judge> Search<'a, J> {
-    pub fn new(settings: &'a Exhaustive, base: &'a [u8], judge: &'a mut J) -> Self {
+    pub fn new(
+        settings: &'a Exhaustive,
+        base: &'a [u8],
+        judge: &'a mut J,
+        seen: &'a mut Seen,
+    ) -> Self {
         let levels = settings.crashes as usize;
         Self {
             settings,
@@ -78,7 +84,7 @@ impl<'a, J: Judge> Search<'a, J> {
             judge,
             levels: vec![Level::default(); levels],
             distinct: vec![FxHashSet::default(); levels],
-            nested: FxHashSet::default(),
+            seen,
             path: Vec::new(),
             failures: Vec::new(),
             unchecked: Vec::new(),
@@ -251,6 +257,12 @@ impl<'a, J: Judge> Search<'a, J> {
             stats.choices = stats.choices.plus(frame.choices);
         }
         let told_print = told.print(&crash);
+        let print = self.image.with(|state| state.open.fingerprint(&state.memory));
+        let print = print.wrapping_add(told_print).wrapping_add(u128::from(level));
+        if let Some(images) = self.seen.images_at(print) {
+            return self.pass_by(level, frame, images, allowed);
+        }
+        let (verified, failures) = (self.verified, self.failures.len());
         let end = self.verified.saturating_add(share);
         // A share without end needs no samples, and neither does a walk that follows another.
         let samples = if share == u64::MAX || !self.first_walk { 0 } else { share / 4 };
@@ -267,6 +279,9 @@ impl<'a, J: Judge> Search<'a, J> {
             "the images verified at {point:?} add up to {covered} and not to {allowed}"
         );
         self.image.with(|state| state.open.forget());
+        if finished && self.failures.len() == failures {
+            self.seen.note_point(print, self.verified - verified);
+        }
         if !finished && flow == Flow::On {
             self.left_out = true;
             flow = self.sample(&point, &crash, told_print, end, frame.first_unit());
@@ -277,6 +292,21 @@ impl<'a, J: Judge> Search<'a, J> {
         }
         self.image.with(|state| state.open.pop(frame, Some(&mut state.memory)));
         Visited { flow, allowed, covered }
+    }
+
+    /// Leaves a crash point that is equal to one whose images were all in order. They count as
+    /// executed, so that a limit ends the walk where it would without the memory of them.
+    fn pass_by(&mut self, level: u32, frame: Frame, images: u64, allowed: Count) -> Visited {
+        self.verified += images;
+        let stats = &mut self.levels[level as usize - 1];
+        stats.remembered += images;
+        if level > 1 {
+            stats.covered = stats.covered.plus(allowed);
+        }
+        self.image.with(|state| state.open.pop(frame, Some(&mut state.memory)));
+        let is_over = !self.is_sharing() && self.verified >= self.settings.images_max;
+        let flow = if is_over { Flow::Stop } else { Flow::On };
+        Visited { flow, allowed, covered: allowed }
     }
 
     /// Draws images of a crash point until `end`.
@@ -377,7 +407,7 @@ impl<'a, J: Judge> Search<'a, J> {
         });
         let mut flow = Flow::On;
         let print = print.wrapping_add(trail::log_print(&log));
-        if self.nested.insert(print) {
+        if self.seen.is_new_recovery(print) {
             let inner = self.with_picks(point);
             let outer = std::mem::replace(&mut self.path, inner);
             let (settled, mode) =
@@ -387,7 +417,7 @@ impl<'a, J: Judge> Search<'a, J> {
             let end = self.end_for_one_of_many(end);
             flow = self.explore(crash.level + 1, &log, &before, end);
             if self.left_out {
-                self.nested.remove(&print);
+                self.seen.forget_recovery(print);
             }
             self.left_out |= left_out;
             self.image.with(|state| {

@@ -13,6 +13,7 @@ pub mod points;
 pub mod scopes;
 pub mod script;
 
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -27,6 +28,7 @@ use outlast_pmem::{Mark, Medium, Recorder};
 use outlast_trace::{FlushKind, LaneId, Op, OpLog, TxId};
 
 use crate::caught;
+use crate::exhaustive::Seen;
 use crate::{Broken, Count, Exhaustive, Model, Outcome, TooWide, Violation};
 use court::Court;
 use script::{Facts, LaneScript, Shape, Step};
@@ -101,7 +103,10 @@ pub struct Tally {
     pub covered: Count,
     /// Recoveries executed and judged.
     pub verified: u64,
-    /// Different images among them.
+    /// Recoveries that were spared at crash points which other schedules, or other recoveries, have
+    /// in common with this one. Limits count them.
+    pub remembered: u64,
+    /// Different images among those executed.
     pub distinct: u64,
     /// Time spent verifying.
     pub elapsed: Duration,
@@ -140,6 +145,7 @@ impl Default for Tally {
             allowed: Count::ZERO,
             covered: Count::ZERO,
             verified: 0,
+            remembered: 0,
             distinct: 0,
             elapsed: Duration::ZERO,
             failure: None,
@@ -157,9 +163,15 @@ impl Tally {
             self.covered = self.covered.plus(level.covered);
         }
         self.verified += outcome.images_verified();
+        self.remembered += outcome.images_remembered();
         self.distinct += outcome.images_distinct();
         self.elapsed += outcome.elapsed;
         self.complete &= outcome.complete;
+    }
+
+    /// Recoveries that count towards a limit.
+    pub fn counted(&self) -> u64 {
+        self.verified + self.remembered
     }
 
     /// Recoveries per second.
@@ -263,17 +275,22 @@ impl Scope {
     /// When a unit of memory has too many contents to enumerate.
     pub fn run(&self, charge: &Charge, mut progress: impl FnMut(&Tally)) -> Result<Tally, TooWide> {
         let mut tally = Tally::default();
+        // Schedules in which lanes read and wrote the same are judged alike.
+        let mut seen: HashMap<Vec<Facts>, Seen> = HashMap::new();
         let (base, root) = self.base(charge.scheme);
         let mut explorer = Explorer::new(if self.lanes.len() > 1 { self.preemptions } else { 0 });
         while let Some(scheduler) = explorer.next() {
             let schedules_max = self.schedules_max.min(charge.schedules_max);
-            if tally.schedules >= schedules_max || tally.verified >= charge.images_max {
+            if tally.schedules >= schedules_max || tally.counted() >= charge.images_max {
                 tally.complete = false;
                 break;
             }
             tally.schedules += 1;
             match self.record(charge, &base, root, scheduler, &mut explorer) {
-                Ok(recorded) => self.verify(charge, &recorded, &mut tally)?,
+                Ok(recorded) => {
+                    let seen = seen.entry(recorded.facts.clone()).or_insert_with(Seen::with_points);
+                    self.verify(charge, &recorded, seen, &mut tally)?;
+                }
                 // What comes of other interleavings of such a schedule is not asked.
                 Err(guilt) if charge.is_unwanted(guilt.violation.broken) => {}
                 Err(guilt) => tally.failure = Some(guilt),
@@ -302,8 +319,11 @@ impl Scope {
             Scheme::Aof => Scheme::Redo,
             _ => scheme,
         };
+        // What makes the root block has a ring of its own then: each line that is made blank multiplies
+        // the images, and the script's rings are to have one.
+        let maker = if self.of_other_form { self.lanes.len() } else { 0 };
         let create = CreateOptions {
-            lanes: self.lanes.len() as u32,
+            lanes: self.lanes.len().max(maker + 1) as u32,
             lane_bytes: self.lane_bytes_for(scheme),
             chunk_bytes: Some(4096),
             uuid: Some(Default::default()),
@@ -317,19 +337,15 @@ impl Scope {
             ..OpenOptions::with_scheme(made_with)
         };
         let pool = Pool::create_on(&medium, &create, &open).expect("a scope's pool can be made");
-        let mut lane = pool.lane().expect("a new pool has free lanes");
+        let mut lane = pool.lane_at(maker).expect("a new pool has free lanes");
         let root = script::create(&mut lane, &self.shape).expect("a scope's pool has room");
         if self.littered {
             script::litter(&mut lane, &self.shape, root).expect("a scope's pool has room");
         }
         drop(lane);
-        // Records of one and two lines, so that the tail comes to rest anywhere. Of streamed ones that
-        // are zeroed just one: a crash may leave any of its words.
-        let records: &[u64] = match made_with {
-            Scheme::Swift if self.of_other_form => &[8],
-            _ if self.of_other_form => &[8, 8, 8],
-            _ => &[8, 8, 8, 80, 80, 8, 80],
-        };
+        // Records of one and two lines, so that the tail comes to rest anywhere. Of those that are made
+        // blank just one: a crash may leave any of its words.
+        let records: &[u64] = if self.of_other_form { &[8] } else { &[8, 8, 8, 80, 80, 8, 80] };
         for id in 0..if self.used { self.lanes.len() } else { 0 } {
             let mut lane = pool.lane_at(id).expect("a new pool has free lanes");
             for bytes in records {
@@ -522,6 +538,7 @@ impl Scope {
         &self,
         charge: &Charge,
         recorded: &Recorded,
+        seen: &mut Seen,
         tally: &mut Tally,
     ) -> Result<(), TooWide> {
         let (scheme, plant) = (charge.scheme, charge.plant);
@@ -541,8 +558,8 @@ impl Scope {
         let outcome = Exhaustive::new(charge.model)
             .crashes(self.crashes)
             .from_op(from_op)
-            .images_max(charge.images_max.saturating_sub(tally.verified))
-            .run(&recorded.base, &recorded.log, court)?;
+            .images_max(charge.images_max.saturating_sub(tally.counted()))
+            .run_after(&recorded.base, &recorded.log, court, seen)?;
         tally.take(&outcome);
         if let Some(failure) = outcome.failures.into_iter().next() {
             tally.failure = Some(Guilt {

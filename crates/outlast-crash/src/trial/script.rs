@@ -128,7 +128,7 @@ const FORGED: u64 = 0xf0f0;
 pub type LaneScript = Vec<Vec<Step>>;
 
 /// What a committed transaction read and wrote: `(cell, version)`.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Hash)]
 pub struct Facts {
     /// Its number, which is also the version that it writes.
     pub tx: TxId,
