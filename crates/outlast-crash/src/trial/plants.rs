@@ -1,9 +1,9 @@
 //! Planted bugs of the runtime: each must be noticed by some scope.
 
-use outlast::{Plant, Scheme};
+use outlast::{Plant, Scheme, Site};
 
 use super::scopes;
-use super::{Charge, Guilt, Tally};
+use super::{Charge, Guilt, Scope, Tally};
 use crate::TooWide;
 
 /// What became of one planted bug under one scheme.
@@ -25,6 +25,27 @@ const LOOKS_MAX: [u64; 2] = [1_000, 20_000];
 /// Scopes with checksums get one recovery where others get so many.
 const SUMS_SHARE: u64 = 4;
 
+/// Scopes that show bugs late, or alone. They are tried at length after the first look: what stands
+/// before them in the list would take millions of images.
+const SHOWN_IN: &[(Plant, &str)] = &[
+    (Plant::SweepTrustsOtherFence, "stepped wide"),
+    (Plant::CoveredUnfenced, "stepped wide"),
+    (Plant::SweepIgnoresInFlight, "stepped"),
+    (Plant::FlushedOnceIsEnough, "ring uneven"),
+    (Plant::RegionNotScrubbed, "forged undo"),
+    (Plant::NoQuarantine, "blocks unlogged"),
+    (Plant::FreshUnflushed, "blocks linked first"),
+    (Plant::FreedAtOnce, "forged undo"),
+    (Plant::AsyncUnlocked, "later two"),
+    (Plant::AsyncBelieved, "later"),
+    (Plant::DurableTooEarly, "later group"),
+    (Plant::RecycleByOwnLane, "chunks"),
+    (Plant::SkipFence(Site::Ring), "other form"),
+    (Plant::SkipFence(Site::FirstLap), "other form"),
+    (Plant::SkipFlush(Site::FirstLap), "other form"),
+    (Plant::SkipFence(Site::ChunkWord), "chunks logged"),
+];
+
 /// Plants a bug and runs the scopes until one notices.
 ///
 /// # Errors
@@ -35,28 +56,74 @@ pub fn hunt(
     images_max: u64,
     mut progress: impl FnMut(&'static str, &Tally),
 ) -> Result<Sentence, TooWide> {
-    let mut images = 0;
+    let mut hunt = Hunt { plant, scheme, images: 0 };
+    let made_for_it = SHOWN_IN.iter().filter(|(shown, _)| *shown == plant);
     // Most bugs show early in some scope; few need all that a scope has, and what is sound shows nowhere.
     let first_looks = if plant.is_control() { &[][..] } else { &LOOKS_MAX };
     let looks = first_looks.iter().copied().filter(|look| *look < images_max).chain([images_max]);
-    for images_max in looks {
-        let charge = Charge { plant: Some(plant), images_max, ..Charge::of(scheme) };
-        let lifecycle = super::lifecycle::run(&charge)?;
-        images += lifecycle.counted();
+    for (number, look) in looks.enumerate() {
+        if number == 1 {
+            for (_, name) in made_for_it.clone() {
+                for scope in scopes::of(scheme).filter(|scope| scope.name == *name) {
+                    if let Some(killed) = hunt.look_into(&scope, images_max, &mut progress)? {
+                        return Ok(hunt.over(Some(killed)));
+                    }
+                }
+            }
+        }
+        let lifecycle = super::lifecycle::run(&hunt.charge(look))?;
+        hunt.images += lifecycle.counted();
         if let Some(guilt) = lifecycle.failure {
-            return Ok(Sentence { plant, scheme, killed: Some(("lifecycle", guilt)), images });
+            return Ok(hunt.over(Some(("lifecycle", guilt))));
         }
         for scope in scopes::of(scheme) {
-            // Comparing every page with its checksums takes longer than all the rest.
-            let images_max = if scope.checksums { images_max / SUMS_SHARE } else { images_max };
-            let charge = Charge { plant: Some(plant), images_max, ..Charge::of(scheme) };
-            let tally = scope.run(&charge, |tally| progress(scope.name, tally))?;
-            images += tally.counted();
-            if let Some(guilt) = tally.failure {
-                let killed = Some((scope.name, guilt));
-                return Ok(Sentence { plant, scheme, killed, images });
+            if let Some(killed) = hunt.look_into(&scope, look, &mut progress)? {
+                return Ok(hunt.over(Some(killed)));
             }
         }
     }
-    Ok(Sentence { plant, scheme, killed: None, images })
+    Ok(hunt.over(None))
+}
+
+/// A hunt under way.
+struct Hunt {
+    plant: Plant,
+    scheme: Scheme,
+    images: u64,
+}
+
+impl Hunt {
+    fn charge(&self, images_max: u64) -> Charge {
+        Charge { plant: Some(self.plant), images_max, ..Charge::of(self.scheme) }
+    }
+
+    /// Runs one scope, and names it if the bug is noticed there.
+    fn look_into(
+        &mut self,
+        scope: &Scope,
+        images_max: u64,
+        progress: &mut impl FnMut(&'static str, &Tally),
+    ) -> Result<Option<(&'static str, Guilt)>, TooWide> {
+        // Comparing every page with its checksums takes longer than all the rest.
+        let images_max = if scope.checksums { images_max / SUMS_SHARE } else { images_max };
+        let tally = scope.run(&self.charge(images_max), |tally| progress(scope.name, tally))?;
+        self.images += tally.counted();
+        Ok(tally.failure.map(|guilt| (scope.name, guilt)))
+    }
+
+    fn over(self, killed: Option<(&'static str, Guilt)>) -> Sentence {
+        Sentence { plant: self.plant, scheme: self.scheme, killed, images: self.images }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_scope_that_a_bug_is_looked_for_in_exists() {
+        for (plant, name) in SHOWN_IN {
+            assert!(scopes::all().iter().any(|scope| scope.name == *name), "{plant}: {name}");
+        }
+    }
 }
