@@ -49,6 +49,12 @@ const SHOWN_IN: &[(Plant, &str)] = &[
     (Plant::SkipFence(Site::FirstLap), "other form"),
     (Plant::SkipFlush(Site::FirstLap), "other form"),
     (Plant::SkipFence(Site::ChunkWord), "chunks logged"),
+    (Plant::SkipFence(Site::ChunkWord), "blocks together"),
+    (Plant::SkipFence(Site::AgedOut), "stepped"),
+    (Plant::SkipFence(Site::UndoFresh), "blocks linked first"),
+    (Plant::SkipFlush(Site::RunSums), "sums large"),
+    (Plant::AbortedRegionsFreed, "abort beyond"),
+    (Plant::PendingLostWithFree, "blocks small ring"),
 ];
 
 /// Plants a bug and runs the scopes until one notices.
