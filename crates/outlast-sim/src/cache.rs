@@ -238,21 +238,14 @@ impl<T: LineTag> Cache<T> {
         held.map(|(tag, flags)| (LineAddr(tag - 1), flags & DIRTY != 0))
     }
 
-    /// Visits every line held, set by set, with whether it is dirty and what is kept beside it.
-    pub(crate) fn scan(&mut self, mut visit: impl FnMut(LineAddr, bool, &mut T)) {
+    /// Visits every line held, set by set, with the number of its set, whether it is dirty, and what
+    /// is kept beside it.
+    pub(crate) fn scan(&mut self, mut visit: impl FnMut(u64, LineAddr, bool, &mut T)) {
         for index in 0..self.tags.len() {
             if self.tags[index] != EMPTY {
+                let (set, line) = (index / self.ways, LineAddr(self.tags[index] - 1));
                 let dirty = self.flags[index] & DIRTY != 0;
-                visit(LineAddr(self.tags[index] - 1), dirty, &mut self.scheme_tags[index]);
-            }
-        }
-    }
-
-    /// Visits every line held with the number of its set and whether it is dirty, set by set.
-    pub(crate) fn visit_sets(&self, visit: &mut impl FnMut(u64, LineAddr, bool)) {
-        for (index, (tag, flags)) in self.tags.iter().zip(&self.flags).enumerate() {
-            if *tag != EMPTY {
-                visit((index / self.ways) as u64, LineAddr(tag - 1), flags & DIRTY != 0);
+                visit(set as u64, line, dirty, &mut self.scheme_tags[index]);
             }
         }
     }

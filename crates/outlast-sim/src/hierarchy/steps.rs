@@ -201,22 +201,18 @@ impl<T: LineTag> Hierarchy<T> {
         self.remove_everywhere(line);
     }
 
-    /// Visits all lines of a level (1, 2 or 3; all lanes of it) with the number of their set and
-    /// whether they are dirty in that level.
-    pub(crate) fn visit_sets(&self, level: u8, mut visit: impl FnMut(u64, LineAddr, bool)) {
-        match level {
-            1 => self.lanes.iter().for_each(|lane| lane.l1.visit_sets(&mut visit)),
-            2 => {
-                let caches = self.lanes.iter().filter_map(|lane| lane.l2.as_ref());
-                caches.for_each(|l2| l2.visit_sets(&mut visit));
-            }
-            _ => self.llc.visit_sets(&mut visit),
-        }
-    }
-
     /// Visits all lines of a level (1, 2 or 3; all lanes of it), with their tags and whether
     /// they are dirty in that level; the visitor may replace the tag.
     pub(crate) fn scan(&mut self, level: u8, mut visit: impl FnMut(LineAddr, bool, &mut T)) {
+        self.scan_sets(level, |_, line, dirty, tag| visit(line, dirty, tag));
+    }
+
+    /// As [`scan`](Self::scan), with the number of each line's set.
+    pub(crate) fn scan_sets(
+        &mut self,
+        level: u8,
+        mut visit: impl FnMut(u64, LineAddr, bool, &mut T),
+    ) {
         match level {
             1 => self.lanes.iter_mut().for_each(|lane| lane.l1.scan(&mut visit)),
             2 => self

@@ -49,6 +49,7 @@ pub use config::{
     MachineError, Mapping, MemoryConfig, PRESETS, PagePolicy, Preset as MachinePreset, Rate,
     Refresh, Scheduling, Span, TlbConfig,
 };
+pub use core::PAGE_TABLE;
 pub use drain::DrainCursor;
 pub use instr::{Batch, Instr, InstrKind, LOADS_MAX, Mark, STORES_MAX, Source, SourceError};
 pub use journal::TimedJournal;

@@ -2,8 +2,12 @@
 
 use super::{PATH, run_lanes, store, with};
 use outlast_sim::Cause;
-use outlast_sim::timed::{Answer, Cycle, LevelFlush, Lost, Outbox, Scheme, System};
+use outlast_sim::timed::{
+    Answer, Cycle, LevelFlush, Lost, Outbox, Scheme, StoreSeen, System, WriteRoute, WriteSeen,
+    WriteTicket,
+};
 use outlast_trace::{LaneId, LineAddr, Op, OpLog, Sink};
+use std::collections::BTreeSet;
 
 const CAUSE: Cause = Cause::Scheme(0);
 
@@ -131,4 +135,155 @@ fn a_flush_that_invalidates_leaves_nothing_to_hit() {
         };
         assert_eq!((reads(false), reads(true)), (lines, 2 * lines));
     }
+}
+
+/// A table with an entry for each line that has left the caches in this epoch. When it is full, the
+/// epoch ends early: what left waits, all cores stop, it goes, and all caches are flushed.
+struct Table {
+    entries: BTreeSet<LineAddr>,
+    capacity: usize,
+    ending: bool,
+    waiting: Vec<WriteTicket>,
+    epochs: u64,
+    waited: u64,
+}
+
+impl Scheme for Table {
+    type Tag = ();
+    type Page = ();
+    type Token = Step;
+    const CAUSES: &'static [&'static str] = &["flush"];
+
+    fn route_write(
+        &mut self,
+        _now: Cycle,
+        write: &WriteSeen<'_, ()>,
+        out: &mut Outbox<Step>,
+    ) -> WriteRoute {
+        let is_full = self.entries.len() == self.capacity && !self.entries.contains(&write.line);
+        if write.cause == CAUSE || !is_full {
+            self.entries.insert(write.line);
+            return WriteRoute::Here;
+        }
+        if !std::mem::replace(&mut self.ending, true) {
+            out.stop(Step::Stopped);
+        }
+        self.waiting.push(write.ticket);
+        self.waited += 1;
+        WriteRoute::Wait
+    }
+
+    fn stopped(&mut self, _now: Cycle, _token: Step, out: &mut Outbox<Step>) {
+        // Newer bytes of these lines do not pass them.
+        for ticket in self.waiting.drain(..) {
+            out.release_write(ticket, WriteRoute::Here);
+        }
+        let (level, invalidate, token) = (None, false, Step::Flushed);
+        out.flush(LevelFlush { level, cause: CAUSE, invalidate, token });
+    }
+
+    fn flushed(&mut self, _now: Cycle, _token: Step, out: &mut Outbox<Step>) {
+        self.entries.clear();
+        self.ending = false;
+        self.epochs += 1;
+        out.resume();
+    }
+}
+
+#[test]
+fn cores_stop_though_what_leaves_the_caches_waits() {
+    for kind in ["ooo", "inorder"] {
+        for buffer in ["1", "4"] {
+            let changes = [
+                ("memory.write_buffer", buffer),
+                ("l1.size", "512 B"),
+                ("l2.size", "1 KiB"),
+                ("l2.ways", "4"),
+                ("llc.size", "2 KiB"),
+            ];
+            let mut logs = vec![OpLog::default(), OpLog::default()];
+            for n in 0..600 {
+                for lane in 0..2 {
+                    store(&mut logs[lane as usize], 100 * lane + n * 37 % 96, n);
+                }
+            }
+            let scheme = Table {
+                entries: BTreeSet::new(),
+                capacity: 24,
+                ending: false,
+                waiting: Vec::new(),
+                epochs: 0,
+                waited: 0,
+            };
+            let mut system = run_lanes(&with(kind, &changes), scheme, logs, Vec::new());
+            let Table { epochs, waited, .. } = *system.scheme();
+            assert!(epochs > 10 && waited >= epochs, "{kind}: {epochs}, {waited}");
+            for n in 504..600u64 {
+                for lane in 0..2 {
+                    let line = system.line(LineAddr(100 * lane + n * 37 % 96));
+                    assert_eq!(line[..8], n.to_le_bytes(), "{kind}");
+                }
+            }
+        }
+    }
+}
+
+/// Flushes the lines of one epoch from the last level, as they carry it.
+struct Scans(u8);
+
+impl Scheme for Scans {
+    type Tag = u8;
+    type Page = ();
+    type Token = u8;
+    const CAUSES: &'static [&'static str] = &["scan"];
+
+    fn store(
+        &mut self,
+        _now: Cycle,
+        _lane: LaneId,
+        _store: &StoreSeen<'_>,
+        tag: &mut u8,
+        _page: Option<&mut ()>,
+        _out: &mut Outbox<u8>,
+    ) -> Answer {
+        *tag = self.0;
+        Answer::Proceed
+    }
+
+    fn epoch(&mut self, _now: Cycle, _lane: LaneId, out: &mut Outbox<u8>) -> Answer {
+        self.0 += 1;
+        if self.0 == 4 {
+            let (level, cause, invalidate) = (None, CAUSE, false);
+            out.flush(LevelFlush { level, cause, invalidate, token: 2 });
+        }
+        Answer::Proceed
+    }
+
+    fn is_flushed(
+        &mut self,
+        _now: Cycle,
+        token: u8,
+        _level: u8,
+        _line: LineAddr,
+        dirty: bool,
+        tag: &mut u8,
+    ) -> bool {
+        dirty && *tag == token
+    }
+}
+
+#[test]
+fn a_flush_writes_what_the_scheme_picks() {
+    let mut log = OpLog::default();
+    for line in 0..40 {
+        store(&mut log, line, line + 1);
+        log.op(LaneId(0), Op::Compute(500));
+        if line % 10 == 9 {
+            log.op(LaneId(0), Op::Epoch);
+        }
+    }
+    let system = run_lanes(&with("inorder", &[]), Scans(0), vec![log], Vec::new());
+    let timed = system.journal().unwrap();
+    let lines: BTreeSet<_> = timed.journal().iter().map(|entry| entry.line.0).collect();
+    assert_eq!(lines, (20..30).collect());
 }

@@ -22,8 +22,8 @@ use crate::{
 use outlast_trace::{FlushKind, LineAddr, PoolOffset};
 use std::collections::VecDeque;
 
-/// Page table entries lie above all memory that programs use: 8 bytes a page.
-pub(in crate::timed) const PAGE_TABLE: LineAddr = LineAddr(1 << 50);
+/// Page table entries lie above all memory that programs and schemes use: 8 bytes a page.
+pub const PAGE_TABLE: LineAddr = LineAddr(1 << 50);
 
 /// A load in the load queue.
 #[derive(Clone, Copy, Debug, Default)]

@@ -7,7 +7,8 @@ mod ports;
 mod store_queue;
 
 pub(super) use inorder::InOrder;
-pub(super) use lsu::{Lsu, PAGE_TABLE};
+pub(super) use lsu::Lsu;
+pub use lsu::PAGE_TABLE;
 pub(super) use ooo::OutOfOrder;
 pub(super) use ports::Ports;
 

@@ -148,6 +148,22 @@ pub trait Scheme: Sized {
     ) {
     }
 
+    /// Cache port: whether a flush that the scheme asked for writes this line of a level that it scans,
+    /// as the tags say at its begin; the tag may be changed. A line goes with its newest bytes,
+    /// which may be in another level, and not at all where memory has them.
+    #[inline]
+    fn is_flushed(
+        &mut self,
+        now: Cycle,
+        token: Self::Token,
+        level: u8,
+        line: LineAddr,
+        dirty: bool,
+        tag: &mut Self::Tag,
+    ) -> bool {
+        dirty
+    }
+
     /// Translation port: a core's TLB took in the page with this number. Its bits, which may be
     /// changed, are new ones where no other TLB holds it.
     #[inline]
@@ -182,7 +198,8 @@ pub trait Scheme: Sized {
 
     /// Controller port: where a line's bytes are at this moment. It has no side effects and takes no
     /// time; [`route_read`](Self::route_read) has the price. It changes for a line at the moment
-    /// in which a write of it is routed elsewhere, taken, or moved by the scheme itself.
+    /// in which a write of it is routed elsewhere, taken, or moved by the scheme itself. Lines from
+    /// [`PAGE_TABLE`](crate::timed::PAGE_TABLE) on are no program's.
     #[inline]
     fn locate(&self, line: LineAddr) -> LineAddr {
         line

@@ -3,7 +3,8 @@
 //! From [`Outbox::stop`](super::Outbox::stop) on, cores begin no instruction. A core stands when all
 //! that it began has retired and its stores, streams and flushes are done, so nothing is half done
 //! anywhere. An instruction that waits for another core (a lock, a signal) goes back to where it
-//! came from: it has done nothing. When all cores stand, [`Scheme::stopped`] is called. What the
+//! came from: it has done nothing. When all cores stand, and all that has left the caches has arrived
+//! at the controller and been asked about or held back, [`Scheme::stopped`] is called. What the
 //! scheme injects runs even then, and another stop tells when that is done.
 //!
 //! Lines that leave the caches meanwhile may have to wait for the scheme. So that cores can finish
@@ -128,7 +129,7 @@ impl<S: Scheme> System<S> {
         for core in cores.iter_mut() {
             all_stand &= core.is_standing(up);
         }
-        if !all_stand {
+        if !all_stand || up.below.writes.has_travelling() {
             return false;
         }
         let now = up.now();

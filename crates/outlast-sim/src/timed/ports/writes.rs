@@ -174,6 +174,13 @@ impl<Tag> Writes<Tag> {
         self.under_way.is_empty()
     }
 
+    /// Whether one has not arrived at the controller.
+    pub(in crate::timed) fn has_travelling(&self) -> bool {
+        let travels = |number: &u32| self.writes[*number as usize].state == State::Unasked;
+        let mut under_way = self.under_way.iter().map(|(_, number)| *number);
+        under_way.any(|number| travels(&number) && !self.held.contains(&number))
+    }
+
     fn put(&mut self, write: Write<Tag>) -> u32 {
         match self.free.pop() {
             Some(number) => {
