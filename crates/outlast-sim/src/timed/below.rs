@@ -41,7 +41,7 @@ pub(crate) struct Below<S: Scheme> {
     pub(crate) persist: PersistTimes,
     dram: Option<Dram>,
     /// Lines from here on are volatile.
-    volatile_from: LineAddr,
+    pub(super) volatile_from: LineAddr,
     /// Channels of the persistent memory.
     channels: usize,
     pub(crate) timeline: Option<Box<Timeline>>,

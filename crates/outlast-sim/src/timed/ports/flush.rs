@@ -1,11 +1,12 @@
 //! A level, or all, scanned and flushed.
 //!
 //! The tags of each level are read set after set, at the speed of any scan, all levels at the same
-//! time. A dirty line, or what [`Scheme::is_flushed`] says, leaves when the tags of its set have been read and the buffer towards memory
-//! has room. The flush is over when all tags were read and all its lines are durable, and so are
-//! those that had left before it began, but for those that the scheme itself holds back or has
-//! taken; each acknowledgement takes the path. Newer bytes of a line do not pass older ones that
-//! the scheme holds back, so it lets those go before it waits for a flush.
+//! time. A dirty line that is not volatile, or one that [`Scheme::is_flushed`] picks, leaves when the
+//! tags of its set have been read and the buffer towards memory has room. The flush is over when all
+//! tags were read and all its lines are durable, and so are those that had left before it began, but
+//! for those that the scheme itself holds back or has taken; each acknowledgement takes the path.
+//! Newer bytes of a line do not pass older ones that the scheme holds back, so it lets those go
+//! before it waits for a flush.
 
 use super::{Origin, Scheme, own::Job};
 use crate::{
@@ -59,9 +60,11 @@ impl<S: Scheme> Uncore<S> {
                 let shape = self.scan_shape[index];
                 self.scans[index] = shape.begin(now);
                 until = until.max(shape.read_by(now, None));
+                let volatile_from = self.below.volatile_from;
                 let scheme = &mut self.below.scheme;
                 self.caches.scan_sets(level, |set, line, dirty, tag| {
-                    let goes = scheme.is_flushed(now, what.token, level, line, dirty, tag);
+                    let goes = line < volatile_from
+                        && scheme.is_flushed(now, what.token, level, line, dirty, tag);
                     if goes || what.invalidate {
                         lines.push((shape.read_by(now, Some(set)), line));
                     }
