@@ -240,7 +240,9 @@ impl<S: Scheme> System<S> {
     fn tick(&mut self, core: usize, at: Cycle, until: Cycle) {
         let before = self.cores[core].stats().instructions;
         self.next[core] = Cycle::NEVER;
-        self.up.ahead_max = self.alarms.next.saturating_sub(self.retired);
+        if self.alarms.next < u64::MAX {
+            self.up.ahead_max = self.alarms.next.saturating_sub(self.retired);
+        }
         let next = self.cores[core].tick(at, until, &mut self.up);
         self.next[core] = self.next[core].min(next);
         let retired = self.cores[core].stats().instructions - before;

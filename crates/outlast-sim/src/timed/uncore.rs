@@ -500,13 +500,15 @@ impl<S: Scheme> Uncore<S> {
     /// Whether something came up that the owner has to see to before time goes on.
     #[inline]
     pub(crate) fn needs_attention(&self) -> bool {
-        self.has_work() || self.below.stop.is_waited_for()
+        self.has_work() | self.below.stop.is_waited_for
     }
 
     /// Whether that is more than to see whether all cores stand.
     #[inline]
     pub(crate) fn has_work(&self) -> bool {
-        self.wake_all || self.below.room || self.below.streams_done || !self.below.outbox.is_empty()
+        // One test for all, since it is almost always in vain.
+        let Below { room, streams_done, outbox, .. } = &self.below;
+        self.wake_all | room | streams_done | !outbox.is_empty()
     }
 
     /// Does what the scheme asked for.

@@ -24,21 +24,14 @@ use outlast_trace::{LaneId, PoolOffset, word_pieces};
 pub(in crate::timed) struct Stop<T> {
     /// They may not.
     pub(in crate::timed) is_on: bool,
-    /// Whom to tell when all stand.
+    /// Whether a scheme waits for all cores to stand, and whom to tell.
+    pub(in crate::timed) is_waited_for: bool,
     waits: Vec<T>,
 }
 
 impl<T> Default for Stop<T> {
     fn default() -> Self {
-        Self { is_on: false, waits: Vec::new() }
-    }
-}
-
-impl<T> Stop<T> {
-    /// Whether a scheme waits for all cores to stand.
-    #[inline]
-    pub(in crate::timed) fn is_waited_for(&self) -> bool {
-        !self.waits.is_empty()
+        Self { is_on: false, is_waited_for: false, waits: Vec::new() }
     }
 }
 
@@ -91,6 +84,7 @@ impl<S: Scheme> Uncore<S> {
         let stops = std::mem::take(&mut below.outbox.stops);
         if !stops.is_empty() {
             below.stop.is_on = true;
+            below.stop.is_waited_for = true;
             below.stop.waits.extend(stops);
             below.room = true; // What waits for the scheme takes no room any more.
         }
@@ -120,7 +114,7 @@ impl<S: Scheme> System<S> {
 
     /// Tells the scheme that all cores stand, if they do and it waits for that; returns whether.
     pub(in crate::timed) fn tell_of_stop(&mut self) -> bool {
-        if !self.up.below.stop.is_waited_for() {
+        if !self.up.below.stop.is_waited_for {
             return false;
         }
         let Self { cores, up, .. } = self;
@@ -133,6 +127,7 @@ impl<S: Scheme> System<S> {
             return false;
         }
         let now = up.now();
+        up.below.stop.is_waited_for = false;
         for token in std::mem::take(&mut up.below.stop.waits) {
             up.below.scheme.stopped(now, token, &mut up.below.outbox);
         }
@@ -146,5 +141,6 @@ impl<S: Scheme> System<S> {
             let token = self.up.below.tokens.take(token);
             self.up.below.scheme.step(now, token, &mut self.up.below.outbox);
         }
+        self.up.ahead_max = u64::MAX;
     }
 }

@@ -16,7 +16,7 @@ impl OutOfOrder {
             }
             self.serialising = None;
         }
-        let mut left = self.dispatch_width;
+        let (mut left, stopped) = (self.dispatch_width, up.below.stop.is_on);
         while left > 0 {
             if self.wrong_branch.is_some() || self.serialising.is_some() {
                 return false;
@@ -26,7 +26,7 @@ impl OutOfOrder {
             }
             let Some(instr) = self.front.peek() else { return false };
             let instr = *instr;
-            if up.below.stop.is_on && instr.kind != InstrKind::Injected {
+            if stopped && instr.kind != InstrKind::Injected {
                 return false;
             }
             // A mark travels with the stores and takes an entry, too.
