@@ -16,7 +16,20 @@ impl OutOfOrder {
             }
             self.serialising = None;
         }
-        let (mut left, stopped) = (self.dispatch_width, up.below.stop.is_on);
+        if up.below.stop.is_on {
+            return self.dispatch_in_order::<S, true>(now, up);
+        }
+        self.dispatch_in_order::<S, false>(now, up)
+    }
+
+    /// Dispatches in the order of the program, while cores stop nothing but what was injected.
+    #[inline]
+    fn dispatch_in_order<S: Scheme, const STOPPED: bool>(
+        &mut self,
+        now: Cycle,
+        up: &mut Uncore<S>,
+    ) -> bool {
+        let mut left = self.dispatch_width;
         while left > 0 {
             if self.wrong_branch.is_some() || self.serialising.is_some() {
                 return false;
@@ -26,7 +39,7 @@ impl OutOfOrder {
             }
             let Some(instr) = self.front.peek() else { return false };
             let instr = *instr;
-            if stopped && instr.kind != InstrKind::Injected {
+            if STOPPED && instr.kind != InstrKind::Injected {
                 return false;
             }
             // A mark travels with the stores and takes an entry, too.
