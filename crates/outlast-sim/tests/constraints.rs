@@ -324,6 +324,7 @@ const ELSEWHERE: &[&str] = &[
     "l1.access_pj",
     "l2.access_pj",
     "llc.access_pj",
+    "adr.drain_lines",  // charged/kept.rs
     "caches.scan_tags", // ports.rs: a_lookup_during_a_scan_waits_for_the_end_of_a_set
     "dram.from",        // dram.rs
     "memory.row_read",  // memory_stats.rs: energy_is_lines_and_rows_times_the_bits_energy
