@@ -27,6 +27,8 @@ pub(crate) enum Event {
     ReadArrives { read: u32 },
     /// A read's data is back at the last level.
     ReadDone { read: u32 },
+    /// A scheme has a read's bytes at the controller.
+    ReadAnswered { read: u32 },
     /// A read that a scheme delayed enters its queue.
     ReadEnters { read: u32 },
     /// A write arrives at the controller.

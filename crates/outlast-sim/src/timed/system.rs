@@ -330,6 +330,7 @@ impl<S: Scheme> System<S> {
             Event::FlushStep { job } => up.flush_step(job),
             Event::FlushAcknowledged { job } => up.flush_acknowledged(job),
             Event::ReadArrives { read } => up.below.read_arrives(read),
+            Event::ReadAnswered { read } => up.below.read_is_answered(read),
             Event::ReadEnters { read } => up.below.read_enters(read),
             Event::ReadDone { read } => self.read_done(read),
             Event::WriteArrives { write } => up.below.write_arrives(write),

@@ -119,6 +119,35 @@ fn every_read_takes_the_lookup_and_one_that_misses_both() {
     }
 }
 
+/// Answers the first read late and the others at once.
+#[derive(Default)]
+struct Answers(u64);
+
+impl Scheme for Answers {
+    type Tag = ();
+    type Page = ();
+    type Token = ();
+
+    fn route_read(&mut self, _now: Cycle, _read: &ReadSeen, _out: &mut Outbox) -> Route {
+        self.0 += 1;
+        Route::Answered { cycles: if self.0 == 1 { 1_000 } else { 0 } }
+    }
+}
+
+#[test]
+fn an_answer_takes_the_link_when_it_is_there() {
+    // Four loads at the same time; a line takes 64 cycles on the link.
+    let mut log = OpLog::default();
+    for line in 0..4 {
+        log.op(LaneId(0), Op::Load { at: LineAddr(line).start(), len: 8, depends: None });
+    }
+    let time = |link| run(&with("ooo", &[("memory.link", link)]), Answers::default(), log.clone());
+    let (mut free, mut bound) = (time("unlimited"), time("1 GB/s"));
+    // The three behind pass the link long before the first one's answer.
+    assert_eq!(bound.now().0, free.now().0 + 64);
+    assert_eq!((free.take_stats().memory.reads, bound.take_stats().memory.reads), (0, 0));
+}
+
 #[test]
 fn what_the_cache_takes_is_no_write_of_persistent_memory_and_is_found_there() {
     for kind in ["ooo", "inorder"] {

@@ -187,14 +187,20 @@ impl<S: Scheme> Below<S> {
                 self.wheel.schedule(now.plus(cycles), Event::ReadEnters { read: number });
             }
             Route::Answered { cycles } => {
-                let Read { line, cause, .. } = self.reads.reads[number as usize];
+                let cause = self.reads.reads[number as usize].cause;
                 self.reads_by_cause.uncount(cause);
-                let (controller, _, path_cycles) = self.memory_of(line);
-                let at = controller.link_from_memory(now.plus(cycles)).plus(path_cycles);
-                self.wheel.schedule(at, Event::ReadDone { read: number });
+                self.wheel.schedule(now.plus(cycles), Event::ReadAnswered { read: number });
             }
             Route::Wait => self.reads.reads[number as usize].waits = true,
         }
+    }
+
+    /// The scheme has a read's bytes at the controller, and they go back.
+    pub(in crate::timed) fn read_is_answered(&mut self, number: u32) {
+        let (now, line) = (self.now(), self.reads.reads[number as usize].line);
+        let (controller, _, path_cycles) = self.memory_of(line);
+        let at = controller.link_from_memory(now).plus(path_cycles);
+        self.wheel.schedule(at, Event::ReadDone { read: number });
     }
 
     /// A read goes to another line than was asked for.
