@@ -79,29 +79,52 @@ pub trait Run {
     }
 }
 
+/// How a paper is called, and the texts that it comes with.
+#[derive(Clone, Copy, Debug)]
+pub struct Card {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// What its records are filed under, and its claims' names begin with.
+    pub id: &'static str,
+    /// How it is called in text.
+    pub title: &'static str,
+    /// What it is about, in a few words.
+    pub about: &'static str,
+    /// The source of its judge, for the names of the claims that have a rule of their own.
+    pub judge: &'static str,
+}
+
 /// A paper. Its folder implements this once; a line of [`PAPERS`](super::PAPERS) is all that else
 /// names it.
 pub trait Paper: Sync {
+    /// How it is called.
+    fn card(&self) -> &'static Card;
+
     /// Its name on the command line.
-    fn name(&self) -> &'static str;
+    fn name(&self) -> &'static str {
+        self.card().name
+    }
 
     /// What its records are filed under, and its claims' names begin with.
-    fn id(&self) -> &'static str;
+    fn id(&self) -> &'static str {
+        self.card().id
+    }
 
     /// How it is called in text.
-    fn title(&self) -> &'static str;
+    fn title(&self) -> &'static str {
+        self.card().title
+    }
 
     /// What it is about, in a few words.
-    fn about(&self) -> &'static str;
+    fn about(&self) -> &'static str {
+        self.card().about
+    }
 
     /// Its figures and tables by their names on the command line, each with its name in claims.
     fn figures(&self) -> Vec<(&'static str, String)>;
 
     /// Its claims about results and orderings.
     fn claims(&self) -> &'static [Claim];
-
-    /// The claims' names, without the paper's, for which there is a rule of their own.
-    fn rules(&self) -> Vec<&'static str>;
 
     /// What is shown of it.
     fn views(&self) -> &'static [View];
@@ -117,6 +140,7 @@ pub trait Paper: Sync {
 }
 
 /// Names of claims in the source of a judge: string literals in the arms of its matches.
+#[cfg(test)]
 pub(super) fn rules_in(source: &'static str) -> Vec<&'static str> {
     let mut names = Vec::new();
     for line in source.lines() {

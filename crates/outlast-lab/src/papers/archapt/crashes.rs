@@ -108,7 +108,7 @@ pub(super) fn id(claim: &Claim) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::papers::archapt::claims;
+    use crate::papers::archapt::CLAIMS;
     use crate::record::{Kind, Metric, Verdict};
 
     fn cell(row: &str, metric: &'static str, value: f64) -> Record {
@@ -119,14 +119,13 @@ mod tests {
     }
 
     fn verdict(id: &str, records: &[Record]) -> Verdict {
-        let claims = claims();
-        let claim = claims.iter().find(|claim| claim.id == format!("archapt.{id}")).unwrap();
+        let claim = CLAIMS.iter().find(|claim| claim.id == format!("archapt.{id}")).unwrap();
         judge(id, records).record("archapt", claim).verdict.unwrap()
     }
 
     #[test]
     fn every_claim_of_the_table_is_looked_up_and_untested_without_crashes() {
-        for claim in claims().iter().filter(|claim| claim.part == "table4") {
+        for claim in CLAIMS.iter().filter(|claim| claim.part == "table4") {
             let record = judge(id(claim), &[]).record("archapt", claim);
             assert_eq!(record.verdict, Some(Verdict::NotTestable), "{}", claim.id);
         }

@@ -33,14 +33,14 @@ mod views;
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
-use std::sync::OnceLock;
+use std::sync::LazyLock;
 
 use outlast::{Guarantee, Scheme};
 use outlast_crash::campaign::{CampaignError, TimedError};
 use outlast_workloads::{Scale, Workload};
 
 use super::claim::{self, Claim};
-use super::paper::{Outcome, Paper, Request, Run, rules_in};
+use super::paper::{Card, Outcome, Paper, Request, Run};
 use super::view::View;
 use crate::crash::planted_in;
 use crate::emulated::EmulationError;
@@ -50,27 +50,21 @@ use crate::news::{Listener, News};
 /// "Archapt": architecture-aware transactions.
 pub struct Archapt;
 
+/// How it is called.
+const CARD: Card = Card {
+    name: "archapt",
+    id: ARCHAPT,
+    title: "Archapt",
+    about: "architecture-aware transactions: skipped flushes, checksums, coalescing",
+    judge: include_str!("judge.rs"),
+};
+
 /// What the paper claims.
-fn claims() -> &'static [Claim] {
-    static CLAIMS: OnceLock<Vec<Claim>> = OnceLock::new();
-    CLAIMS.get_or_init(|| claim::parse(include_str!("claims.csv")))
-}
+static CLAIMS: LazyLock<Vec<Claim>> = LazyLock::new(|| claim::parse(include_str!("claims.csv")));
 
 impl Paper for Archapt {
-    fn name(&self) -> &'static str {
-        "archapt"
-    }
-
-    fn id(&self) -> &'static str {
-        ARCHAPT
-    }
-
-    fn title(&self) -> &'static str {
-        "Archapt"
-    }
-
-    fn about(&self) -> &'static str {
-        "architecture-aware transactions: skipped flushes, checksums, coalescing"
+    fn card(&self) -> &'static Card {
+        &CARD
     }
 
     fn figures(&self) -> Vec<(&'static str, String)> {
@@ -78,11 +72,7 @@ impl Paper for Archapt {
     }
 
     fn claims(&self) -> &'static [Claim] {
-        claims()
-    }
-
-    fn rules(&self) -> Vec<&'static str> {
-        rules_in(include_str!("judge.rs"))
+        &CLAIMS
     }
 
     fn views(&self) -> &'static [View] {

@@ -66,7 +66,7 @@ fn every_claim_gets_one_verdict_and_every_measured_part_its_records() {
     let directory = tempfile::tempdir_in(crate::native::default_directory()).unwrap();
     let records = run(&tiny(&Part::ALL, directory.path()), &mut |_| ()).unwrap().records;
     let found = verdicts(&records);
-    let claims = claims();
+    let claims = &*CLAIMS;
     assert_eq!(found.len(), claims.len());
     for claim in claims {
         assert_eq!(found[claim.id].len(), 1, "{}", claim.id);
@@ -144,7 +144,7 @@ fn parts_are_named_as_figures_are_and_have_claims() {
     }
     let error = "11".parse::<Part>().unwrap_err().to_string();
     assert!(error.contains("'11'") && error.contains("table1"), "{error}");
-    let claims = claims();
+    let claims = &*CLAIMS;
     for claim in claims {
         let part = Part::ALL.into_iter().find(|part| part.claims_name() == claim.part);
         assert!(part.is_some() || claim.part == "text", "{}", claim.id);

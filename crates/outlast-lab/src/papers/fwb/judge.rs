@@ -23,7 +23,7 @@ const RINGS: [&str; 2] = ["redo-clwb:ring", "undo-clwb:ring"];
 /// One record for each claim about the requested parts.
 pub(super) fn judge(task: &Task, findings: &Findings) -> Vec<Record> {
     let wanted: Vec<String> = task.parts.iter().map(|part| part.claims_name()).collect();
-    super::claims()
+    super::CLAIMS
         .iter()
         .filter(|claim| wanted.iter().any(|part| part == claim.part))
         .map(|claim| judgement(claim, task, findings).record(HWL, claim))

@@ -23,7 +23,7 @@ mod views;
 use std::error::Error;
 use std::path::Path;
 use std::str::FromStr;
-use std::sync::OnceLock;
+use std::sync::LazyLock;
 
 use outlast_crash::machine::{Campaign, work_of};
 use outlast_schemes::{MachineScheme, Options, plants};
@@ -31,7 +31,7 @@ use outlast_sim::Cause;
 use outlast_sim::timed::MachineConfig;
 
 use super::claim::{self, Claim};
-use super::paper::{Outcome, Paper, Request, Run, rules_in};
+use super::paper::{Card, Outcome, Paper, Request, Run};
 use super::view::View;
 use crate::native::Size;
 use crate::news::Listener;
@@ -43,27 +43,21 @@ use outlast_workloads::machine::{BareWorkload, Plan, Recorded};
 /// "Steal but no force": hardware undo+redo logging, and forced write-back.
 pub struct Fwb;
 
+/// How it is called.
+const CARD: Card = Card {
+    name: "fwb",
+    id: HWL,
+    title: "HWL and FWB",
+    about: "hardware undo+redo logging and forced write-back, on the timed machine",
+    judge: include_str!("judge.rs"),
+};
+
 /// What the paper claims.
-fn claims() -> &'static [Claim] {
-    static CLAIMS: OnceLock<Vec<Claim>> = OnceLock::new();
-    CLAIMS.get_or_init(|| claim::parse(include_str!("claims.csv")))
-}
+static CLAIMS: LazyLock<Vec<Claim>> = LazyLock::new(|| claim::parse(include_str!("claims.csv")));
 
 impl Paper for Fwb {
-    fn name(&self) -> &'static str {
-        "fwb"
-    }
-
-    fn id(&self) -> &'static str {
-        HWL
-    }
-
-    fn title(&self) -> &'static str {
-        "HWL and FWB"
-    }
-
-    fn about(&self) -> &'static str {
-        "hardware undo+redo logging and forced write-back, on the timed machine"
+    fn card(&self) -> &'static Card {
+        &CARD
     }
 
     fn figures(&self) -> Vec<(&'static str, String)> {
@@ -71,11 +65,7 @@ impl Paper for Fwb {
     }
 
     fn claims(&self) -> &'static [Claim] {
-        claims()
-    }
-
-    fn rules(&self) -> Vec<&'static str> {
-        rules_in(include_str!("judge.rs"))
+        &CLAIMS
     }
 
     fn views(&self) -> &'static [View] {
@@ -503,7 +493,7 @@ mod tests {
         let run = || run(&tiny(&Part::ALL), &mut |_| ()).unwrap();
         let records = run();
         let claims: Vec<_> = records.iter().filter(|r| r.kind == Kind::Claim).collect();
-        assert_eq!(claims.len(), super::claims().len());
+        assert_eq!(claims.len(), CLAIMS.len());
         for claim in &claims {
             assert!(claim.verdict.is_some(), "{}", claim.metric);
             let silent = claim.verdict == Some(Verdict::NotTestable) && claim.reason.is_none();
