@@ -307,7 +307,7 @@ fn a_planted_bug_that_goes_unnoticed_is_no_sound_program() {
         "sim hash --scheme fwb --config tiny --footprint 2K --transactions 5 --crash 3 --plant H10";
     let (_, errors) = found(&words(unnoticed));
     assert!(
-        errors.contains("nothing was noticed here; see outlast sim hash --scheme fwb"),
+        errors.contains("nothing was noticed here; see outlast sim hash-toggle --scheme fwb"),
         "{errors}"
     );
     let (_, errors) = found(&words(
