@@ -321,7 +321,7 @@ pub fn run(args: &SimArgs, as_json: bool, seed: u64) -> CommandResult {
         {
             let (workload, schemes) = workload;
             let [scheme] = schemes[..] else {
-                return Err("a trace is of one run: give one --scheme".into());
+                return Err("a trace is of one run: give one --scheme of the runtime".into());
             };
             let machine = MachineConfig::named(&args.config)?;
             runtime_run(args, &machine, workload, scheme, None, seed).save_trace(path)?;
