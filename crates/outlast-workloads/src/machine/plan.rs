@@ -205,7 +205,11 @@ mod tests {
                 work.streams.iter().map(|log| log.iter().filter(|(_, op)| wanted(op)).count()).sum()
             };
             assert_eq!(count(|op| matches!(op, Op::TxEnd)), 40, "{}", workload.name);
-            assert!(count(|op| matches!(op, Op::Store { .. })) > 20, "{}", workload.name);
+            // Of the runtime's workloads some only read.
+            let stores = count(|op| matches!(op, Op::Store { .. }));
+            let loads = count(|op| matches!(op, Op::Load { .. }));
+            let is_program = workload.keys_in(0).is_none();
+            assert!(stores > 20 || (!is_program && loads > 20), "{}", workload.name);
             assert_eq!(work.streams.len(), 2);
         }
         assert!(BareWorkload::named("heap").is_none());
