@@ -380,10 +380,12 @@ pub fn run(args: &SimArgs, as_json: bool, seed: u64) -> CommandResult {
                     scheme,
                     options: setting.options_of(scheme)?,
                 };
-                match &args.export_requests {
+                let mut found = match &args.export_requests {
                     Some(path) => simulated::run_exporting(&simulation, path)?,
                     None => simulated::run(&simulation)?,
-                }
+                };
+                setting.mark(scheme, &mut found);
+                found
             }
             Task::Transactions(Transactions { program, workload }) => {
                 let mut records = Vec::new();
@@ -392,7 +394,9 @@ pub fn run(args: &SimArgs, as_json: bool, seed: u64) -> CommandResult {
                     for &scheme in schemes {
                         let options = setting.options_of(scheme)?;
                         let measured = simulated::measure(&machine, scheme, &work, &options)?;
-                        records.extend(simulated::scheme_records(&machine, &work, &measured));
+                        let mut found = simulated::scheme_records(&machine, &work, &measured);
+                        setting.mark(scheme, &mut found);
+                        records.extend(found);
                     }
                 }
                 if let Some((workload, schemes)) = workload {
@@ -491,7 +495,9 @@ fn crash_programs(
                 second_crash: true,
             };
             let report = campaign.run()?;
-            document.records.extend(simulated::crash_records(&campaign, &report));
+            let mut found = simulated::crash_records(&campaign, &report);
+            setting.mark(scheme, &mut found);
+            document.records.extend(found);
             if !as_json {
                 outln!(
                     "{} under {scheme}, guarantee {}: {} images of {} entries, {} lost, {} torn",

@@ -3,6 +3,8 @@
 use outlast_schemes::{Key, MachineScheme, Options, PREFIX};
 use outlast_sim::timed::{CoreKind, MachineConfig};
 
+use crate::record::Record;
+
 /// Most settings that one command runs.
 const SETTINGS_MAX: usize = 1000;
 
@@ -29,6 +31,17 @@ impl Setting {
             }
         }
         Ok(options)
+    }
+
+    /// Says in records what was chosen of their scheme: the values of a sweep differ in nothing else.
+    pub fn mark(&self, scheme: MachineScheme, records: &mut [Record]) {
+        let of_scheme = |name: &str| scheme.keys().iter().any(|key| key.name == name);
+        for (name, value) in self.chosen.iter().filter(|(name, _)| of_scheme(name)) {
+            for record in records.iter_mut() {
+                let config = record.config.get_or_insert_default();
+                *config += &format!(", {PREFIX}{name}={value}");
+            }
+        }
     }
 }
 
@@ -96,6 +109,7 @@ pub fn settings(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::{Kind, Metric};
 
     #[test]
     fn options_make_every_combination() {
@@ -125,6 +139,18 @@ mod tests {
         let values: Vec<u64> =
             all.iter().map(|setting| setting.options_of(with_keys).unwrap().get(&key)).collect();
         assert_eq!(values, [key.range.0, key.range.1]);
+        let configs: Vec<_> = all
+            .iter()
+            .map(|setting| {
+                let record = Record::new(Kind::Sim, "w", with_keys.name(), Metric::IPC, 1.0);
+                let mut records = [record.config("server")];
+                setting.mark(MachineScheme::plain(), &mut records);
+                setting.mark(with_keys, &mut records);
+                records[0].config.clone().unwrap()
+            })
+            .collect();
+        let expected = [&least, &most].map(|value| format!("server, scheme.{}={value}", key.name));
+        assert_eq!(configs, expected);
         assert_eq!(all[0].options_of(MachineScheme::plain()).unwrap(), Options::default());
         let refused =
             |option: &str, schemes: &[MachineScheme]| set(option, schemes).unwrap_err().to_string();
