@@ -1,14 +1,15 @@
-//! Crash-consistency schemes for the timed machine, one mechanism a folder.
+//! Crash-consistency schemes for the timed machine, one mechanism a folder and a line of [`ALL`].
 //!
-//! A program is a stream of *bare* transactions: `TxBegin`, loads and stores, `TxEnd`, `Ack`.
+//! A program is a stream of *bare* transactions: `TxBegin`, loads and stores, `TxEnd`, `Ack`. A
+//! [`HardwareScheme`] says which variants it has, what can be chosen ([`Key`]) and broken
+//! ([`Plant`]), and is put under some [`Work`]; a [`MachineScheme`] is a variant by its name.
 //!
-//! - [`hwl`] logs them in hardware, undo and redo, through the machine's ports ("Steal but no
-//!   force", HPCA'18): with flushes at commit (`hwl`) or with lines forced out by age (`fwb`).
-//!   Its variants log only one kind of values (`hw-ulog`, `hw-rlog`) or leave out what makes it
-//!   sound (`hwl:literal`, `fwb:literal`).
-//! - [`software`] turns them into streams that log for themselves and flush with `clwb`:
-//!   `undo-clwb`, `redo-clwb`, `undo-redo-clwb`, and without flushes `unsafe-undo`, `unsafe-redo`.
-//! - Without either (`non-pers`) nothing is promised, and the oracle finds it guilty.
+//! - [`hwl`] logs in hardware, undo and redo, through the machine's ports ("Steal but no force",
+//!   HPCA'18): with flushes behind commits (`hwl`) or with lines forced out by age (`fwb`). Its other
+//!   variants log only one kind of values or leave out what makes it sound.
+//! - [`software`] turns bare transactions into streams that log for themselves and flush with
+//!   `clwb`, or flush nothing and promise nothing.
+//! - `ideal` promises nothing, and the oracle finds it guilty; `skeleton` is the example to copy.
 //!
 //! Each has a recovery that sees an image and the place of its log and nothing else. It returns
 //! its writes in their order, so that a crash during recovery can be tried too.

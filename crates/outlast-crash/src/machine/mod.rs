@@ -20,8 +20,7 @@ use outlast_schemes::{
     Breaks, MachineScheme, Options, PREFIX, Patch, Plant, Prepared, Streams, Work,
 };
 use outlast_sim::Domain;
-use outlast_sim::timed::{Cycle, MachineConfig, Setup, TimedJournal};
-use outlast_sim::timed::{LaneOps, Source};
+use outlast_sim::timed::{Cycle, LaneOps, MachineConfig, Setup, Source, TimedJournal};
 use outlast_trace::{Guarantee, LaneId};
 use outlast_workloads::Random;
 use outlast_workloads::machine::{BareWorkload, Plan, Recorded};

@@ -82,7 +82,8 @@ impl Work {
                     )
                     .into());
                 }
-                let lanes = log.iter().map(|(lane, _)| lane.0).max().unwrap_or(0) + 1;
+                let last_lane = log.iter().map(|(lane, _)| lane.0).max().unwrap_or(0);
+                let lanes = last_lane.saturating_add(1);
                 let has_transactions = log.iter().any(|(_, op)| matches!(op, Op::TxBegin));
                 let streams = match has_transactions || is_plain {
                     true => Streams::Recorded(vec![log]),

@@ -125,3 +125,23 @@ fn a_run_gives_its_records() {
     assert!(value(Metric::CACHE_HITS) > 1000.0);
     assert!(table(&records).starts_with("friendly on server (ooo)\n  sim_speed"));
 }
+
+#[test]
+fn a_trace_of_more_lanes_than_a_machine_has_is_refused() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let mut log = outlast_trace::OpLog::default();
+    outlast_trace::Sink::op(&mut log, LaneId(u16::MAX), Op::Compute(1));
+    outlast_trace::write_trace(file.path(), &log).unwrap();
+    let simulation = Simulation {
+        machine: MachineConfig::named("server").unwrap(),
+        work: Work::Trace(file.path().to_owned()),
+        warm_up: 0,
+        instructions: 1,
+        seed: 1,
+        timeline: None,
+        scheme: MachineScheme::plain(),
+        options: Options::default(),
+    };
+    let error = run(&simulation).unwrap_err().to_string();
+    assert!(error.contains("core.count"), "{error}");
+}
