@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use outlast_sim::instead_of;
 use outlast_sim::timed::{Machine, MachineConfig, MachineError, RunStats, Setup, Source};
-use outlast_trace::{Guarantee, OpLog};
+use outlast_trace::{Guarantee, LineAddr, OpLog};
 
 use crate::{ALL, Key, Options, Patch, Plant, RecoveryError, Work};
 
@@ -117,6 +117,20 @@ pub trait Prepared: fmt::Debug + Send + Sync {
     /// # Errors
     /// When the image cannot be one of a run.
     fn recover(&self, image: &[u8]) -> Result<Vec<Patch>, RecoveryError>;
+
+    /// Where the bytes of a program's line lie in an image that recovery has left, as the scheme's
+    /// own tables in that image say.
+    fn locate(&self, _image: &[u8], line: LineAddr) -> LineAddr {
+        line
+    }
+
+    /// The scheme's own account of an image that recovery has left: every block in use once, or free.
+    ///
+    /// # Errors
+    /// What does not add up, in one line.
+    fn audit(&self, _image: &[u8]) -> Result<(), String> {
+        Ok(())
+    }
 
     /// Writes to that line of the scheme's own which is written most, in a run of these statistics.
     fn writes_to_hottest_line(&self, _stats: &RunStats) -> Option<f64> {

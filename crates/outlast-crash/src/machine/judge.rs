@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use outlast_schemes::Prepared;
 use outlast_sim::timed::{Cycle, TimedJournal};
 use outlast_trace::{Op, PoolOffset, word_pieces};
 
@@ -121,13 +122,23 @@ impl Judge {
         counts
     }
 
-    /// What became of the image's data, of which so many transactions were acknowledged.
-    pub(super) fn verdict(&self, image: &[u8], acknowledged: &BTreeMap<u64, usize>) -> Fate {
+    /// What became of a recovered image's data, of which so many transactions were acknowledged.
+    pub(super) fn verdict(
+        &self,
+        prepared: &dyn Prepared,
+        image: &[u8],
+        acknowledged: &BTreeMap<u64, usize>,
+    ) -> Fate {
+        if prepared.audit(image).is_err() {
+            return Fate::Torn;
+        }
         let mut fate = Fate::Kept;
         for (data, history) in &self.histories {
             let mut sum = 0u64;
             for at in &history.words {
-                let bytes = image[*at as usize..][..8].try_into().expect("eight bytes");
+                let line = prepared.locate(image, PoolOffset(*at).line());
+                let place = line.start().0 + *at % 64;
+                let bytes = image[place as usize..][..8].try_into().expect("eight bytes");
                 sum = sum.wrapping_add(share(*at, u64::from_le_bytes(bytes)));
             }
             let needed = acknowledged.get(data).copied().unwrap_or(0);

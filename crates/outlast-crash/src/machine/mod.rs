@@ -213,7 +213,7 @@ impl Campaign {
                 Err(_) => torn += 1,
                 Ok(second) => {
                     let undo = overlay(image, &second);
-                    match judge.verdict(image, &acknowledged) {
+                    match judge.verdict(prepared, image, &acknowledged) {
                         Fate::Kept => {}
                         Fate::Lost => lost += 1,
                         Fate::Torn => torn += 1,
