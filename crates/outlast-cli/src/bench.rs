@@ -31,12 +31,12 @@ pub struct BenchArgs {
     /// adr, emulated, where there is nothing but volatile memory.
     #[arg(long)]
     domain: Option<Domain>,
-    /// Threads of each contestant. Several numbers, separated by commas: each of our schemes against
+    /// Threads of each subject. Several numbers, separated by commas: each of our schemes against
     /// itself with the smallest of them.
     #[arg(long, value_delimiter = ',', default_value = "1",
         value_parser = clap::value_parser!(u32).range(1..=64))]
     threads: Vec<u32>,
-    /// Which keys a contestant's threads draw from: common (all of them), apart (each its own share)
+    /// Which keys a subject's threads draw from: common (all of them), apart (each its own share)
     /// or one (the same one, or two where a swap needs them); not for every workload.
     #[arg(long, default_value = "common")]
     keys: Sharing,
@@ -44,10 +44,10 @@ pub struct BenchArgs {
     /// (linkbench).
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     records: Option<u64>,
-    /// Rounds in which every contestant runs once.
+    /// Rounds in which every subject runs once.
     #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     rounds: u32,
-    /// Milliseconds of one turn, on average over all contestants.
+    /// Milliseconds of one turn, on average over all subjects.
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..=60_000))]
     turn_ms: u64,
     /// Where the pools are created for the time of the run.
@@ -124,15 +124,15 @@ pub fn run(args: &BenchArgs, as_json: bool, seed: u64) -> CommandResult {
     let records = &mut document.records;
     if with_floor {
         let options = floor::options(setup.size, seed);
-        records.extend(floor::measure(&setup, &options, &mut |news| teller.tell(news))?);
+        records.extend(floor::measure(&setup, &options, &mut |progress| teller.tell(progress))?);
     }
     if with_recovery {
-        records.extend(recovery::measure(&setup, &mut |news| teller.tell(news))?);
+        records.extend(recovery::measure(&setup, &mut |progress| teller.tell(progress))?);
     }
     if threads.len() > 1 {
-        records.extend(scaling::measure(&setup, &threads, &mut |news| teller.tell(news))?);
+        records.extend(scaling::measure(&setup, &threads, &mut |progress| teller.tell(progress))?);
     } else if !setup.workloads.is_empty() {
-        records.extend(native::run(&setup, &mut |news| teller.tell(news))?);
+        records.extend(native::run(&setup, &mut |progress| teller.tell(progress))?);
         records.extend(floor::distances(records));
     }
     drop(teller);

@@ -11,7 +11,7 @@ use outlast_crash::campaign::{
 use outlast_crash::trial::points::{self, Point};
 use outlast_crash::trial::{Charge, Scope, Tally, lifecycle, scopes};
 use outlast_lab::crash::{campaigns, planted_in, scope_records};
-use outlast_lab::news::News;
+use outlast_lab::progress::Progress;
 use outlast_lab::record::{Document, Record};
 use outlast_sim::{Domain, Policy, instead_of};
 use outlast_workloads::Layout;
@@ -261,7 +261,7 @@ fn run_campaign(campaign: &Campaign) -> Result<CampaignReport, Box<dyn Error>> {
     let teller = Teller::new();
     let stage = format!("{} {}", campaign.workload.name, campaign.scheme);
     let total = campaign.planned();
-    let mut tell = |done| teller.tell(News::Step { stage: &stage, done, total });
+    let mut tell = |done| teller.tell(Progress::Step { stage: &stage, done, total });
     Ok(campaigns::run(campaign, &mut tell)?)
 }
 

@@ -73,7 +73,7 @@ pub fn run(args: &ReportArgs, as_json: bool, seed: u64) -> CommandResult {
     );
     let teller = Teller::new();
     let options = floor::options(size, seed);
-    let records = report::measure(&setup, &options, &mut |news| teller.tell(news))?;
+    let records = report::measure(&setup, &options, &mut |progress| teller.tell(progress))?;
     drop(teller);
     let mut document = Document::new(env!("CARGO_PKG_VERSION"), &crate::command_line(), seed, None);
     document.records = records;

@@ -107,7 +107,7 @@ pub fn run(args: &ReproduceArgs, as_json: bool, seed: u64) -> CommandResult {
     let mut document = Document::new(env!("CARGO_PKG_VERSION"), &crate::command_line(), seed, None);
     let teller = Teller::new();
     let before = Plant::times_met();
-    let outcome = run.run(&mut |news| teller.tell(news))?;
+    let outcome = run.run(&mut |progress| teller.tell(progress))?;
     document.records = outcome.records;
     drop(teller);
     let page = report::write_page(&document, &out, &html::paper(paper, &document))?;

@@ -8,7 +8,7 @@ use std::fmt;
 use std::io::{self, IsTerminal, Write};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use outlast_lab::news::News;
+use outlast_lab::progress::Progress;
 
 /// Standard output cannot be written.
 #[derive(Debug)]
@@ -105,11 +105,11 @@ impl Teller {
     }
 
     /// Passes one message on.
-    pub fn tell(&self, news: News<'_>) {
-        match news {
+    pub fn tell(&self, progress: Progress<'_>) {
+        match progress {
             // Lines survive in a log, too: `suspend` prints whether the bar is hidden or not.
-            News::Note(note) => self.bar.suspend(|| noteln!("{note}")),
-            News::Step { stage, done, total } => {
+            Progress::Note(note) => self.bar.suspend(|| noteln!("{note}")),
+            Progress::Step { stage, done, total } => {
                 self.bar.set_length(total);
                 self.bar.set_position(done);
                 self.bar.set_message(stage.to_owned());

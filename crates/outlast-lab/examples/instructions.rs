@@ -1,6 +1,6 @@
 //! Runs one kind of the runtime's calls a number of times, for an instruction counter around it:
-//! `instructions SCHEME CALL CALLS TRANSACTIONS`. `simulated/prices.rs` says how the table of
-//! prices is made from that.
+//! `instructions SCHEME CALL CALLS TRANSACTIONS`. `simulated/costs.rs` says how the table of
+//! costs is made from that.
 
 use outlast::{BlockKind, CreateOptions, OpenOptions, Pool, Runner, Scheme, Transact};
 use outlast_pmem::Heap;

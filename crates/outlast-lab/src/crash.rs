@@ -20,7 +20,7 @@ use outlast_crash::{Broken, TooWide};
 
 use crate::clock::ThreadStopwatch;
 use crate::native::Size;
-use crate::news::{Listener, News};
+use crate::progress::{Listener, Progress};
 use crate::record::{Kind, Metric, Record};
 
 /// Schedules of a scope of `undo-archapt` in the quick scale. Its lanes log twice for each
@@ -245,7 +245,7 @@ fn deal<J: Sync, T: Send>(
     let threads = thread::available_parallelism().map_or(1, usize::from).min(jobs.len().max(1));
     let mut results: Vec<Option<T>> = jobs.iter().map(|_| None).collect();
     let total = jobs.len() as u64;
-    listen(News::Step { stage, done: 0, total });
+    listen(Progress::Step { stage, done: 0, total });
     thread::scope(|scope| {
         for _ in 0..threads {
             let (sender, next, run) = (sender.clone(), &next, &run);
@@ -267,7 +267,7 @@ fn deal<J: Sync, T: Send>(
             let result = result.map_err(|_| CrashError::Panicked(name()))?;
             let result = result.map_err(|source| CrashError::TooWide { what: name(), source })?;
             results[index] = Some(result);
-            listen(News::Step { stage, done: done as u64 + 1, total });
+            listen(Progress::Step { stage, done: done as u64 + 1, total });
         }
         Ok::<(), CrashError>(())
     })?;
@@ -306,8 +306,8 @@ mod tests {
     fn jobs_come_back_in_order_and_are_all_told() {
         let jobs: Vec<u64> = (0..50).collect();
         let mut told = Vec::new();
-        let mut listen = |news: News<'_>| {
-            if let News::Step { done, total, .. } = news {
+        let mut listen = |progress: Progress<'_>| {
+            if let Progress::Step { done, total, .. } = progress {
                 told.push((done, total));
             }
         };

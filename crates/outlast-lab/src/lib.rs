@@ -1,6 +1,6 @@
 //! Outlast's laboratory: measuring fairly, and showing what came out.
 //!
-//! * [`mod@bench`] runs contestants against each other, interleaved, on equal work;
+//! * [`mod@bench`] runs subjects against each other, interleaved, on equal work;
 //! * [`record`] is what every command reports, one tidy record per value, with the [`machine`];
 //! * [`stats`] makes medians, quartiles and latency histograms of many measurements;
 //! * [`table`] shows a run on a terminal, [`html`] as one self-contained page with the figures
@@ -31,12 +31,12 @@ pub mod goals;
 pub mod html;
 pub mod machine;
 pub mod native;
-pub mod news;
 pub mod papers;
 pub mod parallel;
 pub mod pivot;
 pub mod plot;
 mod processors;
+pub mod progress;
 pub mod record;
 pub mod report;
 pub mod simulated;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
-use crate::news::{Listener, News};
+use crate::progress::{Listener, Progress};
 
 /// Runs independent jobs, at most `most` at a time and no more than there are processors; each
 /// processor takes the next one that nobody has. Results come in the order of the jobs.
@@ -26,7 +26,7 @@ pub fn in_parallel<J: Sync, R: Send, E: Send>(
     let total = jobs.len() as u64;
     let next = AtomicUsize::new(0);
     let (told, heard) = mpsc::channel();
-    listen(News::Step { stage, done: 0, total });
+    listen(Progress::Step { stage, done: 0, total });
     thread::scope(|scope| {
         let work = || {
             let told = told.clone();
@@ -49,7 +49,7 @@ pub fn in_parallel<J: Sync, R: Send, E: Send>(
         let running: Vec<_> = (0..workers.min(jobs.len())).map(|_| scope.spawn(work())).collect();
         drop(told);
         for (done, ()) in (1..).zip(heard) {
-            listen(News::Step { stage, done, total });
+            listen(Progress::Step { stage, done, total });
         }
         let mut results: Vec<_> = running
             .into_iter()
@@ -70,8 +70,8 @@ mod tests {
     fn results_come_in_the_order_of_the_jobs_and_every_end_is_told() {
         let jobs: Vec<u64> = (0..100).collect();
         let told = RefCell::new(Vec::new());
-        let mut listen = |news: News<'_>| {
-            if let News::Step { done, total: 100, .. } = news {
+        let mut listen = |progress: Progress<'_>| {
+            if let Progress::Step { done, total: 100, .. } = progress {
                 told.borrow_mut().push(done);
             }
         };

@@ -9,8 +9,8 @@ use outlast_trace::write_whole;
 
 use crate::crash::{CrashError, crash_records};
 use crate::native::{self, NativeError, Setup, Size, floor};
-use crate::news::Listener;
 use crate::papers::{self, PAPERS};
+use crate::progress::Listener;
 use crate::record::{Document, Record};
 use crate::{goals, html};
 

@@ -63,7 +63,7 @@ pub use file::{file_len_limit, is_named, remove_if_free};
 pub use floor::{FLOOR_LINES_MAX, FloorOptions, FloorReport, FloorRow, Pattern, measure_floor};
 pub use heap::Heap;
 pub use mapped::{MapOptions, Mapped};
-pub use medium::{Call, GrowError, Mark, Medium, Prices};
+pub use medium::{Call, GrowError, InstructionCosts, Mark, Medium};
 pub use overlay::Overlay;
 pub use process::OwnerProcess;
 pub use recorder::{Recorder, Site};

@@ -23,7 +23,7 @@ pub enum Call {
 
 /// Instructions that calls cost beside their memory accesses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Prices {
+pub struct InstructionCosts {
     /// Of [`Call::Begin`].
     pub begin: u32,
     /// Of [`Call::Load`].
@@ -40,7 +40,7 @@ pub struct Prices {
     pub commit: u32,
 }
 
-impl Prices {
+impl InstructionCosts {
     /// The price of a call.
     pub fn of(&self, call: Call) -> u32 {
         match call {

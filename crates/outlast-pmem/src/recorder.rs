@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use outlast_trace::{FlushKind, LaneId, LineAddr, Op, OpLog, PoolOffset, Sink, TxId};
 use rustc_hash::{FxHashSet, FxHasher};
 
-use crate::medium::{GrowError, Mark, Medium, Prices, check_bounds, whole_lines};
+use crate::medium::{GrowError, InstructionCosts, Mark, Medium, check_bounds, whole_lines};
 use crate::schedule::{self, Point};
 
 /// Functional memory that reports every operation, in the one order in which they happened.
@@ -31,7 +31,7 @@ use crate::schedule::{self, Point};
 #[derive(Debug)]
 pub struct Recorder<S = OpLog> {
     state: Mutex<State<S>>,
-    prices: Prices,
+    costs: InstructionCosts,
     flush_kind: FlushKind,
     mfence: bool,
     loads: bool,
@@ -98,7 +98,7 @@ impl<S: Sink> Recorder<S> {
         };
         Self {
             state: Mutex::new(state),
-            prices: Prices::default(),
+            costs: InstructionCosts::default(),
             flush_kind: FlushKind::Clwb,
             mfence: false,
             loads: false,
@@ -148,8 +148,8 @@ impl<S: Sink> Recorder<S> {
     }
 
     /// Records the instructions of the runtime itself as [`Op::Compute`]: so many for each call.
-    pub fn pricing(mut self, prices: Prices) -> Self {
-        self.prices = prices;
+    pub fn with_costs(mut self, costs: InstructionCosts) -> Self {
+        self.costs = costs;
         self
     }
 
@@ -381,7 +381,7 @@ impl<S: Sink> Medium for Recorder<S> {
                 Op::Unlock { id, ticket: state.tickets.get(&id).copied().unwrap_or(0) }
             }
             Mark::Compute(n) => Op::Compute(n),
-            Mark::Call(call) => match self.prices.of(call) {
+            Mark::Call(call) => match self.costs.of(call) {
                 0 => return,
                 n => Op::Compute(n),
             },
@@ -477,7 +477,7 @@ mod tests {
         let medium = Recorder::new(64);
         medium.mark(Mark::Call(Call::Load));
         assert!(medium.take_log().is_empty());
-        let medium = medium.pricing(Prices { load: 7, ..Prices::default() });
+        let medium = medium.with_costs(InstructionCosts { load: 7, ..InstructionCosts::default() });
         medium.mark(Mark::Call(Call::Load));
         medium.mark(Mark::Call(Call::Store));
         assert_eq!(ops(&medium.take_log()), ["0 Compute(7)"]);

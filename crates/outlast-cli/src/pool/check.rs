@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use outlast::{CheckReport, CheckStep, MapOptions, PoolError, PoolInfo, UnrecoveredPool};
-use outlast_lab::news::News;
+use outlast_lab::progress::Progress;
 use outlast_pmem::{MapError, Mapped, Overlay};
 use serde_json::json;
 
@@ -59,7 +59,7 @@ fn look(pool: UnrecoveredPool<Mapped>) -> Result<Outcome, PoolError> {
         const EVERY: u64 = 64;
         if step.done.is_multiple_of(EVERY) || step.done == step.total {
             let CheckStep { stage, done, total } = step;
-            teller.tell(News::Step { stage: &stage.to_string(), done, total });
+            teller.tell(Progress::Step { stage: &stage.to_string(), done, total });
         }
     };
     let live_records = pool.info()?.live_records.unwrap_or_default();

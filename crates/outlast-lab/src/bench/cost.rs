@@ -48,7 +48,7 @@ impl Clock {
     }
 }
 
-/// The cost of every contestant but `bound`, in their order; nothing if `bound` did not compete
+/// The cost of every subject but `bound`, in their order; nothing if `bound` did not compete
 /// or the clock does not exist.
 pub fn costs(outcome: &Outcome, clock: Clock, bound: &str, peers: &[&str]) -> Vec<Cost> {
     let Some(bound) = outcome.of(bound) else { return Vec::new() };

@@ -1,8 +1,8 @@
-//! Fair measurements: contestants side by side, in one process, interleaved.
+//! Fair measurements: subjects side by side, in one process, interleaved.
 //!
-//! Every contestant has one workload loaded and stays open for the whole competition. Once, it
+//! Every subject has one workload loaded and stays open for the whole competition. Once, it
 //! is calibrated how many transactions take about the wished-for time on average over all; then
-//! in every round every contestant runs exactly that many, in an order shuffled by the seed, so
+//! in every round every subject runs exactly that many, in an order shuffled by the seed, so
 //! that what drifts (clock rates, neighbours on the machine, temperature) hits all alike. Values
 //! are medians over rounds with their quartiles; comparisons are made round by round and only
 //! then put together ([`cost`]). Latencies come from a pass of their own, since reading the
@@ -11,16 +11,16 @@
 //!
 //! What runs is any [`outlast::Runner`]: the harness knows of no pool, scheme or workload.
 
-mod contestant;
 pub mod cost;
 pub mod open;
 mod outcome;
 mod rounds;
+mod subject;
 
-pub use contestant::{Contestant, Counters, Lane, lane};
 pub use outcome::{OpenLoop, Outcome, PerTransaction, Round, Timing};
 pub(crate) use rounds::race;
 pub use rounds::{BenchError, Plan, Progress, compete};
+pub use subject::{Counters, Lane, Subject, lane};
 
 #[cfg(test)]
 pub(crate) mod tests;

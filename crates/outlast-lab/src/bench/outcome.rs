@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use super::contestant::Counters;
 use super::cost::{Clock, Cost, costs};
+use super::subject::Counters;
 use crate::clock::Elapsed;
 use crate::record::{Kind, Metric, Record};
 use crate::stats::{Latencies, Spread};
 
-/// One contestant's turn in one round.
+/// One subject's turn in one round.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Round {
     /// Transactions of all threads together.
@@ -32,7 +32,7 @@ impl Round {
     }
 }
 
-/// What a contestant does to its medium in one transaction, on average.
+/// What a subject does to its medium in one transaction, on average.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct PerTransaction {
     /// Lines flushed.
@@ -55,12 +55,12 @@ impl PerTransaction {
     }
 }
 
-/// One contestant's results.
+/// One subject's results.
 #[derive(Clone, Debug)]
 pub struct Timing {
     /// Which scheme.
     pub scheme: String,
-    /// Its turns; the n-th belongs to the same round as every other contestant's n-th.
+    /// Its turns; the n-th belongs to the same round as every other subject's n-th.
     pub rounds: Vec<Round>,
     /// Of the latency pass, if there was one.
     pub latencies: Option<Latencies>,
@@ -68,7 +68,7 @@ pub struct Timing {
     pub p99_ns: Vec<u64>,
     /// Of the open loop, if there was one.
     pub open: Option<OpenLoop>,
-    /// Over all rounds, if the contestant counts.
+    /// Over all rounds, if the subject counts.
     pub counters: Option<PerTransaction>,
 }
 
@@ -131,9 +131,9 @@ impl Timing {
 /// Everybody's results.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// Threads per contestant.
+    /// Threads per subject.
     pub threads: u32,
-    /// In the order in which the contestants were given.
+    /// In the order in which the subjects were given.
     pub timings: Vec<Timing>,
 }
 
@@ -150,13 +150,13 @@ impl Outcome {
         self
     }
 
-    /// Adds the rounds of another competition of the same contestants.
+    /// Adds the rounds of another competition of the same subjects.
     ///
     /// # Panics
-    /// When a contestant is missing there.
+    /// When a subject is missing there.
     pub fn extend(&mut self, other: Self) {
         for timing in &mut self.timings {
-            let more = other.of(&timing.scheme).expect("the same contestants");
+            let more = other.of(&timing.scheme).expect("the same subjects");
             let (old, new) = (timing.rounds.len() as f64, more.rounds.len() as f64);
             timing.rounds.extend(&more.rounds);
             timing.p99_ns.extend(&more.p99_ns);

@@ -10,9 +10,9 @@ use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 
-use super::contestant::{Contestant, Lane};
 use super::open::Arrivals;
 use super::outcome::{OpenLoop, Outcome, PerTransaction, Round, Timing};
+use super::subject::{Lane, Subject};
 use crate::clock::{Elapsed, Stopwatch};
 use crate::processors::Processors;
 use crate::stats::Latencies;
@@ -20,9 +20,9 @@ use crate::stats::Latencies;
 /// How to compete.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Plan {
-    /// How often every contestant runs. Five at least, for quartiles that mean something.
+    /// How often every subject runs. Five at least, for quartiles that mean something.
     pub rounds: u32,
-    /// How long one contestant's turn is to take, on average over all.
+    /// How long one subject's turn is to take, on average over all.
     pub turn: Duration,
     /// Transactions per lane of the latency pass; 0 leaves it out.
     pub latency_transactions: u64,
@@ -45,7 +45,7 @@ pub struct Progress<'a> {
     pub scheme: &'a str,
 }
 
-/// A contestant could not go on.
+/// A subject could not go on.
 #[derive(Debug, thiserror::Error)]
 pub enum BenchError {
     /// One of its transactions aborted.
@@ -56,7 +56,7 @@ pub enum BenchError {
         /// Why.
         abort: Abort,
     },
-    /// Contestants with different numbers of threads cannot be compared.
+    /// Subjects with different numbers of threads cannot be compared.
     #[error("{scheme} has {lanes} threads, and the others {others}")]
     UnequalThreads {
         /// The odd one.
@@ -68,34 +68,34 @@ pub enum BenchError {
     },
 }
 
-/// Runs all contestants against each other, as the [module](super) describes.
+/// Runs all subjects against each other, as the [module](super) describes.
 ///
 /// # Errors
-/// [`BenchError`]; a competition without one of its contestants is none.
+/// [`BenchError`]; a competition without one of its subjects is none.
 ///
 /// # Panics
-/// When there are no contestants or no rounds, or when a contestant panics.
+/// When there are no subjects or no rounds, or when a subject panics.
 pub fn compete(
-    contestants: &mut [Contestant<'_>],
+    subjects: &mut [Subject<'_>],
     plan: &Plan,
     progress: impl FnMut(Progress<'_>),
 ) -> Result<Outcome, BenchError> {
-    assert!(!contestants.is_empty(), "nothing to compare");
-    let threads = same_threads(contestants)? as u32;
-    Ok(Outcome { threads, timings: race(contestants, plan, progress)? })
+    assert!(!subjects.is_empty(), "nothing to compare");
+    let threads = same_threads(subjects)? as u32;
+    Ok(Outcome { threads, timings: race(subjects, plan, progress)? })
 }
 
-/// The same of contestants that may have different numbers of threads. For each of their lanes as many
+/// The same of subjects that may have different numbers of threads. For each of their lanes as many
 /// transactions are run.
 pub(crate) fn race(
-    contestants: &mut [Contestant<'_>],
+    subjects: &mut [Subject<'_>],
     plan: &Plan,
     mut progress: impl FnMut(Progress<'_>),
 ) -> Result<Vec<Timing>, BenchError> {
-    assert!(!contestants.is_empty() && plan.rounds > 0, "nothing to compare");
+    assert!(!subjects.is_empty() && plan.rounds > 0, "nothing to compare");
     let passes = [plan.latency_transactions > 0, plan.arrivals_per_s.is_some()];
     let turns = u64::from(plan.rounds) + 1 + passes.map(u64::from).iter().sum::<u64>();
-    let total = turns * contestants.len() as u64;
+    let total = turns * subjects.len() as u64;
     let mut done = 0;
     let mut advance = |scheme: &str| {
         done += 1;
@@ -103,33 +103,33 @@ pub(crate) fn race(
     };
 
     let mut nanos_per_transaction = Vec::new();
-    for contestant in &mut *contestants {
-        nanos_per_transaction.push(calibrate(contestant, plan.turn / 10)?);
-        advance(&contestant.scheme);
+    for subject in &mut *subjects {
+        nanos_per_transaction.push(calibrate(subject, plan.turn / 10)?);
+        advance(&subject.scheme);
     }
-    let mean = nanos_per_transaction.iter().sum::<f64>() / contestants.len() as f64;
+    let mean = nanos_per_transaction.iter().sum::<f64>() / subjects.len() as f64;
     let per_lane =
         ((plan.turn.as_nanos() as f64 / mean) as u64).clamp(1, plan.transactions_max.max(1));
 
-    let before: Vec<_> = contestants.iter().map(Contestant::count).collect();
-    let mut rounds: Vec<Vec<Round>> = vec![Vec::new(); contestants.len()];
+    let before: Vec<_> = subjects.iter().map(Subject::count).collect();
+    let mut rounds: Vec<Vec<Round>> = vec![Vec::new(); subjects.len()];
     let mut rng = ChaCha8Rng::seed_from_u64(plan.seed);
-    let mut order: Vec<usize> = (0..contestants.len()).collect();
+    let mut order: Vec<usize> = (0..subjects.len()).collect();
     for _ in 0..plan.rounds {
         order.shuffle(&mut rng);
         for &index in &order {
-            let contestant = &mut contestants[index];
-            rounds[index].push(turn(contestant, per_lane)?);
-            advance(&contestants[index].scheme);
+            let subject = &mut subjects[index];
+            rounds[index].push(turn(subject, per_lane)?);
+            advance(&subjects[index].scheme);
         }
     }
 
     let mut timings = Vec::new();
-    for ((contestant, before), rounds) in contestants.iter().zip(before).zip(rounds) {
-        let counted = contestant.count().zip(before).map(|(now, then)| now - then);
+    for ((subject, before), rounds) in subjects.iter().zip(before).zip(rounds) {
+        let counted = subject.count().zip(before).map(|(now, then)| now - then);
         let transactions = rounds.iter().map(|round| round.transactions).sum();
         timings.push(Timing {
-            scheme: contestant.scheme.clone(),
+            scheme: subject.scheme.clone(),
             rounds,
             latencies: None,
             p99_ns: Vec::new(),
@@ -138,17 +138,17 @@ pub(crate) fn race(
         });
     }
     if plan.latency_transactions > 0 {
-        for (contestant, timing) in contestants.iter_mut().zip(&mut timings) {
-            let latencies = latency_pass(contestant, plan.latency_transactions)?;
+        for (subject, timing) in subjects.iter_mut().zip(&mut timings) {
+            let latencies = latency_pass(subject, plan.latency_transactions)?;
             timing.p99_ns.push(latencies.quantile_ns(0.99));
             timing.latencies = Some(latencies);
-            advance(&contestant.scheme);
+            advance(&subject.scheme);
         }
     }
     if let Some(arrivals_per_s) = plan.arrivals_per_s {
-        for (contestant, timing) in contestants.iter_mut().zip(&mut timings) {
-            timing.open = Some(open_loop(contestant, arrivals_per_s, plan)?);
-            advance(&contestant.scheme);
+        for (subject, timing) in subjects.iter_mut().zip(&mut timings) {
+            timing.open = Some(open_loop(subject, arrivals_per_s, plan)?);
+            advance(&subject.scheme);
         }
     }
     Ok(timings)
@@ -158,30 +158,30 @@ pub(crate) fn race(
 const OPEN_LOOP_S: u64 = 2;
 
 fn open_loop(
-    contestant: &mut Contestant<'_>,
+    subject: &mut Subject<'_>,
     arrivals_per_s: u64,
     plan: &Plan,
 ) -> Result<OpenLoop, BenchError> {
-    let scheme = &contestant.scheme;
+    let scheme = &subject.scheme;
     let aborted = |abort| BenchError::Aborted { scheme: scheme.clone(), abort };
-    let lanes = contestant.lanes.len();
+    let lanes = subject.lanes.len();
     let per_lane = arrivals_per_s as f64 / lanes as f64;
     let count = ((per_lane * OPEN_LOOP_S as f64) as u64).clamp(1, plan.latency_transactions.max(1));
     let next = AtomicU64::new(0);
-    let (_, stints) = on_all(&mut contestant.lanes, |lane| {
+    let (_, lane_turns) = on_all(&mut subject.lanes, |lane| {
         let stream = next.fetch_add(1, Ordering::Relaxed);
         let mut arrivals = Arrivals::new(per_lane, plan.seed, stream);
         let mut latencies = Latencies::default();
         lane.run_open(&mut arrivals, count, &mut latencies).map(|()| latencies)
     })
     .map_err(aborted)?;
-    let wall = wall_time(&stints);
-    Ok(OpenLoop { arrivals_per_s, latencies: merged(stints), wall })
+    let wall = wall_time(&lane_turns);
+    Ok(OpenLoop { arrivals_per_s, latencies: merged(lane_turns), wall })
 }
 
-fn same_threads(contestants: &[Contestant<'_>]) -> Result<usize, BenchError> {
-    let others = contestants[0].lanes.len();
-    match contestants.iter().find(|contestant| contestant.lanes.len() != others) {
+fn same_threads(subjects: &[Subject<'_>]) -> Result<usize, BenchError> {
+    let others = subjects[0].lanes.len();
+    match subjects.iter().find(|subject| subject.lanes.len() != others) {
         None => Ok(others),
         Some(odd) => Err(BenchError::UnequalThreads {
             scheme: odd.scheme.clone(),
@@ -193,13 +193,13 @@ fn same_threads(contestants: &[Contestant<'_>]) -> Result<usize, BenchError> {
 
 /// Runs ever more transactions until they take `enough`, twice in a row, since a busy machine may
 /// hold up any of them once; returns nanoseconds of wall time per transaction of one lane. Warms the
-/// contestant up, too.
-fn calibrate(contestant: &mut Contestant<'_>, enough: Duration) -> Result<f64, BenchError> {
+/// subject up, too.
+fn calibrate(subject: &mut Subject<'_>, enough: Duration) -> Result<f64, BenchError> {
     let mut per_lane = 1;
     loop {
         let mut least = Duration::MAX;
         for _ in 0..2 {
-            least = least.min(turn(contestant, per_lane)?.elapsed.wall);
+            least = least.min(turn(subject, per_lane)?.elapsed.wall);
             if least < enough {
                 break;
             }
@@ -216,17 +216,17 @@ const PARTS_PER_LANE: u64 = 64;
 
 /// Runs so many transactions for each lane. Which lane runs how many is theirs: none stands idle while
 /// others have some left, or the end of a turn would measure less threads than it is to.
-pub(super) fn turn(contestant: &mut Contestant<'_>, per_lane: u64) -> Result<Round, BenchError> {
-    let scheme = &contestant.scheme;
+pub(super) fn turn(subject: &mut Subject<'_>, per_lane: u64) -> Result<Round, BenchError> {
+    let scheme = &subject.scheme;
     let aborted = |abort| BenchError::Aborted { scheme: scheme.clone(), abort };
-    let lanes = contestant.lanes.len() as u64;
+    let lanes = subject.lanes.len() as u64;
     let part = if lanes == 1 { per_lane } else { per_lane.div_ceil(PARTS_PER_LANE) };
     let left = AtomicU64::new(per_lane * lanes);
     let next_part = || {
         let less = |left: u64| (left > 0).then(|| left.saturating_sub(part));
         left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).map(|had| had.min(part))
     };
-    let (cpu, stints) = on_all(&mut contestant.lanes, |lane| {
+    let (cpu, lane_turns) = on_all(&mut subject.lanes, |lane| {
         let mut share = 0;
         while let Ok(count) = next_part() {
             lane.run(count)?;
@@ -235,43 +235,43 @@ pub(super) fn turn(contestant: &mut Contestant<'_>, per_lane: u64) -> Result<Rou
         Ok(share)
     })
     .map_err(aborted)?;
-    Ok(sum_up(stints, cpu))
+    Ok(sum_up(lane_turns, cpu))
 }
 
 /// A turn of which each lane did its share. A lane that came when everything was done, since another
 /// program had its processor, has not made it longer.
-pub(super) fn sum_up(mut stints: Vec<Stint<u64>>, cpu: Option<Duration>) -> Round {
-    let transactions = stints.iter().map(|stint| stint.result).sum();
-    let fewest = stints.iter().map(|stint| stint.result).min().unwrap_or_default();
-    stints.retain(|stint| stint.result > 0);
-    Round { transactions, fewest, elapsed: Elapsed { wall: wall_time(&stints), cpu } }
+pub(super) fn sum_up(mut lane_turns: Vec<LaneTurn<u64>>, cpu: Option<Duration>) -> Round {
+    let transactions = lane_turns.iter().map(|lane_turn| lane_turn.result).sum();
+    let fewest = lane_turns.iter().map(|lane_turn| lane_turn.result).min().unwrap_or_default();
+    lane_turns.retain(|lane_turn| lane_turn.result > 0);
+    Round { transactions, fewest, elapsed: Elapsed { wall: wall_time(&lane_turns), cpu } }
 }
 
-fn latency_pass(contestant: &mut Contestant<'_>, per_lane: u64) -> Result<Latencies, BenchError> {
-    let scheme = &contestant.scheme;
+fn latency_pass(subject: &mut Subject<'_>, per_lane: u64) -> Result<Latencies, BenchError> {
+    let scheme = &subject.scheme;
     let aborted = |abort| BenchError::Aborted { scheme: scheme.clone(), abort };
-    let (_, stints) = on_all(&mut contestant.lanes, |lane| {
+    let (_, lane_turns) = on_all(&mut subject.lanes, |lane| {
         let mut latencies = Latencies::default();
         lane.run_timed(per_lane, &mut latencies).map(|()| latencies)
     })
     .map_err(aborted)?;
-    Ok(merged(stints))
+    Ok(merged(lane_turns))
 }
 
-fn merged(stints: Vec<Stint<Latencies>>) -> Latencies {
+fn merged(lane_turns: Vec<LaneTurn<Latencies>>) -> Latencies {
     let mut all = Latencies::default();
-    stints.iter().for_each(|stint| all.merge(&stint.result));
+    lane_turns.iter().for_each(|lane_turn| all.merge(&lane_turn.result));
     all
 }
 
 /// What one lane did, and when.
-pub(super) struct Stint<T> {
+pub(super) struct LaneTurn<T> {
     pub start: Instant,
     pub end: Instant,
     pub result: T,
 }
 
-impl<T> Stint<T> {
+impl<T> LaneTurn<T> {
     fn of(work: impl FnOnce() -> Result<T, Abort>) -> Result<Self, Abort> {
         let start = Instant::now();
         let result = work()?;
@@ -281,9 +281,9 @@ impl<T> Stint<T> {
 
 /// From the first lane's start until the last one's end. How long threads take to start is not in it:
 /// on a machine that has other things to do they wait milliseconds for a processor.
-fn wall_time<T>(stints: &[Stint<T>]) -> Duration {
-    let start = stints.iter().map(|stint| stint.start).min();
-    let end = stints.iter().map(|stint| stint.end).max();
+fn wall_time<T>(lane_turns: &[LaneTurn<T>]) -> Duration {
+    let start = lane_turns.iter().map(|lane_turn| lane_turn.start).min();
+    let end = lane_turns.iter().map(|lane_turn| lane_turn.end).max();
     start.zip(end).map_or(Duration::ZERO, |(start, end)| end - start)
 }
 
@@ -293,15 +293,15 @@ fn wall_time<T>(stints: &[Stint<T>]) -> Duration {
 fn on_all<'a, T: Send>(
     lanes: &mut [Box<dyn Lane + 'a>],
     work: impl Fn(&mut (dyn Lane + 'a)) -> Result<T, Abort> + Sync,
-) -> Result<(Option<Duration>, Vec<Stint<T>>), Abort> {
+) -> Result<(Option<Duration>, Vec<LaneTurn<T>>), Abort> {
     let watch = Stopwatch::new();
     if let [lane] = lanes {
-        let stint = Stint::of(|| work(lane.as_mut()))?;
-        return Ok((watch.elapsed().cpu, vec![stint]));
+        let lane_turn = LaneTurn::of(|| work(lane.as_mut()))?;
+        return Ok((watch.elapsed().cpu, vec![lane_turn]));
     }
     let ready = Barrier::new(lanes.len());
     let (work, ready, processors) = (&work, &ready, &Processors::of_this_process());
-    let stints = thread::scope(|scope| {
+    let lane_turns = thread::scope(|scope| {
         let threads: Vec<_> = lanes
             .iter_mut()
             .enumerate()
@@ -309,14 +309,14 @@ fn on_all<'a, T: Send>(
                 scope.spawn(move || {
                     processors.pin(number);
                     ready.wait();
-                    Stint::of(|| work(lane.as_mut()))
+                    LaneTurn::of(|| work(lane.as_mut()))
                 })
             })
             .collect();
-        let stints = threads.into_iter().map(|t| t.join().expect("a contestant panicked"));
+        let lane_turns = threads.into_iter().map(|t| t.join().expect("a subject panicked"));
         // All of them, before one's abort ends it.
-        let stints: Vec<_> = stints.collect();
-        stints.into_iter().collect::<Result<_, _>>()
+        let lane_turns: Vec<_> = lane_turns.collect();
+        lane_turns.into_iter().collect::<Result<_, _>>()
     })?;
-    Ok((watch.elapsed().cpu, stints))
+    Ok((watch.elapsed().cpu, lane_turns))
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use outlast::{Abort, BlockKind, ByteRange, PoolOffset, RootKind, Runner, Transact};
 
-use super::rounds::{Stint, sum_up, turn};
+use super::rounds::{LaneTurn, sum_up, turn};
 use super::*;
 use crate::clock::Elapsed;
 use crate::record::Metric;
@@ -64,7 +64,7 @@ fn everybody_runs_as_many_transactions_in_shuffled_rounds() {
     let turns = Mutex::new(Vec::new());
     let names = ["a", "b", "c"];
     let counts = names.map(|_| AtomicU64::new(0));
-    let mut contestants: Vec<_> = names
+    let mut subjects: Vec<_> = names
         .iter()
         .zip(&counts)
         .map(|(name, count)| {
@@ -77,16 +77,16 @@ fn everybody_runs_as_many_transactions_in_shuffled_rounds() {
                 fences: 2 * count.load(Ordering::Relaxed),
                 streamed_lines: 0,
             };
-            Contestant::new(name, vec![lane(Idle, step)]).counted(counters)
+            Subject::new(name, vec![lane(Idle, step)]).counted(counters)
         })
         .collect();
     let mut last = (0, 0);
-    let outcome = compete(&mut contestants, &PLAN, |progress| {
+    let outcome = compete(&mut subjects, &PLAN, |progress| {
         last = (progress.done, progress.total);
         turns.lock().unwrap().push(progress.scheme.to_owned());
     })
     .unwrap();
-    drop(contestants);
+    drop(subjects);
 
     assert_eq!(last, (30, 30), "calibration, eight rounds, latencies");
     let turns = turns.into_inner().unwrap();
@@ -117,8 +117,8 @@ fn a_transaction_that_was_held_up_does_not_make_the_turns_short() {
         }
         Ok(())
     };
-    let mut contestants = [Contestant::new("held up", vec![lane(Idle, step)])];
-    let outcome = compete(&mut contestants, &PLAN, |_| ()).unwrap();
+    let mut subjects = [Subject::new("held up", vec![lane(Idle, step)])];
+    let outcome = compete(&mut subjects, &PLAN, |_| ()).unwrap();
     let transactions = outcome.timings[0].rounds[0].transactions;
     assert!(transactions >= 10, "{transactions} in a turn of a millisecond");
 }
@@ -134,7 +134,7 @@ fn threads_share_the_work_of_a_turn() {
             std::thread::yield_now();
         }
     };
-    let seat = |own, other, until| {
+    let lane_runner = |own, other, until| {
         let (own, other): (&AtomicU64, &AtomicU64) = (own, other);
         lane(Idle, move |_: &mut Idle| {
             own.fetch_add(1, Ordering::Relaxed);
@@ -142,8 +142,11 @@ fn threads_share_the_work_of_a_turn() {
             Ok(())
         })
     };
-    let seats = vec![seat(&by_the_slow, &by_the_fast, 1200), seat(&by_the_fast, &by_the_slow, 1)];
-    let round = turn(&mut Contestant::new("uneven", seats), 1000).unwrap();
+    let lane_runners = vec![
+        lane_runner(&by_the_slow, &by_the_fast, 1200),
+        lane_runner(&by_the_fast, &by_the_slow, 1),
+    ];
+    let round = turn(&mut Subject::new("uneven", lane_runners), 1000).unwrap();
     assert_eq!(round.transactions, 2000, "so many for each");
     let (slow, fast) = (by_the_slow.into_inner(), by_the_fast.into_inner());
     assert!(fast >= 1200, "{fast}: who is faster does more");
@@ -155,7 +158,7 @@ fn a_thread_that_came_too_late_does_not_make_its_turn_longer() {
     let moment = Instant::now();
     let part = |start_ms, end_ms, result| {
         let at = |ms| moment + Duration::from_millis(ms);
-        Stint { start: at(start_ms), end: at(end_ms), result }
+        LaneTurn { start: at(start_ms), end: at(end_ms), result }
     };
     let round = sum_up(vec![part(2, 12, 3), part(1, 10, 5), part(20, 20, 0)], None);
     assert_eq!((round.transactions, round.fewest), (8, 0));
@@ -165,12 +168,12 @@ fn a_thread_that_came_too_late_does_not_make_its_turn_longer() {
 #[test]
 fn the_same_seed_gives_the_same_order() {
     let order = |seed| {
-        let mut contestants: Vec<_> = ["a", "b", "c", "d"]
-            .map(|name| Contestant::new(name, vec![lane(Idle, |_: &mut Idle| Ok(()))]))
+        let mut subjects: Vec<_> = ["a", "b", "c", "d"]
+            .map(|name| Subject::new(name, vec![lane(Idle, |_: &mut Idle| Ok(()))]))
             .into();
         let mut order = Vec::new();
         let plan = Plan { seed, ..PLAN };
-        compete(&mut contestants, &plan, |p| order.push(p.scheme.to_owned())).unwrap();
+        compete(&mut subjects, &plan, |p| order.push(p.scheme.to_owned())).unwrap();
         order
     };
     assert_eq!(order(1), order(1));
@@ -182,9 +185,9 @@ fn threads_run_at_the_same_time_and_all_count() {
     // Each lane waits for the other: run one after the other they would never end.
     let meeting = std::sync::Barrier::new(2);
     let lanes = |_| lane(Idle, |_: &mut Idle| Ok(meeting.wait()).map(|_| ()));
-    let mut contestants = vec![Contestant::new("both", (0..2).map(lanes).collect())];
+    let mut subjects = vec![Subject::new("both", (0..2).map(lanes).collect())];
     let plan = Plan { rounds: 2, latency_transactions: 10, ..PLAN };
-    let outcome = compete(&mut contestants, &plan, |_| ()).unwrap();
+    let outcome = compete(&mut subjects, &plan, |_| ()).unwrap();
     assert_eq!(outcome.threads, 2);
     let timing = &outcome.timings[0];
     assert!(timing.rounds[0].transactions.is_multiple_of(2));
@@ -199,14 +202,14 @@ fn an_abort_names_its_scheme_and_unequal_threads_are_refused() {
         left -= 1;
         if left > 0 { Ok(()) } else { Err(Abort::OutOfSpace { bytes: 7 }) }
     });
-    let mut contestants =
-        vec![Contestant::new("good", vec![fine()]), Contestant::new("full", vec![failing])];
-    let error = compete(&mut contestants, &PLAN, |_| ()).unwrap_err();
+    let mut subjects =
+        vec![Subject::new("good", vec![fine()]), Subject::new("full", vec![failing])];
+    let error = compete(&mut subjects, &PLAN, |_| ()).unwrap_err();
     assert_eq!(error.to_string(), "full: no space left in the pool for a block of 7 bytes");
 
-    let mut contestants =
-        vec![Contestant::new("one", vec![fine()]), Contestant::new("two", vec![fine(), fine()])];
-    let error = compete(&mut contestants, &PLAN, |_| ()).unwrap_err();
+    let mut subjects =
+        vec![Subject::new("one", vec![fine()]), Subject::new("two", vec![fine(), fine()])];
+    let error = compete(&mut subjects, &PLAN, |_| ()).unwrap_err();
     assert_eq!(error.to_string(), "two has 2 threads, and the others 1");
 }
 

@@ -12,7 +12,7 @@ use outlast_workloads::{Layout, Workload};
 
 use crate::crash::on_trial;
 use crate::native::Size;
-use crate::news::{Listener, News};
+use crate::progress::{Listener, Progress};
 use crate::record::{Kind, Metric, Record};
 
 /// What runs, on how many lanes, and how many first crash points each policy gets in the quick
@@ -56,7 +56,7 @@ pub fn campaign_records(
     let mut records = Vec::new();
     let mut before = 0;
     for campaign in campaigns {
-        let step = |done| News::Step { stage: "crash campaigns", done: before + done, total };
+        let step = |done| Progress::Step { stage: "crash campaigns", done: before + done, total };
         let report = run(&campaign, &mut |done| listen(step(done)))?;
         before += campaign.planned();
         records.extend(report_records(&report));

@@ -4,8 +4,8 @@
 
 use outlast_pmem::{Counted, Counters};
 
-use super::{Contender, NativeError, Session, bare, seat};
-use crate::news::{Listener, News};
+use super::{Contender, NativeError, Session, bare, lane_runner};
+use crate::progress::{Listener, Progress};
 use crate::record::{Kind, Metric, Record};
 
 /// Transactions that are counted.
@@ -21,22 +21,27 @@ pub(super) fn measure(
     let schemes = setup.own_schemes();
     let mut records = Vec::new();
     for (index, &scheme) in schemes.iter().enumerate() {
-        let pool = session.arena.pool(session, scheme, 1, Counted::new)?;
+        let pool = session.directory.pool(session, scheme, 1, Counted::new)?;
         let worker = workload.worker(scale, &pool.loaded, setup.seed, 1, 0);
-        let mut seat = seat::seat(pool.lane()?, setup.ack, scheme.sync_every(), worker);
+        let mut lane_runner =
+            lane_runner::lane_runner(pool.lane()?, setup.ack, scheme.sync_every(), worker);
         let before = pool.pool.medium().counters();
-        seat.run(TRANSACTIONS).map_err(|abort| NativeError::Transaction {
+        lane_runner.run(TRANSACTIONS).map_err(|abort| NativeError::Transaction {
             scheme: scheme.name(),
             workload: workload.name,
             abort,
         })?;
         let did = pool.pool.medium().counters() - before;
         records.extend(counted(workload.name, scheme.name(), did));
-        listen(News::Step { stage: &stage, done: index as u64 + 1, total: schemes.len() as u64 });
+        listen(Progress::Step {
+            stage: &stage,
+            done: index as u64 + 1,
+            total: schemes.len() as u64,
+        });
     }
     for &log in &session.bare {
         let scheme = Contender::Bare(log).name();
-        let medium = Counted::new(session.arena.mapped(scheme, bare::bytes(scale))?);
+        let medium = Counted::new(session.directory.mapped(scheme, bare::bytes(scale))?);
         let mut lane = bare::lane(&medium, log, workload, scale, setup.seed);
         let before = medium.counters();
         lane.run(TRANSACTIONS).map_err(|abort| NativeError::Transaction {

@@ -11,9 +11,9 @@
 
 use outlast_pmem::{FLOOR_LINES_MAX, FloorOptions, FloorReport, FloorRow, Pattern, measure_floor};
 
-use super::arena::Arena;
+use super::directory::PoolDirectory;
 use super::{NativeError, Setup, Size};
-use crate::news::{Listener, News};
+use crate::progress::{Listener, Progress};
 use crate::record::{Kind, Metric, Record};
 
 /// Far larger than caches, so that far lines are far.
@@ -33,13 +33,13 @@ pub fn measure(
     options: &FloorOptions,
     listen: &mut Listener<'_>,
 ) -> Result<Vec<Record>, NativeError> {
-    let arena = Arena::new(setup)?;
-    listen(News::Note(&format!("floor: domain {}", arena.description())));
-    let medium = arena.mapped("floor", MEDIUM_BYTES)?;
+    let directory = PoolDirectory::new(setup)?;
+    listen(Progress::Note(&format!("floor: domain {}", directory.description())));
+    let medium = directory.mapped("floor", MEDIUM_BYTES)?;
     let report = measure_floor(&medium, options, |done, total| {
-        listen(News::Step { stage: "floor", done: done as u64, total: total as u64 });
+        listen(Progress::Step { stage: "floor", done: done as u64, total: total as u64 });
     });
-    Ok(records(&report, arena.short_description()))
+    Ok(records(&report, directory.short_description()))
 }
 
 fn records(report: &FloorReport, domain: &str) -> Vec<Record> {

@@ -6,11 +6,11 @@
 use outlast_pmem::has_flush;
 use outlast_trace::FlushKind;
 
-use super::arena::Arena;
+use super::directory::PoolDirectory;
 use super::{NativeError, Own, Session, Setup};
-use crate::bench::{Contestant, Outcome};
-use crate::news::{Listener, News};
+use crate::bench::{Outcome, Subject};
 use crate::parallel::in_parallel;
+use crate::progress::{Listener, Progress};
 use crate::record::{Kind, Metric, Record};
 use crate::stats::Spread;
 
@@ -25,15 +25,15 @@ const KINDS: [(&str, FlushKind); 2] =
 pub fn run(setup: &Setup, listen: &mut Listener<'_>) -> Result<Vec<Record>, NativeError> {
     setup.check()?;
     if let Some((name, _)) = KINDS.iter().find(|(_, kind)| !has_flush(*kind)) {
-        listen(News::Note(&format!("clwb against clflushopt: this processor has no {name}")));
+        listen(Progress::Note(&format!("clwb against clflushopt: this processor has no {name}")));
         return Ok(Vec::new());
     }
-    let arena = Arena::new(setup)?;
+    let directory = PoolDirectory::new(setup)?;
     let mut records = Vec::new();
     for workload in &setup.workloads {
         let scale = setup.scale(workload);
         let session =
-            Session { setup, arena: &arena, workload, scale, peers: &[], bare: Vec::new() };
+            Session { setup, directory: &directory, workload, scale, peers: &[], bare: Vec::new() };
         let schemes = setup.own_schemes();
         let outcome = compete(&session, &schemes, listen)?;
         let gains = schemes.iter().filter_map(|scheme| gain(&session, &outcome, *scheme));
@@ -52,23 +52,23 @@ fn compete(
     let stage = format!("{}: load", session.workload.name);
     let pools = in_parallel(&own, usize::MAX, &stage, listen, |(scheme, name, kind)| {
         let flushing = |mapped: outlast_pmem::Mapped| mapped.flushing_with(*kind);
-        let pool = session.arena.pool(session, *scheme, session.setup.threads, flushing)?;
+        let pool = session.directory.pool(session, *scheme, session.setup.threads, flushing)?;
         Ok::<_, NativeError>((*name, pool))
     })?;
-    let mut contestants = Vec::new();
+    let mut subjects = Vec::new();
     for (name, pool) in &pools {
-        contestants.push(Contestant::new(&contestant(pool.own, name), pool.seats(session, 0)?));
+        subjects.push(Subject::new(&subject(pool.own, name), pool.lanes(session, 0)?));
     }
-    session.race(&mut contestants, 1, listen)
+    session.race(&mut subjects, 1, listen)
 }
 
-fn contestant(own: Own, kind: &str) -> String {
+fn subject(own: Own, kind: &str) -> String {
     format!("{own} {kind}")
 }
 
 /// Throughput with `clwb` above that with `clflushopt`, formed round by round.
 fn gain(session: &Session<'_>, outcome: &Outcome, own: Own) -> Option<Record> {
-    let [clwb, other] = KINDS.map(|(name, _)| outcome.of(&contestant(own, name)));
+    let [clwb, other] = KINDS.map(|(name, _)| outcome.of(&subject(own, name)));
     let pairs = clwb?.rounds.iter().zip(&other?.rounds);
     let gains = pairs.map(|(clwb, other)| 100.0 * (other.tx_ns() / clwb.tx_ns() - 1.0));
     let (workload, metric) = (session.workload.name, Metric::CLWB_GAIN);

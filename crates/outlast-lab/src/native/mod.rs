@@ -6,21 +6,21 @@
 //! transaction ([`parts`]) and what a transaction asks of its medium ([`counting`]). Pools lie
 //! in a directory that is removed again however the run ends.
 
-mod arena;
 mod bare;
 pub mod counting;
+mod directory;
 mod error;
 pub mod floor;
 mod flush_kinds;
+mod lane_runner;
 pub mod parts;
 pub mod recovery;
 pub mod scaling;
 mod scratch;
-mod seat;
 mod setup;
 
-pub use arena::default_directory;
 pub use bare::BareLog;
+pub use directory::default_directory;
 pub use error::NativeError;
 pub use flush_kinds::run as run_flush_kinds;
 pub use setup::{Contender, Own, Setup, Sharing, Size, UnknownContender, Usage};
@@ -33,17 +33,17 @@ use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 
-use crate::bench::{Contestant, Outcome, compete};
-use crate::news::{Listener, News};
+use crate::bench::{Outcome, Subject, compete};
 use crate::parallel::in_parallel;
+use crate::progress::{Listener, Progress};
 use crate::record::Record;
-pub(crate) use arena::Arena;
+pub(crate) use directory::PoolDirectory;
 pub(crate) use scratch::ScratchDirectory;
 
-/// The contestant that all others' cost is measured from.
+/// The subject that all others' cost is measured from.
 const BOUND: &str = "none";
 
-/// The contestants that costs are related to, whichever is better.
+/// The subjects that costs are related to, whichever is better.
 pub(crate) const PEERS: [&str; 2] = ["pmdk", "pmdk-word"];
 
 /// Those whose speed all others' are related to.
@@ -58,16 +58,17 @@ pub(crate) const YARDSTICKS: [&str; 4] = ["pmdk-word", "pmdk", "bare", "bare-nt"
 /// transaction that fails. Nothing is left behind.
 pub fn run(setup: &Setup, listen: &mut Listener<'_>) -> Result<Vec<Record>, NativeError> {
     setup.check()?;
-    let arena = Arena::new(setup)?;
-    let domain = arena.domain();
-    listen(News::Note(&format!("domain {}: {}", arena.description(), domain.promise())));
+    let directory = PoolDirectory::new(setup)?;
+    let domain = directory.domain();
+    listen(Progress::Note(&format!("domain {}: {}", directory.description(), domain.promise())));
     let peers = available_peers(setup, listen);
     tell_of_ack(setup, listen);
     let mut records = Vec::new();
     for workload in &setup.workloads {
         let scale = setup.scale(workload);
         let bare = bare_loops(setup, workload, listen);
-        let session = Session { setup, arena: &arena, workload, scale, peers: &peers, bare };
+        let session =
+            Session { setup, directory: &directory, workload, scale, peers: &peers, bare };
         let own = session.measure(listen)?;
         records.extend(own.into_iter().map(|record| session.with_conditions(record)));
     }
@@ -85,7 +86,9 @@ fn tell_of_ack(setup: &Setup, listen: &mut Listener<'_>) {
         setup.contenders.iter().filter(is_same).map(|contender| contender.name()).collect();
     if setup.ack == Ack::Physical && !same.is_empty() {
         let same = same.join(", ");
-        listen(News::Note(&format!("physical when they commit, so nothing to wait for: {same}")));
+        listen(Progress::Note(&format!(
+            "physical when they commit, so nothing to wait for: {same}"
+        )));
     }
 }
 
@@ -104,7 +107,7 @@ fn available_peers(setup: &Setup, listen: &mut Listener<'_>) -> Vec<(Pmdk, Granu
             Err(missing) => missing.to_string(),
         },
     };
-    listen(News::Note(&format!("pmdk is left out: {why}")));
+    listen(Progress::Note(&format!("pmdk is left out: {why}")));
     Vec::new()
 }
 
@@ -120,14 +123,14 @@ fn bare_loops(setup: &Setup, workload: &Workload, listen: &mut Listener<'_>) -> 
         Some(_) if setup.ack == Ack::Physical => "it acknowledges what its log holds",
         Some(_) => return wanted,
     };
-    listen(News::Note(&format!("bare is left out of {}: {why}", workload.name)));
+    listen(Progress::Note(&format!("bare is left out of {}: {why}", workload.name)));
     Vec::new()
 }
 
 /// One workload's measurements.
 pub(crate) struct Session<'s> {
     setup: &'s Setup,
-    arena: &'s Arena,
+    directory: &'s PoolDirectory,
     workload: &'static Workload,
     scale: Scale,
     peers: &'s [(Pmdk, Granularity)],
@@ -198,34 +201,34 @@ impl Session<'_> {
         let stage = format!("{}: load", self.workload.name);
         let own: Vec<Own> = order.iter().filter_map(|n| schemes.get(*n).copied()).collect();
         let pools = in_parallel(&own, usize::MAX, &stage, listen, |scheme| {
-            self.arena.pool(self, *scheme, self.setup.threads, &wrap)
+            self.directory.pool(self, *scheme, self.setup.threads, &wrap)
         })?;
-        let mut contestants = Vec::new();
+        let mut subjects = Vec::new();
         for other in order.iter().filter_map(|number| number.checked_sub(schemes.len())) {
-            contestants.push(match self.peers.get(other) {
-                Some(&(pmdk, granularity)) => self.arena.peer(self, pmdk, granularity)?,
-                None => self.arena.bare(self, self.bare[other - self.peers.len()], &wrap)?,
+            subjects.push(match self.peers.get(other) {
+                Some(&(pmdk, granularity)) => self.directory.peer(self, pmdk, granularity)?,
+                None => self.directory.bare(self, self.bare[other - self.peers.len()], &wrap)?,
             });
         }
         for pool in &pools {
-            let seats = pool.seats(self, 0)?;
-            contestants.push(Contestant::new(pool.own.name(), seats));
+            let lane_runners = pool.lanes(self, 0)?;
+            subjects.push(Subject::new(pool.own.name(), lane_runners));
         }
-        self.race(&mut contestants, 1, listen)
+        self.race(&mut subjects, 1, listen)
     }
 
-    /// Lets the contestants, so many of them on one pool, compete.
+    /// Lets the subjects, so many of them on one pool, compete.
     fn race(
         &self,
-        contestants: &mut [Contestant<'_>],
+        subjects: &mut [Subject<'_>],
         sharing: u64,
         listen: &mut Listener<'_>,
     ) -> Result<Outcome, NativeError> {
         let workload = self.workload.name;
         let stage = format!("{workload}: {}", if sharing > 1 { "parts" } else { "run" });
         let plan = self.setup.plan(self.workload, &self.scale, sharing);
-        compete(contestants, &plan, |turn| {
-            listen(News::Step { stage: &stage, done: turn.done, total: turn.total });
+        compete(subjects, &plan, |turn| {
+            listen(Progress::Step { stage: &stage, done: turn.done, total: turn.total });
         })
         .map_err(|source| NativeError::Bench { workload, source })
     }
@@ -247,7 +250,7 @@ impl Session<'_> {
         record
             .ack(self.setup.ack.name())
             .config(&config)
-            .domain(self.arena.short_description())
+            .domain(self.directory.short_description())
             .guarantee(&guarantee)
     }
 }

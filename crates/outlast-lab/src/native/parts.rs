@@ -23,9 +23,9 @@ use outlast_trace::LineAddr;
 
 use super::{BOUND, NativeError, Own, Session};
 use crate::bench::open::Arrivals;
-use crate::bench::{Contestant, Lane, Outcome};
-use crate::news::Listener;
+use crate::bench::{Lane, Outcome, Subject};
 use crate::parallel::in_parallel;
+use crate::progress::Listener;
 use crate::record::{Kind, Metric, Record};
 use crate::stats::{Latencies, Spread};
 
@@ -179,23 +179,23 @@ impl<M: Medium> Medium for Muted<M> {
     }
 }
 
-/// A seat that sets its medium's mode before it runs. Contestants run one after the other, so
+/// A lane that sets its medium's mode before it runs. Subjects run one after the other, so
 /// that all threads of a medium always agree.
 struct ModeLane<'a, M> {
     medium: &'a Muted<M>,
     mode: Mode,
-    seat: Box<dyn Lane + 'a>,
+    lane_runner: Box<dyn Lane + 'a>,
 }
 
 impl<M: Send + Sync> Lane for ModeLane<'_, M> {
     fn run(&mut self, count: u64) -> Result<(), Abort> {
         self.medium.set(self.mode);
-        self.seat.run(count)
+        self.lane_runner.run(count)
     }
 
     fn run_timed(&mut self, count: u64, latencies: &mut Latencies) -> Result<(), Abort> {
         self.medium.set(self.mode);
-        self.seat.run_timed(count, latencies)
+        self.lane_runner.run_timed(count, latencies)
     }
 
     fn run_open(
@@ -205,7 +205,7 @@ impl<M: Send + Sync> Lane for ModeLane<'_, M> {
         latencies: &mut Latencies,
     ) -> Result<(), Abort> {
         self.medium.set(self.mode);
-        self.seat.run_open(arrivals, count, latencies)
+        self.lane_runner.run_open(arrivals, count, latencies)
     }
 }
 
@@ -223,20 +223,21 @@ pub(super) fn measure<M: Medium + Send + Sync>(
     let wrap = |mapped| Muted::new(wrap(mapped));
     let stage = format!("{}: load", session.workload.name);
     let pools = in_parallel(&schemes, usize::MAX, &stage, listen, |own| {
-        session.arena.pool(session, *own, session.setup.threads * modes, wrap)
+        session.directory.pool(session, *own, session.setup.threads * modes, wrap)
     })?;
-    let mut contestants = Vec::new();
+    let mut subjects = Vec::new();
     for pool in &pools {
         let modes = if pool.own.scheme == Scheme::None { &Mode::ALL[2..] } else { &Mode::ALL[..] };
         for (group, &mode) in modes.iter().enumerate() {
             let medium = pool.pool.medium();
-            let seats = pool.seats(session, group as u32)?;
-            let lane = |seat| Box::new(ModeLane { medium, mode, seat }) as Box<dyn Lane>;
-            let lanes = seats.into_iter().map(lane).collect();
-            contestants.push(Contestant::new(&name(pool.own, mode), lanes));
+            let lane_runners = pool.lanes(session, group as u32)?;
+            let lane =
+                |lane_runner| Box::new(ModeLane { medium, mode, lane_runner }) as Box<dyn Lane>;
+            let lanes = lane_runners.into_iter().map(lane).collect();
+            subjects.push(Subject::new(&name(pool.own, mode), lanes));
         }
     }
-    let outcome = session.race(&mut contestants, u64::from(modes), listen)?;
+    let outcome = session.race(&mut subjects, u64::from(modes), listen)?;
     let rest = (Metric::TIME_REST, vec![(1.0, BOUND.to_owned())]);
     let mut records = Vec::new();
     for own in schemes {
@@ -263,7 +264,7 @@ fn name(own: Own, mode: Mode) -> String {
     }
 }
 
-/// A sum of contestants' times, formed within each round, never below 0.
+/// A sum of subjects' times, formed within each round, never below 0.
 fn part(
     outcome: &Outcome,
     workload: &str,

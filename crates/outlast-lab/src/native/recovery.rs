@@ -16,9 +16,9 @@ use outlast_pmem::{MapOptions, Mapped};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::arena::Arena;
+use super::directory::PoolDirectory;
 use super::{Contender, NativeError, Setup};
-use crate::news::{Listener, News};
+use crate::progress::{Listener, Progress};
 use crate::record::{Kind, Metric, Record};
 
 /// Sizes of pools, in bytes: recovery must not depend on them.
@@ -41,8 +41,8 @@ const OPENINGS: usize = 3;
 /// # Errors
 /// When there is no room for the pools, or one does not recover.
 pub fn measure(setup: &Setup, listen: &mut Listener<'_>) -> Result<Vec<Record>, NativeError> {
-    let arena = Arena::new(setup)?;
-    listen(News::Note(&format!("recovery: domain {}", arena.description())));
+    let directory = PoolDirectory::new(setup)?;
+    listen(Progress::Note(&format!("recovery: domain {}", directory.description())));
     let schemes: Vec<Scheme> = setup
         .contenders
         .iter()
@@ -59,11 +59,11 @@ pub fn measure(setup: &Setup, listen: &mut Listener<'_>) -> Result<Vec<Record>, 
         for scheme in &schemes {
             let mut openings = Vec::new();
             for opening in 0..OPENINGS as u64 {
-                openings.push(crash_and_open(&arena, *scheme, bytes, setup.seed ^ opening)?);
+                openings.push(crash_and_open(&directory, *scheme, bytes, setup.seed ^ opening)?);
                 done += 1;
-                listen(News::Step { stage: "recovery", done, total });
+                listen(Progress::Step { stage: "recovery", done, total });
             }
-            records.extend(told(*scheme, bytes, openings, arena.short_description()));
+            records.extend(told(*scheme, bytes, openings, directory.short_description()));
         }
     }
     Ok(records)
@@ -92,15 +92,15 @@ fn told(scheme: Scheme, bytes: u64, mut openings: Vec<Opening>, domain: &str) ->
 
 /// Makes a pool, crashes it with a full log, and opens it.
 fn crash_and_open(
-    arena: &Arena,
+    directory: &PoolDirectory,
     scheme: Scheme,
     bytes: u64,
     seed: u64,
 ) -> Result<Opening, NativeError> {
     let row = SCHEMES.iter().find(|row| row.scheme == scheme).expect("every scheme has its row");
     let named = |source| NativeError::Pool { scheme: row.name, source };
-    let path = arena.path("recovery");
-    let map = MapOptions { domain: Some(arena.domain()), ..MapOptions::default() };
+    let path = directory.path("recovery");
+    let map = MapOptions { domain: Some(directory.domain()), ..MapOptions::default() };
     let create = CreateOptions { lanes: 1, lane_bytes: LOG_BYTES, ..CreateOptions::default() };
     let open = OpenOptions::with_scheme(scheme);
     let pool = FilePool::create(&path, bytes, &create, &open, &map).map_err(named)?;

@@ -9,10 +9,10 @@ use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 
-use super::arena::Arena;
+use super::directory::PoolDirectory;
 use super::{NativeError, Own, Session, Setup};
-use crate::bench::{Contestant, Round, Timing, race};
-use crate::news::{Listener, News};
+use crate::bench::{Round, Subject, Timing, race};
+use crate::progress::{Listener, Progress};
 use crate::record::{Kind, Metric, Record};
 use crate::stats::Spread;
 
@@ -33,16 +33,20 @@ pub fn measure(
     let setups: Vec<Setup> =
         threads.iter().map(|&threads| Setup { threads, ..setup.clone() }).collect();
     setups.iter().try_for_each(Setup::check)?;
-    let arena = Arena::new(setup)?;
-    listen(News::Note(&format!("domain {}: {}", arena.description(), arena.domain().promise())));
+    let directory = PoolDirectory::new(setup)?;
+    listen(Progress::Note(&format!(
+        "domain {}: {}",
+        directory.description(),
+        directory.domain().promise()
+    )));
     let own = setup.own_schemes();
     if own.len() < setup.contenders.len() {
-        listen(News::Note("peers and bare loops are left out: they have one thread"));
+        listen(Progress::Note("peers and bare loops are left out: they have one thread"));
     }
     let mut records = Vec::new();
     for workload in &setup.workloads {
         for &scheme in &own {
-            records.extend(of_one(&setups, &arena, workload, scheme, listen)?);
+            records.extend(of_one(&setups, &directory, workload, scheme, listen)?);
         }
     }
     Ok(records)
@@ -51,7 +55,7 @@ pub fn measure(
 /// One scheme on one workload.
 fn of_one(
     setups: &[Setup],
-    arena: &Arena,
+    directory: &PoolDirectory,
     workload: &'static Workload,
     scheme: Own,
     listen: &mut Listener<'_>,
@@ -60,7 +64,7 @@ fn of_one(
         .iter()
         .map(|setup| {
             let scale = setup.scale(workload);
-            Session { setup, arena, workload, scale, peers: &[], bare: Vec::new() }
+            Session { setup, directory, workload, scale, peers: &[], bare: Vec::new() }
         })
         .collect();
     let mut rng = ChaCha8Rng::seed_from_u64(setups[0].seed);
@@ -92,12 +96,12 @@ fn race_once(
         .iter()
         .map(|&number| {
             let session = &sessions[number];
-            session.arena.pool(session, scheme, session.setup.threads, |mapped: Mapped| mapped)
+            session.directory.pool(session, scheme, session.setup.threads, |mapped: Mapped| mapped)
         })
         .collect::<Result<Vec<_>, _>>()?;
-    let mut contestants = Vec::new();
+    let mut subjects = Vec::new();
     for (&number, pool) in order.iter().zip(&pools) {
-        contestants.push(Contestant::new(scheme.name(), pool.seats(&sessions[number], 0)?));
+        subjects.push(Subject::new(scheme.name(), pool.lanes(&sessions[number], 0)?));
     }
     // The one with most threads fills its pool first.
     let largest = sessions.iter().max_by_key(|session| session.setup.threads);
@@ -106,8 +110,8 @@ fn race_once(
     plan.latency_transactions = 0;
     plan.arrivals_per_s = None;
     let stage = format!("{}: threads", workload.name);
-    race(&mut contestants, &plan, |turn| {
-        listen(News::Step { stage: &stage, done: turn.done, total: turn.total });
+    race(&mut subjects, &plan, |turn| {
+        listen(Progress::Step { stage: &stage, done: turn.done, total: turn.total });
     })
     .map_err(|source| NativeError::Bench { workload: workload.name, source })
 }

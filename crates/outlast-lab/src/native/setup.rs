@@ -219,7 +219,7 @@ fn full_scale(workload: &Workload) -> Scale {
     }
 }
 
-/// Which keys the threads of one contestant draw from.
+/// Which keys the threads of one subject draw from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Sharing {
     /// All the same ones.
@@ -256,7 +256,7 @@ pub struct Setup {
     pub domain: Option<Domain>,
     /// Where the pools are created.
     pub directory: PathBuf,
-    /// Threads of each contestant.
+    /// Threads of each subject.
     pub threads: u32,
     /// How much of each workload.
     pub size: Size,
@@ -264,11 +264,11 @@ pub struct Setup {
     pub records: Option<u64>,
     /// About so many keys of every workload instead: for tests of the path, not of the speed.
     pub keys: Option<u64>,
-    /// Which keys the threads of a contestant draw from.
+    /// Which keys the threads of a subject draw from.
     pub sharing: Sharing,
     /// Rounds of the competition.
     pub rounds: u32,
-    /// One contestant's turn in a round.
+    /// One subject's turn in a round.
     pub turn: Duration,
     /// Transactions of each lane whose latencies are measured one by one.
     pub latency_transactions: u64,
@@ -401,11 +401,11 @@ impl Setup {
         (timed + passes * self.latency_transactions) * u64::from(self.threads) + 10_000
     }
 
-    /// The plan of a competition in which so many contestants share a pool.
+    /// The plan of a competition in which so many subjects share a pool.
     pub(super) fn plan(&self, workload: &Workload, scale: &Scale, sharing: u64) -> Plan {
         let more = Scale { operations: scale.operations * 2, ..*scale };
         let inserts = workload.heap_bytes(&more) > workload.heap_bytes(scale);
-        let seats = sharing * u64::from(self.threads);
+        let lane_runners = sharing * u64::from(self.threads);
         let turns = u64::from(self.rounds) + 2;
         Plan {
             // Parts are not made anew.
@@ -414,7 +414,11 @@ impl Setup {
             // Parts are differences of times; single calls say nothing about them.
             latency_transactions: if sharing > 1 { 0 } else { self.latency_transactions },
             arrivals_per_s: self.arrivals_per_s.filter(|_| sharing == 1),
-            transactions_max: if inserts { scale.operations / turns / seats } else { u64::MAX },
+            transactions_max: if inserts {
+                scale.operations / turns / lane_runners
+            } else {
+                u64::MAX
+            },
             seed: self.seed,
         }
     }
@@ -423,7 +427,7 @@ impl Setup {
     pub fn pool_bytes(&self) -> u64 {
         let competing = self.contenders.len() as u64;
         let largest = self.workloads.iter().map(|w| w.heap_bytes(&self.scale(w))).max();
-        super::arena::room(largest.unwrap_or(0)) * competing
+        super::directory::room(largest.unwrap_or(0)) * competing
     }
 
     /// How long all this will take, about. Turns are as long as the setup says; loading takes
@@ -433,9 +437,9 @@ impl Setup {
         let (own, peers) = (self.own_schemes().len() as u64, self.peers().len() as u64);
         let parted = own.saturating_sub(1) * 3 + 1;
         let (passes, turns) = (1 + u64::from(self.parts), u64::from(self.rounds) + 1);
-        let contestants = own + peers + if self.parts { parted } else { 0 };
+        let subjects = own + peers + if self.parts { parted } else { 0 };
         let again = u64::from(self.placements()) - 1;
-        let runs = self.turn * (turns * contestants) as u32 * self.workloads.len() as u32;
+        let runs = self.turn * (turns * subjects) as u32 * self.workloads.len() as u32;
         let bytes: u64 = self.workloads.iter().map(|w| w.heap_bytes(&self.scale(w))).sum();
         let pools = again * (peers + own) + peers + own * (passes + u64::from(self.counting));
         runs + Duration::from_nanos(bytes * pools * LOAD_NS_PER_BYTE)

@@ -23,8 +23,8 @@ fn every_workload_runs_under_every_scheme_and_leaves_nothing_behind() {
     let all = ["ycsb-a", "ycsb-d", "ycsb-e", "sps8", "hash", "btree"];
     let setup = tiny(&all, directory.path());
     let mut notes = Vec::new();
-    let records = run(&setup, &mut |news| {
-        if let News::Note(note) = news {
+    let records = run(&setup, &mut |progress| {
+        if let Progress::Note(note) = progress {
             notes.push(note.to_owned());
         }
     })
@@ -102,8 +102,8 @@ fn the_bare_loops_compete_where_words_are_swapped() {
         ..tiny(&["sps1", "sps8", "hash"], directory.path())
     };
     let mut notes = Vec::new();
-    let records = run(&setup, &mut |news| {
-        if let News::Note(note) = news {
+    let records = run(&setup, &mut |progress| {
+        if let Progress::Note(note) = progress {
             notes.push(note.to_owned());
         }
     })
@@ -140,8 +140,8 @@ fn numbers_of_threads_are_related_to_the_first() {
         ..tiny(&["sps1", "btree", "hash"], directory.path())
     };
     let mut notes = Vec::new();
-    let records = scaling::measure(&setup, &[1, 2, 3], &mut |news| {
-        if let News::Note(note) = news {
+    let records = scaling::measure(&setup, &[1, 2, 3], &mut |progress| {
+        if let Progress::Note(note) = progress {
             notes.push(note.to_owned());
         }
     })

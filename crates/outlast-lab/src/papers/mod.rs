@@ -40,7 +40,7 @@ pub fn split(document: &Document) -> (Vec<(&'static dyn Paper, Document)>, Docum
 pub(crate) fn for_report(
     paper: &dyn Paper,
     run: &dyn Run,
-    listen: &mut crate::news::Listener<'_>,
+    listen: &mut crate::progress::Listener<'_>,
 ) -> Result<Vec<Record>, Box<dyn std::error::Error>> {
     let mut records = run.run(listen)?.records;
     for record in records.iter_mut().filter(|record| record.paper.is_none()) {

@@ -8,7 +8,7 @@ use outlast::{Plant, Scheme};
 use super::claim::Claim;
 use super::view::View;
 use crate::native::Size;
-use crate::news::Listener;
+use crate::progress::Listener;
 use crate::record::Record;
 
 /// What may be asked of a paper's reproduction. A paper refuses what it has no use for.

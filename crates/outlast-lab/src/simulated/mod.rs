@@ -1,8 +1,8 @@
 //! Runs of the timed machine, and what they say as records.
 
+mod costs;
 mod memory;
 mod native;
-mod prices;
 mod programs;
 mod records;
 mod requests;

@@ -8,7 +8,7 @@ use outlast_sim::timed::{MachineConfig, RunStats};
 use outlast_trace::write_trace;
 use outlast_workloads::Workload;
 
-use super::prices::prices;
+use super::costs::costs;
 use super::{TimelineRequest, core_records};
 use crate::record::{Kind, Metric, Record};
 
@@ -63,7 +63,7 @@ impl RuntimeRun {
             points: self.points,
             warm_up,
             machine: self.machine.clone(),
-            prices: prices(self.scheme),
+            costs: costs(self.scheme),
             timeline: self.timeline.as_ref().map(|request| request.cycles),
         }
     }

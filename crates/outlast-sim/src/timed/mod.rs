@@ -9,7 +9,6 @@
 //!   each core: a [`Stream`], recorded operations ([`LaneOps`]), a trace.
 //! - [`RunStats`] is what it counted, [`TimedJournal`] what became durable when.
 
-mod below;
 mod branch;
 mod causes;
 mod config;
@@ -23,6 +22,7 @@ mod journal;
 mod machine;
 mod memory;
 mod memory_stats;
+mod memory_system;
 mod miss;
 mod ops;
 mod placed;

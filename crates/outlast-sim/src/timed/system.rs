@@ -5,12 +5,12 @@
 //! Nothing is done in a cycle in which nothing can happen.
 
 use super::{
-    below::Below,
     config::{CoreKind, MachineConfig, MachineError},
     core::{Core, Front, InOrder, OutOfOrder},
     event::Event,
     instr::{LOADS_MAX, STORES_MAX, Source, SourceError},
     journal::TimedJournal,
+    memory_system::MemorySystem,
     ports::{Alarms, Scheme, keeps_bits},
     requests::MemoryRequest,
     stats::RunStats,
@@ -136,7 +136,7 @@ impl<S: Scheme> System<S> {
         caches.transfers_forget_dirt = setup.transfers_forget_dirt;
         let journal = |domain| TimedJournal::new(setup.base.clone(), domain).with_drain(config);
         let journal = setup.journal.map(journal);
-        let below = Below::new(config, &setup.base, journal, scheme);
+        let below = MemorySystem::new(config, &setup.base, journal, scheme);
         let period = config.core.clock.period_fs();
         let latencies = Latencies {
             l1: config.l1.latency.cycles(period),

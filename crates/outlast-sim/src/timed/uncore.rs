@@ -7,12 +7,12 @@
 
 use super::scan::{Scan, ScanShape};
 use super::{
-    below::Below,
     causes::ReadCause,
     config::{CoreConfig, MachineConfig},
     core::{PAGE_TABLE, Ports},
     event::Event,
     instr::Mark,
+    memory_system::MemorySystem,
     miss::SharedMisses,
     ports::{Answer, Origin, Scheme, StoreSeen, keeps_bits},
     time::Cycle,
@@ -107,7 +107,7 @@ pub(crate) struct Latencies {
 
 pub(crate) struct Uncore<S: Scheme> {
     pub(crate) caches: Hierarchy<S::Tag>,
-    pub(crate) below: Below<S>,
+    pub(crate) below: MemorySystem<S>,
     pub(crate) latencies: Latencies,
     pub(super) has_l2: bool,
     misses: SharedMisses,
@@ -133,7 +133,7 @@ pub(crate) struct Uncore<S: Scheme> {
 impl<S: Scheme> Uncore<S> {
     pub(crate) fn new(
         caches: Hierarchy<S::Tag>,
-        below: Below<S>,
+        below: MemorySystem<S>,
         latencies: Latencies,
         config: &MachineConfig,
         streams: usize,
@@ -334,7 +334,7 @@ impl<S: Scheme> Uncore<S> {
             return true;
         }
         let seen = StoreSeen { at, old, new: bytes, dirty };
-        let Below { scheme, outbox, pages, .. } = &mut self.below;
+        let MemorySystem { scheme, outbox, pages, .. } = &mut self.below;
         let page = if keeps_bits::<S>() { pages.of(at.0) } else { None };
         if scheme.store(now, LaneId(core.into()), &seen, &mut tag, page, outbox) == Answer::Wait {
             return false;
@@ -507,7 +507,7 @@ impl<S: Scheme> Uncore<S> {
     #[inline]
     pub(crate) fn has_work(&self) -> bool {
         // One test for all, since it is almost always in vain.
-        let Below { room, streams_done, outbox, .. } = &self.below;
+        let MemorySystem { room, streams_done, outbox, .. } = &self.below;
         self.wake_all | room | streams_done | !outbox.is_empty()
     }
 
@@ -523,7 +523,7 @@ impl<S: Scheme> Uncore<S> {
             for level in std::mem::take(&mut self.below.outbox.scans) {
                 let index = usize::from(level.clamp(1, 3)) - 1;
                 self.scans[index] = self.scan_shape[index].begin(now);
-                let Below { scheme, outbox, .. } = &mut self.below;
+                let MemorySystem { scheme, outbox, .. } = &mut self.below;
                 self.caches.scan(level, |line, dirty, tag| {
                     scheme.scanned(now, level, line, dirty, tag, outbox);
                 });

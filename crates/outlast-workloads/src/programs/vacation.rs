@@ -51,8 +51,8 @@ impl Vacation {
             Ok((tables, customers))
         })?;
         for number in 0..offers {
-            let prices: [u64; TABLES] = std::array::from_fn(|_| 50 + random.below(500));
-            for (table, price) in tables.iter().zip(prices) {
+            let costs: [u64; TABLES] = std::array::from_fn(|_| 50 + random.below(500));
+            for (table, price) in tables.iter().zip(costs) {
                 let mut offer = [0; OFFER_BYTES as usize];
                 offer[..8].copy_from_slice(&100u64.to_le_bytes());
                 offer[8..16].copy_from_slice(&100u64.to_le_bytes());

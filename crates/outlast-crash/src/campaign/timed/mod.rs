@@ -25,7 +25,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize};
 
 use outlast::{Pool, UnrecoveredPool};
 use outlast_pmem::schedule;
-use outlast_pmem::{Mark, Medium, Prices, Recorder};
+use outlast_pmem::{InstructionCosts, Mark, Medium, Recorder};
 use outlast_sim::Domain;
 use outlast_sim::timed::{
     Cycle, LaneOps, MachineConfig, MachineError, NonPers, RunError, RunStats, Setup, Source,
@@ -60,7 +60,7 @@ pub struct TimedCampaign {
     /// The machine. It gets as many cores as there are lanes.
     pub machine: MachineConfig,
     /// What the runtime's own instructions are.
-    pub prices: Prices,
+    pub costs: InstructionCosts,
     /// The cycles, from the end of the warm-up, of which a timeline is wanted.
     pub timeline: Option<(u64, u64)>,
 }
@@ -201,7 +201,7 @@ impl TimedCampaign {
     fn record(&self, campaign: &Campaign, base: &Base) -> Result<TimedRecording, Violation> {
         let refused = |what: String| Violation::new(Broken::Refused, what);
         let medium = Recorder::from_image(base.bytes.clone());
-        let medium = medium.recording_loads().pricing(self.prices);
+        let medium = medium.recording_loads().with_costs(self.costs);
         let Campaign { workload, plant, lanes, .. } = *campaign;
         let mut options = open_options(campaign, plant);
         options.cache_bytes = Some(self.machine.llc.size.0);

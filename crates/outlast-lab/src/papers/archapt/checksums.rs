@@ -37,8 +37,8 @@ use rand_chacha::ChaCha8Rng;
 
 use self::objects::{Group, Layout, Objects};
 use super::Task;
-use crate::native::{Arena, NativeError, Setup};
-use crate::news::{Listener, News};
+use crate::native::{NativeError, PoolDirectory, Setup};
+use crate::progress::{Listener, Progress};
 use crate::record::{Kind, Metric, Record};
 use crate::stats::Spread;
 
@@ -130,7 +130,7 @@ pub const SEVEN_OBJECTS: &str = "7 objects of one line";
 pub fn measure(task: &Task, listen: &mut Listener<'_>) -> Result<Vec<Record>, NativeError> {
     let setup =
         Setup { directory: task.directory.clone(), ..Setup::new(Vec::new(), task.size, task.seed) };
-    let arena = Arena::new(&setup)?;
+    let directory = PoolDirectory::new(&setup)?;
     let mut records = one_matrix();
     let latencies = [0, task.write_latency_ns];
     let distinct = if task.write_latency_ns == 0 { 1 } else { 2 };
@@ -140,12 +140,12 @@ pub fn measure(task: &Task, listen: &mut Listener<'_>) -> Result<Vec<Record>, Na
             let amount = &task.amount;
             let objects = amount.objects.min(amount.object_bytes / bytes);
             let layouts = Layouts::new(lines, objects as usize);
-            let mapped = arena.mapped("objects", layouts.bytes())?;
+            let mapped = directory.mapped("objects", layouts.bytes())?;
             let stage = match line_ns {
                 0 => objects_of(bytes),
                 ns => format!("{}, +{ns} ns", objects_of(bytes)),
             };
-            let mut tell = |done, total| listen(News::Step { stage: &stage, done, total });
+            let mut tell = |done, total| listen(Progress::Step { stage: &stage, done, total });
             // Slowed down it takes longer, and spreads less.
             let rounds = if line_ns == 0 { amount.rounds } else { amount.rounds.div_ceil(2) };
             let found = match line_ns {
@@ -163,7 +163,7 @@ pub fn measure(task: &Task, listen: &mut Listener<'_>) -> Result<Vec<Record>, Na
             );
             records.extend(found.iter().flat_map(|turns| turns.records(bytes, &found)).map(
                 |record| {
-                    let record = record.config(&config).domain(arena.short_description());
+                    let record = record.config(&config).domain(directory.short_description());
                     if line_ns == 0 { record } else { record.write_latency_ns(line_ns) }
                 },
             ));

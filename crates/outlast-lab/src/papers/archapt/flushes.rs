@@ -12,8 +12,8 @@ use outlast_workloads::Layout;
 
 use super::{CACHE_WAYS, SCHEMES, STORING, Task, available, workload};
 use crate::emulated::{Emulation, EmulationError, FlushCounts};
-use crate::news::Listener;
 use crate::parallel::in_parallel;
+use crate::progress::Listener;
 use crate::record::{Kind, Metric, Record};
 
 /// The variants of Archapt as the paper has it, if there are any: their checksums belong to them.

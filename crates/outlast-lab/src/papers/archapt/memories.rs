@@ -12,8 +12,8 @@ use outlast::Scheme;
 use outlast_sim::timed::MachineConfig;
 
 use super::{ReproduceError, Task, WORKLOADS, available, workload};
-use crate::news::Listener;
 use crate::parallel::in_parallel;
+use crate::progress::Listener;
 use crate::record::{Kind, Metric, Record};
 use crate::simulated::RuntimeRun;
 

@@ -45,7 +45,7 @@ use super::view::View;
 use crate::crash::planted_in;
 use crate::emulated::EmulationError;
 use crate::native::{NativeError, Size};
-use crate::news::{Listener, News};
+use crate::progress::{Listener, Progress};
 
 /// "Archapt": architecture-aware transactions.
 pub struct Archapt;
@@ -560,7 +560,7 @@ pub fn run(task: &Task, listen: &mut Listener<'_>) -> Result<Outcome, ReproduceE
         }
     }
     if !task.counted_on.is_empty() {
-        listen(News::Note("claims are about all workloads: none is judged by some"));
+        listen(Progress::Note("claims are about all workloads: none is judged by some"));
     } else {
         let judged = judge::judge(task, &records);
         let goals = ours::judge(task, &records);
@@ -581,7 +581,7 @@ fn available(names: &[&str], listen: &mut Listener<'_>) -> Vec<Scheme> {
         }
     }
     if !missing.is_empty() {
-        listen(News::Note(&format!("left out, not built yet: {}", missing.join(", "))));
+        listen(Progress::Note(&format!("left out, not built yet: {}", missing.join(", "))));
     }
     found
 }

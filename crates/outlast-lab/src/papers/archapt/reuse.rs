@@ -19,8 +19,8 @@ use outlast_workloads::{Scale, Workload};
 
 use super::{Task, WORKLOADS, workload};
 use crate::emulated::EmulationError;
-use crate::news::Listener;
 use crate::parallel::in_parallel;
+use crate::progress::Listener;
 use crate::record::{Kind, Metric, Record};
 
 /// Blocks by number of uses: the name of the class, and the fewest and the most.

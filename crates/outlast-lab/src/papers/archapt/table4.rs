@@ -37,7 +37,7 @@ use super::ARCHAPT;
 use crate::crash::campaigns;
 use crate::format::{bytes, grouped};
 use crate::native::Size;
-use crate::news::{Listener, News};
+use crate::progress::{Listener, Progress};
 use crate::record::{Kind, Metric, Record, Verdict};
 use crate::table::TextTable;
 
@@ -152,7 +152,7 @@ impl Plan {
         let (mut outcome, mut before) = (Crashed::default(), 0);
         let mut reports = Vec::new();
         for (row, campaign) in jobs {
-            let step = |done| News::Step { stage: TABLE, done: before + done, total };
+            let step = |done| Progress::Step { stage: TABLE, done: before + done, total };
             listen(step(0));
             let report = campaigns::run(&campaign, &mut |done| listen(step(done)))?;
             before += campaign.planned();

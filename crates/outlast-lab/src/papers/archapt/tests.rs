@@ -157,8 +157,8 @@ fn parts_are_named_as_figures_are_and_have_claims() {
 #[test]
 fn schemes_that_do_not_exist_are_left_out_with_a_word() {
     let mut notes = Vec::new();
-    let found = available(&["undo", "no-such-scheme"], &mut |news| {
-        if let News::Note(note) = news {
+    let found = available(&["undo", "no-such-scheme"], &mut |progress| {
+        if let Progress::Note(note) = progress {
             notes.push(note.to_owned());
         }
     });

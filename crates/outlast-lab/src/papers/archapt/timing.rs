@@ -12,7 +12,7 @@ use outlast::Scheme;
 
 use super::{Part, SCHEMES, Task, WORKLOADS, available, workload};
 use crate::native::{self, Contender, NativeError, Own, Setup, Usage};
-use crate::news::{Listener, News};
+use crate::progress::{Listener, Progress};
 use crate::record::{Kind, Metric, Record};
 
 /// What a transaction takes beyond that of `none` has to be more than this share of it, or its
@@ -63,7 +63,7 @@ fn run(setup: &Setup, listen: &mut Listener<'_>) -> Result<Vec<Record>, NativeEr
     };
     let cores = thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
     let crowded = if threads > cores { format!(" on {cores} cores") } else { String::new() };
-    listen(News::Note(&format!("threads: {threads}{crowded}{medium}")));
+    listen(Progress::Note(&format!("threads: {threads}{crowded}{medium}")));
     let crowding = |record: Record| {
         if threads <= cores {
             return record;

@@ -207,7 +207,7 @@ impl Controller {
         })
     }
 
-    /// Lets a channel go on. Returns when it has to be woken again, if that is news: the owner
+    /// Lets a channel go on. Returns when it has to be woken again, if that is progress: the owner
     /// then calls again at that time, and may call in between.
     pub(crate) fn wake(&mut self, now: Cycle, number: usize) -> Option<Cycle> {
         let edge = self.clock.edge_by(now);

@@ -9,7 +9,7 @@ use super::Scheme;
 use crate::{
     cache::LineBytes,
     hierarchy::Cause,
-    timed::{below::Below, journal::put, time::Cycle},
+    timed::{journal::put, memory_system::MemorySystem, time::Cycle},
 };
 use outlast_trace::LineAddr;
 use rustc_hash::FxHashMap;
@@ -78,7 +78,7 @@ impl KeptLines {
     }
 }
 
-impl<S: Scheme> Below<S> {
+impl<S: Scheme> MemorySystem<S> {
     /// Keeps lines and drops kept ones, as the scheme asks.
     pub(in crate::timed) fn serve_kept(&mut self) {
         let now = self.now();

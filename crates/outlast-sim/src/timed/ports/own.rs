@@ -5,7 +5,7 @@ use super::{Scheme, flush::Flushing, outbox::SchemeRead, reads::ReadOf, writes::
 use crate::{
     cache::LineBytes,
     hierarchy::Cause,
-    timed::{below::Below, causes::ReadCause, event::Event},
+    timed::{causes::ReadCause, event::Event, memory_system::MemorySystem},
 };
 use outlast_trace::LineAddr;
 
@@ -79,7 +79,7 @@ pub(in crate::timed) enum Job<T> {
     Flush(Box<Flushing<T>>),
 }
 
-impl<S: Scheme> Below<S> {
+impl<S: Scheme> MemorySystem<S> {
     /// Sends the scheme's own requests on their way.
     pub(in crate::timed) fn serve_own(&mut self) {
         for (side, SchemeRead { line, cause, token }) in std::mem::take(&mut self.outbox.reads) {

@@ -6,7 +6,7 @@
 //! hand until the scheme lets the page go.
 
 use super::{Answer, Scheme};
-use crate::timed::{below::Below, time::Cycle};
+use crate::timed::{memory_system::MemorySystem, time::Cycle};
 use rustc_hash::FxHashMap;
 
 /// Whether a scheme keeps something in TLB entries.
@@ -34,7 +34,7 @@ impl<P: Default> Pages<P> {
     }
 }
 
-impl<S: Scheme> Below<S> {
+impl<S: Scheme> MemorySystem<S> {
     /// Whether a page that is about to leave a TLB may do so.
     pub(in crate::timed) fn page_may_leave(&mut self, now: Cycle, page: u64) -> bool {
         match self.pages.held.get_mut(&page) {

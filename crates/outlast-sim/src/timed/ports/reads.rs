@@ -6,7 +6,8 @@
 
 use super::{Scheme, own::Side};
 use crate::timed::{
-    below::Below, causes::ReadCause, controller::INSIDE, event::Event, time::Cycle, timeline::Kind,
+    causes::ReadCause, controller::INSIDE, event::Event, memory_system::MemorySystem, time::Cycle,
+    timeline::Kind,
 };
 use outlast_trace::{LaneId, LineAddr};
 
@@ -80,7 +81,7 @@ pub(in crate::timed) struct Reads {
     free: Vec<u32>,
 }
 
-impl<S: Scheme> Below<S> {
+impl<S: Scheme> MemorySystem<S> {
     /// Sends a read to memory for a core's miss. `Event::ReadDone` with the number that is returned
     /// says that its data is back; `forget_read` ends it.
     pub(in crate::timed) fn send_read(

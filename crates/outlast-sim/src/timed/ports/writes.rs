@@ -24,7 +24,7 @@ use super::{
 use crate::{
     cache::LineBytes,
     hierarchy::Cause,
-    timed::{below::Below, event::Event, time::Cycle, timeline::Kind},
+    timed::{event::Event, memory_system::MemorySystem, time::Cycle, timeline::Kind},
 };
 use outlast_trace::{LaneId, LineAddr};
 
@@ -86,7 +86,7 @@ pub(in crate::timed) enum Origin {
     /// A core that flushed or streamed it.
     Core(u8),
     /// Every core: a line that left a write-combining buffer because another core wanted it.
-    Everybody,
+    AllCores,
     /// The two threads of a core, from whose write-combining buffer it left.
     Threads(u8),
     /// The scheme, with its token's number.
@@ -209,7 +209,7 @@ impl<Tag> Writes<Tag> {
     }
 }
 
-impl<S: Scheme> Below<S> {
+impl<S: Scheme> MemorySystem<S> {
     /// Sends a write from the caches to memory. Loads find its bytes from now on.
     pub(in crate::timed) fn send_write(
         &mut self,
@@ -545,7 +545,7 @@ impl<S: Scheme> Below<S> {
                 let at = self.now().plus(path_cycles);
                 self.wheel.schedule(at, Event::Acknowledged { core });
             }
-            Origin::Everybody => {
+            Origin::AllCores => {
                 self.loose_streams -= 1;
                 self.streams_done |= self.loose_streams == 0;
             }

@@ -29,7 +29,7 @@ struct Dram {
     path_cycles: u64,
 }
 
-pub(crate) struct Below<S: Scheme> {
+pub(crate) struct MemorySystem<S: Scheme> {
     pub(crate) wheel: Wheel<Event>,
     pub(crate) controller: Controller,
     pub(crate) memory: MainMemory,
@@ -102,7 +102,7 @@ impl Running {
     }
 }
 
-impl<S: Scheme> Below<S> {
+impl<S: Scheme> MemorySystem<S> {
     pub(crate) fn new(
         config: &MachineConfig,
         base: &[u8],
@@ -321,7 +321,7 @@ impl<S: Scheme> Below<S> {
     }
 }
 
-impl<S: Scheme> Backing<S::Tag> for Below<S> {
+impl<S: Scheme> Backing<S::Tag> for MemorySystem<S> {
     #[inline]
     fn read(&mut self, line: LineAddr) -> LineBytes {
         let mut data = self.memory.read(self.locate(line));
@@ -334,7 +334,7 @@ impl<S: Scheme> Backing<S::Tag> for Below<S> {
         let origin = match cause {
             Cause::Streamed => {
                 self.loose_streams += 1;
-                Origin::Everybody
+                Origin::AllCores
             }
             _ => self.next_origin,
         };

@@ -13,7 +13,7 @@
 //! runtime (write sets, histories) do to the caches.
 
 use outlast::Scheme;
-use outlast_pmem::Prices;
+use outlast_pmem::InstructionCosts;
 
 /// empty transaction, load, store, announcement, taking a block, giving one back.
 const MEASURED: [(&str, [u32; 6]); 9] = [
@@ -28,12 +28,20 @@ const MEASURED: [(&str, [u32; 6]); 9] = [
     ("rollback", [349, 45, 10_146, 18, 6148, 0]),
 ];
 
-/// The prices of a scheme's calls; a literal variant has those of its sound one.
-pub fn prices(scheme: Scheme) -> Prices {
+/// The costs of a scheme's calls; a literal variant has those of its sound one.
+pub fn costs(scheme: Scheme) -> InstructionCosts {
     let name = scheme.name().split(':').next().unwrap_or_default();
     let row = MEASURED.iter().find(|row| row.0 == name);
     let [empty, load, store, will_write, alloc, free] = row.map_or([0; 6], |row| row.1);
-    Prices { begin: empty / 2, load, store, will_write, alloc, free, commit: empty - empty / 2 }
+    InstructionCosts {
+        begin: empty / 2,
+        load,
+        store,
+        will_write,
+        alloc,
+        free,
+        commit: empty - empty / 2,
+    }
 }
 
 #[cfg(test)]
@@ -43,8 +51,8 @@ mod tests {
     #[test]
     fn every_scheme_has_its_prices() {
         for row in outlast::SCHEMES {
-            let prices = prices(row.scheme);
-            assert!(prices.begin > 0 && prices.load > 0 && prices.store > 0, "{}", row.name);
+            let costs = costs(row.scheme);
+            assert!(costs.begin > 0 && costs.load > 0 && costs.store > 0, "{}", row.name);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A worker of a workload at a runner: what a contestant's thread does.
+//! A worker of a workload at a runner: what a subject's thread does.
 
 use std::time::Instant;
 
@@ -12,7 +12,7 @@ use crate::bench::open::{Arrivals, Server, Wall, serve_all};
 use crate::stats::Latencies;
 
 /// A thread's runner and its worker.
-pub(super) struct Seat<R> {
+pub(super) struct LaneRunner<R> {
     pub runner: R,
     pub worker: Worker,
 }
@@ -30,9 +30,9 @@ pub(super) trait Ticketed: Runner {
     }
 }
 
-/// A seat at a lane of ours. With `sync_every` commits are asynchronous, and so many are waited for
+/// A worker at a lane of ours. With `sync_every`, commits are asynchronous and that many are waited for
 /// together; `ack` is when others count as answered.
-pub(super) fn seat<'p, M: Medium + Sync>(
+pub(super) fn lane_runner<'p, M: Medium + Sync>(
     lane: PoolLane<'p, M>,
     ack: Ack,
     sync_every: Option<u64>,
@@ -41,11 +41,11 @@ pub(super) fn seat<'p, M: Medium + Sync>(
     match sync_every {
         None => {
             let runner = AckLane { lane, ack, last: None, is_open: false };
-            Box::new(Seat { runner, worker })
+            Box::new(LaneRunner { runner, worker })
         }
         Some(most) => {
             let runner = AsyncLane { lane, most, unanswered: 0 };
-            Box::new(Seat { runner, worker })
+            Box::new(LaneRunner { runner, worker })
         }
     }
 }
@@ -168,7 +168,7 @@ impl Ticketed for PmdkPool {
     fn answer(&mut self, (): ()) {}
 }
 
-impl<R: Ticketed> Server for Seat<R> {
+impl<R: Ticketed> Server for LaneRunner<R> {
     type Ticket = R::Ticket;
 
     fn serve(&mut self) -> Result<R::Ticket, Abort> {
@@ -186,7 +186,7 @@ impl<R: Ticketed> Server for Seat<R> {
     }
 }
 
-impl<R: Ticketed + Send> Lane for Seat<R> {
+impl<R: Ticketed + Send> Lane for LaneRunner<R> {
     fn run(&mut self, count: u64) -> Result<(), Abort> {
         for _ in 0..count {
             self.worker.step(&mut self.runner)?;

@@ -8,7 +8,7 @@ use outlast::{Abort, Runner};
 use super::open::{Arrivals, Server, Wall, serve_all};
 use crate::stats::Latencies;
 
-/// One thread's seat: able to run transactions, one after the other.
+/// What one thread runs: able to run transactions, one after the other.
 pub trait Lane: Send {
     /// Runs `count` transactions.
     ///
@@ -42,15 +42,15 @@ where
     R: Runner + Send + 'a,
     S: FnMut(&mut R) -> Result<(), Abort> + Send + 'a,
 {
-    Box::new(Seat { runner, step })
+    Box::new(LaneRunner { runner, step })
 }
 
-struct Seat<R, S> {
+struct LaneRunner<R, S> {
     runner: R,
     step: S,
 }
 
-impl<R, S> Server for Seat<R, S>
+impl<R, S> Server for LaneRunner<R, S>
 where
     R: Runner,
     S: FnMut(&mut R) -> Result<(), Abort>,
@@ -68,7 +68,7 @@ where
     fn answer(&mut self, (): ()) {}
 }
 
-impl<R, S> Lane for Seat<R, S>
+impl<R, S> Lane for LaneRunner<R, S>
 where
     R: Runner + Send,
     S: FnMut(&mut R) -> Result<(), Abort> + Send,
@@ -99,7 +99,7 @@ where
     }
 }
 
-/// What a contestant has done to its medium so far.
+/// What a subject has done to its medium so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counters {
     /// Lines flushed.
@@ -123,14 +123,14 @@ impl Sub for Counters {
 }
 
 /// A scheme, ready to run its workload.
-pub struct Contestant<'a> {
+pub struct Subject<'a> {
     pub(crate) scheme: String,
     pub(crate) lanes: Vec<Box<dyn Lane + 'a>>,
     pub(crate) counters: Option<Box<dyn Fn() -> Counters + 'a>>,
 }
 
-impl<'a> Contestant<'a> {
-    /// A contestant with one lane per thread.
+impl<'a> Subject<'a> {
+    /// A subject with one lane per thread.
     ///
     /// # Panics
     /// When there are no lanes.
@@ -151,9 +151,9 @@ impl<'a> Contestant<'a> {
     }
 }
 
-impl std::fmt::Debug for Contestant<'_> {
+impl std::fmt::Debug for Subject<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Contestant")
+        f.debug_struct("Subject")
             .field("scheme", &self.scheme)
             .field("lanes", &self.lanes.len())
             .finish_non_exhaustive()

@@ -2,7 +2,7 @@
 
 /// One message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum News<'a> {
+pub enum Progress<'a> {
     /// A line that a reader of the results has to know: what is in force, what is left out.
     Note(&'a str),
     /// So much of a stage is done.
@@ -16,5 +16,5 @@ pub enum News<'a> {
     },
 }
 
-/// Hears the news.
-pub type Listener<'a> = dyn FnMut(News<'_>) + 'a;
+/// Hears the progress.
+pub type Listener<'a> = dyn FnMut(Progress<'_>) + 'a;

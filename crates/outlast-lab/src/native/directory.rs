@@ -8,10 +8,10 @@ use outlast_peers::{Granularity, Pmdk, PmdkPool};
 use outlast_pmem::{Backing, Domain, MapOptions, Mapped, Medium, PAGE_BYTES};
 use outlast_workloads::Loaded;
 
+use super::lane_runner::{self, LaneRunner};
 use super::scratch::ScratchDirectory;
-use super::seat::{self, Seat};
 use super::{BareLog, Contender, NativeError, Own, Session, Setup, Usage, bare};
-use crate::bench::{Contestant, Lane};
+use crate::bench::{Lane, Subject};
 
 /// Where pools are made unless somebody says otherwise: memory, if there is a file system on
 /// it, else where temporary files go.
@@ -21,7 +21,7 @@ pub fn default_directory() -> PathBuf {
 }
 
 /// A directory of its own, removed with everything in it when dropped.
-pub(crate) struct Arena {
+pub(crate) struct PoolDirectory {
     directory: ScratchDirectory,
     domain: Domain,
     description: String,
@@ -29,7 +29,7 @@ pub(crate) struct Arena {
     files: AtomicU64,
 }
 
-impl Arena {
+impl PoolDirectory {
     pub fn new(setup: &Setup) -> Result<Self, NativeError> {
         let path = &setup.directory;
         let failed = |source| NativeError::Directory { path: path.clone(), source };
@@ -125,7 +125,7 @@ impl Arena {
         session: &Session<'_>,
         pmdk: Pmdk,
         granularity: Granularity,
-    ) -> Result<Contestant<'static>, NativeError> {
+    ) -> Result<Subject<'static>, NativeError> {
         let scheme = Contender::Pmdk(granularity).name();
         let path = self.path(scheme);
         let bytes = room(session.workload.heap_bytes(&session.scale));
@@ -133,7 +133,7 @@ impl Arena {
         self.forget_file(&path);
         let loaded = load(session, scheme, &mut pool)?;
         let worker = session.workload.worker(&session.scale, &loaded, session.setup.seed, 1, 0);
-        Ok(Contestant::new(scheme, vec![Box::new(Seat { runner: pool, worker })]))
+        Ok(Subject::new(scheme, vec![Box::new(LaneRunner { runner: pool, worker })]))
     }
 
     /// A bare loop, ready to run.
@@ -142,13 +142,13 @@ impl Arena {
         session: &Session<'_>,
         log: BareLog,
         wrap: impl Fn(Mapped) -> M,
-    ) -> Result<Contestant<'static>, NativeError> {
+    ) -> Result<Subject<'static>, NativeError> {
         let bytes = bare::bytes(&session.scale);
         let name = Contender::Bare(log).name();
         let medium = wrap(self.mapped(name, bytes)?);
         let Session { workload, scale, setup, .. } = session;
         let lane = bare::lane(medium, log, workload, scale, setup.seed);
-        Ok(Contestant::new(name, vec![lane]))
+        Ok(Subject::new(name, vec![lane]))
     }
 }
 
@@ -193,20 +193,20 @@ pub(crate) struct LoadedPool<M: Medium> {
 }
 
 impl<M: Medium + Send + Sync> LoadedPool<M> {
-    /// One seat per thread. Contestants that share a pool differ in `group`.
-    pub fn seats(
+    /// One lane per thread. Subjects that share a pool differ in `group`.
+    pub fn lanes(
         &self,
         session: &Session<'_>,
         group: u32,
     ) -> Result<Vec<Box<dyn Lane + '_>>, NativeError> {
         let threads = session.setup.threads;
-        let seat = |thread: u32| {
+        let lane_runner = |thread: u32| {
             let id = (group * threads + thread + 1) as u8;
             let Session { workload, scale, setup, .. } = session;
             let worker = workload.worker(scale, &self.loaded, setup.seed, id, 0);
-            Ok(seat::seat(self.lane()?, setup.ack, self.own.sync_every(), worker))
+            Ok(lane_runner::lane_runner(self.lane()?, setup.ack, self.own.sync_every(), worker))
         };
-        (0..threads).map(seat).collect()
+        (0..threads).map(lane_runner).collect()
     }
 
     /// A free lane.
