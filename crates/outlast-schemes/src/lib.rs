@@ -15,6 +15,7 @@
 //! its writes in their order, so that a crash during recovery can be tried too.
 //!
 //! ```
+//! use outlast_schemes::Image;
 //! use outlast_schemes::software::{Data, Initial, Logging, SoftwareLog, recover};
 //! use outlast_trace::{LaneId, LineAddr, Op, OpLog, PoolOffset, Sink};
 //!
@@ -25,13 +26,14 @@
 //! let log = SoftwareLog { base: LineAddr(16), lines: 64, ring: false };
 //! let logged = log.apply(Logging::Redo, Data::Flushed, Initial::default(), &bare)?;
 //! assert!(logged.len() > bare.len());
-//! assert_eq!(recover(Logging::Redo, log, 1, &vec![0; 80 * 64])?, []);
+//! assert_eq!(recover(Logging::Redo, log, 1, Image::new(&[0; 80 * 64]))?, []);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 #![forbid(unsafe_code)]
 
 pub mod hwl;
 mod ideal;
+mod image;
 mod options;
 mod patch;
 mod plant;
@@ -40,6 +42,7 @@ mod skeleton;
 pub mod software;
 mod work;
 
+pub use image::{Image, LinesRead};
 pub use options::{Key, Options, PREFIX, Unit};
 pub use patch::{Patch, RecoveryError, apply};
 pub use plant::{AppliesTo, Breaks, Plant, Shown};

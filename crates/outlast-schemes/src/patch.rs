@@ -39,18 +39,3 @@ pub enum RecoveryError {
         line: LineAddr,
     },
 }
-
-/// Word `number` of a line of an image.
-pub(crate) fn word(image: &[u8], line: LineAddr, number: u64) -> u64 {
-    let at = (line.start().0 + 8 * number) as usize;
-    u64::from_le_bytes(image[at..at + 8].try_into().expect("eight bytes were taken"))
-}
-
-/// Whether the image holds these lines.
-pub(crate) fn check_length(image: &[u8], base: LineAddr, lines: u64) -> Result<(), RecoveryError> {
-    let end = base.plus(lines).start();
-    if end.0 <= image.len() as u64 {
-        return Ok(());
-    }
-    Err(RecoveryError::Short { end, bytes: image.len() as u64 })
-}

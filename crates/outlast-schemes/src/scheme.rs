@@ -9,7 +9,7 @@ use outlast_sim::instead_of;
 use outlast_sim::timed::{Machine, MachineConfig, MachineError, RunStats, Setup, Source};
 use outlast_trace::{Guarantee, LineAddr, OpLog};
 
-use crate::{ALL, Key, Options, Patch, Plant, RecoveryError, Work};
+use crate::{ALL, Image, Key, Options, Patch, Plant, RecoveryError, Work};
 
 /// How a variant stands to its paper.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -116,11 +116,11 @@ pub trait Prepared: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// When the image cannot be one of a run.
-    fn recover(&self, image: &[u8]) -> Result<Vec<Patch>, RecoveryError>;
+    fn recover(&self, image: Image<'_>) -> Result<Vec<Patch>, RecoveryError>;
 
     /// Where the bytes of a program's line lie in an image that recovery has left, as the scheme's
     /// own tables in that image say.
-    fn locate(&self, _image: &[u8], line: LineAddr) -> LineAddr {
+    fn locate(&self, _image: Image<'_>, line: LineAddr) -> LineAddr {
         line
     }
 
@@ -128,7 +128,7 @@ pub trait Prepared: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// What does not add up, in one line.
-    fn audit(&self, _image: &[u8]) -> Result<(), String> {
+    fn audit(&self, _image: Image<'_>) -> Result<(), String> {
         Ok(())
     }
 

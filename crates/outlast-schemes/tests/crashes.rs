@@ -6,7 +6,7 @@ use outlast_schemes::hwl::{
     Commit, Fault, Faults, Flushes, Hwl, HwlConfig, HwlStats, LogPlace, recover, with_flushes,
 };
 use outlast_schemes::software::{self, Data, Initial, Logging, SoftwareLog};
-use outlast_schemes::{Patch, RecoveryError, apply};
+use outlast_schemes::{Image, Patch, RecoveryError, apply};
 use outlast_sim::Domain;
 use outlast_sim::timed::{
     Cycle, LaneOps, MachineConfig, NonPers, Scheme, Setup, Source, System, TimedJournal,
@@ -150,7 +150,8 @@ fn crash_hwl(config: HwlConfig, seed: u64, flushes: Option<Flushes>) -> (Verdict
     let log = flushes.map_or_else(|| bare.clone(), |flushes| with_flushes(&bare, flushes));
     let system = run(Hwl::new(config).unwrap(), log);
     let journal = system.journal().unwrap();
-    let verdict = judge(journal, &states, &|image| recover(config.log, image), seed == 1);
+    let verdict =
+        judge(journal, &states, &|image| recover(config.log, Image::new(image)), seed == 1);
     (verdict, system.scheme().stats)
 }
 
@@ -208,7 +209,8 @@ fn software_logging_loses_nothing_and_without_its_fences_is_found_guilty() {
             let log = place.apply(logging, Data::Flushed, Initial::default(), &bare).unwrap();
             let judged = |log: OpLog| {
                 let system = run(NonPers, log);
-                let recovery = |image: &[u8]| software::recover(logging, place, LANES, image);
+                let recovery =
+                    |image: &[u8]| software::recover(logging, place, LANES, Image::new(image));
                 judge(system.journal().unwrap(), &states, &recovery, seed == 1)
             };
             let mut unfenced = OpLog::default();
@@ -232,7 +234,8 @@ fn what_does_not_fit_is_said() {
         .unwrap_err()
         .to_string();
     assert!(error.contains("there are 2"), "{error}");
-    let short =
-        recover(LogPlace { base: LOG, slots: 8, growths: 0 }, &[0; 64]).unwrap_err().to_string();
+    let short = recover(LogPlace { base: LOG, slots: 8, growths: 0 }, Image::new(&[0; 64]))
+        .unwrap_err()
+        .to_string();
     assert!(short.contains("behind the image's 64 bytes"), "{short}");
 }

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use outlast_schemes::Prepared;
+use outlast_schemes::{Image, Prepared};
 use outlast_sim::timed::{Cycle, TimedJournal};
 use outlast_trace::{Op, PoolOffset, word_pieces};
 
@@ -129,14 +129,14 @@ impl Judge {
         image: &[u8],
         acknowledged: &BTreeMap<u64, usize>,
     ) -> Fate {
-        if prepared.audit(image).is_err() {
+        if prepared.audit(Image::new(image)).is_err() {
             return Fate::Torn;
         }
         let mut fate = Fate::Kept;
         for (data, history) in &self.histories {
             let mut sum = 0u64;
             for at in &history.words {
-                let line = prepared.locate(image, PoolOffset(*at).line());
+                let line = prepared.locate(Image::new(image), PoolOffset(*at).line());
                 let place = line.start().0 + *at % 64;
                 let bytes = image[place as usize..][..8].try_into().expect("eight bytes");
                 sum = sum.wrapping_add(share(*at, u64::from_le_bytes(bytes)));

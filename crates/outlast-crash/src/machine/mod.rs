@@ -17,7 +17,7 @@ pub use crate::campaign::Points;
 use std::sync::Arc;
 
 use outlast_schemes::{
-    Breaks, MachineScheme, Options, PREFIX, Patch, Plant, Prepared, Streams, Work,
+    Breaks, Image, MachineScheme, Options, PREFIX, Patch, Plant, Prepared, Streams, Work,
 };
 use outlast_sim::Domain;
 use outlast_sim::timed::{Cycle, LaneOps, MachineConfig, Setup, Source, TimedJournal};
@@ -199,13 +199,13 @@ impl Campaign {
         now: Cycle,
     ) -> (u64, u64, u64) {
         let acknowledged = judge.acknowledged(journal, now);
-        let Ok(patches) = prepared.recover(image) else { return (1, 0, 1) };
+        let Ok(patches) = prepared.recover(Image::new(image)) else { return (1, 0, 1) };
         let (mut torn, mut lost, mut images) = (0, 0, 0);
         let stops = if self.second_crash { 0..patches.len() } else { 0..0 };
         for stop in stops.chain([patches.len()]) {
             let first = overlay(image, &patches[..stop]);
             let second = match stop < patches.len() {
-                true => prepared.recover(image),
+                true => prepared.recover(Image::new(image)),
                 false => Ok(Vec::new()),
             };
             images += 1;

@@ -17,14 +17,15 @@ use super::{
     config::{Fault, Faults, GROWTHS_MAX, LogPlace, Values},
     record::{Change, Record},
 };
-use crate::patch::{Patch, RecoveryError, check_length, word};
+use crate::image::Image;
+use crate::patch::{Patch, RecoveryError};
 use outlast_trace::LineAddr;
 
 /// What a recovery writes, in its order.
 ///
 /// # Errors
 /// When the image is too short for the log, or a record is damaged.
-pub fn recover(log: LogPlace, image: &[u8]) -> Result<Vec<Patch>, RecoveryError> {
+pub fn recover(log: LogPlace, image: Image<'_>) -> Result<Vec<Patch>, RecoveryError> {
     recover_as(log, Values::Both, Faults::NONE, image)
 }
 
@@ -36,21 +37,21 @@ pub fn recover_as(
     log: LogPlace,
     values: Values,
     faults: Faults,
-    image: &[u8],
+    image: Image<'_>,
 ) -> Result<Vec<Patch>, RecoveryError> {
-    check_length(image, log.base, log.lines())?;
+    image.check_length(log.base, log.lines())?;
     let starts: [u64; GROWTHS_MAX as usize] =
-        std::array::from_fn(|k| word(image, log.base, 1 + k as u64));
+        std::array::from_fn(|k| image.word(log.base, 1 + k as u64));
     let head = if faults.has(Fault::Overwrite) {
         oldest(log, image)
     } else {
-        word(image, log.base, 0).max(1)
+        image.word(log.base, 0).max(1)
     };
     let mut records = Vec::new();
     let mut number = head;
     while number < head + log.lines() {
         let slot = log.slot(number, &starts);
-        if word(image, slot, 0) >> 16 != number {
+        if image.word(slot, 0) >> 16 != number {
             break;
         }
         records.push(read(image, slot)?);
@@ -74,17 +75,16 @@ pub fn recover_as(
     Ok(patches)
 }
 
-fn read(image: &[u8], slot: LineAddr) -> Result<Record, RecoveryError> {
-    let bytes = image[slot.start().0 as usize..].first_chunk().expect("the length was checked");
-    let lines = image.len() as u64 / 64;
+fn read(image: Image<'_>, slot: LineAddr) -> Result<Record, RecoveryError> {
+    let (bytes, lines) = (image.line(slot), image.lines());
     let inside = |record: &Record| record.changes().iter().all(|change| change.line.0 < lines);
     Record::decode(bytes).filter(inside).ok_or(RecoveryError::Damaged { line: slot })
 }
 
 /// The first of the records without a gap before the youngest one: where a log begins that was
 /// written round and round without anybody noting a head.
-fn oldest(log: LogPlace, image: &[u8]) -> u64 {
-    let number = |slot: u64| word(image, log.base.plus(1 + slot), 0) >> 16;
+fn oldest(log: LogPlace, image: Image<'_>) -> u64 {
+    let number = |slot: u64| image.word(log.base.plus(1 + slot), 0) >> 16;
     let youngest = (0..log.slots).map(number).max().unwrap_or(0);
     let mut first = youngest;
     while first > 1
@@ -97,7 +97,7 @@ fn oldest(log: LogPlace, image: &[u8]) -> u64 {
 }
 
 /// Of each record, whether its transaction's commit is in the log.
-fn committed(records: &[Record], values: Values, faults: Faults, image: &[u8]) -> Vec<bool> {
+fn committed(records: &[Record], values: Values, faults: Faults, image: Image<'_>) -> Vec<bool> {
     if faults.has(Fault::Mismatch) {
         return by_mismatch(records, image);
     }
@@ -119,9 +119,8 @@ fn committed(records: &[Record], values: Values, faults: Faults, image: &[u8]) -
 
 /// The paper's rule: a transaction with a record whose new value is not in memory has not
 /// committed.
-fn by_mismatch(records: &[Record], image: &[u8]) -> Vec<bool> {
-    let in_memory =
-        |change: &Change| word(image, change.line, u64::from(change.word)) == change.new;
+fn by_mismatch(records: &[Record], image: Image<'_>) -> Vec<bool> {
+    let in_memory = |change: &Change| image.word(change.line, u64::from(change.word)) == change.new;
     let mut of_tx: Vec<usize> = Vec::with_capacity(records.len());
     let mut current = [usize::MAX; 256];
     for (index, record) in records.iter().enumerate() {

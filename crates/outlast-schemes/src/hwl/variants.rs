@@ -14,7 +14,7 @@ use super::{Hwl, recover_as};
 use crate::ideal::machine;
 use crate::scheme::{HardwareScheme, PrepareError, Prepared, Reading, Variant};
 use crate::work::Streams;
-use crate::{Key, Options, Patch, Plant, RecoveryError, Unit, Work};
+use crate::{Image, Key, Options, Patch, Plant, RecoveryError, Unit, Work};
 
 /// Hardware undo+redo logging, and forced write-back.
 pub struct HardwareLogging;
@@ -290,7 +290,7 @@ impl Prepared for Logging {
         machine(config, hwl, setup, sources)
     }
 
-    fn recover(&self, image: &[u8]) -> Result<Vec<Patch>, RecoveryError> {
+    fn recover(&self, image: Image<'_>) -> Result<Vec<Patch>, RecoveryError> {
         let HwlConfig { log, values, faults, .. } = self.config;
         recover_as(log, values, faults, image)
     }

@@ -8,7 +8,7 @@ use outlast_sim::timed::{
 use outlast_trace::{Guarantee, OpLog};
 
 use crate::scheme::{HardwareScheme, PrepareError, Prepared, Reading, Variant};
-use crate::{Options, Patch, RecoveryError, Work};
+use crate::{Image, Options, Patch, RecoveryError, Work};
 
 /// The scheme that does nothing.
 pub struct Ideal;
@@ -59,7 +59,7 @@ impl Prepared for Plain {
         machine(config, NonPers, setup, sources)
     }
 
-    fn recover(&self, _image: &[u8]) -> Result<Vec<Patch>, RecoveryError> {
+    fn recover(&self, _image: Image<'_>) -> Result<Vec<Patch>, RecoveryError> {
         Ok(Vec::new())
     }
 }

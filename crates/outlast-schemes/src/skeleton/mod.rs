@@ -29,7 +29,7 @@ use crate::ideal::machine;
 use crate::plant::{AppliesTo, Breaks, Plant, Shown};
 use crate::scheme::{HardwareScheme, PrepareError, Prepared, Reading, Variant};
 use crate::work::Streams;
-use crate::{Key, Options, Patch, RecoveryError, Unit, Work};
+use crate::{Image, Key, Options, Patch, RecoveryError, Unit, Work};
 use ports::EagerUndo;
 
 /// The scheme.
@@ -169,7 +169,7 @@ impl Prepared for Under {
         machine(config, EagerUndo::new(self.layout, self.fault), setup, sources)
     }
 
-    fn recover(&self, image: &[u8]) -> Result<Vec<Patch>, RecoveryError> {
+    fn recover(&self, image: Image<'_>) -> Result<Vec<Patch>, RecoveryError> {
         recover::recover(self.layout, image)
     }
 }

@@ -3,27 +3,28 @@
 use outlast_trace::LineAddr;
 
 use super::Layout;
-use crate::patch::{Patch, RecoveryError, check_length, word};
+use crate::image::Image;
+use crate::patch::{Patch, RecoveryError};
 
 /// What recovery writes: old lines first, then the lanes' headers. All of it may be repeated.
-pub(super) fn recover(layout: Layout, image: &[u8]) -> Result<Vec<Patch>, RecoveryError> {
-    check_length(image, layout.base, layout.lines())?;
+pub(super) fn recover(layout: Layout, image: Image<'_>) -> Result<Vec<Patch>, RecoveryError> {
+    image.check_length(layout.base, layout.lines())?;
     let (mut patches, mut headers) = (Vec::new(), Vec::new());
     for lane in 0..layout.lanes {
-        let running = word(image, layout.header(lane), 0) + 1;
+        let running = image.word(layout.header(lane), 0) + 1;
         let of_lane = patches.len();
         for number in 0..layout.records {
             let record = layout.record(lane, number);
-            if word(image, record, 0) != running {
+            if image.word(record, 0) != running {
                 continue;
             }
-            let line = LineAddr(word(image, record, 1));
+            let line = LineAddr(image.word(record, 1));
             if line >= layout.base {
                 return Err(RecoveryError::Damaged { line: record });
             }
             patches.extend((0..8).map(|at| Patch {
                 at: line.start().plus(8 * at),
-                word: word(image, record.plus(1), at).to_le_bytes(),
+                word: image.word(record.plus(1), at).to_le_bytes(),
             }));
         }
         if patches.len() > of_lane {

@@ -1,7 +1,8 @@
 //! Recovery of the software baselines, lane by lane.
 
 use super::{Logging, SoftwareLog};
-use crate::patch::{Patch, RecoveryError, check_length, word};
+use crate::image::Image;
+use crate::patch::{Patch, RecoveryError};
 use outlast_trace::{LaneId, LineAddr, PoolOffset};
 
 /// What a recovery writes, in its order; all of it may be repeated.
@@ -18,23 +19,23 @@ pub fn recover(
     logging: Logging,
     log: SoftwareLog,
     lanes: u16,
-    image: &[u8],
+    image: Image<'_>,
 ) -> Result<Vec<Patch>, RecoveryError> {
-    check_length(image, log.base, log.lines * u64::from(lanes))?;
+    image.check_length(log.base, log.lines * u64::from(lanes))?;
     let mut patches = Vec::new();
     for lane in (0..lanes).map(LaneId) {
         let header = log.header(lane);
         let record = |index: u64| header.plus(1 + index);
-        let number_of = |line| word(image, line, 0) >> 8;
+        let number_of = |line| image.word(line, 0) >> 8;
         let capacity = log.lines - 1;
         let of_tx =
             |number: u64| (0..capacity).map(record).filter(move |line| number_of(*line) == number);
         let is_whole = |number: u64| {
             let mut lines = of_tx(number);
             let first = lines.next().filter(|_| number > 0);
-            first.is_some_and(|line| lines.count() as u64 + 1 >= word(image, line, 7))
+            first.is_some_and(|line| lines.count() as u64 + 1 >= image.word(line, 7))
         };
-        let committed = word(image, header, 0);
+        let committed = image.word(header, 0);
         if logging != Logging::Undo {
             let youngest = || (0..capacity).map(|k| number_of(record(k))).max().unwrap_or(0);
             let number = if logging == Logging::Redo { youngest() } else { committed };
@@ -56,11 +57,11 @@ pub fn recover(
 fn read(
     logging: Logging,
     new: bool,
-    image: &[u8],
+    image: Image<'_>,
     line: LineAddr,
     patches: &mut Vec<Patch>,
 ) -> Result<(), RecoveryError> {
-    let words = word(image, line, 0) & 0xff;
+    let words = image.word(line, 0) & 0xff;
     if words > logging.words_max() as u64 {
         return Err(RecoveryError::Damaged { line });
     }
@@ -69,11 +70,11 @@ fn read(
         Logging::UndoRedo => (3, 1 + u64::from(new)),
     };
     for k in 0..words {
-        let at = word(image, line, 1 + stride * k);
-        if !at.is_multiple_of(8) || at >= image.len() as u64 {
+        let at = image.word(line, 1 + stride * k);
+        if !at.is_multiple_of(8) || at >= image.len() {
             return Err(RecoveryError::Damaged { line });
         }
-        let value = word(image, line, 1 + stride * k + value_at).to_le_bytes();
+        let value = image.word(line, 1 + stride * k + value_at).to_le_bytes();
         patches.push(Patch { at: PoolOffset(at), word: value });
     }
     Ok(())

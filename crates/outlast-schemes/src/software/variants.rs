@@ -10,7 +10,7 @@ use crate::ideal::machine;
 use crate::plant::{AppliesTo, Breaks, Plant, Shown};
 use crate::scheme::{HardwareScheme, PrepareError, Prepared, Reading, Variant};
 use crate::work::Streams;
-use crate::{Key, Options, Patch, RecoveryError, Unit, Work};
+use crate::{Image, Key, Options, Patch, RecoveryError, Unit, Work};
 
 /// Logs that transactions write for themselves.
 pub struct Software;
@@ -181,7 +181,7 @@ impl Prepared for Logged {
         machine(config, NonPers, setup, sources)
     }
 
-    fn recover(&self, image: &[u8]) -> Result<Vec<Patch>, RecoveryError> {
+    fn recover(&self, image: Image<'_>) -> Result<Vec<Patch>, RecoveryError> {
         recover(self.logging, self.log, self.lanes, image)
     }
 }

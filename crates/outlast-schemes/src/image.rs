@@ -1,0 +1,114 @@
+//! What a recovery reads: persistent memory as a crash left it.
+
+use std::cell::RefCell;
+
+use outlast_sim::LineBytes;
+use outlast_trace::LineAddr;
+use rustc_hash::FxHashSet;
+
+use crate::patch::RecoveryError;
+
+/// The lines that a recovery has read, in the order in which it read them first.
+#[derive(Clone, Debug, Default)]
+pub struct LinesRead {
+    lines: RefCell<(Vec<LineAddr>, FxHashSet<LineAddr>)>,
+}
+
+impl LinesRead {
+    /// The lines.
+    pub fn into_lines(self) -> Vec<LineAddr> {
+        self.lines.into_inner().0
+    }
+
+    fn note(&self, line: LineAddr) {
+        let (order, seen) = &mut *self.lines.borrow_mut();
+        if seen.insert(line) {
+            order.push(line);
+        }
+    }
+}
+
+/// An image of persistent memory, read line by line.
+#[derive(Clone, Copy, Debug)]
+pub struct Image<'a> {
+    bytes: &'a [u8],
+    read: Option<&'a LinesRead>,
+}
+
+impl<'a> Image<'a> {
+    /// These bytes.
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes, read: None }
+    }
+
+    /// These bytes; what is read of them is noted.
+    pub fn noting(bytes: &'a [u8], read: &'a LinesRead) -> Self {
+        Self { bytes, read: Some(read) }
+    }
+
+    /// Whole lines that it has.
+    pub fn lines(self) -> u64 {
+        self.bytes.len() as u64 / 64
+    }
+
+    /// Bytes that it has.
+    pub fn len(self) -> u64 {
+        self.bytes.len() as u64
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// A line.
+    ///
+    /// # Panics
+    /// When the image ends before it does.
+    pub fn line(self, line: LineAddr) -> &'a LineBytes {
+        if let Some(read) = self.read {
+            read.note(line);
+        }
+        self.bytes[line.start().0 as usize..].first_chunk().expect("the image has the line")
+    }
+
+    /// Word `number` of a line.
+    ///
+    /// # Panics
+    /// As [`line`](Self::line).
+    pub fn word(self, line: LineAddr, number: u64) -> u64 {
+        let at = 8 * number as usize;
+        let word = self.line(line)[at..at + 8].try_into().expect("eight bytes were taken");
+        u64::from_le_bytes(word)
+    }
+
+    /// Whether the image has these lines.
+    ///
+    /// # Errors
+    /// [`RecoveryError::Short`].
+    pub fn check_length(self, base: LineAddr, lines: u64) -> Result<(), RecoveryError> {
+        let end = base.plus(lines).start();
+        if end.0 <= self.len() {
+            return Ok(());
+        }
+        Err(RecoveryError::Short { end, bytes: self.len() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_read_is_noted_once_in_its_order() {
+        let bytes: Vec<u8> = (0..=255).collect();
+        let read = LinesRead::default();
+        let image = Image::noting(&bytes, &read);
+        assert_eq!(image.word(LineAddr(3), 1).to_le_bytes()[0], 200);
+        assert_eq!(image.line(LineAddr(0))[5], 5);
+        assert_eq!(image.word(LineAddr(3), 0).to_le_bytes()[0], 192);
+        assert_eq!(image.lines(), 4);
+        assert!(image.check_length(LineAddr(2), 3).is_err());
+        assert_eq!(read.into_lines(), [LineAddr(3), LineAddr(0)]);
+    }
+}
