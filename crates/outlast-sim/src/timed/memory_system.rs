@@ -314,17 +314,23 @@ impl<S: Scheme> MemorySystem<S> {
         counters
     }
 
-    /// Where a line's bytes are.
+    /// A line's bytes: the scheme's own, or those of memory where it says.
     #[inline]
-    fn locate(&self, line: LineAddr) -> LineAddr {
-        if self.is_volatile(line) { line } else { self.scheme.locate(line) }
+    fn placed(&self, line: LineAddr) -> LineBytes {
+        if self.is_volatile(line) {
+            return self.memory.read(line);
+        }
+        match self.scheme.held(line) {
+            Some(held) => *held,
+            None => self.memory.read(self.scheme.locate(line)),
+        }
     }
 }
 
 impl<S: Scheme> Backing<S::Tag> for MemorySystem<S> {
     #[inline]
     fn read(&mut self, line: LineAddr) -> LineBytes {
-        let mut data = self.memory.read(self.locate(line));
+        let mut data = self.placed(line);
         self.writes.overlay(line, &mut data);
         data
     }

@@ -8,7 +8,7 @@ use outlast_sim::timed::{
 };
 use outlast_sim::{Cause, LineBytes};
 use outlast_trace::{FlushKind, LaneId, LineAddr, Op, OpLog, Sink};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Volatile memory begins here, and takes this long from an activate to a line's last data.
 const DRAM: u64 = 1 << 20;
@@ -168,6 +168,53 @@ fn what_the_cache_takes_is_no_write_of_persistent_memory_and_is_found_there() {
         assert_eq!(stats.dram.unwrap().writes, 20, "{kind}");
         let times = stats.persist.of(Cause::Flushed).unwrap();
         assert_eq!((times.count(), times.max()), (20, PATH), "{kind}: volatile at once");
+        assert!(system.is_idle(), "{kind}");
+    }
+}
+
+/// Takes every write into a buffer at the controller, which answers reads of it.
+#[derive(Default)]
+struct Holds(BTreeMap<LineAddr, LineBytes>);
+
+impl Scheme for Holds {
+    type Tag = ();
+    type Page = ();
+    type Token = ();
+
+    fn held(&self, line: LineAddr) -> Option<&LineBytes> {
+        self.0.get(&line)
+    }
+
+    fn route_read(&mut self, _now: Cycle, read: &ReadSeen, _out: &mut Outbox) -> Route {
+        if self.0.contains_key(&read.line) { Route::Answered { cycles: 7 } } else { Route::Here }
+    }
+
+    fn route_write(
+        &mut self,
+        _now: Cycle,
+        write: &WriteSeen<'_, ()>,
+        out: &mut Outbox,
+    ) -> WriteRoute {
+        self.0.insert(write.line, *write.data);
+        out.done(write.ticket);
+        WriteRoute::Taken
+    }
+}
+
+#[test]
+fn what_a_scheme_holds_itself_is_found_there_and_in_no_memory() {
+    for kind in ["ooo", "inorder"] {
+        let conflicting = || (0..17).map(|n| 256 * n);
+        let mut log = OpLog::default();
+        conflicting().for_each(|line| super::store(&mut log, line, line + 1));
+        let mut system = run(&with(kind, &[]), Holds::default(), log);
+        for line in conflicting() {
+            let word = *system.line(LineAddr(line)).first_chunk().unwrap();
+            assert_eq!(u64::from_le_bytes(word), line + 1, "{kind}");
+        }
+        assert!(!system.scheme().0.is_empty(), "{kind}: one was evicted");
+        assert!(system.journal().unwrap().journal().is_empty(), "{kind}");
+        assert_eq!(system.take_stats().memory.writes, 0, "{kind}");
         assert!(system.is_idle(), "{kind}");
     }
 }

@@ -205,6 +205,14 @@ pub trait Scheme: Sized {
         line
     }
 
+    /// Controller port: the bytes of a line that the scheme itself has at the controller at this moment,
+    /// in a buffer or cache of its own, where those of memory are older. Without side effects and
+    /// without time, as [`locate`](Self::locate), which is not asked then.
+    #[inline]
+    fn held(&self, line: LineAddr) -> Option<&LineBytes> {
+        None
+    }
+
     /// Controller port: where a read goes that has just arrived at the controller, asked once.
     /// Reads of volatile lines and the scheme's own are not asked about.
     #[inline]
