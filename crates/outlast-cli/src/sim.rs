@@ -96,6 +96,10 @@ pub struct SimArgs {
     #[arg(long, default_value_t = 0, value_name = "N",
         value_parser = clap::value_parser!(u64).range(..=10_000_000))]
     switch_every: u64,
+    /// Every N-th transaction of a thread aborts when it has made its stores, and is not done again.
+    #[arg(long, default_value_t = 0, value_name = "N",
+        value_parser = clap::value_parser!(u64).range(..=10_000_000))]
+    abort_every: u64,
     /// Crashes after so many entries of the journal, drawn, or after `all`; recovers, judges, and
     /// crashes recoveries as well. A program is then not timed, threads of a workload keep the
     /// order of their fences, and `--config tiny` has caches of a few lines.
@@ -243,6 +247,7 @@ fn plan(args: &SimArgs, workload: &'static BareWorkload, seed: u64) -> Plan {
         transactions: args.transactions,
         shared: args.shared,
         switch_every: args.switch_every,
+        abort_every: args.abort_every,
         seed,
     }
 }

@@ -107,6 +107,26 @@ fn context_switches_inside_transactions_and_growing_logs_lose_nothing() {
 }
 
 #[test]
+fn transactions_that_abort_leave_nothing_behind() {
+    for scheme in MachineScheme::all() {
+        if scheme.guarantee() == Guarantee::None {
+            continue;
+        }
+        for (program, footprint, shared) in
+            [("hash-toggle", 2048, false), ("sps-string", 1 << 14, true)]
+        {
+            let mut campaign = Campaign::small(scheme, program, 1);
+            campaign.plan.footprint = footprint;
+            campaign.plan.shared = shared;
+            campaign.plan.abort_every = 3;
+            let report = run(&campaign);
+            assert!(!report.is_guilty(scheme), "{}: {report:?}", campaign.command(None));
+            assert!(report.entries > 100, "{scheme} {report:?}");
+        }
+    }
+}
+
+#[test]
 fn large_runs_at_a_thousand_points_lose_nothing() {
     for scheme in ["fwb", "hwl", "redo-clwb:ring"].map(named) {
         let mut campaign = Campaign::small(scheme, "btree-toggle", 1);

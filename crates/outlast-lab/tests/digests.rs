@@ -143,6 +143,7 @@ fn digests(program: &str, kind: CoreKind) -> [u64; SCHEMES.len()] {
         transactions: 250,
         shared: false,
         switch_every: 0,
+        abort_every: 0,
         seed: 11,
     };
     SCHEMES.map(|name| digest(&machine, name.parse().unwrap(), plan))

@@ -80,6 +80,12 @@ pub trait HardwareScheme: Sync {
         Options::default()
     }
 
+    /// Whether its ports undo the stores of transactions that abort. Under other schemes programs
+    /// undo them themselves, by stores.
+    fn undoes_aborts(&self) -> bool {
+        false
+    }
+
     /// The scheme under some work; `planted` is a plant's number.
     ///
     /// # Errors
@@ -199,8 +205,9 @@ impl MachineScheme {
         options: &Options,
         planted: Option<u8>,
     ) -> Result<Box<dyn Prepared>, PrepareError> {
+        let undone = if self.scheme.undoes_aborts() { None } else { work.with_aborts_undone() };
         self.scheme
-            .prepare(self.variant, work, options, planted)
+            .prepare(self.variant, undone.as_ref().unwrap_or(work), options, planted)
             .map_err(|error| PrepareError::new(format_args!("{self}: {error}")))
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use outlast_trace::{LaneId, LineAddr, Op, OpLog, word_pieces};
+use outlast_trace::{LaneId, LineAddr, Op, OpLog, PoolOffset, Sink, word_pieces};
 use rustc_hash::FxHashMap;
 
 /// What the cores run, before any scheme changes it.
@@ -45,6 +45,17 @@ impl Work {
         }
     }
 
+    /// The same work with programs that undo for themselves what aborts; nothing where nothing does.
+    pub(crate) fn with_aborts_undone(&self) -> Option<Self> {
+        let mut ops = self.recorded().iter().flat_map(|log| log.iter());
+        if !ops.any(|(_, op)| op == Op::TxAbort) {
+            return None;
+        }
+        let undone = |log: &Arc<OpLog>| Arc::new(with_aborts_undone(log, &self.image));
+        let streams = Streams::Recorded(self.recorded().iter().map(undone).collect());
+        Some(Self { streams, ..self.clone() })
+    }
+
     /// The recorded operations; none where they are made as they run.
     pub fn recorded(&self) -> &[Arc<OpLog>] {
         match &self.streams {
@@ -52,6 +63,60 @@ impl Work {
             Streams::Generated { .. } => &[],
         }
     }
+}
+
+/// What a transaction's stores replaced, the oldest first.
+type Undo = Vec<(PoolOffset, Vec<u8>)>;
+
+/// The same operations where a program stores old values back, the newest first, before it ends a
+/// transaction that aborts. What it needs for that it has kept: it loads nothing. Memory begins
+/// with `image`.
+fn with_aborts_undone(bare: &OpLog, image: &[u8]) -> OpLog {
+    let mut memory: FxHashMap<u64, [u8; 8]> = FxHashMap::default();
+    let initial = |word: u64| -> [u8; 8] {
+        let found = image.get(word as usize..word as usize + 8);
+        found.map_or([0; 8], |word| word.try_into().expect("eight bytes were taken"))
+    };
+    let mut open: FxHashMap<LaneId, Vec<Undo>> = FxHashMap::default();
+    let mut out = OpLog::default();
+    for (lane, op) in bare.iter() {
+        let open = open.entry(lane).or_default();
+        match op {
+            Op::TxBegin => open.push(Vec::new()),
+            Op::Store { at, bytes } => {
+                let (mut old, mut rest) = (Vec::with_capacity(bytes.len()), bytes);
+                for (at, len) in word_pieces(at, bytes.len()) {
+                    let (piece, tail) = rest.split_at(len);
+                    rest = tail;
+                    let word = memory.entry(at.0 & !7).or_insert_with(|| initial(at.0 & !7));
+                    let place = &mut word[(at.0 % 8) as usize..][..len];
+                    old.extend_from_slice(place);
+                    place.copy_from_slice(piece);
+                }
+                if let Some(undo) = open.last_mut() {
+                    undo.push((at, old));
+                }
+            }
+            Op::TxEnd => drop(open.pop()),
+            Op::TxAbort => {
+                for (at, old) in open.pop().unwrap_or_default().into_iter().rev() {
+                    out.op(lane, Op::Store { at, bytes: &old });
+                    let mut rest = old.as_slice();
+                    for (at, len) in word_pieces(at, old.len()) {
+                        let (piece, tail) = rest.split_at(len);
+                        rest = tail;
+                        let word = memory.entry(at.0 & !7).or_default();
+                        word[(at.0 % 8) as usize..][..len].copy_from_slice(piece);
+                    }
+                }
+                out.op(lane, Op::TxEnd);
+                continue;
+            }
+            _ => {}
+        }
+        out.op(lane, op);
+    }
+    out
 }
 
 /// Words that the largest of a log's transactions stores to, each store's counted again, and its
@@ -68,7 +133,7 @@ pub fn largest_transaction(bare: &OpLog) -> Option<(LaneId, u64)> {
                     *count += word_pieces(at, bytes.len()).count() as u64;
                 }
             }
-            Op::TxEnd => {
+            Op::TxEnd | Op::TxAbort => {
                 let count = open.pop().unwrap_or(0);
                 if largest.is_none_or(|(_, most)| count > most) {
                     largest = Some((lane, count));

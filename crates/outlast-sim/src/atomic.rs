@@ -222,6 +222,7 @@ impl Sink for AtomicDriver {
             Op::Compute(_)
             | Op::TxBegin
             | Op::TxEnd
+            | Op::TxAbort
             | Op::Ack(_)
             | Op::Lock { .. }
             | Op::Unlock { .. }

@@ -77,8 +77,10 @@ pub enum Op<'a> {
     Mfence,
     /// A transaction starts.
     TxBegin,
-    /// A transaction has ended, committed or aborted.
+    /// A transaction has ended: committed, or undone by the program's own stores.
     TxEnd,
+    /// The machine undoes the transaction's stores: loads from here on find what was there before.
+    TxAbort,
     /// The transaction was acknowledged to its client: from here on it must survive.
     Ack(TxId),
     /// The lane took lock `id`, as the `ticket`-th to do so.

@@ -11,7 +11,8 @@
 //! pointers loaded that points at most a page before the address.
 //!
 //! A closure that gives up stores the old values back and ends its transaction: no scheme has to
-//! know of it.
+//! know of it. Where transactions are to abort ([`Bare::abort_every`]), the machine takes them back
+//! instead, those of such closures as well.
 
 use std::collections::HashMap;
 
@@ -66,7 +67,15 @@ pub struct Bare {
     recording: bool,
     log: OpLog,
     work: WorkInstructions,
+    /// Transactions recorded that ended, and those that aborted.
     transactions: u64,
+    aborted: u64,
+    /// Every so many transactions one aborts; 0 for never.
+    abort_every: u64,
+    /// Transactions of each lane that began.
+    begun: Vec<u64>,
+    /// The end of the blocks that were ever taken, given back by an abort or not.
+    reached: u64,
     sizes: HashMap<u64, u64, std::hash::BuildHasherDefault<std::hash::DefaultHasher>>,
     /// The last pointers loaded, each with the number of its load, and how many there were.
     pointers: [(u64, u64); REMEMBERED],
@@ -88,6 +97,10 @@ impl Bare {
             log: OpLog::default(),
             work: WorkInstructions::default(),
             transactions: 0,
+            aborted: 0,
+            abort_every: 0,
+            begun: Vec::new(),
+            reached: 0,
             sizes: HashMap::default(),
             pointers: [(0, 0); REMEMBERED],
             pointed: 0,
@@ -100,6 +113,13 @@ impl Bare {
     /// Lets several lanes take turns on this memory, under one lock: see [`set_lane`](Self::set_lane).
     pub fn shared(mut self) -> Self {
         self.lock = Some(self.group);
+        self
+    }
+
+    /// Lets one of every so many recorded transactions of a lane abort when it has made its stores: it
+    /// fails with [`Abort::Cancelled`], and the memory is as before. 0 for never.
+    pub fn abort_every(mut self, transactions: u64) -> Self {
+        self.abort_every = transactions;
         self
     }
 
@@ -123,14 +143,24 @@ impl Bare {
         std::mem::take(&mut self.log)
     }
 
-    /// Transactions recorded so far.
+    /// Transactions recorded so far that ended.
     pub fn transactions(&self) -> u64 {
         self.transactions
     }
 
+    /// Transactions recorded so far that aborted.
+    pub fn aborted(&self) -> u64 {
+        self.aborted
+    }
+
+    /// The running transaction's place among all, as the lock counts them.
+    fn ticket(&self) -> u64 {
+        self.transactions + self.aborted + 1
+    }
+
     /// Bytes that were ever in use.
     pub fn used_bytes(&self) -> u64 {
-        self.word(self.origin + END_AT) - self.origin
+        self.word(self.origin + END_AT).max(self.reached) - self.origin
     }
 
     fn put(&mut self, at: u64, bytes: &[u8]) {
@@ -197,15 +227,19 @@ impl Runner for Bare {
         let bare = std::mem::replace(self, empty);
         let mut tx = BareTx { bare, undo: Vec::new(), freed: Vec::new(), allocated: Vec::new() };
         tx.begin();
-        let result = body(&mut tx);
-        let result = match result {
+        let result = match body(&mut tx) {
+            Ok(_) if tx.is_to_abort() => Err(Abort::cancelled("every so many are to abort")),
             Ok(value) => tx.commit().map(|()| value),
             Err(abort) => Err(abort),
         };
-        if result.is_err() {
-            tx.take_back();
+        match &result {
+            Ok(_) => tx.end(),
+            Err(_) if tx.bare.abort_every > 0 => tx.abort(),
+            Err(_) => {
+                tx.take_back();
+                tx.end();
+            }
         }
-        tx.end();
         *self = tx.bare;
         result
     }
@@ -225,11 +259,13 @@ impl BareTx {
     fn begin(&mut self) {
         let bare = &mut self.bare;
         if bare.recording {
-            bare.transactions += 1;
+            let lane = usize::from(bare.lane.0);
+            bare.begun.resize(bare.begun.len().max(lane + 1), 0);
+            bare.begun[lane] += 1;
             bare.pointed = 0; // Pointers of an earlier transaction may be stale.
             bare.emit(Op::Compute(bare.work.transaction));
             if let Some(id) = bare.lock {
-                bare.emit(Op::Lock { id, ticket: bare.transactions });
+                bare.emit(Op::Lock { id, ticket: bare.ticket() });
             }
             bare.emit(Op::TxBegin);
         }
@@ -238,10 +274,34 @@ impl BareTx {
     fn end(&mut self) {
         let bare = &mut self.bare;
         if bare.recording {
+            let ticket = bare.ticket();
+            bare.transactions += 1;
             bare.emit(Op::TxEnd);
             bare.emit(Op::Ack(TxId(bare.group | bare.transactions)));
             if let Some(id) = bare.lock {
-                bare.emit(Op::Unlock { id, ticket: bare.transactions });
+                bare.emit(Op::Unlock { id, ticket });
+            }
+        }
+    }
+
+    /// Whether this is one of those that abort.
+    fn is_to_abort(&self) -> bool {
+        let Bare { recording, abort_every, lane, ref begun, .. } = self.bare;
+        recording && abort_every > 0 && begun[usize::from(lane.0)].is_multiple_of(abort_every)
+    }
+
+    /// The machine takes all stores back.
+    fn abort(&mut self) {
+        let is_recording = std::mem::take(&mut self.bare.recording);
+        self.take_back();
+        let bare = &mut self.bare;
+        bare.recording = is_recording;
+        if is_recording {
+            let ticket = bare.ticket();
+            bare.aborted += 1;
+            bare.emit(Op::TxAbort);
+            if let Some(id) = bare.lock {
+                bare.emit(Op::Unlock { id, ticket });
             }
         }
     }
@@ -329,6 +389,7 @@ impl Transact for BareTx {
                 return Err(Abort::OutOfSpace { bytes });
             }
             self.store_u64(end_at, at + rounded)?;
+            self.bare.reached = self.bare.reached.max(at + rounded);
             at
         };
         self.bare.sizes.insert(block, bytes);

@@ -255,6 +255,7 @@ impl Tracker {
             | Op::Load { .. }
             | Op::TxBegin
             | Op::TxEnd
+            | Op::TxAbort
             | Op::Ack(_)
             | Op::Lock { .. }
             | Op::Unlock { .. }

@@ -34,6 +34,8 @@ type Stores = Vec<(u64, Vec<u8>)>;
 #[derive(Debug)]
 pub(super) struct Judge {
     histories: BTreeMap<u64, History>,
+    /// Words that only transactions stored to that aborted, with what they held at the start.
+    untouched: Vec<(u64, [u8; 8])>,
 }
 
 /// One word's share of a state's sum.
@@ -50,6 +52,7 @@ impl Judge {
     pub(super) fn new(work: &Recorded) -> Self {
         // Stores of each transaction, by its data and its number there.
         let mut by_data: BTreeMap<u64, BTreeMap<u64, Stores>> = BTreeMap::new();
+        let mut aborted = Stores::new();
         for stream in &work.streams {
             let mut open: BTreeMap<u16, Vec<Stores>> = BTreeMap::new();
             let mut ended: BTreeMap<u16, Stores> = BTreeMap::new();
@@ -65,6 +68,7 @@ impl Judge {
                     Op::TxEnd => {
                         ended.insert(lane.0, stack.pop().unwrap_or_default());
                     }
+                    Op::TxAbort => aborted.extend(stack.pop().unwrap_or_default()),
                     Op::Ack(tx) => {
                         let stores = ended.remove(&lane.0).unwrap_or_default();
                         let data = by_data.entry(tx.0 >> 32).or_default();
@@ -74,9 +78,9 @@ impl Judge {
                 }
             }
         }
-        let history = |transactions: &BTreeMap<u64, Stores>| {
+        let initial = |stores: &mut dyn Iterator<Item = &(u64, Vec<u8>)>| {
             let mut memory: BTreeMap<u64, [u8; 8]> = BTreeMap::new();
-            for (at, bytes) in transactions.values().flatten() {
+            for (at, bytes) in stores {
                 for (piece, _) in word_pieces(PoolOffset(*at), bytes.len()) {
                     let word = piece.0 & !7;
                     let old = work.image.get(word as usize..word as usize + 8);
@@ -84,6 +88,14 @@ impl Judge {
                     memory.insert(word, old);
                 }
             }
+            memory
+        };
+        let mut untouched = initial(&mut aborted.iter());
+        for stored in initial(&mut by_data.values().flat_map(BTreeMap::values).flatten()).keys() {
+            untouched.remove(stored);
+        }
+        let history = |transactions: &BTreeMap<u64, Stores>| {
+            let mut memory = initial(&mut transactions.values().flatten());
             let value = |bytes: &[u8; 8]| u64::from_le_bytes(*bytes);
             let mut sum = 0u64;
             for (at, bytes) in &memory {
@@ -109,7 +121,7 @@ impl Judge {
             History { words, states }
         };
         let histories = by_data.iter().map(|(data, all)| (*data, history(all))).collect();
-        Self { histories }
+        Self { histories, untouched: untouched.into_iter().collect() }
     }
 
     /// Of each set of data, how many of its transactions were acknowledged.
@@ -129,17 +141,21 @@ impl Judge {
         image: &[u8],
         acknowledged: &BTreeMap<u64, usize>,
     ) -> Fate {
-        if prepared.audit(Image::new(image)).is_err() {
+        let word = |at: u64| -> [u8; 8] {
+            let line = prepared.locate(Image::new(image), PoolOffset(at).line());
+            let place = (line.start().0 + at % 64) as usize;
+            image[place..][..8].try_into().expect("eight bytes")
+        };
+        if prepared.audit(Image::new(image)).is_err()
+            || self.untouched.iter().any(|(at, old)| word(*at) != *old)
+        {
             return Fate::Torn;
         }
         let mut fate = Fate::Kept;
         for (data, history) in &self.histories {
             let mut sum = 0u64;
             for at in &history.words {
-                let line = prepared.locate(Image::new(image), PoolOffset(*at).line());
-                let place = line.start().0 + *at % 64;
-                let bytes = image[place as usize..][..8].try_into().expect("eight bytes");
-                sum = sum.wrapping_add(share(*at, u64::from_le_bytes(bytes)));
+                sum = sum.wrapping_add(share(*at, u64::from_le_bytes(word(*at))));
             }
             let needed = acknowledged.get(data).copied().unwrap_or(0);
             match history.states.get(&sum) {

@@ -84,6 +84,7 @@ impl Campaign {
             transactions: 80,
             shared: false,
             switch_every: 0,
+            abort_every: 0,
             seed,
         };
         Self {
@@ -105,6 +106,7 @@ impl Campaign {
         let mut campaign = Self::small(scheme, shown.program, seed);
         campaign.plan.footprint = shown.footprint;
         campaign.plan.shared = shown.is_shared;
+        campaign.plan.abort_every = shown.abort_every;
         for (key, value) in shown.options {
             campaign.options.put(key, *value);
         }
@@ -228,8 +230,8 @@ impl Campaign {
 
     /// The command that runs this campaign again, at one crash point if that is given.
     pub fn command(&self, point: Option<usize>) -> String {
-        let Plan { workload, footprint, threads, transactions, shared, switch_every, seed, .. } =
-            self.plan;
+        let Plan { workload, footprint, threads, transactions, shared, seed, .. } = self.plan;
+        let Plan { switch_every, abort_every, .. } = self.plan;
         let mut words = vec![
             format!("outlast sim {} --scheme {}", workload.name, self.scheme),
             format!("{} --threads {threads}", machine_options(&self.machine)),
@@ -243,6 +245,9 @@ impl Campaign {
         }
         if switch_every > 0 {
             words.push(format!("--switch-every {switch_every}"));
+        }
+        if abort_every > 0 {
+            words.push(format!("--abort-every {abort_every}"));
         }
         if let Some(plant) = self.plant {
             words.push(format!("--plant {}", plant.name));

@@ -174,6 +174,7 @@ mod tests {
             transactions: 700,
             shared: false,
             switch_every: 0,
+            abort_every: 0,
             seed: 1,
         }
     }

@@ -22,6 +22,7 @@ const USUAL: Shown = Shown {
     program: "hash-toggle",
     footprint: 2048,
     is_shared: false,
+    abort_every: 0,
     options: &[],
 };
 /// A log that goes round as often as it can.

@@ -3,6 +3,8 @@
 //! - A transaction's first store to a line waits until the line's old content is durable, and behind
 //!   it a record that names the line. So a line may be evicted at any time.
 //! - A transaction ends when its lines are durable, and then its number in its lane's header.
+//! - A transaction that aborts has its old lines read from the log and written back, then its number
+//!   in the header: it has ended, and left nothing.
 //! - Recovery puts the old lines of each lane's unfinished transaction back, then counts it as
 //!   finished, so that its records mean nothing to the next one.
 //!
@@ -50,16 +52,19 @@ enum Fault {
     Unordered,
     /// A transaction ends before its lines are durable.
     LinesLeft,
+    /// A transaction that aborts leaves its stores in caches.
+    AbortedLeft,
 }
 
-const FAULTS: [Fault; 2] = [Fault::Unordered, Fault::LinesLeft];
+const FAULTS: [Fault; 3] = [Fault::Unordered, Fault::LinesLeft, Fault::AbortedLeft];
 
-const fn plant(name: &'static str, number: u8, about: &'static str) -> Plant {
+const fn plant(name: &'static str, number: u8, abort_every: u64, about: &'static str) -> Plant {
     let shown_by = Shown {
         variant: "skeleton",
         program: "hash-toggle",
         footprint: 2048,
         is_shared: false,
+        abort_every,
         options: &[],
     };
     let applies_to = AppliesTo::These(&["skeleton"]);
@@ -83,11 +88,16 @@ impl HardwareScheme for Skeleton {
     }
 
     fn plants(&self) -> &'static [Plant] {
-        const PLANTS: [Plant; 2] = [
-            plant("skeleton-unordered", 0, "a store does not wait for its record"),
-            plant("skeleton-lines-left", 1, "a transaction ends before its lines are durable"),
+        const PLANTS: [Plant; 3] = [
+            plant("skeleton-unordered", 0, 0, "a store does not wait for its record"),
+            plant("skeleton-lines-left", 1, 0, "a transaction ends before its lines are durable"),
+            plant("skeleton-aborted-left", 2, 3, "an abort leaves what is in caches"),
         ];
         &PLANTS
+    }
+
+    fn undoes_aborts(&self) -> bool {
+        true
     }
 
     fn prepare(

@@ -11,6 +11,7 @@ use super::{Fault, Layout};
 const OLD_LINE: Cause = Cause::Scheme(0);
 const RECORD: Cause = Cause::Scheme(1);
 const COMMIT: Cause = Cause::Scheme(2);
+const RESTORED: Cause = Cause::Scheme(3);
 
 /// What its own requests were for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -19,6 +20,8 @@ pub(super) enum Token {
     OldLine(usize, LineAddr),
     /// A record was written: its line may be stored to.
     Record(usize, LineAddr),
+    /// An old line was read from the log of a transaction that aborts, or is in its place again.
+    Restored(usize, LineAddr),
     /// A lane's header was written: its transaction has ended.
     Commit(usize),
     /// A lane looks again whether its lines are durable.
@@ -43,6 +46,10 @@ struct Lane {
 enum Commit {
     #[default]
     NotYet,
+    /// It aborts, and so many of its lines are not as before.
+    Restoring(usize),
+    /// It aborts, and its lines are as before.
+    Restored,
     UnderWay,
     Durable,
 }
@@ -77,7 +84,7 @@ impl Scheme for EagerUndo {
     type Page = ();
     type Token = Token;
 
-    const CAUSES: &'static [&'static str] = &["old lines", "records", "commits"];
+    const CAUSES: &'static [&'static str] = &["old lines", "records", "commits", "restored"];
 
     fn begin(&mut self, _now: Cycle, lane: LaneId, _out: &mut Outbox<Token>) -> Answer {
         self.lanes[usize::from(lane.0)].is_open = true;
@@ -142,19 +149,44 @@ impl Scheme for EagerUndo {
                 }
                 Answer::Wait
             }
-            Commit::NotYet => {
+            Commit::NotYet | Commit::Restored => {
                 of.commit = Commit::UnderWay;
                 let number = of.ended + 1;
                 out.write(Self::write(header, &[number], COMMIT, Token::Commit(index)));
                 Answer::Wait
             }
-            Commit::UnderWay => Answer::Wait,
+            Commit::UnderWay | Commit::Restoring(_) => Answer::Wait,
             Commit::Durable => {
                 let ended = of.ended + 1;
                 *of = Lane { ended, ..Lane::default() };
                 Answer::Proceed
             }
         }
+    }
+
+    fn abort(&mut self, now: Cycle, lane: LaneId, out: &mut Outbox<Token>) -> Answer {
+        let index = usize::from(lane.0);
+        let of = &mut self.lanes[index];
+        if of.commit == Commit::NotYet && !of.records.is_empty() {
+            of.unwritten.clear(); // None of it is to be durable.
+            of.commit = Commit::Restoring(of.records.len());
+            for (line, (number, _)) in &of.records {
+                let at = self.layout.record(index as u64, *number).plus(1);
+                out.read(at, RESTORED, Token::Restored(index, *line));
+            }
+            return Answer::Wait;
+        }
+        // With its lines as before, it ends as any.
+        self.end(now, lane, out)
+    }
+
+    fn read_done(&mut self, _now: Cycle, token: Token, data: &LineBytes, out: &mut Outbox<Token>) {
+        let Token::Restored(_, line) = token else { return };
+        if self.fault != Some(Fault::AbortedLeft) {
+            out.discard(line); // And at the same time memory has what was there before.
+        }
+        let (words, data, cause) = (u8::MAX, *data, RESTORED);
+        out.write(SchemeWrite { line, words, data, cause, token });
     }
 
     fn durable(
@@ -189,6 +221,15 @@ impl Scheme for EagerUndo {
                     *is_durable = true;
                 }
                 out.wake();
+            }
+            Token::Restored(lane, _) => {
+                if let Commit::Restoring(left) = &mut self.lanes[lane].commit {
+                    *left -= 1;
+                    if *left == 0 {
+                        self.lanes[lane].commit = Commit::Restored;
+                        out.wake();
+                    }
+                }
             }
             Token::Commit(lane) => {
                 self.lanes[lane].commit = Commit::Durable;

@@ -93,8 +93,14 @@ const fn control(
     breaks: Breaks,
     about: &'static str,
 ) -> Plant {
-    let shown_by =
-        Shown { variant, program: "hash-toggle", footprint: 2048, is_shared: false, options: &[] };
+    let shown_by = Shown {
+        variant,
+        program: "hash-toggle",
+        footprint: 2048,
+        is_shared: false,
+        abort_every: 0,
+        options: &[],
+    };
     Plant { name, about, breaks, applies_to: AppliesTo::All, shown_by }
 }
 

@@ -42,6 +42,8 @@ pub enum Mark {
     TxBegin,
     /// A transaction ends.
     TxEnd,
+    /// A transaction is given up, and its stores are undone before anything younger begins.
+    TxAbort,
     /// A transaction is acknowledged.
     Ack(TxId),
     /// An epoch ends.

@@ -63,6 +63,7 @@ impl LaneOps {
             Op::Mfence => batch.instrs.push(Instr::of(InstrKind::Mfence)),
             Op::TxBegin => put_mark(Mark::TxBegin, batch),
             Op::TxEnd => put_mark(Mark::TxEnd, batch),
+            Op::TxAbort => put_mark(Mark::TxAbort, batch),
             Op::Ack(tx) => put_mark(Mark::Ack(tx), batch),
             Op::Lock { id, ticket } => put_mark(Mark::Lock { id, ticket }, batch),
             Op::Unlock { id, ticket } => put_mark(Mark::Unlock { id, ticket }, batch),

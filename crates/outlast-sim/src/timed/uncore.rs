@@ -467,6 +467,22 @@ impl<S: Scheme> Uncore<S> {
         }
     }
 
+    /// A core gives up its transaction, whose stores are all in the caches. False when it has to
+    /// wait for the scheme.
+    pub(crate) fn transaction_aborts(&mut self, core: u8) -> bool {
+        let (now, lane) = (self.now(), LaneId(core.into()));
+        let (scheme, outbox) = (&mut self.below.scheme, &mut self.below.outbox);
+        if scheme.abort(now, lane, outbox) == Answer::Wait {
+            return false;
+        }
+        self.serve_discards(); // The core's next load, in this very cycle, finds nothing of it.
+        self.below.transactions.end(lane);
+        if let Some(begun) = self.transactions.begun.get_mut(usize::from(core)) {
+            *begun = None;
+        }
+        true
+    }
+
     pub(crate) fn take_tx_cycles(&mut self) -> Vec<u64> {
         std::mem::take(&mut self.transactions.cycles)
     }
@@ -492,7 +508,7 @@ impl<S: Scheme> Uncore<S> {
                     journal.acknowledge(now, tx);
                 }
             }
-            Mark::TxBegin | Mark::TxEnd | Mark::Epoch => {}
+            Mark::TxBegin | Mark::TxEnd | Mark::TxAbort | Mark::Epoch => {}
         }
         true
     }
@@ -515,6 +531,7 @@ impl<S: Scheme> Uncore<S> {
     #[cold]
     pub(crate) fn serve_outbox(&mut self) {
         while !self.below.outbox.is_empty() {
+            self.serve_discards();
             self.below.serve_outbox();
             let now = self.now();
             for line in std::mem::take(&mut self.below.outbox.forced) {

@@ -18,8 +18,8 @@ use std::{
 
 /// What every trace begins with.
 const MAGIC: [u8; 8] = *b"OTRACE\r\n";
-/// The version that is written, and the only one that is read.
-const VERSION: u16 = 1;
+/// The version that is written. Those before it are read as well: they lack records, no more.
+const VERSION: u16 = 2;
 /// Bytes in front of the compressed records.
 const HEADER_BYTES: usize = 16;
 /// The longest store: more is damage.
@@ -50,6 +50,8 @@ mod code {
     pub const WAIT: u8 = 20;
     pub const EPOCH: u8 = 21;
     pub const GROW: u8 = 22;
+    /// From version 2 on.
+    pub const TX_ABORT: u8 = 23;
 }
 
 /// A trace that cannot be written or read.
@@ -76,7 +78,7 @@ impl std::fmt::Display for TraceError {
             ErrorKind::NoTrace => write!(f, "{path}: no trace of Outlast: it begins otherwise"),
             ErrorKind::Version(version) => write!(
                 f,
-                "{path}: a trace of version {version}, where this program reads version \
+                "{path}: a trace of version {version}, where this program reads versions 1 to \
                  {VERSION}: take a newer one"
             ),
             ErrorKind::CutOff(ops) => {

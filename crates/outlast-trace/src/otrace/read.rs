@@ -24,13 +24,14 @@ pub fn read_trace(path: &Path) -> Result<OpLog, TraceError> {
         _ => {}
     }
     let version = u16::from_le_bytes([header[8], header[9]]);
-    if version != VERSION {
+    if !(1..=VERSION).contains(&version) {
         return Err(error(ErrorKind::Version(version)));
     }
     let mut records = Records {
         input: BufReader::new(ZlibDecoder::new(file)),
         state: State::default(),
         data: Vec::new(),
+        version,
     };
     let mut log = OpLog::default();
     loop {
@@ -64,6 +65,7 @@ struct Records {
     input: BufReader<ZlibDecoder<BufReader<File>>>,
     state: State,
     data: Vec<u8>,
+    version: u16,
 }
 
 impl Records {
@@ -121,6 +123,7 @@ impl Records {
             code::WAIT => Op::Wait { id: self.number()?, count: self.number()? },
             code::EPOCH => Op::Epoch,
             code::GROW => Op::Grow { len: self.number()? },
+            code::TX_ABORT if self.version > 1 => Op::TxAbort,
             _ => return Err(Broken::Damaged),
         };
         log.op(lane, op);

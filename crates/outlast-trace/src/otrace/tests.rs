@@ -6,7 +6,7 @@ use std::io::Write;
 fn any_op() -> impl Strategy<Value = (u16, u8, u64, u64, Vec<u8>)> {
     let numbers = (any::<u64>(), any::<u64>(), 0..6u32);
     let bytes = proptest::collection::vec(any::<u8>(), 1..40);
-    (0..4u16, 0..21u8, numbers, bytes).prop_map(|(lane, code, (a, b, shift), bytes)| {
+    (0..4u16, 0..22u8, numbers, bytes).prop_map(|(lane, code, (a, b, shift), bytes)| {
         (lane, code, a >> (shift * 12), b >> (shift * 12), bytes)
     })
 }
@@ -38,6 +38,7 @@ fn log_of(ops: &[(u16, u8, u64, u64, Vec<u8>)]) -> OpLog {
             17 => Op::Signal { id: a, count: b },
             18 => Op::Wait { id: a, count: b },
             19 => Op::Epoch,
+            20 => Op::TxAbort,
             _ => Op::Grow { len: a },
         };
         log.op(LaneId(*lane), op);
@@ -115,14 +116,26 @@ fn an_end_that_is_not_that_of_the_operations_is_damage() {
 #[test]
 fn other_files_and_newer_versions_are_named() {
     let mut newer = bytes_of(&log_of(&[(0, 10, 0, 0, vec![1])]));
-    newer[8] = 2;
+    newer[8] = 3;
     let message = read_bytes(&newer).unwrap_err().to_string();
-    assert!(message.contains("version 2") && message.contains("reads version 1"), "{message}");
+    assert!(message.contains("version 3") && message.contains("versions 1 to 2"), "{message}");
     let message = read_bytes(&[7; 100]).unwrap_err().to_string();
     assert!(message.contains("no trace of Outlast"), "{message}");
     assert!(read_bytes(&[]).unwrap_err().to_string().contains("no trace of Outlast"));
     assert!(read_bytes(b"OTRACE\r\n").unwrap_err().to_string().contains("cut off"));
     assert!(read_trace(Path::new("/nowhere")).unwrap_err().to_string().contains("/nowhere"));
+}
+
+#[test]
+fn traces_of_version_1_are_read_and_abort_nothing() {
+    let mut older = bytes_of(&log_of(&[(0, 10, 0, 0, vec![1])]));
+    older[8] = 1;
+    assert_eq!(read_bytes(&older).unwrap().get(0).1, Op::Sfence);
+    let mut aborts = bytes_of(&log_of(&[(0, 20, 0, 0, vec![1])]));
+    assert_eq!(read_bytes(&aborts).unwrap().get(0).1, Op::TxAbort);
+    aborts[8] = 1;
+    let message = read_bytes(&aborts).unwrap_err().to_string();
+    assert!(message.contains("damaged after 0 operations"), "{message}");
 }
 
 #[test]

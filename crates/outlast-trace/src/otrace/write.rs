@@ -122,6 +122,7 @@ impl Sink for TraceWriter {
             Op::Mfence => self.numbers(code::MFENCE, &[]),
             Op::TxBegin => self.numbers(code::TX_BEGIN, &[]),
             Op::TxEnd => self.numbers(code::TX_END, &[]),
+            Op::TxAbort => self.numbers(code::TX_ABORT, &[]),
             Op::Ack(tx) => self.numbers(code::ACK, &[tx.0]),
             Op::Lock { id, ticket } => self.numbers(code::LOCK, &[id, ticket]),
             Op::Unlock { id, ticket } => self.numbers(code::UNLOCK, &[id, ticket]),

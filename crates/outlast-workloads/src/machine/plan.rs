@@ -30,6 +30,8 @@ pub struct Plan {
     /// Every so many transactions of a thread, another thread runs one of its own in the middle
     /// of it, on the same core: a context switch. 0 for never.
     pub switch_every: u64,
+    /// Every so many transactions of a thread one aborts when it has made its stores. 0 for never.
+    pub abort_every: u64,
     /// Feeds what is drawn.
     pub seed: u64,
 }
@@ -43,8 +45,10 @@ pub struct Recorded {
     pub image: Arc<Vec<u8>>,
     /// Operations; each stream has those of one lane, or of all if the data is shared.
     pub streams: Vec<Arc<OpLog>>,
-    /// Transactions in them.
+    /// Transactions in them that end; those that abort are not among them.
     pub transactions: u64,
+    /// Transactions in them that abort.
+    pub aborted: u64,
 }
 
 /// A workload that does not fit into its memory.
@@ -61,7 +65,7 @@ impl Plan {
     /// # Errors
     /// When it does not fit into its memory.
     pub fn record(&self) -> Result<Recorded, PlanError> {
-        let Self { workload, threads, shared, switch_every, seed, .. } = *self;
+        let Self { workload, threads, shared, switch_every, abort_every, seed, .. } = *self;
         let failed = |error: Abort| PlanError { workload: workload.name, error };
         // A thread that is switched to has data of its own, too.
         let per_lane = if switch_every > 0 { 2 } else { 1 };
@@ -73,10 +77,12 @@ impl Plan {
         let mut image = vec![0; (room * groups) as usize];
         let mut logs = Vec::new();
         let mut used = 0;
+        let (mut transactions, mut aborted) = (0, 0);
         for group in 0..groups {
             let origin = group * room;
             let lane = LaneId((group / per_lane) as u16);
             let mut bare = Bare::new(PoolOffset(origin), room, lane, group as u32);
+            bare = bare.abort_every(abort_every);
             if shared {
                 bare = bare.shared();
             }
@@ -90,19 +96,23 @@ impl Plan {
                 if shared {
                     bare.set_lane(LaneId((number % u64::from(threads)) as u16));
                 }
-                running.step(&mut bare).map_err(failed)?;
+                match running.step(&mut bare) {
+                    Err(Abort::Cancelled(_)) if abort_every > 0 => {}
+                    result => result.map_err(failed)?,
+                }
             }
+            transactions += bare.transactions();
+            aborted += bare.aborted();
             used = origin + bare.used_bytes();
             logs.push(bare.take_log());
         }
         image.truncate(used.next_multiple_of(64).min(room * groups) as usize);
-        let transactions = if shared { total } else { total.div_ceil(groups) * groups };
         let streams = if per_lane == 2 {
             logs.chunks(2).map(|pair| Arc::new(nest(&pair[0], &pair[1], switch_every))).collect()
         } else {
             logs.into_iter().map(Arc::new).collect()
         };
-        Ok(Recorded { plan: *self, image: Arc::new(image), streams, transactions })
+        Ok(Recorded { plan: *self, image: Arc::new(image), streams, transactions, aborted })
     }
 }
 
@@ -126,17 +136,21 @@ impl Recorded {
 impl Plan {
     /// Sizes in words, as results state them.
     pub fn describe(&self) -> String {
-        let Plan { footprint, shared, switch_every, .. } = *self;
+        let Plan { footprint, shared, switch_every, abort_every, .. } = *self;
         let shared = if shared { ", shared under one lock" } else { "" };
         let switches = match switch_every {
             0 => String::new(),
             every => format!(", a context switch in every {every}th transaction"),
         };
+        let aborts = match abort_every {
+            0 => String::new(),
+            every => format!(", every {every}th transaction aborted"),
+        };
         let size = match footprint / 1024 {
             kilo if kilo >= 1024 => format!("{} MB", kilo / 1024),
             kilo => format!("{kilo} KB"),
         };
-        format!("{size} of data{shared}{switches}")
+        format!("{size} of data{shared}{switches}{aborts}")
     }
 }
 
@@ -149,7 +163,7 @@ fn nest(first: &OpLog, second: &OpLog, every: u64) -> OpLog {
     for (index, (_, op)) in first.iter().enumerate() {
         match op {
             Op::TxBegin => starts.push((index, index)),
-            Op::TxEnd => {
+            Op::TxEnd | Op::TxAbort => {
                 if let Some(last) = starts.last_mut() {
                     last.1 = index;
                 }
@@ -164,7 +178,7 @@ fn nest(first: &OpLog, second: &OpLog, every: u64) -> OpLog {
         if next.next_if(|middle| **middle == index).is_some() {
             for (lane, op) in rest.by_ref() {
                 out.op(lane, op);
-                if matches!(op, Op::Ack(_)) {
+                if matches!(op, Op::Ack(_) | Op::TxAbort) {
                     break;
                 }
             }
@@ -193,6 +207,7 @@ mod tests {
             transactions: 30,
             shared: false,
             switch_every: 0,
+            abort_every: 0,
             seed: 1,
         }
     }
@@ -215,6 +230,57 @@ mod tests {
         assert!(BareWorkload::named("heap").is_none());
     }
 
+    /// What each lane's loads would find: memory as the streams leave it, aborted stores undone.
+    fn replayed(work: &Recorded) -> (Vec<u8>, u64) {
+        let (mut memory, mut aborted) = (work.image.to_vec(), 0);
+        let mut undo: Vec<(usize, Vec<u8>)> = Vec::new();
+        for (_, op) in work.streams.iter().flat_map(|log| log.iter()) {
+            match op {
+                Op::TxBegin => undo.clear(),
+                Op::Store { at, bytes } => {
+                    let place = &mut memory[at.0 as usize..][..bytes.len()];
+                    undo.push((at.0 as usize, place.to_vec()));
+                    place.copy_from_slice(bytes);
+                }
+                Op::TxAbort => {
+                    aborted += u64::from(!undo.is_empty());
+                    for (at, old) in undo.drain(..).rev() {
+                        memory[at..at + old.len()].copy_from_slice(&old);
+                    }
+                }
+                _ => {}
+            }
+        }
+        (memory, aborted)
+    }
+
+    #[test]
+    fn transactions_that_abort_leave_the_data_as_before() {
+        for workload in bare_workloads() {
+            for shared in [false, true] {
+                let plan = Plan { abort_every: 3, shared, ..plan(workload) };
+                let work = plan.record().unwrap();
+                assert_eq!(work.aborted, 2 * (20 / 3), "{}", workload.name);
+                assert_eq!(work.transactions + work.aborted, 40, "{}", workload.name);
+                let of_plain = Plan { abort_every: 0, ..plan }.record().unwrap();
+                assert_eq!(of_plain.aborted, 0);
+                let (memory, aborted) = replayed(&work);
+                let is_program = workload.keys_in(0).is_none();
+                assert!(aborted > 5 || !is_program, "{}: {aborted} stored", workload.name);
+                let acked = |number: u64| {
+                    work.streams
+                        .iter()
+                        .flat_map(|log| log.iter())
+                        .any(|(_, op)| op == Op::Ack(outlast_trace::TxId(number)))
+                };
+                let of_first = work.transactions / work.streams.len() as u64;
+                assert!(acked(1) && acked(of_first) && !acked(of_first + 1), "{}", workload.name);
+                let again = plan.record().unwrap();
+                assert_eq!(memory, replayed(&again).0);
+            }
+        }
+    }
+
     #[test]
     fn a_context_switch_is_a_transaction_inside_another() {
         let switched = Plan { switch_every: 3, ..plan(toggle()) };
@@ -229,6 +295,8 @@ mod tests {
             deepest = deepest.max(depth);
         }
         assert_eq!((depth, deepest, ends), (0, 2, 20));
+        let aborts = Plan { abort_every: 2, ..switched }.record().unwrap();
+        assert_eq!((aborts.transactions, aborts.aborted), (20, 20));
         let shared = Plan { shared: true, ..plan(toggle()) }.record().unwrap();
         assert_eq!(shared.streams.len(), 1);
         assert!(shared.streams[0].iter().any(|(lane, _)| lane == LaneId(1)));

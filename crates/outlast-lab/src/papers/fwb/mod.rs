@@ -278,6 +278,7 @@ impl Task {
             transactions: count,
             shared: false,
             switch_every: 0,
+            abort_every: 0,
             seed: self.seed,
         }
     }

@@ -289,6 +289,16 @@ impl InOrder {
                 self.push_stores(instr);
                 self.lsu.drain(up);
             }
+            Mark::TxAbort => {
+                if !self.lsu.stores.is_empty() {
+                    self.waits_for = self.lsu.fence_waits_for();
+                    return self.block();
+                }
+                if !up.transaction_aborts(self.id) {
+                    self.waits_for = Lost::Log;
+                    return self.block();
+                }
+            }
             Mark::Lock { .. } | Mark::Wait { .. } => {
                 if !up.pass(self.id, mark) {
                     self.waits_for = Lost::Order;

@@ -289,6 +289,9 @@ impl OutOfOrder {
                 true
             }
             InstrKind::Mark(Mark::TxEnd | Mark::Epoch) => true,
+            InstrKind::Mark(Mark::TxAbort) => {
+                self.lsu.stores.head == self.lsu.stores.senior && up.transaction_aborts(self.id)
+            }
             InstrKind::Mark(mark @ (Mark::Lock { .. } | Mark::Wait { .. })) => {
                 up.pass(self.id, mark)
             }
@@ -308,6 +311,9 @@ impl OutOfOrder {
         self.head_waits = match kind {
             _ if may => Lost::Work,
             InstrKind::Mark(Mark::Lock { .. } | Mark::Wait { .. }) => Lost::Order,
+            InstrKind::Mark(Mark::TxAbort) if self.lsu.stores.head == self.lsu.stores.senior => {
+                Lost::Log
+            }
             _ => self.lsu.fence_waits_for(),
         };
         self.head_blocked = !may;

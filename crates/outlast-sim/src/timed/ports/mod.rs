@@ -9,11 +9,13 @@
 //! - `pages`: what a scheme keeps in TLB entries, and when a page leaves the last of them.
 //! - `stop`: all cores stop and go on; stores that the scheme names; calls by instructions.
 //! - `flush`: a level, or all, scanned and flushed.
+//! - `discard`: lines that leave all caches unwritten, of transactions that abort.
 //! - `kept`: durable state outside the array.
 //! - `own`: the scheme's own reads and writes, blocks and copies, through the same queues and banks.
 //!
 //! Each file holds the types of its port and what the machine does for it.
 
+mod discard;
 mod flush;
 mod kept;
 mod outbox;
@@ -94,6 +96,15 @@ pub trait Scheme: Sized {
         Answer::Proceed
     }
 
+    /// Core port: a lane's transaction is given up. All of its stores have passed
+    /// [`store`](Self::store), and the lane begins nothing more before the answer is to proceed: loads
+    /// find then what was there before the transaction. What of it is in caches or on its way to
+    /// memory goes by [`Outbox::discard`].
+    #[inline]
+    fn abort(&mut self, now: Cycle, lane: LaneId, out: &mut Outbox<Self::Token>) -> Answer {
+        Answer::Proceed
+    }
+
     /// Core port: an epoch ends on a lane.
     #[inline]
     fn epoch(&mut self, now: Cycle, lane: LaneId, out: &mut Outbox<Self::Token>) -> Answer {
@@ -162,6 +173,15 @@ pub trait Scheme: Sized {
         tag: &mut Self::Tag,
     ) -> bool {
         dirty
+    }
+
+    /// Cache port: whether a write of a line that is being discarded goes with it. It left the caches
+    /// and has no place yet. Where bytes that stay may be on their way, the tag or the time tells
+    /// them apart. A write that goes is told of as little as if it had never been: where it waits,
+    /// its ticket is void.
+    #[inline]
+    fn is_discarded(&mut self, now: Cycle, write: &WriteSeen<'_, Self::Tag>) -> bool {
+        true
     }
 
     /// Translation port: a core's TLB took in the page with this number. Its bits, which may be

@@ -15,12 +15,13 @@ pub(in crate::timed) struct SchemeRead<T> {
     pub(in crate::timed) token: T,
 }
 
-/// What a scheme wants done, served in this order: kept lines, reads, writes, blocks, copies, calls,
+/// What a scheme wants done, served in this order: discarded lines, kept lines, reads, writes, blocks, copies, calls,
 /// releases, then what concerns caches and cores; in each, first come, first served.
 #[derive(Debug)]
 pub struct Outbox<T = ()> {
     /// Whether there is anything.
     pub(in crate::timed) any: bool,
+    pub(in crate::timed) discarded: Vec<LineAddr>,
     pub(in crate::timed) kept: Vec<Kept>,
     pub(in crate::timed) unkept: Vec<LineAddr>,
     pub(in crate::timed) reads: Vec<Sided<SchemeRead<T>>>,
@@ -45,6 +46,7 @@ impl<T> Default for Outbox<T> {
     fn default() -> Self {
         Self {
             any: false,
+            discarded: Vec::new(),
             kept: Vec::new(),
             unkept: Vec::new(),
             reads: Vec::new(),
@@ -152,6 +154,16 @@ impl<T> Outbox<T> {
     pub fn done(&mut self, write: WriteTicket) {
         self.any = true;
         self.done.push(write);
+    }
+
+    /// Drops a line from all caches without writing it back, and those writes of it on their way
+    /// that [`Scheme::is_discarded`](super::Scheme::is_discarded) names. Loads find then what
+    /// [`Scheme::locate`](super::Scheme::locate) points to. All newer bytes of the line go: where a
+    /// transaction's first store meets some that have to stay, in whichever level, the scheme forces
+    /// the line out first.
+    pub fn discard(&mut self, line: LineAddr) {
+        self.any = true;
+        self.discarded.push(line);
     }
 
     /// Writes a line back to memory if any cache has newer bytes; every cache keeps it, clean.

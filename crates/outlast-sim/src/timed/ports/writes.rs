@@ -16,6 +16,8 @@
 //!                     in the queue, then durable <────────────────┘
 //!                     Taken: the scheme has it ──done──> durable
 //! ```
+//!
+//! A write that is discarded before it has its place ends at the controller, unwritten.
 
 use super::{
     Answer, Scheme,
@@ -108,6 +110,8 @@ enum State {
     Placed,
     /// The scheme has it.
     Taken,
+    /// It has no place, will have none, and has not arrived.
+    Discarded,
 }
 
 /// Who waits for a write of another's.
@@ -176,7 +180,9 @@ impl<Tag> Writes<Tag> {
 
     /// Whether one has not arrived at the controller.
     pub(in crate::timed) fn has_travelling(&self) -> bool {
-        let travels = |number: &u32| self.writes[*number as usize].state == State::Unasked;
+        let travels = |number: &u32| {
+            matches!(self.writes[*number as usize].state, State::Unasked | State::Discarded)
+        };
         let mut under_way = self.under_way.iter().map(|(_, number)| *number);
         under_way.any(|number| travels(&number) && !self.held.contains(&number))
     }
@@ -279,6 +285,8 @@ impl<S: Scheme> MemorySystem<S> {
         let Write { of, cause, state, .. } = self.writes.writes[number as usize];
         if state == State::Placed {
             self.write_enters(number);
+        } else if state == State::Discarded {
+            self.write_ends(number);
         } else if self.may_pass(of, cause) {
             self.route(number);
         } else {
@@ -398,6 +406,47 @@ impl<S: Scheme> MemorySystem<S> {
             self.is_over(number, self.path_cycles);
             self.writes.free.push(number);
         }
+    }
+
+    /// Discards those writes of a line that have no place and that the scheme names. One that has
+    /// not arrived ends when it does.
+    pub(super) fn discard_writes(&mut self, line: LineAddr) {
+        let now = self.wheel.now();
+        let mut discarded = Vec::new();
+        for &(of, number) in &self.writes.under_way {
+            let Write { words, ref data, cause, state, tag, lane, tx, sent, .. } =
+                self.writes.writes[number as usize];
+            let ticket = WriteTicket(number);
+            let seen = WriteSeen { ticket, line, words, data, cause, tag, lane, tx, sent };
+            if of == line
+                && matches!(state, State::Unasked | State::Waits)
+                && cause != Cause::Streamed
+                && self.scheme.is_discarded(now, &seen)
+            {
+                discarded.push((number, state));
+            }
+        }
+        for (number, state) in discarded {
+            let before = self.writes.held.len();
+            self.writes.held.retain(|held| *held != number);
+            if self.writes.held.len() == before {
+                self.writes.writes[number as usize].state = State::Discarded;
+            } else {
+                self.writes.waiting -= usize::from(state == State::Waits);
+                self.write_ends(number);
+                self.retry_held(Some(line));
+            }
+        }
+    }
+
+    /// A write that has arrived is over, and nothing was written.
+    fn write_ends(&mut self, number: u32) {
+        let Write { cause, origin, .. } = self.writes.writes[number as usize];
+        self.by_cause.uncount(cause);
+        self.leaves_buffer(number);
+        self.tell(origin, self.path_cycles);
+        self.is_over(number, self.path_cycles);
+        self.writes.free.push(number);
     }
 
     /// Lets writes pass that were held back and may now, oldest first: those of a line, or all that

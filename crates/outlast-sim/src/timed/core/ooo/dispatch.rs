@@ -159,7 +159,7 @@ impl OutOfOrder {
             }
             InstrKind::Mfence
             | InstrKind::Rmw
-            | InstrKind::Mark(Mark::Lock { .. } | Mark::Wait { .. }) => {
+            | InstrKind::Mark(Mark::TxAbort | Mark::Lock { .. } | Mark::Wait { .. }) => {
                 self.serialising = Some(number);
             }
             _ => {}
