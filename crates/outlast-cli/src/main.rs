@@ -4,11 +4,13 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod bench;
+mod compare;
 mod crash;
 mod list;
 mod names;
 mod planted;
 mod pool;
+mod program;
 mod report;
 mod reproduce;
 mod say;
@@ -80,6 +82,8 @@ enum Command {
     Report(report::ReportArgs),
     /// Run the timed machine: streams, traces of real programs, the cost of operations.
     Sim(sim::SimArgs),
+    /// Put every scheme that applies side by side on the same work.
+    Compare(compare::CompareArgs),
     /// The papers' figures again: claimed, measured, judged.
     Reproduce(reproduce::ReproduceArgs),
     /// List the schemes, with what each promises.
@@ -107,6 +111,7 @@ fn run(cli: &Cli) -> CommandResult {
         Command::Crash(args) => crash::run(args, cli.json, cli.seed),
         Command::Report(args) => report::run(args, cli.json, cli.seed),
         Command::Sim(args) => sim::run(args, cli.json, cli.seed),
+        Command::Compare(args) => compare::run(args, cli.json, cli.seed),
         Command::Reproduce(args) => reproduce::run(args, cli.json, cli.seed),
         Command::Schemes => list::schemes(cli.json, cli.seed),
         Command::Workloads => list::workloads(cli.json, cli.seed),

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use outlast::{Plant, SCHEMES, Scheme};
 use outlast_crash::campaign::{LANE_BYTES_MAX, LANES_MAX, Points};
 use outlast_crash::machine::Campaign;
@@ -10,33 +10,21 @@ use outlast_lab::crash::planted_in;
 use outlast_lab::record::Document;
 use outlast_lab::simulated::{self, RuntimeRun, Simulation, TimelineRequest, Work};
 use outlast_schemes::{MachineScheme, PREFIX, Plant as MachinePlant, plants};
-use outlast_sim::timed::{
-    CoreKind, DEFAULT_MACHINE, KEYS, MEMORY_PRESETS, MachineConfig, PRESETS, Pattern,
-};
+use outlast_sim::timed::{DEFAULT_MACHINE, KEYS, MEMORY_PRESETS, MachineConfig, PRESETS, Pattern};
 use outlast_sim::{instead_of, nearest};
 use outlast_workloads::machine::{BareWorkload, Plan, bare_workloads};
 use outlast_workloads::{Workload, workloads};
 
 use crate::planted::Trials;
+use crate::program::{CoreName, KEYS_DEFAULT, ProgramArgs};
 use crate::say::{noteln, out, outln};
 use crate::{CommandResult, Verdict, names, signals, size};
-
-/// Most bytes of a program's data: they are in memory here several times.
-const FOOTPRINT_MAX: u64 = 2 << 30;
 
 /// Most instructions of a run: weeks of it.
 const INSTRUCTIONS_MAX: u64 = 1_000_000_000_000;
 
 /// The last cycle of a timeline.
 const CYCLES_MAX: u64 = 1_000_000_000_000;
-
-#[derive(Clone, Copy, ValueEnum)]
-enum CoreName {
-    /// Out of order.
-    Ooo,
-    /// In order.
-    Inorder,
-}
 
 #[derive(Args)]
 pub struct SimArgs {
@@ -72,34 +60,11 @@ pub struct SimArgs {
     /// into transactions of eight stores, what becomes durable being kept.
     #[arg(long, value_delimiter = ',')]
     scheme: Vec<String>,
-    /// Threads of a workload or a program, each on a core of its own.
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
-    threads: u32,
-    /// Keys of a workload of the runtime at first [default: 100,000].
-    #[arg(long, value_parser = clap::value_parser!(u64).range(4..=1 << 22))]
-    keys: Option<u64>,
     /// Bytes of each lane's log for a workload, as `256KiB`.
     #[arg(long, default_value = "256K", value_parser = size::within(1, LANE_BYTES_MAX))]
     lane_bytes: u64,
-    /// Bytes of a program's data, all threads together [default: an eighth of the published]. For a
-    /// workload of the runtime it says how many keys, unless --keys does.
-    #[arg(long, value_parser = size::within(64, FOOTPRINT_MAX))]
-    footprint: Option<u64>,
-    /// Transactions of a workload or a program that count, all threads together; a quarter more
-    /// runs before.
-    #[arg(long, default_value_t = 20_000, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
-    transactions: u64,
-    /// All threads of a program on one set of data, under one lock.
-    #[arg(long)]
-    shared: bool,
-    /// Another thread runs on the same core in the middle of every N-th transaction.
-    #[arg(long, default_value_t = 0, value_name = "N",
-        value_parser = clap::value_parser!(u64).range(..=10_000_000))]
-    switch_every: u64,
-    /// Every N-th transaction of a thread aborts when it has made its stores, and is not done again.
-    #[arg(long, default_value_t = 0, value_name = "N",
-        value_parser = clap::value_parser!(u64).range(..=10_000_000))]
-    abort_every: u64,
+    #[command(flatten)]
+    program: ProgramArgs,
     /// Crashes after so many entries of the journal, drawn, or after `all`; recovers, judges, and
     /// crashes recoveries as well. A program is then not timed, threads of a workload keep the
     /// order of their fences, and `--config tiny` has caches of a few lines.
@@ -218,7 +183,7 @@ fn transactions(args: &SimArgs, name: &str, seed: u64) -> Result<Transactions, S
     }
     let program = bare
         .filter(|_| !hardware.is_empty())
-        .map(|workload| (plan(args, workload, seed), hardware));
+        .map(|workload| (args.program.plan(workload, seed), hardware));
     let workload = match (workload, software.is_empty()) {
         (_, true) => None,
         (None, false) => {
@@ -228,37 +193,15 @@ fn transactions(args: &SimArgs, name: &str, seed: u64) -> Result<Transactions, S
                 names.join(", ")
             ));
         }
-        (Some(_), false) if args.threads > MAX_LANES => {
-            return Err(format!("--threads {}: a workload takes 1 to {MAX_LANES}", args.threads));
+        (Some(_), false) if args.program.threads > MAX_LANES => {
+            return Err(format!(
+                "--threads {}: a workload takes 1 to {MAX_LANES}",
+                args.program.threads
+            ));
         }
         (Some(workload), false) => Some((workload, software)),
     };
     Ok(Transactions { program, workload })
-}
-
-fn plan(args: &SimArgs, workload: &'static BareWorkload, seed: u64) -> Plan {
-    Plan {
-        workload,
-        footprint: workload
-            .footprint_of(keys(args, workload))
-            .unwrap_or_else(|| args.footprint.unwrap_or(workload.footprint / 8)),
-        threads: args.threads as u16,
-        warm_up: args.transactions / 4,
-        transactions: args.transactions,
-        shared: args.shared,
-        switch_every: args.switch_every,
-        abort_every: args.abort_every,
-        seed,
-    }
-}
-
-/// Keys of a workload of the runtime where nothing says how many.
-const KEYS_DEFAULT: u64 = 100_000;
-
-/// Keys of a workload of the runtime: the same under every scheme.
-fn keys(args: &SimArgs, workload: &BareWorkload) -> u64 {
-    let in_footprint = || args.footprint.and_then(|bytes| workload.keys_in(bytes));
-    args.keys.or_else(in_footprint).unwrap_or(KEYS_DEFAULT)
 }
 
 /// The schemes of the machine that a task runs.
@@ -352,7 +295,8 @@ pub fn run(args: &SimArgs, as_json: bool, seed: u64) -> CommandResult {
         _ => MachineScheme::plain(),
     };
     let schemes = machine_schemes(&task, scheme);
-    let machines = simulated::settings(&args.config, core(args), &args.options, &schemes)?;
+    let machines =
+        simulated::settings(&args.config, CoreName::kind(args.core), &args.options, &schemes)?;
     if args.export_requests.is_some() && (machines.len() > 1 || !matches!(task, Task::Run(_))) {
         return Err("--export-requests takes one run of a stream or a trace on one machine".into());
     }
@@ -451,22 +395,16 @@ fn runtime_run(
         machine: machine.clone(),
         workload,
         scheme,
-        keys: BareWorkload::named(workload.name).map_or(KEYS_DEFAULT, |bare| keys(args, bare)),
-        lanes: args.threads as u16,
+        keys: BareWorkload::named(workload.name)
+            .map_or(KEYS_DEFAULT, |bare| args.program.keys_of(bare)),
+        lanes: args.program.threads as u16,
         lane_bytes: args.lane_bytes,
-        transactions: args.transactions as u32,
+        transactions: args.program.transactions as u32,
         points: args.crash_entry.map(Points::One).or(args.crash),
         plant,
         seed,
         timeline: timeline(args),
     }
-}
-
-fn core(args: &SimArgs) -> Option<CoreKind> {
-    args.core.map(|core| match core {
-        CoreName::Ooo => CoreKind::OutOfOrder,
-        CoreName::Inorder => CoreKind::InOrder,
-    })
 }
 
 fn timeline(args: &SimArgs) -> Option<TimelineRequest> {
@@ -485,7 +423,8 @@ fn crash_programs(
 ) -> CommandResult {
     let plant = args.plant.as_deref().map(machine_plant).transpose()?;
     let schemes = machine_planted_in(plant, schemes, !args.scheme.is_empty())?;
-    let settings = simulated::settings(&args.config, core(args), &args.options, &schemes)?;
+    let settings =
+        simulated::settings(&args.config, CoreName::kind(args.core), &args.options, &schemes)?;
     let mut document = Document::new(env!("CARGO_PKG_VERSION"), &crate::command_line(), seed, None);
     let mut verdict = Verdict::Good;
     for setting in settings {

@@ -476,6 +476,27 @@ fn the_machine_runs_streams_traces_and_requests() {
 }
 
 #[test]
+fn schemes_are_compared_on_a_page_and_in_records() {
+    let directory = directory();
+    let out = &path(&directory, "compared");
+    let small = ["--footprint", "64K", "--keys", "200", "--transactions", "100", "--config", "hwl"];
+    let run = ["compare", "hash", "--scheme", "fwb", "--out", out];
+    let run = json(&[run.as_slice(), &small].concat());
+    let records = run["records"].as_array().expect("records");
+    for scheme in ["non-pers", "fwb"] {
+        let of_scheme =
+            |metric: &str| records.iter().any(|r| r["scheme"] == scheme && r["metric"] == metric);
+        for metric in ["throughput", "speed_over_plain", "recovery_reads", "wear_gini", "torn"] {
+            let may_lack = scheme == "non-pers" && metric == "wear_gini";
+            assert!(may_lack || of_scheme(metric), "{scheme} has no {metric}");
+        }
+    }
+    let page = std::fs::read_to_string(format!("{out}/index.html")).expect("written");
+    assert!(page.contains("outlast compare hash") && page.contains("<script>"));
+    assert!(std::fs::metadata(format!("{out}/results.json")).is_ok());
+}
+
+#[test]
 fn the_machine_runs_the_runtime_and_its_traces() {
     let directory = directory();
     let (trace, timeline) = (&path(&directory, "run.otrace"), &path(&directory, "timeline.json"));
@@ -537,6 +558,12 @@ fn mistakes_about_the_machine_are_told_in_one_line() {
         (&["sim", "--requests", words], "words:2:"),
         (&["sim", "--requests", empty], "no requests"),
         (&["sim", "sps", "--scheme", "fwd"], "did you mean 'fwb'?"),
+        (&["compare"], "<WORK"),
+        (&["compare", "hashh"], "did you mean 'hash'?"),
+        (&["compare", "hash", "--scheme", "fwd"], "did you mean 'fwb'?"),
+        (&["compare", "hash", "--set", "scheme.log_slot=3"], "did you mean"),
+        (&["compare", "--trace", "/no/such/trace"], "/no/such/trace"),
+        (&["compare", "hash", "--out", empty], "empty"),
     ] {
         let message = refused(arguments);
         assert!(message.contains(says), "{arguments:?}: {message}");

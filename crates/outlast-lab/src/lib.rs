@@ -23,6 +23,7 @@
 pub mod answer;
 pub mod bench;
 pub mod clock;
+pub mod compare;
 pub mod crash;
 pub mod emulated;
 pub mod format;

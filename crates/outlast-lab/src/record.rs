@@ -626,6 +626,28 @@ metrics! {
     PREFETCHES = "prefetches", "count";
     /// Energy of the processor by a simple activity model.
     PROCESSOR_ENERGY = "processor_energy", "nJ";
+    /// Throughput over that of plain memory, which promises nothing, on the same work.
+    SPEED_OVER_PLAIN = "speed_over_plain", "ratio";
+    /// Bytes written to simulated memory over the bytes that transactions stored.
+    WRITE_AMPLIFICATION = "write_amplification", "ratio";
+    /// Lines read from simulated memory per transaction; the class is the cause.
+    MEMORY_READS_TX = "memory_reads_tx", "lines/tx";
+    /// Dynamic energy of the memory per transaction.
+    MEMORY_ENERGY_TX = "memory_energy_tx", "nJ/tx";
+    /// Durable writes of a line; the class is which of the lines that were written.
+    LINE_WRITES = "line_writes", "count";
+    /// How unevenly these wear: 0 where all are written alike, towards 1 where one takes all writes.
+    WEAR_GINI = "wear_gini", "ratio";
+    /// Memory that a scheme takes beside the data.
+    EXTRA_SPACE = "extra_space", "B";
+    /// Lines that an executed recovery read: the median of several crashes.
+    RECOVERY_READS = "recovery_reads", "lines";
+    /// Lines that it wrote.
+    RECOVERY_WRITES = "recovery_writes", "lines";
+    /// Time of the simulated memory for these, as fast as it takes requests.
+    RECOVERY_MEMORY_TIME = "recovery_memory_time", "ns";
+    /// CPU time of the host that executed it.
+    RECOVERY_HOST_TIME = "recovery_host_time", "ns";
     /// What one operation takes; the workload is the operation.
     PRIMITIVE = "primitive", "ns";
 }

@@ -11,14 +11,19 @@ pub struct Patch {
     pub word: [u8; 8],
 }
 
-/// Writes the patches to an image, in their order.
+/// Writes the patches to an image, in their order. Returns what puts back what was there.
 ///
 /// # Panics
 /// When one lies outside the image.
-pub fn apply(patches: &[Patch], image: &mut [u8]) {
+pub fn apply(patches: &[Patch], image: &mut [u8]) -> Vec<Patch> {
+    let mut undo = Vec::with_capacity(patches.len());
     for patch in patches {
-        image[patch.at.0 as usize..][..8].copy_from_slice(&patch.word);
+        let place = &mut image[patch.at.0 as usize..][..8];
+        undo.push(Patch { at: patch.at, word: (&*place).try_into().expect("eight bytes") });
+        place.copy_from_slice(&patch.word);
     }
+    undo.reverse();
+    undo
 }
 
 /// An image that no run of the scheme can have left.

@@ -33,6 +33,8 @@ pub struct Variant {
     pub guarantee: Guarantee,
     /// How it stands to its paper.
     pub reading: Reading,
+    /// What its users give up for it, in one line.
+    pub gives_up: &'static str,
 }
 
 impl Variant {
@@ -43,7 +45,21 @@ impl Variant {
         reading: Reading,
         about: &'static str,
     ) -> Self {
-        Self { name, about, guarantee, reading }
+        let gives_up = match (reading, guarantee) {
+            (Reading::Bound, _) => "everything that memory held but did not have yet",
+            (Reading::AsPublished, _) => "what the paper's text leaves unsafe",
+            (_, Guarantee::Durable) => "",
+            (_, Guarantee::Buffered) => "the latest acknowledged transactions",
+            (_, Guarantee::Epoch) => "what ran since the last epoch that persisted",
+            (_, Guarantee::Replay) => "time to execute its commands again",
+            (_, Guarantee::None) => "any promise about a crash",
+        };
+        Self { name, about, guarantee, reading, gives_up }
+    }
+
+    /// The same, with what its users give up.
+    pub const fn giving_up(self, gives_up: &'static str) -> Self {
+        Self { gives_up, ..self }
     }
 }
 
@@ -183,6 +199,11 @@ impl MachineScheme {
     /// How it stands to its paper.
     pub fn reading(self) -> Reading {
         self.variant.reading
+    }
+
+    /// What its users give up for it, in one line.
+    pub fn gives_up(self) -> &'static str {
+        self.variant.gives_up
     }
 
     /// What can be chosen.

@@ -128,6 +128,15 @@ fn assemble(document: &Document, title: &str, opening: &str, sections: &[Section
     let absent: Vec<_> =
         sections.iter().filter(|section| section.body.is_empty()).map(|s| s.title).collect();
     body += &conditions(document, &absent);
+    whole(title, &body)
+}
+
+/// A page of a document that has one part.
+pub(crate) fn document_page(document: &Document, title: &str, body: &str) -> String {
+    whole(title, &format!("{}{body}{}", header(document, title), conditions(document, &[])))
+}
+
+fn whole(title: &str, body: &str) -> String {
     format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\

@@ -54,6 +54,27 @@ impl Request {
     }
 }
 
+impl Request {
+    /// Refuses what papers on the timed machine have no use for.
+    ///
+    /// # Errors
+    /// One line that names what such a paper takes.
+    pub(super) fn only_figures_and_scale(&self, paper: &str) -> Result<(), String> {
+        let is_given = self.crashes.is_some()
+            || self.plant.is_some()
+            || self.directory.is_some()
+            || self.threads.is_some()
+            || self.write_latency_ns.is_some();
+        if is_given || !self.workloads.is_empty() || !self.schemes.is_empty() {
+            return Err(format!(
+                "{paper} takes --figure and --scale; --crashes, --workload, --scheme, --plant, \
+                 --threads, --write-latency and --dir are for papers that use them"
+            ));
+        }
+        Ok(())
+    }
+}
+
 /// What came out.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {

@@ -12,6 +12,7 @@ mod settings;
 pub use memory::memory_records;
 pub use native::{native_primitives, primitive_table};
 pub use programs::{Measured, crash_records, measure, memory_energy, records as scheme_records};
+pub(crate) use programs::{of_plan, sources, time};
 use records::core_records;
 pub use records::table;
 use requests::export;
@@ -27,12 +28,10 @@ use outlast_crash::machine::with_cores;
 use outlast_schemes::{MachineScheme, Options, Prepared, Streams};
 use outlast_sim::Domain;
 use outlast_sim::timed::{
-    Cycle, Ended, InTransactions, LaneOps, Lost, Machine, MachineConfig, MemoryRequest, Pattern,
-    RunStats, Setup, Source, Stream, Timeline, TraceSource, primitives, replay,
+    Cycle, Ended, InTransactions, Lost, Machine, MachineConfig, MemoryRequest, Pattern, RunStats,
+    Setup, Source, Stream, Timeline, TraceSource, primitives, replay,
 };
-use outlast_trace::{
-    ChampSimInstr, LaneId, LineAddr, Op, WholeFile, is_trace, read_trace, write_whole,
-};
+use outlast_trace::{ChampSimInstr, LineAddr, Op, WholeFile, is_trace, read_trace, write_whole};
 
 use crate::clock::Stopwatch;
 use crate::record::{Kind, Metric, Record};
@@ -59,7 +58,7 @@ impl Work {
     }
 
     /// What its cores run, as schemes take it.
-    fn for_schemes(
+    pub(crate) fn for_schemes(
         &self,
         is_plain: bool,
     ) -> Result<outlast_schemes::Work, Box<dyn std::error::Error>> {
@@ -104,10 +103,8 @@ impl Work {
         seed: u64,
         in_transactions: bool,
     ) -> Result<Vec<Box<dyn Source>>, Box<dyn std::error::Error>> {
-        if let [log] = prepared.streams() {
-            let source =
-                |lane| Box::new(LaneOps::new(Arc::clone(log), LaneId(lane))) as Box<dyn Source>;
-            return Ok((0..lanes).map(source).collect());
+        if !prepared.streams().is_empty() {
+            return Ok(sources(prepared, lanes));
         }
         Ok(match self {
             Work::Stream(pattern) if in_transactions => {

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use outlast_crash::machine::{Campaign, Report, with_cores, work_of};
 use outlast_schemes::{MachineScheme, Options, Prepared};
-use outlast_sim::timed::{LaneOps, MachineConfig, RunStats, Setup, Source, instructions_of};
+use outlast_sim::timed::{
+    LaneOps, Machine, MachineConfig, RunStats, Setup, Source, instructions_of,
+};
 use outlast_trace::LaneId;
 use outlast_workloads::machine::{Plan, Recorded};
 
@@ -56,35 +58,66 @@ pub fn measure(
     options: &Options,
 ) -> Result<Measured, Box<dyn std::error::Error>> {
     let prepared = scheme.prepare(&work_of(work), options, None)?;
-    let config = with_cores(machine, work.lanes());
     let setup = Setup { seed: work.plan.seed, base: work.image.to_vec(), ..Setup::default() };
-    let mut system = prepared.machine(&config, setup, sources(prepared.as_ref(), work))?;
-    // The part of all transactions that is warm-up is the part of all instructions, too. The end
-    // is that of the last transaction: what the scheme does afterwards does not count.
-    let ops = prepared.streams().iter().flat_map(|log| log.iter());
-    let all: u64 = ops.map(|(_, op)| instructions_of(op)).sum();
+    let sources = sources(prepared.as_ref(), work.lanes());
     let Plan { warm_up, transactions, .. } = work.plan;
-    system.run(all / (warm_up + transactions).max(1) * warm_up)?;
-    let before = system.take_stats().instructions();
-    system.run(all - before)?;
-    let stats = system.take_stats();
+    let timed = time(machine, prepared.as_ref(), setup, sources, (warm_up, transactions))?;
     let share = transactions as f64 / (warm_up + transactions).max(1) as f64;
     Ok(Measured {
         scheme,
         transactions: work.transactions as f64 * share,
-        seconds: stats.cycles as f64 * machine.core.clock.period_fs() as f64 / 1e15,
-        hottest: prepared.writes_to_hottest_line(&stats),
-        stats,
+        seconds: timed.seconds,
+        hottest: prepared.writes_to_hottest_line(&timed.stats),
+        stats: timed.stats,
     })
 }
 
-/// The sources of a machine's cores.
-fn sources(prepared: &dyn Prepared, work: &Recorded) -> Vec<Box<dyn Source>> {
+/// A machine at its end, with what it counted behind its warm-up.
+pub(crate) struct Timed {
+    /// What it counted.
+    pub stats: RunStats,
+    /// Seconds of the machine that took.
+    pub seconds: f64,
+    /// The machine.
+    pub machine: Box<dyn Machine>,
+    /// Entries that its journal had at the end of the warm-up, if it has one.
+    pub warm_entries: usize,
+}
+
+/// Runs what a scheme has prepared, to the end of its last transaction: what the scheme does
+/// afterwards does not count. Of the transactions the first `warm_up` do not count, and
+/// `transactions` do; the part of all transactions that is warm-up is that of instructions, too.
+///
+/// # Errors
+/// When the machine cannot be built or comes to a stop.
+pub(crate) fn time(
+    config: &MachineConfig,
+    prepared: &dyn Prepared,
+    setup: Setup,
+    sources: Vec<Box<dyn Source>>,
+    (warm_up, transactions): (u64, u64),
+) -> Result<Timed, Box<dyn std::error::Error>> {
+    let with_cores = with_cores(config, sources.len() as u16);
+    let mut machine = prepared.machine(&with_cores, setup, sources)?;
+    let ops = prepared.streams().iter().flat_map(|log| log.iter());
+    let all: u64 = ops.map(|(_, op)| instructions_of(op)).sum();
+    machine.run(all / (warm_up + transactions).max(1) * warm_up)?;
+    let warm_entries = machine.journal().map_or(0, |journal| journal.journal().len());
+    let before = machine.take_stats().instructions();
+    machine.run(all - before)?;
+    let stats = machine.take_stats();
+    let seconds = stats.cycles as f64 * config.core.clock.period_fs() as f64 / 1e15;
+    Ok(Timed { stats, seconds, machine, warm_entries })
+}
+
+/// The sources of a machine's cores: each lane's stream, or that of all.
+pub(crate) fn sources(prepared: &dyn Prepared, lanes: u16) -> Vec<Box<dyn Source>> {
     let source = |lane: u16| -> Box<dyn Source> {
-        let log = Arc::clone(&prepared.streams()[work.stream_of(lane)]);
-        Box::new(LaneOps::new(log, LaneId(lane)))
+        let streams = prepared.streams();
+        let of_lane = if streams.len() == 1 { 0 } else { usize::from(lane) };
+        Box::new(LaneOps::new(Arc::clone(&streams[of_lane]), LaneId(lane)))
     };
-    (0..work.lanes()).map(source).collect()
+    (0..lanes).map(source).collect()
 }
 
 /// Dynamic energy of the memory in a run, in nanojoules, where the machine's memory has energies.
@@ -93,7 +126,7 @@ pub fn memory_energy(machine: &MachineConfig, stats: &RunStats) -> Option<f64> {
 }
 
 /// A record with what identifies its work.
-fn of_plan(record: Record, plan: &Plan) -> Record {
+pub(crate) fn of_plan(record: Record, plan: &Plan) -> Record {
     let record = record
         .threads(plan.threads.into())
         .footprint(plan.footprint)

@@ -130,7 +130,7 @@ fn a_run_gives_its_records() {
 fn a_trace_of_more_lanes_than_a_machine_has_is_refused() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let mut log = outlast_trace::OpLog::default();
-    outlast_trace::Sink::op(&mut log, LaneId(u16::MAX), Op::Compute(1));
+    outlast_trace::Sink::op(&mut log, outlast_trace::LaneId(u16::MAX), Op::Compute(1));
     outlast_trace::write_trace(file.path(), &log).unwrap();
     let simulation = Simulation {
         machine: MachineConfig::named("server").unwrap(),

@@ -108,6 +108,16 @@ impl PersistTimes {
     pub fn of(&self, cause: Cause) -> Option<&CycleHistogram> {
         self.times.get(place(cause)?)
     }
+
+    /// Those of all causes together.
+    pub fn all(&self) -> CycleHistogram {
+        let mut all = CycleHistogram::default();
+        for times in &self.times {
+            all.histogram.add(&times.histogram).expect("it grows with its values");
+            all.sum += times.sum;
+        }
+        all
+    }
 }
 
 /// Dynamic energy of a memory, in picojoule.

@@ -1,0 +1,95 @@
+//! `outlast compare`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use outlast_lab::compare::{self, Compared, Comparison};
+use outlast_lab::record::Document;
+use outlast_lab::{report, simulated};
+use outlast_schemes::{MachineScheme, Reading};
+use outlast_sim::instead_of;
+use outlast_sim::timed::DEFAULT_MACHINE;
+use outlast_workloads::machine::{BareWorkload, bare_workloads};
+
+use crate::program::{CoreName, ProgramArgs};
+use crate::say::{Teller, noteln, out};
+use crate::{CommandResult, Verdict, signals};
+
+#[derive(Args)]
+pub struct CompareArgs {
+    /// A workload or program of the machine (`outlast workloads` lists them).
+    #[arg(value_name = "WORK", required_unless_present = "trace")]
+    work: Option<String>,
+    /// Compares on a trace with transactions instead: one of `outlast sim --save-trace`.
+    #[arg(long, value_name = "FILE", conflicts_with = "work")]
+    trace: Option<PathBuf>,
+    /// Schemes of the machine, separated by commas [default: all but those as published]. Plain
+    /// memory, which all are measured by, always runs.
+    #[arg(long, value_delimiter = ',', value_parser = |name: &str| name.parse::<MachineScheme>())]
+    scheme: Vec<MachineScheme>,
+    #[command(flatten)]
+    program: ProgramArgs,
+    /// The kind of core, if not the machine's own.
+    #[arg(long, value_enum)]
+    core: Option<CoreName>,
+    /// The machine: a preset's name or a TOML file (`outlast sim machines` lists them).
+    #[arg(long, default_value = DEFAULT_MACHINE, value_name = "NAME|FILE.toml")]
+    config: String,
+    /// Changes the machine, or `scheme.KEY` what can be chosen of a scheme; several values run one
+    /// machine each. May be repeated. `outlast sim machines` lists keys.
+    #[arg(long = "set", value_name = "KEY=VALUE[,VALUE...]")]
+    options: Vec<String>,
+    /// Where `index.html` and `results.json` go.
+    #[arg(long, default_value = "compare")]
+    out: PathBuf,
+}
+
+/// Runs every scheme on the work, writes the page, and prints the table.
+pub fn run(args: &CompareArgs, as_json: bool, seed: u64) -> CommandResult {
+    signals::clean_up_at_the_end()?;
+    let work = match (&args.trace, args.work.as_deref()) {
+        (Some(path), _) => Compared::Trace(path.clone()),
+        (None, name) => Compared::Program(args.program.plan(workload(name)?, seed)),
+    };
+    let schemes = schemes(&args.scheme);
+    let core = CoreName::kind(args.core);
+    let settings = simulated::settings(&args.config, core, &args.options, &schemes)?;
+    report::prepare(&args.out)?;
+    let comparison = Comparison { work, settings, schemes, seed };
+    let teller = Teller::new();
+    let outcome = comparison.run(&mut |progress| teller.tell(progress))?;
+    drop(teller);
+    let mut document = Document::new(env!("CARGO_PKG_VERSION"), &crate::command_line(), seed, None);
+    document.records = outcome.records;
+    let page = compare::page(&document, &outcome.left_out);
+    let page = report::write_page(&document, &args.out, &page)?;
+    if as_json {
+        out!("{}", document.to_json());
+    } else {
+        out!("{}", compare::table(&document.records));
+    }
+    outcome.left_out.iter().for_each(|why| noteln!("outlast: left out: {why}"));
+    noteln!("{}", page.display());
+    Ok(Verdict::Good)
+}
+
+fn workload(name: Option<&str>) -> Result<&'static BareWorkload, String> {
+    let name = name.unwrap_or_default();
+    BareWorkload::named(name).ok_or_else(|| {
+        let instead = instead_of(name, bare_workloads().iter().map(|row| row.name));
+        format!("no workload or program is called '{name}'; {instead}")
+    })
+}
+
+/// Plain memory first, then those asked for.
+fn schemes(asked: &[MachineScheme]) -> Vec<MachineScheme> {
+    let mut schemes = vec![MachineScheme::plain()];
+    let all = MachineScheme::all().filter(|scheme| scheme.reading() != Reading::AsPublished);
+    let wanted: Vec<_> = if asked.is_empty() { all.collect() } else { asked.to_vec() };
+    for scheme in wanted {
+        if !schemes.contains(&scheme) {
+            schemes.push(scheme);
+        }
+    }
+    schemes
+}

@@ -1,0 +1,178 @@
+//! Every scheme that applies, side by side on the same work.
+//!
+//! Each run is timed with its journal kept: what became durable says how memory wears, and crashes
+//! drawn from it are recovered, so that recovery's time and traffic are those of real images. A small
+//! campaign of the same program, crashed everywhere, says which guarantee the oracle saw.
+//!
+//! - `measure` times a scheme and draws what the journal says;
+//! - `recovery` executes recoveries;
+//! - `wear` counts writes of each line;
+//! - `rows` derives what a reader compares, for terminal and page alike;
+//! - `page` is that as a table to sort and filter.
+
+mod measure;
+mod page;
+mod recovery;
+mod rows;
+mod wear;
+
+pub use page::page;
+pub use rows::table;
+
+use std::path::PathBuf;
+
+use outlast_crash::machine::Campaign;
+use outlast_schemes::MachineScheme;
+use outlast_workloads::machine::Plan;
+
+use crate::parallel::in_parallel;
+use crate::progress::{Listener, Progress};
+use crate::record::{Metric, Record};
+use crate::simulated::{self, Setting, Work};
+use measure::Subject;
+
+/// What is compared.
+#[derive(Clone, Debug)]
+pub enum Compared {
+    /// A workload as bare transactions.
+    Program(Plan),
+    /// A trace of ours with transactions; a quarter of its instructions is warm-up.
+    Trace(PathBuf),
+}
+
+/// The program whose small campaign stands for a trace's.
+const CRASHED_FOR_TRACES: &str = "hash-toggle";
+
+/// A comparison that is to be made.
+#[derive(Clone, Debug)]
+pub struct Comparison {
+    /// The work.
+    pub work: Compared,
+    /// The machines, with what was chosen of schemes.
+    pub settings: Vec<Setting>,
+    /// The schemes.
+    pub schemes: Vec<MachineScheme>,
+    /// Feeds what is drawn.
+    pub seed: u64,
+}
+
+/// What a scheme's row came to.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// What was measured.
+    pub records: Vec<Record>,
+    /// Schemes that cannot take the work, with the reason.
+    pub left_out: Vec<String>,
+}
+
+/// One job: independent of all others.
+enum Job {
+    Measure(usize, MachineScheme),
+    Crash(MachineScheme),
+}
+
+impl Comparison {
+    /// Runs everything, on all processors.
+    ///
+    /// # Errors
+    /// When the work cannot be had, a machine comes to a stop, or no scheme can take the work.
+    pub fn run(&self, listen: &mut Listener<'_>) -> Result<Outcome, Box<dyn std::error::Error>> {
+        listen(Progress::Note("the work is recorded once, for all schemes"));
+        let subject = self.subject()?;
+        let mut jobs = Vec::new();
+        for number in 0..self.settings.len() {
+            jobs.extend(self.schemes.iter().map(|&scheme| Job::Measure(number, scheme)));
+        }
+        jobs.extend(self.schemes.iter().map(|&scheme| Job::Crash(scheme)));
+        let run = |job: &Job| self.run_one(&subject, job).map_err(|error| error.to_string());
+        let results = in_parallel(&jobs, usize::MAX, "compare", listen, run)?;
+        let (mut records, mut left_out) = (Vec::new(), Vec::new());
+        let plain = |number: usize| -> Option<f64> {
+            let of_plain = |job: &&Job| matches!(job, Job::Measure(n, scheme) if *n == number && *scheme == MachineScheme::plain());
+            let at = jobs.iter().position(|job| of_plain(&job))?;
+            throughput(results[at].as_ref().ok()?)
+        };
+        let over_plain: Vec<Option<f64>> = (0..self.settings.len()).map(plain).collect();
+        for (job, result) in jobs.iter().zip(results) {
+            match result {
+                Ok(mut found) => {
+                    if let Job::Measure(number, _) = job {
+                        let ratio = throughput(&found).zip(over_plain[*number]);
+                        let like = found.first().cloned().zip(ratio);
+                        found.extend(like.map(|(like, (mine, plain))| Record {
+                            metric: Metric::SPEED_OVER_PLAIN.name.to_owned(),
+                            unit: Metric::SPEED_OVER_PLAIN.unit.to_owned(),
+                            value: Some(mine / plain),
+                            ..like
+                        }));
+                    }
+                    records.extend(found);
+                }
+                Err(why) if left_out.contains(&why) => {}
+                Err(why) => left_out.push(why),
+            }
+        }
+        if records.is_empty() {
+            return Err(left_out.join("; ").into());
+        }
+        Ok(Outcome { records, left_out })
+    }
+
+    /// The records of a job, or why the scheme cannot take it.
+    fn run_one(
+        &self,
+        subject: &Subject,
+        job: &Job,
+    ) -> Result<Result<Vec<Record>, String>, Box<dyn std::error::Error>> {
+        match *job {
+            Job::Measure(number, scheme) => {
+                let setting = &self.settings[number];
+                let options = setting.options_of(scheme)?;
+                let prepared = match scheme.prepare(&subject.work, &options, None) {
+                    Ok(prepared) => prepared,
+                    Err(why) => return Ok(Err(why.to_string())),
+                };
+                let mut found = subject.measure(&setting.machine, scheme, prepared.as_ref())?;
+                setting.mark(scheme, &mut found);
+                Ok(Ok(found))
+            }
+            Job::Crash(scheme) => {
+                let program = match &self.work {
+                    Compared::Program(plan) => plan.workload.name,
+                    Compared::Trace(_) => CRASHED_FOR_TRACES,
+                };
+                let campaign = Campaign::small(scheme, program, self.seed);
+                match campaign.run() {
+                    Ok(report) => Ok(Ok(simulated::crash_records(&campaign, &report))),
+                    Err(why) => Ok(Err(format!("{scheme} was not crashed: {why}"))),
+                }
+            }
+        }
+    }
+
+    fn subject(&self) -> Result<Subject, Box<dyn std::error::Error>> {
+        match &self.work {
+            Compared::Program(plan) => Ok(Subject::of_program(&plan.record()?)),
+            Compared::Trace(path) => {
+                let work = Work::Trace(path.clone());
+                let of_schemes = work.for_schemes(false)?;
+                let outlast_schemes::Streams::Recorded(_) = &of_schemes.streams else {
+                    let path = path.display();
+                    return Err(format!(
+                        "{path}: a comparison is of transactions, and the trace has none: take a \
+                         trace of --save-trace"
+                    )
+                    .into());
+                };
+                Ok(Subject::of_trace(work.name(), of_schemes, self.seed))
+            }
+        }
+    }
+}
+
+fn throughput(records: &[Record]) -> Option<f64> {
+    records.iter().find(|record| record.is(Metric::THROUGHPUT)).and_then(|record| record.value)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,187 @@
+//! The comparison as one page: a table to sort and to filter, opened from disk without a network.
+
+use super::rows::{Better, COLUMNS, Column, Row};
+use crate::format::short;
+use crate::html::{document_page, escape};
+use crate::plot::palette;
+use crate::record::Document;
+
+/// The page of a comparison.
+pub fn page(document: &Document, left_out: &[String]) -> String {
+    let rows = Row::all(&document.records);
+    let columns: Vec<&Column> =
+        COLUMNS.iter().filter(|column| rows.iter().any(|row| column.of(row).is_some())).collect();
+    let mut body = opening(document, &rows, left_out);
+    body += &controls();
+    body += "<div class=\"scroll\"><table id=\"compare\">\n<thead><tr>\
+             <th scope=\"col\" class=\"text\"><button>scheme</button></th>\
+             <th scope=\"col\" class=\"text\"><button>claims</button></th>\
+             <th scope=\"col\" class=\"text\"><button>seen</button></th>";
+    for column in &columns {
+        let unit = match column.unit {
+            "" => String::new(),
+            unit => format!("<small>{unit}</small>"),
+        };
+        let (title, about) = (column.title, column.about);
+        body += &format!("<th scope=\"col\"><button title=\"{about}\">{title}{unit}</button></th>");
+    }
+    body += "<th scope=\"col\" class=\"text\">gives up</th>\
+             <th scope=\"col\" class=\"text\">again</th></tr></thead>\n<tbody>\n";
+    let best: Vec<Option<f64>> = columns.iter().map(|column| best_of(column, &rows)).collect();
+    for row in &rows {
+        body += &of_row(document, row, &columns, &best);
+    }
+    body += "</tbody></table></div>\n";
+    body += &legend(&columns);
+    body += &format!("<script>\n{}</script>\n", include_str!("sort.js"));
+    document_page(document, "Schemes compared", &body)
+}
+
+/// What was compared, in sentences.
+fn opening(document: &Document, rows: &[Row<'_>], left_out: &[String]) -> String {
+    let works: Vec<String> = document
+        .records
+        .iter()
+        .filter(|record| record.kind == crate::record::Kind::Sim)
+        .map(|record| record.work().to_string())
+        .collect();
+    let mut html = String::new();
+    if let Some(work) = works.first() {
+        html += &format!(
+            "<p>{} schemes ran <b>{}</b>: the same recorded operations under each, a fifth of them \
+             before counting began. Recoveries of five crashes of the run were executed. What the \
+             oracle saw is from a campaign of its own: the same program with 80 transactions on \
+             caches of a few lines, crashed behind every entry of the journal and in every \
+             recovery.</p>\n",
+            rows.len(),
+            escape(work)
+        );
+    }
+    let values = |row: &Row<'_>| row.value(crate::record::Metric::THROUGHPUT);
+    let kept = rows.iter().filter(|row| row.seen().is_some_and(|(seen, _)| seen == "durable"));
+    if let Some(fastest) = kept.max_by(|a, b| values(a).total_cmp_or_less(values(b))) {
+        let share = fastest.value(crate::record::Metric::SPEED_OVER_PLAIN);
+        let share = share.map_or(String::new(), |share| {
+            format!(", {} times the throughput of plain memory", short(share))
+        });
+        html += &format!(
+            "<p>Fastest of those that the oracle saw lose nothing: <b>{}</b>{share}.</p>\n",
+            escape(fastest.scheme)
+        );
+    }
+    if !left_out.is_empty() {
+        let items: String =
+            left_out.iter().map(|why| format!("<li>{}</li>", escape(why))).collect();
+        html += &format!("<p>Left out:</p>\n<ul>{items}</ul>\n");
+    }
+    html
+}
+
+/// Comparing figures that may be absent.
+trait OrLess {
+    fn total_cmp_or_less(self, other: Self) -> std::cmp::Ordering;
+}
+
+impl OrLess for Option<f64> {
+    fn total_cmp_or_less(self, other: Self) -> std::cmp::Ordering {
+        self.unwrap_or(f64::NEG_INFINITY).total_cmp(&other.unwrap_or(f64::NEG_INFINITY))
+    }
+}
+
+fn controls() -> String {
+    "<p class=\"controls\"><label>Schemes: <input id=\"filter\" type=\"search\" \
+     placeholder=\"part of a name\"></label>\n<label>Seen: <select id=\"seen\">\
+     <option value=\"\">any guarantee</option><option>durable</option><option>buffered</option>\
+     <option>epoch</option><option>none</option></select></label></p>\n"
+        .to_owned()
+}
+
+fn best_of(column: &Column, rows: &[Row<'_>]) -> Option<f64> {
+    let kept = rows.iter().filter(|row| row.claimed != "none");
+    let values = kept.filter_map(|row| column.of(row));
+    match column.better {
+        Better::More => values.max_by(f64::total_cmp),
+        Better::Less => values.min_by(f64::total_cmp),
+    }
+}
+
+fn of_row(document: &Document, row: &Row<'_>, columns: &[&Column], best: &[Option<f64>]) -> String {
+    let chosen = row
+        .config
+        .split_once(", scheme.")
+        .map_or(String::new(), |(_, chosen)| format!("<small>scheme.{}</small>", escape(chosen)));
+    let (seen, images) = row.seen().map_or(("", 0.0), |seen| seen);
+    let is_kept = seen == row.claimed || row.claimed == "none" || seen == "durable";
+    let colour = palette::css(palette::scheme(row.scheme));
+    let mut html = format!(
+        "<tr data-seen=\"{seen}\"><th scope=\"row\" title=\"{}\"><span class=\"swatch\" \
+         style=\"background:{colour}\"></span>{}{chosen}</th><td class=\"text\">{}</td>\
+         <td class=\"text {}\" title=\"{images:.0} images recovered and judged\">{seen}</td>",
+        escape(row.config),
+        escape(row.scheme),
+        row.claimed,
+        if is_kept { "good" } else { "bad" },
+    );
+    for (column, best) in columns.iter().zip(best) {
+        html += &match column.of(row) {
+            None => "<td class=\"blank\">·</td>".to_owned(),
+            Some(value) => {
+                let parts: Vec<String> = column
+                    .parts(row)
+                    .into_iter()
+                    .map(|(cause, value)| format!("{}: {}", escape(cause), short(value)))
+                    .collect();
+                let class = if Some(value) == *best { " class=\"good\"" } else { "" };
+                let hover = match parts.is_empty() {
+                    true => String::new(),
+                    false => format!(" title=\"{}\"", parts.join("&#10;")),
+                };
+                format!("<td{class} data-value=\"{value}\"{hover}>{}</td>", short(value))
+            }
+        };
+    }
+    let command = escape(&again(&document.command, row.scheme));
+    html += &format!(
+        "<td class=\"text\">{}</td><td class=\"text\"><code>{command}</code></td></tr>\n",
+        escape(row.gives_up())
+    );
+    html
+}
+
+/// The command that made the page, for one scheme.
+fn again(command: &str, scheme: &str) -> String {
+    let mut words = command.split(' ');
+    let mut kept: Vec<&str> = Vec::new();
+    while let Some(word) = words.next() {
+        match word {
+            "--scheme" | "--out" => drop(words.next()),
+            _ if word.starts_with("--scheme=") || word.starts_with("--out=") => {}
+            _ => kept.push(word),
+        }
+    }
+    format!("{} --scheme {scheme}", kept.join(" "))
+}
+
+fn legend(columns: &[&Column]) -> String {
+    let items: String = columns
+        .iter()
+        .map(|column| format!("<dt>{}</dt><dd>{}</dd>\n", column.title, column.about))
+        .collect();
+    format!(
+        "<details><summary>What the columns are</summary>\n<dl>{items}\
+         <dt>claims, seen</dt><dd>The guarantee that the scheme promises, and the strongest that the \
+         oracle found kept.</dd></dl></details>\n"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rows_command_is_that_of_the_page_for_its_scheme() {
+        let page = "outlast compare hash --scheme fwb,hwl --keys 200 --out x";
+        assert_eq!(again(page, "fwb"), "outlast compare hash --keys 200 --scheme fwb");
+        assert_eq!(again("outlast compare sps", "hwl"), "outlast compare sps --scheme hwl");
+    }
+}

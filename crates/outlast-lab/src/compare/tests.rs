@@ -1,0 +1,96 @@
+use super::*;
+use crate::record::{Document, Kind};
+use crate::simulated::settings;
+use outlast_trace::write_trace;
+use outlast_workloads::machine::BareWorkload;
+
+fn comparison(schemes: &[&str], options: &[&str]) -> Comparison {
+    let schemes: Vec<MachineScheme> = schemes.iter().map(|name| name.parse().unwrap()).collect();
+    let options: Vec<String> = options.iter().map(|&option| option.to_owned()).collect();
+    let plan = Plan {
+        workload: BareWorkload::named("hash-toggle").unwrap(),
+        footprint: 1 << 17,
+        threads: 2,
+        warm_up: 50,
+        transactions: 200,
+        shared: false,
+        switch_every: 0,
+        abort_every: 0,
+        seed: 3,
+    };
+    let settings = settings("hwl", None, &options, &schemes).unwrap();
+    Comparison { work: Compared::Program(plan), settings, schemes, seed: 3 }
+}
+
+fn values(outcome: &Outcome, scheme: &str, metric: Metric) -> Vec<f64> {
+    let of_scheme = |record: &&Record| record.scheme == scheme && record.is(metric);
+    outcome
+        .records
+        .iter()
+        .filter(of_scheme)
+        .filter(|r| r.class.is_none())
+        .filter_map(|r| r.value)
+        .collect()
+}
+
+#[test]
+fn every_scheme_has_its_row_and_the_oracle_says_what_it_saw() {
+    let comparison = comparison(&["non-pers", "redo-clwb", "fwb"], &["scheme.log_slots=512,4096"]);
+    let outcome = comparison.run(&mut |_| ()).unwrap();
+    assert_eq!(outcome.left_out, [] as [&str; 0]);
+    assert_eq!(values(&outcome, "fwb", Metric::THROUGHPUT).len(), 2, "a row for each value");
+    let plain = values(&outcome, "non-pers", Metric::SPEED_OVER_PLAIN);
+    assert_eq!(plain, [1.0, 1.0]);
+    let software = values(&outcome, "redo-clwb", Metric::SPEED_OVER_PLAIN);
+    assert!(software.iter().all(|ratio| *ratio > 0.0 && *ratio < 1.0), "{software:?}");
+    // A larger log may have more to read; there is always something.
+    assert!(values(&outcome, "fwb", Metric::RECOVERY_READS).iter().all(|lines| *lines >= 1.0));
+    assert!(values(&outcome, "fwb", Metric::RECOVERY_MEMORY_TIME).iter().all(|ns| *ns > 0.0));
+    assert!(
+        values(&outcome, "fwb", Metric::EXTRA_SPACE).iter().all(|bytes| *bytes >= 512.0 * 64.0)
+    );
+    assert_eq!(values(&outcome, "non-pers", Metric::RECOVERY_WRITES), [0.0, 0.0]);
+    let rows = rows::Row::all(&outcome.records);
+    let seen = |scheme: &str| rows.iter().find(|row| row.scheme == scheme).unwrap().seen();
+    assert_eq!(seen("fwb").map(|seen| seen.0), Some("durable"));
+    assert_eq!(seen("redo-clwb").map(|seen| seen.0), Some("durable"));
+    assert_eq!(seen("non-pers").map(|seen| seen.0), Some("none"));
+    let table = table(&outcome.records);
+    assert!(table.contains("fwb, scheme.log_slots=4096") && table.contains("durable"), "{table}");
+    let mut document = Document::new("1", "outlast compare hash-toggle --scheme fwb", 3, None);
+    document.records = outcome.records;
+    let page = page(&document, &["skeleton: why".to_owned()]);
+    assert!(page.contains("outlast compare hash-toggle --scheme redo-clwb"), "commands of rows");
+    assert!(page.contains("skeleton: why") && page.contains("hash-toggle, 131072 bytes"));
+}
+
+#[test]
+fn a_trace_runs_under_every_scheme() {
+    let schemes = ["non-pers", "fwb"];
+    let of_program = comparison(&schemes, &[]);
+    let Compared::Program(plan) = of_program.work else { panic!("a program") };
+    let plan = Plan { threads: 1, warm_up: 0, transactions: 100, ..plan };
+    let work = plan.record().unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("hash.otrace");
+    write_trace(&path, &work.streams[0]).unwrap();
+    let of_trace = Comparison { work: Compared::Trace(path), ..of_program };
+    let outcome = of_trace.run(&mut |_| ()).unwrap();
+    for scheme in schemes {
+        assert_eq!(values(&outcome, scheme, Metric::THROUGHPUT).len(), 1, "{scheme}");
+    }
+    let counted = outcome.records.iter().find(|r| r.kind == Kind::Sim).unwrap().transactions;
+    assert_eq!(counted, Some(75), "a quarter is warm-up");
+}
+
+#[test]
+fn a_trace_without_transactions_is_refused_by_name() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("plain.otrace");
+    let mut log = outlast_trace::OpLog::default();
+    outlast_trace::Sink::op(&mut log, outlast_trace::LaneId(0), outlast_trace::Op::Compute(5));
+    write_trace(&path, &log).unwrap();
+    let of_trace = Comparison { work: Compared::Trace(path), ..comparison(&["fwb"], &[]) };
+    let error = of_trace.run(&mut |_| ()).unwrap_err().to_string();
+    assert!(error.contains("plain.otrace: a comparison is of transactions"), "{error}");
+}
