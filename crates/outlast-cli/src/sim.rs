@@ -9,7 +9,7 @@ use outlast_crash::machine::Campaign;
 use outlast_lab::crash::planted_in;
 use outlast_lab::record::Document;
 use outlast_lab::simulated::{self, RuntimeRun, Simulation, TimelineRequest, Work};
-use outlast_schemes::{MachineScheme, PREFIX, Plant as MachinePlant, plants};
+use outlast_schemes::{MachineScheme, Plant as MachinePlant, plants};
 use outlast_sim::timed::{DEFAULT_MACHINE, KEYS, MEMORY_PRESETS, MachineConfig, PRESETS, Pattern};
 use outlast_sim::{instead_of, nearest};
 use outlast_workloads::machine::{BareWorkload, Plan, bare_workloads};
@@ -525,7 +525,7 @@ fn machines(args: &SimArgs, as_json: bool, seed: u64) -> CommandResult {
         });
         let records = PRESETS.iter().map(preset("machine"));
         let of_schemes = scheme_keys().into_iter().map(|(key, schemes)| {
-            serde_json::json!({"kind": "key", "name": format!("{PREFIX}{}", key.name), "description": key.about, "value": key.show(key.default), "schemes": schemes})
+            serde_json::json!({"kind": "key", "name": key.full_name(), "description": key.about, "value": key.show(key.default), "schemes": schemes})
         });
         let records = records.chain(MEMORY_PRESETS.iter().map(preset("memory"))).chain(keys);
         let records = records.chain(of_schemes);
@@ -545,7 +545,7 @@ fn machines(args: &SimArgs, as_json: bool, seed: u64) -> CommandResult {
     }
     outln!("");
     for (key, schemes) in scheme_keys() {
-        let (name, value) = (format!("{PREFIX}{}", key.name), key.show(key.default));
+        let (name, value) = (key.full_name(), key.show(key.default));
         outln!("{name:<24} {value:<44} {} ({})", key.about, schemes.join(", "));
     }
     Ok(Verdict::Good)
@@ -556,9 +556,9 @@ fn scheme_keys() -> Vec<(outlast_schemes::Key, Vec<&'static str>)> {
     let mut keys: Vec<(outlast_schemes::Key, Vec<&'static str>)> = Vec::new();
     for scheme in MachineScheme::all() {
         for key in scheme.keys() {
-            match keys.iter_mut().find(|(known, _)| known == key) {
+            match keys.iter_mut().find(|(known, _)| *known == key) {
                 Some((_, schemes)) => schemes.push(scheme.name()),
-                None => keys.push((*key, vec![scheme.name()])),
+                None => keys.push((key, vec![scheme.name()])),
             }
         }
     }

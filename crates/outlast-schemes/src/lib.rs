@@ -38,6 +38,7 @@ mod options;
 mod patch;
 mod plant;
 mod scheme;
+mod shared;
 mod skeleton;
 pub mod software;
 mod work;
@@ -47,6 +48,7 @@ pub use options::{Key, Options, PREFIX, Unit};
 pub use patch::{Patch, RecoveryError, apply};
 pub use plant::{AppliesTo, Breaks, Plant, Shown};
 pub use scheme::{HardwareScheme, MachineScheme, PrepareError, Prepared, Reading, Variant, plants};
+pub use shared::ait::{AIT_KEYS, AIT_PREFIX};
 pub use work::{Streams, Work, largest_transaction};
 
 /// Every scheme: a folder, and its line here. The first is plain memory.

@@ -1,4 +1,5 @@
-//! What can be chosen of a scheme: `--set scheme.KEY=VALUE`, beside the machine's keys.
+//! What can be chosen of a scheme: `--set scheme.KEY=VALUE`, beside the machine's keys; and of what
+//! any scheme may stand on: `--set ait.KEY=VALUE`.
 
 use std::fmt;
 
@@ -24,7 +25,7 @@ pub enum Unit {
 /// One thing that can be chosen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Key {
-    /// Its name, without [`PREFIX`].
+    /// Its name, without [`PREFIX`]. One that is not a scheme's own has a prefix of its own in it.
     pub name: &'static str,
     /// What it is, in a few words.
     pub about: &'static str,
@@ -51,6 +52,11 @@ impl Key {
         about: &'static str,
     ) -> Self {
         Self { name, about, unit, default, range }
+    }
+
+    /// Its name as commands have it.
+    pub fn full_name(&self) -> String {
+        full_name(self.name)
     }
 
     fn parse(&self, text: &str) -> Option<u64> {
@@ -123,7 +129,7 @@ impl Options {
         let Some(value) = key.parse(text) else {
             return Err(MachineError::BadValue {
                 origin: origin.to_owned(),
-                key: format!("{PREFIX}{name}"),
+                key: full_name(name),
                 text: text.to_owned(),
                 expects: key.expects(),
             });
@@ -145,6 +151,11 @@ impl Options {
         self
     }
 
+    /// Whether a value was given for a key.
+    pub fn is_given(&self, key: &Key) -> bool {
+        self.given.iter().any(|(name, _)| *name == key.name)
+    }
+
     /// The value of a key.
     pub fn get(&self, key: &Key) -> u64 {
         let given = self.given.iter().find(|(name, _)| *name == key.name);
@@ -160,10 +171,15 @@ impl Options {
     }
 }
 
+/// A key's name with its prefix, which keys of what schemes stand on have already.
+fn full_name(name: &str) -> String {
+    if name.contains('.') { name.to_owned() } else { format!("{PREFIX}{name}") }
+}
+
 fn unknown(keys: &[Key], origin: &str, name: &str) -> MachineError {
-    let names: Vec<String> = keys.iter().map(|key| format!("{PREFIX}{}", key.name)).collect();
+    let names: Vec<String> = keys.iter().map(Key::full_name).collect();
     let known: Vec<&str> = names.iter().map(String::as_str).collect();
-    let key = format!("{PREFIX}{name}");
+    let key = full_name(name);
     let instead = match (nearest(&key, &known).first(), known.is_empty()) {
         (Some(near), _) => format!("did you mean '{near}'?"),
         (None, true) => "this scheme has none".to_owned(),

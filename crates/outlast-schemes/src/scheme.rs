@@ -9,7 +9,7 @@ use outlast_sim::instead_of;
 use outlast_sim::timed::{Machine, MachineConfig, MachineError, RunStats, Setup, Source};
 use outlast_trace::{Guarantee, LineAddr, OpLog};
 
-use crate::{ALL, Image, Key, Options, Patch, Plant, RecoveryError, Work};
+use crate::{AIT_KEYS, ALL, Image, Key, Options, Patch, Plant, RecoveryError, Work};
 
 /// How a variant stands to its paper.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -206,9 +206,9 @@ impl MachineScheme {
         self.variant.gives_up
     }
 
-    /// What can be chosen.
-    pub fn keys(self) -> &'static [Key] {
-        self.scheme.keys()
+    /// What can be chosen: of the scheme, then of what it may stand on.
+    pub fn keys(self) -> Vec<Key> {
+        [self.scheme.keys(), &AIT_KEYS].concat()
     }
 
     /// Options of a small campaign.

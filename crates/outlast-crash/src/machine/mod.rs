@@ -17,7 +17,7 @@ pub use crate::campaign::Points;
 use std::sync::Arc;
 
 use outlast_schemes::{
-    Breaks, Image, MachineScheme, Options, PREFIX, Patch, Plant, Prepared, Streams, Work,
+    Breaks, Image, MachineScheme, Options, Patch, Plant, Prepared, Streams, Work,
 };
 use outlast_sim::Domain;
 use outlast_sim::timed::{Cycle, LaneOps, MachineConfig, Setup, Source, TimedJournal};
@@ -237,8 +237,8 @@ impl Campaign {
             format!("{} --threads {threads}", machine_options(&self.machine)),
             format!("--footprint {footprint} --transactions {transactions} --seed {seed}"),
         ];
-        for (key, value) in self.options.given(self.scheme.keys()) {
-            words.push(format!("--set {PREFIX}{}='{}'", key.name, key.show(value)));
+        for (key, value) in self.options.given(&self.scheme.keys()) {
+            words.push(format!("--set {}='{}'", key.full_name(), key.show(value)));
         }
         if shared {
             words.push("--shared".to_owned());

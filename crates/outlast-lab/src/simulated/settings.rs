@@ -1,6 +1,6 @@
 //! Machines and options of schemes as a command line asks for them.
 
-use outlast_schemes::{Key, MachineScheme, Options, PREFIX};
+use outlast_schemes::{AIT_PREFIX, Key, MachineScheme, Options, PREFIX};
 use outlast_sim::timed::{CoreKind, MachineConfig};
 
 use crate::record::Record;
@@ -13,7 +13,7 @@ const SETTINGS_MAX: usize = 1000;
 pub struct Setting {
     /// The machine.
     pub machine: MachineConfig,
-    /// Keys without their prefix, and their values.
+    /// Keys as schemes name them, and their values.
     chosen: Vec<(String, String)>,
 }
 
@@ -24,10 +24,11 @@ impl Setting {
     /// When a value is not of its key's kind.
     pub fn options_of(&self, scheme: MachineScheme) -> Result<Options, Box<dyn std::error::Error>> {
         let mut options = Options::default();
+        let keys = scheme.keys();
         for (name, text) in &self.chosen {
-            if scheme.keys().iter().any(|key| key.name == name) {
-                let origin = format!("--set {PREFIX}{name}={text}");
-                options.set(scheme.keys(), &origin, name, text)?;
+            if let Some(key) = keys.iter().find(|key| key.name == name) {
+                let origin = format!("--set {}={text}", key.full_name());
+                options.set(&keys, &origin, name, text)?;
             }
         }
         Ok(options)
@@ -35,11 +36,13 @@ impl Setting {
 
     /// Says in records what was chosen of their scheme: the values of a sweep differ in nothing else.
     pub fn mark(&self, scheme: MachineScheme, records: &mut [Record]) {
-        let of_scheme = |name: &str| scheme.keys().iter().any(|key| key.name == name);
-        for (name, value) in self.chosen.iter().filter(|(name, _)| of_scheme(name)) {
+        let keys = scheme.keys();
+        let key_of = |name: &str| keys.iter().find(|key| key.name == name);
+        for (name, value) in &self.chosen {
+            let Some(key) = key_of(name) else { continue };
             for record in records.iter_mut() {
                 let config = record.config.get_or_insert_default();
-                *config += &format!(", {PREFIX}{name}={value}");
+                *config += &format!(", {}={value}", key.full_name());
             }
         }
     }
@@ -67,7 +70,7 @@ pub fn settings(
     let mut keys: Vec<Key> = Vec::new();
     for key in schemes.iter().flat_map(|scheme| scheme.keys()) {
         if !keys.iter().any(|known| known.name == key.name) {
-            keys.push(*key);
+            keys.push(key);
         }
     }
     let mut settings = vec![Setting { machine, chosen: Vec::new() }];
@@ -76,7 +79,8 @@ pub fn settings(
             format!("--set {option} is not right: give KEY=VALUE, as in core.rob=192,224")
         })?;
         let key = key.trim();
-        let of_scheme = key.strip_prefix(PREFIX);
+        let of_layer = key.starts_with(AIT_PREFIX).then_some(key);
+        let of_scheme = key.strip_prefix(PREFIX).or(of_layer);
         let mut next = Vec::new();
         for setting in &settings {
             for value in values.split(',').map(str::trim) {
@@ -128,7 +132,9 @@ mod tests {
 
     #[test]
     fn a_schemes_keys_are_set_and_swept_like_the_machines() {
-        let with_keys = MachineScheme::all().find(|scheme| !scheme.keys().is_empty()).unwrap();
+        let is_own = |key: &Key| !key.name.starts_with(AIT_PREFIX);
+        let with_keys = MachineScheme::all().find(|scheme| scheme.keys().iter().any(is_own));
+        let with_keys = with_keys.unwrap();
         let key = with_keys.keys()[0];
         let (least, most) = (key.show(key.range.0), key.show(key.range.1));
         let option = format!("scheme.{}={least},{most}", key.name);
@@ -158,6 +164,7 @@ mod tests {
         assert!(refused(&wrong, &[with_keys]).contains(&key.expects()));
         let misspelt = format!("scheme.{}x=1", key.name);
         assert!(refused(&misspelt, &[with_keys]).contains(&format!("'scheme.{}'", key.name)));
-        assert!(refused(&option, &[MachineScheme::plain()]).contains("this scheme has none"));
+        let of_plain = refused(&option, &[MachineScheme::plain()]);
+        assert!(of_plain.contains("there are ait.on"), "{of_plain}");
     }
 }

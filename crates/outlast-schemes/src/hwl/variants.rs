@@ -11,8 +11,8 @@ use super::config::{Commit, Fault, Faults, GROWTHS_MAX, HwlConfig, LINES_MAX, Lo
 use super::plants::{self, PLANTS};
 use super::program::{Flushes, with_calls, with_flushes};
 use super::{Hwl, recover_as};
-use crate::ideal::machine;
 use crate::scheme::{HardwareScheme, PrepareError, Prepared, Reading, Variant};
+use crate::shared::ait::{Ait, machine};
 use crate::work::Streams;
 use crate::{Image, Key, Options, Patch, Plant, RecoveryError, Unit, Work};
 
@@ -231,7 +231,7 @@ impl HardwareScheme for HardwareLogging {
             }
             Streams::Generated { .. } => Vec::new(),
         };
-        Ok(Box::new(Logging { config, streams }))
+        Ok(Box::new(Logging { config, streams, on: Ait::chosen(options, false)? }))
     }
 }
 
@@ -269,6 +269,7 @@ fn config(
 struct Logging {
     config: HwlConfig,
     streams: Vec<Arc<OpLog>>,
+    on: Option<Ait>,
 }
 
 impl Prepared for Logging {
@@ -287,7 +288,7 @@ impl Prepared for Logging {
         sources: Vec<Box<dyn Source>>,
     ) -> Result<Box<dyn Machine>, MachineError> {
         let hwl = Hwl::new(self.config).expect("the log was checked");
-        machine(config, hwl, setup, sources)
+        machine(config, hwl, self.on, self.lines(), setup, sources)
     }
 
     fn recover(&self, image: Image<'_>) -> Result<Vec<Patch>, RecoveryError> {

@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use outlast_sim::timed::{
-    Machine, MachineConfig, MachineError, NonPers, Scheme, Setup, Source, System,
-};
+use outlast_sim::timed::{Machine, MachineConfig, MachineError, NonPers, Setup, Source};
 use outlast_trace::{Guarantee, OpLog};
 
 use crate::scheme::{HardwareScheme, PrepareError, Prepared, Reading, Variant};
+use crate::shared::ait::{Ait, machine};
 use crate::{Image, Options, Patch, RecoveryError, Work};
 
 /// The scheme that does nothing.
@@ -28,10 +27,11 @@ impl HardwareScheme for Ideal {
         &self,
         _variant: &'static Variant,
         work: &Work,
-        _options: &Options,
+        options: &Options,
         _planted: Option<u8>,
     ) -> Result<Box<dyn Prepared>, PrepareError> {
-        Ok(Box::new(Plain { streams: work.recorded().to_vec(), lines: work.end.0 }))
+        let on = Ait::chosen(options, false)?;
+        Ok(Box::new(Plain { streams: work.recorded().to_vec(), lines: work.end.0, on }))
     }
 }
 
@@ -39,6 +39,7 @@ impl HardwareScheme for Ideal {
 struct Plain {
     streams: Vec<Arc<OpLog>>,
     lines: u64,
+    on: Option<Ait>,
 }
 
 impl Prepared for Plain {
@@ -56,20 +57,10 @@ impl Prepared for Plain {
         setup: Setup,
         sources: Vec<Box<dyn Source>>,
     ) -> Result<Box<dyn Machine>, MachineError> {
-        machine(config, NonPers, setup, sources)
+        machine(config, NonPers, self.on, self.lines, setup, sources)
     }
 
     fn recover(&self, _image: Image<'_>) -> Result<Vec<Patch>, RecoveryError> {
         Ok(Vec::new())
     }
-}
-
-/// A machine with this in its ports.
-pub(crate) fn machine<S: Scheme + 'static>(
-    config: &MachineConfig,
-    scheme: S,
-    setup: Setup,
-    sources: Vec<Box<dyn Source>>,
-) -> Result<Box<dyn Machine>, MachineError> {
-    Ok(Box::new(System::new(config, scheme, setup, sources)?))
 }

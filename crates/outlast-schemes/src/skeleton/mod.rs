@@ -27,9 +27,9 @@ use std::sync::Arc;
 use outlast_sim::timed::{Machine, MachineConfig, MachineError, Setup, Source};
 use outlast_trace::{Guarantee, LineAddr, OpLog};
 
-use crate::ideal::machine;
 use crate::plant::{AppliesTo, Breaks, Plant, Shown};
 use crate::scheme::{HardwareScheme, PrepareError, Prepared, Reading, Variant};
+use crate::shared::ait::{Ait, machine};
 use crate::work::Streams;
 use crate::{Image, Key, Options, Patch, RecoveryError, Unit, Work};
 use ports::EagerUndo;
@@ -125,7 +125,8 @@ impl HardwareScheme for Skeleton {
         };
         let layout = Layout { base: work.end, lanes: work.lanes.into(), records };
         let fault = planted.map(|number| FAULTS[usize::from(number)]);
-        Ok(Box::new(Under { streams: work.recorded().to_vec(), layout, fault }))
+        let on = Ait::chosen(options, false)?;
+        Ok(Box::new(Under { streams: work.recorded().to_vec(), layout, fault, on }))
     }
 }
 
@@ -159,6 +160,8 @@ struct Under {
     streams: Vec<Arc<OpLog>>,
     layout: Layout,
     fault: Option<Fault>,
+    /// What it stands on.
+    on: Option<Ait>,
 }
 
 impl Prepared for Under {
@@ -176,7 +179,8 @@ impl Prepared for Under {
         setup: Setup,
         sources: Vec<Box<dyn Source>>,
     ) -> Result<Box<dyn Machine>, MachineError> {
-        machine(config, EagerUndo::new(self.layout, self.fault), setup, sources)
+        let undo = EagerUndo::new(self.layout, self.fault);
+        machine(config, undo, self.on, self.lines(), setup, sources)
     }
 
     fn recover(&self, image: Image<'_>) -> Result<Vec<Patch>, RecoveryError> {

@@ -6,9 +6,9 @@ use outlast_sim::timed::{Machine, MachineConfig, MachineError, NonPers, Setup, S
 use outlast_trace::{Guarantee, OpLog};
 
 use super::{Data, Initial, Logging, SoftwareLog, recover};
-use crate::ideal::machine;
 use crate::plant::{AppliesTo, Breaks, Plant, Shown};
 use crate::scheme::{HardwareScheme, PrepareError, Prepared, Reading, Variant};
+use crate::shared::ait::{Ait, machine};
 use crate::work::Streams;
 use crate::{Image, Key, Options, Patch, RecoveryError, Unit, Work};
 
@@ -157,7 +157,8 @@ impl HardwareScheme for Software {
             Ok(Arc::new(applied.map_err(PrepareError::new)?))
         };
         let streams = streams.iter().map(apply).collect::<Result<_, _>>()?;
-        Ok(Box::new(Logged { streams, logging, log, lanes: work.lanes }))
+        let on = Ait::chosen(options, false)?;
+        Ok(Box::new(Logged { streams, logging, log, lanes: work.lanes, on }))
     }
 }
 
@@ -167,6 +168,7 @@ struct Logged {
     logging: Logging,
     log: SoftwareLog,
     lanes: u16,
+    on: Option<Ait>,
 }
 
 impl Prepared for Logged {
@@ -184,7 +186,7 @@ impl Prepared for Logged {
         setup: Setup,
         sources: Vec<Box<dyn Source>>,
     ) -> Result<Box<dyn Machine>, MachineError> {
-        machine(config, NonPers, setup, sources)
+        machine(config, NonPers, self.on, self.lines(), setup, sources)
     }
 
     fn recover(&self, image: Image<'_>) -> Result<Vec<Patch>, RecoveryError> {

@@ -59,7 +59,7 @@ pub use ops::{LaneOps, instructions_of};
 pub use placed::Placed;
 pub use ports::{
     Answer, Block, Copied, Kept, KeptStats, LevelFlush, NonPers, Outbox, ReadSeen, ReadTicket,
-    Route, Scheme, SchemeWrite, StoreSeen, WriteRoute, WriteSeen, WriteTicket,
+    Released, Route, Scheme, SchemeWrite, StoreSeen, WriteRoute, WriteSeen, WriteTicket,
 };
 pub use primitives::{Primitive, PrimitiveError, primitives};
 pub use requests::{MemoryRequest, REQUEST_BYTES_MAX, REQUEST_CYCLE_MAX, Replay, replay};

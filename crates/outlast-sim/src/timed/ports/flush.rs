@@ -29,6 +29,14 @@ pub struct LevelFlush<T = ()> {
     pub token: T,
 }
 
+impl<T> LevelFlush<T> {
+    /// The same with another token.
+    pub(super) fn map_token<U>(self, token: impl Fn(T) -> U) -> LevelFlush<U> {
+        let Self { level, cause, invalidate, token: of } = self;
+        LevelFlush { level, cause, invalidate, token: token(of) }
+    }
+}
+
 /// A flush under way.
 #[derive(Clone, Debug)]
 pub(in crate::timed) struct Flushing<T> {

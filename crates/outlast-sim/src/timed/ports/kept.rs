@@ -82,11 +82,12 @@ impl<S: Scheme> MemorySystem<S> {
     /// Keeps lines and drops kept ones, as the scheme asks.
     pub(in crate::timed) fn serve_kept(&mut self) {
         let now = self.now();
-        for Kept { line, words, data, cause } in std::mem::take(&mut self.outbox.kept) {
+        let mut new = std::mem::take(&mut self.outbox.kept);
+        for Kept { line, words, data, cause } in new.drain(..) {
             self.kept.pass(now);
             let under = self.memory.read(line);
-            let new = KeptLine { at: now, cause, under };
-            let kept = self.kept.lines.entry(line).or_insert(new);
+            let first = KeptLine { at: now, cause, under };
+            let kept = self.kept.lines.entry(line).or_insert(first);
             (kept.at, kept.cause) = (now, cause);
             let stats = &mut self.kept.stats;
             stats.lines_max = stats.lines_max.max(self.kept.lines.len() as u64);
@@ -95,13 +96,16 @@ impl<S: Scheme> MemorySystem<S> {
                 journal.keep(now, line, words, &data, cause);
             }
         }
-        for line in std::mem::take(&mut self.outbox.unkept) {
+        self.outbox.kept = new; // Keeps the allocation.
+        let mut dropped = std::mem::take(&mut self.outbox.unkept);
+        for line in dropped.drain(..) {
             let Some(KeptLine { cause, under, .. }) = self.kept.remove(now, line) else { continue };
             self.memory.write(line, u8::MAX, &under);
             if let Some(journal) = &mut self.journal {
                 journal.unkeep(now, line, cause);
             }
         }
+        self.outbox.unkept = dropped;
     }
 
     /// A write of a line is durable in the array.

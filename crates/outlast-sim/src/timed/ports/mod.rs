@@ -27,7 +27,7 @@ mod writes;
 
 pub use flush::LevelFlush;
 pub use kept::{Kept, KeptStats};
-pub use outbox::Outbox;
+pub use outbox::{Outbox, Released};
 pub use own::{Block, Copied, SchemeWrite};
 pub use reads::{ReadSeen, ReadTicket, Route};
 pub use writes::{WriteRoute, WriteSeen, WriteTicket};
@@ -83,6 +83,10 @@ pub trait Scheme: Sized {
 
     /// Names of the scheme's own causes of traffic: [`Cause::Scheme`] is an index into them.
     const CAUSES: &'static [&'static str] = &[];
+
+    /// Whether [`own_read`](Self::own_read) and [`own_write`](Self::own_write) are asked about the
+    /// scheme's own requests, as a layer does that other schemes stand on.
+    const OWN_ARE_ASKED: bool = false;
 
     /// Core port: a transaction begins on a lane.
     #[inline]
@@ -248,6 +252,35 @@ pub trait Scheme: Sized {
         &mut self,
         now: Cycle,
         write: &WriteSeen<'_, Self::Tag>,
+        out: &mut Outbox<Self::Token>,
+    ) -> WriteRoute {
+        WriteRoute::Here
+    }
+
+    /// Controller port: when one of the scheme's own reads, a copy's included, enters its queue: asked
+    /// as [`route_read`](Self::route_read), and answered without another line or
+    /// [`Route::Answered`]. Only where [`OWN_ARE_ASKED`](Self::OWN_ARE_ASKED).
+    #[inline]
+    fn own_read(
+        &mut self,
+        now: Cycle,
+        read: ReadTicket,
+        line: LineAddr,
+        out: &mut Outbox<Self::Token>,
+    ) -> Route {
+        Route::Here
+    }
+
+    /// Controller port: when one of the scheme's own writes, a block's or copy's included, enters its
+    /// queue: asked as [`route_write`](Self::route_write), and answered without another line or
+    /// [`WriteRoute::Taken`]. Its bytes are in their place already. Only where
+    /// [`OWN_ARE_ASKED`](Self::OWN_ARE_ASKED).
+    #[inline]
+    fn own_write(
+        &mut self,
+        now: Cycle,
+        write: WriteTicket,
+        line: LineAddr,
         out: &mut Outbox<Self::Token>,
     ) -> WriteRoute {
         WriteRoute::Here

@@ -151,17 +151,20 @@ impl<S: Scheme> MemorySystem<S> {
 
     pub(in crate::timed) fn read_arrives(&mut self, number: u32) {
         let Read { line, cause, of, .. } = self.reads.reads[number as usize];
-        if let ReadOf::Miss(core) = of
-            && !self.is_volatile(line)
-        {
-            let seen =
-                ReadSeen { ticket: ReadTicket(number), line, cause, lane: LaneId(core.into()) };
-            let route = self.scheme.route_read(self.wheel.now(), &seen, &mut self.outbox);
-            if route != Route::Here {
-                return self.read_goes(number, route);
+        let (now, ticket) = (self.wheel.now(), ReadTicket(number));
+        let route = match of {
+            ReadOf::Miss(core) if !self.is_volatile(line) => {
+                let seen = ReadSeen { ticket, line, cause, lane: LaneId(core.into()) };
+                self.scheme.route_read(now, &seen, &mut self.outbox)
             }
-        }
-        self.read_enters(number);
+            ReadOf::Scheme(_) | ReadOf::Copy { .. }
+                if S::OWN_ARE_ASKED && !self.is_volatile(line) =>
+            {
+                self.scheme.own_read(now, ticket, line, &mut self.outbox)
+            }
+            _ => Route::Here,
+        };
+        if route == Route::Here { self.read_enters(number) } else { self.read_goes(number, route) }
     }
 
     /// A read enters the queue of its line.

@@ -112,6 +112,10 @@ enum State {
     Taken,
     /// It has no place, will have none, and has not arrived.
     Discarded,
+    /// The scheme's own: it has its place, and an older one of its line is held back.
+    OwnUnasked,
+    /// The scheme's own: it has its place, and the scheme will release it into the queue.
+    OwnWaits,
 }
 
 /// Who waits for a write of another's.
@@ -284,13 +288,58 @@ impl<S: Scheme> MemorySystem<S> {
     pub(in crate::timed) fn write_arrives(&mut self, number: u32) {
         let Write { of, cause, state, .. } = self.writes.writes[number as usize];
         if state == State::Placed {
-            self.write_enters(number);
+            self.placed_write_arrives(number, of);
         } else if state == State::Discarded {
             self.write_ends(number);
         } else if self.may_pass(of, cause) {
             self.route(number);
         } else {
             self.writes.held.push(number);
+        }
+    }
+
+    /// A write that has its place arrives: the scheme's own, or one of a volatile line.
+    #[inline]
+    fn placed_write_arrives(&mut self, number: u32, line: LineAddr) {
+        let is_own =
+            |write: &Write<S::Tag>| matches!(write.origin, Origin::Scheme(_) | Origin::Job(_));
+        let Writes { held, writes, .. } = &mut self.writes;
+        if !S::OWN_ARE_ASKED || line >= self.volatile_from || !is_own(&writes[number as usize]) {
+            return self.write_enters(number);
+        }
+        // One that the scheme holds back may wait for this one.
+        let is_older = |write: &Write<S::Tag>| write.of == line && is_own(write);
+        if held.iter().any(|&held| is_older(&writes[held as usize])) {
+            writes[number as usize].state = State::OwnUnasked;
+            held.push(number);
+            return;
+        }
+        let now = self.wheel.now();
+        let route = self.scheme.own_write(now, WriteTicket(number), line, &mut self.outbox);
+        self.own_write_goes(number, route);
+    }
+
+    /// One of the scheme's own writes enters its queue, now or later.
+    fn own_write_goes(&mut self, number: u32, route: WriteRoute) {
+        let write = &mut self.writes.writes[number as usize];
+        match route {
+            WriteRoute::After { line, cycles } if cycles > 0 => {
+                debug_assert_eq!(line, write.line, "a scheme's own write goes where it says");
+                write.state = State::Delayed;
+                self.writes.held.push(number);
+                let at = self.now().plus(cycles);
+                self.wheel.schedule(at, Event::WriteEnters { write: number });
+            }
+            WriteRoute::Wait => {
+                write.state = State::OwnWaits;
+                self.writes.held.push(number);
+                self.writes.waiting += 1;
+                self.room |= self.stop.is_on; // It takes none while cores stop.
+            }
+            _ => {
+                write.state = State::Placed;
+                self.write_enters(number);
+            }
         }
     }
 
@@ -387,14 +436,18 @@ impl<S: Scheme> MemorySystem<S> {
     pub(in crate::timed) fn release_writes(&mut self) {
         for (WriteTicket(number), route) in std::mem::take(&mut self.outbox.write_routes) {
             let write = &self.writes.writes[number as usize];
-            let of = write.of;
-            assert!(write.state == State::Waits, "a write of {of} is released and does not wait");
+            let (of, state) = (write.of, write.state);
+            let waits = matches!(state, State::Waits | State::OwnWaits);
+            assert!(waits, "a write of {of} is released and does not wait");
             if route == WriteRoute::Wait {
                 continue;
             }
             self.writes.held.retain(|held| *held != number);
             self.writes.waiting -= 1;
-            self.write_goes(number, route);
+            match state {
+                State::OwnWaits => self.own_write_goes(number, route),
+                _ => self.write_goes(number, route),
+            }
             self.retry_held(Some(of));
         }
         for WriteTicket(number) in std::mem::take(&mut self.outbox.done) {
@@ -460,6 +513,8 @@ impl<S: Scheme> MemorySystem<S> {
             let is_asked = state == State::Unasked && line.is_none_or(|line| line == of);
             if is_asked && self.may_pass(of, cause) {
                 self.route(number);
+            } else if state == State::OwnUnasked {
+                self.placed_write_arrives(number, of);
             } else {
                 self.writes.held.push(number);
             }

@@ -1,0 +1,68 @@
+//! Requests that look their block up, and wait where its entry is not cached.
+
+use outlast_sim::timed::{Cycle, Outbox, ReadTicket, Route, WriteRoute, WriteTicket};
+use outlast_trace::LineAddr;
+
+/// A request that waits for its block's entry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Asked {
+    /// A read of this line, and when its own lookup is over.
+    Read(ReadTicket, LineAddr, Cycle),
+    /// A write of this line.
+    Write(WriteTicket, LineAddr, Cycle),
+}
+
+impl Asked {
+    /// Lets it go on to a line once its lookup is over.
+    pub(crate) fn release<T>(self, now: Cycle, to: LineAddr, out: &mut Outbox<T>) {
+        match self {
+            Self::Read(ticket, _, over) => out.release(
+                ticket,
+                match over.since(now) {
+                    0 => Route::There(to),
+                    cycles => Route::After { line: to, cycles },
+                },
+            ),
+            Self::Write(ticket, _, over) => out.release_write(
+                ticket,
+                match over.since(now) {
+                    0 => WriteRoute::There(to),
+                    cycles => WriteRoute::After { line: to, cycles },
+                },
+            ),
+        }
+    }
+}
+
+/// All that wait, in the order in which they came.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Lookups {
+    waiting: Vec<(u64, Asked)>,
+}
+
+impl Lookups {
+    /// One waits for its block; returns whether it is the first of that block.
+    pub(crate) fn wait(&mut self, block: u64, asked: Asked) -> bool {
+        let is_first = !self.is_waited_for(block);
+        self.waiting.push((block, asked));
+        is_first
+    }
+
+    /// Whether requests of a block wait.
+    #[inline]
+    pub(crate) fn is_waited_for(&self, block: u64) -> bool {
+        self.waiting.iter().any(|(of, _)| *of == block)
+    }
+
+    /// A write waits no more: it is over.
+    pub(crate) fn forget(&mut self, write: WriteTicket) {
+        let is_it = |asked: &Asked| matches!(asked, Asked::Write(ticket, ..) if *ticket == write);
+        self.waiting.retain(|(_, asked)| !is_it(asked));
+    }
+
+    /// The first that waits for a block, which waits no more.
+    pub(crate) fn next(&mut self, block: u64) -> Option<Asked> {
+        let at = self.waiting.iter().position(|(of, _)| *of == block)?;
+        Some(self.waiting.remove(at).1)
+    }
+}

@@ -1,0 +1,6 @@
+//! What schemes share.
+
+pub(crate) mod ait;
+mod table;
+
+pub(crate) use table::SetAssoc;
