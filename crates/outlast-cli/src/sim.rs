@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use outlast::{Plant, SCHEMES, Scheme};
 use outlast_crash::campaign::{LANE_BYTES_MAX, LANES_MAX, Points};
-use outlast_crash::machine::Campaign;
+use outlast_crash::machine::{Campaign, RESUMED_POINTS, RESUMES_DEFAULT};
 use outlast_lab::crash::planted_in;
 use outlast_lab::record::Document;
 use outlast_lab::simulated::{self, RuntimeRun, Simulation, TimelineRequest, Work};
@@ -73,6 +73,14 @@ pub struct SimArgs {
     /// Crashes behind this entry alone: replays a failure.
     #[arg(long, value_name = "ENTRY", conflicts_with = "crash")]
     crash_entry: Option<usize>,
+    /// Runs the rest of a program on from so many of the recovered images, drawn [default: 4], crashes
+    /// that as well, recovers and judges.
+    #[arg(long, value_name = "N", requires = "crash", conflicts_with = "crash_entry")]
+    resume: Option<usize>,
+    /// Crashes the rest, run on from what is recovered behind --crash-entry, behind this entry of its own
+    /// journal alone: replays a failure.
+    #[arg(long, value_name = "ENTRY", requires = "crash_entry")]
+    resume_entry: Option<usize>,
     /// Breaks the scheme or the machine on purpose in a crash run; `list` names all the ways for
     /// schemes of the machine, `outlast crash --plant list` those for the runtime's.
     #[arg(long)]
@@ -94,6 +102,16 @@ pub struct SimArgs {
     /// Instructions that count.
     #[arg(long, default_value_t = 10_000_000, value_parser = clap::value_parser!(u64).range(1..=INSTRUCTIONS_MAX))]
     instructions: u64,
+}
+
+impl SimArgs {
+    /// Recovered images from which a program runs on. The replay of a failure resumes where that did.
+    fn resumes(&self) -> usize {
+        match (self.crash_entry, self.resume_entry) {
+            (Some(_), None) => 0,
+            _ => self.resume.unwrap_or(RESUMES_DEFAULT),
+        }
+    }
 }
 
 /// A span of cycles that is not empty.
@@ -256,6 +274,9 @@ pub fn run(args: &SimArgs, as_json: bool, seed: u64) -> CommandResult {
                 );
             }
             return crash_programs(args, plan, schemes, points, as_json, seed);
+        }
+        (Task::Transactions(_), Some(_)) if args.resume.or(args.resume_entry).is_some() => {
+            return Err("--resume and --resume-entry take schemes of the machine".into());
         }
         (Task::Transactions(_), Some(_)) => {}
         (_, Some(_)) => return Err("--crash needs transactions: hash, rbtree, sps1, …".into()),
@@ -437,6 +458,8 @@ fn crash_programs(
                 plant,
                 points,
                 second_crash: true,
+                resumes: args.resumes(),
+                resumed_points: args.resume_entry.map_or(RESUMED_POINTS, Points::One),
             };
             let report = campaign.run()?;
             let mut found = simulated::crash_records(&campaign, &report);
@@ -444,18 +467,23 @@ fn crash_programs(
             document.records.extend(found);
             if !as_json {
                 outln!(
-                    "{} under {scheme}, guarantee {}: {} images of {} entries, {} lost, {} torn",
+                    "{} under {scheme}, guarantee {}: {} images of {} entries, resumed {} times, {} lost, {} torn",
                     plan.workload.name,
                     scheme.guarantee(),
                     report.images,
                     report.entries,
+                    report.resumed,
                     report.lost,
                     report.torn
                 );
             }
             if report.is_guilty(scheme) {
                 verdict = Verdict::Bad;
-                noteln!("outlast: {scheme} fails; {}", campaign.command(report.first));
+                let why = report.first.as_ref().map_or("", |(_, why)| why);
+                noteln!(
+                    "outlast: {scheme} fails: {why}; {}",
+                    campaign.command(report.first_entry())
+                );
             } else if let Some(plant) = plant.filter(|plant| !plant.is_control()) {
                 verdict = Verdict::Bad;
                 noteln!(

@@ -18,6 +18,17 @@ fn run(campaign: &Campaign) -> Report {
     campaign.run().unwrap_or_else(|error| panic!("{}: {error}", campaign.command(None)))
 }
 
+/// Whether lanes may store to the same data under a scheme.
+fn may_share(scheme: MachineScheme) -> bool {
+    !scheme.name().contains("redo-clwb")
+}
+
+/// Demands that nothing is wrong; a failure prints the command that replays it.
+fn assert_silent(campaign: &Campaign, report: &Report) {
+    let command = || campaign.command(report.first_entry());
+    assert!(!report.is_guilty(campaign.scheme), "{}: {report:?}", command());
+}
+
 #[test]
 fn what_promises_something_keeps_it_at_every_entry_and_in_every_second_crash() {
     for scheme in MachineScheme::all() {
@@ -27,8 +38,9 @@ fn what_promises_something_keeps_it_at_every_entry_and_in_every_second_crash() {
         for bench in ["hash-toggle", "rbtree-toggle", "sps-string"] {
             let campaign = Campaign::small(scheme, bench, 1);
             let report = run(&campaign);
-            assert!(!report.is_guilty(scheme), "{}: {report:?}", campaign.command(None));
+            assert_silent(&campaign, &report);
             assert!(report.entries > 100 && report.images > 200, "{scheme} {report:?}");
+            assert!(report.resumed > 0, "{scheme} {report:?}");
         }
     }
 }
@@ -85,7 +97,7 @@ fn without_its_plant_every_campaign_is_silent() {
     for plant in plants().filter(|plant| fits(plant.shown_by.options)) {
         let campaign = Campaign { plant: None, second_crash: false, ..Campaign::showing(plant, 1) };
         let report = run(&campaign);
-        assert!(!report.is_guilty(campaign.scheme), "{}: {report:?}", plant.name);
+        assert_silent(&campaign, &report);
     }
 }
 
@@ -101,7 +113,7 @@ fn context_switches_inside_transactions_and_growing_logs_lose_nothing() {
         campaign.options.put("log_slots", slots);
         campaign.options.put("tx_records", if growths > 0 { 2 } else { 0 });
         let report = run(&campaign);
-        assert!(!report.is_guilty(scheme), "{}: {report:?}", campaign.command(None));
+        assert_silent(&campaign, &report);
         assert!(report.images > 200);
     }
 }
@@ -117,13 +129,60 @@ fn transactions_that_abort_leave_nothing_behind() {
         {
             let mut campaign = Campaign::small(scheme, program, 1);
             campaign.plan.footprint = footprint;
-            campaign.plan.shared = shared;
+            campaign.plan.shared = shared && may_share(scheme);
             campaign.plan.abort_every = 3;
             let report = run(&campaign);
-            assert!(!report.is_guilty(scheme), "{}: {report:?}", campaign.command(None));
-            assert!(report.entries > 100, "{scheme} {report:?}");
+            assert_silent(&campaign, &report);
+            assert!(report.entries > 100 && report.resumed > 0, "{scheme} {report:?}");
         }
     }
+}
+
+#[test]
+fn what_goes_on_from_any_recovered_image_loses_nothing_either() {
+    for scheme in MachineScheme::all().filter(|scheme| scheme.guarantee() != Guarantee::None) {
+        for (shared, second_crash) in [(false, true), (true, false)] {
+            let mut campaign = Campaign::small(scheme, "hash-toggle", 3);
+            campaign.plan.shared = shared && may_share(scheme);
+            campaign.plan.abort_every = if second_crash { 0 } else { 5 };
+            campaign.plan.transactions = 40;
+            campaign.second_crash = second_crash;
+            (campaign.points, campaign.resumes) = (Points::Some(40), 40);
+            campaign.resumed_points = Points::Some(20);
+            let report = run(&campaign);
+            assert_silent(&campaign, &report);
+            assert!(report.resumed >= 40, "{scheme}: {report:?}");
+        }
+    }
+}
+
+#[test]
+fn redo_of_each_lane_by_itself_refuses_shared_data() {
+    let mut campaign = Campaign::small(named("redo-clwb"), "hash-toggle", 3);
+    campaign.plan.shared = true;
+    let error = campaign.run().unwrap_err().to_string();
+    assert!(error.contains("redo-clwb: lanes 0 and 1 store to"), "{error}");
+}
+
+#[test]
+fn a_failure_after_resuming_is_replayed_by_its_command() {
+    let plant = plants().find(|plant| plant.name == "skeleton-counts-anew").unwrap();
+    let campaign = Campaign { second_crash: false, resumes: 40, ..Campaign::showing(plant, 1) };
+    let report = run(&campaign);
+    let at = report.first_entry().expect("the plant shows");
+    let entry = at.resumed.expect("nothing is wrong before the first crash");
+    let command = campaign.command(Some(at));
+    assert!(command.ends_with(&format!("--crash-entry {} --resume-entry {entry}", at.entry)));
+    let replay = Campaign {
+        points: Points::One(at.entry),
+        resumed_points: Points::One(entry),
+        resumes: 1,
+        ..campaign
+    };
+    assert_eq!(run(&replay).first, report.first);
+    let behind = Campaign { resumed_points: Points::One(1_000_000), ..replay };
+    let error = behind.run().unwrap_err().to_string();
+    assert!(error.contains("--resume-entry 1000000: the run's journal has"), "{error}");
 }
 
 #[test]
@@ -140,8 +199,10 @@ fn large_runs_at_a_thousand_points_lose_nothing() {
             Options::default().with("log_slots", 1024).with("scan_period", 3_000_000 / 64);
         campaign.points = Points::Some(1000);
         campaign.second_crash = false;
+        campaign.resumes = 1;
+        campaign.resumed_points = Points::Some(100);
         let report = run(&campaign);
-        assert!(!report.is_guilty(scheme), "{}: {report:?}", campaign.command(None));
+        assert_silent(&campaign, &report);
         assert!(report.images >= 1000 && report.entries > 5000, "{report:?}");
     }
 }

@@ -82,6 +82,11 @@ impl<'a> Image<'a> {
         u64::from_le_bytes(word)
     }
 
+    /// The same where the image may end early: zeroes follow it.
+    pub fn word_or_zero(self, line: LineAddr, number: u64) -> u64 {
+        if line.0 < self.lines() { self.word(line, number) } else { 0 }
+    }
+
     /// Whether the image has these lines.
     ///
     /// # Errors
@@ -108,6 +113,10 @@ mod tests {
         assert_eq!(image.line(LineAddr(0))[5], 5);
         assert_eq!(image.word(LineAddr(3), 0).to_le_bytes()[0], 192);
         assert_eq!(image.lines(), 4);
+        assert_eq!(
+            (image.word_or_zero(LineAddr(0), 0), image.word_or_zero(LineAddr(4), 0)),
+            (image.word(LineAddr(0), 0), 0)
+        );
         assert!(image.check_length(LineAddr(2), 3).is_err());
         assert_eq!(read.into_lines(), [LineAddr(3), LineAddr(0)]);
     }

@@ -123,7 +123,8 @@ pub trait Prepared: fmt::Debug + Send + Sync {
     /// Lines of memory, the scheme's own included.
     fn lines(&self) -> u64;
 
-    /// A machine with the scheme in its ports, over a memory in which the scheme's lines are zero.
+    /// A machine with the scheme in its ports, over the memory of `setup.base`. The scheme's lines in
+    /// it are zero, or as recovery has left them: the scheme begins with what they say.
     ///
     /// # Errors
     /// When it cannot be built.

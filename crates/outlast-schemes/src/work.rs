@@ -23,7 +23,8 @@ pub enum Streams {
 pub struct Work {
     /// What runs.
     pub streams: Streams,
-    /// The bytes of memory at the start.
+    /// The bytes of memory at the start. Where it resumes other work, they are a recovered image, the
+    /// scheme's own lines included.
     pub image: Arc<Vec<u8>>,
     /// The first line that the work leaves to the scheme.
     pub end: LineAddr,
@@ -31,12 +32,25 @@ pub struct Work {
     pub lanes: u16,
     /// Whether transactions are begun inside others, after context switches.
     pub is_nested: bool,
+    /// The work of which this is the rest after a crash. The scheme's own lines are laid out for that.
+    pub whole: Option<Arc<Work>>,
 }
 
 impl Work {
-    /// Words that its largest transaction stores to, each store's counted again.
+    /// The rest of this work, from a recovered image on.
+    pub fn resumed(&self, rest: Vec<Arc<OpLog>>, image: Arc<Vec<u8>>) -> Self {
+        let whole = Some(Arc::new(self.whole().clone()));
+        Self { streams: Streams::Recorded(rest), image, whole, ..self.clone() }
+    }
+
+    /// The work that decides how the scheme's own lines are laid out: all of it, before any crash.
+    pub fn whole(&self) -> &Self {
+        self.whole.as_deref().unwrap_or(self)
+    }
+
+    /// Words that the largest transaction of the whole work stores to, each store's counted again.
     pub fn largest_transaction(&self) -> u64 {
-        match &self.streams {
+        match &self.whole().streams {
             Streams::Recorded(logs) => {
                 let largest = logs.iter().filter_map(|log| largest_transaction(log));
                 largest.map(|(_, words)| words).max().unwrap_or(0)
@@ -47,13 +61,14 @@ impl Work {
 
     /// The same work with programs that undo for themselves what aborts; nothing where nothing does.
     pub(crate) fn with_aborts_undone(&self) -> Option<Self> {
-        let mut ops = self.recorded().iter().flat_map(|log| log.iter());
+        let mut ops = self.whole().recorded().iter().flat_map(|log| log.iter());
         if !ops.any(|(_, op)| op == Op::TxAbort) {
             return None;
         }
         let undone = |log: &Arc<OpLog>| Arc::new(with_aborts_undone(log, &self.image));
         let streams = Streams::Recorded(self.recorded().iter().map(undone).collect());
-        Some(Self { streams, ..self.clone() })
+        let whole = self.whole.as_ref().and_then(|whole| whole.with_aborts_undone());
+        Some(Self { streams, whole: whole.map(Arc::new), ..self.clone() })
     }
 
     /// The recorded operations; none where they are made as they run.

@@ -47,6 +47,7 @@ fn run(
         end: LineAddr(LINES),
         lanes: 1,
         is_nested: false,
+        whole: None,
     };
     let prepared = scheme.prepare(&work, options, None).unwrap();
     let ops = Arc::clone(&prepared.streams()[0]);
@@ -208,6 +209,7 @@ fn a_granularity_between_the_two_is_refused() {
         end: LineAddr(64),
         lanes: 1,
         is_nested: false,
+        whole: None,
     };
     let refused = MachineScheme::plain().prepare(&work, &given, None).unwrap_err().to_string();
     assert!(refused.contains("128 B") && refused.contains("64 B or 256 B"), "{refused}");

@@ -25,8 +25,13 @@ impl Points {
     /// # Errors
     /// When one is asked for that lies behind its end.
     pub fn check(self, entries: usize) -> Result<(), NoSuchEntry> {
+        self.check_of("--crash-entry", entries)
+    }
+
+    /// The same of points that another option of the command line names.
+    pub(crate) fn check_of(self, option: &'static str, entries: usize) -> Result<(), NoSuchEntry> {
         match self {
-            Self::One(point) if point > entries => Err(NoSuchEntry { point, entries }),
+            Self::One(point) if point > entries => Err(NoSuchEntry { option, point, entries }),
             _ => Ok(()),
         }
     }
@@ -49,8 +54,9 @@ impl Points {
 
 /// A crash point behind the end of a journal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("--crash-entry {point}: the run's journal has {entries} entries; take 0 to {entries}")]
+#[error("{option} {point}: the run's journal has {entries} entries; take 0 to {entries}")]
 pub struct NoSuchEntry {
+    option: &'static str,
     point: usize,
     entries: usize,
 }

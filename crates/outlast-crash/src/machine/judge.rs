@@ -6,16 +6,32 @@
 use std::collections::{BTreeMap, HashMap};
 
 use outlast_schemes::{Image, Prepared};
-use outlast_sim::timed::{Cycle, TimedJournal};
-use outlast_trace::{Op, PoolOffset, word_pieces};
+use outlast_trace::{Op, PoolOffset, TxId, word_pieces};
 
 use outlast_workloads::machine::Recorded;
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// Of each set of data, a number of its transactions.
+pub(super) type Counts = BTreeMap<u64, usize>;
+
+/// The set of data of a transaction.
+pub(super) fn data_of(tx: TxId) -> u64 {
+    tx.0 >> 32
+}
+
+/// The place of a transaction among those of its data, from 1 on.
+pub(super) fn number_of(tx: TxId) -> usize {
+    (tx.0 & u64::from(u32::MAX)) as usize
+}
+
+/// What became of a recovered image's data.
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Fate {
-    Kept,
-    Lost,
-    Torn,
+    /// These transactions are there: no fewer than were needed.
+    Kept(Counts),
+    /// These are there, and fewer than were needed.
+    Lost(Counts),
+    /// No number of transactions explains it.
+    Torn(String),
 }
 
 /// What the transactions on one set of data leave, one after the other.
@@ -51,7 +67,7 @@ impl Judge {
     /// What the work's transactions leave, set of data by set of data.
     pub(super) fn new(work: &Recorded) -> Self {
         // Stores of each transaction, by its data and its number there.
-        let mut by_data: BTreeMap<u64, BTreeMap<u64, Stores>> = BTreeMap::new();
+        let mut by_data: BTreeMap<u64, BTreeMap<usize, Stores>> = BTreeMap::new();
         let mut aborted = Stores::new();
         for stream in &work.streams {
             let mut open: BTreeMap<u16, Vec<Stores>> = BTreeMap::new();
@@ -71,8 +87,8 @@ impl Judge {
                     Op::TxAbort => aborted.extend(stack.pop().unwrap_or_default()),
                     Op::Ack(tx) => {
                         let stores = ended.remove(&lane.0).unwrap_or_default();
-                        let data = by_data.entry(tx.0 >> 32).or_default();
-                        data.insert(tx.0 & u64::from(u32::MAX), stores);
+                        let data = by_data.entry(data_of(tx)).or_default();
+                        data.insert(number_of(tx), stores);
                     }
                     _ => {}
                 }
@@ -94,7 +110,7 @@ impl Judge {
         for stored in initial(&mut by_data.values().flat_map(BTreeMap::values).flatten()).keys() {
             untouched.remove(stored);
         }
-        let history = |transactions: &BTreeMap<u64, Stores>| {
+        let history = |transactions: &BTreeMap<usize, Stores>| {
             let mut memory = initial(&mut transactions.values().flatten());
             let value = |bytes: &[u8; 8]| u64::from_le_bytes(*bytes);
             let mut sum = 0u64;
@@ -124,48 +140,34 @@ impl Judge {
         Self { histories, untouched: untouched.into_iter().collect() }
     }
 
-    /// Of each set of data, how many of its transactions were acknowledged.
-    pub(super) fn acknowledged(&self, journal: &TimedJournal, now: Cycle) -> BTreeMap<u64, usize> {
-        let mut counts = BTreeMap::new();
-        for (_, tx) in journal.acknowledged_by(now) {
-            let count = counts.entry(tx.0 >> 32).or_insert(0);
-            *count = (*count).max((tx.0 & u64::from(u32::MAX)) as usize);
+    /// What became of a recovered image's data, where so many transactions have to be there.
+    pub(super) fn verdict(&self, prepared: &dyn Prepared, image: &[u8], needed: &Counts) -> Fate {
+        if let Err(wrong) = prepared.audit(Image::new(image)) {
+            return Fate::Torn(wrong);
         }
-        counts
-    }
-
-    /// What became of a recovered image's data, of which so many transactions were acknowledged.
-    pub(super) fn verdict(
-        &self,
-        prepared: &dyn Prepared,
-        image: &[u8],
-        acknowledged: &BTreeMap<u64, usize>,
-    ) -> Fate {
         let word = |at: u64| -> [u8; 8] {
             let line = prepared.locate(Image::new(image), PoolOffset(at).line());
             let place = (line.start().0 + at % 64) as usize;
             image[place..][..8].try_into().expect("eight bytes")
         };
-        if prepared.audit(Image::new(image)).is_err()
-            || self.untouched.iter().any(|(at, old)| word(*at) != *old)
-        {
-            return Fate::Torn;
+        if let Some((at, _)) = self.untouched.iter().find(|(at, old)| word(*at) != *old) {
+            return Fate::Torn(format!("a transaction that aborted left something at {at}"));
         }
-        let mut fate = Fate::Kept;
+        let (mut kept, mut lost) = (Counts::new(), false);
         for (data, history) in &self.histories {
             let mut sum = 0u64;
             for at in &history.words {
                 sum = sum.wrapping_add(share(*at, u64::from_le_bytes(word(*at))));
             }
-            let needed = acknowledged.get(data).copied().unwrap_or(0);
-            match history.states.get(&sum) {
-                None => return Fate::Torn,
-                Some(numbers) if numbers.iter().all(|number| *number < needed) => {
-                    fate = Fate::Lost;
-                }
-                Some(_) => {}
-            }
+            let needed = needed.get(data).copied().unwrap_or(0);
+            let Some(numbers) = history.states.get(&sum) else {
+                return Fate::Torn(format!("data {data} is what no number of transactions leaves"));
+            };
+            // The fewest that suffice, or the most that there are: numbers ascend.
+            let number = numbers.iter().find(|number| **number >= needed);
+            lost |= number.is_none();
+            kept.extend(number.or(numbers.last()).map(|number| (*data, *number)));
         }
-        fate
+        if lost { Fate::Lost(kept) } else { Fate::Kept(kept) }
     }
 }

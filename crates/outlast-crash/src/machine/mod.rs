@@ -9,27 +9,37 @@
 //! A campaign is a function of its parts and the seed, and its failure prints the command that
 //! replays it. It knows no scheme by name.
 
+mod crashes;
 mod judge;
 mod plants;
+mod resume;
 
 pub use crate::campaign::Points;
 
 use std::sync::Arc;
 
-use outlast_schemes::{
-    Breaks, Image, MachineScheme, Options, Patch, Plant, Prepared, Streams, Work,
-};
+use outlast_schemes::{Breaks, MachineScheme, Options, Plant, Streams, Work};
 use outlast_sim::Domain;
-use outlast_sim::timed::{Cycle, LaneOps, MachineConfig, Setup, Source, TimedJournal};
+use outlast_sim::timed::{LaneOps, MachineConfig, Setup, Source};
 use outlast_trace::{Guarantee, LaneId};
 use outlast_workloads::Random;
 use outlast_workloads::machine::{BareWorkload, Plan, Recorded};
 
-use judge::{Fate, Judge};
-use plants::{Before, damage, rewrite};
+use crashes::{Crashes, Run};
+use judge::{Counts, Fate, Judge};
+use plants::rewrite;
 
-/// The stream of random numbers from which crash points are drawn.
+/// Recovered images from which work is resumed, if nothing else is asked for.
+pub const RESUMES_DEFAULT: usize = 4;
+
+/// Where the rest crashes then.
+pub const RESUMED_POINTS: Points = Points::Some(12);
+
+/// The stream of random numbers from which crash points are drawn, those from which work is resumed,
+/// and how far recovery came before it was repeated there.
 const POINTS: u64 = 0x0063_7261_7368;
+const RESUMES: u64 = 0x7265_7375_6d65;
+const STOPS: u64 = 0x0073_746f_7073;
 
 /// What is run, crashed and judged.
 #[derive(Clone, PartialEq, Debug)]
@@ -48,6 +58,20 @@ pub struct Campaign {
     pub points: Points,
     /// Whether recoveries crash as well, after each of their writes.
     pub second_crash: bool,
+    /// From so many of the recovered images, drawn, the rest of the work runs on and crashes again.
+    pub resumes: usize,
+    /// Where that crashes.
+    pub resumed_points: Points,
+}
+
+/// A crash point: an entry of the journal, and one of the rest's journal where work was resumed from the
+/// image that is recovered there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CrashEntry {
+    /// The crash comes behind so many entries.
+    pub entry: usize,
+    /// The second one behind so many of the rest's.
+    pub resumed: Option<usize>,
 }
 
 /// What it came to.
@@ -57,15 +81,40 @@ pub struct Report {
     pub entries: usize,
     /// Images that were recovered and judged.
     pub images: u64,
-    /// Those that lack an acknowledged transaction.
+    /// Recovered images from which the rest of the work ran on.
+    pub resumed: u64,
+    /// Images that lack an acknowledged transaction.
     pub lost: u64,
-    /// Those that no number of transactions explains, or that recovery refuses.
+    /// Those that no number of transactions explains, or that recovery refuses, or from which the rest
+    /// cannot run.
     pub torn: u64,
-    /// The first entry behind which that happened.
-    pub first: Option<usize>,
+    /// The first crash point where that happened, and what was wrong.
+    pub first: Option<(CrashEntry, String)>,
 }
 
 impl Report {
+    /// Notes what became of an image, and says what is there, if anything whole is.
+    fn add(&mut self, at: CrashEntry, fate: Fate) -> Option<Counts> {
+        let (kept, why) = match fate {
+            Fate::Kept(kept) => return Some(kept),
+            Fate::Lost(kept) => {
+                self.lost += 1;
+                (Some(kept), "an acknowledged transaction is missing".to_owned())
+            }
+            Fate::Torn(why) => {
+                self.torn += 1;
+                (None, why)
+            }
+        };
+        self.first.get_or_insert((at, why));
+        kept
+    }
+
+    /// The first crash point where something was wrong.
+    pub fn first_entry(&self) -> Option<CrashEntry> {
+        self.first.as_ref().map(|(at, _)| *at)
+    }
+
     /// Whether the scheme broke its promise.
     pub fn is_guilty(&self, scheme: MachineScheme) -> bool {
         self.torn > 0 || (self.lost > 0 && scheme.guarantee() != Guarantee::Buffered)
@@ -95,6 +144,8 @@ impl Campaign {
             plant: None,
             points: Points::All,
             second_crash: true,
+            resumes: RESUMES_DEFAULT,
+            resumed_points: RESUMED_POINTS,
         }
     }
 
@@ -120,116 +171,71 @@ impl Campaign {
     /// When the run cannot be made or comes to a stop.
     pub fn run(&self) -> Result<Report, Box<dyn std::error::Error>> {
         let recorded = self.plan.record()?;
-        let breaks = self.plant.map_or(Breaks::Nothing, |plant| plant.breaks);
+        let work = work_of(&recorded);
+        let run = self.start(&recorded, &work, Counts::new())?;
+        let entries = run.journal().journal().len();
+        self.points.check(entries)?;
+        let points = self.points.of(entries, &mut self.random(POINTS, 0));
+        let mut resumed: Vec<usize> = points.clone();
+        let mut random = self.random(RESUMES, 0);
+        while resumed.len() > self.resumes {
+            resumed.swap_remove(random.below(resumed.len() as u64) as usize);
+        }
+        let mut crashes = Crashes {
+            campaign: self,
+            recorded: &recorded,
+            work: &work,
+            judge: Judge::new(&recorded),
+            report: Report { entries, ..Report::default() },
+        };
+        crashes.of(&run, None, &points, &resumed)?;
+        Ok(crashes.report)
+    }
+
+    /// Random numbers for one purpose at one crash point, the same when that is replayed.
+    fn random(&self, purpose: u64, entry: usize) -> Random {
+        Random::stream(self.plan.seed.wrapping_add((entry as u64) << 32), purpose)
+    }
+
+    fn breaks(&self) -> Breaks {
+        self.plant.map_or(Breaks::Nothing, |plant| plant.breaks)
+    }
+
+    /// Runs work to its end from its image on, where so many of its transactions are there already.
+    fn start(
+        &self,
+        recorded: &Recorded,
+        work: &Work,
+        kept: Counts,
+    ) -> Result<Run, Box<dyn std::error::Error>> {
+        let breaks = self.breaks();
         let planted = match breaks {
             Breaks::Scheme(number) => Some(number),
             _ => None,
         };
-        let prepared = self.scheme.prepare(&work_of(&recorded), &self.options, planted)?;
+        let prepared = self.scheme.prepare(work, &self.options, planted)?;
         let streams: Vec<_> =
             prepared.streams().iter().map(|log| Arc::new(rewrite(breaks, log))).collect();
         let source = |lane: u16| -> Box<dyn Source> {
             Box::new(LaneOps::new(Arc::clone(&streams[recorded.stream_of(lane)]), LaneId(lane)))
         };
         let sources = (0..recorded.lanes()).map(source).collect();
-        let mut image = recorded.image.to_vec();
-        image.resize((prepared.lines() * 64) as usize, 0);
+        let mut base = work.image.to_vec();
+        base.resize((prepared.lines() * 64) as usize, 0);
         let setup = Setup {
             seed: self.plan.seed,
-            base: image.clone(),
+            base: base.clone(),
             journal: Some(Domain::Adr),
             transfers_forget_dirt: breaks == Breaks::Transfer,
         };
         let config = with_cores(&self.machine, recorded.lanes());
         let mut machine = prepared.machine(&config, setup, sources)?;
         machine.run_to_end()?;
-        let journal = machine.journal().expect("it was asked for");
-        self.points.check(journal.journal().len())?;
-        let judge = Judge::new(&recorded);
-        Ok(self.judge_all(journal, &judge, prepared.as_ref(), image))
-    }
-
-    fn judge_all(
-        &self,
-        journal: &TimedJournal,
-        judge: &Judge,
-        prepared: &dyn Prepared,
-        mut image: Vec<u8>,
-    ) -> Report {
-        let entries = journal.journal().len();
-        let mut report = Report { entries, ..Report::default() };
-        let mut cursor = journal.journal().cursor();
-        let mut random = Random::stream(self.plan.seed, POINTS);
-        for point in self.points.of(entries, &mut random) {
-            // What the lines of the last few entries held before them.
-            let mut before: Vec<Before> = Vec::new();
-            while cursor.entries() < point {
-                let entry = cursor.entries();
-                if point - entry <= 16 {
-                    let at = journal.journal().get(entry).line.start();
-                    let line = image[at.0 as usize..][..64].try_into().expect("a line was taken");
-                    before.push((entry, at, line));
-                }
-                cursor.advance_to_entry(entry + 1, &mut image, |_| {});
-            }
-            // A crash just before the next entry.
-            let now = match point < entries {
-                true => Cycle(journal.at(point).0.saturating_sub(1)),
-                false => Cycle::NEVER,
-            };
-            let breaks = self.plant.map_or(Breaks::Nothing, |plant| plant.breaks);
-            let undo = overlay(&mut image, &damage(breaks, journal, point, now, &before));
-            let (torn, lost, images) = self.judge_one(journal, judge, prepared, &mut image, now);
-            overlay(&mut image, &undo);
-            report.images += images;
-            report.torn += torn;
-            report.lost += lost;
-            if torn + lost > 0 && report.first.is_none() {
-                report.first = Some(point);
-            }
-        }
-        report
-    }
-
-    /// Torn, lost, judged.
-    fn judge_one(
-        &self,
-        journal: &TimedJournal,
-        judge: &Judge,
-        prepared: &dyn Prepared,
-        image: &mut [u8],
-        now: Cycle,
-    ) -> (u64, u64, u64) {
-        let acknowledged = judge.acknowledged(journal, now);
-        let Ok(patches) = prepared.recover(Image::new(image)) else { return (1, 0, 1) };
-        let (mut torn, mut lost, mut images) = (0, 0, 0);
-        let stops = if self.second_crash { 0..patches.len() } else { 0..0 };
-        for stop in stops.chain([patches.len()]) {
-            let first = overlay(image, &patches[..stop]);
-            let second = match stop < patches.len() {
-                true => prepared.recover(Image::new(image)),
-                false => Ok(Vec::new()),
-            };
-            images += 1;
-            match second {
-                Err(_) => torn += 1,
-                Ok(second) => {
-                    let undo = overlay(image, &second);
-                    match judge.verdict(prepared, image, &acknowledged) {
-                        Fate::Kept => {}
-                        Fate::Lost => lost += 1,
-                        Fate::Torn => torn += 1,
-                    }
-                    overlay(image, &undo);
-                }
-            }
-            overlay(image, &first);
-        }
-        (torn, lost, images)
+        Ok(Run { prepared, machine, base, kept })
     }
 
     /// The command that runs this campaign again, at one crash point if that is given.
-    pub fn command(&self, point: Option<usize>) -> String {
+    pub fn command(&self, point: Option<CrashEntry>) -> String {
         let Plan { workload, footprint, threads, transactions, shared, seed, .. } = self.plan;
         let Plan { switch_every, abort_every, .. } = self.plan;
         let mut words = vec![
@@ -253,8 +259,11 @@ impl Campaign {
             words.push(format!("--plant {}", plant.name));
         }
         match point {
-            Some(point) => words.push(format!("--crash-entry {point}")),
-            None => words.push("--crash all".to_owned()),
+            Some(CrashEntry { entry, resumed }) => {
+                words.push(format!("--crash-entry {entry}"));
+                words.extend(resumed.map(|entry| format!("--resume-entry {entry}")));
+            }
+            None => words.push(format!("--crash all --resume {}", self.resumes)),
         }
         words.join(" ")
     }
@@ -268,6 +277,7 @@ pub fn work_of(recorded: &Recorded) -> Work {
         end: recorded.end(),
         lanes: recorded.lanes(),
         is_nested: recorded.plan.switch_every > 0,
+        whole: None,
     }
 }
 
@@ -292,16 +302,4 @@ pub fn machine_options(machine: &MachineConfig) -> String {
         options += &format!(" --set {key}='{value}'");
     }
     options
-}
-
-/// Writes patches and returns what they replaced, so that applying that undoes them.
-fn overlay(image: &mut [u8], patches: &[Patch]) -> Vec<Patch> {
-    let mut undo = Vec::with_capacity(patches.len());
-    for patch in patches {
-        let place = &mut image[patch.at.0 as usize..][..8];
-        undo.push(Patch { at: patch.at, word: (&*place).try_into().expect("eight bytes") });
-        place.copy_from_slice(&patch.word);
-    }
-    undo.reverse();
-    undo
 }

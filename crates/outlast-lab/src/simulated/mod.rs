@@ -92,7 +92,14 @@ impl Work {
             }
             Work::Trace(_) => (Streams::Generated { tx_stores: 0 }, LineAddr(0), 1),
         };
-        Ok(outlast_schemes::Work { streams, image: Arc::default(), end, lanes, is_nested: false })
+        Ok(outlast_schemes::Work {
+            streams,
+            image: Arc::default(),
+            end,
+            lanes,
+            is_nested: false,
+            whole: None,
+        })
     }
 
     /// One source for each core, of what a scheme has made of the work.

@@ -53,11 +53,13 @@ pub use program::{Flushes, with_calls, with_flushes};
 pub use recover::{recover, recover_as};
 pub use variants::HardwareLogging;
 
+use crate::image::Image;
 use log::Logged;
 use outlast_sim::Cause;
 use outlast_sim::timed::{self, Answer, Cycle, Scheme, StoreSeen};
 use outlast_trace::{LaneId, LineAddr};
 use record::{Change, Record};
+use recover::youngest;
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 
@@ -189,25 +191,41 @@ impl Hwl {
     /// # Errors
     /// [`LogError`] when the log or its buffer cannot be.
     pub fn new(config: HwlConfig) -> Result<Self, LogError> {
+        Self::over(config, Image::new(&[]))
+    }
+
+    /// The mechanism over a memory in which the log is as recovery has left it: empty from its head
+    /// on.
+    ///
+    /// # Errors
+    /// [`LogError`] when the log or its buffer cannot be.
+    pub fn over(config: HwlConfig, memory: Image<'_>) -> Result<Self, LogError> {
         config.check()?;
+        let of_head = |number| memory.word_or_zero(config.log.base, number);
+        let starts: [u64; GROWTHS_MAX as usize] = std::array::from_fn(|k| of_head(1 + k as u64));
+        let head = if config.faults.has(Fault::Overwrite) {
+            youngest(config.log, &starts, memory) + 1
+        } else {
+            of_head(0).max(1)
+        };
         Ok(Self {
             config,
             lanes: Vec::new(),
             in_use: [false; TXS_MAX],
             fifo: VecDeque::new(),
             issued: 0,
-            urgent: 0,
+            urgent: head - 1,
             draining: false,
             refused: false,
-            next: 1,
-            durable: 1,
+            next: head,
+            durable: head,
             committed: vec![0; TXS_MAX],
             early: Vec::new(),
             logged: VecDeque::new(),
-            head: 1,
-            durable_head: 1,
-            starts: [0; GROWTHS_MAX as usize],
-            durable_regions: 0,
+            head,
+            durable_head: head,
+            durable_regions: starts.iter().take_while(|start| **start != 0).count(),
+            starts,
             moving_head: None,
             waits_for_log: false,
             unlogged: FxHashMap::default(),
@@ -217,7 +235,7 @@ impl Hwl {
             to_force_is_sorted: true,
             force_by: Cycle(0),
             last_scan: Cycle(0),
-            scanned_at: 0,
+            scanned_at: head - 1,
             stats: HwlStats::default(),
         })
     }

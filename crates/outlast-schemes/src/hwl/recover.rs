@@ -5,7 +5,7 @@
 //!
 //! 1. what committed transactions stored is stored again, oldest record first;
 //! 2. what the others stored is taken back, newest record first;
-//! 3. the head moves behind the last record, and the log is empty.
+//! 3. the head moves behind every record that a slot holds, and the log is empty.
 //!
 //! The paper compares logged values with memory to find out what committed (HWL-2); under
 //! steal-but-no-force that comparison says nothing. Everything before step 3 may be repeated, so
@@ -69,10 +69,24 @@ pub fn recover_as(
             patches.extend(changes(record, true));
         }
     }
-    if !records.is_empty() && !faults.has(Fault::Overwrite) {
-        patches.push(Patch { at: log.base.start(), word: number.to_le_bytes() });
+    // Records are on their way together: one that no head will pass may lie behind a gap.
+    let next = number.max(youngest(log, &starts, image) + 1);
+    if next > head && !faults.has(Fault::Overwrite) {
+        patches.push(Patch { at: log.base.start(), word: next.to_le_bytes() });
     }
     Ok(patches)
+}
+
+/// The largest number of a record in the log's regions.
+pub(super) fn youngest(
+    log: LogPlace,
+    starts: &[u64; GROWTHS_MAX as usize],
+    memory: Image<'_>,
+) -> u64 {
+    let regions = starts.iter().take_while(|start| **start != 0).count();
+    let slots = log.slots * ((2 << regions) - 1);
+    let number = |slot| memory.word_or_zero(log.base.plus(1 + slot), 0) >> 16;
+    (0..slots).map(number).max().unwrap_or(0)
 }
 
 fn read(image: Image<'_>, slot: LineAddr) -> Result<Record, RecoveryError> {
@@ -85,7 +99,7 @@ fn read(image: Image<'_>, slot: LineAddr) -> Result<Record, RecoveryError> {
 /// written round and round without anybody noting a head.
 fn oldest(log: LogPlace, image: Image<'_>) -> u64 {
     let number = |slot: u64| image.word(log.base.plus(1 + slot), 0) >> 16;
-    let youngest = (0..log.slots).map(number).max().unwrap_or(0);
+    let youngest = youngest(log, &[0; GROWTHS_MAX as usize], image);
     let mut first = youngest;
     while first > 1
         && youngest - first + 1 < log.slots

@@ -287,7 +287,7 @@ impl Prepared for Logging {
         setup: Setup,
         sources: Vec<Box<dyn Source>>,
     ) -> Result<Box<dyn Machine>, MachineError> {
-        let hwl = Hwl::new(self.config).expect("the log was checked");
+        let hwl = Hwl::over(self.config, Image::new(&setup.base)).expect("the log was checked");
         machine(config, hwl, self.on, self.lines(), setup, sources)
     }
 

@@ -54,9 +54,12 @@ enum Fault {
     LinesLeft,
     /// A transaction that aborts leaves its stores in caches.
     AbortedLeft,
+    /// What goes on after a crash counts transactions from the first on.
+    CountsAnew,
 }
 
-const FAULTS: [Fault; 3] = [Fault::Unordered, Fault::LinesLeft, Fault::AbortedLeft];
+const FAULTS: [Fault; 4] =
+    [Fault::Unordered, Fault::LinesLeft, Fault::AbortedLeft, Fault::CountsAnew];
 
 const fn plant(name: &'static str, number: u8, abort_every: u64, about: &'static str) -> Plant {
     let shown_by = Shown {
@@ -88,10 +91,16 @@ impl HardwareScheme for Skeleton {
     }
 
     fn plants(&self) -> &'static [Plant] {
-        const PLANTS: [Plant; 3] = [
+        const PLANTS: [Plant; 4] = [
             plant("skeleton-unordered", 0, 0, "a store does not wait for its record"),
             plant("skeleton-lines-left", 1, 0, "a transaction ends before its lines are durable"),
             plant("skeleton-aborted-left", 2, 3, "an abort leaves what is in caches"),
+            plant(
+                "skeleton-counts-anew",
+                3,
+                0,
+                "after a crash transactions count from the first on",
+            ),
         ];
         &PLANTS
     }
@@ -179,7 +188,7 @@ impl Prepared for Under {
         setup: Setup,
         sources: Vec<Box<dyn Source>>,
     ) -> Result<Box<dyn Machine>, MachineError> {
-        let undo = EagerUndo::new(self.layout, self.fault);
+        let undo = EagerUndo::new(self.layout, self.fault, Image::new(&setup.base));
         machine(config, undo, self.on, self.lines(), setup, sources)
     }
 

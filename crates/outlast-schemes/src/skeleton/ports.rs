@@ -6,6 +6,7 @@ use outlast_trace::{LaneId, LineAddr};
 use rustc_hash::FxHashMap;
 
 use super::{Fault, Layout};
+use crate::image::Image;
 
 /// Causes of its traffic, by their place in [`Scheme::CAUSES`].
 const OLD_LINE: Cause = Cause::Scheme(0);
@@ -65,9 +66,14 @@ pub(super) struct EagerUndo {
 }
 
 impl EagerUndo {
-    pub(super) fn new(layout: Layout, fault: Option<Fault>) -> Self {
-        let lanes = vec![Lane::default(); layout.lanes as usize];
-        Self { layout, fault, lanes, records: 0, waits: 0 }
+    /// The mechanism over a memory in which lanes have ended the transactions that headers say.
+    pub(super) fn new(layout: Layout, fault: Option<Fault>, memory: Image<'_>) -> Self {
+        let ended = |lane| match fault {
+            Some(Fault::CountsAnew) => 0,
+            _ => memory.word_or_zero(layout.header(lane), 0),
+        };
+        let lanes = (0..layout.lanes).map(|lane| Lane { ended: ended(lane), ..Lane::default() });
+        Self { layout, fault, lanes: lanes.collect(), records: 0, waits: 0 }
     }
 
     fn write(line: LineAddr, words: &[u64], cause: Cause, token: Token) -> SchemeWrite<Token> {

@@ -34,7 +34,7 @@ mod variants;
 pub use recover::recover;
 pub use variants::Software;
 
-use crate::{BEGIN_INSTRUCTIONS, COMMIT_INSTRUCTIONS};
+use crate::{BEGIN_INSTRUCTIONS, COMMIT_INSTRUCTIONS, Image};
 use outlast_trace::{
     ByteRange, FlushKind, LaneId, LineAddr, Op, OpLog, PoolOffset, Sink, word_pieces,
 };
@@ -77,19 +77,16 @@ pub enum Data {
     Left,
 }
 
-/// The bytes of memory before the first operation; what lies outside is zero.
+/// The bytes of memory before the first operation; zeroes follow.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Initial<'a> {
-    /// Where they begin, a multiple of 8.
-    pub origin: u64,
-    /// They.
+    /// The bytes, from address 0 on.
     pub bytes: &'a [u8],
 }
 
 impl Initial<'_> {
     fn word(&self, at: u64) -> [u8; 8] {
-        let from = at.checked_sub(self.origin).map(|from| from as usize);
-        let found = from.and_then(|from| self.bytes.get(from..from + 8));
+        let found = self.bytes.get(at as usize..at as usize + 8);
         found.map_or([0; 8], |word| word.try_into().expect("eight bytes were taken"))
     }
 }
@@ -121,7 +118,8 @@ pub struct LogTooSmall {
 /// A lane's transaction under way.
 #[derive(Debug, Default)]
 struct Running {
-    /// The last number: the lane's transactions that store something count from 1.
+    /// The last number: the lane's transactions that store something count from 1, after a crash from
+    /// the last one that the log knows of.
     number: u64,
     /// The next record's place, counted without wrapping.
     place: u64,
@@ -166,7 +164,10 @@ impl SoftwareLog {
         let mut lanes: FxHashMap<LaneId, Running> = FxHashMap::default();
         let log_first = logging != Logging::Redo;
         for (lane, op) in bare.iter() {
-            let tx = lanes.entry(lane).or_default();
+            let tx = lanes.entry(lane).or_insert_with(|| Running {
+                number: recover::last_number(self, lane, Image::new(initial.bytes)),
+                ..Running::default()
+            });
             match op {
                 Op::TxBegin => {
                     tx.inside = true;

@@ -13,6 +13,9 @@ use outlast_trace::{LaneId, LineAddr, PoolOffset};
 /// - Both: the same, with new values for the transaction that the header names, and old ones for
 ///   the one behind it.
 ///
+/// Where a transaction was taken back its lane's header goes past it, so that its records mean nothing
+/// to the next one.
+///
 /// # Errors
 /// When the image is too short for the logs of so many lanes, or a record is damaged.
 pub fn recover(
@@ -22,7 +25,7 @@ pub fn recover(
     image: Image<'_>,
 ) -> Result<Vec<Patch>, RecoveryError> {
     image.check_length(log.base, log.lines * u64::from(lanes))?;
-    let mut patches = Vec::new();
+    let (mut patches, mut headers) = (Vec::new(), Vec::new());
     for lane in (0..lanes).map(LaneId) {
         let header = log.header(lane);
         let record = |index: u64| header.plus(1 + index);
@@ -36,6 +39,7 @@ pub fn recover(
             first.is_some_and(|line| lines.count() as u64 + 1 >= image.word(line, 7))
         };
         let committed = image.word(header, 0);
+        let mut taken_back = false;
         if logging != Logging::Undo {
             let youngest = || (0..capacity).map(|k| number_of(record(k))).max().unwrap_or(0);
             let number = if logging == Logging::Redo { youngest() } else { committed };
@@ -48,10 +52,24 @@ pub fn recover(
         if logging != Logging::Redo {
             for line in of_tx(committed + 1) {
                 read(logging, false, image, line, &mut patches)?;
+                taken_back = true;
             }
         }
+        if taken_back {
+            // Redo reads the records of the transaction that the header names: of this one there are none.
+            let past = committed + if logging == Logging::Undo { 1 } else { 2 };
+            headers.push(Patch { at: header.start(), word: past.to_le_bytes() });
+        }
     }
+    patches.extend(headers);
     Ok(patches)
+}
+
+/// The number of a lane's last transaction in a log that recovery has left, or 0.
+pub(super) fn last_number(log: SoftwareLog, lane: LaneId, memory: Image<'_>) -> u64 {
+    let header = log.header(lane);
+    let records = (1..log.lines).map(|k| memory.word_or_zero(header.plus(k), 0) >> 8);
+    records.max().unwrap_or(0).max(memory.word_or_zero(header, 0))
 }
 
 fn read(

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use outlast_sim::timed::{Machine, MachineConfig, MachineError, NonPers, Setup, Source};
-use outlast_trace::{Guarantee, OpLog};
+use outlast_trace::{ByteRange, Guarantee, LaneId, LineAddr, Op, OpLog};
+use rustc_hash::FxHashMap;
 
 use super::{Data, Initial, Logging, SoftwareLog, recover};
 use crate::plant::{AppliesTo, Breaks, Plant, Shown};
@@ -147,11 +148,14 @@ impl HardwareScheme for Software {
                  thread has its own log",
             ));
         }
+        if logging != Logging::Undo && data == Data::Flushed {
+            streams.iter().try_for_each(|bare| check_alone(bare))?;
+        }
         let needed = 2 + (work.largest_transaction() + 1).div_ceil(2);
         let share = options.get(&LOG_SLOTS) / u64::from(work.lanes);
         let lines = if ring { needed.max(share) } else { needed };
         let log = SoftwareLog { base: work.end, lines, ring };
-        let initial = Initial { origin: 0, bytes: &work.image };
+        let initial = Initial { bytes: &work.image };
         let apply = |bare: &Arc<OpLog>| -> Result<Arc<OpLog>, PrepareError> {
             let applied = log.apply(logging, data, initial, bare);
             Ok(Arc::new(applied.map_err(PrepareError::new)?))
@@ -160,6 +164,26 @@ impl HardwareScheme for Software {
         let on = Ait::chosen(options, false)?;
         Ok(Box::new(Logged { streams, logging, log, lanes: work.lanes, on }))
     }
+}
+
+/// Refuses lines that several lanes store to: a lane's committed records are replayed until its next
+/// transaction, over whatever others have stored since.
+fn check_alone(bare: &OpLog) -> Result<(), PrepareError> {
+    let mut owners: FxHashMap<LineAddr, LaneId> = FxHashMap::default();
+    for (lane, op) in bare.iter() {
+        let Op::Store { at, bytes } = op else { continue };
+        for line in ByteRange::new(at, bytes.len() as u64).lines() {
+            let owner = *owners.entry(line).or_insert(lane);
+            if owner != lane {
+                return Err(PrepareError::new(format_args!(
+                    "lanes {} and {} store to {line}, and recovery replays each lane's log by itself: \
+                     give each its own data, or take undo-clwb or a hardware scheme",
+                    owner.0, lane.0
+                )));
+            }
+        }
+    }
+    Ok(())
 }
 
 #[derive(Debug)]

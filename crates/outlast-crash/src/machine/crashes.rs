@@ -1,0 +1,191 @@
+//! Crashes of one run, each recovered and judged.
+
+use std::sync::Arc;
+
+use outlast_schemes::{Image, Patch, Prepared, Work};
+use outlast_sim::timed::{Cycle, DrainCursor, Machine, TimedJournal};
+use outlast_workloads::machine::Recorded;
+
+use super::judge::{Counts, Fate, Judge, data_of, number_of};
+use super::plants::{Before, damage};
+use super::resume::rest;
+use super::{Campaign, CrashEntry, POINTS, Report, STOPS};
+use crate::campaign::NoSuchEntry;
+
+/// A machine that ran to its end, with the memory that it started from.
+pub(super) struct Run {
+    pub prepared: Box<dyn Prepared>,
+    pub machine: Box<dyn Machine>,
+    pub base: Vec<u8>,
+    /// Transactions that are in the base.
+    pub kept: Counts,
+}
+
+impl Run {
+    pub fn journal(&self) -> &TimedJournal {
+        self.machine.journal().expect("it was asked for")
+    }
+
+    /// Of each set of data, how many transactions were acknowledged by then, or are in the base.
+    fn needed(&self, now: Cycle) -> Counts {
+        let mut needed = self.kept.clone();
+        for (_, tx) in self.journal().acknowledged_by(now) {
+            let count = needed.entry(data_of(*tx)).or_insert(0);
+            *count = (*count).max(number_of(*tx));
+        }
+        needed
+    }
+}
+
+/// A campaign's crashes, and what they came to.
+pub(super) struct Crashes<'c> {
+    pub campaign: &'c Campaign,
+    pub recorded: &'c Recorded,
+    pub work: &'c Work,
+    pub judge: Judge,
+    pub report: Report,
+}
+
+impl Crashes<'_> {
+    /// Crashes a run at these points, ascending, and goes on from what is recovered at those of
+    /// `resumed`. The run itself may have gone on from a crash behind entry `resumes` of another one.
+    ///
+    /// # Errors
+    /// When a crash point is asked for that the rest of the work does not have.
+    pub fn of(
+        &mut self,
+        run: &Run,
+        resumes: Option<usize>,
+        points: &[usize],
+        resumed: &[usize],
+    ) -> Result<(), NoSuchEntry> {
+        let journal = run.journal();
+        let entries = journal.journal().len();
+        let mut image = run.base.clone();
+        let mut cursor = journal.journal().cursor();
+        let mut drains = journal.drains();
+        for &point in points {
+            // What the lines of the last few entries held before them.
+            let mut before: Vec<Before> = Vec::new();
+            while cursor.entries() < point {
+                let entry = cursor.entries();
+                if point - entry <= 16 {
+                    let at = journal.journal().get(entry).line.start();
+                    let line = image[at.0 as usize..][..64].try_into().expect("a line was taken");
+                    before.push((entry, at, line));
+                }
+                cursor.advance_to_entry(entry + 1, &mut image, |_| {});
+            }
+            drains.advance_to_entry(point);
+            // A crash just before the next entry.
+            let now = match point < entries {
+                true => Cycle(journal.at(point).0.saturating_sub(1)),
+                false => Cycle::NEVER,
+            };
+            let mut lost = left_undrained(&drains);
+            lost.extend(damage(self.campaign.breaks(), journal, point, now, &before));
+            let undo = overlay(&mut image, &lost);
+            let at = match resumes {
+                None => CrashEntry { entry: point, resumed: None },
+                Some(entry) => CrashEntry { entry, resumed: Some(point) },
+            };
+            let goes_on = resumed.contains(&point);
+            if let Some((image, kept)) = self.recover(run, at, &mut image, now, goes_on) {
+                self.resume(point, image, kept)?;
+            }
+            overlay(&mut image, &undo);
+        }
+        Ok(())
+    }
+
+    /// Runs the rest of the work from a recovered image on, and crashes that.
+    fn resume(&mut self, entry: usize, image: Vec<u8>, kept: Counts) -> Result<(), NoSuchEntry> {
+        let Self { campaign, recorded, work, .. } = *self;
+        let streams = recorded.streams.iter().map(|log| Arc::new(rest(log, &kept)));
+        let work = work.resumed(streams.collect(), Arc::new(image));
+        match campaign.start(recorded, &work, kept) {
+            Ok(run) => {
+                let entries = run.journal().journal().len();
+                campaign.resumed_points.check_of("--resume-entry", entries)?;
+                let mut random = campaign.random(POINTS, entry);
+                let points = campaign.resumed_points.of(entries, &mut random);
+                self.report.resumed += 1;
+                self.of(&run, Some(entry), &points, &[])
+            }
+            Err(why) => {
+                let at = CrashEntry { entry, resumed: Some(0) };
+                self.report.add(at, Fate::Torn(format!("cannot go on: {why}")));
+                Ok(())
+            }
+        }
+    }
+
+    /// Recovers an image, also after crashes of recovery, and judges what is there. Where work `goes_on`,
+    /// returns one of the recovered images if that is whole.
+    fn recover(
+        &mut self,
+        run: &Run,
+        at: CrashEntry,
+        image: &mut [u8],
+        now: Cycle,
+        goes_on: bool,
+    ) -> Option<(Vec<u8>, Counts)> {
+        let needed = run.needed(now);
+        let patches = match run.prepared.recover(Image::new(image)) {
+            Ok(patches) => patches,
+            Err(refused) => {
+                self.report.images += 1;
+                self.report.add(at, Fate::Torn(refused.to_string()));
+                return None;
+            }
+        };
+        let first = if self.campaign.second_crash { 0 } else { patches.len() };
+        let stops = first..patches.len() + 1;
+        let mut random = self.campaign.random(STOPS, at.entry);
+        let drawn = stops.start + random.below(stops.len() as u64) as usize;
+        let mut found = None;
+        for stop in stops {
+            let first = overlay(image, &patches[..stop]);
+            let second = match stop < patches.len() {
+                true => run.prepared.recover(Image::new(image)),
+                false => Ok(Vec::new()),
+            };
+            self.report.images += 1;
+            match second {
+                Err(refused) => drop(self.report.add(at, Fate::Torn(refused.to_string()))),
+                Ok(second) => {
+                    let undo = overlay(image, &second);
+                    let fate = self.judge.verdict(run.prepared.as_ref(), image, &needed);
+                    let kept = self.report.add(at, fate);
+                    if goes_on && stop == drawn {
+                        found = kept.map(|kept| (image.to_vec(), kept));
+                    }
+                    overlay(image, &undo);
+                }
+            }
+            overlay(image, &first);
+        }
+        found
+    }
+}
+
+/// What the array has in place of the lines for which residual energy did not suffice.
+fn left_undrained(drains: &DrainCursor<'_>) -> Vec<Patch> {
+    let words = drains.lost().flat_map(|(line, bytes)| {
+        let at = (0..8).map(move |word| line.start().plus(8 * word));
+        at.zip(bytes.as_chunks::<8>().0)
+    });
+    words.map(|(at, word)| Patch { at, word: *word }).collect()
+}
+
+/// Writes patches and returns what they replaced, so that applying that undoes them.
+fn overlay(image: &mut [u8], patches: &[Patch]) -> Vec<Patch> {
+    let mut undo = Vec::with_capacity(patches.len());
+    for patch in patches {
+        let place = &mut image[patch.at.0 as usize..][..8];
+        undo.push(Patch { at: patch.at, word: (&*place).try_into().expect("eight bytes") });
+        place.copy_from_slice(&patch.word);
+    }
+    undo.reverse();
+    undo
+}
