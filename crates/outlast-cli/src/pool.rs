@@ -8,14 +8,15 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use outlast::{
-    CheckReport, Checkpoint, CheckpointError, CheckpointInfo, CheckpointReport, CreateOptions,
+    CheckReport, CheckStep, Checkpoint, CheckpointError, CheckpointInfo, CheckpointReport, CreateOptions,
     FilePool, OpenOptions, PoolError, PoolInfo, RecoveredPool, RepairReport, Scheme,
     UnrecoveredPool,
 };
+use outlast_lab::progress::Progress;
 use outlast_pmem::{Domain, MapError, MapOptions, Mapped, Medium};
 use serde_json::json;
 
-use crate::say::{OutputFailed, noteln, outln};
+use crate::say::{OutputFailed, Teller, noteln, outln};
 use crate::{CommandResult, Verdict, size};
 
 /// What the statuses of these commands mean.
@@ -335,25 +336,33 @@ fn repair(args: &FileArgs, as_json: bool, seed: u64) -> CommandResult {
     let medium = Mapped::open(path, &map)?;
     say_domain(&medium);
     let pool = about(path, UnrecoveredPool::open(medium).and_then(|pool| pool.recover(None)))?;
-    let report = about(path, pool.repair())?;
+    let report = about(path, pool.repair_telling(&mut steps()))?;
     let verdict = if report.left.is_empty() { Verdict::Good } else { Verdict::Bad };
     verdict.after(print_repair(path, &report, as_json, seed))
 }
 
-/// Findings that are lines; the JSON document has them all.
-const LINES_MAX: usize = 1000;
+/// Shows how far a check or a repair has come.
+fn steps() -> impl FnMut(CheckStep) {
+    const EVERY: u64 = 64;
+    let teller = Teller::with_lines();
+    move |CheckStep { stage, done, total }| {
+        if done.is_multiple_of(EVERY) || done == total {
+            teller.tell(Progress::Step { stage: &stage.to_string(), done, total });
+        }
+    }
+}
 
-/// What was found, as far as a reader goes on reading.
-fn print_first(
+/// A line for each finding, and one for those that were counted only.
+fn print_findings(
     path: &Path,
-    count: usize,
     findings: impl Iterator<Item = impl fmt::Display>,
+    more: u64,
 ) -> Result<(), OutputFailed> {
-    for finding in findings.take(LINES_MAX) {
+    for finding in findings {
         outln!("{}: {finding}", path.display());
     }
-    if let Some(more @ 1..) = count.checked_sub(LINES_MAX) {
-        outln!("{}: {more} more; --json lists all", path.display());
+    if more > 0 {
+        outln!("{}: {more} more findings, counted and not kept", path.display());
     }
     Ok(())
 }
@@ -371,16 +380,17 @@ fn print_repair(
             "lines_repaired": report.lines,
             "checksums_renewed": report.checksums,
             "uncorrectable": report.left.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            "uncorrectable_more": report.left.more(),
         });
         outln!("{}", crate::document("pool repair", seed, vec![record]));
     } else {
-        print_first(path, report.left.len(), report.left.iter())?;
+        print_findings(path, report.left.iter(), report.left.more())?;
         outln!(
             "{} matrices, {} lines repaired, checksums of {} renewed, {} findings left",
             report.matrices,
             report.lines,
             report.checksums,
-            report.left.len()
+            report.left.count()
         );
     }
     Ok(())

@@ -111,7 +111,7 @@ pub use outlast_pmem::{Domain, GrowError, MapError, MapOptions, Mapped, Medium, 
 pub use outlast_trace::{ByteRange, Guarantee, LINE_BYTES, LineAddr, PoolOffset};
 pub use plant::{Plant, Shows, UnknownPlant};
 pub use pool::{
-    CheckReport, CheckStage, CheckStep, CreateOptions, FilePool, Finding, Header, Lane,
+    CheckReport, CheckStage, CheckStep, CreateOptions, FINDINGS_MAX, FilePool, Finding, Findings, Header, Lane,
     OpenOptions, Pool, PoolInfo, Reader, RecoveredPool, Running, UnrecoveredPool,
 };
 pub use recover::RecoveryReport;

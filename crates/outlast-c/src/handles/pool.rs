@@ -255,7 +255,7 @@ pub unsafe extern "C" fn outlast_check(
         let (path, wanted) = unsafe { (read_path(path)?, read(options)?) };
         let report = UnrecoveredPool::open_file(path, &wanted.map)?.recover(None)?.check();
         // SAFETY: it is not null, so the caller says that a number can be stored there.
-        unsafe { findings.write(report.findings.len() as u64) };
+        unsafe { findings.write(report.findings.count()) };
         match report.findings.first() {
             None => Ok(()),
             Some(first) => Err(Failure::new(OUTLAST_DAMAGED, first.to_string())),

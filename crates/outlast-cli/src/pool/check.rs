@@ -3,13 +3,12 @@
 
 use std::path::Path;
 
-use outlast::{CheckReport, CheckStep, MapOptions, PoolError, PoolInfo, UnrecoveredPool};
-use outlast_lab::progress::Progress;
+use outlast::{CheckReport, MapOptions, PoolError, PoolInfo, UnrecoveredPool};
 use outlast_pmem::{MapError, Mapped, Overlay};
 use serde_json::json;
 
-use super::{FileArgs, about, print_first};
-use crate::say::{OutputFailed, Teller, outln};
+use super::{FileArgs, about, print_findings, steps};
+use crate::say::{OutputFailed, outln};
 use crate::{CommandResult, Verdict};
 
 /// What there is to say of a pool.
@@ -22,10 +21,14 @@ struct Outcome {
 }
 
 impl Outcome {
-    /// Everything that is wrong, in words.
+    /// What is wrong, as far as it was kept, in words.
     fn findings(&self) -> impl Iterator<Item = String> + '_ {
         let found = self.report.findings.iter().map(ToString::to_string);
         self.unopened.iter().cloned().chain(found)
+    }
+
+    fn count(&self) -> u64 {
+        u64::from(self.unopened.is_some()) + self.report.findings.count()
     }
 }
 
@@ -42,7 +45,7 @@ pub(super) fn check(args: &FileArgs, as_json: bool, seed: u64) -> CommandResult 
         },
         outcome => about(path, outcome)?,
     };
-    let verdict = if outcome.findings().next().is_none() { Verdict::Good } else { Verdict::Bad };
+    let verdict = if outcome.count() == 0 { Verdict::Good } else { Verdict::Bad };
     verdict.after(print(path, &outcome, as_json, seed))
 }
 
@@ -54,14 +57,7 @@ fn unopened(error: PoolError) -> Outcome {
 /// The check of a pool whose log is live stores into an overlay: it takes memory for what recovery
 /// changes, and none for the rest.
 fn look(pool: UnrecoveredPool<Mapped>) -> Result<Outcome, PoolError> {
-    let teller = Teller::with_lines();
-    let mut tell = |step: CheckStep| {
-        const EVERY: u64 = 64;
-        if step.done.is_multiple_of(EVERY) || step.done == step.total {
-            let CheckStep { stage, done, total } = step;
-            teller.tell(Progress::Step { stage: &stage.to_string(), done, total });
-        }
-    };
+    let mut tell = steps();
     let live_records = pool.info()?.live_records.unwrap_or_default();
     let report = match live_records {
         0 => pool.read_only()?.check_telling(&mut tell),
@@ -80,6 +76,7 @@ fn print(path: &Path, outcome: &Outcome, as_json: bool, seed: u64) -> Result<(),
             "file": path.display().to_string(),
             "opened": unopened.is_none(),
             "findings": outcome.findings().collect::<Vec<_>>(),
+            "findings_more": report.findings.more(),
             "blocks": report.blocks,
             "block_bytes": report.block_bytes,
             "chunks_free": report.chunks_free,
@@ -91,7 +88,7 @@ fn print(path: &Path, outcome: &Outcome, as_json: bool, seed: u64) -> Result<(),
         outln!("{}", crate::document("pool check", seed, vec![record]));
         return Ok(());
     }
-    print_first(path, outcome.findings().count(), outcome.findings())?;
+    print_findings(path, outcome.findings(), report.findings.more())?;
     if *live_records > 0 {
         outln!("{live_records} log records wait for recovery; a recovered copy was checked");
     }
@@ -104,7 +101,7 @@ fn print(path: &Path, outcome: &Outcome, as_json: bool, seed: u64) -> Result<(),
         "{} blocks, {} bytes, {reach}; {} findings",
         report.blocks,
         report.block_bytes,
-        outcome.findings().count()
+        outcome.count()
     );
     Ok(())
 }

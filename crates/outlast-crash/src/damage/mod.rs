@@ -67,8 +67,6 @@ pub enum Exempt {
     UnwrittenLog,
     /// A sealed word outside all matrices is wrong together with its seal.
     Resealed,
-    /// The header line of a lane is as it was before, and with it where its log begins.
-    StaleLane,
     /// A line of the directory is as it was before, under a root that `check` cannot follow.
     StaleDirectory,
 }

@@ -8,7 +8,7 @@ use crate::checksums::matrices::{Content, Matrices, MatrixAt, load_line, load_su
 use crate::checksums::rebuild::summed_contents;
 use crate::error::PoolError;
 use crate::io::{Io, Site};
-use crate::pool::{Finding, RecoveredPool};
+use crate::pool::{CheckStage, CheckStep, Findings, RecoveredPool, Tell};
 
 /// Repairs after which no other is tried.
 const PASSES_MAX: usize = 4;
@@ -51,7 +51,7 @@ pub struct RepairReport {
     pub checksums: u64,
     /// What a check finds afterwards: faults that could not be repaired, and whatever else is wrong,
     /// which no repair touches. Only a pool with nothing left is right.
-    pub left: Vec<Finding>,
+    pub left: Findings,
 }
 
 /// What is to be done about one matrix.
@@ -66,19 +66,24 @@ impl<M: Medium> RecoveredPool<M> {
     /// Compares every line of the heap with its checksums. Nothing is stored. A pool without
     /// checksums has no faults that could be seen.
     pub fn faults(&self) -> Vec<Fault> {
-        self.faults_telling(&mut |_| {})
+        let mut faults = Vec::new();
+        self.for_each_fault(&mut |_| {}, |fault| faults.push(fault));
+        faults
     }
 
-    /// As [`faults`](Self::faults), and tells of the chunk that each matrix begins in.
-    pub(crate) fn faults_telling(&self, tell: &mut dyn FnMut(u64)) -> Vec<Fault> {
+    /// The same one by one; `tell` hears of the chunk that each matrix begins in.
+    pub(crate) fn for_each_fault(
+        &self,
+        tell: &mut dyn FnMut(u64),
+        mut visit: impl FnMut(Fault),
+    ) {
         let geometry = &self.header().geometry;
-        let mut faults = Vec::new();
         self.for_each_matrix(|matrices, content, matrix| {
             tell(geometry.chunk_of(matrix.data.start()));
-            let judged = judge(self.medium(), matrices, content, &matrix);
-            faults.extend(judged.err().map(|(fault, _)| fault));
+            if let Err((fault, _)) = judge(self.medium(), matrices, content, &matrix) {
+                visit(fault);
+            }
         });
-        faults
     }
 
     /// Puts right what [`faults`](Self::faults) would find, as far as the checksums tell, durably,
@@ -89,6 +94,17 @@ impl<M: Medium> RecoveredPool<M> {
     /// [`PoolError::ReadOnly`] when the pool was opened for reading only, [`PoolError::Forked`] in a
     /// child of the process that opened it.
     pub fn repair(&self) -> Result<RepairReport, PoolError> {
+        self.repair_telling(&mut |_| {})
+    }
+
+    /// As [`repair`](Self::repair), and tells how far it and the check behind it have come, often.
+    ///
+    /// # Errors
+    /// As `repair`.
+    pub fn repair_telling(
+        &self,
+        tell: &mut dyn FnMut(CheckStep),
+    ) -> Result<RepairReport, PoolError> {
         if self.is_read_only() {
             return Err(PoolError::ReadOnly);
         }
@@ -99,21 +115,24 @@ impl<M: Medium> RecoveredPool<M> {
         // A bitmap that is put right may tell more of what it speaks of.
         for _ in 0..PASSES_MAX {
             let before = (report.lines, report.checksums);
-            report.matrices = self.repair_once(&mut report);
+            report.matrices = self.repair_once(&mut report, tell);
             if (report.lines, report.checksums) == before {
                 break;
             }
         }
-        report.left = self.check().findings;
+        report.left = self.check_telling(tell).findings;
         Ok(report)
     }
 
     /// Returns how many matrices there are.
-    fn repair_once(&self, report: &mut RepairReport) -> u64 {
+    fn repair_once(&self, report: &mut RepairReport, tell: &mut Tell<'_>) -> u64 {
         let io = Io::new(self.medium(), None);
+        let (geometry, total) = (&self.header().geometry, self.chunks());
         let mut count = 0;
         self.for_each_matrix(|matrices, content, matrix| {
             count += 1;
+            let done = geometry.chunk_of(matrix.data.start());
+            tell(CheckStep { stage: CheckStage::Repair, done, total });
             let Err((_, remedy)) = judge(self.medium(), matrices, content, &matrix) else {
                 return;
             };

@@ -57,6 +57,9 @@
 //!   what lacks: one at the ring's start behind a `Wrap`, or one that names a region. Any other
 //!   live record there was fenced after the one that should stand at the end: that line is older
 //!   than it was, which is damage. The last record of a lane can be missing unnoticed.
+//! * **L9** What a ring holds beside the records between tail and end is older than they are: dead, and in a
+//!   ring with streamed lines of an earlier lap. A live record there, or a line of a later lap, was written
+//!   under a newer tail: the lane's header is older than it was, which is damage.
 //!
 //! Undo transactions always begin at the start of a part of the ring: of either half, or of the
 //! whole where it is too small for two. The part whose first record has the higher number is the

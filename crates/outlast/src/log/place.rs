@@ -158,6 +158,29 @@ impl Place {
         }
     }
 
+    /// Whether the line of a ring shows that the lane's tail, by which this is its place, is older than
+    /// it was: it is of a later lap, or a live record begins there in another lap or another form.
+    pub fn is_behind_line<M: Medium>(self, io: Io<'_, M>, is_live: impl Fn(Seq) -> bool) -> bool {
+        let is_later = |line: &[u8]| self.lap.is_some_and(|lap| streamed::is_ahead(line, lap));
+        let other = |line: &[u8]| match streamed::lap_of(line) {
+            Some(lap) if self.lap.is_none_or(|own| own.tag() != lap.tag()) => {
+                streamed::begins(line, lap, &is_live).then_some(Self { lap: Some(lap), ..self })
+            }
+            _ => (self.lap.is_some() && record::begins(line, &is_live))
+                .then_some(Self { lap: None, ..self }),
+        };
+        let at = self.region.line(self.line);
+        if !io.medium.verify(at, LINE_BYTES, |line| is_later(line) || other(line).is_some()) {
+            return false;
+        }
+        let mut line = [0; LINE_BYTES as usize];
+        io.medium.load(at, &mut line);
+        let is_whole = |place: Self| {
+            matches!(place.read(io, &is_live, &mut Vec::new()), Found::Record { .. })
+        };
+        is_later(&line) || other(&line).is_some_and(is_whole)
+    }
+
     /// The header of a complete record.
     pub fn head<M: Medium>(self, medium: &M) -> Head {
         match self.peek_if(Io::new(medium, None), |_| true) {

@@ -7,6 +7,7 @@ use crate::io::Io;
 use crate::layout::CHUNK_BYTES_MIN;
 use crate::log::place::Place;
 use crate::log::record::{self, Found, LogDamage, Peeked, RecordKind, Region};
+use crate::log::streamed;
 use crate::plant::Plant;
 use crate::seq::Seq;
 
@@ -58,6 +59,8 @@ pub(crate) fn read_lane<M: Medium>(
     let mut regions_left = medium.len() / CHUNK_BYTES_MIN;
     let mut lines_left = ring.lines;
     let mut last = Seq::default();
+    // The number of the oldest live record.
+    let mut first = None;
     let mut payload = Vec::new();
     loop {
         if place.region == ring && place.line == ring.lines {
@@ -66,8 +69,8 @@ pub(crate) fn read_lane<M: Medium>(
             is_around = true;
         }
         let end = |last| {
-            let behind = Behind { tail, end: place, is_around };
-            behind.is_empty(io, |seq| proves_end && life(seq) == Life::Live && seq > last)
+            let behind = Behind { tail, end: place, is_around, first };
+            behind.is_empty(io, |seq| proves_end && life(seq) == Life::Live, last)
         };
         let is_live = |seq| life(seq) == Life::Live && seq >= last;
         let (kind, seq, lines) = match place.read(io, is_live, &mut payload) {
@@ -101,6 +104,7 @@ pub(crate) fn read_lane<M: Medium>(
             Found::Damaged { line, why } => return Err(LogDamage { line, why }),
         };
         last = seq;
+        first = first.or(Some(seq));
         let here = place.region.line(place.line);
         // A ring of live records is read once around at most; the bound matters only if the
         // floor was damaged in a way that makes everything look alive.
@@ -138,9 +142,9 @@ pub(crate) fn read_lane<M: Medium>(
                     }
                     Found::Nothing | Found::Unfinished { .. } => {
                         place.line -= lines;
-                        let behind = Behind { tail, end: place, is_around };
-                        let is_later = |seq| proves_end && life(seq) == Life::Live && seq > last;
-                        return behind.is_empty(io, is_later);
+                        let behind = Behind { tail, end: place, is_around, first };
+                        return behind
+                            .is_empty(io, |seq| proves_end && life(seq) == Life::Live, last);
                     }
                     Found::Damaged { line, why } => return Err(LogDamage { line, why }),
                 }
@@ -156,16 +160,21 @@ struct Behind {
     end: Place,
     /// The end is in the lap behind that of the tail.
     is_around: bool,
+    /// The number of the first live record that was read.
+    first: Option<Seq>,
 }
 
 impl Behind {
-    /// L8. `is_later` knows the numbers of live records that were drawn after the last one read.
+    /// L8, L9. `is_live` knows the numbers of live records; `last` is that of the last one read.
     fn is_empty<M: Medium>(
         &self,
         io: Io<'_, M>,
-        is_later: impl Fn(Seq) -> bool,
+        is_live: impl Fn(Seq) -> bool,
+        last: Seq,
     ) -> Result<(), LogDamage> {
-        let Self { tail, end, is_around } = *self;
+        let Self { tail, end, is_around, first } = *self;
+        let is_earlier = |seq| first.is_some_and(|first| seq < first);
+        let is_left_out = |seq| is_live(seq) && (seq > last || is_earlier(seq));
         let in_ring = end.region == tail.region;
         let stop = if in_ring && is_around { tail.line } else { end.region.lines };
         let same_lap = (end.line + 1..stop).map(|line| Place { line, ..end });
@@ -174,13 +183,27 @@ impl Behind {
         let mut excused = None;
         let mut payload = Vec::new();
         for place in same_lap.chain(next_lap) {
-            let Some(head) = place.head_if(io, &is_later) else { continue };
-            // A journal's pages stay where they are.
-            let is_journal = matches!(head.kind, RecordKind::Journal | RecordKind::Pages);
+            if in_ring && !end.region.is_elsewhere && place.is_behind_line(io, &is_live) {
+                let line = place.region.line(place.line);
+                return Err(LogDamage { line, why: streamed::LATER });
+            }
+            let Some(head) = place.head_if(io, is_left_out) else { continue };
+            // A journal's pages stay where they are, and undo records that were once committed.
+            let stays = match head.kind {
+                RecordKind::Journal | RecordKind::Pages => true,
+                RecordKind::Undo | RecordKind::Continued | RecordKind::Witnesses => {
+                    is_earlier(head.seq)
+                }
+                _ => false,
+            };
             let is_whole =
-                || matches!(place.read(io, &is_later, &mut payload), Found::Record { .. });
-            if is_journal || excused == Some(head.seq) || !{ is_whole }() {
+                || matches!(place.read(io, is_left_out, &mut payload), Found::Record { .. });
+            if stays || excused == Some(head.seq) || !{ is_whole }() {
                 continue;
+            }
+            if is_earlier(head.seq) {
+                let why = "older live records lie before a lane's tail, which is older than it was";
+                return Err(LogDamage { line: place.region.line(place.line), why });
             }
             let names_region = matches!(
                 head.kind,
@@ -268,8 +291,8 @@ fn read_before<M: Medium>(
             }
             Found::Nothing | Found::Unfinished { .. } => {
                 let end = Place::sealed(region, line);
-                let behind = Behind { tail: end, end, is_around: false };
-                behind.is_empty(io, |seq| life(seq) == Life::Live && seq > last)?;
+                let behind = Behind { tail: end, end, is_around: false, first: None };
+                behind.is_empty(io, |seq| life(seq) == Life::Live, last)?;
                 return Ok(last);
             }
             Found::Damaged { line, why } => return Err(LogDamage { line, why }),

@@ -11,6 +11,8 @@
 //!   So an era that is not begun so is begun by a lap that came by every line.
 //! * **L6** Tags of 127 laps in a row differ, and none is blank, or zero: a line of which all eight words
 //!   carry the lap that is being read is wholly there, whatever order they became durable in.
+//!   By L5 a word of the ring is at most two eras behind the lap that is read there: one whose tag is that of
+//!   a later lap was written under a newer tail, so the tail is an older version of its line.
 //! * **L7** A line's lap follows from the lane's durable tail, which says its own lap: the head is
 //!   never a ring ahead of it (W3).
 
@@ -90,8 +92,21 @@ impl Lap {
     }
 
     #[inline]
-    fn tag(self) -> u8 {
+    pub fn tag(self) -> u8 {
         self.tag
+    }
+
+    /// The lap of a tag, as far as that tells.
+    fn of_tag(tag: u8) -> Option<Self> {
+        let number = tag & 0x7f ^ NO_NUMBER;
+        (is_tag(tag) && number > 0).then(|| Self::numbered(u64::from(number) - 1))
+    }
+
+    /// Whether a word with that tag is of a later lap than this one (L6).
+    fn is_behind(self, tag: u8) -> bool {
+        const AHEAD_MAX: u64 = TAGS - 2 * ERA;
+        let ahead = |lap: Self| (TAGS + lap.number() - self.number() % TAGS) % TAGS;
+        Self::of_tag(tag).is_some_and(|lap| (1..=AHEAD_MAX).contains(&ahead(lap)))
     }
 }
 
@@ -271,7 +286,7 @@ enum Line {
     Whole([u64; LINE_WORDS]),
     /// At least one of its words is of another.
     Missing,
-    /// A word is of the next lap, which does not begin before the tail has passed the line (L7).
+    /// A word is of a later lap, which does not begin before the tail has passed the line (L7).
     Later,
     /// A word has the tag of no lap, which no crash leaves behind.
     Damaged,
@@ -291,7 +306,7 @@ fn read_line<M: Medium>(io: Io<'_, M>, at: At) -> Line {
         let tag = (*word >> TAG_SHIFT) as u8;
         if tag != lap.tag() && !(i > 0 && io.plants(Plant::FirstWordBelieved)) {
             return match is_tag(tag) {
-                true if tag == lap.after(1).tag() => Line::Later,
+                true if lap.is_behind(tag) => Line::Later,
                 true => Line::Missing,
                 false => Line::Damaged,
             };
@@ -326,6 +341,21 @@ pub(crate) fn begins(line: &[u8], lap: Lap, wanted: impl Fn(Seq) -> bool) -> boo
     is_whole && head_of(&words).is_ok_and(|head| wanted(head.seq))
 }
 
+/// What is wrong with a lane whose ring knows of a later lap.
+pub(crate) const LATER: &str =
+    "a log line is ahead of its lane's tail, which is older than it was";
+
+/// The lap of a line, all of whose words carry the tag of one.
+pub(crate) fn lap_of(line: &[u8]) -> Option<Lap> {
+    let [first, rest @ ..] = record::words_of_line(line).map(|word| (word >> TAG_SHIFT) as u8);
+    Lap::of_tag(first).filter(|_| rest.iter().all(|tag| *tag == first))
+}
+
+/// Whether all of a line is of a later lap than `lap`.
+pub(crate) fn is_ahead(line: &[u8], lap: Lap) -> bool {
+    lap_of(line).is_some_and(|found| lap.is_behind(found.tag()))
+}
+
 /// Word `index` of the payload of a complete record.
 pub(crate) fn word<M: Medium>(medium: &M, at: At, index: usize) -> u64 {
     let index = FRONT_WORDS + index;
@@ -349,7 +379,6 @@ pub(crate) fn read<M: Medium>(
     payload.clear();
     let damaged = |at: At, why| Found::Damaged { line: at.start(), why };
     const TAG_UNPROVEN: &str = "a word of a log line carries the tag of no lap";
-    const LATER: &str = "a log line is a lap ahead of its lane's tail, which is older than it was";
     let words = match read_line(io, at) {
         Line::Whole(words) => words,
         Line::Missing => return Found::Nothing,

@@ -69,11 +69,84 @@ impl std::fmt::Display for Finding {
     }
 }
 
+/// Findings that a report keeps. A damaged pool may have one for each of its blocks.
+pub const FINDINGS_MAX: usize = 1000;
+
+/// What is wrong with a pool: the first [`FINDINGS_MAX`] findings, and the number of the rest. As a
+/// slice it is those that were kept, so it is empty when nothing was found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Findings {
+    kept: Vec<Finding>,
+    more: u64,
+}
+
+impl Findings {
+    /// How many there were, kept or not.
+    pub fn count(&self) -> u64 {
+        self.kept.len() as u64 + self.more
+    }
+
+    /// How many there were behind those that were kept.
+    pub fn more(&self) -> u64 {
+        self.more
+    }
+
+    /// Keeps one, or counts it.
+    pub fn push(&mut self, finding: Finding) {
+        if self.kept.len() < FINDINGS_MAX {
+            self.kept.push(finding);
+        } else {
+            self.more += 1;
+        }
+    }
+}
+
+impl std::ops::Deref for Findings {
+    type Target = [Finding];
+
+    fn deref(&self) -> &[Finding] {
+        &self.kept
+    }
+}
+
+impl Extend<Finding> for Findings {
+    fn extend<I: IntoIterator<Item = Finding>>(&mut self, findings: I) {
+        findings.into_iter().for_each(|finding| self.push(finding));
+    }
+}
+
+impl<'a> IntoIterator for &'a Findings {
+    type Item = &'a Finding;
+    type IntoIter = std::slice::Iter<'a, Finding>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.kept.iter()
+    }
+}
+
+impl<const N: usize> PartialEq<[Finding; N]> for Findings {
+    fn eq(&self, all: &[Finding; N]) -> bool {
+        *self == *all.as_slice()
+    }
+}
+
+impl PartialEq<Vec<Finding>> for Findings {
+    fn eq(&self, all: &Vec<Finding>) -> bool {
+        *self == *all.as_slice()
+    }
+}
+
+impl PartialEq<[Finding]> for Findings {
+    fn eq(&self, all: &[Finding]) -> bool {
+        self.more == 0 && self.kept == all
+    }
+}
+
 /// What a check found, and how far it looked.
 #[derive(Clone, Debug, Default)]
 pub struct CheckReport {
-    /// Everything that is wrong.
-    pub findings: Vec<Finding>,
+    /// What is wrong.
+    pub findings: Findings,
     /// Allocated blocks.
     pub blocks: u64,
     /// Bytes of them.
@@ -90,7 +163,7 @@ pub struct CheckReport {
     pub reachable: Option<u64>,
 }
 
-/// How far a check has come, for a caller that shows it.
+/// How far a check or a repair has come, for a caller that shows it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CheckStep {
     /// What is being looked at.
@@ -104,6 +177,9 @@ pub struct CheckStep {
 /// What a check looks at, in this order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord)]
 pub enum CheckStage {
+    /// Every line and its checksums, chunk by chunk, as often as that puts something right; only of a
+    /// repair, which checks the pool afterwards.
+    Repair,
     /// The directory and the bitmaps, chunk by chunk.
     Allocator,
     /// Every line and its checksums, chunk by chunk; only where the pool keeps some.
@@ -115,6 +191,7 @@ pub enum CheckStage {
 impl std::fmt::Display for CheckStage {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
+            Self::Repair => "chunks repaired",
             Self::Allocator => "chunks of the allocator",
             Self::Checksums => "chunks with checksums",
             Self::Reachability => "blocks reached",
@@ -122,8 +199,8 @@ impl std::fmt::Display for CheckStage {
     }
 }
 
-/// Hears of a check's steps.
-type Tell<'a> = dyn FnMut(CheckStep) + 'a;
+/// Hears of the steps of a check or a repair.
+pub(crate) type Tell<'a> = dyn FnMut(CheckStep) + 'a;
 
 impl<M: Medium> RecoveredPool<M> {
     /// Every allocated block with its size, and all damage on the way, into `report`.
@@ -302,7 +379,8 @@ impl<M: Medium> RecoveredPool<M> {
     /// The whole check: metadata, checksums, and the allocator against what the root object reaches, as far
     /// as the root is one of the structures of [`collections`](crate::collections).
     ///
-    /// Beside what it finds it takes memory for a few bits of each block that there is room for.
+    /// It takes memory for a few bits of each block that there is room for, and for the findings that
+    /// it keeps.
     pub fn check(&self) -> CheckReport {
         self.check_telling(&mut |_| {})
     }
@@ -342,23 +420,24 @@ impl<M: Medium> RecoveredPool<M> {
         V: FnOnce(&M, &mut dyn FnMut(PoolOffset, u64)) -> Result<bool, String>,
     {
         let (mut report, mut blocks) = self.map_metadata(tell);
-        let faults = self.faults_telling(&mut |chunk| {
-            tell(CheckStep { stage: CheckStage::Checksums, done: chunk, total: self.chunks() });
-        });
-        report.findings.extend(faults.into_iter().map(Finding::Fault));
-        let mut found = Vec::new();
+        self.for_each_fault(
+            &mut |chunk| {
+                tell(CheckStep { stage: CheckStage::Checksums, done: chunk, total: self.chunks() });
+            },
+            |fault| report.findings.push(Finding::Fault(fault)),
+        );
+        let (total, findings) = (report.blocks, &mut report.findings);
         let mut reached = 0;
         let known = visit(self.medium(), &mut |at, bytes| {
             reached += 1;
-            let (stage, total) = (CheckStage::Reachability, report.blocks);
+            let stage = CheckStage::Reachability;
             tell(CheckStep { stage, done: reached, total });
             match blocks.reach(at, bytes) {
                 Reached::First => {}
-                Reached::Again => found.push(Finding::ReachedTwice { at }),
-                Reached::NoBlock => found.push(Finding::NotAllocated { at, bytes }),
+                Reached::Again => findings.push(Finding::ReachedTwice { at }),
+                Reached::NoBlock => findings.push(Finding::NotAllocated { at, bytes }),
             }
         });
-        report.findings.append(&mut found);
         match known {
             Ok(true) => {
                 report.reachable = Some(reached);

@@ -20,7 +20,8 @@ mod ring;
 mod running;
 mod shared;
 
-pub use check::{CheckReport, CheckStage, CheckStep, Finding};
+pub(crate) use check::Tell;
+pub use check::{CheckReport, CheckStage, CheckStep, FINDINGS_MAX, Finding, Findings};
 pub use file::FilePool;
 use header::format;
 pub use header::{CreateOptions, Header};

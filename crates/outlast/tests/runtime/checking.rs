@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use outlast::{
-    BlockKind, CheckReport, CheckStage, CreateOptions, Finding, OpenOptions, Pool, PoolOffset,
+    BlockKind, CheckReport, CheckStage, CreateOptions, FINDINGS_MAX, Finding, OpenOptions, Pool, PoolOffset,
     RecoveredPool, Runner, Transact, UnrecoveredPool,
 };
 use outlast_pmem::Heap;
@@ -75,6 +75,37 @@ fn a_check_tells_how_far_it_has_come() {
         assert_eq!(has(CheckStage::Checksums), checksums);
         assert!(!has(CheckStage::Reachability), "the root is the program's own");
     }
+}
+
+/// A repair tells of itself and then of the check behind it.
+#[test]
+fn a_repair_tells_how_far_it_has_come() {
+    let (pool, _) = filled(true);
+    let image = pool.into_medium();
+    let pool = UnrecoveredPool::open(image).unwrap().recover(None).unwrap();
+    let mut steps = Vec::new();
+    let report = pool.repair_telling(&mut |step| steps.push(step)).unwrap();
+    assert!(report.left.iter().all(|finding| matches!(finding, Finding::Leaked { .. })));
+    assert!(steps.is_sorted_by_key(|step| (step.stage, step.done)), "one pass: nothing is damaged");
+    assert!(steps.iter().all(|step| step.done <= step.total));
+    let of_repair = steps.iter().filter(|step| step.stage == CheckStage::Repair).count() as u64;
+    assert_eq!(of_repair, report.matrices);
+    assert!(steps.iter().any(|step| step.stage == CheckStage::Checksums));
+}
+
+/// A report keeps so many findings and counts the others, whichever part of the check has them.
+#[test]
+fn findings_are_kept_up_to_a_limit_and_counted_behind_it() {
+    let (pool, model) = filled(false);
+    let report = pool.check_with(|_, block| {
+        (0..3000).for_each(|n| block(PoolOffset(8 + 64 * n), 8));
+        Ok(true)
+    });
+    assert_eq!(report.findings.len(), FINDINGS_MAX);
+    let none = |finding: &Finding| matches!(finding, Finding::NotAllocated { .. });
+    assert!(report.findings.iter().all(none));
+    let all = 3000 + model.len() as u64;
+    assert_eq!((report.findings.count(), report.findings.more()), (all, all - 1000));
 }
 
 /// In a zone of free chunks no chunk is looked at for each that comes after it.

@@ -139,3 +139,63 @@ fn an_older_line_in_the_middle_of_a_log_loses_nothing_unnoticed() {
         assert!(refused > 40 && changed - refused < 16, "{scheme}: {refused} of {changed}");
     }
 }
+
+/// The versions that the header line of a lane has had in several openings, oldest first, while a ring of
+/// 15 lines went round some times; and the pool, killed and closed.
+fn with_versions_of_a_lane(scheme: Scheme) -> (Vec<Vec<u8>>, [Vec<u8>; 2], u64) {
+    let create = CreateOptions { lanes: 2, lane_bytes: 1 << 10, ..CreateOptions::default() };
+    let mut pool = Pool::create_on(Heap::new(512 << 10), &create, &open(scheme)).unwrap();
+    let lane_at = geometry_of(&pool.medium().to_bytes()).lane_at(0).0 as usize;
+    let mut versions: Vec<Vec<u8>> = Vec::new();
+    let mut keys = 0;
+    for opening in 0..6 {
+        for _ in 0..if opening == 3 { 1 } else { 25 } {
+            insert(&pool, 0, keys..keys + 1);
+            keys += 1;
+            let image = pool.medium().to_bytes();
+            if versions.last().is_none_or(|last| last[lane_at..][..64] != image[lane_at..][..64]) {
+                versions.push(image);
+            }
+        }
+        if opening < 5 {
+            pool = opened(&pool.close().to_bytes(), scheme).unwrap();
+        }
+    }
+    // What `undo` marks last may be missing unnoticed.
+    insert(&pool, 0, keys - 1..keys);
+    let killed = pool.medium().to_bytes();
+    (versions, [killed, pool.close().to_bytes()], keys.into())
+}
+
+/// L9. Either the ring shows that the header of its lane is older than it was, or nothing is lost: not
+/// at this opening, and not at the one after the next commits.
+#[test]
+#[cfg_attr(miri, ignore = "hundreds of whole pools take minutes there")]
+fn an_older_header_of_a_lane_loses_nothing_unnoticed() {
+    for scheme in [Scheme::Undo, Scheme::Redo, Scheme::Swift, Scheme::UndoArchapt, Scheme::Aof] {
+        let (versions, pools, keys) = with_versions_of_a_lane(scheme);
+        let lane_at = geometry_of(&pools[0]).lane_at(0).0 as usize;
+        for (now, ending) in pools.iter().zip(["killed", "closed"]) {
+            let older = versions.iter().filter(|v| v[lane_at..][..64] != now[lane_at..][..64]);
+            let mut refused = 0;
+            for (nth, older) in older.enumerate() {
+                let what = format!("{scheme}, {ending}, version {nth}");
+                let pool = match opened(&with_line(now, older, lane_at), scheme) {
+                    Ok(pool) => pool,
+                    Err(PoolError::Damaged { .. }) => {
+                        refused += 1;
+                        continue;
+                    }
+                    Err(error) => panic!("{what}: {error}"),
+                };
+                assert_eq!(count(&pool), keys, "{what}");
+                let more = keys as u32..keys as u32 + 7;
+                insert(&pool, 0, more.clone());
+                let pool = opened(&pool.into_medium().to_bytes(), scheme).expect(&what);
+                assert_eq!(count(&pool), keys + more.len() as u64, "{what}, later");
+            }
+            let streams = scheme.streams_log();
+            assert!(!streams || refused > 5, "{scheme}, {ending}: {refused} of {}", versions.len());
+        }
+    }
+}
