@@ -126,7 +126,7 @@ fn word(block: PoolOffset, number: u64) -> PoolOffset {
 
 /// The pool is sound and its first words are these.
 fn judge(path: &Path, block: PoolOffset, expected: &[u64]) {
-    let recovered = UnrecoveredPool::open_file(path, &map()).unwrap().recover(None).unwrap();
+    let recovered = UnrecoveredPool::open_file(path, &map()).unwrap().recover().unwrap();
     assert_eq!(recovered.check().findings, []);
     let mut found = vec![0; expected.len()];
     for (number, found) in (0..).zip(&mut found) {
@@ -218,7 +218,7 @@ fn a_medium_around_a_file_is_refused_too() {
     assert!(medium.file().is_some());
     let child = fork(directory.path(), || {
         assert!(matches!(pool.lane().err().unwrap(), PoolError::Forked));
-        let recovered = UnrecoveredPool::open(medium.clone()).unwrap().recover(None);
+        let recovered = UnrecoveredPool::open(medium.clone()).unwrap().recover();
         assert!(matches!(recovered.err().unwrap(), PoolError::Forked));
         assert!(Overlay::new(&medium).is_forked());
     });

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use outlast::{
-    CheckReport, CheckStep, Checkpoint, CheckpointError, CheckpointInfo, CheckpointReport, CreateOptions,
-    FilePool, OpenOptions, PoolError, PoolInfo, RecoveredPool, RepairReport, Scheme,
+    CheckReport, CheckStep, Checkpoint, CheckpointError, CheckpointInfo, CheckpointReport,
+    CreateOptions, FilePool, OpenOptions, PoolError, PoolInfo, RecoveredPool, RepairReport, Scheme,
     UnrecoveredPool,
 };
 use outlast_lab::progress::Progress;
@@ -335,7 +335,7 @@ fn repair(args: &FileArgs, as_json: bool, seed: u64) -> CommandResult {
     let map = MapOptions { domain: args.domain, ..MapOptions::default() };
     let medium = Mapped::open(path, &map)?;
     say_domain(&medium);
-    let pool = about(path, UnrecoveredPool::open(medium).and_then(|pool| pool.recover(None)))?;
+    let pool = about(path, UnrecoveredPool::open(medium).and_then(|pool| pool.recover()))?;
     let report = about(path, pool.repair_telling(&mut steps()))?;
     let verdict = if report.left.is_empty() { Verdict::Good } else { Verdict::Bad };
     verdict.after(print_repair(path, &report, as_json, seed))

@@ -5,7 +5,7 @@
 //! it, and what recovery never touches stands for all its contents at once. Between two
 //! recoveries only the touched words are put back; nothing is ever copied.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::panic::Location;
 use std::time::{Duration, Instant};
 
@@ -46,6 +46,7 @@ pub(crate) const OPS_MAX: u64 = 100_000_000;
 #[derive(Debug)]
 pub struct ImageMedium {
     state: RefCell<State>,
+    planted: Cell<u16>,
     atomic_line: bool,
 }
 
@@ -115,7 +116,7 @@ impl ImageMedium {
             counted_since: None,
             pauses: 0,
         };
-        Self { state: RefCell::new(state), atomic_line: false }
+        Self { state: RefCell::new(state), planted: Cell::new(0), atomic_line: false }
     }
 
     /// Lets recovery make the medium larger, up to `len` bytes.
@@ -128,6 +129,11 @@ impl ImageMedium {
     pub fn with_atomic_line(mut self) -> Self {
         self.atomic_line = true;
         self
+    }
+
+    /// Carries the number of a bug from here on ([`Medium::planted`]).
+    pub fn plant(&self, bug: u16) {
+        self.planted.set(bug);
     }
 
     /// Replaces a line of the image itself, so that [`revert`](Self::revert) comes back to it.
@@ -306,6 +312,11 @@ fn check_aligned(at: PoolOffset) {
 
 impl Medium for ImageMedium {
     const OBSERVED: bool = true;
+
+    #[inline]
+    fn planted(&self) -> u16 {
+        self.planted.get()
+    }
 
     fn has_atomic_line(&self) -> bool {
         self.atomic_line

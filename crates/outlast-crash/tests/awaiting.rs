@@ -32,7 +32,6 @@ fn base(scheme: Scheme) -> (Vec<u8>, PoolOffset) {
         chunk_bytes: Some(4096),
         uuid: Some(Default::default()),
         checksums: false,
-        plant: None,
     };
     let pool = Pool::create_on(&medium, &create, &options(scheme)).unwrap();
     let block = pool.lane().unwrap().run(|tx| {
@@ -48,7 +47,7 @@ fn base(scheme: Scheme) -> (Vec<u8>, PoolOffset) {
 /// All lines say the same, and no less than was acknowledged.
 fn judge(image: &ImageMedium, crash: &Crash<'_>, block: PoolOffset) -> Result<(), Violation> {
     UnrecoveredPool::open(image)
-        .and_then(|pool| pool.recover(None))
+        .and_then(|pool| pool.recover())
         .map_err(|error| Violation::new(Broken::Refused, error.to_string()))?;
     let found: Vec<u64> = (0..LINES).map(|line| image.load_u64(block.plus(line * 64))).collect();
     if found.iter().any(|number| *number != found[0]) {
@@ -71,7 +70,7 @@ fn waiting_beside_a_lane_that_runs_alone_loses_nothing() {
         while let Some(scheduler) = explorer.next() {
             let medium = Recorder::from_image(base.clone());
             let pool = on_lane(LaneId(15), || {
-                let recovered = UnrecoveredPool::open(&medium)?.recover(None)?;
+                let recovered = UnrecoveredPool::open(&medium)?.recover()?;
                 recovered.start(&options(scheme))
             });
             let pool = pool.unwrap();

@@ -22,9 +22,9 @@ fn random(state: &mut u64) -> u64 {
 }
 
 /// Every other run has lanes that come and go, so that one may be alone for a while.
-fn options(scheme: Scheme, plant: Option<Plant>, lock_always: bool) -> OpenOptions {
+fn options(scheme: Scheme, lock_always: bool) -> OpenOptions {
     let open = OpenOptions::with_scheme(scheme);
-    OpenOptions { lock_stripes: 1 << 10, lock_always, step_every: 2, plant, ..open }
+    OpenOptions { lock_stripes: 1 << 10, lock_always, step_every: 2, ..open }
 }
 
 /// What stands in the pool after all that was committed.
@@ -66,9 +66,10 @@ impl Model {
 
     /// What a crash at this moment leaves if the caches have written everything back.
     fn judge(&self, image: Vec<u8>, scheme: Scheme, plant: Option<Plant>) -> Result<(), String> {
-        let pool = UnrecoveredPool::open(Recorder::from_image(image)).unwrap();
-        let pool = pool.recover(plant).map_err(|error| error.to_string())?;
-        let pool = pool.start(&options(scheme, plant, true)).unwrap();
+        let pool =
+            UnrecoveredPool::open(Recorder::from_image(image).planting(Plant::code_of(plant)));
+        let pool = pool.unwrap().recover().map_err(|error| error.to_string())?;
+        let pool = pool.start(&options(scheme, true)).unwrap();
         let found = pool.lane().unwrap().run(|tx| {
             for (cell, value) in (0..).zip(&self.values) {
                 let found = tx.load_u64(self.cells.plus(cell * 64))?;
@@ -100,9 +101,9 @@ impl Model {
 /// A run that follows from its seed, with a crash behind each commit that was waited for.
 fn run(scheme: Scheme, plant: Option<Plant>, seed: u64) -> Result<(), String> {
     let create = CreateOptions { lanes: LANES, lane_bytes: 1024, ..CreateOptions::default() };
-    let medium = Recorder::new(POOL_BYTES);
+    let medium = Recorder::new(POOL_BYTES).planting(Plant::code_of(plant));
     let stays = seed.is_multiple_of(2);
-    let pool = Pool::create_on(medium, &create, &options(scheme, plant, stays)).unwrap();
+    let pool = Pool::create_on(medium, &create, &options(scheme, stays)).unwrap();
     let mut lanes: Vec<_> = (0..LANES).map(|_| stays.then(|| pool.lane().unwrap())).collect();
     let cells = lanes[0]
         .get_or_insert_with(|| pool.lane().unwrap())

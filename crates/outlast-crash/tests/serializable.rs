@@ -150,12 +150,12 @@ fn scheduled(
         lock_stripes: 1 << 10,
         lock_always: seed.is_multiple_of(2),
         step_every: 2,
-        plant,
         ..OpenOptions::with_scheme(scheme)
     };
     // A bias is revoked once; so that this is not over soon there are more of them.
     let count = if stride == PAGE { 10 } else { 4 };
-    let (pool, cells) = pool_on(Recorder::new(POOL_BYTES), &open, count, stride);
+    let (pool, cells) =
+        pool_on(Recorder::new(POOL_BYTES).planting(Plant::code_of(plant)), &open, count, stride);
     let (clock, over) = (AtomicU64::new(0), AtomicBool::new(false));
     let plan = Plan::Random { seed, stay: [0, 128, 220][seed as usize % 3] };
     let lanes: Vec<_> = (0..LANES)
@@ -232,8 +232,9 @@ enum End {
 /// What a transaction reads of a page that ceased to be another lane's own while it ran, after another
 /// cell of which it knows the state before: of what that lane stored to both in one transaction.
 fn read_of_page_that_was_own(scheme: Scheme, plant: Option<Plant>, end: End) -> Result<u64, Abort> {
-    let open = OpenOptions { lock_stripes: 1 << 10, plant, ..OpenOptions::with_scheme(scheme) };
-    let (pool, cells) = pool_on(Recorder::new(POOL_BYTES), &open, 2, PAGE);
+    let open = OpenOptions { lock_stripes: 1 << 10, ..OpenOptions::with_scheme(scheme) };
+    let (pool, cells) =
+        pool_on(Recorder::new(POOL_BYTES).planting(Plant::code_of(plant)), &open, 2, PAGE);
     let [shared, own] = [cells.place(0), cells.place(1)];
     let [mut first, mut second, third] = [0, 1, 2].map(|id| pool.lane_at(id).unwrap());
     // With all lanes at work, both lanes on the one page, and the first alone on the other.

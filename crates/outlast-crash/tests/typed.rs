@@ -182,13 +182,12 @@ struct Run {
     scheme: Scheme,
 }
 
-fn options(scheme: Scheme, plant: Option<Plant>) -> OpenOptions {
+fn options(scheme: Scheme) -> OpenOptions {
     OpenOptions {
         lock_stripes: 64,
         cache_bytes: Some(64 * 64),
         sample_bits: 0,
         step_every: 4,
-        plant,
         ..OpenOptions::with_scheme(scheme)
     }
 }
@@ -196,10 +195,10 @@ fn options(scheme: Scheme, plant: Option<Plant>) -> OpenOptions {
 impl Run {
     fn new(scheme: Scheme, transactions: u64, seed: u64, plant: Option<Plant>) -> Self {
         let base = Self::base(scheme);
-        let medium = Recorder::from_image(base.clone());
+        let medium = Recorder::from_image(base.clone()).planting(Plant::code_of(plant));
         let unrecovered = UnrecoveredPool::open(&medium).unwrap();
-        let recovered = unrecovered.recover(plant).unwrap();
-        let pool = recovered.start(&options(scheme, plant)).unwrap();
+        let recovered = unrecovered.recover().unwrap();
+        let pool = recovered.start(&options(scheme)).unwrap();
         let mut states = Vec::new();
         pool.typed(|pool| {
             let mut lane = pool.lane().unwrap();
@@ -236,7 +235,7 @@ impl Run {
             uuid: Some(Default::default()),
             ..CreateOptions::default()
         };
-        let pool = Pool::create_on(&medium, &create, &options(scheme, None)).unwrap();
+        let pool = Pool::create_on(&medium, &create, &options(scheme)).unwrap();
         pool.typed(|pool| {
             let mut lane = pool.lane().unwrap();
             lane.run(|tx| tx.root_or_insert_with(empty_shop).map(|_| ())).unwrap();
@@ -252,10 +251,10 @@ impl Judge for &Run {
     fn verify(&mut self, image: &ImageMedium, crash: &Crash<'_>) -> Result<(), Violation> {
         let refused =
             |error: outlast::PoolError| Violation::new(Broken::Refused, error.to_string());
-        let recovered = UnrecoveredPool::open(image).and_then(|pool| pool.recover(None));
+        let recovered = UnrecoveredPool::open(image).and_then(|pool| pool.recover());
         let recovered = recovered.map_err(refused)?;
         let blocks = blocks_of(&recovered)?;
-        let pool = recovered.start(&options(self.scheme, None)).map_err(refused)?;
+        let pool = recovered.start(&options(self.scheme)).map_err(refused)?;
         let found = pool.typed(|pool| {
             let mut lane = pool.lane().map_err(|error| error.to_string())?;
             lane.run(|tx| {
@@ -291,7 +290,7 @@ fn blocks_of<M: Medium>(pool: &RecoveredPool<M>) -> Result<usize, Violation> {
 }
 
 fn blocks_in(image: &[u8]) -> usize {
-    let recovered = UnrecoveredPool::open(ImageMedium::new(image)).unwrap().recover(None).unwrap();
+    let recovered = UnrecoveredPool::open(ImageMedium::new(image)).unwrap().recover().unwrap();
     blocks_of(&recovered).unwrap()
 }
 

@@ -198,7 +198,7 @@ impl Emulation {
         };
         if loaded_under != scheme {
             pool.close();
-            pool = UnrecoveredPool::open(&medium)?.recover(None)?.start(&open(scheme))?;
+            pool = UnrecoveredPool::open(&medium)?.recover()?.start(&open(scheme))?;
         }
         let mut lane = pool.lane()?;
         let mut worker = workload.worker(&scale, &loaded, seed, 1, 0);
@@ -223,7 +223,7 @@ impl Emulation {
             let of_lines: u64 = by_line.iter().map(|(issued, _)| u64::from(*issued)).sum();
             debug_assert_eq!(of_lines, counts.data.issued, "both count the same flushes");
             let medium = Recorder::with_sink(bytes, OpLog::default());
-            let pool = UnrecoveredPool::open(&medium)?.recover(None)?;
+            let pool = UnrecoveredPool::open(&medium)?.recover()?;
             for line in pool.checksum_lines() {
                 let (issued, dirty) = by_line.get(line.0 as usize).copied().unwrap_or_default();
                 counts.sums.issued += u64::from(issued);

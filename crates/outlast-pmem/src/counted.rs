@@ -141,6 +141,11 @@ impl<M: Medium> Counted<M> {
 impl<M: Medium> Medium for Counted<M> {
     const OBSERVED: bool = M::OBSERVED;
 
+    #[inline]
+    fn planted(&self) -> u16 {
+        self.inner.planted()
+    }
+
     fn has_atomic_line(&self) -> bool {
         self.inner.has_atomic_line()
     }

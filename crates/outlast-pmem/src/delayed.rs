@@ -125,6 +125,11 @@ impl<M: Medium> Delayed<M> {
 impl<M: Medium> Medium for Delayed<M> {
     const OBSERVED: bool = M::OBSERVED;
 
+    #[inline]
+    fn planted(&self) -> u16 {
+        self.inner.planted()
+    }
+
     fn has_atomic_line(&self) -> bool {
         self.inner.has_atomic_line()
     }

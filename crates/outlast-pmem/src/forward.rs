@@ -16,6 +16,11 @@ macro_rules! forward {
             const OBSERVED: bool = M::OBSERVED;
 
             #[inline]
+            fn planted(&self) -> u16 {
+                (**self).planted()
+            }
+
+            #[inline]
             fn has_atomic_line(&self) -> bool {
                 (**self).has_atomic_line()
             }

@@ -104,6 +104,13 @@ pub trait Medium {
     /// exist only where this is true; the optimiser removes them elsewhere.
     const OBSERVED: bool;
 
+    /// The number of the bug that code is to have while it runs on this medium, 0 for none. Which bug that
+    /// is only the code knows; a medium that does not observe carries none.
+    #[inline]
+    fn planted(&self) -> u16 {
+        0
+    }
+
     /// Whether [`store_line`](Self::store_line) is atomic on its 64 bytes.
     fn has_atomic_line(&self) -> bool;
 

@@ -34,6 +34,7 @@ pub struct Recorder<S = OpLog> {
     costs: InstructionCosts,
     flush_kind: FlushKind,
     mfence: bool,
+    planted: u16,
     loads: bool,
     sites: bool,
     traced: FxHashSet<usize>,
@@ -101,6 +102,7 @@ impl<S: Sink> Recorder<S> {
             costs: InstructionCosts::default(),
             flush_kind: FlushKind::Clwb,
             mfence: false,
+            planted: 0,
             loads: false,
             sites: false,
             traced: FxHashSet::default(),
@@ -124,6 +126,12 @@ impl<S: Sink> Recorder<S> {
     /// Records fences as MFENCE rather than SFENCE.
     pub fn fencing_with_mfence(mut self) -> Self {
         self.mfence = true;
+        self
+    }
+
+    /// Carries the number of a bug ([`Medium::planted`]).
+    pub fn planting(mut self, bug: u16) -> Self {
+        self.planted = bug;
         self
     }
 
@@ -250,6 +258,10 @@ fn check_aligned(at: PoolOffset) {
 
 impl<S: Sink> Medium for Recorder<S> {
     const OBSERVED: bool = true;
+
+    fn planted(&self) -> u16 {
+        self.planted
+    }
 
     fn has_atomic_line(&self) -> bool {
         self.atomic_line

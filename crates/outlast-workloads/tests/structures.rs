@@ -237,7 +237,7 @@ fn run_on_pools<S: Subject>(
         let subject = lane.run(S::open).unwrap();
         run_script(&mut lane, subject, (&mut model, &mut next), (script, 3), |_, _| {});
         drop(lane);
-        let recovered = UnrecoveredPool::open(pool.into_medium()).unwrap().recover(None).unwrap();
+        let recovered = UnrecoveredPool::open(pool.into_medium()).unwrap().recover().unwrap();
         let root = recovered.root().unwrap().unwrap();
         let walked = walk(&recovered.medium().to_bytes(), root).unwrap();
         assert!(entries(walked) == model, "{scheme}");

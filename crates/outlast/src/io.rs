@@ -12,7 +12,6 @@ use crate::plant::{Plant, met};
 /// A medium, and which planted bug is switched on. Copied freely.
 pub(crate) struct Io<'a, M> {
     pub medium: &'a M,
-    plant: Option<Plant>,
 }
 
 impl<M> Clone for Io<'_, M> {
@@ -194,20 +193,15 @@ impl Site {
 const NEVER_STORED_TO: LineAddr = LineAddr(5);
 
 impl<'a, M: Medium> Io<'a, M> {
-    pub fn new(medium: &'a M, plant: Option<Plant>) -> Self {
-        Self { medium, plant }
+    pub fn new(medium: &'a M) -> Self {
+        Self { medium }
     }
 
-    /// The planted bug, for who makes another one on the same medium.
-    pub fn plant(self) -> Option<Plant> {
-        self.plant
-    }
-
-    /// Whether this planted bug is switched on. Never on a medium that does not observe; the
+    /// Whether the medium carries this planted bug. Never on a medium that does not observe; the
     /// optimiser knows.
     #[inline(always)]
     pub fn plants(self, bug: Plant) -> bool {
-        let is_planted = M::OBSERVED && self.plant == Some(bug);
+        let is_planted = M::OBSERVED && self.medium.planted() == bug.code();
         if is_planted {
             met();
         }

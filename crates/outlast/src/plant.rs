@@ -1,7 +1,8 @@
 //! Planted bugs: named ways to break the runtime, to prove that its checks can fail.
 //!
 //! Each stands for one of the mistakes that persistent-memory code is known for. They exist only
-//! on an observing [`Medium`](outlast_pmem::Medium); on real memory the optimiser removes them.
+//! on an observing [`Medium`](outlast_pmem::Medium), which carries the number of the one that is switched
+//! on; on real memory the optimiser removes them.
 
 use std::fmt;
 use std::str::FromStr;
@@ -90,6 +91,10 @@ struct Row {
     about: &'static str,
 }
 
+/// Numbers of the first site's flush and fence.
+const FLUSHES_FROM: u16 = 0x100;
+const FENCES_FROM: u16 = 0x200;
+
 /// The table: variant, name, how it shows, the schemes that execute what it breaks, what it breaks.
 macro_rules! plants {
     ($($variant:ident = $name:literal, $shows:expr, $applies:expr, $about:literal;)*) => {
@@ -101,6 +106,25 @@ macro_rules! plants {
             /// This fence is left out.
             SkipFence(Site),
             $(#[doc = $about] $variant,)*
+        }
+
+        /// Numbers of the named ones.
+        #[repr(u16)]
+        enum Code {
+            None,
+            $($variant,)*
+        }
+
+        impl Plant {
+            /// The number by which an observing medium carries it
+            /// ([`planted`](outlast_pmem::Medium::planted)).
+            pub const fn code(self) -> u16 {
+                match self {
+                    Self::SkipFlush(site) => FLUSHES_FROM + site as u16,
+                    Self::SkipFence(site) => FENCES_FROM + site as u16,
+                    $(Self::$variant => Code::$variant as u16,)*
+                }
+            }
         }
 
         const TABLE: &[Row] = &[$(Row {
@@ -311,6 +335,11 @@ plants! {
 }
 
 impl Plant {
+    /// The number of a medium that carries this bug, or none.
+    pub fn code_of(plant: Option<Self>) -> u16 {
+        plant.map_or(Code::None as u16, Self::code)
+    }
+
     /// Every planted bug that crashes show: the named ones, then each site's missing flush and
     /// fence.
     pub fn all() -> impl Iterator<Item = Self> {
@@ -450,6 +479,16 @@ mod tests {
             assert_eq!(plant.to_string().parse::<Plant>().unwrap(), plant);
         }
         assert!("no-such".parse::<Plant>().is_err());
+    }
+
+    #[test]
+    fn every_planted_bug_has_a_number_of_its_own() {
+        let mut taken = std::collections::HashSet::from([Plant::code_of(None)]);
+        let all = TABLE.iter().map(|row| row.plant);
+        let sites = Site::ALL.iter().flat_map(|s| [Plant::SkipFlush(*s), Plant::SkipFence(*s)]);
+        for plant in all.chain(sites) {
+            assert!(taken.insert(plant.code()), "{plant}");
+        }
     }
 
     #[test]

@@ -304,7 +304,7 @@ fn prove<M: Medium>(
         return Ok(None);
     };
     let trial = Trial::over(io.medium);
-    put_in_place(Io::new(&trial, io.plant()), geometry, undo, redo, &mut Vec::new())?;
+    put_in_place(Io::new(&trial), geometry, undo, redo, &mut Vec::new())?;
     let undone = undo.iter().map(|record| record.payload.as_slice());
     for payload in undone.chain(redo.iter().flat_map(|replay| replay.payloads.iter().copied())) {
         rebuild.note(&trial, payload);
@@ -480,7 +480,7 @@ mod tests {
     }
 
     fn opened(medium: Heap, scheme: Scheme) -> Pool<Heap> {
-        let recovered = UnrecoveredPool::open(medium).unwrap().recover(None).unwrap();
+        let recovered = UnrecoveredPool::open(medium).unwrap().recover().unwrap();
         recovered.start(&options(scheme)).unwrap()
     }
 

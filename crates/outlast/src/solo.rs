@@ -255,9 +255,9 @@ mod tests {
     /// A pool of two lanes that draw their numbers by themselves, and two cells.
     fn pool_of_two(plant: Option<Plant>) -> (Pool<Recorder>, [PoolOffset; 2]) {
         let create = CreateOptions { lanes: 2, ..CreateOptions::default() };
-        let open =
-            OpenOptions { lock_stripes: 1 << 10, plant, ..OpenOptions::with_scheme(Scheme::Swift) };
-        let pool = Pool::create_on(Recorder::new(1 << 20), &create, &open).unwrap();
+        let open = OpenOptions { lock_stripes: 1 << 10, ..OpenOptions::with_scheme(Scheme::Swift) };
+        let medium = Recorder::new(1 << 20).planting(Plant::code_of(plant));
+        let pool = Pool::create_on(medium, &create, &open).unwrap();
         let block = pool.lane().unwrap().run(|tx| {
             let block = tx.alloc(128, BlockKind::General)?;
             tx.store(block, &[0; 128]).map(|()| block)
@@ -280,7 +280,7 @@ mod tests {
         drop((one, two, away));
         let image = pool.into_medium().to_bytes();
         let pool = UnrecoveredPool::open(Recorder::from_image(image)).unwrap();
-        let pool = pool.recover(None).unwrap();
+        let pool = pool.recover().unwrap();
         let pool = pool.start(&OpenOptions::with_scheme(Scheme::Swift)).unwrap();
         pool.lane().unwrap().run(|tx| tx.load_u64(cell)).unwrap()
     }

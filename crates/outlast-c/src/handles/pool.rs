@@ -253,7 +253,7 @@ pub unsafe extern "C" fn outlast_check(
         check_place(findings)?;
         // SAFETY: the caller says so.
         let (path, wanted) = unsafe { (read_path(path)?, read(options)?) };
-        let report = UnrecoveredPool::open_file(path, &wanted.map)?.recover(None)?.check();
+        let report = UnrecoveredPool::open_file(path, &wanted.map)?.recover()?.check();
         // SAFETY: it is not null, so the caller says that a number can be stored there.
         unsafe { findings.write(report.findings.count()) };
         match report.findings.first() {

@@ -63,7 +63,7 @@ fn look(pool: UnrecoveredPool<Mapped>) -> Result<Outcome, PoolError> {
         0 => pool.read_only()?.check_telling(&mut tell),
         _ => {
             let copy = UnrecoveredPool::open(Overlay::new(pool.into_medium()))?;
-            copy.recover(None)?.check_telling(&mut tell)
+            copy.recover()?.check_telling(&mut tell)
         }
     };
     Ok(Outcome { unopened: None, report, live_records })

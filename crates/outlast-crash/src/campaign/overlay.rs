@@ -21,6 +21,7 @@ const OPS_MAX: u64 = 50_000_000;
 /// An image with an undo list. For one thread.
 pub(super) struct Overlay {
     state: RefCell<State>,
+    planted: u16,
 }
 
 struct State {
@@ -41,7 +42,12 @@ impl Overlay {
     pub fn new(bytes: Vec<u8>) -> Self {
         debug_assert!(bytes.len().is_multiple_of(64));
         let state = State { bytes, undo: Vec::new(), log: None, ops: 0, pauses: 0 };
-        Self { state: RefCell::new(state) }
+        Self { state: RefCell::new(state), planted: 0 }
+    }
+
+    /// Carries the number of a bug ([`Medium::planted`]).
+    pub fn planting(self, bug: u16) -> Self {
+        Self { planted: bug, ..self }
     }
 
     /// Moves the image itself.
@@ -151,6 +157,11 @@ fn check_aligned(at: PoolOffset) {
 
 impl Medium for Overlay {
     const OBSERVED: bool = true;
+
+    #[inline]
+    fn planted(&self) -> u16 {
+        self.planted
+    }
 
     fn has_atomic_line(&self) -> bool {
         false

@@ -58,11 +58,10 @@ pub(super) struct Recording {
 }
 
 /// How campaigns open pools.
-pub(super) fn open_options(campaign: &Campaign, plant: Option<Plant>) -> OpenOptions {
+pub(super) fn open_options(campaign: &Campaign) -> OpenOptions {
     let plain = OpenOptions::with_scheme(campaign.scheme);
     let stream_from = Some(STREAM_FROM);
-    let plain =
-        OpenOptions { lock_stripes: LOCK_STRIPES, plant, sample_bits: 0, stream_from, ..plain };
+    let plain = OpenOptions { lock_stripes: LOCK_STRIPES, sample_bits: 0, stream_from, ..plain };
     let (cache_bytes, step_every) = match (campaign.warm_up, campaign.caches.first()) {
         (Some(_), Some(caches)) => (caches.last_level_bytes(), plain.step_every),
         _ => (CACHE_BYTES, STEP_EVERY),
@@ -95,11 +94,10 @@ impl Base {
             chunk_bytes: Some(chunk_bytes),
             uuid: Some(Default::default()),
             checksums: campaign.checksums,
-            plant: None,
         };
         let len = if campaign.checksums || campaign.scheme.is_literal() { len * 2 } else { len };
         let medium = Heap::new((len + log_bytes + slack).next_multiple_of(chunk_bytes));
-        let open = OpenOptions { scheme: Some(loaded_with), ..open_options(campaign, None) };
+        let open = OpenOptions { scheme: Some(loaded_with), ..open_options(campaign) };
         let pool = Pool::create_on(medium, &create, &open)?;
         let mut lane = pool.lane()?;
         workload.load(&scale, seed, &mut lane, &mut |_, _| {})?;
@@ -114,7 +112,7 @@ impl Base {
         let literal = campaign.scheme.is_literal();
         // What is only logically committed a literal variant on undo takes back.
         let bytes = if literal { pool.close() } else { pool.into_medium() }.to_bytes();
-        let copy = UnrecoveredPool::open(Heap::from_bytes(&bytes))?.recover(None)?;
+        let copy = UnrecoveredPool::open(Heap::from_bytes(&bytes))?.recover()?;
         let data_bytes = copy.check_metadata().0.block_bytes;
         Ok(Self { bytes, scale, initial, data_bytes })
     }
@@ -129,11 +127,12 @@ impl Recording {
     pub fn make(campaign: &Campaign, base: &Base) -> Result<Self, Violation> {
         let medium = Recorder::from_image(base.bytes.clone());
         let medium = if campaign.warm_up.is_some() { medium.recording_loads() } else { medium };
-        let Campaign { workload, plant, seed, .. } = *campaign;
+        let medium = medium.planting(Plant::code_of(campaign.plant));
+        let Campaign { workload, seed, .. } = *campaign;
         let refused = |what: String| Violation::new(Broken::Refused, what);
         let pool = UnrecoveredPool::open(&medium)
-            .and_then(|pool| pool.recover(plant))
-            .and_then(|pool| pool.start(&open_options(campaign, plant)))
+            .and_then(|pool| pool.recover())
+            .and_then(|pool| pool.start(&open_options(campaign)))
             .map_err(|error| refused(error.to_string()))?;
         let mut lane = pool.lane().map_err(|error| refused(error.to_string()))?;
         let loaded = workload.attach(&base.scale, &mut lane);

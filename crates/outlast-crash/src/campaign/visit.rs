@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use outlast::{PoolError, PoolOffset, RecoveredPool, UnrecoveredPool};
+use outlast::{Plant, PoolError, PoolOffset, RecoveredPool, UnrecoveredPool};
 use outlast_pmem::schedule;
 use outlast_sim::{AtomicConfig, AtomicDriver, Journal, Policy};
 use outlast_trace::OpLog;
@@ -88,7 +88,8 @@ impl Shared<'_> {
         };
         let mut bytes = self.base.bytes.clone();
         bytes.resize(journal.image_bytes() as usize, 0);
-        let mut visitor = Visitor::new(self, machine, Overlay::new(bytes));
+        let overlay = Overlay::new(bytes).planting(Plant::code_of(self.campaign.plant));
+        let mut visitor = Visitor::new(self, machine, overlay);
         visitor.census = self
             .campaign
             .warm_up
@@ -254,11 +255,11 @@ impl Visitor<'_> {
         let Shared { campaign, base, .. } = *self.shared;
         let refused = |what: String| Violation::new(Broken::Refused, what);
         let recovered = UnrecoveredPool::open(&self.overlay)
-            .and_then(|pool| pool.recover(campaign.plant))
+            .and_then(|pool| pool.recover())
             .map_err(|error| refused(error.to_string()))?;
         let recovered_at = self.overlay.recorded();
         read_state(campaign, base, &self.overlay, &recovered, self.found.len(), &mut self.found)?;
-        let pool = recovered.start(&open_options(campaign, campaign.plant));
+        let pool = recovered.start(&open_options(campaign));
         let pool = pool.map_err(|error| refused(error.to_string()))?;
         let mut lane = pool.lane().map_err(|error| refused(error.to_string()))?;
         let loaded = campaign.workload.attach(&base.scale, &mut lane);
@@ -308,7 +309,7 @@ impl Visitor<'_> {
         *said = Said::default();
         quietly(|| {
             let recovered = UnrecoveredPool::open(overlay)
-                .and_then(|pool| pool.recover(campaign.plant))
+                .and_then(|pool| pool.recover())
                 .map_err(|error| {
                     let message = error.to_string();
                     if let PoolError::Uncorrectable { corrected, lines, .. } = error {

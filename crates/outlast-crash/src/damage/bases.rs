@@ -154,7 +154,7 @@ impl Base {
 }
 
 fn started<M: Medium>(medium: M, scheme: Scheme) -> Pool<M> {
-    let recovered = UnrecoveredPool::open(medium).and_then(|pool| pool.recover(None));
+    let recovered = UnrecoveredPool::open(medium).and_then(|pool| pool.recover());
     recovered.and_then(|pool| pool.start(&options(scheme))).expect("a sound pool")
 }
 
@@ -217,7 +217,7 @@ fn areas(image: &[u8]) -> Vec<(Area, Vec<u64>)> {
         .expect("a sound pool")
         .header
         .geometry;
-    let copy = UnrecoveredPool::open(Heap::from_bytes(image)).and_then(|pool| pool.recover(None));
+    let copy = UnrecoveredPool::open(Heap::from_bytes(image)).and_then(|pool| pool.recover());
     let sums: Vec<u64> = copy.map_or(Vec::new(), |pool| {
         pool.checksum_lines().into_iter().map(|line| line.start().0).collect()
     });

@@ -153,7 +153,7 @@ impl Case<'_> {
         let silent = |what: String| Odd { wrong: Wrong::Silent, what, is_earlier: false };
         let scheme = self.base.scheme;
         let pool: Pool<Heap> = UnrecoveredPool::open(medium)
-            .and_then(|pool| pool.recover(None))
+            .and_then(|pool| pool.recover())
             .and_then(|pool| pool.start(&options(scheme)))
             .map_err(|error| silent(format!("opening: {error}")))?;
         let (content, right) = (self.base.content, &self.base.right);
@@ -268,13 +268,13 @@ fn check(image: &[u8]) -> Result<CheckReport, PoolError> {
     let pool = UnrecoveredPool::open(Heap::from_bytes(image))?;
     match pool.info()?.live_records.unwrap_or_default() {
         0 => Ok(pool.read_only()?.check()),
-        _ => Ok(pool.recover(None)?.check()),
+        _ => Ok(pool.recover()?.check()),
     }
 }
 
 /// As `outlast pool repair`, with the medium where there is a pool in it.
 fn repair(image: &[u8]) -> (Verdict, Option<Heap>) {
-    let recovered = UnrecoveredPool::open(Heap::from_bytes(image)).and_then(|p| p.recover(None));
+    let recovered = UnrecoveredPool::open(Heap::from_bytes(image)).and_then(|p| p.recover());
     let Ok(pool) = recovered else { return (Verdict::Refused, None) };
     match pool.repair() {
         Ok(report) if report.left.is_empty() => (Verdict::Repaired, Some(pool.into_medium())),

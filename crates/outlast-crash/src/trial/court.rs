@@ -216,8 +216,9 @@ fn recover(
     image: &ImageMedium,
     plant: Option<Plant>,
 ) -> Result<RecoveredPool<&ImageMedium>, Violation> {
+    image.plant(Plant::code_of(plant));
     UnrecoveredPool::open(image)
-        .and_then(|pool| pool.recover(plant))
+        .and_then(|pool| pool.recover())
         .map_err(|error: PoolError| Violation::new(Broken::Refused, error.to_string()))
 }
 
@@ -273,7 +274,6 @@ impl Judge for Court<'_> {
         let recovered = recover(image, self.plant)?;
         let open = OpenOptions {
             lock_stripes: 64,
-            plant: self.plant,
             cache_bytes: Some(64),
             page_bytes: super::PAGE_BYTES,
             ..OpenOptions::with_scheme(self.scheme)

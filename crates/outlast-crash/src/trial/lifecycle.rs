@@ -1,7 +1,7 @@
 //! Creation and growth on trial: what a pool is while it comes to be and while it grows.
 
 use outlast::{
-    BlockKind, CreateOptions, OpenOptions, Pool, PoolError, RootKind, Runner, Transact,
+    BlockKind, CreateOptions, OpenOptions, Plant, Pool, PoolError, RootKind, Runner, Transact,
     UnrecoveredPool,
 };
 use outlast_pmem::{Mark, Medium, Recorder};
@@ -24,6 +24,7 @@ const GREW: TxId = TxId(3);
 /// When a unit of memory has too many contents to enumerate.
 pub fn run(charge: &Charge) -> Result<Tally, TooWide> {
     let medium = Recorder::new(POOL_BYTES).growing_to(GROWN_BYTES);
+    let medium = medium.planting(Plant::code_of(charge.plant));
     let mut tally = Tally { schedules: 1, ..Tally::default() };
     let (born, grown) = match live(&medium, charge) {
         Ok(logs) => logs,
@@ -60,13 +61,8 @@ fn live(medium: &Recorder, charge: &Charge) -> Result<(OpLog, (Vec<u8>, OpLog)),
         chunk_bytes: Some(4096),
         uuid: Some(Default::default()),
         checksums: false,
-        plant: charge.plant,
     };
-    let open = OpenOptions {
-        lock_stripes: 64,
-        plant: charge.plant,
-        ..OpenOptions::with_scheme(charge.scheme)
-    };
+    let open = OpenOptions { lock_stripes: 64, ..OpenOptions::with_scheme(charge.scheme) };
     let pool = Pool::create_on(medium, &create, &open).map_err(|error| error.to_string())?;
     medium.mark(Mark::Ack(CREATED));
     let mut lane = pool.lane().map_err(|error| error.to_string())?;
@@ -90,9 +86,10 @@ fn live(medium: &Recorder, charge: &Charge) -> Result<(OpLog, (Vec<u8>, OpLog)),
 fn verify(image: &ImageMedium, crash: &Crash<'_>, charge: &Charge) -> Result<(), Violation> {
     let acked = |tx: TxId| crash.acked.contains(&tx);
     let refused = |error: PoolError| Violation::new(Broken::Refused, error.to_string());
+    image.plant(Plant::code_of(charge.plant));
     let pool = match UnrecoveredPool::open(image) {
         Err(PoolError::Unfinished) if !acked(CREATED) => return Ok(()),
-        opened => opened.and_then(|pool| pool.recover(charge.plant)).map_err(refused)?,
+        opened => opened.and_then(|pool| pool.recover()).map_err(refused)?,
     };
     let (report, blocks) = pool.check_metadata();
     if let Some(finding) = report.findings.first() {

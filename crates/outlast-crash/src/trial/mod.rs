@@ -328,7 +328,6 @@ impl Scope {
             chunk_bytes: Some(4096),
             uuid: Some(Default::default()),
             checksums: self.checksums,
-            plant: None,
         };
         let open = OpenOptions {
             lock_stripes: 64,
@@ -402,6 +401,7 @@ impl Scope {
         explorer: &mut Explorer,
     ) -> Result<Recorded, Guilt> {
         let medium = Recorder::from_image(base.to_vec());
+        let medium = medium.planting(Plant::code_of(charge.plant));
         let medium = match charge.plant {
             Some(Plant::FlushedByClflushOpt) => medium.flushing_with(FlushKind::ClflushOpt),
             _ => medium,
@@ -409,7 +409,6 @@ impl Scope {
         let open = OpenOptions {
             lock_stripes: 64,
             lock_always: self.lock_always,
-            plant: charge.plant,
             cache_bytes: Some(self.cache_bytes_for(charge.scheme)),
             sample_bits: 0,
             step_every: self.step_every,
@@ -424,7 +423,7 @@ impl Scope {
         // Whoever opens the pool is no lane of the script: its flushes need its own fences.
         let opened = on_lane(OPENER, || {
             outlast::UnrecoveredPool::open(&medium)
-                .and_then(|pool| pool.recover(charge.plant))
+                .and_then(|pool| pool.recover())
                 .and_then(|pool| pool.start(&open))
         });
         let pool = opened

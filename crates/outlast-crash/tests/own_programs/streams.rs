@@ -128,7 +128,7 @@ fn transactions(allocate: bool) -> (Vec<u8>, OpLog) {
     pool.close();
     let (base, cells) = (medium.to_bytes(), made.unwrap());
     let medium = Recorder::from_image(base.clone());
-    let recovered = UnrecoveredPool::open(&medium).unwrap().recover(None).unwrap();
+    let recovered = UnrecoveredPool::open(&medium).unwrap().recover().unwrap();
     let pool = recovered.start(&options).unwrap();
     pool.lane()
         .unwrap()
@@ -153,7 +153,7 @@ fn checking_the_runtimes_metadata_enumerates_no_words_that_recovery_has_refused(
         let (base, log) = transactions(allocate);
         let images = |metadata: bool| {
             let judge = |image: &ImageMedium, _: &Crash<'_>| {
-                let pool = UnrecoveredPool::open(image).and_then(|pool| pool.recover(None));
+                let pool = UnrecoveredPool::open(image).and_then(|pool| pool.recover());
                 let pool = pool.map_err(|error| Violation::from(error.to_string()))?;
                 match metadata.then(|| pool.check_metadata().0.findings) {
                     Some(findings) if !findings.is_empty() => Err(format!("{findings:?}").into()),

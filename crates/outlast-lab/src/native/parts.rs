@@ -68,6 +68,11 @@ impl<M> Muted<M> {
 impl<M: Medium> Medium for Muted<M> {
     const OBSERVED: bool = M::OBSERVED;
 
+    #[inline]
+    fn planted(&self) -> u16 {
+        self.inner.planted()
+    }
+
     fn has_atomic_line(&self) -> bool {
         self.inner.has_atomic_line()
     }

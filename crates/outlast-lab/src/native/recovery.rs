@@ -116,7 +116,7 @@ fn crash_and_open(
     drop(pool.into_medium());
     let start = Instant::now();
     let medium = Mapped::open(&path, &map)?;
-    let recovered = UnrecoveredPool::open(medium).and_then(|pool| pool.recover(None));
+    let recovered = UnrecoveredPool::open(medium).and_then(|pool| pool.recover());
     let recovered = recovered.map_err(named)?;
     let report = recovered.report();
     let pool = recovered.start(&open).map_err(named)?;

@@ -178,7 +178,7 @@ impl<M: Medium> RecoveredPool<M> {
     /// Compares every page with its checksums and corrects what they tell, durably. Returns the
     /// lines corrected. A crash on the way finds the rest again.
     pub(crate) fn restore_believed(&self) -> Result<Vec<PoolOffset>, PoolError> {
-        let io = Io::new(self.medium(), None);
+        let io = Io::new(self.medium());
         let (mut corrected, mut lines, mut blocks) = (Vec::new(), Vec::new(), Vec::new());
         self.for_each_matrix(|matrices, content, matrix| {
             match judge(io.medium, matrices, content, &matrix) {

@@ -72,11 +72,7 @@ impl<M: Medium> RecoveredPool<M> {
     }
 
     /// The same one by one; `tell` hears of the chunk that each matrix begins in.
-    pub(crate) fn for_each_fault(
-        &self,
-        tell: &mut dyn FnMut(u64),
-        mut visit: impl FnMut(Fault),
-    ) {
+    pub(crate) fn for_each_fault(&self, tell: &mut dyn FnMut(u64), mut visit: impl FnMut(Fault)) {
         let geometry = &self.header().geometry;
         self.for_each_matrix(|matrices, content, matrix| {
             tell(geometry.chunk_of(matrix.data.start()));
@@ -126,7 +122,7 @@ impl<M: Medium> RecoveredPool<M> {
 
     /// Returns how many matrices there are.
     fn repair_once(&self, report: &mut RepairReport, tell: &mut Tell<'_>) -> u64 {
-        let io = Io::new(self.medium(), None);
+        let io = Io::new(self.medium());
         let (geometry, total) = (&self.header().geometry, self.chunks());
         let mut count = 0;
         self.for_each_matrix(|matrices, content, matrix| {

@@ -362,7 +362,7 @@ mod tests {
                 gathered: Default::default(),
                 random: 7,
             };
-            make(Io::new(&medium, None), &matrix, &commits.lines);
+            make(Io::new(&medium), &matrix, &commits.lines);
             medium.take_log();
             for round in 1..=4 {
                 commits.run(matrix, lines * u64::from(round));
@@ -374,11 +374,11 @@ mod tests {
                 let before = checks(&medium, &matrix);
                 let told = std::cell::RefCell::new(BTreeSet::new());
                 let tell = |line: LineAddr| assert!(told.borrow_mut().insert(line.0));
-                let io = Io::new(&medium, None);
+                let io = Io::new(&medium);
                 OpenMatrix::default().change(io, matrix, &changes, &commits.gathered, &tell);
                 commits.gathered.iter_mut().for_each(Deltas::clear);
 
-                make(Io::new(&anew, None), &matrix, &commits.lines);
+                make(Io::new(&anew), &matrix, &commits.lines);
                 let mut bytes = vec![0; shape.spare_lines() * LINE_BYTES as usize];
                 anew.load(matrix.spare().start(), &mut bytes);
                 let mut spare = Spare::over(shape, bytes);

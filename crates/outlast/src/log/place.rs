@@ -175,15 +175,14 @@ impl Place {
         }
         let mut line = [0; LINE_BYTES as usize];
         io.medium.load(at, &mut line);
-        let is_whole = |place: Self| {
-            matches!(place.read(io, &is_live, &mut Vec::new()), Found::Record { .. })
-        };
+        let is_whole =
+            |place: Self| matches!(place.read(io, &is_live, &mut Vec::new()), Found::Record { .. });
         is_later(&line) || other(&line).is_some_and(is_whole)
     }
 
     /// The header of a complete record.
     pub fn head<M: Medium>(self, medium: &M) -> Head {
-        match self.peek_if(Io::new(medium, None), |_| true) {
+        match self.peek_if(Io::new(medium), |_| true) {
             Peeked::Head(head) => head,
             Peeked::Header(_) | Peeked::Other => unreachable!("an installed record is complete"),
         }

@@ -143,8 +143,11 @@ pub(crate) fn read_lane<M: Medium>(
                     Found::Nothing | Found::Unfinished { .. } => {
                         place.line -= lines;
                         let behind = Behind { tail, end: place, is_around, first };
-                        return behind
-                            .is_empty(io, |seq| proves_end && life(seq) == Life::Live, last);
+                        return behind.is_empty(
+                            io,
+                            |seq| proves_end && life(seq) == Life::Live,
+                            last,
+                        );
                     }
                     Found::Damaged { line, why } => return Err(LogDamage { line, why }),
                 }
@@ -360,13 +363,13 @@ mod tests {
             false => Life::Dead,
         };
         let tail = Place::sealed(RING, tail);
-        read_lane(Io::new(medium, None), tail, true, life, &mut out).unwrap();
+        read_lane(Io::new(medium), tail, true, life, &mut out).unwrap();
         out.iter().map(|r| (r.kind, r.seq.counter(), r.payload.len())).collect()
     }
 
     fn put(medium: &Heap, region: Region, line: u64, kind: RecordKind, n: u64, payload: &[u64]) {
         let record = record::Record::new(kind, Seq::new(1, n), payload);
-        record::write(Io::new(medium, None), region, line, &record);
+        record::write(Io::new(medium), region, line, &record);
     }
 
     #[test]
@@ -440,7 +443,7 @@ mod tests {
     fn damage_of(medium: &Heap, tail: u64, floor: u64) -> Option<PoolOffset> {
         let life = |seq: Seq| if seq >= Seq::new(1, floor) { Life::Live } else { Life::Passed };
         let tail = Place::sealed(RING, tail);
-        read_lane(Io::new(medium, None), tail, true, life, &mut Vec::new()).err().map(|e| e.line)
+        read_lane(Io::new(medium), tail, true, life, &mut Vec::new()).err().map(|e| e.line)
     }
 
     /// L8.
@@ -494,6 +497,6 @@ mod tests {
         put(&medium, RING, 0, RecordKind::Continued, 5, &[4096, 1]);
         let mut out = Vec::new();
         let tail = Place::sealed(RING, 0);
-        assert!(read_lane(Io::new(&medium, None), tail, true, |_| Life::Live, &mut out).is_err());
+        assert!(read_lane(Io::new(&medium), tail, true, |_| Life::Live, &mut out).is_err());
     }
 }

@@ -447,14 +447,14 @@ mod tests {
         let medium = Heap::new(4096);
         let payload: Vec<u64> = (0..words as u64).map(|i| i * 0x0101_0101 + 1).collect();
         let record = Record::new(RecordKind::Redo, SEQ, &payload);
-        write(Io::new(&medium, None), REGION, 2, &record);
+        write(Io::new(&medium), REGION, 2, &record);
         let lines = record.lines();
         (medium, payload, lines)
     }
 
     fn read_back(medium: &Heap) -> (Found, Vec<u64>) {
         let mut payload = Vec::new();
-        let found = read(Io::new(medium, None), REGION, 2, |seq| seq >= SEQ, &mut payload);
+        let found = read(Io::new(medium), REGION, 2, |seq| seq >= SEQ, &mut payload);
         (found, payload)
     }
 
@@ -476,10 +476,10 @@ mod tests {
         for words in (0..40).rev() {
             payload.clear();
             (0..words).for_each(|word| payload.set_bit(PoolOffset(8 * word), 7));
-            let io = Io::new(&word_by_word, None);
+            let io = Io::new(&word_by_word);
             let copy = payload.as_words().to_vec();
             write(io, REGION, 2, &Record::new(RecordKind::Redo, SEQ, &copy));
-            let io = Io::new(&at_once, None);
+            let io = Io::new(&at_once);
             write(io, REGION, 2, &Record::of_all(RecordKind::Redo, SEQ, &mut payload));
             assert_eq!(word_by_word.to_bytes(), at_once.to_bytes(), "{words} words");
             assert_eq!(payload.as_words(), copy);
@@ -524,7 +524,7 @@ mod tests {
     fn a_dead_record_and_a_continuation_line_are_nothing() {
         let (medium, _, _) = written(12);
         let mut payload = Vec::new();
-        let io = Io::new(&medium, None);
+        let io = Io::new(&medium);
         assert_eq!(read(io, REGION, 2, |seq| seq > SEQ, &mut payload), Found::Nothing);
         assert_eq!(read(io, REGION, 3, |_| true, &mut payload), Found::Nothing);
         medium.store_u64(REGION.line(9).plus(TAG_AT), BLANK);

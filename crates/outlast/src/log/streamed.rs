@@ -342,8 +342,7 @@ pub(crate) fn begins(line: &[u8], lap: Lap, wanted: impl Fn(Seq) -> bool) -> boo
 }
 
 /// What is wrong with a lane whose ring knows of a later lap.
-pub(crate) const LATER: &str =
-    "a log line is ahead of its lane's tail, which is older than it was";
+pub(crate) const LATER: &str = "a log line is ahead of its lane's tail, which is older than it was";
 
 /// The lap of a line, all of whose words carry the tag of one.
 pub(crate) fn lap_of(line: &[u8]) -> Option<Lap> {
@@ -459,7 +458,7 @@ mod tests {
     const SEQ: Seq = Seq::new(3, 77);
 
     fn io(medium: &Heap) -> Io<'_, Heap> {
-        Io::new(medium, None)
+        Io::new(medium)
     }
 
     fn payload(words: u64) -> Payload {

@@ -74,7 +74,7 @@ impl FilePool {
         open: &OpenOptions,
         map: &MapOptions,
     ) -> Result<Self, PoolError> {
-        UnrecoveredPool::open_file(path, map)?.recover(open.plant)?.start(open)
+        UnrecoveredPool::open_file(path, map)?.recover()?.start(open)
     }
 }
 
@@ -152,6 +152,6 @@ impl RecoveredPool<Overlay<Mapped>> {
     pub fn open_overlaid(path: impl AsRef<Path>, map: &MapOptions) -> Result<Self, PoolError> {
         let map = MapOptions { read_only: true, ..map.clone() };
         let medium = Overlay::new(UnrecoveredPool::open_file(path, &map)?.into_medium());
-        Ok(UnrecoveredPool::open(medium)?.recover(None)?.into_read_only())
+        Ok(UnrecoveredPool::open(medium)?.recover()?.into_read_only())
     }
 }

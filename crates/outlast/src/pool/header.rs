@@ -176,20 +176,11 @@ pub struct CreateOptions {
     /// stores do to them. Such a pool runs under schemes that write back by age. Without checksums
     /// nothing verifies loads: what a medium has changed is returned as if it had been stored.
     pub checksums: bool,
-    /// A bug to break the creation with, on an observing medium.
-    pub plant: Option<Plant>,
 }
 
 impl Default for CreateOptions {
     fn default() -> Self {
-        Self {
-            lanes: 8,
-            lane_bytes: 256 << 10,
-            chunk_bytes: None,
-            uuid: None,
-            checksums: false,
-            plant: None,
-        }
+        Self { lanes: 8, lane_bytes: 256 << 10, chunk_bytes: None, uuid: None, checksums: false }
     }
 }
 
@@ -245,7 +236,7 @@ pub(crate) fn format<M: Medium>(
     options: &CreateOptions,
     scheme: Option<Scheme>,
 ) -> Result<Header, PoolError> {
-    let io = Io::new(medium, options.plant);
+    let io = Io::new(medium);
     let geometry = options.geometry_under(scheme, medium.len())?;
     let uuid = options.uuid.unwrap_or_else(Uuid::new_v4);
     let header = Header { version: FORMAT_VERSION, uuid, geometry };

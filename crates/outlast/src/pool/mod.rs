@@ -72,7 +72,6 @@ pub struct Pool<M: Medium> {
     /// Logs are dropped on the word of the LRU queue and of checksums.
     pub(crate) is_literal: bool,
     pub(crate) reading: Reading,
-    plant: Option<Plant>,
     /// Of this opening; part of every number drawn.
     pub(crate) epoch: u64,
     /// A counter that is not above any that will be drawn: see [`numbers`](crate::tx).
@@ -135,7 +134,7 @@ impl<M: Medium> Pool<M> {
         open: &OpenOptions,
     ) -> Result<Self, PoolError> {
         format(&medium, create, open.scheme)?;
-        UnrecoveredPool::open(medium)?.recover(open.plant)?.start(open)
+        UnrecoveredPool::open(medium)?.recover()?.start(open)
     }
 
     /// The memory underneath.
@@ -161,7 +160,7 @@ impl<M: Medium> Pool<M> {
 
     #[inline(always)]
     pub(crate) fn io(&self) -> Io<'_, M> {
-        Io::new(&self.medium, self.plant)
+        Io::new(&self.medium)
     }
 
     /// The number that `counter` is in this opening.

@@ -16,7 +16,6 @@ use crate::io::Io;
 use crate::layout::{CHUNKS_AT, FLOOR_AT, Geometry, PAGE_BYTES_MAX, POOL_BYTES_MAX, ROOT_AT};
 use crate::lock::LockTable;
 use crate::padded::CachePadded;
-use crate::plant::Plant;
 use crate::pool::{Header, LaneSlot, Pool, load_sealed};
 use crate::recover::{LiveLog, RecoveryReport};
 use crate::scheme::{Logging, Reading, Scheme, WriteBack};
@@ -64,8 +63,6 @@ pub struct OpenOptions {
     pub ack: Ack,
     /// Literal variants: how the paper is read where it leaves a choice.
     pub reading: Reading,
-    /// A bug to break the runtime with, on an observing medium.
-    pub plant: Option<Plant>,
 }
 
 impl Default for OpenOptions {
@@ -82,7 +79,6 @@ impl Default for OpenOptions {
             page_bytes: PAGE_BYTES_MAX,
             ack: Ack::default(),
             reading: Reading::default(),
-            plant: None,
         }
     }
 }
@@ -145,7 +141,7 @@ impl<M: Medium> UnrecoveredPool<M> {
 
     /// What there is to say about the pool without changing it.
     pub fn info(&self) -> Result<PoolInfo, PoolError> {
-        let io = Io::new(&self.medium, None);
+        let io = Io::new(&self.medium);
         Ok(PoolInfo {
             live_records: Some(LiveLog::read(io, &self.header.geometry)?.len()),
             ..peek(&self.medium, self.medium.len())?
@@ -161,11 +157,11 @@ impl<M: Medium> UnrecoveredPool<M> {
     ///
     /// # Errors
     /// [`PoolError`]; [`PoolError::Forked`] in a forked child of the process that opened the medium.
-    pub fn recover(self, plant: Option<Plant>) -> Result<RecoveredPool<M>, PoolError> {
+    pub fn recover(self) -> Result<RecoveredPool<M>, PoolError> {
         if self.medium.is_forked() {
             return Err(PoolError::Forked);
         }
-        let io = Io::new(&self.medium, plant);
+        let io = Io::new(&self.medium);
         let log = LiveLog::read(io, &self.header.geometry)?;
         let (epoch, report) = log.apply(io, &self.header.geometry)?;
         let mut pool = RecoveredPool {
@@ -186,7 +182,7 @@ impl<M: Medium> UnrecoveredPool<M> {
 
     /// For reading only: succeeds when there is nothing to recover, and stores nothing.
     pub fn read_only(self) -> Result<RecoveredPool<M>, PoolError> {
-        let io = Io::new(&self.medium, None);
+        let io = Io::new(&self.medium);
         let floor =
             Seq::from_bits(load_sealed(&self.medium, FLOOR_AT, "the floor does not prove itself")?);
         let records = LiveLog::read(io, &self.header.geometry)?.len();
@@ -309,7 +305,7 @@ impl<M: Medium> RecoveredPool<M> {
             let rows_once_built = options.reading == Reading::RowsOnceBuilt;
             Believed::new(geometry, self.believed_contents(), rows_once_built)
         });
-        let io = Io::new(&self.medium, options.plant);
+        let io = Io::new(&self.medium);
         let lanes = (0..geometry.lanes as usize)
             .map(|lane| LaneSlot::new(io, &geometry, lane, scheme.streams_log()))
             .collect::<Result<_, _>>()?;
@@ -326,7 +322,6 @@ impl<M: Medium> RecoveredPool<M> {
             commits_later: scheme.commits_later() && !geometry.checksums,
             is_literal,
             reading: options.reading,
-            plant: options.plant,
             epoch: self.epoch,
             clock: CachePadded::new(AtomicU64::new(0)),
             floor: AtomicU64::new(Seq::new(self.epoch, 1).bits()),

@@ -47,23 +47,24 @@ mod tests {
         if scheme == Scheme::UndoArchapt { (20, 9) } else { (16, 19) }
     }
 
-    fn options(scheme: Scheme, plant: Option<Plant>) -> OpenOptions {
-        OpenOptions { lock_stripes: 64, plant, ..OpenOptions::with_scheme(scheme) }
+    fn options(scheme: Scheme) -> OpenOptions {
+        OpenOptions { lock_stripes: 64, ..OpenOptions::with_scheme(scheme) }
     }
 
     fn created(scheme: Scheme, plant: Option<Plant>) -> (Pool<Recorder>, PoolOffset) {
         let lane_bytes = (lines_and_words(scheme).0 + 1) * 64;
         let create = CreateOptions { lanes: 1, lane_bytes, ..CreateOptions::default() };
-        let medium = Recorder::from_image(vec![0; 64 << 10]);
-        let pool = Pool::create_on(medium, &create, &options(scheme, plant)).unwrap();
+        let medium = Recorder::from_image(vec![0; 64 << 10]).planting(Plant::code_of(plant));
+        let pool = Pool::create_on(medium, &create, &options(scheme)).unwrap();
         let block = pool.lane().unwrap().run(|tx| tx.alloc(512, BlockKind::General)).unwrap();
         (pool, block)
     }
 
     /// `None` where recovery refuses what it finds.
     fn opened(bytes: Vec<u8>, scheme: Scheme, plant: Option<Plant>) -> Option<Pool<Recorder>> {
-        let recovered = UnrecoveredPool::open(Recorder::from_image(bytes)).unwrap();
-        Some(recovered.recover(plant).ok()?.start(&options(scheme, plant)).unwrap())
+        let medium = Recorder::from_image(bytes).planting(Plant::code_of(plant));
+        let recovered = UnrecoveredPool::open(medium).unwrap();
+        Some(recovered.recover().ok()?.start(&options(scheme)).unwrap())
     }
 
     /// Stores to so many words, in one transaction.
@@ -160,11 +161,11 @@ mod tests {
         for value in 0..40u64 {
             let scheme = schemes[value as usize % 4];
             let recovered = UnrecoveredPool::open(Recorder::from_image(bytes)).unwrap();
-            let recovered = recovered.recover(None).unwrap();
+            let recovered = recovered.recover().unwrap();
             assert_eq!(recovered.check_metadata().0.findings, []);
             let last = recovered.medium().load_u64(block);
             assert_eq!(last, value.saturating_sub(1));
-            let pool = recovered.start(&options(scheme, None)).unwrap();
+            let pool = recovered.start(&options(scheme)).unwrap();
             (0..=value % 7).for_each(|_| commit(&pool, block, 1 + value % 3, value));
             bytes = pool.medium().to_bytes();
         }

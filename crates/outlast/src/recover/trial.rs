@@ -23,6 +23,11 @@ impl<'m, M: Medium> Trial<'m, M> {
 impl<M: Medium> Medium for Trial<'_, M> {
     const OBSERVED: bool = M::OBSERVED;
 
+    #[inline]
+    fn planted(&self) -> u16 {
+        self.below.planted()
+    }
+
     fn has_atomic_line(&self) -> bool {
         self.below.has_atomic_line()
     }

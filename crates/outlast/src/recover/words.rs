@@ -46,11 +46,10 @@ where
             Mutex::new(part)
         })
         .collect();
-    let plant = io.plant();
     io.medium.share_out(parts.len(), &|medium, number| {
         // Nobody else asks for the same part.
         let mut part = parts[number].lock().unwrap_or_else(PoisonError::into_inner);
-        store_part(Io::new(medium, plant), &mut part);
+        store_part(Io::new(medium), &mut part);
     });
     true
 }
@@ -166,7 +165,7 @@ mod tests {
     }
 
     fn stored<M: Medium>(medium: &M, words: &[Word]) {
-        assert!(store(Io::new(medium, None), || words.iter().copied()));
+        assert!(store(Io::new(medium), || words.iter().copied()));
         let last: BTreeMap<PoolOffset, u64> = words.iter().copied().collect();
         for at in (0..BYTES).step_by(8).map(PoolOffset) {
             assert_eq!(medium.load_u64(at), last.get(&at).copied().unwrap_or(0), "at {at}");
@@ -175,7 +174,7 @@ mod tests {
 
     #[test]
     fn the_last_word_for_a_place_counts_in_any_number_of_parts() {
-        assert!(!store(Io::new(&Heap::new(64), None), std::iter::empty));
+        assert!(!store(Io::new(&Heap::new(64)), std::iter::empty));
         let mut parts = BTreeSet::new();
         for words in cases() {
             parts.insert(Dealer::new(words.iter().copied()).unwrap().parts);

@@ -334,7 +334,7 @@ mod tests {
     fn flushed(batch: &mut Batch, heap: &Heap, lines: impl Iterator<Item = u64>) -> usize {
         for (now, line) in (1..).zip(lines) {
             batch.judge();
-            batch.add_watched(Io::new(heap, None), &[line], 0, now);
+            batch.add_watched(Io::new(heap), &[line], 0, now);
         }
         batch.lines.drain(..).count()
     }

@@ -108,7 +108,7 @@ fn a_pool_that_was_closed_and_opened_again_has_nothing_pending() {
             let block = root_block(&pool);
             let ticket = store(&mut pool.lane().unwrap(), block, 1);
             let medium = if in_peace { pool.close() } else { pool.into_medium() };
-            let opened = UnrecoveredPool::open(medium).unwrap().recover(None).unwrap();
+            let opened = UnrecoveredPool::open(medium).unwrap().recover().unwrap();
             let pool = opened.start(&OpenOptions::with_scheme(scheme)).unwrap();
             assert!(pool.is_physical(ticket) && pool.has_issued(ticket), "{scheme}");
             let again = Ticket::from_bits(ticket.to_bits());

@@ -43,7 +43,7 @@ fn cell(root: PoolOffset, number: u64) -> PoolOffset {
 }
 
 fn reopened(pool: Pool<Counting>, scheme: Scheme) -> Pool<Counting> {
-    let recovered = UnrecoveredPool::open(pool.into_medium()).unwrap().recover(None).unwrap();
+    let recovered = UnrecoveredPool::open(pool.into_medium()).unwrap().recover().unwrap();
     recovered.start(&open_options(scheme, false)).unwrap()
 }
 
@@ -288,7 +288,7 @@ fn blocks_come_and_go_within_a_batch() {
         drop(lane);
         let pool = reopened(pool, scheme);
         let report = pool.into_medium();
-        let recovered = UnrecoveredPool::open(report).unwrap().recover(None).unwrap();
+        let recovered = UnrecoveredPool::open(report).unwrap().recover().unwrap();
         let mut check = outlast::CheckReport::default();
         let blocks = recovered.allocated_blocks(&mut check);
         assert!(check.findings.is_empty() && blocks.keys().eq([&root]), "{scheme}: {blocks:?}");
@@ -340,7 +340,7 @@ fn what_gives_up_leaves_its_batch_as_it_was() {
             lane.run_later(|tx| tx.free(blocks[1])).unwrap();
             drop((lane, other));
             let recovered = reopened(pool, scheme).into_medium();
-            let recovered = UnrecoveredPool::open(recovered).unwrap().recover(None).unwrap();
+            let recovered = UnrecoveredPool::open(recovered).unwrap().recover().unwrap();
             let mut check = outlast::CheckReport::default();
             let blocks = recovered.allocated_blocks(&mut check);
             assert!(check.findings.is_empty() && blocks.keys().eq([&root]), "{scheme}: {blocks:?}");

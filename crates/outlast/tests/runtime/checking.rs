@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use outlast::{
-    BlockKind, CheckReport, CheckStage, CreateOptions, FINDINGS_MAX, Finding, OpenOptions, Pool, PoolOffset,
-    RecoveredPool, Runner, Transact, UnrecoveredPool,
+    BlockKind, CheckReport, CheckStage, CreateOptions, FINDINGS_MAX, Finding, OpenOptions, Pool,
+    PoolOffset, RecoveredPool, Runner, Transact, UnrecoveredPool,
 };
 use outlast_pmem::Heap;
 
@@ -82,7 +82,7 @@ fn a_check_tells_how_far_it_has_come() {
 fn a_repair_tells_how_far_it_has_come() {
     let (pool, _) = filled(true);
     let image = pool.into_medium();
-    let pool = UnrecoveredPool::open(image).unwrap().recover(None).unwrap();
+    let pool = UnrecoveredPool::open(image).unwrap().recover().unwrap();
     let mut steps = Vec::new();
     let report = pool.repair_telling(&mut |step| steps.push(step)).unwrap();
     assert!(report.left.iter().all(|finding| matches!(finding, Finding::Leaked { .. })));
@@ -129,8 +129,8 @@ fn a_recovered_overlay_is_checked_as_the_pool_would_be() {
     use outlast_pmem::Overlay;
     for image in [live_redo_image(), live_undo_image()] {
         let below = Heap::from_bytes(&image);
-        let above = UnrecoveredPool::open(Overlay::new(&below)).unwrap().recover(None).unwrap();
-        let there = UnrecoveredPool::open(Heap::from_bytes(&image)).unwrap().recover(None).unwrap();
+        let above = UnrecoveredPool::open(Overlay::new(&below)).unwrap().recover().unwrap();
+        let there = UnrecoveredPool::open(Heap::from_bytes(&image)).unwrap().recover().unwrap();
         assert_eq!(above.report(), there.report());
         let (above_check, there_check) = (above.check(), there.check());
         assert_eq!(above_check.findings, there_check.findings);

@@ -35,11 +35,16 @@ const ROOT_BYTES: u64 = COLD_AT + COLD_PAGES * 4096;
 struct Restless {
     heap: Heap,
     stage: Stage,
+    planted: u16,
 }
 
 impl Restless {
     fn new(bytes: u64) -> Self {
-        Self { heap: Heap::new(bytes), stage: Stage::default() }
+        Self { heap: Heap::new(bytes), stage: Stage::default(), planted: 0 }
+    }
+
+    fn planting(self, plant: Option<Plant>) -> Self {
+        Self { planted: Plant::code_of(plant), ..self }
     }
 }
 
@@ -96,6 +101,10 @@ fn once_in(n: u64) {
 
 impl Medium for Restless {
     const OBSERVED: bool = true;
+
+    fn planted(&self) -> u16 {
+        self.planted
+    }
 
     fn has_atomic_line(&self) -> bool {
         false
@@ -291,7 +300,7 @@ fn counters(counters: &[AtomicU64]) -> Vec<u64> {
 /// What the restored pool holds, against what follows from its counters.
 fn judge(bytes: &[u8], lowest: &[u64], highest: &[u64]) -> Result<Vec<u64>, String> {
     let recovered = UnrecoveredPool::open(Heap::from_bytes(bytes))
-        .and_then(|pool| pool.recover(None))
+        .and_then(|pool| pool.recover())
         .map_err(|error| error.to_string())?;
     let report = recovered.report();
     if report.undone + report.replayed > 0 {
@@ -410,8 +419,8 @@ fn stress<M: Medium + Sync>(
     Ok(counters(&told.acknowledged).iter().sum())
 }
 
-fn options(scheme: Scheme, plant: Option<Plant>) -> OpenOptions {
-    OpenOptions { lock_stripes: 1 << 12, plant, step_every: 64, ..OpenOptions::with_scheme(scheme) }
+fn options(scheme: Scheme) -> OpenOptions {
+    OpenOptions { lock_stripes: 1 << 12, step_every: 64, ..OpenOptions::with_scheme(scheme) }
 }
 
 const POOL_BYTES: u64 = 8 << 20;
@@ -422,7 +431,6 @@ const CREATE: CreateOptions = CreateOptions {
     chunk_bytes: None,
     uuid: None,
     checksums: false,
-    plant: None,
 };
 
 #[test]
@@ -432,7 +440,7 @@ fn checksums_are_those_of_the_moment_too() {
         for ack in Ack::ALL {
             let directory = tempfile::tempdir().unwrap();
             let target = directory.path().join("checkpoint");
-            let open = OpenOptions { ack, ..options(scheme, None) };
+            let open = OpenOptions { ack, ..options(scheme) };
             let medium = Restless::new(2 * POOL_BYTES);
             let worked = stress(medium, &create, &open, &target, 10, Duration::from_secs(10));
             let worked = worked.unwrap_or_else(|error| panic!("{scheme}, {ack}: {error}"));
@@ -446,7 +454,7 @@ fn every_checkpoint_is_the_pool_at_one_moment() {
     for row in SCHEMES {
         let directory = tempfile::tempdir().unwrap();
         let target = directory.path().join("checkpoint");
-        let open = options(row.scheme, None);
+        let open = options(row.scheme);
         let medium = Restless::new(POOL_BYTES);
         let worked = stress(medium, &CREATE, &open, &target, 15, Duration::from_secs(10));
         let worked = worked.unwrap_or_else(|error| panic!("{}: {error}", row.scheme));
@@ -483,8 +491,8 @@ const SCRIPTS: &[Script] = &[
 fn words_of_a_checkpoint(scheme: Scheme, script: &Script, plant: Option<Plant>) -> Vec<u64> {
     let directory = tempfile::tempdir().unwrap();
     let target = directory.path().join("checkpoint");
-    let medium = Restless::new(POOL_BYTES);
-    let pool = Pool::create_on(medium, &CREATE, &options(scheme, plant)).unwrap();
+    let medium = Restless::new(POOL_BYTES).planting(plant);
+    let pool = Pool::create_on(medium, &CREATE, &options(scheme)).unwrap();
     let mut lane = pool.lane().unwrap();
     let block = lane.run(|tx| tx.alloc((script.words + 1) * 4096, BlockKind::General)).unwrap();
     let pages = block.0.next_multiple_of(4096);
@@ -546,8 +554,8 @@ fn new_blocks_are_marked() {
         let content = |plant| {
             let directory = tempfile::tempdir().unwrap();
             let target = directory.path().join("checkpoint");
-            let open = options(row.scheme, plant);
-            let pool = Pool::create_on(Restless::new(POOL_BYTES), &CREATE, &open).unwrap();
+            let medium = Restless::new(POOL_BYTES).planting(plant);
+            let pool = Pool::create_on(medium, &CREATE, &options(row.scheme)).unwrap();
             let mut lane = pool.lane().unwrap();
             let mut new_block = || {
                 let stored = lane.run(|tx| {

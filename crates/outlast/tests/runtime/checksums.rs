@@ -36,7 +36,7 @@ fn pool(scheme: Scheme, bytes: u64, chunk_bytes: u64) -> Pool<Heap> {
 }
 
 fn recovered(medium: Heap) -> RecoveredPool<Heap> {
-    UnrecoveredPool::open(medium).unwrap().recover(None).unwrap()
+    UnrecoveredPool::open(medium).unwrap().recover().unwrap()
 }
 
 /// Blocks by address, with what each must hold.
@@ -303,7 +303,7 @@ fn damage_in_a_page_that_the_log_has_changed_is_an_error_and_is_not_summed_up() 
         pool.lane().unwrap().run(|tx| tx.store_u64(blocks[4], 77)).unwrap();
         let medium = Heap::from_bytes(&pool.medium().to_bytes());
         medium.store(blocks[6], &[0xee; 8]);
-        let error = UnrecoveredPool::open(medium).unwrap().recover(None).err().unwrap();
+        let error = UnrecoveredPool::open(medium).unwrap().recover().err().unwrap();
         let PoolError::Fault { at, block, bytes } = error else { panic!("{error}") };
         assert_eq!((at, block, bytes), (blocks[6], blocks[6], 128));
     }
@@ -313,7 +313,7 @@ fn damage_in_a_page_that_the_log_has_changed_is_an_error_and_is_not_summed_up() 
 #[track_caller]
 fn assert_fault(medium: &Heap, line: PoolOffset, block: PoolOffset) {
     let before = medium.to_bytes();
-    let error = UnrecoveredPool::open(medium).unwrap().recover(None).err();
+    let error = UnrecoveredPool::open(medium).unwrap().recover().err();
     match error.expect("the damage is noticed") {
         PoolError::Fault { at, block: named, .. } => assert_eq!((at, named), (line, block)),
         error => panic!("{error}"),
@@ -334,7 +334,7 @@ fn damage_beside_the_words_of_a_live_record_is_an_error_and_nothing_is_stored() 
         }
         drop(lane);
         let image = pool.medium().to_bytes();
-        assert!(UnrecoveredPool::open(Heap::from_bytes(&image)).unwrap().recover(None).is_ok());
+        assert!(UnrecoveredPool::open(Heap::from_bytes(&image)).unwrap().recover().is_ok());
         for word in 1..8 {
             let medium = Heap::from_bytes(&image);
             let at = blocks[4].plus(word * 8);

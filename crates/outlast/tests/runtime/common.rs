@@ -35,7 +35,7 @@ pub fn live_witnessed_image() -> Vec<u8> {
     let block = block_of_ones(&mut pool.lane().unwrap());
     let open = OpenOptions { lock_stripes: 1024, ..OpenOptions::with_scheme(Scheme::Undo) };
     let heap = pool.into_medium();
-    let pool = UnrecoveredPool::open(heap).unwrap().recover(None).unwrap().start(&open).unwrap();
+    let pool = UnrecoveredPool::open(heap).unwrap().recover().unwrap().start(&open).unwrap();
     let mut lane = pool.lane().unwrap();
     lane.run(|tx| (0..3).try_for_each(|i| tx.store_u64(block.plus(i * 64), 9))).unwrap();
     pool.medium().to_bytes()

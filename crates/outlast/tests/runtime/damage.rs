@@ -27,7 +27,7 @@ fn refusal(image: &[u8], what: &dyn std::fmt::Display) -> PoolError {
 /// The same for a heap that holds the image.
 #[track_caller]
 fn refusal_of(heap: &Heap, image: &[u8], what: &dyn std::fmt::Display) -> PoolError {
-    let error = match UnrecoveredPool::open(heap).and_then(|pool| pool.recover(None)) {
+    let error = match UnrecoveredPool::open(heap).and_then(|pool| pool.recover()) {
         Ok(_) => panic!("{what}: not noticed"),
         Err(error) => error,
     };
@@ -166,7 +166,7 @@ fn every_flipped_bit_of_a_live_log_line_is_noticed() {
 #[test]
 fn check_notices_every_flipped_bit_of_a_dead_lines_tag() {
     let heap = Heap::from_bytes(&live_redo_image());
-    UnrecoveredPool::open(&heap).unwrap().recover(None).unwrap();
+    UnrecoveredPool::open(&heap).unwrap().recover().unwrap();
     let image = heap.to_bytes();
     let geometry = geometry_of(&image);
     for lane in 0..geometry.lanes as usize {
@@ -175,7 +175,7 @@ fn check_notices_every_flipped_bit_of_a_dead_lines_tag() {
             for bit in tag_at * 8..tag_at * 8 + 64 {
                 let heap = Heap::from_bytes(&flipped(&image, bit as usize));
                 // Opening reads one line of a lane at least; it may or may not come here.
-                match UnrecoveredPool::open(&heap).unwrap().recover(None) {
+                match UnrecoveredPool::open(&heap).unwrap().recover() {
                     Ok(pool) => assert_found(&pool, tag_at),
                     Err(error) => assert_damaged_at(&error, tag_at - 56..tag_at + 8),
                 }
@@ -217,13 +217,13 @@ fn allocator_words(image: &[u8]) -> Vec<(u64, bool)> {
 #[test]
 fn every_flipped_bit_of_directory_and_bitmaps_is_noticed_by_check_and_by_the_heap() {
     let heap = Heap::from_bytes(&blocks_of_all_kinds());
-    UnrecoveredPool::open(&heap).unwrap().recover(None).unwrap();
+    UnrecoveredPool::open(&heap).unwrap().recover().unwrap();
     let image = heap.to_bytes();
     let words = allocator_words(&image);
     for (at, is_read) in &words {
         for bit in at * 8..at * 8 + 64 {
             let heap = Heap::from_bytes(&flipped(&image, bit as usize));
-            let pool = UnrecoveredPool::open(&heap).unwrap().recover(None).unwrap();
+            let pool = UnrecoveredPool::open(&heap).unwrap().recover().unwrap();
             assert_found(&pool, *at);
             let pool = pool.start(&OpenOptions::default()).unwrap();
             // A large block makes the heap read every word that matters now.

@@ -145,7 +145,7 @@ fn kill_one(path: &Path, scheme: Scheme, patience: u64, acknowledged: &mut [u64]
 /// Recovers the pool and judges it against what was acknowledged.
 fn judge(path: &Path, acknowledged: &mut [u64]) {
     let medium = Mapped::open(path, &map_options()).unwrap();
-    let recovered = UnrecoveredPool::open(medium).unwrap().recover(None).unwrap();
+    let recovered = UnrecoveredPool::open(medium).unwrap().recover().unwrap();
     let report = recovered.check();
     assert_eq!(report.findings, []);
     assert!(report.reachable.is_some());

@@ -102,7 +102,7 @@ fn step(
 
 /// Recovers these bytes; everything is as the model has it, and all checksums agree.
 fn judge(bytes: &[u8], root: PoolOffset, model: &Model) {
-    let pool = UnrecoveredPool::open(Heap::from_bytes(bytes)).unwrap().recover(None).unwrap();
+    let pool = UnrecoveredPool::open(Heap::from_bytes(bytes)).unwrap().recover().unwrap();
     assert_eq!(pool.corrected_lines(), [], "nothing was stale");
     assert_eq!(pool.faults(), []);
     let word = |at: PoolOffset| outlast_pmem::Medium::load_u64(pool.medium(), at);
@@ -156,7 +156,7 @@ fn work(scheme: Scheme, reading: Reading, seed: u64) -> (u64, u64) {
             running.into_medium()
         };
         judge(&medium.to_bytes(), root, &model);
-        let recovered = UnrecoveredPool::open(medium).unwrap().recover(None).unwrap();
+        let recovered = UnrecoveredPool::open(medium).unwrap().recover().unwrap();
         pool = Some(recovered.start(&open).unwrap());
     }
     (physical, logical)
@@ -180,7 +180,7 @@ fn undo_takes_back_what_is_only_logically_committed() {
         // A queue that nothing leaves.
         let open = OpenOptions { cache_bytes: None, ..options(scheme) };
         let (pool, root) = create(scheme, &open);
-        let pool = UnrecoveredPool::open(pool.close()).unwrap().recover(None).unwrap();
+        let pool = UnrecoveredPool::open(pool.close()).unwrap().recover().unwrap();
         let pool = pool.start(&open).unwrap();
         let mut lane = pool.lane().unwrap();
         let ((), first) = lane.run_ticketed(|tx| tx.store_u64(root, 5)).unwrap();
@@ -193,7 +193,7 @@ fn undo_takes_back_what_is_only_logically_committed() {
         let ((), second) = lane.run_ticketed(|tx| tx.store_u64(root, 7)).unwrap();
         assert!(pool.is_physical(first) && !pool.is_physical(second));
         let copy = Heap::from_bytes(&pool.medium().to_bytes());
-        let recovered = UnrecoveredPool::open(copy).unwrap().recover(None).unwrap();
+        let recovered = UnrecoveredPool::open(copy).unwrap().recover().unwrap();
         let left = outlast_pmem::Medium::load_u64(recovered.medium(), root);
         let taken_back = scheme == Scheme::UndoArchaptLiteral;
         assert_eq!(left, if taken_back { 5 } else { 7 }, "{scheme}");
@@ -213,7 +213,7 @@ fn a_pool_is_one_of_a_literal_variant_or_none() {
         let bytes = pool.close().to_bytes();
         for other in outlast::SCHEMES.iter().filter(|row| !row.scheme.is_literal()) {
             let pool = UnrecoveredPool::open(Heap::from_bytes(&bytes)).unwrap();
-            let error = pool.recover(None).unwrap().start(&options(other.scheme)).err();
+            let error = pool.recover().unwrap().start(&options(other.scheme)).err();
             assert!(matches!(error, Some(PoolError::Literal { given }) if given == other.scheme));
         }
     }
@@ -223,7 +223,7 @@ fn a_pool_is_one_of_a_literal_variant_or_none() {
         let bytes = Pool::create_on(Heap::new(4 << 20), &create, &open).unwrap().close().to_bytes();
         for literal in LITERAL {
             let pool = UnrecoveredPool::open(Heap::from_bytes(&bytes)).unwrap();
-            let error = pool.recover(None).unwrap().start(&options(literal)).err().unwrap();
+            let error = pool.recover().unwrap().start(&options(literal)).err().unwrap();
             assert!(matches!(error, PoolError::NotLiteral { given } if given == literal));
             assert!(error.to_string().contains("--literal"), "{error}");
         }

@@ -21,7 +21,7 @@ fn pool_on(medium: Heap, scheme: Scheme) -> Pool<Heap> {
 
 fn reopened(pool: Pool<Heap>) -> Pool<Heap> {
     let open = OpenOptions { lock_stripes: 1024, ..OpenOptions::with_scheme(pool.scheme()) };
-    let recovered = UnrecoveredPool::open(pool.into_medium()).unwrap().recover(None).unwrap();
+    let recovered = UnrecoveredPool::open(pool.into_medium()).unwrap().recover().unwrap();
     recovered.start(&open).unwrap()
 }
 

@@ -48,7 +48,7 @@ fn directory_words_that_no_chunk_can_have_are_found_and_refused() {
             for payload in impossible() {
                 let heap = Heap::from_bytes(&image);
                 heap.store_u64(at, sealed_word(payload, at));
-                let pool = UnrecoveredPool::open(heap).unwrap().recover(None).unwrap();
+                let pool = UnrecoveredPool::open(heap).unwrap().recover().unwrap();
                 let damaged = |finding: &Finding| matches!(finding, Finding::Damaged { .. });
                 let what = format!("chunk {chunk}, {payload:#x}");
                 assert!(pool.check().findings.iter().any(damaged), "{what}");
@@ -76,7 +76,7 @@ fn a_run_over_other_blocks_is_found_and_refused() {
     let at = geometry.directory_at(1);
     let heap = Heap::from_bytes(&image);
     heap.store_u64(at, sealed_word(STATE_LARGE | 4, at));
-    let pool = UnrecoveredPool::open(heap).unwrap().recover(None).unwrap();
+    let pool = UnrecoveredPool::open(heap).unwrap().recover().unwrap();
     assert!(!pool.check().findings.is_empty());
     let pool = pool.start(&OpenOptions::with_scheme(Scheme::Undo)).unwrap();
     let mut lane = pool.lane().unwrap();
@@ -99,7 +99,7 @@ fn each_damaged(root: PoolOffset, image: &[u8], words: u64, read: impl Fn(&Pool<
         for value in values {
             let heap = Heap::from_bytes(image);
             heap.store_u64(root.plus(8 * word), value);
-            let pool = UnrecoveredPool::open(heap).unwrap().recover(None).unwrap();
+            let pool = UnrecoveredPool::open(heap).unwrap().recover().unwrap();
             let pool = pool.start(&OpenOptions::with_scheme(Scheme::Undo)).unwrap();
             read(&pool, &format!("word {word} is {value:#x}"));
         }
@@ -153,7 +153,7 @@ fn a_queue_whose_words_are_damaged_ends_no_program() {
         let kind = outlast::RootKind::Queue;
         let walked = walk_root(kind, root, &mut read, |_, _| (), |_, _, _| Ok(()));
         assert!(walked.is_err(), "a block that is reached twice is found");
-        let pool = UnrecoveredPool::open(heap).unwrap().recover(None).unwrap();
+        let pool = UnrecoveredPool::open(heap).unwrap().recover().unwrap();
         let pool = pool.start(&OpenOptions::with_scheme(Scheme::Undo)).unwrap();
         let mut lane = pool.lane().unwrap();
         let result = lane.run(|tx| Queue::open(tx, root)?.for_each(tx, |_, _, _| Ok(())));

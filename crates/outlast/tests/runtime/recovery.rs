@@ -21,7 +21,7 @@ fn options(lanes: u32, lane_bytes: u64) -> (CreateOptions, OpenOptions) {
 }
 
 fn recovered_word(image: &[u8], at: PoolOffset) -> u64 {
-    let recovered = UnrecoveredPool::open(Heap::from_bytes(image)).unwrap().recover(None).unwrap();
+    let recovered = UnrecoveredPool::open(Heap::from_bytes(image)).unwrap().recover().unwrap();
     recovered.medium().load_u64(at)
 }
 

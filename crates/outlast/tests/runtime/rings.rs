@@ -27,7 +27,7 @@ fn pool() -> Pool<Heap> {
 /// Each link of the pool's blocks with each other value that leads to a block, or to its own line.
 fn rings(pool: &Pool<Heap>, mut each: impl FnMut(PoolOffset, u64)) {
     let heap = Heap::from_bytes(&pool.medium().to_bytes());
-    let copy = UnrecoveredPool::open(heap).unwrap().recover(None).unwrap();
+    let copy = UnrecoveredPool::open(heap).unwrap().recover().unwrap();
     let blocks = copy.allocated_blocks(&mut CheckReport::default());
     let is_inside = |word: u64| {
         let before = blocks.range(..=PoolOffset(word)).next_back();

@@ -16,7 +16,7 @@ fn open(scheme: Scheme) -> OpenOptions {
 }
 
 fn opened(image: &[u8], scheme: Scheme) -> Result<Pool<Heap>, PoolError> {
-    UnrecoveredPool::open(Heap::from_bytes(image))?.recover(None)?.start(&open(scheme))
+    UnrecoveredPool::open(Heap::from_bytes(image))?.recover()?.start(&open(scheme))
 }
 
 fn created(scheme: Scheme) -> Pool<Heap> {

@@ -132,7 +132,7 @@ fn everything_is_there_after_any_number_of_laps() {
         (0..count).for_each(|i| expected[((round * 37 + i) % 4096) as usize] = round << 16 | i);
     }
     let image = Heap::from_bytes(&pool.medium().inner().to_bytes());
-    let recovered = UnrecoveredPool::open(image).unwrap().recover(None).unwrap();
+    let recovered = UnrecoveredPool::open(image).unwrap().recover().unwrap();
     for (i, word) in (0..).zip(&expected) {
         assert_eq!(recovered.medium().load_u64(block.plus(i * 8)), *word, "word {i}");
     }

@@ -17,7 +17,7 @@ fn small_pool(scheme: Scheme, lanes: u32, lane_bytes: u64, len: u64) -> Pool<Hea
 fn reopen(pool: Pool<Heap>, scheme: Scheme) -> Pool<Heap> {
     // What the medium holds while the pool runs is what a process leaves behind that dies now.
     let image = Heap::from_bytes(&pool.into_medium().to_bytes());
-    let recovered = UnrecoveredPool::open(image).unwrap().recover(None).unwrap();
+    let recovered = UnrecoveredPool::open(image).unwrap().recover().unwrap();
     recovered.start(&OpenOptions::with_scheme(scheme)).unwrap()
 }
 
@@ -48,7 +48,7 @@ fn what_is_committed_is_there_after_reopening_with_any_scheme() {
 
 fn small_copy(pool: &Pool<Heap>) -> Pool<Heap> {
     let image = Heap::from_bytes(&pool.medium().to_bytes());
-    let recovered = UnrecoveredPool::open(image).unwrap().recover(None).unwrap();
+    let recovered = UnrecoveredPool::open(image).unwrap().recover().unwrap();
     recovered.start(&OpenOptions::default()).unwrap()
 }
 
@@ -100,7 +100,7 @@ fn an_abort_an_error_and_a_panic_leave_no_trace() {
 
 fn blocks_of(pool: &Pool<Heap>) -> Vec<PoolOffset> {
     let image = Heap::from_bytes(&pool.medium().to_bytes());
-    let recovered = UnrecoveredPool::open(image).unwrap().recover(None).unwrap();
+    let recovered = UnrecoveredPool::open(image).unwrap().recover().unwrap();
     let (report, blocks) = recovered.check_metadata();
     assert_eq!(report.findings, []);
     blocks.into_keys().collect()
@@ -217,7 +217,7 @@ fn a_log_that_only_grows_fills_the_pool_and_reopening_empties_it() {
             let open = OpenOptions::with_scheme(Scheme::Aof);
             let closed = UnrecoveredPool::open(pool.close()).unwrap();
             assert_eq!(closed.info().unwrap().live_records, Some(0), "closing has emptied it");
-            closed.recover(None).unwrap().start(&open).unwrap()
+            closed.recover().unwrap().start(&open).unwrap()
         } else {
             reopen(pool, Scheme::Aof)
         };

@@ -72,14 +72,14 @@ fn open_options(scheme: Scheme) -> OpenOptions {
 /// As a process leaves it that dies now.
 fn crashed(pool: Pool<Heap>, scheme: Scheme) -> Pool<Heap> {
     let image = Heap::from_bytes(&pool.into_medium().to_bytes());
-    let recovered = UnrecoveredPool::open(image).unwrap().recover(None).unwrap();
+    let recovered = UnrecoveredPool::open(image).unwrap().recover().unwrap();
     recovered.start(&open_options(scheme)).unwrap()
 }
 
 /// How many blocks are taken.
 fn blocks(pool: &Pool<Heap>) -> usize {
     let image = Heap::from_bytes(&pool.medium().to_bytes());
-    let recovered = UnrecoveredPool::open(image).unwrap().recover(None).unwrap();
+    let recovered = UnrecoveredPool::open(image).unwrap().recover().unwrap();
     let (report, blocks) = recovered.check_metadata();
     assert_eq!(report.findings, []);
     blocks.len()

@@ -76,7 +76,7 @@ fn open_options(scheme: Scheme) -> OpenOptions {
 
 fn open(image: &[u8], scheme: Scheme) -> Pool<Heap> {
     let unrecovered = UnrecoveredPool::open(Heap::from_bytes(image)).unwrap();
-    unrecovered.recover(None).unwrap().start(&open_options(scheme)).unwrap()
+    unrecovered.recover().unwrap().start(&open_options(scheme)).unwrap()
 }
 
 /// Runs transactions until the pool is closed or its process dies. Returns what is left of it.
@@ -153,7 +153,7 @@ fn free_everything<M: Model>(image: &[u8], scheme: Scheme) {
         })
         .unwrap();
     });
-    let recovered = UnrecoveredPool::open(pool.close()).unwrap().recover(None).unwrap();
+    let recovered = UnrecoveredPool::open(pool.close()).unwrap().recover().unwrap();
     let (report, blocks) = recovered.check_metadata();
     assert_eq!(report.findings, []);
     assert_eq!(blocks.len(), 2, "{scheme}: {blocks:?}");

@@ -69,7 +69,7 @@ enum Seen {
 #[track_caller]
 fn judge(image: &[u8], scheme: Scheme, what: &dyn std::fmt::Display) -> Seen {
     let heap = Heap::from_bytes(image);
-    let Ok(pool) = UnrecoveredPool::open(heap).and_then(|pool| pool.recover(None)) else {
+    let Ok(pool) = UnrecoveredPool::open(heap).and_then(|pool| pool.recover()) else {
         return Seen::Refused;
     };
     if !pool.check().findings.is_empty() {

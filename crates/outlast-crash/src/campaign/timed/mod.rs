@@ -23,7 +23,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 
-use outlast::{Pool, UnrecoveredPool};
+use outlast::{Plant, Pool, UnrecoveredPool};
 use outlast_pmem::schedule;
 use outlast_pmem::{InstructionCosts, Mark, Medium, Recorder};
 use outlast_sim::Domain;
@@ -202,11 +202,12 @@ impl TimedCampaign {
         let refused = |what: String| Violation::new(Broken::Refused, what);
         let medium = Recorder::from_image(base.bytes.clone());
         let medium = medium.recording_loads().with_costs(self.costs);
-        let Campaign { workload, plant, lanes, .. } = *campaign;
-        let mut options = open_options(campaign, plant);
+        let medium = medium.planting(Plant::code_of(campaign.plant));
+        let Campaign { workload, lanes, .. } = *campaign;
+        let mut options = open_options(campaign);
         options.cache_bytes = Some(self.machine.llc.size.0);
         let pool = UnrecoveredPool::open(&medium)
-            .and_then(|pool| pool.recover(plant))
+            .and_then(|pool| pool.recover())
             .and_then(|pool| pool.start(&options))
             .map_err(|error| refused(error.to_string()))?;
         let mut lane = pool.lane().map_err(|error| refused(error.to_string()))?;
@@ -354,7 +355,8 @@ fn crash(
         last_job: &last_job,
     };
     let machine = Machine { policy: campaign.policies[0], caches: campaign.caches[0] };
-    let mut visitor = Visitor::new(&shared, machine, Overlay::new(bytes));
+    let overlay = Overlay::new(bytes).planting(Plant::code_of(campaign.plant));
+    let mut visitor = Visitor::new(&shared, machine, overlay);
     let mut standing = court.standing();
     let mut cursor = journal.cursor();
     for entries in points.of(journal.len(), &mut Random::stream(campaign.seed, POINTS)) {

@@ -86,7 +86,7 @@ impl Count {
     fn blocks_after(&self, transactions: u64) -> Result<BTreeMap<PoolOffset, u64>, EmulationError> {
         let medium = self.medium(Deaf);
         self.run_on(&medium, transactions, || ())?;
-        let pool = UnrecoveredPool::open(&medium)?.recover(None)?;
+        let pool = UnrecoveredPool::open(&medium)?.recover()?;
         Ok(pool.allocated_blocks(&mut CheckReport::default()))
     }
 

@@ -94,7 +94,7 @@ fn after_an_opening_pages_are_compared_and_only_different_ones_written() {
     let bytes = pool.into_medium().to_bytes();
     let recovered = crate::UnrecoveredPool::open(Heap::from_bytes(&bytes)).unwrap();
     let open = OpenOptions { lock_stripes: 64, ..OpenOptions::default() };
-    let pool = recovered.recover(None).unwrap().start(&open).unwrap();
+    let pool = recovered.recover().unwrap().start(&open).unwrap();
     let report = checkpoint(&pool, &disk);
     assert!(report.pages_compared > PAGES);
     assert_eq!(report.pages_written, 2, "{report:?}");
@@ -165,7 +165,7 @@ fn checksums_fit_what_nobody_stored() {
         pool.checkpoint_on(&disk).unwrap();
         let faults = || {
             let medium = Heap::from_bytes(&restored(&disk).unwrap());
-            let recovered = crate::UnrecoveredPool::open(medium).unwrap().recover(None).unwrap();
+            let recovered = crate::UnrecoveredPool::open(medium).unwrap().recover().unwrap();
             recovered.faults()
         };
         for bytes in [20_000, 100] {
