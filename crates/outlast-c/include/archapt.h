@@ -46,7 +46,7 @@ typedef enum ArchaptCode {
   ARCHAPT_NOT_COMMITTED = 10,
   // More threads than the pool has lanes.
   ARCHAPT_NO_LANE = 11,
-  // Other threads have seats, or another process has the file open.
+  // Other threads have sessions, or another process has the file open.
   ARCHAPT_BUSY = 12,
   // The file is no pool.
   ARCHAPT_NOT_A_POOL = 13,
@@ -151,12 +151,12 @@ enum ArchaptCode Archapt_Create(const struct ArchaptOptions *options);
 enum ArchaptCode Archapt_Open(const struct ArchaptOptions *options);
 
 // Closes the process's pool in peace: every commit is physical. The calling thread must have no
-// transaction, and other threads no seat: they have ended or called Archapt_Leave. A process
+// transaction, and other threads no session: they have ended or called Archapt_Leave. A process
 // that ends without it loses nothing.
 enum ArchaptCode Archapt_Close(void);
 
-// Gives the calling thread's seat at the pool back, so that another thread can have its lane. A
-// thread that ends does so by itself, and one that starts a transaction takes a seat again.
+// Gives the calling thread's session with the pool back, so that another thread can have its lane. A
+// thread that ends does so by itself, and one that starts a transaction takes a session again.
 enum ArchaptCode Archapt_Leave(void);
 
 // Table II. Starts the calling thread's transaction. After a conflict a thread is given more and
@@ -205,13 +205,13 @@ enum ArchaptCode Archapt_Free(int type, uint64_t at, size_t size);
 // Copies `size` bytes from offset `at` on to `out`. The transaction's own stores are seen.
 //
 // The caller sees to it:
-// - `out` is null, or `size` bytes can be stored there that nobody else uses meanwhile.
+// - `out` is null, or `size` bytes can be stored there that no other thread uses meanwhile.
 enum ArchaptCode Archapt_Load(uint64_t at, void *out, size_t size);
 
 // Stores `size` bytes from `bytes` at offset `at`. What was not announced is logged now.
 //
 // The caller sees to it:
-// - `bytes` is null, or `size` bytes with values are there that nobody changes meanwhile.
+// - `bytes` is null, or `size` bytes with values are there that no thread changes meanwhile.
 enum ArchaptCode Archapt_Store(uint64_t at, const void *bytes, size_t size);
 
 // Announces that the transaction will store somewhere in these bytes, so that several ranges are

@@ -204,7 +204,7 @@ enum outlast_code outlast_pool_info(struct outlast_pool pool, struct outlast_inf
 
 // Recovers the pool of that path and checks all of its metadata, and its checksums where it
 // keeps any. Stores how many findings there were; with any it is OUTLAST_DAMAGED, and
-// outlast_last_error tells the first. Nobody else may have the pool open.
+// outlast_last_error tells the first. No other process may have the pool open.
 //
 // The caller sees to it:
 // - `path` is null or a text that ends with a zero.
@@ -283,13 +283,13 @@ enum outlast_code outlast_free(struct outlast_lane lane, uint64_t at);
 // Copies `size` bytes from offset `at` on to `out`. The transaction's own stores are seen.
 //
 // The caller sees to it:
-// - `out` is null, or `size` bytes can be stored there that nobody else uses meanwhile.
+// - `out` is null, or `size` bytes can be stored there that no other thread uses meanwhile.
 enum outlast_code outlast_load(struct outlast_lane lane, uint64_t at, void *out, size_t size);
 
 // Stores `size` bytes from `bytes` at offset `at`. What was not announced is logged now.
 //
 // The caller sees to it:
-// - `bytes` is null, or `size` bytes with values are there that nobody changes meanwhile.
+// - `bytes` is null, or `size` bytes with values are there that no thread changes meanwhile.
 enum outlast_code outlast_store(struct outlast_lane lane,
                                 uint64_t at,
                                 const void *bytes,
@@ -299,7 +299,7 @@ enum outlast_code outlast_store(struct outlast_lane lane,
 // together, with one fence. Announcing what is never stored is allowed and costs its logging.
 //
 // The caller sees to it:
-// - `ranges` is null, or `count` ranges are there that nobody changes meanwhile.
+// - `ranges` is null, or `count` ranges are there that no thread changes meanwhile.
 enum outlast_code outlast_announce(struct outlast_lane lane,
                                    const struct outlast_range *ranges,
                                    size_t count);

@@ -6,7 +6,7 @@ use std::ffi::{CStr, CString, c_char, c_int};
 use outlast::{Abort, PoolError};
 use outlast_pmem::MapError;
 
-use crate::{guard, seat};
+use crate::{guard, session};
 
 /// What a call returns.
 #[repr(C)]
@@ -37,7 +37,7 @@ pub enum ArchaptCode {
     ARCHAPT_NOT_COMMITTED = 10,
     /// More threads than the pool has lanes.
     ARCHAPT_NO_LANE = 11,
-    /// Other threads have seats, or another process has the file open.
+    /// Other threads have sessions, or another process has the file open.
     ARCHAPT_BUSY = 12,
     /// The file is no pool.
     ARCHAPT_NOT_A_POOL = 13,
@@ -123,7 +123,7 @@ impl From<Abort> for Failure {
             Abort::LogFull { .. } | Abort::NumbersUsedUp => ARCHAPT_LOG_FULL,
             Abort::BadAddress(_) => ARCHAPT_BAD_ADDRESS,
             Abort::Forked => ARCHAPT_FORKED,
-            // Nobody asks for types here.
+            // No caller asks for types here.
             Abort::Damaged(_) | Abort::Schema(_) => ARCHAPT_DAMAGED,
             // No call opens for reading only.
             Abort::ReadOnly | Abort::Peer(_) => ARCHAPT_INTERNAL,
@@ -177,14 +177,14 @@ thread_local! {
 
 /// Keeps the failure for this thread to ask about.
 fn keep(Failure { code, text }: Failure) -> ArchaptCode {
-    // In a thread that is about to end there is nobody left to ask.
+    // In a thread that is about to end there is no one left to ask.
     let _ = LAST.try_with(|last| *last.borrow_mut() = (code, guard::c_text(&text)));
     code
 }
 
 /// Runs what a C function does.
 pub(crate) fn guarded(body: impl FnOnce() -> Result<(), Failure>) -> ArchaptCode {
-    match guard::run(body, seat::give_up) {
+    match guard::run(body, session::give_up) {
         Ok(Ok(())) => ARCHAPT_OK,
         Ok(Err(failure)) => keep(failure),
         Err(panic) => keep(Failure::new(ARCHAPT_INTERNAL, panic)),

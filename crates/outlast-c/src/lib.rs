@@ -3,10 +3,10 @@
 //!
 //! # `archapt.h`
 //!
-//! A process has one pool open, and each of its threads has a seat at it: a lane, taken with the
+//! A process has one pool open, and each of its threads has a session with it: a lane, taken with the
 //! thread's first transaction and given back when the thread ends. So no call takes a handle, as
 //! none does in the paper, and no stale or foreign handle can be passed: a thread uses its own
-//! seat or gets an error. Persistent addresses are offsets from the start of the pool; no pointer
+//! session or gets an error. Persistent addresses are offsets from the start of the pool; no pointer
 //! into it leaves the library, so that a program cannot store behind a transaction's back.
 //!
 //! - [`pool`] opens, creates and closes: `Archapt_Init` and its kin.
@@ -38,7 +38,7 @@ pub mod handles;
 pub mod memory;
 mod per_process;
 pub mod pool;
-mod seat;
+mod session;
 pub mod transaction;
 
 pub use code::ArchaptCode;

@@ -6,7 +6,7 @@ use outlast::{Abort, BlockKind, ByteRange, PoolOffset, RootKind, Transact};
 
 use crate::code::ArchaptCode::*;
 use crate::code::{ArchaptCode, Failure, guarded};
-use crate::seat;
+use crate::session;
 
 /// The pools of Table II: blocks of one type lie together.
 #[repr(C)]
@@ -51,7 +51,7 @@ pub extern "C" fn Archapt_Malloc(r#type: c_int, size: usize) -> u64 {
     let mut at = 0;
     guarded(|| {
         let kind = kind_of(r#type)?;
-        at = seat::in_transaction(|tx| tx.alloc(size as u64, kind))?.0;
+        at = session::in_transaction(|tx| tx.alloc(size as u64, kind))?.0;
         Ok(())
     });
     at
@@ -65,7 +65,7 @@ pub extern "C" fn Archapt_Free(r#type: c_int, at: u64, size: usize) -> ArchaptCo
     guarded(|| {
         let kind = kind_of(r#type)?;
         let block = PoolOffset(at);
-        seat::checked_in_transaction(|tx| {
+        session::checked_in_transaction(|tx| {
             let (bytes, found) = match tx.block_at(block) {
                 Ok(found) => found,
                 // Where no block is the transaction ends as it would in any language.
@@ -91,17 +91,17 @@ pub extern "C" fn Archapt_Free(r#type: c_int, at: u64, size: usize) -> ArchaptCo
 /// Copies `size` bytes from offset `at` on to `out`. The transaction's own stores are seen.
 ///
 /// # Safety
-/// - `out` is null, or `size` bytes can be stored there that nobody else uses meanwhile.
+/// - `out` is null, or `size` bytes can be stored there that no other thread uses meanwhile.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn Archapt_Load(at: u64, out: *mut c_void, size: usize) -> ArchaptCode {
     guarded(|| {
         let size = length_of(out, size)?;
-        seat::in_transaction(|tx| {
+        session::in_transaction(|tx| {
             if size == 0 {
                 return tx.load(PoolOffset(at), &mut []);
             }
-            // SAFETY: it is not null and `size` at most `isize::MAX`; the caller says that so many
-            // bytes can be stored there and are nobody else's. They are made bytes with a value
+            // SAFETY: it is not null and `size` at most `isize::MAX`; the caller says that this many
+            // bytes can be stored there and no other thread uses them. They are made bytes with a value
             // first.
             let bytes = unsafe {
                 out.cast::<u8>().write_bytes(0, size);
@@ -115,17 +115,17 @@ pub unsafe extern "C" fn Archapt_Load(at: u64, out: *mut c_void, size: usize) ->
 /// Stores `size` bytes from `bytes` at offset `at`. What was not announced is logged now.
 ///
 /// # Safety
-/// - `bytes` is null, or `size` bytes with values are there that nobody changes meanwhile.
+/// - `bytes` is null, or `size` bytes with values are there that no thread changes meanwhile.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn Archapt_Store(at: u64, bytes: *const c_void, size: usize) -> ArchaptCode {
     guarded(|| {
         let size = length_of(bytes, size)?;
-        seat::in_transaction(|tx| {
+        session::in_transaction(|tx| {
             if size == 0 {
                 return tx.store(PoolOffset(at), &[]);
             }
-            // SAFETY: it is not null and `size` at most `isize::MAX`; the caller says that so many
-            // bytes are there and nobody changes them.
+            // SAFETY: it is not null and `size` at most `isize::MAX`; the caller says that this many
+            // bytes are there and no thread changes them.
             let bytes = unsafe { std::slice::from_raw_parts(bytes.cast::<u8>(), size) };
             tx.store(PoolOffset(at), bytes)
         })
@@ -142,7 +142,7 @@ pub extern "C" fn Archapt_Will_Write(at: u64, size: usize) -> ArchaptCode {
             return Err(Failure::new(ARCHAPT_BAD_ADDRESS, text));
         }
         let range = ByteRange::new(PoolOffset(at), size as u64);
-        seat::in_transaction(|tx| tx.will_write(&[range]))
+        session::in_transaction(|tx| tx.will_write(&[range]))
     })
 }
 
@@ -156,7 +156,7 @@ pub unsafe extern "C" fn Archapt_Root(at: *mut u64) -> ArchaptCode {
         if at.is_null() {
             return Err(Failure::new(ARCHAPT_BAD_ARGUMENT, "there is no place for the answer"));
         }
-        let root = seat::in_transaction(|tx| tx.root())?;
+        let root = session::in_transaction(|tx| tx.root())?;
         // SAFETY: it is not null, so the caller says that an offset can be stored there.
         unsafe { at.write(root.map_or(0, |(block, _)| block.0)) };
         Ok(())
@@ -166,5 +166,5 @@ pub unsafe extern "C" fn Archapt_Root(at: *mut u64) -> ArchaptCode {
 /// Makes a block the root. Takes effect with the transaction.
 #[unsafe(no_mangle)]
 pub extern "C" fn Archapt_Set_Root(at: u64) -> ArchaptCode {
-    guarded(|| seat::in_transaction(|tx| tx.set_root(PoolOffset(at), RootKind::Opaque)))
+    guarded(|| session::in_transaction(|tx| tx.set_root(PoolOffset(at), RootKind::Opaque)))
 }

@@ -10,7 +10,7 @@ use outlast_pmem::{Domain, MapError, MapOptions};
 
 use crate::code::ArchaptCode::*;
 use crate::code::{ArchaptCode, Failure, guarded};
-use crate::seat::{self, Shared};
+use crate::session::{self, Shared};
 
 /// How to open or create a pool. Start from `ArchaptOptions options = {0};`: what is zero or null
 /// takes its default. Texts are read during the call only.
@@ -148,7 +148,7 @@ unsafe fn begin(
     guarded(|| {
         // SAFETY: the caller says so.
         let wanted = unsafe { read(options) }?;
-        let mut place = seat::pool();
+        let mut place = session::pool();
         if place.is_some() {
             return Err(Failure::of(ARCHAPT_ALREADY_OPEN));
         }
@@ -189,20 +189,20 @@ pub unsafe extern "C" fn Archapt_Open(options: *const ArchaptOptions) -> Archapt
 }
 
 /// Closes the process's pool in peace: every commit is physical. The calling thread must have no
-/// transaction, and other threads no seat: they have ended or called Archapt_Leave. A process
+/// transaction, and other threads no session: they have ended or called Archapt_Leave. A process
 /// that ends without it loses nothing.
 #[unsafe(no_mangle)]
 pub extern "C" fn Archapt_Close() -> ArchaptCode {
     guarded(|| {
-        seat::leave()?;
-        let mut place = seat::pool();
-        let shared = place.take().ok_or_else(seat::not_open)?;
+        session::leave()?;
+        let mut place = session::pool();
+        let shared = place.take().ok_or_else(session::not_open)?;
         match Arc::try_unwrap(shared.pool) {
             Ok(pool) => drop(pool.close()),
             Err(pool) => {
-                let seats = Arc::strong_count(&pool) - 1;
+                let sessions = Arc::strong_count(&pool) - 1;
                 *place = Some(Shared { pool, ..shared });
-                let text = format!("{seats} other threads have seats at the pool");
+                let text = format!("{sessions} other threads have sessions with the pool");
                 return Err(Failure::new(ARCHAPT_BUSY, text));
             }
         }
@@ -210,9 +210,9 @@ pub extern "C" fn Archapt_Close() -> ArchaptCode {
     })
 }
 
-/// Gives the calling thread's seat at the pool back, so that another thread can have its lane. A
-/// thread that ends does so by itself, and one that starts a transaction takes a seat again.
+/// Gives the calling thread's session with the pool back, so that another thread can have its lane. A
+/// thread that ends does so by itself, and one that starts a transaction takes a session again.
 #[unsafe(no_mangle)]
 pub extern "C" fn Archapt_Leave() -> ArchaptCode {
-    guarded(seat::leave)
+    guarded(session::leave)
 }

@@ -6,13 +6,13 @@ use outlast::Ticket;
 
 use crate::code::ArchaptCode::*;
 use crate::code::{ArchaptCode, Failure, guarded};
-use crate::seat;
+use crate::session;
 
 /// Table II. Starts the calling thread's transaction. After a conflict a thread is given more and
 /// more room, and its turn alone in the end: who starts again gets there.
 #[unsafe(no_mangle)]
 pub extern "C" fn Archapt_Tx_Start() -> ArchaptCode {
-    guarded(seat::start)
+    guarded(session::start)
 }
 
 /// Table II. Commits the transaction logically: from here on it survives every crash, and others
@@ -20,7 +20,7 @@ pub extern "C" fn Archapt_Tx_Start() -> ArchaptCode {
 /// thread has no transaction. The first call that failed in the transaction decides the error.
 #[unsafe(no_mangle)]
 pub extern "C" fn Archapt_Tx_LCommit() -> ArchaptCode {
-    guarded(seat::commit)
+    guarded(session::commit)
 }
 
 /// Table II. Ends a committed transaction: its client is answered. With physical acknowledgement
@@ -28,13 +28,13 @@ pub extern "C" fn Archapt_Tx_LCommit() -> ArchaptCode {
 /// ARCHAPT_NOT_COMMITTED.
 #[unsafe(no_mangle)]
 pub extern "C" fn Archapt_Tx_End() -> ArchaptCode {
-    guarded(seat::end)
+    guarded(session::end)
 }
 
 /// Undoes the transaction and ends it.
 #[unsafe(no_mangle)]
 pub extern "C" fn Archapt_Tx_Abort() -> ArchaptCode {
-    guarded(seat::abort)
+    guarded(session::abort)
 }
 
 /// The ticket of the calling thread's last commit. The thread's later commits and those that have
@@ -42,7 +42,7 @@ pub extern "C" fn Archapt_Tx_Abort() -> ArchaptCode {
 /// that of a transaction which changed nothing.
 #[unsafe(no_mangle)]
 pub extern "C" fn Archapt_Ticket() -> u64 {
-    seat::last_ticket()
+    session::last_ticket()
 }
 
 /// Waits until the commit with that ticket is physical: all its data is durable in place and its
@@ -50,7 +50,7 @@ pub extern "C" fn Archapt_Ticket() -> u64 {
 /// end first. The calling thread has no transaction under way.
 #[unsafe(no_mangle)]
 pub extern "C" fn Archapt_Wait(ticket: u64) -> ArchaptCode {
-    guarded(|| seat::wait(Ticket::from_bits(ticket)))
+    guarded(|| session::wait(Ticket::from_bits(ticket)))
 }
 
 /// Whether the commit with that ticket is physical: stores 1 or 0.
@@ -63,8 +63,8 @@ pub unsafe extern "C" fn Archapt_Is_Physical(ticket: u64, physical: *mut c_int) 
         if physical.is_null() {
             return Err(Failure::new(ARCHAPT_BAD_ARGUMENT, "there is no place for the answer"));
         }
-        let place = seat::pool();
-        let shared = place.as_ref().ok_or_else(seat::not_open)?;
+        let place = session::pool();
+        let shared = place.as_ref().ok_or_else(session::not_open)?;
         let ticket = Ticket::from_bits(ticket);
         if !shared.pool.has_issued(ticket) {
             return Err(Failure::of(ARCHAPT_UNKNOWN_TICKET));

@@ -38,7 +38,7 @@ impl Drop for Home {
     fn drop(&mut self) {
         let _ = Archapt_Tx_Abort();
         let _ = Archapt_Tx_End();
-        // A thread of a scope gives its seat back a moment after the scope's end.
+        // A thread of a scope gives its session back a moment after the scope's end.
         while Archapt_Close() == ARCHAPT_BUSY {
             std::thread::yield_now();
         }
@@ -366,7 +366,7 @@ fn a_conflict_is_a_code_and_the_loser_starts_again() {
 }
 
 #[test]
-fn seats_go_back_with_their_threads() {
+fn sessions_go_back_with_their_threads() {
     let home = Home::new();
     let block = begin(&home, 8, |options| options.lanes = 2);
     // A thread that ends in the middle of a transaction undoes it.
@@ -393,7 +393,7 @@ fn seats_go_back_with_their_threads() {
         assert!(text.contains("2 lanes"), "{text}");
         assert_eq!(Archapt_Leave(), ARCHAPT_OK);
         scope.spawn(|| transaction(|| load(block))).join().unwrap().unwrap();
-        assert_eq!(Archapt_Close(), ARCHAPT_BUSY, "a thread has its seat yet");
+        assert_eq!(Archapt_Close(), ARCHAPT_BUSY, "a thread has its session yet");
         assert!(last_error().contains("1 other"), "{}", last_error());
         over.wait();
         other.join().unwrap();

@@ -476,7 +476,7 @@ fn archapt_text() -> String {
 }
 
 #[test]
-fn the_seat_of_the_parent_is_refused() {
+fn the_session_of_the_parent_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     let path = c_path(&directory.path().join("p"));
     assert_eq!(init(&path), ARCHAPT_OK, "{}", archapt_text());

@@ -272,7 +272,7 @@ fn a_handle_that_is_no_longer_good_is_told() {
     }
     assert_eq!(outlast_last_code(), OUTLAST_BAD_HANDLE);
 
-    // The same seat is taken again, under another number; another thread does not know it.
+    // The same session is taken again, under another number; another thread does not know it.
     let pool = open(&path, &options()).unwrap();
     let again = take(pool).unwrap();
     assert_ne!(again, lane);

@@ -242,7 +242,7 @@ fn info_json(info: &PoolInfo, checkpoint: &Beside) -> serde_json::Value {
         "literal": geometry.literal,
         "heap_at": geometry.heap_at,
         "chunks": info.chunks,
-        "epoch": info.epoch,
+        "generation": info.generation,
         "root": info.root.map(|(at, kind)| json!({"at": at.0, "kind": format!("{kind:?}")})),
         "in_use": info.live_records.is_none(),
         "live_records": info.live_records,
@@ -274,7 +274,7 @@ fn checkpoint_beside(pool: &Path, info: &PoolInfo) -> Beside {
 fn checkpoint_json(info: &CheckpointInfo) -> serde_json::Value {
     json!({
         "number": info.number,
-        "epoch": info.epoch,
+        "generation": info.generation,
         "commits": info.commits,
         "taken_at": info.taken_at,
         "pool_bytes": info.pool_bytes,
@@ -305,7 +305,7 @@ fn info(args: &FileArgs, as_json: bool, seed: u64) -> CommandResult {
             (false, false) => "none",
         }
     );
-    outln!("epoch           {}", info.epoch);
+    outln!("generation      {}", info.generation);
     match info.root {
         Some((at, kind)) => outln!("root            {kind:?} at {at}"),
         None => outln!("root            none"),
@@ -440,8 +440,8 @@ fn grow(args: &GrowArgs, as_json: bool, seed: u64) -> CommandResult {
 
 /// Of when a checkpoint is, in words.
 fn describe(info: &CheckpointInfo) -> String {
-    let CheckpointInfo { number, epoch, commits, .. } = info;
-    format!("number {number}, of epoch {epoch} after {commits} commits")
+    let CheckpointInfo { number, generation, commits, .. } = info;
+    format!("number {number}, of generation {generation} after {commits} commits")
 }
 
 /// What goes wrong with a checkpoint: damage is a failed check, the rest bad input.

@@ -337,7 +337,9 @@ fn a_pool_goes_back_to_its_last_checkpoint() {
     stored(pool, 1);
     let first = json(&["pool", "checkpoint", pool]);
     assert_eq!(first["records"][0]["number"], 1);
-    assert!(good(&["pool", "info", pool]).contains("checkpoint      number 1, of epoch 4 after 0"));
+    assert!(
+        good(&["pool", "info", pool]).contains("checkpoint      number 1, of generation 4 after 0")
+    );
     assert_eq!(stored(pool, 2), 1);
     let second = good(&["pool", "checkpoint", pool]);
     assert!(second.contains("p.checkpoint: checkpoint 2, 2 pages written"), "{second}");

@@ -190,7 +190,7 @@ fn planted_bugs_are_noticed() {
         (Plant::FreedAtOnce, Scheme::Undo, "hash"),
         (Plant::FreshUnflushed, Scheme::Undo, "hash"),
         (Plant::EarlyRelease, Scheme::Redo, "words"),
-        (Plant::EpochNotBumped, Scheme::Redo, "hash"),
+        (Plant::GenerationNotBumped, Scheme::Redo, "hash"),
         (Plant::FloorBeforeApplying, Scheme::Redo, "hash"),
         (Plant::OtherLanesDropped, Scheme::Undo, "hash"),
         (Plant::BitsToggled, Scheme::Undo, "hash"),

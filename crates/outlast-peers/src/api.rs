@@ -272,7 +272,7 @@ unsafe fn text(message: *const c_char) -> Option<String> {
     Some(unsafe { CStr::from_ptr(message) }.to_string_lossy().into_owned())
 }
 
-/// Puts the variable into the environment, unless somebody decided about it already.
+/// Puts the variable into the environment, unless it is set already.
 fn force_flushing() -> Result<(), Missing> {
     if std::env::var_os(FORCE).is_some() {
         return Ok(());

@@ -38,7 +38,7 @@ pub(crate) fn mark(uuid_lo: u64, object: u64) -> [u8; MARK_BYTES as usize] {
 }
 
 /// The object whose mark this is, if it is the mark of the block at `data`. Bytes of another
-/// block can only look so if somebody wants them to.
+/// block can only look so if a forger wants them to.
 pub(crate) fn object_of(bytes: &[u8; MARK_BYTES as usize], uuid_lo: u64, data: u64) -> Option<u64> {
     let object = u64::from_le_bytes(bytes[16..].try_into().expect("eight bytes"));
     let plausible = object < data && data_of(object) == data;

@@ -21,7 +21,7 @@ pub(crate) fn is_memory(path: &Path) -> std::io::Result<bool> {
     Ok(facts.stx_attributes.contains(StatxAttributes::DAX))
 }
 
-/// Elsewhere nobody says, and libpmemobj does not exist anyway.
+/// Elsewhere it is unknown, and libpmemobj does not exist anyway.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn is_memory(_path: &Path) -> std::io::Result<bool> {
     Ok(false)

@@ -72,7 +72,7 @@ pub(crate) const ROOT_BYTES: u64 = 16;
 
 /// A libpmemobj pool, open, as a [`Runner`](outlast::Runner) for one thread at a time.
 ///
-/// libpmemobj promises no isolation, so a pool has one seat. Transactions are bound to the
+/// libpmemobj promises no isolation, so a pool has one session. Transactions are bound to the
 /// thread that began them; between transactions a pool may move to another thread.
 pub struct PmdkPool {
     /// Between transactions: one that has not begun.

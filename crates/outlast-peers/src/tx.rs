@@ -2,7 +2,7 @@
 //!
 //! The C functions are called without the macros of the header: an all-zero jump buffer makes
 //! an abort return instead of jumping, and the `NO_ABORT` flag of each call makes a failure
-//! return its number with the transaction still running. Whoever began it ends it: by commit,
+//! return its number with the transaction still running. The caller that began it ends it: by commit,
 //! or when the value is dropped, by abort.
 //!
 //! libpmemobj's transaction begins at the first call that needs one, so that a closure that
@@ -43,7 +43,7 @@ impl Runner for PmdkPool {
             let attempt = Attempt::new(&mut self.tx);
             match body(attempt.0) {
                 Ok(value) => return attempt.0.commit().map(|()| value),
-                // Only the closure itself can have said so: one seat has no rivals.
+                // Only the closure itself can have said so: one session has no rivals.
                 Err(Abort::Conflict) => drop(attempt),
                 Err(abort) => return Err(abort),
             }
@@ -226,7 +226,7 @@ impl Transact for PmdkTx {
     fn load(&mut self, at: PoolOffset, out: &mut [u8]) -> Result<(), Abort> {
         let from = self.pool.address("load", at.0, out.len() as u64)?;
         // SAFETY: `from` is valid for that many bytes; `out` is a Rust slice and therefore not
-        // in the mapping; nobody else stores there, since a pool has one seat.
+        // in the mapping; no other thread stores there, since a pool has one session.
         unsafe { std::ptr::copy_nonoverlapping(from, out.as_mut_ptr(), out.len()) };
         Ok(())
     }
@@ -270,7 +270,7 @@ impl Transact for PmdkTx {
         }
         // SAFETY: `to` is valid for that many bytes, which are snapshotted or belong to a block
         // of this transaction's own, hence in the heap; `bytes` is a Rust slice and therefore
-        // not in the mapping; nobody else accesses them, since a pool has one seat.
+        // not in the mapping; no other thread accesses them, since a pool has one session.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
         Ok(())
     }

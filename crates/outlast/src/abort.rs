@@ -43,7 +43,7 @@ pub enum Abort {
     /// Something durable that was read is not what was written there.
     #[error("the pool is damaged: {0}")]
     Damaged(Report),
-    /// So many transactions ran since the pool was opened that there is no number left.
+    /// The transactions since the pool was opened have used up all numbers.
     #[error("the log's numbers are used up: close the pool and open it again")]
     NumbersUsedUp,
     /// This process is a forked child of the one that opened the pool, which it must not use.

@@ -2,7 +2,7 @@
 //!
 //! A commit is *logical* when its record is fenced: recovery will repeat it, whatever the cache
 //! does. It is *physical* when the pool's floor has passed it: every line that it stored is
-//! durable in place and its record is dead. A [`Ticket`] names a commit, so that whoever waits
+//! durable in place and its record is dead. A [`Ticket`] names a commit, so that a thread that waits
 //! for the second can go on working meanwhile.
 //!
 //! An asynchronous commit is neither when it returns. An [`AsyncTicket`] names the batch with which

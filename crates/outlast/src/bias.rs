@@ -10,20 +10,20 @@
 //! more than a few of its pages, or loses them faster than its commits save locks, loses all, at the
 //! price of one, and gets no others: what it works on is not its own.
 //!
-//! * **X1** Who relies on a bias looks at the page's word inside the [gate](crate::gate). Who
+//! * **BIAS-1** Who relies on a bias looks at the page's word inside the [gate](crate::gate). Who
 //!   revokes it says so in that word, and then waits until the lane has been outside once, or has put
 //!   a commit in place. A full fence lies between the two steps on both sides, so either the lane sees
 //!   the revocation or its transaction is waited for.
-//! * **X2** What the lane has pending from before (D1) holds no locks there: the page becomes
+//! * **BIAS-2** What the lane has pending from before (PENDING-1) holds no locks there: the page becomes
 //!   shared when that is durable and in place.
-//! * **X3** Lock words do not know what was stored under a bias. The page's word says since when
+//! * **BIAS-3** Lock words do not know what was stored under a bias. The page's word says since when
 //!   it is shared: the clock, raised to the lane's last number. No line of it counts as older, so a
-//!   view from before is renewed, and a number is above it (N1).
-//! * **X4** Nobody waits for a revocation inside a transaction: where it would have to, it gives up,
-//!   and waits before it runs again. Two lanes that want each other's pages get both. And nobody waits
+//!   view from before is renewed, and a number is above it (NUMBER-1).
+//! * **BIAS-4** No lane waits for a revocation inside a transaction: where it would have to, it gives up,
+//!   and waits before it runs again. Two lanes that want each other's pages get both. And no lane waits
 //!   long: a transaction without a closure, which ends when its caller likes, relies on no bias.
-//! * **X5** A lane that is given back leaves its pages to whoever comes first, with what X3 says.
-//!   When the first lane is taken while there are no others, all are nobody's again.
+//! * **BIAS-5** A lane that is given back leaves its pages to the first lane that comes, with what BIAS-3 says.
+//!   When the first lane is taken while there are no others, all are free again.
 //!
 //! Only where lanes draw their numbers by themselves and lock what they have stored when they commit.
 
@@ -43,12 +43,12 @@ const LINES_SHIFT: u32 = 6;
 /// Most pages that are told apart. Those of larger pools share words.
 const PAGES_MAX: u64 = 1 << 20;
 
-/// A lane loses all its pages when it has lost more than so many, and more than one in
+/// A lane loses all its pages when it has lost more than this many, and more than one in
 /// [`LOST_ONE_IN`] of those it took.
 const LOST_MIN: u32 = 32;
 const LOST_ONE_IN: u32 = 8;
 
-/// And when it has lost more than so many, and one for so many lines of its log: on a large pool, most
+/// And when it has lost more than the first, and one for each of the second in lines of its log: on a large pool, most
 /// of which each lane comes to first somewhere, the share of what was taken stays small for long.
 const LOST_AT_ONCE: u64 = 128;
 const LINES_FOR_ONE: u64 = 256;
@@ -57,7 +57,7 @@ const LINES_FOR_ONE: u64 = 256;
 pub(crate) struct Bias {
     words: Box<[AtomicU64]>,
     lanes: Box<[LanePages]>,
-    /// Pages of lanes that were given back, which are not nobody's.
+    /// Pages of lanes that were given back, which are not free.
     left: SpinLock<Vec<Page>>,
 }
 
@@ -81,8 +81,8 @@ pub(crate) struct Page(u32);
 /// Who has a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Holder {
-    /// Whoever comes first, if its view is not older than that.
-    Nobody { since: u64 },
+    /// The first lane that comes, if its view is not older than that.
+    Free { since: u64 },
     /// One lane, to itself.
     Lane(usize),
     /// That lane no longer, if it has looked since.
@@ -101,7 +101,7 @@ impl Holder {
     #[inline]
     fn to_word(self) -> u64 {
         match self {
-            Self::Nobody { since } => since << KIND_BITS,
+            Self::Free { since } => since << KIND_BITS,
             Self::Lane(id) => (id as u64) << KIND_BITS | 1,
             Self::Revoked(id) => (id as u64) << KIND_BITS | 2,
             Self::Shared { since } => since << KIND_BITS | 3,
@@ -112,7 +112,7 @@ impl Holder {
     fn of_word(word: u64) -> Self {
         let rest = word >> KIND_BITS;
         match word & 3 {
-            0 => Self::Nobody { since: rest },
+            0 => Self::Free { since: rest },
             1 => Self::Lane(rest as usize),
             2 => Self::Revoked(rest as usize),
             _ => Self::Shared { since: rest },
@@ -153,7 +153,7 @@ impl Bias {
         Holder::of_word(self.word(page).load(Ordering::SeqCst))
     }
 
-    /// X1: whether the lane has the line's page to itself.
+    /// BIAS-1: whether the lane has the line's page to itself.
     #[inline]
     pub fn is_of(&self, line: LineAddr, lane: usize) -> bool {
         self.word(self.page(line)).load(Ordering::SeqCst) == Holder::Lane(lane).to_word()
@@ -177,15 +177,15 @@ impl Bias {
         pages.any(|page| matches!(self.holder(page), Holder::Lane(id) if id != lane))
     }
 
-    /// Nobody's page becomes that lane's, whose log ends at `head`, or shared. `None` when it is
-    /// somebody's by now.
+    /// A free page becomes that lane's, whose log ends at `head`, or shared. `None` when it is
+    /// taken by now.
     pub fn take(&self, page: Page, since: u64, lane: usize, head: u64) -> Option<Holder> {
         let of_lane = self.lanes.get(lane).filter(|of| !of.shares_all.load(Ordering::Relaxed));
         let holder = match of_lane {
             Some(_) => Holder::Lane(lane),
             None => Holder::Shared { since },
         };
-        if !self.swap(page, Holder::Nobody { since }, holder) {
+        if !self.swap(page, Holder::Free { since }, holder) {
             return None;
         }
         if let Some(of_lane) = of_lane
@@ -196,7 +196,7 @@ impl Bias {
         Some(holder)
     }
 
-    /// X1: the page is no longer that lane's, when that has looked.
+    /// BIAS-1: the page is no longer that lane's, when that has looked.
     pub fn revoke(&self, page: Page, lane: usize) -> bool {
         let is_revoked = self.swap(page, Holder::Lane(lane), Holder::Revoked(lane));
         if is_revoked {
@@ -211,7 +211,7 @@ impl Bias {
         word.compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst).is_ok()
     }
 
-    /// Whether the lane, whose log ends at `head`, has lost so many pages that it is to lose all, and has
+    /// Whether the lane, whose log ends at `head`, has lost enough pages to lose all, and has
     /// them still.
     fn has_lost_too_many(&self, lane: usize, head: u64) -> bool {
         let LanePages { taken, lost, from, shares_all, .. } = &self.lanes[lane];
@@ -222,13 +222,13 @@ impl Bias {
         (are_many || come_fast) && !shares_all.load(Ordering::Relaxed)
     }
 
-    /// Whether the lane is to lose all its pages, for whoever asks first.
+    /// Whether the lane is to lose all its pages; true once.
     fn loses_all(&self, lane: usize, head: u64) -> bool {
         let shares_all = &self.lanes[lane].shares_all;
         self.has_lost_too_many(lane, head) && !shares_all.swap(true, Ordering::Relaxed)
     }
 
-    /// X1: no page is that lane's any longer, when it has looked. Returns which it had.
+    /// BIAS-1: no page is that lane's any longer, when it has looked. Returns which it had.
     fn revoke_all(&self, lane: usize) -> impl Iterator<Item = Page> + '_ {
         let pages = (0..self.words.len() as u32).map(Page);
         pages.filter(move |page| {
@@ -236,7 +236,7 @@ impl Bias {
         })
     }
 
-    /// X5: a lane is given back that came to these pages first, and the clock says that.
+    /// BIAS-5: a lane is given back that came to these pages first, and the clock says that.
     pub fn given_back<M: Medium>(
         &self,
         medium: &M,
@@ -244,7 +244,7 @@ impl Bias {
         pages: impl Iterator<Item = Page>,
         since: u64,
     ) {
-        let is_left = |page: &Page| !self.swap(*page, Holder::Lane(lane), Holder::Nobody { since });
+        let is_left = |page: &Page| !self.swap(*page, Holder::Lane(lane), Holder::Free { since });
         self.left.lock(medium).extend(pages.filter(is_left));
         let LanePages { taken, lost, from: _, shares_all, relies_on_none } = &self.lanes[lane];
         taken.store(0, Ordering::Relaxed);
@@ -253,7 +253,7 @@ impl Bias {
         relies_on_none.store(false, Ordering::SeqCst);
     }
 
-    /// X4: whether the lane's transaction relies on no bias. Said by the lane itself, outside the gate.
+    /// BIAS-4: whether the lane's transaction relies on no bias. Said by the lane itself, outside the gate.
     pub fn rely_on_none(&self, lane: usize, on_none: bool) {
         self.lanes[lane].relies_on_none.store(on_none, Ordering::SeqCst);
     }
@@ -265,19 +265,19 @@ impl Bias {
         self.lanes[lane].relies_on_none.load(Ordering::SeqCst)
     }
 
-    /// X5: there are no lanes.
+    /// BIAS-5: there are no lanes.
     pub fn forget<M: Medium>(&self, medium: &M) {
-        let nobodys = Holder::Nobody { since: 0 }.to_word();
+        let free = Holder::Free { since: 0 }.to_word();
         for page in self.left.lock(medium).drain(..) {
-            self.word(page).store(nobodys, Ordering::SeqCst);
+            self.word(page).store(free, Ordering::SeqCst);
         }
     }
 }
 
 impl<M: Medium> Pool<M> {
-    /// X1 to X3: a page whose bias was revoked becomes shared. The caller's lane has no transaction.
-    /// Where this thread has one on another lane, that could be waited for by whoever is waited for
-    /// here: then this only looks, and whoever comes to the page again does so again.
+    /// BIAS-1 to BIAS-3: a page whose bias was revoked becomes shared. The caller's lane has no transaction.
+    /// Where this thread has one on another lane, that could be waited for by the lane that is waited for
+    /// here: then this only looks, and the next one that comes to the page does so again.
     #[cold]
     pub(crate) fn share(&self, page: Page) {
         let Holder::Revoked(owner) = self.bias.holder(page) else { return };
@@ -339,7 +339,7 @@ impl<M: Medium> Pool<M> {
         self.gate.is_this_thread_in(owner) && !self.bias.relies_on_none(owner)
     }
 
-    /// X3: the clock, which counts what the lane has stored under its biases.
+    /// BIAS-3: the clock, which counts what the lane has stored under its biases.
     pub(crate) fn clock_behind(&self, lane: usize) -> u64 {
         self.raise_clock(self.lanes[lane].shared.last_installed.load(Ordering::Acquire));
         match self.io().plants(Plant::BiasNotCounted) {
@@ -367,7 +367,7 @@ mod tests {
 
     const PAGE_BYTES: u64 = LINE_BYTES << LINES_SHIFT;
 
-    /// A pool of two lanes, and a block of so many pages.
+    /// A pool of two lanes, and a block of `pages` pages.
     fn pool_of(pages: u64) -> (Pool<Heap>, PoolOffset) {
         let create = CreateOptions { lanes: 2, ..CreateOptions::default() };
         let open = OpenOptions { lock_stripes: 1 << 10, ..OpenOptions::with_scheme(Scheme::Swift) };
@@ -408,12 +408,12 @@ mod tests {
         let (pool, block) = pool_of(4);
         let (mut one, mut two) = (pool.lane().unwrap(), pool.lane().unwrap());
         touch(&mut one, block, 0);
-        assert_eq!(holders(&pool, block, 1), [Holder::Nobody { since: 0 }], "it is alone");
+        assert_eq!(holders(&pool, block, 1), [Holder::Free { since: 0 }], "it is alone");
         touch(&mut two, block, 1);
         touch(&mut one, block, 2);
         touch(&mut two, block, 3);
-        let [nobodys, two_s, one_s, _] = holders(&pool, block, 4)[..] else { unreachable!() };
-        assert_eq!(nobodys, Holder::Nobody { since: 0 });
+        let [free, two_s, one_s, _] = holders(&pool, block, 4)[..] else { unreachable!() };
+        assert_eq!(free, Holder::Free { since: 0 });
         assert_eq!((one_s, two_s), (Holder::Lane(0), Holder::Lane(1)));
         touch(&mut one, block, 1);
         let Holder::Shared { since } = holders(&pool, block, 2)[1] else {
@@ -422,11 +422,11 @@ mod tests {
         assert!(since > 0, "something was stored there before");
         drop(two);
         let left = holders(&pool, block, 4)[3];
-        assert!(matches!(left, Holder::Nobody { since: then } if then >= since), "{left:?}");
+        assert!(matches!(left, Holder::Free { since: then } if then >= since), "{left:?}");
         drop(one);
         let _one = pool.lane().unwrap();
-        let is_nobodys = |holder: &Holder| matches!(holder, Holder::Nobody { .. });
-        assert!(holders(&pool, block, 4).iter().all(is_nobodys), "it is alone again");
+        let is_free = |holder: &Holder| matches!(holder, Holder::Free { .. });
+        assert!(holders(&pool, block, 4).iter().all(is_free), "it is alone again");
     }
 
     /// Few of those it has: of 1,600 pages up to 150.

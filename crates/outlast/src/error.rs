@@ -30,7 +30,7 @@ pub enum PoolError {
         /// What the header says.
         found: u64,
     },
-    /// A scheme under which nobody would keep the pool's checksums.
+    /// A scheme that would not keep the pool's checksums.
     #[error(
         "the pool keeps checksums, and {given} does not: open it with undo-archapt or redo-archapt"
     )]

@@ -1,10 +1,10 @@
 //! The gate that every transaction passes, and that a checkpoint closes for a moment.
 //!
-//! * **Q1** Who has closed the gate and found nobody inside is alone with the memory until it is
+//! * **GATE-1** The thread that has closed the gate and found no lane inside is alone with the memory until it is
 //!   opened: a transaction first shows that it is inside and then looks at the gate; the closer
 //!   first closes it and then looks who is inside. A full fence lies between the two steps on
 //!   both sides, the frequent one paid by the closer ([`Barrier`]).
-//! * **Q2** A thread that is inside with one transaction may begin another on another lane though
+//! * **GATE-2** A thread that is inside with one transaction may begin another on another lane though
 //!   the gate is closed: waiting, it would keep the closer waiting for ever. It counts that
 //!   before the first one ends, and the closer looks again until the count stands still.
 
@@ -19,7 +19,7 @@ use crate::spin::wait;
 /// The lane has no transaction.
 const IDLE: usize = 0;
 
-/// Which lanes have a transaction, and whether others may begin one. Whoever makes other lanes'
+/// Which lanes have a transaction, and whether others may begin one. The thread that makes other lanes'
 /// transactions durable has a place as a lane has.
 pub(crate) struct Gate {
     /// The thread that has a transaction on a lane.
@@ -53,7 +53,7 @@ impl Gate {
     #[inline]
     pub fn enter<M: Medium>(&self, medium: &M, id: usize) {
         self.inside[id].store(this_thread(), Ordering::Relaxed);
-        // Q1.
+        // GATE-1.
         self.barrier.light();
         if self.closed.load(Ordering::Acquire) {
             self.enter_closed(medium, id);
@@ -63,7 +63,7 @@ impl Gate {
     /// As [`enter`](Self::enter), unless it would have to wait.
     pub fn try_enter(&self, id: usize) -> bool {
         self.inside[id].store(this_thread(), Ordering::Relaxed);
-        // Q1.
+        // GATE-1.
         self.barrier.light();
         if !self.closed.load(Ordering::Acquire) {
             return true;
@@ -150,7 +150,7 @@ impl Gate {
         self.has_other(usize::MAX)
     }
 
-    /// Closes the gate and waits until nobody is inside. For one closer at a time.
+    /// Closes the gate and waits until no lane is inside. For one closer at a time.
     pub fn close<M: Medium>(&self, medium: &M) -> Closed<'_> {
         self.closed.store(true, Ordering::SeqCst);
         let closed = Closed(self);
@@ -159,7 +159,7 @@ impl Gate {
         loop {
             let before = self.let_in.load(Ordering::SeqCst);
             let all_idle = self.inside.iter().all(|lane| lane.load(Ordering::Acquire) == IDLE);
-            // Q2.
+            // GATE-2.
             if all_idle && self.let_in.load(Ordering::SeqCst) == before {
                 return closed;
             }
@@ -177,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_is_inside_while_the_gate_is_closed() {
+    fn no_lane_is_inside_while_the_gate_is_closed() {
         let (medium, gate) = (Heap::new(64), Gate::new(2));
         let (inside, over) = (AtomicUsize::new(0), AtomicBool::new(false));
         let rounds = if cfg!(miri) { 5 } else { 2000 };

@@ -52,77 +52,77 @@ pub enum Site {
     /// Creation: the magic that makes it a pool; the first recovery fences it.
     HeaderMagic,
     /// Creation: blank lanes and free directory words, before the magic. Growth: directory words of
-    /// new chunks, before the size that exposes them (I2).
+    /// new chunks, before the size that exposes them (CREATE-2).
     Blank,
     /// Growth: the number of chunks.
     Chunks,
-    /// Heap: the empty bitmap of a new class chunk, before the word that names the class (M2).
+    /// Heap: the empty bitmap of a new class chunk, before the word that names the class (HEAP-2).
     ChunkBitmap,
     /// Heap: the directory word of a chunk.
     ChunkWord,
     /// Log: the blank tags of a region, before a record names it.
     Region,
-    /// Log: blank lines in a lane's ring, before its tail says that its first lap begins (L5).
+    /// Log: blank lines in a lane's ring, before its tail says that its first lap begins (LOG-5).
     Ring,
-    /// Log: the tail at the first lap's start, before anything is streamed there (L5).
+    /// Log: the tail at the first lap's start, before anything is streamed there (LOG-5).
     FirstLap,
-    /// Undo: old words, before anything is stored over them (U1).
+    /// Undo: old words, before anything is stored over them (UNDO-1).
     UndoRecord,
-    /// Undo: contents of new blocks, with the next record's fence (U5).
+    /// Undo: contents of new blocks, with the next record's fence (UNDO-5).
     UndoFresh,
-    /// Undo: data in place, before the record is dead (U2).
+    /// Undo: data in place, before the record is dead (UNDO-2).
     UndoData,
-    /// Undo: the lane's floor, which is the commit, before the acknowledgement (U3).
+    /// Undo: the lane's floor, which is the commit, before the acknowledgement (UNDO-3).
     UndoMark,
     /// Undo: the witnesses of a transaction that ran alone, with its data, before the
-    /// acknowledgement (U5).
+    /// acknowledgement (UNDO-5).
     UndoWitnesses,
-    /// Undo: the mark behind witnesses, before anything else changes what they speak of (U6).
+    /// Undo: the mark behind witnesses, before anything else changes what they speak of (UNDO-6).
     UndoSettled,
-    /// Redo: contents of new blocks that the record leaves out, before the record (R2).
+    /// Redo: contents of new blocks that the record leaves out, before the record (REDO-2).
     RedoFresh,
-    /// Redo: the record, which is the commit, before anything is stored in place (R1).
+    /// Redo: the record, which is the commit, before anything is stored in place (REDO-1).
     RedoRecord,
     /// Redo: data in place, asynchronously; the lane's next fence finds it done, at the latest
-    /// the one before another thread gets the lane (W1).
+    /// the one before another thread gets the lane (SWEEP-1).
     RedoData,
     /// By segment: a share of what a lane's log covers, flushed between two of its commits. The
     /// fence of the next one finds it done, at the latest the one before another thread gets the
-    /// lane (B1).
+    /// lane (DEFER-1).
     SegmentData,
-    /// Rollback: old pages in the journal, before the header that counts them (J1).
+    /// Rollback: old pages in the journal, before the header that counts them (ROLLBACK-1).
     JournalPages,
-    /// Rollback: the journal's header, before anything is stored in place (J2).
+    /// Rollback: the journal's header, before anything is stored in place (ROLLBACK-2).
     JournalHeader,
-    /// Rollback: new pages in place, before the header's tag is blanked (J3).
+    /// Rollback: new pages in place, before the header's tag is blanked (ROLLBACK-3).
     JournalData,
-    /// Rollback: the header with a blank tag, which is the commit, before the acknowledgement (J4).
+    /// Rollback: the header with a blank tag, which is the commit, before the acknowledgement (ROLLBACK-4).
     JournalEnd,
     /// Append-only log: the commands, which are the commit, before anything is stored in place or
-    /// acknowledged (Q1).
+    /// acknowledged (AOF-1).
     Command,
     /// Checksums of a block that takes whole chunks, with its content, before the record that makes
-    /// it a block (K5).
+    /// it a block (SUMS-5).
     RunSums,
-    /// Checksums: contents of new blocks that an abort leaves behind (K4).
+    /// Checksums: contents of new blocks that an abort leaves behind (SUMS-4).
     FreshAborted,
     /// Checksums: their lines as soon as they are stored to, with the sweep's fence or the history
-    /// unit's (K2).
+    /// unit's (SUMS-2).
     Sums,
-    /// History: a line that has left the queue, before anything forgets that it was pending (P2).
+    /// History: a line that has left the queue, before anything forgets that it was pending (AGE-2).
     AgedOut,
-    /// Sweep: data that another lane flushed and may not have fenced (W1), or that nobody has
-    /// flushed yet (P3).
+    /// Sweep: data that another lane flushed and may not have fenced (SWEEP-1), or that no lane has
+    /// flushed yet (AGE-3).
     SweepData,
-    /// Sweep: the pool's floor, before any line below it is used again (W2).
+    /// Sweep: the pool's floor, before any line below it is used again (SWEEP-2).
     Floor,
-    /// Sweep: a lane's tail, before the lines in front of it are used again (W3).
+    /// Sweep: a lane's tail, before the lines in front of it are used again (SWEEP-3).
     Tail,
-    /// Recovery: what was put in place, and checksums made anew, before the floor declares the log dead (V1).
+    /// Recovery: what was put in place, and checksums made anew, before the floor declares the log dead (RECOVER-1).
     RecoverData,
-    /// Recovery: the floor in a new epoch (V2).
+    /// Recovery: the floor in a new generation (RECOVER-2).
     RecoverFloor,
-    /// Recovery: lane tails back at the start, before anything is logged there (V3).
+    /// Recovery: lane tails back at the start, before anything is logged there (RECOVER-3).
     RecoverTail,
 }
 }

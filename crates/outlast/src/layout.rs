@@ -14,7 +14,7 @@ use outlast_trace::{LINE_BYTES, PoolOffset};
 
 use crate::checksums::RunMatrices;
 
-/// First eight bytes of every pool, stored last at creation (I1).
+/// First eight bytes of every pool, stored last at creation (CREATE-1).
 pub const MAGIC: u64 = u64::from_le_bytes(*b"OUTLAST\x01");
 
 /// The format that this code reads and writes.
@@ -44,7 +44,7 @@ pub const HEADER_CRC_AT: usize = 120;
 /// Bytes of the immutable header.
 pub const HEADER_BYTES: usize = 128;
 
-/// The sealed floor: redo records below it are dead, and its epoch is the pool's.
+/// The sealed floor: redo records below it are dead, and its generation is the pool's.
 pub const FLOOR_AT: PoolOffset = PoolOffset(128);
 
 /// The sealed root: offset ÷ 16 in 48 bits, [`RootKind`](crate::RootKind) in the 8 above.
@@ -182,14 +182,14 @@ impl Geometry {
         self.run_bytes(self.zone_chunks() - 1)
     }
 
-    /// The smallest chunks with which this pool would have blocks of so many bytes.
+    /// The smallest chunks with which this pool would have blocks of `bytes` bytes.
     pub fn chunk_bytes_for(&self, bytes: u64) -> Option<u64> {
         let sizes = (0..).map(|doublings| CHUNK_BYTES_MIN << doublings);
         let mut sizes = sizes.take_while(|chunk_bytes| *chunk_bytes <= CHUNK_BYTES_MAX);
         sizes.find(|&chunk_bytes| Self { chunk_bytes, ..*self }.block_bytes_max() >= bytes)
     }
 
-    /// Bytes of the block that takes a run of so many chunks.
+    /// Bytes of the block that takes a run of `chunks` chunks.
     pub fn run_bytes(&self, chunks: u64) -> u64 {
         match self.checksums {
             true => RunMatrices::within(chunks * self.chunk_bytes).data_bytes(),
@@ -197,7 +197,7 @@ impl Geometry {
         }
     }
 
-    /// Chunks that a large block of so many bytes takes.
+    /// Chunks that a large block of `bytes` bytes takes.
     pub fn run_chunks(&self, bytes: u64) -> u64 {
         let mut chunks = bytes.div_ceil(self.chunk_bytes).max(1);
         // Checksums take less than a quarter, so this ends soon.
@@ -246,7 +246,7 @@ mod tests {
     use crate::log::record::{CONTINUATION_WORDS, HEADER_WORDS, PAYLOAD_WORDS_MAX};
     use crate::log::streamed;
     use crate::sealed::PAYLOAD_BITS;
-    use crate::seq::{EPOCH_LAST, Seq};
+    use crate::seq::{GENERATION_LAST, Seq};
 
     /// `docs/format.md` behind this marker, up to the next empty line.
     fn documented(marker: &str) -> String {
@@ -290,7 +290,7 @@ mod tests {
             ("POOL_BYTES_MAX", POOL_BYTES_MAX),
             ("PAYLOAD_BITS", PAYLOAD_BITS.into()),
             ("COUNTER_MAX", Seq::COUNTER_MAX),
-            ("EPOCH_LAST", EPOCH_LAST),
+            ("GENERATION_LAST", GENERATION_LAST),
             ("TAG_AT", TAG_AT),
             ("BLANK", crate::log::BLANK),
             ("HEADER_WORDS", HEADER_WORDS as u64),

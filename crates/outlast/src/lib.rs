@@ -7,7 +7,7 @@
 //!
 //! - [`FilePool`] is a pool in a mapped file; [`Pool`] one on any [`Medium`].
 //!   Opening goes through recovery: [`UnrecoveredPool`], [`RecoveredPool`], [`Pool`].
-//! - [`Lane`] is one thread's seat at a pool. It is a [`Runner`]: it runs closures as
+//! - [`Lane`] is one thread's session with a pool. It is a [`Runner`]: it runs closures as
 //!   transactions, and runs one again that met a conflict.
 //! - [`Tx`] is a running transaction: a value, and a [`Transact`]. Loads copy out of the pool,
 //!   never a reference into it; stores go through the scheme.

@@ -73,7 +73,7 @@ impl LockTable {
     /// A table of at least `stripes` locks, all free at version 0.
     pub fn new(stripes: usize) -> Self {
         let stripes = stripes.next_power_of_two();
-        // Fresh memory of the system is zero, and not there before somebody stores to it.
+        // Fresh memory of the system is zero, and is mapped by the first store to it.
         Self { words: bytemuck::zeroed_slice_box(stripes) }
     }
 

@@ -35,13 +35,13 @@ pub enum Shows {
     Laps,
     /// Where commits store to what they have not read; all scopes read.
     Numbers,
-    /// As numbers, where others stay away while one runs alone.
-    Away,
+    /// As numbers, where others back off while one runs alone.
+    BackOff,
     /// Not at all: it is unusual and sound, and a checker that flags it is wrong.
     Control,
 }
 
-use Shows::{Away, Bias, Checkpoint, Control, Isolation, Laps, Mistake, Numbers};
+use Shows::{BackOff, Bias, Checkpoint, Control, Isolation, Laps, Mistake, Numbers};
 
 /// What a scheme has, as far as planted bugs care.
 #[derive(Clone, Copy)]
@@ -159,11 +159,11 @@ plants! {
         |it| it.asynchronous || it.by_age || it.by_segment,
         "The sweeper trusts that another lane's flushes were fenced.";
     LineForgotten = "line-forgotten", Mistake(1), |it| it.by_age || it.by_segment,
-        "By segment: one line of each record is left unflushed (B1).";
+        "By segment: one line of each record is left unflushed (DEFER-1).";
     CoveredUnfenced = "covered-unfenced", Mistake(13), |it| it.by_age || it.by_segment,
-        "By segment: what a lane has flushed counts for others before it has fenced (B1).";
+        "By segment: what a lane has flushed counts for others before it has fenced (DEFER-1).";
     FlushedOnceIsEnough = "flushed-once-is-enough", Mistake(1), |it| it.by_age || it.by_segment,
-        "By segment: a line that was flushed once is left out for good (B2).";
+        "By segment: a line that was flushed once is left out for good (DEFER-2).";
     StreamedRecordStoredTag = "streamed-record-stored-tag", Mistake(15), |_| true,
         "A record is streamed, its tags stored ordinarily, and their order taken for granted.";
     MarkInHalves = "mark-in-halves", Mistake(17), |it| it.marked || it.sections,
@@ -173,11 +173,11 @@ plants! {
     ContinuationsBelieved = "continuations-believed", Mistake(22), |it| !it.pages,
         "Only a record's header line carries its number; the others are believed.";
     FirstWordBelieved = "first-word-believed", Mistake(15), |it| it.streams,
-        "Streamed: of a line only the first word's lap is looked at (L6).";
+        "Streamed: of a line only the first word's lap is looked at (LOG-6).";
     LapGoesOn = "lap-goes-on", Mistake(23), |it| it.streams,
-        "Streamed: an opening goes on in the lap of the one before (L5).";
-    EpochNotBumped = "epoch-not-bumped", Mistake(23), |_| true,
-        "Recovery does not begin a new epoch.";
+        "Streamed: an opening goes on in the lap of the one before (LOG-5).";
+    GenerationNotBumped = "generation-not-bumped", Mistake(23), |_| true,
+        "Recovery does not begin a new generation.";
     RingOverwritesLive = "ring-overwrites-live", Mistake(25), |it| it.recorded,
         "The ring is reused although its records are live.";
     RecycleByOwnLane = "recycle-by-own-lane", Mistake(25), |it| it.recorded,
@@ -249,38 +249,38 @@ plants! {
     FloorPassesPending = "floor-passes-pending", Mistake(10), |it| it.by_age,
         "By age: the floor passes commits of other lanes whose lines are pending (A1).";
     JournalHeaderFirst = "journal-header-first", Mistake(9), |it| it.pages,
-        "Rollback: the journal's header is written before its pages are durable (J1).";
+        "Rollback: the journal's header is written before its pages are durable (ROLLBACK-1).";
     JournalEndedEarly = "journal-ended-early", Mistake(11), |it| it.pages,
-        "Rollback: the journal's header is zeroed before the new pages are durable (J3).";
+        "Rollback: the journal's header is zeroed before the new pages are durable (ROLLBACK-3).";
     TwoWriters = "two-writers", Mistake(49), |it| it.pages,
-        "Rollback: two transactions write at a time (J5).";
+        "Rollback: two transactions write at a time (ROLLBACK-5).";
     PrunedTooEarly = "pruned-too-early", Mistake(49), |it| it.sections,
-        "Atlas: a section is marked while one on which it depends is not stable (F3).";
+        "Atlas: a section is marked while one on which it depends is not stable (ATLAS-3).";
     SectionsLaneByLane = "sections-lane-by-lane", Mistake(32), |it| it.sections,
-        "Atlas: recovery undoes sections lane by lane (F4).";
+        "Atlas: recovery undoes sections lane by lane (ATLAS-4).";
     ChunksReused = "chunks-reused", Mistake(43), |it| it.commands,
         "Append-only log: chunks of freed large blocks are used again while commands that \
-         stored to them stand in the log (Q3).";
+         stored to them stand in the log (AOF-3).";
     LogRegionFreed = "log-region-freed", Mistake(26), |it| it.commands,
-        "Append-only log: its regions are free when the transaction ends (Q3).";
+        "Append-only log: its regions are free when the transaction ends (AOF-3).";
     AsyncInPlace = "async-in-place", Mistake(9), |it| it.redo,
-        "Asynchronous commit: values go in place when it returns (D1).";
+        "Asynchronous commit: values go in place when it returns (PENDING-1).";
     AsyncUnlocked = "async-unlocked", Mistake(49), |it| it.redo,
-        "Asynchronous commit: locks are let go when it returns (D1).";
+        "Asynchronous commit: locks are let go when it returns (PENDING-1).";
     AsyncLeftBehind = "async-left-behind", Mistake(10), |it| it.redo,
-        "A commit that waits leaves what its lane has pending behind (D2).";
+        "A commit that waits leaves what its lane has pending behind (PENDING-2).";
     AsyncBelieved = "async-believed", Mistake(10), |it| it.redo,
-        "A transaction that only reads returns though what it has seen is pending (D3).";
+        "A transaction that only reads returns though what it has seen is pending (PENDING-3).";
     DurableTooEarly = "durable-too-early", Mistake(10), |it| it.redo,
         "A batch counts as durable before its record is fenced.";
     GroupFencedEarly = "group-fenced-early", Mistake(13), |it| it.redo && !it.asynchronous,
-        "Group commit: the fence comes before the last record (H3).";
+        "Group commit: the fence comes before the last record (HANDOFF-3).";
     ParkedUnfenced = "parked-unfenced", Mistake(13), |it| it.redo && !it.by_age,
-        "A lane parks without a fence for what it has flushed (H2).";
+        "A lane parks without a fence for what it has flushed (HANDOFF-2).";
     SoloStaysPending = "solo-stays-pending", Mistake(49), |it| it.redo,
-        "A lane that ran alone keeps its batch when another begins (H5).";
+        "A lane that ran alone keeps its batch when another begins (HANDOFF-5).";
     BiasStaysPending = "bias-stays-pending", Mistake(49), |it| it.redo,
-        "A page becomes shared with what its lane has pending there (X2).";
+        "A page becomes shared with what its lane has pending there (BIAS-2).";
     SumsMissUpdates = "sums-miss-updates", Mistake(1), |it| it.by_age,
         "Checksums: a line that is stored to stays in the sums as it was (A3).";
     SumsKeepOld = "sums-keep-old", Mistake(1), |it| it.by_age,
@@ -290,23 +290,23 @@ plants! {
     SumsNotRebuilt = "sums-not-rebuilt", Mistake(1), |it| it.by_age,
         "Checksums: recovery leaves them as the crash did.";
     RestOfLapUnwritten = "rest-of-lap-unwritten", Laps, |_| true,
-        "Streamed: what is left of the ring behind the last record of a lap keeps older laps (L5).";
+        "Streamed: what is left of the ring behind the last record of a lap keeps older laps (LOG-5).";
     RingNotZeroed = "ring-not-zeroed", Laps, |_| true,
-        "Streamed: a lane's ring keeps what stood there in another form, or long ago (L5).";
+        "Streamed: a lane's ring keeps what stood there in another form, or long ago (LOG-5).";
     VersionsNotPassed = "versions-not-passed", Numbers, |it| it.redo,
         "Redo: a number is drawn without a look at the versions of what its transaction stores \
-         to (N1).";
+         to (NUMBER-1).";
     BitsUnlocked = "bits-unlocked", Numbers, |it| it.redo,
-        "Redo: the bits of blocks are stored without the locks of their lines (N3).";
+        "Redo: the bits of blocks are stored without the locks of their lines (NUMBER-3).";
     BiasBelieved = "bias-believed", Bias, |it| it.redo,
-        "Whoever revokes a bias does not wait for its lane's transaction (X1).";
+        "The revocation of a bias does not wait for its lane's transaction (BIAS-1).";
     BiasNotCounted = "bias-not-counted", Bias, |it| it.redo,
-        "What was stored under a bias counts as old (X3).";
+        "What was stored under a bias counts as old (BIAS-3).";
     SoloNotCounted = "solo-not-counted", Numbers, |it| it.redo,
-        "The clock does not count what a lane has committed that ran alone (N2).";
-    OthersNotCounted = "others-not-counted", Away, |it| it.redo,
+        "The clock does not count what a lane has committed that ran alone (NUMBER-2).";
+    OthersNotCounted = "others-not-counted", BackOff, |it| it.redo,
         "The clock does not count what other lanes have committed when one begins to run alone \
-         (N2).";
+         (NUMBER-2).";
     MarkedBeforeStores = "marked-before-stores", Checkpoint, |_| true,
         "Checkpoint: a transaction's pages are marked before it stores, not after.";
     PauseLeftOut = "pause-left-out", Checkpoint, |_| true,
@@ -315,8 +315,8 @@ plants! {
         "Checkpoint: what an aborted transaction put back is not marked.";
     FreshNotMarked = "fresh-not-marked", Checkpoint, |_| true,
         "Checkpoint: what a transaction stored to new blocks is not marked.";
-    SoloOverPending = "solo-over-pending", Away, |it| it.redo,
-        "A lane begins to run alone over what another has pending (S3).";
+    SoloOverPending = "solo-over-pending", BackOff, |it| it.redo,
+        "A lane begins to run alone over what another has pending (SOLO-3).";
     ReadsNotValidated = "reads-not-validated", Isolation, |_| true,
         "Isolation: what was read is not looked at again when the view moves on or the commit \
          is made.";
@@ -327,7 +327,7 @@ plants! {
     FenceTwice = "fence-twice", Control, |_| true,
         "Control: every fence is issued twice.";
     CleanLineFlushed = "clean-line-flushed", Control, |_| true,
-        "Control: with each flush goes one of a line that nobody stores to.";
+        "Control: with each flush goes one of a line that is never stored to.";
     RecordFlushedBackwards = "record-flushed-backwards", Control, |_| true,
         "Control: the lines of a record are flushed last one first.";
     FlushedByClflushOpt = "flushed-by-clflushopt", Control, |_| true,
@@ -500,7 +500,8 @@ mod tests {
             assert!(!about.contains("  ") && said.insert(about), "{plant}");
         }
         let flush = Plant::SkipFlush(crate::Site::UndoData);
-        let about = "This flush is left out. Undo: data in place, before the record is dead (U2).";
+        let about =
+            "This flush is left out. Undo: data in place, before the record is dead (UNDO-2).";
         assert_eq!(flush.describe(), about);
     }
 }

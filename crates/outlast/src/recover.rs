@@ -22,9 +22,9 @@
 //!
 //! Order: all lanes are read first. Then undo records are put back, newest first within a lane
 //! (lanes hold locks on disjoint lines), then redo transactions are replayed in the order of
-//! their numbers over all lanes. Everything is flushed and fenced (V1); then one store moves the
-//! floor into a new epoch and thereby declares every record dead (V2); then tails go back to the
-//! start of their rings (V3).
+//! their numbers over all lanes. Everything is flushed and fenced (RECOVER-1); then one store moves the
+//! floor into a new generation and thereby declares every record dead (RECOVER-2); then tails go back to the
+//! start of their rings (RECOVER-3).
 //!
 //! A crash anywhere in between finds the same records and does the same again: putting back and
 //! replaying are idempotent, and the floor moves only after their fence.
@@ -44,7 +44,7 @@ use crate::pool::{
     LANE_FLOOR_UNPROVEN, LANE_SEEN_UNPROVEN, LANE_TAIL_UNPROVEN, blank, load_sealed,
 };
 use crate::sealed::seal_at;
-use crate::seq::{EPOCH_LAST, Seq};
+use crate::seq::{GENERATION_LAST, Seq};
 use crate::tx::witness;
 use trial::Trial;
 
@@ -83,8 +83,8 @@ impl LiveLog {
             let undo_floor = load_sealed(medium, at.plus(LANE_FLOOR), LANE_FLOOR_UNPROVEN)?;
             let undo_floor = Seq::from_bits(undo_floor);
             let seen = load_sealed(medium, at.plus(LANE_SEEN), LANE_SEEN_UNPROVEN)?;
-            // V4. No number of a lane is of an opening that has not been yet.
-            if Seq::from_bits(seen) > floor || undo_floor.epoch() > floor.epoch() {
+            // RECOVER-4. No number of a lane is of an opening that has not been yet.
+            if Seq::from_bits(seen) > floor || undo_floor.generation() > floor.generation() {
                 let what = "the floor is older than what a lane has seen of it";
                 return Err(PoolError::Damaged { at: FLOOR_AT, what });
             }
@@ -100,7 +100,7 @@ impl LiveLog {
             if tail.line != 0 && tail.lap.is_none() {
                 log.tails_moved.push(lane);
             }
-            let life = |seq: Seq| match seq.epoch() == floor.epoch() {
+            let life = |seq: Seq| match seq.generation() == floor.generation() {
                 true if seq >= floor && seq > undo_floor => Life::Live,
                 // A literal variant drops records lane by lane, and moves the tail after that.
                 true if seq < floor || geometry.literal => Life::Passed,
@@ -200,7 +200,7 @@ impl LiveLog {
         (undo, redo)
     }
 
-    /// Applies what was read, makes it durable, and empties the log. Returns the new epoch.
+    /// Applies what was read, makes it durable, and empties the log. Returns the new generation.
     pub fn apply<M: Medium>(
         &self,
         io: Io<'_, M>,
@@ -215,7 +215,7 @@ impl LiveLog {
         let rebuild = prove(io, geometry, &undo, &redo)?;
         let report = RecoveryReport { undone: undo.len(), replayed: redo.len(), corrected: 0 };
         if io.plants(Plant::FloorBeforeApplying) {
-            raise_floor(io, self.floor.epoch() + 1);
+            raise_floor(io, self.floor.generation() + 1);
         }
         let mut touched = Vec::new();
         let has_words = put_in_place(io, geometry, &undo, &redo, &mut touched)?;
@@ -228,28 +228,28 @@ impl LiveLog {
             for line in touched {
                 io.flush_line(Site::RecoverData, line);
             }
-            // V1: what was put in place is durable before anything says that the log is dead.
+            // RECOVER-1: what was put in place is durable before anything says that the log is dead.
             if !io.plants(Plant::FloorBeforeRepairs) {
                 io.fence(Site::RecoverData);
             }
         }
-        let mut epoch = self.floor.epoch();
-        // The last epoch is never written with: found here, it is the trace of a crash while
+        let mut generation = self.floor.generation();
+        // The last generation is never written with: found here, it is the trace of a crash while
         // logs were scrubbed.
-        if epoch < EPOCH_LAST && !io.plants(Plant::EpochNotBumped) {
-            epoch += 1;
-            raise_floor(io, epoch);
+        if generation < GENERATION_LAST && !io.plants(Plant::GenerationNotBumped) {
+            generation += 1;
+            raise_floor(io, generation);
         }
-        self.reset_tails(io, geometry, Seq::new(epoch, 1));
-        if epoch == EPOCH_LAST {
-            epoch = scrub(io, geometry);
+        self.reset_tails(io, geometry, Seq::new(generation, 1));
+        if generation == GENERATION_LAST {
+            generation = scrub(io, geometry);
         }
-        Ok((epoch, report))
+        Ok((generation, report))
     }
 
-    /// V3. The log is empty, so a crash between two tails changes nothing. Where records are streamed
-    /// the lane does it itself, when it is taken (L5). The first lane sees the new floor in any case
-    /// (V4).
+    /// RECOVER-3. The log is empty, so a crash between two tails changes nothing. Where records are streamed
+    /// the lane does it itself, when it is taken (LOG-5). The first lane sees the new floor in any case
+    /// (RECOVER-4).
     fn reset_tails<M: Medium>(&self, io: Io<'_, M>, geometry: &Geometry, floor: Seq) {
         let moved = self.tails_moved.iter().copied();
         for lane in moved {
@@ -291,7 +291,7 @@ fn put_in_place<M: Medium>(
     Ok(words::store(io, || replayed().flat_map(words_of)))
 }
 
-/// K7: where the pool keeps checksums, tries recovery without storing anything, and proves what it
+/// SUMS-7: where the pool keeps checksums, tries recovery without storing anything, and proves what it
 /// leaves. Returns which checksums are to be made anew.
 fn prove<M: Medium>(
     io: Io<'_, M>,
@@ -365,15 +365,15 @@ fn is_changeable(geometry: &Geometry, len: u64, range: ByteRange) -> bool {
     (range.at.0 >= geometry.heap_at || range.at == ROOT_AT) && range.end().0 <= len
 }
 
-/// V2. One word: before it every record is as live as it was, after it none is.
-fn raise_floor<M: Medium>(io: Io<'_, M>, epoch: u64) {
-    io.medium.store_u64(FLOOR_AT, seal_at(Seq::new(epoch, 1).bits(), FLOOR_AT));
+/// RECOVER-2. One word: before it every record is as live as it was, after it none is.
+fn raise_floor<M: Medium>(io: Io<'_, M>, generation: u64) {
+    io.medium.store_u64(FLOOR_AT, seal_at(Seq::new(generation, 1).bits(), FLOOR_AT));
     io.flush(Site::RecoverFloor, FLOOR_AT, 8);
     io.fence(Site::RecoverFloor);
 }
 
-/// The last epoch is never written with: every line of every log is made blank, then epochs start
-/// again from 1. A crash on the way finds the last epoch and scrubs again.
+/// The last generation is never written with: every line of every log is made blank, then generations start
+/// again from 1. A crash on the way finds the last generation and scrubs again.
 #[cold]
 fn scrub<M: Medium>(io: Io<'_, M>, geometry: &Geometry) -> u64 {
     let lanes = 0..geometry.lanes as usize;
@@ -498,25 +498,28 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "a dozen whole pools take minutes there")]
-    fn epochs_start_again_after_the_last_also_when_that_crashes() {
+    fn generations_start_again_after_the_last_also_when_that_crashes() {
         for scheme in [Scheme::Undo, Scheme::Redo] {
             let create = CreateOptions { lanes: 2, lane_bytes: 1024, ..CreateOptions::default() };
             let open = options(scheme);
             let pool = Pool::create_on(Heap::new(64 << 10), &create, &open).unwrap();
-            let at_last = |epoch| {
+            let at_last = |generation| {
                 let medium = Heap::from_bytes(&pool.medium().to_bytes());
-                medium.store_u64(FLOOR_AT, seal_at(Seq::new(epoch, 1).bits(), FLOOR_AT));
+                medium.store_u64(FLOOR_AT, seal_at(Seq::new(generation, 1).bits(), FLOOR_AT));
                 medium
             };
-            for epoch in [EPOCH_LAST - 1, EPOCH_LAST] {
+            for generation in [GENERATION_LAST - 1, GENERATION_LAST] {
                 // A crash may have left any part of the logs scrubbed; here it is none.
-                let pool = opened(at_last(epoch), scheme);
+                let pool = opened(at_last(generation), scheme);
                 assert_eq!(floor_of(pool.medium()), Seq::new(1, 1));
                 let pool = opened(worked(pool), scheme);
-                assert_eq!(pool.epoch, 2);
+                assert_eq!(pool.generation, 2);
                 worked(pool);
             }
-            assert_eq!(opened(at_last(EPOCH_LAST - 2), scheme).epoch, EPOCH_LAST - 1);
+            assert_eq!(
+                opened(at_last(GENERATION_LAST - 2), scheme).generation,
+                GENERATION_LAST - 1
+            );
         }
     }
 

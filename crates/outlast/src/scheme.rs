@@ -11,7 +11,7 @@ use outlast_trace::Guarantee;
 /// second when data reaches the medium.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, Default, PartialOrd, Ord)]
 pub enum Scheme {
-    /// Nothing is logged durably and nothing is flushed: the speed that nobody can have.
+    /// Nothing is logged durably and nothing is flushed: an upper bound of speed.
     None,
     /// Old words are logged and fenced before data changes in place; data is flushed at commit
     /// (mechanisms of PMDK).
@@ -80,7 +80,7 @@ pub(crate) enum WriteBack {
     Never,
     /// Before the commit is acknowledged.
     AtCommit,
-    /// At the commit, and nobody waits for it.
+    /// At the commit, which does not wait for it.
     Asynchronous,
     /// When the line has probably left the cache by itself, or when the log must go on.
     ByAge,
@@ -132,7 +132,7 @@ pub const SCHEMES: &[SchemeRow] = &[
         scheme: Scheme::None,
         name: "none",
         guarantee: Guarantee::None,
-        about: "no logging, no flushing: the speed nobody can have",
+        about: "no logging, no flushing: an upper bound of speed",
         logging: Logging::Volatile,
         write_back: WriteBack::Never,
         is_literal: false,

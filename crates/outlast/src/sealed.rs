@@ -5,9 +5,9 @@
 //! under power failure (rule 5 of the fault model), and a flipped bit in it is always noticed:
 //! the seal is a CRC-8 whose Hamming distance over 64 bits is 4.
 //!
-//! * **S1** The all-zero word is no sealed word, at no place: what was zeroed, or never written,
+//! * **WORD-1** The all-zero word is no sealed word, at no place: what was zeroed, or never written,
 //!   is not taken for a value. Fresh metadata is therefore written before anything relies on it.
-//! * **S2** A word of metadata is sealed for its place: a line that was written to another place
+//! * **WORD-2** A word of metadata is sealed for its place: a line that was written to another place
 //!   does not prove itself there, but for one word in 128.
 
 use outlast_trace::PoolOffset;
@@ -56,10 +56,10 @@ pub(crate) fn crc8(payload: u64) -> u8 {
         ^ TABLES[6][b[6] as usize]
 }
 
-/// S1: part of every seal, so that zeros prove nothing.
+/// WORD-1: part of every seal, so that zeros prove nothing.
 const NEVER_ZERO: u8 = 0x80;
 
-/// S2: what the seal of a word at that place has besides, in the bits below [`NEVER_ZERO`].
+/// WORD-2: what the seal of a word at that place has besides, in the bits below [`NEVER_ZERO`].
 #[inline]
 fn place_bits(at: PoolOffset) -> u64 {
     // The highest bits of the product depend on every bit of the place.
@@ -128,7 +128,7 @@ mod tests {
         }
     }
 
-    /// S1 and S2.
+    /// WORD-1 and WORD-2.
     #[test]
     fn zero_is_no_sealed_word_and_few_words_prove_themselves_elsewhere() {
         assert_eq!(unseal(0), None);

@@ -2,28 +2,28 @@
 
 use std::fmt;
 
-/// Bits of the counter; the 12 above it are the epoch.
+/// Bits of the counter; the 12 above it are the generation.
 const COUNTER_BITS: u32 = 44;
 
-/// The first epoch at which recovery scrubs the logs and starts again from 1.
-pub const EPOCH_LAST: u64 = (1 << 12) - 1;
+/// The first generation at which recovery scrubs the logs and starts again from 1.
+pub const GENERATION_LAST: u64 = (1 << 12) - 1;
 
-/// An epoch (one per opening of a pool) and a counter within it, in 56 bits.
+/// A generation (one per opening of a pool) and a counter within it, in 56 bits.
 ///
-/// No lane draws a number twice, and the epoch grows durably at each opening, so a line
+/// No lane draws a number twice, and the generation grows durably at each opening, so a line
 /// that a crash left unfinished can never pass for part of a later record. 2⁴⁴ numbers last 203
 /// days at a million transactions a second; running out is an error that reopening cures.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Hash)]
 pub struct Seq(u64);
 
 impl Seq {
-    /// The last counter of an epoch.
+    /// The last counter of a generation.
     pub const COUNTER_MAX: u64 = (1 << COUNTER_BITS) - 1;
 
-    /// The number `counter` of `epoch`.
-    pub const fn new(epoch: u64, counter: u64) -> Self {
-        assert!(epoch <= EPOCH_LAST && counter >> COUNTER_BITS == 0);
-        Self(epoch << COUNTER_BITS | counter)
+    /// The number `counter` of `generation`.
+    pub const fn new(generation: u64, counter: u64) -> Self {
+        assert!(generation <= GENERATION_LAST && counter >> COUNTER_BITS == 0);
+        Self(generation << COUNTER_BITS | counter)
     }
 
     /// From the 56 bits that stand on media.
@@ -37,16 +37,16 @@ impl Seq {
     }
 
     /// Which opening of the pool drew it.
-    pub const fn epoch(self) -> u64 {
+    pub const fn generation(self) -> u64 {
         self.0 >> COUNTER_BITS
     }
 
-    /// Its place within the epoch.
+    /// Its place within the generation.
     pub const fn counter(self) -> u64 {
         self.0 & ((1 << COUNTER_BITS) - 1)
     }
 
-    /// The number after this one; `None` when the epoch has no more.
+    /// The number after this one; `None` when the generation has no more.
     pub const fn next(self) -> Option<Self> {
         if (self.counter() + 1) >> COUNTER_BITS != 0 { None } else { Some(Self(self.0 + 1)) }
     }
@@ -54,7 +54,7 @@ impl Seq {
 
 impl fmt::Debug for Seq {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}", self.epoch(), self.counter())
+        write!(f, "{}.{}", self.generation(), self.counter())
     }
 }
 
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn order_is_by_epoch_and_then_by_counter() {
+    fn order_is_by_generation_and_then_by_counter() {
         assert!(Seq::new(2, 0) > Seq::new(1, 999));
         assert_eq!(Seq::new(1, 5).next(), Some(Seq::new(1, 6)));
         assert_eq!(Seq::new(1, (1 << COUNTER_BITS) - 1).next(), None);

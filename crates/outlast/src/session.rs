@@ -1,4 +1,4 @@
-//! A seat at a pool that owns what it needs, for hosts that can hold neither a closure nor a borrow:
+//! A session with a pool that owns what it needs, for hosts that can hold neither a closure nor a borrow:
 //! a C program, SQLite, a server, Python.
 //!
 //! A [`Session`] shares the pool and has a lane of it, with the transaction in progress. Where a
@@ -24,7 +24,7 @@ enum State<'p> {
 
 self_cell::self_cell!(
     /// A share of a pool, and a lane of it that is given back before the share.
-    struct Seat {
+    struct Owned {
         owner: Arc<FilePool>,
 
         #[not_covariant]
@@ -50,7 +50,7 @@ pub enum SessionError {
     Abort(#[from] Abort),
 }
 
-/// An owned seat at a pool. It stays with its thread; dropping it undoes what is open.
+/// An owned session with a pool. It stays with its thread; dropping it undoes what is open.
 ///
 /// In a forked child every call but the drop is [`Abort::Forked`].
 ///
@@ -80,7 +80,7 @@ pub enum SessionError {
 /// # }
 /// ```
 pub struct Session {
-    seat: Seat,
+    owned: Owned,
 }
 
 impl Session {
@@ -89,13 +89,13 @@ impl Session {
     /// # Errors
     /// [`PoolError::NoLane`] when all are taken, [`PoolError::Forked`] in a forked child.
     pub fn new(pool: Arc<FilePool>) -> Result<Self, PoolError> {
-        let seat = Seat::try_new(pool, |pool| pool.lane().map(State::Idle))?;
-        Ok(Self { seat })
+        let owned = Owned::try_new(pool, |pool| pool.lane().map(State::Idle))?;
+        Ok(Self { owned })
     }
 
     /// The pool.
     pub fn pool(&self) -> &Arc<FilePool> {
-        self.seat.borrow_owner()
+        self.owned.borrow_owner()
     }
 
     /// Whether this process has a copy of the session, which is its parent's.
@@ -106,7 +106,7 @@ impl Session {
 
     /// Whether it has a transaction.
     pub fn is_in_transaction(&self) -> bool {
-        self.seat.with_dependent(|_, state| matches!(state, State::Runs(_)))
+        self.owned.with_dependent(|_, state| matches!(state, State::Runs(_)))
     }
 
     /// Begins a transaction. After conflicts it is given more and more room, and in the end runs
@@ -152,7 +152,7 @@ impl Session {
         if self.is_forked() {
             return Err(Abort::Forked.into());
         }
-        self.seat.with_dependent_mut(|_, state| match state {
+        self.owned.with_dependent_mut(|_, state| match state {
             State::Runs(running) => Ok(work(running)),
             State::Idle(_) => Err(SessionError::NoTransaction),
             State::Poisoned => Err(SessionError::Poisoned),
@@ -219,7 +219,7 @@ impl Session {
     /// Moves from one state to the next. A panic in between drops the lane, which undoes what is open
     /// and gives it back, and leaves the session poisoned.
     fn change<R>(&mut self, step: impl for<'p> FnOnce(State<'p>) -> (State<'p>, R)) -> R {
-        self.seat.with_dependent_mut(|_, state| {
+        self.owned.with_dependent_mut(|_, state| {
             let (next, outcome) = step(std::mem::replace(state, State::Poisoned));
             *state = next;
             outcome

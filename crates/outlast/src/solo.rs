@@ -1,27 +1,27 @@
 //! A lane that is alone needs no locks.
 //!
 //! The first lane taken of a pool that has no other is its *soloist*: its transactions take no
-//! lock and check no version, because nobody else runs any. That ends with the first
+//! lock and check no version, because no other lane runs any. That ends with the first
 //! transaction of another lane, which waits for the soloist's transaction under way; from then
-//! on all lanes lock. It begins again when all others have been given back, or stay *away* because
-//! they have met too many conflicts: whoever they left the field to needs no locks meanwhile.
+//! on all lanes lock. It begins again when all others have been given back, or *back off* because
+//! they have met too many conflicts: the lane that is left needs no locks meanwhile.
 //!
-//! * **S1** A soloist's transaction runs without locks only after it has shown that it is inside
+//! * **SOLO-1** A soloist's transaction runs without locks only after it has shown that it is inside
 //!   the [gate](crate::gate) and has then seen that its lane is still the soloist. The other lane
 //!   first ends the solo and then looks whether the soloist is inside. A full fence lies between
 //!   the two steps on both sides, so one of the two sees the other. The soloist's is the gate's,
 //!   paid by the other side where the operating system can do that
 //!   ([`Barrier`](crate::barrier::Barrier)): a fence at each begin would keep a transaction's first
 //!   loads from overlapping with the last ones of the transaction before.
-//! * **S2** Nobody runs with locks before the soloist's last transaction without is over: lock
+//! * **SOLO-2** No lane runs with locks before the soloist's last transaction without is over: lock
 //!   words need not know of it. What it changed has, at the latest, the version of the clock at
 //!   which every later transaction starts.
-//! * **S3** A lane that is taken is awake, unless it says that it is away, outside the gate. It
+//! * **SOLO-3** A lane that is taken is awake, unless it has backed off, outside the gate. It
 //!   comes back before it begins a transaction. The only one awake becomes the soloist first and then
 //!   looks whether it is still the only one; who comes back counts itself first and then looks whether
-//!   there is a soloist. So one of the two sees the other. Nothing of those who are away holds
+//!   there is a soloist. So one of the two sees the other. No lane that has backed off holds
 //!   locks, and the clock is raised to their numbers before the soloist draws one.
-//! * **S4** The last lane awake does not go away: somebody gets on.
+//! * **SOLO-4** The last lane awake does not back off: one lane makes progress.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -30,7 +30,7 @@ use outlast_pmem::Medium;
 use crate::gate::Gate;
 use crate::spin::{SpinLock, wait};
 
-/// Nobody is the soloist: all lanes lock.
+/// There is no soloist: all lanes lock.
 const SHARED: u64 = 0;
 
 /// Set in `soloist` while the lane named there may still be in its last solo transaction.
@@ -39,7 +39,7 @@ const ENDING: u64 = 1 << 63;
 /// Set beside it by that lane, when it has no such transaction.
 const LET_GO: u64 = 1 << 62;
 
-/// Who ends a solo waits for that so many rounds before it has the operating system interrupt the lane.
+/// Rounds that a lane waits for the end of a solo before it has the operating system interrupt the lane.
 const ROUNDS_TO_LET_GO: u32 = 32;
 
 /// Who runs alone.
@@ -47,7 +47,7 @@ pub(crate) struct Solo {
     allowed: bool,
     /// The soloist's number plus one, maybe with [`ENDING`]; or [`SHARED`].
     soloist: AtomicU64,
-    /// How many lanes are taken and not away.
+    /// How many lanes are taken and have not backed off.
     awake: AtomicUsize,
     /// How many lanes are taken.
     taken: SpinLock<usize>,
@@ -77,12 +77,12 @@ impl Solo {
         self.awake.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// S4: a lane that is outside the gate goes away until what is returned is dropped. `None` when all
-    /// others are away already.
-    pub fn go_away(&self) -> Option<Away<'_>> {
+    /// SOLO-4: a lane that is outside the gate backs off until what is returned is dropped. `None` when all
+    /// others have backed off already.
+    pub fn back_off(&self) -> Option<BackedOff<'_>> {
         let one_less = |awake: usize| (awake > 1).then(|| awake - 1);
         let left = self.awake.fetch_update(Ordering::SeqCst, Ordering::Relaxed, one_less);
-        left.is_ok().then(|| Away(self))
+        left.is_ok().then(|| BackedOff(self))
     }
 
     /// Lane `id` begins a transaction, and is inside the gate until it leaves that. `true` when it
@@ -100,7 +100,7 @@ impl Solo {
     ) -> bool {
         loop {
             gate.enter(medium, id);
-            // S1, S3.
+            // SOLO-1, SOLO-3.
             let soloist = self.soloist.load(Ordering::SeqCst);
             if soloist == id as u64 + 1 {
                 return true;
@@ -109,13 +109,13 @@ impl Solo {
                 let is_only_one = self.allowed && self.awake.load(Ordering::Relaxed) == 1;
                 return is_only_one && self.begin(id, is_settled);
             }
-            // Outside, or whoever ends the solo would wait for this lane.
+            // Outside, or the lane that ends the solo would wait for this one.
             gate.leave(id);
             self.end(medium, gate, id, &settle);
         }
     }
 
-    /// S3: begins a solo of the lane, which is inside the gate, if it is the only one awake.
+    /// SOLO-3: begins a solo of the lane, which is inside the gate, if it is the only one awake.
     #[cold]
     fn begin(&self, id: usize, is_settled: impl Fn() -> bool) -> bool {
         if !is_settled() || !self.swap(SHARED, id as u64 + 1) {
@@ -124,12 +124,12 @@ impl Solo {
         if self.awake.load(Ordering::SeqCst) == 1 && is_settled() {
             return true;
         }
-        // Whoever ends it already waits for this transaction, which takes locks.
+        // The lane that ends it already waits for this transaction, which takes locks.
         self.swap(id as u64 + 1, SHARED);
         false
     }
 
-    /// S2: ends the solo, waits until nothing runs under it, and settles what it left open. Lane `id`
+    /// SOLO-2: ends the solo, waits until nothing runs under it, and settles what it left open. Lane `id`
     /// is outside the gate.
     #[cold]
     fn end<M: Medium>(&self, medium: &M, gate: &Gate, id: usize, settle: impl Fn(usize)) {
@@ -141,16 +141,16 @@ impl Solo {
             }
             let soloist = (now & !(ENDING | LET_GO)) as usize - 1;
             if soloist == id && now & LET_GO == 0 {
-                // If not, somebody has seen that by himself.
+                // If not, another lane has seen that by itself.
                 self.swap(now, now | LET_GO);
                 continue;
             }
-            // Said before anything has changed, so that whoever catches it can go on.
+            // Said before anything has changed, so that a caller that catches it can go on.
             assert!(
                 !gate.is_this_thread_in(soloist),
                 "a transaction's closure runs another transaction of the same pool"
             );
-            // Nobody becomes the soloist meanwhile: the caller's lane is awake.
+            // No lane becomes the soloist meanwhile: the caller's is awake.
             if now & ENDING == 0 && self.swap(now, now | ENDING) {
                 self.await_end(medium, gate, soloist);
                 settle(soloist);
@@ -179,10 +179,10 @@ impl Solo {
     }
 }
 
-/// A lane is away until this is dropped.
-pub(crate) struct Away<'s>(&'s Solo);
+/// A lane has backed off until this is dropped.
+pub(crate) struct BackedOff<'s>(&'s Solo);
 
-impl Drop for Away<'_> {
+impl Drop for BackedOff<'_> {
     fn drop(&mut self) {
         self.0.awake.fetch_add(1, Ordering::SeqCst);
     }
@@ -236,10 +236,10 @@ mod tests {
             alone
         };
         (0..3).for_each(|id| _ = enters_when(id, true));
-        let one = solo.go_away().unwrap();
+        let one = solo.back_off().unwrap();
         assert!(!enters_when(1, true));
-        let two = solo.go_away().unwrap();
-        assert!(solo.go_away().is_none(), "somebody stays");
+        let two = solo.back_off().unwrap();
+        assert!(solo.back_off().is_none(), "the last lane stays");
         assert!(!enters_when(1, false), "another lane has something pending");
         assert!(enters_when(1, true) && enters_when(1, true));
         drop(two);
@@ -266,7 +266,7 @@ mod tests {
         (pool, [block, block.plus(64)])
     }
 
-    /// What recovery finds in a cell to which a lane has stored alone, after one that has gone away
+    /// What recovery finds in a cell to which a lane has stored alone, after one that has backed off
     /// and whose commits the clock does not show.
     fn stored_alone(plant: Option<Plant>) -> u64 {
         let (pool, [cell, other]) = pool_of_two(plant);
@@ -274,10 +274,10 @@ mod tests {
         two.run(|tx| tx.load_u64(cell)).unwrap();
         one.run(|tx| tx.store_u64(other, 1)).unwrap();
         (0..4).for_each(|value| two.run(|tx| tx.store_u64(cell, value)).unwrap());
-        let away = pool.solo.go_away().unwrap();
+        let apart = pool.solo.back_off().unwrap();
         one.run(|tx| tx.store_u64(cell, 100)).unwrap();
         assert_eq!(pool.solo.soloist.load(Ordering::SeqCst), 1);
-        drop((one, two, away));
+        drop((one, two, apart));
         let image = pool.into_medium().to_bytes();
         let pool = UnrecoveredPool::open(Recorder::from_image(image)).unwrap();
         let pool = pool.recover().unwrap();
@@ -285,17 +285,17 @@ mod tests {
         pool.lane().unwrap().run(|tx| tx.load_u64(cell)).unwrap()
     }
 
-    /// What comes of a cell to which two lanes add one, if the first does so asynchronously and goes
-    /// away.
+    /// What comes of a cell to which two lanes add one, if the first does so asynchronously and backs
+    /// off.
     fn added_over_pending(plant: Option<Plant>) -> u64 {
         let (pool, [cell, other]) = pool_of_two(plant);
         let (mut one, mut two) = (pool.lane().unwrap(), pool.lane().unwrap());
         two.run(|tx| tx.load_u64(cell)).unwrap();
         one.run(|tx| tx.load_u64(cell).and_then(|_| tx.store_u64(other, 1))).unwrap();
         two.run_async(|tx| tx.load_u64(cell).and_then(|was| tx.store_u64(cell, was + 1))).unwrap();
-        let away = pool.solo.go_away().unwrap();
+        let apart = pool.solo.back_off().unwrap();
         one.run(|tx| tx.load_u64(cell).and_then(|was| tx.store_u64(cell, was + 1))).unwrap();
-        drop(away);
+        drop(apart);
         pool.sync().unwrap();
         two.run(|tx| tx.load_u64(cell)).unwrap()
     }
@@ -306,7 +306,7 @@ mod tests {
         assert_eq!(stored_alone(Some(Plant::OthersNotCounted)), 3, "its plant goes unnoticed");
         assert_eq!(added_over_pending(None), 2);
         assert_eq!(added_over_pending(Some(Plant::SoloOverPending)), 1, "its plant goes unnoticed");
-        assert_eq!(Plant::shown_in(crate::plant::Shows::Away).count(), 2);
+        assert_eq!(Plant::shown_in(crate::plant::Shows::BackOff).count(), 2);
     }
 
     #[test]
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_runs_beside_a_soloist() {
+    fn no_lane_runs_beside_a_soloist() {
         let medium = Heap::new(64);
         let pause = |rounds: usize| (0..rounds).for_each(|_| std::hint::spin_loop());
         let (pools, rounds) = if cfg!(miri) { (2, 9) } else { (30, 1000) };
@@ -345,7 +345,7 @@ mod tests {
                                 .fetch_add(usize::from(alone && beside > 0), Ordering::Relaxed);
                             gate.leave(id);
                             if (round + id) % 3 != 0 {
-                                let _away = solo.go_away();
+                                let _apart = solo.back_off();
                                 pause(round * 7 % 128);
                             }
                         }
@@ -353,7 +353,7 @@ mod tests {
                 }
             });
         }
-        assert_eq!(met_others.into_inner(), 0, "somebody runs beside a soloist");
+        assert_eq!(met_others.into_inner(), 0, "a lane runs beside a soloist");
         let begun_alone = begun_alone.into_inner();
         assert!(cfg!(miri) || begun_alone > rounds, "alone {begun_alone} times only");
     }

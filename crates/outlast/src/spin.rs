@@ -1,4 +1,4 @@
-//! A lock that waits through the medium, so that a scheduler can run whoever holds it.
+//! A lock that waits through the medium, so that a scheduler can run its holder.
 
 use std::sync::{Mutex, MutexGuard, TryLockError};
 
@@ -14,7 +14,7 @@ impl<T> SpinLock<T> {
         Self(Mutex::new(value))
     }
 
-    /// The lock, if nobody has it.
+    /// The lock, if it is free.
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         match self.0.try_lock() {
             Ok(guard) => Some(guard),
@@ -44,7 +44,7 @@ pub(crate) fn wait_longer<M: Medium>(medium: &M, tries: &mut u32) {
     *tries += 1;
 }
 
-/// One round of waiting: spin first, then let the operating system run somebody else, since the
+/// One round of waiting: spin first, then let the operating system run another thread, since the
 /// thread waited for may need this very core.
 #[inline]
 pub(crate) fn wait<M: Medium>(medium: &M, tries: &mut u32) {

@@ -1,4 +1,4 @@
-//! What a workload sees of a transaction, whoever runs it.
+//! The transaction that a workload sees, under every runtime.
 //!
 //! Structures and workloads are written once over [`Transact`]; our own pools implement it with
 //! each logging scheme, the peers implement it on their libraries, and a hardware scheme makes
@@ -126,7 +126,7 @@ pub trait Transact {
     }
 }
 
-/// Runs transactions, one at a time: one thread's seat at a pool.
+/// Runs transactions, one at a time: one thread's session with a pool.
 pub trait Runner {
     /// The transaction that a closure gets.
     type Tx: Transact;

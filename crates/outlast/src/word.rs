@@ -2,14 +2,14 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Of loads: they see what whoever stored the value had seen and done before.
+/// Of loads: they see what the thread that stored the value had seen and done before.
 const LOAD: Ordering = Ordering::Acquire;
 const STORE: Ordering = Ordering::Release;
 
 /// What loads and stores need: protocols that are generic over it can be model-checked.
 pub(crate) trait Word {
     fn new(value: u64) -> Self;
-    /// Sees what whoever stored the value had seen and done before.
+    /// Sees what the thread that stored the value had seen and done before.
     fn load(&self) -> u64;
     fn store(&self, value: u64);
     /// Stores the value where that is greater.

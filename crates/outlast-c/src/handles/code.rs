@@ -5,7 +5,7 @@ use std::ffi::{CStr, CString, c_char, c_int};
 
 use outlast::{Abort, PoolError};
 
-use super::seats;
+use super::sessions;
 use crate::code::{ArchaptCode, Failure as ArchaptFailure};
 use crate::guard;
 
@@ -159,14 +159,14 @@ thread_local! {
 
 /// Keeps the failure for this thread to ask about.
 fn keep(Failure { code, text }: Failure) -> outlast_code {
-    // In a thread that is about to end there is nobody left to ask.
+    // In a thread that is about to end there is no one left to ask.
     let _ = LAST.try_with(|last| *last.borrow_mut() = (code, guard::c_text(&text)));
     code
 }
 
 /// Runs what a C function does.
 pub(crate) fn guarded(body: impl FnOnce() -> Result<(), Failure>) -> outlast_code {
-    match guard::run(body, seats::give_up) {
+    match guard::run(body, sessions::give_up) {
         Ok(Ok(())) => OUTLAST_OK,
         Ok(Err(failure)) => keep(failure),
         Err(panic) => keep(Failure::new(OUTLAST_INTERNAL, panic)),

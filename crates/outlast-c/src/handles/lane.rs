@@ -7,7 +7,7 @@ use outlast::{AsyncTicket, FilePool};
 use super::code::outlast_code::*;
 use super::code::{Failure, guarded, outlast_code};
 use super::pool::{check_place, outlast_pool};
-use super::seats;
+use super::sessions;
 
 /// A lane of a pool, which belongs to the thread that took it: it has one transaction at a time.
 /// `{0}` is none.
@@ -36,7 +36,7 @@ pub unsafe extern "C" fn outlast_take_lane(
 ) -> outlast_code {
     guarded(|| {
         check_place(lane)?;
-        let id = seats::take_lane(pool.id)?;
+        let id = sessions::take_lane(pool.id)?;
         // SAFETY: it is not null, so the caller says that a handle can be stored there.
         unsafe { lane.write(outlast_lane { id }) };
         Ok(())
@@ -46,14 +46,14 @@ pub unsafe extern "C" fn outlast_take_lane(
 /// Gives a lane back that has no transaction.
 #[unsafe(no_mangle)]
 pub extern "C" fn outlast_give_back(lane: outlast_lane) -> outlast_code {
-    guarded(|| seats::give_back(lane.id))
+    guarded(|| sessions::give_back(lane.id))
 }
 
 /// Begins a transaction. A thread has one at a time in each pool. After a conflict a lane is given
 /// more and more room, and its turn alone in the end: who begins again gets there.
 #[unsafe(no_mangle)]
 pub extern "C" fn outlast_begin(lane: outlast_lane) -> outlast_code {
-    guarded(|| seats::begin(lane.id))
+    guarded(|| sessions::begin(lane.id))
 }
 
 /// Commits the transaction: when it returns OUTLAST_OK no crash can take it back. After an error,
@@ -61,7 +61,7 @@ pub extern "C" fn outlast_begin(lane: outlast_lane) -> outlast_code {
 /// call that failed in the transaction decides the error.
 #[unsafe(no_mangle)]
 pub extern "C" fn outlast_commit(lane: outlast_lane) -> outlast_code {
-    guarded(|| seats::commit(lane.id))
+    guarded(|| sessions::commit(lane.id))
 }
 
 /// Names an asynchronous commit, to wait for it.
@@ -86,7 +86,7 @@ pub unsafe extern "C" fn outlast_commit_async(
     ticket: *mut outlast_ticket,
 ) -> outlast_code {
     guarded(|| {
-        let id = seats::commit_async(lane.id)?.to_bits();
+        let id = sessions::commit_async(lane.id)?.to_bits();
         if !ticket.is_null() {
             // SAFETY: it is not null, so the caller says that a ticket can be stored there.
             unsafe { ticket.write(outlast_ticket { id }) };
@@ -99,7 +99,7 @@ pub unsafe extern "C" fn outlast_commit_async(
 /// transaction of the pool.
 #[unsafe(no_mangle)]
 pub extern "C" fn outlast_sync(pool: outlast_pool) -> outlast_code {
-    guarded(|| Ok(seats::pool_to_wait_for(pool.id)?.sync()?))
+    guarded(|| Ok(sessions::pool_to_wait_for(pool.id)?.sync()?))
 }
 
 /// Returns when the commit with that ticket is durable. The calling thread has no transaction of the
@@ -110,7 +110,7 @@ pub extern "C" fn outlast_await_durable(
     ticket: outlast_ticket,
 ) -> outlast_code {
     guarded(|| {
-        let pool = seats::pool_to_wait_for(pool.id)?;
+        let pool = sessions::pool_to_wait_for(pool.id)?;
         Ok(pool.await_durable(known(&pool, ticket)?)?)
     })
 }
@@ -127,7 +127,7 @@ pub unsafe extern "C" fn outlast_is_durable(
 ) -> outlast_code {
     guarded(|| {
         check_place(is_durable)?;
-        let pool = seats::pool(pool.id)?;
+        let pool = sessions::pool(pool.id)?;
         let answer = pool.is_durable(known(&pool, ticket)?);
         // SAFETY: it is not null, so the caller says that a number can be stored there.
         unsafe { is_durable.write(c_int::from(answer)) };
@@ -146,7 +146,7 @@ fn known(pool: &FilePool, ticket: outlast_ticket) -> Result<AsyncTicket, Failure
 /// Undoes the transaction and ends it.
 #[unsafe(no_mangle)]
 pub extern "C" fn outlast_abort(lane: outlast_lane) -> outlast_code {
-    guarded(|| seats::abort(lane.id))
+    guarded(|| sessions::abort(lane.id))
 }
 
 /// Runs `body` as one transaction, again after each conflict, and commits it when it returns 0.
@@ -165,12 +165,12 @@ pub unsafe extern "C" fn outlast_run(
     guarded(|| {
         let body = body.ok_or_else(|| Failure::bad("the body is null"))?;
         loop {
-            seats::begin(lane.id)?;
+            sessions::begin(lane.id)?;
             // SAFETY: it is not null, so the caller says that it can be called so.
             let said = unsafe { body(lane, context) };
             let ended = match said {
-                0 => seats::commit(lane.id),
-                _ => seats::abort(lane.id).and(Err(of_body(said))),
+                0 => sessions::commit(lane.id),
+                _ => sessions::abort(lane.id).and(Err(of_body(said))),
             };
             match ended {
                 Err(Failure { code: OUTLAST_CONFLICT, .. }) => {}

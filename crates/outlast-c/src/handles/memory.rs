@@ -8,7 +8,7 @@ use super::code::outlast_code::*;
 use super::code::{Failure, guarded, outlast_code};
 use super::lane::outlast_lane;
 use super::pool::check_place;
-use super::seats::in_transaction;
+use super::sessions::in_transaction;
 use crate::memory::length_of;
 
 /// Bytes of a pool.
@@ -51,7 +51,7 @@ pub extern "C" fn outlast_free(lane: outlast_lane, at: u64) -> outlast_code {
 /// Copies `size` bytes from offset `at` on to `out`. The transaction's own stores are seen.
 ///
 /// # Safety
-/// - `out` is null, or `size` bytes can be stored there that nobody else uses meanwhile.
+/// - `out` is null, or `size` bytes can be stored there that no other thread uses meanwhile.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlast_load(
     lane: outlast_lane,
@@ -65,8 +65,8 @@ pub unsafe extern "C" fn outlast_load(
             if size == 0 {
                 return tx.load(PoolOffset(at), &mut []);
             }
-            // SAFETY: it is not null and `size` at most `isize::MAX`; the caller says that so many
-            // bytes can be stored there and are nobody else's. They are made bytes with a value
+            // SAFETY: it is not null and `size` at most `isize::MAX`; the caller says that this many
+            // bytes can be stored there and no other thread uses them. They are made bytes with a value
             // first.
             let bytes = unsafe {
                 out.cast::<u8>().write_bytes(0, size);
@@ -80,7 +80,7 @@ pub unsafe extern "C" fn outlast_load(
 /// Stores `size` bytes from `bytes` at offset `at`. What was not announced is logged now.
 ///
 /// # Safety
-/// - `bytes` is null, or `size` bytes with values are there that nobody changes meanwhile.
+/// - `bytes` is null, or `size` bytes with values are there that no thread changes meanwhile.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlast_store(
     lane: outlast_lane,
@@ -94,8 +94,8 @@ pub unsafe extern "C" fn outlast_store(
             if size == 0 {
                 return tx.store(PoolOffset(at), &[]);
             }
-            // SAFETY: it is not null and `size` at most `isize::MAX`; the caller says that so many
-            // bytes are there and nobody changes them.
+            // SAFETY: it is not null and `size` at most `isize::MAX`; the caller says that this many
+            // bytes are there and no thread changes them.
             let bytes = unsafe { std::slice::from_raw_parts(bytes.cast::<u8>(), size) };
             tx.store(PoolOffset(at), bytes)
         })
@@ -106,7 +106,7 @@ pub unsafe extern "C" fn outlast_store(
 /// together, with one fence. Announcing what is never stored is allowed and costs its logging.
 ///
 /// # Safety
-/// - `ranges` is null, or `count` ranges are there that nobody changes meanwhile.
+/// - `ranges` is null, or `count` ranges are there that no thread changes meanwhile.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlast_announce(
     lane: outlast_lane,
@@ -120,7 +120,7 @@ pub unsafe extern "C" fn outlast_announce(
         let given: &[outlast_range] = match count {
             0 => &[],
             // SAFETY: it is not null and its bytes are at most `isize::MAX`; the caller says that
-            // so many ranges are there and nobody changes them.
+            // this many ranges are there and no thread changes them.
             _ => unsafe { std::slice::from_raw_parts(ranges, count) },
         };
         let over = given.iter().find(|range| range.at.checked_add(range.size).is_none());

@@ -19,4 +19,4 @@ pub mod lane;
 pub mod memory;
 pub mod pool;
 pub mod scheme;
-mod seats;
+mod sessions;

@@ -8,7 +8,7 @@ use outlast_pmem::{Domain, MapOptions, Medium};
 
 use super::code::outlast_code::*;
 use super::code::{Failure, guarded, outlast_code};
-use super::{scheme, seats};
+use super::{scheme, sessions};
 use crate::pool::{named, path_of};
 
 /// An open pool. `{0}` is none.
@@ -154,7 +154,7 @@ unsafe fn make(
         check_place(pool)?;
         // SAFETY: the caller says so.
         let (path, wanted) = unsafe { (read_path(path)?, read(options)?) };
-        let id = seats::keep_pool(how(path, &wanted)?);
+        let id = sessions::keep_pool(how(path, &wanted)?);
         // SAFETY: it is not null, so the caller says that a handle can be stored there.
         unsafe { pool.write(outlast_pool { id }) };
         Ok(())
@@ -203,7 +203,7 @@ pub unsafe extern "C" fn outlast_open(
 #[unsafe(no_mangle)]
 pub extern "C" fn outlast_close(pool: outlast_pool) -> outlast_code {
     guarded(|| {
-        drop(seats::take_pool(pool.id)?.close());
+        drop(sessions::take_pool(pool.id)?.close());
         Ok(())
     })
 }
@@ -219,7 +219,7 @@ pub unsafe extern "C" fn outlast_pool_info(
 ) -> outlast_code {
     guarded(|| {
         check_place(info)?;
-        let pool = seats::pool(pool.id)?;
+        let pool = sessions::pool(pool.id)?;
         let geometry = pool.header().geometry;
         let found = outlast_info {
             size_bytes: pool.medium().len(),
@@ -237,7 +237,7 @@ pub unsafe extern "C" fn outlast_pool_info(
 
 /// Recovers the pool of that path and checks all of its metadata, and its checksums where it
 /// keeps any. Stores how many findings there were; with any it is OUTLAST_DAMAGED, and
-/// outlast_last_error tells the first. Nobody else may have the pool open.
+/// outlast_last_error tells the first. No other process may have the pool open.
 ///
 /// # Safety
 /// - `path` is null or a text that ends with a zero.

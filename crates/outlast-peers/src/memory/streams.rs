@@ -12,15 +12,15 @@ pub enum Locality {
     Random,
     /// The next line.
     Sequential,
-    /// Runs of so many lines from anywhere.
+    /// Runs of this many lines from anywhere.
     Runs(u64),
-    /// So many sequential streams, one after the other.
+    /// This many sequential streams, one after the other.
     Interleaved(u64),
     /// Every so-many-th line.
     Stride(u64),
     /// The next line, or anywhere, one as likely as the other.
     Mixed,
-    /// Anywhere in so many lines.
+    /// Anywhere in this many lines.
     Near(u64),
 }
 
@@ -29,9 +29,9 @@ pub enum Locality {
 pub enum Arrivals {
     /// As soon as the memory takes them.
     Saturating,
-    /// At random, so many in a hundred clocks on average; 25 fill the bus.
+    /// At random, this many in a hundred clocks on average; 25 fill the bus.
     Poisson(u32),
-    /// At even distances, so many in a hundred clocks.
+    /// At even distances, this many in a hundred clocks.
     Even(u32),
 }
 

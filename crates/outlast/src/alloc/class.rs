@@ -117,7 +117,7 @@ impl Class {
         let cell = Cell::of(self, geometry);
         let cells = geometry.chunk_bytes / cell.bytes;
         let cell_blocks = cell.data_bytes / block_bytes;
-        // Blocks of the first cell and of all, beside a bitmap of so many bytes.
+        // Blocks of the first cell and of all, beside a bitmap of `bytes` bytes.
         let beside = |bitmap: u64| {
             let first = cell.data_bytes.saturating_sub(bitmap) / block_bytes;
             let all = first + (cells - 1) * cell_blocks;

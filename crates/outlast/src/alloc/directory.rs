@@ -18,7 +18,7 @@ const STATE_LARGE: u64 = 2;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ChunkWord {
-    /// Nobody's, or inside a large run whose first chunk stands before it (M3).
+    /// Free, or inside a large run whose first chunk stands before it (HEAP-3).
     Free,
     /// Blocks of one size and kind.
     Class(Class, BlockKind),
@@ -41,7 +41,7 @@ impl ChunkWord {
         seal_at(payload, at)
     }
 
-    /// What the directory says of a chunk of a heap that ends so many bytes behind the pool's start;
+    /// What the directory says of a chunk of a heap that ends at byte `heap_end` of the pool;
     /// `Err` for a word that this code never wrote there.
     pub fn load<M: Medium>(
         medium: &M,

@@ -57,7 +57,7 @@ pub(crate) enum HeapError {
     NotABlock(&'static str),
 }
 
-/// So many chunks that are others' are looked at before a new one is taken.
+/// Chunks of other lanes that are looked at before a new one is taken.
 const LOOKS_MAX: usize = 64;
 
 type Result<T> = std::result::Result<T, HeapError>;
@@ -101,7 +101,7 @@ pub(crate) struct Heap {
     with_room: BTreeMap<(Class, BlockKind), Vec<u64>>,
     /// By lane: where it takes blocks of a class from.
     homes: FxHashMap<(usize, Class, BlockKind), u64>,
-    /// Freed by a commit of that number; usable again once the floor has passed it (M4).
+    /// Freed by a commit of that number; usable again once the floor has passed it (HEAP-4).
     quarantine: VecDeque<(Seq, Block)>,
     /// Regions of the log whose record had that number.
     regions: Vec<(Seq, Region)>,
@@ -130,7 +130,7 @@ impl Heap {
         heap
     }
 
-    /// What of chunks reserving has stored to, for whoever keeps track of changes.
+    /// The parts of chunks that reserving has stored to, for the checkpointer.
     pub fn drain_changed(&mut self) -> impl Iterator<Item = ByteRange> + '_ {
         self.changed.drain(..)
     }
@@ -330,7 +330,7 @@ impl Heap {
             }
             ChunkWord::Large { chunks, .. } => {
                 let chunks = u64::from(chunks);
-                // M3, and of what was read before nothing lies there.
+                // HEAP-3, and of what was read before nothing lies there.
                 let is_inside = |inner: u64| {
                     let at = self.geometry.directory_at(inner);
                     let state = &self.chunks[inner as usize];
@@ -405,7 +405,7 @@ impl Heap {
     }
 
     /// Gives the chunks of classes that have no block left back to all. Rare, so each pays its
-    /// own fence; nothing refers to them (M4 holds for each of their blocks).
+    /// own fence; nothing refers to them (HEAP-4 holds for each of their blocks).
     fn reclaim_empty_chunks<M: Medium>(&mut self, io: Io<'_, M>) {
         if self.keeps_chunks {
             return;
@@ -433,7 +433,7 @@ impl Heap {
     }
 
     /// Makes a free chunk a class's: bitmap and empty checksums first, then the word that gives
-    /// them meaning (M2, K6).
+    /// them meaning (HEAP-2, SUMS-6).
     fn format<M: Medium>(&mut self, io: Io<'_, M>, chunk: u64, class: Class, kind: BlockKind) {
         let at = self.geometry.chunk_at(chunk);
         let state = ClassChunk::new(&self.geometry, class, kind);
@@ -471,7 +471,7 @@ impl Heap {
         }
         let word_at = self.geometry.directory_at(chunk);
         // A free word is a free chunk's, or one's inside a large block that is not known yet
-        // (M3). Only the scan from the start of a zone can tell; here it is no block anyway.
+        // (HEAP-3). Only the scan from the start of a zone can tell; here it is no block anyway.
         let is_unknown = matches!(self.chunks[chunk as usize], Chunk::Unknown);
         if is_unknown && io.medium.load_u64(word_at) != ChunkWord::Free.to_word(word_at) {
             self.read_chunk(io, chunk)?;

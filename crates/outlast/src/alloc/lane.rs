@@ -18,10 +18,10 @@ use crate::transact::BlockKind;
 /// Blocks up to this size are taken ahead, and kept when they were given back.
 const BYTES_MAX: u64 = 1024;
 
-/// So many of a class are taken ahead.
+/// Blocks of a class that are taken ahead.
 const SPARES_MAX: usize = 8;
 
-/// So many are kept that were given back.
+/// Blocks given back that are kept.
 const FREED_MAX: usize = 32;
 
 /// A lane's part of the heap's bookkeeping.

@@ -6,12 +6,12 @@
 //! words with a bit per block. Both are atomic and prove themselves; there is no list, no free
 //! pointer and no header inside a block, so a crash can leave nothing half-linked:
 //!
-//! * **M1** A block is allocated when its bit is set (or its run's word says so). The bit changes
+//! * **HEAP-1** A block is allocated when its bit is set (or its run's word says so). The bit changes
 //!   only in a transaction's commit, covered by that transaction's log record.
-//! * **M2** A class chunk's bitmap is empty, durably, before its directory word names the class.
-//! * **M3** Inside a large run only the first chunk's word is not free: taking and freeing a run
+//! * **HEAP-2** A class chunk's bitmap is empty, durably, before its directory word names the class.
+//! * **HEAP-3** Inside a large run only the first chunk's word is not free: taking and freeing a run
 //!   is one word.
-//! * **M4** A block that was freed is handed out again only when no live log record can still
+//! * **HEAP-4** A block that was freed is handed out again only when no live log record can still
 //!   write to it.
 //!
 //! # What is volatile

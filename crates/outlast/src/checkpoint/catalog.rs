@@ -142,7 +142,7 @@ impl<S: Shelf> Reader<'_, S> {
         Ok(sector)
     }
 
-    /// The segment at `at`, if it is whole. `None` where a crash cut it short, or none begins (C3).
+    /// The segment at `at`, if it is whole. `None` where a crash cut it short, or none begins (CHECKPOINT-3).
     fn segment(
         &self,
         at: u64,
@@ -159,7 +159,7 @@ impl<S: Shelf> Reader<'_, S> {
             }
             Found::Damaged => return damaged(at, "the header of a segment fails its CRC"),
         };
-        // C4.
+        // CHECKPOINT-4.
         let follows = match previous {
             None => header.previous.is_nil(),
             Some(previous) => {

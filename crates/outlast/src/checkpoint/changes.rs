@@ -1,7 +1,7 @@
 //! Which pages have changed since the last checkpoint: a volatile bitmap.
 //!
-//! A lane marks the pages of what it stored to *after* its stores (C1); the checkpointer clears
-//! a page's bit *before* it copies the page (C2). A full fence lies between the two steps on both
+//! A lane marks the pages of what it stored to *after* its stores (CHECKPOINT-1); the checkpointer clears
+//! a page's bit *before* it copies the page (CHECKPOINT-2). A full fence lies between the two steps on both
 //! sides, so either the copy has the stores or the bit is set again. The lane's side tests a bit
 //! before it sets it, and the fence between its stores and the test is paid by the checkpointer.
 
@@ -43,7 +43,7 @@ impl Changes {
         });
     }
 
-    /// C1: something in this page was stored to.
+    /// CHECKPOINT-1: something in this page was stored to.
     #[inline]
     pub fn mark(&self, at: PoolOffset) {
         if let Some(parts) = self.parts.get() {
@@ -52,7 +52,7 @@ impl Changes {
         }
     }
 
-    /// C1: something in these pages was stored to.
+    /// CHECKPOINT-1: something in these pages was stored to.
     pub fn mark_range(&self, range: ByteRange) {
         if self.is_on() && range.len > 0 {
             let last = (range.end().0 - 1) / PAGE_BYTES;
@@ -61,7 +61,7 @@ impl Changes {
         }
     }
 
-    /// C1: these lines were stored to.
+    /// CHECKPOINT-1: these lines were stored to.
     #[inline]
     pub fn mark_lines(&self, lines: impl Iterator<Item = LineAddr>) {
         let Some(parts) = self.parts.get() else { return };
@@ -76,7 +76,7 @@ impl Changes {
         }
     }
 
-    /// C2: all marked pages, ascending, which are marked no more. What is loaded of them after this
+    /// CHECKPOINT-2: all marked pages, ascending, which are marked no more. What is loaded of them after this
     /// has all stores whose marks were taken.
     pub fn take(&self) -> Vec<u64> {
         let pages = self.marked(|word| match word.load(Ordering::Relaxed) {

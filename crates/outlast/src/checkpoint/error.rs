@@ -116,7 +116,7 @@ pub enum CheckpointError {
         /// Bytes of the file now.
         found: u64,
     },
-    /// Somebody else has the file open.
+    /// Another process has the file open.
     #[error("{}: is in use elsewhere; close it there first", path.display())]
     InUse {
         /// The file.

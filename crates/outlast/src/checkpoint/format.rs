@@ -10,10 +10,10 @@
 //! trailer  one sector: CRC-32C of header and table              CRC-32C of the sector
 //! ```
 //!
-//! * **C3** Everything but the trailer is durable before the trailer is written. A sector of a
+//! * **CHECKPOINT-3** Everything but the trailer is durable before the trailer is written. A sector of a
 //!   segment that a crash cut short is what was written or zero, and its trailer is zero or
 //!   missing. Anything else is damage.
-//! * **C4** A segment names the one it continues by a random number. What an older file has left
+//! * **CHECKPOINT-4** A segment names the one it continues by a random number. What an older file has left
 //!   behind the end passes for nothing.
 
 use outlast_pmem::PAGE_BYTES;
@@ -63,9 +63,9 @@ pub(super) struct SegmentHeader {
     /// Pages from this number on are zero unless this segment or a later one says otherwise,
     /// whatever older ones say.
     pub kept_pages: u64,
-    /// The pool's epoch.
-    pub epoch: u64,
-    /// Numbers drawn in this epoch.
+    /// The pool's generation.
+    pub generation: u64,
+    /// Numbers drawn in this generation.
     pub commits: u64,
     /// When, in seconds since 1970.
     pub taken_at: u64,
@@ -128,9 +128,18 @@ impl SegmentHeader {
     }
 
     fn words(&self) -> [u64; 8] {
-        let Self { number, stored, zero, pool_bytes, kept_pages, epoch, commits, taken_at, .. } =
-            *self;
-        [number, stored, zero, pool_bytes, kept_pages, epoch, commits, taken_at]
+        let Self {
+            number,
+            stored,
+            zero,
+            pool_bytes,
+            kept_pages,
+            generation,
+            commits,
+            taken_at,
+            ..
+        } = *self;
+        [number, stored, zero, pool_bytes, kept_pages, generation, commits, taken_at]
     }
 
     pub fn from_sector(sector: &Sector) -> Found<Self> {
@@ -158,7 +167,7 @@ impl SegmentHeader {
             zero: word(2),
             pool_bytes: word(3),
             kept_pages: word(4),
-            epoch: word(5),
+            generation: word(5),
             commits: word(6),
             taken_at: word(7),
         })

@@ -11,16 +11,16 @@
 //!    memory, open it again;
 //! 4. write the rest and make all of it durable ([`format`]).
 //!
-//! * **C1** A transaction marks the pages that it stored to after its stores and before it leaves
+//! * **CHECKPOINT-1** A transaction marks the pages that it stored to after its stores and before it leaves
 //!   the gate; reserving marks the words of chunks that it stores to without a log. So with the
 //!   gate closed every page that differs from its copy is marked.
-//! * **C2** A page's mark is cleared before the page is copied, with a fence on both sides
+//! * **CHECKPOINT-2** A page's mark is cleared before the page is copied, with a fence on both sides
 //!   ([`changes`]). A page that was copied torn is therefore marked again.
-//! * **C5** With the gate closed everything that is committed stands in place, under every scheme,
+//! * **CHECKPOINT-5** With the gate closed everything that is committed stands in place, under every scheme,
 //!   and nothing else does. So logs are left out, tails and floors of lanes too: a lane of zeros
 //!   is an empty one. The pool's floor passes every number drawn.
 //!
-//! Checksums, where the pool keeps some, are changed outside of transactions, by whoever looks after
+//! Checksums, where the pool keeps some, are changed outside of transactions, by the thread that looks after
 //! the history; the cut brings them up to date first, and what they take in of a new block is
 //! marked whole.
 //!
@@ -74,7 +74,7 @@ const _: () = assert!(HEADER_PAGE_BYTES == PAGE_BYTES);
 /// So few changed pages are copied with the gate closed: less than a tenth of a millisecond.
 const PAGES_LEFT: usize = 64;
 
-/// A file may have so many dead bytes before it is written anew, beside as many as live ones.
+/// Dead bytes that a file may have before it is written anew, beside as many as live ones.
 const DEAD_BYTES: u64 = 64 << 10;
 
 /// What checkpoints of a running pool remember, in volatile memory.
@@ -97,7 +97,7 @@ pub struct CheckpointReport {
     pub number: u64,
     /// Every commit with this ticket or an older one is in the checkpoint, and no other.
     pub last: Ticket,
-    /// Pages looked at because nobody knew whether they had changed; zero when marks told.
+    /// Pages looked at because no mark told whether they had changed; zero when marks told.
     pub pages_compared: u64,
     /// Pages copied while transactions ran, those copied twice counted twice.
     pub pages_concurrent: u64,
@@ -111,7 +111,7 @@ pub struct CheckpointReport {
     pub file_bytes: u64,
     /// Rounds of copying while transactions ran.
     pub rounds: u32,
-    /// From the closing of the gate until nobody was inside.
+    /// From the closing of the gate until no lane was inside.
     pub waited: Duration,
     /// From the closing of the gate to its opening: so long no transaction began.
     pub pause: Duration,
@@ -328,7 +328,7 @@ impl<'a, M: Medium, S: Shelf> Making<'a, M, S> {
             number: previous.map_or(1, |previous| previous.number + 1),
             pool_bytes: cut.pool_bytes,
             kept_pages: self.kept_pages,
-            epoch: cut.last.epoch(),
+            generation: cut.last.generation(),
             commits: cut.last.counter(),
             taken_at: taken_at.map_or(0, |since| since.as_secs()),
             ..SegmentHeader::default()
@@ -391,7 +391,7 @@ impl<'a, M: Medium, S: Shelf> Making<'a, M, S> {
         Ok(())
     }
 
-    /// C5: what is left, with no transaction under way.
+    /// CHECKPOINT-5: what is left, with no transaction under way.
     fn cut(&self) -> Cut {
         let pool = self.pool;
         let started = Instant::now();
@@ -403,7 +403,7 @@ impl<'a, M: Medium, S: Shelf> Making<'a, M, S> {
         let mut pages = Vec::with_capacity(marked.len() + 1);
         pages.extend(marked.into_iter().filter(|page| *page != 0).map(|p| (p, pool.load_page(p))));
         let newest = pool.newest();
-        // N2: what is not in it has a greater number.
+        // NUMBER-2: what is not in it has a greater number.
         pool.raise_clock(newest);
         let last = pool.seq(newest.min(Seq::COUNTER_MAX));
         // Growth waits for the heap's lock, and no transaction is needed for it.

@@ -28,9 +28,9 @@ pub struct CheckpointInfo {
     pub pool: Uuid,
     /// Counts the checkpoints of this file, its predecessors included.
     pub number: u64,
-    /// The pool's epoch: how often it was opened for writing, modulo 4094.
-    pub epoch: u64,
-    /// Numbers that commits had drawn in that epoch.
+    /// The pool's generation: how often it was opened for writing, modulo 4094.
+    pub generation: u64,
+    /// Numbers that commits had drawn in that generation.
     pub commits: u64,
     /// When it was made, in seconds since 1970 by the system's clock.
     pub taken_at: u64,
@@ -162,11 +162,12 @@ impl<S: Shelf> Reader<S> {
     }
 
     pub fn info(&self) -> CheckpointInfo {
-        let SegmentHeader { pool, number, epoch, commits, taken_at, pool_bytes, .. } = self.newest;
+        let SegmentHeader { pool, number, generation, commits, taken_at, pool_bytes, .. } =
+            self.newest;
         CheckpointInfo {
             pool,
             number,
-            epoch,
+            generation,
             commits,
             taken_at,
             pool_bytes,

@@ -84,7 +84,7 @@ impl<'a, S: Shelf> SegmentWriter<'a, S> {
         Ok(())
     }
 
-    /// C3: table and header, a sync, the trailer, a sync. Returns the header as it was written and
+    /// CHECKPOINT-3: table and header, a sync, the trailer, a sync. Returns the header as it was written and
     /// where the segment ends.
     pub fn finish(
         mut self,
@@ -101,7 +101,7 @@ impl<'a, S: Shelf> SegmentWriter<'a, S> {
         let sector = header.to_sector();
         self.write(header.table_at(self.at), &table)?;
         self.write(self.at, &sector)?;
-        // A file's first segment is nobody's before the file gets its name.
+        // A file's first segment is not visible before the file gets its name.
         if self.at > 0 {
             self.sync()?;
         }

@@ -162,7 +162,7 @@ pub(super) fn judge<M: Medium>(
                 members.iter().filter(|line| bad_columns.contains(&matrix.shape.column_of(*line)));
             let suspects: Vec<usize> = suspects.collect();
             if suspects.is_empty() {
-                // Nobody's data: a checksum was ahead of the bit that makes its line a member.
+                // No block's data: a checksum was ahead of the bit that makes its line a member.
                 let contents = (0..count).map(|line| members.contains(line).then(|| data[line]));
                 let remedy = Remedy::Checksums(contents.collect());
                 let what = "checksums contain what is no member";

@@ -19,7 +19,7 @@ const _: () = assert!(POOL_BYTES_MAX / LINE_BYTES <= 1 << (KIND_SHIFT - LINE_SHI
 /// Words of the longest entry. Behind the last one there is always room for what it does not have.
 const ENTRY_WORDS: usize = 9;
 
-/// With so many bytes of a lane's differences they are added up, whatever the floor does.
+/// Bytes of a lane's differences with which they are added up, whatever the floor does.
 const GATHERED_BYTES_MAX: usize = 1 << 20;
 
 /// The word without CRC and mask.

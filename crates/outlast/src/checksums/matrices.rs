@@ -56,11 +56,11 @@ impl MatrixAt {
     }
 }
 
-/// What a chunk is, for whoever looks after checksums.
+/// A chunk's use, as far as checksums depend on it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Content {
     Class(Class),
-    /// A block of so many chunks that begins with that one.
+    /// A block of `chunks` chunks that begins with `first`.
     Run {
         first: u64,
         chunks: u64,
@@ -116,7 +116,7 @@ impl Matrices {
             ChunkWord::Large { .. } => return self.run(medium, chunk, chunk),
             ChunkWord::Free => {}
         }
-        // Inside a long block the words are zero (M3).
+        // Inside a long block the words are zero (HEAP-3).
         let last = self.last_run.load(Ordering::Relaxed);
         if last < chunk && last != 0 {
             let found = self.run(medium, last, chunk);
@@ -197,7 +197,7 @@ impl Matrices {
         (0..cells).filter_map(move |index| cell_matrix(at, chunk, &cell?, index))
     }
 
-    /// Which words of a line the sums contain (K3), by the durable bits. `None` when the bits do
+    /// Which words of a line the sums contain (SUMS-3), by the durable bits. `None` when the bits do
     /// not prove themselves.
     pub fn summed_words<M: Medium>(
         &self,
@@ -320,7 +320,7 @@ pub(super) fn load_line<M: Medium>(medium: &M, line: LineAddr) -> Line {
     content
 }
 
-/// K8: what the checksum at that line has beside its sum.
+/// SUMS-8: what the checksum at that line has beside its sum.
 fn base(line: LineAddr) -> Line {
     let word = |word: u64| (line.0 * 8 + word).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     [0, 1, 2, 3, 4, 5, 6, 7].map(word)

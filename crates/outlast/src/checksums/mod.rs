@@ -6,49 +6,49 @@
 //! leaves: media faults and stray stores.
 //!
 //! Sums are never computed from the data in a running pool. A commit hands over what it changed,
-//! old words and new ([`Deltas`]), and whoever moves the floor adds the differences ([`Keeper`]).
-//! Neither other lines nor the line itself are read for it, so damage that nobody has seen yet
+//! old words and new ([`Deltas`]), and the thread that moves the floor adds the differences ([`Updater`]).
+//! Neither other lines nor the line itself are read for it, so damage that was not seen yet
 //! stays visible, whatever is written beside it.
 //!
-//! * **K1** A matrix is *settled* when no live record names a line of it or a block in it. The sums,
+//! * **SUMS-1** A matrix is *settled* when no live record names a line of it or a block in it. The sums,
 //!   CRCs and members of a settled matrix match its data, durably. Of one that is not settled
 //!   recovery makes them anew.
-//! * **K2** The floor, which settles matrices, passes a commit only after its differences were
+//! * **SUMS-2** The floor, which settles matrices, passes a commit only after its differences were
 //!   added and every line that this changed was flushed and fenced. Until then they lie with their
 //!   lane: the later they are added, the more commits share a line of checksums. What is added is
 //!   flushed at once, so that no line of checksums is ever pending.
-//! * **K3** The sums contain the words of allocated blocks and of bitmaps, and nothing else. What
-//!   free space holds is nobody's: it may change without a record. A line is a member from the
+//! * **SUMS-3** The sums contain the words of allocated blocks and of bitmaps, and nothing else. What
+//!   free space holds belongs to no block: it may change without a record. A line is a member from the
 //!   commit that takes its block to the one that gives it back.
-//! * **K4** What a block holds when it is taken is durable, or becomes so before the floor passes
+//! * **SUMS-4** What a block holds when it is taken is durable, or becomes so before the floor passes
 //!   that commit, also where the transaction has stored nothing: an abort flushes what it stored
 //!   to new blocks, and a block that takes whole chunks is flushed whole.
-//! * **K5** Matrices of a block that takes whole chunks are made, flushed and fenced with its
-//!   content, before the record that makes it a block (as R2).
-//! * **K6** A new class chunk's matrices are empty, durably, before its directory word names the
-//!   class (as M2).
-//! * **K7** Before recovery stores anything it proves the lines of every matrix that it will make
+//! * **SUMS-5** Matrices of a block that takes whole chunks are made, flushed and fenced with its
+//!   content, before the record that makes it a block (as REDO-2).
+//! * **SUMS-6** A new class chunk's matrices are empty, durably, before its directory word names the
+//!   class (as HEAP-2).
+//! * **SUMS-7** Before recovery stores anything it proves the lines of every matrix that it will make
 //!   anew: by the CRC-8 of each line that no record touches, and by the sums, which lack nothing but
 //!   the growth of some of each lane's last commits. Damage is an error, and is not summed up.
-//! * **K8** Beside its sum each word of a checksum has a number of its place, never zero. So neither a
+//! * **SUMS-8** Beside its sum each word of a checksum has a number of its place, never zero. So neither a
 //!   page of zeros adds up, nor one that was written to another's place.
-//! * **K9** A commit's record says what K7 needs: beside its new words what stands in their place,
+//! * **SUMS-9** A commit's record says what SUMS-7 needs: beside its new words what stands in their place,
 //!   and a hash of the content of each new block that it leaves out.
 
 mod believed;
 mod deltas;
 mod faults;
-mod keeper;
 mod matrices;
 mod proof;
 mod rebuild;
 mod shapes;
+mod updater;
 
 pub(crate) use believed::Believed;
 pub(crate) use deltas::{Deltas, Loads};
 pub use faults::{Fault, RepairReport};
-pub(crate) use keeper::Keeper;
 pub(crate) use matrices::Matrices;
 pub(crate) use proof::Commit;
 pub(crate) use rebuild::{Rebuild, format_cells, make_run};
 pub(crate) use shapes::{Cell, RunMatrices};
+pub(crate) use updater::Updater;

@@ -1,8 +1,8 @@
-//! Proving what live records name before recovery makes its checksums anew (K7, K9).
+//! Proving what live records name before recovery makes its checksums anew (SUMS-7, SUMS-9).
 //!
 //! The sums of an unsettled matrix are of some moment since the floor moved: each lane's commits
 //! up to one of them are in, the later ones are not, and two checksums may be of two moments. What
-//! a commit adds is known: records say what stood in place of their new words (K9). So the data that
+//! a commit adds is known: records say what stood in place of their new words (SUMS-9). So the data that
 //! recovery leaves, less the growth of some of each lane's last commits, must be what a checksum
 //! says. No damage does that, but for one in 2⁶⁴ of those tried.
 
@@ -21,7 +21,7 @@ use crate::collections::hash_key;
 use crate::error::PoolError;
 use crate::log::{Item, items};
 
-/// So many moments of one checksum are tried. With more it is left to the CRC-8 of untouched lines.
+/// Moments of one checksum that are tried. With more it is left to the CRC-8 of untouched lines.
 const MOMENTS_MAX: usize = 1 << 16;
 
 /// A committed transaction that the log has.
@@ -87,7 +87,7 @@ struct Lack {
 }
 
 impl Rebuild {
-    /// K7. `medium` holds what recovery will leave, and is not needed afterwards.
+    /// SUMS-7. `medium` holds what recovery will leave, and is not needed afterwards.
     pub fn prove<M: Medium>(&self, medium: &M, commits: &[Commit<'_>]) -> Result<(), PoolError> {
         let mut lacks = Vec::new();
         for matrix in self.unsettled(medium).values() {
@@ -139,7 +139,7 @@ impl Rebuild {
     /// By how much each commit made checksums grow. New blocks are compared on the way.
     ///
     /// Numbers order what commits do to a line by their records, and the bits of blocks; what a block
-    /// held when it was taken is in no record, and whoever stores to it later may have a smaller
+    /// held when it was taken is in no record, and a commit that stores to it later may have a smaller
     /// number. So words are not taken back in the order of numbers: each has its old and new content
     /// in the record, and a block held what is old in the first record that has some of it.
     fn growths<'m, M: Medium>(

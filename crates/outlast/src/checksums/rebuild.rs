@@ -16,7 +16,7 @@ use crate::layout::Geometry;
 use crate::log::{Item, items};
 use crate::sealed::seal_at;
 
-/// K6: matrices with an empty bitmap and no blocks for a chunk that becomes a class's. Their fence is
+/// SUMS-6: matrices with an empty bitmap and no blocks for a chunk that becomes a class's. Their fence is
 /// the caller's.
 pub(crate) fn format_cells<M: Medium>(
     io: Io<'_, M>,
@@ -38,7 +38,7 @@ pub(crate) fn format_cells<M: Medium>(
     }
 }
 
-/// K5: the matrices of a block that takes whole chunks, as it stands. Their fence is the caller's.
+/// SUMS-5: the matrices of a block that takes whole chunks, as it stands. Their fence is the caller's.
 pub(crate) fn make_run<M: Medium>(io: Io<'_, M>, matrices: &Matrices, first: u64, chunks: u64) {
     for matrix in matrices.of_run(first, chunks) {
         let sums_all = !matrices.are_literal();
@@ -67,7 +67,7 @@ pub(super) fn make<M: Medium>(io: Io<'_, M>, matrix: &MatrixAt, lines: &[Option<
     store_changed(io.medium, matrix.spare(), spare.seal(matrix.number()), |_| ());
 }
 
-/// The contents of a matrix as the sums have them (K3); `None` for lines that are no members.
+/// The contents of a matrix as the sums have them (SUMS-3); `None` for lines that are no members.
 pub(super) fn summed_contents<M: Medium>(
     medium: &M,
     matrices: &Matrices,
@@ -98,7 +98,7 @@ fn summed_content<M: Medium>(
     Ok(Some(std::array::from_fn(in_sums)))
 }
 
-/// Which matrices recovery makes anew (K1), and which lines of them records have touched.
+/// Which matrices recovery makes anew (SUMS-1), and which lines of them records have touched.
 pub(crate) struct Rebuild {
     pub(super) matrices: Matrices,
     pub(super) touched: BTreeSet<LineAddr>,

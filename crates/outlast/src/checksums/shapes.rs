@@ -25,7 +25,7 @@ static SHAPES: LazyLock<[Shape; LARGEST_SHIFT as usize + 1]> = LazyLock::new(|| 
     })
 });
 
-/// The largest matrix, of a power of two in bytes, within so many.
+/// The largest matrix, of a power of two in bytes, within `bytes`.
 fn within(bytes: u64) -> (u64, Shape) {
     let shift = (bytes / PAGE_BYTES).max(1).ilog2().min(LARGEST_SHIFT);
     (PAGE_BYTES << shift, SHAPES[shift as usize])
@@ -71,7 +71,7 @@ pub(crate) struct RunMatrices {
 }
 
 impl RunMatrices {
-    /// As much data as fits into so many bytes together with its checksums.
+    /// As much data as fits into `bytes` bytes together with its checksums.
     pub fn within(bytes: u64) -> Self {
         let (_, shape) = within(bytes);
         let (data, check) = (shape.lines() as u64, check_lines(shape));
@@ -101,7 +101,7 @@ mod tests {
         let (bytes, shape) = within(1 << 20);
         assert_eq!(bytes, 64 << 10);
         assert!(shape.total_bytes() as u64 <= bytes && shape.lines() >= 890, "{shape:?}");
-        // Whoever adds up keeps sets of them in a word.
+        // The updater keeps sets of them in a word.
         assert!(shape.checksum_lines() <= 64 && shape.spare_lines() <= 64, "{shape:?}");
     }
 

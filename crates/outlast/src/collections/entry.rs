@@ -58,7 +58,7 @@ impl Placement {
         ByteRange::new(start, value.len + SHIFT_MAX)
     }
 
-    /// Whether a value of so many bytes begins somewhere in its block.
+    /// Whether a value of `bytes` bytes begins somewhere in its block.
     fn shifts(self, value_bytes: u64) -> bool {
         self == Self::Scattered && value_bytes >= LINE_BYTES
     }

@@ -41,10 +41,10 @@ pub(crate) enum Item<'a> {
     Acquired { stripe: u64, after: u64 },
     /// Changes nothing: a lock was released by the section of that number, which has these items.
     Released { stripe: u64, by: u64 },
-    /// Changes nothing: these words stood there before. For the checksums (K9).
+    /// Changes nothing: these words stood there before. For the checksums (SUMS-9).
     Old { at: PoolOffset, words: &'a [u64] },
-    /// Changes nothing: a new block of so many words, whose content the record leaves out, has that
-    /// hash. For the checksums (K9).
+    /// Changes nothing: a new block of `words` words, whose content the record leaves out, has that
+    /// hash. For the checksums (SUMS-9).
     Taken { at: PoolOffset, words: usize, hash: u64 },
 }
 
@@ -105,18 +105,18 @@ impl Payload {
         self.words.get(SPARE_WORDS..self.end).unwrap_or_default()
     }
 
-    /// The same between the spare words, which are the caller's, and so many zeros, at most
+    /// The same between the spare words, which are the caller's, and `count` zeros, at most
     /// [`ZEROS_MAX`](Self::ZEROS_MAX).
     #[inline]
     pub fn with_spare_and_zeros(&mut self, zeros: usize) -> &mut [u64] {
         self.make_room(0);
-        // Always as many: so few that are known to be so many take no call.
+        // A count that is known and small takes no call.
         let behind = self.words[self.end..].first_chunk_mut().expect("there is room");
         *behind = [0; Self::ZEROS_MAX];
         &mut self.words[..self.end + zeros]
     }
 
-    /// Room for so many words, and behind them for the most zeros.
+    /// Room for `words` words, and behind them for the most zeros.
     #[inline]
     fn make_room(&mut self, more: usize) {
         if self.words.len() < self.end + more + Self::ZEROS_MAX {

@@ -26,19 +26,19 @@
 //!
 //! # When a record is valid
 //!
-//! * **L1** A line whose tag carries the record's number is wholly there: stores to one line
+//! * **LOG-1** A line whose tag carries the record's number is wholly there: stores to one line
 //!   persist as a prefix (rule 2), and the tag is the last of them.
-//! * **L2** A number is never used twice ([`Seq`](crate::seq::Seq)), so a tag that matches
+//! * **LOG-2** A number is never used twice ([`Seq`](crate::seq::Seq)), so a tag that matches
 //!   belongs to this record and no older one.
-//! * **L3** Hence a record is complete exactly when its header line and all continuation lines
+//! * **LOG-3** Hence a record is complete exactly when its header line and all continuation lines
 //!   carry its number. A CRC over it can then only fail through damage, which is reported and
 //!   never taken for an unfinished record.
-//! * **L4** A record is *live* when its number is at or above the pool's floor and above its
+//! * **LOG-4** A record is *live* when its number is at or above the pool's floor and above its
 //!   lane's undo floor. Lines of dead records may be overwritten only once the floor that killed
 //!   them is durable.
 //!
 //! Where a scheme streams its records to the ring, each word carries a tag instead
-//! ([`streamed`], L5 to L7).
+//! ([`streamed`], LOG-5 to LOG-7).
 //!
 //! # Write order
 //!
@@ -53,11 +53,11 @@
 //! fences each record before it starts the next, nothing acknowledged lies beyond. A record may
 //! end with the ring's last line: the next one then starts the ring without a `Wrap`.
 //!
-//! * **L8** Behind the end lie records of one number at most, and only such as share the fence of
+//! * **LOG-8** Behind the end lie records of one number at most, and only such as share the fence of
 //!   what lacks: one at the ring's start behind a `Wrap`, or one that names a region. Any other
 //!   live record there was fenced after the one that should stand at the end: that line is older
 //!   than it was, which is damage. The last record of a lane can be missing unnoticed.
-//! * **L9** What a ring holds beside the records between tail and end is older than they are: dead, and in a
+//! * **LOG-9** What a ring holds beside the records between tail and end is older than they are: dead, and in a
 //!   ring with streamed lines of an earlier lap. A live record there, or a line of a later lap, was written
 //!   under a newer tail: the lane's header is older than it was, which is damage.
 //!

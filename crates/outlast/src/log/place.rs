@@ -28,7 +28,7 @@ impl Place {
         At { ring: self.region, line: self.line, lap }
     }
 
-    /// So many lines further in a ring, from the start of a record.
+    /// The place `lines` further in a ring, from the start of a record.
     #[inline]
     pub fn further(self, lines: u64) -> Self {
         let line = self.line + lines;
@@ -43,7 +43,7 @@ impl Place {
 
     /// Where the lane's first record goes in the opening after one whose tail is here, and whether the
     /// ring is made blank before. Half a ring further lie lines that the crash has most likely not torn:
-    /// whoever enumerates what it may have left need not decide about those that it has.
+    /// a checker that enumerates its images need not decide about those that it has.
     pub fn of_next_opening(self, streams: bool) -> (Self, bool) {
         let Self { region, line, lap } = self;
         match lap {
@@ -60,7 +60,7 @@ impl Place {
         }
     }
 
-    /// Lines that a record with so many words of payload takes here.
+    /// Lines that a record with `words` words of payload takes here.
     #[inline]
     pub fn lines_for(self, words: usize) -> u64 {
         match self.lap {

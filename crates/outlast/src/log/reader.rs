@@ -32,17 +32,17 @@ pub(crate) fn named_region(payload: &[u64], pool_len: u64) -> Option<Region> {
 pub(crate) enum Life {
     /// Recovery applies it.
     Live,
-    /// The pool's floor has passed it in this epoch. Live records may follow: the tail moves
-    /// only after the floor, and other lanes commit meanwhile (W3).
+    /// The pool's floor has passed it in this generation. Live records may follow: the tail moves
+    /// only after the floor, and other lanes commit meanwhile (SWEEP-3).
     Passed,
-    /// Of an older epoch, or of a finished undo transaction. Nothing live follows.
+    /// Of an older generation, or of a finished undo transaction. Nothing live follows.
     Dead,
 }
 
 /// Appends the lane's complete live records to `out`, oldest first, `Detached`, `Continued` and
 /// `Wrap` followed and left out. Records that the floor has passed are read over; reading stops
 /// at the first other place without a live record. With `proves_end`, what lies behind is looked at
-/// (L8).
+/// (LOG-8).
 pub(crate) fn read_lane<M: Medium>(
     io: Io<'_, M>,
     tail: Place,
@@ -55,7 +55,7 @@ pub(crate) fn read_lane<M: Medium>(
     let mut place = tail;
     // Whether the ring is read from its start again.
     let mut is_around = false;
-    // Regions lead from one to the next, and in a pool there are only so many.
+    // Regions lead from one to the next, and a pool has no more than chunks.
     let mut regions_left = medium.len() / CHUNK_BYTES_MIN;
     let mut lines_left = ring.lines;
     let mut last = Seq::default();
@@ -168,7 +168,7 @@ struct Behind {
 }
 
 impl Behind {
-    /// L8, L9. `is_live` knows the numbers of live records; `last` is that of the last one read.
+    /// LOG-8, LOG-9. `is_live` knows the numbers of live records; `last` is that of the last one read.
     fn is_empty<M: Medium>(
         &self,
         io: Io<'_, M>,
@@ -359,7 +359,7 @@ mod tests {
         let floor = Seq::new(1, floor);
         let life = |seq: Seq| match seq >= floor {
             true => Life::Live,
-            false if seq.epoch() == 1 => Life::Passed,
+            false if seq.generation() == 1 => Life::Passed,
             false => Life::Dead,
         };
         let tail = Place::sealed(RING, tail);
@@ -408,7 +408,7 @@ mod tests {
         for tail in 0..RING.lines {
             assert_eq!(read_all(&medium, tail, 100), []);
         }
-        // A live record behind numbers that fall is not of this lap, and no crash leaves one (L8).
+        // A live record behind numbers that fall is not of this lap, and no crash leaves one (LOG-8).
         put(&medium, RING, 3, RecordKind::Redo, 5, &[1]);
         put(&medium, RING, 4, RecordKind::Redo, 100, &[1]);
         assert_eq!(damage_of(&medium, 2, 100), Some(RING.line(3)));
@@ -446,7 +446,7 @@ mod tests {
         read_lane(Io::new(medium), tail, true, life, &mut Vec::new()).err().map(|e| e.line)
     }
 
-    /// L8.
+    /// LOG-8.
     #[test]
     fn live_records_behind_the_end_are_damage_unless_they_share_its_fence() {
         let redo = |medium: &Heap, line, n| put(medium, RING, line, RecordKind::Redo, n, &[1]);

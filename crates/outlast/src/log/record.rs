@@ -84,7 +84,7 @@ impl Region {
 const HALVED_LINES_MIN: u64 = 8;
 
 impl Region {
-    /// How many parts of a ring take turns in holding an undo transaction's records (U5).
+    /// How many parts of a ring take turns in holding an undo transaction's records (UNDO-5).
     pub fn undo_parts(self) -> usize {
         if self.lines < HALVED_LINES_MIN { 1 } else { 2 }
     }
@@ -101,7 +101,7 @@ pub(crate) const fn lines_for(words: usize) -> u64 {
     1 + words.saturating_sub(HEADER_WORDS).div_ceil(CONTINUATION_WORDS) as u64
 }
 
-/// Words that so many lines of a record have room for, at least one.
+/// Words that `lines` lines of a record, at least one, have room for.
 const fn words_of(lines: u64) -> usize {
     HEADER_WORDS + (lines as usize - 1) * CONTINUATION_WORDS
 }
@@ -233,7 +233,7 @@ pub(crate) fn append<M: Medium>(
     lines
 }
 
-/// Stores a record from line `first` of `region` on: lines in order, in each the tag last (L1).
+/// Stores a record from line `first` of `region` on: lines in order, in each the tag last (LOG-1).
 /// Neither flushes nor fences.
 #[inline]
 pub(crate) fn write<M: Medium>(io: Io<'_, M>, region: Region, first: u64, record: &Record<'_>) {
@@ -266,10 +266,16 @@ fn whole<const N: usize>(words: &[u64]) -> [u64; N] {
 }
 
 /// A line that is a complete record of the log, for tests in which a user's bytes look like one:
-/// number `counter` of `epoch` puts `word` at `at`, as undo or as redo.
-pub fn forged_line(undo: bool, epoch: u64, counter: u64, at: PoolOffset, word: u64) -> [u64; 8] {
+/// number `counter` of `generation` puts `word` at `at`, as undo or as redo.
+pub fn forged_line(
+    undo: bool,
+    generation: u64,
+    counter: u64,
+    at: PoolOffset,
+    word: u64,
+) -> [u64; 8] {
     let (kind, seq) =
-        (if undo { RecordKind::Undo } else { RecordKind::Redo }, Seq::new(epoch, counter));
+        (if undo { RecordKind::Undo } else { RecordKind::Redo }, Seq::new(generation, counter));
     let mut payload = Payload::default();
     payload.words(at, 1)[0] = word;
     let payload = payload.as_words();
@@ -311,7 +317,7 @@ pub(crate) struct LogDamage {
     pub why: &'static str,
 }
 
-/// The header of a complete record, for whoever knows that it is one.
+/// The header of a record that is known to be complete.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Head {
     pub kind: RecordKind,

@@ -4,17 +4,17 @@
 //! in a word of its own and the bytes that are left in the eighth; above them, in each of the eight
 //! words, stands the tag of its *lap*: how often the lane has gone round its ring.
 //!
-//! * **L5** What a word held before belongs to one of the 126 laps before, or is blank. Each lap
+//! * **LOG-5** What a word held before belongs to one of the 126 laps before, or is blank. Each lap
 //!   writes every line that it comes by, also those at the ring's end that no record needs; an opening
 //!   begins two laps on, which no word of a record that a crash tore can have; and an opening that
 //!   would begin another *era* of 32 laps, or the last lap of its own, makes the ring blank before.
 //!   So an era that is not begun so is begun by a lap that came by every line.
-//! * **L6** Tags of 127 laps in a row differ, and none is blank, or zero: a line of which all eight words
+//! * **LOG-6** Tags of 127 laps in a row differ, and none is blank, or zero: a line of which all eight words
 //!   carry the lap that is being read is wholly there, whatever order they became durable in.
-//!   By L5 a word of the ring is at most two eras behind the lap that is read there: one whose tag is that of
+//!   By LOG-5 a word of the ring is at most two eras behind the lap that is read there: one whose tag is that of
 //!   a later lap was written under a newer tail, so the tail is an older version of its line.
-//! * **L7** A line's lap follows from the lane's durable tail, which says its own lap: the head is
-//!   never a ring ahead of it (W3).
+//! * **LOG-7** A line's lap follows from the lane's durable tail, which says its own lap: the head is
+//!   never a ring ahead of it (SWEEP-3).
 
 use outlast_pmem::Medium;
 use outlast_trace::{LINE_BYTES, LineAddr, PoolOffset};
@@ -39,10 +39,10 @@ const TAG_SHIFT: u32 = 56;
 const TAG_BYTE: usize = TAG_SHIFT as usize / 8;
 const CONTENT_MASK: u64 = (1 << TAG_SHIFT) - 1;
 
-/// After so many laps their tags come again.
+/// Laps after which their tags come again.
 pub(crate) const TAGS: u64 = 127;
 
-/// In so many laps each word that is older is written or made blank (L5).
+/// Laps in which each older word is written or made blank (LOG-5).
 const ERA: u64 = 32;
 
 /// Laps are counted modulo this, in which both come out even.
@@ -75,7 +75,7 @@ impl Lap {
         Self { number, tag: odd(1 + (u64::from(number) % TAGS) as u8) }
     }
 
-    /// So many laps later.
+    /// The lap that comes `laps` later.
     #[inline]
     pub fn after(self, laps: u64) -> Self {
         Self::numbered(u64::from(self.number) + laps)
@@ -85,7 +85,7 @@ impl Lap {
         self.number.into()
     }
 
-    /// The lap with which the next opening begins, and whether it makes the ring blank (L5).
+    /// The lap with which the next opening begins, and whether it makes the ring blank (LOG-5).
     pub fn of_next_opening(self) -> (Self, bool) {
         let next = self.after(2);
         (next, next.after(1).number() / ERA != self.number() / ERA)
@@ -102,7 +102,7 @@ impl Lap {
         (is_tag(tag) && number > 0).then(|| Self::numbered(u64::from(number) - 1))
     }
 
-    /// Whether a word with that tag is of a later lap than this one (L6).
+    /// Whether a word with that tag is of a later lap than this one (LOG-6).
     fn is_behind(self, tag: u8) -> bool {
         const AHEAD_MAX: u64 = TAGS - 2 * ERA;
         let ahead = |lap: Self| (TAGS + lap.number() - self.number() % TAGS) % TAGS;
@@ -269,7 +269,7 @@ fn write_line<M: Medium>(io: Io<'_, M>, site: Site, at: At, words: &[u64; LINE_W
     io.stream_line(site, at.start(), &pack(words, tag));
 }
 
-/// A `Wrap`, and a line of nothing for each that is left of the ring (L5).
+/// A `Wrap`, and a line of nothing for each that is left of the ring (LOG-5).
 pub(crate) fn append_wrap<M: Medium>(io: Io<'_, M>, site: Site, at: At, seq: Seq) {
     append_words(io, site, at, RecordKind::Wrap, seq, &[], 1);
     if io.plants(Plant::RestOfLapUnwritten) {
@@ -286,7 +286,7 @@ enum Line {
     Whole([u64; LINE_WORDS]),
     /// At least one of its words is of another.
     Missing,
-    /// A word is of a later lap, which does not begin before the tail has passed the line (L7).
+    /// A word is of a later lap, which does not begin before the tail has passed the line (LOG-7).
     Later,
     /// A word has the tag of no lap, which no crash leaves behind.
     Damaged,
@@ -556,7 +556,7 @@ mod tests {
         }
     }
 
-    /// L7: lines are a lap ahead only of a tail that is older than it was.
+    /// LOG-7: lines are a lap ahead only of a tail that is older than it was.
     #[test]
     fn a_line_of_the_next_lap_is_damage() {
         for lap in [0, 1, TAGS - 1, LAPS - 1].map(Lap::numbered) {

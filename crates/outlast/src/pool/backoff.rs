@@ -1,10 +1,10 @@
-//! How long a lane stays away after a conflict.
+//! How long a lane backs off after a conflict.
 //!
 //! Two lanes that want the same line get on best one after the other, each for a while: a line that
-//! changes hands with each transaction is not in the cache of whoever wants it next, and what a
+//! changes hands with each transaction is not in the cache of the lane that wants it next, and what a
 //! transaction has read of it meanwhile is no longer so. Therefore a lane remembers how often it has
 //! met others lately. Where conflicts are rare it comes back at once; on a line that all want it
-//! goes [away](crate::solo) while the other commits some hundred times.
+//! [backs off](crate::solo) while the other commits some hundred times.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::tx::Tx;
 /// By so much a conflict heats a lane; a commit cools it by one.
 const CONFLICT_HEATS: u32 = 32;
 
-/// From here on a wait is long, and whoever waits does nothing else meanwhile.
+/// From here on a wait is long, and the waiting lane does nothing else meanwhile.
 const HOT: u32 = 6 * CONFLICT_HEATS;
 
 /// 8 << 9 pauses are a hundred microseconds or two.
@@ -26,13 +26,13 @@ const DOUBLINGS_MAX: u32 = 9;
 /// As many where nothing is remembered from one transaction to the next.
 const DOUBLINGS_OF_ONE_MAX: u32 = 7;
 
-/// A lane that waits for so many rounds outside is away: it would yield, and may come back much later.
+/// A lane that waits for this many rounds outside has backed off: it would yield, and may come back much later.
 const AWAY_FROM: u64 = 64;
 
-/// The same under a scheduler, so that it is away sometimes.
+/// The same under a scheduler, so that it backs off sometimes.
 const AWAY_FROM_OBSERVED: u64 = 5;
 
-/// One that is away for so many rounds sleeps.
+/// Rounds from which on a lane that has backed off sleeps.
 const SLEEPS_FROM: u64 = 512;
 
 /// About as long as a round takes.
@@ -55,7 +55,7 @@ impl BackOff {
         self.below(8 << (self.heat / CONFLICT_HEATS))
     }
 
-    /// Whether the lane has met others so often that it had better wait outside, [away](crate::solo).
+    /// Whether the lane has met others so often that it had better [back off](crate::solo), outside.
     pub fn is_hot(&self) -> bool {
         self.heat >= HOT
     }
@@ -88,20 +88,20 @@ impl BackOff {
 }
 
 impl<M: Medium> Tx<'_, M> {
-    /// As [`back_off`](Self::back_off), outside. Where that takes long, whoever is left alone meanwhile
-    /// runs without locks (S3). The last one who is awake does not wait long (S4), nor does one for
+    /// As [`back_off`](Self::back_off), outside. Where that takes long, the lane that is left alone meanwhile
+    /// runs without locks (SOLO-3). The last one who is awake does not wait long (SOLO-4), nor does one for
     /// which all others wait.
     pub(super) fn stay_away(&mut self, conflicts: u32) {
         let rounds = self.rounds_of_back_off(conflicts);
         let is_short = rounds < if M::OBSERVED { AWAY_FROM_OBSERVED } else { AWAY_FROM };
         let is_privileged = self.pool.privileged.load(Ordering::Relaxed) == self.lane.id as u64 + 1;
         let goes = !is_short && !is_privileged;
-        let away = if goes { self.pool.solo.go_away() } else { None };
-        match away {
-            Some(_away) if !M::OBSERVED && rounds >= SLEEPS_FROM => {
+        let apart = if goes { self.pool.solo.back_off() } else { None };
+        match apart {
+            Some(_apart) if !M::OBSERVED && rounds >= SLEEPS_FROM => {
                 std::thread::sleep(ROUND * rounds as u32);
             }
-            Some(_away) => self.pause(rounds),
+            Some(_apart) => self.pause(rounds),
             None => self.pause(rounds.min(AWAY_FROM - 1)),
         }
     }
@@ -136,7 +136,7 @@ mod tests {
     use crate::pool::{Lane, Pool};
     use crate::{BlockKind, CreateOptions, OpenOptions, Runner, Transact};
 
-    /// The mean of a thousand waits, with so many commits before each.
+    /// The mean of a thousand waits, with `commits` commits before each.
     fn mean(commits: u32) -> u64 {
         let mut lane = BackOff::new(3);
         let waits = (0..1000).map(|_| {

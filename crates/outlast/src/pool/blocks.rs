@@ -40,7 +40,7 @@ pub(super) enum Reached {
 }
 
 impl BlockMap {
-    /// No blocks in so many chunks.
+    /// No blocks in `chunks` chunks.
     pub fn new(geometry: Geometry, chunks: u64) -> Self {
         Self { geometry, chunks: (0..chunks).map(|_| Chunk::NoBlocks).collect() }
     }

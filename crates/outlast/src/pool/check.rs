@@ -260,7 +260,7 @@ impl<M: Medium> RecoveredPool<M> {
         *report.bytes_by_kind.entry(kind).or_default() += bytes;
         blocks.add_large(chunk, bytes);
         for inner in chunk + 1..chunk + chunks {
-            // M3.
+            // HEAP-3.
             let at = geometry.directory_at(inner);
             if self.medium().load_u64(at) != ChunkWord::Free.to_word(at) {
                 report.findings.push(damaged(at, "a chunk inside a large block has a word"));

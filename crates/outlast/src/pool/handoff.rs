@@ -2,20 +2,20 @@
 //!
 //! A lane whose transactions are over and pending is *parked*: between two transactions its whole
 //! state lies where any thread can take it. Its own thread takes it back to begin the next one;
-//! whoever wants the batch durable takes it, does what the lane would have done, and puts it back.
+//! the thread that wants the batch durable takes it, does what the lane would have done, and puts it back.
 //!
-//! * **H1** Whoever has a lane's state is alone with it. The own thread takes it inside the gate,
-//!   the others are inside before they take any; so nobody keeps a state while he waits for the
+//! * **HANDOFF-1** The thread that has a lane's state is alone with it. The own thread takes it inside the gate,
+//!   the others are inside before they take any; so no thread keeps a state while it waits for the
 //!   gate.
-//! * **H2** A lane fences what it has flushed before it parks, and so does whoever puts its state
-//!   back: the next to have it could not (W1).
-//! * **H3** Group commit: one thread at a time, the *leader*, stores and flushes the records of all
+//! * **HANDOFF-2** A lane fences what it has flushed before it parks, and so does the thread that puts its state
+//!   back: the next to have it could not (SWEEP-1).
+//! * **HANDOFF-3** Group commit: one thread at a time, the *leader*, stores and flushes the records of all
 //!   the lanes that it found parked, then fences once, then puts everything in place. A fence orders
 //!   its own core's stores only; the leader has made all of them.
-//! * **H4** A lane that runs is told that its batch is wanted, and commits it when its transaction
-//!   is over. So whoever waits for a batch waits for one transaction at most.
-//! * **H5** A lane that ran alone holds no locks for its batch: the batch is durable, and in place,
-//!   before any other lane's transaction begins (S2).
+//! * **HANDOFF-4** A lane that runs is told that its batch is wanted, and commits it when its transaction
+//!   is over. So a thread that waits for a batch waits for one transaction at most.
+//! * **HANDOFF-5** A lane that ran alone holds no locks for its batch: the batch is durable, and in place,
+//!   before any other lane's transaction begins (SOLO-2).
 
 use std::sync::atomic::Ordering;
 
@@ -32,7 +32,7 @@ use crate::writeback;
 
 impl<M: Medium> Pool<M> {
     /// Makes durable every transaction of every lane that was committed asynchronously and has
-    /// returned: with one fence where nobody runs. A transaction under way on a lane that has some
+    /// returned: with one fence where no transaction runs. A transaction under way on a lane that has some
     /// is waited for.
     ///
     /// # Errors
@@ -77,7 +77,7 @@ impl<M: Medium> Pool<M> {
         self.gate.is_inside()
     }
 
-    /// Returns when the asynchronous commit with that ticket is durable; if nobody else sees to
+    /// Returns when the asynchronous commit with that ticket is durable; if no other lane sees to
     /// it, this thread does. The lane's transaction under way, if it has one, is waited for.
     ///
     /// # Errors
@@ -101,7 +101,7 @@ impl<M: Medium> Pool<M> {
             if self.is_durable(ticket) {
                 return;
             }
-            // H4.
+            // HANDOFF-4.
             self.lanes[lane].parked.want();
             assert!(
                 !self.gate.is_this_thread_in(lane),
@@ -111,7 +111,7 @@ impl<M: Medium> Pool<M> {
         }
     }
 
-    /// Somebody was in the way, and may be so with the locks of a batch.
+    /// Another lane was in the way, and may be so with the locks of a batch.
     pub(crate) fn make_way(&self) {
         if !self.has_pending.load(Ordering::Relaxed) {
             return;
@@ -124,7 +124,7 @@ impl<M: Medium> Pool<M> {
         }
     }
 
-    /// H5: a solo ends, and its lane has no transaction. No lock word says what it has stored to.
+    /// HANDOFF-5: a solo ends, and its lane has no transaction. No lock word says what it has stored to.
     pub(crate) fn end_solo(&self, soloist: usize) {
         self.settle(soloist);
         let mut tries = 0;
@@ -134,34 +134,34 @@ impl<M: Medium> Pool<M> {
             self.lead(|id| id == soloist);
             wait(&self.medium, &mut tries);
         }
-        // N2.
+        // NUMBER-2.
         if !self.io().plants(Plant::SoloNotCounted) {
             self.raise_clock(self.lanes[soloist].shared.last_installed.load(Ordering::Relaxed));
         }
     }
 
-    /// S3: whether one lane may run without locks while no other has a transaction. What a batch has
+    /// SOLO-3: whether one lane may run without locks while no other has a transaction. What a batch has
     /// stored, or will, only its locks say.
     pub(crate) fn is_settled(&self) -> bool {
         if self.has_pending.load(Ordering::SeqCst) && !self.io().plants(Plant::SoloOverPending) {
             return false;
         }
-        // N2.
+        // NUMBER-2.
         if !self.io().plants(Plant::OthersNotCounted) {
             self.raise_clock(self.newest());
         }
         true
     }
 
-    /// H3: makes durable what these lanes have pending, as far as they are parked.
+    /// HANDOFF-3: makes durable what these lanes have pending, as far as they are parked.
     pub(crate) fn lead(&self, is_wanted: impl Fn(usize) -> bool) {
         let (io, medium) = (self.io(), &self.medium);
-        // Whoever leads has the place behind those of the lanes.
+        // The leader has the place behind those of the lanes.
         let place = self.lanes.len();
         let mut tries = 0;
         let _leading = loop {
             let leading = self.leading.lock(medium);
-            // H1. Nobody leads while he waits at the gate: others may be inside already.
+            // HANDOFF-1. No thread leads while it waits at the gate: others may be inside already.
             if self.gate.try_enter(place) {
                 break leading;
             }
@@ -211,8 +211,8 @@ impl<'p, M: Medium> Tx<'p, M> {
         Self { pool, lane, stand_in: None }
     }
 
-    /// The lane's transaction is over and something is pending: leaves the state to whoever wants
-    /// it, unless somebody has said so already.
+    /// The lane's transaction is over and something is pending: leaves the state to the thread that wants
+    /// it, unless one has said so already.
     #[inline(never)]
     pub(crate) fn leave_pending(&mut self) {
         if self.pool.lanes[self.lane.id].parked.is_wanted() {
@@ -243,7 +243,7 @@ impl<'p, M: Medium> Tx<'p, M> {
         self.pool.lanes[id].parked.put(state, || wait(&self.pool.medium, &mut tries));
     }
 
-    /// Takes the lane's state back from where it is parked, and waits for whoever has it.
+    /// Takes the lane's state back from where it is parked, and waits for the thread that has it.
     #[inline]
     pub(crate) fn unpark(&mut self) {
         if self.lane.is_stand_in {
@@ -264,7 +264,7 @@ impl<'p, M: Medium> Tx<'p, M> {
         self.stand_in = Some(std::mem::replace(&mut self.lane, state));
     }
 
-    /// H2, W1: the lane's next thread cannot fence what this one flushed.
+    /// HANDOFF-2, SWEEP-1: the lane's next thread cannot fence what this one flushed.
     #[inline]
     pub(crate) fn fence_for_others(&mut self) {
         let (pool, lane) = (self.pool, &mut *self.lane);
@@ -272,9 +272,9 @@ impl<'p, M: Medium> Tx<'p, M> {
         let flushed = shared.flushed.load(Ordering::Relaxed);
         let is_fenced = flushed <= shared.fenced.load(Ordering::Relaxed);
         let covered = pool.write_back.is_covered_by_lanes();
-        if covered && lane.cover.is_unfenced {
-            pool.io().fence(writeback::cover_site(pool.write_back));
-            lane.cover.is_unfenced = false;
+        if covered && lane.deferred.is_unfenced {
+            pool.io().fence(writeback::deferred_site(pool.write_back));
+            lane.deferred.is_unfenced = false;
         } else if !covered && !is_fenced {
             pool.io().fence(Site::RedoData);
         }

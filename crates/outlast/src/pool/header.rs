@@ -102,7 +102,7 @@ impl Header {
     }
 }
 
-/// Whether creation may have left this (I1). The first two lines are stored in order before the magic,
+/// Whether creation may have left this (CREATE-1). The first two lines are stored in order before the magic,
 /// and the cache writes back either, neither or both, in part: then everything behind the header page
 /// is zero. Once they are whole, lanes and directories are stored, and nothing else.
 fn is_unfinished<M: Medium>(medium: &M, bytes: &[u8; HEADER_BYTES]) -> bool {
@@ -114,7 +114,7 @@ fn is_unfinished<M: Medium>(medium: &M, bytes: &[u8; HEADER_BYTES]) -> bool {
         return false;
     }
     if body_is_header(bytes) {
-        // A lane sees a floor when the first recovery has fenced the magic (V4).
+        // A lane sees a floor when the first recovery has fenced the magic (RECOVER-4).
         let seen_at = PoolOffset(HEADER_PAGE_BYTES + LANE_SEEN);
         let seen = if medium.len() < seen_at.0 + 8 { 0 } else { medium.load_u64(seen_at) };
         return seen == 0 || unseal_at(seen, seen_at) == Some(0);
@@ -226,10 +226,10 @@ fn chunk_bytes_for(pool_bytes: u64, heap_bytes: u64) -> u64 {
 
 /// Makes a zeroed medium a pool, in three steps, each fenced before the next.
 ///
-/// * **I1** The header's body comes first and the magic last: before the magic the medium is no pool,
+/// * **CREATE-1** The header's body comes first and the magic last: before the magic the medium is no pool,
 ///   after it a whole one. Behind a header without its magic there is nothing but what creation
 ///   puts there, and behind one whose body is not whole there are zeros.
-/// * **I2** Blank lanes and free directory words come between the two: what was never written is not
+/// * **CREATE-2** Blank lanes and free directory words come between the two: what was never written is not
 ///   believed.
 pub(crate) fn format<M: Medium>(
     medium: &M,
@@ -260,7 +260,7 @@ pub(crate) fn format<M: Medium>(
     });
     io.fence(Site::Blank);
     medium.store_u64(PoolOffset(0), MAGIC);
-    // The fence is that of the first recovery (V2), which follows before anybody gets the pool.
+    // The fence is that of the first recovery (RECOVER-2), which follows before anybody gets the pool.
     io.flush(Site::HeaderMagic, PoolOffset(0), 8);
     Ok(header)
 }

@@ -85,7 +85,7 @@ impl LaneLog {
         self.place
     }
 
-    /// The record that was begun has so many lines. Returns the position behind it, which is to be
+    /// The record that was begun has `lines` lines. Returns the position behind it, which is to be
     /// `head`.
     #[inline(always)]
     pub fn end_record(&mut self, lines: u64) -> u64 {

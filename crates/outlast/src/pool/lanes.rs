@@ -1,4 +1,4 @@
-//! Lanes: one thread's seat at a pool, with its log and its volatile buffers.
+//! Lanes: one thread's session with a pool, with its log and its volatile buffers.
 
 use std::sync::atomic::Ordering;
 
@@ -24,13 +24,13 @@ use crate::spin::{SpinLock, wait};
 use crate::transact::{Abort, Runner};
 use crate::tx::pending::Pending;
 use crate::tx::{Buffers, Tx};
-use crate::writeback::{self, Access, Cover, Ended, Reach};
+use crate::writeback::{self, Access, Deferred, Ended, Reach};
 
 /// After this many conflicts in a row a transaction runs alone.
 const CONFLICTS_BEFORE_PRIVILEGE: u32 = 16;
 
-/// The place of a lane in its pool: what other threads may look at, and the rest while nobody
-/// has the lane.
+/// The place of a lane in its pool: what other threads may look at, and the rest while the lane is
+/// not taken.
 pub(crate) struct LaneSlot {
     pub ring: Region,
     /// Position 0 of this opening.
@@ -38,7 +38,7 @@ pub(crate) struct LaneSlot {
     /// The ring is made blank before anything is logged there.
     pub is_blanked_first: bool,
     pub shared: CachePadded<LaneShared>,
-    /// What commits changed, for whoever keeps the checksums.
+    /// The changes of commits, for the checksum updater.
     pub deltas: SpinLock<Deltas>,
     /// Literal variants: its transactions that are over, for the history unit.
     pub ended: SpinLock<Vec<Ended>>,
@@ -61,8 +61,8 @@ pub(crate) struct LaneState {
     /// By age: what was read since the history unit looked last.
     pub accesses: Vec<Access>,
     /// By age, by segment: how far the lane is with what its log covers.
-    pub cover: Cover,
-    /// It has gathered so much for the checksums that somebody should add it up.
+    pub deferred: Deferred,
+    /// It has gathered so much for the checksums that a lane should add it up.
     pub are_sums_due: bool,
     /// What it keeps of the heap.
     pub heap: LaneHeap,
@@ -70,7 +70,7 @@ pub(crate) struct LaneState {
     pub pages: Vec<Page>,
     /// Conflicts in a row of transactions that [`Lane::begin`] began.
     pub conflicts: u32,
-    /// For how long it stays away after a conflict.
+    /// For how long it backs off after a conflict.
     pub backoff: BackOff,
 }
 
@@ -83,7 +83,7 @@ impl LaneState {
             pending: Pending::default(),
             is_stand_in: false,
             accesses: Vec::new(),
-            cover: Cover::default(),
+            deferred: Deferred::default(),
             are_sums_due: false,
             heap: LaneHeap::default(),
             pages: Vec::new(),
@@ -145,7 +145,7 @@ impl LaneSlot {
     }
 }
 
-/// One thread's seat at a pool: it runs transactions, one after the other.
+/// One thread's session with a pool: it runs transactions, one after the other.
 ///
 /// A lane that is to serve another thread is dropped here and taken there: what its thread
 /// flushed, only that thread can fence.
@@ -198,10 +198,10 @@ impl<'p, M: Medium> Lane<'p, M> {
         self.run_to(body, |attempt| attempt.commit_later(), |_, _| ())
     }
 
-    /// Runs `body` until nobody is in the way, ends it with `commit`, and does the rest with its
+    /// Runs `body` until no conflict is met, ends it with `commit`, and does the rest with its
     /// ticket.
     ///
-    /// A result is put together once, where it is returned, and inlined into whoever takes it. Put
+    /// A result is put together once, where it is returned, and inlined into its caller. Put
     /// together in one place and moved to another it would be stored by words and loaded by
     /// vectors: such a load cannot take what it wants from stores under way, and those wait for the
     /// commit's fence. The first attempt stands in no loop: what a compiler works out before one it
@@ -256,7 +256,7 @@ impl<'p, M: Medium> Lane<'p, M> {
 
     /// Returns when the commit with that ticket is physical, its own or another lane's. Under a
     /// literal variant that is when others have touched so much that its data is believed to be
-    /// written back, and never if nobody does (ARC-1). Else the lane does the work itself: it sweeps the log, once where nothing else runs. A transaction that
+    /// written back, and never if no transaction does (ARC-1). Else the lane does the work itself: it sweeps the log, once where nothing else runs. A transaction that
     /// another lane has under way may hold the floor back, and is waited for. Therefore a thread
     /// that has a transaction open on any lane must not wait: it may be waiting for itself.
     ///
@@ -264,7 +264,7 @@ impl<'p, M: Medium> Lane<'p, M> {
     /// [`Abort::Forked`] in a forked child.
     ///
     /// # Panics
-    /// When the pool has not given out that ticket: nobody would ever come to it.
+    /// When the pool has not given out that ticket: no commit would ever reach it.
     pub fn await_physical(&mut self, ticket: Ticket) -> Result<(), Abort> {
         if self.pool().medium.is_forked() {
             return Err(Abort::Forked);
@@ -283,7 +283,7 @@ impl<'p, M: Medium> Lane<'p, M> {
                 wait(&pool.medium, &mut tries);
                 continue;
             }
-            // A lane that is alone commits without showing its bound, so nobody sweeps beside it.
+            // A lane that is alone commits without showing its bound, so no other lane sweeps beside it.
             tx.enter();
             writeback::sweep(pool, tx.lane.id, Reach::Past(ticket.seq()));
             tx.leave();
@@ -370,8 +370,8 @@ impl<'p, M: Medium> Tx<'p, M> {
         Ok((result, commit(attempt)?))
     }
 
-    /// After so many conflicts, or because another lane runs alone: waits for its turn until nobody
-    /// is in the way.
+    /// After `conflicts` conflicts, or because another lane runs alone: waits for its turn until no
+    /// conflict is met.
     #[cold]
     #[inline(never)]
     fn attempt_again<R, T>(
@@ -383,7 +383,7 @@ impl<'p, M: Medium> Tx<'p, M> {
         let mut turn = Turn::new(self);
         loop {
             if let Some(owner) = self.wants_page_of() {
-                // Said before anything has changed, so that whoever catches it can go on.
+                // Said before anything has changed, so that a caller that catches it can go on.
                 assert!(
                     !self.pool.is_relied_on_here(owner),
                     "a transaction's closure runs another transaction of the same pool"
@@ -398,8 +398,8 @@ impl<'p, M: Medium> Tx<'p, M> {
         }
     }
 
-    /// After so many conflicts: sees to what was in the way, as far as that can be done, or lets
-    /// whoever was in the way go ahead.
+    /// After `conflicts` conflicts: resolves the cause, as far as that can be done, or lets the other
+    /// lane go ahead.
     pub(super) fn give_way(&mut self, conflicts: u32) {
         if let Some(page) = self.lane.buffers.wanted_page.take() {
             self.pool.share(page);
@@ -487,10 +487,10 @@ impl<M: Medium> Drop for Lane<'_, M> {
                 tx.unpark();
             }
             tx.fence_for_others();
-            // Others will work without this lane's next record to prove its last one done (U6).
+            // Others will work without this lane's next record to prove its last one done (UNDO-6).
             tx.pool.settle(tx.lane.id);
             let slot = &tx.pool.lanes[tx.lane.id];
-            // N2, X5.
+            // NUMBER-2, BIAS-5.
             let clock = tx.pool.clock_behind(tx.lane.id);
             let (id, pages) = (tx.lane.id, tx.lane.pages.drain(..));
             tx.pool.bias.given_back(&tx.pool.medium, id, pages, clock);

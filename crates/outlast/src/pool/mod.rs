@@ -73,7 +73,7 @@ pub struct Pool<M: Medium> {
     pub(crate) is_literal: bool,
     pub(crate) reading: Reading,
     /// Of this opening; part of every number drawn.
-    pub(crate) epoch: u64,
+    pub(crate) generation: u64,
     /// A counter that is not above any that will be drawn: see [`numbers`](crate::tx).
     pub(crate) clock: CachePadded<AtomicU64>,
     /// What the durable floor says, once nothing below it can come back.
@@ -88,21 +88,21 @@ pub struct Pool<M: Medium> {
     pub(crate) heap: CachePadded<SpinLock<Heap>>,
     /// Where checksums lie, if the pool keeps some.
     pub(crate) matrices: Option<Matrices>,
-    /// Held by whoever moves the floor.
+    /// Held by the thread that moves the floor.
     pub(crate) sweeper: CachePadded<SpinLock<Sweeper>>,
     /// Rollback: the lane, plus one, whose transaction writes.
     pub(crate) writer: AtomicU64,
     /// Rollback: a page.
     pub(crate) page_bytes: u64,
-    /// Held by whoever makes up for a lane's mark.
+    /// Held by the thread that makes up for a lane's mark.
     settling: SpinLock<()>,
-    /// Where records are streamed: shorter ones than so many lines are flushed.
+    /// Where records are streamed: shorter ones than this many lines are flushed.
     pub(crate) stream_from: u64,
     /// Redo without checksums: commits need not wait to be durable.
     pub(crate) commits_later: bool,
     /// Some lane has committed asynchronously since the pool was opened.
     pub(crate) has_pending: AtomicBool,
-    /// Held by whoever makes other lanes' batches durable (H3).
+    /// Held by the thread that makes other lanes' batches durable (HANDOFF-3).
     leading: SpinLock<()>,
     /// The lane, plus one, that may run alone because it met conflict after conflict.
     pub(crate) privileged: AtomicU64,
@@ -111,7 +111,7 @@ pub struct Pool<M: Medium> {
     /// What has changed since the last checkpoint.
     pub(crate) checkpointer: Checkpointer,
     pub(crate) lanes: Box<[LaneSlot]>,
-    /// By age, by segment: a lane does its share after so many log lines, or accesses.
+    /// By age, by segment: log lines, or accesses, after which a lane does its share.
     pub(crate) step_every: u64,
     /// Log lines, or accesses, after which the history unit takes in what was installed.
     pub(crate) drain_every: u64,
@@ -166,11 +166,11 @@ impl<M: Medium> Pool<M> {
     /// The number that `counter` is in this opening.
     #[inline]
     pub(crate) fn seq(&self, counter: u64) -> Seq {
-        Seq::new(self.epoch, counter)
+        Seq::new(self.generation, counter)
     }
 
     /// Makes the pool at least `len` bytes long. The file grows first, then directory words say that
-    /// the new chunks are free (I2), then the size does (G1): a crash in between leaves a file with
+    /// the new chunks are free (CREATE-2), then the size does (GROW-1): a crash in between leaves a file with
     /// room to spare.
     pub fn grow(&self, len: u64) -> Result<(), PoolError> {
         self.refuse_in_a_fork()?;
@@ -272,14 +272,14 @@ impl<M: Medium> Pool<M> {
         open::read_root(&self.medium)
     }
 
-    /// U6: makes the mark durable that an undo transaction with witnesses has left out, if the
+    /// UNDO-6: makes the mark durable that an undo transaction with witnesses has left out, if the
     /// lane's last one did.
     pub(crate) fn settle(&self, lane: usize) {
         let unmarked = &self.lanes[lane].shared.unmarked;
         if unmarked.load(Ordering::Acquire) == 0 {
             return;
         }
-        // Whoever comes second waits for the fence of the first.
+        // The second thread waits for the fence of the first.
         let _settling = self.settling.lock(&self.medium);
         let last = unmarked.load(Ordering::Acquire);
         if last == 0 {

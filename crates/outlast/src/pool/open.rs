@@ -51,9 +51,9 @@ pub struct OpenOptions {
     /// many goes through the LRU queue. With 0 every line does.
     pub sample_bits: u32,
     /// Write-back by age: a lane looks after it when it has read or logged so often. By segment: when
-    /// it has used so many lines of its log, or 8 if that is less.
+    /// it has used this many lines of its log, or 8 if that is less.
     pub step_every: usize,
-    /// Where the log is streamed: records of at least so many lines go past the caches, shorter ones
+    /// Where the log is streamed: records of at least this many lines go past the caches, shorter ones
     /// are stored and flushed. `None` is what costs less on this medium, which is tried when the
     /// pool is opened; 1 streams everything.
     pub stream_from: Option<u64>,
@@ -109,7 +109,7 @@ pub struct PoolInfo {
     /// Chunks of the heap, directories included.
     pub chunks: u64,
     /// How often it was opened for writing, modulo 4094.
-    pub epoch: u64,
+    pub generation: u64,
     /// The root object.
     pub root: Option<(PoolOffset, RootKind)>,
     /// Log records that the next recovery will apply; `None` where the log was not read, since a
@@ -163,12 +163,12 @@ impl<M: Medium> UnrecoveredPool<M> {
         }
         let io = Io::new(&self.medium);
         let log = LiveLog::read(io, &self.header.geometry)?;
-        let (epoch, report) = log.apply(io, &self.header.geometry)?;
+        let (generation, report) = log.apply(io, &self.header.geometry)?;
         let mut pool = RecoveredPool {
             medium: self.medium,
             header: self.header,
             chunks: self.chunks,
-            epoch,
+            generation,
             report,
             corrected: Vec::new(),
             read_only: false,
@@ -193,7 +193,7 @@ impl<M: Medium> UnrecoveredPool<M> {
             medium: self.medium,
             header: self.header,
             chunks: self.chunks,
-            epoch: floor.epoch(),
+            generation: floor.generation(),
             report: RecoveryReport::default(),
             corrected: Vec::new(),
             read_only: true,
@@ -206,11 +206,11 @@ pub struct RecoveredPool<M> {
     medium: M,
     header: Header,
     chunks: u64,
-    epoch: u64,
+    generation: u64,
     report: RecoveryReport,
     /// Literal variants: the lines that checksums have changed.
     corrected: Vec<PoolOffset>,
-    /// Recovery was not run, so the epoch is not this opening's own; or not on the medium itself.
+    /// Recovery was not run, so the generation is not this opening's own; or not on the medium itself.
     read_only: bool,
 }
 
@@ -259,7 +259,7 @@ impl<M: Medium> RecoveredPool<M> {
         read_root(&self.medium)
     }
 
-    /// From how many lines on records are better streamed: tried on a ring, which is nobody's yet.
+    /// From how many lines on records are better streamed: tried on a ring that no lane uses yet.
     fn cheapest_stream(&self, scheme: Scheme) -> u64 {
         let geometry = &self.header.geometry;
         match scheme.streams_log() {
@@ -322,9 +322,9 @@ impl<M: Medium> RecoveredPool<M> {
             commits_later: scheme.commits_later() && !geometry.checksums,
             is_literal,
             reading: options.reading,
-            epoch: self.epoch,
+            generation: self.generation,
             clock: CachePadded::new(AtomicU64::new(0)),
-            floor: AtomicU64::new(Seq::new(self.epoch, 1).bits()),
+            floor: AtomicU64::new(Seq::new(self.generation, 1).bits()),
             ack: options.ack,
             locks: LockTable::new(options.lock_stripes.clamp(64, 1 << 28)),
             solo: Solo::new(has_solo),
@@ -390,7 +390,7 @@ pub(super) fn peek<M: Medium>(page: &M, len: u64) -> Result<PoolInfo, PoolError>
         header,
         len,
         chunks,
-        epoch: Seq::from_bits(floor).epoch(),
+        generation: Seq::from_bits(floor).generation(),
         root: read_root(page)?,
         live_records: None,
     })

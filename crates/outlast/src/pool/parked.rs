@@ -1,5 +1,5 @@
 //! What a lane and those who want its batch durable share: whether there is one, and the lane's
-//! state while nobody uses it (H1, H4).
+//! state while no thread uses it (HANDOFF-1, HANDOFF-4).
 //!
 //! It is generic over words and over the place of the state, so that a model checker goes through
 //! all that threads can do to each other with it.
@@ -42,7 +42,7 @@ pub(crate) struct Parked<S, W = AtomicU64, P = SpinLock<Option<S>>> {
     pending: W,
     /// The last batch that is.
     durable: W,
-    /// Somebody waits while the lane has a transaction.
+    /// Another thread waits while the lane has a transaction.
     wanted: W,
     state: P,
     _state: std::marker::PhantomData<fn(S) -> S>,
@@ -65,24 +65,24 @@ impl<S, W: Word, P: Place<S>> Parked<S, W, P> {
         self.pending.load()
     }
 
-    /// Whoever hears so sees all that was done for the batch before it was called durable.
+    /// A thread that reads so sees all that was done for the batch before it was called durable.
     #[inline]
     pub fn is_durable(&self, batch: u64) -> bool {
         self.durable.load() >= batch
     }
 
-    /// Whoever has the state: a batch has its first transaction.
+    /// For the thread that has the state: a batch has its first transaction.
     #[inline]
     pub fn begun(&self, batch: u64) {
         self.pending.store(batch);
     }
 
-    /// Whoever has the state: the batch is durable.
+    /// For the thread that has the state: the batch is durable.
     pub fn show_durable(&self, batch: u64) {
         self.durable.store(batch);
     }
 
-    /// Whoever has the state: the batch is over.
+    /// For the thread that has the state: the batch is over.
     pub fn ended(&self) {
         self.pending.store(0);
         self.wanted.store(0);
@@ -158,8 +158,8 @@ mod tests {
         shared.ended();
     }
 
-    /// A lane that commits twice without waiting, parks in between and goes away in the end, and two
-    /// that want durable what they have seen: whoever finds the state makes it so, whoever is told so
+    /// A lane that commits twice without waiting, parks in between and is given back in the end, and two
+    /// that want durable what they have seen: the one that finds the state makes it so, the one that is told so
     /// finds it in place, and nothing is lost or done twice.
     #[test]
     fn a_batch_is_made_durable_once_whoever_does_it() {

@@ -10,9 +10,9 @@ use crate::pool::{LaneState, Pool};
 use crate::sealed::seal_at;
 
 impl<M: Medium> Pool<M> {
-    /// L5: before its first record of this opening a lane says by its tail where that goes and in
+    /// LOG-5: before its first record of this opening a lane says by its tail where that goes and in
     /// which lap, durably; where the ring is to be made blank it is so before. What stands there is of an
-    /// older epoch, so a crash in between changes nothing.
+    /// older generation, so a crash in between changes nothing.
     pub(super) fn lay_out(&self, lane: &mut LaneState) {
         let slot = &self.lanes[lane.id];
         if std::mem::replace(&mut lane.log.is_laid_out, true)
@@ -67,7 +67,7 @@ mod tests {
         Some(recovered.recover().ok()?.start(&options(scheme)).unwrap())
     }
 
-    /// Stores to so many words, in one transaction.
+    /// Stores to `words` words, in one transaction.
     fn commit(pool: &Pool<Recorder>, block: PoolOffset, words: u64, value: u64) {
         let store = |tx: &mut crate::Tx<'_, Recorder>| {
             (0..words).try_for_each(|word| tx.store_u64(block.plus(16 * word), value))

@@ -35,7 +35,7 @@ impl<'p, M: Medium> Lane<'p, M> {
         tx.give_way(conflicts);
         let mut turn = Turn::new(tx);
         turn.wait(conflicts);
-        // X4.
+        // BIAS-4.
         tx.pool.bias.rely_on_none(tx.lane.id, true);
         tx.begin();
         tx.lane.buffers.bias_of = NO_LANE;

@@ -1,8 +1,8 @@
-//! What lanes show to whoever sweeps, and in which order that is written and read (W1 to W4).
+//! What lanes show to the sweeper, and in which order that is written and read (SWEEP-1 to SWEEP-4).
 //!
 //! It is generic over words, so that a model checker goes through all that threads can do to each
-//! other with it. Loads see what whoever stored the value had done before; nothing here needs one
-//! order over all words. In W4, if a sweep's reading of the clock includes a commit's number, that
+//! other with it. Loads see what the thread that stored the value had done before; nothing here needs one
+//! order over all words. In SWEEP-4, if a sweep's reading of the clock includes a commit's number, that
 //! commit drew it before, and had stored its bound before that: both are then seen.
 
 use std::sync::atomic::AtomicU64;
@@ -62,7 +62,7 @@ impl<W: Word> LaneShared<W> {
         }
     }
 
-    /// W4: a commit is about to draw its number, which will be above the clock and the lane's last.
+    /// SWEEP-4: a commit is about to draw its number, which will be above the clock and the lane's last.
     /// Where it does so by itself, a full fence must lie between this and its reading of the clock.
     #[inline]
     pub fn enter(&self, clock: &W) {
@@ -82,13 +82,13 @@ impl<W: Word> LaneShared<W> {
         flushed.load().max(self.swept.load())
     }
 
-    /// W3: the floor above these lines is durable, and the tail behind them.
+    /// SWEEP-3: the floor above these lines is durable, and the tail behind them.
     pub fn free_to(&self, position: u64) {
         self.tail.store(position);
     }
 }
 
-/// W4: the smallest counter whose record may not be in place yet. The clock is raised to all numbers
+/// SWEEP-4: the smallest counter whose record may not be in place yet. The clock is raised to all numbers
 /// drawn by lanes themselves, and `full_fence` lies between that and the reading of the bounds.
 pub(crate) fn first_not_installed<'s, W: Word + 's>(
     clock: &W,

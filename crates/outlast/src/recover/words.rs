@@ -17,13 +17,13 @@ use crate::io::{Io, Site};
 /// A place and what it is to hold.
 pub(super) type Word = (PoolOffset, u64);
 
-/// So many words a part has, more or less, unless there would be too many parts.
+/// Words of a part, more or less, unless there would be too many parts.
 const PART_WORDS: usize = 1024;
 
 /// More parts would be dealt out to more places than the caches nearest to a core keep apart.
 const PARTS_MAX: usize = 2048;
 
-/// So many words ahead of the one that is stored their lines are fetched.
+/// Words by which the fetching of lines is ahead of the stores.
 const WORDS_AHEAD: usize = 16;
 
 /// Stores words, of which the later ones count, and flushes their lines. `words` gives them anew
@@ -47,7 +47,7 @@ where
         })
         .collect();
     io.medium.share_out(parts.len(), &|medium, number| {
-        // Nobody else asks for the same part.
+        // Each part is asked for once.
         let mut part = parts[number].lock().unwrap_or_else(PoisonError::into_inner);
         store_part(Io::new(medium), &mut part);
     });
@@ -86,7 +86,7 @@ struct Dealer {
     words: usize,
     parts: usize,
     first: u64,
-    /// A part is 2 to the power of so many bytes of the pool, whole lines.
+    /// The binary logarithm of a part's bytes in the pool, whole lines.
     shift: u32,
 }
 
@@ -147,7 +147,7 @@ mod tests {
 
     const BYTES: u64 = 1 << 20;
 
-    /// So many words all over the medium, or crowded at one end: some places come again.
+    /// `count` words all over the medium, or crowded at one end: some places come again.
     fn some_words(count: u64, spread: u64) -> Vec<Word> {
         let mut random = 0x9e37_79b9_7f4a_7c15u64;
         let mut draw = || {

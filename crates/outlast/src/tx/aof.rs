@@ -7,12 +7,12 @@
 //! closed or opened again: then everything is repeated in the order of its numbers, flushed, and
 //! the log begins anew. Until then nothing shortens it.
 //!
-//! * **Q1** The commands are fenced before anything is stored in place, a lock released or
+//! * **AOF-1** The commands are fenced before anything is stored in place, a lock released or
 //!   anything acknowledged: the commit point.
-//! * **Q2** Every store is logged, those to new blocks too, with the values stored. So repeating
+//! * **AOF-2** Every store is logged, those to new blocks too, with the values stored. So repeating
 //!   all commands in order gives every word its last value, whichever of the stores in place the
 //!   cache has evicted.
-//! * **Q3** As long as the log stands no chunk changes its use: one of a class stays that class's,
+//! * **AOF-3** As long as the log stands no chunk changes its use: one of a class stays that class's,
 //!   one of a large block or of the log is not handed out again. Repeating an old command would
 //!   store over what had become another class's bitmap, or the log itself. Small blocks are used
 //!   again at once, since whatever the next owner stores is repeated later.
@@ -51,7 +51,7 @@ impl<M: Medium> Tx<'_, M> {
             self.install();
             self.store_allocations();
         }
-        io.fence(Site::Command); // Q1
+        io.fence(Site::Command); // AOF-1
         self.install();
         self.store_allocations();
         self.release_locks(Some(number));
@@ -101,7 +101,7 @@ impl<M: Medium> Tx<'_, M> {
         }
     }
 
-    /// Q3. The log's regions are nobody's until the pool is opened again.
+    /// AOF-3. The log's regions are not used until the pool is opened again.
     fn end_commands(&mut self, seq: Seq) {
         let reuse = self.io().plants(Plant::ChunksReused);
         let freed_already = self.io().plants(Plant::FreedAtOnce);

@@ -5,19 +5,19 @@
 //! data is durable, so a section that takes them may end first and must not outlive it. A lock
 //! names the section that released it last: its version is that section's number.
 //!
-//! * **F1** The old content of a word and the locks taken since are logged, and fenced, before
-//!   anything is stored over it (as U1).
-//! * **F2** That a lock is released, and under which number, is logged and fenced before it is.
+//! * **ATLAS-1** The old content of a word and the locks taken since are logged, and fenced, before
+//!   anything is stored over it (as UNDO-1).
+//! * **ATLAS-2** That a lock is released, and under which number, is logged and fenced before it is.
 //!   Numbers are drawn with all locks held, so that what depends on a section has a greater one.
-//! * **F3** A section's data is flushed and fenced, and every section on which it depends is
+//! * **ATLAS-3** A section's data is flushed and fenced, and every section on which it depends is
 //!   stable, before its mark is stored. The mark makes its records dead: with it the section is
-//!   *stable*. It is fenced before the section is acknowledged, its blocks change hands, or whoever
+//!   *stable*. It is fenced before the section is acknowledged, its blocks change hands, or a lane that
 //!   depends on it is told. A section depends on those that released its locks, and on those whose
 //!   words it has read.
-//! * **F4** So a section that is not stable has nothing stable that depends on it. Recovery undoes
+//! * **ATLAS-4** So a section that is not stable has nothing stable that depends on it. Recovery undoes
 //!   all that are not, in the reverse of the order of their numbers: those that had released
 //!   nothing, and have none, first.
-//! * **F5** An aborted section has put its old words back durably, and what they came from is
+//! * **ATLAS-5** An aborted section has put its old words back durably, and what they came from is
 //!   stable, before it lets go of its locks: its lines then show its own number.
 //!
 //! Every lane prunes its own log, and waits where a helper thread would come back later.
@@ -44,7 +44,7 @@ impl<M: Medium> Tx<'_, M> {
         if io.plants(Plant::EarlyRelease) {
             self.let_go(number);
         }
-        // F2, with allocations gathered after the last store.
+        // ATLAS-2, with allocations gathered after the last store.
         self.log_gathered()?;
         self.store_allocations();
         self.let_go(number);
@@ -53,7 +53,7 @@ impl<M: Medium> Tx<'_, M> {
             io.fence(Site::UndoData);
         }
         self.await_stable(&predecessors);
-        self.mark_done(); // F3
+        self.mark_done(); // ATLAS-3
         self.pool.lanes[self.lane.id].shared.section.store(0, Ordering::Release);
         self.end_blocks();
         Ok(Ticket::of(self.pool.seq(number)))
@@ -77,7 +77,7 @@ impl<M: Medium> Tx<'_, M> {
         unstable.filter(|(_, number)| *number != 0 && seen(*number)).collect()
     }
 
-    /// F3. They wait for smaller numbers only, so no two wait for each other.
+    /// ATLAS-3. They wait for smaller numbers only, so no two wait for each other.
     pub(super) fn await_stable(&self, predecessors: &[(usize, u64)]) {
         if self.io().plants(Plant::PrunedTooEarly) {
             return;

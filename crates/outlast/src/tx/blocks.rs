@@ -83,7 +83,7 @@ impl<'p, M: Medium> Tx<'p, M> {
         found.map_err(|error| self.heap_error(error, what, at))
     }
 
-    /// The bytes that a block really has which is asked for with so many.
+    /// The bytes of the block that a request for `bytes` gets.
     pub fn block_bytes_for(&self, bytes: u64) -> u64 {
         block_bytes_for(bytes, &self.pool.header().geometry)
     }
@@ -217,7 +217,7 @@ impl<'p, M: Medium> Tx<'p, M> {
             buffers.freed.push(block);
             return Ok(());
         }
-        // Whoever gives the block back has this lock, so it is found given back already or not at all.
+        // A lane that gives the block back has this lock, so it is found given back already or not at all.
         self.lock_line(at.line())?;
         let block = match self.find_block("freeing", at) {
             Ok(block) => block,

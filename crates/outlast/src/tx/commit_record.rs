@@ -69,7 +69,7 @@ impl<M: Medium> Tx<'_, M> {
         hash_key(0, &content)
     }
 
-    /// Room for the record: in the ring if it takes at most so many lines, else in regions of the
+    /// Room for the record: in the ring if it takes at most `lines_max` lines, else in regions of the
     /// heap that records in the ring name.
     #[inline(always)]
     pub(super) fn reserve_record(&mut self, most: u64) -> Result<RecordSpace, Abort> {
@@ -158,7 +158,7 @@ impl<M: Medium> Tx<'_, M> {
         }
     }
 
-    /// R5: blocks given back are free when the floor has passed the commit, which has its number.
+    /// REDO-5: blocks given back are free when the floor has passed the commit, which has its number.
     #[inline(always)]
     pub(super) fn end_blocks_after(&mut self, seq: Seq) {
         let buffers = &self.lane.buffers;
@@ -174,19 +174,19 @@ impl<M: Medium> Tx<'_, M> {
         if !self.pool.write_back.is_covered_by_lanes() || self.pool.is_literal {
             return;
         }
-        let LaneState { buffers, cover, .. } = &mut *self.lane;
+        let LaneState { buffers, deferred, .. } = &mut *self.lane;
         if !buffers.regions.is_empty() {
-            return cover.note_record_in_log(head);
+            return deferred.note_record_in_log(head);
         }
         let entries = buffers.lines.entries();
         let lines = entries.iter().filter(|entry| is_in_place(entry)).map(|entry| entry.line);
         if buffers.allocated.is_empty() && buffers.freed.is_empty() {
-            return cover.note_record(head, entries.len(), lines);
+            return deferred.note_record(head, entries.len(), lines);
         }
         let blocks = buffers.allocated.iter().chain(&buffers.freed);
         let most = entries.len() + buffers.allocated.len() + buffers.freed.len();
         let words = blocks.map(|block| reserved_word(*block).line());
-        cover.note_record(head, most, lines.chain(words));
+        deferred.note_record(head, most, lines.chain(words));
     }
 
     #[inline(never)]

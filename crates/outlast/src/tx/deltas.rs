@@ -1,4 +1,4 @@
-//! What a transaction tells whoever keeps the checksums.
+//! The changes that a transaction hands to the checksum updater.
 
 use std::sync::MutexGuard;
 
@@ -24,7 +24,7 @@ impl<'p, M: Medium> Tx<'p, M> {
         self.pool.matrices.is_some() && !self.pool.is_literal
     }
 
-    /// K5: checksums of new blocks that take whole chunks. `true` when there is something to be
+    /// SUMS-5: checksums of new blocks that take whole chunks. `true` when there is something to be
     /// fenced.
     pub(super) fn make_runs(&self) -> bool {
         let Some(matrices) = &self.pool.matrices else { return false };
@@ -39,7 +39,7 @@ impl<'p, M: Medium> Tx<'p, M> {
     }
 
     /// Where the lane writes down what the commit of that number changes in the sums; begins with
-    /// the contents of blocks that it takes. Whoever adds up waits until it is all there. Taken
+    /// the contents of blocks that it takes. The updater waits until it is all there. Taken
     /// right behind the commit's fence, when no store is left that a lock would wait for.
     pub(super) fn begin_deltas(&self, number: u64) -> OpenDeltas<'p> {
         let medium = &self.pool.medium;
@@ -59,11 +59,11 @@ impl<'p, M: Medium> Tx<'p, M> {
         let Buffers { lines, contents, allocated, freed, .. } = &self.lane.buffers;
         // Taken and given back in this transaction.
         let both = if freed.is_empty() { &[][..] } else { allocated };
-        let nobodys = Placed::of(both.iter().filter(|block| freed.contains(block)).copied());
+        let unowned = Placed::of(both.iter().filter(|block| freed.contains(block)).copied());
         let changes = lines
             .entries()
             .iter()
-            .map(|entry| (entry.line, entry.words & !nobodys.words_in(entry.line)));
+            .map(|entry| (entry.line, entry.words & !unowned.words_in(entry.line)));
         deltas.lines(changes, contents, Loads::Old, |line, old| match self.keeps_old() {
             true => *old = [0; 8],
             false => self.pool.medium.load(line.start(), bytemuck::cast_slice_mut(old)),
@@ -90,7 +90,7 @@ impl<'p, M: Medium> Tx<'p, M> {
     }
 
     /// Everything is in place, bits too: what blocks held that are given back. The commit is not
-    /// installed yet for others, so whoever finds it installed finds this.
+    /// installed yet for others, so a lane that finds it installed finds this.
     pub(super) fn note_given_back(&mut self, deltas: &mut Deltas) {
         let medium = &self.pool.medium;
         let Buffers { allocated, freed, .. } = &self.lane.buffers;
@@ -115,7 +115,7 @@ impl<'p, M: Medium> Tx<'p, M> {
         }
     }
 
-    /// K4: what an aborted transaction has stored to new blocks becomes durable, so that what
+    /// SUMS-4: what an aborted transaction has stored to new blocks becomes durable, so that what
     /// free space holds is never in doubt.
     pub(super) fn leave_fresh(&mut self) {
         if !self.keeps_sums() || self.lane.buffers.fresh_lines.is_empty() {

@@ -77,7 +77,7 @@ impl<M: Medium> Tx<'_, M> {
         Ok(())
     }
 
-    /// X1: whether the lane has the line to itself, so that it needs no lock. What is nobody's becomes
+    /// BIAS-1: whether the lane has the line to itself, so that it needs no lock. A free page becomes
     /// the lane's; what is another's is taken from that one, for which the transaction starts over.
     #[inline]
     pub(super) fn has_to_itself(&mut self, line: LineAddr) -> Result<bool, Abort> {
@@ -96,7 +96,7 @@ impl<M: Medium> Tx<'_, M> {
         let own = self.lane.buffers.bias_of;
         let (since, has_it) = loop {
             match bias.holder(page) {
-                Holder::Nobody { since } => {
+                Holder::Free { since } => {
                     if let Some(holder) = bias.take(page, since, own, self.lane.log.head) {
                         self.lane.pages.push(page);
                         break (since, holder == Holder::Lane(own));
@@ -105,7 +105,7 @@ impl<M: Medium> Tx<'_, M> {
                 Holder::Lane(id) if id == own => return Ok(true),
                 Holder::Shared { since } => break (since, false),
                 Holder::Lane(owner) => _ = bias.revoke(page, owner),
-                // X4.
+                // BIAS-4.
                 Holder::Revoked(owner) => {
                     if owner != own && self.pool.share_at_once(page, self.lane.id) {
                         continue;
@@ -115,7 +115,7 @@ impl<M: Medium> Tx<'_, M> {
                 }
             }
         };
-        // X3.
+        // BIAS-3.
         if since > self.lane.buffers.view {
             self.extend_view(since)?;
         }
@@ -143,8 +143,8 @@ impl<M: Medium> Tx<'_, M> {
         }
     }
 
-    /// R3: takes the locks of all that the write set has, where that was not done store by store,
-    /// and of the words that say which blocks are taken (N3). A locked instruction waits for the stores before it; here the commit before has long ended.
+    /// REDO-3: takes the locks of all that the write set has, where that was not done store by store,
+    /// and of the words that say which blocks are taken (NUMBER-3). A locked instruction waits for the stores before it; here the commit before has long ended.
     /// It is a full fence behind what was stored before.
     #[inline(always)]
     pub(super) fn lock_write_set(&mut self) -> Result<(), Abort> {
@@ -217,14 +217,14 @@ impl<M: Medium> Tx<'_, M> {
         }
     }
 
-    /// Whoever has the lock now has changed what was read under it, or is about to: the wait would
-    /// be for nothing. Where a scheduler says who runs, nobody waits long.
+    /// The lane that has the lock now has changed what was read under it, or is about to: the wait would
+    /// be for nothing. Where a scheduler says which lane runs, waits are short.
     #[cold]
     fn has_read_before(&self, stripe: Stripe) -> bool {
         !M::OBSERVED && self.lane.buffers.reads.iter().any(|(read, _)| *read == stripe)
     }
 
-    /// One round of waiting for whoever has a lock: long, if nobody can be waiting for this lane. Where
+    /// One round of waiting for the holder of a lock: long, if no lane can be waiting for this one. Where
     /// it would be very long, it is better done outside.
     #[cold]
     fn wait_for_holder(&mut self, tries: &mut u32) -> Result<(), Abort> {

@@ -2,7 +2,7 @@
 //!
 //! The undo host logs old words and nothing else. Its commit writes down that it happened, by a
 //! record of old words without any, and flushes no data: until the transaction is physically
-//! committed a crash takes it back, whoever was answered (ARC-1). An abort writes an empty record of
+//! committed a crash takes it back although it was acknowledged (ARC-1). An abort writes an empty record of
 //! new words instead, so that recovery leaves alone what was put back already.
 
 use std::sync::atomic::Ordering;
@@ -101,7 +101,7 @@ impl<M: Medium> Tx<'_, M> {
         let is_redo = self.pool.logging == Logging::Redo;
         let entries = buffers.lines.entries().iter().enumerate();
         let entries = entries.filter(|(_, entry)| {
-            // What new blocks hold is in place and durable, and nobody looks at it again.
+            // What new blocks hold is in place and durable, and is not looked at again.
             let is_rewritten = if is_redo { entry.words != 0 } else { entry.written != 0 };
             !(keeps && is_rewritten)
         });
@@ -119,7 +119,7 @@ impl<M: Medium> Tx<'_, M> {
         renew_sums(self.pool, lines);
     }
 
-    /// Everything is in place; locks are still held, so whoever touches these lines next finds them
+    /// Everything is in place; locks are still held, so the next transaction that touches these lines finds them
     /// pending.
     pub(super) fn hand_over_ended(&self, counter: u64, head: u64) {
         let buffers = &self.lane.buffers;

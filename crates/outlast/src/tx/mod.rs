@@ -66,7 +66,7 @@ pub(crate) struct Buffers {
     is_alone: bool,
     /// Beside others: the lane whose pages the transaction has to itself, mostly its own.
     pub(crate) bias_of: usize,
-    /// Nobody wants to know what is touched.
+    /// No checker records accesses.
     is_untold: bool,
     /// Words that are in place or in the write set.
     loads: Window,
@@ -100,7 +100,7 @@ pub(crate) struct Buffers {
     witnesses: Vec<u64>,
     /// Regions of the heap that the log uses for this transaction.
     regions: Vec<log::Region>,
-    /// X4: what was in the way is that another lane had this to itself.
+    /// BIAS-4: what was in the way is that another lane had this to itself.
     pub(crate) wanted_page: Option<Page>,
     /// The first thing that failed; whatever the closure returns, nothing is committed.
     failure: Option<Abort>,
@@ -151,7 +151,7 @@ impl<'p, M: Medium> Tx<'p, M> {
         is_alone
     }
 
-    /// The opposite: the lane's batch is left to whoever wants it.
+    /// The opposite: the lane's batch is left to the first lane that wants it.
     #[inline]
     pub(crate) fn leave(&mut self) {
         if !self.lane.pending.is_empty() {
@@ -171,16 +171,16 @@ impl<'p, M: Medium> Tx<'p, M> {
         self.lane.buffers.is_alone = false;
     }
 
-    /// After commit or abort, whichever it was. What a transaction rarely needs is a call away: to
+    /// Common tail of commit and abort. What a transaction rarely needs is a call away: to
     /// save registers for it would be stores behind the fence.
     #[inline(always)]
     pub(crate) fn end(&mut self) {
         if self.pool.write_back.is_covered_by_lanes() {
             if self.is_write_back_due() {
                 self.step_write_back();
-            } else if self.lane.cover.is_part_due(self.lane.log.head) {
-                let LaneState { log, cover, .. } = &mut *self.lane;
-                cover.flush_part(self.pool, log.head - log.stepped, log.head);
+            } else if self.lane.deferred.is_part_due(self.lane.log.head) {
+                let LaneState { log, deferred, .. } = &mut *self.lane;
+                deferred.flush_part(self.pool, log.head - log.stepped, log.head);
             }
         }
         if self.pool.checkpointer.changes.is_on() {
@@ -189,7 +189,7 @@ impl<'p, M: Medium> Tx<'p, M> {
         self.leave();
     }
 
-    /// C1: marks the pages that the transaction stored to, committed or not.
+    /// CHECKPOINT-1: marks the pages that the transaction stored to, committed or not.
     #[inline(never)]
     fn mark_changes(&self) {
         if self.io().plants(Plant::MarkedBeforeStores) {
@@ -218,7 +218,7 @@ impl<'p, M: Medium> Tx<'p, M> {
             writeback::step_literal(self.pool, lane.id, &mut lane.accesses);
             return;
         }
-        writeback::step_cover(self.pool, lane.id, &mut lane.cover, &mut lane.accesses);
+        writeback::step_deferred(self.pool, lane.id, &mut lane.deferred, &mut lane.accesses);
         if std::mem::take(&mut lane.are_sums_due) {
             writeback::step_sums(self.pool);
         }
@@ -386,7 +386,8 @@ impl Buffers {
 }
 
 /// The last number that the log has seen; zero before the first.
-pub(crate) fn next_number(last: Seq, epoch: u64) -> Result<Seq, Abort> {
-    let next = if last.epoch() == epoch { last.next() } else { Some(Seq::new(epoch, 1)) };
+pub(crate) fn next_number(last: Seq, generation: u64) -> Result<Seq, Abort> {
+    let next =
+        if last.generation() == generation { last.next() } else { Some(Seq::new(generation, 1)) };
     next.ok_or(Abort::NumbersUsedUp)
 }

@@ -1,25 +1,25 @@
 //! The numbers of commits: how they are drawn, and what a view knows by them.
 //!
 //! Recovery puts each word's records in the order of their numbers, so a number is above those of
-//! all earlier owners of what its transaction stores to (R3). Nothing needs the numbers of two
+//! all earlier owners of what its transaction stores to (REDO-3). Nothing needs the numbers of two
 //! lanes to be in the order of time, where neither has seen the other, nor to differ. So lanes that
 //! log new words draw theirs by themselves: what threads would cost each other by moving one clock
 //! is more than all else that they share. The clock only says what is known to all.
 //!
-//! * **N1** With all locks held, a lane draws a number above its last, above the clock and above
+//! * **NUMBER-1** With all locks held, a lane draws a number above its last, above the clock and above
 //!   the version of each line that it has locked.
-//! * **N2** The clock is raised: by whoever reads a line whose version is above it, to that version;
-//!   by a sweep, to the last number of each lane, before it looks at their bounds (W4), and so by a
-//!   checkpoint, while nobody runs; for a lane that is given back, or has run alone and stored
+//! * **NUMBER-2** The clock is raised: by a lane that reads a line whose version is above it, to that version;
+//!   by a sweep, to the last number of each lane, before it looks at their bounds (SWEEP-4), and so by a
+//!   checkpoint, while no transaction runs; for a lane that is given back, or has run alone and stored
 //!   without locks, to its last number; and before a lane begins to run alone, to all others'. So it
-//!   is at least the numbers of lanes that are nobody's, and a lane that is alone goes on from there.
-//! * **N3** The lines with the bits of blocks are locked like others: whoever gives a block back has
+//!   is at least the numbers of lanes that are not taken, and a lane that is alone goes on from there.
+//! * **NUMBER-3** The lines with the bits of blocks are locked like others: a lane that gives a block back has
 //!   a greater number than who took it, whether he has seen anything that one stored or not.
-//! * **N4** A view is what the clock was at some moment of the transaction, or before it. Whoever
+//! * **NUMBER-4** A view is what the clock was at some moment of the transaction, or before it. A transaction that
 //!   locks a line behind that moment reads the clock later and has a number above the view. So what
 //!   has a version up to the view was stored, or locked, before; and so was what the transaction's
 //!   own lane stored, whatever its version.
-//! * **N5** What was read is looked at again behind the locks. Of two transactions that each store
+//! * **NUMBER-5** What was read is looked at again behind the locks. Of two transactions that each store
 //!   to what the other has read, one sees the other's lock: the locks, the clock and what lock words
 //!   say are stored and loaded in one order for all.
 //!
@@ -47,7 +47,7 @@ impl<M: Medium> Pool<M> {
         self.logging == Logging::Redo && !self.is_literal
     }
 
-    /// N2: the clock says at least that.
+    /// NUMBER-2: the clock says at least that.
     pub(crate) fn raise_clock(&self, to: u64) {
         if self.clock.load(Ordering::SeqCst) < to {
             self.clock.fetch_max(to, Ordering::SeqCst);
@@ -80,8 +80,8 @@ impl<M: Medium> Tx<'_, M> {
         if buffers.is_alone {
             return Ok(number);
         }
-        let nobody_else_has = number == buffers.view + buffers.sealed.tickets + 1;
-        if self.pool.numbers_by_lane() || !nobody_else_has {
+        let no_other_has = number == buffers.view + buffers.sealed.tickets + 1;
+        if self.pool.numbers_by_lane() || !no_other_has {
             self.validate_reads()?;
         }
         Ok(number)
@@ -92,7 +92,7 @@ impl<M: Medium> Tx<'_, M> {
         self.lane.buffers.early_number = self.next_number();
     }
 
-    /// The first number that nobody gets.
+    /// The first number that no lane gets.
     fn numbers_end(&self) -> u64 {
         if self.lane.buffers.is_alone {
             return Seq::COUNTER_MAX;
@@ -120,7 +120,7 @@ impl<M: Medium> Tx<'_, M> {
     pub(super) fn tick(&self) -> u64 {
         let clock = &self.pool.clock;
         if self.lane.buffers.is_alone {
-            // Nobody else moves it, and a locked instruction would wait for all stores before it.
+            // No other lane moves it, and a locked instruction would wait for all stores before it.
             let number = clock.load(Ordering::Relaxed).max(self.last_number()) + 1;
             clock.store(number, Ordering::Release);
             return number;
@@ -128,7 +128,7 @@ impl<M: Medium> Tx<'_, M> {
         clock.fetch_add(1, Ordering::SeqCst) + 1
     }
 
-    /// N1.
+    /// NUMBER-1.
     #[inline]
     fn next_of_lane(&self) -> u64 {
         let buffers = &self.lane.buffers;
@@ -145,7 +145,7 @@ impl<M: Medium> Tx<'_, M> {
         self.pool.lanes[self.lane.id].shared.last_installed.load(Ordering::Relaxed)
     }
 
-    /// N4: whether what has this version belongs to the transaction's view.
+    /// NUMBER-4: whether what has this version belongs to the transaction's view.
     #[inline]
     pub(super) fn is_in_view(&self, word: LockWord) -> bool {
         word.version() <= self.lane.buffers.view || word.lane() == self.lane.id

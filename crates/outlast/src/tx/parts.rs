@@ -21,7 +21,7 @@ pub(super) struct Part {
 
 impl<M: Medium> Tx<'_, M> {
     /// Cuts the payload into parts of whole items, from a line of a region on and through as many
-    /// further regions as it takes, which `more` finds. So many lines stay free at each end, one
+    /// further regions as it takes, which `more` finds. `spare` lines stay free at each end, one
     /// of them for the name of the next region.
     pub(super) fn place_parts(
         &mut self,

@@ -1,23 +1,23 @@
 //! Asynchronous commit: transactions that are over, and durable later.
 //!
 //! What they changed stays in their lane's write set, with their locks, as if they were one
-//! transaction that goes on: a *batch*. It becomes durable as one record: when somebody wants it,
+//! transaction that goes on: a *batch*. It becomes durable as one record: when a lane wants it,
 //! when it is full, or with the lane's next commit that waits; a transaction that would gain nothing
 //! by waiting does not. A transaction that gives up takes back what it has changed of the batch and
 //! nothing else.
 //!
-//! * **D1** Nothing that is pending is in place, and no lock of it let go, before the batch's
-//!   record is fenced. Only the own lane reads it before, from the write set. So nobody else can
+//! * **PENDING-1** Nothing that is pending is in place, and no lock of it let go, before the batch's
+//!   record is fenced. Only the own lane reads it before, from the write set. So no other lane can
 //!   depend on what a crash may take back, and recovery needs no rule for gaps.
-//! * **D2** A lane's transactions become durable in their order: a commit that waits is part of
+//! * **PENDING-2** A lane's transactions become durable in their order: a commit that waits is part of
 //!   the record that makes durable what is pending before it, and batches follow each other.
-//! * **D3** A transaction that only reads and has seen something pending returns when that is
+//! * **PENDING-3** A transaction that only reads and has seen something pending returns when that is
 //!   durable.
-//! * **D4** A batch always fits into its lane's ring, so that nothing can keep it from becoming
+//! * **PENDING-4** A batch always fits into its lane's ring, so that nothing can keep it from becoming
 //!   durable. Whatever would make it too large runs again, behind it.
-//! * **D5** What a transaction has read is looked at when it is put off and not again, with the locks
-//!   of what it changes held. Whoever has seen what it changes before that, and commits behind it,
-//!   looks again and sees the locks (N5).
+//! * **PENDING-5** What a transaction has read is looked at when it is put off and not again, with the locks
+//!   of what it changes held. A lane that has seen what it changes before that, and commits behind it,
+//!   looks again and sees the locks (NUMBER-5).
 //!
 //! How other threads find a lane's batch is in [`handoff`](crate::pool::handoff).
 
@@ -46,7 +46,7 @@ const BATCH_LINES_MAX: u64 = 56;
 const PUT_OFF_LINES_MAX: usize = 12;
 
 /// A transaction that had to run again because of its batch is not put off, nor are its lane's next
-/// ones, so many in all: more of the kind may come.
+/// ones, this many in all: more of the kind may come.
 const AT_ONCE_AFTER_REFUSAL: u8 = 64;
 
 /// A batch that is fuller than this, in quarters, is made durable before the next transaction.
@@ -66,7 +66,7 @@ pub(crate) struct Pending {
     words: usize,
     /// It has no room for the next transaction.
     is_full: bool,
-    /// So many of the lane's next transactions are not put off.
+    /// How many of the lane's next transactions are not put off.
     at_once: u8,
     /// The running transaction has read something of it.
     pub(super) was_seen: bool,
@@ -252,7 +252,7 @@ impl<'p, M: Medium> Tx<'p, M> {
     pub(super) fn commit_with_batch(&mut self) -> Result<Ticket, Abort> {
         if self.lane.changed_nothing() {
             self.release_locks(None);
-            // D3.
+            // PENDING-3.
             if self.lane.pending.was_seen && !self.io().plants(Plant::AsyncBelieved) {
                 self.commit_batch();
             }
@@ -272,13 +272,13 @@ impl<'p, M: Medium> Tx<'p, M> {
         Ok(ticket)
     }
 
-    /// D5.
+    /// PENDING-5.
     fn end_reading(&mut self) -> Result<(), Abort> {
         self.lock_write_set()?;
         self.validate_reads()
     }
 
-    /// D4: a transaction that does not fit behind others of the batch runs again, without them.
+    /// PENDING-4: a transaction that does not fit behind others of the batch runs again, without them.
     fn refuse_in_batch(&mut self) -> Result<(), Abort> {
         if self.lane.pending.is_empty() {
             return Ok(());
@@ -292,8 +292,8 @@ impl<'p, M: Medium> Tx<'p, M> {
     pub(crate) fn commit_batch(&mut self) -> Ticket {
         let space = self.prepare_batch();
         let sealed = self.seal_batch(space);
-        self.lane.cover.gather_ahead(self.pool, self.lane.id);
-        // D1: the commit point of all of them.
+        self.lane.deferred.gather_ahead(self.pool, self.lane.id);
+        // PENDING-1: the commit point of all of them.
         self.io().fence(Site::RedoRecord);
         let ticket = self.end_redo(sealed);
         self.batch_ended();
@@ -331,7 +331,7 @@ impl<'p, M: Medium> Tx<'p, M> {
         let pending = &self.lane.pending;
         if pending.is_full || pending.words * 4 > self.batch_words_max() * FULL_QUARTERS {
             self.commit_batch();
-            // X1: whoever revokes a bias may take this commit for the end of the transaction, which
+            // BIAS-1: the revocation of a bias may take this commit for the end of the transaction, which
             // must then see that.
             fence(Ordering::SeqCst);
         }
@@ -342,7 +342,7 @@ impl<'p, M: Medium> Tx<'p, M> {
         slot.parked.show_durable(self.lane.pending.batches + 1);
     }
 
-    /// The running transaction is part of the batch, whose record takes so many words now.
+    /// The running transaction is part of the batch, whose record takes `words` words now.
     fn put_off(&mut self, words: usize) {
         let pending = &mut self.lane.pending;
         pending.words = words;
@@ -359,7 +359,7 @@ impl<'p, M: Medium> Tx<'p, M> {
         AsyncTicket { lane: self.lane.id as u32, batch: self.lane.pending.batches + 1 }
     }
 
-    /// D4: words that surely fit into the part of a ring that one record may take.
+    /// PENDING-4: words that surely fit into the part of a ring that one record may take.
     fn batch_words_max(&self) -> usize {
         let lines = (self.ring().lines / 2).min(BATCH_LINES_MAX);
         if self.pool.lanes[self.lane.id].streams() {

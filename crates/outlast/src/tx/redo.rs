@@ -1,14 +1,14 @@
 //! Redo logging: new words are gathered, sealed with one fence, then stored in place.
 //!
-//! * **R1** Nothing is stored in place, and no lock released, before the record is fenced. The
-//!   fence is the commit point; a record that it does not cover nobody has seen.
-//! * **R2** Contents of large new blocks are not logged. They are in place, flushed *and fenced*
+//! * **REDO-1** Nothing is stored in place, and no lock released, before the record is fenced. The
+//!   fence is the commit point; no other transaction can observe an unfenced record.
+//! * **REDO-2** Contents of large new blocks are not logged. They are in place, flushed *and fenced*
 //!   before the record is stored: under one common fence the record could be evicted first.
-//! * **R3** The number is drawn with all locks held, so that for each line the order of numbers
+//! * **REDO-3** The number is drawn with all locks held, so that for each line the order of numbers
 //!   is the order of the locks, and replay in that order ends with what the last owner stored.
-//! * **R4** Gaps in the numbers are harmless: a number without a complete record belongs to a
-//!   transaction of which nobody saw anything.
-//! * **R5** A block that was freed is quarantined until the floor is above the free (M4), since
+//! * **REDO-4** Gaps in the numbers are harmless: a number without a complete record belongs to a
+//!   transaction that no other has observed.
+//! * **REDO-5** A block that was freed is quarantined until the floor is above the free (HEAP-4), since
 //!   live records may still write to it at recovery.
 
 use std::sync::atomic::Ordering;
@@ -188,8 +188,8 @@ impl<'p, M: Medium> Tx<'p, M> {
     pub(super) fn commit_redo(&mut self) -> Result<Ticket, Abort> {
         let space = self.prepare_redo()?;
         let sealed = self.seal_redo(space)?;
-        self.lane.cover.gather_ahead(self.pool, self.lane.id);
-        // R1: the commit point.
+        self.lane.deferred.gather_ahead(self.pool, self.lane.id);
+        // REDO-1: the commit point.
         self.io().fence(Site::RedoRecord);
         Ok(self.end_redo(sealed))
     }
@@ -250,10 +250,10 @@ impl<'p, M: Medium> Tx<'p, M> {
     #[inline(always)]
     pub(crate) fn end_redo(&mut self, sealed: SealedRedo<'p>) -> Ticket {
         let SealedRedo { slot, number, seq, head, flushed } = sealed;
-        // W1: it has covered what was flushed before.
+        // SWEEP-1: it has covered what was flushed before.
         slot.shared.fenced.store(flushed, Ordering::Release);
-        if self.lane.cover.is_unfenced {
-            self.lane.cover.is_unfenced = false;
+        if self.lane.deferred.is_unfenced {
+            self.lane.deferred.is_unfenced = false;
         }
 
         if self.keeps_sums() {
@@ -306,7 +306,7 @@ impl<'p, M: Medium> Tx<'p, M> {
         payload.append_old_lines(olds, contents);
     }
 
-    /// R2: contents of new blocks that are stored in place.
+    /// REDO-2: contents of new blocks that are stored in place.
     #[inline(never)]
     fn persist_fresh(&self) {
         if self.io().plants(Plant::FreshUnflushed) {
@@ -332,7 +332,7 @@ impl<'p, M: Medium> Tx<'p, M> {
         }
     }
 
-    /// Starts the write-back of what was installed. Nobody waits for it: the lane's next fence
+    /// Starts the write-back of what was installed. No commit waits for it: the lane's next fence
     /// completes it, or the sweeper does.
     fn flush_installed(&self) {
         for entry in self.lane.buffers.lines.entries() {
@@ -343,7 +343,7 @@ impl<'p, M: Medium> Tx<'p, M> {
         self.flush_allocations(Site::RedoData);
     }
 
-    /// Nothing is in place yet, so nothing needs to be put back. New blocks were nobody's.
+    /// Nothing is in place yet, so nothing needs to be put back. New blocks belonged to no other transaction.
     pub(super) fn abort_redo(&mut self) {
         self.release_locks(None);
         self.drop_reservations();

@@ -6,12 +6,12 @@
 //! pages back; blanking its tag is the commit. The journal is in the lane's ring, behind the header in
 //! its first line, or in regions of the heap where the ring is too small.
 //!
-//! * **J1** The old pages are fenced before the header that counts them is stored.
-//! * **J2** The header is fenced before anything is stored in place.
-//! * **J3** The new pages, all of their lines, are fenced before the header's tag is blanked.
-//! * **J4** The blank tag is fenced before a lock is released or anything acknowledged: one
+//! * **ROLLBACK-1** The old pages are fenced before the header that counts them is stored.
+//! * **ROLLBACK-2** The header is fenced before anything is stored in place.
+//! * **ROLLBACK-3** The new pages, all of their lines, are fenced before the header's tag is blanked.
+//! * **ROLLBACK-4** The blank tag is fenced before a lock is released or anything acknowledged: one
 //!   word, the commit point.
-//! * **J5** One transaction writes at a time, from its first store, allocation or free to its end;
+//! * **ROLLBACK-5** One transaction writes at a time, from its first store, allocation or free to its end;
 //!   others wait for it or begin anew. So no page has the words of two unfinished transactions,
 //!   no two journals are hot, and what the heap changes without a log is in every image taken
 //!   after it. Readers go on: they check versions of lines, as with other schemes.
@@ -43,7 +43,7 @@ use crate::tx::parts::Part;
 const ITEM_WORDS_MAX: usize = (PAGE_BYTES_MAX / 16) as usize;
 
 impl<M: Medium> Tx<'_, M> {
-    /// J5: takes the right to write, if the scheme has one and this transaction does not.
+    /// ROLLBACK-5: takes the right to write, if the scheme has one and this transaction does not.
     #[inline]
     pub(super) fn begin_writing(&mut self) -> Result<(), Abort> {
         let free = self.lane.buffers.is_alone || self.io().plants(Plant::TwoWriters);
@@ -90,7 +90,7 @@ impl<M: Medium> Tx<'_, M> {
             self.write_journal_header(&parts, seq);
         }
         self.write_journal(&parts, seq);
-        io.fence(Site::JournalPages); // J1
+        io.fence(Site::JournalPages); // ROLLBACK-1
         if !io.plants(Plant::JournalHeaderFirst) {
             self.write_journal_header(&parts, seq);
         }
@@ -100,14 +100,14 @@ impl<M: Medium> Tx<'_, M> {
         if io.plants(Plant::InstallBeforeFence) {
             self.install_pages(&pages);
         }
-        io.fence(Site::JournalHeader); // J2
+        io.fence(Site::JournalHeader); // ROLLBACK-2
         if io.plants(Plant::JournalEndedEarly) {
             self.end_journal();
         }
         self.install_pages(&pages);
         pages.iter().for_each(|page| io.flush(Site::JournalData, page.at, page.len));
-        io.fence(Site::JournalData); // J3
-        self.end_journal(); // J4
+        io.fence(Site::JournalData); // ROLLBACK-3
+        self.end_journal(); // ROLLBACK-4
         self.release_locks(Some(number));
         self.end_blocks();
         Ok(Ticket::of(seq))
@@ -205,7 +205,7 @@ impl<M: Medium> Tx<'_, M> {
         );
     }
 
-    /// J4. Under a blank tag there is no header.
+    /// ROLLBACK-4. Under a blank tag there is no header.
     fn end_journal(&self) {
         let at = self.ring().at.plus(TAG_AT);
         self.io().medium.store_u64(at, BLANK);
@@ -213,7 +213,7 @@ impl<M: Medium> Tx<'_, M> {
         self.io().fence(Site::JournalEnd);
     }
 
-    /// Stores the new pages in place, whole. Nobody else changes anything in them (J5).
+    /// Stores the new pages in place, whole. No other lane changes anything in them (ROLLBACK-5).
     fn install_pages(&self, pages: &[ByteRange]) {
         let medium = &self.pool.medium;
         let mut content = vec![0u64; self.pool.page_bytes as usize / 8];

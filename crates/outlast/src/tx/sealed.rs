@@ -1,4 +1,4 @@
-//! Undo logging whose data nobody flushes: old words before the stores, new words at the commit.
+//! Undo logging whose commits flush no data: old words before the stores, new words at the commit.
 //!
 //! When data is flushed by age, a committed transaction's lines may stay in the cache for long.
 //! Its old words could only take it back; so the commit also logs what it has stored, as redo
@@ -6,18 +6,18 @@
 //! old words count no more. All records of a lane stand in its ring one behind the other, under
 //! numbers from the pool's one clock, and die with the floor.
 //!
-//! * **E1** Old words are logged, and fenced, before anything is stored over them (as U1).
-//! * **E2** The seal is fenced before a lock is released or anything acknowledged. It has what was
-//!   stored to small new blocks; contents of large ones are fenced before it is stored (as R2).
+//! * **SEAL-1** Old words are logged, and fenced, before anything is stored over them (as UNDO-1).
+//! * **SEAL-2** The seal is fenced before a lock is released or anything acknowledged. It has what was
+//!   stored to small new blocks; contents of large ones are fenced before it is stored (as REDO-2).
 //!   Bits of blocks change after it.
-//! * **E3** From before its first record until it is over a transaction shows its bound, so the
-//!   floor cannot pass old words that recovery may still need (W4).
-//! * **E4** An aborted transaction puts its old words back, and flushes and fences the lines,
+//! * **SEAL-3** From before its first record until it is over a transaction shows its bound, so the
+//!   floor cannot pass old words that recovery may still need (SWEEP-4).
+//! * **SEAL-4** An aborted transaction puts its old words back, and flushes and fences the lines,
 //!   before its bound goes; regions that its records name stay the log's until the floor has
 //!   passed those. Its records need no seal: as long as they live, so does whatever was
 //!   committed to these words later, under higher numbers, and that is repeated after they were
 //!   put back.
-//! * **E5** A transaction keeps room for its seal: old words take a quarter of the ring at most
+//! * **SEAL-5** A transaction keeps room for its seal: old words take a quarter of the ring at most
 //!   and a line that names the region of the heap where they go on; the seal takes a quarter at
 //!   most, or lines that name regions. With what wraps waste that fits every ring.
 
@@ -44,7 +44,7 @@ impl<M: Medium> Tx<'_, M> {
         (self.ring().lines / 4).max(1)
     }
 
-    /// E1: gathered old words go into the ring, durably.
+    /// SEAL-1: gathered old words go into the ring, durably.
     pub(super) fn write_before_records(&mut self) -> Result<(), Abort> {
         if self.lane.buffers.sealed.last == 0 {
             let shared = &self.pool.lanes[self.lane.id].shared;
@@ -85,7 +85,7 @@ impl<M: Medium> Tx<'_, M> {
         Ok(())
     }
 
-    /// So many lines of the ring, for a record of old words under that number.
+    /// `lines` lines of the ring, for a record of old words under that number.
     fn ring_space(&mut self, lines: u64) -> Result<(Place, Seq), Abort> {
         reserve_lines(self.pool, self.lane.id, &mut self.lane.log, lines);
         let seq = self.ticket()?;
@@ -109,7 +109,7 @@ impl<M: Medium> Tx<'_, M> {
         Ok(self.pool.seq(number))
     }
 
-    /// E5: the rest of the old words goes into a region of the heap.
+    /// SEAL-5: the rest of the old words goes into a region of the heap.
     #[cold]
     fn go_elsewhere(&mut self, words: usize) -> Result<(), Abort> {
         let region = self.reserve_log_region(lines_for(words) + 1)?;
@@ -157,7 +157,7 @@ impl<M: Medium> Tx<'_, M> {
         buffers.sealed.last == 0 && buffers.allocated.is_empty() && buffers.freed.is_empty()
     }
 
-    /// E2.
+    /// SEAL-2.
     pub(super) fn commit_sealed(&mut self) -> Result<Ticket, Abort> {
         let io = self.io();
         if self.has_stored_nothing() {
@@ -196,11 +196,11 @@ impl<M: Medium> Tx<'_, M> {
         }
         let flushed = shared.flushed.load(Ordering::Relaxed);
         // The commit point.
-        self.lane.cover.gather_ahead(self.pool, self.lane.id);
+        self.lane.deferred.gather_ahead(self.pool, self.lane.id);
         io.fence(Site::RedoRecord);
-        // P2: it has covered what was flushed before.
+        // AGE-2: it has covered what was flushed before.
         shared.fenced.store(flushed, Ordering::Release);
-        self.lane.cover.is_unfenced = false;
+        self.lane.deferred.is_unfenced = false;
         if self.keeps_sums() {
             let mut deltas = self.begin_deltas(number);
             self.note_stored(&mut deltas);
@@ -216,7 +216,7 @@ impl<M: Medium> Tx<'_, M> {
         Ok(Ticket::of(seq))
     }
 
-    /// E2: contents of new blocks that the seal will not have are flushed. Whether there were any.
+    /// SEAL-2: contents of new blocks that the seal will not have are flushed. Whether there were any.
     fn flush_unsealed(&mut self) -> bool {
         if self.lane.buffers.fresh_lines.is_empty() {
             return false;
@@ -294,7 +294,7 @@ impl<M: Medium> Tx<'_, M> {
         shared.bound.store(LaneShared::IDLE, Ordering::Release);
     }
 
-    /// E4. What the transaction stored is put back already.
+    /// SEAL-4. What the transaction stored is put back already.
     pub(super) fn end_aborted(&mut self) {
         let io = self.io();
         if self.lane.buffers.undo.stored {

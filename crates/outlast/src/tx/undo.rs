@@ -1,13 +1,13 @@
 //! Undo logging: old words first, then new ones in place, then everything flushed.
 //!
-//! * **U1** A word's old content is logged, and that record fenced, before anything is stored
+//! * **UNDO-1** A word's old content is logged, and that record fenced, before anything is stored
 //!   over it: whatever the cache evicts, recovery can put it back. Announced ranges gather and
 //!   share one record, one flush batch and one fence, paid at the first store.
-//! * **U2** At commit all lines stored to are flushed and fenced before the mark.
-//! * **U3** Where witnesses do not speak for it (U5, [`witness`](super::witness)), the mark raises
+//! * **UNDO-2** At commit all lines stored to are flushed and fenced before the mark.
+//! * **UNDO-3** Where witnesses do not speak for it (UNDO-5, [`witness`](super::witness)), the mark raises
 //!   the lane's floor to the transaction's last record: one word, the commit point. It is flushed
 //!   and fenced before the acknowledgement and before any lock is released.
-//! * **U4** A word is logged once per transaction, so the order of putting back within a
+//! * **UNDO-4** A word is logged once per transaction, so the order of putting back within a
 //!   transaction does not matter; new blocks are not logged at all.
 //!
 //! `none` keeps old words in volatile memory, to be able to abort, and neither logs nor flushes.
@@ -32,7 +32,7 @@ use crate::tx::{Tx, next_number};
 /// Most words in one item, so that every region has room for a record with one.
 const ITEM_WORDS_MAX: usize = 384;
 
-/// Lines that a region of the heap has at least, if so many are free in one piece.
+/// Lines that a region of the heap has at least, if that many are free in one piece.
 const REGION_LINES: u64 = 1024;
 
 /// How far a transaction's undo log has come.
@@ -182,7 +182,7 @@ impl<M: Medium> Tx<'_, M> {
         })
     }
 
-    /// U1: what was gathered goes into the log, durably.
+    /// UNDO-1: what was gathered goes into the log, durably.
     #[inline]
     pub(super) fn log_gathered(&mut self) -> Result<(), Abort> {
         let buffers = &self.lane.buffers;
@@ -213,7 +213,7 @@ impl<M: Medium> Tx<'_, M> {
                 self.continue_elsewhere(region, line, rest.len())?;
                 continue;
             }
-            let seq = next_number(self.lane.log.last_undo, self.pool.epoch)?;
+            let seq = next_number(self.lane.log.last_undo, self.pool.generation)?;
             let rest = &self.lane.buffers.payload.as_words()[logged..logged + words];
             let lines = log::append(
                 io,
@@ -257,7 +257,7 @@ impl<M: Medium> Tx<'_, M> {
     fn continue_elsewhere(&mut self, full: Region, line: u64, words: usize) -> Result<(), Abort> {
         let wanted = (lines_for(words) + 1).max(REGION_LINES);
         let next = self.reserve_log_region(wanted)?;
-        let seq = next_number(self.lane.log.last_undo, self.pool.epoch)?;
+        let seq = next_number(self.lane.log.last_undo, self.pool.generation)?;
         let payload = [next.at.0, next.lines];
         let kind = RecordKind::Continued;
         log::append(self.io(), Site::UndoRecord, full, line, Record::new(kind, seq, &payload));
@@ -315,7 +315,7 @@ impl<M: Medium> Tx<'_, M> {
         Ok(Ticket::of(self.pool.seq(number)))
     }
 
-    /// U2, but for its fence.
+    /// UNDO-2, but for its fence.
     pub(super) fn flush_data(&self) {
         let io = self.io();
         let unflushed = |at| io.plants(Plant::FreshUnflushed) && self.is_fresh(at, 1);
@@ -327,7 +327,7 @@ impl<M: Medium> Tx<'_, M> {
         self.flush_allocations(Site::UndoData);
     }
 
-    /// U3: the records of this lane are dead from here on.
+    /// UNDO-3: the records of this lane are dead from here on.
     pub(super) fn mark_done(&self) {
         let io = self.io();
         let at = self.pool.header().geometry.lane_at(self.lane.id).plus(LANE_FLOOR);
@@ -374,7 +374,7 @@ impl<M: Medium> Tx<'_, M> {
             self.mark_done();
         }
         if self.pool.logging == Logging::Sections && stored {
-            // F5.
+            // ATLAS-5.
             self.await_stable(&self.predecessors());
         }
         // Optimistic readers may have copied what was in place for a while: the lines get a new

@@ -6,19 +6,19 @@
 //! and what it holds now. Recovery looks there: if all witnesses agree, all data is durable and
 //! the transaction is committed; if one does not, it was not acknowledged and is put back.
 //!
-//! * **U5** A witness is the word that its line was stored to last; the transaction stored to it
+//! * **UNDO-5** A witness is the word that its line was stored to last; the transaction stored to it
 //!   once, and it held something else before. Stores to one line persist as a prefix (rule 2), so
 //!   the word holds its last value only when every store to the line is durable. Words of the
 //!   heap's own bear witness all of them. New blocks need none: they were flushed with an earlier
 //!   record's fence. Where one was filled later, or a line has no such word, the commit takes its
 //!   mark.
-//! * **U6** Until something later proves the transaction done, nothing may change what its
+//! * **UNDO-6** Until something later proves the transaction done, nothing may change what its
 //!   witnesses speak of, nor its records. Its lane's next record proves it, being complete: such
 //!   transactions use the two halves of the ring in turn, so the older records stand until the
-//!   newer are fenced, and nothing is stored in place before that (U1). Everything else makes up
+//!   newer are fenced, and nothing is stored in place before that (UNDO-1). Everything else makes up
 //!   for the mark first ([`Pool::settle`]): the end of the solo, the lane's return, and the
 //!   heap's changes without a log.
-//! * **U7** A transaction that stores to a block and gives it back takes its mark: the next owner
+//! * **UNDO-7** A transaction that stores to a block and gives it back takes its mark: the next owner
 //!   fills the block before its own record is fenced.
 
 use std::sync::atomic::Ordering;
@@ -55,7 +55,9 @@ impl<M: Medium> Tx<'_, M> {
         if lines_for(witnesses.len()) > region.lines - line {
             return false;
         }
-        let Ok(seq) = next_number(self.lane.log.last_undo, self.pool.epoch) else { return false };
+        let Ok(seq) = next_number(self.lane.log.last_undo, self.pool.generation) else {
+            return false;
+        };
         let site = Site::UndoWitnesses;
         // Only now, since a line that is being written back is slow to read.
         self.flush_data();
@@ -74,7 +76,7 @@ impl<M: Medium> Tx<'_, M> {
         true
     }
 
-    /// U5: a word of each line, and what it holds. `false` when some line has none.
+    /// UNDO-5: a word of each line, and what it holds. `false` when some line has none.
     fn gather_witnesses(&mut self) -> bool {
         let io = self.io();
         let mut witnesses = std::mem::take(&mut self.lane.buffers.witnesses);

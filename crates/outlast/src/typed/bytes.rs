@@ -61,7 +61,7 @@ impl Shape {
     }
 }
 
-/// The capacity of a block for so many bytes, at least.
+/// The least capacity of a block for `bytes` bytes.
 fn capacity_for(bytes: u64, grown_from: u64) -> u64 {
     bytes.max(grown_from.saturating_mul(2)).next_multiple_of(16)
 }

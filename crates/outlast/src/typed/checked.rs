@@ -99,7 +99,7 @@ impl<P: Pattern> Checked<P> {
     /// The value.
     ///
     /// # Errors
-    /// [`Abort::Damaged`] when the bits are those of no value: nobody stored them as one.
+    /// [`Abort::Damaged`] when the bits are those of no value of the type.
     pub fn get(self) -> Result<P, Abort> {
         P::from_bits(self.bits)
             .ok_or_else(|| Abort::damaged(format!("{:?} is no `{}`", self.bits, P::NAME)))

@@ -54,7 +54,7 @@ pub(super) const QUEUE_POPPED_AT: usize = 24;
 pub(super) const QUEUE_FIRST_AT: usize = 32;
 pub(super) const QUEUE_HEADER_BYTES: usize = 64;
 pub(super) const QUEUE_ITEMS_AT: u64 = 8;
-/// A segment of a queue takes about so many bytes.
+/// Bytes of a segment of a queue, about.
 pub(super) const QUEUE_SEGMENT_BYTES: usize = 1024;
 
 const _: () = {

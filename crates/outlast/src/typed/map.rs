@@ -15,7 +15,7 @@ pub trait Structure<K: ?Sized>: Dictionary {
     #[doc(hidden)]
     const NAME: &'static str;
 
-    /// An empty one, for values of so many bytes.
+    /// An empty map, for values of `bytes` bytes.
     #[doc(hidden)]
     fn make<X: Transact>(tx: &mut X, value_bytes: usize) -> Result<PoolOffset, Abort>;
 

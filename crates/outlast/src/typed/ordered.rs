@@ -167,7 +167,7 @@ fn load_pair<'id, K: Key + ?Sized, V: Persist<'id>, X: Transact>(
     Ok((key, V::load(tx, value.offset())?))
 }
 
-/// Entries are loaded so many at a time.
+/// Entries that are loaded at a time.
 const LOADED_ENTRIES: u64 = 30;
 
 /// What [`PMap::iter`] and [`PMap::range`] of a map in order return. After an error it ends.

@@ -3,14 +3,14 @@
 use super::{Schema, TypedTx};
 use crate::{Abort, PoolOffset, Transact};
 
-/// A type whose values can live in a pool of the brand `'id`: so many bytes, all of which mean
+/// A type whose values can live in a pool of the brand `'id`: a fixed number of bytes, all of which mean
 /// something whatever they are, and none of which points to volatile memory or to another pool.
 ///
 /// Integers of fixed size, floats and arrays persist; so do pointers and collections, in the pool
 /// they belong to; so does a struct with `#[derive(Persist)]`, whose rules the
 /// [module](super) has. A type with invalid bit patterns goes into [`Checked`](super::Checked).
 ///
-/// Values are copied out of the pool and back, field by field, little-endian. Nobody implements
+/// Values are copied out of the pool and back, field by field, little-endian. No program implements
 /// this by hand: an implementation that contradicts itself damages what it stores, though never
 /// memory.
 #[diagnostic::on_unimplemented(
@@ -75,7 +75,7 @@ pub trait Persist<'id>: Copy {
 /// Values up to this size pass through the stack.
 const STACK_BYTES: usize = 256;
 
-/// Calls `body` with so many zero bytes.
+/// Calls `body` with `bytes` zero bytes.
 #[inline]
 pub(super) fn with_buffer<R>(bytes: usize, body: impl FnOnce(&mut [u8]) -> R) -> R {
     if bytes <= STACK_BYTES {

@@ -162,7 +162,7 @@ pub(super) fn free_header<X: Transact>(tx: &mut X, header: PoolOffset) -> Result
 /// A pointer to a `T` in the pool of brand `'id`: to a block, or to something inside one.
 ///
 /// It is an offset, so it persists, and it is good for as long as what it points to: freeing that
-/// is the business of whoever owns it. It never leaves its pool: the brand, a lifetime, is refused
+/// is its owner's business. It never leaves its pool: the brand, a lifetime, is refused
 /// wherever another pool's is wanted, and outside [`Pool::typed`](crate::Pool::typed).
 ///
 /// `Option<PPtr<T>>` takes 8 bytes too.

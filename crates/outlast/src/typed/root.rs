@@ -45,7 +45,7 @@ impl<'id, X: Transact> TypedTx<'id, '_, X> {
     /// it, and set that, in one transaction.
     ///
     /// # Errors
-    /// [`Abort::Schema`] when the pool has a root without types: whose its blocks are, nobody
+    /// [`Abort::Schema`] when the pool has a root without types: the owner of its blocks is not
     /// knows; those of the transaction.
     pub fn set_root<T: Persist<'id>>(&mut self, value: T) -> Result<PPtr<'id, T>, Abort> {
         let tx = self.raw();

@@ -4,7 +4,7 @@ use super::persist::with_buffer;
 use super::{Persist, Schema, TypedTx};
 use crate::{Abort, PoolOffset, Transact};
 
-/// Whoever decodes has as many bytes as the type takes.
+/// A decoder has as many bytes as the type takes.
 const WHOLE: &str = "a value's bytes are all there";
 
 macro_rules! bytewise {

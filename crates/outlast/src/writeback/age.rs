@@ -13,15 +13,15 @@
 //! Where the log is too short for the second hand to come to anything, single lines are not looked
 //! at, and this is write-back by segment.
 //!
-//! * **P1** What lines a commit stored to is what its record in the log says, or a list that its
+//! * **AGE-1** What lines a commit stored to is what its record in the log says, or a list that its
 //!   lane has made with the record. A record counts as *drained* when the lane has drawn a step's
 //!   number after it was installed; hands pass over drained records only.
-//! * **P2** A line is clean for a record when it was flushed in the step that drained the record,
+//! * **AGE-2** A line is clean for a record when it was flushed in the step that drained the record,
 //!   or a later one, and that flush was fenced. Steps are numbered by one counter for all lanes: who
 //!   draws a greater number than another comes after everything that the other had in place. A
-//!   lane writes into `ObjHT` what it has flushed when it has fenced it, and not before; so whoever
+//!   lane writes into `ObjHT` what it has flushed when it has fenced it, and not before; so a lane that
 //!   reads it there needs no fence of his own.
-//! * **P3** A record is covered (B1) when the second or the last hand has found each line that it
+//! * **AGE-3** A record is covered (DEFER-1) when the second or the last hand has found each line that it
 //!   names clean, or flushed it.
 
 use std::collections::VecDeque;
@@ -30,7 +30,7 @@ use std::sync::Arc;
 use outlast_pmem::Medium;
 use outlast_trace::LineAddr;
 
-use super::cover::{Batch, Cover, old_end};
+use super::deferred::{Batch, Deferred, old_end};
 use super::history::{Access, Era, History};
 use crate::io::Io;
 use crate::plant::Plant;
@@ -39,7 +39,7 @@ use crate::pool::{LaneSlot, Pool};
 /// Lines that are looked up together, so that their look-ups wait for memory together.
 const LINES_AT_ONCE: usize = 64;
 
-/// When the last hand has passed over so many times the lines of a ring and the second over
+/// When the last hand has passed over this multiple of a ring's lines and the second over
 /// nothing, lines are no longer looked at before.
 const UNAGED_RINGS: u64 = 4;
 
@@ -72,7 +72,7 @@ pub(super) struct Aging {
     drained: u64,
     /// The step that drained last.
     step: u64,
-    /// So many words of what is installed the first hand has passed.
+    /// Words of installed records that the first hand has passed.
     noted: usize,
     /// What the second hand left, in the order of the records.
     left: VecDeque<Target>,
@@ -116,7 +116,7 @@ impl Aging {
         self.unaged < UNAGED_RINGS * ring_lines
     }
 
-    /// P2: what was flushed the last time is known to be clean if the lane has fenced it since;
+    /// AGE-2: what was flushed the last time is known to be clean if the lane has fenced it since;
     /// `batch` is flushed next.
     pub fn before_flush(&mut self, batch: &Batch, ring_lines: u64, is_unfenced: bool) {
         if !self.flushed.is_empty() && !is_unfenced {
@@ -144,7 +144,7 @@ impl Aging {
     }
 }
 
-impl Cover {
+impl Deferred {
     /// The hands go on.
     pub(super) fn gather_by_age<M: Medium>(
         &mut self,
@@ -239,7 +239,7 @@ impl Cover {
         }
     }
 
-    /// P3: what the hand has found is flushed, left, or clean.
+    /// AGE-3: what the hand has found is flushed, left, or clean.
     fn look_up<M: Medium>(&mut self, io: Io<'_, M>, hand: Hand, round: Round<'_>) {
         let Self { batch, aging, .. } = self;
         let mut targets = std::mem::take(&mut aging.targets);

@@ -40,7 +40,7 @@ impl Installed {
         self.to += 1;
     }
 
-    /// Puts a record in with at most so many lines.
+    /// Puts a record in with at most `most` lines.
     #[inline(always)]
     pub fn note(&mut self, head: u64, most: usize, mut lines: impl Iterator<Item = LineAddr>) {
         if self.len() + 2 + most > self.words.len() {

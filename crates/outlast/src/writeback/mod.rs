@@ -1,30 +1,30 @@
 //! Write-back: when data that the log covers becomes durable, and when the log's lines are free.
 //!
-//! Redo stores in place after its record is durable. Nobody waits for those stores: plain redo
+//! Redo stores in place after its record is durable. Commits do not wait for those stores: plain redo
 //! starts their write-back at once, and the lane's next fence finds it done. Else they are left to
-//! the cache and flushed later, by the lane itself, between its commits ([`cover`]): by age when they
+//! the cache and flushed later, by the lane itself, between its commits ([`deferred`]): by age when they
 //! have probably left it, by segment when their part of the log is to be used again. The log's lines come free when the *floor* passes their record: one durable
 //! number for all lanes, because of a case that a floor per lane gets wrong. T1 on lane A and then
 //! T2 on lane B write X; B's data is durable and B forgets T2; recovery would find T1 on A and put
 //! its old value over T2's.
 //!
-//! * **W1** The floor moves to `f` only when every record below `f`, in all lanes, is in place
+//! * **SWEEP-1** The floor moves to `f` only when every record below `f`, in all lanes, is in place
 //!   and its lines are durable. A lane's own flushes count when its own thread has fenced them;
 //!   therefore a lane fences before another thread can have it.
-//! * **W2** Nothing is stored over a record before the floor above it is durable.
-//! * **W3** A lane's tail moves after the floor, and its lines are used again after the tail is
+//! * **SWEEP-2** Nothing is stored over a record before the floor above it is durable.
+//! * **SWEEP-3** A lane's tail moves after the floor, and its lines are used again after the tail is
 //!   durable: recovery never starts to read in the middle of newer records.
-//! * **W4** The clock is read *before* the lanes' bounds: a commit that draws its number later
+//! * **SWEEP-4** The clock is read *before* the lanes' bounds: a commit that draws its number later
 //!   has a number above that reading; one that drew it earlier shows its bound until its data is
 //!   in place.
 
 mod age;
-mod cover;
+mod deferred;
 mod history;
 mod installed;
 mod literal;
 
-pub(crate) use cover::{Cover, STEP_LINES_MAX, site as cover_site, step as step_cover};
+pub(crate) use deferred::{Deferred, STEP_LINES_MAX, site as deferred_site, step as step_deferred};
 pub(crate) use history::{Access, History, Rings, Sample};
 pub(crate) use literal::{Ended, finish_pending, forget_sums, is_dropped, renew_sums};
 
@@ -33,7 +33,7 @@ use std::sync::atomic::{Ordering, fence};
 use outlast_pmem::Medium;
 use outlast_trace::ByteRange;
 
-use crate::checksums::{Believed, Keeper};
+use crate::checksums::{Believed, Updater};
 use crate::io::Site;
 use crate::layout::{FLOOR_AT, Geometry, LANE_SEEN, LANE_TAIL};
 use crate::log::record::Head;
@@ -42,14 +42,14 @@ use crate::plant::Plant;
 use crate::pool::{LaneLog, LaneShared, LaneSlot, OpenOptions, Pool, first_not_installed};
 use crate::sealed::seal_at;
 use crate::seq::Seq;
-use cover::Batch;
+use deferred::Batch;
 use literal::Literal;
 
-/// Whoever moves the floor holds this.
+/// The state of the thread that moves the floor.
 #[derive(Default)]
 pub(crate) struct Sweeper {
     /// Only where the pool keeps checksums.
-    keeper: Option<Keeper>,
+    updater: Option<Updater>,
     /// Literal variants: their history unit, instead.
     literal: Option<Literal>,
     /// What lanes have not flushed themselves, and by which sweep it was.
@@ -64,22 +64,22 @@ impl Sweeper {
             let literal = Some(Literal::new(options, lanes, believed));
             return Self { literal, ..Self::default() };
         }
-        let keeper = geometry.checksums.then(|| Keeper::new(*geometry));
-        Self { keeper, ..Self::default() }
+        let updater = geometry.checksums.then(|| Updater::new(*geometry));
+        Self { updater, ..Self::default() }
     }
 
-    /// K2: what commits have changed is added to the checksums, whose lines are flushed. Their
+    /// SUMS-2: what commits have changed is added to the checksums, whose lines are flushed. Their
     /// fence is the caller's.
     fn keep_sums<M: Medium>(&mut self, pool: &Pool<M>) {
-        if let Some(keeper) = &mut self.keeper {
+        if let Some(updater) = &mut self.updater {
             let changes = &pool.checkpointer.changes;
-            keeper.add_up(pool.io(), &pool.lanes, |line| changes.mark(line.start()));
+            updater.add_up(pool.io(), &pool.lanes, |line| changes.mark(line.start()));
         }
     }
 
     /// The same if the floor cannot pass to `limit` without.
     fn keep_sums_below<M: Medium>(&mut self, pool: &Pool<M>, limit: u64) {
-        if self.keeper.is_some() && Keeper::lags(&pool.medium, &pool.lanes, limit) {
+        if self.updater.is_some() && Updater::lags(&pool.medium, &pool.lanes, limit) {
             self.keep_sums(pool);
         }
     }
@@ -95,7 +95,7 @@ pub(crate) fn bring_sums_up<M: Medium>(pool: &Pool<M>) {
     if pool.matrices.is_some() {
         let mut sweeper = pool.sweeper.lock(&pool.medium);
         sweeper.keep_sums(pool);
-        // Whoever sweeps next cannot fence what this thread has flushed.
+        // The next sweeper cannot fence what this thread has flushed.
         pool.io().fence(Site::AgedOut);
     }
 }
@@ -111,7 +111,7 @@ pub(crate) fn cache_bytes() -> u64 {
 pub(crate) enum Reach {
     /// As far as the floor can move now.
     All,
-    /// Until so many lines of the own ring are free, if that is known.
+    /// Until this many lines of the own ring are free, if that is known.
     Lines(u64),
     /// As `All`, unless the floor has passed this number already.
     Past(Seq),
@@ -136,7 +136,7 @@ pub(crate) fn step_literal<M: Medium>(pool: &Pool<M>, own: usize, accesses: &mut
     }
 }
 
-/// K2: brings checksums up to date, unless another lane is at it.
+/// SUMS-2: brings checksums up to date, unless another lane is at it.
 pub(crate) fn step_sums<M: Medium>(pool: &Pool<M>) {
     if let Some(mut sweeper) = pool.sweeper.try_lock() {
         sweeper.keep_sums(pool);
@@ -149,13 +149,13 @@ pub(crate) fn step_sums<M: Medium>(pool: &Pool<M>) {
 pub(crate) fn sweep<M: Medium>(pool: &Pool<M>, own: usize, reach: Reach) {
     let mut sweeper = pool.sweeper.lock(&pool.medium);
     if matches!(reach, Reach::Past(seq) if pool.floor() > seq) {
-        // Whoever had the sweeper before has done it.
+        // The sweep before has done it.
         return;
     }
     sweep_with(pool, &mut sweeper, own, reach);
 }
 
-/// As [`sweep`], as far as lanes have flushed by themselves and nobody else is at it.
+/// As [`sweep`], as far as lanes have flushed by themselves, unless another lane sweeps.
 fn try_sweep<M: Medium>(pool: &Pool<M>, own: usize) {
     if let Some(mut sweeper) = pool.sweeper.try_lock() {
         sweep_with(pool, &mut sweeper, own, Reach::Flushed);
@@ -191,7 +191,7 @@ fn sweep_with<M: Medium>(pool: &Pool<M>, sweeper: &mut Sweeper, own: usize, reac
         }
         floor = pool.seq(1);
     }
-    // W1: own flushes and those of the walk.
+    // SWEEP-1: own flushes and those of the walk.
     io.fence(Site::SweepData);
     if let Some(LaneSlot { shared, .. }) = pool.lanes.get(own) {
         let flushed = shared.flushed.load(Ordering::Relaxed).max(swept[own]);
@@ -219,11 +219,11 @@ fn sweep_with<M: Medium>(pool: &Pool<M>, sweeper: &mut Sweeper, own: usize, reac
     pool.medium.store_u64(FLOOR_AT, seal_at(floor.bits(), FLOOR_AT));
     io.flush(Site::Floor, FLOOR_AT, 8);
     io.fence(Site::Floor);
-    // W3.
+    // SWEEP-3.
     if !io.plants(Plant::TailBeforeFloor) {
         move_tails();
     }
-    // W2: only now are lines below the tails and blocks freed below the floor anybody's.
+    // SWEEP-2: only now are lines below the tails and blocks freed below the floor anybody's.
     for (lane, swept) in pool.lanes.iter().zip(&swept) {
         lane.shared.free_to(*swept);
     }
@@ -231,7 +231,7 @@ fn sweep_with<M: Medium>(pool: &Pool<M>, sweeper: &mut Sweeper, own: usize, reac
     pool.heap.lock(&pool.medium).floor_raised(floor);
 }
 
-/// W4: the smallest counter whose record may not be in place yet.
+/// SWEEP-4: the smallest counter whose record may not be in place yet.
 fn not_installed<M: Medium>(pool: &Pool<M>) -> u64 {
     if pool.io().plants(Plant::SweepIgnoresInFlight) {
         return pool.newest() + 1;
@@ -244,7 +244,7 @@ fn not_installed<M: Medium>(pool: &Pool<M>) -> u64 {
 /// enough. `None` when there is nothing to do.
 fn covered_limit<M: Medium>(pool: &Pool<M>, own: usize, reach: Reach, limit: u64) -> Option<u64> {
     let number_behind = |lane: &LaneSlot, own: bool| {
-        cover::number_at(pool, lane, lane.shared.covered(own))
+        deferred::number_at(pool, lane, lane.shared.covered(own))
             .map_or(limit, Seq::counter)
             .min(limit)
     };
@@ -281,7 +281,7 @@ fn walk<M: Medium>(
     // The usual cases need no look at each record.
     let mut position = if covered == end && last < floor {
         return end;
-    } else if cover::number_at(pool, lane, covered).is_some_and(|number| number <= floor) {
+    } else if deferred::number_at(pool, lane, covered).is_some_and(|number| number <= floor) {
         covered
     } else if own || !pool.write_back.is_covered_by_lanes() {
         lane.shared.swept.load(Ordering::Relaxed)
@@ -369,7 +369,7 @@ pub(crate) fn reserve_lines<M: Medium>(pool: &Pool<M>, own: usize, log: &mut Lan
     }
 }
 
-/// Sweeps until so many lines are free behind the head of the lane's ring.
+/// Sweeps until `needed` lines are free behind the head of the lane's ring.
 #[cold]
 fn make_room<M: Medium>(pool: &Pool<M>, own: usize, head: u64, needed: u64) {
     let slot = &pool.lanes[own];
@@ -389,7 +389,7 @@ fn make_room<M: Medium>(pool: &Pool<M>, own: usize, head: u64, needed: u64) {
     }
 }
 
-/// Shows the sweeper that a commit is about to draw its number (W4).
+/// Shows the sweeper that a commit is about to draw its number (SWEEP-4).
 #[inline]
 pub(crate) fn enter_commit<M: Medium>(pool: &Pool<M>, shared: &LaneShared) {
     shared.enter(&pool.clock);

@@ -124,15 +124,15 @@ fn every_flipped_bit_of_a_lanes_tail_and_floors_is_noticed() {
     }
 }
 
-/// The lines that carry a number of the pool's present epoch: in these images all are live.
+/// The lines that carry a number of the pool's present generation: in these images all are live.
 fn live_lines(image: &[u8]) -> Vec<u64> {
     let geometry = geometry_of(image);
-    let epoch = |word: u64| word >> 44 & 0xfff;
-    let now = epoch(word_at(image, 128));
+    let generation = |word: u64| word >> 44 & 0xfff;
+    let now = generation(word_at(image, 128));
     let mut lines = Vec::new();
     let mut add = |first: PoolOffset, count: u64| {
         let all = (0..count).map(|line| first.0 + line * LINE_BYTES);
-        let live: Vec<u64> = all.filter(|at| epoch(word_at(image, at + 56)) == now).collect();
+        let live: Vec<u64> = all.filter(|at| generation(word_at(image, at + 56)) == now).collect();
         lines.extend(&live);
         live
     };

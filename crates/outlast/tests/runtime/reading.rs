@@ -175,7 +175,7 @@ fn the_header_is_read_beside_a_user_of_the_pool() {
     });
     let info = PoolInfo::peek(&path).unwrap();
     assert_eq!(info.header, *pool.header());
-    assert_eq!((info.len, info.epoch, info.live_records), (4 << 20, 2, None));
+    assert_eq!((info.len, info.generation, info.live_records), (4 << 20, 2, None));
     assert_eq!(info.root, Some((map.unwrap().root(), RootKind::HashMap)));
     pool.grow(6 << 20).unwrap();
     assert!(PoolInfo::peek(&path).unwrap().chunks > info.chunks);

@@ -167,7 +167,7 @@ fn with_versions_of_a_lane(scheme: Scheme) -> (Vec<Vec<u8>>, [Vec<u8>; 2], u64) 
     (versions, [killed, pool.close().to_bytes()], keys.into())
 }
 
-/// L9. Either the ring shows that the header of its lane is older than it was, or nothing is lost: not
+/// LOG-9. Either the ring shows that the header of its lane is older than it was, or nothing is lost: not
 /// at this opening, and not at the one after the next commits.
 #[test]
 #[cfg_attr(miri, ignore = "hundreds of whole pools take minutes there")]

@@ -46,10 +46,10 @@ struct State {
     content: Content,
     /// Since the record was begun.
     told: Vec<Told>,
-    /// Sync number that so many is left out, counted from the beginning of the record.
+    /// The number of the sync that is left out, counted from the beginning of the record.
     forgotten: Option<usize>,
     syncs: usize,
-    /// So many more writes succeed.
+    /// How many more writes succeed.
     writes_left: Option<usize>,
 }
 

@@ -207,7 +207,7 @@ impl Leaf {
         self.slot(self.order().slot(position))
     }
 
-    /// Announces that the entries from a position on, up to so many, are opened next.
+    /// Announces that the entries from a position on, up to `count`, are opened next.
     pub(super) fn will_open<T: Transact>(&self, tx: &mut T, position: usize, entries: u64) {
         let order = self.order();
         for position in (position..order.len()).take(entries as usize) {

@@ -2,8 +2,8 @@
 //!
 //! A record is one line; what it puts in place is one word with its number. Words are durable when
 //! the thread that flushed them has fenced, or when a sweep has flushed and fenced them. A sweep
-//! must find every word below its floor in place (W1, W4) and durable (W1), and no line may be stored
-//! over while somebody may read it (W2, W3): accesses that nothing orders are failures.
+//! must find every word below its floor in place (SWEEP-1, SWEEP-4) and durable (SWEEP-1), and no line may be stored
+//! over while another thread may read it (SWEEP-2, SWEEP-3): accesses that nothing orders are failures.
 
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -22,27 +22,27 @@ const LANES: usize = 2;
 /// What is done wrong, if anything.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Mistake {
-    /// W4: bounds are read, and then the clock.
+    /// SWEEP-4: bounds are read, and then the clock.
     ClockReadLast,
-    /// W4: the bound is shown when the number is drawn already.
+    /// SWEEP-4: the bound is shown when the number is drawn already.
     BoundShownLate,
-    /// W4: no bound is shown any more while data is still to be stored.
+    /// SWEEP-4: no bound is shown any more while data is still to be stored.
     IdleBeforeInstalled,
-    /// W1: what a lane has flushed counts as fenced.
+    /// SWEEP-1: what a lane has flushed counts as fenced.
     FencedAtOnce,
-    /// W1: what another lane has flushed is trusted.
+    /// SWEEP-1: what another lane has flushed is trusted.
     OthersFlushesTrusted,
-    /// W3: lines are free before the sweep has read them.
+    /// SWEEP-3: lines are free before the sweep has read them.
     FreeBeforeRead,
     /// The position moves before the counter that speaks of its record.
     PositionBeforeNumber,
     /// The position moves before the record is written.
     PositionBeforeRecord,
-    /// W4: a sweep does not raise the clock.
+    /// SWEEP-4: a sweep does not raise the clock.
     ClockNotRaised,
-    /// W4: a sweep has no full fence between the clock and the bounds.
+    /// SWEEP-4: a sweep has no full fence between the clock and the bounds.
     SweepUnfenced,
-    /// W4: a commit has none between its bound and the clock.
+    /// SWEEP-4: a commit has none between its bound and the clock.
     CommitUnfenced,
 }
 
@@ -82,7 +82,7 @@ impl Clock for AtomicU64 {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Numbers {
     Clock,
-    /// Each lane draws them by itself; those of two lanes may be the same (N1).
+    /// Each lane draws them by itself; those of two lanes may be the same (NUMBER-1).
     Lane,
 }
 
@@ -126,7 +126,7 @@ struct Shared<W> {
     /// fenced it.
     data: [Vec<Place>; LANES],
     fenced: [Vec<Place>; LANES],
-    /// Whoever sweeps holds it.
+    /// The sweeper holds it.
     swept: Mutex<Swept>,
     numbers: Numbers,
     mistake: Option<Mistake>,
@@ -272,7 +272,7 @@ impl<W: Clock> Shared<W> {
             if number >= limit {
                 return position;
             }
-            assert_eq!(self.data[id][number as usize].get(), number, "in place (W1, W4)");
+            assert_eq!(self.data[id][number as usize].get(), number, "in place (SWEEP-1, SWEEP-4)");
             // What is not covered is flushed and fenced here, as are own flushes.
             let is_durable = position >= covered
                 || own
@@ -286,7 +286,7 @@ impl<W: Clock> Shared<W> {
 }
 
 /// Both lanes commit, twice where there is room, and one sweeps in the end. Whenever a floor was
-/// claimed, all below it was durable, whoever drew its number and when (W1, W4).
+/// claimed, all below it was durable, of every lane and moment (SWEEP-1, SWEEP-4).
 fn check<W: Clock + 'static>(numbers: Numbers, mistake: Option<Mistake>) {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(2);

@@ -37,7 +37,7 @@ impl Segments {
         1 << (self.first_bits + (segment as u32).saturating_sub(1))
     }
 
-    /// Segments that so many items need.
+    /// Segments that `items` items need.
     pub(super) fn needed(self, len: u64) -> usize {
         if len == 0 { 0 } else { self.locate(len - 1).0 + 1 }
     }

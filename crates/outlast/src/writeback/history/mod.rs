@@ -8,7 +8,7 @@
 //!
 //! Lanes share the unit. They leave hints about what they touched, and take numbers for their
 //! *steps*, under which everything is remembered. `ObjHT` has no lock, the queue has one that is
-//! seldom waited for, and whoever finds it held leaves his hints for the next time.
+//! seldom waited for, and a lane that finds it held keeps its hints for the next time.
 //!
 //! What follows from the estimate is the business of [write-back by age](super::age).
 
@@ -26,15 +26,15 @@ use crate::spin::SpinLock;
 use objht::{Known, ObjHt, STEP_MAX};
 pub(super) use queue::LruQueue;
 
-/// The queue holds so many times what the cache does. A cache has sets, so that it keeps lines longer
+/// The size of the queue in caches. A cache has sets, so that it keeps lines longer
 /// than others that were used later. With room for one cache up to three flushes of ten by age find
 /// their lines dirty, with room for two next to none.
 const QUEUE_CACHES: u64 = 2;
 
-/// With so many hints a lane waits for the queue.
+/// Hints with which a lane waits for the queue.
 const HINTS_MAX: usize = 1 << 10;
 
-/// Ends of so many steps are remembered; of more, every second one is forgotten. Where nothing ever
+/// Steps whose ends are remembered; of more, every second one is forgotten. Where nothing ever
 /// leaves the queue, nothing else would drop them.
 const ENDS_MAX: usize = 1 << 12;
 
@@ -79,7 +79,7 @@ impl Rings {
     }
 }
 
-/// Which lines the queue sees: all, or those of one in so many regions of memory.
+/// Which lines the queue sees: all, or those of a sample of regions of memory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sample {
     /// One in `1 << bits`.
@@ -98,7 +98,7 @@ impl Sample {
         Self { bits, hash_max: u64::MAX >> bits }
     }
 
-    /// The sample's part of so many.
+    /// The sample's part of `count`.
     pub fn share_of(self, all: u64) -> u64 {
         all >> self.bits
     }
@@ -116,7 +116,7 @@ pub(crate) struct History {
     ages: SpinLock<Ages>,
     /// As [`Ages::aged_step`].
     aged_step: AtomicU64,
-    /// So many lines an era remembers.
+    /// Lines that an era remembers.
     remembered: usize,
 }
 
@@ -140,7 +140,7 @@ struct Ages {
 }
 
 impl History {
-    /// A unit for rings of so many lines together.
+    /// A unit for rings that have `ring_lines` lines together.
     pub fn new(cache_bytes: u64, sample: Sample, ring_lines: u64) -> Self {
         let lines = (QUEUE_CACHES * cache_bytes / LINE_BYTES).max(1);
         // What was last named by records that are gone is of no use; and a table that the caches near

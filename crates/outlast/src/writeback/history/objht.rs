@@ -6,7 +6,7 @@
 //! address is known beforehand. What it *says* is exact: an entry is never taken for another
 //! line's.
 //!
-//! There is no lock, and nobody waits. An entry is one word, and every word ever stored says
+//! There is no lock and no wait. An entry is one word, and every word ever stored says
 //! something that was true when it was stored and stays so: *this line was flushed, and fenced, in
 //! that step*. Of two threads that change an entry at a time one may undo what the other has told,
 //! but only to something that was true as well. So loads and stores suffice.
@@ -71,7 +71,7 @@ pub(crate) struct ObjHt<W = AtomicU64> {
 }
 
 impl<W: Word> ObjHt<W> {
-    /// A table that remembers about so many lines.
+    /// A table that remembers about `lines` lines.
     pub fn new(lines: usize) -> Self {
         Self::with_bucket_bits((2 * lines / WAYS).next_power_of_two().ilog2().max(BUCKET_BITS_MIN))
     }
@@ -192,10 +192,10 @@ mod tests {
     }
 
     /// Every interleaving of lanes that tell of the same lines, in one bucket: whatever the table says
-    /// of a line was so, and whoever reads it sees what the lane that told it had done before.
+    /// of a line was so, and its reader sees what the lane that told it had done before.
     #[test]
     #[cfg(not(miri))]
-    fn what_it_says_is_true_whoever_tells_it() {
+    fn what_it_says_is_true_of_every_lane() {
         use loom::sync::Arc;
         use loom::sync::atomic::{AtomicU64, Ordering};
         const STEPS: [u64; 2] = [5, 6];

@@ -22,7 +22,7 @@ pub(crate) struct LruQueue {
     horizon: u64,
 }
 
-/// The hash of one number. Nobody chooses lines so that their hashes collide.
+/// The hash of one number. No adversary chooses lines so that their hashes collide.
 #[derive(Default)]
 struct LineHasher(u64);
 
@@ -42,7 +42,7 @@ impl Hasher for LineHasher {
 }
 
 impl LruQueue {
-    /// A queue with room for so many lines.
+    /// A queue with room for `lines` lines.
     pub fn new(capacity: usize) -> Self {
         let (objects, entries) = (HashMap::default(), VecDeque::new());
         Self { capacity, objects, entries, next_place: 1, horizon: 0 }

@@ -116,7 +116,7 @@ impl Literal {
     }
 }
 
-/// Flushes, and fences, what is pending of these bytes before somebody touches them.
+/// Flushes, and fences, what is pending of these bytes before a transaction touches them.
 pub(crate) fn finish_pending<M: Medium>(pool: &Pool<M>, bytes: ByteRange) {
     let mut sweeper = pool.sweeper.lock(&pool.medium);
     let Some(Literal { objects, .. }) = &mut sweeper.literal else { return };
@@ -126,7 +126,7 @@ pub(crate) fn finish_pending<M: Medium>(pool: &Pool<M>, bytes: ByteRange) {
     }
 }
 
-/// A block gets a new owner: whatever checksums know of its lines is nobody's.
+/// A block gets a new owner: the checksums forget its lines.
 pub(crate) fn forget_sums<M: Medium>(pool: &Pool<M>, block: ByteRange) {
     let mut sweeper = pool.sweeper.lock(&pool.medium);
     let Some(Literal { believed, .. }) = &mut sweeper.literal else { return };

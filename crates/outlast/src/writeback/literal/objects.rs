@@ -133,7 +133,7 @@ impl Objects {
         }
     }
 
-    /// Somebody touches these lines: flushes the objects that are pending of them. `true` when
+    /// A transaction touches these lines: flushes the objects that are pending of them. `true` when
     /// there is something to be fenced.
     pub fn finish<M: Medium>(
         &mut self,
@@ -184,7 +184,7 @@ impl Objects {
         }
     }
 
-    /// The smallest limit below which so many lines of a lane's ring would come free.
+    /// The smallest limit below which `lines` lines of a lane's ring would come free.
     pub fn limit_for(&self, lane: usize, lines: u64) -> Option<u64> {
         let lane = &self.lanes[lane];
         let enough = |(_, end): &&(u64, u64)| end - lane.dropped >= lines;

@@ -1,8 +1,8 @@
 //! The process's pools, and each thread's lanes: a [`Session`] each, which keeps a share of its pool
 //! until its lane is given back. So a pool outlives its lanes, and is closed only when it has none.
 //!
-//! * **C3** Numbers of handles grow and are never used again: one that is no longer good is no other's.
-//! * **C4** A forked child has pools of its own. Handles up to the number that its parent had given
+//! * **FFI-3** Numbers of handles grow and are never used again: one that is no longer good is no other's.
+//! * **FFI-4** A forked child has pools of its own. Handles up to the number that its parent had given
 //!   out are the parent's, and refused as such.
 
 use std::cell::RefCell;
@@ -16,7 +16,7 @@ use super::code::Failure;
 use super::code::outlast_code::*;
 use crate::per_process::PerProcess;
 
-/// The last number given to a handle (C3).
+/// The last number given to a handle (FFI-3).
 static NUMBERS: AtomicU64 = AtomicU64::new(0);
 
 static POOLS: PerProcess<Pools> = PerProcess::new();
@@ -24,7 +24,7 @@ static POOLS: PerProcess<Pools> = PerProcess::new();
 /// The pools that this process has opened.
 struct Pools {
     open: Mutex<BTreeMap<u64, Arc<FilePool>>>,
-    /// C4: the last number that its parent had given out; 0 without one.
+    /// FFI-4: the last number that its parent had given out; 0 without one.
     number_of_parent: u64,
 }
 
@@ -34,8 +34,8 @@ fn table() -> &'static Pools {
     &POOLS.get(new).content
 }
 
-/// The low bits of a lane's handle: which of its thread's seats.
-const SEAT_BITS: u32 = 16;
+/// The low bits of a lane's handle: which of its thread's sessions.
+const SESSION_BITS: u32 = 16;
 
 fn pools() -> MutexGuard<'static, BTreeMap<u64, Arc<FilePool>>> {
     table().open.lock().unwrap_or_else(PoisonError::into_inner)
@@ -52,7 +52,7 @@ pub(super) fn pool(handle: u64) -> Result<Arc<FilePool>, Failure> {
 
 #[cold]
 fn no_pool(handle: u64) -> Failure {
-    // C4.
+    // FFI-4.
     if (1..=table().number_of_parent).contains(&handle) {
         return Failure::of(OUTLAST_FORKED);
     }
@@ -78,29 +78,34 @@ pub(super) fn take_pool(handle: u64) -> Result<FilePool, Failure> {
 }
 
 /// A thread's lane.
-struct Seat {
+struct ThreadSession {
     session: Session,
     handle: u64,
 }
 
 thread_local! {
-    static SEATS: RefCell<Vec<Option<Seat>>> = const { RefCell::new(Vec::new()) };
+    static SESSIONS: RefCell<Vec<Option<ThreadSession>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Works with the calling thread's seats.
-fn with<R>(work: impl FnOnce(&mut Vec<Option<Seat>>) -> Result<R, Failure>) -> Result<R, Failure> {
+/// Works with the calling thread's sessions.
+fn with<R>(
+    work: impl FnOnce(&mut Vec<Option<ThreadSession>>) -> Result<R, Failure>,
+) -> Result<R, Failure> {
     let gone =
         |_| Failure::new(OUTLAST_BAD_HANDLE, "the thread is ending and has given up its lanes");
-    SEATS.try_with(|seats| work(&mut seats.borrow_mut())).map_err(gone)?
+    SESSIONS.try_with(|sessions| work(&mut sessions.borrow_mut())).map_err(gone)?
 }
 
 /// Works with one of them.
 #[inline]
-fn seated<R>(lane: u64, work: impl FnOnce(&mut Seat) -> Result<R, Failure>) -> Result<R, Failure> {
-    with(|seats| {
-        let index = (lane & ((1 << SEAT_BITS) - 1)) as usize;
-        match seats.get_mut(index) {
-            Some(Some(seat)) if seat.handle == lane && !seat.session.is_forked() => work(seat),
+fn in_session<R>(
+    lane: u64,
+    work: impl FnOnce(&mut ThreadSession) -> Result<R, Failure>,
+) -> Result<R, Failure> {
+    with(|sessions| {
+        let index = (lane & ((1 << SESSION_BITS) - 1)) as usize;
+        match sessions.get_mut(index) {
+            Some(Some(own)) if own.handle == lane && !own.session.is_forked() => work(own),
             _ => Err(no_lane(lane)),
         }
     })
@@ -108,8 +113,8 @@ fn seated<R>(lane: u64, work: impl FnOnce(&mut Seat) -> Result<R, Failure>) -> R
 
 #[cold]
 fn no_lane(lane: u64) -> Failure {
-    // C4.
-    if (1..=table().number_of_parent).contains(&(lane >> SEAT_BITS)) {
+    // FFI-4.
+    if (1..=table().number_of_parent).contains(&(lane >> SESSION_BITS)) {
         return Failure::of(OUTLAST_FORKED);
     }
     let text = format!("the thread has no lane with the handle {lane}");
@@ -119,17 +124,17 @@ fn no_lane(lane: u64) -> Failure {
 /// Takes a lane of a pool for the calling thread. Returns its handle.
 pub(super) fn take_lane(handle: u64) -> Result<u64, Failure> {
     let shared = pool(handle)?;
-    with(|seats| {
-        let index = seats.iter().position(Option::is_none).unwrap_or(seats.len());
-        if index >> SEAT_BITS != 0 {
+    with(|sessions| {
+        let index = sessions.iter().position(Option::is_none).unwrap_or(sessions.len());
+        if index >> SESSION_BITS != 0 {
             return Err(Failure::new(OUTLAST_NO_LANE, "a thread has 65,536 lanes at most"));
         }
         let session = Session::new(shared)?;
-        let handle = next_number() << SEAT_BITS | index as u64;
-        let seat = Some(Seat { session, handle });
-        match seats.get_mut(index) {
-            Some(place) => *place = seat,
-            None => seats.push(seat),
+        let handle = next_number() << SESSION_BITS | index as u64;
+        let own = Some(ThreadSession { session, handle });
+        match sessions.get_mut(index) {
+            Some(place) => *place = own,
+            None => sessions.push(own),
         }
         Ok(handle)
     })
@@ -137,13 +142,13 @@ pub(super) fn take_lane(handle: u64) -> Result<u64, Failure> {
 
 /// Gives a lane back that has no transaction.
 pub(super) fn give_back(lane: u64) -> Result<(), Failure> {
-    with(|seats| {
-        let mut places = seats.iter_mut();
-        let place = places.find(|seat| matches!(seat, Some(seat) if seat.handle == lane));
+    with(|sessions| {
+        let mut places = sessions.iter_mut();
+        let place = places.find(|own| matches!(own, Some(own) if own.handle == lane));
         match place {
             None => Err(no_lane(lane)),
-            Some(Some(seat)) if seat.session.is_forked() => Err(no_lane(lane)),
-            Some(Some(seat)) if seat.session.is_in_transaction() => {
+            Some(Some(own)) if own.session.is_forked() => Err(no_lane(lane)),
+            Some(Some(own)) if own.session.is_in_transaction() => {
                 Err(Failure::of(OUTLAST_IN_TRANSACTION))
             }
             Some(place) => {
@@ -156,17 +161,17 @@ pub(super) fn give_back(lane: u64) -> Result<(), Failure> {
 
 /// Begins a lane's transaction.
 pub(super) fn begin(lane: u64) -> Result<(), Failure> {
-    seated(lane, |seat| Ok(seat.session.begin()?))
+    in_session(lane, |own| Ok(own.session.begin()?))
 }
 
 /// Commits it.
 pub(super) fn commit(lane: u64) -> Result<(), Failure> {
-    seated(lane, |seat| Ok(seat.session.commit().map(drop)?))
+    in_session(lane, |own| Ok(own.session.commit().map(drop)?))
 }
 
 /// Commits it without waiting until it is durable. Returns its ticket.
 pub(super) fn commit_async(lane: u64) -> Result<AsyncTicket, Failure> {
-    seated(lane, |seat| Ok(seat.session.commit_async()?))
+    in_session(lane, |own| Ok(own.session.commit_async()?))
 }
 
 impl From<SessionError> for Failure {
@@ -191,7 +196,7 @@ pub(super) fn pool_to_wait_for(handle: u64) -> Result<Arc<FilePool>, Failure> {
 
 /// Undoes it.
 pub(super) fn abort(lane: u64) -> Result<(), Failure> {
-    seated(lane, |seat| Ok(seat.session.abort()?))
+    in_session(lane, |own| Ok(own.session.abort()?))
 }
 
 /// Does something in a lane's transaction.
@@ -200,10 +205,11 @@ pub(super) fn in_transaction<R>(
     lane: u64,
     work: impl FnOnce(&mut Tx<'_, Mapped>) -> Result<R, Abort>,
 ) -> Result<R, Failure> {
-    seated(lane, |seat| Ok(seat.session.in_transaction(work)?))
+    in_session(lane, |own| Ok(own.session.in_transaction(work)?))
 }
 
 /// After a panic: undoes what is open, and gives the thread's lanes back.
 pub(super) fn give_up() {
-    let _ = SEATS.try_with(|seats| seats.try_borrow_mut().map(|mut seats| seats.clear()));
+    let _ = SESSIONS
+        .try_with(|sessions| sessions.try_borrow_mut().map(|mut sessions| sessions.clear()));
 }

@@ -1,6 +1,6 @@
 //! Adds up what commits change.
 //!
-//! Nothing needs the sums of a commit before the floor passes it (K2). Until then its differences
+//! Nothing needs the sums of a commit before the floor passes it (SUMS-2). Until then its differences
 //! lie with its lane; what has gathered is then added up matrix by matrix, so that each line of
 //! checksums is fetched, stored to and flushed once, however many commits have changed it.
 
@@ -30,7 +30,7 @@ const COUNTED_MIN: usize = 256;
 const DIGIT_BITS: u32 = 9;
 
 /// Brings sums, CRCs and members up to date with what lanes have gathered.
-pub(crate) struct Keeper {
+pub(crate) struct Updater {
     matrices: Matrices,
     // What follows is kept for its memory.
     /// What each lane had gathered.
@@ -55,7 +55,7 @@ struct Group {
     changes: Range<usize>,
 }
 
-impl Keeper {
+impl Updater {
     pub fn new(geometry: Geometry) -> Self {
         Self {
             matrices: Matrices::new(geometry),
@@ -296,7 +296,7 @@ mod tests {
     use crate::checksums::matrices::load_line;
     use crate::checksums::rebuild::make;
 
-    /// What commits of two lanes make of the lines of a matrix, `None` where nobody's block is.
+    /// What commits of two lanes make of the lines of a matrix, `None` where no block is.
     struct Commits {
         lines: Vec<Option<Line>>,
         gathered: [Deltas; 2],

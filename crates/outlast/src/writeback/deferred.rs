@@ -3,7 +3,7 @@
 //! Data that the log covers is left to the cache. When commits have used some lines of the log, the
 //! lane looks at as many old ones: what their records stored to is gathered, by segment while the
 //! next commit waits for its record, and flushed until the next such step, by segment in parts, so that
-//! no commit is held up by all of it. Nobody waits for the flushes themselves: the fence of the
+//! no commit is held up by all of it. No lane waits for the flushes themselves: the fence of the
 //! commit behind them is the one that counts, and they are done by then. When a quarter of the ring
 //! is covered the floor passes it. So every commit does its share, and none stops for the others'.
 //! Only where the ring runs full before, since other lanes hold the floor back, a sweep covers what
@@ -16,15 +16,15 @@
 //!   last-level cache, as far as the [history unit](super::history) can tell; and those that the ring
 //!   has no more room for.
 //!
-//! * **B1** A record is *covered* when every line that it stored to was flushed after it was in
+//! * **DEFER-1** A record is *covered* when every line that it stored to was flushed after it was in
 //!   place, by its lane's thread, and that thread has fenced since. `flushed` runs ahead without
 //!   the fence: only that thread itself may count on it, and only behind a fence.
-//! * **B2** A line is left out when the lane has flushed it already, at a time when the record was
+//! * **DEFER-2** A line is left out when the lane has flushed it already, at a time when the record was
 //!   in place. Whether it was is a comparison of positions in the log, never a guess; a line that
 //!   was forgotten is flushed again. A thread fences before it gives the lane back, so that the
 //!   next one need not know whose flush it was.
-//! * **B3** What the lane's thread has not covered when the floor is to pass it, the sweep
-//!   flushes itself (W1).
+//! * **DEFER-3** What the lane's thread has not covered when the floor is to pass it, the sweep
+//!   flushes itself (SWEEP-1).
 
 use std::sync::atomic::Ordering;
 
@@ -40,15 +40,15 @@ use crate::pool::{LaneSlot, Pool};
 use crate::scheme::WriteBack;
 use crate::seq::Seq;
 
-/// A lane does its share after so many log lines: a batch of flushes is hidden behind the next
+/// Log lines after which a lane does its share: a batch of flushes is hidden behind the next
 /// transaction as long as it is small.
 pub(crate) const STEP_LINES_MAX: u64 = 8;
 
-/// Into so many parts the flushes from one step to the next are cut where records are a line or so: each
+/// Batches of flushes from one step to the next where records are about a line: each
 /// is another batch that a fence waits for.
 const PARTS_OF_SHORT: u64 = 2;
 
-/// Into so many where they are longer, so that each commit does its part: the less waits for the
+/// Batches where they are longer, so that each commit issues one: the less waits for the
 /// slowest, the closer that is to the others, and there are fewer commits in a step.
 const PARTS_OF_LONG: u64 = STEP_LINES_MAX / 2;
 
@@ -61,18 +61,18 @@ const LOOKS_IN_PART: u64 = 8;
 /// Lines of which it is remembered when they were flushed.
 const RECENT_MAX: usize = 1024;
 
-/// After so many lines that were looked up it is judged whether that pays.
+/// Lines that are looked up before it is judged whether that pays.
 const LOOKED_UP: usize = 1024;
 
-/// It does where one in so many was flushed already.
+/// Looking up pays where one line in this many was flushed already.
 const SPARED_ONE_IN: usize = 64;
 
-/// Where it does not, so many lines are flushed without a look before it is tried again.
+/// Where it does not, lines that are flushed without a look before it is tried again.
 const UNSEEN: usize = 16 * 1024;
 
 /// How far a lane is with what its log covers.
 #[derive(Default)]
-pub(crate) struct Cover {
+pub(crate) struct Deferred {
     /// Position behind the last record that was looked at.
     pub(super) gathered: u64,
     pub(super) batch: Batch,
@@ -94,7 +94,7 @@ pub(crate) struct Cover {
 #[derive(Default)]
 pub(super) struct Batch {
     lines: Vec<LineAddr>,
-    /// So many of them, from the first on, are flushed.
+    /// How many of them, from the first on, are flushed.
     flushed: usize,
     /// By a hash of the line; the later of two forgets the earlier.
     recent: Option<Box<[Recent; RECENT_MAX]>>,
@@ -161,7 +161,7 @@ impl Batch {
         self.flushed = 0;
     }
 
-    /// Flushes the first lines of what has gathered, so many with those that are flushed.
+    /// Flushes the gathered lines up to this many, those flushed before included.
     fn flush_first<M: Medium>(&mut self, io: Io<'_, M>, site: Site, count: usize) {
         self.lines[self.flushed..count].iter().for_each(|line| io.flush_line(site, *line));
         self.flushed = count;
@@ -181,22 +181,22 @@ pub(crate) fn site(write_back: WriteBack) -> Site {
 pub(crate) fn step<M: Medium>(
     pool: &Pool<M>,
     own: usize,
-    cover: &mut Cover,
+    deferred: &mut Deferred,
     accesses: &mut Vec<Access>,
 ) {
     let io = pool.io();
     let slot = &pool.lanes[own];
     let shared = &slot.shared;
     // No commit has done it since.
-    cover.gather_ahead(pool, own);
+    deferred.gather_ahead(pool, own);
     let tail = shared.tail.load(Ordering::Acquire);
     if pool.history.is_some() {
-        cover.aging.before_flush(&cover.batch, slot.ring.lines, cover.is_unfenced);
+        deferred.aging.before_flush(&deferred.batch, slot.ring.lines, deferred.is_unfenced);
     }
-    cover.is_unfenced |= !cover.batch.lines().is_empty();
-    cover.batch.flush(io, site(pool.write_back));
+    deferred.is_unfenced |= !deferred.batch.lines().is_empty();
+    deferred.batch.flush(io, site(pool.write_back));
     // A sweep may have covered more meanwhile, and the floor may have passed it.
-    let own_way = cover.aging.first_left().unwrap_or(cover.gathered);
+    let own_way = deferred.aging.first_left().unwrap_or(deferred.gathered);
     let flushed = shared.flushed.load(Ordering::Relaxed).max(tail).max(own_way);
     shared.flushed.store(flushed, Ordering::Relaxed);
     if io.plants(Plant::CoveredUnfenced) {
@@ -205,18 +205,18 @@ pub(crate) fn step<M: Medium>(
     match &pool.history {
         Some(history) => {
             let installed = shared.installed.load(Ordering::Relaxed);
-            cover.gathered = cover.gathered.max(tail);
-            // What is flushed, and when, is told by steps (P2).
-            cover.next_part = u64::MAX;
-            cover.gather_by_age(pool, history, slot, accesses, tail, installed);
+            deferred.gathered = deferred.gathered.max(tail);
+            // What is flushed, and when, is told by steps (AGE-2).
+            deferred.next_part = u64::MAX;
+            deferred.gather_by_age(pool, history, slot, accesses, tail, installed);
         }
-        None => cover.is_gathering_due = true,
+        None => deferred.is_gathering_due = true,
     }
     let part = (slot.ring.lines / floor_moves(pool.write_back, slot)).max(1);
-    if flushed - tail >= part && flushed >= cover.floor_moves_from {
+    if flushed - tail >= part && flushed >= deferred.floor_moves_from {
         super::try_sweep(pool, own);
         // What it looks at is in the caches of the other lanes' cores.
-        cover.floor_moves_from = flushed + part / LOOKS_IN_PART;
+        deferred.floor_moves_from = flushed + part / LOOKS_IN_PART;
     }
 }
 
@@ -239,8 +239,8 @@ fn is_long(write_back: WriteBack, lane: &LaneSlot) -> bool {
     write_back == WriteBack::ByAge && lane.ring.lines >= LONG_RING_LINES
 }
 
-impl Cover {
-    /// The record before position `end` is being made, which stores to these lines, at most so many.
+impl Deferred {
+    /// The record before position `end` is being made, which stores to these lines, at most `most`.
     #[inline(always)]
     pub fn note_record(&mut self, end: u64, most: usize, lines: impl Iterator<Item = LineAddr>) {
         self.installed.note(end, most, lines);
@@ -251,7 +251,7 @@ impl Cover {
         self.installed.note_in_log(end);
     }
 
-    /// Gathers the next step's share, if nobody has yet. A commit does so while its record is
+    /// Gathers the next step's share, if that is still to be done. A commit does so while its record is
     /// flushed and its fence would wait: behind the fence all that is noted here would be stores
     /// that wait.
     #[inline]
@@ -346,7 +346,7 @@ mod tests {
         assert_eq!(flushed(&mut batch, &heap, (0..50_000).map(|n| 1 + n % 9)), 9);
         assert_eq!(flushed(&mut batch, &heap, 100..4 * 1024), 4 * 1024 - 100, "none is twice");
         assert!(batch.is_blind);
-        assert_eq!(often(&mut batch), 100, "nobody looks");
+        assert_eq!(often(&mut batch), 100, "without a look");
         flushed(&mut batch, &heap, 5_000..5_000 + UNSEEN as u64 - 2_500);
         assert_eq!(often(&mut batch), 1, "it is tried again");
         assert!(!batch.is_blind);

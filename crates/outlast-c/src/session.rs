@@ -1,7 +1,7 @@
-//! The process's pool and its threads' seats at it: a [`Session`] each, which keeps a share of the
+//! The process's pool and its threads' sessions with it: a [`Session`] each, which keeps a share of the
 //! pool until its lane is given back.
 //!
-//! **C4** A forked child has a pool of its own, or none. The seat that its thread has a copy of is
+//! **FFI-4** A forked child has a pool of its own, or none. The session that its thread has a copy of is
 //! the parent's, and refused until the child opens a pool.
 
 use std::cell::RefCell;
@@ -35,12 +35,12 @@ pub(crate) fn pool() -> MutexGuard<'static, Option<Shared>> {
 
 /// The process has no pool open.
 pub(crate) fn not_open() -> Failure {
-    // C4.
+    // FFI-4.
     Failure::of(if table().is_forked { ARCHAPT_FORKED } else { ARCHAPT_NOT_OPEN })
 }
 
-/// A thread's seat.
-struct Seat {
+/// A thread's session.
+struct ThreadSession {
     session: Session,
     ack: Ack,
     /// Of a transaction that is committed and whose client is not answered yet.
@@ -48,7 +48,7 @@ struct Seat {
 }
 
 thread_local! {
-    static SEAT: RefCell<Option<Seat>> = const { RefCell::new(None) };
+    static SESSION: RefCell<Option<ThreadSession>> = const { RefCell::new(None) };
     /// Of the thread's last commit.
     static TICKET: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
@@ -58,37 +58,42 @@ pub(crate) fn last_ticket() -> u64 {
     TICKET.try_with(std::cell::Cell::get).unwrap_or(0)
 }
 
-fn take_seat() -> Result<Seat, Failure> {
+fn take_session() -> Result<ThreadSession, Failure> {
     let Shared { pool, ack } = pool().clone().ok_or_else(not_open)?;
-    Ok(Seat { session: Session::new(pool)?, ack, committed: None })
+    Ok(ThreadSession { session: Session::new(pool)?, ack, committed: None })
 }
 
-/// Works with the calling thread's seat, which may be empty.
-fn with<R>(work: impl FnOnce(&mut Option<Seat>) -> Result<R, Failure>) -> Result<R, Failure> {
+/// Works with the calling thread's session, which may be empty.
+fn with<R>(
+    work: impl FnOnce(&mut Option<ThreadSession>) -> Result<R, Failure>,
+) -> Result<R, Failure> {
     let gone = |_| Failure::new(ARCHAPT_NO_LANE, "the thread is ending and has given up its lane");
-    SEAT.try_with(|seat| {
-        let mut seat = seat.borrow_mut();
-        if seat.as_ref().is_some_and(|seat| seat.session.is_forked()) {
-            // C4. Dropped, it gives nothing back.
-            if pool().is_none() {
-                return Err(not_open());
+    SESSION
+        .try_with(|own| {
+            let mut own = own.borrow_mut();
+            if own.as_ref().is_some_and(|own| own.session.is_forked()) {
+                // FFI-4. Dropped, it gives nothing back.
+                if pool().is_none() {
+                    return Err(not_open());
+                }
+                *own = None;
             }
-            *seat = None;
-        }
-        work(&mut seat)
-    })
-    .map_err(gone)?
+            work(&mut own)
+        })
+        .map_err(gone)?
 }
 
-/// Works with the seat that the calling thread has or takes.
-fn seated<R>(work: impl FnOnce(&mut Seat) -> Result<R, Failure>) -> Result<R, Failure> {
-    with(|seat| match seat {
-        Some(seat) => work(seat),
-        None => work(seat.insert(take_seat()?)),
+/// Works with the session that the calling thread has or takes.
+fn in_session<R>(
+    work: impl FnOnce(&mut ThreadSession) -> Result<R, Failure>,
+) -> Result<R, Failure> {
+    with(|own| match own {
+        Some(own) => work(own),
+        None => work(own.insert(take_session()?)),
     })
 }
 
-impl Seat {
+impl ThreadSession {
     /// Whether it has a transaction that is not committed.
     fn check_runs(&self) -> Result<(), Failure> {
         match self.committed {
@@ -104,18 +109,18 @@ impl Seat {
 
 /// Begins the thread's transaction.
 pub(crate) fn start() -> Result<(), Failure> {
-    seated(|seat| match seat.committed {
+    in_session(|own| match own.committed {
         Some(_) => Err(Failure::of(ARCHAPT_IN_TRANSACTION)),
-        None => Ok(seat.session.begin()?),
+        None => Ok(own.session.begin()?),
     })
 }
 
 /// Commits it, logically.
 pub(crate) fn commit() -> Result<(), Failure> {
-    open_seat(|seat| {
-        seat.check_runs()?;
-        let ticket = seat.session.commit()?;
-        seat.committed = Some(ticket);
+    open_session(|own| {
+        own.check_runs()?;
+        let ticket = own.session.commit()?;
+        own.committed = Some(ticket);
         let _ = TICKET.try_with(|last| last.set(ticket.to_bits()));
         Ok(())
     })
@@ -123,11 +128,11 @@ pub(crate) fn commit() -> Result<(), Failure> {
 
 /// Ends it: answers the client of one that is committed, undoes another.
 pub(crate) fn end() -> Result<(), Failure> {
-    open_seat(|seat| match seat.committed.take() {
-        Some(ticket) if seat.ack == Ack::Physical => Ok(seat.session.await_physical(ticket)?),
+    open_session(|own| match own.committed.take() {
+        Some(ticket) if own.ack == Ack::Physical => Ok(own.session.await_physical(ticket)?),
         Some(_) => Ok(()),
         None => {
-            seat.session.abort()?;
+            own.session.abort()?;
             Err(Failure::of(ARCHAPT_NOT_COMMITTED))
         }
     })
@@ -135,16 +140,18 @@ pub(crate) fn end() -> Result<(), Failure> {
 
 /// Undoes it.
 pub(crate) fn abort() -> Result<(), Failure> {
-    open_seat(|seat| {
-        seat.check_runs()?;
-        Ok(seat.session.abort()?)
+    open_session(|own| {
+        own.check_runs()?;
+        Ok(own.session.abort()?)
     })
 }
 
-/// The seat, for what makes sense only with a transaction.
-fn open_seat<R>(work: impl FnOnce(&mut Seat) -> Result<R, Failure>) -> Result<R, Failure> {
-    with(|seat| match seat {
-        Some(seat) => work(seat),
+/// The session, for what makes sense only with a transaction.
+fn open_session<R>(
+    work: impl FnOnce(&mut ThreadSession) -> Result<R, Failure>,
+) -> Result<R, Failure> {
+    with(|own| match own {
+        Some(own) => work(own),
         None if pool().is_none() => Err(not_open()),
         None => Err(Failure::of(ARCHAPT_NO_TRANSACTION)),
     })
@@ -161,19 +168,19 @@ pub(crate) fn in_transaction<R>(
 pub(crate) fn checked_in_transaction<R>(
     work: impl FnOnce(&mut Tx<'_, Mapped>) -> Result<R, Failure>,
 ) -> Result<R, Failure> {
-    open_seat(|seat| {
-        seat.check_runs()?;
-        seat.session.with_transaction(work)?
+    open_session(|own| {
+        own.check_runs()?;
+        own.session.with_transaction(work)?
     })
 }
 
 /// Waits until the commit with that ticket is physical.
 pub(crate) fn wait(ticket: Ticket) -> Result<(), Failure> {
-    seated(|seat| {
-        if !seat.session.pool().has_issued(ticket) {
+    in_session(|own| {
+        if !own.session.pool().has_issued(ticket) {
             return Err(Failure::of(ARCHAPT_UNKNOWN_TICKET));
         }
-        Ok(seat.session.await_physical(ticket)?)
+        Ok(own.session.await_physical(ticket)?)
     })
 }
 
@@ -188,20 +195,20 @@ impl From<SessionError> for Failure {
     }
 }
 
-/// Gives the thread's seat back; it has none afterwards.
+/// Gives the thread's session back; it has none afterwards.
 pub(crate) fn leave() -> Result<(), Failure> {
-    with(|seat| match seat {
-        Some(seat) if seat.committed.is_some() || seat.session.is_in_transaction() => {
+    with(|own| match own {
+        Some(own) if own.committed.is_some() || own.session.is_in_transaction() => {
             Err(Failure::of(ARCHAPT_IN_TRANSACTION))
         }
         _ => {
-            *seat = None;
+            *own = None;
             Ok(())
         }
     })
 }
 
-/// After a panic: undoes what is open, and gives the seat back.
+/// After a panic: undoes what is open, and gives the session back.
 pub(crate) fn give_up() {
-    let _ = SEAT.try_with(|seat| seat.try_borrow_mut().map(|mut seat| *seat = None));
+    let _ = SESSION.try_with(|own| own.try_borrow_mut().map(|mut own| *own = None));
 }
