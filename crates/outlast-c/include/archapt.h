@@ -20,7 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// What a call returns.
+// The result of a call.
 typedef enum ArchaptCode {
   // It is done.
   ARCHAPT_OK = 0,
@@ -52,7 +52,7 @@ typedef enum ArchaptCode {
   ARCHAPT_NOT_A_POOL = 13,
   // The pool's creation was cut short.
   ARCHAPT_UNFINISHED = 14,
-  // What is in the pool is not what was written there.
+  // The pool's content is not what was written there.
   ARCHAPT_DAMAGED = 15,
   // The pool has a format that this version does not read.
   ARCHAPT_VERSION = 16,
@@ -98,7 +98,7 @@ typedef struct ArchaptOptions {
   const char *scheme;
   // When Archapt_Tx_End answers: "logical", the default, or "physical".
   const char *ack;
-  // What a crash spares: "process", "page", "adr" or "eadr". The default is what this machine
+  // The memory that a crash spares: "process", "page", "adr" or "eadr". The default is what this machine
   // and the file are found to have.
   const char *domain;
   // Bytes of the cache that the LRU queue reckons with; 0 for this machine's last level.
@@ -118,10 +118,10 @@ typedef struct ArchaptOptions {
 extern "C" {
 #endif // __cplusplus
 
-// What a code means, in one line. Never null; the text lives as long as the process.
+// The meaning of a code, in one line. Never null; the text lives as long as the process.
 const char *Archapt_Error_Text(int code);
 
-// What went wrong in the calling thread's last call that failed: one line that names the thing.
+// The error of the calling thread's last call that failed: one line that names the thing.
 // Empty before the first. The text is good until the thread's next call that fails.
 const char *Archapt_Last_Error(void);
 

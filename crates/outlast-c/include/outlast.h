@@ -20,7 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// What a call returns.
+// The result of a call.
 typedef enum outlast_code {
   // It is done.
   OUTLAST_OK = 0,
@@ -48,7 +48,7 @@ typedef enum outlast_code {
   OUTLAST_NOT_A_POOL = 11,
   // The pool's creation was cut short.
   OUTLAST_UNFINISHED = 12,
-  // What is in the pool is not what was written there.
+  // The pool's content is not what was written there.
   OUTLAST_DAMAGED = 13,
   // The pool has a format that this version does not read.
   OUTLAST_VERSION = 14,
@@ -76,7 +76,7 @@ typedef struct outlast_options {
   // transaction back, or "physical", when its data is durable in place too. Under a literal
   // variant that comes only when others have touched much, and never to one who is alone.
   const char *ack;
-  // What a crash spares: "process", "page", "adr" or "eadr". The default is what this machine
+  // The memory that a crash spares: "process", "page", "adr" or "eadr". The default is what this machine
   // and the file are found to have.
   const char *domain;
   // Bytes of the cache that write-back by age reckons with; 0 for this machine's last level.
@@ -104,7 +104,7 @@ typedef struct outlast_pool {
   uint64_t id;
 } outlast_pool;
 
-// What a pool is, and what it has done since it was opened.
+// The facts about a pool, and its work since it was opened.
 typedef struct outlast_info {
   // Its size in bytes, as far as it has grown.
   uint64_t size_bytes;
@@ -148,11 +148,11 @@ typedef struct outlast_range {
 extern "C" {
 #endif // __cplusplus
 
-// What a code means, in one line; of a number that is no code, that it is none. The text lives
+// The meaning of a code, in one line; of a number that is no code, that it is none. The text lives
 // as long as the program.
 const char *outlast_error_text(int code);
 
-// What went wrong in the calling thread's last call that failed: one line that names the thing.
+// The error of the calling thread's last call that failed: one line that names the thing.
 // Empty before the first. The text is good until the thread's next call that fails.
 const char *outlast_last_error(void);
 
@@ -169,7 +169,7 @@ size_t outlast_scheme_count(void);
 // program.
 const char *outlast_scheme_name(size_t number);
 
-// What a scheme does, in one line; null behind the last. The text lives as long as the program.
+// A scheme's mechanism, in one line; null behind the last. The text lives as long as the program.
 const char *outlast_scheme_about(size_t number);
 
 // Creates a pool of `size_bytes` bytes, rounded up to whole pages, in a new file, and opens it.
@@ -196,7 +196,7 @@ enum outlast_code outlast_open(const char *path,
 // must be given back, else it is OUTLAST_BUSY. A process that ends without it loses nothing.
 enum outlast_code outlast_close(struct outlast_pool pool);
 
-// What a pool is.
+// The facts about a pool.
 //
 // The caller sees to it:
 // - `info` is null or can be stored to.

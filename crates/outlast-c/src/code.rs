@@ -1,4 +1,4 @@
-//! What went wrong: a code that each call returns, and a text that each thread keeps.
+//! Errors: a code that each call returns, and a text that each thread keeps.
 
 use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char, c_int};
@@ -8,7 +8,7 @@ use outlast_pmem::MapError;
 
 use crate::{guard, session};
 
-/// What a call returns.
+/// The result of a call.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(non_camel_case_types, reason = "the names are C's")]
@@ -43,7 +43,7 @@ pub enum ArchaptCode {
     ARCHAPT_NOT_A_POOL = 13,
     /// The pool's creation was cut short.
     ARCHAPT_UNFINISHED = 14,
-    /// What is in the pool is not what was written there.
+    /// The pool's content is not what was written there.
     ARCHAPT_DAMAGED = 15,
     /// The pool has a format that this version does not read.
     ARCHAPT_VERSION = 16,
@@ -195,14 +195,14 @@ fn text_of(code: ArchaptCode) -> &'static CStr {
     TEXTS.iter().find(|row| row.0 == code).map_or(c"a code without a text", |row| row.1)
 }
 
-/// What a code means, in one line. Never null; the text lives as long as the process.
+/// The meaning of a code, in one line. Never null; the text lives as long as the process.
 #[unsafe(no_mangle)]
 pub extern "C" fn Archapt_Error_Text(code: c_int) -> *const c_char {
     let found = TEXTS.iter().find(|row| row.0 as c_int == code);
     found.map_or(c"no such code", |row| row.1).as_ptr()
 }
 
-/// What went wrong in the calling thread's last call that failed: one line that names the thing.
+/// The error of the calling thread's last call that failed: one line that names the thing.
 /// Empty before the first. The text is good until the thread's next call that fails.
 #[unsafe(no_mangle)]
 pub extern "C" fn Archapt_Last_Error() -> *const c_char {

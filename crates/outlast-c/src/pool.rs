@@ -26,7 +26,7 @@ pub struct ArchaptOptions {
     pub scheme: *const c_char,
     /// When Archapt_Tx_End answers: "logical", the default, or "physical".
     pub ack: *const c_char,
-    /// What a crash spares: "process", "page", "adr" or "eadr". The default is what this machine
+    /// The memory that a crash spares: "process", "page", "adr" or "eadr". The default is what this machine
     /// and the file are found to have.
     pub domain: *const c_char,
     /// Bytes of the cache that the LRU queue reckons with; 0 for this machine's last level.

@@ -209,7 +209,7 @@ impl Pmdk {
         self.api
     }
 
-    /// What the library says about its last failure on this thread.
+    /// The library's message about its last failure on this thread.
     pub(crate) fn last_error(&self) -> String {
         // SAFETY: takes nothing, returns a null pointer or a string that lives until this
         // thread's next call into the library; it is copied at once.

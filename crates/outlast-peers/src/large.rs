@@ -9,7 +9,7 @@
 //! | (slack)              | MAGIC     | uuid     | object   | ...
 //! ```
 
-/// What a large block needs beside its bytes.
+/// Bytes that a large block needs beside its own.
 pub(crate) const EXTRA_BYTES: u64 = ALIGN + MARK_BYTES;
 /// The bytes of a mark.
 pub(crate) const MARK_BYTES: u64 = 24;

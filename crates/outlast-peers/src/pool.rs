@@ -19,7 +19,7 @@ use crate::intervals::Intervals;
 use crate::place::is_memory;
 use crate::tx::PmdkTx;
 
-/// What is snapshotted before stores.
+/// The extent that is snapshotted before stores.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum Granularity {
     /// Each announced range as a whole, and each store that was not announced: how a careful C
@@ -63,7 +63,7 @@ pub enum PmdkError {
 
 const LAYOUT: &CStr = c"outlast-peer";
 
-/// What libpmemobj needs at least.
+/// The least pool of libpmemobj, in bytes.
 const SIZE_BYTES_MIN: u64 = 8 << 20;
 const PAGE_BYTES: u64 = 4096;
 
@@ -89,7 +89,7 @@ pub(crate) struct Opened {
     pub(crate) root: u64,
     pub(crate) granularity: Granularity,
     pub(crate) classes: Classes,
-    /// What the running transaction may store into: snapshotted, or allocated by it.
+    /// The ranges that the running transaction may store into: snapshotted, or allocated by it.
     pub(crate) covered: Intervals,
     /// Blocks that the running transaction frees.
     pub(crate) freed: FxHashSet<u64>,

@@ -25,7 +25,7 @@ thread_local! {
     static RUNNING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// What libpmemobj answers when memory, or room in the pool, is lacking.
+/// The answer of libpmemobj when memory, or room in the pool, is lacking.
 const ENOMEM: i32 = 12;
 const ECANCELED: i32 = 125;
 
@@ -199,7 +199,7 @@ impl PmdkTx {
         Ok(oid.offset)
     }
 
-    /// What the library knows a block by.
+    /// The library's name of a block.
     fn object_of(&mut self, block: PoolOffset) -> Result<u64, Abort> {
         if !large::may_be_large(block.0) {
             return Ok(block.0);

@@ -34,7 +34,7 @@ pub enum Abort {
     /// The log cannot take a transaction as large as this one.
     #[error("the transaction's log needs {bytes} bytes and the pool has no room for it")]
     LogFull {
-        /// What its log would need.
+        /// Bytes that its log would need.
         bytes: u64,
     },
     /// An offset or a length that the pool cannot have: freed, never allocated, or outside.
@@ -90,7 +90,7 @@ impl Abort {
         Self::TooLarge(Box::new(TooLarge { what, asked, largest, chunk_bytes: None }))
     }
 
-    /// What was attempted, where, and what is wrong with it.
+    /// The operation, its place, and its fault.
     #[cold]
     pub fn bad_address(what: &'static str, at: PoolOffset, why: &'static str) -> Self {
         Self::BadAddress(Box::new(BadAddress { what, at, why }))
@@ -113,7 +113,7 @@ impl Abort {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{what} at {at}: {why}")]
 pub struct BadAddress {
-    /// What was attempted.
+    /// The operation.
     pub what: &'static str,
     /// Where.
     pub at: PoolOffset,
@@ -124,7 +124,7 @@ pub struct BadAddress {
 /// A size that was refused, with the largest that would not be.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TooLarge {
-    /// What has that size.
+    /// The thing of that size.
     pub what: &'static str,
     /// Bytes asked for.
     pub asked: u64,
@@ -162,7 +162,7 @@ impl Reason {
         self.0.as_ref()?.downcast_ref()
     }
 
-    /// What the closure gave, in words; empty if it gave nothing.
+    /// The closure's reason, in words; empty if it gave none.
     pub fn text(&self) -> String {
         self.0.as_ref().map_or_else(String::new, ToString::to_string)
     }
@@ -178,7 +178,7 @@ impl Display for Reason {
     }
 }
 
-/// What is wrong, in words. It takes one word itself.
+/// A fault in words. It takes one word itself.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Report(Box<Text>);
 

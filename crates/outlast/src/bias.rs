@@ -61,7 +61,7 @@ pub(crate) struct Bias {
     left: SpinLock<Vec<Page>>,
 }
 
-/// What became of a lane's pages.
+/// The fate of a lane's pages.
 #[derive(Default)]
 struct LanePages {
     taken: AtomicU32,

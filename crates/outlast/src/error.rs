@@ -2,7 +2,7 @@
 
 use outlast_trace::{ByteRange, PoolOffset};
 
-/// What went wrong with a pool as a whole. Each is one line that names the thing and what would
+/// An error of a pool as a whole. Each is one line that names the thing and what would
 /// be right; the file is as it was before.
 #[derive(Debug, thiserror::Error)]
 pub enum PoolError {
@@ -17,9 +17,9 @@ pub enum PoolError {
         "pool format version {found}, and this Outlast reads version {expected}: open it with the Outlast that made it, or create it anew"
     )]
     Version {
-        /// What the header says.
+        /// The header's value.
         found: u32,
-        /// What this code reads.
+        /// The value that this code reads.
         expected: u32,
     },
     /// A pool with something that this code does not know.
@@ -27,7 +27,7 @@ pub enum PoolError {
         "the pool's header has flags {found:#x}, of which this Outlast knows 0x1, checksums, and 0x3, those of literal variants"
     )]
     Flags {
-        /// What the header says.
+        /// The header's value.
         found: u64,
     },
     /// A scheme that would not keep the pool's checksums.

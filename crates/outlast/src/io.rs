@@ -33,7 +33,7 @@ macro_rules! described {
         }
 
         impl $enum {
-            /// What it is, in words.
+            /// Its purpose, in words.
             pub fn about(self) -> &'static str {
                 match self {
                     $(Self::$name { .. } => concat!($($about),+).trim_start(),)*

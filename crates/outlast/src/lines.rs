@@ -16,7 +16,7 @@ pub(crate) struct LineSet {
     round: u32,
     /// More lines: the bits that their hashes name, and maybe others.
     hashes: [u64; HASHES / 64],
-    /// What new entries get as their transaction.
+    /// The transaction of new entries.
     transaction: u16,
     /// Whether lines are not found any more.
     has_forgotten: bool,

@@ -26,7 +26,7 @@ pub(crate) struct LockTable {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Stripe(pub u32);
 
-/// What a lock word says.
+/// The content of a lock word.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct LockWord(pub u64);
 

@@ -43,7 +43,7 @@ pub enum Shows {
 
 use Shows::{BackOff, Bias, Checkpoint, Control, Isolation, Laps, Mistake, Numbers};
 
-/// What a scheme has, as far as planted bugs care.
+/// The parts of a scheme that planted bugs depend on.
 #[derive(Clone, Copy)]
 struct Has {
     undo: bool,
@@ -384,7 +384,7 @@ impl Plant {
         MET.load(Ordering::Relaxed)
     }
 
-    /// What it breaks, in words; of a site's flush or fence, what that is for.
+    /// Its effect, in words; of a site's flush or fence, the purpose of that.
     pub fn describe(self) -> String {
         match self {
             Self::SkipFlush(site) => format!("This flush is left out. {}", site.about()),

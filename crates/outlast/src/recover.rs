@@ -51,7 +51,7 @@ use trial::Trial;
 mod trial;
 mod words;
 
-/// What recovery found and did.
+/// Recovery's findings and repairs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RecoveryReport {
     /// Records of unfinished transactions that were put back.
@@ -409,7 +409,7 @@ fn words_of<'a>(item: Result<Item<'a>, ()>) -> impl Iterator<Item = (PoolOffset,
     (0..).zip(words).map(move |(n, word)| (at.plus(n * 8), *word))
 }
 
-/// What an item about a lock names.
+/// The range of an item about a lock.
 const NOWHERE: ByteRange = ByteRange { at: PoolOffset(0), len: 0 };
 
 /// The item, with the bytes that it changes or speaks of, if it is one that a transaction writes.

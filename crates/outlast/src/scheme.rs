@@ -44,7 +44,7 @@ pub enum Scheme {
     Swift,
 }
 
-/// What is logged, and so what recovery does with an unfinished or a finished transaction.
+/// The content of the log, which decides how recovery treats an unfinished or a finished transaction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Logging {
     /// Old words in volatile memory only, to be able to abort.
@@ -115,11 +115,11 @@ pub enum Reading {
 pub struct SchemeRow {
     /// Which one it is.
     pub scheme: Scheme,
-    /// What commands and results call it.
+    /// Its name in commands and results.
     pub name: &'static str,
-    /// What survives a crash.
+    /// Its guarantee after a crash.
     pub guarantee: Guarantee,
-    /// What it does, in one line.
+    /// Its mechanism, in one line.
     pub about: &'static str,
     logging: Logging,
     write_back: WriteBack,
@@ -256,7 +256,7 @@ impl Scheme {
         self.row().name
     }
 
-    /// What survives a crash.
+    /// Its guarantee after a crash.
     pub fn guarantee(self) -> Guarantee {
         self.row().guarantee
     }

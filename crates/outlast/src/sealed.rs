@@ -98,7 +98,7 @@ pub fn unseal_at(word: u64, at: PoolOffset) -> Option<u64> {
     unseal(without_place(word, at))
 }
 
-/// What [`seal`] makes of the payload of a word that is at that place.
+/// The payload sealed for a word at that place, as [`seal`] does without a place.
 #[inline]
 pub fn without_place(word: u64, at: PoolOffset) -> u64 {
     word ^ place_bits(at)

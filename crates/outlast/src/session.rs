@@ -12,7 +12,7 @@ use outlast_pmem::{Mapped, Medium};
 use crate::pool::{FilePool, Lane, Running};
 use crate::{Abort, AsyncTicket, PoolError, Ticket, Tx};
 
-/// What a session's lane does.
+/// The state of a session's lane.
 enum State<'p> {
     /// It waits for a transaction.
     Idle(Lane<'p, Mapped>),
@@ -45,7 +45,7 @@ pub enum SessionError {
     /// A call of the session has panicked. Its transaction is undone, its lane given back.
     #[error("a call of the session has panicked: drop it and begin another one")]
     Poisoned,
-    /// What the transaction came to.
+    /// The transaction's end.
     #[error(transparent)]
     Abort(#[from] Abort),
 }
@@ -131,7 +131,7 @@ impl Session {
     /// Works in the transaction. A failed operation does not end it; its commit will say so again.
     ///
     /// # Errors
-    /// What `work` fails with, and [`SessionError::NoTransaction`].
+    /// The error of `work`, and [`SessionError::NoTransaction`].
     #[inline]
     pub fn in_transaction<R>(
         &mut self,

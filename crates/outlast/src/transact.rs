@@ -32,7 +32,7 @@ impl BlockKind {
     }
 }
 
-/// What the root object is, so that `check` can follow its pointers.
+/// The kind of the root object, by which `check` follows its pointers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 #[repr(u8)]
 pub enum RootKind {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const LOAD: Ordering = Ordering::Acquire;
 const STORE: Ordering = Ordering::Release;
 
-/// What loads and stores need: protocols that are generic over it can be model-checked.
+/// Loads and stores of a shared word: protocols that are generic over it can be model-checked.
 pub(crate) trait Word {
     fn new(value: u64) -> Self;
     /// Sees what the thread that stored the value had seen and done before.

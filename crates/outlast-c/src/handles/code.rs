@@ -1,4 +1,4 @@
-//! What went wrong: a code that each call returns, and a text that each thread keeps.
+//! Errors: a code that each call returns, and a text that each thread keeps.
 
 use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char, c_int};
@@ -9,7 +9,7 @@ use super::sessions;
 use crate::code::{ArchaptCode, Failure as ArchaptFailure};
 use crate::guard;
 
-/// What a call returns.
+/// The result of a call.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(non_camel_case_types, reason = "the names are C's")]
@@ -40,7 +40,7 @@ pub enum outlast_code {
     OUTLAST_NOT_A_POOL = 11,
     /// The pool's creation was cut short.
     OUTLAST_UNFINISHED = 12,
-    /// What is in the pool is not what was written there.
+    /// The pool's content is not what was written there.
     OUTLAST_DAMAGED = 13,
     /// The pool has a format that this version does not read.
     OUTLAST_VERSION = 14,
@@ -177,7 +177,7 @@ fn text_of(code: outlast_code) -> &'static CStr {
     TEXTS[code as usize].1
 }
 
-/// What a code means, in one line; of a number that is no code, that it is none. The text lives
+/// The meaning of a code, in one line; of a number that is no code, that it is none. The text lives
 /// as long as the program.
 #[unsafe(no_mangle)]
 pub extern "C" fn outlast_error_text(code: c_int) -> *const c_char {
@@ -185,7 +185,7 @@ pub extern "C" fn outlast_error_text(code: c_int) -> *const c_char {
     row.map_or(c"no code of Outlast's", |row| row.1).as_ptr()
 }
 
-/// What went wrong in the calling thread's last call that failed: one line that names the thing.
+/// The error of the calling thread's last call that failed: one line that names the thing.
 /// Empty before the first. The text is good until the thread's next call that fails.
 #[unsafe(no_mangle)]
 pub extern "C" fn outlast_last_error() -> *const c_char {

@@ -180,7 +180,7 @@ pub unsafe extern "C" fn outlast_run(
     })
 }
 
-/// What a body returned, as a failure.
+/// The failure that a body returned.
 fn of_body(said: c_int) -> Failure {
     match outlast_code::from_number(said) {
         Some(code) => Failure::new(code, format!("the body ended the transaction with {said}")),

@@ -34,7 +34,7 @@ pub struct outlast_options {
     /// transaction back, or "physical", when its data is durable in place too. Under a literal
     /// variant that comes only when others have touched much, and never to one who is alone.
     pub ack: *const c_char,
-    /// What a crash spares: "process", "page", "adr" or "eadr". The default is what this machine
+    /// The memory that a crash spares: "process", "page", "adr" or "eadr". The default is what this machine
     /// and the file are found to have.
     pub domain: *const c_char,
     /// Bytes of the cache that write-back by age reckons with; 0 for this machine's last level.
@@ -56,7 +56,7 @@ pub struct outlast_options {
     pub reserved: [u32; 5],
 }
 
-/// What a pool is, and what it has done since it was opened.
+/// The facts about a pool, and its work since it was opened.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 #[allow(non_camel_case_types, reason = "the names are C's")]
@@ -208,7 +208,7 @@ pub extern "C" fn outlast_close(pool: outlast_pool) -> outlast_code {
     })
 }
 
-/// What a pool is.
+/// The facts about a pool.
 ///
 /// # Safety
 /// - `info` is null or can be stored to.

@@ -32,7 +32,7 @@ pub extern "C" fn outlast_scheme_name(number: usize) -> *const c_char {
     texts().get(number).map_or(null(), |row| row.0.as_ptr())
 }
 
-/// What a scheme does, in one line; null behind the last. The text lives as long as the program.
+/// A scheme's mechanism, in one line; null behind the last. The text lives as long as the program.
 #[unsafe(no_mangle)]
 pub extern "C" fn outlast_scheme_about(number: usize) -> *const c_char {
     texts().get(number).map_or(null(), |row| row.1.as_ptr())

@@ -27,7 +27,7 @@ pub use streams::{Arrivals, Locality, MemoryStream, Streams};
 use outlast_sim::timed::{MemoryConfig, replay};
 use std::fmt;
 
-/// What one simulator says of a list of requests.
+/// One simulator's result for a list of requests.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Played {
     /// Mean time from a read's being taken to its last data, in memory clocks; 0 without reads.
@@ -43,9 +43,9 @@ pub struct Played {
 pub struct Compared {
     /// The list.
     pub name: String,
-    /// What `outlast-sim` says.
+    /// The result of `outlast-sim`.
     pub ours: Played,
-    /// What DRAMsim3 says.
+    /// The result of DRAMsim3.
     pub theirs: Played,
 }
 

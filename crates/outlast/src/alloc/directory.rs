@@ -11,7 +11,7 @@ use crate::transact::BlockKind;
 const STATE_CLASS: u64 = 1;
 const STATE_LARGE: u64 = 2;
 
-/// What a chunk's directory word says.
+/// The content of a chunk's directory word.
 ///
 /// ```text
 /// payload: 55..48 state (0 free, 1 class, 2 large) | 47..40 block kind | 39..32 class | 31..0 run
@@ -41,7 +41,7 @@ impl ChunkWord {
         seal_at(payload, at)
     }
 
-    /// What the directory says of a chunk of a heap that ends at byte `heap_end` of the pool;
+    /// The directory's word of a chunk of a heap that ends at byte `heap_end` of the pool;
     /// `Err` for a word that this code never wrote there.
     pub fn load<M: Medium>(
         medium: &M,
@@ -73,7 +73,7 @@ impl ChunkWord {
         }
     }
 
-    /// What a word at that place says by itself; `Err` for a word that this code never wrote there.
+    /// The meaning of a word at that place by itself; `Err` for a word that this code never wrote there.
     fn from_word(word: u64, at: PoolOffset) -> Result<Self, &'static str> {
         let payload = unseal_at(word, at).ok_or("a directory word does not prove itself")?;
         let kind = || BlockKind::from_bits((payload >> 40) as u8).ok_or("an unknown block kind");

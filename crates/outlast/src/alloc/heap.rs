@@ -46,7 +46,7 @@ pub(crate) enum Reserved {
     Run { word: PoolOffset, large: ChunkWord, chunk: u64, chunks: u64 },
 }
 
-/// What could not be done with the heap.
+/// A request that the heap cannot fulfil.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum HeapError {
     /// Nothing of this size is free now.
@@ -62,7 +62,7 @@ const LOOKS_MAX: usize = 64;
 
 type Result<T> = std::result::Result<T, HeapError>;
 
-/// What is known of a chunk.
+/// The volatile state of a chunk.
 enum Chunk {
     /// Not read yet.
     Unknown,
@@ -107,7 +107,7 @@ pub(crate) struct Heap {
     regions: Vec<(Seq, Region)>,
     /// No chunk changes its use as long as the pool runs.
     pub keeps_chunks: bool,
-    /// What was stored to without a transaction's log since the caller took note last.
+    /// Ranges stored to without a transaction's log since the caller took note last.
     changed: Vec<ByteRange>,
 }
 

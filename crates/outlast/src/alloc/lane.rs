@@ -1,4 +1,4 @@
-//! What a lane keeps of the heap, so that lanes beside each other seldom wait for its lock: blocks
+//! A lane's share of the heap, so that lanes beside each other seldom wait for its lock: blocks
 //! taken ahead, blocks given back that it has not told of yet, and what it knows of chunks.
 //!
 //! All of it is volatile, and small: where the heap is full, others may miss so much.

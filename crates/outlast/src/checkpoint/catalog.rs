@@ -1,4 +1,4 @@
-//! What a checkpoint file holds: its whole segments, and of each page the newest copy.
+//! The content of a checkpoint file: its whole segments, and of each page the newest copy.
 
 use rustc_hash::FxHashMap;
 use uuid::Uuid;

@@ -1,4 +1,4 @@
-//! What can be wrong with a checkpoint, its making and its restoring.
+//! Errors of a checkpoint, its making and its restoring.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,9 +15,9 @@ pub enum CheckpointError {
     Io {
         /// The file.
         path: PathBuf,
-        /// What was attempted.
+        /// The operation.
         what: &'static str,
-        /// What the operating system said.
+        /// The operating system's error.
         error: io::Error,
     },
     /// Nothing of this name.
@@ -51,7 +51,7 @@ pub enum CheckpointError {
         path: PathBuf,
         /// What it says.
         found: u32,
-        /// What this code reads.
+        /// The value that this code reads.
         expected: u32,
     },
     /// The checkpoint is another pool's.
@@ -74,7 +74,7 @@ pub enum CheckpointError {
         /// What about it.
         what: &'static str,
     },
-    /// What a pool would replace is something else.
+    /// The file that a pool would replace is something else.
     #[error("{}: is no pool, and is not overwritten; move it away, or restore to another name", path.display())]
     NotAPool {
         /// The file.

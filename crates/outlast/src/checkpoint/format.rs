@@ -71,7 +71,7 @@ pub(super) struct SegmentHeader {
     pub taken_at: u64,
 }
 
-/// What stands where a segment could begin, or a trailer.
+/// The content of a place where a segment could begin, or a trailer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Found<T> {
     /// Nothing was written there.
@@ -240,7 +240,7 @@ pub(super) fn trailer(header: &Sector, id: Uuid, table: &[u8]) -> Sector {
     sealed(sector)
 }
 
-/// What a trailer's sector says of this segment.
+/// The verdict of a trailer's sector on this segment.
 pub(super) fn trailer_found(found: &Sector, id: Uuid) -> Found<u32> {
     if found.iter().all(|byte| *byte == 0) {
         return Found::Nothing;

@@ -1,6 +1,6 @@
 //! Checkpoints: a copy of the pool in a file of its own, made while transactions run.
 //!
-//! What a checkpoint has is the pool at one moment, its *cut*, with an empty log: every
+//! A checkpoint has the pool at one moment, its *cut*, with an empty log: every
 //! transaction acknowledged before the checkpoint was asked for, none that began after it was
 //! made, and of those in between each wholly or not at all. Each one writes only what has changed
 //! since the one before. The way is that of a virtual machine that moves house:
@@ -77,7 +77,7 @@ const PAGES_LEFT: usize = 64;
 /// Dead bytes that a file may have before it is written anew, beside as many as live ones.
 const DEAD_BYTES: u64 = 64 << 10;
 
-/// What checkpoints of a running pool remember, in volatile memory.
+/// The volatile state of a running pool's checkpoints.
 pub(crate) struct Checkpointer {
     pub changes: Changes,
     /// The segment since which changes are marked. Held while a checkpoint is made.
@@ -90,7 +90,7 @@ impl Checkpointer {
     }
 }
 
-/// What a checkpoint did.
+/// The report of a checkpoint.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CheckpointReport {
     /// Counts the checkpoints of the file, its predecessors included.
@@ -211,7 +211,7 @@ impl<M: Medium> Pool<M> {
                 *since = None;
                 return Err(error);
             }
-            // What could not be written anew now will be after the next checkpoint.
+            // A file that could not be written anew now will be after the next checkpoint.
             Ok(None) | Err(_) => {}
         }
         report.took = started.elapsed();
@@ -257,7 +257,7 @@ struct Target<S: Shelf> {
     is_new: bool,
 }
 
-/// What was copied with the gate closed.
+/// The copy made with the gate closed.
 struct Cut {
     pages: Vec<(u64, Page)>,
     pool_bytes: u64,

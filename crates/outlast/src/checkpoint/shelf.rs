@@ -137,7 +137,7 @@ pub(super) struct Place {
     like: Option<Metadata>,
 }
 
-/// What a file made beside another is for.
+/// The purpose of a file made beside another.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Purpose {
     /// A checkpoint file.
@@ -338,7 +338,7 @@ impl Shelf for Place {
     fn put_in_place(&self, file: &Held, replaced: Option<&Held>) -> Result<()> {
         let failed = || CheckpointError::io(&self.path, "replace");
         match replaced {
-            // What has the name is locked here, so that no other process replaces it meanwhile.
+            // The file that has the name is locked here, so that no other process replaces it meanwhile.
             Some(replaced)
                 if !outlast_pmem::is_named(&self.target, &replaced.file).unwrap_or(false) =>
             {

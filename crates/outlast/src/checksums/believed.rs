@@ -23,7 +23,7 @@ use crate::io::{Io, Site};
 use crate::layout::Geometry;
 use crate::pool::RecoveredPool;
 
-/// What the sums of a running pool contain.
+/// The content of the sums of a running pool.
 pub(crate) struct Believed {
     matrices: Matrices,
     /// The content with which a line is in the sums, if its bit says that it is.
@@ -204,7 +204,7 @@ impl<M: Medium> RecoveredPool<M> {
         }
     }
 
-    /// What the sums contain of each line.
+    /// The sums' content of each line.
     pub(crate) fn believed_contents(&self) -> HashMap<LineAddr, Line> {
         let mut contained = HashMap::new();
         self.for_each_matrix(|_, _, matrix| {

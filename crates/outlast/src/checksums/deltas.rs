@@ -1,4 +1,4 @@
-//! What commits change in the sums, as their lane writes it down.
+//! The differences that commits make to the sums, as their lane writes them down.
 //!
 //! Line by line: by how much each of its words grows, and the CRC-8 of what is flipped in it. All
 //! of it only adds up, so neither the order of lanes nor that within a commit matters.
@@ -27,7 +27,7 @@ fn head(kind: Kind, line: LineAddr) -> u64 {
     (kind as u64) << KIND_SHIFT | line.0 << LINE_SHIFT
 }
 
-/// What an entry is.
+/// The kind of an entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     /// Words change.
@@ -64,7 +64,7 @@ pub(crate) struct Deltas {
     len: usize,
     /// The first commit of which there is an entry.
     since: Option<u64>,
-    // What follows is kept for its memory.
+    // The fields below are kept for their memory.
     heads: Vec<u64>,
     loaded: Vec<Line>,
 }
@@ -82,7 +82,7 @@ impl Deltas {
         self.since = None;
     }
 
-    /// What follows belongs to the commit of this counter, which is above those before.
+    /// Entries from here on belong to the commit of this counter, which is above those before.
     pub fn commit(&mut self, counter: u64) {
         self.since.get_or_insert(counter);
     }

@@ -40,7 +40,7 @@ impl std::fmt::Display for Fault {
     }
 }
 
-/// What a repair did.
+/// The report of a repair.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct RepairReport {
     /// Matrices looked at.
@@ -49,12 +49,12 @@ pub struct RepairReport {
     pub lines: u64,
     /// Matrices whose checksums were made anew, because only these were wrong.
     pub checksums: u64,
-    /// What a check finds afterwards: faults that could not be repaired, and whatever else is wrong,
+    /// The findings of a check afterwards: faults that could not be repaired, and whatever else is wrong,
     /// which no repair touches. Only a pool with nothing left is right.
     pub left: Findings,
 }
 
-/// What is to be done about one matrix.
+/// The remedy for one matrix.
 pub(super) enum Remedy {
     /// Put these contents there.
     Lines(Vec<(LineAddr, Line)>),
@@ -190,7 +190,7 @@ impl<M: Medium> RecoveredPool<M> {
     }
 }
 
-/// What is wrong with these lines of a matrix, counted from its first.
+/// The fault of these lines of a matrix, counted from its first.
 pub(super) fn fault_of(
     matrices: &Matrices,
     content: Content,
@@ -225,7 +225,7 @@ fn judge<M: Medium>(
     let mut bytes = vec![0; matrix.shape.spare_lines() * LINE_BYTES];
     medium.load(matrix.spare().start(), &mut bytes);
     let spare = Spare::parse(matrix.shape, bytes, matrix.number()).ok();
-    // What is in the sums the bits say, or without them the spare lines.
+    // The bits say which words are in the sums, or without them the spare lines.
     let raw = |line: usize| load_line(medium, LineAddr(matrix.data.0 + line as u64));
     let bitmap = matrices.bitmap_lines(content, matrix);
     let bitmap_is_right = |contents: &Vec<Option<Line>>, spare: &Spare<Vec<u8>>| {

@@ -29,7 +29,7 @@ pub(crate) struct MatrixAt {
 }
 
 impl MatrixAt {
-    /// What tells it from others.
+    /// Its number, unlike all others'.
     pub fn number(&self) -> u64 {
         self.data.0
     }
@@ -106,7 +106,7 @@ impl Matrices {
         self.word(medium, chunk) == Some(ChunkWord::Free)
     }
 
-    /// What the chunk is. `None` for one that is free, a directory or damaged.
+    /// The chunk's use. `None` for one that is free, a directory or damaged.
     pub fn content<M: Medium>(&self, medium: &M, chunk: u64) -> Option<Content> {
         if self.geometry.is_directory(chunk) {
             return None;

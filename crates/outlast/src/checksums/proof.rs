@@ -79,7 +79,7 @@ impl<M: Medium> Growths<'_, M> {
     }
 }
 
-/// What the checksums of a matrix lack of its data.
+/// The difference between the data of a matrix and its checksums.
 struct Lack {
     matrix: MatrixAt,
     /// Columns, then rows.

@@ -32,8 +32,8 @@ const DIGIT_BITS: u32 = 9;
 /// Brings sums, CRCs and members up to date with what lanes have gathered.
 pub(crate) struct Updater {
     matrices: Matrices,
-    // What follows is kept for its memory.
-    /// What each lane had gathered.
+    // The fields below are kept for their memory.
+    /// The differences that each lane had gathered.
     taken: Vec<Deltas>,
     changes: Vec<Change>,
     dealt: Vec<Change>,

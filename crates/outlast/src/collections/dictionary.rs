@@ -1,4 +1,4 @@
-//! What the hash map and the B+tree have in common.
+//! The common part of the hash map and the B+tree.
 
 use crate::{Abort, ByteRange, PoolOffset, Transact};
 

@@ -27,7 +27,7 @@ const NAME_BYTES: usize = 8;
 const LEN_AT: usize = 8;
 const MARK_AT: u64 = 16;
 
-/// What packs values that lie apart: the multiples at which they begin, and the bytes that a
+/// Packs values that lie apart: the multiples at which they begin, and the bytes that a
 /// general allocator keeps for itself before each.
 const PACKED_AT: u64 = 16;
 const PACKED_BETWEEN: u64 = 8;

@@ -1,4 +1,4 @@
-//! What the collections look like in a pool. All integers are little-endian; offsets are bytes
+//! The bytes of the collections in a pool. All integers are little-endian; offsets are bytes
 //! from the start of the pool; *slot*, *child word* and *link* are defined below.
 //!
 //! ```text
@@ -163,7 +163,7 @@ pub(super) const RB_RED: u64 = 1;
 pub(super) const RB_HEIGHT_MAX: usize = 76;
 
 pub(super) const QUEUE_ITEM_BYTES_AT: usize = 8;
-/// What consumers change and what producers change lie on lines of their own.
+/// Words that consumers change and words that producers change lie on lines of their own.
 pub(super) const QUEUE_HEAD_AT: u64 = LINE_BYTES;
 pub(super) const QUEUE_TAIL_AT: u64 = 2 * LINE_BYTES;
 pub(super) const QUEUE_HEADER_BYTES: u64 = 3 * LINE_BYTES;

@@ -60,7 +60,7 @@ pub use words::Words;
 
 use crate::{Abort, PoolOffset};
 
-// What transactions load is loaded into its place: bytes in a result would be copied once or twice.
+// Words that transactions load are loaded into their place: bytes in a result would be copied once or twice.
 
 /// What a structure says of the length of its items is not what the program has. One of them is
 /// wrong, and a damaged pool must not end the program.

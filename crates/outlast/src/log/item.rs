@@ -1,4 +1,4 @@
-//! What a record's payload says: items, each with a place and what to put there.
+//! The payload of a record: items, each with a place and its new content.
 //!
 //! ```text
 //! item word:  63..60 kind | 59..40 words or bit number | 39..0 word index (offset ÷ 8)
@@ -297,7 +297,7 @@ fn count_of(header: u64) -> usize {
     (header >> COUNT_SHIFT) as usize & COUNT_MAX
 }
 
-/// What an item of a proven record changes, by its first word, and how many words the item takes.
+/// The range that an item of a proven record changes, by its first word, and the item's words.
 pub(crate) fn place(word: u64) -> (ByteRange, usize) {
     let at = PoolOffset((word & INDEX_MASK) * 8);
     let bytes = match word >> KIND_SHIFT {

@@ -27,7 +27,7 @@ pub(crate) fn named_region(payload: &[u64], pool_len: u64) -> Option<Region> {
     inside.then_some(Region { at: PoolOffset(at), lines, is_elsewhere: true })
 }
 
-/// What a record's number says about it.
+/// A record's state by its number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Life {
     /// Recovery applies it.

@@ -18,11 +18,11 @@ pub(crate) const CONTINUATION_WORDS: usize = 7;
 /// forms find nothing there; a line of zeros is damage in both.
 pub(crate) const BLANK: u64 = (NO_NUMBER as u64) << 56;
 
-/// What the check of a tag has besides the CRC, so that zero is no tag. It has an odd number of bits:
+/// Exclusive-or'd into the check of a tag beside the CRC, so that zero is no tag. It has an odd number of bits:
 /// the tag of a lap, too.
 pub(crate) const NO_NUMBER: u8 = 0x6b;
 
-/// What the check of a header's tag has besides.
+/// Exclusive-or'd into the check of a header's tag as well.
 const OF_HEADER: u8 = 0x55;
 
 /// Bit 63 of a tag: this line is a record's first.
@@ -31,7 +31,7 @@ const TAG_HEADER: u64 = 1 << 63;
 /// Most payload words in a record: 24 bits of its header.
 pub(crate) const PAYLOAD_WORDS_MAX: usize = (1 << 24) - 1;
 
-/// What a record is.
+/// The kind of a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum RecordKind {
@@ -152,7 +152,7 @@ pub(crate) fn header_word(kind: RecordKind, seq: Seq, payload: &[u64]) -> u64 {
     sealed_claim(claim, crc32c_in_stripes(&[seq.bits(), claim], payload))
 }
 
-/// What a header word claims: its kind and how many words it has.
+/// The claim of a header word: its kind and how many words it has.
 const CLAIM_MASK: u64 = (1 << 28) - 1;
 
 #[inline]
@@ -295,7 +295,7 @@ fn store_line<M: Medium>(io: Io<'_, M>, at: PoolOffset, words: &[u64; 8]) {
     }
 }
 
-/// What stands at a line where a record may start.
+/// The content of a line where a record may start.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Found {
     /// A complete record, its payload in the caller's buffer.
@@ -327,7 +327,7 @@ pub(crate) struct Head {
     pub words: usize,
 }
 
-/// What [`peek_if`] sees.
+/// The result of [`peek_if`].
 pub(crate) enum Peeked {
     /// The header of a record.
     Head(Head),
@@ -478,7 +478,7 @@ mod tests {
     fn a_whole_payload_is_written_as_its_words_are() {
         let [word_by_word, at_once] = [Heap::new(4096), Heap::new(4096)];
         let mut payload = Payload::default();
-        // What a longer record has left behind is no part of a shorter one.
+        // Lines of a longer record before are no part of a shorter one.
         for words in (0..40).rev() {
             payload.clear();
             (0..words).for_each(|word| payload.set_bit(PoolOffset(8 * word), 7));
@@ -535,7 +535,7 @@ mod tests {
         assert_eq!(read(io, REGION, 3, |_| true, &mut payload), Found::Nothing);
         medium.store_u64(REGION.line(9).plus(TAG_AT), BLANK);
         assert_eq!(read(io, REGION, 9, |_| true, &mut payload), Found::Nothing);
-        // What was never written, not even blank, is damage.
+        // A line that was never written, not even blank, is damage.
         let zeros = read(io, REGION, 10, |_| true, &mut payload);
         assert!(matches!(zeros, Found::Damaged { .. }), "{zeros:?}");
     }

@@ -280,7 +280,7 @@ pub(crate) fn append_wrap<M: Medium>(io: Io<'_, M>, site: Site, at: At, seq: Seq
     }
 }
 
-/// What a line says.
+/// The reading of a line.
 enum Line {
     /// It is wholly of this lap.
     Whole([u64; LINE_WORDS]),
@@ -315,7 +315,7 @@ fn read_line<M: Medium>(io: Io<'_, M>, at: At) -> Line {
     Line::Whole(std::array::from_fn(|i| unpack(words[i], words[LINE_WORDS], i)))
 }
 
-/// What a record's first line says of it.
+/// The head that a record's first line gives.
 fn head_of(words: &[u64; LINE_WORDS]) -> Result<Head, &'static str> {
     let (kind, count) = record::claim(words[0]).ok_or(HEADER_UNPROVEN)?;
     let number = unseal(words[1]).ok_or("the number of a log record does not prove itself")?;
@@ -341,7 +341,7 @@ pub(crate) fn begins(line: &[u8], lap: Lap, wanted: impl Fn(Seq) -> bool) -> boo
     is_whole && head_of(&words).is_ok_and(|head| wanted(head.seq))
 }
 
-/// What is wrong with a lane whose ring knows of a later lap.
+/// The damage of a lane whose ring has a later lap than its tail.
 pub(crate) const LATER: &str = "a log line is ahead of its lane's tail, which is older than it was";
 
 /// The lap of a line, all of whose words carry the tag of one.
@@ -440,7 +440,7 @@ pub(crate) fn carries(word: u64, lap: Lap) -> bool {
     (word >> TAG_SHIFT) as u8 == lap.tag()
 }
 
-/// What of a ring's line no record can have left there: a word with the tag of no lap.
+/// Damage of a ring's line that no record can have left: a word with the tag of no lap.
 ///
 /// Recovery has refused the words behind the last record; here, too, they are only checked.
 pub(crate) fn is_damaged<M: Medium>(medium: &M, ring: Region, line: u64) -> bool {

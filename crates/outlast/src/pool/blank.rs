@@ -1,4 +1,4 @@
-//! What lanes hold before anything was logged: header lines that say so, and blank lines.
+//! The content of lanes before anything was logged: header lines that say so, and blank lines.
 
 use outlast_pmem::Medium;
 use outlast_trace::{LINE_BYTES, PoolOffset};

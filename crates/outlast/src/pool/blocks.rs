@@ -28,7 +28,7 @@ struct ClassBlocks {
     reached: Box<[u64]>,
 }
 
-/// What a pointer leads to.
+/// The target of a pointer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Reached {
     /// A block that nothing led to before.

@@ -72,7 +72,7 @@ impl std::fmt::Display for Finding {
 /// Findings that a report keeps. A damaged pool may have one for each of its blocks.
 pub const FINDINGS_MAX: usize = 1000;
 
-/// What is wrong with a pool: the first [`FINDINGS_MAX`] findings, and the number of the rest. As a
+/// The findings about a pool: the first [`FINDINGS_MAX`], and the number of the rest. As a
 /// slice it is those that were kept, so it is empty when nothing was found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Findings {
@@ -142,7 +142,7 @@ impl PartialEq<[Finding]> for Findings {
     }
 }
 
-/// What a check found, and how far it looked.
+/// The findings of a check, and how far it looked.
 #[derive(Clone, Debug, Default)]
 pub struct CheckReport {
     /// What is wrong.
@@ -166,7 +166,7 @@ pub struct CheckReport {
 /// How far a check or a repair has come, for a caller that shows it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CheckStep {
-    /// What is being looked at.
+    /// The part that is being looked at.
     pub stage: CheckStage,
     /// How much of that was.
     pub done: u64,
@@ -174,7 +174,7 @@ pub struct CheckStep {
     pub total: u64,
 }
 
-/// What a check looks at, in this order.
+/// The parts of a check, in this order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord)]
 pub enum CheckStage {
     /// Every line and its checksums, chunk by chunk, as often as that puts something right; only of a
@@ -184,7 +184,7 @@ pub enum CheckStage {
     Allocator,
     /// Every line and its checksums, chunk by chunk; only where the pool keeps some.
     Checksums,
-    /// What the root leads to, of all allocated blocks.
+    /// Blocks that the root leads to, of all allocated ones.
     Reachability,
 }
 

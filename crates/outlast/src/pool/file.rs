@@ -79,14 +79,14 @@ impl FilePool {
 }
 
 impl PoolInfo {
-    /// What the header page of a pool's file says, also while others have the pool open: nothing is
+    /// The facts of the header page of a pool's file, also while others have the pool open: nothing is
     /// mapped or locked. Of live records it says nothing.
     ///
     /// # Errors
     /// [`PoolError`].
     pub fn peek(path: impl AsRef<Path>) -> Result<Self, PoolError> {
         let path = path.as_ref();
-        // What lies behind the page tells damage of it from a creation that was cut short.
+        // The bytes behind the page tell damage of it from a creation that was cut short.
         let mut page = vec![0; 2 * HEADER_PAGE_BYTES as usize];
         let mut tries = 3;
         loop {

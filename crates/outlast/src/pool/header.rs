@@ -23,7 +23,7 @@ use crate::seq::Seq;
 /// The flags of a pool for literal variants.
 const FLAGS_LITERAL: u64 = FLAG_CHECKSUMS | FLAG_LITERAL;
 
-/// What a pool's header says.
+/// The content of a pool's header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Header {
     /// The format of everything behind it.

@@ -47,7 +47,7 @@ pub(crate) struct LaneSlot {
     pub parked: Parked<Box<LaneState>>,
 }
 
-/// What a lane keeps from transaction to transaction, in volatile memory. Alone in its lines, since
+/// A lane's volatile state from transaction to transaction. Alone in its lines, since
 /// lanes are allocated one behind the other.
 #[repr(align(128))]
 pub(crate) struct LaneState {
@@ -64,7 +64,7 @@ pub(crate) struct LaneState {
     pub deferred: Deferred,
     /// It has gathered so much for the checksums that a lane should add it up.
     pub are_sums_due: bool,
-    /// What it keeps of the heap.
+    /// Its share of the heap.
     pub heap: LaneHeap,
     /// Where it came first.
     pub pages: Vec<Page>,
@@ -92,7 +92,7 @@ impl LaneState {
         }
     }
 
-    /// What a lane has while its state is parked: its number.
+    /// The placeholder of a lane whose state is parked: its number.
     pub fn stand_in(id: usize) -> Self {
         Self { is_stand_in: true, ..Self::new(id, Seq::from_bits(0)) }
     }
@@ -414,7 +414,7 @@ impl<'p, M: Medium> Tx<'p, M> {
 /// A lane's place among those that run: beside the others, or alone after many conflicts.
 pub(super) struct Turn<'p, M: Medium> {
     pool: &'p Pool<M>,
-    /// What `privileged` says while this lane runs alone.
+    /// The value of `privileged` while this lane runs alone.
     me: u64,
     is_alone: bool,
 }

@@ -76,7 +76,7 @@ pub struct Pool<M: Medium> {
     pub(crate) generation: u64,
     /// A counter that is not above any that will be drawn: see [`numbers`](crate::tx).
     pub(crate) clock: CachePadded<AtomicU64>,
-    /// What the durable floor says, once nothing below it can come back.
+    /// The durable floor, once nothing below it can come back.
     floor: AtomicU64,
     /// When a commit is acknowledged.
     pub(crate) ack: Ack,
@@ -108,7 +108,7 @@ pub struct Pool<M: Medium> {
     pub(crate) privileged: AtomicU64,
     /// Closed while a checkpoint needs the memory for itself.
     pub(crate) gate: Gate,
-    /// What has changed since the last checkpoint.
+    /// Changes since the last checkpoint.
     pub(crate) checkpointer: Checkpointer,
     pub(crate) lanes: Box<[LaneSlot]>,
     /// By age, by segment: log lines, or accesses, after which a lane does its share.
@@ -117,7 +117,7 @@ pub struct Pool<M: Medium> {
     pub(crate) drain_every: u64,
     /// Only where data is flushed by age, and not under a literal variant.
     pub(crate) history: Option<History>,
-    /// What lanes leave hints about, if anybody wants them.
+    /// The lines that lanes leave hints about, if hints are wanted.
     pub(crate) sample: Option<Sample>,
     /// Bytes of the largest new block whose contents are logged, by a redo or a seal.
     pub(crate) logs_blocks_up_to: u64,
@@ -254,7 +254,7 @@ impl<M: Medium> Pool<M> {
         }
         if self.logging == Logging::Commands {
             let (io, geometry) = (self.io(), &self.header.geometry);
-            // What is damaged stays as it is: opening will say so.
+            // A damaged word stays as it is: opening will say so.
             let _ = LiveLog::read(io, geometry).and_then(|log| log.apply(io, geometry));
         }
         self.medium
@@ -293,7 +293,7 @@ impl<M: Medium> Pool<M> {
         unmarked.store(0, Ordering::Release);
     }
 
-    /// What the floor was raised to: every number below it is of a commit that is physical.
+    /// The floor as raised last: every number below it is of a commit that is physical.
     #[inline]
     pub(crate) fn floor(&self) -> Seq {
         Seq::from_bits(self.floor.load(Ordering::Acquire))

@@ -99,7 +99,7 @@ impl OpenOptions {
     }
 }
 
-/// What `outlast pool info` shows.
+/// The facts that `outlast pool info` shows.
 #[derive(Clone, Debug)]
 pub struct PoolInfo {
     /// Identity and geometry.
@@ -139,7 +139,7 @@ impl<M: Medium> UnrecoveredPool<M> {
         Ok(Self { medium, header, chunks })
     }
 
-    /// What there is to say about the pool without changing it.
+    /// The facts about the pool that are known without changing it.
     pub fn info(&self) -> Result<PoolInfo, PoolError> {
         let io = Io::new(&self.medium);
         Ok(PoolInfo {
@@ -215,7 +215,7 @@ pub struct RecoveredPool<M> {
 }
 
 impl<M: Medium> RecoveredPool<M> {
-    /// What recovery found and did.
+    /// Recovery's findings and repairs.
     pub fn report(&self) -> RecoveryReport {
         self.report
     }
@@ -353,7 +353,7 @@ impl<M: Medium> RecoveredPool<M> {
             sample: (has_history || is_literal).then_some(sample),
             logs_blocks_up_to: match is_by_age && rings.outlive_all() {
                 true => LOGS_BLOCKS_BY_AGE_UP_TO,
-                // What would make the seal long is flushed soon after all the same.
+                // Contents that would make the seal long are flushed soon after all the same.
                 false if is_by_age && logging == Logging::Undo => 0,
                 false => LOGS_BLOCKS_UP_TO,
             },
@@ -382,7 +382,7 @@ fn prove<M: Medium>(page: &M, len: u64) -> Result<(Header, u64), PoolError> {
     Ok((header, chunks))
 }
 
-/// What the header page tells of a pool that is `len` bytes long: all but what its log holds.
+/// The facts that the header page gives of a pool that is `len` bytes long: all but what its log holds.
 pub(super) fn peek<M: Medium>(page: &M, len: u64) -> Result<PoolInfo, PoolError> {
     let (header, chunks) = prove(page, len)?;
     let floor = load_sealed(page, FLOOR_AT, "the floor does not prove itself")?;
@@ -402,7 +402,7 @@ pub(crate) fn root_word(block: PoolOffset, kind: RootKind) -> u64 {
     crate::sealed::seal_at((kind as u64) << 48 | (block.0 / 16), ROOT_AT)
 }
 
-/// What the root word says.
+/// The meaning of the root word.
 pub(crate) fn parse_root(word: u64) -> Result<Option<(PoolOffset, RootKind)>, &'static str> {
     let payload =
         crate::sealed::unseal_at(word, ROOT_AT).ok_or("the root word does not prove itself")?;

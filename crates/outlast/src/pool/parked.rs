@@ -1,4 +1,4 @@
-//! What a lane and those who want its batch durable share: whether there is one, and the lane's
+//! State shared by a lane and the threads that want its batch durable: whether there is one, and the lane's
 //! state while no thread uses it (HANDOFF-1, HANDOFF-4).
 //!
 //! It is generic over words and over the place of the state, so that a model checker goes through

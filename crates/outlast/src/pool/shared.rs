@@ -1,4 +1,4 @@
-//! What lanes show to the sweeper, and in which order that is written and read (SWEEP-1 to SWEEP-4).
+//! The positions that lanes show to the sweeper, and in which order that is written and read (SWEEP-1 to SWEEP-4).
 //!
 //! It is generic over words, so that a model checker goes through all that threads can do to each
 //! other with it. Loads see what the thread that stored the value had done before; nothing here needs one
@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicU64;
 
 use crate::word::Word;
 
-/// What the sweeper reads of a lane. Positions count lines and only grow; a line's place in the
+/// The part of a lane that the sweeper reads. Positions count lines and only grow; a line's place in the
 /// ring is its position modulo the ring's length.
 pub(crate) struct LaneShared<W = AtomicU64> {
     /// While a redo commit is under way: a counter below its number, shown before that is drawn. Else

@@ -1,4 +1,4 @@
-//! What a closure may ask of its transaction, and where each request goes.
+//! The requests of a closure to its transaction, and where each goes.
 
 use outlast_pmem::{Call, Mark, Medium};
 use outlast_trace::{ByteRange, LINE_BYTES, LineAddr, PoolOffset};

@@ -62,7 +62,7 @@ impl<M: Medium> Tx<'_, M> {
         self.lane.buffers.payload = payload;
     }
 
-    /// What stands in a new block.
+    /// The content of a new block.
     fn hash_of(&self, block: Block) -> u64 {
         let mut content = vec![0; block.bytes as usize];
         self.pool.medium.load(block.at, &mut content);

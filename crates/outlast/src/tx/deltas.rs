@@ -14,7 +14,7 @@ use crate::plant::Plant;
 use crate::tx::placed::Placed;
 use crate::tx::{Buffers, Tx};
 
-/// What the lane has gathered, while a commit adds to it.
+/// The lane's gathered differences, while a commit adds to them.
 pub(super) type OpenDeltas<'p> = MutexGuard<'p, Deltas>;
 
 impl<'p, M: Medium> Tx<'p, M> {

@@ -53,7 +53,7 @@ impl<M: Medium> Tx<'_, M> {
         }
         let own = self.own();
         let Buffers { reads, locked, .. } = &self.lane.buffers;
-        // What is read is mostly locked in the same order.
+        // Lines read are mostly locked in the same order.
         let mut next = 0;
         for (stripe, seen) in reads {
             let now = self.pool.locks.load(*stripe);
@@ -347,7 +347,7 @@ impl<M: Medium> Tx<'_, M> {
     fn read_lines_at_once(&mut self, at: PoolOffset, out: &mut [u8]) -> Result<bool, Abort> {
         let range = ByteRange::new(at, out.len() as u64);
         for line in Bias::first_in_pages(range) {
-            // What the lane has to itself is read with the rest, and needs no look at its lock.
+            // Pages that the lane has to itself are read with the rest, and need no look at a lock.
             self.has_to_itself(line)?;
         }
         let locks = &self.pool.locks;

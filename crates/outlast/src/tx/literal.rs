@@ -101,7 +101,7 @@ impl<M: Medium> Tx<'_, M> {
         let is_redo = self.pool.logging == Logging::Redo;
         let entries = buffers.lines.entries().iter().enumerate();
         let entries = entries.filter(|(_, entry)| {
-            // What new blocks hold is in place and durable, and is not looked at again.
+            // The content of new blocks is in place and durable, and is not looked at again.
             let is_rewritten = if is_redo { entry.words != 0 } else { entry.written != 0 };
             !(keeps && is_rewritten)
         });

@@ -55,11 +55,11 @@ const CONTENTS_MIN: usize = 32;
 pub struct Tx<'p, M: Medium> {
     pub(crate) pool: &'p Pool<M>,
     pub(crate) lane: Box<LaneState>,
-    /// What takes the place of `lane` while that is parked.
+    /// The placeholder of `lane` while that is parked.
     pub(crate) stand_in: Option<Box<LaneState>>,
 }
 
-/// What a transaction remembers, kept by its lane so that the memory is allocated once.
+/// A transaction's buffers, kept by its lane so that the memory is allocated once.
 #[derive(Default)]
 pub(crate) struct Buffers {
     /// No other lane runs transactions: no lock is taken and no version checked.

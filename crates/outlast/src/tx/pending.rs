@@ -55,7 +55,7 @@ const FULL_QUARTERS: usize = 3;
 /// Words of a record that a block takes which was taken or given back.
 const BLOCK_WORDS: usize = 2;
 
-/// What a lane knows of its batch, which lies in its buffers.
+/// A lane's batch, which lies in its buffers.
 #[derive(Default)]
 pub(crate) struct Pending {
     /// How many batches were durable before it.
@@ -70,7 +70,7 @@ pub(crate) struct Pending {
     at_once: u8,
     /// The running transaction has read something of it.
     pub(super) was_seen: bool,
-    /// What the buffers held when the running transaction began.
+    /// The buffers' lengths when the running transaction began.
     before: Mark,
     /// Lines of the batch as they were before the running transaction stored to them.
     saved: Vec<(usize, LineEntry, [u64; 8])>,

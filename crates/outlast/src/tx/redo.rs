@@ -36,7 +36,7 @@ pub(crate) struct SealedRedo<'p> {
     seq: Seq,
     /// The position behind it.
     head: u64,
-    /// What the lane had flushed before.
+    /// Lines that the lane had flushed before.
     flushed: u64,
 }
 
@@ -92,7 +92,7 @@ impl<'p, M: Medium> Tx<'p, M> {
         self.kept_word(at).unwrap_or_else(|| self.pool.medium.load_u64(at))
     }
 
-    /// What the write set has of a word.
+    /// The write set's content of a word.
     #[inline]
     pub(super) fn kept_word(&mut self, at: PoolOffset) -> Option<u64> {
         let LaneState { buffers, pending, .. } = &mut *self.lane;

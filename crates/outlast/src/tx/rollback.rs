@@ -228,7 +228,7 @@ impl<M: Medium> Tx<'_, M> {
         self.store_allocations();
     }
 
-    /// What the write set has of a line.
+    /// The write set's content of a line.
     fn overlay(&self, line: LineAddr, content: &mut [u64; 8]) {
         let buffers = &self.lane.buffers;
         let Some(index) = buffers.lines.find(line) else { return };

@@ -314,7 +314,7 @@ impl<M: Medium> Tx<'_, M> {
     }
 }
 
-/// What a sealed transaction remembers beside its old words.
+/// A sealed transaction's buffers beside its old words.
 #[derive(Default)]
 pub(crate) struct SealedProgress {
     /// The number of its last record of old words; zero before there is one.

@@ -35,7 +35,7 @@ pub trait Pattern: Copy {
     /// The integer.
     type Bits: for<'id> Persist<'id> + fmt::Debug + PartialEq;
 
-    /// What a schema calls the type.
+    /// The type's name in a schema.
     const NAME: &'static str;
 
     /// The values by name, for the schema.

@@ -1,4 +1,4 @@
-//! What maps do with their entries.
+//! Operations of maps on their entries.
 
 use std::marker::PhantomData;
 
@@ -8,7 +8,7 @@ use super::{Key, PPtr, Persist, TypedTx};
 use crate::collections::{Dictionary, ReadRaw, damaged};
 use crate::{Abort, ByteRange, PoolOffset, Transact};
 
-/// What a map says of its keys and values: it takes the ones and gives the others.
+/// A map's types of keys and values: it takes the ones and gives the others.
 pub(super) type Pair<K, V> = (fn(&K), fn() -> V);
 
 /// A map's untyped dictionary, with the types of its keys and values.
@@ -117,7 +117,7 @@ pub(super) fn free_walked<X: Transact, E: Into<Abort>>(
     let mut blocks = Vec::new();
     let mut reading = Reading { tx, failure: None };
     let walked = walk(&mut reading, &mut blocks);
-    // What a failed load made of the structure is not damage.
+    // The structure that a failed load shows is not damaged.
     if let Some(failure) = reading.failure {
         return Err(failure);
     }

@@ -87,7 +87,7 @@ impl<'id, K: Key + ?Sized, V: Persist<'id>> PHashMap<'id, K, V> {
     }
 }
 
-/// What [`PHashMap::iter`] returns: a segment's entries are loaded at a time. After an error it
+/// Returned by [`PHashMap::iter`]: a segment's entries are loaded at a time. After an error it
 /// ends.
 pub struct Iter<'a, 'id, 't, K: Key + ?Sized, V, X: Transact> {
     tx: &'a mut TypedTx<'id, 't, X>,

@@ -1,4 +1,4 @@
-//! What the typed API itself keeps in a pool. Integers are little-endian, offsets are bytes from
+//! The typed API's own bytes in a pool. Integers are little-endian, offsets are bytes from
 //! the start of the pool, and an item's bytes are those of its `Persist`.
 //!
 //! ```text

@@ -1,4 +1,4 @@
-//! What all maps have in common: [`PMap`].
+//! The common part of all maps: [`PMap`].
 
 use std::marker::PhantomData;
 
@@ -11,7 +11,7 @@ use crate::{Abort, PoolOffset, Transact};
 /// An untyped structure that a [`PMap`] with keys `K` stands on. It is a place, and looked at when
 /// it is first used.
 pub trait Structure<K: ?Sized>: Dictionary {
-    /// What schemas call it.
+    /// Its name in schemas.
     #[doc(hidden)]
     const NAME: &'static str;
 
@@ -49,7 +49,7 @@ pub struct PMap<'id, D, K: ?Sized, V> {
     pub(super) of: PhantomData<Kinds<D, K, V>>,
 }
 
-/// What a map says of its types: it is one `D`, takes keys and gives values.
+/// The variance of a map: it is one `D`, takes keys and gives values.
 type Kinds<D, K, V> = (fn() -> D, Pair<K, V>);
 
 handle! {

@@ -1,4 +1,4 @@
-//! What maps in the order of their keys have beside: both ends, ranges, iterators.
+//! Operations of maps in the order of their keys: both ends, ranges, iterators.
 
 use std::collections::VecDeque;
 use std::marker::PhantomData;
@@ -170,7 +170,7 @@ fn load_pair<'id, K: Key + ?Sized, V: Persist<'id>, X: Transact>(
 /// Entries that are loaded at a time.
 const LOADED_ENTRIES: u64 = 30;
 
-/// What [`PMap::iter`] and [`PMap::range`] of a map in order return. After an error it ends.
+/// Returned by [`PMap::iter`] and [`PMap::range`] of a map in order. After an error it ends.
 pub struct Range<'a, 'id, 't, D, K: Key + ?Sized, V, X: Transact> {
     tx: &'a mut TypedTx<'id, 't, X>,
     root: PoolOffset,

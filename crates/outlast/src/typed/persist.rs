@@ -1,4 +1,4 @@
-//! What can live in a pool.
+//! Types whose values can live in a pool.
 
 use super::{Schema, TypedTx};
 use crate::{Abort, PoolOffset, Transact};

@@ -13,7 +13,7 @@ use crate::{Abort, BlockKind, PoolOffset, Transact};
 /// [`Abort::BadAddress`].
 const NOWHERE: NonZeroU64 = NonZeroU64::new(1 << 63).expect("not zero");
 
-/// What is one offset in a pool: pointers and the handles of collections. `Option` of it persists
+/// A value that is one offset in a pool: pointers and the handles of collections. `Option` of it persists
 /// too, with zero for `None`.
 pub trait Handle<'id>: Persist<'id> + sealed::Sealed {
     /// The handle of what is there.

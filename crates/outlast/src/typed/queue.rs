@@ -246,7 +246,7 @@ impl<'id, T: Persist<'id>> PQueue<'id, T> {
     }
 }
 
-/// What [`PQueue::iter`] returns. After an error it ends.
+/// Returned by [`PQueue::iter`]. After an error it ends.
 pub struct Iter<'a, 'id, 't, T, X: Transact> {
     tx: &'a mut TypedTx<'id, 't, X>,
     segment: PoolOffset,

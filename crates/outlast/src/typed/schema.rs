@@ -1,4 +1,4 @@
-//! What a program believes to be in a pool, in words: the type of its root and all types that it
+//! A program's view of a pool, in words: the type of its root and all types that it
 //! leads to, with the place of every field.
 
 use std::fmt;
@@ -17,7 +17,7 @@ use crate::collections::hash_key;
 /// is what is compared when a pool is opened.
 #[derive(Default)]
 pub struct Schema {
-    /// What is being described now.
+    /// The type that is being described.
     text: String,
     /// Structs met so far, in that order.
     defined: Vec<Definition>,

@@ -74,18 +74,18 @@ pub(super) struct Aging {
     step: u64,
     /// Words of installed records that the first hand has passed.
     noted: usize,
-    /// What the second hand left, in the order of the records.
+    /// Targets that the second hand left, in the order of the records.
     left: VecDeque<Target>,
     /// Lines whose look-ups are under way.
     targets: Vec<Target>,
     /// Log lines that the last hand has passed since the second found something to do.
     unaged: u64,
-    /// What was flushed in step `flushed_step` and is not known to be fenced.
+    /// Lines flushed in step `flushed_step` and not known to be fenced.
     flushed: Vec<LineAddr>,
     flushed_step: u64,
 }
 
-/// What the hands go by in one step.
+/// The measures of the hands in one step.
 #[derive(Clone, Copy)]
 struct Round<'a> {
     era: &'a Era,
@@ -125,7 +125,7 @@ impl Aging {
             }
             self.flushed.clear();
         }
-        // What is not told costs a flush more.
+        // A line that is not told costs a flush more.
         if self.flushed.is_empty() && self.looks_at_lines(ring_lines) {
             self.flushed.extend_from_slice(batch.lines());
             self.flushed_step = self.step;

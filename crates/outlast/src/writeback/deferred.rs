@@ -149,7 +149,7 @@ impl Batch {
         }
     }
 
-    /// What has gathered.
+    /// The gathered lines.
     pub fn lines(&self) -> &[LineAddr] {
         &self.lines
     }
@@ -206,7 +206,7 @@ pub(crate) fn step<M: Medium>(
         Some(history) => {
             let installed = shared.installed.load(Ordering::Relaxed);
             deferred.gathered = deferred.gathered.max(tail);
-            // What is flushed, and when, is told by steps (AGE-2).
+            // Steps tell when a line was flushed (AGE-2).
             deferred.next_part = u64::MAX;
             deferred.gather_by_age(pool, history, slot, accesses, tail, installed);
         }
@@ -215,7 +215,7 @@ pub(crate) fn step<M: Medium>(
     let part = (slot.ring.lines / floor_moves(pool.write_back, slot)).max(1);
     if flushed - tail >= part && flushed >= deferred.floor_moves_from {
         super::try_sweep(pool, own);
-        // What it looks at is in the caches of the other lanes' cores.
+        // The positions that it reads are in the caches of the other lanes' cores.
         deferred.floor_moves_from = flushed + part / LOOKS_IN_PART;
     }
 }
@@ -304,7 +304,7 @@ impl Deferred {
         let mut records = 0;
         batch.judge();
         while let Some(end) = self.installed.first_end() {
-            // What ends before was covered by a sweep.
+            // A record that ends before was covered by a sweep.
             if end > self.gathered && self.gathered >= goal {
                 break;
             }

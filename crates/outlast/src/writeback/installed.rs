@@ -1,4 +1,4 @@
-//! What a lane's records have stored to that is not gathered yet. The log says the same; this is
+//! Lines that a lane's records have stored to and that are not gathered yet. The log says the same; this is
 //! read faster.
 
 use outlast_pmem::Medium;

@@ -52,7 +52,7 @@ pub(crate) struct Sweeper {
     updater: Option<Updater>,
     /// Literal variants: their history unit, instead.
     literal: Option<Literal>,
-    /// What lanes have not flushed themselves, and by which sweep it was.
+    /// Lines that lanes have not flushed themselves, and the sweep that flushed them.
     batch: Batch,
     sweeps: u64,
 }
@@ -341,7 +341,7 @@ fn for_each_target<M: Medium>(
 ) {
     let medium = &pool.medium;
     if matches!(head.kind, RecordKind::Wrap | RecordKind::Before | RecordKind::BeforeElsewhere) {
-        // What stands in place is told by the record behind the old words.
+        // The record behind the old words names the lines in place.
         return;
     }
     if head.kind != RecordKind::Detached {

@@ -32,7 +32,7 @@ use crate::{Abort, BlockKind, ByteRange, LINE_BYTES, PoolOffset, Transact};
 /// The longest item of a queue, in bytes.
 pub const QUEUE_ITEM_BYTES_MAX: u64 = 1 << 16;
 
-/// What a block of small items takes.
+/// Bytes of a block of small items.
 const BLOCK_BYTES: u64 = 4096;
 /// Places of a block for large items.
 const PLACES_MIN: u64 = 4;

@@ -6,7 +6,7 @@ use super::RbTree;
 use super::edit::{Edit, Side};
 use crate::{Abort, BlockKind, PoolOffset, Transact};
 
-/// What of a fresh node is stored at once.
+/// The part of a fresh node that is stored at once.
 const SMALL_BYTES: usize = 64;
 
 impl RbTree {

@@ -42,7 +42,7 @@ pub struct RbTree {
     value_bytes: u64,
 }
 
-/// What a search finds on a node: links, colour and key.
+/// The part of a node that a search needs: links, colour and key.
 #[derive(Clone, Copy)]
 struct Node {
     children: [PoolOffset; 2],

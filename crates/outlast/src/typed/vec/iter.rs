@@ -9,7 +9,7 @@ use crate::{Abort, Transact};
 /// Items are loaded this many bytes at a time, or one by one if they are larger.
 const LOADED_BYTES: u64 = 4096;
 
-/// What [`PVec::iter`](super::PVec::iter) returns. After an error it ends.
+/// Returned by [`PVec::iter`](super::PVec::iter). After an error it ends.
 pub struct Iter<'a, 'id, 't, T, X: Transact> {
     tx: &'a mut TypedTx<'id, 't, X>,
     shape: Shape,

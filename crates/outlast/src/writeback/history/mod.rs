@@ -10,7 +10,7 @@
 //! *steps*, under which everything is remembered. `ObjHT` has no lock, the queue has one that is
 //! seldom waited for, and a lane that finds it held keeps its hints for the next time.
 //!
-//! What follows from the estimate is the business of [write-back by age](super::age).
+//! The consequences of the estimate are the business of [write-back by age](super::age).
 
 mod objht;
 mod queue;
@@ -110,7 +110,7 @@ impl Sample {
     }
 }
 
-/// What lanes know together.
+/// Knowledge that lanes share.
 pub(crate) struct History {
     era: SpinLock<Arc<Era>>,
     ages: SpinLock<Ages>,
@@ -143,7 +143,7 @@ impl History {
     /// A unit for rings that have `ring_lines` lines together.
     pub fn new(cache_bytes: u64, sample: Sample, ring_lines: u64) -> Self {
         let lines = (QUEUE_CACHES * cache_bytes / LINE_BYTES).max(1);
-        // What was last named by records that are gone is of no use; and a table that the caches near
+        // Lines last named by records that are gone are of no use; and a table that the caches near
         // the core hold forgets more and costs less.
         let remembered = lines.min(ring_lines) as usize;
         Self {
@@ -172,7 +172,7 @@ impl History {
             }
             let mut current = self.era.lock(medium);
             if Arc::ptr_eq(&current, era) {
-                // What was known is only missed.
+                // A lost entry costs a flush.
                 *current = Arc::new(Era::new(era.base + STEP_MAX, self.remembered));
             }
             *mine = Some(current.clone());
@@ -220,7 +220,7 @@ impl Era {
         self.lines.prefetch(line);
     }
 
-    /// What is known of a line: steps, or zero.
+    /// The entry of a line: steps, or zero.
     #[inline]
     pub fn known(&self, line: LineAddr) -> Known {
         let Known { accessed, flushed } = self.lines.get(line);
@@ -248,7 +248,7 @@ impl Ages {
         Self { queue: LruQueue::new(lines), ends: VecDeque::new(), aged_step: 0 }
     }
 
-    /// What was touched in this step, and before, is in the queue.
+    /// Lines touched in this step, and before, are in the queue.
     fn end_step(&mut self, step: u64) {
         let now = self.queue.now();
         match self.ends.back_mut() {
@@ -349,7 +349,7 @@ mod tests {
         assert_eq!(next, STEP_MAX + 1);
         let new = one.as_ref().unwrap();
         assert_eq!(new.known(LineAddr(3)).flushed, 0, "what was known is missed");
-        // What was flushed in the old era is not told to the new one.
+        // Flushes of the old era are not told to the new one.
         new.note_flushed(LineAddr(4), STEP_MAX);
         assert_eq!(new.known(LineAddr(4)).flushed, 0);
         // The other lane comes to the same era.

@@ -107,7 +107,7 @@ impl<W: Word> ObjHt<W> {
         }
     }
 
-    /// What is known of a line.
+    /// The entry of a line.
     #[inline]
     pub fn get(&self, line: LineAddr) -> Known {
         let Some((bucket, tag)) = self.place(line) else { return Known::default() };
@@ -166,7 +166,7 @@ mod tests {
             };
             match known == Known::default() {
                 true => {
-                    // What was forgotten starts again from nothing.
+                    // A forgotten line starts again from nothing.
                     *truth = Known { accessed: step, flushed: 0 };
                     table.note(line, |known| known.accessed = step);
                 }

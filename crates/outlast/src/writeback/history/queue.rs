@@ -76,7 +76,7 @@ impl LruQueue {
         (self.objects.capacity() + self.entries.capacity()) * size_of::<(u64, LineAddr)>()
     }
 
-    /// What was accessed last before this place has left the queue.
+    /// Lines accessed last before this place have left the queue.
     pub fn horizon(&self) -> u64 {
         self.horizon
     }

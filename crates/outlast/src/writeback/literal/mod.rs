@@ -1,4 +1,4 @@
-//! What literal variants do otherwise: they drop a transaction's log when each of its objects was
+//! Literal variants: they drop a transaction's log when each of its objects was
 //! flushed or *believed* to be written back, because it has left the LRU queue and has checksums.
 //!
 //! As published (section III of the paper on Archapt), with its flaws, of which the crash tests of

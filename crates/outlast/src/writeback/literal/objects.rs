@@ -38,7 +38,7 @@ impl Object {
     }
 }
 
-/// What is known of a pending object.
+/// A pending object.
 struct Pending {
     /// The first transaction that stored to it since it was last flushed.
     since: u64,
@@ -48,7 +48,7 @@ struct Pending {
     lines: u8,
 }
 
-/// What the unit knows of a lane.
+/// The unit's state of a lane.
 #[derive(Default)]
 struct LaneObjects {
     /// Its transactions with the objects that they stored to, in order.
