@@ -6,7 +6,7 @@ use outlast::collections::{
     ByteMap, ByteMapOptions, ByteTree, Dictionary, Placement, Queue, RbTree, Words, load_value,
 };
 use outlast::typed::{PBTreeMap, PHashMap, PPtr, PString, PVec, Persist, TypedTx};
-use outlast::{Abort, BlockKind, Pool, PoolOffset, RootKind, Runner, Transact};
+use outlast::{Abort, BlockKind, Pool, PoolOffset, RootKind, Runner, Transact, Tx};
 use outlast_pmem::Medium;
 
 use super::draw::Draw;
@@ -177,7 +177,12 @@ impl Content {
         })
     }
 
-    fn load(self, tx: &mut impl Transact, root: PoolOffset, known: &State) -> Result<State, Abort> {
+    fn load<M: Medium>(
+        self,
+        tx: &mut Tx<'_, M>,
+        root: PoolOffset,
+        known: &State,
+    ) -> Result<State, Abort> {
         let mut state = State::new();
         match self {
             Self::Map => load_dictionary(ByteMap::open(tx, root)?, tx, &mut state)?,
@@ -205,7 +210,12 @@ impl Content {
                 for (at, content) in known {
                     let mut bytes = vec![0; content.len()];
                     let offset = u64::from_be_bytes(at.as_slice().try_into().expect("an offset"));
-                    tx.load(PoolOffset(offset), &mut bytes)?;
+                    // A block that was given back holds what it held, and may not be stored to.
+                    match tx.block_at(PoolOffset(offset)) {
+                        Ok(_) => tx.load(PoolOffset(offset), &mut bytes)?,
+                        Err(Abort::BadAddress(_)) => continue,
+                        Err(abort) => return Err(abort),
+                    }
                     state.insert(at.clone(), bytes);
                 }
             }
