@@ -53,6 +53,17 @@ impl<V: Copy + Default> SetAssoc<V> {
         self.keys[ways].iter().position(|held| *held == key).map(|way| first + way)
     }
 
+    /// The value at a position.
+    #[inline]
+    pub(crate) fn value_mut(&mut self, at: usize) -> &mut V {
+        &mut self.values[at]
+    }
+
+    /// Empties a position.
+    pub(crate) fn clear(&mut self, at: usize) {
+        self.keys[at] = EMPTY;
+    }
+
     /// Counts a use of what is at a position.
     #[inline]
     pub(crate) fn touch(&mut self, at: usize) {
@@ -100,6 +111,9 @@ mod tests {
         assert_eq!(table.room(5, by_value), None, "nothing of the other set may go");
         table.put(first, 4, 7);
         assert_eq!((table.find(0), table.find(4)), (None, Some(first)));
+        assert_eq!(std::mem::replace(table.value_mut(first), 3), 7);
+        table.clear(first);
+        assert_eq!((table.find(4), table.room(6, by_value)), (None, Some(first)));
     }
 
     #[test]
