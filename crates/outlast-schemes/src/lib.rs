@@ -37,6 +37,7 @@ mod image;
 mod options;
 mod patch;
 mod plant;
+mod redu;
 mod scheme;
 mod shared;
 mod skeleton;
@@ -57,6 +58,7 @@ pub const ALL: &[&dyn HardwareScheme] = &[
     &ideal::Ideal,
     &software::Software,
     &hwl::HardwareLogging,
+    &redu::HardwareRedo,
     &skeleton::Skeleton,
 ];
 
