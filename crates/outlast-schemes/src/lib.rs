@@ -42,6 +42,7 @@ mod scheme;
 mod shared;
 mod skeleton;
 pub mod software;
+mod ssp;
 mod work;
 
 pub use image::{Image, LinesRead};
@@ -60,6 +61,7 @@ pub const ALL: &[&dyn HardwareScheme] = &[
     &hwl::HardwareLogging,
     &redu::HardwareRedo,
     &skeleton::Skeleton,
+    &ssp::ShadowSubPaging,
 ];
 
 /// Instructions of a transaction's begin, an estimate: its argument, the call, the write of the
