@@ -12,7 +12,7 @@ use outlast_lab::record::Document;
 use outlast_lab::table::summary;
 use outlast_peers::Pmdk;
 use outlast_pmem::Domain;
-use outlast_workloads::{Workload, workloads};
+use outlast_workloads::{Workload, judged_workloads};
 
 use crate::say::{Teller, out};
 use crate::{CommandResult, Verdict, names, signals};
@@ -76,7 +76,7 @@ struct Chosen {
 
 impl Chosen {
     fn parse(what: &str) -> Result<Self, String> {
-        let all = || workloads().iter().collect::<Vec<_>>();
+        let all = || judged_workloads().collect::<Vec<_>>();
         let names: Vec<&str> = what.split(',').map(str::trim).collect();
         if names == ["all"] {
             return Ok(Self { workloads: all(), floor: true, recovery: false });

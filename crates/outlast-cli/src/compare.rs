@@ -9,7 +9,7 @@ use outlast_lab::{report, simulated};
 use outlast_schemes::{MachineScheme, Reading};
 use outlast_sim::instead_of;
 use outlast_sim::timed::DEFAULT_MACHINE;
-use outlast_workloads::machine::{BareWorkload, bare_workloads};
+use outlast_workloads::{Workload, workloads};
 
 use crate::program::{CoreName, ProgramArgs};
 use crate::say::{Teller, noteln, out};
@@ -73,10 +73,10 @@ pub fn run(args: &CompareArgs, as_json: bool, seed: u64) -> CommandResult {
     Ok(Verdict::Good)
 }
 
-fn workload(name: Option<&str>) -> Result<&'static BareWorkload, String> {
+fn workload(name: Option<&str>) -> Result<&'static Workload, String> {
     let name = name.unwrap_or_default();
-    BareWorkload::named(name).ok_or_else(|| {
-        let instead = instead_of(name, bare_workloads().iter().map(|row| row.name));
+    Workload::named(name).ok_or_else(|| {
+        let instead = instead_of(name, workloads().iter().map(|row| row.name));
         format!("no workload or program is called '{name}'; {instead}")
     })
 }

@@ -191,7 +191,7 @@ fn campaigns_of(
     if args.scale.is_some() {
         return Err(format!("--scale goes with `{ALL}`; --points say how many crashes").into());
     }
-    let workload = names::workload(name, &[ALL])?;
+    let workload = names::judged_workload(name, &[ALL])?;
     let campaign = |scheme| {
         let plain = Campaign::new(workload, scheme);
         Campaign {

@@ -3,8 +3,7 @@
 use outlast::SCHEMES;
 use outlast_peers::Pmdk;
 use outlast_schemes::MachineScheme;
-use outlast_workloads::Workload;
-use outlast_workloads::machine::{BareWorkload, bare_workloads};
+use outlast_workloads::{Workload, judged_workloads};
 use serde_json::json;
 
 use crate::say::outln;
@@ -46,28 +45,41 @@ pub fn schemes(as_json: bool, seed: u64) -> CommandResult {
     Ok(Verdict::Good)
 }
 
-/// All workloads, each with the scale at which it was published; then those that only the machine
-/// runs.
+/// All workloads, each with the scale at which it was published; then those that stand alone.
 pub fn workloads(as_json: bool, seed: u64) -> CommandResult {
-    let rows = outlast_workloads::workloads();
-    let of_machine = || bare_workloads().iter().filter(|row| Workload::named(row.name).is_none());
+    let alone = || {
+        let rows = outlast_workloads::workloads().iter();
+        rows.filter_map(|row| row.stands_alone().map(|why| (row, why)))
+    };
     if as_json {
         let record = |workload: &Workload| {
             let published = workload.describe(&workload.scale());
             json!({"workload": workload.name, "of": "runtime", "description": workload.about, "scale": published})
         };
-        let bare = |workload: &BareWorkload| {
-            let published = format!("{} MiB", workload.footprint >> 20);
-            json!({"workload": workload.name, "of": "machine", "description": workload.about, "scale": published})
+        let of_machine = |(workload, why): (&Workload, &str)| {
+            let published = format!("{} MiB", workload.footprint() >> 20);
+            json!({
+                "workload": workload.name,
+                "of": "machine",
+                "description": workload.about,
+                "scale": published,
+                "stands_alone": why,
+            })
         };
-        let records = rows.iter().map(record).chain(of_machine().map(bare)).collect();
+        let records = judged_workloads().map(record).chain(alone().map(of_machine)).collect();
         outln!("{}", crate::document("workloads", seed, records));
     } else {
-        for workload in rows {
+        for workload in judged_workloads() {
             outln!("{:<18} {}", workload.name, workload.about);
         }
-        for workload in of_machine() {
-            outln!("{:<18} {} (on the machine)", workload.name, workload.about);
+        let mut why = None;
+        for (workload, reason) in alone() {
+            if why.replace(reason) != Some(reason) {
+                outln!(
+                    "\nFor their stores alone, in `bench` and under schemes of the machine: {reason}"
+                );
+            }
+            outln!("{:<18} {}", workload.name, workload.about);
         }
     }
     Ok(Verdict::Good)

@@ -18,6 +18,18 @@ pub fn workload(name: &str, words: &[&'static str]) -> Result<&'static Workload,
     })
 }
 
+/// A workload that an oracle can judge, where these words are possible as well.
+pub fn judged_workload(name: &str, words: &[&'static str]) -> Result<&'static Workload, String> {
+    let workload = workload(name, words)?;
+    match workload.stands_alone() {
+        None => Ok(workload),
+        Some(why) => Err(format!(
+            "{name}: no oracle can judge what it leaves, for {why}; `outlast workloads` lists \
+             those that are judged"
+        )),
+    }
+}
+
 /// A replacement policy of a campaign.
 pub fn policy(name: &str) -> Result<Policy, String> {
     let known = Policy::ALL.iter().map(|row| row.1).chain(["any", "all"]);

@@ -2,7 +2,8 @@
 
 use clap::{Args, ValueEnum};
 use outlast_sim::timed::CoreKind;
-use outlast_workloads::machine::{BareWorkload, Plan};
+use outlast_workloads::Workload;
+use outlast_workloads::machine::Plan;
 
 use crate::size;
 
@@ -10,7 +11,7 @@ use crate::size;
 const FOOTPRINT_MAX: u64 = 2 << 30;
 
 /// Keys of a workload of the runtime where nothing says how many.
-pub const KEYS_DEFAULT: u64 = 100_000;
+const KEYS_DEFAULT: u64 = 100_000;
 
 #[derive(Clone, Copy, ValueEnum)]
 pub enum CoreName {
@@ -57,28 +58,33 @@ pub struct ProgramArgs {
     #[arg(long, default_value_t = 0, value_name = "N",
         value_parser = clap::value_parser!(u64).range(..=10_000_000))]
     pub abort_every: u64,
+    /// Items that a transaction overwrites, of workloads that have such, instead of the usual number.
+    #[arg(long, default_value_t = 0, value_name = "N",
+        value_parser = clap::value_parser!(u64).range(..=65_536))]
+    pub batch: u64,
 }
 
 impl ProgramArgs {
     /// The plan of a workload.
-    pub fn plan(&self, workload: &'static BareWorkload, seed: u64) -> Plan {
+    pub fn plan(&self, workload: &'static Workload, seed: u64) -> Plan {
         Plan {
             workload,
             footprint: workload
                 .footprint_of(self.keys_of(workload))
-                .unwrap_or_else(|| self.footprint.unwrap_or(workload.footprint / 8)),
+                .unwrap_or_else(|| self.footprint.unwrap_or(workload.footprint() / 8)),
             threads: self.threads as u16,
             warm_up: self.transactions / 4,
             transactions: self.transactions,
             shared: self.shared,
             switch_every: self.switch_every,
             abort_every: self.abort_every,
+            batch: self.batch,
             seed,
         }
     }
 
     /// Keys of a workload of the runtime: the same under every scheme.
-    pub fn keys_of(&self, workload: &BareWorkload) -> u64 {
+    pub fn keys_of(&self, workload: &Workload) -> u64 {
         let in_footprint = || self.footprint.and_then(|bytes| workload.keys_in(bytes));
         self.keys.or_else(in_footprint).unwrap_or(KEYS_DEFAULT)
     }

@@ -12,11 +12,11 @@ use outlast_lab::simulated::{self, RuntimeRun, Simulation, TimelineRequest, Work
 use outlast_schemes::{MachineScheme, Plant as MachinePlant, plants};
 use outlast_sim::timed::{DEFAULT_MACHINE, KEYS, MEMORY_PRESETS, MachineConfig, PRESETS, Pattern};
 use outlast_sim::{instead_of, nearest};
-use outlast_workloads::machine::{BareWorkload, Plan, bare_workloads};
+use outlast_workloads::machine::Plan;
 use outlast_workloads::{Workload, workloads};
 
 use crate::planted::Trials;
-use crate::program::{CoreName, KEYS_DEFAULT, ProgramArgs};
+use crate::program::{CoreName, ProgramArgs};
 use crate::say::{noteln, out, outln};
 use crate::{CommandResult, Verdict, names, signals, size};
 
@@ -164,15 +164,18 @@ fn task(args: &SimArgs, seed: u64) -> Result<Task, String> {
     match (&args.requests, args.what.as_deref()) {
         (Some(path), _) => Ok(Task::Requests(path.clone())),
         (None, Some("primitives")) => Ok(Task::Primitives),
-        (None, Some(name)) if BareWorkload::named(name).is_some() => {
-            transactions(args, name, seed).map(Task::Transactions)
+        (None, Some(name)) if let Some(workload) = Workload::named(name) => {
+            transactions(args, workload, seed).map(Task::Transactions)
         }
         (None, _) => work(args).map(Task::Run),
     }
 }
 
-fn transactions(args: &SimArgs, name: &str, seed: u64) -> Result<Transactions, String> {
-    let (bare, workload) = (BareWorkload::named(name), Workload::named(name));
+fn transactions(
+    args: &SimArgs,
+    workload: &'static Workload,
+    seed: u64,
+) -> Result<Transactions, String> {
     let (mut hardware, mut software) = (Vec::new(), Vec::new());
     for scheme in &args.scheme {
         match (scheme.parse::<MachineScheme>(), scheme.parse::<Scheme>()) {
@@ -194,30 +197,24 @@ fn transactions(args: &SimArgs, name: &str, seed: u64) -> Result<Transactions, S
             }
         }
     }
-    if args.scheme.is_empty() && workload.is_none() {
+    if args.scheme.is_empty() && workload.stands_alone().is_some() {
         hardware = MachineScheme::all().collect();
     } else if args.scheme.is_empty() {
         software = SCHEMES.iter().map(|row| row.scheme).collect();
     }
-    let program = bare
-        .filter(|_| !hardware.is_empty())
-        .map(|workload| (args.program.plan(workload, seed), hardware));
-    let workload = match (workload, software.is_empty()) {
-        (_, true) => None,
-        (None, false) => {
-            let names: Vec<_> = workloads().iter().map(|row| row.name).collect();
-            return Err(format!(
-                "{name} is no workload for schemes of the runtime; there are {}",
-                names.join(", ")
-            ));
-        }
-        (Some(_), false) if args.program.threads > MAX_LANES => {
+    if !software.is_empty() && (args.program.abort_every > 0 || args.program.batch > 0) {
+        return Err("--abort-every and --batch go with schemes of the machine".into());
+    }
+    let program = (!hardware.is_empty()).then(|| (args.program.plan(workload, seed), hardware));
+    let workload = match software.is_empty() {
+        true => None,
+        false if args.program.threads > MAX_LANES => {
             return Err(format!(
                 "--threads {}: a workload takes 1 to {MAX_LANES}",
                 args.program.threads
             ));
         }
-        (Some(workload), false) => Some((workload, software)),
+        false => Some((names::judged_workload(workload.name, &[])?, software)),
     };
     Ok(Transactions { program, workload })
 }
@@ -242,10 +239,8 @@ fn work(args: &SimArgs) -> Result<Work, String> {
     let known = Pattern::ALL.iter().find(|row| row.1 == name);
     known.map(|row| Work::Stream(row.0)).ok_or_else(|| {
         let streams = Pattern::ALL.iter().map(|row| row.1);
-        let names = streams.chain(bare_workloads().iter().map(|row| row.name));
+        let names = streams.chain(workloads().iter().map(|row| row.name));
         let mut names: Vec<_> = names.collect();
-        let mut seen = std::collections::HashSet::new();
-        names.retain(|name| seen.insert(*name));
         names.extend(["primitives", "machines"]);
         let instead = instead_of(name, names);
         format!("no stream, workload or program is called '{name}'; {instead}")
@@ -416,8 +411,7 @@ fn runtime_run(
         machine: machine.clone(),
         workload,
         scheme,
-        keys: BareWorkload::named(workload.name)
-            .map_or(KEYS_DEFAULT, |bare| args.program.keys_of(bare)),
+        keys: args.program.keys_of(workload),
         lanes: args.program.threads as u16,
         lane_bytes: args.lane_bytes,
         transactions: args.program.transactions as u32,

@@ -11,7 +11,8 @@ use outlast_sim::timed::{
 };
 use outlast_sim::{CacheStats, Cause, Domain};
 use outlast_trace::LaneId;
-use outlast_workloads::machine::{BareWorkload, Plan};
+use outlast_workloads::Workload;
+use outlast_workloads::machine::Plan;
 
 /// FNV-1a over 64-bit words, byte by byte: the same on every host.
 struct Digest(u64);
@@ -136,7 +137,7 @@ fn digests(program: &str, kind: CoreKind) -> [u64; SCHEMES.len()] {
         machine.core.threads = 1;
     }
     let plan = Plan {
-        workload: BareWorkload::named(program).unwrap(),
+        workload: Workload::named(program).unwrap(),
         footprint: 1 << 18,
         threads: 2,
         warm_up: 0,
@@ -144,6 +145,7 @@ fn digests(program: &str, kind: CoreKind) -> [u64; SCHEMES.len()] {
         shared: false,
         switch_every: 0,
         abort_every: 0,
+        batch: 0,
         seed: 11,
     };
     SCHEMES.map(|name| digest(&machine, name.parse().unwrap(), plan))

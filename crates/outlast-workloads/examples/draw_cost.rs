@@ -6,12 +6,12 @@
 use std::time::Instant;
 
 use outlast::PoolOffset;
-use outlast_workloads::{Scale, Volatile, workloads};
+use outlast_workloads::{Scale, Volatile, judged_workloads};
 
 fn main() {
     let records = std::env::args().nth(1).map(|n| n.parse().expect("RECORDS is a number"));
     println!("{:8} {:>9} {:>9} {:>9}", "workload", "draw", "step", "audit/key");
-    for workload in workloads() {
+    for workload in judged_workloads() {
         let mut scale = workload.scale();
         if !matches!(workload.name, "words" | "sps1" | "sps8") {
             let scale_of = workload.scale_of(records.unwrap_or(100_000));

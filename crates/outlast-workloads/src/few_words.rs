@@ -4,15 +4,116 @@
 //! Each word is a [`stamp`](crate::content::stamp) of its index. A transaction reads one to four
 //! words and overwrites one to three of those.
 
-use outlast::collections::Words;
-use outlast::{Abort, ByteRange, Runner, Transact};
+use outlast::collections::{Damage, ReadRaw, Words};
+use outlast::{Abort, ByteRange, LINE_BYTES, PoolOffset, RootKind, Runner, Transact};
 
+use crate::audit::{TORN, damage};
 use crate::content::{stamp, unstamp};
 use crate::facts::Versions;
-use crate::{OpKind, Random, State, Version, Witness};
+use crate::family::{Family, OnMachine, Thread, Unfit};
+use crate::load::create_words;
+use crate::workload::within;
+use crate::{OpKind, Random, Scale, State, Version, Witness};
 
 /// Words of which a transaction reads and writes, at most.
 const TOUCHED_MAX: usize = 4;
+
+/// The family.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct FewWords;
+
+/// The distance between words in use.
+fn stride(scale: &Scale) -> u64 {
+    LINE_BYTES / 8 / scale.words_per_line
+}
+
+impl Family for FewWords {
+    type Data = Words;
+    type Worker = FewWordsWorker;
+
+    fn scale(self, common: Scale) -> Scale {
+        Scale { records: 4, operations: 4, ..common }
+    }
+
+    fn describe(self, _name: &str, scale: &Scale) -> String {
+        format!("{} words", scale.records)
+    }
+
+    fn check(self, scale: &Scale) -> Result<(), Unfit> {
+        within("records", scale.records, 1..=1 << 20, "1 to 1,048,576 words are possible")?;
+        match scale.words_per_line {
+            1 | 2 | 4 | 8 => Ok(()),
+            other => Err(("words per line", other, "1, 2, 4 or 8 are possible")),
+        }
+    }
+
+    fn heap_bytes(self, scale: &Scale) -> u64 {
+        (1 << 20) + 8 * scale.records * stride(scale)
+    }
+
+    fn on_machine(self) -> OnMachine {
+        OnMachine { footprint: 256, key_bytes: 8 }
+    }
+
+    fn load<R: Runner>(
+        self,
+        scale: &Scale,
+        _seed: u64,
+        runner: &mut R,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<Words, Abort> {
+        let stride = stride(scale);
+        let word = |i: u64| match i.is_multiple_of(stride) {
+            true => stamp(i / stride, Version::LOADED),
+            false => 0,
+        };
+        create_words(runner, scale.records * stride, word, progress)
+    }
+
+    fn attach<T: Transact>(
+        self,
+        _scale: &Scale,
+        (root, kind): (PoolOffset, RootKind),
+        tx: &mut T,
+    ) -> Result<Option<Words>, Abort> {
+        (kind == RootKind::Words).then(|| Words::open(tx, root)).transpose()
+    }
+
+    fn worker(self, scale: &Scale, words: &Words, seed: u64, id: u8, used: u64) -> FewWordsWorker {
+        let random = Random::stream(seed, u64::from(id));
+        FewWordsWorker::new(*words, stride(scale), random, Versions::new(id, used))
+    }
+
+    fn audit<R: ReadRaw>(
+        self,
+        scale: &Scale,
+        (root, kind): (PoolOffset, RootKind),
+        read: &mut R,
+        visit: &mut dyn FnMut(u64, Version),
+    ) -> Result<bool, Damage> {
+        if kind != RootKind::Words {
+            return Ok(false);
+        }
+        let stride = stride(scale);
+        let mut words = 0;
+        Words::read_all(root, read, |i, word| {
+            words += 1;
+            if i.is_multiple_of(stride) {
+                let version = unstamp(i / stride, word).ok_or(damage(root, TORN))?;
+                visit(i / stride, version);
+            }
+            Ok(())
+        })?;
+        match words == scale.records * stride {
+            true => Ok(true),
+            false => Err(damage(root, "a vector of another length")),
+        }
+    }
+
+    fn initial(self, scale: &Scale, _seed: u64, visit: &mut dyn FnMut(u64, State)) {
+        (0..scale.records).for_each(|key| visit(key, State::Holds(Version::LOADED)));
+    }
+}
 
 /// One thread of read-modify-writes.
 pub(crate) struct FewWordsWorker {
@@ -42,12 +143,10 @@ impl FewWordsWorker {
         worker.draw();
         worker
     }
+}
 
-    pub(crate) fn versions(&self) -> &Versions {
-        &self.versions
-    }
-
-    pub(crate) fn draw(&mut self) {
+impl Thread for FewWordsWorker {
+    fn draw(&mut self) {
         let n = self.words.len() / self.stride;
         self.reads = 1 + self.random.below(n.min(TOUCHED_MAX as u64)) as usize;
         self.writes = 1 + self.random.below(self.reads.min(TOUCHED_MAX - 1) as u64) as usize;
@@ -62,7 +161,7 @@ impl FewWordsWorker {
         self.version = self.versions.next();
     }
 
-    pub(crate) fn step<R: Runner, W: Witness>(
+    fn step<R: Runner, W: Witness>(
         &mut self,
         runner: &mut R,
         witness: &mut W,
@@ -91,5 +190,9 @@ impl FewWordsWorker {
             Ok(())
         })?;
         Ok(OpKind::Words)
+    }
+
+    fn versions(&self) -> Option<&Versions> {
+        Some(&self.versions)
     }
 }

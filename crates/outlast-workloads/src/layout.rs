@@ -5,8 +5,6 @@ use std::str::FromStr;
 
 use outlast::collections::{FieldPlacement, Placement};
 
-use crate::workload::Kind;
-use crate::ycsb::Letter;
 use crate::{Scale, Workload};
 
 /// What lies beside what in a workload's data: what coalescing changes.
@@ -61,7 +59,7 @@ impl Workload {
     /// The scale with the data laid out so. Records of OLTP-Bench's YCSB are rows of a table: its
     /// fields have no names beside them.
     pub fn laid_out(&self, scale: &Scale, layout: Layout) -> Scale {
-        let has_fields = matches!(self.kind, Kind::Ycsb(letter) if letter != Letter::Oltp);
+        let has_fields = self.kind.has_fields();
         let (placement, fields_placed) = match layout {
             Layout::Plain => (Placement::Together, None),
             Layout::Coalesced if has_fields => (Placement::Apart, Some(FieldPlacement::Together)),

@@ -1,5 +1,5 @@
-//! Workloads as programs over transactions: TPC-C, LinkBench, YCSB, swaps, additions and
-//! removals, a queue, words.
+//! Workloads as programs over transactions: TPC-C, TATP, LinkBench, YCSB, arrays, swaps, additions
+//! and removals, a queue, words.
 //!
 //! A [`Workload`] comes from the table of [`workloads`]. It loads its data into a pool through
 //! any [`Runner`](outlast::Runner), and hands out [`Worker`]s, one for a thread; each draws its
@@ -12,8 +12,8 @@
 //! [`Workload::check_consistency`] asks the same of a running pool, of TPC-C and LinkBench also
 //! what must hold of their tables together.
 //!
-//! [`Bare`] runs transactions as hardware schemes want them and records their operations; a
-//! [`Program`] is run for its stores alone, by the timed machine.
+//! [`Bare`] runs transactions as hardware schemes want them and records their operations. What
+//! [stands alone](Workload::stands_alone) is run for its stores: no oracle can judge what it leaves.
 //!
 //! [`Volatile`] is the reference runner: transactions on plain memory, with checks and injected
 //! conflicts.
@@ -36,10 +36,12 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod array;
 mod audit;
 mod bare;
 pub mod content;
 mod facts;
+mod family;
 mod few_words;
 mod layout;
 mod linkbench;
@@ -53,6 +55,7 @@ mod rows;
 mod sequence;
 mod store;
 mod swaps;
+mod tatp;
 mod tpcc;
 mod volatile;
 mod worker;
@@ -64,7 +67,6 @@ pub use bare::{Bare, BareTx, WorkInstructions};
 pub use facts::{Facts, State, Version, Witness};
 pub use layout::{Layout, UnknownLayout};
 pub use load::Loaded;
-pub use programs::{Program, ProgramKind};
 pub use random::Random;
 pub use sequence::InsertSequence;
 pub use store::Structure;
@@ -72,4 +74,4 @@ pub use swaps::{SwapDraw, initial_word};
 pub use tpcc::Statements;
 pub use volatile::{Footprint, Volatile, VolatileTx};
 pub use worker::{OpKind, Worker};
-pub use workload::{BadScale, Keys, Scale, Swaps, Workload, workloads};
+pub use workload::{BadScale, Keys, Scale, Swaps, Workload, judged_workloads, workloads};

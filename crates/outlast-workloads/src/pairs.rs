@@ -1,24 +1,157 @@
 //! `hash`, `btree` and `rbtree`: a dictionary of u64 keys under nothing but additions and
 //! removals.
 //!
-//! Keys are drawn evenly from `records`, of which half are there at first; an addition of a key
+//! Keys are drawn from `records`, evenly or (`btree-zipf`, `rbtree-zipf`) with YCSB's skew, the
+//! popular ones scattered over all. Half of them are there at first; an addition of a key
 //! that is there and a removal of one that is not change nothing and count all the same. Keys
 //! are big-endian, so that a B+tree has them in the order of their numbers.
 
-use outlast::collections::{Dictionary, load_value};
-use outlast::{Abort, Runner};
+use outlast::collections::{
+    Damage, Dictionary, RB_VALUE_BYTES_MAX, ReadRaw, load_value, walk_root,
+};
+use outlast::{Abort, ByteRange, PoolOffset, RootKind, Runner, Transact};
 
-use crate::content::fill;
+use crate::audit::{TORN, damage, is_dictionary};
+use crate::content::{VALUE_BYTES_MIN, fill, version_of};
 use crate::facts::Versions;
-use crate::store::Store;
+use crate::family::{Family, OnMachine, Thread, Unfit};
+use crate::load::{create_store, load_pairs, open_store};
+use crate::store::{Store, Structure};
+use crate::workload::{keys_in_words, within};
 use crate::ycsb::judge;
+use crate::zipf::{Zipfian, fnv_hash};
 use crate::{OpKind, Random, Scale, State, Version, Witness};
+
+/// The family: the dictionary that keeps the pairs, and how keys are drawn.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Pairs {
+    pub(crate) structure: Structure,
+    pub(crate) draws: Draws,
+}
+
+/// How keys are drawn.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Draws {
+    /// Each as often as the others.
+    Evenly,
+    /// With YCSB's skew, the popular ones scattered over all.
+    Zipfian,
+}
+
+impl Family for Pairs {
+    type Data = Store;
+    type Worker = PairsWorker;
+
+    fn scale(self, common: Scale) -> Scale {
+        Scale { records: 200_000, operations: 200_000, structure: self.structure, ..common }
+    }
+
+    fn scale_of(self, keys: u64, published: Scale) -> Scale {
+        Scale { records: 2 * keys, ..published }
+    }
+
+    fn describe(self, name: &str, scale: &Scale) -> String {
+        let Scale { records, value_bytes, .. } = scale;
+        let half = records / 2;
+        let keys = keys_in_words(scale.keys);
+        format!("{name}: {half} of {records} keys, {value_bytes} bytes each{keys}")
+    }
+
+    fn check(self, scale: &Scale) -> Result<(), Unfit> {
+        let value_bytes = scale.value_bytes;
+        within("records", scale.records, 1..=1 << 32, "1 to 4,294,967,296 are possible")?;
+        let possible = VALUE_BYTES_MIN as u64..=1 << 20;
+        within("value bytes", value_bytes, possible, "8 to 1,048,576 are possible")?;
+        if self.structure == Structure::RbTree {
+            let possible = 0..=RB_VALUE_BYTES_MAX;
+            within("value bytes", value_bytes, possible, "8 to 65,536 are possible")?;
+        }
+        Ok(())
+    }
+
+    fn keys_apart(self) -> Option<u64> {
+        (self.draws == Draws::Evenly).then_some(1)
+    }
+
+    fn heap_bytes(self, scale: &Scale) -> u64 {
+        (1 << 20) + scale.records * ((scale.value_bytes + 32) * 5 / 4 + 64)
+    }
+
+    fn on_machine(self) -> OnMachine {
+        OnMachine { footprint: 16 << 20, key_bytes: 64 }
+    }
+
+    fn load<R: Runner>(
+        self,
+        scale: &Scale,
+        seed: u64,
+        runner: &mut R,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<Store, Abort> {
+        let store = create_store(runner, self.structure, scale.records / 2, scale)?;
+        let mut keys = initial_keys(scale.records, seed);
+        // Shares of the keys that never meet are not mixed in memory either.
+        keys.sort_by_key(|key| scale.keys.share_of(*key, scale.records));
+        let bytes = scale.value_bytes as usize;
+        load_pairs(runner, store, keys.into_iter(), bytes, progress, |key, value| {
+            fill(key, Version::LOADED, value);
+            key.to_be_bytes()
+        })?;
+        Ok(store)
+    }
+
+    fn attach<T: Transact>(
+        self,
+        _scale: &Scale,
+        root: (PoolOffset, RootKind),
+        tx: &mut T,
+    ) -> Result<Option<Store>, Abort> {
+        open_store(tx, self.structure, root)
+    }
+
+    fn worker(self, scale: &Scale, store: &Store, seed: u64, id: u8, used: u64) -> PairsWorker {
+        let keys = scale.keys.of(id, scale.records, 1);
+        let random = Random::stream(seed, u64::from(id));
+        let zipfian = (self.draws == Draws::Zipfian).then(|| Zipfian::new(scale.records));
+        PairsWorker::new(scale, keys, zipfian, *store, random, Versions::new(id, used))
+    }
+
+    fn audit<R: ReadRaw>(
+        self,
+        scale: &Scale,
+        (root, kind): (PoolOffset, RootKind),
+        read: &mut R,
+        visit: &mut dyn FnMut(u64, Version),
+    ) -> Result<bool, Damage> {
+        if !is_dictionary(kind) {
+            return Ok(false);
+        }
+        let mut value = Vec::new();
+        let entry = |read: &mut R, key: &[u8], place: ByteRange| {
+            let key = key.try_into().map(u64::from_be_bytes);
+            let key = key.ok().filter(|&key| key < scale.records);
+            let key = key.ok_or_else(|| damage(place.at, "a key that nobody added"))?;
+            crate::audit::load(read, place, scale.value_bytes, &mut value)?;
+            let version = version_of(key, &value);
+            visit(key, version.ok_or_else(|| damage(place.at, TORN))?);
+            Ok(())
+        };
+        walk_root(kind, root, read, |_, _| {}, entry)?;
+        Ok(true)
+    }
+
+    fn initial(self, scale: &Scale, seed: u64, visit: &mut dyn FnMut(u64, State)) {
+        let keys = initial_keys(scale.records, seed);
+        keys.into_iter().for_each(|key| visit(key, State::Holds(Version::LOADED)));
+    }
+}
 
 /// One thread of additions and removals.
 pub(crate) struct PairsWorker {
     store: Store,
     first: u64,
     keys: u64,
+    zipfian: Option<Zipfian>,
     random: Random,
     versions: Versions,
     key: u64,
@@ -33,6 +166,7 @@ impl PairsWorker {
     pub(crate) fn new(
         scale: &Scale,
         drawn: (u64, u64),
+        zipfian: Option<Zipfian>,
         store: Store,
         random: Random,
         versions: Versions,
@@ -43,6 +177,7 @@ impl PairsWorker {
             store,
             first,
             keys,
+            zipfian,
             random,
             versions,
             key: 0,
@@ -53,13 +188,14 @@ impl PairsWorker {
         worker.draw();
         worker
     }
+}
 
-    pub(crate) fn versions(&self) -> &Versions {
-        &self.versions
-    }
-
-    pub(crate) fn draw(&mut self) {
-        self.key = self.first + self.random.below(self.keys);
+impl Thread for PairsWorker {
+    fn draw(&mut self) {
+        self.key = match &self.zipfian {
+            None => self.first + self.random.below(self.keys),
+            Some(zipfian) => fnv_hash(zipfian.draw(&mut self.random)) % self.keys,
+        };
         let adds = self.random.next_u64() >> 63 == 0;
         self.adds = adds.then(|| self.versions.next());
         if let Some(version) = self.adds {
@@ -67,7 +203,7 @@ impl PairsWorker {
         }
     }
 
-    pub(crate) fn step<R: Runner, W: Witness>(
+    fn step<R: Runner, W: Witness>(
         &mut self,
         runner: &mut R,
         witness: &mut W,
@@ -99,6 +235,10 @@ impl PairsWorker {
             }
         })?;
         Ok(if adds.is_some() { OpKind::Add } else { OpKind::Remove })
+    }
+
+    fn versions(&self) -> Option<&Versions> {
+        Some(&self.versions)
     }
 }
 

@@ -7,11 +7,13 @@
 //! Facts are of the items, by their numbers, and of both ends: each is a key whose version is the
 //! number of items that have passed it, so that an item that came and went is not forgotten.
 
-use outlast::collections::{Damage, Queue, ReadRaw};
+use outlast::collections::{Damage, QUEUE_ITEM_BYTES_MAX, Queue, ReadRaw};
 use outlast::{Abort, ByteRange, PoolOffset, RootKind, Runner, Transact};
 
-use crate::content::{fill, version_of};
+use crate::content::{VALUE_BYTES_MIN, fill, version_of};
 use crate::facts::Versions;
+use crate::family::{Family, OnMachine, Thread, Unfit};
+use crate::workload::within;
 use crate::ycsb::judge;
 use crate::{OpKind, Random, Scale, State, Version, Witness};
 
@@ -25,6 +27,81 @@ const CONTENT: u64 = 0;
 
 /// Items that the load phase puts in with one transaction.
 const LOAD_BATCH: u64 = 64;
+
+/// The family.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Items;
+
+impl Family for Items {
+    type Data = Queue;
+    type Worker = QueueWorker;
+
+    fn scale(self, common: Scale) -> Scale {
+        Scale { records: 1_000, operations: 1_000, ..common }
+    }
+
+    fn describe(self, name: &str, scale: &Scale) -> String {
+        format!("{name}: {} items, {} bytes each", scale.records, scale.value_bytes)
+    }
+
+    fn check(self, scale: &Scale) -> Result<(), Unfit> {
+        within("records", scale.records, 1..=1 << 32, "1 to 4,294,967,296 are possible")?;
+        let possible = VALUE_BYTES_MIN as u64..=QUEUE_ITEM_BYTES_MAX;
+        within("value bytes", scale.value_bytes, possible, "8 to 65,536 are possible")
+    }
+
+    fn heap_bytes(self, scale: &Scale) -> u64 {
+        // Blocks that are not full, and places that are longer than their items.
+        (1 << 20) + 2 * (scale.records + 16) * (scale.value_bytes + 64)
+    }
+
+    fn on_machine(self) -> OnMachine {
+        OnMachine { footprint: 1 << 18, key_bytes: 64 }
+    }
+
+    fn load<R: Runner>(
+        self,
+        scale: &Scale,
+        _seed: u64,
+        runner: &mut R,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<Queue, Abort> {
+        load(scale, runner, progress)
+    }
+
+    fn attach<T: Transact>(
+        self,
+        _scale: &Scale,
+        (root, kind): (PoolOffset, RootKind),
+        tx: &mut T,
+    ) -> Result<Option<Queue>, Abort> {
+        (kind == RootKind::Queue).then(|| Queue::open(tx, root)).transpose()
+    }
+
+    fn worker(self, _scale: &Scale, queue: &Queue, seed: u64, id: u8, used: u64) -> QueueWorker {
+        let random = Random::stream(seed, u64::from(id));
+        QueueWorker::new(*queue, random, Versions::new(id, used))
+    }
+
+    fn audit<R: ReadRaw>(
+        self,
+        scale: &Scale,
+        (root, kind): (PoolOffset, RootKind),
+        read: &mut R,
+        visit: &mut dyn FnMut(u64, Version),
+    ) -> Result<bool, Damage> {
+        if kind != RootKind::Queue {
+            return Ok(false);
+        }
+        audit(scale, root, read, visit).map(|()| true)
+    }
+
+    fn initial(self, scale: &Scale, _seed: u64, visit: &mut dyn FnMut(u64, State)) {
+        visit(HEAD, State::Holds(Version(0)));
+        visit(TAIL, State::Holds(Version(scale.records)));
+        (FIRST..FIRST + scale.records).for_each(|key| visit(key, State::Holds(Version::LOADED)));
+    }
+}
 
 /// One thread of enqueues and dequeues.
 pub(crate) struct QueueWorker {
@@ -47,12 +124,10 @@ impl QueueWorker {
         worker.draw();
         worker
     }
+}
 
-    pub(crate) fn versions(&self) -> &Versions {
-        &self.versions
-    }
-
-    pub(crate) fn draw(&mut self) {
+impl Thread for QueueWorker {
+    fn draw(&mut self) {
         let puts = self.second.take().unwrap_or_else(|| {
             let first = self.random.next_u64() >> 63 == 0;
             self.second = Some(!first);
@@ -64,7 +139,7 @@ impl QueueWorker {
         }
     }
 
-    pub(crate) fn step<R: Runner, W: Witness>(
+    fn step<R: Runner, W: Witness>(
         &mut self,
         runner: &mut R,
         witness: &mut W,
@@ -107,10 +182,14 @@ impl QueueWorker {
         })?;
         Ok(OpKind::Enqueue)
     }
+
+    fn versions(&self) -> Option<&Versions> {
+        Some(&self.versions)
+    }
 }
 
 /// Creates the queue with its first items, as the root object.
-pub(crate) fn load<R: Runner>(
+fn load<R: Runner>(
     scale: &Scale,
     runner: &mut R,
     progress: &mut dyn FnMut(u64, u64),
@@ -131,7 +210,7 @@ pub(crate) fn load<R: Runner>(
 }
 
 /// The state of every key of the queue at `root`.
-pub(crate) fn audit<R: ReadRaw>(
+fn audit<R: ReadRaw>(
     scale: &Scale,
     root: PoolOffset,
     read: &mut R,
@@ -154,11 +233,4 @@ pub(crate) fn audit<R: ReadRaw>(
     visit(HEAD, Version(numbers.start));
     visit(TAIL, Version(numbers.end));
     Ok(())
-}
-
-/// The state of every key before any worker ran.
-pub(crate) fn initial(scale: &Scale, mut visit: impl FnMut(u64, State)) {
-    visit(HEAD, State::Holds(Version(0)));
-    visit(TAIL, State::Holds(Version(scale.records)));
-    (FIRST..FIRST + scale.records).for_each(|key| visit(key, State::Holds(Version::LOADED)));
 }

@@ -4,23 +4,126 @@
 //! the transaction's version; so the contents are a permutation of `0..n` at any time, and each
 //! place has a chain of versions.
 
-use outlast::collections::Words;
-use outlast::{Abort, Runner, Transact};
+use outlast::collections::{Damage, ReadRaw, Words};
+use outlast::{Abort, PoolOffset, RootKind, Runner, Transact};
 
+use crate::audit::damage;
 use crate::facts::Versions;
+use crate::family::{Family, OnMachine, Thread, Unfit};
+use crate::load::create_words;
+use crate::workload::{keys_in_words, within};
 use crate::{OpKind, Random, Scale, State, Version, Witness};
 
 const CONTENT_BITS: u32 = 24;
 /// Words in a vector, at most.
-pub(crate) const WORDS_MAX: u64 = 1 << CONTENT_BITS;
+const WORDS_MAX: u64 = 1 << CONTENT_BITS;
+
+/// The family: so many swaps a transaction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Swapping<const SWAPS: usize>;
+
+impl<const SWAPS: usize> Family for Swapping<SWAPS> {
+    type Data = Words;
+    type Worker = SwapsWorker<SWAPS>;
+
+    fn scale(self, common: Scale) -> Scale {
+        Scale { records: 1_000_000, operations: 1_000_000, ..common }
+    }
+
+    fn describe(self, _name: &str, scale: &Scale) -> String {
+        format!("sps: {} words{}", scale.records, keys_in_words(scale.keys))
+    }
+
+    fn check(self, scale: &Scale) -> Result<(), Unfit> {
+        within("records", scale.records, 2..=WORDS_MAX, "2 to 16,777,216 words are possible")
+    }
+
+    fn keys_apart(self) -> Option<u64> {
+        Some(2)
+    }
+
+    fn heap_bytes(self, scale: &Scale) -> u64 {
+        (1 << 20) + 8 * scale.records
+    }
+
+    fn on_machine(self) -> OnMachine {
+        OnMachine { footprint: 8 << 20, key_bytes: 8 }
+    }
+
+    fn load<R: Runner>(
+        self,
+        scale: &Scale,
+        _seed: u64,
+        runner: &mut R,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<Words, Abort> {
+        create_words(runner, scale.records, initial_word, progress)
+    }
+
+    fn attach<T: Transact>(
+        self,
+        _scale: &Scale,
+        (root, kind): (PoolOffset, RootKind),
+        tx: &mut T,
+    ) -> Result<Option<Words>, Abort> {
+        (kind == RootKind::Words).then(|| Words::open(tx, root)).transpose()
+    }
+
+    fn worker(
+        self,
+        scale: &Scale,
+        words: &Words,
+        seed: u64,
+        id: u8,
+        used: u64,
+    ) -> SwapsWorker<SWAPS> {
+        let drawn = scale.keys.of(id, words.len(), 2);
+        let random = Random::stream(seed, u64::from(id));
+        SwapsWorker::new(*words, drawn, random, Versions::new(id, used))
+    }
+
+    fn audit<R: ReadRaw>(
+        self,
+        scale: &Scale,
+        (root, kind): (PoolOffset, RootKind),
+        read: &mut R,
+        visit: &mut dyn FnMut(u64, Version),
+    ) -> Result<bool, Damage> {
+        if kind != RootKind::Words {
+            return Ok(false);
+        }
+        let mut seen = vec![0u64; scale.records.div_ceil(64) as usize];
+        let mut words = 0;
+        Words::read_all(root, read, |i, word| {
+            let (version, content) = part(word);
+            let (place, bit) = ((content / 64) as usize, 1 << (content % 64));
+            let fresh = content < scale.records && seen[place] & bit == 0;
+            if !fresh {
+                return Err(damage(root, "words that are no permutation"));
+            }
+            seen[place] |= bit;
+            words += 1;
+            visit(i, version);
+            Ok(())
+        })?;
+        match words == scale.records {
+            true => Ok(true),
+            false => Err(damage(root, "a vector of another length")),
+        }
+    }
+
+    fn initial(self, scale: &Scale, _seed: u64, visit: &mut dyn FnMut(u64, State)) {
+        (0..scale.records).for_each(|key| visit(key, State::Holds(Version::LOADED)));
+    }
+}
 
 #[inline]
-pub(crate) fn join(version: Version, content: u64) -> u64 {
+fn join(version: Version, content: u64) -> u64 {
     version.0 << CONTENT_BITS | content
 }
 
 #[inline]
-pub(crate) fn part(word: u64) -> (Version, u64) {
+fn part(word: u64) -> (Version, u64) {
     (Version(word >> CONTENT_BITS), word & (WORDS_MAX - 1))
 }
 
@@ -91,25 +194,18 @@ pub(crate) struct SwapsWorker<const SWAPS: usize> {
 
 impl<const SWAPS: usize> SwapsWorker<SWAPS> {
     /// `drawn` are the first word to draw from and how many.
-    pub(crate) fn new(
-        words: Words,
-        drawn: (u64, u64),
-        random: Random,
-        versions: Versions,
-    ) -> Box<Self> {
-        Box::new(Self { words, draw: SwapDraw::new(drawn, random, versions) })
+    pub(crate) fn new(words: Words, drawn: (u64, u64), random: Random, versions: Versions) -> Self {
+        Self { words, draw: SwapDraw::new(drawn, random, versions) }
     }
+}
 
-    pub(crate) fn versions(&self) -> &Versions {
-        &self.draw.versions
-    }
-
+impl<const SWAPS: usize> Thread for SwapsWorker<SWAPS> {
     #[inline]
-    pub(crate) fn draw(&mut self) {
+    fn draw(&mut self) {
         self.draw.next();
     }
 
-    pub(crate) fn step<R: Runner, W: Witness>(
+    fn step<R: Runner, W: Witness>(
         &mut self,
         runner: &mut R,
         witness: &mut W,
@@ -139,5 +235,9 @@ impl<const SWAPS: usize> SwapsWorker<SWAPS> {
             Ok(())
         })?;
         Ok(OpKind::Swap)
+    }
+
+    fn versions(&self) -> Option<&Versions> {
+        Some(&self.draw.versions)
     }
 }

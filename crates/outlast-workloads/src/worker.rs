@@ -3,13 +3,9 @@
 use outlast::{Abort, Runner};
 
 use crate::Witness;
-use crate::few_words::FewWordsWorker;
-use crate::linkbench::LinkbenchWorker;
-use crate::pairs::PairsWorker;
-use crate::queue::QueueWorker;
-use crate::swaps::SwapsWorker;
-use crate::tpcc::{Statements, TpccWorker};
-use crate::ycsb::YcsbWorker;
+use crate::facts::Versions;
+use crate::family::AnyThread;
+use crate::tpcc::Statements;
 
 /// What kind of transaction a worker ran.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord)]
@@ -70,23 +66,31 @@ pub enum OpKind {
     UpdateLink,
     /// Hid a link, if it was there and visible (LinkBench).
     DeleteLink,
+    /// Overwrote items of an array.
+    Overwrite,
+    /// Read a subscriber (TATP).
+    GetSubscriberData,
+    /// Looked where calls are forwarded to (TATP).
+    GetNewDestination,
+    /// Read a subscriber's access, if it was there (TATP).
+    GetAccessData,
+    /// Changed a subscriber and one of its facilities (TATP).
+    UpdateSubscriberData,
+    /// Changed where a subscriber is (TATP).
+    UpdateLocation,
+    /// Forwarded calls (TATP).
+    InsertCallForwarding,
+    /// Forwarded calls no more (TATP).
+    DeleteCallForwarding,
+    /// Did not find what it was to change, and was rolled back (TATP).
+    RolledBack,
+    /// A step of a program that is run for its stores alone.
+    Step,
 }
 
 /// One thread of a workload.
 pub struct Worker {
-    pub(crate) program: Program,
-}
-
-/// The programs, each with a type of its own so that none pays for another.
-pub(crate) enum Program {
-    Ycsb(Box<YcsbWorker>),
-    Pairs(PairsWorker),
-    Queue(QueueWorker),
-    Swap(Box<SwapsWorker<1>>),
-    Swaps(Box<SwapsWorker<8>>),
-    FewWords(FewWordsWorker),
-    Tpcc(Box<TpccWorker>),
-    Linkbench(Box<LinkbenchWorker>),
+    pub(crate) thread: AnyThread,
 }
 
 impl Worker {
@@ -94,16 +98,7 @@ impl Worker {
     /// first; without a draw in between, [`step`](Self::step) runs the same operation again.
     #[inline]
     pub fn draw(&mut self) {
-        match &mut self.program {
-            Program::Ycsb(worker) => worker.draw(),
-            Program::Pairs(worker) => worker.draw(),
-            Program::Queue(worker) => worker.draw(),
-            Program::Swap(worker) => worker.draw(),
-            Program::Swaps(worker) => worker.draw(),
-            Program::FewWords(worker) => worker.draw(),
-            Program::Tpcc(worker) => worker.draw(),
-            Program::Linkbench(worker) => worker.draw(),
-        }
+        self.thread.draw();
     }
 
     /// Runs the operation that was drawn, as exactly one transaction. One that the workload
@@ -128,37 +123,16 @@ impl Worker {
         runner: &mut R,
         witness: &mut W,
     ) -> Result<OpKind, Abort> {
-        match &mut self.program {
-            Program::Ycsb(worker) => worker.step(runner, witness),
-            Program::Pairs(worker) => worker.step(runner, witness),
-            Program::Queue(worker) => worker.step(runner, witness),
-            Program::Swap(worker) => worker.step(runner, witness),
-            Program::Swaps(worker) => worker.step(runner, witness),
-            Program::FewWords(worker) => worker.step(runner, witness),
-            Program::Tpcc(worker) => worker.step(runner, witness),
-            Program::Linkbench(worker) => worker.step(runner, witness),
-        }
+        self.thread.step(runner, witness)
     }
 
-    /// What the transactions of TPC-C that ended well did, as statements.
+    /// What the transactions that ended well did, as statements, where that is counted (TPC-C).
     pub fn statements(&self) -> Option<Statements> {
-        match &self.program {
-            Program::Tpcc(worker) => Some(worker.statements()),
-            _ => None,
-        }
+        self.thread.statements()
     }
 
     /// How many versions this worker and its predecessors have used.
     pub fn used_versions(&self) -> u64 {
-        match &self.program {
-            Program::Ycsb(worker) => worker.versions().used(),
-            Program::Pairs(worker) => worker.versions().used(),
-            Program::Queue(worker) => worker.versions().used(),
-            Program::Swap(worker) => worker.versions().used(),
-            Program::Swaps(worker) => worker.versions().used(),
-            Program::FewWords(worker) => worker.versions().used(),
-            Program::Tpcc(worker) => worker.versions().used(),
-            Program::Linkbench(worker) => worker.versions().used(),
-        }
+        self.thread.versions().map_or(0, Versions::used)
     }
 }

@@ -22,8 +22,8 @@ use outlast_schemes::{Breaks, MachineScheme, Options, Plant, Streams, Work};
 use outlast_sim::Domain;
 use outlast_sim::timed::{LaneOps, MachineConfig, Setup, Source};
 use outlast_trace::{Guarantee, LaneId};
-use outlast_workloads::Random;
-use outlast_workloads::machine::{BareWorkload, Plan, Recorded};
+use outlast_workloads::machine::{Plan, Recorded};
+use outlast_workloads::{Random, Workload};
 
 use crashes::{Crashes, Run};
 use judge::{Counts, Fate, Judge};
@@ -124,7 +124,7 @@ impl Report {
 impl Campaign {
     /// A small campaign: caches of a few lines, and whatever a scheme does rarely is frequent.
     pub fn small(scheme: MachineScheme, workload: &str, seed: u64) -> Self {
-        let workload = BareWorkload::named(workload).expect("a workload of the table");
+        let workload = Workload::named(workload).expect("a workload of the table");
         let plan = Plan {
             workload,
             footprint: 2048,
@@ -134,6 +134,7 @@ impl Campaign {
             shared: false,
             switch_every: 0,
             abort_every: 0,
+            batch: 0,
             seed,
         };
         Self {
@@ -237,7 +238,7 @@ impl Campaign {
     /// The command that runs this campaign again, at one crash point if that is given.
     pub fn command(&self, point: Option<CrashEntry>) -> String {
         let Plan { workload, footprint, threads, transactions, shared, seed, .. } = self.plan;
-        let Plan { switch_every, abort_every, .. } = self.plan;
+        let Plan { switch_every, abort_every, batch, .. } = self.plan;
         let mut words = vec![
             format!("outlast sim {} --scheme {}", workload.name, self.scheme),
             format!("{} --threads {threads}", machine_options(&self.machine)),
@@ -254,6 +255,9 @@ impl Campaign {
         }
         if abort_every > 0 {
             words.push(format!("--abort-every {abort_every}"));
+        }
+        if batch > 0 {
+            words.push(format!("--batch {batch}"));
         }
         if let Some(plant) = self.plant {
             words.push(format!("--plant {}", plant.name));

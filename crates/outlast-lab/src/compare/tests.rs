@@ -2,13 +2,13 @@ use super::*;
 use crate::record::{Document, Kind};
 use crate::simulated::settings;
 use outlast_trace::write_trace;
-use outlast_workloads::machine::BareWorkload;
+use outlast_workloads::Workload;
 
 fn comparison(schemes: &[&str], options: &[&str]) -> Comparison {
     let schemes: Vec<MachineScheme> = schemes.iter().map(|name| name.parse().unwrap()).collect();
     let options: Vec<String> = options.iter().map(|&option| option.to_owned()).collect();
     let plan = Plan {
-        workload: BareWorkload::named("hash-toggle").unwrap(),
+        workload: Workload::named("hash-toggle").unwrap(),
         footprint: 1 << 17,
         threads: 2,
         warm_up: 50,
@@ -16,6 +16,7 @@ fn comparison(schemes: &[&str], options: &[&str]) -> Comparison {
         shared: false,
         switch_every: 0,
         abort_every: 0,
+        batch: 0,
         seed: 3,
     };
     let settings = settings("hwl", None, &options, &schemes).unwrap();

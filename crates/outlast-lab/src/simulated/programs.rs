@@ -190,7 +190,7 @@ pub fn crash_records(campaign: &Campaign, report: &Report) -> Vec<Record> {
 #[cfg(test)]
 mod tests {
     use outlast_sim::Cause;
-    use outlast_workloads::machine::BareWorkload;
+    use outlast_workloads::Workload;
 
     use super::*;
 
@@ -200,7 +200,7 @@ mod tests {
 
     fn plan(name: &str) -> Plan {
         Plan {
-            workload: BareWorkload::named(name).unwrap(),
+            workload: Workload::named(name).unwrap(),
             footprint: 1 << 19,
             threads: 2,
             warm_up: 300,
@@ -208,6 +208,7 @@ mod tests {
             shared: false,
             switch_every: 0,
             abort_every: 0,
+            batch: 0,
             seed: 1,
         }
     }

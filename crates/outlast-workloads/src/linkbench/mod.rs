@@ -21,6 +21,7 @@
 
 mod books;
 mod draw;
+mod family;
 mod graph;
 mod load;
 mod mix;
@@ -32,18 +33,17 @@ use std::sync::Arc;
 use outlast::collections::{Damage, Dictionary, ReadRaw, Trees, load_value};
 use outlast::{Abort, ByteRange, PoolOffset, Runner, Transact};
 
-pub(crate) use self::graph::{Graph, NODES_MAX};
-pub(crate) use self::load::{initial, load};
+pub(crate) use self::family::Linkbench;
 pub(crate) use self::mix::Mix;
-pub(crate) use self::tables::Tables;
 
 use self::books::Books;
 use self::draw::{Drawer, LINK_DATA, NODE_DATA, Request, extend_with_data};
-use self::graph::{Link, TYPES};
+use self::graph::{Graph, Link, TYPES};
 use self::load::node_value;
 use self::session::Session;
-use self::tables::{LINK_DATA_AT, NODE_DATA_AT, Table};
+use self::tables::{LINK_DATA_AT, NODE_DATA_AT, Table, Tables};
 use crate::facts::Versions;
+use crate::family::Thread;
 use crate::{InsertSequence, OpKind, Random, Version, Witness};
 
 /// Longest value: a node's.
@@ -88,12 +88,10 @@ impl LinkbenchWorker {
         worker.draw();
         worker
     }
+}
 
-    pub(crate) fn versions(&self) -> &Versions {
-        &self.versions
-    }
-
-    pub(crate) fn draw(&mut self) {
+impl Thread for LinkbenchWorker {
+    fn draw(&mut self) {
         let Self { graph, sequence, random, new, .. } = self;
         self.request = self.drawer.draw(graph, random, || sequence.take());
         self.version = self.versions.next();
@@ -109,7 +107,7 @@ impl LinkbenchWorker {
         }
     }
 
-    pub(crate) fn step<R: Runner, W: Witness>(
+    fn step<R: Runner, W: Witness>(
         &mut self,
         runner: &mut R,
         witness: &mut W,
@@ -123,6 +121,10 @@ impl LinkbenchWorker {
             self.sequence.acknowledge(node);
         }
         Ok(kind)
+    }
+
+    fn versions(&self) -> Option<&Versions> {
+        Some(&self.versions)
     }
 }
 
@@ -162,7 +164,7 @@ fn perform<T: Transact, W: Witness>(
 ///
 /// # Errors
 /// Those of the transaction.
-pub(crate) fn next_node<T: Transact>(tables: &Tables, tx: &mut T) -> Result<u64, Abort> {
+fn next_node<T: Transact>(tables: &Tables, tx: &mut T) -> Result<u64, Abort> {
     let mut last = 0;
     tables.of(Table::Nodes).for_each(tx, |_, key, _| {
         last = key.try_into().map_or(0, u64::from_be_bytes);
@@ -176,11 +178,11 @@ pub(crate) fn next_node<T: Transact>(tables: &Tables, tx: &mut T) -> Result<u64,
 ///
 /// # Errors
 /// The first thing that is wrong.
-pub(crate) fn audit<R: ReadRaw>(
+fn audit<R: ReadRaw>(
     graph: &Graph,
     root: PoolOffset,
     read: &mut R,
-    mut visit: impl FnMut(u64, Version),
+    visit: &mut dyn FnMut(u64, Version),
 ) -> Result<(), Damage> {
     let mut books = Books::open(graph);
     let mut value = Vec::new();
@@ -205,7 +207,7 @@ pub(crate) fn audit<R: ReadRaw>(
 ///
 /// # Errors
 /// [`Abort::Damaged`] with the first thing that is wrong.
-pub(crate) fn check<T: Transact>(graph: &Graph, tables: &Tables, tx: &mut T) -> Result<(), Abort> {
+fn check<T: Transact>(graph: &Graph, tables: &Tables, tx: &mut T) -> Result<(), Abort> {
     let mut books = Books::open(graph);
     let wrong = |what: &str| Abort::damaged(what.to_owned());
     let mut value = Vec::new();
@@ -220,7 +222,7 @@ pub(crate) fn check<T: Transact>(graph: &Graph, tables: &Tables, tx: &mut T) -> 
 }
 
 /// Bytes that the blocks need at most after so many transactions.
-pub(crate) fn heap_bytes(graph: &Graph, transactions: u64) -> u64 {
+fn heap_bytes(graph: &Graph, transactions: u64) -> u64 {
     const FIXED: u64 = 1 << 20;
     // The means of log-normal sizes are 1.65 times their medians. A node that is replaced lies
     // beside the old one until its transaction ends.

@@ -81,7 +81,7 @@ fn links_and_counts_that_do_not_fit_are_noticed() {
         let found = pool.run(|tx| check(&graph, &tables, tx)).expect_err(what).to_string();
         assert!(found.contains(what), "{found} instead of {what}");
         let mut read = |at: PoolOffset, out: &mut [u8]| pool.read(at, out);
-        assert!(audit(&graph, root, &mut read, |_, _| ()).unwrap_err().what.contains(what));
+        assert!(audit(&graph, root, &mut read, &mut |_, _| ()).unwrap_err().what.contains(what));
     }
 }
 

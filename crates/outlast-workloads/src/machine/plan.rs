@@ -9,14 +9,15 @@ use std::sync::Arc;
 use outlast::Abort;
 use outlast_trace::{LaneId, LineAddr, Op, OpLog, PoolOffset, Sink};
 
-use super::{BareWorkload, MB};
-use crate::Bare;
+use crate::{BadScale, Bare, Workload, workloads};
+
+const MB: u64 = 1 << 20;
 
 /// What is to be run.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Plan {
     /// Which workload.
-    pub workload: &'static BareWorkload,
+    pub workload: &'static Workload,
     /// Bytes of data, of all threads together.
     pub footprint: u64,
     /// Threads, each on a core of its own.
@@ -32,6 +33,8 @@ pub struct Plan {
     pub switch_every: u64,
     /// Every so many transactions of a thread one aborts when it has made its stores. 0 for never.
     pub abort_every: u64,
+    /// Items that a transaction overwrites, of workloads that have such; 0 for as many as usual.
+    pub batch: u64,
     /// Feeds what is drawn.
     pub seed: u64,
 }
@@ -51,12 +54,28 @@ pub struct Recorded {
     pub aborted: u64,
 }
 
-/// A workload that does not fit into its memory.
+/// A plan that cannot be run.
 #[derive(Debug, thiserror::Error)]
-#[error("{workload}: {error}")]
-pub struct PlanError {
-    workload: &'static str,
-    error: Abort,
+pub enum PlanError {
+    /// The workload does not fit into its memory.
+    #[error("{workload}: {error}")]
+    Memory {
+        /// Its name.
+        workload: &'static str,
+        /// What it failed with.
+        error: Abort,
+    },
+    /// Its transactions have no items whose number could be chosen.
+    #[error("{workload} takes no batch of items; those that do are {able}")]
+    NoBatches {
+        /// Its name.
+        workload: &'static str,
+        /// The names of those that do.
+        able: String,
+    },
+    /// It cannot have that size.
+    #[error(transparent)]
+    Scale(#[from] BadScale),
 }
 
 impl Plan {
@@ -66,7 +85,12 @@ impl Plan {
     /// When it does not fit into its memory.
     pub fn record(&self) -> Result<Recorded, PlanError> {
         let Self { workload, threads, shared, switch_every, abort_every, seed, .. } = *self;
-        let failed = |error: Abort| PlanError { workload: workload.name, error };
+        if self.batch > 0 && !workload.has_batches() {
+            let able = workloads().iter().filter(|row| row.has_batches()).map(|row| row.name);
+            let able = able.collect::<Vec<_>>().join(", ");
+            return Err(PlanError::NoBatches { workload: workload.name, able });
+        }
+        let failed = |error: Abort| PlanError::Memory { workload: workload.name, error };
         // A thread that is switched to has data of its own, too.
         let per_lane = if switch_every > 0 { 2 } else { 1 };
         let groups = if shared { 1 } else { u64::from(threads) * per_lane };
@@ -87,7 +111,13 @@ impl Plan {
                 bare = bare.shared();
             }
             let seed = seed.wrapping_add(group << 20);
-            let mut running = workload.load(part, seed, &mut bare).map_err(failed)?;
+            let mut scale = workload.scale_in(part);
+            if self.batch > 0 {
+                scale.batch = self.batch;
+                workload.check(&scale)?;
+            }
+            let loaded = workload.load(&scale, seed, &mut bare, &mut |_, _| {}).map_err(failed)?;
+            let mut worker = workload.worker(&scale, &loaded, seed, 1, 0);
             let at = origin as usize;
             image[at..at + bare.memory().len()].copy_from_slice(bare.memory());
             bare.record();
@@ -96,9 +126,10 @@ impl Plan {
                 if shared {
                     bare.set_lane(LaneId((number % u64::from(threads)) as u16));
                 }
-                match running.step(&mut bare) {
+                worker.draw();
+                match worker.step(&mut bare) {
                     Err(Abort::Cancelled(_)) if abort_every > 0 => {}
-                    result => result.map_err(failed)?,
+                    result => drop(result.map_err(failed)?),
                 }
             }
             transactions += bare.transactions();
@@ -136,7 +167,7 @@ impl Recorded {
 impl Plan {
     /// Sizes in words, as results state them.
     pub fn describe(&self) -> String {
-        let Plan { footprint, shared, switch_every, abort_every, .. } = *self;
+        let Plan { footprint, shared, switch_every, abort_every, batch, .. } = *self;
         let shared = if shared { ", shared under one lock" } else { "" };
         let switches = match switch_every {
             0 => String::new(),
@@ -146,11 +177,15 @@ impl Plan {
             0 => String::new(),
             every => format!(", every {every}th transaction aborted"),
         };
+        let batch = match batch {
+            0 => String::new(),
+            items => format!(", {items} items a transaction"),
+        };
         let size = match footprint / 1024 {
             kilo if kilo >= 1024 => format!("{} MB", kilo / 1024),
             kilo => format!("{kilo} KB"),
         };
-        format!("{size} of data{shared}{switches}{aborts}")
+        format!("{size} of data{shared}{switches}{aborts}{batch}")
     }
 }
 
@@ -191,14 +226,13 @@ fn nest(first: &OpLog, second: &OpLog, every: u64) -> OpLog {
 
 #[cfg(test)]
 mod tests {
-    use super::super::bare_workloads;
     use super::*;
 
-    fn toggle() -> &'static BareWorkload {
-        BareWorkload::named("hash-toggle").unwrap()
+    fn toggle() -> &'static Workload {
+        Workload::named("hash-toggle").unwrap()
     }
 
-    fn plan(workload: &'static BareWorkload) -> Plan {
+    fn plan(workload: &'static Workload) -> Plan {
         Plan {
             workload,
             footprint: 1 << 20,
@@ -208,13 +242,14 @@ mod tests {
             shared: false,
             switch_every: 0,
             abort_every: 0,
+            batch: 0,
             seed: 1,
         }
     }
 
     #[test]
     fn every_program_becomes_bare_transactions() {
-        for workload in bare_workloads() {
+        for workload in workloads() {
             let work = plan(workload).record().unwrap();
             let count = |wanted: fn(&Op<'_>) -> bool| -> usize {
                 work.streams.iter().map(|log| log.iter().filter(|(_, op)| wanted(op)).count()).sum()
@@ -227,7 +262,7 @@ mod tests {
             assert!(stores > 20 || (!is_program && loads > 20), "{}", workload.name);
             assert_eq!(work.streams.len(), 2);
         }
-        assert!(BareWorkload::named("heap").is_none());
+        assert!(Workload::named("heap").is_none());
     }
 
     /// What each lane's loads would find: memory as the streams leave it, aborted stores undone.
@@ -256,7 +291,7 @@ mod tests {
 
     #[test]
     fn transactions_that_abort_leave_the_data_as_before() {
-        for workload in bare_workloads() {
+        for workload in workloads() {
             for shared in [false, true] {
                 let plan = Plan { abort_every: 3, shared, ..plan(workload) };
                 let work = plan.record().unwrap();
@@ -279,6 +314,21 @@ mod tests {
                 assert_eq!(memory, replayed(&again).0);
             }
         }
+    }
+
+    #[test]
+    fn batches_are_of_workloads_that_have_items() {
+        let stream = Workload::named("array-stream").unwrap();
+        let stored = |batch| {
+            let work = Plan { batch, ..plan(stream) }.record().unwrap();
+            let lines = |(_, op): (LaneId, Op<'_>)| matches!(op, Op::Store { .. });
+            work.streams[0].iter().filter(|op| lines(*op)).count() as u64
+        };
+        assert_eq!((stored(0), stored(3)), (20 * 8, 20 * 3));
+        let message = Plan { batch: 3, ..plan(toggle()) }.record().unwrap_err().to_string();
+        assert!(message.contains("those that do are array-stream, array-random"), "{message}");
+        let message = Plan { batch: 1 << 15, ..plan(stream) }.record().unwrap_err().to_string();
+        assert!(message.contains("items of a transaction is 32768"), "{message}");
     }
 
     #[test]

@@ -10,13 +10,13 @@ use crate::Random;
 
 const INNER: u64 = 1;
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct CritBits {
     /// The word that points to the tree.
     root: PoolOffset,
     keys: u64,
     value: Vec<u8>,
-    random: Random,
+    pub(super) random: Random,
     steps: u64,
 }
 

@@ -20,13 +20,13 @@ pub(super) fn key_footprint(value_bytes: u64) -> u64 {
     64 + VERSIONS * (HEAD_BYTES + value_bytes)
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Echo {
     map: ByteMap,
     clock: PoolOffset,
     keys: u64,
     value: Vec<u8>,
-    random: Random,
+    pub(super) random: Random,
     steps: u64,
 }
 

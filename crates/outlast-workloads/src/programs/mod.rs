@@ -21,9 +21,13 @@ mod swap;
 mod toggle;
 mod vacation;
 
-use outlast::{Abort, Runner};
+use outlast::collections::{Damage, ReadRaw};
+use outlast::{Abort, PoolOffset, RootKind, Runner, Transact};
 
-use crate::{Random, Structure};
+use crate::facts::Versions;
+use crate::family::{Family, OnMachine, Thread, Unfit};
+use crate::workload::within;
+use crate::{OpKind, Random, Scale, State, Structure, Version, Witness};
 use ctree::CritBits;
 use echo::Echo;
 use ssca2::Graph;
@@ -48,14 +52,144 @@ pub enum ProgramKind {
     Vacation,
 }
 
-/// A program under way.
-#[derive(Debug)]
-pub struct Program {
-    state: State,
+/// The family: a program, bytes of its data as published or ours, and bytes of its elements.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct StoresAlone {
+    pub(crate) kind: ProgramKind,
+    pub(crate) footprint: u64,
+    pub(crate) element_bytes: u64,
 }
 
-#[derive(Debug)]
-enum State {
+impl StoresAlone {
+    fn element_footprint(self) -> u64 {
+        self.kind.element_footprint(self.element_bytes)
+    }
+}
+
+impl Family for StoresAlone {
+    type Data = Program;
+    type Worker = ProgramThread;
+
+    fn stands_alone(self) -> Option<&'static str> {
+        Some("its values do not say which transaction stored them")
+    }
+
+    fn scale(self, common: Scale) -> Scale {
+        let records = (self.footprint / self.element_footprint()).max(ELEMENTS_MIN);
+        Scale { records, operations: records, value_bytes: self.element_bytes, ..common }
+    }
+
+    fn quick_scale(self, published: Scale) -> Scale {
+        let records = (published.records / 64).max(ELEMENTS_MIN);
+        Scale { records, operations: records, ..published }
+    }
+
+    fn scale_of(self, keys: u64, published: Scale) -> Scale {
+        Scale { records: keys.max(ELEMENTS_MIN), ..published }
+    }
+
+    fn describe(self, name: &str, scale: &Scale) -> String {
+        format!("{name}: {} elements of {} bytes", scale.records, scale.value_bytes)
+    }
+
+    fn check(self, scale: &Scale) -> Result<(), Unfit> {
+        let possible = ELEMENTS_MIN..=1 << 32;
+        within("elements", scale.records, possible, "16 to 4,294,967,296 are possible")?;
+        within("element bytes", scale.value_bytes, 8..=4096, "8 to 4,096 are possible")
+    }
+
+    fn heap_bytes(self, scale: &Scale) -> u64 {
+        // At rest half of a dictionary's keys are there; a graph grows with every edge.
+        let element = (2 * self.kind.element_footprint(scale.value_bytes) + 128) * 5 / 4;
+        (1 << 20) + scale.records * element + scale.operations * (scale.value_bytes + 256)
+    }
+
+    fn on_machine(self) -> OnMachine {
+        OnMachine { footprint: self.footprint, key_bytes: self.element_footprint() }
+    }
+
+    fn load<R: Runner>(
+        self,
+        scale: &Scale,
+        seed: u64,
+        runner: &mut R,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<Program, Abort> {
+        let program = self.kind.load(scale.records, scale.value_bytes, seed, runner)?;
+        progress(scale.records, scale.records);
+        Ok(program)
+    }
+
+    fn attach<T: Transact>(
+        self,
+        _scale: &Scale,
+        _root: (PoolOffset, RootKind),
+        _tx: &mut T,
+    ) -> Result<Option<Program>, Abort> {
+        Ok(None)
+    }
+
+    fn worker(
+        self,
+        _scale: &Scale,
+        program: &Program,
+        seed: u64,
+        id: u8,
+        _used: u64,
+    ) -> ProgramThread {
+        let mut program = program.clone();
+        // The first goes on where loading ended.
+        if id > 1 {
+            program.draw_from(Random::stream(seed, u64::from(id)));
+        }
+        ProgramThread(program)
+    }
+
+    fn audit<R: ReadRaw>(
+        self,
+        _scale: &Scale,
+        _root: (PoolOffset, RootKind),
+        _read: &mut R,
+        _visit: &mut dyn FnMut(u64, Version),
+    ) -> Result<bool, Damage> {
+        Ok(false)
+    }
+
+    fn initial(self, _scale: &Scale, _seed: u64, _visit: &mut dyn FnMut(u64, State)) {}
+}
+
+/// One thread of a program.
+pub(crate) struct ProgramThread(Program);
+
+impl Thread for ProgramThread {
+    /// A step draws for itself.
+    fn draw(&mut self) {}
+
+    fn step<R: Runner, W: Witness>(
+        &mut self,
+        runner: &mut R,
+        witness: &mut W,
+    ) -> Result<OpKind, Abort> {
+        witness.restart();
+        self.0.step(runner).map(|()| OpKind::Step)
+    }
+
+    fn versions(&self) -> Option<&Versions> {
+        None
+    }
+}
+
+/// The fewest elements of a program.
+const ELEMENTS_MIN: u64 = 16;
+
+/// A program under way.
+#[derive(Clone, Debug)]
+pub struct Program {
+    running: Running,
+}
+
+#[derive(Clone, Debug)]
+enum Running {
     Toggle(Toggle),
     Swap(Swap),
     Graph(Graph),
@@ -92,35 +226,47 @@ impl ProgramKind {
         runner: &mut R,
     ) -> Result<Program, Abort> {
         let random = Random::stream(seed, 0x626172);
-        let elements = elements.max(16);
+        let elements = elements.max(ELEMENTS_MIN);
         let bytes = element_bytes.max(8);
-        let state = match self {
+        let running = match self {
             Self::Toggle(structure) => {
-                State::Toggle(Toggle::load(structure, elements, bytes, random, seed, runner)?)
+                Running::Toggle(Toggle::load(structure, elements, bytes, random, seed, runner)?)
             }
-            Self::Swap => State::Swap(Swap::load(elements, bytes, random, runner)?),
-            Self::Graph => State::Graph(Graph::load(elements, bytes, random, runner)?),
-            Self::CritBits => State::CritBits(CritBits::load(elements, bytes, random, runner)?),
-            Self::Echo => State::Echo(Echo::load(elements, bytes, random, runner)?),
-            Self::Vacation => State::Vacation(Vacation::load(elements, random, runner)?),
+            Self::Swap => Running::Swap(Swap::load(elements, bytes, random, runner)?),
+            Self::Graph => Running::Graph(Graph::load(elements, bytes, random, runner)?),
+            Self::CritBits => Running::CritBits(CritBits::load(elements, bytes, random, runner)?),
+            Self::Echo => Running::Echo(Echo::load(elements, bytes, random, runner)?),
+            Self::Vacation => Running::Vacation(Vacation::load(elements, random, runner)?),
         };
-        Ok(Program { state })
+        Ok(Program { running })
     }
 }
 
 impl Program {
+    /// Draws from now on from this.
+    fn draw_from(&mut self, random: Random) {
+        match &mut self.running {
+            Running::Toggle(program) => program.random = random,
+            Running::Swap(program) => program.random = random,
+            Running::Graph(program) => program.random = random,
+            Running::CritBits(program) => program.random = random,
+            Running::Echo(program) => program.random = random,
+            Running::Vacation(program) => program.random = random,
+        }
+    }
+
     /// Draws and runs one transaction.
     ///
     /// # Errors
     /// Whatever the transaction fails with.
     pub fn step<R: Runner>(&mut self, runner: &mut R) -> Result<(), Abort> {
-        match &mut self.state {
-            State::Toggle(program) => program.step(runner),
-            State::Swap(program) => program.step(runner),
-            State::Graph(program) => program.step(runner),
-            State::CritBits(program) => program.step(runner),
-            State::Echo(program) => program.step(runner),
-            State::Vacation(program) => program.step(runner),
+        match &mut self.running {
+            Running::Toggle(program) => program.step(runner),
+            Running::Swap(program) => program.step(runner),
+            Running::Graph(program) => program.step(runner),
+            Running::CritBits(program) => program.step(runner),
+            Running::Echo(program) => program.step(runner),
+            Running::Vacation(program) => program.step(runner),
         }
     }
 }

@@ -32,14 +32,14 @@ pub(super) fn vertex_footprint(element_bytes: u64) -> u64 {
     VERTEX_BYTES + 2 * (CHUNK_HEAD + CHUNK_EDGES * (8 + element_bytes))
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Graph {
     vertices: u64,
     first: PoolOffset,
     heavy: PoolOffset,
     /// Bytes of an edge: its target, then its weight or label.
     edge_bytes: u64,
-    random: Random,
+    pub(super) random: Random,
     steps: u64,
 }
 

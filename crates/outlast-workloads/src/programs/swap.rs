@@ -8,12 +8,12 @@ use crate::Random;
 /// Bytes that one transaction of the load phase stores.
 const CHUNK_BYTES: usize = 4096;
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Swap {
     base: PoolOffset,
     elements: u64,
     bytes: u64,
-    random: Random,
+    pub(super) random: Random,
 }
 
 impl Swap {

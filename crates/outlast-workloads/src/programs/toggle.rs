@@ -8,12 +8,12 @@ use crate::pairs::initial_keys;
 use crate::store::Store;
 use crate::{Random, Structure};
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Toggle {
     store: Store,
     keys: u64,
     value: Vec<u8>,
-    random: Random,
+    pub(super) random: Random,
     steps: u64,
 }
 

@@ -22,12 +22,12 @@ const RESERVATION_BYTES: u64 = 24;
 /// Bytes of one offer in each table and a customer, about.
 pub(super) const OFFER_FOOTPRINT: u64 = 3 * 80 + 64 + 32;
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Vacation {
     tables: [RbTree; TABLES],
     customers: RbTree,
     offers: u64,
-    random: Random,
+    pub(super) random: Random,
 }
 
 #[derive(Clone, Copy, Debug)]

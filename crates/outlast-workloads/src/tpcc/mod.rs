@@ -19,6 +19,7 @@ mod books;
 mod columns;
 mod delivery;
 mod draw;
+mod family;
 mod grown;
 mod index;
 mod load;
@@ -33,9 +34,7 @@ mod text;
 
 pub use session::Statements;
 
-pub(crate) use load::load;
-pub(crate) use schema::Tables;
-pub(crate) use shape::Shape;
+pub(crate) use family::Tpcc;
 pub(crate) use text::letters;
 
 use outlast::collections::{Damage, Dictionary, ReadRaw, Trees, load_value};
@@ -43,10 +42,11 @@ use outlast::{Abort, ByteRange, PoolOffset, Runner, Transact};
 
 use self::books::Books;
 use self::draw::Request;
-use self::schema::{Row, Table};
+use self::schema::{Row, Table, Tables};
 use self::session::Session;
-use self::shape::key;
+use self::shape::{Shape, key};
 use crate::facts::Versions;
+use crate::family::Thread;
 use crate::{OpKind, Random, Version, Witness};
 
 /// Longest value of a row: a customer's.
@@ -71,21 +71,15 @@ impl TpccWorker {
         worker.draw();
         worker
     }
+}
 
-    pub(crate) fn versions(&self) -> &Versions {
-        &self.versions
-    }
-
-    pub(crate) fn statements(&self) -> Statements {
-        self.statements
-    }
-
-    pub(crate) fn draw(&mut self) {
+impl Thread for TpccWorker {
+    fn draw(&mut self) {
         self.request = draw::request(&mut self.random, &self.shape);
         self.version = self.versions.next();
     }
 
-    pub(crate) fn step<R: Runner, W: Witness>(
+    fn step<R: Runner, W: Witness>(
         &mut self,
         runner: &mut R,
         witness: &mut W,
@@ -107,6 +101,14 @@ impl TpccWorker {
                 Ok(kind)
             }
         }
+    }
+
+    fn versions(&self) -> Option<&Versions> {
+        Some(&self.versions)
+    }
+
+    fn statements(&self) -> Option<Statements> {
+        Some(self.statements)
     }
 }
 
@@ -142,11 +144,11 @@ impl Request {
 ///
 /// # Errors
 /// The first thing that is wrong.
-pub(crate) fn audit<R: ReadRaw>(
+fn audit<R: ReadRaw>(
     shape: Shape,
     root: PoolOffset,
     read: &mut R,
-    mut visit: impl FnMut(u64, Version),
+    visit: &mut dyn FnMut(u64, Version),
 ) -> Result<(), Damage> {
     let mut books = Books::open(shape);
     let mut value = Vec::new();
@@ -172,7 +174,7 @@ pub(crate) fn audit<R: ReadRaw>(
 ///
 /// # Errors
 /// [`Abort::Damaged`] with the first thing that is wrong.
-pub(crate) fn check<T: Transact>(shape: Shape, tables: &Tables, tx: &mut T) -> Result<(), Abort> {
+fn check<T: Transact>(shape: Shape, tables: &Tables, tx: &mut T) -> Result<(), Abort> {
     let mut books = Books::open(shape);
     let wrong = |what: &str| Abort::damaged(what.to_owned());
     let mut value = Vec::new();
@@ -187,7 +189,7 @@ pub(crate) fn check<T: Transact>(shape: Shape, tables: &Tables, tx: &mut T) -> R
 }
 
 /// Calls `visit` with the number among the facts of each row that the load phase inserts.
-pub(crate) fn initial(shape: Shape, mut visit: impl FnMut(u64)) {
+fn initial(shape: Shape, mut visit: impl FnMut(u64)) {
     use columns::{Customer, District, Item, Stock, Warehouse};
     use grown::{History, NewOrder, Order, OrderLine};
     let first_new = shape.customers - shape.first_new_orders() + 1;
@@ -218,7 +220,7 @@ const fn row_bytes(value: usize) -> u64 {
 }
 
 /// Bytes that all blocks need at most after so many transactions.
-pub(crate) fn heap_bytes(shape: Shape, transactions: u64) -> u64 {
+fn heap_bytes(shape: Shape, transactions: u64) -> u64 {
     use columns::{Customer, Item, Stock};
     use grown::{History, NewOrder, Order, OrderLine};
     const FIXED: u64 = 1 << 20;

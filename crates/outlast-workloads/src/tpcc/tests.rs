@@ -159,7 +159,7 @@ fn every_condition_is_noticed_when_it_does_not_hold() {
         assert!(found.contains(what), "{found} instead of {what}");
         let mut read = |at: PoolOffset, out: &mut [u8]| pool.read(at, out);
         let (root, _) = pool.root().unwrap();
-        assert!(audit(shape, root, &mut read, |_, _| ()).unwrap_err().what.contains(what));
+        assert!(audit(shape, root, &mut read, &mut |_, _| ()).unwrap_err().what.contains(what));
     }
 }
 

@@ -22,11 +22,12 @@
 //! soon gone and requests for it find nothing, which is no error. OLTP-Bench updates all fields
 //! of a record; here it is one, as in the other workloads.
 
+mod family;
 mod mix;
 mod record;
 
-pub(crate) use mix::{Letter, Mix};
-pub(crate) use record::{KeyName, fill_record, pack, record_of, unpack};
+pub(crate) use family::Ycsb;
+pub(crate) use mix::Letter;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -34,9 +35,11 @@ use std::sync::Arc;
 use outlast::collections::Dictionary;
 use outlast::{Abort, ByteRange, PoolOffset, Runner, Transact};
 
-use self::record::{load_record, mark_of};
+use self::mix::Mix;
+use self::record::{KeyName, fill_record, load_record, mark_of, pack, record_of};
 use crate::content::{fill, version_of};
 use crate::facts::Versions;
+use crate::family::Thread;
 use crate::store::Store;
 use crate::zipf::{Latest, ScrambledZipfian};
 use crate::{InsertSequence, OpKind, Random, Scale, State, Version, Witness};
@@ -143,75 +146,6 @@ impl YcsbWorker {
     fn field_key(&self, field: u64) -> u64 {
         self.record * self.scale.fields + field
     }
-
-    pub(crate) fn versions(&self) -> &Versions {
-        &self.versions
-    }
-
-    pub(crate) fn draw(&mut self) {
-        let mut choice = self.random.below(100);
-        let mut falls_in = |share: u64| {
-            let inside = choice < share;
-            choice = choice.wrapping_sub(share);
-            inside
-        };
-        let mix = self.mix;
-        let kind = if falls_in(mix.read) {
-            OpKind::Read
-        } else if falls_in(mix.update) {
-            OpKind::Update
-        } else if falls_in(mix.insert) {
-            OpKind::Insert
-        } else if falls_in(mix.scan) {
-            OpKind::Scan
-        } else if falls_in(mix.read_modify_write) {
-            OpKind::ReadModifyWrite
-        } else {
-            OpKind::Delete
-        };
-        self.record = match kind {
-            OpKind::Insert => self.sequence.take(),
-            _ => self.draw_record(),
-        };
-        self.key = KeyName::of(self.record);
-        self.operation = match kind {
-            OpKind::Update => {
-                let (field, version) = self.draw_field();
-                Operation::Update { field, version }
-            }
-            OpKind::ReadModifyWrite => {
-                let (field, version) = self.draw_field();
-                Operation::ReadModifyWrite { field, version }
-            }
-            OpKind::Insert => {
-                let version = self.versions.next();
-                fill_record(self.record, version, &self.scale, &mut self.new_record);
-                Operation::Insert { version }
-            }
-            OpKind::Scan => Operation::Scan { records: 1 + self.random.below(SCAN_RECORDS_MAX) },
-            OpKind::Delete => Operation::Delete,
-            _ => Operation::Read,
-        };
-    }
-
-    pub(crate) fn step<R: Runner, W: Witness>(
-        &mut self,
-        runner: &mut R,
-        witness: &mut W,
-    ) -> Result<OpKind, Abort> {
-        match self.operation {
-            Operation::Read => self.read(runner, witness)?,
-            Operation::Update { field, version } => self.update(runner, witness, field, version)?,
-            Operation::ReadModifyWrite { field, version } => {
-                self.read_modify_write(runner, witness, field, version)?;
-            }
-            Operation::Insert { version } => self.insert(runner, witness, version)?,
-            Operation::Scan { records } => self.scan(runner, witness, records)?,
-            Operation::Delete => self.delete(runner, witness)?,
-        }
-        Ok(self.operation.kind())
-    }
-
     // What is read is told while the transaction runs: an oracle orders reads by when it hears
     // of them.
 
@@ -382,6 +316,76 @@ impl YcsbWorker {
                 Ok(())
             })
         })
+    }
+}
+
+impl Thread for YcsbWorker {
+    fn draw(&mut self) {
+        let mut choice = self.random.below(100);
+        let mut falls_in = |share: u64| {
+            let inside = choice < share;
+            choice = choice.wrapping_sub(share);
+            inside
+        };
+        let mix = self.mix;
+        let kind = if falls_in(mix.read) {
+            OpKind::Read
+        } else if falls_in(mix.update) {
+            OpKind::Update
+        } else if falls_in(mix.insert) {
+            OpKind::Insert
+        } else if falls_in(mix.scan) {
+            OpKind::Scan
+        } else if falls_in(mix.read_modify_write) {
+            OpKind::ReadModifyWrite
+        } else {
+            OpKind::Delete
+        };
+        self.record = match kind {
+            OpKind::Insert => self.sequence.take(),
+            _ => self.draw_record(),
+        };
+        self.key = KeyName::of(self.record);
+        self.operation = match kind {
+            OpKind::Update => {
+                let (field, version) = self.draw_field();
+                Operation::Update { field, version }
+            }
+            OpKind::ReadModifyWrite => {
+                let (field, version) = self.draw_field();
+                Operation::ReadModifyWrite { field, version }
+            }
+            OpKind::Insert => {
+                let version = self.versions.next();
+                fill_record(self.record, version, &self.scale, &mut self.new_record);
+                Operation::Insert { version }
+            }
+            OpKind::Scan => Operation::Scan { records: 1 + self.random.below(SCAN_RECORDS_MAX) },
+            OpKind::Delete => Operation::Delete,
+            _ => Operation::Read,
+        };
+    }
+
+    fn step<R: Runner, W: Witness>(
+        &mut self,
+        runner: &mut R,
+        witness: &mut W,
+    ) -> Result<OpKind, Abort> {
+        match self.operation {
+            Operation::Read => self.read(runner, witness)?,
+            Operation::Update { field, version } => self.update(runner, witness, field, version)?,
+            Operation::ReadModifyWrite { field, version } => {
+                self.read_modify_write(runner, witness, field, version)?;
+            }
+            Operation::Insert { version } => self.insert(runner, witness, version)?,
+            Operation::Scan { records } => self.scan(runner, witness, records)?,
+            Operation::Delete => self.delete(runner, witness)?,
+        }
+        Ok(self.operation.kind())
+    }
+
+    fn versions(&self) -> Option<&Versions> {
+        Some(&self.versions)
     }
 }
 

@@ -15,6 +15,12 @@ pub(crate) struct KeyName {
     start: usize,
 }
 
+impl AsRef<[u8]> for KeyName {
+    fn as_ref(&self) -> &[u8] {
+        self.bytes()
+    }
+}
+
 impl KeyName {
     const PREFIX: &'static [u8; 4] = b"user";
     const DIGITS_MAX: usize = 20;

@@ -38,7 +38,8 @@ use crate::parallel::in_parallel;
 use crate::progress::Listener;
 use crate::record::{Kind, Metric, Record};
 use crate::simulated::{Measured, measure, scheme_records};
-use outlast_workloads::machine::{BareWorkload, Plan, Recorded};
+use outlast_workloads::Workload;
+use outlast_workloads::machine::{Plan, Recorded};
 
 /// "Steal but no force": hardware undo+redo logging, and forced write-back.
 pub struct Fwb;
@@ -130,8 +131,8 @@ const SCHEMES: [&str; 15] = [
 ];
 
 /// The workload of a table's row.
-fn workload(name: &str) -> &'static BareWorkload {
-    BareWorkload::named(name).expect("the tables above name workloads")
+fn workload(name: &str) -> &'static Workload {
+    Workload::named(name).expect("the tables above name workloads")
 }
 
 /// Slots of the hardware log: 4 MB, as the paper has it.
@@ -280,13 +281,14 @@ impl Task {
         };
         Plan {
             workload,
-            footprint: workload.footprint / self.divisor,
+            footprint: workload.footprint() / self.divisor,
             threads,
             warm_up: count,
             transactions: count,
             shared: false,
             switch_every: 0,
             abort_every: 0,
+            batch: 0,
             seed: self.seed,
         }
     }
