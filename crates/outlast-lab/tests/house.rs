@@ -213,6 +213,60 @@ fn what_has_a_row_is_named_nowhere_else() {
     assert_eq!(offences, [""; 0]);
 }
 
+/// Files that choose work by name, as a setting or a report may; none of them knows how it works.
+/// The list only gets shorter.
+const CHOOSES_WORK: &[&str] = &[
+    "outlast-lab/src/goals.rs",
+    "outlast-lab/src/crash.rs",
+    "outlast-lab/src/crash/campaigns.rs",
+    "outlast-lab/src/compare/mod.rs",
+    "outlast-cli/src/report.rs",
+    // A scope has the name of a workload.
+    "outlast-crash/src/trial/scopes.rs",
+];
+
+/// The text literals of a source, those of its tests and of comments aside.
+fn literals(source: &str) -> impl Iterator<Item = &str> {
+    let product = source.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+    let lines = product.lines().filter(|line| !line.trim_start().starts_with("//"));
+    lines.flat_map(|line| line.split('"').skip(1).step_by(2))
+}
+
+/// What a workload is, its folder says and no one else: files that name one choose it.
+#[test]
+fn workloads_are_named_only_where_work_is_chosen() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let names: Vec<&str> =
+        outlast_workloads::workloads().iter().map(|workload| workload.name).collect();
+    let mut naming = Vec::new();
+    for folder in ["outlast-lab/src", "outlast-crash/src", "outlast-cli/src"] {
+        let mut files = Vec::new();
+        sources(&crates.join(folder), &mut files);
+        for file in files {
+            let path = file.strip_prefix(&crates).expect("it is below").display().to_string();
+            // A paper may name what it measures.
+            if path.contains("outlast-lab/src/papers/") || path.ends_with("tests.rs") {
+                continue;
+            }
+            let source = std::fs::read_to_string(&file).expect("a file of the workspace");
+            if literals(&source).any(|literal| names.contains(&literal)) {
+                naming.push(path);
+            }
+        }
+    }
+    naming.sort();
+    let mut allowed = CHOOSES_WORK.to_vec();
+    allowed.sort_unstable();
+    assert_eq!(naming, allowed, "a file that names a workload, or one on the list that names none");
+}
+
+#[test]
+fn a_literal_is_one_of_the_source() {
+    let source =
+        "// \"tpcc\"\nlet a = [\"hash\", \"of hash\"];\n#[cfg(test)]\nmod tests {\n\"btree\"";
+    assert_eq!(literals(source).collect::<Vec<_>>(), ["hash", "of hash"]);
+}
+
 #[test]
 fn a_name_in_a_source_is_a_word_of_it() {
     let source = "let a = \"redo-clwb:ring\"; // of fwb.\n#[cfg(test)]\nmod tests {\n  hwl\n}\n";

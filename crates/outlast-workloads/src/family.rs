@@ -67,6 +67,18 @@ pub(crate) trait Family: Copy {
         published
     }
 
+    /// The published scale, or one that takes less of memory where that is too much for a machine
+    /// with a pool for each of several schemes.
+    fn full_scale(self, published: Scale) -> Scale {
+        published
+    }
+
+    /// Nanoseconds that a transaction takes at least on average, under whichever scheme: what bounds
+    /// how much a measurement inserts.
+    fn tx_ns_min(self) -> u64 {
+        600
+    }
+
     /// A scale of about so many keys.
     fn scale_of(self, keys: u64, published: Scale) -> Scale {
         Scale { records: keys, ..published }
@@ -173,6 +185,14 @@ macro_rules! families {
 
             pub(crate) fn quick_scale(self, published: Scale) -> Scale {
                 match self { $(Self::$name(family) => family.quick_scale(published),)* }
+            }
+
+            pub(crate) fn full_scale(self, published: Scale) -> Scale {
+                match self { $(Self::$name(family) => family.full_scale(published),)* }
+            }
+
+            pub(crate) fn tx_ns_min(self) -> u64 {
+                match self { $(Self::$name(family) => family.tx_ns_min(),)* }
             }
 
             pub(crate) fn scale_of(self, keys: u64, published: Scale) -> Scale {

@@ -299,6 +299,17 @@ impl Workload {
         self.kind.quick_scale(self.scale())
     }
 
+    /// As published, but where that would take some twenty gigabytes in the pool of each scheme
+    /// (LinkBench: half a million nodes).
+    pub fn full_scale(&self) -> Scale {
+        self.kind.full_scale(self.scale())
+    }
+
+    /// Nanoseconds that a transaction takes at least on average, under whichever scheme.
+    pub fn tx_ns_min(&self) -> u64 {
+        self.kind.tx_ns_min()
+    }
+
     /// A scale of about so many keys: what crash tests run. Dictionaries start with half of the
     /// keys that they are drawn from; TPC-C has one warehouse with fewer of everything; a node of
     /// LinkBench is some five rows with its links and their counts.

@@ -200,25 +200,6 @@ impl Size {
     }
 }
 
-/// No scheme runs the transactions of a workload that inserts in less time than this on average.
-fn tx_ns_min(workload: &Workload) -> u64 {
-    match workload.name {
-        "tpcc" => 4_000,
-        _ => 600,
-    }
-}
-
-/// As published, but for LinkBench: ten million nodes would take some twenty gigabytes in the pool
-/// of each contender.
-fn full_scale(workload: &Workload) -> Scale {
-    const NODES: u64 = 500_000;
-    let scale = workload.scale();
-    match workload.name {
-        "linkbench" | "linkbench-archapt" => Scale { records: NODES, ..scale },
-        _ => scale,
-    }
-}
-
 /// Which keys the threads of one subject draw from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Sharing {
@@ -372,7 +353,7 @@ impl Setup {
         let scale = match (self.keys, self.size) {
             (Some(keys), _) => workload.scale_of(keys),
             (None, Size::Quick) => workload.quick_scale(),
-            (None, Size::Full) => full_scale(workload),
+            (None, Size::Full) => workload.full_scale(),
         };
         let records = self.records.unwrap_or(scale.records);
         let keys = match self.sharing {
@@ -396,7 +377,7 @@ impl Setup {
     /// Transactions that one pool has to have room for, all threads together.
     fn operations(&self, workload: &Workload) -> u64 {
         let turns = u64::from(self.rounds) + 2;
-        let timed = self.turn.as_nanos() as u64 / tx_ns_min(workload) * turns;
+        let timed = self.turn.as_nanos() as u64 / workload.tx_ns_min() * turns;
         let passes = 1 + u64::from(self.arrivals_per_s.is_some());
         (timed + passes * self.latency_transactions) * u64::from(self.threads) + 10_000
     }

@@ -46,6 +46,10 @@ impl Family for Linkbench {
         Scale { records: 50_000, ..published }
     }
 
+    fn full_scale(self, published: Scale) -> Scale {
+        Scale { records: 500_000, ..published }
+    }
+
     fn scale_of(self, keys: u64, published: Scale) -> Scale {
         Scale { records: (keys / 5).max(8), ..published }
     }

@@ -27,6 +27,10 @@ impl Family for Tpcc {
         Scale { customers: 300, items: 10_000, ..published }
     }
 
+    fn tx_ns_min(self) -> u64 {
+        4_000
+    }
+
     fn scale_of(self, keys: u64, published: Scale) -> Scale {
         // A customer is some 15 rows with the first order; a fifth are items and stocks.
         let districts = (keys / 500).clamp(1, Shape::DISTRICTS_MAX);
