@@ -13,7 +13,8 @@ fn campaign(name: &str, scheme: Scheme) -> Campaign {
 #[test]
 fn every_workload_survives_under_every_policy() {
     let names = ["ycsb-a", "ycsb-d", "ycsb-e", "ycsb-f", "oltp-ycsb", "sps1", "sps8"];
-    let names = names.into_iter().chain(["hash", "btree", "rbtree", "queue", "words"]);
+    let more = ["hash", "btree", "rbtree", "queue", "words", "array-random"];
+    let names = names.into_iter().chain(more);
     for name in names {
         for scheme in [Scheme::Undo, Scheme::Redo] {
             let report = campaign(name, scheme).run(&|_| {}).unwrap();
@@ -148,7 +149,7 @@ fn baselines_survive_under_every_policy() {
 /// frees for many at once, is cancelled half-way.
 #[test]
 fn tables_survive_under_every_policy() {
-    for name in ["tpcc", "linkbench", "linkbench-archapt"] {
+    for name in ["tpcc", "tatp", "linkbench", "linkbench-archapt"] {
         for scheme in [Scheme::Undo, Scheme::Redo] {
             let campaign = Campaign { keys: 1_000, ..campaign(name, scheme) };
             let report = campaign.run(&|_| {}).unwrap();

@@ -125,7 +125,7 @@ fn transactions_that_abort_leave_nothing_behind() {
             continue;
         }
         for (program, footprint, shared) in
-            [("hash-toggle", 2048, false), ("sps-string", 1 << 14, true)]
+            [("hash-toggle", 2048, false), ("sps-string", 1 << 14, true), ("tatp", 1 << 14, false)]
         {
             let mut campaign = Campaign::small(scheme, program, 1);
             campaign.plan.footprint = footprint;

@@ -25,8 +25,10 @@ const BASELINE_SHARE: usize = 5;
 
 /// What the full scale runs besides: transactions of many rows, over several trees, and of other
 /// structures.
-const FULL_WORKLOADS: [(&str, u16, usize); 6] = [
+const FULL_WORKLOADS: [(&str, u16, usize); 8] = [
     ("tpcc", 2, 50),
+    ("tatp", 2, 50),
+    ("array-random", 2, 50),
     ("linkbench", 2, 50),
     ("linkbench-archapt", 1, 50),
     ("oltp-ycsb", 2, 50),
@@ -34,7 +36,7 @@ const FULL_WORKLOADS: [(&str, u16, usize); 6] = [
     ("queue", 2, 50),
 ];
 
-/// The full scale has so many times more crash points: 168,000 for each policy and scheme, and with
+/// The full scale has so many times more crash points: 175,000 for each policy and scheme, and with
 /// those of recoveries more than a million for each scheme.
 const FULL_POINTS: usize = 70;
 /// And windows so many times as long: those have the more different images.
