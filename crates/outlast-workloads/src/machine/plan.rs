@@ -317,6 +317,18 @@ mod tests {
     }
 
     #[test]
+    fn a_footprint_is_about_what_the_data_takes() {
+        for workload in workloads() {
+            let footprint = 1 << 20;
+            let plan =
+                Plan { footprint, threads: 1, warm_up: 0, transactions: 1, ..plan(workload) };
+            let bytes = plan.record().unwrap().image.len() as f64;
+            let taken = bytes / footprint as f64;
+            assert!((0.5..2.0).contains(&taken), "{}: {taken:.2}", workload.name);
+        }
+    }
+
+    #[test]
     fn batches_are_of_workloads_that_have_items() {
         let stream = Workload::named("array-stream").unwrap();
         let stored = |batch| {
