@@ -316,15 +316,21 @@ mod tests {
         }
     }
 
+    /// The work of EHOU's paper has to exceed caches by what its footprint says. TPC-C takes a fifth,
+    /// which its results are used to.
     #[test]
     fn a_footprint_is_about_what_the_data_takes() {
-        for workload in workloads() {
-            let footprint = 1 << 20;
+        let dictionaries = ["hash", "hashmap", "btree", "btree-zipf", "rbtree-zipf"];
+        for name in ["array-stream", "array-random", "tatp", "tpcc"].into_iter().chain(dictionaries)
+        {
+            let (workload, footprint) = (Workload::named(name).unwrap(), 1 << 20);
             let plan =
                 Plan { footprint, threads: 1, warm_up: 0, transactions: 1, ..plan(workload) };
-            let bytes = plan.record().unwrap().image.len() as f64;
-            let taken = bytes / footprint as f64;
-            assert!((0.5..2.0).contains(&taken), "{}: {taken:.2}", workload.name);
+            // The allocator rounds large blocks up to powers of two; what is not used is zero.
+            let image = plan.record().unwrap().image;
+            let lines = image.chunks(64).filter(|line| line.iter().any(|byte| *byte != 0)).count();
+            let taken = (64 * lines) as f64 / footprint as f64;
+            assert!((0.7..1.5).contains(&taken), "{name}: {taken:.2}");
         }
     }
 
