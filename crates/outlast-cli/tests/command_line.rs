@@ -553,7 +553,6 @@ fn mistakes_about_the_machine_are_told_in_one_line() {
         (&["sim", "vacation", "--scheme", "swift"], "no oracle can judge"),
         (&["crash", "vacation"], "do not say which transaction stored them"),
         (&["sim", "sps", "--batch", "3"], "those that do are array-stream, array-random"),
-        (&["sim", "array-stream", "--scheme", "fwb", "--batch", "0x"], "--batch"),
         (&["sim", "hash", "--scheme", "undo", "--abort-every", "2"], "schemes of the machine"),
         (&["sim", "hash", "--plant", "H1"], "--crash"),
         (&["sim", "hash", "--scheme", "undo,redo", "--save-trace", empty], "give one --scheme"),

@@ -223,6 +223,7 @@ const CHOOSES_WORK: &[&str] = &[
     "outlast-cli/src/report.rs",
     // A scope has the name of a workload.
     "outlast-crash/src/trial/scopes.rs",
+    "outlast-cli/src/crash.rs",
 ];
 
 /// The text literals of a source, those of its tests and of comments aside.
