@@ -471,9 +471,9 @@ fn crash_programs(
                     report.torn
                 );
             }
-            if report.is_guilty(scheme) {
+            if report.is_guilty() {
                 verdict = Verdict::Bad;
-                let why = report.first.as_ref().map_or("", |(_, why)| why);
+                let why = report.first.as_ref().map_or(String::new(), |(_, why)| why.to_string());
                 noteln!(
                     "outlast: {scheme} fails: {why}; {}",
                     campaign.command(report.first_entry())

@@ -13,7 +13,7 @@
 //! [`Check`] does all that for somebody's own program and names the class of each bug. Whether a
 //! recovered state is right, an [`Oracle`] can say from the versions of keys alone. What is
 //! checked comes in as closures over a `Medium`; only [`trial`] and [`campaign`], which crashes it
-//! at random on models of caches, know our own runtime.
+//! at random on models of caches, know our own runtime, and [`machine`] schemes of the timed machine.
 #![forbid(unsafe_code)]
 
 pub mod brute;

@@ -147,6 +147,11 @@ pub trait Prepared: fmt::Debug + Send + Sync {
         line
     }
 
+    /// The epoch at whose end an image is that recovery has left; none under schemes of transactions.
+    fn epoch(&self, _image: Image<'_>) -> Option<u64> {
+        None
+    }
+
     /// The scheme's own account of an image that recovery has left: every block in use once, or free.
     ///
     /// # Errors

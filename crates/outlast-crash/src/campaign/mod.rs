@@ -34,7 +34,6 @@
 //! ```
 
 mod census;
-mod judge;
 mod overlay;
 mod points;
 mod record;
@@ -60,7 +59,7 @@ use outlast_sim::{
 };
 use outlast_workloads::{BadScale, Layout, Scale, Workload};
 
-use judge::Court;
+use crate::oracle::keys::KeyHistory;
 use record::{Base, Recording};
 use visit::{Machine, Shared};
 
@@ -262,9 +261,11 @@ impl Campaign {
             Ok(recording) => {
                 report.operations = recording.log.len();
                 report.transactions = recording.transactions.len();
-                match Court::new(base.initial.clone(), &recording.transactions) {
+                match KeyHistory::new(base.initial.clone(), &recording.transactions) {
                     Err(violation) => report.fail_uncrashed(violation),
-                    Ok(court) => self.judge(&base, &recording, &court, &mut report, progress)?,
+                    Ok(history) => {
+                        self.judge(&base, &recording, &history, &mut report, progress)?
+                    }
                 }
             }
         }
@@ -318,13 +319,13 @@ impl Campaign {
         &self,
         base: &Base,
         recording: &Recording,
-        court: &Court,
+        history: &KeyHistory,
         report: &mut CampaignReport,
         progress: &(dyn Fn(u64) + Sync),
     ) -> Result<(), NoSuchMoment> {
         let (done, last_job) = (AtomicU64::new(0), AtomicUsize::new(usize::MAX));
         let shared =
-            Shared { campaign: self, base, recording, court, done: &done, last_job: &last_job };
+            Shared { campaign: self, base, recording, history, done: &done, last_job: &last_job };
         let jobs: Vec<(Machine, usize)> = (self.policies.iter())
             .flat_map(|&policy| {
                 let caches = self.caches.iter().enumerate();

@@ -10,9 +10,9 @@ use outlast_pmem::{Heap, Mark, Medium, Recorder};
 use outlast_trace::{LaneId, Op, OpLog, TxId};
 use outlast_workloads::{Loaded, Scale, State, Witness, Worker, Workload};
 
-use super::judge::{ABSENT, KeyState, Seen, Transaction};
 use super::{Campaign, CampaignError};
 use crate::caught;
+use crate::oracle::keys::{ABSENT, KeyState, Seen, Transaction};
 use crate::verdict::panicked;
 use crate::{Broken, Violation};
 

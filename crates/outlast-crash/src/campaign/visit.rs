@@ -9,7 +9,6 @@ use outlast_trace::OpLog;
 use outlast_workloads::Random;
 
 use super::census::{Census, ObjectCounts, Said};
-use super::judge::{ABSENT, Court, KeyState, Standing, Transaction};
 use super::overlay::Overlay;
 use super::points::{CrashOp, NoSuchMoment, choose, choose_after};
 use super::record::{
@@ -17,6 +16,7 @@ use super::record::{
 };
 use super::{Caches, Campaign, Counts, Failure, Stage};
 use crate::caught;
+use crate::oracle::keys::{ABSENT, KeyHistory, KeyState, Moment, Transaction};
 use crate::verdict::panicked;
 use crate::{Broken, Violation};
 
@@ -40,7 +40,7 @@ pub(super) struct Shared<'a> {
     pub campaign: &'a Campaign,
     pub base: &'a Base,
     pub recording: &'a Recording,
-    pub court: &'a Court,
+    pub history: &'a KeyHistory,
     /// Crash points so far, in all jobs.
     pub done: &'a AtomicU64,
     /// The first job after which nothing else counts.
@@ -94,7 +94,7 @@ impl Shared<'_> {
             .campaign
             .warm_up
             .map(|_| Census::new(self.recording, &self.base.bytes, journal.image_bytes() as usize));
-        let mut standing = self.court.standing();
+        let mut moment = self.history.beginning();
         let mut cursor = journal.cursor();
         let mut failure = None;
         for at in chosen {
@@ -106,12 +106,12 @@ impl Shared<'_> {
                 Err(missing) => return Visited { missing: Some(missing), ..Visited::default() },
             };
             visitor.overlay.advance(|image| cursor.advance_to_entry(entries, image, |_| {}));
-            standing.advance(at.ops);
+            moment.advance(at.ops);
             if let Some(census) = &mut visitor.census {
                 census.advance(at.ops);
             }
             let mut random = Random::stream(seed, 1 + entries as u64);
-            if let Err((stage, violation)) = visitor.crash(&standing, &mut random) {
+            if let Err((stage, violation)) = visitor.crash(&moment, &mut random) {
                 visitor.counts.count(violation.broken);
                 let failed = Failure { violation, machine: Some((machine, at)), stage };
                 failure.get_or_insert(failed);
@@ -171,7 +171,7 @@ impl<'a> Visitor<'a> {
 
 impl Visitor<'_> {
     /// One crash point: recovery and judgement, and now and then what may follow.
-    pub fn crash(&mut self, standing: &Standing<'_>, random: &mut Random) -> Crashed {
+    pub fn crash(&mut self, moment: &Moment<'_>, random: &mut Random) -> Crashed {
         let mut one_in = |n| random.below(n) == 0;
         let second = self.shared.campaign.second_crash;
         let (again, later) = (second && one_in(IN_RECOVERY_ONE_IN), second && one_in(LATER_ONE_IN));
@@ -182,7 +182,7 @@ impl Visitor<'_> {
         }
         self.counts.crash_points += 1;
         let stale = self.census.as_ref().map(|census| self.overlay.view(|b| census.stale(b)));
-        let mut verdict = self.verify(standing, check);
+        let mut verdict = self.verify(moment, check);
         if let (Some(census), Some(stale)) = (&self.census, stale) {
             let objects = match &verdict {
                 Err(violation) if violation.is_refusal() && self.said.left.is_empty() => {
@@ -199,7 +199,7 @@ impl Visitor<'_> {
         self.overlay.roll_back(start);
         verdict.map_err(|violation| (Stage::Run, violation))?;
         if again {
-            self.crash_recovery(standing, &log, random)?;
+            self.crash_recovery(moment, &log, random)?;
         }
         if later {
             self.crash_later(random)?;
@@ -208,12 +208,7 @@ impl Visitor<'_> {
     }
 
     /// The recovery that left this log crashes too.
-    fn crash_recovery(
-        &mut self,
-        standing: &Standing<'_>,
-        log: &OpLog,
-        random: &mut Random,
-    ) -> Crashed {
+    fn crash_recovery(&mut self, moment: &Moment<'_>, log: &OpLog, random: &mut Random) -> Crashed {
         let journal = self.play(log, random);
         if journal.is_empty() {
             return Ok(());
@@ -221,7 +216,7 @@ impl Visitor<'_> {
         let entries = random.below(journal.len() as u64) as usize;
         self.counts.crash_points += 1;
         self.counts.in_recovery += 1;
-        let verdict = self.verify_after(&journal, entries, standing, false);
+        let verdict = self.verify_after(&journal, entries, moment, false);
         verdict.map_err(|violation| (Stage::Recovery, violation))
     }
 
@@ -235,17 +230,17 @@ impl Visitor<'_> {
         let at_fault = |violation| (Stage::Later, violation);
         let (recovered_at, mut transactions) = run.map_err(at_fault)?;
         place_acknowledgements(&log, &mut transactions);
-        let court = Court::new(self.found.clone(), &transactions).map_err(at_fault)?;
+        let history = KeyHistory::new(self.found.clone(), &transactions).map_err(at_fault)?;
         let journal = self.play(&log, random);
         let recovered = journal.entries_after(recovered_at);
         let entries = recovered + random.below((journal.len() - recovered) as u64 + 1) as usize;
         let at = CrashOp::with_entries(&journal, entries);
-        let mut standing = court.standing();
-        standing.advance(at.ops.max(recovered_at));
+        let mut moment = history.beginning();
+        moment.advance(at.ops.max(recovered_at));
         self.counts.crash_points += 1;
         self.counts.later += 1;
         let check = random.below(CHECK_ONE_IN) == 0;
-        let verdict = self.verify_after(&journal, entries, &standing, check);
+        let verdict = self.verify_after(&journal, entries, &moment, check);
         verdict.map_err(at_fault)
     }
 
@@ -291,19 +286,19 @@ impl Visitor<'_> {
         &mut self,
         journal: &Journal,
         entries: usize,
-        standing: &Standing<'_>,
+        moment: &Moment<'_>,
         check: bool,
     ) -> Result<(), Violation> {
         let start = self.overlay.checkpoint();
         journal.iter().take(entries).for_each(|persisted| self.overlay.persist(&persisted));
         self.overlay.checkpoint();
-        let verdict = self.verify(standing, check);
+        let verdict = self.verify(moment, check);
         self.overlay.roll_back(start);
         verdict
     }
 
     /// Recovers with the production code and judges every key; with `check`, the allocator too.
-    fn verify(&mut self, standing: &Standing<'_>, check: bool) -> Result<(), Violation> {
+    fn verify(&mut self, moment: &Moment<'_>, check: bool) -> Result<(), Violation> {
         let Shared { campaign, base, .. } = *self.shared;
         let (overlay, found, said) = (&self.overlay, &mut self.found, &mut self.said);
         *said = Said::default();
@@ -318,8 +313,8 @@ impl Visitor<'_> {
                     Violation::new(Broken::Refused, message)
                 })?;
             said.corrected.extend(recovered.corrected_lines());
-            read_state(campaign, base, overlay, &recovered, standing.keys(), found)?;
-            standing.judge(found)?;
+            read_state(campaign, base, overlay, &recovered, moment.keys(), found)?;
+            moment.judge(found)?;
             if check {
                 let report = recovered.check();
                 if let Some(finding) = report.findings.first() {

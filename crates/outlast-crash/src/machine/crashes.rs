@@ -2,38 +2,29 @@
 
 use std::sync::Arc;
 
-use outlast_schemes::{Image, Patch, Prepared, Work};
+use outlast_schemes::{Image, Patch, Prepared, RecoveryError, Work};
 use outlast_sim::timed::{Cycle, DrainCursor, Machine, TimedJournal};
 use outlast_workloads::machine::Recorded;
 
-use super::judge::{Counts, Fate, Judge, data_of, number_of};
+use super::history::{History, Judged, There};
 use super::plants::{Before, damage};
 use super::resume::rest;
 use super::{Campaign, CrashEntry, POINTS, Report, STOPS};
 use crate::campaign::NoSuchEntry;
+use crate::{Broken, Violation};
 
 /// A machine that ran to its end, with the memory that it started from.
 pub(super) struct Run {
     pub prepared: Box<dyn Prepared>,
     pub machine: Box<dyn Machine>,
     pub base: Vec<u8>,
-    /// Transactions that are in the base.
-    pub kept: Counts,
+    /// What an earlier recovery has left in the base.
+    pub recovered: There,
 }
 
 impl Run {
     pub fn journal(&self) -> &TimedJournal {
         self.machine.journal().expect("it was asked for")
-    }
-
-    /// Of each set of data, how many transactions were acknowledged by then, or are in the base.
-    fn needed(&self, now: Cycle) -> Counts {
-        let mut needed = self.kept.clone();
-        for (_, tx) in self.journal().acknowledged_by(now) {
-            let count = needed.entry(data_of(*tx)).or_insert(0);
-            *count = (*count).max(number_of(*tx));
-        }
-        needed
     }
 }
 
@@ -42,7 +33,7 @@ pub(super) struct Crashes<'c> {
     pub campaign: &'c Campaign,
     pub recorded: &'c Recorded,
     pub work: &'c Work,
-    pub judge: Judge,
+    pub history: History,
     pub report: Report,
 }
 
@@ -90,8 +81,8 @@ impl Crashes<'_> {
                 Some(entry) => CrashEntry { entry, resumed: Some(point) },
             };
             let goes_on = resumed.contains(&point);
-            if let Some((image, kept)) = self.recover(run, at, &mut image, now, goes_on) {
-                self.resume(point, image, kept)?;
+            if let Some((image, there)) = self.recover(run, at, &mut image, now, goes_on) {
+                self.resume(point, image, there)?;
             }
             overlay(&mut image, &undo);
         }
@@ -99,11 +90,11 @@ impl Crashes<'_> {
     }
 
     /// Runs the rest of the work from a recovered image on, and crashes that.
-    fn resume(&mut self, entry: usize, image: Vec<u8>, kept: Counts) -> Result<(), NoSuchEntry> {
+    fn resume(&mut self, entry: usize, image: Vec<u8>, there: There) -> Result<(), NoSuchEntry> {
         let Self { campaign, recorded, work, .. } = *self;
-        let streams = recorded.streams.iter().map(|log| Arc::new(rest(log, &kept)));
+        let streams = recorded.streams.iter().map(|log| Arc::new(rest(log, &there)));
         let work = work.resumed(streams.collect(), Arc::new(image));
-        match campaign.start(recorded, &work, kept) {
+        match campaign.start(recorded, &work, there) {
             Ok(run) => {
                 let entries = run.journal().journal().len();
                 campaign.resumed_points.check_of("--resume-entry", entries)?;
@@ -114,7 +105,8 @@ impl Crashes<'_> {
             }
             Err(why) => {
                 let at = CrashEntry { entry, resumed: Some(0) };
-                self.report.add(at, Fate::Torn(format!("cannot go on: {why}")));
+                let stuck = Violation::new(Broken::Stuck, format!("cannot go on: {why}"));
+                self.report.add(at, Judged::torn(stuck));
                 Ok(())
             }
         }
@@ -129,13 +121,16 @@ impl Crashes<'_> {
         image: &mut [u8],
         now: Cycle,
         goes_on: bool,
-    ) -> Option<(Vec<u8>, Counts)> {
-        let needed = run.needed(now);
+    ) -> Option<(Vec<u8>, There)> {
+        let refused =
+            |why: RecoveryError| Judged::torn(Violation::new(Broken::Refused, why.to_string()));
+        let guarantee = self.campaign.judged_by();
+        let reported = self.history.reported(run.journal(), now, &run.recovered);
         let patches = match run.prepared.recover(Image::new(image)) {
             Ok(patches) => patches,
-            Err(refused) => {
+            Err(why) => {
                 self.report.images += 1;
-                self.report.add(at, Fate::Torn(refused.to_string()));
+                self.report.add(at, refused(why));
                 return None;
             }
         };
@@ -152,13 +147,15 @@ impl Crashes<'_> {
             };
             self.report.images += 1;
             match second {
-                Err(refused) => drop(self.report.add(at, Fate::Torn(refused.to_string()))),
+                Err(why) => drop(self.report.add(at, refused(why))),
                 Ok(second) => {
                     let undo = overlay(image, &second);
-                    let fate = self.judge.verdict(run.prepared.as_ref(), image, &needed);
-                    let kept = self.report.add(at, fate);
+                    let told = (&reported, &run.recovered);
+                    let prepared = run.prepared.as_ref();
+                    let judged = self.history.judge(guarantee, prepared, Image::new(image), told);
+                    let there = self.report.add(at, judged);
                     if goes_on && stop == drawn {
-                        found = kept.map(|kept| (image.to_vec(), kept));
+                        found = there.map(|there| (image.to_vec(), there));
                     }
                     overlay(image, &undo);
                 }

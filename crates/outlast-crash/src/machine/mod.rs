@@ -1,16 +1,17 @@
 //! Crash campaigns on the timed machine: run a workload under a scheme, crash after entries of its
 //! journal, recover for real, and judge what is left.
 //!
-//! - `judge` knows only the bare transactions and their acknowledgements. Recovered data has to
-//!   be what some number of its transactions leaves, none of them in part; fewer than were
-//!   acknowledged is a loss.
+//! - `history` hands the bare transactions and their acknowledgements to the oracle. Recovered data
+//!   has to be what some number of its transactions leaves, none of them in part; the scheme's
+//!   guarantee says how many.
+//! - From recovered images the rest of the work runs on (`resume`), and crashes again.
 //! - A [`Plant`] breaks a scheme, the machine or the image on purpose; the campaign has to notice.
 //!
 //! A campaign is a function of its parts and the seed, and its failure prints the command that
 //! replays it. It knows no scheme by name.
 
 mod crashes;
-mod judge;
+mod history;
 mod plants;
 mod resume;
 
@@ -26,8 +27,10 @@ use outlast_workloads::machine::{Plan, Recorded};
 use outlast_workloads::{Random, Workload};
 
 use crashes::{Crashes, Run};
-use judge::{Counts, Fate, Judge};
+use history::{History, Judged, There};
 use plants::rewrite;
+
+use crate::Violation;
 
 /// Recovered images from which work is resumed, if nothing else is asked for.
 pub const RESUMES_DEFAULT: usize = 4;
@@ -83,31 +86,29 @@ pub struct Report {
     pub images: u64,
     /// Recovered images from which the rest of the work ran on.
     pub resumed: u64,
+    /// Images of which the scheme's guarantee is broken; of a scheme without one, those that break the
+    /// strongest.
+    pub broken: u64,
     /// Images that lack an acknowledged transaction.
     pub lost: u64,
     /// Those that no number of transactions explains, or that recovery refuses, or from which the rest
     /// cannot run.
     pub torn: u64,
     /// The first crash point where that happened, and what was wrong.
-    pub first: Option<(CrashEntry, String)>,
+    pub first: Option<(CrashEntry, Violation)>,
 }
 
 impl Report {
-    /// Notes what became of an image, and says what is there, if anything whole is.
-    fn add(&mut self, at: CrashEntry, fate: Fate) -> Option<Counts> {
-        let (kept, why) = match fate {
-            Fate::Kept(kept) => return Some(kept),
-            Fate::Lost(kept) => {
-                self.lost += 1;
-                (Some(kept), "an acknowledged transaction is missing".to_owned())
-            }
-            Fate::Torn(why) => {
-                self.torn += 1;
-                (None, why)
-            }
-        };
-        self.first.get_or_insert((at, why));
-        kept
+    /// Notes what the oracle says of an image, and returns what is there, if anything whole is.
+    fn add(&mut self, at: CrashEntry, judged: Judged) -> Option<There> {
+        let Judged { there, lost, verdict } = judged;
+        self.lost += u64::from(lost);
+        self.torn += u64::from(there.is_none() && !lost);
+        if let Err(violation) = verdict {
+            self.broken += 1;
+            self.first.get_or_insert((at, violation));
+        }
+        there
     }
 
     /// The first crash point where something was wrong.
@@ -115,9 +116,9 @@ impl Report {
         self.first.as_ref().map(|(at, _)| *at)
     }
 
-    /// Whether the scheme broke its promise.
-    pub fn is_guilty(&self, scheme: MachineScheme) -> bool {
-        self.torn > 0 || (self.lost > 0 && scheme.guarantee() != Guarantee::Buffered)
+    /// Whether the guarantee was broken.
+    pub fn is_guilty(&self) -> bool {
+        self.broken > 0
     }
 }
 
@@ -173,7 +174,8 @@ impl Campaign {
     pub fn run(&self) -> Result<Report, Box<dyn std::error::Error>> {
         let recorded = self.plan.record()?;
         let work = work_of(&recorded);
-        let run = self.start(&recorded, &work, Counts::new())?;
+        let history = History::of(&recorded, self.scheme.guarantee());
+        let run = self.start(&recorded, &work, history.nothing())?;
         let entries = run.journal().journal().len();
         self.points.check(entries)?;
         let points = self.points.of(entries, &mut self.random(POINTS, 0));
@@ -186,7 +188,7 @@ impl Campaign {
             campaign: self,
             recorded: &recorded,
             work: &work,
-            judge: Judge::new(&recorded),
+            history,
             report: Report { entries, ..Report::default() },
         };
         crashes.of(&run, None, &points, &resumed)?;
@@ -202,12 +204,20 @@ impl Campaign {
         self.plant.map_or(Breaks::Nothing, |plant| plant.breaks)
     }
 
-    /// Runs work to its end from its image on, where so many of its transactions are there already.
+    /// The guarantee by which images are judged: where there is none, the strongest.
+    fn judged_by(&self) -> Guarantee {
+        match self.scheme.guarantee() {
+            Guarantee::None => Guarantee::Durable,
+            promised => promised,
+        }
+    }
+
+    /// Runs work to its end from its image on, in which an earlier recovery has left some of it.
     fn start(
         &self,
         recorded: &Recorded,
         work: &Work,
-        kept: Counts,
+        recovered: There,
     ) -> Result<Run, Box<dyn std::error::Error>> {
         let breaks = self.breaks();
         let planted = match breaks {
@@ -232,7 +242,7 @@ impl Campaign {
         let config = with_cores(&self.machine, recorded.lanes());
         let mut machine = prepared.machine(&config, setup, sources)?;
         machine.run_to_end()?;
-        Ok(Run { prepared, machine, base, kept })
+        Ok(Run { prepared, machine, base, recovered })
     }
 
     /// The command that runs this campaign again, at one crash point if that is given.

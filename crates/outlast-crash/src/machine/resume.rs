@@ -1,14 +1,37 @@
 //! The rest of some work after a crash: what is left of its streams when a recovery has kept a number
-//! of transactions on each set of data.
+//! of transactions on each set of data, or all up to the end of an epoch.
 
 use std::collections::{BTreeMap, HashMap};
 
 use outlast_trace::{LaneId, Op, OpLog, Sink, TxId};
 
-use super::judge::{Counts, data_of, number_of};
+use super::history::{There, data_of, number_of};
+use crate::oracle::prefixes::Counts;
+
+/// What is left of a stream where so much is there.
+pub(super) fn rest(log: &OpLog, there: &There) -> OpLog {
+    match there {
+        There::Transactions(kept) => rest_of_transactions(log, kept),
+        There::Epoch(epoch) => rest_of_epochs(log, *epoch),
+    }
+}
+
+/// Of each lane, the operations behind its mark that ends this epoch.
+fn rest_of_epochs(log: &OpLog, epoch: u64) -> OpLog {
+    let mut ended: BTreeMap<LaneId, u64> = BTreeMap::new();
+    let mut rest = OpLog::default();
+    for (lane, op) in log.iter() {
+        let ended = ended.entry(lane).or_default();
+        if *ended >= epoch {
+            rest.op(lane, op);
+        }
+        *ended += u64::from(op == Op::Epoch);
+    }
+    rest
+}
 
 /// The operations of the transactions that were not kept. Locks count their owners from 1 again.
-pub(super) fn rest(log: &OpLog, kept: &Counts) -> OpLog {
+fn rest_of_transactions(log: &OpLog, kept: &Counts) -> OpLog {
     let is_kept = |tx: &TxId| kept.get(&data_of(*tx)).is_some_and(|&kept| number_of(*tx) <= kept);
     let mut left_out: HashMap<u64, u64> = HashMap::new();
     let mut rest = OpLog::default();
@@ -102,13 +125,16 @@ mod tests {
         let mut aborted = of(1, 2, 0);
         (aborted[3].1, aborted[4].1) = (Op::TxAbort, Op::Compute(1));
         let all = log(&[of(0, 1, 1), aborted, of(1, 3, 2), of(0, 4, 3)].concat());
-        assert_eq!(ops(&rest(&all, &Counts::from([(0, 2)]))), ops(&log(&of(0, 1, 3))));
+        assert_eq!(
+            ops(&rest_of_transactions(&all, &Counts::from([(0, 2)]))),
+            ops(&log(&of(0, 1, 3)))
+        );
         aborted[1].1 = Op::Lock { id: 7, ticket: 1 };
         aborted[5].1 = Op::Unlock { id: 7, ticket: 1 };
         let shifted = [of(1, 2, 2), of(0, 3, 3)].concat();
         let with_aborted = log(&[aborted.to_vec(), shifted].concat());
-        assert_eq!(ops(&rest(&all, &Counts::from([(0, 1)]))), ops(&with_aborted));
-        assert_eq!(ops(&rest(&all, &Counts::new())), ops(&all));
+        assert_eq!(ops(&rest_of_transactions(&all, &Counts::from([(0, 1)]))), ops(&with_aborted));
+        assert_eq!(ops(&rest_of_transactions(&all, &Counts::new())), ops(&all));
     }
 
     #[test]
@@ -122,7 +148,21 @@ mod tests {
             log(&ops)
         };
         let all = of(&[&outer, &inner, &behind]);
-        assert_eq!(ops(&rest(&all, &Counts::from([(0, 1)]))), ops(&of(&[&inner])));
-        assert_eq!(ops(&rest(&all, &Counts::from([(1, 1)]))), ops(&of(&[&outer, &behind])));
+        assert_eq!(ops(&rest_of_transactions(&all, &Counts::from([(0, 1)]))), ops(&of(&[&inner])));
+        assert_eq!(
+            ops(&rest_of_transactions(&all, &Counts::from([(1, 1)]))),
+            ops(&of(&[&outer, &behind]))
+        );
+    }
+
+    #[test]
+    fn each_lane_goes_on_behind_the_mark_of_its_epoch() {
+        let (mark, work) = (|lane| (lane, Op::Epoch), |lane, n| (lane, Op::Compute(n)));
+        let all = log(&[work(0, 1), mark(0), work(1, 1), work(0, 2), mark(1), work(1, 2), mark(0)]);
+        assert_eq!(
+            ops(&rest(&all, &There::Epoch(1))),
+            ops(&log(&[work(0, 2), work(1, 2), mark(0)]))
+        );
+        assert_eq!(ops(&rest(&all, &There::Epoch(0))), ops(&all));
     }
 }

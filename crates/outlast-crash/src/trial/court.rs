@@ -1,7 +1,5 @@
 //! Judges recovered pools of a script: every cell's version, and the allocator.
 
-use std::collections::BTreeMap;
-
 use outlast::{
     ByteRange, CheckReport, OpenOptions, Plant, Pool, PoolError, PoolOffset, RecoveredPool,
 };
@@ -10,13 +8,15 @@ use outlast_pmem::{Mark, Medium};
 use outlast_trace::TxId;
 
 use super::script::{Facts, Shape};
-use crate::{Broken, Crash, ImageMedium, Judge, Violation};
+use crate::{Broken, Crash, ImageMedium, Judge, Key, Oracle, Transaction, Version, Violation};
 
 /// The number of the transaction that goes on after a recovery.
 const AFTER: TxId = TxId(0xaf7e);
 
-/// Most cells of a script.
-const CELLS_MAX: usize = 16;
+/// A cell as the oracle knows it.
+fn key(cell: u64) -> Key {
+    Key(cell as u32)
+}
 
 /// Everything needed to judge the images of one run.
 pub(super) struct Court<'a> {
@@ -28,50 +28,33 @@ pub(super) struct Court<'a> {
     /// Rings go from one form to the other: no line may be left that is of neither.
     checks_rings: bool,
     wanted: Option<Broken>,
-    chains: Vec<Vec<u64>>,
-    facts: BTreeMap<u64, &'a Facts>,
+    oracle: Oracle,
 }
 
 impl<'a> Court<'a> {
-    /// Orders the versions of each cell by who read whose.
+    /// Of what the transactions of a script did.
     ///
     /// # Errors
     /// When two transactions read the same version of a cell and both wrote it: one of them
-    /// lost its update while nothing had crashed yet.
+    /// lost its update while nothing had crashed yet. Or when one read what none has left.
     pub fn new(
         shape: &'a Shape,
         root: PoolOffset,
         scheme: Scheme,
         plant: Option<Plant>,
-        facts: &'a [Facts],
+        facts: &[Facts],
     ) -> Result<Self, Violation> {
-        let mut chains = Vec::new();
-        for cell in 0..shape.cells() {
-            let mut after = BTreeMap::new();
-            for fact in facts.iter().filter(|fact| fact.writes.contains(&cell)) {
-                let read = fact.reads.iter().find(|(c, _)| *c == cell);
-                let read = read.expect("scripts read what they write").1;
-                if let Some(other) = after.insert(read, fact.tx.0) {
-                    let detail = format!(
-                        "transactions {other} and {} both follow {read} in cell {cell}",
-                        fact.tx.0
-                    );
-                    return Err(Violation::new(Broken::Cycle, detail));
-                }
-            }
-            let mut chain = vec![0];
-            while let Some(next) = chain.last().and_then(|last| after.remove(last)) {
-                chain.push(next);
-            }
-            if let Some((read, writer)) = after.into_iter().next() {
-                let detail =
-                    format!("transaction {writer} read {read} in cell {cell}, which nobody left");
-                return Err(Violation::new(Broken::Garbage, detail));
-            }
-            chains.push(chain);
+        let transaction = |facts: &Facts| Transaction {
+            id: facts.tx,
+            reads: facts.reads.iter().map(|(cell, seen)| (key(*cell), Version(*seen))).collect(),
+            writes: facts.writes.iter().map(|cell| (key(*cell), Version(facts.tx.0))).collect(),
+        };
+        let oracle = Oracle::new(shape.cells() as u32, facts.iter().map(transaction).collect());
+        let oracle = oracle.expect("scripts read what they write, once");
+        match oracle.lost_update().or_else(|| oracle.unwritten()) {
+            Some(fault) => return Err(fault.into()),
+            None => {}
         }
-        assert!(chains.len() <= CELLS_MAX, "a script has at most {CELLS_MAX} cells");
-        let facts = facts.iter().map(|fact| (fact.tx.0, fact)).collect();
         let check_blocks = shape.blocks > 0;
         Ok(Self {
             shape,
@@ -81,8 +64,7 @@ impl<'a> Court<'a> {
             check_blocks,
             checks_rings: false,
             wanted: None,
-            chains,
-            facts,
+            oracle,
         })
     }
 
@@ -120,63 +102,16 @@ impl<'a> Court<'a> {
         Ok(version)
     }
 
-    /// Which transactions survived, if the cells are what whole transactions left.
+    /// Whether the cells are what the transactions that may survive leave.
     fn judge_cells<M: Medium>(&self, medium: &M, acked: &[TxId]) -> Result<(), Violation> {
-        // The position of each cell's version in its chain. Few cells, short chains.
-        let mut reached = [0usize; CELLS_MAX];
-        for ((cell, chain), reached) in (0..).zip(&self.chains).zip(&mut reached) {
-            let version = self.version(medium, cell)?;
-            let place = chain.iter().position(|known| *known == version);
-            *reached = place.ok_or_else(|| {
-                let detail = format!("cell {cell} says {version}, which nobody wrote");
-                Violation::new(Broken::Garbage, detail)
-            })?;
+        let versions: Result<Vec<Version>, Violation> =
+            (0..self.shape.cells()).map(|cell| self.version(medium, cell).map(Version)).collect();
+        let versions = versions?;
+        match acked.iter().position(|tx| *tx == AFTER) {
+            // The one that goes on after a recovery writes no cell.
+            Some(last) => Ok(self.oracle.judge(&versions, &acked[..last])?),
+            None => Ok(self.oracle.judge(&versions, acked)?),
         }
-        let present = |fact: &Facts, cell: u64| {
-            let chain = &self.chains[cell as usize];
-            chain[..=reached[cell as usize]].contains(&fact.tx.0)
-        };
-        for fact in self.facts.values() {
-            let Some((first, rest)) = fact.writes.split_first() else {
-                // What only reads promises that what it returned stays.
-                if acked.contains(&fact.tx) {
-                    self.judge_dependences(fact, &present)?;
-                }
-                continue;
-            };
-            let survived = present(fact, *first);
-            if rest.iter().any(|cell| present(fact, *cell) != survived) {
-                let detail = format!("transaction {} is there in part", fact.tx.0);
-                return Err(Violation::new(Broken::Torn, detail));
-            }
-            if !survived && acked.contains(&fact.tx) {
-                let detail = format!("transaction {} was acknowledged", fact.tx.0);
-                return Err(Violation::new(Broken::Lost, detail));
-            }
-            if survived {
-                self.judge_dependences(fact, &present)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// A survivor's reads were of survivors.
-    fn judge_dependences(
-        &self,
-        fact: &Facts,
-        present: &impl Fn(&Facts, u64) -> bool,
-    ) -> Result<(), Violation> {
-        for (cell, version) in &fact.reads {
-            let writer = self.facts.get(version);
-            if *version != 0 && !writer.is_some_and(|writer| present(writer, *cell)) {
-                let detail = format!(
-                    "transaction {} survived and {version}, which it read, did not",
-                    fact.tx.0
-                );
-                return Err(Violation::new(Broken::NotClosed, detail));
-            }
-        }
-        Ok(())
     }
 
     /// The allocator agrees with what the root block reaches (M).

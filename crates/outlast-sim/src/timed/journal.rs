@@ -22,6 +22,8 @@ pub struct TimedJournal {
     memory: DurableMemory,
     at: Vec<Cycle>,
     acknowledged: Vec<(Cycle, TxId)>,
+    /// Epochs reported persisted.
+    persisted: Vec<(Cycle, u64)>,
     /// Lines that a scheme keeps now, and every change of these.
     kept: FxHashMap<LineAddr, KeptLine>,
     keep_events: Vec<KeepEvent>,
@@ -53,6 +55,7 @@ impl TimedJournal {
             memory: DurableMemory::new(base, domain),
             at: Vec::new(),
             acknowledged: Vec::new(),
+            persisted: Vec::new(),
             kept: FxHashMap::default(),
             keep_events: Vec::new(),
             drain_lines: None,
@@ -97,6 +100,16 @@ impl TimedJournal {
     /// The transactions that were acknowledged by the end of this cycle, in order.
     pub fn acknowledged_by(&self, cycle: Cycle) -> &[(Cycle, TxId)] {
         &self.acknowledged[..self.acknowledged.partition_point(|(at, _)| *at <= cycle)]
+    }
+
+    /// The last epoch that was reported persisted by the end of this cycle; 0 is memory at the start.
+    pub fn persisted_by(&self, cycle: Cycle) -> u64 {
+        let reported = &self.persisted[..self.persisted.partition_point(|(at, _)| *at <= cycle)];
+        reported.last().map_or(0, |(_, epoch)| *epoch)
+    }
+
+    pub(crate) fn report_persisted(&mut self, now: Cycle, epoch: u64) {
+        self.persisted.push((now, epoch));
     }
 
     pub(crate) fn acknowledge(&mut self, now: Cycle, tx: TxId) {

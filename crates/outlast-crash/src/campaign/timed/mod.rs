@@ -34,7 +34,6 @@ use outlast_sim::timed::{
 use outlast_trace::{LaneId, OpLog, TxId};
 use outlast_workloads::{Loaded, Random};
 
-use super::judge::{Court, Transaction};
 use super::overlay::Overlay;
 use super::points::{NoSuchEntry, Points};
 use super::record::{
@@ -42,6 +41,7 @@ use super::record::{
 };
 use super::visit::{Machine, Shared, Visitor};
 use super::{Campaign, CampaignError, Counts};
+use crate::oracle::keys::{KeyHistory, Transaction};
 use crate::{Broken, Violation};
 
 /// The stream of random numbers from which crash points are drawn.
@@ -334,8 +334,8 @@ fn crash(
 ) {
     let journal = timed.journal();
     let transactions = in_time(&recording.transactions, &acknowledgements(timed));
-    let court = match Court::new(base.initial.clone(), &transactions) {
-        Ok(court) => court,
+    let history = match KeyHistory::new(base.initial.clone(), &transactions) {
+        Ok(history) => history,
         Err(violation) => {
             report.counts.count(violation.broken);
             report.failure = Some((violation, None));
@@ -350,22 +350,22 @@ fn crash(
         campaign,
         base,
         recording: &recording,
-        court: &court,
+        history: &history,
         done: &done,
         last_job: &last_job,
     };
     let machine = Machine { policy: campaign.policies[0], caches: campaign.caches[0] };
     let overlay = Overlay::new(bytes).planting(Plant::code_of(campaign.plant));
     let mut visitor = Visitor::new(&shared, machine, overlay);
-    let mut standing = court.standing();
+    let mut moment = history.beginning();
     let mut cursor = journal.cursor();
     for entries in points.of(journal.len(), &mut Random::stream(campaign.seed, POINTS)) {
         visitor.overlay.advance(|image| cursor.advance_to_entry(entries, image, |_| {}));
         // The last moment with this image: the next entry becomes durable in this cycle.
         let until = if entries < journal.len() { timed.at(entries).0 } else { u64::MAX >> 1 };
-        standing.advance(until as usize);
+        moment.advance(until as usize);
         let mut random = Random::stream(campaign.seed, 1 + entries as u64);
-        if let Err((_, violation)) = visitor.crash(&standing, &mut random) {
+        if let Err((_, violation)) = visitor.crash(&moment, &mut random) {
             visitor.counts.count(violation.broken);
             report.failure.get_or_insert((violation, Some(entries)));
             if campaign.until_failure {

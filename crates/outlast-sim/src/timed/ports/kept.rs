@@ -79,9 +79,12 @@ impl KeptLines {
 }
 
 impl<S: Scheme> MemorySystem<S> {
-    /// Keeps lines and drops kept ones, as the scheme asks.
+    /// Keeps lines and drops kept ones, as the scheme asks, and notes which epoch has persisted.
     pub(in crate::timed) fn serve_kept(&mut self) {
         let now = self.now();
+        if let (Some(epoch), Some(journal)) = (self.outbox.persisted.take(), &mut self.journal) {
+            journal.report_persisted(now, epoch);
+        }
         let mut new = std::mem::take(&mut self.outbox.kept);
         for Kept { line, words, data, cause } in new.drain(..) {
             self.kept.pass(now);

@@ -33,6 +33,7 @@ pub struct Outbox<T = ()> {
     pub(in crate::timed) discarded: Vec<LineAddr>,
     pub(in crate::timed) kept: Vec<Kept>,
     pub(in crate::timed) unkept: Vec<LineAddr>,
+    pub(in crate::timed) persisted: Option<u64>,
     pub(in crate::timed) reads: Vec<Sided<SchemeRead<T>>>,
     pub(in crate::timed) writes: Vec<Sided<SchemeWrite<T>>>,
     pub(in crate::timed) blocks: Vec<Sided<Block<T>>>,
@@ -58,6 +59,7 @@ impl<T> Default for Outbox<T> {
             discarded: Vec::new(),
             kept: Vec::new(),
             unkept: Vec::new(),
+            persisted: None,
             reads: Vec::new(),
             writes: Vec::new(),
             blocks: Vec::new(),
@@ -139,6 +141,12 @@ impl<T> Outbox<T> {
     pub fn unkeep(&mut self, line: LineAddr) {
         self.any = true;
         self.unkept.push(line);
+    }
+
+    /// Reports that a crash from now on leaves the end of this epoch or of a younger one.
+    pub fn report_persisted(&mut self, epoch: u64) {
+        self.any = true;
+        self.persisted = Some(epoch);
     }
 
     /// Calls [`Scheme::step`](super::Scheme::step) with `token` at a time that is not in the past.
@@ -246,6 +254,7 @@ impl<T> Outbox<T> {
             discarded,
             kept,
             unkept,
+            persisted,
             reads,
             writes,
             blocks,
@@ -267,6 +276,7 @@ impl<T> Outbox<T> {
         under.discarded.append(discarded);
         under.kept.append(kept);
         under.unkept.append(unkept);
+        under.persisted = persisted.take().or(under.persisted);
         let carried = reads.drain(..).map(|(side, SchemeRead { line, cause, token: of })| {
             (side, SchemeRead { line, cause, token: token(of) })
         });

@@ -1,30 +1,30 @@
-//! Decides from facts alone whether a recovered state is one that a crash may leave.
+//! Which transactions survived, found by trying sets of them.
 //!
-//! A fact is what a transaction found and left in each key it touched, and when. Everybody who
-//! writes a key reads it first, so the writers of a key form a chain, in the order in which they
-//! read it; that every one of them found what its predecessor left is checked beforehand. At a
-//! crash the acknowledged transactions must all be there, whole; of those in flight, at most one
-//! for a lane, each may be there, whole, if everything is there that it read, or not at all.
-//! Which of them are is found by trying every subset, so that it does not matter that *absent*
-//! names no version: a key may have been removed more than once.
-//!
-//! Nothing here knows how anything is stored.
+//! A transaction is told by what it found and left in each key it touched, and when. A writer of a key
+//! reads it first, so the writers of a key form a chain, in the order in which they read it; that every
+//! one of them found what its predecessor left is checked beforehand. At a crash the acknowledged
+//! transactions must all be there; of those in flight each lane's first ones may be. Sets of them are
+//! tried, so that it does not matter that *absent* names no version: a key may have been removed more
+//! than once.
 
 use std::collections::HashMap;
 
 use rustc_hash::FxHashMap;
 
+use outlast_trace::Guarantee;
+
+use super::{Kept, check};
 use crate::{Broken, Violation};
 
 /// The state of a key: a version, or that the key is not there.
-pub(super) type KeyState = u64;
+pub(crate) type KeyState = u64;
 
 /// The key is not there.
-pub(super) const ABSENT: KeyState = u64::MAX;
+pub(crate) const ABSENT: KeyState = u64::MAX;
 
 /// What a transaction read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Seen {
+pub(crate) struct Seen {
     pub key: u64,
     pub state: KeyState,
     /// When: numbers that grow with every read of any lane.
@@ -33,7 +33,7 @@ pub(super) struct Seen {
 
 /// A transaction that was acknowledged, sooner or later.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Transaction {
+pub(crate) struct Transaction {
     /// The lane that ran it, one after the other.
     pub lane: u16,
     /// How it is called in messages.
@@ -48,16 +48,16 @@ pub(super) struct Transaction {
     pub writes: Vec<(u64, KeyState)>,
 }
 
-/// What is known of one run.
-pub(super) struct Court {
+/// Transactions of one run, with what each read and left.
+pub(crate) struct KeyHistory {
     initial: Vec<KeyState>,
     /// In the order of their acknowledgements.
-    cases: Vec<Case>,
+    known: Vec<Known>,
     /// The states of each written key in order, with who left them; the first is the initial.
     chains: FxHashMap<u64, Vec<Link>>,
 }
 
-struct Case {
+struct Known {
     name: String,
     lane: u16,
     begun: usize,
@@ -84,7 +84,7 @@ struct Link {
     read_at: u64,
 }
 
-impl Court {
+impl KeyHistory {
     /// Orders the writers of each key.
     ///
     /// # Errors
@@ -104,7 +104,7 @@ impl Court {
             initial.resize(keys, ABSENT);
         }
         let chains = chains(&initial, &transactions)?;
-        let mut cases = Vec::with_capacity(transactions.len());
+        let mut known = Vec::with_capacity(transactions.len());
         for (index, tx) in transactions.iter().enumerate() {
             let place = |key| {
                 let own = chains[&key].iter().position(|link| link.writer == Some(index));
@@ -112,7 +112,7 @@ impl Court {
             };
             let writes = tx.writes.iter();
             let writes = writes.map(|&(key, state)| Write { key, state, place: place(key) });
-            cases.push(Case {
+            known.push(Known {
                 name: tx.name.clone(),
                 lane: tx.lane,
                 begun: tx.begun,
@@ -122,14 +122,14 @@ impl Court {
                 needed_from: usize::MAX,
             });
         }
-        for index in 0..cases.len() {
-            let acked = cases[index].acked;
-            for source in std::mem::take(&mut cases[index].sources) {
-                cases[source].needed_from = cases[source].needed_from.min(acked);
-                cases[index].sources.push(source);
+        for index in 0..known.len() {
+            let acked = known[index].acked;
+            for source in std::mem::take(&mut known[index].sources) {
+                known[source].needed_from = known[source].needed_from.min(acked);
+                known[index].sources.push(source);
             }
         }
-        Ok(Self { initial, cases, chains })
+        Ok(Self { initial, known, chains })
     }
 
     /// How many keys there are room for in a state.
@@ -138,9 +138,9 @@ impl Court {
     }
 
     /// The beginning of the run.
-    pub fn standing(&self) -> Standing<'_> {
-        Standing {
-            court: self,
+    pub fn beginning(&self) -> Moment<'_> {
+        Moment {
+            history: self,
             expected: self.initial.clone(),
             places: FxHashMap::default(),
             ops: 0,
@@ -221,8 +221,8 @@ fn shown(state: KeyState) -> String {
 }
 
 /// A moment of the run: what the transactions acknowledged so far leave.
-pub(super) struct Standing<'c> {
-    court: &'c Court,
+pub(crate) struct Moment<'c> {
+    history: &'c KeyHistory,
     expected: Vec<KeyState>,
     /// Places in their chains of the keys that acknowledged transactions wrote.
     places: FxHashMap<u64, usize>,
@@ -231,15 +231,15 @@ pub(super) struct Standing<'c> {
     acked: usize,
 }
 
-impl Standing<'_> {
+impl Moment<'_> {
     /// Moves on to a crash during or just before operation `ops`.
     pub fn advance(&mut self, ops: usize) {
         debug_assert!(ops >= self.ops, "crash points ascend");
         self.ops = ops;
-        let cases = &self.court.cases;
-        while let Some(case) = cases.get(self.acked).filter(|case| case.acked < ops) {
+        let known = &self.history.known;
+        while let Some(tx) = known.get(self.acked).filter(|tx| tx.acked < ops) {
             self.acked += 1;
-            for write in &case.writes {
+            for write in &tx.writes {
                 let place = self.places.entry(write.key).or_insert(0);
                 if write.place > *place {
                     *place = write.place;
@@ -251,7 +251,7 @@ impl Standing<'_> {
 
     /// How many keys there are room for in a state.
     pub fn keys(&self) -> usize {
-        self.court.keys()
+        self.history.keys()
     }
 
     /// Whether a crash here may leave `found`, a state for every key.
@@ -260,12 +260,14 @@ impl Standing<'_> {
     /// What is wrong with it.
     pub fn judge(&self, found: &[KeyState]) -> Result<(), Violation> {
         let flying = self.in_flight();
-        if found == self.expected.as_slice() && flying.iter().all(|case| !self.is_needed(*case)) {
+        let is_allowed = |there: &[usize]| {
+            check(Guarantee::Durable, &Candidate { moment: self, flying: &flying, there }).is_ok()
+        };
+        if found == self.expected.as_slice() && is_allowed(&[]) {
             return Ok(());
         }
-        let written = |key: &u64| {
-            flying.iter().any(|case| self.case(*case).writes.iter().any(|w| w.key == *key))
-        };
+        let written =
+            |key: &u64| flying.iter().any(|tx| self.tx(*tx).writes.iter().any(|w| w.key == *key));
         let differing: Vec<u64> = (0..found.len() as u64)
             .filter(|key| found[*key as usize] != self.expected[*key as usize])
             .collect();
@@ -277,17 +279,13 @@ impl Standing<'_> {
         while let Some(there) = survivors.next() {
             if self.leaves(&flying, &there, found) {
                 whole = true;
-                let closed = flying.iter().all(|case| match there.contains(case) {
-                    true => self.sources_are_in(*case, &there),
-                    false => !self.is_needed(*case),
-                });
-                if closed {
+                if is_allowed(&there) {
                     return Ok(());
                 }
             }
         }
         let in_flight_left = |key: u64| {
-            let writes = flying.iter().flat_map(|case| &self.case(*case).writes);
+            let writes = flying.iter().flat_map(|tx| &self.tx(*tx).writes);
             writes.filter(|w| w.key == key).any(|w| w.state == found[key as usize])
         };
         if let Some(key) = differing.iter().find(|key| !whole && !in_flight_left(**key)) {
@@ -297,46 +295,46 @@ impl Standing<'_> {
         Err(self.partial(broken, &flying, &differing, found))
     }
 
-    fn case(&self, case: usize) -> &Case {
-        &self.court.cases[case]
+    fn tx(&self, tx: usize) -> &Known {
+        &self.history.known[tx]
     }
 
     /// Transactions that may have done something and are not acknowledged.
     fn in_flight(&self) -> Vec<usize> {
-        let cases = &self.court.cases;
-        (self.acked..cases.len()).filter(|case| cases[*case].begun <= self.ops).collect()
+        let known = &self.history.known;
+        (self.acked..known.len()).filter(|tx| known[*tx].begun <= self.ops).collect()
     }
 
     /// Some of them lane by lane, each lane's in its own order.
-    fn by_lane(&self, cases: &[usize]) -> Vec<Vec<usize>> {
+    fn by_lane(&self, known: &[usize]) -> Vec<Vec<usize>> {
         let mut lanes: Vec<(u16, Vec<usize>)> = Vec::new();
-        for case in cases {
-            let lane = self.case(*case).lane;
+        for tx in known {
+            let lane = self.tx(*tx).lane;
             match lanes.iter_mut().find(|(known, _)| *known == lane) {
-                Some((_, cases)) => cases.push(*case),
-                None => lanes.push((lane, vec![*case])),
+                Some((_, known)) => known.push(*tx),
+                None => lanes.push((lane, vec![*tx])),
             }
         }
-        lanes.into_iter().map(|(_, cases)| cases).collect()
+        lanes.into_iter().map(|(_, known)| known).collect()
     }
 
     /// Whether an acknowledged transaction read what this one wrote.
-    fn is_needed(&self, case: usize) -> bool {
-        self.case(case).needed_from < self.ops
+    fn is_needed(&self, tx: usize) -> bool {
+        self.tx(tx).needed_from < self.ops
     }
 
-    fn sources_are_in(&self, case: usize, there: &[usize]) -> bool {
-        self.case(case).sources.iter().all(|source| *source < self.acked || there.contains(source))
+    fn sources_are_in(&self, tx: usize, there: &[usize]) -> bool {
+        self.tx(tx).sources.iter().all(|source| *source < self.acked || there.contains(source))
     }
 
     /// Whether those `there`, of those in flight, together with all acknowledged ones leave what
     /// was found in the keys that any in flight writes.
     fn leaves(&self, flying: &[usize], there: &[usize], found: &[KeyState]) -> bool {
-        let keys = flying.iter().flat_map(|case| self.case(*case).writes.iter().map(|w| w.key));
+        let keys = flying.iter().flat_map(|tx| self.tx(*tx).writes.iter().map(|w| w.key));
         let mut keys = keys;
         keys.all(|key| {
             let acked = self.places.get(&key).copied().unwrap_or(0);
-            let writes = there.iter().flat_map(|case| &self.case(*case).writes);
+            let writes = there.iter().flat_map(|tx| &self.tx(*tx).writes);
             let last = writes.filter(|w| w.key == key && w.place > acked).max_by_key(|w| w.place);
             found[key as usize] == last.map_or(self.expected[key as usize], |w| w.state)
         })
@@ -346,10 +344,10 @@ impl Standing<'_> {
     fn unexplained(&self, key: u64, found: KeyState) -> Violation {
         let expected = self.expected[key as usize];
         let place = self.places.get(&key).copied().unwrap_or(0);
-        let chain = self.court.chains.get(&key).map_or(&[][..], Vec::as_slice);
+        let chain = self.history.chains.get(&key).map_or(&[][..], Vec::as_slice);
         let earlier = chain.iter().take(place).any(|link| link.state == found);
         let by = chain.get(place).and_then(|link| link.writer);
-        let by = by.map_or("the load phase", |case| self.case(case).name.as_str());
+        let by = by.map_or("the load phase", |tx| self.tx(tx).name.as_str());
         let (found, expected) = (shown(found), shown(expected));
         if earlier {
             let detail =
@@ -369,7 +367,7 @@ impl Standing<'_> {
         differing: &[u64],
         found: &[KeyState],
     ) -> Violation {
-        let names: Vec<&str> = flying.iter().map(|case| self.case(*case).name.as_str()).collect();
+        let names: Vec<&str> = flying.iter().map(|tx| self.tx(*tx).name.as_str()).collect();
         let mut detail = format!("in flight {};", names.join(", "));
         if broken == Broken::NotClosed {
             detail += " a transaction is there without one whose writes it read;";
@@ -381,6 +379,31 @@ impl Standing<'_> {
             detail += &format!(" key {key} was {old} and is {new};");
         }
         Violation::new(broken, detail.trim_end_matches(';'))
+    }
+}
+
+/// All acknowledged transactions, and those `there` of those in flight.
+struct Candidate<'m> {
+    moment: &'m Moment<'m>,
+    flying: &'m [usize],
+    there: &'m [usize],
+}
+
+impl Kept for Candidate<'_> {
+    type Fault = Broken;
+
+    /// Every set that is tried has all of them.
+    fn acknowledged_missing(&self) -> Option<Broken> {
+        None
+    }
+
+    fn not_closed(&self) -> Option<Broken> {
+        let Self { moment, flying, there } = self;
+        let is_open = |tx: &&usize| match there.contains(tx) {
+            true => !moment.sources_are_in(**tx, there),
+            false => moment.is_needed(**tx),
+        };
+        flying.iter().find(is_open).map(|_| Broken::NotClosed)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Decides from versions alone whether a recovered state is one that it may be.
+//! Which transactions survived, told by versions alone.
 //!
 //! Each transaction reports what it did: for every key that it read the version it saw, for every
 //! key that it wrote the version it left. After recovery somebody reads which version every key
@@ -11,7 +11,7 @@
 //!
 //! ```
 //! use outlast_crash::{Fault, Key, Oracle, Transaction, Version};
-//! use outlast_trace::TxId;
+//! use outlast_trace::{Guarantee, TxId};
 //!
 //! // Two words are increased together; a version is what the word holds.
 //! let (x, y) = (Key(0), Key(1));
@@ -28,14 +28,13 @@
 //! assert!(matches!(found(0, 0, &[TxId(1)]), Err(Fault::Lost { .. })));
 //! # Ok::<(), outlast_crash::OddHistory>(())
 //! ```
-//!
-//! It lives in volatile memory, and shares no code with what it judges.
 
 use std::fmt;
 
-use outlast_trace::TxId;
+use outlast_trace::{Guarantee, TxId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::{Kept, check};
 use crate::verdict::{Broken, Violation};
 
 mod order;
@@ -263,32 +262,63 @@ impl Oracle {
         }
         for id in acked {
             let number = *self.by_id.get(id).expect("only known transactions are acknowledged");
-            let tx = &self.transactions[number];
-            if !there[number] && !tx.writes.is_empty() {
-                let keys = tx.writes.iter().map(|(key, _)| *key).collect();
-                return Err(Fault::Lost { tx: tx.id, keys });
-            }
-            // It wrote nothing, so nothing tells whether it happened; the client knows it did.
-            there[number] = true;
+            // Where it wrote nothing, nothing tells whether it happened; the client knows it did.
+            there[number] |= self.transactions[number].writes.is_empty();
         }
-        self.check_closed(&there)?;
-        match self.has_order {
-            true => Ok(()),
-            false => self.find_cycle(&there).map_or(Ok(()), Err),
-        }
+        check(Guarantee::Durable, &Survivors { oracle: self, there, acked })
     }
 
-    fn check_closed(&self, there: &[bool]) -> Result<(), Fault> {
-        for (tx, _) in self.transactions.iter().zip(there).filter(|(_, there)| **there) {
-            for &(key, seen) in &tx.reads {
-                let closed = seen == Version::INITIAL
-                    || self.keys[key.0 as usize].writer(seen).is_some_and(|writer| there[writer]);
-                if !closed {
-                    return Err(Fault::NotClosed { tx: tx.id, key, seen });
-                }
-            }
-        }
-        Ok(())
+    /// Two transactions that replaced the same version of a key, if there are such.
+    pub(crate) fn lost_update(&self) -> Option<Fault> {
+        let chain = self.keys.iter().find(|chain| chain.forks)?;
+        let rivals = chain.replaced_by.values().find(|versions| versions.len() > 1)?;
+        let writers = rivals.iter().filter_map(|version| chain.writer(*version));
+        let transactions = writers.map(|writer| self.transactions[writer].id).collect();
+        Some(Fault::Cycle { transactions })
+    }
+
+    /// A version that a transaction saw and none left, if there is one.
+    pub(crate) fn unwritten(&self) -> Option<Fault> {
+        let reads = self.transactions.iter().flat_map(|tx| &tx.reads);
+        let is_unwritten = |&&(key, seen): &&(Key, Version)| {
+            seen != Version::INITIAL && self.keys[key.0 as usize].writer(seen).is_none()
+        };
+        let &(key, found) = { reads }.find(is_unwritten)?;
+        Some(Fault::Garbage { key, found })
+    }
+}
+
+/// The transactions that survived, of which these were acknowledged.
+struct Survivors<'a> {
+    oracle: &'a Oracle,
+    there: Vec<bool>,
+    acked: &'a [TxId],
+}
+
+impl Kept for Survivors<'_> {
+    type Fault = Fault;
+
+    fn acknowledged_missing(&self) -> Option<Fault> {
+        let Self { oracle, there, acked } = self;
+        let missing = acked.iter().map(|id| oracle.by_id[id]).find(|number| !there[*number]);
+        let tx = &oracle.transactions[missing?];
+        Some(Fault::Lost { tx: tx.id, keys: tx.writes.iter().map(|(key, _)| *key).collect() })
+    }
+
+    fn not_closed(&self) -> Option<Fault> {
+        let Self { oracle, there, .. } = self;
+        let survivors = oracle.transactions.iter().zip(there).filter(|(_, there)| **there);
+        let mut reads =
+            survivors.flat_map(|(tx, _)| tx.reads.iter().map(|&(key, seen)| (tx.id, key, seen)));
+        let is_open = |&(_, key, seen): &(TxId, Key, Version)| {
+            let writer = || oracle.keys[key.0 as usize].writer(seen);
+            seen != Version::INITIAL && !writer().is_some_and(|writer| there[writer])
+        };
+        reads.find(is_open).map(|(tx, key, seen)| Fault::NotClosed { tx, key, seen })
+    }
+
+    fn without_order(&self) -> Option<Fault> {
+        if self.oracle.has_order { None } else { self.oracle.find_cycle(&self.there) }
     }
 }
 

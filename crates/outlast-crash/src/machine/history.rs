@@ -1,0 +1,249 @@
+//! What ran, as the oracle takes it: bare transactions, or epochs of stores.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use outlast_schemes::{Image, Prepared};
+use outlast_sim::timed::{Cycle, TimedJournal};
+use outlast_trace::{Guarantee, Op, PoolOffset, TxId};
+use outlast_workloads::machine::Recorded;
+
+use crate::oracle::check;
+use crate::oracle::epoch::Epochs;
+use crate::oracle::prefixes::{Counts, PrefixHistory, Ran, Stores};
+use crate::{Broken, Violation};
+
+/// The set of data of a transaction.
+pub(super) fn data_of(tx: TxId) -> u64 {
+    tx.0 >> 32
+}
+
+/// The place of a transaction among those of its data, from 1 on.
+pub(super) fn number_of(tx: TxId) -> usize {
+    (tx.0 & u64::from(u32::MAX)) as usize
+}
+
+/// What ran.
+pub(super) enum History {
+    Transactions(PrefixHistory),
+    Epochs(Epochs),
+}
+
+/// How much of it is somewhere: reported, or found in an image.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum There {
+    Transactions(Counts),
+    /// All up to the end of this epoch.
+    Epoch(u64),
+}
+
+/// What the oracle says of a recovered image.
+pub(super) struct Judged {
+    /// What is there, if it is whole.
+    pub there: Option<There>,
+    /// Whether something is missing that was reported.
+    pub lost: bool,
+    /// Whether the guarantee allows it.
+    pub verdict: Result<(), Violation>,
+}
+
+impl Judged {
+    /// An image that nothing explains.
+    pub fn torn(violation: Violation) -> Self {
+        Self { there: None, lost: false, verdict: Err(violation) }
+    }
+}
+
+impl History {
+    /// Of work under a scheme with this guarantee.
+    pub fn of(work: &Recorded, guarantee: Guarantee) -> Self {
+        if guarantee == Guarantee::Epoch {
+            let base = work.image.to_vec();
+            return Self::Epochs(Epochs::of_streams(base, work.streams.iter().map(|log| &**log)));
+        }
+        let word = |at: u64| work.image.get(at as usize..at as usize + 8);
+        Self::Transactions(PrefixHistory::new(&ran(work), |at| {
+            word(at).map_or([0; 8], |word| word.try_into().expect("eight bytes were taken"))
+        }))
+    }
+
+    /// What is there before anything has run.
+    pub fn nothing(&self) -> There {
+        match self {
+            Self::Transactions(_) => There::Transactions(Counts::new()),
+            Self::Epochs(_) => There::Epoch(0),
+        }
+    }
+
+    /// What was reported durable by then, in a run that began with what was recovered before.
+    pub fn reported(&self, journal: &TimedJournal, now: Cycle, recovered: &There) -> There {
+        if let There::Epoch(recovered) = recovered {
+            return There::Epoch(journal.persisted_by(now).max(*recovered));
+        }
+        let mut counts = Counts::new();
+        for (_, tx) in journal.acknowledged_by(now) {
+            let count = counts.entry(data_of(*tx)).or_insert(0);
+            *count = (*count).max(number_of(*tx));
+        }
+        There::Transactions(counts)
+    }
+
+    /// Judges a recovered image by a guarantee.
+    pub fn judge(
+        &mut self,
+        guarantee: Guarantee,
+        prepared: &dyn Prepared,
+        image: Image<'_>,
+        (reported, recovered): (&There, &There),
+    ) -> Judged {
+        if let Err(wrong) = prepared.audit(image) {
+            return Judged::torn(Violation::new(Broken::Other, wrong));
+        }
+        let line = |line| image.line(prepared.locate(image, line));
+        match (self, reported, recovered) {
+            (Self::Epochs(epochs), There::Epoch(reported), _) => {
+                let Some(named) = prepared.epoch(image) else {
+                    let detail = "recovery names no epoch";
+                    return Judged::torn(Violation::new(Broken::Garbage, detail));
+                };
+                let verdict = epochs.check(named, *reported, |at| Cow::Borrowed(line(at)));
+                let is = |broken| verdict.as_ref().is_err_and(|wrong| wrong.broken == broken);
+                let there = verdict.is_ok().then_some(There::Epoch(named));
+                Judged { there, lost: is(Broken::Lost), verdict }
+            }
+            (
+                Self::Transactions(history),
+                There::Transactions(acknowledged),
+                There::Transactions(recovered),
+            ) => {
+                let word = |at: u64| {
+                    line(PoolOffset(at).line()).as_chunks::<8>().0[(at % 64 / 8) as usize]
+                };
+                match history.explain(word, acknowledged, recovered) {
+                    Err(torn) => Judged::torn(torn),
+                    Ok(kept) => Judged {
+                        lost: check(Guarantee::Durable, &kept).is_err(),
+                        verdict: check(guarantee, &kept),
+                        there: Some(There::Transactions(kept.counts)),
+                    },
+                }
+            }
+            _ => unreachable!("what is there is told as what ran"),
+        }
+    }
+}
+
+/// The transactions of recorded work.
+fn ran(work: &Recorded) -> Ran {
+    let mut ran = Ran::default();
+    for stream in &work.streams {
+        let mut open: BTreeMap<u16, Vec<Stores>> = BTreeMap::new();
+        let mut ended: BTreeMap<u16, Stores> = BTreeMap::new();
+        for (lane, op) in stream.iter() {
+            let stack = open.entry(lane.0).or_default();
+            match op {
+                Op::TxBegin => stack.push(Stores::new()),
+                Op::Store { at, bytes } => {
+                    if let Some(stores) = stack.last_mut() {
+                        stores.push((at, bytes.to_vec()));
+                    }
+                }
+                Op::TxEnd => drop(ended.insert(lane.0, stack.pop().unwrap_or_default())),
+                Op::TxAbort => ran.aborted.extend(stack.pop().unwrap_or_default()),
+                Op::Ack(tx) => {
+                    let stores = ended.remove(&lane.0).unwrap_or_default();
+                    ran.by_data.entry(data_of(tx)).or_default().insert(number_of(tx), stores);
+                }
+                _ => {}
+            }
+        }
+    }
+    ran
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use outlast_schemes::{Patch, RecoveryError};
+    use outlast_sim::timed::{Machine, MachineConfig, MachineError, Setup, Source};
+    use outlast_trace::{LaneId, LineAddr, OpLog, Sink};
+    use outlast_workloads::machine::{BareWorkload, Plan};
+
+    use super::*;
+
+    /// An image of two lines, which lie the wrong way round, behind a line with the epoch's number.
+    #[derive(Debug)]
+    struct Swapped;
+
+    impl Prepared for Swapped {
+        fn streams(&self) -> &[Arc<OpLog>] {
+            &[]
+        }
+
+        fn lines(&self) -> u64 {
+            3
+        }
+
+        fn machine(
+            &self,
+            _: &MachineConfig,
+            _: Setup,
+            _: Vec<Box<dyn Source>>,
+        ) -> Result<Box<dyn Machine>, MachineError> {
+            unreachable!("nothing runs")
+        }
+
+        fn recover(&self, _: Image<'_>) -> Result<Vec<Patch>, RecoveryError> {
+            Ok(Vec::new())
+        }
+
+        fn locate(&self, _: Image<'_>, line: LineAddr) -> LineAddr {
+            LineAddr(2 - line.0)
+        }
+
+        fn epoch(&self, image: Image<'_>) -> Option<u64> {
+            Some(image.word(LineAddr(0), 0)).filter(|epoch| *epoch != 99)
+        }
+    }
+
+    #[test]
+    fn an_epoch_of_the_machine_is_judged_where_the_scheme_has_its_lines() {
+        let mut log = OpLog::default();
+        for epoch in 1..=2u8 {
+            log.op(LaneId(0), Op::Store { at: PoolOffset(64), bytes: &[epoch] });
+            log.op(LaneId(0), Op::Epoch);
+        }
+        let plan = Plan {
+            workload: BareWorkload::named("sps").unwrap(),
+            footprint: 4096,
+            threads: 1,
+            warm_up: 0,
+            transactions: 1,
+            shared: false,
+            switch_every: 0,
+            abort_every: 0,
+            seed: 1,
+        };
+        let work = Recorded {
+            image: Arc::new(vec![0; 128]),
+            streams: vec![Arc::new(log)],
+            ..plan.record().unwrap()
+        };
+        let mut history = History::of(&work, Guarantee::Epoch);
+        assert_eq!(history.nothing(), There::Epoch(0));
+        let mut judge = |byte: u8, named: u8, reported: u64| {
+            let mut image = vec![0; 192];
+            (image[64], image[0]) = (byte, named);
+            let (reported, recovered) = (There::Epoch(reported), There::Epoch(0));
+            let told = (&reported, &recovered);
+            let judged = history.judge(Guarantee::Epoch, &Swapped, Image::new(&image), told);
+            (judged.there, judged.verdict.map_err(|wrong| wrong.broken), judged.lost)
+        };
+        assert_eq!(judge(1, 1, 1), (Some(There::Epoch(1)), Ok(()), false));
+        assert_eq!(judge(2, 2, 1), (Some(There::Epoch(2)), Ok(()), false));
+        assert_eq!(judge(1, 1, 2), (None, Err(Broken::Lost), true));
+        assert_eq!(judge(2, 1, 1), (None, Err(Broken::Torn), false));
+        assert_eq!(judge(0, 99, 0), (None, Err(Broken::Garbage), false));
+    }
+}

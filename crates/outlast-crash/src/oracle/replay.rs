@@ -1,0 +1,10 @@
+//! `replay`: the state is what the first commands of the log leave when they are executed again, all
+//! that were answered among them.
+
+use super::{Kept, demand};
+
+pub(super) fn check<K: Kept>(kept: &K) -> Result<(), K::Fault> {
+    demand(kept.recovered_missing())?;
+    demand(kept.acknowledged_missing())?;
+    demand(kept.behind_gap())
+}
