@@ -4,12 +4,12 @@ use std::error::Error;
 
 use clap::Args;
 use outlast::{Ack, Guarantee, Plant, Scheme};
-use outlast_crash::campaign::{
+use outlast_crash::runtime::campaign::{
     Caches, Campaign, CampaignReport, Counts, CrashOp, KEYS_MAX, LANE_BYTES_MAX, LANES_MAX,
     OBJECT_BYTES, TRANSACTIONS_MAX, domain_name, parse_domain,
 };
-use outlast_crash::trial::points::{self, Point};
-use outlast_crash::trial::{Charge, Scope, Tally, lifecycle, scopes};
+use outlast_crash::runtime::scopes::points::{self, Point};
+use outlast_crash::runtime::scopes::{Scope, ScopeConfig, Tally, lifecycle, table};
 use outlast_lab::crash::{campaigns, planted_in, scope_records};
 use outlast_lab::progress::Progress;
 use outlast_lab::record::{Document, Record};
@@ -400,7 +400,7 @@ fn search(
     let mut document = Document::new(env!("CARGO_PKG_VERSION"), &crate::command_line(), seed, None);
     let (mut verdict, mut trials) = (Verdict::Good, Trials::default());
     for scheme in schemes {
-        let charge = Charge { ack: args.ack, ..charge_of(*scheme, name, plant) };
+        let config = ScopeConfig { ack: args.ack, ..config_of(*scheme, name, plant) };
         let is_tried = |scope: &&Option<Scope>| match scope {
             Some(scope) => scope.tries(*scheme),
             None => true,
@@ -417,8 +417,8 @@ fn search(
         for scope in chosen.iter().filter(is_tried) {
             let before = Plant::times_met();
             let tally = match scope {
-                Some(scope) => scope.run(&charge, |_| ())?,
-                None => lifecycle::run(&charge)?,
+                Some(scope) => scope.run(&config, |_| ())?,
+                None => lifecycle::run(&config)?,
             };
             trials.note(*scheme, before, tally.failure.is_some());
             let name = scope.as_ref().map_or("lifecycle", |scope| scope.name);
@@ -449,12 +449,12 @@ fn search(
 }
 
 /// A point of the published protocol is shown under its own reading of the paper.
-fn charge_of(scheme: Scheme, name: &str, plant: Option<Plant>) -> Charge {
-    let charge = Charge { plant, images_max: IMAGES_MAX, ..Charge::of(scheme) };
+fn config_of(scheme: Scheme, name: &str, plant: Option<Plant>) -> ScopeConfig {
+    let config = ScopeConfig { plant, images_max: IMAGES_MAX, ..ScopeConfig::of(scheme) };
     match points::named(name) {
-        None => charge,
+        None => config,
         Some(Point { reading, ack, shows, .. }) => {
-            Charge { reading, ack, wanted: scheme.is_literal().then_some(shows), ..charge }
+            ScopeConfig { reading, ack, wanted: scheme.is_literal().then_some(shows), ..config }
         }
     }
 }
@@ -468,19 +468,19 @@ fn scopes_of(args: &CrashArgs, name: &str) -> Result<Vec<Option<Scope>>, Box<dyn
     }
     let words = || {
         let packed = [true, false].into_iter();
-        packed.map(|packed| Some(scopes::words(transactions as usize, words, lanes, packed)))
+        packed.map(|packed| Some(table::words(transactions as usize, words, lanes, packed)))
     };
     Ok(match name {
         "words" => words().collect(),
         "lifecycle" => vec![None],
         "all" => {
-            let fixed = scopes::all().into_iter().map(Some);
+            let fixed = table::all().into_iter().map(Some);
             words().chain(fixed).chain([None]).collect()
         }
         name => match scope_named(name) {
             Some(scope) => vec![Some(scope)],
             None => {
-                let (fixed, points) = (scopes::all(), points::names());
+                let (fixed, points) = (table::all(), points::names());
                 let known = ["words"].into_iter().chain(fixed.iter().map(|scope| scope.name));
                 let known = known.chain(["lifecycle", ALL]).chain(points.iter().copied());
                 let instead = instead_of(name, known);
@@ -491,7 +491,7 @@ fn scopes_of(args: &CrashArgs, name: &str) -> Result<Vec<Option<Scope>>, Box<dyn
 }
 
 fn scope_named(name: &str) -> Option<Scope> {
-    let fixed = scopes::all().into_iter().find(|scope| scope.name == name);
+    let fixed = table::all().into_iter().find(|scope| scope.name == name);
     fixed.or_else(|| points::named(name).map(|point| point.scope))
 }
 

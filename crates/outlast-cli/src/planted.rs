@@ -2,7 +2,7 @@
 //! run noticed. Such a run looks like that of a sound program, and is none.
 
 use outlast::{Guarantee, Plant, Scheme};
-use outlast_crash::trial::plants::hunt;
+use outlast_crash::runtime::plants::hunt;
 use outlast_lab::crash::able_schemes;
 use serde_json::json;
 
@@ -63,7 +63,7 @@ impl Trials {
 /// The first scope that soon notices a bug; `all` of them where none does.
 fn scope_that_notices(plant: Plant, scheme: Scheme) -> &'static str {
     let found = hunt(plant, scheme, IMAGES_MAX, |_, _| ());
-    found.ok().and_then(|sentence| sentence.killed).map_or("all", |(scope, _)| scope)
+    found.ok().and_then(|hunted| hunted.killed).map_or("all", |(scope, _)| scope)
 }
 
 /// Lists what can be planted, with the schemes that execute it and what it breaks.

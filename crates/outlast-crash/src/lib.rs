@@ -12,12 +12,10 @@
 //!
 //! [`Check`] does all that for somebody's own program and names the class of each bug. Whether a
 //! recovered state is right, an [`Oracle`] can say from the versions of keys alone. What is
-//! checked comes in as closures over a `Medium`; only [`trial`] and [`campaign`], which crashes it
-//! at random on models of caches, know our own runtime, and [`machine`] schemes of the timed machine.
+//! checked comes in as closures over a `Medium`; only [`runtime`] knows our own, and [`machine`] schemes of the timed machine.
 #![forbid(unsafe_code)]
 
 pub mod brute;
-pub mod campaign;
 mod caught;
 mod check;
 mod count;
@@ -28,9 +26,9 @@ mod image;
 pub mod machine;
 mod model;
 mod oracle;
+pub mod runtime;
 mod sample;
 mod serial;
-pub mod trial;
 mod verdict;
 mod witness;
 

@@ -1,7 +1,7 @@
 //! Random campaigns: the runtime survives them, planted bugs do not.
 
 use outlast::{Ack, Plant, Scheme, Site};
-use outlast_crash::campaign::Campaign;
+use outlast_crash::runtime::campaign::Campaign;
 use outlast_sim::Domain;
 use outlast_workloads::{Layout, Workload};
 

@@ -3,8 +3,8 @@
 
 use outlast::{Ack, Reading, Scheme};
 use outlast_crash::Broken;
-use outlast_crash::trial::points::{LITERAL, Point, named};
-use outlast_crash::trial::{Charge, Guilt};
+use outlast_crash::runtime::scopes::points::{LITERAL, Point, named};
+use outlast_crash::runtime::scopes::{ScopeConfig, ScopeFailure};
 
 /// Recoveries after which the sound variant counts as having shown enough.
 const SOUND_IMAGES_MAX: u64 = 20_000;
@@ -19,21 +19,21 @@ fn sound(literal: Scheme) -> Scheme {
 }
 
 /// What is wrong with that point's program under a scheme; `None` when nothing is.
-fn guilt(point: &Point, scheme: Scheme, harmless: bool) -> Option<Guilt> {
-    let charge = Charge {
+fn guilt(point: &Point, scheme: Scheme, harmless: bool) -> Option<ScopeFailure> {
+    let config = ScopeConfig {
         reading: point.reading,
         ack: point.ack,
         wanted: scheme.is_literal().then_some(point.shows).filter(|_| !harmless),
         images_max: if scheme.is_literal() { u64::MAX } else { SOUND_IMAGES_MAX },
-        ..Charge::of(scheme)
+        ..ScopeConfig::of(scheme)
     };
-    let tally = point.scope.run(&charge, |_| ()).unwrap();
+    let tally = point.scope.run(&config, |_| ()).unwrap();
     assert!(tally.failure.is_some() || tally.verified > 0, "{scheme}: nothing was judged");
     tally.failure
 }
 
 /// The point shows in the literal variants that it names, and in no sound one.
-fn shows(name: &str) -> Vec<Guilt> {
+fn shows(name: &str) -> Vec<ScopeFailure> {
     let point = named(name).unwrap();
     let show = |scheme: &Scheme| {
         let guilt = guilt(&point, *scheme, false).unwrap_or_else(|| panic!("{scheme}: no {name}"));
@@ -62,7 +62,7 @@ fn is_harmless(name: &str, schemes: &[Scheme], change: impl FnOnce(&mut Point)) 
     }
 }
 
-fn says(guilt: &[Guilt], what: &str) {
+fn says(guilt: &[ScopeFailure], what: &str) {
     assert!(!guilt.is_empty());
     for guilt in guilt {
         assert!(guilt.violation.detail.contains(what), "{guilt}");

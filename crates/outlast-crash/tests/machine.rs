@@ -2,8 +2,8 @@
 
 #![cfg(not(miri))]
 
-use outlast_crash::campaign::Points;
 use outlast_crash::machine::{Campaign, Report};
+use outlast_crash::runtime::campaign::Points;
 use outlast_schemes::{MachineScheme, Options, plants};
 use outlast_sim::timed::MachineConfig;
 use outlast_trace::Guarantee;

@@ -13,9 +13,9 @@ use std::sync::mpsc;
 use std::thread;
 
 use outlast::{Plant, Scheme};
-use outlast_crash::campaign::CampaignError;
-use outlast_crash::trial::plants::{Sentence, hunt};
-use outlast_crash::trial::{Charge, Guilt, Scope, Tally, lifecycle, scopes};
+use outlast_crash::runtime::campaign::CampaignError;
+use outlast_crash::runtime::plants::{Hunted, hunt};
+use outlast_crash::runtime::scopes::{Scope, ScopeConfig, ScopeFailure, Tally, lifecycle, table};
 use outlast_crash::{Broken, TooWide};
 
 use crate::clock::ThreadStopwatch;
@@ -89,9 +89,9 @@ fn exhaustive_records(size: Size, listen: &mut Listener<'_>) -> Result<Vec<Recor
     };
     let mut jobs: Vec<(Scheme, Option<Scope>)> = Vec::new();
     for scheme in on_trial(size) {
-        let words = [true, false].map(|packed| scopes::words(3, 4, 2, packed));
+        let words = [true, false].map(|packed| table::words(3, 4, 2, packed));
         jobs.push((scheme, None));
-        jobs.extend(words.into_iter().chain(scopes::of(scheme)).map(|scope| (scheme, Some(scope))));
+        jobs.extend(words.into_iter().chain(table::of(scheme)).map(|scope| (scheme, Some(scope))));
     }
     let what = |(scheme, scope): &(Scheme, Option<Scope>)| {
         format!("{scheme} {}", scope.as_ref().map_or("lifecycle", |scope| scope.name))
@@ -101,7 +101,7 @@ fn exhaustive_records(size: Size, listen: &mut Listener<'_>) -> Result<Vec<Recor
         if size == Size::Quick && scope.as_ref().is_some_and(|scope| scope.checksums) {
             images_max = images_max.min(QUICK_SUMS_IMAGES_MAX);
         }
-        let charge = Charge { images_max, schedules_max, ..Charge::of(*scheme) };
+        let charge = ScopeConfig { images_max, schedules_max, ..ScopeConfig::of(*scheme) };
         let watch = ThreadStopwatch::new();
         let tally = match scope {
             None => lifecycle::run(&charge)?,
@@ -180,20 +180,20 @@ fn planted_records(size: Size, listen: &mut Listener<'_>) -> Result<Vec<Record>,
     for scheme in on_trial(size) {
         let mut killed = 0.0;
         let mine: Vec<_> = sentences.iter().filter(|s| s.scheme == scheme).collect();
-        for sentence in &mine {
-            let plant = sentence.plant.to_string();
+        for hunted in &mine {
+            let plant = hunted.plant.to_string();
             let record = |metric, value| {
-                let (workload, reason) = match &sentence.killed {
+                let (workload, reason) = match &hunted.killed {
                     Some((scope, guilt)) => (*scope, Some(guilt)),
                     None => ("all scopes", None),
                 };
                 let record = Record::new(Kind::Crash, workload, scheme.name(), metric, value);
                 with_guilt(record.plant(&plant), reason)
             };
-            let dead = f64::from(sentence.killed.is_some());
+            let dead = f64::from(hunted.killed.is_some());
             killed += dead;
             records.push(record(Metric::PLANTED_KILLED, dead));
-            records.push(record(Metric::IMAGES_TO_KILL, sentence.images as f64));
+            records.push(record(Metric::IMAGES_TO_KILL, hunted.images as f64));
         }
         let total =
             |metric, value| Record::new(Kind::Crash, "planted bugs", scheme.name(), metric, value);
@@ -212,20 +212,20 @@ fn control_records(size: Size, listen: &mut Listener<'_>) -> Result<Vec<Record>,
     let sentences = deal("controls", &jobs, listen, what, |(scheme, control)| {
         hunt(*control, *scheme, images_max, |_, _| ())
     })?;
-    let record = |sentence: Sentence| {
-        let (workload, guilt) = match &sentence.killed {
+    let record = |hunted: Hunted| {
+        let (workload, guilt) = match &hunted.killed {
             Some((scope, guilt)) => (*scope, Some(guilt)),
             None => ("all scopes", None),
         };
         let flagged = f64::from(guilt.is_some());
-        let (scheme, metric) = (sentence.scheme.name(), Metric::CONTROL_FLAGGED);
+        let (scheme, metric) = (hunted.scheme.name(), Metric::CONTROL_FLAGGED);
         let record = Record::new(Kind::Crash, workload, scheme, metric, flagged);
-        with_guilt(record.plant(&sentence.plant.to_string()), guilt)
+        with_guilt(record.plant(&hunted.plant.to_string()), guilt)
     };
     Ok(sentences.into_iter().map(record).collect())
 }
 
-fn with_guilt(record: Record, guilt: Option<&Guilt>) -> Record {
+fn with_guilt(record: Record, guilt: Option<&ScopeFailure>) -> Record {
     match guilt {
         Some(guilt) => record.reason(&guilt.to_string()),
         None => record,

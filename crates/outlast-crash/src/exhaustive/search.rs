@@ -44,7 +44,7 @@ pub(super) struct Search<'a, J> {
     unfinished: UnfinishedPoints,
     /// Whether this is the first walk, which visits every crash point and draws samples.
     first_walk: bool,
-    /// Whether images were left out at the program's crash point that is being visited.
+    /// Whether images were left out at the program's crash point at hand.
     left_out: bool,
     /// Whether a walk before this one took images for refused without their check.
     guessed: bool,
@@ -158,7 +158,9 @@ impl<'a, J: Judge> Search<'a, J> {
                         Raise::Drained => window_end(log, index),
                     };
                     let point = CrashPoint { op: index, part, told: until, picks: Vec::new() };
-                    if self.visit(level, &tracker, point, &told, &mut points, end) == Flow::Stop {
+                    if self.crash_point(level, &tracker, point, &told, &mut points, end)
+                        == Flow::Stop
+                    {
                         return Flow::Stop;
                     }
                 }
@@ -166,7 +168,7 @@ impl<'a, J: Judge> Search<'a, J> {
             }
         }
         let point = CrashPoint { op: log.len(), part: 0, told: log.len(), picks: Vec::new() };
-        self.visit(level, &tracker, point, &told, &mut points, end)
+        self.crash_point(level, &tracker, point, &told, &mut points, end)
     }
 
     /// No fewer crash points than a walk through this log visits. Not counted where nothing is to
@@ -181,7 +183,7 @@ impl<'a, J: Judge> Search<'a, J> {
     }
 
     /// Visits a crash point with its share of what is left for `points` of them.
-    fn visit(
+    fn crash_point(
         &mut self,
         level: u32,
         tracker: &Tracker,
@@ -207,18 +209,18 @@ impl<'a, J: Judge> Search<'a, J> {
         }
         let before = self.verified;
         self.left_out = false;
-        let visited = self.key_point(level, tracker, point, told, share);
+        let passed = self.key_point(level, tracker, point, told, share);
         let stats = &mut self.levels[0];
-        if visited.flow == Flow::Stop || !self.left_out {
+        if passed.flow == Flow::Stop || !self.left_out {
             self.unfinished.remove(&name);
-            stats.covered = stats.covered.plus(visited.covered);
-            self.coverage.exhaustive += u64::from(visited.flow == Flow::On);
+            stats.covered = stats.covered.plus(passed.covered);
+            self.coverage.exhaustive += u64::from(passed.flow == Flow::On);
         } else {
             let verified = self.verified - before + old.map_or(0, |old| old.verified);
-            let Visited { allowed, covered, .. } = visited;
+            let Passed { allowed, covered, .. } = passed;
             self.unfinished.insert(name, Unfinished { allowed, covered, share, verified });
         }
-        visited.flow
+        passed.flow
     }
 
     /// Tries every combination of contents at one crash point, or as many as the share permits.
@@ -229,7 +231,7 @@ impl<'a, J: Judge> Search<'a, J> {
         point: CrashPoint,
         told: &Told,
         share: u64,
-    ) -> Visited {
+    ) -> Passed {
         let frame = self.image.with(|state| {
             if level == 1 {
                 // The program's own crash points are never come back to in one walk.
@@ -245,7 +247,7 @@ impl<'a, J: Judge> Search<'a, J> {
                     self.unchecked.push(Unchecked { op, why });
                 }
                 self.left_out = true;
-                return Visited { flow: Flow::On, allowed: Count::ZERO, covered: Count::ZERO };
+                return Passed { flow: Flow::On, allowed: Count::ZERO, covered: Count::ZERO };
             }
         };
         let allowed = self.image.with(|state| state.open.whole());
@@ -291,12 +293,12 @@ impl<'a, J: Judge> Search<'a, J> {
             stats.covered = stats.covered.plus(covered);
         }
         self.image.with(|state| state.open.pop(frame, Some(&mut state.memory)));
-        Visited { flow, allowed, covered }
+        Passed { flow, allowed, covered }
     }
 
     /// Leaves a crash point that is equal to one whose images were all in order. They count as
     /// executed, so that a limit ends the walk where it would without the memory of them.
-    fn pass_by(&mut self, level: u32, frame: Frame, images: u64, allowed: Count) -> Visited {
+    fn pass_by(&mut self, level: u32, frame: Frame, images: u64, allowed: Count) -> Passed {
         self.verified += images;
         let stats = &mut self.levels[level as usize - 1];
         stats.remembered += images;
@@ -306,7 +308,7 @@ impl<'a, J: Judge> Search<'a, J> {
         self.image.with(|state| state.open.pop(frame, Some(&mut state.memory)));
         let is_over = !self.is_sharing() && self.verified >= self.settings.images_max;
         let flow = if is_over { Flow::Stop } else { Flow::On };
-        Visited { flow, allowed, covered: allowed }
+        Passed { flow, allowed, covered: allowed }
     }
 
     /// Draws images of a crash point until `end`.
@@ -442,8 +444,8 @@ impl<'a, J: Judge> Search<'a, J> {
     }
 }
 
-/// What came of a visit to a crash point.
-struct Visited {
+/// What came of a crash point.
+struct Passed {
     flow: Flow,
     allowed: Count,
     covered: Count,

@@ -10,7 +10,7 @@ use super::history::{History, Judged, There};
 use super::plants::{Before, damage};
 use super::resume::rest;
 use super::{Campaign, CrashEntry, POINTS, Report, STOPS};
-use crate::campaign::NoSuchEntry;
+use crate::runtime::campaign::NoSuchEntry;
 use crate::{Broken, Violation};
 
 /// A machine that ran to its end, with the memory that it started from.

@@ -15,7 +15,7 @@ mod history;
 mod plants;
 mod resume;
 
-pub use crate::campaign::Points;
+pub use crate::runtime::campaign::Points;
 
 use std::sync::Arc;
 

@@ -5,7 +5,7 @@ use std::sync::mpsc;
 use std::thread;
 
 use outlast::Scheme;
-use outlast_crash::campaign::{
+use outlast_crash::runtime::campaign::{
     Campaign, CampaignError, CampaignReport, Counts, Failure, domain_name,
 };
 use outlast_workloads::{Layout, Workload};

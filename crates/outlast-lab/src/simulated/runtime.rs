@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use outlast::{Plant, Scheme};
-use outlast_crash::campaign::{Campaign, Points, TimedCampaign, TimedError, TimedReport};
+use outlast_crash::runtime::campaign::{Campaign, Points, TimedCampaign, TimedError, TimedReport};
 use outlast_sim::timed::{MachineConfig, RunStats};
 use outlast_trace::write_trace;
 use outlast_workloads::Workload;

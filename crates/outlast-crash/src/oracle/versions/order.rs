@@ -7,7 +7,7 @@ impl Oracle {
     /// after its writer, and before whoever replaced it.
     pub(super) fn find_cycle(&self, there: &[bool]) -> Option<Fault> {
         let after = self.dependencies(there);
-        let mut state = vec![Visit::New; self.transactions.len()];
+        let mut state = vec![Mark::New; self.transactions.len()];
         let mut path = Vec::new();
         let numbers = (0..self.transactions.len()).filter(|&number| there[number]);
         for number in numbers {
@@ -41,7 +41,7 @@ impl Oracle {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Visit {
+enum Mark {
     New,
     OnPath,
     Done,
@@ -51,31 +51,31 @@ enum Visit {
 fn walk(
     start: usize,
     after: &[Vec<usize>],
-    state: &mut [Visit],
+    state: &mut [Mark],
     path: &mut Vec<(usize, usize)>,
 ) -> Option<Vec<usize>> {
-    if state[start] != Visit::New {
+    if state[start] != Mark::New {
         return None;
     }
-    state[start] = Visit::OnPath;
+    state[start] = Mark::OnPath;
     path.push((start, 0));
     while let Some((number, next)) = path.last_mut() {
         let Some(&successor) = after[*number].get(*next) else {
-            state[*number] = Visit::Done;
+            state[*number] = Mark::Done;
             path.pop();
             continue;
         };
         *next += 1;
         match state[successor] {
-            Visit::New => {
-                state[successor] = Visit::OnPath;
+            Mark::New => {
+                state[successor] = Mark::OnPath;
                 path.push((successor, 0));
             }
-            Visit::OnPath => {
+            Mark::OnPath => {
                 let from = path.iter().position(|(number, _)| *number == successor);
                 return Some(path.drain(from.unwrap_or(0)..).map(|(number, _)| number).collect());
             }
-            Visit::Done => {}
+            Mark::Done => {}
         }
     }
     None

@@ -36,7 +36,7 @@ use std::str::FromStr;
 use std::sync::LazyLock;
 
 use outlast::{Guarantee, Scheme};
-use outlast_crash::campaign::{CampaignError, TimedError};
+use outlast_crash::runtime::campaign::{CampaignError, TimedError};
 use outlast_workloads::{Scale, Workload};
 
 use super::claim::{self, Claim};

@@ -24,7 +24,7 @@ mod published;
 use std::fmt::Write as _;
 
 use outlast::{Plant, Scheme};
-use outlast_crash::campaign::{
+use outlast_crash::runtime::campaign::{
     Caches, Campaign, CampaignError, CampaignReport, Counts, Failure, domain_name,
 };
 use outlast_sim::{Policy, instead_of};

@@ -2,7 +2,7 @@
 //! flushed or *believed* to be written back, because it has left the LRU queue and has checksums.
 //!
 //! As published (section III of the paper on Archapt), with its flaws, of which the crash tests of
-//! `outlast-crash` show one each (`trial::points`):
+//! `outlast-crash` show one each (`runtime::scopes::points`):
 //!
 //! * An object that leaves the queue while it is pending is put into the checksums of its page, which
 //!   are flushed and fenced; its data is not. Lines without checksums, bitmaps and what lies outside

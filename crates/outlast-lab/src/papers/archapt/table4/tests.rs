@@ -1,5 +1,5 @@
 use super::*;
-use outlast_crash::campaign::ObjectCounts;
+use outlast_crash::runtime::campaign::ObjectCounts;
 
 fn small(workload: &str, crashes: usize) -> Plan {
     let workloads = vec![self::workload(workload).unwrap()];

@@ -23,24 +23,24 @@
 //!
 //! ```
 //! use outlast::Scheme;
-//! use outlast_crash::campaign::Campaign;
+//! use outlast_crash::runtime::campaign::Campaign;
 //! use outlast_workloads::Workload;
 //!
 //! let mut campaign = Campaign::new(Workload::named("hash").unwrap(), Scheme::Redo);
 //! (campaign.keys, campaign.transactions, campaign.points) = (100, 20, 40);
 //! let report = campaign.run(&|_| {})?;
 //! assert_eq!(report.total().losses(), 0);
-//! # Ok::<(), outlast_crash::campaign::CampaignError>(())
+//! # Ok::<(), outlast_crash::runtime::campaign::CampaignError>(())
 //! ```
 
 mod census;
+mod crash_points;
 mod overlay;
 mod points;
 mod record;
 mod report;
 mod shrink;
 mod timed;
-mod visit;
 
 pub use census::{OBJECT_BYTES, ObjectCounts};
 pub use points::{CrashOp, NoSuchEntry, NoSuchMoment, ParseCrashOpError, Points};
@@ -60,8 +60,8 @@ use outlast_sim::{
 use outlast_workloads::{BadScale, Layout, Scale, Workload};
 
 use crate::oracle::keys::KeyHistory;
+use crash_points::{Machine, Shared};
 use record::{Base, Recording};
-use visit::{Machine, Shared};
 
 /// Most lanes of a campaign: every subset of what is in flight is tried.
 pub const LANES_MAX: u16 = 8;
@@ -340,8 +340,8 @@ impl Campaign {
                     loop {
                         let job = next.fetch_add(1, Ordering::Relaxed);
                         let Some(&(machine, points)) = jobs.get(job) else { break };
-                        let visited = shared.visit(job, machine, points, progress);
-                        results.lock().expect("no thread panics").push((job, visited));
+                        let outcome = shared.crash_all(job, machine, points, progress);
+                        results.lock().expect("no thread panics").push((job, outcome));
                     }
                 });
             }
@@ -349,17 +349,17 @@ impl Campaign {
         let mut results = results.into_inner().expect("no thread panicked");
         results.sort_by_key(|(job, _)| *job);
         // Under some caches an operation makes fewer lines durable than under others.
-        let missing = results.iter().map(|(_, visited)| visited.missing);
+        let missing = results.iter().map(|(_, outcome)| outcome.missing);
         if let Some(missing) = missing.collect::<Option<Vec<_>>>()
             && let Some(first) = missing.first()
         {
             return Err(*first);
         }
         let last_job = last_job.into_inner();
-        for (job, visited) in results.into_iter().take_while(|(job, _)| *job <= last_job) {
-            report.policies[job / self.caches.len()].1.add(&visited.counts);
+        for (job, outcome) in results.into_iter().take_while(|(job, _)| *job <= last_job) {
+            report.policies[job / self.caches.len()].1.add(&outcome.counts);
             if report.failure.is_none() {
-                report.failure = visited.failure;
+                report.failure = outcome.failure;
             }
         }
         Ok(())

@@ -1,8 +1,8 @@
 //! Few words, on one lane or two.
 
 use super::{APART, PACKED, scope, write};
-use crate::trial::Scope;
-use crate::trial::script::Step;
+use crate::runtime::scopes::Scope;
+use crate::runtime::scopes::script::Step;
 
 pub(super) fn all() -> Vec<Scope> {
     let alone = vec![vec![write(&[0, 1]), write(&[1, 2, 3]), write(&[0, 3])]];

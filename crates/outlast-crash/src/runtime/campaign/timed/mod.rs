@@ -34,12 +34,12 @@ use outlast_sim::timed::{
 use outlast_trace::{LaneId, OpLog, TxId};
 use outlast_workloads::{Loaded, Random};
 
+use super::crash_points::{Crasher, Machine, Shared};
 use super::overlay::Overlay;
 use super::points::{NoSuchEntry, Points};
 use super::record::{
     Base, Listener, Recording, open_options, place_acknowledgements, run_together,
 };
-use super::visit::{Machine, Shared, Visitor};
 use super::{Campaign, CampaignError, Counts};
 use crate::oracle::keys::{KeyHistory, Transaction};
 use crate::{Broken, Violation};
@@ -356,24 +356,24 @@ fn crash(
     };
     let machine = Machine { policy: campaign.policies[0], caches: campaign.caches[0] };
     let overlay = Overlay::new(bytes).planting(Plant::code_of(campaign.plant));
-    let mut visitor = Visitor::new(&shared, machine, overlay);
+    let mut crasher = Crasher::new(&shared, machine, overlay);
     let mut moment = history.beginning();
     let mut cursor = journal.cursor();
     for entries in points.of(journal.len(), &mut Random::stream(campaign.seed, POINTS)) {
-        visitor.overlay.advance(|image| cursor.advance_to_entry(entries, image, |_| {}));
+        crasher.overlay.advance(|image| cursor.advance_to_entry(entries, image, |_| {}));
         // The last moment with this image: the next entry becomes durable in this cycle.
         let until = if entries < journal.len() { timed.at(entries).0 } else { u64::MAX >> 1 };
         moment.advance(until as usize);
         let mut random = Random::stream(campaign.seed, 1 + entries as u64);
-        if let Err((_, violation)) = visitor.crash(&moment, &mut random) {
-            visitor.counts.count(violation.broken);
+        if let Err((_, violation)) = crasher.crash(&moment, &mut random) {
+            crasher.counts.count(violation.broken);
             report.failure.get_or_insert((violation, Some(entries)));
             if campaign.until_failure {
                 break;
             }
         }
     }
-    report.counts.add(&visitor.counts);
+    report.counts.add(&crasher.counts);
 }
 
 /// The cycles of the acknowledgements, lane after lane as the transactions are.

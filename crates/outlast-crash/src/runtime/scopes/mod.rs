@@ -1,17 +1,15 @@
-//! The runtime on trial: small scripts, every schedule within a bound, every crash point, every
-//! image that any cache could leave, a second crash at every point of recovery.
+//! The runtime in exhaustive scopes: small scripts, every schedule within a bound, every crash point,
+//! every image that any cache could leave, a second crash at every point of recovery.
 //!
 //! A [`Scope`] says what runs and how far the search goes; [`Scope::run`] records each schedule
 //! on a [`Recorder`], hands the history to the [exhaustive checker](crate::Exhaustive), and has
-//! every recovered image judged: versions of cells by who read whose, the allocator by what is
-//! reachable. [`plants`] breaks the runtime on purpose and demands that some scope notices.
+//! every recovered image judged: versions of cells by the oracle, the allocator by what is reachable.
 
-mod court;
+mod judge;
 pub mod lifecycle;
-pub mod plants;
 pub mod points;
-pub mod scopes;
 pub mod script;
+pub mod table;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -30,7 +28,7 @@ use outlast_trace::{FlushKind, LaneId, Op, OpLog, TxId};
 use crate::caught;
 use crate::exhaustive::Seen;
 use crate::{Broken, Count, Exhaustive, Model, Outcome, TooWide, Violation};
-use court::Court;
+use judge::CellJudge;
 use script::{Facts, LaneScript, Shape, Step};
 
 /// Lanes of a script that run in one go: they take turns, all of them, before the next begin.
@@ -111,14 +109,14 @@ pub struct Tally {
     /// Time spent verifying.
     pub elapsed: Duration,
     /// The first failure.
-    pub failure: Option<Guilt>,
+    pub failure: Option<ScopeFailure>,
     /// No limit cut the search short.
     pub complete: bool,
 }
 
 /// A failure, with what replays it.
 #[derive(Clone, Debug)]
-pub struct Guilt {
+pub struct ScopeFailure {
     /// What is wrong.
     pub violation: Violation,
     /// The schedule, as a plan.
@@ -127,7 +125,7 @@ pub struct Guilt {
     pub witness: Option<String>,
 }
 
-impl fmt::Display for Guilt {
+impl fmt::Display for ScopeFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} (schedule: {}", self.violation, self.plan)?;
         match &self.witness {
@@ -182,7 +180,7 @@ impl Tally {
 
 /// What is varied beside the scope.
 #[derive(Clone, Copy, Debug)]
-pub struct Charge {
+pub struct ScopeConfig {
     /// The scheme on trial.
     pub scheme: Scheme,
     /// The fault model.
@@ -203,7 +201,7 @@ pub struct Charge {
     pub schedules_max: u64,
 }
 
-impl Charge {
+impl ScopeConfig {
     /// The scheme under the default model, nothing planted, no limit.
     pub fn of(scheme: Scheme) -> Self {
         Self {
@@ -220,7 +218,7 @@ impl Charge {
     }
 }
 
-impl Charge {
+impl ScopeConfig {
     /// Whether something else is looked for.
     fn is_unwanted(&self, broken: Broken) -> bool {
         self.wanted.is_some_and(|wanted| wanted != broken)
@@ -273,27 +271,31 @@ impl Scope {
     ///
     /// # Errors
     /// When a unit of memory has too many contents to enumerate.
-    pub fn run(&self, charge: &Charge, mut progress: impl FnMut(&Tally)) -> Result<Tally, TooWide> {
+    pub fn run(
+        &self,
+        config: &ScopeConfig,
+        mut progress: impl FnMut(&Tally),
+    ) -> Result<Tally, TooWide> {
         let mut tally = Tally::default();
         // Schedules in which lanes read and wrote the same are judged alike.
         let mut seen: HashMap<Vec<Facts>, Seen> = HashMap::new();
-        let (base, root) = self.base(charge.scheme);
+        let (base, root) = self.base(config.scheme);
         let mut explorer = Explorer::new(if self.lanes.len() > 1 { self.preemptions } else { 0 });
         while let Some(scheduler) = explorer.next() {
-            let schedules_max = self.schedules_max.min(charge.schedules_max);
-            if tally.schedules >= schedules_max || tally.counted() >= charge.images_max {
+            let schedules_max = self.schedules_max.min(config.schedules_max);
+            if tally.schedules >= schedules_max || tally.counted() >= config.images_max {
                 tally.complete = false;
                 break;
             }
             tally.schedules += 1;
-            match self.record(charge, &base, root, scheduler, &mut explorer) {
+            match self.record(config, &base, root, scheduler, &mut explorer) {
                 Ok(recorded) => {
                     let seen = seen.entry(recorded.facts.clone()).or_insert_with(Seen::with_points);
-                    self.verify(charge, &recorded, seen, &mut tally)?;
+                    self.verify(config, &recorded, seen, &mut tally)?;
                 }
                 // What comes of other interleavings of such a schedule is not asked.
-                Err(guilt) if charge.is_unwanted(guilt.violation.broken) => {}
-                Err(guilt) => tally.failure = Some(guilt),
+                Err(failure) if config.is_unwanted(failure.violation.broken) => {}
+                Err(failure) => tally.failure = Some(failure),
             }
             progress(&tally);
             if tally.failure.is_some() {
@@ -394,32 +396,35 @@ impl Scope {
 
     fn record(
         &self,
-        charge: &Charge,
+        config: &ScopeConfig,
         base: &[u8],
         root: PoolOffset,
         scheduler: Scheduler,
         explorer: &mut Explorer,
-    ) -> Result<Recorded, Guilt> {
+    ) -> Result<Recorded, ScopeFailure> {
         let medium = Recorder::from_image(base.to_vec());
-        let medium = medium.planting(Plant::code_of(charge.plant));
-        let medium = match charge.plant {
+        let medium = medium.planting(Plant::code_of(config.plant));
+        let medium = match config.plant {
             Some(Plant::FlushedByClflushOpt) => medium.flushing_with(FlushKind::ClflushOpt),
             _ => medium,
         };
         let open = OpenOptions {
             lock_stripes: 64,
             lock_always: self.lock_always,
-            cache_bytes: Some(self.cache_bytes_for(charge.scheme)),
+            cache_bytes: Some(self.cache_bytes_for(config.scheme)),
             sample_bits: 0,
             step_every: self.step_every,
             page_bytes: PAGE_BYTES,
-            ack: charge.ack,
-            reading: charge.reading,
-            stream_from: Some(charge.stream_from),
-            ..OpenOptions::with_scheme(charge.scheme)
+            ack: config.ack,
+            reading: config.reading,
+            stream_from: Some(config.stream_from),
+            ..OpenOptions::with_scheme(config.scheme)
         };
-        let guilty =
-            |violation, plan: &str| Guilt { violation, plan: plan.to_owned(), witness: None };
+        let guilty = |violation, plan: &str| ScopeFailure {
+            violation,
+            plan: plan.to_owned(),
+            witness: None,
+        };
         // Whoever opens the pool is no lane of the script: its flushes need its own fences.
         let opened = on_lane(OPENER, || {
             outlast::UnrecoveredPool::open(&medium)
@@ -535,33 +540,33 @@ impl Scope {
 
     fn verify(
         &self,
-        charge: &Charge,
+        config: &ScopeConfig,
         recorded: &Recorded,
         seen: &mut Seen,
         tally: &mut Tally,
     ) -> Result<(), TooWide> {
-        let (scheme, plant) = (charge.scheme, charge.plant);
-        let court = Court::new(&self.shape, recorded.root, scheme, plant, &recorded.facts)
-            .map(|court| court.checking_rings(self.of_other_form));
-        let court = match court {
-            Ok(court) => court.looking_for(charge.wanted),
+        let (scheme, plant) = (config.scheme, config.plant);
+        let judge = CellJudge::new(&self.shape, recorded.root, scheme, plant, &recorded.facts)
+            .map(|judge| judge.checking_rings(self.of_other_form));
+        let judge = match judge {
+            Ok(judge) => judge.looking_for(config.wanted),
             Err(violation) => {
                 let plan = recorded.plan.clone();
-                tally.failure = Some(Guilt { violation, plan, witness: None });
+                tally.failure = Some(ScopeFailure { violation, plan, witness: None });
                 return Ok(());
             }
         };
         let acks = (0..recorded.log.len())
             .filter(|index| matches!(recorded.log.get(*index).1, Op::Ack(_)));
         let from_op = self.from_ack.checked_sub(1).and_then(|n| acks.clone().nth(n)).unwrap_or(0);
-        let outcome = Exhaustive::new(charge.model)
+        let outcome = Exhaustive::new(config.model)
             .crashes(self.crashes)
             .from_op(from_op)
-            .images_max(charge.images_max.saturating_sub(tally.counted()))
-            .run_after(&recorded.base, &recorded.log, court, seen)?;
+            .images_max(config.images_max.saturating_sub(tally.counted()))
+            .run_after(&recorded.base, &recorded.log, judge, seen)?;
         tally.take(&outcome);
         if let Some(failure) = outcome.failures.into_iter().next() {
-            tally.failure = Some(Guilt {
+            tally.failure = Some(ScopeFailure {
                 violation: failure.violation,
                 plan: recorded.plan.clone(),
                 witness: Some(failure.witness.to_string()),

@@ -1,8 +1,8 @@
 //! Short rings, used over and over: sweeping, ageing, lanes that change hands.
 
 use super::{APART, PACKED, ring, rings, turns, write};
-use crate::trial::Scope;
-use crate::trial::script::{Shape, Step};
+use crate::runtime::scopes::Scope;
+use crate::runtime::scopes::script::{Shape, Step};
 
 /// Transactions whose records take so many lines, one or two, and the words that these change.
 fn sized(lines: &[u64], [one, two]: [&[u64]; 2]) -> Vec<Vec<Step>> {

@@ -1,25 +1,28 @@
-//! The runtime on trial: silent as it is, noticed whenever it is broken.
+//! The runtime in exhaustive scopes: silent as it is, noticed whenever it is broken.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use outlast::{Ack, Plant, Scheme, Site};
-use outlast_crash::trial::{Charge, lifecycle, plants, scopes};
+use outlast_crash::runtime::plants;
+use outlast_crash::runtime::scopes::{ScopeConfig, lifecycle, table};
 
 /// Where data waits in the cache there is far more that a crash can leave: then a scope is cut
 /// short, and more so where whole pages are compared with their checksums, and for baselines, whose
 /// commits are long. `outlast crash all --policy any` goes through all of it.
-fn bounded(scheme: Scheme, checksums: bool) -> Charge {
+fn bounded(scheme: Scheme, checksums: bool) -> ScopeConfig {
     match scheme {
         _ if checksums || scheme.is_baseline() => {
-            Charge { schedules_max: 16, images_max: 40_000, ..Charge::of(scheme) }
+            ScopeConfig { schedules_max: 16, images_max: 40_000, ..ScopeConfig::of(scheme) }
         }
         Scheme::UndoArchapt => {
-            Charge { schedules_max: 16, images_max: 200_000, ..Charge::of(scheme) }
+            ScopeConfig { schedules_max: 16, images_max: 200_000, ..ScopeConfig::of(scheme) }
         }
-        Scheme::RedoArchapt | Scheme::Swift => Charge { images_max: 200_000, ..Charge::of(scheme) },
-        _ => Charge::of(scheme),
+        Scheme::RedoArchapt | Scheme::Swift => {
+            ScopeConfig { images_max: 200_000, ..ScopeConfig::of(scheme) }
+        }
+        _ => ScopeConfig::of(scheme),
     }
 }
 
@@ -45,21 +48,21 @@ fn judge_each<T: Sync>(name: &str, cases: &[T], judge: impl Fn(&T) + Sync) {
 fn the_runtime_survives_every_scope_whole() {
     let mut cases = Vec::new();
     for scheme in Scheme::durable() {
-        let born = lifecycle::run(&Charge::of(scheme)).unwrap();
+        let born = lifecycle::run(&ScopeConfig::of(scheme)).unwrap();
         assert!(born.failure.is_none() && born.complete, "{:?}", born.failure);
-        let words = [true, false].map(|packed| scopes::words(3, 4, 2, packed));
-        cases.extend(scopes::of(scheme).chain(words).map(|scope| (scheme, scope)));
+        let words = [true, false].map(|packed| table::words(3, 4, 2, packed));
+        cases.extend(table::of(scheme).chain(words).map(|scope| (scheme, scope)));
     }
     judge_each("judge", &cases, |(scheme, scope)| {
-        let charge = bounded(*scheme, scope.checksums);
-        let tally = scope.run(&charge, |_| ()).unwrap();
+        let config = bounded(*scheme, scope.checksums);
+        let tally = scope.run(&config, |_| ()).unwrap();
         if let Some(guilt) = tally.failure {
             panic!("{scheme}, scope {}: {guilt}", scope.name);
         }
-        let at_bound = tally.schedules == scope.schedules_max.min(charge.schedules_max)
-            || tally.counted() >= charge.images_max;
+        let at_bound = tally.schedules == scope.schedules_max.min(config.schedules_max)
+            || tally.counted() >= config.images_max;
         assert!(tally.complete || at_bound, "{scheme}, scope {}", scope.name);
-        if tally.counted() < charge.images_max {
+        if tally.counted() < config.images_max {
             assert_eq!(tally.allowed, tally.covered, "{scheme}, scope {}", scope.name);
         }
         assert!(tally.verified > 0 && tally.distinct > 0);
@@ -76,9 +79,9 @@ fn records_that_are_flushed_lose_nothing() {
         (Scheme::UndoArchapt, 2, 5_000),
         (Scheme::UndoArchapt, u64::MAX, 5_000),
     ] {
-        for scope in scopes::of(scheme).filter(|scope| !scope.checksums) {
-            let charge = Charge { stream_from, images_max, ..Charge::of(scheme) };
-            let tally = scope.run(&charge, |_| ()).unwrap();
+        for scope in table::of(scheme).filter(|scope| !scope.checksums) {
+            let config = ScopeConfig { stream_from, images_max, ..ScopeConfig::of(scheme) };
+            let tally = scope.run(&config, |_| ()).unwrap();
             if let Some(guilt) = tally.failure {
                 panic!("{scheme} from {stream_from} lines on, scope {}: {guilt}", scope.name);
             }
@@ -99,9 +102,10 @@ fn records_that_are_not_flushed_are_noticed() {
     ] {
         for scheme in [Scheme::Swift, Scheme::UndoArchapt] {
             let (plant, stream_from) = (Some(plant), u64::MAX);
-            let charge = Charge { plant, stream_from, images_max: 20_000, ..Charge::of(scheme) };
-            let is_noticed = scopes::of(scheme)
-                .any(|scope| scope.run(&charge, |_| ()).unwrap().failure.is_some());
+            let config =
+                ScopeConfig { plant, stream_from, images_max: 20_000, ..ScopeConfig::of(scheme) };
+            let is_noticed = table::of(scheme)
+                .any(|scope| scope.run(&config, |_| ()).unwrap().failure.is_some());
             assert!(is_noticed, "{plant:?} in {scheme}");
         }
     }
@@ -112,14 +116,14 @@ fn records_that_are_not_flushed_are_noticed() {
 #[test]
 fn physical_acknowledgement_loses_nothing_and_ends() {
     let names = ["alone", "abort", "pair", "abort two", "joined", "ring"];
-    let all: Vec<_> = scopes::all().into_iter().filter(|s| names.contains(&s.name)).collect();
+    let all: Vec<_> = table::all().into_iter().filter(|s| names.contains(&s.name)).collect();
     assert_eq!(all.len(), names.len());
     for scheme in Scheme::durable() {
         for scope in &all {
-            let charge =
-                if scheme.is_baseline() { bounded(scheme, false) } else { Charge::of(scheme) };
-            let charge = Charge { ack: Ack::Physical, ..charge };
-            let tally = scope.run(&charge, |_| ()).unwrap();
+            let config =
+                if scheme.is_baseline() { bounded(scheme, false) } else { ScopeConfig::of(scheme) };
+            let config = ScopeConfig { ack: Ack::Physical, ..config };
+            let tally = scope.run(&config, |_| ()).unwrap();
             if let Some(guilt) = tally.failure {
                 panic!("{scheme}, scope {}: {guilt}", scope.name);
             }
@@ -138,8 +142,8 @@ fn every_control_is_left_alone() {
         .collect();
     judge_each("judge", &cases, |(scheme, control)| {
         let images_max = if scheme.is_baseline() { 5_000 } else { 30_000 };
-        let sentence = plants::hunt(*control, *scheme, images_max, |_, _| ()).unwrap();
-        if let Some((scope, guilt)) = sentence.killed {
+        let hunted = plants::hunt(*control, *scheme, images_max, |_, _| ()).unwrap();
+        if let Some((scope, guilt)) = hunted.killed {
             panic!("{control} in {scheme}, scope {scope}: {guilt}");
         }
     });
@@ -163,8 +167,8 @@ fn every_planted_bug_is_killed() {
     }));
     let survivors = Mutex::new(Vec::new());
     judge_each(HUNTER, &cases, |(scheme, plant)| {
-        let sentence = plants::hunt(*plant, *scheme, 300_000, |_, _| ()).unwrap();
-        if sentence.killed.is_none() {
+        let hunted = plants::hunt(*plant, *scheme, 300_000, |_, _| ()).unwrap();
+        if hunted.killed.is_none() {
             survivors.lock().unwrap().push(format!("{scheme} {plant}"));
         }
     });

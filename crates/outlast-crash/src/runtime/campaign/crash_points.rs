@@ -49,7 +49,7 @@ pub(super) struct Shared<'a> {
 
 /// What one job found.
 #[derive(Default)]
-pub(super) struct Visited {
+pub(super) struct JobOutcome {
     pub counts: Counts,
     pub failure: Option<Failure>,
     /// The crash point that was asked for, where the run has none such.
@@ -65,13 +65,13 @@ pub(super) struct Machine {
 
 impl Shared<'_> {
     /// Plays the run through a machine and crashes it at so many points.
-    pub fn visit(
+    pub fn crash_all(
         &self,
         job: usize,
         machine: Machine,
         points: usize,
         progress: &dyn Fn(u64),
-    ) -> Visited {
+    ) -> JobOutcome {
         let Campaign { seed, lanes, .. } = *self.campaign;
         let seed = machine.seed(seed);
         let config = AtomicConfig { domain: self.campaign.domain, ..machine.config(lanes) };
@@ -89,8 +89,8 @@ impl Shared<'_> {
         let mut bytes = self.base.bytes.clone();
         bytes.resize(journal.image_bytes() as usize, 0);
         let overlay = Overlay::new(bytes).planting(Plant::code_of(self.campaign.plant));
-        let mut visitor = Visitor::new(self, machine, overlay);
-        visitor.census = self
+        let mut crasher = Crasher::new(self, machine, overlay);
+        crasher.census = self
             .campaign
             .warm_up
             .map(|_| Census::new(self.recording, &self.base.bytes, journal.image_bytes() as usize));
@@ -103,16 +103,18 @@ impl Shared<'_> {
             }
             let entries = match at.entries_in(&journal) {
                 Ok(entries) => entries,
-                Err(missing) => return Visited { missing: Some(missing), ..Visited::default() },
+                Err(missing) => {
+                    return JobOutcome { missing: Some(missing), ..JobOutcome::default() };
+                }
             };
-            visitor.overlay.advance(|image| cursor.advance_to_entry(entries, image, |_| {}));
+            crasher.overlay.advance(|image| cursor.advance_to_entry(entries, image, |_| {}));
             moment.advance(at.ops);
-            if let Some(census) = &mut visitor.census {
+            if let Some(census) = &mut crasher.census {
                 census.advance(at.ops);
             }
             let mut random = Random::stream(seed, 1 + entries as u64);
-            if let Err((stage, violation)) = visitor.crash(&moment, &mut random) {
-                visitor.counts.count(violation.broken);
+            if let Err((stage, violation)) = crasher.crash(&moment, &mut random) {
+                crasher.counts.count(violation.broken);
                 let failed = Failure { violation, machine: Some((machine, at)), stage };
                 failure.get_or_insert(failed);
                 if self.campaign.until_failure {
@@ -122,7 +124,7 @@ impl Shared<'_> {
             }
             progress(self.done.fetch_add(1, Ordering::Relaxed) + 1);
         }
-        Visited { counts: visitor.counts, failure, missing: None }
+        JobOutcome { counts: crasher.counts, failure, missing: None }
     }
 }
 
@@ -139,7 +141,7 @@ impl Machine {
     }
 }
 
-pub(super) struct Visitor<'a> {
+pub(super) struct Crasher<'a> {
     shared: &'a Shared<'a>,
     machine: Machine,
     pub overlay: Overlay,
@@ -154,7 +156,7 @@ pub(super) struct Visitor<'a> {
 
 type Crashed = Result<(), (Stage, Violation)>;
 
-impl<'a> Visitor<'a> {
+impl<'a> Crasher<'a> {
     /// Nobody counts stale objects.
     pub fn new(shared: &'a Shared<'a>, machine: Machine, overlay: Overlay) -> Self {
         Self {
@@ -169,7 +171,7 @@ impl<'a> Visitor<'a> {
     }
 }
 
-impl Visitor<'_> {
+impl Crasher<'_> {
     /// One crash point: recovery and judgement, and now and then what may follow.
     pub fn crash(&mut self, moment: &Moment<'_>, random: &mut Random) -> Crashed {
         let mut one_in = |n| random.below(n) == 0;

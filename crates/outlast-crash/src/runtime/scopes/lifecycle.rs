@@ -7,7 +7,7 @@ use outlast::{
 use outlast_pmem::{Mark, Medium, Recorder};
 use outlast_trace::{OpLog, TxId};
 
-use super::{Charge, Guilt, Tally};
+use super::{ScopeConfig, ScopeFailure, Tally};
 use crate::{Broken, Crash, Exhaustive, ImageMedium, TooWide, Violation};
 
 const POOL_BYTES: u64 = 96 << 10;
@@ -22,27 +22,28 @@ const GREW: TxId = TxId(3);
 ///
 /// # Errors
 /// When a unit of memory has too many contents to enumerate.
-pub fn run(charge: &Charge) -> Result<Tally, TooWide> {
+pub fn run(config: &ScopeConfig) -> Result<Tally, TooWide> {
     let medium = Recorder::new(POOL_BYTES).growing_to(GROWN_BYTES);
-    let medium = medium.planting(Plant::code_of(charge.plant));
+    let medium = medium.planting(Plant::code_of(config.plant));
     let mut tally = Tally { schedules: 1, ..Tally::default() };
-    let (born, grown) = match live(&medium, charge) {
+    let (born, grown) = match live(&medium, config) {
         Ok(logs) => logs,
         Err(error) => {
             let violation = Violation::new(Broken::Refused, error);
-            tally.failure = Some(Guilt { violation, plan: "one lane".to_owned(), witness: None });
+            tally.failure =
+                Some(ScopeFailure { violation, plan: "one lane".to_owned(), witness: None });
             return Ok(tally);
         }
     };
     for (base, log) in [(vec![0; POOL_BYTES as usize], born), grown] {
-        let judge = |image: &ImageMedium, crash: &Crash<'_>| verify(image, crash, charge);
-        let outcome = Exhaustive::new(charge.model)
-            .images_max(charge.images_max)
+        let judge = |image: &ImageMedium, crash: &Crash<'_>| verify(image, crash, config);
+        let outcome = Exhaustive::new(config.model)
+            .images_max(config.images_max)
             .growing_to(GROWN_BYTES)
             .run(&base, &log, judge)?;
         tally.take(&outcome);
         if let Some(failure) = outcome.failures.into_iter().next() {
-            tally.failure = Some(Guilt {
+            tally.failure = Some(ScopeFailure {
                 violation: failure.violation,
                 plan: "one lane".to_owned(),
                 witness: Some(failure.witness.to_string()),
@@ -54,7 +55,7 @@ pub fn run(charge: &Charge) -> Result<Tally, TooWide> {
 }
 
 /// What happens before the pool grows, and, behind the bytes that it has by then, while it does.
-fn live(medium: &Recorder, charge: &Charge) -> Result<(OpLog, (Vec<u8>, OpLog)), String> {
+fn live(medium: &Recorder, config: &ScopeConfig) -> Result<(OpLog, (Vec<u8>, OpLog)), String> {
     let create = CreateOptions {
         lanes: 1,
         lane_bytes: 1024,
@@ -62,7 +63,7 @@ fn live(medium: &Recorder, charge: &Charge) -> Result<(OpLog, (Vec<u8>, OpLog)),
         uuid: Some(Default::default()),
         checksums: false,
     };
-    let open = OpenOptions { lock_stripes: 64, ..OpenOptions::with_scheme(charge.scheme) };
+    let open = OpenOptions { lock_stripes: 64, ..OpenOptions::with_scheme(config.scheme) };
     let pool = Pool::create_on(medium, &create, &open).map_err(|error| error.to_string())?;
     medium.mark(Mark::Ack(CREATED));
     let mut lane = pool.lane().map_err(|error| error.to_string())?;
@@ -83,10 +84,10 @@ fn live(medium: &Recorder, charge: &Charge) -> Result<(OpLog, (Vec<u8>, OpLog)),
     Ok((born, (before, medium.take_log())))
 }
 
-fn verify(image: &ImageMedium, crash: &Crash<'_>, charge: &Charge) -> Result<(), Violation> {
+fn verify(image: &ImageMedium, crash: &Crash<'_>, config: &ScopeConfig) -> Result<(), Violation> {
     let acked = |tx: TxId| crash.acked.contains(&tx);
     let refused = |error: PoolError| Violation::new(Broken::Refused, error.to_string());
-    image.plant(Plant::code_of(charge.plant));
+    image.plant(Plant::code_of(config.plant));
     let pool = match UnrecoveredPool::open(image) {
         Err(PoolError::Unfinished) if !acked(CREATED) => return Ok(()),
         opened => opened.and_then(|pool| pool.recover()).map_err(refused)?,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use outlast::Guarantee;
 use outlast_sim::Policy;
 
-use super::visit::Machine;
+use super::crash_points::Machine;
 use super::{Caches, Campaign, CrashOp, ObjectCounts};
 use crate::{Broken, Violation};
 

@@ -1,8 +1,8 @@
 //! Blocks, chunks, and space that the log borrows.
 
 use super::{APART, BLOCKS, ring, scope, write};
-use crate::trial::script::{Shape, Step};
-use crate::trial::{LONG_LANE_BYTES, Scope};
+use crate::runtime::scopes::script::{Shape, Step};
+use crate::runtime::scopes::{LONG_LANE_BYTES, Scope};
 
 pub(super) fn all() -> Vec<Scope> {
     vec![

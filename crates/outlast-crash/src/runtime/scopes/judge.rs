@@ -19,7 +19,7 @@ fn key(cell: u64) -> Key {
 }
 
 /// Everything needed to judge the images of one run.
-pub(super) struct Court<'a> {
+pub(super) struct CellJudge<'a> {
     pub shape: &'a Shape,
     pub root: PoolOffset,
     pub scheme: Scheme,
@@ -31,7 +31,7 @@ pub(super) struct Court<'a> {
     oracle: Oracle,
 }
 
-impl<'a> Court<'a> {
+impl<'a> CellJudge<'a> {
     /// Of what the transactions of a script did.
     ///
     /// # Errors
@@ -51,9 +51,8 @@ impl<'a> Court<'a> {
         };
         let oracle = Oracle::new(shape.cells() as u32, facts.iter().map(transaction).collect());
         let oracle = oracle.expect("scripts read what they write, once");
-        match oracle.lost_update().or_else(|| oracle.unwritten()) {
-            Some(fault) => return Err(fault.into()),
-            None => {}
+        if let Some(fault) = oracle.lost_update().or_else(|| oracle.unwritten()) {
+            return Err(fault.into());
         }
         let check_blocks = shape.blocks > 0;
         Ok(Self {
@@ -157,7 +156,7 @@ fn recover(
         .map_err(|error: PoolError| Violation::new(Broken::Refused, error.to_string()))
 }
 
-impl Court<'_> {
+impl CellJudge<'_> {
     fn judge(&self, image: &ImageMedium, crash: &Crash<'_>) -> Result<(), Violation> {
         let pool = recover(image, self.plant)?;
         self.judge_cells(image, crash.acked)?;
@@ -189,7 +188,7 @@ impl Court<'_> {
     }
 }
 
-impl Judge for Court<'_> {
+impl Judge for CellJudge<'_> {
     fn verify(&mut self, image: &ImageMedium, crash: &Crash<'_>) -> Result<(), Violation> {
         let verdict = self.judge(image, crash);
         match &verdict {

@@ -1,8 +1,8 @@
 //! Asynchronous commits, and what makes them durable.
 
 use super::{APART, BLOCKS, later, look, rings, scope, sync, write};
-use crate::trial::Scope;
-use crate::trial::script::Step;
+use crate::runtime::scopes::Scope;
+use crate::runtime::scopes::script::Step;
 
 pub(super) fn all() -> Vec<Scope> {
     vec![

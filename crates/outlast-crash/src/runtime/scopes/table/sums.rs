@@ -1,8 +1,8 @@
 //! Pools that keep checksums.
 
 use super::{APART, BLOCKS, ring, turns, write};
-use crate::trial::Scope;
-use crate::trial::script::{Shape, Step};
+use crate::runtime::scopes::Scope;
+use crate::runtime::scopes::script::{Shape, Step};
 
 pub(super) fn all() -> Vec<Scope> {
     let sums = Scope { checksums: true, queue_lines: 1, step_every: 1, ..ring() };

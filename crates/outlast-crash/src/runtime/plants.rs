@@ -2,19 +2,18 @@
 
 use outlast::{Plant, Scheme, Site};
 
-use super::scopes;
-use super::{Charge, Guilt, Scope, Tally};
+use super::scopes::{Scope, ScopeConfig, ScopeFailure, Tally, lifecycle, table};
 use crate::TooWide;
 
 /// What became of one planted bug under one scheme.
 #[derive(Clone, Debug)]
-pub struct Sentence {
+pub struct Hunted {
     /// The bug.
     pub plant: Plant,
     /// The scheme that it was planted in.
     pub scheme: Scheme,
     /// Where it was noticed, and how; `None` when every scope stayed silent.
-    pub killed: Option<(&'static str, Guilt)>,
+    pub killed: Option<(&'static str, ScopeFailure)>,
     /// Recoveries executed until then.
     pub images: u64,
 }
@@ -66,7 +65,7 @@ pub fn hunt(
     scheme: Scheme,
     images_max: u64,
     mut progress: impl FnMut(&'static str, &Tally),
-) -> Result<Sentence, TooWide> {
+) -> Result<Hunted, TooWide> {
     let mut hunt = Hunt { plant, scheme, images: 0 };
     let made_for_it = SHOWN_IN.iter().filter(|(shown, _)| *shown == plant);
     // Most bugs show early in some scope; few need all that a scope has, and what is sound shows nowhere.
@@ -75,19 +74,19 @@ pub fn hunt(
     for (number, look) in looks.enumerate() {
         if number == 1 {
             for (_, name) in made_for_it.clone() {
-                for scope in scopes::of(scheme).filter(|scope| scope.name == *name) {
+                for scope in table::of(scheme).filter(|scope| scope.name == *name) {
                     if let Some(killed) = hunt.look_into(&scope, images_max, &mut progress)? {
                         return Ok(hunt.over(Some(killed)));
                     }
                 }
             }
         }
-        let lifecycle = super::lifecycle::run(&hunt.charge(look))?;
-        hunt.images += lifecycle.counted();
-        if let Some(guilt) = lifecycle.failure {
-            return Ok(hunt.over(Some(("lifecycle", guilt))));
+        let lived = lifecycle::run(&hunt.config(look))?;
+        hunt.images += lived.counted();
+        if let Some(failure) = lived.failure {
+            return Ok(hunt.over(Some(("lifecycle", failure))));
         }
-        for scope in scopes::of(scheme) {
+        for scope in table::of(scheme) {
             if let Some(killed) = hunt.look_into(&scope, look, &mut progress)? {
                 return Ok(hunt.over(Some(killed)));
             }
@@ -104,8 +103,8 @@ struct Hunt {
 }
 
 impl Hunt {
-    fn charge(&self, images_max: u64) -> Charge {
-        Charge { plant: Some(self.plant), images_max, ..Charge::of(self.scheme) }
+    fn config(&self, images_max: u64) -> ScopeConfig {
+        ScopeConfig { plant: Some(self.plant), images_max, ..ScopeConfig::of(self.scheme) }
     }
 
     /// Runs one scope, and names it if the bug is noticed there.
@@ -114,16 +113,16 @@ impl Hunt {
         scope: &Scope,
         images_max: u64,
         progress: &mut impl FnMut(&'static str, &Tally),
-    ) -> Result<Option<(&'static str, Guilt)>, TooWide> {
+    ) -> Result<Option<(&'static str, ScopeFailure)>, TooWide> {
         // Comparing every page with its checksums takes longer than all the rest.
         let images_max = if scope.checksums { images_max / SUMS_SHARE } else { images_max };
-        let tally = scope.run(&self.charge(images_max), |tally| progress(scope.name, tally))?;
+        let tally = scope.run(&self.config(images_max), |tally| progress(scope.name, tally))?;
         self.images += tally.counted();
-        Ok(tally.failure.map(|guilt| (scope.name, guilt)))
+        Ok(tally.failure.map(|failure| (scope.name, failure)))
     }
 
-    fn over(self, killed: Option<(&'static str, Guilt)>) -> Sentence {
-        Sentence { plant: self.plant, scheme: self.scheme, killed, images: self.images }
+    fn over(self, killed: Option<(&'static str, ScopeFailure)>) -> Hunted {
+        Hunted { plant: self.plant, scheme: self.scheme, killed, images: self.images }
     }
 }
 
@@ -134,7 +133,7 @@ mod tests {
     #[test]
     fn every_scope_that_a_bug_is_looked_for_in_exists() {
         for (plant, name) in SHOWN_IN {
-            assert!(scopes::all().iter().any(|scope| scope.name == *name), "{plant}: {name}");
+            assert!(table::all().iter().any(|scope| scope.name == *name), "{plant}: {name}");
         }
     }
 }
