@@ -7,6 +7,8 @@
 //! - [`hwl`] logs in hardware, undo and redo, through the machine's ports ("Steal but no force",
 //!   HPCA'18): with flushes behind commits (`hwl`) or with lines forced out by age (`fwb`). Its other
 //!   variants log only one kind of values or leave out what makes it sound.
+//! - `ehou` writes lines to free blocks and has the DIMM's address indirection say where they are
+//!   ("Efficient hardware-assisted out-place update for persistent memory").
 //! - [`software`] turns bare transactions into streams that log for themselves and flush with
 //!   `clwb`, or flush nothing and promise nothing.
 //! - `ideal` promises nothing, and the oracle finds it guilty; `skeleton` is the example to copy.
@@ -31,6 +33,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod ehou;
 pub mod hwl;
 mod ideal;
 mod image;
@@ -60,6 +63,7 @@ pub const ALL: &[&dyn HardwareScheme] = &[
     &software::Software,
     &hwl::HardwareLogging,
     &redu::HardwareRedo,
+    &ehou::OutOfPlace,
     &skeleton::Skeleton,
     &ssp::ShadowSubPaging,
 ];

@@ -1,7 +1,9 @@
 //! What schemes share.
 
 pub(crate) mod ait;
+mod bloom;
 pub(crate) mod ring;
 mod table;
 
+pub(crate) use bloom::Bloom;
 pub(crate) use table::SetAssoc;

@@ -71,6 +71,18 @@ impl<V: Copy + Default> SetAssoc<V> {
         self.used[at] = self.uses;
     }
 
+    /// The value at a position.
+    #[inline]
+    pub(crate) fn value(&mut self, at: usize) -> &mut V {
+        &mut self.values[at]
+    }
+
+    /// What is at a position.
+    #[inline]
+    pub(crate) fn get(&self, at: usize) -> Option<(u64, V)> {
+        (self.keys[at] != EMPTY).then(|| (self.keys[at], self.values[at]))
+    }
+
     /// Where a key that is not there may be put: an empty position, or that of the least rank, of
     /// which the one that was used longest ago. What has no rank stays.
     pub(crate) fn room(&self, key: u64, rank: impl Fn(&V) -> Option<u8>) -> Option<usize> {

@@ -96,7 +96,7 @@ impl Indirection {
         out: &mut Outbox<Token<T>>,
     ) -> WriteRoute {
         let is_mapped = self.maps(line);
-        let asked = |over| Asked::Write(ticket, line, over);
+        let asked = |over| Asked::Write(ticket, line, over, u8::MAX);
         match is_mapped.then(|| self.look_up(now, cycles, line, asked, out)) {
             Some(None) => WriteRoute::Wait,
             Some(Some(cycles)) if cycles > 0 => WriteRoute::After { line, cycles },
@@ -112,7 +112,7 @@ impl Indirection {
             self.cache.put(at, block, ());
         }
         while let Some(asked) = self.lookups.next(block) {
-            let (Asked::Read(_, line, _) | Asked::Write(_, line, _)) = asked;
+            let (Asked::Read(_, line, _) | Asked::Write(_, line, _, _)) = asked;
             asked.release(now, line, out);
         }
     }

@@ -8,8 +8,8 @@ use outlast_trace::LineAddr;
 pub(crate) enum Asked {
     /// A read of this line, and when its own lookup is over.
     Read(ReadTicket, LineAddr, Cycle),
-    /// A write of this line.
-    Write(WriteTicket, LineAddr, Cycle),
+    /// A write of these words of a line.
+    Write(WriteTicket, LineAddr, Cycle, u8),
 }
 
 impl Asked {
@@ -23,7 +23,7 @@ impl Asked {
                     cycles => Route::After { line: to, cycles },
                 },
             ),
-            Self::Write(ticket, _, over) => out.release_write(
+            Self::Write(ticket, _, over, _) => out.release_write(
                 ticket,
                 match over.since(now) {
                     0 => WriteRoute::There(to),
@@ -58,6 +58,18 @@ impl Lookups {
     pub(crate) fn forget(&mut self, write: WriteTicket) {
         let is_it = |asked: &Asked| matches!(asked, Asked::Write(ticket, ..) if *ticket == write);
         self.waiting.retain(|(_, asked)| !is_it(asked));
+    }
+
+    /// The first that waits for a block.
+    pub(crate) fn first(&self, block: u64) -> Option<Asked> {
+        self.waiting.iter().find(|(of, _)| *of == block).map(|(_, asked)| *asked)
+    }
+
+    /// The reads that wait for a block, which wait no more.
+    pub(crate) fn next_read(&mut self, block: u64) -> Option<Asked> {
+        let is_read = |asked: &Asked| matches!(asked, Asked::Read(..));
+        let at = self.waiting.iter().position(|(of, asked)| *of == block && is_read(asked))?;
+        Some(self.waiting.remove(at).1)
     }
 
     /// The first that waits for a block, which waits no more.

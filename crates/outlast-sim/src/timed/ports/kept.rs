@@ -2,7 +2,7 @@
 //!
 //! A line is kept under its place in the array. At a crash residual energy writes the kept lines
 //! there, in the order in which they were first kept ([`DrainCursor`](crate::timed::DrainCursor) says
-//! which). A kept line ends when a write of it that was sent later is durable, or when the scheme
+//! which). A kept line ends when a write of it that was asked for later is durable, or when the scheme
 //! drops it: then the array has what it had before.
 
 use super::Scheme;
@@ -38,8 +38,8 @@ pub struct KeptStats {
 
 #[derive(Clone, Debug)]
 struct KeptLine {
-    /// When it was kept last.
-    at: Cycle,
+    /// Its place among all that was kept and written, where it was kept last.
+    order: u64,
     cause: Cause,
     /// The line without it.
     under: LineBytes,
@@ -86,12 +86,12 @@ impl<S: Scheme> MemorySystem<S> {
             journal.report_persisted(now, epoch);
         }
         let mut new = std::mem::take(&mut self.outbox.kept);
-        for Kept { line, words, data, cause } in new.drain(..) {
+        for (order, Kept { line, words, data, cause }) in new.drain(..) {
             self.kept.pass(now);
             let under = self.memory.read(line);
-            let first = KeptLine { at: now, cause, under };
+            let first = KeptLine { order, cause, under };
             let kept = self.kept.lines.entry(line).or_insert(first);
-            (kept.at, kept.cause) = (now, cause);
+            (kept.order, kept.cause) = (order, cause);
             let stats = &mut self.kept.stats;
             stats.lines_max = stats.lines_max.max(self.kept.lines.len() as u64);
             self.memory.write(line, words, &data);
@@ -118,10 +118,10 @@ impl<S: Scheme> MemorySystem<S> {
         words: u8,
         data: &LineBytes,
         cause: Cause,
-        sent: Cycle,
+        order: u64,
     ) {
         let now = self.now();
-        let is_older = self.kept.lines.get(&line).map(|kept| sent < kept.at);
+        let is_older = self.kept.lines.get(&line).map(|kept| order < kept.order);
         if is_older == Some(false)
             && let Some(mut kept) = self.kept.remove(now, line)
         {

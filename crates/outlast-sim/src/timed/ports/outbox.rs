@@ -31,11 +31,13 @@ pub struct Outbox<T = ()> {
     /// Whether there is anything.
     pub(in crate::timed) any: bool,
     pub(in crate::timed) discarded: Vec<LineAddr>,
-    pub(in crate::timed) kept: Vec<Kept>,
+    /// Lines kept and writes asked for until now, which tell the order between the two.
+    pub(in crate::timed) asked: u64,
+    pub(in crate::timed) kept: Vec<(u64, Kept)>,
     pub(in crate::timed) unkept: Vec<LineAddr>,
     pub(in crate::timed) persisted: Option<u64>,
     pub(in crate::timed) reads: Vec<Sided<SchemeRead<T>>>,
-    pub(in crate::timed) writes: Vec<Sided<SchemeWrite<T>>>,
+    pub(in crate::timed) writes: Vec<(u64, Sided<SchemeWrite<T>>)>,
     pub(in crate::timed) blocks: Vec<Sided<Block<T>>>,
     pub(in crate::timed) copies: Vec<Copied<T>>,
     pub(in crate::timed) calls: Vec<(Cycle, T)>,
@@ -57,6 +59,7 @@ impl<T> Default for Outbox<T> {
         Self {
             any: false,
             discarded: Vec::new(),
+            asked: 0,
             kept: Vec::new(),
             unkept: Vec::new(),
             persisted: None,
@@ -85,13 +88,15 @@ impl<T> Outbox<T> {
     /// leave the caches.
     pub fn write(&mut self, write: SchemeWrite<T>) {
         self.any = true;
-        self.writes.push((Side::Processor, write));
+        self.asked += 1;
+        self.writes.push((self.asked, (Side::Processor, write)));
     }
 
     /// As [`write`](Self::write), from the memory's side: at the queue at once.
     pub fn write_inside(&mut self, write: SchemeWrite<T>) {
         self.any = true;
-        self.writes.push((Side::Memory, write));
+        self.asked += 1;
+        self.writes.push((self.asked, (Side::Memory, write)));
     }
 
     /// Reads a line from memory, past the caches and where it lies, to the processor's side:
@@ -134,7 +139,8 @@ impl<T> Outbox<T> {
     /// kept again keeps its place among the others.
     pub fn keep(&mut self, line: Kept) {
         self.any = true;
-        self.kept.push(line);
+        self.asked += 1;
+        self.kept.push((self.asked, line));
     }
 
     /// Drops a kept line: the array keeps what it had before. A line that is not kept stays.
@@ -252,6 +258,7 @@ impl<T> Outbox<T> {
         let Self {
             any: _,
             discarded,
+            asked,
             kept,
             unkept,
             persisted,
@@ -274,16 +281,19 @@ impl<T> Outbox<T> {
         } = self;
         under.any = true;
         under.discarded.append(discarded);
-        under.kept.append(kept);
+        let before = under.asked;
+        under.asked += std::mem::take(asked);
+        under.kept.extend(kept.drain(..).map(|(order, line)| (before + order, line)));
         under.unkept.append(unkept);
         under.persisted = persisted.take().or(under.persisted);
         let carried = reads.drain(..).map(|(side, SchemeRead { line, cause, token: of })| {
             (side, SchemeRead { line, cause, token: token(of) })
         });
         under.reads.extend(carried);
-        let carried = writes.drain(..).map(|(side, write)| {
+        let carried = writes.drain(..).map(|(order, (side, write))| {
             let SchemeWrite { line, words, data, cause, token: of } = write;
-            (side, SchemeWrite { line, words, data, cause, token: token(of) })
+            let write = SchemeWrite { line, words, data, cause, token: token(of) };
+            (before + order, (side, write))
         });
         under.writes.extend(carried);
         let carried = blocks.drain(..).map(|(side, Block { line, data, cause, token: of })| {

@@ -87,13 +87,14 @@ impl<S: Scheme> MemorySystem<S> {
             self.send_own_read(line, cause, ReadOf::Scheme(token), side);
         }
         let mut writes = std::mem::take(&mut self.outbox.writes);
-        for (side, SchemeWrite { line, words, data, cause, token }) in writes.drain(..) {
+        for (order, (side, SchemeWrite { line, words, data, cause, token })) in writes.drain(..) {
             let origin = Origin::Scheme(self.tokens.put(token));
-            self.send_own_write(line, words, &data, cause, origin, side);
+            self.send_own_write(line, words, &data, cause, origin, (order, side));
         }
         if self.outbox.writes.is_empty() {
             self.outbox.writes = writes; // Keeps the allocation.
         }
+        let asked = self.outbox.asked;
         for (side, block) in std::mem::take(&mut self.outbox.blocks) {
             assert!(!block.data.is_empty(), "a block has a line at least");
             let lines = block.data.len() as u32;
@@ -101,7 +102,8 @@ impl<S: Scheme> MemorySystem<S> {
             let job = self.jobs.put(job);
             for (number, data) in block.data.iter().enumerate() {
                 let line = block.line.plus(number as u64);
-                self.send_own_write(line, u8::MAX, data, block.cause, Origin::Job(job), side);
+                let place = (asked, side);
+                self.send_own_write(line, u8::MAX, data, block.cause, Origin::Job(job), place);
             }
         }
         for copied in std::mem::take(&mut self.outbox.copies) {
@@ -129,7 +131,8 @@ impl<S: Scheme> MemorySystem<S> {
     pub(super) fn copy_read(&mut self, job: u32, to: LineAddr, data: &LineBytes) {
         let Job::Copy { copied, .. } = self.jobs.get(job) else { return };
         let cause = copied.cause;
-        self.send_own_write(to, u8::MAX, data, cause, Origin::Job(job), Side::Memory);
+        let place = (self.outbox.asked, Side::Memory);
+        self.send_own_write(to, u8::MAX, data, cause, Origin::Job(job), place);
     }
 
     fn send_own_read(&mut self, line: LineAddr, cause: Cause, of: ReadOf, side: Side) {

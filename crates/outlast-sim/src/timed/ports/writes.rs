@@ -140,6 +140,8 @@ struct Write<Tag> {
     data: LineBytes,
     origin: Origin,
     sent: Cycle,
+    /// Its place among all that schemes have kept and written.
+    order: u64,
     tag: Tag,
     lane: Option<LaneId>,
     tx: Option<u64>,
@@ -239,9 +241,9 @@ impl<S: Scheme> MemorySystem<S> {
             _ => None,
         };
         let tx = lane.and_then(|lane| self.transactions.running(lane));
-        let (of, data, sent) = (line, *data, self.now());
+        let (of, data, sent, order) = (line, *data, self.now(), self.outbox.asked);
         let write =
-            Write { of, line, words, cause, state, side, data, origin, sent, tag, lane, tx };
+            Write { of, line, words, cause, state, side, data, origin, sent, order, tag, lane, tx };
         self.send(write);
     }
 
@@ -253,12 +255,12 @@ impl<S: Scheme> MemorySystem<S> {
         data: &LineBytes,
         cause: Cause,
         origin: Origin,
-        side: Side,
+        (order, side): (u64, Side),
     ) {
         let (of, data, sent, state) = (line, *data, self.now(), State::Placed);
         let (tag, lane, tx) = (S::Tag::default(), None, None);
         let write =
-            Write { of, line, words, cause, state, side, data, origin, sent, tag, lane, tx };
+            Write { of, line, words, cause, state, side, data, origin, sent, order, tag, lane, tx };
         self.send(write);
     }
 
@@ -583,8 +585,8 @@ impl<S: Scheme> MemorySystem<S> {
                 journal.persist(now, write.line, write.words, &write.data, cause);
             }
         } else {
-            let (place, words, data) = (write.line, write.words, write.data);
-            self.array_has(place, words, &data, cause, sent);
+            let (place, words, data, order) = (write.line, write.words, write.data, write.order);
+            self.array_has(place, words, &data, cause, order);
         }
         self.persist.record(cause, now.since(sent));
         if let Some(timeline) = &mut self.timeline {
