@@ -17,10 +17,15 @@ pub(super) struct Checkpoint {
     pages: Vec<u32>,
     /// Lanes of those that fell back to logging.
     pub(super) headers: Vec<usize>,
-    /// The commits of the checkpoint under way, and its writes that are not durable.
+    /// The commits of the checkpoint under way, its lines of the table that are not written yet, and its
+    /// writes that are not durable.
     covered: Vec<u64>,
+    unwritten: Vec<u32>,
     outstanding: usize,
 }
+
+/// Lines of the table on their way at a time: commits do not wait behind a whole checkpoint.
+const WRITES: usize = 8;
 
 impl SubPages {
     /// The table lacks what has committed of a page.
@@ -41,17 +46,33 @@ impl SubPages {
 
     /// Begins a checkpoint, if none is under way and there is anything for it.
     pub(super) fn checkpoint(&mut self, out: &mut Outbox<Token>) {
-        if !self.checkpoint.covered.is_empty() || self.checkpoint.commits.is_empty() {
+        let Checkpoint { commits, covered, unwritten, outstanding, .. } = &self.checkpoint;
+        let is_under_way = !covered.is_empty() || !unwritten.is_empty() || *outstanding > 0;
+        if is_under_way || commits.is_empty() {
             return self.truncate(out);
         }
         self.counts.checkpoints += 1;
-        std::mem::swap(&mut self.checkpoint.commits, &mut self.checkpoint.covered);
+        let Checkpoint { commits, covered, unwritten, pages, .. } = &mut self.checkpoint;
+        std::mem::swap(commits, covered);
+        std::mem::swap(pages, unwritten);
         if self.has(Fault::TruncatesEarly) {
             self.covers(out);
         }
+        let mut headers = std::mem::take(&mut self.checkpoint.headers);
+        headers.sort_unstable();
+        headers.dedup();
+        for &lane in &headers {
+            let line = self.config.layout.header(lane);
+            self.write_table(line, &[self.lanes[lane].fell_back], out);
+        }
+        self.write_entries(out);
+    }
+
+    /// Writes lines of the table as they are now, which is as commits in the journal have left them.
+    fn write_entries(&mut self, out: &mut Outbox<Token>) {
         let layout = self.config.layout;
-        let pages = std::mem::take(&mut self.checkpoint.pages);
-        for &first in &pages {
+        while self.checkpoint.outstanding < WRITES {
+            let Some(first) = self.checkpoint.unwritten.pop() else { break };
             self.pages.get_mut(first).is_dirty = false;
             let (mut data, mut differs) = ([0; 8], false);
             for (page, words) in (first..layout.pages as u32).zip(data.chunks_exact_mut(2)) {
@@ -64,12 +85,6 @@ impl SubPages {
             if differs {
                 self.write_table(layout.table_line(first), &data, out);
             }
-        }
-        let mut headers = std::mem::take(&mut self.checkpoint.headers);
-        headers.sort_unstable();
-        headers.dedup();
-        for &lane in &headers {
-            self.write_table(layout.header(lane), &[self.lanes[lane].fell_back], out);
         }
         if self.checkpoint.outstanding == 0 {
             self.covers(out);
@@ -86,9 +101,7 @@ impl SubPages {
     /// A write of the checkpoint is durable.
     pub(super) fn checkpointed(&mut self, out: &mut Outbox<Token>) {
         self.checkpoint.outstanding -= 1;
-        if self.checkpoint.outstanding == 0 {
-            self.covers(out);
-        }
+        self.write_entries(out);
     }
 
     /// The table has what the checkpoint's commits say.
