@@ -111,7 +111,11 @@ fn of_row(document: &Document, row: &Row<'_>, columns: &[&Column], best: &[Optio
         .split_once(", scheme.")
         .map_or(String::new(), |(_, chosen)| format!("<small>scheme.{}</small>", escape(chosen)));
     let (seen, images) = row.seen().map_or(("", 0.0), |seen| seen);
-    let is_kept = seen == row.claimed || row.claimed == "none" || seen == "durable";
+    let class = match (row.claimed, seen) {
+        ("none", _) | (_, "") => "",
+        (claimed, seen) if seen == claimed || seen == "durable" => "good",
+        _ => "bad",
+    };
     let colour = palette::css(palette::scheme(row.scheme));
     let mut html = format!(
         "<tr data-seen=\"{seen}\"><th scope=\"row\" title=\"{}\"><span class=\"swatch\" \
@@ -120,7 +124,7 @@ fn of_row(document: &Document, row: &Row<'_>, columns: &[&Column], best: &[Optio
         escape(row.config),
         escape(row.scheme),
         row.claimed,
-        if is_kept { "good" } else { "bad" },
+        class,
     );
     for (column, best) in columns.iter().zip(best) {
         html += &match column.of(row) {
@@ -131,7 +135,8 @@ fn of_row(document: &Document, row: &Row<'_>, columns: &[&Column], best: &[Optio
                     .into_iter()
                     .map(|(cause, value)| format!("{}: {}", escape(cause), short(value)))
                     .collect();
-                let class = if Some(value) == *best { " class=\"good\"" } else { "" };
+                let is_best = Some(value) == *best && row.claimed != "none";
+                let class = if is_best { " class=\"good\"" } else { "" };
                 let hover = match parts.is_empty() {
                     true => String::new(),
                     false => format!(" title=\"{}\"", parts.join("&#10;")),
@@ -142,7 +147,7 @@ fn of_row(document: &Document, row: &Row<'_>, columns: &[&Column], best: &[Optio
     }
     let command = escape(&again(&document.command, row.scheme));
     html += &format!(
-        "<td class=\"text\">{}</td><td class=\"text\"><code>{command}</code></td></tr>\n",
+        "<td class=\"text gives\">{}</td><td class=\"text\"><code>{command}</code></td></tr>\n",
         escape(row.gives_up())
     );
     html
