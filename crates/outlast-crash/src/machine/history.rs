@@ -168,7 +168,8 @@ mod tests {
     use outlast_schemes::{Patch, RecoveryError};
     use outlast_sim::timed::{Machine, MachineConfig, MachineError, Setup, Source};
     use outlast_trace::{LaneId, LineAddr, OpLog, Sink};
-    use outlast_workloads::machine::{BareWorkload, Plan};
+    use outlast_workloads::Workload;
+    use outlast_workloads::machine::Plan;
 
     use super::*;
 
@@ -215,7 +216,7 @@ mod tests {
             log.op(LaneId(0), Op::Epoch);
         }
         let plan = Plan {
-            workload: BareWorkload::named("sps").unwrap(),
+            workload: Workload::named("sps").unwrap(),
             footprint: 4096,
             threads: 1,
             warm_up: 0,
@@ -223,6 +224,7 @@ mod tests {
             shared: false,
             switch_every: 0,
             abort_every: 0,
+            batch: 0,
             seed: 1,
         };
         let work = Recorded {

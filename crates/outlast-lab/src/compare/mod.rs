@@ -18,6 +18,7 @@ mod wear;
 
 pub use page::page;
 pub use rows::table;
+pub(crate) use wear::Wear;
 
 use std::path::PathBuf;
 

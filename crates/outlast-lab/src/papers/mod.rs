@@ -5,6 +5,7 @@
 
 pub mod archapt;
 pub mod claim;
+pub mod ehou;
 pub mod fwb;
 mod paper;
 pub mod view;
@@ -14,7 +15,7 @@ pub use paper::{Card, Outcome, Paper, Request, Run};
 use crate::record::{Document, Record};
 
 /// Every paper, in the order of the report.
-pub const PAPERS: [&dyn Paper; 2] = [&archapt::Archapt, &fwb::Fwb];
+pub const PAPERS: [&dyn Paper; 3] = [&archapt::Archapt, &fwb::Fwb, &ehou::Ehou];
 
 /// The paper of that name on the command line.
 pub fn named(name: &str) -> Option<&'static dyn Paper> {

@@ -1,0 +1,128 @@
+//! The verdicts on the paper's claims: which measurement stands for which claim.
+//!
+//! Gains are met by as much or more. The paper does not say which mean it takes: the arithmetic one
+//! of the works' gains is compared, and the geometric one of their ratios stands beside.
+
+use super::{CARD, CLAIMS, Findings, Task};
+use crate::papers::claim::{Claim, Found, Judgement, Rule};
+use crate::record::Record;
+
+const NOT_MEASURED: &str = "this run did not measure it";
+/// The work whose name the results have in place of the set-up's "Array".
+const ARRAY: &str = "array-stream";
+
+/// One record for each claim about the requested parts.
+pub(super) fn judge(task: &Task, findings: &Findings) -> Vec<Record> {
+    let wanted: Vec<String> = task.parts.iter().map(|part| part.claims_name()).collect();
+    CLAIMS
+        .iter()
+        .filter(|claim| wanted.iter().any(|part| part == claim.part))
+        .map(|claim| judgement(claim, findings).record(CARD.id, claim))
+        .collect()
+}
+
+fn compared(found: Option<Found>, rule: Rule) -> Judgement {
+    match found {
+        Some(found) => Judgement::Compared(found, rule),
+        None => Judgement::NotTestable(NOT_MEASURED.to_owned()),
+    }
+}
+
+fn judgement(claim: &Claim, findings: &Findings) -> Judgement {
+    match claim.id.trim_start_matches("ehou.") {
+        "throughput.vs_redu.avg" => compared(mean_gain(findings, "redu"), Rule::AtLeast),
+        "throughput.vs_ssp.avg" => compared(mean_gain(findings, "ssp"), Rule::AtLeast),
+        "throughput.vs_redu.array" => compared(array_gain(findings, "redu"), Rule::AtLeast),
+        "throughput.vs_ssp.array" => compared(array_gain(findings, "ssp"), Rule::AtLeast),
+        "order.throughput.ssp" => {
+            let behind = |work: &str| {
+                let redu = findings.row(work, "redu")?.measured.throughput();
+                let least = ["ssp", "ehou"]
+                    .into_iter()
+                    .filter_map(|scheme| findings.row(work, scheme))
+                    .map(|row| row.measured.throughput())
+                    .fold(f64::INFINITY, f64::min);
+                Some(if least > redu { 0.0 } else { 1.0 })
+            };
+            let all = findings.each(behind);
+            let found = (!all.is_empty()).then(|| Found::of(all.iter().sum()));
+            compared(found, Rule::Zero)
+        }
+        "write_overhead.vs_ssp.avg" => {
+            let saved = |work: &str| {
+                let ssp = findings.row(work, "ssp")?.extra_writes();
+                let ehou = findings.row(work, "ehou")?.extra_writes();
+                (ssp > 0.0).then(|| 100.0 * (1.0 - ehou / ssp))
+            };
+            let note = "writes of the schemes' own causes: journal, table and consolidation of ssp, \
+                        AIT and overflow log of ehou";
+            let found = Found::mean(&findings.each(saved));
+            compared(found.map(|found| found.noting(note)), Rule::AtLeast)
+        }
+        "ssp.consolidation_reads" => {
+            let (mut reads, mut writes) = (0, 0);
+            for row in findings.rows.iter().filter(|row| row.scheme() == "ssp") {
+                let (read, written) = row.traffic("consolidation");
+                reads += read;
+                writes += written;
+            }
+            let note = format!("{reads} reads and {writes} writes in all runs");
+            let found = (writes > 0).then(|| Found::of(reads as f64 / writes as f64).noting(&note));
+            // What is under way at either end of a run counts on one side.
+            compared(found, Rule::Near(0.02))
+        }
+        "order.reads" => {
+            let mean = |scheme: &str, but: &str| {
+                let of = |work: &str| Some(findings.row(work, scheme)?.extra_reads(but));
+                Found::mean(&findings.each(of)).map(|found| found.value)
+            };
+            let found = mean("ssp", "ait").zip(mean("ehou", "ait")).map(|(ssp, ehou)| {
+                let all = mean("ssp", "").zip(mean("ehou", "")).map_or(String::new(), |(ssp, ehou)| {
+                    format!("; with those of AIT misses, which the paper leaves out, {ssp:.2} and {ehou:.2}")
+                });
+                Found::of(ssp - ehou).noting(&format!(
+                    "reads a transaction without those of AIT misses: ssp {ssp:.2}, ehou {ehou:.2}{all}"
+                ))
+            });
+            compared(found, Rule::Holds)
+        }
+        id => unreachable!("no measurement stands for the claim {id}"),
+    }
+}
+
+fn ratio(findings: &Findings, work: &str, against: &str) -> Option<f64> {
+    let ehou = findings.row(work, "ehou")?.measured.throughput();
+    Some(ehou / findings.row(work, against)?.measured.throughput())
+}
+
+/// The mean of the works' gains.
+fn mean_gain(findings: &Findings, against: &str) -> Option<Found> {
+    let ratios = findings.each(|work| ratio(findings, work, against));
+    let gains: Vec<f64> = ratios.iter().map(|ratio| 100.0 * (ratio - 1.0)).collect();
+    let logs: f64 = ratios.iter().map(|ratio| ratio.ln()).sum();
+    let geometric = 100.0 * ((logs / ratios.len().max(1) as f64).exp() - 1.0);
+    let each: Vec<String> = super::WORKS
+        .iter()
+        .filter_map(|(work, _)| Some((work, ratio(findings, work, against)?)))
+        .map(|(work, ratio)| format!("{work} {:+.0} %", 100.0 * (ratio - 1.0)))
+        .collect();
+    let bound = findings.each(|work| {
+        let plain = findings.row(work, "non-pers")?.measured.throughput();
+        Some(plain / findings.row(work, against)?.measured.throughput())
+    });
+    let bound = Found::mean(&bound).map_or(0.0, |found| 100.0 * (found.value - 1.0));
+    let note = format!(
+        "geometric {geometric:+.1} %; {}; plain memory on the same indirection, the most that any \
+         scheme could gain, {bound:+.0} %",
+        each.join(", ")
+    );
+    Found::mean(&gains).map(|found| found.noting(&note))
+}
+
+fn array_gain(findings: &Findings, against: &str) -> Option<Found> {
+    let gain = 100.0 * (ratio(findings, ARRAY, against)? - 1.0);
+    let bound = findings.row(ARRAY, "non-pers")?.measured.throughput()
+        / findings.row(ARRAY, against)?.measured.throughput();
+    let note = format!("plain memory on the same indirection {:+.0} %", 100.0 * (bound - 1.0));
+    Some(Found::of(gain).noting(&note))
+}

@@ -1,0 +1,384 @@
+//! The EHOU paper's figures again ("Efficient hardware-assisted out-place update for persistent
+//! memory"): what each claims, beside what the timed machine says here.
+//!
+//! | part | what is measured |
+//! |---|---|
+//! | figure 6 | writes and reads of memory that no program issued |
+//! | figure 7 | throughput over `redu` |
+//! | ait | entries of the AIT cache |
+//! | size | lines of a transaction, up to where the AIT cache overflows |
+//! | latency | what a write of the memory takes |
+//! | granularity | 64 bytes an entry, and 256 as the device has it |
+//! | wear | durable writes of each line |
+//! | energy | what residual energy has to write at a crash |
+//!
+//! The last six are ours. Four copies of each work run on four cores, as the paper runs them, all
+//! schemes on address indirection. Footprints, keys and transactions are not published: the table in
+//! `docs/ehou.md` says which are taken.
+
+mod judge;
+mod sweeps;
+mod views;
+
+use std::error::Error;
+use std::path::Path;
+use std::str::FromStr;
+use std::sync::LazyLock;
+
+use outlast_schemes::{MachineScheme, Options};
+use outlast_sim::Cause;
+use outlast_sim::timed::{MachineConfig, ReadCause};
+use outlast_workloads::Workload;
+use outlast_workloads::machine::Plan;
+
+use super::claim::{self, Claim};
+use super::paper::{Card, Outcome, Paper, Request, Run};
+use super::view::View;
+use crate::native::Size;
+use crate::parallel::in_parallel;
+use crate::progress::Listener;
+use crate::record::Record;
+use crate::simulated::{Measured, measure, scheme_records};
+
+/// Out-of-place update through the DIMM's address indirection.
+pub struct Ehou;
+
+const CARD: Card = Card {
+    name: "ehou",
+    id: "ehou",
+    title: "EHOU",
+    about: "out-of-place update in the memory controller, beside REDU and SSP, on the timed machine",
+    judge: include_str!("judge.rs"),
+};
+
+/// What the paper claims.
+static CLAIMS: LazyLock<Vec<Claim>> = LazyLock::new(|| claim::parse(include_str!("claims.csv")));
+
+impl Paper for Ehou {
+    fn card(&self) -> &'static Card {
+        &CARD
+    }
+
+    fn figures(&self) -> Vec<(&'static str, String)> {
+        Part::ALL.iter().map(|part| (part.name(), part.claims_name())).collect()
+    }
+
+    fn claims(&self) -> &'static [Claim] {
+        &CLAIMS
+    }
+
+    fn views(&self) -> &'static [View] {
+        views::ALL
+    }
+
+    fn prepare(&self, request: &Request) -> Result<Box<dyn Run>, Box<dyn Error>> {
+        request.only_figures_and_scale(self.name())?;
+        let named = request.figures.iter().map(|name| name.parse());
+        let parts: Vec<Part> = named.collect::<Result<_, _>>()?;
+        let parts = if parts.is_empty() { &Part::ALL[..] } else { &parts };
+        Ok(Box::new(Task::new(parts, request.size, request.seed)))
+    }
+
+    fn for_report(&self, size: Size, _directory: &Path, seed: u64) -> Box<dyn Run> {
+        Box::new(Task::for_report(size, seed))
+    }
+}
+
+impl Run for Task {
+    fn run(&self, listen: &mut Listener<'_>) -> Result<Outcome, Box<dyn Error>> {
+        Ok(Outcome { records: run(self, listen)?, ..Outcome::default() })
+    }
+}
+
+/// The schemes of the figures, the bound first.
+const SCHEMES: [&str; 6] = ["non-pers", "redu", "ssp", "ehou-eager", "ehou-lazy", "ehou"];
+
+/// The paper's workloads, with the bytes of data of all four copies.
+const WORKS: [(&str, u64); 9] = [
+    ("array-stream", 64 * MB),
+    ("array-random", 64 * MB),
+    ("hash", 64 * MB),
+    ("hashmap", 64 * MB),
+    ("btree", 64 * MB),
+    ("btree-zipf", 64 * MB),
+    ("rbtree-zipf", 64 * MB),
+    ("tatp", 64 * MB),
+    ("tpcc", 256 * MB),
+];
+const MB: u64 = 1 << 20;
+/// Copies of each, a core each.
+const COPIES: u16 = 4;
+
+/// The scheme of a table's row.
+fn scheme(name: &str) -> MachineScheme {
+    name.parse().expect("the tables above name schemes")
+}
+
+/// A figure, or a part of ours.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum Part {
+    /// Writes and reads that no program issued.
+    Fig6,
+    /// Throughput.
+    Fig7,
+    /// Sizes of the AIT cache.
+    Ait,
+    /// Sizes of transactions.
+    Size,
+    /// Latencies of writes.
+    Latency,
+    /// Bytes that an entry maps.
+    Granularity,
+    /// Writes of each line.
+    Wear,
+    /// Lines that are drained at a crash.
+    Energy,
+}
+
+impl Part {
+    /// All, the paper's first.
+    pub const ALL: [Self; 8] = [
+        Self::Fig6,
+        Self::Fig7,
+        Self::Ait,
+        Self::Size,
+        Self::Latency,
+        Self::Granularity,
+        Self::Wear,
+        Self::Energy,
+    ];
+
+    /// The name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Fig6 => "6",
+            Self::Fig7 => "7",
+            Self::Ait => "ait",
+            Self::Size => "size",
+            Self::Latency => "latency",
+            Self::Granularity => "granularity",
+            Self::Wear => "wear",
+            Self::Energy => "energy",
+        }
+    }
+
+    /// The name in the table of claims.
+    pub fn claims_name(self) -> String {
+        match self {
+            Self::Fig6 | Self::Fig7 => format!("fig{}", self.name()),
+            part => part.name().to_owned(),
+        }
+    }
+}
+
+impl FromStr for Part {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        Self::ALL.into_iter().find(|part| part.name() == name).ok_or_else(|| {
+            let names = Self::ALL.map(Self::name).join(", ");
+            format!("no figure of ehou is called '{name}'; there are {names}")
+        })
+    }
+}
+
+/// What to measure, and how much of it.
+#[derive(Clone, Debug)]
+pub struct Task {
+    /// Which parts.
+    pub parts: Vec<Part>,
+    /// By what footprints and tables are divided.
+    pub divisor: u64,
+    /// Transactions that count, of all copies together; a quarter more runs before.
+    pub transactions: u64,
+    /// The seed of everything drawn.
+    pub seed: u64,
+}
+
+impl Task {
+    /// The parts at their usual amount.
+    pub fn new(parts: &[Part], size: Size, seed: u64) -> Self {
+        let (divisor, transactions) = match size {
+            Size::Quick => (4, 8_000),
+            Size::Full => (1, 200_000),
+        };
+        Self { parts: parts.to_vec(), divisor, transactions, seed }
+    }
+
+    /// What a report shows: the paper's own figures.
+    pub fn for_report(size: Size, seed: u64) -> Self {
+        match size {
+            Size::Full => Self::new(&Part::ALL, size, seed),
+            Size::Quick => Self {
+                divisor: 16,
+                transactions: 2_000,
+                ..Self::new(&[Part::Fig6, Part::Fig7], size, seed)
+            },
+        }
+    }
+
+    fn wants(&self, parts: &[Part]) -> bool {
+        parts.iter().any(|part| self.parts.contains(part))
+    }
+
+    /// The paper's machine, with a last level divided as everything is.
+    fn machine(&self) -> Result<MachineConfig, Box<dyn Error>> {
+        let mut machine = MachineConfig::named("ehou")?;
+        if self.divisor > 1 {
+            machine.set_option("llc.size", &format!("{} KiB", 8192 / self.divisor))?;
+        }
+        Ok(machine)
+    }
+
+    /// Options of every scheme: address indirection, its cache divided as everything is.
+    fn options(&self) -> Options {
+        Options::default().with("ait.on", 1).with("ait.sets", AIT_SETS / self.divisor)
+    }
+
+    fn plan(&self, (name, footprint): (&str, u64)) -> Plan {
+        let workload = Workload::named(name).expect("the tables above name workloads");
+        // Programs with large transactions run fewer of them.
+        let count = if name == "tpcc" { self.transactions / 8 } else { self.transactions };
+        Plan {
+            workload,
+            footprint: footprint / self.divisor,
+            threads: COPIES,
+            warm_up: count / 4,
+            transactions: count,
+            shared: false,
+            switch_every: 0,
+            abort_every: 0,
+            batch: 0,
+            seed: self.seed,
+        }
+    }
+}
+
+/// Sets of the AIT cache as published.
+const AIT_SETS: u64 = 8192;
+
+/// A run of a work under a scheme.
+#[derive(Clone, Debug)]
+struct Row {
+    work: &'static str,
+    measured: Measured,
+}
+
+impl Row {
+    fn scheme(&self) -> &'static str {
+        self.measured.scheme.name()
+    }
+
+    fn per_tx(&self, count: u64) -> f64 {
+        count as f64 / self.measured.transactions
+    }
+
+    /// Writes of memory a transaction that no program issued.
+    fn extra_writes(&self) -> f64 {
+        let each = self.measured.stats.writes.each();
+        let own = each.filter(|(cause, _, _)| matches!(cause, Cause::Scheme(_)));
+        self.per_tx(own.map(|(_, _, count)| count).sum())
+    }
+
+    /// Reads of memory a transaction that no program missed for: of all causes, or all but one.
+    fn extra_reads(&self, but: &str) -> f64 {
+        let each = self.measured.stats.reads.each();
+        let own =
+            each.filter(|(cause, name, _)| matches!(cause, ReadCause::Scheme(_)) && *name != but);
+        self.per_tx(own.map(|(_, _, count)| count).sum())
+    }
+
+    /// Reads and writes of one of the scheme's causes.
+    fn traffic(&self, cause: &str) -> (u64, u64) {
+        let stats = &self.measured.stats;
+        let reads = stats.reads.each().find(|row| row.1 == cause).map_or(0, |row| row.2);
+        let writes = stats.writes.each().find(|row| row.1 == cause).map_or(0, |row| row.2);
+        (reads, writes)
+    }
+}
+
+/// What was measured, beside its records.
+#[derive(Clone, Debug, Default)]
+struct Findings {
+    rows: Vec<Row>,
+}
+
+impl Findings {
+    /// The row of a work under a scheme.
+    fn row(&self, work: &str, scheme: &str) -> Option<&Row> {
+        self.rows.iter().find(|row| row.work == work && row.scheme() == scheme)
+    }
+
+    /// A value of every work that ran.
+    fn each(&self, of: impl Fn(&str) -> Option<f64>) -> Vec<f64> {
+        WORKS.iter().filter_map(|(work, _)| of(work)).collect()
+    }
+}
+
+/// Measures the parts and judges the claims about them.
+///
+/// # Errors
+/// When a run cannot be made or comes to a stop.
+pub fn run(task: &Task, listen: &mut Listener<'_>) -> Result<Vec<Record>, Box<dyn Error>> {
+    let machine = task.machine()?;
+    let mut findings = Findings::default();
+    let mut records = Vec::new();
+    if task.wants(&[Part::Fig6, Part::Fig7, Part::Energy]) {
+        let works = if task.wants(&[Part::Fig6, Part::Fig7]) { &WORKS[..] } else { &WORKS[2..3] };
+        let run = |work: &(&'static str, u64)| under_all(task, &machine, *work);
+        for (rows, more) in in_parallel(works, usize::MAX, "works under schemes", listen, run)? {
+            findings.rows.extend(rows);
+            records.extend(more);
+        }
+        records.extend(views::relative(&findings));
+    }
+    records.extend(sweeps::run(task, &machine, listen)?);
+    for record in &mut records {
+        record.paper = Some(CARD.id.to_owned());
+    }
+    records.extend(judge::judge(task, &findings));
+    Ok(records)
+}
+
+fn under_all(
+    task: &Task,
+    machine: &MachineConfig,
+    work: (&'static str, u64),
+) -> Result<(Vec<Row>, Vec<Record>), String> {
+    let (name, _) = work;
+    let recorded = task.plan(work).record().map_err(|error| error.to_string())?;
+    let (mut rows, mut records) = (Vec::new(), Vec::new());
+    for of in SCHEMES {
+        let measured = measure(machine, scheme(of), &recorded, &task.options())
+            .map_err(|error| format!("{name} under {of}: {error}"))?;
+        records.extend(scheme_records(machine, &recorded, &measured));
+        rows.push(Row { work: name, measured });
+    }
+    Ok((rows, records))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::{Kind, Verdict};
+
+    fn tiny(parts: &[Part]) -> Task {
+        Task { divisor: 256, transactions: 160, ..Task::new(parts, Size::Quick, 1) }
+    }
+
+    #[test]
+    fn a_tiny_reproduction_judges_every_claim_and_is_the_same_again() {
+        let run = || run(&tiny(&Part::ALL), &mut |_| ()).unwrap();
+        let records = run();
+        let claims: Vec<_> = records.iter().filter(|r| r.kind == Kind::Claim).collect();
+        assert_eq!(claims.len(), CLAIMS.len());
+        for claim in &claims {
+            let verdict = claim.verdict.unwrap_or_else(|| panic!("{}", claim.metric));
+            assert!(verdict != Verdict::NotTestable, "{}: {:?}", claim.metric, claim.reason);
+        }
+        for view in views::ALL {
+            assert!(records.iter().any(|record| view.shows(record)), "{}", view.title);
+        }
+        assert_eq!(records, run());
+    }
+}
