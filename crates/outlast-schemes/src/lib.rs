@@ -63,9 +63,9 @@ pub const ALL: &[&dyn HardwareScheme] = &[
     &software::Software,
     &hwl::HardwareLogging,
     &redu::HardwareRedo,
+    &ssp::ShadowSubPaging,
     &ehou::OutOfPlace,
     &skeleton::Skeleton,
-    &ssp::ShadowSubPaging,
 ];
 
 /// Instructions of a transaction's begin, an estimate: its argument, the call, the write of the
