@@ -222,7 +222,7 @@ const CHOOSES_WORK: &[&str] = &[
     "outlast-lab/src/compare/mod.rs",
     "outlast-cli/src/report.rs",
     // A scope has the name of a workload.
-    "outlast-crash/src/trial/scopes.rs",
+    "outlast-crash/src/runtime/scopes/table.rs",
     "outlast-cli/src/crash.rs",
 ];
 
