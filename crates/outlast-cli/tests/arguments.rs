@@ -63,6 +63,7 @@ const NUMBERS: &[(&str, &str, &[&str])] = &[
         ],
     ),
     ("sim sps --scheme fwb", "--crash", &["0", "-1"]),
+    ("sim sps --scheme fwb --crash 5", "--resume", &["-1", "18446744073709551616"]),
     ("sim friendly", "--warm-up", &["18446744073709551615"]),
     ("sim friendly", "--instructions", &["0", "18446744073709551615"]),
     ("sim friendly", "--timeline-cycles", &["5..5", "0..18446744073709551615"]),
