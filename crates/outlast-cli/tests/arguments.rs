@@ -49,6 +49,15 @@ const NUMBERS: &[(&str, &str, &[&str])] = &[
     ("sim hash --scheme undo", "--transactions", &["0", "18446744073709551615"]),
     ("sim sps --scheme fwb", "--footprint", &["0", "5G", "99999T"]),
     ("sim sps --scheme fwb", "--switch-every", &["18446744073709551615"]),
+    ("sim sps --scheme fwb", "--abort-every", &["18446744073709551615"]),
+    ("sim array-random --scheme fwb", "--batch", &["65537", "18446744073709551615"]),
+    ("compare sps --scheme fwb", "--threads", &["0", "65", "4294967295"]),
+    ("compare hash --scheme fwb", "--keys", &["0", "3", "18446744073709551615"]),
+    ("compare sps --scheme fwb", "--footprint", &["0", "5G", "99999T"]),
+    ("compare hash --scheme fwb", "--transactions", &["0", "18446744073709551615"]),
+    ("compare sps --scheme fwb", "--switch-every", &["18446744073709551615"]),
+    ("compare sps --scheme fwb", "--abort-every", &["18446744073709551615"]),
+    ("compare array-random --scheme fwb", "--batch", &["65537"]),
     (
         "sim sps --scheme fwb",
         "--set",
@@ -132,7 +141,9 @@ fn every_option_with_a_number_is_tried() {
         "--workload",
         "--core",
     ];
-    for command in ["bench", "crash", "reproduce", "sim", "report", "pool create", "pool grow"] {
+    for command in
+        ["bench", "crash", "reproduce", "sim", "compare", "report", "pool create", "pool grow"]
+    {
         let help = good(&[words(command), vec!["--help"]].concat());
         for option in numeric(&help) {
             let is_known = NUMBERS.iter().any(|row| row.0.starts_with(command) && row.1 == option);
@@ -189,7 +200,7 @@ fn names_are_told_the_nearest_or_all() {
         ("sim friendly --set memory.preset=ddr4-320", "did you mean 'ddr4-3200'?"),
         ("sim friendly --set memory.tRDC=4", "did you mean 'memory.tRCD'?"),
         ("sim sps --scheme fwb --set scheme.log_slot=9", "did you mean 'scheme.log_slots'?"),
-        ("sim sps --scheme non-pers --set scheme.log_slots=9", "this scheme has none"),
+        ("sim sps --scheme non-pers --set scheme.log_slots=9", "there are ait.on"),
         ("sim hash --scheme fwb --crash 5 --plant H01", "did you mean 'H1' or 'H10' or 'H11'?"),
         ("shcemes", "'schemes'"),
     ];
@@ -220,7 +231,7 @@ fn names_are_told_the_nearest_or_all() {
 #[test]
 fn a_wrong_figure_is_told_all_that_there_are_and_the_help_has_them() {
     let help = good(&["reproduce", "--help"]).split_whitespace().collect::<Vec<_>>().join(" ");
-    for paper in ["archapt", "fwb"] {
+    for paper in ["archapt", "fwb", "ehou"] {
         let said = refused(&["reproduce", paper, "--figure", "99"]);
         let (_, all) = said.trim_end().split_once("there are ").expect("a list");
         assert!(all.split(", ").count() >= 7, "{said}");

@@ -98,7 +98,7 @@ pub enum Fault {
         found: Version,
     },
     /// Some writes of a transaction are there and others are not.
-    #[error("{tx:?} is torn: there in {}, missing in {}", Keys(there), Keys(missing))]
+    #[error("transaction {} is there in part: in {}, missing in {}", tx.0, Keys(there), Keys(missing))]
     Torn {
         /// Which transaction.
         tx: TxId,
@@ -108,7 +108,7 @@ pub enum Fault {
         missing: Vec<Key>,
     },
     /// An acknowledged transaction is not there.
-    #[error("{tx:?} was acknowledged and is missing in {}", Keys(keys))]
+    #[error("transaction {} was acknowledged and is missing in {}", tx.0, Keys(keys))]
     Lost {
         /// Which transaction.
         tx: TxId,
@@ -116,7 +116,7 @@ pub enum Fault {
         keys: Vec<Key>,
     },
     /// A transaction that survived saw a version whose writer did not.
-    #[error("{tx:?} survived; it saw {seen:?} of {key:?}, whose writer is not there")]
+    #[error("transaction {} survived; it saw {seen:?} of {key:?}, whose writer is not there", tx.0)]
     NotClosed {
         /// Which transaction.
         tx: TxId,

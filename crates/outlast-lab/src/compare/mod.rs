@@ -155,6 +155,8 @@ impl Comparison {
         match &self.work {
             Compared::Program(plan) => Ok(Subject::of_program(&plan.record()?)),
             Compared::Trace(path) => {
+                let opened = std::fs::File::open(path);
+                opened.map_err(|error| format!("{}: {error}", path.display()))?;
                 let work = Work::Trace(path.clone());
                 let of_schemes = work.for_schemes(false)?;
                 let outlast_schemes::Streams::Recorded(_) = &of_schemes.streams else {

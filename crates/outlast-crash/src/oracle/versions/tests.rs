@@ -165,7 +165,7 @@ fn each_fault_is_told_from_the_others() {
         Err(Fault::NotClosed { tx: TxId(2), key: Key(0), seen: Version(1) })
     );
     let message = Violation::from(judge(&both, &[1, 0, 0], &[]).unwrap_err()).to_string();
-    assert_eq!(message, "torn: TxId(1) is torn: there in 0, missing in 1");
+    assert_eq!(message, "torn: transaction 1 is there in part: in 0, missing in 1");
 }
 
 #[test]
