@@ -78,11 +78,10 @@ fn judgement(claim: &Claim, findings: &Findings) -> Judgement {
             };
             let found = mean("ssp", "ait").zip(mean("ehou", "ait")).map(|(ssp, ehou)| {
                 let all = mean("ssp", "").zip(mean("ehou", "")).map_or(String::new(), |(ssp, ehou)| {
-                    format!("; with those of AIT misses, which the paper leaves out, {ssp:.2} and {ehou:.2}")
+                    format!("with those of AIT misses, which the paper leaves out, {ssp:.2} and {ehou:.2}")
                 });
-                Found::of(ssp - ehou).noting(&format!(
-                    "reads a transaction without those of AIT misses: ssp {ssp:.2}, ehou {ehou:.2}{all}"
-                ))
+                let note = format!("reads a transaction: ssp {ssp:.2}, ehou {ehou:.2}");
+                Found::of(ssp - ehou).noting(&note).noting(&all)
             });
             compared(found, Rule::Holds)
         }

@@ -25,6 +25,7 @@ use std::path::Path;
 use std::str::FromStr;
 use std::sync::LazyLock;
 
+use outlast_crash::machine::work_of;
 use outlast_schemes::{MachineScheme, Options};
 use outlast_sim::Cause;
 use outlast_sim::timed::{MachineConfig, ReadCause};
@@ -36,7 +37,7 @@ use super::paper::{Card, Outcome, Paper, Request, Run};
 use super::view::View;
 use crate::native::Size;
 use crate::parallel::in_parallel;
-use crate::progress::Listener;
+use crate::progress::{Listener, Progress};
 use crate::record::Record;
 use crate::simulated::{Measured, measure, scheme_records};
 
@@ -326,7 +327,10 @@ pub fn run(task: &Task, listen: &mut Listener<'_>) -> Result<Vec<Record>, Box<dy
     if task.wants(&[Part::Fig6, Part::Fig7, Part::Energy]) {
         let works = if task.wants(&[Part::Fig6, Part::Fig7]) { &WORKS[..] } else { &WORKS[2..3] };
         let run = |work: &(&'static str, u64)| under_all(task, &machine, *work);
-        for (rows, more) in in_parallel(works, usize::MAX, "works under schemes", listen, run)? {
+        for (rows, more, left_out) in
+            in_parallel(works, usize::MAX, "works under schemes", listen, run)?
+        {
+            left_out.iter().for_each(|why| listen(Progress::Note(why)));
             findings.rows.extend(rows);
             records.extend(more);
         }
@@ -340,21 +344,28 @@ pub fn run(task: &Task, listen: &mut Listener<'_>) -> Result<Vec<Record>, Box<dy
     Ok(records)
 }
 
+/// A work under all schemes: rows, records, and which cannot take it.
+type Under = (Vec<Row>, Vec<Record>, Vec<String>);
+
 fn under_all(
     task: &Task,
     machine: &MachineConfig,
     work: (&'static str, u64),
-) -> Result<(Vec<Row>, Vec<Record>), String> {
+) -> Result<Under, String> {
     let (name, _) = work;
     let recorded = task.plan(work).record().map_err(|error| error.to_string())?;
-    let (mut rows, mut records) = (Vec::new(), Vec::new());
-    for of in SCHEMES {
-        let measured = measure(machine, scheme(of), &recorded, &task.options())
+    let (mut rows, mut records, mut left_out) = (Vec::new(), Vec::new(), Vec::new());
+    for of in SCHEMES.map(scheme) {
+        if let Err(why) = of.prepare(&work_of(&recorded), &task.options(), None) {
+            left_out.push(format!("{name}: {why}"));
+            continue;
+        }
+        let measured = measure(machine, of, &recorded, &task.options())
             .map_err(|error| format!("{name} under {of}: {error}"))?;
         records.extend(scheme_records(machine, &recorded, &measured));
         rows.push(Row { work: name, measured });
     }
-    Ok((rows, records))
+    Ok((rows, records, left_out))
 }
 
 #[cfg(test)]

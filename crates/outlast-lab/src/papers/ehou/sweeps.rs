@@ -111,6 +111,7 @@ pub(super) fn run(
     })?;
     let mut records = Vec::new();
     for (job, throughput) in jobs.iter().zip(results) {
+        let Some(throughput) = throughput else { continue };
         let metric = Metric { name: job.metric, unit: "tx/s" };
         let record = Record::new(Kind::Sim, SWEPT.0, job.scheme.name(), metric, throughput)
             .threads(COPIES.into())
@@ -128,9 +129,12 @@ pub(super) fn run(
 /// What a read takes on the paper's memory, and a write as long before its cells are written.
 const READ_NS: u64 = 48;
 
-/// Transactions per second of a run.
-fn one(job: &Job, plan: &Recorded) -> Result<f64, Box<dyn Error>> {
-    Ok(measure(&job.machine, job.scheme, plan, &job.options)?.throughput())
+/// Transactions per second of a run; nothing where the scheme cannot take it.
+fn one(job: &Job, work: &Recorded) -> Result<Option<f64>, Box<dyn Error>> {
+    if job.scheme.prepare(&work_of(work), &job.options, None).is_err() {
+        return Ok(None);
+    }
+    Ok(Some(measure(&job.machine, job.scheme, work, &job.options)?.throughput()))
 }
 
 /// Durable writes of each line, under every scheme of the figures.
