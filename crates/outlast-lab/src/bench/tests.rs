@@ -1,7 +1,7 @@
 //! The harness on runners that only count.
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use outlast::{Abort, BlockKind, ByteRange, PoolOffset, RootKind, Runner, Transact};
@@ -182,13 +182,26 @@ fn the_same_seed_gives_the_same_order() {
 
 #[test]
 fn threads_run_at_the_same_time_and_all_count() {
-    // Each lane waits for the other: run one after the other they would never end.
-    let meeting = std::sync::Barrier::new(2);
-    let lanes = |_| lane(Idle, |_: &mut Idle| Ok(meeting.wait()).map(|_| ()));
+    // A lane waits once for the other, and not for ever, should that one find everything done.
+    let (inside, have_met) = (AtomicU64::new(0), AtomicBool::new(false));
+    let started = Instant::now();
+    let meet = |_: &mut Idle| {
+        inside.fetch_add(1, Ordering::SeqCst);
+        while !have_met.load(Ordering::SeqCst) && started.elapsed() < Duration::from_secs(5) {
+            if inside.load(Ordering::SeqCst) == 2 {
+                have_met.store(true, Ordering::SeqCst);
+            }
+            std::thread::yield_now();
+        }
+        inside.fetch_sub(1, Ordering::SeqCst);
+        Ok(())
+    };
+    let lanes = |_| lane(Idle, meet);
     let mut subjects = vec![Subject::new("both", (0..2).map(lanes).collect())];
     let plan = Plan { rounds: 2, latency_transactions: 10, ..PLAN };
     let outcome = compete(&mut subjects, &plan, |_| ()).unwrap();
     assert_eq!(outcome.threads, 2);
+    assert!(have_met.into_inner(), "one after the other");
     let timing = &outcome.timings[0];
     assert!(timing.rounds[0].transactions.is_multiple_of(2));
     assert_eq!(timing.latencies.as_ref().unwrap().len(), 20);

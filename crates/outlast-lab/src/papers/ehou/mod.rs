@@ -384,8 +384,10 @@ mod tests {
         let claims: Vec<_> = records.iter().filter(|r| r.kind == Kind::Claim).collect();
         assert_eq!(claims.len(), CLAIMS.len());
         for claim in &claims {
-            let verdict = claim.verdict.unwrap_or_else(|| panic!("{}", claim.metric));
-            assert!(verdict != Verdict::NotTestable, "{}: {:?}", claim.metric, claim.reason);
+            assert!(claim.verdict.is_some(), "{}", claim.metric);
+            // Data that the TLB holds is never consolidated.
+            let silent = claim.verdict == Some(Verdict::NotTestable) && claim.reason.is_none();
+            assert!(!silent, "{}", claim.metric);
         }
         for view in views::ALL {
             assert!(records.iter().any(|record| view.shows(record)), "{}", view.title);
