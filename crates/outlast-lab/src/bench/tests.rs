@@ -201,7 +201,7 @@ fn threads_run_at_the_same_time_and_all_count() {
     let plan = Plan { rounds: 2, latency_transactions: 10, ..PLAN };
     let outcome = compete(&mut subjects, &plan, |_| ()).unwrap();
     assert_eq!(outcome.threads, 2);
-    assert!(have_met.into_inner(), "one after the other");
+    assert!(have_met.load(Ordering::SeqCst), "one after the other");
     let timing = &outcome.timings[0];
     assert!(timing.rounds[0].transactions.is_multiple_of(2));
     assert_eq!(timing.latencies.as_ref().unwrap().len(), 20);
