@@ -27,7 +27,7 @@ use outlast_schemes::MachineScheme;
 use outlast_workloads::machine::Plan;
 
 use crate::parallel::in_parallel;
-use crate::progress::{Listener, Progress};
+use crate::progress::Listener;
 use crate::record::{Metric, Record};
 use crate::simulated::{self, Setting, Work};
 use measure::Subject;
@@ -78,7 +78,6 @@ impl Comparison {
     /// # Errors
     /// When the work cannot be had, a machine comes to a stop, or no scheme can take the work.
     pub fn run(&self, listen: &mut Listener<'_>) -> Result<Outcome, Box<dyn std::error::Error>> {
-        listen(Progress::Note("the work is recorded once, for all schemes"));
         let subject = self.subject()?;
         let mut jobs = Vec::new();
         for number in 0..self.settings.len() {
