@@ -5,6 +5,8 @@ use std::sync::Arc;
 use outlast_trace::{LaneId, LineAddr, Op, OpLog, PoolOffset, Sink, word_pieces};
 use rustc_hash::FxHashMap;
 
+use crate::scheme::PrepareError;
+
 /// What the cores run, before any scheme changes it.
 #[derive(Clone, Debug)]
 pub enum Streams {
@@ -46,6 +48,18 @@ impl Work {
     /// The work that decides how the scheme's own lines are laid out: all of it, before any crash.
     pub fn whole(&self) -> &Self {
         self.whole.as_deref().unwrap_or(self)
+    }
+
+    /// Refuses work that a scheme of transactions cannot take: transactions inside others, or none at
+    /// all. `does` says what the scheme does to them.
+    pub(crate) fn check_transactions(&self, does: &str) -> Result<(), PrepareError> {
+        if self.is_nested {
+            return Err(PrepareError::new("a lane has one transaction at a time"));
+        }
+        if matches!(self.streams, Streams::Generated { tx_stores: 0 }) {
+            return Err(PrepareError::new(format_args!("{does}, and there are none")));
+        }
+        Ok(())
     }
 
     /// Words that the largest transaction of the whole work stores to, each store's counted again.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use outlast_schemes::{Image, Patch, Prepared, RecoveryError, Work};
+use outlast_schemes::{Image, Patch, Prepared, RecoveryError, Work, apply};
 use outlast_sim::timed::{Cycle, DrainCursor, Machine, TimedJournal};
 use outlast_workloads::machine::Recorded;
 
@@ -75,7 +75,7 @@ impl Crashes<'_> {
             };
             let mut lost = left_undrained(&drains);
             lost.extend(damage(self.campaign.breaks(), journal, point, now, &before));
-            let undo = overlay(&mut image, &lost);
+            let undo = apply(&lost, &mut image);
             let at = match resumes {
                 None => CrashEntry { entry: point, resumed: None },
                 Some(entry) => CrashEntry { entry, resumed: Some(point) },
@@ -84,7 +84,7 @@ impl Crashes<'_> {
             if let Some((image, there)) = self.recover(run, at, &mut image, now, goes_on) {
                 self.resume(point, image, there)?;
             }
-            overlay(&mut image, &undo);
+            apply(&undo, &mut image);
         }
         Ok(())
     }
@@ -140,7 +140,7 @@ impl Crashes<'_> {
         let drawn = stops.start + random.below(stops.len() as u64) as usize;
         let mut found = None;
         for stop in stops {
-            let first = overlay(image, &patches[..stop]);
+            let first = apply(&patches[..stop], image);
             let second = match stop < patches.len() {
                 true => run.prepared.recover(Image::new(image)),
                 false => Ok(Vec::new()),
@@ -149,7 +149,7 @@ impl Crashes<'_> {
             match second {
                 Err(why) => drop(self.report.add(at, refused(why))),
                 Ok(second) => {
-                    let undo = overlay(image, &second);
+                    let undo = apply(&second, image);
                     let told = (&reported, &run.recovered);
                     let prepared = run.prepared.as_ref();
                     let judged = self.history.judge(guarantee, prepared, Image::new(image), told);
@@ -157,10 +157,10 @@ impl Crashes<'_> {
                     if goes_on && stop == drawn {
                         found = there.map(|there| (image.to_vec(), there));
                     }
-                    overlay(image, &undo);
+                    apply(&undo, image);
                 }
             }
-            overlay(image, &first);
+            apply(&first, image);
         }
         found
     }
@@ -173,16 +173,4 @@ fn left_undrained(drains: &DrainCursor<'_>) -> Vec<Patch> {
         at.zip(bytes.as_chunks::<8>().0)
     });
     words.map(|(at, word)| Patch { at, word: *word }).collect()
-}
-
-/// Writes patches and returns what they replaced, so that applying that undoes them.
-fn overlay(image: &mut [u8], patches: &[Patch]) -> Vec<Patch> {
-    let mut undo = Vec::with_capacity(patches.len());
-    for patch in patches {
-        let place = &mut image[patch.at.0 as usize..][..8];
-        undo.push(Patch { at: patch.at, word: (&*place).try_into().expect("eight bytes") });
-        place.copy_from_slice(&patch.word);
-    }
-    undo.reverse();
-    undo
 }

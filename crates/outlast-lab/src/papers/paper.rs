@@ -55,6 +55,29 @@ impl Request {
 }
 
 impl Request {
+    /// The figures that were asked for, of all those of a paper; all of them where none were.
+    ///
+    /// # Errors
+    /// One line with the names that there are.
+    pub(super) fn parts<P: Copy>(
+        &self,
+        paper: &str,
+        all: &[P],
+        name_of: fn(P) -> &'static str,
+    ) -> Result<Vec<P>, String> {
+        if self.figures.is_empty() {
+            return Ok(all.to_vec());
+        }
+        let part = |name: &String| {
+            all.iter().copied().find(|part| name_of(*part) == name).ok_or_else(|| {
+                let names: Vec<_> = all.iter().map(|part| name_of(*part)).collect();
+                let names = names.join(", ");
+                format!("no figure of {paper} is called '{name}'; there are {names}")
+            })
+        };
+        self.figures.iter().map(part).collect()
+    }
+
     /// Refuses what papers on the timed machine have no use for.
     ///
     /// # Errors

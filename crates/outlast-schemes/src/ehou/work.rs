@@ -27,9 +27,7 @@ impl Needs {
     /// # Errors
     /// When it is of a kind that the mechanism does not take.
     pub(super) fn of(work: &Work, ait: Ait) -> Result<Self, PrepareError> {
-        if work.is_nested {
-            return Err(PrepareError::new("a lane has one transaction at a time"));
-        }
+        work.check_transactions("moves what transactions store")?;
         if work.lanes > LANES_MAX {
             return Err(PrepareError::new(format_args!(
                 "{} lanes are too many: a block says which of {LANES_MAX} stores to it",
@@ -37,9 +35,6 @@ impl Needs {
             )));
         }
         match &work.streams {
-            Streams::Generated { tx_stores: 0 } => {
-                Err(PrepareError::new("moves what transactions store, and there are none"))
-            }
             Streams::Generated { tx_stores } => {
                 let largest = u64::from(*tx_stores);
                 Ok(Self { largest, of_set: largest * u64::from(work.lanes) })

@@ -49,8 +49,7 @@ use crate::hwl::with_calls;
 use crate::plant::Plant;
 use crate::scheme::{HardwareScheme, PrepareError, Prepared, Reading, Variant};
 use crate::shared::ait::{Ait, machine};
-use crate::shared::ring::{RECORDS_MAX, Rings, WORDS};
-use crate::work::Streams;
+use crate::shared::ring::{RECORDS_MAX, Rings, Size, WORDS};
 use crate::{Image, Key, Options, Patch, RecoveryError, Unit, Work};
 use dram::Shape;
 use plants::Fault;
@@ -117,8 +116,7 @@ const UPDATES: Key = Key::number(
 const KEYS: [Key; 8] =
     [LOG_RECORDS, FIT_LOG, LOG_BUFFER, DRAM_SIZE, DRAM_WAYS, DRAM_LRU, DRAM_LATENCY, UPDATES];
 
-/// The least records of a log whose size is not given.
-const RECORDS_MIN: u64 = 1024;
+const SIZE: Size = Size { records: LOG_RECORDS, fit: FIT_LOG, least: 1024 };
 
 /// What was chosen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -173,24 +171,9 @@ impl HardwareScheme for HardwareRedo {
         options: &Options,
         planted: Option<u8>,
     ) -> Result<Box<dyn Prepared>, PrepareError> {
-        if work.is_nested {
-            return Err(PrepareError::new("a lane has one transaction at a time"));
-        }
-        if matches!(work.streams, Streams::Generated { tx_stores: 0 }) {
-            return Err(PrepareError::new("logs transactions, and there are none"));
-        }
+        work.check_transactions("logs transactions")?;
         let needed = work.largest_transaction().div_ceil(GROUP as u64).max(1);
-        let records = match options.get(&LOG_RECORDS) {
-            0 => (2 * needed).clamp(RECORDS_MIN, RECORDS_MAX),
-            given if options.get(&FIT_LOG) != 0 => given.max(needed),
-            given => given,
-        };
-        if records < needed {
-            return Err(PrepareError::new(format_args!(
-                "a log of {records} records is too small: a transaction may need {needed}, set \
-                 scheme.log_records, or scheme.fit_log"
-            )));
-        }
+        let records = SIZE.records("log", options, needed)?;
         let rings = Rings { base: work.end, rings: work.lanes.into(), records, data: GROUP as u64 };
         let config = Config {
             rings,

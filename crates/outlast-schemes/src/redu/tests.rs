@@ -159,7 +159,7 @@ fn the_log_is_truncated_when_half_of_it_is_full() {
 #[test]
 fn a_log_that_a_transaction_does_not_fit_into_is_refused_with_what_it_needs() {
     let work = |stores| Work {
-        streams: Streams::Generated { tx_stores: stores },
+        streams: crate::Streams::Generated { tx_stores: stores },
         image: Arc::default(),
         end: LineAddr(0),
         lanes: 2,

@@ -30,7 +30,6 @@ use outlast_trace::{Guarantee, LineAddr, OpLog};
 use crate::plant::{AppliesTo, Breaks, Plant, Shown};
 use crate::scheme::{HardwareScheme, PrepareError, Prepared, Reading, Variant};
 use crate::shared::ait::{Ait, machine};
-use crate::work::Streams;
 use crate::{Image, Key, Options, Patch, RecoveryError, Unit, Work};
 use ports::EagerUndo;
 
@@ -116,12 +115,7 @@ impl HardwareScheme for Skeleton {
         options: &Options,
         planted: Option<u8>,
     ) -> Result<Box<dyn Prepared>, PrepareError> {
-        if work.is_nested {
-            return Err(PrepareError::new("a lane has one transaction at a time"));
-        }
-        if matches!(work.streams, Streams::Generated { tx_stores: 0 }) {
-            return Err(PrepareError::new("logs transactions, and there are none"));
-        }
+        work.check_transactions("logs transactions")?;
         let needed = work.largest_transaction().max(1);
         let records = match options.get(&LOG_RECORDS) {
             0 => needed,

@@ -45,8 +45,7 @@ use crate::hwl::with_calls;
 use crate::plant::Plant;
 use crate::scheme::{HardwareScheme, PrepareError, Prepared, Reading, Variant};
 use crate::shared::ait::{Ait, machine};
-use crate::shared::ring::{RECORDS_MAX, Rings};
-use crate::work::Streams;
+use crate::shared::ring::{RECORDS_MAX, Rings, Size};
 use crate::{Image, Key, Options, Patch, RecoveryError, Unit, Work};
 use layout::{LINES, Layout, RECORDS};
 use plants::Fault;
@@ -101,8 +100,7 @@ const KEYS: [Key; 6] =
 const PAPER_TLB: u64 = 24 + 1536;
 /// Pages of a program at most: 64 GiB.
 const PAGES_MAX: u64 = 1 << 24;
-/// The least records of a journal whose size is not given.
-const RECORDS_MIN: u64 = 1 << 14;
+const SIZE: Size = Size { records: JOURNAL_RECORDS, fit: FIT_JOURNAL, least: 1 << 14 };
 
 /// What was chosen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -156,12 +154,7 @@ impl HardwareScheme for ShadowSubPaging {
         options: &Options,
         planted: Option<u8>,
     ) -> Result<Box<dyn Prepared>, PrepareError> {
-        if work.is_nested {
-            return Err(PrepareError::new("a lane has one transaction at a time"));
-        }
-        if matches!(work.streams, Streams::Generated { tx_stores: 0 }) {
-            return Err(PrepareError::new("shadows transactions, and there are none"));
-        }
+        work.check_transactions("shadows transactions")?;
         let pages = work.end.0.div_ceil(LINES);
         if pages == 0 || pages > PAGES_MAX {
             return Err(PrepareError::new(format_args!(
@@ -173,17 +166,7 @@ impl HardwareScheme for ShadowSubPaging {
         let words = work.largest_transaction();
         // Each word may be in a page of its own, and a record more says that it fell back.
         let needed = (words.min(pages) + 1).div_ceil(RECORDS as u64).max(1);
-        let records = match options.get(&JOURNAL_RECORDS) {
-            0 => (2 * needed).clamp(RECORDS_MIN, RECORDS_MAX),
-            given if options.get(&FIT_JOURNAL) != 0 => given.max(needed),
-            given => given,
-        };
-        if records < needed {
-            return Err(PrepareError::new(format_args!(
-                "a journal of {records} records is too small: a transaction may need {needed}, set \
-                 scheme.journal_records, or scheme.fit_journal"
-            )));
-        }
+        let records = SIZE.records("journal", options, needed)?;
         let shadows = match options.get(&SHADOW_PAGES) {
             0 => (lanes * PAPER_TLB).min(pages),
             given => given,

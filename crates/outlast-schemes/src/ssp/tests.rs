@@ -211,7 +211,7 @@ fn reads_cost_nothing_more() {
 #[test]
 fn what_it_cannot_have_is_refused_by_name() {
     let work = |stores| Work {
-        streams: Streams::Generated { tx_stores: stores },
+        streams: crate::Streams::Generated { tx_stores: stores },
         image: Arc::default(),
         end: LineAddr(LINES * 1000),
         lanes: 1,

@@ -22,7 +22,6 @@ mod views;
 
 use std::error::Error;
 use std::path::Path;
-use std::str::FromStr;
 use std::sync::LazyLock;
 
 use outlast_crash::machine::work_of;
@@ -74,10 +73,8 @@ impl Paper for Ehou {
 
     fn prepare(&self, request: &Request) -> Result<Box<dyn Run>, Box<dyn Error>> {
         request.only_figures_and_scale(self.name())?;
-        let named = request.figures.iter().map(|name| name.parse());
-        let parts: Vec<Part> = named.collect::<Result<_, _>>()?;
-        let parts = if parts.is_empty() { &Part::ALL[..] } else { &parts };
-        Ok(Box::new(Task::new(parts, request.size, request.seed)))
+        let parts = request.parts(self.name(), &Part::ALL, Part::name)?;
+        Ok(Box::new(Task::new(&parts, request.size, request.seed)))
     }
 
     fn for_report(&self, size: Size, _directory: &Path, seed: u64) -> Box<dyn Run> {
@@ -104,7 +101,7 @@ const WORKS: [(&str, u64); 9] = [
     ("btree-zipf", 64 * MB),
     ("rbtree-zipf", 64 * MB),
     ("tatp", 64 * MB),
-    ("tpcc", 256 * MB),
+    ("tpcc", 320 * MB),
 ];
 const MB: u64 = 1 << 20;
 /// Copies of each, a core each.
@@ -172,17 +169,6 @@ impl Part {
     }
 }
 
-impl FromStr for Part {
-    type Err = String;
-
-    fn from_str(name: &str) -> Result<Self, String> {
-        Self::ALL.into_iter().find(|part| part.name() == name).ok_or_else(|| {
-            let names = Self::ALL.map(Self::name).join(", ");
-            format!("no figure of ehou is called '{name}'; there are {names}")
-        })
-    }
-}
-
 /// What to measure, and how much of it.
 #[derive(Clone, Debug)]
 pub struct Task {
@@ -201,7 +187,7 @@ impl Task {
     pub fn new(parts: &[Part], size: Size, seed: u64) -> Self {
         let (divisor, transactions) = match size {
             Size::Quick => (4, 8_000),
-            Size::Full => (1, 200_000),
+            Size::Full => (1, 40_000),
         };
         Self { parts: parts.to_vec(), divisor, transactions, seed }
     }

@@ -22,7 +22,6 @@ mod views;
 
 use std::error::Error;
 use std::path::Path;
-use std::str::FromStr;
 use std::sync::LazyLock;
 
 use outlast_crash::machine::{Campaign, work_of};
@@ -75,10 +74,8 @@ impl Paper for Fwb {
 
     fn prepare(&self, request: &Request) -> Result<Box<dyn Run>, Box<dyn Error>> {
         request.only_figures_and_scale(self.name())?;
-        let Request { figures, size, seed, .. } = request;
-        let parts: Vec<Part> = figures.iter().map(|name| name.parse()).collect::<Result<_, _>>()?;
-        let parts = if parts.is_empty() { &Part::ALL[..] } else { &parts };
-        Ok(Box::new(Task::new(parts, *size, *seed)))
+        let parts = request.parts(self.name(), &Part::ALL, Part::name)?;
+        Ok(Box::new(Task::new(&parts, request.size, request.seed)))
     }
 
     fn for_report(&self, size: Size, _directory: &Path, seed: u64) -> Box<dyn Run> {
@@ -204,17 +201,6 @@ impl Part {
             Self::Table1 => "table1".to_owned(),
             part => format!("fig{}", part.name()),
         }
-    }
-}
-
-impl FromStr for Part {
-    type Err = String;
-
-    fn from_str(name: &str) -> Result<Self, String> {
-        Self::ALL.into_iter().find(|part| part.name() == name).ok_or_else(|| {
-            let names = Self::ALL.map(Self::name).join(", ");
-            format!("no figure of fwb is called '{name}'; there are {names}")
-        })
     }
 }
 
@@ -520,6 +506,8 @@ mod tests {
         let records = run(&tiny(&[Part::Table1]), &mut |_| ()).unwrap();
         assert!(records.iter().all(|record| record.metric.starts_with("hwl.table1.")));
         assert_eq!(records.len(), 5);
-        assert!("12".parse::<Part>().unwrap_err().contains("there are 6, 7"));
+        let request = Request { figures: vec!["12".to_owned()], ..Request::new(Size::Quick, 1) };
+        let refused = request.parts("fwb", &Part::ALL, Part::name).unwrap_err();
+        assert!(refused.contains("there are 6, 7"));
     }
 }

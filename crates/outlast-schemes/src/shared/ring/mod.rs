@@ -31,6 +31,8 @@ use outlast_sim::LineBytes;
 use outlast_trace::LineAddr;
 
 use crate::image::Image;
+use crate::scheme::PrepareError;
+use crate::{Key, Options};
 pub(crate) use record::{Commit, Header, WORDS};
 pub(crate) use replay::replay;
 
@@ -68,6 +70,44 @@ impl Rings {
     /// A record's first data line.
     pub(crate) fn data(self, ring: usize, number: u64) -> LineAddr {
         self.base.plus(1 + self.rings * self.records + self.data * self.slot(ring, number))
+    }
+}
+
+/// How many records a scheme's rings have, by its keys.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Size {
+    /// The number; 0 for twice what the work needs.
+    pub(crate) records: Key,
+    /// Whether a number that is too small is as large as the work needs.
+    pub(crate) fit: Key,
+    /// The least where none is given.
+    pub(crate) least: u64,
+}
+
+impl Size {
+    /// Records of each ring, of work whose largest transaction needs so many.
+    ///
+    /// # Errors
+    /// When those that were chosen are too few.
+    pub(crate) fn records(
+        &self,
+        ring: &str,
+        options: &Options,
+        needed: u64,
+    ) -> Result<u64, PrepareError> {
+        let records = match options.get(&self.records) {
+            0 => (2 * needed).clamp(self.least, RECORDS_MAX),
+            given if options.get(&self.fit) != 0 => given.max(needed),
+            given => given,
+        };
+        if records < needed {
+            let (key, fit) = (self.records.full_name(), self.fit.full_name());
+            return Err(PrepareError::new(format_args!(
+                "a {ring} of {records} records is too small: a transaction may need {needed}, set \
+                 {key}, or {fit}"
+            )));
+        }
+        Ok(records)
     }
 }
 
