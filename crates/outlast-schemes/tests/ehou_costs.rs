@@ -134,6 +134,22 @@ fn data_is_written_once_and_entries_at_commit_or_when_overwritten() {
 }
 
 #[test]
+fn a_line_of_the_map_takes_all_its_committed_entries_where_that_is_chosen() {
+    let given = [("whole_lines", 1)];
+    for (lines, times) in [(1, 3), (8, 2), (9, 3), (30, 2)] {
+        let mut log = OpLog::default();
+        (0..times).for_each(|value| transaction(&mut log, 0..lines, value));
+        let of_map = u64::div_ceil(lines, 8);
+        for (scheme, commits) in VARIANTS.into_iter().zip([times, times - 1, times - 1]) {
+            let (_, stats) = run(&with("inorder"), scheme, &given, &log);
+            let of = format!("{scheme} {lines} lines, {times} times");
+            assert_eq!(writes(&stats, "ait"), commits * of_map, "{of}");
+            assert_eq!(data(&stats), times * lines, "{of}");
+        }
+    }
+}
+
+#[test]
 fn committed_entries_that_are_evicted_are_written_once() {
     // A transaction's entries, then one that needs all that the cache has.
     let (lines, ways) = (12, 16);

@@ -241,7 +241,7 @@ fn crash_all(
 }
 
 /// Options under which tables are full, and under which they are not.
-const CASES: [(&str, &[(&str, u64)]); 11] = [
+const CASES: [(&str, &[(&str, u64)]); 14] = [
     ("redu", &[]),
     ("redu", &[("ait.on", 0)]),
     ("redu", &[("dram_size", 0)]),
@@ -253,6 +253,9 @@ const CASES: [(&str, &[(&str, u64)]); 11] = [
     ("ssp", &[("tx_pages", 64), ("shadow_pages", 64), ("tlb_pages", 64)]),
     ("ssp", &[("shadow_pages", 0), ("tx_pages", 1), ("journal_records", 4)]),
     ("ssp", &[("walks_wait", 1), ("tlb_pages", 2), ("shadow_pages", 3)]),
+    ("ssp", &[("one_way", 1), ("tx_pages", 64), ("shadow_pages", 64), ("tlb_pages", 2)]),
+    ("ehou-eager", &[("whole_lines", 1)]),
+    ("ehou", &[("whole_lines", 1), ("ait.sets", 2), ("ait.ways", 8)]),
 ];
 
 fn assert_clean(verdict: &Verdict, of: &str) {

@@ -11,7 +11,7 @@ use outlast_sim::timed::{Answer, Cycle, Kept, Outbox};
 use outlast_trace::LineAddr;
 
 use super::config::{Fault, Persisting};
-use super::layout::{RECORDS, words_in_line};
+use super::layout::{RECORDS, WORDS, words_in_line};
 use super::ports::{AIT, COMMIT, Ehou, Entry, LOG, Place, State, Token, Write};
 
 impl Ehou {
@@ -58,6 +58,7 @@ impl Ehou {
             self.keep_header(lane, 1, tx, out);
         }
         let mut left = written;
+        let mut lines: Vec<u64> = Vec::new();
         for line in 0..written {
             let at = self.config.layout.log_line(lane.into(), u64::from(line) * RECORDS);
             out.read_inside(at, LOG, Token::Replayed { lane, line });
@@ -74,7 +75,9 @@ impl Ehou {
                         out,
                     );
                     self.sets(write, if is_eager { State::Persisting } else { State::Committed });
-                    if is_eager {
+                    if is_eager && self.config.whole_lines {
+                        lines.push(write.block.into());
+                    } else if is_eager {
                         self.write_entry(write.block.into(), Token::Applied(lane), out);
                         left += 1;
                     }
@@ -85,6 +88,12 @@ impl Ehou {
                 }
                 Place::Log(_) => {}
             }
+        }
+        lines.sort_unstable();
+        lines.dedup_by_key(|block| *block / WORDS);
+        left += lines.len() as u32;
+        for block in lines {
+            self.write_entry(block, Token::Applied(lane), out);
         }
         self.lanes[usize::from(lane)].writes = writes;
         left

@@ -20,6 +20,8 @@ pub(super) struct Config {
     pub(super) persisting: Persisting,
     /// Whether speculative entries may be evicted, into overflow logs.
     pub(super) logs: bool,
+    /// Whether a write of a line of the map persists all committed entries of that line.
+    pub(super) whole_lines: bool,
     /// Lines of each log buffer.
     pub(super) buffer_lines: u64,
     pub(super) bloom_bits: u64,

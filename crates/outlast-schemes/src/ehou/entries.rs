@@ -205,7 +205,25 @@ impl Ehou {
     fn leaves_for_map(&mut self, block: u64, fault: Fault, out: &mut Outbox<Token>) {
         match self.has(fault) {
             true => out.unkeep(self.config.layout.map_line(block)),
-            false => self.write_entry(block, Token::Written, out),
+            false => {
+                self.write_entry(block, Token::Written, out);
+                self.have_left_with(block);
+            }
+        }
+    }
+
+    /// A block's entry is on its way to the map: so are the committed ones of its line, if they count.
+    fn have_left_with(&mut self, block: u64) {
+        if !self.config.whole_lines {
+            return;
+        }
+        let first = block / WORDS * WORDS;
+        for block in first..first + WORDS {
+            if let Some(at) = self.cache.find(block)
+                && self.cache.value(at).state == State::Committed
+            {
+                *self.cache.value(at) = Entry::default();
+            }
         }
     }
 

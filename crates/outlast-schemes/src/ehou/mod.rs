@@ -63,6 +63,12 @@ const BLOOM_BITS: Key = Key::number(
     "of each core's filter over its overflow log",
 );
 
+const WHOLE_LINES: Key = Key::flag(
+    "whole_lines",
+    false,
+    "a write of the AIT persists all committed entries of its line, not one",
+);
+
 /// What the paper's text leaves out, all of it together.
 const LITERAL: Faults = Faults::of(&[Fault::OneByOne, Fault::ReclaimLate, Fault::FreedVolatile]);
 
@@ -132,7 +138,7 @@ impl HardwareScheme for OutOfPlace {
     }
 
     fn keys(&self) -> &'static [Key] {
-        const KEYS: [Key; 3] = [SPARE_BLOCKS, LOG_BUFFER, BLOOM_BITS];
+        const KEYS: [Key; 4] = [SPARE_BLOCKS, LOG_BUFFER, BLOOM_BITS, WHOLE_LINES];
         &KEYS
     }
 
@@ -206,6 +212,7 @@ impl HardwareScheme for OutOfPlace {
             ait,
             persisting,
             logs,
+            whole_lines: options.get(&WHOLE_LINES) == 1,
             buffer_lines: options.get(&LOG_BUFFER) / RECORDS,
             bloom_bits: options.get(&BLOOM_BITS),
             faults,

@@ -43,9 +43,9 @@ impl SubPages {
             return;
         }
         self.counts.consolidations += 1;
-        let (lines, from, to) = match u64::from(bitmap.count_ones()) {
-            ones if ones <= LINES / 2 => (bitmap, other, primary),
-            _ => (!bitmap, primary, other),
+        let (lines, from, to) = match self.stays_primary(bitmap) {
+            true => (bitmap, other, primary),
+            false => (!bitmap, primary, other),
         };
         self.counts.consolidated += u64::from(lines.count_ones());
         let mut copies = 0;
@@ -76,10 +76,15 @@ impl SubPages {
     fn outcome(&self, number: u32) -> (u32, u32) {
         let page = self.pages.get(number);
         let (primary, other) = (page.committed.primary, page.other);
-        match u64::from(page.committed.bitmap.count_ones()) {
-            ones if ones <= LINES / 2 => (primary, other),
-            _ => (other, primary),
+        match self.stays_primary(page.committed.bitmap) {
+            true => (primary, other),
+            false => (other, primary),
         }
+    }
+
+    /// Whether a page with this bitmap goes into its first physical page.
+    fn stays_primary(&self, bitmap: u64) -> bool {
+        self.config.one_way || u64::from(bitmap.count_ones()) <= LINES / 2
     }
 
     /// Journals where consolidated pages lie, as far as the journal has room.

@@ -93,8 +93,13 @@ const WALKS_WAIT: Key = Key::flag(
     false,
     "a walk waits until the page that leaves for it has been consolidated",
 );
-const KEYS: [Key; 6] =
-    [SHADOW_PAGES, TLB_PAGES, TX_PAGES, JOURNAL_RECORDS, FIT_JOURNAL, WALKS_WAIT];
+const ONE_WAY: Key = Key::flag(
+    "one_way",
+    false,
+    "a page goes into its first physical page when it is consolidated, not where more of it lies",
+);
+const KEYS: [Key; 7] =
+    [SHADOW_PAGES, TLB_PAGES, TX_PAGES, JOURNAL_RECORDS, FIT_JOURNAL, WALKS_WAIT, ONE_WAY];
 
 /// Pages of a TLB of the paper, both levels.
 const PAPER_TLB: u64 = 24 + 1536;
@@ -109,6 +114,8 @@ struct Config {
     /// Pages that a transaction shadows.
     tx_pages: u64,
     walks_wait: bool,
+    /// Whether pages are always consolidated into their first physical page.
+    one_way: bool,
     /// Whether the machine has TLBs.
     is_translated: bool,
     fault: Option<Fault>,
@@ -181,6 +188,7 @@ impl HardwareScheme for ShadowSubPaging {
             tlb_pages: options.get(&TLB_PAGES),
             tx_pages: options.get(&TX_PAGES),
             walks_wait: options.get(&WALKS_WAIT) != 0,
+            one_way: options.get(&ONE_WAY) != 0,
             fault: planted.map(plants::fault),
             on: Ait::chosen(options, true)?,
         };
@@ -195,6 +203,7 @@ struct Under {
     tlb_pages: u64,
     tx_pages: u64,
     walks_wait: bool,
+    one_way: bool,
     fault: Option<Fault>,
     /// What it stands on.
     on: Option<Ait>,
@@ -243,8 +252,8 @@ impl Prepared for Under {
             0 => u64::MAX,
             given => given,
         };
-        let Self { layout, walks_wait, fault, .. } = *self;
-        let of = Config { layout, tx_pages, walks_wait, is_translated, fault };
+        let Self { layout, walks_wait, one_way, fault, .. } = *self;
+        let of = Config { layout, tx_pages, walks_wait, one_way, is_translated, fault };
         let ssp = SubPages::new(of, Image::new(&setup.base));
         machine(&config, ssp, self.on, self.lines(), setup, sources)
     }

@@ -29,7 +29,8 @@ fn config(tx_pages: u64, shadows: u64, records: u64) -> Config {
     let base = Layout::journal_base(PAGES, shadows);
     let journal = Rings { base, rings: 2, records, data: 0 };
     let layout = Layout { pages: PAGES, shadows, journal, undo: 256 };
-    Config { layout, tx_pages, walks_wait: false, is_translated: true, fault: None }
+    let (walks_wait, one_way) = (false, false);
+    Config { layout, tx_pages, walks_wait, one_way, is_translated: true, fault: None }
 }
 
 fn run<S: Scheme>(machine: &MachineConfig, scheme: S, log: OpLog) -> System<S> {
@@ -105,8 +106,8 @@ fn a_line_that_leaves_the_caches_before_the_commit_is_written_no_more_often() {
 }
 
 #[test]
-fn consolidation_copies_the_fewer_lines() {
-    for kind in ["ooo", "inorder"] {
+fn consolidation_copies_the_fewer_lines_or_those_of_the_second_page() {
+    for (kind, one_way) in [("ooo", false), ("ooo", true), ("inorder", false)] {
         for lines in [0, 1, 7, 31, 32, 33, 63, 64] {
             let mut log = OpLog::default();
             transaction(&mut log, 0..lines, 7);
@@ -115,18 +116,18 @@ fn consolidation_copies_the_fewer_lines() {
                 (0..2).for_each(|value| transaction(&mut log, [5], value));
             }
             visit(&mut log, 1..6);
-            let mut system =
-                run(&bare(kind, 4), SubPages::new(config(64, 8, 512), Image::new(&[])), log);
+            let config = Config { one_way, ..config(64, 8, 512) };
+            let mut system = run(&bare(kind, 4), SubPages::new(config, Image::new(&[])), log);
             let stats = system.take_stats();
-            let copied = lines.min(LINES - lines);
+            let copied = if one_way { lines } else { lines.min(LINES - lines) };
             let reads = stats.reads.of(ReadCause::Scheme(CONSOLIDATION));
             let [_, journal, consolidation, ..] = writes(&stats);
-            let of = format!("{kind}, {lines} lines");
+            let of = format!("{kind}, {lines} lines, one way: {one_way}");
             assert_eq!((reads, consolidation), (copied, copied), "{of}");
             // A commit and the consolidation, or the two commits.
             assert_eq!(journal, 2, "{of}");
             let page = system.scheme().pages.get(0);
-            let is_at_home = lines <= LINES / 2;
+            let is_at_home = one_way || lines <= LINES / 2;
             assert_eq!(page.committed.primary == 0, is_at_home, "{of}");
             assert_eq!((page.other, page.current), (layout::NONE, 0), "{of}");
             assert_eq!(system.scheme().pages.free.len(), 8, "{of}");

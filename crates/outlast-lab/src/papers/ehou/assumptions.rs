@@ -1,0 +1,160 @@
+//! What decides the paper's figures and is not given by it: each reading on its own, on all works.
+
+use std::error::Error;
+
+use outlast_sim::timed::MachineConfig;
+
+use super::{Findings, Row, Task, WORKS, judge, scheme, views};
+use crate::parallel::in_parallel;
+use crate::progress::Listener;
+use crate::record::{Kind, Record};
+use crate::simulated::measure;
+use outlast_crash::machine::work_of;
+use outlast_workloads::machine::Recorded;
+
+/// Another reading of what the paper leaves open.
+struct Assumption {
+    name: &'static str,
+    /// What it changes of the machine.
+    machine: &'static [(&'static str, &'static str)],
+    /// What it changes of the schemes.
+    options: &'static [(&'static str, Amount)],
+}
+
+/// A value of an option.
+#[derive(Clone, Copy)]
+enum Amount {
+    Is(u64),
+    /// The entries of the AIT cache, divided by this.
+    EntriesOver(u64),
+}
+
+/// A record of `redu` has seven lines; four lanes have a log each. An eighth of the entries for each
+/// lane is so many records that the logs take three and a half times what the cache maps.
+const BEYOND: Amount = Amount::EntriesOver(8);
+
+const ROWS: (&str, &str) = ("memory.row", "64 B");
+const TLB: (&str, &str) = ("tlb.l2_sets", "4096");
+
+const ASSUMPTIONS: [Assumption; 9] = [
+    Assumption { name: "as taken", machine: &[], options: &[] },
+    Assumption { name: "no row hits", machine: &[ROWS], options: &[] },
+    Assumption {
+        name: "closed rows, in order",
+        machine: &[("memory.page", "closed"), ("memory.scheduling", "fcfs")],
+        options: &[],
+    },
+    Assumption {
+        name: "redu's log beyond the AIT cache",
+        machine: &[],
+        options: &[("log_records", BEYOND)],
+    },
+    Assumption { name: "ssp's TLB holds every page", machine: &[TLB], options: &[] },
+    Assumption {
+        name: "ssp consolidates one way",
+        machine: &[],
+        options: &[("one_way", Amount::Is(1))],
+    },
+    Assumption {
+        name: "AIT lines written whole",
+        machine: &[],
+        options: &[("whole_lines", Amount::Is(1))],
+    },
+    Assumption {
+        name: "log beyond, TLB holds every page",
+        machine: &[TLB],
+        options: &[("log_records", BEYOND)],
+    },
+    Assumption {
+        name: "no row hits, log beyond, one way, lines whole",
+        machine: &[ROWS],
+        options: &[
+            ("log_records", BEYOND),
+            ("one_way", Amount::Is(1)),
+            ("whole_lines", Amount::Is(1)),
+        ],
+    },
+];
+
+/// The schemes that claims compare.
+const COMPARED: [&str; 3] = ["redu", "ssp", "ehou"];
+
+/// What was measured under each assumption, with records of it.
+///
+/// # Errors
+/// When a run cannot be made or comes to a stop.
+pub(super) fn run(
+    task: &Task,
+    machine: &MachineConfig,
+    listen: &mut Listener<'_>,
+) -> Result<(Vec<(&'static str, Findings)>, Vec<Record>), Box<dyn Error>> {
+    let works: Vec<Recorded> =
+        WORKS.iter().map(|work| task.plan(*work).record()).collect::<Result<_, _>>()?;
+    let all = |number: usize| (0..WORKS.len()).map(move |work| (number, work));
+    let jobs: Vec<(usize, usize)> = (0..ASSUMPTIONS.len()).flat_map(all).collect();
+    let done = in_parallel(&jobs, usize::MAX, "assumptions", listen, |&(number, work)| {
+        under(task, machine, &ASSUMPTIONS[number], WORKS[work].0, &works[work])
+            .map_err(|error| format!("{}: {error}", ASSUMPTIONS[number].name))
+    })?;
+    let mut found: Vec<(&'static str, Findings)> =
+        ASSUMPTIONS.iter().map(|of| (of.name, Findings::default())).collect();
+    for ((number, _), rows) in jobs.iter().zip(done) {
+        found[*number].1.rows.extend(rows);
+    }
+    let records = found.iter().flat_map(|(name, findings)| records(machine, name, findings));
+    let records = records.collect();
+    found.remove(0); // That is what all else measures.
+    Ok((found, records))
+}
+
+/// A work under the compared schemes.
+fn under(
+    task: &Task,
+    machine: &MachineConfig,
+    assumption: &Assumption,
+    name: &'static str,
+    work: &Recorded,
+) -> Result<Vec<Row>, Box<dyn Error>> {
+    let mut machine = machine.clone();
+    for (key, value) in assumption.machine {
+        machine.set_option(key, value)?;
+    }
+    let options = assumption.options.iter().fold(task.options(), |options, (key, amount)| {
+        let value = match amount {
+            Amount::Is(value) => *value,
+            Amount::EntriesOver(by) => task.ait_entries() / by,
+        };
+        options.with(key, value)
+    });
+    let mut rows = Vec::new();
+    for of in COMPARED.map(scheme) {
+        if of.prepare(&work_of(work), &options, None).is_ok() {
+            let measured = measure(&machine, of, work, &options)
+                .map_err(|error| format!("{name} under {of}: {error}"))?;
+            rows.push(Row { work: name, measured });
+        }
+    }
+    Ok(rows)
+}
+
+fn records(machine: &MachineConfig, name: &str, findings: &Findings) -> Vec<Record> {
+    let mut records = Vec::new();
+    let mut put = |metric, value: f64| {
+        let config = format!("{} ({})", machine.name, machine.core.kind);
+        records.push(
+            Record::new(Kind::Sim, "all works", "ehou", metric, value)
+                .threads(super::COPIES.into())
+                .class(name)
+                .config(&config)
+                .guarantee(scheme("ehou").guarantee().name()),
+        );
+    };
+    let [over_redu, over_ssp, saved] = views::BY_ASSUMPTION;
+    let gain = |against| judge::mean_gain(findings, against);
+    for (metric, found) in
+        [(over_redu, gain("redu")), (over_ssp, gain("ssp")), (saved, judge::writes_saved(findings))]
+    {
+        found.into_iter().for_each(|found| put(metric, found.value));
+    }
+    records
+}
