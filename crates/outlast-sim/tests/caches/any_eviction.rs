@@ -8,9 +8,7 @@
 //! the fence of the streaming lane raises (rule 10), as far as the line's prefix allows for the
 //! ordinary ones among them. Lines are independent (rules 3, 4).
 
-mod common;
-
-use common::{LINES, any_log, any_machine, base};
+use crate::common::{LINES, any_log, any_machine, base};
 use outlast_sim::{AtomicConfig, AtomicDriver, Domain, FlushCompletion, Policy, Preset};
 use outlast_trace::{FlushKind, LaneId, LineAddr, Op, OpLog, PoolOffset, Sink, word_pieces};
 use proptest::prelude::*;

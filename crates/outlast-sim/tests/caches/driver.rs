@@ -1,9 +1,7 @@
 //! What the atomic driver promises of its journal: determinism, a last image equal to a flat
 //! memory, and the three domains.
 
-mod common;
-
-use common::{any_log, any_machine, base};
+use crate::common::{any_log, any_machine, base};
 use outlast_sim::{AtomicConfig, AtomicDriver, Cause, Domain, FlushCompletion, Policy, Preset};
 use outlast_trace::{FlushKind, LaneId, LineAddr, Op, OpLog, PoolOffset, Sink};
 use proptest::prelude::*;

@@ -1,9 +1,6 @@
 //! What address indirection costs, by closed formulas, through what every scheme can be told.
 
-#[path = "../../outlast-sim/tests/machine/mod.rs"]
-mod machine;
-
-use machine::bare;
+use crate::machine::bare;
 use outlast_schemes::{AIT_KEYS, MachineScheme, Options, Streams, Work};
 use outlast_sim::timed::{LaneOps, MachineConfig, ReadCause, RunStats, Setup, Source};
 use outlast_sim::{Cause, Domain};

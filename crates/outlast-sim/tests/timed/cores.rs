@@ -1,8 +1,6 @@
 //! What cores do with their time, two threads on a core, prefetching, banks, and the timeline.
 
-mod machine;
-
-use machine::{Script, bare, chase, cycles, run};
+use crate::machine::{Script, bare, chase, cycles, run};
 use outlast_sim::timed::{
     Batch, CoreStats, Cycle, Instr, InstrKind, LaneOps, Lost, MachineConfig, NonPers, Pattern,
     RunStats, Setup, Source, SourceError, Stream, System,

@@ -1,9 +1,7 @@
 //! Each limit of cores, translation, caches and the way to memory by its closed formula: what it
 //! costs where it binds. Those of the memory's commands are in `controller/channel/tests.rs`.
 
-mod machine;
-
-use machine::{bare, chase, cycles, run};
+use crate::machine::{bare, chase, cycles, run};
 use outlast_sim::timed::{
     Cycle, KEYS, LaneOps, MachineConfig, NonPers, RunStats, Setup, Source, System,
 };

@@ -1,11 +1,9 @@
 //! Both dictionaries against the standard library's, on a pool that checks every access, runs
 //! transactions again and aborts some; and their walks against what the pool holds.
 
-mod common;
-
 use std::collections::BTreeMap;
 
-use common::{add_in_little_room, cases, walk};
+use crate::common::{add_in_little_room, cases, walk};
 use outlast::collections::{ByteMap, ByteMapOptions, ByteTree, Dictionary, Placement, load_value};
 use outlast::{Abort, ByteRange, RootKind, Runner, Transact};
 use outlast_workloads::{Random, Volatile};

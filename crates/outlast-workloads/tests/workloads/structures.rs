@@ -2,11 +2,9 @@
 //! access, runs transactions again and aborts some, and on pools that die and are opened again;
 //! and their walks against what the pool holds.
 
-mod common;
-
 use std::collections::{BTreeMap, VecDeque};
 
-use common::{Walked, add_in_little_room, cases, walk};
+use crate::common::{Walked, add_in_little_room, cases, walk};
 use outlast::collections::{Queue, RbTree, load_value};
 use outlast::{
     Abort, CreateOptions, OpenOptions, Pool, PoolOffset, RootKind, Runner, Scheme, Transact,

@@ -1,8 +1,6 @@
 //! The scheme ports, each used by a scheme that does one thing.
 
-mod machine;
-
-use machine::{Script, bare};
+use crate::machine::{Script, bare};
 use outlast_sim::timed::{
     Answer, Cycle, LaneOps, MachineConfig, Outbox, ReadSeen, Route, RunError, Scheme, SchemeWrite,
     Setup, Source, StoreSeen, System, WriteRoute, WriteSeen,

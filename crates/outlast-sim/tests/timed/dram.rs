@@ -1,8 +1,6 @@
 //! Volatile memory beside the persistent one.
 
-mod machine;
-
-use machine::{Script, bare, cycles, run};
+use crate::machine::{Script, bare, cycles, run};
 use outlast_sim::Domain;
 use outlast_sim::timed::{MachineConfig, NonPers, Pattern, Setup, Source, Stream, System};
 use outlast_trace::{LaneId, LineAddr, Op, OpLog, Sink};

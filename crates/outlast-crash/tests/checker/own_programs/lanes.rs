@@ -7,7 +7,7 @@ use outlast_crash::{Check, Class, Crash, ImageMedium, Report, Schedules, Violati
 use outlast_pmem::{Mark, Medium, Recorder, schedule};
 use outlast_trace::{LaneId, PoolOffset, TxId};
 
-use crate::table::Table;
+use super::table::Table;
 
 const VALUE: PoolOffset = PoolOffset(64);
 

@@ -1,8 +1,6 @@
 //! The timed machine against closed formulas, reference computations and the atomic driver.
 
-mod machine;
-
-use machine::{Script, bare, chase, cycles, run};
+use crate::machine::{Script, bare, chase, cycles, run};
 use outlast_sim::timed::{
     Cycle, LaneOps, MachineConfig, MemoryRequest, NonPers, Pattern, Setup, Source, Stream, System,
     replay,
@@ -367,7 +365,7 @@ proptest! {
         exclusive in any::<bool>(), has_l2 in any::<bool>(), eadr in any::<bool>(),
         through in any::<bool>(), policy in any_policy(),
     ) {
-        let mut config = MachineConfig::from_toml("none", machine::NO_TIME).unwrap();
+        let mut config = MachineConfig::from_toml("none", crate::machine::NO_TIME).unwrap();
         for key in ["l1.policy", "l2.policy", "llc.policy"] {
             config.set_option(key, policy).unwrap();
         }

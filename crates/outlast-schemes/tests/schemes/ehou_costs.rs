@@ -1,9 +1,6 @@
 //! What out-of-place update costs, by closed formulas.
 
-#[path = "../../outlast-sim/tests/machine/mod.rs"]
-mod machine;
-
-use machine::bare;
+use crate::machine::bare;
 use outlast_schemes::{MachineScheme, Options, Streams, Work};
 use outlast_sim::Domain;
 use outlast_sim::timed::{LaneOps, MachineConfig, ReadCause, RunStats, Setup, Source};

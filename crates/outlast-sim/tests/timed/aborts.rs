@@ -1,9 +1,7 @@
 //! Transactions that abort: nothing of their stores is found again, in caches, on the way to memory
 //! or in the journal, and nothing younger begins before.
 
-mod machine;
-
-use machine::bare;
+use crate::machine::bare;
 use outlast_sim::timed::{
     Answer, Cycle, LaneOps, MachineConfig, Outbox, Scheme, Setup, Source, StoreSeen, System,
     WriteRoute, WriteSeen, WriteTicket,

@@ -1,0 +1,4 @@
+//! The runtime under the checker.
+
+mod literal;
+mod serializable;

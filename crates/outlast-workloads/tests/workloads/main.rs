@@ -1,0 +1,9 @@
+//! Structures and workloads, crashed and compared with models.
+
+mod collections;
+#[path = "../common/mod.rs"]
+mod common;
+mod programs;
+mod structures;
+mod tables;
+mod trees;
