@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use outlast_sim::instead_of;
 use outlast_sim::timed::{Machine, MachineConfig, MachineError, RunStats, Setup, Source};
-use outlast_trace::{Guarantee, LineAddr, OpLog};
+use outlast_trace::{Guarantee, LaneId, LineAddr, OpLog};
 
 use crate::{AIT_KEYS, ALL, Image, Key, Options, Patch, Plant, RecoveryError, Work};
 
@@ -150,6 +150,18 @@ pub trait Prepared: fmt::Debug + Send + Sync {
     /// The epoch at whose end an image is that recovery has left; none under schemes of transactions.
     fn epoch(&self, _image: Image<'_>) -> Option<u64> {
         None
+    }
+
+    /// Lines from the first on that are as at the end of [`epoch`](Self::epoch) in such an image: the
+    /// program's, then where cores save their registers; none under schemes of transactions.
+    fn epoch_lines(&self) -> u64 {
+        0
+    }
+
+    /// Where a core stood at the end of [`epoch`](Self::epoch), by the registers in such an image: how
+    /// many instructions of its program, marks included, it had executed.
+    fn resumes_at(&self, _image: Image<'_>, _lane: LaneId) -> u64 {
+        0
     }
 
     /// The scheme's own account of an image that recovery has left: every block in use once, or free.

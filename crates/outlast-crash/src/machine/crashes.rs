@@ -101,7 +101,18 @@ impl Crashes<'_> {
                 let mut random = campaign.random(POINTS, entry);
                 let points = campaign.resumed_points.of(entries, &mut random);
                 self.report.resumed += 1;
-                self.of(&run, Some(entry), &points, &[])
+                let before = match &self.history {
+                    History::Transactions(_) => None,
+                    History::Epochs(_) => {
+                        let of_rest = History::of_epochs(&run);
+                        Some(std::mem::replace(&mut self.history, of_rest))
+                    }
+                };
+                let crashed = self.of(&run, Some(entry), &points, &[]);
+                if let Some(before) = before {
+                    self.history = before;
+                }
+                crashed
             }
             Err(why) => {
                 let at = CrashEntry { entry, resumed: Some(0) };

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 
 use outlast_schemes::{Image, Prepared};
 use outlast_sim::timed::{Cycle, TimedJournal};
-use outlast_trace::{Guarantee, Op, PoolOffset, TxId};
+use outlast_trace::{Guarantee, LaneId, LineAddr, Op, PoolOffset, TxId};
 use outlast_workloads::machine::Recorded;
 
+use super::crashes::Run;
 use crate::oracle::check;
 use crate::oracle::epoch::Epochs;
 use crate::oracle::prefixes::{Counts, PrefixHistory, Ran, Stores};
@@ -24,8 +25,10 @@ pub(super) fn number_of(tx: TxId) -> usize {
 }
 
 /// What ran.
+#[expect(clippy::large_enum_variant, reason = "a campaign has a handful of them")]
 pub(super) enum History {
     Transactions(PrefixHistory),
+    /// Of one run: it alone says where its epochs ended.
     Epochs(Epochs),
 }
 
@@ -33,8 +36,11 @@ pub(super) enum History {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum There {
     Transactions(Counts),
-    /// All up to the end of this epoch.
-    Epoch(u64),
+    /// All up to the end of this epoch, when each core stood at its position.
+    Epoch {
+        epoch: u64,
+        positions: Vec<u64>,
+    },
 }
 
 /// What the oracle says of a recovered image.
@@ -55,30 +61,30 @@ impl Judged {
 }
 
 impl History {
-    /// Of work under a scheme with this guarantee.
-    pub fn of(work: &Recorded, guarantee: Guarantee) -> Self {
-        if guarantee == Guarantee::Epoch {
-            let base = work.image.to_vec();
-            return Self::Epochs(Epochs::of_streams(base, work.streams.iter().map(|log| &**log)));
-        }
+    /// Of work under a scheme that promises transactions.
+    pub fn of_transactions(work: &Recorded) -> Self {
         let word = |at: u64| work.image.get(at as usize..at as usize + 8);
         Self::Transactions(PrefixHistory::new(&ran(work), |at| {
             word(at).map_or([0; 8], |word| word.try_into().expect("eight bytes were taken"))
         }))
     }
 
-    /// What is there before anything has run.
-    pub fn nothing(&self) -> There {
-        match self {
-            Self::Transactions(_) => There::Transactions(Counts::new()),
-            Self::Epochs(_) => There::Epoch(0),
-        }
+    /// Of one run under a scheme that promises epochs.
+    pub fn of_epochs(run: &Run) -> Self {
+        let There::Epoch { epoch, positions } = &run.recovered else {
+            unreachable!("what is there is told as what ran")
+        };
+        let image = Image::new(&run.base);
+        let line = |number| image.line(run.prepared.locate(image, LineAddr(number)));
+        let base = (0..run.prepared.epoch_lines()).flat_map(line).copied().collect();
+        Self::Epochs(Epochs::of_run(base, *epoch, positions.clone(), run.journal()))
     }
 
     /// What was reported durable by then, in a run that began with what was recovered before.
     pub fn reported(&self, journal: &TimedJournal, now: Cycle, recovered: &There) -> There {
-        if let There::Epoch(recovered) = recovered {
-            return There::Epoch(journal.persisted_by(now).max(*recovered));
+        if let There::Epoch { epoch, .. } = recovered {
+            let epoch = journal.persisted_by(now).max(*epoch);
+            return There::Epoch { epoch, positions: Vec::new() };
         }
         let mut counts = Counts::new();
         for (_, tx) in journal.acknowledged_by(now) {
@@ -101,14 +107,21 @@ impl History {
         }
         let line = |line| image.line(prepared.locate(image, line));
         match (self, reported, recovered) {
-            (Self::Epochs(epochs), There::Epoch(reported), _) => {
+            (Self::Epochs(epochs), There::Epoch { epoch: reported, .. }, recovered) => {
                 let Some(named) = prepared.epoch(image) else {
                     let detail = "recovery names no epoch";
                     return Judged::torn(Violation::new(Broken::Garbage, detail));
                 };
-                let verdict = epochs.check(named, *reported, |at| Cow::Borrowed(line(at)));
+                let cores = match recovered {
+                    There::Epoch { positions, .. } => positions.len() as u16,
+                    There::Transactions(_) => 0,
+                };
+                let position = |core| prepared.resumes_at(image, LaneId(core));
+                let positions: Vec<u64> = (0..cores).map(position).collect();
+                let found = |at| Cow::Borrowed(line(at));
+                let verdict = epochs.check(named, *reported, &positions, found);
                 let is = |broken| verdict.as_ref().is_err_and(|wrong| wrong.broken == broken);
-                let there = verdict.is_ok().then_some(There::Epoch(named));
+                let there = verdict.is_ok().then_some(There::Epoch { epoch: named, positions });
                 Judged { there, lost: is(Broken::Lost), verdict }
             }
             (
@@ -167,11 +180,10 @@ mod tests {
 
     use outlast_schemes::{Patch, RecoveryError};
     use outlast_sim::timed::{Machine, MachineConfig, MachineError, Setup, Source};
-    use outlast_trace::{LaneId, LineAddr, OpLog, Sink};
-    use outlast_workloads::Workload;
-    use outlast_workloads::machine::Plan;
+    use outlast_trace::OpLog;
 
     use super::*;
+    use crate::oracle::epoch::End;
 
     /// An image of two lines, which lie the wrong way round, behind a line with the epoch's number.
     #[derive(Debug)]
@@ -210,40 +222,21 @@ mod tests {
 
     #[test]
     fn an_epoch_of_the_machine_is_judged_where_the_scheme_has_its_lines() {
-        let mut log = OpLog::default();
-        for epoch in 1..=2u8 {
-            log.op(LaneId(0), Op::Store { at: PoolOffset(64), bytes: &[epoch] });
-            log.op(LaneId(0), Op::Epoch);
-        }
-        let plan = Plan {
-            workload: Workload::named("sps").unwrap(),
-            footprint: 4096,
-            threads: 1,
-            warm_up: 0,
-            transactions: 1,
-            shared: false,
-            switch_every: 0,
-            abort_every: 0,
-            batch: 0,
-            seed: 1,
-        };
-        let work = Recorded {
-            image: Arc::new(vec![0; 128]),
-            streams: vec![Arc::new(log)],
-            ..plan.record().unwrap()
-        };
-        let mut history = History::of(&work, Guarantee::Epoch);
-        assert_eq!(history.nothing(), There::Epoch(0));
+        let stores = (1..=2).map(|epoch| (PoolOffset(64), [epoch; 8])).collect();
+        let ends = (0..=2).map(|stores| End { stores, positions: vec![0] }).collect();
+        let mut history = History::Epochs(Epochs::of(vec![0; 128], 0, stores, ends));
+        let there = |epoch, cores| There::Epoch { epoch, positions: vec![0; cores] };
         let mut judge = |byte: u8, named: u8, reported: u64| {
             let mut image = vec![0; 192];
-            (image[64], image[0]) = (byte, named);
-            let (reported, recovered) = (There::Epoch(reported), There::Epoch(0));
+            image[64..72].fill(byte);
+            image[0] = named;
+            let (reported, recovered) = (there(reported, 0), there(0, 1));
             let told = (&reported, &recovered);
             let judged = history.judge(Guarantee::Epoch, &Swapped, Image::new(&image), told);
             (judged.there, judged.verdict.map_err(|wrong| wrong.broken), judged.lost)
         };
-        assert_eq!(judge(1, 1, 1), (Some(There::Epoch(1)), Ok(()), false));
-        assert_eq!(judge(2, 2, 1), (Some(There::Epoch(2)), Ok(()), false));
+        assert_eq!(judge(1, 1, 1), (Some(there(1, 1)), Ok(()), false));
+        assert_eq!(judge(2, 2, 1), (Some(there(2, 1)), Ok(()), false));
         assert_eq!(judge(1, 1, 2), (None, Err(Broken::Lost), true));
         assert_eq!(judge(2, 1, 1), (None, Err(Broken::Torn), false));
         assert_eq!(judge(0, 99, 0), (None, Err(Broken::Garbage), false));

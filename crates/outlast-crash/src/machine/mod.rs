@@ -31,6 +31,7 @@ use history::{History, Judged, There};
 use plants::rewrite;
 
 use crate::Violation;
+use crate::oracle::prefixes::Counts;
 
 /// Recovered images from which work is resumed, if nothing else is asked for.
 pub const RESUMES_DEFAULT: usize = 4;
@@ -174,8 +175,16 @@ impl Campaign {
     pub fn run(&self) -> Result<Report, Box<dyn std::error::Error>> {
         let recorded = self.plan.record()?;
         let work = work_of(&recorded);
-        let history = History::of(&recorded, self.scheme.guarantee());
-        let run = self.start(&recorded, &work, history.nothing())?;
+        let by_epochs = self.scheme.guarantee() == Guarantee::Epoch;
+        let nothing = match by_epochs {
+            true => There::Epoch { epoch: 0, positions: vec![0; recorded.lanes().into()] },
+            false => There::Transactions(Counts::new()),
+        };
+        let run = self.start(&recorded, &work, nothing)?;
+        let history = match by_epochs {
+            true => History::of_epochs(&run),
+            false => History::of_transactions(&recorded),
+        };
         let entries = run.journal().journal().len();
         self.points.check(entries)?;
         let points = self.points.of(entries, &mut self.random(POINTS, 0));
@@ -237,6 +246,7 @@ impl Campaign {
             seed: self.plan.seed,
             base: base.clone(),
             journal: Some(Domain::Adr),
+            stores: self.scheme.guarantee() == Guarantee::Epoch,
             transfers_forget_dirt: breaks == Breaks::Transfer,
         };
         let config = with_cores(&self.machine, recorded.lanes());

@@ -1,9 +1,11 @@
 //! The rest of some work after a crash: what is left of its streams when a recovery has kept a number
-//! of transactions on each set of data, or all up to the end of an epoch.
+//! of transactions on each set of data, or all that cores had executed at the end of an epoch.
 
 use std::collections::{BTreeMap, HashMap};
 
 use outlast_trace::{LaneId, Op, OpLog, Sink, TxId};
+
+use outlast_sim::timed::rest_of;
 
 use super::history::{There, data_of, number_of};
 use crate::oracle::prefixes::Counts;
@@ -12,22 +14,10 @@ use crate::oracle::prefixes::Counts;
 pub(super) fn rest(log: &OpLog, there: &There) -> OpLog {
     match there {
         There::Transactions(kept) => rest_of_transactions(log, kept),
-        There::Epoch(epoch) => rest_of_epochs(log, *epoch),
-    }
-}
-
-/// Of each lane, the operations behind its mark that ends this epoch.
-fn rest_of_epochs(log: &OpLog, epoch: u64) -> OpLog {
-    let mut ended: BTreeMap<LaneId, u64> = BTreeMap::new();
-    let mut rest = OpLog::default();
-    for (lane, op) in log.iter() {
-        let ended = ended.entry(lane).or_default();
-        if *ended >= epoch {
-            rest.op(lane, op);
+        There::Epoch { positions, .. } => {
+            rest_of(log, |lane| positions.get(usize::from(lane.0)).copied().unwrap_or(0))
         }
-        *ended += u64::from(op == Op::Epoch);
     }
-    rest
 }
 
 /// The operations of the transactions that were not kept. Locks count their owners from 1 again.
@@ -155,14 +145,31 @@ mod tests {
         );
     }
 
+    /// A store of two words, an unlock and a computation: each lane goes on in their middle, and what it
+    /// has said to others stands.
     #[test]
-    fn each_lane_goes_on_behind_the_mark_of_its_epoch() {
-        let (mark, work) = (|lane| (lane, Op::Epoch), |lane, n| (lane, Op::Compute(n)));
-        let all = log(&[work(0, 1), mark(0), work(1, 1), work(0, 2), mark(1), work(1, 2), mark(0)]);
+    fn each_lane_goes_on_where_its_registers_say() {
+        let (at, unlock) = (outlast_trace::PoolOffset(12), Op::Unlock { id: 7, ticket: 1 });
+        let store = Op::Store { at, bytes: &[1, 2, 3, 4, 5, 6] };
+        let all = log(&[(0, store), (1, Op::Compute(5)), (0, unlock), (0, Op::Epoch)]);
+        let rest_at = |first, second| {
+            let positions = vec![first, second];
+            let rest = rest(&all, &There::Epoch { epoch: 1, positions });
+            ops(&rest).iter().map(|op| format!("{op:?}")).collect::<Vec<_>>()
+        };
+        let expected = |of: &[(u16, Op<'_>)]| {
+            ops(&log(of)).iter().map(|op| format!("{op:?}")).collect::<Vec<_>>()
+        };
         assert_eq!(
-            ops(&rest(&all, &There::Epoch(1))),
-            ops(&log(&[work(0, 2), work(1, 2), mark(0)]))
+            rest_at(0, 0),
+            expected(&[(0, store), (1, Op::Compute(5)), (0, unlock), (0, Op::Epoch)])
         );
-        assert_eq!(ops(&rest(&all, &There::Epoch(0))), ops(&all));
+        let second_word = Op::Store { at: at.plus(4), bytes: &[5, 6] };
+        assert_eq!(
+            rest_at(1, 3),
+            expected(&[(0, second_word), (1, Op::Compute(2)), (0, unlock), (0, Op::Epoch)])
+        );
+        assert_eq!(rest_at(2, 5), expected(&[(0, unlock), (0, Op::Epoch)]));
+        assert_eq!(rest_at(4, 5), expected(&[(0, unlock)]));
     }
 }

@@ -1,67 +1,81 @@
 //! `epoch`: the image equals, byte for byte, memory at the end of the epoch that recovery names, and
-//! that epoch is no older than the last one reported persisted. Saved registers are bytes as others.
+//! that epoch is no older than the last one reported persisted. Saved registers are bytes as others,
+//! and they say where each core stood.
+//!
+//! Epochs are decided by the run and not by its program, so the history is the machine's own: the order
+//! in which stores became visible, and the moments at which epochs ended.
 
 use std::borrow::Cow;
 
 use outlast_sim::LineBytes;
-use outlast_trace::{LaneId, LineAddr, Op, OpLog, PoolOffset};
-
-use rustc_hash::FxHashMap;
+use outlast_sim::timed::TimedJournal;
+use outlast_trace::{LineAddr, PoolOffset};
 
 use crate::{Broken, Violation};
 
-/// The place and the bytes of a store.
-type Store = (PoolOffset, Vec<u8>);
+/// A word as a store made it.
+type Stored = (PoolOffset, [u8; 8]);
 
-/// Memory at the end of each epoch of one history.
+/// The end of an epoch.
+#[derive(Clone, Debug)]
+pub(crate) struct End {
+    /// How many of the stores came before.
+    pub stores: usize,
+    /// Where each core stood, from the program's begin on.
+    pub positions: Vec<u64>,
+}
+
+/// Memory at the end of each epoch of one run.
 #[derive(Clone, Debug)]
 pub(crate) struct Epochs {
     base: Vec<u8>,
-    /// The stores of each epoch that has ended, in their order: those of epoch 1 first.
-    ended: Vec<Vec<Store>>,
-    /// Memory at the end of this epoch, the last one that was asked for.
+    /// The epoch at whose end the run began.
+    first: u64,
+    stores: Vec<Stored>,
+    /// The ends of that epoch and of those behind it.
+    ends: Vec<End>,
+    /// Memory behind so many of the stores, where it was asked for last.
     memory: (usize, Vec<u8>),
 }
 
 impl Epochs {
-    /// The history of recorded streams over this memory, which is the end of epoch 0. Streams end each
-    /// epoch together: lanes store to data of their own, and the `n`th mark of each lane ends epoch `n`.
-    pub fn of_streams<'a>(base: Vec<u8>, streams: impl IntoIterator<Item = &'a OpLog>) -> Self {
-        let mut stores: Vec<Vec<Store>> = Vec::new();
-        let mut ended_by: FxHashMap<LaneId, usize> = FxHashMap::default();
-        for (lane, op) in streams.into_iter().flat_map(OpLog::iter) {
-            let ended = ended_by.entry(lane).or_default();
-            stores.resize_with(stores.len().max(*ended + 1), Vec::new);
-            let stores = &mut stores[*ended];
-            match op {
-                Op::Epoch => *ended += 1,
-                Op::Store { at, bytes } | Op::StoreNt { at, bytes } | Op::Rmw { at, bytes } => {
-                    stores.push((at, bytes.to_vec()));
-                }
-                Op::Store64 { line, bytes } => stores.push((line.start(), bytes.to_vec())),
-                _ => {}
-            }
+    /// The history of a run that began with this memory, at the end of epoch `first`, when each core
+    /// stood at its place of `positions`.
+    pub fn of_run(base: Vec<u8>, first: u64, positions: Vec<u64>, journal: &TimedJournal) -> Self {
+        let mut ends = vec![End { stores: 0, positions: positions.clone() }];
+        for end in journal.ended_epochs() {
+            let next = first + ends.len() as u64;
+            assert_eq!(end.epoch, next, "epochs end one behind the other");
+            let at = positions.iter().zip(&end.positions).map(|(from, at)| from + at);
+            ends.push(End { stores: end.stores, positions: at.collect() });
         }
-        // An epoch has ended when every lane has ended it.
-        stores.truncate(ended_by.values().copied().min().unwrap_or(0));
-        Self { memory: (0, base.clone()), base, ended: stores }
+        Self::of(base, first, journal.stored_words().to_vec(), ends)
     }
 
-    /// Memory at the end of an epoch that has ended. Crash points ascend, and so do epochs, mostly.
-    fn at_end_of(&mut self, epoch: usize) -> &[u8] {
-        if self.memory.0 > epoch {
+    /// The history of these stores over this memory, with the ends of epoch `first` and of those behind
+    /// it.
+    pub fn of(base: Vec<u8>, first: u64, stores: Vec<Stored>, ends: Vec<End>) -> Self {
+        Self { memory: (0, base.clone()), base, first, stores, ends }
+    }
+
+    /// Memory behind so many stores. Crash points ascend, and so do epochs, mostly.
+    fn behind(&mut self, stores: usize) -> &[u8] {
+        if self.memory.0 > stores {
             self.memory = (0, self.base.clone());
         }
         let (at, memory) = &mut self.memory;
-        for (place, bytes) in self.ended[*at..epoch].iter().flatten() {
-            memory[place.0 as usize..][..bytes.len()].copy_from_slice(bytes);
+        for (place, word) in &self.stores[*at..stores] {
+            if let Some(old) = memory.get_mut(place.0 as usize..place.0 as usize + 8) {
+                old.copy_from_slice(word);
+            }
         }
-        *at = epoch;
+        *at = stores;
         memory
     }
 
-    /// Judges an image of which recovery says that it is the end of epoch `named`, when `reported` was
-    /// the last one reported persisted; `found` has each line of the history's memory.
+    /// Judges an image of which recovery says that it is the end of epoch `named`, with each core at its
+    /// place of `positions`, when `reported` was the last epoch reported persisted; `found` has each line
+    /// of the run's memory.
     ///
     /// # Errors
     /// What is wrong with it.
@@ -69,19 +83,21 @@ impl Epochs {
         &mut self,
         named: u64,
         reported: u64,
+        positions: &[u64],
         found: impl Fn(LineAddr) -> Cow<'a, LineBytes>,
     ) -> Result<(), Violation> {
-        let ended = self.ended.len() as u64;
+        let last = self.first + self.ends.len() as u64 - 1;
         if named < reported {
             let detail =
                 format!("recovery goes back to epoch {named}, and {reported} was reported");
             return Err(Violation::new(Broken::Lost, detail));
         }
-        if named > ended {
-            let detail = format!("recovery names epoch {named}, and {ended} have ended");
+        if named < self.first || named > last {
+            let detail = format!("recovery names epoch {named}, and {last} was the last to end");
             return Err(Violation::new(Broken::Garbage, detail));
         }
-        for (line, wanted) in (0..).map(LineAddr).zip(self.at_end_of(named as usize).chunks(64)) {
+        let end = self.ends[(named - self.first) as usize].clone();
+        for (line, wanted) in (0..).map(LineAddr).zip(self.behind(end.stores).chunks(64)) {
             let line_found = found(line);
             let differs = wanted.iter().zip(line_found.iter()).position(|(a, b)| a != b);
             if let Some(byte) = differs {
@@ -92,74 +108,83 @@ impl Epochs {
                 return Err(Violation::new(Broken::Torn, detail));
             }
         }
+        for (core, (is, was)) in positions.iter().zip(&end.positions).enumerate() {
+            if is != was {
+                let detail = format!(
+                    "core {core} goes on at instruction {is}; at the end of epoch {named} it stood at {was}"
+                );
+                return Err(Violation::new(Broken::Torn, detail));
+            }
+        }
         Ok(())
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use outlast_trace::Sink;
-
     use super::*;
 
-    fn store(log: &mut OpLog, lane: u16, at: u64, byte: u8) {
-        log.op(LaneId(lane), Op::Store { at: PoolOffset(at), bytes: &[byte] });
-    }
-
-    /// Three epochs over two lines: each stores its number to byte 0, epoch 2 to byte 100 as well.
-    fn epochs() -> Epochs {
-        let mut log = OpLog::default();
-        for epoch in 1..=3 {
-            store(&mut log, 0, 0, epoch);
-            if epoch == 2 {
-                store(&mut log, 0, 100, 7);
-            }
-            log.op(LaneId(0), Op::Epoch);
-        }
-        store(&mut log, 0, 0, 4);
-        Epochs::of_streams(vec![9; 128], [&log])
+    /// Three epochs over two lines behind epoch `first`: each stores its number to byte 0, the second
+    /// one to byte 96 as well. One core, ten instructions each.
+    fn epochs(first: u64) -> Epochs {
+        let word = |at, byte: u8| (PoolOffset(at), [byte; 8]);
+        let stores = vec![word(0, 1), word(0, 2), word(96, 7), word(0, 3), word(0, 4)];
+        let end = |(stores, at)| End { stores, positions: vec![at] };
+        let ends = [(0, 5), (1, 15), (3, 25), (4, 35)].map(end).to_vec();
+        Epochs::of(vec![9; 128], first, stores, ends)
     }
 
     fn broken(epochs: &mut Epochs, image: &[u8], named: u64, reported: u64) -> Option<Broken> {
+        let at = 5 + 10 * named.saturating_sub(epochs.first);
+        broken_at(epochs, image, named, reported, at)
+    }
+
+    fn broken_at(
+        epochs: &mut Epochs,
+        image: &[u8],
+        named: u64,
+        reported: u64,
+        at: u64,
+    ) -> Option<Broken> {
         let line = |line: LineAddr| {
             let bytes: &LineBytes = image[line.start().0 as usize..].first_chunk().unwrap();
             Cow::Owned(*bytes)
         };
-        epochs.check(named, reported, line).err().map(|violation| violation.broken)
+        epochs.check(named, reported, &[at], line).err().map(|violation| violation.broken)
     }
 
     fn image(first: u8, other: u8) -> Vec<u8> {
         let mut image = vec![9; 128];
-        (image[0], image[100]) = (first, other);
+        image[..8].fill(first);
+        image[96..104].fill(other);
         image
     }
 
     #[test]
     fn an_image_is_that_of_the_epoch_named_byte_for_byte() {
-        let mut epochs = epochs();
-        let of = [image(9, 9), image(1, 9), image(2, 7), image(3, 7)];
-        for named in (0..4).rev().chain(0..4) {
-            let image = &of[named as usize];
-            for other in 0..4 {
-                let expected = (other != named).then_some(Broken::Torn);
-                assert_eq!(broken(&mut epochs, image, other, 0), expected, "{named} as {other}");
+        for first in [0, 6] {
+            let mut epochs = epochs(first);
+            let of = [image(9, 9), image(1, 9), image(2, 7), image(3, 7)];
+            for named in (0..4).rev().chain(0..4) {
+                let image = &of[named as usize];
+                for other in 0..4 {
+                    let expected = (other != named).then_some(Broken::Torn);
+                    let is = broken(&mut epochs, image, first + other, 0);
+                    assert_eq!(is, expected, "{named} as {other}");
+                }
             }
+            let mut is = |image: &[u8], named| broken(&mut epochs, image, first + named, 0);
+            assert_eq!(is(&image(3, 9), 3), Some(Broken::Torn), "a word of the second epoch");
+            assert_eq!(is(&image(4, 7), 3), Some(Broken::Torn), "the epoch under way");
+            let mut torn = image(3, 7);
+            torn[3] = 2;
+            assert_eq!(is(&torn, 3), Some(Broken::Torn), "a byte of a word");
         }
-        assert_eq!(
-            broken(&mut epochs, &image(3, 9), 3, 0),
-            Some(Broken::Torn),
-            "a byte of epoch 2"
-        );
-        assert_eq!(
-            broken(&mut epochs, &image(4, 7), 3, 0),
-            Some(Broken::Torn),
-            "the running epoch"
-        );
     }
 
     #[test]
     fn no_epoch_older_than_the_last_one_reported_will_do() {
-        let mut epochs = epochs();
+        let mut epochs = epochs(0);
         assert_eq!(broken(&mut epochs, &image(2, 7), 2, 2), None);
         assert_eq!(broken(&mut epochs, &image(3, 7), 3, 2), None);
         assert_eq!(broken(&mut epochs, &image(2, 7), 2, 3), Some(Broken::Lost));
@@ -167,17 +192,16 @@ mod tests {
     }
 
     #[test]
-    fn an_epoch_of_streams_has_ended_when_every_lane_has_ended_it() {
-        let mut log = OpLog::default();
-        store(&mut log, 0, 0, 1);
-        log.op(LaneId(0), Op::Epoch);
-        store(&mut log, 0, 0, 2);
-        store(&mut log, 1, 100, 7);
-        log.op(LaneId(0), Op::Epoch);
-        log.op(LaneId(1), Op::Epoch);
-        store(&mut log, 1, 100, 8);
-        let mut epochs = Epochs::of_streams(vec![9; 128], [&log]);
-        assert_eq!(broken(&mut epochs, &image(1, 7), 1, 1), None);
-        assert_eq!(broken(&mut epochs, &image(2, 8), 2, 0), Some(Broken::Garbage));
+    fn registers_say_where_each_core_stood() {
+        let mut epochs = epochs(0);
+        assert_eq!(broken_at(&mut epochs, &image(2, 7), 2, 0, 25), None);
+        assert_eq!(broken_at(&mut epochs, &image(2, 7), 2, 0, 15), Some(Broken::Torn));
+    }
+
+    #[test]
+    fn a_run_that_resumed_has_no_epochs_before_its_first() {
+        let mut epochs = epochs(6);
+        assert_eq!(broken(&mut epochs, &image(9, 9), 5, 0), Some(Broken::Garbage));
+        assert_eq!(broken(&mut epochs, &image(9, 9), 6, 0), None);
     }
 }

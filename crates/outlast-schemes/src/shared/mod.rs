@@ -2,6 +2,7 @@
 
 pub(crate) mod ait;
 mod bloom;
+pub(crate) mod epoch;
 pub(crate) mod ring;
 mod table;
 

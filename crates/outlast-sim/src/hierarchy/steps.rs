@@ -6,7 +6,7 @@
 
 use super::{Backing, Cause, Hierarchy, Want};
 use crate::{
-    cache::{LineBytes, LineTag, Slot},
+    cache::{Cache, LineBytes, LineTag, Slot},
     wc::{Leaving, word_mask},
 };
 use outlast_trace::{LineAddr, PoolOffset};
@@ -107,6 +107,21 @@ impl<T: LineTag> Hierarchy<T> {
     #[inline]
     pub(crate) fn set_first_level_tag(&mut self, lane: usize, slot: Slot, tag: T) {
         self.lanes[lane].l1.set_tag(slot, tag);
+    }
+
+    /// Whether a level below the lane's first has newer bytes of a line than memory.
+    pub(crate) fn is_dirty_below(&self, lane: usize, line: LineAddr) -> bool {
+        let is_dirty = |cache: &Cache<T>| cache.probe(line).is_some_and(|at| cache.is_dirty(at));
+        self.lanes[lane].l2.as_ref().is_some_and(is_dirty) || is_dirty(&self.llc)
+    }
+
+    /// Replaces the tag of a line in the levels below the lane's first that have it.
+    pub(crate) fn set_tags_below(&mut self, lane: usize, line: LineAddr, tag: T) {
+        for cache in self.lanes[lane].l2.iter_mut().chain([&mut self.llc]) {
+            if let Some(slot) = cache.probe(line) {
+                cache.set_tag(slot, tag);
+            }
+        }
     }
 
     /// Stores to a line that the lane owns in its first level, inside one aligned word. An

@@ -9,7 +9,7 @@ use crate::{
     hierarchy::{Backing, Cause},
     journal::Journal,
 };
-use outlast_trace::{LineAddr, TxId};
+use outlast_trace::{LineAddr, PoolOffset, TxId};
 use rustc_hash::FxHashMap;
 
 /// A [`Journal`] with the time of each of its entries, and of each acknowledgement.
@@ -24,12 +24,29 @@ pub struct TimedJournal {
     acknowledged: Vec<(Cycle, TxId)>,
     /// Epochs reported persisted.
     persisted: Vec<(Cycle, u64)>,
+    /// Epochs that have ended.
+    ended: Vec<EpochEnd>,
+    /// Words as stores made them, in the order in which they became visible, where that is kept.
+    stored: Option<Vec<(PoolOffset, [u8; 8])>>,
     /// Lines that a scheme keeps now, and every change of these.
     kept: FxHashMap<LineAddr, KeptLine>,
     keep_events: Vec<KeepEvent>,
     /// Lines that residual energy writes at most, and what each takes.
     pub(super) drain_lines: Option<usize>,
     pub(super) drain_line_nj: Option<f64>,
+}
+
+/// The end of an epoch of the run: all cores stood, and nothing that they had begun was half done.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct EpochEnd {
+    /// Its number.
+    pub epoch: u64,
+    /// When.
+    pub at: Cycle,
+    /// The stores of [`TimedJournal::stored`] that came before.
+    pub stores: usize,
+    /// Where each core stood: instructions of its source before its next one, marks included.
+    pub positions: Vec<u64>,
 }
 
 /// A line that is kept: its words, and the line that the array has.
@@ -56,6 +73,8 @@ impl TimedJournal {
             at: Vec::new(),
             acknowledged: Vec::new(),
             persisted: Vec::new(),
+            ended: Vec::new(),
+            stored: None,
             kept: FxHashMap::default(),
             keep_events: Vec::new(),
             drain_lines: None,
@@ -68,6 +87,11 @@ impl TimedJournal {
         let lines = machine.adr.drain_lines as usize;
         let drain_line_nj = machine.memory.drain_line_nj();
         Self { drain_lines: (lines > 0).then_some(lines), drain_line_nj, ..self }
+    }
+
+    /// The same, keeping what cores store.
+    pub(crate) fn with_stores(self) -> Self {
+        Self { stored: Some(Vec::new()), ..self }
     }
 
     /// What residual energy has to write, from the base image on.
@@ -106,6 +130,31 @@ impl TimedJournal {
     pub fn persisted_by(&self, cycle: Cycle) -> u64 {
         let reported = &self.persisted[..self.persisted.partition_point(|(at, _)| *at <= cycle)];
         reported.last().map_or(0, |(_, epoch)| *epoch)
+    }
+
+    /// The epochs that have ended, in their order.
+    pub fn ended_epochs(&self) -> &[EpochEnd] {
+        &self.ended
+    }
+
+    /// The words that cores stored, each whole, in the order in which they became visible; none
+    /// where [`Setup::stores`](crate::timed::Setup::stores) did not ask for them.
+    pub fn stored_words(&self) -> &[(PoolOffset, [u8; 8])] {
+        self.stored.as_deref().unwrap_or_default()
+    }
+
+    pub(crate) fn end_epoch(&mut self, at: Cycle, epoch: u64, positions: Vec<u64>) {
+        let stores = self.stored_words().len();
+        self.ended.push(EpochEnd { epoch, at, stores, positions });
+    }
+
+    /// Words of a line that a core streams past the caches.
+    pub(crate) fn streamed(&mut self, line: LineAddr, words: u8, data: &LineBytes) {
+        if let Some(stored) = &mut self.stored {
+            let all = data.as_chunks::<8>().0.iter().enumerate();
+            let kept = all.filter(|(word, _)| words >> word & 1 == 1);
+            stored.extend(kept.map(|(word, bytes)| (line.start().plus(8 * word as u64), *bytes)));
+        }
     }
 
     pub(crate) fn report_persisted(&mut self, now: Cycle, epoch: u64) {
@@ -212,6 +261,7 @@ impl TimedJournal {
     }
 
     pub(crate) fn stored(&mut self, now: Cycle, line: LineAddr, words: u8, data: &LineBytes) {
+        self.streamed(line, words, data);
         self.memory.stored(line, words, data);
         self.at.resize(self.memory.journal.len(), now);
     }

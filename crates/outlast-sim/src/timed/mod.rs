@@ -52,14 +52,15 @@ pub use config::{
 pub use core::PAGE_TABLE;
 pub use drain::DrainCursor;
 pub use instr::{Batch, Instr, InstrKind, LOADS_MAX, Mark, STORES_MAX, Source, SourceError};
-pub use journal::TimedJournal;
+pub use journal::{EpochEnd, TimedJournal};
 pub use machine::Machine;
 pub use memory_stats::{CycleHistogram, MemoryEnergy, PersistTimes, QueueStats};
-pub use ops::{LaneOps, instructions_of};
+pub use ops::{LaneOps, instructions_of, rest_of};
 pub use placed::Placed;
 pub use ports::{
     Answer, Block, Copied, Kept, KeptStats, LevelFlush, NonPers, Outbox, ReadSeen, ReadTicket,
-    Released, Route, Scheme, SchemeWrite, StoreSeen, WriteRoute, WriteSeen, WriteTicket,
+    RegisterSave, Released, Route, Scheme, SchemeWrite, StoreSeen, WriteRoute, WriteSeen,
+    WriteTicket,
 };
 pub use primitives::{Primitive, PrimitiveError, primitives};
 pub use requests::{MemoryRequest, REQUEST_BYTES_MAX, REQUEST_CYCLE_MAX, Replay, replay};

@@ -1,8 +1,8 @@
 //! Recorded operations as instructions: one lane of an `OpLog`.
 
 use super::instr::{Batch, Instr, InstrKind, Mark, Source, SourceError};
-use outlast_trace::{LaneId, Op, OpLog, word_pieces};
-use std::sync::Arc;
+use outlast_trace::{LaneId, Op, OpLog, Sink, word_pieces};
+use std::{collections::BTreeMap, sync::Arc};
 
 /// Instructions in a batch, about.
 const BATCH: usize = 256;
@@ -115,6 +115,65 @@ impl Source for LaneOps {
             }
         }
         Ok(())
+    }
+}
+
+/// What is left of operations from which each lane has executed so many instructions, marks included.
+/// What it said to other lanes (locks released, signals raised) stands at the begin once more.
+pub fn rest_of(log: &OpLog, executed: impl Fn(LaneId) -> u64) -> OpLog {
+    let mut done: BTreeMap<LaneId, u64> = BTreeMap::new();
+    let mut rest = OpLog::default();
+    for (lane, op) in log.iter() {
+        let left = done.entry(lane).or_insert_with(|| executed(lane));
+        let skipped = (*left).min(instrs_of(op));
+        *left -= skipped;
+        if skipped == 0 || matches!(op, Op::Unlock { .. } | Op::Signal { .. }) {
+            rest.op(lane, op);
+        } else if skipped < instrs_of(op) {
+            put_rest(op, skipped, lane, &mut rest);
+        }
+    }
+    rest
+}
+
+/// An operation without so many of its instructions.
+fn put_rest(op: Op<'_>, skipped: u64, lane: LaneId, rest: &mut OpLog) {
+    let bytes_of = |at, len| -> usize {
+        let pieces = word_pieces(at, len).take(skipped as usize);
+        pieces.map(|(_, len)| len).sum()
+    };
+    match op {
+        Op::Compute(n) => rest.op(lane, Op::Compute(n - skipped as u32)),
+        Op::Load { at, len, depends } => {
+            let gone = bytes_of(at, len as usize);
+            rest.op(lane, Op::Load { at: at.plus(gone as u64), len: len - gone as u32, depends });
+        }
+        Op::Store { at, bytes } => {
+            let gone = bytes_of(at, bytes.len());
+            rest.op(lane, Op::Store { at: at.plus(gone as u64), bytes: &bytes[gone..] });
+        }
+        Op::StoreNt { at, bytes } => {
+            let gone = bytes_of(at, bytes.len());
+            rest.op(lane, Op::StoreNt { at: at.plus(gone as u64), bytes: &bytes[gone..] });
+        }
+        Op::Rmw { at, bytes } => {
+            let gone = bytes_of(at, bytes.len());
+            rest.op(lane, Op::Rmw { at: at.plus(gone as u64), bytes: &bytes[gone..] });
+        }
+        _ => unreachable!("it is one instruction"),
+    }
+}
+
+/// How many instructions a source makes of an operation.
+fn instrs_of(op: Op<'_>) -> u64 {
+    match op {
+        Op::Grow { .. } => 0,
+        Op::Compute(_)
+        | Op::Load { .. }
+        | Op::Store { .. }
+        | Op::StoreNt { .. }
+        | Op::Rmw { .. } => instructions_of(op),
+        _ => 1,
     }
 }
 

@@ -41,6 +41,8 @@ pub struct Setup {
     pub base: Vec<u8>,
     /// Whether to keep what became durable, under this domain.
     pub journal: Option<Domain>,
+    /// Whether the journal also keeps what cores store.
+    pub stores: bool,
     /// Breaks coherence on purpose (planted bug H10): a dirty line that another core reads is
     /// taken for clean, and its bytes never reach memory.
     pub transfers_forget_dirt: bool,
@@ -136,6 +138,7 @@ impl<S: Scheme> System<S> {
         caches.transfers_forget_dirt = setup.transfers_forget_dirt;
         let journal = |domain| TimedJournal::new(setup.base.clone(), domain).with_drain(config);
         let journal = setup.journal.map(journal);
+        let journal = journal.map(|kept| if setup.stores { kept.with_stores() } else { kept });
         let below = MemorySystem::new(config, &setup.base, journal, scheme);
         let period = config.core.clock.period_fs();
         let latencies = Latencies {
@@ -164,7 +167,7 @@ impl<S: Scheme> System<S> {
                 }
             })
             .collect();
-        Ok(Self {
+        let mut system = Self {
             next: vec![Cycle(0); cores.len()],
             cores,
             up: Uncore::new(caches, below, latencies, config, streams),
@@ -175,7 +178,11 @@ impl<S: Scheme> System<S> {
             silent_ticks: 0,
             counted_from: Cycle(0),
             counted_events: 0,
-        })
+        };
+        let below = &mut system.up.below;
+        below.scheme.started(&mut below.outbox);
+        system.attend();
+        Ok(system)
     }
 
     /// Runs until `instructions` more have retired on all cores together, or to the end.

@@ -333,7 +333,8 @@ impl<S: Scheme> Uncore<S> {
             self.caches.store_here(lane, slot, at, bytes, &mut self.below);
             return true;
         }
-        let seen = StoreSeen { at, old, new: bytes, dirty };
+        let newer = dirty || S::SEES_BELOW && self.caches.is_dirty_below(lane, at.line());
+        let seen = StoreSeen { at, old, new: bytes, dirty, newer };
         let MemorySystem { scheme, outbox, pages, .. } = &mut self.below;
         let page = if keeps_bits::<S>() { pages.of(at.0) } else { None };
         if scheme.store(now, LaneId(core.into()), &seen, &mut tag, page, outbox) == Answer::Wait {
@@ -341,6 +342,9 @@ impl<S: Scheme> Uncore<S> {
         }
         if tag != before {
             self.caches.set_first_level_tag(lane, slot, tag);
+            if S::SEES_BELOW {
+                self.caches.set_tags_below(lane, at.line(), tag);
+            }
         }
         self.caches.store_here(lane, slot, at, bytes, &mut self.below);
         true
@@ -384,6 +388,9 @@ impl<S: Scheme> Uncore<S> {
     /// A non-temporal word enters the core's write-combining buffer. Returns how many lines left
     /// it: each will be acknowledged.
     pub(crate) fn stream(&mut self, core: u8, at: PoolOffset, word: &[u8; 8]) -> u32 {
+        let mut data: LineBytes = [0; 64];
+        data[at.in_line() & !7..][..8].copy_from_slice(word);
+        self.note_streamed(at.line(), 1 << (at.in_line() / 8), &data);
         let (displaced, complete) = self.caches.combine(self.lane(core), at, word, &mut self.below);
         let mut sent = 0;
         for leaving in [displaced, complete].into_iter().flatten() {
@@ -403,8 +410,16 @@ impl<S: Scheme> Uncore<S> {
 
     /// A direct store of a whole line; it will be acknowledged.
     pub(crate) fn stream_line(&mut self, core: u8, line: LineAddr, data: &LineBytes) {
+        self.note_streamed(line, u8::MAX, data);
         self.caches.displace_for_direct_store(self.lane(core), line, &mut self.below);
         self.send_streamed(line, u8::MAX, data, Origin::Core(core));
+    }
+
+    fn note_streamed(&mut self, line: LineAddr, words: u8, data: &LineBytes) {
+        let is_volatile = self.below.is_volatile(line);
+        if let Some(journal) = self.below.journal.as_mut().filter(|_| !is_volatile) {
+            journal.streamed(line, words, data);
+        }
     }
 
     fn send_streamed(&mut self, line: LineAddr, words: u8, data: &LineBytes, origin: Origin) {
@@ -494,11 +509,14 @@ impl<S: Scheme> Uncore<S> {
             Mark::Lock { id, ticket } => return reached(&self.order.released, id) + 1 >= ticket,
             Mark::Wait { id, count } => return reached(&self.order.signals, id) >= count,
             Mark::Unlock { id, ticket } => {
-                self.order.released.insert(id, ticket);
+                // Where work resumes, marks of what ran before the crash come in any order.
+                let released = self.order.released.entry(id).or_default();
+                *released = (*released).max(ticket);
                 self.wake_all = true;
             }
             Mark::Signal { id, count } => {
-                self.order.signals.insert(id, count);
+                let signal = self.order.signals.entry(id).or_default();
+                *signal = (*signal).max(count);
                 self.wake_all = true;
             }
             Mark::Ack(tx) => {

@@ -252,6 +252,11 @@ impl<S: Scheme> Scheme for OnAit<S> {
 
     const CAUSES: &'static [&'static str] = Causes::<S>::NAMES;
     const OWN_ARE_ASKED: bool = true;
+    const SEES_BELOW: bool = S::SEES_BELOW;
+
+    fn started(&mut self, out: &mut Out<S>) {
+        self.tell(Cycle(0), out, |scheme, own| scheme.started(own));
+    }
 
     #[inline]
     fn begin(&mut self, now: Cycle, lane: LaneId, out: &mut Out<S>) -> Answer {

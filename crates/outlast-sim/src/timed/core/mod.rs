@@ -25,13 +25,25 @@ pub(super) struct Front {
     source: Box<dyn Source>,
     batch: Batch,
     next: usize,
+    /// Instructions of the batches before this one.
+    before: u64,
+    /// Instructions of this batch that no program has.
+    inserted: u64,
     exhausted: bool,
     failed: Option<SourceError>,
 }
 
 impl Front {
     pub(super) fn new(source: Box<dyn Source>) -> Self {
-        Self { source, batch: Batch::default(), next: 0, exhausted: false, failed: None }
+        Self {
+            source,
+            batch: Batch::default(),
+            next: 0,
+            before: 0,
+            inserted: 0,
+            exhausted: false,
+            failed: None,
+        }
     }
 
     /// The next instruction, which stays the next until `advance`.
@@ -51,7 +63,15 @@ impl Front {
     /// Puts instructions before the one that is `ahead` of the next.
     fn insert(&mut self, ahead: usize, instrs: impl Iterator<Item = Instr>) {
         let at = (self.next + ahead).min(self.batch.instrs.len());
+        let before = self.batch.instrs.len();
         self.batch.instrs.splice(at..at, instrs);
+        self.inserted += (self.batch.instrs.len() - before) as u64;
+    }
+
+    /// Instructions of the program before the next one, marks included. Nothing that was inserted
+    /// is ahead.
+    fn position(&self) -> u64 {
+        self.before + self.next as u64 - self.inserted
     }
 
     #[cold]
@@ -59,6 +79,7 @@ impl Front {
         if self.exhausted {
             return;
         }
+        self.before += self.batch.instrs.len() as u64 - std::mem::take(&mut self.inserted);
         self.batch.instrs.clear();
         self.batch.lines.clear();
         self.next = 0;
@@ -153,10 +174,7 @@ impl Core {
             Core::InOrder(core) => core.goes_back(),
             Core::OutOfOrder(core) => core.goes_back(),
         };
-        let front = match self {
-            Core::InOrder(core) => &core.front,
-            Core::OutOfOrder(core) => &core.front,
-        };
+        let front = self.front();
         let injected = front.batch.instrs.get(front.next);
         if injected.is_some_and(|instr| instr.kind == InstrKind::Injected) {
             return false;
@@ -165,12 +183,21 @@ impl Core {
         began_nothing && lsu.all_done(up) && lsu.is_idle()
     }
 
+    fn front(&self) -> &Front {
+        match self {
+            Core::InOrder(core) => &core.front,
+            Core::OutOfOrder(core) => &core.front,
+        }
+    }
+
+    /// Where a core that stands is in its program: instructions before the next one.
+    pub(super) fn position(&self) -> u64 {
+        self.front().position()
+    }
+
     /// Why its instructions ended too early, if they did.
     pub(super) fn source_error(&self) -> Option<&SourceError> {
-        match self {
-            Core::InOrder(core) => core.front.failed.as_ref(),
-            Core::OutOfOrder(core) => core.front.failed.as_ref(),
-        }
+        self.front().failed.as_ref()
     }
 
     /// Whether there is nothing more to do, ever.

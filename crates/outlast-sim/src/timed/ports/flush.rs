@@ -86,6 +86,16 @@ impl<S: Scheme> Uncore<S> {
             self.flushing(job).undurable = earlier;
             self.flush_step(job);
         }
+        // As a flush that has no lines.
+        for token in std::mem::take(&mut self.below.outbox.barriers) {
+            let what = LevelFlush { level: None, cause: Cause::Forced, invalidate: false, token };
+            let (lines, until) = (VecDeque::new(), self.now());
+            let waits = Flushing { what, lines, until, undurable: 0, is_over: false };
+            let job = self.below.jobs.put(Job::Flush(Box::new(waits)));
+            let earlier = self.below.wait_for_earlier(job);
+            self.flushing(job).undurable = earlier;
+            self.flush_step(job);
+        }
     }
 
     fn flushing(&mut self, job: u32) -> &mut Flushing<S::Token> {

@@ -30,6 +30,7 @@ pub use kept::{Kept, KeptStats};
 pub use outbox::{Outbox, Released};
 pub use own::{Block, Copied, SchemeWrite};
 pub use reads::{ReadSeen, ReadTicket, Route};
+pub use stop::RegisterSave;
 pub use writes::{WriteRoute, WriteSeen, WriteTicket};
 
 pub(in crate::timed) use kept::KeptLines;
@@ -67,6 +68,9 @@ pub struct StoreSeen<'a> {
     pub new: &'a [u8],
     /// Whether the line is dirty in the first level already.
     pub dirty: bool,
+    /// Whether any level has newer bytes of it than memory: only where
+    /// [`SEES_BELOW`](Scheme::SEES_BELOW), else as `dirty`.
+    pub newer: bool,
 }
 
 /// A hardware mechanism. Every method has an empty default.
@@ -87,6 +91,14 @@ pub trait Scheme: Sized {
     /// Whether [`own_read`](Self::own_read) and [`own_write`](Self::own_write) are asked about the
     /// scheme's own requests, as a layer does that other schemes stand on.
     const OWN_ARE_ASKED: bool = false;
+
+    /// Whether a store sees the levels below the first: it is told whether they have newer bytes than
+    /// memory, and a tag that it changes becomes that of the line in these levels as well.
+    const SEES_BELOW: bool = false;
+
+    /// Engine port: the machine is there, and runs from now on.
+    #[inline]
+    fn started(&mut self, out: &mut Outbox<Self::Token>) {}
 
     /// Core port: a transaction begins on a lane.
     #[inline]

@@ -1,7 +1,8 @@
 //! What a scheme wants done.
 
 use super::{
-    Block, Copied, Kept, LevelFlush, ReadTicket, Route, SchemeWrite, WriteRoute, WriteTicket,
+    Block, Copied, Kept, LevelFlush, ReadTicket, RegisterSave, Route, SchemeWrite, WriteRoute,
+    WriteTicket,
     own::{Side, Sided},
 };
 use crate::{hierarchy::Cause, timed::time::Cycle};
@@ -47,10 +48,13 @@ pub struct Outbox<T = ()> {
     pub(in crate::timed) forced: Vec<LineAddr>,
     pub(in crate::timed) scans: Vec<u8>,
     pub(in crate::timed) flushes: Vec<LevelFlush<T>>,
+    pub(in crate::timed) barriers: Vec<T>,
     pub(in crate::timed) stops: Vec<T>,
     pub(in crate::timed) resume: bool,
     pub(in crate::timed) alarms: Vec<(u64, T)>,
     pub(in crate::timed) injected: Vec<(LaneId, PoolOffset, Vec<u8>)>,
+    pub(in crate::timed) saved: Vec<RegisterSave>,
+    pub(in crate::timed) ended: Option<u64>,
     pub(in crate::timed) wake: bool,
 }
 
@@ -74,10 +78,13 @@ impl<T> Default for Outbox<T> {
             forced: Vec::new(),
             scans: Vec::new(),
             flushes: Vec::new(),
+            barriers: Vec::new(),
             stops: Vec::new(),
             resume: false,
             alarms: Vec::new(),
             injected: Vec::new(),
+            saved: Vec::new(),
+            ended: None,
             wake: false,
         }
     }
@@ -209,6 +216,13 @@ impl<T> Outbox<T> {
         self.flushes.push(flush);
     }
 
+    /// Calls [`Scheme::flushed`](super::Scheme::flushed) with `token` when all that has left the
+    /// caches until now is durable, but for what the scheme itself has told to wait or has taken.
+    pub fn wait_for_writes(&mut self, token: T) {
+        self.any = true;
+        self.barriers.push(token);
+    }
+
     /// Stops all cores; [`Scheme::stopped`](super::Scheme::stopped) tells when they stand. Where they
     /// stop or stand already, it tells when they do, injected stores included.
     pub fn stop(&mut self, token: T) {
@@ -234,6 +248,19 @@ impl<T> Outbox<T> {
     pub fn inject(&mut self, lane: LaneId, at: PoolOffset, bytes: Vec<u8>) {
         self.any = true;
         self.injected.push((lane, at, bytes));
+    }
+
+    /// Lets a lane's core store its registers, as [`inject`](Self::inject) does. Only while the core
+    /// stands.
+    pub fn save_registers(&mut self, save: RegisterSave) {
+        self.any = true;
+        self.saved.push(save);
+    }
+
+    /// Notes in the journal that an epoch ends where all cores stand now.
+    pub fn end_epoch(&mut self, epoch: u64) {
+        self.any = true;
+        self.ended = Some(epoch);
     }
 
     /// Lets all that was told to wait ask again.
@@ -273,10 +300,13 @@ impl<T> Outbox<T> {
             forced,
             scans,
             flushes,
+            barriers,
             stops,
             resume,
             alarms,
             injected,
+            saved,
+            ended,
             wake,
         } = self;
         under.any = true;
@@ -313,10 +343,13 @@ impl<T> Outbox<T> {
         under.forced.append(forced);
         under.scans.append(scans);
         under.flushes.extend(flushes.drain(..).map(|flush| flush.map_token(&token)));
+        under.barriers.extend(barriers.drain(..).map(&token));
         under.stops.extend(stops.drain(..).map(&token));
         under.resume |= std::mem::take(resume);
         under.alarms.extend(alarms.drain(..).map(|(at, of)| (at, token(of))));
         under.injected.append(injected);
+        under.saved.append(saved);
+        under.ended = ended.take().or(under.ended);
         under.wake |= std::mem::take(wake);
         for (ticket, route) in read_routes.drain(..) {
             releases(under, Released::Read(ticket, route));

@@ -11,13 +11,46 @@
 //! nonetheless, such lines take no room in the buffer towards memory while the cores stop.
 
 use super::Scheme;
+use crate::rng::derive;
 use crate::timed::{
+    core::Core,
     instr::{Instr, InstrKind},
     system::System,
     time::Cycle,
     uncore::Uncore,
 };
-use outlast_trace::{LaneId, PoolOffset, word_pieces};
+use outlast_trace::{LaneId, LineAddr, PoolOffset, word_pieces};
+
+/// Registers that a core stores to memory, so that what begins there after a crash is where it was.
+///
+/// The first word is the core's position in its program, the second the epoch; the others follow from
+/// both and stand for the contents of registers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RegisterSave {
+    /// Whose.
+    pub lane: LaneId,
+    /// The first of the lines.
+    pub to: LineAddr,
+    /// How many lines they take.
+    pub lines: u64,
+    /// The epoch that they are saved at the end of.
+    pub epoch: u64,
+    /// The position at which this run began.
+    pub from: u64,
+}
+
+impl RegisterSave {
+    fn bytes(&self, position: u64) -> Vec<u8> {
+        let word = |number: u64| match number {
+            0 => position,
+            1 => self.epoch,
+            _ => {
+                derive(position ^ self.epoch.rotate_left(32), number << 16 | u64::from(self.lane.0))
+            }
+        };
+        (0..8 * self.lines).flat_map(|number| word(number).to_le_bytes()).collect()
+    }
+}
 
 /// Whether cores may begin instructions.
 #[derive(Debug)]
@@ -102,6 +135,19 @@ impl<S: Scheme> System<S> {
         for (instructions, token) in std::mem::take(&mut outbox.alarms) {
             let token = self.up.below.tokens.put(token);
             self.alarms.set(self.retired.saturating_add(instructions), token);
+        }
+        if let Some(epoch) = self.up.below.outbox.ended.take() {
+            let now = self.up.now();
+            if let Some(journal) = &mut self.up.below.journal {
+                let positions = self.cores.iter().map(Core::position).collect();
+                journal.end_epoch(now, epoch, positions);
+            }
+        }
+        for save in std::mem::take(&mut self.up.below.outbox.saved) {
+            let core = self.cores.get(usize::from(save.lane.0));
+            let position = core.map_or(0, Core::position) + save.from;
+            let injected = (save.lane, save.to.start(), save.bytes(position));
+            self.up.below.outbox.injected.push(injected);
         }
         for (LaneId(lane), at, bytes) in std::mem::take(&mut self.up.below.outbox.injected) {
             let core = usize::from(lane);
