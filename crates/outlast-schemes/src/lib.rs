@@ -39,6 +39,7 @@ mod ideal;
 mod image;
 mod options;
 mod patch;
+mod picl;
 mod plant;
 mod redu;
 mod scheme;
@@ -65,6 +66,7 @@ pub const ALL: &[&dyn HardwareScheme] = &[
     &redu::HardwareRedo,
     &ssp::ShadowSubPaging,
     &ehou::OutOfPlace,
+    &picl::CacheLog,
     &skeleton::Skeleton,
 ];
 

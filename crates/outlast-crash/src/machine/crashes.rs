@@ -94,7 +94,7 @@ impl Crashes<'_> {
         let Self { campaign, recorded, work, .. } = *self;
         let streams = recorded.streams.iter().map(|log| Arc::new(rest(log, &there)));
         let work = work.resumed(streams.collect(), Arc::new(image));
-        match campaign.start(recorded, &work, there) {
+        match campaign.start(recorded, &work, Some(there)) {
             Ok(run) => {
                 let entries = run.journal().journal().len();
                 campaign.resumed_points.check_of("--resume-entry", entries)?;
@@ -135,8 +135,8 @@ impl Crashes<'_> {
     ) -> Option<(Vec<u8>, There)> {
         let refused =
             |why: RecoveryError| Judged::torn(Violation::new(Broken::Refused, why.to_string()));
-        let guarantee = self.campaign.judged_by();
         let reported = self.history.reported(run.journal(), now, &run.recovered);
+        let guarantee = self.campaign.judged_by(&run.recovered);
         let patches = match run.prepared.recover(Image::new(image)) {
             Ok(patches) => patches,
             Err(why) => {
@@ -163,7 +163,11 @@ impl Crashes<'_> {
                     let undo = apply(&second, image);
                     let told = (&reported, &run.recovered);
                     let prepared = run.prepared.as_ref();
-                    let judged = self.history.judge(guarantee, prepared, Image::new(image), told);
+                    // Recovered at once, all of it is compared; else what anything can have changed.
+                    let twice = patches[..stop].iter().chain(&second);
+                    let written = (stop < patches.len()).then(|| twice.copied().collect());
+                    let image_of = Image::new(image);
+                    let judged = self.history.judge(guarantee, prepared, image_of, told, written);
                     let there = self.report.add(at, judged);
                     if goes_on && stop == drawn {
                         found = there.map(|there| (image.to_vec(), there));

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use outlast_schemes::{Image, Prepared};
+use outlast_schemes::{Image, Patch, Prepared};
 use outlast_sim::timed::{Cycle, TimedJournal};
 use outlast_trace::{Guarantee, LaneId, LineAddr, Op, PoolOffset, TxId};
 use outlast_workloads::machine::Recorded;
@@ -94,13 +94,15 @@ impl History {
         There::Transactions(counts)
     }
 
-    /// Judges a recovered image by a guarantee.
+    /// Judges a recovered image by a guarantee. Where recovery is known to have written no more than
+    /// `written`, bytes that nothing else can have changed are not compared.
     pub fn judge(
         &mut self,
         guarantee: Guarantee,
         prepared: &dyn Prepared,
         image: Image<'_>,
         (reported, recovered): (&There, &There),
+        written: Option<Vec<Patch>>,
     ) -> Judged {
         if let Err(wrong) = prepared.audit(image) {
             return Judged::torn(Violation::new(Broken::Other, wrong));
@@ -119,7 +121,8 @@ impl History {
                 let position = |core| prepared.resumes_at(image, LaneId(core));
                 let positions: Vec<u64> = (0..cores).map(position).collect();
                 let found = |at| Cow::Borrowed(line(at));
-                let verdict = epochs.check(named, *reported, &positions, found);
+                let written = written.map(|all| all.iter().map(|patch| patch.at.line()).collect());
+                let verdict = epochs.check(named, *reported, &positions, found, written);
                 let is = |broken| verdict.as_ref().is_err_and(|wrong| wrong.broken == broken);
                 let there = verdict.is_ok().then_some(There::Epoch { epoch: named, positions });
                 Judged { there, lost: is(Broken::Lost), verdict }
@@ -178,7 +181,7 @@ fn ran(work: &Recorded) -> Ran {
 mod tests {
     use std::sync::Arc;
 
-    use outlast_schemes::{Patch, RecoveryError};
+    use outlast_schemes::RecoveryError;
     use outlast_sim::timed::{Machine, MachineConfig, MachineError, Setup, Source};
     use outlast_trace::OpLog;
 
@@ -232,7 +235,7 @@ mod tests {
             image[0] = named;
             let (reported, recovered) = (there(reported, 0), there(0, 1));
             let told = (&reported, &recovered);
-            let judged = history.judge(Guarantee::Epoch, &Swapped, Image::new(&image), told);
+            let judged = history.judge(Guarantee::Epoch, &Swapped, Image::new(&image), told, None);
             (judged.there, judged.verdict.map_err(|wrong| wrong.broken), judged.lost)
         };
         assert_eq!(judge(1, 1, 1), (Some(there(1, 1)), Ok(()), false));

@@ -175,15 +175,10 @@ impl Campaign {
     pub fn run(&self) -> Result<Report, Box<dyn std::error::Error>> {
         let recorded = self.plan.record()?;
         let work = work_of(&recorded);
-        let by_epochs = self.scheme.guarantee() == Guarantee::Epoch;
-        let nothing = match by_epochs {
-            true => There::Epoch { epoch: 0, positions: vec![0; recorded.lanes().into()] },
-            false => There::Transactions(Counts::new()),
-        };
-        let run = self.start(&recorded, &work, nothing)?;
-        let history = match by_epochs {
-            true => History::of_epochs(&run),
-            false => History::of_transactions(&recorded),
+        let run = self.start(&recorded, &work, None)?;
+        let history = match run.recovered {
+            There::Epoch { .. } => History::of_epochs(&run),
+            There::Transactions(_) => History::of_transactions(&recorded),
         };
         let entries = run.journal().journal().len();
         self.points.check(entries)?;
@@ -213,20 +208,22 @@ impl Campaign {
         self.plant.map_or(Breaks::Nothing, |plant| plant.breaks)
     }
 
-    /// The guarantee by which images are judged: where there is none, the strongest.
-    fn judged_by(&self) -> Guarantee {
-        match self.scheme.guarantee() {
-            Guarantee::None => Guarantee::Durable,
-            promised => promised,
+    /// The guarantee by which images are judged: where there is none, that of the scheme's kind, which is
+    /// the strongest for transactions.
+    fn judged_by(&self, there: &There) -> Guarantee {
+        match (self.scheme.guarantee(), there) {
+            (Guarantee::None, There::Epoch { .. }) => Guarantee::Epoch,
+            (Guarantee::None, There::Transactions(_)) => Guarantee::Durable,
+            (promised, _) => promised,
         }
     }
 
-    /// Runs work to its end from its image on, in which an earlier recovery has left some of it.
+    /// Runs work to its end from its image on, in which an earlier recovery may have left some of it.
     fn start(
         &self,
         recorded: &Recorded,
         work: &Work,
-        recovered: There,
+        recovered: Option<There>,
     ) -> Result<Run, Box<dyn std::error::Error>> {
         let breaks = self.breaks();
         let planted = match breaks {
@@ -242,11 +239,16 @@ impl Campaign {
         let sources = (0..recorded.lanes()).map(source).collect();
         let mut base = work.image.to_vec();
         base.resize((prepared.lines() * 64) as usize, 0);
+        let has_epochs = prepared.epoch_lines() > 0;
+        let recovered = recovered.unwrap_or_else(|| match has_epochs {
+            true => There::Epoch { epoch: 0, positions: vec![0; recorded.lanes().into()] },
+            false => There::Transactions(Counts::new()),
+        });
         let setup = Setup {
             seed: self.plan.seed,
             base: base.clone(),
             journal: Some(Domain::Adr),
-            stores: self.scheme.guarantee() == Guarantee::Epoch,
+            stores: has_epochs,
             transfers_forget_dirt: breaks == Breaks::Transfer,
         };
         let config = with_cores(&self.machine, recorded.lanes());

@@ -32,6 +32,8 @@ pub(crate) struct Epochs {
     /// The epoch at whose end the run began.
     first: u64,
     stores: Vec<Stored>,
+    /// The lines that the run has changed in memory or in caches, ascending.
+    changed: Vec<LineAddr>,
     /// The ends of that epoch and of those behind it.
     ends: Vec<End>,
     /// Memory behind so many of the stores, where it was asked for last.
@@ -49,13 +51,18 @@ impl Epochs {
             let at = positions.iter().zip(&end.positions).map(|(from, at)| from + at);
             ends.push(End { stores: end.stores, positions: at.collect() });
         }
-        Self::of(base, first, journal.stored_words().to_vec(), ends)
+        let mut of_run = Self::of(base, first, journal.stored_words().to_vec(), ends);
+        of_run.changed.extend(journal.journal().iter().map(|entry| entry.line));
+        of_run.changed.sort_unstable();
+        of_run.changed.dedup();
+        of_run
     }
 
     /// The history of these stores over this memory, with the ends of epoch `first` and of those behind
     /// it.
     pub fn of(base: Vec<u8>, first: u64, stores: Vec<Stored>, ends: Vec<End>) -> Self {
-        Self { memory: (0, base.clone()), base, first, stores, ends }
+        let changed = stores.iter().map(|(at, _)| at.line()).collect();
+        Self { memory: (0, base.clone()), base, first, stores, changed, ends }
     }
 
     /// Memory behind so many stores. Crash points ascend, and so do epochs, mostly.
@@ -75,7 +82,8 @@ impl Epochs {
 
     /// Judges an image of which recovery says that it is the end of epoch `named`, with each core at its
     /// place of `positions`, when `reported` was the last epoch reported persisted; `found` has each line
-    /// of the run's memory.
+    /// of the run's memory. Where recovery has written these lines and no others, only they and those
+    /// that the run has changed are compared.
     ///
     /// # Errors
     /// What is wrong with it.
@@ -85,6 +93,7 @@ impl Epochs {
         reported: u64,
         positions: &[u64],
         found: impl Fn(LineAddr) -> Cow<'a, LineBytes>,
+        written: Option<Vec<LineAddr>>,
     ) -> Result<(), Violation> {
         let last = self.first + self.ends.len() as u64 - 1;
         if named < reported {
@@ -97,7 +106,17 @@ impl Epochs {
             return Err(Violation::new(Broken::Garbage, detail));
         }
         let end = self.ends[(named - self.first) as usize].clone();
-        for (line, wanted) in (0..).map(LineAddr).zip(self.behind(end.stores).chunks(64)) {
+        let lines = match written {
+            None => (0..self.base.len() as u64 / 64).map(LineAddr).collect(),
+            Some(written) => [written, self.changed.clone()].concat(),
+        };
+        let memory = self.behind(end.stores);
+        for line in lines {
+            let Some(wanted) = memory.get(line.start().0 as usize..).filter(|m| m.len() >= 64)
+            else {
+                continue;
+            };
+            let wanted = &wanted[..64];
             let line_found = found(line);
             let differs = wanted.iter().zip(line_found.iter()).position(|(a, b)| a != b);
             if let Some(byte) = differs {
@@ -150,7 +169,7 @@ mod tests {
             let bytes: &LineBytes = image[line.start().0 as usize..].first_chunk().unwrap();
             Cow::Owned(*bytes)
         };
-        epochs.check(named, reported, &[at], line).err().map(|violation| violation.broken)
+        epochs.check(named, reported, &[at], line, None).err().map(|violation| violation.broken)
     }
 
     fn image(first: u8, other: u8) -> Vec<u8> {

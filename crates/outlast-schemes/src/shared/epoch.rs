@@ -145,9 +145,9 @@ impl Epochs {
         self.executing
     }
 
-    /// Whether the cores run.
-    pub(crate) fn is_running(&self) -> bool {
-        self.state == State::Runs
+    /// Whether the epoch has ended, and the next one has not begun.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.state == State::Ended
     }
 
     /// Begins to count instructions: what a scheme does first.
