@@ -34,6 +34,7 @@
 #![forbid(unsafe_code)]
 
 mod ehou;
+mod frm;
 pub mod hwl;
 mod ideal;
 mod image;
@@ -66,6 +67,7 @@ pub const ALL: &[&dyn HardwareScheme] = &[
     &redu::HardwareRedo,
     &ssp::ShadowSubPaging,
     &ehou::OutOfPlace,
+    &frm::UndoCheckpoints,
     &picl::CacheLog,
     &skeleton::Skeleton,
 ];

@@ -1,6 +1,11 @@
 //! What recoveries write, and why they give up.
 
+use std::collections::BTreeMap;
+
+use outlast_sim::LineBytes;
 use outlast_trace::{LineAddr, PoolOffset};
+
+use crate::image::Image;
 
 /// One word that a recovery writes to persistent memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,6 +29,38 @@ pub fn apply(patches: &[Patch], image: &mut [u8]) -> Vec<Patch> {
     }
     undo.reverse();
     undo
+}
+
+/// Whole lines that a recovery puts over an image, one after the other. Words that are there already are
+/// not written again.
+pub(crate) struct Restored<'a> {
+    image: Image<'a>,
+    /// Lines as they are by now.
+    now: BTreeMap<LineAddr, LineBytes>,
+    patches: Vec<Patch>,
+}
+
+impl<'a> Restored<'a> {
+    pub(crate) fn new(image: Image<'a>) -> Self {
+        Self { image, now: BTreeMap::new(), patches: Vec::new() }
+    }
+
+    pub(crate) fn put(&mut self, line: LineAddr, data: &LineBytes) {
+        let image = self.image;
+        let now = self.now.entry(line).or_insert_with(|| *image.line(line));
+        let (is, wanted) = (now.as_chunks_mut::<8>().0, data.as_chunks::<8>().0);
+        for (number, (is, wanted)) in (0..).zip(is.iter_mut().zip(wanted)) {
+            if is != wanted {
+                *is = *wanted;
+                self.patches.push(Patch { at: line.start().plus(8 * number), word: *wanted });
+            }
+        }
+    }
+
+    /// What it comes to, in its order.
+    pub(crate) fn into_patches(self) -> Vec<Patch> {
+        self.patches
+    }
 }
 
 /// An image that no run of the scheme can have left.

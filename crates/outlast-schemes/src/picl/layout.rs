@@ -21,6 +21,7 @@ use outlast_sim::LineBytes;
 use outlast_trace::LineAddr;
 
 use crate::image::Image;
+use crate::shared::checksum;
 use crate::shared::epoch::Registers;
 
 /// Words of a block before those of its entries.
@@ -67,11 +68,11 @@ pub(super) struct Layout {
 }
 
 /// Bytes of a block of so many entries.
-pub(super) fn block_bytes(entries: u64) -> u64 {
+pub(super) const fn block_bytes(entries: u64) -> u64 {
     64 * (entries + header_lines(entries))
 }
 
-fn header_lines(entries: u64) -> u64 {
+const fn header_lines(entries: u64) -> u64 {
     (BLOCK_WORDS + entries).div_ceil(8)
 }
 
@@ -107,7 +108,7 @@ impl Layout {
             let Entry { line, from, till, .. } = *entry;
             *word = line.0 | short(from) << LINE_BITS | short(till) << (LINE_BITS + EPOCH_BITS);
         }
-        words[3] = checksum(&words, entries.iter().map(|entry| &entry.data));
+        words[3] = sum_of(&words, entries.iter().map(|entry| &entry.data));
         let mut lines: Vec<LineBytes> = words.chunks(8).map(line_of).collect();
         lines.extend(entries.iter().map(|entry| entry.data));
         lines
@@ -138,7 +139,7 @@ impl Layout {
         let entries: Vec<Entry> = (0..count).map(entry).collect();
         let till = base.wrapping_add(words[2] >> 32);
         let kept = std::mem::take(&mut words[3]);
-        let is_whole = kept == checksum(&words, entries.iter().map(|entry| &entry.data));
+        let is_whole = kept == sum_of(&words, entries.iter().map(|entry| &entry.data));
         Some((Block { sequence, till, entries }, is_whole))
     }
 }
@@ -152,10 +153,7 @@ fn line_of(words: &[u64]) -> LineBytes {
 }
 
 /// Of a block's header, whose own checksum is 0, and its data.
-fn checksum<'a>(words: &[u64], data: impl Iterator<Item = &'a LineBytes>) -> u64 {
+fn sum_of<'a>(words: &[u64], data: impl Iterator<Item = &'a LineBytes>) -> u64 {
     let data = data.flat_map(|line| line.as_chunks::<8>().0).map(|word| u64::from_le_bytes(*word));
-    words.iter().copied().chain(data).fold(0x9e37_79b9_7f4a_7c15, |sum: u64, word| {
-        let mixed = (sum ^ word).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        (mixed ^ (mixed >> 29)).rotate_left(23)
-    })
+    checksum(words.iter().copied().chain(data))
 }

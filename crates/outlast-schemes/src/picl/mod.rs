@@ -149,8 +149,8 @@ impl HardwareScheme for CacheLog {
             .with(ACS_GAP.name, 1)
             .with(UNDO_ENTRIES.name, 4)
             .with(BLOOM_BITS.name, 256)
-            .with(LOG.name, 16 * block_bytes(4))
-            .with(LOG_GROWTHS.name, 31)
+            .with(LOG.name, 8 * block_bytes(4))
+            .with(LOG_GROWTHS.name, 63)
             .with(SUPER_BLOCK.name, 2 * block_bytes(4))
     }
 

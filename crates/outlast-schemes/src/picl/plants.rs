@@ -1,6 +1,7 @@
 //! What can be broken: `PERSISTENCY.md`'s list, and the points of `docs/picl.md`.
 
 use super::config::{Fault, Faults};
+use super::layout::block_bytes;
 use crate::plant::{AppliesTo, Breaks, Plant, Shown};
 
 const ALL: AppliesTo = AppliesTo::These(&["picl"]);
@@ -16,15 +17,18 @@ const USUAL: Shown = Shown {
 };
 /// Each epoch persists as soon as it has ended.
 const AT_ONCE: Shown = Shown { options: &[("acs_gap", 0)], ..USUAL };
-/// A log of one part that is used again and again.
-const REUSED: Shown = Shown { options: &[("acs_gap", 0), ("epoch", 30)], ..USUAL };
+/// A log of small parts, which is used again and again.
+const REUSED: Shown = Shown {
+    options: &[("acs_gap", 3), ("log", 4 * block_bytes(4)), ("log_growths", 127)],
+    ..USUAL
+};
 /// Entries take long from private caches to the buffer.
-const FAR: Shown = Shown { options: &[("acs_gap", 0), ("forward", 2000)], ..USUAL };
+const FAR: Shown = Shown { options: &[("forward", 2000)], ..USUAL };
 /// Many epochs that stores are far apart in.
-const MANY: Shown = Shown { options: &[("epoch", 10), ("acs_gap", 3)], ..USUAL };
+const MANY: Shown = Shown { options: &[("epoch", 15), ("acs_gap", 3), ("save_lines", 1)], ..USUAL };
 
 /// The fault of each plant, by its number.
-const FAULTS: [Fault; 16] = [
+const FAULTS: [Fault; 17] = [
     Fault::FilterMisses,
     Fault::PersistedAtScan,
     Fault::TillEarly,
@@ -41,6 +45,7 @@ const FAULTS: [Fault; 16] = [
     Fault::AppliedForward,
     Fault::FreedEarly,
     Fault::GrowthUnrecorded,
+    Fault::Unsettled,
 ];
 
 /// The faults of the plant with this number.
@@ -52,7 +57,7 @@ const fn plant(name: &'static str, number: u8, shown_by: Shown, about: &'static 
     Plant { name, about, breaks: Breaks::Scheme(number), applies_to: ALL, shown_by }
 }
 
-pub(super) const PLANTS: [Plant; 16] = [
+pub(super) const PLANTS: [Plant; 17] = [
     plant("H4", 0, USUAL, "the filter misses lines whose undo entries are in the buffer"),
     plant("H5", 1, USUAL, "an epoch counts as persisted before its cache scan ends"),
     plant("H6", 2, USUAL, "an undo entry's ValidTill is an epoch too low"),
@@ -65,7 +70,8 @@ pub(super) const PLANTS: [Plant; 16] = [
     plant("PICL-7", 9, USUAL, "recovery takes blocks that were torn"),
     plant("PICL-8", 10, USUAL, "recovery does not empty the log"),
     plant("PICL-9", 11, USUAL, "recovery stops an epoch too early"),
-    plant("PICL-10", 12, AT_ONCE, "PersistedEID is not ordered behind the undo buffer"),
+    plant("PICL-10", 12, USUAL, "PersistedEID is not ordered behind the undo buffer"),
+    plant("PICL-10-evicted", 16, AT_ONCE, "PersistedEID does not wait for lines evicted by then"),
     plant("PICL-13", 13, USUAL, "recovery has the youngest entry of a line win"),
     plant("picl-freed-early", 14, REUSED, "super blocks are free an epoch too early"),
     plant("picl-growth", 15, USUAL, "the log's new part is used before that is durable"),

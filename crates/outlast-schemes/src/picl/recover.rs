@@ -2,13 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use outlast_trace::LineAddr;
-
 use super::config::{Fault, Faults};
 use super::layout::{Block, Entry, FIRST, GROWTHS, Layout, PERSISTED};
 use super::ports::EPOCHS;
 use crate::image::Image;
-use crate::patch::{Patch, RecoveryError};
+use crate::patch::{Patch, RecoveryError, Restored};
 
 /// The blocks that a recovery finds, by their sequence numbers, with their places.
 fn blocks(
@@ -41,7 +39,7 @@ pub(super) fn recover(
 ) -> Result<Vec<Patch>, RecoveryError> {
     let persisted = image.word_or_zero(layout.header(), PERSISTED);
     let blocks = blocks(layout, faults, image)?;
-    let mut applied = Applied { layout, image, now: BTreeMap::new(), patches: Vec::new() };
+    let mut restored = Restored::new(image);
     let mut next = None;
     let scan: Vec<&(u64, Block)> = match faults.has(Fault::AppliedForward) {
         true => blocks.values().collect(),
@@ -58,15 +56,19 @@ pub(super) fn recover(
             return Err(RecoveryError::Damaged { line: layout.place(*number) });
         }
         next = Some(block.sequence - 1);
-        let serves = |entry: &&Entry| serves(entry, persisted, faults);
-        let place = layout.place(*number);
+        let serving = block.entries.iter().filter(|entry| serves(entry, persisted, faults));
+        let mut serving: Vec<&Entry> = serving.collect();
         if is_backward {
-            applied.all(block.entries.iter().rev().filter(serves), place)?;
-        } else {
-            applied.all(block.entries.iter().filter(serves), place)?;
+            serving.reverse();
+        }
+        for entry in serving {
+            if entry.line >= layout.header() {
+                return Err(RecoveryError::Damaged { line: layout.place(*number) });
+            }
+            restored.put(entry.line, &entry.data);
         }
     }
-    let mut patches = applied.patches;
+    let mut patches = restored.into_patches();
     if let Some((last, _)) = blocks.last_key_value()
         && !faults.has(Fault::Untruncated)
     {
@@ -85,41 +87,6 @@ fn serves(entry: &Entry, persisted: u64, faults: Faults) -> bool {
         return distance(persisted) < distance(till);
     }
     from <= persisted && persisted < till
-}
-
-/// Entries put over an image.
-struct Applied<'a> {
-    layout: Layout,
-    image: Image<'a>,
-    /// Lines as they are by now.
-    now: BTreeMap<LineAddr, [u8; 64]>,
-    patches: Vec<Patch>,
-}
-
-impl Applied<'_> {
-    fn all<'e>(
-        &mut self,
-        entries: impl Iterator<Item = &'e Entry>,
-        place: LineAddr,
-    ) -> Result<(), RecoveryError> {
-        for entry in entries {
-            let line = entry.line;
-            if line >= self.layout.header() {
-                return Err(RecoveryError::Damaged { line: place });
-            }
-            let image = self.image;
-            let now = self.now.entry(line).or_insert_with(|| *image.line(line));
-            let (is, wanted) = (now.as_chunks_mut::<8>().0, entry.data.as_chunks::<8>().0);
-            for (number, (is, wanted)) in (0..).zip(is.iter_mut().zip(wanted)) {
-                if is != wanted {
-                    *is = *wanted;
-                    let at = line.start().plus(8 * number);
-                    self.patches.push(Patch { at, word: *wanted });
-                }
-            }
-        }
-        Ok(())
-    }
 }
 
 /// The sequence number behind the last block, and that one's place: where a log that no recovery has

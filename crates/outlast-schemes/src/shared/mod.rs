@@ -4,7 +4,9 @@ pub(crate) mod ait;
 mod bloom;
 pub(crate) mod epoch;
 pub(crate) mod ring;
+mod sum;
 mod table;
 
 pub(crate) use bloom::Bloom;
+pub(crate) use sum::checksum;
 pub(crate) use table::SetAssoc;
