@@ -26,12 +26,18 @@ fn tmp_small() {
 
 #[test]
 fn tmp_plants() {
-    let names = std::env::var("S").unwrap_or("picl".into());
-    for plant in
-        plants().filter(|plant| names.split(',').any(|name| name == plant.shown_by.variant))
-    {
+    let names = std::env::var("P").unwrap();
+    for plant in plants() {
+        if !names.split(',').any(|name| plant.name == name) {
+            continue;
+        }
         for seed in 1..4 {
-            let campaign = Campaign::showing(plant, seed);
+            let mut campaign = Campaign::showing(plant, seed);
+            if let Ok(set) = std::env::var("O") {
+                for (key, value) in set.split(',').map(|pair| pair.split_once('=').unwrap()) {
+                    campaign.options.put(key.to_owned().leak(), value.parse().unwrap());
+                }
+            }
             let at = std::time::Instant::now();
             let report = run(&campaign);
             println!("{} {seed} {:?} {:?}", plant.name, report, at.elapsed());

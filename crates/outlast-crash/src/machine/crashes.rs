@@ -9,7 +9,7 @@ use outlast_workloads::machine::Recorded;
 use super::history::{History, Judged, There};
 use super::plants::{Before, damage};
 use super::resume::rest;
-use super::{Campaign, CrashEntry, POINTS, Report, STOPS};
+use super::{Campaign, CrashEntry, POINTS, Report, STOPS, STOPS_MAX};
 use crate::runtime::campaign::NoSuchEntry;
 use crate::{Broken, Violation};
 
@@ -146,9 +146,13 @@ impl Crashes<'_> {
             }
         };
         let first = if self.campaign.second_crash { 0 } else { patches.len() };
-        let stops = first..patches.len() + 1;
+        let mut stops: Vec<usize> = (first..=patches.len()).collect();
         let mut random = self.campaign.random(STOPS, at.entry);
-        let drawn = stops.start + random.below(stops.len() as u64) as usize;
+        while stops.len() > STOPS_MAX {
+            // The first and the last stay.
+            stops.remove(1 + random.below(stops.len() as u64 - 2) as usize);
+        }
+        let drawn = stops[random.below(stops.len() as u64) as usize];
         let mut found = None;
         for stop in stops {
             let first = apply(&patches[..stop], image);

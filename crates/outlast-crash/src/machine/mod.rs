@@ -45,6 +45,9 @@ const POINTS: u64 = 0x0063_7261_7368;
 const RESUMES: u64 = 0x7265_7375_6d65;
 const STOPS: u64 = 0x0073_746f_7073;
 
+/// Of a recovery's writes, so many at most have a crash behind them: more are drawn from.
+const STOPS_MAX: usize = 32;
+
 /// What is run, crashed and judged.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Campaign {
@@ -60,7 +63,8 @@ pub struct Campaign {
     pub plant: Option<&'static Plant>,
     /// Where it crashes.
     pub points: Points,
-    /// Whether recoveries crash as well, after each of their writes.
+    /// Whether recoveries crash as well, after each of their writes; of long ones, after 30 that are
+    /// drawn.
     pub second_crash: bool,
     /// From so many of the recovered images, drawn, the rest of the work runs on and crashes again.
     pub resumes: usize,

@@ -58,15 +58,18 @@ const FAULTS: [Fault; 6] = [
     Fault::TornTaken,
 ];
 
-const fn plant(name: &'static str, number: u8, about: &'static str) -> Plant {
-    let shown_by = Shown {
-        variant: "frm",
-        program: "hash-toggle",
-        footprint: 2048,
-        is_shared: false,
-        abort_every: 0,
-        options: &[],
-    };
+const USUAL: Shown = Shown {
+    variant: "frm",
+    program: "hash-toggle",
+    footprint: 2048,
+    is_shared: false,
+    abort_every: 0,
+    options: &[],
+};
+/// Epochs in which lines are evicted again and again.
+const LONG: Shown = Shown { options: &[("epoch", 1500)], ..USUAL };
+
+const fn plant(name: &'static str, number: u8, shown_by: Shown, about: &'static str) -> Plant {
     let applies_to = AppliesTo::These(&["frm"]);
     Plant { name, about, breaks: Breaks::Scheme(number), applies_to, shown_by }
 }
@@ -89,12 +92,17 @@ impl HardwareScheme for UndoCheckpoints {
 
     fn plants(&self) -> &'static [Plant] {
         const PLANTS: [Plant; 6] = [
-            plant("frm-unordered", 0, "a line is written home before its undo entry is durable"),
-            plant("frm-commits-early", 1, "an epoch commits before its lines are durable"),
-            plant("frm-saves-late", 2, "an epoch commits before registers are saved"),
-            plant("frm-forward", 3, "recovery has the youngest entry of a line win"),
-            plant("frm-log-kept", 4, "recovery does not void the log"),
-            plant("frm-torn", 5, "recovery takes entries that were torn"),
+            plant(
+                "frm-unordered",
+                0,
+                USUAL,
+                "a line is written home before its undo entry is durable",
+            ),
+            plant("frm-commits-early", 1, USUAL, "an epoch commits before its lines are durable"),
+            plant("frm-saves-late", 2, USUAL, "an epoch commits before registers are saved"),
+            plant("frm-forward", 3, USUAL, "recovery has the youngest entry of a line win"),
+            plant("frm-log-kept", 4, LONG, "recovery does not void the log"),
+            plant("frm-torn", 5, USUAL, "recovery takes entries that were torn"),
         ];
         &PLANTS
     }
@@ -102,7 +110,7 @@ impl HardwareScheme for UndoCheckpoints {
     fn small(&self) -> Options {
         Options::default()
             .with(EPOCH.name, 100)
-            .with(SAVE_LINES.name, 2)
+            .with(SAVE_LINES.name, 1)
             .with(LOG.name, 512 * ENTRY_BYTES)
     }
 

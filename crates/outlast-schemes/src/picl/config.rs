@@ -58,8 +58,6 @@ pub(super) enum Fault {
     AppliedForward,
     /// Super blocks are free one epoch too early.
     FreedEarly,
-    /// PICL-10: `PersistedEID` is not ordered behind lines that were evicted before their turn.
-    Unsettled,
     /// A part of the log is used before it is durable that it belongs to it.
     GrowthUnrecorded,
 }

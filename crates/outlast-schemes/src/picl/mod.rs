@@ -145,7 +145,7 @@ impl HardwareScheme for CacheLog {
     fn small(&self) -> Options {
         Options::default()
             .with(EPOCH.name, 60)
-            .with(SAVE_LINES.name, 2)
+            .with(SAVE_LINES.name, 1)
             .with(ACS_GAP.name, 1)
             .with(UNDO_ENTRIES.name, 4)
             .with(BLOOM_BITS.name, 256)

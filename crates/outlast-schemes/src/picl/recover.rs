@@ -1,6 +1,14 @@
 //! Recovery: the log backwards, then its end.
-
-use std::collections::BTreeMap;
+//!
+//! 1. The first line of each block's place says which block begins there. The youngest is the tail.
+//! 2. From the tail backwards, block by block, each entry that serves the epoch that has persisted is
+//!    put home, the youngest of a block first. So the oldest that serves it wins (PICL-13).
+//! 3. A block whose greatest `ValidTill` is not above that epoch ends it, since `ValidTill` never falls
+//!    along the log (PICL-9).
+//! 4. The header says that no block up to here counts (PICL-8).
+//!
+//! Only the youngest block can be torn: it was written when all before it were durable, and no line of
+//! its entries was written home. So it is passed over (PICL-7).
 
 use super::config::{Fault, Faults};
 use super::layout::{Block, Entry, FIRST, GROWTHS, Layout, PERSISTED};
@@ -8,78 +16,89 @@ use super::ports::EPOCHS;
 use crate::image::Image;
 use crate::patch::{Patch, RecoveryError, Restored};
 
-/// The blocks that a recovery finds, by their sequence numbers, with their places.
-fn blocks(
-    layout: Layout,
-    faults: Faults,
-    image: Image<'_>,
-) -> Result<BTreeMap<u64, (u64, Block)>, RecoveryError> {
+/// The blocks that begin in the log's places: sequence numbers and places, the youngest first.
+fn heads(layout: Layout, image: Image<'_>) -> Result<Vec<(u64, u64)>, RecoveryError> {
     image.check_length(layout.header(), layout.lines() - layout.header().0)?;
     let growths = image.word(layout.header(), GROWTHS);
     if growths > layout.growths {
         return Err(RecoveryError::Damaged { line: layout.header() });
     }
-    let first = image.word(layout.header(), FIRST);
+    let first = image.word(layout.header(), FIRST).max(1);
     let places = 0..layout.chunk * (1 + growths);
-    let found = places.filter_map(|number| {
-        let (block, is_whole) = layout.decode(image, number)?;
-        let counts = block.sequence >= first && (is_whole || faults.has(Fault::TornTaken));
-        counts.then_some((block.sequence, (number, block)))
-    });
-    Ok(found.collect())
+    let of_place = |place| (image.word(layout.place(place), 0), place);
+    let mut heads: Vec<_> = places.map(of_place).filter(|head| head.0 >= first).collect();
+    heads.sort_unstable_by(|a, b| b.cmp(a));
+    Ok(heads)
 }
 
-/// What recovery writes: what the log has of lines that memory does not have as at the end of the
-/// epoch, the oldest entry of each line last; then that the log is empty (PICL-8). Words that are
-/// there already are not written again. All of it may be repeated.
+/// The blocks that may have entries of the epoch that has persisted, the youngest first.
+fn serving_blocks(
+    layout: Layout,
+    faults: Faults,
+    image: Image<'_>,
+    heads: &[(u64, u64)],
+) -> Result<Vec<Block>, RecoveryError> {
+    let persisted = image.word(layout.header(), PERSISTED);
+    let stops_at = persisted + u64::from(faults.has(Fault::StopsEarly));
+    let is_narrow = faults.has(Fault::NarrowLog);
+    let mut blocks: Vec<Block> = Vec::new();
+    for (number, &(sequence, place)) in heads.iter().enumerate() {
+        let damaged = RecoveryError::Damaged { line: layout.place(place) };
+        let is_behind = blocks.last().is_none_or(|after| after.sequence == sequence + 1);
+        match layout.decode(image, place) {
+            Some((block, is_whole)) if is_whole || faults.has(Fault::TornTaken) => {
+                if block.till <= stops_at && !is_narrow {
+                    break;
+                }
+                if !is_behind && !is_narrow {
+                    return Err(damaged);
+                }
+                blocks.push(block);
+            }
+            // The youngest, or an expired one whose place the youngest was about to take.
+            _ if number == 0 || is_narrow => {}
+            Some((block, _)) if block.till <= stops_at => break,
+            _ => return Err(damaged),
+        }
+    }
+    Ok(blocks)
+}
+
+/// What recovery writes, in its order. Words that are there already are not written again. All of it
+/// may be repeated.
 pub(super) fn recover(
     layout: Layout,
     faults: Faults,
     image: Image<'_>,
 ) -> Result<Vec<Patch>, RecoveryError> {
-    let persisted = image.word_or_zero(layout.header(), PERSISTED);
-    let blocks = blocks(layout, faults, image)?;
+    let heads = heads(layout, image)?;
+    let blocks = serving_blocks(layout, faults, image, &heads)?;
+    let persisted = image.word(layout.header(), PERSISTED);
+    let mut entries: Vec<&Entry> =
+        blocks.iter().flat_map(|block| block.entries.iter().rev()).collect();
+    entries.retain(|entry| serves(entry, persisted, faults));
+    if faults.has(Fault::AppliedForward) {
+        entries.reverse();
+    }
     let mut restored = Restored::new(image);
-    let mut next = None;
-    let scan: Vec<&(u64, Block)> = match faults.has(Fault::AppliedForward) {
-        true => blocks.values().collect(),
-        false => blocks.values().rev().collect(),
-    };
-    let is_backward = !faults.has(Fault::AppliedForward);
-    for (number, block) in scan {
-        let stops_at = persisted + u64::from(faults.has(Fault::StopsEarly));
-        if is_backward && block.till <= stops_at && !faults.has(Fault::NarrowLog) {
-            break; // And so is each one before (PICL-9).
+    for entry in entries {
+        if entry.line >= layout.header() {
+            return Err(RecoveryError::Damaged { line: layout.header() });
         }
-        let is_gap = next.is_some_and(|next| next != block.sequence);
-        if is_gap && is_backward && !faults.has(Fault::NarrowLog) {
-            return Err(RecoveryError::Damaged { line: layout.place(*number) });
-        }
-        next = Some(block.sequence - 1);
-        let serving = block.entries.iter().filter(|entry| serves(entry, persisted, faults));
-        let mut serving: Vec<&Entry> = serving.collect();
-        if is_backward {
-            serving.reverse();
-        }
-        for entry in serving {
-            if entry.line >= layout.header() {
-                return Err(RecoveryError::Damaged { line: layout.place(*number) });
-            }
-            restored.put(entry.line, &entry.data);
-        }
+        restored.put(entry.line, &entry.data);
     }
     let mut patches = restored.into_patches();
-    if let Some((last, _)) = blocks.last_key_value()
+    if let Some((last, _)) = heads.first()
         && !faults.has(Fault::Untruncated)
     {
-        // A block that is torn has the number behind the last.
+        // Of a block that is torn, the first line may be what is missing: it has the number behind.
         let at = layout.header().start().plus(8 * FIRST);
         patches.push(Patch { at, word: (last + 2).to_le_bytes() });
     }
     Ok(patches)
 }
 
-/// Whether an entry is of the epoch that is gone back to.
+/// Whether an entry has what its line held at the end of this epoch, or an older one has.
 fn serves(entry: &Entry, persisted: u64, faults: Faults) -> bool {
     let Entry { from, till, .. } = *entry;
     if faults.has(Fault::NarrowLog) {
@@ -92,7 +111,6 @@ fn serves(entry: &Entry, persisted: u64, faults: Faults) -> bool {
 /// The sequence number behind the last block, and that one's place: where a log that no recovery has
 /// emptied goes on.
 pub(super) fn behind_last(layout: Layout, image: Image<'_>) -> (u64, u64) {
-    let blocks = blocks(layout, Faults::NONE, image).unwrap_or_default();
-    let last = blocks.last_key_value();
-    last.map_or((1, u64::MAX), |(sequence, (number, _))| (sequence + 1, *number))
+    let heads = heads(layout, image).unwrap_or_default();
+    heads.first().map_or((1, u64::MAX), |(sequence, place)| (sequence + 1, *place))
 }

@@ -84,9 +84,6 @@ impl Picl {
         if let Scan::Drains(until, made) = self.scan
             && self.log.is_durable(made, out)
         {
-            if self.config.faults.has(Fault::Unsettled) {
-                return self.write_persisted(until, out);
-            }
             self.scan = Scan::Settles(until);
             out.wait_for_writes(Token::Settled);
         }
