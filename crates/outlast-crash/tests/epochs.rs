@@ -1,49 +1,92 @@
-//! Checkpoint schemes, crashed after every entry of small runs, in their recoveries, and again when the
-//! program has gone on.
+//! Checkpoint schemes, crashed after every entry of small runs and gone on from there, on more machines
+//! and programs than all schemes have to pass.
 
 #![cfg(not(miri))]
 
 use outlast_crash::machine::{Campaign, Report};
-use outlast_schemes::{MachineScheme, plants};
+use outlast_crash::runtime::campaign::Points;
+use outlast_schemes::MachineScheme;
+use outlast_sim::timed::MachineConfig;
+use outlast_trace::Guarantee;
 
-fn run(campaign: &Campaign) -> Report {
-    campaign.run().unwrap_or_else(|error| panic!("{}: {error}", campaign.command(None)))
+fn schemes() -> impl Iterator<Item = MachineScheme> {
+    MachineScheme::all().filter(|scheme| scheme.guarantee() == Guarantee::Epoch)
+}
+
+fn silent(campaign: &Campaign) -> Report {
+    let report =
+        campaign.run().unwrap_or_else(|error| panic!("{}: {error}", campaign.command(None)));
+    assert!(!report.is_guilty(), "{}: {report:?}", campaign.command(report.first_entry()));
+    report
+}
+
+/// PICL-8: recovered at every entry, the program goes on, and crashes at every entry again.
+#[test]
+fn a_short_program_goes_on_from_every_crash_and_crashes_at_every_entry_again() {
+    for scheme in schemes() {
+        let mut campaign = Campaign::small(scheme, "hash-toggle", 5);
+        campaign.plan.transactions = 16;
+        campaign.second_crash = false;
+        campaign.resumes = usize::MAX;
+        campaign.resumed_points = Points::All;
+        let report = silent(&campaign);
+        assert!(report.entries > 60 && report.resumed > 60, "{scheme}: {report:?}");
+        assert!(report.images > 3000, "{scheme}: {report:?}");
+    }
 }
 
 #[test]
-fn tmp_small() {
-    let names = std::env::var("S").unwrap_or("picl".into());
-    for name in names.split(',') {
-        let scheme: MachineScheme = name.parse().unwrap();
-        for bench in ["hash-toggle", "rbtree-toggle", "sps-string"] {
-            let campaign = Campaign::small(scheme, bench, 1);
-            let at = std::time::Instant::now();
-            let report = run(&campaign);
-            println!("{scheme} {bench} {report:?} {:?}", at.elapsed());
+fn programs_without_transactions_of_their_own_kind_and_other_machines_lose_nothing() {
+    for scheme in schemes() {
+        for (program, switch_every, machine) in [
+            ("btree", 0, ("core.kind", "inorder")),
+            ("array-stream", 0, ("memory.channels", "2")),
+            ("hash", 3, ("caches.inclusion", "exclusive")),
+            ("tatp", 0, ("tlb.page", "4 KiB")),
+        ] {
+            let mut campaign = Campaign::small(scheme, program, 2);
+            campaign.plan.footprint = 1 << 13;
+            campaign.plan.switch_every = switch_every;
+            campaign.plan.transactions = 30;
+            campaign.machine.set_option(machine.0, machine.1).unwrap();
+            campaign.points = Points::Some(120);
+            let report = silent(&campaign);
+            assert!(report.images > 120 && report.resumed > 0, "{scheme} {program}: {report:?}");
         }
     }
 }
 
 #[test]
-fn tmp_plants() {
-    let names = std::env::var("P").unwrap();
-    for plant in plants() {
-        if !names.split(',').any(|name| plant.name == name) {
-            continue;
+fn on_address_indirection_epochs_are_whole_too() {
+    for scheme in schemes() {
+        let mut campaign = Campaign::small(scheme, "hash-toggle", 3);
+        campaign.options.put("ait.sets", 1);
+        campaign.options.put("ait.ways", 4);
+        campaign.points = Points::Some(120);
+        let report = silent(&campaign);
+        assert!(report.images > 120, "{scheme}: {report:?}");
+    }
+}
+
+#[test]
+fn large_runs_at_a_thousand_points_lose_nothing() {
+    for scheme in schemes() {
+        let mut campaign = Campaign::small(scheme, "btree-toggle", 1);
+        campaign.machine = MachineConfig::named("picl").unwrap();
+        for (key, value) in [("llc.size", "32 KiB"), ("l2.size", "16 KiB"), ("l1.size", "8 KiB")] {
+            campaign.machine.set_option(key, value).unwrap();
         }
-        for seed in 1..4 {
-            let mut campaign = Campaign::showing(plant, seed);
-            if let Ok(set) = std::env::var("O") {
-                for (key, value) in set.split(',').map(|pair| pair.split_once('=').unwrap()) {
-                    campaign.options.put(key.to_owned().leak(), value.parse().unwrap());
-                }
-            }
-            let at = std::time::Instant::now();
-            let report = run(&campaign);
-            println!("{} {seed} {:?} {:?}", plant.name, report, at.elapsed());
-            let clean = Campaign { plant: None, second_crash: false, ..campaign };
-            let report = run(&clean);
-            assert!(!report.is_guilty(), "{} {report:?}", plant.name);
-        }
+        campaign.plan.footprint = 1 << 18;
+        campaign.plan.threads = 4;
+        campaign.plan.transactions = 2000;
+        campaign.options = scheme.small();
+        campaign.options.put("epoch", 2000);
+        campaign.options.put("log", 1 << 20);
+        campaign.points = Points::Some(1000);
+        campaign.second_crash = false;
+        campaign.resumes = 1;
+        campaign.resumed_points = Points::Some(100);
+        let report = silent(&campaign);
+        assert!(report.images >= 1000 && report.entries > 5000, "{scheme}: {report:?}");
     }
 }

@@ -142,13 +142,11 @@ struct Under {
     on: Option<Ait>,
 }
 
-/// Lines that may be written from the moment on at which an epoch is to end: all that caches hold and
-/// what is on its way there and from there.
+/// Lines that may become dirty or be streamed from the moment on at which an epoch is to end: those of
+/// store buffers, what is on its way, and the registers.
 fn lines_at_end(config: &MachineConfig, registers: Registers) -> u64 {
-    let cores = u64::from(config.core.count);
-    let caches = cores * (config.l1.size.0 + config.l2.size.0) + config.llc.size.0;
     let stored = registers.lanes() * u64::from(config.core.store_queue) + registers.saved_lines();
-    caches / 64 + stored + u64::from(config.memory.write_buffer) + WINDOW
+    stored + u64::from(config.memory.write_buffer) + WINDOW
 }
 
 impl Prepared for Under {

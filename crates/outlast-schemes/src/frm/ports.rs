@@ -8,10 +8,11 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use outlast_sim::timed::{
-    Block, Cycle, LevelFlush, Outbox, Scheme, SchemeWrite, WriteRoute, WriteSeen, WriteTicket,
+    Answer, Block, Cycle, LevelFlush, Outbox, Scheme, SchemeWrite, StoreSeen, WriteRoute, WriteSeen,
+    WriteTicket,
 };
 use outlast_sim::{Cause, LineBytes};
-use outlast_trace::LineAddr;
+use outlast_trace::{LaneId, LineAddr};
 
 use super::Fault;
 use super::layout::{COMMITTED, Layout, RUN, Stamp};
@@ -58,8 +59,10 @@ pub(super) struct Frm {
     queue: VecDeque<(WriteTicket, LineAddr)>,
     /// Entries that are not durable.
     under_way: BTreeSet<u64>,
-    /// The next entry, and the one with which the epoch ends early.
+    /// The next entry, and the lines that caches have newer bytes of than memory: each takes one.
     next: u64,
+    dirty: u64,
+    /// Entries that may be taken and needed, before the epoch ends early.
     full_at: u64,
     /// Whether the caches are flushed and entries of other writes are waited for.
     drains: bool,
@@ -87,6 +90,7 @@ impl Frm {
             queue: VecDeque::new(),
             under_way: BTreeSet::new(),
             next: 0,
+            dirty: 0,
             full_at: layout.entries.saturating_sub(reserve),
             drains: false,
             entries: 0,
@@ -108,7 +112,11 @@ impl Frm {
             self.entries += 1;
         }
         self.log_max = self.log_max.max(self.next);
-        if self.next >= self.full_at {
+        self.end_if_full(out);
+    }
+
+    fn end_if_full(&mut self, out: &mut Outbox<Token>) {
+        if self.next + self.queue.len() as u64 + self.dirty >= self.full_at {
             self.epochs.end(out);
         }
     }
@@ -135,9 +143,27 @@ impl Scheme for Frm {
     type Token = Token;
 
     const CAUSES: &'static [&'static str] = &["old lines", "log", "epoch flush", "commit record"];
+    const SEES_BELOW: bool = true;
 
     fn started(&mut self, out: &mut Outbox<Token>) {
         self.epochs.start(out);
+    }
+
+    #[inline]
+    fn store(
+        &mut self,
+        _now: Cycle,
+        _lane: LaneId,
+        store: &StoreSeen<'_>,
+        _tag: &mut (),
+        _page: Option<&mut ()>,
+        out: &mut Outbox<Token>,
+    ) -> Answer {
+        if !store.newer {
+            self.dirty += 1;
+            self.end_if_full(out);
+        }
+        Answer::Proceed
     }
 
     fn route_write(
@@ -146,6 +172,7 @@ impl Scheme for Frm {
         write: &WriteSeen<'_, ()>,
         out: &mut Outbox<Token>,
     ) -> WriteRoute {
+        self.dirty = self.dirty.saturating_sub(u64::from(write.cause != Cause::Streamed));
         self.queue.push_back((write.ticket, write.line));
         self.pump(out);
         WriteRoute::Wait
