@@ -8,8 +8,8 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use outlast_sim::timed::{
-    Answer, Block, Cycle, LevelFlush, Outbox, Scheme, SchemeWrite, StoreSeen, WriteRoute, WriteSeen,
-    WriteTicket,
+    Answer, Block, Cycle, LevelFlush, Outbox, Scheme, SchemeWrite, StoreSeen, WriteRoute,
+    WriteSeen, WriteTicket,
 };
 use outlast_sim::{Cause, LineBytes};
 use outlast_trace::{LaneId, LineAddr};

@@ -115,6 +115,9 @@ pub(super) struct Picl {
     /// Whether the log's end has come, and the world stands until it is empty again.
     is_exhausted: bool,
     streamed: VecDeque<(WriteTicket, LineAddr, Streamed)>,
+    /// Lines that are streamed to and have no entry for that yet. Loads find the new bytes: a store
+    /// whose entry had them must not come first.
+    unlogged: Vec<LineAddr>,
     outputs: VecDeque<Output>,
     /// Whether a store or a write was told to wait since all were told to ask again.
     is_waited_for: bool,
@@ -156,6 +159,7 @@ impl Picl {
             reserve,
             is_exhausted: false,
             streamed: VecDeque::new(),
+            unlogged: Vec::new(),
             outputs: VecDeque::new(),
             is_waited_for: false,
             counted: Counted::default(),
@@ -236,6 +240,11 @@ impl Picl {
         for (ticket, line, state) in std::mem::take(&mut self.streamed) {
             let state = match state {
                 Streamed::Read(data) if self.log.has_room() => {
+                    let at = self.unlogged.iter().position(|unlogged| *unlogged == line);
+                    at.map(|at| self.unlogged.swap_remove(at));
+                    if std::mem::take(&mut self.is_waited_for) {
+                        out.wake();
+                    }
                     Streamed::Logged(self.append(now, line, self.persisted, &data, out))
                 }
                 other => other,
@@ -298,7 +307,7 @@ impl Scheme for Picl {
         if store.newer && *tag == self.eid {
             return Answer::Proceed; // Modified in this epoch before.
         }
-        if !self.log.has_room() {
+        if !self.log.has_room() || self.unlogged.contains(&store.at.line()) {
             self.counted.store_waits += 1;
             self.is_waited_for = true;
             return Answer::Wait;
@@ -310,6 +319,10 @@ impl Scheme for Picl {
         self.append(now, store.at.line(), from, store.old, out);
         *tag = self.eid;
         Answer::Proceed
+    }
+
+    fn streams(&mut self, _now: Cycle, line: LineAddr, _out: &mut Outbox<Token>) {
+        self.unlogged.push(line);
     }
 
     fn is_flushed(

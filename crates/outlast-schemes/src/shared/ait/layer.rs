@@ -305,6 +305,11 @@ impl<S: Scheme> Scheme for OnAit<S> {
     }
 
     #[inline]
+    fn streams(&mut self, now: Cycle, line: LineAddr, out: &mut Out<S>) {
+        self.tell(now, out, |scheme, own| scheme.streams(now, line, own));
+    }
+
+    #[inline]
     fn filled(&mut self, now: Cycle, line: LineAddr, out: &mut Out<S>) -> S::Tag {
         self.tell(now, out, |scheme, own| scheme.filled(now, line, own))
     }

@@ -156,6 +156,11 @@ pub trait Scheme: Sized {
     ) {
     }
 
+    /// Cache port: words of a line that a program streams leave the processor, past the caches. Whoever
+    /// reads the line finds them from now on.
+    #[inline]
+    fn streams(&mut self, now: Cycle, line: LineAddr, out: &mut Outbox<Self::Token>) {}
+
     /// Cache port: the tag of a line that comes from memory.
     #[inline]
     fn filled(&mut self, now: Cycle, line: LineAddr, out: &mut Outbox<Self::Token>) -> Self::Tag {

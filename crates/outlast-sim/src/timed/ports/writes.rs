@@ -236,6 +236,9 @@ impl<S: Scheme> MemorySystem<S> {
             true => (State::Placed, Side::Processor),
             false => (State::Unasked, Side::Processor),
         };
+        if cause == Cause::Streamed && state == State::Unasked {
+            self.scheme.streams(self.wheel.now(), line, &mut self.outbox);
+        }
         let lane = match origin {
             Origin::Core(core) => Some(LaneId(core.into())),
             _ => None,
