@@ -9,6 +9,8 @@
 //!   variants log only one kind of values or leave out what makes it sound.
 //! - `ehou` writes lines to free blocks and has the DIMM's address indirection say where they are
 //!   ("Efficient hardware-assisted out-place update for persistent memory").
+//! - `picl` and `frm` checkpoint any program at the end of epochs of instructions ("PiCL: A
+//!   Software-Transparent, Persistent Cache Log for Nonvolatile Main Memory").
 //! - [`software`] turns bare transactions into streams that log for themselves and flush with
 //!   `clwb`, or flush nothing and promise nothing.
 //! - `ideal` promises nothing, and the oracle finds it guilty; `skeleton` is the example to copy.

@@ -14,7 +14,7 @@ use outlast_trace::{FlushKind, LaneId, LineAddr, Op, OpLog, PoolOffset, Sink};
 use std::sync::Arc;
 
 /// Lines that programs have, the first behind them included.
-const LINES: u64 = 1 << 12;
+const LINES: u64 = 1 << 10;
 
 fn prepared(
     scheme: &str,
@@ -320,9 +320,9 @@ fn a_full_log_grows_and_then_ends_epochs() {
     let block = 5 * 64;
     for (places, growths) in [(300, 0), (30, 9)] {
         let given =
-            [&SMALL[1..], &[("epoch", 4000), ("log", places * block), ("log_growths", growths)]]
+            [&SMALL[1..], &[("epoch", 2000), ("log", places * block), ("log_growths", growths)]]
                 .concat();
-        let prepared = prepared("picl", &given, 2, &program(7, 6000));
+        let prepared = prepared("picl", &given, 2, &program(7, 3000));
         let mut ran = run(&MachineConfig::named("tiny").unwrap(), prepared.as_ref(), 2);
         let what = format!("{places} places, {growths} growths");
         let named = crash(prepared.as_ref(), ran.as_ref(), &what);

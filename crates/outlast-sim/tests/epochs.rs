@@ -7,7 +7,8 @@ use machine::bare;
 use outlast_sim::Cause;
 use outlast_sim::Domain;
 use outlast_sim::timed::{
-    Cycle, LaneOps, MachineConfig, Outbox, RegisterSave, Scheme, Setup, Source, System, rest_of,
+    Cycle, LaneOps, MachineConfig, Outbox, RegisterSave, Scheme, SchemeWrite, Setup, Source,
+    System, rest_of,
 };
 use outlast_trace::{LaneId, LineAddr, Op, OpLog, PoolOffset, Sink};
 use std::sync::Arc;
@@ -290,5 +291,50 @@ fn a_wait_ends_when_all_that_had_left_the_caches_is_durable() {
         system.run_to_end().unwrap_or_else(|error| panic!("{error}"));
         let Waits { told, under_way_when_asked, .. } = system.scheme();
         assert!(*told > 50 && *under_way_when_asked > 20, "{told} {under_way_when_asked}");
+    }
+}
+
+/// Writes something every million cycles while the cores stand, so many times.
+struct Slow {
+    left: u32,
+    writes: bool,
+}
+
+impl Scheme for Slow {
+    type Tag = ();
+    type Page = ();
+    type Token = ();
+
+    fn started(&mut self, out: &mut Outbox<()>) {
+        out.stop(());
+    }
+
+    fn stopped(&mut self, now: Cycle, _token: (), out: &mut Outbox<()>) {
+        out.call(now, ());
+    }
+
+    fn step(&mut self, now: Cycle, _token: (), out: &mut Outbox<()>) {
+        if self.left == 0 {
+            return out.resume();
+        }
+        self.left -= 1;
+        if self.writes {
+            let (line, words, data) = (LineAddr(7), 1, [0; 64]);
+            out.write(SchemeWrite { line, words, data, cause: Cause::Metadata, token: () });
+        }
+        out.call(now.plus(1_000_000), ());
+    }
+}
+
+/// A stop in which memory is written may take longer than instructions may stay away.
+#[test]
+fn cores_may_stand_as_long_as_something_becomes_durable() {
+    for writes in [true, false] {
+        let mut log = OpLog::default();
+        log.op(LaneId(0), Op::Compute(10));
+        let source: Box<dyn Source> = Box::new(LaneOps::new(Arc::new(log), LaneId(0)));
+        let scheme = Slow { left: 70, writes };
+        let system = System::new(&bare("inorder"), scheme, Setup::default(), vec![source]);
+        assert_eq!(system.unwrap().run_to_end().is_ok(), writes);
     }
 }

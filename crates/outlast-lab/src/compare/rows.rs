@@ -1,6 +1,7 @@
 //! What a reader compares, scheme by scheme, from records alone.
 
 use outlast_schemes::MachineScheme;
+use outlast_trace::Guarantee;
 
 use crate::format::short;
 use crate::record::{Kind, Metric, Record};
@@ -63,9 +64,12 @@ impl<'r> Row<'r> {
     pub(super) fn seen(&self) -> Option<(&'static str, f64)> {
         let images = self.crashed(Metric::IMAGES_VERIFIED)?;
         let (lost, torn) = (self.crashed(Metric::LOST)?, self.crashed(Metric::TORN)?);
+        let by_epochs = self.claimed == Guarantee::Epoch.name();
         let seen = match (torn > 0.0, lost > 0.0) {
             (true, _) => "none",
+            (false, true) if by_epochs => "none",
             (false, true) => "buffered",
+            (false, false) if by_epochs => "epoch",
             (false, false) => "durable",
         };
         Some((seen, images))

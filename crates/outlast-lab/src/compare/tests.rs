@@ -34,6 +34,24 @@ fn values(outcome: &Outcome, scheme: &str, metric: Metric) -> Vec<f64> {
         .collect()
 }
 
+/// Schemes of epochs run the same work, and the oracle judges them by epochs.
+#[test]
+fn checkpoint_schemes_stand_beside_those_of_transactions() {
+    let options = ["scheme.epoch=2_000", "scheme.log=1 MiB"];
+    let outcome = comparison(&["non-pers", "frm", "picl"], &options).run(&mut |_| ()).unwrap();
+    assert_eq!(outcome.left_out, [] as [&str; 0]);
+    let rows = rows::Row::all(&outcome.records);
+    for scheme in ["frm", "picl"] {
+        let row = rows.iter().find(|row| row.scheme == scheme).unwrap();
+        assert_eq!((row.claimed, row.seen().map(|seen| seen.0)), ("epoch", Some("epoch")));
+        let ratio = values(&outcome, scheme, Metric::SPEED_OVER_PLAIN);
+        assert!(ratio.iter().all(|ratio| *ratio > 0.0 && *ratio <= 1.0), "{scheme}: {ratio:?}");
+    }
+    assert!(
+        values(&outcome, "picl", Metric::THROUGHPUT) > values(&outcome, "frm", Metric::THROUGHPUT)
+    );
+}
+
 #[test]
 fn every_scheme_has_its_row_and_the_oracle_says_what_it_saw() {
     let comparison = comparison(&["non-pers", "redo-clwb", "fwb"], &["scheme.log_slots=512,4096"]);

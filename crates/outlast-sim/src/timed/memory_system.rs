@@ -69,6 +69,8 @@ pub(crate) struct MemorySystem<S: Scheme> {
     pub(super) flush_stalled: Vec<u32>,
     pub(super) kept: KeptLines,
     pub(super) stop: Stop<S::Token>,
+    /// When something became durable last while the cores were stopped: no instruction retires then.
+    pub(super) moved: Cycle,
 }
 
 /// The transactions that run on each lane, as its store buffer has it.
@@ -150,6 +152,7 @@ impl<S: Scheme> MemorySystem<S> {
             flush_stalled: Vec::new(),
             kept: KeptLines::default(),
             stop: Stop::default(),
+            moved: Cycle(0),
         }
     }
 

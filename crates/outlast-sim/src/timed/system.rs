@@ -199,7 +199,11 @@ impl<S: Scheme> System<S> {
                     return self.ended();
                 }
                 if event_at.since(self.progress) > PATIENCE && self.is_under_way() {
-                    return Err(self.stuck());
+                    // Caches that are flushed while the cores stand take long.
+                    if event_at.since(self.up.below.moved) > PATIENCE {
+                        return Err(self.stuck());
+                    }
+                    self.progress = self.up.below.moved;
                 }
                 self.up.below.wheel.advance(event_at);
                 let before = self.events;

@@ -581,6 +581,9 @@ impl<S: Scheme> MemorySystem<S> {
 
     fn durable(&mut self, number: u32) {
         let now = self.now();
+        if self.stop.is_on {
+            self.moved = now;
+        }
         let write = &self.writes.writes[number as usize];
         let (origin, line, cause, sent) = (write.origin, write.of, write.cause, write.sent);
         if self.kept.is_empty() {
