@@ -40,12 +40,14 @@ mod frm;
 pub mod hwl;
 mod ideal;
 mod image;
+mod journaling;
 mod options;
 mod patch;
 mod picl;
 mod plant;
 mod redu;
 mod scheme;
+mod shadow;
 mod shared;
 mod skeleton;
 pub mod software;
@@ -71,6 +73,8 @@ pub const ALL: &[&dyn HardwareScheme] = &[
     &ehou::OutOfPlace,
     &frm::UndoCheckpoints,
     &picl::CacheLog,
+    &journaling::Journaling,
+    &shadow::ShadowPaging,
     &skeleton::Skeleton,
 ];
 

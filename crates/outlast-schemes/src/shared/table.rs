@@ -64,6 +64,11 @@ impl<V: Copy + Default> SetAssoc<V> {
         self.keys[at] = EMPTY;
     }
 
+    /// Empties every position.
+    pub(crate) fn clear_all(&mut self) {
+        self.keys.fill(EMPTY);
+    }
+
     /// Counts a use of what is at a position.
     #[inline]
     pub(crate) fn touch(&mut self, at: usize) {
@@ -126,6 +131,8 @@ mod tests {
         assert_eq!(std::mem::replace(table.value_mut(first), 3), 7);
         table.clear(first);
         assert_eq!((table.find(4), table.room(6, by_value)), (None, Some(first)));
+        table.clear_all();
+        assert_eq!(table.find(1), None);
     }
 
     #[test]

@@ -337,8 +337,10 @@ impl<S: Scheme> MemorySystem<S> {
             }
             WriteRoute::Wait => {
                 write.state = State::OwnWaits;
+                // One from the memory's side takes no room towards memory.
+                let takes_room = write.side == Side::Processor;
                 self.writes.held.push(number);
-                self.writes.waiting += 1;
+                self.writes.waiting += usize::from(takes_room);
                 self.room |= self.stop.is_on; // It takes none while cores stop.
             }
             _ => {
@@ -441,14 +443,14 @@ impl<S: Scheme> MemorySystem<S> {
     pub(in crate::timed) fn release_writes(&mut self) {
         for (WriteTicket(number), route) in std::mem::take(&mut self.outbox.write_routes) {
             let write = &self.writes.writes[number as usize];
-            let (of, state) = (write.of, write.state);
+            let (of, state, side) = (write.of, write.state, write.side);
             let waits = matches!(state, State::Waits | State::OwnWaits);
             assert!(waits, "a write of {of} is released and does not wait");
             if route == WriteRoute::Wait {
                 continue;
             }
             self.writes.held.retain(|held| *held != number);
-            self.writes.waiting -= 1;
+            self.writes.waiting -= usize::from(side == Side::Processor);
             match state {
                 State::OwnWaits => self.own_write_goes(number, route),
                 _ => self.write_goes(number, route),
