@@ -52,6 +52,7 @@ mod shared;
 mod skeleton;
 pub mod software;
 mod ssp;
+mod thynvm;
 mod work;
 
 pub use image::{Image, LinesRead};
@@ -75,6 +76,7 @@ pub const ALL: &[&dyn HardwareScheme] = &[
     &picl::CacheLog,
     &journaling::Journaling,
     &shadow::ShadowPaging,
+    &thynvm::ThyNvm,
     &skeleton::Skeleton,
 ];
 

@@ -69,6 +69,12 @@ impl<V: Copy + Default> SetAssoc<V> {
         self.keys.fill(EMPTY);
     }
 
+    /// What it holds, set after set.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, V)> {
+        let held = self.keys.iter().zip(&self.values);
+        held.filter(|(key, _)| **key != EMPTY).map(|(key, value)| (*key, *value))
+    }
+
     /// Counts a use of what is at a position.
     #[inline]
     pub(crate) fn touch(&mut self, at: usize) {
@@ -131,8 +137,9 @@ mod tests {
         assert_eq!(std::mem::replace(table.value_mut(first), 3), 7);
         table.clear(first);
         assert_eq!((table.find(4), table.room(6, by_value)), (None, Some(first)));
+        assert_eq!(table.iter().collect::<Vec<_>>(), [(2, 1), (1, 9), (3, 9)]);
         table.clear_all();
-        assert_eq!(table.find(1), None);
+        assert_eq!((table.find(1), table.iter().next()), (None, None));
     }
 
     #[test]
