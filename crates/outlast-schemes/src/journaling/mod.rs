@@ -21,7 +21,9 @@ use crate::plant::Plant;
 use crate::scheme::{HardwareScheme, PrepareError, Prepared, Reading, Variant};
 use crate::shared::ait::Ait;
 use crate::shared::epoch::{EPOCH, SAVE_LINES};
-use crate::shared::redo::{COPIES, Config, LOOKUP, TABLE_WAYS, Under, entries_key, sets};
+use crate::shared::redo::{
+    COPIES, Config, LOOKUP, PAST_TABLES, TABLE_WAYS, Under, entries_key, sets,
+};
 use crate::{Key, Options, Work};
 use table::Shape;
 
@@ -43,7 +45,8 @@ impl HardwareScheme for Journaling {
     }
 
     fn keys(&self) -> &'static [Key] {
-        const KEYS: [Key; 6] = [EPOCH, SAVE_LINES, TABLE_ENTRIES, TABLE_WAYS, LOOKUP, COPIES];
+        const KEYS: [Key; 7] =
+            [EPOCH, SAVE_LINES, TABLE_ENTRIES, TABLE_WAYS, LOOKUP, COPIES, PAST_TABLES];
         &KEYS
     }
 
@@ -53,11 +56,12 @@ impl HardwareScheme for Journaling {
 
     fn small(&self) -> Options {
         Options::default()
-            .with(EPOCH.name, 150)
+            .with(EPOCH.name, 100)
             .with(SAVE_LINES.name, 1)
             .with(TABLE_ENTRIES.name, 16)
             .with(TABLE_WAYS.name, 4)
             .with(COPIES.name, 4)
+            .with(PAST_TABLES.name, 8192)
     }
 
     fn prepare(

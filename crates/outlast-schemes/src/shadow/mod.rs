@@ -29,7 +29,9 @@ use crate::plant::Plant;
 use crate::scheme::{HardwareScheme, PrepareError, Prepared, Reading, Variant};
 use crate::shared::ait::Ait;
 use crate::shared::epoch::{EPOCH, SAVE_LINES};
-use crate::shared::redo::{COPIES, Config, LOOKUP, TABLE_WAYS, Under, entries_key, sets};
+use crate::shared::redo::{
+    COPIES, Config, LOOKUP, PAST_TABLES, TABLE_WAYS, Under, entries_key, sets,
+};
 use crate::{Key, Options, Work};
 use table::Shape;
 
@@ -56,7 +58,8 @@ impl HardwareScheme for ShadowPaging {
     }
 
     fn keys(&self) -> &'static [Key] {
-        const KEYS: [Key; 7] = [EPOCH, SAVE_LINES, TABLE_ENTRIES, TABLE_WAYS, KEEP, LOOKUP, COPIES];
+        const KEYS: [Key; 8] =
+            [EPOCH, SAVE_LINES, TABLE_ENTRIES, TABLE_WAYS, KEEP, LOOKUP, COPIES, PAST_TABLES];
         &KEYS
     }
 
@@ -71,6 +74,7 @@ impl HardwareScheme for ShadowPaging {
             .with(TABLE_ENTRIES.name, 4)
             .with(TABLE_WAYS.name, 2)
             .with(COPIES.name, 2)
+            .with(PAST_TABLES.name, 8192)
     }
 
     fn prepare(

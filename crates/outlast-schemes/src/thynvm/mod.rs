@@ -34,7 +34,7 @@ use crate::scheme::{HardwareScheme, PrepareError, Prepared, Reading, Variant};
 use crate::shared::ait::Ait;
 use crate::shared::epoch::{EPOCH, SAVE_LINES};
 use crate::shared::redo::{
-    COPIES, Config, LOOKUP, PAGE_LINES, TABLE_WAYS, Under, entries_key, sets,
+    COPIES, Config, LOOKUP, PAGE_LINES, PAST_TABLES, TABLE_WAYS, Under, entries_key, sets,
 };
 use crate::{Key, Options, Unit, Work};
 use tables::Shape;
@@ -65,8 +65,17 @@ impl HardwareScheme for ThyNvm {
     }
 
     fn keys(&self) -> &'static [Key] {
-        const KEYS: [Key; 8] =
-            [EPOCH, SAVE_LINES, LINE_ENTRIES, PAGE_ENTRIES, TABLE_WAYS, PAGE_AFTER, LOOKUP, COPIES];
+        const KEYS: [Key; 9] = [
+            EPOCH,
+            SAVE_LINES,
+            LINE_ENTRIES,
+            PAGE_ENTRIES,
+            TABLE_WAYS,
+            PAGE_AFTER,
+            LOOKUP,
+            COPIES,
+            PAST_TABLES,
+        ];
         &KEYS
     }
 
@@ -83,6 +92,7 @@ impl HardwareScheme for ThyNvm {
             .with(TABLE_WAYS.name, 4)
             .with(PAGE_AFTER.name, 2)
             .with(COPIES.name, 2)
+            .with(PAST_TABLES.name, 8192)
     }
 
     fn prepare(

@@ -30,7 +30,9 @@ use outlast_sim::{Cause, LineBytes};
 use layout::{Commit, Grain, WORDS};
 pub(crate) use layout::{Entry, Layout, PAGE_LINES};
 pub(crate) use ports::{Asked, Checkpoints, Place, Places, Token as Requested};
-pub(crate) use under::{Build, COPIES, Config, LOOKUP, TABLE_WAYS, Under, entries_key, sets};
+pub(crate) use under::{
+    Build, COPIES, Config, LOOKUP, PAST_TABLES, TABLE_WAYS, Under, entries_key, sets,
+};
 
 /// Causes of the traffic of a scheme with redo copies, by their place in [`CAUSES`].
 pub(crate) const DIRECTORY: Cause = Cause::Scheme(0);

@@ -35,6 +35,14 @@ pub(crate) const COPIES: Key = Key::number(
     "lines or pages on their way home at a time",
 );
 
+pub(crate) const PAST_TABLES: Key = Key::number(
+    "past_tables",
+    Unit::Count("lines"),
+    0,
+    (0, SPILL_MAX),
+    "copies for lines past the tables; 0: as many as the work has lines, at most 3145728",
+);
+
 /// Entries that a table may have.
 const ENTRIES_MAX: u64 = 1 << 20;
 
@@ -70,6 +78,8 @@ pub(crate) struct Config {
     pub(crate) registers: Registers,
     /// Instructions of each core in an epoch.
     pub(crate) epoch: u64,
+    /// Copies for lines past the tables, of an epoch.
+    pub(crate) past_tables: u64,
     /// The first copies of lines past the tables, behind those of lines that tables name: in this epoch
     /// and in the next one.
     pub(crate) spilled: [u32; 2],
@@ -99,12 +109,17 @@ impl Config {
         }
         let registers = Registers::of(work, options);
         let end = registers.end();
-        let spill = end.0.min(SPILL_MAX);
+        let spill = match options.get(&PAST_TABLES) {
+            0 => SPILL_MAX,
+            given => given,
+        };
+        let spill = spill.min(end.0);
         let second = if overlaps { lines + spill } else { lines };
         Ok(Self {
             layout: Layout::behind(end, second + spill, pages),
             registers,
             epoch: options.get(&EPOCH),
+            past_tables: spill,
             spilled: [lines, second].map(|slot| slot as u32),
             copies: options.get(&COPIES) as usize,
             lookup_cycles: options.get(&LOOKUP),
@@ -128,14 +143,15 @@ impl Config {
         let cores = u64::from(machine.core.count);
         let bytes = cores * (machine.l1.size.0 + machine.l2.size.0) + machine.llc.size.0;
         let buffered = cores * u64::from(machine.wc_lines) + u64::from(machine.memory.write_buffer);
-        if self.end().0 <= SPILL_MAX || bytes / 64 + buffered <= SPILL_MAX {
+        let (may_be_dirty, room) = (bytes / 64 + buffered, self.past_tables);
+        if self.end().0 <= room || may_be_dirty <= room {
             return Ok(());
         }
         Err(MachineError::Impossible {
             name: machine.name.clone(),
             message: format!(
-                "its caches hold {bytes} B, and an epoch's end writes copies of {} B at most",
-                64 * SPILL_MAX
+                "its caches and buffers hold {may_be_dirty} lines, and {} is {room}",
+                PAST_TABLES.full_name()
             ),
         })
     }
