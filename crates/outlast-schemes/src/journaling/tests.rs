@@ -31,7 +31,7 @@ fn epoch(dirty: u64) -> Traffic {
 fn a_line_is_written_when_it_leaves_the_caches_and_copied_home_once() {
     for kind in ["ooo", "inorder"] {
         // Lines that stay in the caches, and lines of which most leave them before the end.
-        for (lines, stride) in [(1, 1), (40, 1), (300, 1), (40, 256)] {
+        for (lines, stride) in [(1, 1), (40, 1), (3000, 1), (40, 256)] {
             for times in [1, 3] {
                 let mut log = OpLog::default();
                 for value in 1..=times {
@@ -47,6 +47,8 @@ fn a_line_is_written_when_it_leaves_the_caches_and_copied_home_once() {
                 assert_eq!(Traffic::of(&stats), expected, "{of}");
                 let counts = ["epochs", "commits", "epochs_early", "lines_past_tables"];
                 assert_eq!(counts.map(|name| counter(&stats, name)), [1, 1, 0, 0], "{of}");
+                let blocks = (lines + SAVED).div_ceil(512);
+                assert_eq!(counter(&stats, "block_operations"), blocks, "{of}");
                 let mut stored = |n| system.line(LineAddr(stride * n))[0];
                 assert!((0..lines).all(|n| stored(n) == times), "{of}");
             }

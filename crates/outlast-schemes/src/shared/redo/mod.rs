@@ -50,6 +50,9 @@ pub(crate) const CAUSES: &[&str] =
 /// Lines of a block of the directory: 4 KiB, one operation.
 const BLOCK_LINES: usize = 64;
 
+/// Blocks of the directory on their way at a time.
+const BLOCKS_UNDER_WAY: usize = 4;
+
 /// What is broken of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Fault {
@@ -103,8 +106,7 @@ enum Reached {
 enum Phase {
     #[default]
     Idle,
-    /// So many blocks of the directory are not durable.
-    Directory(usize),
+    Directory,
     Record,
     Home,
     Clearing,
@@ -129,7 +131,7 @@ struct Redo {
     epoch: u64,
     phase: Phase,
     entries: Vec<Entry>,
-    /// Entries on their way home, and how many have set out.
+    /// Blocks of the directory on their way, then entries; and how many have set out.
     under_way: usize,
     sent: usize,
     is_committed: bool,
@@ -176,31 +178,45 @@ impl Redo {
         self.entries = entries;
         (self.first, self.first_left) = (first, first);
         (self.under_way, self.sent, self.is_committed) = (0, 0, false);
-        let first = self.fault == Some(Fault::RecordFirst);
-        if first {
+        if self.fault == Some(Fault::RecordFirst) {
             self.write_record(out);
+            (0..self.blocks()).for_each(|number| self.write_block(number, Token::Loose, out));
+            return;
         }
-        let token = if first { Token::Loose } else { Token::Directory };
-        let blocks = self.write_directory(token, out);
-        match (first, blocks) {
-            (true, _) => {}
-            (false, 0) => self.write_record(out),
-            (false, blocks) => self.phase = Phase::Directory(blocks),
-        }
+        self.phase = Phase::Directory;
+        self.writes_directory(out);
     }
 
-    /// Returns of how many blocks it is.
-    fn write_directory<T: From<Token>>(&mut self, token: Token, out: &mut Outbox<T>) -> usize {
-        let lines: Vec<LineBytes> = self.entries.chunks(WORDS as usize).map(line_of).collect();
-        let mut blocks = 0;
-        for block in lines.chunks(BLOCK_LINES) {
-            let line = self.layout.directory((blocks * BLOCK_LINES) as u64);
-            let (data, token) = (block.to_vec(), token.into());
-            out.write_block(Block { line, data, cause: DIRECTORY, token });
-            blocks += 1;
+    /// Blocks of the directory.
+    fn blocks(&self) -> usize {
+        self.entries.len().div_ceil(BLOCK_LINES * WORDS as usize)
+    }
+
+    fn write_block<T: From<Token>>(&mut self, number: usize, token: Token, out: &mut Outbox<T>) {
+        let first = number * BLOCK_LINES;
+        let entries = self.entries.chunks(WORDS as usize).skip(first).take(BLOCK_LINES);
+        let (data, token) = (entries.map(line_of).collect(), token.into());
+        let line = self.layout.directory(first as u64);
+        out.write_block(Block { line, data, cause: DIRECTORY, token });
+        self.counts.directory_blocks += 1;
+    }
+
+    /// Writes the directory, a few blocks at a time, and goes on when all of it is durable.
+    fn writes_directory<T: From<Token>>(&mut self, out: &mut Outbox<T>) -> Option<Reached> {
+        while self.under_way < BLOCKS_UNDER_WAY && self.sent < self.blocks() {
+            self.write_block(self.sent, Token::Directory, out);
+            self.sent += 1;
+            self.under_way += 1;
         }
-        self.counts.directory_blocks += blocks as u64;
-        blocks
+        if self.under_way > 0 {
+            return None;
+        }
+        self.sent = 0;
+        if self.fault == Some(Fault::HomeFirst) {
+            return self.goes_home(out);
+        }
+        self.write_record(out);
+        None
     }
 
     fn write_commit<T: From<Token>>(&self, entries: usize, token: Token, out: &mut Outbox<T>) {
@@ -222,19 +238,12 @@ impl Redo {
         token: Token,
         out: &mut Outbox<T>,
     ) -> Option<Reached> {
-        match (token, self.phase) {
-            (Token::Directory, Phase::Directory(1)) if self.fault == Some(Fault::HomeFirst) => {
-                self.goes_home(out)
+        match token {
+            Token::Directory => {
+                self.under_way -= 1;
+                self.writes_directory(out)
             }
-            (Token::Directory, Phase::Directory(1)) => {
-                self.write_record(out);
-                None
-            }
-            (Token::Directory, Phase::Directory(left)) => {
-                self.phase = Phase::Directory(left - 1);
-                None
-            }
-            (Token::Record, _) => {
+            Token::Record => {
                 self.counts.commits += 1;
                 out.report_persisted(self.epoch);
                 if self.fault == Some(Fault::ClearedFirst) {
@@ -242,17 +251,17 @@ impl Redo {
                 }
                 self.goes_home(out)
             }
-            (Token::Home { is_first }, _) => {
+            Token::Home { is_first } => {
                 self.under_way -= 1;
                 self.first_left -= usize::from(is_first);
                 let has_first = is_first && self.first_left == 0;
                 self.goes_home(out).or(has_first.then_some(Reached::FirstHome))
             }
-            (Token::Cleared, _) => {
+            Token::Cleared => {
                 self.phase = Phase::Idle;
                 Some(Reached::Free)
             }
-            _ => None,
+            Token::Loose => None,
         }
     }
 
