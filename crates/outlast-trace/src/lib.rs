@@ -28,6 +28,8 @@ mod op;
 #[cfg(feature = "champsim")]
 mod otrace;
 #[cfg(feature = "champsim")]
+mod program;
+#[cfg(feature = "champsim")]
 mod whole;
 
 pub use addr::{ByteRange, LINE_BYTES, LineAddr, PoolOffset, line_pieces, word_pieces};
@@ -38,5 +40,11 @@ pub use log::OpLog;
 pub use op::{FlushKind, LaneId, Op, Sink, TxId};
 #[cfg(feature = "champsim")]
 pub use otrace::{TraceError, TraceWriter, is_trace, read_trace, write_trace};
+#[cfg(feature = "champsim")]
+pub use program::{
+    About, Access, Ending, Event, Execution, Happening, PAGE_BYTES, PROGRAM_VERSION, Page, Program,
+    ProgramError, ProgramWriter, Site, SiteKind, Thread, ThreadOrder, is_program_trace,
+    order as order_of_threads,
+};
 #[cfg(feature = "champsim")]
 pub use whole::{Scratch, WholeFile, write_whole};

@@ -157,7 +157,7 @@ impl Comparison {
                 let opened = std::fs::File::open(path);
                 opened.map_err(|error| format!("{}: {error}", path.display()))?;
                 let work = Work::Trace(path.clone());
-                let of_schemes = work.for_schemes(false)?;
+                let of_schemes = work.for_schemes(false, work.real()?.as_ref())?;
                 let outlast_schemes::Streams::Recorded(_) = &of_schemes.streams else {
                     let path = path.display();
                     return Err(format!(

@@ -4,6 +4,7 @@ mod costs;
 mod memory;
 mod native;
 mod programs;
+mod real;
 mod records;
 mod requests;
 mod runtime;
@@ -13,6 +14,7 @@ pub use memory::memory_records;
 pub use native::{native_primitives, primitive_table};
 pub use programs::{Measured, crash_records, measure, memory_energy, records as scheme_records};
 pub(crate) use programs::{of_plan, sources, time};
+pub use real::{RealProgram, ReplayedMemory, replay as replay_program};
 use records::core_records;
 pub use records::table;
 use requests::export;
@@ -31,7 +33,9 @@ use outlast_sim::timed::{
     Cycle, Ended, InTransactions, Lost, Machine, MachineConfig, MemoryRequest, Pattern, RunStats,
     Setup, Source, Stream, Timeline, TraceSource, primitives, replay,
 };
-use outlast_trace::{ChampSimInstr, LineAddr, Op, WholeFile, is_trace, read_trace, write_whole};
+use outlast_trace::{
+    ChampSimInstr, LineAddr, Op, WholeFile, is_program_trace, is_trace, read_trace, write_whole,
+};
 
 use crate::clock::Stopwatch;
 use crate::record::{Kind, Metric, Record};
@@ -61,11 +65,16 @@ impl Work {
     pub(crate) fn for_schemes(
         &self,
         is_plain: bool,
+        real: Option<&RealProgram>,
     ) -> Result<outlast_schemes::Work, Box<dyn std::error::Error>> {
         let (streams, end, lanes) = match self {
             Work::Stream(pattern) => {
                 let streams = Streams::Generated { tx_stores: TX_STORES };
                 (streams, LineAddr(pattern.bytes() / 64), 1)
+            }
+            Work::Trace(_) if let Some(real) = real => {
+                let streams = Streams::Generated { tx_stores: 0 };
+                (streams, LineAddr(real.memory.lines()), real.program.threads())
             }
             Work::Trace(path) if is_trace(path) => {
                 let log = Arc::new(read_trace(path)?);
@@ -102,6 +111,14 @@ impl Work {
         })
     }
 
+    /// The program of which this is a trace, if it is one of a real program.
+    pub(crate) fn real(&self) -> Result<Option<RealProgram>, Box<dyn std::error::Error>> {
+        match self {
+            Work::Trace(path) if is_program_trace(path) => RealProgram::open(path).map(Some),
+            _ => Ok(None),
+        }
+    }
+
     /// One source for each core, of what a scheme has made of the work.
     fn sources(
         &self,
@@ -109,6 +126,7 @@ impl Work {
         lanes: u16,
         seed: u64,
         in_transactions: bool,
+        real: Option<&RealProgram>,
     ) -> Result<Vec<Box<dyn Source>>, Box<dyn std::error::Error>> {
         if !prepared.streams().is_empty() {
             return Ok(sources(prepared, lanes));
@@ -118,7 +136,10 @@ impl Work {
                 vec![Box::new(InTransactions::new(Stream::new(*pattern, seed), TX_STORES))]
             }
             Work::Stream(pattern) => vec![Box::new(Stream::new(*pattern, seed))],
-            Work::Trace(path) => vec![Box::new(TraceSource::open(path)?)],
+            Work::Trace(path) => match real {
+                Some(real) => real.sources(),
+                None => vec![Box::new(TraceSource::open(path)?)],
+            },
         })
     }
 }
@@ -227,14 +248,17 @@ fn run_with(
     let Simulation { machine, work, warm_up, instructions, seed, timeline, scheme, options } =
         simulation;
     let is_plain = *scheme == MachineScheme::plain();
-    let of_schemes = work.for_schemes(is_plain)?;
+    let real = work.real()?;
+    let of_schemes = work.for_schemes(is_plain, real.as_ref())?;
     let prepared = scheme.prepare(&of_schemes, options, None);
     let prepared = prepared.map_err(|error| format!("{}: {error}", work.name()))?;
-    let sources = work.sources(prepared.as_ref(), of_schemes.lanes, *seed, !is_plain)?;
+    let lanes = of_schemes.lanes;
+    let sources = work.sources(prepared.as_ref(), lanes, *seed, !is_plain, real.as_ref())?;
     let machine = &with_cores(machine, sources.len() as u16);
     let threads = sources.len() as u32;
     let journal = (!is_plain).then_some(Domain::Adr);
-    let setup = Setup { seed: *seed, journal, ..Setup::default() };
+    let base = real.as_ref().map_or(Vec::new(), |real| real.memory.base().to_vec());
+    let setup = Setup { seed: *seed, journal, base, ..Setup::default() };
     let mut system = prepared.machine(machine, setup, sources)?;
     if system.run(*warm_up)? == Ended::Finished && *warm_up > 0 {
         let ran = system.take_stats().instructions();

@@ -9,6 +9,8 @@ use super::{
     time::Cycle,
     timeline::Timeline,
 };
+use crate::cache::LineBytes;
+use outlast_trace::LineAddr;
 
 /// A [`System`] under any scheme: what measures and crashes machines needs no more of one. A call
 /// runs millions of instructions, so it costs nothing that the scheme's type is behind it.
@@ -33,6 +35,9 @@ pub trait Machine {
 
     /// As [`System::take_stats`].
     fn take_stats(&mut self) -> RunStats;
+
+    /// As [`System::line`].
+    fn line(&mut self, line: LineAddr) -> LineBytes;
 
     /// As [`System::journal`].
     fn journal(&self) -> Option<&TimedJournal>;
@@ -61,6 +66,10 @@ impl<S: Scheme> Machine for System<S> {
 
     fn take_stats(&mut self) -> RunStats {
         System::take_stats(self)
+    }
+
+    fn line(&mut self, line: LineAddr) -> LineBytes {
+        System::line(self, line)
     }
 
     fn journal(&self) -> Option<&TimedJournal> {

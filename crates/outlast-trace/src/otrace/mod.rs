@@ -17,7 +17,7 @@ use std::{
 };
 
 /// What every trace begins with.
-const MAGIC: [u8; 8] = *b"OTRACE\r\n";
+pub(crate) const MAGIC: [u8; 8] = *b"OTRACE\r\n";
 /// The version that is written. Those before it are read as well: they lack records, no more.
 const VERSION: u16 = 2;
 /// Bytes in front of the compressed records.

@@ -1,0 +1,463 @@
+//! Traces of real programs as instructions: a thread on each core, its stores with their bytes.
+
+use std::sync::Arc;
+
+use outlast_trace::{
+    Execution, Happening, PAGE_BYTES, PoolOffset, Program, ProgramError, Site, SiteKind, Thread,
+    ThreadOrder, order_of_threads, word_pieces,
+};
+use rustc_hash::FxHashMap;
+
+use super::instr::{Batch, Instr, InstrKind, LOADS_MAX, Mark, Source, SourceError};
+use crate::cache::LineBytes;
+use outlast_trace::LineAddr;
+
+/// Instructions in a batch, about.
+const BATCH: usize = 256;
+const PAGE: u64 = PAGE_BYTES as u64;
+
+/// Where the pages of a program lie in the machine's memory: one behind the other, in the order in
+/// which the program touched them.
+#[derive(Debug)]
+pub struct ProgramMemory {
+    frames: FxHashMap<u64, u64>,
+    base: Vec<u8>,
+    order: Vec<ThreadOrder>,
+}
+
+impl ProgramMemory {
+    /// The memory of a program, with what it held before.
+    ///
+    /// # Errors
+    /// When the trace cannot be read.
+    pub fn of(program: &Program) -> Result<Self, ProgramError> {
+        let pages = program.pages()?;
+        let mut memory = Self {
+            frames: FxHashMap::default(),
+            base: Vec::with_capacity(pages.len() * PAGE_BYTES),
+            order: order_of_threads(program)?,
+        };
+        for page in pages {
+            if let std::collections::hash_map::Entry::Vacant(entry) =
+                memory.frames.entry(page.number)
+            {
+                entry.insert((memory.base.len() / PAGE_BYTES) as u64);
+                memory.base.extend_from_slice(&page.bytes[..]);
+            }
+        }
+        Ok(memory)
+    }
+
+    /// What memory holds before the program runs, from address 0 on.
+    pub fn base(&self) -> &[u8] {
+        &self.base
+    }
+
+    /// The lines that the program has.
+    pub fn lines(&self) -> u64 {
+        (self.base.len() / 64) as u64
+    }
+
+    /// Where an address of the program lies; none in a page that it never touched.
+    pub fn place(&self, at: u64) -> Option<u64> {
+        self.frames.get(&(at / PAGE)).map(|frame| frame * PAGE + at % PAGE)
+    }
+
+    /// The pages whose bytes at the end are not what the trace says, by their addresses, and how many
+    /// were compared. `line` reads the machine's memory.
+    ///
+    /// # Errors
+    /// When the trace cannot be read.
+    pub fn compare(
+        &self,
+        program: &Program,
+        mut line: impl FnMut(LineAddr) -> LineBytes,
+    ) -> Result<(Vec<u64>, u64), ProgramError> {
+        let finals = program.final_pages()?;
+        let mut wrong = Vec::new();
+        for page in &finals {
+            let is_same = |(number, bytes): (usize, &[u8; 64])| {
+                let at = self.place(page.number * PAGE + 64 * number as u64);
+                at.is_some_and(|at| line(LineAddr(at / 64)) == *bytes)
+            };
+            if !page.bytes.as_chunks().0.iter().enumerate().all(is_same) {
+                wrong.push(page.number * PAGE);
+            }
+        }
+        Ok((wrong, finals.len() as u64))
+    }
+}
+
+/// The instructions of one thread.
+///
+/// An access is one instruction with its address, a store one for each word that it touches, so a
+/// store of 16 bytes is two. Loads of an instruction that touch one line in a row are one load.
+/// Registers are the instructions' own, so loads wait for those that give their addresses. Branches
+/// have their direction. What the system writes are stores of whole words. String instructions store
+/// word by word. A flush has no address in a trace and does nothing.
+#[derive(Debug)]
+pub struct ProgramSource {
+    program: Arc<Program>,
+    memory: Arc<ProgramMemory>,
+    thread: Thread,
+    number: u16,
+    pages: Pages,
+    /// Accesses so far, and how many waits and tells were passed.
+    count: u64,
+    waited: usize,
+    told: usize,
+    /// The conditional branch at the end of the block before: where it goes is known with the next.
+    branch: Option<(Instr, u64)>,
+    repeated: Repeated,
+}
+
+/// Pages looked up last.
+#[derive(Debug)]
+struct Pages {
+    last: Box<[(u64, u64); 64]>,
+}
+
+impl Pages {
+    #[inline]
+    fn place(&mut self, memory: &ProgramMemory, at: u64) -> Result<u64, SourceError> {
+        let page = at / PAGE;
+        let last = &mut self.last[page as usize % 64];
+        if last.0 != page {
+            let frame = memory.frames.get(&page).ok_or_else(|| {
+                SourceError(format!("the trace touches {at:#x}, a page that it does not have"))
+            })?;
+            *last = (page, *frame);
+        }
+        Ok(last.1 * PAGE + at % PAGE)
+    }
+}
+
+/// Pieces of a string instruction's work, up to the end of a word.
+#[derive(Debug, Default)]
+struct Repeated {
+    instr: Option<Instr>,
+    block: u32,
+    load_end: u64,
+    store_end: u64,
+}
+
+impl ProgramSource {
+    /// The instructions of a thread.
+    pub fn new(program: Arc<Program>, memory: Arc<ProgramMemory>, number: u16) -> Self {
+        Self {
+            thread: program.thread(number),
+            program,
+            memory,
+            number,
+            pages: Pages { last: Box::new([(u64::MAX, 0); 64]) },
+            count: 0,
+            waited: 0,
+            told: 0,
+            branch: None,
+            repeated: Repeated::default(),
+        }
+    }
+}
+
+/// What [`ProgramSource::fill`] needs besides the thread, which is borrowed by what it told.
+struct Filling<'a> {
+    batch: &'a mut Batch,
+    program: &'a Program,
+    memory: &'a ProgramMemory,
+    order: &'a ThreadOrder,
+    number: u16,
+    pages: &'a mut Pages,
+    count: &'a mut u64,
+    waited: &'a mut usize,
+    told: &'a mut usize,
+    branch: &'a mut Option<(Instr, u64)>,
+    repeated: &'a mut Repeated,
+}
+
+impl Source for ProgramSource {
+    fn fill(&mut self, batch: &mut Batch) -> Result<(), SourceError> {
+        while batch.instrs.len() < BATCH {
+            let Self {
+                thread,
+                program,
+                memory,
+                number,
+                pages,
+                count,
+                waited,
+                told,
+                branch,
+                repeated,
+            } = self;
+            let order = &memory.order[usize::from(*number)];
+            let number = *number;
+            let mut filling = Filling {
+                batch,
+                program,
+                memory,
+                order,
+                number,
+                pages,
+                count,
+                waited,
+                told,
+                branch,
+                repeated,
+            };
+            match thread.next().map_err(|error| SourceError(error.to_string()))? {
+                Some(Happening::Execution(execution)) => filling.execution(&execution)?,
+                Some(Happening::SystemWrite { at, bytes }) => filling.system_write(at, bytes)?,
+                Some(_) => {}
+                None => {
+                    filling.branch_goes(None);
+                    filling.repeated_ends();
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Filling<'_> {
+    /// A block begins at this address: the branch before it was taken, or not.
+    fn branch_goes(&mut self, to: Option<u64>) {
+        if let Some((mut instr, next)) = self.branch.take() {
+            instr.kind = InstrKind::Branch(to.is_some_and(|to| to != next));
+            self.batch.instrs.push(instr);
+        }
+    }
+
+    fn repeated_ends(&mut self) {
+        self.batch.instrs.extend(self.repeated.instr.take());
+    }
+
+    fn execution(&mut self, execution: &Execution<'_>) -> Result<(), SourceError> {
+        let sites = self.program.block(execution.block);
+        let from = usize::from(execution.insns.start);
+        if let Some(first) = sites.get(from) {
+            self.branch_goes(Some(first.at));
+        }
+        let is_repeated = sites.len() == 1 && sites[0].kind == SiteKind::Repeated;
+        if is_repeated && self.order.waits.is_empty() && self.order.tells.is_empty() {
+            return self.repeated(execution, &sites[0]);
+        }
+        self.repeated_ends();
+        let mut accesses = execution.accesses;
+        for number in from..usize::from(execution.insns.end).max(from + 1) {
+            let Some(site) = sites.get(number).or(sites.last()) else { break };
+            let is_last = number + 1 >= usize::from(execution.insns.end);
+            let own = match is_last {
+                // Accesses behind the last instruction are what the system has caused.
+                true => accesses.len(),
+                false => {
+                    accesses.iter().take_while(|access| usize::from(access.insn) <= number).count()
+                }
+            };
+            let (now, rest) = accesses.split_at(own);
+            accesses = rest;
+            let mut instr = plain(site);
+            let mut load_end = u64::MAX;
+            for access in now {
+                instr = self.waits(instr, site)?;
+                let len = usize::from(access.len);
+                if access.stores {
+                    for (at, len, value) in pieces(access.at, &access.value.to_le_bytes()[..len]) {
+                        instr = self.store(instr, site, at, len, value)?;
+                    }
+                } else if site.kind != SiteKind::Locked {
+                    let end = access.at + u64::from(access.len);
+                    if load_end != access.at || access.at.is_multiple_of(64) {
+                        instr = self.load(instr, site, access.at)?;
+                    }
+                    if (end - 1) / 64 != access.at / 64 {
+                        instr = self.load(instr, site, end / 64 * 64)?;
+                    }
+                    load_end = end;
+                }
+                *self.count += 1;
+                instr = self.tells(instr, site);
+            }
+            self.push(instr, site, is_last.then_some(execution));
+        }
+        Ok(())
+    }
+
+    /// Puts an instruction behind the others; the last of a block waits for where it goes.
+    fn push(&mut self, mut instr: Instr, site: &Site, ends: Option<&Execution<'_>>) {
+        instr.kind = match site.kind {
+            SiteKind::Locked if instr.stores > 0 => InstrKind::Rmw,
+            SiteKind::StoreNt if instr.stores > 0 && instr.store_len == 8 => InstrKind::StoreNt,
+            SiteKind::Sfence => InstrKind::Sfence,
+            SiteKind::Mfence => InstrKind::Mfence,
+            SiteKind::Conditional if ends.is_some() => {
+                *self.branch = Some((instr, site.at + u64::from(site.len)));
+                return;
+            }
+            _ => InstrKind::Plain,
+        };
+        self.batch.instrs.push(instr);
+    }
+
+    /// The present instruction is put there, if it has done anything, and goes on as another one.
+    fn divide(&mut self, instr: Instr, site: &Site) -> Instr {
+        if instr.loads + instr.stores == 0 {
+            return instr;
+        }
+        self.push(instr, site, None);
+        Instr { pc: site.at, store_len: 8, ..Instr::default() }
+    }
+
+    fn waits(&mut self, mut instr: Instr, site: &Site) -> Result<Instr, SourceError> {
+        while let Some((number, id, count)) = self.order.waits.get(*self.waited)
+            && number == self.count
+        {
+            instr = self.divide(instr, site);
+            let mark = Mark::Wait { id: u64::from(*id), count: *count };
+            self.batch.instrs.push(Instr::of(InstrKind::Mark(mark)));
+            *self.waited += 1;
+        }
+        Ok(instr)
+    }
+
+    /// What was done up to now is told, if others wait for it.
+    fn tells(&mut self, mut instr: Instr, site: &Site) -> Instr {
+        if self.order.tells.get(*self.told).is_some_and(|number| number + 1 == *self.count) {
+            instr = self.divide(instr, site);
+            *self.told += 1;
+            let mark = Mark::Signal { id: self.number.into(), count: *self.told as u64 };
+            self.batch.instrs.push(Instr::of(InstrKind::Mark(mark)));
+        }
+        instr
+    }
+
+    fn load(&mut self, mut instr: Instr, site: &Site, at: u64) -> Result<Instr, SourceError> {
+        if usize::from(instr.loads) == LOADS_MAX || instr.stores > 0 {
+            instr = self.divide(instr, site);
+        }
+        instr.load_at[usize::from(instr.loads)] = self.pages.place(self.memory, at)?;
+        instr.loads += 1;
+        Ok(instr)
+    }
+
+    fn store(
+        &mut self,
+        mut instr: Instr,
+        site: &Site,
+        at: u64,
+        len: u8,
+        value: u64,
+    ) -> Result<Instr, SourceError> {
+        if instr.stores > 0 {
+            instr = self.divide(instr, site);
+        }
+        instr.store_at[0] = self.pages.place(self.memory, at)?;
+        (instr.stores, instr.store_len, instr.value) = (1, len, value);
+        Ok(instr)
+    }
+
+    fn system_write(&mut self, at: u64, bytes: &[u8]) -> Result<(), SourceError> {
+        self.branch_goes(None);
+        self.repeated_ends();
+        let site = Site::default();
+        self.waits(Instr::default(), &site)?;
+        for (at, len, value) in pieces(at, bytes) {
+            let place = self.pages.place(self.memory, at)?;
+            self.batch.instrs.push(Instr { store_len: len, ..Instr::store(place, value) });
+        }
+        *self.count += 1;
+        self.tells(Instr::default(), &site);
+        Ok(())
+    }
+
+    /// One step of a string instruction: it goes on with the step before where both are of one word.
+    fn repeated(&mut self, execution: &Execution<'_>, site: &Site) -> Result<(), SourceError> {
+        if execution.accesses.is_empty() {
+            self.repeated_ends();
+            return Ok(());
+        }
+        *self.count += execution.accesses.len() as u64;
+        let load = execution.accesses.iter().find(|access| !access.stores);
+        let store = execution.accesses.iter().find(|access| access.stores);
+        let stores = execution.accesses.iter().filter(|access| access.stores).count();
+        if stores > 1 || execution.accesses.len() - stores > 1 {
+            return self.apart(execution, site);
+        }
+        let goes_on = |end: u64, access: Option<&outlast_trace::Access>| {
+            access.is_none_or(|access| access.at == end && access.at % 8 != 0)
+        };
+        let is_one = self.repeated.instr.is_some()
+            && self.repeated.block == execution.block
+            && goes_on(self.repeated.store_end, store)
+            && (store.is_some() || goes_on(self.repeated.load_end, load))
+            && load.is_none_or(|load| load.at == self.repeated.load_end);
+        let within = |access: &outlast_trace::Access| access.at % 8 + u64::from(access.len) <= 8;
+        if !is_one || !store.is_none_or(within) {
+            self.repeated_ends();
+            if !store.is_none_or(within) || !load.is_none_or(within) {
+                return self.apart(execution, site);
+            }
+            let mut instr = plain(site);
+            if let Some(load) = load {
+                instr.load_at[0] = self.pages.place(self.memory, load.at)?;
+                instr.loads = 1;
+            }
+            if let Some(store) = store {
+                instr.store_at[0] = self.pages.place(self.memory, store.at)?;
+                (instr.stores, instr.store_len, instr.value) = (1, store.len, store.value);
+            }
+            self.repeated.instr = Some(instr);
+            self.repeated.block = execution.block;
+        } else if let (Some(instr), Some(store)) = (&mut self.repeated.instr, store) {
+            instr.value |= store.value << (8 * instr.store_len);
+            instr.store_len += store.len;
+        }
+        let end = |access: &outlast_trace::Access| access.at + u64::from(access.len);
+        self.repeated.load_end = load.map_or(0, end);
+        self.repeated.store_end = store.map_or(0, end);
+        Ok(())
+    }
+
+    /// A step that stands alone.
+    fn apart(&mut self, execution: &Execution<'_>, site: &Site) -> Result<(), SourceError> {
+        self.repeated_ends();
+        let mut instr = plain(site);
+        for access in execution.accesses {
+            let len = usize::from(access.len);
+            if access.stores {
+                for (at, len, value) in pieces(access.at, &access.value.to_le_bytes()[..len]) {
+                    instr = self.store(instr, site, at, len, value)?;
+                }
+            } else {
+                instr = self.load(instr, site, access.at)?;
+            }
+        }
+        self.push(instr, site, None);
+        Ok(())
+    }
+}
+
+/// An instruction that does nothing yet, with its registers. Changes of the stack pointer, which
+/// processors fold away, and the instruction pointer are no dependences.
+fn plain(site: &Site) -> Instr {
+    let ignored = outlast_trace::ChampSimInstr::INSTRUCTION_POINTER;
+    let stack = outlast_trace::ChampSimInstr::STACK_POINTER;
+    let sources = site.sources.map(|register| if register == ignored { 0 } else { register });
+    let folds = site.sources.contains(&stack);
+    let destinations = site.destinations.map(|register| {
+        if register == ignored || register == stack && folds { 0 } else { register }
+    });
+    Instr { pc: site.at, sources, destinations, store_len: 8, ..Instr::default() }
+}
+
+/// The words that some bytes touch: place, length and bytes of each.
+fn pieces(at: u64, bytes: &[u8]) -> impl Iterator<Item = (u64, u8, u64)> {
+    let mut rest = bytes;
+    word_pieces(PoolOffset(at), bytes.len()).map(move |(at, len)| {
+        let (piece, tail) = rest.split_at(len);
+        rest = tail;
+        let mut value = [0; 8];
+        value[..len].copy_from_slice(piece);
+        (at.0, len as u8, u64::from_le_bytes(value))
+    })
+}

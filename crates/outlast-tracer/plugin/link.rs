@@ -1,0 +1,107 @@
+//! The way to the driver: chunks of words in memory that both map, and a socket on which one says
+//! that a chunk is full and the other that it is free again.
+//!
+//! A chunk begins with its vCPU and ends before the first zero: the driver can read one whose
+//! writer was killed.
+
+use std::ffi::{c_int, c_void};
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+use crate::words::{CHUNK_WORDS, CHUNKS, Message, head};
+
+unsafe extern "C" {
+    fn mmap(
+        at: *mut c_void,
+        len: usize,
+        prot: c_int,
+        flags: c_int,
+        fd: c_int,
+        from: i64,
+    ) -> *mut c_void;
+}
+
+/// The connection of one process.
+pub struct Link {
+    socket: UnixStream,
+    base: *mut u64,
+    free: Vec<u32>,
+}
+
+// SAFETY: the memory is the process's, and chunks are handed out one by one.
+unsafe impl Send for Link {}
+
+/// A chunk that a vCPU fills.
+#[derive(Clone, Copy)]
+pub struct Chunk {
+    number: u32,
+    pub begin: *mut u64,
+    pub end: *mut u64,
+}
+
+impl Link {
+    /// Connects to the driver that listens in this directory.
+    pub fn connect(directory: &Path) -> io::Result<Self> {
+        let name = format!("{}.chunks", std::process::id());
+        let file = File::options()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .open(directory.join(&name))?;
+        let bytes = CHUNKS * CHUNK_WORDS * 8;
+        file.set_len(bytes as u64)?;
+        // PROT_READ | PROT_WRITE, MAP_SHARED.
+        // SAFETY: maps a file at a place of the system's choice.
+        let base = unsafe { mmap(std::ptr::null_mut(), bytes, 3, 1, file.as_raw_fd(), 0) };
+        if base as isize == -1 {
+            return Err(io::Error::last_os_error());
+        }
+        let socket = UnixStream::connect(directory.join("socket"))?;
+        let mut link = Self { socket, base: base.cast(), free: (0..CHUNKS as u32).collect() };
+        link.say(Message::Hello, std::process::id(), 0, name.as_bytes())?;
+        Ok(link)
+    }
+
+    /// Says something, with the bytes that belong to it.
+    pub fn say(&mut self, what: Message, a: u32, b: u64, bytes: &[u8]) -> io::Result<()> {
+        let mut message = Vec::with_capacity(24 + bytes.len());
+        message.extend_from_slice(&(what as u32).to_le_bytes());
+        message.extend_from_slice(&a.to_le_bytes());
+        message.extend_from_slice(&b.to_le_bytes());
+        message.extend_from_slice(&(bytes.len() as u64).to_le_bytes());
+        message.extend_from_slice(bytes);
+        self.socket.write_all(&message)
+    }
+
+    /// A free chunk; waits for one.
+    pub fn take(&mut self, vcpu: u32) -> io::Result<Chunk> {
+        let number = match self.free.pop() {
+            Some(number) => number,
+            None => {
+                let mut number = [0; 4];
+                self.socket.read_exact(&mut number)?;
+                u32::from_le_bytes(number)
+            }
+        };
+        assert!((number as usize) < CHUNKS);
+        // SAFETY: the chunk lies in the mapping.
+        let begin = unsafe { self.base.add(number as usize * CHUNK_WORDS) };
+        // SAFETY: as above, one past its last word.
+        let end = unsafe { begin.add(CHUNK_WORDS) };
+        // SAFETY: the chunk is free, so nothing else writes to it.
+        unsafe { begin.write(head(vcpu)) };
+        // SAFETY: a chunk has more than one word.
+        Ok(Chunk { number, begin: unsafe { begin.add(1) }, end })
+    }
+
+    /// Hands a chunk over that was written up to `cursor`.
+    pub fn hand_over(&mut self, chunk: Chunk, cursor: *const u64) -> io::Result<()> {
+        // SAFETY: both point into the chunk; its head stands before `begin`.
+        let words = unsafe { cursor.offset_from(chunk.begin) } as u64 + 1;
+        self.say(Message::Chunk, chunk.number, words, &[])
+    }
+}
