@@ -71,7 +71,12 @@ static RUNNING: [AtomicBool; VCPUS] = [const { AtomicBool::new(false) }; VCPUS];
 static PLACES: AtomicU64 = AtomicU64::new(0);
 /// Instructions until the window opens, or once it is open until it closes.
 static LEFT: AtomicI64 = AtomicI64::new(0);
+/// One more than the largest number of a vCPU. A number is used again when its thread has ended.
 static VCPUS_BEGUN: AtomicU32 = AtomicU32::new(0);
+/// Threads that have begun.
+static THREADS: AtomicU32 = AtomicU32::new(0);
+/// The vCPU that began last.
+static LAST: AtomicU32 = AtomicU32::new(0);
 /// The bits of QEMU's word about an access that say whether it stores, and its size.
 static STORE_BIT: AtomicU32 = AtomicU32::new(0);
 static KEY_BITS: AtomicU32 = AtomicU32::new(0);
@@ -333,7 +338,7 @@ fn mark_handler(block: u32) {
 }
 
 extern "C" fn vcpu_begins(_id: PluginId, number: c_uint) {
-    let vcpu = Box::leak(Box::new(Vcpu::new(number)));
+    let vcpu = Box::leak(Box::new(Vcpu::new(number, THREADS.fetch_add(1, Ordering::SeqCst))));
     let begun = VCPUS_BEGUN.fetch_max(number + 1, Ordering::SeqCst);
     if begun > 0 {
         HAS_THREADS.store(true, Ordering::SeqCst);
@@ -341,6 +346,7 @@ extern "C" fn vcpu_begins(_id: PluginId, number: c_uint) {
     }
     vcpu.next_chunk();
     CPUS[number as usize % VCPUS].store(vcpu, Ordering::SeqCst);
+    LAST.store(number, Ordering::SeqCst);
 }
 
 extern "C" fn vcpu_ends(_id: PluginId, number: c_uint) {
@@ -467,7 +473,7 @@ extern "C" fn call_returns(_id: PluginId, number: c_uint, call: i64, result: i64
     /// The thread's word is cleared when it ends (`CLONE_CHILD_CLEARTID`).
     const CLEARS: u64 = 0x20_0000;
     if call == number::CLONE && result > 0 && arguments[0] & CLEARS != 0 {
-        let child = VCPUS_BEGUN.load(Ordering::SeqCst).saturating_sub(1);
+        let child = LAST.load(Ordering::SeqCst);
         let child = CPUS[child as usize % VCPUS].load(Ordering::SeqCst);
         if !child.is_null() {
             // SAFETY: a leaked vCPU; its thread reads this when it ends, and no other writes it.
@@ -556,7 +562,8 @@ fn child_begins(vcpu: &mut Vcpu) {
         Err(error) => give_up(&error.to_string()),
     }
     shared.is_done = false;
-    *vcpu = Vcpu::new(vcpu.number);
+    *vcpu = Vcpu::new(vcpu.number, 0);
+    THREADS.store(1, Ordering::SeqCst);
     vcpu.change_chunk(&mut shared.link);
     drop(guard);
     for (number, other) in CPUS.iter().enumerate().take(VCPUS_BEGUN.load(Ordering::SeqCst) as usize)

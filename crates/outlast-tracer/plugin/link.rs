@@ -1,7 +1,7 @@
 //! The way to the driver: chunks of words in memory that both map, and a socket on which one says
 //! that a chunk is full and the other that it is free again.
 //!
-//! A chunk begins with its vCPU and ends before the first zero: the driver can read one whose
+//! A chunk begins with its thread and ends before the first zero: the driver can read one whose
 //! writer was killed.
 
 use std::ffi::{c_int, c_void};
@@ -78,7 +78,7 @@ impl Link {
     }
 
     /// A free chunk; waits for one.
-    pub fn take(&mut self, vcpu: u32) -> io::Result<Chunk> {
+    pub fn take(&mut self, thread: u32) -> io::Result<Chunk> {
         let number = match self.free.pop() {
             Some(number) => number,
             None => {
@@ -93,7 +93,7 @@ impl Link {
         // SAFETY: as above, one past its last word.
         let end = unsafe { begin.add(CHUNK_WORDS) };
         // SAFETY: the chunk is free, so nothing else writes to it.
-        unsafe { begin.write(head(vcpu)) };
+        unsafe { begin.write(head(thread)) };
         // SAFETY: a chunk has more than one word.
         Ok(Chunk { number, begin: unsafe { begin.add(1) }, end })
     }

@@ -49,6 +49,8 @@ pub struct Vcpu {
     _nothing: Box<[Slot; 2]>,
     chunk: Option<Chunk>,
     pub number: u32,
+    /// The thread, whose number no other one of its process ever has.
+    thread: u32,
     /// Places that were given out when a block of it began last.
     seen: u64,
     pub call: Option<Call>,
@@ -57,7 +59,7 @@ pub struct Vcpu {
 }
 
 impl Vcpu {
-    pub fn new(number: u32) -> Self {
+    pub fn new(number: u32, thread: u32) -> Self {
         let mut nothing = Box::new([Slot::new(END, u32::MAX, 0, 8); 2]);
         Self {
             pos: &raw mut nothing[1],
@@ -71,6 +73,7 @@ impl Vcpu {
             _nothing: nothing,
             chunk: None,
             number,
+            thread,
             seen: 0,
             call: None,
             clears: 0,
@@ -125,7 +128,7 @@ impl Vcpu {
 
     pub fn change_chunk(&mut self, link: &mut Link) {
         self.hand_over(link);
-        match link.take(self.number) {
+        match link.take(self.thread) {
             Ok(chunk) => {
                 self.cursor = chunk.begin;
                 // SAFETY: a chunk has more words than that.

@@ -70,7 +70,7 @@ struct Process {
     socket: UnixStream,
     chunks: Option<File>,
     writer: ProgramWriter,
-    /// The number in the trace of each vCPU.
+    /// The number in the trace of each thread.
     threads: HashMap<u32, u16>,
     facts: InstructionInfoFactory,
     words: Vec<u8>,

@@ -68,7 +68,7 @@ pub mod kind {
     pub const THREAD: u64 = 13;
     /// The bytes of a page at the end: its number, its bytes.
     pub const FINAL: u64 = 14;
-    /// A chunk begins: its vCPU.
+    /// A chunk begins: its thread.
     pub const HEAD: u64 = 15;
 }
 
@@ -95,7 +95,7 @@ pub enum Message {
     Note = 5,
 }
 
-/// The first word of a vCPU's chunk.
-pub const fn head(vcpu: u32) -> u64 {
-    kind::HEAD << KIND_AT | vcpu as u64
+/// The first word of a thread's chunk.
+pub const fn head(thread: u32) -> u64 {
+    kind::HEAD << KIND_AT | thread as u64
 }
