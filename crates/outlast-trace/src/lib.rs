@@ -42,9 +42,10 @@ pub use op::{FlushKind, LaneId, Op, Sink, TxId};
 pub use otrace::{TraceError, TraceWriter, is_trace, read_trace, write_trace};
 #[cfg(feature = "champsim")]
 pub use program::{
-    About, Access, Ending, Event, Execution, Happening, PAGE_BYTES, PROGRAM_VERSION, Page, Program,
-    ProgramError, ProgramWriter, Site, SiteKind, Thread, ThreadOrder, is_program_trace,
-    order as order_of_threads,
+    About, Access, Checked, Converted, Ending, Event, Execution, Facts, Happening, PAGE_BYTES,
+    PROGRAM_VERSION, Page, Program, ProgramError, ProgramWriter, Site, SiteKind, Step, Thread,
+    ThreadEncoder, ThreadOrder, check as check_program, cut as cut_program, from_champsim,
+    in_order, is_program_trace, order as order_of_threads, to_champsim,
 };
 #[cfg(feature = "champsim")]
 pub use whole::{Scratch, WholeFile, write_whole};

@@ -76,6 +76,11 @@ impl std::fmt::Display for TraceError {
         match &self.kind {
             ErrorKind::Io(error) => write!(f, "{path}: {error}"),
             ErrorKind::NoTrace => write!(f, "{path}: no trace of Outlast: it begins otherwise"),
+            ErrorKind::Version(crate::PROGRAM_VERSION) => write!(
+                f,
+                "{path}: a trace of a program, where one of operations is needed: take a trace of \
+                 --save-trace"
+            ),
             ErrorKind::Version(version) => write!(
                 f,
                 "{path}: a trace of version {version}, where this program reads versions 1 to \

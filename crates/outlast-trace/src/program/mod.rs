@@ -5,6 +5,10 @@
 //! hold operations.
 
 mod about;
+mod convert;
+mod encode;
+mod facts;
+mod merge;
 mod order;
 mod read;
 mod section;
@@ -18,6 +22,10 @@ mod thread;
 mod write;
 
 pub use about::{About, Ending};
+pub use convert::{Converted, cut, from_champsim, to_champsim};
+pub use encode::ThreadEncoder;
+pub use facts::{Checked, Facts, check};
+pub use merge::{Step, in_order};
 pub use order::{ThreadOrder, order};
 pub use read::{Page, Program};
 pub use site::{Site, SiteKind};

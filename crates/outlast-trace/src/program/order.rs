@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 
-use super::{Happening, Program, ProgramError, Thread};
+use super::{Program, ProgramError, Step, in_order};
 
 /// For each thread what it waits for and what it tells. Accesses and the system's writes are counted
 /// from 0 in each thread.
@@ -17,21 +17,6 @@ pub struct ThreadOrder {
     pub waits: Vec<(u64, u16, u64)>,
     /// The accesses after which it tells one more.
     pub tells: Vec<u64>,
-}
-
-/// A thread while the order is restored.
-struct Lane {
-    thread: Thread,
-    /// Accesses up to now.
-    count: u64,
-    queue: std::collections::VecDeque<Item>,
-    is_over: bool,
-}
-
-enum Item {
-    Place(u64),
-    Seen(u64),
-    Access { at: u64, len: u64, stores: bool },
 }
 
 /// Who touched a word last.
@@ -51,20 +36,24 @@ pub fn order(program: &Program) -> Result<Vec<ThreadOrder>, ProgramError> {
         return Ok(vec![ThreadOrder::default(); threads.into()]);
     }
     let mut restored = Restored {
-        lanes: (0..threads).map(|number| Lane::new(program.thread(number))).collect(),
-        next: 0,
+        counts: vec![0; threads.into()],
         words: HashMap::new(),
         known: vec![vec![0; threads.into()]; threads.into()],
         waits: vec![Vec::new(); threads.into()],
     };
-    restored.run()?;
+    in_order(program, |thread, step| match step {
+        Step::Access(access) => {
+            restored.access(thread, access.at, access.len.into(), access.stores);
+        }
+        Step::SystemWrite(at, bytes) => restored.access(thread, at, bytes.len() as u64, true),
+        _ => {}
+    })?;
     Ok(restored.finish())
 }
 
 struct Restored {
-    lanes: Vec<Lane>,
-    /// The next place.
-    next: u64,
+    /// Accesses of each thread up to now.
+    counts: Vec<u64>,
     words: HashMap<u64, Word>,
     /// Accesses of another thread that a thread is known to come behind.
     known: Vec<Vec<u64>>,
@@ -72,95 +61,10 @@ struct Restored {
     waits: Vec<Vec<(u64, u16, u64)>>,
 }
 
-impl Lane {
-    fn new(thread: Thread) -> Self {
-        Self { thread, count: 0, queue: Default::default(), is_over: false }
-    }
-
-    /// Reads on until there is something in the queue, or the thread is over.
-    fn fill(&mut self) -> Result<(), ProgramError> {
-        while self.queue.is_empty() && !self.is_over {
-            let Self { thread, queue, is_over, .. } = self;
-            match thread.next()? {
-                None => *is_over = true,
-                Some(Happening::Execution(execution)) => {
-                    let (mut places, mut seen) = (execution.places, execution.seen);
-                    for number in 0..=execution.accesses.len() {
-                        while let Some(((at, n), rest)) = seen.split_first()
-                            && *at as usize == number
-                        {
-                            queue.push_back(Item::Seen(*n));
-                            seen = rest;
-                        }
-                        while let Some(((at, n), rest)) = places.split_first()
-                            && *at as usize == number
-                        {
-                            queue.push_back(Item::Place(*n));
-                            places = rest;
-                        }
-                        if let Some(access) = execution.accesses.get(number) {
-                            let (at, len, stores) = (access.at, access.len.into(), access.stores);
-                            queue.push_back(Item::Access { at, len, stores });
-                        }
-                    }
-                }
-                Some(Happening::SystemWrite { at, bytes }) => {
-                    let len = bytes.len() as u64;
-                    queue.push_back(Item::Access { at, len, stores: true });
-                }
-                Some(Happening::Place(place)) => queue.push_back(Item::Place(place)),
-                Some(Happening::Seen(places)) => queue.push_back(Item::Seen(places)),
-                Some(_) => {}
-            }
-        }
-        Ok(())
-    }
-}
-
 impl Restored {
-    fn run(&mut self) -> Result<(), ProgramError> {
-        loop {
-            let mut has_moved = false;
-            let mut least = u64::MAX;
-            for number in 0..self.lanes.len() {
-                loop {
-                    self.lanes[number].fill()?;
-                    match self.lanes[number].queue.front() {
-                        None => break,
-                        Some(Item::Place(place)) if *place > self.next => {
-                            least = least.min(*place);
-                            break;
-                        }
-                        Some(Item::Seen(places)) if *places > self.next => {
-                            least = least.min(*places);
-                            break;
-                        }
-                        _ => {}
-                    }
-                    has_moved = true;
-                    match self.lanes[number].queue.pop_front() {
-                        Some(Item::Place(place)) => self.next = self.next.max(place + 1),
-                        Some(Item::Access { at, len, stores }) => {
-                            self.access(number as u16, at, len, stores);
-                        }
-                        _ => {}
-                    }
-                }
-            }
-            if !has_moved {
-                if least == u64::MAX {
-                    return Ok(());
-                }
-                // A thread that was killed has taken places of which nothing was recorded.
-                self.next = least;
-            }
-        }
-    }
-
     fn access(&mut self, thread: u16, at: u64, len: u64, stores: bool) {
-        let lane = &mut self.lanes[usize::from(thread)];
-        let number = lane.count;
-        lane.count += 1;
+        let number = self.counts[usize::from(thread)];
+        self.counts[usize::from(thread)] += 1;
         for word in at / 8..at.saturating_add(len).div_ceil(8) {
             let word = self.words.entry(word).or_default();
             let mut behind = |(other, done): (u16, u64)| {
@@ -185,7 +89,7 @@ impl Restored {
 
     /// What is waited for is told, and counted.
     fn finish(self) -> Vec<ThreadOrder> {
-        let mut orders = vec![ThreadOrder::default(); self.lanes.len()];
+        let mut orders = vec![ThreadOrder::default(); self.counts.len()];
         for (_, other, done) in self.waits.iter().flatten() {
             orders[usize::from(*other)].tells.push(done - 1);
         }

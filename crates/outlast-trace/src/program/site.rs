@@ -72,7 +72,7 @@ impl SiteKind {
 }
 
 /// An instruction.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Site {
     /// Its address.
     pub at: u64,

@@ -1,0 +1,283 @@
+//! Parts of traces, and ChampSim's.
+
+use std::collections::HashMap;
+use std::io::{self, Write};
+use std::path::Path;
+
+use super::{
+    About, Access, Ending, ErrorKind, Event, Execution, Happening, PAGE_BYTES, Program,
+    ProgramError, ProgramWriter, Site, SiteKind, ThreadEncoder,
+};
+use crate::{CHAMPSIM_INSTR_BYTES, ChampSimInstr, ChampSimReader, WholeFile};
+
+/// What a conversion came to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Converted {
+    /// Instructions written.
+    pub instructions: u64,
+    /// Accesses that the other format has no place for.
+    pub lost_accesses: u64,
+}
+
+/// Writes the instructions of a thread as a ChampSim trace, compressed where the name ends in `.gz`.
+/// Sizes, values, memory's begin and the system are lost, and of an instruction more than four loads
+/// and two stores.
+///
+/// # Errors
+/// When the trace cannot be read or the file not be written.
+pub fn to_champsim(program: &Program, thread: u16, out: &Path) -> Result<Converted, ProgramError> {
+    let failed = |error| ProgramError::new(out, ErrorKind::Io(error));
+    let file = WholeFile::create(out).map_err(failed)?;
+    let mut to = match out.extension().is_some_and(|extension| extension == "gz") {
+        true => Out::Packed(Box::new(flate2::write::GzEncoder::new(file, Default::default()))),
+        false => Out::Raw(file),
+    };
+    let mut converted = Converted::default();
+    let mut reader = program.thread(thread);
+    let mut last: Option<(ChampSimInstr, u64)> = None;
+    let mut put = |instr: &ChampSimInstr| to.write_all(&instr.encode());
+    while let Some(happening) = reader.next()? {
+        let Happening::Execution(execution) = happening else { continue };
+        let sites = program.block(execution.block);
+        for number in execution.insns.clone() {
+            let Some(site) = sites.get(usize::from(number)) else { break };
+            if let Some((mut instr, next)) = last.take() {
+                instr.taken = instr.is_branch && site.at != next;
+                put(&instr).map_err(failed)?;
+            }
+            let mut instr = ChampSimInstr {
+                ip: site.at,
+                is_branch: site.kind.is_branch(),
+                destination_registers: site.destinations,
+                source_registers: site.sources,
+                ..ChampSimInstr::default()
+            };
+            converted.lost_accesses += fill(&mut instr, &execution, number);
+            converted.instructions += 1;
+            last = Some((instr, site.at + u64::from(site.len)));
+        }
+    }
+    if let Some((instr, _)) = last {
+        put(&instr).map_err(failed)?;
+    }
+    to.finish().map_err(failed)?;
+    Ok(converted)
+}
+
+/// Where ChampSim's instructions go.
+enum Out {
+    Raw(WholeFile),
+    Packed(Box<flate2::write::GzEncoder<WholeFile>>),
+}
+
+impl Out {
+    fn write_all(&mut self, bytes: &[u8; CHAMPSIM_INSTR_BYTES]) -> io::Result<()> {
+        match self {
+            Self::Raw(file) => file.write_all(bytes),
+            Self::Packed(file) => file.write_all(bytes),
+        }
+    }
+
+    fn finish(self) -> io::Result<()> {
+        match self {
+            Self::Raw(file) => file.finish(),
+            Self::Packed(file) => file.finish().and_then(WholeFile::finish),
+        }
+    }
+}
+
+/// The accesses of an instruction. How many found no place.
+fn fill(instr: &mut ChampSimInstr, execution: &Execution<'_>, number: u16) -> u64 {
+    let (mut loads, mut stores, mut lost) = (0, 0, 0);
+    let own = execution.accesses.iter().filter(|access| access.insn == number);
+    let mut last = (u64::MAX, false);
+    for access in own {
+        // The second half of sixteen bytes is no access of its own.
+        let is_half = last == (access.at, access.stores);
+        last = (access.at + u64::from(access.len), access.stores);
+        if is_half {
+            continue;
+        }
+        let (into, count) = match access.stores {
+            true => (&mut instr.destination_memory[..], &mut stores),
+            false => (&mut instr.source_memory[..], &mut loads),
+        };
+        match into.get_mut(*count) {
+            Some(place) => {
+                *place = access.at;
+                *count += 1;
+            }
+            None => lost += 1,
+        }
+    }
+    lost
+}
+
+/// Makes a trace of a program of ChampSim's. What that does not say is made up: each access is of an
+/// aligned word, each store stores its number, and memory begins with zeros.
+///
+/// # Errors
+/// When the trace cannot be read or the file not be written.
+pub fn from_champsim(from: &Path, out: &Path) -> Result<Converted, Box<dyn std::error::Error>> {
+    let mut reader = ChampSimReader::open(from)?;
+    let about = About {
+        command: vec![from.display().to_string()],
+        tools: format!("outlast {}; converted from ChampSim's format", env!("CARGO_PKG_VERSION")),
+        window: "all; sizes and values are made up".to_owned(),
+        ..About::default()
+    };
+    let mut writer = ProgramWriter::create(out, &about)?;
+    let mut thread = ThreadEncoder::new(0);
+    let mut blocks: HashMap<Site, u32> = HashMap::new();
+    let mut pages = std::collections::HashSet::new();
+    let (mut stored, mut converted) = (0, Converted::default());
+    let mut accesses = Vec::new();
+    // An instruction's length follows from the next one's address, where it is not a branch that was
+    // taken.
+    let mut one = |instr: &ChampSimInstr, follows: Option<u64>| {
+        let registers = &instr.source_registers;
+        let kind = match instr.is_branch {
+            true if registers.contains(&ChampSimInstr::FLAGS) => SiteKind::Conditional,
+            true => SiteKind::IndirectJump,
+            false => SiteKind::Plain,
+        };
+        let distance = follows.map_or(4, |follows| follows.wrapping_sub(instr.ip));
+        let len = match (instr.taken, distance) {
+            (false, 1..=15) => distance as u8,
+            (_, 4) => 5,
+            _ => 4,
+        };
+        let (sources, destinations) = (instr.source_registers, instr.destination_registers);
+        let site = Site { at: instr.ip, len, kind, sources, destinations };
+        let next = blocks.len() as u32;
+        let block = *blocks.entry(site).or_insert_with(|| {
+            writer.block(&[site]);
+            next
+        });
+        accesses.clear();
+        let loads = instr.source_memory.iter().map(|at| (*at, false));
+        let stores = instr.destination_memory.iter().map(|at| (*at, true));
+        for (at, stores) in loads.chain(stores).filter(|(at, _)| *at != 0) {
+            let at = at & !7 & ((1 << 48) - 1);
+            if pages.insert(at / PAGE_BYTES as u64) {
+                writer.page(at / PAGE_BYTES as u64, &[0; PAGE_BYTES]);
+            }
+            stored += u64::from(stores);
+            let value = if stores { stored } else { 0 };
+            accesses.push(Access { at, value, insn: 0, len: 8, stores });
+        }
+        let execution =
+            Execution { block, insns: 0..1, accesses: &accesses, places: &[], seen: &[] };
+        thread.execution(&mut writer, &execution);
+        converted.instructions += 1;
+    };
+    let mut held: Option<ChampSimInstr> = None;
+    while reader.read(|instr| {
+        if let Some(before) = held.replace(*instr) {
+            one(&before, Some(instr.ip));
+        }
+    })? {}
+    if let Some(last) = held {
+        one(&last, None);
+    }
+    thread.finish(&mut writer);
+    writer.finish(Ending::Killed)?;
+    Ok(converted)
+}
+
+/// Writes a part of a trace of one thread: `count` instructions behind the first `skip`, with what
+/// memory held then.
+///
+/// # Errors
+/// When the trace cannot be read, has several threads or ends before the part, or the file cannot be
+/// written.
+pub fn cut(
+    program: &Program,
+    skip: u64,
+    count: u64,
+    out: &Path,
+) -> Result<u64, Box<dyn std::error::Error>> {
+    if program.threads() != 1 {
+        let threads = program.threads();
+        return Err(format!("the trace has {threads} threads: one thread can be cut").into());
+    }
+    let window = format!("{}; {count} instructions behind {skip}", program.about().window);
+    let about = About { window, ..program.about().clone() };
+    let mut writer = ProgramWriter::create(out, &about)?;
+    (0..program.blocks()).for_each(|block| writer.block(program.block(block)));
+    let mut memory: HashMap<u64, Box<[u8; PAGE_BYTES]>> =
+        program.pages()?.into_iter().map(|page| (page.number, page.bytes)).collect();
+    let mut touched: Vec<u64> = Vec::new();
+    let mut kept = std::collections::HashSet::new();
+    let (mut passed, mut written, mut is_in) = (0, 0, false);
+    let mut encoder = ThreadEncoder::new(0);
+    let mut reader = program.thread(0);
+    while written < count
+        && let Some(happening) = reader.next()?
+    {
+        // The part begins with a whole block.
+        let begins = matches!(&happening, Happening::Execution(one) if one.insns.start == 0);
+        is_in |= begins && passed >= skip;
+        let mut touch = |memory: &HashMap<u64, Box<[u8; PAGE_BYTES]>>, at: u64, len: u64| {
+            for page in at / PAGE_BYTES as u64..=(at + len.max(1) - 1) / PAGE_BYTES as u64 {
+                if is_in && kept.insert(page) {
+                    touched.push(page);
+                    if let Some(bytes) = memory.get(&page) {
+                        writer.page(page, bytes);
+                    }
+                }
+            }
+        };
+        let put = |memory: &mut HashMap<u64, Box<[u8; PAGE_BYTES]>>, at: u64, bytes: &[u8]| {
+            for (at, byte) in (at..).zip(bytes) {
+                if let Some(page) = memory.get_mut(&(at / PAGE_BYTES as u64)) {
+                    page[(at % PAGE_BYTES as u64) as usize] = *byte;
+                }
+            }
+        };
+        match happening {
+            Happening::Execution(execution) => {
+                let insns =
+                    u64::from(execution.insns.end - execution.insns.start.min(execution.insns.end));
+                for access in execution.accesses {
+                    touch(&memory, access.at, access.len.into());
+                    if access.stores {
+                        let value = access.value.to_le_bytes();
+                        put(&mut memory, access.at, &value[..access.len.into()]);
+                    }
+                }
+                if is_in {
+                    encoder.execution(&mut writer, &execution);
+                    written += insns;
+                }
+                passed += insns;
+            }
+            Happening::SystemWrite { at, bytes } => {
+                touch(&memory, at, bytes.len() as u64);
+                put(&mut memory, at, bytes);
+                if is_in {
+                    encoder.event(&mut writer, Event::SystemWrite { at, bytes });
+                }
+            }
+            Happening::Call { number, arguments } if is_in => {
+                encoder.event(&mut writer, Event::Call { number, arguments });
+            }
+            Happening::Return { number, result } if is_in => {
+                encoder.event(&mut writer, Event::Return { number, result });
+            }
+            Happening::Handler if is_in => encoder.event(&mut writer, Event::Handler),
+            _ => {}
+        }
+    }
+    if written == 0 {
+        return Err(format!("the trace has {passed} instructions, and {skip} are skipped").into());
+    }
+    encoder.finish(&mut writer);
+    for page in touched {
+        if let Some(bytes) = memory.get(&page) {
+            writer.final_page(page, bytes);
+        }
+    }
+    writer.finish(Ending::Whole)?;
+    Ok(written)
+}
