@@ -17,6 +17,7 @@ mod say;
 mod signals;
 mod sim;
 mod size;
+mod trace;
 
 use std::process::ExitCode;
 
@@ -82,6 +83,8 @@ enum Command {
     Report(report::ReportArgs),
     /// Run the timed machine: streams, traces of real programs, the cost of operations.
     Sim(sim::SimArgs),
+    /// Capture a trace of a real program, or look into one.
+    Trace(trace::TraceArgs),
     /// Put every scheme that applies side by side on the same work.
     Compare(compare::CompareArgs),
     /// The papers' figures again: claimed, measured, judged.
@@ -111,6 +114,7 @@ fn run(cli: &Cli) -> CommandResult {
         Command::Crash(args) => crash::run(args, cli.json, cli.seed),
         Command::Report(args) => report::run(args, cli.json, cli.seed),
         Command::Sim(args) => sim::run(args, cli.json, cli.seed),
+        Command::Trace(args) => trace::run(args, cli.json, cli.seed),
         Command::Compare(args) => compare::run(args, cli.json, cli.seed),
         Command::Reproduce(args) => reproduce::run(args, cli.json, cli.seed),
         Command::Schemes => list::schemes(cli.json, cli.seed),

@@ -19,8 +19,19 @@ pub fn limit_is_an_error() -> io::Result<()> {
 /// From now on a signal that ends the process first removes the pools and files that were only
 /// there for a time. This starts a thread.
 pub fn clean_up_at_the_end() -> io::Result<()> {
+    clean_up_at(&[SIGINT, SIGTERM, SIGHUP])
+}
+
+/// As [`clean_up_at_the_end`], while an interrupt is another program's affair: it ends that, and what
+/// is known of it is written.
+pub fn clean_up_but_for_interrupts() -> io::Result<()> {
+    flag::register(SIGINT, Arc::new(AtomicBool::new(false)))?;
+    clean_up_at(&[SIGTERM, SIGHUP])
+}
+
+fn clean_up_at(ending: &[i32]) -> io::Result<()> {
     let ignored = ignored();
-    let ending = [SIGINT, SIGTERM, SIGHUP].into_iter();
+    let ending = ending.iter().copied();
     let mut signals = Signals::new(ending.filter(|signal| ignored >> (signal - 1) & 1 == 0))?;
     std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
         for signal in signals.forever() {

@@ -3,6 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read};
+use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -22,6 +23,8 @@ const PLUGIN: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/plugin.so"));
 const QEMU: &str = "qemu-x86_64";
 /// The processor that programs find: QEMU's plainest, and the flushes that persistent memory needs.
 const CPU: &str = "qemu64,+clwb,+clflushopt";
+/// What the names of directories under way begin with.
+const PREFIX: &str = "outlast-trace-";
 /// How often progress is told.
 const TICK: Duration = Duration::from_millis(200);
 
@@ -38,6 +41,8 @@ pub struct Request {
     pub count: Option<u64>,
     /// The function of the program at whose first begin the capture, or its skipping, starts.
     pub start_at: Option<String>,
+    /// What the program writes to standard output goes to standard error.
+    pub prints_aside: bool,
 }
 
 impl Request {
@@ -47,7 +52,14 @@ impl Request {
         command: impl IntoIterator<Item = S>,
     ) -> Self {
         let command = command.into_iter().map(Into::into).collect();
-        Self { file: file.into(), command, skip: 0, count: None, start_at: None }
+        Self {
+            file: file.into(),
+            command,
+            skip: 0,
+            count: None,
+            start_at: None,
+            prints_aside: false,
+        }
     }
 
     fn window(&self) -> String {
@@ -150,8 +162,9 @@ pub fn capture(
 
     let shared = Path::new("/dev/shm");
     let parent = if shared.is_dir() { shared.to_owned() } else { std::env::temp_dir() };
+    sweep(&parent);
     let directory = tempfile::Builder::new()
-        .prefix("outlast-trace-")
+        .prefix(PREFIX)
         .tempdir_in(&parent)
         .map_err(|error| failed(&parent, error))?;
     let plugin = directory.path().join("plugin.so");
@@ -188,6 +201,22 @@ pub fn capture(
             Err(CaptureError::Nothing(note.clone()))
         }
         _ => Ok(Captured { files, status }),
+    }
+}
+
+/// Removes directories of captures that were killed: nothing listens in them.
+fn sweep(parent: &Path) {
+    /// Younger ones may be about to begin.
+    const AGE: Duration = Duration::from_secs(60);
+    for entry in std::fs::read_dir(parent).into_iter().flatten().flatten() {
+        let is_ours = entry.file_name().to_string_lossy().starts_with(PREFIX);
+        let is_old = entry
+            .metadata()
+            .and_then(|data| data.modified())
+            .is_ok_and(|at| at.elapsed().is_ok_and(|age| age > AGE));
+        if is_ours && is_old && UnixStream::connect(entry.path().join("socket")).is_err() {
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
     }
 }
 
@@ -320,12 +349,12 @@ fn start(
     if let Some(symbol) = &request.start_at {
         options += &format!(",start={symbol}");
     }
-    Command::new(QEMU)
-        .args(["-cpu", CPU, "-plugin", &options, "-0"])
-        .arg(name)
-        .arg(program)
-        .args(arguments)
-        .spawn()
+    let mut command = Command::new(QEMU);
+    command.args(["-cpu", CPU, "-plugin", &options, "-0"]).arg(name).arg(program).args(arguments);
+    if request.prints_aside {
+        command.stdout(io::stderr().as_fd().try_clone_to_owned()?);
+    }
+    command.spawn()
 }
 
 /// The file of a program: a path, or a name to look up in PATH.

@@ -1,0 +1,350 @@
+//! `outlast trace`: capture, info, stat, check, cut, convert.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+use outlast_lab::progress::Progress;
+use outlast_trace::{
+    ChampSimReader, Ending, Facts, Program, check_program, cut_program, from_champsim,
+    is_program_trace, is_trace, read_trace, to_champsim,
+};
+use outlast_tracer::{CapturedFile, Request, capture};
+use serde_json::json;
+
+use crate::say::{Teller, noteln, outln};
+use crate::{CommandResult, Verdict, signals};
+
+/// Most instructions of a window: weeks of it.
+const INSTRUCTIONS_MAX: u64 = 1_000_000_000_000;
+
+const STATUSES_OF_CHECK: &str = "\
+Exit status:
+  0  the trace is right
+  1  it is not: each finding is a line, or stands in the JSON document (--json)
+  2  wrong use: no such file, no trace, cut off or damaged";
+
+/// Captures a trace of a real program, or looks into one: `outlast trace -- PROGRAM ARGS…`.
+///
+/// Any program for x86-64 Linux runs as it is, under QEMU's user mode (Debian's package qemu-user) with a
+/// plugin of ours. The trace has each load and store with its bytes, instructions, branches, system
+/// calls, and what memory held before and afterwards; `outlast sim --trace` replays it. Children of fork
+/// get files of their own (FILE.1.otrace, …); a program that one starts with exec is not followed.
+#[derive(Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct TraceArgs {
+    #[command(subcommand)]
+    command: Option<TraceCommand>,
+    /// The trace [default: the program's name with .otrace, in this directory].
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Instructions that run before the capture starts.
+    #[arg(long, value_name = "N", default_value_t = 0,
+        value_parser = clap::value_parser!(u64).range(..=INSTRUCTIONS_MAX))]
+    skip: u64,
+    /// Captures so many instructions, and ends the program.
+    #[arg(long, value_name = "N",
+        value_parser = clap::value_parser!(u64).range(1..=INSTRUCTIONS_MAX))]
+    count: Option<u64>,
+    /// Starts, or starts to skip, where this function of the program begins for the first time. The
+    /// program has to have its symbols.
+    #[arg(long, value_name = "SYMBOL")]
+    start_at: Option<String>,
+    /// The program, by path or as the shell finds it, and its arguments.
+    #[arg(last = true, value_name = "PROGRAM ARGS")]
+    program: Vec<OsString>,
+}
+
+/// What to do with a trace.
+#[derive(Subcommand)]
+enum TraceCommand {
+    /// Say where a trace comes from and how large it is.
+    Info(FileArgs),
+    /// Count what a program's trace holds: instructions, accesses, branches, lines, calls.
+    Stat(FileArgs),
+    /// Prove a program's trace: read all of it, apply its stores, and compare with what the program's
+    /// memory held at its end, byte by byte.
+    #[command(after_help = STATUSES_OF_CHECK)]
+    Check(FileArgs),
+    /// Write a part of a program's trace, with what memory held then. The program has one thread.
+    Cut(CutArgs),
+    /// Make a ChampSim trace of a program's trace, or a program's of one of ChampSim's.
+    ///
+    /// ChampSim's format has neither sizes nor values, nor what memory held, nor the system; these are
+    /// lost one way, and made up the other.
+    Convert(ConvertArgs),
+}
+
+#[derive(Args)]
+struct FileArgs {
+    /// The trace.
+    file: PathBuf,
+}
+
+#[derive(Args)]
+struct CutArgs {
+    /// The trace.
+    file: PathBuf,
+    /// The part's file.
+    #[arg(long, value_name = "FILE")]
+    out: PathBuf,
+    /// Instructions before the part.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    skip: u64,
+    /// Instructions of the part; it ends with a whole block.
+    #[arg(long, value_name = "N", default_value_t = INSTRUCTIONS_MAX,
+        value_parser = clap::value_parser!(u64).range(1..=INSTRUCTIONS_MAX))]
+    count: u64,
+}
+
+#[derive(Args)]
+struct ConvertArgs {
+    /// The trace: a program's, or ChampSim's, raw, .gz, .xz or .bz2.
+    file: PathBuf,
+    /// The other one. ChampSim's is compressed if its name ends in .gz.
+    #[arg(long, value_name = "FILE")]
+    out: PathBuf,
+    /// The thread whose instructions a ChampSim trace gets.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    thread: u16,
+}
+
+/// Does what was asked for.
+pub fn run(args: &TraceArgs, as_json: bool, seed: u64) -> CommandResult {
+    match &args.command {
+        None => captured(args, as_json, seed),
+        Some(TraceCommand::Info(args)) => info(&args.file, as_json, seed),
+        Some(TraceCommand::Stat(args)) => stat(&args.file, as_json, seed),
+        Some(TraceCommand::Check(args)) => check(&args.file, as_json, seed),
+        Some(TraceCommand::Cut(args)) => cut(args, as_json, seed),
+        Some(TraceCommand::Convert(args)) => convert(args, as_json, seed),
+    }
+}
+
+fn captured(args: &TraceArgs, as_json: bool, seed: u64) -> CommandResult {
+    if args.program.is_empty() {
+        return Err("no program is given: outlast trace -- PROGRAM ARGS…, or one of info, stat, check, cut, \
+                    convert"
+            .into());
+    }
+    signals::clean_up_but_for_interrupts()?;
+    let file = match &args.out {
+        Some(out) => out.clone(),
+        None => {
+            let name = args.program.first().map(Path::new).and_then(Path::file_name);
+            let mut name = name.unwrap_or_default().to_owned();
+            name.push(".otrace");
+            name.into()
+        }
+    };
+    let request = Request {
+        skip: args.skip,
+        count: args.count,
+        start_at: args.start_at.clone(),
+        // Standard output is the document's.
+        prints_aside: as_json,
+        ..Request::new(file, args.program.iter().cloned())
+    };
+    let teller = Teller::new();
+    let captured = capture(&request, &mut |progress| {
+        let mega = progress.words >> 20;
+        teller.tell(Progress::Step { stage: "capturing, million events", done: mega, total: mega });
+    })?;
+    drop(teller);
+    if !captured.status.success() && args.count.is_none() {
+        noteln!("outlast: the program ended with {}", captured.status);
+    }
+    if as_json {
+        let record = |file: &CapturedFile| {
+            json!({
+                "kind": "trace",
+                "file": file.path.display().to_string(),
+                "bytes": file.bytes,
+                "whole": file.ending == Ending::Whole,
+                "notes": file.notes,
+            })
+        };
+        let records = captured.files.iter().map(record).collect();
+        outln!("{}", crate::document("trace", seed, records));
+        return Ok(Verdict::Good);
+    }
+    for file in &captured.files {
+        let ending = match file.ending {
+            Ending::Whole => "",
+            Ending::Killed => ", up to where the process was killed or became another program",
+        };
+        noteln!("outlast: {}: {} bytes{ending}", file.path.display(), file.bytes);
+        file.notes.iter().for_each(|note| noteln!("outlast: {note}"));
+    }
+    Ok(Verdict::Good)
+}
+
+fn info(path: &Path, as_json: bool, seed: u64) -> CommandResult {
+    let mut lines: Vec<(&str, serde_json::Value)> = Vec::new();
+    if is_program_trace(path) {
+        let program = Program::open(path)?;
+        let about = program.about();
+        let events: u64 = (0..program.threads()).map(|thread| program.events(thread)).sum();
+        lines.extend([
+            ("format", json!("program's trace, version 3")),
+            ("command", json!(about.command.join(" "))),
+            ("digest", json!(about.digest)),
+            ("tools", json!(about.tools)),
+            ("window", json!(about.window)),
+            ("process", json!(about.process)),
+            ("threads", json!(program.threads())),
+            ("blocks", json!(program.blocks())),
+            ("pages", json!(program.pages()?.len())),
+            ("events", json!(events)),
+            ("whole", json!(program.ending() == Ending::Whole)),
+            ("bytes", json!(program.bytes())),
+        ]);
+    } else if is_trace(path) {
+        let log = read_trace(path)?;
+        let lanes = log.iter().map(|(lane, _)| lane.0).max().map_or(0, |last| last + 1);
+        lines.extend([
+            ("format", json!("operations")),
+            ("operations", json!(log.len())),
+            ("lanes", json!(lanes)),
+        ]);
+    } else {
+        let mut reader = ChampSimReader::open(path)?;
+        while reader.read(|_| {})? {}
+        lines.extend([
+            ("format", json!("ChampSim's")),
+            ("instructions", json!(reader.instructions())),
+        ]);
+    }
+    show("trace info", &lines, as_json, seed)
+}
+
+/// Prints lines of a name and a value, or a record of them.
+fn show(
+    command: &str,
+    lines: &[(&str, serde_json::Value)],
+    as_json: bool,
+    seed: u64,
+) -> CommandResult {
+    if as_json {
+        let fields = lines.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
+        let record = serde_json::Value::Object(fields.collect());
+        outln!("{}", crate::document(command, seed, vec![record]));
+        return Ok(Verdict::Good);
+    }
+    for (name, value) in lines {
+        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        outln!("{name:<22} {text}");
+    }
+    Ok(Verdict::Good)
+}
+
+fn facts(facts: &Facts, bytes: u64) -> Vec<(&'static str, serde_json::Value)> {
+    let accesses = facts.accesses();
+    let per_access = if accesses > 0 { bytes as f64 / accesses as f64 } else { 0.0 };
+    let per_thousand = |n: u64| {
+        let instructions = facts.instructions.max(1) as f64;
+        (n as f64 * 1e5 / instructions).round() / 100.0
+    };
+    vec![
+        ("threads", json!(facts.threads)),
+        ("instructions", json!(facts.instructions)),
+        ("loads", json!(facts.loads)),
+        ("loaded_bytes", json!(facts.loaded_bytes)),
+        ("stores", json!(facts.stores)),
+        ("stored_bytes", json!(facts.stored_bytes)),
+        ("loads_per_1000", json!(per_thousand(facts.loads))),
+        ("stores_per_1000", json!(per_thousand(facts.stores))),
+        ("crossing_lines", json!(facts.crossing_lines)),
+        ("crossing_pages", json!(facts.crossing_pages)),
+        ("conditional_branches", json!(facts.conditional_branches)),
+        ("other_branches", json!(facts.other_branches)),
+        ("locked", json!(facts.locked)),
+        ("fences", json!(facts.fences)),
+        ("flushes", json!(facts.flushes)),
+        ("calls", json!(facts.calls)),
+        ("system_bytes", json!(facts.system_bytes)),
+        ("signals", json!(facts.signals)),
+        ("lines", json!(facts.lines)),
+        ("pages", json!(facts.pages)),
+        ("bytes_per_access", json!((per_access * 1000.0).round() / 1000.0)),
+    ]
+}
+
+fn stat(path: &Path, as_json: bool, seed: u64) -> CommandResult {
+    let program = Program::open(path)?;
+    let checked = check_program(&program)?;
+    show("trace stat", &facts(&checked.facts, program.bytes()), as_json, seed)
+}
+
+fn check(path: &Path, as_json: bool, seed: u64) -> CommandResult {
+    let program = Program::open(path)?;
+    let checked = check_program(&program)?;
+    let verdict = if checked.count == 0 { Verdict::Good } else { Verdict::Bad };
+    let is_whole = program.ending() == Ending::Whole;
+    if as_json {
+        let record = json!({
+            "findings": checked.findings,
+            "count": checked.count,
+            "pages_compared": checked.compared,
+            "instructions": checked.facts.instructions,
+            "accesses": checked.facts.accesses(),
+            "threads": checked.facts.threads,
+            "whole": is_whole,
+        });
+        outln!("{}", crate::document("trace check", seed, vec![record]));
+        return Ok(verdict);
+    }
+    for finding in &checked.findings {
+        outln!("{finding}");
+    }
+    let compared = match is_whole {
+        true => format!("{} pages compared with the program's at its end", checked.compared),
+        false => "what memory held at the end is not known".to_owned(),
+    };
+    outln!(
+        "{} findings; {} instructions, {} accesses, {} threads; {compared}",
+        checked.count,
+        checked.facts.instructions,
+        checked.facts.accesses(),
+        checked.facts.threads
+    );
+    Ok(verdict)
+}
+
+fn cut(args: &CutArgs, as_json: bool, seed: u64) -> CommandResult {
+    signals::clean_up_at_the_end()?;
+    let program = Program::open(&args.file)?;
+    let cut = cut_program(&program, args.skip, args.count, &args.out)
+        .map_err(|error| format!("{}: {error}", args.file.display()))?;
+    show("trace cut", &[("instructions", json!(cut))], as_json, seed)
+}
+
+fn convert(args: &ConvertArgs, as_json: bool, seed: u64) -> CommandResult {
+    signals::clean_up_at_the_end()?;
+    let converted = if is_program_trace(&args.file) {
+        let program = Program::open(&args.file)?;
+        if args.thread >= program.threads() {
+            let (file, threads) = (args.file.display(), program.threads());
+            return Err(
+                format!("{file}: --thread {}: it has {threads}, from 0 on", args.thread).into()
+            );
+        }
+        if !as_json {
+            noteln!("outlast: sizes, values, what memory held and the system's work are lost");
+        }
+        to_champsim(&program, args.thread, &args.out)?
+    } else if is_trace(&args.file) {
+        let file = args.file.display();
+        return Err(format!("{file}: a trace of operations, which has no instructions").into());
+    } else {
+        if !as_json {
+            noteln!("outlast: sizes and values are made up: aligned words, each store its number");
+        }
+        from_champsim(&args.file, &args.out)?
+    };
+    let lines = [
+        ("instructions", json!(converted.instructions)),
+        ("lost_accesses", json!(converted.lost_accesses)),
+    ];
+    show("trace convert", &lines, as_json, seed)
+}

@@ -1,0 +1,273 @@
+//! Programs are captured, their traces checked byte by byte, and replayed on machines. Without QEMU
+//! these tests say so, and go on.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Barrier, Mutex};
+
+use outlast_sim::timed::{
+    MachineConfig, NonPers, ProgramMemory, ProgramSource, Setup, Source, System,
+};
+use outlast_trace::{Ending, Facts, Program, SiteKind, check_program};
+use outlast_tracer::{CaptureError, Captured, Request, capture, qemu_version};
+
+/// Whether there is a QEMU; a line, if not.
+fn has_qemu() -> bool {
+    let has = qemu_version().is_some();
+    if !has {
+        eprintln!("qemu-x86_64 is missing: nothing is captured (apt-get install qemu-user)");
+    }
+    has
+}
+
+/// A program of the system; a line, if it is not installed.
+fn find(name: &str) -> Option<PathBuf> {
+    let found =
+        ["/usr/bin", "/bin"].iter().map(|at| Path::new(at).join(name)).find(|at| at.exists());
+    if found.is_none() {
+        eprintln!("{name} is missing: it is not captured");
+    }
+    found
+}
+
+struct Place(tempfile::TempDir);
+
+impl Place {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn request<S: Into<OsString>>(&self, command: impl IntoIterator<Item = S>) -> Request {
+        let request = Request::new(self.path("a.otrace"), command);
+        // The output of a program is none of a test's.
+        Request { prints_aside: true, ..request }
+    }
+
+    fn capture<S: Into<OsString>>(&self, command: impl IntoIterator<Item = S>) -> Captured {
+        capture(&self.request(command), &mut |_| {}).unwrap()
+    }
+}
+
+/// Checks a trace of a program that ended by itself.
+fn checked(path: &Path) -> Facts {
+    let program = Program::open(path).unwrap();
+    assert_eq!(program.ending(), Ending::Whole, "{path:?}");
+    let checked = check_program(&program).unwrap();
+    assert_eq!(checked.findings, [""; 0], "{:?}", program.about());
+    assert!(checked.compared > 10, "{} pages are compared", checked.compared);
+    checked.facts
+}
+
+/// Replays a trace to its end on a machine; memory is then what the program's was.
+fn replayed(path: &Path, core: &str) -> u64 {
+    let program = Arc::new(Program::open(path).unwrap());
+    let memory = Arc::new(ProgramMemory::of(&program).unwrap());
+    let threads = program.threads();
+    let mut machine = MachineConfig::named("tiny").unwrap();
+    machine.set("a test", "core.kind", core).unwrap();
+    machine.set("a test", "core.count", &threads.to_string()).unwrap();
+    let source = |thread| -> Box<dyn Source> {
+        Box::new(ProgramSource::new(Arc::clone(&program), Arc::clone(&memory), thread))
+    };
+    let setup = Setup { base: memory.base().to_vec(), ..Setup::default() };
+    let sources = (0..threads).map(source).collect();
+    let mut system = System::new(&machine, NonPers, setup, sources).unwrap();
+    system.run_to_end().unwrap();
+    let instructions = system.take_stats().instructions();
+    let (wrong, pages) = memory.compare(&program, |line| system.line(line)).unwrap();
+    assert_eq!((wrong, pages > 10), (vec![], true), "on {core} cores");
+    instructions
+}
+
+/// Text that programs have something to do with.
+fn text(bytes: usize) -> Vec<u8> {
+    let words = ["durable", "line", "epoch", "store", "a", "of", "the", "fence"];
+    let mut text = Vec::new();
+    for n in 0u64.. {
+        let drawn = n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
+        text.extend_from_slice(words[(drawn % 8) as usize].as_bytes());
+        text.push(if drawn % 7 == 0 { b'\n' } else { b' ' });
+        if text.len() >= bytes {
+            break;
+        }
+    }
+    text
+}
+
+#[test]
+fn memory_is_what_the_program_left_byte_for_byte() {
+    if !has_qemu() {
+        return;
+    }
+    let place = Place::new();
+    let file = place.path("text");
+    std::fs::write(&file, text(20_000)).unwrap();
+    let file = file.to_str().unwrap();
+    let perl = "my %h; for (1..300) { $h{$_ % 97} .= $_ } $SIG{USR1} = sub { $h{x} = 1 }; \
+                kill 'USR1', $$; print join ',', sort keys %h";
+    let programs: [(&str, &[&str]); 5] = [
+        ("bzip2", &["-c", file]),
+        ("gzip", &["-c", file]),
+        ("sort", &[file]),
+        ("perl", &["-e", perl]),
+        ("true", &[]),
+    ];
+    for (name, arguments) in programs {
+        let Some(program) = find(name) else { continue };
+        let mut command = vec![program.into_os_string()];
+        command.extend(arguments.iter().map(OsString::from));
+        let captured = place.capture(command);
+        assert!(captured.status.success(), "{name}");
+        let path = &captured.files[0].path;
+        let facts = checked(path);
+        assert!(facts.instructions > 50_000 && facts.calls > 10, "{name}: {facts:?}");
+        assert!(facts.conditional_branches > 1000 && facts.system_bytes > 100, "{name}: {facts:?}");
+        if name == "perl" {
+            assert_eq!(facts.signals, 1);
+        }
+        // An instruction of a program is one of the machine's, or two where it stores two words.
+        if name == "true" || name == "sort" {
+            for core in ["inorder", "ooo"] {
+                let ran = replayed(path, core);
+                assert!((facts.instructions..2 * facts.instructions).contains(&ran), "{ran}");
+            }
+        }
+    }
+}
+
+/// Not a test of anything, but the program with threads that another one captures: they take a lock,
+/// count by atomics, and race.
+#[test]
+fn guest_with_threads() {
+    let (lock, count, raced) = (Mutex::new(1u64), AtomicU64::new(0), AtomicU64::new(0));
+    let begin = Barrier::new(3);
+    std::thread::scope(|scope| {
+        for thread in 0..3u64 {
+            let (lock, count, raced, begin) = (&lock, &count, &raced, &begin);
+            scope.spawn(move || {
+                begin.wait();
+                for n in 0..400 {
+                    let mut locked = lock.lock().unwrap();
+                    *locked = locked.wrapping_mul(3).wrapping_add(thread);
+                    drop(locked);
+                    count.fetch_add(1, Ordering::Relaxed);
+                    raced.store(thread << 32 | n, Ordering::Relaxed);
+                }
+            });
+        }
+    });
+    assert_eq!(count.load(Ordering::Relaxed), 1200);
+}
+
+#[test]
+fn threads_run_on_cores_of_their_own_and_leave_the_same_memory() {
+    if !has_qemu() {
+        return;
+    }
+    let place = Place::new();
+    let own = std::env::current_exe().unwrap();
+    let captured =
+        place.capture([own.as_os_str(), "--exact".as_ref(), "guest_with_threads".as_ref()]);
+    assert!(captured.status.success());
+    let path = &captured.files[0].path;
+    let facts = checked(path);
+    assert!(facts.threads >= 4 && facts.locked >= 1200, "{facts:?}");
+    for core in ["inorder", "ooo"] {
+        replayed(path, core);
+    }
+}
+
+#[test]
+fn a_window_is_what_was_asked_for() {
+    if !has_qemu() {
+        return;
+    }
+    let place = Place::new();
+    let own = std::env::current_exe().unwrap();
+    let command = [own.as_os_str(), "--exact".as_ref(), "no-such-test".as_ref()];
+    let of = |skip, start_at: Option<&str>| {
+        let start_at = start_at.map(str::to_owned);
+        let request = Request { skip, count: Some(20_000), start_at, ..place.request(command) };
+        let captured = capture(&request, &mut |_| {}).unwrap();
+        let path = captured.files[0].path.clone();
+        let facts = checked(&path);
+        assert!((19_000..=20_000).contains(&facts.instructions), "{facts:?}");
+        path
+    };
+    let first = |path: &Path| {
+        let program = Program::open(path).unwrap();
+        let mut thread = program.thread(0);
+        match thread.next().unwrap() {
+            Some(outlast_trace::Happening::Execution(one)) => program.block(one.block)[0].at,
+            other => panic!("{other:?}"),
+        }
+    };
+    let begin = first(&of(0, None));
+    assert_ne!(first(&of(30_000, None)), begin);
+    let main = first(&of(0, Some("main")));
+    assert_ne!(main, begin);
+    let request = Request { start_at: Some("no_such_function".into()), ..place.request(command) };
+    let error = capture(&request, &mut |_| {}).unwrap_err();
+    assert!(error.to_string().contains("never came to no_such_function"), "{error}");
+}
+
+#[test]
+fn children_have_files_of_their_own_and_a_fatal_signal_leaves_one_that_is_readable() {
+    if !has_qemu() {
+        return;
+    }
+    let place = Place::new();
+    let captured = place.capture(["/bin/sh", "-c", "(exit 3); (kill -SEGV $$); exit 1"]);
+    assert_eq!(captured.files.len(), 3);
+    for (number, file) in captured.files.iter().enumerate() {
+        let program = Program::open(&file.path).unwrap();
+        assert_eq!(program.about().process, number as u32);
+        let found = check_program(&program).unwrap();
+        assert_eq!((found.count, found.facts.instructions > 100), (0, true), "{number}: {found:?}");
+    }
+    // The shell itself is killed.
+    let endings: Vec<_> = captured.files.iter().map(|file| file.ending).collect();
+    assert_eq!(endings[..2], [Ending::Killed, Ending::Whole]);
+    assert_eq!(captured.files[1].path, place.path("a.1.otrace"));
+    // Up to the system call that killed it.
+    let program = Program::open(&captured.files[0].path).unwrap();
+    let mut thread = program.thread(0);
+    let mut kinds = Vec::new();
+    while let Some(happening) = thread.next().unwrap() {
+        if let outlast_trace::Happening::Execution(one) = happening {
+            kinds.extend(program.block(one.block).last().map(|site| site.kind));
+        }
+    }
+    assert!(kinds.iter().rev().take(100).any(|kind| *kind == SiteKind::System));
+}
+
+#[test]
+fn what_is_no_program_is_refused_and_leaves_no_file() {
+    let place = Place::new();
+    let script = place.path("script");
+    std::fs::write(&script, "#!/bin/sh\nexit 0\n").unwrap();
+    let script = script.to_str().unwrap().to_owned();
+    let refused = [
+        ("no-such-program-here".to_owned(), "no such program in PATH"),
+        (script, "a script: give its interpreter"),
+        ("/etc/passwd".to_owned(), "no program for x86-64 Linux"),
+        ("/no/such/file".to_owned(), "No such file"),
+    ];
+    for (program, why) in refused {
+        let error = capture(&place.request([program.clone()]), &mut |_| {}).unwrap_err();
+        let message = error.to_string();
+        assert!(message.contains(&program) && message.contains(why), "{message}");
+        assert_eq!(message.lines().count(), 1);
+        assert!(!place.path("a.otrace").exists());
+    }
+    let nowhere = Request::new("/no/such/directory/a.otrace", ["/bin/true"]);
+    if has_qemu() {
+        let error = capture(&nowhere, &mut |_| {}).unwrap_err();
+        assert!(matches!(error, CaptureError::Io(_, _)), "{error}");
+    }
+}
