@@ -9,7 +9,7 @@ use outlast_trace::{
     ChampSimReader, Ending, Facts, Program, check_program, cut_program, from_champsim,
     is_program_trace, is_trace, read_trace, to_champsim,
 };
-use outlast_tracer::{CapturedFile, Request, capture};
+use outlast_tracer::{CapturedFile, ProgramOutput, Request, capture};
 use serde_json::json;
 
 use crate::say::{Teller, noteln, outln};
@@ -142,7 +142,7 @@ fn captured(args: &TraceArgs, as_json: bool, seed: u64) -> CommandResult {
         count: args.count,
         start_at: args.start_at.clone(),
         // Standard output is the document's.
-        prints_aside: as_json,
+        output: if as_json { ProgramOutput::Aside } else { ProgramOutput::Ours },
         ..Request::new(file, args.program.iter().cloned())
     };
     let teller = Teller::new();

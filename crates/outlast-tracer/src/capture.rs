@@ -7,7 +7,7 @@ use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
@@ -41,8 +41,20 @@ pub struct Request {
     pub count: Option<u64>,
     /// The function of the program at whose first begin the capture, or its skipping, starts.
     pub start_at: Option<String>,
-    /// What the program writes to standard output goes to standard error.
-    pub prints_aside: bool,
+    /// Where the program's standard output goes.
+    pub output: ProgramOutput,
+}
+
+/// Where a program's standard output goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum ProgramOutput {
+    /// To ours.
+    #[default]
+    Ours,
+    /// To our standard error.
+    Aside,
+    /// Nowhere, and its standard error as well.
+    Nowhere,
 }
 
 impl Request {
@@ -58,7 +70,7 @@ impl Request {
             skip: 0,
             count: None,
             start_at: None,
-            prints_aside: false,
+            output: ProgramOutput::Ours,
         }
     }
 
@@ -351,8 +363,14 @@ fn start(
     }
     let mut command = Command::new(QEMU);
     command.args(["-cpu", CPU, "-plugin", &options, "-0"]).arg(name).arg(program).args(arguments);
-    if request.prints_aside {
-        command.stdout(io::stderr().as_fd().try_clone_to_owned()?);
+    match request.output {
+        ProgramOutput::Ours => {}
+        ProgramOutput::Aside => {
+            command.stdout(io::stderr().as_fd().try_clone_to_owned()?);
+        }
+        ProgramOutput::Nowhere => {
+            command.stdout(Stdio::null()).stderr(Stdio::null());
+        }
     }
     command.spawn()
 }

@@ -21,4 +21,6 @@ mod connection;
 #[allow(dead_code)]
 mod words;
 
-pub use capture::{CaptureError, Captured, CapturedFile, Progress, Request, capture, qemu_version};
+pub use capture::{
+    CaptureError, Captured, CapturedFile, ProgramOutput, Progress, Request, capture, qemu_version,
+};

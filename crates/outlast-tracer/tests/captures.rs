@@ -10,7 +10,7 @@ use outlast_sim::timed::{
     MachineConfig, NonPers, ProgramMemory, ProgramSource, Setup, Source, System,
 };
 use outlast_trace::{Ending, Facts, Program, SiteKind, check_program};
-use outlast_tracer::{CaptureError, Captured, Request, capture, qemu_version};
+use outlast_tracer::{CaptureError, Captured, ProgramOutput, Request, capture, qemu_version};
 
 /// Whether there is a QEMU; a line, if not.
 fn has_qemu() -> bool {
@@ -44,8 +44,7 @@ impl Place {
 
     fn request<S: Into<OsString>>(&self, command: impl IntoIterator<Item = S>) -> Request {
         let request = Request::new(self.path("a.otrace"), command);
-        // The output of a program is none of a test's.
-        Request { prints_aside: true, ..request }
+        Request { output: ProgramOutput::Nowhere, ..request }
     }
 
     fn capture<S: Into<OsString>>(&self, command: impl IntoIterator<Item = S>) -> Captured {
@@ -59,7 +58,7 @@ fn checked(path: &Path) -> Facts {
     assert_eq!(program.ending(), Ending::Whole, "{path:?}");
     let checked = check_program(&program).unwrap();
     assert_eq!(checked.findings, [""; 0], "{:?}", program.about());
-    assert!(checked.compared > 10, "{} pages are compared", checked.compared);
+    assert!(checked.compared > 3, "{} pages are compared", checked.compared);
     checked.facts
 }
 
@@ -69,6 +68,7 @@ fn replayed(path: &Path, core: &str) -> u64 {
     let memory = Arc::new(ProgramMemory::of(&program).unwrap());
     let threads = program.threads();
     let mut machine = MachineConfig::named("tiny").unwrap();
+    machine.set("a test", "core.threads", "1").unwrap();
     machine.set("a test", "core.kind", core).unwrap();
     machine.set("a test", "core.count", &threads.to_string()).unwrap();
     let source = |thread| -> Box<dyn Source> {
@@ -131,11 +131,14 @@ fn memory_is_what_the_program_left_byte_for_byte() {
             assert_eq!(facts.signals, 1);
         }
         // An instruction of a program is one of the machine's, or two where it stores two words.
-        if name == "true" || name == "sort" {
-            for core in ["inorder", "ooo"] {
-                let ran = replayed(path, core);
-                assert!((facts.instructions..2 * facts.instructions).contains(&ran), "{ran}");
-            }
+        let cores: &[&str] = match name {
+            "bzip2" => &[],
+            "gzip" | "perl" => &["inorder"],
+            _ => &["inorder", "ooo"],
+        };
+        for core in cores {
+            let ran = replayed(path, core);
+            assert!((facts.instructions..2 * facts.instructions).contains(&ran), "{ran}");
         }
     }
 }

@@ -1,0 +1,89 @@
+//! `outlast trace` as a user meets it.
+
+mod common;
+
+use common::{directory, good, json, one_line, outlast, path, refused, text};
+
+fn has_qemu() -> bool {
+    let has = std::process::Command::new("qemu-x86_64").arg("-version").output().is_ok();
+    if !has {
+        eprintln!("qemu-x86_64 is missing: nothing is captured (apt-get install qemu-user)");
+    }
+    has
+}
+
+#[test]
+fn what_cannot_be_captured_or_read_is_one_line() {
+    let directory = directory();
+    let out = &path(&directory, "a.otrace");
+    let cases: [(&[&str], &str); 9] = [
+        (&["trace"], "outlast trace -- PROGRAM"),
+        (&["trace", "--out", out, "--", "no-such-program"], "no such program in PATH"),
+        (&["trace", "--out", out, "--", "/etc/passwd"], "no program for x86-64 Linux"),
+        (&["trace", "--count", "0", "--", "true"], "0"),
+        (&["trace", "info", "/no/such/file"], "No such file"),
+        (&["trace", "check", "/etc/passwd"], "no trace of Outlast"),
+        (&["trace", "stat", "/etc/passwd"], "no trace of Outlast"),
+        (&["trace", "cut", "/etc/passwd", "--out", out], "no trace of Outlast"),
+        (&["trace", "convert", "/etc/passwd", "--out", out], "no ChampSim trace"),
+    ];
+    for (arguments, says) in cases {
+        let line = refused(arguments);
+        assert!(line.contains(says), "{arguments:?}: {line}");
+    }
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0, "nothing is left");
+}
+
+#[test]
+fn without_qemu_one_line_names_the_package() {
+    let directory = directory();
+    let out = &path(&directory, "a.otrace");
+    let arguments = ["trace", "--out", out, "--", "/bin/true"];
+    let output = common::command(&arguments).env("PATH", directory.path()).output().unwrap();
+    let line = one_line(&arguments, &output);
+    assert!(line.contains("qemu-x86_64 is missing") && line.contains("qemu-user"), "{line}");
+}
+
+#[test]
+fn a_program_is_captured_looked_at_cut_converted_and_replayed() {
+    if !has_qemu() {
+        return;
+    }
+    let directory = directory();
+    let [all, part, champsim, back] = ["all.otrace", "part.otrace", "champsim.gz", "back.otrace"]
+        .map(|name| path(&directory, name));
+    let printed = good(&["trace", "--out", &all, "--", "/bin/echo", "--", "a", "line"]);
+    assert_eq!(printed, "-- a line\n", "standard output is the program's");
+    let info = json(&["trace", "info", &all]);
+    assert_eq!(info["records"][0]["command"], "/bin/echo -- a line");
+    assert_eq!(info["records"][0]["whole"], true);
+    assert!(good(&["trace", "check", &all]).starts_with("0 findings; "));
+    let stat = json(&["trace", "stat", &all]);
+    let instructions = stat["records"][0]["instructions"].as_u64().unwrap();
+    assert!(instructions > 20_000, "{stat}");
+
+    good(&["trace", "cut", &all, "--skip", "5000", "--count", "10000", "--out", &part]);
+    assert!(good(&["trace", "check", &part]).starts_with("0 findings; "));
+    good(&["trace", "convert", &part, "--out", &champsim]);
+    good(&["trace", "convert", &champsim, "--out", &back]);
+    let of = |file: &str| json(&["trace", "stat", file])["records"][0]["instructions"].as_u64();
+    assert_eq!(of(&part), of(&back));
+    for trace in [&part, &champsim, &back] {
+        let warm = ["--warm-up", "0", "--instructions", "5000", "--config", "tiny"];
+        let run = [&["sim", "--trace", trace][..], &warm].concat();
+        assert!(good(&run).contains("instructions "));
+    }
+
+    // A byte of it is changed: a failed check, and what cannot be read is refused.
+    let mut bytes = std::fs::read(&part).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(&part, bytes).unwrap();
+    let line = refused(&["trace", "check", &part]);
+    assert!(line.contains("damaged"), "{line}");
+
+    let output = outlast(&["trace", "--json", "--out", &all, "--", "/bin/echo", "aside"]);
+    let document: serde_json::Value = serde_json::from_str(&text(&output.stdout)).unwrap();
+    assert_eq!(document["records"][0]["file"].as_str(), Some(all.as_str()));
+    assert!(text(&output.stderr).contains("aside"));
+}
