@@ -321,7 +321,7 @@ fn cut(args: &CutArgs, as_json: bool, seed: u64) -> CommandResult {
 
 fn convert(args: &ConvertArgs, as_json: bool, seed: u64) -> CommandResult {
     signals::clean_up_at_the_end()?;
-    let converted = if is_program_trace(&args.file) {
+    let (converted, note) = if is_program_trace(&args.file) {
         let program = Program::open(&args.file)?;
         if args.thread >= program.threads() {
             let (file, threads) = (args.file.display(), program.threads());
@@ -329,19 +329,18 @@ fn convert(args: &ConvertArgs, as_json: bool, seed: u64) -> CommandResult {
                 format!("{file}: --thread {}: it has {threads}, from 0 on", args.thread).into()
             );
         }
-        if !as_json {
-            noteln!("outlast: sizes, values, what memory held and the system's work are lost");
-        }
-        to_champsim(&program, args.thread, &args.out)?
+        let converted = to_champsim(&program, args.thread, &args.out)?;
+        (converted, "sizes, values, what memory held and the system's work are lost")
     } else if is_trace(&args.file) {
         let file = args.file.display();
         return Err(format!("{file}: a trace of operations, which has no instructions").into());
     } else {
-        if !as_json {
-            noteln!("outlast: sizes and values are made up: aligned words, each store its number");
-        }
-        from_champsim(&args.file, &args.out)?
+        let converted = from_champsim(&args.file, &args.out)?;
+        (converted, "sizes and values are made up: aligned words, each store its number")
     };
+    if !as_json {
+        noteln!("outlast: {note}");
+    }
     let lines = [
         ("instructions", json!(converted.instructions)),
         ("lost_accesses", json!(converted.lost_accesses)),
