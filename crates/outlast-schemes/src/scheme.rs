@@ -193,6 +193,11 @@ impl MachineScheme {
         })
     }
 
+    /// A variant of a scheme, in the table or not.
+    pub const fn of(scheme: &'static dyn HardwareScheme, variant: &'static Variant) -> Self {
+        Self { scheme, variant }
+    }
+
     /// The bound that costs nothing and promises nothing: plain memory.
     pub fn plain() -> Self {
         let scheme = ALL[0];

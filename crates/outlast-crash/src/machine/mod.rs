@@ -66,7 +66,7 @@ pub struct Campaign {
     /// Whether recoveries crash as well, after each of their writes; of long ones, after 30 that are
     /// drawn.
     pub second_crash: bool,
-    /// From so many of the recovered images, drawn, the rest of the work runs on and crashes again.
+    /// Recovered images, drawn, from which the rest of the work runs on and crashes again.
     pub resumes: usize,
     /// Where that crashes.
     pub resumed_points: Points,
@@ -76,9 +76,9 @@ pub struct Campaign {
 /// image that is recovered there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CrashEntry {
-    /// The crash comes behind so many entries.
+    /// Entries before the crash.
     pub entry: usize,
-    /// The second one behind so many of the rest's.
+    /// Entries of the rest's before the second one.
     pub resumed: Option<usize>,
 }
 

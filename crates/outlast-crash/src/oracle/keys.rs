@@ -195,8 +195,8 @@ fn sources(
     let mut sources = Vec::new();
     for seen in &tx.reads {
         let Some(chain) = chains.get(&seen.key) else { continue };
-        // A version has one writer. Of several removals it is the first that nobody had certainly
-        // put an end to when this transaction began: the mildest reading of what it saw.
+        // A version has one writer. Of several removals it is the first that had not certainly
+        // ended when this transaction began: the mildest reading of what it saw.
         let could_be_seen = |place: &usize| {
             let next = chain.get(place + 1).and_then(|link| link.writer);
             let is_over = next.is_some_and(|next| transactions[next].acked < tx.begun);
@@ -340,7 +340,7 @@ impl Moment<'_> {
         })
     }
 
-    /// A key that nobody in flight writes is not as the acknowledged transactions left it.
+    /// A key that no transaction in flight writes is not as the acknowledged transactions left it.
     fn unexplained(&self, key: u64, found: KeyState) -> Violation {
         let expected = self.expected[key as usize];
         let place = self.places.get(&key).copied().unwrap_or(0);
@@ -354,8 +354,9 @@ impl Moment<'_> {
                 format!("key {key} is {found}, acknowledged is {expected}, which {by} wrote");
             Violation::new(Broken::Lost, detail)
         } else {
-            let detail =
-                format!("key {key} is {found} and nobody wrote that; {by} left it {expected}");
+            let detail = format!(
+                "key {key} is {found} and no transaction wrote that; {by} left it {expected}"
+            );
             Violation::new(Broken::Garbage, detail)
         }
     }

@@ -1,8 +1,7 @@
 //! How many transactions survived on each set of data, told by the sum of all words.
 //!
 //! Transactions on one set of data run one after the other, and each may have seen all before it. So
-//! the sets that are closed under what they saw are its first so many transactions, and what these
-//! leave is known by a sum over all words that any of them stores to.
+//! the sets that are closed under what they saw are its first transactions, and what these leave is known by a sum over all words that any of them stores to.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -106,7 +105,7 @@ impl PrefixHistory {
         Self { data, untouched }
     }
 
-    /// The transactions that leave what was found in each word, at least so many as were acknowledged
+    /// The transactions that leave what was found in each word, no fewer than were acknowledged
     /// where different numbers of them leave the same.
     ///
     /// # Errors

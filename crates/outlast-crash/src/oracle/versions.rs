@@ -1,11 +1,11 @@
 //! Which transactions survived, told by versions alone.
 //!
 //! Each transaction reports what it did: for every key that it read the version it saw, for every
-//! key that it wrote the version it left. After recovery somebody reads which version every key
+//! key that it wrote the version it left. After recovery the caller reads which version every key
 //! has, and the [`Oracle`] says whether a set of whole transactions explains that: all that were
 //! acknowledged, each in full, closed under what they depended on, and in some serial order.
 //!
-//! The versions of a key form a *chain*, since whoever writes a key has read it before: a write
+//! The versions of a key form a *chain*, since a writer of a key has read it before: a write
 //! replaces the version that its transaction saw. The version found at the end therefore tells
 //! for each key exactly which writes survived, and no search is needed.
 //!
@@ -89,8 +89,8 @@ pub enum OddHistory {
 /// Why a recovered state must not be.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Fault {
-    /// A key holds what nobody wrote.
-    #[error("{key:?} holds {found:?}, which nobody wrote")]
+    /// A key holds what no transaction wrote.
+    #[error("{key:?} holds {found:?}, which no transaction wrote")]
     Garbage {
         /// Which key.
         key: Key,
@@ -195,7 +195,7 @@ enum Survived {
 }
 
 impl Oracle {
-    /// An oracle for these transactions on so many keys.
+    /// An oracle for these transactions on this number of keys.
     ///
     /// # Errors
     /// When the reports contradict each other in a way that no scheme could bring about.
@@ -356,7 +356,7 @@ impl Chain {
         self.links.get(&version).map(|link| link.writer)
     }
 
-    /// What survived when this version was found; none if nobody wrote it.
+    /// What survived when this version was found; none if no transaction wrote it.
     fn survived(&self, found: Version) -> Option<Survived> {
         if found == Version::INITIAL {
             return Some(Survived::UpTo(0));

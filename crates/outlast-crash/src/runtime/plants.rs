@@ -21,7 +21,7 @@ pub struct Hunted {
 /// Recoveries in each scope before the next is tried, at first and then again.
 const LOOKS_MAX: [u64; 2] = [1_000, 20_000];
 
-/// Scopes with checksums get one recovery where others get so many.
+/// Scopes with checksums get one recovery where others get this number.
 const SUMS_SHARE: u64 = 4;
 
 /// Scopes that show bugs late, or alone. They are tried at length after the first look: what stands

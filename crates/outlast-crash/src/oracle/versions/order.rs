@@ -4,7 +4,7 @@ use super::{Fault, Oracle, Version};
 
 impl Oracle {
     /// A circle of dependencies among the transactions that are there. Who read a version comes
-    /// after its writer, and before whoever replaced it.
+    /// after its writer, and before the one that replaced it.
     pub(super) fn find_cycle(&self, there: &[bool]) -> Option<Fault> {
         let after = self.dependencies(there);
         let mut state = vec![Mark::New; self.transactions.len()];

@@ -46,7 +46,7 @@ fn transactions(doings: Vec<Doing>) -> Vec<Transaction> {
     let count = doings.len() as u64;
     let transaction = |(number, doing): (u64, Doing)| {
         let used = || (0..).map(Key).zip(&doing).filter(|(_, (what, _))| *what > 0);
-        // Version n is the one that transaction n leaves; nobody sees its own.
+        // Version n is the one that transaction n leaves; none sees its own.
         let sees = |seen: u64| if seen % (count + 1) == number { 0 } else { seen % (count + 1) };
         Transaction {
             id: TxId(number),

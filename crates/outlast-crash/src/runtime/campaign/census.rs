@@ -140,7 +140,7 @@ impl<'a> Census<'a> {
         let stale_of = |objects: &BTreeSet<usize>| {
             stale.iter().filter(right).filter(|object| objects.contains(object)).count() as u64
         };
-        // What the log has put right nobody needs to detect.
+        // What the log has put right needs no detection.
         let by_sums = stale_of(&corrected);
         let told = wrong.iter().filter(|object| uncorrectable.contains(object)).count() as u64;
         ObjectCounts {

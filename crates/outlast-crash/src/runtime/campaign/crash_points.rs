@@ -20,16 +20,16 @@ use crate::oracle::keys::{ABSENT, KeyHistory, KeyState, Moment, Transaction};
 use crate::verdict::panicked;
 use crate::{Broken, Violation};
 
-/// At one crash point in so many recovery crashes too.
+/// One crash point in this number crashes its recovery too.
 const IN_RECOVERY_ONE_IN: u64 = 4;
 
-/// After one recovery in so many the pool goes on working, and crashes again.
+/// One recovery in this number is followed by more work and another crash.
 const LATER_ONE_IN: u64 = 16;
 
 /// Transactions of such a later run, at most.
 const LATER_TRANSACTIONS_MAX: u64 = 12;
 
-/// At one crash point in so many the allocator is held against what is reachable.
+/// One crash point in this number has its allocator held against what is reachable.
 const CHECK_ONE_IN: u64 = 16;
 
 /// The stream of random numbers from which moments after a warm-up are drawn.
@@ -64,7 +64,7 @@ pub(super) struct Machine {
 }
 
 impl Shared<'_> {
-    /// Plays the run through a machine and crashes it at so many points.
+    /// Plays the run through a machine and crashes it at this number of points.
     pub fn crash_all(
         &self,
         job: usize,
@@ -150,14 +150,14 @@ pub(super) struct Crasher<'a> {
     pub counts: Counts,
     /// What the last recovery said of lines.
     said: Said,
-    /// Who counts stale objects, if somebody does.
+    /// Counts stale objects, where that is asked for.
     census: Option<Census<'a>>,
 }
 
 type Crashed = Result<(), (Stage, Violation)>;
 
 impl<'a> Crasher<'a> {
-    /// Nobody counts stale objects.
+    /// Without a count of stale objects.
     pub fn new(shared: &'a Shared<'a>, machine: Machine, overlay: Overlay) -> Self {
         Self {
             shared,

@@ -191,7 +191,7 @@ pub struct Campaign {
     /// When transactions are acknowledged.
     pub ack: Ack,
     /// Commits are asynchronous, where the scheme can do that, and each lane makes them durable and
-    /// acknowledges them so many at a time.
+    /// acknowledges this number of them at a time.
     pub sync_every: Option<u32>,
     /// What lies beside what in the data.
     pub layout: Layout,

@@ -8,19 +8,19 @@ use outlast_sim::Journal;
 use outlast_trace::{Op, OpLog};
 use outlast_workloads::Random;
 
-/// Which entries of a timed machine's journal are crash points: a crash comes behind so many.
+/// Which entries of a timed machine's journal are crash points: each is the number of entries before the crash.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Points {
     /// All of them.
     All,
-    /// So many, drawn; the end is among them.
+    /// This number of them, drawn; the end is among them.
     Some(usize),
     /// This one: a replay.
     One(usize),
 }
 
 impl Points {
-    /// Whether a journal of so many entries has them.
+    /// Whether a journal of this length has them.
     ///
     /// # Errors
     /// When one is asked for that lies behind its end.
@@ -36,7 +36,7 @@ impl Points {
         }
     }
 
-    /// Those of a journal of so many entries, ascending.
+    /// Those of a journal of this length, ascending.
     pub fn of(self, entries: usize, random: &mut Random) -> Vec<usize> {
         match self {
             Self::One(point) => vec![point],
@@ -120,7 +120,7 @@ impl FromStr for CrashOp {
 }
 
 impl CrashOp {
-    /// The last moment at which the image has exactly so many journal entries. It is the one at
+    /// The last moment at which the image has exactly this number of journal entries. It is the one at
     /// which most is acknowledged, so it covers the earlier ones with the same image.
     pub(super) fn with_entries(journal: &Journal, entries: usize) -> Self {
         let ops = if entries < journal.len() { journal.get(entries).op } else { journal.ops() };

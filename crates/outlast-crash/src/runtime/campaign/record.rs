@@ -141,7 +141,7 @@ impl Recording {
         let heap_at = pool.header().geometry.heap_at;
         let ops = || medium.ops();
         let mut transactions = match campaign.warm_up {
-            // Nobody to be scheduled against, and a baton costs more than the work.
+            // No lane to be scheduled against, and a baton costs more than the work.
             Some(_) => {
                 let worker = workload.worker(&base.scale, &loaded, seed, 1, 0);
                 let (count, every) = (campaign.per_lane(), campaign.sync_every.unwrap_or(1));

@@ -25,7 +25,7 @@ pub struct Counts {
     pub torn: u64,
     /// Transactions there without what they read.
     pub not_closed: u64,
-    /// Structures or values that nobody wrote.
+    /// Structures or values that no transaction wrote.
     pub garbage: u64,
     /// Pools that recovery refused, or in which it panicked or did not end.
     pub refused: u64,

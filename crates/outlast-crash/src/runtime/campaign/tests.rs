@@ -100,7 +100,7 @@ fn after_a_warm_up_stale_objects_are_counted_and_repaired() {
         let expected = ObjectCounts { stale: objects.stale, ..ObjectCounts::default() };
         assert_eq!(objects, ObjectCounts { repaired_by_log: objects.stale, ..expected });
     }
-    // Data flushed at the commit is never stale, and where nobody logs nobody repairs.
+    // Data flushed at the commit is never stale, and without a log there is no repair.
     let report = warm("ycsb-a", Scheme::Undo).run(&|_| {}).unwrap();
     assert_eq!(report.total().objects, ObjectCounts::default());
     let objects = warm("ycsb-a", Scheme::None).run(&|_| {}).unwrap().total().objects;

@@ -56,7 +56,7 @@ pub struct Scope {
     pub pool_bytes: u64,
     /// Bytes of each lane's log.
     pub lane_bytes: u64,
-    /// Schedules: all with at most so many preemptions ...
+    /// Schedules: all with at most this number of preemptions ...
     pub preemptions: u32,
     /// ... but no more than this many, evenly taken.
     pub schedules_max: u64,
@@ -78,7 +78,7 @@ pub struct Scope {
     pub pages_beside: u64,
     /// Free chunks hold what looks like records of the log.
     pub littered: bool,
-    /// Crashes before so many transactions were acknowledged are left to other scopes.
+    /// Crashes before this number of transactions were acknowledged are left to other scopes.
     pub from_ack: usize,
     /// The pool keeps checksums; then only schemes that keep them can be on trial.
     pub checksums: bool,
@@ -425,7 +425,7 @@ impl Scope {
             plan: plan.to_owned(),
             witness: None,
         };
-        // Whoever opens the pool is no lane of the script: its flushes need its own fences.
+        // The thread that opens the pool is no lane of the script: its flushes need its own fences.
         let opened = on_lane(OPENER, || {
             outlast::UnrecoveredPool::open(&medium)
                 .and_then(|pool| pool.recover())

@@ -33,7 +33,7 @@ pub const LITERAL: &[Scheme] = &[Scheme::UndoArchaptLiteral, Scheme::RedoArchapt
 const UNDO: &[Scheme] = &[Scheme::UndoArchaptLiteral];
 const REDO: &[Scheme] = &[Scheme::RedoArchaptLiteral];
 
-/// Cells that nobody writes, at the end of the root block.
+/// Cells that no transaction writes, at the end of the root block.
 const OTHERS: [u64; 2] = [14, 15];
 
 const SHAPE: Shape =
@@ -48,7 +48,7 @@ fn push_out() -> Vec<Step> {
     OTHERS.map(Step::Read).into()
 }
 
-/// Crashes come after so many acknowledgements.
+/// Acknowledgements before the first crash.
 fn point(
     name: &'static str,
     about: &'static str,
@@ -110,7 +110,7 @@ pub fn all() -> Vec<Point> {
             ack: Ack::Physical,
             ..point(
                 "ARC-1 physical",
-                "a client that waits for its answer, and nobody else who would push its data out",
+                "a client that waits for its answer, and no other client that would push its data out",
                 vec![vec![write(&[0])]],
                 0,
                 Broken::Stuck,

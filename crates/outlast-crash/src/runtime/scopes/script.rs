@@ -3,7 +3,7 @@
 //! The state is a row of *cells*. A word cell is a word of the root block; a block cell is a
 //! pointer in the root block to a block whose first and last words say the same, or an odd word
 //! that says who emptied it. What a cell says is a *version*: the number of the transaction that
-//! wrote it, 0 before any did. Whoever writes a cell reads it first, so that the versions of
+//! wrote it, 0 before any did. A writer of a cell reads it first, so that the versions of
 //! each cell form one chain.
 
 use outlast::{Abort, BlockKind, ByteRange, PoolOffset, RootKind, Runner, Transact};
@@ -32,7 +32,7 @@ impl Shape {
         self.words + self.blocks
     }
 
-    /// Bytes of the root block: the cells and two words for whoever goes on after a recovery.
+    /// Bytes of the root block: the cells and two words for the transaction that goes on after a recovery.
     pub fn root_bytes(&self) -> u64 {
         self.cells() * self.stride + 16
     }
@@ -88,7 +88,7 @@ pub enum Step {
         /// The number that the record bears.
         counter: u64,
     },
-    /// Takes a block, stores to the middle of it and leaves it to nobody: for what gives up.
+    /// Takes a block, stores to the middle of it and links it nowhere: for what gives up.
     Scribble,
     /// Gives the block of a cell back.
     Clear(u64),
@@ -110,7 +110,7 @@ pub enum Step {
     Look,
     /// Alone, instead of a transaction: waits until all other lanes have done everything.
     Stay,
-    /// Alone, instead of a transaction: lets others run, until so many transactions of all lanes have
+    /// Alone, instead of a transaction: lets others run, until this number of transactions of all lanes have
     /// returned.
     After(usize),
 }

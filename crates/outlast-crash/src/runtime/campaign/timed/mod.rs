@@ -74,7 +74,7 @@ pub struct TimedReport {
     pub transactions: u64,
     /// What the crashes came to.
     pub counts: Counts,
-    /// Journal entries, each of them a possible crash point; 0 where nobody crashes.
+    /// Journal entries, each of them a possible crash point; 0 where nothing crashes.
     pub journal_entries: usize,
     /// The first failure, with how many journal entries its image had.
     pub failure: Option<(Violation, Option<usize>)>,

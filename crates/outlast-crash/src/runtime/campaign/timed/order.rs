@@ -19,7 +19,7 @@ use std::collections::HashMap;
 
 use outlast_trace::{LaneId, Op, OpLog, PoolOffset, Sink};
 
-/// Signals of lanes: nobody else has such numbers.
+/// Signals of lanes, whose numbers no others have.
 const SIGNALS: u64 = 1 << 63;
 
 /// The words that an operation touches, and whether it stores to them.
@@ -44,7 +44,7 @@ fn wait(out: &mut OpLog, lane: LaneId, other: LaneId, count: u64) {
 }
 
 /// The same operations, where each lane raises a signal after each acknowledgement, and waits for
-/// the signal of whoever stored a word last before it touches that. Returns also the operation
+/// the signal of the lane that stored a word last before it touches that. Returns also the operation
 /// that `warm_at` has become.
 pub(super) fn behind_acknowledgements(log: &OpLog, warm_at: usize) -> (OpLog, usize) {
     let mut waiting = OpLog::default();
@@ -98,7 +98,7 @@ pub(super) fn behind_fences(log: &OpLog, warm_at: usize) -> (OpLog, usize) {
     let mut awaited: Vec<usize> = edges.iter().map(|edge| edge.from).collect();
     awaited.sort_unstable();
     awaited.dedup();
-    // Of what somebody waits for, its place among those of its lane, from 1 on.
+    // Of what a lane waits for, its place among those of its lane, from 1 on.
     let mut counts: HashMap<usize, u64> = HashMap::new();
     let mut raised: HashMap<LaneId, u64> = HashMap::new();
     for at in awaited {
@@ -132,7 +132,7 @@ fn edges(log: &OpLog) -> Vec<Edge> {
     let mut waited: HashMap<(LaneId, LaneId), usize> = HashMap::new();
     for (to, (lane, op)) in log.iter().enumerate() {
         if let Op::Compute(_) = op {
-            continue; // Nobody else sees it.
+            continue; // No other lane sees it.
         }
         let (touched, stores) = words(op);
         let mut first: HashMap<LaneId, usize> = fenced.clone();

@@ -4,7 +4,7 @@ use super::{APART, PACKED, ring, rings, turns, write};
 use crate::runtime::scopes::Scope;
 use crate::runtime::scopes::script::{Shape, Step};
 
-/// Transactions whose records take so many lines, one or two, and the words that these change.
+/// Transactions whose records take this number of lines, one or two, and the words that these change.
 fn sized(lines: &[u64], [one, two]: [&[u64]; 2]) -> Vec<Vec<Step>> {
     lines.iter().map(|lines| write(if *lines == 2 { two } else { one })).collect()
 }
@@ -51,7 +51,7 @@ pub(super) fn all() -> Vec<Scope> {
             about: "rings that hold records of the other form",
             lanes: vec![turns(0, 2), turns(2, 1)],
             preemptions: 0,
-            // Whoever opens it again looks at the whole ring.
+            // The next opening looks at the whole ring.
             crashes: 1,
             of_other_form: true,
             ..rings()

@@ -2,6 +2,8 @@
 
 #![cfg(not(miri))]
 
+mod kept;
+
 use outlast_crash::machine::{Campaign, Report};
 use outlast_crash::runtime::campaign::Points;
 use outlast_schemes::{MachineScheme, Options, plants};
@@ -154,6 +156,17 @@ fn what_goes_on_from_any_recovered_image_loses_nothing_either() {
             assert!(report.resumed >= 40, "{scheme}: {report:?}");
         }
     }
+}
+
+#[test]
+fn a_drain_that_exceeds_its_budget_loses_what_is_left() {
+    let mut campaign = Campaign::small(kept::scheme(), "hash-toggle", 1);
+    campaign.plan.transactions = 30;
+    let report = run(&campaign);
+    assert_silent(&campaign, &report);
+    assert!(report.entries > 100 && report.resumed > 0, "{report:?}");
+    campaign.machine.set_option("adr.drain_lines", "4").unwrap();
+    assert!(run(&campaign).is_guilty(), "four lines hold all that is kept");
 }
 
 #[test]
