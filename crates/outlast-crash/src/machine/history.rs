@@ -25,7 +25,6 @@ pub(super) fn number_of(tx: TxId) -> usize {
 }
 
 /// What ran.
-#[expect(clippy::large_enum_variant, reason = "a campaign has a handful of them")]
 pub(super) enum History {
     Transactions(PrefixHistory),
     /// Of one run: it alone says where its epochs ended.

@@ -79,7 +79,10 @@ const ASSUMPTIONS: [Assumption; 9] = [
 /// The schemes that claims compare.
 const COMPARED: [&str; 3] = ["redu", "ssp", "ehou"];
 
-/// What was measured under each assumption, with records of it.
+/// What was measured under each assumption but the first, by its name; and records of all.
+type Assumed = (Vec<(&'static str, Findings)>, Vec<Record>);
+
+/// Measures the works under each assumption.
 ///
 /// # Errors
 /// When a run cannot be made or comes to a stop.
@@ -87,7 +90,7 @@ pub(super) fn run(
     task: &Task,
     machine: &MachineConfig,
     listen: &mut Listener<'_>,
-) -> Result<(Vec<(&'static str, Findings)>, Vec<Record>), Box<dyn Error>> {
+) -> Result<Assumed, Box<dyn Error>> {
     let works: Vec<Recorded> =
         WORKS.iter().map(|work| task.plan(*work).record()).collect::<Result<_, _>>()?;
     let all = |number: usize| (0..WORKS.len()).map(move |work| (number, work));
