@@ -2,6 +2,7 @@
 
 use super::TABLE_ENTRIES;
 use crate::plant::{AppliesTo, Breaks, Plant, Shown};
+use crate::shared::epoch::EPOCH;
 use crate::shared::redo::{Fault as Shared, TABLE_WAYS};
 
 /// What is broken of its own.
@@ -47,6 +48,9 @@ const WIDE: Shown = Shown {
     ..USUAL
 };
 
+/// Epochs in which lines are read again that have left the caches.
+const LONGER: Shown = Shown { options: &[(EPOCH.name, 600)], ..USUAL };
+
 const fn plant(name: &'static str, number: u8, shown_by: Shown, about: &'static str) -> Plant {
     let applies_to = AppliesTo::These(&["shadow"]);
     Plant { name, about, breaks: Breaks::Scheme(number), applies_to, shown_by }
@@ -69,7 +73,7 @@ pub(super) const PLANTS: [Plant; 12] = [
     plant("shadow-cleared-first", 3, USUAL, "the record is cleared before the copies are home"),
     plant("shadow-resumes-early", 4, USUAL, "copies are written to before they are home"),
     plant("shadow-clears-first", 5, USUAL, "recovery clears the record before copies are home"),
-    plant("shadow-reads-home", 6, USUAL, "a miss reads the home where there is a copy"),
+    plant("shadow-reads-home", 6, LONGER, "a miss reads the home where there is a copy"),
     plant("shadow-saves-late", 7, USUAL, "registers are saved when the next epoch has begun"),
     plant("shadow-fills-late", 8, USUAL, "a line does not wait until its page has been copied"),
     plant("shadow-replaces-changed", 9, WIDE, "a page takes the way of one that was changed"),
