@@ -1,8 +1,8 @@
 //! The way to the driver: chunks of words in memory that both map, and a socket on which one says
 //! that a chunk is full and the other that it is free again.
 //!
-//! A chunk begins with its thread and ends before the first zero: the driver can read one whose
-//! writer was killed.
+//! A chunk begins with its thread, or with a zero while it is free, and a zero stands behind the last
+//! event: the driver can read one whose writer was killed.
 
 use std::ffi::{c_int, c_void};
 use std::fs::File;
@@ -92,8 +92,11 @@ impl Link {
         let begin = unsafe { self.base.add(number as usize * CHUNK_WORDS) };
         // SAFETY: as above, one past its last word.
         let end = unsafe { begin.add(CHUNK_WORDS) };
-        // SAFETY: the chunk is free, so nothing else writes to it.
-        unsafe { begin.write(head(thread)) };
+        // SAFETY: the chunk is free, so nothing else writes to it, and it has more than two words.
+        unsafe {
+            begin.add(1).write_volatile(0);
+            begin.write_volatile(head(thread));
+        }
         // SAFETY: a chunk has more than one word.
         Ok(Chunk { number, begin: unsafe { begin.add(1) }, end })
     }

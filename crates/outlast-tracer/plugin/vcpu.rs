@@ -101,13 +101,20 @@ impl Vcpu {
         unsafe { &mut *self.pos.sub(1) }
     }
 
+    /// Writes a word so many behind the next one.
     #[inline(always)]
-    fn put(&mut self, word: u64) {
+    fn put(&mut self, behind: usize, word: u64) {
         // SAFETY: the caller has made room.
-        unsafe {
-            self.cursor.write(word);
-            self.cursor = self.cursor.add(1);
-        }
+        unsafe { self.cursor.add(behind).write_volatile(word) };
+    }
+
+    /// Ends an event of so many words. Its first word is written last, and a zero before: the driver of
+    /// a process that is killed finds whole events.
+    #[inline(always)]
+    fn end_event(&mut self, head: u64, words: usize) {
+        self.put(words, 0);
+        self.put(0, head);
+        self.cursor = self.cursor.wrapping_add(words);
     }
 
     /// Makes room for so many words.
@@ -170,20 +177,24 @@ impl Vcpu {
     pub fn event_with(&mut self, kind: u64, low: u64, words: &[u64], bytes: &[u8]) {
         self.room(words.len() + bytes.len().div_ceil(8) + 1);
         let head = self.head(kind, low);
-        self.put(head);
-        words.iter().for_each(|word| self.put(*word));
+        for (number, word) in words.iter().enumerate() {
+            self.put(1 + number, *word);
+        }
+        let mut behind = 1 + words.len();
         for word in bytes.chunks(8) {
             let mut eight = [0; 8];
             eight[..word.len()].copy_from_slice(word);
-            self.put(u64::from_le_bytes(eight));
+            self.put(behind, u64::from_le_bytes(eight));
+            behind += 1;
         }
+        self.end_event(head, behind);
         self.room(0);
     }
 
     /// Appends an event where there may be no other chunk any more.
     pub fn last_event(&mut self, kind: u64, low: u64) {
         let head = self.head(kind, low);
-        self.put(head);
+        self.end_event(head, 1);
     }
 
     /// A place in the order of all threads, if there are others.
@@ -399,13 +410,16 @@ fn unexpected(vcpu: &mut Vcpu, found: Found, step: Option<i64>) {
         low |= INLINE | (first as u64 & 0xff_ffff) << INLINE_AT;
     }
     let head = vcpu.head(kind::ACCESS, low);
-    vcpu.put(head);
+    let mut words = 1;
     if let Some(first) = first.filter(|_| !is_inline) {
-        vcpu.put(first as u64);
+        vcpu.put(words, first as u64);
+        words += 1;
     }
     if let (Found::Far(_), Some(step)) = (found, step) {
-        vcpu.put(step as u64);
+        vcpu.put(words, step as u64);
+        words += 1;
     }
+    vcpu.end_event(head, words);
     vcpu.room(0);
 }
 

@@ -154,7 +154,8 @@ impl Process {
         self.writer.block(sites);
     }
 
-    /// Takes what stands in a chunk: as many words, or up to the first zero, and gives it back.
+    /// Takes what stands in a chunk: as many words, or up to the zero behind the last event, and gives it
+    /// back.
     fn chunk(&mut self, number: u32, words: Option<usize>) -> Result<(), RecordError> {
         let chunks = self.chunks.as_ref().ok_or_else(|| RecordError::Word("a chunk".into()))?;
         let (words_max, at) = (CHUNK_WORDS, u64::from(number) * CHUNK_WORDS as u64 * 8);
@@ -162,10 +163,8 @@ impl Process {
         let mut bytes = std::mem::take(&mut self.words);
         bytes.resize(len, 0);
         chunks.read_exact_at(&mut bytes, at)?;
-        let zeros = [0; 1 << 16];
-        for from in (0..len).step_by(zeros.len()) {
-            chunks.write_all_at(&zeros[..zeros.len().min(len - from)], at + from as u64)?;
-        }
+        // It is free: what stands behind its first word is old.
+        chunks.write_all_at(&[0; 8], at)?;
         if words.is_some() {
             // The plugin may have ended already.
             let _ = self.socket.write_all(&number.to_le_bytes());

@@ -37,7 +37,7 @@ pub const STORES: u64 = 1 << 9;
 /// Where the logarithm of its size stands.
 pub const SIZE_AT: u32 = 10;
 
-/// Kinds of events. Zero is none: the driver finds the end of a chunk by it.
+/// Kinds of events. Zero is none, and stands behind the last one of a chunk.
 pub mod kind {
     /// A block begins that was not expected: its number.
     pub const BLOCK: u64 = 1;

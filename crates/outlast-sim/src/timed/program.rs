@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use outlast_trace::{
-    Execution, Happening, PAGE_BYTES, PoolOffset, Program, ProgramError, Site, SiteKind, Thread,
-    ThreadOrder, order_of_threads, word_pieces,
+    Access, Execution, Happening, PAGE_BYTES, PoolOffset, Program, ProgramError, Site, SiteKind,
+    Thread, ThreadOrder, order_of_threads, word_pieces,
 };
 use rustc_hash::FxHashMap;
 
@@ -23,6 +23,8 @@ pub struct ProgramMemory {
     frames: FxHashMap<u64, u64>,
     base: Vec<u8>,
     order: Vec<ThreadOrder>,
+    /// Each block's instructions, without their accesses.
+    plain: Vec<Vec<Instr>>,
 }
 
 impl ProgramMemory {
@@ -36,6 +38,9 @@ impl ProgramMemory {
             frames: FxHashMap::default(),
             base: Vec::with_capacity(pages.len() * PAGE_BYTES),
             order: order_of_threads(program)?,
+            plain: (0..program.blocks())
+                .map(|block| program.block(block).iter().map(plain).collect())
+                .collect(),
         };
         for page in pages {
             if let std::collections::hash_map::Entry::Vacant(entry) =
@@ -111,17 +116,20 @@ pub struct ProgramSource {
     repeated: Repeated,
 }
 
+/// Pages that are remembered.
+const PAGES: usize = 4096;
+
 /// Pages looked up last.
 #[derive(Debug)]
 struct Pages {
-    last: Box<[(u64, u64); 64]>,
+    last: Box<[(u64, u64); PAGES]>,
 }
 
 impl Pages {
     #[inline]
     fn place(&mut self, memory: &ProgramMemory, at: u64) -> Result<u64, SourceError> {
         let page = at / PAGE;
-        let last = &mut self.last[page as usize % 64];
+        let last = &mut self.last[page as usize % PAGES];
         if last.0 != page {
             let frame = memory.frames.get(&page).ok_or_else(|| {
                 SourceError(format!("the trace touches {at:#x}, a page that it does not have"))
@@ -149,7 +157,7 @@ impl ProgramSource {
             program,
             memory,
             number,
-            pages: Pages { last: Box::new([(u64::MAX, 0); 64]) },
+            pages: Pages { last: Box::new([(u64::MAX, 0); PAGES]) },
             count: 0,
             waited: 0,
             told: 0,
@@ -243,130 +251,152 @@ impl Filling<'_> {
             return self.repeated(execution, &sites[0]);
         }
         self.repeated_ends();
+        let plain = &self.memory.plain[execution.block as usize];
+        let to = usize::from(execution.insns.end).min(sites.len());
         let mut accesses = execution.accesses;
-        for number in from..usize::from(execution.insns.end).max(from + 1) {
-            let Some(site) = sites.get(number).or(sites.last()) else { break };
-            let is_last = number + 1 >= usize::from(execution.insns.end);
-            let own = match is_last {
-                // Accesses behind the last instruction are what the system has caused.
-                true => accesses.len(),
-                false => {
-                    accesses.iter().take_while(|access| usize::from(access.insn) <= number).count()
-                }
-            };
-            let (now, rest) = accesses.split_at(own);
-            accesses = rest;
-            let mut instr = plain(site);
+        for number in from..to.max(from + 1) {
+            // Accesses behind the last instruction are what the system has caused.
+            let number = number.min(sites.len() - 1);
+            let is_last = number + 1 >= to;
+            self.batch.instrs.push(plain[number]);
             let mut load_end = u64::MAX;
-            for access in now {
-                instr = self.waits(instr, site)?;
-                let len = usize::from(access.len);
-                if access.stores {
-                    for (at, len, value) in pieces(access.at, &access.value.to_le_bytes()[..len]) {
-                        instr = self.store(instr, site, at, len, value)?;
-                    }
-                } else if site.kind != SiteKind::Locked {
-                    let end = access.at + u64::from(access.len);
-                    if load_end != access.at || access.at.is_multiple_of(64) {
-                        instr = self.load(instr, site, access.at)?;
-                    }
-                    if (end - 1) / 64 != access.at / 64 {
-                        instr = self.load(instr, site, end / 64 * 64)?;
-                    }
-                    load_end = end;
-                }
-                *self.count += 1;
-                instr = self.tells(instr, site);
+            while let Some((access, rest)) = accesses.split_first()
+                && (is_last || usize::from(access.insn) <= number)
+            {
+                self.access(access, &sites[number], &mut load_end)?;
+                accesses = rest;
             }
-            self.push(instr, site, is_last.then_some(execution));
+            if is_last && sites[number].kind == SiteKind::Conditional {
+                let next = sites[number].at + u64::from(sites[number].len);
+                *self.branch = self.batch.instrs.pop().map(|instr| (instr, next));
+            }
         }
         Ok(())
     }
 
-    /// Puts an instruction behind the others; the last of a block waits for where it goes.
-    fn push(&mut self, mut instr: Instr, site: &Site, ends: Option<&Execution<'_>>) {
-        instr.kind = match site.kind {
-            SiteKind::Locked if instr.stores > 0 => InstrKind::Rmw,
-            SiteKind::StoreNt if instr.stores > 0 && instr.store_len == 8 => InstrKind::StoreNt,
-            SiteKind::Sfence => InstrKind::Sfence,
-            SiteKind::Mfence => InstrKind::Mfence,
-            SiteKind::Conditional if ends.is_some() => {
-                *self.branch = Some((instr, site.at + u64::from(site.len)));
-                return;
-            }
-            _ => InstrKind::Plain,
-        };
-        self.batch.instrs.push(instr);
-    }
-
-    /// The present instruction is put there, if it has done anything, and goes on as another one.
-    fn divide(&mut self, instr: Instr, site: &Site) -> Instr {
-        if instr.loads + instr.stores == 0 {
-            return instr;
+    /// An access of the instruction that was put there last.
+    #[inline]
+    fn access(
+        &mut self,
+        access: &Access,
+        site: &Site,
+        load_end: &mut u64,
+    ) -> Result<(), SourceError> {
+        let is_ordered = !self.order.waits.is_empty() || !self.order.tells.is_empty();
+        if is_ordered {
+            self.waits(site);
         }
-        self.push(instr, site, None);
-        Instr { pc: site.at, store_len: 8, ..Instr::default() }
+        let end = access.at + u64::from(access.len);
+        if access.stores {
+            let bytes = access.value.to_le_bytes();
+            if access.at % 8 + u64::from(access.len) <= 8 {
+                self.store(site, access.at, access.len, access.value)?;
+            } else {
+                for (at, len, value) in pieces(access.at, &bytes[..usize::from(access.len)]) {
+                    self.store(site, at, len, value)?;
+                }
+            }
+        } else if site.kind != SiteKind::Locked {
+            if *load_end != access.at || access.at.is_multiple_of(64) {
+                self.load(site, access.at)?;
+            }
+            if (end - 1) / 64 != access.at / 64 {
+                self.load(site, end / 64 * 64)?;
+            }
+            *load_end = end;
+        }
+        *self.count += 1;
+        if is_ordered {
+            self.tells();
+        }
+        Ok(())
     }
 
-    fn waits(&mut self, mut instr: Instr, site: &Site) -> Result<Instr, SourceError> {
+    /// The instruction that was put there last; another one in its place where that is a mark.
+    #[inline]
+    fn present(&mut self, site: &Site) -> &mut Instr {
+        let is_mark = |instr: &Instr| matches!(instr.kind, InstrKind::Mark(_));
+        if self.batch.instrs.last().is_none_or(is_mark) {
+            self.goes_on(site);
+        }
+        self.batch.instrs.last_mut().expect("one was put there")
+    }
+
+    /// The present instruction goes on as another one.
+    fn goes_on(&mut self, site: &Site) {
+        self.batch.instrs.push(Instr { pc: site.at, store_len: 8, ..Instr::default() });
+    }
+
+    /// What the next access waits for stands before its instruction.
+    fn waits(&mut self, site: &Site) {
         while let Some((number, id, count)) = self.order.waits.get(*self.waited)
             && number == self.count
         {
-            instr = self.divide(instr, site);
+            let present = *self.present(site);
+            let is_new = present.loads + present.stores == 0;
+            if is_new {
+                self.batch.instrs.pop();
+            }
             let mark = Mark::Wait { id: u64::from(*id), count: *count };
             self.batch.instrs.push(Instr::of(InstrKind::Mark(mark)));
+            if is_new {
+                self.batch.instrs.push(present);
+            }
             *self.waited += 1;
         }
-        Ok(instr)
     }
 
     /// What was done up to now is told, if others wait for it.
-    fn tells(&mut self, mut instr: Instr, site: &Site) -> Instr {
+    fn tells(&mut self) {
         if self.order.tells.get(*self.told).is_some_and(|number| number + 1 == *self.count) {
-            instr = self.divide(instr, site);
             *self.told += 1;
             let mark = Mark::Signal { id: self.number.into(), count: *self.told as u64 };
             self.batch.instrs.push(Instr::of(InstrKind::Mark(mark)));
         }
-        instr
     }
 
-    fn load(&mut self, mut instr: Instr, site: &Site, at: u64) -> Result<Instr, SourceError> {
-        if usize::from(instr.loads) == LOADS_MAX || instr.stores > 0 {
-            instr = self.divide(instr, site);
+    #[inline]
+    fn load(&mut self, site: &Site, at: u64) -> Result<(), SourceError> {
+        let place = self.pages.place(self.memory, at)?;
+        let present = self.present(site);
+        if usize::from(present.loads) == LOADS_MAX || present.stores > 0 {
+            self.goes_on(site);
         }
-        instr.load_at[usize::from(instr.loads)] = self.pages.place(self.memory, at)?;
-        instr.loads += 1;
-        Ok(instr)
+        let present = self.present(site);
+        present.load_at[usize::from(present.loads)] = place;
+        present.loads += 1;
+        Ok(())
     }
 
-    fn store(
-        &mut self,
-        mut instr: Instr,
-        site: &Site,
-        at: u64,
-        len: u8,
-        value: u64,
-    ) -> Result<Instr, SourceError> {
-        if instr.stores > 0 {
-            instr = self.divide(instr, site);
+    #[inline]
+    fn store(&mut self, site: &Site, at: u64, len: u8, value: u64) -> Result<(), SourceError> {
+        let place = self.pages.place(self.memory, at)?;
+        if self.present(site).stores > 0 {
+            self.goes_on(site);
         }
-        instr.store_at[0] = self.pages.place(self.memory, at)?;
-        (instr.stores, instr.store_len, instr.value) = (1, len, value);
-        Ok(instr)
+        let present = self.present(site);
+        present.store_at[0] = place;
+        (present.stores, present.store_len, present.value) = (1, len, value);
+        match site.kind {
+            SiteKind::Locked => present.kind = InstrKind::Rmw,
+            SiteKind::StoreNt if len == 8 => present.kind = InstrKind::StoreNt,
+            _ => {}
+        }
+        Ok(())
     }
 
     fn system_write(&mut self, at: u64, bytes: &[u8]) -> Result<(), SourceError> {
         self.branch_goes(None);
         self.repeated_ends();
         let site = Site::default();
-        self.waits(Instr::default(), &site)?;
+        self.batch.instrs.push(Instr::work());
+        self.waits(&site);
         for (at, len, value) in pieces(at, bytes) {
             let place = self.pages.place(self.memory, at)?;
             self.batch.instrs.push(Instr { store_len: len, ..Instr::store(place, value) });
         }
         *self.count += 1;
-        self.tells(Instr::default(), &site);
+        self.tells();
         Ok(())
     }
 
@@ -383,7 +413,7 @@ impl Filling<'_> {
         if stores > 1 || execution.accesses.len() - stores > 1 {
             return self.apart(execution, site);
         }
-        let goes_on = |end: u64, access: Option<&outlast_trace::Access>| {
+        let goes_on = |end: u64, access: Option<&Access>| {
             access.is_none_or(|access| access.at == end && access.at % 8 != 0)
         };
         let is_one = self.repeated.instr.is_some()
@@ -391,7 +421,7 @@ impl Filling<'_> {
             && goes_on(self.repeated.store_end, store)
             && (store.is_some() || goes_on(self.repeated.load_end, load))
             && load.is_none_or(|load| load.at == self.repeated.load_end);
-        let within = |access: &outlast_trace::Access| access.at % 8 + u64::from(access.len) <= 8;
+        let within = |access: &Access| access.at % 8 + u64::from(access.len) <= 8;
         if !is_one || !store.is_none_or(within) {
             self.repeated_ends();
             if !store.is_none_or(within) || !load.is_none_or(within) {
@@ -412,7 +442,7 @@ impl Filling<'_> {
             instr.value |= store.value << (8 * instr.store_len);
             instr.store_len += store.len;
         }
-        let end = |access: &outlast_trace::Access| access.at + u64::from(access.len);
+        let end = |access: &Access| access.at + u64::from(access.len);
         self.repeated.load_end = load.map_or(0, end);
         self.repeated.store_end = store.map_or(0, end);
         Ok(())
@@ -421,19 +451,11 @@ impl Filling<'_> {
     /// A step that stands alone.
     fn apart(&mut self, execution: &Execution<'_>, site: &Site) -> Result<(), SourceError> {
         self.repeated_ends();
-        let mut instr = plain(site);
-        for access in execution.accesses {
-            let len = usize::from(access.len);
-            if access.stores {
-                for (at, len, value) in pieces(access.at, &access.value.to_le_bytes()[..len]) {
-                    instr = self.store(instr, site, at, len, value)?;
-                }
-            } else {
-                instr = self.load(instr, site, access.at)?;
-            }
-        }
-        self.push(instr, site, None);
-        Ok(())
+        self.batch.instrs.push(plain(site));
+        // Its accesses were counted.
+        *self.count -= execution.accesses.len() as u64;
+        let mut load_end = u64::MAX;
+        execution.accesses.iter().try_for_each(|access| self.access(access, site, &mut load_end))
     }
 }
 
@@ -447,7 +469,12 @@ fn plain(site: &Site) -> Instr {
     let destinations = site.destinations.map(|register| {
         if register == ignored || register == stack && folds { 0 } else { register }
     });
-    Instr { pc: site.at, sources, destinations, store_len: 8, ..Instr::default() }
+    let kind = match site.kind {
+        SiteKind::Sfence => InstrKind::Sfence,
+        SiteKind::Mfence => InstrKind::Mfence,
+        _ => InstrKind::Plain,
+    };
+    Instr { pc: site.at, kind, sources, destinations, store_len: 8, ..Instr::default() }
 }
 
 /// The words that some bytes touch: place, length and bytes of each.
