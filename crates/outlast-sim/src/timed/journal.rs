@@ -43,7 +43,7 @@ pub struct EpochEnd {
     pub epoch: u64,
     /// When.
     pub at: Cycle,
-    /// The stores of [`TimedJournal::stored`] that came before.
+    /// The stores of [`TimedJournal::stored_words`] that came before.
     pub stores: usize,
     /// Where each core stood: instructions of its source before its next one, marks included.
     pub positions: Vec<u64>,
