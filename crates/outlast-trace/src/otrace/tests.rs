@@ -116,9 +116,12 @@ fn an_end_that_is_not_that_of_the_operations_is_damage() {
 #[test]
 fn other_files_and_newer_versions_are_named() {
     let mut newer = bytes_of(&log_of(&[(0, 10, 0, 0, vec![1])]));
+    newer[8] = 4;
+    let message = read_bytes(&newer).unwrap_err().to_string();
+    assert!(message.contains("version 4") && message.contains("versions 1 to 2"), "{message}");
     newer[8] = 3;
     let message = read_bytes(&newer).unwrap_err().to_string();
-    assert!(message.contains("version 3") && message.contains("versions 1 to 2"), "{message}");
+    assert!(message.contains("a trace of a program"), "{message}");
     let message = read_bytes(&[7; 100]).unwrap_err().to_string();
     assert!(message.contains("no trace of Outlast"), "{message}");
     assert!(read_bytes(&[]).unwrap_err().to_string().contains("no trace of Outlast"));
