@@ -340,8 +340,9 @@ pub fn run(task: &Task, listen: &mut Listener<'_>) -> Result<Vec<Record>, Box<dy
     let machine = task.machine()?;
     let mut findings = Findings::default();
     let mut records = Vec::new();
-    if task.wants(&[Part::Fig6, Part::Fig7, Part::Energy]) {
-        let works = if task.wants(&[Part::Fig6, Part::Fig7]) { &WORKS[..] } else { &WORKS[2..3] };
+    let on_all = task.wants(&[Part::Fig6, Part::Fig7, Part::Assumptions]);
+    if on_all || task.wants(&[Part::Energy]) {
+        let works = if on_all { &WORKS[..] } else { &WORKS[2..3] };
         let run = |work: &(&'static str, u64)| under_all(task, &machine, *work);
         for (rows, more, left_out) in
             in_parallel(works, usize::MAX, "works under schemes", listen, run)?
@@ -353,7 +354,7 @@ pub fn run(task: &Task, listen: &mut Listener<'_>) -> Result<Vec<Record>, Box<dy
         records.extend(views::relative(&findings));
     }
     if task.wants(&[Part::Assumptions]) {
-        let (assumed, more) = assumptions::run(task, &machine, listen)?;
+        let (assumed, more) = assumptions::run(task, &machine, &findings, listen)?;
         findings.assumed = assumed;
         records.extend(more);
     }
