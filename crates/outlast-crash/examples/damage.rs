@@ -3,6 +3,7 @@
 //! `cargo run --release -p outlast-crash --example damage -- --pools 200000 --seed 1`
 //! `cargo run --release -p outlast-crash --example damage -- --replay SEED:INDEX [--save FILE]`
 
+use std::io::Write;
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -10,6 +11,15 @@ use outlast_crash::damage::{Fuzz, Tally};
 
 /// Failures that are printed in full.
 const SHOWN_MAX: usize = 40;
+
+/// A line on standard output. A closed one ends the program.
+macro_rules! say {
+    ($($part:tt)*) => {
+        if writeln!(std::io::stdout(), $($part)*).is_err() {
+            std::process::exit(1);
+        }
+    };
+}
 
 struct Args {
     pools: u64,
@@ -59,7 +69,7 @@ fn main() -> ExitCode {
     let started = Instant::now();
     let tally = match args.replay {
         Some(index) => {
-            println!("{}", fuzz.describe(index));
+            say!("{}", fuzz.describe(index));
             if let Some(path) = &args.save
                 && let Err(error) = std::fs::write(path, fuzz.image(index))
             {
@@ -86,21 +96,23 @@ fn main() -> ExitCode {
                 }
             };
             let endless = |index: u64| {
-                println!("does not end: --replay {seed}:{index}");
+                say!("does not end: --replay {seed}:{index}");
                 std::process::exit(1);
             };
             fuzz.run(cases, args.threads, progress, endless)
         }
     };
     for broken in tally.broken.iter().take(SHOWN_MAX) {
-        println!("{:?}: --replay {seed}:{}: {}", broken.wrong, broken.index, broken.detail);
+        say!("{:?}: --replay {seed}:{}: {}", broken.wrong, broken.index, broken.detail);
     }
     for (exempt, _, first) in &tally.exempt {
-        println!(
+        say!(
             "exempt, {exempt:?}: --replay {seed}:{}: {:?}: {}",
-            first.index, first.wrong, first.detail
+            first.index,
+            first.wrong,
+            first.detail
         );
     }
-    println!("seed {seed}: {tally}; {} s", started.elapsed().as_secs());
+    say!("seed {seed}: {tally}; {} s", started.elapsed().as_secs());
     if tally.broken.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

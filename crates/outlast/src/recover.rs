@@ -33,7 +33,7 @@ use outlast_pmem::Medium;
 use outlast_trace::{ByteRange, LINE_BYTES, LineAddr, PoolOffset};
 
 use crate::alloc::{clear_bit, load_bitmap, set_bit};
-use crate::checksums::{Commit, Rebuild};
+use crate::checksums::{Commit, Rebuild, Undone};
 use crate::error::PoolError;
 use crate::io::{Io, Site};
 use crate::layout::{FLOOR_AT, Geometry, LANE_FLOOR, LANE_SEEN, LANE_TAIL, ROOT_AT};
@@ -288,7 +288,7 @@ fn put_in_place<M: Medium>(
     for item in replayed().filter(|item| !matches!(item, Ok(Item::Words { .. }))) {
         apply_item(io, geometry, item, touched)?;
     }
-    Ok(words::store(io, || replayed().flat_map(words_of)))
+    Ok(words::store(io, || replayed().flatten().flat_map(Item::new_words)))
 }
 
 /// SUMS-7: where the pool keeps checksums, tries recovery without storing anything, and proves what it
@@ -310,10 +310,12 @@ fn prove<M: Medium>(
         rebuild.note(&trial, payload);
     }
     let commit = |replay| {
-        let Replay { lane, payloads, .. }: &Replay<'_> = replay;
-        Commit { lane: *lane, payloads }
+        let Replay { seq, lane, payloads }: &Replay<'_> = replay;
+        Commit { seq: *seq, lane: *lane, payloads }
     };
     let commits: Vec<_> = redo.iter().map(commit).collect();
+    let undone = undo.iter().map(|record| Undone { seq: record.seq, payload: &record.payload });
+    rebuild.follow(&trial, &undone.collect::<Vec<_>>(), &commits)?;
     rebuild.prove(&trial, &commits)?;
     Ok(Some(rebuild))
 }
@@ -398,15 +400,6 @@ fn apply_payload<M: Medium>(
     touched: &mut Vec<LineAddr>,
 ) -> Result<(), PoolError> {
     items(payload).try_for_each(|item| apply_item(io, geometry, item, touched))
-}
-
-/// The words of an item, each with its place; none where it has none.
-fn words_of<'a>(item: Result<Item<'a>, ()>) -> impl Iterator<Item = (PoolOffset, u64)> + use<'a> {
-    let (at, words) = match item {
-        Ok(Item::Words { at, words }) => (at, words),
-        _ => (PoolOffset(0), [].as_slice()),
-    };
-    (0..).zip(words).map(move |(n, word)| (at.plus(n * 8), *word))
 }
 
 /// The range of an item about a lock.
@@ -520,6 +513,55 @@ mod tests {
                 opened(at_last(GENERATION_LAST - 2), scheme).generation,
                 GENERATION_LAST - 1
             );
+        }
+    }
+
+    /// SUMS-10.
+    #[test]
+    #[cfg_attr(miri, ignore = "whole pools take minutes there")]
+    fn a_lost_record_is_damage_where_another_lane_has_built_upon_it() {
+        for scheme in [Scheme::RedoArchapt, Scheme::UndoArchapt] {
+            let create = CreateOptions {
+                lanes: 2,
+                lane_bytes: 4096,
+                checksums: true,
+                ..CreateOptions::default()
+            };
+            let pool = Pool::create_on(Heap::new(256 << 10), &create, &options(scheme)).unwrap();
+            let (mut first, mut second) = (pool.lane().unwrap(), pool.lane().unwrap());
+            let block = first.run(|tx| {
+                let block = tx.alloc(64, crate::BlockKind::General)?;
+                tx.store_u64(block, 1)?;
+                Ok(block)
+            });
+            let block = block.unwrap();
+            second.run(|tx| tx.store_u64(block, 2)).unwrap();
+            let before = pool.medium().to_bytes();
+            first.run(|tx| tx.store_u64(block, 3)).unwrap();
+            let between = pool.medium().to_bytes();
+            second.run(|tx| tx.store_u64(block, 4)).unwrap();
+            let after = pool.medium().to_bytes();
+            // Where the record of 3 ends.
+            let geometry = pool.header().geometry;
+            let ring = geometry.ring_at(0).0..geometry.lane_at(1).0;
+            let lines = ring.step_by(64).map(|at| at as usize..at as usize + 64);
+            let changed = lines.filter(|line| before[line.clone()] != between[line.clone()]);
+            let lost = changed.last().expect("a record");
+            let recovered = |image: &[u8], is_lost: bool| {
+                let mut image = image.to_vec();
+                if is_lost {
+                    image[lost.clone()].copy_from_slice(&before[lost.clone()]);
+                }
+                let pool = UnrecoveredPool::open(Heap::from_bytes(&image)).unwrap().recover();
+                pool.map(|pool| pool.into_medium().load_u64(block))
+            };
+            assert_eq!(recovered(&between, false).unwrap(), 3, "{scheme}");
+            // As if its fence had not completed.
+            assert_eq!(recovered(&between, true).unwrap(), 2, "{scheme}");
+            assert_eq!(recovered(&after, false).unwrap(), 4, "{scheme}");
+            let lost = recovered(&after, true);
+            let is_found = matches!(lost, Err(PoolError::Damaged { at, .. }) if at == block);
+            assert!(is_found, "{scheme}: {lost:?}");
         }
     }
 

@@ -124,9 +124,9 @@ impl Base {
         let pool = pool.expect("a pool of these parameters");
         let mut states = vec![content.create(&pool).expect("room for an empty structure")];
         let mut earlier = vec![pool.medium().to_bytes()];
-        run(&pool, content, &mut states, FILLING / 2, &mut draw, |_| ());
+        run(&pool, content, &mut states, FILLING / 2, &mut draw, |_, _| ());
         earlier.push(pool.medium().to_bytes());
-        run(&pool, content, &mut states, FILLING / 2, &mut draw, |_| ());
+        run(&pool, content, &mut states, FILLING / 2, &mut draw, |_, _| ());
         let filled = pool.close().to_bytes();
         earlier.push(filled.clone());
         states.drain(..states.len() - 1);
@@ -135,11 +135,15 @@ impl Base {
             crashed(scheme, content, &filled, &mut states, &mut draw)
         } else {
             let pool = started(Heap::from_bytes(&filled), scheme);
-            run(&pool, content, &mut states, LAST_ONES / 2, &mut draw, |_| ());
+            let mut lanes = Vec::new();
+            let half = |states: &mut Vec<State>, lanes: &mut Vec<usize>, draw: &mut Draw| {
+                run(&pool, content, states, LAST_ONES / 2, draw, |lane, _| lanes.push(lane));
+            };
+            half(&mut states, &mut lanes, &mut draw);
             earlier.push(pool.medium().to_bytes());
-            run(&pool, content, &mut states, LAST_ONES / 2, &mut draw, |_| ());
+            half(&mut states, &mut lanes, &mut draw);
+            let before = last_ones(&states, &lanes);
             let right = vec![states.pop().expect("a last state")];
-            let before = last_ones(&states);
             match ending {
                 Ending::Closed => (pool.close().to_bytes(), right, before),
                 _ => (pool.into_medium().to_bytes(), right, before),
@@ -157,14 +161,15 @@ fn started<M: Medium>(medium: M, scheme: Scheme) -> Pool<M> {
     recovered.and_then(|pool| pool.start(&options(scheme))).expect("a sound pool")
 }
 
-/// Runs transactions; `done` hears of each that changed something. A pool that is full takes no more.
+/// Runs transactions; `done` hears of each that changed something its lane and the number of the state
+/// that it leaves. A pool that is full takes no more.
 pub(super) fn run<M: Medium>(
     pool: &Pool<M>,
     content: Content,
     states: &mut Vec<State>,
     count: u64,
     draw: &mut Draw,
-    mut done: impl FnMut(u64),
+    mut done: impl FnMut(usize, u64),
 ) {
     for _ in 0..count {
         let lane = draw.below(u64::from(LANES)) as usize;
@@ -172,7 +177,7 @@ pub(super) fn run<M: Medium>(
         let state = states.last().expect("a state to start from");
         if let Ok(state) = content.step(pool, lane, state, of_step) {
             states.push(state);
-            done(states.len() as u64 - 1);
+            done(lane, states.len() as u64 - 1);
         }
     }
 }
@@ -187,7 +192,11 @@ fn crashed(
 ) -> (Vec<u8>, Vec<State>, Vec<State>) {
     let medium = Recorder::from_image(filled.to_vec());
     let pool = started(&medium, scheme);
-    run(&pool, content, states, LAST_ONES, draw, |number| medium.mark(Mark::Ack(TxId(number))));
+    let mut lanes = Vec::new();
+    run(&pool, content, states, LAST_ONES, draw, |lane, number| {
+        lanes.push(lane);
+        medium.mark(Mark::Ack(TxId(number)));
+    });
     drop(pool);
     let mut found = None;
     let judge = |image: &ImageMedium, crash: &Crash<'_>| {
@@ -200,12 +209,14 @@ fn crashed(
     settings.sample(filled, &log, draw.next(), 4, 1, judge).expect("units that can be drawn");
     let (image, acked) = found.expect("an image");
     let right = states[acked..].iter().take(2).cloned().collect();
-    (image, right, last_ones(&states[..acked]))
+    (image, right, last_ones(states, &lanes[..acked]))
 }
 
-/// One for each lane, and one more that may share its fence.
-fn last_ones(states: &[State]) -> Vec<State> {
-    states[states.len().saturating_sub(2 * LANES as usize)..].to_vec()
+/// What stood before the last transactions of each lane: its last record may lack, and one more that
+/// shares its fence. `lanes` has the lane of each transaction, from the first state on.
+fn last_ones(states: &[State], lanes: &[usize]) -> Vec<State> {
+    let last = |lane: usize| (0..lanes.len()).rev().filter(move |nth| lanes[*nth] == lane).take(2);
+    (0..LANES as usize).flat_map(last).map(|nth| states[nth].clone()).collect()
 }
 
 /// Which lines of the image belong to what.

@@ -34,8 +34,11 @@
 //!   page of zeros adds up, nor one that was written to another's place.
 //! * **SUMS-9** A commit's record says what SUMS-7 needs: beside its new words what stands in their place,
 //!   and a hash of the content of each new block that it leaves out.
+//! * **SUMS-10** What a live record says stood in a word is what the live record before it, by its number,
+//!   put there. Where it is not, a record between them is missing, and that is damage.
 
 mod believed;
+mod chain;
 mod deltas;
 mod faults;
 mod matrices;
@@ -45,6 +48,7 @@ mod shapes;
 mod updater;
 
 pub(crate) use believed::Believed;
+pub(crate) use chain::Undone;
 pub(crate) use deltas::{Deltas, Loads};
 pub use faults::{Fault, RepairReport};
 pub(crate) use matrices::Matrices;

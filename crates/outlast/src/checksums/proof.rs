@@ -6,7 +6,7 @@
 //! recovery leaves, less the growth of some of each lane's last commits, must be what a checksum
 //! says. No damage does that, but for one in 2⁶⁴ of those tried.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::BuildHasherDefault;
 
 use outlast_matrix::{LINE_BYTES, Line, LineSet, Place, Spare, Sums, crc8};
@@ -20,37 +20,31 @@ use crate::checksums::rebuild::{Rebuild, summed_contents};
 use crate::collections::hash_key;
 use crate::error::PoolError;
 use crate::log::{Item, items};
+use crate::seq::Seq;
 
 /// Moments of one checksum that are tried. With more it is left to the CRC-8 of untouched lines.
 const MOMENTS_MAX: usize = 1 << 16;
 
 /// A committed transaction that the log has.
 pub(crate) struct Commit<'l> {
+    pub seq: Seq,
     pub lane: usize,
     pub payloads: &'l [&'l [u64]],
 }
 
 impl Commit<'_> {
-    fn items(&self) -> impl Iterator<Item = Item<'_>> {
+    pub(super) fn items(&self) -> impl Iterator<Item = Item<'_>> {
         self.payloads.iter().flat_map(|payload| items(payload)).flatten()
     }
 
     /// The words that it stored, with what it stored there.
-    fn new_words(&self) -> impl Iterator<Item = (PoolOffset, u64)> {
-        let words = self.items().filter_map(|item| match item {
-            Item::Words { at, words } => Some((at, words)),
-            _ => None,
-        });
-        words.flat_map(|(at, words)| words_from(at, words.len() as u64).zip(words.iter().copied()))
+    pub(super) fn new_words(&self) -> impl Iterator<Item = (PoolOffset, u64)> {
+        self.items().flat_map(Item::new_words)
     }
 
     /// The words of blocks that it did not take itself, with what stood there.
-    fn old_words(&self) -> impl Iterator<Item = (PoolOffset, u64)> {
-        let words = self.items().filter_map(|item| match item {
-            Item::Old { at, words } => Some((at, words)),
-            _ => None,
-        });
-        words.flat_map(|(at, words)| words_from(at, words.len() as u64).zip(words.iter().copied()))
+    pub(super) fn old_words(&self) -> impl Iterator<Item = (PoolOffset, u64)> {
+        self.items().flat_map(Item::old_words)
     }
 }
 
@@ -84,6 +78,8 @@ struct Lack {
     matrix: MatrixAt,
     /// Columns, then rows.
     lines: Vec<Line>,
+    /// The lines of data that sums have, when recovery is done.
+    members: LineSet,
 }
 
 impl Rebuild {
@@ -199,7 +195,7 @@ impl Rebuild {
     }
 
     /// The words of the block that a bit speaks of.
-    fn block_words<M: Medium>(
+    pub(super) fn block_words<M: Medium>(
         &self,
         medium: &M,
         at: PoolOffset,
@@ -227,28 +223,70 @@ impl Rebuild {
     }
 
     /// Whether all columns, or else all rows, lack what some commits would add: either proves the
-    /// lines, and then the other ones are damaged themselves.
+    /// lines, and then the other ones are damaged themselves. Lines that changed places within a column
+    /// leave its sum as it was; then what one row lacks another has. Where one column and one row lack
+    /// the same, it is of their line: if no block has that any more, what it holds makes no difference.
     fn explain<M: Medium>(
         &self,
         medium: &M,
-        Lack { matrix, lines }: &Lack,
+        Lack { matrix, lines, members }: &Lack,
         growths: &Growths<'_, M>,
     ) -> Result<(), PoolError> {
         let columns = matrix.shape.columns();
         for word in 0..8 {
-            let is_odd = |nth: &usize| {
-                let sum = LineAddr(matrix.checks.0 + *nth as u64);
-                !is_explained(lines[*nth][word], growths.by_sum.get(&(sum, word)))
+            let growths_of = |nth: usize| {
+                let sum = LineAddr(matrix.checks.0 + nth as u64);
+                growths.by_sum.get(&(sum, word))
             };
-            let column = (0..columns).find(is_odd);
-            let row = (columns..lines.len()).find(is_odd);
-            if let (Some(column), Some(row)) = (column, row) {
-                let line = matrix.shape.line(Place { row: row - columns, column });
-                return Err(self.differs(medium, matrix, line as u64));
-            }
+            let is_odd = |nth: &usize| !is_explained(lines[*nth][word], growths_of(*nth));
+            let odd_columns: Vec<_> = (0..columns).filter(is_odd).collect();
+            let odd_rows: Vec<_> = (columns..lines.len()).filter(is_odd).collect();
+            let lacks = |nth: usize| rests(lines[nth][word], growths_of(nth));
+            let place = match (&odd_columns[..], &odd_rows[..]) {
+                ([column], [row])
+                    if !members.contains(
+                        matrix.shape.line(Place { row: row - columns, column: *column }),
+                    ) && have_common(lacks(*column), lacks(*row)) =>
+                {
+                    continue;
+                }
+                ([column, ..], [row, ..]) => Place { row: row - columns, column: *column },
+                (odd, []) | ([], odd) => {
+                    let Some(first) = exchanged(odd, lacks) else { continue };
+                    match first < columns {
+                        true => Place { row: 0, column: first },
+                        false => Place { row: first - columns, column: 0 },
+                    }
+                }
+            };
+            let line = matrix.shape.line(place);
+            return Err(self.differs(medium, matrix, line as u64));
         }
         Ok(())
     }
+}
+
+/// Whether two sums lack the same at some moments of each.
+fn have_common(a: Option<Vec<u64>>, b: Option<Vec<u64>>) -> bool {
+    let (Some(a), Some(b)) = (a, b) else { return false };
+    let a: HashSet<u64, BuildHasherDefault<FxHasher>> = a.into_iter().collect();
+    b.iter().any(|rest| a.contains(rest))
+}
+
+/// The first of two sums of which one has what the other lacks, at some moments of each.
+fn exchanged(odd: &[usize], lacks: impl Fn(usize) -> Option<Vec<u64>>) -> Option<usize> {
+    if odd.len() < 2 {
+        return None;
+    }
+    let mut seen: HashMap<u64, usize, BuildHasherDefault<FxHasher>> = HashMap::default();
+    for nth in odd {
+        let rests = lacks(*nth)?;
+        if let Some(first) = rests.iter().find_map(|rest| seen.get(&rest.wrapping_neg())) {
+            return Some(*first);
+        }
+        seen.extend(rests.into_iter().map(|rest| (rest, *nth)));
+    }
+    None
 }
 
 fn words_from(at: PoolOffset, count: u64) -> impl Iterator<Item = PoolOffset> {
@@ -268,32 +306,34 @@ fn lack_of<M: Medium>(medium: &M, matrix: MatrixAt, contents: &[Option<Line>]) -
         std::array::from_fn(|word| now[word].wrapping_sub(stored[word]))
     };
     let lines: Vec<Line> = sums.lines().iter().zip(stored).map(lack).collect();
-    lines.iter().any(|line| *line != [0; 8]).then_some(Lack { matrix, lines })
+    lines.iter().any(|line| *line != [0; 8]).then_some(Lack { matrix, lines, members })
 }
 
 /// Whether a lack is the growth of some of each lane's last commits.
 fn is_explained(lack: u64, growths: Option<&GrowthsOfWord>) -> bool {
-    if lack == 0 {
-        return true;
-    }
-    let Some(growths) = growths else { return false };
+    lack == 0 || rests(lack, growths).is_none_or(|rests| rests.contains(&0))
+}
+
+/// What is left of a lack when some of each lane's last commits are taken off, for each choice of them;
+/// `None` where there are too many.
+fn rests(lack: u64, growths: Option<&GrowthsOfWord>) -> Option<Vec<u64>> {
     let mut lanes: BTreeMap<usize, Vec<u64>> = BTreeMap::new();
-    for (lane, growth) in growths {
+    for (lane, growth) in growths.into_iter().flatten() {
         let last = lanes.entry(*lane).or_insert_with(|| vec![0]);
         let before = last[last.len() - 1];
         last.push(before.wrapping_add(*growth));
     }
-    let mut reached = vec![0u64];
+    let mut left = vec![lack];
     for of_lane in lanes.values() {
-        if reached.len() * of_lane.len() > MOMENTS_MAX {
-            return true;
+        if left.len() * of_lane.len() > MOMENTS_MAX {
+            return None;
         }
-        reached = reached
+        left = left
             .iter()
-            .flat_map(|sum| of_lane.iter().map(move |growth| sum.wrapping_add(*growth)))
+            .flat_map(|rest| of_lane.iter().map(move |growth| rest.wrapping_sub(*growth)))
             .collect();
     }
-    reached.contains(&lack)
+    Some(left)
 }
 
 #[cfg(test)]
@@ -311,5 +351,17 @@ mod tests {
             assert!(!is_explained(lack, Some(&growths)), "{lack}");
         }
         assert!(!is_explained(1, None));
+    }
+
+    #[test]
+    fn lines_that_changed_places_are_seen_in_what_two_sums_lack() {
+        let exchanged = |lacks: &[u64]| {
+            let odd: Vec<usize> = (0..lacks.len()).collect();
+            exchanged(&odd, |nth| rests(lacks[nth], Some(&vec![(0, 5)])))
+        };
+        // One has 7 too much, of which 5 may be a commit's that the sum lacks; the other lacks 7.
+        assert_eq!(exchanged(&[12, 9, 7u64.wrapping_neg()]), Some(0));
+        assert_eq!(exchanged(&[12, 9, 8u64.wrapping_neg()]), None);
+        assert_eq!(exchanged(&[0]), None);
     }
 }

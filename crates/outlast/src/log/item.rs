@@ -48,7 +48,23 @@ pub(crate) enum Item<'a> {
     Taken { at: PoolOffset, words: usize, hash: u64 },
 }
 
-impl Item<'_> {
+impl<'a> Item<'a> {
+    /// The words that it puts, each with its place; none where it puts none.
+    pub fn new_words(self) -> impl Iterator<Item = (PoolOffset, u64)> + use<'a> {
+        match self {
+            Self::Words { at, words } => placed(at, words),
+            _ => placed(PoolOffset(0), &[]),
+        }
+    }
+
+    /// The words that stood there before, as far as it says.
+    pub fn old_words(self) -> impl Iterator<Item = (PoolOffset, u64)> + use<'a> {
+        match self {
+            Self::Old { at, words } => placed(at, words),
+            _ => placed(PoolOffset(0), &[]),
+        }
+    }
+
     /// Words of a payload that it takes.
     fn len(self) -> usize {
         match self {
@@ -57,6 +73,10 @@ impl Item<'_> {
             Self::Acquired { .. } | Self::Released { .. } | Self::Taken { .. } => 2,
         }
     }
+}
+
+fn placed(at: PoolOffset, words: &[u64]) -> impl Iterator<Item = (PoolOffset, u64)> + use<'_> {
+    (0..).zip(words).map(move |(n, word)| (at.plus(n * 8), *word))
 }
 
 /// Words in front of a payload, for what a streamed record begins with.

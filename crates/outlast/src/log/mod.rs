@@ -54,9 +54,10 @@
 //! end with the ring's last line: the next one then starts the ring without a `Wrap`.
 //!
 //! * **LOG-8** Behind the end lie records of one number at most, and only such as share the fence of
-//!   what lacks: one at the ring's start behind a `Wrap`, or one that names a region. Any other
-//!   live record there was fenced after the one that should stand at the end: that line is older
-//!   than it was, which is damage. The last record of a lane can be missing unnoticed.
+//!   what lacks: one at the ring's start that needed a `Wrap` there, or one that names a region and is
+//!   not known to be whole without the line that lacks. Any other live record there was fenced after
+//!   the one that should stand at the end: that line is older than it was, which is damage. The last
+//!   record of a lane can be missing unnoticed, unless another lane has built upon it (SUMS-10).
 //! * **LOG-9** What a ring holds beside the records between tail and end is older than they are: dead, and in a
 //!   ring with streamed lines of an earlier lap. A live record there, or a line of a later lap, was written
 //!   under a newer tail: the lane's header is older than it was, which is damage.

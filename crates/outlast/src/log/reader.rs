@@ -6,7 +6,7 @@ use outlast_trace::{LINE_BYTES, PoolOffset};
 use crate::io::Io;
 use crate::layout::CHUNK_BYTES_MIN;
 use crate::log::place::Place;
-use crate::log::record::{self, Found, LogDamage, Peeked, RecordKind, Region};
+use crate::log::record::{self, Found, Head, LogDamage, Peeked, RecordKind, Region};
 use crate::log::streamed;
 use crate::plant::Plant;
 use crate::seq::Seq;
@@ -201,24 +201,62 @@ impl Behind {
             };
             let is_whole =
                 || matches!(place.read(io, is_left_out, &mut payload), Found::Record { .. });
-            if stays || excused == Some(head.seq) || !{ is_whole }() {
+            if stays || !{ is_whole }() {
                 continue;
             }
             if is_earlier(head.seq) {
                 let why = "older live records lie before a lane's tail, which is older than it was";
                 return Err(LogDamage { line: place.region.line(place.line), why });
             }
-            let names_region = matches!(
-                head.kind,
-                RecordKind::Detached | RecordKind::Continued | RecordKind::Onward
-            );
-            if excused.is_some() || !(names_region || place.line == 0) {
+            let is_other = excused.is_some_and(|number| number != head.seq);
+            if is_other || !self.shares_fence(io, place, head, &payload) {
                 let why = "a log line is older than it was: live records lie behind it";
                 return Err(LogDamage { line: end.region.at.plus(end.line * LINE_BYTES), why });
             }
             excused = Some(head.seq);
         }
         Ok(())
+    }
+
+    /// Whether a whole live record behind the end may share the fence of what lacks there: that is a part of
+    /// the same record, or the `Wrap` that it needed. `payload` is the record's.
+    fn shares_fence<M: Medium>(
+        &self,
+        io: Io<'_, M>,
+        place: Place,
+        head: Head,
+        payload: &[u64],
+    ) -> bool {
+        let parts_before = match head.kind {
+            RecordKind::Continued | RecordKind::Onward => return true,
+            RecordKind::Detached => match parts_before(io, head.seq, payload) {
+                Some(parts) => parts,
+                None => return true,
+            },
+            _ => 0,
+        };
+        let Some(first) = place.line.checked_sub(parts_before) else { return false };
+        let lines = match head.kind {
+            RecordKind::Detached => parts_before + 1,
+            _ => head.lines,
+        };
+        let Self { end, .. } = self;
+        match place.line > end.line {
+            true => first <= end.line,
+            false => first == 0 && lines > end.region.lines - end.line,
+        }
+    }
+}
+
+/// How many lines like it stand before one that names the last part of a record; `None` where it
+/// names another part, or one that is not whole.
+fn parts_before<M: Medium>(io: Io<'_, M>, seq: Seq, named: &[u64]) -> Option<u64> {
+    let region = named_region(named, io.medium.len())?;
+    let mut payload = Vec::new();
+    match record::read(io, region, 0, |number| number == seq, &mut payload) {
+        Found::Record { kind: RecordKind::Redo, .. } => Some(0),
+        Found::Record { kind: RecordKind::RedoFinal, .. } => payload.first().copied(),
+        _ => None,
     }
 }
 
@@ -476,10 +514,41 @@ mod tests {
         // A record at the ring's start shares its fence with the wrap before it, and no other does.
         let medium = blank();
         redo(&medium, 12, 5);
-        redo(&medium, 0, 6);
+        put(&medium, RING, 0, RecordKind::Redo, 6, &[1; 24]);
         assert_eq!(damage_of(&medium, 12, 1), None);
-        redo(&medium, 1, 7);
+        redo(&medium, 4, 7);
         assert_eq!(damage_of(&medium, 12, 1), Some(RING.line(13)));
+        // It would have fitted where the wrap should be.
+        let medium = blank();
+        redo(&medium, 12, 5);
+        redo(&medium, 0, 6);
+        assert_eq!(damage_of(&medium, 12, 1), Some(RING.line(13)));
+    }
+
+    /// LOG-8.
+    #[test]
+    fn a_line_that_names_a_whole_record_excuses_only_what_belongs_to_it() {
+        let detached = |medium: &Heap, line, to: Region| {
+            put(medium, RING, line, RecordKind::Detached, 6, &[to.at.0, to.lines]);
+        };
+        let start = || {
+            let medium = blank();
+            put(&medium, RING, 0, RecordKind::Redo, 5, &[1]);
+            detached(&medium, 2, ELSEWHERE);
+            medium
+        };
+        // Behind the lost line stands one record that is whole: the line was of an earlier fence.
+        let medium = start();
+        put(&medium, ELSEWHERE, 0, RecordKind::Redo, 6, &[1; 9]);
+        assert_eq!(damage_of(&medium, 0, 1), Some(RING.line(1)));
+        // Or its last part, before which as many are as lie between, or fewer.
+        for (parts, damage) in [(1, None), (0, Some(RING.line(1)))] {
+            let medium = start();
+            put(&medium, ELSEWHERE, 0, RecordKind::RedoFinal, 6, &[parts, 1]);
+            assert_eq!(damage_of(&medium, 0, 1), damage, "{parts}");
+        }
+        // It did not arrive itself.
+        assert_eq!(damage_of(&start(), 0, 1), None);
     }
 
     #[test]

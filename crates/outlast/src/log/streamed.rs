@@ -108,6 +108,13 @@ impl Lap {
         let ahead = |lap: Self| (TAGS + lap.number() - self.number() % TAGS) % TAGS;
         Self::of_tag(tag).is_some_and(|lap| (1..=AHEAD_MAX).contains(&ahead(lap)))
     }
+
+    /// Whether a line that is written in this lap may hold a word with that tag, before or behind it.
+    fn may_follow(self, tag: u8) -> bool {
+        let behind = |lap: Self| (TAGS + self.number() % TAGS - lap.number()) % TAGS;
+        let is_recent = |lap| behind(lap) <= ERA + self.number() % ERA;
+        u64::from(tag) == BLANK >> TAG_SHIFT || Self::of_tag(tag).is_some_and(is_recent)
+    }
 }
 
 /// Where a streamed record begins.
@@ -440,11 +447,12 @@ pub(crate) fn carries(word: u64, lap: Lap) -> bool {
     (word >> TAG_SHIFT) as u8 == lap.tag()
 }
 
-/// Damage of a ring's line that no record can have left: a word with the tag of no lap.
+/// Damage of a ring's line that no record can have left: a word with the tag of no lap, or of one that is
+/// neither of this era nor of the last (LOG-5). `lap` is the line's, as the lane's tail has it.
 ///
 /// Recovery has refused the words behind the last record; here, too, they are only checked.
-pub(crate) fn is_damaged<M: Medium>(medium: &M, ring: Region, line: u64) -> bool {
-    let has_tags = |bytes: &[u8]| bytes.chunks_exact(8).all(|word| is_tag(word[TAG_BYTE]));
+pub(crate) fn is_damaged<M: Medium>(medium: &M, ring: Region, line: u64, lap: Lap) -> bool {
+    let has_tags = |bytes: &[u8]| bytes.chunks_exact(8).all(|word| lap.may_follow(word[TAG_BYTE]));
     !medium.verify(ring.line(line), LINE_BYTES, has_tags)
 }
 
@@ -552,7 +560,21 @@ mod tests {
             assert!(matches!(found, Found::Damaged { .. }), "bit {bit}: {found:?}");
             let in_a_tag = bit / 8 % 8 == 7;
             let line = 2 + bit as u64 / 512;
-            assert_eq!(is_damaged(&medium, REGION, line), in_a_tag, "bit {bit}");
+            assert_eq!(is_damaged(&medium, REGION, line, Lap::numbered(3)), in_a_tag, "bit {bit}");
+        }
+    }
+
+    /// LOG-5.
+    #[test]
+    fn words_are_of_this_era_or_the_last() {
+        for number in [0, 5, ERA, 2 * ERA - 1, TAGS, LAPS - 1] {
+            let lap = Lap::numbered(number);
+            let allowed = (0..TAGS).filter(|behind| {
+                let older = Lap::numbered(LAPS + number - behind);
+                lap.may_follow(older.tag())
+            });
+            assert!(allowed.eq(0..=ERA + number % ERA), "{number}");
+            assert!(lap.may_follow((BLANK >> TAG_SHIFT) as u8) && !lap.may_follow(0));
         }
     }
 

@@ -14,6 +14,7 @@ use crate::checksums::Fault;
 use crate::collections::{Reach, walk_root};
 use crate::layout::{HEADER_PAGE_BYTES, HEADER_ZERO_AT, LANE_FLOOR, LANE_SEEN, LANE_TAIL, TAG_AT};
 use crate::log::record::untag;
+use crate::log::streamed::Lap;
 use crate::log::{self, Region};
 use crate::pool::{
     LANE_FLOOR_UNPROVEN, LANE_SEEN_UNPROVEN, LANE_TAIL_UNPROVEN, RecoveredPool, load_sealed,
@@ -358,6 +359,11 @@ impl<M: Medium> RecoveredPool<M> {
             let ring = Region { at, lines, is_elsewhere: false };
             let tail = load_sealed(self.medium(), geometry.lane_at(lane).plus(LANE_TAIL), "");
             let place = tail.ok().and_then(|tail| log::place_of_tail(ring, tail));
+            let is_damaged = |tail: Lap, line: u64| {
+                let is_around = place.is_some_and(|place| line < place.line);
+                let lap = tail.after(u64::from(is_around));
+                log::streamed::is_damaged(self.medium(), ring, line, lap)
+            };
             for line in 0..lines {
                 let tag_at = ring.line(line).plus(TAG_AT);
                 match place.map(|place| place.lap) {
@@ -366,8 +372,8 @@ impl<M: Medium> RecoveredPool<M> {
                         let what = "the tag of a log line does not prove itself";
                         report.findings.push(damaged(tag_at, what));
                     }
-                    Some(Some(_)) if log::streamed::is_damaged(self.medium(), ring, line) => {
-                        let what = "a word of a log line carries the tag of no lap";
+                    Some(Some(lap)) if is_damaged(lap, line) => {
+                        let what = "a word of a log line carries the tag of no lap that wrote it";
                         report.findings.push(damaged(ring.line(line), what));
                     }
                     Some(_) => {}

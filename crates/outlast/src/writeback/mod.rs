@@ -36,7 +36,7 @@ use outlast_trace::ByteRange;
 use crate::checksums::{Believed, Updater};
 use crate::io::Site;
 use crate::layout::{FLOOR_AT, Geometry, LANE_SEEN, LANE_TAIL};
-use crate::log::record::Head;
+use crate::log::record::{Head, Peeked};
 use crate::log::{self, Place, RecordKind};
 use crate::plant::Plant;
 use crate::pool::{LaneLog, LaneShared, LaneSlot, OpenOptions, Pool, first_not_installed};
@@ -337,7 +337,7 @@ fn for_each_target<M: Medium>(
     pool: &Pool<M>,
     place: Place,
     head: &Head,
-    visit: impl FnMut(ByteRange),
+    mut visit: impl FnMut(ByteRange),
 ) {
     let medium = &pool.medium;
     if matches!(head.kind, RecordKind::Wrap | RecordKind::Before | RecordKind::BeforeElsewhere) {
@@ -347,11 +347,20 @@ fn for_each_target<M: Medium>(
     if head.kind != RecordKind::Detached {
         return place.for_each_target(medium, head, 0, visit);
     }
-    let named = place.first_words(medium);
-    let place = Place::sealed(log::named_region(&named, medium.len()).expect("we wrote it"), 0);
-    let head = place.head(medium);
+    // In a pool whose directory is damaged a region may lie over what others store to.
+    let named = log::named_region(&place.first_words(medium), medium.len());
+    let Some(region) = named else { return };
+    let place = Place::sealed(region, 0);
+    let Peeked::Head(head) = place.peek_if(pool.io(), |_| true) else { return };
+    if head.lines > region.lines {
+        return;
+    }
     let skip = usize::from(head.kind == RecordKind::RedoFinal);
-    place.for_each_target(medium, &head, skip, visit);
+    place.for_each_target(medium, &head, skip, |range| {
+        if range.end().0 <= medium.len() {
+            visit(range);
+        }
+    });
 }
 
 /// Waits until the lane has room for `lines` lines in one piece of its ring, from the head of its
