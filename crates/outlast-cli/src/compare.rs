@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use outlast::{SCHEMES, Scheme};
 use outlast_lab::compare::{self, Compared, Comparison};
 use outlast_lab::record::Document;
 use outlast_lab::{report, simulated};
@@ -13,7 +14,7 @@ use outlast_workloads::{Workload, workloads};
 
 use crate::program::{CoreName, ProgramArgs};
 use crate::say::{Teller, noteln, out};
-use crate::{CommandResult, Verdict, signals};
+use crate::{CommandResult, Verdict, names, signals};
 
 #[derive(Args)]
 pub struct CompareArgs {
@@ -23,10 +24,10 @@ pub struct CompareArgs {
     /// Compares on a trace with transactions instead: one of `outlast sim --save-trace`.
     #[arg(long, value_name = "FILE", conflicts_with = "work")]
     trace: Option<PathBuf>,
-    /// Schemes of the machine, separated by commas [default: all but those as published]. Plain
-    /// memory, which all are measured by, always runs.
-    #[arg(long, value_delimiter = ',', value_parser = |name: &str| name.parse::<MachineScheme>())]
-    scheme: Vec<MachineScheme>,
+    /// Schemes of the machine and of the runtime, separated by commas [default: all but those as
+    /// published]. Plain memory, which all are measured by, always runs.
+    #[arg(long, value_delimiter = ',')]
+    scheme: Vec<String>,
     #[command(flatten)]
     program: ProgramArgs,
     /// The kind of core, if not the machine's own.
@@ -51,11 +52,11 @@ pub fn run(args: &CompareArgs, as_json: bool, seed: u64) -> CommandResult {
         (Some(path), _) => Compared::Trace(path.clone()),
         (None, name) => Compared::Program(args.program.plan(workload(name)?, seed)),
     };
-    let schemes = schemes(&args.scheme);
+    let (schemes, software) = schemes(&args.scheme)?;
     let core = CoreName::kind(args.core);
     let settings = simulated::settings(&args.config, core, &args.options, &schemes)?;
     report::prepare(&args.out)?;
-    let comparison = Comparison { work, settings, schemes, seed };
+    let comparison = Comparison { work, settings, schemes, software, seed };
     let teller = Teller::new();
     let outcome = comparison.run(&mut |progress| teller.tell(progress))?;
     drop(teller);
@@ -81,15 +82,17 @@ fn workload(name: Option<&str>) -> Result<&'static Workload, String> {
     })
 }
 
-/// Plain memory first, then those asked for.
-fn schemes(asked: &[MachineScheme]) -> Vec<MachineScheme> {
+/// Plain memory first, then those asked for; and those of the runtime.
+fn schemes(asked: &[String]) -> Result<(Vec<MachineScheme>, Vec<Scheme>), String> {
+    let (wanted, software) = names::schemes(asked)?;
     let mut schemes = vec![MachineScheme::plain()];
     let all = MachineScheme::all().filter(|scheme| scheme.reading() != Reading::AsPublished);
-    let wanted: Vec<_> = if asked.is_empty() { all.collect() } else { asked.to_vec() };
+    let wanted = if asked.is_empty() { all.collect() } else { wanted };
     for scheme in wanted {
         if !schemes.contains(&scheme) {
             schemes.push(scheme);
         }
     }
-    schemes
+    let sound = SCHEMES.iter().map(|row| row.scheme).filter(|scheme| !scheme.is_literal());
+    Ok((schemes, if asked.is_empty() { sound.collect() } else { software }))
 }

@@ -1,6 +1,7 @@
 //! Names on the command line: a wrong one is told the nearest, or all there are.
 
 use outlast::{Plant, SCHEMES, Scheme};
+use outlast_schemes::MachineScheme;
 use outlast_sim::{Policy, instead_of, nearest};
 use outlast_workloads::{Workload, workloads};
 
@@ -53,4 +54,30 @@ pub fn plant(name: &str) -> Result<Plant, String> {
 /// Planted bugs, then the controls, which nothing should flag.
 pub fn plants() -> impl Iterator<Item = Plant> {
     Plant::all().chain(Plant::controls())
+}
+
+/// Schemes by their names: those of the machine, and those of the runtime.
+pub fn schemes(names: &[String]) -> Result<(Vec<MachineScheme>, Vec<Scheme>), String> {
+    let (mut hardware, mut software) = (Vec::new(), Vec::new());
+    for scheme in names {
+        match (scheme.parse::<MachineScheme>(), scheme.parse::<Scheme>()) {
+            (Ok(scheme), _) => hardware.push(scheme),
+            (_, Ok(scheme)) => software.push(scheme),
+            (Err(unknown), Err(_)) => {
+                let machine = MachineScheme::all().map(MachineScheme::name);
+                let all: Vec<_> = machine.chain(SCHEMES.iter().map(|row| row.name)).collect();
+                return Err(match nearest(scheme, &all).as_slice() {
+                    [] => {
+                        let own = instead_of(scheme, SCHEMES.iter().map(|row| row.name));
+                        format!("{unknown}; of the runtime's {own}")
+                    }
+                    near => {
+                        let instead = instead_of(scheme, near.iter().copied());
+                        format!("no scheme is called '{scheme}'; {instead}")
+                    }
+                });
+            }
+        }
+    }
+    Ok((hardware, software))
 }

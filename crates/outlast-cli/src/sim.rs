@@ -10,8 +10,8 @@ use outlast_lab::crash::planted_in;
 use outlast_lab::record::Document;
 use outlast_lab::simulated::{self, RuntimeRun, Simulation, TimelineRequest, Work};
 use outlast_schemes::{MachineScheme, Plant as MachinePlant, plants};
+use outlast_sim::instead_of;
 use outlast_sim::timed::{DEFAULT_MACHINE, KEYS, MEMORY_PRESETS, MachineConfig, PRESETS, Pattern};
-use outlast_sim::{instead_of, nearest};
 use outlast_workloads::machine::Plan;
 use outlast_workloads::{Workload, workloads};
 
@@ -176,27 +176,7 @@ fn transactions(
     workload: &'static Workload,
     seed: u64,
 ) -> Result<Transactions, String> {
-    let (mut hardware, mut software) = (Vec::new(), Vec::new());
-    for scheme in &args.scheme {
-        match (scheme.parse::<MachineScheme>(), scheme.parse::<Scheme>()) {
-            (Ok(scheme), _) => hardware.push(scheme),
-            (_, Ok(scheme)) => software.push(scheme),
-            (Err(unknown), Err(_)) => {
-                let machine = MachineScheme::all().map(MachineScheme::name);
-                let all: Vec<_> = machine.chain(SCHEMES.iter().map(|row| row.name)).collect();
-                return Err(match nearest(scheme, &all).as_slice() {
-                    [] => {
-                        let own = instead_of(scheme, SCHEMES.iter().map(|row| row.name));
-                        format!("{unknown}; of the runtime's {own}")
-                    }
-                    near => {
-                        let instead = instead_of(scheme, near.iter().copied());
-                        format!("no scheme is called '{scheme}'; {instead}")
-                    }
-                });
-            }
-        }
-    }
+    let (mut hardware, mut software) = names::schemes(&args.scheme)?;
     if args.scheme.is_empty() && workload.stands_alone().is_some() {
         hardware = MachineScheme::all().collect();
     } else if args.scheme.is_empty() {
@@ -418,6 +398,7 @@ fn runtime_run(
         points: args.crash_entry.map(Points::One).or(args.crash),
         plant,
         seed,
+        work: RuntimeRun::NOT_COUNTED,
         timeline: timeline(args),
     }
 }

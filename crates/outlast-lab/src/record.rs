@@ -578,6 +578,8 @@ metrics! {
     MEMORY_READS = "memory_reads", "count";
     /// Lines that residual energy has to write at a crash; the class is the mean or the most.
     DRAIN_LINES = "drain_lines", "count";
+    /// The time of the memory for them; the class is the mean or the most.
+    DRAIN_TIME = "drain_time", "ns";
     /// The energy that takes; the class is the mean or the most.
     DRAIN_ENERGY = "drain_energy", "nJ";
     /// Lines written to simulated memory; the class is the cause.

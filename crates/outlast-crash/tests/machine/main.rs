@@ -2,6 +2,7 @@
 
 #![cfg(not(miri))]
 
+mod epochs;
 mod kept;
 
 use outlast_crash::machine::{Campaign, Report};

@@ -1,4 +1,7 @@
-//! The runtime under the checker.
+//! The runtime under the checker, in campaigns, and with damaged pools.
 
+mod campaigns;
+#[cfg(not(miri))]
+mod damage;
 mod literal;
 mod serializable;

@@ -2,11 +2,11 @@
 
 use outlast_schemes::{MachineScheme, Prepared, Streams, Work};
 use outlast_sim::Domain;
-use outlast_sim::timed::{MachineConfig, Setup};
-use outlast_trace::Op;
+use outlast_sim::timed::{MachineConfig, RunStats, Setup};
+use outlast_trace::{Guarantee, Op};
 use outlast_workloads::machine::{Plan, Recorded};
 
-use super::recovery::recoveries;
+use super::recovery::{drain_time, recoveries};
 use super::wear::Wear;
 use crate::record::{Kind, Metric, Record};
 use crate::simulated::{memory_records, of_plan, sources, time};
@@ -58,56 +58,49 @@ impl Subject {
         Self { name, plan, work, transactions, stored_bytes, seed }
     }
 
-    /// A record of a scheme on this work and machine.
+    /// A record of a scheme, given its name and guarantee, on this work and machine.
     pub(super) fn record(
         &self,
         kind: Kind,
         config: &str,
-        scheme: MachineScheme,
+        (scheme, guarantee): (&str, Guarantee),
         metric: Metric,
         value: f64,
     ) -> Record {
-        let record = Record::new(kind, &self.name, scheme.name(), metric, value)
+        let record = Record::new(kind, &self.name, scheme, metric, value)
             .config(config)
-            .guarantee(scheme.guarantee().name());
+            .guarantee(guarantee.name());
         match &self.plan {
             Some(plan) => of_plan(record, plan),
             None => record.threads(self.work.lanes.into()).transactions(self.transactions.1),
         }
     }
 
-    /// Times a scheme, recovers crashes of the run, and counts wear.
-    pub(super) fn measure(
-        &self,
-        machine: &MachineConfig,
-        scheme: MachineScheme,
-        prepared: &dyn Prepared,
-    ) -> Result<Vec<Record>, Box<dyn std::error::Error>> {
-        let mut image = self.work.image.to_vec();
-        image.resize((prepared.lines() * 64) as usize, 0);
-        let setup = Setup {
-            seed: self.seed,
-            base: image.clone(),
-            journal: Some(Domain::Adr),
-            ..Setup::default()
-        };
-        let sources = sources(prepared, self.work.lanes);
-        let timed = time(machine, prepared, setup, sources, self.transactions)?;
-        let stats = &timed.stats;
-        let count = self.transactions.1.max(1) as f64;
-        let per_tx = |count_of: u64| count_of as f64 / count;
-        let config = match &self.plan {
+    /// The machine and the size of the work, as records have them.
+    pub(super) fn config(&self, machine: &MachineConfig) -> String {
+        match &self.plan {
             Some(plan) => format!("{} ({}), {}", machine.name, machine.core.kind, plan.describe()),
             None => format!("{} ({})", machine.name, machine.core.kind),
-        };
-        let record = |metric, value| self.record(Kind::Sim, &config, scheme, metric, value);
+        }
+    }
+
+    /// What the machine counted in a run of the work's transactions.
+    pub(super) fn of_run(
+        &self,
+        machine: &MachineConfig,
+        stats: &RunStats,
+        record: impl Fn(Metric, f64) -> Record,
+    ) -> Vec<Record> {
+        let count = self.transactions.1.max(1) as f64;
+        let per_tx = |count_of: u64| count_of as f64 / count;
+        let ns = machine.core.clock.period_fs() as f64 / 1e6;
+        let seconds = stats.cycles as f64 * ns / 1e9;
         let mut records = vec![
-            record(Metric::THROUGHPUT, count / timed.seconds),
+            record(Metric::THROUGHPUT, count / seconds),
             record(Metric::IPC, stats.ipc()),
             record(Metric::INSTRUCTIONS, stats.instructions() as f64),
             record(Metric::CYCLES, stats.cycles as f64),
         ];
-        let ns = machine.core.clock.period_fs() as f64 / 1e6;
         let mut latencies = stats.tx_cycles.clone();
         latencies.sort_unstable();
         if let Some(last) = latencies.len().checked_sub(1) {
@@ -140,7 +133,6 @@ impl Subject {
         if let Some(energy) = stats.memory.energy(&machine.memory) {
             records.push(record(Metric::MEMORY_ENERGY_TX, energy.total() / 1e3 / count));
         }
-        records.push(record(Metric::EXTRA_SPACE, 64.0 * self.extra_lines(prepared) as f64));
         let is_other =
             |found: &Record| found.is(Metric::DRAIN_LINES) || found.is(Metric::DRAIN_ENERGY);
         let of_memory = memory_records(machine, stats, record).into_iter();
@@ -148,12 +140,42 @@ impl Subject {
         records.extend(
             of_memory.filter(|found| is_other(found) || named.contains(&found.metric.as_str())),
         );
+        records
+    }
+
+    /// Times a scheme, recovers crashes of the run, and counts wear.
+    pub(super) fn measure(
+        &self,
+        machine: &MachineConfig,
+        scheme: MachineScheme,
+        prepared: &dyn Prepared,
+    ) -> Result<Vec<Record>, Box<dyn std::error::Error>> {
+        let mut image = self.work.image.to_vec();
+        image.resize((prepared.lines() * 64) as usize, 0);
+        let setup = Setup {
+            seed: self.seed,
+            base: image.clone(),
+            journal: Some(Domain::Adr),
+            ..Setup::default()
+        };
+        let sources = sources(prepared, self.work.lanes);
+        let timed = time(machine, prepared, setup, sources, self.transactions)?;
+        let config = self.config(machine);
+        let as_named = (scheme.name(), scheme.guarantee());
+        let record = |metric, value| self.record(Kind::Sim, &config, as_named, metric, value);
+        let mut records = self.of_run(machine, &timed.stats, record);
+        records.push(record(Metric::EXTRA_SPACE, 64.0 * self.extra_lines(prepared) as f64));
         let journal = timed.machine.journal().expect("it was asked for");
         if let Some(wear) = Wear::of(journal.journal(), timed.warm_entries) {
             let line =
                 |value: u64, class: &str| record(Metric::LINE_WRITES, value as f64).class(class);
             records.extend([line(wear.p50, "p50"), line(wear.p99, "p99"), line(wear.max, "max")]);
             records.push(record(Metric::WEAR_GINI, wear.gini));
+        }
+        if let Some(drain) = drain_time(machine, journal, timed.warm_entries) {
+            for (class, ns) in [("mean", drain.mean), ("max", drain.max)] {
+                records.push(record(Metric::DRAIN_TIME, ns).class(class));
+            }
         }
         let points = (timed.warm_entries, RECOVERIES);
         let mut found = recoveries(machine, prepared, journal, &mut image, points)?;

@@ -5,6 +5,7 @@
 //! campaign of the same program, crashed everywhere, says which guarantee the oracle saw.
 //!
 //! - `measure` times a scheme and draws what the journal says;
+//! - `software` times and crashes the runtime's schemes;
 //! - `recovery` executes recoveries;
 //! - `wear` counts writes of each line;
 //! - `rows` derives what a reader compares, for terminal and page alike;
@@ -14,6 +15,7 @@ mod measure;
 mod page;
 mod recovery;
 mod rows;
+mod software;
 mod wear;
 
 pub use page::page;
@@ -22,6 +24,7 @@ pub(crate) use wear::Wear;
 
 use std::path::PathBuf;
 
+use outlast::Scheme;
 use outlast_crash::machine::Campaign;
 use outlast_schemes::MachineScheme;
 use outlast_workloads::machine::Plan;
@@ -51,8 +54,10 @@ pub struct Comparison {
     pub work: Compared,
     /// The machines, with what was chosen of schemes.
     pub settings: Vec<Setting>,
-    /// The schemes.
+    /// The schemes of the machine.
     pub schemes: Vec<MachineScheme>,
+    /// The schemes of the runtime.
+    pub software: Vec<Scheme>,
     /// Feeds what is drawn.
     pub seed: u64,
 }
@@ -69,7 +74,9 @@ pub struct Outcome {
 /// One job: independent of all others.
 enum Job {
     Measure(usize, MachineScheme),
+    MeasureSoftware(usize, Scheme),
     Crash(MachineScheme),
+    CrashSoftware(Scheme),
 }
 
 impl Comparison {
@@ -84,9 +91,17 @@ impl Comparison {
             jobs.extend(self.schemes.iter().map(|&scheme| Job::Measure(number, scheme)));
         }
         jobs.extend(self.schemes.iter().map(|&scheme| Job::Crash(scheme)));
+        let refused = self.refused_software();
+        if refused.is_none() {
+            for number in 0..self.settings.len() {
+                let software = self.software.iter();
+                jobs.extend(software.map(|&scheme| Job::MeasureSoftware(number, scheme)));
+            }
+            jobs.extend(self.software.iter().map(|&scheme| Job::CrashSoftware(scheme)));
+        }
         let run = |job: &Job| self.run_one(&subject, job).map_err(|error| error.to_string());
         let results = in_parallel(&jobs, usize::MAX, "compare", listen, run)?;
-        let (mut records, mut left_out) = (Vec::new(), Vec::new());
+        let (mut records, mut left_out) = (Vec::new(), Vec::from_iter(refused));
         let plain = |number: usize| -> Option<f64> {
             let of_plain = |job: &&Job| matches!(job, Job::Measure(n, scheme) if *n == number && *scheme == MachineScheme::plain());
             let at = jobs.iter().position(|job| of_plain(&job))?;
@@ -96,7 +111,7 @@ impl Comparison {
         for (job, result) in jobs.iter().zip(results) {
             match result {
                 Ok(mut found) => {
-                    if let Job::Measure(number, _) = job {
+                    if let Job::Measure(number, _) | Job::MeasureSoftware(number, _) = job {
                         let ratio = throughput(&found).zip(over_plain[*number]);
                         let like = found.first().cloned().zip(ratio);
                         found.extend(like.map(|(like, (mine, plain))| Record {
@@ -118,6 +133,15 @@ impl Comparison {
         Ok(Outcome { records, left_out })
     }
 
+    /// Why no scheme of the runtime takes the work, if some were asked for.
+    fn refused_software(&self) -> Option<String> {
+        match &self.work {
+            _ if self.software.is_empty() => None,
+            Compared::Program(plan) => software::refusal(plan),
+            Compared::Trace(_) => Some("the runtime's schemes: they take workloads".to_owned()),
+        }
+    }
+
     /// The records of a job, or why the scheme cannot take it.
     fn run_one(
         &self,
@@ -135,6 +159,15 @@ impl Comparison {
                 let mut found = subject.measure(&setting.machine, scheme, prepared.as_ref())?;
                 setting.mark(scheme, &mut found);
                 Ok(Ok(found))
+            }
+            Job::MeasureSoftware(number, scheme) => {
+                let Compared::Program(plan) = &self.work else { unreachable!("they were refused") };
+                let setting = &self.settings[number];
+                Ok(software::measure(subject, plan, &setting.machine, scheme))
+            }
+            Job::CrashSoftware(scheme) => {
+                let Compared::Program(plan) = &self.work else { unreachable!("they were refused") };
+                Ok(software::crash(subject, plan, scheme))
             }
             Job::Crash(scheme) => {
                 let program = match &self.work {

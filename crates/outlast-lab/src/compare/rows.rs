@@ -1,5 +1,6 @@
 //! What a reader compares, scheme by scheme, from records alone.
 
+use outlast::Scheme;
 use outlast_schemes::MachineScheme;
 use outlast_trace::Guarantee;
 
@@ -77,7 +78,12 @@ impl<'r> Row<'r> {
 
     /// What it gives up, in one line.
     pub(super) fn gives_up(&self) -> &'static str {
-        self.scheme.parse::<MachineScheme>().map_or("", MachineScheme::gives_up)
+        let of_runtime = || {
+            self.scheme.parse::<Scheme>().map_or("", |_| {
+                "no hardware: programs call a library, whose instructions, flushes and fences count"
+            })
+        };
+        self.scheme.parse::<MachineScheme>().map_or_else(|_| of_runtime(), MachineScheme::gives_up)
     }
 }
 
@@ -138,7 +144,7 @@ use Better::{Less, More};
 
 /// Every figure, in the order of the page's columns.
 #[rustfmt::skip]
-pub(super) const COLUMNS: [Column; 18] = [
+pub(super) const COLUMNS: [Column; 19] = [
     column("throughput", "tx/s", Some("tx/s"), More, (Metric::THROUGHPUT, None, 1.0),
         "Transactions per second of the machine."),
     column("over plain memory", "×", Some("× plain"), More, (Metric::SPEED_OVER_PLAIN, None, 1.0),
@@ -173,6 +179,8 @@ pub(super) const COLUMNS: [Column; 18] = [
         "Lines that it wrote."),
     column("drain, most", "lines", Some("drain"), Less, (Metric::DRAIN_LINES, Some("max"), 1.0),
         "Lines outside the array that residual energy has to write at a crash, write queues apart."),
+    column("drain, time", "ns", None, Less, (Metric::DRAIN_TIME, Some("max"), 1.0),
+        "Time of the memory for the most lines that residual energy has to write, as fast as it takes them."),
     column("drain, energy", "nJ", None, Less, (Metric::DRAIN_ENERGY, Some("max"), 1.0),
         "The energy that takes, where the machine's memory has energies."),
 ];

@@ -20,7 +20,7 @@ fn comparison(schemes: &[&str], options: &[&str]) -> Comparison {
         seed: 3,
     };
     let settings = settings("hwl", None, &options, &schemes).unwrap();
-    Comparison { work: Compared::Program(plan), settings, schemes, seed: 3 }
+    Comparison { work: Compared::Program(plan), settings, schemes, software: Vec::new(), seed: 3 }
 }
 
 fn values(outcome: &Outcome, scheme: &str, metric: Metric) -> Vec<f64> {
@@ -50,6 +50,32 @@ fn checkpoint_schemes_stand_beside_those_of_transactions() {
     assert!(
         values(&outcome, "picl", Metric::THROUGHPUT) > values(&outcome, "frm", Metric::THROUGHPUT)
     );
+}
+
+/// The runtime's schemes run the program in a pool, and the oracle crashes that.
+#[test]
+fn schemes_of_the_runtime_stand_beside_those_of_the_machine() {
+    let mut comparison = comparison(&["non-pers", "fwb"], &[]);
+    comparison.software = ["swift", "undo", "none"].map(|name| name.parse().unwrap()).to_vec();
+    let Compared::Program(plan) = &mut comparison.work else { unreachable!("it is a program") };
+    plan.workload = Workload::named("hash").unwrap();
+    let refused = comparison.run(&mut |_| ()).unwrap().left_out;
+    assert_eq!(refused, ["the runtime's schemes: each thread of a program has data of its own"]);
+    let Compared::Program(plan) = &mut comparison.work else { unreachable!("it is a program") };
+    plan.threads = 1;
+    let outcome = comparison.run(&mut |_| ()).unwrap();
+    assert_eq!(outcome.left_out, [] as [&str; 0]);
+    let rows = rows::Row::all(&outcome.records);
+    let configs: Vec<_> = rows.iter().map(|row| row.config).collect();
+    assert!(rows.len() == 5 && configs.iter().all(|config| *config == configs[0]), "{configs:?}");
+    for (scheme, seen) in [("swift", "durable"), ("undo", "durable"), ("none", "none")] {
+        let row = rows.iter().find(|row| row.scheme == scheme).unwrap();
+        assert_eq!(row.seen().map(|seen| seen.0), Some(seen), "{scheme}");
+        let ratio = row.value(Metric::SPEED_OVER_PLAIN).unwrap();
+        assert!(ratio > 0.0 && ratio < 1.0, "{scheme}: {ratio}");
+    }
+    let of = |scheme| values(&outcome, scheme, Metric::THROUGHPUT)[0];
+    assert!(of("none") > of("swift") && of("swift") > of("undo"));
 }
 
 #[test]

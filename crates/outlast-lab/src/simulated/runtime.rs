@@ -4,9 +4,10 @@ use std::path::Path;
 
 use outlast::{Plant, Scheme};
 use outlast_crash::runtime::campaign::{Campaign, Points, TimedCampaign, TimedError, TimedReport};
+use outlast_pmem::InstructionCosts;
 use outlast_sim::timed::{MachineConfig, RunStats};
 use outlast_trace::write_trace;
-use outlast_workloads::Workload;
+use outlast_workloads::{WorkInstructions, Workload};
 
 use super::costs::costs;
 use super::{TimelineRequest, core_records};
@@ -41,11 +42,17 @@ pub struct RuntimeRun {
     pub plant: Option<Plant>,
     /// Feeds what is drawn.
     pub seed: u64,
+    /// What the program does beside its calls.
+    pub work: WorkInstructions,
     /// Keeps a timeline of some cycles.
     pub timeline: Option<TimelineRequest>,
 }
 
 impl RuntimeRun {
+    /// Instructions of the workload and its structures that are left out.
+    pub const NOT_COUNTED: WorkInstructions =
+        WorkInstructions { transaction: 0, load: 0, store: 0, block: 0 };
+
     /// What `outlast-crash` runs and judges.
     pub fn campaign(&self) -> TimedCampaign {
         let campaign = Campaign {
@@ -63,8 +70,21 @@ impl RuntimeRun {
             points: self.points,
             warm_up,
             machine: self.machine.clone(),
-            costs: costs(self.scheme),
+            costs: self.costs(),
             timeline: self.timeline.as_ref().map(|request| request.cycles),
+        }
+    }
+
+    /// The prices of the runtime's calls, with what the program does around each.
+    fn costs(&self) -> InstructionCosts {
+        let (own, work) = (costs(self.scheme), self.work);
+        InstructionCosts {
+            begin: own.begin + work.transaction,
+            load: own.load + work.load,
+            store: own.store + work.store,
+            alloc: own.alloc + work.block,
+            free: own.free + work.block,
+            ..own
         }
     }
 
@@ -243,6 +263,7 @@ mod tests {
             points: Some(Points::Some(150)),
             plant: None,
             seed: 3,
+            work: RuntimeRun::NOT_COUNTED,
             timeline: None,
         }
     }

@@ -74,6 +74,7 @@ fn measure_one(
         points: None,
         plant: None,
         seed: task.seed,
+        work: RuntimeRun::NOT_COUNTED,
         timeline: None,
     };
     let with_memories = MEMORIES.map(|memory| run(machine_with(memory)));

@@ -1,6 +1,5 @@
 //! The short set of damaged pools. The long one: `cargo run --release -p outlast-crash --example
 //! damage -- --pools 200000`.
-#![cfg(not(miri))]
 
 use outlast_crash::damage::Fuzz;
 

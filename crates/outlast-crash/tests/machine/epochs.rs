@@ -1,8 +1,6 @@
 //! Checkpoint schemes, crashed after every entry of small runs and gone on from there, on more machines
 //! and programs than all schemes have to pass.
 
-#![cfg(not(miri))]
-
 use outlast_crash::machine::{Campaign, Report};
 use outlast_crash::runtime::campaign::Points;
 use outlast_schemes::MachineScheme;
