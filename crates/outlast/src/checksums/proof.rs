@@ -60,6 +60,33 @@ struct Growths<'m, M> {
     medium: &'m M,
     /// By checksum line and word.
     by_sum: HashMap<(LineAddr, usize), GrowthsOfWord, BuildHasherDefault<FxHasher>>,
+    /// By data line: what commits changed of its CRC-8, and of which lane they were, the last one first.
+    by_line: HashMap<LineAddr, Vec<(usize, u8)>, BuildHasherDefault<FxHasher>>,
+}
+
+/// What a commit changed of the CRC-8s of lines, in the order in which its lane writes that down: blocks
+/// taken, words changed, blocks given back.
+#[derive(Default)]
+struct CrcSteps {
+    joined: Vec<(LineAddr, u8)>,
+    changed: BTreeMap<LineAddr, u8>,
+    left: Vec<(LineAddr, u8)>,
+}
+
+/// The CRC-8 of a line that has one word. That of any line is the exclusive-or of those of its words.
+fn crc_of(at: PoolOffset, word: u64) -> u8 {
+    let mut line = [0; 8];
+    line[at.in_line() / 8] = word;
+    crc8(&line)
+}
+
+/// The CRC-8s of a block's words, line by line.
+fn crcs_of(words: impl Iterator<Item = (PoolOffset, u64)>) -> BTreeMap<LineAddr, u8> {
+    let mut lines = BTreeMap::new();
+    for (at, word) in words {
+        *lines.entry(at.line()).or_default() ^= crc_of(at, word);
+    }
+    lines
 }
 
 impl<M: Medium> Growths<'_, M> {
@@ -71,6 +98,13 @@ impl<M: Medium> Growths<'_, M> {
             self.by_sum.entry((sum, at.in_line() / 8)).or_default().push((lane, growth));
         }
     }
+
+    fn add_crcs(&mut self, lane: usize, CrcSteps { joined, changed, left }: CrcSteps) {
+        let last_first = left.into_iter().rev().chain(changed).chain(joined.into_iter().rev());
+        for (line, crc) in last_first.filter(|(_, crc)| *crc != 0) {
+            self.by_line.entry(line).or_default().push((lane, crc));
+        }
+    }
 }
 
 /// The difference between the data of a matrix and its checksums.
@@ -78,8 +112,8 @@ struct Lack {
     matrix: MatrixAt,
     /// Columns, then rows.
     lines: Vec<Line>,
-    /// The lines of data that sums have, when recovery is done.
-    members: LineSet,
+    /// The lines of data that sums have when recovery is done.
+    contents: Vec<Option<Line>>,
 }
 
 impl Rebuild {
@@ -99,7 +133,10 @@ impl Rebuild {
             return Ok(());
         }
         let growths = self.growths(medium, commits)?;
-        lacks.iter().try_for_each(|lack| self.explain(medium, lack, &growths))
+        lacks.iter().try_for_each(|lack| {
+            self.explain(medium, lack, &growths)?;
+            self.compare_touched(medium, lack, &growths)
+        })
     }
 
     /// The CRC-8 of every member line that no record touches is right.
@@ -109,15 +146,33 @@ impl Rebuild {
         matrix: &MatrixAt,
         contents: &[Option<Line>],
     ) -> Result<(), PoolError> {
-        let mut bytes = vec![0; matrix.shape.spare_lines() * LINE_BYTES];
-        medium.load(matrix.spare().start(), &mut bytes);
-        let spare = Spare::over(matrix.shape, bytes);
+        let spare = spare_of(medium, matrix);
         for (index, content) in contents.iter().enumerate() {
             let line = LineAddr(matrix.data.0 + index as u64);
             if self.touched.contains(&line) {
                 continue;
             }
             if crc8(&content.unwrap_or_default()) != spare.crcs()[index] {
+                return Err(self.differs(medium, matrix, index as u64));
+            }
+        }
+        Ok(())
+    }
+
+    /// The CRC-8 of every member line is right but for what some of each lane's last commits changed of it.
+    /// Sums may lack what another line has in the same words; its CRC-8 does not.
+    fn compare_touched<M: Medium>(
+        &self,
+        medium: &M,
+        Lack { matrix, contents, .. }: &Lack,
+        growths: &Growths<'_, M>,
+    ) -> Result<(), PoolError> {
+        let spare = spare_of(medium, matrix);
+        for (index, content) in contents.iter().enumerate() {
+            let Some(content) = content else { continue };
+            let line = LineAddr(matrix.data.0 + index as u64);
+            let differs_by = crc8(content) ^ spare.crcs()[index];
+            if !is_reached(differs_by, growths.by_line.get(&line)) {
                 return Err(self.differs(medium, matrix, index as u64));
             }
         }
@@ -147,8 +202,10 @@ impl Rebuild {
         for (word, old) in commits.iter().flat_map(Commit::old_words) {
             first_old.entry(word).or_insert(old);
         }
-        let mut growths = Growths { matrices: &self.matrices, medium, by_sum: HashMap::default() };
+        let (by_sum, by_line) = Default::default();
+        let mut growths = Growths { matrices: &self.matrices, medium, by_sum, by_line };
         for commit in commits.iter().rev() {
+            let mut crcs = CrcSteps::default();
             let new: Words = commit.new_words().collect();
             let when_taken = |word: PoolOffset| {
                 let known = new.get(&word).or_else(|| first_old.get(&word));
@@ -157,6 +214,7 @@ impl Rebuild {
             for (word, old) in commit.old_words() {
                 let new = new.get(&word).copied().unwrap_or(old);
                 growths.add(commit.lane, word, new.wrapping_sub(old));
+                *crcs.changed.entry(word.line()).or_default() ^= crc_of(word, old ^ new);
             }
             for item in commit.items() {
                 match item {
@@ -173,16 +231,19 @@ impl Rebuild {
                     }
                     Item::SetBit { at, bit } => {
                         self.take_bit_back(medium, commit.lane, at, &mut growths, clear_bit, bit);
-                        for word in self.block_words(medium, at, bit) {
-                            growths.add(commit.lane, word, when_taken(word));
-                        }
+                        let words = || self.block_words(medium, at, bit);
+                        words().for_each(|word| growths.add(commit.lane, word, when_taken(word)));
+                        crcs.joined.extend(crcs_of(words().map(|word| (word, when_taken(word)))));
                     }
                     Item::ClearBit { at, bit } => {
                         self.take_bit_back(medium, commit.lane, at, &mut growths, set_bit, bit);
                         // Nothing is stored to it before the floor has passed this commit.
-                        for word in self.block_words(medium, at, bit) {
-                            growths.add(commit.lane, word, medium.load_u64(word).wrapping_neg());
-                        }
+                        let words = || self.block_words(medium, at, bit);
+                        let held = |word| medium.load_u64(word);
+                        words().for_each(|word| {
+                            growths.add(commit.lane, word, held(word).wrapping_neg());
+                        });
+                        crcs.left.extend(crcs_of(words().map(|word| (word, held(word)))));
                     }
                     Item::Words { .. }
                     | Item::Old { .. }
@@ -190,6 +251,7 @@ impl Rebuild {
                     | Item::Released { .. } => {}
                 }
             }
+            growths.add_crcs(commit.lane, crcs);
         }
         Ok(growths)
     }
@@ -229,7 +291,7 @@ impl Rebuild {
     fn explain<M: Medium>(
         &self,
         medium: &M,
-        Lack { matrix, lines, members }: &Lack,
+        Lack { matrix, lines, contents }: &Lack,
         growths: &Growths<'_, M>,
     ) -> Result<(), PoolError> {
         let columns = matrix.shape.columns();
@@ -244,9 +306,10 @@ impl Rebuild {
             let lacks = |nth: usize| rests(lines[nth][word], growths_of(nth));
             let place = match (&odd_columns[..], &odd_rows[..]) {
                 ([column], [row])
-                    if !members.contains(
-                        matrix.shape.line(Place { row: row - columns, column: *column }),
-                    ) && have_common(lacks(*column), lacks(*row)) =>
+                    if contents
+                        [matrix.shape.line(Place { row: row - columns, column: *column })]
+                    .is_none()
+                        && have_common(lacks(*column), lacks(*row)) =>
                 {
                     continue;
                 }
@@ -289,6 +352,29 @@ fn exchanged(odd: &[usize], lacks: impl Fn(usize) -> Option<Vec<u64>>) -> Option
     None
 }
 
+fn spare_of<M: Medium>(medium: &M, matrix: &MatrixAt) -> Spare<Vec<u8>> {
+    let mut bytes = vec![0; matrix.shape.spare_lines() * LINE_BYTES];
+    medium.load(matrix.spare().start(), &mut bytes);
+    Spare::over(matrix.shape, bytes)
+}
+
+/// Whether some of each lane's last steps come to that difference of CRC-8s.
+fn is_reached(difference: u8, steps: Option<&Vec<(usize, u8)>>) -> bool {
+    let mut lanes: BTreeMap<usize, Vec<u8>> = BTreeMap::new();
+    for (lane, crc) in steps.into_iter().flatten() {
+        let last = lanes.entry(*lane).or_insert_with(|| vec![0]);
+        last.push(last[last.len() - 1] ^ crc);
+    }
+    let mut reached = vec![0];
+    for of_lane in lanes.values() {
+        let each = reached.iter().flat_map(|crc| of_lane.iter().map(move |step| crc ^ step));
+        reached = each.collect();
+        reached.sort_unstable();
+        reached.dedup();
+    }
+    reached.contains(&difference)
+}
+
 fn words_from(at: PoolOffset, count: u64) -> impl Iterator<Item = PoolOffset> {
     (0..count).map(move |word| at.plus(word * 8))
 }
@@ -306,7 +392,11 @@ fn lack_of<M: Medium>(medium: &M, matrix: MatrixAt, contents: &[Option<Line>]) -
         std::array::from_fn(|word| now[word].wrapping_sub(stored[word]))
     };
     let lines: Vec<Line> = sums.lines().iter().zip(stored).map(lack).collect();
-    lines.iter().any(|line| *line != [0; 8]).then_some(Lack { matrix, lines, members })
+    lines.iter().any(|line| *line != [0; 8]).then(|| Lack {
+        matrix,
+        lines,
+        contents: contents.to_vec(),
+    })
 }
 
 /// Whether a lack is the growth of some of each lane's last commits.
@@ -351,6 +441,14 @@ mod tests {
             assert!(!is_explained(lack, Some(&growths)), "{lack}");
         }
         assert!(!is_explained(1, None));
+    }
+
+    #[test]
+    fn a_crc_is_that_of_some_moment_of_each_lane() {
+        let steps = vec![(0, 1), (1, 8), (0, 2)];
+        let reached = (0..=255).filter(|crc| is_reached(*crc, Some(&steps)));
+        assert!(reached.eq([0, 1, 3, 8, 9, 11]));
+        assert!(is_reached(0, None) && !is_reached(1, None));
     }
 
     #[test]
