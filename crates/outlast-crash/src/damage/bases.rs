@@ -151,6 +151,8 @@ impl Base {
         };
         let sums = if checksums { ", checksums" } else { "" };
         let name = format!("{scheme}{sums}, {content:?}, {ending:?}");
+        let is_sound = super::judge::check(&image).is_ok_and(|report| report.findings.is_empty());
+        assert!(is_sound, "{name} is not sound before any damage");
         let areas = areas(&image);
         Self { name, scheme, checksums, content, image, earlier, right, before, areas }
     }

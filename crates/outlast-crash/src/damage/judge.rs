@@ -281,7 +281,7 @@ fn exempt(base: &Base, damage: &Damage, is_earlier: bool) -> Option<Exempt> {
 }
 
 /// As `outlast pool check`: the file is not touched, a live log is recovered on a copy.
-fn check(image: &[u8]) -> Result<CheckReport, PoolError> {
+pub(super) fn check(image: &[u8]) -> Result<CheckReport, PoolError> {
     let pool = UnrecoveredPool::open(Heap::from_bytes(image))?;
     match pool.info()?.live_records.unwrap_or_default() {
         0 => Ok(pool.read_only()?.check()),

@@ -28,7 +28,7 @@
 //! * **SUMS-6** A new class chunk's matrices are empty, durably, before its directory word names the
 //!   class (as HEAP-2).
 //! * **SUMS-7** Before recovery stores anything it proves the lines of every matrix that it will make
-//!   anew: by the CRC-8 of each line that no record touches, and by the sums, which lack nothing but
+//!   anew: by the CRC-8 of each line, and by the sums, which lack nothing but
 //!   the growth of some of each lane's last commits. Damage is an error, and is not summed up.
 //! * **SUMS-8** Beside its sum each word of a checksum has a number of its place, never zero. So neither a
 //!   page of zeros adds up, nor one that was written to another's place.

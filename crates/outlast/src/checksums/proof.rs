@@ -65,11 +65,12 @@ struct Growths<'m, M> {
 }
 
 /// What a commit changed of the CRC-8s of lines, in the order in which its lane writes that down: blocks
-/// taken, words changed, blocks given back.
+/// taken, words changed, their bits, blocks given back.
 #[derive(Default)]
 struct CrcSteps {
     joined: Vec<(LineAddr, u8)>,
     changed: BTreeMap<LineAddr, u8>,
+    bits: Vec<(LineAddr, u8)>,
     left: Vec<(LineAddr, u8)>,
 }
 
@@ -99,8 +100,10 @@ impl<M: Medium> Growths<'_, M> {
         }
     }
 
-    fn add_crcs(&mut self, lane: usize, CrcSteps { joined, changed, left }: CrcSteps) {
-        let last_first = left.into_iter().rev().chain(changed).chain(joined.into_iter().rev());
+    fn add_crcs(&mut self, lane: usize, CrcSteps { joined, changed, bits, left }: CrcSteps) {
+        let bits = bits.into_iter().rev();
+        let last_first =
+            left.into_iter().rev().chain(bits).chain(changed).chain(joined.into_iter().rev());
         for (line, crc) in last_first.filter(|(_, crc)| *crc != 0) {
             self.by_line.entry(line).or_default().push((lane, crc));
         }
@@ -230,13 +233,23 @@ impl Rebuild {
                         }
                     }
                     Item::SetBit { at, bit } => {
-                        self.take_bit_back(medium, commit.lane, at, &mut growths, clear_bit, bit);
+                        let flipped = self.take_bit_back(
+                            medium,
+                            commit.lane,
+                            at,
+                            &mut growths,
+                            clear_bit,
+                            bit,
+                        );
+                        crcs.bits.push((at.line(), crc_of(at, flipped)));
                         let words = || self.block_words(medium, at, bit);
                         words().for_each(|word| growths.add(commit.lane, word, when_taken(word)));
                         crcs.joined.extend(crcs_of(words().map(|word| (word, when_taken(word)))));
                     }
                     Item::ClearBit { at, bit } => {
-                        self.take_bit_back(medium, commit.lane, at, &mut growths, set_bit, bit);
+                        let flipped =
+                            self.take_bit_back(medium, commit.lane, at, &mut growths, set_bit, bit);
+                        crcs.bits.push((at.line(), crc_of(at, flipped)));
                         // Nothing is stored to it before the floor has passed this commit.
                         let words = || self.block_words(medium, at, bit);
                         let held = |word| medium.load_u64(word);
@@ -267,7 +280,7 @@ impl Rebuild {
         words_from(block, bytes / 8)
     }
 
-    /// Bits go in the order of numbers: their word is locked.
+    /// Bits go in the order of numbers: their word is locked. Returns what flips in that word.
     fn take_bit_back<M: Medium>(
         &self,
         medium: &M,
@@ -276,12 +289,13 @@ impl Rebuild {
         growths: &mut Growths<'_, M>,
         change: impl Fn(&M, PoolOffset, u32) -> Result<(), &'static str>,
         bit: u32,
-    ) {
+    ) -> u64 {
         let after = medium.load_u64(at);
         // The word proved itself when the items were checked.
         if change(medium, at, bit).is_ok() {
             growths.add(lane, at, after.wrapping_sub(medium.load_u64(at)));
         }
+        after ^ medium.load_u64(at)
     }
 
     /// Whether all columns, or else all rows, lack what some commits would add: either proves the
