@@ -17,6 +17,7 @@ mod say;
 mod signals;
 mod sim;
 mod size;
+mod suite;
 mod trace;
 
 use std::process::ExitCode;

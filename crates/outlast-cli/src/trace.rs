@@ -1,4 +1,4 @@
-//! `outlast trace`: capture, info, stat, check, cut, convert.
+//! `outlast trace`: capture, suite, info, stat, check, cut, convert.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -13,10 +13,17 @@ use outlast_tracer::{CapturedFile, ProgramOutput, Request, capture};
 use serde_json::json;
 
 use crate::say::{Teller, noteln, outln};
+use crate::suite::{self, SuiteArgs};
 use crate::{CommandResult, Verdict, signals};
 
 /// Most instructions of a window: weeks of it.
 const INSTRUCTIONS_MAX: u64 = 1_000_000_000_000;
+
+const STATUSES_OF_SUITE: &str = "\
+Exit status:
+  0  all traces are there
+  1  some are not: each has a line that says why
+  2  wrong use: no such program, or a folder that cannot be used";
 
 const STATUSES_OF_CHECK: &str = "\
 Exit status:
@@ -58,6 +65,13 @@ pub struct TraceArgs {
 /// What to do with a trace.
 #[derive(Subcommand)]
 enum TraceCommand {
+    /// Capture a suite of real programs of Debian's, in place of the papers' benchmarks.
+    ///
+    /// For each program of SPEC CPU2006 that the papers name there is one for the same purpose. Traces that
+    /// are there and come from the same command, inputs, window and versions are kept. A package that is
+    /// missing is named, and the rest goes on. docs/trace.md has the table.
+    #[command(after_help = STATUSES_OF_SUITE)]
+    Suite(SuiteArgs),
     /// Say where a trace comes from and how large it is.
     Info(FileArgs),
     /// Count what a program's trace holds: instructions, accesses, branches, lines, calls.
@@ -113,6 +127,7 @@ struct ConvertArgs {
 pub fn run(args: &TraceArgs, as_json: bool, seed: u64) -> CommandResult {
     match &args.command {
         None => captured(args, as_json, seed),
+        Some(TraceCommand::Suite(args)) => suite::run(args, as_json, seed),
         Some(TraceCommand::Info(args)) => info(&args.file, as_json, seed),
         Some(TraceCommand::Stat(args)) => stat(&args.file, as_json, seed),
         Some(TraceCommand::Check(args)) => check(&args.file, as_json, seed),
@@ -123,7 +138,7 @@ pub fn run(args: &TraceArgs, as_json: bool, seed: u64) -> CommandResult {
 
 fn captured(args: &TraceArgs, as_json: bool, seed: u64) -> CommandResult {
     if args.program.is_empty() {
-        return Err("no program is given: outlast trace -- PROGRAM ARGS…, or one of info, stat, check, cut, \
+        return Err("no program is given: outlast trace -- PROGRAM ARGS…, or one of suite, info, stat, check, cut, \
                     convert"
             .into());
     }

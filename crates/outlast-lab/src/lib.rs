@@ -2,6 +2,7 @@
 //!
 //! * [`mod@bench`] runs subjects against each other, interleaved, on equal work;
 //! * [`record`] is what every command reports, one tidy record per value, with the [`machine`];
+//! * [`suite`] has traces of real programs in place of the papers' benchmarks;
 //! * [`stats`] makes medians, quartiles and latency histograms of many measurements;
 //! * [`table`] shows a run on a terminal, [`html`] as one self-contained page with the figures
 //!   of [`plot`], both made from records and nothing else.
@@ -42,4 +43,5 @@ pub mod record;
 pub mod report;
 pub mod simulated;
 pub mod stats;
+pub mod suite;
 pub mod table;

@@ -43,6 +43,21 @@ pub struct Request {
     pub start_at: Option<String>,
     /// Where the program's standard output goes.
     pub output: ProgramOutput,
+    /// Where the program runs, and what it finds there.
+    pub place: Place,
+    /// Where the program comes from, in words, as its package with the version; empty if unknown.
+    pub origin: String,
+}
+
+/// What a program finds around it, where that is not what we have.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Place {
+    /// Its working directory.
+    pub directory: Option<PathBuf>,
+    /// What its standard input reads. None where it is ours.
+    pub input: Option<PathBuf>,
+    /// All of its environment.
+    pub environment: Option<Vec<(OsString, OsString)>>,
 }
 
 /// Where a program's standard output goes.
@@ -71,7 +86,19 @@ impl Request {
             count: None,
             start_at: None,
             output: ProgramOutput::Ours,
+            place: Place::default(),
+            origin: String::new(),
         }
+    }
+
+    /// What captures, and what is captured, with versions.
+    fn tools(&self, qemu: &str) -> String {
+        let mut tools = format!("outlast {}; {qemu}", env!("CARGO_PKG_VERSION"));
+        if !self.origin.is_empty() {
+            tools += "; ";
+            tools += &self.origin;
+        }
+        tools
     }
 
     fn window(&self) -> String {
@@ -188,7 +215,7 @@ pub fn capture(
     let about = About {
         command: request.command.iter().map(words).collect(),
         digest: format!("sha256:{digest}"),
-        tools: format!("outlast {}; {version}", env!("CARGO_PKG_VERSION")),
+        tools: request.tools(&version),
         window: request.window(),
         process: 0,
     };
@@ -201,6 +228,7 @@ pub fn capture(
     let counted = Arc::clone(&session.words);
     let (tell, told) = mpsc::channel();
     std::thread::spawn(move || accept(&listener, &session, &tell));
+    let program = std::path::absolute(&program).unwrap_or(program);
     let child = start(&program, name, arguments, &plugin, directory.path(), request);
     let child = child.map_err(|error| failed(Path::new(QEMU), error))?;
     let mut tick = || progress(Progress { words: counted.load(Ordering::Relaxed) });
@@ -362,6 +390,16 @@ fn start(
         options += &format!(",start={symbol}");
     }
     let mut command = Command::new(QEMU);
+    let place = &request.place;
+    if let Some(environment) = &place.environment {
+        command.env_clear().envs(environment.iter().map(|(name, value)| (name, value)));
+    }
+    if let Some(directory) = &place.directory {
+        command.current_dir(directory);
+    }
+    if let Some(input) = &place.input {
+        command.stdin(File::open(input)?);
+    }
     command.args(["-cpu", CPU, "-plugin", &options, "-0"]).arg(name).arg(program).args(arguments);
     match request.output {
         ProgramOutput::Ours => {}
@@ -399,7 +437,11 @@ fn find(name: &OsStr) -> Result<PathBuf, CaptureError> {
     }
 }
 
-fn digest(path: &Path) -> Result<String, CaptureError> {
+/// The digest of a program's file, as traces name it: SHA-256 in hexadecimal digits.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn digest(path: &Path) -> Result<String, CaptureError> {
     let failed = |error| CaptureError::Io(path.display().to_string(), error);
     let mut file = File::open(path).map_err(failed)?;
     let (mut hash, mut buffer) = (Sha256::new(), [0; 16 * PAGE_BYTES]);

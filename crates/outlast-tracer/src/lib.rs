@@ -22,5 +22,6 @@ mod connection;
 mod words;
 
 pub use capture::{
-    CaptureError, Captured, CapturedFile, ProgramOutput, Progress, Request, capture, qemu_version,
+    CaptureError, Captured, CapturedFile, Place, ProgramOutput, Progress, Request, capture, digest,
+    qemu_version,
 };

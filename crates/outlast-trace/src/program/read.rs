@@ -10,7 +10,7 @@ use std::{
 
 use super::section::{Bad, Bytes, read_stream};
 use super::site::read_block;
-use super::thread::Thread;
+use super::thread::{Happening, Thread};
 use super::write::crc;
 use super::{
     About, END_MAGIC, Ending, ErrorKind, PAGE_BYTES, PROGRAM_VERSION, ProgramError, Site,
@@ -168,6 +168,23 @@ impl Program {
     /// Threads that it has.
     pub fn threads(&self) -> u16 {
         self.events.len() as u16
+    }
+
+    /// Instructions of all threads. Reads all of the trace.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn instructions(&self) -> Result<u64, ProgramError> {
+        let mut instructions = 0;
+        for number in 0..self.threads() {
+            let mut thread = self.thread(number);
+            while let Some(happening) = thread.next()? {
+                if let Happening::Execution(execution) = happening {
+                    instructions += u64::from(execution.insns.end - execution.insns.start);
+                }
+            }
+        }
+        Ok(instructions)
     }
 
     /// Events of a thread that are written out, as they were not expected.

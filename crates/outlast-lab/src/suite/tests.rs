@@ -1,0 +1,28 @@
+//! The table hangs together, and one row is captured.
+
+use std::collections::HashSet;
+
+use super::*;
+
+#[test]
+fn rows_are_whole_and_mixes_are_of_rows() {
+    let names: HashSet<_> = PROGRAMS.iter().map(|entry| entry.name).collect();
+    assert_eq!(names.len(), PROGRAMS.len());
+    for (entry, counterpart) in counterparts() {
+        let name = entry.name;
+        let inputs: HashSet<_> = counterpart.inputs.iter().map(|input| input.name).collect();
+        assert_eq!(inputs.len(), counterpart.inputs.len(), "{name}");
+        assert!(counterpart.stdin.is_none_or(|input| inputs.contains(input)), "{name}");
+        assert!(!counterpart.packages.is_empty() && !counterpart.about.is_empty(), "{name}");
+        assert!(counterpart.quick.count <= counterpart.full.count, "{name}");
+        // What is not built before has an absolute path, so that its digest is known.
+        let is_built = !counterpart.before.is_empty();
+        assert!(is_built || counterpart.command[0].starts_with('/'), "{name}");
+    }
+    for mix in MIXES {
+        for name in mix.programs {
+            assert!(program(name).is_ok_and(|entry| entry.counterpart.is_ok()), "{name}");
+        }
+    }
+    assert!(program("bzip3").unwrap_err().to_string().contains("bzip2"));
+}
