@@ -12,12 +12,13 @@ use outlast_lab::simulated::{self, RuntimeRun, Simulation, TimelineRequest, Work
 use outlast_schemes::{MachineScheme, Plant as MachinePlant, plants};
 use outlast_sim::instead_of;
 use outlast_sim::timed::{DEFAULT_MACHINE, KEYS, MEMORY_PRESETS, MachineConfig, PRESETS, Pattern};
+use outlast_trace::is_program_trace;
 use outlast_workloads::machine::Plan;
 use outlast_workloads::{Workload, workloads};
 
 use crate::planted::Trials;
 use crate::program::{CoreName, ProgramArgs};
-use crate::say::{noteln, out, outln};
+use crate::say::{Teller, noteln, out, outln};
 use crate::{CommandResult, Verdict, names, signals, size};
 
 /// Most instructions of a run: weeks of it.
@@ -33,9 +34,11 @@ pub struct SimArgs {
     /// of operations, or `machines` for what --config and --set know.
     #[arg(value_name = "STREAM|WORKLOAD|primitives|machines", required_unless_present_any = ["trace", "requests", "plant"])]
     what: Option<String>,
-    /// Runs a trace instead: ChampSim's, raw, .gz, .xz or .bz2, or one of --save-trace.
+    /// Runs a trace instead: a program's, ChampSim's, raw, .gz, .xz or .bz2, or one of --save-trace.
+    /// Several programs' traces, separated by commas or each with a --trace, run together, each on
+    /// cores and in memory of its own; each begins again at its end, until all have had --instructions.
     #[arg(long, value_name = "FILE", conflicts_with = "what")]
-    trace: Option<PathBuf>,
+    trace: Vec<PathBuf>,
     /// Replays memory requests on the machine's memory alone: lines of 0xADDRESS READ|WRITE CYCLE,
     /// cycles of the memory clock.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["what", "trace"])]
@@ -95,11 +98,11 @@ pub struct SimArgs {
     /// machine each. May be repeated. `outlast sim machines` lists keys.
     #[arg(long = "set", value_name = "KEY=VALUE[,VALUE...]")]
     options: Vec<String>,
-    /// Instructions before counting starts.
+    /// Instructions before counting starts, of each program.
     #[arg(long, default_value_t = 5_000_000,
         value_parser = clap::value_parser!(u64).range(..=INSTRUCTIONS_MAX))]
     warm_up: u64,
-    /// Instructions that count.
+    /// Instructions that count, of each program.
     #[arg(long, default_value_t = 10_000_000, value_parser = clap::value_parser!(u64).range(1..=INSTRUCTIONS_MAX))]
     instructions: u64,
 }
@@ -211,9 +214,29 @@ fn machine_schemes(task: &Task, scheme: MachineScheme) -> Vec<MachineScheme> {
 /// Lanes that the oracle judges at once.
 const MAX_LANES: u32 = LANES_MAX as u32;
 
+/// The files that were named. A comma separates them where it is not in a file's own name.
+fn traces(given: &[PathBuf]) -> Vec<PathBuf> {
+    let of = |path: &PathBuf| match path.to_str() {
+        Some(text) if text.contains(',') && !path.exists() => {
+            text.split(',').map(PathBuf::from).collect()
+        }
+        _ => vec![path.clone()],
+    };
+    given.iter().flat_map(of).collect()
+}
+
 fn work(args: &SimArgs) -> Result<Work, String> {
-    if let Some(path) = &args.trace {
-        return Ok(Work::Trace(path.clone()));
+    match &traces(&args.trace)[..] {
+        [] => {}
+        [path] => return Ok(Work::Trace(path.clone())),
+        several => {
+            let is_other = |path: &&PathBuf| path.is_file() && !is_program_trace(path);
+            if let Some(other) = several.iter().find(is_other) {
+                let other = other.display();
+                return Err(format!("{other}: only traces of `outlast trace` run together"));
+            }
+            return Ok(Work::Programs(several.to_vec()));
+        }
     }
     let name = args.what.as_deref().unwrap_or_default();
     let known = Pattern::ALL.iter().find(|row| row.1 == name);
@@ -327,7 +350,12 @@ pub fn run(args: &SimArgs, as_json: bool, seed: u64) -> CommandResult {
                 };
                 let mut found = match &args.export_requests {
                     Some(path) => simulated::run_exporting(&simulation, path)?,
-                    None => simulated::run(&simulation)?,
+                    None => {
+                        let teller = Teller::new();
+                        simulated::run_listening(&simulation, &mut |progress| {
+                            teller.tell(progress)
+                        })?
+                    }
                 };
                 setting.mark(scheme, &mut found);
                 found

@@ -2,7 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::ExitStatusExt;
@@ -25,6 +25,8 @@ const QEMU: &str = "qemu-x86_64";
 const CPU: &str = "qemu64,+clwb,+clflushopt";
 /// What the names of directories under way begin with.
 const PREFIX: &str = "outlast-trace-";
+/// What a pipe holds that nothing reads yet.
+const PIPE_BYTES: usize = 64 << 10;
 /// How often progress is told.
 const TICK: Duration = Duration::from_millis(200);
 
@@ -56,6 +58,9 @@ pub struct Place {
     pub directory: Option<PathBuf>,
     /// What its standard input reads. None where it is ours.
     pub input: Option<PathBuf>,
+    /// Behind the end of the input, which is 64 KiB at most then, more may come but does not, as at a
+    /// terminal.
+    pub input_goes_on: bool,
     /// All of its environment.
     pub environment: Option<Vec<(OsString, OsString)>>,
 }
@@ -192,7 +197,7 @@ pub fn capture(
     if PLUGIN.is_empty() {
         return Err(CaptureError::NotHere);
     }
-    let program = find(name)?;
+    let program = find(name, request.place.directory.as_deref())?;
     let digest = digest(&program)?;
     let version = qemu_version().ok_or(CaptureError::NoQemu)?;
     let failed = |what: &Path, error| CaptureError::Io(what.display().to_string(), error);
@@ -397,9 +402,17 @@ fn start(
     if let Some(directory) = &place.directory {
         command.current_dir(directory);
     }
-    if let Some(input) = &place.input {
-        command.stdin(File::open(input)?);
-    }
+    let held_open = match &place.input {
+        Some(input) if place.input_goes_on => {
+            command.stdin(Stdio::piped());
+            Some(std::fs::read(input)?)
+        }
+        Some(input) => {
+            command.stdin(File::open(input)?);
+            None
+        }
+        None => None,
+    };
     command.args(["-cpu", CPU, "-plugin", &options, "-0"]).arg(name).arg(program).args(arguments);
     match request.output {
         ProgramOutput::Ours => {}
@@ -410,14 +423,19 @@ fn start(
             command.stdout(Stdio::null()).stderr(Stdio::null());
         }
     }
-    command.spawn()
+    let mut child = command.spawn()?;
+    if let (Some(bytes), Some(pipe)) = (held_open, &mut child.stdin) {
+        // All of it fits into the pipe, which the child's own handle keeps open.
+        pipe.write_all(&bytes[..bytes.len().min(PIPE_BYTES)])?;
+    }
+    Ok(child)
 }
 
-/// The file of a program: a path, or a name to look up in PATH.
-fn find(name: &OsStr) -> Result<PathBuf, CaptureError> {
+/// The file of a program: a path from its directory, or a name to look up in PATH.
+fn find(name: &OsStr, directory: Option<&Path>) -> Result<PathBuf, CaptureError> {
     let shown = name.to_string_lossy().into_owned();
     let path = if shown.contains('/') {
-        PathBuf::from(name)
+        directory.unwrap_or(Path::new("")).join(name)
     } else {
         let paths = std::env::var_os("PATH").unwrap_or_default();
         let mut candidates = std::env::split_paths(&paths).map(|folder| folder.join(name));

@@ -14,7 +14,10 @@ pub use memory::memory_records;
 pub use native::{native_primitives, primitive_table};
 pub use programs::{Measured, crash_records, measure, memory_energy, records as scheme_records};
 pub(crate) use programs::{of_plan, sources, time};
-pub use real::{RealProgram, ReplayedMemory, replay as replay_program};
+pub use real::{
+    RealProgram, RealPrograms, ReplayedMemory, replay as replay_program,
+    replay_together as replay_programs,
+};
 use records::core_records;
 pub use records::table;
 use requests::export;
@@ -38,6 +41,7 @@ use outlast_trace::{
 };
 
 use crate::clock::Stopwatch;
+use crate::progress::{Estimate, Listener};
 use crate::record::{Kind, Metric, Record};
 
 /// What a machine runs.
@@ -47,6 +51,9 @@ pub enum Work {
     Stream(Pattern),
     /// A trace: ChampSim's, or one of ours.
     Trace(PathBuf),
+    /// Traces of real programs, each on cores and in memory of its own. Each begins again at its end,
+    /// until all have had their instructions.
+    Programs(Vec<PathBuf>),
 }
 
 impl Work {
@@ -58,6 +65,9 @@ impl Work {
                 .find(|row| row.0 == *pattern)
                 .map_or(String::new(), |row| row.1.to_owned()),
             Work::Trace(path) => path.display().to_string(),
+            Work::Programs(paths) => {
+                paths.iter().map(|path| program_name(path)).collect::<Vec<_>>().join("+")
+            }
         }
     }
 
@@ -65,16 +75,16 @@ impl Work {
     pub(crate) fn for_schemes(
         &self,
         is_plain: bool,
-        real: Option<&RealProgram>,
+        real: Option<&RealPrograms>,
     ) -> Result<outlast_schemes::Work, Box<dyn std::error::Error>> {
         let (streams, end, lanes) = match self {
             Work::Stream(pattern) => {
                 let streams = Streams::Generated { tx_stores: TX_STORES };
                 (streams, LineAddr(pattern.bytes() / 64), 1)
             }
-            Work::Trace(_) if let Some(real) = real => {
+            _ if let Some(real) = real => {
                 let streams = Streams::Generated { tx_stores: 0 };
-                (streams, LineAddr(real.memory.lines()), real.program.threads())
+                (streams, LineAddr(real.lines()), real.threads())
             }
             Work::Trace(path) if is_trace(path) => {
                 let log = Arc::new(read_trace(path)?);
@@ -99,7 +109,9 @@ impl Work {
                 };
                 (streams, LineAddr(last / 64 + 1), lanes)
             }
-            Work::Trace(_) => (Streams::Generated { tx_stores: 0 }, LineAddr(0), 1),
+            Work::Trace(_) | Work::Programs(_) => {
+                (Streams::Generated { tx_stores: 0 }, LineAddr(0), 1)
+            }
         };
         Ok(outlast_schemes::Work {
             streams,
@@ -111,10 +123,13 @@ impl Work {
         })
     }
 
-    /// The program of which this is a trace, if it is one of a real program.
-    pub(crate) fn real(&self) -> Result<Option<RealProgram>, Box<dyn std::error::Error>> {
+    /// The programs of which this is a trace, if it is of real programs.
+    pub(crate) fn real(&self) -> Result<Option<RealPrograms>, Box<dyn std::error::Error>> {
         match self {
-            Work::Trace(path) if is_program_trace(path) => RealProgram::open(path).map(Some),
+            Work::Trace(path) if is_program_trace(path) => {
+                RealPrograms::open(std::slice::from_ref(path), false).map(Some)
+            }
+            Work::Programs(paths) => RealPrograms::open(paths, true).map(Some),
             _ => Ok(None),
         }
     }
@@ -126,7 +141,7 @@ impl Work {
         lanes: u16,
         seed: u64,
         in_transactions: bool,
-        real: Option<&RealProgram>,
+        real: Option<&RealPrograms>,
     ) -> Result<Vec<Box<dyn Source>>, Box<dyn std::error::Error>> {
         if !prepared.streams().is_empty() {
             return Ok(sources(prepared, lanes));
@@ -140,8 +155,15 @@ impl Work {
                 Some(real) => real.sources(),
                 None => vec![Box::new(TraceSource::open(path)?)],
             },
+            Work::Programs(_) => real.map_or(Vec::new(), RealPrograms::sources),
         })
     }
+}
+
+/// The program of a trace, as its file's name has it.
+fn program_name(path: &Path) -> String {
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    stem.split('-').next().unwrap_or_default().to_owned()
 }
 
 /// Memory that a trace may reach.
@@ -168,9 +190,10 @@ pub struct Simulation {
     pub machine: MachineConfig,
     /// What it runs.
     pub work: Work,
-    /// Instructions before counting starts.
+    /// Instructions before counting starts; of several programs, those of each.
     pub warm_up: u64,
-    /// Instructions that count; at the end of a trace fewer.
+    /// Instructions that count; at the end of a trace fewer. Of several programs, those of each: it ends
+    /// when all have had as many.
     pub instructions: u64,
     /// Feeds what is drawn.
     pub seed: u64,
@@ -218,7 +241,18 @@ impl TimelineRequest {
 /// When the trace cannot be read, the machine cannot be built or comes to a stop, or the trace
 /// ends within the warm-up.
 pub fn run(simulation: &Simulation) -> Result<Vec<Record>, Box<dyn std::error::Error>> {
-    run_with(simulation, None)
+    run_listening(simulation, &mut |_| {})
+}
+
+/// As [`run`], and says how far it is and how long the rest will take.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_listening(
+    simulation: &Simulation,
+    listen: &mut Listener<'_>,
+) -> Result<Vec<Record>, Box<dyn std::error::Error>> {
+    run_with(simulation, None, listen)
 }
 
 /// Runs it, and writes the requests that its memory got behind the warm-up, one a line:
@@ -233,7 +267,7 @@ pub fn run_exporting(
 ) -> Result<Vec<Record>, Box<dyn std::error::Error>> {
     let cannot = |error: std::io::Error| format!("{}: {error}", requests.display());
     let mut file = WholeFile::create(requests).map_err(cannot)?;
-    let records = run_with(simulation, Some(&mut file))?;
+    let records = run_with(simulation, Some(&mut file), &mut |_| {})?;
     file.finish().map_err(cannot)?;
     Ok(records)
 }
@@ -244,6 +278,7 @@ const EXPORT_INSTRUCTIONS: u64 = 1 << 20;
 fn run_with(
     simulation: &Simulation,
     mut requests: Option<&mut dyn Write>,
+    listen: &mut Listener<'_>,
 ) -> Result<Vec<Record>, Box<dyn std::error::Error>> {
     let Simulation { machine, work, warm_up, instructions, seed, timeline, scheme, options } =
         simulation;
@@ -257,10 +292,15 @@ fn run_with(
     let machine = &with_cores(machine, sources.len() as u16);
     let threads = sources.len() as u32;
     let journal = (!is_plain).then_some(Domain::Adr);
-    let base = real.as_ref().map_or(Vec::new(), |real| real.memory.base().to_vec());
+    let base = real.as_ref().map_or(Vec::new(), RealPrograms::base);
     let setup = Setup { seed: *seed, journal, base, ..Setup::default() };
     let mut system = prepared.machine(machine, setup, sources)?;
-    if system.run(*warm_up)? == Ended::Finished && *warm_up > 0 {
+    let programs = real.as_ref().map_or(1, |real| real.programs().len()) as u64;
+    let stage = format!("{} under {}, million instructions", work.name(), scheme.name());
+    let all = programs * (warm_up + instructions);
+    let mut estimate = Estimate::new(&stage, all / MILLION);
+    let mut tell = |done: u64| estimate.tell(done / MILLION, listen);
+    if warm_up_ends(system.as_mut(), work, real.as_ref(), *warm_up, &mut tell)? {
         let ran = system.take_stats().instructions();
         return Err(format!(
             "{}: ends after {ran} instructions, within the warm-up: take a smaller --warm-up",
@@ -269,20 +309,24 @@ fn run_with(
         .into());
     }
     system.take_stats();
+    let began = system.now();
     if let Some(request) = timeline {
         let (from, to) = request.window(system.now());
         system.keep_timeline(from, to);
     }
     let watch = Stopwatch::new();
-    match &mut requests {
-        None => {
-            system.run(*instructions)?;
-        }
-        Some(file) => {
+    let mut ends = Vec::new();
+    match (&mut requests, &real) {
+        (Some(file), _) => {
             let memory = &machine.memory;
             let interval = memory.t_refi.cycles(memory.clock.period_fs()).max(1);
             export(system.as_mut(), *instructions, interval, *file)?;
         }
+        (None, Some(real)) if matches!(work, Work::Programs(_)) => {
+            let mut told = |done| tell(programs * warm_up + done);
+            ends = real.run(system.as_mut(), *instructions, &mut told)?;
+        }
+        (None, _) => run_telling(system.as_mut(), *instructions, &mut |done| tell(warm_up + done))?,
     }
     let elapsed = watch.elapsed();
     let seconds = elapsed.cpu.unwrap_or(elapsed.wall).as_secs_f64();
@@ -290,8 +334,51 @@ fn run_with(
     if let (Some(request), Some(timeline)) = (timeline, system.take_timeline()) {
         request.write(&timeline, machine, system.now())?;
     }
-    Ok(records::records(&work.name(), *scheme, machine, threads, &stats, seconds))
+    let mut found = records::records(&work.name(), *scheme, machine, threads, &stats, seconds);
+    if let Work::Programs(paths) = work {
+        let ends = ends.iter().map(|end| end.map(|at: Cycle| at.since(began)));
+        found.extend(records::program_records(paths, &found[0], ends));
+    }
+    Ok(found)
 }
+
+const MILLION: u64 = 1_000_000;
+
+/// Runs the warm-up; whether the work ends within it.
+fn warm_up_ends(
+    system: &mut dyn Machine,
+    work: &Work,
+    real: Option<&RealPrograms>,
+    warm_up: u64,
+    tell: &mut dyn FnMut(u64),
+) -> Result<bool, Box<dyn std::error::Error>> {
+    match (work, real) {
+        (Work::Programs(_), Some(real)) => real.run(system, warm_up, tell).map(|_| false),
+        _ => Ok(system.run(warm_up)? == Ended::Finished && warm_up > 0),
+    }
+    .map_err(Into::into)
+}
+
+/// Runs so many instructions, or to the end.
+fn run_telling(
+    system: &mut dyn Machine,
+    instructions: u64,
+    tell: &mut dyn FnMut(u64),
+) -> Result<(), Box<dyn std::error::Error>> {
+    let mut left = instructions;
+    while left > 0 {
+        let step = left.min(TELL_INSTRUCTIONS);
+        if system.run(step)? == Ended::Finished {
+            break;
+        }
+        left -= step;
+        tell(instructions - left);
+    }
+    Ok(())
+}
+
+/// Instructions after which is told how far a run is.
+const TELL_INSTRUCTIONS: u64 = 1 << 20;
 
 /// What each primitive operation costs on a machine.
 ///

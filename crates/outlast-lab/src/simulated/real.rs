@@ -1,15 +1,26 @@
 //! Traces of real programs: the machine they need, and what their memory comes to.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use outlast_schemes::MachineScheme;
-use outlast_sim::timed::{MachineConfig, ProgramMemory, ProgramSource, Setup, Source};
+use outlast_sim::timed::{
+    Cycle, Ended, Machine, MachineConfig, ProgramMemory, ProgramPlace, ProgramSource, RunError,
+    Setup, Source,
+};
 use outlast_trace::Program;
 
 use super::{Work, with_cores};
 
-/// A trace of a real program, ready to run.
+/// Traces of real programs, ready to run: each has pages and cores of its own.
+#[derive(Debug)]
+pub struct RealPrograms {
+    programs: Vec<RealProgram>,
+    /// Whether each begins again when it is at its end.
+    go_on: bool,
+}
+
+/// One of them.
 #[derive(Debug)]
 pub struct RealProgram {
     /// The trace.
@@ -18,26 +29,110 @@ pub struct RealProgram {
     pub memory: Arc<ProgramMemory>,
 }
 
-impl RealProgram {
-    /// Opens a trace.
+impl RealPrograms {
+    /// Opens traces. Programs that `go_on` begin again at their end.
     ///
     /// # Errors
-    /// When it cannot be read.
-    pub fn open(path: &Path) -> Result<Self, Box<dyn std::error::Error>> {
-        let program = Arc::new(Program::open(path)?);
-        let memory = Arc::new(ProgramMemory::of(&program)?);
-        Ok(Self { program, memory })
+    /// When one cannot be read, or they have more threads than a machine has cores.
+    pub fn open(paths: &[PathBuf], go_on: bool) -> Result<Self, Box<dyn std::error::Error>> {
+        let mut programs: Vec<RealProgram> = Vec::new();
+        let mut place = ProgramPlace::default();
+        for (number, path) in paths.iter().enumerate() {
+            let again = paths[..number].iter().position(|before| before == path);
+            let program = match again {
+                Some(before) => Arc::clone(&programs[before].program),
+                None => Arc::new(Program::open(path)?),
+            };
+            if usize::from(place.core) + usize::from(program.threads()) > CORES_MAX {
+                let path = path.display();
+                let why = format!("{path}: with its threads there are more than {CORES_MAX}");
+                return Err(why.into());
+            }
+            let memory = Arc::new(ProgramMemory::placed(&program, place)?);
+            place = memory.next_place();
+            programs.push(RealProgram { program, memory });
+        }
+        Ok(Self { programs, go_on })
+    }
+
+    /// The programs.
+    pub fn programs(&self) -> &[RealProgram] {
+        &self.programs
+    }
+
+    /// What memory holds at the begin.
+    pub fn base(&self) -> Vec<u8> {
+        self.programs.iter().flat_map(|real| real.memory.base()).copied().collect()
+    }
+
+    /// The lines of all.
+    pub(crate) fn lines(&self) -> u64 {
+        self.programs.iter().map(|real| real.memory.lines()).sum()
+    }
+
+    /// The threads of all.
+    pub(crate) fn threads(&self) -> u16 {
+        self.programs.iter().map(|real| real.program.threads()).sum()
     }
 
     /// One source for each thread.
-    pub(crate) fn sources(&self) -> Vec<Box<dyn Source>> {
-        let source = |thread| -> Box<dyn Source> {
-            let (program, memory) = (Arc::clone(&self.program), Arc::clone(&self.memory));
-            Box::new(ProgramSource::new(program, memory, thread))
+    pub fn sources(&self) -> Vec<Box<dyn Source>> {
+        let of = |real: &RealProgram| {
+            let (program, memory) = (Arc::clone(&real.program), Arc::clone(&real.memory));
+            let go_on = self.go_on;
+            let source = move |thread| -> Box<dyn Source> {
+                let source = ProgramSource::new(Arc::clone(&program), Arc::clone(&memory), thread);
+                match go_on {
+                    true => Box::new(source.going_on()),
+                    false => Box::new(source),
+                }
+            };
+            (0..real.program.threads()).map(source)
         };
-        (0..self.program.threads()).map(source).collect()
+        self.programs.iter().flat_map(of).collect()
+    }
+
+    /// Runs until each program has retired so many instructions since statistics were taken, while the
+    /// others go on. Returns the cycle at which each had.
+    ///
+    /// # Errors
+    /// When the machine comes to a stop.
+    pub(crate) fn run(
+        &self,
+        system: &mut dyn Machine,
+        instructions: u64,
+        told: &mut dyn FnMut(u64),
+    ) -> Result<Vec<Option<Cycle>>, RunError> {
+        let mut done_at = vec![None; self.programs.len()];
+        let mut ended = Ended::Limit;
+        loop {
+            let retired = system.retired();
+            let mut cores = retired.iter();
+            let mut most_left = 0;
+            let mut done = 0;
+            for (real, at) in self.programs.iter().zip(&mut done_at) {
+                let threads = real.program.threads().into();
+                let of: u64 = cores.by_ref().take(threads).sum();
+                done += of.min(instructions);
+                if of >= instructions || ended == Ended::Finished {
+                    at.get_or_insert(system.now());
+                }
+                most_left = most_left.max(instructions.saturating_sub(of));
+            }
+            told(done);
+            if most_left == 0 || ended == Ended::Finished {
+                return Ok(done_at);
+            }
+            ended = system.run(most_left.min(STEP))?;
+        }
     }
 }
+
+/// Cores that a machine can have.
+const CORES_MAX: usize = 64;
+
+/// Instructions after which is looked which programs are done.
+const STEP: u64 = 20_000;
 
 /// What memory held when a trace was replayed to its end.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -60,8 +155,22 @@ pub fn replay(
     machine: &MachineConfig,
     seed: u64,
 ) -> Result<ReplayedMemory, Box<dyn std::error::Error>> {
-    let work = Work::Trace(path.to_owned());
-    let real = RealProgram::open(path)?;
+    let all = replay_together(&[path.to_owned()], machine, seed)?;
+    Ok(all.into_iter().next().expect("one was replayed"))
+}
+
+/// Replays several on one machine, each to its end, and compares the memory of each. Instructions are
+/// those of all.
+///
+/// # Errors
+/// As [`replay`].
+pub fn replay_together(
+    paths: &[PathBuf],
+    machine: &MachineConfig,
+    seed: u64,
+) -> Result<Vec<ReplayedMemory>, Box<dyn std::error::Error>> {
+    let work = Work::Programs(paths.to_vec());
+    let real = RealPrograms::open(paths, false)?;
     let prepared = MachineScheme::plain().prepare(
         &work.for_schemes(true, Some(&real))?,
         &Default::default(),
@@ -69,10 +178,13 @@ pub fn replay(
     )?;
     let sources = real.sources();
     let machine = &with_cores(machine, sources.len() as u16);
-    let setup = Setup { seed, base: real.memory.base().to_vec(), ..Setup::default() };
+    let setup = Setup { seed, base: real.base(), ..Setup::default() };
     let mut system = prepared.machine(machine, setup, sources)?;
     system.run_to_end()?;
     let instructions = system.take_stats().instructions();
-    let (wrong, pages) = real.memory.compare(&real.program, |line| system.line(line))?;
-    Ok(ReplayedMemory { wrong, pages, instructions })
+    let of = |of: &RealProgram| {
+        let (wrong, pages) = of.memory.compare(&of.program, |line| system.line(line))?;
+        Ok(ReplayedMemory { wrong, pages, instructions })
+    };
+    real.programs.iter().map(of).collect()
 }

@@ -65,6 +65,22 @@ pub(super) fn records(
     records
 }
 
+/// When each of several programs had its instructions, in the order of the cores.
+pub(super) fn program_records(
+    paths: &[PathBuf],
+    of_run: &Record,
+    ends: impl Iterator<Item = Option<u64>>,
+) -> Vec<Record> {
+    let record = |(number, (path, cycles)): (usize, (&PathBuf, Option<u64>))| {
+        let class = format!("{number} {}", program_name(path));
+        let (metric, cycles) = (Metric::CYCLES, cycles? as f64);
+        let record = Record::new(Kind::Sim, &of_run.workload, &of_run.scheme, metric, cycles);
+        let record = Record { threads: of_run.threads, config: of_run.config.clone(), ..record };
+        Some(record.class(&class))
+    };
+    paths.iter().zip(ends).enumerate().filter_map(record).collect()
+}
+
 /// The records of runs as a table: one line a value, one block a machine.
 pub fn table(records: &[Record]) -> String {
     let mut text = String::new();

@@ -156,6 +156,7 @@ impl Suite {
                     Some(name) => place.path().join(name),
                     None => PathBuf::from("/dev/null"),
                 }),
+                input_goes_on: counterpart.stdin.is_some(),
                 environment: Some(environment()),
             },
             origin: row.versions.clone(),

@@ -4,7 +4,7 @@
 //!
 //! * [`PROGRAMS`] is the table, [`MIXES`] the mixes of eight after PiCL's Table V;
 //! * [`Suite`] is the folder with the traces: [`Suite::trace`] captures what is not there yet;
-//! * [`measure`] sets misses and write-backs beside what was published of the originals.
+//! * [`measure()`] sets misses and write-backs beside what was published of the originals.
 //!
 //! A trace counts as there if all it comes from is the same: command, inputs, window, versions of
 //! packages, and the program's own digest. That is in its file's name.
@@ -19,6 +19,7 @@
 
 mod cache;
 mod inputs;
+mod measure;
 mod mixes;
 mod packages;
 mod programs;
@@ -29,6 +30,7 @@ use outlast_sim::instead_of;
 use outlast_tracer::CaptureError;
 
 pub use cache::{Made, Suite};
+pub use measure::{Behaviour, MACHINE, SOURCE, behaviour_table, measure};
 pub use mixes::{MIXES, Mix};
 pub use packages::{install, missing_packages};
 pub use programs::PROGRAMS;
@@ -79,7 +81,7 @@ pub struct Counterpart {
     pub packages: &'static [Package],
     /// The program by path, and its arguments. It runs in a folder of its own, where its inputs are.
     pub command: &'static [&'static str],
-    /// The input that is its standard input.
+    /// The input that is its standard input, which then stays open: some end what they do where it ends.
     pub stdin: Option<&'static str>,
     /// What it works on.
     pub inputs: &'static [Input],

@@ -119,7 +119,9 @@ pub const PROGRAMS: &[Entry] = &[
         counterpart: Ok(Counterpart {
             about: "GNU Go, which the benchmark is",
             packages: &[package("gnugo", "/usr/games/gnugo")],
-            command: &["/usr/games/gnugo", "--seed", "1", "--level", "8", "--benchmark", "1"],
+            command: &["/usr/games/gnugo", "--mode", "gtp", "--level", "8", "--seed", "1"],
+            stdin: Some("moves"),
+            inputs: &[Input { name: "moves", make: inputs::go_commands }],
             quick: window(600, QUICK),
             full: window(600, FULL),
             ..PLAIN
@@ -132,6 +134,8 @@ pub const PROGRAMS: &[Entry] = &[
             packages: &[package("hmmer2", "/usr/share/doc/hmmer2/examples/tutorial/rrm.hmm")],
             command: &[
                 "/usr/bin/hmm2search",
+                "--cpu",
+                "0",
                 "/usr/share/doc/hmmer2/examples/tutorial/rrm.hmm",
                 "proteins.fa",
             ],
@@ -148,7 +152,10 @@ pub const PROGRAMS: &[Entry] = &[
             packages: &[package("sjeng", "/usr/games/sjeng")],
             command: &["/usr/games/sjeng"],
             stdin: Some("commands"),
-            inputs: &[Input { name: "commands", make: inputs::chess_commands }],
+            inputs: &[
+                Input { name: "commands", make: inputs::chess_commands },
+                Input { name: "positions.epd", make: inputs::chess_positions },
+            ],
             quick: window(600, QUICK),
             full: window(600, FULL),
             ..PLAIN
@@ -165,7 +172,16 @@ pub const PROGRAMS: &[Entry] = &[
             ],
             command: &["./shor"],
             inputs: &[Input { name: "shor.c", make: inputs::quantum_source }],
-            before: &[&["/usr/bin/gcc", "-O2", "-o", "shor", "shor.c", "-lquantum", "-lm"]],
+            before: &[&[
+                "/usr/bin/gcc",
+                "-O2",
+                "-o",
+                "shor",
+                "shor.c",
+                "-fopenmp",
+                "-lquantum",
+                "-lm",
+            ]],
             quick: window(2000, QUICK),
             full: window(2000, FULL),
             ..PLAIN
@@ -198,11 +214,11 @@ pub const PROGRAMS: &[Entry] = &[
     Entry {
         name: "omnetpp",
         counterpart: Ok(Counterpart {
-            about: "Icarus Verilog: events of a circuit in place of a network's",
+            about: "Icarus Verilog: stations with queues that send each other packets",
             packages: &[package("iverilog", "/usr/bin/vvp")],
-            command: &["/usr/bin/vvp", "-n", "circuit.vvp"],
-            inputs: &[Input { name: "circuit.v", make: inputs::circuit }],
-            before: &[&["/usr/bin/iverilog", "-o", "circuit.vvp", "circuit.v"]],
+            command: &["/usr/bin/vvp", "-n", "network.vvp"],
+            inputs: &[Input { name: "network.v", make: inputs::network }],
+            before: &[&["/usr/bin/iverilog", "-o", "network.vvp", "network.v"]],
             quick: window(1500, QUICK),
             full: window(1500, FULL),
             ..PLAIN
@@ -239,7 +255,7 @@ pub const PROGRAMS: &[Entry] = &[
         "bwaves",
         "NumPy: flow at high speed, solved implicitly",
         &[Input { name: "fields.py", make: inputs::bwaves }],
-        2000,
+        800,
     ),
     Entry {
         name: "gamess",
@@ -257,13 +273,13 @@ pub const PROGRAMS: &[Entry] = &[
         "milc",
         "NumPy: matrices of SU(3) on a lattice in four dimensions",
         &[Input { name: "fields.py", make: inputs::lattice_gauge }],
-        4000,
+        1500,
     ),
     script(
         "zeusmp",
         "NumPy: flow with fields of magnetohydrodynamics",
         &[Input { name: "fields.py", make: inputs::zeusmp }],
-        2000,
+        800,
     ),
     Entry {
         name: "gromacs",
@@ -281,13 +297,13 @@ pub const PROGRAMS: &[Entry] = &[
         "cactusADM",
         "NumPy: a wave in three dimensions, differences of fourth order",
         &[Input { name: "fields.py", make: inputs::cactus }],
-        2000,
+        800,
     ),
     script(
         "leslie3d",
         "NumPy: turbulent flow",
         &[Input { name: "fields.py", make: inputs::leslie3d }],
-        2000,
+        800,
     ),
     Entry {
         name: "namd",
@@ -361,7 +377,7 @@ pub const PROGRAMS: &[Entry] = &[
         "GemsFDTD",
         "NumPy: electric and magnetic fields after Yee",
         &[Input { name: "fields.py", make: inputs::fdtd }],
-        2000,
+        800,
     ),
     Entry {
         name: "tonto",
@@ -379,13 +395,13 @@ pub const PROGRAMS: &[Entry] = &[
         "lbm",
         "NumPy: a flow as particles on a lattice",
         &[Input { name: "fields.py", make: inputs::lattice_boltzmann }],
-        2000,
+        800,
     ),
     script(
         "wrf",
         "NumPy: a flow of many fields with much work in each cell",
         &[Input { name: "fields.py", make: inputs::weather }],
-        2000,
+        800,
     ),
     Entry {
         name: "sphinx3",

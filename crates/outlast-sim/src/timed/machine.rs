@@ -33,6 +33,9 @@ pub trait Machine {
     /// The present cycle.
     fn now(&self) -> Cycle;
 
+    /// As [`System::retired`].
+    fn retired(&mut self) -> Vec<u64>;
+
     /// As [`System::take_stats`].
     fn take_stats(&mut self) -> RunStats;
 
@@ -62,6 +65,10 @@ impl<S: Scheme> Machine for System<S> {
 
     fn now(&self) -> Cycle {
         System::now(self)
+    }
+
+    fn retired(&mut self) -> Vec<u64> {
+        System::retired(self)
     }
 
     fn take_stats(&mut self) -> RunStats {

@@ -64,7 +64,7 @@ pub use ports::{
     WriteTicket,
 };
 pub use primitives::{Primitive, PrimitiveError, primitives};
-pub use program::{ProgramMemory, ProgramSource};
+pub use program::{ProgramMemory, ProgramPlace, ProgramSource};
 pub use requests::{MemoryRequest, REQUEST_BYTES_MAX, REQUEST_CYCLE_MAX, Replay, replay};
 pub use stats::{CoreStats, Counter, Lost, LostCycles, MemoryStats, RunStats};
 pub use stream::{InTransactions, Pattern, Stream};

@@ -16,10 +16,20 @@ use outlast_trace::LineAddr;
 const BATCH: usize = 256;
 const PAGE: u64 = PAGE_BYTES as u64;
 
+/// Where a program is on a machine that runs several: no two have a page or a core in common.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ProgramPlace {
+    /// The first page of memory that is its own.
+    pub page: u64,
+    /// The core of its first thread.
+    pub core: u16,
+}
+
 /// Where the pages of a program lie in the machine's memory: one behind the other, in the order in
 /// which the program touched them.
 #[derive(Debug)]
 pub struct ProgramMemory {
+    at: ProgramPlace,
     frames: FxHashMap<u64, u64>,
     base: Vec<u8>,
     order: Vec<ThreadOrder>,
@@ -28,13 +38,22 @@ pub struct ProgramMemory {
 }
 
 impl ProgramMemory {
-    /// The memory of a program, with what it held before.
+    /// The memory of a program that has the machine to itself, with what it held before.
     ///
     /// # Errors
     /// When the trace cannot be read.
     pub fn of(program: &Program) -> Result<Self, ProgramError> {
+        Self::placed(program, ProgramPlace::default())
+    }
+
+    /// The memory of a program among others.
+    ///
+    /// # Errors
+    /// When the trace cannot be read.
+    pub fn placed(program: &Program, at: ProgramPlace) -> Result<Self, ProgramError> {
         let pages = program.pages()?;
         let mut memory = Self {
+            at,
             frames: FxHashMap::default(),
             base: Vec::with_capacity(pages.len() * PAGE_BYTES),
             order: order_of_threads(program)?,
@@ -46,14 +65,20 @@ impl ProgramMemory {
             if let std::collections::hash_map::Entry::Vacant(entry) =
                 memory.frames.entry(page.number)
             {
-                entry.insert((memory.base.len() / PAGE_BYTES) as u64);
+                entry.insert(at.page + (memory.base.len() / PAGE_BYTES) as u64);
                 memory.base.extend_from_slice(&page.bytes[..]);
             }
         }
         Ok(memory)
     }
 
-    /// What memory holds before the program runs, from address 0 on.
+    /// The place of a program behind this one.
+    pub fn next_place(&self) -> ProgramPlace {
+        let threads = self.order.len() as u16;
+        ProgramPlace { page: self.at.page + self.lines() * 64 / PAGE, core: self.at.core + threads }
+    }
+
+    /// What memory holds before the program runs, from its first page on.
     pub fn base(&self) -> &[u8] {
         &self.base
     }
@@ -114,6 +139,9 @@ pub struct ProgramSource {
     /// The conditional branch at the end of the block before: where it goes is known with the next.
     branch: Option<(Instr, u64)>,
     repeated: Repeated,
+    /// Whether it begins again at its end, and how often it has.
+    goes_on: bool,
+    rounds: u64,
 }
 
 /// Pages that are remembered.
@@ -163,7 +191,26 @@ impl ProgramSource {
             told: 0,
             branch: None,
             repeated: Repeated::default(),
+            goes_on: false,
+            rounds: 0,
         }
+    }
+
+    /// The instructions of a thread that begins again whenever it is at its end: the same stores to the
+    /// same places, over what the rounds before have left.
+    pub fn going_on(self) -> Self {
+        Self { goes_on: true, ..self }
+    }
+
+    /// At the end of a round: whether another one begins. A thread without instructions has one only.
+    fn begins_again(&mut self, is_empty: bool) -> bool {
+        if !self.goes_on || is_empty && self.count == 0 {
+            return false;
+        }
+        self.thread = self.program.thread(self.number);
+        (self.count, self.waited, self.told) = (0, 0, 0);
+        self.rounds += 1;
+        true
     }
 }
 
@@ -174,6 +221,7 @@ struct Filling<'a> {
     memory: &'a ProgramMemory,
     order: &'a ThreadOrder,
     number: u16,
+    rounds: u64,
     pages: &'a mut Pages,
     count: &'a mut u64,
     waited: &'a mut usize,
@@ -196,6 +244,8 @@ impl Source for ProgramSource {
                 told,
                 branch,
                 repeated,
+                rounds,
+                ..
             } = self;
             let order = &memory.order[usize::from(*number)];
             let number = *number;
@@ -205,6 +255,7 @@ impl Source for ProgramSource {
                 memory,
                 order,
                 number,
+                rounds: *rounds,
                 pages,
                 count,
                 waited,
@@ -219,7 +270,10 @@ impl Source for ProgramSource {
                 None => {
                     filling.branch_goes(None);
                     filling.repeated_ends();
-                    break;
+                    let is_empty = batch.instrs.is_empty();
+                    if !self.begins_again(is_empty) {
+                        break;
+                    }
                 }
             }
         }
@@ -337,7 +391,9 @@ impl Filling<'_> {
             if is_new {
                 self.batch.instrs.pop();
             }
-            let mark = Mark::Wait { id: u64::from(*id), count: *count };
+            let told = self.memory.order[usize::from(*id)].tells.len() as u64;
+            let id = u64::from(self.memory.at.core + *id);
+            let mark = Mark::Wait { id, count: self.rounds * told + *count };
             self.batch.instrs.push(Instr::of(InstrKind::Mark(mark)));
             if is_new {
                 self.batch.instrs.push(present);
@@ -350,7 +406,9 @@ impl Filling<'_> {
     fn tells(&mut self) {
         if self.order.tells.get(*self.told).is_some_and(|number| number + 1 == *self.count) {
             *self.told += 1;
-            let mark = Mark::Signal { id: self.number.into(), count: *self.told as u64 };
+            let id = u64::from(self.memory.at.core + self.number);
+            let count = self.rounds * self.order.tells.len() as u64 + *self.told as u64;
+            let mark = Mark::Signal { id, count };
             self.batch.instrs.push(Instr::of(InstrKind::Mark(mark)));
         }
     }

@@ -441,6 +441,11 @@ impl<S: Scheme> System<S> {
         self.up.now()
     }
 
+    /// Instructions of each core since statistics were last taken.
+    pub fn retired(&mut self) -> Vec<u64> {
+        self.cores.iter_mut().map(|core| core.stats().instructions).collect()
+    }
+
     /// What was counted since the last call, or the start; caches and queues keep what they hold.
     pub fn take_stats(&mut self) -> RunStats {
         let now = self.up.now();

@@ -69,34 +69,31 @@ pub fn c_source() -> Vec<u8> {
     text.into_bytes()
 }
 
-/// A circuit of gates with delays, drawn at random, and registers that feed it: an event queue and
-/// pointers, as in simulators of networks.
-pub fn circuit() -> Vec<u8> {
-    const WIRES: u64 = 24_000;
-    const INPUTS: u64 = 512;
+/// A network in Verilog: stations with queues, each of which sends what it gets to another one after a
+/// time that is drawn.
+pub fn network() -> Vec<u8> {
+    const STATIONS: u64 = 2000;
     let mut random = random(12);
-    let mut text = format!(
-        "`timescale 1ns/1ps\nmodule top;\nreg clock = 0;\nreg [{last}:0] state = 1;\n\
-         wire [{wires}:0] w;\nassign w[{last}:0] = state;\n",
-        last = INPUTS - 1,
-        wires = WIRES - 1
+    let mut text = String::from(
+        "module station(input [31:0] in, output reg [31:0] out);\n\
+         parameter ID = 0;\nreg [31:0] queue [0:63];\nreg [31:0] seed;\ninteger head, tail;\n\
+         event go;\n\
+         always @(in) begin queue[tail & 63] = in; tail = tail + 1; if (tail == head + 1) -> go; end\n\
+         always @(go) while (head < tail) begin\n  \
+         #(1 + (seed >> 16) % 50) seed = seed * 1103515245 + 12345;\n  \
+         out = queue[head & 63] + 1 + seed[7:0];\n  head = head + 1;\nend\n\
+         initial begin head = 0; tail = 0; seed = ID * 7919; out = 0; #(1 + ID % 50) out = ID + 1; end\n\
+         endmodule\nmodule top;\n",
     );
-    for wire in INPUTS..WIRES {
-        let kind = ["and", "or", "xor", "nand", "nor", "xnor"][random.below(6) as usize];
-        let (a, b) = (random.below(wire), random.below(wire));
-        let delay = 1 + random.below(9);
-        let _ = writeln!(text, "{kind} #{delay} g{wire}(w[{wire}], w[{a}], w[{b}]);");
+    let mut from: Vec<u64> = (0..STATIONS).collect();
+    for last in (1..STATIONS).rev() {
+        from.swap(last as usize, random.below(last + 1) as usize);
     }
-    let _ = write!(
-        text,
-        "always #40 clock = ~clock;\n\
-         always @(posedge clock) state <= {{state[{before}:0], state[{last}] ^ state[17]}} ^ \
-         {{w[{top}:{low}]}};\ninitial #40000 $finish;\nendmodule\n",
-        before = INPUTS - 2,
-        last = INPUTS - 1,
-        top = WIRES - 1,
-        low = WIRES - INPUTS
-    );
+    for (station, from) in from.iter().enumerate() {
+        let _ = writeln!(text, "wire [31:0] w{station};");
+        let _ = writeln!(text, "station #({station}) s{station}(w{from}, w{station});");
+    }
+    text.push_str("initial #100000 $finish;\nendmodule\n");
     text.into_bytes()
 }
 

@@ -24,19 +24,23 @@ pub fn proteins() -> Vec<u8> {
     text.into_bytes()
 }
 
-/// Positions of chess, each searched to a depth.
+/// Positions of chess in the format of test suites.
+pub fn chess_positions() -> Vec<u8> {
+    b"r1bq1rk1/pp2bppp/2n1pn2/3p4/2PP4/2N2N2/PP2BPPP/R1BQ1RK1 w - - bm cxd5; id \"a\";\n\
+      r2q1rk1/1b2bppp/p2p1n2/1pp5/4P3/1BN2Q1P/PPP2PP1/R1B1R1K1 b - - bm c4; id \"b\";\n\
+      2r3k1/pp3ppp/1qn1p3/3pP3/3P4/P4N2/1P3PPP/R2Q2K1 w - - bm b4; id \"c\";\n"
+        .to_vec()
+}
+
+/// Each of them is searched for an hour: the window is over before.
 pub fn chess_commands() -> Vec<u8> {
-    let mut text = String::from("xboard\nnopost\n");
-    let positions = [
-        "r1bq1rk1/pp2bppp/2n1pn2/3p4/2PP4/2N2N2/PP2BPPP/R1BQ1RK1 w - - 0 9",
-        "r2q1rk1/1b2bppp/p2p1n2/1pp5/4P3/1BN2Q1P/PPP2PP1/R1B1R1K1 b - - 0 13",
-        "2r3k1/pp3ppp/1qn1p3/3pP3/3P4/P4N2/1P3PPP/R2Q2K1 w - - 0 18",
-    ];
-    for position in positions {
-        let _ = write!(text, "setboard {position}\nsd 11\ngo\nforce\n");
-    }
-    text.push_str("quit\n");
-    text.into_bytes()
+    b"test\npositions.epd\n3600\n".to_vec()
+}
+
+/// Moves of a game of Go, each of which is to be found.
+pub fn go_commands() -> Vec<u8> {
+    let moves = "genmove black\ngenmove white\n".repeat(100);
+    format!("boardsize 19\n{moves}quit\n").into_bytes()
 }
 
 fn molecules(random: &mut Random, count: u64) -> String {
