@@ -41,6 +41,13 @@ pub struct SuiteArgs {
     /// Installs missing packages by apt-get first, as root.
     #[arg(long)]
     install: bool,
+    /// Only lists the programs, what stands for each, and the parts of their runs: millions of instructions
+    /// before, and in the trace.
+    #[arg(long, conflicts_with_all = ["install", "measure", "programs"])]
+    list: bool,
+    /// Writes what the programs work on into a folder each, and captures nothing.
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["install", "measure", "list"])]
+    inputs: Option<PathBuf>,
     /// Also runs each trace on PiCL's machine (Table IV, one core): misses at the last level and lines
     /// written back in a thousand instructions, beside what was published of the originals.
     #[arg(long)]
@@ -69,7 +76,25 @@ fn chosen(args: &SuiteArgs) -> Result<Vec<&'static str>, Missing> {
 
 /// Captures what is not there yet. Status 1 where something is missing.
 pub fn run(args: &SuiteArgs, as_json: bool, seed: u64) -> CommandResult {
+    if args.list {
+        match as_json {
+            true => outln!("{}", crate::document("trace suite --list", seed, suite::list())),
+            false => {
+                outln!("{}", suite::table());
+                for mix in suite::MIXES {
+                    outln!("{}: {}", mix.name, mix.programs.join(", "));
+                }
+            }
+        }
+        return Ok(Verdict::Good);
+    }
     let names = chosen(args)?;
+    if let Some(folder) = &args.inputs {
+        for name in names {
+            suite::write_inputs(name, &folder.join(name))?;
+        }
+        return Ok(Verdict::Good);
+    }
     signals::clean_up_at_the_end()?;
     let suite = match &args.to {
         Some(folder) => Suite::at(folder),

@@ -16,7 +16,7 @@ fn has_qemu() -> bool {
 fn what_cannot_be_captured_or_read_is_one_line() {
     let directory = directory();
     let out = &path(&directory, "a.otrace");
-    let cases: [(&[&str], &str); 9] = [
+    let cases: [(&[&str], &str); 11] = [
         (&["trace"], "outlast trace -- PROGRAM"),
         (&["trace", "--out", out, "--", "no-such-program"], "no such program in PATH"),
         (&["trace", "--out", out, "--", "/etc/passwd"], "no program for x86-64 Linux"),
@@ -26,6 +26,8 @@ fn what_cannot_be_captured_or_read_is_one_line() {
         (&["trace", "stat", "/etc/passwd"], "no trace of Outlast"),
         (&["trace", "cut", "/etc/passwd", "--out", out], "no trace of Outlast"),
         (&["trace", "convert", "/etc/passwd", "--out", out], "no ChampSim trace"),
+        (&["trace", "suite", "--program", "bzip3"], "bzip2"),
+        (&["sim", "--trace", "/etc/passwd,/etc/group"], "only traces of `outlast trace`"),
     ];
     for (arguments, says) in cases {
         let line = refused(arguments);
@@ -86,4 +88,50 @@ fn a_program_is_captured_looked_at_cut_converted_and_replayed() {
     let document: serde_json::Value = serde_json::from_str(&text(&output.stdout)).unwrap();
     assert_eq!(document["records"][0]["file"].as_str(), Some(all.as_str()));
     assert!(text(&output.stderr).contains("aside"));
+}
+
+#[test]
+fn the_suite_is_listed_and_what_is_missing_has_a_line() {
+    let list = json(&["trace", "suite", "--list"]);
+    let records = list["records"].as_array().unwrap();
+    let of = |kind: &str| records.iter().filter(|record| record["kind"] == kind).count();
+    assert_eq!((of("program"), of("mix")), (29, 8));
+    let directory = directory();
+    let inputs = path(&directory, "inputs");
+    good(&["trace", "suite", "--inputs", &inputs, "--program", "namd"]);
+    assert!(directory.path().join("inputs/namd/salt.lammps").is_file());
+    // Without QEMU each program is told, and the status says so.
+    let arguments =
+        ["trace", "suite", "--to", &path(&directory, "to"), "--program", "bzip2,perlbench"];
+    let output = common::command(&arguments).env("PATH", directory.path()).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(["bzip2: ", "perlbench: "].iter().all(|name| told.contains(name)), "{told}");
+}
+
+#[test]
+fn programs_run_together_with_what_each_took() {
+    if !has_qemu() {
+        return;
+    }
+    let directory = directory();
+    let [a, b] = ["a.otrace", "b.otrace"].map(|name| path(&directory, name));
+    good(&["trace", "--count", "60000", "--out", &a, "--", "/bin/ls", "/"]);
+    good(&["trace", "--count", "30000", "--skip", "20000", "--out", &b, "--", "/bin/ls", "/"]);
+    let both = format!("{a},{b}");
+    let common = ["--config", "picl", "--warm-up", "10000", "--instructions", "90000"];
+    let run = |scheme: &str| {
+        json(&[&["sim", "--trace", &both, "--scheme", scheme][..], &common].concat())
+    };
+    for scheme in ["non-pers", "picl"] {
+        let document = run(scheme);
+        let records = document["records"].as_array().unwrap();
+        let classes: Vec<_> = records
+            .iter()
+            .filter(|record| record["metric"] == "cycles" && record["class"].is_string())
+            .map(|record| record["class"].as_str().unwrap())
+            .collect();
+        assert_eq!(classes, ["0 a", "1 b"], "{scheme}");
+        assert!(records.iter().all(|record| record["workload"] == "a+b"), "{scheme}");
+    }
 }

@@ -393,3 +393,35 @@ fn output_waits_for_its_epoch() {
     let at_once = delay(3, 1);
     assert!(at_once.0 < waits[1].0 && at_once.1 == 1, "{at_once:?} {waits:?}");
 }
+
+/// Instructions take a cycle each, and nothing is stored: output that comes so many earlier in its epoch
+/// is held so many cycles longer, whatever the scheme does at the epoch's end.
+#[test]
+fn output_is_held_for_the_rest_of_its_epoch_under_every_scheme() {
+    const EPOCH: u64 = 2000;
+    for scheme in ["picl", "frm", "journaling", "shadow", "thynvm"] {
+        let delay = |before: u64, at_once: bool| {
+            let mut log = OpLog::default();
+            store(&mut log, 1, 1);
+            log.op(LaneId(0), Op::Compute(EPOCH as u32 / 2 + before as u32));
+            log.op(LaneId(0), Op::Epoch);
+            log.op(LaneId(0), Op::Compute(20 * EPOCH as u32));
+            let at_once = u64::from(at_once);
+            let given = [("epoch", EPOCH), ("save_lines", 1), ("persist_output", at_once)];
+            let stats = counted(scheme, &given, &log);
+            let of = |name| counter(&stats, name);
+            assert_eq!(of("outputs"), 1, "{scheme}");
+            let all = ["output_cycles", "output_cycles_mean", "output_cycles_p99"].map(of);
+            assert!(
+                all.iter().all(|cycles| *cycles == of("output_cycles_max")),
+                "{scheme}: {all:?}"
+            );
+            assert_eq!(of("epochs_early"), at_once, "{scheme}");
+            all[0]
+        };
+        let early = delay(100, false);
+        assert!(early > EPOCH / 2 - 100, "{scheme}: {early}");
+        assert_eq!(early - delay(600, false), 500, "{scheme}");
+        assert!(delay(100, true) < early, "{scheme}");
+    }
+}

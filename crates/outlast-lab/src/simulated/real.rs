@@ -27,6 +27,19 @@ pub struct RealProgram {
     pub program: Arc<Program>,
     /// Where its pages lie, and what they hold at the begin.
     pub memory: Arc<ProgramMemory>,
+    /// The threads that do something. Each has a core.
+    threads: Vec<u16>,
+}
+
+impl RealProgram {
+    fn new(program: Arc<Program>, memory: Arc<ProgramMemory>) -> Self {
+        let is_busy = |thread: &u16| program.events(*thread) > 0;
+        let mut threads: Vec<u16> = (0..program.threads()).filter(is_busy).collect();
+        if threads.is_empty() {
+            threads.push(0);
+        }
+        Self { program, memory, threads }
+    }
 }
 
 impl RealPrograms {
@@ -36,21 +49,23 @@ impl RealPrograms {
     /// When one cannot be read, or they have more threads than a machine has cores.
     pub fn open(paths: &[PathBuf], go_on: bool) -> Result<Self, Box<dyn std::error::Error>> {
         let mut programs: Vec<RealProgram> = Vec::new();
-        let mut place = ProgramPlace::default();
+        let (mut place, mut cores) = (ProgramPlace::default(), 0);
         for (number, path) in paths.iter().enumerate() {
             let again = paths[..number].iter().position(|before| before == path);
             let program = match again {
                 Some(before) => Arc::clone(&programs[before].program),
                 None => Arc::new(Program::open(path)?),
             };
-            if usize::from(place.core) + usize::from(program.threads()) > CORES_MAX {
+            let memory = Arc::new(ProgramMemory::placed(&program, place)?);
+            place = memory.next_place();
+            let real = RealProgram::new(program, memory);
+            cores += real.threads.len();
+            if cores > CORES_MAX {
                 let path = path.display();
                 let why = format!("{path}: with its threads there are more than {CORES_MAX}");
                 return Err(why.into());
             }
-            let memory = Arc::new(ProgramMemory::placed(&program, place)?);
-            place = memory.next_place();
-            programs.push(RealProgram { program, memory });
+            programs.push(real);
         }
         Ok(Self { programs, go_on })
     }
@@ -72,12 +87,12 @@ impl RealPrograms {
 
     /// The threads of all.
     pub(crate) fn threads(&self) -> u16 {
-        self.programs.iter().map(|real| real.program.threads()).sum()
+        self.programs.iter().map(|real| real.threads.len() as u16).sum()
     }
 
     /// One source for each thread.
     pub fn sources(&self) -> Vec<Box<dyn Source>> {
-        let of = |real: &RealProgram| {
+        let of = |real: &RealProgram| -> Vec<Box<dyn Source>> {
             let (program, memory) = (Arc::clone(&real.program), Arc::clone(&real.memory));
             let go_on = self.go_on;
             let source = move |thread| -> Box<dyn Source> {
@@ -87,7 +102,7 @@ impl RealPrograms {
                     false => Box::new(source),
                 }
             };
-            (0..real.program.threads()).map(source)
+            real.threads.iter().copied().map(source).collect()
         };
         self.programs.iter().flat_map(of).collect()
     }
@@ -111,8 +126,7 @@ impl RealPrograms {
             let mut most_left = 0;
             let mut done = 0;
             for (real, at) in self.programs.iter().zip(&mut done_at) {
-                let threads = real.program.threads().into();
-                let of: u64 = cores.by_ref().take(threads).sum();
+                let of: u64 = cores.by_ref().take(real.threads.len()).sum();
                 done += of.min(instructions);
                 if of >= instructions || ended == Ended::Finished {
                     at.get_or_insert(system.now());

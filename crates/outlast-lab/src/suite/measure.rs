@@ -6,7 +6,7 @@ use outlast_schemes::MachineScheme;
 use outlast_sim::timed::MachineConfig;
 use serde_json::{Value, json};
 
-use super::{Missing, Scale, Suite, program};
+use super::{Scale, Suite, program};
 use crate::progress::{Listener, Progress};
 use crate::record::{Metric, Record};
 use crate::simulated::{Simulation, Work, run_listening};
@@ -55,10 +55,11 @@ const PUBLISHED: [(&str, f64); 18] = [
     ("gcc", 0.34),
 ];
 
-/// Runs the trace of each program, the first half as a warm-up. Traces that are not there are captured.
+/// Runs the trace of each program, the first half as a warm-up. Traces that are not there are captured;
+/// those that cannot be had are told and left out.
 ///
 /// # Errors
-/// When a trace cannot be had, or the machine comes to a stop.
+/// When the machine comes to a stop.
 pub fn measure(
     suite: &Suite,
     names: &[&'static str],
@@ -69,11 +70,10 @@ pub fn measure(
     for name in names {
         let trace = match suite.trace(name, scale, listen) {
             Ok(trace) => trace,
-            Err(missing @ (Missing::Packages(..) | Missing::NoCounterpart(..))) => {
+            Err(missing) => {
                 listen(Progress::Note(&missing.to_string()));
                 continue;
             }
-            Err(other) => return Err(other.into()),
         };
         let counterpart = program(name)?.counterpart.as_ref();
         let count = counterpart.map_or(0, |counterpart| counterpart.window(scale).count);

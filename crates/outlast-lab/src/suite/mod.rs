@@ -19,17 +19,19 @@
 
 mod cache;
 mod inputs;
+mod list;
 mod measure;
 mod mixes;
 mod packages;
 mod programs;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use outlast_sim::instead_of;
 use outlast_tracer::CaptureError;
 
 pub use cache::{Made, Suite};
+pub use list::{list, table};
 pub use measure::{Behaviour, MACHINE, SOURCE, behaviour_table, measure};
 pub use mixes::{MIXES, Mix};
 pub use packages::{install, missing_packages};
@@ -168,6 +170,18 @@ pub fn program(name: &str) -> Result<&'static Entry, Missing> {
 /// The programs that have a counterpart.
 pub fn counterparts() -> impl Iterator<Item = (&'static Entry, &'static Counterpart)> {
     PROGRAMS.iter().filter_map(|entry| Some((entry, entry.counterpart.as_ref().ok()?)))
+}
+
+/// Writes what a program's counterpart works on into a folder.
+///
+/// # Errors
+/// When there is no such program, or the folder cannot be written to.
+pub fn write_inputs(name: &str, folder: &Path) -> Result<(), Missing> {
+    let failed = |error| Missing::Io(folder.to_owned(), error);
+    let Ok(counterpart) = &program(name)?.counterpart else { return Ok(()) };
+    std::fs::create_dir_all(folder).map_err(failed)?;
+    let write = |input: &Input| std::fs::write(folder.join(input.name), (input.make)());
+    counterpart.inputs.iter().try_for_each(write).map_err(failed)
 }
 
 /// The trace of a program's counterpart in the usual folder, captured now if it is not there.

@@ -26,3 +26,15 @@ fn rows_are_whole_and_mixes_are_of_rows() {
     }
     assert!(program("bzip3").unwrap_err().to_string().contains("bzip2"));
 }
+
+#[test]
+fn the_document_has_the_table() {
+    let document = include_str!("../../../../docs/trace.md");
+    for line in table().lines() {
+        assert!(document.contains(line), "docs/trace.md lacks this line: {line}");
+    }
+    for mix in MIXES {
+        let line = format!("| {} | {} |", mix.name, mix.programs.join(", "));
+        assert!(document.contains(&line), "docs/trace.md lacks this line: {line}");
+    }
+}

@@ -17,6 +17,7 @@ use crate::plant::{AppliesTo, Breaks, Plant, Shown};
 use crate::scheme::{HardwareScheme, PrepareError, Prepared, Reading, Variant};
 use crate::shared::ait::{Ait, machine};
 use crate::shared::epoch::{EPOCH, Registers, SAVE_LINES};
+use crate::shared::output::PERSIST_OUTPUT;
 use crate::{Image, Key, Options, Patch, RecoveryError, Unit, Work};
 use layout::{COMMITTED, ENTRY_BYTES, Layout};
 use ports::{Frm, WINDOW};
@@ -86,7 +87,7 @@ impl HardwareScheme for UndoCheckpoints {
     }
 
     fn keys(&self) -> &'static [Key] {
-        const KEYS: [Key; 3] = [EPOCH, SAVE_LINES, LOG];
+        const KEYS: [Key; 4] = [EPOCH, SAVE_LINES, LOG, PERSIST_OUTPUT];
         &KEYS
     }
 
@@ -128,7 +129,9 @@ impl HardwareScheme for UndoCheckpoints {
         let fault = planted.map(|number| FAULTS[usize::from(number)]);
         let on = Ait::chosen(options, false)?;
         let epoch = options.get(&EPOCH);
-        Ok(Box::new(Under { streams: work.recorded().to_vec(), layout, epoch, fault, on }))
+        let streams = work.recorded().to_vec();
+        let persists_output = options.get(&PERSIST_OUTPUT) != 0;
+        Ok(Box::new(Under { streams, layout, epoch, persists_output, fault, on }))
     }
 }
 
@@ -137,6 +140,7 @@ struct Under {
     streams: Vec<Arc<OpLog>>,
     layout: Layout,
     epoch: u64,
+    persists_output: bool,
     fault: Option<Fault>,
     /// What it stands on.
     on: Option<Ait>,
@@ -174,7 +178,8 @@ impl Prepared for Under {
             return Err(MachineError::Impossible { name: config.name.clone(), message });
         }
         let memory = Image::new(&setup.base);
-        let frm = Frm::new(self.layout, self.epoch, reserve, self.fault, memory);
+        let frm = Frm::new(self.layout, self.epoch, reserve, self.fault, memory)
+            .persisting_output(self.persists_output);
         machine(config, frm, self.on, self.lines(), setup, sources)
     }
 

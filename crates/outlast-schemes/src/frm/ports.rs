@@ -98,6 +98,11 @@ impl Frm {
         }
     }
 
+    /// The same, where output may have its epoch persist at once.
+    pub(super) fn persisting_output(self, persists_output: bool) -> Self {
+        Self { epochs: self.epochs.persisting_output(persists_output), ..self }
+    }
+
     /// Begins entries, as far as the window and the log allow.
     fn pump(&mut self, out: &mut Outbox<Token>) {
         while let Some(&(ticket, line)) = self.queue.front() {
@@ -149,6 +154,12 @@ impl Scheme for Frm {
         self.epochs.start(out);
     }
 
+    /// What a program calls the end of an epoch is output to it.
+    fn epoch(&mut self, now: Cycle, _lane: LaneId, out: &mut Outbox<Token>) -> Answer {
+        self.epochs.output(now, out);
+        Answer::Proceed
+    }
+
     #[inline]
     fn store(
         &mut self,
@@ -189,7 +200,7 @@ impl Scheme for Frm {
         }
     }
 
-    fn write_durable(&mut self, _now: Cycle, token: Token, out: &mut Outbox<Token>) {
+    fn write_durable(&mut self, now: Cycle, token: Token, out: &mut Outbox<Token>) {
         match token {
             Token::Logged(ticket, number) => {
                 self.under_way.remove(&number);
@@ -200,7 +211,9 @@ impl Scheme for Frm {
                 self.settle(out);
             }
             Token::Committed => {
-                out.report_persisted(self.epochs.executing());
+                let epoch = self.epochs.executing();
+                out.report_persisted(epoch);
+                self.epochs.have_persisted(epoch, now);
                 self.next = 0;
                 self.epochs.resume(out);
             }

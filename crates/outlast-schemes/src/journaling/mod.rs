@@ -21,6 +21,7 @@ use crate::plant::Plant;
 use crate::scheme::{HardwareScheme, PrepareError, Prepared, Reading, Variant};
 use crate::shared::ait::Ait;
 use crate::shared::epoch::{EPOCH, SAVE_LINES};
+use crate::shared::output::PERSIST_OUTPUT;
 use crate::shared::redo::{
     COPIES, Config, LOOKUP, PAST_TABLES, TABLE_WAYS, Under, entries_key, sets,
 };
@@ -45,8 +46,16 @@ impl HardwareScheme for Journaling {
     }
 
     fn keys(&self) -> &'static [Key] {
-        const KEYS: [Key; 7] =
-            [EPOCH, SAVE_LINES, TABLE_ENTRIES, TABLE_WAYS, LOOKUP, COPIES, PAST_TABLES];
+        const KEYS: [Key; 8] = [
+            EPOCH,
+            SAVE_LINES,
+            TABLE_ENTRIES,
+            TABLE_WAYS,
+            LOOKUP,
+            COPIES,
+            PAST_TABLES,
+            PERSIST_OUTPUT,
+        ];
         &KEYS
     }
 

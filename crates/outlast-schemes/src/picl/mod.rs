@@ -28,6 +28,7 @@ use outlast_trace::{Guarantee, LaneId, OpLog};
 use crate::scheme::{HardwareScheme, PrepareError, Prepared, Reading, Variant};
 use crate::shared::ait::{Ait, machine};
 use crate::shared::epoch::{EPOCH, Registers, SAVE_LINES};
+use crate::shared::output::PERSIST_OUTPUT;
 use crate::{Image, Key, Options, Patch, Plant, RecoveryError, Unit, Work};
 use config::{Config, Fault, Faults};
 use layout::{Layout, block_bytes};
@@ -90,12 +91,6 @@ const SUPER_BLOCK: Key = Key::number(
     (64, 1 << 30),
     "what of the log is freed at a time: whole blocks, one at least",
 );
-const PERSIST_OUTPUT: Key = Key::flag(
-    "persist_output",
-    false,
-    "an epoch's mark, a program's output, ends the epoch and has it persist at once",
-);
-
 /// What the paper's text leaves out, all of it together.
 const LITERAL: Faults = Faults::of(&[Fault::ScanUnfiltered, Fault::TornTaken, Fault::Untruncated]);
 

@@ -91,13 +91,6 @@ enum Streamed {
     Logged(u64),
 }
 
-/// Output that is held until its epoch has persisted.
-#[derive(Clone, Copy, Debug)]
-struct Output {
-    epoch: u64,
-    since: Cycle,
-}
-
 /// The mechanism.
 #[derive(Clone, Debug)]
 pub(super) struct Picl {
@@ -118,7 +111,6 @@ pub(super) struct Picl {
     /// Lines that are streamed to and have no entry for that yet. Loads find the new bytes: a store
     /// whose entry had them must not come first.
     unlogged: Vec<LineAddr>,
-    outputs: VecDeque<Output>,
     /// Whether a store or a write was told to wait since all were told to ask again.
     is_waited_for: bool,
     counted: Counted,
@@ -130,9 +122,6 @@ struct Counted {
     held_evictions: u64,
     stalled: u64,
     exhausted: u64,
-    outputs: u64,
-    output_cycles: u64,
-    output_cycles_max: u64,
 }
 
 impl Picl {
@@ -147,7 +136,8 @@ impl Picl {
         };
         let registers = config.layout.registers;
         let epochs = Epochs::behind(persisted, registers, config.epoch, memory)
-            .saving_late(config.faults.has(Fault::SavesLate));
+            .saving_late(config.faults.has(Fault::SavesLate))
+            .persisting_output(config.persists_output);
         Self {
             config,
             eid: Eid::of(epochs.executing()),
@@ -160,7 +150,6 @@ impl Picl {
             is_exhausted: false,
             streamed: VecDeque::new(),
             unlogged: Vec::new(),
-            outputs: VecDeque::new(),
             is_waited_for: false,
             counted: Counted::default(),
         }
@@ -257,16 +246,6 @@ impl Picl {
             }
         }
     }
-
-    /// An epoch has persisted: output of it may go.
-    pub(super) fn let_output_go(&mut self, now: Cycle) {
-        while self.outputs.front().is_some_and(|held| held.epoch <= self.persisted) {
-            let Some(Output { since, .. }) = self.outputs.pop_front() else { break };
-            let cycles = now.since(since);
-            self.counted.output_cycles += cycles;
-            self.counted.output_cycles_max = self.counted.output_cycles_max.max(cycles);
-        }
-    }
 }
 
 impl Scheme for Picl {
@@ -284,13 +263,8 @@ impl Scheme for Picl {
 
     /// What a program calls the end of an epoch is output to it.
     fn epoch(&mut self, now: Cycle, _lane: LaneId, out: &mut Outbox<Token>) -> Answer {
-        let epoch = self.epochs.executing();
-        self.outputs.push_back(Output { epoch, since: now });
-        self.counted.outputs += 1;
-        if self.config.persists_output {
-            self.urgent = self.urgent.max(epoch);
-            self.epochs.end(out);
-        }
+        let urgent = self.epochs.output(now, out);
+        self.urgent = self.urgent.max(urgent.unwrap_or(0));
         Answer::Proceed
     }
 
@@ -424,15 +398,8 @@ impl Scheme for Picl {
     fn take_counters(&mut self, each: &mut dyn FnMut(&'static str, &'static str, f64)) {
         self.epochs.take_counters(each);
         let log = std::mem::take(&mut self.log.counted);
-        let Counted {
-            store_waits,
-            held_evictions,
-            stalled,
-            exhausted,
-            outputs,
-            output_cycles,
-            output_cycles_max,
-        } = std::mem::take(&mut self.counted);
+        let Counted { store_waits, held_evictions, stalled, exhausted } =
+            std::mem::take(&mut self.counted);
         let block = layout::block_bytes(self.config.layout.entries);
         for (name, unit, value) in [
             ("undo_entries", "count", log.entries),
@@ -444,9 +411,6 @@ impl Scheme for Picl {
             ("store_waits", "count", store_waits),
             ("held_evictions", "count", held_evictions),
             ("epoch_stalls", "count", stalled),
-            ("outputs", "count", outputs),
-            ("output_cycles", "cycles", output_cycles),
-            ("output_cycles_max", "cycles", output_cycles_max),
         ] {
             each(name, unit, value as f64);
         }

@@ -101,7 +101,7 @@ impl Picl {
         self.scan = Scan::Idle;
         self.persisted = epoch;
         out.report_persisted(epoch);
-        self.let_output_go(now);
+        self.epochs.have_persisted(epoch, now);
         self.log.collect(epoch, out);
         self.scan_if_due(out);
         self.resume_if_may(out);

@@ -29,6 +29,7 @@ use crate::plant::Plant;
 use crate::scheme::{HardwareScheme, PrepareError, Prepared, Reading, Variant};
 use crate::shared::ait::Ait;
 use crate::shared::epoch::{EPOCH, SAVE_LINES};
+use crate::shared::output::PERSIST_OUTPUT;
 use crate::shared::redo::{
     COPIES, Config, LOOKUP, PAST_TABLES, TABLE_WAYS, Under, entries_key, sets,
 };
@@ -58,8 +59,17 @@ impl HardwareScheme for ShadowPaging {
     }
 
     fn keys(&self) -> &'static [Key] {
-        const KEYS: [Key; 8] =
-            [EPOCH, SAVE_LINES, TABLE_ENTRIES, TABLE_WAYS, KEEP, LOOKUP, COPIES, PAST_TABLES];
+        const KEYS: [Key; 9] = [
+            EPOCH,
+            SAVE_LINES,
+            TABLE_ENTRIES,
+            TABLE_WAYS,
+            KEEP,
+            LOOKUP,
+            COPIES,
+            PAST_TABLES,
+            PERSIST_OUTPUT,
+        ];
         &KEYS
     }
 

@@ -17,9 +17,10 @@
 //! A scheme whose room runs out ends one early by the same door. Registers say where a core is in its
 //! program, which is where it goes on after a crash.
 
-use outlast_sim::timed::{Outbox, RegisterSave};
+use outlast_sim::timed::{Cycle, Outbox, RegisterSave};
 use outlast_trace::{LaneId, LineAddr};
 
+use super::output::Outputs;
 use crate::{Image, Key, Options, Unit, Work};
 
 /// As in PiCL's evaluation.
@@ -109,6 +110,9 @@ pub(crate) struct Epochs {
     state: State,
     /// Planted: registers are saved when the next epoch has begun.
     saves_late: bool,
+    /// Output of these epochs, and whether it has its epoch persist at once.
+    outputs: Outputs,
+    persists_output: bool,
     early: u64,
     ended: u64,
 }
@@ -129,6 +133,8 @@ impl Epochs {
             from: (0..registers.lanes).map(position).collect(),
             state: State::Runs,
             saves_late: false,
+            outputs: Outputs::default(),
+            persists_output: false,
             early: 0,
             ended: 0,
         }
@@ -137,6 +143,30 @@ impl Epochs {
     /// The same with registers saved too late.
     pub(crate) fn saving_late(self, saves_late: bool) -> Self {
         Self { saves_late, ..self }
+    }
+
+    /// The same, where output may have its epoch persist at once.
+    pub(crate) fn persisting_output(self, persists_output: bool) -> Self {
+        Self { persists_output, ..self }
+    }
+
+    /// A program's output, held until its epoch has persisted. Returns that epoch where it is to persist
+    /// at once: it ends now.
+    pub(crate) fn output<T: From<EpochCall>>(
+        &mut self,
+        now: Cycle,
+        out: &mut Outbox<T>,
+    ) -> Option<u64> {
+        self.outputs.hold(self.executing, now);
+        self.persists_output.then(|| {
+            self.end(out);
+            self.executing
+        })
+    }
+
+    /// All epochs up to this one have persisted.
+    pub(crate) fn have_persisted(&mut self, epoch: u64, now: Cycle) {
+        self.outputs.let_go(epoch, now);
     }
 
     /// The epoch that executes, or ends at this moment.
@@ -223,9 +253,10 @@ impl Epochs {
         out.resume();
     }
 
-    /// Epochs that have ended, and those of them that ended early.
+    /// Epochs that have ended, those of them that ended early, and output.
     pub(crate) fn take_counters(&mut self, each: &mut dyn FnMut(&'static str, &'static str, f64)) {
         each("epochs", "count", std::mem::take(&mut self.ended) as f64);
         each("epochs_early", "count", std::mem::take(&mut self.early) as f64);
+        self.outputs.take_counters(each);
     }
 }

@@ -3,6 +3,7 @@
 pub(crate) mod ait;
 mod bloom;
 pub(crate) mod epoch;
+pub(crate) mod output;
 pub(crate) mod redo;
 pub(crate) mod ring;
 mod sum;

@@ -33,6 +33,7 @@ use crate::plant::Plant;
 use crate::scheme::{HardwareScheme, PrepareError, Prepared, Reading, Variant};
 use crate::shared::ait::Ait;
 use crate::shared::epoch::{EPOCH, SAVE_LINES};
+use crate::shared::output::PERSIST_OUTPUT;
 use crate::shared::redo::{
     COPIES, Config, LOOKUP, PAGE_LINES, PAST_TABLES, TABLE_WAYS, Under, entries_key, sets,
 };
@@ -65,7 +66,7 @@ impl HardwareScheme for ThyNvm {
     }
 
     fn keys(&self) -> &'static [Key] {
-        const KEYS: [Key; 9] = [
+        const KEYS: [Key; 10] = [
             EPOCH,
             SAVE_LINES,
             LINE_ENTRIES,
@@ -75,6 +76,7 @@ impl HardwareScheme for ThyNvm {
             LOOKUP,
             COPIES,
             PAST_TABLES,
+            PERSIST_OUTPUT,
         ];
         &KEYS
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use outlast_trace::{
     Access, Execution, Happening, PAGE_BYTES, PoolOffset, Program, ProgramError, Site, SiteKind,
-    Thread, ThreadOrder, order_of_threads, word_pieces,
+    Thread, ThreadOrder, is_output, order_of_threads, word_pieces,
 };
 use rustc_hash::FxHashMap;
 
@@ -16,13 +16,13 @@ use outlast_trace::LineAddr;
 const BATCH: usize = 256;
 const PAGE: u64 = PAGE_BYTES as u64;
 
-/// Where a program is on a machine that runs several: no two have a page or a core in common.
+/// Where a program is on a machine that runs several: no two have a page or a thread in common.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ProgramPlace {
     /// The first page of memory that is its own.
     pub page: u64,
-    /// The core of its first thread.
-    pub core: u16,
+    /// The number of its first thread among those of all.
+    pub thread: u16,
 }
 
 /// Where the pages of a program lie in the machine's memory: one behind the other, in the order in
@@ -75,7 +75,10 @@ impl ProgramMemory {
     /// The place of a program behind this one.
     pub fn next_place(&self) -> ProgramPlace {
         let threads = self.order.len() as u16;
-        ProgramPlace { page: self.at.page + self.lines() * 64 / PAGE, core: self.at.core + threads }
+        ProgramPlace {
+            page: self.at.page + self.lines() * 64 / PAGE,
+            thread: self.at.thread + threads,
+        }
     }
 
     /// What memory holds before the program runs, from its first page on.
@@ -124,7 +127,8 @@ impl ProgramMemory {
 /// store of 16 bytes is two. Loads of an instruction that touch one line in a row are one load.
 /// Registers are the instructions' own, so loads wait for those that give their addresses. Branches
 /// have their direction. What the system writes are stores of whole words. String instructions store
-/// word by word. A flush has no address in a trace and does nothing.
+/// word by word. A flush has no address in a trace and does nothing. System calls that write to something
+/// outside are output, an epoch's mark.
 #[derive(Debug)]
 pub struct ProgramSource {
     program: Arc<Program>,
@@ -266,6 +270,7 @@ impl Source for ProgramSource {
             match thread.next().map_err(|error| SourceError(error.to_string()))? {
                 Some(Happening::Execution(execution)) => filling.execution(&execution)?,
                 Some(Happening::SystemWrite { at, bytes }) => filling.system_write(at, bytes)?,
+                Some(Happening::Call { number, .. }) if is_output(number) => filling.output(),
                 Some(_) => {}
                 None => {
                     filling.branch_goes(None);
@@ -392,7 +397,7 @@ impl Filling<'_> {
                 self.batch.instrs.pop();
             }
             let told = self.memory.order[usize::from(*id)].tells.len() as u64;
-            let id = u64::from(self.memory.at.core + *id);
+            let id = u64::from(self.memory.at.thread + *id);
             let mark = Mark::Wait { id, count: self.rounds * told + *count };
             self.batch.instrs.push(Instr::of(InstrKind::Mark(mark)));
             if is_new {
@@ -406,7 +411,7 @@ impl Filling<'_> {
     fn tells(&mut self) {
         if self.order.tells.get(*self.told).is_some_and(|number| number + 1 == *self.count) {
             *self.told += 1;
-            let id = u64::from(self.memory.at.core + self.number);
+            let id = u64::from(self.memory.at.thread + self.number);
             let count = self.rounds * self.order.tells.len() as u64 + *self.told as u64;
             let mark = Mark::Signal { id, count };
             self.batch.instrs.push(Instr::of(InstrKind::Mark(mark)));
@@ -441,6 +446,13 @@ impl Filling<'_> {
             _ => {}
         }
         Ok(())
+    }
+
+    /// The program gives something away.
+    fn output(&mut self) {
+        self.branch_goes(None);
+        self.repeated_ends();
+        self.batch.instrs.push(Instr::of(InstrKind::Mark(Mark::Epoch)));
     }
 
     fn system_write(&mut self, at: u64, bytes: &[u8]) -> Result<(), SourceError> {

@@ -126,6 +126,16 @@ impl std::error::Error for ProgramError {
     }
 }
 
+/// System calls that write to something outside of the program, as Linux numbers them on x86-64: write,
+/// pwrite64, writev, sendfile, sendto, sendmsg, splice, tee, vmsplice, pwritev, sendmmsg,
+/// copy_file_range, pwritev2.
+const OUTPUT_CALLS: [u32; 13] = [1, 18, 20, 40, 44, 46, 275, 276, 278, 296, 307, 326, 328];
+
+/// Whether a system call is output of its program: what it does cannot be taken back.
+pub fn is_output(call: u32) -> bool {
+    OUTPUT_CALLS.contains(&call)
+}
+
 /// Whether a file begins as traces of programs do. Not being readable is no error here.
 pub fn is_program_trace(path: &Path) -> bool {
     let mut header = [0; 10];

@@ -72,7 +72,7 @@ pub fn c_source() -> Vec<u8> {
 /// A network in Verilog: stations with queues, each of which sends what it gets to another one after a
 /// time that is drawn.
 pub fn network() -> Vec<u8> {
-    const STATIONS: u64 = 2000;
+    const STATIONS: u64 = 4000;
     let mut random = random(12);
     let mut text = String::from(
         "module station(input [31:0] in, output reg [31:0] out);\n\

@@ -7,8 +7,8 @@ use super::random;
 /// A minimum-cost flow in DIMACS's format: duties of vehicles, as the benchmark's network simplex has
 /// them. Trips in the order of time; each vehicle goes from trip to a later one.
 pub fn network_flow() -> Vec<u8> {
-    const TRIPS: u64 = 6000;
-    const NEXT: u64 = 24;
+    const TRIPS: u64 = 20_000;
+    const NEXT: u64 = 30;
     let mut random = random(21);
     let mut arcs = String::new();
     let mut count = 0;
@@ -40,7 +40,7 @@ pub fn network_flow() -> Vec<u8> {
 
 /// Shortest paths over a map of terrain in DIMACS's format: each field has four neighbours.
 pub fn grid_paths() -> Vec<u8> {
-    const SIDE: u64 = 330;
+    const SIDE: u64 = 600;
     let mut random = random(22);
     let terrain: Vec<u64> = (0..SIDE * SIDE).map(|_| 1 + random.below(60)).collect();
     let mut text = format!("p sp {} {}\nn 1 s\n", SIDE * SIDE, 4 * SIDE * (SIDE - 1));
@@ -61,8 +61,8 @@ pub fn grid_paths() -> Vec<u8> {
 
 /// A linear program in CPLEX's format: goods through a network of stores, sparse, with some thousand rows.
 pub fn linear_program() -> Vec<u8> {
-    const GOODS: u64 = 12;
-    const PLACES: u64 = 110;
+    const GOODS: u64 = 30;
+    const PLACES: u64 = 200;
     const ROADS: u64 = 5;
     let mut random = random(23);
     let mut cost = String::from("Minimize\n cost:");

@@ -13,9 +13,9 @@
 use std::fmt::Debug;
 
 use outlast_sim::timed::{
-    Cycle, LevelFlush, Outbox, ReadSeen, Route, Scheme, WriteRoute, WriteSeen, WriteTicket,
+    Answer, Cycle, LevelFlush, Outbox, ReadSeen, Route, Scheme, WriteRoute, WriteSeen, WriteTicket,
 };
-use outlast_trace::LineAddr;
+use outlast_trace::{LaneId, LineAddr};
 
 use super::spill::Spill;
 use super::{CAUSES, Config, Entry, FLUSH, Fault, Reached, Redo, Token as RedoToken};
@@ -281,6 +281,12 @@ impl<P: Places> Scheme for Checkpoints<P> {
         self.epochs.start(out);
     }
 
+    /// What a program calls the end of an epoch is output to it.
+    fn epoch(&mut self, now: Cycle, _lane: LaneId, out: &mut Outbox<Token>) -> Answer {
+        self.epochs.output(now, out);
+        Answer::Proceed
+    }
+
     #[inline]
     fn locate(&self, line: LineAddr) -> LineAddr {
         if self.fault == Some(Fault::ReadsHome) {
@@ -319,19 +325,24 @@ impl<P: Places> Scheme for Checkpoints<P> {
         }
     }
 
-    fn write_durable(&mut self, _now: Cycle, token: Token, out: &mut Outbox<Token>) {
+    fn write_durable(&mut self, now: Cycle, token: Token, out: &mut Outbox<Token>) {
         match token {
-            Token::Redo(token) => match self.redo.write_durable(token, out) {
-                Some(Reached::FirstHome) if P::OVERLAPS => {
-                    self.spill.clear();
-                    self.resumes(out);
+            Token::Redo(token) => {
+                if token == RedoToken::Record {
+                    self.epochs.have_persisted(self.redo.epoch, now);
                 }
-                Some(Reached::Free) => {
-                    self.is_home = true;
-                    self.frees(out);
+                match self.redo.write_durable(token, out) {
+                    Some(Reached::FirstHome) if P::OVERLAPS => {
+                        self.spill.clear();
+                        self.resumes(out);
+                    }
+                    Some(Reached::Free) => {
+                        self.is_home = true;
+                        self.frees(out);
+                    }
+                    Some(Reached::FirstHome) | None => {}
                 }
-                Some(Reached::FirstHome) | None => {}
-            },
+            }
             Token::Filled(what) => {
                 if self.places.filled(what, out) {
                     self.has_filled(out);

@@ -11,6 +11,7 @@ use super::{Checkpoints, Fault, Layout, Places};
 use crate::scheme::{PrepareError, Prepared};
 use crate::shared::ait::{Ait, machine};
 use crate::shared::epoch::{EPOCH, Epochs, Registers};
+use crate::shared::output::PERSIST_OUTPUT;
 use crate::{Image, Key, Options, Patch, RecoveryError, Unit, Work};
 
 pub(crate) const TABLE_WAYS: Key = Key::number(
@@ -86,6 +87,7 @@ pub(crate) struct Config {
     /// Entries on their way home at a time.
     pub(crate) copies: usize,
     pub(crate) lookup_cycles: u64,
+    pub(crate) persists_output: bool,
     pub(crate) fault: Option<Fault>,
 }
 
@@ -123,6 +125,7 @@ impl Config {
             spilled: [lines, second].map(|slot| slot as u32),
             copies: options.get(&COPIES) as usize,
             lookup_cycles: options.get(&LOOKUP),
+            persists_output: options.get(&PERSIST_OUTPUT) != 0,
             fault: None,
         })
     }
@@ -135,7 +138,9 @@ impl Config {
     /// The epochs of a run over this memory.
     pub(super) fn epochs(&self, memory: Image<'_>) -> Epochs {
         let epochs = Epochs::behind(self.layout.epoch(memory), self.registers, self.epoch, memory);
-        epochs.saving_late(self.fault == Some(Fault::SavesLate))
+        epochs
+            .saving_late(self.fault == Some(Fault::SavesLate))
+            .persisting_output(self.persists_output)
     }
 
     /// Refuses caches that may hold more lines than there are copies past the tables.

@@ -1,0 +1,227 @@
+//! Real programs together on one machine: each has memory of its own, byte for byte, also after
+//! crashes under a checkpoint scheme; what they write is held. Without QEMU these tests say so, and go on.
+#![cfg(not(miri))]
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use outlast_crash::machine::with_cores;
+use outlast_lab::record::{Metric, Record};
+use outlast_lab::simulated::{RealPrograms, Simulation, Work, replay_programs, run};
+use outlast_schemes::{Image, MachineScheme, Options, Streams, apply};
+use outlast_sim::Domain;
+use outlast_sim::timed::{Cycle, MachineConfig, Setup, TimedJournal};
+use outlast_trace::{Happening, LineAddr, Program, is_output};
+use outlast_tracer::{ProgramOutput, Request, capture, qemu_version};
+
+/// Captures a program into a folder; all of it, or a window.
+fn captured(
+    folder: &Path,
+    name: &str,
+    command: &[OsString],
+    window: Option<(u64, u64)>,
+) -> PathBuf {
+    let request = Request {
+        skip: window.map_or(0, |window| window.0),
+        count: window.map(|window| window.1),
+        output: ProgramOutput::Nowhere,
+        ..Request::new(folder.join(name), command.iter().cloned())
+    };
+    capture(&request, &mut |_| {}).unwrap().files[0].path.clone()
+}
+
+fn own_test(name: &str) -> Vec<OsString> {
+    let own = std::env::current_exe().unwrap();
+    vec![own.into(), "--exact".into(), name.into()]
+}
+
+/// A folder, if programs can be captured here.
+fn place() -> Option<tempfile::TempDir> {
+    if qemu_version().is_none() {
+        eprintln!("qemu-x86_64 is missing: nothing is captured (apt-get install qemu-user)");
+        return None;
+    }
+    Some(tempfile::tempdir().unwrap())
+}
+
+/// Not a test of anything, but a program that others capture: two threads under a lock.
+#[test]
+fn guest_with_threads() {
+    let lock = Mutex::new(1u64);
+    std::thread::scope(|scope| {
+        for thread in 0..2u64 {
+            let lock = &lock;
+            scope.spawn(move || {
+                for _ in 0..200 {
+                    let mut locked = lock.lock().unwrap();
+                    *locked = locked.wrapping_mul(3).wrapping_add(thread);
+                }
+            });
+        }
+    });
+}
+
+/// Not a test of anything, but a program that others capture: it fills a table, and says something now
+/// and then.
+#[test]
+fn guest_that_writes() {
+    use std::io::Write;
+    let mut table = vec![0u64; 2048];
+    for n in 0..20_000u64 {
+        let at = n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 53;
+        table[at as usize] += n;
+        if n % 500 == 0 {
+            std::io::stderr().write_all(&table[at as usize].to_le_bytes()).unwrap();
+        }
+    }
+    assert!(table.iter().sum::<u64>() > 0);
+}
+
+fn machine(config: &str) -> MachineConfig {
+    let mut machine = MachineConfig::named(config).unwrap();
+    machine.set("a test", "core.threads", "1").unwrap();
+    machine.set("a test", "core.kind", "inorder").unwrap();
+    machine
+}
+
+/// Two copies of a program with threads, whose orders have nothing to do with each other, and another.
+#[test]
+fn programs_end_each_with_its_own_memory() {
+    let Some(place) = place() else { return };
+    let threads = captured(place.path(), "a.otrace", &own_test("guest_with_threads"), None);
+    let writes = captured(place.path(), "b.otrace", &own_test("guest_that_writes"), None);
+    let all = replay_programs(&[threads.clone(), writes, threads], &machine("tiny"), 1).unwrap();
+    assert_eq!(all.len(), 3);
+    for replayed in all {
+        assert_eq!(replayed.wrong, [0; 0]);
+        assert!(replayed.pages > 10, "{}", replayed.pages);
+    }
+}
+
+fn value(records: &[Record], metric: &str, class: Option<&str>) -> f64 {
+    let is_it = |record: &&Record| record.metric == metric && record.class.as_deref() == class;
+    records.iter().find(is_it).and_then(|record| record.value).unwrap_or(f64::NAN)
+}
+
+fn output_calls(path: &Path) -> u64 {
+    let program = Program::open(path).unwrap();
+    let mut count = 0;
+    for thread in 0..program.threads() {
+        let mut thread = program.thread(thread);
+        while let Some(happening) = thread.next().unwrap() {
+            let is_it = |call: Happening<'_>| matches!(call, Happening::Call { number, .. } if is_output(number));
+            count += u64::from(is_it(happening));
+        }
+    }
+    count
+}
+
+/// The short program begins again until the long one has had its instructions, and what they write is
+/// counted under each scheme that holds it.
+#[test]
+fn programs_go_on_until_all_are_done_and_what_they_write_is_held() {
+    let Some(place) = place() else { return };
+    let command = own_test("guest_that_writes");
+    let long = captured(place.path(), "long.otrace", &command, None);
+    let short = captured(place.path(), "short.otrace", &command, Some((100_000, 30_000)));
+    let simulation = |work: Work, scheme: &str, instructions: u64| {
+        let scheme: MachineScheme = scheme.parse().unwrap();
+        let simulation = Simulation {
+            machine: machine("picl"),
+            work,
+            warm_up: 0,
+            instructions,
+            seed: 1,
+            timeline: None,
+            scheme,
+            options: match scheme.name() {
+                "non-pers" => Options::default(),
+                _ => Options::default().with("epoch", 20_000).with("save_lines", 1),
+            },
+        };
+        run(&simulation).unwrap()
+    };
+    let count = Program::open(&long).unwrap().instructions().unwrap();
+    let both = Work::Programs(vec![short.clone(), long.clone()]);
+    let plain = simulation(both.clone(), "non-pers", count);
+    assert!(value(&plain, Metric::INSTRUCTIONS.name, None) >= 2.0 * count as f64);
+    let ends = ["0 short", "1 long"].map(|class| value(&plain, Metric::CYCLES.name, Some(class)));
+    let all = value(&plain, Metric::CYCLES.name, None);
+    assert!(ends.iter().all(|end| *end > 0.0 && *end <= all), "{ends:?} of {all}");
+    assert_eq!(ends[0].max(ends[1]), all, "it ends with the last");
+    let calls = output_calls(&long);
+    assert!(calls >= 40, "{calls}");
+    for scheme in ["picl", "frm", "journaling", "shadow", "thynvm"] {
+        let alone = simulation(Work::Trace(long.clone()), scheme, u64::MAX);
+        assert_eq!(value(&alone, "outputs", None), calls as f64, "{scheme}");
+        let (mean, p99) =
+            (value(&alone, "output_cycles_mean", None), value(&alone, "output_cycles_p99", None));
+        assert!(mean > 0.0 && p99 >= mean, "{scheme}: {mean} {p99}");
+    }
+    assert!(value(&simulation(both, "picl", count), "outputs", None) > calls as f64);
+}
+
+/// Memory at the end of an epoch.
+fn memory(base: &[u8], journal: &TimedJournal, epoch: u64, lines: u64) -> Vec<u8> {
+    let mut memory = base[..64 * lines as usize].to_vec();
+    let end = journal.ended_epochs().iter().find(|end| end.epoch == epoch);
+    for (at, word) in &journal.stored_words()[..end.map_or(0, |end| end.stores)] {
+        memory[at.0 as usize..][..8].copy_from_slice(word);
+    }
+    memory
+}
+
+#[test]
+fn a_crash_of_two_programs_leaves_the_end_of_an_epoch() {
+    let Some(place) = place() else { return };
+    let window = |name, skip| {
+        captured(place.path(), name, &own_test("guest_that_writes"), Some((skip, 60_000)))
+    };
+    let paths = [window("a.otrace", 200_000), window("b.otrace", 350_000)];
+    let real = RealPrograms::open(&paths, false).unwrap();
+    let sources = real.sources();
+    let lanes = sources.len() as u16;
+    let mut base = real.base();
+    let work = outlast_schemes::Work {
+        streams: Streams::Generated { tx_stores: 0 },
+        image: Default::default(),
+        end: LineAddr(base.len() as u64 / 64),
+        lanes,
+        is_nested: false,
+        whole: None,
+    };
+    let options = Options::default().with("epoch", 3_000).with("acs_gap", 1).with("save_lines", 1);
+    let scheme: MachineScheme = "picl".parse().unwrap();
+    let prepared = scheme.prepare(&work, &options, None).unwrap();
+    base.resize(64 * prepared.lines() as usize, 0);
+    let setup =
+        Setup { base: base.clone(), journal: Some(Domain::Adr), stores: true, ..Setup::default() };
+    let config = with_cores(&machine("tiny"), lanes);
+    let mut ran = prepared.machine(&config, setup, sources).unwrap();
+    ran.run_to_end().unwrap();
+    let journal = ran.journal().unwrap();
+    let entries = journal.journal().len();
+    let (mut image, mut cursor) = (base.clone(), journal.journal().cursor());
+    let (mut epochs, mut unlike_unrecovered) = (Vec::new(), 0);
+    for crash in 0..=100 {
+        let entry = entries * crash / 100;
+        cursor.advance_to_entry(entry, &mut image, |_| {});
+        let now = match entry < entries {
+            true => Cycle(journal.at(entry).0.saturating_sub(1)),
+            false => Cycle::NEVER,
+        };
+        let patches = prepared.recover(Image::new(&image)).unwrap();
+        let undo = apply(&patches, &mut image);
+        let epoch = prepared.epoch(Image::new(&image)).unwrap();
+        assert!(epoch >= journal.persisted_by(now), "behind entry {entry}: epoch {epoch}");
+        let expected = memory(&base, journal, epoch, prepared.epoch_lines());
+        let differs = expected.iter().zip(&image).position(|(a, b)| a != b);
+        assert_eq!(differs, None, "behind entry {entry}: not as at the end of epoch {epoch}");
+        apply(&undo, &mut image);
+        unlike_unrecovered += u32::from(expected.iter().zip(&image).any(|(a, b)| a != b));
+        epochs.push(epoch);
+    }
+    epochs.dedup();
+    assert!(epochs.len() > 10 && unlike_unrecovered > 10, "{epochs:?} {unlike_unrecovered}");
+}
