@@ -102,7 +102,8 @@ fn behaviour(name: &'static str, records: &[Record]) -> Behaviour {
     Behaviour {
         name,
         misses: sum(Metric::CACHE_MISSES, Some("llc")) / thousands,
-        write_backs: writes.filter_map(|record| record.value).sum::<f64>() / thousands,
+        // The sum of no numbers is -0.0.
+        write_backs: 0.0 + writes.filter_map(|record| record.value).sum::<f64>() / thousands,
         ipc: sum(Metric::IPC, None),
         published: PUBLISHED.iter().find(|row| row.0 == name).map(|row| row.1),
     }
