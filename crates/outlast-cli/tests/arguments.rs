@@ -231,7 +231,7 @@ fn names_are_told_the_nearest_or_all() {
 #[test]
 fn a_wrong_figure_is_told_all_that_there_are_and_the_help_has_them() {
     let help = good(&["reproduce", "--help"]).split_whitespace().collect::<Vec<_>>().join(" ");
-    for paper in ["archapt", "fwb", "ehou"] {
+    for paper in ["archapt", "fwb", "ehou", "picl"] {
         let said = refused(&["reproduce", paper, "--figure", "99"]);
         let (_, all) = said.trim_end().split_once("there are ").expect("a list");
         assert!(all.split(", ").count() >= 7, "{said}");
@@ -239,6 +239,22 @@ fn a_wrong_figure_is_told_all_that_there_are_and_the_help_has_them() {
             assert!(help.contains(figure), "the help lacks {figure}");
         }
     }
+}
+
+/// What a scheme does is seen in runs of small programs, and no trace is needed for it.
+#[test]
+fn features_of_checkpoints_come_from_runs() {
+    let directory = directory();
+    let out = &path(&directory, "picl");
+    let said = good(&["reproduce", "picl", "--figure", "table2,table3", "--out", out]);
+    let row = |name: &str| {
+        let line = said.lines().find(|line| line.trim_start().starts_with(name)).expect("a row");
+        let words: Vec<&str> = line.split_whitespace().rev().take(4).collect();
+        words.into_iter().rev().collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(row("Multi-commit overlap"), "no no no yes");
+    assert_eq!(row("Undo coalescing"), "no n/a n/a yes");
+    assert!(said.contains("it needs RTL"), "{said}");
 }
 
 #[test]

@@ -59,7 +59,9 @@ pub use image::{Image, LinesRead};
 pub use options::{Key, Options, PREFIX, Unit};
 pub use patch::{Patch, RecoveryError, apply};
 pub use plant::{AppliesTo, Breaks, Plant, Shown};
-pub use scheme::{HardwareScheme, MachineScheme, PrepareError, Prepared, Reading, Variant, plants};
+pub use scheme::{
+    HardwareScheme, LogRead, MachineScheme, PrepareError, Prepared, Reading, Variant, plants,
+};
 pub use shared::ait::{AIT_KEYS, AIT_PREFIX};
 pub use work::{Streams, Work, largest_transaction};
 

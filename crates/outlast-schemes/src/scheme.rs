@@ -5,8 +5,8 @@ use std::hash::{Hash, Hasher};
 use std::str::FromStr;
 use std::sync::Arc;
 
-use outlast_sim::instead_of;
 use outlast_sim::timed::{Machine, MachineConfig, MachineError, RunStats, Setup, Source};
+use outlast_sim::{LineBytes, instead_of};
 use outlast_trace::{Guarantee, LaneId, LineAddr, OpLog};
 
 use crate::{AIT_KEYS, ALL, Image, Key, Options, Patch, Plant, RecoveryError, Work};
@@ -164,6 +164,12 @@ pub trait Prepared: fmt::Debug + Send + Sync {
         0
     }
 
+    /// What recovery reads of an undo log in an image that a crash has left, in its order: lines, and the
+    /// old lines among them; nothing of a scheme that does not say.
+    fn reads_at_recovery(&self, _image: Image<'_>) -> Vec<LogRead> {
+        Vec::new()
+    }
+
     /// The scheme's own account of an image that recovery has left: every block in use once, or free.
     ///
     /// # Errors
@@ -176,6 +182,17 @@ pub trait Prepared: fmt::Debug + Send + Sync {
     fn writes_to_hottest_line(&self, _stats: &RunStats) -> Option<f64> {
         None
     }
+}
+
+/// Lines of an undo log that lie one behind the other, and old lines of the program in them.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LogRead {
+    /// The first.
+    pub line: LineAddr,
+    /// How many.
+    pub lines: u64,
+    /// The old lines.
+    pub entries: Vec<LineBytes>,
 }
 
 /// A scheme of the machine, chosen by name.

@@ -99,8 +99,12 @@ pub enum Rule {
     Above,
     /// No further away than this share of the claimed value: what is described, not promised.
     Near(f64),
+    /// The same number.
+    Equals,
     /// All of it inside of the range.
     Within,
+    /// The value inside of the range, whatever its parts are.
+    MeanWithin,
     /// The ordering holds; the measured value says by how much, above 0.
     Holds,
     /// It holds for all; the measured value counts those for which it does not.
@@ -175,6 +179,10 @@ impl Rule {
                 claim.low.is_some_and(|claimed| low >= claimed)
                     && claim.high.is_some_and(|claimed| high <= claimed)
             }
+            Self::Equals => {
+                against(&|claimed| (found.value - claimed).abs() <= 1e-9 * claimed.abs())
+            }
+            Self::MeanWithin => Self::Within.holds(claim, &Found { span: None, ..found.clone() }),
             Self::Holds => found.value > 0.0,
             Self::Zero => found.value == 0.0,
             Self::Similar(percent) => found.value.abs() <= percent,
@@ -191,7 +199,10 @@ impl Rule {
             Self::Similar(percent) => {
                 format!("the difference in per cent, up to {percent:.0} counts as similar")
             }
-            Self::AtLeast | Self::AtMost | Self::Below | Self::Above => String::new(),
+            Self::MeanWithin => "the value has to lie in the range".to_owned(),
+            Self::AtLeast | Self::AtMost | Self::Below | Self::Above | Self::Equals => {
+                String::new()
+            }
         }
     }
 }

@@ -8,6 +8,7 @@ pub mod claim;
 pub mod ehou;
 pub mod fwb;
 mod paper;
+pub mod picl;
 pub mod view;
 
 pub use paper::{Card, Outcome, Paper, Request, Run};
@@ -15,7 +16,7 @@ pub use paper::{Card, Outcome, Paper, Request, Run};
 use crate::record::{Document, Record};
 
 /// Every paper, in the order of the report.
-pub const PAPERS: [&dyn Paper; 3] = [&archapt::Archapt, &fwb::Fwb, &ehou::Ehou];
+pub const PAPERS: [&dyn Paper; 4] = [&archapt::Archapt, &fwb::Fwb, &ehou::Ehou, &picl::Picl];
 
 /// The paper of that name on the command line.
 pub fn named(name: &str) -> Option<&'static dyn Paper> {

@@ -25,7 +25,7 @@ use outlast_sim::Inclusion;
 use outlast_sim::timed::{Machine, MachineConfig, MachineError, Setup, Source};
 use outlast_trace::{Guarantee, LaneId, OpLog};
 
-use crate::scheme::{HardwareScheme, PrepareError, Prepared, Reading, Variant};
+use crate::scheme::{HardwareScheme, LogRead, PrepareError, Prepared, Reading, Variant};
 use crate::shared::ait::{Ait, machine};
 use crate::shared::epoch::{EPOCH, Registers, SAVE_LINES};
 use crate::shared::output::PERSIST_OUTPUT;
@@ -243,6 +243,10 @@ impl Prepared for Under {
 
     fn recover(&self, image: Image<'_>) -> Result<Vec<Patch>, RecoveryError> {
         recover::recover(self.config.layout, self.config.faults, image)
+    }
+
+    fn reads_at_recovery(&self, image: Image<'_>) -> Vec<LogRead> {
+        recover::reads(self.config.layout, image)
     }
 
     fn epoch(&self, image: Image<'_>) -> Option<u64> {

@@ -11,10 +11,11 @@
 //! its entries was written home. So it is passed over (PICL-7).
 
 use super::config::{Fault, Faults};
-use super::layout::{Block, Entry, FIRST, GROWTHS, Layout, PERSISTED};
+use super::layout::{Block, Entry, FIRST, GROWTHS, Layout, PERSISTED, block_bytes};
 use super::ports::EPOCHS;
 use crate::image::Image;
 use crate::patch::{Patch, RecoveryError, Restored};
+use crate::scheme::LogRead;
 
 /// The blocks that begin in the log's places: sequence numbers and places, the youngest first.
 fn heads(layout: Layout, image: Image<'_>) -> Result<Vec<(u64, u64)>, RecoveryError> {
@@ -96,6 +97,27 @@ pub(super) fn recover(
         patches.push(Patch { at, word: (last + 2).to_le_bytes() });
     }
     Ok(patches)
+}
+
+/// What steps 1 to 3 read: the first line of each place, then blocks from the youngest on, the one at
+/// which they stop included.
+pub(super) fn reads(layout: Layout, image: Image<'_>) -> Vec<LogRead> {
+    let persisted = image.word_or_zero(layout.header(), PERSISTED);
+    let growths = image.word_or_zero(layout.header(), GROWTHS).min(layout.growths);
+    let of_place = |place| LogRead { line: layout.place(place), lines: 1, entries: Vec::new() };
+    let mut reads: Vec<LogRead> = (0..layout.chunk * (1 + growths)).map(of_place).collect();
+    for (_, place) in heads(layout, image).unwrap_or_default() {
+        let Some((block, _)) = layout.decode(image, place) else { continue };
+        let entries = block.entries.iter().map(|entry| entry.data).collect();
+        reads.push(LogRead { entries, ..of_place(place) });
+        if let Some(read) = reads.last_mut() {
+            read.lines = block_bytes(layout.entries) / 64;
+        }
+        if block.till <= persisted {
+            break;
+        }
+    }
+    reads
 }
 
 /// Whether an entry has what its line held at the end of this epoch, or an older one has.

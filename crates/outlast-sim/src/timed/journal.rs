@@ -132,6 +132,11 @@ impl TimedJournal {
         reported.last().map_or(0, |(_, epoch)| *epoch)
     }
 
+    /// The epochs that were reported persisted, and when.
+    pub fn persisted_epochs(&self) -> &[(Cycle, u64)] {
+        &self.persisted
+    }
+
     /// The epochs that have ended, in their order.
     pub fn ended_epochs(&self) -> &[EpochEnd] {
         &self.ended
