@@ -3,7 +3,7 @@
 
 use std::error::Error;
 
-use outlast_schemes::{Image, MachineScheme, Options, Prepared, apply};
+use outlast_schemes::{Image, MachineScheme, Prepared, apply};
 use outlast_sim::timed::{Cycle, MachineConfig, MemoryRequest, Setup, TimedJournal, replay};
 use outlast_sim::{Domain, LineBytes};
 use outlast_trace::LineAddr;
@@ -83,7 +83,7 @@ fn keep(
     instructions: u64,
 ) -> Result<Kept, Box<dyn Error>> {
     let machine = task.machine(ready.cores(), set)?;
-    let options = small_log(task.options(scheme, set), scheme);
+    let options = task.options(scheme, set);
     let of: MachineScheme = scheme.parse()?;
     let prepared = of.prepare(&ready.work(), &options, None)?;
     let mut base = ready.base();
@@ -106,15 +106,6 @@ fn keep(
     let end = running.now();
     let journal = running.journal().ok_or("the machine keeps a journal")?.clone();
     Ok(Kept { prepared, base, journal, machine, end })
-}
-
-/// A log that a host's memory holds as an image, and that an epoch does not fill.
-fn small_log(options: Options, scheme: &str) -> Options {
-    match scheme {
-        PICL => options.with("log", 16 << 20).with("log_growths", 31),
-        "frm" => options.with("log", 256 << 20),
-        _ => options,
-    }
 }
 
 fn lengths(

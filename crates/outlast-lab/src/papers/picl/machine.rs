@@ -9,8 +9,9 @@ use super::measured::Set;
 use super::{EPOCH, LONG_EPOCH, PICL, Task};
 use crate::record::{Kind, Metric, Record};
 
-/// Kilobytes of the caches, the last level's for each core.
-const CACHES: [(&str, u64); 3] = [("l1.size", 32), ("l2.size", 256), ("llc.size", 2048)];
+/// Kilobytes of the caches, the last level's for each core, and bytes that they have at least.
+const CACHES: [(&str, u64, u64); 3] =
+    [("l1.size", 32, 512), ("l2.size", 256, 512), ("llc.size", 2048, 2048)];
 /// Nanoseconds of a row's write, of which so many are the cells'.
 const WRITE_NS: f64 = 368.0;
 const CELLS_NS: f64 = 240.0;
@@ -28,23 +29,23 @@ const SAVED: u64 = 15;
 /// The log that the operating system allots at a time, and how often: a gigabyte in all.
 const LOG: u64 = 128 << 20;
 const GROWTHS: u64 = 7;
-/// Blocks of a log that any run's end needs.
-const LOG_LEAST: u64 = 16 << 20;
+/// Bytes of a log's part, and of `frm`'s log, that any run's end needs.
+const LOG_LEAST: u64 = 1 << 20;
+const FRM_LOG_LEAST: u64 = 16 << 20;
 
 impl Task {
     /// The paper's machine for so many cores.
     pub(super) fn machine(&self, cores: u16, set: Set) -> Result<MachineConfig, Box<dyn Error>> {
         let mut machine = MachineConfig::named("picl")?;
-        for (key, kilobytes) in CACHES {
-            let mut bytes = 1024 * kilobytes / self.divisor;
+        for (key, kilobytes, least) in CACHES {
+            let mut bytes = (1024 * kilobytes / self.divisor).max(least);
             if key == "llc.size" {
                 if let Set::Llc(megabytes) = set {
                     bytes = (bytes as f64 * megabytes / 2.0) as u64;
                 }
                 bytes *= u64::from(cores);
             }
-            // A set of each at least.
-            machine.set_option(key, &format!("{} B", bytes.max(512)))?;
+            machine.set_option(key, &format!("{bytes} B"))?;
         }
         match set {
             Set::Write(ns) => {
@@ -81,7 +82,7 @@ impl Task {
                     _ => options,
                 }
             }
-            "frm" => options.with("log", 8 * LOG),
+            "frm" => options.with("log", (8 * LOG / self.divisor).max(FRM_LOG_LEAST)),
             "thynvm" => options
                 .with("line_entries", sets(LINE_TABLE))
                 .with("page_entries", sets(PAGE_TABLE)),
