@@ -145,9 +145,10 @@ fn measured(id: &str, findings: &Findings) -> (Option<Found>, Asked) {
                 |scheme| Some(row(rows, "astar", scheme, Set::Taken)?.commits(findings.divisor));
             let found = commits("journaling").zip(commits("shadow")).zip(commits(PICL));
             let found = found.map(|((journaling, shadow), picl)| {
-                let note = format!(
-                    "commits: journaling {journaling:.1}, shadow {shadow:.1}, picl {picl:.1}"
-                );
+                let of = |name, value| format!("{name} {value:.1}");
+                let [j, s, p] =
+                    [of("journaling", journaling), of("shadow", shadow), of(PICL, picl)];
+                let note = format!("commits: {j}, {s}, {p}");
                 Found::of(journaling.min(shadow) - picl).noting(&note)
             });
             (found, Rule::Holds)
