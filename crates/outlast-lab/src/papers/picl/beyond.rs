@@ -368,7 +368,8 @@ mod tests {
         assert_eq!(code_bytes(&line([7 << 40, 0, 0, 0, 0, 0, 0, 0])), [9, 18, 9]);
         let pointers = std::array::from_fn(|number| (1 << 44) + 300 * number as u64);
         assert_eq!(code_bytes(&line(pointers)), [65, 26, 26]);
-        let noise = std::array::from_fn(|number| (number as u64 + 1) * 0x9e37_79b9_7f4a_7c15);
+        let noise =
+            std::array::from_fn(|number| (number as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
         assert_eq!(code_bytes(&line(noise)), [65, 65, 65]);
     }
 }
