@@ -333,8 +333,7 @@ fn undo(rows: &[Row], of: impl Fn(&super::measured::Counts) -> u64) -> Option<Fo
             let entries = row.counts.counter("undo_entries").filter(|entries| *entries > 1000)?;
             Some((of(&row.counts) as f64 / entries as f64 * 1000.0).round() / 1000.0)
         });
-    let note =
-        "what is under way at either end of a run counts on one side; rounded to thousandths";
+    let note = "what is under way at either end of a run counts on one side; rounded to hundredths";
     // An entry's read may lie before the window and its write in it.
     let each: Vec<f64> = each.map(|value| (value * 100.0).round() / 100.0).collect();
     Found::largest(&each).map(|found| found.noting(note))
