@@ -12,6 +12,7 @@ pub mod picl;
 pub mod view;
 
 pub use paper::{Card, Outcome, Paper, Request, Run};
+pub(crate) use picl::PRESET as MACHINE_OF_CHECKPOINTS;
 
 use crate::record::{Document, Record};
 

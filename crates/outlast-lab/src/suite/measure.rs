@@ -12,7 +12,7 @@ use crate::record::{Metric, Record};
 use crate::simulated::{Simulation, Work, run_listening};
 
 /// The machine: PiCL's, Table IV, with one core.
-pub const MACHINE: &str = "picl";
+pub const MACHINE: &str = crate::papers::MACHINE_OF_CHECKPOINTS;
 
 /// One trace on the machine, in thousands of instructions.
 #[derive(Clone, PartialEq, Debug)]

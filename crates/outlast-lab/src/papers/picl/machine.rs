@@ -9,6 +9,9 @@ use super::measured::Set;
 use super::{EPOCH, LONG_EPOCH, PICL, Task};
 use crate::record::{Kind, Metric, Record};
 
+/// The machine of Table IV.
+pub(crate) const PRESET: &str = "picl";
+
 /// Kilobytes of the caches, the last level's for each core, and bytes that they have at least.
 const CACHES: [(&str, u64, u64); 3] =
     [("l1.size", 32, 512), ("l2.size", 256, 512), ("llc.size", 2048, 2048)];
@@ -36,7 +39,7 @@ const FRM_LOG_LEAST: u64 = 16 << 20;
 impl Task {
     /// The paper's machine for so many cores.
     pub(super) fn machine(&self, cores: u16, set: Set) -> Result<MachineConfig, Box<dyn Error>> {
-        let mut machine = MachineConfig::named("picl")?;
+        let mut machine = MachineConfig::named(PRESET)?;
         for (key, kilobytes, least) in CACHES {
             let mut bytes = (1024 * kilobytes / self.divisor).max(least);
             if key == "llc.size" {
@@ -93,7 +96,7 @@ impl Task {
 
 /// A value of Table IV here, by the claim's name behind `table4.`.
 pub(super) fn value(name: &str) -> Result<f64, Box<dyn Error>> {
-    let machine = MachineConfig::named("picl")?;
+    let machine = MachineConfig::named(PRESET)?;
     let clock = machine.core.clock.period_fs();
     let cycles = |time: Span| time.cycles(clock) as f64;
     let kilobytes = |size: u64| size as f64 / 1024.0;

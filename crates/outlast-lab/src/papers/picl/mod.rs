@@ -40,6 +40,7 @@ use crate::native::Size;
 use crate::progress::Listener;
 use crate::record::Record;
 use features::Features;
+pub(crate) use machine::PRESET;
 use measured::Row;
 use works::Works;
 
