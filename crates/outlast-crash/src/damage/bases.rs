@@ -1,6 +1,11 @@
 //! The pools that are damaged: every scheme and structure, closed, killed and crashed.
 
-use outlast::{CreateOptions, LINE_BYTES, OpenOptions, Pool, PoolOffset, Scheme, UnrecoveredPool};
+use std::collections::HashSet;
+use std::ops::Range;
+
+use outlast::{
+    CreateOptions, LINE_BYTES, OpenOptions, Pool, PoolOffset, Runner, Scheme, UnrecoveredPool,
+};
 use outlast_pmem::{Heap, Mark, Medium, Recorder};
 use outlast_trace::TxId;
 
@@ -39,6 +44,8 @@ pub(super) struct Base {
     /// What it may hold: one state, or two where a transaction was under way.
     pub right: Vec<State>,
     pub areas: Vec<(Area, Vec<u64>)>,
+    /// Lines that blocks of the recovered pool have. Regions of the log lie beside them.
+    allocated: HashSet<u64>,
     /// What it held some transactions ago, as if the last records were missing.
     pub before: Vec<State>,
 }
@@ -154,7 +161,8 @@ impl Base {
         let is_sound = super::judge::check(&image).is_ok_and(|report| report.findings.is_empty());
         assert!(is_sound, "{name} is not sound before any damage");
         let areas = areas(&image);
-        Self { name, scheme, checksums, content, image, earlier, right, before, areas }
+        let allocated = allocated(&image, scheme);
+        Self { name, scheme, checksums, content, image, earlier, right, before, areas, allocated }
     }
 }
 
@@ -275,7 +283,30 @@ fn areas(image: &[u8]) -> Vec<(Area, Vec<u64>)> {
     areas
 }
 
+/// The lines of all blocks, as recovery leaves them.
+fn allocated(image: &[u8], scheme: Scheme) -> HashSet<u64> {
+    let pool = started(Heap::from_bytes(image), scheme);
+    let heap_at = pool.header().geometry.heap_at;
+    let mut lane = pool.lane().expect("a lane that is free");
+    let blocks = lane.run(|tx| {
+        let places = (heap_at..image.len() as u64).step_by(16);
+        let block = |at| tx.block_at(PoolOffset(at)).ok().map(|(bytes, _)| at..at + bytes);
+        Ok(places.filter_map(block).collect::<Vec<_>>())
+    });
+    let lines = |block: Range<u64>| (block.start / 64 * 64..block.end).step_by(64);
+    blocks.expect("a sound pool").into_iter().flat_map(lines).collect()
+}
+
 impl Base {
+    /// Whether a line may belong to the log.
+    pub fn is_log(&self, line: u64) -> bool {
+        match self.area_of(line) {
+            Some(Area::Ring) => true,
+            Some(Area::Empty | Area::Data) => !self.allocated.contains(&(line / 64 * 64)),
+            _ => false,
+        }
+    }
+
     /// What a line is for.
     pub fn area_of(&self, line: u64) -> Option<Area> {
         let at = PoolOffset(line).line().start().0;

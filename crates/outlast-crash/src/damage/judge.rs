@@ -260,12 +260,12 @@ const SEALED: [Area; 6] =
 
 /// What makes a damage exempt from F2 to F4.
 fn exempt(base: &Base, damage: &Damage, is_earlier: bool) -> Option<Exempt> {
+    let lines = || {
+        let writes = damage.writes.iter();
+        writes.flat_map(|(at, bytes)| (at / 64 * 64..at + bytes.len() as u64).step_by(64))
+    };
     let hits = |areas: &[Area]| {
-        let mut lines = damage
-            .writes
-            .iter()
-            .flat_map(|(at, bytes)| (at / 64 * 64..at + bytes.len() as u64).step_by(64));
-        lines.any(|line| base.area_of(line).is_some_and(|area| areas.contains(&area)))
+        lines().any(|line| base.area_of(line).is_some_and(|area| areas.contains(&area)))
     };
     match damage.kind {
         Kind::StalePage => Some(Exempt::StalePage),
@@ -274,8 +274,7 @@ fn exempt(base: &Base, damage: &Damage, is_earlier: bool) -> Option<Exempt> {
         }
         // Where a word stands alone in its line, a CRC-8 of the line that fits is one of the word.
         Kind::Resealed | Kind::Colliding if hits(&SEALED) => Some(Exempt::Resealed),
-        // Regions of the log lie in free space.
-        _ if is_earlier && hits(&[Area::Ring, Area::Empty]) => Some(Exempt::UnwrittenLog),
+        _ if is_earlier && lines().any(|line| base.is_log(line)) => Some(Exempt::UnwrittenLog),
         _ => None,
     }
 }
