@@ -25,8 +25,12 @@ fn damage_is_named_or_repaired_and_nothing_panics() {
 /// Cases in which a recovery or a repair was once wrong, or the mild verdict of `check`.
 #[test]
 fn what_the_fuzzer_found_stays_mended() {
-    let found: [(u64, &[u64]); 2] =
-        [(3, &[24399, 27476, 55164, 109398, 169501, 174739]), (11, &[7566, 36337, 74920, 127200])];
+    let found: [(u64, &[u64]); 4] = [
+        (3, &[24399, 27476, 55164, 109398, 169501, 174739]),
+        (11, &[7566, 36337, 74920, 127200]),
+        (12, &[38400, 133351]),
+        (51, &[53968, 160477]),
+    ];
     for (seed, cases) in found {
         let fuzz = Fuzz::new(seed);
         for case in cases {
