@@ -14,13 +14,13 @@ use outlast_crash::runtime::scopes::{ScopeConfig, lifecycle, table};
 fn bounded(scheme: Scheme, checksums: bool) -> ScopeConfig {
     match scheme {
         _ if checksums || scheme.is_baseline() => {
-            ScopeConfig { schedules_max: 16, images_max: 40_000, ..ScopeConfig::of(scheme) }
+            ScopeConfig { schedules_max: 16, images_max: 20_000, ..ScopeConfig::of(scheme) }
         }
         Scheme::UndoArchapt => {
-            ScopeConfig { schedules_max: 16, images_max: 200_000, ..ScopeConfig::of(scheme) }
+            ScopeConfig { schedules_max: 16, images_max: 80_000, ..ScopeConfig::of(scheme) }
         }
         Scheme::RedoArchapt | Scheme::Swift => {
-            ScopeConfig { images_max: 200_000, ..ScopeConfig::of(scheme) }
+            ScopeConfig { images_max: 80_000, ..ScopeConfig::of(scheme) }
         }
         _ => ScopeConfig::of(scheme),
     }
@@ -141,7 +141,7 @@ fn every_control_is_left_alone() {
         .flat_map(|scheme| Plant::controls().map(move |control| (scheme, control)))
         .collect();
     judge_each("judge", &cases, |(scheme, control)| {
-        let images_max = if scheme.is_baseline() { 5_000 } else { 30_000 };
+        let images_max = if scheme.is_baseline() { 2_000 } else { 8_000 };
         let hunted = plants::hunt(*control, *scheme, images_max, |_, _| ()).unwrap();
         if let Some((scope, guilt)) = hunted.killed {
             panic!("{control} in {scheme}, scope {scope}: {guilt}");

@@ -54,6 +54,14 @@ const SHOWN_IN: &[(Plant, &str)] = &[
     (Plant::SkipFlush(Site::RunSums), "sums large"),
     (Plant::AbortedRegionsFreed, "abort beyond"),
     (Plant::PendingLostWithFree, "blocks small ring"),
+    (Plant::PendingLostWithFree, "blocks small wide"),
+    (Plant::FreedAtOnce, "chunks"),
+    (Plant::ChunksReused, "chunks"),
+    (Plant::FormatUnsettled, "chunks"),
+    (Plant::AgedOutUnflushed, "rings crossed wide"),
+    (Plant::WitnessInFreedBlock, "blocks changed"),
+    (Plant::SkipFlush(Site::UndoData), "abort rings"),
+    (Plant::SkipFence(Site::UndoData), "abort rings"),
 ];
 
 /// Plants a bug and runs the scopes until one notices.
@@ -73,10 +81,13 @@ pub fn hunt(
     let looks = first_looks.iter().copied().filter(|look| *look < images_max).chain([images_max]);
     for (number, look) in looks.enumerate() {
         if number == 1 {
-            for (_, name) in made_for_it.clone() {
-                for scope in table::of(scheme).filter(|scope| scope.name == *name) {
-                    if let Some(killed) = hunt.look_into(&scope, images_max, &mut progress)? {
-                        return Ok(hunt.over(Some(killed)));
+            // A scope that shows a bug under one scheme may hide it under another.
+            for look in [look.min(images_max), images_max] {
+                for (_, name) in made_for_it.clone() {
+                    for scope in table::of(scheme).filter(|scope| scope.name == *name) {
+                        if let Some(killed) = hunt.look_into(&scope, look, &mut progress)? {
+                            return Ok(hunt.over(Some(killed)));
+                        }
                     }
                 }
             }
