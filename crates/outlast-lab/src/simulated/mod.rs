@@ -14,6 +14,7 @@ pub use memory::memory_records;
 pub use native::{native_primitives, primitive_table};
 pub use programs::{Measured, crash_records, measure, memory_energy, records as scheme_records};
 pub(crate) use programs::{of_plan, sources, time};
+pub(crate) use real::busy_threads;
 pub use real::{
     RealProgram, RealPrograms, ReplayedMemory, replay as replay_program,
     replay_together as replay_programs,

@@ -33,13 +33,16 @@ pub struct RealProgram {
 
 impl RealProgram {
     fn new(program: Arc<Program>, memory: Arc<ProgramMemory>) -> Self {
-        let is_busy = |thread: &u16| program.events(*thread) > 0;
-        let mut threads: Vec<u16> = (0..program.threads()).filter(is_busy).collect();
-        if threads.is_empty() {
-            threads.push(0);
-        }
+        let threads = busy_threads(&program);
         Self { program, memory, threads }
     }
+}
+
+/// The threads of a program that do something in its trace, or its first.
+pub(crate) fn busy_threads(program: &Program) -> Vec<u16> {
+    let is_busy = |thread: &u16| program.events(*thread) > 0;
+    let threads: Vec<u16> = (0..program.threads()).filter(is_busy).collect();
+    if threads.is_empty() { vec![0] } else { threads }
 }
 
 impl RealPrograms {

@@ -243,7 +243,13 @@ impl Scheme for Frm {
             && self.epochs.came(call, out)
         {
             let (level, token) = (None, Token::Flushed);
-            out.flush(LevelFlush { level, cause: FLUSHED, invalidate: false, token });
+            out.flush(LevelFlush {
+                level,
+                cause: FLUSHED,
+                invalidate: false,
+                yields: false,
+                token,
+            });
             if self.fault == Some(Fault::CommitsEarly) {
                 self.commit(out);
             }

@@ -46,7 +46,9 @@ impl Picl {
         self.scan = Scan::Scans(due);
         let level = self.config.scanned_level;
         let token = Token::Scanned(due);
-        out.flush(LevelFlush { level, cause: SCANNED, invalidate: false, token });
+        // Nothing waits for an epoch that is merely due.
+        let yields = self.urgent < due;
+        out.flush(LevelFlush { level, cause: SCANNED, invalidate: false, yields, token });
         if self.config.faults.has(Fault::PersistedAtScan) {
             self.write_persisted(due, out);
         }

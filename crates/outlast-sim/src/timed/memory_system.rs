@@ -48,6 +48,8 @@ pub(crate) struct MemorySystem<S: Scheme> {
     pub(super) adr: bool,
     pub(super) path_cycles: u64,
     write_buffer: usize,
+    /// Writes beside which those of a flush that yields wait.
+    quiet: usize,
     pub(super) reads: Reads,
     pub(super) writes: Writes<S::Tag>,
     /// Tokens of the scheme's reads, writes and calls on their way.
@@ -65,7 +67,7 @@ pub(crate) struct MemorySystem<S: Scheme> {
     pub(super) streams_done: bool,
     /// Whether room in the write buffer is waited for, and is there now.
     pub(super) room: bool,
-    /// Flushes of caches that wait for such room.
+    /// Flushes of caches that wait for such room, or for memory to have fewer writes to do.
     pub(super) flush_stalled: Vec<u32>,
     pub(super) kept: KeptLines,
     pub(super) stop: Stop<S::Token>,
@@ -138,6 +140,7 @@ impl<S: Scheme> MemorySystem<S> {
             adr: config.memory.adr,
             path_cycles: config.memory.path.cycles(core_fs),
             write_buffer: config.memory.write_buffer as usize,
+            quiet: config.memory.drain_low.max(config.memory.drain_idle) as usize,
             reads: Reads::default(),
             writes: Writes::default(),
             tokens: Slab::default(),
@@ -167,6 +170,13 @@ impl<S: Scheme> MemorySystem<S> {
         let Writes { travelling, waiting, .. } = self.writes;
         let spared = if self.stop.is_on { waiting } else { 0 };
         travelling - spared >= self.write_buffer
+    }
+
+    /// Whether cores run, and memory has so many writes to do that no more should come to it which can
+    /// wait.
+    pub(crate) fn has_writes_to_do(&self) -> bool {
+        let writes = self.writes.travelling + self.controller.waiting_writes();
+        !self.stop.is_on && writes >= self.quiet
     }
 
     /// Whether nothing is on its way to memory, and nothing waits there.
@@ -273,6 +283,7 @@ impl<S: Scheme> MemorySystem<S> {
                 self.forget_write(older);
             }
             Outcome::Written { id, at } => {
+                self.room |= !self.flush_stalled.is_empty();
                 if self.adr {
                     self.forget_write(id);
                 } else {

@@ -41,7 +41,7 @@ impl Scheme for StopsTheWorld {
     fn stopped(&mut self, now: Cycle, _token: Step, out: &mut Outbox<Step>) {
         self.stopped = now;
         let (level, invalidate, token) = (self.level, self.invalidate, Step::Flushed);
-        out.flush(LevelFlush { level, cause: CAUSE, invalidate, token });
+        out.flush(LevelFlush { level, cause: CAUSE, invalidate, yields: false, token });
     }
 
     fn flushed(&mut self, now: Cycle, _token: Step, out: &mut Outbox<Step>) {
@@ -179,7 +179,7 @@ impl Scheme for Table {
             out.release_write(ticket, WriteRoute::Here);
         }
         let (level, invalidate, token) = (None, false, Step::Flushed);
-        out.flush(LevelFlush { level, cause: CAUSE, invalidate, token });
+        out.flush(LevelFlush { level, cause: CAUSE, invalidate, yields: false, token });
     }
 
     fn flushed(&mut self, _now: Cycle, _token: Step, out: &mut Outbox<Step>) {
@@ -254,7 +254,7 @@ impl Scheme for Scans {
         self.0 += 1;
         if self.0 == 4 {
             let (level, cause, invalidate) = (None, CAUSE, false);
-            out.flush(LevelFlush { level, cause, invalidate, token: 2 });
+            out.flush(LevelFlush { level, cause, invalidate, yields: false, token: 2 });
         }
         Answer::Proceed
     }
@@ -286,4 +286,58 @@ fn a_flush_writes_what_the_scheme_picks() {
     let timed = system.journal().unwrap();
     let lines: BTreeSet<_> = timed.journal().iter().map(|entry| entry.line.0).collect();
     assert_eq!(lines, (20..30).collect());
+}
+
+/// Flushes all lines at an epoch's end, while the core goes on.
+struct FlushesBeside {
+    yields: bool,
+    flushed: bool,
+}
+
+impl Scheme for FlushesBeside {
+    type Tag = ();
+    type Page = ();
+    type Token = ();
+    const CAUSES: &'static [&'static str] = &["scan"];
+
+    fn epoch(&mut self, _now: Cycle, _lane: LaneId, out: &mut Outbox<()>) -> Answer {
+        let (level, cause, yields) = (None, CAUSE, self.yields);
+        out.flush(LevelFlush { level, cause, invalidate: false, yields, token: () });
+        Answer::Proceed
+    }
+
+    fn flushed(&mut self, _now: Cycle, _token: (), _out: &mut Outbox<()>) {
+        self.flushed = true;
+    }
+}
+
+#[test]
+fn reads_do_not_wait_for_a_flush_that_yields() {
+    const LINES: u64 = 200;
+    let run = |yields| {
+        let mut log = OpLog::default();
+        for line in 0..LINES {
+            store(&mut log, line, line + 1);
+        }
+        log.op(LaneId(0), Op::Compute(20_000));
+        log.op(LaneId(0), Op::Epoch);
+        for line in 1000..1100 {
+            let at = LineAddr(line).start();
+            log.op(LaneId(0), Op::Compute(10));
+            log.op(LaneId(0), Op::Load { at, len: 8, depends: None });
+        }
+        log.op(LaneId(0), Op::Compute(100_000));
+        let changes =
+            [("memory.write_queue", "32"), ("memory.drain_high", "24"), ("memory.drain_low", "8")];
+        let scheme = FlushesBeside { yields, flushed: false };
+        let config = with("inorder", &changes);
+        let mut system = run_lanes(&config, scheme, vec![log], Vec::new());
+        assert!(system.scheme().flushed);
+        let stats = system.take_stats();
+        assert_eq!(stats.writes.of(CAUSE), LINES);
+        stats.memory.read_times.max()
+    };
+    // Writes that are in the queue by then, each of which keeps the bank for itself.
+    let (yielding, pushing) = (run(true), run(false));
+    assert!(2 * yielding < pushing, "{yielding} cycles, {pushing} where nothing goes first");
 }

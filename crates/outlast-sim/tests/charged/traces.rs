@@ -57,7 +57,7 @@ impl Scheme for Epochs {
 
     fn stopped(&mut self, _now: Cycle, _token: Step, out: &mut Outbox<Step>) {
         let (level, invalidate, token) = (None, false, Step::Flushed);
-        out.flush(LevelFlush { level, cause: Cause::Forced, invalidate, token });
+        out.flush(LevelFlush { level, cause: Cause::Forced, invalidate, yields: false, token });
     }
 
     fn flushed(&mut self, now: Cycle, _token: Step, out: &mut Outbox<Step>) {

@@ -14,7 +14,7 @@ use outlast_workloads::machine::{Plan, Recorded};
 use super::Task;
 use crate::native::Size;
 use crate::progress::{Listener, Progress};
-use crate::simulated::{RealPrograms, sources};
+use crate::simulated::{RealPrograms, busy_threads, sources};
 use crate::suite::{self, MIXES, Scale, Suite};
 use outlast_crash::machine::work_of;
 
@@ -173,12 +173,12 @@ fn instructions_in(recorded: &Recorded) -> u64 {
     ops.map(|(_, op)| instructions_of(op)).sum()
 }
 
-/// A core runs a program's only thread.
+/// A core runs the only thread of a program that does something.
 fn of_one_thread(file: PathBuf) -> Result<PathBuf, String> {
     let program = Program::open(&file).map_err(|error| error.to_string())?;
-    match program.threads() {
+    match busy_threads(&program).len() {
         1 => Ok(file),
-        threads => Err(format!("{}: has {threads} threads, and one is possible", file.display())),
+        busy => Err(format!("{}: {busy} threads are busy, and one can be", file.display())),
     }
 }
 

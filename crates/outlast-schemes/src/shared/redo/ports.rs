@@ -207,7 +207,13 @@ impl<P: Places> Checkpoints<P> {
         }
         self.stage = Stage::Flushes;
         let token = Token::Flushed;
-        out.flush(LevelFlush { level: None, cause: FLUSH, invalidate: false, token });
+        out.flush(LevelFlush {
+            level: None,
+            cause: FLUSH,
+            invalidate: false,
+            yields: false,
+            token,
+        });
     }
 
     /// R1 holds.

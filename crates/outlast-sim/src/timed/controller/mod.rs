@@ -198,6 +198,11 @@ impl Controller {
         }
     }
 
+    /// Writes that wait, in the queues of all channels and before them.
+    pub(crate) fn waiting_writes(&self) -> usize {
+        self.ports.iter().map(|port| port.channel.writes.len() + port.waiting_writes.len()).sum()
+    }
+
     /// Whether nothing waits or is being served.
     pub(crate) fn is_idle(&self) -> bool {
         self.ports.iter().all(|port| {

@@ -2,7 +2,8 @@
 //!
 //! The tags of each level are read set after set, at the speed of any scan, all levels at the same
 //! time. A dirty line that is not volatile, or one that [`Scheme::is_flushed`] picks, leaves when the
-//! tags of its set have been read and the buffer towards memory has room. The flush is over when all
+//! tags of its set have been read and the buffer towards memory has room, or, where the flush yields,
+//! memory has little else to write. The flush is over when all
 //! tags were read and all its lines are durable, and so are those that had left before it began, but
 //! for those that the scheme itself holds back or has taken; each acknowledgement takes the path.
 //! Newer bytes of a line do not pass older ones that the scheme holds back, so it lets those go
@@ -25,6 +26,9 @@ pub struct LevelFlush<T = ()> {
     pub cause: Cause,
     /// Whether the lines of these levels leave all caches; else they stay, clean.
     pub invalidate: bool,
+    /// Whether its lines let all else go first: one leaves while memory has fewer writes to do than
+    /// `memory.drain_low`, at which it goes back to reads. While the cores are stopped, it does not wait.
+    pub yields: bool,
     /// Comes back with [`Scheme::flushed`].
     pub token: T,
 }
@@ -32,8 +36,8 @@ pub struct LevelFlush<T = ()> {
 impl<T> LevelFlush<T> {
     /// The same with another token.
     pub(super) fn map_token<U>(self, token: impl Fn(T) -> U) -> LevelFlush<U> {
-        let Self { level, cause, invalidate, token: of } = self;
-        LevelFlush { level, cause, invalidate, token: token(of) }
+        let Self { level, cause, invalidate, yields, token: of } = self;
+        LevelFlush { level, cause, invalidate, yields, token: token(of) }
     }
 }
 
@@ -88,7 +92,8 @@ impl<S: Scheme> Uncore<S> {
         }
         // As a flush that has no lines.
         for token in std::mem::take(&mut self.below.outbox.barriers) {
-            let what = LevelFlush { level: None, cause: Cause::Forced, invalidate: false, token };
+            let (level, cause) = (None, Cause::Forced);
+            let what = LevelFlush { level, cause, invalidate: false, yields: false, token };
             let (lines, until) = (VecDeque::new(), self.now());
             let waits = Flushing { what, lines, until, undurable: 0, is_over: false };
             let job = self.below.jobs.put(Job::Flush(Box::new(waits)));
@@ -110,14 +115,15 @@ impl<S: Scheme> Uncore<S> {
         let now = self.now();
         loop {
             let full = self.below.write_buffer_is_full();
+            let busy = self.below.has_writes_to_do();
             let flushing = self.flushing(job);
-            let LevelFlush { cause, invalidate, .. } = flushing.what;
+            let LevelFlush { cause, invalidate, yields, .. } = flushing.what;
             match flushing.lines.front() {
                 Some((at, _)) if *at > now => {
                     let at = *at;
                     return self.schedule(at, Event::FlushStep { job });
                 }
-                Some(_) if full => return self.below.flush_stalled.push(job),
+                Some(_) if full || (yields && busy) => return self.below.flush_stalled.push(job),
                 Some(_) => {}
                 None if flushing.until > now => {
                     let until = flushing.until;
