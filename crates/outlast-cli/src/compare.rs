@@ -22,7 +22,7 @@ pub struct CompareArgs {
     #[arg(value_name = "WORK", required_unless_present = "trace")]
     work: Option<String>,
     /// Compares on a trace with transactions instead: one of `outlast sim --save-trace`.
-    #[arg(long, value_name = "FILE", conflicts_with = "work")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["work", "ProgramArgs"])]
     trace: Option<PathBuf>,
     /// Schemes of the machine and of the runtime, separated by commas [default: all but those as
     /// published]. Plain memory, which all are measured by, always runs.

@@ -368,6 +368,7 @@ pub fn run(args: &SimArgs, as_json: bool, seed: u64) -> CommandResult {
                         let options = setting.options_of(scheme)?;
                         let measured = simulated::measure(&machine, scheme, &work, &options)?;
                         let mut found = simulated::scheme_records(&machine, &work, &measured);
+                        found.push(simulated::speed_record(&machine, &work, &measured));
                         setting.mark(scheme, &mut found);
                         records.extend(found);
                     }

@@ -568,6 +568,9 @@ fn mistakes_about_the_machine_are_told_in_one_line() {
         (&["compare", "hash", "--scheme", "fwd"], "did you mean 'fwb'?"),
         (&["compare", "hash", "--set", "scheme.log_slot=3"], "did you mean"),
         (&["compare", "--trace", "/no/such/trace"], "/no/such/trace"),
+        (&["compare", "--trace", words], "no trace that has any"),
+        (&["compare", "--trace", words, "--threads", "2"], "--threads"),
+        (&["compare", "--trace", words, "--keys", "20"], "--keys"),
         (&["compare", "hash", "--out", empty], "empty"),
     ] {
         let message = refused(arguments);

@@ -39,6 +39,7 @@
 mod array;
 mod audit;
 mod bare;
+mod clrs;
 pub mod content;
 mod facts;
 mod family;

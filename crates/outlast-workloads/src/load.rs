@@ -4,6 +4,7 @@ use outlast::collections::{ByteMap, ByteMapOptions, ByteTree, Dictionary, RbTree
 use outlast::{Abort, PoolOffset, RootKind, Runner, Transact};
 
 use crate::Scale;
+use crate::clrs::ClrsTree;
 use crate::family::Data;
 use crate::store::{Store, Structure};
 use crate::worker::Worker;
@@ -95,6 +96,10 @@ pub(crate) fn open_store<T: Transact>(
         (Structure::HashMap, RootKind::HashMap) => Store::Map(ByteMap::open(tx, root)?),
         (Structure::BTree, RootKind::BTree) => Store::Tree(ByteTree::open(tx, root)?),
         (Structure::RbTree, RootKind::RbTree) => Store::Red(RbTree::open(tx, root)?),
+        (Structure::ClrsTree, RootKind::Opaque) => match ClrsTree::open(tx, root)? {
+            Some(tree) => Store::Clrs(tree),
+            None => return Ok(None),
+        },
         _ => return Ok(None),
     }))
 }
@@ -125,6 +130,11 @@ pub(crate) fn create_store<R: Runner>(
                 let tree = RbTree::create(tx, scale.value_bytes)?;
                 tx.set_root(tree.root(), RootKind::RbTree)?;
                 Store::Red(tree)
+            }
+            Structure::ClrsTree => {
+                let tree = ClrsTree::create(tx, scale.value_bytes)?;
+                tx.set_root(tree.root(), RootKind::Opaque)?;
+                Store::Clrs(tree)
             }
         })
     })

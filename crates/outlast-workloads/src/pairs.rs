@@ -1,7 +1,7 @@
-//! `hash`, `btree` and `rbtree`: a dictionary of u64 keys under nothing but additions and
+//! `hash`, `btree`, `rbtree` and `b-tree-zipf`: a dictionary of u64 keys under nothing but additions and
 //! removals.
 //!
-//! Keys are drawn from `records`, evenly or (`btree-zipf`, `rbtree-zipf`) with YCSB's skew, the
+//! Keys are drawn from `records`, evenly or (rows that end in `-zipf`) with YCSB's skew, the
 //! popular ones scattered over all. Half of them are there at first; an addition of a key
 //! that is there and a removal of one that is not change nothing and count all the same. Keys
 //! are big-endian, so that a B+tree has them in the order of their numbers.
@@ -12,6 +12,7 @@ use outlast::collections::{
 use outlast::{Abort, ByteRange, PoolOffset, RootKind, Runner, Transact};
 
 use crate::audit::{TORN, damage, is_dictionary};
+use crate::clrs::{self, ClrsTree};
 use crate::content::{VALUE_BYTES_MIN, fill, version_of};
 use crate::facts::Versions;
 use crate::family::{Family, OnMachine, Thread, Unfit};
@@ -21,6 +22,9 @@ use crate::workload::{keys_in_words, within};
 use crate::ycsb::judge;
 use crate::zipf::{Zipfian, fnv_hash};
 use crate::{OpKind, Random, Scale, State, Version, Witness};
+
+/// What an audit says of a key that no worker draws.
+const STRANGE: &str = "a key that nobody added";
 
 /// The family: the dictionary that keeps the pairs, and how keys are drawn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -66,6 +70,10 @@ impl Family for Pairs {
             let possible = 0..=RB_VALUE_BYTES_MAX;
             within("value bytes", value_bytes, possible, "8 to 65,536 are possible")?;
         }
+        if self.structure == Structure::ClrsTree {
+            let possible = 0..=clrs::VALUE_BYTES_MAX;
+            within("value bytes", value_bytes, possible, "8 to 1,024 are possible")?;
+        }
         Ok(())
     }
 
@@ -78,7 +86,9 @@ impl Family for Pairs {
     }
 
     fn on_machine(self) -> OnMachine {
-        OnMachine { footprint: 16 << 20, key_bytes: 64 }
+        // Nodes of a B-tree hold keys and values without headers, pointers or hashes of their own.
+        let key_bytes = if self.structure == Structure::ClrsTree { 32 } else { 64 };
+        OnMachine { footprint: 16 << 20, key_bytes }
     }
 
     fn load<R: Runner>(
@@ -123,20 +133,27 @@ impl Family for Pairs {
         read: &mut R,
         visit: &mut dyn FnMut(u64, Version),
     ) -> Result<bool, Damage> {
-        if !is_dictionary(kind) {
-            return Ok(false);
-        }
         let mut value = Vec::new();
-        let entry = |read: &mut R, key: &[u8], place: ByteRange| {
-            let key = key.try_into().map(u64::from_be_bytes);
-            let key = key.ok().filter(|&key| key < scale.records);
-            let key = key.ok_or_else(|| damage(place.at, "a key that nobody added"))?;
+        let mut entry = |read: &mut R, key: u64, place: ByteRange| {
+            if key >= scale.records {
+                return Err(damage(place.at, STRANGE));
+            }
             crate::audit::load(read, place, scale.value_bytes, &mut value)?;
             let version = version_of(key, &value);
             visit(key, version.ok_or_else(|| damage(place.at, TORN))?);
             Ok(())
         };
-        walk_root(kind, root, read, |_, _| {}, entry)?;
+        if self.structure == Structure::ClrsTree {
+            return Ok(kind == RootKind::Opaque && ClrsTree::walk(root, read, |_, _| {}, entry)?);
+        }
+        if !is_dictionary(kind) {
+            return Ok(false);
+        }
+        let of_word = |read: &mut R, key: &[u8], place: ByteRange| {
+            let key = key.try_into().map_err(|_| damage(place.at, STRANGE))?;
+            entry(read, u64::from_be_bytes(key), place)
+        };
+        walk_root(kind, root, read, |_, _| {}, of_word)?;
         Ok(true)
     }
 

@@ -3,6 +3,8 @@
 use outlast::collections::{ByteMap, ByteTree, Dictionary, RbTree};
 use outlast::{Abort, ByteRange, Transact};
 
+use crate::clrs::ClrsTree;
+
 /// Which dictionary keeps the pairs of a workload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum Structure {
@@ -12,6 +14,8 @@ pub enum Structure {
     BTree,
     /// The red-black tree, whose keys are words, highest byte first.
     RbTree,
+    /// The B-tree, with values in inner nodes too, whose keys are words as well.
+    ClrsTree,
 }
 
 /// A dictionary of any kind.
@@ -20,6 +24,7 @@ pub(crate) enum Store {
     Map(ByteMap),
     Tree(ByteTree),
     Red(RbTree),
+    Clrs(ClrsTree),
 }
 
 impl Store {
@@ -27,7 +32,9 @@ impl Store {
     pub(crate) fn tree(self) -> Result<ByteTree, Abort> {
         match self {
             Self::Tree(tree) => Ok(tree),
-            Self::Map(_) | Self::Red(_) => Err(Abort::cancelled("only a tree can scan")),
+            Self::Map(_) | Self::Red(_) | Self::Clrs(_) => {
+                Err(Abort::cancelled("only a tree can scan"))
+            }
         }
     }
 }
@@ -39,6 +46,7 @@ impl Dictionary for Store {
             Self::Map(map) => map.find(tx, key),
             Self::Tree(tree) => tree.find(tx, key),
             Self::Red(tree) => tree.find(tx, number(key)),
+            Self::Clrs(tree) => tree.find(tx, number(key)),
         }
     }
 
@@ -47,6 +55,7 @@ impl Dictionary for Store {
             Self::Map(map) => map.insert(tx, key, value),
             Self::Tree(tree) => tree.insert(tx, key, value),
             Self::Red(tree) => tree.insert(tx, number(key), value),
+            Self::Clrs(tree) => tree.insert(tx, number(key), value),
         }
     }
 
@@ -55,6 +64,7 @@ impl Dictionary for Store {
             Self::Map(map) => map.add(tx, key, value),
             Self::Tree(tree) => tree.add(tx, key, value),
             Self::Red(tree) => tree.add(tx, number(key), value),
+            Self::Clrs(tree) => tree.add(tx, number(key), value),
         }
     }
 
@@ -63,6 +73,7 @@ impl Dictionary for Store {
             Self::Map(map) => map.remove(tx, key),
             Self::Tree(tree) => tree.remove(tx, key),
             Self::Red(tree) => tree.remove(tx, number(key)),
+            Self::Clrs(tree) => tree.remove(tx, number(key)),
         }
     }
 
@@ -77,11 +88,14 @@ impl Dictionary for Store {
             Self::Red(tree) => {
                 tree.for_each(tx, |tx, key, place| visit(tx, &key.to_be_bytes(), place))
             }
+            Self::Clrs(tree) => {
+                tree.for_each(tx, |tx, key, place| visit(tx, &key.to_be_bytes(), place))
+            }
         }
     }
 }
 
-/// The key of a red-black tree: the workloads that can have one have words as keys.
+/// The key of a red-black tree or B-tree: the workloads that can have one have words as keys.
 #[inline]
 fn number(key: &[u8]) -> u64 {
     u64::from_be_bytes(key.try_into().expect("the key is a word"))

@@ -101,6 +101,7 @@ pub fn workloads() -> &'static [Workload] {
         pairs("btree", Structure::BTree, Draws::Evenly, "B+tree: half additions, half removals"),
         pairs("rbtree", Structure::RbTree, Draws::Evenly, "red-black tree: half additions, half removals"),
         pairs("btree-zipf", Structure::BTree, Draws::Zipfian, "btree with zipfian keys"),
+        pairs("b-tree-zipf", Structure::ClrsTree, Draws::Zipfian, "B-tree, values in inner nodes too: the same"),
         pairs("rbtree-zipf", Structure::RbTree, Draws::Zipfian, "rbtree with zipfian keys"),
         row("array-stream", Kind::Array(Array(Order::Stream)), "array: lines overwritten in order, eight a transaction"),
         row("array-random", Kind::Array(Array(Order::Random)), "array: lines overwritten at random, eight a transaction"),

@@ -38,7 +38,7 @@ fn what_promises_something_keeps_it_at_every_entry_and_in_every_second_crash() {
         if scheme.guarantee() == Guarantee::None {
             continue;
         }
-        for bench in ["hash-toggle", "rbtree-toggle", "sps-string"] {
+        for bench in ["hash-toggle", "rbtree-toggle", "sps-string", "b-tree-zipf"] {
             let campaign = Campaign::small(scheme, bench, 1);
             let report = run(&campaign);
             assert_silent(&campaign, &report);

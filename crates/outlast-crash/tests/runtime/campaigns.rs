@@ -13,7 +13,7 @@ fn campaign(name: &str, scheme: Scheme) -> Campaign {
 #[test]
 fn every_workload_survives_under_every_policy() {
     let names = ["ycsb-a", "ycsb-d", "ycsb-e", "ycsb-f", "oltp-ycsb", "sps1", "sps8"];
-    let more = ["hash", "btree", "rbtree", "queue", "words", "array-random"];
+    let more = ["hash", "btree", "b-tree-zipf", "rbtree", "queue", "words", "array-random"];
     let names = names.into_iter().chain(more);
     for name in names {
         for scheme in [Scheme::Undo, Scheme::Redo] {

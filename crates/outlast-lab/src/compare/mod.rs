@@ -71,11 +71,16 @@ pub struct Outcome {
     pub left_out: Vec<String>,
 }
 
+/// Keys of a machine that decide what a crash leaves.
+const PERSISTENCE: [&str; 3] = ["adr.drain_lines", "memory.adr", "memory.row_durable"];
+/// Behind it, a crash record has the name of the machine whose keys of these a campaign had.
+const AS_ON: &str = ", as on ";
+
 /// One job: independent of all others.
 enum Job {
     Measure(usize, MachineScheme),
     MeasureSoftware(usize, Scheme),
-    Crash(MachineScheme),
+    Crash(usize, MachineScheme),
     CrashSoftware(Scheme),
 }
 
@@ -90,7 +95,11 @@ impl Comparison {
         for number in 0..self.settings.len() {
             jobs.extend(self.schemes.iter().map(|&scheme| Job::Measure(number, scheme)));
         }
-        jobs.extend(self.schemes.iter().map(|&scheme| Job::Crash(scheme)));
+        // What a crash leaves depends on what of a machine persists: a campaign for each of that.
+        for number in (0..self.settings.len()).filter(|&number| self.first_alike(number) == number)
+        {
+            jobs.extend(self.schemes.iter().map(|&scheme| Job::Crash(number, scheme)));
+        }
         let refused = self.refused_software();
         if refused.is_none() {
             for number in 0..self.settings.len() {
@@ -110,6 +119,10 @@ impl Comparison {
         let over_plain: Vec<Option<f64>> = (0..self.settings.len()).map(plain).collect();
         for (job, result) in jobs.iter().zip(results) {
             match result {
+                Ok(found) if matches!(job, Job::Crash(..)) => {
+                    let Job::Crash(of, _) = *job else { unreachable!("it was matched") };
+                    records.extend(self.for_all_alike(of, &found));
+                }
                 Ok(mut found) => {
                     if let Job::Measure(number, _) | Job::MeasureSoftware(number, _) = job {
                         let ratio = throughput(&found).zip(over_plain[*number]);
@@ -131,6 +144,39 @@ impl Comparison {
             return Err(left_out.join("; ").into());
         }
         Ok(Outcome { records, left_out })
+    }
+
+    /// What of a setting's machine decides what a crash leaves.
+    fn persists(&self, number: usize) -> [String; PERSISTENCE.len()] {
+        let machine = &self.settings[number].machine;
+        PERSISTENCE.map(|key| machine.get(key).expect("every machine has it"))
+    }
+
+    /// The first setting on whose machine the same persists.
+    fn first_alike(&self, number: usize) -> usize {
+        let same = |other: &usize| self.persists(*other) == self.persists(number);
+        (0..number).find(same).unwrap_or(number)
+    }
+
+    /// The records of a campaign, for each setting of which they hold if not for all.
+    fn for_all_alike(&self, first: usize, found: &[Record]) -> Vec<Record> {
+        let all = 0..self.settings.len();
+        if all.clone().all(|number| self.first_alike(number) == 0) {
+            return found.to_vec();
+        }
+        let alike = all.filter(|number| self.first_alike(*number) == first);
+        let mut names: Vec<&str> =
+            alike.map(|number| &*self.settings[number].machine.name).collect();
+        names.dedup();
+        let mut records = Vec::new();
+        for name in names {
+            records.extend(found.iter().cloned().map(|mut record| {
+                let config = record.config.get_or_insert_default();
+                *config += &format!("{AS_ON}{name}");
+                record
+            }));
+        }
+        records
     }
 
     /// Why no scheme of the runtime takes the work, if some were asked for.
@@ -169,12 +215,17 @@ impl Comparison {
                 let Compared::Program(plan) = &self.work else { unreachable!("they were refused") };
                 Ok(software::crash(subject, plan, scheme))
             }
-            Job::Crash(scheme) => {
+            Job::Crash(number, scheme) => {
                 let program = match &self.work {
                     Compared::Program(plan) => plan.workload.name,
                     Compared::Trace(_) => CRASHED_FOR_TRACES,
                 };
-                let campaign = Campaign::small(scheme, program, self.seed);
+                let mut campaign = Campaign::small(scheme, program, self.seed);
+                for (key, value) in PERSISTENCE.into_iter().zip(self.persists(number)) {
+                    if campaign.machine.get(key).as_ref() != Some(&value) {
+                        campaign.machine.set_option(key, &value)?;
+                    }
+                }
                 match campaign.run() {
                     Ok(report) => Ok(Ok(simulated::crash_records(&campaign, &report))),
                     Err(why) => Ok(Err(format!("{scheme} was not crashed: {why}"))),
@@ -194,8 +245,8 @@ impl Comparison {
                 let outlast_schemes::Streams::Recorded(_) = &of_schemes.streams else {
                     let path = path.display();
                     return Err(format!(
-                        "{path}: a comparison is of transactions, and the trace has none: take a \
-                         trace of --save-trace"
+                        "{path}: a comparison is of transactions, and this is no trace that has \
+                         any: take one of `outlast sim WORK --scheme SCHEME --save-trace FILE`"
                     )
                     .into());
                 };

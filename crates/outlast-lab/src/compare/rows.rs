@@ -4,6 +4,7 @@ use outlast::Scheme;
 use outlast_schemes::MachineScheme;
 use outlast_trace::Guarantee;
 
+use super::AS_ON;
 use crate::format::short;
 use crate::record::{Kind, Metric, Record};
 use crate::table::TextTable;
@@ -30,7 +31,14 @@ impl<'r> Row<'r> {
                 Some(row) => row.records.push(record),
                 None => {
                     let crashes = records.iter();
-                    let crashes = crashes.filter(|r| r.kind == Kind::Crash && r.scheme == scheme);
+                    let is_of = |r: &&Record| {
+                        let on = r.config.as_deref().and_then(|config| config.split_once(AS_ON));
+                        let is_on = |(_, name): (_, &str)| {
+                            config.strip_prefix(name).is_some_and(|rest| rest.starts_with(" ("))
+                        };
+                        r.kind == Kind::Crash && r.scheme == scheme && on.is_none_or(is_on)
+                    };
+                    let crashes = crashes.filter(is_of);
                     let claimed = record.guarantee.as_deref().unwrap_or("none");
                     let (records, crashes) = (vec![record], crashes.collect());
                     rows.push(Self { scheme, config, claimed, records, crashes });

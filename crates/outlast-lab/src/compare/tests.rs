@@ -109,6 +109,26 @@ fn every_scheme_has_its_row_and_the_oracle_says_what_it_saw() {
     assert!(page.contains("skeleton: why") && page.contains("hash-toggle, 131072 bytes"));
 }
 
+/// A machine whose residual energy is too little for what is kept does not get the verdict of one
+/// that has enough.
+#[test]
+fn the_oracle_crashes_machines_that_persist_as_those_that_are_compared() {
+    let schemes = ["non-pers", "fwb", "ehou-lazy"];
+    let comparison = comparison(&schemes, &["adr.drain_lines=0,1", "core.rob=64,128"]);
+    let outcome = comparison.run(&mut |_| ()).unwrap();
+    let rows = rows::Row::all(&outcome.records);
+    assert_eq!(rows.len(), 4 * schemes.len());
+    for row in rows {
+        let is_short = row.config.contains("adr.drain_lines=1");
+        let seen = row.seen().unwrap().0;
+        match (row.scheme, is_short) {
+            ("ehou-lazy", true) => assert!(seen != "durable", "{}", row.config),
+            ("non-pers", _) => {}
+            (scheme, _) => assert_eq!(seen, "durable", "{scheme} on {}", row.config),
+        }
+    }
+}
+
 #[test]
 fn a_trace_runs_under_every_scheme() {
     let schemes = ["non-pers", "fwb"];

@@ -25,7 +25,7 @@ const BASELINE_SHARE: usize = 5;
 
 /// What the full scale runs besides: transactions of many rows, over several trees, and of other
 /// structures.
-const FULL_WORKLOADS: [(&str, u16, usize); 8] = [
+const FULL_WORKLOADS: [(&str, u16, usize); 9] = [
     ("tpcc", 2, 50),
     ("tatp", 2, 50),
     ("array-random", 2, 50),
@@ -33,6 +33,7 @@ const FULL_WORKLOADS: [(&str, u16, usize); 8] = [
     ("linkbench-archapt", 1, 50),
     ("oltp-ycsb", 2, 50),
     ("rbtree", 2, 50),
+    ("b-tree-zipf", 2, 50),
     ("queue", 2, 50),
 ];
 

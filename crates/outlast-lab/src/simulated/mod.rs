@@ -12,7 +12,9 @@ mod settings;
 
 pub use memory::memory_records;
 pub use native::{native_primitives, primitive_table};
-pub use programs::{Measured, crash_records, measure, memory_energy, records as scheme_records};
+pub use programs::{
+    Measured, crash_records, measure, memory_energy, records as scheme_records, speed_record,
+};
 pub(crate) use programs::{of_plan, sources, time};
 pub(crate) use real::busy_threads;
 pub use real::{

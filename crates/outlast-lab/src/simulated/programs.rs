@@ -11,6 +11,7 @@ use outlast_trace::LaneId;
 use outlast_workloads::machine::{Plan, Recorded};
 
 use super::{core_records, memory_records};
+use crate::clock::Stopwatch;
 use crate::record::{Kind, Metric, Record};
 
 /// What a run counted behind its warm-up.
@@ -24,6 +25,8 @@ pub struct Measured {
     pub seconds: f64,
     /// What the machine counted.
     pub stats: RunStats,
+    /// Instructions simulated in a second of this computer's processor, warm-up included.
+    speed: f64,
     /// Writes to the line of the scheme's own that is written most.
     hottest: Option<f64>,
 }
@@ -67,6 +70,7 @@ pub fn measure(
         scheme,
         transactions: work.transactions as f64 * share,
         seconds: timed.seconds,
+        speed: timed.speed,
         hottest: prepared.writes_to_hottest_line(&timed.stats),
         stats: timed.stats,
     })
@@ -78,6 +82,8 @@ pub(crate) struct Timed {
     pub stats: RunStats,
     /// Seconds of the machine that took.
     pub seconds: f64,
+    /// Instructions simulated in a second of this computer's processor, warm-up included.
+    pub speed: f64,
     /// The machine.
     pub machine: Box<dyn Machine>,
     /// Entries that its journal had at the end of the warm-up, if it has one.
@@ -99,6 +105,7 @@ pub(crate) fn time(
 ) -> Result<Timed, Box<dyn std::error::Error>> {
     let with_cores = with_cores(config, sources.len() as u16);
     let mut machine = prepared.machine(&with_cores, setup, sources)?;
+    let watch = Stopwatch::new();
     let ops = prepared.streams().iter().flat_map(|log| log.iter());
     let all: u64 = ops.map(|(_, op)| instructions_of(op)).sum();
     machine.run(all / (warm_up + transactions).max(1) * warm_up)?;
@@ -106,8 +113,11 @@ pub(crate) fn time(
     let before = machine.take_stats().instructions();
     machine.run(all - before)?;
     let stats = machine.take_stats();
+    let elapsed = watch.elapsed();
+    let cpu_s = elapsed.cpu.unwrap_or(elapsed.wall).as_secs_f64();
+    let speed = (before + stats.instructions()) as f64 / cpu_s.max(1e-9);
     let seconds = stats.cycles as f64 * config.core.clock.period_fs() as f64 / 1e15;
-    Ok(Timed { stats, seconds, machine, warm_entries })
+    Ok(Timed { stats, seconds, speed, machine, warm_entries })
 }
 
 /// The sources of a machine's cores: each lane's stream, or that of all.
@@ -138,15 +148,28 @@ pub(crate) fn of_plan(record: Record, plan: &Plan) -> Record {
     }
 }
 
+/// How fast the machine was simulated, which no two runs agree on and no other record tells.
+pub fn speed_record(machine: &MachineConfig, work: &Recorded, measured: &Measured) -> Record {
+    record(machine, work, measured.scheme, Metric::SIM_SPEED, measured.speed)
+}
+
+fn record(
+    machine: &MachineConfig,
+    work: &Recorded,
+    scheme: MachineScheme,
+    metric: Metric,
+    value: f64,
+) -> Record {
+    let plan = &work.plan;
+    let config = format!("{} ({}), {}", machine.name, machine.core.kind, plan.describe());
+    let record = Record::new(Kind::Sim, plan.workload.name, scheme.name(), metric, value);
+    of_plan(record, plan).config(&config).guarantee(scheme.guarantee().name())
+}
+
 /// What a run says as records.
 pub fn records(machine: &MachineConfig, work: &Recorded, measured: &Measured) -> Vec<Record> {
     let Measured { scheme, stats, .. } = measured;
-    let plan = &work.plan;
-    let config = format!("{} ({}), {}", machine.name, machine.core.kind, plan.describe());
-    let record = |metric, value: f64| {
-        let record = Record::new(Kind::Sim, plan.workload.name, scheme.name(), metric, value);
-        of_plan(record, plan).config(&config).guarantee(scheme.guarantee().name())
-    };
+    let record = |metric, value: f64| record(machine, work, *scheme, metric, value);
     let mut records = vec![
         record(Metric::THROUGHPUT, measured.throughput()),
         record(Metric::IPC, stats.ipc()),

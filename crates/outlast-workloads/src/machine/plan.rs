@@ -320,7 +320,7 @@ mod tests {
     /// which its results are used to.
     #[test]
     fn a_footprint_is_about_what_the_data_takes() {
-        let dictionaries = ["hash", "hashmap", "btree", "btree-zipf", "rbtree-zipf"];
+        let dictionaries = ["hash", "hashmap", "btree", "btree-zipf", "b-tree-zipf", "rbtree-zipf"];
         for name in ["array-stream", "array-random", "tatp"].into_iter().chain(dictionaries) {
             let (workload, footprint) = (Workload::named(name).unwrap(), 1 << 20);
             let plan =

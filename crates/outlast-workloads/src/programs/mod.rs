@@ -205,6 +205,8 @@ impl ProgramKind {
             // Half of the keys are there: what a key costs is half of what an entry does.
             Self::Toggle(Structure::HashMap) => (element_bytes + 40) / 2,
             Self::Toggle(Structure::BTree) => (element_bytes + 48) / 2,
+            // Nodes are about two thirds full.
+            Self::Toggle(Structure::ClrsTree) => (element_bytes + 32) * 3 / 4,
             Self::Toggle(Structure::RbTree) => (element_bytes + 48).next_multiple_of(16) / 2,
             Self::Swap => element_bytes,
             Self::Graph => ssca2::vertex_footprint(element_bytes),
@@ -284,10 +286,11 @@ mod tests {
     use super::*;
     use crate::Volatile;
 
-    const ALL: [ProgramKind; 8] = [
+    const ALL: [ProgramKind; 9] = [
         ProgramKind::Toggle(Structure::HashMap),
         ProgramKind::Toggle(Structure::BTree),
         ProgramKind::Toggle(Structure::RbTree),
+        ProgramKind::Toggle(Structure::ClrsTree),
         ProgramKind::Swap,
         ProgramKind::Graph,
         ProgramKind::CritBits,

@@ -4,6 +4,7 @@ use outlast::collections::{ByteMap, ByteMapOptions, ByteTree, Dictionary, Placem
 use outlast::{Abort, RootKind, Runner, Transact};
 
 use super::fill;
+use crate::clrs::ClrsTree;
 use crate::pairs::initial_keys;
 use crate::store::Store;
 use crate::{Random, Structure};
@@ -41,6 +42,10 @@ impl Toggle {
                 Structure::RbTree => {
                     let tree = RbTree::create(tx, value_bytes)?;
                     (Store::Red(tree), tree.root(), RootKind::RbTree)
+                }
+                Structure::ClrsTree => {
+                    let tree = ClrsTree::create(tx, value_bytes)?;
+                    (Store::Clrs(tree), tree.root(), RootKind::Opaque)
                 }
             };
             tx.set_root(root, kind)?;

@@ -67,6 +67,9 @@ impl Family for Ycsb {
         if scale.structure == Structure::RbTree {
             return Err(("structure", 0, "its keys are longer than a red-black tree's"));
         }
+        if scale.structure == Structure::ClrsTree {
+            return Err(("structure", 0, "its keys are longer than a B-tree's"));
+        }
         if self.0.mix().scan > 0 && scale.structure != Structure::BTree {
             return Err(("structure", 0, "scans need the B+tree"));
         }

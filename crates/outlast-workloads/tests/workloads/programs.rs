@@ -22,7 +22,7 @@ type States = BTreeMap<u64, Version>;
 fn small(workload: &Workload) -> Scale {
     match workload.name {
         "words" => Scale { records: 5, operations: 2_000, ..workload.scale() },
-        "hash" | "btree" | "rbtree" | "btree-zipf" | "rbtree-zipf" => {
+        "hash" | "btree" | "rbtree" | "btree-zipf" | "b-tree-zipf" | "rbtree-zipf" => {
             Scale { records: 300, operations: 2_000, ..workload.scale() }
         }
         "tatp" => Scale { records: 400, operations: 2_000, ..workload.scale() },
@@ -45,6 +45,7 @@ fn cases() -> Vec<(&'static Workload, Scale)> {
     variant("hash", |s| s.value_bytes = 300);
     variant("btree", |s| s.placement = Placement::Apart);
     variant("rbtree", |s| s.value_bytes = 300);
+    variant("b-tree-zipf", |s| s.value_bytes = 300);
     variant("queue", |s| s.value_bytes = 300);
     variant("queue", |s| s.records = 1);
     variant("words", |s| s.words_per_line = 1);
@@ -179,7 +180,7 @@ fn mixes_are_within_binomial_bounds() {
     use OpKind::{Delivery, NewOrder, NewOrderCancelled, OrderStatus, Payment, StockLevel};
     use OpKind::{Dequeue, Enqueue};
     const STEPS: u64 = 20_000;
-    let expected: [(&str, &[(OpKind, f64)]); 22] = [
+    let expected: [(&str, &[(OpKind, f64)]); 23] = [
         ("ycsb-a", &[(Read, 0.5), (Update, 0.5)]),
         ("ycsb-b", &[(Read, 0.95), (Update, 0.05)]),
         ("ycsb-c", &[(Read, 1.0)]),
@@ -203,6 +204,7 @@ fn mixes_are_within_binomial_bounds() {
         ("btree", &[(Add, 0.5), (Remove, 0.5)]),
         ("rbtree", &[(Add, 0.5), (Remove, 0.5)]),
         ("btree-zipf", &[(Add, 0.5), (Remove, 0.5)]),
+        ("b-tree-zipf", &[(Add, 0.5), (Remove, 0.5)]),
         ("rbtree-zipf", &[(Add, 0.5), (Remove, 0.5)]),
         ("array-stream", &[(OpKind::Overwrite, 1.0)]),
         ("array-random", &[(OpKind::Overwrite, 1.0)]),
@@ -356,6 +358,8 @@ fn audits_notice_any_flipped_bit_of_a_value() {
         let enough = match workload.name {
             "words" => 1,
             "queue" if scale.records == 1 => 20,
+            // Nodes of a B-tree have free places for values.
+            "b-tree-zipf" => 150,
             _ if scale.records_are_values() => 250,
             _ => 100,
         };
@@ -409,7 +413,18 @@ fn a_torn_field_and_a_lost_swap_are_noticed() {
 
 #[test]
 fn what_a_transaction_costs() {
-    let names = ["ycsb-a", "ycsb-f", "sps1", "sps8", "hash", "btree", "rbtree", "queue", "words"];
+    let names = [
+        "ycsb-a",
+        "ycsb-f",
+        "sps1",
+        "sps8",
+        "hash",
+        "btree",
+        "b-tree-zipf",
+        "rbtree",
+        "queue",
+        "words",
+    ];
     for name in names {
         let workload = Workload::named(name).unwrap();
         let scale = Scale { records: small(workload).records.max(4) * 20, ..small(workload) };
@@ -430,6 +445,7 @@ fn what_a_transaction_costs() {
             "sps8" => (16.0, 128.0),
             "hash" => (0.56, 4.5),
             "btree" => (0.95, 18.5),
+            "b-tree-zipf" => (1.8, 30.0),
             "rbtree" => (2.0, 25.0),
             "queue" => (1.51, 12.1),
             _ => (2.1, 17.0),
@@ -457,10 +473,12 @@ fn impossible_scales_are_refused_in_words() {
     assert!(refuse("ycsb-a", |s| s.field_bytes = 8).contains("field bytes is 8"));
     assert!(refuse("ycsb-e", |s| s.structure = Structure::HashMap).contains("B+tree"));
     assert!(refuse("hash", |s| s.value_bytes = 7).contains("value bytes is 7"));
+    assert!(refuse("b-tree-zipf", |s| s.value_bytes = 1_025).contains("8 to 1,024"));
     assert!(refuse("rbtree", |s| s.value_bytes = 65_537).contains("value bytes is 65537"));
     assert!(refuse("queue", |s| s.value_bytes = 7).contains("value bytes is 7"));
     assert!(refuse("queue", |s| s.records = 0).contains("records is 0"));
     assert!(refuse("ycsb-a", |s| s.structure = Structure::RbTree).contains("red-black tree"));
+    assert!(refuse("ycsb-a", |s| s.structure = Structure::ClrsTree).contains("B-tree"));
     assert!(refuse("words", |s| s.words_per_line = 3).contains("words per line is 3"));
     assert_eq!(refuse("tpcc", |s| s.districts = 11), "tpcc: districts is 11; 1 to 10 are possible");
     assert!(refuse("tpcc", |s| s.items = 9).contains("items is 9"));

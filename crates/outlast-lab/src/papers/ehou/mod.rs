@@ -100,7 +100,7 @@ const WORKS: [(&str, u64); 9] = [
     ("hash", 64 * MB),
     ("hashmap", 64 * MB),
     ("btree", 64 * MB),
-    ("btree-zipf", 64 * MB),
+    ("b-tree-zipf", 64 * MB),
     ("rbtree-zipf", 64 * MB),
     ("tatp", 64 * MB),
     ("tpcc", 320 * MB),
