@@ -4,9 +4,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use outlast::Ack;
+use outlast::{Ack, Scheme};
+use outlast_lab::engines::{self, EnginesSetup};
 use outlast_lab::native::{
-    self, Contender, Setup, Sharing, Size, default_directory, floor, recovery, scaling,
+    self, Contender, Own, Setup, Sharing, Size, Usage, default_directory, floor, recovery, scaling,
 };
 use outlast_lab::record::Document;
 use outlast_lab::table::summary;
@@ -20,8 +21,9 @@ use crate::{CommandResult, Verdict, names, signals};
 #[derive(Args)]
 pub struct BenchArgs {
     /// Workloads, separated by commas (`outlast workloads` lists them), `floor`, `recovery` (opening
-    /// pools of 1 and 8 GiB that have crashed), or `all` (workloads and the floor).
-    #[arg(value_name = "WORKLOAD[,WORKLOAD...]|floor|recovery|all")]
+    /// pools of 1 and 8 GiB that have crashed), `all` (workloads and the floor), or `engines`
+    /// (embedded databases beside a pool of ours, on the disk of --file).
+    #[arg(value_name = "WORKLOAD[,WORKLOAD...]|floor|recovery|all|engines")]
     what: String,
     /// Schemes, separated by commas (`outlast schemes` lists them); all if not given. Costs are
     /// relative to `none`.
@@ -53,6 +55,9 @@ pub struct BenchArgs {
     /// Where the pools are created for the time of the run.
     #[arg(long)]
     dir: Option<PathBuf>,
+    /// With `engines`: a file on the disk to measure. Files beside it are there for the time of the run.
+    #[arg(long, value_name = "PATH")]
+    file: Option<PathBuf>,
     /// When a transaction is acknowledged, and latency ends: logical (its record is durable) or
     /// physical (its data is durable in place, for which a client that waits sweeps the log).
     #[arg(long, default_value_t)]
@@ -66,6 +71,15 @@ pub struct BenchArgs {
         value_parser = clap::value_parser!(u64).range(..=1_000_000))]
     write_latency: u64,
 }
+
+/// Embedded databases instead of workloads.
+const ENGINES: &str = "engines";
+
+/// Keys of the data that engines have.
+const ENGINES_KEYS: u64 = 100_000;
+
+/// Threads that update, where none are given.
+const ENGINES_THREADS: [u32; 2] = [1, 4];
 
 /// What is to be run.
 struct Chosen {
@@ -93,6 +107,12 @@ impl Chosen {
 
 /// Measures and prints.
 pub fn run(args: &BenchArgs, as_json: bool, seed: u64) -> CommandResult {
+    if args.what == ENGINES {
+        return run_engines(args, as_json, seed);
+    }
+    if args.file.is_some() {
+        return Err(format!("--file goes with `{ENGINES}`; --dir says where pools lie").into());
+    }
     let Chosen { workloads, floor: with_floor, recovery: with_recovery } =
         Chosen::parse(&args.what)?;
     let mut threads = args.threads.clone();
@@ -142,4 +162,48 @@ pub fn run(args: &BenchArgs, as_json: bool, seed: u64) -> CommandResult {
         out!("{}", summary(&document));
     }
     Ok(Verdict::Good)
+}
+
+/// Databases beside ours, on the disk of a file.
+fn run_engines(args: &BenchArgs, as_json: bool, seed: u64) -> CommandResult {
+    let file = args.file.clone().ok_or("which disk? --file names a file on it")?;
+    let keys = args.records.unwrap_or(ENGINES_KEYS);
+    let setup = EnginesSetup {
+        file,
+        domain: args.domain,
+        schemes: engine_schemes(&args.scheme)?,
+        keys,
+        rounds: args.rounds,
+        transactions: (keys / 100).clamp(10, 1000),
+        threads: match args.threads[..] {
+            [1] => ENGINES_THREADS.to_vec(),
+            ref threads => threads.to_vec(),
+        },
+        seed,
+    };
+    signals::clean_up_at_the_end()?;
+    let mut document = Document::new(env!("CARGO_PKG_VERSION"), &crate::command_line(), seed, None);
+    let teller = Teller::new();
+    document.records = engines::measure(&setup, &mut |progress| teller.tell(progress))?;
+    drop(teller);
+    if as_json {
+        out!("{}", document.to_json());
+    } else {
+        out!("{}", summary(&document));
+    }
+    Ok(Verdict::Good)
+}
+
+/// Our schemes among those that were named.
+fn engine_schemes(named: &[Contender]) -> Result<Vec<Scheme>, String> {
+    if named.is_empty() {
+        return Ok(vec![Scheme::default()]);
+    }
+    let scheme = |contender: &Contender| match contender {
+        Contender::Own(Own { scheme, usage: Usage::Plain }) => Ok(*scheme),
+        other => {
+            Err(format!("{other}: `{ENGINES}` takes schemes of ours; --help says which peers"))
+        }
+    };
+    named.iter().map(scheme).collect()
 }

@@ -121,6 +121,27 @@ fn latency_is_measured_under_the_acknowledgement_that_was_asked_for() {
     );
 }
 
+/// What stands beside engines that are not built in, ours among them, and the floor of the disk.
+#[test]
+fn engines_are_measured_on_the_disk_of_a_file() {
+    let directory = directory();
+    let file = directory.path().join("pool");
+    let bench = ["bench", "engines", "--file", file.to_str().unwrap(), "--domain", "page"];
+    let tiny = ["--records", "200", "--rounds", "1", "--threads", "2", "--json"];
+    let output = outlast(&[&bench[..], &tiny[..]].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let records = document["records"].as_array().unwrap();
+    for (metric, scheme) in
+        [("floor_share", "swift"), ("syncs", "swift"), ("space_ratio", "swift"), ("syncs", "floor")]
+    {
+        let wanted = |r: &&serde_json::Value| r["metric"] == metric && r["scheme"] == scheme;
+        let record = records.iter().find(wanted).unwrap_or_else(|| panic!("{metric}, {scheme}"));
+        assert!(record["value"].as_f64() > Some(0.0), "{record}");
+    }
+    assert!(std::fs::read_dir(directory.path()).unwrap().next().is_none());
+}
+
 #[test]
 fn wrong_names_are_told_the_right_ones() {
     let names = |arguments: &[&str], known: &[&str]| {
@@ -133,6 +154,10 @@ fn wrong_names_are_told_the_right_ones() {
     names(&["bench", "sps1", "--ack", "soon"], &["'soon'", "logical", "physical"]);
     names(&["bench", "sps1", "--rate", "0"], &["0", "1..=100000000"]);
     names(&["bench", "sps1", "--rate", "fast"], &["'fast'", "--rate"]);
+    names(&["bench", "engines"], &["--file"]);
+    names(&["bench", "sps1", "--file", "pool"], &["--file", "engines", "--dir"]);
+    names(&["bench", "engines", "--file", "/no/such/pool"], &["/no/such"]);
+    names(&["bench", "engines", "--file", "pool", "--scheme", "pmdk"], &["pmdk", "ours"]);
     names(&["crash", "hash", "--ack", "never"], &["'never'", "logical", "physical"]);
     names(&["crash", "hash", "--scale", "full"], &["--scale", "all", "--points"]);
     names(&["crash", "all", "--points", "7"], &["--points", "all", "--scale"]);

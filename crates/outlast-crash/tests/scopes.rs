@@ -7,6 +7,7 @@ use std::thread;
 use outlast::{Ack, Plant, Scheme, Site};
 use outlast_crash::runtime::plants;
 use outlast_crash::runtime::scopes::{ScopeConfig, lifecycle, table};
+use outlast_crash::{Domain, Model, Tear};
 
 /// Where data waits in the cache there is far more that a crash can leave: then a scope is cut
 /// short, and more so where whole pages are compared with their checksums, and for baselines, whose
@@ -90,7 +91,52 @@ fn records_that_are_flushed_lose_nothing() {
     }
 }
 
+/// A file behind the page cache: sectors persist in any order, and redo logging without flushes in
+/// between sweeps when its ring is full. Sectors that are written while they change tear between words,
+/// which `swift` survives: each word of its log says itself whether it is there.
+fn in_sectors(scheme: Scheme, tear: Tear, plant: Option<Plant>) -> ScopeConfig {
+    let model = Model::default().in_domain(Domain::Page).tearing(tear);
+    ScopeConfig { model, plant, images_max: 4_000, schedules_max: 8, ..ScopeConfig::of(scheme) }
+}
+
+#[test]
+fn sectors_in_any_order_lose_nothing() {
+    let mut cases = Vec::new();
+    for scheme in Scheme::durable() {
+        let born = lifecycle::run(&in_sectors(scheme, Tear::Line, None)).unwrap();
+        assert!(born.failure.is_none(), "{:?}", born.failure);
+        cases.extend(table::of(scheme).map(|scope| (scheme, Tear::Line, scope)));
+    }
+    cases.extend(table::of(Scheme::Swift).map(|scope| (Scheme::Swift, Tear::Word, scope)));
+    judge_each("sectors", &cases, |(scheme, tear, scope)| {
+        let tally = scope.run(&in_sectors(*scheme, *tear, None), |_| ()).unwrap();
+        if let Some(guilt) = tally.failure {
+            panic!("{scheme}, tearing by {tear}, scope {}: {guilt}", scope.name);
+        }
+        assert!(tally.verified > 0, "scope {}", scope.name);
+    });
+}
+
 /// The same, where that is done badly.
+#[test]
+fn sectors_that_are_not_synced_are_noticed() {
+    for plant in [
+        Plant::SkipFlush(Site::SweepData),
+        Plant::SkipFence(Site::SweepData),
+        Plant::SkipFence(Site::RedoRecord),
+        Plant::SkipFence(Site::Floor),
+    ] {
+        for scheme in [Scheme::Swift, Scheme::Redo] {
+            let config = in_sectors(scheme, Tear::Line, Some(plant));
+            let config = ScopeConfig { images_max: 100_000, schedules_max: u64::MAX, ..config };
+            let is_noticed = table::of(scheme)
+                .any(|scope| scope.run(&config, |_| ()).unwrap().failure.is_some());
+            assert!(is_noticed, "{plant:?} in {scheme}");
+        }
+    }
+}
+
+/// Records that are to be flushed, where that is done badly.
 #[test]
 fn records_that_are_not_flushed_are_noticed() {
     for plant in [

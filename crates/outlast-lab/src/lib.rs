@@ -27,6 +27,7 @@ pub mod clock;
 pub mod compare;
 pub mod crash;
 pub mod emulated;
+pub mod engines;
 pub mod format;
 pub mod front;
 pub mod goals;

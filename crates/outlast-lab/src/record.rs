@@ -432,6 +432,16 @@ metrics! {
     FENCES = "fences", "fences/tx";
     /// Lines streamed past the caches per transaction.
     STREAMED_LINES = "streamed_lines", "lines/tx";
+    /// Calls per transaction that wait for the device.
+    SYNCS = "syncs", "syncs/tx";
+    /// Throughput over that of an append and one sync, in the same rounds.
+    FLOOR_SHARE = "floor_share", "ratio";
+    /// Bytes of a database's files that are allocated.
+    DISK_BYTES = "disk_bytes", "B";
+    /// Those of them that its log takes for good.
+    DISK_LOG_BYTES = "disk_log_bytes", "B";
+    /// The others over the bytes of keys and values.
+    SPACE_RATIO = "space_ratio", "ratio";
     /// Dirty bytes over the bytes of flushed lines.
     DIRTINESS = "dirtiness", "ratio";
     /// Flushes of the heap's lines, on an emulated cache.

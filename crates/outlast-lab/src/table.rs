@@ -89,7 +89,15 @@ pub fn summary(document: &Document) -> String {
         "Least that one of the threads did, over an even share",
         metric_table(records, Metric::LEAST_SHARE),
     );
+    section("Share of the floor, same rounds", metric_table(records, Metric::FLOOR_SHARE));
+    section("Syncs per transaction", metric_table(records, Metric::SYNCS));
+    if records.iter().any(|record| record.is(Metric::SYNCS)) {
+        section("Latency, ns, median", metric_table(records, Metric::LATENCY_P50));
+    }
     section("Latency, ns, 99th percentile", metric_table(records, Metric::LATENCY_P99));
+    section("Bytes on disk", metric_table(records, Metric::DISK_BYTES));
+    section("Of them the log's", metric_table(records, Metric::DISK_LOG_BYTES));
+    section("The rest over keys and values", metric_table(records, Metric::SPACE_RATIO));
     section(
         "Open loop: from arrival to answer, ns, median",
         metric_table(records, Metric::OPEN_LATENCY_P50),

@@ -28,11 +28,14 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! [`engines`] puts embedded databases behind one interface, beside a pool of ours.
+//!
 //! With the feature `dramsim3` there is a peer of the simulator's memory, too: `memory` plays
 //! lists of requests in DRAMsim3 and in `outlast-sim`.
 
 mod api;
 mod classes;
+pub mod engines;
 mod intervals;
 mod large;
 #[cfg(feature = "dramsim3")]

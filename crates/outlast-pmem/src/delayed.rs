@@ -144,6 +144,11 @@ impl<M: Medium> Medium for Delayed<M> {
         self.inner.is_forked()
     }
 
+    #[inline]
+    fn is_paged(&self) -> bool {
+        self.inner.is_paged()
+    }
+
     fn file(&self) -> Option<&std::fs::File> {
         self.inner.file()
     }

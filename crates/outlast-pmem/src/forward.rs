@@ -26,6 +26,11 @@ macro_rules! forward {
             }
 
             #[inline]
+            fn is_paged(&self) -> bool {
+                (**self).is_paged()
+            }
+
+            #[inline]
             fn len(&self) -> u64 {
                 (**self).len()
             }

@@ -4,8 +4,8 @@
 //! written once against it; which one it runs on decides whether the bytes are real
 //! (a mapped file and real flush instructions: [`Mapped`]), on the heap ([`Heap`], also under
 //! Miri), or recorded for a crash checker and for the machine. What survives which failure is the
-//! [`Domain`]. [`Counted`] and [`Delayed`] wrap any medium, [`Overlay`] keeps
-//! what is stored to one to itself; [`measure_floor`] tells what the
+//! [`Domain`]. [`PageCache`] loses in a power cut what was not synced.
+//! [`Counted`] and [`Delayed`] wrap any medium, [`Overlay`] keeps what is stored to one to itself; [`measure_floor`] tells what the
 //! hardware allows.
 //!
 //! ```
@@ -45,6 +45,7 @@ mod heap;
 mod mapped;
 mod medium;
 mod overlay;
+mod page_cache;
 #[allow(unsafe_code)]
 mod process;
 mod recorder;
@@ -65,5 +66,6 @@ pub use heap::Heap;
 pub use mapped::{MapOptions, Mapped};
 pub use medium::{Call, GrowError, InstructionCosts, Mark, Medium};
 pub use overlay::Overlay;
+pub use page_cache::PageCache;
 pub use process::OwnerProcess;
 pub use recorder::{Recorder, Site};

@@ -5,7 +5,7 @@
 //! | domain | flush | fence |
 //! |---|---|---|
 //! | `process` | nothing | `sfence` |
-//! | `page` | notes the page | `sfence`, then `msync` of every noted page |
+//! | `page` | notes the page | `sfence`, then one `msync` from the first noted page to the last |
 //! | `adr` | `clwb`, else `clflushopt`, else `clflush` | `sfence` (`mfence` after `clflush`) |
 //! | `eadr` | nothing | `sfence` |
 //!
@@ -22,7 +22,7 @@ mod locked;
 #[cfg_attr(not(all(unix, not(outlast_portable))), path = "mapped/os_other.rs")]
 #[allow(unsafe_code)]
 mod os;
-mod pages;
+pub(crate) mod pages;
 #[allow(unsafe_code)]
 mod window;
 #[allow(unsafe_code)]
@@ -226,6 +226,12 @@ impl Mapped {
         self.detection.describe(self.domain)
     }
 
+    /// How often bytes were written back and the device flushed: in the domain `page` once for each
+    /// fence that found something flushed, or for several threads' fences together; else never.
+    pub fn syncs(&self) -> u64 {
+        self.pages.syncs()
+    }
+
     /// The file.
     pub fn path(&self) -> &Path {
         &self.path
@@ -285,6 +291,11 @@ impl Medium for Mapped {
     #[inline]
     fn len(&self) -> u64 {
         self.window.len()
+    }
+
+    #[inline]
+    fn is_paged(&self) -> bool {
+        self.write_back == WriteBack::Pages
     }
 
     #[inline]
@@ -526,6 +537,10 @@ fn map(path: &Path, file: &File, len: u64, options: &MapOptions) -> Result<Made,
         mapping.cover_holes(file, len).map_err(|error| MapError::io(path, "map", error))?;
     }
     let detection = detect(volatile_fs, mapped_sync, Path::new(ND_DEVICES));
+    let domain = options.domain.unwrap_or(detection.domain);
+    if domain == Domain::Page && !options.read_only {
+        mapping.cache_single_pages();
+    }
     Ok(Made { window: Window::new(mapping, len, !options.read_only), detection, max_len })
 }
 

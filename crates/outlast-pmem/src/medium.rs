@@ -129,6 +129,13 @@ pub trait Medium {
         false
     }
 
+    /// Whether a fence writes pages to a device. It costs far more than what it writes: flushes that
+    /// may wait are better left until much has gathered.
+    #[inline]
+    fn is_paged(&self) -> bool {
+        false
+    }
+
     /// The file whose content the medium is, if it is one's.
     fn file(&self) -> Option<&std::fs::File> {
         None

@@ -109,6 +109,10 @@ impl<M: Medium> Medium for Overlay<M> {
         self.below.is_forked()
     }
 
+    fn is_paged(&self) -> bool {
+        self.below.is_paged()
+    }
+
     fn load(&self, at: PoolOffset, out: &mut [u8]) {
         check_bounds(self.len(), at, out.len() as u64);
         let mut done = 0;

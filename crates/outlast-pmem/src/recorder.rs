@@ -39,6 +39,7 @@ pub struct Recorder<S = OpLog> {
     sites: bool,
     traced: FxHashSet<usize>,
     atomic_line: bool,
+    paged: bool,
     len_max: u64,
 }
 
@@ -107,6 +108,7 @@ impl<S: Sink> Recorder<S> {
             sites: false,
             traced: FxHashSet::default(),
             atomic_line: false,
+            paged: false,
             len_max,
         }
     }
@@ -164,6 +166,12 @@ impl<S: Sink> Recorder<S> {
     /// Claims MOVDIR64B: [`Medium::store_line`] becomes one atomic operation.
     pub fn with_atomic_line(mut self) -> Self {
         self.atomic_line = true;
+        self
+    }
+
+    /// Claims that a fence writes pages to a device ([`Medium::is_paged`]), as in the domain `page`.
+    pub fn paged(mut self, paged: bool) -> Self {
+        self.paged = paged;
         self
     }
 
@@ -265,6 +273,10 @@ impl<S: Sink> Medium for Recorder<S> {
 
     fn has_atomic_line(&self) -> bool {
         self.atomic_line
+    }
+
+    fn is_paged(&self) -> bool {
+        self.paged
     }
 
     fn len(&self) -> u64 {

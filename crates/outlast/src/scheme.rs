@@ -86,12 +86,25 @@ pub(crate) enum WriteBack {
     ByAge,
     /// When the part of the log that covers it is to be used again.
     BySegment,
+    /// When the log is full: all of it at once. On media whose fences write pages to a device this
+    /// stands in for the two that flush earlier without waiting.
+    WhenFull,
 }
 
 impl WriteBack {
     /// Whether lanes flush later, between commits, what their part of the log covers.
     pub fn is_covered_by_lanes(self) -> bool {
         matches!(self, Self::ByAge | Self::BySegment)
+    }
+
+    /// Its form on a medium, by whether that [writes pages](outlast_pmem::Medium::is_paged): there a
+    /// commit's fence would write what was flushed early, page by page, and later stores would make
+    /// the same pages dirty again.
+    pub fn on_medium(self, is_paged: bool) -> Self {
+        match self {
+            Self::Asynchronous | Self::BySegment if is_paged => Self::WhenFull,
+            other => other,
+        }
     }
 }
 

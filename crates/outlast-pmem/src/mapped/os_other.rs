@@ -52,6 +52,9 @@ impl Mapping {
         self.map.get().and_then(|map| NonNull::new(map.as_mut_ptr())).unwrap_or(NonNull::dangling())
     }
 
+    /// Left to the system here.
+    pub fn cache_single_pages(&self) {}
+
     /// Holes are not looked for here.
     pub fn cover_holes(&self, _file: &File, _len: u64) -> io::Result<()> {
         Ok(())

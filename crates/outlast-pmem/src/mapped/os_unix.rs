@@ -4,9 +4,11 @@
 use std::fs::File;
 use std::io;
 use std::ptr::{NonNull, null_mut};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use rustix::mm::{MapFlags, MsyncFlags, ProtFlags, mmap, mmap_anonymous, msync, munmap};
+use rustix::mm::{
+    Advice, MapFlags, MsyncFlags, ProtFlags, madvise, mmap, mmap_anonymous, msync, munmap,
+};
 
 /// Whether a mapping can grow where it is.
 pub(crate) const CAN_GROW: bool = true;
@@ -33,6 +35,7 @@ pub(crate) struct Mapping {
     reserved: (NonNull<u8>, usize),
     /// Bytes from `base` on that map the file, a multiple of the system's page size.
     mapped: AtomicUsize,
+    single_pages: AtomicBool,
     access: Access,
 }
 
@@ -56,7 +59,13 @@ impl Mapping {
         let skip = start.addr().get().wrapping_neg() % BASE_ALIGN;
         // SAFETY: `skip` is less than the slack that was reserved on top.
         let base = unsafe { start.add(skip) };
-        Ok(Self { base, reserved: (start, bytes), mapped: AtomicUsize::new(0), access })
+        Ok(Self {
+            base,
+            reserved: (start, bytes),
+            mapped: AtomicUsize::new(0),
+            single_pages: AtomicBool::new(false),
+            access,
+        })
     }
 
     /// Maps the file's first `len` bytes as far as they are not mapped yet. Says whether the
@@ -75,7 +84,24 @@ impl Mapping {
             self.map_part(file, from, to, Some(MapFlags::SHARED))?;
         }
         self.mapped.store(to, Ordering::Relaxed);
+        if self.single_pages.load(Ordering::Relaxed) {
+            self.advise_random(from, to);
+        }
         Ok(granted)
+    }
+
+    /// Asks for a page cache of single pages, now and for what is mapped later. A file system with
+    /// large folios reads ahead into such, and a store through a mapping makes all of its folio
+    /// dirty: a megabyte would be written back for a word.
+    pub fn cache_single_pages(&self) {
+        self.single_pages.store(true, Ordering::Relaxed);
+        self.advise_random(0, self.mapped.load(Ordering::Relaxed));
+    }
+
+    fn advise_random(&self, from: usize, to: usize) {
+        // SAFETY: `from..to` is mapped by this value; the advice changes no byte of it. A system that
+        // does not take it is slower, and nothing else.
+        let _ = unsafe { madvise(self.base.add(from).as_ptr().cast(), to - from, Advice::Random) };
     }
 
     fn map_part(

@@ -1,28 +1,75 @@
-//! The pages that wait for `msync`, in the domain `page`.
+//! The pages that wait to be written back, in the domain `page`.
 //!
-//! A flush notes bytes, a fence writes back what is noted. The notes of all threads share one
-//! list: a fence may take another thread's notes along. It therefore holds `syncing` from the
-//! taking to the end of the writing, so that the other thread's own fence, which finds its notes
-//! gone, waits until they are durable.
+//! A flush notes bytes, a fence writes back what is noted. Each write-back costs a flush of the
+//! device, which takes far longer than the transfer of a few pages. Two rules follow:
+//!
+//! * **One device flush a fence.** What is noted is one span of pages, from the first to the last,
+//!   and one call writes all dirty pages of it. Pages that were not noted may go along: a page may
+//!   reach the medium at any time anyway.
+//! * **One device flush a group.** The notes of all threads share the span. Fences come in *rounds*:
+//!   the leader of a round takes what is noted and writes it back; threads that noted before that
+//!   follow, and their fences end with the round. What is noted during a round belongs to the next.
+//!
+//! A leader holds its round back for those that fenced in the two rounds before, up to half of the
+//! time that the last write-back took. Without it a thread that has just been served leads the next
+//! round by itself, and groups are half as large as they could be. A lone thread never waits.
+//!
+//! * **PAGES-1** A fence returns when a round has ended that began after this thread's last note.
+//! * **PAGES-2** After a write-back has failed no fence returns: the system may have dropped the bytes
+//!   and called the pages clean.
 
 use std::io;
 use std::ops::Range;
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use crate::error::PAGE_BYTES;
 
-/// Clean pages between two noted ones that are cheaper to write along than a second `msync`,
-/// which costs a round trip to the device.
-const GAP_PAGES: u64 = 16;
+/// Which part of the last write-back's time a leader waits at most.
+const HELD_BACK: u32 = 2;
 
-/// When this many ranges wait, they are sorted and merged once before more are taken.
-const RANGES_MAX: usize = 4096;
-
-/// Page numbers noted by flushes and not yet written back.
+/// Pages noted by flushes and not yet written back.
 #[derive(Default)]
 pub(crate) struct PageNotes {
-    noted: Mutex<Vec<Range<u64>>>,
-    syncing: Mutex<()>,
+    state: Mutex<State>,
+    /// A round has ended.
+    ended: Condvar,
+    /// Rounds ended, which is calls of `write_back`.
+    syncs: AtomicU64,
+}
+
+/// The rounds are numbered; at most one has begun and not ended.
+#[derive(Default)]
+struct State {
+    /// Page numbers that wait for the next round.
+    noted: Option<Range<u64>>,
+    begun: u64,
+    ended: u64,
+    /// A thread leads the next round, or the one that has begun.
+    has_leader: bool,
+    has_failed: bool,
+    /// Threads that wait for the end of a round.
+    waiting: usize,
+    /// Threads that fence in the next round, and those of the two before.
+    threads: [Threads; 3],
+    /// The time that the last write-back took.
+    took: Duration,
+}
+
+/// A set of threads, by a bit of 64; two threads may share one.
+#[derive(Clone, Copy, Default)]
+struct Threads(u64);
+
+impl Threads {
+    fn this_one() -> Self {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        thread_local! {
+            static BIT: u64 = 1 << (NEXT.fetch_add(1, Ordering::Relaxed) % 64);
+        }
+        Self(BIT.with(|bit| *bit))
+    }
 }
 
 impl PageNotes {
@@ -31,63 +78,104 @@ impl PageNotes {
         if len == 0 {
             return;
         }
-        let pages = at / PAGE_BYTES..(at + len).div_ceil(PAGE_BYTES);
-        let mut noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
-        // Flushes come line after line: mostly the last range holds the page already.
-        if let Some(last) = noted.last_mut()
-            && pages.start >= last.start
-            && pages.start <= last.end
-        {
-            last.end = last.end.max(pages.end);
-            return;
-        }
-        if noted.len() >= RANGES_MAX && noted.len().is_power_of_two() {
-            coalesce(&mut noted, 0);
-        }
-        noted.push(pages);
+        let (start, end) = (at / PAGE_BYTES, (at + len).div_ceil(PAGE_BYTES));
+        let mut state = self.state();
+        let noted = state.noted.get_or_insert(start..end);
+        *noted = noted.start.min(start)..noted.end.max(end);
     }
 
-    /// Passes every noted range, merged and in ascending order of its bytes, to `write_back`.
-    /// When this returns, everything that this thread noted before is written back, by this
-    /// thread or by another.
+    /// Has the bytes of what is noted passed to `write_back`, by this thread or by another. When this
+    /// returns, everything that this thread noted before is written back (PAGES-1).
     ///
     /// # Panics
-    /// When `write_back` fails, now or ever before: the system may have dropped the bytes and
-    /// called the pages clean, so nothing could be promised any more.
-    pub fn drain(&self, mut write_back: impl FnMut(Range<u64>) -> io::Result<()>) {
-        let _syncing = self.syncing.lock().expect("an earlier write-back to the medium failed");
-        let mut ranges =
-            std::mem::take(&mut *self.noted.lock().unwrap_or_else(PoisonError::into_inner));
-        coalesce(&mut ranges, GAP_PAGES);
-        for pages in ranges {
-            if let Err(error) = write_back(pages.start * PAGE_BYTES..pages.end * PAGE_BYTES) {
-                panic!("pages {pages:?} could not be written back, their content is lost: {error}");
+    /// When `write_back` fails, now or ever before (PAGES-2).
+    pub fn drain(&self, write_back: impl FnOnce(Range<u64>) -> io::Result<()>) {
+        let mut state = self.state();
+        // Nothing noted: what this thread did note is in a round that has begun, if not durable.
+        let round = state.begun + u64::from(state.noted.is_some());
+        state.threads[0].0 |= Threads::this_one().0;
+        while state.ended < round {
+            state.check();
+            if state.begun < round && !state.has_leader {
+                return self.lead(state, write_back);
             }
+            state.waiting += 1;
+            state = self.ended.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state.waiting -= 1;
+        }
+        state.check();
+    }
+
+    /// The next round: waits for a group, takes what is noted, writes it back, serves the followers.
+    fn lead<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+        write_back: impl FnOnce(Range<u64>) -> io::Result<()>,
+    ) {
+        state.has_leader = true;
+        let until = Instant::now() + state.took / HELD_BACK;
+        while state.is_group_expected() && Instant::now() < until {
+            drop(state);
+            thread::yield_now();
+            state = self.state();
+        }
+        let pages = state.noted.take().expect("a round has a leader only if something is noted");
+        state.begun += 1;
+        state.threads.rotate_right(1);
+        state.threads[0] = Threads::default();
+        drop(state);
+
+        let start = Instant::now();
+        let result = write_back(pages.start * PAGE_BYTES..pages.end * PAGE_BYTES);
+        self.syncs.fetch_add(1, Ordering::Relaxed);
+
+        let mut state = self.state();
+        state.took = start.elapsed();
+        state.has_leader = false;
+        state.has_failed |= result.is_err();
+        state.ended += 1;
+        let has_followers = state.waiting > 0;
+        drop(state);
+        if has_followers {
+            self.ended.notify_all();
+        }
+        if let Err(error) = result {
+            panic!("pages {pages:?} could not be written back, their content is lost: {error}");
         }
     }
 
     /// Whether nothing waits.
     pub fn is_empty(&self) -> bool {
-        self.noted.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+        self.state().noted.is_none()
+    }
+
+    /// How often something was written back: flushes of the device.
+    pub fn syncs(&self) -> u64 {
+        self.syncs.load(Ordering::Relaxed)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // A panic in here leaves nothing half done.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Sorts the ranges and merges those with at most `gap` pages between them.
-fn coalesce(ranges: &mut Vec<Range<u64>>, gap: u64) {
-    ranges.sort_unstable_by_key(|range| range.start);
-    ranges.dedup_by(|next, kept| {
-        let merge = next.start <= kept.end + gap;
-        if merge {
-            kept.end = kept.end.max(next.end);
-        }
-        merge
-    });
+impl State {
+    fn check(&self) {
+        assert!(!self.has_failed, "an earlier write-back to the medium failed");
+    }
+
+    /// Whether a thread that fenced in one of the last two rounds has not come to the next one.
+    fn is_group_expected(&self) -> bool {
+        let [now, last, before] = self.threads.map(|threads| threads.0);
+        (last | before) & !now != 0
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::Barrier;
-    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::atomic::AtomicBool;
 
     use super::*;
 
@@ -101,32 +189,19 @@ mod tests {
     }
 
     #[test]
-    fn near_pages_are_written_together_and_far_ones_apart() {
+    fn whatever_is_noted_is_written_back_at_once() {
         let notes = PageNotes::default();
-        for at in [0, 64, 5000, 4096 * 100, 4096 * 40, 4095, 0] {
+        for at in [64, 5000, 4096 * 100, 4096 * 40, 4095] {
             notes.note(at, 64);
         }
-        notes.note(123, 0);
+        notes.note(123_456_789, 0);
         let page = PAGE_BYTES;
-        assert_eq!(drained(&notes), [0..2 * page, 40 * page..41 * page, 100 * page..101 * page]);
+        assert_eq!(drained(&notes), [0..101 * page]);
         assert!(notes.is_empty());
         assert_eq!(drained(&notes), []);
-
-        // A range inside an earlier one does not cut it short.
-        for (at, pages) in [(0, 5), (100, 1), (1, 1)] {
-            notes.note(at * page, pages * page);
-        }
-        assert_eq!(drained(&notes), [0..5 * page, 100 * page..101 * page]);
-    }
-
-    #[test]
-    fn many_notes_of_few_pages_stay_few() {
-        let notes = PageNotes::default();
-        for i in 0..if cfg!(miri) { 5_000 } else { 100_000 } {
-            notes.note((i % 2) * 4096 * 100, 64);
-        }
-        assert!(notes.noted.lock().unwrap().len() <= RANGES_MAX);
-        assert_eq!(drained(&notes).len(), 2);
+        notes.note(7 * page, 2 * page + 1);
+        assert_eq!(drained(&notes), [7 * page..10 * page]);
+        assert_eq!(notes.syncs(), 2);
     }
 
     /// Thread A notes; B's fence takes the note and is still writing when A fences. A's fence
@@ -142,7 +217,7 @@ mod tests {
                 notes.drain(|_| {
                     taken.wait();
                     // Long enough for the other thread to get into its fence.
-                    std::thread::sleep(std::time::Duration::from_millis(50));
+                    std::thread::sleep(Duration::from_millis(50));
                     written.store(true, Ordering::SeqCst);
                     Ok(())
                 });
@@ -153,6 +228,61 @@ mod tests {
         });
     }
 
+    /// What is noted while a round writes belongs to the next, which one of its threads leads.
+    #[test]
+    fn threads_that_wait_together_are_served_by_one_round() {
+        const THREADS: u64 = if cfg!(miri) { 3 } else { 8 };
+        let notes = PageNotes::default();
+        let written: Mutex<Vec<Range<u64>>> = Mutex::default();
+        let noted = Barrier::new(THREADS as usize + 1);
+        notes.note(0, 1);
+        std::thread::scope(|scope| {
+            for thread in 1..=THREADS {
+                let (notes, noted, written) = (&notes, &noted, &written);
+                scope.spawn(move || {
+                    // The first round has begun.
+                    while !notes.is_empty() || notes.state().begun == 0 {
+                        std::thread::yield_now();
+                    }
+                    notes.state().threads = [Threads::default(); 3];
+                    noted.wait();
+                    notes.note(thread * PAGE_BYTES, 1);
+                    noted.wait();
+                    notes.drain(|range| {
+                        written.lock().unwrap().push(range);
+                        Ok(())
+                    });
+                    let covers = |range: &Range<u64>| range.contains(&(thread * PAGE_BYTES));
+                    assert!(written.lock().unwrap().iter().any(covers));
+                });
+            }
+            notes.drain(|_| {
+                noted.wait();
+                noted.wait();
+                Ok(())
+            });
+        });
+        assert_eq!(*written.lock().unwrap(), [PAGE_BYTES..(THREADS + 1) * PAGE_BYTES]);
+        assert_eq!(notes.syncs(), 2);
+    }
+
+    /// A leader that waits for the others gives up when they do not come.
+    #[test]
+    fn a_group_is_expected_for_two_rounds() {
+        let notes = PageNotes::default();
+        let round = || {
+            notes.note(0, 1);
+            drained(&notes);
+        };
+        std::thread::scope(|scope| scope.spawn(round).join().unwrap());
+        assert!(notes.state().is_group_expected());
+        round();
+        assert!(notes.state().is_group_expected());
+        round();
+        notes.state().threads[0] = Threads::this_one();
+        assert!(!notes.state().is_group_expected());
+    }
+
     #[test]
     fn after_a_failed_write_no_fence_succeeds() {
         let notes = PageNotes::default();
@@ -161,6 +291,8 @@ mod tests {
             std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| notes.drain(|_| result())))
         };
         assert!(fence(|| Err(io::ErrorKind::Other.into())).is_err());
-        assert!(fence(|| Ok(())).is_err());
+        assert!(fence(|| Ok(())).is_err(), "nothing is noted");
+        notes.note(0, 64);
+        assert!(fence(|| Ok(())).is_err(), "something is");
     }
 }

@@ -434,6 +434,42 @@ fn flushed_pages_are_written_back_by_the_fence_of_each_thread() {
     assert!(medium.pages.is_empty());
 }
 
+/// Two pages far apart are written back by one call; a fence that finds nothing makes none.
+#[test]
+fn a_fence_syncs_once() {
+    for dir in dirs() {
+        let medium = Mapped::create(dir.path().join("m"), 1 << 18, &options(Domain::Page)).unwrap();
+        for page in [0, 40] {
+            medium.store_u64(PoolOffset(page * 4096), 1);
+            medium.flush(LineAddr(page * 64));
+        }
+        medium.fence();
+        medium.fence();
+        assert_eq!(medium.syncs(), 1);
+    }
+}
+
+/// A word that is stored to through a mapping makes all of its folio dirty.
+#[test]
+#[cfg(target_os = "linux")]
+fn the_page_cache_of_a_file_on_disk_is_asked_to_hold_single_pages() {
+    let dir = tempfile::tempdir().unwrap();
+    let is_random = |medium: &Mapped| {
+        let start = format!("{:x}-", medium.window.base_address());
+        let maps = fs::read_to_string("/proc/self/smaps").unwrap();
+        let own = maps.lines().skip_while(|line| !line.starts_with(&start));
+        let mut flags = own.filter(|line| line.starts_with("VmFlags:"));
+        flags.next().unwrap().split(' ').any(|flag| flag == "rr")
+    };
+    for domain in domains() {
+        let medium =
+            Mapped::create(dir.path().join(domain.to_string()), 4096, &options(domain)).unwrap();
+        assert_eq!(is_random(&medium), domain == Domain::Page);
+        medium.grow(1 << 17).unwrap();
+        assert_eq!(is_random(&medium), domain == Domain::Page);
+    }
+}
+
 /// The kernel knows which mapped pages are dirty: after the fence those of the file are not.
 #[test]
 #[cfg(target_os = "linux")]

@@ -317,7 +317,7 @@ impl<M: Medium> RecoveredPool<M> {
         Ok(Pool {
             scheme,
             logging,
-            write_back: scheme.write_back(),
+            write_back: scheme.write_back().on_medium(self.medium.is_paged()),
             stream_from,
             commits_later: scheme.commits_later() && !geometry.checksums,
             is_literal,

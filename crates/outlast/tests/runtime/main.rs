@@ -13,6 +13,7 @@ mod killed;
 mod literal;
 mod mistakes;
 mod nonsense;
+mod power_cut;
 mod reading;
 mod recovery;
 mod replacing;

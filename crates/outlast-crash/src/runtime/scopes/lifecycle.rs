@@ -23,7 +23,7 @@ const GREW: TxId = TxId(3);
 /// # Errors
 /// When a unit of memory has too many contents to enumerate.
 pub fn run(config: &ScopeConfig) -> Result<Tally, TooWide> {
-    let medium = Recorder::new(POOL_BYTES).growing_to(GROWN_BYTES);
+    let medium = Recorder::new(POOL_BYTES).growing_to(GROWN_BYTES).paged(config.is_paged());
     let medium = medium.planting(Plant::code_of(config.plant));
     let mut tally = Tally { schedules: 1, ..Tally::default() };
     let (born, grown) = match live(&medium, config) {

@@ -22,7 +22,7 @@ use outlast::{
     Scheme, Transact, Tx,
 };
 use outlast_pmem::schedule::{Explorer, Plan, ScheduleError, Scheduler, on_lane};
-use outlast_pmem::{Mark, Medium, Recorder};
+use outlast_pmem::{Domain, Mark, Medium, Recorder};
 use outlast_trace::{FlushKind, LaneId, Op, OpLog, TxId};
 
 use crate::caught;
@@ -219,6 +219,11 @@ impl ScopeConfig {
 }
 
 impl ScopeConfig {
+    /// Whether the medium is a file behind the page cache.
+    fn is_paged(&self) -> bool {
+        self.model.domain == Domain::Page
+    }
+
     /// Whether something else is looked for.
     fn is_unwanted(&self, broken: Broken) -> bool {
         self.wanted.is_some_and(|wanted| wanted != broken)
@@ -403,7 +408,7 @@ impl Scope {
         explorer: &mut Explorer,
     ) -> Result<Recorded, ScopeFailure> {
         let medium = Recorder::from_image(base.to_vec());
-        let medium = medium.planting(Plant::code_of(config.plant));
+        let medium = medium.planting(Plant::code_of(config.plant)).paged(config.is_paged());
         let medium = match config.plant {
             Some(Plant::FlushedByClflushOpt) => medium.flushing_with(FlushKind::ClflushOpt),
             _ => medium,

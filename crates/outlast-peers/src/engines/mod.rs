@@ -1,0 +1,168 @@
+//! Embedded databases behind one small interface: keys and values of bytes, in the order of keys,
+//! durable when a call returns.
+//!
+//! A peer is set as its authors recommend for durable commits; [`Engine::settings`] says how. Ours
+//! ([`Ours`]) and the machine's floor ([`Floor`]) are always there; redb, fjall, LMDB and SQLite come
+//! with the feature `engines`, since SQLite and LMDB compile C and all of them together take minutes.
+
+#[cfg(feature = "engines")]
+mod fjall;
+mod floor;
+#[cfg(feature = "engines")]
+mod lmdb;
+mod ours;
+#[cfg(feature = "engines")]
+mod redb;
+#[cfg(feature = "engines")]
+mod sqlite;
+#[cfg(all(feature = "engines", target_os = "linux"))]
+mod syncs;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+pub use floor::Floor;
+pub use ours::{Ours, OursOptions};
+
+/// A key and its value.
+pub type Pair<'a> = (&'a [u8], &'a [u8]);
+
+/// An open database. Each thread has a session of its own.
+pub trait Engine: Sync {
+    /// The name that results use.
+    fn name(&self) -> &'static str;
+
+    /// What makes its commits durable, and sizes that were chosen, in words.
+    fn settings(&self) -> String;
+
+    /// Whether it can be read: the floor only appends.
+    fn reads(&self) -> bool {
+        true
+    }
+
+    /// A session for the calling thread.
+    ///
+    /// # Errors
+    /// [`EngineError`].
+    fn session(&self) -> Result<Box<dyn Session + '_>, EngineError>;
+
+    /// Calls so far that waited for the device, where they can be counted: by the engine itself, or by
+    /// the process as a whole.
+    fn syncs(&self) -> Option<u64>;
+
+    /// Bytes of its files that are allocated on the file system.
+    fn bytes_on_disk(&self) -> u64;
+
+    /// How many of them its log takes, where that is of a fixed size.
+    fn log_bytes(&self) -> u64 {
+        0
+    }
+}
+
+/// A thread's use of a database.
+pub trait Session {
+    /// Sets these pairs in one transaction, which is durable when this returns.
+    ///
+    /// # Errors
+    /// [`EngineError`].
+    fn put(&mut self, pairs: &[Pair<'_>]) -> Result<(), EngineError>;
+
+    /// Reads the values of these keys in one transaction; how many bytes they have together.
+    ///
+    /// # Errors
+    /// [`EngineError`], also when a key is not there.
+    fn get(&mut self, keys: &[&[u8]]) -> Result<u64, EngineError>;
+
+    /// Reads up to `limit` pairs from a key on, in order; how many bytes they have together.
+    ///
+    /// # Errors
+    /// [`EngineError`].
+    fn scan(&mut self, from: &[u8], limit: usize) -> Result<u64, EngineError>;
+}
+
+/// An engine refused.
+#[derive(Debug, thiserror::Error)]
+#[error("{engine}: {what}")]
+pub struct EngineError {
+    engine: &'static str,
+    what: String,
+}
+
+impl EngineError {
+    pub(crate) fn new(engine: &'static str, what: impl fmt::Display) -> Self {
+        Self { engine, what: what.to_string() }
+    }
+
+    /// For `map_err`.
+    pub(crate) fn of<E: fmt::Display>(engine: &'static str) -> impl Fn(E) -> Self + Copy {
+        move |error| Self::new(engine, error)
+    }
+}
+
+/// The peers that are built in, each with a new database in a folder of its own below `directory`.
+/// `data_bytes` is about what they will hold.
+///
+/// # Errors
+/// [`EngineError`].
+pub fn peers(directory: &Path, data_bytes: u64) -> Result<Vec<Box<dyn Engine>>, EngineError> {
+    #[cfg(feature = "engines")]
+    return Ok(vec![
+        Box::new(redb::Redb::create(&folder(directory, redb::NAME)?)?),
+        Box::new(fjall::Fjall::create(&folder(directory, fjall::NAME)?)?),
+        Box::new(lmdb::Lmdb::create(&folder(directory, lmdb::NAME)?, data_bytes)?),
+        Box::new(sqlite::Sqlite::create(&folder(directory, sqlite::NAME)?)?),
+    ]);
+    #[cfg(not(feature = "engines"))]
+    {
+        let _ = (directory, data_bytes);
+        Ok(Vec::new())
+    }
+}
+
+/// One line that says how to get the peers, where they are not built in.
+pub fn how_to_build() -> Option<&'static str> {
+    (!cfg!(feature = "engines")).then_some(
+        "redb, fjall, LMDB and SQLite are not built in: cargo build --release -p outlast-cli \
+         --features engines",
+    )
+}
+
+#[cfg(feature = "engines")]
+fn folder(directory: &Path, name: &'static str) -> Result<PathBuf, EngineError> {
+    let path = directory.join(name);
+    std::fs::create_dir(&path).map_err(EngineError::of(name))?;
+    Ok(path)
+}
+
+/// Syncs of the whole process so far, where they are counted.
+fn process_syncs() -> Option<u64> {
+    #[cfg(all(feature = "engines", target_os = "linux"))]
+    return Some(syncs::count());
+    #[cfg(not(all(feature = "engines", target_os = "linux")))]
+    None
+}
+
+/// Allocated bytes of a file, or of all files of a folder.
+fn allocated(path: &Path) -> u64 {
+    let Ok(metadata) = std::fs::symlink_metadata(path) else { return 0 };
+    if !metadata.is_dir() {
+        #[cfg(unix)]
+        return std::os::unix::fs::MetadataExt::blocks(&metadata) * 512;
+        #[cfg(not(unix))]
+        return metadata.len();
+    }
+    let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
+    entries.map(|entry| allocated(&entry.path())).sum()
+}
+
+/// The files of an engine.
+struct Files(PathBuf);
+
+impl Files {
+    fn bytes(&self) -> u64 {
+        allocated(&self.0)
+    }
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests;
