@@ -7,7 +7,6 @@ use libloading::Library;
 /// What the test bench drives in one cycle. Fields are named as the ports of `rtl/top.sv`.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
-#[expect(missing_docs, reason = "rtl/top.sv has them")]
 pub struct In {
     pub req_data: [u64; 2],
     pub read_data: u64,
@@ -33,7 +32,6 @@ pub struct In {
 /// What the model answers, before the cycle's edge.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
-#[expect(missing_docs, reason = "rtl/top.sv has them")]
 pub struct Out {
     pub resp_data: [u64; 2],
     pub mem_data: u64,

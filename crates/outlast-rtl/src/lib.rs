@@ -9,6 +9,7 @@
 //!   and has the epoch oracle of `outlast-crash` compare every byte.
 //! - [`Lockstep`] has the model do what the hardware does, event by event: same entries, same tags, same
 //!   lines home, same epochs, same memory after a crash.
+//! - [`formal`] checks all short runs of the undo log.
 //! - [`synthesis`] has Yosys count LUTs, flip-flops and block RAM with and without PiCL.
 //!
 //! The hardware lays its log out as the model does, checksum included, so recovery reads the image as it
@@ -36,7 +37,8 @@
 mod bench;
 mod config;
 mod core;
-pub mod ffi;
+mod ffi;
+pub mod formal;
 mod judge;
 mod lockstep;
 mod memory;
@@ -51,7 +53,7 @@ pub use lockstep::Lockstep;
 pub use verilate::{BuildError, Hardware};
 
 /// The RTL, file by file, the top module first.
-const SOURCES: [(&str, &str); 11] = [
+const SOURCES: [(&str, &str); 12] = [
     ("top.sv", include_str!("../../../rtl/top.sv")),
     ("l2.sv", include_str!("../../../rtl/l2.sv")),
     ("llc.sv", include_str!("../../../rtl/llc.sv")),
@@ -63,4 +65,5 @@ const SOURCES: [(&str, &str); 11] = [
     ("mem_port.sv", include_str!("../../../rtl/mem_port.sv")),
     ("ram.sv", include_str!("../../../rtl/ram.sv")),
     ("checks.sv", include_str!("../../../rtl/checks.sv")),
+    ("formal.sv", include_str!("../../../rtl/formal.sv")),
 ];

@@ -128,7 +128,7 @@ pub fn map(config: Config) -> Result<Modules, BuildError> {
     let sources = write_sources(folder.path())?;
     let names: Vec<String> = sources
         .iter()
-        .filter(|path| !path.ends_with("checks.sv"))
+        .filter(|path| !path.ends_with("checks.sv") && !path.ends_with("formal.sv"))
         .map(|path| path.display().to_string())
         .collect();
     let parameters =

@@ -114,7 +114,11 @@ fn compile(config: Config, folder: &Path) -> Result<PathBuf, BuildError> {
         "fast",
     ]);
     verilator.args(config.parameters().iter().map(|(name, value)| format!("-G{name}={value}")));
-    run("verilator", "verilator", verilator.args(&sources))?;
+    run(
+        "verilator",
+        "verilator",
+        verilator.args(sources.iter().filter(|path| !path.ends_with("formal.sv"))),
+    )?;
     let has = run(
         "verilator",
         "verilator",
