@@ -29,7 +29,7 @@ module formal #(
     logic [7:0]           words = 0;
 
     undo_log #(
-        .GRANULE(64), .LINE_BITS(LINE_BITS), .UNDO_ENTRIES(2), .BLOOM_BITS(64), .CHUNK(2), .MAX_CHUNKS(2),
+        .GRANULE(64), .LINE_BITS(LINE_BITS), .UNDO_ENTRIES(2), .BLOOM_BITS(64), .HASHES(1), .CHUNK(2), .MAX_CHUNKS(2),
         .EPOCH_BITS(16), .ADDR_BITS(12)
     ) log (
         .clk, .rst, .bug(3'(BUG)), .boot_sequence(64'd1), .boot_chunks(2'd2), .log_base(12'd8),

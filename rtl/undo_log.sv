@@ -16,6 +16,7 @@ module undo_log #(
     parameter int UNDO_ENTRIES = 28,
     parameter int DOUBLE_BUFFER = 1,
     parameter int BLOOM_BITS = 4096,
+    parameter int HASHES = 3,
     parameter int CHUNK = 8,
     parameter int MAX_CHUNKS = 4,
     parameter int RESERVE = 4,
@@ -88,7 +89,7 @@ module undo_log #(
     typedef enum logic [1:0] {FREE, INSERT, QUERY} front_t;
     front_t front;
     wire [HOME_BITS-1:0] key = front == INSERT ? HOME_BITS'(log_line >> SUB_BITS) : home_line;
-    bloom #(.KEY_BITS(HOME_BITS), .BLOOM_BITS(BLOOM_BITS)) filter (
+    bloom #(.KEY_BITS(HOME_BITS), .BLOOM_BITS(BLOOM_BITS), .HASHES(HASHES)) filter (
         .clk, .rst, .start(bloom_start), .inserts(front == INSERT), .bank(filling), .key,
         .done(bloom_done), .found(bloom_found),
         .clear(bloom_clear), .clear_bank(!filling), .cleared(bloom_cleared));

@@ -29,8 +29,7 @@ pub fn check(bug: u8, cycles: u32) -> Result<Bounded, BuildError> {
     let script = format!(
         "read_verilog -sv -formal -DFORMAL {}; chparam -set BUG {bug} formal; \
          prep -top formal -flatten; memory_map; opt -full; async2sync; dffunmap; opt_clean; \
-         sat -verify -tempinduct-baseonly -maxsteps {cycles} -prove-asserts -set-init-undef \
-         -set-at 1 rst 1",
+         sat -verify -tempinduct-baseonly -maxsteps {cycles} -prove-asserts -set-at 1 rst 1",
         names.join(" "),
     );
     match run("yosys", "yosys", Command::new("yosys").args(["-q", "-p", &script])) {

@@ -16,7 +16,7 @@
 //! is where lines have 64 bytes. With lines of 16 bytes, which the model does not have, each becomes a
 //! line of its own ([`Place`]); header and log are read as they are.
 //!
-//! ```
+//! ```no_run
 //! use outlast_rtl::{Bench, Config, Hardware, Judge, program};
 //!
 //! let folder = tempfile::tempdir()?;
