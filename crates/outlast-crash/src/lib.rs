@@ -43,6 +43,7 @@ pub use exhaustive::{
 pub use history::{History, ImageRefused, TooWide};
 pub use image::ImageMedium;
 pub use model::{Clflush, Domain, Model, Tear, UnknownTear, Wide};
+pub use oracle::epoch::{End as EpochEnd, Epochs as EpochOracle};
 pub use oracle::{Fault, Key, OddHistory, Oracle, Transaction, Version};
 pub use sample::Sampled;
 pub use serial::{Anomaly, Call, Cell, Edge, SerialHistory, Value};

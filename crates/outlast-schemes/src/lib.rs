@@ -43,7 +43,7 @@ mod image;
 mod journaling;
 mod options;
 mod patch;
-mod picl;
+pub mod picl;
 mod plant;
 mod redu;
 mod scheme;

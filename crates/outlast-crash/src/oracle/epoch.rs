@@ -18,7 +18,7 @@ type Stored = (PoolOffset, [u8; 8]);
 
 /// The end of an epoch.
 #[derive(Clone, Debug)]
-pub(crate) struct End {
+pub struct End {
     /// How many of the stores came before.
     pub stores: usize,
     /// Where each core stood, from the program's begin on.
@@ -27,7 +27,7 @@ pub(crate) struct End {
 
 /// Memory at the end of each epoch of one run.
 #[derive(Clone, Debug)]
-pub(crate) struct Epochs {
+pub struct Epochs {
     base: Vec<u8>,
     /// The epoch at whose end the run began.
     first: u64,
@@ -63,6 +63,17 @@ impl Epochs {
     pub fn of(base: Vec<u8>, first: u64, stores: Vec<Stored>, ends: Vec<End>) -> Self {
         let changed = stores.iter().map(|(at, _)| at.line()).collect();
         Self { memory: (0, base.clone()), base, first, stores, changed, ends }
+    }
+
+    /// Another store, behind all others.
+    pub fn stored(&mut self, at: PoolOffset, word: [u8; 8]) {
+        self.stores.push((at, word));
+        self.changed.push(at.line());
+    }
+
+    /// The end of another epoch.
+    pub fn ended(&mut self, end: End) {
+        self.ends.push(end);
     }
 
     /// Memory behind so many stores. Crash points ascend, and so do epochs, mostly.

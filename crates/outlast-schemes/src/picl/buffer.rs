@@ -123,6 +123,11 @@ impl UndoLog {
         self.flush_if_due(out);
     }
 
+    /// The youngest entry that is on its way.
+    pub(super) fn on_its_way(&self) -> Option<&Entry> {
+        self.forwarded.back().map(|(_, entry)| entry)
+    }
+
     /// Whether a line may have an entry that is not durable: then all that have one are written.
     #[inline]
     pub(super) fn holds_back(&mut self, line: LineAddr, out: &mut Outbox<Token>) -> bool {

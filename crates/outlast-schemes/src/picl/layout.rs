@@ -35,13 +35,17 @@ pub(super) const PERSISTED: u64 = 0;
 pub(super) const FIRST: u64 = 1;
 pub(super) const GROWTHS: u64 = 2;
 
-/// The content of a line for recovery to any epoch from `from` on and before `till`.
+/// An undo entry: the content of a line for recovery to any epoch from `from` on and before `till`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Entry {
-    pub(super) line: LineAddr,
-    pub(super) from: u64,
-    pub(super) till: u64,
-    pub(super) data: LineBytes,
+pub struct Entry {
+    /// The line.
+    pub line: LineAddr,
+    /// `ValidFrom`.
+    pub from: u64,
+    /// `ValidTill`.
+    pub till: u64,
+    /// The line's old bytes.
+    pub data: LineBytes,
 }
 
 /// A block as recovery reads it.

@@ -9,10 +9,12 @@
 //!
 //! - `ports` sits in the machine: what stores, write-backs and epochs' ends do.
 //! - `buffer` is the undo buffer with the log behind it, `scan` the asynchronous cache scan.
+//! - `functional` is the mechanism without a machine: a driver says what caches do.
 //! - `layout` says what lies where, and what a block of the log is; `recover` comes after a crash.
 
 mod buffer;
 mod config;
+mod functional;
 mod layout;
 mod plants;
 mod ports;
@@ -31,6 +33,8 @@ use crate::shared::epoch::{EPOCH, Registers, SAVE_LINES};
 use crate::shared::output::PERSIST_OUTPUT;
 use crate::{Image, Key, Options, Patch, Plant, RecoveryError, Unit, Work};
 use config::{Config, Fault, Faults};
+pub use functional::Functional;
+pub use layout::Entry;
 use layout::{Layout, block_bytes};
 use ports::{EPOCHS, Picl};
 
@@ -158,38 +162,43 @@ impl HardwareScheme for CacheLog {
     ) -> Result<Box<dyn Prepared>, PrepareError> {
         let literal = if variant.reading == Reading::AsPublished { LITERAL } else { Faults::NONE };
         let faults = literal.and(planted.map_or(Faults::NONE, plants::faults));
-        let entries = options.get(&UNDO_ENTRIES);
-        let block = block_bytes(entries);
-        let layout = Layout {
-            registers: Registers::of(work.whole(), options),
-            entries,
-            chunk: options.get(&LOG) / block,
-            growths: options.get(&LOG_GROWTHS),
-            super_blocks: (options.get(&SUPER_BLOCK) / block).max(1),
-        };
-        if layout.chunk == 0 {
-            return Err(PrepareError::new(format_args!(
-                "a log of {} holds no block of {entries} entries, which takes {block} B",
-                LOG.show(options.get(&LOG))
-            )));
-        }
-        // Planted: so far behind that tags begin again.
-        let behind = if faults.has(Fault::TagsWrap) { EPOCHS } else { 0 };
-        let config = Config {
-            layout,
-            epoch: options.get(&EPOCH),
-            gap: options.get(&ACS_GAP) + behind,
-            is_double: options.get(&DOUBLE) != 0,
-            bloom_bits: options.get(&BLOOM_BITS),
-            forward_cycles: options.get(&FORWARD),
-            interrupt_cycles: options.get(&INTERRUPT),
-            persists_output: options.get(&PERSIST_OUTPUT) != 0,
-            scanned_level: None,
-            faults,
-        };
+        let config = configured(work, options, faults)?;
         let on = Ait::chosen(options, false)?;
         Ok(Box::new(Under { streams: work.recorded().to_vec(), config, on }))
     }
+}
+
+/// What is chosen, over this work.
+fn configured(work: &Work, options: &Options, faults: Faults) -> Result<Config, PrepareError> {
+    let entries = options.get(&UNDO_ENTRIES);
+    let block = block_bytes(entries);
+    let layout = Layout {
+        registers: Registers::of(work.whole(), options),
+        entries,
+        chunk: options.get(&LOG) / block,
+        growths: options.get(&LOG_GROWTHS),
+        super_blocks: (options.get(&SUPER_BLOCK) / block).max(1),
+    };
+    if layout.chunk == 0 {
+        return Err(PrepareError::new(format_args!(
+            "a log of {} holds no block of {entries} entries, which takes {block} B",
+            LOG.show(options.get(&LOG))
+        )));
+    }
+    // Planted: so far behind that tags begin again.
+    let behind = if faults.has(Fault::TagsWrap) { EPOCHS } else { 0 };
+    Ok(Config {
+        layout,
+        epoch: options.get(&EPOCH),
+        gap: options.get(&ACS_GAP) + behind,
+        is_double: options.get(&DOUBLE) != 0,
+        bloom_bits: options.get(&BLOOM_BITS),
+        forward_cycles: options.get(&FORWARD),
+        interrupt_cycles: options.get(&INTERRUPT),
+        persists_output: options.get(&PERSIST_OUTPUT) != 0,
+        scanned_level: None,
+        faults,
+    })
 }
 
 #[derive(Debug)]

@@ -59,9 +59,9 @@ pub use memory_stats::{CycleHistogram, MemoryEnergy, PersistTimes, QueueStats};
 pub use ops::{LaneOps, instructions_of, rest_of};
 pub use placed::Placed;
 pub use ports::{
-    Answer, Block, Copied, Kept, KeptStats, LevelFlush, NonPers, Outbox, ReadSeen, ReadTicket,
-    RegisterSave, Released, Route, Scheme, SchemeWrite, StoreSeen, WriteRoute, WriteSeen,
-    WriteTicket,
+    Answer, Asked, Block, Copied, Kept, KeptStats, LevelFlush, NonPers, Outbox, ReadSeen,
+    ReadTicket, RegisterSave, Released, Route, Scheme, SchemeWrite, StoreSeen, WriteRoute,
+    WriteSeen, WriteTicket,
 };
 pub use primitives::{Primitive, PrimitiveError, primitives};
 pub use program::{ProgramMemory, ProgramPlace, ProgramSource};

@@ -8,12 +8,11 @@ use std::error::Error;
 use super::measured::{Row, Set};
 use super::views::{mean, prior_means, reduction, row, slowdown, slowdowns, varied_works, works};
 use super::works::{Origin, Works};
-use super::{CARD, CLAIMS, Findings, IDEAL, PICL, PRIOR, Task, machine, views};
+use super::{CARD, CLAIMS, Findings, IDEAL, PICL, PRIOR, Task, area, machine, views};
 use crate::papers::claim::{Claim, Found, Judgement, Rule};
 use crate::record::Record;
 
 const NOT_MEASURED: &str = "this run did not measure it";
-const NEEDS_RTL: &str = "a later issue: it needs RTL";
 
 /// One record for each claim about the requested parts.
 ///
@@ -36,7 +35,7 @@ pub(super) fn judge(
 fn judgement(claim: &Claim, why: &str, findings: &Findings) -> Result<Judgement, Box<dyn Error>> {
     let id = claim.id.trim_start_matches("picl.");
     if id.starts_with("table3.") || id.starts_with("proto.") {
-        return Ok(Judgement::NotTestable(NEEDS_RTL.to_owned()));
+        return Ok(area::judgement(id, &findings.area));
     }
     if let Some(name) = id.strip_prefix("table4.") {
         let found = Found::of(machine::value(name)?);

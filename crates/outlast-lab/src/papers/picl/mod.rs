@@ -10,7 +10,7 @@
 //! | figure 13 | the undo log of eight epochs |
 //! | figure 14 | epochs that are to be long |
 //! | figures 15 to 18 | sizes of the last level, latencies of writes, bandwidths, gaps of the scan |
-//! | tables II to V | features, as runs show them; area, which needs RTL; the machine; the mixes |
+//! | tables II to V | features, as runs show them; area, from RTL that Yosys maps; the machine; the mixes |
 //! | assumptions | what the paper leaves open, each reading on its own |
 //! | epochs | lengths of epochs: time, recovery, work that is lost |
 //! | compression | how well entries of the undo log compress |
@@ -19,6 +19,7 @@
 //! Programs are those of the suite ([`crate::suite`]), which stand for SPEC CPU2006. Beside them
 //! synthetic streams run, whose figures stand apart. `docs/picl.md` says what the quick scale divides.
 
+mod area;
 mod assumptions;
 mod beyond;
 mod features;
@@ -42,6 +43,7 @@ use crate::record::Record;
 use features::Features;
 pub(crate) use machine::PRESET;
 use measured::Row;
+use outlast_rtl::synthesis::Area;
 use works::Works;
 
 /// Checkpoints by a log that caches write.
@@ -220,6 +222,8 @@ pub struct Task {
     pub seed: u64,
     /// Whether programs run, or synthetic work alone.
     pub with_programs: bool,
+    /// Whether Table III has its RTL mapped: minutes.
+    pub with_synthesis: bool,
 }
 
 impl Task {
@@ -238,6 +242,7 @@ impl Task {
             size,
             seed,
             with_programs: true,
+            with_synthesis: true,
         }
     }
 
@@ -264,18 +269,34 @@ impl Task {
 }
 
 /// What was measured, beside its records.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 struct Findings {
     rows: Vec<Row>,
     /// By what everything was divided.
     divisor: u64,
     features: Option<Features>,
+    /// What the hardware takes, or why that is not known.
+    area: Result<Area, String>,
     /// The longest epochs, as milliseconds of the paper's scale, and what they cost, per cent.
     by_epoch: Vec<(f64, f64)>,
     /// Mixes, with the programs of each that are there.
     mixes: Vec<(&'static str, usize)>,
     /// The same under other readings, each by its name.
     assumed: Vec<(&'static str, Findings)>,
+}
+
+impl Default for Findings {
+    fn default() -> Self {
+        Self {
+            rows: Vec::new(),
+            divisor: 0,
+            features: None,
+            area: Err(area::NOT_MAPPED.to_owned()),
+            by_epoch: Vec::new(),
+            mixes: Vec::new(),
+            assumed: Vec::new(),
+        }
+    }
 }
 
 /// Measures the parts and judges the claims about them.
@@ -295,6 +316,10 @@ pub fn run(task: &Task, listen: &mut Listener<'_>) -> Result<Vec<Record>, Box<dy
         let features = Features::observe()?;
         records.extend(features.records());
         findings.features = Some(features);
+    }
+    if task.with_synthesis && task.wants(&[Part::Table3]) {
+        findings.area = area::map();
+        records.extend(findings.area.iter().flat_map(area::records));
     }
     if task.wants(&[Part::Table4]) {
         records.extend(machine::records()?);

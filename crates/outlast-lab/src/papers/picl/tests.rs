@@ -9,6 +9,7 @@ fn tiny(parts: &[Part]) -> Task {
         mixed: (1, 1),
         swept_mixes: 1,
         with_programs: false,
+        with_synthesis: false,
         ..Task::new(parts, Size::Quick, 1)
     }
 }
@@ -48,5 +49,35 @@ fn features_are_as_runs_show_them() {
             claim.metric,
             claim.value
         );
+    }
+}
+
+/// Claims of Table III go by what Yosys counted; without it each says in one line what is missing.
+#[test]
+fn area_is_judged_by_what_was_mapped() {
+    use outlast_rtl::synthesis::{Area, Modules, Used};
+    let used = |luts, half_blocks| Used { luts, half_blocks, ..Used::default() };
+    let modules = |of: &[(&str, Used)]| -> Modules {
+        of.iter().map(|(name, used)| ((*name).to_owned(), *used)).collect()
+    };
+    let with = [("l2", used(1232, 10)), ("llc", used(5400, 64)), ("undo_log", used(198, 0))];
+    let without = [("l2", used(1000, 8)), ("llc", used(4000, 60))];
+    let area = Area { with: modules(&with), without: modules(&without) };
+    let judged = |area| {
+        let findings = Findings { area, ..Findings::default() };
+        let there = Works::find(&tiny(&[Part::Table3]), &mut |_| ()).unwrap();
+        judge::judge(&tiny(&[Part::Table3]), &there, &findings).unwrap()
+    };
+    let records = judged(Ok(area));
+    let value =
+        |id: &str| records.iter().find(|record| record.metric == id).unwrap().value.unwrap();
+    assert_eq!(value("picl.table3.lut.total"), 1830.0);
+    assert!((value("picl.proto.logic") - 0.898).abs() < 0.001);
+    assert!((value("picl.proto.llc_share") - 76.5).abs() < 0.1);
+    assert!((value("picl.proto.bram") - 8.82).abs() < 0.01);
+    let missing = "yosys is missing: apt-get install yosys";
+    for record in judged(Err(missing.to_owned())) {
+        assert_eq!(record.verdict, Some(Verdict::NotTestable));
+        assert_eq!(record.reason.as_deref(), Some(missing));
     }
 }

@@ -27,7 +27,7 @@ mod writes;
 
 pub use flush::LevelFlush;
 pub use kept::{Kept, KeptStats};
-pub use outbox::{Outbox, Released};
+pub use outbox::{Asked, Outbox, Released};
 pub use own::{Block, Copied, SchemeWrite};
 pub use reads::{ReadSeen, ReadTicket, Route};
 pub use stop::RegisterSave;

@@ -58,6 +58,23 @@ pub struct Outbox<T = ()> {
     pub(in crate::timed) wake: bool,
 }
 
+/// What [`Outbox::take`] has taken.
+#[derive(Clone, Debug)]
+pub struct Asked<T> {
+    /// Writes to memory.
+    pub writes: Vec<SchemeWrite<T>>,
+    /// Blocks to memory.
+    pub blocks: Vec<Block<T>>,
+    /// Calls of [`Scheme::step`](super::Scheme::step).
+    pub calls: Vec<(Cycle, T)>,
+    /// Flushes of caches.
+    pub flushes: Vec<LevelFlush<T>>,
+    /// Waits for all writes.
+    pub barriers: Vec<T>,
+    /// Stops of all cores.
+    pub stops: Vec<T>,
+}
+
 impl<T> Default for Outbox<T> {
     fn default() -> Self {
         Self {
@@ -356,6 +373,20 @@ impl<T> Outbox<T> {
         }
         for (ticket, route) in write_routes.drain(..) {
             releases(under, Released::Write(ticket, route));
+        }
+    }
+
+    /// Takes what a driver without a machine serves: writes, blocks, calls, flushes, barriers and stops,
+    /// each in its order. Everything else is dropped: there are no caches and cores to ask.
+    pub fn take(&mut self) -> Asked<T> {
+        let all = std::mem::take(self);
+        Asked {
+            writes: all.writes.into_iter().map(|(_, (_, write))| write).collect(),
+            blocks: all.blocks.into_iter().map(|(_, block)| block).collect(),
+            calls: all.calls,
+            flushes: all.flushes,
+            barriers: all.barriers,
+            stops: all.stops,
         }
     }
 
