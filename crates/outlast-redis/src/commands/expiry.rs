@@ -1,6 +1,6 @@
 //! Deadlines.
 
-use crate::commands::{Answer, Ctx, Done, Fail, SYNTAX, int, is};
+use crate::commands::{Answer, Ctx, Done, Fail, int, is};
 
 /// How a time is given.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -146,9 +146,4 @@ pub(super) fn persist(ctx: &mut Ctx<'_>) -> Done {
     }
     ctx.out.int(found.is_some().into());
     Ok(())
-}
-
-/// Refuses words behind the last one that a command knows.
-pub(super) fn no_more(ctx: &Ctx<'_>, index: usize) -> Done {
-    if ctx.args.len() > index { Err(SYNTAX.into()) } else { Ok(()) }
 }

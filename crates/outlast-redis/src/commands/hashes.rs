@@ -162,6 +162,9 @@ pub(super) fn hincrby(ctx: &mut Ctx<'_>) -> Done {
 }
 
 pub(super) fn hincrbyfloat(ctx: &mut Ctx<'_>) -> Done {
+    if crate::commands::double(ctx.args.at(3))?.is_infinite() {
+        return Err("ERR value is NaN or Infinity".into());
+    }
     let mut dict = to_write(ctx)?;
     let old = dict.get(&mut ctx.keys, ctx.args.at(2))?.unwrap_or_else(|| b"0".to_vec());
     let sum = add_floats(&old, ctx.args.at(3), "ERR hash value is not a float")?;

@@ -76,20 +76,15 @@ pub(crate) struct Ctx<'a> {
     pub string_bytes_max: usize,
 }
 
-impl<'a> Ctx<'a> {
-    /// A word of the command.
-    pub fn arg(&self, index: usize) -> &'a [u8] {
-        self.args.at(index)
-    }
-
+impl Ctx<'_> {
     pub fn int_arg(&self, index: usize) -> Answer<i64> {
-        int(self.arg(index))
+        int(self.args.at(index))
     }
 
     /// A number that is not negative.
     pub fn count_arg(&self, index: usize, what: &'static str) -> Answer<usize> {
-        let value = int(self.arg(index))?;
-        usize::try_from(value).map_err(|_| what.into())
+        let value = parse_int(self.args.at(index));
+        value.and_then(|value| usize::try_from(value).ok()).ok_or_else(|| what.into())
     }
 
     /// The key's entry, if its value is of that type.

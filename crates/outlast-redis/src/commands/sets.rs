@@ -48,12 +48,11 @@ pub(super) fn srem(ctx: &mut Ctx<'_>) -> Done {
 pub(super) fn smove(ctx: &mut Ctx<'_>) -> Done {
     let (from, to, member) = (ctx.args.at(1), ctx.args.at(2), ctx.args.at(3));
     let mut source = to_write(ctx, from)?;
-    let target = ctx.typed(to, "set")?;
+    ctx.typed(to, "set")?;
     let is_there = source.get(&mut ctx.keys, member)?.is_some();
     if is_there && from != to {
         source.remove(&mut ctx.keys, member)?;
         source.save(&mut ctx.keys, from)?;
-        drop(target);
         let mut target = to_write(ctx, to)?;
         if target.get(&mut ctx.keys, member)?.is_none() {
             target.set(&mut ctx.keys, member, b"")?;

@@ -22,6 +22,7 @@ pub(crate) enum SessionRun {
     Discard,
     Echo,
     Exec,
+    Function,
     Hello,
     Info,
     LastSave,
@@ -66,7 +67,6 @@ pub(crate) struct Command {
     pub keys: (i32, i32, i32),
     pub group: &'static str,
     pub run: Run,
-    pub writes: bool,
 }
 
 const READ: &[&str] = &["readonly"];
@@ -302,6 +302,7 @@ const SERVER: &[Row] = &[
     ("slowlog", -2, ADMIN, NONE, Run::Session(SessionRun::SlowLog)),
     ("latency", -2, ADMIN, NONE, Run::Session(SessionRun::Latency)),
     ("acl", -2, ADMIN, NONE, Run::Session(SessionRun::Acl)),
+    ("function", -2, ADMIN, NONE, Run::Session(SessionRun::Function)),
     ("lolwut", -1, LOOSE, NONE, Run::Session(SessionRun::Lolwut)),
 ];
 
@@ -340,7 +341,6 @@ fn table() -> &'static Table {
                 keys,
                 group,
                 run,
-                writes: flags.contains(&"write"),
             })
             .collect();
         let by_name = rows.iter().enumerate().map(|(index, row)| (row.name.as_bytes(), index));

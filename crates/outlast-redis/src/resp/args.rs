@@ -86,11 +86,6 @@ impl OwnedArgs {
     pub fn view(&self) -> Args<'_> {
         Args::new(&self.bytes, &self.ranges)
     }
-
-    /// Bytes of all words.
-    pub fn bytes(&self) -> usize {
-        self.bytes.len()
-    }
 }
 
 impl<W: AsRef<[u8]>> FromIterator<W> for OwnedArgs {

@@ -134,14 +134,6 @@ impl Reply {
         }
     }
 
-    /// True or false.
-    pub fn bool(&mut self, value: bool) {
-        match self.is_resp3 {
-            true => self.line(b'#', if value { b"t" } else { b"f" }),
-            false => self.int(value.into()),
-        }
-    }
-
     /// An array of bytes.
     pub fn bulks<W: AsRef<[u8]>>(&mut self, words: &[W]) {
         self.array(words.len());

@@ -50,12 +50,6 @@ impl Request {
         (self.words_left, self.word_bytes, self.read, self.searched) = (None, None, 0, 0);
     }
 
-    /// The bytes that the word needs which is arriving, as far as its client may say so: a buffer
-    /// grows by what arrives.
-    pub fn wants(&self) -> usize {
-        self.word_bytes.map_or(0, |bytes| self.read + bytes + 2)
-    }
-
     /// Goes on with what has arrived: all bytes from the request's first on. After an error the
     /// connection is of no more use.
     pub fn parse(&mut self, bytes: &[u8], limits: &Limits) -> Result<Parsed, String> {

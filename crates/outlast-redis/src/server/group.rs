@@ -121,6 +121,10 @@ impl State {
             );
             return Next::Own(slot, Own::Refused(what));
         }
+        if client.multi.is_some() && matches!(command.name, "save" | "shutdown") {
+            let what = "ERR Command not allowed inside a transaction";
+            return Next::Own(slot, Own::Refused(what.to_owned()));
+        }
         if client.multi.is_some() && !ends_multi(command) {
             return Next::Own(slot, Own::Queued(command));
         }
@@ -134,11 +138,11 @@ impl State {
     fn run_group(&mut self, lane: &mut PoolLane<'_>) -> Result<(), Abort> {
         let most = if self.alone > 0 { 1 } else { COMMANDS_MAX };
         self.touched.clear();
-        let mut ran = 0;
+        let (mut begun, mut ran) = (0, 0);
         let outcome = lane.run(|tx| {
             self.rewind();
-            ran = 0;
-            self.group(tx, most, &mut ran)
+            (begun, ran) = (0, 0);
+            self.group(tx, most, &mut begun, &mut ran)
         });
         self.alone = self.alone.saturating_sub(1);
         self.counts.groups += 1;
@@ -149,9 +153,9 @@ impl State {
             }
             Err(abort) if is_fatal(&abort) => Err(abort),
             // One of them cannot be done: which?
-            Err(_) if ran > 0 || self.touched.len() > 1 => {
+            Err(_) if begun > 1 => {
                 self.rewind();
-                self.alone = ran + 1;
+                self.alone = begun;
                 Ok(())
             }
             Err(abort) => {
@@ -185,7 +189,13 @@ impl State {
         }
     }
 
-    fn group(&mut self, tx: &mut Mem<'_>, most: usize, ran: &mut usize) -> Result<(), Abort> {
+    fn group(
+        &mut self,
+        tx: &mut Mem<'_>,
+        most: usize,
+        begun: &mut usize,
+        ran: &mut usize,
+    ) -> Result<(), Abort> {
         let mut bytes = 0;
         while *ran < most && bytes < BYTES_MAX {
             let Next::Data(slot, command) = self.peek() else { break };
@@ -196,6 +206,7 @@ impl State {
             {
                 self.touched.push((slot, client.reply.bytes.len(), client.start));
             }
+            *begun += 1;
             bytes += client.whole.unwrap_or(0);
             let before = client.reply.bytes.len();
             let changed_before = self.changes.keys.len();
@@ -218,7 +229,6 @@ impl State {
             client.last_command = command.name;
             client.consume();
             *ran += 1;
-            self.counts.commands = self.counts.commands.wrapping_sub(1);
             self.answered(slot, before);
             // A client that waits for one of these keys comes before the next command.
             if !self.waiting.is_empty()
@@ -242,7 +252,7 @@ pub(super) fn args_of(client: &Client) -> Args<'_> {
 }
 
 /// Runs a command of data. A mistake of the client's becomes its answer.
-pub(super) fn run_data(
+pub(crate) fn run_data(
     command: &'static Command,
     ctx: &mut Ctx<'_>,
     before: usize,

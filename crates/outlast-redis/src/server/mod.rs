@@ -30,6 +30,7 @@ use outlast::{FilePool, Runner};
 pub use options::{Options, ServeError};
 
 use crate::store::Root;
+pub(crate) use group::run_data;
 use listen::Listener;
 use state::State;
 

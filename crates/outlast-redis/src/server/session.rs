@@ -25,6 +25,10 @@ impl State {
     pub fn run_own(&mut self, lane: &mut PoolLane<'_>, slot: usize, own: Own) -> Result<(), Abort> {
         let Some(client) = self.client(slot) else { return Ok(()) };
         let before = client.reply.bytes.len();
+        if !matches!(own, Own::Empty | Own::Http) {
+            self.counts.commands += 1;
+        }
+        let Some(client) = self.client(slot) else { return Ok(()) };
         match own {
             Own::Empty => client.consume(),
             Own::Refused(what) => {
@@ -357,6 +361,12 @@ impl State {
                 out.verbatim(&format!("Outlast {}\n", env!("CARGO_PKG_VERSION")));
             }
             SessionRun::Command => command_command(out, args),
+            // There are no functions to remove or to list.
+            SessionRun::Function => match () {
+                () if is(args.at(1), "FLUSH") => out.ok(),
+                () if is(args.at(1), "LIST") => out.array(0),
+                () => out.error("ERR scripts are not supported"),
+            },
             _ => out.error("ERR not here"),
         }
     }
@@ -595,7 +605,8 @@ impl State {
         let target = self.options.checkpoint.clone();
         let thread = std::thread::Builder::new().name("checkpoint".to_owned());
         let spawned = thread.spawn(move || {
-            checkpoint(&pool, &target, &saving);
+            // `INFO` tells how it went.
+            let _ = checkpoint(&pool, &target, &saving);
             saving.runs.store(false, Ordering::Release);
         });
         if spawned.is_err() {
@@ -794,7 +805,7 @@ fn command_command(out: &mut Reply, args: Args<'_>) {
 }
 
 fn describe(out: &mut Reply, command: &Command) {
-    out.array(6);
+    out.array(10);
     out.bulk(command.name.as_bytes());
     out.int(command.arity.into());
     out.set(command.flags.len());
@@ -803,6 +814,18 @@ fn describe(out: &mut Reply, command: &Command) {
     for number in [first, last, step] {
         out.int(number.into());
     }
+    let speed = if command.has_flag("fast") { "@fast" } else { "@slow" };
+    let categories = [
+        command.has_flag("write").then_some("@write"),
+        command.has_flag("readonly").then_some("@read"),
+        command.has_flag("blocking").then_some("@blocking"),
+        command.has_flag("admin").then_some("@admin"),
+        Some(speed),
+    ];
+    out.set(categories.iter().flatten().count());
+    categories.iter().flatten().for_each(|category| out.simple(category));
+    // Tips, specifications of keys, subcommands.
+    (0..3).for_each(|_| out.array(0));
 }
 
 impl State {
@@ -818,7 +841,10 @@ impl State {
             return self.kill(slot, args);
         }
         if is(sub, "UNBLOCK") && args.len() >= 3 {
-            let id = parse_int(args.at(2)).and_then(|id| u64::try_from(id).ok());
+            let Some(id) = parse_int(args.at(2)) else {
+                return self.say(slot, |out| out.error(commands::NOT_AN_INTEGER));
+            };
+            let id = u64::try_from(id).ok();
             let target = id.and_then(|id| self.slots.get(&id).copied());
             let with_error = args.get(3).is_some_and(|word| is(word, "ERROR"));
             let mut done = false;

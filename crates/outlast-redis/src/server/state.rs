@@ -190,7 +190,6 @@ impl State {
 
     /// An answer was put behind `before` bytes of others: whether it stays.
     pub fn answered(&mut self, slot: usize, before: usize) {
-        self.counts.commands += 1;
         if let Some(client) = self.client(slot) {
             match client.answers {
                 Answers::On => {}

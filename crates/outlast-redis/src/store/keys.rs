@@ -7,6 +7,7 @@ use crate::store::entry::{Entry, Kind};
 use crate::store::garbage;
 use crate::store::layout::Root;
 use crate::store::mem::Mem;
+use crate::store::size::rounded;
 use crate::store::table::{Content, Place, Table};
 
 /// What transactions have changed: for clients that watch keys, or wait for them.
@@ -295,6 +296,19 @@ impl Keys<'_> {
             }
             self.changed(key);
             return Ok(found);
+        }
+        let bytes = Entry::bytes(entry.key_len, entry.value_len, deadline.is_some());
+        if rounded(bytes) == rounded(entry.own_bytes()) {
+            if let Some(deadline) = deadline {
+                self.mem.store(entry.deadline_at(), &deadline.to_le_bytes())?;
+            }
+            let has = deadline.is_some();
+            let meta = Entry::meta(entry.kind, entry.key_len, entry.value_len, has);
+            self.mem.store_u64(entry.at.plus(8), meta)?;
+            self.count_expiring(entry.has_deadline, has)?;
+            self.changed(key);
+            let entry = Entry { has_deadline: has, ..entry };
+            return Ok(Found { place: Place { entry, ..found.place }, ..found });
         }
         let value = entry.value(self.mem)?;
         self.write(key, Some(found), Content { kind: entry.kind, value: &value, deadline })

@@ -47,7 +47,8 @@ impl Root {
         }
     }
 
-    fn create(mem: &mut Mem<'_>, secret: (u64, u64)) -> Result<Self, Abort> {
+    /// Makes empty databases the pool's root.
+    pub fn create(mem: &mut Mem<'_>, secret: (u64, u64)) -> Result<Self, Abort> {
         let at = mem.alloc(ROOT_BYTES, BlockKind::General)?;
         mem.store(at, &[0; ROOT_BYTES as usize])?;
         mem.store_u64(at, MAGIC)?;

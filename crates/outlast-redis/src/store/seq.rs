@@ -272,12 +272,6 @@ impl Seq {
         Ok(item)
     }
 
-    /// Puts another item in the place of one.
-    pub fn replace(self, mem: &mut Mem<'_>, index: u64, item: &[u8]) -> Result<(), Abort> {
-        self.remove(mem, index)?;
-        self.insert(mem, index, item)
-    }
-
     /// An item.
     pub fn get(self, mem: &mut Mem<'_>, index: u64) -> Result<Option<Vec<u8>>, Abort> {
         let mut found = None;

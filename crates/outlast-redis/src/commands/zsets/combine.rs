@@ -186,6 +186,7 @@ pub(in crate::commands) fn zdiffstore(ctx: &mut Ctx<'_>) -> Done {
 }
 
 pub(in crate::commands) fn zintercard(ctx: &mut Ctx<'_>) -> Done {
+    key_count(ctx, 1, "zintercard")?;
     let (end, limit) = card_args(ctx)?;
     let mut result: Option<Scores> = None;
     for index in 2..end {

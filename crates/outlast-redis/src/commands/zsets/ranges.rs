@@ -3,7 +3,7 @@
 use crate::commands::zsets::{answer_scored, to_read, to_write};
 use crate::commands::{Answer, Ctx, Done, SYNTAX, is, range};
 use crate::number::{parse_double, sortable};
-use crate::store::zset::{Zset, item, parts};
+use crate::store::zset::{Zset, parts};
 
 /// A bound: the value, and whether it is itself in the range.
 type Bound<T> = (T, bool);
@@ -55,13 +55,20 @@ fn before_member(ctx: &mut Ctx<'_>, zset: &Zset, bound: Lex<'_>, is_end: bool) -
         Lex::Last => return Ok(zset.len(&mut ctx.keys)?),
         Lex::Member(bound) => bound,
     };
-    // All members have one score, or the order of members means nothing.
-    let mut score = 0.0;
-    zset.scan(&mut ctx.keys, 0, 1, &mut |first| {
-        score = parts(first).0;
-        true
-    })?;
-    Ok(zset.rank(&mut ctx.keys, &item(score, member), is_in == is_end)?)
+    // Scores are not looked at: where they differ, the order of members may mean nothing.
+    let or_equal = is_in == is_end;
+    let (mut low, mut high) = (0, zset.len(&mut ctx.keys)?);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        let mut is_before = false;
+        zset.scan(&mut ctx.keys, middle, middle + 1, &mut |item| {
+            let (_, found) = parts(item);
+            is_before = found < member || or_equal && found == member;
+            true
+        })?;
+        if is_before { low = middle + 1 } else { high = middle }
+    }
+    Ok(low)
 }
 
 /// A range as two words say: from the lower bound to the upper one.
