@@ -10,7 +10,9 @@
 
 mod blocked;
 mod client;
+mod clients;
 mod config;
+mod describe;
 mod group;
 mod info;
 mod io;

@@ -7,7 +7,8 @@ use std::time::Duration;
 use outlast::{Abort, FilePool, Runner};
 
 use super::blocked::wish_of;
-use super::client::{Answers, Blocked, Client, Multi, Wish};
+use super::client::{Answers, Blocked, Multi, Wish};
+use super::clients::{BAD_NAME, is_name};
 use super::group::{Own, PoolLane, is_fatal, refusal, run_data};
 use super::info::VERSION;
 use super::state::{Saving, State};
@@ -277,13 +278,6 @@ impl State {
         Ok(())
     }
 
-    /// Answers a client.
-    fn say(&mut self, slot: usize, what: impl FnOnce(&mut Reply)) {
-        if let Some(client) = self.client(slot) {
-            what(&mut client.reply);
-        }
-    }
-
     /// Commands that need a client and nothing else.
     fn plain(&mut self, slot: usize, run: SessionRun, args: Args<'_>) {
         let now = self.now;
@@ -360,7 +354,7 @@ impl State {
             SessionRun::Lolwut => {
                 out.verbatim(&format!("Outlast {}\n", env!("CARGO_PKG_VERSION")));
             }
-            SessionRun::Command => command_command(out, args),
+            SessionRun::Command => super::describe::command(out, args),
             // There are no functions to remove or to list.
             SessionRun::Function => match () {
                 () if is(args.at(1), "FLUSH") => out.ok(),
@@ -740,226 +734,4 @@ fn is_same(password: &[u8], given: &[u8]) -> bool {
         differ | byte ^ password.get(index % password.len().max(1)).copied().unwrap_or(0)
     });
     differ == 0 && password.len() == given.len()
-}
-
-const BAD_NAME: &str = "ERR Client names cannot contain spaces, newlines or special characters.";
-
-fn is_name(name: &[u8]) -> bool {
-    name.iter().all(|byte| (b'!'..=b'~').contains(byte))
-}
-
-fn command_command(out: &mut Reply, args: Args<'_>) {
-    let sub = args.at(1);
-    if args.len() == 1 {
-        out.array(commands::commands().len());
-        commands::commands().iter().for_each(|command| describe(out, command));
-    } else if is(sub, "COUNT") {
-        out.len(commands::commands().len());
-    } else if is(sub, "LIST") {
-        let names: Vec<&str> = commands::commands().iter().map(|row| row.name).collect();
-        out.bulks(&names);
-    } else if is(sub, "INFO") {
-        let wanted = args.from(2);
-        if wanted.is_empty() {
-            return command_command(out, args.first());
-        }
-        out.array(wanted.len());
-        for name in wanted.iter() {
-            match commands::find(name) {
-                Some(command) => describe(out, command),
-                None => out.null_array(),
-            }
-        }
-    } else if is(sub, "DOCS") {
-        let wanted = args.from(2);
-        let rows: Vec<&Command> = match wanted.is_empty() {
-            true => commands::commands().iter().collect(),
-            false => wanted.iter().filter_map(commands::find).collect(),
-        };
-        out.map(rows.len());
-        for row in rows {
-            out.bulk(row.name.as_bytes());
-            out.map(2);
-            out.bulk(b"group");
-            out.bulk(row.group.as_bytes());
-            out.bulk(b"arity");
-            out.int(row.arity.into());
-        }
-    } else if is(sub, "GETKEYS") && args.len() > 2 {
-        let command = commands::find(args.at(2));
-        let words = args.from(2);
-        let Some(command) = command.filter(|row| row.takes(words.len())) else {
-            return out.error("ERR Invalid command specified");
-        };
-        let (first, last, step) = command.keys;
-        if first == 0 {
-            return out.error("ERR The command has no key arguments");
-        }
-        let last = if last < 0 { words.len() as i32 + last } else { last };
-        let keys: Vec<&[u8]> =
-            (first..=last).step_by(step.max(1) as usize).map(|at| words.at(at as usize)).collect();
-        out.bulks(&keys);
-    } else {
-        out.error("ERR there are COMMAND COUNT, LIST, INFO, DOCS and GETKEYS");
-    }
-}
-
-fn describe(out: &mut Reply, command: &Command) {
-    out.array(10);
-    out.bulk(command.name.as_bytes());
-    out.int(command.arity.into());
-    out.set(command.flags.len());
-    command.flags.iter().for_each(|flag| out.simple(flag));
-    let (first, last, step) = command.keys;
-    for number in [first, last, step] {
-        out.int(number.into());
-    }
-    let speed = if command.has_flag("fast") { "@fast" } else { "@slow" };
-    let categories = [
-        command.has_flag("write").then_some("@write"),
-        command.has_flag("readonly").then_some("@read"),
-        command.has_flag("blocking").then_some("@blocking"),
-        command.has_flag("admin").then_some("@admin"),
-        Some(speed),
-    ];
-    out.set(categories.iter().flatten().count());
-    categories.iter().flatten().for_each(|category| out.simple(category));
-    // Tips, specifications of keys, subcommands.
-    (0..3).for_each(|_| out.array(0));
-}
-
-impl State {
-    fn client_command(&mut self, slot: usize, args: Args<'_>) {
-        let sub = args.at(1);
-        let now = self.now;
-        if is(sub, "LIST") {
-            let lines: String =
-                self.clients.iter().flatten().map(|client| line(client, now)).collect();
-            return self.say(slot, |out| out.verbatim(&lines));
-        }
-        if is(sub, "KILL") {
-            return self.kill(slot, args);
-        }
-        if is(sub, "UNBLOCK") && args.len() >= 3 {
-            let Some(id) = parse_int(args.at(2)) else {
-                return self.say(slot, |out| out.error(commands::NOT_AN_INTEGER));
-            };
-            let id = u64::try_from(id).ok();
-            let target = id.and_then(|id| self.slots.get(&id).copied());
-            let with_error = args.get(3).is_some_and(|word| is(word, "ERROR"));
-            let mut done = false;
-            if let Some(target) = target
-                && let Some(client) = self.client(target)
-                && let Some(blocked) = &client.blocked
-            {
-                match (with_error, &blocked.wish) {
-                    (true, _) => {
-                        client.reply.error("UNBLOCKED client unblocked via CLIENT UNBLOCK")
-                    }
-                    (false, Wish::Move { .. }) => client.reply.null(),
-                    (false, _) => client.reply.null_array(),
-                }
-                self.unblock(target);
-                done = true;
-            }
-            return self.say(slot, |out| out.int(done.into()));
-        }
-        let Some(client) = self.client(slot) else { return };
-        let info = line(client, now);
-        let Client { id, name, reply: out, answers, .. } = client;
-        match () {
-            () if is(sub, "ID") => out.int(*id as i64),
-            () if is(sub, "GETNAME") => match name.is_empty() {
-                true => out.null(),
-                false => out.bulk(name),
-            },
-            () if is(sub, "SETNAME") && args.len() == 3 => match is_name(args.at(2)) {
-                true => {
-                    *name = args.at(2).to_vec();
-                    out.ok();
-                }
-                false => out.error(BAD_NAME),
-            },
-            () if is(sub, "SETINFO") => out.ok(),
-            () if is(sub, "INFO") => out.verbatim(&info),
-            () if is(sub, "REPLY") && is(args.at(2), "ON") => {
-                *answers = Answers::On;
-                out.ok();
-            }
-            () if is(sub, "REPLY") && is(args.at(2), "OFF") => *answers = Answers::Off,
-            () if is(sub, "REPLY") && is(args.at(2), "SKIP") => {
-                if *answers == Answers::On {
-                    *answers = Answers::Skip;
-                }
-            }
-            () if is(sub, "NO-EVICT") || is(sub, "NO-TOUCH") => out.ok(),
-            () if is(sub, "GETREDIR") => out.int(-1),
-            () => {
-                let sub = String::from_utf8_lossy(sub);
-                out.error(&format!("ERR unknown subcommand '{sub}'. Try CLIENT HELP."));
-            }
-        }
-    }
-
-    fn kill(&mut self, slot: usize, args: Args<'_>) {
-        let is_old = args.len() == 3;
-        let wanted = |client: &Client| -> bool {
-            let address = client.peer.map_or_else(String::new, |peer| peer.to_string());
-            if is_old {
-                return args.at(2) == address.as_bytes();
-            }
-            (2..args.len()).step_by(2).all(|index| {
-                let value = args.at(index + 1);
-                match () {
-                    () if is(args.at(index), "ID") => value == client.id.to_string().as_bytes(),
-                    () if is(args.at(index), "ADDR") => value == address.as_bytes(),
-                    () if is(args.at(index), "TYPE") => {
-                        is(value, "normal") == (client.subscriptions() == 0)
-                    }
-                    () if is(args.at(index), "SKIPME") => true,
-                    () => false,
-                }
-            })
-        };
-        let skips_me = !is_old
-            && !(2..args.len())
-                .step_by(2)
-                .any(|index| is(args.at(index), "SKIPME") && is(args.at(index + 1), "no"));
-        let slots: Vec<usize> = (0..self.clients.len())
-            .filter(|at| self.clients[*at].as_ref().is_some_and(wanted))
-            .filter(|at| !(skips_me && *at == slot))
-            .collect();
-        let count = slots.len();
-        for at in slots {
-            if at == slot {
-                if let Some(client) = self.client(slot) {
-                    client.is_closing = true;
-                }
-            } else {
-                self.close(at);
-            }
-        }
-        self.say(slot, |out| match (is_old, count) {
-            (true, 0) => out.error("ERR No such client"),
-            (true, _) => out.ok(),
-            (false, count) => out.len(count),
-        });
-    }
-}
-
-fn line(client: &Client, now: u64) -> String {
-    let address = client.peer.map_or_else(|| "unix:0".to_owned(), |peer| peer.to_string());
-    format!(
-        "id={} addr={address} fd=0 name={} age={} idle=0 flags={} db={} sub={} psub={} multi={} cmd={} user=default resp={}\n",
-        client.id,
-        String::from_utf8_lossy(&client.name),
-        now.saturating_sub(client.since) / 1000,
-        if client.blocked.is_some() { "b" } else { "N" },
-        client.database,
-        client.channels.len(),
-        client.patterns.len(),
-        client.multi.as_ref().map_or(-1, |multi| multi.commands.len() as i64),
-        client.last_command,
-        if client.reply.is_resp3 { 3 } else { 2 },
-    )
 }
