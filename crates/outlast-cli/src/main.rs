@@ -14,6 +14,7 @@ mod program;
 mod report;
 mod reproduce;
 mod say;
+mod serve;
 mod signals;
 mod sim;
 mod size;
@@ -90,6 +91,8 @@ enum Command {
     Compare(compare::CompareArgs),
     /// The papers' figures again: claimed, measured, judged.
     Reproduce(reproduce::ReproduceArgs),
+    /// Serve a pool to clients of the Redis protocol; what is acknowledged is durable.
+    Serve(serve::ServeArgs),
     /// List the schemes, with what each promises.
     Schemes,
     /// List the workloads.
@@ -118,6 +121,7 @@ fn run(cli: &Cli) -> CommandResult {
         Command::Trace(args) => trace::run(args, cli.json, cli.seed),
         Command::Compare(args) => compare::run(args, cli.json, cli.seed),
         Command::Reproduce(args) => reproduce::run(args, cli.json, cli.seed),
+        Command::Serve(args) => serve::run(args),
         Command::Schemes => list::schemes(cli.json, cli.seed),
         Command::Workloads => list::workloads(cli.json, cli.seed),
     }?;

@@ -29,6 +29,15 @@ pub fn clean_up_but_for_interrupts() -> io::Result<()> {
     clean_up_at(&[SIGTERM, SIGHUP])
 }
 
+/// From now on a signal that ends the process calls this instead. It starts a thread.
+pub fn stop_at_the_end(stop: impl Fn() + Send + 'static) -> io::Result<()> {
+    let mut signals = Signals::new([SIGINT, SIGTERM])?;
+    std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
+        signals.forever().for_each(|_| stop());
+    })?;
+    Ok(())
+}
+
 fn clean_up_at(ending: &[i32]) -> io::Result<()> {
     let ignored = ignored();
     let ending = ending.iter().copied();

@@ -25,6 +25,11 @@ const NUMBERS: &[(&str, &str, &[&str])] = &[
     ("pool create NEW", "--log", &["0", "99999T"]),
     ("pool create NEW", "--chunk", &["1", "99999T"]),
     ("pool grow POOL", "--size", &["99999T"]),
+    ("serve NEW", "--port", &["-1", "65536"]),
+    ("serve NEW", "--metrics-port", &["0", "65536"]),
+    ("serve NEW", "--size", &["0", "99999T"]),
+    ("serve NEW", "--grow-to", &["0", "99999T"]),
+    ("serve NEW", "--clients", &["0", "18446744073709551615"]),
     ("bench words --scheme undo", "--threads", &["0", "65", "4294967295"]),
     ("bench words --scheme undo", "--records", &["0", "18446744073709551615"]),
     ("bench words --scheme undo", "--rounds", &["0", "4294967295"]),
@@ -140,10 +145,13 @@ fn every_option_with_a_number_is_tried() {
         "--figure",
         "--workload",
         "--core",
+        "--bind",
+        "--unix",
+        "--password-file",
+        "--checkpoint",
     ];
-    for command in
-        ["bench", "crash", "reproduce", "sim", "compare", "report", "pool create", "pool grow"]
-    {
+    let commands = ["bench", "crash", "reproduce", "sim", "compare", "report", "serve"];
+    for command in commands.into_iter().chain(["pool create", "pool grow"]) {
         let help = good(&[words(command), vec!["--help"]].concat());
         for option in numeric(&help) {
             let is_known = NUMBERS.iter().any(|row| row.0.starts_with(command) && row.1 == option);

@@ -95,3 +95,46 @@ fn a_signal_that_was_ignored_stays_so() {
         .unwrap();
     assert_eq!(text(&output.stdout).trim(), "0", "{}", text(&output.stderr));
 }
+
+/// What a server said that listens on a socket of the file system.
+fn ask(socket: &std::path::Path, question: &str) -> String {
+    use std::io::{Read, Write};
+    let mut stream = loop {
+        match std::os::unix::net::UnixStream::connect(socket) {
+            Ok(stream) => break stream,
+            Err(_) => std::thread::sleep(Duration::from_millis(5)),
+        }
+    };
+    stream.write_all(format!("{question}\r\nQUIT\r\n").as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn a_server_serves_what_was_acknowledged_however_it_ended() {
+    let directory = directory();
+    let pool = directory.path().join("data.pool");
+    let socket = directory.path().join("socket");
+    let arguments =
+        ["serve", pool.to_str().unwrap(), "--port", "0", "--unix", socket.to_str().unwrap()];
+    let mut expected = String::from("$-1\r\n+OK\r\n");
+    for (signal, value) in [("-KILL", "one"), ("-TERM", "two"), ("-KILL", "three")] {
+        let mut child =
+            command(&arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        assert_eq!(ask(&socket, "GET key"), expected);
+        assert_eq!(ask(&socket, &format!("SET key {value}")), "+OK\r\n+OK\r\n");
+        send(signal, &child);
+        let status = child.wait().unwrap();
+        assert_eq!(status.code(), (signal == "-TERM").then_some(0));
+        expected = format!("${}\r\n{value}\r\n+OK\r\n", value.len());
+    }
+    good(&["pool", "check", pool.to_str().unwrap()]);
+    // Others than loopback want a password.
+    let open = [&arguments[..3], &["7", "--bind", "0.0.0.0"]].concat();
+    let said = common::refused(&open);
+    assert!(said.contains("set a password"), "{said}");
+    fs::write(&socket, "no pool").unwrap();
+    let said = common::refused(&["serve", socket.to_str().unwrap()]);
+    assert!(said.contains("not an Outlast pool"), "{said}");
+}

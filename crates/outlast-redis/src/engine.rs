@@ -1,0 +1,100 @@
+//! The commands of data without a server: on any transaction, as checkers and measurements want them.
+
+use outlast::{Abort, Transact};
+
+use crate::commands::{self, Ctx, Run};
+use crate::random::Random;
+use crate::resp::{OwnedArgs, Reply};
+use crate::store::garbage;
+use crate::store::{Changes, Keys, Root};
+
+/// The databases of a pool, for a program that runs transactions itself.
+///
+/// ```
+/// use outlast::{FilePool, OpenOptions, Runner};
+/// use outlast_redis::Engine;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("pool");
+/// let open = OpenOptions::default();
+/// let pool = FilePool::create(&path, 16 << 20, &Default::default(), &open, &Default::default())?;
+/// let mut lane = pool.lane()?;
+/// let mut engine = lane.run(|tx| Engine::open(tx))?;
+/// let answer = lane.run(|tx| engine.run(tx, &[b"SET", b"key", b"value"]))?;
+/// assert_eq!(answer, b"+OK\r\n");
+/// # Ok(())
+/// # }
+/// ```
+pub struct Engine {
+    root: Root,
+    random: Random,
+    changes: Changes,
+    /// The database that commands use.
+    pub database: usize,
+    /// What time it is, in ms since 1970.
+    pub now_ms: u64,
+}
+
+impl Engine {
+    /// The databases of the transaction's pool. One without a root gets empty ones.
+    ///
+    /// # Errors
+    /// [`Abort::Cancelled`] when the pool holds something else.
+    pub fn open(tx: &mut dyn Transact) -> Result<Self, Abort> {
+        let (root, random) = (Root::open(tx)?, Random::new(1));
+        Ok(Self { root, random, changes: Changes::default(), database: 0, now_ms: 0 })
+    }
+
+    /// As [`open`](Self::open), where an empty pool's hash gets this secret: a history that is run again
+    /// then makes the same tables.
+    ///
+    /// # Errors
+    /// As `open`.
+    pub fn open_with(tx: &mut dyn Transact, secret: (u64, u64)) -> Result<Self, Abort> {
+        if tx.root()?.is_none() {
+            Root::create(tx, secret)?;
+        }
+        Self::open(tx)
+    }
+
+    /// Runs a command of data in the transaction, and returns its answer in version 2 of the protocol. A
+    /// command that is none is answered with an error.
+    ///
+    /// # Errors
+    /// [`Abort`], after which nothing of the transaction may be committed.
+    pub fn run(&mut self, tx: &mut dyn Transact, words: &[&[u8]]) -> Result<Vec<u8>, Abort> {
+        let args: OwnedArgs = words.iter().collect();
+        let mut reply = Reply::default();
+        let command = words.first().and_then(|name| commands::find(name));
+        let command = command.filter(|command| command.takes(words.len()));
+        let Some(command) = command.filter(|command| matches!(command.run, Run::Data(_))) else {
+            reply.error("ERR no such command of data");
+            return Ok(reply.bytes);
+        };
+        self.changes.forget();
+        let mut ctx = Ctx {
+            keys: Keys {
+                mem: tx,
+                root: self.root,
+                database: self.database,
+                now: self.now_ms,
+                changes: &mut self.changes,
+                random: &mut self.random,
+            },
+            args: args.view(),
+            out: &mut reply,
+            string_bytes_max: 512 << 20,
+        };
+        crate::server::run_data(command, &mut ctx, 0)?;
+        Ok(reply.bytes)
+    }
+
+    /// Frees some of what commands have discarded. `false` when nothing is left.
+    ///
+    /// # Errors
+    /// [`Abort`].
+    pub fn free_some(&mut self, tx: &mut dyn Transact) -> Result<bool, Abort> {
+        garbage::step(tx, &self.root)
+    }
+}

@@ -1,0 +1,234 @@
+//! Requests: arrays of bulk strings, or a line of words.
+
+use crate::number::parse_int;
+
+/// How large requests may be.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// Bytes of one word.
+    pub bulk_bytes_max: usize,
+    /// Words of one command.
+    pub words_max: usize,
+    /// The client has not said who it is: it gets ten words of 16 KiB.
+    pub is_unknown: bool,
+}
+
+/// Bytes of a line without its end.
+const INLINE_BYTES_MAX: usize = 64 << 10;
+/// Limits of clients that have not said who they are.
+const UNKNOWN_WORDS_MAX: usize = 10;
+const UNKNOWN_BULK_BYTES_MAX: usize = 16 << 10;
+
+/// A request that is still arriving. It never looks twice at what it has read.
+#[derive(Default, Debug)]
+pub(crate) struct Request {
+    /// Words that are still to come, once the array's head was read.
+    words_left: Option<usize>,
+    /// Bytes of the next word, once its head was read.
+    word_bytes: Option<usize>,
+    /// How far the buffer was read, from the request's first byte on.
+    read: usize,
+    /// No line end lies before that.
+    searched: usize,
+    /// The words, from the request's first byte on.
+    pub ranges: Vec<(usize, usize)>,
+}
+
+/// What a look at the buffer has found.
+#[derive(PartialEq, Eq, Debug)]
+pub(crate) enum Parsed {
+    /// The request's end has not arrived.
+    Partly,
+    /// A command, which takes so many bytes. Without words it wants no answer.
+    Whole(usize),
+}
+
+impl Request {
+    /// For the next request.
+    pub fn clear(&mut self) {
+        self.ranges.clear();
+        (self.words_left, self.word_bytes, self.read, self.searched) = (None, None, 0, 0);
+    }
+
+    /// Goes on with what has arrived: all bytes from the request's first on. After an error the
+    /// connection is of no more use.
+    pub fn parse(&mut self, bytes: &[u8], limits: &Limits) -> Result<Parsed, String> {
+        if self.words_left.is_none() {
+            match bytes.first() {
+                None => return Ok(Parsed::Partly),
+                Some(b'*') => {
+                    let what = "Protocol error: too big mbulk count string";
+                    let Some(line) = self.line(bytes, what)? else { return Ok(Parsed::Partly) };
+                    let count = parse_int(&bytes[line.0 + 1..line.1])
+                        .filter(|count| *count <= limits.words_max as i64)
+                        .ok_or("Protocol error: invalid multibulk length")?;
+                    if limits.is_unknown && count > UNKNOWN_WORDS_MAX as i64 {
+                        return Err("Protocol error: unauthenticated multibulk length".to_owned());
+                    }
+                    if count <= 0 {
+                        return Ok(Parsed::Whole(self.read));
+                    }
+                    self.words_left = Some(count as usize);
+                }
+                Some(_) => return self.inline(bytes),
+            }
+        }
+        while let Some(left @ 1..) = self.words_left {
+            let Some(len) = self.word_len(bytes, limits)? else { return Ok(Parsed::Partly) };
+            if bytes.len() < self.read + len + 2 {
+                return Ok(Parsed::Partly);
+            }
+            self.ranges.push((self.read, self.read + len));
+            self.read += len + 2;
+            self.word_bytes = None;
+            self.words_left = Some(left - 1);
+        }
+        Ok(Parsed::Whole(self.read))
+    }
+
+    /// The length of the next word.
+    fn word_len(&mut self, bytes: &[u8], limits: &Limits) -> Result<Option<usize>, String> {
+        if self.word_bytes.is_none() {
+            if let Some(first) = bytes.get(self.read).filter(|first| **first != b'$') {
+                let first = char::from(*first);
+                return Err(format!("Protocol error: expected '$', got '{first}'"));
+            }
+            let what = "Protocol error: too big bulk count string";
+            let Some(line) = self.line(bytes, what)? else { return Ok(None) };
+            let len = bytes.get(line.0 + 1..line.1).and_then(parse_int);
+            let len = len
+                .filter(|len| (0..=limits.bulk_bytes_max as i64).contains(len))
+                .ok_or("Protocol error: invalid bulk length")?;
+            if limits.is_unknown && len > UNKNOWN_BULK_BYTES_MAX as i64 {
+                return Err("Protocol error: unauthenticated bulk length".to_owned());
+            }
+            self.word_bytes = Some(len as usize);
+        }
+        Ok(self.word_bytes)
+    }
+
+    /// The next line: where it begins and ends, without what ends it.
+    fn line(
+        &mut self,
+        bytes: &[u8],
+        too_long: &'static str,
+    ) -> Result<Option<(usize, usize)>, String> {
+        let from = self.read.max(self.searched);
+        let Some(end) = bytes[from.min(bytes.len())..].iter().position(|byte| *byte == b'\r')
+        else {
+            self.searched = bytes.len();
+            if bytes.len() - self.read > INLINE_BYTES_MAX {
+                return Err(too_long.to_owned());
+            }
+            return Ok(None);
+        };
+        let end = from + end;
+        if end + 1 >= bytes.len() {
+            self.searched = end;
+            return Ok(None);
+        }
+        let line = (self.read, end);
+        self.read = end + 2;
+        Ok(Some(line))
+    }
+
+    /// A line of words, as people type them.
+    fn inline(&mut self, bytes: &[u8]) -> Result<Parsed, String> {
+        let Some(end) = bytes[self.searched..].iter().position(|byte| *byte == b'\n') else {
+            self.searched = bytes.len();
+            if bytes.len() > INLINE_BYTES_MAX {
+                return Err("Protocol error: too big inline request".to_owned());
+            }
+            return Ok(Parsed::Partly);
+        };
+        let end = self.searched + end;
+        let line = &bytes[..end];
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        self.split(line).ok_or("Protocol error: unbalanced quotes in request")?;
+        Ok(Parsed::Whole(end + 1))
+    }
+
+    /// Splits at white space. Quotes that need bytes of their own are no words of the buffer, so
+    /// only plain ones are taken: what is between them, as it stands.
+    fn split(&mut self, line: &[u8]) -> Option<()> {
+        let mut at = 0;
+        loop {
+            while line.get(at).is_some_and(u8::is_ascii_whitespace) {
+                at += 1;
+            }
+            let Some(first) = line.get(at) else { return Some(()) };
+            if matches!(first, b'"' | b'\'') {
+                let end = at + 1 + line[at + 1..].iter().position(|byte| byte == first)?;
+                if line.get(end + 1).is_some_and(|byte| !byte.is_ascii_whitespace()) {
+                    return None;
+                }
+                self.ranges.push((at + 1, end));
+                at = end + 1;
+            } else {
+                let rest = &line[at..];
+                let len = rest.iter().position(u8::is_ascii_whitespace).unwrap_or(rest.len());
+                if rest[..len].iter().any(|byte| matches!(byte, b'"' | b'\'')) {
+                    return None;
+                }
+                self.ranges.push((at, at + len));
+                at += len;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: Limits =
+        Limits { bulk_bytes_max: 512 << 20, words_max: 1 << 20, is_unknown: false };
+
+    fn words(bytes: &[u8]) -> Result<Option<(Vec<&[u8]>, usize)>, String> {
+        let mut request = Request::default();
+        match request.parse(bytes, &LIMITS)? {
+            Parsed::Partly => Ok(None),
+            Parsed::Whole(len) => {
+                Ok(Some((request.ranges.iter().map(|(a, b)| &bytes[*a..*b]).collect(), len)))
+            }
+        }
+    }
+
+    #[test]
+    fn a_request_is_found_wherever_its_packets_end() {
+        let bytes = b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$4\r\n\r\n\r\n\r\n";
+        let whole = words(bytes).unwrap().unwrap();
+        assert_eq!(whole, (vec![&b"SET"[..], b"k", b"\r\n\r\n"], bytes.len()));
+        let mut request = Request::default();
+        for end in 0..bytes.len() {
+            assert_eq!(request.parse(&bytes[..end], &LIMITS), Ok(Parsed::Partly), "{end}");
+        }
+        assert_eq!(request.parse(bytes, &LIMITS), Ok(Parsed::Whole(bytes.len())));
+    }
+
+    #[test]
+    fn lines_are_split_at_white_space_and_quotes() {
+        let (found, len) = words(b"set  key 'a b' \"c\"\r\nping").unwrap().unwrap();
+        assert_eq!((found, len), (vec![&b"set"[..], b"key", b"a b", b"c"], 20));
+        assert!(words(b"set 'a\r\n").unwrap_err().contains("unbalanced"));
+    }
+
+    #[test]
+    fn lengths_are_refused_before_memory_is_taken() {
+        for (bytes, what) in [
+            (&b"*2000000\r\n"[..], "invalid multibulk"),
+            (b"*x\r\n", "invalid multibulk"),
+            (b"*1\r\n$-1\r\n", "invalid bulk"),
+            (b"*1\r\n$9999999999\r\n", "invalid bulk"),
+            (b"*1\r\nfoo\r\n", "expected '$', got 'f'"),
+        ] {
+            let error = words(bytes).unwrap_err();
+            assert!(error.contains(what), "{error}");
+        }
+        let long = vec![b'a'; INLINE_BYTES_MAX + 1];
+        assert!(words(&long).unwrap_err().contains("too big inline"));
+        let unknown = Limits { is_unknown: true, ..LIMITS };
+        let error = Request::default().parse(b"*11\r\n", &unknown).unwrap_err();
+        assert!(error.contains("unauthenticated multibulk"), "{error}");
+    }
+}

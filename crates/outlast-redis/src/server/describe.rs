@@ -1,0 +1,90 @@
+//! `COMMAND`: the table of commands, told.
+
+use crate::commands::{self, Command, is};
+use crate::resp::{Args, Reply};
+
+/// Answers `COMMAND` with its words.
+pub(super) fn command(out: &mut Reply, args: Args<'_>) {
+    let sub = args.at(1);
+    if args.len() == 1 {
+        out.array(commands::commands().len());
+        commands::commands().iter().for_each(|command| describe(out, command));
+    } else if is(sub, "COUNT") {
+        out.len(commands::commands().len());
+    } else if is(sub, "LIST") {
+        let names: Vec<&str> = commands::commands().iter().map(|row| row.name).collect();
+        out.bulks(&names);
+    } else if is(sub, "INFO") {
+        let wanted = args.from(2);
+        if wanted.is_empty() {
+            return command(out, args.first());
+        }
+        out.array(wanted.len());
+        for name in wanted.iter() {
+            match commands::find(name) {
+                Some(command) => describe(out, command),
+                None => out.null_array(),
+            }
+        }
+    } else if is(sub, "DOCS") {
+        let wanted = args.from(2);
+        let rows: Vec<&Command> = match wanted.is_empty() {
+            true => commands::commands().iter().collect(),
+            false => wanted.iter().filter_map(commands::find).collect(),
+        };
+        out.map(rows.len());
+        for row in rows {
+            out.bulk(row.name.as_bytes());
+            out.map(2);
+            out.bulk(b"group");
+            out.bulk(row.group.as_bytes());
+            out.bulk(b"arity");
+            out.int(row.arity.into());
+        }
+    } else if is(sub, "GETKEYS") && args.len() > 2 {
+        let found = commands::find(args.at(2));
+        let words = args.from(2);
+        let Some(row) = found.filter(|row| row.takes(words.len())) else {
+            return out.error("ERR Invalid command specified");
+        };
+        let (first, last, step) = row.keys;
+        if first == 0 {
+            return out.error("ERR The command has no key arguments");
+        }
+        let last = if last < 0 { words.len() as i32 + last } else { last };
+        let places = (first..=last).step_by(step.max(1) as usize);
+        let mut keys: Vec<&[u8]> = places.map(|at| words.at(at as usize)).collect();
+        if row.name == "sort" {
+            // The last one counts.
+            let store = (2..words.len() - 1).rev().find(|at| is(words.at(*at), "STORE"));
+            keys.extend(store.map(|at| words.at(at + 1)));
+        }
+        out.bulks(&keys);
+    } else {
+        out.error("ERR there are COMMAND COUNT, LIST, INFO, DOCS and GETKEYS");
+    }
+}
+
+fn describe(out: &mut Reply, command: &Command) {
+    out.array(10);
+    out.bulk(command.name.as_bytes());
+    out.int(command.arity.into());
+    out.set(command.flags.len());
+    command.flags.iter().for_each(|flag| out.simple(flag));
+    let (first, last, step) = command.keys;
+    for number in [first, last, step] {
+        out.int(number.into());
+    }
+    let speed = if command.has_flag("fast") { "@fast" } else { "@slow" };
+    let categories = [
+        command.has_flag("write").then_some("@write"),
+        command.has_flag("readonly").then_some("@read"),
+        command.has_flag("blocking").then_some("@blocking"),
+        command.has_flag("admin").then_some("@admin"),
+        Some(speed),
+    ];
+    out.set(categories.iter().flatten().count());
+    categories.iter().flatten().for_each(|category| out.simple(category));
+    // Tips, specifications of keys, subcommands.
+    (0..3).for_each(|_| out.array(0));
+}

@@ -1,0 +1,150 @@
+//! `INFO`, and the same as metrics.
+
+use std::fmt::Write;
+use std::sync::atomic::Ordering;
+
+use outlast::{Abort, Medium};
+
+use super::state::State;
+use crate::store::mem::Mem;
+use crate::store::{DATABASES, Keys};
+
+/// The version of Redis whose commands these are.
+pub(super) const VERSION: &str = "7.0.15";
+
+/// A line of `INFO`: its section, name and value, and the metric that it is.
+struct Line {
+    section: &'static str,
+    name: String,
+    value: String,
+    metric: Option<&'static str>,
+}
+
+impl State {
+    fn lines(&mut self, tx: &mut Mem<'_>) -> Result<Vec<Line>, Abort> {
+        let mut lines = Vec::new();
+        let mut add = |section, name: &str, value: String, metric| {
+            lines.push(Line { section, name: name.to_owned(), value, metric });
+        };
+        let text = |value: &str| value.to_owned();
+        add("Server", "redis_version", text(VERSION), None);
+        add("Server", "redis_mode", text("standalone"), None);
+        add("Server", "outlast_version", text(env!("CARGO_PKG_VERSION")), None);
+        add("Server", "os", text(std::env::consts::OS), None);
+        add("Server", "arch_bits", usize::BITS.to_string(), None);
+        add("Server", "process_id", std::process::id().to_string(), None);
+        add("Server", "run_id", self.run_id.clone(), None);
+        let port = self.options.addresses.first().map_or(0, std::net::SocketAddr::port);
+        add("Server", "tcp_port", port.to_string(), None);
+        let uptime = self.started.elapsed().as_secs();
+        add("Server", "uptime_in_seconds", uptime.to_string(), Some("gauge"));
+        let clients = self.slots.len();
+        add("Clients", "connected_clients", clients.to_string(), Some("gauge"));
+        add("Clients", "maxclients", self.options.clients_max.to_string(), Some("gauge"));
+        let blocked = self.clients.iter().flatten().filter(|client| client.blocked.is_some());
+        add("Clients", "blocked_clients", blocked.count().to_string(), Some("gauge"));
+        let pool = self.pool.medium().len();
+        add("Memory", "used_memory", pool.to_string(), None);
+        add("Memory", "pool_bytes", pool.to_string(), Some("gauge"));
+        add("Memory", "maxmemory_policy", text("noeviction"), None);
+        add("Persistence", "loading", text("0"), None);
+        add("Persistence", "durability", text("every acknowledged write"), None);
+        add("Persistence", "scheme", self.pool.scheme().to_string(), None);
+        add("Persistence", "aof_enabled", text("0"), None);
+        let saves = i32::from(self.saving.runs.load(Ordering::Acquire));
+        add("Persistence", "rdb_bgsave_in_progress", saves.to_string(), None);
+        add("Persistence", "rdb_changes_since_last_save", self.counts.changes.to_string(), None);
+        let last = self.saving.last.load(Ordering::Acquire);
+        add("Persistence", "rdb_last_save_time", last.to_string(), None);
+        let failed = self.saving.has_failed.load(Ordering::Acquire);
+        let status = if failed { "err" } else { "ok" };
+        add("Persistence", "rdb_last_bgsave_status", text(status), None);
+        let counts = &self.counts;
+        let of_stats = [
+            ("total_connections_received", counts.connections),
+            ("total_commands_processed", counts.commands),
+            ("rejected_connections", counts.refused),
+            ("total_net_input_bytes", counts.read_bytes),
+            ("total_net_output_bytes", counts.written_bytes),
+            ("expired_keys", counts.expired),
+            ("evicted_keys", 0),
+            ("keyspace_hits", counts.hits),
+            ("keyspace_misses", counts.misses),
+            ("total_error_replies", counts.errors),
+            ("transactions_of_data", counts.groups),
+            ("commits", self.pool.commits()),
+        ];
+        for (name, value) in of_stats {
+            add("Stats", name, value.to_string(), Some("counter"));
+        }
+        add("Stats", "pubsub_channels", self.channels.channels.len().to_string(), Some("gauge"));
+        add("Stats", "pubsub_patterns", self.channels.patterns.len().to_string(), Some("gauge"));
+        add("Replication", "role", text("master"), None);
+        add("Replication", "connected_slaves", text("0"), None);
+        for database in 0..DATABASES {
+            let mut keys = Keys {
+                mem: &mut *tx,
+                root: self.root,
+                database,
+                now: self.now,
+                changes: &mut self.changes,
+                random: &mut self.random,
+            };
+            let (len, expiring) = (keys.len()?, keys.expiring()?);
+            if len > 0 {
+                let value = format!("keys={len},expires={expiring},avg_ttl=0");
+                add("Keyspace", &format!("db{database}"), value, None);
+            }
+        }
+        Ok(lines)
+    }
+
+    /// The sections that are asked for, or all.
+    pub fn info(&mut self, tx: &mut Mem<'_>, wanted: &[String]) -> Result<String, Abort> {
+        let is_all = wanted.is_empty()
+            || wanted.iter().any(|name| matches!(name.as_str(), "all" | "default" | "everything"));
+        let mut text = String::new();
+        let mut section = "";
+        for line in self.lines(tx)? {
+            if !is_all && !wanted.contains(&line.section.to_lowercase()) {
+                continue;
+            }
+            if line.section != section {
+                if !text.is_empty() {
+                    text.push_str("\r\n");
+                }
+                section = line.section;
+                let _ = write!(text, "# {section}\r\n");
+            }
+            let _ = write!(text, "{}:{}\r\n", line.name, line.value);
+        }
+        Ok(text)
+    }
+
+    /// The answer to a request of HTTP.
+    pub fn metrics(&mut self, tx: &mut Mem<'_>, request: &[u8]) -> Result<String, Abort> {
+        let wanted =
+            [&b"GET /metrics "[..], b"GET / "].iter().any(|line| request.starts_with(line));
+        if !wanted {
+            let body = "there is GET /metrics\n";
+            return Ok(format!(
+                "HTTP/1.1 404 Not Found\r\nContent-Type: text/plain\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+                body.len()
+            ));
+        }
+        let mut body = String::new();
+        for line in self.lines(tx)? {
+            if let Some(kind) = line.metric {
+                let name = format!("outlast_{}", line.name);
+                let _ = write!(body, "# TYPE {name} {kind}\n{name} {}\n", line.value);
+            } else if line.section == "Keyspace" {
+                let keys = line.value.split([',', '=']).nth(1).unwrap_or("0");
+                let _ = writeln!(body, "outlast_keys{{database=\"{}\"}} {keys}", &line.name[2..]);
+            }
+        }
+        Ok(format!(
+            "HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+            body.len()
+        ))
+    }
+}

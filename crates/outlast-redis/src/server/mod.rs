@@ -1,0 +1,137 @@
+//! The server: one thread, one lane of the pool, one event loop.
+//!
+//! A round of the loop reads what has arrived, runs the commands of data that it finds in
+//! transactions of up to some dozens of them, whatever clients they come from, and writes the
+//! replies only then: after the commit that makes durable what they speak of. So the clients of a
+//! round share a fence.
+//!
+//! A transaction that cannot commit (the pool is full, say) has no effect: the commands are run again,
+//! each alone, so that only those get an error which cannot be done.
+
+mod blocked;
+mod client;
+mod clients;
+mod config;
+mod describe;
+mod group;
+mod info;
+mod io;
+mod listen;
+mod options;
+mod pubsub;
+mod session;
+mod state;
+mod ticks;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use mio::{Events, Poll, Token, Waker};
+use outlast::{FilePool, Runner};
+
+pub use options::{Options, ServeError};
+
+use crate::store::Root;
+pub(crate) use group::run_data;
+use listen::Listener;
+use state::State;
+
+const WAKER: Token = Token(0);
+/// Tokens below are of listeners.
+const CLIENTS_FROM: usize = 64;
+/// Events of one round.
+const EVENTS: usize = 1024;
+
+/// Ends a server from another thread, or a signal's.
+#[derive(Clone)]
+pub struct Stopper {
+    is_asked: Arc<AtomicBool>,
+    waker: Arc<Waker>,
+}
+
+impl Stopper {
+    /// Asks the server to end its round and return.
+    pub fn stop(&self) {
+        self.is_asked.store(true, Ordering::Release);
+        // A server that is gone needs no waking.
+        let _ = self.waker.wake();
+    }
+}
+
+/// A server that listens.
+pub struct Server {
+    pool: Arc<FilePool>,
+    poll: Poll,
+    listeners: Vec<Listener>,
+    stopper: Stopper,
+    state: State,
+}
+
+impl Server {
+    /// Listens where the options say. Nothing is served before [`run`](Self::run).
+    ///
+    /// # Errors
+    /// [`ServeError`].
+    pub fn bind(pool: Arc<FilePool>, options: Options) -> Result<Self, ServeError> {
+        let poll = Poll::new()?;
+        let listeners = listen::listen(&options, poll.registry())?;
+        let root = pool.lane()?.run(|tx| Root::open(tx))?;
+        let waker = Arc::new(Waker::new(poll.registry(), WAKER)?);
+        let stopper = Stopper { is_asked: Arc::default(), waker };
+        let registry = poll.registry().try_clone()?;
+        let state = State::new(Arc::clone(&pool), registry, root, options);
+        Ok(Self { pool, poll, listeners, stopper, state })
+    }
+
+    /// The addresses that it listens on, with the ports that the system has chosen.
+    pub fn addresses(&self) -> Vec<std::net::SocketAddr> {
+        self.listeners.iter().filter_map(Listener::address).collect()
+    }
+
+    /// What ends it.
+    pub fn stopper(&self) -> Stopper {
+        self.stopper.clone()
+    }
+
+    /// Serves until it is stopped. What was acknowledged is durable whenever it ends.
+    ///
+    /// # Errors
+    /// [`ServeError`].
+    pub fn run(&mut self) -> Result<(), ServeError> {
+        let pool = Arc::clone(&self.pool);
+        let mut lane = pool.lane()?;
+        let mut events = Events::with_capacity(EVENTS);
+        loop {
+            if self.stopper.is_asked.load(Ordering::Acquire) || self.state.is_asked_to_end {
+                self.state.flush_replies();
+                return Ok(());
+            }
+            let timeout = self.state.timeout();
+            match self.poll.poll(&mut events, Some(timeout)) {
+                Ok(()) => {}
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error.into()),
+            }
+            self.state.read_clock();
+            for event in &events {
+                match event.token() {
+                    WAKER => {}
+                    Token(token) if token < CLIENTS_FROM => {
+                        if let Some(listener) = self.listeners.get(token - 1) {
+                            self.state.accept(listener);
+                        }
+                    }
+                    Token(token) => {
+                        let slot = token - CLIENTS_FROM;
+                        let is_readable = event.is_readable() || event.is_read_closed();
+                        self.state.ready(slot, is_readable, event.is_writable());
+                    }
+                }
+            }
+            self.state.read_all();
+            self.state.run_all(&mut lane)?;
+            self.state.tick(&mut lane)?;
+            self.state.flush_replies();
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! All that the server knows beside the pool.
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use mio::Registry;
+use outlast::FilePool;
+use uuid::Uuid;
+
+use super::client::{Answers, Client};
+use super::config::Config;
+use super::options::Options;
+use super::pubsub::Channels;
+use crate::random::Random;
+use crate::resp::Limits;
+use crate::store::{Changes, Root};
+
+/// How often things are looked after that no client asks for.
+pub(super) const TICK: Duration = Duration::from_millis(100);
+
+/// Counts for `INFO`.
+#[derive(Default)]
+pub(super) struct Counts {
+    pub connections: u64,
+    pub refused: u64,
+    pub commands: u64,
+    pub read_bytes: u64,
+    pub written_bytes: u64,
+    pub groups: u64,
+    pub errors: u64,
+    pub expired: u64,
+    pub hits: u64,
+    pub misses: u64,
+    pub changes: u64,
+}
+
+/// What a thread that makes a checkpoint tells.
+#[derive(Default)]
+pub(super) struct Saving {
+    pub runs: AtomicBool,
+    pub has_failed: AtomicBool,
+    /// When the last one ended, in seconds since 1970.
+    pub last: AtomicU64,
+}
+
+pub(super) struct State {
+    pub pool: Arc<FilePool>,
+    pub registry: Registry,
+    pub root: Root,
+    pub options: Options,
+    pub config: Config,
+    pub random: Random,
+    pub changes: Changes,
+    pub counts: Counts,
+    pub saving: Arc<Saving>,
+    pub started: Instant,
+    pub run_id: String,
+    /// In ms since 1970, as of this round.
+    pub now: u64,
+    pub clients: Vec<Option<Client>>,
+    pub free_slots: Vec<usize>,
+    pub slots: HashMap<u64, usize>,
+    pub next_id: u64,
+    /// Slots whose streams may have something.
+    pub to_read: Vec<usize>,
+    /// Slots whose input may have commands.
+    pub queue: VecDeque<usize>,
+    /// Slots with replies to write.
+    pub to_write: Vec<usize>,
+    /// Reads go here first.
+    pub scratch: Box<[u8]>,
+    /// Clients that watch a key.
+    pub watchers: HashMap<(usize, Vec<u8>), Vec<u64>>,
+    /// Clients that wait for a key, the first to come first.
+    pub waiting: HashMap<(usize, Vec<u8>), VecDeque<u64>>,
+    /// Deadlines of those that wait.
+    pub timeouts: BTreeSet<(u64, u64)>,
+    pub channels: Channels,
+    /// Commands that are each to have a transaction.
+    pub alone: usize,
+    /// Clients of the running group, with the length of their replies and their input before it.
+    pub touched: Vec<(usize, usize, usize)>,
+    pub is_asked_to_end: bool,
+    pub may_have_garbage: bool,
+    pub expires_actively: bool,
+    /// Where the search for expired keys goes on, and in which database.
+    pub expiry_cursor: u64,
+    pub expiry_database: usize,
+    pub last_tick: Instant,
+}
+
+/// Bytes that one read takes at most.
+const SCRATCH_BYTES: usize = 64 << 10;
+
+impl State {
+    pub fn new(pool: Arc<FilePool>, registry: Registry, root: Root, options: Options) -> Self {
+        let (seed, _) = Uuid::new_v4().as_u64_pair();
+        let mut state = Self {
+            pool,
+            registry,
+            root,
+            config: Config::new(&options),
+            options,
+            random: Random::new(seed),
+            changes: Changes::default(),
+            counts: Counts::default(),
+            saving: Arc::default(),
+            started: Instant::now(),
+            run_id: format!("{0}{1:.8}", Uuid::new_v4().simple(), Uuid::new_v4().simple()),
+            now: 0,
+            clients: Vec::new(),
+            free_slots: Vec::new(),
+            slots: HashMap::new(),
+            next_id: 1,
+            to_read: Vec::new(),
+            queue: VecDeque::new(),
+            to_write: Vec::new(),
+            scratch: vec![0; SCRATCH_BYTES].into_boxed_slice(),
+            watchers: HashMap::new(),
+            waiting: HashMap::new(),
+            timeouts: BTreeSet::new(),
+            channels: Channels::default(),
+            alone: 0,
+            touched: Vec::new(),
+            is_asked_to_end: false,
+            may_have_garbage: true,
+            expires_actively: true,
+            expiry_cursor: 0,
+            expiry_database: 0,
+            last_tick: Instant::now(),
+        };
+        state.read_clock();
+        state
+    }
+
+    pub fn read_clock(&mut self) {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        self.now = since.as_millis() as u64;
+    }
+
+    /// How long the loop may wait for events.
+    pub fn timeout(&self) -> Duration {
+        if !self.queue.is_empty() || !self.to_read.is_empty() || self.may_have_garbage {
+            return Duration::ZERO;
+        }
+        let tick = TICK.saturating_sub(self.last_tick.elapsed());
+        match self.timeouts.first() {
+            Some((deadline, _)) => {
+                tick.min(Duration::from_millis(deadline.saturating_sub(self.now)))
+            }
+            None => tick,
+        }
+    }
+
+    pub fn client(&mut self, slot: usize) -> Option<&mut Client> {
+        self.clients.get_mut(slot)?.as_mut()
+    }
+
+    pub fn client_of(&mut self, id: u64) -> Option<&mut Client> {
+        let slot = *self.slots.get(&id)?;
+        self.client(slot)
+    }
+
+    pub fn limits(&self, is_known: bool) -> Limits {
+        Limits {
+            bulk_bytes_max: self.options.bulk_bytes_max,
+            words_max: 1 << 20,
+            is_unknown: !is_known && self.options.password.is_some(),
+        }
+    }
+
+    /// The client has something to be written.
+    pub fn list(&mut self, slot: usize) {
+        if let Some(client) = self.client(slot)
+            && !client.is_listed
+        {
+            client.is_listed = true;
+            self.to_write.push(slot);
+        }
+    }
+
+    /// Whether some client wants to know which keys change.
+    pub fn look_who_wants_changes(&mut self) {
+        self.changes.is_wanted = !self.watchers.is_empty() || !self.waiting.is_empty();
+        let keys = self.watchers.keys().chain(self.waiting.keys());
+        self.changes.watched = keys.cloned().collect();
+    }
+
+    /// An answer was put behind `before` bytes of others: whether it stays.
+    pub fn answered(&mut self, slot: usize, before: usize) {
+        if let Some(client) = self.client(slot) {
+            match client.answers {
+                Answers::On => {}
+                Answers::Off | Answers::Skipping => client.reply.bytes.truncate(before),
+                Answers::Skip => {}
+            }
+            client.answers = match client.answers {
+                Answers::Skip => Answers::Skipping,
+                Answers::Skipping => Answers::On,
+                other => other,
+            };
+            if client.reply.bytes.len() > client.sent {
+                self.list(slot);
+            }
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! What is to be freed: a list in the pool, worked off in small transactions.
+//!
+//! ```text
+//! 0  next item, 0 for none
+//! 8  1 a table of members, 2 a sequence, 3 a table of keys
+//! 16 its offset
+//! ```
+
+use outlast::{Abort, BlockKind, PoolOffset};
+
+use crate::store::entry::{Entry, Kind};
+use crate::store::layout::Root;
+use crate::store::mem::{Mem, damaged};
+use crate::store::seq::Seq;
+use crate::store::table::Table;
+
+const MEMBERS: u64 = 1;
+const SEQUENCE: u64 = 2;
+const KEYS: u64 = 3;
+/// Entries that one transaction frees.
+const STEP: usize = 32;
+
+fn push(mem: &mut Mem<'_>, root: &Root, what: u64, at: PoolOffset) -> Result<(), Abort> {
+    let item = mem.alloc(32, BlockKind::General)?;
+    let next = mem.load_u64(root.garbage_at())?;
+    mem.store_u64(item, next)?;
+    mem.store_u64(item.plus(8), what)?;
+    mem.store_u64(item.plus(16), at.0)?;
+    mem.store_u64(root.garbage_at(), item.0)
+}
+
+/// The large part of a value is no longer wanted.
+pub(crate) fn discard(mem: &mut Mem<'_>, root: &Root, entry: &Entry) -> Result<(), Abort> {
+    if !entry.kind.is_large() {
+        return Ok(());
+    }
+    let first = entry.large_at(mem, 0)?;
+    match entry.kind {
+        Kind::ListSeq => push(mem, root, SEQUENCE, first),
+        Kind::ZsetTree => {
+            push(mem, root, MEMBERS, first)?;
+            let seq = entry.large_at(mem, 1)?;
+            push(mem, root, SEQUENCE, seq)
+        }
+        _ => push(mem, root, MEMBERS, first),
+    }
+}
+
+/// A database's table is no longer wanted.
+pub(crate) fn discard_keys(mem: &mut Mem<'_>, root: &Root, table: Table) -> Result<(), Abort> {
+    push(mem, root, KEYS, table.at)
+}
+
+/// Frees some of it. `false` when nothing is left.
+pub(crate) fn step(mem: &mut Mem<'_>, root: &Root) -> Result<bool, Abort> {
+    let item = PoolOffset(mem.load_u64(root.garbage_at())?);
+    if item.0 == 0 {
+        return Ok(false);
+    }
+    let what = mem.load_u64(item.plus(8))?;
+    let at = PoolOffset(mem.load_u64(item.plus(16))?);
+    let is_done = match what {
+        MEMBERS => {
+            let table = Table { at };
+            let is_done = table.drain(mem, STEP, &mut |_, _| Ok(()))? < STEP;
+            if is_done {
+                table.free_empty(mem)?;
+            }
+            is_done
+        }
+        KEYS => {
+            let table = Table { at };
+            let mut large = Vec::new();
+            let gone = table.drain(mem, STEP, &mut |mem, entry| {
+                if entry.kind.is_large() {
+                    let second = entry.kind == Kind::ZsetTree;
+                    let first = entry.large_at(mem, 0)?;
+                    let what = if entry.kind == Kind::ListSeq { SEQUENCE } else { MEMBERS };
+                    large.push((what, first));
+                    if second {
+                        large.push((SEQUENCE, entry.large_at(mem, 1)?));
+                    }
+                }
+                Ok(())
+            })?;
+            if gone < STEP {
+                table.free_empty(mem)?;
+                unlink(mem, root, item)?;
+            }
+            for (what, at) in large {
+                push(mem, root, what, at)?;
+            }
+            return Ok(true);
+        }
+        SEQUENCE => {
+            let seq = Seq { at };
+            let count = seq.len(mem)?.min(STEP as u64);
+            for _ in 0..count {
+                seq.remove(mem, 0)?;
+            }
+            let is_done = count < STEP as u64;
+            if is_done {
+                seq.free_empty(mem)?;
+            }
+            is_done
+        }
+        _ => return Err(damaged(item, "an unknown thing to be freed")),
+    };
+    if is_done {
+        unlink(mem, root, item)?;
+    }
+    Ok(true)
+}
+
+/// Takes the first item off the list.
+fn unlink(mem: &mut Mem<'_>, root: &Root, item: PoolOffset) -> Result<(), Abort> {
+    let next = mem.load_u64(item)?;
+    mem.store_u64(root.garbage_at(), next)?;
+    mem.free(item)
+}

@@ -1,0 +1,151 @@
+//! Lists: items in a blob or in a sequence.
+
+use outlast::Abort;
+
+use crate::store::dict::BLOB_BYTES_MAX;
+use crate::store::entry::Kind;
+use crate::store::seq::Seq;
+use crate::store::{Found, Keys, blob};
+
+enum Body {
+    Blob { old: Vec<u8>, new: Vec<u8> },
+    Seq(Seq),
+}
+
+/// A list at work; see [`Dict`](crate::store::dict::Dict).
+pub(crate) struct List {
+    found: Option<Found>,
+    body: Body,
+    is_changed: bool,
+}
+
+impl List {
+    pub fn load(keys: &mut Keys<'_>, found: Option<Found>) -> Result<Self, Abort> {
+        let body = match found {
+            Some(found) if found.kind().is_large() => {
+                Body::Seq(Seq { at: found.entry().large_at(keys.mem, 0)? })
+            }
+            Some(found) => {
+                let old = found.entry().value(keys.mem)?;
+                Body::Blob { new: old.clone(), old }
+            }
+            None => Body::Blob { old: Vec::new(), new: Vec::new() },
+        };
+        Ok(Self { found, body, is_changed: false })
+    }
+
+    pub fn len(&self, keys: &mut Keys<'_>) -> Result<u64, Abort> {
+        match &self.body {
+            Body::Blob { new, .. } => Ok(blob::items(new).count() as u64),
+            Body::Seq(seq) => seq.len(keys.mem),
+        }
+    }
+
+    pub fn get(&self, keys: &mut Keys<'_>, index: u64) -> Result<Option<Vec<u8>>, Abort> {
+        match &self.body {
+            Body::Blob { new, .. } => Ok(blob::items(new).nth(index as usize).map(<[u8]>::to_vec)),
+            Body::Seq(seq) => seq.get(keys.mem, index),
+        }
+    }
+
+    /// Puts an item before the one of that index.
+    pub fn insert(&mut self, keys: &mut Keys<'_>, index: u64, item: &[u8]) -> Result<(), Abort> {
+        self.is_changed = true;
+        match &mut self.body {
+            Body::Blob { new, .. } => {
+                let at = blob::place(new, index as usize);
+                blob::splice(new, at, at, &[item]);
+                if new.len() > BLOB_BYTES_MAX {
+                    let seq = Seq::create(keys.mem, false)?;
+                    for item in blob::items(new) {
+                        seq.push(keys.mem, item)?;
+                    }
+                    self.body = Body::Seq(seq);
+                }
+                Ok(())
+            }
+            Body::Seq(seq) => seq.insert(keys.mem, index, item),
+        }
+    }
+
+    pub fn remove(&mut self, keys: &mut Keys<'_>, index: u64) -> Result<Vec<u8>, Abort> {
+        self.is_changed = true;
+        match &mut self.body {
+            Body::Blob { new, .. } => {
+                let at = blob::place(new, index as usize);
+                let Some((item, end)) = blob::item(new, at) else { return Ok(Vec::new()) };
+                let item = item.to_vec();
+                new.drain(at..end);
+                Ok(item)
+            }
+            Body::Seq(seq) => seq.remove(keys.mem, index),
+        }
+    }
+
+    pub fn replace(&mut self, keys: &mut Keys<'_>, index: u64, item: &[u8]) -> Result<(), Abort> {
+        self.remove(keys, index)?;
+        self.insert(keys, index, item)
+    }
+
+    /// Shows items from one index to another, until `show` has seen enough.
+    pub fn scan(
+        &self,
+        keys: &mut Keys<'_>,
+        from: u64,
+        end: u64,
+        show: &mut dyn FnMut(&[u8]) -> bool,
+    ) -> Result<(), Abort> {
+        let count = end.saturating_sub(from);
+        match &self.body {
+            Body::Blob { new, .. } => {
+                let items = blob::items(new).skip(from as usize).take(count as usize);
+                for item in items {
+                    if !show(item) {
+                        break;
+                    }
+                }
+                Ok(())
+            }
+            Body::Seq(seq) => seq.scan(keys.mem, from, count, show),
+        }
+    }
+
+    /// All items.
+    pub fn all(&self, keys: &mut Keys<'_>) -> Result<Vec<Vec<u8>>, Abort> {
+        let mut all = Vec::new();
+        self.scan(keys, 0, u64::MAX, &mut |item| {
+            all.push(item.to_vec());
+            true
+        })?;
+        Ok(all)
+    }
+
+    /// Makes it part of the pool. A list without items is no key.
+    pub fn save(self, keys: &mut Keys<'_>, key: &[u8]) -> Result<(), Abort> {
+        if !self.is_changed {
+            return Ok(());
+        }
+        let found = self.found;
+        match self.body {
+            Body::Blob { old, new } => match found {
+                Some(found) if new.is_empty() => keys.remove(key, found)?,
+                Some(found) => {
+                    keys.rewrite(key, found, &old, &new)?;
+                }
+                None if new.is_empty() => {}
+                None => {
+                    keys.write_keeping_deadline(key, None, Kind::ListBlob, &new)?;
+                }
+            },
+            Body::Seq(seq) => match found {
+                Some(found) if seq.len(keys.mem)? == 0 => keys.remove(key, found)?,
+                Some(found) if found.kind() == Kind::ListSeq => keys.changed(key),
+                found => {
+                    let at = seq.at.0.to_le_bytes();
+                    keys.write_keeping_deadline(key, found, Kind::ListSeq, &at)?;
+                }
+            },
+        }
+        Ok(())
+    }
+}

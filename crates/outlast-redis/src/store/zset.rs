@@ -1,0 +1,257 @@
+//! Sorted sets: members with scores, in a blob or in a table and a sequence.
+//!
+//! An item of the order is the score's sortable bits, the highest byte first, and the member: in the order
+//! of such bytes.
+
+use outlast::Abort;
+
+use crate::number::{from_sortable, sortable};
+use crate::store::dict::BLOB_BYTES_MAX;
+use crate::store::entry::Kind;
+use crate::store::seq::Seq;
+use crate::store::table::{Content, Table};
+use crate::store::{Found, Keys, blob};
+
+/// Bytes of an item before its member.
+const SCORE_BYTES: usize = 8;
+
+/// The item of a member.
+pub(crate) fn item(score: f64, member: &[u8]) -> Vec<u8> {
+    let mut item = Vec::with_capacity(SCORE_BYTES + member.len());
+    item.extend_from_slice(&sortable(score).to_be_bytes());
+    item.extend_from_slice(member);
+    item
+}
+
+/// Score and member of an item.
+pub(crate) fn parts(item: &[u8]) -> (f64, &[u8]) {
+    match item.split_first_chunk::<SCORE_BYTES>() {
+        Some((score, member)) => (from_sortable(u64::from_be_bytes(*score)), member),
+        None => (0.0, item),
+    }
+}
+
+enum Body {
+    Blob { old: Vec<u8>, new: Vec<u8> },
+    Tree { table: Table, seq: Seq },
+}
+
+/// A sorted set at work; see [`Dict`](crate::store::dict::Dict).
+pub(crate) struct Zset {
+    found: Option<Found>,
+    body: Body,
+    is_changed: bool,
+}
+
+impl Zset {
+    pub fn load(keys: &mut Keys<'_>, found: Option<Found>) -> Result<Self, Abort> {
+        let body = match found {
+            Some(found) if found.kind().is_large() => Body::Tree {
+                table: Table { at: found.entry().large_at(keys.mem, 0)? },
+                seq: Seq { at: found.entry().large_at(keys.mem, 1)? },
+            },
+            Some(found) => {
+                let old = found.entry().value(keys.mem)?;
+                Body::Blob { new: old.clone(), old }
+            }
+            None => Body::Blob { old: Vec::new(), new: Vec::new() },
+        };
+        Ok(Self { found, body, is_changed: false })
+    }
+
+    pub fn len(&self, keys: &mut Keys<'_>) -> Result<u64, Abort> {
+        match &self.body {
+            Body::Blob { new, .. } => Ok(blob::items(new).count() as u64),
+            Body::Tree { seq, .. } => seq.len(keys.mem),
+        }
+    }
+
+    pub fn score(&self, keys: &mut Keys<'_>, member: &[u8]) -> Result<Option<f64>, Abort> {
+        match &self.body {
+            Body::Blob { new, .. } => {
+                let found = blob::items(new).map(parts).find(|(_, found)| *found == member);
+                Ok(found.map(|(score, _)| score))
+            }
+            Body::Tree { table, .. } => {
+                let hash = keys.root.hasher.hash(member);
+                let Some(place) = table.find(keys.mem, member, hash)? else { return Ok(None) };
+                let mut bits = [0; 8];
+                keys.mem.load(place.entry.value_at(), &mut bits)?;
+                Ok(Some(f64::from_le_bytes(bits)))
+            }
+        }
+    }
+
+    /// Gives a member a score.
+    pub fn set(&mut self, keys: &mut Keys<'_>, member: &[u8], score: f64) -> Result<(), Abort> {
+        let old = self.score(keys, member)?;
+        if old.is_some_and(|old| sortable(old) == sortable(score)) {
+            return Ok(());
+        }
+        self.is_changed = true;
+        let new_item = item(score, member);
+        match &mut self.body {
+            Body::Blob { new, .. } => {
+                if let Some(old) = old
+                    && let Some((start, end)) = blob::find(new, &item(old, member), 1)
+                {
+                    new.drain(start..end);
+                }
+                let mut items = blob::items(new);
+                let mut at = 0;
+                while let Some(other) = items.next() {
+                    if other > new_item.as_slice() {
+                        break;
+                    }
+                    at = items.at;
+                }
+                blob::splice(new, at, at, &[&new_item]);
+                if new.len() > BLOB_BYTES_MAX {
+                    self.convert(keys)?;
+                }
+                Ok(())
+            }
+            Body::Tree { table, seq } => {
+                if let Some(old) = old {
+                    let index = seq.rank(keys.mem, &item(old, member), false)?;
+                    seq.remove(keys.mem, index)?;
+                }
+                let index = seq.rank(keys.mem, &new_item, false)?;
+                seq.insert(keys.mem, index, &new_item)?;
+                let hash = keys.root.hasher.hash(member);
+                let place = table.find(keys.mem, member, hash)?;
+                let value = score.to_le_bytes();
+                let content = Content { kind: Kind::String, value: &value, deadline: None };
+                table.write(keys.mem, keys.root.hasher, place, member, hash, &content)?;
+                Ok(())
+            }
+        }
+    }
+
+    fn convert(&mut self, keys: &mut Keys<'_>) -> Result<(), Abort> {
+        let Body::Blob { new, .. } = &self.body else { return Ok(()) };
+        let (table, seq) = (Table::create(keys.mem)?, Seq::create(keys.mem, true)?);
+        for item in blob::items(new) {
+            seq.push(keys.mem, item)?;
+            let (score, member) = parts(item);
+            let hash = keys.root.hasher.hash(member);
+            let value = score.to_le_bytes();
+            let content = Content { kind: Kind::String, value: &value, deadline: None };
+            table.write(keys.mem, keys.root.hasher, None, member, hash, &content)?;
+        }
+        self.body = Body::Tree { table, seq };
+        Ok(())
+    }
+
+    /// Takes a member out. `true` if it was there.
+    pub fn remove(&mut self, keys: &mut Keys<'_>, member: &[u8]) -> Result<bool, Abort> {
+        let Some(score) = self.score(keys, member)? else { return Ok(false) };
+        self.is_changed = true;
+        let old = item(score, member);
+        match &mut self.body {
+            Body::Blob { new, .. } => {
+                if let Some((start, end)) = blob::find(new, &old, 1) {
+                    new.drain(start..end);
+                }
+            }
+            Body::Tree { table, seq } => {
+                let index = seq.rank(keys.mem, &old, false)?;
+                seq.remove(keys.mem, index)?;
+                let hash = keys.root.hasher.hash(member);
+                if let Some(place) = table.find(keys.mem, member, hash)? {
+                    table.remove(keys.mem, place)?;
+                    table.shrink(keys.mem)?;
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// How many items are less than this one, or also those equal to it.
+    pub fn rank(&self, keys: &mut Keys<'_>, wanted: &[u8], or_equal: bool) -> Result<u64, Abort> {
+        match &self.body {
+            Body::Blob { new, .. } => {
+                let is_before = |item: &&[u8]| *item < wanted || or_equal && *item == wanted;
+                Ok(blob::items(new).take_while(is_before).count() as u64)
+            }
+            Body::Tree { seq, .. } => seq.rank(keys.mem, wanted, or_equal),
+        }
+    }
+
+    /// Shows items from one index to another, until `show` has seen enough.
+    pub fn scan(
+        &self,
+        keys: &mut Keys<'_>,
+        from: u64,
+        end: u64,
+        show: &mut dyn FnMut(&[u8]) -> bool,
+    ) -> Result<(), Abort> {
+        let count = end.saturating_sub(from);
+        match &self.body {
+            Body::Blob { new, .. } => {
+                for item in blob::items(new).skip(from as usize).take(count as usize) {
+                    if !show(item) {
+                        break;
+                    }
+                }
+                Ok(())
+            }
+            Body::Tree { seq, .. } => seq.scan(keys.mem, from, count, show),
+        }
+    }
+
+    /// Members with their scores, from one index to another.
+    pub fn slice(
+        &self,
+        keys: &mut Keys<'_>,
+        from: u64,
+        end: u64,
+    ) -> Result<Vec<(Vec<u8>, f64)>, Abort> {
+        let mut all = Vec::new();
+        self.scan(keys, from, end, &mut |item| {
+            let (score, member) = parts(item);
+            all.push((member.to_vec(), score));
+            true
+        })?;
+        Ok(all)
+    }
+
+    /// The table of members, if there is one.
+    pub fn table(&self) -> Option<Table> {
+        match &self.body {
+            Body::Tree { table, .. } => Some(*table),
+            Body::Blob { .. } => None,
+        }
+    }
+
+    /// Makes it part of the pool. A sorted set without members is no key.
+    pub fn save(self, keys: &mut Keys<'_>, key: &[u8]) -> Result<(), Abort> {
+        if !self.is_changed {
+            return Ok(());
+        }
+        let found = self.found;
+        match self.body {
+            Body::Blob { old, new } => match found {
+                Some(found) if new.is_empty() => keys.remove(key, found)?,
+                Some(found) => {
+                    keys.rewrite(key, found, &old, &new)?;
+                }
+                None if new.is_empty() => {}
+                None => {
+                    keys.write_keeping_deadline(key, None, Kind::ZsetBlob, &new)?;
+                }
+            },
+            Body::Tree { table, seq } => match found {
+                Some(found) if seq.len(keys.mem)? == 0 => keys.remove(key, found)?,
+                Some(found) if found.kind() == Kind::ZsetTree => keys.changed(key),
+                found => {
+                    let mut value = [0; 16];
+                    value[..8].copy_from_slice(&table.at.0.to_le_bytes());
+                    value[8..].copy_from_slice(&seq.at.0.to_le_bytes());
+                    keys.write_keeping_deadline(key, found, Kind::ZsetTree, &value)?;
+                }
+            },
+        }
+        Ok(())
+    }
+}

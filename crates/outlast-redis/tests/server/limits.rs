@@ -1,0 +1,209 @@
+//! What is refused: bad frames, strangers, what does not fit.
+
+use std::io::Read;
+use std::net::TcpStream;
+
+use outlast_redis::{Options, ServeError, Server};
+
+use crate::client::{Answer, Client, Served, folder, ok, open_pool};
+
+/// Bytes that look random and are the same each time.
+fn noise(seed: u64, len: usize) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state
+    };
+    (0..len).map(|_| b"*$:\r\n0123456789-GETSx \"'"[(next() % 24) as usize]).collect()
+}
+
+#[test]
+fn a_bad_frame_costs_its_connection_and_nothing_else() {
+    let server = Served::new();
+    let mut good = server.client();
+    good.gets("SET k v", ok());
+    for (frame, what) in [
+        (&b"*3\r\n$3\r\nSET\r\nfoo\r\n"[..], "expected '$'"),
+        (b"*99999999\r\n", "invalid multibulk length"),
+        (b"*1\r\n$999999999999\r\n", "invalid bulk length"),
+        (b"*1\r\n$-5\r\n", "invalid bulk length"),
+        (b"\"unbalanced\r\n", "unbalanced"),
+    ] {
+        let mut bad = server.client();
+        bad.send_bytes(frame).unwrap();
+        match bad.answer().unwrap() {
+            Answer::Error(text) => assert!(text.contains(what), "{text}"),
+            other => panic!("{other:?}"),
+        }
+        assert!(bad.answer().is_err(), "the connection is closed");
+    }
+    for seed in 0..200 {
+        let mut bad = server.client();
+        // The server may have closed it before all was sent.
+        let _ = bad.send_bytes(&noise(seed, 300));
+    }
+    good.gets("GET k", "v");
+}
+
+#[test]
+fn frames_cut_anywhere_are_put_together() {
+    let server = Served::new();
+    let mut client = server.client();
+    let bytes = b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$5\r\nvalue\r\n*2\r\n$3\r\nGET\r\n$1\r\nk\r\n";
+    for cut in 1..bytes.len() {
+        client.send_bytes(&bytes[..cut]).unwrap();
+        std::thread::sleep(std::time::Duration::from_micros(300));
+        client.send_bytes(&bytes[cut..]).unwrap();
+        assert_eq!(client.answer().unwrap(), ok());
+        assert_eq!(client.answer().unwrap(), "value".into());
+    }
+}
+
+/// Answers come in the order of questions, however many are asked at once.
+#[test]
+fn a_long_pipeline_is_answered_in_order() {
+    let server = Served::new();
+    let mut client = server.client();
+    let lines: String = (0..5000).map(|index| format!("INCR n{}\r\n", index % 3)).collect();
+    client.send_bytes(lines.as_bytes()).unwrap();
+    for index in 0..5000 {
+        assert_eq!(client.answer().unwrap(), (index / 3 + 1).into());
+    }
+}
+
+#[test]
+fn strangers_get_nothing_without_the_password() {
+    let server = Served::with(32 << 20, |options| options.password = Some("secret".to_owned()));
+    let mut client = server.client();
+    client.is_refused("GET k", "NOAUTH");
+    client.is_refused("AUTH wrong", "WRONGPASS");
+    client.is_refused("AUTH secre", "WRONGPASS");
+    client.is_refused("HELLO 3", "NOAUTH");
+    client.is_refused("GET k", "NOAUTH");
+    client.gets("AUTH default secret", ok());
+    client.gets("GET k", Answer::Null);
+    let mut other = server.client();
+    other.send_bytes(b"*1000\r\n").unwrap();
+    assert!(
+        matches!(other.answer().unwrap(), Answer::Error(text) if text.contains("unauthenticated"))
+    );
+}
+
+#[test]
+fn a_server_that_others_reach_wants_a_password() {
+    let folder = folder();
+    let pool = open_pool(&folder.path().join("pool"), 16 << 20, &Default::default());
+    let options = Options { addresses: vec!["0.0.0.0:0".parse().unwrap()], ..Options::default() };
+    let refused = Server::bind(std::sync::Arc::new(pool), options).map(|_| ());
+    let Err(error @ ServeError::Unprotected(_)) = refused else { panic!("{refused:?}") };
+    assert!(error.to_string().contains("set a password"), "{error}");
+}
+
+/// A pool that is full refuses what needs room and serves everything else; what is freed is room again.
+#[test]
+fn a_full_pool_refuses_writes_and_loses_nothing() {
+    let server = Served::with(16 << 20, |_| {});
+    let mut client = server.client();
+    let value = "x".repeat(100_000);
+    let mut stored = 0;
+    loop {
+        client.send_words(&[b"SET", format!("k{stored}").as_bytes(), value.as_bytes()]).unwrap();
+        match client.answer().unwrap() {
+            Answer::Error(text) => {
+                assert!(text.starts_with("OOM ") && text.contains("no space left"), "{text}");
+                break;
+            }
+            answer => assert_eq!(answer, ok()),
+        }
+        stored += 1;
+        assert!(stored < 1000, "16 MiB are full some time");
+    }
+    assert!(stored > 50, "{stored}");
+    // In a pipeline, only the one that cannot be done fails.
+    client.send("GET k0").unwrap();
+    client.send_words(&[b"SET", b"more", value.as_bytes()]).unwrap();
+    client.send("STRLEN k1").unwrap();
+    assert_eq!(client.answer().unwrap(), value.as_str().into());
+    assert!(matches!(client.answer().unwrap(), Answer::Error(_)));
+    assert_eq!(client.answer().unwrap(), 100_000.into());
+    // A transaction that cannot be done is not done in part.
+    client.gets("MULTI", ok());
+    client.ask("DEL k0");
+    client
+        .send_words(&[
+            b"MSET",
+            b"x",
+            value.as_bytes(),
+            b"y",
+            value.as_bytes(),
+            b"z",
+            value.as_bytes(),
+        ])
+        .unwrap();
+    client.answer().unwrap();
+    client.is_refused("EXEC", "OOM");
+    client.gets("EXISTS k0 x y z", 1);
+    client.gets("DEL k0 k1 k2", 3);
+    client.send_words(&[b"SET", b"more", value.as_bytes()]).unwrap();
+    assert_eq!(client.answer().unwrap(), ok());
+}
+
+#[test]
+fn a_pool_that_may_grow_does() {
+    let folder = folder();
+    let open = outlast::OpenOptions { grow_limit_bytes: 64 << 20, ..Default::default() };
+    let pool = open_pool(&folder.path().join("pool"), 16 << 20, &open);
+    let socket = folder.path().join("socket");
+    let options = Options { unix: Some(socket.clone()), ..Options::default() };
+    let mut server = Server::bind(std::sync::Arc::new(pool), options).unwrap();
+    let stopper = server.stopper();
+    let thread = std::thread::spawn(move || server.run());
+    let mut client = Client::connect(&socket).unwrap();
+    let value = "x".repeat(100_000);
+    for index in 0..300 {
+        client.send_words(&[b"SET", format!("k{index}").as_bytes(), value.as_bytes()]).unwrap();
+        assert_eq!(client.answer().unwrap(), ok());
+    }
+    stopper.stop();
+    thread.join().unwrap().unwrap();
+}
+
+/// What a database of 100,000 keys discards is freed meanwhile, and its room is used again.
+#[test]
+fn what_is_flushed_is_freed() {
+    let server = Served::with(16 << 20, |_| {});
+    let mut client = server.client();
+    for _ in 0..4 {
+        let lines: String =
+            (0..40_000).map(|index| format!("SET key{index} {}\r\n", "v".repeat(100))).collect();
+        client.send_bytes(lines.as_bytes()).unwrap();
+        for _ in 0..40_000 {
+            assert_eq!(client.answer().unwrap(), ok());
+        }
+        client.gets("FLUSHALL", ok());
+        // It is freed a little at a time; nothing tells when it is done but room.
+        std::thread::sleep(std::time::Duration::from_millis(300));
+    }
+}
+
+#[test]
+fn metrics_are_served_over_http() {
+    let metrics = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let server = Served::with(32 << 20, |options| options.metrics = Some(metrics));
+    server.client().gets("SET k v", ok());
+    let get = |path: &str| {
+        let mut stream = TcpStream::connect(metrics).unwrap();
+        std::io::Write::write_all(&mut stream, format!("GET {path} HTTP/1.1\r\n\r\n").as_bytes())
+            .unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        text
+    };
+    let text = get("/metrics");
+    assert!(text.starts_with("HTTP/1.1 200 OK"), "{text}");
+    assert!(text.contains("# TYPE outlast_total_commands_processed counter"), "{text}");
+    assert!(text.contains("outlast_keys{database=\"0\"} 1"), "{text}");
+    assert!(get("/other").starts_with("HTTP/1.1 404"));
+}

@@ -1,0 +1,6 @@
+//! The server from outside: what clients are answered, what a kill leaves, what a crash leaves.
+
+mod client;
+mod commands;
+mod kills;
+mod limits;
