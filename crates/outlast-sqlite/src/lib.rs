@@ -10,6 +10,7 @@
 //! - [`changes::Changes`] is what a transaction of SQLite has written so far, in volatile memory.
 //! - [`database::Database`] is an open database: pool, store, locks between connections, journal. The
 //!   connections of a process share it.
+//! - [`client`] is the system's SQLite, loaded at run time with the VFS in it, and [`bench`](mod@bench) measures with it.
 //! - `vfs` and `file` are what SQLite calls; `ffi` has its structures.
 //!
 //! Why changes wait in volatile memory: a transaction of the pool then begins and ends inside the one call
@@ -23,7 +24,10 @@
 //! `docs/sqlite.md` says what holds and what does not.
 #![deny(unsafe_code)]
 
+pub mod bench;
 pub mod changes;
+#[allow(unsafe_code)]
+pub mod client;
 pub mod database;
 #[allow(unsafe_code)]
 mod ffi;

@@ -323,6 +323,7 @@ fn compare_extent<T: Transact>(
 ) -> Result<(), Abort> {
     const ZEROS: Granule = [0; GRANULE_BYTES];
     let first = index as u64 * GRANULES;
+    let mut old = ZEROS;
     for number in first..first + GRANULES {
         let start = number * GRANULE_BYTES as u64;
         let used = lens.len.saturating_sub(start).min(GRANULE_BYTES as u64) as usize;
@@ -336,44 +337,45 @@ fn compare_extent<T: Transact>(
         };
         if from < used {
             let at = PoolOffset(extent + start % EXTENT_BYTES);
-            let mut old = ZEROS;
             tx.load(at.plus(from as u64), &mut old[from..used])?;
-            let found = runs_that_differ(&granule[from..used], &old[from..used]);
-            differences.extend(found.map(|(begin, end)| Difference {
-                at: at.plus((from + begin) as u64),
-                number,
-                from: from + begin,
-                to: from + end,
-            }));
+            runs_that_differ(&granule[from..used], &old[from..used], |begin, end| {
+                differences.push(Difference {
+                    at: at.plus((from + begin) as u64),
+                    number,
+                    from: from + begin,
+                    to: from + end,
+                });
+            });
         }
     }
     Ok(())
 }
 
 /// Byte ranges, by whole words, in which two texts of one length differ.
-fn runs_that_differ<'a>(new: &'a [u8], old: &'a [u8]) -> impl Iterator<Item = (usize, usize)> + 'a {
-    let len = new.len();
-    let word_differs = move |word: usize| {
-        let end = len.min(8 * word + 8);
-        new[8 * word..end] != old[8 * word..end]
-    };
-    let words = len.div_ceil(8);
-    let mut word = 0;
-    std::iter::from_fn(move || {
-        while word < words && !word_differs(word) {
-            word += 1;
+fn runs_that_differ(new: &[u8], old: &[u8], mut found: impl FnMut(usize, usize)) {
+    let words = new.chunks(8).zip(old.chunks(8));
+    let mut run: Option<(usize, usize)> = None;
+    for (word, (new, old)) in words.enumerate() {
+        let differs = match (new.first_chunk::<8>(), old.first_chunk::<8>()) {
+            (Some(new), Some(old)) => u64::from_ne_bytes(*new) != u64::from_ne_bytes(*old),
+            _ => new != old,
+        };
+        if !differs {
+            continue;
         }
-        if word == words {
-            return None;
-        }
-        let first = word;
-        let mut last = word;
-        while word < words && word - last <= GAP_WORDS_MAX {
-            if word_differs(word) {
-                last = word;
+        run = match run {
+            Some((first, last)) if word - last <= GAP_WORDS_MAX + 1 => Some((first, word)),
+            Some((first, last)) => {
+                found(8 * first, 8 * last + 8);
+                Some((word, word))
             }
-            word += 1;
-        }
-        Some((8 * first, len.min(8 * last + 8)))
-    })
+            None => Some((word, word)),
+        };
+    }
+    if let Some((first, last)) = run {
+        found(8 * first, new.len().min(8 * last + 8));
+    }
 }
+
+#[cfg(test)]
+mod tests;
