@@ -59,6 +59,12 @@ pub(crate) fn pieces(at: u64, len: usize) -> impl Iterator<Item = Piece> {
 }
 
 impl Changes {
+    /// Changes as they were.
+    pub(crate) fn of(lens: Lens, granules: impl IntoIterator<Item = (u64, Box<Granule>)>) -> Self {
+        let granules = granules.into_iter().collect();
+        Self { granules, spares: Vec::new(), lens: Some(lens) }
+    }
+
     /// Nothing has changed.
     pub fn is_empty(&self) -> bool {
         self.lens.is_none()
@@ -75,10 +81,10 @@ impl Changes {
     }
 
     /// The numbers of all granules that were written to, in order.
-    pub fn numbers(&self) -> Vec<u64> {
-        let mut numbers: Vec<u64> = self.granules.keys().copied().collect();
+    pub(crate) fn numbers(&self, numbers: &mut Vec<u64>) {
+        numbers.clear();
+        numbers.extend(self.granules.keys());
         numbers.sort_unstable();
-        numbers
     }
 
     /// How long the file is with the changes.

@@ -6,21 +6,24 @@
 //! * **DATABASE-2** A connection that lowers its lock leaves neither changes nor a journal: what it has not
 //!   committed is undone by forgetting it.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 
 use outlast::{
-    Abort, FilePool, Mapped, Medium, Overlay, PoolError, PoolOffset, RecoveredPool, Runner,
+    Abort, FilePool, Mapped, Medium, Overlay, PoolError, PoolOffset, RecoveredPool, Runner, Session,
 };
 use outlast_pmem::MapError;
 
 use crate::changes::Changes;
+use crate::held::HeldSession;
 use crate::journal::Journal;
 use crate::locks::{Busy, Level, Locks};
 use crate::options::DatabaseOptions;
-use crate::store::{Store, StoreError};
+use crate::store::{Scratch, Store, StoreError};
+use crate::stub::Stub;
 
 /// A database that could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -36,6 +39,9 @@ pub enum OpenError {
     /// Another process has it.
     #[error("{0}: the pool is open in another process; one at a time can have it")]
     InUse(String),
+    /// A transaction over several databases is neither committed nor rolled back here.
+    #[error("{0}: a transaction over several databases is to be settled: open it for writing once")]
+    Unsettled(String),
     /// The pool has another root.
     #[error("{0}: {1}")]
     NoDatabase(String, StoreError),
@@ -53,7 +59,7 @@ pub(crate) const PLAIN_MAGIC: &[u8; 16] = b"SQLite format 3\0";
 /// Where the bytes are.
 enum Backing {
     /// A pool that runs transactions.
-    Pool(FilePool),
+    Pool(Arc<FilePool>),
     /// One that is only read, as recovery would leave it.
     Image(RecoveredPool<Overlay<Mapped>>),
     /// Closed.
@@ -65,10 +71,14 @@ pub struct Database {
     backing: Backing,
     store: RwLock<Store>,
     state: Mutex<State>,
+    stub: Stub,
 }
 
 /// The part of a database that changes while a transaction of SQLite runs.
 pub(crate) struct State {
+    /// The session that commits, once one has.
+    held: Option<HeldSession>,
+    scratch: Scratch,
     pub locks: Locks,
     pub changes: Changes,
     pub journal: Journal,
@@ -149,13 +159,19 @@ pub(crate) fn close(database: Arc<Database>) {
     drop(database);
 }
 
-/// The open database whose file has that name followed by `suffix`.
-pub(crate) fn find(path: &Path, suffix: &str) -> Option<Arc<Database>> {
-    let path = path.as_os_str().as_encoded_bytes();
+/// Calls `body` with the open database whose file has that name, followed by `suffix`; `None` if there is none.
+/// No database is opened or closed meanwhile.
+pub(crate) fn with<R>(
+    path: &[u8],
+    suffix: &str,
+    body: impl FnOnce(&Arc<Database>) -> R,
+) -> Option<R> {
     let stem = path.strip_suffix(suffix.as_bytes())?;
     let open = lock(&OPEN);
     let is_it = |name: &PathBuf| name.as_os_str().as_encoded_bytes() == stem;
-    open.iter().find(|entry| entry.names.iter().any(is_it))?.database.upgrade()
+    let entry = open.iter().find(|entry| entry.names.iter().any(is_it))?;
+    // Dropped before the lock is: if it is the last one, the pool is closed under it.
+    entry.database.upgrade().map(|database| body(&database))
 }
 
 impl FileId {
@@ -211,27 +227,47 @@ fn find_store<R: Runner>(runner: &mut R) -> Result<Option<Store>, StoreError> {
     found
 }
 
+/// Settles what waits for the end of a super-journal: as long as that is there, the transaction has not
+/// committed.
+fn settled<R: Runner>(runner: &mut R, mut store: Store, path: &Path) -> Result<Store, StoreError> {
+    if !store.is_prepared() {
+        return Ok(store);
+    }
+    let (super_journal, changes) = runner.run(|tx| store.prepared(tx))?;
+    let changes = match Path::new(OsStr::from_bytes(&super_journal)).symlink_metadata() {
+        Ok(_) => Changes::default(),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => changes,
+        Err(error) => return Err(StoreError::SuperJournal(error)),
+    };
+    store.commit(runner, &changes)?;
+    Stub::of(path).remove();
+    Ok(store)
+}
+
 impl Database {
-    fn of(backing: Backing, store: Store) -> Self {
+    fn of(backing: Backing, store: Store, path: &Path) -> Self {
         let state = State {
+            held: None,
+            scratch: Scratch::default(),
             locks: Locks::default(),
             changes: Changes::default(),
             journal: Journal::default(),
         };
-        Self { backing, store: RwLock::new(store), state: Mutex::new(state) }
+        let stub = Stub::of(path);
+        Self { backing, store: RwLock::new(store), state: Mutex::new(state), stub }
     }
 
     fn of_pool(pool: FilePool, path: &Path) -> Result<Self, OpenError> {
         let store = pool.lane().map_err(|error| why(path, error)).and_then(|mut lane| {
             find_store(&mut lane)
                 .and_then(|found| match found {
-                    Some(store) => Ok(store),
+                    Some(store) => settled(&mut lane, store, path),
                     None => Ok(lane.run(Store::create)?),
                 })
                 .map_err(|error| OpenError::NoDatabase(path.display().to_string(), error))
         });
         match store {
-            Ok(store) => Ok(Self::of(Backing::Pool(pool), store)),
+            Ok(store) => Ok(Self::of(Backing::Pool(Arc::new(pool)), store, path)),
             Err(error) => {
                 pool.close();
                 Err(error)
@@ -249,7 +285,11 @@ impl Database {
         let pool = pool.map_err(|error| why(path, error))?;
         let name = || path.display().to_string();
         match find_store(&mut pool.reader()) {
-            Ok(Some(store)) => Ok(Self::of(Backing::Image(pool), store)),
+            Ok(Some(store)) if store.is_prepared() => {
+                // What it says now depends on a super-journal, and only a writer can settle that.
+                Err(OpenError::Unsettled(name()))
+            }
+            Ok(Some(store)) => Ok(Self::of(Backing::Image(pool), store, path)),
             Ok(None) => Err(OpenError::NoDatabase(name(), StoreError::NoDatabase)),
             Err(error) => Err(OpenError::NoDatabase(name(), error)),
         }
@@ -323,22 +363,47 @@ impl Database {
     /// Makes what was written durable, in one transaction of the pool. After an error it is undone, and the
     /// journal with it: SQLite has nothing to play back.
     pub(crate) fn commit(&self, state: &mut State) -> Result<(), Abort> {
-        if state.changes.is_empty() {
+        let was_prepared = self.is_prepared();
+        if state.changes.is_empty() && !was_prepared {
             return Ok(());
         }
-        let done = self.commit_changes(&state.changes);
+        let done = self.commit_changes(state);
         state.changes.clear();
+        if was_prepared && done.is_ok() {
+            self.stub.remove();
+        }
         if done.is_err() {
             state.journal.delete();
         }
         done
     }
 
-    fn commit_changes(&self, changes: &Changes) -> Result<(), Abort> {
+    fn commit_changes(&self, state: &mut State) -> Result<(), Abort> {
         let Backing::Pool(pool) = &self.backing else { return Err(Abort::ReadOnly) };
-        let mut lane = pool.lane().map_err(|error| Abort::peer(error.to_string()))?;
+        // A panic drops the session, which undoes its transaction.
+        let mut held = held_session(pool, state)?;
+        let State { changes, scratch, .. } = state;
         let mut store = self.store.write().unwrap_or_else(PoisonError::into_inner);
-        store.commit(&mut lane, changes)
+        let next = held.run(|tx| store.apply(tx, changes, scratch));
+        state.held = Some(held);
+        store.adopt(next?);
+        Ok(())
+    }
+
+    /// Makes the changes durable without making them the file's: they wait for the end of a super-journal. If
+    /// that is there after a crash they are forgotten, if not they become the file's.
+    pub(crate) fn prepare(&self, state: &mut State, super_journal: &[u8]) -> Result<(), Abort> {
+        if state.changes.is_empty() {
+            return Ok(());
+        }
+        let Backing::Pool(pool) = &self.backing else { return Err(Abort::ReadOnly) };
+        self.stub.write(super_journal).map_err(|error| Abort::peer(error.to_string()))?;
+        let mut held = held_session(pool, state)?;
+        let mut store = self.store.write().unwrap_or_else(PoisonError::into_inner);
+        let next = held.run(|tx| store.prepare(tx, &state.changes, super_journal));
+        state.held = Some(held);
+        store.adopt(next?);
+        Ok(())
     }
 
     pub(crate) fn raise(&self, level: &mut Level, to: Level) -> Result<(), Busy> {
@@ -353,7 +418,15 @@ impl Database {
                 state.changes.clear();
                 state.journal.delete();
             }
+            if self.is_prepared() {
+                // Only an error can have left it, and another one leaves it to the next opening.
+                let _ = self.commit(&mut state);
+            }
         }
+    }
+
+    fn is_prepared(&self) -> bool {
+        self.store.read().unwrap_or_else(PoisonError::into_inner).is_prepared()
     }
 
     /// A line about the pool.
@@ -371,10 +444,22 @@ impl Database {
     }
 }
 
+/// The session that commits. It comes back to the state when it is done.
+fn held_session(pool: &Arc<FilePool>, state: &mut State) -> Result<HeldSession, Abort> {
+    if let Some(held) = state.held.take() {
+        return Ok(held);
+    }
+    let session = Session::new(Arc::clone(pool));
+    Ok(HeldSession::new(session.map_err(|error| Abort::peer(error.to_string()))?))
+}
+
 impl Drop for Database {
     /// Leaves an empty log, so that the pool can be read without recovery.
     fn drop(&mut self) {
-        if let Backing::Pool(pool) = std::mem::replace(&mut self.backing, Backing::Closed) {
+        self.state.get_mut().unwrap_or_else(PoisonError::into_inner).held = None;
+        if let Backing::Pool(pool) = std::mem::replace(&mut self.backing, Backing::Closed)
+            && let Some(pool) = Arc::into_inner(pool)
+        {
             pool.close();
         }
     }

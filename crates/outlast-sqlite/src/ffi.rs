@@ -23,7 +23,6 @@ pub(crate) const OPEN_READWRITE: c_int = 0x2;
 pub(crate) const OPEN_CREATE: c_int = 0x4;
 pub(crate) const OPEN_MAIN_DB: c_int = 0x100;
 pub(crate) const OPEN_MAIN_JOURNAL: c_int = 0x800;
-pub(crate) const OPEN_SUPER_JOURNAL: c_int = 0x4000;
 pub(crate) const OPEN_WAL: c_int = 0x80000;
 
 pub(crate) const IOCAP_SAFE_APPEND: c_int = 0x200;

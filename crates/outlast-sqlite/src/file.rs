@@ -268,6 +268,13 @@ unsafe extern "C" fn database_control(file: *mut File, op: c_int, argument: *mut
                 connection.database.state().changes.clear();
                 ffi::OK
             }
+            ffi::FCNTL_SYNC if !argument.is_null() => {
+                // SAFETY: the argument of this one is the super-journal's name.
+                let super_journal = unsafe { CStr::from_ptr(argument.cast()) }.to_bytes();
+                let database = &connection.database;
+                let done = database.prepare(&mut database.state(), super_journal);
+                done.map_or_else(|abort| code_of(&abort), |()| ffi::OK)
+            }
             ffi::FCNTL_BEGIN_ATOMIC_WRITE | ffi::FCNTL_SYNC | ffi::FCNTL_SIZE_HINT => ffi::OK,
             ffi::FCNTL_VFSNAME => {
                 // SAFETY: SQLite wants a text there.

@@ -7,6 +7,14 @@
 //!  16  directory
 //!  24  its entries
 //!  32  prepared, or 0
+//!
+//! prepared
+//!   0  bytes of the super-journal's name, padded to words
+//!   8  bytes of the file, once it is committed
+//!  16  bytes from its start that were never cut off
+//!  24  granules
+//!  32  the name, padded
+//!      for each granule: its number, a block with its bytes
 //! ```
 //!
 //! * **FILE-1** An extent that is 0 reads as zeros.

@@ -33,10 +33,13 @@ pub mod database;
 mod ffi;
 #[allow(unsafe_code)]
 mod file;
+#[allow(unsafe_code)]
+mod held;
 mod journal;
 mod layout;
 mod locks;
 pub mod options;
 pub mod store;
+mod stub;
 #[allow(unsafe_code)]
 mod vfs;

@@ -4,14 +4,20 @@
 //! durable in one transaction of the pool: granules that exist are compared with what is
 //! there and stored where words differ; new extents are stored whole, which costs no log.
 
-use outlast::{Abort, BlockKind, ByteRange, PoolOffset, RootKind, Runner, Transact};
+use outlast::{Abort, BlockKind, ByteRange, LINE_BYTES, PoolOffset, RootKind, Runner, Transact};
 use rustc_hash::FxHashMap;
 
 use crate::changes::{Changes, Granule, Lens};
 use crate::layout::{
     DIRECTORY, DIRECTORY_ENTRIES, DIRECTORY_ENTRIES_MIN, EXTENT_BYTES, GRANULE_BYTES, GRANULES,
-    LEN, MAGIC, ROOT_BYTES, TABLE_ENTRIES,
+    LEN, MAGIC, PREPARED, ROOT_BYTES, TABLE_ENTRIES,
 };
+
+/// No name of a super-journal is as long.
+const NAME_BYTES_MAX: u64 = 1 << 16;
+
+/// The name of a super-journal, lengths, and where granules are.
+type Prepared = (Vec<u8>, Lens, Vec<(u64, PoolOffset)>);
 
 /// Equal words between two changed ones that are stored with them: a range of its own costs more.
 const GAP_WORDS_MAX: usize = 2;
@@ -22,6 +28,9 @@ pub enum StoreError {
     /// The root is something else.
     #[error("a pool of something else: its root is no SQLite database")]
     NoDatabase,
+    /// It waits for a super-journal of which the file system does not say whether it is there.
+    #[error("the super-journal of a transaction over several databases: {0}")]
+    SuperJournal(std::io::Error),
     /// The transaction's end.
     #[error(transparent)]
     Abort(#[from] Abort),
@@ -37,15 +46,19 @@ pub struct Store {
     tables: Vec<u64>,
     /// The content of all tables that there are; further extents are not there.
     extents: Vec<u64>,
+    /// Changes that wait for a super-journal, or 0.
+    prepared: u64,
 }
 
 /// How a transaction changes the tables.
-struct Next {
+#[must_use]
+pub struct Next {
     len: u64,
     directory: PoolOffset,
     capacity: usize,
     tables: FxHashMap<usize, u64>,
     extents: Vec<(usize, u64)>,
+    prepared: u64,
 }
 
 /// Words of a granule that differ from what is stored.
@@ -54,6 +67,16 @@ struct Difference {
     number: u64,
     from: usize,
     to: usize,
+}
+
+/// Buffers that are kept from transaction to transaction.
+#[derive(Default)]
+pub struct Scratch {
+    numbers: Vec<u64>,
+    touched: Vec<usize>,
+    differences: Vec<Difference>,
+    ranges: Vec<ByteRange>,
+    old: Vec<u8>,
 }
 
 impl Store {
@@ -78,7 +101,8 @@ impl Store {
             extents.resize(index * TABLE_ENTRIES, 0);
             extents.extend(load_words(tx, PoolOffset(*table), TABLE_ENTRIES)?);
         }
-        Ok(Some(Self { root, len, directory, tables, extents }))
+        let prepared = tx.load_u64(root.plus(PREPARED))?;
+        Ok(Some(Self { root, len, directory, tables, extents, prepared }))
     }
 
     /// Makes an empty file the root of a pool.
@@ -94,7 +118,7 @@ impl Store {
         tx.store(directory, &[0; 8 * DIRECTORY_ENTRIES_MIN])?;
         tx.set_root(root, RootKind::Opaque)?;
         let (tables, extents) = (vec![0; DIRECTORY_ENTRIES_MIN], Vec::new());
-        Ok(Self { root, len: 0, directory, tables, extents })
+        Ok(Self { root, len: 0, directory, tables, extents, prepared: 0 })
     }
 
     /// Bytes of the file.
@@ -131,10 +155,61 @@ impl Store {
     /// # Errors
     /// [`Abort`]; the file is as it was.
     pub fn commit<R: Runner>(&mut self, runner: &mut R, changes: &Changes) -> Result<(), Abort> {
-        let Some(lens) = changes.lens() else { return Ok(()) };
-        let numbers = changes.numbers();
-        let next = runner.run(|tx| self.apply(tx, changes, lens, &numbers))?;
-        (self.len, self.directory) = (next.len, next.directory);
+        let mut scratch = Scratch::default();
+        let next = runner.run(|tx| self.apply(tx, changes, &mut scratch))?;
+        self.adopt(next);
+        Ok(())
+    }
+
+    /// Makes changes in a transaction. When it has committed, [`adopt`](Self::adopt) wants what is returned.
+    ///
+    /// # Errors
+    /// [`Abort`].
+    pub fn apply<T: Transact>(
+        &self,
+        tx: &mut T,
+        changes: &Changes,
+        scratch: &mut Scratch,
+    ) -> Result<Next, Abort> {
+        let mut next = self.unchanged();
+        if self.prepared != 0 {
+            self.free_prepared(tx)?;
+            next.prepared = 0;
+        }
+        let Some(lens) = changes.lens() else { return Ok(next) };
+        next.len = lens.len;
+        self.free_behind(tx, &mut next)?;
+        changes.numbers(&mut scratch.numbers);
+        self.touch(lens, scratch);
+        scratch.differences.clear();
+        for place in 0..scratch.touched.len() {
+            let index = scratch.touched[place];
+            match self.extent(index) {
+                0 => self.store_new_extent(tx, changes, index, &mut next)?,
+                extent => compare_extent(tx, changes, lens, (index, extent), scratch)?,
+            }
+        }
+        store_differences(tx, changes, scratch)?;
+        if next.len != self.len {
+            tx.store_u64(self.root.plus(LEN), next.len)?;
+        }
+        Ok(next)
+    }
+
+    fn unchanged(&self) -> Next {
+        Next {
+            len: self.len,
+            directory: self.directory,
+            capacity: self.tables.len(),
+            tables: FxHashMap::default(),
+            extents: Vec::new(),
+            prepared: self.prepared,
+        }
+    }
+
+    /// The transaction that made these changes has committed.
+    pub fn adopt(&mut self, next: Next) {
+        (self.len, self.directory, self.prepared) = (next.len, next.directory, next.prepared);
         self.tables.resize(next.capacity, 0);
         next.tables.into_iter().for_each(|(index, table)| self.tables[index] = table);
         for (index, extent) in next.extents {
@@ -143,47 +218,96 @@ impl Store {
             }
             self.extents[index] = extent;
         }
-        Ok(())
+    }
+
+    /// Whether changes wait for a super-journal.
+    pub fn is_prepared(&self) -> bool {
+        self.prepared != 0
+    }
+
+    /// Stores changes beside the file, to wait for a super-journal. What is [applied](Self::apply) next takes their place.
+    ///
+    /// # Errors
+    /// [`Abort`].
+    pub fn prepare<T: Transact>(
+        &self,
+        tx: &mut T,
+        changes: &Changes,
+        super_journal: &[u8],
+    ) -> Result<Next, Abort> {
+        let mut next = self.unchanged();
+        if self.prepared != 0 {
+            self.free_prepared(tx)?;
+            next.prepared = 0;
+        }
+        let Some(lens) = changes.lens() else { return Ok(next) };
+        let mut numbers = Vec::new();
+        changes.numbers(&mut numbers);
+        let head = [super_journal.len() as u64, lens.len, lens.kept, numbers.len() as u64];
+        let mut bytes: Vec<u8> = head.iter().flat_map(|word| word.to_le_bytes()).collect();
+        bytes.extend_from_slice(super_journal);
+        bytes.resize(bytes.len().next_multiple_of(8), 0);
+        for number in numbers {
+            let granule = changes.granule(number).unwrap_or(&[0; GRANULE_BYTES]);
+            let block = tx.alloc(GRANULE_BYTES as u64, BlockKind::Log)?;
+            tx.store(block, granule)?;
+            bytes.extend([number, block.0].iter().flat_map(|word| word.to_le_bytes()));
+        }
+        let block = tx.alloc(bytes.len() as u64, BlockKind::Log)?;
+        tx.store(block, &bytes)?;
+        tx.store_u64(self.root.plus(PREPARED), block.0)?;
+        next.prepared = block.0;
+        Ok(next)
+    }
+
+    /// The super-journal that changes wait for, and the changes.
+    ///
+    /// # Errors
+    /// [`Abort`].
+    pub fn prepared<T: Transact>(&self, tx: &mut T) -> Result<(Vec<u8>, Changes), Abort> {
+        let (name, lens, places) = self.load_prepared(tx)?;
+        let mut granules = Vec::new();
+        for (number, block) in places {
+            let mut granule = Box::new([0; GRANULE_BYTES]);
+            tx.load(block, &mut granule[..])?;
+            granules.push((number, granule));
+        }
+        Ok((name, Changes::of(lens, granules)))
+    }
+
+    fn load_prepared<T: Transact>(&self, tx: &mut T) -> Result<Prepared, Abort> {
+        let block = PoolOffset(self.prepared);
+        let words = load_words(tx, block, 4)?;
+        let [name_bytes, len, kept, granules] = words[..] else { unreachable!("four words") };
+        if name_bytes > NAME_BYTES_MAX || granules > len / GRANULE_BYTES as u64 + 1 {
+            return Err(Abort::damaged("changes that wait for a super-journal"));
+        }
+        let mut name = vec![0; name_bytes as usize];
+        tx.load(block.plus(32), &mut name)?;
+        let places = block.plus(32 + name_bytes.next_multiple_of(8));
+        let words = load_words(tx, places, 2 * granules as usize)?;
+        let places = words.chunks_exact(2).map(|pair| (pair[0], PoolOffset(pair[1]))).collect();
+        Ok((name, Lens { len, kept }, places))
+    }
+
+    fn free_prepared<T: Transact>(&self, tx: &mut T) -> Result<(), Abort> {
+        for (_, block) in self.load_prepared(tx)?.2 {
+            tx.free(block)?;
+        }
+        tx.free(PoolOffset(self.prepared))?;
+        tx.store_u64(self.root.plus(PREPARED), 0)
     }
 
     fn extent(&self, index: usize) -> u64 {
         self.extents.get(index).copied().unwrap_or(0)
     }
 
-    fn apply<T: Transact>(
-        &self,
-        tx: &mut T,
-        changes: &Changes,
-        lens: Lens,
-        numbers: &[u64],
-    ) -> Result<Next, Abort> {
-        let mut next = Next {
-            len: lens.len,
-            directory: self.directory,
-            capacity: self.tables.len(),
-            tables: FxHashMap::default(),
-            extents: Vec::new(),
-        };
-        self.free_behind(tx, &mut next)?;
-        let mut differences = Vec::new();
-        for index in self.touched(lens, numbers) {
-            match self.extent(index) {
-                0 => self.store_new_extent(tx, changes, index, &mut next)?,
-                extent => compare_extent(tx, changes, lens, index, extent, &mut differences)?,
-            }
-        }
-        self.store_differences(tx, changes, &differences)?;
-        if next.len != self.len {
-            tx.store_u64(self.root.plus(LEN), next.len)?;
-        }
-        Ok(next)
-    }
-
     /// Extents with changed granules, and those that growth makes part of the file again.
-    fn touched(&self, lens: Lens, numbers: &[u64]) -> Vec<usize> {
-        let mut touched: Vec<usize> = Vec::new();
+    fn touch(&self, lens: Lens, scratch: &mut Scratch) {
+        let Scratch { numbers, touched, .. } = scratch;
+        touched.clear();
         for number in numbers {
-            let index = (number / GRANULES) as usize;
+            let index = (*number / GRANULES) as usize;
             if touched.last() != Some(&index) {
                 touched.push(index);
             }
@@ -197,7 +321,6 @@ impl Store {
             touched.extend(grown);
             touched.sort_unstable();
         }
-        touched
     }
 
     /// Gives back the extents behind the new end.
@@ -277,27 +400,27 @@ impl Store {
         (next.directory, next.capacity) = (directory, capacity);
         Ok(())
     }
+}
 
-    /// Stores the words that differ, all announced together.
-    fn store_differences<T: Transact>(
-        &self,
-        tx: &mut T,
-        changes: &Changes,
-        differences: &[Difference],
-    ) -> Result<(), Abort> {
-        let ranges: Vec<ByteRange> = differences
-            .iter()
-            .map(|difference| {
-                ByteRange::new(difference.at, (difference.to - difference.from) as u64)
-            })
-            .collect();
-        tx.will_write(&ranges)?;
-        for Difference { at, number, from, to } in differences {
-            let granule = changes.granule(*number).unwrap_or(&[0; GRANULE_BYTES]);
-            tx.store(*at, &granule[*from..*to])?;
-        }
-        Ok(())
+/// Stores the words that differ, all announced together.
+fn store_differences<T: Transact>(
+    tx: &mut T,
+    changes: &Changes,
+    scratch: &mut Scratch,
+) -> Result<(), Abort> {
+    let Scratch { differences, ranges, .. } = scratch;
+    ranges.clear();
+    ranges.extend(
+        differences.iter().map(|difference| {
+            ByteRange::new(difference.at, (difference.to - difference.from) as u64)
+        }),
+    );
+    tx.will_write(ranges)?;
+    for Difference { at, number, from, to } in differences {
+        let granule = changes.granule(*number).unwrap_or(&[0; GRANULE_BYTES]);
+        tx.store(*at, &granule[*from..*to])?;
     }
+    Ok(())
 }
 
 /// Where a table has its entry for an extent.
@@ -317,13 +440,13 @@ fn compare_extent<T: Transact>(
     tx: &mut T,
     changes: &Changes,
     lens: Lens,
-    index: usize,
-    extent: u64,
-    differences: &mut Vec<Difference>,
+    (index, extent): (usize, u64),
+    scratch: &mut Scratch,
 ) -> Result<(), Abort> {
     const ZEROS: Granule = [0; GRANULE_BYTES];
+    let Scratch { old, differences, .. } = scratch;
+    old.resize(GRANULE_BYTES, 0);
     let first = index as u64 * GRANULES;
-    let mut old = ZEROS;
     for number in first..first + GRANULES {
         let start = number * GRANULE_BYTES as u64;
         let used = lens.len.saturating_sub(start).min(GRANULE_BYTES as u64) as usize;
@@ -353,28 +476,47 @@ fn compare_extent<T: Transact>(
 
 /// Byte ranges, by whole words, in which two texts of one length differ.
 fn runs_that_differ(new: &[u8], old: &[u8], mut found: impl FnMut(usize, usize)) {
-    let words = new.chunks(8).zip(old.chunks(8));
+    const LINE: usize = LINE_BYTES as usize;
     let mut run: Option<(usize, usize)> = None;
-    for (word, (new, old)) in words.enumerate() {
-        let differs = match (new.first_chunk::<8>(), old.first_chunk::<8>()) {
-            (Some(new), Some(old)) => u64::from_ne_bytes(*new) != u64::from_ne_bytes(*old),
-            _ => new != old,
-        };
-        if !differs {
+    for (line, (new, old)) in new.chunks(LINE).zip(old.chunks(LINE)).enumerate() {
+        if let (Some(new), Some(old)) = (new.first_chunk::<LINE>(), old.first_chunk::<LINE>())
+            && is_same_line(new, old)
+        {
             continue;
         }
-        run = match run {
-            Some((first, last)) if word - last <= GAP_WORDS_MAX + 1 => Some((first, word)),
-            Some((first, last)) => {
-                found(8 * first, 8 * last + 8);
-                Some((word, word))
-            }
-            None => Some((word, word)),
-        };
+        let words = new.chunks(8).zip(old.chunks(8)).enumerate();
+        for (word, _) in words.filter(|(_, (new, old))| !is_same_word(new, old)) {
+            let word = line * LINE / 8 + word;
+            run = match run {
+                Some((first, last)) if word - last <= GAP_WORDS_MAX + 1 => Some((first, word)),
+                Some((first, last)) => {
+                    found(8 * first, 8 * last + 8);
+                    Some((word, word))
+                }
+                None => Some((word, word)),
+            };
+        }
     }
     if let Some((first, last)) = run {
         found(8 * first, new.len().min(8 * last + 8));
     }
+}
+
+#[inline]
+fn is_same_word(new: &[u8], old: &[u8]) -> bool {
+    match (new.first_chunk::<8>(), old.first_chunk::<8>()) {
+        (Some(new), Some(old)) => u64::from_ne_bytes(*new) == u64::from_ne_bytes(*old),
+        _ => new == old,
+    }
+}
+
+/// Without a branch between the words, so that vectors compare them.
+#[inline]
+fn is_same_line(new: &[u8; LINE_BYTES as usize], old: &[u8; LINE_BYTES as usize]) -> bool {
+    let words = new.as_chunks::<8>().0.iter().zip(old.as_chunks::<8>().0);
+    let differs =
+        |(new, old): (&[u8; 8], &[u8; 8])| u64::from_ne_bytes(*new) ^ u64::from_ne_bytes(*old);
+    words.map(differs).fold(0, |all, one| all | one) == 0
 }
 
 #[cfg(test)]

@@ -3,8 +3,9 @@
 use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::sync::Arc;
 
-use crate::database::{self, OpenError};
+use crate::database::{self, Database, OpenError};
 use crate::ffi::{self, Api, ApiRoutines, File, Symbol, Vfs};
 use crate::file::{Connection, DatabaseFile, FILE_BYTES, JournalFile, code_of, guarded};
 use crate::locks::Level;
@@ -127,13 +128,13 @@ unsafe fn registered<'a>(vfs: *mut Vfs) -> &'a Registered {
     unsafe { &*(*vfs).app_data.cast::<Registered>() }
 }
 
-/// A path of SQLite's.
+/// The bytes of a path of SQLite's.
 ///
 /// # Safety
 /// - `name` is a text that lives as long as the result is used.
-unsafe fn path<'a>(name: *const c_char) -> &'a Path {
+unsafe fn bytes<'a>(name: *const c_char) -> &'a [u8] {
     // SAFETY: the caller's.
-    Path::new(OsStr::from_bytes(unsafe { CStr::from_ptr(name) }.to_bytes()))
+    unsafe { CStr::from_ptr(name) }.to_bytes()
 }
 
 unsafe extern "C" fn open(
@@ -156,10 +157,11 @@ unsafe extern "C" fn open(
                 return open_database(api, name, file, flags, flags_out);
             }
             if flags & ffi::OPEN_MAIN_JOURNAL != 0
-                && let Some(database) = database::find(path(name), "-journal")
+                && let Some(()) = database::with(bytes(name), "-journal", |database| {
+                    database.state().journal.create();
+                    JournalFile::put(file, database.clone());
+                })
             {
-                database.state().journal.create();
-                JournalFile::put(file, database);
                 if !flags_out.is_null() {
                     flags_out.write(flags);
                 }
@@ -190,7 +192,7 @@ unsafe fn open_database(
     // SAFETY: the caller's.
     let (path, options) = unsafe {
         let value_of = |parameter: &str| api.parameter(name, parameter);
-        (path(name), DatabaseOptions::from_uri(value_of))
+        (Path::new(OsStr::from_bytes(bytes(name))), DatabaseOptions::from_uri(value_of))
     };
     let options = match options {
         Ok(options) => options,
@@ -225,24 +227,27 @@ unsafe fn open_database(
 unsafe extern "C" fn delete(vfs: *mut Vfs, name: *const c_char, sync: c_int) -> c_int {
     guarded(|| {
         // SAFETY: SQLite's call of a registered VFS.
-        let (registered, path) = unsafe { (registered(vfs), path(name)) };
-        let Some(database) = database::find(path, "-journal") else {
+        let (registered, name_bytes) = unsafe { (registered(vfs), bytes(name)) };
+        let Some(database) = database::with(name_bytes, "-journal", Arc::clone) else {
             let default = registered.default;
             // SAFETY: the same call, for the VFS below.
             return unsafe { ((*default).delete)(default, name, sync) };
         };
-        let mut state = database.state();
-        if !state.journal.exists() {
-            drop(state);
-            database::close(database);
-            return ffi::IOERR_DELETE_NOENT;
-        }
-        let done = database.commit(&mut state);
-        state.journal.delete();
-        drop(state);
+        let code = delete_journal(&database);
         database::close(database);
-        done.map_or_else(|abort| code_of(&abort), |()| ffi::OK)
+        code
     })
+}
+
+/// The end of a transaction in journal mode `DELETE`.
+fn delete_journal(database: &Database) -> c_int {
+    let mut state = database.state();
+    if !state.journal.exists() {
+        return ffi::IOERR_DELETE_NOENT;
+    }
+    let done = database.commit(&mut state);
+    state.journal.delete();
+    done.map_or_else(|abort| code_of(&abort), |()| ffi::OK)
 }
 
 unsafe extern "C" fn access(
@@ -253,17 +258,14 @@ unsafe extern "C" fn access(
 ) -> c_int {
     guarded(|| {
         // SAFETY: SQLite's call of a registered VFS.
-        let (registered, path) = unsafe { (registered(vfs), path(name)) };
-        let known = match database::find(path, "-journal") {
-            Some(database) => {
-                let exists = database.state().journal.exists();
-                database::close(database);
-                Some(exists)
+        let (registered, name_bytes) = unsafe { (registered(vfs), bytes(name)) };
+        let known = match name_bytes.last() {
+            Some(b'l') => {
+                let exists = |database: &Arc<Database>| database.state().journal.exists();
+                database::with(name_bytes, "-journal", exists)
+                    .or_else(|| database::with(name_bytes, "-wal", |_| false))
             }
-            None => database::find(path, "-wal").map(|database| {
-                database::close(database);
-                false
-            }),
+            _ => None,
         };
         match known {
             Some(exists) => {
