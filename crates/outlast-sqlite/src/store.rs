@@ -1,0 +1,523 @@
+//! A file of bytes in a pool: SQLite's database.
+//!
+//! A [`Store`] is the volatile copy of the tables that lead to extents. A transaction's [`Changes`] become
+//! durable in one transaction of the pool: granules that exist are compared with what is
+//! there and stored where words differ; new extents are stored whole, which costs no log.
+
+use outlast::{Abort, BlockKind, ByteRange, LINE_BYTES, PoolOffset, RootKind, Runner, Transact};
+use rustc_hash::FxHashMap;
+
+use crate::changes::{Changes, Granule, Lens};
+use crate::layout::{
+    DIRECTORY, DIRECTORY_ENTRIES, DIRECTORY_ENTRIES_MIN, EXTENT_BYTES, GRANULE_BYTES, GRANULES,
+    LEN, MAGIC, PREPARED, ROOT_BYTES, TABLE_ENTRIES,
+};
+
+/// No name of a super-journal is as long.
+const NAME_BYTES_MAX: u64 = 1 << 16;
+
+/// The name of a super-journal, lengths, and where granules are.
+type Prepared = (Vec<u8>, Lens, Vec<(u64, PoolOffset)>);
+
+/// Equal words between two changed ones that are stored with them: a range of its own costs more.
+const GAP_WORDS_MAX: usize = 2;
+
+/// What a pool's root says about a database in it.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The root is something else.
+    #[error("a pool of something else: its root is no SQLite database")]
+    NoDatabase,
+    /// It waits for a super-journal of which the file system does not say whether it is there.
+    #[error("the super-journal of a transaction over several databases: {0}")]
+    SuperJournal(std::io::Error),
+    /// The transaction's end.
+    #[error(transparent)]
+    Abort(#[from] Abort),
+}
+
+/// A file in a pool, and where its bytes are.
+#[derive(Clone, Debug)]
+pub struct Store {
+    root: PoolOffset,
+    len: u64,
+    directory: PoolOffset,
+    /// The directory's content.
+    tables: Vec<u64>,
+    /// The content of all tables that there are; further extents are not there.
+    extents: Vec<u64>,
+    /// Changes that wait for a super-journal, or 0.
+    prepared: u64,
+}
+
+/// How a transaction changes the tables.
+#[must_use]
+pub struct Next {
+    len: u64,
+    directory: PoolOffset,
+    capacity: usize,
+    tables: FxHashMap<usize, u64>,
+    extents: Vec<(usize, u64)>,
+    prepared: u64,
+}
+
+/// Words of a granule that differ from what is stored.
+struct Difference {
+    at: PoolOffset,
+    number: u64,
+    from: usize,
+    to: usize,
+}
+
+/// Buffers that are kept from transaction to transaction.
+#[derive(Default)]
+pub struct Scratch {
+    numbers: Vec<u64>,
+    touched: Vec<usize>,
+    differences: Vec<Difference>,
+    ranges: Vec<ByteRange>,
+    old: Vec<u8>,
+}
+
+impl Store {
+    /// Finds the file of a pool; `None` in a pool without a root.
+    ///
+    /// # Errors
+    /// [`StoreError::NoDatabase`].
+    pub fn open<T: Transact>(tx: &mut T) -> Result<Option<Self>, StoreError> {
+        let Some((root, kind)) = tx.root()? else { return Ok(None) };
+        if kind != RootKind::Opaque || tx.load_u64(root)? != MAGIC {
+            return Err(StoreError::NoDatabase);
+        }
+        let len = tx.load_u64(root.plus(LEN))?;
+        let directory = PoolOffset(tx.load_u64(root.plus(DIRECTORY))?);
+        let entries = tx.load_u64(root.plus(DIRECTORY_ENTRIES))?;
+        if entries > len / EXTENT_BYTES + (1 << 20) {
+            return Err(Abort::damaged("the directory of a database is too long").into());
+        }
+        let tables = load_words(tx, directory, entries as usize)?;
+        let mut extents = Vec::new();
+        for (index, table) in tables.iter().enumerate().filter(|(_, table)| **table != 0) {
+            extents.resize(index * TABLE_ENTRIES, 0);
+            extents.extend(load_words(tx, PoolOffset(*table), TABLE_ENTRIES)?);
+        }
+        let prepared = tx.load_u64(root.plus(PREPARED))?;
+        Ok(Some(Self { root, len, directory, tables, extents, prepared }))
+    }
+
+    /// Makes an empty file the root of a pool.
+    pub fn create<T: Transact>(tx: &mut T) -> Result<Self, Abort> {
+        let root = tx.alloc(ROOT_BYTES, BlockKind::General)?;
+        let directory = tx.alloc(8 * DIRECTORY_ENTRIES_MIN as u64, BlockKind::General)?;
+        let mut bytes = [0; ROOT_BYTES as usize];
+        let words = [MAGIC, 0, directory.0, DIRECTORY_ENTRIES_MIN as u64];
+        for (place, word) in bytes.chunks_exact_mut(8).zip(words) {
+            place.copy_from_slice(&word.to_le_bytes());
+        }
+        tx.store(root, &bytes)?;
+        tx.store(directory, &[0; 8 * DIRECTORY_ENTRIES_MIN])?;
+        tx.set_root(root, RootKind::Opaque)?;
+        let (tables, extents) = (vec![0; DIRECTORY_ENTRIES_MIN], Vec::new());
+        Ok(Self { root, len: 0, directory, tables, extents, prepared: 0 })
+    }
+
+    /// Bytes of the file.
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Whether the file has no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Reads what is stored, between transactions. Bytes behind the end are zeros. `load` loads from
+    /// the pool.
+    pub fn read(&self, at: u64, out: &mut [u8], load: impl Fn(PoolOffset, &mut [u8])) {
+        let there = self.len.saturating_sub(at).min(out.len() as u64) as usize;
+        let (mut rest, behind) = out.split_at_mut(there);
+        behind.fill(0);
+        let mut at = at;
+        while !rest.is_empty() {
+            let inside = at % EXTENT_BYTES;
+            let len = (EXTENT_BYTES - inside).min(rest.len() as u64) as usize;
+            let (part, others) = rest.split_at_mut(len);
+            match self.extent((at / EXTENT_BYTES) as usize) {
+                0 => part.fill(0),
+                extent => load(PoolOffset(extent + inside), part),
+            }
+            (rest, at) = (others, at + len as u64);
+        }
+    }
+
+    /// Makes changes durable in one transaction.
+    ///
+    /// # Errors
+    /// [`Abort`]; the file is as it was.
+    pub fn commit<R: Runner>(&mut self, runner: &mut R, changes: &Changes) -> Result<(), Abort> {
+        let mut scratch = Scratch::default();
+        let next = runner.run(|tx| self.apply(tx, changes, &mut scratch))?;
+        self.adopt(next);
+        Ok(())
+    }
+
+    /// Makes changes in a transaction. When it has committed, [`adopt`](Self::adopt) wants what is returned.
+    ///
+    /// # Errors
+    /// [`Abort`].
+    pub fn apply<T: Transact>(
+        &self,
+        tx: &mut T,
+        changes: &Changes,
+        scratch: &mut Scratch,
+    ) -> Result<Next, Abort> {
+        let mut next = self.unchanged();
+        if self.prepared != 0 {
+            self.free_prepared(tx)?;
+            next.prepared = 0;
+        }
+        let Some(lens) = changes.lens() else { return Ok(next) };
+        next.len = lens.len;
+        self.free_behind(tx, &mut next)?;
+        changes.numbers(&mut scratch.numbers);
+        self.touch(lens, scratch);
+        scratch.differences.clear();
+        for place in 0..scratch.touched.len() {
+            let index = scratch.touched[place];
+            match self.extent(index) {
+                0 => self.store_new_extent(tx, changes, index, &mut next)?,
+                extent => compare_extent(tx, changes, lens, (index, extent), scratch)?,
+            }
+        }
+        store_differences(tx, changes, scratch)?;
+        if next.len != self.len {
+            tx.store_u64(self.root.plus(LEN), next.len)?;
+        }
+        Ok(next)
+    }
+
+    fn unchanged(&self) -> Next {
+        Next {
+            len: self.len,
+            directory: self.directory,
+            capacity: self.tables.len(),
+            tables: FxHashMap::default(),
+            extents: Vec::new(),
+            prepared: self.prepared,
+        }
+    }
+
+    /// The transaction that made these changes has committed.
+    pub fn adopt(&mut self, next: Next) {
+        (self.len, self.directory, self.prepared) = (next.len, next.directory, next.prepared);
+        self.tables.resize(next.capacity, 0);
+        next.tables.into_iter().for_each(|(index, table)| self.tables[index] = table);
+        for (index, extent) in next.extents {
+            if index >= self.extents.len() {
+                self.extents.resize(index + 1, 0);
+            }
+            self.extents[index] = extent;
+        }
+    }
+
+    /// Whether changes wait for a super-journal.
+    pub fn is_prepared(&self) -> bool {
+        self.prepared != 0
+    }
+
+    /// Stores changes beside the file, to wait for a super-journal. What is [applied](Self::apply) next takes their place.
+    ///
+    /// # Errors
+    /// [`Abort`].
+    pub fn prepare<T: Transact>(
+        &self,
+        tx: &mut T,
+        changes: &Changes,
+        super_journal: &[u8],
+    ) -> Result<Next, Abort> {
+        let mut next = self.unchanged();
+        if self.prepared != 0 {
+            self.free_prepared(tx)?;
+            next.prepared = 0;
+        }
+        let Some(lens) = changes.lens() else { return Ok(next) };
+        let mut numbers = Vec::new();
+        changes.numbers(&mut numbers);
+        let head = [super_journal.len() as u64, lens.len, lens.kept, numbers.len() as u64];
+        let mut bytes: Vec<u8> = head.iter().flat_map(|word| word.to_le_bytes()).collect();
+        bytes.extend_from_slice(super_journal);
+        bytes.resize(bytes.len().next_multiple_of(8), 0);
+        for number in numbers {
+            let granule = changes.granule(number).unwrap_or(&[0; GRANULE_BYTES]);
+            let block = tx.alloc(GRANULE_BYTES as u64, BlockKind::Log)?;
+            tx.store(block, granule)?;
+            bytes.extend([number, block.0].iter().flat_map(|word| word.to_le_bytes()));
+        }
+        let block = tx.alloc(bytes.len() as u64, BlockKind::Log)?;
+        tx.store(block, &bytes)?;
+        tx.store_u64(self.root.plus(PREPARED), block.0)?;
+        next.prepared = block.0;
+        Ok(next)
+    }
+
+    /// The super-journal that changes wait for, and the changes.
+    ///
+    /// # Errors
+    /// [`Abort`].
+    pub fn prepared<T: Transact>(&self, tx: &mut T) -> Result<(Vec<u8>, Changes), Abort> {
+        let (name, lens, places) = self.load_prepared(tx)?;
+        let mut granules = Vec::new();
+        for (number, block) in places {
+            let mut granule = Box::new([0; GRANULE_BYTES]);
+            tx.load(block, &mut granule[..])?;
+            granules.push((number, granule));
+        }
+        Ok((name, Changes::of(lens, granules)))
+    }
+
+    fn load_prepared<T: Transact>(&self, tx: &mut T) -> Result<Prepared, Abort> {
+        let block = PoolOffset(self.prepared);
+        let words = load_words(tx, block, 4)?;
+        let [name_bytes, len, kept, granules] = words[..] else { unreachable!("four words") };
+        if name_bytes > NAME_BYTES_MAX || granules > len / GRANULE_BYTES as u64 + 1 {
+            return Err(Abort::damaged("changes that wait for a super-journal"));
+        }
+        let mut name = vec![0; name_bytes as usize];
+        tx.load(block.plus(32), &mut name)?;
+        let places = block.plus(32 + name_bytes.next_multiple_of(8));
+        let words = load_words(tx, places, 2 * granules as usize)?;
+        let places = words.chunks_exact(2).map(|pair| (pair[0], PoolOffset(pair[1]))).collect();
+        Ok((name, Lens { len, kept }, places))
+    }
+
+    fn free_prepared<T: Transact>(&self, tx: &mut T) -> Result<(), Abort> {
+        for (_, block) in self.load_prepared(tx)?.2 {
+            tx.free(block)?;
+        }
+        tx.free(PoolOffset(self.prepared))?;
+        tx.store_u64(self.root.plus(PREPARED), 0)
+    }
+
+    fn extent(&self, index: usize) -> u64 {
+        self.extents.get(index).copied().unwrap_or(0)
+    }
+
+    /// Extents with changed granules, and those that growth makes part of the file again.
+    fn touch(&self, lens: Lens, scratch: &mut Scratch) {
+        let Scratch { numbers, touched, .. } = scratch;
+        touched.clear();
+        for number in numbers {
+            let index = (*number / GRANULES) as usize;
+            if touched.last() != Some(&index) {
+                touched.push(index);
+            }
+        }
+        if lens.len > lens.kept {
+            let (from, to) = (lens.kept / EXTENT_BYTES, lens.len.div_ceil(EXTENT_BYTES));
+            let to = (to as usize).min(self.extents.len());
+            let grown = (from as usize..to).filter(|index| self.extent(*index) != 0);
+            let grown: Vec<usize> =
+                grown.filter(|index| touched.binary_search(index).is_err()).collect();
+            touched.extend(grown);
+            touched.sort_unstable();
+        }
+    }
+
+    /// Gives back the extents behind the new end.
+    fn free_behind<T: Transact>(&self, tx: &mut T, next: &mut Next) -> Result<(), Abort> {
+        let from = next.len.div_ceil(EXTENT_BYTES) as usize;
+        for index in from..self.extents.len() {
+            let extent = self.extents[index];
+            if extent != 0 {
+                tx.free(PoolOffset(extent))?;
+                tx.store_u64(table_entry(self.tables[index / TABLE_ENTRIES], index), 0)?;
+                next.extents.push((index, 0));
+            }
+        }
+        Ok(())
+    }
+
+    fn store_new_extent<T: Transact>(
+        &self,
+        tx: &mut T,
+        changes: &Changes,
+        index: usize,
+        next: &mut Next,
+    ) -> Result<(), Abort> {
+        let extent = tx.alloc(EXTENT_BYTES, BlockKind::Value)?;
+        let start = index as u64 * EXTENT_BYTES;
+        let used = (next.len - start).min(EXTENT_BYTES);
+        for inside in 0..used.div_ceil(GRANULE_BYTES as u64) {
+            let at = inside * GRANULE_BYTES as u64;
+            let len = (used - at).min(GRANULE_BYTES as u64) as usize;
+            let granule = changes.granule(index as u64 * GRANULES + inside);
+            tx.store(extent.plus(at), &granule.unwrap_or(&[0; GRANULE_BYTES])[..len])?;
+        }
+        let table = self.table_for(tx, index / TABLE_ENTRIES, next)?;
+        tx.store_u64(table_entry(table, index), extent.0)?;
+        next.extents.push((index, extent.0));
+        Ok(())
+    }
+
+    /// The table of that number, which is made if there is none.
+    fn table_for<T: Transact>(
+        &self,
+        tx: &mut T,
+        number: usize,
+        next: &mut Next,
+    ) -> Result<u64, Abort> {
+        let known = next.tables.get(&number).or(self.tables.get(number)).copied();
+        if let Some(table) = known.filter(|table| *table != 0) {
+            return Ok(table);
+        }
+        if number >= next.capacity {
+            self.lengthen_directory(tx, number + 1, next)?;
+        }
+        let table = tx.alloc(8 * TABLE_ENTRIES as u64, BlockKind::General)?;
+        tx.store(table, &[0; 8 * TABLE_ENTRIES])?;
+        tx.store_u64(next.directory.plus(8 * number as u64), table.0)?;
+        next.tables.insert(number, table.0);
+        Ok(table.0)
+    }
+
+    fn lengthen_directory<T: Transact>(
+        &self,
+        tx: &mut T,
+        entries: usize,
+        next: &mut Next,
+    ) -> Result<(), Abort> {
+        let capacity = entries.next_power_of_two().max(2 * next.capacity);
+        let directory = tx.alloc(8 * capacity as u64, BlockKind::General)?;
+        let entry = |number: usize| {
+            let known = next.tables.get(&number).or(self.tables.get(number));
+            known.copied().unwrap_or(0).to_le_bytes()
+        };
+        let bytes: Vec<u8> = (0..capacity).flat_map(entry).collect();
+        tx.store(directory, &bytes)?;
+        tx.free(next.directory)?;
+        tx.store_u64(self.root.plus(DIRECTORY), directory.0)?;
+        tx.store_u64(self.root.plus(DIRECTORY_ENTRIES), capacity as u64)?;
+        (next.directory, next.capacity) = (directory, capacity);
+        Ok(())
+    }
+}
+
+/// Stores the words that differ, all announced together.
+fn store_differences<T: Transact>(
+    tx: &mut T,
+    changes: &Changes,
+    scratch: &mut Scratch,
+) -> Result<(), Abort> {
+    let Scratch { differences, ranges, .. } = scratch;
+    ranges.clear();
+    ranges.extend(
+        differences.iter().map(|difference| {
+            ByteRange::new(difference.at, (difference.to - difference.from) as u64)
+        }),
+    );
+    tx.will_write(ranges)?;
+    for Difference { at, number, from, to } in differences {
+        let granule = changes.granule(*number).unwrap_or(&[0; GRANULE_BYTES]);
+        tx.store(*at, &granule[*from..*to])?;
+    }
+    Ok(())
+}
+
+/// Where a table has its entry for an extent.
+fn table_entry(table: u64, index: usize) -> PoolOffset {
+    PoolOffset(table + 8 * (index % TABLE_ENTRIES) as u64)
+}
+
+fn load_words<T: Transact>(tx: &mut T, at: PoolOffset, words: usize) -> Result<Vec<u64>, Abort> {
+    let mut bytes = vec![0; 8 * words];
+    tx.load(at, &mut bytes)?;
+    let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("8 bytes"));
+    Ok(bytes.chunks_exact(8).map(word).collect())
+}
+
+/// Finds what of an extent differs from the changes, and from zeros where the file has grown over it.
+fn compare_extent<T: Transact>(
+    tx: &mut T,
+    changes: &Changes,
+    lens: Lens,
+    (index, extent): (usize, u64),
+    scratch: &mut Scratch,
+) -> Result<(), Abort> {
+    const ZEROS: Granule = [0; GRANULE_BYTES];
+    let Scratch { old, differences, .. } = scratch;
+    old.resize(GRANULE_BYTES, 0);
+    let first = index as u64 * GRANULES;
+    for number in first..first + GRANULES {
+        let start = number * GRANULE_BYTES as u64;
+        let used = lens.len.saturating_sub(start).min(GRANULE_BYTES as u64) as usize;
+        if used == 0 {
+            return Ok(());
+        }
+        let (granule, from) = match changes.granule(number) {
+            Some(granule) => (granule, 0),
+            // FILE-2: what becomes part of the file again is zero.
+            None => (&ZEROS, lens.kept.saturating_sub(start).min(used as u64) as usize),
+        };
+        if from < used {
+            let at = PoolOffset(extent + start % EXTENT_BYTES);
+            tx.load(at.plus(from as u64), &mut old[from..used])?;
+            runs_that_differ(&granule[from..used], &old[from..used], |begin, end| {
+                differences.push(Difference {
+                    at: at.plus((from + begin) as u64),
+                    number,
+                    from: from + begin,
+                    to: from + end,
+                });
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Byte ranges, by whole words, in which two texts of one length differ.
+fn runs_that_differ(new: &[u8], old: &[u8], mut found: impl FnMut(usize, usize)) {
+    const LINE: usize = LINE_BYTES as usize;
+    let mut run: Option<(usize, usize)> = None;
+    for (line, (new, old)) in new.chunks(LINE).zip(old.chunks(LINE)).enumerate() {
+        if let (Some(new), Some(old)) = (new.first_chunk::<LINE>(), old.first_chunk::<LINE>())
+            && is_same_line(new, old)
+        {
+            continue;
+        }
+        let words = new.chunks(8).zip(old.chunks(8)).enumerate();
+        for (word, _) in words.filter(|(_, (new, old))| !is_same_word(new, old)) {
+            let word = line * LINE / 8 + word;
+            run = match run {
+                Some((first, last)) if word - last <= GAP_WORDS_MAX + 1 => Some((first, word)),
+                Some((first, last)) => {
+                    found(8 * first, 8 * last + 8);
+                    Some((word, word))
+                }
+                None => Some((word, word)),
+            };
+        }
+    }
+    if let Some((first, last)) = run {
+        found(8 * first, new.len().min(8 * last + 8));
+    }
+}
+
+#[inline]
+fn is_same_word(new: &[u8], old: &[u8]) -> bool {
+    match (new.first_chunk::<8>(), old.first_chunk::<8>()) {
+        (Some(new), Some(old)) => u64::from_ne_bytes(*new) == u64::from_ne_bytes(*old),
+        _ => new == old,
+    }
+}
+
+/// Without a branch between the words, so that vectors compare them.
+#[inline]
+fn is_same_line(new: &[u8; LINE_BYTES as usize], old: &[u8; LINE_BYTES as usize]) -> bool {
+    let words = new.as_chunks::<8>().0.iter().zip(old.as_chunks::<8>().0);
+    let differs =
+        |(new, old): (&[u8; 8], &[u8; 8])| u64::from_ne_bytes(*new) ^ u64::from_ne_bytes(*old);
+    words.map(differs).fold(0, |all, one| all | one) == 0
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,99 @@
+//! Transactions over several databases: all or none.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+
+use crate::common::{has_shell, python, python_script, run_python, shell};
+
+#[test]
+fn attached_databases_commit_and_roll_back_together() {
+    if !has_shell() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let file = |name: &str| directory.path().join(name).display().to_string();
+    let (a, b, plain) = (file("a.pool"), file("b.pool"), file("c.db"));
+    let attach = format!(
+        ".open file:{a}?vfs=outlast\nattach 'file:{b}?vfs=outlast' as b;
+        attach 'file:{plain}?vfs=unix' as c;\n"
+    );
+    let script = "create table main.t(x); create table b.t(x); create table c.t(x);
+        begin; insert into main.t values (1); insert into b.t values (1); insert into c.t values (1); commit;
+        begin; insert into main.t values (2); insert into b.t values (2); insert into c.t values (2); rollback;
+        begin; insert into main.t values (3); insert into c.t values (3); commit;";
+    shell(&format!("{attach}{script}"));
+    let sums =
+        "select (select sum(x) from main.t), (select sum(x) from b.t), (select sum(x) from c.t);
+        pragma integrity_check;";
+    assert_eq!(shell(&format!("{attach}{sums}")), "4|1|4\nok\n");
+    let left: Vec<_> = std::fs::read_dir(directory.path()).unwrap().collect();
+    assert_eq!(left.len(), 3, "journals are left: {left:?}");
+}
+
+/// Transactions over two pools and a plain file, whichever is the main database.
+const WRITER: &str = "
+main, others = sys.argv[1], sys.argv[2:]
+db = sqlite3.connect(f'file:{main}', uri=True, isolation_level=None)
+for number, other in enumerate(others):
+    db.execute(f'attach ? as o{number}', ('file:' + other,))
+names = ['main'] + [f'o{number}' for number in range(len(others))]
+for name in names:
+    db.execute(f'create table if not exists {name}.t(n, b)')
+n = db.execute('select ifnull(max(n), 0) from t').fetchone()[0]
+print(n, flush=True)
+while True:
+    n += 1
+    db.execute('begin')
+    for name in names:
+        db.execute(f'insert into {name}.t values (?, ?)', (n, 'x' * (n * 997 % 5000)))
+    db.execute('commit')
+    print(n, flush=True)
+";
+
+const JUDGE: &str = "
+told, files = int(sys.argv[1]), sys.argv[2:]
+counts = []
+for file in files:
+    db = sqlite3.connect(f'file:{file}', uri=True)
+    assert db.execute('pragma integrity_check').fetchall() == [('ok',)]
+    counts.append(db.execute('select count(*), max(n) from t').fetchone())
+assert len(set(counts)) == 1, counts
+assert told <= counts[0][1] <= told + 1, (told, counts)
+print(counts[0][1])
+";
+
+#[test]
+fn a_killed_client_leaves_all_databases_at_one_transaction() {
+    let Some(python) = python() else { return };
+    let rounds: u64 = std::env::var("OUTLAST_KILLS").map_or(8, |kills| kills.parse().unwrap());
+    let directory = tempfile::tempdir().unwrap();
+    let file = |name: &str| directory.path().join(name).display().to_string();
+    let pools = [file("a.pool"), file("b.pool")].map(|pool| format!("{pool}?vfs=outlast"));
+    let plain = format!("{}?vfs=unix", file("c.db"));
+    let mut committed = 0;
+    for round in 0..rounds {
+        let mut files = vec![pools[0].clone(), pools[1].clone(), plain.clone()];
+        files.rotate_left(round as usize % 3);
+        let mut command = Command::new(python);
+        command.args(["-c", &python_script(WRITER)]).args(&files);
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut told: u64 = lines.next().unwrap().unwrap().parse().unwrap();
+        assert_eq!(told, committed);
+        let wanted = told + 3 + round;
+        while told < wanted {
+            told = lines.next().unwrap().unwrap().parse().unwrap();
+        }
+        std::thread::sleep(std::time::Duration::from_micros(round * 391 % 3000));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        for line in lines.map_while(Result::ok) {
+            told = line.parse().unwrap_or(told);
+        }
+        files.rotate_left(round as usize / 3 % 3);
+        let told = told.to_string();
+        let arguments: Vec<&str> =
+            std::iter::once(told.as_str()).chain(files.iter().map(String::as_str)).collect();
+        committed = run_python(python, JUDGE, &arguments).trim().parse().unwrap();
+    }
+}

@@ -1,0 +1,96 @@
+//! A client is killed in the middle of its work; what it has told of is there.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+
+use crate::common::{python, python_script, run_python};
+
+/// Inserts, updates and deletes at random, and tells each transaction's number once it is committed. The
+/// table `done` says the same in the database.
+const WRITER: &str = "
+import random
+path, seed = sys.argv[1], int(sys.argv[2])
+random.seed(seed)
+db = open(path)
+db.execute('pragma cache_size=8')
+db.execute('create table if not exists t(a integer primary key, b)')
+db.execute('create table if not exists done(n)')
+n = db.execute('select ifnull(max(n), 0) from done').fetchone()[0]
+print(n, flush=True)
+while True:
+    n += 1
+    db.execute('begin immediate')
+    # What the transaction does follows from its number.
+    own = random.Random(n)
+    for _ in range(own.choice([1, 1, 1, 2, 40])):
+        a = own.randrange(300)
+        if own.random() < 0.2:
+            db.execute('delete from t where a = ?', (a,))
+        else:
+            db.execute('replace into t values (?, ?)', (a, f'{n}-' + 'x' * own.randrange(3000)))
+    if own.random() < 0.1:
+        db.execute('savepoint s')
+        db.execute('delete from t')
+        db.execute('rollback to s')
+    db.execute('insert into done values (?)', (n,))
+    db.execute('commit')
+    print(n, flush=True)
+    if own.random() < 0.02:
+        db.execute('vacuum')
+";
+
+/// Does the same in a dictionary, and compares.
+const JUDGE: &str = "
+import random
+path, told = sys.argv[1], int(sys.argv[2])
+db = open(path)
+assert db.execute('pragma integrity_check').fetchall() == [('ok',)]
+n = db.execute('select ifnull(max(n), 0) from done').fetchone()[0] if told else 0
+assert told <= n <= told + 1, (told, n)
+if n:
+    assert db.execute('select count(*) from done').fetchone()[0] == n
+    shadow = {}
+    for tx in range(1, n + 1):
+        own = random.Random(tx)
+        for _ in range(own.choice([1, 1, 1, 2, 40])):
+            a = own.randrange(300)
+            if own.random() < 0.2:
+                shadow.pop(a, None)
+            else:
+                shadow[a] = f'{tx}-' + 'x' * own.randrange(3000)
+    assert dict(db.execute('select * from t')) == shadow
+print(n)
+";
+
+#[test]
+fn what_a_killed_client_has_been_told_is_there() {
+    let Some(python) = python() else { return };
+    let rounds: u64 = std::env::var("OUTLAST_KILLS").map_or(12, |kills| kills.parse().unwrap());
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("a.pool").display().to_string();
+    let mut committed = 0;
+    for round in 0..rounds {
+        let mut command = Command::new(python);
+        command.args(["-c", &python_script(WRITER), &path, &round.to_string()]);
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let first: u64 = lines.next().unwrap().unwrap().parse().unwrap();
+        assert_eq!(first, committed);
+        // Some rounds end between two transactions, some anywhere in one.
+        let wanted = first + 1 + round * 7 % 60;
+        let mut told = first;
+        while told < wanted {
+            told = lines.next().unwrap().unwrap().parse().unwrap();
+        }
+        std::thread::sleep(std::time::Duration::from_micros(round * 131 % 900));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        // What stands in the pipe was told before.
+        for line in lines.map_while(Result::ok) {
+            told = line.parse().unwrap_or(told);
+        }
+        let found = run_python(python, JUDGE, &[&path, &told.to_string()]);
+        committed = found.trim().parse().unwrap();
+    }
+    assert!(committed > rounds);
+}
