@@ -135,10 +135,11 @@ fn folder(directory: &Path, name: &'static str) -> Result<PathBuf, EngineError> 
 }
 
 /// Syncs of the whole process so far, where they are counted.
+#[cfg(feature = "engines")]
 fn process_syncs() -> Option<u64> {
-    #[cfg(all(feature = "engines", target_os = "linux"))]
+    #[cfg(target_os = "linux")]
     return Some(syncs::count());
-    #[cfg(not(all(feature = "engines", target_os = "linux")))]
+    #[cfg(not(target_os = "linux"))]
     None
 }
 
