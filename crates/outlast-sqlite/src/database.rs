@@ -62,7 +62,7 @@ enum Backing {
     /// A pool that runs transactions.
     Pool(Arc<FilePool>),
     /// One that is only read, as recovery would leave it.
-    Image(RecoveredPool<Overlay<Mapped>>),
+    Image(Box<RecoveredPool<Overlay<Mapped>>>),
     /// Closed.
     Closed,
 }
@@ -225,11 +225,10 @@ fn why(path: &Path, error: PoolError) -> OpenError {
 
 /// Finds the file of a pool in one transaction.
 fn find_store<R: Runner>(runner: &mut R) -> Result<Option<Store>, StoreError> {
-    let found = runner.run(|tx| match Store::open(tx) {
+    runner.run(|tx| match Store::open(tx) {
         Err(StoreError::Abort(abort)) => Err(abort),
         other => Ok(other),
-    })?;
-    found
+    })?
 }
 
 /// Settles what waits for the end of a super-journal: as long as that is there, the transaction has not
@@ -300,7 +299,7 @@ impl Database {
                 // What it says now depends on a super-journal, and only a writer can settle that.
                 Err(OpenError::Unsettled(name()))
             }
-            Ok(Some(store)) => Ok(Self::of(Backing::Image(pool), store, path)),
+            Ok(Some(store)) => Ok(Self::of(Backing::Image(Box::new(pool)), store, path)),
             Ok(None) => Err(OpenError::NoDatabase(name(), StoreError::NoDatabase)),
             Err(error) => Err(OpenError::NoDatabase(name(), error)),
         }
