@@ -18,6 +18,7 @@ mod serve;
 mod signals;
 mod sim;
 mod size;
+mod sqlite;
 mod suite;
 mod trace;
 
@@ -77,6 +78,9 @@ enum Command {
     /// Create pool files and look after them.
     #[command(subcommand)]
     Pool(pool::PoolCommand),
+    /// Move SQLite databases into pools and out of them.
+    #[command(subcommand)]
+    Sqlite(sqlite::SqliteCommand),
     /// Measure schemes against each other, and against what the machine allows.
     Bench(bench::BenchArgs),
     /// Crash the runtime on models of caches, recover, and judge.
@@ -114,6 +118,7 @@ fn main() -> ExitCode {
 fn run(cli: &Cli) -> CommandResult {
     let verdict = match &cli.command {
         Command::Pool(command) => pool::run(command, cli.json, cli.seed),
+        Command::Sqlite(command) => sqlite::run(command, cli.json, cli.seed),
         Command::Bench(args) => bench::run(args, cli.json, cli.seed),
         Command::Crash(args) => crash::run(args, cli.json, cli.seed),
         Command::Report(args) => report::run(args, cli.json, cli.seed),

@@ -231,3 +231,30 @@ fn a_pool_with_a_live_log_is_checked_in_little_memory() {
     assert!(stderr.contains("blocks reached: "), "{stderr}");
     assert!(std::fs::read(&path).unwrap() == before, "a check changes nothing");
 }
+
+#[test]
+fn a_database_is_imported_and_exported_or_refused_in_a_line() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = |name: &str| directory.path().join(name);
+    let sqlite = |arguments: &[&str], from: &Path, to: &Path| {
+        run(Command::new(OUTLAST).arg("sqlite").args(arguments).arg(from).arg(to))
+    };
+    std::fs::write(file("text"), "no database").unwrap();
+    let (code, stdout, stderr) = sqlite(&["import"], &file("text"), &file("a.pool"));
+    assert_eq!((code, stdout.as_str(), stderr.lines().count()), (Some(2), "", 1));
+    assert!(stderr.contains("no SQLite database"), "{stderr}");
+    assert!(!file("a.pool").exists());
+    // An empty file is an empty database.
+    std::fs::write(file("empty.db"), "").unwrap();
+    let (code, stdout, stderr) = sqlite(&["import"], &file("empty.db"), &file("a.pool"));
+    assert_eq!((code, stderr.as_str()), (Some(0), ""), "{stdout}");
+    assert!(stdout.ends_with("empty.db (0 bytes)\n"), "{stdout}");
+    let (code, _, stderr) = sqlite(&["import"], &file("empty.db"), &file("a.pool"));
+    assert_eq!(code, Some(2));
+    assert!(stderr.contains("exists already"), "{stderr}");
+    assert_eq!(pool("check", &file("a.pool")).0, Some(0));
+    let (code, stdout, _) = sqlite(&["export", "--json"], &file("a.pool"), &file("b.db"));
+    let document: serde_json::Value = serde_json::from_str(&stdout).unwrap();
+    assert_eq!((code, &document["records"][0]["bytes"]), (Some(0), &serde_json::json!(0)));
+    assert_eq!(std::fs::read(file("b.db")).unwrap(), b"");
+}

@@ -27,6 +27,9 @@ pub struct Plan {
     pub domain: Option<outlast::Domain>,
 }
 
+/// Rows that one transaction inserts before the measurement.
+const ROWS_LOADED_AT_ONCE: u64 = 500;
+
 /// A database and how it is made durable.
 #[derive(Clone, Debug)]
 pub struct Subject {
@@ -191,6 +194,9 @@ fn prepared<'s>(
         insert.bind_int(1, row as i64)?;
         insert.bind_blob(2, &value)?;
         insert.run()?;
+        if row % ROWS_LOADED_AT_ONCE == 0 {
+            client.run("commit; begin")?;
+        }
     }
     drop(insert);
     client.run("commit")?;

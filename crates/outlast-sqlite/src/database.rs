@@ -10,6 +10,7 @@ use std::ffi::{OsStr, OsString};
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 
 use outlast::{
@@ -61,7 +62,7 @@ enum Backing {
     /// A pool that runs transactions.
     Pool(Arc<FilePool>),
     /// One that is only read, as recovery would leave it.
-    Image(RecoveredPool<Overlay<Mapped>>),
+    Image(Box<RecoveredPool<Overlay<Mapped>>>),
     /// Closed.
     Closed,
 }
@@ -70,6 +71,8 @@ enum Backing {
 pub struct Database {
     backing: Backing,
     store: RwLock<Store>,
+    /// That of the store, for those who ask for nothing else.
+    stored_len: AtomicU64,
     state: Mutex<State>,
     stub: Stub,
 }
@@ -79,6 +82,8 @@ pub(crate) struct State {
     /// The session that commits, once one has.
     held: Option<HeldSession>,
     scratch: Scratch,
+    /// Transactions over several databases that were prepared here.
+    prepared: u64,
     pub locks: Locks,
     pub changes: Changes,
     pub journal: Journal,
@@ -220,11 +225,10 @@ fn why(path: &Path, error: PoolError) -> OpenError {
 
 /// Finds the file of a pool in one transaction.
 fn find_store<R: Runner>(runner: &mut R) -> Result<Option<Store>, StoreError> {
-    let found = runner.run(|tx| match Store::open(tx) {
+    runner.run(|tx| match Store::open(tx) {
         Err(StoreError::Abort(abort)) => Err(abort),
         other => Ok(other),
-    })?;
-    found
+    })?
 }
 
 /// Settles what waits for the end of a super-journal: as long as that is there, the transaction has not
@@ -249,12 +253,18 @@ impl Database {
         let state = State {
             held: None,
             scratch: Scratch::default(),
+            prepared: 0,
             locks: Locks::default(),
             changes: Changes::default(),
             journal: Journal::default(),
         };
-        let stub = Stub::of(path);
-        Self { backing, store: RwLock::new(store), state: Mutex::new(state), stub }
+        Self {
+            backing,
+            stored_len: AtomicU64::new(store.len()),
+            store: RwLock::new(store),
+            state: Mutex::new(state),
+            stub: Stub::of(path),
+        }
     }
 
     fn of_pool(pool: FilePool, path: &Path) -> Result<Self, OpenError> {
@@ -280,7 +290,7 @@ impl Database {
         Self::of_pool(pool.map_err(|error| why(path, error))?, path)
     }
 
-    fn open_image(path: &Path, options: &DatabaseOptions) -> Result<Self, OpenError> {
+    pub(crate) fn open_image(path: &Path, options: &DatabaseOptions) -> Result<Self, OpenError> {
         let pool = RecoveredPool::open_overlaid(path, &options.map());
         let pool = pool.map_err(|error| why(path, error))?;
         let name = || path.display().to_string();
@@ -289,7 +299,7 @@ impl Database {
                 // What it says now depends on a super-journal, and only a writer can settle that.
                 Err(OpenError::Unsettled(name()))
             }
-            Ok(Some(store)) => Ok(Self::of(Backing::Image(pool), store, path)),
+            Ok(Some(store)) => Ok(Self::of(Backing::Image(Box::new(pool)), store, path)),
             Ok(None) => Err(OpenError::NoDatabase(name(), StoreError::NoDatabase)),
             Err(error) => Err(OpenError::NoDatabase(name(), error)),
         }
@@ -333,7 +343,7 @@ impl Database {
 
     /// Bytes of the file as the last transaction has left it.
     pub fn stored_len(&self) -> u64 {
-        self.store.read().unwrap_or_else(PoisonError::into_inner).len()
+        self.stored_len.load(Ordering::Acquire)
     }
 
     /// Reads what the last transaction has left; bytes behind the end are zeros. Returns the file's length.
@@ -387,6 +397,7 @@ impl Database {
         let next = held.run(|tx| store.apply(tx, changes, scratch));
         state.held = Some(held);
         store.adopt(next?);
+        self.stored_len.store(store.len(), Ordering::Release);
         Ok(())
     }
 
@@ -403,6 +414,7 @@ impl Database {
         let next = held.run(|tx| store.prepare(tx, &state.changes, super_journal));
         state.held = Some(held);
         store.adopt(next?);
+        state.prepared += 1;
         Ok(())
     }
 
@@ -433,10 +445,12 @@ impl Database {
     pub fn about(&self) -> String {
         match &self.backing {
             Backing::Pool(pool) => format!(
-                "scheme={} domain={} bytes={}",
+                "scheme={} domain={} bytes={} commits={} prepared={}",
                 pool.scheme(),
                 pool.medium().domain(),
-                pool.medium().len()
+                pool.medium().len(),
+                pool.commits(),
+                self.state().prepared
             ),
             Backing::Image(pool) => format!("read-only bytes={}", pool.medium().len()),
             Backing::Closed => String::new(),
@@ -464,3 +478,6 @@ impl Drop for Database {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -39,6 +39,7 @@ mod journal;
 mod layout;
 mod locks;
 pub mod options;
+pub mod plain;
 pub mod store;
 mod stub;
 #[allow(unsafe_code)]

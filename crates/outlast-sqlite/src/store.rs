@@ -476,9 +476,15 @@ fn compare_extent<T: Transact>(
 
 /// Byte ranges, by whole words, in which two texts of one length differ.
 fn runs_that_differ(new: &[u8], old: &[u8], mut found: impl FnMut(usize, usize)) {
+    /// Lines that are compared by one call where most are the same.
+    const STRIDE: usize = 8;
     const LINE: usize = LINE_BYTES as usize;
     let mut run: Option<(usize, usize)> = None;
-    for (line, (new, old)) in new.chunks(LINE).zip(old.chunks(LINE)).enumerate() {
+    let strides = new.chunks(STRIDE * LINE).zip(old.chunks(STRIDE * LINE)).enumerate();
+    let lines = strides.filter(|(_, (new, old))| new != old).flat_map(|(stride, (new, old))| {
+        (STRIDE * stride..).zip(new.chunks(LINE).zip(old.chunks(LINE)))
+    });
+    for (line, (new, old)) in lines {
         if let (Some(new), Some(old)) = (new.first_chunk::<LINE>(), old.first_chunk::<LINE>())
             && is_same_line(new, old)
         {

@@ -67,8 +67,8 @@ unsafe fn register(
         let (registered, default) =
             unsafe { ((api.vfs_find)(NAME.as_ptr()), (api.vfs_find)(std::ptr::null())) };
         if !registered.is_null() {
-            // SAFETY: it is registered.
             let code = match is_default {
+                // SAFETY: it is registered.
                 true => unsafe { (api.vfs_register)(registered, 1) },
                 false => ffi::OK,
             };

@@ -3,11 +3,17 @@
 
 #[path = "main/attached.rs"]
 mod attached;
+#[path = "main/benched.rs"]
+mod benched;
 #[path = "main/common.rs"]
 mod common;
 #[path = "main/connections.rs"]
 mod connections;
+#[path = "main/crashed.rs"]
+mod crashed;
 #[path = "main/killed.rs"]
 mod killed;
+#[path = "main/plain.rs"]
+mod plain;
 #[path = "main/shell.rs"]
 mod shell;

@@ -26,6 +26,12 @@ fn attached_databases_commit_and_roll_back_together() {
         "select (select sum(x) from main.t), (select sum(x) from b.t), (select sum(x) from c.t);
         pragma integrity_check;";
     assert_eq!(shell(&format!("{attach}{sums}")), "4|1|4\nok\n");
+    // Both pools have waited for the super-journal, whichever VFS has deleted it.
+    let told = shell(&format!(
+        "{attach}begin; update main.t set x = x + 1; update b.t set x = x + 1; update c.t set x = x + 1; commit;
+        pragma main.outlast; pragma b.outlast;"
+    ));
+    assert_eq!(told.matches("prepared=1").count(), 2, "{told}");
     let left: Vec<_> = std::fs::read_dir(directory.path()).unwrap().collect();
     assert_eq!(left.len(), 3, "journals are left: {left:?}");
 }

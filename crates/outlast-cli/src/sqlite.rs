@@ -1,0 +1,140 @@
+//! `outlast sqlite`: import, export, bench.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use outlast::{Domain, Scheme};
+use outlast_lab::native::default_directory;
+use outlast_lab::table::TextTable;
+use outlast_sqlite::bench::{self, Plan};
+use outlast_sqlite::client::Sqlite;
+use outlast_sqlite::options::DatabaseOptions;
+use outlast_sqlite::plain;
+use serde_json::json;
+
+use crate::say::{out, outln};
+use crate::{CommandResult, Verdict, size};
+
+/// What the statuses of these commands mean.
+const STATUSES: &str = "\
+Exit status:
+  0  it is done
+  2  wrong use: no such file, not a database, in use elsewhere, a name that exists already";
+
+/// What to do with a database.
+#[derive(Subcommand)]
+pub enum SqliteCommand {
+    /// Make a pool of a plain SQLite database, which stays as it is.
+    #[command(after_help = STATUSES)]
+    Import(ImportArgs),
+    /// Copy the database of a pool into a plain file, which any SQLite opens.
+    #[command(after_help = STATUSES)]
+    Export(ExportArgs),
+    /// Measure 1-row updates, each a transaction, by pools and by SQLite's own journals, with
+    /// the SQLite of this system.
+    Bench(BenchArgs),
+}
+
+#[derive(Args)]
+pub struct ImportArgs {
+    /// The plain database.
+    plain: PathBuf,
+    /// The pool to make.
+    pool: PathBuf,
+    /// Size of the pool, if that is more than the database needs.
+    #[arg(long, default_value = "16M", value_parser = size::parse)]
+    size: u64,
+    /// Scheme that fills the pool; it may be opened under another one.
+    #[arg(long)]
+    scheme: Option<Scheme>,
+    /// Persistence domain to work in: process, page, adr or eadr; detected if not given.
+    #[arg(long)]
+    domain: Option<Domain>,
+}
+
+#[derive(Args)]
+pub struct ExportArgs {
+    /// The pool.
+    pool: PathBuf,
+    /// The plain database to make.
+    plain: PathBuf,
+}
+
+#[derive(Args)]
+pub struct BenchArgs {
+    /// Where the databases are created for the time of the run.
+    #[arg(long)]
+    dir: Option<PathBuf>,
+    /// Persistence domain of the pools; detected if not given.
+    #[arg(long)]
+    domain: Option<Domain>,
+    /// Rows of the table, of 1 KiB each.
+    #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
+    rows: u64,
+    /// Rounds in which every subject has a turn.
+    #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u16).range(1..=10_000))]
+    rounds: u16,
+    /// Transactions of a turn.
+    #[arg(long, default_value_t = 2000, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    turn: u32,
+}
+
+fn bench(args: &BenchArgs, as_json: bool, seed: u64) -> CommandResult {
+    let plan = Plan {
+        directory: args.dir.clone().unwrap_or_else(default_directory),
+        rows: args.rows,
+        value_bytes: 1 << 10,
+        turn: args.turn as usize,
+        rounds: usize::from(args.rounds),
+        domain: args.domain,
+    };
+    let sqlite = Sqlite::load()?;
+    let rows = bench::measure(&sqlite, &plan, &bench::subjects(args.domain))?;
+    if as_json {
+        let figure =
+            |of: bench::Figure| json!({"median": of.median, "p25": of.low, "p75": of.high});
+        let records = rows.iter().map(|row| {
+            json!({"subject": row.name, "p50_us": figure(row.p50), "p99_us": figure(row.p99)})
+        });
+        outln!("{}", crate::document("sqlite bench", seed, records.collect()));
+        return Ok(Verdict::Good);
+    }
+    outln!(
+        "SQLite {}, {} rows of 1 KiB, synchronous=FULL; microseconds",
+        sqlite.version(),
+        args.rows
+    );
+    let mut table = TextTable::new(["", "p50", "p99"]);
+    for row in rows {
+        table.row([row.name.clone(), row.p50.to_string(), row.p99.to_string()]);
+    }
+    out!("{}", table.render());
+    Ok(Verdict::Good)
+}
+
+/// Runs one of them.
+pub fn run(command: &SqliteCommand, as_json: bool, seed: u64) -> CommandResult {
+    let (name, from, to, bytes) = match command {
+        SqliteCommand::Import(args) => {
+            let options = DatabaseOptions {
+                scheme: args.scheme,
+                domain: args.domain,
+                size_bytes: args.size,
+                ..DatabaseOptions::default()
+            };
+            let bytes = plain::import(&args.plain, &args.pool, &options)?;
+            ("sqlite import", &args.plain, &args.pool, bytes)
+        }
+        SqliteCommand::Export(args) => {
+            let bytes = plain::export(&args.pool, &args.plain, &DatabaseOptions::default())?;
+            ("sqlite export", &args.pool, &args.plain, bytes)
+        }
+        SqliteCommand::Bench(args) => return bench(args, as_json, seed),
+    };
+    if as_json {
+        outln!("{}", crate::document(name, seed, vec![json!({"bytes": bytes})]));
+    } else {
+        outln!("{} from {} ({bytes} bytes)", to.display(), from.display());
+    }
+    Ok(Verdict::Good)
+}
