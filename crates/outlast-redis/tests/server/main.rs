@@ -2,5 +2,6 @@
 
 mod client;
 mod commands;
+mod crashes;
 mod kills;
 mod limits;

@@ -1,0 +1,258 @@
+//! Histories of commands, crashed wherever a cache may lose something, recovered and judged.
+//!
+//! The fault model is that of `docs/fault-model.md`: words persist line by line, in any order that fences
+//! allow. Each step of a history is one transaction, as a round of the server makes it, and is
+//! acknowledged after its commit. After a crash the databases must be those after as many steps as were
+//! acknowledged, or after one more.
+
+use outlast::{CreateOptions, Medium, OpenOptions, Pool, Runner, Scheme, UnrecoveredPool};
+use outlast_crash::{Check, Crash, ImageMedium};
+use outlast_pmem::{Mark, Recorder};
+use outlast_redis::Engine;
+use outlast_trace::{LaneId, TxId};
+
+/// The variable with the number of images of a history, where more are wanted.
+const IMAGES: &str = "OUTLAST_REDIS_TEST_IMAGES";
+
+const POOL_BYTES: u64 = 512 << 10;
+
+fn open(scheme: Scheme) -> OpenOptions {
+    OpenOptions { stream_from: Some(1), lock_stripes: 64, ..OpenOptions::with_scheme(scheme) }
+}
+
+/// Commands of one transaction: lines of words, or `free`, which frees what was discarded.
+type Step = Vec<String>;
+
+fn run_step(
+    engine: &mut Engine,
+    tx: &mut dyn outlast::Transact,
+    step: &Step,
+) -> Result<(), outlast::Abort> {
+    for line in step {
+        if line == "free" {
+            while engine.free_some(tx)? {}
+            continue;
+        }
+        let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+        let answer = engine.run(tx, &words)?;
+        assert!(answer.first() != Some(&b'-'), "{line}: {}", String::from_utf8_lossy(&answer));
+    }
+    Ok(())
+}
+
+/// Everything that clients could see, as text.
+fn contents(engine: &mut Engine, tx: &mut dyn outlast::Transact) -> Result<String, outlast::Abort> {
+    let keys = engine.run(tx, &[b"KEYS", b"*"])?;
+    let text = String::from_utf8_lossy(&keys).into_owned();
+    let mut names: Vec<&str> = text.split("\r\n").skip(2).step_by(2).collect();
+    names.sort_unstable();
+    let mut all = String::new();
+    for name in names {
+        let key = name.as_bytes();
+        let kind = engine.run(tx, &[b"TYPE", key])?;
+        let value = match &kind[1..kind.len() - 2] {
+            b"string" => engine.run(tx, &[b"GET", key])?,
+            b"hash" => sorted(engine, tx, &[b"HGETALL", key], 2)?,
+            b"list" => engine.run(tx, &[b"LRANGE", key, b"0", b"-1"])?,
+            b"set" => sorted(engine, tx, &[b"SMEMBERS", key], 1)?,
+            _ => engine.run(tx, &[b"ZRANGE", key, b"0", b"-1", b"WITHSCORES"])?,
+        };
+        let deadline = engine.run(tx, &[b"PEXPIRETIME", key])?;
+        for part in [key, &value, &deadline] {
+            all.push_str(&String::from_utf8_lossy(part).replace("\r\n", " "));
+        }
+        all.push('\n');
+    }
+    let size = engine.run(tx, &[b"DBSIZE"])?;
+    Ok(all + &String::from_utf8_lossy(&size))
+}
+
+/// The members of an answer in an order that does not depend on the table.
+fn sorted(
+    engine: &mut Engine,
+    tx: &mut dyn outlast::Transact,
+    words: &[&[u8]],
+    step: usize,
+) -> Result<Vec<u8>, outlast::Abort> {
+    let answer = engine.run(tx, words)?;
+    let text = String::from_utf8_lossy(&answer).into_owned();
+    let items: Vec<&str> = text.split("\r\n").skip(2).step_by(2).collect();
+    let mut groups: Vec<String> = items.chunks(step).map(|group| group.join("=")).collect();
+    groups.sort_unstable();
+    Ok(groups.join(",").into_bytes())
+}
+
+/// A pool's secret, so that a history is the same each time.
+const SECRET: (u64, u64) = (1, 2);
+
+fn start<M: Medium>(medium: M, scheme: Scheme) -> Result<Pool<M>, outlast::PoolError> {
+    UnrecoveredPool::open(medium)?.recover()?.start(&open(scheme))
+}
+
+/// The databases after each step: those before the first at 0.
+fn states(steps: &[Step]) -> Vec<String> {
+    let medium = outlast_pmem::Heap::new(POOL_BYTES);
+    let pool = Pool::create_on(medium, &create(), &open(Scheme::Swift)).unwrap();
+    let mut lane = pool.lane().unwrap();
+    let mut engine = lane.run(|tx| Engine::open_with(tx, SECRET)).unwrap();
+    let mut states = vec![lane.run(|tx| contents(&mut engine, tx)).unwrap()];
+    for step in steps {
+        lane.run(|tx| run_step(&mut engine, tx, step)).unwrap();
+        states.push(lane.run(|tx| contents(&mut engine, tx)).unwrap());
+    }
+    states
+}
+
+fn create() -> CreateOptions {
+    CreateOptions {
+        lanes: 1,
+        lane_bytes: 32 << 10,
+        chunk_bytes: Some(4096),
+        uuid: Some(uuid::Uuid::from_u128(7)),
+        ..CreateOptions::default()
+    }
+}
+
+/// Crashes a history under a scheme.
+fn crash(name: &str, scheme: Scheme, steps: &[Step]) {
+    let images = std::env::var(IMAGES).ok().and_then(|count| count.parse().ok()).unwrap_or(250);
+    let states = states(steps);
+    let check = Check::new(POOL_BYTES).images_max(images).prepared(|medium| {
+        let pool = Pool::create_on(medium, &create(), &open(scheme)).unwrap();
+        pool.lane().unwrap().run(|tx| Engine::open_with(tx, SECRET)).unwrap();
+    });
+    let report = check.run(
+        |_: LaneId, medium: &Recorder| {
+            let pool = start(medium, scheme).unwrap();
+            let mut lane = pool.lane().unwrap();
+            let mut engine = lane.run(|tx| Engine::open(tx)).unwrap();
+            for (index, step) in (1..).zip(steps) {
+                lane.run(|tx| run_step(&mut engine, tx, step)).unwrap();
+                medium.mark(Mark::Ack(TxId(index)));
+            }
+        },
+        |image: &ImageMedium| {
+            let pool = start(image, scheme).map_err(|error| error.to_string())?;
+            let mut lane = pool.lane().map_err(|error| error.to_string())?;
+            let found = lane.run(|tx| {
+                let mut engine = Engine::open(tx)?;
+                contents(&mut engine, tx)
+            });
+            found.map_err(|error| error.to_string())
+        },
+        |found: &String, crash: &Crash<'_>| {
+            let acked = crash.acked.len();
+            let may_be = &states[acked..(acked + 2).min(states.len())];
+            match may_be.contains(found) {
+                true => Ok(()),
+                false => Err(format!("after {acked} steps: {found}").into()),
+            }
+        },
+    );
+    let failures: Vec<String> = report.failures().map(|finding| format!("{finding:?}")).collect();
+    assert!(failures.is_empty(), "{name} under {scheme}: {failures:?}");
+    let coverage = report.coverage;
+    println!("{name} under {scheme}: {coverage:?}");
+}
+
+fn steps(lines: &[&str]) -> Vec<Step> {
+    lines.iter().map(|line| line.split("; ").map(str::to_owned).collect()).collect()
+}
+
+const SCHEMES: [Scheme; 5] =
+    [Scheme::Swift, Scheme::Redo, Scheme::Undo, Scheme::RedoArchapt, Scheme::UndoArchapt];
+
+fn crash_all(name: &str, steps: &[Step]) {
+    for scheme in SCHEMES {
+        crash(name, scheme, steps);
+    }
+}
+
+#[test]
+fn strings_and_deadlines_survive_crashes() {
+    let long = "x".repeat(300);
+    crash_all(
+        "strings",
+        &steps(&[
+            "SET a 1; SET b 2",
+            "INCR a",
+            &format!("APPEND b {long}"),
+            "SETRANGE b 5 yyy; PEXPIREAT a 5000",
+            "PERSIST a; GETDEL b",
+            "MSET b 1 c 2 d 3; RENAME c e; COPY e f",
+            "DEL a d",
+        ]),
+    );
+}
+
+#[test]
+fn collections_survive_crashes_while_they_become_large() {
+    let field = "v".repeat(400);
+    let item = "i".repeat(170);
+    crash_all(
+        "hash",
+        &steps(&[
+            "HSET h a 1 b 2",
+            &format!("HSET h c {field} d {field}"),
+            &format!("HSET h e {field}; HDEL h a"),
+            "HINCRBY h n 5; HDEL h c d",
+            "DEL h",
+            "free",
+        ]),
+    );
+    crash_all(
+        "list",
+        &steps(&[
+            "RPUSH l a b c; LPUSH l z",
+            &format!("RPUSH l {item} {item} {item} {item} {item}"),
+            &format!("RPUSH l {item} d; LINSERT l BEFORE b y"),
+            "LPOP l; RPOP l; LREM l 0 y",
+            "LTRIM l 1 2; LMOVE l m LEFT RIGHT",
+            "DEL l m",
+            "free",
+        ]),
+    );
+}
+
+#[test]
+fn sets_and_tables_survive_crashes_while_they_grow_and_shrink() {
+    let members = |from: usize, end: usize| -> String {
+        (from..end).map(|index| format!(" member-{index:04}-{}", "m".repeat(30))).collect()
+    };
+    crash_all(
+        "set",
+        &steps(&[
+            &format!("SADD s{}", members(0, 20)),
+            &format!("SADD s{}", members(20, 40)),
+            &format!("SREM s{}", members(0, 38)),
+            &format!("SMOVE s t{}", members(39, 40)),
+            "FLUSHALL",
+            "free",
+        ]),
+    );
+    let scored: String =
+        (0..30).map(|index| format!(" {} m{index}-{}", index * 7 % 11, "z".repeat(30))).collect();
+    crash_all(
+        "zset",
+        &steps(&[
+            "ZADD z 1 a 2 b",
+            &format!("ZADD z{scored}"),
+            "ZINCRBY z 5 a; ZPOPMIN z",
+            "ZREMRANGEBYSCORE z 3 8",
+            "ZUNIONSTORE y 1 z; DEL z",
+            "free",
+        ]),
+    );
+    // Keys enough that the table of keys splits its buckets.
+    let keys: Vec<String> = (0..24).map(|index| format!("SET key{index} {index}")).collect();
+    let gone: String = (0..22).map(|index| format!(" key{index}")).collect();
+    crash_all(
+        "keys",
+        &steps(&[
+            &keys[..12].join("; "),
+            &keys[12..].join("; "),
+            &format!("DEL{gone}"),
+            "SWAPDB 0 1",
+        ]),
+    );
+}
