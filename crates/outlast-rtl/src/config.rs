@@ -72,7 +72,7 @@ impl Config {
             double_buffer: true,
             bloom_bits: 4096,
             chunk: 64,
-            max_chunks: 16,
+            max_chunks: 4,
             lines: 0,
         }
     }

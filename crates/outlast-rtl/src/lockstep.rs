@@ -25,6 +25,8 @@ pub struct Lockstep {
     /// Entries of the model that the hardware's buffer has not got, and the other way round.
     made: BTreeMap<u64, VecDeque<Entry>>,
     logged: BTreeMap<u64, VecDeque<Entry>>,
+    /// Of the entry that came last.
+    till: u64,
     entries: u64,
     tags: u64,
 }
@@ -39,7 +41,7 @@ impl Lockstep {
         let model = Functional::new(&work, &options, &[])?;
         let words = (config.granule / 8) as usize;
         let (made, logged) = (BTreeMap::new(), BTreeMap::new());
-        Ok(Self { model, place: config.place(), words, made, logged, entries: 0, tags: 0 })
+        Ok(Self { model, place: config.place(), words, made, logged, till: 0, entries: 0, tags: 0 })
     }
 
     /// Entries and tags that were compared.
@@ -68,6 +70,11 @@ impl Lockstep {
                 }
             }
             Event::Logged(line, from, till, words) => {
+                // Recovery stops at the first block that is below PersistedEID (PICL-9).
+                if *till < self.till {
+                    return Err(format!("ValidTill falls from {} to {till}", self.till));
+                }
+                self.till = *till;
                 let mut data = [0; 64];
                 for (place, word) in data.chunks_mut(8).zip(&words[..self.words]) {
                     place.copy_from_slice(&word.to_le_bytes());
