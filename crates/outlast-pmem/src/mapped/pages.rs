@@ -179,6 +179,10 @@ mod tests {
 
     use super::*;
 
+    fn span(from: u64, to: u64) -> Range<u64> {
+        from..to
+    }
+
     fn drained(notes: &PageNotes) -> Vec<Range<u64>> {
         let mut ranges = Vec::new();
         notes.drain(|range| {
@@ -196,11 +200,11 @@ mod tests {
         }
         notes.note(123_456_789, 0);
         let page = PAGE_BYTES;
-        assert_eq!(drained(&notes), [0..101 * page]);
+        assert_eq!(drained(&notes), [span(0, 101 * page)]);
         assert!(notes.is_empty());
         assert_eq!(drained(&notes), []);
         notes.note(7 * page, 2 * page + 1);
-        assert_eq!(drained(&notes), [7 * page..10 * page]);
+        assert_eq!(drained(&notes), [span(7 * page, 10 * page)]);
         assert_eq!(notes.syncs(), 2);
     }
 
@@ -262,7 +266,7 @@ mod tests {
                 Ok(())
             });
         });
-        assert_eq!(*written.lock().unwrap(), [PAGE_BYTES..(THREADS + 1) * PAGE_BYTES]);
+        assert_eq!(*written.lock().unwrap(), [span(PAGE_BYTES, (THREADS + 1) * PAGE_BYTES)]);
         assert_eq!(notes.syncs(), 2);
     }
 
