@@ -20,6 +20,6 @@ impl Random {
 
     /// A number below `end`; 0 where there is none.
     pub fn below(&mut self, end: u64) -> u64 {
-        (u128::from(self.bits()) * u128::from(end) >> 64) as u64
+        ((u128::from(self.bits()) * u128::from(end)) >> 64) as u64
     }
 }

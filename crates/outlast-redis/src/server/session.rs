@@ -522,7 +522,7 @@ impl State {
                     out.bulk(value.as_bytes());
                 }
             });
-        } else if is(sub, "SET") && args.len() > 2 && args.len() % 2 == 0 {
+        } else if is(sub, "SET") && args.len() > 2 && args.len().is_multiple_of(2) {
             for index in (2..args.len()).step_by(2) {
                 let (name, value) = (args.at(index), args.at(index + 1));
                 if let Err(what) = self.config.set(name, value, &mut self.options) {

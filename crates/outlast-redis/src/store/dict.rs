@@ -9,6 +9,9 @@ use crate::store::{Found, Keys, blob};
 /// A collection that takes more becomes a table.
 pub(crate) const BLOB_BYTES_MAX: usize = 1024;
 
+/// A member and its value.
+pub(crate) type Member = (Vec<u8>, Vec<u8>);
+
 /// What the two types differ in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Shape {
@@ -181,7 +184,7 @@ impl Dict {
     }
 
     /// Members and values.
-    pub fn all(&self, keys: &mut Keys<'_>) -> Result<Vec<(Vec<u8>, Vec<u8>)>, Abort> {
+    pub fn all(&self, keys: &mut Keys<'_>) -> Result<Vec<Member>, Abort> {
         let mut all = Vec::new();
         match &self.body {
             Body::Blob { new, .. } => {
@@ -200,7 +203,7 @@ impl Dict {
     }
 
     /// One of the members.
-    pub fn random(&self, keys: &mut Keys<'_>) -> Result<Option<(Vec<u8>, Vec<u8>)>, Abort> {
+    pub fn random(&self, keys: &mut Keys<'_>) -> Result<Option<Member>, Abort> {
         match &self.body {
             Body::Blob { .. } => {
                 let mut all = self.all(keys)?;
@@ -215,7 +218,7 @@ impl Dict {
     }
 
     /// Some members: with a negative count any of them again and again, else different ones.
-    pub fn draw(&self, keys: &mut Keys<'_>, count: i64) -> Result<Vec<(Vec<u8>, Vec<u8>)>, Abort> {
+    pub fn draw(&self, keys: &mut Keys<'_>, count: i64) -> Result<Vec<Member>, Abort> {
         let len = self.len(keys)?;
         if len == 0 || count == 0 {
             return Ok(Vec::new());

@@ -187,7 +187,7 @@ impl Entry {
 
 /// The word that leads to an entry.
 pub(crate) fn word(at: PoolOffset, hash: u64) -> u64 {
-    at.0 / 16 | hash & !POINTER_MASK
+    (at.0 / 16) | hash & !POINTER_MASK
 }
 
 /// The entry that a word leads to.

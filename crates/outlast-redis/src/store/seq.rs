@@ -75,7 +75,7 @@ impl Leaf {
         Ok(Self { at, items, before: bytes.clone(), bytes })
     }
 
-    fn new(mem: &mut Mem<'_>, items: usize, bytes: &[u8]) -> Result<PoolOffset, Abort> {
+    fn create(mem: &mut Mem<'_>, items: usize, bytes: &[u8]) -> Result<PoolOffset, Abort> {
         let at = mem.alloc(NODE_BYTES as u64, BlockKind::General)?;
         mem.store_u64(at, items as u64 | (bytes.len() as u64) << 16)?;
         mem.store(at.plus(HEAD_BYTES as u64), bytes)?;
@@ -191,7 +191,7 @@ fn sum(children: &[Child]) -> u64 {
 
 impl Seq {
     pub fn create(mem: &mut Mem<'_>, is_sorted: bool) -> Result<Self, Abort> {
-        let root = Leaf::new(mem, 0, &[])?;
+        let root = Leaf::create(mem, 0, &[])?;
         let at = mem.alloc(32, BlockKind::General)?;
         for (index, word) in [root.0, 0, 0, u64::from(is_sorted)].into_iter().enumerate() {
             mem.store_u64(at.plus(index as u64 * 8), word)?;
@@ -436,7 +436,7 @@ fn insert_in_leaf(
     leaf.items = items;
     let first = resolve(mem, &right[..stored_bytes(&right)])?;
     leaf.store(mem)?;
-    let at = Leaf::new(mem, right_items, &right)?;
+    let at = Leaf::create(mem, right_items, &right)?;
     // A sequence that is not sorted gives 0.
     let right_bound = if bound == 0 { 0 } else { bound_of(&first) };
     Ok(Some(Child { at, items: right_items as u64, bound: right_bound }))

@@ -10,6 +10,8 @@ use crate::store::dict::{Dict, Shape};
 use crate::store::zset::Zset;
 
 type Scores = HashMap<Vec<u8>, f64>;
+/// Members in the order of their scores.
+type Scored = Vec<(Vec<u8>, f64)>;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Combine {
@@ -67,12 +69,7 @@ fn key_count(ctx: &Ctx<'_>, at: usize, name: &str) -> Answer<usize> {
 }
 
 /// The members in their order, and whether their scores are wanted.
-fn combined(
-    ctx: &mut Ctx<'_>,
-    at: usize,
-    how: Combine,
-    is_store: bool,
-) -> Answer<(Vec<(Vec<u8>, f64)>, bool)> {
+fn combined(ctx: &mut Ctx<'_>, at: usize, how: Combine, is_store: bool) -> Answer<(Scored, bool)> {
     let name = String::from_utf8_lossy(ctx.args.at(0)).to_lowercase();
     let count = key_count(ctx, at, &name)?;
     let first = at + 1;
