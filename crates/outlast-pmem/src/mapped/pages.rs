@@ -179,10 +179,6 @@ mod tests {
 
     use super::*;
 
-    fn span(from: u64, to: u64) -> Range<u64> {
-        from..to
-    }
-
     fn drained(notes: &PageNotes) -> Vec<Range<u64>> {
         let mut ranges = Vec::new();
         notes.drain(|range| {
@@ -200,11 +196,11 @@ mod tests {
         }
         notes.note(123_456_789, 0);
         let page = PAGE_BYTES;
-        assert_eq!(drained(&notes), [span(0, 101 * page)]);
+        assert_eq!(drained(&notes), [Range { start: 0, end: 101 * page }]);
         assert!(notes.is_empty());
         assert_eq!(drained(&notes), []);
         notes.note(7 * page, 2 * page + 1);
-        assert_eq!(drained(&notes), [span(7 * page, 10 * page)]);
+        assert_eq!(drained(&notes), [Range { start: 7 * page, end: 10 * page }]);
         assert_eq!(notes.syncs(), 2);
     }
 
@@ -266,7 +262,8 @@ mod tests {
                 Ok(())
             });
         });
-        assert_eq!(*written.lock().unwrap(), [span(PAGE_BYTES, (THREADS + 1) * PAGE_BYTES)]);
+        let all = Range { start: PAGE_BYTES, end: (THREADS + 1) * PAGE_BYTES };
+        assert_eq!(*written.lock().unwrap(), [all]);
         assert_eq!(notes.syncs(), 2);
     }
 
