@@ -184,7 +184,10 @@ mod tests {
     const LIMITS: Limits =
         Limits { bulk_bytes_max: 512 << 20, words_max: 1 << 20, is_unknown: false };
 
-    fn words(bytes: &[u8]) -> Result<Option<(Vec<&[u8]>, usize)>, String> {
+    /// The words of a request and the bytes it took, where it is whole.
+    type Words<'a> = Option<(Vec<&'a [u8]>, usize)>;
+
+    fn words(bytes: &[u8]) -> Result<Words<'_>, String> {
         let mut request = Request::default();
         match request.parse(bytes, &LIMITS)? {
             Parsed::Partly => Ok(None),
