@@ -134,7 +134,8 @@ fn a_server_serves_what_was_acknowledged_however_it_ended() {
     let open = [&arguments[..3], &["7", "--bind", "0.0.0.0"]].concat();
     let said = common::refused(&open);
     assert!(said.contains("set a password"), "{said}");
-    fs::write(&socket, "no pool").unwrap();
-    let said = common::refused(&["serve", socket.to_str().unwrap()]);
+    let text = directory.path().join("text");
+    fs::write(&text, "no pool").unwrap();
+    let said = common::refused(&["serve", text.to_str().unwrap()]);
     assert!(said.contains("not an Outlast pool"), "{said}");
 }
