@@ -11,7 +11,7 @@
 //!   follow, and their fences end with the round. What is noted during a round belongs to the next.
 //!
 //! A leader holds its round back for those that fenced in the two rounds before, up to half of the
-//! time that the last write-back took. Without it a thread that has just been served leads the next
+//! time that the last write-back took, and a millisecond at most. Without it a thread that has just been served leads the next
 //! round by itself, and groups are half as large as they could be. A lone thread never waits.
 //!
 //! * **PAGES-1** A fence returns when a round has ended that began after this thread's last note.
@@ -29,6 +29,9 @@ use crate::error::PAGE_BYTES;
 
 /// Which part of the last write-back's time a leader waits at most.
 const HELD_BACK: u32 = 2;
+/// And for how long, however long that took: a leader that waits keeps a processor, which a slow
+/// write-back may be waiting for.
+const HELD_BACK_MAX: Duration = Duration::from_millis(1);
 
 /// Pages noted by flushes and not yet written back.
 #[derive(Default)]
@@ -113,7 +116,7 @@ impl PageNotes {
         write_back: impl FnOnce(Range<u64>) -> io::Result<()>,
     ) {
         state.has_leader = true;
-        let until = Instant::now() + state.took / HELD_BACK;
+        let until = Instant::now() + (state.took / HELD_BACK).min(HELD_BACK_MAX);
         while state.is_group_expected() && Instant::now() < until {
             drop(state);
             thread::yield_now();
