@@ -13,7 +13,7 @@
 //! - [`synthesis`] has Yosys count LUTs, flip-flops and block RAM with and without PiCL.
 //!
 //! The hardware lays its log out as the model does, checksum included, so recovery reads the image as it
-//! is where lines have 64 bytes. With lines of 16 bytes, which the model does not have, each becomes a
+//! is where lines have 64 bytes. With lines of 16 bytes, whose blocks the model packs otherwise, each becomes a
 //! line of its own ([`Place`]); header and log are read as they are.
 //!
 //! ```no_run

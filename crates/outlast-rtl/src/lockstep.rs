@@ -79,7 +79,8 @@ impl Lockstep {
                 for (place, word) in data.chunks_mut(8).zip(&words[..self.words]) {
                     place.copy_from_slice(&word.to_le_bytes());
                 }
-                let entry = Entry { line: LineAddr(*line), from: *from, till: *till, data };
+                let entry =
+                    Entry { line: LineAddr(*line), words: u8::MAX, from: *from, till: *till, data };
                 self.logged.entry(*line).or_default().push_back(entry);
                 self.compare(*line)?;
             }

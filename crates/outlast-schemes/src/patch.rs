@@ -46,11 +46,16 @@ impl<'a> Restored<'a> {
     }
 
     pub(crate) fn put(&mut self, line: LineAddr, data: &LineBytes) {
+        self.put_words(line, u8::MAX, data);
+    }
+
+    /// Puts back the words whose bits are set.
+    pub(crate) fn put_words(&mut self, line: LineAddr, words: u8, data: &LineBytes) {
         let image = self.image;
         let now = self.now.entry(line).or_insert_with(|| *image.line(line));
         let (is, wanted) = (now.as_chunks_mut::<8>().0, data.as_chunks::<8>().0);
         for (number, (is, wanted)) in (0..).zip(is.iter_mut().zip(wanted)) {
-            if is != wanted {
+            if words >> number & 1 == 1 && is != wanted {
                 *is = *wanted;
                 self.patches.push(Patch { at: line.start().plus(8 * number), word: *wanted });
             }

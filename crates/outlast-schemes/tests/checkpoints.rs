@@ -99,6 +99,26 @@ fn a_block_of_the_log_has_28_entries_and_nothing_is_read_for_them() {
     }
 }
 
+#[test]
+fn a_block_of_the_log_has_84_entries_of_quarters_one_for_the_first_store_to_each() {
+    let quarters = [("quarters", 1)];
+    for lines in [83, 84, 85, 300] {
+        let stats = counted("picl", &quarters, &rounds(lines, 3));
+        assert_eq!(counter(&stats, "undo_entries"), lines, "one quarter of each line");
+        assert_eq!(counter(&stats, "undo_blocks"), lines / 84);
+        assert_eq!(writes(&stats, "undo"), lines / 84 * 32, "2 KB each");
+    }
+    let mut all = OpLog::default();
+    for word in (0..8 * 21).chain(0..8 * 21) {
+        let at = PoolOffset(8 * word);
+        all.op(LaneId(0), Op::Store { at, bytes: &word.to_le_bytes() });
+    }
+    let stats = counted("picl", &quarters, &all);
+    assert_eq!(counter(&stats, "undo_entries"), 4 * 21, "each quarter of them");
+    assert_eq!(writes(&stats, "undo"), 32);
+    assert_eq!(counter(&counted("picl", &[], &all), "undo_entries"), 21);
+}
+
 /// Each epoch stores to the same lines, and so do the registers.
 #[test]
 fn every_epoch_logs_what_it_stores_to_and_a_gap_spares_the_scan_what_is_overwritten() {
@@ -285,6 +305,18 @@ const SMALL: [(&str, u64); 7] = [
     ("log_growths", 31),
 ];
 
+/// The same with quarters of lines, and a log for entries that are as many as four times.
+const QUARTERS: [(&str, u64); 8] = [
+    ("quarters", 1),
+    ("epoch", 40),
+    ("save_lines", 1),
+    ("acs_gap", 1),
+    ("undo_entries", 4),
+    ("bloom_bits", 256),
+    ("log", 64 * 320),
+    ("log_growths", 31),
+];
+
 /// Tables that are full again and again: of lines, of pages, of both.
 const LINES_TABLE: [(&str, u64); 4] =
     [("epoch", 40), ("save_lines", 1), ("table_entries", 8), ("table_ways", 2)];
@@ -303,6 +335,7 @@ const BOTH_TABLES: [(&str, u64); 6] = [
 fn whatever_a_program_does_an_epoch_is_whole() {
     for (scheme, given, shown_by, least) in [
         ("picl", &SMALL[..], "undo_entries", 80),
+        ("picl", &QUARTERS[..], "undo_entries", 80),
         ("frm", &SMALL[..2], "undo_entries", 80),
         ("journaling", &LINES_TABLE[..], "lines_past_tables", 80),
         ("shadow", &PAGES_TABLE[..], "block_operations", 10),

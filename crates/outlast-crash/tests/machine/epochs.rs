@@ -56,6 +56,21 @@ fn programs_without_transactions_of_their_own_kind_and_other_machines_lose_nothi
     }
 }
 
+/// With few epochs between a line's stores, and with more than tags can tell.
+#[test]
+fn quarters_of_lines_with_epochs_of_their_own_lose_nothing() {
+    let scheme = MachineScheme::all().find(|scheme| scheme.name() == "picl").unwrap();
+    for (program, gap, epoch) in [("hash-toggle", 1, 60), ("btree", 0, 10), ("hash", 3, 20)] {
+        let mut campaign = Campaign::small(scheme, program, 4);
+        campaign.options.put("quarters", 1);
+        campaign.options.put("acs_gap", gap);
+        campaign.options.put("epoch", epoch);
+        campaign.points = Points::Some(150);
+        let report = silent(&campaign);
+        assert!(report.images > 150 && report.resumed > 0, "{program}: {report:?}");
+    }
+}
+
 #[test]
 fn on_address_indirection_epochs_are_whole_too() {
     for scheme in schemes() {

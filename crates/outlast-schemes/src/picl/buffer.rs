@@ -175,6 +175,11 @@ impl UndoLog {
         };
         let till = self.filling.iter().map(|entry| entry.till).max().unwrap_or(0);
         let (sequence, entries) = (self.next_sequence, self.filling.len() as u64);
+        if self.config.faults.has(Fault::BlockCut) {
+            let kept = self.config.layout.entries - self.config.layout.header_lines();
+            let cut = self.filling.iter_mut().skip(kept as usize);
+            cut.for_each(|entry| entry.data = [0; 64]);
+        }
         let data = self.config.layout.encode(sequence, &self.filling);
         self.in_flight = Some(Placed { number, sequence, till, entries });
         self.next_sequence += 1;
@@ -194,6 +199,10 @@ impl UndoLog {
     pub(super) fn flushed(&mut self, out: &mut Outbox<Token>) {
         if let Some(placed) = self.in_flight.take() {
             self.durable += placed.entries;
+            let is_full = placed.entries == self.config.layout.entries;
+            if self.config.faults.has(Fault::PlaceTakenAgain) && !is_full {
+                self.free.push_front(placed.number);
+            }
             self.live.push_back(placed);
             self.counted.live_max = self.counted.live_max.max(self.live.len() as u64);
         }

@@ -60,6 +60,14 @@ pub(super) enum Fault {
     FreedEarly,
     /// A part of the log is used before it is durable that it belongs to it.
     GrowthUnrecorded,
+    /// PICL-6: a block has as many lines as entries, and its header takes some of them.
+    BlockCut,
+    /// PICL-11: the place of a block that was not full is taken again by the next one.
+    PlaceTakenAgain,
+    /// PICL-12: the gap is counted from the epoch that executes.
+    GapShort,
+    /// PICL-4: the EIDs of a line's quarters stay when it has gone home.
+    QuartersStay,
 }
 
 /// A set of [`Fault`]s.

@@ -14,7 +14,7 @@ use outlast_trace::{LaneId, LineAddr, PoolOffset};
 
 use super::config::{Config, Faults};
 use super::layout::Entry;
-use super::ports::{Eid, Picl, Token};
+use super::ports::{Eids, Picl, Token};
 use super::{configured, recover};
 use crate::patch::{Patch, RecoveryError};
 use crate::scheme::PrepareError;
@@ -24,7 +24,7 @@ use crate::{Image, Options, Work};
 #[derive(Clone, Copy, Debug)]
 struct Cached {
     data: LineBytes,
-    tag: Eid,
+    tag: Eids,
     /// Whether it is newer than memory.
     newer: bool,
 }
@@ -60,7 +60,7 @@ impl Functional {
     pub fn store(&mut self, at: PoolOffset, word: [u8; 8]) -> Option<Entry> {
         let line = at.line();
         let of_memory = *Image::new(&self.image).line(line);
-        let absent = Cached { data: of_memory, tag: Eid::default(), newer: false };
+        let absent = Cached { data: of_memory, tag: Eids::default(), newer: false };
         let mut cached = *self.lines.get(&line).unwrap_or(&absent);
         let before = self.picl.log.made();
         loop {
@@ -96,10 +96,10 @@ impl Functional {
         true
     }
 
-    /// The epoch of a line's last store, where memory does not have that yet.
+    /// The epoch of the last store to a line's first granule, where memory does not have that yet.
     pub fn tag(&self, line: LineAddr) -> Option<u64> {
         let cached = self.lines.get(&line).filter(|cached| cached.newer)?;
-        cached.tag.epoch(self.picl.epochs.executing())
+        cached.tag[0].epoch(self.picl.epochs.executing())
     }
 
     /// The epoch that executes.

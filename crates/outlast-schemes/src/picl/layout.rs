@@ -3,22 +3,23 @@
 //! ```text
 //!  program's lines | registers, core by core | header | log: blocks, one behind the other
 //!
-//!  header                                          block of n entries: h = ⌈(4 + n) / 8⌉ lines, then n
+//!  header                                          block of n entries: h = ⌈(4 + n) / 8⌉ lines, then data
 //! +--------------+----------------+---------+--    +----------+------------+-------------+----------+--
 //! | PersistedEID | first sequence | growths |      | sequence | base epoch | count, till | checksum |
 //! +--------------+----------------+---------+--    +----------+------------+-------------+----------+--
-//!                                                  | a word for each entry ...  | 64 bytes of each ... |
+//!                                                  | a word for each entry ...  | old bytes of each .. |
 //!                                                  +----------------------------+----------------------+
-//!  an entry's word: line in 34 bits, ValidFrom in 15, ValidTill in 15, both from the base epoch on
+//!  an entry's word: granule in 34 bits, ValidFrom in 15, ValidTill in 15, both from the base epoch on
 //! ```
 //!
-//! 28 entries fill 2 KB to the byte: four lines and 28. The base epoch is wide, so numbers in the log
+//! A granule is what an EID speaks of: a line, or a quarter of one. 28 entries of lines fill 2 KB to the
+//! byte, four lines and 28; so do 84 of quarters, 11 lines and 21. The base epoch is wide, so numbers in the log
 //! never wrap; *till* is the greatest `ValidTill` of the block. The checksum covers all the rest, so a
 //! block of which a part is missing is none. Blocks before the header's first sequence are none either:
 //! a recovery has used them.
 
 use outlast_sim::LineBytes;
-use outlast_trace::LineAddr;
+use outlast_trace::{LineAddr, PoolOffset};
 
 use crate::image::Image;
 use crate::shared::checksum;
@@ -35,17 +36,75 @@ pub(super) const PERSISTED: u64 = 0;
 pub(super) const FIRST: u64 = 1;
 pub(super) const GROWTHS: u64 = 2;
 
+/// What an EID speaks of, and an undo entry has the old bytes of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Granule {
+    Line,
+    Quarter,
+}
+
+/// Quarters of a line.
+pub(super) const QUARTERS: usize = 4;
+
+impl Granule {
+    /// Those of a line.
+    pub(super) const fn of_line(self) -> u64 {
+        match self {
+            Self::Line => 1,
+            Self::Quarter => QUARTERS as u64,
+        }
+    }
+
+    const fn bytes(self) -> u64 {
+        64 / self.of_line()
+    }
+
+    /// The words of a line's granule of this number.
+    pub(super) const fn words(self, number: u64) -> u8 {
+        match self {
+            Self::Line => u8::MAX,
+            Self::Quarter => 0b11 << (2 * number),
+        }
+    }
+
+    /// The number in its line of the granule with this byte.
+    #[inline]
+    pub(super) const fn number_of(self, at: PoolOffset) -> usize {
+        match self {
+            Self::Line => 0,
+            Self::Quarter => (at.0 % 64 / 16) as usize,
+        }
+    }
+
+    /// Entries of a block of 2 KB.
+    pub(super) const fn usual_entries(self) -> u64 {
+        match self {
+            Self::Line => 28,
+            Self::Quarter => 84,
+        }
+    }
+}
+
 /// An undo entry: the content of a line for recovery to any epoch from `from` on and before `till`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Entry {
     /// The line.
     pub line: LineAddr,
+    /// The words of it that this is the content of, as bits: all, or those of a quarter.
+    pub words: u8,
     /// `ValidFrom`.
     pub from: u64,
     /// `ValidTill`.
     pub till: u64,
-    /// The line's old bytes.
+    /// The line's old bytes; of other words than those, anything.
     pub data: LineBytes,
+}
+
+impl Entry {
+    /// The granule's number in its line.
+    fn number(&self) -> u64 {
+        u64::from(self.words.trailing_zeros() / 2)
+    }
 }
 
 /// A block as recovery reads it.
@@ -62,6 +121,7 @@ pub(super) struct Block {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Layout {
     pub(super) registers: Registers,
+    pub(super) granule: Granule,
     /// Entries of a block.
     pub(super) entries: u64,
     /// Blocks that the operating system adds at a time, and how often it does behind the first.
@@ -72,8 +132,8 @@ pub(super) struct Layout {
 }
 
 /// Bytes of a block of so many entries.
-pub(super) const fn block_bytes(entries: u64) -> u64 {
-    64 * (entries + header_lines(entries))
+pub(super) const fn block_bytes(granule: Granule, entries: u64) -> u64 {
+    64 * (entries.div_ceil(granule.of_line()) + header_lines(entries))
 }
 
 const fn header_lines(entries: u64) -> u64 {
@@ -91,7 +151,15 @@ impl Layout {
 
     /// The first line of a block's place.
     pub(super) fn place(&self, number: u64) -> LineAddr {
-        self.header().plus(1 + number * block_bytes(self.entries) / 64)
+        self.header().plus(1 + number * self.block_bytes() / 64)
+    }
+
+    pub(super) fn header_lines(&self) -> u64 {
+        header_lines(self.entries)
+    }
+
+    pub(super) fn block_bytes(&self) -> u64 {
+        block_bytes(self.granule, self.entries)
     }
 
     /// The lines of a block with these entries, one at least and no more than it holds.
@@ -110,11 +178,18 @@ impl Layout {
         words[2] = entries.len() as u64 | short(till) << 32;
         for (word, entry) in words[BLOCK_WORDS as usize..].iter_mut().zip(entries) {
             let Entry { line, from, till, .. } = *entry;
-            *word = line.0 | short(from) << LINE_BITS | short(till) << (LINE_BITS + EPOCH_BITS);
+            let granule = line.0 * self.granule.of_line() + entry.number();
+            *word = granule | short(from) << LINE_BITS | short(till) << (LINE_BITS + EPOCH_BITS);
         }
-        words[3] = sum_of(&words, entries.iter().map(|entry| &entry.data));
+        let bytes = self.granule.bytes() as usize;
+        let mut data = vec![[0; 64]; entries.len().div_ceil(self.granule.of_line() as usize)];
+        let places = data.as_flattened_mut().chunks_exact_mut(bytes);
+        for (place, entry) in places.zip(entries) {
+            place.copy_from_slice(&entry.data[entry.number() as usize * bytes..][..bytes]);
+        }
+        words[3] = sum_of(&words, &data);
         let mut lines: Vec<LineBytes> = words.chunks(8).map(line_of).collect();
-        lines.extend(entries.iter().map(|entry| entry.data));
+        lines.extend(data);
         lines
     }
 
@@ -131,19 +206,29 @@ impl Layout {
             (0..8 * head).map(|word| image.word(place.plus(word / 8), word % 8)).collect();
         let base = words[1];
         let epoch = |word: u64, by: u32| base.wrapping_add(word >> by & ((1 << EPOCH_BITS) - 1));
+        let (of_line, bytes) = (self.granule.of_line(), self.granule.bytes() as usize);
+        let held: Vec<LineBytes> = (0..count.div_ceil(of_line))
+            .map(|number| *image.line(place.plus(head + number)))
+            .collect();
         let entry = |number: u64| {
             let word = words[(BLOCK_WORDS + number) as usize];
+            let granule = word & ((1 << LINE_BITS) - 1);
+            let (line, part) = (LineAddr(granule / of_line), granule % of_line);
+            let mut data = [0; 64];
+            data[part as usize * bytes..][..bytes]
+                .copy_from_slice(&held.as_flattened()[number as usize * bytes..][..bytes]);
             Entry {
-                line: LineAddr(word & ((1 << LINE_BITS) - 1)),
+                line,
+                words: self.granule.words(part),
                 from: epoch(word, LINE_BITS),
                 till: epoch(word, LINE_BITS + EPOCH_BITS),
-                data: *image.line(place.plus(head + number)),
+                data,
             }
         };
         let entries: Vec<Entry> = (0..count).map(entry).collect();
         let till = base.wrapping_add(words[2] >> 32);
         let kept = std::mem::take(&mut words[3]);
-        let is_whole = kept == sum_of(&words, entries.iter().map(|entry| &entry.data));
+        let is_whole = kept == sum_of(&words, &held);
         Some((Block { sequence, till, entries }, is_whole))
     }
 }
@@ -157,7 +242,8 @@ fn line_of(words: &[u64]) -> LineBytes {
 }
 
 /// Of a block's header, whose own checksum is 0, and its data.
-fn sum_of<'a>(words: &[u64], data: impl Iterator<Item = &'a LineBytes>) -> u64 {
-    let data = data.flat_map(|line| line.as_chunks::<8>().0).map(|word| u64::from_le_bytes(*word));
+fn sum_of(words: &[u64], data: &[LineBytes]) -> u64 {
+    let data = data.as_flattened().as_chunks::<8>().0;
+    let data = data.iter().map(|word| u64::from_le_bytes(*word));
     checksum(words.iter().copied().chain(data))
 }

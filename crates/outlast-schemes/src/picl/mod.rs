@@ -35,7 +35,7 @@ use crate::{Image, Key, Options, Patch, Plant, RecoveryError, Unit, Work};
 use config::{Config, Fault, Faults};
 pub use functional::Functional;
 pub use layout::Entry;
-use layout::{Layout, block_bytes};
+use layout::{Granule, Layout, block_bytes};
 use ports::{EPOCHS, Picl};
 
 /// The scheme.
@@ -52,11 +52,14 @@ const ACS_GAP: Key = Key::number(
     (0, GAP_MAX),
     "epochs that have ended and are not scanned for yet",
 );
-/// What 2 KB hold with addresses and epochs.
+/// As hardware has it whose private caches have shorter lines than the last level.
+const QUARTERS: Key =
+    Key::flag("quarters", false, "EIDs and undo entries are of 16 bytes, four EIDs a line");
+/// What 2 KB hold with addresses and epochs: three times as many quarters.
 const UNDO_ENTRIES: Key = Key::number(
     "undo_entries",
     Unit::Count("entries"),
-    28,
+    Granule::Line.usual_entries(),
     (1, 512),
     "entries of the undo buffer, and of a block of the log",
 );
@@ -120,10 +123,11 @@ impl HardwareScheme for CacheLog {
     }
 
     fn keys(&self) -> &'static [Key] {
-        const KEYS: [Key; 12] = [
+        const KEYS: [Key; 13] = [
             EPOCH,
             ACS_GAP,
             SAVE_LINES,
+            QUARTERS,
             UNDO_ENTRIES,
             DOUBLE,
             BLOOM_BITS,
@@ -148,9 +152,9 @@ impl HardwareScheme for CacheLog {
             .with(ACS_GAP.name, 1)
             .with(UNDO_ENTRIES.name, 4)
             .with(BLOOM_BITS.name, 256)
-            .with(LOG.name, 8 * block_bytes(4))
+            .with(LOG.name, 8 * block_bytes(Granule::Line, 4))
             .with(LOG_GROWTHS.name, 63)
-            .with(SUPER_BLOCK.name, 2 * block_bytes(4))
+            .with(SUPER_BLOCK.name, 2 * block_bytes(Granule::Line, 4))
     }
 
     fn prepare(
@@ -170,10 +174,15 @@ impl HardwareScheme for CacheLog {
 
 /// What is chosen, over this work.
 fn configured(work: &Work, options: &Options, faults: Faults) -> Result<Config, PrepareError> {
-    let entries = options.get(&UNDO_ENTRIES);
-    let block = block_bytes(entries);
+    let granule = if options.get(&QUARTERS) != 0 { Granule::Quarter } else { Granule::Line };
+    let entries = match options.is_given(&UNDO_ENTRIES) {
+        true => options.get(&UNDO_ENTRIES),
+        false => granule.usual_entries(),
+    };
+    let block = block_bytes(granule, entries);
     let layout = Layout {
         registers: Registers::of(work.whole(), options),
+        granule,
         entries,
         chunk: options.get(&LOG) / block,
         growths: options.get(&LOG_GROWTHS),
@@ -233,10 +242,10 @@ impl Prepared for Under {
         setup: Setup,
         sources: Vec<Box<dyn Source>>,
     ) -> Result<Box<dyn Machine>, MachineError> {
-        let Layout { chunk, growths, entries, .. } = self.config.layout;
+        let Layout { chunk, growths, .. } = self.config.layout;
         let (reserve, blocks) = (self.reserve(config), chunk * (1 + growths));
         if blocks < 2 * reserve {
-            let least = LOG.show(2 * reserve * block_bytes(entries));
+            let least = LOG.show(2 * reserve * self.config.layout.block_bytes());
             let message = format!(
                 "a log of {blocks} blocks may be full before an epoch has ended: scheme.log and \
                  scheme.log_growths have to make {least} at least"

@@ -1,7 +1,7 @@
 //! What can be broken: `PERSISTENCY.md`'s list, and the points of `docs/picl.md`.
 
 use super::config::{Fault, Faults};
-use super::layout::block_bytes;
+use super::layout::{Granule, block_bytes};
 use crate::plant::{AppliesTo, Breaks, Plant, Shown};
 
 const ALL: AppliesTo = AppliesTo::These(&["picl"]);
@@ -18,20 +18,26 @@ const USUAL: Shown = Shown {
 /// Each epoch persists as soon as it has ended.
 const AT_ONCE: Shown = Shown { options: &[("acs_gap", 0)], ..USUAL };
 /// A log of small parts, which is used again and again.
-const REUSED: Shown = Shown {
-    options: &[("acs_gap", 3), ("log", 4 * block_bytes(4)), ("log_growths", 127)],
-    ..USUAL
-};
+const REUSED: Shown =
+    Shown { options: &[("acs_gap", 3), ("log", 4 * BLOCK), ("log_growths", 127)], ..USUAL };
 /// Entries take long from private caches to the buffer.
 const FAR: Shown = Shown { options: &[("forward", 2000)], ..USUAL };
 /// Many epochs.
 const MANY: Shown = Shown { options: &[("epoch", 10), ("acs_gap", 0), ("save_lines", 1)], ..USUAL };
 /// Many epochs, and a log in which what has expired stays long.
 const LONG: Shown =
-    Shown { options: &[("epoch", 15), ("save_lines", 1), ("log", 96 * block_bytes(4))], ..USUAL };
+    Shown { options: &[("epoch", 15), ("save_lines", 1), ("log", 96 * BLOCK)], ..USUAL };
+/// Stores to quarters of lines that stay in caches for more epochs than tags tell apart.
+const QUARTERED: Shown = Shown {
+    program: "array-random",
+    options: &[("epoch", 5), ("acs_gap", 0), ("save_lines", 1), ("quarters", 1)],
+    ..USUAL
+};
+/// A block of the log.
+const BLOCK: u64 = block_bytes(Granule::Line, 4);
 
 /// The fault of each plant, by its number.
-const FAULTS: [Fault; 16] = [
+const FAULTS: [Fault; 20] = [
     Fault::FilterMisses,
     Fault::PersistedAtScan,
     Fault::TillEarly,
@@ -48,6 +54,10 @@ const FAULTS: [Fault; 16] = [
     Fault::AppliedForward,
     Fault::FreedEarly,
     Fault::GrowthUnrecorded,
+    Fault::BlockCut,
+    Fault::PlaceTakenAgain,
+    Fault::GapShort,
+    Fault::QuartersStay,
 ];
 
 /// The faults of the plant with this number.
@@ -59,7 +69,7 @@ const fn plant(name: &'static str, number: u8, shown_by: Shown, about: &'static 
     Plant { name, about, breaks: Breaks::Scheme(number), applies_to: ALL, shown_by }
 }
 
-pub(super) const PLANTS: [Plant; 16] = [
+pub(super) const PLANTS: [Plant; 20] = [
     plant("H4", 0, USUAL, "the filter misses lines whose undo entries are in the buffer"),
     plant("H5", 1, USUAL, "an epoch counts as persisted before its cache scan ends"),
     plant("H6", 2, USUAL, "an undo entry's ValidTill is an epoch too low"),
@@ -76,4 +86,13 @@ pub(super) const PLANTS: [Plant; 16] = [
     plant("PICL-13", 13, USUAL, "recovery has the youngest entry of a line win"),
     plant("picl-freed-early", 14, REUSED, "super blocks are free an epoch too early"),
     plant("picl-growth", 15, USUAL, "the log's new part is used before that is durable"),
+    plant(
+        "PICL-6",
+        16,
+        USUAL,
+        "a block has no room for its header: the last entries' bytes are lost",
+    ),
+    plant("PICL-11", 17, USUAL, "a block's place is taken again where the block was not full"),
+    plant("PICL-12", 18, AT_ONCE, "the epoch that executes counts as one that the scan is behind"),
+    plant("PICL-4-quarters", 19, QUARTERED, "a line that has gone home keeps its quarters' EIDs"),
 ];

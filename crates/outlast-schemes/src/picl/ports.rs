@@ -10,7 +10,7 @@ use outlast_trace::{LaneId, LineAddr};
 
 use super::buffer::UndoLog;
 use super::config::{Config, Fault};
-use super::layout::{self, Entry};
+use super::layout::{self, Entry, QUARTERS};
 use super::recover;
 use super::scan::Scan;
 use crate::image::Image;
@@ -41,6 +41,9 @@ impl Eid {
         executing.checked_sub((executing + EPOCHS - tag) % EPOCHS)
     }
 }
+
+/// The tag of a line: an EID for each of its granules, the first alone where that is the line.
+pub(super) type Eids = [Eid; QUARTERS];
 
 /// What its own requests were for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -85,8 +88,8 @@ pub(super) fn header_word(
 /// A write that passes the caches: what it replaces comes from memory.
 #[derive(Clone, Copy, Debug)]
 enum Streamed {
-    /// Waits for room in the buffer.
-    Read(LineBytes),
+    /// Waits for room in the buffer, for the granule of this number and those behind.
+    Read(LineBytes, u64),
     /// Waits until so many entries are durable.
     Logged(u64),
 }
@@ -204,13 +207,14 @@ impl Picl {
     fn append(
         &mut self,
         now: Cycle,
-        line: LineAddr,
+        (line, granule): (LineAddr, u64),
         from: u64,
         data: &LineBytes,
         out: &mut Outbox<Token>,
     ) -> u64 {
         let till = self.epochs.executing() - u64::from(self.config.faults.has(Fault::TillEarly));
-        let made = self.log.append(now, Entry { line, from, till, data: *data }, out);
+        let words = self.config.layout.granule.words(granule);
+        let made = self.log.append(now, Entry { line, words, from, till, data: *data }, out);
         self.look_after_log(out);
         made
     }
@@ -226,18 +230,23 @@ impl Picl {
 
     /// Lets streamed writes go on whose old bytes are durable, and logs those of others.
     fn stream(&mut self, now: Cycle, out: &mut Outbox<Token>) {
-        for (ticket, line, state) in std::mem::take(&mut self.streamed) {
-            let state = match state {
-                Streamed::Read(data) if self.log.has_room() => {
+        let granules = self.config.layout.granule.of_line();
+        for (ticket, line, mut state) in std::mem::take(&mut self.streamed) {
+            while let Streamed::Read(data, granule) = state
+                && self.log.has_room()
+            {
+                let made = self.append(now, (line, granule), self.persisted, &data, out);
+                state = if granule + 1 < granules {
+                    Streamed::Read(data, granule + 1)
+                } else {
                     let at = self.unlogged.iter().position(|unlogged| *unlogged == line);
                     at.map(|at| self.unlogged.swap_remove(at));
                     if std::mem::take(&mut self.is_waited_for) {
                         out.wake();
                     }
-                    Streamed::Logged(self.append(now, line, self.persisted, &data, out))
-                }
-                other => other,
-            };
+                    Streamed::Logged(made)
+                };
+            }
             match state {
                 Streamed::Logged(made) if self.log.is_durable(made, out) => {
                     out.release_write(ticket, WriteRoute::Here);
@@ -249,7 +258,7 @@ impl Picl {
 }
 
 impl Scheme for Picl {
-    type Tag = Eid;
+    type Tag = Eids;
     type Page = ();
     type Token = Token;
 
@@ -274,11 +283,12 @@ impl Scheme for Picl {
         now: Cycle,
         _lane: LaneId,
         store: &StoreSeen<'_>,
-        tag: &mut Eid,
+        tag: &mut Eids,
         _page: Option<&mut ()>,
         out: &mut Outbox<Token>,
     ) -> Answer {
-        if store.newer && *tag == self.eid {
+        let granule = self.config.layout.granule.number_of(store.at);
+        if store.newer && tag[granule] == self.eid {
             return Answer::Proceed; // Modified in this epoch before.
         }
         if !self.log.has_room() || self.unlogged.contains(&store.at.line()) {
@@ -287,11 +297,14 @@ impl Scheme for Picl {
             return Answer::Wait;
         }
         let from = match store.newer {
-            true => tag.epoch(self.epochs.executing()).unwrap_or(self.persisted),
+            true => tag[granule].epoch(self.epochs.executing()).unwrap_or(self.persisted),
             false => self.persisted, // Of a clean line nothing says when it was stored to.
         };
-        self.append(now, store.at.line(), from, store.old, out);
-        *tag = self.eid;
+        self.append(now, (store.at.line(), granule as u64), from, store.old, out);
+        if !store.newer && !self.config.faults.has(Fault::QuartersStay) {
+            *tag = Eids::default(); // Old ones would be taken for young ones 16 epochs later.
+        }
+        tag[granule] = self.eid;
         Answer::Proceed
     }
 
@@ -306,7 +319,7 @@ impl Scheme for Picl {
         _level: u8,
         _line: LineAddr,
         _dirty: bool,
-        tag: &mut Eid,
+        tag: &mut Eids,
     ) -> bool {
         self.is_scanned(token, *tag)
     }
@@ -334,7 +347,7 @@ impl Scheme for Picl {
     fn route_write(
         &mut self,
         _now: Cycle,
-        write: &WriteSeen<'_, Eid>,
+        write: &WriteSeen<'_, Eids>,
         out: &mut Outbox<Token>,
     ) -> WriteRoute {
         if write.cause != Cause::Streamed {
@@ -346,7 +359,7 @@ impl Scheme for Picl {
 
     fn read_done(&mut self, now: Cycle, token: Token, data: &LineBytes, out: &mut Outbox<Token>) {
         if let Token::Streamed(ticket, line) = token {
-            self.streamed.push_back((ticket, line, Streamed::Read(*data)));
+            self.streamed.push_back((ticket, line, Streamed::Read(*data, 0)));
             self.stream(now, out);
         }
     }
@@ -400,7 +413,7 @@ impl Scheme for Picl {
         let log = std::mem::take(&mut self.log.counted);
         let Counted { store_waits, held_evictions, stalled, exhausted } =
             std::mem::take(&mut self.counted);
-        let block = layout::block_bytes(self.config.layout.entries);
+        let block = self.config.layout.block_bytes();
         for (name, unit, value) in [
             ("undo_entries", "count", log.entries),
             ("undo_blocks", "count", log.blocks),

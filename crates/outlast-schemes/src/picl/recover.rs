@@ -11,7 +11,7 @@
 //! its entries was written home. So it is passed over (PICL-7).
 
 use super::config::{Fault, Faults};
-use super::layout::{Block, Entry, FIRST, GROWTHS, Layout, PERSISTED, block_bytes};
+use super::layout::{Block, Entry, FIRST, GROWTHS, Layout, PERSISTED};
 use super::ports::EPOCHS;
 use crate::image::Image;
 use crate::patch::{Patch, RecoveryError, Restored};
@@ -86,7 +86,7 @@ pub(super) fn recover(
         if entry.line >= layout.header() {
             return Err(RecoveryError::Damaged { line: layout.header() });
         }
-        restored.put(entry.line, &entry.data);
+        restored.put_words(entry.line, entry.words, &entry.data);
     }
     let mut patches = restored.into_patches();
     if let Some((last, _)) = heads.first()
@@ -111,7 +111,7 @@ pub(super) fn reads(layout: Layout, image: Image<'_>) -> Vec<LogRead> {
         let entries = block.entries.iter().map(|entry| entry.data).collect();
         reads.push(LogRead { entries, ..of_place(place) });
         if let Some(read) = reads.last_mut() {
-            read.lines = block_bytes(layout.entries) / 64;
+            read.lines = layout.block_bytes() / 64;
         }
         if block.till <= persisted {
             break;

@@ -14,7 +14,7 @@ use outlast_sim::timed::{Cycle, LevelFlush, Outbox};
 
 use super::config::Fault;
 use super::layout;
-use super::ports::{Eid, PERSISTED, Picl, SCANNED, Token, header_word};
+use super::ports::{Eids, PERSISTED, Picl, SCANNED, Token, header_word};
 
 /// How far it has come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -32,7 +32,7 @@ impl Picl {
     /// The epoch up to which all are to persist: so many behind the last that has ended, or the last
     /// for which something waits.
     fn due(&self) -> u64 {
-        let committed = self.committed();
+        let committed = self.committed() + u64::from(self.config.faults.has(Fault::GapShort));
         committed.saturating_sub(self.config.gap).max(self.urgent.min(committed))
     }
 
@@ -56,10 +56,13 @@ impl Picl {
 
     /// Whether a scan takes a line with this tag. Whether any level has newer bytes of it than memory
     /// decides then whether there is anything to write.
-    pub(super) fn is_scanned(&self, token: Token, tag: Eid) -> bool {
+    pub(super) fn is_scanned(&self, token: Token, tag: Eids) -> bool {
         let Token::Scanned(until) = token else { return false };
-        let epoch = tag.epoch(self.epochs.executing());
-        epoch.is_some_and(|epoch| epoch > self.persisted && epoch <= until)
+        let granules = &tag[..self.config.layout.granule.of_line() as usize];
+        granules.iter().any(|eid| {
+            let epoch = eid.epoch(self.epochs.executing());
+            epoch.is_some_and(|epoch| epoch > self.persisted && epoch <= until)
+        })
     }
 
     /// A wait of the scan is over.

@@ -4,8 +4,10 @@ use std::error::Error;
 
 use super::measured::{self, Row, Set};
 use super::views::{ASSUMED, mean, slowdowns};
-use super::works::{Chosen, Origin, Works};
+use super::works::{Origin, Works};
 use super::{Findings, IDEAL, SCHEMES, Task, runs};
+use outlast_schemes::MachineScheme;
+
 use crate::parallel::in_parallel;
 use crate::progress::Listener;
 use crate::record::{Kind, Record};
@@ -17,6 +19,18 @@ struct Assumption {
     machine: &'static [(&'static str, &'static str)],
     /// What it changes of the schemes.
     options: &'static [(&'static str, u64)],
+}
+
+impl Assumption {
+    /// Whether a scheme runs otherwise under it.
+    fn changes(&self, scheme: &str) -> bool {
+        let has = |name| {
+            scheme
+                .parse()
+                .is_ok_and(|of: MachineScheme| of.keys().iter().any(|key| key.name == name))
+        };
+        !self.machine.is_empty() || self.options.iter().any(|(name, _)| has(*name))
+    }
 }
 
 const ASSUMPTIONS: [Assumption; 10] = [
@@ -68,19 +82,7 @@ pub(super) fn run(
     taken: &Findings,
     listen: &mut Listener<'_>,
 ) -> Result<Assumed, Box<dyn Error>> {
-    let programs: Vec<&Chosen> = PROGRAMS
-        .iter()
-        .filter_map(|name| works.single(name))
-        .filter(|work| work.origin == Origin::Program)
-        .collect();
-    let mut jobs = Vec::new();
-    for assumption in &ASSUMPTIONS {
-        for &work in &programs {
-            let window = task.window(task.single);
-            let job = |&scheme| (assumption, runs::Job { work, scheme, set: Set::Taken, window });
-            jobs.extend(SCHEMES.iter().map(job));
-        }
-    }
+    let jobs = jobs(task, works);
     let rows = in_parallel(&jobs, usize::MAX, "assumptions", listen, |(assumption, job)| {
         under(task, works, assumption, job).map_err(|error| format!("{}: {error}", assumption.name))
     })?;
@@ -93,6 +95,11 @@ pub(super) fn run(
         of.expect("all are there").1.rows.push(row);
     }
     let is_one = |row: &&Row| PROGRAMS.contains(&row.work) && row.origin == Origin::Program;
+    let is_taken = |row: &&Row| is_one(row) && row.set == Set::Taken;
+    for (assumption, of) in ASSUMPTIONS.iter().zip(&mut found) {
+        let same = taken.rows.iter().filter(|row| is_taken(row) && !assumption.changes(row.scheme));
+        of.1.rows.extend(same.cloned());
+    }
     let same = Findings {
         rows: taken.rows.iter().filter(is_one).cloned().collect(),
         divisor: task.divisor,
@@ -103,6 +110,27 @@ pub(super) fn run(
     let records = all.flat_map(|(name, findings)| records(name, &findings.rows)).collect();
     found.retain(|(_, findings)| !findings.rows.is_empty());
     Ok((found, records))
+}
+
+/// The runs: those of schemes that an assumption changes. The others ran as taken.
+fn jobs<'a>(task: &Task, works: &'a Works) -> Vec<(&'static Assumption, runs::Job<'a>)> {
+    let programs = PROGRAMS.iter().filter_map(|name| works.single(name));
+    let programs: Vec<_> = programs.filter(|work| work.origin == Origin::Program).collect();
+    let window = task.window(task.single);
+    let mut jobs = Vec::new();
+    for assumption in &ASSUMPTIONS {
+        let changed: Vec<_> = SCHEMES.iter().filter(|scheme| assumption.changes(scheme)).collect();
+        for &work in &programs {
+            let job = |&&scheme: &&_| runs::Job { work, scheme, set: Set::Taken, window };
+            jobs.extend(changed.iter().map(|scheme| (assumption, job(scheme))));
+        }
+    }
+    jobs
+}
+
+/// Instructions that the runs simulate.
+pub(super) fn instructions(task: &Task, works: &Works) -> u64 {
+    jobs(task, works).iter().map(|(_, job)| job.instructions()).sum()
 }
 
 fn under(

@@ -11,7 +11,7 @@ use outlast_trace::LineAddr;
 use super::measured::{self, Set};
 use super::views::{BY_EPOCH, COMPRESSED, LOG_BY_EPOCH, LOST_WORK, RECOVERY, WEAR, point};
 use super::works::{Chosen, Origin, Ready, Works};
-use super::{IDEAL, PICL, Part, SCHEMES, Task};
+use super::{EPOCH, IDEAL, PICL, Part, SCHEMES, Task};
 use crate::compare::Wear;
 use crate::parallel::in_parallel;
 use crate::progress::Listener;
@@ -40,11 +40,7 @@ pub(super) fn run(
     works: &Works,
     listen: &mut Listener<'_>,
 ) -> Result<Found, Box<dyn Error>> {
-    let programs: Vec<&Chosen> = PROGRAMS.iter().filter_map(|name| works.single(name)).collect();
-    let programs = match programs.is_empty() {
-        true => works.singles.iter().filter(|work| work.origin == Origin::Synthetic).collect(),
-        false => programs,
-    };
+    let programs = programs(works);
     let mut records = Vec::new();
     let mut by_epoch = Vec::new();
     if task.wants(&[Part::Epochs]) {
@@ -63,6 +59,44 @@ pub(super) fn run(
         records.extend(in_parallel(&jobs, usize::MAX, "wear", listen, run)?.concat());
     }
     Ok((by_epoch, records))
+}
+
+/// The programs, or synthetic work where there are none.
+fn programs(works: &Works) -> Vec<&Chosen> {
+    let programs: Vec<&Chosen> = PROGRAMS.iter().filter_map(|name| works.single(name)).collect();
+    match programs.is_empty() {
+        true => works.singles.iter().filter(|work| work.origin == Origin::Synthetic).collect(),
+        false => programs,
+    }
+}
+
+/// Instructions that the runs simulate.
+pub(super) fn instructions(task: &Task, works: &Works) -> u64 {
+    let programs = programs(works).len() as u64;
+    let mut all = 0;
+    if task.wants(&[Part::Epochs]) {
+        let runs = BY_LENGTH.len() as u64;
+        all += runs * EPOCHS.iter().map(|epoch| counted(task, *epoch)).sum::<u64>();
+        let recovered = EPOCHS.iter().filter(|epoch| **epoch <= RECOVERED_MAX);
+        all += 2 * recovered.map(|epoch| until_crashes(task, *epoch)).sum::<u64>();
+    }
+    if task.wants(&[Part::Compression]) {
+        all += programs * until_crashes(task, EPOCH);
+    }
+    if task.wants(&[Part::Wear]) {
+        all += programs * SCHEMES.len() as u64 * task.window(task.single).1;
+    }
+    all
+}
+
+/// Instructions of a run whose epochs' length is varied: two epochs, or as many as single programs have.
+fn counted(task: &Task, epoch: u64) -> u64 {
+    (2 * epoch / task.divisor).max(task.window(task.single).1)
+}
+
+/// Instructions of a run that is crashed in its second half.
+fn until_crashes(task: &Task, epoch: u64) -> u64 {
+    7 * epoch / task.divisor
 }
 
 /// What a run with a journal left.
@@ -116,14 +150,9 @@ fn lengths(
 ) -> Result<Found, Box<dyn Error>> {
     let jobs: Vec<(u64, &'static str)> =
         EPOCHS.iter().rev().flat_map(|epoch| BY_LENGTH.map(|scheme| (*epoch, scheme))).collect();
-    let counted = |epoch: u64| {
-        let epochs = epoch / task.divisor;
-        // Two epochs, or as many as single programs have.
-        (2 * epochs).max(task.window(task.single).1)
-    };
     let run = |(epoch, scheme): &(u64, &'static str)| -> Result<_, String> {
         let set = Set::Epoch(*epoch);
-        let found = length(task, works, work, scheme, set, counted(*epoch));
+        let found = length(task, works, work, scheme, set, counted(task, *epoch));
         found.map_err(|error| format!("epochs of {epoch} under {scheme}: {error}"))
     };
     let rows = in_parallel(&jobs, usize::MAX, "lengths of epochs", listen, run)?;
@@ -134,7 +163,7 @@ fn lengths(
         .collect();
     let run = |(epoch, scheme): &(u64, &'static str)| -> Result<_, String> {
         let set = Set::Epoch(*epoch);
-        let found = crashed(task, works, work, scheme, set, 7 * epoch / task.divisor);
+        let found = crashed(task, works, work, scheme, set, until_crashes(task, *epoch));
         found.map_err(|error| format!("crashes of epochs of {epoch}: {error}"))
     };
     let crashed = in_parallel(&crashes, 1, "recoveries", listen, run)?;
@@ -308,7 +337,7 @@ fn base_bytes(words: &[u64]) -> u64 {
 /// Mean bytes of the undo entries that recovery would read at the end of a run.
 fn compression(task: &Task, works: &Works, work: &Chosen) -> Result<Vec<Record>, String> {
     let run = || -> Result<Vec<Record>, Box<dyn Error>> {
-        let instructions = 7 * task.epoch();
+        let instructions = until_crashes(task, EPOCH);
         let ready = works.ready(task, work, instructions)?;
         let Kept { prepared, mut base, journal, .. } =
             keep(task, &ready, PICL, Set::Taken, instructions)?;

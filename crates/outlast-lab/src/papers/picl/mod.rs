@@ -38,7 +38,7 @@ use super::claim::{self, Claim};
 use super::paper::{Card, Outcome, Paper, Request, Run};
 use super::view::View;
 use crate::native::Size;
-use crate::progress::Listener;
+use crate::progress::{Listener, Progress};
 use crate::record::Record;
 use features::Features;
 pub(crate) use machine::PRESET;
@@ -299,12 +299,32 @@ impl Default for Findings {
     }
 }
 
+/// Instructions that a host's processor simulates in a second, about.
+const HOST_SPEED: u64 = 10_000_000;
+
+/// Says how long the runs will take, where it is more than a moment.
+fn estimate(task: &Task, works: &Works, listen: &mut Listener<'_>) {
+    let mut all = task.instructions(works) + beyond::instructions(task, works);
+    if task.wants(&[Part::Assumptions]) {
+        all += assumptions::instructions(task, works);
+    }
+    if all > HOST_SPEED {
+        let workers = std::thread::available_parallelism().map_or(1, usize::from) as u64;
+        listen(Progress::Note(&format!(
+            "runs of {:.1} G instructions in all: about {} minutes on {workers} processors",
+            all as f64 / 1e9,
+            (all / HOST_SPEED / workers).div_ceil(60)
+        )));
+    }
+}
+
 /// Measures the parts and judges the claims about them.
 ///
 /// # Errors
 /// When a run cannot be made or comes to a stop.
 pub fn run(task: &Task, listen: &mut Listener<'_>) -> Result<Vec<Record>, Box<dyn Error>> {
     let works = Works::find(task, listen)?;
+    estimate(task, &works, listen);
     let mut findings = Findings {
         rows: runs::run(task, &works, listen)?,
         divisor: task.divisor,

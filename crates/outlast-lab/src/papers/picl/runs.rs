@@ -8,7 +8,7 @@ use super::works::{Chosen, Origin, Works};
 use super::{IDEAL, LONG_EPOCH, PICL, Part, SCHEMES, Task};
 use crate::native::Size;
 use crate::parallel::in_parallel;
-use crate::progress::{Listener, Progress};
+use crate::progress::Listener;
 
 /// Epochs that the scan stays behind (figure 18).
 pub(super) const GAPS: [u64; 4] = [0, 1, 3, 8];
@@ -27,14 +27,11 @@ pub(super) struct Job<'a> {
 }
 
 impl Job<'_> {
-    fn instructions(&self) -> u64 {
+    pub(super) fn instructions(&self) -> u64 {
         let cores = if self.work.origin.is_mix() { 8 } else { 1 };
         cores * (self.window.0 + self.window.1)
     }
 }
-
-/// Instructions that a host's processor simulates in a second, about.
-const HOST_SPEED: u64 = 10_000_000;
 
 impl Task {
     /// Whether any part wants programs.
@@ -45,6 +42,11 @@ impl Task {
 
     pub(super) fn window(&self, (warm_up, counted): (u64, u64)) -> (u64, u64) {
         (warm_up * self.epoch(), counted * self.epoch())
+    }
+
+    /// Instructions that the figures' runs simulate.
+    pub(super) fn instructions(&self, works: &Works) -> u64 {
+        self.jobs(works).iter().map(Job::instructions).sum()
     }
 
     fn jobs<'a>(&self, works: &'a Works) -> Vec<Job<'a>> {
@@ -111,16 +113,6 @@ pub(super) fn run(
     listen: &mut Listener<'_>,
 ) -> Result<Vec<Row>, Box<dyn Error>> {
     let jobs = task.jobs(works);
-    let all: u64 = jobs.iter().map(Job::instructions).sum();
-    if all > HOST_SPEED {
-        let workers = std::thread::available_parallelism().map_or(1, usize::from) as u64;
-        listen(Progress::Note(&format!(
-            "{} runs of {:.1} G instructions: about {} minutes on {workers} processors",
-            jobs.len(),
-            all as f64 / 1e9,
-            (all / HOST_SPEED / workers).div_ceil(60)
-        )));
-    }
     Ok(in_parallel(&jobs, usize::MAX, "figures", listen, |job| one(task, works, job))?)
 }
 

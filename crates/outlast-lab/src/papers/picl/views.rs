@@ -150,7 +150,11 @@ fn record(work: &str, scheme: &str, metric: Metric, value: f64) -> Record {
 /// A point of a line.
 pub(super) fn point(lines: Lines, work: &str, scheme: &str, at: f64, value: f64) -> Option<Record> {
     let (name, _) = lines.iter().find(|line| line.1 == scheme)?;
-    let unit = if name.starts_with("time") { "x" } else { "" };
+    let unit = match name.split('_').next() {
+        Some("time") => "x",
+        Some("log") => "MB",
+        _ => "ms",
+    };
     Some(record(work, scheme, metric(name, unit), value).class(&at.to_string()))
 }
 
