@@ -186,6 +186,60 @@ fn a_long_sentence_and_a_nameless_one_are_found() {
     assert!(breaches("page", &item)[0].starts_with("page:1: a sentence of 46 words"));
 }
 
+/// Crates whose documentation keeps to the longest sentence. The list only gets longer.
+const DOCUMENTED: &[&str] = &[
+    "outlast-c",
+    "outlast-derive",
+    "outlast-matrix",
+    "outlast-pmem",
+    "outlast-schemes",
+    "outlast-sim",
+    "outlast-sqlite",
+    "outlast-trace",
+    "outlast-tracer",
+];
+
+/// Sentences of documentation comments that are too long, each in one line.
+fn long_comments(name: &str, source: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let comment = |line: &'_ str| {
+        let line = line.trim_start();
+        let text = line.strip_prefix("///").or_else(|| line.strip_prefix("//!"));
+        text.map(|text| text.strip_prefix(' ').unwrap_or(text).to_owned())
+    };
+    // Code becomes empty lines, so that lines keep their numbers.
+    let text: Vec<String> = source.lines().map(|line| comment(line).unwrap_or_default()).collect();
+    for block in prose(&text.join("\n")) {
+        for words in sentences(&block.text).into_iter().map(words_of) {
+            if words > SENTENCE_WORDS_MAX {
+                found.push(format!("{name}:{}: a sentence of {words} words", block.line));
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn documentation_has_short_sentences() {
+    let mut found = Vec::new();
+    for name in DOCUMENTED {
+        let mut files = Vec::new();
+        super::sources(&root().join("crates").join(name).join("src"), &mut files);
+        assert!(!files.is_empty(), "{name}");
+        for file in files {
+            found.extend(long_comments(&file.display().to_string(), &read(&file)));
+        }
+    }
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+#[test]
+fn a_long_comment_is_found() {
+    let long = "word ".repeat(46);
+    assert_eq!(long_comments("a.rs", &format!("fn a() {{}}\n    /// {long}\n")).len(), 1);
+    assert_eq!(long_comments("a.rs", &format!("// {long}\nlet a = \"{long}\";\n")), [""; 0]);
+}
+
 /// The anchor that GitHub and mdBook give a heading.
 fn anchor(heading: &str) -> String {
     let text = plain(&heading.replace('`', "")).to_lowercase();
