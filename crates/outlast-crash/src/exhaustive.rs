@@ -1,9 +1,9 @@
 //! Every image that a crash may leave, recovered and judged.
 //!
 //! [`Exhaustive`] walks a recorded run. At each key point (`docs/fault-model.md`: just before an
-//! event that raises a floor, and at the end) it runs recovery over and over, and a unit gets its
-//! content only when recovery touches it: depth first, each combination once, as Gorjiara, Xu
-//! and Demsky do it for their model checker ("Jaaru", ASPLOS 2021). An execution that leaves
+//! event that raises a floor, and at the end) it runs recovery over and over. A unit gets its
+//! content only when recovery touches it, depth first, each combination once. Gorjiara, Xu and
+//! Demsky do so in their model checker ("Jaaru", ASPLOS 2021). An execution that leaves
 //! units untouched stands for every content they may have. That nothing was left out is not
 //! believed but counted: the images that the executions stand for must add up to the product of
 //! all widths, at every key point.

@@ -1,18 +1,18 @@
 //! Crash-consistency checking: every image that a crash may leave, recovered and judged.
 //!
 //! A program runs on a [`Recorder`](outlast_pmem::Recorder), which writes down its stores,
-//! flushes and fences. From that, [`History`] knows at each point what must be durable and what
-//! may be, by the rules of `docs/fault-model.md`; [`Exhaustive`] enumerates every image that a
-//! crash could leave, runs the program's own recovery on each (an [`ImageMedium`]), lets a
-//! [`Judge`] decide, and crashes the recovery too. Every failure names its image by a
+//! flushes and fences. From that, the [`History`] has at each point the stores that must be durable and
+//! those that may be, by the rules of `docs/fault-model.md`. [`Exhaustive`] enumerates every image
+//! that a crash could leave and runs the program's own recovery on each (an [`ImageMedium`]). It lets
+//! a [`Judge`] decide, and crashes the recovery too. Every failure names its image by a
 //! [`Witness`], one line that replays it.
 //!
 //! Whether threads saw each other's transactions whole and in one order is a question without a crash:
 //! [`SerialHistory`] answers it.
 //!
-//! [`Check`] does all that for somebody's own program and names the class of each bug. Whether a
-//! recovered state is right, an [`Oracle`] can say from the versions of keys alone. What is
-//! checked comes in as closures over a `Medium`; only [`runtime`] knows our own, and [`machine`] schemes of the timed machine.
+//! [`Check`] does all that for a program of the user's and names the class of each bug. An [`Oracle`]
+//! judges a recovered state by the versions of keys alone. Programs come in as closures over a
+//! `Medium`; only [`runtime`] knows our own, and [`machine`] schemes of the timed machine.
 #![forbid(unsafe_code)]
 
 pub mod brute;

@@ -1,5 +1,8 @@
-//! The house rules of the workspace: dependencies point down, unsafe code has its rooms.
+//! The house rules of the workspace: dependencies point down, unsafe code has its rooms, prose is plain.
 #![cfg(not(miri))]
+
+#[path = "house/prose.rs"]
+mod prose;
 
 use std::path::Path;
 use std::process::Command;

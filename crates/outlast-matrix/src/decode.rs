@@ -134,7 +134,8 @@ impl<'a> Matrix<'a> {
     /// probability of 2⁻³² at most; [`Locate::Membership`] and [`Locate::Known`] try one
     /// explanation, [`Locate::Crcs`] at most 1025, [`Locate::Values`] those that its search
     /// finds. The same holds for [`Outcome::Clean`]. Two checksums that both missed one update of
-    /// a right line look as if the line were stale, and it passes for that with 2⁻⁸.
+    /// a right line look as if the line were stale. It passes for stale with 2⁻⁸.
+    ///
     /// [`Outcome::ChecksumsDamaged`] is wrong when at least two lines are wrong and all of them
     /// have the right CRC: 2⁻¹⁶ at most. Without CRCs everything rests on errors that neither
     /// cancel nor are equal, and those of counters are (ARC-10).

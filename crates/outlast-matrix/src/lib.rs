@@ -25,10 +25,10 @@
 //!   lines: 13 of the 49 of a page, and not any 13. In a page any three wrong lines can be
 //!   repaired; of four, one set in 480 cannot, the rectangles. An object of up to eight lines can
 //!   be repaired alone, one of ten or more cannot.
-//! - Places are found where mismatched rows and columns cross ([`Locate::Membership`], the
-//!   paper's rule: three of four pairs of wrong lines are too many for it), by adding up what is
-//!   missing ([`Locate::Values`]: fails for one of ten triples), or by CRC-8 ([`Locate::Crcs`]:
-//!   nearly as good as known places).
+//! - Places are found in three ways. [`Locate::Membership`], the paper's rule, takes the crossings
+//!   of mismatched rows and columns: three of four pairs of wrong lines are too many for it.
+//!   [`Locate::Values`] adds up the missing amounts, and fails for one of ten triples.
+//!   [`Locate::Crcs`] compares CRC-8s, and is nearly as good as known places.
 //! - A repair is reported when all checksums and CRCs agree with it, and when no other explanation
 //!   does; see [`Matrix::decode`] for the probabilities. What cannot be explained is
 //!   [`Outcome::Uncorrectable`], with the lines, rows and columns that are implicated.

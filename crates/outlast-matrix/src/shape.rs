@@ -29,9 +29,9 @@ pub struct Place {
 /// | [spare lines](crate::Spare) | as many as the metadata of the data lines needs |
 ///
 /// The line at row r and column c is number c × rows + r, so an object, which lies in consecutive
-/// lines, runs down a column. The paper's equations (2) and (3) are meant to say where the
-/// checksums of an object are; as printed they address wrong lines (ARC-13), in one case a line
-/// of data. [`Shape::consistency_at`] and [`Shape::correlation_at`] say what they must mean, for
+/// lines, runs down a column. The paper's equations (2) and (3) are to locate the
+/// checksums of an object. As printed they address wrong lines (ARC-13), in one case a line of
+/// data. [`Shape::consistency_at`] and [`Shape::correlation_at`] are their corrected forms, for
 /// matrices that are not square, too.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub struct Shape {

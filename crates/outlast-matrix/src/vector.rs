@@ -82,10 +82,9 @@ impl Vector {
         }
     }
 
-    /// How a line changes whose words of `mask` become those of `new`: puts by how much each word
-    /// grows that is not what it was into `growth`, one behind the other from the first, and returns
-    /// the mask of these words and the [CRC-8](crate::crc8()) of what is flipped in them. What
-    /// `growth` holds behind them means nothing.
+    /// The change of a line whose words of `mask` become those of `new`. The growth of each word that
+    /// differs goes into `growth`, one behind the other from the first; words behind them are stale.
+    /// Returns the mask of these words, and the [CRC-8](crate::crc8()) of the flipped bits.
     #[inline]
     pub fn difference(self, old: &Line, new: &Line, mask: u8, growth: &mut Line) -> (u8, u8) {
         match self.0 {

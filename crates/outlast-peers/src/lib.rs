@@ -7,11 +7,14 @@
 //! ranges are snapshotted whole (scheme `pmdk`) or every 8-byte word on its own, as the C++
 //! bindings do (scheme `pmdk-word`).
 //!
-//! A peer must be measured as its authors would run it. So: cache flushes instead of `msync`
-//! (`PMEM_IS_PMEM_FORCE=1`, refused where it would not be true), direct pointers, allocation
-//! classes without headers ([the one tuning](pool) that PMDK's manual recommends), no
-//! transaction at all around closures that only read, and no second question to the library
-//! about bytes that a transaction has already snapshotted.
+//! A peer must be measured as its authors would run it:
+//!
+//! - It flushes caches instead of calling `msync` (`PMEM_IS_PMEM_FORCE=1`, refused where it would not
+//!   be true).
+//! - It uses direct pointers, and allocation classes without headers ([the one tuning](pool) that
+//!   PMDK's manual recommends).
+//! - Closures that only read have no transaction.
+//! - The library is not asked twice about bytes that a transaction has already snapshotted.
 //!
 //! ```no_run
 //! use outlast::{BlockKind, Runner, Transact};

@@ -1,9 +1,14 @@
 //! The model beside the hardware: the functional view of `outlast-schemes`' scheme `picl`.
 //!
-//! The hardware's events go to the model in their order. What the model decides has to be what the
-//! hardware did: which store makes an entry, with which epochs and old content; the tag of each line that
-//! the last level looks up; that a line goes home behind its entries; which epoch persists, and that no
-//! line is left then. Entries are compared in the order of each line: between cores, those on their way
+//! The hardware's events go to the model in their order. The model's decisions have to be the
+//! hardware's:
+//!
+//! - which store makes an entry, with which epochs and old content;
+//! - the tag of each line that the last level looks up;
+//! - that a line goes home behind its entries;
+//! - which epoch persists, and that no line is left then.
+//!
+//! Entries are compared in the order of each line: between cores, those on their way
 //! have none.
 
 use std::collections::{BTreeMap, VecDeque};

@@ -15,10 +15,10 @@ const CONFLICTS_MAX: u32 = 3;
 
 /// A pool in ordinary memory, for one thread, with atomic transactions and nothing durable.
 ///
-/// With [`checked`](Self::checked) it finds what structures do wrong: an access outside the
-/// blocks that are live, a block freed twice, a store that nothing announced, content of a fresh
-/// block that was never stored; it counts what a scheme would have to log and to flush, and it
-/// makes transactions run again.
+/// With [`checked`](Self::checked) it finds mistakes of structures: an access outside the
+/// blocks that are live, a block freed twice, an unannounced store, content of a fresh block that
+/// was never stored. It counts the words and lines that a scheme would have to log and to flush,
+/// and it makes transactions run again.
 #[derive(Default)]
 pub struct Volatile {
     memory: Vec<u8>,

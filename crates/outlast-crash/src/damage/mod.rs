@@ -1,9 +1,9 @@
-//! Damaged pools: what media faults and stray stores leave, checked, opened, repaired and used.
+//! Damaged pools: results of media faults and stray stores, checked, opened, repaired and used.
 //!
 //! A crash leaves what a right program wrote; damage leaves anything. The model: one to six places
-//! of a pool (a sealed word, a line, a sector, a page) lose their content to flipped bits, zeros,
-//! noise, a stray store, the content of another place, or what was there before; some keep the
-//! CRC-8 that covers them. Nothing else is wrong, and the damage is there before the pool is opened.
+//! of a pool (a sealed word, a line, a sector, a page) lose their content. They get flipped bits,
+//! zeros, noise, a stray store, the content of another place, or their own older content; some keep
+//! the CRC-8 that covers them. Nothing else is wrong, and the damage is there before the pool is opened.
 //!
 //! - **F1** Nothing panics, loops or takes memory without bound, whatever the bytes are.
 //! - **F2** With checksums, a pool that `check` finds sound opens and holds what it must, now and

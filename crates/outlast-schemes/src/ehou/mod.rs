@@ -5,16 +5,16 @@
 //! until it commits. Data is written once, and there is no log of it. `docs/ehou.md` has every point
 //! in which the paper is unsound or silent (EHOU-1 to EHOU-12), and what shows that it is closed.
 //!
-//! - `ehou-eager` writes a transaction's entries to the map when it ends; `ehou-lazy` when they are
-//!   overwritten or evicted, since a crash drains committed ones; `ehou` can evict speculative ones
-//!   as well, into an overflow log for each core with a Bloom filter and a small durable buffer.
+//! - `ehou-eager` writes a transaction's entries to the map when it ends, `ehou-lazy` when they are
+//!   overwritten or evicted: a crash drains committed ones. `ehou` can evict speculative ones as well,
+//!   into an overflow log for each core with a Bloom filter and a small durable buffer.
 //! - `layout` says what lies where, `ports` sits in the machine, `entries` is the life of an entry,
-//!   `commit` how transactions end and abort, `recover` what comes after a crash.
+//!   `commit` how transactions end and abort, `recover` the way back after a crash.
 //!
 //! *A line belongs to a transaction by claim*: its first store to a block claims it, and stores of
 //! others to that block wait until it has ended. So no write is told apart by a tag, and none of an
-//! earlier transaction can join a later one (EHOU-9). What a program streams past the caches belongs
-//! to no transaction.
+//! earlier transaction can join a later one (EHOU-9). Words that a program streams past the caches
+//! belong to no transaction.
 
 mod commit;
 mod config;

@@ -21,17 +21,17 @@
 //! - **G5** A transaction makes its first record when there are slots for the largest that it may
 //!   become, so that running ones, which the head cannot pass, never fill the log (HWL-8). Where
 //!   one is larger than was declared, the log grows if it may.
-//! - **G6** A store joins a record only of its own transaction, and only if nobody has made a
+//! - **G6** A store joins a record only of its own transaction, and only if there is no
 //!   younger record of its line: replayed in their order, records leave what the stores left.
 //!
 //! `fwb` scans all levels periodically: a line found dirty for the second time is written back to
 //! memory. That, not the program, lets the head move. A period that is computed from the slowest
 //! writes is too long when the log's writes hit open rows (HWL-10), so a scan also starts when a
-//! quarter of the log was filled since the last one. What a scan finds is not written at once,
-//! which would keep reads waiting behind it, but spread over half of the time between two scans,
-//! and in the order of addresses: in that of sets, hundreds of lines in a row go to one bank.
+//! quarter of the log was filled since the last one. The lines that a scan
+//! finds are spread over half of the time between two scans; written at once they would keep reads
+//! waiting. They go in the order of addresses: in that of sets, hundreds in a row go to one bank.
 //!
-//! *The FIFO drains* when a commit is in it, when it is half full, when somebody waits for a
+//! *The FIFO drains* when a commit is in it, when it is half full, when a line or commit waits for a
 //! record, and else [`HOLD_CYCLES`] after a record was made: until then stores may join it.
 //!
 //! *Begin and commit* are calls: [`with_calls`] gives them their instructions.

@@ -20,12 +20,11 @@
 //! beside one header, or three of one line. That the last record of a transaction also says that
 //! it is complete costs a flag.
 //!
-//! A slot becomes durable as a whole: that is what is asked of the memory (an atomic write of 64
-//! bytes). Record `n` lies in slot `n mod slots`; a slot holds the record that its number says, so
-//! the end of the log is where the numbers stop. The paper has a torn bit per record instead, with
-//! which, where only words are atomic, a record that is torn cannot be told from a whole one
-//! (HWL-6), and a transaction number of 8 or 16 bits that is used again at once (HWL-3); here the
-//! first record and the commit of each transaction separate those with the same number.
+//! Memory must make a slot durable as a whole (an atomic write of 64 bytes). Record `n` lies in slot `n mod slots`; a slot holds the record that its number says, so
+//! the end of the log is where the numbers stop. The paper has a torn bit per record
+//! instead. Where only words are atomic, that bit cannot tell a torn record from a whole one (HWL-6).
+//! Its transaction number of 8 or 16 bits is used again at once (HWL-3); here the first record and the
+//! commit of each transaction separate those with the same number.
 
 use super::config::Values;
 use outlast_sim::LineBytes;

@@ -7,11 +7,11 @@
 //!
 //! - **Victims.** A set gives up the line that was stored to last, or a clean one; the line that
 //!   has been dirty longest, the log record of old, stays to the end.
-//! - **Tempers.** After each store the adversary may write the line back at once, unasked. It
-//!   does so by a temper that changes every few dozen stores: *hold* writes nothing back, so
-//!   that only flushes and full sets make anything durable; *newest* tosses a coin for each
-//!   store; *favourites* writes half of all lines, drawn by hash, back at each store and holds
-//!   the others hostage, so that any two lines soon stand on different sides.
+//! - **Tempers.** After each store the adversary may write the line back at once, unasked. Its
+//!   temper changes every few dozen stores. *Hold* writes nothing back, so that only flushes
+//!   and full sets make anything durable. *Newest* tosses a coin for each store. *Favourites*
+//!   writes half of all lines, drawn by hash, back at each store and holds the others hostage:
+//!   any two lines soon stand on different sides.
 
 use super::recency::Recency;
 use crate::rng::{Rng, mix};

@@ -2,12 +2,12 @@
 //!
 //! Every retired instruction costs a fixed amount, and so does every access of a cache, by level;
 //! each core costs something in each cycle. The amounts of the presets are those of M. Horowitz,
-//! "Computing's energy problem (and what we can do about it)", ISSCC 2014, for 45 nm at 0.9 V: 70 pJ
-//! for an instruction with its fetch, registers and control, 20 pJ for eight bytes from a cache of
-//! 32 KiB, 100 pJ from one of 1 MiB, which the second and the last level take for each eight bytes
-//! of a line. It gives nothing for a cycle's leakage, so that is 0 unless set. What a level costs
-//! does not depend on its size here, nor an instruction on what it is: differences between schemes
-//! come from what they execute and access, and from nothing else.
+//! "Computing's energy problem (and what we can do about it)", ISSCC 2014, for 45 nm at 0.9 V. An
+//! instruction with its fetch, registers and control takes 70 pJ. Eight bytes take 20 pJ from a cache
+//! of 32 KiB and 100 pJ from one of 1 MiB, the amount of the second and the last level for each eight
+//! bytes of a line. The source gives nothing for a cycle's leakage, so that is 0 unless set. The cost of
+//! a level does not depend on its size here, nor that of an instruction on its kind. Differences between
+//! schemes come from the instructions and accesses alone.
 
 use super::{config::MachineConfig, stats::RunStats};
 

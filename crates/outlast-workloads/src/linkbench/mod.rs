@@ -1,11 +1,15 @@
 //! `linkbench` and `linkbench-archapt`: LinkBench, a social graph, over B+trees.
 //!
 //! Armstrong, Ponnekanti, Borthakur, Callaghan, "LinkBench: a database benchmark based on the
-//! Facebook social graph" (SIGMOD 2013), with the configuration that it was published with
-//! (`FBWorkload.properties`): the shares of ten operations to seven decimals, which sum to 100;
-//! zipfian popularity with a skew of 0.8 for reads of links, 0.741 for writes, 0.625 and 0.606
-//! for nodes; data of nodes and links log-normal with medians of 128 and 8 bytes; two types of
-//! links; lists of at most 10,000. Read differently: out-degrees follow a Pareto distribution
+//! Facebook social graph" (SIGMOD 2013), with its published configuration (`FBWorkload.properties`):
+//!
+//! - The shares of ten operations have seven decimals, and sum to 100.
+//! - Popularity is zipfian with a skew of 0.8 for reads of links, 0.741 for writes, 0.625 and 0.606
+//!   for nodes.
+//! - Data of nodes and links is log-normal with medians of 128 and 8 bytes.
+//! - There are two types of links, and lists of at most 10,000.
+//!
+//! Read differently: out-degrees follow a Pareto distribution
 //! instead of measured ones, all operations on links take the popularity that is uncorrelated
 //! with out-degrees, and no list is asked for by its history.
 //!

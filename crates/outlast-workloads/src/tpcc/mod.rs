@@ -1,11 +1,13 @@
 //! `tpcc`: TPC-C (revision 5.11), the transactions of a wholesale supplier, over B+trees.
 //!
 //! Nine tables and two indices, each a tree of its own; the five transactions in the shares
-//! 45, 43, 4, 4 and 4 %. Read differently than written there: a worker stands for terminals of
-//! all warehouses and does not think or key in; a moment is the version of a transaction; a
-//! payment's key is its customer and which payment of theirs it is; a delivery is one
-//! transaction for all districts of a warehouse and is not queued; sums that only a terminal
-//! would show are not formed.
+//! 45, 43, 4, 4 and 4 %. Read differently than written there:
+//!
+//! - A worker stands for terminals of all warehouses and does not think or key in.
+//! - A moment is the version of a transaction.
+//! - A payment's key is its customer and its number among that customer's payments.
+//! - A delivery is one transaction for all districts of a warehouse and is not queued.
+//! - Sums that only a terminal would show are not formed.
 //!
 //! One order in a hundred names an item that does not exist. It is cancelled when all its other
 //! work is done, with [`Abort::Cancelled`], and leaves nothing.

@@ -1,8 +1,8 @@
-//! Pages: what a scheme keeps in TLB entries, and when a page leaves the last of them.
+//! Pages: a scheme's bits in TLB entries, and the moment when a page leaves the last of them.
 //!
 //! Entries of one page in several TLBs have the same bits, as if a store's change went to all of them
 //! at once. Where a scheme keeps bits, the second level of each TLB is inclusive, so that a page
-//! leaves a TLB at the end of a walk and at no other time: the walk then waits with its entry in
+//! leaves a TLB at the end of a walk and at no other time. The walk then waits with its entry in
 //! hand until the scheme lets the page go.
 
 use super::{Answer, Scheme};

@@ -9,8 +9,8 @@
 //! of the recording.
 //!
 //! *With crashes* several lanes are recorded together, under a seeded schedule that may hand the
-//! baton over at every operation, and the machine keeps the order of their fences as well: what
-//! volatile tables tell one lane of another's durability rests on a fence of that one. So fences
+//! baton over at every operation. The machine keeps the order of their fences as well: a lane's
+//! knowledge of another's durability, by volatile tables, rests on a fence of that one. So fences
 //! of different lanes do not overlap, and such a run's throughput is not that of the scheme.
 //!
 //! A crash is a place in the machine's journal. Everything acknowledged before the next entry
@@ -385,9 +385,9 @@ fn acknowledgements(journal: &TimedJournal) -> Vec<usize> {
 
 /// The transactions with the machine's cycles in place of the recording's operations.
 ///
-/// One begins, at the earliest, when the one before it in its lane was acknowledged, and before the
-/// acknowledgement of any that was not yet acknowledged when it began in the recording: what it
-/// found is of the recording, and the machine may be late with its lane.
+/// One begins, at the earliest, when the one before it in its lane was acknowledged. It also begins
+/// before the acknowledgement of any that was not yet acknowledged when it began in the recording. Its
+/// loads are the recording's, and the machine may be late with its lane.
 fn in_time(transactions: &[Transaction], acked: &[usize]) -> Vec<Transaction> {
     debug_assert_eq!(acked.len(), transactions.len(), "each is acknowledged once");
     // In the recording's order, with the first of the machine's acknowledgements from there on.
