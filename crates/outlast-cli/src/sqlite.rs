@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use outlast::{Domain, Scheme};
 use outlast_lab::native::default_directory;
 use outlast_lab::table::TextTable;
-use outlast_sqlite::bench::{self, Plan};
+use outlast_sqlite::bench::{self, Figure, ONE_WAREHOUSE, Plan, Row, Work};
 use outlast_sqlite::client::Sqlite;
 use outlast_sqlite::options::DatabaseOptions;
 use outlast_sqlite::plain;
@@ -30,8 +30,7 @@ pub enum SqliteCommand {
     /// Copy the database of a pool into a plain file, which any SQLite opens.
     #[command(after_help = STATUSES)]
     Export(ExportArgs),
-    /// Measure 1-row updates, each a transaction, by pools and by SQLite's own journals, with
-    /// the SQLite of this system.
+    /// Measure transactions by pools and by SQLite's own journals, with the SQLite of this system.
     Bench(BenchArgs),
 }
 
@@ -68,7 +67,18 @@ pub struct BenchArgs {
     /// Persistence domain of the pools; detected if not given.
     #[arg(long)]
     domain: Option<Domain>,
-    /// Rows of the table, of 1 KiB each.
+    /// Works, with commas between: update (one row of some gets a new value), ycsb-a (half reads, half updates of
+    /// one field in ten), tpcc (one warehouse).
+    #[arg(long, value_delimiter = ',', default_values = Work::ALL.map(Work::name))]
+    work: Vec<Work>,
+    /// Schemes of the pools, with commas between; the first one is measured with exclusive locking, too.
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "swift,undo,redo,undo-archapt,redo-archapt"
+    )]
+    scheme: Vec<Scheme>,
+    /// Rows of the table, of 1 KiB each; tpcc has its own.
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     rows: u64,
     /// Rounds in which every subject has a turn.
@@ -84,32 +94,58 @@ fn bench(args: &BenchArgs, as_json: bool, seed: u64) -> CommandResult {
         directory: args.dir.clone().unwrap_or_else(default_directory),
         rows: args.rows,
         value_bytes: 1 << 10,
+        shape: ONE_WAREHOUSE,
         turn: args.turn as usize,
         rounds: usize::from(args.rounds),
-        domain: args.domain,
+        seed,
     };
     let sqlite = Sqlite::load()?;
-    let rows = bench::measure(&sqlite, &plan, &bench::subjects(args.domain))?;
+    let subjects = bench::subjects(&args.scheme, args.domain);
+    if !as_json {
+        outln!(
+            "SQLite {}, one connection, synchronous=FULL; {} rounds of {} transactions",
+            sqlite.version(),
+            args.rounds,
+            args.turn
+        );
+    }
+    let mut records = Vec::new();
+    for work in &args.work {
+        let rows = bench::measure(&sqlite, &plan, *work, &subjects)?;
+        if as_json {
+            records.extend(rows.iter().map(|row| record(*work, row)));
+        } else {
+            outln!("\n{work}: transactions of a millisecond, latency in microseconds");
+            out!("{}", table(&rows).render());
+        }
+    }
     if as_json {
-        let figure =
-            |of: bench::Figure| json!({"median": of.median, "p25": of.low, "p75": of.high});
-        let records = rows.iter().map(|row| {
-            json!({"subject": row.name, "p50_us": figure(row.p50), "p99_us": figure(row.p99)})
-        });
-        outln!("{}", crate::document("sqlite bench", seed, records.collect()));
-        return Ok(Verdict::Good);
+        outln!("{}", crate::document("sqlite bench", seed, records));
     }
-    outln!(
-        "SQLite {}, {} rows of 1 KiB, synchronous=FULL; microseconds",
-        sqlite.version(),
-        args.rows
-    );
-    let mut table = TextTable::new(["", "p50", "p99"]);
-    for row in rows {
-        table.row([row.name.clone(), row.p50.to_string(), row.p99.to_string()]);
-    }
-    out!("{}", table.render());
     Ok(Verdict::Good)
+}
+
+fn record(work: Work, row: &Row) -> serde_json::Value {
+    let figure = |of: Figure| json!({"median": of.median, "p25": of.low, "p75": of.high});
+    json!({
+        "work": work.name(),
+        "subject": row.name,
+        "per_ms": figure(row.rate),
+        "rate_of_wal": row.rate_of_wal.map(figure),
+        "p50_us": figure(row.p50),
+        "p99_us": figure(row.p99),
+    })
+}
+
+fn table(rows: &[Row]) -> TextTable {
+    let mut table = TextTable::new(["", "rate", "of WAL's", "p50", "p99"]);
+    for row in rows {
+        let of_wal = row.rate_of_wal.map_or_else(String::new, |figure| figure.to_string());
+        let figures = [row.rate, row.p50, row.p99].map(|figure| figure.to_string());
+        let [rate, p50, p99] = figures;
+        table.row([row.name.clone(), rate, of_wal, p50, p99]);
+    }
+    table
 }
 
 /// Runs one of them.

@@ -1,72 +1,155 @@
-//! Durable updates of one row, by pools and by SQLite's own journals, on one file system.
+//! Durable transactions of SQL, by pools and by SQLite's own journals, on one file system.
 //!
-//! Every subject has a database of its own, and they take turns: a round is one turn of each, so
-//! that what disturbs the machine disturbs all. A figure is the median over rounds, with the quartiles
-//! beside it.
+//! A plain database is loaded once; every subject gets a copy of it, or a pool that it is imported into. Then they take
+//! turns: a round is one turn of each, so that what disturbs the machine disturbs all. A figure is
+//! the median over rounds, with the quartiles beside it.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::time::Instant;
 
-use crate::client::{Client, ClientError, Sqlite};
+use outlast::Scheme;
+use outlast_workloads::tpcc_terminals::Shape;
 
-/// What is measured.
+use crate::client::{Client, ClientError, Sqlite};
+use crate::options::DatabaseOptions;
+use crate::plain::{self, MoveError};
+
+mod tpcc;
+mod ycsb;
+
+/// A work of transactions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// One row of some gets a new value.
+    Update,
+    /// YCSB's mix A: half reads of a row, half updates of one of its ten fields, by Zipf's law.
+    YcsbA,
+    /// TPC-C's five transactions, one warehouse, without thinking or keying.
+    Tpcc,
+}
+
+impl Work {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Update, Self::YcsbA, Self::Tpcc];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Update => "update",
+            Self::YcsbA => "ycsb-a",
+            Self::Tpcc => "tpcc",
+        }
+    }
+}
+
+impl fmt::Display for Work {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A name that no work has.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no work is called '{0}'; there are {names}", names = Work::ALL.map(Work::name).join(", "))]
+pub struct UnknownWork(String);
+
+impl FromStr for Work {
+    type Err = UnknownWork;
+
+    fn from_str(name: &str) -> Result<Self, UnknownWork> {
+        let found = Self::ALL.into_iter().find(|work| work.name() == name);
+        found.ok_or_else(|| UnknownWork(name.to_owned()))
+    }
+}
+
+/// How much is measured, and where.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// Where the databases are made; they are removed afterwards.
     pub directory: PathBuf,
-    /// Rows of the table.
+    /// Rows of the table, for [`Work::Update`] and [`Work::YcsbA`].
     pub rows: u64,
-    /// Bytes of a row's value.
+    /// Bytes of a row's value; YCSB has ten fields of a tenth.
     pub value_bytes: usize,
+    /// The tables of [`Work::Tpcc`].
+    pub shape: Shape,
     /// Transactions of a turn.
     pub turn: usize,
     /// Turns of each subject.
     pub rounds: usize,
-    /// The pools' domain; `None` for the one that is detected.
-    pub domain: Option<outlast::Domain>,
+    /// What is drawn follows from it.
+    pub seed: u64,
 }
 
-/// Rows that one transaction inserts before the measurement.
-const ROWS_LOADED_AT_ONCE: u64 = 500;
+/// TPC-C's tables with one warehouse, as the specification has them.
+pub const ONE_WAREHOUSE: Shape =
+    Shape { warehouses: 1, districts: 10, customers: 3_000, items: 100_000 };
+
+/// A measurement that could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum BenchError {
+    /// SQLite.
+    #[error("{subject}: {source}")]
+    Client {
+        /// The subject.
+        subject: String,
+        /// What SQLite says.
+        source: ClientError,
+    },
+    /// The file system.
+    #[error("{0}: {1}")]
+    Io(String, std::io::Error),
+    /// A pool.
+    #[error(transparent)]
+    Import(#[from] MoveError),
+    /// What a subject has stored is not what it should have stored.
+    #[error("{subject}: {what}")]
+    Wrong {
+        /// The subject.
+        subject: String,
+        /// What is wrong.
+        what: String,
+    },
+}
 
 /// A database and how it is made durable.
 #[derive(Clone, Debug)]
 pub struct Subject {
     /// Its name in the table.
     pub name: String,
-    /// Parameters of its URI.
-    uri: String,
+    /// A pool under a scheme; `None` for a plain database.
+    pool: Option<DatabaseOptions>,
     /// What is said to a new connection.
     pragmas: &'static str,
 }
 
-/// Everything that is compared.
-pub fn subjects(domain: Option<outlast::Domain>) -> Vec<Subject> {
-    let domain = domain.map_or_else(String::new, |domain| format!("&domain={domain}"));
-    let pool = |scheme: &str| Subject {
-        name: format!("pool {scheme}"),
-        uri: format!("?vfs=outlast&scheme={scheme}{domain}"),
-        pragmas: "pragma synchronous=full",
+/// The name of the subject that others are related to.
+pub const WAL: &str = "wal";
+
+/// Everything that is compared: pools under these schemes, and SQLite's own journals.
+pub fn subjects(schemes: &[Scheme], domain: Option<outlast::Domain>) -> Vec<Subject> {
+    let pool = |scheme: Scheme, suffix, pragmas| Subject {
+        name: format!("pool {scheme}{suffix}"),
+        pool: Some(DatabaseOptions { scheme: Some(scheme), domain, ..DatabaseOptions::default() }),
+        pragmas,
     };
-    let own = |name: &str, pragmas| Subject { name: name.into(), uri: String::new(), pragmas };
-    let pools = ["swift", "undo", "redo", "undo-archapt", "redo-archapt"].into_iter().map(pool);
+    let own = |name: &str, pragmas| Subject { name: name.into(), pool: None, pragmas };
+    let pools = schemes.iter().map(|scheme| pool(*scheme, "", "pragma synchronous=full"));
+    let exclusive = "pragma synchronous=full; pragma locking_mode=exclusive";
     let journals = [
         own("delete", "pragma synchronous=full; pragma journal_mode=delete"),
         own("persist", "pragma synchronous=full; pragma journal_mode=persist"),
-        own("wal", "pragma synchronous=full; pragma journal_mode=wal"),
+        own(WAL, "pragma synchronous=full; pragma journal_mode=wal"),
         own(
             "wal exclusive",
             "pragma synchronous=full; pragma locking_mode=exclusive; pragma journal_mode=wal",
         ),
         own("off", "pragma synchronous=full; pragma journal_mode=off"),
     ];
-    let exclusive = Subject {
-        name: "pool swift exclusive".into(),
-        uri: format!("?vfs=outlast&scheme=swift{domain}"),
-        pragmas: "pragma synchronous=full; pragma locking_mode=exclusive",
-    };
-    pools.chain([exclusive]).chain(journals).collect()
+    let first = schemes.iter().take(1).map(|scheme| pool(*scheme, " exclusive", exclusive));
+    pools.chain(first).chain(journals).collect()
 }
 
 /// A middle and the quartiles around it.
@@ -94,73 +177,121 @@ impl fmt::Display for Figure {
     }
 }
 
-/// What a subject took, in microseconds.
+/// What was measured of a subject.
 #[derive(Clone, Debug)]
 pub struct Row {
     /// The subject.
     pub name: String,
-    /// The median of a turn.
+    /// Transactions of a millisecond.
+    pub rate: Figure,
+    /// The rate over that of [`WAL`] in the same round, if it takes part.
+    pub rate_of_wal: Option<Figure>,
+    /// The median latency of a turn, in microseconds.
     pub p50: Figure,
     /// What one in a hundred of a turn exceeds.
     pub p99: Figure,
 }
 
-/// A generator of numbers (SplitMix64): the same rows for every subject.
-struct Numbers(u64);
+/// Latencies of one turn, in nanoseconds, in ascending order.
+struct Turn(Vec<u64>);
 
-impl Numbers {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut word = self.0;
-        word = (word ^ word >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        word = (word ^ word >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        word ^ word >> 31
+impl Turn {
+    fn micros(&self, share: f64) -> f64 {
+        self.0[(share * (self.0.len() - 1) as f64) as usize] as f64 / 1e3
     }
 
-    fn fill(&mut self, bytes: &mut [u8]) {
-        bytes.chunks_mut(8).for_each(|part| {
-            let word = self.next().to_le_bytes();
-            part.copy_from_slice(&word[..part.len()]);
-        });
+    fn rate(&self) -> f64 {
+        self.0.len() as f64 / self.0.iter().sum::<u64>() as f64 * 1e6
     }
 }
 
-/// Measures 1-row updates of all subjects.
+/// Statements with names, prepared together.
+macro_rules! statements {
+    ($(#[$doc:meta])* struct $name:ident { $($field:ident: $sql:expr,)* }) => {
+        $(#[$doc])*
+        struct $name<'c> {
+            $($field: $crate::client::Statement<'c>,)*
+        }
+
+        impl<'c> $name<'c> {
+            fn prepare(
+                client: &'c $crate::client::Client<'c>,
+            ) -> Result<Self, $crate::client::ClientError> {
+                Ok(Self { $($field: client.prepare($sql)?,)* })
+            }
+        }
+    };
+}
+use statements;
+
+/// Transactions of one connection, drawn from a seed.
+trait Terminal {
+    /// Draws the next transaction.
+    fn draw(&mut self);
+
+    /// Runs it.
+    fn run(&mut self) -> Result<(), ClientError>;
+}
+
+/// Measures a work on all subjects.
 ///
 /// # Errors
-/// [`ClientError`].
+/// [`BenchError`].
+///
+/// # Panics
+/// When there are no rounds, or no transactions in a turn.
 pub fn measure(
     sqlite: &Sqlite,
     plan: &Plan,
+    work: Work,
     subjects: &[Subject],
-) -> Result<Vec<Row>, ClientError> {
-    let files: Vec<PathBuf> = (0..subjects.len())
-        .map(|number| plan.directory.join(format!("outlast-{}-{number}.db", std::process::id())))
-        .collect();
+) -> Result<Vec<Row>, BenchError> {
+    let name = |number: usize| format!("outlast-{}-{number}.db", std::process::id());
+    let files: Vec<PathBuf> =
+        (0..=subjects.len()).map(|number| plan.directory.join(name(number))).collect();
     let _removed = Removed(&files);
+    let (loaded, files) = files.split_first().expect("one is loaded");
+    load(sqlite, plan, work, loaded).map_err(told_of("load"))?;
     let mut clients = Vec::new();
-    for (subject, file) in subjects.iter().zip(&files) {
-        clients.push(prepared(sqlite, plan, subject, file)?);
+    for (subject, file) in subjects.iter().zip(files) {
+        copy(loaded, file, subject)?;
+        clients.push(connect(sqlite, subject, file).map_err(told_of(&subject.name))?);
     }
-    let mut turns = vec![(Vec::new(), Vec::new()); subjects.len()];
+    let mut turns: Vec<Vec<Turn>> = subjects.iter().map(|_| Vec::new()).collect();
     // The first round only warms up.
     for round in 0..=plan.rounds {
-        for (client, (p50, p99)) in clients.iter().zip(&mut turns) {
-            let mut times = turn(client, plan, round as u64)?;
-            times.sort_unstable();
-            let at = |share: f64| times[(share * (times.len() - 1) as f64) as usize] as f64 / 1e3;
-            if round > 0 {
-                p50.push(at(0.5));
-                p99.push(at(0.99));
-            }
+        for ((subject, client), turns) in subjects.iter().zip(&clients).zip(&mut turns) {
+            let turn = turn(client, plan, work, round as u64).map_err(told_of(&subject.name))?;
+            turns.extend((round > 0).then_some(turn));
         }
     }
-    let rows = subjects.iter().zip(turns).map(|(subject, (p50, p99))| Row {
-        name: subject.name.clone(),
-        p50: Figure::of(p50),
-        p99: Figure::of(p99),
+    for (subject, client) in subjects.iter().zip(&clients) {
+        let wrong = match work {
+            Work::Tpcc => tpcc::inconsistency(client).map_err(told_of(&subject.name))?,
+            Work::Update | Work::YcsbA => None,
+        };
+        if let Some(what) = wrong {
+            return Err(BenchError::Wrong { subject: subject.name.clone(), what });
+        }
+    }
+    let wal = subjects.iter().position(|subject| subject.name == WAL);
+    let rows = subjects.iter().zip(&turns).map(|(subject, own)| {
+        let figure = |of: &dyn Fn(&Turn) -> f64| Figure::of(own.iter().map(of).collect());
+        let over =
+            |wal: &Vec<Turn>| own.iter().zip(wal).map(|(a, b)| a.rate() / b.rate()).collect();
+        Row {
+            name: subject.name.clone(),
+            rate: figure(&Turn::rate),
+            rate_of_wal: wal.map(|wal| Figure::of(over(&turns[wal]))),
+            p50: figure(&|turn| turn.micros(0.5)),
+            p99: figure(&|turn| turn.micros(0.99)),
+        }
     });
     Ok(rows.collect())
+}
+
+fn told_of(subject: &str) -> impl Fn(ClientError) -> BenchError {
+    move |source| BenchError::Client { subject: subject.to_owned(), source }
 }
 
 /// Removes databases and what may lie beside them.
@@ -178,43 +309,59 @@ impl Drop for Removed<'_> {
     }
 }
 
-fn prepared<'s>(
+/// The plain database that all others are copies of.
+fn load(sqlite: &Sqlite, plan: &Plan, work: Work, file: &Path) -> Result<(), ClientError> {
+    let client = sqlite.open(&format!("file:{}?vfs=unix", file.display()))?;
+    client.run("pragma synchronous=off; pragma journal_mode=memory; begin")?;
+    match work {
+        Work::Update => ycsb::load_values(&client, plan)?,
+        Work::YcsbA => ycsb::load_users(&client, plan)?,
+        Work::Tpcc => tpcc::load(&client, &plan.shape)?,
+    }
+    client.run("commit").map(drop)
+}
+
+fn copy(loaded: &Path, file: &Path, subject: &Subject) -> Result<(), BenchError> {
+    match &subject.pool {
+        Some(options) => plain::import(loaded, file, options).map(drop)?,
+        None => std::fs::copy(loaded, file)
+            .map(drop)
+            .map_err(|error| BenchError::Io(file.display().to_string(), error))?,
+    }
+    Ok(())
+}
+
+fn connect<'s>(
     sqlite: &'s Sqlite,
-    plan: &Plan,
     subject: &Subject,
     file: &Path,
 ) -> Result<Client<'s>, ClientError> {
-    let client = sqlite.open(&format!("file:{}{}", file.display(), subject.uri))?;
-    client.run(subject.pragmas)?;
-    client.run("create table t(id integer primary key, v blob); begin")?;
-    let mut insert = client.prepare("insert into t values (?, ?)")?;
-    let (mut numbers, mut value) = (Numbers(1), vec![0; plan.value_bytes]);
-    for row in 0..plan.rows {
-        numbers.fill(&mut value);
-        insert.bind_int(1, row as i64)?;
-        insert.bind_blob(2, &value)?;
-        insert.run()?;
-        if row % ROWS_LOADED_AT_ONCE == 0 {
-            client.run("commit; begin")?;
+    let parameters = match &subject.pool {
+        Some(options) => {
+            let scheme = options.scheme.map_or_else(String::new, |name| format!("&scheme={name}"));
+            let domain = options.domain.map_or_else(String::new, |name| format!("&domain={name}"));
+            format!("vfs=outlast{scheme}{domain}")
         }
-    }
-    drop(insert);
-    client.run("commit")?;
+        None => "vfs=unix".to_owned(),
+    };
+    let client = sqlite.open(&format!("file:{}?{parameters}", file.display()))?;
+    client.run(subject.pragmas)?;
     Ok(client)
 }
 
-/// Nanoseconds of each transaction of a turn.
-fn turn(client: &Client<'_>, plan: &Plan, round: u64) -> Result<Vec<u64>, ClientError> {
-    let mut update = client.prepare("update t set v = ?2 where id = ?1")?;
-    let (mut numbers, mut value) = (Numbers(round << 32), vec![0; plan.value_bytes]);
+fn turn(client: &Client<'_>, plan: &Plan, work: Work, round: u64) -> Result<Turn, ClientError> {
+    let mut terminal: Box<dyn Terminal + '_> = match work {
+        Work::Update => Box::new(ycsb::Updates::new(client, plan, round)?),
+        Work::YcsbA => Box::new(ycsb::Users::new(client, plan, round)?),
+        Work::Tpcc => Box::new(tpcc::Terminal::new(client, plan, round)?),
+    };
     let mut times = Vec::with_capacity(plan.turn);
     for _ in 0..plan.turn {
-        numbers.fill(&mut value);
-        update.bind_int(1, (numbers.next() % plan.rows) as i64)?;
-        update.bind_blob(2, &value)?;
+        terminal.draw();
         let start = Instant::now();
-        update.run()?;
+        terminal.run()?;
         times.push(start.elapsed().as_nanos() as u64);
     }
-    Ok(times)
+    times.sort_unstable();
+    Ok(Turn(times))
 }

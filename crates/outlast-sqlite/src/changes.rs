@@ -1,5 +1,7 @@
 //! What a transaction of SQLite has written so far: whole granules in volatile memory.
 
+use std::collections::TryReserveError;
+
 use rustc_hash::FxHashMap;
 
 use crate::layout::GRANULE_BYTES;
@@ -109,7 +111,17 @@ impl Changes {
 
     /// Writes to the file, which gets as long as that takes. `load` fills in what is stored: bytes behind
     /// the end are zeros.
-    pub fn write(&mut self, at: u64, bytes: &[u8], stored_len: u64, load: impl Fn(u64, &mut [u8])) {
+    ///
+    /// # Errors
+    /// When the system has no memory for it. A part may have been written.
+    pub fn write(
+        &mut self,
+        at: u64,
+        bytes: &[u8],
+        stored_len: u64,
+        load: impl Fn(u64, &mut [u8]),
+    ) -> Result<(), TryReserveError> {
+        self.granules.try_reserve(bytes.len() / GRANULE_BYTES + 2)?;
         let lens = self.lens_over(stored_len);
         lens.len = lens.len.max(at + bytes.len() as u64);
         let kept = lens.kept;
@@ -117,8 +129,10 @@ impl Changes {
             let granule = match self.granules.entry(piece.number) {
                 std::collections::hash_map::Entry::Occupied(entry) => entry.into_mut(),
                 std::collections::hash_map::Entry::Vacant(entry) => {
-                    let spare = self.spares.pop();
-                    let mut granule = spare.unwrap_or_else(|| Box::new([0; GRANULE_BYTES]));
+                    let mut granule = match self.spares.pop() {
+                        Some(spare) => spare,
+                        None => new_granule()?,
+                    };
                     if piece.len < GRANULE_BYTES {
                         let start = piece.number * GRANULE_BYTES as u64;
                         load_kept(start, &mut granule[..], kept, &load);
@@ -129,6 +143,7 @@ impl Changes {
             granule[piece.from..piece.from + piece.len]
                 .copy_from_slice(&bytes[piece.done..piece.done + piece.len]);
         }
+        Ok(())
     }
 
     /// Makes the file shorter or longer.
@@ -160,6 +175,13 @@ impl Changes {
             }
         }
     }
+}
+
+fn new_granule() -> Result<Box<Granule>, TryReserveError> {
+    let mut bytes = Vec::new();
+    bytes.try_reserve_exact(GRANULE_BYTES)?;
+    bytes.resize(GRANULE_BYTES, 0);
+    Ok(bytes.into_boxed_slice().try_into().expect("it has the length of a granule"))
 }
 
 /// Loads what is stored before `kept`; the rest is zeros.

@@ -56,6 +56,8 @@ struct Functions {
     finalize: unsafe extern "C" fn(*mut c_void) -> c_int,
     bind_int: unsafe extern "C" fn(*mut c_void, c_int, i64) -> c_int,
     bind_blob: unsafe extern "C" fn(*mut c_void, c_int, *const c_void, c_int, Destructor) -> c_int,
+    bind_text: unsafe extern "C" fn(*mut c_void, c_int, *const c_char, c_int, Destructor) -> c_int,
+    column_int: unsafe extern "C" fn(*mut c_void, c_int) -> i64,
     column_text: unsafe extern "C" fn(*mut c_void, c_int) -> *const c_char,
     version: unsafe extern "C" fn() -> *const c_char,
 }
@@ -105,6 +107,8 @@ impl Sqlite {
             finalize: function!("sqlite3_finalize"),
             bind_int: function!("sqlite3_bind_int64"),
             bind_blob: function!("sqlite3_bind_blob"),
+            bind_text: function!("sqlite3_bind_text"),
+            column_int: function!("sqlite3_column_int64"),
             column_text: function!("sqlite3_column_text"),
             version: function!("sqlite3_libversion"),
         };
@@ -212,29 +216,113 @@ impl Drop for Client<'_> {
     }
 }
 
-impl Statement<'_> {
-    /// Binds a number to a parameter.
-    ///
-    /// # Errors
-    /// [`ClientError::Failed`].
-    pub fn bind_int(&mut self, parameter: i32, value: i64) -> Result<(), ClientError> {
-        let sqlite = self.client.sqlite;
-        // SAFETY: a prepared statement.
-        let code = unsafe { (sqlite.functions.bind_int)(self.handle, parameter, value) };
-        sqlite.check(code, self.client.handle)
+/// A value of a parameter.
+#[derive(Clone, Copy, Debug)]
+pub enum Value<'v> {
+    /// A number.
+    Int(i64),
+    /// A text.
+    Text(&'v str),
+    /// Bytes.
+    Blob(&'v [u8]),
+}
+
+/// The row that a statement is at.
+#[derive(Clone, Copy)]
+pub struct Row<'s> {
+    statement: &'s Statement<'s>,
+}
+
+impl Row<'_> {
+    /// A column's number, from 0 on.
+    pub fn int(&self, column: i32) -> i64 {
+        let Statement { client, handle } = self.statement;
+        // SAFETY: there is a row; a column that does not exist is 0.
+        unsafe { (client.sqlite.functions.column_int)(*handle, column) }
     }
 
-    /// Binds bytes to a parameter.
+    /// A column's text; NULL is an empty one.
+    pub fn text(&self, column: i32) -> String {
+        let Statement { client, handle } = self.statement;
+        // SAFETY: there is a row; a column that does not exist is null.
+        let text = unsafe { (client.sqlite.functions.column_text)(*handle, column) };
+        if text.is_null() {
+            return String::new();
+        }
+        // SAFETY: SQLite's texts end with a zero.
+        unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
+    }
+}
+
+impl Statement<'_> {
+    /// Gives the parameters their values.
     ///
     /// # Errors
     /// [`ClientError::Failed`].
-    pub fn bind_blob(&mut self, parameter: i32, bytes: &[u8]) -> Result<(), ClientError> {
-        let sqlite = self.client.sqlite;
-        let (from, len) = (bytes.as_ptr().cast(), bytes.len() as c_int);
-        // SAFETY: a prepared statement, and bytes that SQLite copies.
-        let code =
-            unsafe { (sqlite.functions.bind_blob)(self.handle, parameter, from, len, TRANSIENT) };
-        sqlite.check(code, self.client.handle)
+    pub fn bind(&mut self, values: &[Value<'_>]) -> Result<(), ClientError> {
+        let (functions, handle) = (&self.client.sqlite.functions, self.handle);
+        for (parameter, value) in (1..).zip(values) {
+            // SAFETY: a prepared statement, and bytes that SQLite copies.
+            let code = unsafe {
+                match *value {
+                    Value::Int(value) => (functions.bind_int)(handle, parameter, value),
+                    Value::Text(text) => {
+                        let (from, len) = (text.as_ptr().cast(), text.len() as c_int);
+                        (functions.bind_text)(handle, parameter, from, len, TRANSIENT)
+                    }
+                    Value::Blob(bytes) => {
+                        let (from, len) = (bytes.as_ptr().cast(), bytes.len() as c_int);
+                        (functions.bind_blob)(handle, parameter, from, len, TRANSIENT)
+                    }
+                }
+            };
+            self.client.sqlite.check(code, self.client.handle)?;
+        }
+        Ok(())
+    }
+
+    /// Runs it to its end with these values.
+    ///
+    /// # Errors
+    /// [`ClientError::Failed`]; it is ready to run again.
+    pub fn execute(&mut self, values: &[Value<'_>]) -> Result<(), ClientError> {
+        self.each(values, |_| ())
+    }
+
+    /// What `read` finds in the first row, if there is one. The other rows are not looked for.
+    ///
+    /// # Errors
+    /// [`ClientError::Failed`]; it is ready to run again.
+    pub fn first<R>(
+        &mut self,
+        values: &[Value<'_>],
+        read: impl FnOnce(Row<'_>) -> R,
+    ) -> Result<Option<R>, ClientError> {
+        self.bind(values)?;
+        let found = self.step().map(|is_row| is_row.then(|| read(Row { statement: self })));
+        self.reset();
+        found
+    }
+
+    /// Calls `read` with every row.
+    ///
+    /// # Errors
+    /// [`ClientError::Failed`]; it is ready to run again.
+    pub fn each(
+        &mut self,
+        values: &[Value<'_>],
+        mut read: impl FnMut(Row<'_>),
+    ) -> Result<(), ClientError> {
+        self.bind(values)?;
+        let ended = loop {
+            match self.step() {
+                Ok(true) => read(Row { statement: self }),
+                Ok(false) => break Ok(()),
+                Err(error) => break Err(error),
+            }
+        };
+        self.reset();
+        ended
     }
 
     /// Goes on to the next row. `false` when there is none.
@@ -247,16 +335,6 @@ impl Statement<'_> {
         let code = unsafe { (sqlite.functions.step)(self.handle) };
         sqlite.check(code, self.client.handle)?;
         Ok(code == ROW)
-    }
-
-    /// Runs it to its end, and makes it ready to run again.
-    ///
-    /// # Errors
-    /// [`ClientError::Failed`].
-    pub fn run(&mut self) -> Result<(), ClientError> {
-        while self.step()? {}
-        self.reset();
-        Ok(())
     }
 
     /// Makes it ready to run again.

@@ -6,6 +6,7 @@
 //! * **DATABASE-2** A connection that lowers its lock leaves neither changes nor a journal: what it has not
 //!   committed is undone by forgetting it.
 
+use std::collections::TryReserveError;
 use std::ffi::{OsStr, OsString};
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
@@ -40,6 +41,9 @@ pub enum OpenError {
     /// Another process has it.
     #[error("{0}: the pool is open in another process; one at a time can have it")]
     InUse(String),
+    /// This process is a forked child of the one that opened it.
+    #[error("{0}: {forked}", forked = Abort::Forked)]
+    Forked(String),
     /// A transaction over several databases is neither committed nor rolled back here.
     #[error("{0}: a transaction over several databases is to be settled: open it for writing once")]
     Unsettled(String),
@@ -132,6 +136,9 @@ pub fn open(
     if let Some(entry) = open.iter_mut().find(|entry| Some(entry.id) == id)
         && let Some(database) = entry.database.upgrade()
     {
+        if database.is_forked() {
+            return Err(OpenError::Forked(name));
+        }
         if !entry.names.iter().any(|other| other == path) {
             entry.names.push(path.to_owned());
         }
@@ -234,17 +241,17 @@ fn find_store<R: Runner>(runner: &mut R) -> Result<Option<Store>, StoreError> {
 /// Settles what waits for the end of a super-journal: as long as that is there, the transaction has not
 /// committed.
 fn settled<R: Runner>(runner: &mut R, mut store: Store, path: &Path) -> Result<Store, StoreError> {
-    if !store.is_prepared() {
-        return Ok(store);
+    let was_prepared = store.is_prepared();
+    store.settle(runner, |super_journal| {
+        match Path::new(OsStr::from_bytes(super_journal)).symlink_metadata() {
+            Ok(_) => Ok(true),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    })?;
+    if was_prepared {
+        Stub::of(path).remove();
     }
-    let (super_journal, changes) = runner.run(|tx| store.prepared(tx))?;
-    let changes = match Path::new(OsStr::from_bytes(&super_journal)).symlink_metadata() {
-        Ok(_) => Changes::default(),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => changes,
-        Err(error) => return Err(StoreError::SuperJournal(error)),
-    };
-    store.commit(runner, &changes)?;
-    Stub::of(path).remove();
     Ok(store)
 }
 
@@ -329,6 +336,12 @@ impl Database {
         !matches!(self.backing, Backing::Pool(_))
     }
 
+    /// Whether this process is a forked child of the one that opened the pool. It has copies of the locks and of what
+    /// was found in the pool, which its parent goes on changing.
+    pub(crate) fn is_forked(&self) -> bool {
+        matches!(&self.backing, Backing::Pool(pool) if pool.medium().is_forked())
+    }
+
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         lock(&self.state)
     }
@@ -360,9 +373,14 @@ impl Database {
         state.changes.len(stored_len)
     }
 
-    pub(crate) fn write(&self, state: &mut State, at: u64, bytes: &[u8]) {
+    pub(crate) fn write(
+        &self,
+        state: &mut State,
+        at: u64,
+        bytes: &[u8],
+    ) -> Result<(), TryReserveError> {
         let stored_len = self.stored_len();
-        state.changes.write(at, bytes, stored_len, |at, out| _ = self.read_stored(at, out));
+        state.changes.write(at, bytes, stored_len, |at, out| _ = self.read_stored(at, out))
     }
 
     pub(crate) fn set_len(&self, state: &mut State, len: u64) {

@@ -9,6 +9,7 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 pub(crate) const OK: c_int = 0;
 pub(crate) const ERROR: c_int = 1;
 pub(crate) const BUSY: c_int = 5;
+pub(crate) const NOMEM: c_int = 7;
 pub(crate) const READONLY: c_int = 8;
 pub(crate) const IOERR: c_int = 10;
 pub(crate) const NOTFOUND: c_int = 12;
@@ -16,6 +17,7 @@ pub(crate) const FULL: c_int = 13;
 pub(crate) const CANTOPEN: c_int = 14;
 pub(crate) const OK_LOAD_PERMANENTLY: c_int = 1 << 8;
 pub(crate) const IOERR_SHORT_READ: c_int = IOERR | 2 << 8;
+pub(crate) const IOERR_LOCK: c_int = IOERR | 15 << 8;
 pub(crate) const IOERR_DELETE_NOENT: c_int = IOERR | 23 << 8;
 
 pub(crate) const OPEN_READONLY: c_int = 0x1;
@@ -31,6 +33,7 @@ pub(crate) const IOCAP_UNDELETABLE_WHEN_OPEN: c_int = 0x800;
 pub(crate) const IOCAP_POWERSAFE_OVERWRITE: c_int = 0x1000;
 pub(crate) const IOCAP_BATCH_ATOMIC: c_int = 0x4000;
 
+pub(crate) const FCNTL_LOCKSTATE: c_int = 1;
 pub(crate) const FCNTL_SIZE_HINT: c_int = 5;
 pub(crate) const FCNTL_VFSNAME: c_int = 12;
 pub(crate) const FCNTL_PRAGMA: c_int = 14;

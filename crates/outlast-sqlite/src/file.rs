@@ -26,6 +26,19 @@ pub(crate) struct Connection {
     pub level: Level,
     /// SQLite's journal mode, as far as this file was told.
     pub journal_mode: CString,
+    /// It has said that this process is a forked child.
+    pub has_told: bool,
+}
+
+impl Connection {
+    /// Says once why a forked child gets an error.
+    fn tell_of_the_fork(&mut self) {
+        if !std::mem::replace(&mut self.has_told, true) {
+            let text = Abort::Forked.to_string();
+            eprintln!("outlast: {text}");
+            self.api.log(ffi::IOERR_LOCK, &CString::new(text).unwrap_or_default());
+        }
+    }
 }
 
 /// The journal of an open database.
@@ -190,8 +203,8 @@ unsafe extern "C" fn database_write(
             return ffi::READONLY;
         }
         let database = &connection.database;
-        database.write(&mut database.state(), at as u64, bytes);
-        ffi::OK
+        let written = database.write(&mut database.state(), at as u64, bytes);
+        written.map_or(ffi::NOMEM, |()| ffi::OK)
     })
 }
 
@@ -228,6 +241,10 @@ unsafe extern "C" fn database_lock(file: *mut File, level: c_int) -> c_int {
         // SAFETY: SQLite's call of an open file.
         let connection = unsafe { connection(file) };
         let Some(to) = Level::from_number(level) else { return ffi::ERROR };
+        if connection.level == Level::None && connection.database.is_forked() {
+            connection.tell_of_the_fork();
+            return ffi::IOERR_LOCK;
+        }
         match connection.database.raise(&mut connection.level, to) {
             Ok(()) => ffi::OK,
             Err(Busy) => ffi::BUSY,
@@ -276,6 +293,11 @@ unsafe extern "C" fn database_control(file: *mut File, op: c_int, argument: *mut
                 done.map_or_else(|abort| code_of(&abort), |()| ffi::OK)
             }
             ffi::FCNTL_BEGIN_ATOMIC_WRITE | ffi::FCNTL_SYNC | ffi::FCNTL_SIZE_HINT => ffi::OK,
+            ffi::FCNTL_LOCKSTATE => {
+                // SAFETY: SQLite wants the level's number there.
+                unsafe { argument.cast::<c_int>().write(connection.level as c_int) };
+                ffi::OK
+            }
             ffi::FCNTL_VFSNAME => {
                 // SAFETY: SQLite wants a text there.
                 unsafe {
@@ -364,8 +386,12 @@ unsafe extern "C" fn journal_write(
         let (database, bytes) = unsafe {
             (journal_of(file), std::slice::from_raw_parts(from.cast::<u8>(), len.max(0) as usize))
         };
-        let is_end = database.state().journal.write(at as u64, bytes);
-        if is_end { commit(database) } else { ffi::OK }
+        let written = database.state().journal.write(at as u64, bytes);
+        match written {
+            Ok(true) => commit(database),
+            Ok(false) => ffi::OK,
+            Err(_) => ffi::NOMEM,
+        }
     })
 }
 

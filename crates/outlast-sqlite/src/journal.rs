@@ -3,6 +3,8 @@
 //! SQLite writes there what pages held before, to roll back while a transaction runs. After a crash there
 //! is none, and none is needed: the pool shows the last committed transaction.
 
+use std::collections::TryReserveError;
+
 /// The start of a journal's header, all zeros: `PERSIST` ends a transaction by writing it.
 const HEADER_BYTES: usize = 28;
 
@@ -45,8 +47,12 @@ impl Journal {
     }
 
     /// Writes to it. `true` when that ends its transaction.
-    pub fn write(&mut self, at: u64, bytes: &[u8]) -> bool {
+    ///
+    /// # Errors
+    /// When the system has no memory for it. Nothing was written.
+    pub fn write(&mut self, at: u64, bytes: &[u8]) -> Result<bool, TryReserveError> {
         let (at, end) = (at as usize, at as usize + bytes.len());
+        self.bytes.try_reserve(end.saturating_sub(self.bytes.len()))?;
         if at == self.bytes.len() {
             self.bytes.extend_from_slice(bytes);
         } else {
@@ -55,7 +61,7 @@ impl Journal {
             }
             self.bytes[at..end].copy_from_slice(bytes);
         }
-        at == 0 && bytes.len() == HEADER_BYTES && bytes.iter().all(|byte| *byte == 0)
+        Ok(at == 0 && bytes.len() == HEADER_BYTES && bytes.iter().all(|byte| *byte == 0))
     }
 
     /// Reads from it; returns how many bytes there were. The rest of `out` is zeros.
@@ -77,15 +83,15 @@ mod tests {
         let mut journal = Journal::default();
         assert!(!journal.exists());
         journal.create();
-        assert!(!journal.write(2, b"ab"));
-        assert!(!journal.write(0, b"xy"));
+        assert_eq!(journal.write(2, b"ab"), Ok(false));
+        assert_eq!(journal.write(0, b"xy"), Ok(false));
         let mut out = [7; 6];
         assert_eq!(journal.read(1, &mut out), 3);
         assert_eq!(&out, b"yab\0\0\0");
         assert_eq!(journal.read(9, &mut out), 0);
-        assert!(!journal.write(0, &[0; 27]));
-        assert!(!journal.write(4, &[0; HEADER_BYTES]));
-        assert!(journal.write(0, &[0; HEADER_BYTES]));
+        assert_eq!(journal.write(0, &[0; 27]), Ok(false));
+        assert_eq!(journal.write(4, &[0; HEADER_BYTES]), Ok(false));
+        assert_eq!(journal.write(0, &[0; HEADER_BYTES]), Ok(true));
         assert_eq!(journal.len(), 32);
         journal.delete();
         assert!(!journal.exists() && journal.len() == 0);

@@ -260,6 +260,27 @@ impl Store {
         Ok(next)
     }
 
+    /// Settles changes that wait for a super-journal, if any do: they become the file's if it has gone, and are
+    /// forgotten if not. `is_there` is asked for the super-journal of that name.
+    ///
+    /// # Errors
+    /// [`StoreError`]; they wait on.
+    pub fn settle<R: Runner>(
+        &mut self,
+        runner: &mut R,
+        is_there: impl FnOnce(&[u8]) -> std::io::Result<bool>,
+    ) -> Result<(), StoreError> {
+        if !self.is_prepared() {
+            return Ok(());
+        }
+        let (super_journal, changes) = runner.run(|tx| self.prepared(tx))?;
+        let changes = match is_there(&super_journal).map_err(StoreError::SuperJournal)? {
+            true => Changes::default(),
+            false => changes,
+        };
+        Ok(self.commit(runner, &changes)?)
+    }
+
     /// The super-journal that changes wait for, and the changes.
     ///
     /// # Errors

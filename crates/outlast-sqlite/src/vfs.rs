@@ -213,6 +213,7 @@ unsafe fn open_database(
                 can_write,
                 level: Level::None,
                 journal_mode: c"delete".to_owned(),
+                has_told: false,
             };
             // SAFETY: SQLite has so much memory there as the VFS asks for.
             unsafe { DatabaseFile::put(file, connection) };

@@ -11,6 +11,8 @@ mod common;
 mod connections;
 #[path = "main/crashed.rs"]
 mod crashed;
+#[path = "main/errors.rs"]
+mod errors;
 #[path = "main/killed.rs"]
 mod killed;
 #[path = "main/plain.rs"]

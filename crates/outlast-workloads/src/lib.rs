@@ -72,7 +72,7 @@ pub use random::Random;
 pub use sequence::InsertSequence;
 pub use store::Structure;
 pub use swaps::{SwapDraw, initial_word};
-pub use tpcc::Statements;
+pub use tpcc::{Statements, terminals as tpcc_terminals};
 pub use volatile::{Footprint, Volatile, VolatileTx};
 pub use worker::{OpKind, Worker};
 pub use workload::{BadScale, Keys, Scale, Swaps, Workload, judged_workloads, workloads};

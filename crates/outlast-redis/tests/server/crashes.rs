@@ -3,16 +3,20 @@
 //! The fault model is that of `docs/fault-model.md`: words persist line by line, in any order that fences
 //! allow. Each step of a history is one transaction, as a round of the server makes it, and is
 //! acknowledged after its commit. After a crash the databases must be those after as many steps as were
-//! acknowledged, or after one more.
+//! acknowledged, or after one more. Recoveries are crashed, too.
 
 use outlast::{CreateOptions, Medium, OpenOptions, Pool, Runner, Scheme, UnrecoveredPool};
-use outlast_crash::{Check, Crash, ImageMedium};
+use outlast_crash::{Check, Crash, Exhaustive, ImageMedium, Model, Sampled, Violation};
 use outlast_pmem::{Mark, Recorder};
 use outlast_redis::Engine;
 use outlast_trace::{LaneId, TxId};
+use outlast_workloads::Random;
 
-/// The variable with the number of images of a history, where more are wanted.
-const IMAGES: &str = "OUTLAST_REDIS_TEST_IMAGES";
+/// The variable with the number of crash points of histories by chance, where more are wanted.
+const CRASHES: &str = "OUTLAST_CRASHES";
+
+/// Executions of recovery for a history of one scheme.
+const IMAGES: u64 = 250;
 
 const POOL_BYTES: u64 = 512 << 10;
 
@@ -26,7 +30,7 @@ type Step = Vec<String>;
 fn run_step(
     engine: &mut Engine,
     tx: &mut dyn outlast::Transact,
-    step: &Step,
+    step: &[String],
 ) -> Result<(), outlast::Abort> {
     for line in step {
         if line == "free" {
@@ -113,46 +117,126 @@ fn create() -> CreateOptions {
     }
 }
 
+/// A history under a scheme.
+struct History<'h> {
+    scheme: Scheme,
+    steps: &'h [Step],
+    states: &'h [String],
+    /// A bug: each step is committed in two parts.
+    splits: bool,
+}
+
+impl History<'_> {
+    fn prepare(&self, medium: &Recorder) {
+        let pool = Pool::create_on(medium, &create(), &open(self.scheme)).unwrap();
+        pool.lane().unwrap().run(|tx| Engine::open_with(tx, SECRET)).unwrap();
+    }
+
+    fn program(&self, medium: &Recorder) {
+        let pool = start(medium, self.scheme).unwrap();
+        let mut lane = pool.lane().unwrap();
+        let mut engine = lane.run(|tx| Engine::open(tx)).unwrap();
+        for (index, step) in (1..).zip(self.steps) {
+            let (first, rest) = step.split_at(if self.splits { step.len() / 2 } else { 0 });
+            for part in [first, rest] {
+                lane.run(|tx| run_step(&mut engine, tx, part)).unwrap();
+            }
+            medium.mark(Mark::Ack(TxId(index)));
+        }
+    }
+
+    fn recover(&self, image: &ImageMedium) -> Result<String, String> {
+        let pool = start(image, self.scheme).map_err(|error| error.to_string())?;
+        let mut lane = pool.lane().map_err(|error| error.to_string())?;
+        let found = lane.run(|tx| {
+            let mut engine = Engine::open(tx)?;
+            contents(&mut engine, tx)
+        });
+        found.map_err(|error| error.to_string())
+    }
+
+    fn judge(&self, found: &String, crash: &Crash<'_>) -> Result<(), Violation> {
+        let acked = crash.acked.len();
+        let may_be = &self.states[acked..(acked + 2).min(self.states.len())];
+        match may_be.contains(found) {
+            true => Ok(()),
+            false => Err(format!("after {acked} steps: {found}").into()),
+        }
+    }
+
+    /// An image at each of so many crash points, and a crash of its recovery.
+    fn sample(&self, seed: u64, points: usize) -> Sampled {
+        let medium = Recorder::new(POOL_BYTES);
+        self.prepare(&medium);
+        let medium = Recorder::from_image(medium.to_bytes());
+        let base = medium.to_bytes();
+        self.program(&medium);
+        let judge = |image: &ImageMedium, crash: &Crash<'_>| {
+            let found = self.recover(image).map_err(Violation::from);
+            found.and_then(|found| self.judge(&found, crash))
+        };
+        let settings = Exhaustive::new(Model::default()).recovery_ops_max(100_000_000);
+        settings.sample(&base, &medium.take_log(), seed, points, 1, judge).unwrap()
+    }
+}
+
 /// Crashes a history under a scheme.
 fn crash(name: &str, scheme: Scheme, steps: &[Step]) {
-    let images = std::env::var(IMAGES).ok().and_then(|count| count.parse().ok()).unwrap_or(250);
     let states = states(steps);
-    let check = Check::new(POOL_BYTES).images_max(images).prepared(|medium| {
-        let pool = Pool::create_on(medium, &create(), &open(scheme)).unwrap();
-        pool.lane().unwrap().run(|tx| Engine::open_with(tx, SECRET)).unwrap();
-    });
-    let report = check.run(
-        |_: LaneId, medium: &Recorder| {
-            let pool = start(medium, scheme).unwrap();
-            let mut lane = pool.lane().unwrap();
-            let mut engine = lane.run(|tx| Engine::open(tx)).unwrap();
-            for (index, step) in (1..).zip(steps) {
-                lane.run(|tx| run_step(&mut engine, tx, step)).unwrap();
-                medium.mark(Mark::Ack(TxId(index)));
-            }
-        },
-        |image: &ImageMedium| {
-            let pool = start(image, scheme).map_err(|error| error.to_string())?;
-            let mut lane = pool.lane().map_err(|error| error.to_string())?;
-            let found = lane.run(|tx| {
-                let mut engine = Engine::open(tx)?;
-                contents(&mut engine, tx)
-            });
-            found.map_err(|error| error.to_string())
-        },
-        |found: &String, crash: &Crash<'_>| {
-            let acked = crash.acked.len();
-            let may_be = &states[acked..(acked + 2).min(states.len())];
-            match may_be.contains(found) {
-                true => Ok(()),
-                false => Err(format!("after {acked} steps: {found}").into()),
-            }
-        },
+    let history = History { scheme, steps, states: &states, splits: false };
+    let check = Check::new(POOL_BYTES).images_max(IMAGES);
+    let report = check.prepared(|medium| history.prepare(medium)).run(
+        |_: LaneId, medium: &Recorder| history.program(medium),
+        |image: &ImageMedium| history.recover(image),
+        |found: &String, crash: &Crash<'_>| history.judge(found, crash),
     );
     let failures: Vec<String> = report.failures().map(|finding| format!("{finding:?}")).collect();
     assert!(failures.is_empty(), "{name} under {scheme}: {failures:?}");
-    let coverage = report.coverage;
-    println!("{name} under {scheme}: {coverage:?}");
+}
+
+/// A history that a seed draws: steps of one to four commands over few keys, so that they meet.
+fn history(seed: u64) -> Vec<Step> {
+    let mut random = Random::stream(0x5245_4449, seed);
+    (0..16).map(|_| (0..1 + random.below(4)).map(|_| command(&mut random)).collect()).collect()
+}
+
+/// A command that no state of the databases refuses: each kind of value has keys of its own.
+fn command(random: &mut Random) -> String {
+    let (k, n, m) = (random.below(3), random.below(40), random.below(40));
+    let long = "x".repeat(if random.below(6) == 0 { 700 } else { random.below(40) as usize });
+    let many = |f: &dyn Fn(u64) -> String| -> String { (n..n + 1 + m / 2).map(f).collect() };
+    match random.below(30) {
+        0 => format!("SET s{k} {n}{long}"),
+        1 => format!("SETRANGE s{k} {m} y{long}"),
+        2 => format!("APPEND s{k} {n}{long}"),
+        3 => format!("SETBIT s{k} {} 1", n * 31),
+        4 => format!("INCRBY n{k} {n}"),
+        5 => format!("MSET n0 {n} n1 {m} n2 0"),
+        6 => format!("GETDEL s{k}"),
+        7 => format!("HSET h{k} f{n} v{long} g{m} {n}"),
+        8 => format!("HSET h{k}{}", many(&|i| format!(" f{i} {i}{long}"))),
+        9 => format!("HINCRBY h{k} n{n} {m}"),
+        10 => format!("HDEL h{k}{}", many(&|i| format!(" f{i}"))),
+        11 => format!("RPUSH l{k}{}", many(&|i| format!(" i{i}"))),
+        12 => format!("LPUSH l{k} {n}{long}"),
+        13 => format!("LPOP l{k} {}", n / 4 + 1),
+        14 => format!("LREM l{k} 0 i{n}"),
+        15 => format!("LTRIM l{k} {} -2", m / 8),
+        16 => format!("RPOPLPUSH l{k} l{}", (k + n) % 3),
+        17 => format!("SADD t{k}{}", many(&|i| format!(" m{i}"))),
+        18 => format!("SREM t{k}{}", many(&|i| format!(" m{i}"))),
+        19 => format!("SMOVE t{k} t{} m{m}", (k + 1) % 3),
+        20 => format!("SUNIONSTORE t{k} t0 t1"),
+        21 => format!("ZADD z{k}{}", many(&|i| format!(" {} m{i}", i * 7 % 11))),
+        22 => format!("ZINCRBY z{k} {m} m{n}"),
+        23 => format!("ZREMRANGEBYSCORE z{k} {} {}", n / 4, m / 4),
+        24 => format!("ZINTERSTORE z{k} 2 z0 z1"),
+        25 => format!("PEXPIREAT {}{k} {}", ["s", "h", "l", "t", "z"][m as usize % 5], 5_000 + n),
+        26 => format!("PERSIST h{k}"),
+        27 => format!("COPY h{k} h{} REPLACE", (k + 1) % 3),
+        28 => format!("DEL l{k} z{} h{k}", (k + 1) % 3),
+        _ => "free".to_owned(),
+    }
 }
 
 fn steps(lines: &[&str]) -> Vec<Step> {
@@ -255,4 +339,31 @@ fn sets_and_tables_survive_crashes_while_they_grow_and_shrink() {
             "SWAPDB 0 1",
         ]),
     );
+}
+
+/// A failure names its seed.
+#[test]
+fn histories_by_chance_survive_crashes_and_crashes_of_recoveries() {
+    let wanted = std::env::var(CRASHES).ok().and_then(|count| count.parse().ok()).unwrap_or(1_500);
+    let (mut points, mut images, mut seed) = (0, 0, 0);
+    while points < wanted {
+        let scheme = SCHEMES[seed as usize % SCHEMES.len()];
+        let steps = history(seed);
+        let states = states(&steps);
+        let history = History { scheme, steps: &steps, states: &states, splits: false };
+        let sampled = history.sample(seed, if wanted > 10_000 { 2_000 } else { 300 });
+        assert!(sampled.failures.is_empty(), "seed {seed}, {scheme}: {:?}", sampled.failures);
+        (points, images, seed) =
+            (points + sampled.crash_points, images + sampled.verified, seed + 1);
+    }
+    println!("{points} crash points of {seed} histories, {images} recoveries");
+    assert!(images > points, "recoveries are crashed, too");
+}
+
+#[test]
+fn a_step_in_two_transactions_is_found() {
+    let steps = steps(&["SET a 1; SET b 2", "INCR a; HSET h f 1", "DEL a; DEL b"]);
+    let states = states(&steps);
+    let history = History { scheme: Scheme::Swift, steps: &steps, states: &states, splits: true };
+    assert!(!history.sample(1, 200).failures.is_empty());
 }

@@ -16,13 +16,20 @@ use crate::client::{Answer, Client, folder, open_pool};
 /// The variable with the folder of the server that the test's own program is to be.
 const FOLDER: &str = "OUTLAST_REDIS_TEST_FOLDER";
 /// The variable with the number of kills, where more are wanted.
-const KILLS: &str = "OUTLAST_REDIS_TEST_KILLS";
+const KILLS: &str = "OUTLAST_KILLS";
+
+/// The variable with the bytes that the server's pool may grow to, where it may.
+const GROW_TO: &str = "OUTLAST_REDIS_TEST_GROW_TO";
 
 /// Not a test of its own: the server process of the one below.
 #[test]
 fn a_server_to_be_killed() {
     let Some(folder) = std::env::var_os(FOLDER).map(std::path::PathBuf::from) else { return };
-    let pool = open_pool(&folder.join("pool"), 64 << 20, &OpenOptions::default());
+    let grow_limit_bytes =
+        std::env::var(GROW_TO).map_or(0, |bytes| bytes.parse().expect("a number of bytes"));
+    let bytes = if grow_limit_bytes > 0 { 16 << 20 } else { 64 << 20 };
+    let open = OpenOptions { grow_limit_bytes, ..OpenOptions::default() };
+    let pool = open_pool(&folder.join("pool"), bytes, &open);
     let options = Options { unix: Some(folder.join("socket")), ..Options::default() };
     Server::bind(Arc::new(pool), options).unwrap().run().unwrap();
 }
@@ -37,7 +44,11 @@ impl Drop for Process {
 }
 
 fn start(folder: &std::path::Path) -> Process {
-    let mut command = Command::new(std::env::current_exe().unwrap());
+    start_by(Command::new(std::env::current_exe().unwrap()), folder)
+}
+
+/// The server that a command starts when the server's arguments are added to its own.
+fn start_by(mut command: Command, folder: &std::path::Path) -> Process {
     command.args(["--exact", "kills::a_server_to_be_killed", "--nocapture"]);
     command.env(FOLDER, folder).stdout(Stdio::null());
     Process(command.spawn().unwrap())
@@ -155,4 +166,50 @@ fn nothing_acknowledged_is_lost_by_kills() {
         }
     }
     assert!(firsts.iter().all(|first| *first > 1), "something was written: {firsts:?}");
+}
+
+/// A disk that is full while the pool grows refuses writes as a full pool does, and nothing else.
+#[test]
+fn a_full_disk_refuses_writes_and_loses_nothing() {
+    let folder = folder();
+    let mut limited = Command::new("sh");
+    // 32 MiB in blocks of 512 bytes.
+    limited.args(["-c", "trap '' XFSZ; ulimit -f 65536; exec \"$@\"", "sh"]);
+    limited.arg(std::env::current_exe().unwrap()).env(GROW_TO, "268435456");
+    let mut process = start_by(limited, folder.path());
+    let mut client = connect(folder.path());
+    let value = "x".repeat(100_000);
+    let mut stored = 0;
+    loop {
+        let key = format!("k{stored}");
+        client.send_words(&[b"SET", key.as_bytes(), value.as_bytes()]).unwrap();
+        match client.answer().unwrap() {
+            Answer::Error(text) => {
+                assert!(text.starts_with("OOM"), "{text}");
+                break;
+            }
+            answer => assert_eq!(answer, Answer::Text("OK".to_owned())),
+        }
+        stored += 1;
+        assert!(stored < 1000, "32 MiB are full some time");
+    }
+    assert!(stored > 150, "it has grown: {stored}");
+    client.gets(&format!("STRLEN k{}", stored - 1), 100_000);
+    client.gets("DEL k0 k1 k2", 3);
+    client.gets("SET small value", Answer::Text("OK".to_owned()));
+    process.0.kill().unwrap();
+    process.0.wait().unwrap();
+    let mut unlimited = Command::new(std::env::current_exe().unwrap());
+    unlimited.env(GROW_TO, "268435456");
+    let _again = start_by(unlimited, folder.path());
+    let mut client = connect(folder.path());
+    client.gets("GET small", "value");
+    client.gets("DBSIZE", stored - 3 + 1);
+    for index in 3..stored {
+        client.gets(&format!("STRLEN k{index}"), 100_000);
+    }
+    for index in stored..stored + 100 {
+        client.send_words(&[b"SET", format!("k{index}").as_bytes(), value.as_bytes()]).unwrap();
+        assert_eq!(client.answer().unwrap(), Answer::Text("OK".to_owned()));
+    }
 }

@@ -16,10 +16,10 @@ fn waiting(path: &Path, super_journal: &Path) {
     let (database, can_write) = open(path, &options(), true, true).unwrap();
     assert!(can_write);
     let mut state = database.state();
-    database.write(&mut state, 0, b"old!");
+    database.write(&mut state, 0, b"old!").unwrap();
     database.commit(&mut state).unwrap();
-    database.write(&mut state, 0, b"new!");
-    database.write(&mut state, 100_000, b"far");
+    database.write(&mut state, 0, b"new!").unwrap();
+    database.write(&mut state, 100_000, b"far").unwrap();
     database.prepare(&mut state, super_journal.as_os_str().as_bytes()).unwrap();
     drop(state);
     assert_eq!(begin(&database), *b"old!");
@@ -62,10 +62,10 @@ fn what_is_not_committed_when_a_lock_is_lowered_is_forgotten() {
     database.raise(&mut level, Level::Exclusive).unwrap();
     {
         let mut state = database.state();
-        database.write(&mut state, 0, b"some");
+        database.write(&mut state, 0, b"some").unwrap();
         database.prepare(&mut state, b"/nowhere/mj").unwrap();
         state.journal.create();
-        state.journal.write(0, b"journal");
+        state.journal.write(0, b"journal").unwrap();
     }
     assert!(database.is_prepared());
     database.lower(&mut level, Level::Shared);

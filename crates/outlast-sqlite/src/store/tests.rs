@@ -50,7 +50,7 @@ impl Twin {
         for step in steps {
             match step {
                 Ok((at, bytes)) => {
-                    changes.write(*at, bytes, store.len(), load);
+                    changes.write(*at, bytes, store.len(), load).unwrap();
                     let end = *at as usize + bytes.len();
                     let len = self.shadow.len().max(end);
                     self.shadow.resize(len, 0);
@@ -110,8 +110,8 @@ fn a_directory_gets_longer() {
     let mut twin = Twin::new();
     let far = DIRECTORY_ENTRIES_MIN as u64 * TABLE_ENTRIES as u64 * EXTENT_BYTES;
     let mut changes = Changes::default();
-    changes.write(100, &[1; 9], 0, |_, _| ());
-    changes.write(5 * far, &[2; 9], 0, |_, _| ());
+    changes.write(100, &[1; 9], 0, |_, _| ()).unwrap();
+    changes.write(5 * far, &[2; 9], 0, |_, _| ()).unwrap();
     twin.store.commit(&mut twin.pool.lane().unwrap(), &changes).unwrap();
     let mut lane = twin.pool.lane().unwrap();
     let found = lane.run(|tx| Ok(Store::open(tx).unwrap().unwrap())).unwrap();

@@ -1,7 +1,9 @@
 //! The benchmark, tiny, so that it does not rot.
 
-use outlast_sqlite::bench::{Plan, measure, subjects};
+use outlast::Scheme;
+use outlast_sqlite::bench::{Plan, Work, measure, subjects};
 use outlast_sqlite::client::Sqlite;
+use outlast_workloads::tpcc_terminals::Shape;
 
 #[test]
 fn every_subject_is_measured_and_leaves_nothing() {
@@ -10,15 +12,27 @@ fn every_subject_is_measured_and_leaves_nothing() {
         Err(error) => return eprintln!("skipped: {error}"),
     };
     let directory = tempfile::tempdir().unwrap();
-    let domain = Some(outlast::Domain::Process);
-    let path = directory.path().to_owned();
-    let plan = Plan { directory: path, rows: 40, value_bytes: 300, turn: 5, rounds: 2, domain };
-    let subjects = subjects(domain);
-    let rows = measure(&sqlite, &plan, &subjects).unwrap();
-    assert_eq!(rows.len(), subjects.len());
-    for row in rows {
-        let [low, high] = [row.p50.low, row.p99.high];
-        assert!(0.0 < low && low <= high, "{row:?}");
+    let plan = Plan {
+        directory: directory.path().to_owned(),
+        rows: 40,
+        value_bytes: 300,
+        shape: Shape { warehouses: 1, districts: 2, customers: 12, items: 30 },
+        turn: 40,
+        rounds: 2,
+        seed: 1,
+    };
+    let schemes = [Scheme::Swift, Scheme::RedoArchapt];
+    let subjects = subjects(&schemes, Some(outlast::Domain::Process));
+    for work in Work::ALL {
+        // Afterwards the tables of TPC-C are checked.
+        let rows = measure(&sqlite, &plan, work, &subjects).unwrap();
+        assert_eq!(rows.len(), 8, "{work}");
+        for row in rows {
+            let [low, high] = [row.p50.low, row.p99.high];
+            assert!(0.0 < low && low <= high, "{work}: {row:?}");
+            let of_wal = row.rate_of_wal.unwrap();
+            assert!(of_wal.low > 0.0 && (row.name != "wal" || of_wal.median == 1.0), "{row:?}");
+        }
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0, "{work}");
     }
-    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
 }

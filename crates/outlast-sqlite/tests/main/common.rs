@@ -39,12 +39,17 @@ pub fn python() -> Option<&'static str> {
 
 /// The shell, with this script behind the loading of the extension.
 pub fn shell_output(script: &str) -> Output {
-    let mut shell = Command::new("sqlite3");
-    shell.arg("-batch").arg("-cmd").arg(format!(".load {}", extension().display()));
-    output_of(&mut shell, script)
+    shell_by(Command::new("sqlite3"), script)
 }
 
-fn output_of(command: &mut Command, input: &str) -> Output {
+/// The shell that a command starts when the shell's arguments are added to its own.
+pub fn shell_by(mut command: Command, script: &str) -> Output {
+    command.arg("-batch").arg("-cmd").arg(format!(".load {}", extension().display()));
+    output_of(&mut command, script)
+}
+
+/// What a command prints that gets this input.
+pub fn output_of(command: &mut Command, input: &str) -> Output {
     let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = piped.spawn().expect("it starts");
     child.stdin.take().expect("it is piped").write_all(input.as_bytes()).expect("it reads");

@@ -3,15 +3,19 @@
 //! Fault model: `docs/fault-model.md`, as for the runtime. A script runs under plain SQLite, which leaves a file
 //! after each statement; these files are the shadow. Their differences are committed to a pool on a recording
 //! medium as the VFS commits pages. Each image that a crash may leave is recovered, and its file must be that of the
-//! transactions acknowledged, or one more.
+//! transactions acknowledged, or one more. Recoveries are crashed, too, those that settle a transaction over several
+//! databases among them. Every file of the shadow has passed `PRAGMA integrity_check`.
 
 use outlast::{CreateOptions, OpenOptions, Pool, Runner, Scheme, UnrecoveredPool};
-use outlast_crash::{Broken, Check, Crash, Report, Violation};
+use outlast_crash::{
+    Broken, Check, Crash, Exhaustive, ImageMedium, Model, Report, Sampled, Violation,
+};
 use outlast_pmem::{Mark, Medium, Recorder};
 use outlast_sqlite::changes::Changes;
 use outlast_sqlite::client::{ClientError, Sqlite};
 use outlast_sqlite::store::{Scratch, Store, StoreError};
 use outlast_trace::TxId;
+use outlast_workloads::Random;
 
 const SCRIPT: &str = "pragma page_size=512; pragma auto_vacuum=incremental; create table t(a integer primary key, b, c);
     create index i on t(b);
@@ -30,6 +34,49 @@ const SCRIPT: &str = "pragma page_size=512; pragma auto_vacuum=incremental; crea
     delete from t;
     pragma page_size=1024; vacuum;
     insert into t values (7, 'seven', hex(zeroblob(900)));";
+
+/// A script that a seed draws: rows come, change and go, in transactions of one statement and of several.
+fn script(seed: u64) -> String {
+    let mut random = Random::stream(0x5351_4c00, seed);
+    let mut script = format!(
+        "pragma page_size={}; pragma auto_vacuum={}; create table t(a integer primary key, b, c);
+        create index i on t(b)",
+        512 << random.below(3),
+        random.below(3)
+    );
+    let mut is_in = false;
+    for _ in 0..24 {
+        let (a, b) = (random.below(50), random.below(50));
+        // Most values are short, some take overflow pages.
+        let bytes_max = if random.below(4) == 0 { 3_000 } else { 200 };
+        let bytes = random.below(bytes_max);
+        let statement = match random.below(12) {
+            0..=2 => format!("replace into t values ({a}, hex({b} * 7919), hex(zeroblob({bytes})))"),
+            3 => format!(
+                "with recursive n(x) as (select {a} union all select x + 1 from n where x < {a} + {b} / 4)
+                replace into t select x, hex(x * {b}), hex(zeroblob(x * 3)) from n"
+            ),
+            4 | 5 => format!("update t set b = b || 'n{a}' where a % 7 = {b} % 7"),
+            6 => format!("update t set c = c || 'c' where a = {a}"),
+            7 => format!("delete from t where a between {a} and {a} + 5"),
+            8 if !is_in => "vacuum".to_owned(),
+            8 => format!("savepoint s; delete from t where a > {a}; rollback to s; release s"),
+            9 => "drop table if exists u; create table u as select b, a from t order by b".to_owned(),
+            10 => "reindex".to_owned(),
+            _ if is_in => {
+                is_in = false;
+                "commit".to_owned()
+            }
+            _ => {
+                is_in = true;
+                "begin".to_owned()
+            }
+        };
+        script += "; ";
+        script += &statement;
+    }
+    if is_in { script + "; commit" } else { script }
+}
 
 /// The file after each statement that has changed it.
 fn files_of(sqlite: &Sqlite, script: &str) -> Result<Vec<Vec<u8>>, ClientError> {
@@ -61,7 +108,7 @@ fn changes(before: &[u8], after: &[u8], part: impl Fn(usize) -> bool) -> Changes
     let stored_len = before.len() as u64;
     for (page, bytes) in after.chunks(PAGE).enumerate() {
         if part(page) && before.get(page * PAGE..page * PAGE + bytes.len()) != Some(bytes) {
-            changes.write((page * PAGE) as u64, bytes, stored_len, load);
+            changes.write((page * PAGE) as u64, bytes, stored_len, load).unwrap();
         }
     }
     if part(0) {
@@ -77,7 +124,8 @@ struct Campaign {
     scheme: Scheme,
     /// A bug: pages of a transaction are committed in two parts.
     splits: bool,
-    images: u64,
+    /// Whether a recovery finds the super-journal that changes wait for; `None` does not look for it.
+    settles: Option<bool>,
 }
 
 impl Campaign {
@@ -85,23 +133,40 @@ impl Campaign {
         OpenOptions { lock_stripes: 1 << 8, ..OpenOptions::with_scheme(self.scheme) }
     }
 
-    fn run(&self) -> Report {
+    fn prepare(&self, medium: &Recorder) {
         let create = CreateOptions {
             lanes: 2,
             lane_bytes: 8 << 10,
             chunk_bytes: Some(64 << 10),
             ..Default::default()
         };
-        let check = Check::new(LEN).prepared(|medium| {
-            let pool = Pool::create_on(medium, &create, &self.open()).unwrap();
-            pool.lane().unwrap().run(Store::create).unwrap();
-            pool.close();
-        });
-        check.images_max(self.images).run(
+        let pool = Pool::create_on(medium, &create, &self.open()).unwrap();
+        pool.lane().unwrap().run(Store::create).unwrap();
+        pool.close();
+    }
+
+    /// Every image, as far as so many recoveries go.
+    fn run(&self, images: u64) -> Report {
+        Check::new(LEN).prepared(|medium| self.prepare(medium)).images_max(images).run(
             |_, medium| self.program(medium),
-            |image| recover(image).map_err(|error| error.to_string()),
+            |image| self.recover(image).map_err(|error| error.to_string()),
             |found, crash| self.judge(found, crash),
         )
+    }
+
+    /// An image at each of so many crash points, and a crash of its recovery.
+    fn sample(&self, seed: u64, points: usize) -> Sampled {
+        let medium = Recorder::new(LEN);
+        self.prepare(&medium);
+        let medium = Recorder::from_image(medium.to_bytes());
+        let base = medium.to_bytes();
+        self.program(&medium);
+        let judge = |image: &ImageMedium, crash: &Crash<'_>| {
+            let found = self.recover(image).map_err(|error| error.to_string());
+            found.map_err(Violation::from).and_then(|found| self.judge(&found, crash))
+        };
+        let settings = Exhaustive::new(Model::default()).recovery_ops_max(100_000_000);
+        settings.sample(&base, &medium.take_log(), seed, points, 1, judge).unwrap()
     }
 
     fn program(&self, medium: &Recorder) {
@@ -128,6 +193,30 @@ impl Campaign {
             }
             medium.mark(Mark::Ack(TxId(number as u64 + 1)));
         }
+    }
+
+    /// The file as a crash has left it, or as the next opening leaves it.
+    fn recover(&self, image: &ImageMedium) -> Result<Found, Box<dyn std::error::Error>> {
+        let pool = UnrecoveredPool::open(image)?.recover()?;
+        if let Some(is_there) = self.settles {
+            let pool = pool.start(&self.open())?;
+            let mut lane = pool.lane()?;
+            let mut store = find(&mut lane)?;
+            store.settle(&mut lane, |_| Ok(is_there))?;
+            return Ok(Found { file: read(&store, pool.medium()), prepared: None });
+        }
+        let store = find(&mut pool.reader())?;
+        let file = read(&store, pool.medium());
+        let mut prepared = None;
+        if store.is_prepared() {
+            let (_, changes) = pool.reader().run(|tx| store.prepared(tx))?;
+            let mut changed = vec![0; changes.len(store.len()) as usize];
+            changes.read(0, &mut changed, store.len(), |at, out| {
+                store.read(at, out, |at, out| pool.medium().load(at, out));
+            });
+            prepared = Some(changed);
+        }
+        Ok(Found { file, prepared })
     }
 
     fn judge(&self, found: &Found, crash: &Crash<'_>) -> Result<(), Violation> {
@@ -161,48 +250,60 @@ fn find<R: Runner>(runner: &mut R) -> Result<Store, StoreError> {
     found?.ok_or(StoreError::NoDatabase)
 }
 
-fn recover<M: Medium>(image: &M) -> Result<Found, Box<dyn std::error::Error>> {
-    let pool = UnrecoveredPool::open(image)?.recover()?;
-    let store = find(&mut pool.reader())?;
-    let read = |at: u64, out: &mut [u8]| store.read(at, out, |at, out| pool.medium().load(at, out));
+fn read<M: Medium>(store: &Store, medium: &M) -> Vec<u8> {
     let mut file = vec![0; store.len() as usize];
-    read(0, &mut file);
-    let mut prepared = None;
-    if store.is_prepared() {
-        let (_, changes) = pool.reader().run(|tx| store.prepared(tx))?;
-        let mut changed = vec![0; changes.len(store.len()) as usize];
-        changes.read(0, &mut changed, store.len(), read);
-        prepared = Some(changed);
-    }
-    Ok(Found { file, prepared })
+    store.read(0, &mut file, |at, out| medium.load(at, out));
+    file
 }
 
-fn campaign(scheme: Scheme, splits: bool, images: u64) -> Option<Report> {
-    let sqlite = match Sqlite::load() {
-        Ok(sqlite) => sqlite,
-        Err(error) => {
-            eprintln!("skipped: {error}");
-            return None;
-        }
-    };
-    let files = files_of(&sqlite, SCRIPT).unwrap();
-    assert!(files.len() > 12, "{}", files.len());
-    Some(Campaign { files, scheme, splits, images }.run())
+fn sqlite() -> Option<Sqlite> {
+    Sqlite::load().inspect_err(|error| eprintln!("skipped: {error}")).ok()
 }
 
 #[test]
 fn a_script_of_sql_survives_crashes_at_every_fence() {
-    let images = std::env::var("OUTLAST_CRASHES").map_or(4_000, |images| images.parse().unwrap());
-    for scheme in [Scheme::Swift, Scheme::Undo, Scheme::RedoArchapt] {
-        let Some(report) = campaign(scheme, false, images) else { return };
-        eprintln!("{scheme}: {report}");
+    let Some(sqlite) = sqlite() else { return };
+    let files = files_of(&sqlite, SCRIPT).unwrap();
+    assert!(files.len() > 12, "{}", files.len());
+    for (scheme, settles) in
+        [(Scheme::Swift, None), (Scheme::Undo, Some(false)), (Scheme::RedoArchapt, Some(true))]
+    {
+        let campaign = Campaign { files: files.clone(), scheme, splits: false, settles };
+        let report = campaign.run(4_000);
         assert!(!report.has_failures(), "{scheme}: {report}");
-        assert!(report.images_verified >= images / 2, "{report}");
+        assert!(report.images_verified >= 2_000, "{report}");
     }
+}
+
+/// `OUTLAST_CRASHES` is the number of crash points where more are wanted. A failure names its seed.
+#[test]
+fn scripts_by_chance_survive_crashes_and_crashes_of_recoveries() {
+    let Some(sqlite) = sqlite() else { return };
+    let wanted: u64 = std::env::var("OUTLAST_CRASHES").map_or(1_500, |n| n.parse().unwrap());
+    let schemes =
+        [Scheme::Swift, Scheme::Undo, Scheme::Redo, Scheme::UndoArchapt, Scheme::RedoArchapt];
+    let (mut points, mut images, mut seed) = (0, 0, 0);
+    while points < wanted {
+        let scheme = schemes[seed as usize % schemes.len()];
+        let files = files_of(&sqlite, &script(seed)).unwrap();
+        let settles = [None, Some(false), Some(true)][seed as usize % 3];
+        let campaign = Campaign { files, scheme, splits: false, settles };
+        let sampled = campaign.sample(seed, if wanted > 10_000 { 2_000 } else { 300 });
+        assert!(sampled.failures.is_empty(), "seed {seed}, {scheme}: {:?}", sampled.failures);
+        (points, images, seed) =
+            (points + sampled.crash_points, images + sampled.verified, seed + 1);
+    }
+    println!("{points} crash points of {seed} scripts, {images} recoveries");
+    assert!(images > points, "recoveries are crashed, too");
 }
 
 #[test]
 fn a_transaction_in_two_parts_is_found() {
-    let Some(report) = campaign(Scheme::Swift, true, 2_000) else { return };
+    let Some(sqlite) = sqlite() else { return };
+    let files = files_of(&sqlite, SCRIPT).unwrap();
+    let campaign = Campaign { files, scheme: Scheme::Swift, splits: true, settles: None };
+    let report = campaign.run(2_000);
     assert!(report.has_failures(), "{report}");
+    let sampled = campaign.sample(1, 300);
+    assert!(!sampled.failures.is_empty(), "{sampled:?}");
 }

@@ -21,47 +21,69 @@ pub(crate) enum Kind {
     StockLevel,
 }
 
-/// One request.
+/// One request. `w` is a warehouse, `d` a district of it; both count from 1.
 #[derive(Clone, Debug)]
-pub(crate) enum Request {
+pub enum Request {
+    /// Clause 2.4.
     NewOrder(Basket),
+    /// Clause 2.5.
     Payment(Paying),
+    /// Clause 2.6.
+    #[allow(missing_docs)]
     OrderStatus { w: u64, d: u64, who: Who },
+    /// Clause 2.7.
+    #[allow(missing_docs)]
     Delivery { w: u64, carrier: u8 },
+    /// Clause 2.8.
+    #[allow(missing_docs)]
     StockLevel { w: u64, d: u64, threshold: i32 },
 }
 
 /// What a customer orders.
 #[derive(Clone, Debug)]
-pub(crate) struct Basket {
-    pub(crate) w: u64,
-    pub(crate) d: u64,
-    pub(crate) customer: u64,
-    pub(crate) lines: Vec<Wanted>,
+pub struct Basket {
+    /// The warehouse.
+    pub w: u64,
+    /// The district.
+    pub d: u64,
+    /// The customer's number in the district.
+    pub customer: u64,
+    /// 5 to 15 lines.
+    pub lines: Vec<Wanted>,
 }
 
+/// A line of an order.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Wanted {
+pub struct Wanted {
     /// One above all items where the order is to be cancelled.
-    pub(crate) item: u64,
-    pub(crate) supplier: u64,
-    pub(crate) quantity: u8,
+    pub item: u64,
+    /// The warehouse that it comes from.
+    pub supplier: u64,
+    /// How many of it.
+    pub quantity: u8,
 }
 
 /// A payment, and whose.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Paying {
-    pub(crate) w: u64,
-    pub(crate) d: u64,
-    pub(crate) customer_w: u64,
-    pub(crate) customer_d: u64,
-    pub(crate) who: Who,
-    pub(crate) amount: i64,
+pub struct Paying {
+    /// The warehouse that is paid.
+    pub w: u64,
+    /// The district that is paid.
+    pub d: u64,
+    /// The customer's warehouse.
+    pub customer_w: u64,
+    /// The customer's district.
+    pub customer_d: u64,
+    /// The customer.
+    pub who: Who,
+    /// Cents.
+    pub amount: i64,
 }
 
 /// A customer of a district.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Who {
+pub enum Who {
+    /// Their number.
     Number(u64),
     /// The number of the last name.
     Name(u64),
@@ -85,7 +107,7 @@ const CUSTOMERS: (u64, u64, u64) = (1_023, 3_000, 259);
 const ITEMS: (u64, u64, u64) = (8_191, 100_000, 7_911);
 
 /// The last name of a customer behind the first thousand.
-pub(crate) fn name_at_load(random: &mut Random, names: u64) -> u64 {
+pub fn name_at_load(random: &mut Random, names: u64) -> u64 {
     uneven(random, NAMES, NAME_AT_LOAD, (0, names))
 }
 
@@ -114,7 +136,7 @@ fn other_warehouse(random: &mut Random, shape: &Shape, w: u64) -> u64 {
 }
 
 /// The next request. A worker stands for terminals of all warehouses.
-pub(crate) fn request(random: &mut Random, shape: &Shape) -> Request {
+pub fn request(random: &mut Random, shape: &Shape) -> Request {
     let mut choice = random.below(100);
     let falls_in = |&(_, share): &(Kind, u64)| {
         let inside = choice < share;

@@ -36,6 +36,13 @@ mod text;
 
 pub use session::Statements;
 
+/// What TPC-C's terminals ask for, for programs that keep its tables elsewhere: in SQL, in a Redis.
+pub mod terminals {
+    pub use super::draw::{Basket, Paying, Request, Wanted, Who, name_at_load, request};
+    pub use super::shape::Shape;
+    pub use super::text::{PERSON_BYTES, last_name, letters};
+}
+
 pub(crate) use family::Tpcc;
 pub(crate) use text::letters;
 

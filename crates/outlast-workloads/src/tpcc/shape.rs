@@ -9,13 +9,15 @@ const FACTS_PER_ORDER: u64 = 2 + LINES_MAX;
 
 /// The sizes of the tables.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Shape {
-    pub(crate) warehouses: u64,
+pub struct Shape {
+    /// All of them.
+    pub warehouses: u64,
     /// Of a warehouse.
-    pub(crate) districts: u64,
+    pub districts: u64,
     /// Of a district, and as many orders at first.
-    pub(crate) customers: u64,
-    pub(crate) items: u64,
+    pub customers: u64,
+    /// All of them, and as many stocks in each warehouse.
+    pub items: u64,
 }
 
 /// A key of a table, taken apart: what the parts mean depends on the table.
@@ -110,12 +112,12 @@ impl Shape {
     }
 
     /// Orders of a district that wait for their delivery at first: 900 of 3,000.
-    pub(crate) fn first_new_orders(&self) -> u64 {
+    pub fn first_new_orders(&self) -> u64 {
         (self.customers * 3 / 10).max(1)
     }
 
     /// Last names in use: a thousand, where there are as many customers.
-    pub(crate) fn names(&self) -> u64 {
+    pub fn names(&self) -> u64 {
         self.customers.min(1_000)
     }
 

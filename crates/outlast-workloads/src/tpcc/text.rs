@@ -14,7 +14,7 @@ pub(crate) const BRAND_BYTES: usize = 50;
 /// Bytes of I_NAME.
 pub(crate) const ITEM_NAME_BYTES: usize = 24;
 /// Bytes of C_LAST and of C_FIRST.
-pub(crate) const PERSON_BYTES: usize = 16;
+pub const PERSON_BYTES: usize = 16;
 /// Bytes of C_DATA.
 pub(crate) const DATA_BYTES: usize = 500;
 
@@ -35,7 +35,7 @@ pub(crate) fn random(of: Of, key: u64) -> Random {
 }
 
 /// Fills `out` with letters and digits.
-pub(crate) fn letters(random: &mut Random, out: &mut [u8]) {
+pub fn letters(random: &mut Random, out: &mut [u8]) {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789 -";
     for piece in out.chunks_mut(10) {
         let mut bits = random.next_u64();
@@ -93,7 +93,7 @@ pub(crate) fn brand(random: &mut Random, out: &mut [u8]) {
 }
 
 /// The last name of that number, below a thousand, zeros behind.
-pub(crate) fn last_name(number: u64) -> [u8; PERSON_BYTES] {
+pub fn last_name(number: u64) -> [u8; PERSON_BYTES] {
     const SYLLABLES: [&str; 10] =
         ["BAR", "OUGHT", "ABLE", "PRI", "PRES", "ESE", "ANTI", "CALLY", "ATION", "EING"];
     let mut name = [0; PERSON_BYTES];
