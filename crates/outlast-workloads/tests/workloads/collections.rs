@@ -497,7 +497,7 @@ fn operations_announce_little_and_dirty_few_lines() {
         (map_of_pairs, true, 8.0, 1.0),
         (map_of_pairs, false, 25.0, 1.3),
         (tree_of_pairs, true, 8.0, 1.0),
-        (tree_of_pairs, false, 28.0, 2.6),
+        (tree_of_pairs, false, 36.0, 2.9),
     ];
     for (make, update, bytes_max, lines_max) in bounds {
         let (bytes, lines) = cost(make, update);
