@@ -7,7 +7,7 @@
 
 use std::fmt::Debug;
 
-use outlast::collections::{Damage, ReadRaw};
+use outlast::collections::{Damage, Placement, ReadRaw};
 use outlast::{Abort, PoolOffset, RootKind, Runner, Transact};
 
 use crate::facts::Versions;
@@ -103,6 +103,11 @@ pub(crate) trait Family: Copy {
     /// Whether its records have fields with names.
     fn has_fields(self) -> bool {
         false
+    }
+
+    /// Where its keys and values go when small ones are to lie in the nodes themselves.
+    fn inline_placement(self, _scale: &Scale) -> Placement {
+        Placement::Together
     }
 
     /// Bytes that its blocks need at most, rounding to size classes and insertions included.
@@ -217,6 +222,10 @@ macro_rules! families {
 
             pub(crate) fn has_fields(self) -> bool {
                 match self { $(Self::$name(family) => family.has_fields(),)* }
+            }
+
+            pub(crate) fn inline_placement(self, scale: &Scale) -> Placement {
+                match self { $(Self::$name(family) => family.inline_placement(scale),)* }
             }
 
             pub(crate) fn heap_bytes(self, scale: &Scale) -> u64 {

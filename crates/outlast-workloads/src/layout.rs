@@ -16,6 +16,9 @@ pub enum Layout {
     /// Associated objects together, from the start of a line on: in YCSB a field with its value in
     /// a pool of values, keys in a pool of keys; elsewhere a row with its key.
     Coalesced,
+    /// As `Plain`, but for pairs of small keys and values of fixed lengths (hash, btree), which lie in
+    /// the nodes themselves: what the runtime's own measurements take.
+    Inline,
     /// As an allocator lays objects out that knows neither of lines nor of what belongs together:
     /// keys, fields and values apart, values not aligned. What coalescing is measured against.
     Scattered,
@@ -23,12 +26,13 @@ pub enum Layout {
 
 impl Layout {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Plain, Self::Coalesced, Self::Scattered];
+    pub const ALL: [Self; 4] = [Self::Plain, Self::Inline, Self::Coalesced, Self::Scattered];
 
     /// The name that commands and results use.
     pub fn name(self) -> &'static str {
         match self {
             Self::Plain => "plain",
+            Self::Inline => "inline",
             Self::Coalesced => "coalesced",
             Self::Scattered => "scattered",
         }
@@ -43,7 +47,7 @@ impl fmt::Display for Layout {
 
 /// A name that no layout has.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("no layout is called '{0}'; there are plain, coalesced, scattered")]
+#[error("no layout is called '{0}'; there are plain, inline, coalesced, scattered")]
 pub struct UnknownLayout(String);
 
 impl FromStr for Layout {
@@ -62,6 +66,7 @@ impl Workload {
         let has_fields = self.kind.has_fields();
         let (placement, fields_placed) = match layout {
             Layout::Plain => (Placement::Together, None),
+            Layout::Inline => (self.kind.inline_placement(scale), None),
             Layout::Coalesced if has_fields => (Placement::Apart, Some(FieldPlacement::Together)),
             Layout::Coalesced => (Placement::Together, None),
             Layout::Scattered if has_fields => (Placement::Scattered, Some(FieldPlacement::Apart)),

@@ -7,7 +7,7 @@
 //! are big-endian, so that a B+tree has them in the order of their numbers.
 
 use outlast::collections::{
-    Damage, Dictionary, RB_VALUE_BYTES_MAX, ReadRaw, load_value, walk_root,
+    Damage, Dictionary, Placement, RB_VALUE_BYTES_MAX, ReadRaw, load_value, walk_root,
 };
 use outlast::{Abort, ByteRange, PoolOffset, RootKind, Runner, Transact};
 
@@ -31,6 +31,8 @@ const STRANGE: &str = "a key that nobody added";
 pub(crate) struct Pairs {
     pub(crate) structure: Structure,
     pub(crate) draws: Draws,
+    /// Whether the published scale has them in the nodes, where they are small.
+    pub(crate) is_inline: bool,
 }
 
 /// How keys are drawn.
@@ -47,7 +49,12 @@ impl Family for Pairs {
     type Worker = PairsWorker;
 
     fn scale(self, common: Scale) -> Scale {
-        Scale { records: 200_000, operations: 200_000, structure: self.structure, ..common }
+        let placement = match self.is_inline {
+            true => self.inline_placement(&common),
+            false => Placement::Together,
+        };
+        let structure = self.structure;
+        Scale { records: 200_000, operations: 200_000, structure, placement, ..common }
     }
 
     fn scale_of(self, keys: u64, published: Scale) -> Scale {
@@ -58,7 +65,11 @@ impl Family for Pairs {
         let Scale { records, value_bytes, .. } = scale;
         let half = records / 2;
         let keys = keys_in_words(scale.keys);
-        format!("{name}: {half} of {records} keys, {value_bytes} bytes each{keys}")
+        let placed = match placement_of(scale) {
+            Placement::Inline { .. } => ", in the nodes",
+            _ => "",
+        };
+        format!("{name}: {half} of {records} keys, {value_bytes} bytes each{placed}{keys}")
     }
 
     fn check(self, scale: &Scale) -> Result<(), Unfit> {
@@ -81,6 +92,15 @@ impl Family for Pairs {
         (self.draws == Draws::Evenly).then_some(1)
     }
 
+    fn inline_placement(self, scale: &Scale) -> Placement {
+        match self.structure {
+            Structure::HashMap | Structure::BTree => {
+                Placement::of_lengths(KEY_BYTES, scale.value_bytes as usize)
+            }
+            Structure::RbTree | Structure::ClrsTree => Placement::Together,
+        }
+    }
+
     fn heap_bytes(self, scale: &Scale) -> u64 {
         (1 << 20) + scale.records * ((scale.value_bytes + 32) * 5 / 4 + 64)
     }
@@ -98,7 +118,8 @@ impl Family for Pairs {
         runner: &mut R,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Store, Abort> {
-        let store = create_store(runner, self.structure, scale.records / 2, scale)?;
+        let placed = Scale { placement: placement_of(scale), ..*scale };
+        let store = create_store(runner, self.structure, scale.records / 2, &placed)?;
         let mut keys = initial_keys(scale.records, seed);
         // Shares of the keys that never meet are not mixed in memory either.
         keys.sort_by_key(|key| scale.keys.share_of(*key, scale.records));
@@ -160,6 +181,17 @@ impl Family for Pairs {
     fn initial(self, scale: &Scale, seed: u64, visit: &mut dyn FnMut(u64, State)) {
         let keys = initial_keys(scale.records, seed);
         keys.into_iter().for_each(|key| visit(key, State::Holds(Version::LOADED)));
+    }
+}
+
+/// Bytes of a key.
+const KEY_BYTES: usize = 8;
+
+/// Values that are too long for it lie in no node.
+fn placement_of(scale: &Scale) -> Placement {
+    match scale.placement {
+        Placement::Inline { .. } => Placement::of_lengths(KEY_BYTES, scale.value_bytes as usize),
+        placement => placement,
     }
 }
 

@@ -6,6 +6,7 @@ use outlast::collections::{FieldPlacement, Fields, Placement};
 use crate::array::{Array, Order};
 use crate::family::{Kind, Unfit};
 use crate::few_words::FewWords;
+use crate::layout::Layout;
 use crate::linkbench::{Linkbench, Mix};
 use crate::pairs::{Draws, Pairs};
 use crate::programs::{ProgramKind, StoresAlone};
@@ -59,7 +60,11 @@ pub fn workloads() -> &'static [Workload] {
         draws: Draws,
         about: &'static str,
     ) -> Workload {
-        row(name, Kind::Pairs(Pairs { structure, draws }), about)
+        row(name, Kind::Pairs(Pairs { structure, draws, is_inline: false }), about)
+    }
+    const fn inline(name: &'static str, structure: Structure, about: &'static str) -> Workload {
+        let draws = Draws::Evenly;
+        row(name, Kind::Pairs(Pairs { structure, draws, is_inline: true }), about)
     }
     const HASH: ProgramKind = ProgramKind::Toggle(Structure::HashMap);
     const RBTREE: ProgramKind = ProgramKind::Toggle(Structure::RbTree);
@@ -97,8 +102,10 @@ pub fn workloads() -> &'static [Workload] {
         ),
         row("sps1", Kind::Swap(Swapping), "one swap of two random words of a vector per transaction"),
         row("sps8", Kind::Swaps(Swapping), "eight swaps of two random words of a vector per transaction"),
-        pairs("hash", Structure::HashMap, Draws::Evenly, "hash map: half additions, half removals"),
-        pairs("btree", Structure::BTree, Draws::Evenly, "B+tree: half additions, half removals"),
+        inline("hash", Structure::HashMap, "hash map: half additions, half removals"),
+        inline("btree", Structure::BTree, "B+tree: half additions, half removals"),
+        pairs("hash-bytes", Structure::HashMap, Draws::Evenly, "hash with each pair in a block, as byte strings"),
+        pairs("btree-bytes", Structure::BTree, Draws::Evenly, "btree with each pair in a block, as byte strings"),
         pairs("rbtree", Structure::RbTree, Draws::Evenly, "red-black tree: half additions, half removals"),
         pairs("btree-zipf", Structure::BTree, Draws::Zipfian, "btree with zipfian keys"),
         pairs("b-tree-zipf", Structure::ClrsTree, Draws::Zipfian, "B-tree, values in inner nodes too: the same"),
@@ -377,7 +384,8 @@ impl Workload {
 
     /// The scale of a part of so many bytes on the timed machine.
     pub(crate) fn scale_in(&self, footprint: u64) -> Scale {
-        let scale = self.scale_of(self.keys_of(footprint));
+        // Programs of the machine are those of the papers: blocks that are allocated and freed.
+        let scale = self.laid_out(&self.scale_of(self.keys_of(footprint)), Layout::Plain);
         Scale { operations: scale.records, ..scale }
     }
 

@@ -79,6 +79,35 @@ fn layouts_and_acknowledgements_lose_nothing() {
             assert!(report.total().crash_points > 300, "{name}, {scheme}");
         }
     }
+    // Pairs in the nodes, under every scheme that brings them back.
+    for scheme in Scheme::durable() {
+        for (name, lanes) in [("hash", 2), ("btree", 1)] {
+            let inline = Campaign { layout: Layout::Inline, lanes, ..campaign(name, scheme) };
+            let report = inline.run(&|_| {}).unwrap();
+            if let (Some(failure), Some(replay)) = (&report.failure, report.replay()) {
+                panic!("{failure}; replay: {}", replay.command());
+            }
+            let total = report.total();
+            assert!(total.crash_points > 300 && total.in_recovery > 0, "{name}, {scheme}");
+        }
+    }
+    for (scheme, plant) in [
+        (Scheme::Swift, Plant::SkipFence(Site::RedoRecord)),
+        (Scheme::Swift, Plant::InstallBeforeFence),
+        (Scheme::Undo, Plant::SkipFlush(Site::UndoData)),
+        (Scheme::Redo, Plant::SkipFlush(Site::SweepData)),
+    ] {
+        for name in ["hash", "btree"] {
+            let (layout, plant) = (Layout::Inline, Some(plant));
+            let (lane_bytes, transactions) = (8 << 10, 1000);
+            let broken = campaign(name, scheme);
+            let broken = Campaign { layout, plant, lane_bytes, transactions, ..broken };
+            let report = broken.run(&|_| {}).unwrap();
+            assert!(report.failure.is_some(), "{plant:?} under {scheme}, {name}");
+            let replay = report.replay().expect("a failure has its replay").command();
+            assert!(replay.contains("--layout inline"), "{replay}");
+        }
+    }
     for (scheme, plant) in [
         (Scheme::RedoArchapt, Plant::AgedOutUnflushed),
         (Scheme::UndoArchapt, Plant::AgedOutUnflushed),

@@ -194,9 +194,38 @@ fn operation() -> impl Strategy<Value = Operation> {
     ]
 }
 
+/// Keys and values of a word each, in the nodes.
+const WORDS: Placement = Placement::Inline { key_bytes: 8, value_bytes: 8 };
+
+/// The script with the lengths that the placement takes. Keys that are only looked for keep theirs.
+fn fitted(make: Make, mut script: Vec<Operation>) -> Vec<Operation> {
+    let (Make::Map(placement, _) | Make::Tree(placement)) = make;
+    let Placement::Inline { key_bytes, value_bytes } = placement else { return script };
+    for op in &mut script {
+        match op {
+            Operation::Insert(key, value) | Operation::Add(key, value) => {
+                key.resize(key_bytes.into(), 0);
+                value.resize(value_bytes.into(), 9);
+            }
+            Operation::Remove(key) | Operation::Get(key) if key.len() % 4 == 0 => {
+                key.resize(key_bytes.into(), 0);
+            }
+            Operation::Update(key, offset, bytes) => {
+                key.resize(key_bytes.into(), 0);
+                bytes.truncate(usize::from(value_bytes) / 2 + 1);
+                *offset %= u64::from(value_bytes);
+            }
+            Operation::Remove(_) | Operation::Get(_) | Operation::Scan(..) => {}
+        }
+    }
+    script
+}
+
 fn make() -> impl Strategy<Value = Make> {
     let placement =
         prop::sample::select(vec![Placement::Together, Placement::Apart, Placement::Scattered]);
+    let inline = prop::sample::select(vec![WORDS, Placement::of_lengths(3, 2)]);
+    let placement = prop_oneof![placement, inline];
     prop_oneof![
         (placement.clone(), prop::sample::select(vec![0u32, 1, 32]))
             .prop_map(|(p, depth)| Make::Map(p, depth)),
@@ -294,6 +323,7 @@ proptest! {
         seed in any::<u64>(),
     ) {
         let mut pool = Volatile::checked(seed, 5);
+        let script = fitted(make, script);
         let any = create(&mut pool, make);
         pool.take_footprint();
         run_script(&mut pool, any, &script, size);
@@ -306,6 +336,7 @@ proptest! {
         script in prop::collection::vec(operation(), 0..200),
     ) {
         let mut pool = Volatile::checked(0, 0);
+        let script = fitted(make, script);
         let any = create(&mut pool, make);
         for op in &script {
             pool.take_footprint();
@@ -373,6 +404,46 @@ fn a_tree_of_long_keys_grows_and_empties() {
 }
 
 #[test]
+fn a_map_of_pairs_grows_to_many_keys_and_empties() {
+    grow_and_shrink(Make::Map(WORDS, 32), 100_000, |n| number(n).to_vec());
+}
+
+#[test]
+fn a_map_of_pairs_whose_directory_cannot_grow_takes_lines_from_outside() {
+    grow_and_shrink(Make::Map(WORDS, 2), 4_000, |n| number(n << 40).to_vec());
+}
+
+#[test]
+fn a_tree_of_pairs_grows_to_many_keys_and_empties() {
+    grow_and_shrink(Make::Tree(WORDS), 60_000, |n| number(n).to_vec());
+}
+
+#[test]
+fn pairs_of_other_lengths_are_refused_and_never_found() {
+    let short = Placement::of_lengths(3, 2);
+    for make in [Make::Map(short, 32), Make::Tree(short)] {
+        let mut pool = Volatile::new();
+        let any = create(&mut pool, make);
+        assert!(!pool.run(|tx| with!(any, d => d.insert(tx, b"abc", b"12"))).unwrap());
+        for (key, value) in [(&b"ab"[..], &b"12"[..]), (b"abcd", b"12"), (b"abd", b"1"), (b"", b"")]
+        {
+            let refused = pool.run(|tx| with!(any, d => d.insert(tx, key, value)));
+            assert!(matches!(refused, Err(Abort::BadAddress(_))), "{key:?}: {refused:?}");
+        }
+        for key in [&b"ab"[..], b"abc\0", b"", b"abcdefgh\0"] {
+            assert!(pool.run(|tx| with!(any, d => d.find(tx, key))).unwrap().is_none());
+            assert!(!pool.run(|tx| with!(any, d => d.remove(tx, key))).unwrap());
+        }
+        check_against(&pool, any, &Model::from([(b"abc".to_vec(), b"12".to_vec())]));
+    }
+    let long = Placement::Inline { key_bytes: 9, value_bytes: 8 };
+    assert_eq!(Placement::of_lengths(9, 8), Placement::Together);
+    let mut pool = Volatile::new();
+    let tree = pool.run(|tx| ByteTree::create(tx, long).map(drop));
+    assert!(matches!(tree, Err(Abort::Cancelled(_))), "{tree:?}");
+}
+
+#[test]
 fn ascending_keys_fill_a_trees_leaves() {
     let mut pool = Volatile::new();
     let any = create(&mut pool, Make::Tree(Placement::Together));
@@ -417,11 +488,16 @@ fn operations_announce_little_and_dirty_few_lines() {
     };
     let map = Make::Map(Placement::Together, 32);
     let tree = Make::Tree(Placement::Together);
+    let (map_of_pairs, tree_of_pairs) = (Make::Map(WORDS, 32), Make::Tree(WORDS));
     let bounds = [
         (map, true, 8.0, 1.0),
         (map, false, 9.0, 2.0),
         (tree, true, 8.0, 1.0),
         (tree, false, 36.0, 3.0),
+        (map_of_pairs, true, 8.0, 1.0),
+        (map_of_pairs, false, 25.0, 1.3),
+        (tree_of_pairs, true, 8.0, 1.0),
+        (tree_of_pairs, false, 36.0, 2.9),
     ];
     for (make, update, bytes_max, lines_max) in bounds {
         let (bytes, lines) = cost(make, update);
@@ -470,14 +546,16 @@ fn damaged_images_never_panic_or_hang() {
         Make::Tree(Placement::Together),
         Make::Tree(Placement::Apart),
         Make::Tree(Placement::Scattered),
+        Make::Map(WORDS, 1),
+        Make::Tree(WORDS),
     ];
     let mut found = 0;
     for (i, make) in makes.into_iter().enumerate() {
         let mut pool = Volatile::new();
         let any = create(&mut pool, make);
         for n in 0..300u64 {
-            let key =
-                if n % 2 == 0 { number(n).to_vec() } else { format!("a long key, {n}").into() };
+            let is_short = n % 2 == 0 || matches!(make, Make::Map(WORDS, _) | Make::Tree(WORDS));
+            let key = if is_short { number(n).to_vec() } else { format!("a long key, {n}").into() };
             pool.run(|tx| with!(any, d => d.insert(tx, &key, &number(n)))).unwrap();
         }
         let root = pool.root().unwrap();

@@ -22,7 +22,8 @@ type States = BTreeMap<u64, Version>;
 fn small(workload: &Workload) -> Scale {
     match workload.name {
         "words" => Scale { records: 5, operations: 2_000, ..workload.scale() },
-        "hash" | "btree" | "rbtree" | "btree-zipf" | "b-tree-zipf" | "rbtree-zipf" => {
+        "hash" | "btree" | "hash-bytes" | "btree-bytes" | "rbtree" | "btree-zipf"
+        | "b-tree-zipf" | "rbtree-zipf" => {
             Scale { records: 300, operations: 2_000, ..workload.scale() }
         }
         "tatp" => Scale { records: 400, operations: 2_000, ..workload.scale() },
@@ -58,6 +59,12 @@ fn cases() -> Vec<(&'static Workload, Scale)> {
     for layout in [Layout::Coalesced, Layout::Scattered] {
         for name in ["ycsb-a", "ycsb-e", "ycsb-f", "oltp-ycsb", "hash", "tpcc", "linkbench"] {
             let workload = Workload::named(name).unwrap();
+            cases.push((workload, workload.laid_out(&small(workload), layout)));
+        }
+    }
+    for name in ["hash", "btree-bytes"] {
+        let workload = Workload::named(name).unwrap();
+        for layout in [Layout::Plain, Layout::Inline] {
             cases.push((workload, workload.laid_out(&small(workload), layout)));
         }
     }
@@ -180,7 +187,7 @@ fn mixes_are_within_binomial_bounds() {
     use OpKind::{Delivery, NewOrder, NewOrderCancelled, OrderStatus, Payment, StockLevel};
     use OpKind::{Dequeue, Enqueue};
     const STEPS: u64 = 20_000;
-    let expected: [(&str, &[(OpKind, f64)]); 23] = [
+    let expected: [(&str, &[(OpKind, f64)]); 25] = [
         ("ycsb-a", &[(Read, 0.5), (Update, 0.5)]),
         ("ycsb-b", &[(Read, 0.95), (Update, 0.05)]),
         ("ycsb-c", &[(Read, 1.0)]),
@@ -202,6 +209,8 @@ fn mixes_are_within_binomial_bounds() {
         ("sps8", &[(Swap, 1.0)]),
         ("hash", &[(Add, 0.5), (Remove, 0.5)]),
         ("btree", &[(Add, 0.5), (Remove, 0.5)]),
+        ("hash-bytes", &[(Add, 0.5), (Remove, 0.5)]),
+        ("btree-bytes", &[(Add, 0.5), (Remove, 0.5)]),
         ("rbtree", &[(Add, 0.5), (Remove, 0.5)]),
         ("btree-zipf", &[(Add, 0.5), (Remove, 0.5)]),
         ("b-tree-zipf", &[(Add, 0.5), (Remove, 0.5)]),
@@ -420,6 +429,8 @@ fn what_a_transaction_costs() {
         "sps8",
         "hash",
         "btree",
+        "hash-bytes",
+        "btree-bytes",
         "b-tree-zipf",
         "rbtree",
         "queue",
@@ -443,8 +454,10 @@ fn what_a_transaction_costs() {
             "ycsb-a" | "ycsb-f" => (0.52, 52.0),
             "sps1" => (2.0, 16.0),
             "sps8" => (16.0, 128.0),
-            "hash" => (0.56, 4.5),
-            "btree" => (0.95, 18.5),
+            "hash" => (0.7, 12.6),
+            "btree" => (1.05, 9.5),
+            "hash-bytes" => (0.56, 4.5),
+            "btree-bytes" => (0.95, 18.5),
             "b-tree-zipf" => (1.8, 30.0),
             "rbtree" => (2.0, 25.0),
             "queue" => (1.51, 12.1),

@@ -15,19 +15,12 @@ pub const VALUE_BYTES_MAX: usize = 1 << 30;
 /// a fresh block and switching one word costs less than logging the old bytes or the new ones.
 const IN_PLACE_BYTES_MAX: usize = 256;
 
-/// Where the keys and the values of a dictionary lie.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
-#[repr(u8)]
-pub enum Placement {
-    /// A key and its value share a block: one allocation, one chase.
-    #[default]
-    Together = 0,
-    /// Keys lie in blocks of [`BlockKind::Key`] and values, line-aligned from 64 bytes on, in
-    /// blocks of [`BlockKind::Value`], so that an allocator can cluster each.
-    Apart = 1,
-    /// As `Apart`, but values from 64 bytes on begin at any multiple of 16, as from an allocator
-    /// that knows nothing of lines: what the others are measured against.
-    Scattered = 2,
+/// How the entries of a dictionary lie in blocks of their own: see [`Placement`](super::Placement).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Blocks {
+    Together,
+    Apart,
+    Scattered,
 }
 
 /// How far into its block a scattered value begins, at most.
@@ -39,7 +32,7 @@ fn shift_in(block: PoolOffset) -> u64 {
     16 * ((block.0 / LINE_BYTES).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 62)
 }
 
-impl Placement {
+impl Blocks {
     pub(super) fn from_byte(byte: u8) -> Option<Self> {
         match byte {
             0 => Some(Self::Together),
@@ -75,13 +68,13 @@ pub(super) struct Entry {
 impl Entry {
     /// Decodes the first 16 bytes of the block; every block has that many.
     #[inline]
-    pub(super) fn decode(placement: Placement, at: PoolOffset, start: &[u8; 16]) -> Self {
+    pub(super) fn decode(blocks: Blocks, at: PoolOffset, start: &[u8; 16]) -> Self {
         let [k0, k1, k2, k3, v0, v1, v2, v3, value_block @ ..] = *start;
         let key_len = u64::from(u32::from_le_bytes([k0, k1, k2, k3]));
         let value_len = u64::from(u32::from_le_bytes([v0, v1, v2, v3]));
-        let (key_at, value_at) = match placement {
-            Placement::Together => (at.plus(TOGETHER_KEY_AT), at.plus(value_at(key_len))),
-            Placement::Apart | Placement::Scattered => {
+        let (key_at, value_at) = match blocks {
+            Blocks::Together => (at.plus(TOGETHER_KEY_AT), at.plus(value_at(key_len))),
+            Blocks::Apart | Blocks::Scattered => {
                 (at.plus(APART_KEY_AT), PoolOffset(u64::from_le_bytes(value_block)))
             }
         };
@@ -93,16 +86,16 @@ impl Entry {
     }
 
     /// Whether the value lies in its block where it was put.
-    pub(super) fn is_in_place(&self, placement: Placement) -> bool {
-        let block = placement.value_block(self.value).at;
-        !placement.shifts(self.value.len) || self.value.at == block.plus(shift_in(block))
+    pub(super) fn is_in_place(&self, blocks: Blocks) -> bool {
+        let block = blocks.value_block(self.value).at;
+        !blocks.shifts(self.value.len) || self.value.at == block.plus(shift_in(block))
     }
 
     /// The blocks of the entry, with the sizes that were asked for.
-    pub(super) fn blocks(&self, placement: Placement) -> (ByteRange, Option<ByteRange>) {
-        let bytes = block_bytes(placement, self.key.len, self.value.len);
-        let value = placement != Placement::Together && self.value.len > 0;
-        let value = value.then(|| placement.value_block(self.value));
+    pub(super) fn blocks(&self, blocks: Blocks) -> (ByteRange, Option<ByteRange>) {
+        let bytes = block_bytes(blocks, self.key.len, self.value.len);
+        let value = blocks != Blocks::Together && self.value.len > 0;
+        let value = value.then(|| blocks.value_block(self.value));
         (ByteRange::new(self.at, bytes), value)
     }
 }
@@ -113,10 +106,10 @@ fn value_at(key_len: u64) -> u64 {
 }
 
 /// The size of an entry's block: the head of the entry is always loadable whole.
-fn block_bytes(placement: Placement, key_len: u64, value_len: u64) -> u64 {
-    match placement {
-        Placement::Together => (value_at(key_len) + value_len).max(16),
-        Placement::Apart | Placement::Scattered => APART_KEY_AT + key_len,
+fn block_bytes(blocks: Blocks, key_len: u64, value_len: u64) -> u64 {
+    match blocks {
+        Blocks::Together => (value_at(key_len) + value_len).max(16),
+        Blocks::Apart | Blocks::Scattered => APART_KEY_AT + key_len,
     }
 }
 
@@ -124,12 +117,12 @@ fn block_bytes(placement: Placement, key_len: u64, value_len: u64) -> u64 {
 #[inline]
 pub(super) fn open<T: Transact>(
     tx: &mut T,
-    placement: Placement,
+    blocks: Blocks,
     at: PoolOffset,
 ) -> Result<Entry, Abort> {
     let mut start = [0; 16];
     tx.load(at, &mut start)?;
-    let entry = Entry::decode(placement, at, &start);
+    let entry = Entry::decode(blocks, at, &start);
     if entry.key.len > KEY_BYTES_MAX as u64 {
         return Err(damaged(at, "an entry with a key longer than any"));
     }
@@ -139,11 +132,11 @@ pub(super) fn open<T: Transact>(
 /// Opens the entry at `at` and copies its key to `key`.
 pub(super) fn open_with_key<T: Transact>(
     tx: &mut T,
-    placement: Placement,
+    blocks: Blocks,
     at: PoolOffset,
     key: &mut Vec<u8>,
 ) -> Result<Entry, Abort> {
-    let entry = open(tx, placement, at)?;
+    let entry = open(tx, blocks, at)?;
     key.resize(entry.key.len as usize, 0);
     if !key.is_empty() {
         tx.load(entry.key.at, key)?;
@@ -155,20 +148,20 @@ pub(super) fn open_with_key<T: Transact>(
 #[inline]
 pub(super) fn open_if<T: Transact>(
     tx: &mut T,
-    placement: Placement,
+    blocks: Blocks,
     at: PoolOffset,
     key: &[u8],
 ) -> Result<Option<Entry>, Abort> {
     let mut start = [0; 16];
     tx.load(at, &mut start)?;
-    let entry = Entry::decode(placement, at, &start);
+    let entry = Entry::decode(blocks, at, &start);
     if entry.key.len != key.len() as u64 {
         return Ok(None);
     }
     // The head of a block that holds both brings the first 8 bytes of the key along.
-    let seen = match placement {
-        Placement::Together => key.len().min(8),
-        Placement::Apart | Placement::Scattered => 0,
+    let seen = match blocks {
+        Blocks::Together => key.len().min(8),
+        Blocks::Apart | Blocks::Scattered => 0,
     };
     let same = start[8..8 + seen] == key[..seen]
         && (seen == key.len()
@@ -211,34 +204,30 @@ pub(super) struct Reserved {
 /// behind its allocations.
 pub(super) fn reserve<T: Transact>(
     tx: &mut T,
-    placement: Placement,
+    blocks: Blocks,
     key: &[u8],
     value: &[u8],
 ) -> Result<Reserved, Abort> {
     check_lengths(key, value)?;
     let (key_len, value_len) = (key.len() as u64, value.len() as u64);
-    let bytes = block_bytes(placement, key_len, value_len);
-    match placement {
-        Placement::Together => {
+    let bytes = block_bytes(blocks, key_len, value_len);
+    match blocks {
+        Blocks::Together => {
             let entry = tx.alloc(bytes, BlockKind::General)?;
             Ok(Reserved { entry, value: entry.plus(value_at(key_len)) })
         }
-        Placement::Apart | Placement::Scattered => {
+        Blocks::Apart | Blocks::Scattered => {
             let entry = tx.alloc(bytes, BlockKind::Key)?;
-            Ok(Reserved { entry, value: alloc_value(tx, placement, value)? })
+            Ok(Reserved { entry, value: alloc_value(tx, blocks, value)? })
         }
     }
 }
 
 /// A block for a value of its own; where the value is to lie.
-fn alloc_value<T: Transact>(
-    tx: &mut T,
-    placement: Placement,
-    value: &[u8],
-) -> Result<PoolOffset, Abort> {
+fn alloc_value<T: Transact>(tx: &mut T, blocks: Blocks, value: &[u8]) -> Result<PoolOffset, Abort> {
     match value.len() as u64 {
         0 => Ok(PoolOffset(0)),
-        bytes if placement.shifts(bytes) => {
+        bytes if blocks.shifts(bytes) => {
             let block = tx.alloc(bytes + SHIFT_MAX, BlockKind::Value)?;
             Ok(block.plus(shift_in(block)))
         }
@@ -259,16 +248,16 @@ fn check_lengths(key: &[u8], value: &[u8]) -> Result<(), Abort> {
 /// Writes an entry into its fresh blocks, in one store where it is small.
 pub(super) fn fill<T: Transact>(
     tx: &mut T,
-    placement: Placement,
+    blocks: Blocks,
     reserved: &Reserved,
     key: &[u8],
     value: &[u8],
 ) -> Result<(), Abort> {
     let mut small = [0; 128];
     small[..8].copy_from_slice(&lengths(key, value));
-    let key_at = match placement {
-        Placement::Together => TOGETHER_KEY_AT as usize,
-        Placement::Apart | Placement::Scattered => {
+    let key_at = match blocks {
+        Blocks::Together => TOGETHER_KEY_AT as usize,
+        Blocks::Apart | Blocks::Scattered => {
             small[8..16].copy_from_slice(&reserved.value.0.to_le_bytes());
             APART_KEY_AT as usize
         }
@@ -281,7 +270,7 @@ pub(super) fn fill<T: Transact>(
     }
     let value_from = value_at(key.len() as u64) as usize;
     let value_joins =
-        placement == Placement::Together && key_fits && value_from + value.len() <= small.len();
+        blocks == Blocks::Together && key_fits && value_from + value.len() <= small.len();
     if value_joins && !value.is_empty() {
         len = value_from + value.len();
         small[value_from..len].copy_from_slice(value);
@@ -301,12 +290,8 @@ fn lengths(key: &[u8], value: &[u8]) -> [u8; ENTRY_LENGTHS_BYTES as usize] {
 }
 
 /// Gives the blocks of an entry back.
-pub(super) fn free<T: Transact>(
-    tx: &mut T,
-    placement: Placement,
-    entry: &Entry,
-) -> Result<(), Abort> {
-    let (block, value) = entry.blocks(placement);
+pub(super) fn free<T: Transact>(tx: &mut T, blocks: Blocks, entry: &Entry) -> Result<(), Abort> {
+    let (block, value) = entry.blocks(blocks);
     tx.free(block.at)?;
     value.map_or(Ok(()), |value| tx.free(value.at))
 }
@@ -314,7 +299,7 @@ pub(super) fn free<T: Transact>(
 /// Gives `entry`, to which the slot at `slot_at` points, another value; a whole operation.
 pub(super) fn replace<T: Transact>(
     tx: &mut T,
-    placement: Placement,
+    blocks: Blocks,
     entry: &Entry,
     (slot_at, slot): (PoolOffset, Slot),
     key: &[u8],
@@ -328,17 +313,17 @@ pub(super) fn replace<T: Transact>(
         tx.will_write(&[entry.value])?;
         return tx.store(entry.value.at, value);
     }
-    match placement {
-        Placement::Together => {
-            let reserved = reserve(tx, placement, key, value)?;
-            free(tx, placement, entry)?;
+    match blocks {
+        Blocks::Together => {
+            let reserved = reserve(tx, blocks, key, value)?;
+            free(tx, blocks, entry)?;
             tx.will_write(&[ByteRange::new(slot_at, 8)])?;
-            fill(tx, placement, &reserved, key, value)?;
+            fill(tx, blocks, &reserved, key, value)?;
             tx.store_u64(slot_at, slot.moved_to(reserved.entry).0)
         }
-        Placement::Apart | Placement::Scattered => {
-            let block = alloc_value(tx, placement, value)?;
-            if let (_, Some(old)) = entry.blocks(placement) {
+        Blocks::Apart | Blocks::Scattered => {
+            let block = alloc_value(tx, blocks, value)?;
+            if let (_, Some(old)) = entry.blocks(blocks) {
                 tx.free(old.at)?;
             }
             let mut start = [0; 16];

@@ -27,10 +27,12 @@
 //!  0   8  MAP_MAGIC                       0   8  TREE_MAGIC
 //!  8   8  hash seed                       8   8  root: node offset + height (low 6 bits)
 //! 16   8  directory: a child word        16   1  placement of entries
-//! 24   1  placement of entries           17  47  zero
-//! 25   1  bits of the first node, at most
-//! 26   1  depth, at most                 words header, followed by the words
-//! 27  37  zero                            0   8  WORDS_MAGIC
+//! 24   1  placement of entries           17   1  inline: bytes of a key
+//! 25   1  bits of the first node, at most 18  1  inline: bytes of a value
+//! 26   1  depth, at most                 19  45  zero
+//! 27   1  inline: bytes of a key
+//! 28   1  inline: bytes of a value       words header, followed by the words
+//! 29  35  zero                            0   8  WORDS_MAGIC
 //!                                         8   8  number of words
 //! directory of trees                     16  48  zero
 //!  0   8  TREES_MAGIC
@@ -65,6 +67,12 @@
 //!                                        16   8  those bits, in the highest places
 //!                                        24   8  spare lines in use, one bit each
 //!                                        32  32  zero
+//! bucket line of pairs (placement inline)
+//!    0   8  zero
+//!    8  48  3 × { key word, value word }
+//!   56   8  the link, as above + bit i when the pair i is in use
+//!
+//! key word: the head (below) of a key; value word: the bytes of a value, zeros behind
 //!
 //! tree leaf (256 bytes)                  tree inner node (768 bytes)
 //!   0   8  order (see `Order`)             0   8  n: number of separators, 1 to 31
@@ -72,6 +80,12 @@
 //!  16 240  15 × { head, slot }           256 256  32 children: node offsets
 //!                                        512 248  31 separator slots
 //!                                        760   8  unused
+//!
+//! tree leaf of pairs (256 bytes, placement inline)
+//!   0   8  order
+//!   8 120  15 key words
+//! 128   8  next leaf, or 0
+//! 136 120  15 value words
 //!
 //! head: the first 8 bytes of a key, zero-padded, as a number whose highest byte comes first
 //! separator slot: offset 0 and the length (in bits 40..48) of a separator that its head holds
@@ -105,6 +119,8 @@ pub(super) const MAP_DIRECTORY_AT: usize = 16;
 pub(super) const MAP_PLACEMENT_AT: usize = 24;
 pub(super) const MAP_ROOT_BITS_AT: usize = 25;
 pub(super) const MAP_DEPTH_MAX_AT: usize = 26;
+pub(super) const MAP_KEY_BYTES_AT: usize = 27;
+pub(super) const MAP_VALUE_BYTES_AT: usize = 28;
 
 pub(super) const CHILD_BITS_MASK: u64 = 63;
 /// The smallest directory node: one line.
@@ -127,14 +143,25 @@ pub(super) const FIRST_SPARE_AT: usize = FIRST_BUCKET_AT + BUCKETS * BUCKET_BYTE
 pub(super) const BUCKET_BYTES: usize = 64;
 pub(super) const BUCKET_SLOTS: usize = 7;
 pub(super) const LINK_AT: usize = BUCKET_SLOTS * 8;
+pub(super) const BUCKET_PAIRS: usize = 3;
+pub(super) const FIRST_PAIR_AT: usize = 8;
+pub(super) const PAIR_BYTES: usize = 16;
+/// The bits of a link word that say which pairs are in use.
+pub(super) const PAIRS_MASK: u64 = (1 << BUCKET_PAIRS) - 1;
 
 pub(super) const TREE_ROOT_AT: usize = 8;
 pub(super) const TREE_PLACEMENT_AT: usize = 16;
+pub(super) const TREE_KEY_BYTES_AT: usize = 17;
+pub(super) const TREE_VALUE_BYTES_AT: usize = 18;
 
 pub(super) const LEAF_BYTES: usize = 256;
 pub(super) const LEAF_SLOTS: usize = 15;
 pub(super) const LEAF_NEXT_AT: usize = 8;
 pub(super) const LEAF_SLOTS_AT: usize = 16;
+/// Where a leaf of pairs has its keys: the lines of the order word, so that a search needs no others.
+pub(super) const LEAF_KEYS_AT: usize = 8;
+pub(super) const LEAF_WORDS_NEXT_AT: usize = LEAF_KEYS_AT + 8 * LEAF_SLOTS;
+pub(super) const LEAF_VALUES_AT: usize = LEAF_WORDS_NEXT_AT + 8;
 pub(super) const INNER_BYTES: usize = 768;
 pub(super) const INNER_HEADS_AT: usize = 8;
 pub(super) const INNER_CHILDREN_AT: usize = 256;
@@ -174,7 +201,10 @@ const _: () = {
     assert!(SEGMENT_BYTES == 64 + (BUCKETS + SPARES) * BUCKET_BYTES);
     assert!(FIRST_SPARE_AT + SPARES * BUCKET_BYTES == SEGMENT_BYTES);
     assert!(LINK_AT + 8 == BUCKET_BYTES && BUCKET_BYTES as u64 == LINE_BYTES);
+    assert!(FIRST_PAIR_AT + BUCKET_PAIRS * PAIR_BYTES == LINK_AT);
     assert!(LEAF_SLOTS_AT + LEAF_SLOTS * 16 == LEAF_BYTES);
+    assert!(LEAF_WORDS_NEXT_AT == 2 * LINE_BYTES as usize);
+    assert!(LEAF_VALUES_AT + LEAF_SLOTS * 8 == LEAF_BYTES);
     assert!(INNER_HEADS_AT + SEPARATORS_MAX * 8 == INNER_CHILDREN_AT);
     assert!(INNER_CHILDREN_AT + (SEPARATORS_MAX + 1) * 8 == INNER_SEPARATORS_AT);
     assert!(INNER_SEPARATORS_AT + SEPARATORS_MAX * 8 + 8 == INNER_BYTES);

@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
-use super::entry::{Entry, KEY_BYTES_MAX, Placement, VALUE_BYTES_MAX};
+use super::entry::{Blocks, Entry, KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use super::layout::{HEADER_BYTES, word};
 use super::{ByteMap, ByteTree, Queue, RbTree, Trees, Words};
 use crate::{ByteRange, PoolOffset, RootKind};
@@ -173,20 +173,20 @@ where
     /// Reaches the blocks of an entry, hands its key to `check`, then to the visitor.
     pub(super) fn entry(
         &mut self,
-        placement: Placement,
+        blocks: Blocks,
         at: PoolOffset,
         check: impl FnOnce(&[u8]) -> Result<(), Damage>,
     ) -> Result<(), Damage> {
         let mut start = [0; 16];
         self.load(at, &mut start)?;
-        let entry = Entry::decode(placement, at, &start);
+        let entry = Entry::decode(blocks, at, &start);
         if entry.key.len > KEY_BYTES_MAX as u64 || entry.value.len > VALUE_BYTES_MAX as u64 {
             return Err(Damage::new(at, "an entry longer than any"));
         }
-        if !entry.is_in_place(placement) {
+        if !entry.is_in_place(blocks) {
             return Err(Damage::new(at, "a pointer into the middle of a value"));
         }
-        let (block, value) = entry.blocks(placement);
+        let (block, value) = entry.blocks(blocks);
         self.claim(block.at, block.len)?;
         if let Some(value) = value {
             self.claim(value.at, value.len)?;

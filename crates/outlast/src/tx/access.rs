@@ -17,11 +17,12 @@ const LINES_FETCHED_MAX: usize = 16;
 impl<M: Medium> Transact for Tx<'_, M> {
     #[inline]
     fn load(&mut self, at: PoolOffset, out: &mut [u8]) -> Result<(), Abort> {
-        self.refuse_in_a_fork()?;
-        self.pool.medium.mark(Mark::Call(Call::Load));
-        let result =
-            self.check_range("loading", at, out.len() as u64).and_then(|()| self.load_any(at, out));
-        self.note(result)
+        if self.is_in_place(at, out.len()) {
+            self.pool.medium.mark(Mark::Call(Call::Load));
+            self.pool.medium.load(at, out);
+            return Ok(());
+        }
+        self.load_otherwise(at, out)
     }
 
     #[inline(always)]

@@ -1,7 +1,7 @@
 //! The short way to single words: a transaction's windows, and what is not in them.
 
 use outlast_pmem::{Call, Mark, Medium};
-use outlast_trace::{ByteRange, PoolOffset};
+use outlast_trace::{ByteRange, LINE_BYTES, PoolOffset};
 
 use super::Tx;
 use crate::plant::Plant;
@@ -50,6 +50,30 @@ impl<M: Medium> Tx<'_, M> {
         let stores = if is_kept { heap } else { Window::NONE };
         (buffers.is_untold, buffers.loads, buffers.stores) = (is_untold, heap, stores);
         buffers.windows_of = len;
+    }
+
+    /// Whether a glance shows that all these bytes may be loaded where they are: the short way of
+    /// [`load`](Transact::load), of a transaction that runs alone.
+    #[inline(always)]
+    pub(super) fn is_in_place(&self, at: PoolOffset, len: usize) -> bool {
+        let buffers = &self.lane.buffers;
+        buffers.is_untold
+            && buffers.is_alone
+            && buffers.loads.has_range(ByteRange::new(at, len as u64))
+            && (buffers.lines.is_empty()
+                || !self.pool.logging.has_write_set()
+                || at.in_line() + len <= LINE_BYTES as usize
+                    && buffers.lines.surely_lacks(at.line()))
+    }
+
+    /// [`load`](Transact::load), whatever it takes.
+    #[inline(never)]
+    pub(super) fn load_otherwise(&mut self, at: PoolOffset, out: &mut [u8]) -> Result<(), Abort> {
+        self.refuse_in_a_fork()?;
+        self.pool.medium.mark(Mark::Call(Call::Load));
+        let result =
+            self.check_range("loading", at, out.len() as u64).and_then(|()| self.load_any(at, out));
+        self.note(result)
     }
 
     /// [`load_u64`](Transact::load_u64), beside others and whatever else takes more than a few

@@ -1,9 +1,9 @@
 //! An ordered map on a B+tree.
 
 use super::Key;
-use super::map::{PMap, Structure};
+use super::map::{PMap, Structure, placement};
 use super::ordered::Ordered;
-use crate::collections::{ByteTree, Damage, Placement, ReadRaw};
+use crate::collections::{ByteTree, Damage, ReadRaw};
 use crate::{Abort, ByteRange, PoolOffset, Transact};
 
 /// A persistent ordered map, with the interface of a [`BTreeMap`](std::collections::BTreeMap): a
@@ -36,8 +36,8 @@ pub type PBTreeMap<'id, K, V> = PMap<'id, ByteTree, K, V>;
 impl<K: Key + ?Sized> Structure<K> for ByteTree {
     const NAME: &'static str = "ordered map";
 
-    fn make<X: Transact>(tx: &mut X, _: usize) -> Result<PoolOffset, Abort> {
-        Self::create(tx, Placement::Together).map(Self::root)
+    fn make<X: Transact>(tx: &mut X, value_bytes: usize) -> Result<PoolOffset, Abort> {
+        Self::create(tx, placement::<K>(value_bytes)).map(Self::root)
     }
 
     fn at(root: PoolOffset) -> Self {

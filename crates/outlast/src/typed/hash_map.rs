@@ -3,10 +3,10 @@
 use std::collections::VecDeque;
 
 use super::entries::{key_of, value_at};
-use super::map::{PMap, Structure};
+use super::map::{PMap, Structure, placement};
 use super::pointer::Handle;
 use super::{Key, PPtr, Persist, TypedTx};
-use crate::collections::{ByteMap, ByteMapOptions, Damage, ReadRaw};
+use crate::collections::{ByteMap, ByteMapOptions, Damage, Placement, ReadRaw};
 use crate::{Abort, PoolOffset, Transact};
 
 /// A persistent hash map, with the interface of a [`HashMap`](std::collections::HashMap): a
@@ -36,8 +36,10 @@ pub type PHashMap<'id, K, V> = PMap<'id, ByteMap, K, V>;
 impl<K: Key + ?Sized> Structure<K> for ByteMap {
     const NAME: &'static str = "hash map";
 
-    fn make<X: Transact>(tx: &mut X, _: usize) -> Result<PoolOffset, Abort> {
-        Self::create(tx, &ByteMapOptions::default()).map(Self::root)
+    fn make<X: Transact>(tx: &mut X, value_bytes: usize) -> Result<PoolOffset, Abort> {
+        let placement = placement::<K>(value_bytes);
+        let options = ByteMapOptions { placement, ..ByteMapOptions::default() };
+        Self::create(tx, &options).map(Self::root)
     }
 
     fn at(root: PoolOffset) -> Self {
@@ -66,7 +68,11 @@ impl<'id, K: Key + ?Sized, V: Persist<'id>> PHashMap<'id, K, V> {
         tx: &mut TypedTx<'id, '_, X>,
         options: &ByteMapOptions,
     ) -> Result<Self, Abort> {
-        Ok(Self::of(ByteMap::create(tx.raw(), options)?.root()))
+        let mut options = *options;
+        if options.placement == Placement::Together {
+            options.placement = placement::<K>(V::SIZE);
+        }
+        Ok(Self::of(ByteMap::create(tx.raw(), &options)?.root()))
     }
 
     /// Whether there are no keys.

@@ -14,6 +14,10 @@ use super::Schema;
     note = "keys are integers of fixed size, `[u8; N]`, pairs and triples of these, `str` and `[u8]`"
 )]
 pub trait Key: ToOwned {
+    /// Bytes of each key, where all have the same.
+    #[doc(hidden)]
+    const SAME_BYTES: Option<usize> = None;
+
     /// Adds the type to a schema.
     fn describe(schema: &mut Schema);
 
@@ -33,6 +37,8 @@ pub trait FixedKey: Key + Copy {
 macro_rules! integers {
     ($($integer:ident flips $flip:expr;)*) => {$(
         impl Key for $integer {
+            const SAME_BYTES: Option<usize> = Some(<Self as FixedKey>::BYTES);
+
             fn describe(schema: &mut Schema) {
                 schema.word(stringify!($integer));
             }
@@ -67,6 +73,8 @@ integers! {
 }
 
 impl<const N: usize> Key for [u8; N] {
+    const SAME_BYTES: Option<usize> = Some(N);
+
     fn describe(schema: &mut Schema) {
         schema.array(N as u64, |schema| schema.word("u8"));
     }
@@ -118,6 +126,8 @@ impl Key for str {
 macro_rules! tuples {
     ($(($($part:ident $index:tt),*);)*) => {$(
         impl<$($part: FixedKey<Owned = $part>),*> Key for ($($part,)*) {
+            const SAME_BYTES: Option<usize> = Some(<Self as FixedKey>::BYTES);
+
             fn describe(schema: &mut Schema) {
                 let parts = [$($part::describe),*];
                 for (i, part) in parts.iter().enumerate() {

@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use super::entries::{Entries, Entry, Pair, free_walked};
 use super::pointer::{Handle, Place, free_header, handle};
 use super::{Key, PPtr, Persist, Schema, TypedTx};
-use crate::collections::{Damage, Dictionary, ReadRaw, damaged};
+use crate::collections::{Damage, Dictionary, Placement, ReadRaw, damaged};
 use crate::{Abort, PoolOffset, Transact};
 
 /// An untyped structure that a [`PMap`] with keys `K` stands on. It is a place, and looked at when
@@ -36,10 +36,19 @@ pub trait Structure<K: ?Sized>: Dictionary {
     ) -> Result<(), Damage>;
 }
 
+/// Small keys and small values lie in a map's nodes.
+pub(super) fn placement<K: Key + ?Sized>(value_bytes: usize) -> Placement {
+    match K::SAME_BYTES {
+        Some(key_bytes) => Placement::of_lengths(key_bytes, value_bytes),
+        None => Placement::Together,
+    }
+}
+
 /// A persistent map from `K`s to `V`s on the structure `D`: what [`PHashMap`](super::PHashMap),
 /// [`PBTreeMap`](super::PBTreeMap) and [`PRbMap`](super::PRbMap) have in common.
 ///
-/// Keys are given by reference and copied. A key with its value takes one block.
+/// Keys are given by reference and copied. A key of a fixed size of up to 8 bytes lies with a value of up
+/// to 8 bytes in a node of a hash map or B+tree; any other key with its value takes one block.
 ///
 /// The handle is `Copy`, and dropping it does nothing. What a method returns is the caller's;
 /// [`clear`](Self::clear) and [`free`](Self::free) also free what the values own.
@@ -88,7 +97,8 @@ where
         Entries::new(self.untyped())
     }
 
-    /// A pointer to the value of `key`, if it has one. It stays good until a key is removed.
+    /// A pointer to the value of `key`, if it has one. It stays good until a key comes or goes: small
+    /// values move with their neighbours.
     ///
     /// # Errors
     /// Those of the transaction; [`Abort::Damaged`] when there is no such map any more.

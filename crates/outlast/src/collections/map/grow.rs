@@ -2,11 +2,12 @@
 
 use super::super::damaged;
 use super::super::entry;
-use super::super::hash::hash_key;
+use super::super::hash::{hash_key, hash_word};
 use super::super::layout::*;
+use super::super::placement::Kept;
 use super::super::plan::Plan;
 use super::slots::bucket;
-use super::{Header, Path};
+use super::{Header, Path, pairs};
 use crate::{Abort, BlockKind, PoolOffset, Transact};
 
 /// A segment in the making.
@@ -39,10 +40,30 @@ impl SegmentImage {
                 set_word(&mut self.image, line + 8 * i, slot.0);
                 return Some(());
             }
-            line = match word(&self.image, line + LINK_AT) {
-                0 => self.take_spare(line)?,
-                link => (link - self.at.0) as usize,
-            };
+            line = self.line_after(line)?;
+        }
+    }
+
+    /// The same for a pair of words.
+    fn push_pair(&mut self, bucket: usize, key: u64, value: u64) -> Option<()> {
+        let mut line = FIRST_BUCKET_AT + bucket * BUCKET_BYTES;
+        loop {
+            let link = word(&self.image, line + LINK_AT);
+            if let Some(free) = pairs::free_pair(link) {
+                set_word(&mut self.image, line + pairs::key_at(free), key);
+                set_word(&mut self.image, line + pairs::value_at(free), value);
+                set_word(&mut self.image, line + LINK_AT, link | 1 << free);
+                return Some(());
+            }
+            line = self.line_after(line)?;
+        }
+    }
+
+    /// The line of the bucket behind a full one.
+    fn line_after(&mut self, line: usize) -> Option<usize> {
+        match word(&self.image, line + LINK_AT) & !PAIRS_MASK {
+            0 => self.take_spare(line),
+            link => Some((link - self.at.0) as usize),
         }
     }
 
@@ -54,7 +75,8 @@ impl SegmentImage {
         }
         set_word(&mut self.image, SEGMENT_SPARES_AT, in_use | 1 << spare);
         let line = FIRST_SPARE_AT + spare * BUCKET_BYTES;
-        set_word(&mut self.image, after + LINK_AT, self.at.0 + line as u64);
+        let link = word(&self.image, after + LINK_AT);
+        set_word(&mut self.image, after + LINK_AT, link | (self.at.0 + line as u64));
         Some(line)
     }
 }
@@ -106,22 +128,34 @@ fn distribute<T: Transact>(
     halves: &mut [SegmentImage; 2],
 ) -> Result<(), Abort> {
     let mut key = Vec::new();
+    let too_many = || damaged(segment, "a segment with more keys than it holds");
     for i in 0..BUCKETS {
         let mut line = FIRST_BUCKET_AT + i * BUCKET_BYTES;
         let mut lines = 0;
         loop {
-            for i in 0..BUCKET_SLOTS {
-                let slot = Slot(word(old, line + 8 * i));
-                if slot.is_empty() {
-                    continue;
-                }
-                entry::open_with_key(tx, header.placement, slot.at(), &mut key)?;
-                let hash = hash_key(header.seed, &key);
-                let half = &mut halves[(hash >> (63 - depth) & 1) as usize];
-                half.push(bucket(hash), slot)
-                    .ok_or_else(|| damaged(segment, "a segment with more keys than it holds"))?;
-            }
+            let half_of = |hash: u64| (hash >> (63 - depth) & 1) as usize;
             let link = word(old, line + LINK_AT);
+            match header.kept {
+                Kept::Entries(blocks) => {
+                    let slots = (0..BUCKET_SLOTS).map(|i| Slot(word(old, line + 8 * i)));
+                    for slot in slots.filter(|slot| !slot.is_empty()) {
+                        entry::open_with_key(tx, blocks, slot.at(), &mut key)?;
+                        let hash = hash_key(header.seed, &key);
+                        let pushed = halves[half_of(hash)].push(bucket(hash), slot);
+                        pushed.ok_or_else(too_many)?;
+                    }
+                }
+                Kept::Words(_) => {
+                    for pair in pairs::in_use(link) {
+                        let key = word(old, line + pairs::key_at(pair));
+                        let value = word(old, line + pairs::value_at(pair));
+                        let hash = hash_word(header.seed, key);
+                        let pushed = halves[half_of(hash)].push_pair(bucket(hash), key, value);
+                        pushed.ok_or_else(too_many)?;
+                    }
+                }
+            }
+            let link = link & !PAIRS_MASK;
             if link == 0 {
                 break;
             }

@@ -9,6 +9,10 @@
 //! rather than one table, so no transaction ever copies more than a segment and one node: 12 KiB
 //! (a map created for many keys may have a larger first node, which saves a level).
 //!
+//! A map of [small pairs](Placement::Inline) has them in its bucket lines, three to a line, and the
+//! same segments and directory: a search ends with the bucket line, an insertion stores three words
+//! of it, a removal one.
+//!
 //! There is no counter and no other line that every operation writes. Removal empties a slot and
 //! unlinks a spare line that became empty; segments are never merged, as those of other
 //! extendible maps.
@@ -18,18 +22,21 @@
 //!    half chooses, and its slot's bits are its hash's lowest.
 //! 2. The child words that lead to one segment are neighbours in one node and as many as the
 //!    bits that the segment's depth leaves open.
-//! 3. A spare line that is not in use is all zero; one in use is linked from exactly one line.
+//! 3. A spare line that is not in use is all zero (of pairs, its link word is); one in use is
+//!    linked from exactly one line.
 //! 4. Only a segment of the greatest depth has lines outside its block.
 
 mod grow;
+mod pairs;
 mod scan;
 mod slots;
 mod walk;
 
 use self::slots::{Gap, Search, place, search, tag, unplace};
-use super::entry::{self, Placement};
+use super::entry::{self, Blocks};
 use super::hash::hash_key;
 use super::layout::*;
+use super::placement::{Kept, Placement};
 use super::{Dictionary, damaged};
 use crate::{Abort, BlockKind, ByteRange, PoolOffset, Transact};
 
@@ -61,7 +68,8 @@ impl ByteMap {
     /// An empty map.
     ///
     /// # Errors
-    /// Those of the transaction.
+    /// Those of the transaction; [`Abort::Cancelled`] for an inline placement of longer keys or
+    /// values than it takes.
     pub fn create<T: Transact>(tx: &mut T, options: &ByteMapOptions) -> Result<Self, Abort> {
         Self::create_with_depth(tx, options, DEPTH_MAX)
     }
@@ -74,15 +82,22 @@ impl ByteMap {
         options: &ByteMapOptions,
         depth_max: u32,
     ) -> Result<Self, Abort> {
+        let (kept, [placement, key_bytes, value_bytes]) = options.placement.checked()?;
+        let keys_per_segment = match kept {
+            Kept::Entries(_) => KEYS_PER_SEGMENT,
+            Kept::Words(_) => PAIRS_PER_SEGMENT,
+        };
         let root = tx.alloc(HEADER_BYTES, BlockKind::General)?;
         let segment = tx.alloc(SEGMENT_BYTES as u64, BlockKind::General)?;
-        let segments = (options.expected_keys / KEYS_PER_SEGMENT).max(1);
+        let segments = (options.expected_keys / keys_per_segment).max(1);
         let root_bits = segments.next_power_of_two().ilog2().clamp(NODE_BITS_MAX, ROOT_BITS_MAX);
         let mut header = [0; HEADER_BYTES as usize];
         set_word(&mut header, 0, MAP_MAGIC);
         set_word(&mut header, MAP_SEED_AT, options.seed);
         set_word(&mut header, MAP_DIRECTORY_AT, Child::segment(segment).0);
-        header[MAP_PLACEMENT_AT] = options.placement as u8;
+        header[MAP_PLACEMENT_AT] = placement;
+        header[MAP_KEY_BYTES_AT] = key_bytes;
+        header[MAP_VALUE_BYTES_AT] = value_bytes;
         header[MAP_ROOT_BITS_AT] = root_bits as u8;
         header[MAP_DEPTH_MAX_AT] = depth_max.min(DEPTH_MAX) as u8;
         tx.store(root, &header)?;
@@ -119,18 +134,22 @@ impl ByteMap {
         replace: bool,
     ) -> Result<bool, Abort> {
         let header = self.header(tx)?;
+        let blocks = match header.kept {
+            Kept::Entries(blocks) => blocks,
+            Kept::Words(pairs) => return self.put_pair(tx, &header, pairs, key, value, replace),
+        };
         let hash = hash_key(header.seed, key);
         let path = self.descend(tx, &header, hash)?;
-        match search(tx, &header, path.segment, hash, key)? {
+        match search(tx, blocks, path.segment, hash, key)? {
             Search::Found(found) => {
                 if replace {
                     let place = (found.slot_at, found.slot);
-                    entry::replace(tx, header.placement, &found.entry, place, key, value)?;
+                    entry::replace(tx, blocks, &found.entry, place, key, value)?;
                 }
                 Ok(true)
             }
             Search::Absent(gap) => {
-                self.insert_new(tx, &header, hash, path, gap, key, value)?;
+                self.insert_new(tx, (&header, blocks), hash, path, gap, key, value)?;
                 Ok(false)
             }
         }
@@ -140,15 +159,15 @@ impl ByteMap {
     fn insert_new<T: Transact>(
         self,
         tx: &mut T,
-        header: &Header,
+        (header, blocks): (&Header, Blocks),
         hash: u64,
         mut path: Path,
         mut gap: Gap,
         key: &[u8],
         value: &[u8],
     ) -> Result<(), Abort> {
-        let reserved = entry::reserve(tx, header.placement, key, value)?;
-        entry::fill(tx, header.placement, &reserved, key, value)?;
+        let reserved = entry::reserve(tx, blocks, key, value)?;
+        entry::fill(tx, blocks, &reserved, key, value)?;
         let slot = Slot::new(reserved.entry, tag(hash));
         let mut fresh = false;
         while !place(tx, header, &path, &gap, slot, fresh)? {
@@ -157,7 +176,7 @@ impl ByteMap {
             fresh = true;
             let header = self.header(tx)?;
             path = self.descend(tx, &header, hash)?;
-            gap = match search(tx, &header, path.segment, hash, key)? {
+            gap = match search(tx, blocks, path.segment, hash, key)? {
                 Search::Absent(gap) => gap,
                 Search::Found(_) => return Err(damaged(path.segment, "a key that came by itself")),
             };
@@ -198,11 +217,13 @@ impl ByteMap {
 
 /// Keys that a segment holds on average between its splits.
 const KEYS_PER_SEGMENT: u64 = 200;
+/// The same of pairs of words.
+const PAIRS_PER_SEGMENT: u64 = 90;
 
 struct Header {
     seed: u64,
     directory: Child,
-    placement: Placement,
+    kept: Kept,
     root_bits: u32,
     depth_max: u32,
 }
@@ -212,7 +233,11 @@ impl Header {
         let header = Self {
             seed: word(image, MAP_SEED_AT),
             directory: Child(word(image, MAP_DIRECTORY_AT)),
-            placement: Placement::from_byte(image[MAP_PLACEMENT_AT])?,
+            kept: Kept::from_bytes([
+                image[MAP_PLACEMENT_AT],
+                image[MAP_KEY_BYTES_AT],
+                image[MAP_VALUE_BYTES_AT],
+            ])?,
             root_bits: u32::from(image[MAP_ROOT_BITS_AT]),
             depth_max: u32::from(image[MAP_DEPTH_MAX_AT]),
         };
@@ -242,9 +267,13 @@ impl Dictionary for ByteMap {
     #[inline]
     fn find<T: Transact>(self, tx: &mut T, key: &[u8]) -> Result<Option<ByteRange>, Abort> {
         let header = self.header(tx)?;
+        let blocks = match header.kept {
+            Kept::Entries(blocks) => blocks,
+            Kept::Words(pairs) => return self.find_pair(tx, &header, pairs, key),
+        };
         let hash = hash_key(header.seed, key);
         let path = self.descend(tx, &header, hash)?;
-        match search(tx, &header, path.segment, hash, key)? {
+        match search(tx, blocks, path.segment, hash, key)? {
             Search::Found(found) => Ok(Some(found.entry.value)),
             Search::Absent(_) => Ok(None),
         }
@@ -260,11 +289,15 @@ impl Dictionary for ByteMap {
 
     fn remove<T: Transact>(self, tx: &mut T, key: &[u8]) -> Result<bool, Abort> {
         let header = self.header(tx)?;
+        let blocks = match header.kept {
+            Kept::Entries(blocks) => blocks,
+            Kept::Words(pairs) => return self.remove_pair(tx, &header, pairs, key),
+        };
         let hash = hash_key(header.seed, key);
         let path = self.descend(tx, &header, hash)?;
-        match search(tx, &header, path.segment, hash, key)? {
+        match search(tx, blocks, path.segment, hash, key)? {
             Search::Found(found) => {
-                entry::free(tx, header.placement, &found.entry)?;
+                entry::free(tx, blocks, &found.entry)?;
                 unplace(tx, path.segment, &found)?;
                 Ok(true)
             }
@@ -277,17 +310,17 @@ impl Dictionary for ByteMap {
         tx: &mut T,
         mut visit: impl FnMut(&mut T, &[u8], ByteRange) -> Result<(), Abort>,
     ) -> Result<(), Abort> {
-        let placement = self.header(tx)?.placement;
+        let kept = self.header(tx)?.kept;
         let mut key = Vec::new();
-        self.each_slot(tx, &mut |tx, slot| {
-            let entry = entry::open_with_key(tx, placement, slot.at(), &mut key)?;
-            visit(tx, &key, entry.value)
+        self.each_item(tx, &mut |tx, item| {
+            let value = item.open(tx, kept, &mut key)?;
+            visit(tx, &key, value)
         })
     }
 
     fn len<T: Transact>(self, tx: &mut T) -> Result<u64, Abort> {
         let mut keys = 0;
-        self.each_slot(tx, &mut |_, _| {
+        self.each_item(tx, &mut |_, _| {
             keys += 1;
             Ok(())
         })?;

@@ -1,8 +1,7 @@
 //! A map segment by segment, and from the beginning again.
 
-use super::super::entry;
 use super::super::layout::*;
-use super::slots::{each_slot_of_segment, segment_depth};
+use super::slots::{each_item_of_segment, segment_depth};
 use super::{ByteMap, grow};
 use crate::{Abort, BlockKind, ByteRange, PoolOffset, Transact};
 
@@ -24,9 +23,9 @@ impl ByteMap {
         let segment = self.descend(tx, &header, hash)?.segment;
         let depth = segment_depth(tx, segment, hash)?;
         let mut key = Vec::new();
-        each_slot_of_segment(tx, segment, &mut |tx: &mut T, slot: Slot| {
-            let entry = entry::open_with_key(tx, header.placement, slot.at(), &mut key)?;
-            visit(tx, &key, entry.value)
+        each_item_of_segment(tx, header.kept, segment, &mut |tx: &mut T, item| {
+            let value = item.open(tx, header.kept, &mut key)?;
+            visit(tx, &key, value)
         })?;
         // All hashes of the segment have their first `depth` bits in common.
         let others = u64::MAX.checked_shr(depth as u32).unwrap_or(0);

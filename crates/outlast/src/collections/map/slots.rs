@@ -2,10 +2,11 @@
 
 use std::ops::Range;
 
-use super::super::entry::{self, Entry};
+use super::super::entry::{self, Blocks, Entry};
 use super::super::layout::*;
+use super::super::placement::Kept;
 use super::super::{Chain, damaged};
-use super::{ByteMap, Header, Path};
+use super::{ByteMap, Header, Path, pairs};
 use crate::{Abort, BlockKind, ByteRange, PoolOffset, Transact};
 
 /// The 24 bits of a hash that a slot keeps.
@@ -17,6 +18,11 @@ pub(super) fn tag(hash: u64) -> u32 {
 #[inline]
 pub(super) fn bucket(hash: u64) -> usize {
     (((hash & 0xFFFF_FFFF) * BUCKETS as u64) >> 32) as usize
+}
+
+/// Where the bucket of a line goes on, or 0.
+pub(super) fn next_line(line: &[u8; BUCKET_BYTES]) -> PoolOffset {
+    PoolOffset(word(line, LINK_AT) & !PAIRS_MASK)
 }
 
 pub(super) enum Search {
@@ -42,7 +48,7 @@ pub(super) struct Gap {
 #[inline]
 pub(super) fn search<T: Transact>(
     tx: &mut T,
-    header: &Header,
+    blocks: Blocks,
     segment: PoolOffset,
     hash: u64,
     key: &[u8],
@@ -61,7 +67,7 @@ pub(super) fn search<T: Transact>(
             if slot.is_empty() {
                 free.get_or_insert(slot_at);
             } else if slot.extra() == tag
-                && let Some(entry) = entry::open_if(tx, header.placement, slot.at(), key)?
+                && let Some(entry) = entry::open_if(tx, blocks, slot.at(), key)?
             {
                 return Ok(Search::Found(Found { slot_at, slot, entry, line, previous }));
             }
@@ -95,7 +101,27 @@ pub(super) fn place<T: Transact>(
         tx.store_u64(slot_at, slot.0)?;
         return Ok(true);
     }
-    let link = ByteRange::new(gap.last_line.plus(LINK_AT as u64), 8);
+    add_line(tx, header, path, (gap.last_line, 0), &[(0, slot.0)], fresh)
+}
+
+/// Most words that a line begins with.
+const FIRST_WORDS_MAX: usize = 3;
+
+/// Adds a line with these words, each behind its place, to the bucket whose last line that is, with
+/// the low bits of its link word; `false` when the segment has to be split first.
+pub(super) fn add_line<T: Transact>(
+    tx: &mut T,
+    header: &Header,
+    path: &Path,
+    (last_line, link_bits): (PoolOffset, u64),
+    words: &[(usize, u64)],
+    fresh: bool,
+) -> Result<bool, Abort> {
+    let announce = |tx: &mut T, ranges: &[ByteRange]| match fresh {
+        true => Ok(()),
+        false => tx.will_write(ranges),
+    };
+    let link = ByteRange::new(last_line.plus(LINK_AT as u64), 8);
     let mut start = [0; BUCKET_BYTES];
     tx.load(path.segment, &mut start)?;
     let in_use = word(&start, SEGMENT_SPARES_AT);
@@ -103,9 +129,16 @@ pub(super) fn place<T: Transact>(
     if spare < SPARES {
         let line = path.segment.plus((FIRST_SPARE_AT + spare * BUCKET_BYTES) as u64);
         let spares = ByteRange::new(path.segment.plus(SEGMENT_SPARES_AT as u64), 8);
-        announce(tx, &[spares, link, ByteRange::new(line, 8)])?;
-        tx.store_u64(line, slot.0)?;
-        tx.store_u64(link.at, line.0)?;
+        let mut ranges = [spares; 2 + FIRST_WORDS_MAX];
+        ranges[1] = link;
+        for (range, (at, _)) in ranges[2..].iter_mut().zip(words) {
+            *range = ByteRange::new(line.plus(*at as u64), 8);
+        }
+        announce(tx, &ranges[..2 + words.len()])?;
+        for (at, word) in words {
+            tx.store_u64(line.plus(*at as u64), *word)?;
+        }
+        tx.store_u64(link.at, line.0 | link_bits)?;
         tx.store_u64(spares.at, in_use | 1 << spare)?;
         return Ok(true);
     }
@@ -114,10 +147,10 @@ pub(super) fn place<T: Transact>(
     }
     let line = tx.alloc(BUCKET_BYTES as u64, BlockKind::General)?;
     let mut image = [0; BUCKET_BYTES];
-    set_word(&mut image, 0, slot.0);
+    words.iter().for_each(|(at, word)| set_word(&mut image, *at, *word));
     announce(tx, &[link])?;
     tx.store(line, &image)?;
-    tx.store_u64(link.at, line.0)?;
+    tx.store_u64(link.at, line.0 | link_bits)?;
     Ok(true)
 }
 
@@ -134,8 +167,19 @@ pub(super) fn unplace<T: Transact>(
         return tx.store_u64(slot.at, Slot::EMPTY.0);
     };
     let line = found.slot_at.line().start();
+    remove_line(tx, segment, line, (previous, word(&found.line, LINK_AT)), Some(slot))
+}
+
+/// Takes a line out of its bucket. The link word of the line before becomes `after`; `slot` is
+/// emptied.
+pub(super) fn remove_line<T: Transact>(
+    tx: &mut T,
+    segment: PoolOffset,
+    line: PoolOffset,
+    (previous, after): (PoolOffset, u64),
+    slot: Option<ByteRange>,
+) -> Result<(), Abort> {
     let link = ByteRange::new(previous.plus(LINK_AT as u64), 8);
-    let after = word(&found.line, LINK_AT);
     let index = line.0.wrapping_sub(segment.0 + FIRST_SPARE_AT as u64) / BUCKET_BYTES as u64;
     if index >= SPARES as u64 {
         tx.free(line)?;
@@ -145,32 +189,38 @@ pub(super) fn unplace<T: Transact>(
     let spares = ByteRange::new(segment.plus(SEGMENT_SPARES_AT as u64), 8);
     let own_link = ByteRange::new(line.plus(LINK_AT as u64), 8);
     let in_use = tx.load_u64(spares.at)?;
-    tx.will_write(&[spares, link, slot, own_link])?;
+    match slot {
+        Some(slot) => tx.will_write(&[spares, link, slot, own_link])?,
+        None => tx.will_write(&[spares, link, own_link])?,
+    }
     tx.store_u64(link.at, after)?;
-    tx.store_u64(slot.at, Slot::EMPTY.0)?;
+    if let Some(slot) = slot {
+        tx.store_u64(slot.at, Slot::EMPTY.0)?;
+    }
     tx.store_u64(own_link.at, 0)?;
     tx.store_u64(spares.at, in_use & !(1 << index))
 }
 
 impl ByteMap {
-    /// Calls `visit` with every slot in use.
-    pub(super) fn each_slot<T: Transact>(
+    /// Calls `visit` with every slot or pair in use.
+    pub(super) fn each_item<T: Transact>(
         self,
         tx: &mut T,
-        visit: &mut impl FnMut(&mut T, Slot) -> Result<(), Abort>,
+        visit: &mut impl FnMut(&mut T, Item) -> Result<(), Abort>,
     ) -> Result<(), Abort> {
         let header = self.header(tx)?;
-        each_slot_below(tx, header.directory, 0..0, 0, visit)
+        each_item_below(tx, header.kept, header.directory, 0..0, 0, visit)
     }
 }
 
 /// `path`: the bits of hashes that lead here; `bits`: which of them the node above has decided.
-fn each_slot_below<T: Transact>(
+fn each_item_below<T: Transact>(
     tx: &mut T,
+    kept: Kept,
     child: Child,
     bits: Range<u32>,
     path: u64,
-    visit: &mut impl FnMut(&mut T, Slot) -> Result<(), Abort>,
+    visit: &mut impl FnMut(&mut T, Item) -> Result<(), Abort>,
 ) -> Result<(), Abort> {
     if child.bits() == 0 {
         // A segment stands in one node, so that no damaged directory makes this go on for ever.
@@ -178,7 +228,7 @@ fn each_slot_below<T: Transact>(
         if !(u64::from(bits.start)..=u64::from(bits.end)).contains(&depth) {
             return Err(damaged(child.at(), "a segment of the hash map in another node"));
         }
-        return each_slot_of_segment(tx, child.at(), visit);
+        return each_item_of_segment(tx, kept, child.at(), visit);
     }
     let bits = bits.end..bits.end + child.bits();
     if bits.end > DEPTH_MAX {
@@ -188,7 +238,7 @@ fn each_slot_below<T: Transact>(
     for i in 0..1 << child.bits() {
         let next = Child(tx.load_u64(child.at().plus(8 * i))?);
         if next != last {
-            each_slot_below(tx, next, bits.clone(), path | i << (64 - bits.end), visit)?;
+            each_item_below(tx, kept, next, bits.clone(), path | i << (64 - bits.end), visit)?;
         }
         last = next;
     }
@@ -212,10 +262,41 @@ pub(super) fn segment_depth<T: Transact>(
     Ok(depth)
 }
 
-pub(super) fn each_slot_of_segment<T: Transact>(
+/// What a bucket line holds of a key.
+pub(super) enum Item {
+    /// The slot of an entry.
+    Slot(Slot),
+    /// The word of a key, and where its value's is.
+    Pair(u64, PoolOffset),
+}
+
+impl Item {
+    /// Where the value is; `key` becomes the key.
+    pub(super) fn open<T: Transact>(
+        self,
+        tx: &mut T,
+        kept: Kept,
+        key: &mut Vec<u8>,
+    ) -> Result<ByteRange, Abort> {
+        match (self, kept) {
+            (Self::Slot(slot), Kept::Entries(blocks)) => {
+                Ok(entry::open_with_key(tx, blocks, slot.at(), key)?.value)
+            }
+            (Self::Pair(word, value_at), Kept::Words(pairs)) => {
+                key.clear();
+                key.extend_from_slice(&pairs.key_bytes(word)[..pairs.key_len()]);
+                Ok(ByteRange::new(value_at, pairs.value_bytes.into()))
+            }
+            _ => unreachable!("a map's lines hold what its header says"),
+        }
+    }
+}
+
+pub(super) fn each_item_of_segment<T: Transact>(
     tx: &mut T,
+    kept: Kept,
     segment: PoolOffset,
-    visit: &mut impl FnMut(&mut T, Slot) -> Result<(), Abort>,
+    visit: &mut impl FnMut(&mut T, Item) -> Result<(), Abort>,
 ) -> Result<(), Abort> {
     for i in 0..BUCKETS {
         let mut line_at = segment.plus((FIRST_BUCKET_AT + i * BUCKET_BYTES) as u64);
@@ -223,11 +304,21 @@ pub(super) fn each_slot_of_segment<T: Transact>(
         loop {
             let mut line = [0; BUCKET_BYTES];
             tx.load(line_at, &mut line)?;
-            let slots = (0..BUCKET_SLOTS).map(|i| Slot(word(&line, 8 * i)));
-            for slot in slots.filter(|slot| !slot.is_empty()) {
-                visit(tx, slot)?;
+            match kept {
+                Kept::Entries(_) => {
+                    let slots = (0..BUCKET_SLOTS).map(|i| Slot(word(&line, 8 * i)));
+                    for slot in slots.filter(|slot| !slot.is_empty()) {
+                        visit(tx, Item::Slot(slot))?;
+                    }
+                }
+                Kept::Words(_) => {
+                    for pair in pairs::in_use(word(&line, LINK_AT)) {
+                        let value_at = line_at.plus(pairs::value_at(pair) as u64);
+                        visit(tx, Item::Pair(word(&line, pairs::key_at(pair)), value_at))?;
+                    }
+                }
             }
-            line_at = PoolOffset(word(&line, LINK_AT));
+            line_at = next_line(&line);
             if line_at.0 == 0 {
                 break;
             }

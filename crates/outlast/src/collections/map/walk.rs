@@ -1,11 +1,12 @@
 //! Following a map through raw memory.
 
-use super::super::hash::hash_key;
+use super::super::hash::{hash_key, hash_word};
 use super::super::layout::*;
+use super::super::placement::Kept;
 use super::super::raw::{Damage, ReadRaw, Walk};
 use super::grow::spare_line;
-use super::slots::{bucket, tag};
-use super::{ByteMap, Header};
+use super::slots::{bucket, next_line, tag};
+use super::{ByteMap, Header, pairs};
 use crate::{ByteRange, PoolOffset};
 
 impl ByteMap {
@@ -98,22 +99,49 @@ where
     for i in 0..BUCKETS {
         let start = FIRST_BUCKET_AT + i * BUCKET_BYTES;
         let mut line: [u8; BUCKET_BYTES] = line_of(&image, start);
+        let mut line_at = at.plus(start as u64);
+        let is_placed = |hash: u64| {
+            let open = 64 - prefix.bits;
+            let led_here =
+                hash.checked_shr(open).unwrap_or(0) == prefix.value.checked_shr(open).unwrap_or(0);
+            led_here && bucket(hash) == i
+        };
+        let misplaced = Damage::new(at, "a misplaced key (invariant 1)");
         loop {
-            let slots = (0..BUCKET_SLOTS).map(|i| Slot(word(&line, 8 * i)));
-            for slot in slots.filter(|&slot| slot != Slot::EMPTY) {
-                walk.entry(header.placement, slot.at(), |key| {
-                    let hash = hash_key(header.seed, key);
-                    let open = 64 - prefix.bits;
-                    let led_here = hash.checked_shr(open).unwrap_or(0)
-                        == prefix.value.checked_shr(open).unwrap_or(0);
-                    let placed = led_here && bucket(hash) == i && tag(hash) == slot.extra();
-                    placed.then_some(()).ok_or(Damage::new(at, "a misplaced key (invariant 1)"))
-                })?;
+            match header.kept {
+                Kept::Entries(blocks) => {
+                    let slots = (0..BUCKET_SLOTS).map(|i| Slot(word(&line, 8 * i)));
+                    for slot in slots.filter(|&slot| slot != Slot::EMPTY) {
+                        walk.entry(blocks, slot.at(), |key| {
+                            let hash = hash_key(header.seed, key);
+                            let placed = is_placed(hash) && tag(hash) == slot.extra();
+                            placed.then_some(()).ok_or(misplaced)
+                        })?;
+                    }
+                }
+                Kept::Words(words) => {
+                    let link = word(&line, LINK_AT);
+                    let keys: Vec<u64> =
+                        pairs::in_use(link).map(|pair| word(&line, pairs::key_at(pair))).collect();
+                    for (i, pair) in pairs::in_use(link).enumerate() {
+                        let key = keys[i];
+                        if !is_placed(hash_word(header.seed, key)) || !words.is_key(key) {
+                            return Err(misplaced);
+                        }
+                        if keys[..i].contains(&key) {
+                            return Err(Damage::new(line_at, "a key that is there twice"));
+                        }
+                        let value_at = line_at.plus(pairs::value_at(pair) as u64);
+                        let value = ByteRange::new(value_at, words.value_bytes.into());
+                        walk.visit(&words.key_bytes(key)[..words.key_len()], value)?;
+                    }
+                }
             }
-            let link = word(&line, LINK_AT);
+            let link = next_line(&line).0;
             if link == 0 {
                 break;
             }
+            line_at = PoolOffset(link);
             line = match spare_line(at, link) {
                 Some(spare) => {
                     let bit = 1 << ((spare - FIRST_SPARE_AT) / BUCKET_BYTES);
@@ -132,7 +160,13 @@ where
         return Err(Damage::new(at, "a wrong note of spare lines in use (invariant 3)"));
     }
     let unused = |i: &usize| linked & 1 << i == 0;
-    let dirty = |i| line_of(&image, FIRST_SPARE_AT + i * BUCKET_BYTES) != [0; BUCKET_BYTES];
+    let dirty = |i| {
+        let line = line_of(&image, FIRST_SPARE_AT + i * BUCKET_BYTES);
+        match header.kept {
+            Kept::Entries(_) => line != [0; BUCKET_BYTES],
+            Kept::Words(_) => word(&line, LINK_AT) != 0,
+        }
+    };
     if (0..SPARES).filter(unused).any(dirty) {
         return Err(Damage::new(at, "an unused spare line with content (invariant 3)"));
     }

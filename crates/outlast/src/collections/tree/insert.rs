@@ -1,22 +1,32 @@
 //! Insertion, and splitting what is full.
 
-use super::super::entry;
+use super::super::entry::{self, Blocks};
 use super::super::layout::*;
+use super::super::placement::{Kept, key_word};
 use super::super::plan::Plan;
-use super::node::{self, Inner, Item, Leaf, SearchKey, length_hint};
+use super::node::{Form, Inner, Item, Leaf, Order, SearchKey, length_hint};
 use super::{ByteTree, Header, Path, damaged, lower_bound};
 use crate::{Abort, BlockKind, ByteRange, PoolOffset, Transact};
 
 /// Inserts an item into a leaf that has room: two small ranges, or one where they are close.
+#[inline]
 pub(super) fn into_leaf<T: Transact>(
     tx: &mut T,
+    form: Form,
     at: PoolOffset,
-    leaf: &Leaf,
+    mut order: Order,
     position: usize,
     (head, slot): Item,
 ) -> Result<(), Abort> {
-    let mut order = leaf.order();
     let free = order.insert(position);
+    if form == Form::Words {
+        let head_at = at.plus(form.head_at(free) as u64);
+        let value_at = at.plus(form.slot_at(free) as u64);
+        tx.will_write(&[at, head_at, value_at].map(|at| ByteRange::new(at, 8)))?;
+        tx.store_u64(head_at, head)?;
+        tx.store_u64(value_at, slot.0)?;
+        return tx.store_u64(at, order.0);
+    }
     let item_at = at.plus((LEAF_SLOTS_AT + 16 * free) as u64);
     match free {
         0 => tx.will_write(&[ByteRange::new(at, LEAF_SLOTS_AT as u64 + 16)])?,
@@ -33,18 +43,18 @@ pub(super) fn into_leaf<T: Transact>(
 /// changes of the leaf in one call; how many there were. `next` is shown the leaf as it stands.
 pub(super) fn join_leaf<'p, T: Transact>(
     tx: &mut T,
-    header: &Header,
+    (header, blocks): (&Header, Blocks),
     at: PoolOffset,
     mut next: impl FnMut(&mut T, &Leaf) -> Result<Option<(SearchKey<'p>, &'p [u8])>, Abort>,
 ) -> Result<u64, Abort> {
-    let mut old = Leaf::new();
+    let mut old = Leaf::new(Form::Entries);
     old.read(tx, at)?;
     let mut new = old.clone();
     let mut joined = 0;
     while let Some((search, value)) = next(tx, &new)? {
         let position = lower_bound(tx, header, &new, &search)?;
-        let reserved = entry::reserve(tx, header.placement, search.bytes, value)?;
-        entry::fill(tx, header.placement, &reserved, search.bytes, value)?;
+        let reserved = entry::reserve(tx, blocks, search.bytes, value)?;
+        entry::fill(tx, blocks, &reserved, search.bytes, value)?;
         new.insert(position, (search.head, Slot::new(reserved.entry, search.extra)));
         joined += 1;
     }
@@ -73,7 +83,7 @@ impl ByteTree {
         let ascending = position == LEAF_SLOTS && leaf.next().0 == 0;
         let cut = if ascending { LEAF_SLOTS } else { items.len() / 2 };
         let right_at = tx.alloc(LEAF_BYTES as u64, BlockKind::General)?;
-        let mut right = Leaf::new();
+        let mut right = Leaf::new(Form::of(header.kept));
         right.set_next(leaf.next());
         right.extend(items[cut..].iter().copied());
         let mut left = leaf.clone();
@@ -144,16 +154,20 @@ fn make_separator<T: Transact>(
     left: Item,
     right: Item,
 ) -> Result<Item, Abort> {
+    let blocks = match header.kept {
+        Kept::Entries(blocks) => blocks,
+        Kept::Words(pairs) => return Ok((right.0, inline_separator(pairs.key_len()))),
+    };
     if length_hint(right.1) <= 8 {
         return Ok((right.0, inline_separator(length_hint(right.1))));
     }
-    let right_key = load_key(tx, header, right.1)?;
-    let left_key = load_key(tx, header, left.1)?;
+    let right_key = load_key(tx, blocks, right.1)?;
+    let left_key = load_key(tx, blocks, left.1)?;
     let common = left_key.iter().zip(&right_key).take_while(|(a, b)| a == b).count();
     let text = right_key
         .get(..=common)
         .ok_or_else(|| damaged(right.1.at(), "a key out of order in a tree"))?;
-    let head = node::head(text);
+    let head = key_word(text);
     if text.len() <= 8 {
         return Ok((head, inline_separator(text.len())));
     }
@@ -167,8 +181,8 @@ fn inline_separator(len: usize) -> Slot {
     Slot::new(PoolOffset(0), len as u32)
 }
 
-fn load_key<T: Transact>(tx: &mut T, header: &Header, slot: Slot) -> Result<Vec<u8>, Abort> {
+fn load_key<T: Transact>(tx: &mut T, blocks: Blocks, slot: Slot) -> Result<Vec<u8>, Abort> {
     let mut key = Vec::new();
-    entry::open_with_key(tx, header.placement, slot.at(), &mut key)?;
+    entry::open_with_key(tx, blocks, slot.at(), &mut key)?;
     Ok(key)
 }

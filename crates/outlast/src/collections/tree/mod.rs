@@ -7,6 +7,10 @@
 //! are equal; a point search of longer keys compares 16 bits of their hashes first. Inner nodes
 //! are sorted arrays, heads first: a search loads four lines of heads and one of children.
 //!
+//! A leaf of [small pairs](Placement::Inline) has its keys in two lines and its values in two
+//! others, so that a search needs the former alone; a removal stores the order word, an insertion
+//! a key and a value beside.
+//!
 //! A full node is split into itself and a fresh one, of which only the changed words are
 //! announced; a separator is the shortest prefix that tells its neighbours apart. Removal is
 //! lazy: a leaf is merged with a neighbour when it is down to a few keys and both fit into two
@@ -24,14 +28,16 @@
 mod before;
 mod insert;
 mod node;
+mod pairs;
 mod remove;
 mod walk;
 
 use std::cmp::Ordering;
 
-use self::node::{Leaf, SearchKey};
-use super::entry::{self, Entry, Placement};
+use self::node::{Form, Leaf, SearchKey};
+use super::entry::{self, Blocks, Entry};
 use super::layout::*;
+use super::placement::{Kept, Placement};
 use super::{Chain, Dictionary, damaged};
 use crate::{Abort, BlockKind, ByteRange, PoolOffset, Transact};
 
@@ -45,16 +51,20 @@ impl ByteTree {
     /// An empty tree.
     ///
     /// # Errors
-    /// Those of the transaction.
+    /// Those of the transaction; [`Abort::Cancelled`] for an inline placement of longer keys or
+    /// values than it takes.
     pub fn create<T: Transact>(tx: &mut T, placement: Placement) -> Result<Self, Abort> {
+        let (kept, [placement, key_bytes, value_bytes]) = placement.checked()?;
         let root = tx.alloc(HEADER_BYTES, BlockKind::General)?;
         let leaf = tx.alloc(LEAF_BYTES as u64, BlockKind::General)?;
         let mut header = [0; HEADER_BYTES as usize];
         set_word(&mut header, 0, TREE_MAGIC);
         set_word(&mut header, TREE_ROOT_AT, leaf.0);
-        header[TREE_PLACEMENT_AT] = placement as u8;
+        header[TREE_PLACEMENT_AT] = placement;
+        header[TREE_KEY_BYTES_AT] = key_bytes;
+        header[TREE_VALUE_BYTES_AT] = value_bytes;
         tx.store(root, &header)?;
-        tx.store(leaf, Leaf::new().bytes())?;
+        tx.store(leaf, Leaf::new(Form::of(kept)).bytes())?;
         Ok(Self { root })
     }
 
@@ -89,7 +99,7 @@ impl ByteTree {
         let header = self.header(tx)?;
         let search = SearchKey::new(from);
         let mut at = self.descend(tx, &header, &search, &mut Path::default())?;
-        let mut leaf = Leaf::new();
+        let mut leaf = Leaf::new(Form::of(header.kept));
         leaf.read(tx, at)?;
         let mut position = lower_bound(tx, &header, &leaf, &search)?;
         let mut left = limit;
@@ -114,8 +124,7 @@ impl ByteTree {
                 continue;
             }
             let head = leaf.head(leaf.order().slot(position));
-            let slot = leaf.slot_in_order(position);
-            let entry = entry::open_with_key(tx, header.placement, slot.at(), &mut key)?;
+            let (entry_bytes, value) = open_item(tx, &header, (at, &leaf), position, &mut key)?;
             let is_before = match (is_first, position) {
                 (true, _) => key.as_slice() < from,
                 (false, 0) => key <= last,
@@ -129,12 +138,12 @@ impl ByteTree {
             is_first = false;
             position += 1;
             left -= 1;
-            if left > 0 && position < leaf.order().len() {
+            if entry_bytes > 0 && left > 0 && position < leaf.order().len() {
                 // Neighbours are mostly as long.
                 let next = leaf.slot_in_order(position).at();
-                tx.will_read(&[ByteRange::new(next, entry.blocks(header.placement).0.len)]);
+                tx.will_read(&[ByteRange::new(next, entry_bytes)]);
             }
-            visit(tx, &key, entry.value)?;
+            visit(tx, &key, value)?;
         }
         Ok(())
     }
@@ -154,14 +163,19 @@ impl ByteTree {
         let mut added = 0;
         while let Some(&(key, value)) = pairs.peek() {
             let header = self.header(tx)?;
+            let Kept::Entries(blocks) = header.kept else {
+                added += u64::from(self.add(tx, key, value)?);
+                pairs.next();
+                continue;
+            };
             let mut path = Path::default();
             let at = self.descend(tx, &header, &SearchKey::new(key), &mut path)?;
-            let joined = insert::join_leaf(tx, &header, at, |tx, leaf| {
+            let joined = insert::join_leaf(tx, (&header, blocks), at, |tx, leaf| {
                 let Some(&(key, value)) = pairs.peek() else { return Ok(None) };
                 let search = SearchKey::new(key);
                 let belongs = leaf.order().len() < LEAF_SLOTS
                     && self.descend(tx, &header, &search, &mut path)? == at
-                    && find_in_leaf(tx, &header, leaf, &search)?.is_none();
+                    && find_in_leaf(tx, blocks, leaf, &search)?.is_none();
                 if !belongs {
                     return Ok(None);
                 }
@@ -212,24 +226,30 @@ impl ByteTree {
     ) -> Result<bool, Abort> {
         let header = self.header(tx)?;
         let search = SearchKey::new(key);
+        let blocks = match header.kept {
+            Kept::Entries(blocks) => blocks,
+            Kept::Words(pairs) => {
+                return self.put_pair(tx, &header, pairs, &search, value, replace);
+            }
+        };
         let mut path = Path::default();
         let at = self.descend(tx, &header, &search, &mut path)?;
-        let mut leaf = Leaf::new();
+        let mut leaf = Leaf::new(Form::Entries);
         leaf.read(tx, at)?;
-        if let Some(found) = find_in_leaf(tx, &header, &leaf, &search)? {
+        if let Some(found) = find_in_leaf(tx, blocks, &leaf, &search)? {
             if replace {
-                let slot_at = at.plus(node::slot_at(found.slot) as u64);
+                let slot_at = at.plus(leaf.slot_at(found.slot) as u64);
                 let place = (slot_at, leaf.slot(found.slot));
-                entry::replace(tx, header.placement, &found.entry, place, key, value)?;
+                entry::replace(tx, blocks, &found.entry, place, key, value)?;
             }
             return Ok(true);
         }
         let position = lower_bound(tx, &header, &leaf, &search)?;
-        let reserved = entry::reserve(tx, header.placement, key, value)?;
+        let reserved = entry::reserve(tx, blocks, key, value)?;
         let item = (search.head, Slot::new(reserved.entry, search.extra));
-        entry::fill(tx, header.placement, &reserved, key, value)?;
+        entry::fill(tx, blocks, &reserved, key, value)?;
         if leaf.order().len() < LEAF_SLOTS {
-            insert::into_leaf(tx, at, &leaf, position, item)?;
+            insert::into_leaf(tx, Form::Entries, at, leaf.order(), position, item)?;
         } else {
             self.split_leaf(tx, &header, (at, &leaf), &path, position, item)?;
         }
@@ -240,16 +260,20 @@ impl ByteTree {
 struct Header {
     node: PoolOffset,
     height: usize,
-    placement: Placement,
+    kept: Kept,
 }
 
 impl Header {
     fn decode(image: &[u8; HEADER_BYTES as usize]) -> Option<Self> {
         let root = Child(word(image, TREE_ROOT_AT));
-        let placement = Placement::from_byte(image[TREE_PLACEMENT_AT])?;
+        let kept = Kept::from_bytes([
+            image[TREE_PLACEMENT_AT],
+            image[TREE_KEY_BYTES_AT],
+            image[TREE_VALUE_BYTES_AT],
+        ])?;
         let height = root.bits() as usize;
         let sound = word(image, 0) == TREE_MAGIC && height <= HEIGHT_MAX;
-        sound.then_some(Self { node: root.at(), height, placement })
+        sound.then_some(Self { node: root.at(), height, kept })
     }
 
     fn root_word(node: PoolOffset, height: usize) -> [u8; 8] {
@@ -288,7 +312,7 @@ struct Found {
 #[inline]
 fn find_in_leaf<T: Transact>(
     tx: &mut T,
-    header: &Header,
+    blocks: Blocks,
     leaf: &Leaf,
     key: &SearchKey<'_>,
 ) -> Result<Option<Found>, Abort> {
@@ -298,14 +322,38 @@ fn find_in_leaf<T: Transact>(
         }
         let at = leaf.slot(slot).at();
         if key.bytes.len() <= 8 {
-            let entry = entry::open(tx, header.placement, at)?;
+            let entry = entry::open(tx, blocks, at)?;
             return Ok(Some(Found { slot, entry }));
         }
-        if let Some(entry) = entry::open_if(tx, header.placement, at, key.bytes)? {
+        if let Some(entry) = entry::open_if(tx, blocks, at, key.bytes)? {
             return Ok(Some(Found { slot, entry }));
         }
     }
     Ok(None)
+}
+
+/// The item at a position of a leaf: bytes of its entry's block, 0 without one, and where its value
+/// is. `key` becomes its key.
+fn open_item<T: Transact>(
+    tx: &mut T,
+    header: &Header,
+    (at, leaf): (PoolOffset, &Leaf),
+    position: usize,
+    key: &mut Vec<u8>,
+) -> Result<(u64, ByteRange), Abort> {
+    let slot = leaf.order().slot(position);
+    match header.kept {
+        Kept::Entries(blocks) => {
+            let entry = entry::open_with_key(tx, blocks, leaf.slot(slot).at(), key)?;
+            Ok((entry.blocks(blocks).0.len, entry.value))
+        }
+        Kept::Words(pairs) => {
+            key.clear();
+            key.extend_from_slice(&pairs.key_bytes(leaf.head(slot))[..pairs.key_len()]);
+            let value_at = at.plus(leaf.slot_at(slot) as u64);
+            Ok((0, ByteRange::new(value_at, pairs.value_bytes.into())))
+        }
+    }
 }
 
 /// How many of the leaf's keys are below `key`.
@@ -321,12 +369,17 @@ fn lower_bound<T: Transact>(
         let middle = (low + high) / 2;
         let slot = order.slot(middle);
         let stored = leaf.slot(slot);
-        let ordering = match key.cmp_head(leaf.head(slot), node::length_hint(stored)) {
-            Some(ordering) => ordering,
-            None => {
-                let entry = entry::open(tx, header.placement, stored.at())?;
+        let len = match header.kept {
+            Kept::Entries(_) => node::length_hint(stored),
+            Kept::Words(pairs) => pairs.key_len(),
+        };
+        let ordering = match (key.cmp_head(leaf.head(slot), len), header.kept) {
+            (Some(ordering), _) => ordering,
+            (None, Kept::Entries(blocks)) => {
+                let entry = entry::open(tx, blocks, stored.at())?;
                 entry::compare(tx, key.bytes, entry.key.at, entry.key.len)?
             }
+            (None, Kept::Words(_)) => unreachable!("a key of up to 8 bytes is its head"),
         };
         match ordering {
             Ordering::Greater => low = middle + 1,
@@ -341,10 +394,14 @@ impl Dictionary for ByteTree {
     fn find<T: Transact>(self, tx: &mut T, key: &[u8]) -> Result<Option<ByteRange>, Abort> {
         let header = self.header(tx)?;
         let search = SearchKey::new(key);
+        let blocks = match header.kept {
+            Kept::Entries(blocks) => blocks,
+            Kept::Words(pairs) => return self.find_pair(tx, &header, pairs, &search),
+        };
         let at = self.descend(tx, &header, &search, &mut Path::default())?;
-        let mut leaf = Leaf::new();
+        let mut leaf = Leaf::new(Form::Entries);
         leaf.read(tx, at)?;
-        let found = find_in_leaf(tx, &header, &leaf, &search)?;
+        let found = find_in_leaf(tx, blocks, &leaf, &search)?;
         Ok(found.map(|found| found.entry.value))
     }
 
@@ -359,12 +416,16 @@ impl Dictionary for ByteTree {
     fn remove<T: Transact>(self, tx: &mut T, key: &[u8]) -> Result<bool, Abort> {
         let header = self.header(tx)?;
         let search = SearchKey::new(key);
+        let blocks = match header.kept {
+            Kept::Entries(blocks) => blocks,
+            Kept::Words(pairs) => return self.remove_pair(tx, &header, pairs, &search),
+        };
         let mut path = Path::default();
         let at = self.descend(tx, &header, &search, &mut path)?;
-        let mut leaf = Leaf::new();
+        let mut leaf = Leaf::new(Form::Entries);
         leaf.read(tx, at)?;
-        let Some(found) = find_in_leaf(tx, &header, &leaf, &search)? else { return Ok(false) };
-        entry::free(tx, header.placement, &found.entry)?;
+        let Some(found) = find_in_leaf(tx, blocks, &leaf, &search)? else { return Ok(false) };
+        entry::free(tx, blocks, &found.entry)?;
         self.remove_from_leaf(tx, &header, (at, &leaf), &path, found.slot)?;
         Ok(true)
     }

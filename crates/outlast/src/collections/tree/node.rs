@@ -5,6 +5,7 @@ use std::cmp::Ordering;
 use super::super::entry;
 use super::super::hash::hash_key;
 use super::super::layout::*;
+use super::super::placement::{Kept, key_word};
 use super::damaged;
 use crate::{Abort, ByteRange, LINE_BYTES, PoolOffset, Transact};
 
@@ -20,7 +21,7 @@ impl<'k> SearchKey<'k> {
     #[inline]
     pub(super) fn new(bytes: &'k [u8]) -> Self {
         let hash = if bytes.len() > 8 { hash_key(0, bytes) as u32 & 0xFFFF } else { 0 };
-        Self { bytes, head: head(bytes), extra: bytes.len().min(255) as u32 | hash << 8 }
+        Self { bytes, head: key_word(bytes), extra: bytes.len().min(255) as u32 | hash << 8 }
     }
 
     /// Compares this key with one of which only the head and the length (up to 255) are known;
@@ -38,17 +39,6 @@ impl<'k> SearchKey<'k> {
             unequal => Some(unequal),
         }
     }
-}
-
-/// The first 8 bytes, zero-padded, as a number that compares as they do.
-#[inline]
-pub(super) fn head(key: &[u8]) -> u64 {
-    if let Some(bytes) = key.first_chunk() {
-        return u64::from_be_bytes(*bytes);
-    }
-    let mut bytes = [0; 8];
-    bytes[..key.len()].copy_from_slice(key);
-    u64::from_be_bytes(bytes)
 }
 
 /// The length of a slot's key, as far as it is below 255.
@@ -115,7 +105,7 @@ impl Order {
 
     /// Whether every place names a slot that a leaf has.
     #[inline]
-    fn stays_inside(self) -> bool {
+    pub(super) fn stays_inside(self) -> bool {
         let all_ones = self.0 & self.0 >> 1 & self.0 >> 2 & self.0 >> 3;
         all_ones & 0x1111_1111_1111_1110 == 0
     }
@@ -133,30 +123,69 @@ fn nibbles(n: usize) -> u64 {
     1u64.checked_shl(4 * n as u32).map_or(u64::MAX, |bit| bit - 1)
 }
 
-/// A leaf, copied out.
-#[derive(Clone)]
-pub(super) struct Leaf([u8; LEAF_BYTES]);
-
-/// Where in a leaf the slot (behind its head) is.
-#[inline]
-pub(super) fn slot_at(slot: usize) -> usize {
-    LEAF_SLOTS_AT + 16 * slot + 8
+/// Where in a leaf things are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Form {
+    /// Each head before its slot.
+    Entries,
+    /// Heads apart from values, which are where slots would be.
+    Words,
 }
 
-impl Leaf {
-    pub(super) fn new() -> Self {
-        let mut image = [0; LEAF_BYTES];
-        set_word(&mut image, 0, Order::EMPTY.0);
-        Self(image)
-    }
-
-    pub(super) fn from_image(image: [u8; LEAF_BYTES]) -> Self {
-        Self(image)
+impl Form {
+    #[inline]
+    pub(super) fn of(kept: Kept) -> Self {
+        match kept {
+            Kept::Entries(_) => Self::Entries,
+            Kept::Words(_) => Self::Words,
+        }
     }
 
     #[inline]
-    pub(super) fn load<T: Transact>(tx: &mut T, at: PoolOffset) -> Result<Self, Abort> {
-        let mut leaf = Self::new();
+    pub(super) fn head_at(self, slot: usize) -> usize {
+        match self {
+            Self::Entries => LEAF_SLOTS_AT + 16 * slot,
+            Self::Words => LEAF_KEYS_AT + 8 * slot,
+        }
+    }
+
+    #[inline]
+    pub(super) fn slot_at(self, slot: usize) -> usize {
+        match self {
+            Self::Entries => LEAF_SLOTS_AT + 16 * slot + 8,
+            Self::Words => LEAF_VALUES_AT + 8 * slot,
+        }
+    }
+
+    fn next_at(self) -> usize {
+        match self {
+            Self::Entries => LEAF_NEXT_AT,
+            Self::Words => LEAF_WORDS_NEXT_AT,
+        }
+    }
+}
+
+/// A leaf, copied out.
+#[derive(Clone)]
+pub(super) struct Leaf {
+    image: [u8; LEAF_BYTES],
+    form: Form,
+}
+
+impl Leaf {
+    pub(super) fn new(form: Form) -> Self {
+        let mut image = [0; LEAF_BYTES];
+        set_word(&mut image, 0, Order::EMPTY.0);
+        Self { image, form }
+    }
+
+    pub(super) fn from_image(image: [u8; LEAF_BYTES], form: Form) -> Self {
+        Self { image, form }
+    }
+
+    #[inline]
+    pub(super) fn load<T: Transact>(tx: &mut T, at: PoolOffset, form: Form) -> Result<Self, Abort> {
+        let mut leaf = Self::new(form);
         leaf.read(tx, at)?;
         Ok(leaf)
     }
@@ -164,7 +193,7 @@ impl Leaf {
     /// Becomes the leaf at `at`.
     #[inline]
     pub(super) fn read<T: Transact>(&mut self, tx: &mut T, at: PoolOffset) -> Result<(), Abort> {
-        tx.load(at, &mut self.0)?;
+        tx.load(at, &mut self.image)?;
         if at.0 == 0 || !self.order().stays_inside() {
             return Err(damaged(at, "no leaf of a tree"));
         }
@@ -172,34 +201,40 @@ impl Leaf {
     }
 
     pub(super) fn bytes(&self) -> &[u8; LEAF_BYTES] {
-        &self.0
+        &self.image
     }
 
     #[inline]
     pub(super) fn order(&self) -> Order {
-        Order(word(&self.0, 0))
+        Order(word(&self.image, 0))
     }
 
     pub(super) fn set_order(&mut self, order: Order) {
-        set_word(&mut self.0, 0, order.0);
+        set_word(&mut self.image, 0, order.0);
     }
 
     pub(super) fn next(&self) -> PoolOffset {
-        PoolOffset(word(&self.0, LEAF_NEXT_AT))
+        PoolOffset(word(&self.image, self.form.next_at()))
     }
 
     pub(super) fn set_next(&mut self, next: PoolOffset) {
-        set_word(&mut self.0, LEAF_NEXT_AT, next.0);
+        set_word(&mut self.image, self.form.next_at(), next.0);
     }
 
     #[inline]
     pub(super) fn head(&self, slot: usize) -> u64 {
-        word(&self.0, LEAF_SLOTS_AT + 16 * slot)
+        word(&self.image, self.form.head_at(slot))
     }
 
     #[inline]
     pub(super) fn slot(&self, slot: usize) -> Slot {
-        Slot(word(&self.0, slot_at(slot)))
+        Slot(word(&self.image, self.slot_at(slot)))
+    }
+
+    /// Where in the leaf a slot is.
+    #[inline]
+    pub(super) fn slot_at(&self, slot: usize) -> usize {
+        self.form.slot_at(slot)
     }
 
     #[inline]
@@ -209,6 +244,9 @@ impl Leaf {
 
     /// Announces that the entries from a position on, up to `count`, are opened next.
     pub(super) fn will_open<T: Transact>(&self, tx: &mut T, position: usize, entries: u64) {
+        if self.form == Form::Words {
+            return;
+        }
         let order = self.order();
         for position in (position..order.len()).take(entries as usize) {
             tx.will_read(&[ByteRange::new(self.slot_in_order(position).at(), LINE_BYTES)]);
@@ -225,8 +263,8 @@ impl Leaf {
         let mut order = self.order();
         let free = order.insert(position);
         self.set_order(order);
-        set_word(&mut self.0, LEAF_SLOTS_AT + 16 * free, head);
-        set_word(&mut self.0, slot_at(free), slot.0);
+        set_word(&mut self.image, self.form.head_at(free), head);
+        set_word(&mut self.image, self.form.slot_at(free), slot.0);
     }
 
     /// Adds items behind the last.

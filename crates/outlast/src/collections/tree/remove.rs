@@ -2,11 +2,11 @@
 
 use super::super::layout::*;
 use super::super::plan::Plan;
-use super::node::{Inner, Item, Leaf};
+use super::node::{Form, Inner, Item, Leaf};
 use super::{ByteTree, Header, Path, damaged};
 use crate::{Abort, ByteRange, PoolOffset, Transact};
 
-/// A leaf with fewer keys looks for a neighbour to merge with.
+/// A leaf with fewer keys is sparse.
 const LEAF_SPARSE: usize = 4;
 /// Two leaves that have no more keys than this together become one.
 const LEAF_MERGED_MAX: usize = 10;
@@ -14,6 +14,11 @@ const LEAF_MERGED_MAX: usize = 10;
 const INNER_SPARSE: usize = 8;
 /// Two inner nodes that have no more children than this together become one.
 const INNER_MERGED_MAX: usize = 22;
+
+/// Whether a leaf of so many keys looks for a neighbour to merge with.
+pub(super) fn is_sparse(keys: usize) -> bool {
+    keys < LEAF_SPARSE
+}
 
 impl ByteTree {
     /// Takes the key in `slot` out of its leaf. Its entry is already freed.
@@ -28,7 +33,7 @@ impl ByteTree {
         let mut order = leaf.order();
         let position = order.slots().position(|s| s == slot).expect("the slot was found in use");
         order.remove(position);
-        if order.len() < LEAF_SPARSE
+        if is_sparse(order.len())
             && path.len > 0
             && self.merge_leaf(tx, header, (at, leaf), path, position)?
         {
@@ -52,7 +57,7 @@ impl ByteTree {
         let parent = Inner::load(tx, step.node)?;
         let Neighbour { at: other_at, left: left_index } = neighbour(&parent, step.index)
             .ok_or_else(|| damaged(step.node, "a node without neighbours"))?;
-        let other = Leaf::load(tx, other_at)?;
+        let other = Leaf::load(tx, other_at, Form::of(header.kept))?;
         let kept = leaf.order().len() - 1;
         if kept > 0 && kept + other.order().len() > LEAF_MERGED_MAX {
             return Ok(false);

@@ -2,8 +2,9 @@
 
 use super::super::entry::KEY_BYTES_MAX;
 use super::super::layout::*;
+use super::super::placement::{Kept, key_word};
 use super::super::raw::{Damage, ReadRaw, Walk};
-use super::node::{Inner, Item, Leaf, SearchKey, length_hint};
+use super::node::{Form, Inner, Item, Leaf, SearchKey, length_hint};
 use super::{ByteTree, Header};
 use crate::{ByteRange, PoolOffset};
 
@@ -112,13 +113,13 @@ where
         };
         text.filter(|text| {
             let extra = if inline { text.len() as u32 } else { 255 };
-            super::node::head(text) == head && slot.extra() == extra
+            key_word(text) == head && slot.extra() == extra
         })
         .ok_or(Damage::new(node, "a separator that its head contradicts (invariant 2)"))
     }
 
     fn leaf(&mut self, at: PoolOffset, bounds: &Bounds<'_>) -> Result<(), Damage> {
-        let leaf = Leaf::from_image(self.walk.claim_image(at)?);
+        let leaf = Leaf::from_image(self.walk.claim_image(at)?, Form::of(self.header.kept));
         if !leaf.order().is_sound() {
             return Err(Damage::new(at, "a leaf's order word (invariant 4)"));
         }
@@ -128,13 +129,10 @@ where
         if self.next.is_some_and(|next| next != at) {
             return Err(Damage::new(at, "a leaf that its neighbour does not link (invariant 1)"));
         }
-        for (head, slot) in leaf.items() {
+        for number in leaf.order().slots() {
+            let (head, slot) = (leaf.head(number), leaf.slot(number));
             let last_key = &mut self.last_key;
-            self.walk.entry(self.header.placement, slot.at(), |key| {
-                let search = SearchKey::new(key);
-                if search.head != head || search.extra != slot.extra() {
-                    return Err(Damage::new(at, "a slot that tells another key (invariant 2)"));
-                }
+            let mut comes_next = |key: &[u8]| {
                 if !bounds.contain(key) || last_key.as_deref().is_some_and(|last| last >= key) {
                     return Err(Damage::new(at, "keys out of order (invariant 1)"));
                 }
@@ -142,7 +140,26 @@ where
                 last.clear();
                 last.extend_from_slice(key);
                 Ok(())
-            })?;
+            };
+            match self.header.kept {
+                Kept::Entries(blocks) => self.walk.entry(blocks, slot.at(), |key| {
+                    let search = SearchKey::new(key);
+                    if search.head != head || search.extra != slot.extra() {
+                        return Err(Damage::new(at, "a slot that tells another key (invariant 2)"));
+                    }
+                    comes_next(key)
+                })?,
+                Kept::Words(pairs) => {
+                    if !pairs.is_key(head) {
+                        return Err(Damage::new(at, "a key of another length (invariant 2)"));
+                    }
+                    let bytes = pairs.key_bytes(head);
+                    let key = &bytes[..pairs.key_len()];
+                    comes_next(key)?;
+                    let value_at = at.plus(leaf.slot_at(number) as u64);
+                    self.walk.visit(key, ByteRange::new(value_at, pairs.value_bytes.into()))?;
+                }
+            }
         }
         self.next = Some(leaf.next());
         Ok(())
