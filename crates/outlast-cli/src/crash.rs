@@ -1,5 +1,7 @@
 //! `outlast crash`: random campaigns, and the exhaustive search with `--policy any`.
 
+mod explain;
+
 use std::error::Error;
 
 use clap::Args;
@@ -110,6 +112,11 @@ pub struct CrashArgs {
     /// Makes the first failure smaller: fewer transactions, an earlier crash.
     #[arg(long)]
     shrink: bool,
+    /// Tells one failing image: operations on a time line, which lines had reached memory, what
+    /// recovery did, what the oracle expected and found. WORKLOAD is a scope, or a flaw of a paper:
+    /// ARC-2, HWL-1, EHOU-2, PICL-1 and so on; with --plant it may be left out.
+    #[arg(long)]
+    explain: bool,
 }
 
 fn parse_points(text: &str) -> Result<usize, String> {
@@ -127,6 +134,9 @@ fn parse_points(text: &str) -> Result<usize, String> {
 pub fn run(args: &CrashArgs, as_json: bool, seed: u64) -> CommandResult {
     if args.plant.as_deref() == Some("list") {
         return planted::list(as_json, seed);
+    }
+    if args.explain {
+        return explain::run(args, as_json, seed);
     }
     let plant = args.plant.as_deref().map(names::plant).transpose()?;
     let name = args.workload.as_deref().ok_or("which WORKLOAD is to crash?")?;

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use outlast_lab::native::{Setup, Size, floor};
-use outlast_lab::record::Document;
+use outlast_lab::progress::Progress;
+use outlast_lab::record::{Document, Record};
 use outlast_lab::{front, goals, report};
 use outlast_peers::Pmdk;
 use outlast_workloads::Workload;
@@ -68,15 +69,22 @@ pub fn run(args: &ReportArgs, as_json: bool, seed: u64) -> CommandResult {
     noteln!(
         "scale {}: about {} minutes, {} of memory for pools",
         size.name(),
-        setup.estimate().as_secs().div_ceil(60) + report::other_minutes(size),
+        report::estimate_s(&setup).div_ceil(60),
         outlast_lab::format::bytes(setup.pool_bytes()),
     );
     let teller = Teller::new();
     let options = floor::options(size, seed);
-    let records = report::measure(&setup, &options, &mut |progress| teller.tell(progress))?;
+    let mut first = |records: &[Record]| {
+        for line in front::first(records) {
+            teller.tell(Progress::Note(&line));
+        }
+    };
+    let mut tell = |progress: Progress<'_>| teller.tell(progress);
+    let found = report::measure(&setup, &options, &mut tell, &mut first)?;
     drop(teller);
     let mut document = Document::new(env!("CARGO_PKG_VERSION"), &crate::command_line(), seed, None);
-    document.records = records;
+    (document.records, document.compared) = (found.records, found.compared);
+    document.explained = found.explained;
     let page = report::write(&document, &args.out)?;
     if as_json {
         out!("{}", document.to_json());

@@ -3,7 +3,7 @@
 //! A result that cannot be written ends the command: quietly where its reader has gone, with one
 //! line and status 1 where there is no room. Notes that cannot be written are left out.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
 
@@ -81,7 +81,15 @@ pub struct Teller {
     bar: ProgressBar,
     /// Where the bar is hidden, stages may be lines.
     lines: Option<RefCell<Lines>>,
+    /// Of a run that tells all of it: when the last line was written; none before the first.
+    told_s: Cell<Option<u64>>,
 }
+
+const STEPS: &str = "{msg:<28} {bar:32} {pos}/{len} [{elapsed}]";
+const WHOLE: &str = "{bar:32} {percent:>3} % [{elapsed}] {msg}";
+
+/// Between two lines where no bar is seen, in seconds.
+const LINES_PAUSE_S: u64 = 10;
 
 impl Teller {
     /// Nothing is shown yet.
@@ -92,9 +100,9 @@ impl Teller {
             ProgressDrawTarget::hidden()
         };
         let bar = ProgressBar::with_draw_target(Some(0), target);
-        let style = ProgressStyle::with_template("{msg:<28} {bar:32} {pos}/{len} [{elapsed}]");
+        let style = ProgressStyle::with_template(STEPS);
         bar.set_style(style.expect("a constant template is valid"));
-        Self { bar, lines: None }
+        Self { bar, lines: None, told_s: Cell::new(None) }
     }
 
     /// As [`new`](Self::new); without a terminal, stages are lines.
@@ -116,6 +124,23 @@ impl Teller {
                 let line = |lines: &RefCell<Lines>| lines.borrow_mut().at(stage, done, total);
                 if let Some(line) = self.lines.as_ref().and_then(line) {
                     noteln!("{line}");
+                }
+            }
+            Progress::Whole { stage, permille, elapsed_s, left_s } => {
+                if self.told_s.get().is_none() {
+                    let style = ProgressStyle::with_template(WHOLE);
+                    self.bar.set_style(style.expect("a constant template is valid"));
+                    self.bar.set_length(1000);
+                }
+                self.bar.set_position(permille);
+                self.bar.set_message(format!("about {left_s} s left: {stage}"));
+                let is_due = |last: u64| elapsed_s >= last + LINES_PAUSE_S;
+                if self.told_s.get().is_none_or(is_due) {
+                    self.told_s.set(Some(elapsed_s));
+                    if self.bar.is_hidden() {
+                        let percent = permille / 10;
+                        noteln!("{percent} % in {elapsed_s} s, about {left_s} s left: {stage}");
+                    }
                 }
             }
         }

@@ -104,9 +104,11 @@ mod search;
 mod stall;
 
 pub use callers::Caller;
+pub(crate) use classify::{stored_bytes, stored_words};
 pub use finding::{Acknowledged, Class, Finding, Held, Line, Place, Reproduction};
 use program::Lanes;
 pub use report::Report;
+pub(crate) use run::lines_of;
 use stall::Watch;
 
 /// Which interleavings of a program's lanes are tried.

@@ -7,6 +7,9 @@
 //! a [`Judge`] decide, and crashes the recovery too. Every failure names its image by a
 //! [`Witness`], one line that replays it.
 //!
+//! What a failing image looks like, and what recovery made of it, an
+//! [`Explanation`](explain::Explanation) tells.
+//!
 //! Whether threads saw each other's transactions whole and in one order is a question without a crash:
 //! [`SerialHistory`] answers it.
 //!
@@ -21,6 +24,7 @@ mod check;
 mod count;
 pub mod damage;
 mod exhaustive;
+pub mod explain;
 mod history;
 mod image;
 pub mod machine;

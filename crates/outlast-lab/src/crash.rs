@@ -233,7 +233,7 @@ fn with_guilt(record: Record, guilt: Option<&ScopeFailure>) -> Record {
 }
 
 /// Runs a job on every core until none is left; results in the order of the jobs.
-fn deal<J: Sync, T: Send>(
+pub(crate) fn deal<J: Sync, T: Send>(
     stage: &str,
     jobs: &[J],
     listen: &mut Listener<'_>,

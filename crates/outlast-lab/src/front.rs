@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 
 use crate::answer::{Answer, Speed};
 use crate::format::significant;
-use crate::record::{Document, Kind, Record, Verdict};
+use crate::pivot::Grid;
+use crate::record::{Document, Kind, Metric, Record, Verdict};
 use crate::table::{TextTable, crashes, verdict_line};
 
 /// What fits on a large terminal.
@@ -43,6 +44,24 @@ pub fn screen(document: &Document) -> String {
         let _ = write!(text, "\nCrashes, recovered and judged\n{judged}");
     }
     text + &missed(&document.records)
+}
+
+/// The first figures of a phase, in a few lines, while the rest is still measured.
+pub fn first(records: &[Record]) -> Vec<String> {
+    let one = records.iter().find(|r| r.is(Metric::FLOOR) && r.lines == Some(1));
+    let floor = one.and_then(|record| {
+        let value = record.value?;
+        Some(format!("first figures: one line and a fence take {value:.0} ns ({})", record.scheme))
+    });
+    let grid = Grid::of_metric(records, Kind::Native, Metric::THROUGHPUT);
+    let fastest = |row: &String| {
+        let own = grid.columns.iter().filter(|name| name.parse::<outlast::Scheme>().is_ok());
+        let durable = own.filter(|name| **name != outlast::Scheme::None.name());
+        let speeds = durable.filter_map(|name| Some((grid.value(row, name)?, name)));
+        let (value, name) = speeds.max_by(|a, b| a.0.total_cmp(&b.0))?;
+        Some(format!("{row}: {name} is fastest, {} tx/s", crate::format::short(value)))
+    };
+    floor.into_iter().chain(grid.rows.iter().filter_map(fastest)).collect()
 }
 
 /// A bar a scheme, with what it guarantees.
@@ -86,7 +105,6 @@ fn more(all: usize, shown: usize, what: &str) -> String {
 mod tests {
     use super::*;
     use crate::html::tests::made_up;
-    use crate::record::Metric;
 
     #[test]
     fn the_first_screen_answers_and_fits() {

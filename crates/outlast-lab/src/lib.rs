@@ -28,6 +28,7 @@ pub mod compare;
 pub mod crash;
 pub mod emulated;
 pub mod engines;
+pub mod explain;
 pub mod format;
 pub mod front;
 pub mod goals;

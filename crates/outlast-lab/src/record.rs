@@ -6,6 +6,7 @@
 
 use std::fmt;
 
+use outlast_crash::explain::Explanation;
 use serde::{Deserialize, Serialize};
 
 use crate::machine::Machine;
@@ -27,6 +28,12 @@ pub struct Document {
     pub commit: Option<String>,
     /// What was measured.
     pub records: Vec<Record>,
+    /// A report's comparison of schemes on one program, apart from what papers claim.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub compared: Vec<Record>,
+    /// Crashes that the run explains.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub explained: Vec<Explanation>,
 }
 
 impl Document {
@@ -45,6 +52,8 @@ impl Document {
     fn clone_head(&self) -> Self {
         Self {
             records: Vec::new(),
+            compared: Vec::new(),
+            explained: Vec::new(),
             commit: self.commit.clone(),
             machine: self.machine.clone(),
             outlast: self.outlast.clone(),
@@ -62,6 +71,8 @@ impl Document {
             seed,
             commit,
             records: Vec::new(),
+            compared: Vec::new(),
+            explained: Vec::new(),
         }
     }
 

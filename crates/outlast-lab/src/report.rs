@@ -4,15 +4,16 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use outlast_crash::explain::Explanation;
 use outlast_pmem::FloorOptions;
 use outlast_trace::write_whole;
 
 use crate::crash::{CrashError, crash_records};
 use crate::native::{self, NativeError, Setup, Size, floor};
 use crate::papers::{self, PAPERS};
-use crate::progress::Listener;
+use crate::progress::{Listener, Overall, Phase};
 use crate::record::{Document, Record};
-use crate::{goals, html};
+use crate::{compare, explain, goals, html};
 
 /// A report could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -23,6 +24,9 @@ pub enum ReportError {
     /// The checker could not run.
     #[error(transparent)]
     Crash(#[from] CrashError),
+    /// Hardware schemes could not be compared.
+    #[error("{0}")]
+    Compared(Box<dyn std::error::Error>),
     /// A paper's figures could not be measured.
     #[error("{0}")]
     Paper(Box<dyn std::error::Error>),
@@ -36,25 +40,81 @@ pub enum ReportError {
     },
 }
 
-/// Measures what the report shows: floor, competition and distances, crashes, verdicts, then the
-/// papers as far as the scale allows.
+/// What a report has measured.
+#[derive(Clone, Debug, Default)]
+pub struct Findings {
+    /// Everything but what follows.
+    pub records: Vec<Record>,
+    /// Schemes of the machine on one program.
+    pub compared: Vec<Record>,
+    /// Explained crashes.
+    pub explained: Vec<Explanation>,
+}
+
+/// The phases of a report with the seconds that each takes on two cores.
+fn phases(setup: &Setup) -> Vec<Phase> {
+    let native = setup.estimate().as_secs_f64();
+    let of_size = |quick, full| if setup.size == Size::Quick { quick } else { full };
+    let mut phases = vec![
+        (FLOOR, of_size(12.0, 60.0)),
+        (COMPETITION, native),
+        (CRASHES, of_size(60.0, 9_000.0)),
+        (EXPLAINED, of_size(10.0, 10.0)),
+        (COMPARED, of_size(20.0, 300.0)),
+    ];
+    phases.extend(PAPERS.iter().map(|paper| (paper.name(), of_size(10.0, 2_200.0))));
+    phases
+}
+
+const FLOOR: &str = "floor";
+const COMPETITION: &str = "runtime beside its peers";
+const CRASHES: &str = "crashes";
+const EXPLAINED: &str = "explained crashes";
+const COMPARED: &str = "hardware schemes";
+
+/// How long all of it is expected to take, in seconds, on two cores.
+pub fn estimate_s(setup: &Setup) -> u64 {
+    phases(setup).iter().map(|phase| phase.1).sum::<f64>() as u64
+}
+
+/// Measures what the report shows: floor, competition and distances, crashes, some of them explained,
+/// hardware schemes on one program, then the papers as far as the scale allows. `first` hears of
+/// records as soon as a phase has some.
 ///
 /// # Errors
 /// [`ReportError`].
-pub fn measure(
+pub fn measure<'l>(
     setup: &Setup,
     floor_options: &FloorOptions,
-    listen: &mut Listener<'_>,
-) -> Result<Vec<Record>, ReportError> {
-    let mut records = measure_native(setup, floor_options, listen)?;
-    records.extend(crash_records(setup.size, setup.seed, listen)?);
+    listen: &'l mut Listener<'l>,
+    first: &mut dyn FnMut(&[Record]),
+) -> Result<Findings, ReportError> {
+    let mut whole = Overall::new(phases(setup), listen);
+    whole.begin(FLOOR);
+    let mut records = floor::measure(setup, floor_options, &mut |progress| whole.hear(progress))?;
+    first(&records);
+    whole.begin(COMPETITION);
+    let natives = native::run(setup, &mut |progress| whole.hear(progress))?;
+    first(&natives);
+    records.extend(natives);
+    records.extend(floor::distances(&records));
+    whole.begin(CRASHES);
+    records.extend(crash_records(setup.size, setup.seed, &mut |progress| whole.hear(progress))?);
     records.extend(goals::judge(&records));
+    whole.begin(EXPLAINED);
+    let explained = explain::published_flaws(setup.seed, &mut |progress| whole.hear(progress))?;
+    whole.begin(COMPARED);
+    let compared =
+        compare::for_report(setup.size, setup.seed, &mut |progress| whole.hear(progress))
+            .map_err(ReportError::Compared)?;
     for paper in PAPERS {
+        whole.begin(paper.name());
         let run = paper.for_report(setup.size, &setup.directory, setup.seed);
-        let of_paper = papers::for_report(paper, run.as_ref(), listen);
+        let of_paper =
+            papers::for_report(paper, run.as_ref(), &mut |progress| whole.hear(progress));
         records.extend(of_paper.map_err(ReportError::Paper)?);
     }
-    Ok(records)
+    Ok(Findings { records, compared, explained })
 }
 
 /// The floor, the competition, and how far its schemes are from the floor.
@@ -70,14 +130,6 @@ pub fn measure_native(
     records.extend(native::run(setup, listen)?);
     records.extend(floor::distances(&records));
     Ok(records)
-}
-
-/// How long crashes and the paper's figures take, in minutes, on two cores.
-pub fn other_minutes(size: Size) -> u64 {
-    match size {
-        Size::Quick => 3,
-        Size::Full => 300,
-    }
 }
 
 /// Makes sure that [`write()`] will be able to: a run of minutes must not end in a wrong path.

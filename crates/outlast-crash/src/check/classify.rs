@@ -306,7 +306,7 @@ pub(super) enum Unused {
 }
 
 /// What an operation stores, and where.
-pub(super) fn stored_bytes<'o>(op: &Op<'o>) -> Option<(PoolOffset, &'o [u8])> {
+pub(crate) fn stored_bytes<'o>(op: &Op<'o>) -> Option<(PoolOffset, &'o [u8])> {
     match *op {
         Op::Store { at, bytes } | Op::StoreNt { at, bytes } | Op::Rmw { at, bytes } => {
             Some((at, bytes))
@@ -318,7 +318,7 @@ pub(super) fn stored_bytes<'o>(op: &Op<'o>) -> Option<(PoolOffset, &'o [u8])> {
 
 /// The words that an operation stores to, with what it stores there as a whole word; bytes of a
 /// word that it leaves alone count as zero.
-pub(super) fn stored_words(op: &Op<'_>) -> Vec<(u64, u64)> {
+pub(crate) fn stored_words(op: &Op<'_>) -> Vec<(u64, u64)> {
     let Some((at, bytes)) = stored_bytes(op) else { return Vec::new() };
     let mut done = 0;
     word_pieces(at, bytes.len())

@@ -229,7 +229,7 @@ impl Ran {
 }
 
 /// The lines that an operation is about.
-pub(super) fn lines_of(op: &Op<'_>) -> impl Iterator<Item = LineAddr> + use<> {
+pub(crate) fn lines_of(op: &Op<'_>) -> impl Iterator<Item = LineAddr> + use<> {
     let range = match *op {
         Op::Store { at, bytes } | Op::StoreNt { at, bytes } | Op::Rmw { at, bytes } => {
             ByteRange::new(at, bytes.len() as u64)

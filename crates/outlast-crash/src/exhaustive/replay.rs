@@ -29,6 +29,8 @@ pub struct Replay {
     pub verdict: Result<(), Violation>,
     /// The crashes, as far as they came.
     pub crashes: Vec<ReplayedCrash>,
+    /// What the last recovery did, and where in the source each operation stands.
+    pub recovery: (OpLog, Vec<Site>),
     /// Why the image cannot exist here, if it cannot: the witness belongs to another run. Then
     /// the verdict says nothing, and the crashes are those before the impossible one.
     pub impossible: Option<String>,
@@ -88,7 +90,12 @@ impl Exhaustive {
         judge: &mut impl Judge,
     ) -> Result<Replay, TooWide> {
         let image = self.image(base);
-        let mut replay = Replay { verdict: Ok(()), crashes: Vec::new(), impossible: None };
+        let mut replay = Replay {
+            verdict: Ok(()),
+            crashes: Vec::new(),
+            recovery: Default::default(),
+            impossible: None,
+        };
         let (mut log, mut sites) = (log.clone(), Vec::new());
         let mut told = Told::default();
         for (level, point) in (1..).zip(&witness.crashes) {
@@ -118,6 +125,7 @@ impl Exhaustive {
                 acked,
                 begun,
             });
+            replay.recovery.clone_from(&recovery);
             if replay.verdict.is_err() {
                 break;
             }

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use outlast_schemes::{Image, Patch, Prepared, RecoveryError, Work, apply};
+use outlast_schemes::{Breaks, Image, Patch, Prepared, RecoveryError, Work, apply};
+use outlast_sim::ImageCursor;
 use outlast_sim::timed::{Cycle, DrainCursor, Machine, TimedJournal};
 use outlast_workloads::machine::Recorded;
 
@@ -28,6 +29,60 @@ impl Run {
     }
 }
 
+/// Memory as crashes of one run leave it, at ascending points.
+pub(super) struct Images<'r> {
+    run: &'r Run,
+    breaks: Breaks,
+    bytes: Vec<u8>,
+    cursor: ImageCursor<'r>,
+    drains: DrainCursor<'r>,
+}
+
+impl<'r> Images<'r> {
+    /// Memory before the run, in which a crash does what is broken.
+    pub fn new(run: &'r Run, breaks: Breaks) -> Self {
+        let journal = run.journal();
+        let (cursor, drains) = (journal.journal().cursor(), journal.drains());
+        Self { run, breaks, bytes: run.base.clone(), cursor, drains }
+    }
+
+    /// Memory as it is now.
+    pub fn bytes(&mut self) -> &mut Vec<u8> {
+        &mut self.bytes
+    }
+
+    /// Moves on to a crash just before entry `point`. Returns the moment, and what puts back what the
+    /// crash itself has spoilt.
+    pub fn at(&mut self, point: usize) -> (Cycle, Vec<Patch>) {
+        let journal = self.run.journal();
+        // What the lines of the last few entries held before them.
+        let mut before: Vec<Before> = Vec::new();
+        while self.cursor.entries() < point {
+            let entry = self.cursor.entries();
+            if point - entry <= 16 {
+                let at = journal.journal().get(entry).line.start();
+                let line = self.bytes[at.0 as usize..][..64].try_into().expect("a line was taken");
+                before.push((entry, at, line));
+            }
+            self.cursor.advance_to_entry(entry + 1, &mut self.bytes, |_| {});
+        }
+        self.drains.advance_to_entry(point);
+        // A crash just before the next entry.
+        let now = match point < journal.journal().len() {
+            true => Cycle(journal.at(point).0.saturating_sub(1)),
+            false => Cycle::NEVER,
+        };
+        let mut lost = left_undrained(&self.drains);
+        lost.extend(damage(self.breaks, journal, point, now, &before));
+        (now, apply(&lost, &mut self.bytes))
+    }
+
+    /// Puts that back, before the next crash.
+    pub fn undo(&mut self, undo: &[Patch]) {
+        apply(undo, &mut self.bytes);
+    }
+}
+
 /// A campaign's crashes, and what they came to.
 pub(super) struct Crashes<'c> {
     pub campaign: &'c Campaign,
@@ -50,41 +105,18 @@ impl Crashes<'_> {
         points: &[usize],
         resumed: &[usize],
     ) -> Result<(), NoSuchEntry> {
-        let journal = run.journal();
-        let entries = journal.journal().len();
-        let mut image = run.base.clone();
-        let mut cursor = journal.journal().cursor();
-        let mut drains = journal.drains();
+        let mut images = Images::new(run, self.campaign.breaks());
         for &point in points {
-            // What the lines of the last few entries held before them.
-            let mut before: Vec<Before> = Vec::new();
-            while cursor.entries() < point {
-                let entry = cursor.entries();
-                if point - entry <= 16 {
-                    let at = journal.journal().get(entry).line.start();
-                    let line = image[at.0 as usize..][..64].try_into().expect("a line was taken");
-                    before.push((entry, at, line));
-                }
-                cursor.advance_to_entry(entry + 1, &mut image, |_| {});
-            }
-            drains.advance_to_entry(point);
-            // A crash just before the next entry.
-            let now = match point < entries {
-                true => Cycle(journal.at(point).0.saturating_sub(1)),
-                false => Cycle::NEVER,
-            };
-            let mut lost = left_undrained(&drains);
-            lost.extend(damage(self.campaign.breaks(), journal, point, now, &before));
-            let undo = apply(&lost, &mut image);
+            let (now, undo) = images.at(point);
             let at = match resumes {
                 None => CrashEntry { entry: point, resumed: None },
                 Some(entry) => CrashEntry { entry, resumed: Some(point) },
             };
             let goes_on = resumed.contains(&point);
-            if let Some((image, there)) = self.recover(run, at, &mut image, now, goes_on) {
+            if let Some((image, there)) = self.recover(run, at, images.bytes(), now, goes_on) {
                 self.resume(point, image, there)?;
             }
-            apply(&undo, &mut image);
+            images.undo(&undo);
         }
         Ok(())
     }

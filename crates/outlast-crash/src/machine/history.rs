@@ -149,7 +149,7 @@ impl History {
 }
 
 /// The transactions of recorded work.
-fn ran(work: &Recorded) -> Ran {
+pub(super) fn ran(work: &Recorded) -> Ran {
     let mut ran = Ran::default();
     for stream in &work.streams {
         let mut open: BTreeMap<u16, Vec<Stores>> = BTreeMap::new();

@@ -11,6 +11,7 @@
 //! replays it. It knows no scheme by name.
 
 mod crashes;
+mod explain;
 mod history;
 mod plants;
 mod resume;

@@ -3,6 +3,7 @@
 #![cfg(not(miri))]
 
 mod epochs;
+mod explained;
 mod kept;
 
 use outlast_crash::machine::{Campaign, Report};

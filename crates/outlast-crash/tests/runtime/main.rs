@@ -3,5 +3,6 @@
 mod campaigns;
 #[cfg(not(miri))]
 mod damage;
+mod explained;
 mod literal;
 mod serializable;

@@ -9,16 +9,20 @@
 //! - `recovery` executes recoveries;
 //! - `wear` counts writes of each line;
 //! - `rows` derives what a reader compares, for terminal and page alike;
-//! - `page` is that as a table to sort and filter.
+//! - `page` is that as a table to sort and filter;
+//! - `report` is the comparison that a report makes.
 
 mod measure;
 mod page;
 mod recovery;
+mod report;
 mod rows;
 mod software;
 mod wear;
 
+pub(crate) use page::by_guarantee;
 pub use page::page;
+pub(crate) use report::for_report;
 pub use rows::table;
 pub(crate) use wear::Wear;
 

@@ -3,6 +3,7 @@
 use super::rows::{Better, COLUMNS, Column, Row};
 use crate::format::short;
 use crate::html::{document_page, escape};
+use crate::native::Size;
 use crate::plot::palette;
 use crate::record::Document;
 
@@ -12,29 +13,70 @@ pub fn page(document: &Document, left_out: &[String]) -> String {
     let columns: Vec<&Column> =
         COLUMNS.iter().filter(|column| rows.iter().any(|row| column.of(row).is_some())).collect();
     let mut body = opening(document, &rows, left_out);
-    body += &controls();
-    body += "<div class=\"scroll\"><table id=\"compare\">\n<thead><tr>\
-             <th scope=\"col\" class=\"text\"><button>scheme</button></th>\
-             <th scope=\"col\" class=\"text\"><button>claims</button></th>\
-             <th scope=\"col\" class=\"text\"><button>seen</button></th>";
-    for column in &columns {
+    body += &table(&document.command, &rows, &columns);
+    body += &legend(&columns);
+    document_page(document, "Schemes compared", &body)
+}
+
+/// The command of the report's comparison: how much it ran stands in its records.
+fn command(document: &Document) -> String {
+    let counted = document.compared.iter().find_map(|record| record.transactions);
+    let size = [Size::Full, Size::Quick].into_iter();
+    let is_it = |size: &Size| counted == Some(super::report::transactions(*size));
+    super::report::command(size.clone().find(is_it).unwrap_or(Size::Quick), document.seed)
+}
+
+/// The table of a report: every scheme on one program, the strongest guarantees first and of those the
+/// fastest.
+pub(crate) fn by_guarantee(document: &Document) -> String {
+    let mut rows = Row::all(&document.compared);
+    let strength = |row: &Row<'_>| {
+        let names = ["durable", "epoch", "buffered", "replay"];
+        names.iter().position(|name| *name == row.claimed).unwrap_or(names.len())
+    };
+    let speed = |row: &Row<'_>| row.value(crate::record::Metric::SPEED_OVER_PLAIN);
+    rows.sort_by(|a, b| strength(a).cmp(&strength(b)).then(speed(b).total_cmp_or_less(speed(a))));
+    let shown = |column: &&Column| column.terminal.is_some();
+    let has = |column: &&Column| rows.iter().any(|row| column.of(row).is_some());
+    let columns: Vec<&Column> = COLUMNS.iter().filter(shown).filter(has).collect();
+    let config = rows.first().map_or("", |row| row.config);
+    let work = document.compared.iter().find(|r| r.kind == crate::record::Kind::Sim);
+    let work = work.map_or(String::new(), |record| record.work().to_string());
+    format!(
+        "<p>{} schemes ran <b>{}</b> on {}. <i>Seen</i> is the strongest guarantee that the oracle \
+         found kept, in a small campaign of the same program that crashed behind every entry of the \
+         journal. The best of each column among schemes that promise something is marked.</p>\n{}{}",
+        rows.len(),
+        escape(&work),
+        escape(config),
+        table(&command(document), &rows, &columns),
+        legend(&columns),
+    )
+}
+
+/// A row a scheme, a column a figure.
+fn table(command: &str, rows: &[Row<'_>], columns: &[&Column]) -> String {
+    let mut body = String::new();
+    body += "<div class=\"scroll\" tabindex=\"0\" role=\"group\" aria-label=\"Schemes compared, scrolls where there is no room\"><table id=\"compare\">\n<thead><tr>\
+             <th scope=\"col\" class=\"text\">scheme</th>\
+             <th scope=\"col\" class=\"text\">claims</th>\
+             <th scope=\"col\" class=\"text\">seen</th>";
+    for column in columns {
         let unit = match column.unit {
             "" => String::new(),
             unit => format!("<small>{unit}</small>"),
         };
         let (title, about) = (column.title, column.about);
-        body += &format!("<th scope=\"col\"><button title=\"{about}\">{title}{unit}</button></th>");
+        body += &format!("<th scope=\"col\" title=\"{about}\">{title}{unit}</th>");
     }
     body += "<th scope=\"col\" class=\"text\">gives up</th>\
              <th scope=\"col\" class=\"text\">again</th></tr></thead>\n<tbody>\n";
-    let best: Vec<Option<f64>> = columns.iter().map(|column| best_of(column, &rows)).collect();
-    for row in &rows {
-        body += &of_row(document, row, &columns, &best);
+    let best: Vec<Option<f64>> = columns.iter().map(|column| best_of(column, rows)).collect();
+    for row in rows {
+        body += &of_row(command, row, columns, &best);
     }
     body += "</tbody></table></div>\n";
-    body += &legend(&columns);
-    body += &format!("<script>\n{}</script>\n", include_str!("sort.js"));
-    document_page(document, "Schemes compared", &body)
+    body
 }
 
 /// What was compared, in sentences.
@@ -88,14 +130,6 @@ impl OrLess for Option<f64> {
     }
 }
 
-fn controls() -> String {
-    "<p class=\"controls\"><label>Schemes: <input id=\"filter\" type=\"search\" \
-     placeholder=\"part of a name\"></label>\n<label>Seen: <select id=\"seen\">\
-     <option value=\"\">any guarantee</option><option>durable</option><option>buffered</option>\
-     <option>epoch</option><option>none</option></select></label></p>\n"
-        .to_owned()
-}
-
 fn best_of(column: &Column, rows: &[Row<'_>]) -> Option<f64> {
     let kept = rows.iter().filter(|row| row.claimed != "none");
     let values = kept.filter_map(|row| column.of(row));
@@ -105,7 +139,7 @@ fn best_of(column: &Column, rows: &[Row<'_>]) -> Option<f64> {
     }
 }
 
-fn of_row(document: &Document, row: &Row<'_>, columns: &[&Column], best: &[Option<f64>]) -> String {
+fn of_row(command: &str, row: &Row<'_>, columns: &[&Column], best: &[Option<f64>]) -> String {
     let chosen = row
         .config
         .split_once(", scheme.")
@@ -145,7 +179,7 @@ fn of_row(document: &Document, row: &Row<'_>, columns: &[&Column], best: &[Optio
             }
         };
     }
-    let command = escape(&again(&document.command, row.scheme));
+    let command = escape(&again(command, row.scheme));
     html += &format!(
         "<td class=\"text gives\">{}</td><td class=\"text\"><code>{command}</code></td></tr>\n",
         escape(row.gives_up())

@@ -15,7 +15,7 @@ pub(super) fn throughput(document: &Document) -> Section {
             conditions(document, Metric::THROUGHPUT)
         );
         let svg = bars("Throughput by workload and scheme", "tx/s", &panels(&grid), &[]);
-        body += &figure(&svg, &caption, document);
+        body += &figure(&svg, &caption, &command(document, Metric::THROUGHPUT), document);
         body += &table::grid("Transactions per second.", "Workload", &grid, table::median);
         body += &metric_table(
             document,
@@ -39,7 +39,7 @@ pub(super) fn cost(document: &Document) -> Section {
             conditions(document, Metric::PERSISTENCE_COST)
         );
         let svg = bars("Cost of persistence by workload and scheme", "ns", &panels(&grid), &[]);
-        body += &figure(&svg, &caption, document);
+        body += &figure(&svg, &caption, &command(document, Metric::PERSISTENCE_COST), document);
         body += &metric_table(
             document,
             Metric::PERSISTENCE_COST_RATIO,
@@ -93,8 +93,8 @@ pub(super) fn parts(document: &Document) -> Section {
              measurement; its bar goes to the left. {}",
             conditions(document, Metric::TIME_REST)
         );
-        body +=
-            &figure(&bars("Parts of a transaction", "ns", &panels, &legend), &caption, document);
+        let svg = bars("Parts of a transaction", "ns", &panels, &legend);
+        body += &figure(&svg, &caption, &command(document, Metric::TIME_REST), document);
     }
     Section { id: "parts", title: "Where the time goes", body }
 }
@@ -158,7 +158,7 @@ pub(super) fn floor(document: &Document) -> Section {
             conditions(document, Metric::FLOOR)
         );
         let svg = lines("The floor: lines and one fence", "lines", "ns", &patterns);
-        body += &figure(&svg, &caption, document);
+        body += &figure(&svg, &caption, &command(document, Metric::FLOOR), document);
         let colour = |index: usize, _: &str| palette::series(index);
         body += &table::coloured_grid("Nanoseconds.", "Lines", &grid, colour, table::median);
     }
@@ -195,6 +195,25 @@ fn metric_table(document: &Document, metric: Metric, caption: &str) -> String {
         return String::new();
     }
     table::grid(&escape(caption), "Workload", &grid, table::median)
+}
+
+/// The command that measures a metric again.
+pub(super) fn command(document: &Document, metric: Metric) -> String {
+    if metric == Metric::FLOOR {
+        return format!("outlast bench floor --seed {}", document.seed);
+    }
+    let mut works: Vec<&str> = Vec::new();
+    let mut schemes: Vec<&str> = Vec::new();
+    let mine = |r: &&Record| r.kind == Kind::Native && r.is(metric) && r.paper.is_none();
+    for record in document.records.iter().filter(mine) {
+        for (names, name) in [(&mut works, &record.workload), (&mut schemes, &record.scheme)] {
+            if !names.contains(&name.as_str()) {
+                names.push(name);
+            }
+        }
+    }
+    let (works, schemes) = (works.join(","), schemes.join(","));
+    format!("outlast bench {works} --scheme {schemes} --seed {}", document.seed)
 }
 
 fn conditions(document: &Document, metric: Metric) -> String {

@@ -27,13 +27,14 @@ pub(super) fn coloured_grid(
     colour: impl Fn(usize, &str) -> RGBColor,
     cell: impl Fn(&Record) -> (&'static str, String),
 ) -> String {
-    let mut html = format!("<thead><tr><th>{corner}</th>");
+    let mut html = format!("<thead><tr><th scope=\"col\">{corner}</th>");
     for (index, column) in grid.columns.iter().enumerate() {
-        html += &format!("<th>{}{}</th>", swatch(colour(index, column)), escape(column));
+        html +=
+            &format!("<th scope=\"col\">{}{}</th>", swatch(colour(index, column)), escape(column));
     }
     html += "</tr></thead><tbody>\n";
     for row in &grid.rows {
-        html += &format!("<tr><th>{}</th>", escape(row));
+        html += &format!("<tr><th scope=\"row\">{}</th>", escape(row));
         for column in &grid.columns {
             html += &match grid.get(row, column) {
                 Some(record) => {
@@ -57,7 +58,7 @@ pub(crate) fn rows(
 ) -> String {
     let head = |head: &&str| {
         let class = if words(head) { " class=\"text\"" } else { "" };
-        format!("<th{class}>{head}</th>")
+        format!("<th scope=\"col\"{class}>{head}</th>")
     };
     let heads: String = heads.iter().map(head).collect();
     let mut html = format!("<thead><tr>{heads}</tr></thead><tbody>\n");
@@ -82,13 +83,16 @@ fn swatch(colour: RGBColor) -> String {
 }
 
 /// A table with more rows is folded.
-const ROWS_SHOWN_MAX: usize = 12;
+const ROWS_SHOWN_MAX: usize = 6;
 
 /// Head and rows with what stands around them. A long table has its caption on the fold; one
 /// without a caption is folded by the caller.
 fn whole(caption: &str, html: &str, rows: usize) -> String {
     let table = |caption: &str| {
-        format!("<div class=\"scroll\"><table>{caption}\n{html}</tbody></table></div>\n")
+        format!(
+            "<div class=\"scroll\" tabindex=\"0\" role=\"group\" aria-label=\"Table, scrolls where \
+             there is no room\"><table>{caption}\n{html}</tbody></table></div>\n"
+        )
     };
     match caption {
         "" => table(""),

@@ -52,8 +52,6 @@ fn sum(document: &Document, metric: Metric) -> Option<u64> {
 pub(super) fn claims(document: &Document, title: &'static str) -> Section {
     let mut claims: Vec<&Record> = claims_of(document).collect();
     claims.sort_by_key(|claim| Verdict::urgency(claim.verdict));
-    let heads = ["Verdict", "Claim", "Of", "Workload", "Scheme", "Claimed", "Measured", "Reason"];
-    let words = |head: &str| !matches!(head, "Claimed" | "Measured");
     let (missed, others): (Vec<&Record>, Vec<&Record>) =
         claims.iter().partition(|claim| claim.verdict == Some(Verdict::NotReached));
     let part = |claims: &[&Record], what: &str| {
@@ -61,11 +59,48 @@ pub(super) fn claims(document: &Document, title: &'static str) -> Section {
         let summary = format!("{}: {}", what, claims.len());
         match rows.is_empty() {
             true => String::new(),
-            false => folded(&summary, &table::rows("", &heads, words, &rows)),
+            false => folded(&summary, &table::rows("", &HEADS, is_words, &rows)),
         }
     };
     let body = part(&missed, "Not reached") + &part(&others, "Reached, or not to be tested here");
     Section { id: "claims", title, body }
+}
+
+/// How many of these have which verdict.
+pub(super) fn counts(claims: &[&Record]) -> String {
+    let count = |verdict, what: &str| {
+        let count = claims.iter().filter(|r| r.verdict == Some(verdict)).count();
+        (count > 0).then(|| format!("{count} {what}"))
+    };
+    let parts = [
+        count(Verdict::Reached, "reached"),
+        count(Verdict::NotReached, "not reached"),
+        count(Verdict::Contradictory, "contradictory"),
+        count(Verdict::NotTestable, "not testable"),
+    ];
+    format!(
+        "{} claims: {}",
+        claims.len(),
+        parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+    )
+}
+
+/// Claims of one figure, folded beneath it; those not reached first.
+pub(super) fn folded_claims(claims: &[&Record]) -> String {
+    if claims.is_empty() {
+        return String::new();
+    }
+    let mut claims = claims.to_vec();
+    claims.sort_by_key(|claim| Verdict::urgency(claim.verdict));
+    let rows: Vec<_> = claims.iter().map(|claim| row(claim)).collect();
+    folded("Its claims", &table::rows("", &HEADS, is_words, &rows))
+}
+
+const HEADS: [&str; 8] =
+    ["Verdict", "Claim", "Of", "Workload", "Scheme", "Claimed", "Measured", "Reason"];
+
+fn is_words(head: &str) -> bool {
+    !matches!(head, "Claimed" | "Measured")
 }
 
 fn claims_of(document: &Document) -> impl Iterator<Item = &Record> {

@@ -6,7 +6,7 @@
 
 use plotters::prelude::*;
 
-use super::{Drawn, FONT_PX, GRID, Paper, figure, headroom, ink};
+use super::{Drawn, FONT_PX, GRID, Marks, Paper, figure, headroom, ink};
 use crate::format::{short, tick};
 
 /// The bars of one workload.
@@ -68,13 +68,13 @@ pub fn bars(title: &str, unit: &str, panels: &[Panel], parts: &[(&str, RGBColor)
     let entries = legend_places(parts, width);
     let legend_px = entries.last().map_or(0, |(_, row)| (row + 1) * LEGEND_PX);
     let height = legend_px + rows * panel_height;
-    figure(width, height, title, |paper| {
+    figure((width, height), title, "rect", |paper, marks| {
         let (top, rest) = paper.split_vertically(legend_px);
-        legend(&top, parts, &entries)?;
+        legend(&top, parts, &entries, marks)?;
         let places = rest.split_evenly((rows as usize, columns as usize));
         let label_px = label_width(panels);
         for (place, panel) in places.iter().zip(panels) {
-            draw_panel(place, panel, unit, label_px)?;
+            draw_panel(place, panel, (unit, parts), label_px, marks)?;
         }
         Ok(())
     })
@@ -107,16 +107,28 @@ fn legend_places(parts: &[(&str, RGBColor)], width: u32) -> Vec<(i32, u32)> {
     places
 }
 
-fn legend(place: &Paper<'_>, parts: &[(&str, RGBColor)], places: &[(i32, u32)]) -> Drawn {
+fn legend(
+    place: &Paper<'_>,
+    parts: &[(&str, RGBColor)],
+    places: &[(i32, u32)],
+    marks: &Marks,
+) -> Drawn {
     for ((name, colour), (x, row)) in parts.iter().zip(places) {
         let y = (row * LEGEND_PX) as i32;
+        marks.add(name, (*name).to_owned());
         place.draw(&Rectangle::new([(*x, y + 5), (x + 13, y + 18)], colour.filled()))?;
         place.draw(&Text::new((*name).to_owned(), (x + 19, y + 4), ink(FONT_PX)))?;
     }
     Ok(())
 }
 
-fn draw_panel(place: &Paper<'_>, panel: &Panel, unit: &str, label_px: u32) -> Drawn {
+fn draw_panel(
+    place: &Paper<'_>,
+    panel: &Panel,
+    (unit, parts): (&str, &[(&str, RGBColor)]),
+    label_px: u32,
+    marks: &Marks,
+) -> Drawn {
     let (title, body) = place.split_vertically(TITLE_PX);
     let bold = (super::FONT, FONT_PX + 1).into_font().style(FontStyle::Bold).color(&BLACK);
     title.draw(&Text::new(panel.title.clone(), (8, 9), bold))?;
@@ -149,6 +161,16 @@ fn draw_panel(place: &Paper<'_>, panel: &Panel, unit: &str, label_px: u32) -> Dr
     }
     for (index, bar) in panel.bars.iter().enumerate() {
         let y = (count - 1 - index) as f64 + 0.5;
+        for (length, colour) in &bar.segments {
+            let part = parts.iter().find(|(_, other)| other == colour).map(|(name, _)| *name);
+            let series = part.unwrap_or(&bar.label);
+            let spread = bar.whisker.map_or(String::new(), |(low, high)| {
+                format!(" ({} – {})", short(low), short(high))
+            });
+            let of = part.map_or(String::new(), |part| format!(", {part}"));
+            let (title, label, length) = (&panel.title, &bar.label, short(*length));
+            marks.add(series, format!("{title}: {label}{of}: {length} {unit}{spread}"));
+        }
         draw_bar(&mut chart, bar, y)?;
         let text_y = (index as u32 * BAR_PX) as i32 + 5;
         let style = ink(FONT_PX).pos(right_aligned());

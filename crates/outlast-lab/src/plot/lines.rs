@@ -4,7 +4,7 @@ use plotters::coord::combinators::BindKeyPoints;
 use plotters::prelude::*;
 
 use super::{FONT_PX, GRID, figure, ink};
-use crate::format::tick;
+use crate::format::{short, tick};
 use crate::plot::palette;
 
 /// One line.
@@ -38,10 +38,10 @@ pub fn lines(title: &str, x_title: &str, y_title: &str, lines: &[Line]) -> Strin
     }
     let (y_low, y_high) = (y_low / 1.15, y_high * 1.15);
     let longest = lines.iter().map(|line| line.label.chars().count() as u32).max().unwrap_or(0);
-    figure(WIDTH, HEIGHT, title, |paper| {
+    figure((WIDTH, HEIGHT), title, "circle", |paper, marks| {
         let mut chart = ChartBuilder::on(paper)
             .margin_top(12)
-            .margin_right((longest * LETTER_PX + 24).min(WIDTH / 2))
+            .margin_right((longest * LETTER_PX + 34).min(WIDTH / 2))
             .x_label_area_size(42)
             .y_label_area_size(62)
             .build_cartesian_2d(
@@ -66,15 +66,20 @@ pub fn lines(title: &str, x_title: &str, y_title: &str, lines: &[Line]) -> Strin
             let colour = palette::series(index);
             let points: Vec<_> = line.points.iter().copied().filter(|p| p.1 > 0.0).collect();
             chart.draw_series(LineSeries::new(points.iter().copied(), colour.stroke_width(2)))?;
-            chart.draw_series(points.iter().map(|p| Circle::new(*p, 3, colour.filled())))?;
+            for point in &points {
+                let (x, y) = (tick(point.0), short(point.1));
+                marks.add(&line.label, format!("{}: {y} {y_title} at {x} {x_title}", line.label));
+                chart.draw_series([Circle::new(*point, 3, colour.filled())])?;
+            }
             if let Some(last) = points.last() {
                 let (x, y) = chart.backend_coord(last);
                 ends.push((y, x, line.label.clone(), colour));
             }
         }
         for (y, x, label, colour) in apart(ends) {
-            let style = (super::FONT, FONT_PX).into_font().color(&colour);
-            paper.draw(&Text::new(label, (x + 12, y - 8), style))?;
+            marks.add(&label, label.clone());
+            paper.draw(&Circle::new((x + 14, y), 4, colour.filled()))?;
+            paper.draw(&Text::new(label, (x + 22, y - 8), ink(FONT_PX)))?;
         }
         Ok(())
     })

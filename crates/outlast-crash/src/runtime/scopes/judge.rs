@@ -2,10 +2,12 @@
 
 use outlast::{
     ByteRange, CheckReport, OpenOptions, Plant, Pool, PoolError, PoolOffset, RecoveredPool,
+    RecoveryReport,
 };
 use outlast::{Runner, Scheme, Transact, UnrecoveredPool};
 use outlast_pmem::{Mark, Medium};
 use outlast_trace::TxId;
+use std::cell::Cell;
 
 use super::script::{Facts, Shape};
 use crate::{Broken, Crash, ImageMedium, Judge, Key, Oracle, Transaction, Version, Violation};
@@ -29,6 +31,8 @@ pub(super) struct CellJudge<'a> {
     checks_rings: bool,
     wanted: Option<Broken>,
     oracle: Oracle,
+    /// What the last recovery said of itself.
+    recovered: Cell<Option<RecoveryReport>>,
 }
 
 impl<'a> CellJudge<'a> {
@@ -64,6 +68,7 @@ impl<'a> CellJudge<'a> {
             checks_rings: false,
             wanted: None,
             oracle,
+            recovered: Cell::new(None),
         })
     }
 
@@ -77,8 +82,13 @@ impl<'a> CellJudge<'a> {
         Self { checks_rings, ..self }
     }
 
+    /// What the last recovery said of itself; nothing where it gave no pool.
+    pub fn recovered(&self) -> Option<RecoveryReport> {
+        self.recovered.get()
+    }
+
     /// What a cell says.
-    fn version<M: Medium>(&self, medium: &M, cell: u64) -> Result<u64, Violation> {
+    pub fn version<M: Medium>(&self, medium: &M, cell: u64) -> Result<u64, Violation> {
         let word = medium.load_u64(self.shape.cell_at(self.root, cell));
         if !self.shape.is_block(cell) {
             return Ok(word);
@@ -158,7 +168,9 @@ fn recover(
 
 impl CellJudge<'_> {
     fn judge(&self, image: &ImageMedium, crash: &Crash<'_>) -> Result<(), Violation> {
+        self.recovered.set(None);
         let pool = recover(image, self.plant)?;
+        self.recovered.set(Some(pool.report()));
         self.judge_cells(image, crash.acked)?;
         match pool.root() {
             Ok(Some((at, _))) if at == self.root => {}

@@ -5,6 +5,7 @@
 //! on a [`Recorder`], hands the history to the [exhaustive checker](crate::Exhaustive), and has
 //! every recovered image judged: versions of cells by the oracle, the allocator by what is reachable.
 
+mod explain;
 mod judge;
 pub mod lifecycle;
 pub mod points;
@@ -27,7 +28,7 @@ use outlast_trace::{FlushKind, LaneId, Op, OpLog, TxId};
 
 use crate::caught;
 use crate::exhaustive::Seen;
-use crate::{Broken, Count, Exhaustive, Model, Outcome, TooWide, Violation};
+use crate::{Broken, Count, Exhaustive, Failure, Model, Outcome, TooWide, Violation};
 use judge::CellJudge;
 use script::{Facts, LaneScript, Shape, Step};
 
@@ -279,8 +280,18 @@ impl Scope {
     pub fn run(
         &self,
         config: &ScopeConfig,
-        mut progress: impl FnMut(&Tally),
+        progress: impl FnMut(&Tally),
     ) -> Result<Tally, TooWide> {
+        self.search(config, progress).map(|(tally, _)| tally)
+    }
+
+    /// As [`run`](Self::run), with the run in which the first failing image was found.
+    fn search(
+        &self,
+        config: &ScopeConfig,
+        mut progress: impl FnMut(&Tally),
+    ) -> Result<(Tally, Option<(Recorded, Failure)>), TooWide> {
+        let mut found = None;
         let mut tally = Tally::default();
         // Schedules in which lanes read and wrote the same are judged alike.
         let mut seen: HashMap<Vec<Facts>, Seen> = HashMap::new();
@@ -296,7 +307,8 @@ impl Scope {
             match self.record(config, &base, root, scheduler, &mut explorer) {
                 Ok(recorded) => {
                     let seen = seen.entry(recorded.facts.clone()).or_insert_with(Seen::with_points);
-                    self.verify(config, &recorded, seen, &mut tally)?;
+                    let failure = self.verify(config, &recorded, seen, &mut tally)?;
+                    found = failure.map(|failure| (recorded, failure));
                 }
                 // What comes of other interleavings of such a schedule is not asked.
                 Err(failure) if config.is_unwanted(failure.violation.broken) => {}
@@ -307,7 +319,7 @@ impl Scope {
                 break;
             }
         }
-        Ok(tally)
+        Ok((tally, found))
     }
 
     /// The cache of which the queue has that many lines: as many, or half.
@@ -549,34 +561,47 @@ impl Scope {
         recorded: &Recorded,
         seen: &mut Seen,
         tally: &mut Tally,
-    ) -> Result<(), TooWide> {
-        let (scheme, plant) = (config.scheme, config.plant);
-        let judge = CellJudge::new(&self.shape, recorded.root, scheme, plant, &recorded.facts)
-            .map(|judge| judge.checking_rings(self.of_other_form));
-        let judge = match judge {
-            Ok(judge) => judge.looking_for(config.wanted),
+    ) -> Result<Option<Failure>, TooWide> {
+        let judge = match self.judge(config, recorded) {
+            Ok(judge) => judge,
             Err(violation) => {
                 let plan = recorded.plan.clone();
                 tally.failure = Some(ScopeFailure { violation, plan, witness: None });
-                return Ok(());
+                return Ok(None);
             }
         };
         let acks = (0..recorded.log.len())
             .filter(|index| matches!(recorded.log.get(*index).1, Op::Ack(_)));
         let from_op = self.from_ack.checked_sub(1).and_then(|n| acks.clone().nth(n)).unwrap_or(0);
-        let outcome = Exhaustive::new(config.model)
-            .crashes(self.crashes)
+        let outcome = self
+            .settings(config)
             .from_op(from_op)
             .images_max(config.images_max.saturating_sub(tally.counted()))
             .run_after(&recorded.base, &recorded.log, judge, seen)?;
         tally.take(&outcome);
-        if let Some(failure) = outcome.failures.into_iter().next() {
+        let failure = outcome.failures.into_iter().next();
+        if let Some(failure) = &failure {
             tally.failure = Some(ScopeFailure {
-                violation: failure.violation,
+                violation: failure.violation.clone(),
                 plan: recorded.plan.clone(),
                 witness: Some(failure.witness.to_string()),
             });
         }
-        Ok(())
+        Ok(failure)
+    }
+
+    fn settings(&self, config: &ScopeConfig) -> Exhaustive {
+        Exhaustive::new(config.model).crashes(self.crashes)
+    }
+
+    /// Who judges the images of a run.
+    fn judge<'a>(
+        &'a self,
+        config: &ScopeConfig,
+        recorded: &Recorded,
+    ) -> Result<CellJudge<'a>, Violation> {
+        let (scheme, plant) = (config.scheme, config.plant);
+        CellJudge::new(&self.shape, recorded.root, scheme, plant, &recorded.facts)
+            .map(|judge| judge.checking_rings(self.of_other_form).looking_for(config.wanted))
     }
 }

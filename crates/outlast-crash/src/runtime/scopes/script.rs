@@ -115,6 +115,46 @@ pub enum Step {
     After(usize),
 }
 
+impl Step {
+    /// The step in words.
+    pub fn describe(&self) -> String {
+        let cells = |cells: &[u64]| {
+            let names: Vec<String> = cells.iter().map(u64::to_string).collect();
+            match names.len() {
+                1 => format!("cell {}", names[0]),
+                _ => format!("cells {}", names.join(", ")),
+            }
+        };
+        match self {
+            Self::Write(written) => format!("writes {}", cells(written)),
+            Self::Read(cell) => format!("reads cell {cell}"),
+            Self::WriteAcross(cell) => {
+                format!("writes cells {cell} and {} by one unaligned store", cell + 1)
+            }
+            Self::Publish(cell) => format!("puts a new block into cell {cell}"),
+            Self::LinkThenFill(cell) => format!("links a new block in cell {cell}, then fills it"),
+            Self::PublishLarge(cell) => format!("puts a large block into cell {cell}"),
+            Self::Forge { cell, .. } => {
+                format!("puts a block of forged log records into cell {cell}")
+            }
+            Self::ClearForged { cell, .. } => {
+                format!("frees the block of cell {cell} with a forged first line")
+            }
+            Self::Scribble => "stores into a block that it never links".to_owned(),
+            Self::Clear(cell) => format!("frees the block of cell {cell}"),
+            Self::Rewrite(cell) => format!("changes the block of cell {cell} in place"),
+            Self::ChangeAndClear(cell) => format!("changes the block of cell {cell} and frees it"),
+            Self::SetRoot => "sets the root".to_owned(),
+            Self::Abort => "gives up".to_owned(),
+            Self::Later => "commits asynchronously".to_owned(),
+            Self::Sync => "makes everything durable that has returned".to_owned(),
+            Self::Look => "acknowledges what has returned and is durable".to_owned(),
+            Self::Stay => "waits for all other lanes".to_owned(),
+            Self::After(count) => format!("waits until {count} transactions have returned"),
+        }
+    }
+}
+
 /// The epoch in which a trial's scripts run: the second opening of their pool.
 const TRIAL_EPOCH: u64 = 3;
 

@@ -28,7 +28,7 @@ pub fn html(document: &Document) -> String {
             "Stale objects by replacement policy. Every panel has its own scale. Conditions: {}.",
             conditions.join("; ")
         );
-        body += &figure(&svg, &caption, document);
+        body += &figure(&svg, &caption, "outlast reproduce archapt --figure table4", document);
         let words = ["Workload", "In the paper", "Scheme", "Policy"];
         let ours = COLUMNS.map(|column| column.1);
         let heads: Vec<&str> = words
