@@ -52,7 +52,7 @@ const contrast = () => {
 const overflow = () => {
   if (document.documentElement.scrollWidth <= window.innerWidth) return;
   const wide = [...document.querySelectorAll("body *")].find((element) => {
-    const inScroller = element.closest(".scroll, .plot, ol.line");
+    const inScroller = element.parentElement.closest(".scroll, .plot, ol.line");
     return !inScroller && element.getBoundingClientRect().right > window.innerWidth + 1;
   });
   wrong(`overflow: ${document.documentElement.scrollWidth} px${wide ? " by " + name(wide) : ""}`);
@@ -89,9 +89,10 @@ const structure = () => {
     // No label, and so no legend, is cut off.
     const { width, height } = svg.viewBox.baseVal;
     for (const text of svg.querySelectorAll("text")) {
-      const box = text.getClientRects().length > 0 ? text.getBBox() : null;
+      const isShown = text.getClientRects().length > 0 && !text.hasAttribute("transform");
+      const box = isShown ? text.getBBox() : null;
       const isOut = box && (box.x < -1 || box.x + box.width > width + 1 || box.y + box.height > height + 1);
-      if (isOut) wrong(`cut: "${text.textContent}" of ${svg.getAttribute("aria-label")}`);
+      if (isOut) wrong(`cut: "${text.textContent.trim()}" of ${svg.getAttribute("aria-label")}`);
     }
   }
   for (const head of document.querySelectorAll("th")) {
