@@ -168,10 +168,36 @@ fn wrong_names_are_told_the_right_ones() {
         &["crash", "words", "--policy", "any", "--layout", "coalesced"],
         &["--layout", "random campaigns"],
     );
+    names(&["crash", "ARC-99", "--explain"], &["'ARC-99'", "did you mean 'ARC-9'?"]);
+    names(&["crash", "hash", "--explain", "--policy", "lru"], &["--explain", "--policy any"]);
+    let other = ["crash", "ARC-2", "--explain", "--scheme", "swift"];
+    names(&other, &["ARC-2", "swift", "undo-archapt:literal or redo-archapt:literal"]);
     names(&["report", "--scale", "huge"], &["huge", "quick", "full"]);
     names(&["reproduce", "archapt", "--figure", "4"], &["'4'", "1, 2", "table1", "clwb"]);
     names(&["reproduce", "archapd"], &["archapd", "archapt"]);
     names(&["pool", "create", "x", "--size", "12q"], &["12q", "64M"]);
+}
+
+/// Flaws of the runtime's literal schemes, of the timed machine's schemes, and a planted bug: each is
+/// told whole, and the command that ends it tells the same.
+#[test]
+fn an_explained_crash_is_told_again_by_its_command() {
+    for asked in [
+        &["crash", "ARC-7", "--explain", "--scheme", "redo-archapt:literal"][..],
+        &["crash", "HWL-1", "--explain"],
+        &["crash", "--plant", "skip-flush:RedoRecord", "--scheme", "redo", "--explain"],
+    ] {
+        let told = good(asked);
+        for part in ["Time line of the program", "crash before", "What recovery did", "\n  ✗ "] {
+            assert!(told.contains(part), "{asked:?}: {part:?} is missing in\n{told}");
+        }
+        let (_, again) = told.rsplit_once("Again\n  outlast ").expect("it ends with a command");
+        let words: Vec<&str> =
+            again.split_whitespace().map(|word| word.trim_matches('\'')).collect();
+        assert_eq!(good(&words), told, "{again}");
+    }
+    let document = json(&["crash", "PICL-1", "--explain"]);
+    assert_eq!(document["explained"][0]["flaw"], "PICL-1");
 }
 
 /// The runtime keeps what it promises, and one that is broken on purpose is found out: exit

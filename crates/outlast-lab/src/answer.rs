@@ -5,7 +5,6 @@
 //! no scheme is judged by work that another one was spared.
 
 use outlast::Scheme;
-use outlast_schemes::MachineScheme;
 
 use crate::format::{grouped, significant};
 use crate::goals::{self, OURS, promises};
@@ -62,12 +61,10 @@ impl Answer {
         let base = PEERS.into_iter().chain([UNPROTECTED]).find(|name| has(&native, name));
         let base = base.unwrap_or_default().to_owned();
         let speeds = speeds(&native, &base, native_guarantee);
-        let machine: Vec<&Record> =
-            papers.iter().copied().filter(|record| is_of_machine(record)).collect();
         let sentences = [
             fastest(&speeds, &base),
             cost(&own.records, &speeds, &native),
-            hardware(&machine),
+            hardware(&document.compared),
             crashes(&own.records),
             not_reached(own.records.iter().chain(papers.iter().copied())),
         ];
@@ -184,33 +181,35 @@ fn cost(records: &[Record], speeds: &[Speed], native: &Grid<'_>) -> Option<Strin
     Some(text + ".")
 }
 
-/// Whether a record is the throughput of a scheme of the timed machine.
-fn is_of_machine(record: &Record) -> bool {
-    record.kind == Kind::Sim
-        && record.is(Metric::THROUGHPUT)
-        && record.scheme.parse::<MachineScheme>().is_ok()
-}
+/// What is compared of schemes of the timed machine, in the order in which it is told.
+const GUARANTEES: [&str; 4] = ["durable", "epoch", "buffered", "replay"];
 
-/// The families of the timed machine.
-fn hardware(records: &[&Record]) -> Option<String> {
-    let guarantee = |scheme: &str| {
-        let mine = records.iter().find(|record| record.scheme == scheme);
-        mine.and_then(|record| record.guarantee.clone()).unwrap_or_default()
+/// The families of the timed machine: of each guarantee the fastest.
+fn hardware(compared: &[Record]) -> Option<String> {
+    let of_speed = |record: &&Record| record.is(Metric::SPEED_OVER_PLAIN);
+    let of = |guarantee: &str| {
+        let promises = |record: &&Record| record.guarantee.as_deref() == Some(guarantee);
+        let mine = compared.iter().filter(of_speed).filter(promises);
+        let mut speeds: Vec<(f64, &str)> =
+            mine.filter_map(|record| Some((record.value?, &*record.scheme))).collect();
+        speeds.sort_by(|a, b| b.0.total_cmp(&a.0));
+        let (best, scheme) = *speeds.first()?;
+        let mut told = format!("{guarantee} {:.0} % (`{scheme}`", 100.0 * best);
+        if let Some((least, slowest)) = speeds.last().filter(|_| speeds.len() > 2) {
+            told +=
+                &format!("; the slowest of {}, `{slowest}`, {:.0} %", speeds.len(), 100.0 * least);
+        }
+        Some(told + ")")
     };
-    let grid = Grid::new(records.iter().copied(), work, |record| record.scheme.clone());
-    let base = Some(MachineScheme::plain().name()).filter(|name| has(&grid, name))?;
-    let speeds = speeds(&grid, base, guarantee);
-    let mut durable = speeds.iter().filter(|speed| speed.is_durable());
-    let (best, next) = (durable.next()?, durable.next()?);
-    Some(format!(
-        "On the timed machine `{}` is the fastest durable scheme: {} times `{}`, the next, and \
-         {:.0} % of `{base}` ({} programs).",
-        best.scheme,
-        significant(best.mean / next.mean),
-        next.scheme,
-        100.0 * best.mean,
-        shared_rows(&grid).len(),
-    ))
+    let told: Vec<String> = GUARANTEES.iter().filter_map(|guarantee| of(guarantee)).collect();
+    let work = &compared.iter().find(of_speed)?.workload;
+    (!told.is_empty()).then(|| {
+        format!(
+            "Hardware on the timed machine keeps this of the throughput of plain memory at best, by \
+             guarantee, on `{work}`: {}.",
+            told.join(", ")
+        )
+    })
 }
 
 fn crashes(records: &[Record]) -> Option<String> {
@@ -249,8 +248,29 @@ fn not_reached<'a>(records: impl Iterator<Item = &'a Record>) -> Option<String> 
         .into_iter()
         .flatten()
         .collect();
-    (!parts.is_empty())
-        .then(|| format!("Not reached: {}; the reason stands beside each.", parts.join(" and ")))
+    if parts.is_empty() {
+        return None;
+    }
+    let missed = own.iter().filter(|r| r.verdict == Some(Verdict::NotReached));
+    let far = |claim: &&&Record| {
+        let ratio = claim.value? / claim.paper_value?;
+        (ratio.is_finite() && ratio > 0.0).then(|| ratio.ln().abs())
+    };
+    let farthest = missed.max_by(|a, b| far(a).unwrap_or(0.0).total_cmp(&far(b).unwrap_or(0.0)));
+    let farthest = farthest.and_then(|claim| {
+        let (value, goal) = (significant(claim.value?), significant(claim.paper_value?));
+        let what = claim.claim.as_deref().unwrap_or(&claim.metric);
+        Some(format!(
+            "; farthest from its goal is `{}` on {} ({what}): {value} instead of {goal}",
+            claim.scheme,
+            work(claim),
+        ))
+    });
+    Some(format!(
+        "Not reached: {}{}. They bound where a scheme pays: choose by its own row.",
+        parts.join(" and "),
+        farthest.unwrap_or_default()
+    ))
 }
 
 /// Whether a claim is a goal of the project itself.

@@ -56,22 +56,17 @@ pub enum CrashError {
     Panicked(String),
 }
 
-/// Everything that the report says about crashes: the random campaigns, the exhaustive search of
-/// every scope, and the planted bugs.
-///
-/// # Errors
-/// [`CrashError`]; a loss is not an error but a record.
-pub fn crash_records(
-    size: Size,
-    seed: u64,
-    listen: &mut Listener<'_>,
-) -> Result<Vec<Record>, CrashError> {
-    let mut records = campaigns::campaign_records(size, seed, listen)?;
-    records.extend(exhaustive_records(size, listen)?);
-    records.extend(planted_records(size, listen)?);
-    records.extend(control_records(size, listen)?);
-    Ok(records)
-}
+/// A part of what the report says about crashes. A loss is not an error but a record.
+pub(crate) type Part = fn(Size, u64, &mut Listener<'_>) -> Result<Vec<Record>, CrashError>;
+
+/// The parts by their names: the random campaigns, the exhaustive search of every scope, the planted
+/// bugs, and the controls.
+pub(crate) const PARTS: [(&str, Part); 4] = [
+    ("crash campaigns", |size, seed, listen| Ok(campaigns::campaign_records(size, seed, listen)?)),
+    ("exhaustive search", |size, _, listen| exhaustive_records(size, listen)),
+    ("planted bugs", |size, _, listen| planted_records(size, listen)),
+    ("controls", |size, _, listen| control_records(size, listen)),
+];
 
 /// Who is crashed: in the quick scale not the baselines, which the full one and tests have.
 pub(crate) fn on_trial(size: Size) -> impl Iterator<Item = Scheme> + Clone {

@@ -3,28 +3,47 @@
 
 use std::fmt::Write as _;
 
+use outlast::{Plant, Scheme};
 use outlast_crash::explain::published::{self, Flaw};
 use outlast_crash::explain::{Compared, Event, Explanation, Fate, Run};
 
 use crate::crash::CrashError;
+use crate::native::Size;
 use crate::progress::Listener;
 
 /// Columns of the view on a terminal.
 const COLUMNS: usize = 100;
 
-/// Explains every published flaw that shows, on all cores.
+/// Planted bugs that are explained for each scheme of the runtime.
+const PLANTS: usize = 2;
+
+/// What a report explains.
+enum Job {
+    Flaw(Box<Flaw>),
+    Planted(Plant, Scheme),
+}
+
+/// Explains every published flaw that shows, and some planted bugs of each scheme of the runtime, on
+/// all cores.
 ///
 /// # Errors
-/// When the checker itself panics.
-pub fn published_flaws(
-    seed: u64,
-    listen: &mut Listener<'_>,
-) -> Result<Vec<Explanation>, CrashError> {
-    let flaws = published::all();
-    let name = |flaw: &Flaw| format!("{} in {}", flaw.name(), flaw.scheme());
-    let told = crate::crash::deal("explained crashes", &flaws, listen, name, |flaw| {
+/// When the checker cannot run or panics.
+pub fn for_report(seed: u64, listen: &mut Listener<'_>) -> Result<Vec<Explanation>, CrashError> {
+    let flaws = published::all().into_iter().map(|flaw| Job::Flaw(Box::new(flaw)));
+    let of_scheme = |scheme: Scheme| {
+        let plants = Plant::all().filter(move |plant| plant.applies_to(scheme));
+        plants.take(PLANTS).map(move |plant| Job::Planted(plant, scheme))
+    };
+    let planted = crate::crash::on_trial(Size::Quick).flat_map(of_scheme);
+    let jobs: Vec<Job> = flaws.chain(planted).collect();
+    let name = |job: &Job| match job {
+        Job::Flaw(flaw) => format!("{} in {}", flaw.name(), flaw.scheme()),
+        Job::Planted(plant, scheme) => format!("{plant} in {scheme}"),
+    };
+    let told = crate::crash::deal("explained crashes", &jobs, listen, name, |job| match job {
         // A flaw that cannot be run has nothing to show; the campaigns say why.
-        Ok(flaw.explain(seed).ok().flatten())
+        Job::Flaw(flaw) => Ok(flaw.explain(seed).ok().flatten()),
+        Job::Planted(plant, scheme) => published::planted_anywhere(*plant, *scheme),
     })?;
     Ok(told.into_iter().flatten().collect())
 }
@@ -161,7 +180,6 @@ fn compared(rows: &[Compared]) -> String {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use outlast::Scheme;
     use outlast_crash::explain::published::{named, planted};
 
     use super::*;

@@ -82,12 +82,14 @@ pub struct Overall<'l> {
     /// How much of the current phase is done, from 0 to 1.
     part: f64,
     began: Instant,
+    /// Notes that several phases have are told once.
+    noted: Vec<String>,
 }
 
 impl<'l> Overall<'l> {
     /// Nothing is done of these.
     pub fn new(phases: Vec<Phase>, listen: &'l mut Listener<'l>) -> Self {
-        Self { listen, phases, current: 0, part: 0.0, began: Instant::now() }
+        Self { listen, phases, current: 0, part: 0.0, began: Instant::now(), noted: Vec::new() }
     }
 
     /// A phase begins; those before it are over.
@@ -106,7 +108,12 @@ impl<'l> Overall<'l> {
                 self.part = self.part.max(done as f64 / total.max(1) as f64);
                 self.tell(stage);
             }
-            other => (self.listen)(other),
+            Progress::Note(note) if self.noted.iter().any(|other| other == note) => {}
+            Progress::Note(note) => {
+                self.noted.push(note.to_owned());
+                (self.listen)(progress);
+            }
+            Progress::Whole { .. } => (self.listen)(progress),
         }
     }
 

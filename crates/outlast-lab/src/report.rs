@@ -8,7 +8,7 @@ use outlast_crash::explain::Explanation;
 use outlast_pmem::FloorOptions;
 use outlast_trace::write_whole;
 
-use crate::crash::{CrashError, crash_records};
+use crate::crash::{CrashError, PARTS};
 use crate::native::{self, NativeError, Setup, Size, floor};
 use crate::papers::{self, PAPERS};
 use crate::progress::{Listener, Overall, Phase};
@@ -53,24 +53,34 @@ pub struct Findings {
 
 /// The phases of a report with the seconds that each takes on two cores.
 fn phases(setup: &Setup) -> Vec<Phase> {
-    let native = setup.estimate().as_secs_f64();
-    let of_size = |quick, full| if setup.size == Size::Quick { quick } else { full };
-    let mut phases = vec![
-        (FLOOR, of_size(12.0, 60.0)),
-        (COMPETITION, native),
-        (CRASHES, of_size(60.0, 9_000.0)),
-        (EXPLAINED, of_size(10.0, 10.0)),
-        (COMPARED, of_size(20.0, 300.0)),
-    ];
-    phases.extend(PAPERS.iter().map(|paper| (paper.name(), of_size(10.0, 2_200.0))));
-    phases
+    let of_size = |(quick, full)| if setup.size == Size::Quick { quick } else { full };
+    let each = setup.estimate().as_secs_f64() / setup.workloads.len().max(1) as f64;
+    let works = setup.workloads.iter().map(|workload| (workload.name, each));
+    let crashes = PARTS.iter().map(|(name, _)| *name).zip(CRASHES_S.map(of_size));
+    let papers = PAPERS.iter().map(|paper| paper.name()).zip(PAPERS_S.map(of_size));
+    [(FLOOR, of_size(FLOOR_S))]
+        .into_iter()
+        .chain(works)
+        .chain(crashes)
+        .chain([(EXPLAINED, of_size(EXPLAINED_S)), (COMPARED, of_size(COMPARED_S))])
+        .chain(papers)
+        .collect()
 }
 
 const FLOOR: &str = "floor";
-const COMPETITION: &str = "runtime beside its peers";
-const CRASHES: &str = "crashes";
 const EXPLAINED: &str = "explained crashes";
 const COMPARED: &str = "hardware schemes";
+
+/// Seconds in the quick scale and in the full one.
+type Seconds = (f64, f64);
+
+const FLOOR_S: Seconds = (12.0, 60.0);
+/// In the order of [`PARTS`].
+const CRASHES_S: [Seconds; 4] = [(10.0, 4_000.0), (25.0, 3_000.0), (20.0, 1_500.0), (10.0, 500.0)];
+const EXPLAINED_S: Seconds = (5.0, 5.0);
+const COMPARED_S: Seconds = (10.0, 300.0);
+/// In the order of [`PAPERS`].
+const PAPERS_S: [Seconds; 4] = [(15.0, 4_000.0), (2.0, 2_000.0), (2.0, 1_500.0), (2.0, 1_500.0)];
 
 /// How long all of it is expected to take, in seconds, on two cores.
 pub fn estimate_s(setup: &Setup) -> u64 {
@@ -93,16 +103,21 @@ pub fn measure<'l>(
     whole.begin(FLOOR);
     let mut records = floor::measure(setup, floor_options, &mut |progress| whole.hear(progress))?;
     first(&records);
-    whole.begin(COMPETITION);
-    let natives = native::run(setup, &mut |progress| whole.hear(progress))?;
-    first(&natives);
-    records.extend(natives);
+    for workload in &setup.workloads {
+        whole.begin(workload.name);
+        let alone = Setup { workloads: vec![*workload], ..setup.clone() };
+        let found = native::run(&alone, &mut |progress| whole.hear(progress))?;
+        first(&found);
+        records.extend(found);
+    }
     records.extend(floor::distances(&records));
-    whole.begin(CRASHES);
-    records.extend(crash_records(setup.size, setup.seed, &mut |progress| whole.hear(progress))?);
+    for (name, part) in PARTS {
+        whole.begin(name);
+        records.extend(part(setup.size, setup.seed, &mut |progress| whole.hear(progress))?);
+    }
     records.extend(goals::judge(&records));
     whole.begin(EXPLAINED);
-    let explained = explain::published_flaws(setup.seed, &mut |progress| whole.hear(progress))?;
+    let explained = explain::for_report(setup.seed, &mut |progress| whole.hear(progress))?;
     whole.begin(COMPARED);
     let compared =
         compare::for_report(setup.size, setup.seed, &mut |progress| whole.hear(progress))

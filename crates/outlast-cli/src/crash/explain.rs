@@ -4,19 +4,15 @@ use std::error::Error;
 
 use outlast::Scheme;
 use outlast_crash::explain::{Explanation, published};
-use outlast_crash::runtime::plants::hunt;
 use outlast_crash::runtime::scopes::ScopeConfig;
 use outlast_lab::crash::planted_in;
 use outlast_lab::explain;
 use outlast_lab::record::Document;
-use outlast_sim::instead_of;
+use outlast_sim::{instead_of, nearest};
 
 use super::{ALL, ANY, CrashArgs, IMAGES_MAX, SCHEMES, scopes_of};
 use crate::say::{noteln, out, outln};
 use crate::{CommandResult, Verdict, names};
-
-/// Recoveries in each scope, when one is looked for that notices a bug.
-const HUNT_IMAGES_MAX: u64 = 1_000_000;
 
 /// What is to be told.
 struct Told {
@@ -100,11 +96,11 @@ fn of_plant(args: &CrashArgs, plant: &str) -> Result<Told, Box<dyn Error>> {
                 scopes_of(args, scope)?;
                 Some(scope)
             }
-            None => hunt(plant, scheme, HUNT_IMAGES_MAX, |_, _| ())?.killed.map(|killed| killed.0),
+            None => None,
         };
         let found = match scope {
             Some(scope) => published::planted(plant, scheme, scope)?,
-            None => None,
+            None => published::planted_anywhere(plant, scheme)?,
         };
         match found {
             Some(found) => told.found.push(found),
@@ -117,10 +113,14 @@ fn of_plant(args: &CrashArgs, plant: &str) -> Result<Told, Box<dyn Error>> {
 /// A scope of code as it is, which has something to tell where a scheme promises less.
 fn of_scope(args: &CrashArgs) -> Result<Told, Box<dyn Error>> {
     let name = args.workload.as_deref().unwrap_or_default();
-    let known: Vec<&str> = published::all().iter().map(published::Flaw::name).collect();
-    let scopes = scopes_of(args, name).map_err(|why| {
-        let flaws = instead_of(name, known.iter().copied());
-        format!("{why}; and no flaw of a paper: {flaws}")
+    let mut known: Vec<&str> = published::all().iter().map(published::Flaw::name).collect();
+    known.dedup();
+    let scopes = scopes_of(args, name).map_err(|why| match nearest(name, &known).as_slice() {
+        [] => why,
+        near => {
+            let instead = instead_of(name, near.iter().copied());
+            format!("no scope and no flaw of a paper is called '{name}'; {instead}").into()
+        }
     })?;
     let schemes = if args.scheme.is_empty() { SCHEMES.to_vec() } else { args.scheme.clone() };
     let mut told = Told { found: Vec::new(), silent: Vec::new() };

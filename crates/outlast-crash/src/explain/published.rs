@@ -5,9 +5,11 @@ use outlast::Scheme;
 use outlast_schemes::{Plant, plants};
 
 use super::Explanation;
+use crate::TooWide;
 use crate::machine::Campaign;
+use crate::runtime::plants::hunt;
 use crate::runtime::scopes::points::{self, Point};
-use crate::runtime::scopes::{ScopeConfig, table};
+use crate::runtime::scopes::{Scope, ScopeConfig, table};
 
 /// A flaw with the scheme in which it shows.
 #[derive(Clone, Debug)]
@@ -104,6 +106,12 @@ pub fn named(name: &str) -> Vec<Flaw> {
     found
 }
 
+/// Recoveries after which a scope shows no planted bug.
+const SCOPE_IMAGES_MAX: u64 = 1_000_000;
+
+/// The same where all scopes are tried, one after the other.
+const LOOK_IMAGES_MAX: u64 = 20_000;
+
 /// A planted bug of the runtime, explained in that scope.
 ///
 /// # Errors
@@ -112,15 +120,41 @@ pub fn planted(
     plant: outlast::Plant,
     scheme: Scheme,
     scope: &str,
-) -> Result<Option<Explanation>, Box<dyn std::error::Error>> {
-    let Some(found) = table::of(scheme).find(|candidate| candidate.name == scope) else {
-        return Ok(None);
+) -> Result<Option<Explanation>, TooWide> {
+    let found = table::of(scheme).find(|candidate| candidate.name == scope);
+    found.map_or(Ok(None), |scope| planted_in(plant, scheme, &scope, SCOPE_IMAGES_MAX))
+}
+
+/// A planted bug of the runtime, explained in the first scope that soon shows it.
+///
+/// # Errors
+/// What cannot be run.
+pub fn planted_anywhere(
+    plant: outlast::Plant,
+    scheme: Scheme,
+) -> Result<Option<Explanation>, TooWide> {
+    for scope in table::of(scheme) {
+        if let Some(told) = planted_in(plant, scheme, &scope, LOOK_IMAGES_MAX)? {
+            return Ok(Some(told));
+        }
+    }
+    let hunted = hunt(plant, scheme, SCOPE_IMAGES_MAX, |_, _| ())?;
+    hunted.killed.map_or(Ok(None), |(scope, _)| planted(plant, scheme, scope))
+}
+
+fn planted_in(
+    plant: outlast::Plant,
+    scheme: Scheme,
+    scope: &Scope,
+    images_max: u64,
+) -> Result<Option<Explanation>, TooWide> {
+    let config = ScopeConfig { plant: Some(plant), images_max, ..ScopeConfig::of(scheme) };
+    let name = match scope.name.contains(' ') {
+        true => format!("'{}'", scope.name),
+        false => scope.name.to_owned(),
     };
-    let config = ScopeConfig { plant: Some(plant), ..ScopeConfig::of(scheme) };
-    let name = if scope.contains(' ') { format!("'{scope}'") } else { scope.to_owned() };
-    let replay =
-        format!("outlast crash {name} --policy any --scheme {scheme} --plant {plant} --explain");
-    Ok(found.explain(&config, replay)?)
+    let command = format!("outlast crash {name} --policy any --scheme {scheme} --plant {plant}");
+    scope.explain(&config, format!("{command} --explain"))
 }
 
 #[cfg(test)]

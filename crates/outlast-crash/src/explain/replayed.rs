@@ -23,7 +23,7 @@ pub(crate) fn run_of(
     places: &Places<'_>,
 ) -> Run {
     let end = point.op.max(point.told).min(crash.log.len());
-    let shown = |op: &usize| !matches!(crash.log.get(*op).1, Op::Compute(_) | Op::Load { .. });
+    let shown = |op: &usize| is_shown(&crash.log.get(*op).1);
     let ops: Vec<usize> = (0..end).filter(shown).collect();
     let from = ops.len().saturating_sub(EVENTS_MAX);
     let is_ack = |op: &usize| matches!(crash.log.get(*op).1, Op::Ack(_));
@@ -45,6 +45,19 @@ pub(crate) fn run_of(
     let (lines, lines_left_out) = lines(crash, point, floor, places);
     let (unit, crash_at) = ("operation".to_owned(), point.op as u64);
     Run { name, unit, crash_at, left_out, events, lines, lines_left_out }
+}
+
+/// Whether an operation has to do with what persists.
+fn is_shown(op: &Op<'_>) -> bool {
+    !matches!(
+        op,
+        Op::Compute(_)
+            | Op::Load { .. }
+            | Op::Lock { .. }
+            | Op::Unlock { .. }
+            | Op::Signal { .. }
+            | Op::Wait { .. }
+    )
 }
 
 /// What a crash made of what an operation stored.
@@ -138,7 +151,7 @@ pub(crate) fn recovery_of(
     let mut memory = image.to_vec();
     let mut steps = Vec::new();
     for (index, (_, op)) in log.iter().enumerate() {
-        if matches!(op, Op::Compute(_) | Op::Load { .. }) {
+        if !is_shown(&op) {
             continue;
         }
         let site = sites.get(index).and_then(|site| site.label);

@@ -554,6 +554,9 @@ impl States {
                 found,
                 is_allowed: kept.is_some_and(|kept| kept >= least),
             });
+            if kept.is_none() && odd.is_empty() {
+                rows.extend(self.half_there(*data, least, word));
+            }
             for (at, found, allowed) in odd.into_iter().take(WORDS_MAX) {
                 let allowed = allowed.iter().take(3);
                 let told: Vec<String> = allowed
@@ -570,6 +573,35 @@ impl States {
         rows.sort_by_key(|row| row.is_allowed);
         rows.truncate(2 * WORDS_MAX);
         rows
+    }
+
+    /// The words of the first transaction that is there in part, each as the others found it before or
+    /// as that transaction left it.
+    fn half_there(&self, data: u64, least: usize, word: &dyn Fn(u64) -> [u8; 8]) -> Vec<Compared> {
+        let mut before = self.initial.clone();
+        for (number, words) in &self.by_data[&data] {
+            let changed = words.iter().filter(|(at, value)| before[*at] != **value);
+            let changed: Vec<(u64, u64, u64)> =
+                changed.map(|(at, value)| (*at, *value, u64::from_le_bytes(word(*at)))).collect();
+            let there = changed.iter().filter(|(_, value, found)| value == found).count();
+            if *number > least && there > 0 && there < changed.len() {
+                let row = |(at, value, found): &(u64, u64, u64)| Compared {
+                    what: format!("word {at:#x} of transaction {number}"),
+                    expected: format!(
+                        "{value:#x} here and in its {} other words, or in none",
+                        changed.len() - 1
+                    ),
+                    found: match found == value {
+                        true => format!("{found:#x}"),
+                        false => self.origin(data, *at, *found),
+                    },
+                    is_allowed: found == value,
+                };
+                return changed.iter().map(row).take(WORDS_MAX).collect();
+            }
+            before.extend(words);
+        }
+        Vec::new()
     }
 
     fn words_of(&self, data: u64) -> BTreeSet<u64> {

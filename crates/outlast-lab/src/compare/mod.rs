@@ -51,6 +51,10 @@ pub enum Compared {
 /// The program whose small campaign stands for a trace's.
 const CRASHED_FOR_TRACES: &str = "hash-toggle";
 
+/// The program of a report's comparison: a table of hashes whose transactions set and clear entries,
+/// small and hard on logs.
+const REPORTED: &str = "hash-toggle";
+
 /// A comparison that is to be made.
 #[derive(Clone, Debug)]
 pub struct Comparison {

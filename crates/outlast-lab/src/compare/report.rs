@@ -5,14 +5,11 @@ use outlast_sim::timed::DEFAULT_MACHINE;
 use outlast_workloads::Workload;
 use outlast_workloads::machine::Plan;
 
-use super::{Compared, Comparison};
+use super::{Compared, Comparison, REPORTED as PROGRAM};
 use crate::native::Size;
 use crate::progress::Listener;
 use crate::record::Record;
 use crate::simulated;
-
-/// A table of hashes whose transactions set and clear entries: small, and hard on logs.
-const PROGRAM: &str = "hash-toggle";
 
 /// Transactions that count.
 pub(super) const fn transactions(size: Size) -> u64 {

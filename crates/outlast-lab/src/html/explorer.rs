@@ -31,7 +31,7 @@ fn picker(told: &[Explanation]) -> String {
             escape(&told.title()),
             escape(&told.about)
         );
-        let group = told.flaw.split_once('-').map_or("Planted bugs", |(paper, _)| paper);
+        let group = paper_of(&told.flaw);
         match groups.iter_mut().find(|(name, _)| *name == group) {
             Some((_, options)) => *options += &option,
             None => groups.push((group, option)),
@@ -44,6 +44,15 @@ fn picker(told: &[Explanation]) -> String {
     format!(
         "<p class=\"controls\" hidden><label>Flaw <select id=\"flaw\">{groups}</select></label></p>\n"
     )
+}
+
+/// The series of numbers that a flaw belongs to, if it is a paper's.
+fn paper_of(flaw: &str) -> &str {
+    let is_series = |name: &str| name.chars().all(|c| c.is_ascii_uppercase());
+    match flaw.split_once('-') {
+        Some((series, _)) if is_series(series) => series,
+        _ => "Planted bugs of the runtime",
+    }
 }
 
 fn id(index: usize) -> String {

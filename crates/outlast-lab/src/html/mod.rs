@@ -289,3 +289,6 @@ fn method(document: &Document, absent: &[&str]) -> String {
 
 #[cfg(test)]
 pub(crate) mod tests;
+
+#[cfg(all(test, unix, not(miri)))]
+mod browser_tests;

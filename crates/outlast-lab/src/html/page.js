@@ -103,13 +103,13 @@ const switchable = (svg, tools) => {
 
 const STEP = 1.5;
 const zoomable = (plot, svg, tools) => {
-  const width = svg.viewBox.baseVal.width;
-  let zoom = 1;
+  let [zoom, unzoomed] = [1, 0];
   const apply = (factor) => {
+    if (zoom === 1) unzoomed = svg.getBoundingClientRect().width;
     zoom = Math.min(8, Math.max(1, zoom * factor));
     plot.classList.toggle("zoomed", zoom > 1);
     svg.style.maxWidth = zoom > 1 ? "none" : "100%";
-    svg.style.width = zoom > 1 ? `${Math.round(Math.min(width, plot.clientWidth) * zoom)}px` : "";
+    svg.style.width = zoom > 1 ? `${Math.round(unzoomed * zoom)}px` : "";
   };
   const button = (text, name, factor) => {
     const made = make("button", text, { type: "button", "aria-label": name, title: name });

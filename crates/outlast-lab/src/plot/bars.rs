@@ -46,6 +46,8 @@ impl Bar {
 }
 
 const PANEL_WIDTH: u32 = 350;
+/// Panels beside each other take no more.
+const ROW_PX: u32 = 1050;
 const BAR_PX: u32 = 22;
 const TITLE_PX: u32 = 30;
 const AXIS_PX: u32 = 26;
@@ -60,7 +62,7 @@ const VALUE_SHARE: f64 = 0.24;
 /// Draws panels in up to three columns. `parts` names segment colours in a legend; empty for
 /// bars of one segment. `unit` is that of the axes.
 pub fn bars(title: &str, unit: &str, panels: &[Panel], parts: &[(&str, RGBColor)]) -> String {
-    let columns = panels.len().clamp(1, 3) as u32;
+    let columns = (ROW_PX / panel_width(panels)).clamp(1, 3).min(panels.len().max(1) as u32);
     let rows = (panels.len() as u32).div_ceil(columns).max(1);
     let tallest = panels.iter().map(|panel| panel.bars.len()).max().unwrap_or(0) as u32;
     let panel_height = TITLE_PX + tallest * BAR_PX + AXIS_PX;
@@ -80,15 +82,16 @@ pub fn bars(title: &str, unit: &str, panels: &[Panel], parts: &[(&str, RGBColor)
     })
 }
 
-/// A panel by itself has room for longer labels.
+/// A panel by itself has room for longer bars; half of each is for bars at least.
 fn panel_width(panels: &[Panel]) -> u32 {
-    if panels.len() == 1 { 2 * PANEL_WIDTH } else { PANEL_WIDTH }
+    let least = if panels.len() == 1 { 2 * PANEL_WIDTH } else { PANEL_WIDTH };
+    least.max(2 * label_width(panels))
 }
 
 /// The same for all panels, so that their axes line up.
 fn label_width(panels: &[Panel]) -> u32 {
-    let longest = panels.iter().flat_map(|panel| &panel.bars).map(|bar| bar.label.len()).max();
-    (longest.unwrap_or(0) as u32 * 7 + 16).min(panel_width(panels) / 2)
+    let labels = panels.iter().flat_map(|panel| &panel.bars).map(|bar| bar.label.chars().count());
+    labels.max().unwrap_or(0) as u32 * 7 + 16
 }
 
 /// Where each entry of the legend stands: its left edge and its row. A row that is full is followed
@@ -142,7 +145,7 @@ fn draw_panel(
     let mut chart = ChartBuilder::on(&body)
         .x_label_area_size(AXIS_PX)
         .margin_left(label_px)
-        .margin_right(GUTTER_PX)
+        .margin_right(GUTTER_PX + 4 * unit.chars().count() as u32)
         .build_cartesian_2d(left..low + span * (1.0 + VALUE_SHARE), 0.0..count as f64)?;
     chart
         .configure_mesh()
