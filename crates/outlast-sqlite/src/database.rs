@@ -88,6 +88,8 @@ pub(crate) struct State {
     scratch: Scratch,
     /// Transactions over several databases that were prepared here.
     prepared: u64,
+    /// Transactions that SQLite has handed over as batch-atomic writes.
+    pub batches: u64,
     pub locks: Locks,
     pub changes: Changes,
     pub journal: Journal,
@@ -261,6 +263,7 @@ impl Database {
             held: None,
             scratch: Scratch::default(),
             prepared: 0,
+            batches: 0,
             locks: Locks::default(),
             changes: Changes::default(),
             journal: Journal::default(),
@@ -462,14 +465,19 @@ impl Database {
     /// A line about the pool.
     pub fn about(&self) -> String {
         match &self.backing {
-            Backing::Pool(pool) => format!(
-                "scheme={} domain={} bytes={} commits={} prepared={}",
-                pool.scheme(),
-                pool.medium().domain(),
-                pool.medium().len(),
-                pool.commits(),
-                self.state().prepared
-            ),
+            Backing::Pool(pool) => {
+                let (prepared, batches) = {
+                    let state = self.state();
+                    (state.prepared, state.batches)
+                };
+                format!(
+                    "scheme={} domain={} bytes={} commits={} prepared={prepared} batches={batches}",
+                    pool.scheme(),
+                    pool.medium().domain(),
+                    pool.medium().len(),
+                    pool.commits(),
+                )
+            }
             Backing::Image(pool) => format!("read-only bytes={}", pool.medium().len()),
             Backing::Closed => String::new(),
         }

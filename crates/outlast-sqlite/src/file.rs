@@ -278,7 +278,9 @@ unsafe extern "C" fn database_control(file: *mut File, op: c_int, argument: *mut
         // SAFETY: SQLite's call of an open file.
         let connection = unsafe { connection(file) };
         match op {
-            ffi::FCNTL_COMMIT_PHASETWO | ffi::FCNTL_COMMIT_ATOMIC_WRITE => {
+            ffi::FCNTL_COMMIT_PHASETWO => commit(&connection.database),
+            ffi::FCNTL_COMMIT_ATOMIC_WRITE => {
+                connection.database.state().batches += 1;
                 commit(&connection.database)
             }
             ffi::FCNTL_ROLLBACK_ATOMIC_WRITE => {

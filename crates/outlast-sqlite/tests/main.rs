@@ -5,6 +5,9 @@
 mod attached;
 #[path = "main/benched.rs"]
 mod benched;
+#[cfg(feature = "rusqlite")]
+#[path = "main/bundled.rs"]
+mod bundled;
 #[path = "main/common.rs"]
 mod common;
 #[path = "main/connections.rs"]

@@ -9,6 +9,7 @@ use super::checksums::{Action, Grouping, ONE_MATRIX, SEVEN_OBJECTS, objects_of, 
 use super::crashes;
 use super::evidence::{Evidence, Memory};
 use super::flushes::{AGAINST_UNALIGNED, UNALIGNED};
+use super::front_ends;
 use super::{ARCHAPT, READ_ONLY, REDIS, SQLITE, STORING, Task, WORKLOADS};
 use crate::papers::claim::{Claim, Found, Judgement, Rule};
 use crate::record::{Metric, Record};
@@ -17,7 +18,7 @@ use crate::record::{Metric, Record};
 const NEAR: Rule = Rule::Near(0.2);
 
 /// Which schemes stand for "with Archapt", each with what it is built on.
-const PAIRS: [(&str, &str); 2] = [("undo-archapt", "undo"), ("redo-archapt", "redo")];
+pub(super) const PAIRS: [(&str, &str); 2] = [("undo-archapt", "undo"), ("redo-archapt", "redo")];
 
 /// What the paper compares with.
 const OTHERS: [&str; 5] = ["undo", "redo", "aof", "rollback", "atlas"];
@@ -49,6 +50,7 @@ fn judgement(claim: &Claim, evidence: &Evidence<'_>, records: &[Record]) -> Judg
         "fig8" => latency(id, evidence),
         "fig9" => flushes(id, evidence),
         "clwb" => flush_kinds(evidence),
+        "front-ends" => front_ends::judge(id, evidence),
         "text" => text(id, evidence),
         "table4" => crashes::judge(id, records),
         part => unreachable!("{} is in {part}", claim.id),

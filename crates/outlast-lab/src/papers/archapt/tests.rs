@@ -78,6 +78,7 @@ fn every_claim_gets_one_verdict_and_every_measured_part_its_records() {
     };
     for id in [
         "archapt.logging.throughput_loss.range",
+        "archapt.front_ends.throughput.avg",
         "archapt.fig3.reuse.once_or_twice",
         "archapt.table1.dirtiness.redis_ycsb_a",
         "archapt.table1.dirtiness.bound",

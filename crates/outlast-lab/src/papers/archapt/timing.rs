@@ -116,7 +116,7 @@ fn contenders(schemes: &[Scheme], usage: Usage, again: bool) -> Vec<Contender> {
 }
 
 /// What follows from the measured values of one competition.
-fn derived(records: &[Record]) -> Vec<Record> {
+pub(super) fn derived(records: &[Record]) -> Vec<Record> {
     let mut derived = Vec::new();
     for own in records.iter().filter(|r| r.kind == Kind::Native) {
         if own.is(Metric::THROUGHPUT) {
