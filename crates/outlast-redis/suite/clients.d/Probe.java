@@ -39,7 +39,7 @@ public class Probe {
             expect(1.5, db.zscore("zset", "member"));
             expect(List.of("a", "b", "c"), db.lrange("list", 0, -1));
             expect(5, db.scan("0", new ScanParams().count(1000)).getResult().size());
-            System.out.println("Jedis: " + Jedis.class.getPackage().getImplementationVersion());
+            System.out.println("Jedis: " + Jedis.class.getProtectionDomain().getCodeSource().getLocation().getPath().replaceAll(".*jedis-|\\.jar", ""));
         }
     }
 }
