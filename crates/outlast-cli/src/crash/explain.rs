@@ -4,6 +4,7 @@ use std::error::Error;
 
 use outlast::Scheme;
 use outlast_crash::explain::{Explanation, published};
+use outlast_crash::machine::Campaign;
 use outlast_crash::runtime::scopes::ScopeConfig;
 use outlast_lab::crash::planted_in;
 use outlast_lab::explain;
@@ -71,11 +72,24 @@ fn of_flaws(
         if asked.is_empty() || asked.contains(&flaw.scheme()) {
             match flaw.explain(seed)? {
                 Some(found) => told.found.push(found),
-                None => told.silent.push(format!("{} in {}", flaw.name(), flaw.scheme())),
+                None => told.silent.push(what_shows(&flaw, seed)),
             }
         }
     }
     Ok(told)
+}
+
+/// A flaw that no single crash shows, with the campaign that does: work goes on from what a recovery
+/// has left, and crashes again.
+fn what_shows(flaw: &published::Flaw, seed: u64) -> String {
+    let name = format!("{} in {}", flaw.name(), flaw.scheme());
+    match flaw {
+        published::Flaw::Point(..) => name,
+        published::Flaw::Machine(plant) => {
+            let campaign = Campaign::showing(plant, seed).command(None);
+            format!("{name} (`{campaign}` goes on after recoveries)")
+        }
+    }
 }
 
 /// A planted bug of the runtime, in the scope that is named or in the first that notices it.

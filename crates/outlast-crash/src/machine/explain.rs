@@ -92,7 +92,7 @@ impl Campaign {
         &self,
         run: &Run,
         history: &mut History,
-        image: &mut Vec<u8>,
+        image: &mut [u8],
         (point, now): (usize, Cycle),
         second: bool,
     ) -> Option<Found> {
@@ -124,7 +124,7 @@ impl Campaign {
             Ok(patches) => patches,
             Err(why) => {
                 let found = found(&[], 0, Vec::new(), None, refused(why.to_string()), false);
-                return Some(Found { image: image.clone(), ..found });
+                return Some(Found { image: image.to_vec(), ..found });
             }
         };
         let stops = if second { 0..patches.len() } else { patches.len()..patches.len() + 1 };
@@ -151,7 +151,7 @@ impl Campaign {
             };
             apply(&undo_first, image);
             if let Some(wrong) = wrong {
-                return Some(Found { image: image.clone(), ..wrong });
+                return Some(Found { image: image.to_vec(), ..wrong });
             }
         }
         None
@@ -441,11 +441,14 @@ fn transactions(run: &Run, now: Cycle) -> Vec<Transaction> {
     last.iter().map(told).collect()
 }
 
+/// Words by their addresses.
+type Words = BTreeMap<u64, u64>;
+
 /// What the words of each set of data hold after each number of its transactions.
 struct States {
     initial: BTreeMap<u64, u64>,
     /// The words that each transaction leaves, in order.
-    by_data: BTreeMap<u64, Vec<(usize, BTreeMap<u64, u64>)>>,
+    by_data: BTreeMap<u64, Vec<(usize, Words)>>,
 }
 
 impl States {

@@ -17,6 +17,8 @@ fn five_sentences_answer_what_was_measured() {
         sim("hwl", "durable", 0.75),
         sim("ehou", "durable", 0.5),
         sim("picl", "epoch", 0.9),
+        sim("frm", "epoch", 1.0),
+        Record::new(Kind::Sim, "hash", "frm", Metric::MEMORY_WRITES_TX, 0.0),
         sim("undo-clwb", "durable", 0.25),
     ];
     let answer = Answer::of(&document);

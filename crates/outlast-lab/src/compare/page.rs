@@ -45,7 +45,8 @@ pub(crate) fn by_guarantee(document: &Document) -> String {
     format!(
         "<p>{} schemes ran <b>{}</b> on {}. <i>Seen</i> is the strongest guarantee that the oracle \
          found kept, in a small campaign of the same program that crashed behind every entry of the \
-         journal. The best of each column among schemes that promise something is marked.</p>\n{}{}",
+         journal. The best of each column among schemes that promise something is marked; one that \
+         wrote no line had no epoch end within this run, and stands aside.</p>\n{}{}",
         rows.len(),
         escape(&work),
         escape(config),
@@ -131,12 +132,17 @@ impl OrLess for Option<f64> {
 }
 
 fn best_of(column: &Column, rows: &[Row<'_>]) -> Option<f64> {
-    let kept = rows.iter().filter(|row| row.claimed != "none");
+    let kept = rows.iter().filter(|row| is_measured(row));
     let values = kept.filter_map(|row| column.of(row));
     match column.better {
         Better::More => values.max_by(f64::total_cmp),
         Better::Less => values.min_by(f64::total_cmp),
     }
+}
+
+/// Whether a row's figures are what a promise costs: something is promised, and something was written.
+fn is_measured(row: &Row<'_>) -> bool {
+    row.claimed != "none" && row.value(crate::record::Metric::MEMORY_WRITES_TX) != Some(0.0)
 }
 
 fn of_row(command: &str, row: &Row<'_>, columns: &[&Column], best: &[Option<f64>]) -> String {
@@ -169,7 +175,7 @@ fn of_row(command: &str, row: &Row<'_>, columns: &[&Column], best: &[Option<f64>
                     .into_iter()
                     .map(|(cause, value)| format!("{}: {}", escape(cause), short(value)))
                     .collect();
-                let is_best = Some(value) == *best && row.claimed != "none";
+                let is_best = Some(value) == *best && is_measured(row);
                 let class = if is_best { " class=\"good\"" } else { "" };
                 let hover = match parts.is_empty() {
                     true => String::new(),
