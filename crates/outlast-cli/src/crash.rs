@@ -92,8 +92,8 @@ pub struct CrashArgs {
     /// a time. Not with `--policy any`.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     sync_every: Option<u32>,
-    /// What lies beside what in the data: plain, coalesced, or scattered as by an allocator that
-    /// knows nothing of lines. Not with `--policy any`.
+    /// What lies beside what in the data: plain, inline (small pairs in the nodes), coalesced, or
+    /// scattered as by an allocator that knows nothing of lines. Not with `--policy any`.
     #[arg(long, default_value_t)]
     layout: Layout,
     /// What survives a crash: adr, eadr or process.

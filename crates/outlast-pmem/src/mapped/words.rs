@@ -21,6 +21,10 @@ use copy_word_by_word as copy_words;
 ///   and is written by nobody but through atomics or this module.
 #[inline(always)]
 pub(crate) unsafe fn copy_out(src: *const u8, out: &mut [u8]) {
+    if out.len() >= 64 && (src.addr() % 8 | out.len() % 64) == 0 {
+        // SAFETY: `src` is aligned; whole lines lie inside the range.
+        return unsafe { copy_words(src, out) };
+    }
     if out.len() >= 64 || !(src.addr() | out.len()).is_multiple_of(8) {
         // SAFETY: as the caller vouches.
         return unsafe { copy_out_any(src, out) };

@@ -306,7 +306,7 @@ impl<M: Medium> Tx<'_, M> {
         result
     }
 
-    /// A transaction that a forked child has a copy of is its parent's. Words that are loaded or
+    /// A transaction that a forked child has a copy of is its parent's. What is loaded or
     /// kept without a call do not ask: nothing of the pool changes before the commit, which does.
     #[inline]
     pub(super) fn refuse_in_a_fork(&self) -> Result<(), Abort> {

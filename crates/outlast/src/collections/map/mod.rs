@@ -120,6 +120,7 @@ impl ByteMap {
         self.root
     }
 
+    #[inline]
     fn header<T: Transact>(self, tx: &mut T) -> Result<Header, Abort> {
         let mut image = [0; HEADER_BYTES as usize];
         tx.load(self.root, &mut image)?;
@@ -229,6 +230,7 @@ struct Header {
 }
 
 impl Header {
+    #[inline]
     fn decode(image: &[u8; HEADER_BYTES as usize]) -> Option<Self> {
         let header = Self {
             seed: word(image, MAP_SEED_AT),

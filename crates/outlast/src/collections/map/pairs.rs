@@ -5,7 +5,7 @@ use super::super::layout::*;
 use super::super::placement::Pairs;
 use super::super::{Chain, damaged};
 use super::slots::{add_line, bucket, next_line, remove_line};
-use super::{ByteMap, Header, Path, grow};
+use super::{ByteMap, Header, grow};
 use crate::{Abort, ByteRange, PoolOffset, Transact};
 
 /// Where in its line the key of a pair is.
@@ -92,6 +92,22 @@ fn search<T: Transact>(
     }
 }
 
+/// The segment of `hash`, without the way there.
+#[inline]
+fn segment_of<T: Transact>(tx: &mut T, header: &Header, hash: u64) -> Result<PoolOffset, Abort> {
+    let (mut child, mut consumed) = (header.directory, 0);
+    while child.bits() != 0 {
+        let bits = child.bits();
+        if consumed + bits > DEPTH_MAX {
+            return Err(damaged(child.at(), "a directory that is too deep"));
+        }
+        let index = hash << consumed >> (64 - bits);
+        consumed += bits;
+        child = Child(tx.load_u64(child.at().plus(8 * index))?);
+    }
+    Ok(child.at())
+}
+
 impl ByteMap {
     #[inline]
     pub(super) fn find_pair<T: Transact>(
@@ -103,8 +119,8 @@ impl ByteMap {
     ) -> Result<Option<ByteRange>, Abort> {
         let Some(key) = pairs.key(key) else { return Ok(None) };
         let hash = hash_word(header.seed, key);
-        let path = self.descend(tx, header, hash)?;
-        Ok(match search(tx, path.segment, hash, key)? {
+        let segment = segment_of(tx, header, hash)?;
+        Ok(match search(tx, segment, hash, key)? {
             Search::Found(found) => {
                 Some(ByteRange::new(found.value_at(), pairs.value_bytes.into()))
             }
@@ -125,8 +141,8 @@ impl ByteMap {
         let key = pairs.key_to_insert(self.root, key)?;
         let value = pairs.value_to_insert(self.root, value)?;
         let hash = hash_word(header.seed, key);
-        let path = self.descend(tx, header, hash)?;
-        match search(tx, path.segment, hash, key)? {
+        let segment = segment_of(tx, header, hash)?;
+        match search(tx, segment, hash, key)? {
             Search::Found(found) => {
                 if replace {
                     tx.will_write(&[ByteRange::new(found.value_at(), 8)])?;
@@ -139,7 +155,7 @@ impl ByteMap {
                 Ok(false)
             }
             Search::Absent(gap) => {
-                self.put_in_new_line(tx, header, hash, path, gap, (key, value))?;
+                self.put_in_new_line(tx, header, hash, gap, (key, value))?;
                 Ok(false)
             }
         }
@@ -152,10 +168,10 @@ impl ByteMap {
         tx: &mut T,
         header: &Header,
         hash: u64,
-        mut path: Path,
         mut gap: Gap,
         (key, value): (u64, u64),
     ) -> Result<(), Abort> {
+        let mut path = self.descend(tx, header, hash)?;
         let mut fresh = false;
         loop {
             if let Some(free) = gap.free {
@@ -189,13 +205,13 @@ impl ByteMap {
     ) -> Result<bool, Abort> {
         let Some(key) = pairs.key(key) else { return Ok(false) };
         let hash = hash_word(header.seed, key);
-        let path = self.descend(tx, header, hash)?;
-        let Search::Found(found) = search(tx, path.segment, hash, key)? else { return Ok(false) };
+        let segment = segment_of(tx, header, hash)?;
+        let Search::Found(found) = search(tx, segment, hash, key)? else { return Ok(false) };
         let left = found.link & !(1 << found.pair);
         if let Some(previous) = found.previous
             && left & PAIRS_MASK == 0
         {
-            unlink(tx, path.segment, found.line, previous, left)?;
+            unlink(tx, segment, found.line, previous, left)?;
             return Ok(true);
         }
         let link = found.line.plus(LINK_AT as u64);

@@ -192,6 +192,7 @@ impl ByteTree {
         Ok(added)
     }
 
+    #[inline]
     fn header<T: Transact>(self, tx: &mut T) -> Result<Header, Abort> {
         let mut image = [0; HEADER_BYTES as usize];
         tx.load(self.root, &mut image)?;
