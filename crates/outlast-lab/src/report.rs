@@ -221,7 +221,7 @@ mod tests {
         let out = directory.path().join("out");
         let page = fs::read_to_string(write(&document, &out).unwrap()).unwrap();
         assert!(page.matches("<svg").count() >= 6, "throughput, cost, parts, floor, flushes");
-        let archapt = &page[page.find("<section id=\"archapt\"").unwrap()..];
+        let archapt = &page[page.find("<details id=\"archapt\"").unwrap()..];
         for shown in
             ["Figure 9: flushes", "Of these, by coalescing", "claims about results", "<svg"]
         {
