@@ -21,7 +21,7 @@ use copy_word_by_word as copy_words;
 ///   and is written by nobody but through atomics or this module.
 #[inline(always)]
 pub(crate) unsafe fn copy_out(src: *const u8, out: &mut [u8]) {
-    if out.len() >= 64 && (src.addr() % 8 | out.len() % 64) == 0 {
+    if out.len() >= 64 && src.addr().is_multiple_of(8) && out.len().is_multiple_of(64) {
         // SAFETY: `src` is aligned; whole lines lie inside the range.
         return unsafe { copy_words(src, out) };
     }
