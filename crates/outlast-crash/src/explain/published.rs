@@ -39,10 +39,7 @@ impl Flaw {
 
     /// The command that shows it.
     pub fn command(&self, seed: u64) -> String {
-        let name = match self.name().contains(' ') {
-            true => format!("'{}'", self.name()),
-            false => self.name().to_owned(),
-        };
+        let name = quoted(self.name());
         match self {
             Self::Point(_, scheme) => {
                 format!("outlast crash {name} --policy any --scheme {scheme} --explain")
@@ -76,6 +73,11 @@ impl Flaw {
         };
         Ok(told)
     }
+}
+
+/// A name as one word of a command.
+fn quoted(name: &str) -> String {
+    if name.contains(' ') { format!("'{name}'") } else { name.to_owned() }
 }
 
 /// Whether a name is a number of a flaw, such as `EHOU-5-leak`.
@@ -149,10 +151,7 @@ fn planted_in(
     images_max: u64,
 ) -> Result<Option<Explanation>, TooWide> {
     let config = ScopeConfig { plant: Some(plant), images_max, ..ScopeConfig::of(scheme) };
-    let name = match scope.name.contains(' ') {
-        true => format!("'{}'", scope.name),
-        false => scope.name.to_owned(),
-    };
+    let name = quoted(scope.name);
     let command = format!("outlast crash {name} --policy any --scheme {scheme} --plant {plant}");
     scope.explain(&config, format!("{command} --explain"))
 }

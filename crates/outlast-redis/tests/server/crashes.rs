@@ -344,7 +344,7 @@ fn sets_and_tables_survive_crashes_while_they_grow_and_shrink() {
 /// A failure names its seed.
 #[test]
 fn histories_by_chance_survive_crashes_and_crashes_of_recoveries() {
-    let wanted = std::env::var(CRASHES).ok().and_then(|count| count.parse().ok()).unwrap_or(1_500);
+    let wanted = std::env::var(CRASHES).map_or(1_500, |count| count.parse().unwrap());
     let (mut points, mut images, mut seed) = (0, 0, 0);
     while points < wanted {
         let scheme = SCHEMES[seed as usize % SCHEMES.len()];

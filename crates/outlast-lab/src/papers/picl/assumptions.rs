@@ -165,3 +165,22 @@ fn records(name: &str, rows: &[Row]) -> Vec<Record> {
     };
     SCHEMES.iter().filter(|scheme| **scheme != IDEAL).filter_map(of).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One that changed nothing would be reported as what was taken.
+    #[test]
+    fn every_option_of_a_reading_is_one_of_some_scheme() {
+        for Assumption { name, machine, options } in &ASSUMPTIONS {
+            for option in *options {
+                let alone =
+                    Assumption { name, machine: &[], options: std::slice::from_ref(option) };
+                assert!(SCHEMES.iter().any(|scheme| alone.changes(scheme)), "{name}: {option:?}");
+                assert!(!alone.changes(IDEAL), "{name}");
+            }
+            assert!(!machine.is_empty() || !options.is_empty(), "{name}");
+        }
+    }
+}
