@@ -47,7 +47,7 @@ pub struct ReportArgs {
 const WORKLOADS: [&str; 10] =
     ["ycsb-a", "ycsb-b", "ycsb-c", "ycsb-d", "ycsb-e", "ycsb-f", "sps1", "sps8", "hash", "btree"];
 
-/// Rounds of the quick scale: with the usual nine it would not end within four minutes.
+/// Rounds of the quick scale: fewer than usual, for it is to end within minutes.
 const QUICK_ROUNDS: u32 = 7;
 
 /// What it runs besides in the full scale.
