@@ -46,7 +46,8 @@ module epochs #(
     wire [EPOCH_BITS-1:0] behind = committed - persisted;
     wire is_due = is_bulk ? behind != 0 : behind > EPOCH_BITS'(ACS_GAP);
 
-    assign may_advance = system - persisted < EPOCH_BITS'((1 << EID_BITS) - 1) && link_busy == 0;
+    assign may_advance = system - persisted < EPOCH_BITS'((1 << EID_BITS) - 1)
+                         && (link_busy == 0 || bug == 7);
     assign acs_run = state == SCAN;
     assign acs_age = EID_BITS'(system - until_epoch);
     assign drain = state == DRAIN;

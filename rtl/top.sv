@@ -4,7 +4,7 @@
 //
 // With PLANTS `bug` plants one: 1 the filter is ignored; 2 forwarded entries of some lines are dropped; 3 ACS ends
 // early; 4 the LLC's EID stays as it is when an undo entry comes; 5 the buffer takes entries over those
-// in flight; 6 PersistedEID is written without a scan.
+// in flight; 6 PersistedEID is written without a scan; 7 SystemEID counts on while entries are on their way.
 module top #(
     parameter int PICL = 1,
     parameter int PLANTS = 0,

@@ -428,7 +428,15 @@ fn grow(args: &GrowArgs, as_json: bool, seed: u64) -> CommandResult {
     let path = &args.file.file;
     let pool = open_to_work(&args.file)?;
     say_domain(pool.medium());
-    about(path, pool.grow(args.size))?;
+    let (now, asked) = (pool.medium().len(), args.size);
+    if asked < now {
+        return Err(format!(
+            "{}: a pool does not shrink; it has {now} bytes, and --size {asked} is less",
+            path.display()
+        )
+        .into());
+    }
+    about(path, pool.grow(asked))?;
     let len = pool.medium().len();
     if as_json {
         outln!("{}", crate::document("pool grow", seed, vec![json!({"bytes": len})]));

@@ -17,6 +17,7 @@ fn a_pool_is_created_described_checked_listed_and_grown() {
     assert_eq!(good(&["pool", "dump", pool]), "", "a new pool has no blocks");
     let before = json(&["pool", "info", pool]);
     good(&["pool", "grow", pool, "--size", "16M"]);
+    refused(&["pool", "grow", pool, "--size", "15M"]);
     let after = json(&["pool", "info", pool]);
     assert_eq!(before["records"][0]["uuid"], after["records"][0]["uuid"]);
     assert!(after["records"][0]["bytes"].as_u64() >= Some(16 << 20));

@@ -74,6 +74,8 @@ pub struct Bench {
     growing: u64,
     has_ended: bool,
     has_persisted: Option<u64>,
+    /// The hardware's register: all epochs that have ended are to persist.
+    is_bulk: bool,
     is_over: bool,
     events: Vec<Event>,
     base: Vec<u64>,
@@ -139,6 +141,7 @@ impl Bench {
             growing: 0,
             has_ended: false,
             has_persisted: None,
+            is_bulk: false,
             is_over: false,
             events: Vec::new(),
             base,
@@ -162,6 +165,12 @@ impl Bench {
     /// The same with epochs of so many cycles.
     pub fn with_epochs_of(mut self, cycles: u64) -> Self {
         self.epoch_cycles = cycles;
+        self
+    }
+
+    /// The same over memory in which a write becomes durable every so many cycles, on average.
+    pub fn with_memory_of(mut self, cycles: u64) -> Self {
+        self.memory = self.memory.with_slowness(cycles);
         self
     }
 
@@ -271,7 +280,12 @@ impl Bench {
 
     /// One cycle.
     pub fn step(&mut self) {
+        let asked = self.input.bulk != 0;
+        self.note_persisted(asked);
         self.operate();
+        if asked {
+            self.events.push(Event::Bulk);
+        }
         for core in &mut self.cores {
             core.drive(&mut self.input);
         }
@@ -314,12 +328,21 @@ impl Bench {
             let gone = (0..granules).filter(|sub| out.home_mask >> sub & 1 == 1);
             self.events.extend(gone.map(|sub| Event::Home(first + sub)));
         }
-        // A cycle late: what a private cache grants itself in this one is seen in the next, and goes by
-        // the value of now.
+        self.has_persisted = (out.persisted_eid != persisted).then(|| out.persisted_eid.into());
+    }
+
+    /// An epoch has persisted in the last cycle. It is told now: what a private cache granted itself then
+    /// went by the value before. The hardware chose its next scan in that cycle, so by the epochs that had
+    /// ended and by what it was asked until then, not by what this one brings.
+    fn note_persisted(&mut self, asked: bool) {
         if let Some(epoch) = self.has_persisted.take() {
+            if self.is_bulk {
+                self.events.push(Event::Bulk);
+            }
             self.events.push(Event::Persisted(epoch));
         }
-        self.has_persisted = (out.persisted_eid != persisted).then(|| out.persisted_eid.into());
+        let is_left = self.out.persisted_eid + 1 != self.out.system_eid;
+        self.is_bulk = asked || self.is_bulk && is_left;
     }
 
     /// The operating system: the timer, the boundary of epochs, the log.
@@ -382,6 +405,5 @@ impl Bench {
 
     fn bulk(&mut self) {
         self.input.bulk = 1;
-        self.events.push(Event::Bulk);
     }
 }

@@ -77,6 +77,14 @@ impl Config {
         }
     }
 
+    /// Hardware that an ECP5 holds with room to route: the prototype's widths, blocks and filter, two
+    /// ways, a quarter of the sets.
+    pub fn placed(granule: u64, picl: bool) -> Self {
+        let prototype = Self::prototype(granule, picl);
+        let (l2, llc) = ((prototype.l2.0 / 4, 2), (prototype.llc.0 / 4, 2));
+        Self { home_bits: 20, l2, llc, ..prototype }
+    }
+
     /// The parameters by their names.
     pub fn parameters(&self) -> Vec<(&'static str, u64)> {
         vec![

@@ -32,7 +32,7 @@ pub fn check(bug: u8, cycles: u32) -> Result<Bounded, BuildError> {
          sat -verify -tempinduct-baseonly -maxsteps {cycles} -prove-asserts -set-at 1 rst 1",
         names.join(" "),
     );
-    match run("yosys", "yosys", Command::new("yosys").args(["-q", "-p", &script])) {
+    match run("yosys", "apt-get install yosys", Command::new("yosys").args(["-q", "-p", &script])) {
         Ok(_) => Ok(Bounded::Holds),
         Err(BuildError::Failed { message, .. }) if message.contains("proof did fail") => {
             Ok(Bounded::Broken)

@@ -39,6 +39,11 @@ impl Memory {
         Self { durable, queue, read, read_after: 0, random, slowness }
     }
 
+    /// The same with a write durable every so many cycles, on average.
+    pub(crate) fn with_slowness(self, slowness: u64) -> Self {
+        Self { slowness, ..self }
+    }
+
     pub(crate) fn durable(&self) -> &[u64] {
         &self.durable
     }

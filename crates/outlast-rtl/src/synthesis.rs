@@ -5,6 +5,7 @@
 //! epochs, and what the port to memory grows by.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::process::Command;
 
 use crate::Config;
@@ -125,7 +126,18 @@ impl Area {
 /// When Yosys is missing or fails.
 pub fn map(config: Config) -> Result<Modules, BuildError> {
     let folder = tempfile::tempdir()?;
-    let sources = write_sources(folder.path())?;
+    let stat = folder.path().join("stat");
+    let steps = format!(
+        "synth_xilinx -family xc7 -top top -noiopad -noclkbuf; tee -o {} stat",
+        stat.display()
+    );
+    synthesise(config, folder.path(), &steps)?;
+    Ok(count(&std::fs::read_to_string(stat)?))
+}
+
+/// Has Yosys read the RTL with these parameters, and go on with `steps`.
+pub(crate) fn synthesise(config: Config, folder: &Path, steps: &str) -> Result<(), BuildError> {
+    let sources = write_sources(folder)?;
     let names: Vec<String> = sources
         .iter()
         .filter(|path| !path.ends_with("checks.sv") && !path.ends_with("formal.sv"))
@@ -134,13 +146,12 @@ pub fn map(config: Config) -> Result<Modules, BuildError> {
     let parameters =
         config.parameters().into_iter().map(|(name, value)| format!(" -chparam {name} {value}"));
     let script = format!(
-        "read_verilog -sv {}; hierarchy -top top{}; synth_xilinx -family xc7 -top top -noiopad -noclkbuf; tee -o {} stat",
+        "read_verilog -sv {}; hierarchy -top top{}; {steps}",
         names.join(" "),
         parameters.collect::<String>(),
-        folder.path().join("stat").display(),
     );
-    run("yosys", "yosys", Command::new("yosys").args(["-q", "-p", &script]))?;
-    Ok(count(&std::fs::read_to_string(folder.path().join("stat"))?))
+    run("yosys", "apt-get install yosys", Command::new("yosys").args(["-q", "-p", &script]))?;
+    Ok(())
 }
 
 /// The counts of a report of `stat`: for each module what its cells are, those of modules in it included.

@@ -13,12 +13,12 @@ use crate::{Config, SOURCES};
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
     /// A program is not installed.
-    #[error("{program} is missing: apt-get install {package}")]
+    #[error("{program} is missing: {install}")]
     Missing {
         /// Its name.
         program: &'static str,
-        /// Debian's package.
-        package: &'static str,
+        /// The command that installs it.
+        install: &'static str,
     },
     /// A program has failed.
     #[error("{program} failed: {message}")]
@@ -36,14 +36,14 @@ pub enum BuildError {
     Load(#[from] libloading::Error),
 }
 
-/// Runs a program of a Debian package to its end, and returns what it printed.
+/// Runs a program to its end, and returns what it printed. `install` is the command that installs it.
 pub(crate) fn run(
     program: &'static str,
-    package: &'static str,
+    install: &'static str,
     command: &mut Command,
 ) -> Result<String, BuildError> {
     let output = command.output().map_err(|error| match error.kind() {
-        std::io::ErrorKind::NotFound => BuildError::Missing { program, package },
+        std::io::ErrorKind::NotFound => BuildError::Missing { program, install },
         _ => BuildError::Io(error),
     })?;
     let printed = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -116,12 +116,12 @@ fn compile(config: Config, folder: &Path) -> Result<PathBuf, BuildError> {
     verilator.args(config.parameters().iter().map(|(name, value)| format!("-G{name}={value}")));
     run(
         "verilator",
-        "verilator",
+        "apt-get install verilator",
         verilator.args(sources.iter().filter(|path| !path.ends_with("formal.sv"))),
     )?;
     let has = run(
         "verilator",
-        "verilator",
+        "apt-get install verilator",
         Command::new("verilator").args(["--getenv", "VERILATOR_ROOT"]),
     )?;
     let include = Path::new(has.trim()).join("include");
@@ -148,6 +148,6 @@ fn compile(config: Config, folder: &Path) -> Result<PathBuf, BuildError> {
     compiler.arg(format!("-DGRANULE={}", config.granule));
     compiler.arg(format!("-DCORE_ADDR_BITS={}", config.home_bits + 3));
     compiler.arg("-I").arg(folder).arg("-I").arg(&include).arg("-I").arg(include.join("vltstd"));
-    run("c++", "g++", compiler.arg("-o").arg(&object).args(&units))?;
+    run("c++", "apt-get install g++", compiler.arg("-o").arg(&object).args(&units))?;
     Ok(object)
 }

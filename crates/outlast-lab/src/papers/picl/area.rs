@@ -1,6 +1,7 @@
 //! Table III: what PiCL adds to an FPGA, from the RTL of `rtl/` as Yosys maps it.
 
 use outlast_rtl::Config;
+use outlast_rtl::frequency::Frequency;
 use outlast_rtl::synthesis::{Area, CORE_LUTS, DEVICE, Used};
 
 use crate::papers::claim::{Found, Judgement, Rule};
@@ -19,6 +20,7 @@ const LUTS: Metric = Metric { name: "table3_luts", unit: "LUTs" };
 const FLIP_FLOPS: Metric = Metric { name: "table3_flip_flops", unit: "flip-flops" };
 const BLOCKS: Metric = Metric { name: "table3_block_ram", unit: "36 Kbit" };
 const MULTIPLIERS: Metric = Metric { name: "table3_multipliers", unit: "DSP48" };
+const FREQUENCY: Metric = Metric { name: "frequency", unit: "MHz" };
 
 /// Maps the hardware at the prototype's sizes, with PiCL and without; or says in one line why not.
 pub(super) fn map() -> Result<Area, String> {
@@ -42,6 +44,15 @@ pub(super) fn records(area: &Area) -> Vec<Record> {
     let mut records = of(&area.without, "ideal");
     records.extend(of(&area.with, "picl"));
     records
+}
+
+/// The highest clock of both caches, their slice and the interface to memory, without PiCL and with it; or
+/// in one line why not.
+pub(super) fn frequencies() -> Result<[Record; 2], String> {
+    let found =
+        Frequency::measure(Config::placed(GRANULE, true)).map_err(|error| error.to_string())?;
+    let of = |scheme, value| Record::new(Kind::Sim, "top", scheme, FREQUENCY, value);
+    Ok([of("ideal", found.without), of("picl", found.with)])
 }
 
 /// The verdict on a claim of Table III or of the prototype's text, by its name without the paper's.

@@ -145,11 +145,13 @@ pub enum Part {
     Compression,
     /// Writes of each line.
     Wear,
+    /// The clock of the RTL: at full scale, or where it is asked for by name.
+    Frequency,
 }
 
 impl Part {
     /// All, the paper's first.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::Fig9,
         Self::Fig10,
         Self::Fig11,
@@ -168,6 +170,7 @@ impl Part {
         Self::Epochs,
         Self::Compression,
         Self::Wear,
+        Self::Frequency,
     ];
 
     /// The name on the command line.
@@ -191,6 +194,7 @@ impl Part {
             Self::Epochs => "epochs",
             Self::Compression => "compression",
             Self::Wear => "wear",
+            Self::Frequency => "frequency",
         }
     }
 
@@ -340,6 +344,13 @@ pub fn run(task: &Task, listen: &mut Listener<'_>) -> Result<Vec<Record>, Box<dy
     if task.with_synthesis && task.wants(&[Part::Table3]) {
         findings.area = area::map();
         records.extend(findings.area.iter().flat_map(area::records));
+    }
+    if task.places() {
+        listen(Progress::Note("placing and routing the RTL twice: some 20 minutes"));
+        match area::frequencies() {
+            Ok(found) => records.extend(found),
+            Err(why) => listen(Progress::Note(&why)),
+        }
     }
     if task.wants(&[Part::Table4]) {
         records.extend(machine::records()?);

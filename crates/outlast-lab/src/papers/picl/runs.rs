@@ -36,8 +36,16 @@ impl Job<'_> {
 impl Task {
     /// Whether any part wants programs.
     pub(super) fn runs_programs(&self) -> bool {
-        let apart = [Part::Table2, Part::Table3, Part::Table4];
+        let apart = [Part::Table2, Part::Table3, Part::Table4, Part::Frequency];
         self.with_programs && self.parts.iter().any(|part| !apart.contains(part))
+    }
+
+    /// Whether the RTL is placed and routed. What takes so long is not done in passing.
+    pub(super) fn places(&self) -> bool {
+        let is_named = self.parts.len() < Part::ALL.len();
+        self.wants(&[Part::Frequency])
+            && self.with_synthesis
+            && (is_named || self.size == Size::Full)
     }
 
     pub(super) fn window(&self, (warm_up, counted): (u64, u64)) -> (u64, u64) {
