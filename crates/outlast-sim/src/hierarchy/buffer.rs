@@ -162,8 +162,8 @@ impl<T: LineTag> Hierarchy<T> {
         }
     }
 
-    /// Planted: the newest bytes of a line end in the buffer, where they should go to memory. False
-    /// where it is not planted, or there is no buffer that could keep them.
+    /// Planted: the newest bytes of a line end in its place in the buffer, where they should go to
+    /// memory. False where it is not planted, or there is no such place.
     pub(super) fn is_kept_in_buffer<B: Backing<T>>(
         &mut self,
         line: LineAddr,
@@ -171,12 +171,17 @@ impl<T: LineTag> Hierarchy<T> {
         tag: T,
         below: &mut B,
     ) -> bool {
-        let keeps = |buffer: &Buffer<T>| buffer.writes_back && line < buffer.until;
-        if !self.flushes_end_in_buffer || !self.buffer.as_ref().is_some_and(keeps) {
+        if !self.flushes_end_in_buffer {
             return false;
         }
+        let buffer = self.buffer.as_mut();
+        let buffer = buffer.filter(|buffer| buffer.writes_back && line < buffer.until);
+        let Some(buffer) = buffer else { return false };
+        // Nothing leaves for it: that write would count as the flush's.
+        let Some(slot) = buffer.cache.probe(line) else { return false };
         let contents = Contents { data: *data, dirty: true, owned: false, tag };
-        self.put_into_buffer(line, &contents, below);
+        buffer.cache.take_over(slot, &contents);
+        below.buffer_accessed(buffer.cache.number(slot), true);
         true
     }
 }
