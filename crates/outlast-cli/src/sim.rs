@@ -7,6 +7,7 @@ use outlast::{Plant, SCHEMES, Scheme};
 use outlast_crash::machine::{Campaign, RESUMED_POINTS, RESUMES_DEFAULT};
 use outlast_crash::runtime::campaign::{LANE_BYTES_MAX, LANES_MAX, Points};
 use outlast_lab::crash::planted_in;
+use outlast_lab::points::are_points;
 use outlast_lab::record::Document;
 use outlast_lab::simulated::{self, RuntimeRun, Simulation, TimelineRequest, Work};
 use outlast_schemes::{MachineScheme, Plant as MachinePlant, plants};
@@ -35,6 +36,8 @@ pub struct SimArgs {
     #[arg(value_name = "STREAM|WORKLOAD|primitives|machines", required_unless_present_any = ["trace", "requests", "plant"])]
     what: Option<String>,
     /// Runs a trace instead: a program's, ChampSim's, raw, .gz, .xz or .bz2, or one of --save-trace.
+    /// A file of `outlast trace points` runs the windows that it names, with their own instructions
+    /// and warm-ups, and tells what the whole trace would come to.
     /// Several programs' traces, separated by commas or each with a --trace, run together, each on
     /// cores and in memory of its own; each begins again at its end, until all have had --instructions.
     #[arg(long, value_name = "FILE", conflicts_with = "what")]
@@ -228,8 +231,12 @@ fn traces(given: &[PathBuf]) -> Vec<PathBuf> {
 fn work(args: &SimArgs) -> Result<Work, String> {
     match &traces(&args.trace)[..] {
         [] => {}
+        [path] if are_points(path) => return Ok(Work::Windows(path.clone())),
         [path] => return Ok(Work::Trace(path.clone())),
         several => {
+            if let Some(points) = several.iter().find(|path| are_points(path)) {
+                return Err(format!("{}: windows of one trace run alone", points.display()));
+            }
             let is_other = |path: &&PathBuf| path.is_file() && !is_program_trace(path);
             if let Some(other) = several.iter().find(is_other) {
                 let other = other.display();
@@ -316,6 +323,11 @@ pub fn run(args: &SimArgs, as_json: bool, seed: u64) -> CommandResult {
     let schemes = machine_schemes(&task, scheme);
     let machines =
         simulated::settings(&args.config, CoreName::kind(args.core), &args.options, &schemes)?;
+    if matches!(task, Task::Run(Work::Windows(_)))
+        && (args.export_requests.is_some() || args.timeline.is_some())
+    {
+        return Err("--export-requests and --timeline take one run: give one window's trace".into());
+    }
     if args.export_requests.is_some() && (machines.len() > 1 || !matches!(task, Task::Run(_))) {
         return Err("--export-requests takes one run of a stream or a trace on one machine".into());
     }

@@ -1,12 +1,13 @@
-//! `outlast trace`: capture, suite, info, stat, check, cut, convert.
+//! `outlast trace`: capture, suite, info, stat, check, cut, points, convert.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
+use outlast_lab::points::{self, Choice, Window};
 use outlast_lab::progress::Progress;
 use outlast_trace::{
-    ChampSimReader, Ending, Facts, Program, check_program, cut_program, from_champsim,
+    ChampSimReader, Ending, Facts, Part, Program, check_program, cut_program, from_champsim,
     is_program_trace, is_trace, read_trace, to_champsim,
 };
 use outlast_tracer::{CapturedFile, ProgramOutput, Request, capture};
@@ -36,7 +37,7 @@ Exit status:
 /// Any program for x86-64 Linux runs as it is, under QEMU's user mode (Debian's package qemu-user) with a
 /// plugin of ours. The trace has each load and store with its bytes, instructions, branches, system
 /// calls, and what memory held before and afterwards; `outlast sim --trace` replays it. Children of fork
-/// get files of their own (FILE.1.otrace, …); a program that one starts with exec is not followed.
+/// get files of their own (FILE.1.otrace, …), and so do the programs that they become with exec.
 #[derive(Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct TraceArgs {
@@ -80,8 +81,17 @@ enum TraceCommand {
     /// memory held at its end, byte by byte.
     #[command(after_help = STATUSES_OF_CHECK)]
     Check(FileArgs),
-    /// Write a part of a program's trace, with what memory held then. The program has one thread.
+    /// Write a part of a program's trace, with what memory held then.
+    ///
+    /// Instructions are counted over all threads, in their one order. Numbers of threads and the order of
+    /// their stores stay.
     Cut(CutArgs),
+    /// Choose representative windows of a program's trace, as SimPoint does, and write their traces.
+    ///
+    /// The trace is divided into intervals. Those that run the same basic blocks as often are a group; of
+    /// each group one interval stands for all, with their share as its weight. `outlast sim --trace
+    /// FILE.points` runs them and tells what the whole trace would come to.
+    Points(PointsArgs),
     /// Make a ChampSim trace of a program's trace, or a program's of one of ChampSim's.
     ///
     /// ChampSim's format has neither sizes nor values, nor what memory held, nor the system; these are
@@ -112,6 +122,28 @@ struct CutArgs {
 }
 
 #[derive(Args)]
+struct PointsArgs {
+    /// The trace.
+    file: PathBuf,
+    /// The file that names the windows [default: the trace's name with .points]. Their traces lie
+    /// beside it (FILE.1.otrace, …).
+    #[arg(long, value_name = "FILE.points")]
+    out: Option<PathBuf>,
+    /// Instructions of an interval, and of a window.
+    #[arg(long, value_name = "N", default_value_t = 1_000_000,
+        value_parser = clap::value_parser!(u64).range(1000..=INSTRUCTIONS_MAX))]
+    interval: u64,
+    /// The most windows.
+    #[arg(long, value_name = "N", default_value_t = 10,
+        value_parser = clap::value_parser!(u64).range(1..=100))]
+    windows: u64,
+    /// Instructions before each window, which do not count.
+    #[arg(long, value_name = "N", default_value_t = 1_000_000,
+        value_parser = clap::value_parser!(u64).range(..=INSTRUCTIONS_MAX))]
+    warm_up: u64,
+}
+
+#[derive(Args)]
 struct ConvertArgs {
     /// The trace: a program's, or ChampSim's, raw, .gz, .xz or .bz2.
     file: PathBuf,
@@ -132,6 +164,7 @@ pub fn run(args: &TraceArgs, as_json: bool, seed: u64) -> CommandResult {
         Some(TraceCommand::Stat(args)) => stat(&args.file, as_json, seed),
         Some(TraceCommand::Check(args)) => check(&args.file, as_json, seed),
         Some(TraceCommand::Cut(args)) => cut(args, as_json, seed),
+        Some(TraceCommand::Points(args)) => points(args, as_json, seed),
         Some(TraceCommand::Convert(args)) => convert(args, as_json, seed),
     }
 }
@@ -139,7 +172,7 @@ pub fn run(args: &TraceArgs, as_json: bool, seed: u64) -> CommandResult {
 fn captured(args: &TraceArgs, as_json: bool, seed: u64) -> CommandResult {
     if args.program.is_empty() {
         return Err("no program is given: outlast trace -- PROGRAM ARGS…, or one of suite, info, stat, check, cut, \
-                    convert"
+                    points, convert"
             .into());
     }
     signals::clean_up_but_for_interrupts()?;
@@ -329,9 +362,38 @@ fn check(path: &Path, as_json: bool, seed: u64) -> CommandResult {
 fn cut(args: &CutArgs, as_json: bool, seed: u64) -> CommandResult {
     signals::clean_up_at_the_end()?;
     let program = Program::open(&args.file)?;
-    let cut = cut_program(&program, args.skip, args.count, &args.out)
-        .map_err(|error| format!("{}: {error}", args.file.display()))?;
+    let part = Part { skip: args.skip, count: args.count, out: args.out.clone() };
+    let cut =
+        cut_program(&program, part).map_err(|error| format!("{}: {error}", args.file.display()))?;
     show("trace cut", &[("instructions", json!(cut))], as_json, seed)
+}
+
+fn points(args: &PointsArgs, as_json: bool, seed: u64) -> CommandResult {
+    signals::clean_up_at_the_end()?;
+    let out = args.out.clone().unwrap_or_else(|| args.file.with_extension(points::EXTENSION));
+    if !points::are_points(&out) {
+        let out = out.display();
+        return Err(format!("--out {out}: a file of windows ends in .{}", points::EXTENSION).into());
+    }
+    let program = Program::open(&args.file)?;
+    let PointsArgs { interval, warm_up, windows, .. } = *args;
+    let choice = Choice { interval, windows_max: windows as usize, warm_up, seed };
+    let found = points::choose(&program, &choice, &out)
+        .map_err(|error| format!("{}: {error}", args.file.display()))?;
+    if as_json {
+        let record = serde_json::to_value(&found)?;
+        outln!("{}", crate::document("trace points", seed, vec![record]));
+        return Ok(Verdict::Good);
+    }
+    outln!("{:>14} {:>13} {:>8}  trace", "begins at", "instructions", "weight");
+    for window in &found.windows {
+        let Window { begins_at, instructions, weight, .. } = window;
+        let file = out.with_file_name(&window.file);
+        outln!("{begins_at:>14} {instructions:>13} {weight:>8.4}  {}", file.display());
+    }
+    let (windows, intervals) = (found.windows.len(), found.intervals);
+    outln!("{windows} windows for {intervals} intervals: {}", out.display());
+    Ok(Verdict::Good)
 }
 
 fn convert(args: &ConvertArgs, as_json: bool, seed: u64) -> CommandResult {

@@ -39,6 +39,7 @@ pub mod papers;
 pub mod parallel;
 pub mod pivot;
 pub mod plot;
+pub mod points;
 mod processors;
 pub mod progress;
 pub mod record;

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use outlast_crash::machine::with_cores;
+use outlast_lab::points::{Choice, Points, choose};
 use outlast_lab::record::{Metric, Record};
 use outlast_lab::simulated::{RealPrograms, Simulation, Work, replay_programs, run};
 use outlast_schemes::{Image, MachineScheme, Options, Streams, apply};
@@ -76,6 +77,27 @@ fn guest_that_writes() {
         }
     }
     assert!(table.iter().sum::<u64>() > 0);
+}
+
+/// Not a test of anything, but a program that others capture: it computes, goes through memory line by
+/// line, and jumps about in it, each for some time, again and again.
+#[test]
+fn guest_with_phases() {
+    let mut table = vec![1u64; 1 << 16];
+    let mut sum = 0u64;
+    for round in 0..4u64 {
+        for n in 0..60_000u64 {
+            sum = (sum ^ n).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(9);
+        }
+        for at in (0..table.len()).step_by(8) {
+            table[at] = table[at].wrapping_add(sum);
+        }
+        for n in 0..4_000u64 {
+            let at = (n ^ round).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48;
+            sum = sum.wrapping_add(table[at as usize]);
+        }
+    }
+    assert_ne!(sum, 0);
 }
 
 fn machine(config: &str) -> MachineConfig {
@@ -162,6 +184,61 @@ fn programs_go_on_until_all_are_done_and_what_they_write_is_held() {
     // Each begins again: an instruction of a program is two of the machine's at most.
     let twice = simulation(both, "picl", 4 * count);
     assert!(value(&twice, "outputs", None) >= 2.0 * calls as f64);
+}
+
+/// Windows by basic blocks, with their weights, tell what the whole run takes; without weights they
+/// would not.
+#[test]
+fn representative_windows_stand_for_the_whole_run() {
+    let Some(place) = place() else { return };
+    let whole = captured(place.path(), "whole.otrace", &own_test("guest_with_phases"), None);
+    let program = Program::open(&whole).unwrap();
+    let out = place.path().join("whole.points");
+    let choice = Choice { interval: 100_000, windows_max: 10, warm_up: 100_000, seed: 1 };
+    let points = choose(&program, &choice, &out).unwrap();
+    assert_eq!(Points::open(&out).unwrap(), points);
+    let mut machine = machine("picl");
+    for (key, size) in [("l1.size", "8 KiB"), ("l2.size", "32 KiB"), ("llc.size", "128 KiB")] {
+        machine.set_option(key, size).unwrap();
+    }
+    let of = |work: Work| {
+        let (warm_up, instructions) = (0, 1 << 40);
+        let (machine, options) = (machine.clone(), Options::default());
+        let (seed, timeline, scheme) = (1, None, MachineScheme::plain());
+        run(&Simulation { machine, work, warm_up, instructions, seed, timeline, scheme, options })
+            .unwrap()
+    };
+    let cpi = |records: &[Record]| {
+        value(records, Metric::CYCLES.name, None) / value(records, Metric::INSTRUCTIONS.name, None)
+    };
+    let (exact, all) = (of(Work::Trace(whole.clone())), of(Work::Windows(out.clone())));
+    let name = out.display().to_string();
+    let (weighted, windows): (Vec<_>, Vec<_>) =
+        all.into_iter().partition(|record| record.workload == name);
+    let mut unweighted = 0.0;
+    for window in &points.windows {
+        let name = out.with_file_name(&window.file).display().to_string();
+        let own: Vec<_> = windows.iter().filter(|it| it.workload == name).cloned().collect();
+        unweighted += cpi(&own) / points.windows.len() as f64;
+    }
+    let off = |found: f64| (found / cpi(&exact) - 1.0).abs();
+    let ran: u64 = points.windows.iter().map(|window| window.instructions).sum();
+    let text = format!(
+        "{} windows of {} intervals; CPI {}, by weights {}, without {unweighted}",
+        points.windows.len(),
+        points.intervals,
+        cpi(&exact),
+        cpi(&weighted)
+    );
+    println!("{text}");
+    assert!((3..=10).contains(&points.windows.len()) && 2 * ran < points.instructions, "{text}");
+    assert!(off(cpi(&weighted)) < 0.03, "{text}");
+    assert!(off(unweighted) > 2.0 * off(cpi(&weighted)), "{text}");
+    // As many instructions, and as many misses.
+    for (metric, class) in [(Metric::INSTRUCTIONS, None), (Metric::CACHE_MISSES, Some("llc"))] {
+        let found = value(&weighted, metric.name, class) / value(&exact, metric.name, class);
+        assert!((found - 1.0).abs() < 0.1, "{} {found}: {text}", metric.name);
+    }
 }
 
 /// Memory at the end of an epoch.

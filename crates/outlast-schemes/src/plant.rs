@@ -24,6 +24,8 @@ pub enum Breaks {
     Drain,
     /// Coherence forgets that a transferred line is dirty.
     Transfer,
+    /// What is flushed ends in the buffer in front of memory, and counts as durable.
+    Buffer,
     /// The last write to a log is torn between its words.
     TornRecord,
     /// No harm: every flush is there twice.
@@ -62,14 +64,28 @@ pub struct Shown {
     pub abort_every: u64,
     /// Options of the scheme.
     pub options: &'static [(&'static str, u64)],
+    /// What is changed of the machine.
+    pub machine: &'static [(&'static str, &'static str)],
 }
+
+/// A machine with a small buffer of DRAM in front of its memory, which has newer bytes than that.
+pub(crate) const BUFFERED: &[(&str, &str)] = &[
+    ("dram.preset", "ddr4-3200"),
+    ("buffer.mode", "write-back"),
+    ("buffer.size", "4 KiB"),
+    ("buffer.ways", "4"),
+];
 
 impl Plant {
     /// Whether it does no harm.
     pub fn is_control(&self) -> bool {
         !matches!(
             self.breaks,
-            Breaks::Scheme(_) | Breaks::Drain | Breaks::Transfer | Breaks::TornRecord
+            Breaks::Scheme(_)
+                | Breaks::Drain
+                | Breaks::Transfer
+                | Breaks::Buffer
+                | Breaks::TornRecord
         )
     }
 

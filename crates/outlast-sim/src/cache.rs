@@ -160,6 +160,17 @@ impl<T: LineTag> Cache<T> {
         Some(contents)
     }
 
+    /// The number of a line's place, from 0 on, set by set.
+    #[inline]
+    pub(crate) fn number(&self, slot: Slot) -> u32 {
+        self.index(slot) as u32
+    }
+
+    /// Sets, and the ways of each.
+    pub(crate) fn shape(&self) -> (u64, u64) {
+        (self.sets, self.ways as u64)
+    }
+
     /// The bytes of a line.
     #[inline]
     pub fn data(&self, slot: Slot) -> &LineBytes {

@@ -39,6 +39,8 @@ pub struct HierarchyStats {
     pub l2: CacheStats,
     /// The shared level.
     pub llc: CacheStats,
+    /// The buffer in front of memory, if there is one.
+    pub buffer: Option<CacheStats>,
     /// What happened between and below the levels.
     pub traffic: Traffic,
 }

@@ -10,6 +10,7 @@
 #![deny(unsafe_op_in_unsafe_fn)]
 
 mod calls;
+mod exec;
 mod link;
 mod pages;
 mod qemu;
@@ -28,6 +29,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU32, AtomicU64, 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use calls::{Effect, Out, number};
+use exec::{Left, Running, become_program};
 use link::Link;
 use pages::PAGE;
 use qemu::{InfoBits, Insn, PluginId, Rights, Tb};
@@ -95,7 +97,7 @@ static SHARED: Mutex<Option<Shared>> = Mutex::new(None);
 /// What only seldom callbacks need.
 struct Shared {
     link: Link,
-    directory: PathBuf,
+    running: Running,
     options: Options,
     /// Blocks as they were told, for children of fork.
     blocks: Vec<Vec<u8>>,
@@ -107,9 +109,42 @@ struct Shared {
 
 #[derive(Clone, Default)]
 struct Options {
+    file: String,
+    directory: PathBuf,
     skip: i64,
     count: i64,
     start_at: Option<String>,
+    /// The connection of the program that this process was before, which stays open until the driver
+    /// has heard of this one.
+    before: Option<c_int>,
+}
+
+impl Options {
+    /// Reads an option of QEMU's `-plugin`.
+    fn take(&mut self, name: &str, value: &str) {
+        match name {
+            "directory" => self.directory = PathBuf::from(value),
+            "skip" => self.skip = value.parse().unwrap_or(0),
+            "count" => self.count = value.parse().unwrap_or(i64::MAX),
+            "start" => self.start_at = Some(value.to_owned()),
+            "before" => self.before = value.parse().ok(),
+            _ => {}
+        }
+    }
+
+    /// The options as QEMU's `-plugin` takes them.
+    fn text(&self) -> String {
+        let Self { file, directory, skip, count, start_at, before } = self;
+        let mut text =
+            format!("{file},directory={},skip={skip},count={count}", directory.display());
+        if let Some(symbol) = start_at {
+            text += &format!(",start={symbol}");
+        }
+        if let Some(before) = before {
+            text += &format!(",before={before}");
+        }
+        text
+    }
 }
 
 fn shared() -> MutexGuard<'static, Option<Shared>> {
@@ -413,14 +448,57 @@ extern "C" fn call_begins(
         number::EXIT_GROUP if IS_ON.load(Ordering::Relaxed) => end(number),
         number::EXIT => thread_exits(vcpu),
         number::SET_TID_ADDRESS => vcpu.clears = a1,
+        number::EXECVE => execs(number, &arguments),
         // What follows is another process, or none.
-        number::FORK | number::VFORK | number::CLONE | number::EXECVE | number::EXECVEAT => {
+        number::FORK | number::VFORK | number::CLONE | number::EXECVEAT => {
             hand_over_at_call(vcpu);
         }
         _ if HAS_THREADS.load(Ordering::Relaxed) => hand_over_at_call(vcpu),
         _ => {}
     }
     RUNNING[number as usize % VCPUS].store(false, Ordering::SeqCst);
+}
+
+/// Becomes the program that an `execve` names: this one's trace ends here, as at its exit.
+fn execs(number: c_uint, arguments: &[u64; 6]) {
+    hand_over_at_call(Vcpu::of(number));
+    let mut guard = shared();
+    let Some(shared) = guard.as_mut().filter(|shared| !shared.is_done) else { return };
+    let next = match exec::next(arguments, BASE.load(Ordering::Relaxed), &shared.running) {
+        Ok(next) => next,
+        Err(Left::Refused) => return,
+        Err(Left::Bare(file, why)) => {
+            let note = format!("{} is not followed: {why}", String::from_utf8_lossy(&file));
+            let _ = shared.link.say(Message::Bare, 0, 0, note.as_bytes());
+            return;
+        }
+    };
+    let running = shared.running.clone();
+    let file = String::from_utf8_lossy(&next.file).into_owned();
+    let is_on = IS_ON.load(Ordering::SeqCst);
+    let mut options = shared.options.clone();
+    match LEFT.load(Ordering::Relaxed) {
+        // The window is open.
+        left if is_on => (options.skip, options.count) = (0, left.max(1)),
+        left if options.start_at.is_none() => options.skip = left.max(0),
+        _ => {}
+    }
+    options.before = Some(shared.link.outlives_exec());
+    if !is_on {
+        let why = format!("the program became {file} before the window began");
+        let _ = shared.link.say(Message::Note, 0, 0, why.as_bytes());
+        let _ = shared.link.say(Message::Done, 0, 0, &[]);
+        shared.is_done = true;
+    }
+    drop(guard);
+    if is_on {
+        end(number);
+    }
+    let error = become_program(next, &running, &options);
+    if let Some(shared) = self::shared().as_mut() {
+        let note = format!("{file} is not followed, nor is what comes then: {error}");
+        let _ = shared.link.say(Message::Bare, 0, 0, note.as_bytes());
+    }
 }
 
 /// The most bytes of a place that a call is asked about. Larger buffers are seldom filled.
@@ -551,12 +629,13 @@ fn child_begins(vcpu: &mut Vcpu) {
     let base = BASE.load(Ordering::Relaxed);
     let mut guard = shared();
     let Some(shared) = guard.as_mut() else { return };
-    let connected = Link::connect(&shared.directory).and_then(|mut link| {
-        for (number, block) in shared.blocks.iter().enumerate() {
-            link.say(Message::Block, number as u32, 0, block)?;
-        }
-        Ok(link)
-    });
+    let connected =
+        Link::connect(&shared.options.directory, &shared.running).and_then(|mut link| {
+            for (number, block) in shared.blocks.iter().enumerate() {
+                link.say(Message::Block, number as u32, 0, block)?;
+            }
+            Ok(link)
+        });
     match connected {
         Ok(link) => shared.link = link,
         Err(error) => give_up(&error.to_string()),
@@ -612,22 +691,19 @@ pub unsafe extern "C" fn qemu_plugin_install(
     argv: *const *const c_char,
 ) -> c_int {
     let mut options = Options { count: i64::MAX, ..Options::default() };
-    let mut directory = None;
     for number in 0..argc as usize {
         // SAFETY: QEMU hands over so many strings.
         let argument = unsafe { CStr::from_ptr(*argv.add(number)) }.to_string_lossy();
-        match argument.split_once('=') {
-            Some(("directory", path)) => directory = Some(PathBuf::from(path)),
-            Some(("skip", number)) => options.skip = number.parse().unwrap_or(0),
-            Some(("count", number)) => options.count = number.parse().unwrap_or(i64::MAX),
-            Some(("start", symbol)) => options.start_at = Some(symbol.to_owned()),
-            _ => {}
+        if let Some((name, value)) = argument.split_once('=') {
+            options.take(name, value);
         }
     }
-    let Some(directory) = directory else {
+    let running = Running::find().filter(|_| options.directory.is_absolute());
+    let Some(running) = running else {
         eprintln!("outlast: the plugin is started by `outlast trace`");
         return 1;
     };
+    options.file = running.plugin();
     let below = |bits: &InfoBits| bits.store | 7 << bits.size_at < 1 << INSN_AT;
     let Some(bits) = InfoBits::find().filter(below) else {
         eprintln!("outlast: this QEMU describes accesses in another way; take version 7.2");
@@ -636,16 +712,19 @@ pub unsafe extern "C" fn qemu_plugin_install(
     STORE_BIT.store(bits.store, Ordering::Relaxed);
     KEY_BITS.store(bits.store | 7 << bits.size_at, Ordering::Relaxed);
     SIZE_BIT.store(bits.size_at, Ordering::Relaxed);
-    let link = match Link::connect(&directory) {
+    let link = match Link::connect(&options.directory, &running) {
         Ok(link) => link,
         Err(error) => {
-            eprintln!("outlast: {}: {error}", directory.display());
+            eprintln!("outlast: {}: {error}", options.directory.display());
             return 1;
         }
     };
+    if let Some(before) = options.before.take() {
+        link::close_file(before);
+    }
     LEFT.store(options.skip, Ordering::Relaxed);
     let (blocks, at, handlers) = (Vec::new(), HashMap::new(), Vec::new());
-    *shared() = Some(Shared { link, directory, options, blocks, at, handlers, is_done: false });
+    *shared() = Some(Shared { link, running, options, blocks, at, handlers, is_done: false });
     // SAFETY: QEMU gave the number; the callbacks have the interface's types.
     unsafe {
         qemu::qemu_plugin_register_vcpu_init_cb(id, vcpu_begins);

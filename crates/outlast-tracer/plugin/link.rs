@@ -11,6 +11,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
+use crate::exec::Running;
 use crate::words::{CHUNK_WORDS, CHUNKS, Message, head};
 
 unsafe extern "C" {
@@ -22,6 +23,14 @@ unsafe extern "C" {
         fd: c_int,
         from: i64,
     ) -> *mut c_void;
+    fn fcntl(file: c_int, command: c_int, ...) -> c_int;
+    fn close(file: c_int) -> c_int;
+}
+
+/// Closes a file that this process was started with.
+pub fn close_file(file: c_int) {
+    // SAFETY: nothing here owns it.
+    unsafe { close(file) };
 }
 
 /// The connection of one process.
@@ -44,7 +53,7 @@ pub struct Chunk {
 
 impl Link {
     /// Connects to the driver that listens in this directory.
-    pub fn connect(directory: &Path) -> io::Result<Self> {
+    pub fn connect(directory: &Path, running: &Running) -> io::Result<Self> {
         let name = format!("{}.chunks", std::process::id());
         let file = File::options()
             .read(true)
@@ -62,8 +71,23 @@ impl Link {
         }
         let socket = UnixStream::connect(directory.join("socket"))?;
         let mut link = Self { socket, base: base.cast(), free: (0..CHUNKS as u32).collect() };
-        link.say(Message::Hello, std::process::id(), 0, name.as_bytes())?;
+        let mut hello = name.into_bytes();
+        for word in &running.program {
+            hello.push(0);
+            hello.extend_from_slice(word);
+        }
+        link.say(Message::Hello, std::process::id(), 0, &hello)?;
         Ok(link)
+    }
+
+    /// Has the connection stay open when the process becomes another program; its number.
+    pub fn outlives_exec(&self) -> c_int {
+        /// Sets a file's flags, of which one closes it then.
+        const SET_FLAGS: c_int = 2;
+        let file = self.socket.as_raw_fd();
+        // SAFETY: the file is the link's own.
+        unsafe { fcntl(file, SET_FLAGS, 0) };
+        file
     }
 
     /// Says something, with the bytes that belong to it.

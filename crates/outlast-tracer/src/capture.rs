@@ -33,7 +33,8 @@ const TICK: Duration = Duration::from_millis(200);
 /// What is to be captured.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Request {
-    /// The trace. Children of fork get a number before its extension.
+    /// The trace. Children of fork, and the programs that processes become by exec, get a number
+    /// before its extension.
     pub file: PathBuf,
     /// The program and its arguments.
     pub command: Vec<OsString>,
@@ -124,7 +125,8 @@ impl Request {
 /// What was captured.
 #[derive(Debug)]
 pub struct Captured {
-    /// The traces: that of the program, then those of its children.
+    /// The traces: that of the program, then those of its children and of the programs that they
+    /// became.
     pub files: Vec<CapturedFile>,
     /// How the program ended.
     pub status: ExitStatus,
@@ -198,6 +200,7 @@ pub fn capture(
         return Err(CaptureError::NotHere);
     }
     let program = find(name, request.place.directory.as_deref())?;
+    let program = std::path::absolute(&program).unwrap_or(program);
     let digest = digest(&program)?;
     let version = qemu_version().ok_or(CaptureError::NoQemu)?;
     let failed = |what: &Path, error| CaptureError::Io(what.display().to_string(), error);
@@ -216,37 +219,42 @@ pub fn capture(
     let socket = directory.path().join("socket");
     let listener = UnixListener::bind(&socket).map_err(|error| failed(&socket, error))?;
 
-    let words = |word: &OsString| word.to_string_lossy().into_owned();
     let about = About {
-        command: request.command.iter().map(words).collect(),
         digest: format!("sha256:{digest}"),
         tools: request.tools(&version),
         window: request.window(),
-        process: 0,
+        ..About::default()
     };
     let session = Session {
         directory: directory.path().to_owned(),
         file: request.file.clone(),
+        program: program.clone(),
         about,
         words: Arc::new(AtomicU64::new(0)),
     };
     let counted = Arc::clone(&session.words);
     let (tell, told) = mpsc::channel();
     std::thread::spawn(move || accept(&listener, &session, &tell));
-    let program = std::path::absolute(&program).unwrap_or(program);
     let child = start(&program, name, arguments, &plugin, directory.path(), request);
     let child = child.map_err(|error| failed(Path::new(QEMU), error))?;
     let mut tick = || progress(Progress { words: counted.load(Ordering::Relaxed) });
-    let (files, status) = wait(child, &told, &socket, &mut tick)?;
-    let mut notes = files.iter().flat_map(|file| &file.notes);
-    match (files.first(), notes.next()) {
-        (None, _) => Err(CaptureError::Nothing(format!("{QEMU} ended with {status}"))),
-        (Some(file), Some(note)) if files.len() == 1 => {
-            let _ = std::fs::remove_file(&file.path);
-            Err(CaptureError::Nothing(note.clone()))
+    let (recorded, status) = wait(child, &told, &socket, &mut tick)?;
+    let mut reason = None;
+    let mut files = Vec::new();
+    for (path, Recorded { bytes, ending, notes, nothing }) in recorded {
+        match nothing {
+            None => files.push(CapturedFile { path, bytes, ending, notes }),
+            Some(why) => {
+                let _ = std::fs::remove_file(&path);
+                reason = Some(why);
+            }
         }
-        _ => Ok(Captured { files, status }),
     }
+    if files.is_empty() {
+        let ended = || format!("{QEMU} ended with {status}");
+        return Err(CaptureError::Nothing(reason.unwrap_or_else(ended)));
+    }
+    Ok(Captured { files, status })
 }
 
 /// Removes directories of captures that were killed: nothing listens in them.
@@ -270,6 +278,8 @@ fn sweep(parent: &Path) {
 struct Session {
     directory: PathBuf,
     file: PathBuf,
+    /// The program that was started. `about` has its digest.
+    program: PathBuf,
     about: About,
     words: Arc<AtomicU64>,
 }
@@ -286,6 +296,17 @@ impl Session {
             None => format!("{stem}.{process}"),
         };
         self.file.with_file_name(name)
+    }
+
+    /// What the trace of a process says of it.
+    fn about(&self, process: u32, program: &Path, command: Vec<String>) -> About {
+        let mut about = About { process, command, ..self.about.clone() };
+        if program != self.program {
+            let digest = digest(program);
+            about.digest =
+                digest.map_or_else(|error| error.to_string(), |it| format!("sha256:{it}"));
+        }
+        about
     }
 }
 
@@ -313,8 +334,8 @@ fn accept(listener: &UnixListener, session: &Session, tell: &mpsc::Sender<Told>)
         process += 1;
         std::thread::spawn(move || {
             let path = session.file(number);
-            let about = About { process: number, ..session.about.clone() };
-            let recorded = record(socket, &session.directory, &path, &about, &session.words);
+            let about = |program: &Path, command| session.about(number, program, command);
+            let recorded = record(socket, &session.directory, &path, about, &session.words);
             let _ = tell.send(Told::Ended(number, path, Box::new(recorded)));
         });
     }
@@ -332,7 +353,7 @@ fn wait(
     told: &mpsc::Receiver<Told>,
     socket: &Path,
     tick: &mut dyn FnMut(),
-) -> Result<(Vec<CapturedFile>, ExitStatus), CaptureError> {
+) -> Result<(Vec<(PathBuf, Recorded)>, ExitStatus), CaptureError> {
     let (mut files, mut running, mut status) = (Vec::new(), 0u32, None);
     let mut failed = None;
     let mut is_asking = false;
@@ -344,9 +365,7 @@ fn wait(
             Ok(Told::Ended(number, path, recorded)) => {
                 running -= 1;
                 match *recorded {
-                    Ok(Recorded { bytes, ending, notes }) => {
-                        files.push((number, CapturedFile { path, bytes, ending, notes }));
-                    }
+                    Ok(recorded) => files.push((number, path, recorded)),
                     Err(error) => {
                         // Nothing reads what the program tells any more.
                         let _ = child.kill();
@@ -360,7 +379,8 @@ fn wait(
             let ended = child.try_wait();
             status = ended.map_err(|error| CaptureError::Io(QEMU.to_owned(), error))?;
         }
-        // A child of fork connects before its parent's connection ends, so behind it no other comes.
+        // A child of fork connects before its parent's connection ends, and a program that a process
+        // becomes before the connection of the one before it, so behind it no other comes.
         if status.is_some() && running == 0 && !is_asking {
             drop(UnixStream::connect(socket));
             is_asking = true;
@@ -369,9 +389,9 @@ fn wait(
     if let Some(error) = failed {
         return Err(error.into());
     }
-    files.sort_by_key(|(number, _)| *number);
+    files.sort_by_key(|(number, ..)| *number);
     let status = status.unwrap_or_else(|| ExitStatus::from_raw(0));
-    Ok((files.into_iter().map(|(_, file)| file).collect(), status))
+    Ok((files.into_iter().map(|(_, path, recorded)| (path, recorded)).collect(), status))
 }
 
 fn start(

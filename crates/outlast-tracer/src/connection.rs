@@ -1,8 +1,10 @@
 //! One process that is captured: its words become a trace.
 
 use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -25,6 +27,8 @@ pub struct Recorded {
     pub ending: Ending,
     /// What the plugin had to say.
     pub notes: Vec<String>,
+    /// The reason why its trace holds nothing, if so.
+    pub nothing: Option<String>,
 }
 
 /// A process cannot be recorded.
@@ -41,26 +45,73 @@ pub enum RecordError {
     Word(String),
 }
 
-/// Records one process to its end.
+/// Records one process to its end, or until it becomes another program. `about` gets the program's
+/// file, and its name and arguments.
 pub fn record(
-    socket: UnixStream,
+    mut socket: UnixStream,
     directory: &Path,
     file: &Path,
-    about: &About,
+    about: impl FnOnce(&Path, Vec<String>) -> About,
     words: &AtomicU64,
 ) -> Result<Recorded, RecordError> {
-    let writer = ProgramWriter::create(file, about)?;
+    let Some((what, _, _, hello)) = message(&mut socket)? else {
+        return Err(RecordError::Word("nothing".into()));
+    };
+    let mut said = hello.split(|byte| *byte == 0).map(OsStr::from_bytes);
+    let (Some(chunks), Some(program), true) =
+        (said.next(), said.next(), what == Message::Hello as u32)
+    else {
+        return Err(RecordError::Word(format!("message {what} first")));
+    };
+    let command = said.map(|word| word.to_string_lossy().into_owned()).collect();
+    let writer = ProgramWriter::create(file, &about(Path::new(program), command))?;
+    let path = directory.join(chunks);
+    let chunks = File::options().read(true).write(true).open(&path)?;
+    std::fs::remove_file(path)?;
     let process = Process {
         socket,
-        chunks: None,
+        chunks,
         writer,
         threads: HashMap::new(),
         facts: InstructionInfoFactory::new(),
         words: Vec::new(),
         is_done: false,
         notes: Vec::new(),
+        nothing: None,
     };
-    process.record(directory, words)
+    process.record(words)
+}
+
+/// The next message; none when the plugin is gone.
+fn message(socket: &mut UnixStream) -> io::Result<Option<Said>> {
+    let mut header = [0; 24];
+    if !read(socket, &mut header)? {
+        return Ok(None);
+    }
+    let small = |at: usize| u32::from_le_bytes(header[at..at + 4].try_into().expect("four"));
+    let word = |at: usize| u64::from_le_bytes(header[at..at + 8].try_into().expect("eight"));
+    let mut bytes = vec![0; word(16) as usize];
+    if !read(socket, &mut bytes)? {
+        return Ok(None);
+    }
+    Ok(Some((small(0), small(4), word(8), bytes)))
+}
+
+/// Reads all of it; false when the plugin went away.
+fn read(socket: &mut UnixStream, into: &mut [u8]) -> io::Result<bool> {
+    match socket.read_exact(into) {
+        Ok(()) => Ok(true),
+        // The process has ended, and some free chunks were told to nobody.
+        Err(error)
+            if matches!(
+                error.kind(),
+                io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset
+            ) =>
+        {
+            Ok(false)
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// A message of the plugin: which, its numbers, and its bytes.
@@ -68,7 +119,7 @@ type Said = (u32, u32, u64, Vec<u8>);
 
 struct Process {
     socket: UnixStream,
-    chunks: Option<File>,
+    chunks: File,
     writer: ProgramWriter,
     /// The number in the trace of each thread.
     threads: HashMap<u32, u16>,
@@ -76,19 +127,14 @@ struct Process {
     words: Vec<u8>,
     is_done: bool,
     notes: Vec<String>,
+    nothing: Option<String>,
 }
 
 impl Process {
-    fn record(mut self, directory: &Path, words: &AtomicU64) -> Result<Recorded, RecordError> {
+    fn record(mut self, words: &AtomicU64) -> Result<Recorded, RecordError> {
         let mut sites = Vec::new();
-        while let Some((what, a, b, bytes)) = self.message()? {
+        while let Some((what, a, b, bytes)) = message(&mut self.socket)? {
             match what {
-                what if what == Message::Hello as u32 => {
-                    let name = String::from_utf8_lossy(&bytes).into_owned();
-                    let path = directory.join(name);
-                    self.chunks = Some(File::options().read(true).write(true).open(&path)?);
-                    std::fs::remove_file(path)?;
-                }
                 what if what == Message::Block as u32 => self.block(&bytes, &mut sites),
                 what if what == Message::Chunk as u32 => {
                     self.chunk(a, Some(b as usize))?;
@@ -96,50 +142,22 @@ impl Process {
                 }
                 what if what == Message::Done as u32 => self.is_done = true,
                 what if what == Message::Note as u32 => {
+                    self.nothing = Some(String::from_utf8_lossy(&bytes).into_owned());
+                }
+                what if what == Message::Bare as u32 => {
                     self.notes.push(String::from_utf8_lossy(&bytes).into_owned());
                 }
                 what => return Err(RecordError::Word(format!("message {what}"))),
             }
         }
         let ending = if self.is_done { Ending::Whole } else { Ending::Killed };
-        if !self.is_done && self.chunks.is_some() {
+        if !self.is_done {
             for number in 0..CHUNKS as u32 {
                 self.chunk(number, None)?;
             }
         }
-        Ok(Recorded { bytes: self.writer.finish(ending)?, ending, notes: self.notes })
-    }
-
-    /// The next message; none when the plugin is gone.
-    fn message(&mut self) -> io::Result<Option<Said>> {
-        let mut header = [0; 24];
-        if !self.read(&mut header)? {
-            return Ok(None);
-        }
-        let small = |at: usize| u32::from_le_bytes(header[at..at + 4].try_into().expect("four"));
-        let word = |at: usize| u64::from_le_bytes(header[at..at + 8].try_into().expect("eight"));
-        let mut bytes = vec![0; word(16) as usize];
-        if !self.read(&mut bytes)? {
-            return Ok(None);
-        }
-        Ok(Some((small(0), small(4), word(8), bytes)))
-    }
-
-    /// Reads all of it; false when the plugin went away.
-    fn read(&mut self, into: &mut [u8]) -> io::Result<bool> {
-        match self.socket.read_exact(into) {
-            Ok(()) => Ok(true),
-            // The process has ended, and some free chunks were told to nobody.
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset
-                ) =>
-            {
-                Ok(false)
-            }
-            Err(error) => Err(error),
-        }
+        let (bytes, notes) = (self.writer.finish(ending)?, self.notes);
+        Ok(Recorded { bytes, ending, notes, nothing: self.nothing })
     }
 
     fn block(&mut self, bytes: &[u8], sites: &mut Vec<Site>) {
@@ -157,7 +175,7 @@ impl Process {
     /// Takes what stands in a chunk: as many words, or up to the zero behind the last event, and gives it
     /// back.
     fn chunk(&mut self, number: u32, words: Option<usize>) -> Result<(), RecordError> {
-        let chunks = self.chunks.as_ref().ok_or_else(|| RecordError::Word("a chunk".into()))?;
+        let chunks = &self.chunks;
         let (words_max, at) = (CHUNK_WORDS, u64::from(number) * CHUNK_WORDS as u64 * 8);
         let len = words.unwrap_or(words_max).min(words_max) * 8;
         let mut bytes = std::mem::take(&mut self.words);

@@ -82,7 +82,8 @@ pub fn is_short(step: i64) -> bool {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
 pub enum Message {
-    /// A process: its number, and the name of its chunks' file.
+    /// A process: its number; with zeros between them the name of its chunks' file, its program's
+    /// file, and the program's name and arguments.
     Hello = 1,
     /// A block was translated: its number, and its instructions, each an address of eight bytes, a
     /// length of one, and as many bytes.
@@ -91,8 +92,10 @@ pub enum Message {
     Chunk = 3,
     /// The end is recorded.
     Done = 4,
-    /// Something cannot be captured: why.
+    /// Nothing was captured: why.
     Note = 5,
+    /// The process becomes a program that is not followed: why.
+    Bare = 6,
 }
 
 /// The first word of a thread's chunk.

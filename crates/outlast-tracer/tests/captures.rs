@@ -9,7 +9,7 @@ use std::sync::{Arc, Barrier, Mutex};
 use outlast_sim::timed::{
     MachineConfig, NonPers, ProgramMemory, ProgramSource, Setup, Source, System,
 };
-use outlast_trace::{Ending, Facts, Program, SiteKind, check_program};
+use outlast_trace::{Ending, Facts, Part, Program, SiteKind, check_program, cut_program};
 use outlast_tracer::{CaptureError, Captured, ProgramOutput, Request, capture, qemu_version};
 
 /// Whether there is a QEMU; a line, if not.
@@ -183,6 +183,16 @@ fn threads_run_on_cores_of_their_own_and_leave_the_same_memory() {
     for core in ["inorder", "ooo"] {
         replayed(path, core);
     }
+    // A part of it, with all threads that run there.
+    let (out, half) = (place.path("part.otrace"), facts.instructions / 2);
+    let part = Part { skip: half, count: half / 2, out: out.clone() };
+    let cut = cut_program(&Program::open(path).unwrap(), part).unwrap();
+    let facts = checked(&out);
+    assert_eq!(facts.instructions, cut);
+    assert!(cut.abs_diff(half / 2) < 4096, "{cut} of {half}");
+    for core in ["inorder", "ooo"] {
+        replayed(&out, core);
+    }
 }
 
 #[test]
@@ -247,6 +257,83 @@ fn children_have_files_of_their_own_and_a_fatal_signal_leaves_one_that_is_readab
         }
     }
     assert!(kinds.iter().rev().take(100).any(|kind| *kind == SiteKind::System));
+}
+
+/// The command that a trace names, and what it holds.
+fn ran(path: &Path) -> (Vec<String>, Facts) {
+    (Program::open(path).unwrap().about().command.clone(), checked(path))
+}
+
+#[test]
+fn a_program_that_a_process_becomes_is_captured() {
+    if !has_qemu() {
+        return;
+    }
+    let place = Place::new();
+    let (file, script) = (place.path("text"), place.path("script"));
+    std::fs::write(&file, text(20_000)).unwrap();
+    std::fs::write(&script, "#!/bin/sh -e\ntest \"$LD_OWN:$1\" = kept:word\n").unwrap();
+    let runs = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&script, runs).unwrap();
+    let (file, script) = (file.to_str().unwrap(), script.to_str().unwrap());
+
+    let shell = format!("exec sort {file}");
+    let command = ["/bin/sh", "-c", &shell];
+    let captured = place.capture(command);
+    assert!(captured.status.success());
+    assert_eq!(captured.files.len(), 2);
+    let [(of_shell, shell_facts), (of_sort, sort_facts)] =
+        [0, 1].map(|number| ran(&captured.files[number].path));
+    assert_eq!(
+        (of_shell, of_sort),
+        (command.map(str::to_owned).to_vec(), vec!["sort".to_owned(), file.to_owned()])
+    );
+    let about =
+        |number: usize| Program::open(&captured.files[number].path).unwrap().about().clone();
+    assert_ne!(about(0).digest, about(1).digest);
+    assert!(about(1).digest.starts_with("sha256:"), "{}", about(1).digest);
+    replayed(&captured.files[1].path, "inorder");
+
+    // The window is the process's, whatever it becomes.
+    let begin = shell_facts.instructions + 20_000;
+    let request = Request { skip: begin, count: Some(30_000), ..place.request(command) };
+    let windowed = capture(&request, &mut |_| {}).unwrap();
+    assert_eq!(windowed.files.len(), 1, "the shell has nothing in the window");
+    assert!((29_000..=30_000).contains(&ran(&windowed.files[0].path).1.instructions));
+    let count = Some(shell_facts.instructions + sort_facts.instructions / 2);
+    let request = Request { count, ..place.request(command) };
+    let windowed = capture(&request, &mut |_| {}).unwrap();
+    let all: u64 = windowed.files.iter().map(|file| ran(&file.path).1.instructions).sum();
+    assert!(count.unwrap().abs_diff(all) < 5000, "{all} instructions of {count:?}");
+
+    // A child that becomes a script's interpreter, with the variables of the loader.
+    let shell = format!("LD_OWN=kept {script} word && exit 3");
+    let captured = place.capture(["/bin/sh", "-c", &shell]);
+    assert_eq!(captured.status.code(), Some(3));
+    assert_eq!(captured.files.len(), 3);
+    let commands: Vec<_> = captured.files.iter().map(|file| ran(&file.path).0.join(" ")).collect();
+    assert_eq!(commands[2], format!("/bin/sh -e {script} word"));
+}
+
+#[test]
+fn an_exec_that_fails_goes_on_and_one_that_is_not_followed_is_named() {
+    if !has_qemu() {
+        return;
+    }
+    let place = Place::new();
+    let captured = place.capture(["/bin/sh", "-c", "exec 2>/dev/null; /no/such/program || exit 7"]);
+    assert_eq!((captured.status.code(), captured.files[0].ending), (Some(7), Ending::Whole));
+    // A program of 32 bits, which the system refuses for another reason.
+    let other = place.path("other");
+    std::fs::write(&other, [&b"\x7fELF\x01\x01\x01"[..], &[0; 60]].concat()).unwrap();
+    let runs = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&other, runs).unwrap();
+    let shell = format!("{} || exit 9", other.display());
+    let captured = place.capture(["/bin/sh", "-c", &shell]);
+    assert_eq!(captured.status.code(), Some(9));
+    let notes: Vec<_> = captured.files.iter().flat_map(|file| &file.notes).collect();
+    let expected = format!("{} is not followed: it is no program for x86-64", other.display());
+    assert!(notes.iter().any(|note| **note == expected), "{notes:?}");
 }
 
 #[test]

@@ -169,6 +169,10 @@ impl Campaign {
         for (key, value) in shown.options {
             campaign.options.put(key, *value);
         }
+        for (key, value) in shown.machine {
+            let set = campaign.machine.set_option(key, value);
+            set.expect("a plant changes keys that a machine has");
+        }
         campaign.plant = Some(plant);
         campaign
     }
@@ -255,6 +259,7 @@ impl Campaign {
             journal: Some(Domain::Adr),
             stores: has_epochs,
             transfers_forget_dirt: breaks == Breaks::Transfer,
+            flushes_end_in_buffer: breaks == Breaks::Buffer,
         };
         let config = with_cores(&self.machine, recorded.lanes());
         let mut machine = prepared.machine(&config, setup, sources)?;
@@ -314,10 +319,7 @@ pub fn work_of(recorded: &Recorded) -> Work {
 
 /// The machine with as many cores as these threads need.
 pub fn with_cores(machine: &MachineConfig, threads: u16) -> MachineConfig {
-    let mut machine = machine.clone();
-    let cores = u32::from(threads).div_ceil(machine.core.threads);
-    machine.core.count = machine.core.count.max(cores);
-    machine
+    machine.with_cores(u32::from(threads).div_ceil(machine.core.threads))
 }
 
 /// The options of the command line that make this machine, kind of core included: a machine's name

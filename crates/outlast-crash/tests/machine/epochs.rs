@@ -71,6 +71,42 @@ fn quarters_of_lines_with_epochs_of_their_own_lose_nothing() {
     }
 }
 
+/// A DRAM buffer in front of memory loses what it has in a crash. Behind it undo entries still come before
+/// in-place writes, and an epoch's lines before its commit.
+#[test]
+fn behind_a_dram_buffer_epochs_are_whole_too() {
+    for scheme in schemes() {
+        for (mode, size, program, changed) in [
+            ("write-through", "2 KiB", "hash-toggle", &[][..]),
+            ("write-back", "2 KiB", "hash-toggle", &[]),
+            ("write-back", "16 KiB", "btree", &[("core.threads", "1"), ("core.kind", "inorder")]),
+            ("write-back", "4 KiB", "rbtree-toggle", &[("caches.inclusion", "exclusive")]),
+            (
+                "write-back",
+                "4 KiB",
+                "array-stream",
+                &[("memory.adr", "false"), ("memory.channels", "2")],
+            ),
+        ] {
+            let mut campaign = Campaign::small(scheme, program, 6);
+            campaign.plan.transactions = 40;
+            let buffer = [
+                ("dram.preset", "ddr4-3200"),
+                ("buffer.mode", mode),
+                ("buffer.size", size),
+                ("buffer.ways", "4"),
+            ];
+            for (key, value) in buffer.iter().chain(changed) {
+                campaign.machine.set_option(key, value).unwrap();
+            }
+            campaign.points = Points::Some(150);
+            let report = silent(&campaign);
+            let of = format!("{scheme}, {mode} of {size}, {program}: {report:?}");
+            assert!(report.images > 150 && report.resumed > 0, "{of}");
+        }
+    }
+}
+
 #[test]
 fn on_address_indirection_epochs_are_whole_too() {
     for scheme in schemes() {

@@ -9,6 +9,7 @@ mod records;
 mod requests;
 mod runtime;
 mod settings;
+mod windows;
 
 pub use memory::memory_records;
 pub use native::{native_primitives, primitive_table};
@@ -57,6 +58,8 @@ pub enum Work {
     /// Traces of real programs, each on cores and in memory of its own. Each begins again at its end,
     /// until all have had their instructions.
     Programs(Vec<PathBuf>),
+    /// Representative windows of a trace: each has instructions and a warm-up of its own.
+    Windows(PathBuf),
 }
 
 impl Work {
@@ -67,7 +70,7 @@ impl Work {
                 .iter()
                 .find(|row| row.0 == *pattern)
                 .map_or(String::new(), |row| row.1.to_owned()),
-            Work::Trace(path) => path.display().to_string(),
+            Work::Trace(path) | Work::Windows(path) => path.display().to_string(),
             Work::Programs(paths) => {
                 paths.iter().map(|path| program_name(path)).collect::<Vec<_>>().join("+")
             }
@@ -112,7 +115,7 @@ impl Work {
                 };
                 (streams, LineAddr(last / 64 + 1), lanes)
             }
-            Work::Trace(_) | Work::Programs(_) => {
+            Work::Trace(_) | Work::Programs(_) | Work::Windows(_) => {
                 (Streams::Generated { tx_stores: 0 }, LineAddr(0), 1)
             }
         };
@@ -158,7 +161,7 @@ impl Work {
                 Some(real) => real.sources(),
                 None => vec![Box::new(TraceSource::open(path)?)],
             },
-            Work::Programs(_) => real.map_or(Vec::new(), RealPrograms::sources),
+            Work::Programs(_) | Work::Windows(_) => real.map_or(Vec::new(), RealPrograms::sources),
         })
     }
 }
@@ -255,7 +258,10 @@ pub fn run_listening(
     simulation: &Simulation,
     listen: &mut Listener<'_>,
 ) -> Result<Vec<Record>, Box<dyn std::error::Error>> {
-    run_with(simulation, None, listen)
+    match &simulation.work {
+        Work::Windows(file) => windows::run(simulation, file, listen),
+        _ => run_with(simulation, None, listen),
+    }
 }
 
 /// Runs it, and writes the requests that its memory got behind the warm-up, one a line:

@@ -55,6 +55,10 @@ pub(super) fn records(
             records.push(record(Metric::CACHE_MISSES, cache.misses as f64).class(level));
         }
     }
+    if let Some(buffer) = caches.buffer {
+        records.push(record(Metric::CACHE_HITS, buffer.hits as f64).class("buffer"));
+        records.push(record(Metric::CACHE_MISSES, buffer.misses as f64).class("buffer"));
+    }
     records.push(record(Metric::PAGE_WALKS, core.0 as f64));
     records.push(record(Metric::MISPREDICTED, core.1 as f64));
     records.push(record(Metric::MEMORY_READS, caches.traffic.memory_reads as f64));

@@ -16,6 +16,7 @@ const USUAL: Shown = Shown {
     is_shared: false,
     abort_every: 0,
     options: &[],
+    machine: &[],
 };
 /// An AIT cache that holds no transaction, and a log that leaves its buffer.
 const OVERFLOWING: Shown = Shown {

@@ -66,6 +66,7 @@ const USUAL: Shown = Shown {
     is_shared: false,
     abort_every: 0,
     options: &[],
+    machine: &[],
 };
 /// Epochs in which lines are evicted again and again.
 const LONG: Shown = Shown { options: &[("epoch", 1500)], ..USUAL };

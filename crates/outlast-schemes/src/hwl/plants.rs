@@ -24,6 +24,7 @@ const USUAL: Shown = Shown {
     is_shared: false,
     abort_every: 0,
     options: &[],
+    machine: &[],
 };
 /// A log that goes round as often as it can.
 const ROUND: Shown = Shown { options: &[(LOG_SLOTS.name, 1)], ..USUAL };

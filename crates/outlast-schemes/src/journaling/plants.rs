@@ -29,6 +29,7 @@ const USUAL: Shown = Shown {
     is_shared: false,
     abort_every: 0,
     options: &[],
+    machine: &[],
 };
 
 /// Epochs in which lines are read again that have left the caches.

@@ -2,7 +2,7 @@
 
 use super::config::{Fault, Faults};
 use super::layout::{Granule, block_bytes};
-use crate::plant::{AppliesTo, Breaks, Plant, Shown};
+use crate::plant::{AppliesTo, BUFFERED, Breaks, Plant, Shown};
 
 const ALL: AppliesTo = AppliesTo::These(&["picl"]);
 
@@ -14,6 +14,7 @@ const USUAL: Shown = Shown {
     is_shared: false,
     abort_every: 0,
     options: &[],
+    machine: &[],
 };
 /// Each epoch persists as soon as it has ended.
 const AT_ONCE: Shown = Shown { options: &[("acs_gap", 0)], ..USUAL };
@@ -69,7 +70,7 @@ const fn plant(name: &'static str, number: u8, shown_by: Shown, about: &'static 
     Plant { name, about, breaks: Breaks::Scheme(number), applies_to: ALL, shown_by }
 }
 
-pub(super) const PLANTS: [Plant; 20] = [
+pub(super) const PLANTS: [Plant; 21] = [
     plant("H4", 0, USUAL, "the filter misses lines whose undo entries are in the buffer"),
     plant("H5", 1, USUAL, "an epoch counts as persisted before its cache scan ends"),
     plant("H6", 2, USUAL, "an undo entry's ValidTill is an epoch too low"),
@@ -95,4 +96,11 @@ pub(super) const PLANTS: [Plant; 20] = [
     plant("PICL-11", 17, USUAL, "a block's place is taken again where the block was not full"),
     plant("PICL-12", 18, AT_ONCE, "the epoch that executes counts as one that the scan is behind"),
     plant("PICL-4-quarters", 19, QUARTERED, "a line that has gone home keeps its quarters' EIDs"),
+    Plant {
+        name: "picl-buffer",
+        about: "what the cache scan writes counts as durable in a DRAM buffer in front of memory",
+        breaks: Breaks::Buffer,
+        applies_to: ALL,
+        shown_by: Shown { machine: BUFFERED, ..AT_ONCE },
+    },
 ];

@@ -54,6 +54,7 @@ const USUAL: Shown = Shown {
     is_shared: false,
     abort_every: 0,
     options: &[],
+    machine: &[],
 };
 /// Transactions of which lines are evicted while they run.
 const EVICTING: Shown = Shown { program: "rbtree-toggle", footprint: 1 << 16, ..USUAL };

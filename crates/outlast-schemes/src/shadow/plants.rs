@@ -39,6 +39,7 @@ const USUAL: Shown = Shown {
     is_shared: false,
     abort_every: 0,
     options: &[],
+    machine: &[],
 };
 /// Data of more pages than the table names.
 const WIDE: Shown = Shown {

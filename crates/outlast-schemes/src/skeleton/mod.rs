@@ -68,6 +68,7 @@ const fn plant(name: &'static str, number: u8, abort_every: u64, about: &'static
         is_shared: false,
         abort_every,
         options: &[],
+        machine: &[],
     };
     let applies_to = AppliesTo::These(&["skeleton"]);
     Plant { name, about, breaks: Breaks::Scheme(number), applies_to, shown_by }

@@ -101,6 +101,7 @@ const fn control(
         is_shared: false,
         abort_every: 0,
         options: &[],
+        machine: &[],
     };
     Plant { name, about, breaks, applies_to: AppliesTo::All, shown_by }
 }

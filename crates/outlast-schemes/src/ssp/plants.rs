@@ -57,6 +57,7 @@ const USUAL: Shown = Shown {
     is_shared: false,
     abort_every: 0,
     options: &[(TLB_PAGES.name, 64), (TX_PAGES.name, 64), (SHADOW_PAGES.name, 64)],
+    machine: &[],
 };
 /// Data of many pages, of which TLBs hold few.
 const LEAVING: Shown = Shown {

@@ -43,6 +43,7 @@ const USUAL: Shown = Shown {
     is_shared: false,
     abort_every: 0,
     options: &[],
+    machine: &[],
 };
 
 /// Pages that are built while those of the last epoch are merged, slowly.

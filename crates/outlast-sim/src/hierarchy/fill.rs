@@ -1,6 +1,6 @@
 //! How a line comes to a lane, and where what it displaces goes.
 
-use super::{Backing, Cause, Hierarchy, Want};
+use super::{Backing, Hierarchy, Want};
 use crate::{
     cache::{Contents, Evicted, LineBytes, LineTag, Slot},
     config::Inclusion,
@@ -98,7 +98,7 @@ impl<T: LineTag> Hierarchy<T> {
                 Contents { owned, ..found }
             }
             (None, None) => {
-                let (data, tag) = self.read_memory(line, below);
+                let (data, tag) = self.read_below(line, below);
                 Contents { data, dirty: false, owned, tag }
             }
         }
@@ -146,14 +146,9 @@ impl<T: LineTag> Hierarchy<T> {
         line: LineAddr,
         below: &mut B,
     ) -> (LineBytes, T) {
-        let (data, tag) = self.read_memory(line, below);
+        let (data, tag) = self.read_below(line, below);
         self.install_in_llc(line, &Contents { data, dirty: false, owned: false, tag }, below);
         (data, tag)
-    }
-
-    fn read_memory<B: Backing<T>>(&mut self, line: LineAddr, below: &mut B) -> (LineBytes, T) {
-        self.traffic.memory_reads += 1;
-        (below.read(line), below.tag_of(line))
     }
 
     /// A line was displaced from the lane's first level.
@@ -234,9 +229,7 @@ impl<T: LineTag> Hierarchy<T> {
         }
         if leaving.contents.dirty {
             self.llc.stats.write_backs += 1;
-            self.traffic.memory_evictions += 1;
-            let Contents { data, tag, .. } = leaving.contents;
-            below.write(leaving.line, u8::MAX, &data, Cause::Evicted, tag);
+            self.write_below(leaving.line, &leaving.contents, below);
         }
     }
 

@@ -127,14 +127,28 @@ impl<T: LineTag> Hierarchy<T> {
         cause: Cause,
     ) -> bool {
         let Some((data, true, tag)) = self.newest_tagged(line) else { return false };
+        let is_from_buffer = !self.clean_everywhere(line, &data);
+        if cause != Cause::Evicted && self.is_kept_in_buffer(line, &data, tag, below) {
+            return false;
+        }
+        self.passes_buffer(line, &data, is_from_buffer, below);
         below.write(line, u8::MAX, &data, cause, tag);
+        true
+    }
+
+    /// Makes every copy above the buffer a clean one of `data`, which is on its way down. Whether one
+    /// of them was dirty.
+    pub(super) fn clean_everywhere(&mut self, line: LineAddr, data: &LineBytes) -> bool {
+        let mut was_dirty = false;
         for lane in &mut self.lanes {
-            lane.clean(line, &data);
+            was_dirty |= lane.newest(line).is_some_and(|held| held.dirty);
+            lane.clean(line, data);
         }
         if let Some(slot) = self.llc.probe(line) {
-            self.llc.clean(slot, &data);
+            was_dirty |= self.llc.is_dirty(slot);
+            self.llc.clean(slot, data);
         }
-        true
+        was_dirty
     }
 
     /// A store that went into the first level goes on to the next, and leaves it clean (C5).
@@ -162,6 +176,9 @@ impl<T: LineTag> Hierarchy<T> {
             lane.take(line);
         }
         self.llc.remove(line);
+        if let Some(buffer) = &mut self.buffer {
+            buffer.cache.remove(line);
+        }
     }
 
     /// Before a line enters a lane's write-combining buffer: older streams of it are done, no

@@ -19,6 +19,7 @@
 //! `fill` brings a line to a lane, `peers` asks the other lanes, `leave` sends lines to memory:
 //! flushes, streams and write-backs that nobody asked for.
 
+mod buffer;
 mod fill;
 mod leave;
 mod peers;
@@ -34,6 +35,7 @@ use crate::{
     stats::{CacheStats, HierarchyStats, Traffic},
     wc::{WcBuffer, word_mask},
 };
+use buffer::Buffer;
 use outlast_trace::{LaneId, LineAddr, PoolOffset, line_pieces, word_pieces};
 pub(crate) use steps::{Found, Nearest};
 
@@ -81,6 +83,12 @@ pub trait Backing<T = ()> {
         let _ = (level, line, contents);
     }
 
+    /// A place of the buffer in front of memory is read, or written.
+    #[inline]
+    fn buffer_accessed(&mut self, place: u32, write: bool) {
+        let _ = (place, write);
+    }
+
     /// The tag of a line that was just read from memory.
     #[inline]
     fn tag_of(&mut self, line: LineAddr) -> T
@@ -97,6 +105,8 @@ pub trait Backing<T = ()> {
 pub struct Hierarchy<T = ()> {
     lanes: Vec<Lane<T>>,
     llc: Cache<T>,
+    /// Volatile memory in front of the persistent one, if there is any.
+    buffer: Option<Buffer<T>>,
     inclusion: Inclusion,
     write_through: bool,
     /// Lines in all write-combining buffers together: where it is 0, nobody has to look.
@@ -106,6 +116,8 @@ pub struct Hierarchy<T = ()> {
     traffic: Traffic,
     /// Planted: a line that another lane reads is taken for clean.
     pub(crate) transfers_forget_dirt: bool,
+    /// Planted: flushes reach the buffer, and count as if they had reached memory.
+    pub(crate) flushes_end_in_buffer: bool,
 }
 
 /// What a lane has for itself.
@@ -142,6 +154,7 @@ impl<T: LineTag> Hierarchy<T> {
         Ok(Self {
             lanes: (0..config.lanes).map(lane).collect::<Result<_, _>>()?,
             llc: Cache::new(config.llc, derive(seed, 0))?,
+            buffer: None,
             inclusion: config.inclusion,
             write_through: config.l1_write_through,
             streaming: 0,
@@ -149,6 +162,7 @@ impl<T: LineTag> Hierarchy<T> {
             rng: Rng::new(derive(seed, 2)),
             traffic: Traffic::default(),
             transfers_forget_dirt: false,
+            flushes_end_in_buffer: false,
         })
     }
 
@@ -257,18 +271,24 @@ impl<T: LineTag> Hierarchy<T> {
     pub(crate) fn newest_tagged(&self, line: LineAddr) -> Option<(LineBytes, bool, T)> {
         let private = self.lanes.iter().find_map(|lane| lane.newest(line));
         let shared = self.llc.probe(line);
-        let dirty_below = shared.is_some_and(|slot| self.llc.is_dirty(slot));
+        let is_buffered = self.buffer.as_ref().is_some_and(|buffer| buffer.is_dirty(line));
+        let dirty_below = is_buffered || shared.is_some_and(|slot| self.llc.is_dirty(slot));
         match (private, shared) {
             (Some(held), _) => Some((held.data, held.dirty || dirty_below, held.tag)),
             (None, Some(slot)) => Some((*self.llc.data(slot), dirty_below, self.llc.tag(slot))),
-            (None, None) => None,
+            (None, None) => {
+                let cache = &self.buffer.as_ref()?.cache;
+                let slot = cache.probe(line)?;
+                Some((*cache.data(slot), is_buffered, cache.tag(slot)))
+            }
         }
     }
 
     /// Every line that is newer in some cache than in memory, in ascending order.
     pub fn dirty_lines(&self) -> Vec<LineAddr> {
         let private = self.lanes.iter().flat_map(Lane::caches);
-        let held = private.chain([&self.llc]).flat_map(Cache::lines);
+        let shared = self.buffer.iter().map(|buffer| &buffer.cache).chain([&self.llc]);
+        let held = private.chain(shared).flat_map(Cache::lines);
         let mut dirty: Vec<_> = held.filter_map(|(line, dirty)| dirty.then_some(line)).collect();
         dirty.sort_unstable();
         dirty.dedup();
@@ -279,6 +299,7 @@ impl<T: LineTag> Hierarchy<T> {
     pub fn stats(&self) -> HierarchyStats {
         let mut stats = HierarchyStats {
             llc: self.llc.stats,
+            buffer: self.buffer.as_ref().map(|buffer| buffer.cache.stats),
             traffic: self.traffic,
             ..HierarchyStats::default()
         };
@@ -294,6 +315,9 @@ impl<T: LineTag> Hierarchy<T> {
         let stats = self.stats();
         self.traffic = Traffic::default();
         self.llc.stats = CacheStats::default();
+        if let Some(buffer) = &mut self.buffer {
+            buffer.cache.stats = CacheStats::default();
+        }
         for lane in &mut self.lanes {
             lane.l1.stats = CacheStats::default();
             if let Some(l2) = &mut lane.l2 {

@@ -112,12 +112,15 @@ impl<T: LineTag> Hierarchy<T> {
     /// Whether a level below the lane's first has newer bytes of a line than memory.
     pub(crate) fn is_dirty_below(&self, lane: usize, line: LineAddr) -> bool {
         let is_dirty = |cache: &Cache<T>| cache.probe(line).is_some_and(|at| cache.is_dirty(at));
-        self.lanes[lane].l2.as_ref().is_some_and(is_dirty) || is_dirty(&self.llc)
+        self.lanes[lane].l2.as_ref().is_some_and(is_dirty)
+            || is_dirty(&self.llc)
+            || self.buffer.as_ref().is_some_and(|buffer| is_dirty(&buffer.cache))
     }
 
     /// Replaces the tag of a line in the levels below the lane's first that have it.
     pub(crate) fn set_tags_below(&mut self, lane: usize, line: LineAddr, tag: T) {
-        for cache in self.lanes[lane].l2.iter_mut().chain([&mut self.llc]) {
+        let buffer = self.buffer.iter_mut().map(|buffer| &mut buffer.cache);
+        for cache in self.lanes[lane].l2.iter_mut().chain([&mut self.llc]).chain(buffer) {
             if let Some(slot) = cache.probe(line) {
                 cache.set_tag(slot, tag);
             }
@@ -217,7 +220,8 @@ impl<T: LineTag> Hierarchy<T> {
     }
 
     /// Visits all lines of a level (1, 2 or 3; all lanes of it), with their tags and whether
-    /// they are dirty in that level; the visitor may replace the tag.
+    /// they are dirty in that level; the visitor may replace the tag. The buffer in front of memory is
+    /// part of the last level.
     pub(crate) fn scan(&mut self, level: u8, mut visit: impl FnMut(LineAddr, bool, &mut T)) {
         self.scan_sets(level, |_, line, dirty, tag| visit(line, dirty, tag));
     }
@@ -235,7 +239,17 @@ impl<T: LineTag> Hierarchy<T> {
                 .iter_mut()
                 .filter_map(|lane| lane.l2.as_mut())
                 .for_each(|l2| l2.scan(&mut visit)),
-            _ => self.llc.scan(&mut visit),
+            _ => {
+                self.llc.scan(&mut visit);
+                let (sets, ways) = self.llc.shape();
+                if let Some(buffer) = &mut self.buffer {
+                    // In sets of the last level, as the time of a scan has them.
+                    let of_buffer = buffer.cache.shape().1;
+                    buffer.cache.scan(|set, line, dirty, tag| {
+                        visit(sets + set * of_buffer / ways, line, dirty, tag);
+                    });
+                }
+            }
         }
     }
 }

@@ -31,6 +31,8 @@ pub(crate) enum Event {
     ReadAnswered { read: u32 },
     /// A read that a scheme delayed enters its queue.
     ReadEnters { read: u32 },
+    /// A place of the buffer in front of memory is read or written, which nothing waits for.
+    BufferAccess { place: u32, write: bool },
     /// A write arrives at the controller.
     WriteArrives { write: u32 },
     /// A write that a scheme delayed enters its queue.

@@ -4,7 +4,8 @@
 use super::{
     causes::{ReadsByCause, WritesByCause},
     config::{MachineConfig, MemoryConfig},
-    controller::{Controller, Outcome},
+    controller::{Controller, INSIDE, Outcome},
+    core::PAGE_TABLE,
     event::Event,
     journal::TimedJournal,
     memory::MainMemory,
@@ -29,6 +30,19 @@ struct Dram {
     path_cycles: u64,
 }
 
+/// Lines from here on pass by the buffer in front of memory.
+pub(super) fn buffered_until(config: &MachineConfig) -> LineAddr {
+    match config.dram.from.0 {
+        0 => PAGE_TABLE,
+        from => PAGE_TABLE.min(PoolOffset(from).line()),
+    }
+}
+
+/// Where the volatile memory has the buffer's places: behind all addresses.
+const BUFFER_AT: LineAddr = LineAddr(1 << 34);
+/// Set in the number of a request of the volatile memory that nothing waits for.
+const UNWAITED: u32 = 1 << 30;
+
 pub(crate) struct MemorySystem<S: Scheme> {
     pub(crate) wheel: Wheel<Event>,
     pub(crate) controller: Controller,
@@ -40,6 +54,11 @@ pub(crate) struct MemorySystem<S: Scheme> {
     pub(crate) reads_by_cause: ReadsByCause,
     pub(crate) persist: PersistTimes,
     dram: Option<Dram>,
+    /// Lines below this one have places in the buffer in front of memory, and cycles of a lookup there.
+    buffered_until: LineAddr,
+    buffer_lookup: u64,
+    /// The last request that nothing waits for.
+    unwaited: u32,
     /// Lines from here on are volatile.
     pub(super) volatile_from: LineAddr,
     /// Channels of the persistent memory.
@@ -119,10 +138,11 @@ impl<S: Scheme> MemorySystem<S> {
             controller: Controller::new(&MemoryConfig { adr: true, ..memory.clone() }, core_fs),
             path_cycles: memory.path.cycles(core_fs),
         });
-        let volatile_from = match &dram {
-            Some(_) => PoolOffset(config.dram.from.0).line(),
-            None => LineAddr(u64::MAX),
+        let volatile_from = match config.dram.from.0 {
+            0 => LineAddr(u64::MAX),
+            from => PoolOffset(from).line(),
         };
+        let buffered_until = config.buffer_shape().map_or(LineAddr(0), |_| buffered_until(config));
         Self {
             wheel: Wheel::new(),
             controller: Controller::new(&config.memory, core_fs),
@@ -134,6 +154,9 @@ impl<S: Scheme> MemorySystem<S> {
             reads_by_cause: ReadsByCause::new(S::CAUSES),
             persist: PersistTimes::default(),
             dram,
+            buffered_until,
+            buffer_lookup: config.buffer.lookup.cycles(core_fs),
+            unwaited: 0,
             volatile_from,
             channels: config.memory.channels as usize,
             timeline: None,
@@ -204,6 +227,35 @@ impl<S: Scheme> MemorySystem<S> {
         }
     }
 
+    /// The volatile memory as a buffer: its controller, the number of its first channel, and where a
+    /// place of the buffer is.
+    pub(super) fn memory_of_buffer(&mut self, place: u32) -> (&mut Controller, usize, LineAddr) {
+        let dram = self.dram.as_mut().expect("a buffer lies in volatile memory");
+        (&mut dram.controller, self.channels, BUFFER_AT.plus(place.into()))
+    }
+
+    /// The way of a core's read to the controller, by way of the buffer if the line may be there.
+    pub(super) fn path_of_miss(&mut self, line: LineAddr, buffered: Option<u32>) -> u64 {
+        let path = match buffered {
+            Some(_) => self.dram_path_cycles(),
+            None => self.path_of(line, Side::Processor),
+        };
+        if line < self.buffered_until { path + self.buffer_lookup } else { path }
+    }
+
+    /// A place of the buffer is accessed, and nothing waits for it.
+    pub(super) fn buffer_is_accessed(&mut self, place: u32, write: bool) {
+        self.unwaited = (self.unwaited + 1) % UNWAITED;
+        let (now, id) = (self.now(), self.unwaited | UNWAITED);
+        let (controller, first, line) = self.memory_of_buffer(place);
+        let channel = match write {
+            true => controller.write(now, id, line),
+            // Its line goes to the persistent memory beside it.
+            false => controller.read(now, id | INSIDE, line),
+        };
+        self.wake_channel(first + channel);
+    }
+
     /// What the volatile memory counted.
     pub(crate) fn take_dram_stats(&mut self) -> Option<MemoryStats> {
         let now = self.now();
@@ -263,6 +315,13 @@ impl<S: Scheme> MemorySystem<S> {
 
     /// As [`outcome`](Self::outcome), of the volatile memory.
     fn outcome_of_dram(&mut self, outcome: Outcome) {
+        let (Outcome::ReadDone { id, .. }
+        | Outcome::Accepted { id }
+        | Outcome::Replaced { id, .. }
+        | Outcome::Written { id, .. }) = outcome;
+        if id & UNWAITED != 0 {
+            return;
+        }
         match outcome {
             Outcome::ReadDone { id, at } => self.read_is_served(id, at, self.dram_path_cycles()),
             Outcome::Accepted { id } => self.taken_by_dram(id),
@@ -376,6 +435,11 @@ impl<S: Scheme> Backing<S::Tag> for MemorySystem<S> {
         }
         let now = self.wheel.now();
         self.scheme.moved_down(now, level, line, &contents.data, contents.tag, &mut self.outbox);
+    }
+
+    fn buffer_accessed(&mut self, place: u32, write: bool) {
+        let at = self.now().plus(self.dram_path_cycles());
+        self.wheel.schedule(at, Event::BufferAccess { place, write });
     }
 
     #[inline]

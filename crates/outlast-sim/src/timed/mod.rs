@@ -45,10 +45,10 @@ mod wheel;
 
 pub use causes::{ReadCause, ReadsByCause, WritesByCause};
 pub use config::{
-    AdrConfig, BitEnergy, Bytes, Clock, CoreConfig, CoreKind, DEFAULT_MACHINE, DramConfig,
-    EnergyConfig, ExtrasConfig, Field, KEYS, LevelConfig, MEMORY_PRESETS, MachineConfig,
-    MachineError, Mapping, MemoryConfig, PRESETS, PagePolicy, Preset as MachinePreset, Rate,
-    Refresh, Scheduling, Span, TlbConfig,
+    AdrConfig, BitEnergy, BufferConfig, BufferMode, Bytes, Clock, CoreConfig, CoreKind,
+    DEFAULT_MACHINE, DramConfig, EnergyConfig, ExtrasConfig, Field, KEYS, LevelConfig,
+    MEMORY_PRESETS, MachineConfig, MachineError, Mapping, MemoryConfig, PRESETS, PagePolicy,
+    Preset as MachinePreset, Rate, Refresh, Scheduling, Span, TlbConfig,
 };
 pub use core::PAGE_TABLE;
 pub use drain::DrainCursor;

@@ -10,7 +10,7 @@ use super::{
     event::Event,
     instr::{LOADS_MAX, STORES_MAX, Source, SourceError},
     journal::TimedJournal,
-    memory_system::MemorySystem,
+    memory_system::{MemorySystem, buffered_until},
     ports::{Alarms, Scheme, keeps_bits},
     requests::MemoryRequest,
     stats::RunStats,
@@ -46,6 +46,9 @@ pub struct Setup {
     /// Breaks coherence on purpose (planted bug H10): a dirty line that another core reads is
     /// taken for clean, and its bytes never reach memory.
     pub transfers_forget_dirt: bool,
+    /// Breaks the buffer in front of memory on purpose: what is flushed stays there, and counts as
+    /// durable.
+    pub flushes_end_in_buffer: bool,
 }
 
 /// A run that could not go on.
@@ -136,6 +139,13 @@ impl<S: Scheme> System<S> {
         let mut caches = Hierarchy::new(&config.caches(), derive(setup.seed, 0))
             .map_err(|source| MachineError::Caches { name: config.name.clone(), source })?;
         caches.transfers_forget_dirt = setup.transfers_forget_dirt;
+        caches.flushes_end_in_buffer = setup.flushes_end_in_buffer;
+        if let Some(buffer) = config.buffer_shape() {
+            let (writes_back, until) = (config.buffer.writes_back(), buffered_until(config));
+            caches
+                .set_buffer(buffer, writes_back, until, derive(setup.seed, 0))
+                .map_err(|source| MachineError::Caches { name: config.name.clone(), source })?;
+        }
         let journal = |domain| TimedJournal::new(setup.base.clone(), domain).with_drain(config);
         let journal = setup.journal.map(journal);
         let journal = journal.map(|kept| if setup.stores { kept.with_stores() } else { kept });
@@ -344,6 +354,7 @@ impl<S: Scheme> System<S> {
             Event::ReadAnswered { read } => up.below.read_is_answered(read),
             Event::ReadEnters { read } => up.below.read_enters(read),
             Event::ReadDone { read } => self.read_done(read),
+            Event::BufferAccess { place, write } => up.below.buffer_is_accessed(place, write),
             Event::WriteArrives { write } => up.below.write_arrives(write),
             Event::WriteEnters { write } => up.below.delayed_write_enters(write),
             Event::Written { write } => up.below.written(write),

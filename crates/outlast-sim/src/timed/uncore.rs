@@ -138,6 +138,7 @@ impl<S: Scheme> Uncore<S> {
         config: &MachineConfig,
         streams: usize,
     ) -> Self {
+        let buffer = config.buffer_shape();
         Self {
             caches,
             below,
@@ -152,8 +153,8 @@ impl<S: Scheme> Uncore<S> {
             llc_banks: vec![Cycle(0); config.extras.llc_banks as usize],
             llc_bank_busy: config.extras.llc_bank_busy.cycles(config.core.clock.period_fs()),
             scans: [Scan::default(); 3],
-            scan_shape: [&config.l1, &config.l2, &config.llc]
-                .map(|level| ScanShape::new(level, config.extras.scan_tags)),
+            scan_shape: [(&config.l1, None), (&config.l2, None), (&config.llc, buffer)]
+                .map(|(level, behind)| ScanShape::new(level, behind, config.extras.scan_tags)),
             wake_all: false,
             ahead_max: u64::MAX,
         }
@@ -278,8 +279,9 @@ impl<S: Scheme> Uncore<S> {
             Want::Read => ReadCause::Load,
             Want::Write => ReadCause::Store,
         };
+        let buffered = self.caches.place_in_buffer(line);
         let below = &mut self.below;
-        if !self.misses.open(line, (core, miss), || below.send_read(line, cause, core)) {
+        if !self.misses.open(line, (core, miss), || below.send_read(line, cause, core, buffered)) {
             self.parked.push_back(waiting);
         }
     }

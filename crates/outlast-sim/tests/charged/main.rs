@@ -5,6 +5,7 @@
 mod machine;
 
 mod ait;
+mod buffer;
 mod copies;
 mod dram_cache;
 mod flush;

@@ -131,7 +131,7 @@ fn what_is_wrong_with_it_is_said_of_its_own_keys() {
         set.and_then(|()| config.validate()).unwrap_err().to_string()
     };
     let dram = ("dram.preset", "ddr4-3200");
-    assert!(wrong(&[dram]).ends_with("dram.preset needs dram.from, a multiple of 64 B above 0 B"));
+    assert!(wrong(&[dram]).ends_with("dram.from, a multiple of 64 B above 0 B, or buffer.mode"));
     assert!(wrong(&[("dram.from", "1 GiB")]).ends_with("dram.from needs dram.preset"));
     assert_eq!(wrong(&[("dram.tCL", "4 ns")]), "--set: dram.tCL needs dram.preset before it");
     assert_eq!(

@@ -46,7 +46,8 @@ pub enum Ending {
     /// The program or its window ended: the trace has what memory held then.
     #[default]
     Whole = 0,
-    /// The program was killed, or became another one: the trace goes up to there, or nearly.
+    /// The program was killed, or became another one that is not followed: the trace goes up to there, or
+    /// nearly.
     Killed = 1,
 }
 

@@ -1,12 +1,12 @@
-//! Parts of traces, and ChampSim's.
+//! ChampSim's traces.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
 use std::path::Path;
 
 use super::{
-    About, Access, Ending, ErrorKind, Event, Execution, Happening, PAGE_BYTES, Program,
-    ProgramError, ProgramWriter, Site, SiteKind, ThreadEncoder,
+    About, Access, Ending, ErrorKind, Execution, Happening, PAGE_BYTES, Program, ProgramError,
+    ProgramWriter, Site, SiteKind, ThreadEncoder,
 };
 use crate::{CHAMPSIM_INSTR_BYTES, ChampSimInstr, ChampSimReader, WholeFile};
 
@@ -183,101 +183,4 @@ pub fn from_champsim(from: &Path, out: &Path) -> Result<Converted, Box<dyn std::
     thread.finish(&mut writer);
     writer.finish(Ending::Killed)?;
     Ok(converted)
-}
-
-/// Writes a part of a trace of one thread: `count` instructions behind the first `skip`, with what
-/// memory held then.
-///
-/// # Errors
-/// When the trace cannot be read, has several threads or ends before the part, or the file cannot be
-/// written.
-pub fn cut(
-    program: &Program,
-    skip: u64,
-    count: u64,
-    out: &Path,
-) -> Result<u64, Box<dyn std::error::Error>> {
-    if program.threads() != 1 {
-        let threads = program.threads();
-        return Err(format!("the trace has {threads} threads: one thread can be cut").into());
-    }
-    let window = format!("{}; {count} instructions behind {skip}", program.about().window);
-    let about = About { window, ..program.about().clone() };
-    let mut writer = ProgramWriter::create(out, &about)?;
-    (0..program.blocks()).for_each(|block| writer.block(program.block(block)));
-    let mut memory: HashMap<u64, Box<[u8; PAGE_BYTES]>> =
-        program.pages()?.into_iter().map(|page| (page.number, page.bytes)).collect();
-    let mut touched: Vec<u64> = Vec::new();
-    let mut kept = std::collections::HashSet::new();
-    let (mut passed, mut written, mut is_in) = (0, 0, false);
-    let mut encoder = ThreadEncoder::new(0);
-    let mut reader = program.thread(0);
-    while written < count
-        && let Some(happening) = reader.next()?
-    {
-        // The part begins with a whole block.
-        let begins = matches!(&happening, Happening::Execution(one) if one.insns.start == 0);
-        is_in |= begins && passed >= skip;
-        let mut touch = |memory: &HashMap<u64, Box<[u8; PAGE_BYTES]>>, at: u64, len: u64| {
-            for page in at / PAGE_BYTES as u64..=(at + len.max(1) - 1) / PAGE_BYTES as u64 {
-                if is_in && kept.insert(page) {
-                    touched.push(page);
-                    if let Some(bytes) = memory.get(&page) {
-                        writer.page(page, bytes);
-                    }
-                }
-            }
-        };
-        let put = |memory: &mut HashMap<u64, Box<[u8; PAGE_BYTES]>>, at: u64, bytes: &[u8]| {
-            for (at, byte) in (at..).zip(bytes) {
-                if let Some(page) = memory.get_mut(&(at / PAGE_BYTES as u64)) {
-                    page[(at % PAGE_BYTES as u64) as usize] = *byte;
-                }
-            }
-        };
-        match happening {
-            Happening::Execution(execution) => {
-                let insns =
-                    u64::from(execution.insns.end - execution.insns.start.min(execution.insns.end));
-                for access in execution.accesses {
-                    touch(&memory, access.at, access.len.into());
-                    if access.stores {
-                        let value = access.value.to_le_bytes();
-                        put(&mut memory, access.at, &value[..access.len.into()]);
-                    }
-                }
-                if is_in {
-                    encoder.execution(&mut writer, &execution);
-                    written += insns;
-                }
-                passed += insns;
-            }
-            Happening::SystemWrite { at, bytes } => {
-                touch(&memory, at, bytes.len() as u64);
-                put(&mut memory, at, bytes);
-                if is_in {
-                    encoder.event(&mut writer, Event::SystemWrite { at, bytes });
-                }
-            }
-            Happening::Call { number, arguments } if is_in => {
-                encoder.event(&mut writer, Event::Call { number, arguments });
-            }
-            Happening::Return { number, result } if is_in => {
-                encoder.event(&mut writer, Event::Return { number, result });
-            }
-            Happening::Handler if is_in => encoder.event(&mut writer, Event::Handler),
-            _ => {}
-        }
-    }
-    if written == 0 {
-        return Err(format!("the trace has {passed} instructions, and {skip} are skipped").into());
-    }
-    encoder.finish(&mut writer);
-    for page in touched {
-        if let Some(bytes) = memory.get(&page) {
-            writer.final_page(page, bytes);
-        }
-    }
-    writer.finish(Ending::Whole)?;
-    Ok(written)
 }

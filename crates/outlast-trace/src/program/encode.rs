@@ -49,11 +49,12 @@ impl ThreadEncoder {
             self.begin(to, execution.block);
         }
         for access in execution.accesses {
-            self.access(to, access);
+            self.access(to, access, &mut Vec::new());
         }
     }
 
-    fn begin(&mut self, to: &mut ProgramWriter, block: u32) {
+    /// A block begins.
+    pub(super) fn begin(&mut self, to: &mut ProgramWriter, block: u32) {
         let Slot { key, path, .. } = self.slots[self.pos];
         let is_whole = key == END;
         if key == OPEN {
@@ -99,7 +100,14 @@ impl ThreadEncoder {
         self.slots.len() - 1
     }
 
-    fn access(&mut self, to: &mut ProgramWriter, access: &Access) {
+    /// An access of the block, and what stands between it and the one before: places, and those that
+    /// had been given out.
+    pub(super) fn access(
+        &mut self,
+        to: &mut ProgramWriter,
+        access: &Access,
+        between: &mut Vec<Event<'static>>,
+    ) {
         let Access { at, value, insn, len, stores } = *access;
         let key = u32::from(insn) << 3 | u32::from(stores) << 2 | len.ilog2();
         if self.slots[self.pos].key != key {
@@ -112,6 +120,9 @@ impl ThreadEncoder {
                 self.slots[self.pos] = Slot::new(key, path, index, len);
                 self.slots.push(Slot::new(OPEN, path, index + 1, 8));
             }
+        }
+        for event in between.drain(..) {
+            self.event(to, event);
         }
         let before = self.slots[self.pos - 1].at;
         let slot = &mut self.slots[self.pos];

@@ -14,8 +14,10 @@ pub enum Step {
     Access(Access),
     /// The system writes bytes.
     SystemWrite(u64, Vec<u8>),
-    /// A system call begins.
-    Call(u32),
+    /// A system call begins: its number, and its first three arguments.
+    Call(u32, [u64; 3]),
+    /// A system call returns: its number, and its result.
+    Return(u32, i64),
     /// A signal's handler begins.
     Handler,
     /// A place in the order of all stores.
@@ -61,14 +63,79 @@ impl Lane {
                 Some(Happening::SystemWrite { at, bytes }) => {
                     queue.push_back(Step::SystemWrite(at, bytes.to_vec()));
                 }
-                Some(Happening::Call { number, .. }) => queue.push_back(Step::Call(number)),
+                Some(Happening::Call { number, arguments }) => {
+                    queue.push_back(Step::Call(number, arguments));
+                }
+                Some(Happening::Return { number, result }) => {
+                    queue.push_back(Step::Return(number, result));
+                }
                 Some(Happening::Place(place)) => queue.push_back(Step::Place(place)),
                 Some(Happening::Seen(places)) => queue.push_back(Step::Seen(places)),
                 Some(Happening::Handler) => queue.push_back(Step::Handler),
-                Some(Happening::Return { .. }) => {}
             }
         }
         Ok(())
+    }
+}
+
+/// All threads while the order is restored.
+pub(super) struct Merged {
+    lanes: Vec<Lane>,
+    /// The thread that goes on until it has to wait.
+    at: usize,
+    /// The next place in the order of all stores.
+    next: u64,
+    /// Since the first thread had its turn: whether one moved, and the least place that one waits for.
+    has_moved: bool,
+    least: u64,
+}
+
+impl Merged {
+    pub(super) fn new(program: &Program) -> Self {
+        let lane = |number| {
+            let thread = program.thread(number);
+            Lane { thread, queue: VecDeque::new(), is_over: false }
+        };
+        let lanes = (0..program.threads()).map(lane).collect();
+        Self { lanes, at: 0, next: 0, has_moved: false, least: u64::MAX }
+    }
+
+    /// Places that have been given out.
+    pub(super) fn places(&self) -> u64 {
+        self.next
+    }
+
+    /// What comes next, with its thread; none at the end.
+    pub(super) fn next(&mut self) -> Result<Option<(u16, Step)>, ProgramError> {
+        loop {
+            if self.at == self.lanes.len() {
+                if !self.has_moved {
+                    if self.least == u64::MAX {
+                        return Ok(None);
+                    }
+                    // A thread that was killed has taken places of which nothing was recorded.
+                    self.next = self.least;
+                }
+                (self.at, self.has_moved, self.least) = (0, false, u64::MAX);
+            }
+            let Some(lane) = self.lanes.get_mut(self.at) else { return Ok(None) };
+            lane.fill()?;
+            match lane.queue.pop_front() {
+                None => self.at += 1,
+                Some(step @ (Step::Place(place) | Step::Seen(place))) if place > self.next => {
+                    self.least = self.least.min(place);
+                    lane.queue.push_front(step);
+                    self.at += 1;
+                }
+                Some(step) => {
+                    self.has_moved = true;
+                    if let Step::Place(place) = step {
+                        self.next = self.next.max(place + 1);
+                    }
+                    return Ok(Some((self.at as u16, step)));
+                }
+            }
+        }
     }
 }
 
@@ -77,39 +144,9 @@ impl Lane {
 /// # Errors
 /// When the file cannot be read or is damaged.
 pub fn in_order(program: &Program, mut to: impl FnMut(u16, Step)) -> Result<(), ProgramError> {
-    let lane =
-        |number| Lane { thread: program.thread(number), queue: VecDeque::new(), is_over: false };
-    let mut lanes: Vec<Lane> = (0..program.threads()).map(lane).collect();
-    let mut next = 0;
-    loop {
-        let mut has_moved = false;
-        let mut least = u64::MAX;
-        for (number, lane) in lanes.iter_mut().enumerate() {
-            loop {
-                lane.fill()?;
-                match lane.queue.front() {
-                    None => break,
-                    Some(Step::Place(place) | Step::Seen(place)) if *place > next => {
-                        least = least.min(*place);
-                        break;
-                    }
-                    Some(_) => {}
-                }
-                has_moved = true;
-                if let Some(step) = lane.queue.pop_front() {
-                    if let Step::Place(place) = step {
-                        next = next.max(place + 1);
-                    }
-                    to(number as u16, step);
-                }
-            }
-        }
-        if !has_moved {
-            if least == u64::MAX {
-                return Ok(());
-            }
-            // A thread that was killed has taken places of which nothing was recorded.
-            next = least;
-        }
+    let mut merged = Merged::new(program);
+    while let Some((thread, step)) = merged.next()? {
+        to(thread, step);
     }
+    Ok(())
 }

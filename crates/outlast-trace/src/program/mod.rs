@@ -6,6 +6,7 @@
 
 mod about;
 mod convert;
+mod cut;
 mod encode;
 mod facts;
 mod merge;
@@ -22,7 +23,8 @@ mod thread;
 mod write;
 
 pub use about::{About, Ending};
-pub use convert::{Converted, cut, from_champsim, to_champsim};
+pub use convert::{Converted, from_champsim, to_champsim};
+pub use cut::{Part, cut, cut_parts};
 pub use encode::ThreadEncoder;
 pub use facts::{Checked, Facts, check};
 pub use merge::{Step, in_order};

@@ -263,12 +263,16 @@ fn stores_of_threads_keep_their_places() {
     assert_eq!(findings, ["place 1 of 0 is missing"]);
 }
 
+fn to(skip: u64, count: u64, out: &std::path::Path) -> Part {
+    Part { skip, count, out: out.to_owned() }
+}
+
 #[test]
 fn a_part_begins_with_what_memory_held_then() {
     let (_directory, path) = file();
     write(&path, &[strided(100)], Ending::Whole);
     let part = path.with_extension("part");
-    assert_eq!(cut(&Program::open(&path).unwrap(), 200, 80, &part).unwrap(), 80);
+    assert_eq!(cut(&Program::open(&path).unwrap(), to(200, 80, &part)).unwrap(), 80);
     let program = Program::open(&part).unwrap();
     assert_eq!(read(&part).unwrap(), [strided(100)[50..70].to_vec()]);
     let page = program.pages().unwrap().into_iter().find(|page| page.number == 8).unwrap();
@@ -276,8 +280,118 @@ fn a_part_begins_with_what_memory_held_then() {
     assert_eq!(page.bytes[8 * 50..8 * 51], [8; 8], "as before the part's first store");
     let checked = check(&program).unwrap();
     assert_eq!((checked.count, checked.compared), (0, 2));
-    let refused = cut(&program, 1000, 1, &path).unwrap_err().to_string();
+    let refused = cut(&program, to(1000, 1, &path)).unwrap_err().to_string();
     assert!(refused.contains("80 instructions, and 1000 are skipped"), "{refused}");
+}
+
+/// Writes what threads do, a turn after the other: in each one access, or the begin of a block.
+fn with_turns(path: &std::path::Path, threads: &[Vec<Ran>], turns: &[prop::sample::Index]) {
+    let mut writer = ProgramWriter::create(path, &About::default()).unwrap();
+    (0..BLOCKS).for_each(|block| writer.block(&sites(block.into())));
+    let mut memory: Vec<[u8; PAGE_BYTES]> = (0..256).map(|page| [page as u8; PAGE_BYTES]).collect();
+    memory.iter().zip(0..).for_each(|(page, number)| writer.page(number, page));
+    let mut encoders: Vec<_> = (0..threads.len() as u16).map(ThreadEncoder::new).collect();
+    // Of each thread its next execution, and of that the accesses that are done; none before it begins.
+    let mut at = vec![(0, None::<usize>); threads.len()];
+    let mut places = 0;
+    for turn in turns.iter().chain(std::iter::repeat_n(&turns[0], 10_000)) {
+        let alive: Vec<_> =
+            (0..threads.len()).filter(|it| at[*it].0 < threads[*it].len()).collect();
+        if alive.is_empty() {
+            break;
+        }
+        let thread = *turn.get(&alive);
+        let (encoder, (execution, done)) = (&mut encoders[thread], &mut at[thread]);
+        let ran = &threads[thread][*execution];
+        let Some(number) = *done else {
+            encoder.event(&mut writer, Event::Seen(places));
+            encoder.begin(&mut writer, ran.block);
+            *done = Some(0);
+            continue;
+        };
+        let Some(access) = ran.accesses.get(number) else {
+            (*execution, *done) = (*execution + 1, None);
+            continue;
+        };
+        let mut between = Vec::new();
+        if access.stores {
+            between.push(Event::Place(places));
+            places += 1;
+            for (at, byte) in (access.at..).zip(access.value.to_le_bytes()).take(access.len.into())
+            {
+                memory[at as usize / PAGE_BYTES][at as usize % PAGE_BYTES] = byte;
+            }
+        }
+        encoder.access(&mut writer, access, &mut between);
+        *done = Some(number + 1);
+    }
+    encoders.into_iter().for_each(|encoder| encoder.finish(&mut writer));
+    memory.iter().zip(0..).for_each(|(page, number)| writer.final_page(number, page));
+    writer.finish(Ending::Whole).unwrap();
+}
+
+/// Address and bytes of all that a thread stores, or the system for it, and its instructions.
+fn stores(program: &Program, thread: u16) -> (Vec<(u64, Vec<u8>)>, u64) {
+    let (mut stores, mut insns) = (Vec::new(), 0);
+    let mut thread = program.thread(thread);
+    while let Some(happening) = thread.next().unwrap() {
+        match happening {
+            Happening::Execution(ran) => {
+                insns += u64::from(ran.insns.end - ran.insns.start);
+                for access in ran.accesses.iter().filter(|access| access.stores) {
+                    let bytes = access.value.to_le_bytes()[..access.len.into()].to_vec();
+                    stores.push((access.at, bytes));
+                }
+            }
+            Happening::SystemWrite { at, bytes } => stores.push((at, bytes.to_vec())),
+            _ => {}
+        }
+    }
+    (stores, insns)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn parts_of_threads_are_all_that_they_do(
+        threads in proptest::collection::vec(runs(), 2..5),
+        turns in proptest::collection::vec(any::<prop::sample::Index>(), 1..400),
+        begin in any::<prop::sample::Index>(),
+    ) {
+        let (_directory, path) = file();
+        with_turns(&path, &threads, &turns);
+        let whole = Program::open(&path).unwrap();
+        prop_assert_eq!(check(&whole).unwrap().findings, [""; 0]);
+        let all: u64 = (0..whole.threads()).map(|thread| stores(&whole, thread).1).sum();
+        prop_assume!(all > 0);
+        let begin = begin.index(all as usize) as u64;
+        let files = [path.with_extension("first"), path.with_extension("last")];
+        let parts = [to(0, begin.max(1), &files[0]), to(begin.max(1), all, &files[1])];
+        prop_assume!(cut_parts(&whole, &parts).is_ok());
+        let parts = files.map(|file| Program::open(&file).unwrap());
+        for part in &parts {
+            let checked = check(part).unwrap();
+            prop_assert_eq!(checked.findings, [""; 0]);
+        }
+        for thread in 0..whole.threads() {
+            let of = |part: &Program| match part.threads() > thread {
+                true => stores(part, thread),
+                false => (Vec::new(), 0),
+            };
+            let [(mut first, insns), (last, more)] = parts.each_ref().map(of);
+            first.extend(last);
+            let (expected, ran) = stores(&whole, thread);
+            prop_assert_eq!(&first, &expected, "thread {}", thread);
+            // A block that both parts have is the first one's.
+            prop_assert_eq!(insns + more, ran);
+        }
+        // Where a part has a page, it is as the whole has it.
+        let ends = whole.final_pages().unwrap();
+        for page in parts[1].final_pages().unwrap() {
+            prop_assert!(page.bytes == ends[page.number as usize].bytes, "page {}", page.number);
+        }
+    }
 }
 
 #[test]

@@ -119,10 +119,14 @@ pub(super) struct Row {
 }
 
 impl Row {
-    /// Cycles of each core's instruction.
+    /// Cycles of each core's instruction; of all, where they are threads of one program.
     fn cpi(&self) -> impl Iterator<Item = f64> {
         let cycles = self.counts.cycles as f64;
-        self.counts.instructions.iter().map(move |count| cycles / (*count).max(1) as f64)
+        let counts = match self.origin {
+            Origin::Program => vec![self.counts.all_instructions()],
+            _ => self.counts.instructions.clone(),
+        };
+        counts.into_iter().map(move |count| cycles / count.max(1) as f64)
     }
 
     /// Time over that of another run: the mean over the cores of the time of an instruction.

@@ -1,6 +1,6 @@
 //! What runs: programs of the suite, mixes of eight of them, and synthetic work beside.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::error::Error;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -75,6 +75,7 @@ impl Works {
     /// Looks which programs are there; what is not is said, and the rest goes on.
     pub(super) fn find(task: &Task, listen: &mut Listener<'_>) -> Result<Self, Box<dyn Error>> {
         let mut files = HashMap::new();
+        let mut alone = HashSet::new();
         let mut missing: Vec<(&'static str, String)> = Vec::new();
         let names: Vec<&'static str> = suite::counterparts().map(|(entry, _)| entry.name).collect();
         if task.runs_programs() {
@@ -85,8 +86,13 @@ impl Works {
             for name in &names {
                 let suite = Suite::usual();
                 let found = suite.and_then(|suite| suite.trace(name, scale, listen));
-                match found.map_err(|why| why.to_string()).and_then(of_one_thread) {
-                    Ok(file) => drop(files.insert(*name, file)),
+                match found.map_err(|why| why.to_string()).and_then(of_few_threads) {
+                    Ok((file, threads)) => {
+                        files.insert(*name, file);
+                        if threads > 1 {
+                            alone.insert(*name);
+                        }
+                    }
                     Err(why) => missing.push((*name, why)),
                 }
             }
@@ -108,8 +114,9 @@ impl Works {
         singles.push(synthetic(HASH, Origin::Synthetic));
         let (mut mixes, mut mixed) = (Vec::new(), Vec::new());
         for suite::Mix { name, programs } in MIXES {
-            let found: Vec<&'static str> =
-                programs.iter().copied().filter(|name| files.contains_key(name)).collect();
+            // A mix has a core for each program.
+            let is_there = |name: &&str| files.contains_key(name) && !alone.contains(name);
+            let found: Vec<&'static str> = programs.iter().copied().filter(is_there).collect();
             mixes.push(Mix { name, found: found.len() });
             if !found.is_empty() {
                 // Places of programs that are not there are taken by the mix's others.
@@ -173,12 +180,14 @@ fn instructions_in(recorded: &Recorded) -> u64 {
     ops.map(|(_, op)| instructions_of(op)).sum()
 }
 
-/// A core runs the only thread of a program that does something.
-fn of_one_thread(file: PathBuf) -> Result<PathBuf, String> {
+/// The threads of a program that do something, each of which has a core; at most as many as the paper's
+/// machine has.
+fn of_few_threads(file: PathBuf) -> Result<(PathBuf, usize), String> {
+    const CORES: usize = 8;
     let program = Program::open(&file).map_err(|error| error.to_string())?;
     match busy_threads(&program).len() {
-        1 => Ok(file),
-        busy => Err(format!("{}: {busy} threads are busy, and one can be", file.display())),
+        busy if busy <= CORES => Ok((file, busy)),
+        busy => Err(format!("{}: {busy} threads are busy, and {CORES} can be", file.display())),
     }
 }
 

@@ -146,7 +146,8 @@ impl Config {
     /// Refuses caches that may hold more lines than there are copies past the tables.
     fn check(&self, machine: &MachineConfig) -> Result<(), MachineError> {
         let cores = u64::from(machine.core.count);
-        let bytes = cores * (machine.l1.size.0 + machine.l2.size.0) + machine.llc.size.0;
+        let in_front = if machine.buffer.writes_back() { machine.buffer.size.0 } else { 0 };
+        let bytes = cores * (machine.l1.size.0 + machine.l2.size.0) + machine.llc.size.0 + in_front;
         let buffered = cores * u64::from(machine.wc_lines) + u64::from(machine.memory.write_buffer);
         let (may_be_dirty, room) = (bytes / 64 + buffered, self.past_tables);
         if self.end().0 <= room || may_be_dirty <= room {

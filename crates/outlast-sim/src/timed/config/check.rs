@@ -3,8 +3,8 @@
 use std::ops::RangeInclusive;
 
 use super::{
-    Bytes, CoreKind, LevelConfig, MachineConfig, MachineError, MemoryConfig, Refresh, Span,
-    value::Value,
+    BufferConfig, BufferMode, Bytes, CoreKind, LevelConfig, MachineConfig, MachineError,
+    MemoryConfig, Refresh, Span, value::Value,
 };
 use crate::config::{CacheConfig, HierarchyConfig};
 
@@ -43,6 +43,23 @@ impl MachineConfig {
         }
     }
 
+    /// The machine with as many cores at least, and the last level that is theirs.
+    pub fn with_cores(&self, cores: u32) -> Self {
+        let mut machine = self.clone();
+        machine.core.count = machine.core.count.max(cores);
+        if machine.extras.llc_per_core.0 > 0 {
+            let count = u64::from(machine.core.count);
+            machine.llc.size = Bytes(machine.extras.llc_per_core.0.saturating_mul(count));
+        }
+        machine
+    }
+
+    /// The buffer in front of the persistent memory, if there is one.
+    pub fn buffer_shape(&self) -> Option<CacheConfig> {
+        let BufferConfig { mode, size, ways, policy, .. } = self.buffer;
+        (mode != BufferMode::None).then_some(CacheConfig { size_bytes: size.0, ways, policy })
+    }
+
     /// Whether such a machine can be built.
     ///
     /// # Errors
@@ -77,6 +94,7 @@ impl MachineConfig {
             ("l1.ways", self.l1.ways.into(), 1, WAYS_MAX),
             ("l2.ways", self.l2.ways.into(), 1, WAYS_MAX),
             ("llc.ways", self.llc.ways.into(), 1, WAYS_MAX),
+            ("buffer.ways", self.buffer.ways.into(), 1, WAYS_MAX),
             ("tlb.l1_sets", self.tlb.l1_sets.into(), 1, 1 << 12),
             ("tlb.l1_ways", self.tlb.l1_ways.into(), 1, 64),
             ("tlb.l2_sets", self.tlb.l2_sets.into(), 1, 1 << 12),
@@ -103,6 +121,7 @@ impl MachineConfig {
                 ("llc.latency", self.llc.latency),
                 ("llc.bank_busy", self.extras.llc_bank_busy),
                 ("caches.snoop", self.snoop),
+                ("buffer.lookup", self.buffer.lookup),
             ],
             SPAN_US_MAX,
         )?;
@@ -118,13 +137,23 @@ impl MachineConfig {
             return Err(self.impossible("tlb.page: take 4 KiB, 2 MiB, or 0 B for none".to_owned()));
         }
         self.validate_memory("memory", &self.memory)?;
+        if let Some(buffer) = self.buffer_shape() {
+            let shape = buffer.sets();
+            shape.map_err(|error| self.impossible(format!("buffer.size: {error}")))?;
+        }
+        let has_buffer = self.buffer_shape().is_some();
         match (&self.dram.memory, self.dram.from.0) {
+            (None, _) if has_buffer => {
+                Err(self
+                    .impossible("buffer.mode needs dram.preset, the memory it lies in".to_owned()))
+            }
             (None, 0) => Ok(()),
-            (Some(dram), from) if from > 0 && from.is_multiple_of(64) => {
+            (Some(dram), from) if (from > 0 || has_buffer) && from.is_multiple_of(64) => {
                 self.validate_memory("dram", dram)
             }
             (Some(_), _) => {
-                let message = "dram.preset needs dram.from, a multiple of 64 B above 0 B";
+                let message =
+                    "dram.preset needs dram.from, a multiple of 64 B above 0 B, or buffer.mode";
                 Err(self.impossible(message.to_owned()))
             }
             (None, _) => Err(self.impossible("dram.from needs dram.preset".to_owned())),
@@ -176,6 +205,7 @@ impl MachineConfig {
             ("l1.size", self.l1.size.0, self.core.count),
             ("l2.size", self.l2.size.0, self.core.count),
             ("llc.size", self.llc.size.0, 1),
+            ("buffer.size", self.buffer.size.0, 1),
         ];
         for (key, bytes, count) in levels {
             let most = CACHE_BYTES_MAX / u64::from(count);

@@ -9,7 +9,8 @@ mod value;
 pub use error::MachineError;
 pub use preset::{DEFAULT_MACHINE, MEMORY_PRESETS, PRESETS, Preset};
 pub use value::{
-    BitEnergy, Bytes, Clock, CoreKind, Field, Mapping, PagePolicy, Rate, Refresh, Scheduling, Span,
+    BitEnergy, BufferMode, Bytes, Clock, CoreKind, Field, Mapping, PagePolicy, Rate, Refresh,
+    Scheduling, Span,
 };
 
 use crate::config::Inclusion;
@@ -101,6 +102,8 @@ pub struct ExtrasConfig {
     pub llc_banks: u32,
     /// How long an access keeps a bank of the last level.
     pub llc_bank_busy: Span,
+    /// Capacity of the last level for each core; 0 where it is as large for any number.
+    pub llc_per_core: Bytes,
     /// Whether stores go through the first level to the next at once.
     pub write_through: bool,
     /// Tags that a scheme's scan reads in a cycle, during which nothing else is looked up; 0 for a
@@ -241,6 +244,28 @@ pub struct DramConfig {
     pub memory: Option<MemoryConfig>,
 }
 
+/// Volatile memory in front of the persistent one, in channels of `dram.*`: a cache on the memory's side.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct BufferConfig {
+    /// What it does with writes; or that there is none.
+    pub mode: BufferMode,
+    /// Capacity.
+    pub size: Bytes,
+    /// Lines in a set.
+    pub ways: u32,
+    /// Which line leaves.
+    pub policy: Policy,
+    /// Time of a lookup of its tags, before either memory is read.
+    pub lookup: Span,
+}
+
+impl BufferConfig {
+    /// Whether it has newer bytes than memory.
+    pub fn writes_back(&self) -> bool {
+        self.mode == BufferMode::WriteBack
+    }
+}
+
 /// A whole machine.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MachineConfig {
@@ -272,6 +297,8 @@ pub struct MachineConfig {
     pub memory: MemoryConfig,
     /// The volatile memory beside it.
     pub dram: DramConfig,
+    /// The buffer in front of it.
+    pub buffer: BufferConfig,
 }
 
 /// The table of keys: name, field, and what it is.
@@ -349,6 +376,7 @@ keys! {
     "l2.policy" => l2.policy, "replacement";
     "l2.latency" => l2.latency, "lookup, on top of the first level's";
     "llc.size" => llc.size, "capacity of the last level";
+    "llc.per_core" => extras.llc_per_core, "capacity for each core in use, in place of size; 0 B: no";
     "llc.ways" => llc.ways, "ways";
     "llc.policy" => llc.policy, "replacement";
     "llc.latency" => llc.latency, "lookup, on top of the levels above";
@@ -361,6 +389,11 @@ keys! {
     "caches.snoop" => snoop, "asking another core's caches";
     "adr.drain_lines" => adr.drain_lines, "kept lines drained at a crash; 0: all";
     "dram.from" => dram.from, "where volatile memory begins; 0 B: none";
+    "buffer.mode" => buffer.mode, "DRAM before the memory: none, write-through, write-back";
+    "buffer.size" => buffer.size, "capacity of that buffer";
+    "buffer.ways" => buffer.ways, "ways";
+    "buffer.policy" => buffer.policy, "replacement";
+    "buffer.lookup" => buffer.lookup, "lookup of its tags, before any memory";
     "memory.clock" => memory.clock, "the clock of the timings";
     "memory.channels" => memory.channels, "channels";
     "memory.ranks" => memory.ranks, "ranks of a channel";

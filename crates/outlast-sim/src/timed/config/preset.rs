@@ -6,9 +6,9 @@
 //! memories have no base and set every key of theirs.
 
 use super::{
-    AdrConfig, BitEnergy, Bytes, Clock, CoreConfig, CoreKind, DramConfig, EnergyConfig,
-    ExtrasConfig, Field, LevelConfig, MachineConfig, MachineError, Mapping, MemoryConfig,
-    PagePolicy, Rate, Refresh, Scheduling, Span, TlbConfig,
+    AdrConfig, BitEnergy, BufferConfig, BufferMode, Bytes, Clock, CoreConfig, CoreKind, DramConfig,
+    EnergyConfig, ExtrasConfig, Field, LevelConfig, MachineConfig, MachineError, Mapping,
+    MemoryConfig, PagePolicy, Rate, Refresh, Scheduling, Span, TlbConfig,
 };
 use crate::{config::Inclusion, nearest::instead_of, policy::Policy};
 use std::path::Path;
@@ -243,11 +243,19 @@ impl MachineConfig {
             snoop: zero,
             adr: AdrConfig { drain_lines: 0 },
             dram: DramConfig { from: Bytes(0), memory: None },
+            buffer: BufferConfig {
+                mode: BufferMode::None,
+                size: Bytes(16 << 20),
+                ways: 16,
+                policy: Policy::Lru,
+                lookup: zero,
+            },
             extras: ExtrasConfig {
                 prefetch: 0,
                 l1_banks: 0,
                 llc_banks: 0,
                 llc_bank_busy: Span::Cycles(1),
+                llc_per_core: Bytes(0),
                 write_through: false,
                 scan_tags: 1,
             },

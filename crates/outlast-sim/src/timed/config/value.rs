@@ -96,6 +96,17 @@ pub enum PagePolicy {
     Closed,
 }
 
+/// What a buffer in front of the persistent memory does with writes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum BufferMode {
+    /// There is no buffer.
+    None,
+    /// They go to memory as well, at once.
+    WriteThrough,
+    /// They go to memory when their lines leave the buffer.
+    WriteBack,
+}
+
 /// What a refresh keeps from being used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refresh {
@@ -283,6 +294,11 @@ macro_rules! words {
 words!(CoreKind, "inorder or ooo", "inorder" => CoreKind::InOrder, "ooo" => CoreKind::OutOfOrder);
 words!(Scheduling, "fcfs or frfcfs", "fcfs" => Scheduling::Fcfs, "frfcfs" => Scheduling::FrFcfs);
 words!(PagePolicy, "open or closed", "open" => PagePolicy::Open, "closed" => PagePolicy::Closed);
+words!(
+    BufferMode, "none, write-through or write-back",
+    "none" => BufferMode::None, "write-through" => BufferMode::WriteThrough,
+    "write-back" => BufferMode::WriteBack
+);
 words!(
     Refresh, "all-bank or per-bank",
     "all-bank" => Refresh::AllBank, "per-bank" => Refresh::PerBank

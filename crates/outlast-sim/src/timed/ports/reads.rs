@@ -72,6 +72,8 @@ struct Read {
     side: Side,
     sent: Cycle,
     waits: bool,
+    /// The line's place in the buffer in front of memory, which is read in place of memory.
+    buffered: Option<u32>,
 }
 
 /// All reads on their way.
@@ -89,8 +91,16 @@ impl<S: Scheme> MemorySystem<S> {
         line: LineAddr,
         cause: ReadCause,
         core: u8,
+        buffered: Option<u32>,
     ) -> u32 {
-        self.send_read_of(line, cause, ReadOf::Miss(core), Side::Processor)
+        let path_cycles = self.path_of_miss(line, buffered);
+        self.read_sets_out(
+            line,
+            cause,
+            (ReadOf::Miss(core), Side::Processor),
+            buffered,
+            path_cycles,
+        )
     }
 
     pub(super) fn send_read_of(
@@ -100,10 +110,22 @@ impl<S: Scheme> MemorySystem<S> {
         of: ReadOf,
         side: Side,
     ) -> u32 {
-        if !self.is_volatile(line) {
+        let path_cycles = self.path_of(line, side);
+        self.read_sets_out(line, cause, (of, side), None, path_cycles)
+    }
+
+    fn read_sets_out(
+        &mut self,
+        line: LineAddr,
+        cause: ReadCause,
+        (of, side): (ReadOf, Side),
+        buffered: Option<u32>,
+        path_cycles: u64,
+    ) -> u32 {
+        if !self.is_volatile(line) && buffered.is_none() {
             self.reads_by_cause.count(cause);
         }
-        let read = Read { line, cause, of, side, sent: self.now(), waits: false };
+        let read = Read { line, cause, of, side, sent: self.now(), waits: false, buffered };
         let number = match self.reads.free.pop() {
             Some(number) => {
                 self.reads.reads[number as usize] = read;
@@ -114,7 +136,6 @@ impl<S: Scheme> MemorySystem<S> {
                 (self.reads.reads.len() - 1) as u32
             }
         };
-        let path_cycles = self.path_of(line, side);
         self.wheel.schedule(self.now().plus(path_cycles), Event::ReadArrives { read: number });
         number
     }
@@ -150,9 +171,10 @@ impl<S: Scheme> MemorySystem<S> {
     }
 
     pub(in crate::timed) fn read_arrives(&mut self, number: u32) {
-        let Read { line, cause, of, .. } = self.reads.reads[number as usize];
+        let Read { line, cause, of, buffered, .. } = self.reads.reads[number as usize];
         let (now, ticket) = (self.wheel.now(), ReadTicket(number));
         let route = match of {
+            _ if buffered.is_some() => Route::Here,
             ReadOf::Miss(core) if !self.is_volatile(line) => {
                 let seen = ReadSeen { ticket, line, cause, lane: LaneId(core.into()) };
                 self.scheme.route_read(now, &seen, &mut self.outbox)
@@ -169,9 +191,15 @@ impl<S: Scheme> MemorySystem<S> {
 
     /// A read enters the queue of its line.
     pub(in crate::timed) fn read_enters(&mut self, number: u32) {
-        let Read { line, side, .. } = self.reads.reads[number as usize];
+        let Read { line, side, buffered, .. } = self.reads.reads[number as usize];
         let now = self.now();
-        let (controller, first, _) = self.memory_of(line);
+        let (controller, first, line) = match buffered {
+            Some(place) => self.memory_of_buffer(place),
+            None => {
+                let (controller, first, _) = self.memory_of(line);
+                (controller, first, line)
+            }
+        };
         let id = if side == Side::Memory { number | INSIDE } else { number };
         let channel = first + controller.read(now, id, line);
         self.wake_channel(channel);

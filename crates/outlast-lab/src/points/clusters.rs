@@ -1,0 +1,193 @@
+//! Groups of intervals that are alike: k-means, and the Bayesian information criterion for k.
+
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use super::vectors::{DIMENSIONS, Interval, Vector};
+
+/// Intervals in groups.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Clusters {
+    /// The group of each interval.
+    of: Vec<usize>,
+    centres: Vec<Vector>,
+    /// The sum of all squared distances from centres.
+    distortion: f64,
+}
+
+/// Beginnings of k-means for each k; the best end counts.
+const TRIALS: u64 = 5;
+/// Rounds after which k-means ends, if it has not settled.
+const ROUNDS_MAX: usize = 100;
+/// The smallest k counts whose criterion reaches this share of the way from the worst to the best:
+/// SimPoint's.
+const SHARE: f64 = 0.9;
+
+fn squared_distance(a: &Vector, b: &Vector) -> f64 {
+    a.iter().zip(b).map(|(a, b)| (a - b) * (a - b)).sum()
+}
+
+/// The nearest centre, with its squared distance.
+fn nearest(centres: &[Vector], to: &Vector) -> (usize, f64) {
+    let distances = centres.iter().map(|centre| squared_distance(centre, to)).enumerate();
+    distances.min_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or((0, 0.0))
+}
+
+/// Groups intervals, in at most so many groups.
+pub fn cluster(intervals: &[Interval], most: usize, seed: u64) -> Clusters {
+    let of_k = |k: usize| {
+        let trials = (0..TRIALS).map(|trial| {
+            let seed = seed.wrapping_add(k as u64 * TRIALS + trial);
+            k_means(intervals, k, &mut ChaCha8Rng::seed_from_u64(seed))
+        });
+        trials.min_by(|a, b| a.distortion.total_cmp(&b.distortion)).expect("there are trials")
+    };
+    let all: Vec<Clusters> = (1..=most.clamp(1, intervals.len())).map(of_k).collect();
+    let scores: Vec<f64> = all.iter().map(|clusters| clusters.criterion(intervals.len())).collect();
+    let worst = scores.iter().copied().fold(f64::INFINITY, f64::min);
+    let best = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let enough = worst + SHARE * (best - worst);
+    let chosen = scores.iter().position(|score| *score >= enough).unwrap_or(0);
+    all.into_iter().nth(chosen).expect("it was found among them")
+}
+
+/// One k-means, whose first centres lie apart (Arthur and Vassilvitskii, SODA'07).
+fn k_means(intervals: &[Interval], k: usize, random: &mut ChaCha8Rng) -> Clusters {
+    let vector = |number: usize| intervals[number].vector;
+    let mut centres = vec![vector(random.random_range(0..intervals.len()))];
+    while centres.len() < k {
+        let far = intervals.iter().map(|interval| nearest(&centres, &interval.vector).1);
+        let far: Vec<f64> = far.collect();
+        let mut left = random.random::<f64>() * far.iter().sum::<f64>();
+        let drawn = far.iter().position(|distance| {
+            left -= distance;
+            left <= 0.0
+        });
+        centres.push(vector(drawn.unwrap_or(intervals.len() - 1)));
+    }
+    let mut of = vec![usize::MAX; intervals.len()];
+    for _ in 0..ROUNDS_MAX {
+        let mut has_moved = false;
+        for (of, interval) in of.iter_mut().zip(intervals) {
+            let (cluster, _) = nearest(&centres, &interval.vector);
+            has_moved |= std::mem::replace(of, cluster) != cluster;
+        }
+        if !has_moved {
+            break;
+        }
+        for (number, centre) in centres.iter_mut().enumerate() {
+            let own = || of.iter().zip(intervals).filter(|(of, _)| **of == number);
+            let count = own().count();
+            if count > 0 {
+                let sum = |axis: usize| own().map(|(_, it)| it.vector[axis]).sum::<f64>();
+                *centre = std::array::from_fn(|axis| sum(axis) / count as f64);
+            }
+        }
+    }
+    let distance =
+        |(of, interval): (&usize, &Interval)| squared_distance(&centres[*of], &interval.vector);
+    let distortion = of.iter().zip(intervals).map(distance).sum();
+    Clusters { of, centres, distortion }
+}
+
+impl Clusters {
+    /// The Bayesian information criterion of groups that are spherical and equally wide (Pelleg and Moore,
+    /// ICML'00): larger is better.
+    fn criterion(&self, intervals: usize) -> f64 {
+        /// Below it two vectors are the same: shares of instructions are not more exact.
+        const VARIANCE_MIN: f64 = 1e-9;
+        let (all, k, dimensions) = (intervals as f64, self.centres.len() as f64, DIMENSIONS as f64);
+        let variance = self.distortion / (dimensions * (all - k).max(1.0));
+        let variance = variance.max(VARIANCE_MIN);
+        let of_group = |number: usize| {
+            let count = self.of.iter().filter(|of| **of == number).count() as f64;
+            if count > 0.0 { count * (count / all).ln() } else { 0.0 }
+        };
+        let members: f64 = (0..self.centres.len()).map(of_group).sum();
+        let likelihood = members
+            - all * dimensions / 2.0 * (2.0 * std::f64::consts::PI * variance).ln()
+            - dimensions * (all - k) / 2.0;
+        // Centres, shares and one variance.
+        let parameters = (k - 1.0) + dimensions * k + 1.0;
+        likelihood - parameters / 2.0 * all.ln()
+    }
+
+    /// Of each group the interval nearest to its centre, and the group's share of all instructions; in
+    /// the order of the trace.
+    pub fn windows(&self, intervals: &[Interval]) -> Vec<(usize, f64)> {
+        let all: u64 = intervals.iter().map(|interval| interval.instructions).sum();
+        // The last interval is shorter: it stands for a group only where it is alone.
+        let full = intervals.iter().map(|interval| interval.instructions).max().unwrap_or(0);
+        let mut windows: Vec<(usize, f64)> = (0..self.centres.len())
+            .filter_map(|number| {
+                let own = || (0..intervals.len()).filter(|it| self.of[*it] == number);
+                let key = |it: &usize| {
+                    let is_short = intervals[*it].instructions < full / 2;
+                    (is_short, squared_distance(&self.centres[number], &intervals[*it].vector))
+                };
+                let nearest = own().min_by(|a, b| {
+                    let (a, b) = (key(a), key(b));
+                    a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))
+                })?;
+                let count: u64 = own().map(|it| intervals[it].instructions).sum();
+                Some((nearest, count as f64 / all as f64))
+            })
+            .collect();
+        windows.sort_unstable_by_key(|window| window.0);
+        windows
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Intervals of these phases, with a little noise.
+    fn phases(phases: &[usize]) -> Vec<Interval> {
+        let mut random = ChaCha8Rng::seed_from_u64(7);
+        let interval = |(number, phase): (usize, &usize)| {
+            let mut vector = [0.0; DIMENSIONS];
+            for (axis, value) in vector.iter_mut().enumerate() {
+                let exact = if axis == *phase { 0.5 } else { 0.0 };
+                *value = exact + 0.004 * (random.random::<f64>() - 0.5);
+            }
+            Interval { begins_at: 100 * number as u64, instructions: 100, vector }
+        };
+        phases.iter().enumerate().map(interval).collect()
+    }
+
+    #[test]
+    fn as_many_groups_are_chosen_as_there_are_phases_and_each_has_its_share() {
+        let order = [0, 0, 0, 1, 1, 2, 2, 2, 2, 0, 1, 2, 2, 2, 2, 0, 0, 0, 1, 2];
+        for seed in 0..20 {
+            let intervals = phases(&order);
+            let clusters = cluster(&intervals, 8, seed);
+            let windows = clusters.windows(&intervals);
+            assert_eq!(windows.len(), 3, "seed {seed}: {windows:?}");
+            for (interval, weight) in windows {
+                let count = order.iter().filter(|phase| **phase == order[interval]).count();
+                assert!((weight - count as f64 / 20.0).abs() < 1e-12, "{interval} {weight}");
+            }
+        }
+    }
+
+    #[test]
+    fn one_phase_is_one_window_and_fewer_intervals_than_groups_are_enough() {
+        let intervals = phases(&[4; 30]);
+        assert_eq!(cluster(&intervals, 10, 1).windows(&intervals).len(), 1);
+        let intervals = phases(&[1, 2]);
+        let windows = cluster(&intervals, 10, 1).windows(&intervals);
+        assert!(!windows.is_empty() && windows.len() <= 2);
+    }
+
+    #[test]
+    fn a_short_last_interval_stands_for_no_others() {
+        let mut intervals = phases(&[3; 9]);
+        intervals[8].instructions = 10;
+        // It lies in the middle.
+        intervals[8].vector = [0.0; DIMENSIONS];
+        intervals[8].vector[3] = 0.5;
+        let windows = cluster(&intervals, 1, 1).windows(&intervals);
+        assert!(windows.len() == 1 && windows[0].0 != 8, "{windows:?}");
+    }
+}
