@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use outlast_lab::native::{Setup, Size, floor};
 use outlast_lab::progress::Progress;
 use outlast_lab::record::{Document, Record};
-use outlast_lab::{front, goals, report};
+use outlast_lab::{beside, front, goals, report};
 use outlast_peers::Pmdk;
 use outlast_workloads::Workload;
 
@@ -85,11 +85,15 @@ pub fn run(args: &ReportArgs, as_json: bool, seed: u64) -> CommandResult {
         }
     };
     let mut tell = |progress: Progress<'_>| teller.tell(progress);
-    let found = report::measure(&setup, &options, &mut tell, &mut first)?;
+    let program = std::env::current_exe()?;
+    let serve = beside::serve_by(&program);
+    let (memory, disk) = (setup.directory.clone(), args.out.clone());
+    let others = beside::Setup { memory, disk, serve: &serve, seed };
+    let found = report::measure(&setup, &options, &others, &mut tell, &mut first)?;
     drop(teller);
     let mut document = Document::new(env!("CARGO_PKG_VERSION"), &crate::command_line(), seed, None);
     (document.records, document.compared) = (found.records, found.compared);
-    document.explained = found.explained;
+    (document.explained, document.beside) = (found.explained, found.beside);
     let page = report::write(&document, &args.out)?;
     if as_json {
         out!("{}", document.to_json());

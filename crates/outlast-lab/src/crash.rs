@@ -1,38 +1,26 @@
 //! The runtime in front of the crash checker: every scope under every scheme, every planted bug.
 //!
-//! Jobs are dealt to all cores. Rates are per second of CPU time of the thread that verifies.
+//! Work is dealt to all processors. Rates are per second of CPU time of the thread that verifies.
 
 pub mod campaigns;
+mod deal;
+mod jobs;
 mod planted;
 
 pub use planted::{able_schemes, planted_in};
 
-use std::panic;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc;
-use std::thread;
-
-use outlast::{Plant, Scheme};
+use outlast::Scheme;
 use outlast_crash::runtime::campaign::CampaignError;
-use outlast_crash::runtime::plants::{Hunted, hunt};
-use outlast_crash::runtime::scopes::{Scope, ScopeConfig, ScopeFailure, Tally, lifecycle, table};
+use outlast_crash::runtime::plants::Hunted;
+use outlast_crash::runtime::scopes::{Scope, Tally};
 use outlast_crash::{Broken, TooWide};
 
-use crate::clock::ThreadStopwatch;
+use self::deal::Silence;
+pub(crate) use self::deal::{Work, deal};
+use self::jobs::{Found, Job, Task};
 use crate::native::Size;
-use crate::progress::{Listener, Progress};
+use crate::progress::Listener;
 use crate::record::{Kind, Metric, Record};
-
-/// Schedules of a scope of `undo-archapt` in the quick scale. Its lanes log twice for each
-/// transaction, which multiplies schedules and images.
-const QUICK_SCHEDULES_MAX: u64 = 24;
-
-/// Recoveries in a scope in the quick scale where data waits in the cache, which leaves a crash far
-/// more choices.
-const QUICK_IMAGES_MAX: u64 = 500_000;
-
-/// And of those whose images are compared with their checksums.
-const QUICK_SUMS_IMAGES_MAX: u64 = 40_000;
 
 /// The workload on which the rate of verification is judged.
 pub const RATE_SCOPE: &str = "words";
@@ -56,61 +44,50 @@ pub enum CrashError {
     Panicked(String),
 }
 
-/// A part of what the report says about crashes. A loss is not an error but a record.
-pub(crate) type Part = fn(Size, u64, &mut Listener<'_>) -> Result<Vec<Record>, CrashError>;
+/// Random campaigns, the exhaustive search of every scope, planted bugs, and controls: all of them from
+/// one queue, so that no processor waits for the end of a part. A loss is not an error but a record.
+///
+/// # Errors
+/// What cannot be run.
+pub(crate) fn measure(
+    size: Size,
+    seed: u64,
+    listen: &mut Listener<'_>,
+) -> Result<Vec<Record>, CrashError> {
+    let jobs = jobs::all(size, seed);
+    // Some bugs make the runtime panic, which is one way to be caught.
+    let silence = Silence::new();
+    let found = deal(STAGE, &jobs, listen);
+    drop(silence);
+    let mut records = Vec::new();
+    let (mut planted, mut controls) = (Vec::new(), Vec::new());
+    for (job, found) in jobs.iter().zip(found?) {
+        match (&job.task, found) {
+            (_, Found::Campaign(report)) => records.extend(campaigns::report_records(&report)),
+            (Task::Scope(scheme, scope), Found::Searched { cpu_s, tally }) => {
+                records.extend(scope_records(*scheme, scope.as_deref(), cpu_s, &tally));
+            }
+            (Task::Control(..), Found::Hunted(hunted)) => controls.push(hunted),
+            (_, Found::Hunted(hunted)) => planted.push(hunted),
+            (task, Found::Searched { .. }) => unreachable!("{task:?} searches no scope"),
+        }
+    }
+    records.extend(planted_records(size, &planted));
+    records.extend(control_records(&controls));
+    Ok(records)
+}
 
-/// The parts by their names: the random campaigns, the exhaustive search of every scope, the planted
-/// bugs, and the controls.
-pub(crate) const PARTS: [(&str, Part); 4] = [
-    ("crash campaigns", |size, seed, listen| Ok(campaigns::campaign_records(size, seed, listen)?)),
-    ("exhaustive search", |size, _, listen| exhaustive_records(size, listen)),
-    ("planted bugs", |size, _, listen| planted_records(size, listen)),
-    ("controls", |size, _, listen| control_records(size, listen)),
-];
+/// The name of [`measure`] while it goes on.
+pub(crate) const STAGE: &str = "crashes";
+
+/// The milliseconds of processor time that all of it is expected to take.
+pub(crate) fn expected_ms(size: Size, seed: u64) -> u64 {
+    jobs::all(size, seed).iter().map(Job::expected_ms).sum()
+}
 
 /// Who is crashed: in the quick scale not the baselines, which the full one and tests have.
 pub(crate) fn on_trial(size: Size) -> impl Iterator<Item = Scheme> + Clone {
     Scheme::durable().filter(move |scheme| size == Size::Full || !scheme.is_baseline())
-}
-
-/// Every scope under every scheme: all schedules, crash points and images within its limits.
-fn exhaustive_records(size: Size, listen: &mut Listener<'_>) -> Result<Vec<Record>, CrashError> {
-    // Enough for every fixed scope to end by itself.
-    let images_max = if size == Size::Quick { 4_000_000 } else { 100_000_000 };
-    let bounds = |scheme: Scheme| match (size, scheme) {
-        (Size::Quick, Scheme::UndoArchapt) => (QUICK_SCHEDULES_MAX, QUICK_IMAGES_MAX),
-        (Size::Quick, Scheme::RedoArchapt) => (u64::MAX, QUICK_IMAGES_MAX),
-        _ => (u64::MAX, images_max),
-    };
-    let mut jobs: Vec<(Scheme, Option<Scope>)> = Vec::new();
-    for scheme in on_trial(size) {
-        let words = [true, false].map(|packed| table::words(3, 4, 2, packed));
-        jobs.push((scheme, None));
-        jobs.extend(words.into_iter().chain(table::of(scheme)).map(|scope| (scheme, Some(scope))));
-    }
-    let what = |(scheme, scope): &(Scheme, Option<Scope>)| {
-        format!("{scheme} {}", scope.as_ref().map_or("lifecycle", |scope| scope.name))
-    };
-    let found = deal("exhaustive search", &jobs, listen, what, |(scheme, scope)| {
-        let (schedules_max, mut images_max) = bounds(*scheme);
-        if size == Size::Quick && scope.as_ref().is_some_and(|scope| scope.checksums) {
-            images_max = images_max.min(QUICK_SUMS_IMAGES_MAX);
-        }
-        let charge = ScopeConfig { images_max, schedules_max, ..ScopeConfig::of(*scheme) };
-        let watch = ThreadStopwatch::new();
-        let tally = match scope {
-            None => lifecycle::run(&charge)?,
-            Some(scope) => scope.run(&charge, |_| ())?,
-        };
-        // Where threads have no clock of their own, the time spent verifying has to do.
-        Ok((watch.elapsed().unwrap_or(tally.elapsed).as_secs_f64(), tally))
-    })?;
-    let per_job = jobs.iter().zip(found);
-    Ok(per_job
-        .flat_map(|((scheme, scope), (cpu_s, tally))| {
-            scope_records(*scheme, scope.as_ref(), cpu_s, &tally)
-        })
-        .collect())
 }
 
 /// What a scope's search came to. `cpu_s` is the time it took, in seconds.
@@ -159,31 +136,17 @@ pub fn scope_records(
 }
 
 /// Every planted bug under every scheme that it breaks.
-fn planted_records(size: Size, listen: &mut Listener<'_>) -> Result<Vec<Record>, CrashError> {
-    let images_max = if size == Size::Quick { 300_000 } else { 10_000_000 };
-    let pairs = on_trial(size).flat_map(|s| Plant::all().map(move |plant| (s, plant)));
-    let jobs: Vec<_> = pairs.filter(|(scheme, plant)| plant.applies_to(*scheme)).collect();
-    let what = |(scheme, plant): &(Scheme, Plant)| format!("{plant} in {scheme}");
-    // Some bugs make the runtime panic, which is one way to be caught.
-    let silence = Silence::new();
-    let sentences = deal("planted bugs", &jobs, listen, what, |(scheme, plant)| {
-        hunt(*plant, *scheme, images_max, |_, _| ())
-    });
-    drop(silence);
-    let sentences = sentences?;
+fn planted_records(size: Size, all: &[Hunted]) -> Vec<Record> {
     let mut records = Vec::new();
     for scheme in on_trial(size) {
         let mut killed = 0.0;
-        let mine: Vec<_> = sentences.iter().filter(|s| s.scheme == scheme).collect();
+        let mine: Vec<_> = all.iter().filter(|hunted| hunted.scheme == scheme).collect();
         for hunted in &mine {
             let plant = hunted.plant.to_string();
             let record = |metric, value| {
-                let (workload, reason) = match &hunted.killed {
-                    Some((scope, guilt)) => (*scope, Some(guilt)),
-                    None => ("all scopes", None),
-                };
-                let record = Record::new(Kind::Crash, workload, scheme.name(), metric, value);
-                with_guilt(record.plant(&plant), reason)
+                let record =
+                    Record::new(Kind::Crash, shown_in(hunted), scheme.name(), metric, value);
+                with_guilt(record.plant(&plant), hunted)
             };
             let dead = f64::from(hunted.killed.is_some());
             killed += dead;
@@ -195,129 +158,31 @@ fn planted_records(size: Size, listen: &mut Listener<'_>) -> Result<Vec<Record>,
         records.push(total(Metric::PLANTED_KILLED, killed));
         records.push(total(Metric::PLANTED_TOTAL, mine.len() as f64));
     }
-    Ok(records)
+    records
 }
 
-/// Every control under every scheme: sound, and to be flagged by no scope.
-fn control_records(size: Size, listen: &mut Listener<'_>) -> Result<Vec<Record>, CrashError> {
-    let images_max = if size == Size::Quick { 50_000 } else { 10_000_000 };
-    let jobs: Vec<_> =
-        on_trial(size).flat_map(|s| Plant::controls().map(move |c| (s, c))).collect();
-    let what = |(scheme, control): &(Scheme, Plant)| format!("{control} in {scheme}");
-    let sentences = deal("controls", &jobs, listen, what, |(scheme, control)| {
-        hunt(*control, *scheme, images_max, |_, _| ())
-    })?;
-    let record = |hunted: Hunted| {
-        let (workload, guilt) = match &hunted.killed {
-            Some((scope, guilt)) => (*scope, Some(guilt)),
-            None => ("all scopes", None),
-        };
-        let flagged = f64::from(guilt.is_some());
+/// Every control under every scheme: sound, and to be flagged by no scope. Those of one scheme and
+/// control follow each other, scope by scope.
+fn control_records(all: &[Hunted]) -> Vec<Record> {
+    let same = |a: &Hunted, b: &Hunted| (a.scheme, a.plant) == (b.scheme, b.plant);
+    let record = |scopes: &[Hunted]| {
+        let hunted = scopes.iter().find(|hunted| hunted.killed.is_some()).unwrap_or(&scopes[0]);
+        let flagged = f64::from(hunted.killed.is_some());
         let (scheme, metric) = (hunted.scheme.name(), Metric::CONTROL_FLAGGED);
-        let record = Record::new(Kind::Crash, workload, scheme, metric, flagged);
-        with_guilt(record.plant(&hunted.plant.to_string()), guilt)
+        let record = Record::new(Kind::Crash, shown_in(hunted), scheme, metric, flagged);
+        with_guilt(record.plant(&hunted.plant.to_string()), hunted)
     };
-    Ok(sentences.into_iter().map(record).collect())
+    all.chunk_by(same).map(record).collect()
 }
 
-fn with_guilt(record: Record, guilt: Option<&ScopeFailure>) -> Record {
-    match guilt {
-        Some(guilt) => record.reason(&guilt.to_string()),
+/// Where a bug was noticed.
+fn shown_in(hunted: &Hunted) -> &'static str {
+    hunted.killed.as_ref().map_or("all scopes", |(scope, _)| scope)
+}
+
+fn with_guilt(record: Record, hunted: &Hunted) -> Record {
+    match &hunted.killed {
+        Some((_, guilt)) => record.reason(&guilt.to_string()),
         None => record,
-    }
-}
-
-/// Runs a job on every core until none is left; results in the order of the jobs.
-pub(crate) fn deal<J: Sync, T: Send>(
-    stage: &str,
-    jobs: &[J],
-    listen: &mut Listener<'_>,
-    what: impl Fn(&J) -> String,
-    run: impl Fn(&J) -> Result<T, TooWide> + Sync,
-) -> Result<Vec<T>, CrashError> {
-    let next = AtomicUsize::new(0);
-    let (sender, receiver) = mpsc::channel();
-    let threads = thread::available_parallelism().map_or(1, usize::from).min(jobs.len().max(1));
-    let mut results: Vec<Option<T>> = jobs.iter().map(|_| None).collect();
-    let total = jobs.len() as u64;
-    listen(Progress::Step { stage, done: 0, total });
-    thread::scope(|scope| {
-        for _ in 0..threads {
-            let (sender, next, run) = (sender.clone(), &next, &run);
-            scope.spawn(move || {
-                loop {
-                    let index = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(job) = jobs.get(index) else { break };
-                    let result = panic::catch_unwind(panic::AssertUnwindSafe(|| run(job)));
-                    // The receiver is gone once an error has decided everything.
-                    if sender.send((index, result)).is_err() {
-                        break;
-                    }
-                }
-            });
-        }
-        drop(sender);
-        for (done, (index, result)) in receiver.into_iter().enumerate() {
-            let name = || what(&jobs[index]);
-            let result = result.map_err(|_| CrashError::Panicked(name()))?;
-            let result = result.map_err(|source| CrashError::TooWide { what: name(), source })?;
-            results[index] = Some(result);
-            listen(Progress::Step { stage, done: done as u64 + 1, total });
-        }
-        Ok::<(), CrashError>(())
-    })?;
-    Ok(results.into_iter().map(|result| result.expect("every job was run")).collect())
-}
-
-/// No panic prints anything while this lives.
-struct Silence {
-    before: Option<Hook>,
-}
-
-type Hook = Box<dyn Fn(&panic::PanicHookInfo<'_>) + Sync + Send + 'static>;
-
-impl Silence {
-    fn new() -> Self {
-        let before = panic::take_hook();
-        panic::set_hook(Box::new(|_| ()));
-        Self { before: Some(before) }
-    }
-}
-
-impl Drop for Silence {
-    fn drop(&mut self) {
-        // A hook cannot be set while unwinding; then the process has other troubles.
-        if let Some(before) = self.before.take().filter(|_| !thread::panicking()) {
-            panic::set_hook(before);
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn jobs_come_back_in_order_and_are_all_told() {
-        let jobs: Vec<u64> = (0..50).collect();
-        let mut told = Vec::new();
-        let mut listen = |progress: Progress<'_>| {
-            if let Progress::Step { done, total, .. } = progress {
-                told.push((done, total));
-            }
-        };
-        let doubled = deal("double", &jobs, &mut listen, u64::to_string, |n| Ok(2 * n)).unwrap();
-        assert_eq!(doubled, jobs.iter().map(|n| 2 * n).collect::<Vec<_>>());
-        assert_eq!(told.last(), Some(&(50, 50)));
-    }
-
-    #[test]
-    fn a_panicking_job_is_an_error_with_its_name() {
-        let silence = Silence::new();
-        let result = deal("panic", &[7u64], &mut |_| (), u64::to_string, |n| -> Result<(), _> {
-            panic!("job {n}")
-        });
-        drop(silence);
-        assert_eq!(result.unwrap_err().to_string(), "7: the checker panicked");
     }
 }

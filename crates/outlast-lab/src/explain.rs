@@ -7,7 +7,7 @@ use outlast::{Plant, Scheme};
 use outlast_crash::explain::published::{self, Flaw};
 use outlast_crash::explain::{Compared, Event, Explanation, Fate, Run};
 
-use crate::crash::CrashError;
+use crate::crash::{CrashError, Work, deal, on_trial};
 use crate::native::Size;
 use crate::progress::Listener;
 
@@ -18,9 +18,43 @@ const COLUMNS: usize = 100;
 const PLANTS: usize = 2;
 
 /// What a report explains.
-enum Job {
+enum Task {
     Flaw(Box<Flaw>),
     Planted(Plant, Scheme),
+}
+
+/// One explanation.
+struct Job {
+    task: Task,
+    seed: u64,
+}
+
+/// What each takes of a processor, in milliseconds.
+const EXPECTED_MS: u64 = 150;
+
+impl Work for Job {
+    /// Nothing where no crash shows it.
+    type Result = Option<Explanation>;
+
+    fn name(&self) -> String {
+        match &self.task {
+            Task::Flaw(flaw) => format!("{} in {}", flaw.name(), flaw.scheme()),
+            Task::Planted(plant, scheme) => format!("{plant} in {scheme}"),
+        }
+    }
+
+    fn expected_ms(&self) -> u64 {
+        EXPECTED_MS
+    }
+
+    fn run(&self) -> Result<Option<Explanation>, CrashError> {
+        match &self.task {
+            // A flaw that cannot be run has nothing to show; the campaigns say why.
+            Task::Flaw(flaw) => Ok(flaw.explain(self.seed).ok().flatten()),
+            Task::Planted(plant, scheme) => published::planted_anywhere(*plant, *scheme)
+                .map_err(|source| CrashError::TooWide { what: self.name(), source }),
+        }
+    }
 }
 
 /// Explains every published flaw that shows, and some planted bugs of each scheme of the runtime, on
@@ -29,22 +63,14 @@ enum Job {
 /// # Errors
 /// When the checker cannot run or panics.
 pub fn for_report(seed: u64, listen: &mut Listener<'_>) -> Result<Vec<Explanation>, CrashError> {
-    let flaws = published::all().into_iter().map(|flaw| Job::Flaw(Box::new(flaw)));
+    let flaws = published::all().into_iter().map(|flaw| Task::Flaw(Box::new(flaw)));
     let of_scheme = |scheme: Scheme| {
         let plants = Plant::all().filter(move |plant| plant.applies_to(scheme));
-        plants.take(PLANTS).map(move |plant| Job::Planted(plant, scheme))
+        plants.take(PLANTS).map(move |plant| Task::Planted(plant, scheme))
     };
-    let planted = crate::crash::on_trial(Size::Quick).flat_map(of_scheme);
-    let jobs: Vec<Job> = flaws.chain(planted).collect();
-    let name = |job: &Job| match job {
-        Job::Flaw(flaw) => format!("{} in {}", flaw.name(), flaw.scheme()),
-        Job::Planted(plant, scheme) => format!("{plant} in {scheme}"),
-    };
-    let told = crate::crash::deal("explained crashes", &jobs, listen, name, |job| match job {
-        // A flaw that cannot be run has nothing to show; the campaigns say why.
-        Job::Flaw(flaw) => Ok(flaw.explain(seed).ok().flatten()),
-        Job::Planted(plant, scheme) => published::planted_anywhere(*plant, *scheme),
-    })?;
+    let planted = on_trial(Size::Quick).flat_map(of_scheme);
+    let jobs: Vec<Job> = flaws.chain(planted).map(|task| Job { task, seed }).collect();
+    let told = deal("explained crashes", &jobs, listen)?;
     Ok(told.into_iter().flatten().collect())
 }
 

@@ -4,7 +4,8 @@
 use std::fmt::Write as _;
 
 use crate::answer::{Answer, Speed};
-use crate::format::significant;
+use crate::beside::Beside;
+use crate::format::{short, significant};
 use crate::pivot::Grid;
 use crate::record::{Document, Kind, Metric, Record, Verdict};
 use crate::table::{TextTable, crashes, verdict_line};
@@ -17,6 +18,7 @@ const BAR_COLUMNS: f64 = 40.0;
 /// More rows of a kind are counted and left to the page.
 const SCHEMES_MAX: usize = 14;
 const MISSED_MAX: usize = 8;
+const FRONT_ENDS_MAX: usize = 5;
 
 /// The first screen.
 pub fn screen(document: &Document) -> String {
@@ -36,6 +38,7 @@ pub fn screen(document: &Document) -> String {
     if !answer.speeds.is_empty() {
         let _ = write!(text, "\n{}\n{}", answer.caption(), chart(&answer.speeds));
     }
+    text += &front_ends(&document.beside);
     let (_, own) = crate::papers::split(document);
     let durable: Vec<Record> =
         own.records.iter().filter(|record| record.kind == Kind::Crash).cloned().collect();
@@ -59,7 +62,7 @@ pub fn first(records: &[Record]) -> Vec<String> {
         let durable = own.filter(|name| **name != outlast::Scheme::None.name());
         let speeds = durable.filter_map(|name| Some((grid.value(row, name)?, name)));
         let (value, name) = speeds.max_by(|a, b| a.0.total_cmp(&b.0))?;
-        Some(format!("{row}: {name} is fastest, {} tx/s", crate::format::short(value)))
+        Some(format!("{row}: {name} is fastest, {} tx/s", short(value)))
     };
     floor.into_iter().chain(grid.rows.iter().filter_map(fastest)).collect()
 }
@@ -74,6 +77,26 @@ fn chart(speeds: &[Speed]) -> String {
         table.row([speed.scheme.clone(), speed.guarantee.clone(), significant(speed.mean), bar]);
     }
     table.render() + &more(speeds.len(), SCHEMES_MAX, "schemes")
+}
+
+/// Front ends beside the programs that they stand for, a line a work; what was left out is on the page.
+fn front_ends(beside: &Beside) -> String {
+    let lines = beside.lines();
+    if lines.is_empty() {
+        return String::new();
+    }
+    let mut table = TextTable::default();
+    for line in &lines[..lines.len().min(FRONT_ENDS_MAX)] {
+        let at = |record: &Record| {
+            let value = record.value.map(|value| format!("{} {}", short(value), record.unit));
+            format!("{} {}", record.scheme, value.unwrap_or_default())
+        };
+        let ratio = line.ours.value.zip(line.theirs.value).map(|(ours, theirs)| ours / theirs);
+        let ratio = ratio.map_or_else(String::new, |ratio| format!("{} ×", significant(ratio)));
+        table.row([line.work.to_owned(), at(line.ours), ratio, at(line.theirs)]);
+    }
+    let more = more(lines.len(), FRONT_ENDS_MAX, "works");
+    format!("\nFront ends (tx/s: more is better; us of CPU: less)\n{}{more}", table.render())
 }
 
 /// What was not reached, own goals first.
@@ -109,8 +132,10 @@ mod tests {
     #[test]
     fn the_first_screen_answers_and_fits() {
         let mut document = made_up();
+        document.beside = crate::beside::tests::made_up();
         let text = screen(&document);
         for line in [
+            "  sqlite/update           pool swift 60.0 k tx/s  2.00 ×      wal 30.0 k tx/s\n",
             "• Durable and fastest on this machine: redo, 1.8",
             "Throughput, × pmdk (mean of 6 works)\n  none          none   2.",
             "\nCrashes, recovered and judged\n",

@@ -23,6 +23,7 @@
 
 pub mod answer;
 pub mod bench;
+pub mod beside;
 pub mod clock;
 pub mod compare;
 pub mod crash;

@@ -9,6 +9,7 @@ use std::fmt;
 use outlast_crash::explain::Explanation;
 use serde::{Deserialize, Serialize};
 
+use crate::beside::Beside;
 use crate::machine::Machine;
 use crate::stats::Spread;
 
@@ -34,6 +35,9 @@ pub struct Document {
     /// Crashes that the run explains.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub explained: Vec<Explanation>,
+    /// Front ends and engines beside the programs that they stand for.
+    #[serde(skip_serializing_if = "Beside::is_empty", default)]
+    pub beside: Beside,
 }
 
 impl Document {
@@ -54,6 +58,7 @@ impl Document {
             records: Vec::new(),
             compared: Vec::new(),
             explained: Vec::new(),
+            beside: Beside::default(),
             commit: self.commit.clone(),
             machine: self.machine.clone(),
             outlast: self.outlast.clone(),
@@ -73,6 +78,7 @@ impl Document {
             records: Vec::new(),
             compared: Vec::new(),
             explained: Vec::new(),
+            beside: Beside::default(),
         }
     }
 
@@ -417,6 +423,12 @@ metrics! {
     THROUGHPUT = "throughput", "tx/s";
     /// Transactions per CPU second of the whole process.
     THROUGHPUT_CPU = "throughput_cpu", "tx/s";
+    /// Transactions per second over those of SQLite's write-ahead log, in the same rounds.
+    SPEED_OVER_WAL = "speed_over_wal", "ratio";
+    /// Commands that a server answers per second.
+    COMMANDS = "commands", "1/s";
+    /// CPU time of a server's process for a command.
+    SERVER_CPU = "server_cpu", "us";
     /// Transactions per CPU second over those of another (the class), in the same rounds.
     RELATIVE_SPEED = "relative_speed", "ratio";
     /// Transactions per second of wall time over those with fewer threads, in the same rounds.

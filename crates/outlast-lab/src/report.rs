@@ -3,15 +3,17 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::thread;
 
 use outlast_crash::explain::Explanation;
 use outlast_pmem::FloorOptions;
 use outlast_trace::write_whole;
 
-use crate::crash::{CrashError, PARTS};
+use crate::beside::{self, Beside};
+use crate::crash::{self, CrashError};
 use crate::native::{self, NativeError, Setup, Size, floor};
 use crate::papers::{self, PAPERS};
-use crate::progress::{Listener, Overall, Phase};
+use crate::progress::{Listener, Overall, Phase, Progress};
 use crate::record::{Document, Record};
 use crate::{compare, explain, goals, html};
 
@@ -27,6 +29,9 @@ pub enum ReportError {
     /// Hardware schemes could not be compared.
     #[error("{0}")]
     Compared(Box<dyn std::error::Error>),
+    /// Front ends could not be compared.
+    #[error("{0}")]
+    Beside(Box<dyn std::error::Error>),
     /// A paper's figures could not be measured.
     #[error("{0}")]
     Paper(Box<dyn std::error::Error>),
@@ -49,6 +54,8 @@ pub struct Findings {
     pub compared: Vec<Record>,
     /// Explained crashes.
     pub explained: Vec<Explanation>,
+    /// Front ends beside the programs that they stand for.
+    pub beside: Beside,
 }
 
 /// The phases of a report with the seconds that each takes on two cores.
@@ -56,18 +63,25 @@ fn phases(setup: &Setup) -> Vec<Phase> {
     let of_size = |(quick, full)| if setup.size == Size::Quick { quick } else { full };
     let each = setup.estimate().as_secs_f64() / setup.workloads.len().max(1) as f64;
     let works = setup.workloads.iter().map(|workload| (workload.name, each));
-    let crashes = PARTS.iter().map(|(name, _)| *name).zip(CRASHES_S.map(of_size));
+    let crashes_s = crash::expected_ms(setup.size, setup.seed) as f64 / 1e3 / cores();
     let papers = PAPERS.iter().map(|paper| paper.name()).zip(PAPERS_S.map(of_size));
     [(FLOOR, of_size(FLOOR_S))]
         .into_iter()
         .chain(works)
-        .chain(crashes)
+        .chain([(BESIDE, of_size(BESIDE_S))])
+        .chain([(crash::STAGE, crashes_s)])
         .chain([(EXPLAINED, of_size(EXPLAINED_S)), (COMPARED, of_size(COMPARED_S))])
         .chain(papers)
         .collect()
 }
 
+/// Processors that work is dealt to.
+fn cores() -> f64 {
+    thread::available_parallelism().map_or(1.0, |count| usize::from(count) as f64)
+}
+
 const FLOOR: &str = "floor";
+const BESIDE: &str = "front ends";
 const EXPLAINED: &str = "explained crashes";
 const COMPARED: &str = "hardware schemes";
 
@@ -76,8 +90,7 @@ type Seconds = (f64, f64);
 
 // Those of the quick scale are what a run took on two cores of its own.
 const FLOOR_S: Seconds = (10.0, 60.0);
-/// In the order of [`PARTS`].
-const CRASHES_S: [Seconds; 4] = [(15.0, 4_000.0), (97.0, 3_000.0), (42.0, 1_500.0), (72.0, 500.0)];
+const BESIDE_S: Seconds = (25.0, 25.0);
 const EXPLAINED_S: Seconds = (4.0, 5.0);
 const COMPARED_S: Seconds = (4.0, 300.0);
 /// In the order of [`PAPERS`].
@@ -88,7 +101,7 @@ pub fn estimate_s(setup: &Setup) -> u64 {
     phases(setup).iter().map(|phase| phase.1).sum::<f64>() as u64
 }
 
-/// Measures what the report shows: floor, competition and distances, crashes, some of them explained,
+/// Measures what the report shows: floor, competition and distances, front ends, crashes, some of them explained,
 /// hardware schemes on one program, then the papers as far as the scale allows. `first` hears of
 /// records as soon as a phase has some.
 ///
@@ -97,6 +110,7 @@ pub fn estimate_s(setup: &Setup) -> u64 {
 pub fn measure<'l>(
     setup: &Setup,
     floor_options: &FloorOptions,
+    others: &beside::Setup<'_>,
     listen: &'l mut Listener<'l>,
     first: &mut dyn FnMut(&[Record]),
 ) -> Result<Findings, ReportError> {
@@ -112,10 +126,12 @@ pub fn measure<'l>(
         records.extend(found);
     }
     records.extend(floor::distances(&records));
-    for (name, part) in PARTS {
-        whole.begin(name);
-        records.extend(part(setup.size, setup.seed, &mut |progress| whole.hear(progress))?);
-    }
+    whole.begin(BESIDE);
+    let beside = beside::measure(others, &mut |progress| whole.hear(progress))
+        .map_err(ReportError::Beside)?;
+    whole.begin(crash::STAGE);
+    let mut tell = |progress: Progress<'_>| whole.hear(progress);
+    records.extend(crash::measure(setup.size, setup.seed, &mut tell)?);
     records.extend(goals::judge(&records));
     whole.begin(EXPLAINED);
     let explained = explain::for_report(setup.seed, &mut |progress| whole.hear(progress))?;
@@ -130,7 +146,7 @@ pub fn measure<'l>(
             papers::for_report(paper, run.as_ref(), &mut |progress| whole.hear(progress));
         records.extend(of_paper.map_err(ReportError::Paper)?);
     }
-    Ok(Findings { records, compared, explained })
+    Ok(Findings { records, compared, explained, beside })
 }
 
 /// The floor, the competition, and how far its schemes are from the floor.

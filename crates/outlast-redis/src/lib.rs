@@ -3,7 +3,8 @@
 //! - [`Server`] listens, runs what clients send, and answers when it is durable. [`Options`] say where and
 //!   for whom, [`Stopper`] ends it.
 //! - [`Engine`] runs commands of data in transactions of any runtime: what a checker crashes and
-//!   what measurements drive is the code that the server runs; [`mod@bench`] is such a measurement.
+//!   what measurements drive is the code that the server runs; [`mod@bench`] is such a measurement,
+//!   [`beside`] one of whole servers.
 //!
 //! Why so: the pool *is* the database. A command changes it in a transaction, so there is no log to
 //! replay and no file to load: a restart is the pool's recovery, and the first command is answered after it.
@@ -42,6 +43,7 @@
 #![forbid(unsafe_code)]
 
 pub mod bench;
+pub mod beside;
 mod commands;
 mod engine;
 mod glob;

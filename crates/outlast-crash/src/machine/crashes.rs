@@ -83,6 +83,44 @@ impl<'r> Images<'r> {
     }
 }
 
+/// After which of its writes a recovery crashes; the last is its end.
+pub(super) struct Stops {
+    pub all: Vec<usize>,
+    /// The one from which work goes on.
+    pub drawn: usize,
+}
+
+impl Campaign {
+    /// The stops of the recovery that follows a crash at this entry and has so many writes.
+    pub(super) fn stops(&self, entry: usize, writes: usize) -> Stops {
+        let first = if self.second_crash { 0 } else { writes };
+        let mut all: Vec<usize> = (first..=writes).collect();
+        let mut random = self.random(STOPS, entry);
+        while all.len() > STOPS_MAX {
+            // The first and the last stay.
+            all.remove(1 + random.below(all.len() as u64 - 2) as usize);
+        }
+        let drawn = all[random.below(all.len() as u64) as usize];
+        Stops { all, drawn }
+    }
+
+    /// Runs the rest of the work from a recovered image on.
+    ///
+    /// # Errors
+    /// When it cannot go on.
+    pub(super) fn go_on(
+        &self,
+        recorded: &Recorded,
+        work: &Work,
+        image: Vec<u8>,
+        there: There,
+    ) -> Result<Run, Box<dyn std::error::Error>> {
+        let streams = recorded.streams.iter().map(|log| Arc::new(rest(log, &there)));
+        let work = work.resumed(streams.collect(), Arc::new(image));
+        self.start(recorded, &work, Some(there))
+    }
+}
+
 /// A campaign's crashes, and what they came to.
 pub(super) struct Crashes<'c> {
     pub campaign: &'c Campaign,
@@ -124,9 +162,7 @@ impl Crashes<'_> {
     /// Runs the rest of the work from a recovered image on, and crashes that.
     fn resume(&mut self, entry: usize, image: Vec<u8>, there: There) -> Result<(), NoSuchEntry> {
         let Self { campaign, recorded, work, .. } = *self;
-        let streams = recorded.streams.iter().map(|log| Arc::new(rest(log, &there)));
-        let work = work.resumed(streams.collect(), Arc::new(image));
-        match campaign.start(recorded, &work, Some(there)) {
+        match campaign.go_on(recorded, work, image, there) {
             Ok(run) => {
                 let entries = run.journal().journal().len();
                 campaign.resumed_points.check_of("--resume-entry", entries)?;
@@ -177,14 +213,7 @@ impl Crashes<'_> {
                 return None;
             }
         };
-        let first = if self.campaign.second_crash { 0 } else { patches.len() };
-        let mut stops: Vec<usize> = (first..=patches.len()).collect();
-        let mut random = self.campaign.random(STOPS, at.entry);
-        while stops.len() > STOPS_MAX {
-            // The first and the last stay.
-            stops.remove(1 + random.below(stops.len() as u64 - 2) as usize);
-        }
-        let drawn = stops[random.below(stops.len() as u64) as usize];
+        let Stops { all: stops, drawn } = self.campaign.stops(at.entry, patches.len());
         let mut found = None;
         for stop in stops {
             let first = apply(&patches[..stop], image);

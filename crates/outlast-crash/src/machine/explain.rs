@@ -45,7 +45,8 @@ struct Found {
 
 impl Campaign {
     /// Looks for the first crash point at which the guarantee is broken, at first by a crash of the
-    /// program alone, then also by a crash of its recovery, and tells it; nothing where none does.
+    /// program alone, then also by a crash of its recovery, then by a crash of the rest of the program
+    /// that goes on from a recovery; tells it, or nothing where none does.
     ///
     /// # Errors
     /// When the run cannot be made or comes to a stop.
@@ -53,37 +54,84 @@ impl Campaign {
         let recorded = self.plan.record()?;
         let work = work_of(&recorded);
         let run = self.start(&recorded, &work, None)?;
-        let seconds = if self.second_crash { &[false, true][..] } else { &[false] };
-        for second in seconds {
-            if let Some(found) = self.first_broken(&recorded, &run, *second)? {
-                return Ok(Some(self.tell(&recorded, &run, &found)));
+        let entries = run.journal().journal().len();
+        self.points.check(entries)?;
+        let points = self.points.of(entries, &mut self.random(super::POINTS, 0));
+        if let Some(found) = self.first_broken(&recorded, &run, &points) {
+            return Ok(Some(self.tell(&recorded, &run, &found, None)));
+        }
+        let mut resumed = self.resumed_at(&points);
+        resumed.sort_unstable();
+        let mut images = Images::new(&run, self.breaks());
+        let mut history = history_of(&recorded, &run);
+        for entry in resumed {
+            let (now, undo) = images.at(entry);
+            let at = (entry, now);
+            let earlier = self.recovered_at(&recorded, &run, &mut history, images.bytes(), at);
+            images.undo(&undo);
+            let Some(earlier) = earlier else { continue };
+            let image = earlier.image.clone();
+            // A recovery from which nothing can go on is the campaign's to report.
+            let Ok(rest) = self.go_on(&recorded, &work, image, earlier.there.clone()) else {
+                continue;
+            };
+            let points: Vec<usize> = (0..=rest.journal().journal().len()).collect();
+            if let Some(found) = self.first_broken(&recorded, &rest, &points) {
+                return Ok(Some(self.tell(&recorded, &rest, &found, Some(earlier))));
             }
         }
         Ok(None)
     }
 
-    fn first_broken(
+    fn first_broken(&self, recorded: &Recorded, run: &Run, points: &[usize]) -> Option<Found> {
+        let seconds = if self.second_crash { &[false, true][..] } else { &[false] };
+        for second in seconds {
+            let mut history = history_of(recorded, run);
+            let mut images = Images::new(run, self.breaks());
+            for &point in points {
+                let (now, undo) = images.at(point);
+                let (image, at) = (images.bytes(), (point, now));
+                let found = self.recover_at(run, &mut history, image, at, *second);
+                if found.is_some() {
+                    return found;
+                }
+                images.undo(&undo);
+            }
+        }
+        None
+    }
+
+    /// The recovery after a crash from which a campaign goes on, where it leaves something whole.
+    fn recovered_at(
         &self,
         recorded: &Recorded,
         run: &Run,
-        second: bool,
-    ) -> Result<Option<Found>, Box<dyn std::error::Error>> {
-        let mut history = match run.recovered {
-            There::Epoch { .. } => History::of_epochs(run),
-            There::Transactions(_) => History::of_transactions(recorded),
+        history: &mut History,
+        image: &mut [u8],
+        (point, now): (usize, Cycle),
+    ) -> Option<Earlier> {
+        let reported = history.reported(run.journal(), now, &run.recovered);
+        let patches = run.prepared.recover(Image::new(image)).ok()?;
+        let stop = self.stops(point, patches.len()).drawn;
+        let undo_first = apply(&patches[..stop], image);
+        let again = match stop < patches.len() {
+            true => run.prepared.recover(Image::new(image)).unwrap_or_default(),
+            false => Vec::new(),
         };
-        let entries = run.journal().journal().len();
-        self.points.check(entries)?;
-        let mut images = Images::new(run, self.breaks());
-        for point in self.points.of(entries, &mut self.random(super::POINTS, 0)) {
-            let (now, undo) = images.at(point);
-            let found = self.recover_at(run, &mut history, images.bytes(), (point, now), second);
-            if found.is_some() {
-                return Ok(found);
-            }
-            images.undo(&undo);
+        let undo = apply(&again, image);
+        let (guarantee, told) = (self.judged_by(&run.recovered), (&reported, &run.recovered));
+        let judged = history.judge(guarantee, run.prepared.as_ref(), Image::new(image), told, None);
+        let recovered = image.to_vec();
+        apply(&undo, image);
+        apply(&undo_first, image);
+        let there = judged.there?;
+        let states = States::of(recorded);
+        let place = |at: PoolOffset| states.place(at);
+        let mut runs = vec![program(PROGRAM, run, (point, now), image, &place)];
+        if stop < patches.len() {
+            runs.push(recovery_run(&patches, stop, image, &place));
         }
-        Ok(None)
+        Some(Earlier { entry: point, image: recovered, there, runs })
     }
 
     /// Recovers an image, after each of the writes of a recovery before it if a `second` crash is asked
@@ -157,13 +205,15 @@ impl Campaign {
         None
     }
 
-    fn tell(&self, recorded: &Recorded, run: &Run, found: &Found) -> Explanation {
+    fn tell(
+        &self,
+        recorded: &Recorded,
+        run: &Run,
+        found: &Found,
+        earlier: Option<Earlier>,
+    ) -> Explanation {
         let states = States::of(recorded);
-        let data: BTreeSet<u64> = states.initial.keys().map(|at| at & !63).collect();
-        let place = |at: PoolOffset| match data.contains(&(at.0 & !63)) {
-            true => format!("data, line {:#x}", at.0 & !63),
-            false => format!("line {:#x}, the scheme's own", at.0 & !63),
-        };
+        let place = |at: PoolOffset| states.place(at);
         let acknowledged = match &found.reported {
             There::Transactions(counts) => counts.clone(),
             There::Epoch { .. } => Counts::new(),
@@ -171,44 +221,30 @@ impl Campaign {
         let mut recovered = found.image.clone();
         apply(&found.patches[..found.stop], &mut recovered);
         apply(&found.second, &mut recovered);
-        let at = CrashEntry { entry: found.point, resumed: None };
-        let (mut lines, mut left_out) =
-            run_lines(states.lines(run, &found.image, &acknowledged, &place));
-        if matches!(found.reported, There::Epoch { .. }) || lines.is_empty() {
-            (lines, left_out) = self.last_lines(run, found, &place);
+        let at = match &earlier {
+            None => CrashEntry { entry: found.point, resumed: None },
+            Some(earlier) => CrashEntry { entry: earlier.entry, resumed: Some(found.point) },
+        };
+        let name = if earlier.is_some() { REST } else { PROGRAM };
+        let mut crashed = program(name, run, (found.point, found.now), &found.image, &place);
+        if matches!(found.reported, There::Transactions(_)) && earlier.is_none() {
+            let lines = states.lines(run, &found.image, &acknowledged, &place);
+            if !lines.is_empty() {
+                (crashed.lines, crashed.lines_left_out) = run_lines(lines);
+            }
         }
-        let mut runs = vec![crate::explain::Run {
-            name: "the program".to_owned(),
-            unit: "entry of the journal".to_owned(),
-            crash_at: found.point as u64,
-            left_out: found.point.saturating_sub(EVENTS_MAX) as u64,
-            events: events(run, found, &place),
-            lines,
-            lines_left_out: left_out,
-        }];
+        if let Some(earlier) = &earlier {
+            crashed.events.insert(0, goes_on(earlier));
+        }
+        let mut runs = earlier.map_or_else(Vec::new, |earlier| earlier.runs);
+        runs.push(crashed);
         let steps = |patches: &[Patch], image: &[u8]| steps(patches, image, &place);
         let mut recovery = Recovery::default();
         let is_second = found.stop < found.patches.len();
         let (last, before) = match is_second {
             false => (&found.patches, found.image.clone()),
             true => {
-                let first = steps(&found.patches[..found.stop], &found.image).0;
-                let event = |(at, step): (usize, Step)| Event {
-                    at: at as u64,
-                    lane: None,
-                    what: step.what,
-                    place: step.place,
-                    fate: Some(crate::explain::Fate::Durable),
-                };
-                runs.push(crate::explain::Run {
-                    name: "the recovery from that".to_owned(),
-                    unit: "write".to_owned(),
-                    crash_at: found.stop as u64,
-                    left_out: found.stop.saturating_sub(STEPS_MAX) as u64,
-                    events: first.into_iter().enumerate().map(event).collect(),
-                    lines: Vec::new(),
-                    lines_left_out: 0,
-                });
+                runs.push(recovery_run(&found.patches, found.stop, &found.image, &place));
                 let mut before = found.image.clone();
                 apply(&found.patches[..found.stop], &mut before);
                 (&found.second, before)
@@ -218,14 +254,7 @@ impl Campaign {
         recovery.read = ranges(&found.read);
         recovery.outcome = match (&found.is_recovered, &found.there) {
             (false, _) => found.violation.to_string(),
-            (true, Some(There::Epoch { epoch, .. })) => format!("memory as of epoch {epoch}"),
-            (true, Some(There::Transactions(counts))) => {
-                let counts = counts.iter();
-                let told: Vec<_> = counts
-                    .map(|(data, count)| format!("{count} transactions of data {data}"))
-                    .collect();
-                told.join(", ")
-            }
+            (true, Some(there)) => kept(there),
             (true, None) => format!("{} words written", last.len()),
         };
         Explanation {
@@ -248,28 +277,6 @@ impl Campaign {
             verdict: found.violation.to_string(),
             replay: self.command(Some(at)),
         }
-    }
-
-    /// Lines that the last entries before the crash brought to memory.
-    fn last_lines(
-        &self,
-        run: &Run,
-        found: &Found,
-        place: &dyn Fn(PoolOffset) -> String,
-    ) -> (Vec<Line>, u64) {
-        let journal = run.journal().journal();
-        let from = found.point.saturating_sub(EVENTS_MAX);
-        let line = |index| journal.get(index).line.start().0;
-        let touched: BTreeSet<u64> = (from..found.point).map(line).collect();
-        let of = |bytes: &[u8], at: u64| {
-            bytes.get(at as usize..at as usize + 64).map_or_else(|| vec![0; 64], <[u8]>::to_vec)
-        };
-        let state = |at: &u64| {
-            let (before, now) = (of(&run.base, *at), of(&found.image, *at));
-            let name = place(PoolOffset(*at));
-            crate::explain::state_of(*at, name, [before, now.clone(), now.clone(), now])
-        };
-        run_lines(touched.iter().filter_map(state).collect())
     }
 
     fn compared(
@@ -320,19 +327,133 @@ impl Campaign {
     }
 }
 
+/// The names of runs.
+const PROGRAM: &str = "the program";
+const REST: &str = "the rest of the program";
+
+/// A recovery from which the rest of the program went on.
+struct Earlier {
+    /// Entries before the crash that it followed.
+    entry: usize,
+    /// What it left.
+    image: Vec<u8>,
+    there: There,
+    /// What had run up to it.
+    runs: Vec<crate::explain::Run>,
+}
+
+fn history_of(recorded: &Recorded, run: &Run) -> History {
+    match run.recovered {
+        There::Epoch { .. } => History::of_epochs(run),
+        There::Transactions(_) => History::of_transactions(recorded),
+    }
+}
+
+/// A run of the program up to its crash, with the lines that its last entries brought to memory.
+fn program(
+    name: &str,
+    run: &Run,
+    (point, now): (usize, Cycle),
+    image: &[u8],
+    place: &dyn Fn(PoolOffset) -> String,
+) -> crate::explain::Run {
+    let journal = run.journal().journal();
+    let from = point.saturating_sub(EVENTS_MAX);
+    let touched: BTreeSet<u64> =
+        (from..point).map(|index| journal.get(index).line.start().0).collect();
+    let of = |bytes: &[u8], at: u64| {
+        bytes.get(at as usize..at as usize + 64).map_or_else(|| vec![0; 64], <[u8]>::to_vec)
+    };
+    let state = |at: &u64| {
+        let (before, now) = (of(&run.base, *at), of(image, *at));
+        let name = place(PoolOffset(*at));
+        crate::explain::state_of(*at, name, [before, now.clone(), now.clone(), now])
+    };
+    let (lines, lines_left_out) = run_lines(touched.iter().filter_map(state).collect());
+    crate::explain::Run {
+        name: name.to_owned(),
+        unit: "entry of the journal".to_owned(),
+        crash_at: point as u64,
+        left_out: from as u64,
+        events: events(run, (point, now), place),
+        lines,
+        lines_left_out,
+    }
+}
+
+/// A recovery up to its crash.
+fn recovery_run(
+    patches: &[Patch],
+    stop: usize,
+    image: &[u8],
+    place: &dyn Fn(PoolOffset) -> String,
+) -> crate::explain::Run {
+    let event = |(at, step): (usize, Step)| Event {
+        at: at as u64,
+        lane: None,
+        what: step.what,
+        place: step.place,
+        fate: Some(crate::explain::Fate::Durable),
+    };
+    crate::explain::Run {
+        name: "the recovery from that".to_owned(),
+        unit: "write".to_owned(),
+        crash_at: stop as u64,
+        left_out: stop.saturating_sub(STEPS_MAX) as u64,
+        events: steps(&patches[..stop], image, place)
+            .0
+            .into_iter()
+            .enumerate()
+            .map(event)
+            .collect(),
+        lines: Vec::new(),
+        lines_left_out: 0,
+    }
+}
+
+/// What a recovery kept.
+fn kept(there: &There) -> String {
+    match there {
+        There::Epoch { epoch, .. } => format!("memory as of epoch {epoch}"),
+        There::Transactions(counts) => {
+            let told =
+                counts.iter().map(|(data, count)| format!("{count} transactions of data {data}"));
+            match told.collect::<Vec<_>>() {
+                none if none.is_empty() => "memory without any transaction".to_owned(),
+                some => some.join(", "),
+            }
+        }
+    }
+}
+
+/// How the rest of a program begins.
+fn goes_on(earlier: &Earlier) -> Event {
+    Event {
+        at: 0,
+        lane: None,
+        what: format!("goes on: recovery kept {}", kept(&earlier.there)),
+        place: String::new(),
+        fate: None,
+    }
+}
+
 /// The journal's last entries before the crash, with what was acknowledged meanwhile.
-fn events(run: &Run, found: &Found, place: &dyn Fn(PoolOffset) -> String) -> Vec<Event> {
+fn events(
+    run: &Run,
+    (point, now): (usize, Cycle),
+    place: &dyn Fn(PoolOffset) -> String,
+) -> Vec<Event> {
     let journal = run.journal();
-    let from = found.point.saturating_sub(EVENTS_MAX);
+    let from = point.saturating_sub(EVENTS_MAX);
     let mut events = Vec::new();
     let since = if from == 0 { Cycle(0) } else { journal.at(from) };
     let mut acknowledged = journal
-        .acknowledged_by(found.now)
+        .acknowledged_by(now)
         .iter()
         .filter(|(at, _)| *at >= since)
         .map(|(at, tx)| (*at, *tx))
         .peekable();
-    for index in from..found.point {
+    for index in from..point {
         let at = journal.at(index);
         while let Some((_, tx)) = acknowledged.next_if(|(told, _)| *told < at) {
             events.push(ack(index, tx));
@@ -346,7 +467,7 @@ fn events(run: &Run, found: &Found, place: &dyn Fn(PoolOffset) -> String) -> Vec
             fate: Some(crate::explain::Fate::Durable),
         });
     }
-    events.extend(acknowledged.map(|(_, tx)| ack(found.point, tx)));
+    events.extend(acknowledged.map(|(_, tx)| ack(point, tx)));
     events
 }
 
@@ -452,6 +573,16 @@ struct States {
 }
 
 impl States {
+    /// What lies at an address.
+    fn place(&self, at: PoolOffset) -> String {
+        let line = at.0 & !63;
+        let is_data = self.initial.range(line..line + 64).next().is_some();
+        match is_data {
+            true => format!("data, line {line:#x}"),
+            false => format!("line {line:#x}, the scheme's own"),
+        }
+    }
+
     fn of(recorded: &Recorded) -> Self {
         let ran = history::ran(recorded);
         let mut states = Self { initial: BTreeMap::new(), by_data: BTreeMap::new() };

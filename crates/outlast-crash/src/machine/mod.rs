@@ -192,11 +192,7 @@ impl Campaign {
         let entries = run.journal().journal().len();
         self.points.check(entries)?;
         let points = self.points.of(entries, &mut self.random(POINTS, 0));
-        let mut resumed: Vec<usize> = points.clone();
-        let mut random = self.random(RESUMES, 0);
-        while resumed.len() > self.resumes {
-            resumed.swap_remove(random.below(resumed.len() as u64) as usize);
-        }
+        let resumed = self.resumed_at(&points);
         let mut crashes = Crashes {
             campaign: self,
             recorded: &recorded,
@@ -206,6 +202,16 @@ impl Campaign {
         };
         crashes.of(&run, None, &points, &resumed)?;
         Ok(crashes.report)
+    }
+
+    /// The crash points among these from which the rest of the work runs on.
+    fn resumed_at(&self, points: &[usize]) -> Vec<usize> {
+        let mut resumed = points.to_vec();
+        let mut random = self.random(RESUMES, 0);
+        while resumed.len() > self.resumes {
+            resumed.swap_remove(random.below(resumed.len() as u64) as usize);
+        }
+        resumed
     }
 
     /// Random numbers for one purpose at one crash point, the same when that is replayed.

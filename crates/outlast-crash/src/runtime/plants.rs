@@ -5,6 +5,9 @@ use outlast::{Plant, Scheme, Site};
 use super::scopes::{Scope, ScopeConfig, ScopeFailure, Tally, lifecycle, table};
 use crate::TooWide;
 
+/// The scope that noticed a bug, and what it saw.
+pub type Noticed = (&'static str, ScopeFailure);
+
 /// What became of one planted bug under one scheme.
 #[derive(Clone, Debug)]
 pub struct Hunted {
@@ -13,7 +16,7 @@ pub struct Hunted {
     /// The scheme that it was planted in.
     pub scheme: Scheme,
     /// Where it was noticed, and how; `None` when every scope stayed silent.
-    pub killed: Option<(&'static str, ScopeFailure)>,
+    pub killed: Option<Noticed>,
     /// Recoveries executed until then.
     pub images: u64,
 }
@@ -92,10 +95,8 @@ pub fn hunt(
                 }
             }
         }
-        let lived = lifecycle::run(&hunt.config(look))?;
-        hunt.images += lived.counted();
-        if let Some(failure) = lived.failure {
-            return Ok(hunt.over(Some(("lifecycle", failure))));
+        if let Some(killed) = hunt.live(look)? {
+            return Ok(hunt.over(Some(killed)));
         }
         for scope in table::of(scheme) {
             if let Some(killed) = hunt.look_into(&scope, look, &mut progress)? {
@@ -104,6 +105,25 @@ pub fn hunt(
         }
     }
     Ok(hunt.over(None))
+}
+
+/// Looks for a bug in one scope, or in a pool's lifecycle where none is named. For a sound control that
+/// no scope is to notice, all of them once are what [`hunt`] does.
+///
+/// # Errors
+/// When a unit of memory has too many contents to enumerate.
+pub fn look(
+    plant: Plant,
+    scheme: Scheme,
+    scope: Option<&Scope>,
+    images_max: u64,
+) -> Result<Hunted, TooWide> {
+    let mut hunt = Hunt { plant, scheme, images: 0 };
+    let killed = match scope {
+        None => hunt.live(images_max)?,
+        Some(scope) => hunt.look_into(scope, images_max, &mut |_, _| ())?,
+    };
+    Ok(hunt.over(killed))
 }
 
 /// A hunt under way.
@@ -118,13 +138,20 @@ impl Hunt {
         ScopeConfig { plant: Some(self.plant), images_max, ..ScopeConfig::of(self.scheme) }
     }
 
+    /// Creates a pool and lets it grow, and says so if the bug is noticed there.
+    fn live(&mut self, images_max: u64) -> Result<Option<Noticed>, TooWide> {
+        let lived = lifecycle::run(&self.config(images_max))?;
+        self.images += lived.counted();
+        Ok(lived.failure.map(|failure| ("lifecycle", failure)))
+    }
+
     /// Runs one scope, and names it if the bug is noticed there.
     fn look_into(
         &mut self,
         scope: &Scope,
         images_max: u64,
         progress: &mut impl FnMut(&'static str, &Tally),
-    ) -> Result<Option<(&'static str, ScopeFailure)>, TooWide> {
+    ) -> Result<Option<Noticed>, TooWide> {
         // Comparing every page with its checksums takes longer than all the rest.
         let images_max = if scope.checksums { images_max / SUMS_SHARE } else { images_max };
         let tally = scope.run(&self.config(images_max), |tally| progress(scope.name, tally))?;
@@ -132,7 +159,7 @@ impl Hunt {
         Ok(tally.failure.map(|failure| (scope.name, failure)))
     }
 
-    fn over(self, killed: Option<(&'static str, ScopeFailure)>) -> Hunted {
+    fn over(self, killed: Option<Noticed>) -> Hunted {
         Hunted { plant: self.plant, scheme: self.scheme, killed, images: self.images }
     }
 }

@@ -10,9 +10,7 @@ use outlast_crash::runtime::campaign::{
 };
 use outlast_workloads::{Layout, Workload};
 
-use crate::crash::on_trial;
 use crate::native::Size;
-use crate::progress::{Listener, Progress};
 use crate::record::{Kind, Metric, Record};
 
 /// What runs, on how many lanes, and how many first crash points each policy gets in the quick
@@ -43,31 +41,9 @@ const FULL_POINTS: usize = 70;
 /// And windows so many times as long: those have the more different images.
 const FULL_TRANSACTIONS: u32 = 10;
 
-/// Runs every durable scheme on each workload under each policy: at least 2,000 crash points for
-/// each policy and scheme, 100,000 in the full scale, on pools of 10,000 keys. For baselines it is
-/// a fifth of that.
-///
-/// # Errors
-/// What cannot be run; a loss is not an error but a record.
-pub fn campaign_records(
-    size: Size,
-    seed: u64,
-    listen: &mut Listener<'_>,
-) -> Result<Vec<Record>, CampaignError> {
-    let campaigns = all(on_trial(size), size, seed);
-    let total = campaigns.iter().map(Campaign::planned).sum();
-    let mut records = Vec::new();
-    let mut before = 0;
-    for campaign in campaigns {
-        let step = |done| Progress::Step { stage: "crash campaigns", done: before + done, total };
-        let report = run(&campaign, &mut |done| listen(step(done)))?;
-        before += campaign.planned();
-        records.extend(report_records(&report));
-    }
-    Ok(records)
-}
-
-/// The campaigns of these schemes: on each workload, under each policy.
+/// The campaigns of these schemes: each workload under each policy, at least 2,000 crash points for
+/// each policy and scheme, 100,000 in the full scale, on pools of 10,000 keys. For baselines it is a fifth
+/// of that.
 pub fn all(schemes: impl Iterator<Item = Scheme>, size: Size, seed: u64) -> Vec<Campaign> {
     let (more_works, more_points, longer) = match size {
         Size::Quick => (&[][..], 1, 1),

@@ -81,6 +81,7 @@ fn look(browser: &str, directory: &Path, frames: &[Frame], is_dark: bool) -> Vec
 fn whole() -> Document {
     let mut document = made_up();
     document.explained = crate::explain::tests::examples();
+    document.beside = crate::beside::tests::made_up();
     let schemes = [("non-pers", "none", 1.0), ("fwb", "durable", 0.7), ("picl", "epoch", 0.9)];
     for (scheme, guarantee, speed) in schemes {
         let record = |metric, value| {

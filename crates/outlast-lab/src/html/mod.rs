@@ -9,6 +9,7 @@
 //! Everything can be read without a script. `page.js` adds what paper cannot: tables that sort and
 //! filter, figures that zoom and switch series, and one explained crash at a time.
 
+mod beside;
 mod crash;
 mod explorer;
 mod native;

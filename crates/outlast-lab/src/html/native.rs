@@ -1,5 +1,7 @@
 //! What was measured on the real processor.
 
+use plotters::style::RGBColor;
+
 use super::{Section, escape, figure, settings, table};
 use crate::pivot::Grid;
 use crate::plot::{Bar, Line, Panel, bars, lines, palette};
@@ -172,11 +174,16 @@ fn line(grid: &Grid<'_>, pattern: &str) -> Line {
 
 /// A panel per workload with a bar per scheme.
 pub(super) fn panels(grid: &Grid<'_>) -> Vec<Panel> {
+    coloured_panels(grid, palette::scheme)
+}
+
+/// As [`panels`], with the colour of a bar by its name.
+pub(super) fn coloured_panels(grid: &Grid<'_>, colour: impl Fn(&str) -> RGBColor) -> Vec<Panel> {
     let bar = |row: &str, scheme: &String| {
         let record = grid.get(row, scheme)?;
         Some(Bar {
             label: scheme.clone(),
-            segments: vec![(record.value?, palette::scheme(scheme))],
+            segments: vec![(record.value?, colour(scheme))],
             whisker: record.p25.zip(record.p75),
         })
     };

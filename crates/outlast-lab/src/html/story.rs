@@ -1,6 +1,6 @@
 //! The report's story, chapter by chapter.
 
-use super::{Chapter, Section, crash, explorer, native, paper, verdicts};
+use super::{Chapter, Section, beside, crash, explorer, native, paper, verdicts};
 use crate::compare;
 use crate::papers;
 use crate::record::{Document, Kind, Metric};
@@ -16,12 +16,13 @@ pub(super) fn chapters(document: &Document) -> Vec<Chapter> {
             about: text(
                 "Transactions on persistent memory under each scheme of the runtime, beside \
                  libpmemobj where this machine has it, and beside <code>none</code>, which neither \
-                 logs nor flushes and survives no crash. Embedded databases have a command of \
-                 their own: <code>outlast bench engines</code>.",
+                 logs nor flushes and survives no crash. Then its front ends beside the programs \
+                 that they stand for.",
             ),
-            open: 1,
+            open: 2,
             sections: vec![
                 native::throughput(&own),
+                beside::section(document),
                 native::cost(&own),
                 native::parts(&own),
                 native::medium(&own),

@@ -22,6 +22,7 @@ pub(crate) fn made_up() -> Document {
         commit: Some("0123abc".into()),
         records: Vec::new(),
         compared: Vec::new(),
+        beside: crate::beside::Beside::default(),
         explained: Vec::new(),
     };
     let records = &mut document.records;

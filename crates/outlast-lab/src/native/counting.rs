@@ -4,8 +4,9 @@
 
 use outlast_pmem::{Counted, Counters};
 
-use super::{Contender, NativeError, Session, bare, lane_runner};
-use crate::progress::{Listener, Progress};
+use super::{Contender, NativeError, Own, Session, bare, lane_runner};
+use crate::parallel::in_parallel;
+use crate::progress::Listener;
 use crate::record::{Kind, Metric, Record};
 
 /// Transactions that are counted.
@@ -19,9 +20,8 @@ pub(super) fn measure(
     let Session { workload, scale, setup, .. } = session;
     let stage = format!("{}: count", workload.name);
     let schemes = setup.own_schemes();
-    let mut records = Vec::new();
-    for (index, &scheme) in schemes.iter().enumerate() {
-        let pool = session.directory.pool(session, scheme, 1, Counted::new)?;
+    let count = |scheme: &Own| -> Result<Vec<Record>, NativeError> {
+        let pool = session.directory.pool(session, *scheme, 1, Counted::new)?;
         let worker = workload.worker(scale, &pool.loaded, setup.seed, 1, 0);
         let mut lane_runner =
             lane_runner::lane_runner(pool.lane()?, setup.ack, scheme.sync_every(), worker);
@@ -32,13 +32,9 @@ pub(super) fn measure(
             abort,
         })?;
         let did = pool.pool.medium().counters() - before;
-        records.extend(counted(workload.name, scheme.name(), did));
-        listen(Progress::Step {
-            stage: &stage,
-            done: index as u64 + 1,
-            total: schemes.len() as u64,
-        });
-    }
+        Ok(counted(workload.name, scheme.name(), did))
+    };
+    let mut records = in_parallel(&schemes, usize::MAX, &stage, listen, count)?.concat();
     for &log in &session.bare {
         let scheme = Contender::Bare(log).name();
         let medium = Counted::new(session.directory.mapped(scheme, bare::bytes(scale))?);
