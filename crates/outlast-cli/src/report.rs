@@ -1,6 +1,7 @@
 //! `outlast report`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use outlast_lab::native::{Setup, Size, floor};
@@ -47,8 +48,11 @@ pub struct ReportArgs {
 const WORKLOADS: [&str; 10] =
     ["ycsb-a", "ycsb-b", "ycsb-c", "ycsb-d", "ycsb-e", "ycsb-f", "sps1", "sps8", "hash", "btree"];
 
-/// Rounds of the quick scale: fewer than usual, for it is to end within minutes.
-const QUICK_ROUNDS: u32 = 7;
+/// The quick scale has less of everything than usual, for it is to end within four minutes: rounds,
+/// milliseconds of a turn, and transactions whose latencies are measured.
+const QUICK_ROUNDS: u32 = 5;
+const QUICK_TURN_MS: u64 = 25;
+const QUICK_LATENCIES: u64 = 10_000;
 
 /// What it runs besides in the full scale.
 const FULL_WORKLOADS: [&str; 6] =
@@ -69,8 +73,15 @@ pub fn run(args: &ReportArgs, as_json: bool, seed: u64) -> CommandResult {
     let named = |name: &&str| Workload::named(name).expect("a workload of the table");
     let workloads = WORKLOADS.iter().chain(more).map(named).collect();
     let plain = Setup::new(workloads, size, seed);
-    let rounds = if size == Size::Quick { QUICK_ROUNDS } else { plain.rounds };
-    let setup = Setup { rounds, ..plain };
+    let setup = match size {
+        Size::Full => plain,
+        Size::Quick => Setup {
+            rounds: QUICK_ROUNDS,
+            turn: Duration::from_millis(QUICK_TURN_MS),
+            latency_transactions: QUICK_LATENCIES,
+            ..plain
+        },
+    };
     noteln!(
         "scale {}: about {} minutes, {} of memory for pools",
         size.name(),

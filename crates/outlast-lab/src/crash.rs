@@ -25,6 +25,9 @@ use crate::record::{Kind, Metric, Record};
 /// The workload on which the rate of verification is judged.
 pub const RATE_SCOPE: &str = "words";
 
+/// The class of what a search found that a limit has ended.
+pub(crate) const CUT_SHORT: &str = "cut short";
+
 /// The crash part could not be run.
 #[derive(Debug, thiserror::Error)]
 pub enum CrashError {
@@ -109,10 +112,11 @@ pub fn scope_records(
         config += "; cut short";
     }
     let record = |metric, value| {
-        Record::new(Kind::Crash, &name, scheme.name(), metric, value)
+        let record = Record::new(Kind::Crash, &name, scheme.name(), metric, value)
             .policy("any")
             .guarantee(&scheme.guarantee().to_string())
-            .config(&config)
+            .config(&config);
+        if tally.complete { record } else { record.class(CUT_SHORT) }
     };
     let broken = tally.failure.as_ref().map(|guilt| guilt.violation.broken);
     let is = |wanted: &[Broken]| f64::from(broken.is_some_and(|broken| wanted.contains(&broken)));

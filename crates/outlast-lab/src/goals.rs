@@ -10,7 +10,7 @@ use crate::record::{Kind, Metric, Record, Verdict};
 pub const OURS: &str = "outlast";
 
 /// On which workloads the cost of persistence has a goal.
-const COST_WORKLOADS: [&str; 6] = ["ycsb-a", "ycsb-f", "sps1", "sps8", "hash", "btree"];
+pub(crate) const COST_WORKLOADS: [&str; 6] = ["ycsb-a", "ycsb-f", "sps1", "sps8", "hash", "btree"];
 
 /// The cost of each scheme relative to the better peer, at most.
 const COST_RATIOS_MAX: [(&str, f64); 2] = [("undo", 0.6), ("redo", 0.45)];

@@ -8,6 +8,7 @@ use std::thread;
 use outlast_crash::explain::Explanation;
 use outlast_pmem::FloorOptions;
 use outlast_trace::write_whole;
+use outlast_workloads::Workload;
 
 use crate::beside::{self, Beside};
 use crate::crash::{self, CrashError};
@@ -61,8 +62,8 @@ pub struct Findings {
 /// The phases of a report with the seconds that each takes on two cores.
 fn phases(setup: &Setup) -> Vec<Phase> {
     let of_size = |(quick, full)| if setup.size == Size::Quick { quick } else { full };
-    let each = setup.estimate().as_secs_f64() / setup.workloads.len().max(1) as f64;
-    let works = setup.workloads.iter().map(|workload| (workload.name, each));
+    let works = setup.workloads.iter();
+    let works = works.map(|work| (work.name, alone(setup, work).estimate().as_secs_f64()));
     let crashes_s = crash::expected_ms(setup.size, setup.seed) as f64 / 1e3 / cores();
     let papers = PAPERS.iter().map(|paper| paper.name()).zip(PAPERS_S.map(of_size));
     [(FLOOR, of_size(FLOOR_S))]
@@ -120,7 +121,7 @@ pub fn measure<'l>(
     first(&records);
     for workload in &setup.workloads {
         whole.begin(workload.name);
-        let alone = Setup { workloads: vec![*workload], ..setup.clone() };
+        let alone = alone(setup, workload);
         let found = native::run(&alone, &mut |progress| whole.hear(progress))?;
         first(&found);
         records.extend(found);
@@ -147,6 +148,13 @@ pub fn measure<'l>(
         records.extend(of_paper.map_err(ReportError::Paper)?);
     }
     Ok(Findings { records, compared, explained, beside })
+}
+
+/// One workload of the setup. The quick scale takes the transactions of those apart that goals are about.
+fn alone(setup: &Setup, workload: &'static Workload) -> Setup {
+    let is_taken_apart = setup.size == Size::Full || goals::COST_WORKLOADS.contains(&workload.name);
+    let parts = setup.parts && is_taken_apart;
+    Setup { workloads: vec![workload], parts, ..setup.clone() }
 }
 
 /// The floor, the competition, and how far its schemes are from the floor.
@@ -206,8 +214,6 @@ pub fn write_page(
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
-
-    use outlast_workloads::Workload;
 
     use super::*;
     use crate::papers::archapt::{Amount, Archapt, Task};

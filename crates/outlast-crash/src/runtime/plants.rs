@@ -21,14 +21,29 @@ pub struct Hunted {
     pub images: u64,
 }
 
-/// Recoveries in each scope before the next is tried, at first and then again.
-const LOOKS_MAX: [u64; 2] = [1_000, 20_000];
+/// Which scopes a pass tries.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Among {
+    /// Those of [`SHOWN_IN`].
+    MadeForIt,
+    All,
+}
+
+/// The passes of a hunt with the recoveries in each scope. A scope that shows a bug under one scheme may
+/// hide it under another.
+const PASSES: [(Among, u64); 5] = [
+    (Among::MadeForIt, 20_000),
+    (Among::All, 1_000),
+    (Among::MadeForIt, u64::MAX),
+    (Among::All, 20_000),
+    (Among::All, u64::MAX),
+];
 
 /// Scopes with checksums get one recovery where others get this number.
 const SUMS_SHARE: u64 = 4;
 
-/// Scopes that show bugs late, or alone. They are tried at length after the first look: what stands
-/// before them in the list would take millions of images.
+/// Scopes that show bugs late, or alone. They are tried first: what stands before them in the list
+/// would take millions of images.
 const SHOWN_IN: &[(Plant, &str)] = &[
     (Plant::SweepTrustsOtherFence, "stepped wide"),
     (Plant::CoveredUnfenced, "stepped wide"),
@@ -78,27 +93,26 @@ pub fn hunt(
     mut progress: impl FnMut(&'static str, &Tally),
 ) -> Result<Hunted, TooWide> {
     let mut hunt = Hunt { plant, scheme, images: 0 };
-    let made_for_it = SHOWN_IN.iter().filter(|(shown, _)| *shown == plant);
-    // Most bugs show early in some scope; few need all that a scope has, and what is sound shows nowhere.
-    let first_looks = if plant.is_control() { &[][..] } else { &LOOKS_MAX };
-    let looks = first_looks.iter().copied().filter(|look| *look < images_max).chain([images_max]);
-    for (number, look) in looks.enumerate() {
-        if number == 1 {
-            // A scope that shows a bug under one scheme may hide it under another.
-            for look in [look.min(images_max), images_max] {
-                for (_, name) in made_for_it.clone() {
-                    for scope in table::of(scheme).filter(|scope| scope.name == *name) {
-                        if let Some(killed) = hunt.look_into(&scope, look, &mut progress)? {
-                            return Ok(hunt.over(Some(killed)));
-                        }
-                    }
-                }
-            }
+    // Most bugs show early in some scope; few need all that a scope has. What is sound shows nowhere.
+    let passes = match plant.is_control() {
+        true => &[(Among::All, u64::MAX)][..],
+        false => &PASSES,
+    };
+    let is_made_for_it =
+        |scope: &Scope| SHOWN_IN.iter().any(|(shown, name)| *shown == plant && *name == scope.name);
+    for (nth, (among, look)) in passes.iter().enumerate() {
+        // The last pass is the one with all images.
+        if *look >= images_max && nth + 1 < passes.len() && *among == Among::All {
+            continue;
         }
-        if let Some(killed) = hunt.live(look)? {
+        let look = images_max.min(*look);
+        if *among == Among::All
+            && let Some(killed) = hunt.live(look)?
+        {
             return Ok(hunt.over(Some(killed)));
         }
-        for scope in table::of(scheme) {
+        let is_tried = |scope: &Scope| *among == Among::All || is_made_for_it(scope);
+        for scope in table::of(scheme).filter(is_tried) {
             if let Some(killed) = hunt.look_into(&scope, look, &mut progress)? {
                 return Ok(hunt.over(Some(killed)));
             }

@@ -21,6 +21,16 @@ const QUICK_IMAGES_MAX: u64 = 500_000;
 /// And of those whose images are compared with their checksums.
 const QUICK_SUMS_IMAGES_MAX: u64 = 40_000;
 
+/// Recoveries in any scope in the quick scale: all but four scopes of `swift` end by themselves before, and
+/// those would take a third of all search.
+const QUICK_SEARCH_IMAGES_MAX: u64 = 1_000_000;
+
+/// Recoveries in each scope that looks at a control in the quick scale.
+const QUICK_CONTROL_IMAGES_MAX: u64 = 20_000;
+
+/// Scopes in which the search of `swift` takes longest.
+const LONG: [&str; 4] = ["rings uneven", "unstepped", "blocks two", "blocks"];
+
 /// One piece.
 pub(super) struct Job {
     size: Size,
@@ -80,8 +90,7 @@ impl Job {
             (Size::Full, _) => (u64::MAX, 100_000_000),
             (Size::Quick, Scheme::UndoArchapt) => (QUICK_SCHEDULES_MAX, QUICK_IMAGES_MAX),
             (Size::Quick, Scheme::RedoArchapt) => (u64::MAX, QUICK_IMAGES_MAX),
-            // Enough for every fixed scope to end by itself.
-            (Size::Quick, _) => (u64::MAX, 4_000_000),
+            (Size::Quick, _) => (u64::MAX, QUICK_SEARCH_IMAGES_MAX),
         };
         let is_summed = scope.is_some_and(|scope| scope.checksums);
         let images_max = match self.size {
@@ -107,7 +116,7 @@ impl Job {
     fn hunt_images_max(&self) -> u64 {
         match (self.size, &self.task) {
             (Size::Full, _) => 10_000_000,
-            (Size::Quick, Task::Control(..)) => 50_000,
+            (Size::Quick, Task::Control(..)) => QUICK_CONTROL_IMAGES_MAX,
             (Size::Quick, _) => 300_000,
         }
     }
@@ -128,7 +137,16 @@ impl Work for Job {
     }
 
     fn expected_ms(&self) -> u64 {
-        1
+        let full = |quick, full| if self.size == Size::Full { full } else { quick };
+        match &self.task {
+            Task::Campaign(_) => full(1_000, 50_000),
+            Task::Scope(Scheme::Swift, Some(scope)) if LONG.contains(&scope.name) => {
+                full(6_000, 30_000)
+            }
+            Task::Scope(..) => full(500, 10_000),
+            Task::Planted(..) => full(300, 5_000),
+            Task::Control(..) => full(60, 500),
+        }
     }
 
     fn run(&self) -> Result<Found, CrashError> {

@@ -1,6 +1,7 @@
 //! What crashes left behind, and which planted bugs were caught.
 
 use super::{Section, escape, table};
+use crate::crash::CUT_SHORT;
 use crate::format::{grouped, short};
 use crate::pivot::{Grid, work};
 use crate::record::{Document, Kind, Metric, Record};
@@ -13,6 +14,9 @@ const COLUMNS: [Metric; 6] = [
     Metric::TORN,
     Metric::UNCORRECTABLE,
 ];
+
+/// Metrics of the other columns.
+const OTHERS: [Metric; 2] = [Metric::VERIFY_RATE, Metric::SCHEDULES];
 
 pub(super) fn campaigns(document: &Document) -> Section {
     let campaign = |record: &Record| {
@@ -41,19 +45,20 @@ pub(super) fn campaigns(document: &Document) -> Section {
             "Torn",
             "Beyond repair",
             "Images/s",
+            "Search",
         ];
-        let words = |head: &str| heads[..4].contains(&head);
+        let words = |head: &str| heads[..4].contains(&head) || head == "Search";
         body += "<p>Every image was recovered by the production code and judged by the oracle. \
                  The policy <code>any</code> is the exhaustive check: every image that any \
-                 eviction allows.</p>\n";
+                 eviction allows. Where <i>Search</i> says <i>first ones</i>, a limit of the quick \
+                 scale has ended it after as many recoveries; <code>--scale full</code> goes on.</p>\n";
         body += &table::rows("One row per campaign.", &heads, words, &rows);
     }
     Section { id: "crash", title: "Crashes", body }
 }
 
 fn whole(document: &Document) -> impl Iterator<Item = &Record> {
-    let shown =
-        |r: &&Record| COLUMNS.iter().any(|metric| r.is(*metric)) || r.is(Metric::VERIFY_RATE);
+    let shown = |r: &&Record| COLUMNS.iter().chain(&OTHERS).any(|metric| r.is(*metric));
     let whole = |r: &&Record| r.kind == Kind::Crash && r.plant.is_none();
     document.records.iter().filter(whole).filter(shown)
 }
@@ -63,7 +68,14 @@ fn campaign_row(grid: &Grid<'_>, row: &str) -> Vec<String> {
     let counts = COLUMNS
         .map(|metric| count_cell(metric, grid.value(row, metric.name).map(|count| count as u64)));
     let rate = grid.value(row, Metric::VERIFY_RATE.name).map_or_else(|| "·".to_owned(), short);
-    text.chain(counts).chain([format!("<td>{rate}</td>")]).collect()
+    let searched = grid.get(row, Metric::SCHEDULES.name);
+    let search = match searched.map(|record| record.class.as_deref() == Some(CUT_SHORT)) {
+        None => "drawn",
+        Some(false) => "whole",
+        Some(true) => "first ones",
+    };
+    let last = [format!("<td>{rate}</td>"), format!("<td class=\"text\">{search}</td>")];
+    text.chain(counts).chain(last).collect()
 }
 
 /// A count, judged where it is one of harm.

@@ -92,7 +92,8 @@ pub(super) fn parts(document: &Document) -> Section {
              is the scheme without its flushes and fences beyond <code>none</code>; flush is what \
              its flushes add to that; fence is what its fences add to that. What a left-out fence \
              would have waited for may show as flush. A negative difference is noise of the \
-             measurement; its bar goes to the left. {}",
+             measurement; its bar goes to the left. The quick scale takes those works apart that goals \
+             are about. {}",
             conditions(document, Metric::TIME_REST)
         );
         let svg = bars("Parts of a transaction", "ns", &panels, &legend);
