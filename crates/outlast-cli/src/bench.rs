@@ -121,7 +121,7 @@ pub fn run(args: &BenchArgs, as_json: bool, seed: u64) -> CommandResult {
     let contenders = if args.scheme.is_empty() { Contender::all() } else { args.scheme.clone() };
     if contenders.iter().any(|contender| matches!(contender, Contender::Pmdk(_))) {
         // It may have to change the environment, which is safe before there are other threads;
-        // what is missing is told by whoever needs it.
+        // a missing one is told by the measurement that needs it.
         let _ = Pmdk::load();
     }
     signals::clean_up_at_the_end()?;

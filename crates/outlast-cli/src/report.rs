@@ -62,7 +62,7 @@ const FULL_WORKLOADS: [&str; 6] =
 pub fn run(args: &ReportArgs, as_json: bool, seed: u64) -> CommandResult {
     report::prepare(&args.out)?;
     // It may have to change the environment, which is safe before there are other threads; what
-    // is missing is told by whoever needs it.
+    // is missing is told by the measurement that needs it.
     let _ = Pmdk::load();
     signals::clean_up_at_the_end()?;
     let size = args.scale.size();

@@ -1,4 +1,4 @@
-//! Testing somebody's own persistent program: findings, not just failures.
+//! Testing a user's own persistent program: findings, not just failures.
 //!
 //! [`Check`] runs a program on a recording medium, possibly on several lanes under many
 //! schedules, enumerates what a crash may leave, runs the program's own recovery on each image
@@ -116,7 +116,7 @@ use stall::Watch;
 pub enum Schedules {
     /// One.
     One(Plan),
-    /// So many random ones; see [`Plan::Random`].
+    /// A number of random ones; see [`Plan::Random`].
     Random {
         /// How many.
         count: u64,
@@ -125,7 +125,7 @@ pub enum Schedules {
         /// How sticky they are.
         stay: u8,
     },
-    /// All with at most so many preemptions, up to a number of schedules.
+    /// All with at most a number of preemptions, up to a number of schedules.
     Preemptions {
         /// How many preemptions.
         bound: u32,

@@ -10,7 +10,7 @@
 //! | stored over | who stored a value | who replaced it |
 //! | was read | who stored a value | who loaded it |
 //! | read before | who loaded a value | who replaced it |
-//! | was over | whoever had returned | whoever was called after that |
+//! | was over | the calls that had returned | the calls made after that |
 //!
 //! The last makes it *strict*: what was acknowledged is seen by everything that begins later.
 //!
@@ -61,7 +61,7 @@ pub enum Edge {
 /// What no serial order of the transactions explains.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Anomaly {
-    /// Somebody loaded a value that no committed transaction left there.
+    /// A transaction loaded a value that no committed transaction left there.
     #[error("transaction {reader} loaded {value} from cell {cell}, which nobody left there")]
     DirtyRead {
         /// The transaction, counted from zero in the order in which they were added.

@@ -41,7 +41,7 @@ pub enum Broken {
     NotClosed,
     /// What survived cannot have happened one after the other.
     Cycle,
-    /// There is something that nobody wrote.
+    /// There is a value that no transaction wrote.
     Garbage,
     /// Recovery refuses the image.
     Refused,

@@ -8,7 +8,7 @@ use std::thread;
 use crate::progress::{Listener, Progress};
 
 /// Runs independent jobs, at most `most` at a time and no more than there are processors; each
-/// processor takes the next one that nobody has. Results come in the order of the jobs.
+/// processor takes the next one that none has taken. Results come in the order of the jobs.
 ///
 /// # Errors
 /// That of the first job, in their order, that has one. After an error no more are begun.

@@ -49,7 +49,7 @@ pub enum Flaw {
 /// | the last 4 (4092–4095) | CRC-32C of all bytes before and of the page number as 8 bytes |
 ///
 /// The lines may be torn by a crash; then the CRC-32C does not match. The version counts for
-/// whoever owns the page; nothing here looks at it.
+/// the page's owner; nothing here looks at it.
 ///
 /// ```
 /// use outlast_matrix::{Flaw, Shape, Spare};

@@ -104,7 +104,7 @@ pub enum MapError {
         /// The file.
         path: PathBuf,
     },
-    /// Somebody else has the file mapped: a writer, or, for a writer, anybody.
+    /// Another process has the file mapped: a writer, or, for a writer, any process.
     #[error("{}: is already open elsewhere; close it there first", path.display())]
     AlreadyOpen {
         /// The file.

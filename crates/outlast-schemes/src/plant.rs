@@ -60,7 +60,7 @@ pub struct Shown {
     pub footprint: u64,
     /// One set of data for all lanes, under one lock.
     pub is_shared: bool,
-    /// Every so many transactions of a lane one aborts; 0 for never.
+    /// Of this number of transactions of a lane one aborts; 0 for never.
     pub abort_every: u64,
     /// Options of the scheme.
     pub options: &'static [(&'static str, u64)],

@@ -1,7 +1,7 @@
 //! The machine's caches, with data in them, and the journal of what became durable.
 //!
 //! A program's stores stay in the caches until something sends them to persistent memory: a
-//! flush, an eviction, or, as the adversary has it, nothing at all that anybody asked for. This
+//! flush, an eviction, or, as the adversary has it, nothing at all that was asked for. This
 //! crate plays a recorded stream of operations ([`OpLog`](outlast_trace::OpLog)) through
 //! set-associative caches of several lanes and levels and writes down, in a [`Journal`], what
 //! entered the persistence domain and when. Every prefix of the journal is the image of one

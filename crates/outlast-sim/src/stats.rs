@@ -54,7 +54,7 @@ pub struct Traffic {
     pub memory_evictions: u64,
     /// Lines written to memory because they were flushed.
     pub memory_flushes: u64,
-    /// Lines written to memory that nobody had asked for.
+    /// Lines written to memory that no program had asked for.
     pub memory_unasked: u64,
     /// Lines that left a write-combining buffer.
     pub memory_streams: u64,

@@ -17,7 +17,7 @@ use std::{
 
 use tempfile::NamedTempFile;
 
-/// What the files begin with that hold somebody's data: pools and their checkpoints.
+/// The first bytes of files that hold a user's data: pools and their checkpoints.
 const PRECIOUS: [&[u8]; 2] = [b"OUTLAST", b"OUTLCKPT"];
 
 /// What the names of files under way begin with; some letters and digits follow.

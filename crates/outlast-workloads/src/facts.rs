@@ -24,7 +24,7 @@ pub enum State {
 /// and do what only a witness needs (such as reading a field before overwriting it) only for one
 /// that watches.
 pub trait Witness {
-    /// Whether anybody listens.
+    /// Whether facts are kept.
     const WATCHES: bool;
 
     /// A run of the transaction's closure starts; what was heard of an earlier one is void.

@@ -138,7 +138,7 @@ pub struct SwapDraw<const SWAPS: usize> {
     version: Version,
 }
 
-/// The word at `place` before anybody swapped any.
+/// The word at `place` before the first swap.
 pub fn initial_word(place: u64) -> u64 {
     join(Version::LOADED, place)
 }

@@ -78,7 +78,7 @@ impl Volatile {
         Self { checked: Some(checked), ..Self::default() }
     }
 
-    /// Inverts bits of the memory behind everybody's back: `(offset of a byte, mask)`.
+    /// Inverts bits of the memory behind the runtime's back: `(offset of a byte, mask)`.
     ///
     /// # Panics
     /// When an offset is outside the memory.

@@ -10,7 +10,7 @@
 //! predicates:
 //!
 //! - [`versions`]: no two transactions leave the same version of a key, so what a key holds says which
-//!   of its writes survived. Exhaustive scopes, and anybody's own program.
+//!   of its writes survived. Exhaustive scopes, and a user's own program.
 //! - `keys`: a state of a key may come back, so sets are searched: all that were acknowledged, with
 //!   some of those in flight. Campaigns on the runtime.
 //! - `prefixes`: transactions on one set of data follow each other, so a set is a number of them, found

@@ -1,7 +1,7 @@
 //! The cost of persistence: what a transaction takes beyond the same work without logging and
 //! flushing, and how that compares with a peer's.
 //!
-//! Throughput ratios flatter everybody: where the work itself dominates, all schemes look alike.
+//! Throughput ratios flatter every scheme: where the work itself dominates, all schemes look alike.
 //! The cost leaves the work out. It is a difference of two measurements, so it is only formed
 //! within a round, where both ran side by side; medians are taken last.
 

@@ -128,7 +128,7 @@ impl Timing {
     }
 }
 
-/// Everybody's results.
+/// The results of all subjects.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// Threads per subject.

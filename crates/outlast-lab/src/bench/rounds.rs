@@ -63,7 +63,7 @@ pub enum BenchError {
         scheme: String,
         /// Its threads.
         lanes: usize,
-        /// Everybody else's.
+        /// Those of the others.
         others: usize,
     },
 }

@@ -94,7 +94,7 @@ fn tag_of(line: LineAddr) -> u64 {
     (line.0 + 1) << 1
 }
 
-/// A cache of tags in front of memory that somebody else keeps.
+/// A cache of tags in front of memory that its caller keeps.
 pub(super) struct EmulatedCache {
     tags: Tags,
     log_at: u64,

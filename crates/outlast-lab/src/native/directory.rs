@@ -13,7 +13,7 @@ use super::scratch::ScratchDirectory;
 use super::{BareLog, Contender, NativeError, Own, Session, Setup, Usage, bare};
 use crate::bench::{Lane, Subject};
 
-/// Where pools are made unless somebody says otherwise: memory, if there is a file system on
+/// Where pools are made unless a caller names another place: memory, if there is a file system on
 /// it, else where temporary files go.
 pub fn default_directory() -> PathBuf {
     let memory = Path::new("/dev/shm");

@@ -110,13 +110,13 @@ pub enum Contender {
 }
 
 impl Contender {
-    /// Everybody, in the order of tables.
+    /// All contenders, in the order of tables.
     pub fn all() -> Vec<Self> {
         let own = SCHEMES.iter().map(|row| Self::Own(Own::plain(row.scheme)));
         own.chain([Self::Pmdk(Granularity::Range), Self::Pmdk(Granularity::Word)]).collect()
     }
 
-    /// Those that a report measures: everybody, in the quick scale without the baselines and the
+    /// Those that a report measures: all, in the quick scale without the baselines and the
     /// literal variants.
     fn of(size: Size) -> Vec<Self> {
         let is_extra = |scheme: Scheme| scheme.is_baseline() || scheme.is_literal();
@@ -275,7 +275,7 @@ const PLACEMENTS_MAX: u32 = 3;
 const ARRIVALS_MAX: u64 = 100_000_000;
 
 impl Setup {
-    /// Everybody on these workloads, with everything measured.
+    /// All contenders on these workloads, with everything measured.
     pub fn new(workloads: Vec<&'static Workload>, size: Size, seed: u64) -> Self {
         Self {
             workloads,

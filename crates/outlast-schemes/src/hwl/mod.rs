@@ -86,7 +86,7 @@ const EARLY_SCAN: u32 = 1;
 const DRAIN: u32 = 2;
 /// The call that forces the next line out.
 const FORCE: u32 = 3;
-/// Lines forced out together while somebody waits for room in the log.
+/// Lines forced out together while a core waits for room in the log.
 const FORCED_IN_HASTE: usize = 8;
 /// Records that are on their way to the write queue at the same time; the others coalesce.
 const IN_FLIGHT_MAX: usize = 2;

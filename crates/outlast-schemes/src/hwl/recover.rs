@@ -96,7 +96,7 @@ fn read(image: Image<'_>, slot: LineAddr) -> Result<Record, RecoveryError> {
 }
 
 /// The first of the records without a gap before the youngest one: where a log begins that was
-/// written round and round without anybody noting a head.
+/// written round and round without a head being noted.
 fn oldest(log: LogPlace, image: Image<'_>) -> u64 {
     let number = |slot: u64| image.word(log.base.plus(1 + slot), 0) >> 16;
     let youngest = youngest(log, &[0; GROWTHS_MAX as usize], image);

@@ -44,7 +44,7 @@ pub(crate) use steps::{Found, Nearest};
 pub enum Cause {
     /// The last level needed its place, or a stream its address.
     Evicted,
-    /// Nobody asked: the adversary's doing.
+    /// Unasked: the adversary's doing.
     Unasked,
     /// A flush instruction.
     Flushed,
@@ -54,7 +54,7 @@ pub enum Cause {
     Stored,
     /// A hardware scheme's log record.
     Logged,
-    /// A hardware scheme wrote a line back that nobody evicted or flushed.
+    /// A hardware scheme wrote a line back that was neither evicted nor flushed.
     Forced,
     /// A hardware scheme's other bookkeeping.
     Metadata,

@@ -1,6 +1,6 @@
 //! What can happen at a time: packed, so that an event is a few words and no allocation.
 
-/// Something that the queue delivers. Numbers are indices into the tables of whoever it is for.
+/// Something that the queue delivers. Numbers are indices into the tables of its receiver.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Event {
     /// A load may ask the caches.

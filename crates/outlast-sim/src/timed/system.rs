@@ -55,7 +55,7 @@ pub struct Setup {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum RunError {
     /// Nothing moves any more, and not everything is done. That is a defect of the machine, or
-    /// of a scheme that made somebody wait for ever.
+    /// of a scheme that made a core wait for ever.
     #[error("nothing moves since {since}: {}", .waiting.join(" | "))]
     Stuck {
         /// The last cycle in which an instruction retired.

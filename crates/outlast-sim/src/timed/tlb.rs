@@ -91,7 +91,7 @@ pub(crate) struct Tlb {
     page_shift: u32,
     /// Whether the first level holds only pages that the second has.
     is_inclusive: bool,
-    /// Pages that left both levels, until somebody takes them.
+    /// Pages that left both levels, until the scheme takes them.
     left: Vec<u64>,
 }
 

@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicU64;
 use crate::spin::SpinLock;
 use crate::word::Word;
 
-/// Where a state lies that anybody may take. Either call may fail because another one is under way.
+/// Where a state lies that any thread may take. Either call may fail because another one is under way.
 pub(crate) trait Place<S> {
     fn empty() -> Self;
     fn try_put(&self, state: S) -> Result<(), S>;
@@ -99,7 +99,7 @@ impl<S, W: Word, P: Place<S>> Parked<S, W, P> {
         self.wanted.load() != 0
     }
 
-    /// Leaves the state to anybody; `wait` is called before each next try.
+    /// Leaves the state to any thread; `wait` is called before each next try.
     #[inline]
     pub fn put(&self, mut state: S, mut wait: impl FnMut()) {
         while let Err(back) = self.state.try_put(state) {

@@ -110,7 +110,7 @@ impl Variant {
         }
     }
 
-    /// The two baselines, then everybody else that exists.
+    /// The two baselines, then all others that exist.
     fn all(task: &Task, listen: &mut Listener<'_>) -> Vec<Self> {
         let on = |scheme, layout| Self { scheme, layout, checksums: false };
         let mut all =

@@ -164,7 +164,7 @@ pub(super) struct Channel {
     pub(super) activates: u64,
     pub(super) refreshes: u64,
     refresh_kind: Refresh,
-    /// Commands as they are given, if somebody wants them.
+    /// Commands as they are given, if they are asked for.
     pub(super) given: Option<Vec<Given>>,
 }
 

@@ -73,7 +73,7 @@ pub(crate) struct Controller {
     served: Vec<Served>,
     pub(crate) outcomes: Vec<Outcome>,
     pub(crate) stats: MemoryStats,
-    /// Every request that arrived, in clocks of the memory, if somebody wants them.
+    /// Every request that arrived, in clocks of the memory, if they are asked for.
     pub(crate) exported: Option<Vec<MemoryRequest>>,
 }
 

@@ -54,7 +54,7 @@ pub(in crate::timed) struct InOrder {
     mispredict_cycles: u64,
     /// A load or a walk is under way; its end is told.
     waits: bool,
-    /// Waits for something that will be told to everybody.
+    /// Waits for something that will be told to all cores.
     pub(in crate::timed) blocked: bool,
     fence_since: Option<Cycle>,
     /// Cycles before this one are counted as busy or lost.

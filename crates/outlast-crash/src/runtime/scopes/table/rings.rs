@@ -213,7 +213,7 @@ pub(super) fn all() -> Vec<Scope> {
         },
         Scope {
             name: "unstepped",
-            about: "as rings uneven, where rings run full before anybody looks after what they cover",
+            about: "as rings uneven, where rings run full before a lane looks after what they cover",
             shape: Shape { words: 16, ..PACKED },
             lanes: uneven([&[1], &[0, 1, 2, 3, 4, 5, 6]], [&[9], &[8, 9, 10, 11, 12, 13, 14]]),
             lane_bytes: 384,
