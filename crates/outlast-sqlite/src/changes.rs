@@ -346,3 +346,66 @@ fn load_kept(at: u64, out: &mut [u8], kept: u64, load: impl Fn(u64, &mut [u8])) 
     }
     rest.fill(0);
 }
+
+#[cfg(test)]
+mod tests {
+    use outlast_workloads::Random;
+
+    use super::*;
+
+    const GRANULE: u64 = GRANULE_BYTES as u64;
+
+    fn fill(random: &mut Random, len: u64) -> Vec<u8> {
+        (0..len).map(|_| random.below(3) as u8).collect()
+    }
+
+    /// Whole granules that differ a little, pieces, cuts and growth, by chance.
+    #[test]
+    fn a_transaction_reads_what_it_has_written_over_what_is_stored() {
+        for seed in 0..200 {
+            let mut random = Random::new(seed);
+            let stored_len = random.below(4 * GRANULE);
+            let stored = fill(&mut random, stored_len);
+            let load = |at: u64, out: &mut [u8]| {
+                let there = stored.get(at as usize..).unwrap_or_default();
+                let len = there.len().min(out.len());
+                out[..len].copy_from_slice(&there[..len]);
+                out[len..].fill(0);
+            };
+            let (mut changes, mut shadow) = (Changes::default(), stored.clone());
+            for _ in 0..12 {
+                let (at, bytes) = match random.below(5) {
+                    0 => {
+                        let len = random.below(4 * GRANULE);
+                        changes.set_len(len, stored_len);
+                        shadow.resize(len as usize, 0);
+                        (0, Vec::new())
+                    }
+                    1 => {
+                        let len = 1 + random.below(500);
+                        (random.below(3 * GRANULE), fill(&mut random, len))
+                    }
+                    _ => {
+                        let (at, mut granule) = (random.below(4) * GRANULE, [0; GRANULE_BYTES]);
+                        load(at, &mut granule);
+                        for _ in 0..random.below(6) {
+                            granule[random.below(GRANULE) as usize] = random.below(9) as u8;
+                        }
+                        (at, granule.to_vec())
+                    }
+                };
+                if !bytes.is_empty() {
+                    changes.write(at, &bytes, stored_len, load).unwrap();
+                    let (at, end) = (at as usize, at as usize + bytes.len());
+                    shadow.resize(shadow.len().max(end), 0);
+                    shadow[at..end].copy_from_slice(&bytes);
+                }
+                assert_eq!(changes.len(stored_len), shadow.len() as u64);
+                let mut seen = vec![7; shadow.len() + 9];
+                changes.read(0, &mut seen, stored_len, load);
+                assert!(seen[..shadow.len()] == shadow, "seed {seed}");
+                assert_eq!(seen[shadow.len()..], [0; 9]);
+            }
+        }
+    }
+}
