@@ -15,8 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 
 use outlast::{
-    Abort, ByteRange, FilePool, Mapped, Medium, Overlay, PoolError, PoolOffset, RecoveredPool,
-    Runner, Session,
+    Abort, FilePool, Mapped, Medium, Overlay, PoolError, PoolOffset, RecoveredPool, Runner, Session,
 };
 use outlast_pmem::MapError;
 
@@ -352,12 +351,7 @@ impl Database {
 
     fn load(&self, at: PoolOffset, out: &mut [u8]) {
         match &self.backing {
-            Backing::Pool(pool) => {
-                if out.len() >= FETCHED_BYTES_MIN {
-                    fetch(pool.medium(), at, out.len());
-                }
-                pool.medium().load(at, out);
-            }
+            Backing::Pool(pool) => pool.medium().load(at, out),
             Backing::Image(pool) => pool.medium().load(at, out),
             Backing::Closed => out.fill(0),
         }
@@ -489,15 +483,6 @@ impl Database {
             Backing::Closed => String::new(),
         }
     }
-}
-
-/// Loads from this length on are of pages, which are rarely in a cache.
-const FETCHED_BYTES_MIN: usize = 1024;
-
-/// Fetches all lines of a page at once. Its copy would have fewer under way, as many as the processor looks ahead,
-/// and the processor's own prefetching begins when some lines of the page were missed.
-fn fetch(medium: &Mapped, at: PoolOffset, len: usize) {
-    ByteRange::new(at, len as u64).lines().for_each(|line| medium.prefetch_read(line));
 }
 
 /// The session that commits. It comes back to the state when it is done.
