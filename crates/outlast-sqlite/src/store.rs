@@ -1,8 +1,8 @@
 //! A file of bytes in a pool: SQLite's database.
 //!
 //! A [`Store`] is the volatile copy of the tables that lead to extents. A transaction's [`Changes`] become
-//! durable in one transaction of the pool: granules that exist are compared with what is
-//! there and stored where words differ; new extents are stored whole, which costs no log.
+//! durable in one transaction of the pool: granules that exist are stored where words differ from
+//! what is there; new extents are stored whole, which costs no log.
 
 use outlast::{Abort, BlockKind, ByteRange, PoolOffset, RootKind, Runner, Transact};
 use rustc_hash::FxHashMap;
