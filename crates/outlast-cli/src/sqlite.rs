@@ -71,11 +71,11 @@ pub struct BenchArgs {
     /// one field in ten), tpcc (one warehouse).
     #[arg(long, value_delimiter = ',', default_values = Work::ALL.map(Work::name))]
     work: Vec<Work>,
-    /// Schemes of the pools, with commas between; the first one is measured with exclusive locking, too.
+    /// Schemes of the pools, with commas between; the first two are measured with exclusive locking, too.
     #[arg(
         long,
         value_delimiter = ',',
-        default_value = "swift,undo,redo,undo-archapt,redo-archapt"
+        default_value = "redo,swift,undo,undo-archapt,redo-archapt"
     )]
     scheme: Vec<Scheme>,
     /// Rows of the table, of 1 KiB each; tpcc has its own.

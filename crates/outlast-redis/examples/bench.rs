@@ -1,17 +1,22 @@
-//! The server beside the real Redis: CPU time of a command, throughput, memory of a million small keys.
+//! The server beside the real Redis: CPU time of a command, throughput, memory of a million small keys, and YCSB's
+//! mix A over sockets.
 //!
 //! `bench [ROUNDS [COMMANDS]]` wants `redis-server` and `redis-benchmark` in the path and works in
 //! `/dev/shm`. Subjects take turns; medians are printed with the least and the most.
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
 use outlast::{MapOptions, UnrecoveredPool};
 use outlast_redis::beside::{Running, SUBJECTS, Subject, Turn, Work};
+use outlast_workloads::Random;
+use outlast_workloads::tpcc_terminals::letters;
+use outlast_workloads::zipf::{ScrambledZipfian, fnv_hash};
 
-type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
+type Outcome<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 const fn work(test: &'static str, bytes: u32, pipeline: u32) -> Work {
     Work { test, bytes, pipeline }
@@ -67,6 +72,159 @@ fn measure(rounds: usize, commands: u32, work: Work) -> Outcome<()> {
             spread(of(&Turn::cpu_us), 2),
             spread(of(&|turn| turn.user_us), 2),
             spread(of(&|turn| turn.rate / 1e3), 1)
+        );
+    }
+    Ok(())
+}
+
+/// Connections of YCSB's load, each with a thread of its own.
+const CONNECTIONS: usize = 8;
+/// Records of YCSB's load, and what each has.
+const RECORDS: u64 = 20_000;
+const FIELDS: u64 = 10;
+const FIELD_BYTES: usize = 100;
+
+/// A connection that sends commands and reads their answers.
+struct Connection {
+    reader: BufReader<TcpStream>,
+    line: Vec<u8>,
+}
+
+impl Connection {
+    fn open(server: &Running) -> Outcome<Self> {
+        let stream = server.connect()?;
+        stream.set_nodelay(true)?;
+        Ok(Self { reader: BufReader::new(stream), line: Vec::new() })
+    }
+
+    fn send(&mut self, words: &[&[u8]]) -> Outcome<()> {
+        let mut command = format!("*{}\r\n", words.len()).into_bytes();
+        for word in words {
+            command.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
+            command.extend_from_slice(word);
+            command.extend_from_slice(b"\r\n");
+        }
+        Ok(self.reader.get_mut().write_all(&command)?)
+    }
+
+    /// Reads an answer; returns its number, its length, or how many items it has.
+    fn answer(&mut self) -> Outcome<usize> {
+        self.line.clear();
+        self.reader.read_until(b'\n', &mut self.line)?;
+        let line = String::from_utf8_lossy(&self.line).trim_end().to_owned();
+        let number = || line[1..].parse::<usize>().map_err(|_| format!("an answer: {line}"));
+        match self.line.first() {
+            Some(b':') => Ok(number()?),
+            Some(b'$') => {
+                let len = number()?;
+                self.line.resize(len + 2, 0);
+                self.reader.read_exact(&mut self.line)?;
+                Ok(len)
+            }
+            Some(b'*') => {
+                let items = number()?;
+                (0..items).try_for_each(|_| self.answer().map(drop))?;
+                Ok(items)
+            }
+            _ => Err(format!("an answer: {line}").into()),
+        }
+    }
+}
+
+fn record_key(record: u64) -> Vec<u8> {
+    format!("user{:019}", fnv_hash(record)).into_bytes()
+}
+
+fn field_value(random: &mut Random) -> Vec<u8> {
+    let mut value = vec![0; FIELD_BYTES];
+    letters(random, &mut value);
+    value
+}
+
+fn load_records(server: &Running) -> Outcome<()> {
+    let (mut connection, mut random) = (Connection::open(server)?, Random::new(1));
+    for record in 0..RECORDS {
+        let mut words = vec![b"HSET".to_vec(), record_key(record)];
+        for field in 0..FIELDS {
+            words.extend([format!("field{field}").into_bytes(), field_value(&mut random)]);
+        }
+        connection.send(&words.iter().map(Vec::as_slice).collect::<Vec<_>>())?;
+        connection.answer()?;
+    }
+    Ok(())
+}
+
+/// Half reads of a record, half updates of a field, by Zipf's law. Returns the nanoseconds of each.
+fn operations(server: &Running, number: usize, count: u32) -> Outcome<Vec<u64>> {
+    let (mut connection, keys) = (Connection::open(server)?, ScrambledZipfian::new(RECORDS));
+    let mut random = Random::stream(2, number as u64);
+    let mut times = Vec::with_capacity(count as usize);
+    for _ in 0..count {
+        let key = record_key(keys.draw(&mut random));
+        let update = (random.below(2) == 0).then(|| {
+            (format!("field{}", random.below(FIELDS)).into_bytes(), field_value(&mut random))
+        });
+        let began = Instant::now();
+        let (answer, wanted) = match &update {
+            Some((field, value)) => {
+                connection.send(&[b"HSET", &key, field, value])?;
+                (connection.answer()?, 0)
+            }
+            None => {
+                connection.send(&[b"HGETALL", &key])?;
+                (connection.answer()?, 2 * FIELDS as usize)
+            }
+        };
+        times.push(began.elapsed().as_nanos() as u64);
+        if answer != wanted {
+            return Err(format!("an answer of {answer} items instead of {wanted}").into());
+        }
+    }
+    Ok(times)
+}
+
+/// YCSB's mix A: throughput and latency as its connections see them, CPU time of the server.
+fn ycsb(rounds: usize, count: u32) -> Outcome<()> {
+    let mut figures: Vec<[Vec<f64>; 4]> = SUBJECTS.iter().map(|_| Default::default()).collect();
+    for _ in 0..rounds {
+        for (subject, figures) in SUBJECTS.iter().zip(&mut figures) {
+            let running = &start(subject)?;
+            load_records(running)?;
+            let before = running.cpu_us()?;
+            let began = Instant::now();
+            let times: Outcome<Vec<Vec<u64>>> = std::thread::scope(|scope| {
+                let threads: Vec<_> = (0..CONNECTIONS)
+                    .map(|number| {
+                        scope.spawn(move || operations(running, number, count / CONNECTIONS as u32))
+                    })
+                    .collect();
+                threads
+                    .into_iter()
+                    .map(|thread| {
+                        thread.join().map_err(|_| "a connection's thread has panicked")?
+                    })
+                    .collect()
+            });
+            let seconds = began.elapsed().as_secs_f64();
+            let used = running.cpu_us()? - before;
+            let mut times = times?.concat();
+            times.sort_unstable();
+            let at = |share: f64| times[(share * (times.len() - 1) as f64) as usize] as f64 / 1e3;
+            figures[0].push(used / times.len() as f64);
+            figures[1].push(times.len() as f64 / seconds / 1e3);
+            figures[2].push(at(0.5));
+            figures[3].push(at(0.99));
+        }
+    }
+    println!("YCSB's mix A, {RECORDS} records of {FIELDS} fields, {CONNECTIONS} connections");
+    for (subject, [cpu, rate, p50, p99]) in SUBJECTS.iter().zip(figures) {
+        println!(
+            "  {:16} {:24} us CPU  {:24} k/s  {:24} us p50  {:24} us p99",
+            subject.name,
+            spread(cpu, 2),
+            spread(rate, 1),
+            spread(p50, 0),
+            spread(p99, 0)
         );
     }
     Ok(())
@@ -143,6 +301,7 @@ fn main() -> Outcome<()> {
     let commands = words.next().map_or(Ok(100_000), |word| word.parse())?;
     memory()?;
     restart(rounds)?;
+    ycsb(rounds, commands)?;
     for work in WORKS {
         measure(rounds, commands, work)?;
     }

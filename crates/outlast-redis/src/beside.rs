@@ -216,11 +216,31 @@ impl Running {
     /// As [`load`](Self::load).
     pub fn turn(&self, commands: u32, work: Work) -> Result<Turn, BesideError> {
         self.load((commands / 4).max(1), work)?;
-        let before = cpu_micros(self.process.id())?;
+        let before = self.cpu_micros()?;
         let rate = self.load(commands, work)?;
-        let after = cpu_micros(self.process.id())?;
+        let after = self.cpu_micros()?;
         let micros = |index: usize| (after[index] - before[index]) / f64::from(commands);
         Ok(Turn { user_us: micros(0), system_us: micros(1), rate })
+    }
+
+    /// Microseconds of CPU that it has used until now.
+    ///
+    /// # Errors
+    /// When the system does not tell.
+    pub fn cpu_us(&self) -> Result<f64, BesideError> {
+        self.cpu_micros().map(|[user, system]| user + system)
+    }
+
+    /// The same in user mode and in the kernel.
+    fn cpu_micros(&self) -> Result<[f64; 2], BesideError> {
+        let path = format!("/proc/{}/stat", self.process.id());
+        let stat = std::fs::read_to_string(&path).map_err(named(&*path))?;
+        let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or("").split_whitespace().collect();
+        let ticks = |index: usize| fields.get(index).and_then(|ticks| ticks.parse::<f64>().ok());
+        match (ticks(11), ticks(12)) {
+            (Some(user), Some(system)) => Ok([user * 1e4, system * 1e4]),
+            _ => Err(BesideError::Io(path, io::Error::from(io::ErrorKind::InvalidData))),
+        }
     }
 }
 
@@ -250,17 +270,5 @@ impl Turn {
     /// All microseconds of CPU for a command.
     pub fn cpu_us(&self) -> f64 {
         self.user_us + self.system_us
-    }
-}
-
-/// Microseconds of CPU that a process has used, in user mode and in the kernel.
-fn cpu_micros(process: u32) -> Result<[f64; 2], BesideError> {
-    let path = format!("/proc/{process}/stat");
-    let stat = std::fs::read_to_string(&path).map_err(named(&*path))?;
-    let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or("").split_whitespace().collect();
-    let ticks = |index: usize| fields.get(index).and_then(|ticks| ticks.parse::<f64>().ok());
-    match (ticks(11), ticks(12)) {
-        (Some(user), Some(system)) => Ok([user * 1e4, system * 1e4]),
-        _ => Err(BesideError::Io(path, io::Error::from(io::ErrorKind::InvalidData))),
     }
 }

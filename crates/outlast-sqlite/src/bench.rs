@@ -119,23 +119,42 @@ pub enum BenchError {
 pub struct Subject {
     /// Its name in the table.
     pub name: String,
-    /// A pool under a scheme; `None` for a plain database.
-    pool: Option<DatabaseOptions>,
+    place: Place,
     /// What is said to a new connection.
     pragmas: &'static str,
+}
+
+/// Where a database is.
+#[derive(Clone, Debug)]
+enum Place {
+    /// In a pool under a scheme.
+    Pool(DatabaseOptions),
+    /// In a plain file.
+    File,
+    /// In volatile memory.
+    Memory,
 }
 
 /// The name of the subject that others are related to.
 pub const WAL: &str = "wal";
 
-/// Everything that is compared: pools under these schemes, and SQLite's own journals.
+/// The name of the subject that protects nothing: a database in volatile memory, without a journal. Its time is
+/// SQLite's own, and a bound for all others.
+pub const UNPROTECTED: &str = "unprotected";
+
+/// Everything that is compared: pools under these schemes, the first two also with exclusive locking, SQLite's
+/// own journals, and [`UNPROTECTED`].
 pub fn subjects(schemes: &[Scheme], domain: Option<outlast::Domain>) -> Vec<Subject> {
     let pool = |scheme: Scheme, suffix, pragmas| Subject {
         name: format!("pool {scheme}{suffix}"),
-        pool: Some(DatabaseOptions { scheme: Some(scheme), domain, ..DatabaseOptions::default() }),
+        place: Place::Pool(DatabaseOptions {
+            scheme: Some(scheme),
+            domain,
+            ..DatabaseOptions::default()
+        }),
         pragmas,
     };
-    let own = |name: &str, pragmas| Subject { name: name.into(), pool: None, pragmas };
+    let own = |name: &str, pragmas| Subject { name: name.into(), place: Place::File, pragmas };
     let pools = schemes.iter().map(|scheme| pool(*scheme, "", "pragma synchronous=full"));
     let exclusive = "pragma synchronous=full; pragma locking_mode=exclusive";
     let journals = [
@@ -148,8 +167,13 @@ pub fn subjects(schemes: &[Scheme], domain: Option<outlast::Domain>) -> Vec<Subj
         ),
         own("off", "pragma synchronous=full; pragma journal_mode=off"),
     ];
-    let first = schemes.iter().take(1).map(|scheme| pool(*scheme, " exclusive", exclusive));
-    pools.chain(first).chain(journals).collect()
+    let unprotected = Subject {
+        name: UNPROTECTED.into(),
+        place: Place::Memory,
+        pragmas: "pragma journal_mode=off",
+    };
+    let first = schemes.iter().take(2).map(|scheme| pool(*scheme, " exclusive", exclusive));
+    pools.chain(first).chain(journals).chain([unprotected]).collect()
 }
 
 /// A middle and the quartiles around it.
@@ -255,7 +279,7 @@ pub fn measure(
     let mut clients = Vec::new();
     for (subject, file) in subjects.iter().zip(files) {
         copy(loaded, file, subject)?;
-        clients.push(connect(sqlite, subject, file).map_err(told_of(&subject.name))?);
+        clients.push(connect(sqlite, subject, loaded, file).map_err(told_of(&subject.name))?);
     }
     let mut turns: Vec<Vec<Turn>> = subjects.iter().map(|_| Vec::new()).collect();
     // The first round only warms up.
@@ -322,11 +346,13 @@ fn load(sqlite: &Sqlite, plan: &Plan, work: Work, file: &Path) -> Result<(), Cli
 }
 
 fn copy(loaded: &Path, file: &Path, subject: &Subject) -> Result<(), BenchError> {
-    match &subject.pool {
-        Some(options) => plain::import(loaded, file, options).map(drop)?,
-        None => std::fs::copy(loaded, file)
+    match &subject.place {
+        Place::Pool(options) => plain::import(loaded, file, options).map(drop)?,
+        Place::File => std::fs::copy(loaded, file)
             .map(drop)
             .map_err(|error| BenchError::Io(file.display().to_string(), error))?,
+        // Its connection fills it.
+        Place::Memory => {}
     }
     Ok(())
 }
@@ -334,17 +360,22 @@ fn copy(loaded: &Path, file: &Path, subject: &Subject) -> Result<(), BenchError>
 fn connect<'s>(
     sqlite: &'s Sqlite,
     subject: &Subject,
+    loaded: &Path,
     file: &Path,
 ) -> Result<Client<'s>, ClientError> {
-    let parameters = match &subject.pool {
-        Some(options) => {
+    let parameters = match &subject.place {
+        Place::Pool(options) => {
             let scheme = options.scheme.map_or_else(String::new, |name| format!("&scheme={name}"));
             let domain = options.domain.map_or_else(String::new, |name| format!("&domain={name}"));
             format!("vfs=outlast{scheme}{domain}")
         }
-        None => "vfs=unix".to_owned(),
+        Place::File => "vfs=unix".to_owned(),
+        Place::Memory => "vfs=memdb".to_owned(),
     };
     let client = sqlite.open(&format!("file:{}?{parameters}", file.display()))?;
+    if matches!(subject.place, Place::Memory) {
+        client.copy_from(&sqlite.open(&format!("file:{}?vfs=unix", loaded.display()))?)?;
+    }
     client.run(subject.pragmas)?;
     Ok(client)
 }

@@ -1,9 +1,18 @@
-//! What a transaction of SQLite has written so far: whole granules in volatile memory.
+//! What a transaction of SQLite has written so far, in volatile memory.
+//!
+//! A granule that is written whole over a stored one is compared at once, and the words that differ are kept. All
+//! other granules are kept whole.
+//!
+//! * **CHANGES-1** Parts lie in what is stored and was not cut off. Nothing stores there before the transaction's
+//!   end (DATABASE-1), so they remain all that differs from it.
 
 use std::collections::TryReserveError;
+use std::collections::hash_map::Entry;
+use std::ops::Range;
 
 use rustc_hash::FxHashMap;
 
+use crate::differences::{Runs, STRIDE_BYTES};
 use crate::layout::GRANULE_BYTES;
 
 /// The bytes of a granule.
@@ -12,14 +21,110 @@ pub type Granule = [u8; GRANULE_BYTES];
 /// Granules that are kept for the next transaction when one is over.
 const SPARES_MAX: usize = 64;
 
+/// Ranges of a granule that differ, at most: between two there are three equal words.
+const PARTS_MAX: usize = GRANULE_BYTES / 8 / 4 + 1;
+
 /// Changes to a file, over the content that it has in the pool.
 #[derive(Default)]
 pub struct Changes {
-    granules: FxHashMap<u64, Box<Granule>>,
+    granules: FxHashMap<u64, Change>,
+    parts: Parts,
     spares: Vec<Box<Granule>>,
     /// How long the file is to be, and how much of its stored content was never cut off; `None` where
     /// nothing has changed.
     lens: Option<Lens>,
+}
+
+/// How a granule has changed.
+enum Change {
+    /// To all of that.
+    Whole(Box<Granule>),
+    /// In these of the [`Parts`].
+    Parts(Range<usize>),
+}
+
+/// How a granule has changed, for one that reads it.
+pub(crate) enum Changed<'c> {
+    /// To all of that.
+    Whole(&'c Granule),
+    /// In these parts.
+    Parts(&'c [Part]),
+}
+
+/// Words of a granule that differ from what is stored.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Part {
+    /// Where they begin in the granule.
+    pub from: usize,
+    /// How many bytes they have.
+    pub len: usize,
+    /// Where their bytes are.
+    at: usize,
+}
+
+/// The parts of all granules.
+#[derive(Default)]
+struct Parts {
+    parts: Vec<Part>,
+    bytes: Vec<u8>,
+}
+
+impl Parts {
+    /// Compares a granule that starts at `start` with what `load` loads.
+    fn add(
+        &mut self,
+        start: u64,
+        granule: &Granule,
+        load: impl Fn(u64, &mut [u8]),
+    ) -> Result<Range<usize>, TryReserveError> {
+        self.parts.try_reserve(PARTS_MAX)?;
+        self.bytes.try_reserve(GRANULE_BYTES)?;
+        let first = self.parts.len();
+        let Self { parts, bytes } = self;
+        let mut runs = Runs::new(|from, to| {
+            parts.push(Part { from, len: to - from, at: bytes.len() });
+            bytes.extend_from_slice(&granule[from..to]);
+        });
+        let mut old = [0; STRIDE_BYTES];
+        for (new, at) in granule.chunks(STRIDE_BYTES).zip((0..).step_by(STRIDE_BYTES)) {
+            load(start + at as u64, &mut old);
+            runs.compare(at, new, &old);
+        }
+        runs.end(GRANULE_BYTES);
+        Ok(first..self.parts.len())
+    }
+
+    fn clear(&mut self) {
+        if self.bytes.capacity() > SPARES_MAX * GRANULE_BYTES {
+            *self = Self::default();
+        }
+        self.parts.clear();
+        self.bytes.clear();
+    }
+
+    fn of(&self, parts: &Range<usize>) -> &[Part] {
+        &self.parts[parts.clone()]
+    }
+
+    /// Leaves nothing of a granule's parts from byte `len` on.
+    fn cut(&mut self, parts: &mut Range<usize>, len: usize) {
+        let begin_before = self.of(parts).partition_point(|part| part.from < len);
+        parts.end = parts.start + begin_before;
+        if let Some(last) = self.parts[parts.clone()].last_mut() {
+            last.len = last.len.min(len - last.from);
+        }
+    }
+
+    /// Puts the bytes of parts where they belong in a stretch of their granule that begins at `from`.
+    fn put(&self, parts: &Range<usize>, from: usize, out: &mut [u8]) {
+        for part in self.of(parts) {
+            let (begin, end) = (part.from.max(from), (part.from + part.len).min(from + out.len()));
+            if begin < end {
+                let bytes = &self.bytes[part.at..][begin - part.from..end - part.from];
+                out[begin - from..end - from].copy_from_slice(bytes);
+            }
+        }
+    }
 }
 
 /// The lengths of a file that a transaction changes.
@@ -63,8 +168,9 @@ pub(crate) fn pieces(at: u64, len: usize) -> impl Iterator<Item = Piece> {
 impl Changes {
     /// Changes as they were.
     pub(crate) fn of(lens: Lens, granules: impl IntoIterator<Item = (u64, Box<Granule>)>) -> Self {
-        let granules = granules.into_iter().collect();
-        Self { granules, spares: Vec::new(), lens: Some(lens) }
+        let whole = |(number, granule)| (number, Change::Whole(granule));
+        let granules = granules.into_iter().map(whole).collect();
+        Self { granules, lens: Some(lens), ..Self::default() }
     }
 
     /// Nothing has changed.
@@ -77,9 +183,26 @@ impl Changes {
         self.lens
     }
 
-    /// The granule of that number, if it was written to.
-    pub fn granule(&self, number: u64) -> Option<&Granule> {
-        self.granules.get(&number).map(|granule| &**granule)
+    /// How the granule of that number has changed, if it was written to.
+    pub(crate) fn granule(&self, number: u64) -> Option<Changed<'_>> {
+        self.granules.get(&number).map(|change| match change {
+            Change::Whole(granule) => Changed::Whole(granule),
+            Change::Parts(parts) => Changed::Parts(self.parts.of(parts)),
+        })
+    }
+
+    /// The bytes of a part.
+    pub(crate) fn part(&self, part: &Part) -> &[u8] {
+        &self.parts.bytes[part.at..part.at + part.len]
+    }
+
+    /// The content of the granule of that number, over the stored one in `out`.
+    pub(crate) fn put(&self, number: u64, out: &mut Granule) {
+        match self.granules.get(&number) {
+            Some(Change::Whole(granule)) => *out = **granule,
+            Some(Change::Parts(parts)) => self.parts.put(parts, 0, out),
+            None => {}
+        }
     }
 
     /// The numbers of all granules that were written to, in order.
@@ -96,8 +219,12 @@ impl Changes {
 
     /// Forgets everything.
     pub fn clear(&mut self) {
-        let spares = self.granules.drain().map(|(_, granule)| granule);
+        let spares = self.granules.drain().filter_map(|(_, change)| match change {
+            Change::Whole(granule) => Some(granule),
+            Change::Parts(_) => None,
+        });
         self.spares.extend(spares.take(SPARES_MAX));
+        self.parts.clear();
         self.spares.truncate(SPARES_MAX);
         if self.granules.capacity() > 4 * SPARES_MAX {
             self.granules = FxHashMap::default();
@@ -125,23 +252,39 @@ impl Changes {
         let lens = self.lens_over(stored_len);
         lens.len = lens.len.max(at + bytes.len() as u64);
         let kept = lens.kept;
+        let Self { granules, parts, spares, .. } = self;
         for piece in pieces(at, bytes.len()) {
-            let granule = match self.granules.entry(piece.number) {
-                std::collections::hash_map::Entry::Occupied(entry) => entry.into_mut(),
-                std::collections::hash_map::Entry::Vacant(entry) => {
-                    let mut granule = match self.spares.pop() {
-                        Some(spare) => spare,
-                        None => new_granule()?,
-                    };
+            let part = &bytes[piece.done..piece.done + piece.len];
+            let start = piece.number * GRANULE_BYTES as u64;
+            let granule = match granules.entry(piece.number) {
+                Entry::Occupied(entry) => {
+                    let change = entry.into_mut();
+                    if let Change::Parts(known) = change {
+                        let mut granule = take_granule(spares)?;
+                        load_kept(start, &mut granule[..], kept, &load);
+                        parts.put(known, 0, &mut granule[..]);
+                        *change = Change::Whole(granule);
+                    }
+                    change
+                }
+                Entry::Vacant(entry) => {
+                    if let Some(whole) = part.first_chunk()
+                        && start + GRANULE_BYTES as u64 <= kept
+                    {
+                        // CHANGES-1.
+                        entry.insert(Change::Parts(parts.add(start, whole, &load)?));
+                        continue;
+                    }
+                    let mut granule = take_granule(spares)?;
                     if piece.len < GRANULE_BYTES {
-                        let start = piece.number * GRANULE_BYTES as u64;
                         load_kept(start, &mut granule[..], kept, &load);
                     }
-                    entry.insert(granule)
+                    entry.insert(Change::Whole(granule))
                 }
             };
-            granule[piece.from..piece.from + piece.len]
-                .copy_from_slice(&bytes[piece.done..piece.done + piece.len]);
+            if let Change::Whole(granule) = granule {
+                granule[piece.from..piece.from + piece.len].copy_from_slice(part);
+            }
         }
         Ok(())
     }
@@ -156,12 +299,13 @@ impl Changes {
         }
         let whole = len / GRANULE_BYTES as u64;
         let rest = (len % GRANULE_BYTES as u64) as usize;
-        self.granules.retain(|number, granule| {
-            if *number == whole && rest > 0 {
-                granule[rest..].fill(0);
-            }
-            *number < whole || *number == whole && rest > 0
-        });
+        self.granules.retain(|number, _| *number < whole || *number == whole && rest > 0);
+        match self.granules.get_mut(&whole) {
+            Some(Change::Whole(granule)) => granule[rest..].fill(0),
+            // CHANGES-1.
+            Some(Change::Parts(parts)) => self.parts.cut(parts, rest),
+            None => {}
+        }
     }
 
     /// Reads the file with the changes; bytes behind its end are zeros.
@@ -169,15 +313,24 @@ impl Changes {
         let Lens { kept, .. } = self.lens.unwrap_or(Lens { len: stored_len, kept: stored_len });
         for piece in pieces(at, out.len()) {
             let part = &mut out[piece.done..piece.done + piece.len];
-            match self.granule(piece.number) {
-                Some(granule) => part.copy_from_slice(&granule[piece.from..][..piece.len]),
+            match self.granules.get(&piece.number) {
+                Some(Change::Whole(granule)) => {
+                    part.copy_from_slice(&granule[piece.from..][..piece.len]);
+                }
+                Some(Change::Parts(parts)) => {
+                    load_kept(at + piece.done as u64, part, kept, &load);
+                    self.parts.put(parts, piece.from, part);
+                }
                 None => load_kept(at + piece.done as u64, part, kept, &load),
             }
         }
     }
 }
 
-fn new_granule() -> Result<Box<Granule>, TryReserveError> {
+fn take_granule(spares: &mut Vec<Box<Granule>>) -> Result<Box<Granule>, TryReserveError> {
+    if let Some(spare) = spares.pop() {
+        return Ok(spare);
+    }
     let mut bytes = Vec::new();
     bytes.try_reserve_exact(GRANULE_BYTES)?;
     bytes.resize(GRANULE_BYTES, 0);
@@ -192,4 +345,67 @@ fn load_kept(at: u64, out: &mut [u8], kept: u64, load: impl Fn(u64, &mut [u8])) 
         load(at, stored);
     }
     rest.fill(0);
+}
+
+#[cfg(test)]
+mod tests {
+    use outlast_workloads::Random;
+
+    use super::*;
+
+    const GRANULE: u64 = GRANULE_BYTES as u64;
+
+    fn fill(random: &mut Random, len: u64) -> Vec<u8> {
+        (0..len).map(|_| random.below(3) as u8).collect()
+    }
+
+    /// Whole granules that differ a little, pieces, cuts and growth, by chance.
+    #[test]
+    fn a_transaction_reads_what_it_has_written_over_what_is_stored() {
+        for seed in 0..200 {
+            let mut random = Random::new(seed);
+            let stored_len = random.below(4 * GRANULE);
+            let stored = fill(&mut random, stored_len);
+            let load = |at: u64, out: &mut [u8]| {
+                let there = stored.get(at as usize..).unwrap_or_default();
+                let len = there.len().min(out.len());
+                out[..len].copy_from_slice(&there[..len]);
+                out[len..].fill(0);
+            };
+            let (mut changes, mut shadow) = (Changes::default(), stored.clone());
+            for _ in 0..12 {
+                let (at, bytes) = match random.below(5) {
+                    0 => {
+                        let len = random.below(4 * GRANULE);
+                        changes.set_len(len, stored_len);
+                        shadow.resize(len as usize, 0);
+                        (0, Vec::new())
+                    }
+                    1 => {
+                        let len = 1 + random.below(500);
+                        (random.below(3 * GRANULE), fill(&mut random, len))
+                    }
+                    _ => {
+                        let (at, mut granule) = (random.below(4) * GRANULE, [0; GRANULE_BYTES]);
+                        load(at, &mut granule);
+                        for _ in 0..random.below(6) {
+                            granule[random.below(GRANULE) as usize] = random.below(9) as u8;
+                        }
+                        (at, granule.to_vec())
+                    }
+                };
+                if !bytes.is_empty() {
+                    changes.write(at, &bytes, stored_len, load).unwrap();
+                    let (at, end) = (at as usize, at as usize + bytes.len());
+                    shadow.resize(shadow.len().max(end), 0);
+                    shadow[at..end].copy_from_slice(&bytes);
+                }
+                assert_eq!(changes.len(stored_len), shadow.len() as u64);
+                let mut seen = vec![7; shadow.len() + 9];
+                changes.read(0, &mut seen, stored_len, load);
+                assert!(seen[..shadow.len()] == shadow, "seed {seed}");
+                assert_eq!(seen[shadow.len()..], [0; 9]);
+            }
+        }
+    }
 }

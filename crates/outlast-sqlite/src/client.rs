@@ -60,6 +60,10 @@ struct Functions {
     column_int: unsafe extern "C" fn(*mut c_void, c_int) -> i64,
     column_text: unsafe extern "C" fn(*mut c_void, c_int) -> *const c_char,
     version: unsafe extern "C" fn() -> *const c_char,
+    backup_init:
+        unsafe extern "C" fn(*mut c_void, *const c_char, *mut c_void, *const c_char) -> *mut c_void,
+    backup_step: unsafe extern "C" fn(*mut c_void, c_int) -> c_int,
+    backup_finish: unsafe extern "C" fn(*mut c_void) -> c_int,
 }
 
 /// A SQLite whose connections know the VFS `outlast`.
@@ -111,6 +115,9 @@ impl Sqlite {
             column_int: function!("sqlite3_column_int64"),
             column_text: function!("sqlite3_column_text"),
             version: function!("sqlite3_libversion"),
+            backup_init: function!("sqlite3_backup_init"),
+            backup_step: function!("sqlite3_backup_step"),
+            backup_finish: function!("sqlite3_backup_finish"),
         };
         let entry: Entry = sqlite3_extension_init;
         // SAFETY: SQLite calls an entry point with an entry point's arguments, whatever this type says.
@@ -190,6 +197,26 @@ impl Client<'_> {
             }
             rest = tail;
         }
+    }
+
+    /// Makes this connection's database a copy of another one's.
+    ///
+    /// # Errors
+    /// [`ClientError::Failed`].
+    pub fn copy_from(&self, source: &Client<'_>) -> Result<(), ClientError> {
+        const ALL_PAGES: c_int = -1;
+        let (functions, main) = (&self.sqlite.functions, c"main".as_ptr());
+        // SAFETY: open connections, and names of databases that each has.
+        let backup = unsafe { (functions.backup_init)(self.handle, main, source.handle, main) };
+        if backup.is_null() {
+            return self.sqlite.check(ffi::ERROR, self.handle);
+        }
+        // SAFETY: it was begun, and is finished once; an error of a step is told again by the end.
+        let code = unsafe {
+            (functions.backup_step)(backup, ALL_PAGES);
+            (functions.backup_finish)(backup)
+        };
+        self.sqlite.check(code, self.handle)
     }
 
     /// Prepares a statement.

@@ -382,8 +382,9 @@ impl Database {
         at: u64,
         bytes: &[u8],
     ) -> Result<(), TryReserveError> {
-        let stored_len = self.stored_len();
-        state.changes.write(at, bytes, stored_len, |at, out| _ = self.read_stored(at, out))
+        let store = self.store.read().unwrap_or_else(PoisonError::into_inner);
+        let load = |at, out: &mut [u8]| store.read(at, out, |at, out| self.load(at, out));
+        state.changes.write(at, bytes, store.len(), load)
     }
 
     pub(crate) fn set_len(&self, state: &mut State, len: u64) {

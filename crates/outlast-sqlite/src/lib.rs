@@ -29,6 +29,7 @@ pub mod changes;
 #[allow(unsafe_code)]
 pub mod client;
 pub mod database;
+mod differences;
 #[allow(unsafe_code)]
 mod ffi;
 #[allow(unsafe_code)]

@@ -7,10 +7,14 @@ use crate::layout::EXTENT_BYTES;
 /// The parameters that a URI can have, beside SQLite's own.
 pub const PARAMETERS: [&str; 4] = ["scheme", "domain", "size", "limit"];
 
+/// Redo logging, where neither a URI nor the pool asks for another scheme: it takes least of SQLite's transactions,
+/// which mostly change other pages than the ones before, so that data left to the cache is flushed all the same.
+const USUAL_SCHEME: Scheme = Scheme::Redo;
+
 /// How to open or create a database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DatabaseOptions {
-    /// How transactions are made durable; `None` takes what suits the pool.
+    /// How transactions are made durable; `None` takes `redo`, or what the pool's checksums need.
     pub scheme: Option<Scheme>,
     /// The memory that a crash spares; `None` takes what this machine and the file are found to have.
     pub domain: Option<Domain>,
@@ -83,6 +87,7 @@ impl DatabaseOptions {
         let grow_limit_bytes = self.limit_bytes;
         OpenOptions {
             scheme: self.scheme,
+            usual_scheme: USUAL_SCHEME,
             grow_limit_bytes,
             lock_stripes: 1 << 10,
             ..OpenOptions::default()

@@ -1,13 +1,14 @@
 //! A file of bytes in a pool: SQLite's database.
 //!
 //! A [`Store`] is the volatile copy of the tables that lead to extents. A transaction's [`Changes`] become
-//! durable in one transaction of the pool: granules that exist are compared with what is
-//! there and stored where words differ; new extents are stored whole, which costs no log.
+//! durable in one transaction of the pool: granules that exist are stored where words differ from
+//! what is there; new extents are stored whole, which costs no log.
 
-use outlast::{Abort, BlockKind, ByteRange, LINE_BYTES, PoolOffset, RootKind, Runner, Transact};
+use outlast::{Abort, BlockKind, ByteRange, PoolOffset, RootKind, Runner, Transact};
 use rustc_hash::FxHashMap;
 
-use crate::changes::{Changes, Granule, Lens};
+use crate::changes::{Changed, Changes, Granule, Lens, Part};
+use crate::differences::Runs;
 use crate::layout::{
     DIRECTORY, DIRECTORY_ENTRIES, DIRECTORY_ENTRIES_MIN, EXTENT_BYTES, GRANULE_BYTES, GRANULES,
     LEN, MAGIC, PREPARED, ROOT_BYTES, TABLE_ENTRIES,
@@ -19,8 +20,8 @@ const NAME_BYTES_MAX: u64 = 1 << 16;
 /// The name of a super-journal, lengths, and where granules are.
 type Prepared = (Vec<u8>, Lens, Vec<(u64, PoolOffset)>);
 
-/// Equal words between two changed ones that are stored with them: a range of its own costs more.
-const GAP_WORDS_MAX: usize = 2;
+/// What becomes part of a file again (FILE-2).
+const ZEROS: Granule = [0; GRANULE_BYTES];
 
 /// What a pool's root says about a database in it.
 #[derive(Debug, thiserror::Error)]
@@ -61,19 +62,25 @@ pub struct Next {
     prepared: u64,
 }
 
-/// Words of a granule that differ from what is stored.
+/// Bytes to be stored over others.
 struct Difference {
     at: PoolOffset,
-    number: u64,
-    from: usize,
-    to: usize,
+    len: usize,
+    source: Source,
+}
+
+/// Where those bytes are.
+enum Source {
+    Part(Part),
+    /// In a granule that is kept whole, from that byte on.
+    Whole(u64, usize),
+    Zeros,
 }
 
 /// Buffers that are kept from transaction to transaction.
 #[derive(Default)]
 pub struct Scratch {
     numbers: Vec<u64>,
-    touched: Vec<usize>,
     differences: Vec<Difference>,
     ranges: Vec<ByteRange>,
     old: Vec<u8>,
@@ -180,13 +187,19 @@ impl Store {
         next.len = lens.len;
         self.free_behind(tx, &mut next)?;
         changes.numbers(&mut scratch.numbers);
-        self.touch(lens, scratch);
         scratch.differences.clear();
-        for place in 0..scratch.touched.len() {
-            let index = scratch.touched[place];
+        self.zero_grown(tx, changes, lens, scratch)?;
+        let mut new = None;
+        for place in 0..scratch.numbers.len() {
+            let number = scratch.numbers[place];
+            let index = (number / GRANULES) as usize;
             match self.extent(index) {
+                0 if new.replace(index) == Some(index) => {}
                 0 => self.store_new_extent(tx, changes, index, &mut next)?,
-                extent => compare_extent(tx, changes, lens, (index, extent), scratch)?,
+                extent => {
+                    let at = PoolOffset(extent + number % GRANULES * GRANULE_BYTES as u64);
+                    compare_granule(tx, changes, lens.len, (number, at), scratch)?;
+                }
             }
         }
         store_differences(tx, changes, scratch)?;
@@ -248,9 +261,15 @@ impl Store {
         bytes.extend_from_slice(super_journal);
         bytes.resize(bytes.len().next_multiple_of(8), 0);
         for number in numbers {
-            let granule = changes.granule(number).unwrap_or(&[0; GRANULE_BYTES]);
+            let mut granule = ZEROS;
+            let extent = self.extent((number / GRANULES) as usize);
+            if extent != 0 && matches!(changes.granule(number), Some(Changed::Parts(_))) {
+                let inside = number % GRANULES * GRANULE_BYTES as u64;
+                tx.load(PoolOffset(extent + inside), &mut granule)?;
+            }
+            changes.put(number, &mut granule);
             let block = tx.alloc(GRANULE_BYTES as u64, BlockKind::Log)?;
-            tx.store(block, granule)?;
+            tx.store(block, &granule)?;
             bytes.extend([number, block.0].iter().flat_map(|word| word.to_le_bytes()));
         }
         let block = tx.alloc(bytes.len() as u64, BlockKind::Log)?;
@@ -323,25 +342,31 @@ impl Store {
         self.extents.get(index).copied().unwrap_or(0)
     }
 
-    /// Extents with changed granules, and those that growth makes part of the file again.
-    fn touch(&self, lens: Lens, scratch: &mut Scratch) {
-        let Scratch { numbers, touched, .. } = scratch;
-        touched.clear();
-        for number in numbers {
-            let index = (*number / GRANULES) as usize;
-            if touched.last() != Some(&index) {
-                touched.push(index);
+    /// FILE-2: what growth makes part of the file again, and nothing has written to, is zero.
+    fn zero_grown<T: Transact>(
+        &self,
+        tx: &mut T,
+        changes: &Changes,
+        lens: Lens,
+        scratch: &mut Scratch,
+    ) -> Result<(), Abort> {
+        let end = lens.len.min(self.extents.len() as u64 * EXTENT_BYTES);
+        let mut at = lens.kept;
+        while at < end {
+            let extent = self.extent((at / EXTENT_BYTES) as usize);
+            if extent == 0 {
+                at = (at + 1).next_multiple_of(EXTENT_BYTES);
+                continue;
             }
+            let (number, inside) = (at / GRANULE_BYTES as u64, at % GRANULE_BYTES as u64);
+            let len = (GRANULE_BYTES as u64 - inside).min(end - at) as usize;
+            if !matches!(changes.granule(number), Some(Changed::Whole(_))) {
+                let at = PoolOffset(extent + at % EXTENT_BYTES);
+                compare(tx, at, &ZEROS[..len], |_| Source::Zeros, scratch)?;
+            }
+            at += len as u64;
         }
-        if lens.len > lens.kept {
-            let (from, to) = (lens.kept / EXTENT_BYTES, lens.len.div_ceil(EXTENT_BYTES));
-            let to = (to as usize).min(self.extents.len());
-            let grown = (from as usize..to).filter(|index| self.extent(*index) != 0);
-            let grown: Vec<usize> =
-                grown.filter(|index| touched.binary_search(index).is_err()).collect();
-            touched.extend(grown);
-            touched.sort_unstable();
-        }
+        Ok(())
     }
 
     /// Gives back the extents behind the new end.
@@ -371,8 +396,10 @@ impl Store {
         for inside in 0..used.div_ceil(GRANULE_BYTES as u64) {
             let at = inside * GRANULE_BYTES as u64;
             let len = (used - at).min(GRANULE_BYTES as u64) as usize;
-            let granule = changes.granule(index as u64 * GRANULES + inside);
-            tx.store(extent.plus(at), &granule.unwrap_or(&[0; GRANULE_BYTES])[..len])?;
+            // FILE-1: parts of what is stored are parts of zeros here.
+            let mut granule = ZEROS;
+            changes.put(index as u64 * GRANULES + inside, &mut granule);
+            tx.store(extent.plus(at), &granule[..len])?;
         }
         let table = self.table_for(tx, index / TABLE_ENTRIES, next)?;
         tx.store_u64(table_entry(table, index), extent.0)?;
@@ -432,14 +459,19 @@ fn store_differences<T: Transact>(
     let Scratch { differences, ranges, .. } = scratch;
     ranges.clear();
     ranges.extend(
-        differences.iter().map(|difference| {
-            ByteRange::new(difference.at, (difference.to - difference.from) as u64)
-        }),
+        differences.iter().map(|difference| ByteRange::new(difference.at, difference.len as u64)),
     );
     tx.will_write(ranges)?;
-    for Difference { at, number, from, to } in differences {
-        let granule = changes.granule(*number).unwrap_or(&[0; GRANULE_BYTES]);
-        tx.store(*at, &granule[*from..*to])?;
+    for Difference { at, len, source } in differences {
+        let bytes = match source {
+            Source::Part(part) => changes.part(part),
+            Source::Zeros => &ZEROS[..*len],
+            Source::Whole(number, from) => match changes.granule(*number) {
+                Some(Changed::Whole(granule)) => &granule[*from..*from + *len],
+                _ => unreachable!("a difference was found in it"),
+            },
+        };
+        tx.store(*at, bytes)?;
     }
     Ok(())
 }
@@ -456,94 +488,50 @@ fn load_words<T: Transact>(tx: &mut T, at: PoolOffset, words: usize) -> Result<V
     Ok(bytes.chunks_exact(8).map(word).collect())
 }
 
-/// Finds what of an extent differs from the changes, and from zeros where the file has grown over it.
-fn compare_extent<T: Transact>(
+/// Finds what of a stored granule at `at` is to change, in a file of `file_len` bytes.
+fn compare_granule<T: Transact>(
     tx: &mut T,
     changes: &Changes,
-    lens: Lens,
-    (index, extent): (usize, u64),
+    file_len: u64,
+    (number, at): (u64, PoolOffset),
     scratch: &mut Scratch,
 ) -> Result<(), Abort> {
-    const ZEROS: Granule = [0; GRANULE_BYTES];
-    let Scratch { old, differences, .. } = scratch;
-    old.resize(GRANULE_BYTES, 0);
-    let first = index as u64 * GRANULES;
-    for number in first..first + GRANULES {
-        let start = number * GRANULE_BYTES as u64;
-        let used = lens.len.saturating_sub(start).min(GRANULE_BYTES as u64) as usize;
-        if used == 0 {
-            return Ok(());
-        }
-        let (granule, from) = match changes.granule(number) {
-            Some(granule) => (granule, 0),
-            // FILE-2: what becomes part of the file again is zero.
-            None => (&ZEROS, lens.kept.saturating_sub(start).min(used as u64) as usize),
-        };
-        if from < used {
-            let at = PoolOffset(extent + start % EXTENT_BYTES);
-            tx.load(at.plus(from as u64), &mut old[from..used])?;
-            runs_that_differ(&granule[from..used], &old[from..used], |begin, end| {
-                differences.push(Difference {
-                    at: at.plus((from + begin) as u64),
-                    number,
-                    from: from + begin,
-                    to: from + end,
-                });
-            });
-        }
-    }
-    Ok(())
-}
-
-/// Byte ranges, by whole words, in which two texts of one length differ.
-fn runs_that_differ(new: &[u8], old: &[u8], mut found: impl FnMut(usize, usize)) {
-    /// Lines that are compared by one call where most are the same.
-    const STRIDE: usize = 8;
-    const LINE: usize = LINE_BYTES as usize;
-    let mut run: Option<(usize, usize)> = None;
-    let strides = new.chunks(STRIDE * LINE).zip(old.chunks(STRIDE * LINE)).enumerate();
-    let lines = strides.filter(|(_, (new, old))| new != old).flat_map(|(stride, (new, old))| {
-        (STRIDE * stride..).zip(new.chunks(LINE).zip(old.chunks(LINE)))
-    });
-    for (line, (new, old)) in lines {
-        if let (Some(new), Some(old)) = (new.first_chunk::<LINE>(), old.first_chunk::<LINE>())
-            && is_same_line(new, old)
-        {
-            continue;
-        }
-        let words = new.chunks(8).zip(old.chunks(8)).enumerate();
-        for (word, _) in words.filter(|(_, (new, old))| !is_same_word(new, old)) {
-            let word = line * LINE / 8 + word;
-            run = match run {
-                Some((first, last)) if word - last <= GAP_WORDS_MAX + 1 => Some((first, word)),
-                Some((first, last)) => {
-                    found(8 * first, 8 * last + 8);
-                    Some((word, word))
-                }
-                None => Some((word, word)),
+    match changes.granule(number) {
+        Some(Changed::Parts(parts)) => {
+            let difference = |part: &Part| {
+                let (at, len) = (at.plus(part.from as u64), part.len);
+                Difference { at, len, source: Source::Part(*part) }
             };
+            scratch.differences.extend(parts.iter().map(difference));
+            Ok(())
         }
-    }
-    if let Some((first, last)) = run {
-        found(8 * first, new.len().min(8 * last + 8));
-    }
-}
-
-#[inline]
-fn is_same_word(new: &[u8], old: &[u8]) -> bool {
-    match (new.first_chunk::<8>(), old.first_chunk::<8>()) {
-        (Some(new), Some(old)) => u64::from_ne_bytes(*new) == u64::from_ne_bytes(*old),
-        _ => new == old,
+        Some(Changed::Whole(granule)) => {
+            let start = number * GRANULE_BYTES as u64;
+            let used = file_len.saturating_sub(start).min(GRANULE_BYTES as u64) as usize;
+            compare(tx, at, &granule[..used], |from| Source::Whole(number, from), scratch)
+        }
+        None => Ok(()),
     }
 }
 
-/// Without a branch between the words, so that vectors compare them.
-#[inline]
-fn is_same_line(new: &[u8; LINE_BYTES as usize], old: &[u8; LINE_BYTES as usize]) -> bool {
-    let words = new.as_chunks::<8>().0.iter().zip(old.as_chunks::<8>().0);
-    let differs =
-        |(new, old): (&[u8; 8], &[u8; 8])| u64::from_ne_bytes(*new) ^ u64::from_ne_bytes(*old);
-    words.map(differs).fold(0, |all, one| all | one) == 0
+/// Finds what differs from what is stored at `at`. `source` says where the bytes from a place on are.
+fn compare<T: Transact>(
+    tx: &mut T,
+    at: PoolOffset,
+    new: &[u8],
+    source: impl Fn(usize) -> Source,
+    scratch: &mut Scratch,
+) -> Result<(), Abort> {
+    let Scratch { old, differences, .. } = scratch;
+    old.resize(new.len(), 0);
+    tx.load(at, old)?;
+    let mut runs = Runs::new(|from, to| {
+        let (at, len) = (at.plus(from as u64), to - from);
+        differences.push(Difference { at, len, source: source(from) });
+    });
+    runs.compare(0, new, old);
+    runs.end(new.len());
+    Ok(())
 }
 
 #[cfg(test)]

@@ -3,29 +3,6 @@ use outlast_pmem::{Heap, Medium};
 
 use super::*;
 
-/// The runs of two texts, as the word-by-word definition has them.
-fn runs(new: &[u8], old: &[u8]) -> Vec<(usize, usize)> {
-    let mut runs = Vec::new();
-    runs_that_differ(new, old, |from, to| runs.push((from, to)));
-    runs
-}
-
-#[test]
-fn runs_are_whole_words_and_small_gaps_are_stored_with_them() {
-    let old = [0; 84];
-    let with = |places: &[usize]| {
-        let mut new = old;
-        places.iter().for_each(|place| new[*place] = 1);
-        runs(&new, &old)
-    };
-    assert_eq!(with(&[]), []);
-    assert_eq!(with(&[0]), [(0, 8)]);
-    assert_eq!(with(&[15, 16]), [(8, 24)]);
-    assert_eq!(with(&[0, 24]), [(0, 32)], "two equal words between");
-    assert_eq!(with(&[0, 32]), [(0, 8), (32, 40)], "three");
-    assert_eq!(with(&[83]), [(80, 84)], "the last word is short");
-}
-
 /// A file in a pool, and the same bytes beside it.
 struct Twin {
     pool: Pool<Heap>,
@@ -102,6 +79,30 @@ fn a_file_grows_shrinks_and_has_holes_as_its_shadow_does() {
     twin.commit(&[Err(0)]);
     twin.commit(&[Ok((3_000_000, bytes(7, 1)))]);
     assert_eq!(twin.store.extents.iter().filter(|extent| **extent != 0).count(), 1);
+}
+
+/// A granule of which parts are kept is written again, cut, made longer, and beside a hole.
+#[test]
+fn parts_of_a_granule_are_seen_and_stored_as_the_whole_would_be() {
+    let mut twin = Twin::new();
+    let granule = |seed: u8| vec![seed; GRANULE_BYTES];
+    let with = |places: &[usize]| {
+        let mut bytes = granule(1);
+        places.iter().for_each(|place| bytes[*place] = 9);
+        bytes
+    };
+    twin.commit(&[Ok((0, [granule(1), granule(1), granule(1)].concat()))]);
+    twin.commit(&[Ok((4096, with(&[0, 700, 4095])))]);
+    let parted = (4096, with(&[3, 2000, 2008, 4000]));
+    twin.commit(&[Ok(parted.clone()), Ok((4100, vec![5; 90]))]);
+    twin.commit(&[Ok(parted.clone()), Ok((4096, with(&[64])))]);
+    // The cut goes through a part, leaves others, and takes the rest.
+    twin.commit(&[Ok((8192, with(&[8, 1000]))), Ok(parted.clone()), Err(4096 + 2004)]);
+    twin.commit(&[Ok((0, with(&[40, 50, 3000]))), Err(45), Err(9000), Ok((30, vec![6; 10]))]);
+    twin.commit(&[Ok((0, with(&[44]))), Err(0), Ok((0, with(&[45])))]);
+    // Parts over a hole are parts over zeros.
+    twin.commit(&[Err(5 * EXTENT_BYTES)]);
+    twin.commit(&[Ok((EXTENT_BYTES, with(&[7]))), Ok((EXTENT_BYTES + 8192, granule(0)))]);
 }
 
 /// The directory grows when a file has more tables than it has entries for.

@@ -163,9 +163,9 @@ fn the_default_vfs_serves_programs_that_only_open_a_file() {
     };
     let load = format!(".load {}", extension.display());
     let by_entry = run(format!("{load} sqlite3_outlastdefault_init"), "0");
-    assert!(by_entry.starts_with("scheme=swift "), "{by_entry}");
+    assert!(by_entry.starts_with("scheme=redo "), "{by_entry}");
     let by_environment = run(load.clone(), "1");
-    assert!(by_environment.starts_with("scheme=swift "), "{by_environment}");
+    assert!(by_environment.starts_with("scheme=redo "), "{by_environment}");
     assert_eq!(run(load, "0"), "");
 }
 

@@ -31,8 +31,10 @@ use crate::writeback::{History, Rings, STEP_LINES_MAX, Sample, Sweeper, cache_by
 #[derive(Clone, Copy, Debug)]
 pub struct OpenOptions {
     /// How transactions are made durable. `None` takes what suits the pool, whatever it was created
-    /// with: one that keeps its checksums, if it has any, else the default scheme.
+    /// with: one that keeps its checksums, if it has any, else `usual_scheme`.
     pub scheme: Option<Scheme>,
+    /// The scheme of a pool that asks for none.
+    pub usual_scheme: Scheme,
     /// Stripes of the lock table: more of them, fewer false conflicts, more volatile memory
     /// (8 bytes each, taken where
     /// something is locked).
@@ -69,6 +71,7 @@ impl Default for OpenOptions {
     fn default() -> Self {
         Self {
             scheme: None,
+            usual_scheme: Scheme::default(),
             lock_stripes: 1 << 20,
             lock_always: false,
             grow_limit_bytes: 0,
@@ -94,7 +97,7 @@ impl OpenOptions {
         self.scheme.unwrap_or(match (geometry.literal, geometry.checksums) {
             (true, _) => Scheme::RedoArchaptLiteral,
             (false, true) => Scheme::RedoArchapt,
-            (false, false) => Scheme::default(),
+            (false, false) => self.usual_scheme,
         })
     }
 }
