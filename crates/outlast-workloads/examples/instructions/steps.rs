@@ -37,7 +37,6 @@ impl Counted {
     }
 
     /// So many of all, a transaction.
-    #[allow(dead_code, reason = "the test has no use for parts")]
     pub fn share(&self, count: u64) -> f64 {
         count as f64 / self.transactions as f64
     }
