@@ -156,6 +156,11 @@ pub(crate) unsafe fn copy_words(src: *const u8, out: &mut [u8]) {
             if rest > 0 {
                 copy_lines_avx512(last_from, last_to, 1);
             }
+        } else if is_x86_feature_detected!("avx") {
+            copy_lines_avx(src, to, lines);
+            if rest > 0 {
+                copy_lines_avx(last_from, last_to, 1);
+            }
         } else {
             copy_lines_sse2(src, to, lines);
             if rest > 0 {
@@ -207,6 +212,77 @@ unsafe fn copy_lines_avx512(src: *const u8, dst: *mut u8, lines: usize) {
             out("xmm17") _,
             out("xmm18") _,
             out("xmm19") _,
+            options(nostack)
+        );
+    }
+}
+
+/// # Safety
+/// - `src` and `dst` are valid for `lines` times 64 bytes, `lines` is not zero.
+/// - The processor has AVX.
+#[inline(always)]
+unsafe fn copy_lines_avx(src: *const u8, dst: *mut u8, lines: usize) {
+    // SAFETY: accesses the bytes that the caller vouches for, four lines in a round and then one
+    // in a round. Code without AVX finds the upper halves clear, as it needs them, and code with AVX
+    // counts on none of them.
+    unsafe {
+        asm!(
+            "sub {n}, 4",
+            "jb 3f",
+            "2:",
+            "vmovdqu ymm0, [{s}]",
+            "vmovdqu ymm1, [{s} + 32]",
+            "vmovdqu ymm2, [{s} + 64]",
+            "vmovdqu ymm3, [{s} + 96]",
+            "vmovdqu ymm4, [{s} + 128]",
+            "vmovdqu ymm5, [{s} + 160]",
+            "vmovdqu ymm6, [{s} + 192]",
+            "vmovdqu ymm7, [{s} + 224]",
+            "vmovdqu [{d}], ymm0",
+            "vmovdqu [{d} + 32], ymm1",
+            "vmovdqu [{d} + 64], ymm2",
+            "vmovdqu [{d} + 96], ymm3",
+            "vmovdqu [{d} + 128], ymm4",
+            "vmovdqu [{d} + 160], ymm5",
+            "vmovdqu [{d} + 192], ymm6",
+            "vmovdqu [{d} + 224], ymm7",
+            "add {s}, 256",
+            "add {d}, 256",
+            "sub {n}, 4",
+            "jae 2b",
+            "3:",
+            "add {n}, 4",
+            "jz 5f",
+            "4:",
+            "vmovdqu ymm0, [{s}]",
+            "vmovdqu ymm1, [{s} + 32]",
+            "vmovdqu [{d}], ymm0",
+            "vmovdqu [{d} + 32], ymm1",
+            "add {s}, 64",
+            "add {d}, 64",
+            "dec {n}",
+            "jnz 4b",
+            "5:",
+            "vzeroupper",
+            s = inout(reg) src => _,
+            d = inout(reg) dst => _,
+            n = inout(reg) lines => _,
+            out("xmm0") _,
+            out("xmm1") _,
+            out("xmm2") _,
+            out("xmm3") _,
+            out("xmm4") _,
+            out("xmm5") _,
+            out("xmm6") _,
+            out("xmm7") _,
+            out("xmm8") _,
+            out("xmm9") _,
+            out("xmm10") _,
+            out("xmm11") _,
+            out("xmm12") _,
+            out("xmm13") _,
+            out("xmm14") _,
+            out("xmm15") _,
             options(nostack)
         );
     }
@@ -347,7 +423,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_copied_alike_with_and_without_avx512() {
+    fn words_are_copied_alike_with_and_without_wide_registers() {
         let words: Vec<u64> = (1..=200).map(|word: u64| word * 0x0101_0101_0101_0101).collect();
         let source: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
         for lines in 1..20 {
@@ -355,6 +431,12 @@ mod tests {
             // SAFETY: source and target have so many lines.
             unsafe { copy_lines_sse2(source.as_ptr(), out.as_mut_ptr(), lines) };
             assert_eq!(out, source[..lines * 64], "{lines} lines");
+            if is_x86_feature_detected!("avx") {
+                out.fill(0);
+                // SAFETY: as above, and the processor has the instructions.
+                unsafe { copy_lines_avx(source.as_ptr(), out.as_mut_ptr(), lines) };
+                assert_eq!(out, source[..lines * 64], "{lines} lines by AVX");
+            }
         }
         for len in (64..1000).step_by(8) {
             let mut out = vec![0; len];

@@ -21,15 +21,16 @@ use copy_word_by_word as copy_words;
 ///   and is written by nobody but through atomics or this module.
 #[inline(always)]
 pub(crate) unsafe fn copy_out(src: *const u8, out: &mut [u8]) {
-    if out.len() >= 64 && src.addr().is_multiple_of(8) && out.len().is_multiple_of(64) {
+    if out.len() > 64 && src.addr().is_multiple_of(8) && out.len().is_multiple_of(64) {
         // SAFETY: `src` is aligned; whole lines lie inside the range.
         return unsafe { copy_words(src, out) };
     }
-    if out.len() >= 64 || !(src.addr() | out.len()).is_multiple_of(8) {
+    if out.len() > 64 || !(src.addr() | out.len()).is_multiple_of(8) {
         // SAFETY: as the caller vouches.
         return unsafe { copy_out_any(src, out) };
     }
-    // A few whole words: worth having in the caller, which often knows how many.
+    // A line, or a few whole words: worth having in the caller, which often knows how many and has
+    // those that it looks at in registers.
     // SAFETY: `src` is aligned; the words lie inside the range.
     unsafe { copy_word_by_word(src, out) };
 }

@@ -121,6 +121,8 @@ pub(super) const MAP_ROOT_BITS_AT: usize = 25;
 pub(super) const MAP_DEPTH_MAX_AT: usize = 26;
 pub(super) const MAP_KEY_BYTES_AT: usize = 27;
 pub(super) const MAP_VALUE_BYTES_AT: usize = 28;
+/// Bytes of a map's header that say something, as whole words.
+pub(super) const MAP_HEADER_USED: usize = 32;
 
 pub(super) const CHILD_BITS_MASK: u64 = 63;
 /// The smallest directory node: one line.
@@ -153,6 +155,8 @@ pub(super) const TREE_ROOT_AT: usize = 8;
 pub(super) const TREE_PLACEMENT_AT: usize = 16;
 pub(super) const TREE_KEY_BYTES_AT: usize = 17;
 pub(super) const TREE_VALUE_BYTES_AT: usize = 18;
+/// Bytes of a tree's header that say something, as whole words.
+pub(super) const TREE_HEADER_USED: usize = 24;
 
 pub(super) const LEAF_BYTES: usize = 256;
 pub(super) const LEAF_SLOTS: usize = 15;

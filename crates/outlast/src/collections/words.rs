@@ -86,7 +86,7 @@ impl Words {
     ///
     /// # Errors
     /// Also [`Abort::BadAddress`] when `index` is not below [`len`](Self::len).
-    #[inline]
+    #[inline(always)]
     pub fn get<T: Transact>(self, tx: &mut T, index: u64) -> Result<u64, Abort> {
         tx.load_u64(self.existing(index)?)
     }
@@ -95,7 +95,7 @@ impl Words {
     ///
     /// # Errors
     /// As [`get`](Self::get).
-    #[inline]
+    #[inline(always)]
     pub fn set<T: Transact>(self, tx: &mut T, index: u64, value: u64) -> Result<(), Abort> {
         tx.store_u64(self.existing(index)?, value)
     }

@@ -193,27 +193,38 @@ impl Payload {
     /// Adjacent ones share an item of at most `most` words.
     #[inline(always)]
     pub fn append_lines(&mut self, entries: &[LineEntry], contents: &[[u64; 8]], most: usize) {
+        const NEW: u64 = WORDS << KIND_SHIFT;
         self.make_room(2 * 8 * entries.len());
         let (mut end, mut last_run, mut run_end) = (self.end, self.last_run, self.run_end);
         let room = &mut self.words[..];
         for (entry, content) in entries.iter().zip(contents) {
-            let (line, mut mask) = (entry.line, entry.words);
+            let (line, mut mask) = (entry.line, u32::from(entry.words));
             while mask != 0 {
-                let word = mask.trailing_zeros() as usize % 8;
-                mask &= mask - 1;
-                let index = line.0 * 8 + word as u64;
-                let continues = index == run_end && count_of(room[last_run]) < most;
-                run_end = index + 1;
-                if continues {
-                    room[last_run] += 1 << COUNT_SHIFT;
-                    room[end] = content[word];
-                    end += 1;
-                    continue;
+                let first = mask.trailing_zeros() as usize % 8;
+                let index = line.0 * 8 + first as u64;
+                // A line mostly holds one word, or words one behind the other.
+                let is_one = mask & (mask - 1) == 0;
+                if is_one && index != run_end {
+                    room[end + 1] = content[first];
+                    room[end] = NEW | 1 << COUNT_SHIFT | index;
+                    (last_run, run_end, end) = (end, index + 1, end + 2);
+                    break;
                 }
-                last_run = end;
-                room[end] = WORDS << KIND_SHIFT | 1 << COUNT_SHIFT | index;
-                room[end + 1] = content[word];
-                end += 2;
+                let behind = mask + (1 << first);
+                let count = behind.trailing_zeros() as usize - first;
+                mask &= behind;
+                if index == run_end && count_of(room[last_run]) + count <= most {
+                    room[last_run] += (count as u64) << COUNT_SHIFT;
+                } else {
+                    last_run = end;
+                    room[end] = NEW | (count as u64) << COUNT_SHIFT | index;
+                    end += 1;
+                }
+                for word in content.iter().skip(first).take(count) {
+                    room[end] = *word;
+                    end += 1;
+                }
+                run_end = index + count as u64;
             }
         }
         (self.end, self.last_run, self.run_end) = (end, last_run, run_end);

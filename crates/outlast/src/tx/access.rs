@@ -28,17 +28,17 @@ impl<M: Medium> Transact for Tx<'_, M> {
     #[inline(always)]
     fn load_u64(&mut self, at: PoolOffset) -> Result<u64, Abort> {
         let buffers = &self.lane.buffers;
-        if buffers.is_untold
-            && buffers.loads.has_word(at)
-            && (buffers.is_alone || self.pool.bias.is_of(at.line(), buffers.bias_of))
-        {
+        if buffers.quick_loads.has_word(at) {
             self.pool.medium.mark(Mark::Call(Call::Load));
-            if buffers.lines.surely_lacks(at.line()) || !self.pool.logging.has_write_set() {
+            if buffers.lines.is_empty()
+                || buffers.lines.surely_lacks(at.line())
+                || !self.pool.logging.has_write_set()
+            {
                 return Ok(self.pool.medium.load_u64(at));
             }
             return Ok(self.load_kept_word(at));
         }
-        self.load_word(at)
+        self.load_word_beside(at)
     }
 
     #[inline(always)]
@@ -88,6 +88,14 @@ impl<M: Medium> Transact for Tx<'_, M> {
     #[inline]
     fn store(&mut self, at: PoolOffset, bytes: &[u8]) -> Result<(), Abort> {
         self.pool.medium.mark(Mark::Call(Call::Store));
+        let buffers = &self.lane.buffers;
+        if let Ok(word) = bytes.try_into()
+            && buffers.is_untold
+            && buffers.stores.has_word(at)
+        {
+            self.put_word(at, u64::from_le_bytes(word));
+            return Ok(());
+        }
         self.refuse_after_failure()?;
         let result = self
             .check_range("storing", at, bytes.len() as u64)
@@ -316,7 +324,7 @@ impl<M: Medium> Tx<'_, M> {
     /// The transaction has not begun: every operation fails.
     pub(crate) fn refuse_all(&mut self, abort: Abort) {
         let _ = self.note(Err::<(), _>(abort));
-        self.lane.buffers.loads = Window::NONE;
+        (self.lane.buffers.loads, self.lane.buffers.quick_loads) = (Window::NONE, Window::NONE);
     }
 
     /// After a failure nothing more is changed: an operation that failed half-way has locked

@@ -70,6 +70,8 @@ pub(crate) struct Buffers {
     is_untold: bool,
     /// Words that are in place or in the write set.
     loads: Window,
+    /// The same where no lock is looked at and no access recorded; none beside others.
+    quick_loads: Window,
     /// Words that are stored into the write set and nowhere else.
     stores: Window,
     /// Bytes of the pool when both were opened wide; 0 when one is not.
@@ -114,7 +116,7 @@ impl<'p, M: Medium> Tx<'p, M> {
         let is_alone = self.enter();
         let pool = self.pool;
         if self.lane.buffers.is_alone != is_alone {
-            self.lane.buffers.is_alone = is_alone;
+            (self.lane.buffers.is_alone, self.lane.buffers.windows_of) = (is_alone, 0);
         }
         if self.lane.pending.is_empty() {
             self.lane.begin_alone();
@@ -169,6 +171,7 @@ impl<'p, M: Medium> Tx<'p, M> {
     /// Others may run.
     pub(crate) fn is_beside_others(&mut self) {
         self.lane.buffers.is_alone = false;
+        self.lane.buffers.quick_loads = Window::NONE;
     }
 
     /// Common tail of commit and abort. What a transaction rarely needs is a call away: to
@@ -242,6 +245,10 @@ impl<'p, M: Medium> Tx<'p, M> {
         let is_usual = self.pool.logging == Logging::Redo && self.lane.pending.is_empty();
         if is_usual && !self.lane.buffers.lines.is_empty() {
             return self.commit_redo();
+        }
+        if is_usual && self.lane.buffers.is_alone && self.lane.buffers.changed_nothing() {
+            self.lane.buffers.look_what_is_left();
+            return Ok(Ticket::NOTHING);
         }
         self.commit_otherwise()
     }

@@ -49,6 +49,7 @@ impl<M: Medium> Tx<'_, M> {
         let is_kept = pool.logging == Logging::Redo && !pool.io().plants(Plant::MarkedBeforeStores);
         let stores = if is_kept { heap } else { Window::NONE };
         (buffers.is_untold, buffers.loads, buffers.stores) = (is_untold, heap, stores);
+        buffers.quick_loads = if is_untold && buffers.is_alone { heap } else { Window::NONE };
         buffers.windows_of = len;
     }
 
@@ -57,9 +58,7 @@ impl<M: Medium> Tx<'_, M> {
     #[inline(always)]
     pub(super) fn is_in_place(&self, at: PoolOffset, len: usize) -> bool {
         let buffers = &self.lane.buffers;
-        buffers.is_untold
-            && buffers.is_alone
-            && buffers.loads.has_range(ByteRange::new(at, len as u64))
+        buffers.quick_loads.has_range(ByteRange::new(at, len as u64))
             && (buffers.lines.is_empty()
                 || !self.pool.logging.has_write_set()
                 || at.in_line() + len <= LINE_BYTES as usize
@@ -74,6 +73,23 @@ impl<M: Medium> Tx<'_, M> {
         let result =
             self.check_range("loading", at, out.len() as u64).and_then(|()| self.load_any(at, out));
         self.note(result)
+    }
+
+    /// [`load_u64`](Transact::load_u64) of a transaction that is not alone, or is recorded.
+    #[inline(never)]
+    pub(super) fn load_word_beside(&mut self, at: PoolOffset) -> Result<u64, Abort> {
+        let buffers = &self.lane.buffers;
+        if buffers.is_untold
+            && buffers.loads.has_word(at)
+            && self.pool.bias.is_of(at.line(), buffers.bias_of)
+        {
+            self.pool.medium.mark(Mark::Call(Call::Load));
+            if buffers.lines.surely_lacks(at.line()) || !self.pool.logging.has_write_set() {
+                return Ok(self.pool.medium.load_u64(at));
+            }
+            return Ok(self.load_kept_word(at));
+        }
+        self.load_word(at)
     }
 
     /// [`load_u64`](Transact::load_u64), beside others and whatever else takes more than a few

@@ -120,9 +120,9 @@ impl ByteMap {
         self.root
     }
 
-    #[inline]
+    #[inline(always)]
     fn header<T: Transact>(self, tx: &mut T) -> Result<Header, Abort> {
-        let mut image = [0; HEADER_BYTES as usize];
+        let mut image = [0; MAP_HEADER_USED];
         tx.load(self.root, &mut image)?;
         Header::decode(&image).ok_or_else(|| damaged(self.root, "no header of a hash map"))
     }
@@ -230,8 +230,8 @@ struct Header {
 }
 
 impl Header {
-    #[inline]
-    fn decode(image: &[u8; HEADER_BYTES as usize]) -> Option<Self> {
+    #[inline(always)]
+    fn decode(image: &[u8]) -> Option<Self> {
         let header = Self {
             seed: word(image, MAP_SEED_AT),
             directory: Child(word(image, MAP_DIRECTORY_AT)),

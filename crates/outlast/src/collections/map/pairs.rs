@@ -59,7 +59,8 @@ struct Gap {
     last: (PoolOffset, u64),
 }
 
-#[inline]
+// Inlined, so that what is found stays in registers.
+#[inline(always)]
 fn search<T: Transact>(
     tx: &mut T,
     segment: PoolOffset,
@@ -93,7 +94,7 @@ fn search<T: Transact>(
 }
 
 /// The segment of `hash`, without the way there.
-#[inline]
+#[inline(always)]
 fn segment_of<T: Transact>(tx: &mut T, header: &Header, hash: u64) -> Result<PoolOffset, Abort> {
     let (mut child, mut consumed) = (header.directory, 0);
     while child.bits() != 0 {

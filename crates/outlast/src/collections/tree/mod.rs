@@ -192,9 +192,9 @@ impl ByteTree {
         Ok(added)
     }
 
-    #[inline]
+    #[inline(always)]
     fn header<T: Transact>(self, tx: &mut T) -> Result<Header, Abort> {
-        let mut image = [0; HEADER_BYTES as usize];
+        let mut image = [0; TREE_HEADER_USED];
         tx.load(self.root, &mut image)?;
         Header::decode(&image).ok_or_else(|| damaged(self.root, "no header of a tree"))
     }
@@ -265,7 +265,8 @@ struct Header {
 }
 
 impl Header {
-    fn decode(image: &[u8; HEADER_BYTES as usize]) -> Option<Self> {
+    #[inline(always)]
+    fn decode(image: &[u8]) -> Option<Self> {
         let root = Child(word(image, TREE_ROOT_AT));
         let kept = Kept::from_bytes([
             image[TREE_PLACEMENT_AT],
