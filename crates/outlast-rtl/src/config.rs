@@ -77,14 +77,6 @@ impl Config {
         }
     }
 
-    /// Hardware that an ECP5 holds with room to route: the prototype's widths, blocks and filter, two
-    /// ways, a quarter of the sets.
-    pub fn placed(granule: u64, picl: bool) -> Self {
-        let prototype = Self::prototype(granule, picl);
-        let (l2, llc) = ((prototype.l2.0 / 4, 2), (prototype.llc.0 / 4, 2));
-        Self { home_bits: 20, l2, llc, ..prototype }
-    }
-
     /// The parameters by their names.
     pub fn parameters(&self) -> Vec<(&'static str, u64)> {
         vec![
@@ -97,6 +89,35 @@ impl Config {
             ("LLC_SETS", self.llc.0),
             ("LLC_WAYS", self.llc.1),
             ("ACS_GAP", self.acs_gap),
+            ("UNDO_ENTRIES", self.undo_entries),
+            ("DOUBLE_BUFFER", self.double_buffer.into()),
+            ("BLOOM_BITS", self.bloom_bits),
+            ("CHUNK", self.chunk),
+            ("MAX_CHUNKS", self.max_chunks),
+        ]
+    }
+
+    /// Bits of the number of a private line.
+    fn line_bits(&self) -> u64 {
+        u64::from(self.home_bits + (64 / self.granule).ilog2())
+    }
+
+    /// The parameters of `rtl/l2.sv`.
+    pub(crate) fn l2_parameters(&self) -> Vec<(&'static str, u64)> {
+        vec![
+            ("PICL", self.picl.into()),
+            ("GRANULE", self.granule),
+            ("L2_SETS", self.l2.0),
+            ("L2_WAYS", self.l2.1),
+            ("LINE_BITS", self.line_bits()),
+        ]
+    }
+
+    /// Those of `rtl/undo_log.sv`.
+    pub(crate) fn log_parameters(&self) -> Vec<(&'static str, u64)> {
+        vec![
+            ("GRANULE", self.granule),
+            ("LINE_BITS", self.line_bits()),
             ("UNDO_ENTRIES", self.undo_entries),
             ("DOUBLE_BUFFER", self.double_buffer.into()),
             ("BLOOM_BITS", self.bloom_bits),

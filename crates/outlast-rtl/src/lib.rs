@@ -11,7 +11,7 @@
 //!   lines home, same epochs, same memory after a crash.
 //! - [`formal`] checks all short runs of the undo log.
 //! - [`synthesis`] has Yosys count LUTs, flip-flops and block RAM with and without PiCL.
-//! - [`frequency`] has nextpnr place and route both, and compares their clocks.
+//! - [`frequency`] has nextpnr place and route parts of both, and compares their clocks.
 //!
 //! The hardware lays its log out as the model does, checksum included, so recovery reads the image as it
 //! is where lines have 64 bytes. With lines of 16 bytes, whose blocks the model packs otherwise, each becomes a

@@ -131,24 +131,28 @@ pub fn map(config: Config) -> Result<Modules, BuildError> {
         "synth_xilinx -family xc7 -top top -noiopad -noclkbuf; tee -o {} stat",
         stat.display()
     );
-    synthesise(config, folder.path(), &steps)?;
+    synthesise("top", &config.parameters(), folder.path(), &steps)?;
     Ok(count(&std::fs::read_to_string(stat)?))
 }
 
-/// Has Yosys read the RTL with these parameters, and go on with `steps`.
-pub(crate) fn synthesise(config: Config, folder: &Path, steps: &str) -> Result<(), BuildError> {
+/// Has Yosys read the RTL, a module of it with these parameters on top, and go on with `steps`.
+pub(crate) fn synthesise(
+    module: &str,
+    parameters: &[(&str, u64)],
+    folder: &Path,
+    steps: &str,
+) -> Result<(), BuildError> {
     let sources = write_sources(folder)?;
     let names: Vec<String> = sources
         .iter()
         .filter(|path| !path.ends_with("checks.sv") && !path.ends_with("formal.sv"))
         .map(|path| path.display().to_string())
         .collect();
-    let parameters =
-        config.parameters().into_iter().map(|(name, value)| format!(" -chparam {name} {value}"));
+    let parameters: String =
+        parameters.iter().map(|(name, value)| format!(" -chparam {name} {value}")).collect();
     let script = format!(
-        "read_verilog -sv {}; hierarchy -top top{}; {steps}",
+        "read_verilog -sv {}; hierarchy -top {module}{parameters}; {steps}",
         names.join(" "),
-        parameters.collect::<String>(),
     );
     run("yosys", "apt-get install yosys", Command::new("yosys").args(["-q", "-p", &script]))?;
     Ok(())

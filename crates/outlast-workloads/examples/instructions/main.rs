@@ -38,6 +38,9 @@ mod linux {
     /// What other processors' instructions for copies and write-back may change.
     const TOLERANCE: f64 = 0.04;
 
+    /// A function's name and its file.
+    type Function = (String, String);
+
     /// Said where there is nothing to be done.
     const NOT_PERMITTED: &str = "this process may not step through another: skipped";
 
@@ -173,14 +176,13 @@ mod linux {
         Ok(parts)
     }
 
-    fn part_of((name, file): &(String, String)) -> Option<&'static str> {
+    fn part_of((name, file): &Function) -> Option<&'static str> {
         let fits = |(path, start): &(&str, &str)| file.contains(path) && name.starts_with(start);
         PARTS.iter().find(|(_, functions)| functions.iter().any(fits)).map(|(part, _)| *part)
     }
 
-    /// For each place in this program the functions that are inlined there, the innermost first: its
-    /// name and its file.
-    fn inlined_at(places: &[u64]) -> Result<Vec<Vec<(String, String)>>, Box<dyn Error>> {
+    /// For each place in this program the functions that are inlined there, the innermost first.
+    fn inlined_at(places: &[u64]) -> Result<Vec<Vec<Function>>, Box<dyn Error>> {
         let program = std::env::current_exe()?;
         let mut tool = Command::new("addr2line");
         tool.args(["-a", "-f", "-i", "-C", "-e"]).arg(program);

@@ -133,7 +133,7 @@ pub fn child(name: &str, scheme: Scheme, transactions: u64) -> Result<(), Box<dy
     let own = maps.lines().filter(|line| line.ends_with(&*program.to_string_lossy()));
     let mut ends = own.filter_map(|line| line.split(' ').next()?.split_once('-'));
     let (from, first_to) = ends.next().ok_or("the program is not in its own memory map")?;
-    let to = ends.last().map_or(first_to, |(_, to)| to);
+    let to = ends.next_back().map_or(first_to, |(_, to)| to);
     let address = |text| u64::from_str_radix(text, 16);
     println!("{PLACE}{} {} {}", counted as *const () as usize, address(from)?, address(to)?);
     stdin().read_line(&mut String::new())?;

@@ -1,7 +1,7 @@
 //! Table III: what PiCL adds to an FPGA, from the RTL of `rtl/` as Yosys maps it.
 
 use outlast_rtl::Config;
-use outlast_rtl::frequency::Frequency;
+use outlast_rtl::frequency::Frequencies;
 use outlast_rtl::synthesis::{Area, CORE_LUTS, DEVICE, Used};
 
 use crate::papers::claim::{Found, Judgement, Rule};
@@ -46,13 +46,17 @@ pub(super) fn records(area: &Area) -> Vec<Record> {
     records
 }
 
-/// The highest clock of both caches, their slice and the interface to memory, without PiCL and with it; or
-/// in one line why not.
-pub(super) fn frequencies() -> Result<[Record; 2], String> {
-    let found =
-        Frequency::measure(Config::placed(GRANULE, true)).map_err(|error| error.to_string())?;
-    let of = |scheme, value| Record::new(Kind::Sim, "top", scheme, FREQUENCY, value);
-    Ok([of("ideal", found.without), of("picl", found.with)])
+/// The highest clock of a private cache without PiCL and with it, and of the undo log; or in one line why
+/// not.
+pub(super) fn frequencies() -> Result<[Record; 3], String> {
+    let config = Config::prototype(GRANULE, true);
+    let found = Frequencies::measure(config).map_err(|error| error.to_string())?;
+    let of = |module, scheme, value| Record::new(Kind::Sim, module, scheme, FREQUENCY, value);
+    Ok([
+        of("l2", "ideal", found.plain_cache),
+        of("l2", "picl", found.cache),
+        of("undo_log", "picl", found.undo_log),
+    ])
 }
 
 /// The verdict on a claim of Table III or of the prototype's text, by its name without the paper's.

@@ -346,7 +346,7 @@ pub fn run(task: &Task, listen: &mut Listener<'_>) -> Result<Vec<Record>, Box<dy
         records.extend(findings.area.iter().flat_map(area::records));
     }
     if task.places() {
-        listen(Progress::Note("placing and routing the RTL twice: some 20 minutes"));
+        listen(Progress::Note("placing and routing parts of the RTL: some four minutes"));
         match area::frequencies() {
             Ok(found) => records.extend(found),
             Err(why) => listen(Progress::Note(&why)),
