@@ -427,7 +427,6 @@ fn dump(args: &FileArgs, as_json: bool, seed: u64) -> CommandResult {
 fn grow(args: &GrowArgs, as_json: bool, seed: u64) -> CommandResult {
     let path = &args.file.file;
     let pool = open_to_work(&args.file)?;
-    say_domain(pool.medium());
     let (now, asked) = (pool.medium().len(), args.size);
     if asked < now {
         return Err(format!(
@@ -436,6 +435,7 @@ fn grow(args: &GrowArgs, as_json: bool, seed: u64) -> CommandResult {
         )
         .into());
     }
+    say_domain(pool.medium());
     about(path, pool.grow(asked))?;
     let len = pool.medium().len();
     if as_json {

@@ -123,34 +123,35 @@ const KEYS: u64 = 10_000;
 const TRANSACTIONS: u64 = 200;
 const ENGINE_ROUNDS: u32 = 3;
 
-/// Measures each part that this machine and this build have; the rest is left out, with a line.
-///
-/// # Errors
-/// When a part that is there cannot be measured.
-pub fn measure(
-    setup: &Setup<'_>,
-    listen: &mut Listener<'_>,
-) -> Result<Beside, Box<dyn std::error::Error>> {
+/// Measures each part that this machine and this build have. The rest is left out with a line, and so is a
+/// part whose other program fails: a report has more to show.
+pub fn measure(setup: &Setup<'_>, listen: &mut Listener<'_>) -> Beside {
     let mut beside = Beside::default();
-    let mut left_out = |why: String, listen: &mut Listener<'_>| {
-        listen(Progress::Note(&why));
-        beside.left_out.push(why);
+    let mut keep =
+        |name: &str, part: Result<Vec<Record>, String>, listen: &mut Listener<'_>| match part {
+            Ok(records) => beside.records.extend(records),
+            Err(why) => {
+                let line = format!("{name} left out: {why}");
+                listen(Progress::Note(&line));
+                beside.left_out.push(line);
+            }
+        };
+    let sqlite = match Sqlite::load() {
+        Ok(library) => of_sqlite(setup, &library, listen).map_err(|error| error.to_string()),
+        Err(error) => Err(error.to_string()),
     };
-    match Sqlite::load() {
-        Ok(library) => beside.records.extend(of_sqlite(setup, &library, listen)?),
-        Err(error) => left_out(format!("SQLite is left out: {error}"), listen),
-    }
-    match redis::missing() {
-        None => beside.records.extend(of_redis(setup, listen)?),
-        Some(program) => {
-            left_out(format!("Redis is left out: {program} is not installed"), listen);
-        }
-    }
-    match how_to_build() {
-        None => beside.records.extend(of_engines(setup, listen)?),
-        Some(line) => left_out(line.to_owned(), listen),
-    }
-    Ok(beside)
+    keep("SQLite is", sqlite, listen);
+    let redis = match redis::missing() {
+        None => of_redis(setup, listen).map_err(|error| error.to_string()),
+        Some(program) => Err(format!("{program} is not installed")),
+    };
+    keep("Redis is", redis, listen);
+    let engines = match how_to_build() {
+        None => of_engines(setup, listen).map_err(|error| error.to_string()),
+        Some(line) => Err(line.to_owned()),
+    };
+    keep("Databases are", engines, listen);
+    beside
 }
 
 fn record(part: Part, work: &str, subject: &str, metric: Metric, spread: Spread) -> Record {

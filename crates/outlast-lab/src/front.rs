@@ -135,7 +135,7 @@ mod tests {
         document.beside = crate::beside::tests::made_up();
         let text = screen(&document);
         for line in [
-            "  sqlite/update           pool swift 60.0 k tx/s  2.00 ×      wal 30.0 k tx/s\n",
+            "  sqlite/update           pool swift 60.0 k tx/s   2.00 ×       wal 30.0 k tx/s\n",
             "• Durable and fastest on this machine: redo, 1.8",
             "Throughput, × pmdk (mean of 6 works)\n  none          none   2.",
             "\nCrashes, recovered and judged\n",

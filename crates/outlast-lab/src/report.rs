@@ -30,9 +30,6 @@ pub enum ReportError {
     /// Hardware schemes could not be compared.
     #[error("{0}")]
     Compared(Box<dyn std::error::Error>),
-    /// Front ends could not be compared.
-    #[error("{0}")]
-    Beside(Box<dyn std::error::Error>),
     /// A paper's figures could not be measured.
     #[error("{0}")]
     Paper(Box<dyn std::error::Error>),
@@ -128,8 +125,7 @@ pub fn measure<'l>(
     }
     records.extend(floor::distances(&records));
     whole.begin(BESIDE);
-    let beside = beside::measure(others, &mut |progress| whole.hear(progress))
-        .map_err(ReportError::Beside)?;
+    let beside = beside::measure(others, &mut |progress| whole.hear(progress));
     whole.begin(crash::STAGE);
     let mut tell = |progress: Progress<'_>| whole.hear(progress);
     records.extend(crash::measure(setup.size, setup.seed, &mut tell)?);

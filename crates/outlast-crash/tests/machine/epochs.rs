@@ -23,7 +23,7 @@ fn silent(campaign: &Campaign) -> Report {
 fn a_short_program_goes_on_from_every_crash_and_crashes_at_every_entry_again() {
     for scheme in schemes() {
         let mut campaign = Campaign::small(scheme, "hash-toggle", 5);
-        campaign.plan.transactions = 8;
+        campaign.plan.transactions = 10;
         campaign.second_crash = false;
         campaign.resumes = usize::MAX;
         campaign.resumed_points = Points::All;

@@ -506,7 +506,7 @@ fn what_reaches_the_transaction() {
             // The entries' first lines, then each whole behind the one before it.
             let entry = ["load 16", "load 8", "fetch 40", "load 24"];
             let last = ["load 16", "load 8", "load 24"];
-            let start = ["load 64", "load 256", "fetch 64", "fetch 64", "fetch 64"];
+            let start = ["load 24", "load 256", "fetch 64", "fetch 64", "fetch 64"];
             noted("a scan", &[&start[..], &entry, &entry, &last].concat());
             Ok(())
         })
