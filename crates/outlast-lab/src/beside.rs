@@ -330,10 +330,11 @@ pub(crate) mod tests {
         let spread =
             |median: f64| Spread { median, p25: 0.9 * median, p75: 1.1 * median, rounds: 5 };
         let mut records = Vec::new();
-        for (work, scale) in [("update", 1.0), ("ycsb-a", 0.7)] {
+        for (work, scale) in SQLITE.into_iter().zip([1.0, 0.7]) {
             for (subject, value) in [("pool swift", 60e3), ("pool redo", 50e3), (sqlite::WAL, 30e3)]
             {
                 let value = spread(scale * value);
+                let work = work.name();
                 records.push(record(Part::Sqlite, work, subject, Metric::THROUGHPUT, value));
             }
         }

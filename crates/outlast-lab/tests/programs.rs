@@ -194,7 +194,7 @@ fn representative_windows_stand_for_the_whole_run() {
     let whole = captured(place.path(), "whole.otrace", &own_test("guest_with_phases"), None);
     let program = Program::open(&whole).unwrap();
     let out = place.path().join("whole.points");
-    let choice = Choice { interval: 100_000, windows_max: 10, warm_up: 100_000, seed: 1 };
+    let choice = Choice { interval: 20_000, windows_max: 10, warm_up: 400_000, seed: 1 };
     let points = choose(&program, &choice, &out).unwrap();
     assert_eq!(Points::open(&out).unwrap(), points);
     let mut machine = machine("picl");

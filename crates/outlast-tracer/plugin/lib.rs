@@ -479,7 +479,10 @@ fn execs(number: c_uint, arguments: &[u64; 6]) {
     let mut options = shared.options.clone();
     match LEFT.load(Ordering::Relaxed) {
         // The window is open.
-        left if is_on => (options.skip, options.count) = (0, left.max(1)),
+        left if is_on => {
+            let left = left - Vcpu::of(number).uncounted();
+            (options.skip, options.count) = (0, left.max(1));
+        }
         left if options.start_at.is_none() => options.skip = left.max(0),
         _ => {}
     }

@@ -59,6 +59,11 @@ pub struct Vcpu {
 }
 
 impl Vcpu {
+    /// Instructions that it has run and that are not yet taken from the window's.
+    pub fn uncounted(&self) -> i64 {
+        self.taken - self.left
+    }
+
     pub fn new(number: u32, thread: u32) -> Self {
         let mut nothing = Box::new([Slot::new(END, u32::MAX, 0, 8); 2]);
         Self {
@@ -544,7 +549,7 @@ fn looks_around(number: c_uint, data: u64) -> bool {
             vcpu.event(kind::SEEN, 0, &[seen]);
         }
     }
-    let ran = vcpu.taken - vcpu.left;
+    let ran = vcpu.uncounted();
     let stint = if HAS_THREADS.load(Ordering::Relaxed) { 0 } else { STINT };
     let left = LEFT.fetch_sub(ran, Ordering::Relaxed) - ran;
     if left <= 0 {

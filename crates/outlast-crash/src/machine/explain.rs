@@ -44,9 +44,9 @@ struct Found {
 }
 
 impl Campaign {
-    /// Looks for the first crash point at which the guarantee is broken, at first by a crash of the
-    /// program alone, then also by a crash of its recovery, then by a crash of the rest of the program
-    /// that goes on from a recovery; tells it, or nothing where none does.
+    /// Looks for the first crash point at which the guarantee is broken, and tells it; nothing where none
+    /// does. The program alone crashes first, then its recovery too. Then the rest of the program crashes,
+    /// which goes on from a recovery.
     ///
     /// # Errors
     /// When the run cannot be made or comes to a stop.
