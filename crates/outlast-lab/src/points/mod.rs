@@ -2,7 +2,7 @@
 //! Calder, ASPLOS'02).
 //!
 //! A trace is cut into intervals of equal length. Each has a vector: for every basic block the
-//! instructions that it ran there. [`vectors`] projects them at random to few dimensions, [`clusters`]
+//! instructions that it ran there. `vectors` projects them at random to few dimensions, `clusters`
 //! groups them by k-means and chooses the number of groups by BIC. Of each group the interval nearest
 //! to its centre is a window, which stands for the group's share of all instructions.
 //!
