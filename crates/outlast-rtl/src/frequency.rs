@@ -49,13 +49,17 @@ impl Frequencies {
 fn highest(module: &str, parameters: &[(&str, u64)]) -> Result<f64, BuildError> {
     let tool = tool()?;
     let folder = tempfile::tempdir()?;
-    let [netlist, report] = ["netlist.json", "report.json"].map(|name| folder.path().join(name));
+    let netlist = folder.path().join("netlist.json");
     let steps = format!("synth_ecp5 -top {module} -json {}", netlist.display());
     synthesise(module, parameters, folder.path(), &steps)?;
+    // In its folder: the Python package's program sees no other of the system's places.
     let mut nextpnr = Command::new(tool);
-    nextpnr.args(["--25k", "--out-of-context", "--timing-allow-fail", "--quiet"]);
-    nextpnr.args(["--freq", "100", "--seed", SEED]);
-    run(tool, INSTALL, nextpnr.arg("--json").arg(netlist).arg("--report").arg(&report))?;
+    nextpnr.current_dir(folder.path());
+    nextpnr.args(["--25k", "--package", "CABGA381", "--out-of-context", "--timing-allow-fail"]);
+    nextpnr.args(["--quiet", "--freq", "100", "--seed", SEED]);
+    nextpnr.args(["--json", "netlist.json", "--report", "report.json"]);
+    run(tool, INSTALL, &mut nextpnr)?;
+    let report = folder.path().join("report.json");
     slowest(&std::fs::read_to_string(report)?).ok_or_else(|| BuildError::Failed {
         program: tool,
         message: "its report names no clock".to_owned(),
