@@ -114,7 +114,8 @@ const REDIS: [(&str, redis::Work); 2] = [
     ("GET of 100 bytes", redis::Work { test: "get", bytes: 100, pipeline: 16 }),
 ];
 
-/// Commands of one turn, of which the system's count of CPU time makes out one in thirty; turns.
+/// Commands of one turn: the system counts CPU time in hundredths of a second, so a turn has to have many
+/// of them; turns.
 const COMMANDS: u32 = 160_000;
 const REDIS_ROUNDS: usize = 3;
 

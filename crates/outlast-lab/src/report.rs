@@ -86,7 +86,8 @@ const COMPARED: &str = "hardware schemes";
 /// Seconds in the quick scale and in the full one.
 type Seconds = (f64, f64);
 
-// Those of the quick scale are what a run took on two cores of its own.
+// Those of floor, explanations, schemes and papers are what a quick run took on two cores of its own. Front
+// ends, and the crashes' shares in `crash::expected_ms`, are guesses that no whole run has confirmed yet.
 const FLOOR_S: Seconds = (10.0, 60.0);
 const BESIDE_S: Seconds = (25.0, 25.0);
 const EXPLAINED_S: Seconds = (4.0, 5.0);

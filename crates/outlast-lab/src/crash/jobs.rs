@@ -21,8 +21,7 @@ const QUICK_IMAGES_MAX: u64 = 500_000;
 /// And of those whose images are compared with their checksums.
 const QUICK_SUMS_IMAGES_MAX: u64 = 40_000;
 
-/// Recoveries in any scope in the quick scale: all but four scopes of `swift` end by themselves before, and
-/// those would take a third of all search.
+/// Recoveries in any scope in the quick scale. The page says which scopes end there.
 const QUICK_SEARCH_IMAGES_MAX: u64 = 1_000_000;
 
 /// Recoveries in each scope that looks at a control in the quick scale.
