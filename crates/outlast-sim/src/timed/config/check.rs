@@ -205,6 +205,7 @@ impl MachineConfig {
             ("l1.size", self.l1.size.0, self.core.count),
             ("l2.size", self.l2.size.0, self.core.count),
             ("llc.size", self.llc.size.0, 1),
+            ("llc.per_core", self.extras.llc_per_core.0, self.core.count),
             ("buffer.size", self.buffer.size.0, 1),
         ];
         for (key, bytes, count) in levels {
