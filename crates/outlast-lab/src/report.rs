@@ -86,14 +86,14 @@ const COMPARED: &str = "hardware schemes";
 /// Seconds in the quick scale and in the full one.
 type Seconds = (f64, f64);
 
-// Those of floor, explanations, schemes and papers are what a quick run took on two cores of its own. Front
-// ends, and the crashes' shares in `crash::expected_ms`, are guesses that no whole run has confirmed yet.
+// What quick runs took on two cores of their own, as the crashes' shares in `crash::expected_ms` are. Those of
+// the full scale are estimates.
 const FLOOR_S: Seconds = (10.0, 60.0);
 const BESIDE_S: Seconds = (25.0, 25.0);
 const EXPLAINED_S: Seconds = (4.0, 5.0);
-const COMPARED_S: Seconds = (4.0, 300.0);
+const COMPARED_S: Seconds = (5.0, 300.0);
 /// In the order of [`PAPERS`].
-const PAPERS_S: [Seconds; 4] = [(24.0, 4_000.0), (6.0, 2_000.0), (6.0, 1_500.0), (6.0, 1_500.0)];
+const PAPERS_S: [Seconds; 4] = [(18.0, 4_000.0), (9.0, 2_000.0), (9.0, 1_500.0), (9.0, 1_500.0)];
 
 /// How long all of it is expected to take, in seconds, on two cores.
 pub fn estimate_s(setup: &Setup) -> u64 {

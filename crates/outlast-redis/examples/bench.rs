@@ -5,13 +5,15 @@
 //! `/dev/shm`. Subjects take turns; medians are printed with the least and the most.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
 use std::time::Instant;
 
-use outlast::{MapOptions, UnrecoveredPool};
+use outlast::{CreateOptions, FilePool, MapOptions, OpenOptions, UnrecoveredPool};
 use outlast_redis::beside::{Running, SUBJECTS, Subject, Turn, Work};
+use outlast_redis::{Options, Server};
 use outlast_workloads::Random;
 use outlast_workloads::tpcc_terminals::letters;
 use outlast_workloads::zipf::{ScrambledZipfian, fnv_hash};
@@ -33,12 +35,31 @@ const WORKS: [Work; 8] = [
     work("get", 100, 16),
 ];
 
-/// The example beside this one, with a pool of 1 GiB.
+/// Bytes of a new pool.
+const POOL_BYTES: u64 = 1 << 30;
+
+/// The command that serves a pool: this program again.
 fn serve(pool: &Path, port: u16, scheme: &str) -> Command {
-    let this = std::env::current_exe().expect("a program knows its file");
-    let mut command = Command::new(this.with_file_name("serve"));
-    command.arg(pool).args([&port.to_string(), "1073741824", scheme]);
+    let mut command = Command::new(std::env::current_exe().expect("a program knows its file"));
+    command.arg("serve").arg(pool).args([&port.to_string(), scheme]);
     command
+}
+
+/// What that command does, until it is killed.
+fn serve_pool(path: &str, port: &str, scheme: &str) -> Outcome<()> {
+    let scheme = Some(scheme.parse()?);
+    let open = OpenOptions { scheme, grow_limit_bytes: 16 << 30, ..OpenOptions::default() };
+    let map = MapOptions::default();
+    let pool = match Path::new(path).exists() {
+        true => FilePool::open(path, &open, &map)?,
+        false => FilePool::create(path, POOL_BYTES, &CreateOptions::default(), &open, &map)?,
+    };
+    let options = Options {
+        addresses: vec![SocketAddr::from((Ipv4Addr::LOCALHOST, port.parse()?))],
+        checkpoint: outlast::checkpoint_path(path),
+        ..Options::default()
+    };
+    Ok(Server::bind(Arc::new(pool), options)?.run()?)
 }
 
 fn start(subject: &Subject) -> Outcome<Running> {
@@ -296,7 +317,11 @@ fn restart(rounds: usize) -> Outcome<()> {
 }
 
 fn main() -> Outcome<()> {
-    let mut words = std::env::args().skip(1);
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    if let ["serve", path, port, scheme] = words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        return serve_pool(path, port, scheme);
+    }
+    let mut words = words.into_iter();
     let rounds = words.next().map_or(Ok(5), |word| word.parse())?;
     let commands = words.next().map_or(Ok(100_000), |word| word.parse())?;
     memory()?;

@@ -113,12 +113,12 @@ impl LiveLog {
             let damaged =
                 |damage: LogDamage| PoolError::Damaged { at: damage.line, what: damage.why };
             let mut records = match tail.lap {
-                None => read_undo(io, ring, life).map_err(damaged)?,
+                None => read_undo(io, ring, &life).map_err(damaged)?,
                 Some(_) => Vec::new(),
             };
             if records.is_empty() {
                 // Literal variants drop records as they like.
-                read_lane(io, tail, !geometry.literal, life, &mut records).map_err(damaged)?;
+                read_lane(io, tail, !geometry.literal, &life, &mut records).map_err(damaged)?;
             }
             drop_witnessed(io, geometry, &mut records)?;
             log.lanes.push(records);

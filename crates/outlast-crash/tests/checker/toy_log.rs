@@ -11,6 +11,8 @@ use outlast_crash::{
 use outlast_pmem::{Mark, Medium, Recorder};
 use outlast_trace::{FlushKind, LaneId, PoolOffset, TxId};
 
+use crate::returns_here;
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Bug {
     None,
@@ -181,7 +183,12 @@ fn enough(newest: u64, crash: &Crash<'_>) -> Result<(), Violation> {
 
 fn check_appending(check: &Check, bug: Bug) -> Report {
     check.run(
-        |_, medium: &Recorder| (1..=3).for_each(|tx| append(medium, tx, bug)),
+        |_, medium: &Recorder| {
+            for tx in 1..=3 {
+                append(medium, tx, bug);
+                returns_here();
+            }
+        },
         |image: &ImageMedium| records(image, bug),
         |records: &Vec<u64>, crash: &Crash<'_>| judge(records, crash),
     )

@@ -289,7 +289,7 @@ impl Setup {
             sharing: Sharing::Common,
             rounds: 9,
             turn: Duration::from_millis(match size {
-                Size::Quick => 40,
+                Size::Quick => 20,
                 Size::Full => 200,
             }),
             latency_transactions: 20_000,
@@ -414,7 +414,7 @@ impl Setup {
     /// How long all this will take, about. Turns are as long as the setup says; loading takes
     /// what it took per byte on the machine on which this was written.
     pub fn estimate(&self) -> Duration {
-        const LOAD_NS_PER_BYTE: u64 = 2;
+        const LOAD_NS_PER_BYTE: u64 = 3;
         let (own, peers) = (self.own_schemes().len() as u64, self.peers().len() as u64);
         let parted = own.saturating_sub(1) * 3 + 1;
         let (passes, turns) = (1 + u64::from(self.parts), u64::from(self.rounds) + 1);

@@ -390,6 +390,7 @@ fn there_is_no_key_that_changes_nothing() {
         "l1.write_through" => "true",
         "l1.size" => "2 KiB",
         "l2.size" => "8 KiB",
+        "llc.per_core" => "32 KiB",
         "llc.size" => "64 KiB",
         "llc.banks" => "4",
         "l1.banks" => "4",
@@ -448,7 +449,8 @@ fn there_is_no_key_that_changes_nothing() {
         if *key != "core.threads" {
             config.set_option(key, other(key)).unwrap();
         }
-        if stats_of(&config, &log) == before {
+        // The last level is as large as the cores are many where a key says so.
+        if stats_of(&config.with_cores(1), &log) == before {
             silent.push(*key);
         }
     }

@@ -125,7 +125,7 @@ impl Place {
     pub fn read<M: Medium>(
         self,
         io: Io<'_, M>,
-        is_live: impl Fn(Seq) -> bool,
+        is_live: &dyn Fn(Seq) -> bool,
         payload: &mut Vec<u64>,
     ) -> Found {
         match self.lap {
@@ -135,7 +135,7 @@ impl Place {
     }
 
     /// Reads just the header, if that of a record whose number is `wanted` is there.
-    pub fn peek_if<M: Medium>(self, io: Io<'_, M>, wanted: impl Fn(Seq) -> bool) -> Peeked {
+    pub fn peek_if<M: Medium>(self, io: Io<'_, M>, wanted: &dyn Fn(Seq) -> bool) -> Peeked {
         match self.lap {
             None => record::peek_if(io.medium, self.region, self.line, wanted),
             Some(lap) => streamed::peek_if(io, self.at(lap), wanted),
@@ -144,10 +144,10 @@ impl Place {
 
     /// The header of a record whose number is `wanted`, if one is there. What else the line holds is
     /// only refused.
-    pub fn head_if<M: Medium>(self, io: Io<'_, M>, wanted: impl Fn(Seq) -> bool) -> Option<Head> {
+    pub fn head_if<M: Medium>(self, io: Io<'_, M>, wanted: &dyn Fn(Seq) -> bool) -> Option<Head> {
         let begins = |line: &[u8]| match self.lap {
-            None => record::begins(line, &wanted),
-            Some(lap) => streamed::begins(line, lap, &wanted),
+            None => record::begins(line, wanted),
+            Some(lap) => streamed::begins(line, lap, wanted),
         };
         if !io.medium.verify(self.region.line(self.line), LINE_BYTES, begins) {
             return None;
@@ -160,13 +160,13 @@ impl Place {
 
     /// Whether the line of a ring shows that the lane's tail, by which this is its place, is older than
     /// it was: it is of a later lap, or a live record begins there in another lap or another form.
-    pub fn is_behind_line<M: Medium>(self, io: Io<'_, M>, is_live: impl Fn(Seq) -> bool) -> bool {
+    pub fn is_behind_line<M: Medium>(self, io: Io<'_, M>, is_live: &dyn Fn(Seq) -> bool) -> bool {
         let is_later = |line: &[u8]| self.lap.is_some_and(|lap| streamed::is_ahead(line, lap));
         let other = |line: &[u8]| match streamed::lap_of(line) {
             Some(lap) if self.lap.is_none_or(|own| own.tag() != lap.tag()) => {
-                streamed::begins(line, lap, &is_live).then_some(Self { lap: Some(lap), ..self })
+                streamed::begins(line, lap, is_live).then_some(Self { lap: Some(lap), ..self })
             }
-            _ => (self.lap.is_some() && record::begins(line, &is_live))
+            _ => (self.lap.is_some() && record::begins(line, is_live))
                 .then_some(Self { lap: None, ..self }),
         };
         let at = self.region.line(self.line);
@@ -176,13 +176,13 @@ impl Place {
         let mut line = [0; LINE_BYTES as usize];
         io.medium.load(at, &mut line);
         let is_whole =
-            |place: Self| matches!(place.read(io, &is_live, &mut Vec::new()), Found::Record { .. });
+            |place: Self| matches!(place.read(io, is_live, &mut Vec::new()), Found::Record { .. });
         is_later(&line) || other(&line).is_some_and(is_whole)
     }
 
     /// The header of a complete record.
     pub fn head<M: Medium>(self, medium: &M) -> Head {
-        match self.peek_if(Io::new(medium), |_| true) {
+        match self.peek_if(Io::new(medium), &|_| true) {
             Peeked::Head(head) => head,
             Peeked::Header(_) | Peeked::Other => unreachable!("an installed record is complete"),
         }

@@ -47,7 +47,7 @@ pub(crate) fn read_lane<M: Medium>(
     io: Io<'_, M>,
     tail: Place,
     proves_end: bool,
-    life: impl Fn(Seq) -> Life,
+    life: &dyn Fn(Seq) -> Life,
     out: &mut Vec<LiveRecord>,
 ) -> Result<(), LogDamage> {
     let medium = io.medium;
@@ -70,14 +70,14 @@ pub(crate) fn read_lane<M: Medium>(
         }
         let end = |last| {
             let behind = Behind { tail, end: place, is_around, first };
-            behind.is_empty(io, |seq| proves_end && life(seq) == Life::Live, last)
+            behind.is_empty(io, &|seq| proves_end && life(seq) == Life::Live, last)
         };
         let is_live = |seq| life(seq) == Life::Live && seq >= last;
-        let (kind, seq, lines) = match place.read(io, is_live, &mut payload) {
+        let (kind, seq, lines) = match place.read(io, &is_live, &mut payload) {
             Found::Record { kind, seq, lines } => (kind, seq, lines),
             Found::Nothing if place.region == ring => {
                 let is_passed = |seq| life(seq) == Life::Passed && seq >= last;
-                match place.peek_if(io, is_passed) {
+                match place.peek_if(io, &is_passed) {
                     // Without a live record the reader may come around to what it has seen.
                     Peeked::Head(head) if head.lines <= lines_left.min(ring.lines - place.line) => {
                         lines_left -= head.lines;
@@ -125,7 +125,7 @@ pub(crate) fn read_lane<M: Medium>(
                 if io.plants(Plant::RegionsNotFollowed) => {}
             RecordKind::BeforeElsewhere => {
                 let elsewhere = named_region(&payload, medium.len()).ok_or(misplaced)?;
-                last = read_before(io, elsewhere, seq, &life, out)?;
+                last = read_before(io, elsewhere, seq, life, out)?;
             }
             RecordKind::Journal => return read_journal(io, ring, &payload, seq, out),
             RecordKind::Continued | RecordKind::Onward => {
@@ -136,7 +136,7 @@ pub(crate) fn read_lane<M: Medium>(
             }
             RecordKind::Detached => {
                 let elsewhere = named_region(&payload, medium.len()).ok_or(misplaced)?;
-                match record::read(io, elsewhere, 0, |number| number == seq, &mut payload) {
+                match record::read(io, elsewhere, 0, &|number| number == seq, &mut payload) {
                     Found::Record { kind, seq, .. } => {
                         out.push(LiveRecord { kind, seq, payload: std::mem::take(&mut payload) });
                     }
@@ -145,7 +145,7 @@ pub(crate) fn read_lane<M: Medium>(
                         let behind = Behind { tail, end: place, is_around, first };
                         return behind.is_empty(
                             io,
-                            |seq| proves_end && life(seq) == Life::Live,
+                            &|seq| proves_end && life(seq) == Life::Live,
                             last,
                         );
                     }
@@ -172,7 +172,7 @@ impl Behind {
     fn is_empty<M: Medium>(
         &self,
         io: Io<'_, M>,
-        is_live: impl Fn(Seq) -> bool,
+        is_live: &dyn Fn(Seq) -> bool,
         last: Seq,
     ) -> Result<(), LogDamage> {
         let Self { tail, end, is_around, first } = *self;
@@ -186,11 +186,11 @@ impl Behind {
         let mut excused = None;
         let mut payload = Vec::new();
         for place in same_lap.chain(next_lap) {
-            if in_ring && !end.region.is_elsewhere && place.is_behind_line(io, &is_live) {
+            if in_ring && !end.region.is_elsewhere && place.is_behind_line(io, is_live) {
                 let line = place.region.line(place.line);
                 return Err(LogDamage { line, why: streamed::LATER });
             }
-            let Some(head) = place.head_if(io, is_left_out) else { continue };
+            let Some(head) = place.head_if(io, &is_left_out) else { continue };
             // A journal's pages stay where they are, and undo records that were once committed.
             let stays = match head.kind {
                 RecordKind::Journal | RecordKind::Pages => true,
@@ -200,7 +200,7 @@ impl Behind {
                 _ => false,
             };
             let is_whole =
-                || matches!(place.read(io, is_left_out, &mut payload), Found::Record { .. });
+                || matches!(place.read(io, &is_left_out, &mut payload), Found::Record { .. });
             if stays || !{ is_whole }() {
                 continue;
             }
@@ -253,7 +253,7 @@ impl Behind {
 fn parts_before<M: Medium>(io: Io<'_, M>, seq: Seq, named: &[u64]) -> Option<u64> {
     let region = named_region(named, io.medium.len())?;
     let mut payload = Vec::new();
-    match record::read(io, region, 0, |number| number == seq, &mut payload) {
+    match record::read(io, region, 0, &|number| number == seq, &mut payload) {
         Found::Record { kind: RecordKind::Redo, .. } => Some(0),
         Found::Record { kind: RecordKind::RedoFinal, .. } => payload.first().copied(),
         _ => None,
@@ -282,7 +282,7 @@ fn read_journal<M: Medium>(
     let mut regions_left = io.medium.len() / CHUNK_BYTES_MIN;
     while left > 0 {
         let here = region.at.plus(line * LINE_BYTES);
-        match record::read(io, region, line, |number| number == seq, &mut payload) {
+        match record::read(io, region, line, &|number| number == seq, &mut payload) {
             Found::Record { kind: RecordKind::Pages, lines, .. } => {
                 let payload = std::mem::take(&mut payload);
                 out.push(LiveRecord { kind: RecordKind::Pages, seq, payload });
@@ -307,14 +307,14 @@ fn read_before<M: Medium>(
     io: Io<'_, M>,
     mut region: Region,
     mut last: Seq,
-    life: &impl Fn(Seq) -> Life,
+    life: &dyn Fn(Seq) -> Life,
     out: &mut Vec<LiveRecord>,
 ) -> Result<Seq, LogDamage> {
     let mut line = 0;
     let mut payload = Vec::new();
     loop {
         let is_live = |seq| life(seq) == Life::Live && seq > last;
-        match record::read(io, region, line, is_live, &mut payload) {
+        match record::read(io, region, line, &is_live, &mut payload) {
             Found::Record { kind: RecordKind::Before, seq, lines } => {
                 let payload = std::mem::take(&mut payload);
                 out.push(LiveRecord { kind: RecordKind::Before, seq, payload });
@@ -333,7 +333,7 @@ fn read_before<M: Medium>(
             Found::Nothing | Found::Unfinished { .. } => {
                 let end = Place::sealed(region, line);
                 let behind = Behind { tail: end, end, is_around: false, first: None };
-                behind.is_empty(io, |seq| life(seq) == Life::Live, last)?;
+                behind.is_empty(io, &|seq| life(seq) == Life::Live, last)?;
                 return Ok(last);
             }
             Found::Damaged { line, why } => return Err(LogDamage { line, why }),
@@ -346,13 +346,13 @@ fn read_before<M: Medium>(
 pub(crate) fn read_undo<M: Medium>(
     io: Io<'_, M>,
     ring: Region,
-    life: impl Fn(Seq) -> Life,
+    life: &dyn Fn(Seq) -> Life,
 ) -> Result<Vec<LiveRecord>, LogDamage> {
     let is_live = |seq| life(seq) == Life::Live;
     let mut parts = Vec::new();
     let mut of_undo = false;
     for part in (0..ring.undo_parts()).map(|index| ring.undo_part(index)) {
-        match record::peek_if(io.medium, part, 0, is_live) {
+        match record::peek_if(io.medium, part, 0, &is_live) {
             Peeked::Head(head) => {
                 of_undo |= matches!(head.kind, RecordKind::Undo | RecordKind::Continued);
                 parts.push((head.seq, part));
@@ -373,7 +373,7 @@ pub(crate) fn read_undo<M: Medium>(
     let mut records = Vec::new();
     for (_, part) in parts.into_iter().filter(|_| of_undo) {
         if records.is_empty() {
-            read_lane(io, Place::sealed(part, 0), true, &life, &mut records)?;
+            read_lane(io, Place::sealed(part, 0), true, life, &mut records)?;
         }
     }
     Ok(records)
@@ -401,7 +401,7 @@ mod tests {
             false => Life::Dead,
         };
         let tail = Place::sealed(RING, tail);
-        read_lane(Io::new(medium), tail, true, life, &mut out).unwrap();
+        read_lane(Io::new(medium), tail, true, &life, &mut out).unwrap();
         out.iter().map(|r| (r.kind, r.seq.counter(), r.payload.len())).collect()
     }
 
@@ -481,7 +481,7 @@ mod tests {
     fn damage_of(medium: &Heap, tail: u64, floor: u64) -> Option<PoolOffset> {
         let life = |seq: Seq| if seq >= Seq::new(1, floor) { Life::Live } else { Life::Passed };
         let tail = Place::sealed(RING, tail);
-        read_lane(Io::new(medium), tail, true, life, &mut Vec::new()).err().map(|e| e.line)
+        read_lane(Io::new(medium), tail, true, &life, &mut Vec::new()).err().map(|e| e.line)
     }
 
     /// LOG-8.
@@ -566,6 +566,6 @@ mod tests {
         put(&medium, RING, 0, RecordKind::Continued, 5, &[4096, 1]);
         let mut out = Vec::new();
         let tail = Place::sealed(RING, 0);
-        assert!(read_lane(Io::new(&medium), tail, true, |_| Life::Live, &mut out).is_err());
+        assert!(read_lane(Io::new(&medium), tail, true, &|_| Life::Live, &mut out).is_err());
     }
 }

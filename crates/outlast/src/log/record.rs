@@ -344,7 +344,7 @@ pub(crate) fn peek_if<M: Medium>(
     medium: &M,
     region: Region,
     first: u64,
-    wanted: impl Fn(Seq) -> bool,
+    wanted: &dyn Fn(Seq) -> bool,
 ) -> Peeked {
     let at = region.line(first);
     match untag(medium.load_u64(at.plus(TAG_AT))) {
@@ -365,7 +365,7 @@ pub(crate) fn words_of_line(line: &[u8]) -> [u64; 8] {
 }
 
 /// Whether a line is the first of a record whose number is `wanted`.
-pub(crate) fn begins(line: &[u8], wanted: impl Fn(Seq) -> bool) -> bool {
+pub(crate) fn begins(line: &[u8], wanted: &dyn Fn(Seq) -> bool) -> bool {
     let words = words_of_line(line);
     matches!(untag(words[7]), Some((seq, true)) if wanted(seq)) && claim(words[0]).is_some()
 }
@@ -386,7 +386,7 @@ pub(crate) fn read<M: Medium>(
     io: Io<'_, M>,
     region: Region,
     first: u64,
-    is_live: impl Fn(Seq) -> bool,
+    is_live: &dyn Fn(Seq) -> bool,
     payload: &mut Vec<u64>,
 ) -> Found {
     let medium = io.medium;
@@ -460,7 +460,7 @@ mod tests {
 
     fn read_back(medium: &Heap) -> (Found, Vec<u64>) {
         let mut payload = Vec::new();
-        let found = read(Io::new(medium), REGION, 2, |seq| seq >= SEQ, &mut payload);
+        let found = read(Io::new(medium), REGION, 2, &|seq| seq >= SEQ, &mut payload);
         (found, payload)
     }
 
@@ -531,12 +531,12 @@ mod tests {
         let (medium, _, _) = written(12);
         let mut payload = Vec::new();
         let io = Io::new(&medium);
-        assert_eq!(read(io, REGION, 2, |seq| seq > SEQ, &mut payload), Found::Nothing);
-        assert_eq!(read(io, REGION, 3, |_| true, &mut payload), Found::Nothing);
+        assert_eq!(read(io, REGION, 2, &|seq| seq > SEQ, &mut payload), Found::Nothing);
+        assert_eq!(read(io, REGION, 3, &|_| true, &mut payload), Found::Nothing);
         medium.store_u64(REGION.line(9).plus(TAG_AT), BLANK);
-        assert_eq!(read(io, REGION, 9, |_| true, &mut payload), Found::Nothing);
+        assert_eq!(read(io, REGION, 9, &|_| true, &mut payload), Found::Nothing);
         // A line that was never written, not even blank, is damage.
-        let zeros = read(io, REGION, 10, |_| true, &mut payload);
+        let zeros = read(io, REGION, 10, &|_| true, &mut payload);
         assert!(matches!(zeros, Found::Damaged { .. }), "{zeros:?}");
     }
 }

@@ -330,7 +330,7 @@ fn head_of(words: &[u64; LINE_WORDS]) -> Result<Head, &'static str> {
 }
 
 /// Reads just the header of a record, if one whose number is `wanted` is there.
-pub(crate) fn peek_if<M: Medium>(io: Io<'_, M>, at: At, wanted: impl Fn(Seq) -> bool) -> Peeked {
+pub(crate) fn peek_if<M: Medium>(io: Io<'_, M>, at: At, wanted: &dyn Fn(Seq) -> bool) -> Peeked {
     match read_line(io, at) {
         Line::Whole(words) => match head_of(&words) {
             Ok(head) if wanted(head.seq) => Peeked::Head(head),
@@ -341,7 +341,7 @@ pub(crate) fn peek_if<M: Medium>(io: Io<'_, M>, at: At, wanted: impl Fn(Seq) -> 
 }
 
 /// Whether a line is the first of a record of that lap whose number is `wanted`.
-pub(crate) fn begins(line: &[u8], lap: Lap, wanted: impl Fn(Seq) -> bool) -> bool {
+pub(crate) fn begins(line: &[u8], lap: Lap, wanted: &dyn Fn(Seq) -> bool) -> bool {
     let words = record::words_of_line(line);
     let is_whole = words.iter().all(|word| (word >> TAG_SHIFT) as u8 == lap.tag());
     let words = std::array::from_fn(|i| unpack(words[i], words[LINE_WORDS], i));
@@ -379,7 +379,7 @@ fn load_word<M: Medium>(medium: &M, line: PoolOffset, index: usize) -> u64 {
 pub(crate) fn read<M: Medium>(
     io: Io<'_, M>,
     at: At,
-    is_live: impl Fn(Seq) -> bool,
+    is_live: &dyn Fn(Seq) -> bool,
     payload: &mut Vec<u64>,
 ) -> Found {
     payload.clear();
@@ -484,7 +484,7 @@ mod tests {
     fn read_back(medium: &Heap, first: u64, lap: Lap) -> (Found, Vec<u64>) {
         let mut words = Vec::new();
         let at = At { ring: REGION, line: first, lap };
-        let found = read(io(medium), at, |seq| seq >= SEQ, &mut words);
+        let found = read(io(medium), at, &|seq| seq >= SEQ, &mut words);
         (found, words)
     }
 

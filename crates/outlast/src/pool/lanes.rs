@@ -238,7 +238,7 @@ impl<'p, M: Medium> Lane<'p, M> {
                 }
             }
         }
-        let done = tx.attempt_again(conflicts, body, commit);
+        let done = tx.attempt_again(conflicts, &mut body, &commit);
         if let Ok((_, ticket)) = &done {
             end(self, ticket);
         }
@@ -377,8 +377,8 @@ impl<'p, M: Medium> Tx<'p, M> {
     fn attempt_again<R, T>(
         &mut self,
         mut conflicts: u32,
-        mut body: impl FnMut(&mut Tx<'p, M>) -> Result<R, Abort>,
-        commit: impl Fn(Attempt<'_, 'p, M>) -> Result<T, Abort>,
+        mut body: &mut dyn FnMut(&mut Tx<'p, M>) -> Result<R, Abort>,
+        commit: &dyn Fn(Attempt<'_, 'p, M>) -> Result<T, Abort>,
     ) -> Result<(R, T), Abort> {
         let mut turn = Turn::new(self);
         loop {

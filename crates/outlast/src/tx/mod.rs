@@ -111,7 +111,8 @@ pub(crate) struct Buffers {
 }
 
 impl<'p, M: Medium> Tx<'p, M> {
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
+    #[cfg_attr(debug_assertions, inline(never))]
     pub(crate) fn begin(&mut self) {
         let is_alone = self.enter();
         let pool = self.pool;
@@ -239,7 +240,8 @@ impl<'p, M: Medium> Tx<'p, M> {
 
     /// Makes the transaction durable, then visible to others. The commit point is the scheme's.
     /// After an error the transaction is still running and wants to be aborted.
-    #[inline]
+    #[cfg_attr(not(debug_assertions), inline)]
+    #[cfg_attr(debug_assertions, inline(never))]
     pub(crate) fn commit(&mut self) -> Result<Ticket, Abort> {
         self.refuse_after_failure()?;
         let is_usual = self.pool.logging == Logging::Redo && self.lane.pending.is_empty();

@@ -351,7 +351,7 @@ fn for_each_target<M: Medium>(
     let named = log::named_region(&place.first_words(medium), medium.len());
     let Some(region) = named else { return };
     let place = Place::sealed(region, 0);
-    let Peeked::Head(head) = place.peek_if(pool.io(), |_| true) else { return };
+    let Peeked::Head(head) = place.peek_if(pool.io(), &|_| true) else { return };
     if head.lines > region.lines {
         return;
     }

@@ -4,18 +4,24 @@ use outlast_crash::{Check, Class, Crash, Finding, ImageMedium, Report, Schedules
 use outlast_pmem::{Mark, Medium, Recorder};
 use outlast_trace::{LaneId, LineAddr, PoolOffset, TxId};
 
+use crate::returns_here;
+
 const VALID: PoolOffset = PoolOffset(0);
 const VALUE: PoolOffset = PoolOffset(64);
 
 fn persist<M: Medium>(medium: &M, at: PoolOffset, len: u64) {
     medium.flush_range(at, len);
     medium.fence();
+    returns_here();
 }
 
 /// A program of one lane that publishes a value; recovery looks at both lines.
 fn publishes(program: impl Fn(&Recorder) + Sync) -> Report {
     let report = Check::new(256).run(
-        |_, medium: &Recorder| program(medium),
+        |_, medium: &Recorder| {
+            program(medium);
+            returns_here();
+        },
         |image: &ImageMedium| Ok((image.load_u64(VALID), image.load_u64(VALUE))),
         |state: &(u64, u64), crash: &Crash<'_>| match *state {
             (0, _) if crash.acked.is_empty() => Ok(()),
@@ -60,6 +66,7 @@ fn a_redundant_flush_in_a_helper_names_the_helpers_callers() {
         publish(medium);
         one(medium);
         two(medium);
+        returns_here();
     });
     let other = Recorder::new(128);
     let lines = [one(&other), two(&other)];
@@ -80,6 +87,7 @@ fn a_redundant_flush_in_a_helper_names_the_helpers_callers() {
 fn a_failure_in_a_helper_names_its_callers_too() {
     fn flush_only<M: Medium>(medium: &M, at: PoolOffset) {
         medium.flush(at.line());
+        returns_here();
     }
     let report = Check::new(128).run(
         |_, medium: &Recorder| {
@@ -141,6 +149,7 @@ fn a_fence_with_nothing_flushed_before_it_is_needless() {
     let report = publishes(|medium| {
         publish(medium);
         medium.fence();
+        returns_here();
     });
     let [finding] = &report.findings[..] else { panic!("{:?}", report.findings) };
     assert_eq!(finding.class, Class::NeedlessFence);
