@@ -105,7 +105,7 @@ pub fn run(args: &ReproduceArgs, as_json: bool, seed: u64) -> CommandResult {
     let out = args.out.clone().unwrap_or_else(|| paper.name().into());
     report::prepare(&out)?;
     let mut document = Document::new(env!("CARGO_PKG_VERSION"), &crate::command_line(), seed, None);
-    let teller = Teller::new();
+    let teller = Teller::with_lines();
     let before = Plant::times_met();
     let outcome = run.run(&mut |progress| teller.tell(progress))?;
     document.records = outcome.records;

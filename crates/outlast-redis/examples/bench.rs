@@ -318,7 +318,8 @@ fn restart(rounds: usize) -> Outcome<()> {
 
 fn main() -> Outcome<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    if let ["serve", path, port, scheme] = words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+    if let ["serve", path, port, scheme] = words.iter().map(String::as_str).collect::<Vec<_>>()[..]
+    {
         return serve_pool(path, port, scheme);
     }
     let mut words = words.into_iter();
