@@ -165,6 +165,9 @@ impl Lines {
     const LONG: u64 = 1000;
 
     fn at(&mut self, stage: &str, done: u64, total: u64) -> Option<String> {
+        if total == 0 {
+            return None;
+        }
         let tenth = done.saturating_mul(10) / total.max(1);
         let is_new = self.stage != stage;
         if is_new {
