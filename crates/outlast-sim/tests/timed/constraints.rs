@@ -391,6 +391,11 @@ fn there_is_no_key_that_changes_nothing() {
         "l1.size" => "2 KiB",
         "l2.size" => "8 KiB",
         "llc.per_core" => "32 KiB",
+        "buffer.mode" => "write-back",
+        "buffer.size" => "64 KiB",
+        "buffer.ways" => "2",
+        "buffer.policy" => "random",
+        "buffer.lookup" => "31 cycles",
         "llc.size" => "64 KiB",
         "llc.banks" => "4",
         "l1.banks" => "4",
@@ -441,6 +446,12 @@ fn there_is_no_key_that_changes_nothing() {
             "memory.drain_idle" => &[("memory.write_queue", "16")],
             "memory.scheduling" => &[("memory.bank_queue", "0"), ("memory.read_queue", "16")],
             "l1.ways" => &[("l1.size", "4 KiB")],
+            key if key.starts_with("buffer.") => &[
+                ("dram.preset", "ddr4-3200"),
+                ("buffer.mode", "write-through"),
+                ("buffer.size", "32 KiB"),
+                ("buffer.ways", "4"),
+            ],
             _ => &[],
         };
         needs.iter().for_each(|(key, value)| config.set_option(key, value).unwrap());
