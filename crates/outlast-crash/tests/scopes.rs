@@ -15,13 +15,13 @@ use outlast_crash::{Broken, Domain, Model, Tear};
 fn bounded(scheme: Scheme, checksums: bool) -> ScopeConfig {
     match scheme {
         _ if checksums || scheme.is_baseline() => {
-            ScopeConfig { schedules_max: 16, images_max: 6_000, ..ScopeConfig::of(scheme) }
+            ScopeConfig { schedules_max: 16, images_max: 12_000, ..ScopeConfig::of(scheme) }
         }
         Scheme::UndoArchapt => {
-            ScopeConfig { schedules_max: 16, images_max: 15_000, ..ScopeConfig::of(scheme) }
+            ScopeConfig { schedules_max: 16, images_max: 30_000, ..ScopeConfig::of(scheme) }
         }
         Scheme::RedoArchapt | Scheme::Swift => {
-            ScopeConfig { images_max: 15_000, ..ScopeConfig::of(scheme) }
+            ScopeConfig { images_max: 30_000, ..ScopeConfig::of(scheme) }
         }
         _ => ScopeConfig::of(scheme),
     }
@@ -74,11 +74,11 @@ fn the_runtime_survives_every_scope_whole() {
 #[test]
 fn records_that_are_flushed_lose_nothing() {
     for (scheme, stream_from, images_max) in [
-        (Scheme::Swift, 2, 4_000),
-        (Scheme::Swift, u64::MAX, 4_000),
-        (Scheme::RedoArchapt, u64::MAX, 2_500),
-        (Scheme::UndoArchapt, 2, 2_500),
-        (Scheme::UndoArchapt, u64::MAX, 2_500),
+        (Scheme::Swift, 2, 8_000),
+        (Scheme::Swift, u64::MAX, 8_000),
+        (Scheme::RedoArchapt, u64::MAX, 5_000),
+        (Scheme::UndoArchapt, 2, 5_000),
+        (Scheme::UndoArchapt, u64::MAX, 5_000),
     ] {
         for scope in table::of(scheme).filter(|scope| !scope.checksums) {
             let config = ScopeConfig { stream_from, images_max, ..ScopeConfig::of(scheme) };
@@ -95,7 +95,7 @@ fn records_that_are_flushed_lose_nothing() {
 /// its ring is full.
 fn in_sectors(scheme: Scheme, tear: Tear, plant: Option<Plant>) -> ScopeConfig {
     let model = Model::default().in_domain(Domain::Page).tearing(tear);
-    ScopeConfig { model, plant, images_max: 2_000, schedules_max: 8, ..ScopeConfig::of(scheme) }
+    ScopeConfig { model, plant, images_max: 4_000, schedules_max: 8, ..ScopeConfig::of(scheme) }
 }
 
 #[test]
@@ -207,7 +207,7 @@ fn every_control_is_left_alone() {
         .flat_map(|scheme| Plant::controls().map(move |control| (scheme, control)))
         .collect();
     judge_each("judge", &cases, |(scheme, control)| {
-        let images_max = if scheme.is_baseline() { 500 } else { 1_500 };
+        let images_max = if scheme.is_baseline() { 1_000 } else { 3_000 };
         let hunted = plants::hunt(*control, *scheme, images_max, |_, _| ()).unwrap();
         if let Some((scope, guilt)) = hunted.killed {
             panic!("{control} in {scheme}, scope {scope}: {guilt}");
