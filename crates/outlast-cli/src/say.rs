@@ -168,7 +168,7 @@ impl Lines {
         if total == 0 {
             return None;
         }
-        let tenth = done.saturating_mul(10) / total.max(1);
+        let tenth = done.saturating_mul(10) / total;
         let is_new = self.stage != stage;
         if is_new {
             stage.clone_into(&mut self.stage);

@@ -38,10 +38,13 @@ const WORKS: [Work; 8] = [
 /// Bytes of a new pool.
 const POOL_BYTES: u64 = 1 << 30;
 
+/// The first word of a command that serves.
+const SERVE: &str = "serve";
+
 /// The command that serves a pool: this program again.
 fn serve(pool: &Path, port: u16, scheme: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().expect("a program knows its file"));
-    command.arg("serve").arg(pool).args([&port.to_string(), scheme]);
+    command.arg(SERVE).arg(pool).args([&port.to_string(), scheme]);
     command
 }
 
@@ -318,7 +321,8 @@ fn restart(rounds: usize) -> Outcome<()> {
 
 fn main() -> Outcome<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    if let ["serve", path, port, scheme] = words.iter().map(String::as_str).collect::<Vec<_>>()[..]
+    if let [serve, path, port, scheme] = &words[..]
+        && serve == SERVE
     {
         return serve_pool(path, port, scheme);
     }
