@@ -86,8 +86,8 @@ const COMPARED: &str = "hardware schemes";
 /// Seconds in the quick scale and in the full one.
 type Seconds = (f64, f64);
 
-// What quick runs took on two cores of their own, as the crashes' shares in `crash::expected_ms` are. Those of
-// the full scale are estimates.
+// What quick runs took on two cores of their own. Those of the full scale are estimates, and so are the crashes'
+// shares in `crash::expected_ms`: what such a run took for all crashes, dealt out by hand.
 const FLOOR_S: Seconds = (10.0, 60.0);
 const BESIDE_S: Seconds = (25.0, 25.0);
 const EXPLAINED_S: Seconds = (4.0, 5.0);

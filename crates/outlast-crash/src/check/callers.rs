@@ -26,7 +26,8 @@ impl fmt::Display for Caller {
 }
 
 /// The calls between the one into the medium, which `site` names, and the check that runs the
-/// program; innermost first. None where the program has no debug information.
+/// program; innermost first. None where the program has no debug information. Where it is optimised, a call that
+/// ends a function is a jump, and that function is left out.
 pub(super) fn callers(trace: &Backtrace, site: &Site) -> Vec<Caller> {
     let frames = frames(&trace.to_string());
     let location = site.location;

@@ -111,6 +111,7 @@ pub(crate) struct Buffers {
 }
 
 impl<'p, M: Medium> Tx<'p, M> {
+    /// In debug builds it and the commit are compiled once for a medium, and not for each closure that runs.
     #[cfg_attr(not(debug_assertions), inline(always))]
     #[cfg_attr(debug_assertions, inline(never))]
     pub(crate) fn begin(&mut self) {
