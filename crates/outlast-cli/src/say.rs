@@ -193,6 +193,6 @@ mod tests {
         assert_eq!(count(&mut lines, "short", 100), 1);
         assert_eq!(count(&mut lines, "long", 5000), 11);
         assert_eq!(count(&mut lines, "empty", 0), 0);
-        assert_eq!(lines.at("long", 9, 5000).as_deref(), Some("long: 9 of 5000"));
+        assert_eq!(lines.at("next", 9, 5000).as_deref(), Some("next: 9 of 5000"));
     }
 }
