@@ -46,8 +46,13 @@ impl Memory {
     }
 
     #[inline]
+    pub fn bytes(&self, at: PoolOffset, len: usize) -> &[u8] {
+        &self.bytes[at.0 as usize..][..len]
+    }
+
+    #[inline]
     pub fn get(&self, at: PoolOffset, out: &mut [u8]) {
-        out.copy_from_slice(&self.bytes[at.0 as usize..][..out.len()]);
+        out.copy_from_slice(self.bytes(at, out.len()));
     }
 
     #[inline]

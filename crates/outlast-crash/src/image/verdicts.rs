@@ -20,8 +20,10 @@ use crate::count::Count;
 use crate::image::memory::{Memory, mix};
 
 mod bench;
+mod contents;
 
 use bench::{Bench, Checked, check_some};
+use contents::Contents;
 
 /// Up to so many contents are all checked; of more only some, and the search is not complete.
 const CHECKED_MAX: u64 = 1 << 22;
@@ -45,7 +47,7 @@ pub(super) struct Split {
     units: Vec<u32>,
     pub options: Vec<Part>,
     /// The contents with the rarer verdict, in ascending order.
-    few: Vec<Rows>,
+    few: Contents,
     few_verdict: bool,
     /// The classes in force before, with units of which the check is concerned too.
     outer: Vec<(Rc<Split>, bool)>,
@@ -84,8 +86,7 @@ impl Split {
     }
 
     fn contains(&self, verdict: bool, row: &impl Fn(u32) -> u32) -> bool {
-        let rows: Vec<u32> = self.units.iter().map(|&unit| row(unit)).collect();
-        let is_few = self.few.binary_search_by(|few| few[..].cmp(&rows)).is_ok();
+        let is_few = self.few.contains(self.units.iter().map(|&unit| row(unit)));
         is_few == (verdict == self.few_verdict)
             && self.outer.iter().all(|(outer, verdict)| outer.contains(*verdict, row))
     }
@@ -116,9 +117,7 @@ impl Open {
             }
             self.touch(words.0, words.1, memory);
         }
-        let mut bytes = vec![0; len];
-        memory.get(at, &mut bytes);
-        is_valid(&bytes)
+        is_valid(memory.bytes(at, len))
     }
 
     /// Takes the next option of the verdict. `None` where the bytes have to be looked at.
@@ -185,15 +184,18 @@ impl Open {
     }
 
     /// These units, and those that a class ties to them.
-    fn joined(&self, units: Vec<u32>) -> Vec<u32> {
-        let mut all = units.clone();
-        for (split, _) in self.classes_of(&units) {
-            let open = split.units.iter().filter(|unit| self.rows[**unit as usize] == UNDECIDED);
-            all.extend(open);
+    fn joined(&self, mut units: Vec<u32>) -> Vec<u32> {
+        let classes = self.classes_of(&units);
+        if classes.is_empty() {
+            return units;
         }
-        all.sort_unstable();
-        all.dedup();
-        all
+        for (split, _) in classes {
+            let open = split.units.iter().filter(|unit| self.rows[**unit as usize] == UNDECIDED);
+            units.extend(open);
+        }
+        units.sort_unstable();
+        units.dedup();
+        units
     }
 
     fn classes_of(&self, units: &[u32]) -> Vec<(Rc<Split>, bool)> {
@@ -218,7 +220,7 @@ impl Open {
         let outer = self.classes_of(&units);
         let all =
             units.iter().try_fold(1u64, |all, unit| all.checked_mul(self.width(*unit).into()));
-        let mut checked = Checked::default();
+        let mut checked = Checked::new(units.len());
         let mut bench = Bench::new(self, &units, at, len, memory);
         let mut check = |bench: &Bench<'_>| checked.add(bench, &outer, is_valid);
         let is_whole = all.is_some_and(|all| all <= CHECKED_MAX);
@@ -233,7 +235,7 @@ impl Open {
             len,
             print: 0,
             options: Vec::new(),
-            few: Vec::new(),
+            few: Contents::new(units.len()),
             few_verdict: true,
             outer,
             units,
@@ -245,8 +247,8 @@ impl Open {
         };
         self.guessed |= !is_whole;
         let many = total.without(few.len() as u64);
-        let content = |rows: &Rows, verdict| Part {
-            taken: Taken::Content(rows.clone(), verdict),
+        let content = |rows: &[u32], verdict| Part {
+            taken: Taken::Content(rows.into(), verdict),
             count: Count::ONE,
         };
         if is_whole && counts[usize::from(!few_verdict)] == 1 {
@@ -267,7 +269,7 @@ impl Open {
     }
 
     /// A fingerprint of which contents have the rarer verdict.
-    fn print_of(&self, units: &[u32], few: &[Rows]) -> u128 {
+    fn print_of(&self, units: &[u32], few: &Contents) -> u128 {
         let mut print = 0u128;
         for &unit in units {
             print = mix_into(print, self.any_print(unit));
@@ -297,7 +299,7 @@ impl Open {
     /// How many contents a class has, with those rows that are given.
     fn members(&self, split: &Split, verdict: bool, row: &dyn Fn(u32) -> Option<u32>) -> Count {
         let has = |(unit, few): (&u32, &u32)| row(*unit).is_none_or(|row| row == *few);
-        let fits = |few: &&Rows| split.units.iter().zip(few.iter()).all(has);
+        let fits = |few: &&[u32]| split.units.iter().zip(few.iter()).all(has);
         let few = split.few.iter().filter(fits).count() as u64;
         if verdict == split.few_verdict {
             Count::Exact(few.into())

@@ -268,8 +268,9 @@ pub struct Setup {
     pub seed: u64,
 }
 
-/// Most times that pools are made anew for one workload.
+/// Most times that pools are made anew for one workload, and rounds on the same ones at least.
 const PLACEMENTS_MAX: u32 = 3;
+const ROUNDS_PER_PLACEMENT: u32 = 3;
 
 /// Arrivals closer than this no clock tells apart.
 const ARRIVALS_MAX: u64 = 100_000_000;
@@ -366,7 +367,7 @@ impl Setup {
 
     /// How many times the competition's pools are made anew.
     pub(super) fn placements(&self) -> u32 {
-        self.rounds.clamp(1, PLACEMENTS_MAX)
+        self.rounds.div_ceil(ROUNDS_PER_PLACEMENT).clamp(1, PLACEMENTS_MAX)
     }
 
     /// Rounds on the same pools.

@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use outlast_trace::PoolOffset;
 
+use super::contents::Contents;
 use super::{IsValid, Rows, Split};
 use crate::image::memory::{Memory, mix};
 use crate::image::open::Open;
@@ -74,17 +75,22 @@ impl<'a> Bench<'a> {
 }
 
 /// What was checked so far.
-#[derive(Default)]
 pub(super) struct Checked {
     /// Contents by verdict: fails, passes.
     pub counts: [u64; 2],
     /// The same, those listed that came first.
-    pub listed: [Vec<Rows>; 2],
+    pub listed: [Contents; 2],
     /// The check panicked on a content.
     panicked: bool,
 }
 
 impl Checked {
+    /// Nothing yet, of the contents of so many units.
+    pub fn new(units: usize) -> Self {
+        let listed = [Contents::new(units), Contents::new(units)];
+        Self { counts: [0, 0], listed, panicked: false }
+    }
+
     /// Checks the content on the bench, if the classes in force have it. Returns whether to go on.
     pub fn add(
         &mut self,
@@ -105,7 +111,7 @@ impl Checked {
                 let verdict = usize::from(verdict);
                 self.counts[verdict] += 1;
                 if self.listed[verdict].len() < LISTED_MAX {
-                    self.listed[verdict].push(bench.rows.clone());
+                    self.listed[verdict].push(&bench.rows);
                 }
             }
             Err(_) => self.panicked = true,
@@ -114,18 +120,17 @@ impl Checked {
     }
 
     /// The rarer verdict, and all contents that have it; none if they are too many to be listed.
-    pub fn rarer(&mut self) -> Option<(bool, Vec<Rows>)> {
+    pub fn rarer(&mut self) -> Option<(bool, Contents)> {
         let [fails, passes] = self.counts;
         let few = usize::from(passes <= fails);
         let nothing_known = self.counts == [0, 0];
         if self.panicked || nothing_known || self.counts[few] > LISTED_MAX as u64 {
             return None;
         }
-        let mut listed = std::mem::take(&mut self.listed[few]);
-        listed.sort_unstable();
+        let none = Contents::new(1);
+        let listed = std::mem::replace(&mut self.listed[few], none);
         // Where contents are drawn by chance, some are drawn again.
-        listed.dedup();
-        Some((few == 1, listed))
+        Some((few == 1, listed.sorted()))
     }
 }
 
