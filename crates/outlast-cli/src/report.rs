@@ -51,7 +51,7 @@ const WORKLOADS: [&str; 10] =
 /// The quick scale has less of everything than usual, for it is to end within four minutes: rounds,
 /// milliseconds of a turn, and transactions whose latencies are measured.
 const QUICK_ROUNDS: u32 = 5;
-const QUICK_TURN_MS: u64 = 25;
+const QUICK_TURN_MS: u64 = 20;
 const QUICK_LATENCIES: u64 = 10_000;
 
 /// What it runs besides in the full scale.

@@ -58,6 +58,8 @@ pub struct Shown {
     pub program: &'static str,
     /// Bytes of its data.
     pub footprint: u64,
+    /// Threads, a lane each.
+    pub threads: u16,
     /// One set of data for all lanes, under one lock.
     pub is_shared: bool,
     /// Of this number of transactions of a lane one aborts; 0 for never.

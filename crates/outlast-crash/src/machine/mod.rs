@@ -164,6 +164,7 @@ impl Campaign {
         let scheme = shown.variant.parse().expect("a plant names a variant");
         let mut campaign = Self::small(scheme, shown.program, seed);
         campaign.plan.footprint = shown.footprint;
+        campaign.plan.threads = shown.threads;
         campaign.plan.shared = shown.is_shared;
         campaign.plan.abort_every = shown.abort_every;
         for (key, value) in shown.options {

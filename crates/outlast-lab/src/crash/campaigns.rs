@@ -16,7 +16,7 @@ use crate::record::{Kind, Metric, Record};
 /// What runs, on how many lanes, and how many first crash points each policy gets in the quick
 /// scale: 2,100 in all. A lane that is alone commits in another way than those that share.
 const WORKLOADS: [(&str, u16, usize); 5] =
-    [("hash", 2, 400), ("btree", 1, 300), ("ycsb-a", 2, 80), ("ycsb-f", 1, 80), ("sps8", 1, 1_240)];
+    [("hash", 2, 200), ("btree", 1, 150), ("ycsb-a", 2, 40), ("ycsb-f", 1, 40), ("sps8", 1, 1_670)];
 
 /// Baselines get one crash point where the others get so many.
 const BASELINE_SHARE: usize = 5;

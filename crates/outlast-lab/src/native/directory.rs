@@ -11,7 +11,7 @@ use outlast_workloads::Loaded;
 use super::lane_runner::{self, LaneRunner};
 use super::scratch::ScratchDirectory;
 use super::{BareLog, Contender, NativeError, Own, Session, Setup, Usage, bare};
-use crate::bench::{Lane, Subject};
+use crate::bench::Lane;
 
 /// Where pools are made unless a caller names another place: memory, if there is a file system on
 /// it, else where temporary files go.
@@ -119,13 +119,13 @@ impl PoolDirectory {
         Ok(LoadedPool { pool, loaded, own })
     }
 
-    /// A peer, ready to run.
+    /// A peer's name and its lane, ready to run.
     pub fn peer(
         &self,
         session: &Session<'_>,
         pmdk: Pmdk,
         granularity: Granularity,
-    ) -> Result<Subject<'static>, NativeError> {
+    ) -> Result<(&'static str, Box<dyn Lane>), NativeError> {
         let scheme = Contender::Pmdk(granularity).name();
         let path = self.path(scheme);
         let bytes = room(session.workload.heap_bytes(&session.scale));
@@ -133,22 +133,22 @@ impl PoolDirectory {
         self.forget_file(&path);
         let loaded = load(session, scheme, &mut pool)?;
         let worker = session.workload.worker(&session.scale, &loaded, session.setup.seed, 1, 0);
-        Ok(Subject::new(scheme, vec![Box::new(LaneRunner { runner: pool, worker })]))
+        Ok((scheme, Box::new(LaneRunner { runner: pool, worker })))
     }
 
-    /// A bare loop, ready to run.
+    /// A bare loop's name and its lane, ready to run.
     pub fn bare<M: Medium + Send + 'static>(
         &self,
         session: &Session<'_>,
         log: BareLog,
         wrap: impl Fn(Mapped) -> M,
-    ) -> Result<Subject<'static>, NativeError> {
+    ) -> Result<(&'static str, Box<dyn Lane>), NativeError> {
         let bytes = bare::bytes(&session.scale);
         let name = Contender::Bare(log).name();
         let medium = wrap(self.mapped(name, bytes)?);
         let Session { workload, scale, setup, .. } = session;
         let lane = bare::lane(medium, log, workload, scale, setup.seed);
-        Ok(Subject::new(name, vec![lane]))
+        Ok((name, lane))
     }
 }
 

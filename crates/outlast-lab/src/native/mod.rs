@@ -203,13 +203,16 @@ impl Session<'_> {
         let pools = in_parallel(&own, usize::MAX, &stage, listen, |scheme| {
             self.directory.pool(self, *scheme, self.setup.threads, &wrap)
         })?;
-        let mut subjects = Vec::new();
-        for other in order.iter().filter_map(|number| number.checked_sub(schemes.len())) {
-            subjects.push(match self.peers.get(other) {
-                Some(&(pmdk, granularity)) => self.directory.peer(self, pmdk, granularity)?,
-                None => self.directory.bare(self, self.bare[other - self.peers.len()], &wrap)?,
-            });
-        }
+        let others: Vec<usize> =
+            order.iter().filter_map(|number| number.checked_sub(schemes.len())).collect();
+        let others = in_parallel(&others, usize::MAX, &stage, listen, |other| {
+            match self.peers.get(*other) {
+                Some(&(pmdk, granularity)) => self.directory.peer(self, pmdk, granularity),
+                None => self.directory.bare(self, self.bare[other - self.peers.len()], &wrap),
+            }
+        })?;
+        let subject = |(name, lane): (&str, _)| Subject::new(name, vec![lane]);
+        let mut subjects: Vec<_> = others.into_iter().map(subject).collect();
         for pool in &pools {
             let lane_runners = pool.lanes(self, 0)?;
             subjects.push(Subject::new(pool.own.name(), lane_runners));

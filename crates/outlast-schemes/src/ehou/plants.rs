@@ -13,6 +13,7 @@ const USUAL: Shown = Shown {
     variant: "ehou-lazy",
     program: "hash-toggle",
     footprint: 2048,
+    threads: 2,
     is_shared: false,
     abort_every: 0,
     options: &[],

@@ -21,6 +21,7 @@ const USUAL: Shown = Shown {
     variant: "fwb",
     program: "hash-toggle",
     footprint: 2048,
+    threads: 2,
     is_shared: false,
     abort_every: 0,
     options: &[],
@@ -128,7 +129,14 @@ pub(super) const PLANTS: [Plant; 16] = [
         ROUND,
         "a forced line only goes down one level, and the head moves by time",
     ),
-    plant("HWL-8", 7, LOGGING, ROUND, "the head passes records of running transactions"),
+    plant(
+        "HWL-8",
+        7,
+        LOGGING,
+        // More of them run at once, whatever the seed.
+        Shown { threads: 4, ..ROUND },
+        "the head passes records of running transactions",
+    ),
     plant(
         "HWL-9",
         8,

@@ -11,6 +11,7 @@ const USUAL: Shown = Shown {
     variant: "picl",
     program: "hash-toggle",
     footprint: 2048,
+    threads: 2,
     is_shared: false,
     abort_every: 0,
     options: &[],

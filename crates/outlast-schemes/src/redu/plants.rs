@@ -51,6 +51,7 @@ const USUAL: Shown = Shown {
     variant: "redu",
     program: "hash-toggle",
     footprint: 2048,
+    threads: 2,
     is_shared: false,
     abort_every: 0,
     options: &[],

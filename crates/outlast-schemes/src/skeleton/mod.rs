@@ -65,6 +65,7 @@ const fn plant(name: &'static str, number: u8, abort_every: u64, about: &'static
         variant: "skeleton",
         program: "hash-toggle",
         footprint: 2048,
+        threads: 2,
         is_shared: false,
         abort_every,
         options: &[],

@@ -98,6 +98,7 @@ const fn control(
         variant,
         program: "hash-toggle",
         footprint: 2048,
+        threads: 2,
         is_shared: false,
         abort_every: 0,
         options: &[],

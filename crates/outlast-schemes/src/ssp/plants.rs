@@ -54,6 +54,7 @@ const USUAL: Shown = Shown {
     variant: "ssp",
     program: "hash-toggle",
     footprint: 2048,
+    threads: 2,
     is_shared: false,
     abort_every: 0,
     options: &[(TLB_PAGES.name, 64), (TX_PAGES.name, 64), (SHADOW_PAGES.name, 64)],

@@ -40,6 +40,7 @@ const USUAL: Shown = Shown {
     variant: "thynvm",
     program: "hash-toggle",
     footprint: 2048,
+    threads: 2,
     is_shared: false,
     abort_every: 0,
     options: &[],

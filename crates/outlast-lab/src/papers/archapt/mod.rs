@@ -473,8 +473,8 @@ impl Amount {
         let quick = Self::of(Size::Quick);
         Self {
             keys: Some(6_250),
-            warm_up: 6_000,
-            transactions: 6_000,
+            warm_up: 4_000,
+            transactions: 4_000,
             scans_part: 1,
             lane_bytes: quick.lane_bytes / 16,
             cache_bytes: quick.cache_bytes / 16,

@@ -220,6 +220,8 @@ pub struct Task {
     pub mixed: (u64, u64),
     /// Mixes of the sweeps.
     pub swept_mixes: usize,
+    /// Of this number of single works one has epochs that are to be long, and other gaps of the scan.
+    pub swept_every: usize,
     /// Where programs come from.
     pub size: Size,
     /// The seed of everything drawn.
@@ -233,9 +235,9 @@ pub struct Task {
 impl Task {
     /// The parts at their usual amount.
     pub fn new(parts: &[Part], size: Size, seed: u64) -> Self {
-        let (divisor, mixed, swept_mixes) = match size {
-            Size::Quick => (32, (5, 2), 1),
-            Size::Full => (1, (5, 8), 8),
+        let (divisor, mixed, swept_mixes, swept_every) = match size {
+            Size::Quick => (32, (4, 2), 1, 2),
+            Size::Full => (1, (5, 8), 8, 1),
         };
         Self {
             parts: parts.to_vec(),
@@ -243,6 +245,7 @@ impl Task {
             single: (5, 8),
             mixed,
             swept_mixes,
+            swept_every,
             size,
             seed,
             with_programs: true,

@@ -80,13 +80,13 @@ impl Task {
         if self.wants(&[Part::Fig17]) {
             LINKS.iter().for_each(|of| mixed(swept, &[IDEAL, PICL], Set::Link(*of)));
         }
-        let mut single = |schemes: &[&'static str], set: Set, window| {
+        let mut single = |schemes: &[&'static str], set: Set, window, every| {
             // Synthetic work has no part in what is varied, unless there is nothing else.
             let has_programs = works.singles[0].origin == Origin::Program;
             let is_taken = |work: &&'a Chosen| {
                 set == Set::Taken || !has_programs || work.origin == Origin::Program
             };
-            for work in works.singles.iter().filter(is_taken) {
+            for work in works.singles.iter().filter(is_taken).step_by(every) {
                 // Streams are the same all the time, and the slowest to simulate.
                 let window = match work.origin {
                     Origin::Synthetic => (self.epoch(), self.epoch()),
@@ -96,16 +96,16 @@ impl Task {
             }
         };
         if self.wants(&[Part::Fig14]) {
-            single(&LONG, Set::Long, (0, LONG_EPOCH / self.divisor));
+            single(&LONG, Set::Long, (0, LONG_EPOCH / self.divisor), self.swept_every);
         }
         if self.wants(&[Part::Fig18]) {
             for gap in GAPS {
                 let last = GAPS[GAPS.len() - 1];
-                single(&[PICL], Set::Gap(gap), self.window((last + 2, 3)));
+                single(&[PICL], Set::Gap(gap), self.window((last + 2, 3)), self.swept_every);
             }
         }
         if self.wants(&[Part::Fig9, Part::Fig11, Part::Fig12, Part::Fig13, Part::Assumptions]) {
-            single(&SCHEMES, Set::Taken, self.window(self.single));
+            single(&SCHEMES, Set::Taken, self.window(self.single), 1);
         }
         jobs
     }
