@@ -100,7 +100,7 @@ fn root(lane: outlast_lane) -> u64 {
 }
 
 fn announce(lane: outlast_lane, ranges: &[outlast_range]) -> outlast_code {
-    // SAFETY: so many ranges are there.
+    // SAFETY: `ranges` holds `ranges.len()` ranges.
     unsafe { outlast_announce(lane, ranges.as_ptr(), ranges.len()) }
 }
 
@@ -144,7 +144,7 @@ fn what_is_committed_is_there_when_the_pool_is_opened_again() {
         let name = unsafe { CStr::from_ptr(scheme) }.to_str().unwrap();
         for ack in [c"logical", c"physical"] {
             if name.ends_with(":literal") && ack == c"physical" {
-                // Nobody else makes its lines age, so a client that is alone is never answered.
+                // No other lane makes its lines age, so a client that is alone is never answered.
                 continue;
             }
             let home = Home::new();

@@ -62,8 +62,8 @@ pub struct BenchArgs {
     /// physical (its data is durable in place, for which a client that waits sweeps the log).
     #[arg(long, default_value_t)]
     ack: Ack,
-    /// Also measures an open loop: so many arrivals a second, of all threads together, with gaps
-    /// drawn from an exponential distribution; latency counts from the arrival.
+    /// Also measures an open loop of TX/S arrivals a second, all threads together. Gaps are drawn
+    /// from an exponential distribution; latency counts from the arrival.
     #[arg(long, value_name = "TX/S", value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     rate: Option<u64>,
     /// Nanoseconds added for each line written back, to emulate a slower medium.

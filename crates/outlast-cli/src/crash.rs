@@ -76,8 +76,8 @@ pub struct CrashArgs {
     /// Transactions of all lanes together [default: 1000; with `--policy any`: 3].
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=TRANSACTIONS_MAX as i64))]
     transactions: Option<u32>,
-    /// Runs at the published sizes of values, on one lane and in one kind of caches, crashes only
-    /// after so many transactions, and counts stale objects.
+    /// Runs at the published sizes of values, on one lane and in one kind of caches. Crashes only
+    /// after WARM_UP transactions, and counts stale objects.
     #[arg(long)]
     warm_up: Option<u32>,
     /// The pool keeps checksums, with which recovered pools are compared; for undo-archapt and
@@ -88,8 +88,8 @@ pub struct CrashArgs {
     /// data is, in place).
     #[arg(long, default_value_t)]
     ack: Ack,
-    /// Commits are asynchronous, where the scheme can do that, and each lane acknowledges so many at
-    /// a time. Not with `--policy any`.
+    /// Commits are asynchronous, where the scheme can do that: each lane acknowledges SYNC_EVERY of
+    /// them at a time. Not with `--policy any`.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     sync_every: Option<u32>,
     /// What lies beside what in the data: plain, inline (small pairs in the nodes), coalesced, or

@@ -76,7 +76,7 @@ macro_rules! noteln {
 
 pub(crate) use {noteln, out, outln};
 
-/// Notes as lines, stages as a bar that is hidden where nobody looks.
+/// Notes as lines, stages as a bar that is hidden where standard error is no terminal.
 pub struct Teller {
     bar: ProgressBar,
     /// Where the bar is hidden, stages may be lines.

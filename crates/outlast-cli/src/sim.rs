@@ -71,15 +71,15 @@ pub struct SimArgs {
     lane_bytes: u64,
     #[command(flatten)]
     program: ProgramArgs,
-    /// Crashes after so many entries of the journal, drawn, or after `all`; recovers, judges, and
-    /// crashes recoveries as well. A program is then not timed, threads of a workload keep the
-    /// order of their fences, and `--config tiny` has caches of a few lines.
+    /// Crashes after N entries of the journal, drawn, or after `all`; recovers, judges, and crashes
+    /// recoveries as well. A program is then not timed, threads of a workload keep the order of
+    /// their fences, and `--config tiny` has caches of a few lines.
     #[arg(long, value_name = "N|all", value_parser = parse_points)]
     crash: Option<Points>,
     /// Crashes behind this entry alone: replays a failure.
     #[arg(long, value_name = "ENTRY", conflicts_with = "crash")]
     crash_entry: Option<usize>,
-    /// Runs the rest of a program on from so many of the recovered images, drawn [default: 4], crashes
+    /// Runs the rest of a program on from N of the recovered images, drawn [default: 4]. Crashes
     /// that as well, recovers and judges.
     #[arg(long, value_name = "N", requires = "crash", conflicts_with = "crash_entry")]
     resume: Option<usize>,

@@ -50,7 +50,7 @@ pub struct TraceArgs {
     #[arg(long, value_name = "N", default_value_t = 0,
         value_parser = clap::value_parser!(u64).range(..=INSTRUCTIONS_MAX))]
     skip: u64,
-    /// Captures so many instructions, and ends the program.
+    /// Captures N instructions, and ends the program.
     #[arg(long, value_name = "N",
         value_parser = clap::value_parser!(u64).range(1..=INSTRUCTIONS_MAX))]
     count: Option<u64>,

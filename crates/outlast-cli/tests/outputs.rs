@@ -108,8 +108,8 @@ fn a_check_that_nobody_reads_still_ends_in_1() {
     }
 }
 
-/// Where a result has no room, that is the one line that is added; where its reader has gone, or
-/// notes have no room, nobody is told.
+/// Where a result has no room, that is the one line that is added. Where its reader has gone, or
+/// notes have no room, no line is.
 #[test]
 fn a_standard_output_that_is_full_or_closed_ends_every_command_in_order() {
     let place = Place::new();
@@ -234,7 +234,7 @@ fn as_somebody_else(words: &[String]) -> Option<Output> {
     let mut command = command(&as_strs(words));
     match command.uid(NOBODY).gid(NOBODY).output() {
         Ok(output) => Some(output),
-        // The program lies where nobody else can go.
+        // The program lies in a folder that other users may not enter.
         Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => None,
         Err(error) => panic!("{error}"),
     }

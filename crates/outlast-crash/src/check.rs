@@ -155,8 +155,8 @@ const PROGRAM_OPS_MAX: u64 = 4_000_000;
 /// Executions of recovery that a schedule may take, unless told otherwise.
 const IMAGES_MAX: u64 = 1_000_000;
 
-/// Operations after which a recovery counts as endless, unless told otherwise: so many, and so
-/// many more for each word of the medium.
+/// Operations after which a recovery counts as endless, unless told otherwise: a constant, and
+/// those added for each word of the medium.
 const RECOVERY_OPS_MAX: (u64, u64) = (1_000_000, 64);
 
 /// How long a recovery with its oracle may take.

@@ -283,7 +283,7 @@ impl Exhaustive {
         self
     }
 
-    /// An equal part of the images for each of `runs`, after so many were used.
+    /// An equal part of the images for each of `runs`, after `used` images.
     pub(crate) fn images_left_for(&self, runs: u64, used: u64) -> u64 {
         match self.images_max {
             u64::MAX => u64::MAX,

@@ -82,7 +82,7 @@ pub(crate) struct Limits {
     pub time: Duration,
 }
 
-/// The clock is read once in so many operations of a recovery.
+/// Operations of a recovery between two readings of the clock.
 const OPS_PER_LOOK: u64 = 4096;
 
 /// The way back from a crash inside a crash.

@@ -62,7 +62,7 @@ pub enum Edge {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Anomaly {
     /// A transaction loaded a value that no committed transaction left there.
-    #[error("transaction {reader} loaded {value} from cell {cell}, which nobody left there")]
+    #[error("transaction {reader} loaded {value} from cell {cell}, which no commit left there")]
     DirtyRead {
         /// The transaction, counted from zero in the order in which they were added.
         reader: usize,

@@ -1,6 +1,6 @@
 //! What a scheme flushes under a cache of a given size: run on an emulated cache, and counted.
 //!
-//! On a real machine nobody can tell whether a flush found a dirty line. Here a workload runs on
+//! A real machine does not tell whether a flush found a dirty line. Here a workload runs on
 //! functional memory, and every load, store and flush also goes through a set-associative cache
 //! of the simulator, which knows. Flushes are told apart by where the line lies: the lanes' rings
 //! are the log, the heap is data, the header page is neither.
@@ -60,7 +60,7 @@ pub struct Flushes {
     pub stored_bytes: u64,
     /// Bytes that were newer in the cache than in memory.
     pub dirty_bytes: u64,
-    /// How many flushes found so many words (rounded up) of stored bytes: 0 to 8.
+    /// Flushes by the words (rounded up) of stored bytes that they found: 0 to 8.
     pub by_words: [u64; 9],
 }
 

@@ -41,7 +41,7 @@ pub fn in_parallel<J: Sync, R: Send, E: Send>(
                         next.store(jobs.len(), Ordering::Relaxed);
                     }
                     results.push((number, result));
-                    // Nobody hears it where the listener has panicked.
+                    // The receiver is gone where the listener has panicked.
                     let _ = told.send(());
                 }
             }

@@ -501,13 +501,13 @@ metrics! {
     DIRTINESS_FOUND = "dirtiness_found", "ratio";
     /// As `dirtiness`, with the log's lines.
     DIRTINESS_ALL = "dirtiness_all", "ratio";
-    /// The share of flushes of the heap's lines with so many words stored to (the class).
+    /// The share of flushes of the heap's lines, by the number of words stored to (the class).
     FLUSHES_BY_WORDS = "flushes_by_words", "%";
     /// Flushes of the heap's lines that undo logging saves by what lies beside what.
     COALESCING_SAVED = "coalescing_saved", "%";
     /// Memory that write-back by age takes.
     HISTORY_BYTES = "history_bytes", "B";
-    /// The share of touched blocks that so many transactions touch (the class).
+    /// The share of touched blocks, by the number of transactions that touch them (the class).
     REUSE = "reuse", "%";
     /// Throughput below that of `none`.
     THROUGHPUT_LOSS = "throughput_loss", "%";

@@ -11,7 +11,7 @@ const FORMAT_BITS: usize = 7;
 const VERSION_BYTES: usize = 4;
 const CRC_BYTES: usize = 4;
 
-/// Lines that the metadata of so many data lines needs.
+/// Lines that the metadata of `lines` data lines needs.
 pub(crate) const fn spare_lines(lines: usize) -> usize {
     (crcs_at(lines) + lines + VERSION_BYTES + CRC_BYTES).div_ceil(LINE_BYTES)
 }
@@ -90,8 +90,8 @@ impl<B: AsRef<[u8]>> Spare<B> {
         if format == SPARE_FORMAT { Ok(spare) } else { Err(Flaw::Format(format)) }
     }
 
-    /// Spare lines that are taken as they are, whether their CRC-32C matches or not: for whoever is
-    /// changing them, or knows that each byte counts by itself.
+    /// Spare lines that are taken as they are, whether their CRC-32C matches or not. For callers
+    /// that are changing them, or know that each byte counts by itself.
     ///
     /// # Panics
     /// When `bytes` are not the spare lines of `shape` in number.

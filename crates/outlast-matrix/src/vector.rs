@@ -199,7 +199,7 @@ impl Vector {
     /// The [CRC-8](crate::crc8()) of each line.
     ///
     /// # Panics
-    /// When there is not room for exactly so many.
+    /// When `lines` and `crcs` differ in length.
     pub fn crc8_each(self, lines: &[Line], crcs: &mut [u8]) {
         assert_eq!(lines.len(), crcs.len(), "lines and CRCs differ in number");
         match self.0 {

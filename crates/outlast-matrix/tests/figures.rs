@@ -7,7 +7,7 @@ mod common;
 use common::{Rng, Written, every_set, is_forest};
 use outlast_matrix::{Line, Locate, Outcome, Shape};
 
-/// Failures among so many sets.
+/// Failures among `sets` sets.
 #[derive(Default, Clone, Copy)]
 struct Count {
     sets: usize,

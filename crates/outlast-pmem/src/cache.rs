@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::sync::OnceLock;
 
-/// Bytes of the last-level cache that the first processor uses; `None` where nobody says. On a
-/// virtual machine this is what the host chose to show, which may be more than it gives.
+/// Bytes of the last-level cache that the first processor uses; `None` where the system does not
+/// say. On a virtual machine this is what the host chose to show, which may be more than it gives.
 pub fn last_level_cache_bytes() -> Option<u64> {
     static FOUND: OnceLock<Option<u64>> = OnceLock::new();
     *FOUND.get_or_init(|| last_level(Path::new("/sys/devices/system/cpu/cpu0/cache")))

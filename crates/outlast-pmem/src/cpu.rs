@@ -428,7 +428,7 @@ mod tests {
         let source: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
         for lines in 1..20 {
             let mut out = vec![0; lines * 64];
-            // SAFETY: source and target have so many lines.
+            // SAFETY: source and target have `lines` lines.
             unsafe { copy_lines_sse2(source.as_ptr(), out.as_mut_ptr(), lines) };
             assert_eq!(out, source[..lines * 64], "{lines} lines");
             if is_x86_feature_detected!("avx") {
@@ -440,7 +440,7 @@ mod tests {
         }
         for len in (64..1000).step_by(8) {
             let mut out = vec![0; len];
-            // SAFETY: `words` has so many bytes behind its first, and is aligned.
+            // SAFETY: `words` has `len` bytes behind its first word, and is aligned.
             unsafe { copy_words(words.as_ptr().add(1).cast(), &mut out) };
             assert_eq!(out, source[8..8 + len], "{len} bytes");
         }

@@ -22,13 +22,13 @@ const SAMPLES: usize = 49;
 /// Most lines that are used for each way: more than the first-level cache has.
 const LINES_MAX: u64 = 1024;
 
-/// Storing and flushing must be cheaper by one part in so many, or streaming is preferred: it leaves
-/// the caches to others.
+/// Storing and flushing must be cheaper than streaming by one part in `MARGIN`. Otherwise streaming
+/// is preferred: it leaves the caches to others.
 const MARGIN: u64 = 16;
 
 /// The shortest length, in lines, from which on streaming is the cheaper. Lines `first` to
-/// `first + lines` are nobody else's meanwhile; what they hold is stored to them again, so that a
-/// crash at any moment finds it there. With too few of them everything is streamed.
+/// `first + lines` are the caller's alone meanwhile. Their contents are stored to them again, so
+/// that a crash at any moment finds them there. With too few of them everything is streamed.
 ///
 /// A sample ends when its lines are durable, as in [`measure_floor`](crate::measure_floor).
 pub(crate) fn stream_from<M: Medium>(medium: &M, first: LineAddr, lines: u64) -> u64 {
@@ -93,7 +93,7 @@ impl<'m, M: Medium> Turn<'m, M> {
         self.medium.flush_range(self.line(which.start).start(), len);
     }
 
-    /// Nanoseconds that so many lines take until they are durable.
+    /// Nanoseconds that `lines` lines take until they are durable.
     fn sample(&mut self, lines: usize) -> u64 {
         if self.next + lines > self.contents.len() {
             self.next = 0;

@@ -250,9 +250,9 @@ pub trait Medium {
     }
 
     /// From how many consecutive lines on a record of a log is better streamed than stored and
-    /// flushed. May be found by trying, on `lines` lines from `first` on, which are nobody else's
-    /// meanwhile and hold the same all the time. Where time means nothing it is 1: everything is
-    /// streamed.
+    /// flushed. May be found by trying, on `lines` lines from `first` on, which are the caller's
+    /// alone meanwhile and hold the same all the time. Where time means nothing it is 1:
+    /// everything is streamed.
     fn stream_from(&self, first: LineAddr, lines: u64) -> u64 {
         let _ = (first, lines);
         1

@@ -157,7 +157,8 @@ impl<S: Sink> Recorder<S> {
         self
     }
 
-    /// Records the instructions of the runtime itself as [`Op::Compute`]: so many for each call.
+    /// Records the instructions of the runtime itself as [`Op::Compute`]: `costs` says how many for
+    /// each call.
     pub fn with_costs(mut self, costs: InstructionCosts) -> Self {
         self.costs = costs;
         self

@@ -5,7 +5,7 @@
 //! [`pause`](crate::Medium::pause) and another lane can go on. Which lane comes next is decided
 //! by a [`Plan`]: by a seed, in turn, or by an explicit list of [`Switch`]es. Every run reports
 //! the switches that it made, so what a seed found is replayed, and shrunk, as an explicit plan;
-//! [`Explorer`] walks through every plan with at most so many preemptions.
+//! [`Explorer`] walks through every plan up to a bound of preemptions.
 //!
 //! ```
 //! use outlast_pmem::schedule::{self, Plan};

@@ -49,7 +49,7 @@ impl Drop for Small {
     }
 }
 
-/// A file of so many bytes of which the first page has content and the rest is a hole.
+/// A file of `len` bytes of which the first page has content and the rest is a hole.
 fn sparse(path: &Path, len: u64) {
     fs::write(path, [7; 4096]).unwrap();
     File::options().write(true).open(path).unwrap().set_len(len).unwrap();

@@ -162,13 +162,13 @@ impl Bench {
         self
     }
 
-    /// The same with epochs of so many cycles.
+    /// The same with epochs of `cycles` cycles.
     pub fn with_epochs_of(mut self, cycles: u64) -> Self {
         self.epoch_cycles = cycles;
         self
     }
 
-    /// The same over memory in which a write becomes durable every so many cycles, on average.
+    /// The same over memory in which a write becomes durable every `cycles` cycles, on average.
     pub fn with_memory_of(mut self, cycles: u64) -> Self {
         self.memory = self.memory.with_slowness(cycles);
         self
@@ -247,7 +247,7 @@ impl Bench {
         self.memory.is_idle()
     }
 
-    /// Runs so many cycles, or until all is over, and calls `each` behind every one.
+    /// Runs `cycles` cycles, or until all is over, and calls `each` behind every one.
     ///
     /// # Errors
     /// What `each` says, or that the hardware stands.

@@ -10,13 +10,14 @@ use crate::verilate::{BuildError, run, write_sources};
 /// What a bounded check has come to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Bounded {
-    /// No run of so many cycles breaks an assertion.
+    /// No run up to the bound of cycles breaks an assertion.
     Holds,
     /// One does.
     Broken,
 }
 
-/// Checks all runs of so many cycles, with a planted defect by its number in `rtl/top.sv`; 0 for none.
+/// Checks all runs of `cycles` cycles. `bug` is the number of a planted defect in `rtl/top.sv`; 0
+/// for none.
 ///
 /// # Errors
 /// When Yosys is missing or fails.

@@ -29,7 +29,7 @@ pub(crate) struct Memory {
     read: VecDeque<u64>,
     read_after: u64,
     random: Random,
-    /// Of so many cycles one in which the queue makes a write durable, on average.
+    /// Cycles for each write that the queue makes durable, on average.
     slowness: u64,
 }
 
@@ -39,7 +39,7 @@ impl Memory {
         Self { durable, queue, read, read_after: 0, random, slowness }
     }
 
-    /// The same with a write durable every so many cycles, on average.
+    /// The same with a write durable every `slowness` cycles, on average.
     pub(crate) fn with_slowness(self, slowness: u64) -> Self {
         Self { slowness, ..self }
     }

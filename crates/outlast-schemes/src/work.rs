@@ -12,7 +12,7 @@ use crate::scheme::PrepareError;
 pub enum Streams {
     /// Recorded operations; each log has those of one lane, or of all.
     Recorded(Vec<Arc<OpLog>>),
-    /// Instructions that are made as they run, in transactions of so many stores; 0 where there
+    /// Instructions that are made as they run, in transactions of `tx_stores` stores; 0 where there
     /// are no transactions.
     Generated {
         /// Stores of each.

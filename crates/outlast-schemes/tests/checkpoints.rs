@@ -427,8 +427,8 @@ fn output_waits_for_its_epoch() {
     assert!(at_once.0 < waits[1].0 && at_once.1 == 1, "{at_once:?} {waits:?}");
 }
 
-/// Instructions take a cycle each, and nothing is stored: output that comes so many earlier in its epoch
-/// is held so many cycles longer, whatever the scheme does at the epoch's end.
+/// Instructions take a cycle each, and nothing is stored. Output that comes N instructions earlier
+/// in its epoch is held N cycles longer, whatever the scheme does at the epoch's end.
 #[test]
 fn output_is_held_for_the_rest_of_its_epoch_under_every_scheme() {
     const EPOCH: u64 = 2000;

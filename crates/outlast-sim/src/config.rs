@@ -69,7 +69,7 @@ pub struct HierarchyConfig {
     /// Number of lanes, each with private caches of its own.
     pub lanes: u16,
     /// Each lane's first level. Where its policy is [`Policy::Adversarial`], lines are also
-    /// written back with nobody asking, whatever the other levels do.
+    /// written back unasked, whatever the other levels do.
     pub l1: CacheConfig,
     /// Each lane's second level, if there is one.
     pub l2: Option<CacheConfig>,

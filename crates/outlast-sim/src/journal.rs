@@ -134,7 +134,7 @@ impl Journal {
 }
 
 /// Walks through the crash images of a [`Journal`] in ascending order, on an image that the
-/// caller keeps: it starts as the base image, and nobody else may change it.
+/// caller keeps: it starts as the base image, and only the cursor may change it.
 #[derive(Clone, Debug)]
 pub struct ImageCursor<'j> {
     journal: &'j Journal,

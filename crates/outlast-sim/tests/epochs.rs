@@ -21,7 +21,7 @@ const REGISTERS: LineAddr = LineAddr(256);
 const REGISTER_LINES: u64 = 2;
 const MEMORY: usize = 64 * 300;
 
-/// Ends an epoch after so many instructions, and does nothing else.
+/// Ends an epoch every `every` instructions, and does nothing else.
 struct Ends {
     every: u64,
     epoch: u64,
@@ -130,7 +130,7 @@ fn run(kind: &str, scheme: Ends, base: Vec<u8>, log: &OpLog) -> System<Ends> {
     system
 }
 
-/// Memory behind so many of the run's stores.
+/// Memory behind the first `stores` of the run's stores.
 fn memory(base: &[u8], system: &System<Ends>, stores: usize) -> Vec<u8> {
     let mut memory = base.to_vec();
     for (at, word) in &system.journal().unwrap().stored_words()[..stores] {
@@ -294,7 +294,7 @@ fn a_wait_ends_when_all_that_had_left_the_caches_is_durable() {
     }
 }
 
-/// Writes something every million cycles while the cores stand, so many times.
+/// Writes something every million cycles while the cores stand, `left` times.
 struct Slow {
     left: u32,
     writes: bool,

@@ -73,7 +73,7 @@ impl WholeFile {
                 return File::options().write(true).open(path).map(Under::Through).map(begun);
             }
             Ok(found) => {
-                // Renaming asks the directory alone; whoever may not write the file is refused.
+                // Renaming asks the directory alone; opening asks for the right to write the file.
                 drop(File::options().append(true).open(path)?);
                 refuse_precious(path)?;
                 // Behind a link it is the file that is replaced.

@@ -5,7 +5,7 @@
 pub struct Out {
     pub at: u64,
     pub len: u64,
-    /// The result says how many, in units of so many bytes.
+    /// The result of the call says how many, in units of this many bytes.
     pub by_result: Option<u64>,
 }
 

@@ -695,7 +695,7 @@ pub unsafe extern "C" fn qemu_plugin_install(
 ) -> c_int {
     let mut options = Options { count: i64::MAX, ..Options::default() };
     for number in 0..argc as usize {
-        // SAFETY: QEMU hands over so many strings.
+        // SAFETY: QEMU hands over `argc` strings.
         let argument = unsafe { CStr::from_ptr(*argv.add(number)) }.to_string_lossy();
         if let Some((name, value)) = argument.split_once('=') {
             options.take(name, value);

@@ -106,15 +106,15 @@ impl Vcpu {
         unsafe { &mut *self.pos.sub(1) }
     }
 
-    /// Writes a word so many behind the next one.
+    /// Writes a word `behind` words after the next one.
     #[inline(always)]
     fn put(&mut self, behind: usize, word: u64) {
         // SAFETY: the caller has made room.
         unsafe { self.cursor.add(behind).write_volatile(word) };
     }
 
-    /// Ends an event of so many words. Its first word is written last, and a zero before: the driver of
-    /// a process that is killed finds whole events.
+    /// Ends an event of `words` words. Its first word is written last, after a zero behind the
+    /// event: the driver of a process that is killed finds whole events.
     #[inline(always)]
     fn end_event(&mut self, head: u64, words: usize) {
         self.put(words, 0);
@@ -122,7 +122,7 @@ impl Vcpu {
         self.cursor = self.cursor.wrapping_add(words);
     }
 
-    /// Makes room for so many words.
+    /// Makes room for `words` words.
     #[inline(always)]
     fn room(&mut self, words: usize) {
         if self.cursor.wrapping_add(words) >= self.limit {

@@ -101,7 +101,7 @@ fn message(socket: &mut UnixStream) -> io::Result<Option<Said>> {
 fn read(socket: &mut UnixStream, into: &mut [u8]) -> io::Result<bool> {
     match socket.read_exact(into) {
         Ok(()) => Ok(true),
-        // The process has ended, and some free chunks were told to nobody.
+        // The process has ended without reading the messages of some free chunks.
         Err(error)
             if matches!(
                 error.kind(),

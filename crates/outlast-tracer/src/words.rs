@@ -62,7 +62,7 @@ pub mod kind {
     pub const RETURN: u64 = 10;
     /// The next store, or what the system writes next, has this place in the order of all threads.
     pub const PLACE: u64 = 11;
-    /// What follows happened when so many places had been given out.
+    /// What follows happened when this number of places had been given out.
     pub const SEEN: u64 = 12;
     /// A signal's handler begins (0), or the thread ends (1).
     pub const THREAD: u64 = 13;

@@ -70,7 +70,7 @@ pub struct Bare {
     /// Transactions recorded that ended, and those that aborted.
     transactions: u64,
     aborted: u64,
-    /// Every so many transactions one aborts; 0 for never.
+    /// One in this number of transactions aborts; 0 for never.
     abort_every: u64,
     /// Transactions of each lane that began.
     begun: Vec<u64>,
@@ -116,8 +116,8 @@ impl Bare {
         self
     }
 
-    /// Lets one of every so many recorded transactions of a lane abort when it has made its stores: it
-    /// fails with [`Abort::Cancelled`], and the memory is as before. 0 for never.
+    /// Lets one in `transactions` recorded transactions of a lane abort when it has made its
+    /// stores. It fails with [`Abort::Cancelled`], and the memory is as before. 0 for never.
     pub fn abort_every(mut self, transactions: u64) -> Self {
         self.abort_every = transactions;
         self
@@ -228,7 +228,7 @@ impl Runner for Bare {
         let mut tx = BareTx { bare, undo: Vec::new(), freed: Vec::new(), allocated: Vec::new() };
         tx.begin();
         let result = match body(&mut tx) {
-            Ok(_) if tx.is_to_abort() => Err(Abort::cancelled("every so many are to abort")),
+            Ok(_) if tx.is_to_abort() => Err(Abort::cancelled("transactions abort at intervals")),
             Ok(value) => tx.commit().map(|()| value),
             Err(abort) => Err(abort),
         };

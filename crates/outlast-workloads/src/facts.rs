@@ -37,7 +37,7 @@ pub trait Witness {
     fn write(&mut self, key: u64, state: State);
 }
 
-/// Nobody listens.
+/// Facts are dropped.
 impl Witness for () {
     const WATCHES: bool = false;
 

@@ -79,7 +79,7 @@ pub(crate) trait Family: Copy {
         600
     }
 
-    /// A scale of about so many keys.
+    /// A scale of about `keys` keys.
     fn scale_of(self, keys: u64, published: Scale) -> Scale {
         Scale { records: keys, ..published }
     }
@@ -133,7 +133,7 @@ pub(crate) trait Family: Copy {
         tx: &mut T,
     ) -> Result<Option<Self::Data>, Abort>;
 
-    /// The thread with this id, whose predecessor has used so many versions.
+    /// The thread with this id, whose predecessor has used `used` versions.
     fn worker(self, scale: &Scale, data: &Self::Data, seed: u64, id: u8, used: u64)
     -> Self::Worker;
 

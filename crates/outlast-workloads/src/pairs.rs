@@ -24,7 +24,7 @@ use crate::zipf::{Zipfian, fnv_hash};
 use crate::{OpKind, Random, Scale, State, Version, Witness};
 
 /// What an audit says of a key that no worker draws.
-const STRANGE: &str = "a key that nobody added";
+const STRANGE: &str = "a key that no worker added";
 
 /// The family: the dictionary that keeps the pairs, and how keys are drawn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

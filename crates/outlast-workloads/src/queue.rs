@@ -225,7 +225,7 @@ fn audit<R: ReadRaw>(
         }
         let inside = read.read(place.at, &mut item);
         let version = version_of(CONTENT, &item).filter(|_| inside);
-        visit(FIRST + number, version.ok_or(damage("an item that nobody put in"))?);
+        visit(FIRST + number, version.ok_or(damage("an item that no worker put in"))?);
         Ok(())
     };
     Queue::walk(root, read, |_, _| {}, entry)?;

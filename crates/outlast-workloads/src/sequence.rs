@@ -42,7 +42,7 @@ impl InsertSequence {
         let (word, bit) = self.bit(number);
         word.fetch_or(bit, Ordering::SeqCst);
         loop {
-            // Whoever holds the lock sees this bit, or this thread looks again behind it.
+            // The thread that holds the lock sees this bit, or this thread looks again behind it.
             let Ok(advancing) = self.advancing.try_lock() else { return };
             let mut limit = self.last();
             loop {

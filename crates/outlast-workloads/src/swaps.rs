@@ -18,7 +18,7 @@ const CONTENT_BITS: u32 = 24;
 /// Words in a vector, at most.
 const WORDS_MAX: u64 = 1 << CONTENT_BITS;
 
-/// The family: so many swaps a transaction.
+/// The family: `SWAPS` swaps a transaction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Swapping<const SWAPS: usize>;
 
@@ -127,8 +127,8 @@ fn part(word: u64) -> (Version, u64) {
     (Version(word >> CONTENT_BITS), word & (WORDS_MAX - 1))
 }
 
-/// The swaps of one thread as they are drawn, whoever makes them, `SWAPS` at a time: what a loop
-/// without a runtime has in common with a worker.
+/// The swaps of one thread as they are drawn, `SWAPS` at a time. A worker and a loop without a
+/// runtime have them in common.
 pub struct SwapDraw<const SWAPS: usize> {
     first: u64,
     words: u64,
@@ -186,7 +186,7 @@ impl<const SWAPS: usize> SwapDraw<SWAPS> {
     }
 }
 
-/// One thread of swaps, so many in a transaction.
+/// One thread of swaps, `SWAPS` in a transaction.
 pub(crate) struct SwapsWorker<const SWAPS: usize> {
     words: Words,
     draw: SwapDraw<SWAPS>,

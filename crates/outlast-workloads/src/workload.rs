@@ -154,7 +154,7 @@ pub enum Keys {
     /// All of them.
     #[default]
     Common,
-    /// Its own share of them, one of so many: workers with numbers one after the other never meet.
+    /// Its own share of them, of this number: workers with consecutive numbers never meet.
     Apart(u32),
     /// One and the same, or the first two where a transaction needs two.
     One,
@@ -318,7 +318,7 @@ impl Workload {
         self.kind.tx_ns_min()
     }
 
-    /// A scale of about so many keys: what crash tests run. Dictionaries start with half of the
+    /// A scale of about `keys` keys: what crash tests run. Dictionaries start with half of the
     /// keys that they are drawn from; TPC-C has one warehouse with fewer of everything; a node of
     /// LinkBench is some five rows with its links and their counts.
     pub fn scale_of(&self, keys: u64) -> Scale {
@@ -371,18 +371,18 @@ impl Workload {
         self.kind.on_machine().footprint
     }
 
-    /// Keys in so many bytes; nothing for what stands alone, which goes by its bytes.
+    /// Keys in `footprint` bytes; `None` for a workload that stands alone, which goes by its bytes.
     pub fn keys_in(&self, footprint: u64) -> Option<u64> {
         self.stands_alone().is_none().then(|| self.keys_of(footprint))
     }
 
-    /// Bytes of so many keys; nothing for what stands alone.
+    /// Bytes of `keys` keys; `None` for a workload that stands alone.
     pub fn footprint_of(&self, keys: u64) -> Option<u64> {
         let key_bytes = self.kind.on_machine().key_bytes;
         self.stands_alone().is_none().then(|| keys.max(KEYS_MIN) * key_bytes)
     }
 
-    /// The scale of a part of so many bytes on the timed machine.
+    /// The scale of a part of `footprint` bytes on the timed machine.
     pub(crate) fn scale_in(&self, footprint: u64) -> Scale {
         // Programs of the machine are those of the papers: blocks that are allocated and freed.
         let scale = self.laid_out(&self.scale_of(self.keys_of(footprint)), Layout::Plain);

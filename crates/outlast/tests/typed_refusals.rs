@@ -25,8 +25,8 @@ fn every_refusal_names_what_is_wrong() {
         return;
     }
     eprintln!("messages are not compared: they are those of {TOOLCHAIN}, this is {version}");
-    // Without a message beside it a program must be refused, whatever is said about it; what was
-    // said goes into a folder that nobody needs.
+    // A program without an expected message beside it must be refused with any message. The actual
+    // messages go into a temporary folder.
     let copies = tempfile::tempdir().unwrap();
     for program in fs::read_dir(PROGRAMS).unwrap() {
         let program = program.unwrap().path();

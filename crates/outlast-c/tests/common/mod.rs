@@ -67,7 +67,7 @@ pub fn compile(cc: &str, source: &Path, program: &Path) {
     run(&mut command);
 }
 
-/// Lets a program work that reports `done NUMBER` line by line, and kills it after so many reports.
+/// Runs a program that reports `done NUMBER` line by line, and kills it after `patience` reports.
 /// Returns the last number reported.
 pub fn kill_one(program: &Path, arguments: &[&str], patience: u64) -> u64 {
     let mut child = Command::new(program)

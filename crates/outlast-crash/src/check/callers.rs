@@ -7,7 +7,7 @@ use std::path::Path;
 
 use outlast_pmem::Site;
 
-/// Up to so many callers are told.
+/// The most callers that are reported.
 const CALLERS_MAX: usize = 4;
 
 /// A call on the way to an operation.

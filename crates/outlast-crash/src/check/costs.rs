@@ -19,7 +19,7 @@ use super::{Check, Report};
 use crate::image::Looked;
 use crate::model::{Domain, Model};
 
-/// Up to so many needless operations are looked at more closely.
+/// The most needless operations that are looked at more closely.
 const CANDIDATES_MAX: usize = 256;
 
 /// Which operation of the program it is, whatever the schedule: the `nth` of its lane that stands

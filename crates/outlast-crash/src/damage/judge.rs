@@ -62,7 +62,7 @@ impl Case<'_> {
             Ok(report) if report.findings.is_empty() => self.judge_sound(&image),
             Ok(_) => {
                 self.tally.found += 1;
-                // Nobody promises anything; but nothing panics either.
+                // No result is promised, but the use must not panic.
                 let _ = self.use_pool(Heap::from_bytes(&image));
             }
             Err(_) => {

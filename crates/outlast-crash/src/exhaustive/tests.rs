@@ -143,9 +143,9 @@ fn checked_by_acks<P: Ord>(
     (by_acks, outcome)
 }
 
-/// Soundness and completeness, acknowledgements included: what is checked with so many
-/// acknowledgements is possible with so many, and what is possible with so many is checked with
-/// at least as many. The latter is the key reduction.
+/// Soundness and completeness, acknowledgements included. An image that is checked with some number
+/// of acknowledgements is possible with that number. An image that is possible with some number is
+/// checked with at least that number: the key reduction.
 fn assert_same<P: Ord + std::fmt::Debug>(
     checked: &BTreeMap<usize, BTreeSet<P>>,
     possible: &BTreeMap<usize, BTreeSet<P>>,

@@ -260,7 +260,7 @@ struct Rows {
     seen: FxHashSet<Box<[u64]>>,
 }
 
-/// Up to so many rows are compared one by one.
+/// The most rows that are compared one by one.
 const FEW: usize = 16;
 
 impl Rows {

@@ -25,10 +25,10 @@ mod contents;
 use bench::{Bench, Checked, check_some};
 use contents::Contents;
 
-/// Up to so many contents are all checked; of more only some, and the search is not complete.
+/// The most contents that are all checked. Of more only some are, and the search is not complete.
 const CHECKED_MAX: u64 = 1 << 22;
 
-/// Up to so many contents with the rarer verdict are options of their own: recovery goes on to
+/// The most contents with the rarer verdict that are options of their own: recovery goes on to
 /// load a record that it has found whole.
 const FEW: usize = 8;
 
@@ -327,7 +327,7 @@ impl Open {
         self.active.push(Active { split, verdict, before });
     }
 
-    /// Forgets the classes taken last, down to so many.
+    /// Forgets the classes taken last, until `left` remain.
     pub(super) fn deactivate(&mut self, left: usize) {
         while self.active.len() > left {
             let Some(Active { split, verdict, before }) = self.active.pop() else { return };

@@ -91,7 +91,7 @@ pub(super) struct Stops {
 }
 
 impl Campaign {
-    /// The stops of the recovery that follows a crash at this entry and has so many writes.
+    /// The stops of the recovery that follows a crash at this entry and has `writes` writes.
     pub(super) fn stops(&self, entry: usize, writes: usize) -> Stops {
         let first = if self.second_crash { 0 } else { writes };
         let mut all: Vec<usize> = (first..=writes).collect();

@@ -46,7 +46,7 @@ const POINTS: u64 = 0x0063_7261_7368;
 const RESUMES: u64 = 0x7265_7375_6d65;
 const STOPS: u64 = 0x0073_746f_7073;
 
-/// Of a recovery's writes, so many at most have a crash behind them: more are drawn from.
+/// The most writes of a recovery that have a crash behind them. Of more writes some are drawn.
 const STOPS_MAX: usize = 32;
 
 /// What is run, crashed and judged.

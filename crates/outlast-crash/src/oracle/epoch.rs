@@ -36,7 +36,7 @@ pub struct Epochs {
     changed: Vec<LineAddr>,
     /// The ends of that epoch and of those behind it.
     ends: Vec<End>,
-    /// Memory behind so many of the stores, where it was asked for last.
+    /// The number of stores that was asked for last, and memory behind them.
     memory: (usize, Vec<u8>),
 }
 
@@ -76,7 +76,7 @@ impl Epochs {
         self.ends.push(end);
     }
 
-    /// Memory behind so many stores. Crash points ascend, and so do epochs, mostly.
+    /// Memory behind the first `stores` stores. Crash points ascend, and so do epochs, mostly.
     fn behind(&mut self, stores: usize) -> &[u8] {
         if self.memory.0 > stores {
             self.memory = (0, self.base.clone());

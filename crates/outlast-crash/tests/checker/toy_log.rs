@@ -1,4 +1,4 @@
-//! A toy log of some sixty lines with bugs planted in it: each must be found, within so many
+//! A toy log of some sixty lines with bugs planted in it. Each must be found, within a bound of
 //! images, and called by its name; what is merely unusual must not be.
 //!
 //! Numbers behind a bug are those of the list that the runtime's planted bugs are taken from.
@@ -194,8 +194,7 @@ fn check_appending(check: &Check, bug: Bug) -> Report {
     )
 }
 
-/// Asserts that the first failure has this class and was found within so many images, and that
-/// its one line reproduces it.
+/// Asserts that the first failure has this class and was found within `images` images.
 fn assert_found(bug: Bug, report: &Report, class: Class, images: u64) -> &outlast_crash::Finding {
     let finding = report.failures().next().unwrap_or_else(|| panic!("{bug:?} was not found"));
     println!("{bug:?}, {} images: {finding}\n", report.images_verified);

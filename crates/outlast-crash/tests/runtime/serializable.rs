@@ -91,7 +91,7 @@ fn pool_on<M: Medium>(medium: M, open: &OpenOptions, count: u64, stride: u64) ->
     (pool, Cells { at, count, stride })
 }
 
-/// What one lane does: transactions until it has made so many, or is told to end.
+/// The work of one lane: `transactions` transactions, or fewer where it is told to end.
 #[expect(clippy::too_many_arguments, reason = "a lane and all that it has to know")]
 fn work<M: Medium>(
     pool: &Pool<M>,

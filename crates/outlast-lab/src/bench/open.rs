@@ -3,7 +3,7 @@
 //! A closed loop asks for the next transaction when it has its answer, so that a server that stops
 //! for a moment delays one call. In an open loop it delays all that arrive meanwhile, and each of
 //! them counts from its arrival. Answers do not come in the call either: a commit gives a ticket,
-//! and whoever serves asks for the answer when nobody new is there.
+//! and the server asks for the answer when no new transaction has arrived.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -119,7 +119,7 @@ pub(crate) fn serve_all<S: Server>(
     let mut arrivals = arrivals.take(count as usize);
     loop {
         let arrival = arrivals.next();
-        // Nobody new is there, or too many wait: one answer is for all.
+        // No new transaction has arrived, or too many wait: one answer is for all.
         let is_quiet = arrival.is_none_or(|arrival| clock.now() < arrival);
         if (is_quiet || waiting.len() >= WAITING_MAX)
             && let Some((_, last)) = waiting.back().copied()
@@ -135,7 +135,7 @@ pub(crate) fn serve_all<S: Server>(
         let Some(arrival) = arrival else { break };
         clock.wait_until(arrival);
         let ticket = server.serve()?;
-        // Reads, and whatever is answered when it returns, stand behind nobody's commit.
+        // Reads, and commits answered when they return, wait behind no other commit.
         if server.is_answered(ticket) {
             latencies.add(clock.now().saturating_sub(arrival));
         } else {

@@ -211,11 +211,11 @@ fn calibrate(subject: &mut Subject<'_>, enough: Duration) -> Result<f64, BenchEr
     }
 }
 
-/// So many times a lane that is as fast as the others takes of what is to be done in a turn.
+/// Parts of a turn's transactions that a lane takes if it is as fast as the others.
 const PARTS_PER_LANE: u64 = 64;
 
-/// Runs so many transactions for each lane. Which lane runs how many is theirs: none stands idle while
-/// others have some left, or the end of a turn would measure less threads than it is to.
+/// Runs `per_lane` transactions for each lane. Faster lanes run more of them: no lane stands idle
+/// while others have some left, or the end of a turn would measure fewer threads than it is to.
 pub(super) fn turn(subject: &mut Subject<'_>, per_lane: u64) -> Result<Round, BenchError> {
     let scheme = &subject.scheme;
     let aborted = |abort| BenchError::Aborted { scheme: scheme.clone(), abort };

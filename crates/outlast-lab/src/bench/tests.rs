@@ -147,7 +147,7 @@ fn threads_share_the_work_of_a_turn() {
         lane_runner(&by_the_fast, &by_the_slow, 1),
     ];
     let round = turn(&mut Subject::new("uneven", lane_runners), 1000).unwrap();
-    assert_eq!(round.transactions, 2000, "so many for each");
+    assert_eq!(round.transactions, 2000, "1000 for each lane");
     let (slow, fast) = (by_the_slow.into_inner(), by_the_fast.into_inner());
     assert!(fast >= 1200, "{fast}: who is faster does more");
     assert_eq!((round.fewest, slow + fast), (slow, 2000));

@@ -18,7 +18,7 @@ use crate::record::{Kind, Metric, Record};
 const WORKLOADS: [(&str, u16, usize); 5] =
     [("hash", 2, 200), ("btree", 1, 150), ("ycsb-a", 2, 40), ("ycsb-f", 1, 40), ("sps8", 1, 1_670)];
 
-/// Baselines get one crash point where the others get so many.
+/// Crash points of the other schemes for each of a baseline.
 const BASELINE_SHARE: usize = 5;
 
 /// What the full scale runs besides: transactions of many rows, over several trees, and of other
@@ -35,10 +35,10 @@ const FULL_WORKLOADS: [(&str, u16, usize); 9] = [
     ("queue", 2, 50),
 ];
 
-/// The full scale has so many times more crash points: 175,000 for each policy and scheme, and with
-/// those of recoveries more than a million for each scheme.
+/// Crash points of the full scale over those of the quick one: 175,000 for each policy and scheme,
+/// and with those of recoveries more than a million for each scheme.
 const FULL_POINTS: usize = 70;
-/// And windows so many times as long: those have the more different images.
+/// Its windows over those of the quick one: longer windows have more different images.
 const FULL_TRANSACTIONS: u32 = 10;
 
 /// The campaigns of these schemes: each workload under each policy, at least 2,000 crash points for
@@ -78,7 +78,7 @@ pub fn run(
     thread::scope(|scope| {
         let running = scope.spawn(move || {
             campaign.run(&|done| {
-                // Nobody needs to know of every single one.
+                // One progress event in sixteen is enough.
                 if done.is_multiple_of(16) {
                     let _ = sender.send(done);
                 }

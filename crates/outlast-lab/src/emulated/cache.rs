@@ -34,7 +34,7 @@ pub(super) fn lock(seen: &Mutex<Seen>) -> MutexGuard<'_, Seen> {
 }
 
 /// Which lines a set-associative cache with true LRU holds, and which are dirty: a set is a row of
-/// tags, the line used last in front. Nobody asks for the bytes, and so, unlike
+/// tags, the line used last in front. The bytes are never read, and so, unlike
 /// [`outlast_sim::Cache`], it keeps none: an access costs a line of the host's memory and not four.
 struct Tags {
     sets: u64,

@@ -15,7 +15,7 @@ pub(super) const UPDATES: DataSet = DataSet { name: "updates", key_bytes: 8, val
 pub(super) const ROWS: DataSet = DataSet { name: "rows", key_bytes: 24, value_bytes: 150 };
 
 impl DataSet {
-    /// Bytes of so many keys and their values.
+    /// Bytes of `keys` keys and their values.
     pub fn bytes(&self, keys: u64) -> u64 {
         keys * (self.key_bytes + self.value_bytes) as u64
     }

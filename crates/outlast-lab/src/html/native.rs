@@ -113,9 +113,9 @@ pub(super) fn distance(document: &Document) -> Section {
             0,
             "<p>A transaction that writes back <i>L</i> lines and fences <i>N</i> times waits \
              <i>N</i> times for <i>L</i>/<i>N</i> lines. The prediction is <i>N</i> times the \
-             median of the cheapest pattern for so many lines, with straight lines between whole \
-             numbers. What the cost holds beyond that are log records, locks, and lines that were \
-             not cached; below 1 the waiting was hidden behind other work.</p>\n",
+             median of the cheapest pattern for <i>L</i>/<i>N</i> lines, interpolated between \
+             whole numbers. What the cost holds beyond that are log records, locks, and lines that \
+             were not cached; below 1 the waiting was hidden behind other work.</p>\n",
         );
         body += &metric_table(
             document,

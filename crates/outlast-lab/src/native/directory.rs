@@ -152,8 +152,8 @@ impl PoolDirectory {
     }
 }
 
-/// What a pool needs for so many bytes of blocks: a quarter more, since libpmemobj's chunks and
-/// ours fill unevenly, and room for metadata.
+/// Bytes of a pool for `heap_bytes` of blocks: a quarter more, since libpmemobj's chunks and ours
+/// fill unevenly, and room for metadata.
 pub(super) fn room(heap_bytes: u64) -> u64 {
     heap_bytes + heap_bytes / 4 + (24 << 20)
 }

@@ -106,7 +106,7 @@ impl<M: Medium> Ticketed for AckLane<'_, M> {
 
 const OURS: &str = "the pool was opened by this process";
 
-/// A lane of ours whose commits are asynchronous. So many are waited for together.
+/// A lane of ours whose commits are asynchronous. Up to `most` are waited for together.
 struct AsyncLane<'p, M: Medium> {
     lane: PoolLane<'p, M>,
     most: u64,

@@ -220,7 +220,7 @@ impl Session<'_> {
         self.race(&mut subjects, 1, listen)
     }
 
-    /// Lets the subjects, so many of them on one pool, compete.
+    /// Lets the subjects compete, `sharing` of them on one pool.
     fn race(
         &self,
         subjects: &mut [Subject<'_>],

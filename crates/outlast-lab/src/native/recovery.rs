@@ -33,7 +33,7 @@ const WORDS: u64 = 8;
 /// A block of data, and how many of the pool's bytes data takes, in parts of four.
 const BLOCK_BYTES: u64 = 64 << 20;
 
-/// So many openings of each; the median counts.
+/// Openings of each pool; the median counts.
 const OPENINGS: usize = 3;
 
 /// Measures the opening of pools of the setup's schemes.
@@ -136,7 +136,7 @@ fn fill_log(lane: &mut impl Runner, bytes: u64, seed: u64) -> Result<(), Abort> 
     let root = blocks[0];
     lane.run(|tx| tx.set_root(root, RootKind::Opaque))?;
     let mut random = ChaCha8Rng::seed_from_u64(seed);
-    // Records of so many scattered words take three lines; a lane begins to drop its log when it
+    // Records of `WORDS` scattered words take three lines; a lane begins to drop its log when it
     // is three quarters full.
     let transactions = LOG_BYTES / 64 * 3 / 4 / 3;
     for number in 0..transactions {

@@ -151,7 +151,7 @@ impl fmt::Display for Contender {
     }
 }
 
-/// A name that nobody has.
+/// A name that no scheme has.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("no scheme is called '{0}'; {instead}", instead = instead(.0))]
 pub struct UnknownContender(String);
@@ -243,7 +243,8 @@ pub struct Setup {
     pub size: Size,
     /// Records, words or keys instead of those of the size.
     pub records: Option<u64>,
-    /// About so many keys of every workload instead: for tests of the path, not of the speed.
+    /// The approximate number of keys of every workload, instead of the usual one: for tests of the
+    /// path, not of the speed.
     pub keys: Option<u64>,
     /// Which keys the threads of a subject draw from.
     pub sharing: Sharing,
@@ -383,7 +384,7 @@ impl Setup {
         (timed + passes * self.latency_transactions) * u64::from(self.threads) + 10_000
     }
 
-    /// The plan of a competition in which so many subjects share a pool.
+    /// The plan of a competition in which `sharing` subjects share a pool.
     pub(super) fn plan(&self, workload: &Workload, scale: &Scale, sharing: u64) -> Plan {
         let more = Scale { operations: scale.operations * 2, ..*scale };
         let inserts = workload.heap_bytes(&more) > workload.heap_bytes(scale);

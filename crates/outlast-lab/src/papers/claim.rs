@@ -109,7 +109,7 @@ pub enum Rule {
     Holds,
     /// It holds for all; the measured value counts those for which it does not.
     Zero,
-    /// Two things differ by no more than so many per cent; the measured value is the difference.
+    /// Two things differ by at most this many per cent; the measured value is the difference.
     Similar(f64),
 }
 

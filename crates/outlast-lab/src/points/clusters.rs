@@ -33,7 +33,7 @@ fn nearest(centres: &[Vector], to: &Vector) -> (usize, f64) {
     distances.min_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or((0, 0.0))
 }
 
-/// Groups intervals, in at most so many groups.
+/// Groups intervals, in at most `most` groups.
 pub fn cluster(intervals: &[Interval], most: usize, seed: u64) -> Clusters {
     let of_k = |k: usize| {
         let trials = (0..TRIALS).map(|trial| {

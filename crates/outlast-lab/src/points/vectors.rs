@@ -23,8 +23,8 @@ pub struct Interval {
     pub vector: Vector,
 }
 
-/// Intervals of a trace, each of so many instructions of all threads, up to the end of a block. The
-/// last one is shorter.
+/// Intervals of a trace, each of `instructions` instructions of all threads, up to the end of a
+/// block. The last one is shorter.
 ///
 /// # Errors
 /// When the trace cannot be read.

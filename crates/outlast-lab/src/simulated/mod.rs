@@ -368,7 +368,7 @@ fn warm_up_ends(
     .map_err(Into::into)
 }
 
-/// Runs so many instructions, or to the end.
+/// Runs `instructions` instructions, or to the end.
 fn run_telling(
     system: &mut dyn Machine,
     instructions: u64,

@@ -15,7 +15,7 @@ use crate::record::{Kind, Metric, Record};
 const ROUNDS: usize = 7;
 /// Lines of what is far away, at most: 256 MiB.
 const FAR_LINES_MAX: u64 = 1 << 22;
-/// The last-level cache where nobody says how large it is.
+/// Bytes of the last-level cache where the system does not say.
 const LLC_BYTES: u64 = 32 << 20;
 
 /// Measures every primitive here: records of kind `native`, with quartiles over the rounds.
@@ -81,7 +81,7 @@ impl Bench {
         self.records.push(record);
     }
 
-    /// Loads whose addresses are what the load before found, round so many lines in random order.
+    /// Loads whose addresses are what the load before found, round `lines` lines in random order.
     fn chase(&mut self, name: &str, lines: u64, repetitions: u64) {
         let mut order: Vec<u32> = (0..lines as u32).collect();
         for at in (1..order.len()).rev() {

@@ -37,7 +37,7 @@ impl Measured {
         self.transactions / self.seconds
     }
 
-    /// Days until that line of the scheme's own which is written most has had so many writes.
+    /// Days until the scheme's own line that is written most has had `endurance` writes.
     pub fn log_lifetime(&self, endurance: u32) -> Option<f64> {
         let writes = self.hottest.filter(|writes| endurance > 0 && *writes > 0.0)?;
         Some(f64::from(endurance) * self.seconds / writes / 86_400.0)
@@ -263,7 +263,7 @@ mod tests {
         let options = options().with("log_slots", 128);
         let fwb = measure(&machine, named("fwb"), &work, &options).unwrap();
         let days = fwb.log_lifetime(machine.memory.endurance).unwrap();
-        // Written every so many seconds, a line bears 10^8 times as many.
+        // A line lasts 10^8 times the seconds between two of its writes.
         let writes = fwb.stats.writes.of(Cause::Logged) as f64 / 128.0;
         let heads = fwb.stats.writes.of(Cause::Metadata) as f64;
         let a_round = heads / writes;

@@ -110,8 +110,8 @@ impl RealPrograms {
         self.programs.iter().flat_map(of).collect()
     }
 
-    /// Runs until each program has retired so many instructions since statistics were taken, while the
-    /// others go on. Returns the cycle at which each had.
+    /// Runs until each program has retired `instructions` instructions since statistics were taken,
+    /// while the others go on. Returns the cycle at which each had.
     ///
     /// # Errors
     /// When the machine comes to a stop.

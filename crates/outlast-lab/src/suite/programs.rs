@@ -6,7 +6,7 @@ const fn package(name: &'static str, has: &'static str) -> Package {
     Package { name, has }
 }
 
-/// So many millions of instructions behind so many others.
+/// The `count` millions of instructions behind the first `skip` millions.
 const fn window(skip: u64, count: u64) -> Window {
     Window { skip: skip * 1_000_000, count: count * 1_000_000 }
 }

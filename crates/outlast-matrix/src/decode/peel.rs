@@ -4,7 +4,7 @@
 //! Rows and columns are the vertices of a graph, unknown lines its edges. A vertex with one edge
 //! gives that edge's value; without the edge another may become such a vertex. All edges go
 //! exactly when there is no cycle. In a cycle, d more on one edge, d less on the next and so
-//! round changes no syndrome, so nobody could tell.
+//! round changes no syndrome, so no decoder can tell the contents apart.
 
 use crate::{Line, LineSet, Place, Shape, lanes};
 

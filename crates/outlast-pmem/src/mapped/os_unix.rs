@@ -181,8 +181,8 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: the whole range was reserved by `reserve`, is this value's own, and nobody
-        // holds a pointer into it any more. An error could only leave addresses in use.
+        // SAFETY: the whole range was reserved by `reserve`, is this value's own, and no
+        // pointer into it is left. An error could only leave addresses in use.
         let _ = unsafe { munmap(self.reserved.0.as_ptr().cast(), self.reserved.1) };
     }
 }

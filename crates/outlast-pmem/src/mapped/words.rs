@@ -18,7 +18,7 @@ use copy_word_by_word as copy_words;
 ///
 /// # Safety
 /// - Every aligned 8-byte word that `[src, src + out.len())` touches is valid for atomic reads
-///   and is written by nobody but through atomics or this module.
+///   and is written only through atomics or this module.
 #[inline(always)]
 pub(crate) unsafe fn copy_out(src: *const u8, out: &mut [u8]) {
     if out.len() > 64 && src.addr().is_multiple_of(8) && out.len().is_multiple_of(64) {
@@ -52,7 +52,7 @@ unsafe fn copy_out_any(src: *const u8, out: &mut [u8]) {
     }
     let whole = out.len() / 8 * 8;
     let (words, tail) = out.split_at_mut(whole);
-    // SAFETY: `from` is aligned, and so many bytes from there on lie inside the range.
+    // SAFETY: `from` is aligned, and `whole` bytes from there on lie inside the range.
     unsafe {
         if whole >= 64 {
             copy_words(from, words);
@@ -70,8 +70,8 @@ unsafe fn copy_out_any(src: *const u8, out: &mut [u8]) {
 /// Copies `bytes` to `dst`, aligned words in ascending order.
 ///
 /// # Safety
-/// - `[dst, dst + bytes.len())` is valid for atomic writes, and is accessed by nobody but
-///   through atomics or this module.
+/// - `[dst, dst + bytes.len())` is valid for atomic writes, and is accessed only through
+///   atomics or this module.
 #[inline]
 pub(crate) unsafe fn copy_in(dst: *mut u8, bytes: &[u8]) {
     let skew = dst.addr() % 8;

@@ -1,4 +1,4 @@
-//! Every schedule with at most so many preemptions, each once.
+//! Every schedule up to a bound of preemptions, each once.
 
 use super::{Plan, Run, ScheduleError, Scheduler, Switch};
 

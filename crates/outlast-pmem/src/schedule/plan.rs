@@ -19,7 +19,7 @@ pub enum Plan {
         /// How sticky it is: 0 switches whenever it can, 255 hardly ever.
         stay: u8,
     },
-    /// Each lane for so many operations.
+    /// Each lane in turn, for a fixed number of operations.
     RoundRobin {
         /// How many, at least 1.
         operations: u32,
@@ -168,7 +168,7 @@ impl Decider {
     }
 }
 
-/// Lanes that take turns of so many operations.
+/// Lanes that take turns of `every` operations.
 pub(super) struct Turns {
     every: u32,
     /// Operations that the running lane may still begin.

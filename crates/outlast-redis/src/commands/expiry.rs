@@ -23,7 +23,7 @@ impl Unit {
         units.into_iter().find(|(name, _)| is(word, name)).map(|(_, unit)| unit)
     }
 
-    /// Milliseconds since 1970, if there are so many.
+    /// Milliseconds since 1970, if they fit.
     fn deadline(self, value: i64, now: u64) -> Option<i64> {
         let millis = match self {
             Self::Seconds | Self::SecondsAt => value.checked_mul(1000)?,

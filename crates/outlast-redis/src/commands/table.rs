@@ -59,7 +59,7 @@ pub(crate) enum Run {
 /// A row of the table.
 pub(crate) struct Command {
     pub name: &'static str,
-    /// Words with the name; at least so many if it is negative.
+    /// The number of words, the name included; if negative, the least number is its magnitude.
     pub arity: i32,
     /// Flags as `COMMAND` tells them.
     pub flags: &'static [&'static str],
@@ -367,7 +367,7 @@ pub(crate) fn find(name: &[u8]) -> Option<&'static Command> {
 }
 
 impl Command {
-    /// Whether it takes so many words.
+    /// Whether it takes `words` words.
     pub fn takes(&self, words: usize) -> bool {
         match usize::try_from(self.arity) {
             Ok(arity) => words == arity,

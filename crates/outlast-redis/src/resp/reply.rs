@@ -102,12 +102,12 @@ impl Reply {
         self.bytes.extend_from_slice(if self.is_resp3 { b"_\r\n" } else { b"*-1\r\n" });
     }
 
-    /// The head of an array of so many replies.
+    /// The head of an array of `len` replies.
     pub fn array(&mut self, len: usize) {
         self.number(b'*', len as i64);
     }
 
-    /// The head of so many pairs.
+    /// The head of a map of `pairs` pairs.
     pub fn map(&mut self, pairs: usize) {
         match self.is_resp3 {
             true => self.number(b'%', pairs as i64),
@@ -115,7 +115,7 @@ impl Reply {
         }
     }
 
-    /// The head of a set of so many replies.
+    /// The head of a set of `len` replies.
     pub fn set(&mut self, len: usize) {
         self.number(if self.is_resp3 { b'~' } else { b'*' }, len as i64);
     }

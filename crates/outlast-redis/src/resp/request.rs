@@ -39,7 +39,7 @@ pub(crate) struct Request {
 pub(crate) enum Parsed {
     /// The request's end has not arrived.
     Partly,
-    /// A command, which takes so many bytes. Without words it wants no answer.
+    /// A command, and the bytes that it takes. Without words it wants no answer.
     Whole(usize),
 }
 

@@ -76,9 +76,9 @@ pub(super) struct Multi {
 /// What a client waits for.
 #[derive(Clone, Debug)]
 pub(super) enum Wish {
-    /// An item of a list, or so many.
+    /// An item of a list, or up to `count`.
     List { side: Side, count: Option<u64> },
-    /// A member of a sorted set, or so many.
+    /// A member of a sorted set, or up to `count`.
     Zset { side: Side, count: Option<u64> },
     /// An item of a list, to go to another.
     Move { to: Vec<u8>, out_of: Side, into: Side },

@@ -701,7 +701,7 @@ fn try_now(ctx: &mut Ctx<'_>, now: u64) -> Result<Option<Blocked>, Fail> {
     Ok(Some(Blocked { database, keys, wish, deadline }))
 }
 
-/// When a wait ends that lasts so many seconds; 0 for never.
+/// When a wait ends whose seconds are in `text`; `None` (never) for 0.
 fn timeout(text: &[u8], now: u64) -> Result<Option<u64>, Fail> {
     let seconds = parse_double(text).ok_or("ERR timeout is not a float or out of range")?;
     if seconds < 0.0 {

@@ -14,7 +14,7 @@ use crate::store::{DATABASES, Keys};
 const BUCKETS_A_STEP: usize = 128;
 /// Buckets that a tick looks at, when it finds little.
 const BUCKETS_A_TICK: usize = 2048;
-/// A tick goes on while it finds so many, for a quarter of its time at most.
+/// Expired keys that a step must find for the tick to go on, for a quarter of its time at most.
 const FINDS_TO_GO_ON: usize = 8;
 
 impl State {

@@ -125,7 +125,7 @@ impl Entry {
         Self::bytes(self.key_len, self.value_len, self.has_deadline)
     }
 
-    /// Whether a value of so many bytes stays in the entry's block.
+    /// Whether a value of `value_len` bytes stays in the entry's block.
     pub fn has_room_for(&self, value_len: usize) -> bool {
         let bytes = Self::bytes(self.key_len, value_len, self.has_deadline);
         rounded(bytes) == rounded(self.own_bytes())

@@ -6,7 +6,7 @@ use outlast::{Abort, PoolOffset, Transact};
 /// indirect call is nothing beside the system calls around a command.
 pub(crate) type Mem<'a> = dyn Transact + 'a;
 
-/// Loads so many bytes.
+/// Loads `len` bytes.
 pub(crate) fn load_vec(mem: &mut Mem<'_>, at: PoolOffset, len: usize) -> Result<Vec<u8>, Abort> {
     let mut bytes = vec![0; len];
     mem.load(at, &mut bytes)?;

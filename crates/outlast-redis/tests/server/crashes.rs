@@ -164,7 +164,7 @@ impl History<'_> {
         }
     }
 
-    /// An image at each of so many crash points, and a crash of its recovery.
+    /// An image at each of `points` crash points, and a crash of its recovery.
     fn sample(&self, seed: u64, points: usize) -> Sampled {
         let medium = Recorder::new(POOL_BYTES);
         self.prepare(&medium);

@@ -35,7 +35,7 @@ pub(super) enum Token {
     Copied(u64),
     /// An entry of a lane's transaction that ends is in the map.
     Applied(u16),
-    /// An entry is in the map that nobody waits for, or a line of a log is in its place.
+    /// An entry for which no lane waits is in the map, or a line of a log is in its place.
     Written,
     /// A lane looks again whether its lines are durable.
     Look,

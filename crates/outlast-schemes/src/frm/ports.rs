@@ -72,7 +72,7 @@ pub(super) struct Frm {
 
 impl Frm {
     /// The mechanism over a memory that recovery has left. An epoch ends early while the log has room
-    /// for so many lines.
+    /// for `reserve` lines.
     pub(super) fn new(
         layout: Layout,
         epoch: u64,

@@ -74,8 +74,8 @@ pub enum LogError {
 }
 
 impl LogPlace {
-    /// `log_create`: a log for transactions of at most so many records. The memory there is to be
-    /// zero.
+    /// `log_create`: a log for transactions of at most `tx_records_max` records. The memory there
+    /// is to be zero.
     ///
     /// # Errors
     /// [`LogError`] when two such transactions do not fit.

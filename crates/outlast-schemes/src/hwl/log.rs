@@ -52,7 +52,7 @@ impl Hwl {
         own + others.map(may_need).sum::<u64>()
     }
 
-    /// Whether so many slots are free (G4).
+    /// Whether `wanted` slots are free (G4).
     pub(super) fn has_room(&self, wanted: u64) -> bool {
         if self.has(Fault::Overwrite) {
             return true;
@@ -183,7 +183,7 @@ impl Hwl {
         self.early.push(self.durable + u64::from(ahead));
         while let Some(at) = self.early.iter().position(|number| *number == self.durable) {
             self.early.swap_remove(at);
-            // Where nobody keeps a head, the record may be forgotten already.
+            // Where no head is kept, the record may be forgotten already.
             if let Some(index) = self.durable.checked_sub(self.head)
                 && let Some(logged) = self.logged.get(index as usize)
                 && logged.commit
@@ -217,7 +217,7 @@ impl Hwl {
     /// became durable, and when the log is full.
     pub(super) fn log_truncate(&mut self, out: &mut Outbox) {
         if self.has(Fault::Overwrite) {
-            // Nobody keeps a head; the records are forgotten, or this would grow for ever.
+            // No head is kept; the records are forgotten, or this would grow for ever.
             while self.logged.len() as u64 > self.config.log.slots {
                 self.logged.pop_front();
                 self.head += 1;
@@ -235,11 +235,11 @@ impl Hwl {
         if self.has(Fault::VolatileHead) && self.head > before {
             out.wake(); // There is room already; no write of the head will tell.
         }
-        // A head goes to memory for an eighth of the log, or as soon as somebody waits for it.
+        // A head goes to memory for an eighth of the log, or as soon as a core waits for it.
         let moved = self.head - self.durable_head;
         let slots = self.config.log.slots;
         let due = if self.has(Fault::VolatileHead) {
-            moved > slots // Once a round: nobody waits for it.
+            moved > slots // Once a round: no core waits for it.
         } else {
             moved > slots / 8 || (moved > 0 && self.waits_for_log)
         };

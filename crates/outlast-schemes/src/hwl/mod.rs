@@ -66,7 +66,7 @@ use std::collections::VecDeque;
 /// What this scheme wants done: its own requests carry numbers.
 type Outbox = timed::Outbox<u32>;
 
-/// Cycles that a record waits for stores that may join it, if nobody needs it before.
+/// Cycles that a record waits for stores that may join it, if it is not needed before.
 pub const HOLD_CYCLES: u64 = 64;
 
 /// Tokens of the scheme's own writes: records by their number, and the head.
@@ -82,7 +82,7 @@ fn token_of(number: u64) -> u32 {
 const SCAN: u32 = 0;
 /// The call that starts a scan between these, because the log fills faster.
 const EARLY_SCAN: u32 = 1;
-/// The call that sends records which nobody joined.
+/// The call that sends records which no store joined.
 const DRAIN: u32 = 2;
 /// The call that forces the next line out.
 const FORCE: u32 = 3;
@@ -147,7 +147,7 @@ pub struct Hwl {
     issued: usize,
     /// Records up to this one are to leave now.
     urgent: u64,
-    /// A call is under way that sends those which nobody joins.
+    /// A call is under way that sends those which no store joins.
     draining: bool,
     /// A transaction could not begin: all numbers are in use.
     refused: bool,
@@ -424,7 +424,7 @@ impl Scheme for Hwl {
         if token == HEAD_TOKEN {
             let (head, regions) = self.moving_head.take().expect("a head was on its way");
             (self.durable_head, self.durable_regions) = (head, regions);
-            self.waits_for_log = false; // Whoever still does says so again.
+            self.waits_for_log = false; // A core that still waits says so again.
             self.log_truncate(out);
             out.wake();
         } else {

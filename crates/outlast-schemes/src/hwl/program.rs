@@ -1,5 +1,5 @@
-//! What programs do for the mechanism: the calls around a transaction, and flushes where nobody
-//! forces lines out.
+//! What programs do for the mechanism: the calls around a transaction, and flushes where the
+//! mechanism does not force lines out.
 
 use crate::{BEGIN_INSTRUCTIONS, COMMIT_INSTRUCTIONS};
 use outlast_trace::{ByteRange, FlushKind, LaneId, LineAddr, Op, OpLog, Sink};

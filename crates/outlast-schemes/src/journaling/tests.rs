@@ -16,7 +16,7 @@ fn chosen(entries: u64, ways: u64) -> (Config, Shape) {
     (config, Shape { sets: entries / ways, ways })
 }
 
-/// Traffic of one epoch with so many dirty lines.
+/// Traffic of one epoch with `dirty` dirty lines.
 fn epoch(dirty: u64) -> Traffic {
     Traffic {
         data: dirty,

@@ -149,7 +149,7 @@ impl UndoLog {
         self.made - self.forwarded.len() as u64
     }
 
-    /// Whether so many entries are durable. Where they are not, they are written.
+    /// Whether the first `made` entries are durable. Where they are not, they are written.
     pub(super) fn is_durable(&mut self, made: u64, out: &mut Outbox<Token>) -> bool {
         if self.durable < made {
             self.flush(out);

@@ -131,7 +131,7 @@ pub(super) struct Layout {
     pub(super) super_blocks: u64,
 }
 
-/// Bytes of a block of so many entries.
+/// Bytes of a block of `entries` entries.
 pub(super) const fn block_bytes(granule: Granule, entries: u64) -> u64 {
     64 * (entries.div_ceil(granule.of_line()) + header_lines(entries))
 }

@@ -90,7 +90,7 @@ pub(super) fn header_word(
 enum Streamed {
     /// Waits for room in the buffer, for the granule of this number and those behind.
     Read(LineBytes, u64),
-    /// Waits until so many entries are durable.
+    /// Waits until this number of entries is durable.
     Logged(u64),
 }
 
@@ -128,7 +128,8 @@ struct Counted {
 }
 
 impl Picl {
-    /// The mechanism over a memory that recovery has left. An epoch's end may make so many entries.
+    /// The mechanism over a memory that recovery has left. An epoch's end may make `reserve`
+    /// entries.
     pub(super) fn new(config: Config, reserve: u64, memory: Image<'_>) -> Self {
         let header = config.layout.header();
         let word = |word| memory.word_or_zero(header, word);

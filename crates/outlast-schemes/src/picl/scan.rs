@@ -22,15 +22,15 @@ pub(super) enum Scan {
     Idle,
     /// Up to this epoch.
     Scans(u64),
-    /// Until so many entries are durable.
+    /// Up to this epoch, until this number of entries is durable.
     Drains(u64, u64),
     Settles(u64),
     Writes(u64),
 }
 
 impl Picl {
-    /// The epoch up to which all are to persist: so many behind the last that has ended, or the last
-    /// for which something waits.
+    /// The epoch up to which all are to persist: `gap` behind the last that has ended, or `urgent`
+    /// where that is later.
     fn due(&self) -> u64 {
         let committed = self.committed() + u64::from(self.config.faults.has(Fault::GapShort));
         committed.saturating_sub(self.config.gap).max(self.urgent.min(committed))

@@ -18,8 +18,8 @@
 //! - *Recovery* writes what committed, of each line what the last commit with it has, and moves the
 //!   truncation point.
 //!
-//! Isolation is the program's business, by lines: nobody stores to a line that a transaction has stored
-//! to and not yet ended. Where it happens nonetheless, the line is the first transaction's.
+//! Isolation is the program's business, by lines: no transaction stores to a line that another open
+//! one has stored to. Where it happens nonetheless, the line is the first transaction's.
 //!
 //! ```text
 //!                first store of a transaction            its record is in the log

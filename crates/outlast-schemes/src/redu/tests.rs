@@ -56,7 +56,7 @@ fn load(log: &mut OpLog, line: u64) {
     log.op(LaneId(0), Op::Load { at: PoolOffset(64 * line), len: 8, depends: Some(1) });
 }
 
-/// Log lines of a transaction that stores to so many lines.
+/// Log lines of a transaction that stores to `lines` lines.
 fn log_lines(lines: u64) -> u64 {
     lines + lines.div_ceil(GROUP as u64)
 }

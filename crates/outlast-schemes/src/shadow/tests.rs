@@ -13,12 +13,13 @@ fn chosen(entries: u64, ways: u64, keeps: bool) -> (Config, Shape) {
     (config, Shape { sets: entries / ways, ways, keeps, fault: None })
 }
 
-/// The first so many lines of each of so many pages.
+/// The first `of_each` lines of each of the first `pages` pages.
 fn lines(pages: u64, of_each: u64) -> impl Iterator<Item = u64> {
     (0..pages).flat_map(move |page| (0..of_each).map(move |line| PAGE_LINES * page + line))
 }
 
-/// Traffic of epochs with so many dirty lines of so many pages, of which some had no copies.
+/// Traffic of `count` epochs with `dirty` dirty lines in `pages` pages. Of the pages `new` had no
+/// copies.
 fn epochs(count: u64, dirty: u64, pages: u64, new: u64) -> Traffic {
     let (home, filled) = (count * PAGE_LINES * pages, PAGE_LINES * new);
     Traffic {

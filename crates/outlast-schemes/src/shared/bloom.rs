@@ -10,7 +10,7 @@ pub(crate) struct Bloom {
 }
 
 impl Bloom {
-    /// A filter of so many bits, 64 at least.
+    /// A filter of `bits` bits, at least 64.
     pub(crate) fn new(bits: u64) -> Self {
         Self { bits: vec![0; bits.div_ceil(64).max(1) as usize] }
     }

@@ -1,7 +1,7 @@
 //! Epochs by instructions, which no program notices: what all checkpoint schemes do at the end of one.
 //!
 //! ```text
-//! runs ──so many instructions, or `end`──> stops ──all cores stand──> saves ──saved──> ended
+//! runs ────its instructions, or `end`────> stops ──all cores stand──> saves ──saved──> ended
 //!  ^                                                                                     │
 //!  └──────────────────────────────────── resume ─────────────────────────────────────────┘
 //! ```
@@ -13,7 +13,8 @@
 //! - *ended*: memory is as it was at the end of the epoch. The scheme does what it does then, before it
 //!   lets the cores go on in the next one.
 //!
-//! An epoch is so many instructions of each core: so many times the number of cores of all together.
+//! An epoch is a number of instructions of each core. For all cores together it is that times their
+//! number.
 //! A scheme whose room runs out ends one early by the same door. Registers say where a core is in its
 //! program, which is where it goes on after a crash.
 

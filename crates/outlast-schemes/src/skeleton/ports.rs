@@ -47,7 +47,7 @@ struct Lane {
 enum Commit {
     #[default]
     NotYet,
-    /// It aborts, and so many of its lines are not as before.
+    /// It aborts, and this number of its lines is not as before.
     Restoring(usize),
     /// It aborts, and its lines are as before.
     Restored,

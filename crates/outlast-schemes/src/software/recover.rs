@@ -17,7 +17,7 @@ use outlast_trace::{LaneId, LineAddr, PoolOffset};
 /// to the next one.
 ///
 /// # Errors
-/// When the image is too short for the logs of so many lanes, or a record is damaged.
+/// When the image is too short for the logs of `lanes` lanes, or a record is damaged.
 pub fn recover(
     logging: Logging,
     log: SoftwareLog,

@@ -18,7 +18,7 @@ pub(super) enum Ending {
     Sealing,
     /// It is durable.
     Durable,
-    /// It aborts: so many old lines are to be in their places again.
+    /// It aborts: `left` old lines are still to be restored to their places.
     Restoring { left: usize },
 }
 

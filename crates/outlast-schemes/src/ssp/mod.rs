@@ -19,8 +19,8 @@
 //! - *Recovery* replays the journal into the table, which says where each page lies. Data stays where it
 //!   is.
 //!
-//! Isolation is the program's business, by lines: nobody stores to a line that a transaction has stored
-//! to and not yet ended. Where it happens nonetheless, the line is the first transaction's.
+//! Isolation is the program's business, by lines: no transaction stores to a line that another open
+//! one has stored to. Where it happens nonetheless, the line is the first transaction's.
 
 mod abort;
 mod checkpoint;

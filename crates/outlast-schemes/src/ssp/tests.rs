@@ -14,7 +14,7 @@ use super::*;
 /// Pages of the program.
 const PAGES: u64 = 256;
 
-/// A machine whose TLB holds so many pages, in one set.
+/// A machine whose TLB holds `in_tlb` pages, in one set.
 fn bare(kind: &str, in_tlb: u64) -> MachineConfig {
     let mut machine =
         MachineConfig::from_toml("bare", include_str!("../shared/bare.toml")).unwrap();

@@ -7,8 +7,8 @@
 //!   entries of the last epoch stay in their ways until its checkpoint is complete, so that two epochs
 //!   share each set.
 //! - *Eviction.* A line goes to its page's copy or to its own, in this epoch's entries. Where a page has
-//!   so many lines with copies (8), the next new one moves them into a copy of the page. Where a set has
-//!   no free way, the line goes past the tables and the epoch ends early.
+//!   8 lines with copies, the next new one moves them into a copy of the page. Where a set has no
+//!   free way, the line goes past the tables and the epoch ends early.
 //! - *Read.* A miss finds this epoch's copy, else the last one's, else the home.
 //! - *Epoch's end.* The cores stand until the checkpoint of the epoch before is complete and the caches
 //!   are flushed to copies. Then they go on, and meanwhile a record commits the copies and they are merged

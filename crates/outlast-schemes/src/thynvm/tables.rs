@@ -93,7 +93,7 @@ enum State {
     /// The page, as it was before this epoch, is being copied.
     #[default]
     Base,
-    /// So many of its lines with copies are.
+    /// Its lines with copies are being copied into it; this number is left.
     Lines(u8),
     Ready,
 }

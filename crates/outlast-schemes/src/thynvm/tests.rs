@@ -15,7 +15,7 @@ fn chosen(lines: u64, pages: u64, ways: u64, page_after: u64) -> (Config, Shape)
     (config, Shape { line_sets, page_sets, ways, page_after, fault: None })
 }
 
-/// The first so many lines of each of so many pages.
+/// The first `of_each` lines of each of the first `pages` pages.
 fn lines(pages: u64, of_each: u64) -> impl Iterator<Item = u64> {
     (0..pages).flat_map(move |page| (0..of_each).map(move |line| PAGE_LINES * page + line))
 }

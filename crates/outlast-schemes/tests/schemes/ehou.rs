@@ -129,8 +129,8 @@ fn check(prepared: &dyn Prepared, image: &[u8], states: &[States], acked: &[usiz
     }
 }
 
-/// Crashes a run after every entry, and recoveries after every write if `again`. Returns recovered
-/// images, one in so many entries.
+/// Crashes a run after every entry, and recoveries after every write if `again`. Returns about
+/// six of the recovered images, at equal distances.
 fn crash(
     prepared: &dyn Prepared,
     machine: &dyn Machine,

@@ -189,7 +189,7 @@ fn what_overflows_is_logged_once_and_applied_at_commit() {
 /// Lines of a set of the last level, which are in different sets of banks than logs are.
 const APART: u64 = 2048;
 
-/// A transaction that begins and flushes so many lines out of all caches, one after the other.
+/// A transaction that begins and flushes `lines` lines out of all caches, one after the other.
 fn flushed(lines: u64) -> OpLog {
     let mut log = OpLog::default();
     log.op(LaneId(0), Op::TxBegin);

@@ -1,5 +1,5 @@
 //! How lines go to memory other than by eviction: flushed, streamed past the caches, or written
-//! back with nobody asking.
+//! back unasked.
 
 use super::{Backing, Cause, Hierarchy, Lane};
 use crate::cache::{Contents, LineBytes, LineTag, Slot};
@@ -28,7 +28,7 @@ impl<T: LineTag> Hierarchy<T> {
     }
 
     /// Completes a flush whose bytes were taken earlier: `data` reaches memory now. The line
-    /// becomes clean, or leaves, only if nobody has stored to it since; returns whether that was
+    /// becomes clean, or leaves, only if no lane has stored to it since; returns whether that was
     /// so, and memory now has the newest bytes.
     pub fn complete_flush<B: Backing<T>>(
         &mut self,
@@ -103,7 +103,7 @@ impl<T: LineTag> Hierarchy<T> {
         }
     }
 
-    /// The adversary writes a line back that nobody flushed.
+    /// The adversary writes a line back that no lane flushed.
     pub(super) fn write_back_unasked<B: Backing<T>>(&mut self, line: LineAddr, below: &mut B) {
         if self.write_back(line, below, Cause::Unasked) {
             self.traffic.memory_unasked += 1;

@@ -17,7 +17,7 @@
 //! dirty data included, out of every other lane. Neither goes through memory.
 //!
 //! `fill` brings a line to a lane, `peers` asks the other lanes, `leave` sends lines to memory:
-//! flushes, streams and write-backs that nobody asked for.
+//! flushes, streams and unasked write-backs.
 
 mod buffer;
 mod fill;
@@ -109,7 +109,7 @@ pub struct Hierarchy<T = ()> {
     buffer: Option<Buffer<T>>,
     inclusion: Inclusion,
     write_through: bool,
-    /// Lines in all write-combining buffers together: where it is 0, nobody has to look.
+    /// Lines in all write-combining buffers together: where it is 0, no lookup is needed.
     streaming: usize,
     temper: Option<Temper>,
     rng: Rng,

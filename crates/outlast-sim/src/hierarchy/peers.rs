@@ -60,7 +60,7 @@ impl<T: LineTag> Hierarchy<T> {
                 peer.set_owned(line, false);
                 shared = Some(contents);
                 if contents.owned {
-                    break; // C1: nobody else has it.
+                    break; // C1: no other lane has it.
                 }
             }
         }

@@ -75,7 +75,7 @@ impl<'j> DrainCursor<'j> {
         self.lost_beyond(self.journal.drain_lines.unwrap_or(usize::MAX))
     }
 
-    /// The same for a budget of so many lines.
+    /// The same for a budget of `budget_lines` lines.
     pub fn lost_beyond(
         &self,
         budget_lines: usize,

@@ -72,7 +72,7 @@ pub struct QueueStats {
 }
 
 impl QueueStats {
-    /// `waiting` requests waited for so many cycles.
+    /// `waiting` requests waited for `cycles` cycles.
     #[inline]
     pub(crate) fn pass(&mut self, waiting: usize, full: bool, cycles: u64) {
         self.request_cycles += waiting as u64 * cycles;

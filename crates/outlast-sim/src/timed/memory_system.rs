@@ -134,7 +134,7 @@ impl<S: Scheme> MemorySystem<S> {
     ) -> Self {
         let core_fs = config.core.clock.period_fs();
         let dram = config.dram.memory.as_ref().map(|memory| Dram {
-            // Nobody waits for its cells: a write is done when it is taken.
+            // No core waits for its cells: a write is done when it is taken.
             controller: Controller::new(&MemoryConfig { adr: true, ..memory.clone() }, core_fs),
             path_cycles: memory.path.cycles(core_fs),
         });
@@ -195,8 +195,8 @@ impl<S: Scheme> MemorySystem<S> {
         travelling - spared >= self.write_buffer
     }
 
-    /// Whether cores run, and memory has so many writes to do that no more should come to it which can
-    /// wait.
+    /// Whether cores run, and memory has at least `quiet` writes to do: writes that can wait should
+    /// not be added.
     pub(crate) fn has_writes_to_do(&self) -> bool {
         let writes = self.writes.travelling + self.controller.waiting_writes();
         !self.stop.is_on && writes >= self.quiet

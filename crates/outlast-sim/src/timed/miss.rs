@@ -45,7 +45,7 @@ impl Misses {
     }
 
     /// Joins the miss of a line, or opens one; `waiter` is told when the line is here. A store's
-    /// miss has nobody waiting: the store asks again by itself.
+    /// miss has no waiter: the store asks again by itself.
     #[inline]
     pub(crate) fn open(&mut self, line: LineAddr, want: Want, waiter: Option<u16>) -> Opened {
         if let Some(at) = self.slots.iter().position(|miss| miss.line == line) {

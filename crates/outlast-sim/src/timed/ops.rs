@@ -118,8 +118,9 @@ impl Source for LaneOps {
     }
 }
 
-/// What is left of operations from which each lane has executed so many instructions, marks included.
-/// What it said to other lanes (locks released, signals raised) stands at the begin once more.
+/// What is left of operations from which each lane has executed `executed` instructions, marks
+/// included. What it said to other lanes (locks released, signals raised) stands at the begin once
+/// more.
 pub fn rest_of(log: &OpLog, executed: impl Fn(LaneId) -> u64) -> OpLog {
     let mut done: BTreeMap<LaneId, u64> = BTreeMap::new();
     let mut rest = OpLog::default();
@@ -136,7 +137,7 @@ pub fn rest_of(log: &OpLog, executed: impl Fn(LaneId) -> u64) -> OpLog {
     rest
 }
 
-/// An operation without so many of its instructions.
+/// An operation without the first `skipped` of its instructions.
 fn put_rest(op: Op<'_>, skipped: u64, lane: LaneId, rest: &mut OpLog) {
     let bytes_of = |at, len| -> usize {
         let pieces = word_pieces(at, len).take(skipped as usize);

@@ -39,7 +39,7 @@ pub enum PrimitiveError {
     Run(#[from] RunError),
 }
 
-/// Records `repetitions` of a pattern, on a machine whose last level has so many lines.
+/// Records `repetitions` of a pattern, on a machine whose last level has `llc_lines` lines.
 type Pattern = fn(log: &mut OpLog, repetitions: u64, llc_lines: u64);
 
 const LANE: LaneId = LaneId(0);

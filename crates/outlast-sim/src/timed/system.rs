@@ -29,7 +29,7 @@ use outlast_trace::LineAddr;
 /// Cycles without a retired instruction after which a run is given up.
 const PATIENCE: u64 = 20_000_000;
 
-/// Events in one cycle after which time is taken to stand still: no machine has so many parts.
+/// Events in one cycle after which time is taken to stand still: no machine has this many parts.
 const EVENTS_IN_A_CYCLE_MAX: u64 = 1_000_000;
 
 /// What a run needs besides the machine and its instructions.
@@ -413,7 +413,7 @@ impl<S: Scheme> System<S> {
     }
 
     /// Sees to what came up beside the events: the scheme's wishes, room for stalled fills,
-    /// cores that may wait for something that nobody tells them alone.
+    /// cores that may wait for something of which no event tells them alone.
     #[cold]
     fn attend(&mut self) {
         loop {

@@ -382,7 +382,7 @@ impl<S: Scheme> Uncore<S> {
     }
 
     /// Whether nothing is under way that left the core's write-combining buffer for its threads,
-    /// or any buffer for nobody in particular.
+    /// or any buffer for no particular core.
     pub(crate) fn streams_are_done(&self, core: u8) -> bool {
         self.below.loose_streams == 0 && self.below.shared_streams[self.lane(core)] == 0
     }

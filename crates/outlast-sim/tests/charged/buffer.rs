@@ -14,7 +14,7 @@ const DRAM_READ: u64 = 5 + 5 + 2;
 const LLC: u64 = 128;
 const LINES: u64 = 4 * LLC;
 
-/// A small machine with a buffer of so many lines.
+/// A small machine with a buffer of `lines` lines.
 fn machine(kind: &str, mode: &str, lines: u64) -> MachineConfig {
     let dram: &[(&str, &str)] = &[
         ("dram.preset", "ddr4-3200"),

@@ -50,7 +50,7 @@ impl Scheme for StopsTheWorld {
     }
 }
 
-/// So many lines are stored to, from line 0 on, then the epoch ends, and they are loaded again.
+/// Stores to `lines` lines, from line 0 on; then the epoch ends, and they are loaded again.
 fn flush(
     level: Option<u8>,
     invalidate: bool,

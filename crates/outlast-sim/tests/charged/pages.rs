@@ -128,7 +128,7 @@ fn machine(kind: &str) -> MachineConfig {
     with(kind, &tlb)
 }
 
-/// Stores to so many lines of page 0, then a load of each of two other pages.
+/// Stores to `lines` lines of page 0, then a load of each of two other pages.
 fn leave(kind: &str, lines: u64, delays: bool) -> System<SubPages> {
     let mut log = OpLog::default();
     for line in 0..lines {

@@ -96,7 +96,7 @@ fn cycles_are_lost_for_the_cause_that_is_there() {
     }
 }
 
-/// Branches whose outcome nobody can know, one in four instructions.
+/// Branches whose outcome no predictor can know, one in four instructions.
 struct Coins(u64, u64);
 
 impl Source for Coins {

@@ -204,7 +204,7 @@ impl Scheme for Scans {
 
 #[test]
 fn a_lookup_during_a_scan_waits_for_the_end_of_a_set() {
-    // Of a load so many instructions behind the begin of a scan, what the scan costs it.
+    // What a scan costs a load that comes `work` instructions behind the scan's begin.
     let cost = |level: u8, work: u32, load: u64| {
         let mut log = OpLog::default();
         log.op(LaneId(0), Op::Load { at: PoolOffset(0), len: 8, depends: None });
@@ -325,7 +325,7 @@ fn a_store_that_has_to_wait_waits_for_the_schemes_write() {
     }
 }
 
-/// Calls itself again after so many cycles, and lets no transaction end.
+/// Calls itself again after this number of cycles, and lets no transaction end.
 struct Waiting(u64);
 
 impl Scheme for Waiting {

@@ -145,7 +145,7 @@ impl Campaign {
         pool.close();
     }
 
-    /// Every image, as far as so many recoveries go.
+    /// Every image, up to `images` of them.
     fn run(&self, images: u64) -> Report {
         Check::new(LEN).prepared(|medium| self.prepare(medium)).images_max(images).run(
             |_, medium| self.program(medium),
@@ -154,7 +154,7 @@ impl Campaign {
         )
     }
 
-    /// An image at each of so many crash points, and a crash of its recovery.
+    /// An image at each of `points` crash points, and a crash of its recovery.
     fn sample(&self, seed: u64, points: usize) -> Sampled {
         let medium = Recorder::new(LEN);
         self.prepare(&medium);

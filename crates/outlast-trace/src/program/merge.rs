@@ -22,7 +22,7 @@ pub enum Step {
     Handler,
     /// A place in the order of all stores.
     Place(u64),
-    /// So many places had been given out.
+    /// The number of places that had been given out.
     Seen(u64),
 }
 

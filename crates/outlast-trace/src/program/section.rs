@@ -60,7 +60,7 @@ impl<'a> Bytes<'a> {
         u32::try_from(self.number()?).map_err(|_| Bad)
     }
 
-    /// A number of things of at least so many bytes each that follow.
+    /// The number of things that follow, each of at least `bytes` bytes.
     pub(super) fn count(&mut self, bytes: usize) -> Result<usize, Bad> {
         let count = usize::try_from(self.number()?).map_err(|_| Bad)?;
         if count > self.0.len() / bytes { Err(Bad) } else { Ok(count) }

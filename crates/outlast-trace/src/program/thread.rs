@@ -65,7 +65,7 @@ pub enum Happening<'a> {
     },
     /// What the system does next has this place in the order of all threads.
     Place(u64),
-    /// What follows happened when so many places had been given out.
+    /// What follows happened when this number of places had been given out.
     Seen(u64),
     /// A signal's handler begins.
     Handler,

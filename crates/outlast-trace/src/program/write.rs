@@ -68,7 +68,7 @@ pub enum Event<'a> {
     },
     /// The next store has this place in the order of all threads.
     Place(u64),
-    /// What follows happened when so many places had been given out.
+    /// What follows happened when this number of places had been given out.
     Seen(u64),
     /// A signal's handler begins.
     Handler,
@@ -174,13 +174,13 @@ impl ProgramWriter {
         }
     }
 
-    /// So many blocks began as expected in a thread, which an event that is not written has reported.
+    /// In a thread `blocks` blocks began as expected, as an event that is not written has reported.
     pub fn skip(&mut self, thread: u16, blocks: u32) {
         self.thread(thread).blocks += u64::from(blocks);
     }
 
-    /// An event of a thread: in front of the access with this place in its path, after so many blocks
-    /// that began as expected since the event before.
+    /// An event of a thread: in front of the access with the place `index` in its path, after
+    /// `blocks` blocks that began as expected since the event before.
     #[inline(always)]
     pub fn event(&mut self, thread: u16, index: u16, blocks: u32, event: Event<'_>) {
         let to = self.thread(thread);

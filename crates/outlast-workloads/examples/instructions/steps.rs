@@ -36,7 +36,7 @@ impl Counted {
         self.by_place.values().sum::<u64>() as f64 / self.transactions as f64
     }
 
-    /// So many of all, a transaction.
+    /// A count over all transactions, for each of them.
     pub fn share(&self, count: u64) -> f64 {
         count as f64 / self.transactions as f64
     }

@@ -15,8 +15,9 @@ const SKEWS: [f64; 4] = [0.8, 0.741, 0.625, 0.606];
 /// Median sizes of data in bytes, and most that there are.
 pub(crate) const NODE_DATA: DataSize = DataSize { median: 128.0, most: 4_096 };
 pub(crate) const LINK_DATA: DataSize = DataSize { median: 8.0, most: 255 };
-/// Links that one request gets: geometric with this, at most so many.
+/// The parameter of the geometric distribution of links that one request gets.
 const MULTIGET: f64 = 0.382;
+/// The most links that one request gets.
 const MULTIGET_MAX: u64 = 128;
 
 /// A request.

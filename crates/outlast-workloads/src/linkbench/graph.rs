@@ -31,7 +31,7 @@ pub(crate) struct Link {
 }
 
 impl Graph {
-    /// The graph of so many loaded nodes.
+    /// The graph of `nodes` loaded nodes.
     pub(crate) fn new(nodes: u64) -> Self {
         let mut sum = 0;
         let mut first_links = Vec::with_capacity(nodes as usize + 1);

@@ -225,7 +225,7 @@ fn check<T: Transact>(graph: &Graph, tables: &Tables, tx: &mut T) -> Result<(), 
     books.close().map_err(wrong)
 }
 
-/// Bytes that the blocks need at most after so many transactions.
+/// Bytes that the blocks need at most after `transactions` transactions.
 fn heap_bytes(graph: &Graph, transactions: u64) -> u64 {
     const FIXED: u64 = 1 << 20;
     // The means of log-normal sizes are 1.65 times their medians. A node that is replaced lies

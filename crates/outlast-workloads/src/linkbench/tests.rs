@@ -9,7 +9,7 @@ type Act<'a> = dyn Fn(&mut Session<'_, VolatileTx, ()>) -> Result<u64, Abort> + 
 
 type Change = fn(&mut VolatileTx, &Tables, &Graph, Link) -> Result<bool, Abort>;
 
-/// How the first link of a node that has one is listed when nobody touched it.
+/// How the first link of a node that has one is listed when no transaction has touched it.
 const LISTED: Listed = Listed { moment: 0, is_hidden: false };
 
 fn link_key(graph: &Graph, link: Link, listed: Listed) -> [u8; 16] {

@@ -28,10 +28,11 @@ pub struct Plan {
     pub transactions: u64,
     /// One set of data for all threads, under one lock.
     pub shared: bool,
-    /// Every so many transactions of a thread, another thread runs one of its own in the middle
-    /// of it, on the same core: a context switch. 0 for never.
+    /// One in this number of a thread's transactions has a context switch in its middle: another
+    /// thread runs one of its own there, on the same core. 0 for never.
     pub switch_every: u64,
-    /// Every so many transactions of a thread one aborts when it has made its stores. 0 for never.
+    /// One in this number of a thread's transactions aborts when it has made its stores. 0 for
+    /// never.
     pub abort_every: u64,
     /// Items that a transaction overwrites, of workloads that have such; 0 for as many as usual.
     pub batch: u64,

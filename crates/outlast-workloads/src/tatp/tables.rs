@@ -111,7 +111,7 @@ impl RowKey {
         key.to_be_bytes()
     }
 
-    /// The key of a table, if it can be one of so many subscribers.
+    /// The key of a table, if it can be one of `subscribers` subscribers.
     pub(super) fn read(table: Table, bytes: &[u8], subscribers: u64) -> Option<Self> {
         let key = bytes.try_into().map(u64::from_be_bytes).ok()?;
         let read = match table {

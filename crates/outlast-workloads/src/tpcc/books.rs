@@ -174,7 +174,7 @@ impl Books {
         let first_new = self.shape.customers - self.shape.first_new_orders() + 1;
         let customer = Parts { n: u64::from(order.customer), ..parts };
         if !self.shape.has_customer(customer) {
-            return Err("an order of nobody");
+            return Err("an order of no customer");
         }
         let orders = &mut self.district_of(parts).orders;
         if parts.n != orders.len() as u64 + 1 {
@@ -269,7 +269,7 @@ impl Books {
             && entry == name_key(&self.shape, key)
             && value.is_empty();
         if !is_right {
-            return Err("the index of names has an entry of nobody");
+            return Err("the index of names has an entry of no customer");
         }
         self.customer_of(Customer::parts(key)).is_indexed = true;
         Ok(())

@@ -60,7 +60,7 @@ pub(super) fn customer<T: Transact, W: Witness>(
                 matches
             })?;
             let middle = found.get(found.len().saturating_sub(1) / 2).copied();
-            middle.ok_or_else(|| Abort::damaged(format!("nobody has the last name {number}")))?
+            middle.ok_or_else(|| Abort::damaged(format!("no customer has last name {number}")))?
         }
     };
     session.get(key::of_district(w, d, number))

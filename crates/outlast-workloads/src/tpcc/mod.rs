@@ -228,7 +228,7 @@ const fn row_bytes(value: usize) -> u64 {
     (value as u64 + 16 + 64) * 5 / 4 + 48
 }
 
-/// Bytes that all blocks need at most after so many transactions.
+/// Bytes that all blocks need at most after `transactions` transactions.
 fn heap_bytes(shape: Shape, transactions: u64) -> u64 {
     use columns::{Customer, Item, Stock};
     use grown::{History, NewOrder, Order, OrderLine};

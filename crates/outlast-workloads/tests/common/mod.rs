@@ -40,7 +40,7 @@ pub fn walk(memory: &[u8], (root, kind): (PoolOffset, RootKind)) -> Result<Walke
 }
 
 /// Adds `count` pairs one by one, before each of which the pool gets room for up to six times
-/// `more` bytes, often too few. Returns what was added; at least so many were refused.
+/// `more` bytes, often too few. Returns what was added; at least `refused_min` were refused.
 pub fn add_in_little_room<K: Ord>(
     pool: &mut Volatile,
     count: u64,
@@ -62,7 +62,7 @@ pub fn add_in_little_room<K: Ord>(
     added
 }
 
-/// So many cases; failures stay beside the tests.
+/// A configuration of `cases` cases; failures stay beside the tests.
 pub fn cases(cases: u32) -> Config {
     let failure_persistence =
         Some(Box::new(FileFailurePersistence::WithSource("regressions")) as _);

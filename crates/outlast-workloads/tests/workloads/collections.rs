@@ -20,7 +20,7 @@ enum Any {
 
 #[derive(Clone, Copy, Debug)]
 enum Make {
-    /// A map whose directory takes at most so many bits.
+    /// A map, and the most bits that its directory takes.
     Map(Placement, u32),
     Tree(Placement),
 }

@@ -27,7 +27,7 @@ fn walk(pool: &Volatile) -> Result<(BTreeMap<PoolOffset, u64>, usize), Damage> {
     Ok((blocks, entries))
 }
 
-/// A directory of so many trees, as the root object.
+/// A directory of `trees` trees, as the root object.
 fn create(pool: &mut Volatile, trees: usize) -> Vec<ByteTree> {
     pool.run(|tx| {
         let trees = (0..trees).map(|_| ByteTree::create(tx, Placement::Together));

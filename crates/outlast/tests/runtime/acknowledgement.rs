@@ -1,4 +1,4 @@
-//! When a client is answered: tickets, waiting for physical commits, and that nobody waits for
+//! When a client is answered: tickets, waiting for physical commits, and that no client waits for
 //! ever.
 
 use outlast::{

@@ -1,4 +1,5 @@
-//! Asynchronous commit: who sees what is pending, when it is durable, and that nobody waits for ever.
+//! Asynchronous commit: which lanes see pending data, when it is durable, and that no lane waits
+//! for ever.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -20,7 +21,7 @@ fn open_options(scheme: Scheme, lock_always: bool) -> OpenOptions {
     OpenOptions { lock_stripes: 1024, lock_always, ..OpenOptions::with_scheme(scheme) }
 }
 
-/// A pool whose root has so many cells, a line each, at zero.
+/// A pool whose root has `CELLS` cells, a line each, at zero.
 fn pool(scheme: Scheme, lane_bytes: u64, lock_always: bool) -> (Pool<Counting>, PoolOffset) {
     let create = CreateOptions { lanes: 4, lane_bytes, ..CreateOptions::default() };
     let medium = Counted::new(Heap::new(POOL_BYTES));
@@ -218,7 +219,7 @@ fn batches_end_when_they_are_full_and_large_transactions_commit_at_once() {
     }
 }
 
-/// Puts off a transaction that stores to so many cells.
+/// Puts off a transaction that stores to the first `cells` cells.
 fn put_off(lane: &mut Lane<'_, Counting>, root: PoolOffset, cells: u64) -> AsyncTicket {
     let store = |tx: &mut outlast::Tx<'_, _>| {
         (0..cells).try_for_each(|number| tx.store_u64(cell(root, number), cells))

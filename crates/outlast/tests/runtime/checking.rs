@@ -93,7 +93,7 @@ fn a_repair_tells_how_far_it_has_come() {
     assert!(steps.iter().any(|step| step.stage == CheckStage::Checksums));
 }
 
-/// A report keeps so many findings and counts the others, whichever part of the check has them.
+/// A report keeps findings up to a limit and counts the others, from any part of the check.
 #[test]
 fn findings_are_kept_up_to_a_limit_and_counted_behind_it() {
     let (pool, model) = filled(false);

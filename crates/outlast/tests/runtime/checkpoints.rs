@@ -48,7 +48,7 @@ impl Restless {
     }
 }
 
-/// One store that is held up until a checkpoint is made, or waits for whoever is held up.
+/// One store that is held up until a checkpoint is made, or waits for the thread that is held up.
 #[derive(Default)]
 struct Stage {
     /// The words watched, and which store to them is held up: 1 is the first.
@@ -164,7 +164,7 @@ impl Medium for Restless {
     }
 
     fn pause(&self) {
-        // Nobody waits here but for the one that is held up.
+        // A thread that waits here waits for the one that is held up.
         if self.stage.is_held.load(Ordering::SeqCst) {
             self.stage.goes_on.store(true, Ordering::SeqCst);
         }
@@ -444,7 +444,7 @@ fn checksums_are_those_of_the_moment_too() {
             let medium = Restless::new(2 * POOL_BYTES);
             let worked = stress(medium, &create, &open, &target, 10, Duration::from_secs(10));
             let worked = worked.unwrap_or_else(|error| panic!("{scheme}, {ack}: {error}"));
-            assert!(worked > 0, "{scheme}: nobody worked");
+            assert!(worked > 0, "{scheme}: no transaction ran");
         }
     }
 }
@@ -458,7 +458,7 @@ fn every_checkpoint_is_the_pool_at_one_moment() {
         let medium = Restless::new(POOL_BYTES);
         let worked = stress(medium, &CREATE, &open, &target, 15, Duration::from_secs(10));
         let worked = worked.unwrap_or_else(|error| panic!("{}: {error}", row.scheme));
-        assert!(worked > 0, "{}: nobody worked", row.scheme);
+        assert!(worked > 0, "{}: no transaction ran", row.scheme);
         // On memory that observes nothing, too.
         let target = directory.path().join("other");
         let medium = Heap::new(POOL_BYTES);
@@ -479,7 +479,7 @@ struct Script {
 
 /// Each mistake with a script that brings it to light whenever it is made.
 const SCRIPTS: &[Script] = &[
-    // The page is copied before the store, and nobody marks it afterwards.
+    // The page is copied before the store, and is not marked afterwards.
     Script { plant: Plant::MarkedBeforeStores, words: 1, held_at: 1, aborts: false },
     // One page is copied with the transaction's store and one without.
     Script { plant: Plant::PauseLeftOut, words: 2, held_at: 2, aborts: false },

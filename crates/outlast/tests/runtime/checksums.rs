@@ -173,7 +173,7 @@ proptest! {
             prop_assert_eq!(pool.faults(), []);
             assert_holds(pool.medium(), &blocks);
             if faults.is_empty() && damaged != right {
-                // Then it was a line that nobody's data is in.
+                // Then no block's data is in the line.
                 prop_assert_eq!(report.lines + report.checksums, 0);
             }
         }

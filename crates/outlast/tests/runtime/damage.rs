@@ -337,7 +337,7 @@ fn a_creation_that_was_cut_short_anywhere_is_called_so() {
     assert_damaged_at(&refusal(&image, &"a pool that was opened"), 0..8);
 }
 
-/// Whatever of a whole pool's header page is missing, nobody is told to delete the file.
+/// Whatever of a whole pool's header page is missing, no message says to delete the file.
 #[test]
 fn a_header_page_of_zeros_before_a_pool_is_damage() {
     for image in [live_redo_image(), live_undo_image(), blocks_of_all_kinds()] {

@@ -1,5 +1,5 @@
 //! Pools that are open for reading only, or whose header alone is read: collections and types work,
-//! changes are refused, and nobody who has the pool open is disturbed.
+//! changes are refused, and no other process that has the pool open is disturbed.
 #![cfg(not(miri))]
 
 use std::path::{Path, PathBuf};

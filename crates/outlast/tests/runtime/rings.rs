@@ -12,7 +12,7 @@ use outlast_pmem::{Heap, Medium};
 
 const ITEMS: u64 = 300;
 
-/// More than any walk sees of so many items, rings included, before it notices.
+/// More than any walk sees of `ITEMS` items, rings included, before it notices.
 const SEEN_MAX: usize = 40 * ITEMS as usize;
 
 /// A number of items that ends nothing.

@@ -605,7 +605,7 @@ macro_rules! declared_by_a_macro {
 
 declared_by_a_macro!(Odd { r#type: u64, tx: u64, at: u64, schema: u64 });
 
-/// Whoever wrote the struct, and whatever its fields are called.
+/// Names of fields collide with no name of the derived code.
 #[test]
 fn names_of_fields_are_nobody_elses() {
     let odd = Odd { r#type: 1, tx: 2, at: 3, schema: 4, bytes: [5; 8] };

@@ -31,7 +31,7 @@ fn insert<R: Runner>(lane: &mut R, map: ByteMap, key: u32) -> Result<(), Abort> 
     lane.run(|tx| map.insert(tx, &key.to_le_bytes(), &value_of(key)).map(|_| ()))
 }
 
-/// A pool with a map of so many entries, as a kill leaves it and as closing does.
+/// A pool with a map of `ENTRIES` entries, as a kill leaves it and as closing does.
 fn pools(scheme: Scheme, checksums: bool) -> [(&'static str, Vec<u8>); 2] {
     let create = CreateOptions {
         lanes: 2,

@@ -147,8 +147,8 @@ proptest! {
     }
 }
 
-/// A record of so many words, streamed, under a checksum in its first word; and a judge that says
-/// whether it was found.
+/// A record of `words` words, streamed, under a checksum in its first word: the base image and the
+/// log of its operations.
 fn record_of(words: u64) -> (Vec<u8>, OpLog) {
     let medium = Recorder::new(words.next_multiple_of(8) * 8 + 64);
     let mut record: Vec<u64> = (0..words).map(|word| mix(word + 1)).collect();

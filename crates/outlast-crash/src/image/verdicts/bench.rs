@@ -10,10 +10,10 @@ use super::{IsValid, Rows, Split};
 use crate::image::memory::{Memory, mix};
 use crate::image::open::Open;
 
-/// So many contents, drawn by chance, are checked beside regular ones where not all are.
+/// Contents drawn by chance that are checked beside regular ones, where not all are.
 const DRAWN: u32 = 1 << 14;
 
-/// Up to so many contents are listed as those with the rarer verdict.
+/// The most contents that are listed as those with the rarer verdict.
 const LISTED_MAX: usize = 1 << 16;
 
 /// The bytes that are checked, and which content they have.
@@ -85,7 +85,7 @@ pub(super) struct Checked {
 }
 
 impl Checked {
-    /// Nothing yet, of the contents of so many units.
+    /// Nothing yet, of the contents of `units` units.
     pub fn new(units: usize) -> Self {
         let listed = [Contents::new(units), Contents::new(units)];
         Self { counts: [0, 0], listed, panicked: false }

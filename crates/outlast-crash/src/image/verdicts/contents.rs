@@ -10,7 +10,7 @@ pub(super) struct Contents {
 }
 
 impl Contents {
-    /// No contents of so many units.
+    /// No contents yet, of `units` units each.
     pub fn new(units: usize) -> Self {
         debug_assert!(units > 0, "a content is of some units");
         Self { units, rows: Vec::new() }

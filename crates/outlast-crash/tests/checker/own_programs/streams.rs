@@ -25,7 +25,7 @@ fn is_whole(bytes: &[u8]) -> bool {
     words[0] == sum(&words[1..])
 }
 
-/// Two records of so many words, one acknowledged after the other.
+/// Two records of `words` words, one acknowledged after the other.
 fn append_two<M: Medium>(medium: &M, words: usize, streamed: bool) {
     for n in 1..=2u64 {
         let mut record = vec![n; words];

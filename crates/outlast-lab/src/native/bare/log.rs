@@ -23,7 +23,7 @@ pub(super) const LINE_WORDS: usize = 7;
 const TAG_AT: u64 = 56;
 const LAP_BITS: u32 = 8;
 
-/// Lines of a record of so many words.
+/// Lines of a record of `words` words.
 pub(super) const fn lines_of<L: Log>(words: usize) -> u64 {
     words.div_ceil(LINE_WORDS) as u64
 }

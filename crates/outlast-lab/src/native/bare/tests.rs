@@ -18,7 +18,7 @@ fn draw<const SWAPS: usize>(words: u64) -> SwapDraw<SWAPS> {
     SwapDraw::of(&Scale { records: words, ..workload("sps8").scale() }, 3, 1)
 }
 
-/// What a worker leaves after so many transactions.
+/// The words that a worker leaves after `transactions` transactions.
 fn worker_leaves(name: &str, words: u64, transactions: u64) -> Vec<u64> {
     let workload = workload(name);
     let scale = Scale { records: words, ..workload.scale() };
@@ -86,7 +86,7 @@ fn a_transaction_writes_its_record_and_its_lines_are_swept() {
 
 const WORDS: u64 = 8;
 
-/// The vector after 0, 1, 2, … transactions of so many swaps each.
+/// The vector after 0, 1, 2, … transactions of `SWAPS` swaps each.
 fn states<const SWAPS: usize>(transactions: u64) -> Vec<Vec<u64>> {
     let mut draw = draw::<SWAPS>(WORDS);
     let mut vector: Vec<u64> = (0..WORDS).map(initial_word).collect();
@@ -102,8 +102,8 @@ fn states<const SWAPS: usize>(transactions: u64) -> Vec<Vec<u64>> {
     states
 }
 
-/// Replays what the ring holds behind the floor, and returns the vector. Believes unseen what lies
-/// behind so many lines of a record.
+/// Replays what the ring holds behind the floor, and returns the vector. From line `seals` of a
+/// record on, a missing line counts as zeros.
 fn recover<L: Log, const SWAPS: usize>(
     image: &ImageMedium,
     ring_bytes: u64,

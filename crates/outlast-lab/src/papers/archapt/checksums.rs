@@ -385,7 +385,7 @@ impl<M: Medium> Objects<M> {
     }
 }
 
-/// Parts of the order: so many objects, but whole matrices where they come by page.
+/// Parts of the order: `BATCH` objects each, but whole matrices where they come by page.
 fn batches<'o>(order: &'o [u32], grouping: Grouping, layout: &Layout) -> Vec<&'o [u32]> {
     if grouping != Grouping::ByPage {
         return order.chunks(BATCH).collect();

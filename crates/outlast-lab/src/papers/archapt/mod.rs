@@ -431,13 +431,13 @@ impl Task {
 /// Sizes of the single runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Amount {
-    /// About so many keys of every workload instead of those of the size.
+    /// The approximate number of keys of every workload, instead of those of the size.
     pub keys: Option<u64>,
     /// Transactions before the count begins, on the emulated cache. TPC-C does a tenth.
     pub warm_up: u64,
     /// Transactions counted.
     pub transactions: u64,
-    /// YCSB-E does one in so many of them.
+    /// The divisor of these counts for YCSB-E.
     pub scans_part: u64,
     /// Bytes of log, on the emulated cache.
     pub lane_bytes: u64,
@@ -445,7 +445,7 @@ pub struct Amount {
     pub cache_bytes: u64,
     /// Transactions on the timed machine. TPC-C and YCSB-E do a tenth.
     pub simulated: u64,
-    /// About so many keys of every workload there.
+    /// The approximate number of keys of every workload there.
     pub simulated_keys: u64,
     /// Rounds of competitions.
     pub rounds: u32,

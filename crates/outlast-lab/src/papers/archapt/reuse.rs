@@ -82,7 +82,7 @@ impl Count {
         Recorder::with_sink(vec![0; bytes.next_multiple_of(4096) as usize], sink)
     }
 
-    /// The blocks that exist after so many transactions.
+    /// The blocks that exist after `transactions` transactions.
     fn blocks_after(&self, transactions: u64) -> Result<BTreeMap<PoolOffset, u64>, EmulationError> {
         let medium = self.medium(Deaf);
         self.run_on(&medium, transactions, || ())?;

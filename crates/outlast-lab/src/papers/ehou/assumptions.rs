@@ -56,8 +56,8 @@ enum Amount {
     EntriesOver(u64),
 }
 
-/// A record of `redu` has seven lines; four lanes have a log each. An eighth of the entries for each
-/// lane is so many records that the logs take three and a half times what the cache maps.
+/// A record of `redu` has seven lines; four lanes have a log each. With an eighth of the
+/// entries as records for each lane, the logs take three and a half times what the cache maps.
 const BEYOND: Amount = Amount::EntriesOver(8);
 
 const ROWS: (&str, &str) = ("memory.row", "64 B");

@@ -15,8 +15,9 @@ pub(crate) const PRESET: &str = "picl";
 /// Kilobytes of the caches, the last level's for each core, and bytes that they have at least.
 const CACHES: [(&str, u64, u64); 3] =
     [("l1.size", 32, 512), ("l2.size", 256, 512), ("llc.size", 2048, 2048)];
-/// Nanoseconds of a row's write, of which so many are the cells'.
+/// Nanoseconds of a row's write.
 const WRITE_NS: f64 = 368.0;
+/// Those of them that the cells take.
 const CELLS_NS: f64 = 240.0;
 /// What figures 15 to 17 vary, the published value apart: megabytes of the last level for each core,
 /// nanoseconds of a row's write, gigabytes per second of the link.
@@ -37,7 +38,7 @@ const LOG_LEAST: u64 = 1 << 20;
 const FRM_LOG_LEAST: u64 = 16 << 20;
 
 impl Task {
-    /// The paper's machine for so many cores.
+    /// The paper's machine with `cores` cores.
     pub(super) fn machine(&self, cores: u16, set: Set) -> Result<MachineConfig, Box<dyn Error>> {
         let mut machine = MachineConfig::named(PRESET)?;
         for (key, kilobytes, least) in CACHES {

@@ -135,7 +135,7 @@ impl Works {
         self.singles.iter().find(|work| work.name == name)
     }
 
-    /// Makes a work ready, for so many instructions of each core at most.
+    /// Makes a work ready, for at most `instructions` instructions of each core.
     pub(super) fn ready(
         &self,
         task: &Task,

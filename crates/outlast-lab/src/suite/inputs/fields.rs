@@ -111,8 +111,8 @@ for sweep in range(10000):
     .to_vec()
 }
 
-/// A script for flows by finite volumes: so many fields on a grid of side `n`, which are advected and
-/// diffuse, with `work` rounds of a state equation for each cell.
+/// A script for flows by finite volumes: `fields` fields on a grid of side `n`, which are advected
+/// and diffuse, with `work` rounds of a state equation for each cell.
 fn flow(n: u32, fields: u32, work: u32, implicit: bool) -> Vec<u8> {
     let solve = match implicit {
         // Back substitution along the planes, as in implicit schemes.

@@ -135,7 +135,8 @@ struct Redo {
     under_way: usize,
     sent: usize,
     is_committed: bool,
-    /// The first so many entries are told of apart; so many of them are not home.
+    /// Completion of the first `first` entries is reported separately; `first_left` of them are not
+    /// home.
     first: usize,
     first_left: usize,
     counts: Counts,
@@ -164,8 +165,8 @@ impl Redo {
         self.phase == Phase::Idle
     }
 
-    /// Begins an epoch's checkpoint. Its copies are durable; each home has one. The first so many go home
-    /// first.
+    /// Begins an epoch's checkpoint. Its copies are durable; each home has one. The first
+    /// `first` entries go home first.
     fn seal<T: From<Token>>(
         &mut self,
         epoch: u64,

@@ -92,8 +92,8 @@ pub(crate) struct Config {
 }
 
 impl Config {
-    /// For some work, with so many copies of lines and pages that tables name. A checkpoint may overlap
-    /// with the next epoch.
+    /// For some work, with tables that name up to `lines` copies of lines and `pages` of pages. A
+    /// checkpoint may overlap with the next epoch if `overlaps`.
     ///
     /// # Errors
     /// When the work does not say where its memory ends.

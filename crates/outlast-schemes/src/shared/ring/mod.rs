@@ -85,7 +85,7 @@ pub(crate) struct Size {
 }
 
 impl Size {
-    /// Records of each ring, of work whose largest transaction needs so many.
+    /// Records of each ring, of work whose largest transaction needs `needed` records.
     ///
     /// # Errors
     /// When those that were chosen are too few.
@@ -171,7 +171,7 @@ impl Log {
         self.has_room_for(ring, 1)
     }
 
-    /// Whether it has slots for so many.
+    /// Whether it has slots for `records` records.
     pub(crate) fn has_room_for(&self, ring: usize, records: u64) -> bool {
         let Ring { freed, next, .. } = self.of[ring];
         next - freed + records <= self.rings.records
@@ -204,7 +204,7 @@ impl Log {
         of.next = of.first;
     }
 
-    /// A commit is durable; so many things that it says are to be durable elsewhere.
+    /// A commit is durable; `left` things that it says are to be durable elsewhere.
     pub(crate) fn committed(&mut self, seq: u64, left: u64) {
         self.live_mut(seq).left = Some(left);
         self.pass();

@@ -3,7 +3,7 @@ use crate::patch::{RecoveryError, apply};
 
 const RINGS: Rings = Rings { base: LineAddr(2), rings: 2, records: 4, data: 1 };
 
-/// A transaction of so many records, all of it in the image.
+/// A transaction of `records` records, all of it in the image.
 fn write(log: &mut Log, image: &mut [u8], ring: usize, records: u64) -> u64 {
     let numbers: Vec<u64> = (0..records).map(|_| log.take(ring)).collect();
     let commit = log.commit(ring);

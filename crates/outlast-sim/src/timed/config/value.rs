@@ -29,7 +29,7 @@ impl Span {
         }
     }
 
-    /// Whether it is longer than so many microseconds, of a clock of `period_fs` femtoseconds.
+    /// Whether it is longer than `limit` microseconds, of a clock of `period_fs` femtoseconds.
     pub(super) fn exceeds_us(self, limit: u64, period_fs: u64) -> bool {
         let femtoseconds = match self {
             Span::Cycles(cycles) => u128::from(cycles) * u128::from(period_fs),

@@ -469,7 +469,7 @@ impl Channel {
             let (write, read) = if same {
                 (t.ccd_s, t.write_to_read(t.wtr_s))
             } else {
-                // The controller drives the strobe of both writes: nobody hands it over.
+                // The controller drives the strobe of both writes: it is not handed over.
                 (t.burst, t.write_to_read_elsewhere())
             };
             rank.write = rank.write.max(now + write);

@@ -66,7 +66,7 @@ pub(crate) struct Controller {
     link_free_fs: [u128; 2],
     core_fs: u64,
     /// Whether a write may take the place of an older one of its line: where the queue is
-    /// durable, nobody waits for the older one any more.
+    /// durable, no core waits for the older one any more.
     replaces: bool,
     /// Whether a write is reported as written when its row has it; else when its cells have.
     row_durable: bool,

@@ -264,7 +264,7 @@ impl Lsu {
         free
     }
 
-    /// Whoever was told of a free miss register and did not need it lets the next one ask.
+    /// An access that was told of a free miss register and did not need it lets the next one ask.
     #[inline]
     fn pass_on<S: Scheme>(&mut self, up: &mut Uncore<S>) {
         if !self.parked.is_empty() && self.misses.has_room() {

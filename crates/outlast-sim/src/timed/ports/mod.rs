@@ -156,8 +156,8 @@ pub trait Scheme: Sized {
     ) {
     }
 
-    /// Cache port: words of a line that a program streams leave the processor, past the caches. Whoever
-    /// reads the line finds them from now on.
+    /// Cache port: words of a line that a program streams leave the processor, past the caches.
+    /// A read of the line finds them from now on.
     #[inline]
     fn streams(&mut self, now: Cycle, line: LineAddr, out: &mut Outbox<Self::Token>) {}
 

@@ -253,7 +253,7 @@ impl<T> Outbox<T> {
         self.resume = true;
     }
 
-    /// Calls [`Scheme::step`](super::Scheme::step) with `token` when so many more instructions have
+    /// Calls [`Scheme::step`](super::Scheme::step) with `token` when `instructions` more have
     /// retired on all cores together: at the end of the cycle in which the last of them does.
     pub fn call_after_instructions(&mut self, instructions: u64, token: T) {
         self.any = true;

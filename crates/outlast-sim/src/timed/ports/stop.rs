@@ -68,7 +68,7 @@ impl<T> Default for Stop<T> {
     }
 }
 
-/// Calls that are due when so many instructions have retired.
+/// Calls that are due when a number of instructions has retired.
 #[derive(Debug)]
 pub(in crate::timed) struct Alarms {
     /// The instruction and the token's number of each.

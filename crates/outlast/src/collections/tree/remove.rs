@@ -15,7 +15,7 @@ const INNER_SPARSE: usize = 8;
 /// Two inner nodes that have no more children than this together become one.
 const INNER_MERGED_MAX: usize = 22;
 
-/// Whether a leaf of so many keys looks for a neighbour to merge with.
+/// Whether a leaf of `keys` keys looks for a neighbour to merge with.
 pub(super) fn is_sparse(keys: usize) -> bool {
     keys < LEAF_SPARSE
 }

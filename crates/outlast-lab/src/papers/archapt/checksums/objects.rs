@@ -25,7 +25,7 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// In matrices of as much as fits into so many bytes.
+    /// In matrices, each of as many lines as fit into `matrix_bytes`.
     pub fn new(matrix_bytes: usize, lines: usize, objects: usize) -> Self {
         let shape = Shape::within(matrix_bytes).expect("at least a page");
         let per_matrix = shape.lines() / lines;
@@ -198,7 +198,7 @@ impl<M: Medium> Objects<M> {
             }
             let matrix = group[0].matrix as usize;
             if self.layout.objects_in(matrix).len() == group.len() {
-                // What was in the checksums of so many new contents is of no use.
+                // Every object of the matrix is new: its old checksums are of no use.
                 self.make(matrix, true);
             } else {
                 self.change(matrix, group, updates);

@@ -201,7 +201,7 @@ fn trfc_from_a_refresh_to_the_next_activate() {
     let start = 2999 + TIMING.rtp + TIMING.rp;
     assert_eq!(at[2], start + 500 + TIMING.rcd);
     let idle = columns(|| channel(timing, 1, 1), &[(0, READ, a), (3400, READ, a)]);
-    assert_eq!(idle[1], 3000 + TIMING.rp + 500 + TIMING.rcd, "it was due while nobody asked");
+    assert_eq!(idle[1], 3000 + TIMING.rp + 500 + TIMING.rcd, "it was due while no request waited");
 }
 
 #[test]
