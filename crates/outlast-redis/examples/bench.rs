@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use outlast::{CreateOptions, FilePool, MapOptions, OpenOptions, UnrecoveredPool};
-use outlast_redis::beside::{Running, SUBJECTS, Subject, Turn, Work};
+use outlast_redis::beside::{BOUND, Running, SUBJECTS, Subject, Turn, Work};
 use outlast_redis::{Options, Server};
 use outlast_workloads::Random;
 use outlast_workloads::tpcc_terminals::letters;
@@ -79,16 +79,17 @@ fn spread(mut values: Vec<f64>, digits: usize) -> String {
 }
 
 fn measure(rounds: usize, commands: u32, work: Work) -> Outcome<()> {
-    let mut turns: Vec<Vec<Turn>> = SUBJECTS.iter().map(|_| Vec::new()).collect();
+    let subjects = [&SUBJECTS[..], &[BOUND]].concat();
+    let mut turns: Vec<Vec<Turn>> = subjects.iter().map(|_| Vec::new()).collect();
     let commands = if work.pipeline > 1 { commands * 4 } else { commands };
     for _ in 0..rounds {
-        for (subject, turns) in SUBJECTS.iter().zip(&mut turns) {
+        for (subject, turns) in subjects.iter().zip(&mut turns) {
             turns.push(start(subject)?.turn(commands, work)?);
         }
     }
     let Work { test, bytes, pipeline } = work;
     println!("{test} of {bytes} bytes, 8 clients, pipeline {pipeline}");
-    for (subject, turns) in SUBJECTS.iter().zip(&turns) {
+    for (subject, turns) in subjects.iter().zip(&turns) {
         let of = |figure: &dyn Fn(&Turn) -> f64| turns.iter().map(figure).collect::<Vec<f64>>();
         println!(
             "  {:16} {:24} us CPU  {:24} us user  {:24} k/s",

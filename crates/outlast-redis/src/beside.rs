@@ -41,6 +41,9 @@ pub const SUBJECTS: [Subject; 5] = [
     },
 ];
 
+/// Ours without protection: the bound of what a scheme can reach.
+pub const BOUND: Subject = Subject { name: "outlast none", kind: Kind::Outlast("none") };
+
 impl Subject {
     /// Whether it is the server of this crate.
     pub fn is_outlast(&self) -> bool {

@@ -1,10 +1,13 @@
 //! The commands of data without a server: on any transaction, as checkers and measurements want them.
 
+use std::time::Duration;
+
 use outlast::{Abort, Transact};
 
-use crate::commands::{self, Ctx, Run};
+use crate::commands::{self, Command, Ctx, Run, SessionRun};
 use crate::random::Random;
-use crate::resp::{OwnedArgs, Reply};
+use crate::resp::{Args, OwnedArgs, Reply};
+use crate::script::{Commands, Scripts};
 use crate::store::garbage;
 use crate::store::{Changes, Keys, Root};
 
@@ -30,6 +33,7 @@ pub struct Engine {
     root: Root,
     random: Random,
     changes: Changes,
+    scripts: Scripts,
     /// The database that commands use.
     pub database: usize,
     /// What time it is, in ms since 1970.
@@ -43,7 +47,8 @@ impl Engine {
     /// [`Abort::Cancelled`] when the pool holds something else.
     pub fn open(tx: &mut dyn Transact) -> Result<Self, Abort> {
         let (root, random) = (Root::open(tx)?, Random::new(1));
-        Ok(Self { root, random, changes: Changes::default(), database: 0, now_ms: 0 })
+        let (changes, scripts) = Default::default();
+        Ok(Self { root, random, changes, scripts, database: 0, now_ms: 0 })
     }
 
     /// As [`open`](Self::open), where an empty pool's hash gets this secret: a history that is run again
@@ -58,8 +63,8 @@ impl Engine {
         Self::open(tx)
     }
 
-    /// Runs a command of data in the transaction, and returns its answer in version 2 of the protocol. A
-    /// command that is none is answered with an error.
+    /// Runs a command of data or a script in the transaction, and returns its answer in version 2 of the
+    /// protocol. A command that is neither is answered with an error.
     ///
     /// # Errors
     /// [`Abort`], after which nothing of the transaction may be committed.
@@ -68,11 +73,32 @@ impl Engine {
         let mut reply = Reply::default();
         let command = words.first().and_then(|name| commands::find(name));
         let command = command.filter(|command| command.takes(words.len()));
-        let Some(command) = command.filter(|command| matches!(command.run, Run::Data(_))) else {
+        let is_script = |run| matches!(run, Run::Session(SessionRun::Eval));
+        let command = command.filter(|row| matches!(row.run, Run::Data(_)) || is_script(row.run));
+        let Some(command) = command else {
             reply.error("ERR no such command of data");
             return Ok(reply.bytes);
         };
         self.changes.forget();
+        if is_script(command.run) {
+            let mut scripts = std::mem::take(&mut self.scripts);
+            let mut calls = Calls { engine: self, tx };
+            let done = scripts.eval(args.view(), Duration::MAX, &mut calls, &mut reply);
+            self.scripts = scripts;
+            done?;
+        } else {
+            self.run_data(tx, command, args.view(), &mut reply)?;
+        }
+        Ok(reply.bytes)
+    }
+
+    fn run_data(
+        &mut self,
+        tx: &mut dyn Transact,
+        command: &'static Command,
+        args: Args<'_>,
+        out: &mut Reply,
+    ) -> Result<(), Abort> {
         let mut ctx = Ctx {
             keys: Keys {
                 mem: tx,
@@ -82,12 +108,11 @@ impl Engine {
                 changes: &mut self.changes,
                 random: &mut self.random,
             },
-            args: args.view(),
-            out: &mut reply,
+            args,
+            out,
             string_bytes_max: 512 << 20,
         };
-        crate::server::run_data(command, &mut ctx, 0)?;
-        Ok(reply.bytes)
+        crate::server::run_data(command, &mut ctx, 0)
     }
 
     /// Frees some of what commands have discarded. `false` when nothing is left.
@@ -96,5 +121,28 @@ impl Engine {
     /// [`Abort`].
     pub fn free_some(&mut self, tx: &mut dyn Transact) -> Result<bool, Abort> {
         garbage::step(tx, &self.root)
+    }
+}
+
+/// The commands of data that a script calls.
+struct Calls<'e, 't> {
+    engine: &'e mut Engine,
+    tx: &'e mut (dyn Transact + 't),
+}
+
+impl Commands for Calls<'_, '_> {
+    fn run(
+        &mut self,
+        command: &'static Command,
+        args: Args<'_>,
+        out: &mut Reply,
+    ) -> Result<(), Abort> {
+        match command.run {
+            Run::Data(_) => self.engine.run_data(self.tx, command, args, out),
+            Run::Session(_) => {
+                out.error("ERR no such command of data");
+                Ok(())
+            }
+        }
     }
 }

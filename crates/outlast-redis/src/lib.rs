@@ -50,6 +50,7 @@ mod glob;
 mod number;
 mod random;
 mod resp;
+mod script;
 mod server;
 mod store;
 

@@ -57,7 +57,7 @@ pub(crate) fn format_double(value: f64) -> String {
 }
 
 /// As C's `%.*g`.
-fn general(value: f64, digits: usize) -> String {
+pub(crate) fn general(value: f64, digits: usize) -> String {
     let scientific = format!("{value:.*e}", digits - 1);
     let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
     let exponent: i32 = exponent.parse().unwrap_or(0);

@@ -21,6 +21,7 @@ pub(crate) enum SessionRun {
     Debug,
     Discard,
     Echo,
+    Eval,
     Exec,
     Function,
     Hello,
@@ -36,6 +37,7 @@ pub(crate) enum SessionRun {
     Reset,
     Role,
     Save,
+    Script,
     Select,
     Shutdown,
     SlowLog,
@@ -75,11 +77,15 @@ const WRITE: &[&str] = &["write", "denyoom"];
 const WRITE_FAST: &[&str] = &["write", "denyoom", "fast"];
 const FREE: &[&str] = &["write"];
 const FREE_FAST: &[&str] = &["write", "fast"];
-const BLOCKS: &[&str] = &["write", "blocking"];
+const BLOCKS: &[&str] = &["write", "noscript", "blocking"];
 const ADMIN: &[&str] = &["admin", "noscript", "loading", "stale"];
 const LOOSE: &[&str] = &["loading", "stale", "fast"];
 const OPEN: &[&str] = &["noscript", "loading", "stale", "fast", "no_auth"];
 const CHANNEL: &[&str] = &["pubsub", "loading", "stale"];
+const LISTEN: &[&str] = &["pubsub", "noscript", "loading", "stale"];
+const TRANSACT: &[&str] = &["noscript", "loading", "stale", "fast"];
+const SCRIPT: &[&str] = &["noscript", "stale", "movablekeys"];
+const SCRIPT_READ: &[&str] = &["readonly", "noscript", "stale", "movablekeys"];
 
 type Keys3 = (i32, i32, i32);
 const NONE: Keys3 = (0, 0, 0);
@@ -105,6 +111,7 @@ const GROUPS: &[(&str, &[Row])] = &[
     ("server", SERVER),
     ("pubsub", PUBSUB),
     ("transactions", TRANSACTIONS),
+    ("scripting", SCRIPTING),
 ];
 
 const STRINGS: &[Row] = &[
@@ -307,20 +314,28 @@ const SERVER: &[Row] = &[
 ];
 
 const PUBSUB: &[Row] = &[
-    ("subscribe", -2, CHANNEL, NONE, Run::Session(SessionRun::Subscribe)),
-    ("psubscribe", -2, CHANNEL, NONE, Run::Session(SessionRun::Subscribe)),
-    ("unsubscribe", -1, CHANNEL, NONE, Run::Session(SessionRun::Unsubscribe)),
-    ("punsubscribe", -1, CHANNEL, NONE, Run::Session(SessionRun::Unsubscribe)),
+    ("subscribe", -2, LISTEN, NONE, Run::Session(SessionRun::Subscribe)),
+    ("psubscribe", -2, LISTEN, NONE, Run::Session(SessionRun::Subscribe)),
+    ("unsubscribe", -1, LISTEN, NONE, Run::Session(SessionRun::Unsubscribe)),
+    ("punsubscribe", -1, LISTEN, NONE, Run::Session(SessionRun::Unsubscribe)),
     ("publish", 3, CHANNEL, NONE, Run::Session(SessionRun::Publish)),
     ("pubsub", -2, CHANNEL, NONE, Run::Session(SessionRun::PubSub)),
 ];
 
 const TRANSACTIONS: &[Row] = &[
-    ("multi", 1, LOOSE, NONE, Run::Session(SessionRun::Multi)),
-    ("exec", 1, LOOSE, NONE, Run::Session(SessionRun::Exec)),
-    ("discard", 1, LOOSE, NONE, Run::Session(SessionRun::Discard)),
-    ("watch", -2, LOOSE, ALL, Run::Session(SessionRun::Watch)),
-    ("unwatch", 1, LOOSE, NONE, Run::Session(SessionRun::Unwatch)),
+    ("multi", 1, TRANSACT, NONE, Run::Session(SessionRun::Multi)),
+    ("exec", 1, TRANSACT, NONE, Run::Session(SessionRun::Exec)),
+    ("discard", 1, TRANSACT, NONE, Run::Session(SessionRun::Discard)),
+    ("watch", -2, TRANSACT, ALL, Run::Session(SessionRun::Watch)),
+    ("unwatch", 1, TRANSACT, NONE, Run::Session(SessionRun::Unwatch)),
+];
+
+const SCRIPTING: &[Row] = &[
+    ("eval", -3, SCRIPT, NONE, Run::Session(SessionRun::Eval)),
+    ("eval_ro", -3, SCRIPT_READ, NONE, Run::Session(SessionRun::Eval)),
+    ("evalsha", -3, SCRIPT, NONE, Run::Session(SessionRun::Eval)),
+    ("evalsha_ro", -3, SCRIPT_READ, NONE, Run::Session(SessionRun::Eval)),
+    ("script", -2, &["noscript"], NONE, Run::Session(SessionRun::Script)),
 ];
 
 struct Table {

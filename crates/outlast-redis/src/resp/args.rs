@@ -41,9 +41,14 @@ impl<'a> Args<'a> {
         Self { ranges: self.ranges.get(index..).unwrap_or_default(), ..self }
     }
 
+    /// The words before that number.
+    pub fn to(self, index: usize) -> Self {
+        Self { ranges: self.ranges.get(..index).unwrap_or_default(), ..self }
+    }
+
     /// The first word alone.
     pub fn first(self) -> Self {
-        Self { ranges: self.ranges.get(..1).unwrap_or_default(), ..self }
+        self.to(1)
     }
 
     /// The words one after the other.
@@ -80,6 +85,12 @@ impl OwnedArgs {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(word);
         self.ranges.push((start, self.bytes.len()));
+    }
+
+    /// No words.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.ranges.clear();
     }
 
     /// A view of it.

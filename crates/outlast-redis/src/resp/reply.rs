@@ -134,6 +134,15 @@ impl Reply {
         }
     }
 
+    /// A truth value, which version 2 has as 1 or nothing.
+    pub fn boolean(&mut self, value: bool) {
+        match (self.is_resp3, value) {
+            (true, _) => self.line(b'#', if value { b"t" } else { b"f" }),
+            (false, true) => self.int(1),
+            (false, false) => self.null(),
+        }
+    }
+
     /// An array of bytes.
     pub fn bulks<W: AsRef<[u8]>>(&mut self, words: &[W]) {
         self.array(words.len());

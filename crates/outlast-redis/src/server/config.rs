@@ -40,7 +40,6 @@ const TAKEN: &[(&str, &str)] = &[
     ("list-compress-depth", "0"),
     ("list-max-listpack-size", "-2"),
     ("list-max-ziplist-size", "-2"),
-    ("lua-time-limit", "5000"),
     ("notify-keyspace-events", ""),
     ("rdb-key-save-delay", "0"),
     ("save", ""),
@@ -77,6 +76,9 @@ impl Config {
         add("maxclients", options.clients_max.to_string(), Kind::Works);
         add("proto-max-bulk-len", options.bulk_bytes_max.to_string(), Kind::Works);
         add("client-query-buffer-limit", options.query_bytes_max.to_string(), Kind::Works);
+        for name in SCRIPT_LIMITS {
+            add(name, options.script_ms_max.to_string(), Kind::Works);
+        }
         add("requirepass", options.password.clone().unwrap_or_default(), Kind::Works);
         Self { parameters }
     }
@@ -98,6 +100,18 @@ impl Config {
         let failed = |why: &str| {
             format!("ERR CONFIG SET failed (possibly related to argument '{shown}') - {why}")
         };
+        if SCRIPT_LIMITS.contains(&shown.as_str()) {
+            let limit = String::from_utf8_lossy(value).parse().ok();
+            let limit = limit.filter(|limit| (1..=SCRIPT_MS_MAX).contains(limit));
+            let why = "argument must be from 1 to 3600000 ms: nothing else ends a script";
+            options.script_ms_max = limit.ok_or_else(|| failed(why))?;
+            for name in SCRIPT_LIMITS {
+                if let Some(parameter) = self.parameters.get_mut(name) {
+                    parameter.value = options.script_ms_max.to_string();
+                }
+            }
+            return Ok(());
+        }
         let Some(parameter) = self.parameters.get_mut(shown.as_str()) else {
             return Err(format!(
                 "ERR Unknown option or number of arguments for CONFIG SET - '{shown}'"
@@ -129,6 +143,10 @@ impl Config {
         Ok(())
     }
 }
+
+/// Both names of the time that a script may run.
+const SCRIPT_LIMITS: [&str; 2] = ["busy-reply-threshold", "lua-time-limit"];
+const SCRIPT_MS_MAX: u64 = 3_600_000;
 
 /// The largest limit: no value of the pool is longer.
 const BYTES_MAX: u64 = 1 << 30;

@@ -1,6 +1,7 @@
 //! `COMMAND`: the table of commands, told.
 
-use crate::commands::{self, Command, is};
+use crate::commands::{self, Command, Run, SessionRun, is};
+use crate::number::parse_int;
 use crate::resp::{Args, Reply};
 
 /// Answers `COMMAND` with its words.
@@ -47,7 +48,14 @@ pub(super) fn command(out: &mut Reply, args: Args<'_>) {
         let Some(row) = found.filter(|row| row.takes(words.len())) else {
             return out.error("ERR Invalid command specified");
         };
-        let (first, last, step) = row.keys;
+        let (first, last, step) = match row.run {
+            Run::Session(SessionRun::Eval) => {
+                let keys = parse_int(words.at(2))
+                    .filter(|keys| (1..words.len() as i64 - 2).contains(keys));
+                keys.map_or((0, 0, 0), |keys| (3, 2 + keys as i32, 1))
+            }
+            _ => row.keys,
+        };
         if first == 0 {
             return out.error("ERR The command has no key arguments");
         }

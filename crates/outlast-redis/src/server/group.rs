@@ -6,6 +6,7 @@ use super::client::Client;
 use super::state::State;
 use crate::commands::{self, Command, Ctx, Fail, Run, SessionRun};
 use crate::resp::{Args, Parsed};
+use crate::script::Ended;
 use crate::store::mem::Mem;
 use crate::store::{Changes, Keys};
 
@@ -303,6 +304,9 @@ pub(super) fn refusal(abort: &Abort) -> String {
     match abort {
         Abort::OutOfSpace { .. } | Abort::LogFull { .. } => {
             format!("OOM command not allowed when used memory > 'maxmemory'. ({abort})")
+        }
+        Abort::Cancelled(reason) if let Some(ended) = reason.downcast_ref::<Ended>() => {
+            ended.to_string()
         }
         other => format!("ERR {other}"),
     }

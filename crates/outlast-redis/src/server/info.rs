@@ -10,7 +10,7 @@ use crate::store::mem::Mem;
 use crate::store::{DATABASES, Keys};
 
 /// The version of Redis whose commands these are.
-pub(super) const VERSION: &str = "7.0.15";
+pub(crate) const VERSION: &str = "7.0.15";
 
 /// A line of `INFO`: its section, name and value, and the metric that it is.
 struct Line {
@@ -46,6 +46,9 @@ impl State {
         let pool = self.pool.medium().len();
         add("Memory", "used_memory", pool.to_string(), None);
         add("Memory", "pool_bytes", pool.to_string(), Some("gauge"));
+        add("Memory", "used_memory_lua", self.scripts.memory_bytes().to_string(), Some("gauge"));
+        let scripts = self.scripts.len().to_string();
+        add("Memory", "number_of_cached_scripts", scripts, Some("gauge"));
         add("Memory", "maxmemory_policy", text("noeviction"), None);
         add("Persistence", "loading", text("0"), None);
         add("Persistence", "durability", text("every acknowledged write"), None);

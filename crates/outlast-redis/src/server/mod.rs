@@ -19,6 +19,7 @@ mod io;
 mod listen;
 mod options;
 mod pubsub;
+mod scripts;
 mod session;
 mod state;
 mod ticks;
@@ -33,6 +34,7 @@ pub use options::{Options, ServeError};
 
 use crate::store::Root;
 pub(crate) use group::run_data;
+pub(crate) use info::VERSION;
 use listen::Listener;
 use state::State;
 

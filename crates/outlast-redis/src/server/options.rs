@@ -23,6 +23,8 @@ pub struct Options {
     pub bulk_bytes_max: usize,
     /// Bytes that a client may have sent without its command being whole.
     pub query_bytes_max: usize,
+    /// How long a script may run, in ms.
+    pub script_ms_max: u64,
     /// The file of `SAVE` and `BGSAVE`.
     pub checkpoint: PathBuf,
 }
@@ -37,6 +39,7 @@ impl Default for Options {
             clients_max: 10_000,
             bulk_bytes_max: 512 << 20,
             query_bytes_max: 1 << 30,
+            script_ms_max: 5000,
             checkpoint: PathBuf::from("dump.checkpoint"),
         }
     }

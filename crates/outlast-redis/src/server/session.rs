@@ -93,6 +93,7 @@ impl State {
             return Ok(());
         }
         let outcome = lane.run(|tx| {
+            self.changes.forget();
             if let Some(client) = self.client(slot) {
                 client.reply.bytes.truncate(before);
             }
@@ -102,6 +103,7 @@ impl State {
             Ok(()) => Ok(()),
             Err(abort) if is_fatal(&abort) => Err(abort),
             Err(abort) => {
+                self.changes.forget();
                 if let Some(client) = self.client(slot) {
                     client.reply.bytes.truncate(before);
                     client.reply.error(&refusal(&abort));
@@ -187,7 +189,7 @@ impl State {
     }
 
     /// A command of data in a transaction that has begun.
-    fn one(
+    pub fn one(
         &mut self,
         tx: &mut Mem<'_>,
         slot: usize,
@@ -217,7 +219,7 @@ impl State {
         self.clients[slot] = Some(client);
     }
 
-    fn session(
+    pub fn session(
         &mut self,
         tx: &mut Mem<'_>,
         slot: usize,
@@ -243,6 +245,12 @@ impl State {
             }
             SessionRun::Watch => return self.watch(tx, slot, args, may_block),
             SessionRun::Debug => return self.debug(tx, slot, args),
+            SessionRun::Eval => return self.eval(tx, slot, args),
+            SessionRun::Script => {
+                let mut reply = Reply::default();
+                self.scripts.script(args, &mut reply);
+                self.say(slot, |out| out.bytes.extend_from_slice(&reply.bytes));
+            }
             SessionRun::Subscribe => self.subscribe(slot, args),
             SessionRun::Unsubscribe => self.unsubscribe(slot, args),
             SessionRun::PubSub => self.pubsub(slot, args),

@@ -15,6 +15,7 @@ use super::options::Options;
 use super::pubsub::Channels;
 use crate::random::Random;
 use crate::resp::Limits;
+use crate::script::Scripts;
 use crate::store::{Changes, Root};
 
 /// How often things are looked after that no client asks for.
@@ -78,6 +79,7 @@ pub(super) struct State {
     /// Deadlines of those that wait.
     pub timeouts: BTreeSet<(u64, u64)>,
     pub channels: Channels,
+    pub scripts: Scripts,
     /// Commands that are each to have a transaction.
     pub alone: usize,
     /// Clients of the running group, with the length of their replies and their input before it.
@@ -122,6 +124,7 @@ impl State {
             waiting: HashMap::new(),
             timeouts: BTreeSet::new(),
             channels: Channels::default(),
+            scripts: Scripts::default(),
             alone: 0,
             touched: Vec::new(),
             is_asked_to_end: false,

@@ -118,12 +118,29 @@ fn create() -> CreateOptions {
 }
 
 /// A history under a scheme.
+#[derive(Clone, Copy)]
 struct History<'h> {
     scheme: Scheme,
     steps: &'h [Step],
     states: &'h [String],
-    /// A bug: each step is committed in two parts.
+    /// A bug: each step is committed in two parts, a script at its [`CUT`].
     splits: bool,
+}
+
+/// Where a script with a bug is committed for the first time.
+const CUT: &str = "--[[cut]]";
+
+/// The parts of a step that are transactions of their own.
+fn parts(step: &[String], splits: bool) -> [Step; 2] {
+    let (first, rest) = step.split_at(if splits { step.len() / 2 } else { 0 });
+    match rest {
+        [script] if splits && script.contains(CUT) => {
+            let words: Vec<&str> = script.splitn(3, ' ').collect();
+            let (start, end) = words[1].split_once(CUT).unwrap_or_default();
+            [start, end].map(|half| vec![format!("EVAL {half} {}", words[2])])
+        }
+        _ => [first.to_vec(), rest.to_vec()],
+    }
 }
 
 impl History<'_> {
@@ -137,9 +154,8 @@ impl History<'_> {
         let mut lane = pool.lane().unwrap();
         let mut engine = lane.run(|tx| Engine::open(tx)).unwrap();
         for (index, step) in (1..).zip(self.steps) {
-            let (first, rest) = step.split_at(if self.splits { step.len() / 2 } else { 0 });
-            for part in [first, rest] {
-                lane.run(|tx| run_step(&mut engine, tx, part)).unwrap();
+            for part in parts(step, self.splits) {
+                lane.run(|tx| run_step(&mut engine, tx, &part)).unwrap();
             }
             medium.mark(Mark::Ack(TxId(index)));
         }
@@ -205,7 +221,7 @@ fn command(random: &mut Random) -> String {
     let (k, n, m) = (random.below(3), random.below(40), random.below(40));
     let long = "x".repeat(if random.below(6) == 0 { 700 } else { random.below(40) as usize });
     let many = |f: &dyn Fn(u64) -> String| -> String { (n..n + 1 + m / 2).map(f).collect() };
-    match random.below(30) {
+    match random.below(34) {
         0 => format!("SET s{k} {n}{long}"),
         1 => format!("SETRANGE s{k} {m} y{long}"),
         2 => format!("APPEND s{k} {n}{long}"),
@@ -235,8 +251,35 @@ fn command(random: &mut Random) -> String {
         26 => format!("PERSIST h{k}"),
         27 => format!("COPY h{k} h{} REPLACE", (k + 1) % 3),
         28 => format!("DEL l{k} z{} h{k}", (k + 1) % 3),
+        29..=32 => {
+            let keys = format!("4 n{k} l{k} h{k} z{k}");
+            format!("EVAL {} {keys} {n}{long}", script([COUNTS, FAILS, MOVES][m as usize % 3]))
+        }
         _ => "free".to_owned(),
     }
+}
+
+/// Its keys are a counter, a list, a hash and a sorted set.
+const COUNTS: &str = "redis.call('incr', KEYS[1]) --[[cut]]
+    local n = redis.call('get', KEYS[1])
+    redis.call('rpush', KEYS[2], n, ARGV[1])
+    redis.call('hset', KEYS[3], ARGV[1], redis.call('llen', KEYS[2]))
+    for i = 1, n % 8 do redis.call('zadd', KEYS[4], i, i .. ARGV[1]) end";
+
+/// Its second command is refused, and what the others store stays.
+const FAILS: &str = "redis.call('incr', KEYS[1]) --[[cut]]
+    assert(not pcall(redis.call, 'incr', KEYS[2]) or redis.call('del', KEYS[2]))
+    redis.call('rpush', KEYS[2], ARGV[1])";
+
+/// What it stores depends on what it finds.
+const MOVES: &str = "for _, item in ipairs(redis.call('lrange', KEYS[2], 0, 5)) do
+    redis.call('zincrby', KEYS[4], #item, item) redis.call('lrem', KEYS[2], 1, item) end --[[cut]]
+    if redis.call('zcard', KEYS[4]) > 9 then redis.call('zpopmin', KEYS[4], 5) end
+    redis.call('incr', KEYS[1])";
+
+/// A script as one word of a line.
+fn script(text: &str) -> String {
+    text.replace([' ', '\n'], "\t")
 }
 
 fn steps(lines: &[&str]) -> Vec<Step> {
@@ -339,6 +382,26 @@ fn sets_and_tables_survive_crashes_while_they_grow_and_shrink() {
             "SWAPDB 0 1",
         ]),
     );
+}
+
+#[test]
+fn scripts_survive_crashes_wholly() {
+    let line = |text: &str| format!("EVAL {} 4 n l h z argument", script(text));
+    crash_all("scripts", &steps(&[&line(COUNTS), &line(FAILS), &line(MOVES), &line(COUNTS)]));
+}
+
+#[test]
+fn a_script_in_two_transactions_is_found() {
+    for text in [COUNTS, FAILS, MOVES] {
+        let line = |text: &str| format!("EVAL {} 4 n l h z argument", script(text));
+        let steps = steps(&["RPUSH l a b c", &line(text), &line(text)]);
+        let states = states(&steps);
+        let scheme = Scheme::Swift;
+        let bug = History { scheme, steps: &steps, states: &states, splits: true };
+        assert!(!bug.sample(1, 300).failures.is_empty(), "{text}");
+        let none = History { splits: false, ..bug };
+        assert!(none.sample(1, 300).failures.is_empty(), "{text}");
+    }
 }
 
 /// A failure names its seed.

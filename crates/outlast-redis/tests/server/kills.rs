@@ -67,8 +67,13 @@ fn connect(folder: &std::path::Path) -> Client {
     }
 }
 
-/// Writes until the connection ends. Each step stores its number in a counter, a pair, a list, a hash and
-/// a sorted set; `acked` is the last step that was answered.
+/// A script that stores a pair, and a hundred numbers between its halves.
+const PAIR: &str = "redis.call('set',KEYS[1],ARGV[1])\
+    for\ti=1,100\tdo\tredis.call('hset','numbers',i,ARGV[1])end\t\
+    redis.call('set',KEYS[2],ARGV[1])";
+
+/// Writes until the connection ends. Each step stores its number in a counter, two pairs, a list, a hash
+/// and a sorted set; `acked` is the last step that was answered.
 fn write(mut client: Client, name: &str, first: i64, acked: &AtomicI64) {
     for step in first.. {
         let commands = [
@@ -80,6 +85,7 @@ fn write(mut client: Client, name: &str, first: i64, acked: &AtomicI64) {
             format!("ZADD {name}:zset {step} m{}", step % 300),
             format!("SET {name}:b {step}"),
             "EXEC".to_owned(),
+            format!("EVAL {PAIR} 2 {name}:c {name}:d {step}"),
         ];
         for command in &commands {
             if client.send(command).is_err() {
@@ -123,6 +129,10 @@ fn judge(client: &mut Client, name: &str, acked: i64) -> i64 {
         assert_eq!(number(client, &format!("ZCARD {name}:zset")), a.min(300));
         assert_eq!(number(client, &format!("HLEN {name}:hash")), a.min(100));
     }
+    let (c, d) =
+        (number(client, &format!("GET {name}:c")), number(client, &format!("GET {name}:d")));
+    assert_eq!(c, d, "{name}: a script in part");
+    assert!(c == acked || c == acked + 1 && c <= a, "{name}: a script of {c} after {acked}");
     // The next round begins where all of them agree.
     if len < n {
         client.ask(&format!("RPUSH {name}:list {n}"));
@@ -136,6 +146,9 @@ fn judge(client: &mut Client, name: &str, acked: i64) -> i64 {
         ] {
             client.ask(&command);
         }
+    }
+    if c < n {
+        client.ask(&format!("EVAL {PAIR} 2 {name}:c {name}:d {n}"));
     }
     n
 }

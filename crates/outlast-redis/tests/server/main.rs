@@ -5,3 +5,4 @@ mod commands;
 mod crashes;
 mod kills;
 mod limits;
+mod scripts;
