@@ -1,5 +1,5 @@
 //! Every command with every file that it writes or reads closed, full, missing, a directory, or
-//! somebody else's. Whatever happens it ends by itself, says one line, and leaves nothing behind.
+//! another program's. Whatever happens it ends by itself, says one line, and leaves nothing behind.
 #![cfg(unix)]
 
 mod common;

@@ -479,7 +479,7 @@ mod tests {
         let one = open.abort();
         drop((one, two));
 
-        // Nor does anybody wait for it.
+        // Nor does any lane wait for it.
         let (mut one, mut two) = (pool.lane().unwrap(), pool.lane().unwrap());
         touch(&mut two, block, 1);
         touch(&mut one, block, 0);

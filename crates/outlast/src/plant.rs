@@ -434,7 +434,7 @@ impl Site {
     fn is_fenced_under(self, it: &Has) -> bool {
         match self {
             Self::UndoFresh => it.undo && it.by_age,
-            // The commands' fence comes before anybody could use the chunk otherwise.
+            // The commands' fence comes before any lane could use the chunk otherwise.
             Self::ChunkWord => !it.commands,
             // A journal's pages are fenced before its header makes them count.
             Self::FirstLap => !it.pages,

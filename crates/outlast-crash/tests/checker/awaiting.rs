@@ -75,7 +75,7 @@ fn waiting_beside_a_lane_that_runs_alone_loses_nothing() {
             });
             let pool = pool.unwrap();
             let first = AtomicU64::new(0);
-            // Lane 0 is taken first: it runs alone until somebody else begins.
+            // Lane 0 is taken first: it runs alone until another lane begins.
             let seats = [pool.lane_at(0).unwrap(), pool.lane_at(1).unwrap()];
             let bodies: Vec<_> = (0..).zip(seats).collect();
             let (pool, medium, first) = (&pool, &medium, &first);

@@ -237,6 +237,40 @@ fn documentation_has_short_sentences() {
     assert!(found.is_empty(), "{}", found.join("\n"));
 }
 
+/// Lines of comments with words that stand where a thing has a name.
+fn nameless_comments(name: &str, source: &str) -> Vec<String> {
+    let is_nameless = |comment: &str| {
+        let comment = comment.to_lowercase();
+        let mut words = comment.split(|c: char| !c.is_alphabetic());
+        comment.contains("so many ") || words.any(|word| NAMELESS.contains(&word))
+    };
+    let comments = source.lines().zip(1..).filter_map(|(line, number)| {
+        let (code, comment) = line.split_once("// ").or_else(|| line.split_once("//! "))?;
+        let is_comment = code.trim_end_matches('/').trim().is_empty();
+        (is_comment && is_nameless(comment)).then(|| format!("{name}:{number}: {comment}"))
+    });
+    comments.collect()
+}
+
+#[test]
+fn comments_name_their_things() {
+    let mut files = Vec::new();
+    super::sources(&root().join("crates"), &mut files);
+    assert!(files.len() > 500);
+    let of = |file: &PathBuf| nameless_comments(&file.display().to_string(), &read(file));
+    let found: Vec<String> = files.iter().flat_map(of).collect();
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+#[test]
+fn a_nameless_comment_is_found() {
+    assert_eq!(nameless_comments("a.rs", "    /// Room for so many words.").len(), 1);
+    assert_eq!(nameless_comments("a.rs", "//! Whoever holds it.\n// Nobody.\n").len(), 2);
+    let code =
+        "let nobody = \"so many words\"; // A name.\n/// Everybody's is `shared`, this is not.";
+    assert_eq!(nameless_comments("a.rs", code).len(), 1);
+}
+
 #[test]
 fn a_long_comment_is_found() {
     let long = "word ".repeat(46);

@@ -98,7 +98,7 @@ impl Guard {
         self.is_over.load(Ordering::Relaxed)
     }
 
-    /// Looks every so many instructions. A script that catches its end meets it again at once.
+    /// Looks once in `instructions` of them. A script that catches its end meets it again at once.
     fn watch(self: &Arc<Self>, lua: &Lua, instructions: u32) -> mlua::Result<()> {
         let guard = Arc::clone(self);
         let triggers = HookTriggers::new().every_nth_instruction(instructions);

@@ -68,7 +68,7 @@ assert told <= counts[0][1] <= told + 1, (told, counts)
 print(counts[0][1])
 ";
 
-/// Kills a client in the middle of its work so many times, and judges what it leaves. Each database is the
+/// Kills a client in the middle of its work, once a round, and judges what it leaves. Each database is the
 /// main one in turn, for the writer and for the judge. Says how often a transaction was whole that was not told of.
 fn kill(name: &str, files: &mut [String], rounds: u64) {
     let Some(python) = python() else { return };

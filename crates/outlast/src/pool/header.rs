@@ -260,7 +260,7 @@ pub(crate) fn format<M: Medium>(
     });
     io.fence(Site::Blank);
     medium.store_u64(PoolOffset(0), MAGIC);
-    // The fence is that of the first recovery (RECOVER-2), which follows before anybody gets the pool.
+    // The fence is that of the first recovery (RECOVER-2), which follows before any caller gets the pool.
     io.flush(Site::HeaderMagic, PoolOffset(0), 8);
     Ok(header)
 }

@@ -343,7 +343,7 @@ impl<M: Medium> Tx<'_, M> {
         self.pool.lanes[self.lane.id].shared.unmarked.store(0, Ordering::Release);
     }
 
-    /// Blocks given back are anybody's, now that the commit is durable; so are regions and what
+    /// Blocks given back are every lane's, now that the commit is durable; so are regions and what
     /// was taken and given back in one.
     pub(super) fn end_blocks(&mut self) {
         let buffers = &mut self.lane.buffers;

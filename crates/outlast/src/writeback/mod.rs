@@ -223,7 +223,7 @@ fn sweep_with<M: Medium>(pool: &Pool<M>, sweeper: &mut Sweeper, own: usize, reac
     if !io.plants(Plant::TailBeforeFloor) {
         move_tails();
     }
-    // SWEEP-2: only now are lines below the tails and blocks freed below the floor anybody's.
+    // SWEEP-2: only now are lines below the tails and blocks freed below the floor every lane's.
     for (lane, swept) in pool.lanes.iter().zip(&swept) {
         lane.shared.free_to(*swept);
     }

@@ -95,7 +95,7 @@ fn the_first_failure_decides_and_the_lane_goes_on() {
     }
 }
 
-/// A conflict comes to the caller, who begins again; with patience everybody gets there.
+/// A conflict comes to the caller, who begins again; with patience every thread gets there.
 #[test]
 fn conflicts_come_to_the_caller() {
     for scheme in sound_schemes() {

@@ -22,7 +22,7 @@
 //!
 //! Storing the objects is not timed; the grouping of a batch by page is. A turn does one of the
 //! twelve to every object, and its time is that of its median batch, so that a batch in which the
-//! processor was given to somebody else counts for nothing; turns are interleaved, and savings are
+//! processor was given to another thread counts for nothing; turns are interleaved, and savings are
 //! formed within a round.
 
 mod objects;
