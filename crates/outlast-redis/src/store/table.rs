@@ -15,7 +15,7 @@
 //! interval, which a split divides and a merge joins; so what is there all the time is met, whatever
 //! the table does meanwhile.
 
-use outlast::{Abort, BlockKind, PoolOffset};
+use outlast::{Abort, BlockKind, ByteRange, PoolOffset};
 
 use crate::random::Random;
 use crate::store::entry::{self, Entry, Kind};
@@ -33,6 +33,10 @@ const HEADER_BYTES: u64 = 16 + 8 * SEGMENTS;
 const CURSOR_SHIFT: u32 = 16;
 /// Chains are longer only by rare chance: what lies further back is drawn less often.
 const CHAIN_DRAWN_MAX: u64 = 8;
+/// Lookups that are announced together.
+pub(crate) const FOUND_TOGETHER_MAX: usize = 16;
+/// Bytes of an entry that are fetched before it is looked at: its head and a short key.
+const FETCHED_BYTES: u64 = 48;
 /// Larger entries are stored in parts, without a copy of the value.
 const COPIED_MAX: usize = 4096;
 
@@ -137,6 +141,23 @@ impl Table {
             slot = at;
         }
         Ok(None)
+    }
+
+    /// Announces lookups: their buckets are fetched together, then the first entry of each that may be meant.
+    pub fn will_find(self, mem: &mut Mem<'_>, hashes: &[u64]) -> Result<(), Abort> {
+        let buckets = self.buckets(mem)?;
+        let mut slots = [PoolOffset(0); FOUND_TOGETHER_MAX];
+        for (slot, hash) in slots.iter_mut().zip(hashes) {
+            *slot = self.slot(mem, Self::bucket(buckets, *hash))?;
+            mem.will_read(&[ByteRange::new(*slot, 8)]);
+        }
+        for (slot, hash) in slots.into_iter().zip(hashes) {
+            let word = mem.load_u64(slot)?;
+            if let Some(at) = entry::pointer(word).filter(|_| entry::has_tag(word, *hash)) {
+                mem.will_read(&[ByteRange::new(at, FETCHED_BYTES)]);
+            }
+        }
+        Ok(())
     }
 
     /// Gives a key its content: in place where its block has room, else in a new block.
