@@ -38,7 +38,7 @@ pub(crate) const FOUND_TOGETHER_MAX: usize = 16;
 /// Bytes of an entry that are fetched before it is looked at: its head and a short key.
 const FETCHED_BYTES: u64 = 48;
 /// Larger entries are stored in parts, without a copy of the value.
-const COPIED_MAX: usize = 4096;
+const COPIED_MAX: usize = 512;
 
 /// A table by its header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -237,11 +237,20 @@ impl Table {
             mem.store(at, buffer)?;
             return Ok(at);
         }
-        mem.store_u64(at, next)?;
-        mem.store_u64(at.plus(8), meta)?;
         let key_at = at.plus(entry::HEAD_BYTES);
-        mem.store(key_at, key)?;
         let value_at = key_at.plus(key.len() as u64);
+        let head_bytes = entry::HEAD_BYTES as usize + key.len();
+        if head_bytes <= COPIED_MAX {
+            let mut head = [0; COPIED_MAX];
+            head[..8].copy_from_slice(&next.to_le_bytes());
+            head[8..16].copy_from_slice(&meta.to_le_bytes());
+            head[16..head_bytes].copy_from_slice(key);
+            mem.store(at, &head[..head_bytes])?;
+        } else {
+            mem.store_u64(at, next)?;
+            mem.store_u64(at.plus(8), meta)?;
+            mem.store(key_at, key)?;
+        }
         mem.store(value_at, value)?;
         if let Some(deadline) = deadline {
             mem.store(value_at.plus(value.len() as u64), &deadline.to_le_bytes())?;
