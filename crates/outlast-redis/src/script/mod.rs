@@ -422,10 +422,17 @@ impl Calls<'_> {
     /// Runs the command of these words, the first of which is the version of the protocol. Returns its answer,
     /// and whether that is an error.
     fn call(&mut self, lua: &Lua, words: &[Value]) -> mlua::Result<(Value, bool)> {
-        let is_resp3 = matches!(words.first(), Some(Value::Integer(3)));
+        let is_resp3 = matches!(words.first(), Some(Value::Integer(3 | -3)));
         let mut reply = Reply { is_resp3, ..Reply::default() };
         self.guard.check()?;
-        if let Err(text) = self.answer(words.get(1..).unwrap_or_default(), &mut reply) {
+        let told = match words {
+            [Value::Integer(..0), Value::Table(words)] => {
+                let words = words.sequence_values().collect::<mlua::Result<Vec<Value>>>()?;
+                self.answer(&words, &mut reply)
+            }
+            words => self.answer(words.get(1..).unwrap_or_default(), &mut reply),
+        };
+        if let Err(text) = told {
             reply.bytes.clear();
             reply.error(&text);
         }
@@ -478,8 +485,8 @@ impl Calls<'_> {
 
 /// Notes in an error where its script stands. A call in a function's last place has left no line.
 fn place(lua: &Lua, error: &Table) -> mlua::Result<()> {
-    // Below are the function that runs commands, and `redis.call`.
-    const LEVEL: usize = 2;
+    // Below are the function that runs commands, the one that gives it words, and `redis.call`.
+    const LEVEL: usize = 3;
     let found = lua.inspect_stack(LEVEL, |frame| {
         let source = frame.source().source.map(std::borrow::Cow::into_owned);
         source.zip(frame.current_line())

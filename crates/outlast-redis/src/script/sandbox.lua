@@ -56,8 +56,18 @@ local redis = {
   REDIS_VERSION_NUM = host.version_number,
 }
 
+-- More words than a function of the server takes go in a table, which a negative version tells.
+local WORDS_MAX = 1000
+
+local function run(...)
+  if select("#", ...) > WORDS_MAX then
+    return run_command(-version, { ... })
+  end
+  return run_command(version, ...)
+end
+
 function redis.call(...)
-  local reply, has_failed = run_command(version, ...)
+  local reply, has_failed = run(...)
   if has_failed then
     error(reply, 0)
   end
@@ -65,7 +75,7 @@ function redis.call(...)
 end
 
 function redis.pcall(...)
-  local reply = run_command(version, ...)
+  local reply = run(...)
   return reply
 end
 

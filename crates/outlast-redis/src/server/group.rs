@@ -198,8 +198,10 @@ impl State {
         ran: &mut usize,
     ) -> Result<(), Abort> {
         let mut bytes = 0;
+        self.ahead.forget();
         while *ran < most && bytes < BYTES_MAX {
             let Next::Data(slot, command) = self.peek() else { break };
+            self.look_ahead(tx, slot)?;
             let string_bytes_max = self.options.bulk_bytes_max;
             let Some(client) = self.clients.get_mut(slot).and_then(Option::as_mut) else { break };
             if self.touched.last().is_none_or(|last| last.0 != slot)

@@ -8,6 +8,7 @@
 //! A transaction that cannot commit (the pool is full, say) has no effect: the commands are run again,
 //! each alone, so that only those get an error which cannot be done.
 
+mod ahead;
 mod blocked;
 mod client;
 mod clients;

@@ -177,7 +177,7 @@ impl State {
         Ok(())
     }
 
-    fn keys<'a>(&'a mut self, tx: &'a mut Mem<'_>, database: usize) -> Keys<'a> {
+    pub fn keys<'a>(&'a mut self, tx: &'a mut Mem<'_>, database: usize) -> Keys<'a> {
         Keys {
             mem: tx,
             root: self.root,

@@ -9,6 +9,7 @@ use mio::Registry;
 use outlast::FilePool;
 use uuid::Uuid;
 
+use super::ahead::Ahead;
 use super::client::{Answers, Client};
 use super::config::Config;
 use super::options::Options;
@@ -80,6 +81,7 @@ pub(super) struct State {
     pub timeouts: BTreeSet<(u64, u64)>,
     pub channels: Channels,
     pub scripts: Scripts,
+    pub ahead: Ahead,
     /// Commands that are each to have a transaction.
     pub alone: usize,
     /// Clients of the running group, with the length of their replies and their input before it.
@@ -125,6 +127,7 @@ impl State {
             timeouts: BTreeSet::new(),
             channels: Channels::default(),
             scripts: Scripts::default(),
+            ahead: Ahead::default(),
             alone: 0,
             touched: Vec::new(),
             is_asked_to_end: false,

@@ -120,6 +120,14 @@ impl Keys<'_> {
         Ok(Some(found))
     }
 
+    /// Announces lookups of keys with these hashes, so that what they read is fetched together.
+    pub fn will_find(&mut self, hashes: &[u64]) -> Result<(), Abort> {
+        match self.table()? {
+            Some(table) => table.will_find(self.mem, hashes),
+            None => Ok(()),
+        }
+    }
+
     /// As [`find`](Self::find), for a command that reads: it is counted.
     pub fn look_up(&mut self, key: &[u8]) -> Result<Option<Found>, Abort> {
         let found = self.find(key)?;

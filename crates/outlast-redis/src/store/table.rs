@@ -15,7 +15,7 @@
 //! interval, which a split divides and a merge joins; so what is there all the time is met, whatever
 //! the table does meanwhile.
 
-use outlast::{Abort, BlockKind, PoolOffset};
+use outlast::{Abort, BlockKind, ByteRange, PoolOffset};
 
 use crate::random::Random;
 use crate::store::entry::{self, Entry, Kind};
@@ -33,8 +33,12 @@ const HEADER_BYTES: u64 = 16 + 8 * SEGMENTS;
 const CURSOR_SHIFT: u32 = 16;
 /// Chains are longer only by rare chance: what lies further back is drawn less often.
 const CHAIN_DRAWN_MAX: u64 = 8;
+/// Lookups that are announced together.
+pub(crate) const FOUND_TOGETHER_MAX: usize = 16;
+/// Bytes of an entry that are fetched before it is looked at: its head and a short key.
+const FETCHED_BYTES: u64 = 48;
 /// Larger entries are stored in parts, without a copy of the value.
-const COPIED_MAX: usize = 4096;
+const COPIED_MAX: usize = 512;
 
 /// A table by its header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -139,6 +143,23 @@ impl Table {
         Ok(None)
     }
 
+    /// Announces lookups: their buckets are fetched together, then the first entry of each that may be meant.
+    pub fn will_find(self, mem: &mut Mem<'_>, hashes: &[u64]) -> Result<(), Abort> {
+        let buckets = self.buckets(mem)?;
+        let mut slots = [PoolOffset(0); FOUND_TOGETHER_MAX];
+        for (slot, hash) in slots.iter_mut().zip(hashes) {
+            *slot = self.slot(mem, Self::bucket(buckets, *hash))?;
+            mem.will_read(&[ByteRange::new(*slot, 8)]);
+        }
+        for (slot, hash) in slots.into_iter().zip(hashes) {
+            let word = mem.load_u64(slot)?;
+            if let Some(at) = entry::pointer(word).filter(|_| entry::has_tag(word, *hash)) {
+                mem.will_read(&[ByteRange::new(at, FETCHED_BYTES)]);
+            }
+        }
+        Ok(())
+    }
+
     /// Gives a key its content: in place where its block has room, else in a new block.
     pub fn write(
         self,
@@ -216,11 +237,20 @@ impl Table {
             mem.store(at, buffer)?;
             return Ok(at);
         }
-        mem.store_u64(at, next)?;
-        mem.store_u64(at.plus(8), meta)?;
         let key_at = at.plus(entry::HEAD_BYTES);
-        mem.store(key_at, key)?;
         let value_at = key_at.plus(key.len() as u64);
+        let head_bytes = entry::HEAD_BYTES as usize + key.len();
+        if head_bytes <= COPIED_MAX {
+            let mut head = [0; COPIED_MAX];
+            head[..8].copy_from_slice(&next.to_le_bytes());
+            head[8..16].copy_from_slice(&meta.to_le_bytes());
+            head[16..head_bytes].copy_from_slice(key);
+            mem.store(at, &head[..head_bytes])?;
+        } else {
+            mem.store_u64(at, next)?;
+            mem.store_u64(at.plus(8), meta)?;
+            mem.store(key_at, key)?;
+        }
         mem.store(value_at, value)?;
         if let Some(deadline) = deadline {
             mem.store(value_at.plus(value.len() as u64), &deadline.to_le_bytes())?;

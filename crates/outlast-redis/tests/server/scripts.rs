@@ -109,6 +109,12 @@ fn an_error_ends_a_script_and_keeps_what_was_stored() {
     is_refused(&mut client, "return redis.call('nothing')", "Unknown Redis command");
     is_refused(&mut client, "return redis.call('get')", "Wrong number of args");
     is_refused(&mut client, "return redis.call('get', {})", "must be strings or integers");
+    gets(
+        &mut client,
+        "local t = {} for i = 1, 7998 do t[i] = i end return redis.call('rpush', 'l', unpack(t))",
+        7998,
+    );
+    is_refused(&mut client, "return redis.call({'ping'})", "must be strings or integers");
     is_refused(&mut client, "return redis.sha1hex()", "wrong number of arguments");
     is_refused(&mut client, "return 1 +", "ERR Error compiling script");
     gets(

@@ -1,0 +1,63 @@
+//! Looking ahead: what the next commands of a pipeline look for is fetched together.
+//!
+//! A key's bucket and entry are seldom in the processor's cache. One command after the other, each would wait for
+//! both; announced together, the fetches overlap. Announcements change nothing, so a word that is no key does no harm.
+
+use outlast::Abort;
+
+use super::state::State;
+use crate::resp::{Args, Parsed, Request};
+use crate::store::mem::Mem;
+use crate::store::table::FOUND_TOGETHER_MAX;
+
+/// How far a client's commands were looked at.
+#[derive(Default)]
+pub(super) struct Ahead {
+    /// The client, and how many of its next commands were announced.
+    of: Option<(usize, usize)>,
+    request: Request,
+    hashes: Vec<u64>,
+}
+
+impl Ahead {
+    /// A new transaction has announced nothing.
+    pub fn forget(&mut self) {
+        self.of = None;
+    }
+}
+
+impl State {
+    /// Announces the keys of a client's next commands, unless that was done.
+    pub fn look_ahead(&mut self, tx: &mut Mem<'_>, slot: usize) -> Result<(), Abort> {
+        if let Some((of, left @ 1..)) = &mut self.ahead.of
+            && *of == slot
+        {
+            *left -= 1;
+            return Ok(());
+        }
+        let limits = self.limits(true);
+        let Some(client) = self.clients.get(slot).and_then(Option::as_ref) else { return Ok(()) };
+        let database = client.database;
+        let mut input = &client.input[client.start..];
+        if client.whole.is_some_and(|len| len == input.len()) {
+            // Nothing is behind the command that runs next.
+            return Ok(());
+        }
+        let Ahead { request, hashes, .. } = &mut self.ahead;
+        hashes.clear();
+        let mut commands = 0;
+        while commands < FOUND_TOGETHER_MAX {
+            request.clear();
+            let Ok(Parsed::Whole(len)) = request.parse(input, &limits) else { break };
+            let words = Args::new(input, &request.ranges);
+            hashes.extend(words.get(1).map(|key| self.root.hasher.hash(key)));
+            input = &input[len..];
+            commands += 1;
+        }
+        self.ahead.of = Some((slot, commands.saturating_sub(1)));
+        let hashes = std::mem::take(&mut self.ahead.hashes);
+        let announced = self.keys(tx, database).will_find(&hashes);
+        self.ahead.hashes = hashes;
+        announced
+    }
+}
