@@ -10,6 +10,9 @@ use crate::resp::{Args, Parsed, Request};
 use crate::store::mem::Mem;
 use crate::store::table::FOUND_TOGETHER_MAX;
 
+/// A longer word is taken for a value.
+const MEMBER_BYTES_MAX: usize = 64;
+
 /// How far a client's commands were looked at.
 #[derive(Default)]
 pub(super) struct Ahead {
@@ -17,6 +20,9 @@ pub(super) struct Ahead {
     of: Option<(usize, usize)>,
     request: Request,
     hashes: Vec<u64>,
+    /// Their common key, and the hashes of what follows it: fields or members.
+    key: Vec<u8>,
+    members: Vec<u64>,
 }
 
 impl Ahead {
@@ -43,21 +49,35 @@ impl State {
             // Nothing is behind the command that runs next.
             return Ok(());
         }
-        let Ahead { request, hashes, .. } = &mut self.ahead;
+        let Ahead { request, hashes, key, members, .. } = &mut self.ahead;
         hashes.clear();
-        let mut commands = 0;
+        key.clear();
+        members.clear();
+        let (mut commands, mut have_one_key) = (0, true);
         while commands < FOUND_TOGETHER_MAX {
             request.clear();
             let Ok(Parsed::Whole(len)) = request.parse(input, &limits) else { break };
             let words = Args::new(input, &request.ranges);
             hashes.extend(words.get(1).map(|key| self.root.hasher.hash(key)));
+            if commands == 0 {
+                key.extend_from_slice(words.at(1));
+            }
+            have_one_key &= words.at(1) == key;
+            if have_one_key {
+                let member = words.get(2).filter(|member| member.len() <= MEMBER_BYTES_MAX);
+                members.extend(member.map(|member| self.root.hasher.hash(member)));
+            }
             input = &input[len..];
             commands += 1;
         }
         self.ahead.of = Some((slot, commands.saturating_sub(1)));
-        let hashes = std::mem::take(&mut self.ahead.hashes);
-        let announced = self.keys(tx, database).will_find(&hashes);
-        self.ahead.hashes = hashes;
+        let ahead = std::mem::take(&mut self.ahead);
+        let mut keys = self.keys(tx, database);
+        let announced = match (have_one_key, ahead.hashes.first()) {
+            (true, Some(hash)) => keys.will_find_members(&ahead.key, *hash, &ahead.members),
+            _ => keys.will_find(&ahead.hashes),
+        };
+        self.ahead = ahead;
         announced
     }
 }

@@ -128,6 +128,24 @@ impl Keys<'_> {
         }
     }
 
+    /// The same for fields of a hash or members of a set, if the key is of a large one.
+    pub fn will_find_members(
+        &mut self,
+        key: &[u8],
+        hash: u64,
+        members: &[u64],
+    ) -> Result<(), Abort> {
+        let Some(table) = self.table()? else { return Ok(()) };
+        let Some(place) = table.find(self.mem, key, hash)? else { return Ok(()) };
+        match place.entry.kind {
+            Kind::HashTable | Kind::SetTable => {
+                let at = place.entry.large_at(self.mem, 0)?;
+                Table { at }.will_find(self.mem, members)
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// As [`find`](Self::find), for a command that reads: it is counted.
     pub fn look_up(&mut self, key: &[u8]) -> Result<Option<Found>, Abort> {
         let found = self.find(key)?;
