@@ -2,8 +2,7 @@
 //!
 //! `cargo run --release -p outlast-workloads --example instructions [WORKLOAD,...] [SCHEME,...]`
 //!
-//! With `--check` nothing is listed. The counts are compared with those of `recorded.txt`, and one
-//! that differs by more than the tolerance ends the program with exit status 1.
+//! `cargo test -p outlast-workloads --test instructions` compares the sums with recorded ones.
 //!
 //! An instruction belongs to the innermost of the functions inlined there that is of a part; which
 //! those are `addr2line` (of the binutils) says. The workload's own part is what it does in its
@@ -30,13 +29,6 @@ mod linux {
     use std::process::{Command, Stdio};
 
     use crate::steps::{self, Counted};
-
-    /// The counts of a release build, and first the compiler by whose code it was made.
-    const RECORDED: &str =
-        concat!(env!("CARGO_MANIFEST_DIR"), "/examples/instructions/recorded.txt");
-
-    /// What other processors' instructions for copies and write-back may change.
-    const TOLERANCE: f64 = 0.04;
 
     /// A function's name and its file.
     type Function = (String, String);
@@ -88,9 +80,6 @@ mod linux {
         {
             return steps::child(workload, scheme.parse()?, TRANSACTIONS);
         }
-        if args == ["--check"] {
-            return check();
-        }
         let given = |index: usize, default: &str| {
             let list = args.get(index).map_or(default, String::as_str);
             list.split(',').map(str::to_owned).collect::<Vec<_>>()
@@ -115,41 +104,6 @@ mod linux {
         steps::count(child, TRANSACTIONS)
     }
 
-    /// Compares with what is recorded.
-    fn check() -> Result<(), Box<dyn Error>> {
-        let recorded = std::fs::read_to_string(RECORDED)?;
-        let mut lines = recorded.lines();
-        let compiler = lines.next().unwrap_or_default();
-        // A compiler says in a program which it is.
-        let code = std::fs::read(std::env::current_exe()?)?;
-        let is_of_it = code.windows(compiler.len()).any(|bytes| bytes == compiler.as_bytes());
-        if !is_of_it || cfg!(debug_assertions) {
-            println!("instructions are recorded for a release build by {compiler}: skipped");
-            return Ok(());
-        }
-        let mut others = Vec::new();
-        for line in lines {
-            let [workload, scheme, expected] = line.split(' ').collect::<Vec<_>>()[..] else {
-                return Err(
-                    format!("a workload, a scheme and a count are wanted, not {line}").into()
-                );
-            };
-            let Some(counted) = count(workload, scheme)? else {
-                println!("{NOT_PERMITTED}");
-                return Ok(());
-            };
-            let (each, expected) = (counted.each(), expected.parse::<f64>()?);
-            println!("{workload} under {scheme}: {each:.0} instructions, {expected} recorded");
-            if (each / expected - 1.0).abs() > TOLERANCE {
-                others.push(format!("{workload} under {scheme}"));
-            }
-        }
-        if others.is_empty() {
-            return Ok(());
-        }
-        Err(format!("other counts than recorded: {}", others.join(", ")).into())
-    }
-
     fn print(columns: &[(String, f64, HashMap<&str, f64>)]) {
         let mut rows: Vec<&str> = PARTS.iter().map(|(part, _)| *part).collect();
         rows.dedup();
@@ -171,7 +125,7 @@ mod linux {
         let mut parts = HashMap::new();
         for (place, functions) in places.iter().zip(inlined_at(&places)?) {
             let part = functions.iter().find_map(|function| part_of(function)).unwrap_or(OTHER);
-            *parts.entry(part).or_default() += counted.share(counted.by_place[place]);
+            *parts.entry(part).or_default() += counted.by_place[place] as f64 / TRANSACTIONS as f64;
         }
         Ok(parts)
     }

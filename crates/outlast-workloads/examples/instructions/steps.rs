@@ -35,11 +35,6 @@ impl Counted {
     pub fn each(&self) -> f64 {
         self.by_place.values().sum::<u64>() as f64 / self.transactions as f64
     }
-
-    /// A count over all transactions, for each of them.
-    pub fn share(&self, count: u64) -> f64 {
-        count as f64 / self.transactions as f64
-    }
 }
 
 /// Counts what `transactions` transactions of a child take, which runs [`child`]. `None` where this

@@ -3,6 +3,7 @@
 mod collections;
 #[path = "../common/mod.rs"]
 mod common;
+mod persistence;
 mod programs;
 mod structures;
 mod tables;
