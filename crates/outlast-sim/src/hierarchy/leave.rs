@@ -2,7 +2,7 @@
 //! back unasked.
 
 use super::{Backing, Cause, Hierarchy, Lane};
-use crate::cache::{Contents, LineBytes, LineTag, Slot};
+use crate::cache::{Contents, Evicted, LineBytes, LineTag, Slot};
 use outlast_trace::{FlushKind, LaneId, LineAddr, PoolOffset, line_pieces};
 
 /// After a non-temporal store words leave the lane's buffer with no need, until this chance of
@@ -169,6 +169,13 @@ impl<T: LineTag> Hierarchy<T> {
         lower.take_over(at, &contents);
         l1.clean(slot, &data);
         below.moved_down(level, line, &contents);
+    }
+
+    /// A line leaves a lane's private levels for the last one, which has its newest bytes then.
+    pub(crate) fn hand_down<B: Backing<T>>(&mut self, lane: usize, line: LineAddr, below: &mut B) {
+        if let Some(contents) = self.lanes[lane].take(line) {
+            self.put_into_llc(Evicted { line, contents }, below);
+        }
     }
 
     pub(super) fn remove_everywhere(&mut self, line: LineAddr) {

@@ -352,6 +352,11 @@ impl<S: Scheme> Uncore<S> {
         true
     }
 
+    /// A line leaves a core's private levels: what is done to it is done in the last one.
+    pub(crate) fn hand_down(&mut self, core: u8, line: LineAddr) {
+        self.caches.hand_down(self.lane(core), line, &mut self.below);
+    }
+
     /// The line in the core's first level, ready for a store; counts the first time.
     #[inline]
     pub(crate) fn look_up(

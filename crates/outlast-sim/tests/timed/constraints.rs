@@ -274,6 +274,42 @@ fn locked_instructions_let_nothing_pass() {
     assert!(locked >= 68.0 && plain < locked - 25.0, "{plain} and {locked}");
 }
 
+#[test]
+fn locked_instructions_of_the_last_level_take_the_lookups_of_all() {
+    let cost = |kind: &str, changes: &[(&str, &str)], stores_before: bool| {
+        let mut config = with(changes);
+        config.set_option("core.kind", kind).unwrap();
+        each(&config, 400, |k, log| {
+            // Four lines that every level holds.
+            if stores_before {
+                store(k % 4, log);
+            }
+            log.op(LANE, Op::Rmw { at: LineAddr(k % 4).start(), bytes: &[k as u8; 8] });
+        })
+    };
+    let below = ("llc.atomics", "true");
+    for kind in ["inorder", "ooo"] {
+        // 4 of the first level, 10 of the second, 30 of the last; out of order some to retire.
+        let over = cost(kind, &[below], false) - 44.0;
+        assert!(if kind == "ooo" { (0.0..=8.0).contains(&over) } else { over == 0.0 }, "{over}");
+        for (key, value, lookups) in [
+            ("l2.latency", "20 cycles", 54.0),
+            ("llc.latency", "100 cycles", 114.0),
+            ("l2.size", "0 B", 34.0),
+        ] {
+            assert_eq!(cost(kind, &[below, (key, value)], false), lookups + over, "{kind}: {key}");
+        }
+        // A plain store in between has to fetch the line from the last level, too.
+        let with_stores = cost(kind, &[below], true);
+        assert!((88.0..=88.0 + 2.0 * over + 2.0).contains(&with_stores), "{kind}: {with_stores}");
+        assert!(cost(kind, &[], true) < 20.0, "{kind}: in the first level");
+    }
+    let message = "llc.atomics needs caches.inclusion = inclusive";
+    let config = with(&[below, ("caches.inclusion", "exclusive")]);
+    let refused = System::new(&config, NonPers, Setup::default(), Vec::new()).err().unwrap();
+    assert!(refused.to_string().contains(message), "{refused}");
+}
+
 /// A program of everything: loads, stores, flushes and streams near and far, on two cores.
 fn everything() -> OpLog {
     let mut log = OpLog::default();
@@ -297,6 +333,7 @@ fn everything() -> OpLog {
             7 => log.op(lane, Op::Flush { kind: FlushKind::Clwb, line: LineAddr(line) }),
             8 => log.op(lane, Op::StoreNt { at: PoolOffset((1 << 21) + at.0), bytes: &[1; 8] }),
             _ if draw(8) == 0 => log.op(lane, Op::Sfence),
+            _ if draw(8) == 0 => log.op(lane, Op::Rmw { at, bytes: &[k as u8; 8] }),
             _ => log.op(lane, Op::Compute(3)),
         }
     }
@@ -387,7 +424,7 @@ fn there_is_no_key_that_changes_nothing() {
         "core.clock" => "3 GHz",
         "tlb.page" => "2 MiB",
         "l1.policy" | "l2.policy" | "llc.policy" => "random",
-        "l1.write_through" => "true",
+        "l1.write_through" | "llc.atomics" => "true",
         "l1.size" => "2 KiB",
         "l2.size" => "8 KiB",
         "llc.per_core" => "32 KiB",

@@ -258,7 +258,7 @@ proptest! {
     #[test]
     fn two_streams_on_a_core_leave_what_a_flat_memory_would(
         steps in proptest::collection::vec((0..2u16, 0..24u64, any::<u8>(), 0..6u8), 1..250),
-        (banks, prefetch, through) in (0..3u32, 0..3u32, any::<bool>()),
+        (banks, prefetch, through, atomics) in (0..3u32, 0..3u32, any::<bool>(), any::<bool>()),
     ) {
         let mut config = bare("ooo");
         for (key, value) in [
@@ -268,7 +268,7 @@ proptest! {
             config.set_option(key, value).unwrap();
         }
         (config.extras.l1_banks, config.extras.prefetch) = (banks, prefetch);
-        config.extras.write_through = through;
+        (config.extras.write_through, config.extras.llc_atomics) = (through, atomics);
         let (mut log, mut expected) = (OpLog::default(), vec![0u8; 24 * 64]);
         for (lane, line, byte, what) in steps {
             // Each thread stores to words of its own, streams to lines of its own.
@@ -276,7 +276,10 @@ proptest! {
             let streamed = LineAddr(24 + 2 * (line % 4) + u64::from(lane.0));
             match what {
                 0 | 1 => {
-                    log.op(lane, Op::Store { at: own, bytes: &[byte; 8] });
+                    let bytes = &[byte; 8];
+                    let locked = what == 1;
+                    let store = Op::Store { at: own, bytes };
+                    log.op(lane, if locked { Op::Rmw { at: own, bytes } } else { store });
                     expected[own.0 as usize..][..8].fill(byte);
                 }
                 2 => log.op(lane, Op::Load { at: own, len: 8, depends: Some(1) }),

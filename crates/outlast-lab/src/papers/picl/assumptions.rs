@@ -8,6 +8,7 @@ use super::works::{Origin, Works};
 use super::{Findings, IDEAL, SCHEMES, Task, runs};
 use outlast_schemes::MachineScheme;
 
+use crate::native::Size;
 use crate::parallel::in_parallel;
 use crate::progress::Listener;
 use crate::record::{Kind, Record};
@@ -67,7 +68,15 @@ const ASSUMPTIONS: [Assumption; 10] = [
 ];
 
 /// Programs of these runs, as far as they are there.
-const PROGRAMS: [&str; 3] = ["bzip2", "gcc", "mcf"];
+const PROGRAMS: [&str; 3] = ["bzip2", "mcf", "gcc"];
+
+/// Those of a scale: the first two at the quick one.
+fn programs(task: &Task) -> &'static [&'static str] {
+    match task.size {
+        Size::Quick => &PROGRAMS[..2],
+        Size::Full => &PROGRAMS,
+    }
+}
 
 /// What was measured under each assumption, by its name; and records of all, those as taken too.
 type Assumed = (Vec<(&'static str, Findings)>, Vec<Record>);
@@ -94,7 +103,7 @@ pub(super) fn run(
         let of = found.iter_mut().find(|of| of.0 == assumption.name);
         of.expect("all are there").1.rows.push(row);
     }
-    let is_one = |row: &&Row| PROGRAMS.contains(&row.work) && row.origin == Origin::Program;
+    let is_one = |row: &&Row| programs(task).contains(&row.work) && row.origin == Origin::Program;
     let is_taken = |row: &&Row| is_one(row) && row.set == Set::Taken;
     for (assumption, of) in ASSUMPTIONS.iter().zip(&mut found) {
         let same = taken.rows.iter().filter(|row| is_taken(row) && !assumption.changes(row.scheme));
@@ -114,7 +123,7 @@ pub(super) fn run(
 
 /// The runs: those of schemes that an assumption changes. The others ran as taken.
 fn jobs<'a>(task: &Task, works: &'a Works) -> Vec<(&'static Assumption, runs::Job<'a>)> {
-    let programs = PROGRAMS.iter().filter_map(|name| works.single(name));
+    let programs = programs(task).iter().filter_map(|name| works.single(name));
     let programs: Vec<_> = programs.filter(|work| work.origin == Origin::Program).collect();
     let window = task.window(task.single);
     let mut jobs = Vec::new();

@@ -18,7 +18,7 @@ use crate::progress::Listener;
 use crate::record::{Kind, Record};
 
 /// Instructions of an epoch, at the paper's scale.
-const EPOCHS: [u64; 4] = [7_500_000, 30_000_000, 120_000_000, 2_000_000_000];
+const EPOCHS: [u64; 4] = [7_500_000, 30_000_000, 120_000_000, 500_000_000];
 /// Those of which recovery is tried: the log of the others fills a host's memory.
 const RECOVERED_MAX: u64 = 120_000_000;
 /// The schemes of which lengths of epochs are varied.

@@ -218,6 +218,8 @@ pub struct Task {
     pub single: (u64, u64),
     /// The same of a mix.
     pub mixed: (u64, u64),
+    /// Of this number of mixes one runs.
+    pub mixed_every: usize,
     /// Mixes of the sweeps.
     pub swept_mixes: usize,
     /// Of this number of single works one has epochs that are to be long, and other gaps of the scan.
@@ -235,15 +237,16 @@ pub struct Task {
 impl Task {
     /// The parts at their usual amount.
     pub fn new(parts: &[Part], size: Size, seed: u64) -> Self {
-        let (divisor, mixed, swept_mixes, swept_every) = match size {
-            Size::Quick => (32, (4, 2), 1, 2),
-            Size::Full => (1, (5, 8), 8, 1),
+        let (divisor, mixed, mixed_every, swept_mixes, swept_every) = match size {
+            Size::Quick => (32, (4, 2), 2, 1, 4),
+            Size::Full => (1, (5, 8), 1, 8, 1),
         };
         Self {
             parts: parts.to_vec(),
             divisor,
-            single: (5, 8),
+            single: (4, 8),
             mixed,
+            mixed_every,
             swept_mixes,
             swept_every,
             size,
@@ -306,8 +309,8 @@ impl Default for Findings {
     }
 }
 
-/// Instructions that a host's processor simulates in a second, about.
-const HOST_SPEED: u64 = 10_000_000;
+/// Instructions that a host's processor simulates in a second, about: the mean over schemes and works.
+const HOST_SPEED: u64 = 5_000_000;
 
 /// Says how long the runs will take, where it is more than a moment.
 fn estimate(task: &Task, works: &Works, listen: &mut Listener<'_>) {

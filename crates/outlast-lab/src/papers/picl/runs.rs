@@ -28,8 +28,7 @@ pub(super) struct Job<'a> {
 
 impl Job<'_> {
     pub(super) fn instructions(&self) -> u64 {
-        let cores = if self.work.origin.is_mix() { 8 } else { 1 };
-        cores * (self.window.0 + self.window.1)
+        u64::from(self.work.cores) * (self.window.0 + self.window.1)
     }
 }
 
@@ -61,7 +60,7 @@ impl Task {
         let mut jobs = Vec::new();
         let swept = &works.mixed[..works.mixed.len().min(self.swept_mixes)];
         let mut mixed = |works: &'a [Chosen], schemes: &[&'static str], set| {
-            for work in works {
+            for work in works.iter().step_by(self.mixed_every) {
                 let job = |&scheme| Job { work, scheme, set, window: self.window(self.mixed) };
                 jobs.extend(schemes.iter().map(job));
             }
@@ -72,7 +71,12 @@ impl Task {
             mixed(swept, &SCHEMES, Set::Taken);
         }
         if self.wants(&[Part::Fig15]) {
-            LLCS.iter().for_each(|of| mixed(swept, &SCHEMES, Set::Llc(*of)));
+            for of in LLCS {
+                // Growth of the others' overhead is judged between the smallest and the largest.
+                let is_end = of == LLCS[0] || of == LLCS[LLCS.len() - 1];
+                let few = self.size == Size::Quick && !is_end;
+                mixed(swept, if few { &[IDEAL, PICL] } else { &SCHEMES }, Set::Llc(of));
+            }
         }
         if self.wants(&[Part::Fig16]) {
             WRITES.iter().for_each(|of| mixed(swept, &SCHEMES, Set::Write(*of)));
@@ -81,10 +85,11 @@ impl Task {
             LINKS.iter().for_each(|of| mixed(swept, &[IDEAL, PICL], Set::Link(*of)));
         }
         let mut single = |schemes: &[&'static str], set: Set, window, every| {
-            // Synthetic work has no part in what is varied, unless there is nothing else.
+            // What is varied has programs of one thread, or synthetic work if there is nothing else.
             let has_programs = works.singles[0].origin == Origin::Program;
             let is_taken = |work: &&'a Chosen| {
-                set == Set::Taken || !has_programs || work.origin == Origin::Program
+                let is_single = work.origin == Origin::Program && work.cores == 1;
+                set == Set::Taken || !has_programs || is_single
             };
             for work in works.singles.iter().filter(is_taken).step_by(every) {
                 // Streams are the same all the time, and the slowest to simulate.

@@ -1,6 +1,6 @@
 //! What runs: programs of the suite, mixes of eight of them, and synthetic work beside.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::error::Error;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -42,6 +42,7 @@ impl Origin {
 pub(super) struct Chosen {
     pub(super) name: &'static str,
     pub(super) origin: Origin,
+    pub(super) cores: u16,
     /// Its programs, core by core.
     programs: Vec<&'static str>,
 }
@@ -75,7 +76,7 @@ impl Works {
     /// Looks which programs are there; what is not is said, and the rest goes on.
     pub(super) fn find(task: &Task, listen: &mut Listener<'_>) -> Result<Self, Box<dyn Error>> {
         let mut files = HashMap::new();
-        let mut alone = HashSet::new();
+        let mut threads_of: HashMap<&'static str, u16> = HashMap::new();
         let mut missing: Vec<(&'static str, String)> = Vec::new();
         let names: Vec<&'static str> = suite::counterparts().map(|(entry, _)| entry.name).collect();
         if task.runs_programs() {
@@ -89,9 +90,7 @@ impl Works {
                 match found.map_err(|why| why.to_string()).and_then(of_few_threads) {
                     Ok((file, threads)) => {
                         files.insert(*name, file);
-                        if threads > 1 {
-                            alone.insert(*name);
-                        }
+                        threads_of.insert(*name, threads as u16);
                     }
                     Err(why) => missing.push((*name, why)),
                 }
@@ -104,24 +103,32 @@ impl Works {
             listen(Progress::Note(&note));
             note
         });
-        let program =
-            |name: &'static str| Chosen { name, origin: Origin::Program, programs: vec![name] };
+        let program = |name: &'static str| Chosen {
+            name,
+            origin: Origin::Program,
+            cores: threads_of[name],
+            programs: vec![name],
+        };
         let there = names.iter().copied().filter(|name| files.contains_key(name));
         let mut singles: Vec<Chosen> = there.map(program).collect();
-        let synthetic = |name: &'static str, origin| Chosen { name, origin, programs: Vec::new() };
+        let synthetic = |name: &'static str, origin: Origin| {
+            let cores = if origin.is_mix() { 8 } else { 1 };
+            Chosen { name, origin, cores, programs: Vec::new() }
+        };
         let names = Pattern::ALL.iter().filter(|row| STREAMS.contains(&row.0)).map(|row| row.1);
         singles.extend(names.map(|name| synthetic(name, Origin::Synthetic)));
         singles.push(synthetic(HASH, Origin::Synthetic));
         let (mut mixes, mut mixed) = (Vec::new(), Vec::new());
         for suite::Mix { name, programs } in MIXES {
             // A mix has a core for each program.
-            let is_there = |name: &&str| files.contains_key(name) && !alone.contains(name);
+            let is_there = |name: &&str| threads_of.get(name) == Some(&1);
             let found: Vec<&'static str> = programs.iter().copied().filter(is_there).collect();
             mixes.push(Mix { name, found: found.len() });
             if !found.is_empty() {
                 // Places of programs that are not there are taken by the mix's others.
+                let cores = programs.len() as u16;
                 let programs = found.iter().copied().cycle().take(programs.len()).collect();
-                mixed.push(Chosen { name, origin: Origin::Mix, programs });
+                mixed.push(Chosen { name, origin: Origin::Mix, cores, programs });
             }
         }
         if mixed.is_empty() {
@@ -150,7 +157,7 @@ impl Works {
         if let Some(row) = Pattern::ALL.iter().find(|row| row.1 == chosen.name) {
             return Ok(Ready::Stream(row.0, task.seed));
         }
-        let threads = if chosen.origin.is_mix() { 8 } else { 1 };
+        let threads = chosen.cores;
         let plan = Plan {
             workload: Workload::named(HASH).expect("the lab has it"),
             footprint: u64::from(threads) * (HASH_BYTES / task.divisor).max(1 << 18),

@@ -6,7 +6,7 @@ use super::{
     BufferConfig, BufferMode, Bytes, CoreKind, LevelConfig, MachineConfig, MachineError,
     MemoryConfig, Refresh, Span, value::Value,
 };
-use crate::config::{CacheConfig, HierarchyConfig};
+use crate::config::{CacheConfig, HierarchyConfig, Inclusion};
 
 /// Most of one level of caches, all cores together: their lines are held in memory here.
 const CACHE_BYTES_MAX: u64 = 2 << 30;
@@ -131,6 +131,11 @@ impl MachineConfig {
         if self.core.threads > 1 && self.core.kind == CoreKind::InOrder {
             let message =
                 "core.threads is 2 on cores that are in order: take 1, or core.kind = ooo";
+            return Err(self.impossible(message.to_owned()));
+        }
+        if self.extras.llc_atomics && self.inclusion == Inclusion::Exclusive {
+            let message =
+                "llc.atomics needs caches.inclusion = inclusive: the last level has every line";
             return Err(self.impossible(message.to_owned()));
         }
         if ![0, 4096, 2 << 20].contains(&self.tlb.page.0) {

@@ -106,6 +106,8 @@ pub struct ExtrasConfig {
     pub llc_per_core: Bytes,
     /// Whether stores go through the first level to the next at once.
     pub write_through: bool,
+    /// Whether locked instructions are performed in the last level.
+    pub llc_atomics: bool,
     /// Tags that a scheme's scan reads in a cycle, during which nothing else is looked up; 0 for a
     /// scan that takes no time.
     pub scan_tags: u32,
@@ -381,6 +383,7 @@ keys! {
     "llc.policy" => llc.policy, "replacement";
     "llc.latency" => llc.latency, "lookup, on top of the levels above";
     "llc.mshrs" => llc.mshrs, "misses at the same time";
+    "llc.atomics" => extras.llc_atomics, "locked instructions are performed there";
     "llc.banks" => extras.llc_banks, "banks; 0 for no limit";
     "llc.bank_busy" => extras.llc_bank_busy, "time an access keeps its bank";
     "caches.inclusion" => inclusion, "inclusive or exclusive";

@@ -257,6 +257,7 @@ impl MachineConfig {
                 llc_bank_busy: Span::Cycles(1),
                 llc_per_core: Bytes(0),
                 write_through: false,
+                llc_atomics: false,
                 scan_tags: 1,
             },
             energy: EnergyConfig { instr_pj: 70, static_pj: 0, l1_pj: 20, l2_pj: 100, llc_pj: 100 },

@@ -246,6 +246,7 @@ impl InOrder {
 
     fn push_stores(&mut self, instr: &Instr) {
         let kind = match instr.kind {
+            InstrKind::Rmw => self.lsu.locked_store(),
             InstrKind::StoreNt => StoreKind::StoreNt,
             InstrKind::Store64 => StoreKind::Store64,
             InstrKind::Flush(kind) => StoreKind::Flush(kind),

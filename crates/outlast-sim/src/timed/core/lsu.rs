@@ -85,6 +85,8 @@ pub(in crate::timed) struct Lsu {
     wait_for_store: Vec<(u16, u64)>,
     pub(super) stores: StoreQueue,
     store_ports: u32,
+    /// Locked instructions store in the last level.
+    llc_atomics: bool,
     /// The oldest store waits for something that will be told.
     pub(in crate::timed) stuck: bool,
     /// Why it does or did last.
@@ -122,6 +124,7 @@ impl Lsu {
             wait_for_store: Vec::new(),
             stores: StoreQueue::new(config.core.store_queue),
             store_ports: config.core.store_ports,
+            llc_atomics: config.extras.llc_atomics,
             stuck: false,
             stuck_on: Lost::StoreBuffer,
             banks: vec![Cycle(0); config.extras.l1_banks as usize],
@@ -132,6 +135,12 @@ impl Lsu {
             pending: 0,
             stats: CoreStats::default(),
         }
+    }
+
+    /// How the store of a locked instruction leaves the store buffer.
+    #[inline]
+    pub(super) fn locked_store(&self) -> StoreKind {
+        if self.llc_atomics { StoreKind::Atomic } else { StoreKind::Store }
     }
 
     /// Lets a load ask for its value. Returns when it is known, or an event will tell.

@@ -8,10 +8,20 @@ use outlast_trace::FlushKind;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum StoreKind {
     Store,
+    /// The store of a locked instruction that the last level performs.
+    Atomic,
     StoreNt,
     Store64,
     Flush(FlushKind),
     Mark(Mark),
+}
+
+impl StoreKind {
+    /// Whether it goes to the caches, and younger loads take its bytes.
+    #[inline]
+    fn is_cached(self) -> bool {
+        matches!(self, Self::Store | Self::Atomic)
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -90,7 +100,7 @@ impl StoreQueue {
     #[inline]
     pub(super) fn push(&mut self, store: Store) -> u64 {
         let number = self.tail;
-        if store.kind == StoreKind::Store {
+        if store.kind.is_cached() {
             self.buckets[bucket(store.at)] += 1;
         }
         self.entries[(number & self.mask) as usize] = store;
@@ -105,7 +115,7 @@ impl StoreQueue {
     #[inline]
     pub(super) fn pop(&mut self) {
         let store = &self.entries[(self.head & self.mask) as usize];
-        if store.kind == StoreKind::Store {
+        if store.kind.is_cached() {
             self.buckets[bucket(store.at)] -= 1;
         }
         self.head += 1;
@@ -120,8 +130,7 @@ impl StoreQueue {
         }
         (self.head..before).rev().find_map(|number| {
             let store = &self.entries[(number & self.mask) as usize];
-            (store.kind == StoreKind::Store && store.at / 8 == at / 8)
-                .then_some((number, store.ready))
+            (store.kind.is_cached() && store.at / 8 == at / 8).then_some((number, store.ready))
         })
     }
 }

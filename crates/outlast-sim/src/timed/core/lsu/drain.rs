@@ -74,6 +74,7 @@ impl Lsu {
         }
         let done = match store.kind {
             StoreKind::Store => self.drain_store(number, &store, up),
+            StoreKind::Atomic => self.drain_atomic(number, &store, up),
             StoreKind::StoreNt => {
                 let sent = up.stream(self.core, PoolOffset(store.at), &store.value.to_le_bytes());
                 self.pending += sent;
@@ -117,6 +118,20 @@ impl Lsu {
                 false
             }
         }
+    }
+
+    /// A store that the last level performs: the line has left the private levels before, and leaves
+    /// them again with what was stored.
+    fn drain_atomic<S: Scheme>(&mut self, number: u64, store: &Store, up: &mut Uncore<S>) -> bool {
+        let line = PoolOffset(store.at).line();
+        if !store.asked {
+            up.hand_down(self.core, line);
+        }
+        let done = self.drain_store(number, store, up);
+        if done {
+            up.hand_down(self.core, line);
+        }
+        done
     }
 
     fn drain_flush<S: Scheme>(

@@ -118,6 +118,7 @@ impl OutOfOrder {
     #[inline]
     pub(super) fn enter_stores(&mut self, instr: &Instr) -> u8 {
         let kind = match instr.kind {
+            InstrKind::Rmw => self.lsu.locked_store(),
             InstrKind::StoreNt => StoreKind::StoreNt,
             InstrKind::Store64 => StoreKind::Store64,
             InstrKind::Flush(kind) => StoreKind::Flush(kind),
