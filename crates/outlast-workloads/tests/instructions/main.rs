@@ -1,4 +1,4 @@
-//! Instructions of a transaction stay within a few per cent of the recorded ones.
+//! Instructions of a transaction stay within a tenth of the recorded ones.
 //!
 //! A child process is stepped through, so it has a `main` of its own. Counts belong to a compiler and
 //! a profile: `recorded.txt` names the compiler, and has a column for tests and one for releases
@@ -30,7 +30,7 @@ mod linux {
     const RECORDED: &str = include_str!("recorded.txt");
 
     /// Deviation that other processors' copies and write-back may cause.
-    const TOLERANCE: f64 = 0.04;
+    const TOLERANCE: f64 = 0.1;
 
     /// Excess over the recorded count that another compiler may cause.
     const OTHER_COMPILER: f64 = 0.25;
