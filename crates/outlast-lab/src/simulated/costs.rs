@@ -1,7 +1,7 @@
 //! What the runtime's own instructions are: one table, measured.
 //!
 //! Rows are instructions of one call beside its accesses of persistent memory. They were counted
-//! by callgrind (valgrind 3.19) around `examples/instructions.rs`, built with `--release`:
+//! by callgrind (valgrind 3.19) around `examples/calls.rs`, built with `--release`:
 //! transactions of 8 calls each, 400 and 800 of them, the difference over 400, less that of empty
 //! transactions, over 8; instructions inside the medium (`Heap`) do not count, since the machine
 //! executes those accesses itself. An empty transaction counts for its beginning and its commit in

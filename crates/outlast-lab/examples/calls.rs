@@ -1,5 +1,5 @@
 //! Runs one kind of the runtime's calls a number of times, for an instruction counter around it:
-//! `instructions SCHEME CALL CALLS TRANSACTIONS`. `simulated/costs.rs` says how the table of
+//! `calls SCHEME CALL CALLS TRANSACTIONS`. `simulated/costs.rs` says how the table of
 //! costs is made from that.
 
 use outlast::{BlockKind, CreateOptions, OpenOptions, Pool, Runner, Scheme, Transact};
