@@ -108,7 +108,9 @@ const zoomable = (plot, svg, tools) => {
     if (zoom === 1) unzoomed = svg.getBoundingClientRect().width;
     zoom = Math.min(8, Math.max(1, zoom * factor));
     plot.classList.toggle("zoomed", zoom > 1);
-    svg.style.maxWidth = zoom > 1 ? "none" : "100%";
+    // Enlarged, it is wider than a phone's rules let it be.
+    if (zoom > 1) svg.style.setProperty("max-width", "none", "important");
+    else svg.style.maxWidth = "100%";
     svg.style.width = zoom > 1 ? `${Math.round(unzoomed * zoom)}px` : "";
   };
   const button = (text, name, factor) => {
