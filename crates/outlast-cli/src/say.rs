@@ -6,6 +6,7 @@
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
+use std::time::Instant;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use outlast_lab::progress::Progress;
@@ -81,6 +82,7 @@ pub struct Teller {
     bar: ProgressBar,
     /// Where the bar is hidden, stages may be lines.
     lines: Option<RefCell<Lines>>,
+    began: Instant,
     /// Of a run that tells all of it: when the last line was written; none before the first.
     told_s: Cell<Option<u64>>,
 }
@@ -102,7 +104,7 @@ impl Teller {
         let bar = ProgressBar::with_draw_target(Some(0), target);
         let style = ProgressStyle::with_template(STEPS);
         bar.set_style(style.expect("a constant template is valid"));
-        Self { bar, lines: None, told_s: Cell::new(None) }
+        Self { bar, lines: None, began: Instant::now(), told_s: Cell::new(None) }
     }
 
     /// As [`new`](Self::new); without a terminal, stages are lines.
@@ -121,7 +123,9 @@ impl Teller {
                 self.bar.set_length(total);
                 self.bar.set_position(done);
                 self.bar.set_message(stage.to_owned());
-                let line = |lines: &RefCell<Lines>| lines.borrow_mut().at(stage, done, total);
+                let now_s = self.began.elapsed().as_secs();
+                let line =
+                    |lines: &RefCell<Lines>| lines.borrow_mut().at(now_s, stage, done, total);
                 if let Some(line) = self.lines.as_ref().and_then(line) {
                     noteln!("{line}");
                 }
@@ -158,24 +162,23 @@ impl Drop for Teller {
 struct Lines {
     stage: String,
     tenth: u64,
+    told_s: u64,
 }
 
 impl Lines {
-    /// Stages of fewer steps are over soon.
-    const LONG: u64 = 1000;
-
-    fn at(&mut self, stage: &str, done: u64, total: u64) -> Option<String> {
+    /// The line of a step at this second of the run.
+    fn at(&mut self, now_s: u64, stage: &str, done: u64, total: u64) -> Option<String> {
         if total == 0 {
             return None;
         }
         let tenth = done.saturating_mul(10) / total;
-        let is_new = self.stage != stage;
-        if is_new {
+        let is_due = now_s >= self.told_s + LINES_PAUSE_S && tenth > self.tenth;
+        if self.stage != stage {
             stage.clone_into(&mut self.stage);
-        } else if total < Self::LONG || tenth <= self.tenth {
+        } else if !is_due {
             return None;
         }
-        self.tenth = tenth;
+        (self.tenth, self.told_s) = (tenth, now_s);
         Some(format!("{stage}: {done} of {total}"))
     }
 }
@@ -187,12 +190,15 @@ mod tests {
     #[test]
     fn a_stage_is_a_line_and_a_long_one_ten_more() {
         let mut lines = Lines::default();
-        let count = |lines: &mut Lines, stage: &str, total: u64| {
-            (0..=total).filter(|done| lines.at(stage, *done, total).is_some()).count()
+        let mut count = |stage: &str, total: u64, steps_in_a_second: u64| {
+            let is_line =
+                |done: &u64| lines.at(done / steps_in_a_second, stage, *done, total).is_some();
+            (0..=total).filter(is_line).count()
         };
-        assert_eq!(count(&mut lines, "short", 100), 1);
-        assert_eq!(count(&mut lines, "long", 5000), 11);
-        assert_eq!(count(&mut lines, "empty", 0), 0);
-        assert_eq!(lines.at("next", 9, 5000).as_deref(), Some("next: 9 of 5000"));
+        assert_eq!(count("short", 100, 20), 1);
+        assert_eq!(count("long", 300, 1), 11);
+        assert_eq!(count("of many steps", 100_000, 10), 11);
+        assert_eq!(count("empty", 0, 1), 0);
+        assert_eq!(lines.at(9, "next", 9, 5000).as_deref(), Some("next: 9 of 5000"));
     }
 }

@@ -1,5 +1,6 @@
 //! Jobs dealt out to all processors.
 
+use std::cmp::Reverse;
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
@@ -22,33 +23,57 @@ pub fn in_parallel<J: Sync, R: Send, E: Send>(
     listen: &mut Listener<'_>,
     run: impl Fn(&J) -> Result<R, E> + Sync,
 ) -> Result<Vec<R>, E> {
+    weighed(jobs, |_| 1, most, stage, listen, run)
+}
+
+/// As [`in_parallel`], for jobs that take unlike times: the heaviest begin first, so that none is left for one
+/// processor at the end, and steps are the weights of those that are done.
+///
+/// # Errors
+/// As [`in_parallel`].
+///
+/// # Panics
+/// As a job does.
+pub fn weighed<J: Sync, R: Send, E: Send>(
+    jobs: &[J],
+    weight: impl Fn(&J) -> u64 + Sync,
+    most: usize,
+    stage: &str,
+    listen: &mut Listener<'_>,
+    run: impl Fn(&J) -> Result<R, E> + Sync,
+) -> Result<Vec<R>, E> {
     let workers = thread::available_parallelism().map_or(1, usize::from).min(most).max(1);
-    let total = jobs.len() as u64;
+    let total = jobs.iter().map(&weight).sum();
+    let mut order: Vec<usize> = (0..jobs.len()).collect();
+    order.sort_by_key(|number| Reverse(weight(&jobs[*number])));
     let next = AtomicUsize::new(0);
     let (told, heard) = mpsc::channel();
     listen(Progress::Step { stage, done: 0, total });
     thread::scope(|scope| {
         let work = || {
             let told = told.clone();
-            let (next, run) = (&next, &run);
+            let (next, order, run, weight) = (&next, &order, &run, &weight);
             move || {
                 let mut results = Vec::new();
                 loop {
                     let number = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(job) = jobs.get(number) else { return results };
+                    let Some(&number) = order.get(number) else { return results };
+                    let job = &jobs[number];
                     let result = run(job);
                     if result.is_err() {
                         next.store(jobs.len(), Ordering::Relaxed);
                     }
                     results.push((number, result));
                     // The receiver is gone where the listener has panicked.
-                    let _ = told.send(());
+                    let _ = told.send(weight(job));
                 }
             }
         };
         let running: Vec<_> = (0..workers.min(jobs.len())).map(|_| scope.spawn(work())).collect();
         drop(told);
-        for (done, ()) in (1..).zip(heard) {
+        let mut done = 0;
+        for weight in heard {
+            done += weight;
             listen(Progress::Step { stage, done, total });
         }
         let mut results: Vec<_> = running
@@ -78,6 +103,10 @@ mod tests {
         let doubled = in_parallel(&jobs, 3, "doubling", &mut listen, |job| Ok::<_, ()>(2 * job));
         assert_eq!(doubled.unwrap(), (0..100).map(|job| 2 * job).collect::<Vec<_>>());
         assert_eq!(*told.borrow(), (0..=100).collect::<Vec<_>>());
+        told.borrow_mut().clear();
+        let heavy =
+            weighed(&[10, 20, 70], |job| *job, 1, "weighed", &mut listen, |_| Ok::<_, ()>(()));
+        assert_eq!((heavy, told.into_inner()), (Ok(vec![(); 3]), vec![0, 70, 90, 100]));
     }
 
     #[test]

@@ -89,11 +89,11 @@ type Seconds = (f64, f64);
 // What quick runs took on two cores of their own. Those of the full scale are estimates, and so are the crashes'
 // shares in `crash::expected_ms`: what such a run took for all crashes, dealt out by hand.
 const FLOOR_S: Seconds = (10.0, 60.0);
-const BESIDE_S: Seconds = (25.0, 25.0);
+const BESIDE_S: Seconds = (17.0, 25.0);
 const EXPLAINED_S: Seconds = (4.0, 5.0);
 const COMPARED_S: Seconds = (5.0, 300.0);
 /// In the order of [`PAPERS`].
-const PAPERS_S: [Seconds; 4] = [(18.0, 4_000.0), (9.0, 2_000.0), (9.0, 1_500.0), (9.0, 1_500.0)];
+const PAPERS_S: [Seconds; 4] = [(21.0, 4_000.0), (11.0, 2_000.0), (11.0, 1_500.0), (11.0, 1_500.0)];
 
 /// How long all of it is expected to take, in seconds, on two cores.
 pub fn estimate_s(setup: &Setup) -> u64 {

@@ -80,10 +80,12 @@ fn guest_that_writes() {
 }
 
 /// Not a test of anything, but a program that others capture: it computes, goes through memory line by
-/// line, and jumps about in it, each for some time, again and again.
+/// line, jumps about in it, and fills bytes, each for some time, again and again. A machine stores those
+/// bytes word by word, so that it has an eighth of the program's instructions there.
 #[test]
 fn guest_with_phases() {
     let mut table = vec![1u64; 1 << 16];
+    let mut bytes = vec![0u8; 1 << 15];
     let mut sum = 0u64;
     for round in 0..4u64 {
         for n in 0..60_000u64 {
@@ -96,8 +98,28 @@ fn guest_with_phases() {
             let at = (n ^ round).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48;
             sum = sum.wrapping_add(table[at as usize]);
         }
+        for _ in 0..12 {
+            fill(&mut bytes, round as u8);
+        }
     }
-    assert_ne!(sum, 0);
+    assert_ne!(sum, u64::from(bytes[1]));
+}
+
+/// Fills bytes by a string instruction.
+fn fill(bytes: &mut [u8], with: u8) {
+    // SAFETY: it stores to these bytes, upwards as the direction flag has it in every function.
+    #[cfg(target_arch = "x86_64")]
+    unsafe {
+        std::arch::asm!(
+            "rep stosb",
+            inout("rcx") bytes.len() => _,
+            inout("rdi") bytes.as_mut_ptr() => _,
+            in("al") with,
+            options(nostack, preserves_flags)
+        );
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    bytes.fill(with);
 }
 
 fn machine(config: &str) -> MachineConfig {
@@ -237,7 +259,7 @@ fn representative_windows_stand_for_the_whole_run() {
     assert!(off(unweighted) > 3.0 * off(cpi(&weighted)), "{text}");
     let name = Metric::INSTRUCTIONS.name;
     let found = value(&weighted, name, None) / value(&exact, name, None);
-    assert!((found - 1.0).abs() < 0.05, "{name} {found}: {text}");
+    assert!((found - 1.0).abs() < 0.1, "{name} {found}: {text}");
 }
 
 /// Memory at the end of an epoch.
@@ -250,14 +272,10 @@ fn memory(base: &[u8], journal: &TimedJournal, epoch: u64, lines: u64) -> Vec<u8
     memory
 }
 
-#[test]
-fn a_crash_of_two_programs_leaves_the_end_of_an_epoch() {
-    let Some(place) = place() else { return };
-    let window = |name, skip| {
-        captured(place.path(), name, &own_test("guest_that_writes"), Some((skip, 60_000)))
-    };
-    let paths = [window("a.otrace", 200_000), window("b.otrace", 350_000)];
-    let real = RealPrograms::open(&paths, false).unwrap();
+/// Crashes `picl` on that machine at a hundred places of its journal, and takes each for the end of the
+/// epoch that recovery names. Returns the cycle at which the work ended.
+fn crash_along(paths: &[PathBuf], machine: &MachineConfig) -> Cycle {
+    let real = RealPrograms::open(paths, false).unwrap();
     let sources = real.sources();
     let lanes = sources.len() as u16;
     let mut base = real.base();
@@ -275,7 +293,7 @@ fn a_crash_of_two_programs_leaves_the_end_of_an_epoch() {
     base.resize(64 * prepared.lines() as usize, 0);
     let setup =
         Setup { base: base.clone(), journal: Some(Domain::Adr), stores: true, ..Setup::default() };
-    let config = with_cores(&machine("tiny"), lanes);
+    let config = with_cores(machine, lanes);
     let mut ran = prepared.machine(&config, setup, sources).unwrap();
     ran.run_to_end().unwrap();
     let journal = ran.journal().unwrap();
@@ -302,4 +320,27 @@ fn a_crash_of_two_programs_leaves_the_end_of_an_epoch() {
     }
     epochs.dedup();
     assert!(epochs.len() > 10 && unlike_unrecovered > 10, "{epochs:?} {unlike_unrecovered}");
+    ran.now()
+}
+
+#[test]
+fn a_crash_of_two_programs_leaves_the_end_of_an_epoch() {
+    let Some(place) = place() else { return };
+    let window = |name, skip| {
+        captured(place.path(), name, &own_test("guest_that_writes"), Some((skip, 60_000)))
+    };
+    crash_along(&[window("a.otrace", 200_000), window("b.otrace", 350_000)], &machine("tiny"));
+}
+
+/// Threads under a lock, whose locked instructions the last level performs for them.
+#[test]
+fn a_crash_of_threads_with_atomics_at_the_last_level_leaves_the_end_of_an_epoch() {
+    let Some(place) = place() else { return };
+    let threads = captured(place.path(), "a.otrace", &own_test("guest_with_threads"), None);
+    let ends = ["false", "true"].map(|below| {
+        let mut machine = machine("tiny");
+        machine.set("a test", "llc.atomics", below).unwrap();
+        crash_along(std::slice::from_ref(&threads), &machine)
+    });
+    assert_ne!(ends[0], ends[1], "no locked instruction was performed there");
 }

@@ -1,13 +1,11 @@
 //! Work that needs no quiet machine, dealt out to all processors from one queue.
 
-use std::cmp::Reverse;
 use std::panic;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc;
 use std::thread;
 
 use super::CrashError;
-use crate::progress::{Listener, Progress};
+use crate::parallel::weighed;
+use crate::progress::Listener;
 
 /// One piece of work for one processor.
 pub(crate) trait Work: Sync {
@@ -24,45 +22,16 @@ pub(crate) trait Work: Sync {
     fn run(&self) -> Result<Self::Result, CrashError>;
 }
 
-/// Has every processor do work until none is left, the longest first, so that none waits long for
-/// another at the end. Results come in the order of the work given.
+/// Has every processor do work until none is left. Results come in the order of the work given.
 pub(crate) fn deal<W: Work>(
     stage: &str,
     all: &[W],
     listen: &mut Listener<'_>,
 ) -> Result<Vec<W::Result>, CrashError> {
-    let mut queue: Vec<usize> = (0..all.len()).collect();
-    queue.sort_by_key(|index| Reverse(all[*index].expected_ms()));
-    let next = AtomicUsize::new(0);
-    let (sender, receiver) = mpsc::channel();
-    let threads = thread::available_parallelism().map_or(1, usize::from).min(all.len().max(1));
-    let mut results: Vec<Option<W::Result>> = all.iter().map(|_| None).collect();
-    let total = all.iter().map(W::expected_ms).sum();
-    let mut done = 0;
-    listen(Progress::Step { stage, done, total });
-    thread::scope(|scope| {
-        for _ in 0..threads {
-            let (sender, next, queue) = (sender.clone(), &next, &queue);
-            scope.spawn(move || {
-                while let Some(&index) = queue.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let work = panic::AssertUnwindSafe(|| all[index].run());
-                    let result = panic::catch_unwind(work);
-                    // The receiver is gone once an error has decided everything.
-                    if sender.send((index, result)).is_err() {
-                        break;
-                    }
-                }
-            });
-        }
-        drop(sender);
-        for (index, result) in receiver {
-            results[index] = Some(result.map_err(|_| CrashError::Panicked(all[index].name()))??);
-            done += all[index].expected_ms();
-            listen(Progress::Step { stage, done, total });
-        }
-        Ok::<(), CrashError>(())
-    })?;
-    Ok(results.into_iter().map(|result| result.expect("all of it was done")).collect())
+    weighed(all, W::expected_ms, usize::MAX, stage, listen, |work| {
+        panic::catch_unwind(panic::AssertUnwindSafe(|| work.run()))
+            .unwrap_or_else(|_| Err(CrashError::Panicked(work.name())))
+    })
 }
 
 /// No panic prints anything while this lives.
@@ -94,6 +63,7 @@ mod tests {
     use std::sync::Mutex;
 
     use super::*;
+    use crate::progress::Progress;
 
     /// Takes that many milliseconds, it says; on the last one it panics where that is asked for.
     struct Number<'m> {

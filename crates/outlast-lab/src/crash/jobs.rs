@@ -16,13 +16,13 @@ const QUICK_SCHEDULES_MAX: u64 = 24;
 
 /// Recoveries in a scope in the quick scale where data waits in the cache, which leaves a crash far
 /// more choices.
-const QUICK_IMAGES_MAX: u64 = 20_000;
+const QUICK_IMAGES_MAX: u64 = 16_000;
 
 /// And of those whose images are compared with their checksums.
-const QUICK_SUMS_IMAGES_MAX: u64 = 6_000;
+const QUICK_SUMS_IMAGES_MAX: u64 = 5_000;
 
 /// Recoveries in any scope in the quick scale. The page says which scopes end there.
-const QUICK_SEARCH_IMAGES_MAX: u64 = 25_000;
+const QUICK_SEARCH_IMAGES_MAX: u64 = 20_000;
 
 /// Recoveries in each scope that looks at a control in the quick scale.
 const QUICK_CONTROL_IMAGES_MAX: u64 = 1_000;
@@ -138,13 +138,13 @@ impl Work for Job {
     fn expected_ms(&self) -> u64 {
         let full = |quick, full| if self.size == Size::Full { full } else { quick };
         match &self.task {
-            Task::Campaign(_) => full(2_000, 50_000),
+            Task::Campaign(_) => full(1_500, 50_000),
             Task::Scope(Scheme::Swift, Some(scope)) if LONG.contains(&scope.name) => {
-                full(900, 30_000)
+                full(600, 30_000)
             }
-            Task::Scope(..) => full(120, 10_000),
-            Task::Planted(..) => full(150, 5_000),
-            Task::Control(..) => full(20, 500),
+            Task::Scope(..) => full(85, 10_000),
+            Task::Planted(..) => full(105, 5_000),
+            Task::Control(..) => full(14, 500),
         }
     }
 

@@ -1,5 +1,6 @@
 //! Traces of real programs as instructions: a thread on each core, its stores with their bytes.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use outlast_trace::{
@@ -312,6 +313,9 @@ impl Filling<'_> {
         self.repeated_ends();
         let plain = &self.memory.plain[execution.block as usize];
         let to = usize::from(execution.insns.end).min(sites.len());
+        if self.each_as_one(plain, sites, from..to, execution.accesses)? {
+            return Ok(());
+        }
         let mut accesses = execution.accesses;
         for number in from..to.max(from + 1) {
             // Accesses behind the last instruction are what the system has caused.
@@ -325,12 +329,86 @@ impl Filling<'_> {
                 self.access(access, &sites[number], &mut load_end)?;
                 accesses = rest;
             }
-            if is_last && sites[number].kind == SiteKind::Conditional {
-                let next = sites[number].at + u64::from(sites[number].len);
-                *self.branch = self.batch.instrs.pop().map(|instr| (instr, next));
+            if is_last {
+                self.branch_ends(&sites[number]);
             }
         }
         Ok(())
+    }
+
+    /// Puts all instructions there at once, with their accesses, where each of them is one of the
+    /// machine's and none waits for another thread; else it leaves things as they are. Returns whether it did.
+    #[inline]
+    fn each_as_one(
+        &mut self,
+        plain: &[Instr],
+        sites: &[Site],
+        insns: Range<usize>,
+        accesses: &[Access],
+    ) -> Result<bool, SourceError> {
+        if insns.is_empty() || !self.order.waits.is_empty() || !self.order.tells.is_empty() {
+            return Ok(false);
+        }
+        let begin = self.batch.instrs.len();
+        self.batch.instrs.extend_from_slice(&plain[insns.clone()]);
+        let instrs = &mut self.batch.instrs[begin..];
+        let (mut present, mut load_end) = (0, u64::MAX);
+        let mut is_one = true;
+        for access in accesses {
+            // Accesses behind the last instruction are what the system has caused.
+            let number = usize::from(access.insn).min(insns.end - 1);
+            if number != present {
+                (present, load_end) = (number, u64::MAX);
+            }
+            let Some(instr) = number.checked_sub(insns.start).map(|number| &mut instrs[number])
+            else {
+                is_one = false;
+                break;
+            };
+            let end = access.at + u64::from(access.len);
+            let kind = sites[number].kind;
+            if access.stores {
+                if instr.stores > 0 || access.at % 8 + u64::from(access.len) > 8 {
+                    is_one = false;
+                    break;
+                }
+                instr.store_at[0] = self.pages.place(self.memory, access.at)?;
+                (instr.stores, instr.store_len, instr.value) = (1, access.len, access.value);
+                instr.kind = kind_of_store(kind, access.len).unwrap_or(instr.kind);
+            } else if kind != SiteKind::Locked {
+                if load_end != access.at || access.at.is_multiple_of(64) {
+                    if usize::from(instr.loads) == LOADS_MAX || instr.stores > 0 {
+                        is_one = false;
+                        break;
+                    }
+                    let place = self.pages.place(self.memory, access.at)?;
+                    instr.load_at[usize::from(instr.loads)] = place;
+                    instr.loads += 1;
+                }
+                if (end - 1) / 64 != access.at / 64 {
+                    is_one = false;
+                    break;
+                }
+                load_end = end;
+            }
+        }
+        if !is_one {
+            self.batch.instrs.truncate(begin);
+            return Ok(false);
+        }
+        *self.count += accesses.len() as u64;
+        self.branch_ends(&sites[insns.end - 1]);
+        Ok(true)
+    }
+
+    /// The instruction that was put there last is a block's last. Where it is a conditional branch, the
+    /// next block tells where it goes.
+    #[inline]
+    fn branch_ends(&mut self, site: &Site) {
+        if site.kind == SiteKind::Conditional {
+            let next = site.at + u64::from(site.len);
+            *self.branch = self.batch.instrs.pop().map(|instr| (instr, next));
+        }
     }
 
     /// An access of the instruction that was put there last.
@@ -440,11 +518,7 @@ impl Filling<'_> {
         let present = self.present(site);
         present.store_at[0] = place;
         (present.stores, present.store_len, present.value) = (1, len, value);
-        match site.kind {
-            SiteKind::Locked => present.kind = InstrKind::Rmw,
-            SiteKind::StoreNt if len == 8 => present.kind = InstrKind::StoreNt,
-            _ => {}
-        }
+        present.kind = kind_of_store(site.kind, len).unwrap_or(present.kind);
         Ok(())
     }
 
@@ -545,6 +619,16 @@ fn plain(site: &Site) -> Instr {
         _ => InstrKind::Plain,
     };
     Instr { pc: site.at, kind, sources, destinations, store_len: 8, ..Instr::default() }
+}
+
+/// What an instruction becomes by a store of that length, if anything else.
+#[inline]
+fn kind_of_store(site: SiteKind, len: u8) -> Option<InstrKind> {
+    match site {
+        SiteKind::Locked => Some(InstrKind::Rmw),
+        SiteKind::StoreNt if len == 8 => Some(InstrKind::StoreNt),
+        _ => None,
+    }
 }
 
 /// The words that some bytes touch: place, length and bytes of each.

@@ -101,6 +101,8 @@ pub struct Thread {
     /// For each block the first slot of its path, 0 for none.
     begins: Vec<usize>,
     pos: usize,
+    /// The block of the present path.
+    block: u32,
     /// A block has begun whose instructions were not all told.
     is_running: bool,
     /// The present path ended early.
@@ -155,6 +157,7 @@ impl Thread {
             paths: Vec::new(),
             begins,
             pos: 1,
+            block: 0,
             is_running: false,
             is_short: false,
             told: 0,
@@ -189,8 +192,7 @@ impl Thread {
         Ok(match step {
             Step::Tell(insns) => {
                 self.is_taken = true;
-                let block = self.block();
-                let Self { accesses, places, seen, .. } = self;
+                let Self { block, ref accesses, ref places, ref seen, .. } = *self;
                 Some(Happening::Execution(Execution { block, insns, accesses, places, seen }))
             }
             Step::Other(other) => Some(match other {
@@ -205,15 +207,10 @@ impl Thread {
         })
     }
 
-    /// The block of the present path.
-    fn block(&self) -> u32 {
-        let path = self.slots[self.pos].path as usize;
-        self.slots[self.paths[path]].block()
-    }
-
     /// Instructions of the present block.
+    #[inline(always)]
     fn insns(&self) -> u16 {
-        let block = self.block() as usize;
+        let block = self.block as usize;
         (self.blocks[block + 1] - self.blocks[block]) as u16
     }
 
@@ -362,7 +359,10 @@ impl Thread {
     /// A block begins at this slot.
     #[inline(always)]
     fn begin(&mut self, begin: usize) {
-        self.slots[begin - 1].at = self.slots[self.pos - 1].at;
+        let before = self.slots[self.pos - 1].at;
+        let first = &mut self.slots[begin - 1];
+        first.at = before;
+        self.block = first.block();
         self.pos = begin;
         self.is_running = true;
         self.is_short = false;
@@ -417,7 +417,7 @@ impl Thread {
 
     fn switch(&mut self) -> Result<(), Broken> {
         let to = self.number(REST)?;
-        let block = self.block();
+        let block = self.block;
         let index = usize::from(self.slots[self.pos].index);
         let before = self.slots[self.pos - 1].at;
         if to == 0 {

@@ -312,14 +312,17 @@ impl Default for Findings {
 /// Instructions that a host's processor simulates in a second, about: the mean over schemes and works.
 const HOST_SPEED: u64 = 5_000_000;
 
+/// Seconds that are told of beforehand.
+const MOMENT_S: u64 = 20;
+
 /// Says how long the runs will take, where it is more than a moment.
 fn estimate(task: &Task, works: &Works, listen: &mut Listener<'_>) {
     let mut all = task.instructions(works) + beyond::instructions(task, works);
     if task.wants(&[Part::Assumptions]) {
         all += assumptions::instructions(task, works);
     }
-    if all > HOST_SPEED {
-        let workers = std::thread::available_parallelism().map_or(1, usize::from) as u64;
+    let workers = std::thread::available_parallelism().map_or(1, usize::from) as u64;
+    if all > HOST_SPEED * workers * MOMENT_S {
         listen(Progress::Note(&format!(
             "runs of {:.1} G instructions in all: about {} minutes on {workers} processors",
             all as f64 / 1e9,

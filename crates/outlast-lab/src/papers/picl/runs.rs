@@ -7,7 +7,7 @@ use super::measured::{self, Row, Set};
 use super::works::{Chosen, Origin, Works};
 use super::{IDEAL, LONG_EPOCH, PICL, Part, SCHEMES, Task};
 use crate::native::Size;
-use crate::parallel::in_parallel;
+use crate::parallel::weighed;
 use crate::progress::Listener;
 
 /// Epochs that the scan stays behind (figure 18).
@@ -126,7 +126,9 @@ pub(super) fn run(
     listen: &mut Listener<'_>,
 ) -> Result<Vec<Row>, Box<dyn Error>> {
     let jobs = task.jobs(works);
-    Ok(in_parallel(&jobs, usize::MAX, "figures", listen, |job| one(task, works, job))?)
+    let stage = "figures, M instructions";
+    let millions = |job: &Job<'_>| job.instructions() / 1_000_000;
+    Ok(weighed(&jobs, millions, usize::MAX, stage, listen, |job| one(task, works, job))?)
 }
 
 fn one(task: &Task, works: &Works, job: &Job<'_>) -> Result<Row, String> {

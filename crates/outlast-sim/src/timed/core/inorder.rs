@@ -155,14 +155,19 @@ impl InOrder {
     }
 
     fn step<S: Scheme>(&mut self, now: Cycle, up: &mut Uncore<S>) -> Step {
-        let Some(&instr) = self.front.peek() else { return Step::Waits };
+        let Some(instr) = self.front.peek() else { return Step::Waits };
         if self.stage == Stage::Loads(0) {
             if up.below.stop.is_on && instr.kind != InstrKind::Injected {
                 self.waits_for = Lost::Stop;
                 return Step::Waits;
             }
             self.began = now;
+            if instr.kind == InstrKind::Plain && instr.loads == 0 && instr.stores == 0 {
+                self.lsu.stats.instructions += 1;
+                return Step::Done(now.next());
+            }
         }
+        let instr = *instr;
         while let Stage::Loads(k) = self.stage {
             if k == instr.loads {
                 self.stage = Stage::Translate(0);
