@@ -93,7 +93,7 @@ const BESIDE_S: Seconds = (17.0, 25.0);
 const EXPLAINED_S: Seconds = (4.0, 5.0);
 const COMPARED_S: Seconds = (5.0, 300.0);
 /// In the order of [`PAPERS`].
-const PAPERS_S: [Seconds; 4] = [(21.0, 4_000.0), (11.0, 2_000.0), (11.0, 1_500.0), (11.0, 1_500.0)];
+const PAPERS_S: [Seconds; 4] = [(19.0, 4_000.0), (10.0, 2_000.0), (10.0, 1_500.0), (10.0, 1_500.0)];
 
 /// How long all of it is expected to take, in seconds, on two cores.
 pub fn estimate_s(setup: &Setup) -> u64 {

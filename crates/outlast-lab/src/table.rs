@@ -151,7 +151,10 @@ pub fn paper(paper: &dyn Paper, document: &Document) -> String {
             }
         };
         let unit = match view.drawing {
-            Drawing::Lines(axis, _) => format!("by {axis}, {}", view.metric.unit),
+            Drawing::Lines(axis, _) => {
+                let shown = document.records.iter().find(|record| view.shows(record));
+                format!("by {axis}, {}", shown.map_or("", |record| &record.unit))
+            }
             Drawing::Own(_) => view.section.to_owned(),
             _ => view.metric.unit.to_owned(),
         };

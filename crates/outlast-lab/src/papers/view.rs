@@ -125,7 +125,10 @@ impl View {
                 let found = metrics.iter().find(|(metric, _)| *metric == record.metric);
                 found.map_or_else(String::new, |(_, label)| (*label).to_owned())
             };
-            return Grid::new(shown(), class, label);
+            let mut grid = Grid::new(shown(), class, label);
+            let at = |row: &String| row.parse().unwrap_or(f64::INFINITY);
+            grid.rows.sort_by(|a, b| at(a).total_cmp(&at(b)));
+            return grid;
         }
         let several = shown().any(|record| record.scheme != outlast::Scheme::None.name());
         let row = |record: &Record| match self.columns {

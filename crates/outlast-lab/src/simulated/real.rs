@@ -111,7 +111,8 @@ impl RealPrograms {
     }
 
     /// Runs until each program has retired `instructions` instructions since statistics were taken,
-    /// while the others go on. Returns the cycle at which each had.
+    /// while the others go on. Returns the cycle at which each had. What is told is how far the slowest is,
+    /// times the programs: the run is over when it is done.
     ///
     /// # Errors
     /// When the machine comes to a stop.
@@ -126,17 +127,16 @@ impl RealPrograms {
         loop {
             let retired = system.retired();
             let mut cores = retired.iter();
-            let mut most_left = 0;
-            let mut done = 0;
+            let mut least = instructions;
             for (real, at) in self.programs.iter().zip(&mut done_at) {
                 let of: u64 = cores.by_ref().take(real.threads.len()).sum();
-                done += of.min(instructions);
+                least = least.min(of);
                 if of >= instructions || ended == Ended::Finished {
                     at.get_or_insert(system.now());
                 }
-                most_left = most_left.max(instructions.saturating_sub(of));
             }
-            told(done);
+            told(self.programs.len() as u64 * least);
+            let most_left = instructions - least;
             if most_left == 0 || ended == Ended::Finished {
                 return Ok(done_at);
             }

@@ -475,7 +475,7 @@ impl Amount {
             keys: Some(6_250),
             warm_up: 4_000,
             transactions: 4_000,
-            scans_part: 1,
+            scans_part: 4,
             lane_bytes: quick.lane_bytes / 16,
             cache_bytes: quick.cache_bytes / 16,
             ..quick

@@ -204,7 +204,7 @@ impl Task {
             Size::Full => Self::new(&Part::ALL, size, seed),
             Size::Quick => Self {
                 divisor: 16,
-                transactions: 2_000,
+                transactions: 1_500,
                 ..Self::new(&[Part::Fig6, Part::Fig7], size, seed)
             },
         }

@@ -238,7 +238,7 @@ impl Task {
             Size::Full => Self::new(&Part::ALL, size, seed),
             Size::Quick => Self {
                 threads: [vec![1, 8], vec![], vec![]],
-                transactions: 2_000,
+                transactions: 1_500,
                 ..Self::new(&[Part::Fig6, Part::Table1], size, seed)
             },
         }

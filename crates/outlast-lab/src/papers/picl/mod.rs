@@ -310,7 +310,7 @@ impl Default for Findings {
 }
 
 /// Instructions that a host's processor simulates in a second, about: the mean over schemes and works.
-const HOST_SPEED: u64 = 5_000_000;
+const HOST_SPEED: u64 = 4_000_000;
 
 /// Seconds that are told of beforehand.
 const MOMENT_S: u64 = 20;
