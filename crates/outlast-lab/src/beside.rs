@@ -116,7 +116,7 @@ const REDIS: [(&str, redis::Work); 2] = [
 
 /// Commands of one turn: the system counts CPU time in hundredths of a second, so a turn has to have many
 /// of them; turns.
-const COMMANDS: u32 = 100_000;
+const COMMANDS: u32 = 60_000;
 const REDIS_ROUNDS: usize = 3;
 
 /// Keys, transactions and rounds of the databases: each commit waits for a disk.

@@ -16,13 +16,13 @@ const QUICK_SCHEDULES_MAX: u64 = 24;
 
 /// Recoveries in a scope in the quick scale where data waits in the cache, which leaves a crash far
 /// more choices.
-const QUICK_IMAGES_MAX: u64 = 12_000;
+const QUICK_IMAGES_MAX: u64 = 8_000;
 
 /// And of those whose images are compared with their checksums.
-const QUICK_SUMS_IMAGES_MAX: u64 = 4_000;
+const QUICK_SUMS_IMAGES_MAX: u64 = 3_000;
 
 /// Recoveries in any scope in the quick scale. The page says which scopes end there.
-const QUICK_SEARCH_IMAGES_MAX: u64 = 14_000;
+const QUICK_SEARCH_IMAGES_MAX: u64 = 10_000;
 
 /// Recoveries in each scope that looks at a control in the quick scale.
 const QUICK_CONTROL_IMAGES_MAX: u64 = 1_000;
