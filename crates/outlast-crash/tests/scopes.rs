@@ -15,13 +15,13 @@ use outlast_crash::{Broken, Domain, Model, Tear};
 fn bounded(scheme: Scheme, checksums: bool) -> ScopeConfig {
     match scheme {
         _ if checksums || scheme.is_baseline() => {
-            ScopeConfig { schedules_max: 16, images_max: 8_000, ..ScopeConfig::of(scheme) }
+            ScopeConfig { schedules_max: 16, images_max: 12_000, ..ScopeConfig::of(scheme) }
         }
         Scheme::UndoArchapt => {
-            ScopeConfig { schedules_max: 16, images_max: 20_000, ..ScopeConfig::of(scheme) }
+            ScopeConfig { schedules_max: 16, images_max: 30_000, ..ScopeConfig::of(scheme) }
         }
         Scheme::RedoArchapt | Scheme::Swift => {
-            ScopeConfig { images_max: 20_000, ..ScopeConfig::of(scheme) }
+            ScopeConfig { images_max: 30_000, ..ScopeConfig::of(scheme) }
         }
         _ => ScopeConfig::of(scheme),
     }
@@ -74,11 +74,11 @@ fn the_runtime_survives_every_scope_whole() {
 #[test]
 fn records_that_are_flushed_lose_nothing() {
     for (scheme, stream_from, images_max) in [
-        (Scheme::Swift, 2, 5_000),
-        (Scheme::Swift, u64::MAX, 5_000),
-        (Scheme::RedoArchapt, u64::MAX, 4_000),
-        (Scheme::UndoArchapt, 2, 4_000),
-        (Scheme::UndoArchapt, u64::MAX, 4_000),
+        (Scheme::Swift, 2, 8_000),
+        (Scheme::Swift, u64::MAX, 8_000),
+        (Scheme::RedoArchapt, u64::MAX, 5_000),
+        (Scheme::UndoArchapt, 2, 5_000),
+        (Scheme::UndoArchapt, u64::MAX, 5_000),
     ] {
         for scope in table::of(scheme).filter(|scope| !scope.checksums) {
             let config = ScopeConfig { stream_from, images_max, ..ScopeConfig::of(scheme) };
@@ -207,7 +207,7 @@ fn every_control_is_left_alone() {
         .flat_map(|scheme| Plant::controls().map(move |control| (scheme, control)))
         .collect();
     judge_each("judge", &cases, |(scheme, control)| {
-        let images_max = if scheme.is_baseline() { 1_000 } else { 2_000 };
+        let images_max = if scheme.is_baseline() { 1_000 } else { 3_000 };
         let hunted = plants::hunt(*control, *scheme, images_max, |_, _| ()).unwrap();
         if let Some((scope, guilt)) = hunted.killed {
             panic!("{control} in {scheme}, scope {scope}: {guilt}");
