@@ -127,7 +127,7 @@ pub(super) fn run(
 ) -> Result<Vec<Row>, Box<dyn Error>> {
     let jobs = task.jobs(works);
     let stage = "figures, M instructions";
-    let millions = |job: &Job<'_>| job.instructions() / 1_000_000;
+    let millions = |job: &Job<'_>| job.instructions().div_ceil(1_000_000);
     Ok(weighed(&jobs, millions, usize::MAX, stage, listen, |job| one(task, works, job))?)
 }
 
