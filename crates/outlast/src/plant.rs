@@ -59,6 +59,8 @@ struct Has {
     /// New words in a record, which the floor kills.
     recorded: bool,
     streams: bool,
+    /// A lane that is alone has short ways, which a literal variant has not.
+    short: bool,
 }
 
 impl Has {
@@ -78,6 +80,7 @@ impl Has {
             marked: undo && !by_age,
             recorded: redo || by_age,
             streams: scheme.streams_log(),
+            short: !scheme.is_literal(),
         }
     }
 }
@@ -149,6 +152,8 @@ plants! {
     InstallBeforeFence = "install-before-fence", Mistake(9),
         |it| it.redo || it.pages || it.commands,
         "Redo: data goes in place before the record is fenced.";
+    WordInPlaceAtOnce = "word-in-place-at-once", Mistake(9), |it| it.redo && it.short,
+        "Redo: a word stored by the short way goes in place beside the write set.";
     FloorBeforeApplying = "floor-before-applying", Mistake(34), |_| true,
         "Recovery raises the floor before it applies anything.";
     MarkWithData = "mark-with-data", Mistake(11), |it| it.marked || it.sections,

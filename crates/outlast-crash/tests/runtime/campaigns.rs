@@ -239,6 +239,11 @@ fn planted_bugs_are_noticed() {
         (Plant::SkipFlush(Site::UndoData), Scheme::Atlas, "btree"),
         (Plant::SkipFence(Site::Command), Scheme::Aof, "hash"),
         (Plant::RedoNewestFirst, Scheme::Aof, "hash"),
+        // Pairs of words in a bucket's line, leaves of short keys: reached by the short way.
+        (Plant::WordInPlaceAtOnce, Scheme::Redo, "hash"),
+        (Plant::WordInPlaceAtOnce, Scheme::Swift, "hash"),
+        (Plant::WordInPlaceAtOnce, Scheme::Redo, "btree"),
+        (Plant::WordInPlaceAtOnce, Scheme::Swift, "btree"),
         (Plant::SkipFlush(Site::UndoData), Scheme::Undo, "tpcc"),
         (Plant::RecordLastLineUnflushed, Scheme::Redo, "tpcc"),
         (Plant::FreedAtOnce, Scheme::Undo, "linkbench"),

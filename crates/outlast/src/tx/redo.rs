@@ -117,6 +117,9 @@ impl<'p, M: Medium> Tx<'p, M> {
     /// Puts a word into the write set of a transaction that may store to its line.
     #[inline(always)]
     pub(super) fn put_word(&mut self, at: PoolOffset, value: u64) {
+        if self.pool.io().plants(Plant::WordInPlaceAtOnce) {
+            self.pool.medium.store_u64(at, value);
+        }
         let LaneState { buffers, pending, .. } = &mut *self.lane;
         let Buffers { lines, contents, .. } = buffers;
         let (line, word) = (at.line(), at.in_line() / 8);
