@@ -166,8 +166,7 @@ fn worn(
     scheme: MachineScheme,
 ) -> Result<Option<Wear>, Box<dyn Error>> {
     let prepared = scheme.prepare(work, &task.options(), None)?;
-    let mut base = work.image.to_vec();
-    base.resize((prepared.lines() * 64) as usize, 0);
+    let base = work.image.to_vec();
     let setup = Setup { seed: task.seed, base, journal: Some(Domain::Adr), ..Setup::default() };
     let sources = sources(prepared.as_ref(), work.lanes);
     let timed = time(machine, prepared.as_ref(), setup, sources, (0, task.transactions))?;

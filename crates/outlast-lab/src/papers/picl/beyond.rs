@@ -3,8 +3,10 @@
 
 use std::error::Error;
 
-use outlast_schemes::{Image, MachineScheme, Prepared, apply};
-use outlast_sim::timed::{Cycle, MachineConfig, MemoryRequest, Setup, TimedJournal, replay};
+use outlast_schemes::{Image, MachineScheme, Prepared, apply, whole_image};
+use outlast_sim::timed::{
+    Cycle, Machine, MachineConfig, MemoryRequest, Setup, TimedJournal, replay,
+};
 use outlast_sim::{Domain, LineBytes};
 use outlast_trace::LineAddr;
 
@@ -13,6 +15,7 @@ use super::views::{BY_EPOCH, COMPRESSED, LOG_BY_EPOCH, LOST_WORK, RECOVERY, WEAR
 use super::works::{Chosen, Origin, Ready, Works};
 use super::{EPOCH, IDEAL, PICL, Part, SCHEMES, Task};
 use crate::compare::Wear;
+use crate::native::Size;
 use crate::parallel::in_parallel;
 use crate::progress::Listener;
 use crate::record::{Kind, Record};
@@ -102,10 +105,21 @@ fn until_crashes(task: &Task, epoch: u64) -> u64 {
 /// What a run with a journal left.
 struct Kept {
     prepared: Box<dyn Prepared>,
+    /// What memory held before, up to the end of the work's own lines.
     base: Vec<u8>,
-    journal: TimedJournal,
+    running: Box<dyn Machine>,
     machine: MachineConfig,
-    end: Cycle,
+}
+
+impl Kept {
+    fn journal(&self) -> Result<&TimedJournal, &'static str> {
+        self.running.journal().ok_or("the machine keeps a journal")
+    }
+
+    /// All of memory before the run.
+    fn image(&self) -> Vec<u8> {
+        whole_image(&self.base, self.prepared.lines())
+    }
 }
 
 /// Runs a work with a journal.
@@ -120,8 +134,7 @@ fn keep(
     let options = task.options(scheme, set);
     let of: MachineScheme = scheme.parse()?;
     let prepared = of.prepare(&ready.work(), &options, None)?;
-    let mut base = ready.base();
-    base.resize(64 * prepared.lines() as usize, 0);
+    let base = ready.base();
     let setup = Setup {
         seed: task.seed,
         base: base.clone(),
@@ -137,9 +150,7 @@ fn keep(
     };
     let mut running = measured::start(ready, &chosen, setup)?;
     running.run(instructions * u64::from(ready.cores()))?;
-    let end = running.now();
-    let journal = running.journal().ok_or("the machine keeps a journal")?.clone();
-    Ok(Kept { prepared, base, journal, machine, end })
+    Ok(Kept { prepared, base, running, machine })
 }
 
 fn lengths(
@@ -166,7 +177,9 @@ fn lengths(
         let found = crashed(task, works, work, scheme, set, until_crashes(task, *epoch));
         found.map_err(|error| format!("crashes of epochs of {epoch}: {error}"))
     };
-    let crashed = in_parallel(&crashes, 1, "recoveries", listen, run)?;
+    // Whole logs are in the host's memory.
+    let most = if task.size == Size::Quick { 2 } else { 1 };
+    let crashed = in_parallel(&crashes, most, "recoveries", listen, run)?;
     let (mut by_epoch, mut records) = (Vec::new(), Vec::new());
     for epoch in EPOCHS {
         let of = |scheme: &str| {
@@ -247,8 +260,9 @@ fn crashed(
     instructions: u64,
 ) -> Result<Crashed, Box<dyn Error>> {
     let ready = works.ready(task, work, instructions)?;
-    let Kept { prepared, mut base, journal, machine, end } =
-        keep(task, &ready, scheme, set, instructions)?;
+    let kept = keep(task, &ready, scheme, set, instructions)?;
+    let Kept { prepared, machine, .. } = &kept;
+    let (mut base, journal, end) = (kept.image(), kept.journal()?, kept.running.now());
     let cycle_ms = machine.core.clock.period_fs() as f64 / 1e12;
     let mut cursor = journal.journal().cursor();
     let mut sum = Crashed::default();
@@ -267,7 +281,7 @@ fn crashed(
         let since = ended.map_or(Cycle(0), |end| end.at);
         sum.lost_ms += at.since(since) as f64 * cycle_ms;
         let written = patches.iter().map(|patch| patch.at.line());
-        sum.recovery_ms += recovery_ms(&machine, &reads, written);
+        sum.recovery_ms += recovery_ms(machine, &reads, written);
         let lines: u64 = reads.iter().filter(|read| read.lines > 1).map(|read| read.lines).sum();
         sum.log_mb += 64.0 * lines as f64 / 1e6;
     }
@@ -339,11 +353,11 @@ fn compression(task: &Task, works: &Works, work: &Chosen) -> Result<Vec<Record>,
     let run = || -> Result<Vec<Record>, Box<dyn Error>> {
         let instructions = until_crashes(task, EPOCH);
         let ready = works.ready(task, work, instructions)?;
-        let Kept { prepared, mut base, journal, .. } =
-            keep(task, &ready, PICL, Set::Taken, instructions)?;
+        let kept = keep(task, &ready, PICL, Set::Taken, instructions)?;
+        let (mut base, journal) = (kept.image(), kept.journal()?);
         let entries = journal.journal().len();
         journal.journal().cursor().advance_to_entry(entries, &mut base, |_| {});
-        let reads = prepared.reads_at_recovery(Image::new(&base));
+        let reads = kept.prepared.reads_at_recovery(Image::new(&base));
         let lines: Vec<&LineBytes> = reads.iter().flat_map(|read| &read.entries).collect();
         let mut sums = [0u64; CODES.len()];
         for line in &lines {
@@ -371,7 +385,7 @@ fn wear(
         let instructions = task.window(task.single).1;
         let ready = works.ready(task, work, instructions)?;
         let kept = keep(task, &ready, scheme, Set::Taken, instructions)?;
-        let Some(wear) = Wear::of(kept.journal.journal(), 0) else { return Ok(Vec::new()) };
+        let Some(wear) = Wear::of(kept.journal()?.journal(), 0) else { return Ok(Vec::new()) };
         let record = |metric, value| Record::new(Kind::Sim, work.name, scheme, metric, value);
         Ok(vec![record(WEAR[0], wear.max as f64), record(WEAR[1], wear.gini)])
     };

@@ -70,16 +70,17 @@ impl Task {
         } else if self.wants(&[Part::Fig15, Part::Fig16, Part::Fig17]) {
             mixed(swept, &SCHEMES, Set::Taken);
         }
+        // Growth of the others' overhead is judged between the smallest and the largest.
+        let of_sweep = |of: f64, all: &[f64]| -> &[&'static str] {
+            let is_end = of == all[0] || of == all[all.len() - 1];
+            let few = self.size == Size::Quick && !is_end;
+            if few { &[IDEAL, PICL] } else { &SCHEMES }
+        };
         if self.wants(&[Part::Fig15]) {
-            for of in LLCS {
-                // Growth of the others' overhead is judged between the smallest and the largest.
-                let is_end = of == LLCS[0] || of == LLCS[LLCS.len() - 1];
-                let few = self.size == Size::Quick && !is_end;
-                mixed(swept, if few { &[IDEAL, PICL] } else { &SCHEMES }, Set::Llc(of));
-            }
+            LLCS.iter().for_each(|of| mixed(swept, of_sweep(*of, &LLCS), Set::Llc(*of)));
         }
         if self.wants(&[Part::Fig16]) {
-            WRITES.iter().for_each(|of| mixed(swept, &SCHEMES, Set::Write(*of)));
+            WRITES.iter().for_each(|of| mixed(swept, of_sweep(*of, &WRITES), Set::Write(*of)));
         }
         if self.wants(&[Part::Fig17]) {
             LINKS.iter().for_each(|of| mixed(swept, &[IDEAL, PICL], Set::Link(*of)));
@@ -92,9 +93,11 @@ impl Task {
                 set == Set::Taken || !has_programs || is_single
             };
             for work in works.singles.iter().filter(is_taken).step_by(every) {
-                // Streams are the same all the time, and the slowest to simulate.
                 let window = match work.origin {
+                    // Streams are the same all the time, and the slowest to simulate.
                     Origin::Synthetic => (self.epoch(), self.epoch()),
+                    // The threads of a program are as the programs of a mix.
+                    _ if work.cores > 1 => self.window(self.mixed),
                     _ => window,
                 };
                 jobs.extend(schemes.iter().map(|&scheme| Job { work, scheme, set, window }));

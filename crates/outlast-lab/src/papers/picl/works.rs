@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::error::Error;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use outlast_schemes::{Prepared, Streams, Work};
 use outlast_sim::timed::{Pattern, Source, Stream, instructions_of};
@@ -70,7 +70,14 @@ pub(super) struct Works {
     /// Why programs are not there, where they are not.
     pub(super) missing: Option<String>,
     files: HashMap<&'static str, PathBuf>,
+    opened: Opened,
 }
+
+/// Programs opened last, the newest at the end: one work runs under several schemes in a row.
+type Opened = Mutex<Vec<(Vec<&'static str>, Arc<RealPrograms>)>>;
+
+/// Of so many works the programs are kept.
+const OPENED: usize = 3;
 
 impl Works {
     /// Looks which programs are there; what is not is said, and the rest goes on.
@@ -134,7 +141,23 @@ impl Works {
         if mixed.is_empty() {
             mixed.push(synthetic("8 x hash", Origin::SyntheticMix));
         }
-        Ok(Self { singles, mixes, mixed, missing, files })
+        Ok(Self { singles, mixes, mixed, missing, files, opened: Opened::default() })
+    }
+
+    /// Programs, one for each core. The second that asks for the same waits until they are open.
+    fn open(&self, names: &[&'static str]) -> Result<Arc<RealPrograms>, Box<dyn Error>> {
+        let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        let programs = match opened.iter().position(|(of, _)| of == names) {
+            Some(at) => opened.remove(at).1,
+            None => {
+                let files = names.iter().filter_map(|name| self.files.get(name).cloned());
+                Arc::new(RealPrograms::open(&files.collect::<Vec<PathBuf>>(), true)?)
+            }
+        };
+        opened.push((names.to_vec(), Arc::clone(&programs)));
+        let surplus = opened.len().saturating_sub(OPENED);
+        opened.drain(..surplus);
+        Ok(programs)
     }
 
     /// The single work of that name.
@@ -150,9 +173,7 @@ impl Works {
         instructions: u64,
     ) -> Result<Ready, Box<dyn Error>> {
         if !chosen.programs.is_empty() {
-            let files = chosen.programs.iter().filter_map(|name| self.files.get(name).cloned());
-            let files: Vec<PathBuf> = files.collect();
-            return Ok(Ready::Programs(RealPrograms::open(&files, true)?));
+            return Ok(Ready::Programs(self.open(&chosen.programs)?));
         }
         if let Some(row) = Pattern::ALL.iter().find(|row| row.1 == chosen.name) {
             return Ok(Ready::Stream(row.0, task.seed));
@@ -200,7 +221,7 @@ fn of_few_threads(file: PathBuf) -> Result<(PathBuf, usize), String> {
 
 /// Work that can be put under a scheme.
 pub(super) enum Ready {
-    Programs(RealPrograms),
+    Programs(Arc<RealPrograms>),
     Stream(Pattern, u64),
     Recorded(Box<Recorded>),
 }
