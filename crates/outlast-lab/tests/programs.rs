@@ -10,7 +10,7 @@ use outlast_crash::machine::with_cores;
 use outlast_lab::points::{Choice, Points, choose};
 use outlast_lab::record::{Metric, Record};
 use outlast_lab::simulated::{RealPrograms, Simulation, Work, replay_programs, run};
-use outlast_schemes::{Image, MachineScheme, Options, Streams, apply};
+use outlast_schemes::{Image, MachineScheme, Options, Streams, apply, whole_image};
 use outlast_sim::Domain;
 use outlast_sim::timed::{Cycle, MachineConfig, Setup, TimedJournal};
 use outlast_trace::{Happening, LineAddr, Program, is_output};
@@ -278,7 +278,7 @@ fn crash_along(paths: &[PathBuf], machine: &MachineConfig) -> Cycle {
     let real = RealPrograms::open(paths, false).unwrap();
     let sources = real.sources();
     let lanes = sources.len() as u16;
-    let mut base = real.base();
+    let base = real.base();
     let work = outlast_schemes::Work {
         streams: Streams::Generated { tx_stores: 0 },
         image: Default::default(),
@@ -290,7 +290,6 @@ fn crash_along(paths: &[PathBuf], machine: &MachineConfig) -> Cycle {
     let options = Options::default().with("epoch", 3_000).with("acs_gap", 1).with("save_lines", 1);
     let scheme: MachineScheme = "picl".parse().unwrap();
     let prepared = scheme.prepare(&work, &options, None).unwrap();
-    base.resize(64 * prepared.lines() as usize, 0);
     let setup =
         Setup { base: base.clone(), journal: Some(Domain::Adr), stores: true, ..Setup::default() };
     let config = with_cores(machine, lanes);
@@ -298,6 +297,7 @@ fn crash_along(paths: &[PathBuf], machine: &MachineConfig) -> Cycle {
     ran.run_to_end().unwrap();
     let journal = ran.journal().unwrap();
     let entries = journal.journal().len();
+    let base = whole_image(&base, prepared.lines());
     let (mut image, mut cursor) = (base.clone(), journal.journal().cursor());
     let (mut epochs, mut unlike_unrecovered) = (Vec::new(), 0);
     for crash in 0..=100 {

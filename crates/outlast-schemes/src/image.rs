@@ -28,6 +28,15 @@ impl LinesRead {
     }
 }
 
+/// All of a scheme's memory before a run: these bytes, and zeroes up to so many lines. A machine takes
+/// the bytes alone, since what it was not given is zero.
+pub fn whole_image(bytes: &[u8], lines: u64) -> Vec<u8> {
+    // The host gives zeroed pages only when they are touched.
+    let mut image = vec![0; bytes.len().max(64 * lines as usize)];
+    image[..bytes.len()].copy_from_slice(bytes);
+    image
+}
+
 /// An image of persistent memory, read line by line.
 #[derive(Clone, Copy, Debug)]
 pub struct Image<'a> {

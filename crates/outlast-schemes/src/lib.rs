@@ -55,7 +55,7 @@ mod ssp;
 mod thynvm;
 mod work;
 
-pub use image::{Image, LinesRead};
+pub use image::{Image, LinesRead, whole_image};
 pub use options::{Key, Options, PREFIX, Unit};
 pub use patch::{Patch, RecoveryError, apply};
 pub use plant::{AppliesTo, Breaks, Plant, Shown};

@@ -77,7 +77,8 @@ fn main() {
             for (policy, policy_name, _) in Policy::ALL {
                 let config = AtomicConfig::from(preset.config().with_policy(policy));
                 let base = vec![1; *bytes as usize];
-                let mut driver = AtomicDriver::new(&config, 7, base).expect("presets can be built");
+                let mut driver =
+                    AtomicDriver::new(&config, 7, &base).expect("presets can be built");
                 let start = Instant::now();
                 for (lane, op) in log.iter() {
                     driver.op(lane, op);

@@ -10,6 +10,7 @@ use crate::{
     domain::{Domain, DurableMemory, FlushCompletion},
     hierarchy::Hierarchy,
     journal::Journal,
+    memory::Base,
     rng::{Rng, derive},
     stats::HierarchyStats,
     wc::word_mask,
@@ -43,9 +44,9 @@ impl From<HierarchyConfig> for AtomicConfig {
 ///
 /// The same configuration, seed, base image and operations give the same journal, bit for bit.
 #[derive(Clone, Debug)]
-pub struct AtomicDriver {
+pub struct AtomicDriver<'b> {
     caches: Hierarchy,
-    memory: DurableMemory,
+    memory: DurableMemory<'b>,
     completion: FlushCompletion,
     /// For each lane, the lines that it flushed since its last fence, while
     /// [`DurableMemory`] may hold bytes taken from them.
@@ -53,19 +54,19 @@ pub struct AtomicDriver {
     rng: Rng,
 }
 
-impl AtomicDriver {
+impl<'b> AtomicDriver<'b> {
     /// Empty caches over `base`, the durable bytes at the start; its length is rounded up to
     /// whole lines. Operations behind its end find zeroes, as in a pool that grew, up to the
     /// 256 GiB that a journal covers.
     ///
     /// # Errors
     /// When the configuration describes no possible machine.
-    pub fn new(config: &AtomicConfig, seed: u64, base: Vec<u8>) -> Result<Self, ConfigError> {
+    pub fn new(config: &AtomicConfig, seed: u64, base: &'b [u8]) -> Result<Self, ConfigError> {
         let caches = Hierarchy::new(&config.caches, derive(seed, 0))?;
         Ok(Self {
             flushed: vec![Vec::new(); caches.lanes()],
             caches,
-            memory: DurableMemory::new(base, config.domain),
+            memory: DurableMemory::new(Base::Borrowed(base), config.domain),
             completion: config.completion,
             rng: Rng::new(derive(seed, 1)),
         })
@@ -186,7 +187,7 @@ impl AtomicDriver {
     }
 }
 
-impl Sink for AtomicDriver {
+impl Sink for AtomicDriver<'_> {
     /// # Panics
     /// When the machine has no such lane.
     #[inline]
@@ -218,7 +219,7 @@ impl Sink for AtomicDriver {
                 self.perhaps_complete(lane);
             }
             Op::Sfence | Op::Mfence => self.fence(lane),
-            Op::Grow { len } => self.memory.grow(len as usize),
+            Op::Grow { len } => self.memory.grow(len),
             Op::Compute(_)
             | Op::TxBegin
             | Op::TxEnd

@@ -4,6 +4,7 @@ use crate::{
     cache::LineBytes,
     hierarchy::{Backing, Cause},
     journal::Journal,
+    memory::{Base, SparseMemory},
 };
 use outlast_trace::{FlushKind, LINE_BYTES, LaneId, LineAddr};
 use rustc_hash::FxHashMap;
@@ -43,8 +44,10 @@ pub enum FlushCompletion {
 /// discards all that was taken from it before. What remains was taken from a line that is still
 /// dirty in some cache.
 #[derive(Clone, Debug)]
-pub(crate) struct DurableMemory {
-    image: Vec<u8>,
+pub(crate) struct DurableMemory<'b> {
+    image: SparseMemory<'b>,
+    /// Bytes of images so far.
+    bytes: u64,
     domain: Domain,
     pub(crate) journal: Journal,
     /// Bytes taken by flushes under way, oldest first in each line.
@@ -59,12 +62,13 @@ pub(crate) struct Taken {
     pub(crate) data: LineBytes,
 }
 
-impl DurableMemory {
-    pub(crate) fn new(mut base: Vec<u8>, domain: Domain) -> Self {
-        base.resize(base.len().next_multiple_of(LINE_BYTES as usize), 0);
+impl<'b> DurableMemory<'b> {
+    pub(crate) fn new(base: Base<'b>, domain: Domain) -> Self {
+        let bytes = (base.len() as u64).next_multiple_of(LINE_BYTES);
         let mut journal = Journal::default();
-        journal.extend_images(base.len() as u64 / LINE_BYTES);
-        Self { image: base, domain, journal, taken: FxHashMap::default() }
+        journal.extend_images(bytes / LINE_BYTES);
+        let image = SparseMemory::new(base);
+        Self { image, bytes, domain, journal, taken: FxHashMap::default() }
     }
 
     pub(crate) fn domain(&self) -> Domain {
@@ -111,29 +115,26 @@ impl DurableMemory {
 
     /// Makes memory long enough to hold the line; a pool grows with zeroes.
     #[inline]
-    fn reach(&mut self, line: LineAddr) -> usize {
-        let at = line.start().0 as usize;
-        if at + 64 > self.image.len() {
-            self.grow(at + 64);
+    fn reach(&mut self, line: LineAddr) {
+        let end = line.start().0 + LINE_BYTES;
+        if end > self.bytes {
+            self.grow(end);
         }
-        at
     }
 
     /// Memory is at least `bytes` bytes long from here on; the new ones are zero and durable.
     #[cold]
-    pub(crate) fn grow(&mut self, bytes: usize) {
-        assert!(bytes as u64 <= IMAGE_BYTES_MAX, "a store up to byte {bytes:#x} is in no pool");
-        let bytes = bytes.next_multiple_of(LINE_BYTES as usize).max(self.image.len());
-        self.image.resize(bytes, 0);
-        self.journal.extend_images(bytes as u64 / LINE_BYTES);
+    pub(crate) fn grow(&mut self, bytes: u64) {
+        assert!(bytes <= IMAGE_BYTES_MAX, "a store up to byte {bytes:#x} is in no pool");
+        self.bytes = bytes.next_multiple_of(LINE_BYTES).max(self.bytes);
+        self.journal.extend_images(self.bytes / LINE_BYTES);
     }
 }
 
-impl Backing for DurableMemory {
+impl Backing for DurableMemory<'_> {
     #[inline]
     fn read(&mut self, line: LineAddr) -> LineBytes {
-        let at = line.start().0 as usize;
-        self.image.get(at..).and_then(|tail| tail.first_chunk().copied()).unwrap_or([0; 64])
+        self.image.read(line)
     }
 
     #[inline]
@@ -141,8 +142,8 @@ impl Backing for DurableMemory {
         if !self.taken.is_empty() {
             self.taken.remove(&line); // F1
         }
-        let at = self.reach(line);
-        let old: &mut LineBytes = self.image[at..].first_chunk_mut().expect("reach made room");
+        self.reach(line);
+        let old = self.image.line(line);
         let (old_words, new_words) = (old.as_chunks_mut::<8>().0, data.as_chunks::<8>().0);
         let changed = (0..8).fold(0u8, |changed, word| {
             let differs = words >> word & 1 == 1 && old_words[word] != new_words[word];

@@ -33,7 +33,7 @@
 //! let caches = Preset::Tiny.config().with_policy(Policy::Adversarial);
 //! for seed in 0..20 {
 //!     let base = vec![0; 128];
-//!     let driver = AtomicDriver::new(&AtomicConfig::from(caches), seed, base.clone())?;
+//!     let driver = AtomicDriver::new(&AtomicConfig::from(caches), seed, &base)?;
 //!     let journal = driver.play(&log);
 //!     let (mut image, mut cursor) = (base, journal.cursor());
 //!     for ops in 0..=log.len() {
@@ -76,6 +76,7 @@ mod config;
 mod domain;
 mod hierarchy;
 mod journal;
+mod memory;
 mod nearest;
 mod policy;
 mod rng;

@@ -20,7 +20,7 @@ pub use crate::runtime::campaign::Points;
 
 use std::sync::Arc;
 
-use outlast_schemes::{Breaks, MachineScheme, Options, Plant, Streams, Work};
+use outlast_schemes::{Breaks, MachineScheme, Options, Plant, Streams, Work, whole_image};
 use outlast_sim::Domain;
 use outlast_sim::timed::{LaneOps, MachineConfig, Setup, Source};
 use outlast_trace::{Guarantee, LaneId};
@@ -253,8 +253,7 @@ impl Campaign {
             Box::new(LaneOps::new(Arc::clone(&streams[recorded.stream_of(lane)]), LaneId(lane)))
         };
         let sources = (0..recorded.lanes()).map(source).collect();
-        let mut base = work.image.to_vec();
-        base.resize((prepared.lines() * 64) as usize, 0);
+        let base = whole_image(&work.image, prepared.lines());
         let has_epochs = prepared.epoch_lines() > 0;
         let recovered = recovered.unwrap_or_else(|| match has_epochs {
             true => There::Epoch { epoch: 0, positions: vec![0; recorded.lanes().into()] },
@@ -262,7 +261,7 @@ impl Campaign {
         });
         let setup = Setup {
             seed: self.plan.seed,
-            base: base.clone(),
+            base: work.image.to_vec(),
             journal: Some(Domain::Adr),
             stores: has_epochs,
             transfers_forget_dirt: breaks == Breaks::Transfer,

@@ -76,8 +76,9 @@ impl Epochs {
         self.ends.push(end);
     }
 
-    /// Memory behind the first `stores` stores. Crash points ascend, and so do epochs, mostly.
-    fn behind(&mut self, stores: usize) -> &[u8] {
+    /// Makes `memory` what it is behind the first `stores` stores. Crash points ascend, and so do epochs,
+    /// mostly.
+    fn behind(&mut self, stores: usize) {
         if self.memory.0 > stores {
             self.memory = (0, self.base.clone());
         }
@@ -88,7 +89,6 @@ impl Epochs {
             }
         }
         *at = stores;
-        memory
     }
 
     /// Judges an image of which recovery says that it is the end of epoch `named`, with each core at its
@@ -117,12 +117,13 @@ impl Epochs {
             return Err(Violation::new(Broken::Garbage, detail));
         }
         let end = self.ends[(named - self.first) as usize].clone();
-        let lines = match written {
-            None => (0..self.base.len() as u64 / 64).map(LineAddr).collect(),
-            Some(written) => [written, self.changed.clone()].concat(),
+        self.behind(end.stores);
+        let memory = &self.memory.1;
+        let (all, written, changed) = match written {
+            None => (0..self.base.len() as u64 / 64, Vec::new(), &[][..]),
+            Some(written) => (0..0, written, &self.changed[..]),
         };
-        let memory = self.behind(end.stores);
-        for line in lines {
+        for line in all.map(LineAddr).chain(written).chain(changed.iter().copied()) {
             let Some(wanted) = memory.get(line.start().0 as usize..).filter(|m| m.len() >= 64)
             else {
                 continue;

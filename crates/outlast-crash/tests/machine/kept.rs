@@ -79,7 +79,7 @@ impl Prepared for Under {
         setup: Setup,
         sources: Vec<Box<dyn Source>>,
     ) -> Result<Box<dyn Machine>, MachineError> {
-        let ended = |lane| Image::new(&setup.base).word(self.log.base.plus(lane), 0);
+        let ended = |lane| Image::new(&setup.base).word_or_zero(self.log.base.plus(lane), 0);
         let lanes = (0..self.log.lanes).map(|lane| (ended(lane), HashMap::new())).collect();
         Ok(Box::new(System::new(config, Ports { log: self.log, lanes }, setup, sources)?))
     }

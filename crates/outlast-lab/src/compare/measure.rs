@@ -1,6 +1,6 @@
 //! One scheme on the work, timed, with what its journal says.
 
-use outlast_schemes::{MachineScheme, Prepared, Streams, Work};
+use outlast_schemes::{MachineScheme, Prepared, Streams, Work, whole_image};
 use outlast_sim::Domain;
 use outlast_sim::timed::{MachineConfig, RunStats, Setup};
 use outlast_trace::{Guarantee, Op};
@@ -150,11 +150,9 @@ impl Subject {
         scheme: MachineScheme,
         prepared: &dyn Prepared,
     ) -> Result<Vec<Record>, Box<dyn std::error::Error>> {
-        let mut image = self.work.image.to_vec();
-        image.resize((prepared.lines() * 64) as usize, 0);
         let setup = Setup {
             seed: self.seed,
-            base: image.clone(),
+            base: self.work.image.to_vec(),
             journal: Some(Domain::Adr),
             ..Setup::default()
         };
@@ -178,6 +176,7 @@ impl Subject {
             }
         }
         let points = (timed.warm_entries, RECOVERIES);
+        let mut image = whole_image(&self.work.image, prepared.lines());
         let mut found = recoveries(machine, prepared, journal, &mut image, points)?;
         found.sort_by(|a, b| a.memory_ns.total_cmp(&b.memory_ns));
         if let Some(median) = found.get(found.len() / 2) {

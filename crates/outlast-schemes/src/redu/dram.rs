@@ -22,8 +22,8 @@ pub(super) struct DramCache {
     /// Of each line, whether memory lacks its bytes: then it may not be replaced. Nothing where the
     /// cache has no lines.
     lines: Option<SetAssoc<bool>>,
-    /// The bytes at each position.
-    data: Vec<LineBytes>,
+    /// The bytes at each position, 64 each.
+    data: Vec<u8>,
     is_lru: bool,
 }
 
@@ -34,7 +34,8 @@ impl DramCache {
         let sets = lines / ways;
         Self {
             lines: (sets > 0).then(|| SetAssoc::new(sets, ways)),
-            data: vec![[0; 64]; (sets * ways) as usize],
+            // The host gives zeroed pages only when they are touched: such a cache has gigabytes.
+            data: vec![0; 64 * (sets * ways) as usize],
             is_lru,
         }
     }
@@ -47,7 +48,7 @@ impl DramCache {
     /// The bytes of a line that is there.
     #[inline]
     pub(super) fn get(&self, line: LineAddr) -> Option<&LineBytes> {
-        self.find(line).map(|at| &self.data[at])
+        self.find(line).map(|at| &self.data.as_chunks().0[at])
     }
 
     /// Whether a read finds its line there.
@@ -66,7 +67,7 @@ impl DramCache {
         let room = || lines.room(line.0, |is_pinned| (!is_pinned).then_some(0));
         let Some(at) = lines.find(line.0).or_else(room) else { return false };
         lines.put(at, line.0, true);
-        self.data[at] = *data;
+        self.data.as_chunks_mut().0[at] = *data;
         true
     }
 

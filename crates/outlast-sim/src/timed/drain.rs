@@ -88,7 +88,7 @@ impl<'j> DrainCursor<'j> {
 mod tests {
     use super::*;
     use crate::timed::{config::MachineConfig, time::Cycle};
-    use crate::{domain::Domain, hierarchy::Cause};
+    use crate::{domain::Domain, hierarchy::Cause, memory::Base};
 
     const CAUSE: Cause = Cause::Metadata;
 
@@ -112,7 +112,8 @@ mod tests {
     fn kept_lines_are_drained_in_their_order_and_what_is_left_is_lost() {
         let mut machine = MachineConfig::named("hwl").unwrap();
         machine.set_option("adr.drain_lines", "1").unwrap();
-        let mut journal = TimedJournal::new(vec![9; 256], Domain::Adr).with_drain(&machine);
+        let mut journal =
+            TimedJournal::new(Base::Borrowed(&[9; 256]), Domain::Adr).with_drain(&machine);
         let line = |byte| [byte; 64];
         journal.keep(Cycle(1), LineAddr(2), 1, &line(1), CAUSE);
         journal.keep(Cycle(2), LineAddr(0), u8::MAX, &line(2), CAUSE);

@@ -8,6 +8,7 @@ use crate::{
     domain::{Domain, DurableMemory},
     hierarchy::{Backing, Cause},
     journal::Journal,
+    memory::Base,
 };
 use outlast_trace::{LineAddr, PoolOffset, TxId};
 use rustc_hash::FxHashMap;
@@ -19,7 +20,7 @@ use rustc_hash::FxHashMap;
 /// [`acknowledged_by(t)`](Self::acknowledged_by) must be in it.
 #[derive(Clone, Debug)]
 pub struct TimedJournal {
-    memory: DurableMemory,
+    memory: DurableMemory<'static>,
     at: Vec<Cycle>,
     acknowledged: Vec<(Cycle, TxId)>,
     /// Epochs reported persisted.
@@ -67,7 +68,7 @@ pub(super) fn put(into: &mut LineBytes, words: u8, from: &LineBytes) {
 
 impl TimedJournal {
     /// Nothing has become durable over `base`.
-    pub fn new(base: Vec<u8>, domain: Domain) -> Self {
+    pub(crate) fn new(base: Base<'static>, domain: Domain) -> Self {
         Self {
             memory: DurableMemory::new(base, domain),
             at: Vec::new(),

@@ -8,7 +8,6 @@ use super::{
     core::PAGE_TABLE,
     event::Event,
     journal::TimedJournal,
-    memory::MainMemory,
     memory_stats::PersistTimes,
     ports::{Job, KeptLines, Origin, Outbox, Pages, Reads, Scheme, Side, Stop, Writes},
     slab::Slab,
@@ -20,6 +19,7 @@ use super::{
 use crate::{
     cache::{Contents, LineBytes},
     hierarchy::{Backing, Cause},
+    memory::{Base, SparseMemory},
 };
 use outlast_trace::{LaneId, LineAddr, PoolOffset};
 
@@ -46,7 +46,7 @@ const UNWAITED: u32 = 1 << 30;
 pub(crate) struct MemorySystem<S: Scheme> {
     pub(crate) wheel: Wheel<Event>,
     pub(crate) controller: Controller,
-    pub(crate) memory: MainMemory,
+    pub(crate) memory: SparseMemory<'static>,
     pub(crate) journal: Option<TimedJournal>,
     pub(crate) scheme: S,
     pub(crate) outbox: Outbox<S::Token>,
@@ -128,7 +128,7 @@ impl Running {
 impl<S: Scheme> MemorySystem<S> {
     pub(crate) fn new(
         config: &MachineConfig,
-        base: &[u8],
+        base: Base<'static>,
         journal: Option<TimedJournal>,
         scheme: S,
     ) -> Self {
@@ -146,7 +146,7 @@ impl<S: Scheme> MemorySystem<S> {
         Self {
             wheel: Wheel::new(),
             controller: Controller::new(&config.memory, core_fs),
-            memory: MainMemory::new(base),
+            memory: SparseMemory::new(base),
             journal,
             scheme,
             outbox: Outbox::default(),

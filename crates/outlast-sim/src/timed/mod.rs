@@ -20,7 +20,6 @@ mod event;
 mod instr;
 mod journal;
 mod machine;
-mod memory;
 mod memory_stats;
 mod memory_system;
 mod miss;

@@ -4,6 +4,8 @@
 //! events come before ticks, events in the order in which they were scheduled, cores by number.
 //! Nothing is done in a cycle in which nothing can happen.
 
+use std::sync::Arc;
+
 use super::{
     config::{CoreKind, MachineConfig, MachineError},
     core::{Core, Front, InOrder, OutOfOrder},
@@ -22,6 +24,7 @@ use crate::{
     cache::LineBytes,
     domain::Domain,
     hierarchy::{Backing, Hierarchy},
+    memory::Base,
     rng::derive,
 };
 use outlast_trace::LineAddr;
@@ -146,10 +149,11 @@ impl<S: Scheme> System<S> {
                 .set_buffer(buffer, writes_back, until, derive(setup.seed, 0))
                 .map_err(|source| MachineError::Caches { name: config.name.clone(), source })?;
         }
-        let journal = |domain| TimedJournal::new(setup.base.clone(), domain).with_drain(config);
+        let base = Base::Shared(Arc::new(setup.base));
+        let journal = |domain| TimedJournal::new(base.clone(), domain).with_drain(config);
         let journal = setup.journal.map(journal);
         let journal = journal.map(|kept| if setup.stores { kept.with_stores() } else { kept });
-        let below = MemorySystem::new(config, &setup.base, journal, scheme);
+        let below = MemorySystem::new(config, base, journal, scheme);
         let period = config.core.clock.period_fs();
         let latencies = Latencies {
             l1: config.l1.latency.cycles(period),

@@ -135,7 +135,7 @@ fn word_fits(floor: usize, stores: &[WordStore], prefix: usize, value: &[u8; 8])
 
 /// Checks the image after each entry and after each operation of the journal.
 fn check(config: &AtomicConfig, seed: u64, log: &OpLog) -> Result<usize, String> {
-    let journal = AtomicDriver::new(config, seed, base()).unwrap().play(log);
+    let journal = AtomicDriver::new(config, seed, &base()).unwrap().play(log);
     let (mut image, mut cursor) = (base(), journal.cursor());
     let mut before = History::new();
     for (number, (lane, op)) in log.iter().enumerate() {

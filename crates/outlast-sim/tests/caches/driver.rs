@@ -41,7 +41,8 @@ proptest! {
     fn loads_and_the_last_image_equal_a_flat_memory(
         config in any_machine(Domain::Adr), seed in any::<u64>(), log in any_log(150),
     ) {
-        let mut driver = AtomicDriver::new(&config, seed, base()).unwrap();
+        let base = base();
+        let mut driver = AtomicDriver::new(&config, seed, &base).unwrap();
         for (number, (lane, op)) in log.iter().enumerate() {
             driver.op(lane, op);
             if let Op::Load { at, len, .. } = op {
@@ -60,7 +61,7 @@ proptest! {
     fn the_same_seed_leaves_the_same_journal(
         config in any_machine(Domain::Adr), seed in any::<u64>(), log in any_log(100),
     ) {
-        let play = || AtomicDriver::new(&config, seed, base()).unwrap().play(&log);
+        let play = || AtomicDriver::new(&config, seed, &base()).unwrap().play(&log);
         prop_assert_eq!(play(), play());
     }
 
@@ -68,7 +69,7 @@ proptest! {
     fn a_process_leaves_all_that_it_executed(
         config in any_machine(Domain::Process), seed in any::<u64>(), log in any_log(100),
     ) {
-        let journal = AtomicDriver::new(&config, seed, base()).unwrap().play(&log);
+        let journal = AtomicDriver::new(&config, seed, &base()).unwrap().play(&log);
         let (mut image, mut cursor) = (base(), journal.cursor());
         for ops in 0..=log.len() {
             cursor.advance_to(ops, &mut image, |_| {});
@@ -80,7 +81,7 @@ proptest! {
     fn durable_caches_leave_all_but_streams(
         config in any_machine(Domain::Eadr), seed in any::<u64>(), log in any_log(100),
     ) {
-        let journal = AtomicDriver::new(&config, seed, base()).unwrap().play(&log);
+        let journal = AtomicDriver::new(&config, seed, &base()).unwrap().play(&log);
         let (mut image, mut cursor) = (base(), journal.cursor());
         // For each word, whether its last store was a stream whose lane has not fenced since.
         let mut streaming = vec![None; base().len() / 8];
@@ -115,7 +116,7 @@ fn log(ops: &[(u16, Op<'_>)]) -> OpLog {
 
 /// Images at the end of `log` that the seeds leave, each once.
 fn last_images(config: &AtomicConfig, log: &OpLog) -> std::collections::BTreeSet<Vec<u8>> {
-    let play = |seed| AtomicDriver::new(config, seed, base()).unwrap().play(log);
+    let play = |seed| AtomicDriver::new(config, seed, &base()).unwrap().play(log);
     (0..200).map(|seed| last_image(&play(seed))).collect()
 }
 
@@ -224,7 +225,7 @@ fn what_the_adversary_writes_back_is_said_to_be_unasked() {
     let ops = [(0, Op::Store { at: AT, bytes: &[1; 64] })];
     let config = small(Policy::Adversarial, FlushCompletion::AtFlush);
     let torn = (0..50).any(|seed| {
-        let journal = AtomicDriver::new(&config, seed, base()).unwrap().play(&log(&ops));
+        let journal = AtomicDriver::new(&config, seed, &base()).unwrap().play(&log(&ops));
         assert!(journal.iter().all(|entry| entry.cause == Cause::Unasked && entry.op == 0));
         let image = last_image(&journal);
         image[0] == 1 && image[63] == 0xee
@@ -236,7 +237,7 @@ fn what_the_adversary_writes_back_is_said_to_be_unasked() {
 fn a_pool_that_grew_starts_as_zeroes() {
     let ops = [(0, Op::Store { at: PoolOffset(1000), bytes: &[1] })];
     let config = AtomicConfig::from(Preset::Tiny.config());
-    let mut driver = AtomicDriver::new(&config, 0, vec![5; 100]).unwrap();
+    let mut driver = AtomicDriver::new(&config, 0, &[5; 100]).unwrap();
     driver.op(LaneId(0), ops[0].1);
     driver.write_back_all();
     let journal = driver.into_journal();

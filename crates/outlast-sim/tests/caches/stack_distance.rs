@@ -57,7 +57,7 @@ proptest! {
         // Exclusive: no lower level takes lines out of the first one.
         let l1 = CacheConfig::new(64 * sets * u64::from(ways), ways);
         let caches = HierarchyConfig { l1, inclusion: Inclusion::Exclusive, ..Preset::Tiny.config() };
-        let mut driver = AtomicDriver::new(&AtomicConfig::from(caches), 0, Vec::new()).unwrap();
+        let mut driver = AtomicDriver::new(&AtomicConfig::from(caches), 0, &[]).unwrap();
         for (number, &line) in trace.iter().enumerate() {
             let at = LineAddr(line).start();
             let op = match stores >> (number % 64) & 1 {

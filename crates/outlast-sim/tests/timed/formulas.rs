@@ -387,7 +387,7 @@ proptest! {
             completion: FlushCompletion::AtFlush,
             ..AtomicConfig::from(config.caches())
         };
-        let atomic = AtomicDriver::new(&atomic, 0, base).unwrap().play(&log);
+        let atomic = AtomicDriver::new(&atomic, 0, &base).unwrap().play(&log);
         let system = run(&config, log, Some(domain));
         let timed = system.journal().unwrap().journal();
         // Where stores are durable by themselves, the timed machine has one for each word.

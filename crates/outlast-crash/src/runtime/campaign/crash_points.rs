@@ -75,7 +75,7 @@ impl Shared<'_> {
         let Campaign { seed, lanes, .. } = *self.campaign;
         let seed = machine.seed(seed);
         let config = AtomicConfig { domain: self.campaign.domain, ..machine.config(lanes) };
-        let driver = AtomicDriver::new(&config, seed, self.base.bytes.clone());
+        let driver = AtomicDriver::new(&config, seed, &self.base.bytes);
         let journal = driver.expect("the presets can be built").play(&self.recording.log);
         let chosen = match self.campaign.crash_at {
             Some(at) => vec![at],
@@ -278,9 +278,11 @@ impl Crasher<'_> {
         let caches = caches.with_policy(self.machine.policy);
         let domain = self.shared.campaign.domain;
         let config = AtomicConfig { caches, domain, completion };
-        let base = self.overlay.view(<[u8]>::to_vec);
-        let driver = AtomicDriver::new(&config, random.next_u64(), base);
-        driver.expect("the presets can be built").play(log)
+        let seed = random.next_u64();
+        self.overlay.view(|base| {
+            let driver = AtomicDriver::new(&config, seed, base);
+            driver.expect("the presets can be built").play(log)
+        })
     }
 
     /// Verifies the image with the first entries of a journal on top.

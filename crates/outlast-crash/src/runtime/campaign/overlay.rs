@@ -296,7 +296,7 @@ mod tests {
         let (log, after) = (overlay.take_log(), overlay.view(<[u8]>::to_vec));
         overlay.roll_back(start);
         let config = AtomicConfig::from(Preset::Tiny.config());
-        let journal = AtomicDriver::new(&config, 1, vec![0; 256]).unwrap().play(&log);
+        let journal = AtomicDriver::new(&config, 1, &[0; 256]).unwrap().play(&log);
         journal.iter().for_each(|persisted| overlay.persist(&persisted));
         assert_eq!(overlay.view(<[u8]>::to_vec), after);
     }

@@ -28,7 +28,7 @@ fn every_image_of_every_cache_is_one_that_any_eviction_allows() {
                 let (hierarchy, completion) = caches.hierarchy();
                 let hierarchy = hierarchy.with_lanes(campaign.lanes).with_policy(policy);
                 let config = AtomicConfig { completion, ..AtomicConfig::from(hierarchy) };
-                let driver = AtomicDriver::new(&config, 5, base.bytes.clone()).unwrap();
+                let driver = AtomicDriver::new(&config, 5, &base.bytes).unwrap();
                 let journal = driver.play(&recording.log);
                 let mut history = History::new(&base.bytes, Model::default());
                 let (mut image, mut cursor) = (base.bytes.clone(), journal.cursor());
