@@ -31,8 +31,10 @@ mod views;
 mod works;
 
 use std::error::Error;
+use std::panic::resume_unwind;
 use std::path::Path;
 use std::sync::LazyLock;
+use std::thread;
 
 use super::claim::{self, Claim};
 use super::paper::{Card, Outcome, Paper, Request, Run};
@@ -338,6 +340,9 @@ fn estimate(task: &Task, works: &Works, listen: &mut Listener<'_>) {
 pub fn run(task: &Task, listen: &mut Listener<'_>) -> Result<Vec<Record>, Box<dyn Error>> {
     let works = Works::find(task, listen)?;
     estimate(task, &works, listen);
+    // Synthesis takes minutes on one processor, so it goes on beside the runs.
+    let maps = task.with_synthesis && task.wants(&[Part::Table3]);
+    let mapping = maps.then(|| thread::spawn(area::map));
     let mut findings = Findings {
         rows: runs::run(task, &works, listen)?,
         divisor: task.divisor,
@@ -350,8 +355,8 @@ pub fn run(task: &Task, listen: &mut Listener<'_>) -> Result<Vec<Record>, Box<dy
         records.extend(features.records());
         findings.features = Some(features);
     }
-    if task.with_synthesis && task.wants(&[Part::Table3]) {
-        findings.area = area::map();
+    if let Some(mapping) = mapping {
+        findings.area = mapping.join().unwrap_or_else(|panic| resume_unwind(panic));
         records.extend(findings.area.iter().flat_map(area::records));
     }
     if task.places() {
