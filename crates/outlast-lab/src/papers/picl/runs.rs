@@ -93,11 +93,9 @@ impl Task {
                 set == Set::Taken || !has_programs || is_single
             };
             for work in works.singles.iter().filter(is_taken).step_by(every) {
+                // Streams are the same all the time, and the slowest to simulate.
                 let window = match work.origin {
-                    // Streams are the same all the time, and the slowest to simulate.
                     Origin::Synthetic => (self.epoch(), self.epoch()),
-                    // The threads of a program are as the programs of a mix.
-                    _ if work.cores > 1 => self.window(self.mixed),
                     _ => window,
                 };
                 jobs.extend(schemes.iter().map(|&scheme| Job { work, scheme, set, window }));
