@@ -28,7 +28,7 @@ impl LinesRead {
     }
 }
 
-/// All of a scheme's memory before a run: these bytes, and zeroes up to so many lines. A machine takes
+/// All of a scheme's memory before a run: these bytes, and zeroes up to its `lines`. A machine takes
 /// the bytes alone, since what it was not given is zero.
 pub fn whole_image(bytes: &[u8], lines: u64) -> Vec<u8> {
     // The host gives zeroed pages only when they are touched.

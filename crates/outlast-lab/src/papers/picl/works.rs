@@ -76,7 +76,7 @@ pub(super) struct Works {
 /// Programs opened last, the newest at the end: one work runs under several schemes in a row.
 type Opened = Mutex<Vec<(Vec<&'static str>, Arc<RealPrograms>)>>;
 
-/// Of so many works the programs are kept.
+/// Works whose programs are kept, at most.
 const OPENED: usize = 3;
 
 impl Works {
