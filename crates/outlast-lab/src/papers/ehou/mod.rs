@@ -396,7 +396,7 @@ mod tests {
     use crate::record::{Kind, Verdict};
 
     fn tiny(parts: &[Part]) -> Task {
-        Task { divisor: 512, transactions: 80, ..Task::new(parts, Size::Quick, 1) }
+        Task { divisor: 256, transactions: 160, ..Task::new(parts, Size::Quick, 1) }
     }
 
     #[test]

@@ -480,8 +480,8 @@ mod tests {
 
     fn tiny(parts: &[Part]) -> Task {
         Task {
-            divisor: 512,
-            transactions: 100,
+            divisor: 256,
+            transactions: 200,
             threads: [vec![1, 2], vec![2], vec![2]],
             ..Task::new(parts, Size::Quick, 1)
         }
