@@ -361,7 +361,7 @@ impl Check {
     ) -> Result<(), Violation> {
         Watch::over(self.time_max, |watch| {
             let judge = judged_by(watch, &recover, &oracle);
-            self.judge_again(reproduction, &Lanes { share, program }, judge)
+            self.judge_again(reproduction, &Lanes { share, program }, &judge)
         })
     }
 }
@@ -371,7 +371,7 @@ fn judged_by<S>(
     watch: &Watch,
     recover: &impl Fn(&ImageMedium) -> Result<S, String>,
     oracle: &impl Fn(&S, &Crash<'_>) -> Result<(), Violation>,
-) -> impl Fn(&ImageMedium, &Crash<'_>) -> Result<(), Violation> + Copy {
+) -> impl Fn(&ImageMedium, &Crash<'_>) -> Result<(), Violation> {
     move |image, crash| {
         watch.recovery(crash, || {
             let state = recover(image).map_err(|why| Violation::new(Broken::Refused, why))?;

@@ -315,23 +315,23 @@ impl Exhaustive {
         judge: impl Judge,
         seen: &mut Seen,
     ) -> Result<Outcome, TooWide> {
-        whole(self.run_all_after(base, log, judge, seen))
+        whole(self.run_all_after(base, log, &mut { judge }, seen))
     }
 
     /// As [`run`](Self::run), and lists crash points with such a unit instead of ending there.
     pub fn run_all(&self, base: &[u8], log: &OpLog, judge: impl Judge) -> Outcome {
-        self.run_all_after(base, log, judge, &mut Seen::default())
+        self.run_all_after(base, log, &mut { judge }, &mut Seen::default())
     }
 
     fn run_all_after(
         &self,
         base: &[u8],
         log: &OpLog,
-        mut judge: impl Judge,
+        judge: &mut dyn Judge,
         seen: &mut Seen,
     ) -> Outcome {
         let started = Instant::now();
-        let mut search = Search::new(self, base, &mut judge, seen);
+        let mut search = Search::new(self, base, judge, seen);
         let ended = search.run(log);
         let found = search.finish();
         Outcome {

@@ -147,7 +147,7 @@ where
 
 /// Runs both halves of a judge, turning panics into violations.
 pub(crate) fn judge(
-    judge: &mut impl Judge,
+    judge: &mut dyn Judge,
     image: &ImageMedium,
     crash: &Crash<'_>,
     go_on: bool,

@@ -184,10 +184,10 @@ impl LiveLog {
             unfinished.push((section_number(&undo), undo));
         }
         if !io.plants(Plant::SectionsLaneByLane) {
-            unfinished.sort_by_key(|(number, _)| std::cmp::Reverse(*number));
+            unfinished.sort_by_key(newest_section);
         }
         if !io.plants(Plant::RedoLaneByLane) {
-            redo.sort_by_key(|replay| replay.seq);
+            redo.sort_by_key(Replay::seq);
         }
         if io.plants(Plant::RedoNewestFirst) {
             redo.reverse();
@@ -195,7 +195,7 @@ impl LiveLog {
         let mut undo: Vec<_> = unfinished.into_iter().flat_map(|(_, records)| records).collect();
         if is_literal {
             // Row i. Others may have stored to the same words since.
-            undo.sort_by_key(|record| std::cmp::Reverse(record.seq));
+            undo.sort_by_key(newest_record);
         }
         (undo, redo)
     }
@@ -269,6 +269,22 @@ struct Replay<'l> {
     seq: Seq,
     lane: usize,
     payloads: Vec<&'l [u64]>,
+}
+
+impl Replay<'_> {
+    fn seq(&self) -> Seq {
+        self.seq
+    }
+}
+
+// Keys of sorts have names: a sort by a closure would be compiled once for each medium.
+
+fn newest_section(section: &(u64, Vec<&LiveRecord>)) -> std::cmp::Reverse<u64> {
+    std::cmp::Reverse(section.0)
+}
+
+fn newest_record(record: &&LiveRecord) -> std::cmp::Reverse<Seq> {
+    std::cmp::Reverse(record.seq)
 }
 
 /// Puts back and replays. Whether words were stored whose lines are flushed and need a fence; other

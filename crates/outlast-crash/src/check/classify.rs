@@ -10,12 +10,12 @@ use std::ops::Range;
 use outlast_trace::{LineAddr, Op, OpLog, PoolOffset, TxId, word_pieces};
 
 use super::finding::{Class, Finding, Reproduction};
+use super::program::Verify;
 use super::run::Ran;
 use crate::exhaustive::{Assume, Exhaustive, Failure, ReplayedCrash, prefix};
 use crate::history::tracker::Words;
-use crate::image::ImageMedium;
 use crate::model::{Domain, Tear};
-use crate::verdict::{Broken, Crash, Violation, judge};
+use crate::verdict::{Broken, Crash, judge};
 use crate::witness::{CrashPoint, Witness};
 
 /// Executions of recovery spent on each counterfactual.
@@ -27,9 +27,9 @@ pub(super) fn explain(
     base: &[u8],
     ran: &Ran,
     failure: &Failure,
-    verify: &(impl Fn(&ImageMedium, &Crash<'_>) -> Result<(), Violation> + Copy),
+    verify: Verify<'_>,
 ) -> Finding {
-    let replay = settings.replay(base, &ran.log, &failure.witness, *verify);
+    let replay = settings.replay(base, &ran.log, &failure.witness, verify);
     let crashes = replay.map_or_else(|_| Vec::new(), |replay| replay.crashes);
     let case = Case { settings, base, ran, failure, crashes, verify };
     let class = case.class().unwrap_or(Class::NotDecided);
@@ -48,20 +48,17 @@ pub(super) fn explain(
 }
 
 /// A failure and what is needed to see it again.
-pub(super) struct Case<'a, V> {
+pub(super) struct Case<'a> {
     pub settings: &'a Exhaustive,
     pub base: &'a [u8],
     pub ran: &'a Ran,
     pub failure: &'a Failure,
     /// The crashes of the failing image, replayed.
     pub crashes: Vec<ReplayedCrash>,
-    pub verify: &'a V,
+    pub verify: Verify<'a>,
 }
 
-impl<V> Case<'_, V>
-where
-    V: Fn(&ImageMedium, &Crash<'_>) -> Result<(), Violation> + Copy,
-{
+impl Case<'_> {
     /// Whether nothing fails on memory that is kinder in this respect. Nothing if that takes more
     /// images than are allowed, before the transaction that fails is acknowledged.
     fn holds(&self, settings: Exhaustive, assume: Assume) -> Option<bool> {
@@ -89,7 +86,7 @@ where
             .failures_max(1)
             .at_most_images(IMAGES_MAX)
             .from_op(assume.position(log, from));
-        let outcome = settings.run_all(self.base, log, *self.verify);
+        let outcome = settings.run_all(self.base, log, self.verify);
         let to = assume.position(log, to);
         let is_decided = !outcome.failures.is_empty()
             || outcome.unchecked.iter().map(|point| point.op).all(|op| op > to)
@@ -265,7 +262,7 @@ where
             acked,
             begun: &crash.begun,
         };
-        let mut verify = *self.verify;
+        let mut verify = self.verify;
         let image = self.settings.image(bytes);
         image.with(|state| state.begin(false, self.settings.limits()));
         judge(&mut verify, &image, &told, false).is_ok()
@@ -287,7 +284,7 @@ where
     }
 
     pub(super) fn replay(&self, witness: &Witness) -> Option<(Vec<ReplayedCrash>, bool)> {
-        let replay = self.settings.replay(self.base, &self.ran.log, witness, *self.verify).ok()?;
+        let replay = self.settings.replay(self.base, &self.ran.log, witness, self.verify).ok()?;
         Some((replay.crashes, replay.verdict.is_err()))
     }
 

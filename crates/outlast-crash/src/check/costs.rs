@@ -256,7 +256,7 @@ fn persisted(ran: &Ran) -> Vec<(Place, Vec<LineAddr>)> {
 
 impl Check {
     /// Tells what only costs time, each call of the program once.
-    pub(super) fn add_costs(&self, costs: &Costs, program: &impl Program, report: &mut Report) {
+    pub(super) fn add_costs(&self, costs: &Costs, program: &dyn Program, report: &mut Report) {
         let failed = report.has_failures();
         // The schedules that were left out may need what those that were run did not.
         if failed && self.lanes > 1 {
@@ -284,7 +284,7 @@ impl Check {
     }
 
     /// Tells by which calls the program came to what is wrong with it.
-    pub(super) fn add_callers(&self, program: &impl Program, report: &mut Report) {
+    pub(super) fn add_callers(&self, program: &dyn Program, report: &mut Report) {
         for finding in &mut report.findings {
             let is_of_program = finding.place.level == 1 && finding.class != Class::Endless;
             let plan = finding.reproduction.as_ref().map(|how| how.plan.clone());
@@ -294,7 +294,7 @@ impl Check {
         }
     }
 
-    fn find_callers(&self, plan: &Plan, program: &impl Program, findings: &mut [Finding]) {
+    fn find_callers(&self, plan: &Plan, program: &dyn Program, findings: &mut [Finding]) {
         let ops = findings.iter().map(|finding| finding.place.op);
         let traces = self.traces(plan, program, ops);
         for finding in findings {

@@ -6,8 +6,6 @@ use super::classify::{Case, stored_bytes};
 use super::finding::{Acknowledged, Held, Line, Place};
 use super::run::lines_of;
 use crate::exhaustive::ReplayedCrash;
-use crate::image::ImageMedium;
-use crate::verdict::{Crash, Violation};
 
 /// Acknowledgements that are left out one after the other.
 const ACKS_MAX: usize = 64;
@@ -15,10 +13,7 @@ const ACKS_MAX: usize = 64;
 /// Lines that a finding lists.
 const LINES_MAX: usize = 32;
 
-impl<V> Case<'_, V>
-where
-    V: Fn(&ImageMedium, &Crash<'_>) -> Result<(), Violation> + Copy,
-{
+impl Case<'_> {
     /// The acknowledgements without which the image would be in order; none where it would not.
     pub(super) fn lost(&self) -> Vec<Acknowledged> {
         let Some(crash) = self.last_crash() else { return Vec::new() };

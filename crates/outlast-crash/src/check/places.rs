@@ -7,14 +7,9 @@ use super::classify::{Case, Unused, stored_words};
 use super::finding::{Class, Place};
 use super::run::lines_of;
 use crate::exhaustive::{LAST_ROW, OpenUnit, ReplayedCrash};
-use crate::image::ImageMedium;
-use crate::verdict::{Crash, Violation};
 use crate::witness::Pick;
 
-impl<V> Case<'_, V>
-where
-    V: Fn(&ImageMedium, &Crash<'_>) -> Result<(), Violation> + Copy,
-{
+impl Case<'_> {
     pub(super) fn places(&self, class: Class) -> (Place, Vec<Place>) {
         let Some(crash) = self.last_crash() else { return (self.crash_place(), Vec::new()) };
         let missing = self.missing_stores(crash);

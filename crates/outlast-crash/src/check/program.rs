@@ -1,21 +1,26 @@
-//! The program under check, with the volatile state that its lanes share.
+//! The program under check, with the volatile state that its lanes share, and the judge of its crashes.
+//!
+//! A check is compiled once for all programs and judges: what it does costs far more than a call.
 
 use outlast_pmem::Recorder;
 use outlast_trace::LaneId;
 
+use crate::image::ImageMedium;
+use crate::verdict::{Crash, Violation};
+
+/// Recovery and oracle as one judge.
+pub(super) type Verify<'a> = &'a dyn Fn(&ImageMedium, &Crash<'_>) -> Result<(), Violation>;
+
+/// What each lane of a run does.
+pub(super) type Lane<'a> = &'a (dyn Fn(LaneId) + Sync);
+
 /// A program of several lanes.
 pub(super) trait Program: Sync {
-    /// What its lanes share beside the medium.
-    type Shared: Sync;
-
-    /// The shared state as a run begins with it.
-    fn share(&self) -> Self::Shared;
-
-    /// What a lane does.
-    fn run(&self, lane: LaneId, medium: &Recorder, shared: &Self::Shared);
+    /// Makes what a run's lanes share beside the medium, and lets `run` run them, which it does once.
+    fn run(&self, medium: &Recorder, run: &mut dyn FnMut(Lane<'_>));
 }
 
-/// A program as two closures.
+/// A program as two closures: what its lanes share, and what each of them does.
 pub(super) struct Lanes<F, P> {
     pub share: F,
     pub program: P,
@@ -27,13 +32,8 @@ where
     F: Fn() -> T + Sync,
     P: Fn(LaneId, &Recorder, &T) + Sync,
 {
-    type Shared = T;
-
-    fn share(&self) -> T {
-        (self.share)()
-    }
-
-    fn run(&self, lane: LaneId, medium: &Recorder, shared: &T) {
-        (self.program)(lane, medium, shared);
+    fn run(&self, medium: &Recorder, run: &mut dyn FnMut(Lane<'_>)) {
+        let shared = (self.share)();
+        run(&|lane| (self.program)(lane, medium, &shared));
     }
 }

@@ -9,11 +9,10 @@ use outlast_trace::{ByteRange, LaneId, LineAddr, Op, OpLog};
 
 use super::costs::Costs;
 use super::finding::{Class, Finding, Place, Reproduction};
-use super::program::Program;
+use super::program::{Program, Verify};
 use super::{Check, Report, Schedules};
 use crate::caught;
-use crate::image::ImageMedium;
-use crate::verdict::{Broken, Crash, Violation, panicked};
+use crate::verdict::{Broken, Violation, panicked};
 use crate::witness::Witness;
 
 /// Schedules that several lanes are run under, unless told otherwise.
@@ -30,8 +29,8 @@ pub(crate) struct Ran {
 impl Check {
     pub(super) fn run_schedules(
         &self,
-        program: &impl Program,
-        judge: &(impl Fn(&ImageMedium, &Crash<'_>) -> Result<(), Violation> + Copy),
+        program: &dyn Program,
+        judge: Verify<'_>,
         report: &mut Report,
     ) {
         let mut costs = Costs::default();
@@ -52,7 +51,7 @@ impl Check {
                         report.complete = false;
                         break;
                     }
-                    if check(self.record_with(scheduler, program, |run| explorer.ran(run))) {
+                    if check(self.record_with(scheduler, program, &mut |run| explorer.ran(run))) {
                         break;
                     }
                 }
@@ -74,8 +73,8 @@ impl Check {
     fn check_recorded(
         &self,
         ran: Result<Ran, Box<Finding>>,
-        program: &impl Program,
-        judge: &(impl Fn(&ImageMedium, &Crash<'_>) -> Result<(), Violation> + Copy),
+        program: &dyn Program,
+        judge: Verify<'_>,
         report: &mut Report,
         costs: &mut Costs,
     ) -> bool {
@@ -97,8 +96,8 @@ impl Check {
     pub(super) fn judge_again(
         &self,
         reproduction: &Reproduction,
-        program: &impl Program,
-        judge: impl Fn(&ImageMedium, &Crash<'_>) -> Result<(), Violation>,
+        program: &dyn Program,
+        judge: Verify<'_>,
     ) -> Result<(), Violation> {
         let nowhere = |why: String| {
             let why = format!("this image cannot exist here: {why}");
@@ -132,21 +131,24 @@ impl Check {
     fn run_lanes(
         &self,
         scheduler: Scheduler,
-        program: &impl Program,
+        program: &dyn Program,
         medium: &Recorder,
     ) -> Result<Run<()>, ScheduleError> {
-        let shared = program.share();
-        let run = |lane| program.run(LaneId(lane), medium, &shared);
-        let body = |lane| move || caught::note(|| run(lane));
-        let lanes = (0..self.lanes).map(body).collect();
-        scheduler.steps_max(self.program_ops_max).run(lanes)
+        let mut scheduler = Some(scheduler.steps_max(self.program_ops_max));
+        let mut ran = None;
+        program.run(medium, &mut |run| {
+            let body = |lane| move || caught::note(|| run(LaneId(lane)));
+            let lanes = (0..self.lanes).map(body).collect();
+            ran = scheduler.take().map(|scheduler| scheduler.run(lanes));
+        });
+        ran.expect("a program runs its lanes once")
     }
 
     /// The stacks with which a run under `plan` comes to some of its operations, by their index.
     pub(super) fn traces(
         &self,
         plan: &Plan,
-        program: &impl Program,
+        program: &dyn Program,
         ops: impl IntoIterator<Item = usize>,
     ) -> BTreeMap<usize, (Site, Backtrace)> {
         let medium = self.recorder().tracing(ops);
@@ -164,16 +166,16 @@ impl Check {
     pub(super) fn record(
         &self,
         scheduler: Scheduler,
-        program: &impl Program,
+        program: &dyn Program,
     ) -> Result<Ran, Box<Finding>> {
-        self.record_with(scheduler, program, |_| ())
+        self.record_with(scheduler, program, &mut |_| ())
     }
 
     fn record_with(
         &self,
         scheduler: Scheduler,
-        program: &impl Program,
-        ran: impl FnOnce(&Run<()>),
+        program: &dyn Program,
+        ran: &mut dyn FnMut(&Run<()>),
     ) -> Result<Ran, Box<Finding>> {
         let medium = self.recorder();
         let plan = scheduler.plan().clone();

@@ -5,12 +5,11 @@ use outlast_trace::OpLog;
 
 use super::costs::Costs;
 use super::finding::{Class, Finding, Place, Reproduction};
-use super::program::Program;
+use super::program::{Program, Verify};
 use super::run::Ran;
 use super::{Check, Report, classify};
 use crate::exhaustive::{Failure, Outcome, Unchecked};
-use crate::image::ImageMedium;
-use crate::verdict::{Broken, Crash, Judge, Violation};
+use crate::verdict::{Broken, Violation};
 use crate::witness::Witness;
 
 /// How often an image is recovered again to see whether it comes out the same.
@@ -24,8 +23,8 @@ impl Check {
     pub(super) fn check_run(
         &self,
         ran: Ran,
-        program: &impl Program,
-        judge: &(impl Fn(&ImageMedium, &Crash<'_>) -> Result<(), Violation> + Copy),
+        program: &dyn Program,
+        judge: Verify<'_>,
         report: &mut Report,
         costs: &mut Costs,
     ) -> bool {
@@ -56,12 +55,7 @@ impl Check {
     }
 
     /// Searches for a failure with as few crashes as one needs.
-    fn search(
-        &self,
-        log: &OpLog,
-        judge: &(impl Fn(&ImageMedium, &Crash<'_>) -> Result<(), Violation> + Copy),
-        report: &mut Report,
-    ) -> Outcome {
+    fn search(&self, log: &OpLog, judge: Verify<'_>, report: &mut Report) -> Outcome {
         let mut crashes = 1;
         let mut used = 0;
         loop {
@@ -69,7 +63,7 @@ impl Check {
             let runs = u64::from(self.settings.crashes - crashes + 1);
             let images = self.settings.images_left_for(runs, used);
             let settings = self.settings.clone().crashes(crashes).images_max(images);
-            let outcome = settings.run_all(&self.base, log, *judge);
+            let outcome = settings.run_all(&self.base, log, judge);
             used += outcome.images_verified();
             if crashes == self.settings.crashes || !outcome.failures.is_empty() {
                 report.images_verified += used;
@@ -82,7 +76,7 @@ impl Check {
     }
 
     /// Whether this failure shows each time that its image is recovered.
-    fn shows(&self, log: &OpLog, failure: &Failure, judge: impl Judge + Copy) -> bool {
+    fn shows(&self, log: &OpLog, failure: &Failure, judge: Verify<'_>) -> bool {
         (0..REPEATS).all(|_| {
             let replay = self.settings.replay(&self.base, log, &failure.witness, judge);
             replay.is_ok_and(|replay| {
@@ -94,10 +88,10 @@ impl Check {
 
     /// Whether the whole run is recovered in different ways: with other stores, or with another
     /// verdict.
-    fn unlike_itself(&self, log: &OpLog, mut judge: impl Judge) -> Option<Failure> {
+    fn unlike_itself(&self, log: &OpLog, judge: Verify<'_>) -> Option<Failure> {
         let witness = Witness::at_end_of(log);
         let point = &witness.crashes[0];
-        let mut recover = || self.settings.recover_once(&self.base, log, point, &mut judge);
+        let recover = || self.settings.recover_once(&self.base, log, point, &mut { judge });
         let first = recover()?;
         (0..REPEATS).find_map(|_| recover().filter(|again| *again != first)).map(|_| {
             let why = "recovered from the same image, it stored something else than before";
@@ -110,8 +104,8 @@ impl Check {
         &self,
         ran: Ran,
         failure: Failure,
-        program: &impl Program,
-        judge: &(impl Fn(&ImageMedium, &Crash<'_>) -> Result<(), Violation> + Copy),
+        program: &dyn Program,
+        judge: Verify<'_>,
     ) -> (Ran, Failure) {
         let mut best = (ran, failure);
         if self.lanes < 2 {
@@ -130,7 +124,7 @@ impl Check {
             let failing = shorter.and_then(|ran| {
                 let crashes = best.1.witness.crashes.len() as u32;
                 let settings = self.settings.clone().crashes(crashes);
-                let outcome = settings.run_all(&self.base, &ran.log, *judge);
+                let outcome = settings.run_all(&self.base, &ran.log, judge);
                 Some((ran, outcome.failures.into_iter().next()?))
             });
             match failing {

@@ -77,9 +77,9 @@ impl Exhaustive {
         base: &[u8],
         log: &OpLog,
         witness: &Witness,
-        mut judge: impl Judge,
+        judge: impl Judge,
     ) -> Result<Replay, TooWide> {
-        self.replay_with(base, log, witness, &mut judge)
+        self.replay_with(base, log, witness, &mut { judge })
     }
 
     fn replay_with(
@@ -87,7 +87,7 @@ impl Exhaustive {
         base: &[u8],
         log: &OpLog,
         witness: &Witness,
-        judge: &mut impl Judge,
+        judge: &mut dyn Judge,
     ) -> Result<Replay, TooWide> {
         let image = self.image(base);
         let mut replay = Replay {
@@ -141,7 +141,7 @@ impl Exhaustive {
         base: &[u8],
         log: &OpLog,
         point: &CrashPoint,
-        judge: &mut impl Judge,
+        judge: &mut dyn Judge,
     ) -> Option<(Result<(), Violation>, u128)> {
         let image = self.image(base);
         let told = Told::default().with(log);
@@ -153,7 +153,7 @@ impl Exhaustive {
     fn recover(
         &self,
         image: &ImageMedium,
-        judge_: &mut impl Judge,
+        judge_: &mut dyn Judge,
         told: &Told,
         level: u32,
         point: &CrashPoint,
@@ -185,6 +185,16 @@ impl Exhaustive {
         failure: &Failure,
         mut judge: impl Judge,
     ) -> Result<Failure, TooWide> {
+        self.shrink_with(base, log, failure, &mut judge)
+    }
+
+    fn shrink_with(
+        &self,
+        base: &[u8],
+        log: &OpLog,
+        failure: &Failure,
+        judge: &mut dyn Judge,
+    ) -> Result<Failure, TooWide> {
         let is_stuck = failure.violation.broken == Broken::Stuck;
         let mut tries = if is_stuck { TRIES_MAX_STUCK } else { TRIES_MAX };
         let mut best = failure.clone();
@@ -193,7 +203,7 @@ impl Exhaustive {
                 return Ok(None);
             }
             tries -= 1;
-            let replay = self.replay_with(base, log, witness, &mut judge)?;
+            let replay = self.replay_with(base, log, witness, judge)?;
             let same = replay.impossible.is_none() && replay.crashes.len() == witness.crashes.len();
             let violation = replay.verdict.err().filter(|_| same);
             Ok(violation

@@ -26,11 +26,11 @@ enum Flow {
     Stop,
 }
 
-pub(super) struct Search<'a, J> {
+pub(super) struct Search<'a> {
     settings: &'a Exhaustive,
     base: &'a [u8],
     image: ImageMedium,
-    judge: &'a mut J,
+    judge: &'a mut dyn Judge,
     levels: Vec<Level>,
     distinct: Vec<FxHashSet<u128>>,
     seen: &'a mut Seen,
@@ -69,11 +69,11 @@ impl Found {
     }
 }
 
-impl<'a, J: Judge> Search<'a, J> {
+impl<'a> Search<'a> {
     pub fn new(
         settings: &'a Exhaustive,
         base: &'a [u8],
-        judge: &'a mut J,
+        judge: &'a mut dyn Judge,
         seen: &'a mut Seen,
     ) -> Self {
         let levels = settings.crashes as usize;

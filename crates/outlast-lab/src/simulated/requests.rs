@@ -96,11 +96,11 @@ pub fn save_trace(
             destination_registers: from.destinations.map(register),
             ..ChampSimInstr::default()
         };
-        for (k, into) in to.source_memory.iter_mut().enumerate().take(from.loads.into()) {
-            *into = STREAM_ADDRESSES + from.load_at[k];
+        for (into, at) in to.source_memory.iter_mut().zip(from.load_at()) {
+            *into = STREAM_ADDRESSES + at;
         }
-        for (k, into) in to.destination_memory.iter_mut().enumerate().take(from.stores.into()) {
-            *into = STREAM_ADDRESSES + from.store_at[k];
+        for (into, at) in to.destination_memory.iter_mut().zip(from.store_at()) {
+            *into = STREAM_ADDRESSES + at;
         }
         file.write_all(&to.encode())?;
     }

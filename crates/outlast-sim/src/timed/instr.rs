@@ -3,10 +3,8 @@
 use crate::cache::LineBytes;
 use outlast_trace::{FlushKind, TxId};
 
-/// Loads that one instruction can have.
-pub const LOADS_MAX: usize = 4;
-/// Stores that one instruction can have.
-pub const STORES_MAX: usize = 2;
+/// Loads and stores that one instruction can have together.
+pub const ACCESSES_MAX: usize = 4;
 
 /// What an instruction is, besides its loads and stores.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -31,8 +29,8 @@ pub enum InstrKind {
     Mfence,
     /// A store that no program names but a scheme.
     Injected,
-    /// No instruction: something that software tells the machine.
-    Mark(Mark),
+    /// No instruction: something that software tells the machine, [`Batch::mark`].
+    Mark,
 }
 
 /// What software tells the machine, in program order.
@@ -78,8 +76,9 @@ pub enum Mark {
     },
 }
 
-/// One instruction. Register 0 is none.
+/// One instruction, in one line of the host's cache. Register 0 is none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(align(64))]
 pub struct Instr {
     /// Its address, for the branch predictor.
     pub pc: u64,
@@ -89,21 +88,19 @@ pub struct Instr {
     pub sources: [u8; 4],
     /// Registers it writes.
     pub destinations: [u8; 2],
-    /// How many of `load_at` it loads.
+    /// How many of `at` it loads.
     pub loads: u8,
-    /// How many of `store_at` it stores to.
+    /// How many of `at`, behind its loads, it stores to or flushes.
     pub stores: u8,
     /// Bytes of each store, 1 to 8, inside one aligned word.
     pub store_len: u8,
-    /// Physical byte addresses loaded from.
-    pub load_at: [u64; LOADS_MAX],
-    /// Physical byte addresses stored to, or flushed.
-    pub store_at: [u64; STORES_MAX],
-    /// What is stored, little-endian.
+    /// Physical byte addresses: of its loads, then of its stores.
+    pub at: [u64; ACCESSES_MAX],
+    /// The bytes of its stores, little-endian; of a `Store64` and a mark, which of its batch's.
     pub value: u64,
-    /// What a `Store64` stores: an index into the batch's lines.
-    pub line: u32,
 }
+
+const _: () = assert!(size_of::<Instr>() == 64);
 
 impl Instr {
     /// An instruction that only computes.
@@ -113,22 +110,67 @@ impl Instr {
 
     /// A load into a register.
     pub fn load(at: u64, into: u8) -> Self {
-        Self { loads: 1, load_at: [at, 0, 0, 0], destinations: [into, 0], ..Self::default() }
+        Self { loads: 1, at: [at, 0, 0, 0], destinations: [into, 0], ..Self::default() }
     }
 
     /// A store of an aligned word.
     pub fn store(at: u64, value: u64) -> Self {
-        Self { stores: 1, store_at: [at, 0], value, store_len: 8, ..Self::default() }
+        Self { stores: 1, at: [at, 0, 0, 0], value, store_len: 8, ..Self::default() }
     }
 
     /// A flush of the line that holds `at`.
     pub fn flush(kind: FlushKind, at: u64) -> Self {
-        Self { kind: InstrKind::Flush(kind), stores: 1, store_at: [at, 0], ..Self::default() }
+        Self { kind: InstrKind::Flush(kind), stores: 1, at: [at, 0, 0, 0], ..Self::default() }
     }
 
-    /// A fence or a mark.
+    /// A fence.
     pub fn of(kind: InstrKind) -> Self {
         Self { kind, ..Self::default() }
+    }
+
+    /// Where it loads from.
+    #[inline]
+    pub fn load_at(&self) -> &[u64] {
+        &self.at[..usize::from(self.loads)]
+    }
+
+    /// Where it stores to, or what it flushes.
+    #[inline]
+    pub fn store_at(&self) -> &[u64] {
+        &self.at[usize::from(self.loads)..][..usize::from(self.stores)]
+    }
+
+    /// Whether it can have another load: it has no stores, and not all of its accesses.
+    #[inline]
+    pub fn takes_load(&self) -> bool {
+        self.stores == 0 && usize::from(self.loads) < ACCESSES_MAX
+    }
+
+    /// Whether it can have one more store.
+    #[inline]
+    pub fn takes_store(&self) -> bool {
+        usize::from(self.loads + self.stores) < ACCESSES_MAX
+    }
+
+    /// One more load, in front of all stores.
+    ///
+    /// # Panics
+    /// When it takes none ([`Self::takes_load`]).
+    #[inline]
+    pub fn add_load(&mut self, at: u64) {
+        assert!(self.stores == 0, "loads come before stores");
+        self.at[usize::from(self.loads)] = at;
+        self.loads += 1;
+    }
+
+    /// One more store, of the same bytes as any before it.
+    ///
+    /// # Panics
+    /// When it has all the accesses that it can have.
+    #[inline]
+    pub fn add_store(&mut self, at: u64) {
+        self.at[usize::from(self.loads + self.stores)] = at;
+        self.stores += 1;
     }
 }
 
@@ -139,6 +181,41 @@ pub struct Batch {
     pub instrs: Vec<Instr>,
     /// What its `Store64`s store.
     pub lines: Vec<LineBytes>,
+    /// What its marks tell.
+    pub marks: Vec<Mark>,
+}
+
+impl Batch {
+    /// Appends a store of a whole line.
+    pub fn push_line(&mut self, at: u64, bytes: &LineBytes) {
+        let store = Instr::store(at, self.lines.len() as u64);
+        self.lines.push(*bytes);
+        self.instrs.push(Instr { kind: InstrKind::Store64, ..store });
+    }
+
+    /// Appends a mark.
+    pub fn push_mark(&mut self, mark: Mark) {
+        let value = self.marks.len() as u64;
+        self.marks.push(mark);
+        self.instrs.push(Instr { kind: InstrKind::Mark, value, ..Instr::default() });
+    }
+
+    /// What a `Store64` of this batch stores.
+    pub fn line(&self, store: &Instr) -> &LineBytes {
+        &self.lines[store.value as usize]
+    }
+
+    /// What a mark of this batch tells.
+    pub fn mark(&self, mark: &Instr) -> Mark {
+        self.marks[mark.value as usize]
+    }
+
+    /// Forgets all of it.
+    pub fn clear(&mut self) {
+        self.instrs.clear();
+        self.lines.clear();
+        self.marks.clear();
+    }
 }
 
 /// Why no more instructions come, in one line.

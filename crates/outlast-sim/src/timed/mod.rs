@@ -51,7 +51,7 @@ pub use config::{
 };
 pub use core::PAGE_TABLE;
 pub use drain::DrainCursor;
-pub use instr::{Batch, Instr, InstrKind, LOADS_MAX, Mark, STORES_MAX, Source, SourceError};
+pub use instr::{ACCESSES_MAX, Batch, Instr, InstrKind, Mark, Source, SourceError};
 pub use journal::{EpochEnd, TimedJournal};
 pub use machine::Machine;
 pub use memory_stats::{CycleHistogram, MemoryEnergy, PersistTimes, QueueStats};

@@ -48,28 +48,19 @@ impl LaneOps {
             Op::Store { at, bytes } => put_stores(InstrKind::Plain, at.0, bytes, batch),
             Op::StoreNt { at, bytes } => put_stores(InstrKind::StoreNt, at.0, bytes, batch),
             Op::Rmw { at, bytes } => put_stores(InstrKind::Rmw, at.0, bytes, batch),
-            Op::Store64 { line, bytes } => {
-                batch.lines.push(*bytes);
-                batch.instrs.push(Instr {
-                    line: (batch.lines.len() - 1) as u32,
-                    stores: 1,
-                    store_at: [line.start().0, 0],
-                    store_len: 8,
-                    ..Instr::of(InstrKind::Store64)
-                });
-            }
+            Op::Store64 { line, bytes } => batch.push_line(line.start().0, bytes),
             Op::Flush { kind, line } => batch.instrs.push(Instr::flush(kind, line.start().0)),
             Op::Sfence => batch.instrs.push(Instr::of(InstrKind::Sfence)),
             Op::Mfence => batch.instrs.push(Instr::of(InstrKind::Mfence)),
-            Op::TxBegin => put_mark(Mark::TxBegin, batch),
-            Op::TxEnd => put_mark(Mark::TxEnd, batch),
-            Op::TxAbort => put_mark(Mark::TxAbort, batch),
-            Op::Ack(tx) => put_mark(Mark::Ack(tx), batch),
-            Op::Lock { id, ticket } => put_mark(Mark::Lock { id, ticket }, batch),
-            Op::Unlock { id, ticket } => put_mark(Mark::Unlock { id, ticket }, batch),
-            Op::Signal { id, count } => put_mark(Mark::Signal { id, count }, batch),
-            Op::Wait { id, count } => put_mark(Mark::Wait { id, count }, batch),
-            Op::Epoch => put_mark(Mark::Epoch, batch),
+            Op::TxBegin => batch.push_mark(Mark::TxBegin),
+            Op::TxEnd => batch.push_mark(Mark::TxEnd),
+            Op::TxAbort => batch.push_mark(Mark::TxAbort),
+            Op::Ack(tx) => batch.push_mark(Mark::Ack(tx)),
+            Op::Lock { id, ticket } => batch.push_mark(Mark::Lock { id, ticket }),
+            Op::Unlock { id, ticket } => batch.push_mark(Mark::Unlock { id, ticket }),
+            Op::Signal { id, count } => batch.push_mark(Mark::Signal { id, count }),
+            Op::Wait { id, count } => batch.push_mark(Mark::Wait { id, count }),
+            Op::Epoch => batch.push_mark(Mark::Epoch),
             Op::Grow { .. } => {} // All memory is there from the start.
         }
     }
@@ -77,10 +68,6 @@ impl LaneOps {
     fn register(&self, load: u64) -> u8 {
         1 + (load % LOAD_REGISTERS) as u8
     }
-}
-
-fn put_mark(mark: Mark, batch: &mut Batch) {
-    batch.instrs.push(Instr::of(InstrKind::Mark(mark)));
 }
 
 fn put_stores(kind: InstrKind, at: u64, bytes: &[u8], batch: &mut Batch) {

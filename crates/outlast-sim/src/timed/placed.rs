@@ -47,19 +47,18 @@ impl<S: Source> Placed<S> {
 impl<S: Source> Source for Placed<S> {
     fn fill(&mut self, batch: &mut Batch) -> Result<(), SourceError> {
         let filled = self.source.fill(batch);
+        batch.marks.iter_mut().for_each(|mark| *mark = self.own(*mark));
         for number in 0..batch.instrs.len() {
             let mut instr = batch.instrs[number];
-            if let InstrKind::Mark(mark) = instr.kind {
-                instr.kind = InstrKind::Mark(self.own(mark));
-            }
             let store_bytes = match instr.kind {
                 InstrKind::Store64 | InstrKind::Flush(_) => 64,
                 _ => u64::from(instr.store_len),
             };
             let (loads, stores) = (usize::from(instr.loads), usize::from(instr.stores));
-            let loads = instr.load_at[..loads].iter_mut().map(|at| (at, 1));
-            let stores = instr.store_at[..stores].iter_mut().map(|at| (at, store_bytes));
-            let placed = loads.chain(stores).try_for_each(|(at, bytes)| self.place(at, bytes));
+            let mut accesses = instr.at.iter_mut().take(loads + stores).enumerate();
+            let placed = accesses.try_for_each(|(number, at)| {
+                self.place(at, if number < loads { 1 } else { store_bytes })
+            });
             if let Err(error) = placed {
                 batch.instrs.truncate(number);
                 return Err(error);

@@ -9,7 +9,7 @@ use outlast_trace::{
 };
 use rustc_hash::FxHashMap;
 
-use super::instr::{Batch, Instr, InstrKind, LOADS_MAX, Mark, Source, SourceError};
+use super::instr::{Batch, Instr, InstrKind, Mark, Source, SourceError};
 use crate::cache::LineBytes;
 use outlast_trace::LineAddr;
 
@@ -368,22 +368,21 @@ impl Filling<'_> {
             let end = access.at + u64::from(access.len);
             let kind = sites[number].kind;
             if access.stores {
-                if instr.stores > 0 || access.at % 8 + u64::from(access.len) > 8 {
+                let is_word = access.at % 8 + u64::from(access.len) <= 8;
+                if instr.stores > 0 || !instr.takes_store() || !is_word {
                     is_one = false;
                     break;
                 }
-                instr.store_at[0] = self.pages.place(self.memory, access.at)?;
-                (instr.stores, instr.store_len, instr.value) = (1, access.len, access.value);
+                instr.add_store(self.pages.place(self.memory, access.at)?);
+                (instr.store_len, instr.value) = (access.len, access.value);
                 instr.kind = kind_of_store(kind, access.len).unwrap_or(instr.kind);
             } else if kind != SiteKind::Locked {
                 if load_end != access.at || access.at.is_multiple_of(64) {
-                    if usize::from(instr.loads) == LOADS_MAX || instr.stores > 0 {
+                    if !instr.takes_load() {
                         is_one = false;
                         break;
                     }
-                    let place = self.pages.place(self.memory, access.at)?;
-                    instr.load_at[usize::from(instr.loads)] = place;
-                    instr.loads += 1;
+                    instr.add_load(self.pages.place(self.memory, access.at)?);
                 }
                 if (end - 1) / 64 != access.at / 64 {
                     is_one = false;
@@ -452,7 +451,7 @@ impl Filling<'_> {
     /// The instruction that was put there last; another one in its place where that is a mark.
     #[inline]
     fn present(&mut self, site: &Site) -> &mut Instr {
-        let is_mark = |instr: &Instr| matches!(instr.kind, InstrKind::Mark(_));
+        let is_mark = |instr: &Instr| instr.kind == InstrKind::Mark;
         if self.batch.instrs.last().is_none_or(is_mark) {
             self.goes_on(site);
         }
@@ -477,7 +476,7 @@ impl Filling<'_> {
             let told = self.memory.order[usize::from(*id)].tells.len() as u64;
             let id = u64::from(self.memory.at.thread + *id);
             let mark = Mark::Wait { id, count: self.rounds * told + *count };
-            self.batch.instrs.push(Instr::of(InstrKind::Mark(mark)));
+            self.batch.push_mark(mark);
             if is_new {
                 self.batch.instrs.push(present);
             }
@@ -492,7 +491,7 @@ impl Filling<'_> {
             let id = u64::from(self.memory.at.thread + self.number);
             let count = self.rounds * self.order.tells.len() as u64 + *self.told as u64;
             let mark = Mark::Signal { id, count };
-            self.batch.instrs.push(Instr::of(InstrKind::Mark(mark)));
+            self.batch.push_mark(mark);
         }
     }
 
@@ -500,24 +499,23 @@ impl Filling<'_> {
     fn load(&mut self, site: &Site, at: u64) -> Result<(), SourceError> {
         let place = self.pages.place(self.memory, at)?;
         let present = self.present(site);
-        if usize::from(present.loads) == LOADS_MAX || present.stores > 0 {
+        if !present.takes_load() {
             self.goes_on(site);
         }
-        let present = self.present(site);
-        present.load_at[usize::from(present.loads)] = place;
-        present.loads += 1;
+        self.present(site).add_load(place);
         Ok(())
     }
 
     #[inline]
     fn store(&mut self, site: &Site, at: u64, len: u8, value: u64) -> Result<(), SourceError> {
         let place = self.pages.place(self.memory, at)?;
-        if self.present(site).stores > 0 {
+        let present = self.present(site);
+        if present.stores > 0 || !present.takes_store() {
             self.goes_on(site);
         }
         let present = self.present(site);
-        present.store_at[0] = place;
-        (present.stores, present.store_len, present.value) = (1, len, value);
+        present.add_store(place);
+        (present.store_len, present.value) = (len, value);
         present.kind = kind_of_store(site.kind, len).unwrap_or(present.kind);
         Ok(())
     }
@@ -526,7 +524,7 @@ impl Filling<'_> {
     fn output(&mut self) {
         self.branch_goes(None);
         self.repeated_ends();
-        self.batch.instrs.push(Instr::of(InstrKind::Mark(Mark::Epoch)));
+        self.batch.push_mark(Mark::Epoch);
     }
 
     fn system_write(&mut self, at: u64, bytes: &[u8]) -> Result<(), SourceError> {
@@ -573,12 +571,11 @@ impl Filling<'_> {
             }
             let mut instr = plain(site);
             if let Some(load) = load {
-                instr.load_at[0] = self.pages.place(self.memory, load.at)?;
-                instr.loads = 1;
+                instr.add_load(self.pages.place(self.memory, load.at)?);
             }
             if let Some(store) = store {
-                instr.store_at[0] = self.pages.place(self.memory, store.at)?;
-                (instr.stores, instr.store_len, instr.value) = (1, store.len, store.value);
+                instr.add_store(self.pages.place(self.memory, store.at)?);
+                (instr.store_len, instr.value) = (store.len, store.value);
             }
             self.repeated.instr = Some(instr);
             self.repeated.block = execution.block;

@@ -1,6 +1,6 @@
 //! Streams of instructions made on the fly, by which the machine's own speed is measured.
 
-use super::instr::{Batch, Instr, InstrKind, Mark, Source, SourceError};
+use super::instr::{Batch, Instr, Mark, Source, SourceError};
 use crate::rng::Rng;
 use outlast_trace::TxId;
 
@@ -111,10 +111,9 @@ impl InTransactions {
 
 impl Source for InTransactions {
     fn fill(&mut self, batch: &mut Batch) -> Result<(), SourceError> {
-        let mark = |mark| Instr::of(InstrKind::Mark(mark));
         for _ in 0..BATCH {
             let stored = self.stored.get_or_insert_with(|| {
-                batch.instrs.push(mark(Mark::TxBegin));
+                batch.push_mark(Mark::TxBegin);
                 0
             });
             let instr = self.stream.next_instr();
@@ -122,8 +121,8 @@ impl Source for InTransactions {
             *stored += u32::from(instr.stores);
             if *stored == self.stores {
                 self.number += 1;
-                batch.instrs.push(mark(Mark::TxEnd));
-                batch.instrs.push(mark(Mark::Ack(TxId(self.number))));
+                batch.push_mark(Mark::TxEnd);
+                batch.push_mark(Mark::Ack(TxId(self.number)));
                 self.stored = None;
             }
         }
@@ -141,6 +140,7 @@ impl Source for Stream {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::timed::instr::InstrKind;
 
     #[test]
     fn transactions_have_their_stores_and_end_before_the_next_begins() {
@@ -149,15 +149,16 @@ mod tests {
         (0..8).for_each(|_| source.fill(&mut instrs).unwrap());
         let mut inside = None;
         for instr in &instrs.instrs {
-            match instr.kind {
-                InstrKind::Mark(Mark::TxBegin) => assert_eq!(inside.replace(0), None),
-                InstrKind::Mark(Mark::TxEnd) => assert_eq!(inside.take(), Some(3)),
+            let mark = (instr.kind == InstrKind::Mark).then(|| instrs.mark(instr));
+            match mark {
+                Some(Mark::TxBegin) => assert_eq!(inside.replace(0), None),
+                Some(Mark::TxEnd) => assert_eq!(inside.take(), Some(3)),
                 _ => inside = inside.map(|stores| stores + u32::from(instr.stores)),
             }
         }
         let mut stream = Stream::new(Pattern::Random, 1);
         (0..8).for_each(|_| stream.fill(&mut same).unwrap());
-        instrs.instrs.retain(|instr| !matches!(instr.kind, InstrKind::Mark(_)));
+        instrs.instrs.retain(|instr| instr.kind != InstrKind::Mark);
         assert_eq!(instrs.instrs, same.instrs, "nothing else is changed");
     }
 }

@@ -10,7 +10,7 @@ use super::{
     config::{CoreKind, MachineConfig, MachineError},
     core::{Core, Front, InOrder, OutOfOrder},
     event::Event,
-    instr::{LOADS_MAX, STORES_MAX, Source, SourceError},
+    instr::{ACCESSES_MAX, Source, SourceError},
     journal::TimedJournal,
     memory_system::{MemorySystem, buffered_until},
     ports::{Alarms, Scheme, keeps_bits},
@@ -111,8 +111,8 @@ fn half_core(config: &MachineConfig) -> MachineConfig {
         *divided = (*divided / 2).max(1);
     }
     // One instruction must fit.
-    part.core.load_queue = part.core.load_queue.max(LOADS_MAX as u32);
-    part.core.store_queue = part.core.store_queue.max(STORES_MAX as u32);
+    part.core.load_queue = part.core.load_queue.max(ACCESSES_MAX as u32);
+    part.core.store_queue = part.core.store_queue.max(ACCESSES_MAX as u32);
     part
 }
 

@@ -56,9 +56,10 @@ impl TraceSource {
     }
 }
 
-/// What the machine executes for an instruction of a trace.
+/// What the machine executes for an instruction of a trace: one instruction, and another one for stores
+/// beyond the accesses that one can have, which no instruction of a real processor has.
 #[inline]
-fn instr(from: &ChampSimInstr, pages: &mut Pages, stores: &mut u64) -> Instr {
+fn put(from: &ChampSimInstr, pages: &mut Pages, stores: &mut u64, into: &mut Vec<Instr>) {
     let mut instr = Instr { pc: from.ip, store_len: 8, ..Instr::default() };
     let ignored = ChampSimInstr::INSTRUCTION_POINTER;
     for (register, into) in from.source_registers.iter().zip(&mut instr.sources) {
@@ -70,25 +71,27 @@ fn instr(from: &ChampSimInstr, pages: &mut Pages, stores: &mut u64) -> Instr {
         *into = if *register == ignored || folded { 0 } else { *register };
     }
     for &at in from.source_memory.iter().filter(|at| **at != 0) {
-        instr.load_at[usize::from(instr.loads)] = pages.translate(at);
-        instr.loads += 1;
+        instr.add_load(pages.translate(at));
     }
     for &at in from.destination_memory.iter().filter(|at| **at != 0) {
-        instr.store_at[usize::from(instr.stores)] = pages.translate(at) & !7;
-        instr.stores += 1;
+        if !instr.takes_store() {
+            into.push(instr);
+            instr = Instr { loads: 0, stores: 0, ..instr };
+        }
+        instr.add_store(pages.translate(at) & !7);
         *stores += 1;
         instr.value = *stores;
     }
     if from.is_branch && from.source_registers.contains(&ChampSimInstr::FLAGS) {
         instr.kind = InstrKind::Branch(from.taken);
     }
-    instr
+    into.push(instr);
 }
 
 impl Source for TraceSource {
     fn fill(&mut self, batch: &mut Batch) -> Result<(), SourceError> {
         let Self { reader, pages, stores } = self;
-        let read = reader.read(|from| batch.instrs.push(instr(from, pages, stores)));
+        let read = reader.read(|from| put(from, pages, stores, &mut batch.instrs));
         read.map(|_more| ()).map_err(|error| SourceError(error.to_string()))
     }
 }
@@ -112,8 +115,24 @@ mod tests {
             destination_memory: [0x7fff_0003, 0],
             ..ChampSimInstr::default()
         };
-        let instr = instr(&push, &mut Pages::default(), &mut 0);
+        let mut instrs = Vec::new();
+        put(&push, &mut Pages::default(), &mut 0, &mut instrs);
+        let [instr] = instrs[..] else { panic!("one instruction: {instrs:?}") };
         assert_eq!((instr.sources, instr.destinations), ([6, 3, 0, 0], [0, 0]));
-        assert_eq!((instr.stores, instr.store_at[0], instr.value), (1, 0, 1), "one aligned word");
+        assert_eq!((instr.store_at(), instr.value), (&[0][..], 1), "one aligned word");
+    }
+
+    #[test]
+    fn stores_beyond_the_accesses_of_an_instruction_are_another_one() {
+        let many = ChampSimInstr {
+            source_memory: [0x1000, 0x1008, 0x1010, 0x1018],
+            destination_memory: [0x1020, 0x1028],
+            ..ChampSimInstr::default()
+        };
+        let mut instrs = Vec::new();
+        put(&many, &mut Pages::default(), &mut 0, &mut instrs);
+        assert_eq!(instrs[0].load_at(), [0, 8, 16, 24]);
+        assert_eq!((instrs[0].stores, instrs[1].loads, instrs.len()), (0, 0, 2));
+        assert_eq!(instrs[1].store_at(), [32, 40]);
     }
 }

@@ -28,6 +28,10 @@ enum Event<'a, 'l> {
     Commit(&'a Commit<'l>),
 }
 
+fn number(event: &(Seq, Event<'_, '_>)) -> Seq {
+    event.0
+}
+
 /// Words by their places, as far as records tell.
 #[derive(Default)]
 struct Known(HashMap<PoolOffset, u64, BuildHasherDefault<FxHasher>>);
@@ -55,7 +59,7 @@ impl Rebuild {
         let undone = undone.iter().map(|record| (record.seq, Event::Undone(record)));
         let commits = commits.iter().map(|commit| (commit.seq, Event::Commit(commit)));
         let mut events: Vec<_> = undone.chain(commits).collect();
-        events.sort_by_key(|(seq, _)| *seq);
+        events.sort_by_key(number);
         let mut known = Known::default();
         for (_, event) in &events {
             match event {

@@ -134,8 +134,13 @@ impl Rebuild {
 
     /// The matrices of all these lines, by their numbers.
     pub(super) fn unsettled<M: Medium>(&self, medium: &M) -> BTreeMap<u64, MatrixAt> {
-        let found = self.touched.iter().filter_map(|line| self.matrices.of_line(medium, *line));
-        found.map(|(matrix, _)| (matrix.number(), matrix)).collect()
+        let mut matrices = BTreeMap::new();
+        for line in &self.touched {
+            if let Some((matrix, _)) = self.matrices.of_line(medium, *line) {
+                matrices.insert(matrix.number(), matrix);
+            }
+        }
+        matrices
     }
 
     /// Makes them anew. Returns the lines to be flushed.

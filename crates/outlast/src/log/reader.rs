@@ -369,7 +369,7 @@ pub(crate) fn read_undo<M: Medium>(
             }
         }
     }
-    parts.sort_by_key(|(seq, _)| std::cmp::Reverse(*seq));
+    parts.sort_by_key(newest);
     let mut records = Vec::new();
     for (_, part) in parts.into_iter().filter(|_| of_undo) {
         if records.is_empty() {
@@ -377,6 +377,10 @@ pub(crate) fn read_undo<M: Medium>(
         }
     }
     Ok(records)
+}
+
+fn newest(part: &(Seq, Region)) -> std::cmp::Reverse<Seq> {
+    std::cmp::Reverse(part.0)
 }
 
 #[cfg(test)]

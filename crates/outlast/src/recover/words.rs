@@ -54,12 +54,16 @@ where
     true
 }
 
+fn place(word: &Word) -> PoolOffset {
+    word.0
+}
+
 fn store_part<M: Medium>(io: Io<'_, M>, words: &mut [Word]) {
     if words.is_empty() {
         return;
     }
     let medium = io.medium;
-    words.sort_by_key(|(at, _)| *at);
+    words.sort_by_key(place);
     let mut page = u64::MAX;
     for (at, _) in &*words {
         if at.0 / PAGE_BYTES != page {

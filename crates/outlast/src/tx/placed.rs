@@ -21,6 +21,10 @@ impl Placed {
     pub fn replace(&mut self, blocks: impl Iterator<Item = Block>) {
         self.0.clear();
         self.0.extend(blocks);
+        self.sort();
+    }
+
+    fn sort(&mut self) {
         self.0.sort_unstable_by_key(|block| block.at);
     }
 

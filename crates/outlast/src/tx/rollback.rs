@@ -120,7 +120,7 @@ impl<M: Medium> Tx<'_, M> {
         let stored = self.lane.buffers.lines.entries().iter().map(|entry| entry.line);
         let mut pages: Vec<ByteRange> =
             stored.chain(blocks).map(|line| self.page_of(line)).collect();
-        pages.sort_unstable_by_key(|page| page.at);
+        pages.sort_unstable_by_key(place);
         pages.dedup();
         pages
     }
@@ -245,4 +245,8 @@ impl<M: Medium> Tx<'_, M> {
         let bytes = self.pool.page_bytes;
         ByteRange::new(PoolOffset(line.start().0 / bytes * bytes), bytes)
     }
+}
+
+fn place(page: &ByteRange) -> PoolOffset {
+    page.at
 }

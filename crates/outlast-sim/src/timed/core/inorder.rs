@@ -175,7 +175,7 @@ impl InOrder {
             }
             self.stage = Stage::Loads(k + 1);
             let before = self.lsu.stores.tail;
-            self.lsu.loads[0] = Load::new(instr.load_at[usize::from(k)], 0, before);
+            self.lsu.loads[0] = Load::new(instr.at[usize::from(k)], 0, before);
             match self.lsu.load(0, now, up) {
                 Some(done) if done > now => {
                     self.waits_for = Lost::Load;
@@ -196,7 +196,8 @@ impl InOrder {
                 break;
             }
             self.stage = Stage::Translate(k + 1);
-            match self.lsu.translate_store(instr.store_at[usize::from(k)], 0, up) {
+            let at = instr.at[usize::from(instr.loads + k)];
+            match self.lsu.translate_store(at, 0, up) {
                 Some(0) => {}
                 Some(cycles) => return Step::At(now.plus(cycles)),
                 None => {
@@ -231,7 +232,7 @@ impl InOrder {
                 self.lsu.stats.fence_cycles += now.since(since);
                 self.lsu.stats.fences += 1;
             }
-            InstrKind::Mark(mark) => return self.mark(mark, instr, now, up),
+            InstrKind::Mark => return self.mark(self.front.batch.mark(instr), now, up),
             InstrKind::StoreNt | InstrKind::Store64 | InstrKind::Flush(_) | InstrKind::Injected => {
             }
         }
@@ -255,35 +256,33 @@ impl InOrder {
             InstrKind::StoreNt => StoreKind::StoreNt,
             InstrKind::Store64 => StoreKind::Store64,
             InstrKind::Flush(kind) => StoreKind::Flush(kind),
-            InstrKind::Mark(mark) => StoreKind::Mark(mark),
             _ => StoreKind::Store,
         };
-        for k in 0..usize::from(instr.stores.max(1)) {
-            let store = Store {
-                at: instr.store_at[k],
+        for &at in instr.store_at() {
+            let number = self.push_store(Store {
+                at,
                 value: instr.value,
                 len: instr.store_len,
                 kind,
                 asked: false,
                 ready: Cycle(0),
-            };
-            let number = self.lsu.stores.push(store);
+            });
             if kind == StoreKind::Store64 {
-                self.lsu.stores.set_line(number, &self.front.batch.lines[instr.line as usize]);
+                self.lsu.stores.set_line(number, self.front.batch.line(instr));
             }
         }
+    }
+
+    /// Puts a store, which has retired, into the store buffer.
+    fn push_store(&mut self, store: Store) -> u64 {
+        let number = self.lsu.stores.push(store);
         self.lsu.stores.senior = self.lsu.stores.tail;
+        number
     }
 
     /// A mark takes no time. Those that a scheme hears of travel with the stores, the others
     /// wait for them.
-    fn mark<S: Scheme>(
-        &mut self,
-        mark: Mark,
-        instr: &Instr,
-        now: Cycle,
-        up: &mut Uncore<S>,
-    ) -> Step {
+    fn mark<S: Scheme>(&mut self, mark: Mark, now: Cycle, up: &mut Uncore<S>) -> Step {
         match mark {
             Mark::TxBegin | Mark::TxEnd | Mark::Epoch => {
                 if self.lsu.stores.room() == 0 {
@@ -292,7 +291,14 @@ impl InOrder {
                 if mark == Mark::TxBegin {
                     up.transaction_begins(self.id);
                 }
-                self.push_stores(instr);
+                self.push_store(Store {
+                    at: 0,
+                    value: 0,
+                    len: 0,
+                    kind: StoreKind::Mark(mark),
+                    asked: false,
+                    ready: Cycle(0),
+                });
                 self.lsu.drain(up);
             }
             Mark::TxAbort => {
@@ -325,8 +331,9 @@ impl InOrder {
     pub(super) fn goes_back(&mut self) -> bool {
         if self.stage == Stage::Act
             && self.blocked
-            && let Some(Instr { kind: InstrKind::Mark(mark), .. }) = self.front.peek()
-            && matches!(mark, Mark::Lock { .. } | Mark::Wait { .. })
+            && let Some(&instr) = self.front.peek()
+            && instr.kind == InstrKind::Mark
+            && matches!(self.front.batch.mark(&instr), Mark::Lock { .. } | Mark::Wait { .. })
         {
             self.stage = Stage::Loads(0);
             self.blocked = false;

@@ -80,8 +80,7 @@ impl Front {
             return;
         }
         self.before += self.batch.instrs.len() as u64 - std::mem::take(&mut self.inserted);
-        self.batch.instrs.clear();
-        self.batch.lines.clear();
+        self.batch.clear();
         self.next = 0;
         self.failed = self.source.fill(&mut self.batch).err();
         self.exhausted = self.batch.instrs.is_empty() || self.failed.is_some();

@@ -56,6 +56,8 @@ pub(in crate::timed) struct OutOfOrder {
     entries: Vec<Entry>,
     /// What an entry is that is not plain.
     kinds: Vec<InstrKind>,
+    /// What an entry tells that is a mark.
+    marks: Vec<Mark>,
     mask: u64,
     capacity: u64,
     /// Instructions are numbered from the start: the oldest, and the next.
@@ -120,6 +122,7 @@ impl OutOfOrder {
             front,
             entries: vec![empty; slots],
             kinds: vec![InstrKind::Plain; slots],
+            marks: vec![Mark::Epoch; slots],
             mask: slots as u64 - 1,
             capacity: config.core.rob.into(),
             head: 0,
@@ -262,10 +265,10 @@ impl OutOfOrder {
                 self.lsu.stats.instructions += 1;
                 left -= 1;
             } else {
-                if !self.may_retire(self.kinds[slot], now, up) {
+                if !self.may_retire(slot, now, up) {
                     break;
                 }
-                let is_mark = matches!(self.kinds[slot], InstrKind::Mark(_));
+                let is_mark = self.kinds[slot] == InstrKind::Mark;
                 let injected = self.kinds[slot] == InstrKind::Injected;
                 self.lsu.stats.instructions += u64::from(!is_mark && !injected);
                 self.lsu.stats.injected += u64::from(injected);
@@ -281,26 +284,23 @@ impl OutOfOrder {
     }
 
     /// Whether an instruction with conditions may retire as the oldest.
-    fn may_retire<S: Scheme>(&mut self, kind: InstrKind, now: Cycle, up: &mut Uncore<S>) -> bool {
-        let may = match kind {
-            InstrKind::Sfence | InstrKind::Mfence | InstrKind::Rmw => self.lsu.all_done(up),
-            InstrKind::Mark(Mark::TxBegin) => {
+    fn may_retire<S: Scheme>(&mut self, slot: usize, now: Cycle, up: &mut Uncore<S>) -> bool {
+        let kind = self.kinds[slot];
+        let mark = (kind == InstrKind::Mark).then(|| self.marks[slot]);
+        let drained = self.lsu.stores.head == self.lsu.stores.senior;
+        let may = match mark {
+            None if is_fence(kind) => self.lsu.all_done(up),
+            None => true,
+            Some(Mark::TxBegin) => {
                 up.transaction_begins(self.id);
                 true
             }
-            InstrKind::Mark(Mark::TxEnd | Mark::Epoch) => true,
-            InstrKind::Mark(Mark::TxAbort) => {
-                self.lsu.stores.head == self.lsu.stores.senior && up.transaction_aborts(self.id)
-            }
-            InstrKind::Mark(mark @ (Mark::Lock { .. } | Mark::Wait { .. })) => {
-                up.pass(self.id, mark)
-            }
-            InstrKind::Mark(mark) => {
-                self.lsu.stores.head == self.lsu.stores.senior && up.pass(self.id, mark)
-            }
-            _ => true,
+            Some(Mark::TxEnd | Mark::Epoch) => true,
+            Some(Mark::TxAbort) => drained && up.transaction_aborts(self.id),
+            Some(mark @ (Mark::Lock { .. } | Mark::Wait { .. })) => up.pass(self.id, mark),
+            Some(mark) => drained && up.pass(self.id, mark),
         };
-        let fence = matches!(kind, InstrKind::Sfence | InstrKind::Mfence | InstrKind::Rmw);
+        let fence = is_fence(kind);
         if fence && may {
             self.lsu.stats.fences += 1;
             let since = self.fence_since.take().unwrap_or(now);
@@ -308,12 +308,10 @@ impl OutOfOrder {
         } else if fence {
             self.fence_since.get_or_insert(now);
         }
-        self.head_waits = match kind {
+        self.head_waits = match mark {
             _ if may => Lost::Work,
-            InstrKind::Mark(Mark::Lock { .. } | Mark::Wait { .. }) => Lost::Order,
-            InstrKind::Mark(Mark::TxAbort) if self.lsu.stores.head == self.lsu.stores.senior => {
-                Lost::Log
-            }
+            Some(Mark::Lock { .. } | Mark::Wait { .. }) => Lost::Order,
+            Some(Mark::TxAbort) if self.lsu.stores.head == self.lsu.stores.senior => Lost::Log,
             _ => self.lsu.fence_waits_for(),
         };
         self.head_blocked = !may;
@@ -409,12 +407,13 @@ impl OutOfOrder {
 
     /// Whether no instruction has begun; one that waits for another core goes back.
     pub(super) fn goes_back(&mut self) -> bool {
-        let is_order =
-            |kind| matches!(kind, InstrKind::Mark(Mark::Lock { .. } | Mark::Wait { .. }));
+        let head = self.slot(self.head);
+        let is_order = self.kinds[head] == InstrKind::Mark
+            && matches!(self.marks[head], Mark::Lock { .. } | Mark::Wait { .. });
         if self.tail - self.head == 1
             && self.head_blocked
             && self.serialising == Some(self.head)
-            && is_order(self.kinds[self.slot(self.head)])
+            && is_order
         {
             // Nothing entered behind it, and the front has not gone on.
             self.tail -= 1;
@@ -431,12 +430,13 @@ impl OutOfOrder {
 
     pub(super) fn describe(&self) -> String {
         let head = self.slot(self.head);
+        let mark = (self.kinds[head] == InstrKind::Mark).then(|| self.marks[head]);
+        let oldest = mark.map_or(format!("{:?}", self.kinds[head]), |mark| format!("{mark:?}"));
         format!(
-            "out-of-order core {}: {} in the reorder buffer, oldest {:?} ({:?}), blocked {}, \
+            "out-of-order core {}: {} in the reorder buffer, oldest {oldest} ({:?}), blocked {}, \
              resume {}, wrong branch {:?}, serialising {:?}; {}",
             self.id,
             self.tail - self.head,
-            self.kinds[head],
             self.entries[head],
             self.head_blocked,
             self.resume,
@@ -445,4 +445,9 @@ impl OutOfOrder {
             self.lsu.describe()
         )
     }
+}
+
+/// Whether it waits for all older stores and flushes.
+fn is_fence(kind: InstrKind) -> bool {
+    matches!(kind, InstrKind::Sfence | InstrKind::Mfence | InstrKind::Rmw)
 }

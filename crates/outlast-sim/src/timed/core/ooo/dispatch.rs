@@ -43,7 +43,7 @@ impl OutOfOrder {
                 return false;
             }
             // A mark travels with the stores and takes an entry, too.
-            let mark = matches!(instr.kind, InstrKind::Mark(_));
+            let mark = instr.kind == InstrKind::Mark;
             if self.load_tail - self.load_head + u64::from(instr.loads)
                 > self.lsu.loads.len() as u64
                 || u64::from(instr.stores) + u64::from(mark) > self.lsu.stores.room()
@@ -86,7 +86,7 @@ impl OutOfOrder {
         }
         let (first_load, first_store) = (self.load_tail, self.lsu.stores.tail);
         let loads = self.lsu.loads.len() as u64;
-        for &at in &instr.load_at[..usize::from(instr.loads)] {
+        for &at in instr.load_at() {
             self.lsu.loads[(self.load_tail % loads) as usize] =
                 Load::new(at, slot as u16, first_store);
             self.load_tail += 1;
@@ -106,7 +106,7 @@ impl OutOfOrder {
         self.tail += 1;
         if instr.kind != InstrKind::Plain {
             self.kinds[slot] = instr.kind;
-            self.enter_kind(instr, number);
+            self.enter_kind(instr, number, slot);
         }
         if missing == 0 {
             self.execute(slot, now, up);
@@ -122,16 +122,20 @@ impl OutOfOrder {
             InstrKind::StoreNt => StoreKind::StoreNt,
             InstrKind::Store64 => StoreKind::Store64,
             InstrKind::Flush(kind) => StoreKind::Flush(kind),
-            InstrKind::Mark(mark @ (Mark::TxBegin | Mark::TxEnd | Mark::Epoch)) => {
-                self.push_store(0, instr, StoreKind::Mark(mark));
-                return 1;
+            InstrKind::Mark => {
+                let mark = self.front.batch.mark(instr);
+                let travels = matches!(mark, Mark::TxBegin | Mark::TxEnd | Mark::Epoch);
+                if travels {
+                    self.push_store(0, instr, StoreKind::Mark(mark));
+                }
+                return u8::from(travels);
             }
             _ => StoreKind::Store,
         };
-        for &at in &instr.store_at[..usize::from(instr.stores)] {
+        for &at in instr.store_at() {
             let number = self.push_store(at, instr, kind);
             if kind == StoreKind::Store64 {
-                self.lsu.stores.set_line(number, &self.front.batch.lines[instr.line as usize]);
+                self.lsu.stores.set_line(number, self.front.batch.line(instr));
             }
         }
         instr.stores
@@ -149,7 +153,7 @@ impl OutOfOrder {
         })
     }
 
-    pub(super) fn enter_kind(&mut self, instr: &Instr, number: u64) {
+    pub(super) fn enter_kind(&mut self, instr: &Instr, number: u64, slot: usize) {
         match instr.kind {
             InstrKind::Branch(taken) => {
                 self.lsu.stats.branches += 1;
@@ -158,10 +162,13 @@ impl OutOfOrder {
                     self.wrong_branch = Some(number);
                 }
             }
-            InstrKind::Mfence
-            | InstrKind::Rmw
-            | InstrKind::Mark(Mark::TxAbort | Mark::Lock { .. } | Mark::Wait { .. }) => {
-                self.serialising = Some(number);
+            InstrKind::Mfence | InstrKind::Rmw => self.serialising = Some(number),
+            InstrKind::Mark => {
+                let mark = self.front.batch.mark(instr);
+                self.marks[slot] = mark;
+                if matches!(mark, Mark::TxAbort | Mark::Lock { .. } | Mark::Wait { .. }) {
+                    self.serialising = Some(number);
+                }
             }
             _ => {}
         }
