@@ -34,8 +34,10 @@ pub struct ProgramMemory {
     frames: FxHashMap<u64, u64>,
     base: Vec<u8>,
     order: Vec<ThreadOrder>,
-    /// Each block's instructions, without their accesses.
-    plain: Vec<Vec<Instr>>,
+    /// The instructions of all blocks, with the registers that are dependences, and where each block's
+    /// begin.
+    sites: Vec<Site>,
+    blocks: Vec<u32>,
 }
 
 impl ProgramMemory {
@@ -58,10 +60,13 @@ impl ProgramMemory {
             frames: FxHashMap::default(),
             base: Vec::with_capacity(pages.len() * PAGE_BYTES),
             order: order_of_threads(program)?,
-            plain: (0..program.blocks())
-                .map(|block| program.block(block).iter().map(plain).collect())
-                .collect(),
+            sites: Vec::new(),
+            blocks: vec![0],
         };
+        for block in 0..program.blocks() {
+            memory.sites.extend(program.block(block).iter().map(dependent));
+            memory.blocks.push(memory.sites.len() as u32);
+        }
         for page in pages {
             if let std::collections::hash_map::Entry::Vacant(entry) =
                 memory.frames.entry(page.number)
@@ -71,6 +76,13 @@ impl ProgramMemory {
             }
         }
         Ok(memory)
+    }
+
+    /// A block's instructions.
+    #[inline]
+    fn block(&self, block: u32) -> &[Site] {
+        let [from, to] = [block, block + 1].map(|at| self.blocks[at as usize] as usize);
+        &self.sites[from..to]
     }
 
     /// The place of a program behind this one.
@@ -222,7 +234,6 @@ impl ProgramSource {
 /// What [`ProgramSource::fill`] needs besides the thread, which is borrowed by what it told.
 struct Filling<'a> {
     batch: &'a mut Batch,
-    program: &'a Program,
     memory: &'a ProgramMemory,
     order: &'a ThreadOrder,
     number: u16,
@@ -240,7 +251,6 @@ impl Source for ProgramSource {
         while batch.instrs.len() < BATCH {
             let Self {
                 thread,
-                program,
                 memory,
                 number,
                 pages,
@@ -256,7 +266,6 @@ impl Source for ProgramSource {
             let number = *number;
             let mut filling = Filling {
                 batch,
-                program,
                 memory,
                 order,
                 number,
@@ -301,7 +310,7 @@ impl Filling<'_> {
     }
 
     fn execution(&mut self, execution: &Execution<'_>) -> Result<(), SourceError> {
-        let sites = self.program.block(execution.block);
+        let sites = self.memory.block(execution.block);
         let from = usize::from(execution.insns.start);
         if let Some(first) = sites.get(from) {
             self.branch_goes(Some(first.at));
@@ -311,9 +320,8 @@ impl Filling<'_> {
             return self.repeated(execution, &sites[0]);
         }
         self.repeated_ends();
-        let plain = &self.memory.plain[execution.block as usize];
         let to = usize::from(execution.insns.end).min(sites.len());
-        if self.each_as_one(plain, sites, from..to, execution.accesses)? {
+        if self.each_as_one(sites, from..to, execution.accesses)? {
             return Ok(());
         }
         let mut accesses = execution.accesses;
@@ -321,7 +329,7 @@ impl Filling<'_> {
             // Accesses behind the last instruction are what the system has caused.
             let number = number.min(sites.len() - 1);
             let is_last = number + 1 >= to;
-            self.batch.instrs.push(plain[number]);
+            self.batch.instrs.push(plain(&sites[number]));
             let mut load_end = u64::MAX;
             while let Some((access, rest)) = accesses.split_first()
                 && (is_last || usize::from(access.insn) <= number)
@@ -341,7 +349,6 @@ impl Filling<'_> {
     #[inline]
     fn each_as_one(
         &mut self,
-        plain: &[Instr],
         sites: &[Site],
         insns: Range<usize>,
         accesses: &[Access],
@@ -350,7 +357,7 @@ impl Filling<'_> {
             return Ok(false);
         }
         let begin = self.batch.instrs.len();
-        self.batch.instrs.extend_from_slice(&plain[insns.clone()]);
+        self.batch.instrs.extend(sites[insns.clone()].iter().map(plain));
         let instrs = &mut self.batch.instrs[begin..];
         let (mut present, mut load_end) = (0, u64::MAX);
         let mut is_one = true;
@@ -600,9 +607,9 @@ impl Filling<'_> {
     }
 }
 
-/// An instruction that does nothing yet, with its registers. Changes of the stack pointer, which
-/// processors fold away, and the instruction pointer are no dependences.
-fn plain(site: &Site) -> Instr {
+/// The instruction with the registers that are dependences. Changes of the stack pointer, which
+/// processors fold away, and the instruction pointer are none.
+fn dependent(site: &Site) -> Site {
     let ignored = outlast_trace::ChampSimInstr::INSTRUCTION_POINTER;
     let stack = outlast_trace::ChampSimInstr::STACK_POINTER;
     let sources = site.sources.map(|register| if register == ignored { 0 } else { register });
@@ -610,12 +617,19 @@ fn plain(site: &Site) -> Instr {
     let destinations = site.destinations.map(|register| {
         if register == ignored || register == stack && folds { 0 } else { register }
     });
+    Site { sources, destinations, ..*site }
+}
+
+/// An instruction that does nothing yet.
+#[inline]
+fn plain(site: &Site) -> Instr {
     let kind = match site.kind {
         SiteKind::Sfence => InstrKind::Sfence,
         SiteKind::Mfence => InstrKind::Mfence,
         _ => InstrKind::Plain,
     };
-    Instr { pc: site.at, kind, sources, destinations, store_len: 8, ..Instr::default() }
+    let Site { at: pc, sources, destinations, .. } = *site;
+    Instr { pc, kind, sources, destinations, store_len: 8, ..Instr::default() }
 }
 
 /// What an instruction becomes by a store of that length, if anything else.
