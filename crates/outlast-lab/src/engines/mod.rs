@@ -139,6 +139,9 @@ fn engines(
     }
     engines.extend(peers(directory, data_bytes)?);
     engines.push(Box::new(Floor::create(&directory.join("floor"))?));
+    if let Some(mapped) = Floor::mapped(&directory.join("mapped-floor"), setup.domain)? {
+        engines.push(Box::new(mapped));
+    }
     Ok(engines)
 }
 

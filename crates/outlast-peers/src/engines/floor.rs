@@ -1,13 +1,13 @@
-//! What the machine allows: an append to an allocated file, and one `fdatasync`.
+//! What the machine allows: an append to an allocated file, and one sync.
 
 use std::fs::File;
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::{Engine, EngineError, Files, Pair, Session};
+use outlast::{Domain, LINE_BYTES, MapOptions, Mapped, Medium, PoolOffset};
 
-const NAME: &str = "floor";
+use super::{Engine, EngineError, Files, Pair, Session};
 
 /// The file is written from the start again behind this many bytes.
 const BYTES: u64 = 16 << 20;
@@ -15,10 +15,19 @@ const BYTES: u64 = 16 << 20;
 /// Appends pairs to a file whose blocks are written already, and syncs it. A commit that survives a
 /// crash cannot do less. Nothing can be read from it.
 pub struct Floor {
-    file: File,
+    file: Appended,
     files: Files,
     end: AtomicU64,
     syncs: AtomicU64,
+}
+
+/// How the file is written.
+enum Appended {
+    /// By `pwrite` and `fdatasync`.
+    Calls(File),
+    /// By stores to a mapping, which the runtime makes durable: what a pool's commit does without a
+    /// transaction around it.
+    Stores(Box<Mapped>),
 }
 
 impl Floor {
@@ -33,19 +42,50 @@ impl Floor {
             file.sync_all()?;
             Ok(file)
         };
-        let file = make().map_err(EngineError::of(NAME))?;
+        let file = Appended::Calls(make().map_err(EngineError::of("floor"))?);
+        Ok(Self::of(file, path))
+    }
+
+    /// The same through a mapping, where that is written page by page: below the domain `page`
+    /// it would be no floor of a disk.
+    ///
+    /// # Errors
+    /// [`EngineError`].
+    pub fn mapped(path: &Path, domain: Option<Domain>) -> Result<Option<Self>, EngineError> {
+        let options = MapOptions { domain, ..MapOptions::default() };
+        let medium = Mapped::create(path, BYTES, &options);
+        let medium = medium.map_err(EngineError::of("mapped floor"))?;
+        if medium.domain() != Domain::Page {
+            return Ok(None);
+        }
+        for at in (0..BYTES).step_by(LINE_BYTES as usize).map(PoolOffset) {
+            medium.store(at, &[1; LINE_BYTES as usize]);
+        }
+        medium.flush_range(PoolOffset(0), BYTES);
+        medium.fence();
+        Ok(Some(Self::of(Appended::Stores(Box::new(medium)), path)))
+    }
+
+    fn of(file: Appended, path: &Path) -> Self {
         let files = Files(path.to_owned());
-        Ok(Self { file, files, end: AtomicU64::new(0), syncs: AtomicU64::new(0) })
+        Self { file, files, end: AtomicU64::new(0), syncs: AtomicU64::new(0) }
     }
 }
 
 impl Engine for Floor {
     fn name(&self) -> &'static str {
-        NAME
+        match self.file {
+            Appended::Calls(_) => "floor",
+            Appended::Stores(_) => "mapped floor",
+        }
     }
 
     fn settings(&self) -> String {
-        "pwrite into an allocated file, fdatasync".to_owned()
+        let how = match self.file {
+            Appended::Calls(_) => "pwrite into an allocated file, fdatasync",
+            Appended::Stores(_) => "stores to a mapping of an allocated file, msync",
+        };
+        how.to_owned()
     }
 
     fn reads(&self) -> bool {
@@ -81,20 +121,32 @@ impl Session for Appending<'_> {
             self.record.extend_from_slice(key);
             self.record.extend_from_slice(value);
         }
+        self.record.resize(self.record.len().next_multiple_of(8), 0);
         let len = self.record.len() as u64;
-        let at =
-            self.floor.end.fetch_add(len, Ordering::Relaxed) % BYTES.saturating_sub(len).max(1);
-        write_at(&self.floor.file, &self.record, at).map_err(EngineError::of(NAME))?;
-        self.floor.syncs.fetch_add(1, Ordering::Relaxed);
-        self.floor.file.sync_data().map_err(EngineError::of(NAME))
+        let floor = self.floor;
+        let at = floor.end.fetch_add(len, Ordering::Relaxed) % BYTES.saturating_sub(len).max(1);
+        floor.syncs.fetch_add(1, Ordering::Relaxed);
+        match &floor.file {
+            Appended::Calls(file) => {
+                write_at(file, &self.record, at).map_err(EngineError::of(floor.name()))?;
+                file.sync_data().map_err(EngineError::of(floor.name()))
+            }
+            Appended::Stores(medium) => {
+                let at = PoolOffset(at / 8 * 8);
+                medium.store(at, &self.record);
+                medium.flush_range(at, len);
+                medium.fence();
+                Ok(())
+            }
+        }
     }
 
     fn get(&mut self, _: &[&[u8]]) -> Result<u64, EngineError> {
-        Err(EngineError::new(NAME, "it only appends"))
+        Err(EngineError::new(self.floor.name(), "it only appends"))
     }
 
     fn scan(&mut self, _: &[u8], _: usize) -> Result<u64, EngineError> {
-        Err(EngineError::new(NAME, "it only appends"))
+        Err(EngineError::new(self.floor.name(), "it only appends"))
     }
 }
 

@@ -24,4 +24,5 @@ mod swift;
 mod transactions;
 mod typed;
 mod typed_models;
+mod watched;
 mod zeroed;

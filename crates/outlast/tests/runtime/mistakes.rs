@@ -1,6 +1,7 @@
 //! Mistakes of callers: each ends in an error that says so, and in nothing else.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::Ordering;
 
 use outlast::{
     Abort, BlockKind, ByteRange, CreateOptions, OpenOptions, Pool, PoolError, PoolOffset, RootKind,
@@ -9,6 +10,7 @@ use outlast::{
 use outlast_pmem::Heap;
 
 use crate::common::sound_schemes;
+use crate::watched::Watched;
 
 const POOL_BYTES: u64 = 128 << 10;
 
@@ -149,11 +151,10 @@ fn freeing_the_middle_of_a_large_block_frees_nothing() {
 #[test]
 #[cfg_attr(miri, ignore = "a zone has too many bytes")]
 fn a_block_larger_than_any_is_refused_without_growth() {
-    let medium = Growing(Heap::new(4 << 20), Default::default());
     let chunk_bytes = Some(4096);
     let create = CreateOptions { lanes: 1, lane_bytes: 4096, chunk_bytes, ..Default::default() };
     let open = OpenOptions { grow_limit_bytes: u64::MAX, ..OpenOptions::default() };
-    let pool = Pool::create_on(medium, &create, &open).unwrap();
+    let pool = Pool::create_on(Watched::new(4 << 20), &create, &open).unwrap();
     let mut lane = pool.lane().unwrap();
     for (bytes, better) in [(511 * 4096 + 1, Some(8192)), (1 << 37, None), (u64::MAX, None)] {
         let Err(Abort::TooLarge(limit)) = lane.run(|tx| tx.alloc(bytes, BlockKind::General)) else {
@@ -163,52 +164,7 @@ fn a_block_larger_than_any_is_refused_without_growth() {
         assert_eq!(limit.chunk_bytes, better, "what would make room for {bytes}");
     }
     assert!(lane.run(|tx| tx.alloc(511 * 4096, BlockKind::General)).is_ok());
-    assert_eq!(pool.medium().1.load(std::sync::atomic::Ordering::Relaxed), 0);
-}
-
-/// A heap that counts how often it was to grow.
-struct Growing(Heap, std::sync::atomic::AtomicUsize);
-
-impl outlast_pmem::Medium for Growing {
-    const OBSERVED: bool = false;
-
-    fn has_atomic_line(&self) -> bool {
-        false
-    }
-    fn len(&self) -> u64 {
-        self.0.len()
-    }
-    fn load(&self, at: PoolOffset, out: &mut [u8]) {
-        self.0.load(at, out);
-    }
-    fn load_u64(&self, at: PoolOffset) -> u64 {
-        self.0.load_u64(at)
-    }
-    fn store(&self, at: PoolOffset, bytes: &[u8]) {
-        self.0.store(at, bytes);
-    }
-    fn store_u64(&self, at: PoolOffset, value: u64) {
-        self.0.store_u64(at, value);
-    }
-    fn store_nt(&self, at: PoolOffset, bytes: &[u8]) {
-        self.0.store_nt(at, bytes);
-    }
-    fn store_line(&self, line: outlast::LineAddr, bytes: &[u8; 64]) {
-        self.0.store_line(line, bytes);
-    }
-    fn flush(&self, line: outlast::LineAddr) {
-        self.0.flush(line);
-    }
-    fn fence(&self) {
-        self.0.fence();
-    }
-    fn compare_exchange_u64(&self, at: PoolOffset, current: u64, new: u64) -> Result<u64, u64> {
-        self.0.compare_exchange_u64(at, current, new)
-    }
-    fn grow(&self, _: u64) -> Result<(), outlast_pmem::GrowError> {
-        self.1.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        Err(outlast_pmem::GrowError::Fixed)
-    }
+    assert_eq!(pool.medium().grown.load(Ordering::Relaxed), 0);
 }
 
 #[test]

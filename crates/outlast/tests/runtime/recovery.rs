@@ -1,15 +1,13 @@
 //! Recovery of images that are easy to miss: each test is a crash that once lost something, or
 //! could have.
 
-use std::collections::HashSet;
-use std::sync::{Barrier, Mutex};
-use std::thread::ThreadId;
-
 use outlast::{
-    BlockKind, CreateOptions, LINE_BYTES, LineAddr, OpenOptions, Pool, PoolOffset, Runner, Scheme,
-    Transact, UnrecoveredPool,
+    BlockKind, CreateOptions, LINE_BYTES, OpenOptions, Pool, PoolOffset, Runner, Scheme, Transact,
+    UnrecoveredPool,
 };
 use outlast_pmem::{Heap, Medium};
+
+use crate::watched::Watched;
 
 /// Where the floor stands (`docs/format.md`).
 const FLOOR_AT: PoolOffset = PoolOffset(128);
@@ -71,61 +69,6 @@ fn the_last_record_is_found(lane_bytes: u64, records: u64) {
     }
 }
 
-/// A heap that stops before the floor moves, once it is armed, and keeps the image of the
-/// moment behind it.
-struct StopsAtFloor {
-    heap: Heap,
-    armed: Mutex<bool>,
-    barrier: Barrier,
-    image: Mutex<Vec<u8>>,
-}
-
-impl Medium for StopsAtFloor {
-    const OBSERVED: bool = false;
-
-    fn has_atomic_line(&self) -> bool {
-        false
-    }
-    fn len(&self) -> u64 {
-        self.heap.len()
-    }
-    fn load(&self, at: PoolOffset, out: &mut [u8]) {
-        self.heap.load(at, out);
-    }
-    fn load_u64(&self, at: PoolOffset) -> u64 {
-        self.heap.load_u64(at)
-    }
-    fn store(&self, at: PoolOffset, bytes: &[u8]) {
-        self.heap.store(at, bytes);
-    }
-    fn store_u64(&self, at: PoolOffset, value: u64) {
-        let stops = at == FLOOR_AT && std::mem::take(&mut *self.armed.lock().unwrap());
-        if stops {
-            self.barrier.wait();
-            self.barrier.wait();
-        }
-        self.heap.store_u64(at, value);
-        if stops {
-            *self.image.lock().unwrap() = self.heap.to_bytes();
-        }
-    }
-    fn store_nt(&self, at: PoolOffset, bytes: &[u8]) {
-        self.heap.store_nt(at, bytes);
-    }
-    fn store_line(&self, line: LineAddr, bytes: &[u8; 64]) {
-        self.heap.store_line(line, bytes);
-    }
-    fn flush(&self, line: LineAddr) {
-        self.heap.flush(line);
-    }
-    fn fence(&self) {
-        self.heap.fence();
-    }
-    fn compare_exchange_u64(&self, at: PoolOffset, current: u64, new: u64) -> Result<u64, u64> {
-        self.heap.compare_exchange_u64(at, current, new)
-    }
-}
-
 /// Between the floor and the tails of one sweep another lane commits. Its tail still points to
 /// records below the floor, its last record lies above: that one must be found behind them.
 #[test]
@@ -133,13 +76,7 @@ fn a_commit_between_floor_and_tail_is_found_behind_dead_records() {
     let (create, open) = options(2, 1024);
     // The lane that is stopped in the middle does not have the other's line to itself.
     let open = OpenOptions { lock_always: true, ..open };
-    let medium = StopsAtFloor {
-        heap: Heap::new(64 << 10),
-        armed: Mutex::new(false),
-        barrier: Barrier::new(2),
-        image: Mutex::default(),
-    };
-    let pool = Pool::create_on(medium, &create, &open).unwrap();
+    let pool = Pool::create_on(Watched::new(64 << 10), &create, &open).unwrap();
     let block = zeros(&pool, 2);
     let (mine, others) = (block, block.plus(LINE_BYTES));
     let mut other = pool.lane_at(1).unwrap();
@@ -149,7 +86,7 @@ fn a_commit_between_floor_and_tail_is_found_behind_dead_records() {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             let mut lane = pool.lane_at(0).unwrap();
-            *pool.medium().armed.lock().unwrap() = true;
+            *pool.medium().stops_at.lock().unwrap() = Some(FLOOR_AT);
             // More lines than the ring has: some commit on the way sweeps.
             for value in 1..20 {
                 lane.run(|tx| tx.store_u64(mine, value)).unwrap();
@@ -166,64 +103,18 @@ fn a_commit_between_floor_and_tail_is_found_behind_dead_records() {
     assert_eq!(recovered_word(&image, others), 4);
 }
 
-/// A heap that knows which lines each thread has flushed and not fenced.
-struct Unfenced {
-    heap: Heap,
-    lines: Mutex<HashSet<(ThreadId, LineAddr)>>,
-}
-
-impl Medium for Unfenced {
-    const OBSERVED: bool = false;
-
-    fn has_atomic_line(&self) -> bool {
-        false
-    }
-    fn len(&self) -> u64 {
-        self.heap.len()
-    }
-    fn load(&self, at: PoolOffset, out: &mut [u8]) {
-        self.heap.load(at, out);
-    }
-    fn load_u64(&self, at: PoolOffset) -> u64 {
-        self.heap.load_u64(at)
-    }
-    fn store(&self, at: PoolOffset, bytes: &[u8]) {
-        self.heap.store(at, bytes);
-    }
-    fn store_u64(&self, at: PoolOffset, value: u64) {
-        self.heap.store_u64(at, value);
-    }
-    fn store_nt(&self, at: PoolOffset, bytes: &[u8]) {
-        self.heap.store_nt(at, bytes);
-    }
-    fn store_line(&self, line: LineAddr, bytes: &[u8; 64]) {
-        self.heap.store_line(line, bytes);
-    }
-    fn flush(&self, line: LineAddr) {
-        self.lines.lock().unwrap().insert((std::thread::current().id(), line));
-    }
-    fn fence(&self) {
-        let me = std::thread::current().id();
-        self.lines.lock().unwrap().retain(|(thread, _)| *thread != me);
-    }
-    fn compare_exchange_u64(&self, at: PoolOffset, current: u64, new: u64) -> Result<u64, u64> {
-        self.heap.compare_exchange_u64(at, current, new)
-    }
-}
-
 /// The sweeper believes a lane's own fences. A thread's fence completes that thread's flushes
 /// only (rule 7), so a lane that goes to another thread has none open.
 #[test]
 fn a_lane_that_changes_hands_leaves_no_flush_unfenced() {
     let (create, open) = options(1, 1024);
-    let medium = Unfenced { heap: Heap::new(64 << 10), lines: Mutex::default() };
-    let pool = Pool::create_on(medium, &create, &open).unwrap();
+    let pool = Pool::create_on(Watched::new(64 << 10), &create, &open).unwrap();
     let block = zeros(&pool, 1);
     let mut lane = pool.lane().unwrap();
     lane.run(|tx| tx.store_u64(block, 1)).unwrap();
-    assert!(!pool.medium().lines.lock().unwrap().is_empty(), "redo waits for no data");
+    assert!(pool.medium().has_unfenced(), "redo waits for no data");
     drop(lane);
-    assert!(pool.medium().lines.lock().unwrap().is_empty());
+    assert!(!pool.medium().has_unfenced());
 }
 
 /// So it is where what the log covers was flushed between two commits: once in a step of eight log
@@ -232,9 +123,8 @@ fn a_lane_that_changes_hands_leaves_no_flush_unfenced() {
 fn a_lane_that_changes_hands_leaves_no_part_of_its_share_unfenced() {
     let lane_bytes = 256 * LINE_BYTES;
     let create = CreateOptions { lanes: 1, lane_bytes, ..CreateOptions::default() };
-    let medium = Unfenced { heap: Heap::new(256 << 10), lines: Mutex::default() };
     let open = OpenOptions::with_scheme(Scheme::Swift);
-    let pool = Pool::create_on(medium, &create, &open).unwrap();
+    let pool = Pool::create_on(Watched::new(256 << 10), &create, &open).unwrap();
     let lines = 2048;
     let block = zeros(&pool, lines);
     let (mut commits, mut unfenced) = (0, 0);
@@ -244,10 +134,10 @@ fn a_lane_that_changes_hands_leaves_no_part_of_its_share_unfenced() {
         // The first laps cover what is not of this loop.
         if line >= 512 {
             commits += 1;
-            unfenced += u64::from(!pool.medium().lines.lock().unwrap().is_empty());
+            unfenced += u64::from(pool.medium().has_unfenced());
         }
         drop(lane);
-        assert!(pool.medium().lines.lock().unwrap().is_empty(), "after commit {line}");
+        assert!(!pool.medium().has_unfenced(), "after commit {line}");
     }
     // Where the floor moves, at each quarter of the ring, the step itself has fenced.
     assert_eq!(unfenced, commits / 8 * 2 - commits / 64);
