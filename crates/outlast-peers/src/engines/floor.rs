@@ -18,6 +18,7 @@ pub struct Floor {
     file: Appended,
     files: Files,
     end: AtomicU64,
+    /// Calls of `fdatasync`.
     syncs: AtomicU64,
 }
 
@@ -97,7 +98,10 @@ impl Engine for Floor {
     }
 
     fn syncs(&self) -> Option<u64> {
-        Some(self.syncs.load(Ordering::Relaxed))
+        Some(match &self.file {
+            Appended::Calls(_) => self.syncs.load(Ordering::Relaxed),
+            Appended::Stores(medium) => medium.syncs(),
+        })
     }
 
     fn bytes_on_disk(&self) -> u64 {
@@ -125,14 +129,14 @@ impl Session for Appending<'_> {
         let len = self.record.len() as u64;
         let floor = self.floor;
         let at = floor.end.fetch_add(len, Ordering::Relaxed) % BYTES.saturating_sub(len).max(1);
-        floor.syncs.fetch_add(1, Ordering::Relaxed);
         match &floor.file {
             Appended::Calls(file) => {
+                floor.syncs.fetch_add(1, Ordering::Relaxed);
                 write_at(file, &self.record, at).map_err(EngineError::of(floor.name()))?;
                 file.sync_data().map_err(EngineError::of(floor.name()))
             }
             Appended::Stores(medium) => {
-                let at = PoolOffset(at / 8 * 8);
+                let at = PoolOffset(at);
                 medium.store(at, &self.record);
                 medium.flush_range(at, len);
                 medium.fence();
