@@ -42,6 +42,25 @@ pub fn weighed<J: Sync, R: Send, E: Send>(
     listen: &mut Listener<'_>,
     run: impl Fn(&J) -> Result<R, E> + Sync,
 ) -> Result<Vec<R>, E> {
+    told_each(jobs, weight, most, stage, listen, run, |_, _, _| ())
+}
+
+/// As [`weighed`]; `hear` is told of each job when it is done.
+///
+/// # Errors
+/// As [`in_parallel`].
+///
+/// # Panics
+/// As a job does.
+pub fn told_each<J: Sync, R: Send, E: Send>(
+    jobs: &[J],
+    weight: impl Fn(&J) -> u64 + Sync,
+    most: usize,
+    stage: &str,
+    listen: &mut Listener<'_>,
+    run: impl Fn(&J) -> Result<R, E> + Sync,
+    mut hear: impl FnMut(&J, &R, &mut Listener<'_>),
+) -> Result<Vec<R>, E> {
     let workers = thread::available_parallelism().map_or(1, usize::from).min(most).max(1);
     let total = jobs.iter().map(&weight).sum();
     let mut order: Vec<usize> = (0..jobs.len()).collect();
@@ -52,34 +71,33 @@ pub fn weighed<J: Sync, R: Send, E: Send>(
     thread::scope(|scope| {
         let work = || {
             let told = told.clone();
-            let (next, order, run, weight) = (&next, &order, &run, &weight);
+            let (next, order, run) = (&next, &order, &run);
             move || {
-                let mut results = Vec::new();
-                loop {
-                    let number = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(&number) = order.get(number) else { return results };
-                    let job = &jobs[number];
-                    let result = run(job);
+                while let Some(&number) = order.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let result = run(&jobs[number]);
                     if result.is_err() {
                         next.store(jobs.len(), Ordering::Relaxed);
                     }
-                    results.push((number, result));
                     // The receiver is gone where the listener has panicked.
-                    let _ = told.send(weight(job));
+                    let _ = told.send((number, result));
                 }
             }
         };
         let running: Vec<_> = (0..workers.min(jobs.len())).map(|_| scope.spawn(work())).collect();
         drop(told);
         let mut done = 0;
-        for weight in heard {
-            done += weight;
+        let mut results = Vec::new();
+        for (number, result) in heard {
+            done += weight(&jobs[number]);
             listen(Progress::Step { stage, done, total });
+            if let Ok(result) = &result {
+                hear(&jobs[number], result, listen);
+            }
+            results.push((number, result));
         }
-        let mut results: Vec<_> = running
-            .into_iter()
-            .flat_map(|worker| worker.join().unwrap_or_else(|payload| resume_unwind(payload)))
-            .collect();
+        for worker in running {
+            worker.join().unwrap_or_else(|payload| resume_unwind(payload));
+        }
         results.sort_by_key(|(number, _)| *number);
         results.into_iter().map(|(_, result)| result).collect()
     })

@@ -6,7 +6,7 @@
 //!
 //! In a round each engine does the same number of operations, in an order drawn by chance; results are
 //! medians over rounds. The floor, an append and one `fdatasync`, takes part where something is
-//! written: shares of it are of the same rounds.
+//! written: shares of it are of the same rounds. In the domain `page` mapped floors stand beside it.
 
 mod data;
 mod race;
@@ -139,8 +139,12 @@ fn engines(
     }
     engines.extend(peers(directory, data_bytes)?);
     engines.push(Box::new(Floor::create(&directory.join("floor"))?));
-    if let Some(mapped) = Floor::mapped(&directory.join("mapped-floor"), setup.domain)? {
-        engines.push(Box::new(mapped));
+    for (name, apart) in [("mapped-floor", false), ("floor-apart", true)] {
+        let is_told = !apart || threads > 1;
+        if is_told && let Some(mapped) = Floor::mapped(&directory.join(name), setup.domain, apart)?
+        {
+            engines.push(Box::new(mapped));
+        }
     }
     Ok(engines)
 }

@@ -1,5 +1,6 @@
 //! The folder with the traces, and how one gets there.
 
+use std::convert::Infallible;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,6 +12,7 @@ use outlast_tracer::{Place, ProgramOutput, Request, capture, digest};
 use sha2::{Digest, Sha256};
 
 use super::{Counterpart, Missing, Scale, Window, packages, program};
+use crate::parallel::told_each;
 use crate::progress::{Listener, Progress};
 
 /// Raised when traces of an unchanged row have to be captured anew.
@@ -92,43 +94,57 @@ impl Suite {
         Ok(Made { file, is_new: true })
     }
 
-    /// Makes several, one after the other: a capture keeps two cores busy. What is missing is told, and
-    /// the rest goes on. After each, `listen` hears how long the others will take about.
+    /// Makes several, as many at a time as there are processors. What is missing is told, and the rest
+    /// goes on. After each, `listen` hears how long the others will take about.
     pub fn make_all(
         &self,
         names: &[&'static str],
         scale: Scale,
         listen: &mut Listener<'_>,
     ) -> Vec<(&'static str, Result<Made, Missing>)> {
-        let weight = |name: &str| {
+        // How far one has come only its own capture tells.
+        if let [name] = *names {
+            return vec![(name, self.make(name, scale, listen))];
+        }
+        let weight = |name: &&str| {
             let counterpart = program(name).ok().and_then(|entry| entry.counterpart.as_ref().ok());
             counterpart.map_or(0, |counterpart| seconds(counterpart.window(scale)))
         };
-        let mut left: u64 = names.iter().map(|name| weight(name)).sum();
-        let (mut worked, mut made_of) = (0.0, 0);
-        let mut all = Vec::new();
-        for (number, name) in (1..).zip(names) {
+        let (began, of) = (Instant::now(), names.len());
+        let (mut number, mut left, mut worked_off) = (0, names.iter().map(weight).sum::<u64>(), 0);
+        let make = |name: &&'static str| {
             let began = Instant::now();
-            let made = self.make(name, scale, listen);
-            left -= weight(name);
-            let took = began.elapsed().as_secs_f64();
-            match &made {
-                Ok(Made { is_new: false, .. }) => {}
-                Ok(Made { file, .. }) => {
-                    worked += took;
-                    made_of += weight(name);
-                    let mebi = fs::metadata(file).map_or(0, |data| data.len()) as f64 / 1048576.0;
-                    let rest = left as f64 * worked / made_of.max(1) as f64;
-                    let of = names.len();
-                    listen(Progress::Note(&format!(
-                        "{name}: {mebi:.1} MiB in {took:.1} s; {number} of {of}, up to {rest:.0} s left"
-                    )));
+            let made = self.make(name, scale, &mut |_| ());
+            Ok::<_, Infallible>((made, began.elapsed().as_secs_f64()))
+        };
+        let made = told_each(
+            names,
+            weight,
+            of,
+            "capturing, s",
+            listen,
+            make,
+            |name, (made, took), listen| {
+                number += 1;
+                left -= weight(name);
+                match made {
+                    Ok(Made { is_new: false, .. }) => {}
+                    Ok(Made { file, .. }) => {
+                        worked_off += weight(name);
+                        let mebi =
+                            fs::metadata(file).map_or(0, |data| data.len()) as f64 / 1048576.0;
+                        let pace = began.elapsed().as_secs_f64() / worked_off.max(1) as f64;
+                        let rest = left as f64 * pace;
+                        listen(Progress::Note(&format!(
+                            "{name}: {mebi:.1} MiB in {took:.1} s; {number} of {of}, up to {rest:.0} s left"
+                        )));
+                    }
+                    Err(missing) => listen(Progress::Note(&missing.to_string())),
                 }
-                Err(missing) => listen(Progress::Note(&missing.to_string())),
-            }
-            all.push((*name, made));
-        }
-        all
+            },
+        );
+        let Ok(made) = made;
+        names.iter().copied().zip(made.into_iter().map(|(made, _)| made)).collect()
     }
 
     fn capture(&self, row: &Row, file: &Path, listen: &mut Listener<'_>) -> Result<(), Missing> {

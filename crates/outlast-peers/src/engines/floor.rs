@@ -12,12 +12,16 @@ use super::{Engine, EngineError, Files, Pair, Session};
 /// The file is written from the start again behind this many bytes.
 const BYTES: u64 = 16 << 20;
 
+/// Parts of the file for sessions that append apart.
+const PARTS: u64 = 16;
+
 /// Appends pairs to a file whose blocks are written already, and syncs it. A commit that survives a
 /// crash cannot do less. Nothing can be read from it.
 pub struct Floor {
     file: Appended,
     files: Files,
     end: AtomicU64,
+    sessions: AtomicU64,
     /// Calls of `fdatasync`.
     syncs: AtomicU64,
 }
@@ -29,6 +33,8 @@ enum Appended {
     /// By stores to a mapping, which the runtime makes durable: what a pool's commit does without a
     /// transaction around it.
     Stores(Box<Mapped>),
+    /// The same, each session in a part of its own, as a pool's lanes have logs of their own.
+    Apart(Box<Mapped>),
 }
 
 impl Floor {
@@ -48,11 +54,15 @@ impl Floor {
     }
 
     /// The same through a mapping, where that is written page by page: below the domain `page`
-    /// it would be no floor of a disk.
+    /// it would be no floor of a disk. Sessions may append `apart`.
     ///
     /// # Errors
     /// [`EngineError`].
-    pub fn mapped(path: &Path, domain: Option<Domain>) -> Result<Option<Self>, EngineError> {
+    pub fn mapped(
+        path: &Path,
+        domain: Option<Domain>,
+        apart: bool,
+    ) -> Result<Option<Self>, EngineError> {
         let options = MapOptions { domain, ..MapOptions::default() };
         let medium = Mapped::create(path, BYTES, &options);
         let medium = medium.map_err(EngineError::of("mapped floor"))?;
@@ -64,12 +74,13 @@ impl Floor {
         }
         medium.flush_range(PoolOffset(0), BYTES);
         medium.fence();
-        Ok(Some(Self::of(Appended::Stores(Box::new(medium)), path)))
+        let of = if apart { Appended::Apart } else { Appended::Stores };
+        Ok(Some(Self::of(of(Box::new(medium)), path)))
     }
 
     fn of(file: Appended, path: &Path) -> Self {
-        let files = Files(path.to_owned());
-        Self { file, files, end: AtomicU64::new(0), syncs: AtomicU64::new(0) }
+        let [end, sessions, syncs] = [const { AtomicU64::new(0) }; 3];
+        Self { file, files: Files(path.to_owned()), end, sessions, syncs }
     }
 }
 
@@ -78,6 +89,7 @@ impl Engine for Floor {
         match self.file {
             Appended::Calls(_) => "floor",
             Appended::Stores(_) => "mapped floor",
+            Appended::Apart(_) => "floor apart",
         }
     }
 
@@ -85,6 +97,7 @@ impl Engine for Floor {
         let how = match self.file {
             Appended::Calls(_) => "pwrite into an allocated file, fdatasync",
             Appended::Stores(_) => "stores to a mapping of an allocated file, msync",
+            Appended::Apart(_) => "as the mapped floor, each thread in a part of its own",
         };
         how.to_owned()
     }
@@ -94,13 +107,14 @@ impl Engine for Floor {
     }
 
     fn session(&self) -> Result<Box<dyn Session + '_>, EngineError> {
-        Ok(Box::new(Appending { floor: self, record: Vec::new() }))
+        let part = self.sessions.fetch_add(1, Ordering::Relaxed) % PARTS;
+        Ok(Box::new(Appending { floor: self, record: Vec::new(), part, end: 0 }))
     }
 
     fn syncs(&self) -> Option<u64> {
         Some(match &self.file {
             Appended::Calls(_) => self.syncs.load(Ordering::Relaxed),
-            Appended::Stores(medium) => medium.syncs(),
+            Appended::Stores(medium) | Appended::Apart(medium) => medium.syncs(),
         })
     }
 
@@ -116,6 +130,27 @@ impl Engine for Floor {
 struct Appending<'a> {
     floor: &'a Floor,
     record: Vec<u8>,
+    /// Its part, and where it is in it, if it appends apart.
+    part: u64,
+    end: u64,
+}
+
+impl Appending<'_> {
+    /// Where the next `len` bytes go.
+    fn place(&mut self, len: u64) -> u64 {
+        match self.floor.file {
+            Appended::Apart(_) => {
+                const PART: u64 = BYTES / PARTS;
+                let at = self.end % PART.saturating_sub(len).max(1);
+                self.end = at + len;
+                self.part * PART + at
+            }
+            Appended::Calls(_) | Appended::Stores(_) => {
+                let at = self.floor.end.fetch_add(len, Ordering::Relaxed);
+                at % BYTES.saturating_sub(len).max(1)
+            }
+        }
+    }
 }
 
 impl Session for Appending<'_> {
@@ -127,15 +162,14 @@ impl Session for Appending<'_> {
         }
         self.record.resize(self.record.len().next_multiple_of(8), 0);
         let len = self.record.len() as u64;
-        let floor = self.floor;
-        let at = floor.end.fetch_add(len, Ordering::Relaxed) % BYTES.saturating_sub(len).max(1);
+        let (floor, at) = (self.floor, self.place(len));
         match &floor.file {
             Appended::Calls(file) => {
                 floor.syncs.fetch_add(1, Ordering::Relaxed);
                 write_at(file, &self.record, at).map_err(EngineError::of(floor.name()))?;
                 file.sync_data().map_err(EngineError::of(floor.name()))
             }
-            Appended::Stores(medium) => {
+            Appended::Stores(medium) | Appended::Apart(medium) => {
                 let at = PoolOffset(at);
                 medium.store(at, &self.record);
                 medium.flush_range(at, len);

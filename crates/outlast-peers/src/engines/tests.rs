@@ -43,8 +43,12 @@ fn every_engine_keeps_pairs_in_their_order() {
 fn the_floor_syncs_once_a_transaction_and_cannot_be_read() {
     let directory = tempfile::tempdir().unwrap();
     let floor = Floor::create(&directory.path().join("floor")).unwrap();
-    let mapped = Floor::mapped(&directory.path().join("mapped"), Some(outlast::Domain::Page));
-    for floor in [floor, mapped.unwrap().expect("it is written page by page")] {
+    let mapped = |apart: bool| {
+        let path = directory.path().join(format!("mapped {apart}"));
+        let mapped = Floor::mapped(&path, Some(outlast::Domain::Page), apart);
+        mapped.unwrap().expect("it is written page by page")
+    };
+    for floor in [floor, mapped(false), mapped(true)] {
         let mut session = floor.session().unwrap();
         let before = floor.syncs().unwrap();
         session.put(&[(&[1; 8], &[2; 100]), (&[2; 8], &[3; 100])]).unwrap();
@@ -53,6 +57,7 @@ fn the_floor_syncs_once_a_transaction_and_cannot_be_read() {
         assert!(floor.bytes_on_disk() >= floor.log_bytes());
         assert!(!floor.reads() && session.get(&[]).is_err() && session.scan(&[], 1).is_err());
     }
-    let process = Floor::mapped(&directory.path().join("none"), Some(outlast::Domain::Process));
+    let process =
+        Floor::mapped(&directory.path().join("none"), Some(outlast::Domain::Process), false);
     assert!(process.unwrap().is_none(), "no floor of a disk");
 }

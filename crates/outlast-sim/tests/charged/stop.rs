@@ -190,8 +190,9 @@ fn an_epoch_of_instructions_has_as_many() {
     for stop in stops {
         assert_eq!(stop.asked, stop.stood, "with nothing under way the core stands at once");
     }
-    // In order, and all lines are here: one instruction a cycle, the first in that of the resuming.
+    // In order, and all lines are here: one instruction a cycle, the first behind that in which the cores
+    // go on, since that one stored the last register.
     for pair in stops.windows(2) {
-        assert_eq!(pair[1].asked, pair[0].resumed.plus(999));
+        assert_eq!(pair[1].asked, pair[0].resumed.plus(1_000));
     }
 }

@@ -130,6 +130,32 @@ fn wrong_branches_lose_their_penalty() {
     }
 }
 
+/// An instruction before the branches.
+struct Before(Option<Instr>, Coins);
+
+impl Source for Before {
+    fn fill(&mut self, batch: &mut Batch) -> Result<(), SourceError> {
+        batch.instrs.extend(self.0.take());
+        self.1.fill(batch)
+    }
+}
+
+#[test]
+fn a_line_that_arrives_for_a_store_cuts_no_penalty_short() {
+    let mut config = bare("inorder");
+    config.set_option("core.mispredict_penalty", "50 cycles").unwrap();
+    let end = |first: Instr| {
+        let source: Box<dyn Source> = Box::new(Before(Some(first), Coins(100, 1)));
+        let mut system = System::new(&config, NonPers, Setup::default(), vec![source]).unwrap();
+        system.run_to_end().unwrap();
+        assert!(system.take_stats().cores[0].mispredicted > 5);
+        system.now()
+    };
+    // The store's line comes while the core waits for a branch, and all that is there to wait for it is the
+    // store buffer.
+    assert_eq!(end(Instr::store(64, 1)), end(Instr::work()));
+}
+
 #[test]
 fn a_stride_is_fetched_ahead_after_three_lines_of_a_page() {
     let mut config = bare("ooo");

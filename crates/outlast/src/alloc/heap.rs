@@ -57,6 +57,9 @@ pub(crate) enum HeapError {
     NotABlock(&'static str),
 }
 
+/// Chunks that become a class's beside the one that it needs, at most.
+const CHUNKS_AHEAD_MAX: usize = 15;
+
 /// Chunks of other lanes that are looked at before a new one is taken.
 const LOOKS_MAX: usize = 64;
 
@@ -433,29 +436,54 @@ impl Heap {
     }
 
     /// Makes a free chunk a class's: bitmap and empty checksums first, then the word that gives
-    /// them meaning (HEAP-2, SUMS-6).
+    /// them meaning (HEAP-2, SUMS-6). Where each of the two fences is a sync, others behind it become the
+    /// class's along with it.
     fn format<M: Medium>(&mut self, io: Io<'_, M>, chunk: u64, class: Class, kind: BlockKind) {
-        let at = self.geometry.chunk_at(chunk);
-        let state = ClassChunk::new(&self.geometry, class, kind);
-        let bitmap = bitmap_range(at, &state.shape);
-        for word in (0..u64::from(state.shape.bitmap_words)).map(|index| at.plus(index * 8)) {
-            io.medium.store_u64(word, seal_at(0, word));
+        let mut chunks = vec![chunk];
+        if io.medium.is_paged() && !self.keeps_chunks {
+            let more = self.chunks_ahead(class, kind);
+            chunks.extend(self.free.range(chunk..).take(more));
         }
-        io.flush(Site::ChunkBitmap, bitmap.at, bitmap.len);
-        if let Some(matrices) = &self.matrices {
-            format_cells(io, matrices, chunk, class, bitmap);
+        let geometry = self.geometry;
+        let state = || ClassChunk::new(&geometry, class, kind);
+        let shape = state().shape;
+        for &chunk in &chunks {
+            let bitmap = bitmap_range(geometry.chunk_at(chunk), &shape);
+            for word in (0..u64::from(shape.bitmap_words)).map(|index| bitmap.at.plus(index * 8)) {
+                io.medium.store_u64(word, seal_at(0, word));
+            }
+            io.flush(Site::ChunkBitmap, bitmap.at, bitmap.len);
+            if let Some(matrices) = &self.matrices {
+                format_cells(io, matrices, chunk, class, bitmap);
+            }
         }
         io.fence(Site::ChunkBitmap);
-        let word_at = self.geometry.directory_at(chunk);
-        io.medium.store_u64(word_at, ChunkWord::Class(class, kind).to_word(word_at));
-        self.changed.push(ByteRange::new(word_at, 8));
-        // Empty checksums lie anywhere in the chunk.
-        let whole = ByteRange::new(at, self.geometry.chunk_bytes);
-        self.changed.push(if self.matrices.is_some() { whole } else { bitmap });
-        io.flush(Site::ChunkWord, word_at, 8);
+        for &chunk in &chunks {
+            let at = geometry.chunk_at(chunk);
+            let word_at = geometry.directory_at(chunk);
+            io.medium.store_u64(word_at, ChunkWord::Class(class, kind).to_word(word_at));
+            self.changed.push(ByteRange::new(word_at, 8));
+            // Empty checksums lie anywhere in the chunk.
+            let whole = ByteRange::new(at, geometry.chunk_bytes);
+            let bitmap = bitmap_range(at, &shape);
+            self.changed.push(if self.matrices.is_some() { whole } else { bitmap });
+            io.flush(Site::ChunkWord, word_at, 8);
+        }
         io.fence(Site::ChunkWord);
-        self.chunks[chunk as usize] = Chunk::Class(Box::new(state));
-        self.list(chunk);
+        for &chunk in chunks.iter().rev() {
+            self.free.remove(&chunk);
+            self.chunks[chunk as usize] = Chunk::Class(Box::new(state()));
+            self.list(chunk);
+        }
+    }
+
+    /// How many chunks a class gets beside the one that it needs: as many as it has, up to a bound.
+    fn chunks_ahead(&self, class: Class, kind: BlockKind) -> usize {
+        let is_its = |chunk: &&Chunk| match chunk {
+            Chunk::Class(state) => (state.class, state.kind) == (class, kind),
+            _ => false,
+        };
+        self.chunks.iter().filter(is_its).take(CHUNKS_AHEAD_MAX).count()
     }
 
     /// The allocated block that starts at `at`. Durably allocated, that is: blocks that the

@@ -164,6 +164,25 @@ fn power_cuts_find_what_was_not_synced() {
     }
 }
 
+/// Where a class has many chunks, sixteen more become its with two syncs.
+#[test]
+fn many_chunks_take_few_syncs() {
+    let create = CreateOptions { lanes: 1, ..CreateOptions::default() };
+    let medium = PageCache::new(1 << 20);
+    let pool = Pool::create_on(medium, &create, &open(Scheme::Swift)).unwrap();
+    let mut lane = pool.lane().unwrap();
+    let mut grow = |times: u64| {
+        for _ in 0..times {
+            lane.run(|tx| tx.alloc(400, BlockKind::General)).unwrap();
+        }
+        pool.medium().syncs()
+    };
+    let before = grow(400);
+    let syncs = grow(800) - before;
+    // A chunk of 4 KiB has nine blocks: 89 chunks, 178 syncs one by one.
+    assert!((806..820).contains(&syncs), "{syncs}");
+}
+
 /// A commit on a lone lane costs one flush of the device, the sweep a few in a whole ring.
 #[test]
 fn a_commit_syncs_once() {

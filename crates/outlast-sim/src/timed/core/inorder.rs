@@ -52,6 +52,8 @@ pub(in crate::timed) struct InOrder {
     began: Cycle,
     predictor: Predictor,
     mispredict_cycles: u64,
+    /// Before this it begins nothing and goes on with nothing, whatever wakes it.
+    free_at: Cycle,
     /// A load or a walk is under way; its end is told.
     waits: bool,
     /// Waits for something that will be told to all cores.
@@ -79,6 +81,7 @@ impl InOrder {
             began: Cycle(0),
             predictor: Predictor::new(config.core.predictor_counters),
             mispredict_cycles: config.core.mispredict_penalty.cycles(period),
+            free_at: Cycle(0),
             waits: false,
             blocked: false,
             fence_since: None,
@@ -105,15 +108,22 @@ impl InOrder {
                 }
             }
             self.lsu.drain(up);
-            let step = if self.waits { Step::Waits } else { self.step(at, up) };
+            let step = match self.waits {
+                true => Step::Waits,
+                // Woken for its stores.
+                false if at < self.free_at => Step::At(self.free_at),
+                false => self.step(at, up),
+            };
+            if let Step::Done(next) = step {
+                self.account(next, up);
+                self.front.advance();
+                self.stage = Stage::Loads(0);
+            }
             at = match step {
-                Step::Done(next) => {
-                    self.account(next, up);
-                    self.front.advance();
-                    self.stage = Stage::Loads(0);
-                    next
+                Step::Done(next) | Step::At(next) => {
+                    self.free_at = next;
+                    if self.lsu.can_drain() { next.min(at.next()) } else { next }
                 }
-                Step::At(next) => next,
                 Step::Waits if self.lsu.can_drain() => at.next(),
                 Step::Waits => return Cycle::NEVER,
             };
@@ -355,6 +365,7 @@ impl InOrder {
     /// What the core waited for is there from `at` on.
     pub(super) fn loaded(&mut self, at: Cycle) -> Cycle {
         self.waits = false;
+        self.free_at = at;
         at
     }
 

@@ -150,6 +150,23 @@ pub(super) fn all() -> Vec<Scope> {
             ..scope("", "", BLOCKS, Vec::new())
         },
         Scope {
+            name: "chunks ahead",
+            about: "chunks that become a class's, where a fence is a sync two at once",
+            // Four blocks have a chunk to themselves.
+            shape: Shape { words: 1, blocks: 6, block_bytes: 896, ..BLOCKS },
+            // A directory, the root's chunk, four for blocks, and one for the log.
+            pool_bytes: 4096 + 4096 + 6 * 4096,
+            lane_bytes: LONG_LANE_BYTES,
+            beside_rings: 0,
+            lanes: vec![vec![
+                (1..5).map(Step::Publish).collect(),
+                vec![Step::Publish(5)],
+                vec![Step::Publish(6), Step::Clear(5)],
+            ]],
+            crashes: 1,
+            ..scope("", "", BLOCKS, Vec::new())
+        },
+        Scope {
             name: "chunks logged",
             about: "a class's last chunk that becomes the log's",
             shape: Shape { words: 7, blocks: 1, block_bytes: 128, ..APART },
