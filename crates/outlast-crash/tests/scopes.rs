@@ -156,6 +156,16 @@ fn sectors_that_are_not_synced_are_noticed() {
     }
 }
 
+/// Chunks that become a class's before their bitmaps are durable.
+#[test]
+fn chunks_that_are_not_empty_yet_are_noticed() {
+    for scheme in [Scheme::Swift, Scheme::Redo] {
+        let config = in_sectors(scheme, Tear::Line, Some(Plant::SkipFence(Site::ChunkBitmap)));
+        let scope = table::of(scheme).find(|scope| scope.name == "chunks ahead").unwrap();
+        assert!(scope.run(&config, |_| ()).unwrap().failure.is_some(), "{scheme}");
+    }
+}
+
 /// Records that are to be flushed, where that is done badly.
 #[test]
 fn records_that_are_not_flushed_are_noticed() {
