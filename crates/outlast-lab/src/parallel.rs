@@ -45,7 +45,7 @@ pub fn weighed<J: Sync, R: Send, E: Send>(
     told_each(jobs, weight, most, stage, listen, run, |_, _, _| ())
 }
 
-/// As [`weighed`]; `hear` is told of each job when it is done.
+/// As [`weighed`]; `hear` is told of each job that is done without an error.
 ///
 /// # Errors
 /// As [`in_parallel`].

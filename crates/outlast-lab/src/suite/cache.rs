@@ -104,7 +104,11 @@ impl Suite {
     ) -> Vec<(&'static str, Result<Made, Missing>)> {
         // How far one has come only its own capture tells.
         if let [name] = *names {
-            return vec![(name, self.make(name, scale, listen))];
+            let made = self.make(name, scale, listen);
+            if let Err(missing) = &made {
+                listen(Progress::Note(&missing.to_string()));
+            }
+            return vec![(name, made)];
         }
         let weight = |name: &&str| {
             let counterpart = program(name).ok().and_then(|entry| entry.counterpart.as_ref().ok());

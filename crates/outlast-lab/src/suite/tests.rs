@@ -28,6 +28,27 @@ fn rows_are_whole_and_mixes_are_of_rows() {
 }
 
 #[test]
+fn what_is_missing_is_told_of_one_as_of_several() {
+    let folder = tempfile::tempdir().unwrap();
+    for names in [["bzip3"].as_slice(), &["bzip3", "gcd"]] {
+        let mut told = Vec::new();
+        let mut listen = |progress: crate::progress::Progress<'_>| {
+            if let crate::progress::Progress::Note(line) = progress {
+                told.push(line.to_owned());
+            }
+        };
+        let made = Suite::at(folder.path()).make_all(names, Scale::Quick, &mut listen);
+        assert!(made.iter().map(|(name, _)| *name).eq(names.iter().copied()));
+        assert!(made.iter().all(|(_, made)| made.is_err()));
+        let mut reasons: Vec<_> =
+            made.into_iter().map(|(_, made)| made.unwrap_err().to_string()).collect();
+        reasons.sort();
+        told.sort();
+        assert_eq!(told, reasons);
+    }
+}
+
+#[test]
 fn the_document_has_the_table() {
     let document = include_str!("../../../../docs/trace.md");
     for line in table().lines() {
