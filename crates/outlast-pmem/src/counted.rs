@@ -168,6 +168,10 @@ impl<M: Medium> Medium for Counted<M> {
         self.inner.file()
     }
 
+    fn begin_fence_log(&self, region: ByteRange, first: u64) {
+        self.inner.begin_fence_log(region, first);
+    }
+
     fn load(&self, at: PoolOffset, out: &mut [u8]) {
         self.inner.load(at, out);
     }

@@ -153,6 +153,10 @@ impl<M: Medium> Medium for Delayed<M> {
         self.inner.file()
     }
 
+    fn begin_fence_log(&self, region: ByteRange, first: u64) {
+        self.inner.begin_fence_log(region, first);
+    }
+
     #[inline]
     fn load(&self, at: PoolOffset, out: &mut [u8]) {
         self.inner.load(at, out);

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use outlast_trace::{LineAddr, PoolOffset};
+use outlast_trace::{ByteRange, LineAddr, PoolOffset};
 
 use crate::medium::{GrowError, Mark, Medium};
 
@@ -42,6 +42,10 @@ macro_rules! forward {
 
             fn file(&self) -> Option<&std::fs::File> {
                 (**self).file()
+            }
+
+            fn begin_fence_log(&self, region: ByteRange, first: u64) {
+                (**self).begin_fence_log(region, first);
             }
 
             #[inline]

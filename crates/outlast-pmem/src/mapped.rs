@@ -5,7 +5,7 @@
 //! | domain | flush | fence |
 //! |---|---|---|
 //! | `process` | nothing | `sfence` |
-//! | `page` | notes the page | `sfence`, then one `msync` from the first noted page to the last |
+//! | `page` | notes the lines | `sfence`, then one write to the [log of fences](crate::read_fences), or one `msync` from the first noted page to the last |
 //! | `adr` | `clwb`, else `clflushopt`, else `clflush` | `sfence` (`mfence` after `clflush`) |
 //! | `eadr` | nothing | `sfence` |
 //!
@@ -29,18 +29,21 @@ mod window;
 pub(crate) mod words;
 
 use std::fs::{File, OpenOptions};
+use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-use outlast_trace::{FlushKind, LINE_BYTES, LineAddr, PoolOffset};
+use outlast_trace::{ByteRange, FlushKind, LINE_BYTES, LineAddr, PoolOffset};
 
 use crate::cpu::{self, CpuFeatures, cpu_features};
 use crate::crossover;
 use crate::detect::{Detection, ND_DEVICES, detect};
 use crate::domain::Domain;
 use crate::error::{MapError, PAGE_BYTES};
+use crate::fence_log::{FenceLog, Pages};
 use crate::file::remove_if_free;
 use crate::medium::{GrowError, Medium};
 use crate::process::OwnerProcess;
@@ -275,8 +278,27 @@ impl Mapped {
         if self.write_back == WriteBack::Clflush {
             return cpu::full_fence();
         }
-        let file = self.file.get();
-        self.pages.drain(|range| self.window.sync_pages(file, range.start, range.end));
+        self.pages.drain(self);
+    }
+}
+
+impl Pages for Mapped {
+    fn load_word(&self, at: PoolOffset) -> u64 {
+        self.window.load_u64(at)
+    }
+
+    fn write_back(&self, bytes: Range<u64>) -> io::Result<()> {
+        self.window.sync_pages(self.file.get(), bytes.start, bytes.end)
+    }
+
+    fn write_through(&self, at: PoolOffset, bytes: &[u8]) -> io::Result<()> {
+        match os::write_through(self.file.get(), at.0, bytes) {
+            Err(error) if error.kind() == io::ErrorKind::Unsupported => {
+                self.window.store(at, bytes);
+                self.write_back(at.0..at.0 + bytes.len() as u64)
+            }
+            result => result,
+        }
     }
 }
 
@@ -305,6 +327,12 @@ impl Medium for Mapped {
 
     fn file(&self) -> Option<&File> {
         Some(self.file.get())
+    }
+
+    fn begin_fence_log(&self, region: ByteRange, first: u64) {
+        if self.write_back == WriteBack::Pages {
+            self.pages.begin_log(FenceLog::new(region, first, None));
+        }
     }
 
     #[inline]

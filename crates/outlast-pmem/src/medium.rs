@@ -136,6 +136,14 @@ pub trait Medium {
         false
     }
 
+    /// Where a fence writes pages, has it write to a log in this region from now on
+    /// ([`read_fences`](crate::read_fences)), whose first entry has number `first`. Elsewhere nothing happens.
+    /// Nothing else stores to the region, and no older entry that is still there has that number or a
+    /// larger one.
+    fn begin_fence_log(&self, region: ByteRange, first: u64) {
+        let _ = (region, first);
+    }
+
     /// The file whose content the medium is, if it is one's.
     fn file(&self) -> Option<&std::fs::File> {
         None

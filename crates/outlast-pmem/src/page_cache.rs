@@ -1,10 +1,13 @@
 //! A page cache in user space, over a disk of which a power cut keeps what was synced.
 
+use std::io;
+use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
-use outlast_trace::{LineAddr, PoolOffset};
+use outlast_trace::{ByteRange, LineAddr, PoolOffset};
 
 use crate::error::PAGE_BYTES;
+use crate::fence_log::{FenceLog, FenceLogBug, Pages};
 use crate::heap::Heap;
 use crate::mapped::pages::PageNotes;
 use crate::medium::Medium;
@@ -12,8 +15,8 @@ use crate::medium::Medium;
 /// Memory whose fences write pages to a disk, as the domain `page` has it, and a power cut that can
 /// come between any two operations of any threads.
 ///
-/// Flushes and fences are those of [`Mapped`](crate::Mapped) in that domain: one span of pages, one
-/// write-back for all threads that wait together. Only `msync` is replaced, by a copy to a disk that is
+/// Flushes and fences are those of [`Mapped`](crate::Mapped) in that domain: a log of fences where there is
+/// one, else one span of pages; one write for all threads that wait together. Only system calls are replaced, by a copy to a disk that is
 /// a vector of bytes. [`cut`](Self::cut) gives what is on it then: all that was synced, and of the rest
 /// any units of some bytes, since the system writes any page at any time and sectors tear.
 ///
@@ -36,6 +39,15 @@ pub struct PageCache {
     /// Held by each operation, and alone by a power cut: it sees one moment of all threads.
     powered: RwLock<()>,
     planted: u16,
+    bug: Option<FenceLogBug>,
+    cuts: Option<Mutex<Cuts>>,
+}
+
+/// Power cuts before each write to the disk.
+struct Cuts {
+    unit: usize,
+    random: Box<dyn FnMut() -> u64 + Send>,
+    images: Vec<Vec<u8>>,
 }
 
 impl PageCache {
@@ -48,13 +60,29 @@ impl PageCache {
             pages: PageNotes::default(),
             powered: RwLock::new(()),
             planted: 0,
+            bug: None,
+            cuts: None,
         }
+    }
+
+    /// A disk that holds these bytes, whole pages of them, and memory that has read them.
+    pub fn from_bytes(bytes: &[u8]) -> Self {
+        let cache = Self::new(bytes.len() as u64);
+        cache.memory.store(PoolOffset(0), bytes);
+        cache.disk()[..bytes.len()].copy_from_slice(bytes);
+        cache
     }
 
     /// Carries the number of a bug ([`Medium::planted`]).
     #[must_use]
     pub fn planting(self, bug: u16) -> Self {
         Self { planted: bug, ..self }
+    }
+
+    /// Breaks its log of fences.
+    #[must_use]
+    pub fn breaking(self, bug: FenceLogBug) -> Self {
+        Self { bug: Some(bug), ..self }
     }
 
     /// What is on the disk when power fails now, between two operations of every thread, and what
@@ -80,6 +108,30 @@ impl PageCache {
         (seen, image)
     }
 
+    /// Keeps what a [cut](Self::cut) would leave before each write to the disk: [`cuts`](Self::cuts).
+    #[must_use]
+    pub fn cut_at_each_sync(
+        self,
+        unit: usize,
+        random: impl FnMut() -> u64 + Send + 'static,
+    ) -> Self {
+        let cuts = Cuts { unit, random: Box::new(random), images: Vec::new() };
+        Self { cuts: Some(Mutex::new(cuts)), ..self }
+    }
+
+    /// What the cuts have left so far, of those that were not taken before.
+    pub fn cuts(&self) -> Vec<Vec<u8>> {
+        let cuts = self.cuts.iter().map(|cuts| cuts.lock().unwrap_or_else(PoisonError::into_inner));
+        cuts.flat_map(|mut cuts| std::mem::take(&mut cuts.images)).collect()
+    }
+
+    fn cut_before_sync(&self) {
+        let Some(cuts) = &self.cuts else { return };
+        let mut cuts = cuts.lock().unwrap_or_else(PoisonError::into_inner);
+        let Cuts { unit, random, images } = &mut *cuts;
+        images.push(self.cut(*unit, random, || ()).1);
+    }
+
     /// How often something was written to the disk.
     pub fn syncs(&self) -> u64 {
         self.pages.syncs()
@@ -102,6 +154,29 @@ impl PageCache {
         let _powered = self.powered();
         let page = &mut self.disk()[at as usize..][..PAGE_BYTES as usize];
         self.memory.load(PoolOffset(at), page);
+    }
+}
+
+impl Pages for PageCache {
+    fn load_word(&self, at: PoolOffset) -> u64 {
+        self.memory.load_u64(at)
+    }
+
+    fn write_back(&self, bytes: Range<u64>) -> io::Result<()> {
+        self.cut_before_sync();
+        // A disk writes pages in any order: here in both directions by turns.
+        let mut pages = bytes.step_by(PAGE_BYTES as usize).collect::<Vec<_>>();
+        if self.syncs().is_multiple_of(2) {
+            pages.reverse();
+        }
+        pages.into_iter().for_each(|page| self.write_page(page));
+        Ok(())
+    }
+
+    fn write_through(&self, at: PoolOffset, bytes: &[u8]) -> io::Result<()> {
+        self.store(at, bytes);
+        let page = |at: u64| at / PAGE_BYTES * PAGE_BYTES;
+        self.write_back(page(at.0)..page(at.0 + bytes.len() as u64 - 1) + PAGE_BYTES)
     }
 }
 
@@ -163,15 +238,11 @@ impl Medium for PageCache {
     }
 
     fn fence(&self) {
-        self.pages.drain(|span| {
-            // A disk writes pages in any order: here in both directions by turns.
-            let mut pages = span.step_by(PAGE_BYTES as usize).collect::<Vec<_>>();
-            if self.syncs().is_multiple_of(2) {
-                pages.reverse();
-            }
-            pages.into_iter().for_each(|page| self.write_page(page));
-            Ok(())
-        });
+        self.pages.drain(self);
+    }
+
+    fn begin_fence_log(&self, region: ByteRange, first: u64) {
+        self.pages.begin_log(FenceLog::new(region, first, self.bug));
     }
 
     fn compare_exchange_u64(&self, at: PoolOffset, current: u64, new: u64) -> Result<u64, u64> {

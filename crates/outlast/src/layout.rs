@@ -7,10 +7,12 @@
 //! 256      size line:  one sealed word, chunks of the heap
 //! 320      zero up to 4096
 //! 4096     lanes: for each a header line and a ring of log lines
+//!          with a log of fences: from the next page on its head, from the one behind that its two halves
 //! heap_at  chunks; the first of each zone is the directory of that zone
 //! ```
 
-use outlast_trace::{LINE_BYTES, PoolOffset};
+use outlast_pmem::FENCE_LOG_BYTES_MIN;
+use outlast_trace::{ByteRange, LINE_BYTES, PoolOffset};
 
 use crate::checksums::RunMatrices;
 
@@ -37,6 +39,9 @@ pub(crate) const FLAG_CHECKSUMS: u64 = 1;
 
 /// Flag of the header: the checksums are of what literal variants believe to be written back.
 pub(crate) const FLAG_LITERAL: u64 = 2;
+
+/// Flag of the header: between lanes and heap lies a log of fences.
+pub(crate) const FLAG_FENCE_LOG: u64 = 4;
 
 /// Bytes of the header that its CRC covers; the CRC follows.
 pub const HEADER_CRC_AT: usize = 120;
@@ -113,6 +118,8 @@ pub struct Geometry {
     pub checksums: bool,
     /// The checksums contain what literal variants believe to be written back, and nothing else.
     pub literal: bool,
+    /// Between lanes and heap lies a log of fences.
+    pub fence_log: bool,
 }
 
 impl Geometry {
@@ -123,7 +130,37 @@ impl Geometry {
     pub fn new(lanes: u32, lane_bytes: u64, chunk_bytes: u64) -> Self {
         let lanes_end = HEADER_PAGE_BYTES + u64::from(lanes) * lane_bytes;
         let heap_at = lanes_end.next_multiple_of(chunk_bytes);
-        Self { lanes, lane_bytes, chunk_bytes, heap_at, checksums: false, literal: false }
+        Self {
+            lanes,
+            lane_bytes,
+            chunk_bytes,
+            heap_at,
+            checksums: false,
+            literal: false,
+            fence_log: false,
+        }
+    }
+
+    /// The same with a log of fences of at least that many bytes; for none without one.
+    pub(crate) fn with_fence_log(self, bytes: u64) -> Self {
+        if bytes == 0 {
+            return self;
+        }
+        let end = self.fence_log_at().0.saturating_add(PAGE_BYTES_MAX).saturating_add(bytes);
+        let heap_at = end.checked_next_multiple_of(self.chunk_bytes).unwrap_or(u64::MAX);
+        Self { heap_at, fence_log: true, ..self }
+    }
+
+    /// Where a log of fences has its head, if there is one: a sealed word, the number of the first entry that
+    /// this opening has.
+    pub(crate) fn fence_log_at(&self) -> PoolOffset {
+        PoolOffset(self.lane_at(self.lanes as usize).0.next_multiple_of(PAGE_BYTES_MAX))
+    }
+
+    /// The halves of the log of fences.
+    pub(crate) fn fence_log(&self) -> Option<ByteRange> {
+        let at = self.fence_log_at().plus(PAGE_BYTES_MAX);
+        self.fence_log.then(|| ByteRange::new(at, self.heap_at - at.0))
     }
 
     /// A heap has at least its directory and one chunk.
@@ -135,8 +172,12 @@ impl Geometry {
     pub fn flaw(&self) -> Option<&'static str> {
         let Self { lanes, lane_bytes, chunk_bytes, heap_at, .. } = *self;
         Self::parameters_flaw(lanes, lane_bytes, chunk_bytes).or_else(|| {
-            (heap_at != Self::new(lanes, lane_bytes, chunk_bytes).heap_at)
-                .then_some("the heap does not start where the lanes end")
+            let before = self.fence_log_at().0 + PAGE_BYTES_MAX + FENCE_LOG_BYTES_MIN;
+            let is_right = match self.fence_log {
+                true => heap_at >= before && heap_at.is_multiple_of(chunk_bytes),
+                false => heap_at == Self::new(lanes, lane_bytes, chunk_bytes).heap_at,
+            };
+            (!is_right).then_some("the heap does not start where the logs end")
         })
     }
 

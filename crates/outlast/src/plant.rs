@@ -35,13 +35,15 @@ pub enum Shows {
     Laps,
     /// Where commits store to what they have not read; all scopes read.
     Numbers,
+    /// Where fences go to a log of their own, in power cuts of the domain `page`.
+    Fences,
     /// As numbers, where others back off while one runs alone.
     BackOff,
     /// Not at all: it is unusual and sound, and a checker that flags it is wrong.
     Control,
 }
 
-use Shows::{BackOff, Bias, Checkpoint, Control, Isolation, Laps, Mistake, Numbers};
+use Shows::{BackOff, Bias, Checkpoint, Control, Fences, Isolation, Laps, Mistake, Numbers};
 
 /// The parts of a scheme that planted bugs depend on.
 #[derive(Clone, Copy)]
@@ -320,6 +322,12 @@ plants! {
         "Checkpoint: what an aborted transaction put back is not marked.";
     FreshNotMarked = "fresh-not-marked", Checkpoint, |_| true,
         "Checkpoint: what a transaction stored to new blocks is not marked.";
+    FencesNotPutBack = "fences-not-put-back", Fences, |_| true,
+        "Recovery leaves out what the log of fences holds.";
+    FenceNumberFirst = "fence-number-first", Fences, |_| true,
+        "Recovery makes the entries of the log of fences old before their lines are in place (FENCES-4).";
+    FenceNumbersAgain = "fence-numbers-again", Fences, |_| true,
+        "Entries of the log of fences have numbers that older ones had (FENCES-4).";
     SoloOverPending = "solo-over-pending", BackOff, |it| it.redo,
         "A lane begins to run alone over what another has pending (SOLO-3).";
     ReadsNotValidated = "reads-not-validated", Isolation, |_| true,

@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use outlast::{Abort, PoolOffset, Scheme};
 use outlast_pmem::{GrowError, Mapped, Mark, Medium};
-use outlast_trace::LineAddr;
+use outlast_trace::{ByteRange, LineAddr};
 
 use super::{BOUND, NativeError, Own, Session};
 use crate::bench::open::Arrivals;
@@ -94,6 +94,10 @@ impl<M: Medium> Medium for Muted<M> {
 
     fn file(&self) -> Option<&std::fs::File> {
         self.inner.file()
+    }
+
+    fn begin_fence_log(&self, region: ByteRange, first: u64) {
+        self.inner.begin_fence_log(region, first);
     }
 
     #[inline]

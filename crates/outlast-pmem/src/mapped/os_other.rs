@@ -99,6 +99,11 @@ pub(crate) fn allocate_holes(_file: &File, _len: u64) -> io::Result<()> {
     Ok(())
 }
 
+/// A store to the mapping does it, and a flush of its pages.
+pub(crate) fn write_through(_file: &File, _at: u64, _bytes: &[u8]) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
 /// Directories need no flush of their own here.
 pub(crate) fn sync_directory(_directory: &std::path::Path) -> io::Result<()> {
     Ok(())

@@ -327,6 +327,31 @@ fn hole_after(file: &File, at: u64, len: u64) -> io::Result<Option<std::ops::Ran
     }
 }
 
+/// Writes bytes to the file and makes them durable, and no other byte of it.
+#[cfg(target_os = "linux")]
+pub(crate) fn write_through(file: &File, mut at: u64, mut bytes: &[u8]) -> io::Result<()> {
+    use rustix::io::{Errno, ReadWriteFlags, pwritev2};
+    while !bytes.is_empty() {
+        match pwritev2(file, &[io::IoSlice::new(bytes)], at, ReadWriteFlags::DSYNC) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(written) => {
+                at += written as u64;
+                bytes = &bytes[written..];
+            }
+            Err(Errno::INTR) => {}
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => return Err(io::ErrorKind::Unsupported.into()),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+/// Elsewhere a store to the mapping does it, and a flush of its pages.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn write_through(_file: &File, _at: u64, _bytes: &[u8]) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
 /// Makes the entry of a new file in its directory durable.
 pub(crate) fn sync_directory(directory: &std::path::Path) -> io::Result<()> {
     File::open(directory)?.sync_all()

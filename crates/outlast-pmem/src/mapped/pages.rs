@@ -1,7 +1,8 @@
 //! The pages that wait to be written back, in the domain `page`.
 //!
 //! A flush notes bytes, a fence writes back what is noted. Each write-back costs a flush of the
-//! device, which takes far longer than the transfer of a few pages. Two rules follow:
+//! device, which takes far longer than the transfer of a few pages. Two rules follow, and where the pages
+//! have a [log of fences](crate::fence_log) a third: what is noted goes there.
 //!
 //! * **One device flush a fence.** What is noted is one span of pages, from the first to the last,
 //!   and one call writes all dirty pages of it. Pages that were not noted may go along: a page may
@@ -25,7 +26,10 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use outlast_trace::{LINE_BYTES, PoolOffset};
+
 use crate::error::PAGE_BYTES;
+use crate::fence_log::{FenceLog, Pages, join, tidy};
 
 /// Which part of the last write-back's time a leader waits at most.
 const HELD_BACK: u32 = 2;
@@ -33,21 +37,38 @@ const HELD_BACK: u32 = 2;
 /// write-back may be waiting for.
 const HELD_BACK_MAX: Duration = Duration::from_millis(1);
 
+/// Ranges of lines that are noted one by one; beyond, only pages are.
+const RANGES_MAX: usize = 1 << 16;
+
 /// Pages noted by flushes and not yet written back.
 #[derive(Default)]
 pub(crate) struct PageNotes {
     state: Mutex<State>,
     /// A round has ended.
     ended: Condvar,
-    /// Rounds ended, which is calls of `write_back`.
+    /// Flushes of the device.
     syncs: AtomicU64,
+    /// Where fences go, if they do not go to the pages themselves. Held by the leader of a round.
+    log: Mutex<Option<FenceLog>>,
+}
+
+/// What waits for the next round.
+#[derive(Default)]
+struct Noted {
+    /// Page numbers, from the first to the last; `None` for nothing.
+    pages: Option<Range<u64>>,
+    /// The ranges of lines on them, where there is a log of fences.
+    lines: Vec<Range<u64>>,
+    /// There are more than `lines` has.
+    are_many: bool,
 }
 
 /// The rounds are numbered; at most one has begun and not ended.
 #[derive(Default)]
 struct State {
-    /// Page numbers that wait for the next round.
-    noted: Option<Range<u64>>,
+    noted: Noted,
+    /// There is a log of fences.
+    has_log: bool,
     begun: u64,
     ended: u64,
     /// A thread leads the next round, or the one that has begun.
@@ -81,26 +102,36 @@ impl PageNotes {
         if len == 0 {
             return;
         }
-        let (start, end) = (at / PAGE_BYTES, (at + len).div_ceil(PAGE_BYTES));
+        let pages = at / PAGE_BYTES..(at + len).div_ceil(PAGE_BYTES);
+        let lines = at / LINE_BYTES..(at + len).div_ceil(LINE_BYTES);
         let mut state = self.state();
-        let noted = state.noted.get_or_insert(start..end);
-        *noted = noted.start.min(start)..noted.end.max(end);
+        let has_log = state.has_log;
+        state.noted.add(pages, has_log.then_some(lines));
     }
 
-    /// Has the bytes of what is noted passed to `write_back`, by this thread or by another. When this
-    /// returns, everything that this thread noted before is written back (PAGES-1).
+    /// From now on fences go to this log.
+    pub fn begin_log(&self, log: FenceLog) {
+        *self.log() = Some(log);
+        let mut state = self.state();
+        state.has_log = true;
+        // What is noted already is so by pages.
+        state.noted.are_many |= state.noted.pages.is_some();
+    }
+
+    /// Has what is noted written to the medium through `pages`, by this thread or by another. When this
+    /// returns, everything that this thread noted before is durable (PAGES-1).
     ///
     /// # Panics
-    /// When `write_back` fails, now or ever before (PAGES-2).
-    pub fn drain(&self, write_back: impl FnOnce(Range<u64>) -> io::Result<()>) {
+    /// When a write fails, now or ever before (PAGES-2).
+    pub fn drain(&self, pages: &impl Pages) {
         let mut state = self.state();
         // Nothing noted: what this thread did note is in a round that has begun, if not durable.
-        let round = state.begun + u64::from(state.noted.is_some());
+        let round = state.begun + u64::from(state.noted.pages.is_some());
         state.threads[0].0 |= Threads::this_one().0;
         while state.ended < round {
             state.check();
             if state.begun < round && !state.has_leader {
-                return self.lead(state, write_back);
+                return self.lead(state, pages);
             }
             state.waiting += 1;
             state = self.ended.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -110,11 +141,7 @@ impl PageNotes {
     }
 
     /// The next round: waits for a group, takes what is noted, writes it back, serves the followers.
-    fn lead<'a>(
-        &'a self,
-        mut state: MutexGuard<'a, State>,
-        write_back: impl FnOnce(Range<u64>) -> io::Result<()>,
-    ) {
+    fn lead<'a>(&'a self, mut state: MutexGuard<'a, State>, pages: &impl Pages) {
         state.has_leader = true;
         let until = Instant::now() + (state.took / HELD_BACK).min(HELD_BACK_MAX);
         while state.is_group_expected() && Instant::now() < until {
@@ -122,15 +149,15 @@ impl PageNotes {
             thread::yield_now();
             state = self.state();
         }
-        let pages = state.noted.take().expect("a round has a leader only if something is noted");
+        let noted = std::mem::take(&mut state.noted);
         state.begun += 1;
         state.threads.rotate_right(1);
         state.threads[0] = Threads::default();
         drop(state);
 
         let start = Instant::now();
-        let result = write_back(pages.start * PAGE_BYTES..pages.end * PAGE_BYTES);
-        self.syncs.fetch_add(1, Ordering::Relaxed);
+        let span = noted.pages.clone().expect("a round has a leader only if something is noted");
+        let result = self.write(noted, &Counting { pages, syncs: &self.syncs });
 
         let mut state = self.state();
         state.took = start.elapsed();
@@ -143,13 +170,25 @@ impl PageNotes {
             self.ended.notify_all();
         }
         if let Err(error) = result {
-            panic!("pages {pages:?} could not be written back, their content is lost: {error}");
+            panic!("pages {span:?} could not be written back, their content is lost: {error}");
+        }
+    }
+
+    fn write(&self, mut noted: Noted, pages: &impl Pages) -> io::Result<()> {
+        let span = noted.pages.expect("something is noted");
+        match &mut *self.log() {
+            None => pages.write_back(span.start * PAGE_BYTES..span.end * PAGE_BYTES),
+            Some(log) => {
+                tidy(&mut noted.lines);
+                let lines = (!noted.are_many).then_some(noted.lines.as_slice());
+                log.fence(lines, span, pages)
+            }
         }
     }
 
     /// Whether nothing waits.
     pub fn is_empty(&self) -> bool {
-        self.state().noted.is_none()
+        self.state().noted.pages.is_none()
     }
 
     /// How often something was written back: flushes of the device.
@@ -160,6 +199,46 @@ impl PageNotes {
     fn state(&self) -> MutexGuard<'_, State> {
         // A panic in here leaves nothing half done.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn log(&self) -> MutexGuard<'_, Option<FenceLog>> {
+        // After a panic in here no fence comes (PAGES-2).
+        self.log.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Noted {
+    fn add(&mut self, pages: Range<u64>, lines: Option<Range<u64>>) {
+        self.pages = Some(self.pages.take().map_or(pages.clone(), |noted| join(noted, pages)));
+        let Some(lines) = lines.filter(|_| !self.are_many) else { return };
+        let ranges = self.lines.len();
+        match self.lines.last_mut() {
+            Some(last) if last.end == lines.start => last.end = lines.end,
+            _ if ranges < RANGES_MAX => self.lines.push(lines),
+            _ => self.are_many = true,
+        }
+    }
+}
+
+/// Pages whose device's flushes are counted.
+struct Counting<'a, P> {
+    pages: &'a P,
+    syncs: &'a AtomicU64,
+}
+
+impl<P: Pages> Pages for Counting<'_, P> {
+    fn load_word(&self, at: PoolOffset) -> u64 {
+        self.pages.load_word(at)
+    }
+
+    fn write_back(&self, bytes: Range<u64>) -> io::Result<()> {
+        self.syncs.fetch_add(1, Ordering::Relaxed);
+        self.pages.write_back(bytes)
+    }
+
+    fn write_through(&self, at: PoolOffset, bytes: &[u8]) -> io::Result<()> {
+        self.syncs.fetch_add(1, Ordering::Relaxed);
+        self.pages.write_through(at, bytes)
     }
 }
 
@@ -182,13 +261,34 @@ mod tests {
 
     use super::*;
 
+    /// Pages without a log, of which this is done to write a span back.
+    struct WrittenBack<F>(F);
+
+    impl<F: Fn(Range<u64>) -> io::Result<()>> Pages for WrittenBack<F> {
+        fn load_word(&self, _: PoolOffset) -> u64 {
+            unreachable!("there is no log")
+        }
+
+        fn write_back(&self, bytes: Range<u64>) -> io::Result<()> {
+            (self.0)(bytes)
+        }
+
+        fn write_through(&self, _: PoolOffset, _: &[u8]) -> io::Result<()> {
+            unreachable!("there is no log")
+        }
+    }
+
+    fn drain(notes: &PageNotes, write_back: impl Fn(Range<u64>) -> io::Result<()>) {
+        notes.drain(&WrittenBack(write_back));
+    }
+
     fn drained(notes: &PageNotes) -> Vec<Range<u64>> {
-        let mut ranges = Vec::new();
-        notes.drain(|range| {
-            ranges.push(range);
+        let ranges = Mutex::new(Vec::new());
+        drain(notes, |range| {
+            ranges.lock().unwrap().push(range);
             Ok(())
         });
-        ranges
+        ranges.into_inner().unwrap()
     }
 
     #[test]
@@ -217,7 +317,7 @@ mod tests {
         notes.note(0, 64);
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                notes.drain(|_| {
+                drain(&notes, |_| {
                     taken.wait();
                     // Long enough for the other thread to get into its fence.
                     std::thread::sleep(Duration::from_millis(50));
@@ -226,7 +326,7 @@ mod tests {
                 });
             });
             taken.wait();
-            notes.drain(|_| panic!("nothing is left to write"));
+            drain(&notes, |_| panic!("nothing is left to write"));
             assert!(written.load(Ordering::SeqCst), "returned before the bytes were durable");
         });
     }
@@ -251,7 +351,7 @@ mod tests {
                     noted.wait();
                     notes.note(thread * PAGE_BYTES, 1);
                     noted.wait();
-                    notes.drain(|range| {
+                    drain(notes, |range| {
                         written.lock().unwrap().push(range);
                         Ok(())
                     });
@@ -259,7 +359,7 @@ mod tests {
                     assert!(written.lock().unwrap().iter().any(covers));
                 });
             }
-            notes.drain(|_| {
+            drain(&notes, |_| {
                 noted.wait();
                 noted.wait();
                 Ok(())
@@ -292,7 +392,7 @@ mod tests {
         let notes = PageNotes::default();
         notes.note(0, 64);
         let fence = |result: fn() -> io::Result<()>| {
-            std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| notes.drain(|_| result())))
+            std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drain(&notes, |_| result())))
         };
         assert!(fence(|| Err(io::ErrorKind::Other.into())).is_err());
         assert!(fence(|| Ok(())).is_err(), "nothing is noted");

@@ -1,4 +1,4 @@
-//! The content of lanes before anything was logged: header lines that say so, and blank lines.
+//! The content of logs before anything was logged: header lines that say so, and blank lines.
 
 use outlast_pmem::Medium;
 use outlast_trace::{LINE_BYTES, PoolOffset};
@@ -7,6 +7,9 @@ use crate::io::{Io, Site};
 use crate::layout::{Geometry, HEADER_PAGE_BYTES, LANE_FLOOR, LANE_SEEN, LANE_TAIL};
 use crate::log::BLANK;
 use crate::sealed::seal_at;
+
+/// The number with which a new log of fences begins.
+const FIRST_FENCE: u64 = 1;
 
 /// Bytes that are stored at once.
 const PIECE_BYTES: u64 = 4096;
@@ -20,14 +23,23 @@ fn header_line(at: PoolOffset) -> [u64; 8] {
     words
 }
 
+/// A line of the log of fences; zeros where there is none.
+fn behind_lanes(geometry: &Geometry, at: PoolOffset) -> [u64; 8] {
+    match geometry.fence_log {
+        true if at == geometry.fence_log_at() => [seal_at(FIRST_FENCE, at), 0, 0, 0, 0, 0, 0, 0],
+        true if (geometry.fence_log_at().0..geometry.heap_at).contains(&at.0) => [BLANK; 8],
+        _ => [0; 8],
+    }
+}
+
 /// Fills `out`, whole lines that begin at that place behind the header page, with what creation puts
-/// there as far as the lanes go, and zeros behind them.
+/// there as far as the logs go, and zeros behind them.
 pub(crate) fn fill(geometry: &Geometry, at: PoolOffset, out: &mut [u8]) {
     let lanes_end = geometry.lane_at(geometry.lanes as usize);
     for (line, bytes) in (0..).zip(out.as_chunks_mut::<{ LINE_BYTES as usize }>().0) {
         let at = at.plus(line * LINE_BYTES);
         let words = if at.0 >= lanes_end.0 {
-            [0; 8]
+            behind_lanes(geometry, at)
         } else if (at.0 - HEADER_PAGE_BYTES).is_multiple_of(geometry.lane_bytes) {
             header_line(at)
         } else {
@@ -37,7 +49,7 @@ pub(crate) fn fill(geometry: &Geometry, at: PoolOffset, out: &mut [u8]) {
     }
 }
 
-/// Stores what creation puts into these bytes of the lanes, and starts their write-back.
+/// Stores what creation puts into these bytes of the logs, and starts their write-back.
 pub(crate) fn store<M: Medium>(
     io: Io<'_, M>,
     site: Site,

@@ -1,6 +1,6 @@
 //! The immutable header: written once at creation, proven by its CRC at every opening.
 
-use outlast_pmem::Medium;
+use outlast_pmem::{FENCE_LOG_BYTES_MIN, Medium};
 use outlast_trace::PoolOffset;
 use uuid::Uuid;
 
@@ -8,10 +8,10 @@ use crate::alloc::store_free_words;
 use crate::error::PoolError;
 use crate::io::{Io, Site};
 use crate::layout::{
-    CHUNK_BYTES_AT, CHUNKS_AT, FLAG_CHECKSUMS, FLAG_LITERAL, FLAGS_AT, FLOOR_AT, FORMAT_VERSION,
-    Geometry, HEADER_BYTES, HEADER_CRC_AT, HEADER_PAGE_BYTES, HEAP_AT_AT, LANE_BYTES_AT,
-    LANE_FLOOR, LANE_SEEN, LANE_TAIL, LANES_AT, MAGIC, POOL_BYTES_MAX, ROOT_AT, UUID_AT,
-    VERSION_AT,
+    CHUNK_BYTES_AT, CHUNKS_AT, FLAG_CHECKSUMS, FLAG_FENCE_LOG, FLAG_LITERAL, FLAGS_AT, FLOOR_AT,
+    FORMAT_VERSION, Geometry, HEADER_BYTES, HEADER_CRC_AT, HEADER_PAGE_BYTES, HEAP_AT_AT,
+    LANE_BYTES_AT, LANE_FLOOR, LANE_SEEN, LANE_TAIL, LANES_AT, MAGIC, POOL_BYTES_MAX, ROOT_AT,
+    UUID_AT, VERSION_AT,
 };
 use crate::log::BLANK;
 use crate::plant::Plant;
@@ -46,7 +46,8 @@ impl Header {
         put(CHUNK_BYTES_AT, &self.geometry.chunk_bytes.to_le_bytes());
         put(HEAP_AT_AT, &self.geometry.heap_at.to_le_bytes());
         let checksums = if self.geometry.checksums { FLAG_CHECKSUMS } else { 0 };
-        let flags = checksums | if self.geometry.literal { FLAG_LITERAL } else { 0 };
+        let literal = if self.geometry.literal { FLAG_LITERAL } else { 0 };
+        let flags = checksums | literal | if self.geometry.fence_log { FLAG_FENCE_LOG } else { 0 };
         put(FLAGS_AT, &flags.to_le_bytes());
         let crc = crc32c::crc32c(&bytes[..HEADER_CRC_AT]);
         bytes[HEADER_CRC_AT..HEADER_CRC_AT + 4].copy_from_slice(&crc.to_le_bytes());
@@ -83,7 +84,7 @@ impl Header {
             return Err(PoolError::Version { found: version, expected: FORMAT_VERSION });
         }
         let flags = u64_at(FLAGS_AT);
-        if !matches!(flags, 0 | FLAG_CHECKSUMS | FLAGS_LITERAL) {
+        if !matches!(flags & !FLAG_FENCE_LOG, 0 | FLAG_CHECKSUMS | FLAGS_LITERAL) {
             return Err(PoolError::Flags { found: flags });
         }
         let geometry = Geometry {
@@ -93,6 +94,7 @@ impl Header {
             heap_at: u64_at(HEAP_AT_AT),
             checksums: flags & FLAG_CHECKSUMS != 0,
             literal: flags & FLAG_LITERAL != 0,
+            fence_log: flags & FLAG_FENCE_LOG != 0,
         };
         if let Some(flaw) = geometry.flaw() {
             return Err(damaged(flaw));
@@ -176,11 +178,22 @@ pub struct CreateOptions {
     /// stores do to them. Such a pool runs under schemes that write back by age. Without checksums
     /// nothing verifies loads: what a medium has changed is returned as if it had been stored.
     pub checksums: bool,
+    /// Bytes of the log of fences, to which a fence in the domain `page` writes lines in place of pages; 0 for
+    /// none, at least 8 KiB else. `None` takes a sixteenth of a pool of 4 MiB or more, up to 16 MiB, where it is
+    /// created in that domain.
+    pub fence_log_bytes: Option<u64>,
 }
 
 impl Default for CreateOptions {
     fn default() -> Self {
-        Self { lanes: 8, lane_bytes: 256 << 10, chunk_bytes: None, uuid: None, checksums: false }
+        Self {
+            lanes: 8,
+            lane_bytes: 256 << 10,
+            chunk_bytes: None,
+            uuid: None,
+            checksums: false,
+            fence_log_bytes: None,
+        }
     }
 }
 
@@ -195,6 +208,11 @@ impl CreateOptions {
         }
         let checksums = self.checksums;
         let geometry = Geometry { checksums, ..Geometry::new(lanes, lane_bytes, chunk_bytes) };
+        let fence_log_bytes = self.fence_log_bytes.unwrap_or(0);
+        if (1..FENCE_LOG_BYTES_MIN).contains(&fence_log_bytes) {
+            return Err(PoolError::Parameters("a log of fences must be 0 or at least 8192 bytes"));
+        }
+        let geometry = geometry.with_fence_log(fence_log_bytes);
         if len < geometry.min_len() {
             return Err(PoolError::TooSmall { given: len, least: geometry.min_len() });
         }
@@ -202,6 +220,15 @@ impl CreateOptions {
             return Err(PoolError::TooLarge { given: len });
         }
         Ok(geometry)
+    }
+
+    /// The same with a log of fences of the usual length, if none is asked for and there is room.
+    fn with_usual_fence_log(self, len: u64) -> Self {
+        const LEAST: u64 = 4 << 20;
+        const MOST: u64 = 16 << 20;
+        let usual = if len < LEAST { 0 } else { (len / 16).min(MOST) };
+        let with = Self { fence_log_bytes: self.fence_log_bytes.or(Some(usual)), ..self };
+        if with.geometry(len).is_ok() { with } else { self }
     }
 
     /// That of a pool created under a scheme: a literal variant's keeps checksums of its own kind.
@@ -237,6 +264,10 @@ pub(crate) fn format<M: Medium>(
     scheme: Option<Scheme>,
 ) -> Result<Header, PoolError> {
     let io = Io::new(medium);
+    let options = match medium.is_paged() {
+        true => options.with_usual_fence_log(medium.len()),
+        false => *options,
+    };
     let geometry = options.geometry_under(scheme, medium.len())?;
     let uuid = options.uuid.unwrap_or_else(Uuid::new_v4);
     let header = Header { version: FORMAT_VERSION, uuid, geometry };
@@ -253,8 +284,11 @@ pub(crate) fn format<M: Medium>(
     if !io.plants(Plant::MagicFirst) {
         io.fence(Site::HeaderBody);
     }
-    let lanes_end = geometry.lane_at(geometry.lanes as usize);
-    blank::store(io, Site::Blank, &geometry, geometry.lane_at(0), lanes_end);
+    let logs_end = match geometry.fence_log {
+        true => PoolOffset(geometry.heap_at),
+        false => geometry.lane_at(geometry.lanes as usize),
+    };
+    blank::store(io, Site::Blank, &geometry, geometry.lane_at(0), logs_end);
     store_free_words(medium, &geometry, 0, chunks, |words| {
         io.flush(Site::Blank, words.at, words.len);
     });

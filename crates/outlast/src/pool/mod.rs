@@ -8,6 +8,7 @@ mod backoff;
 pub(crate) mod blank;
 mod blocks;
 mod check;
+mod fences;
 mod file;
 pub(crate) mod handoff;
 mod header;

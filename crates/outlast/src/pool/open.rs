@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
-use outlast_pmem::Medium;
+use outlast_pmem::{FoundFences, Medium};
 use outlast_trace::{LINE_BYTES, PoolOffset};
 
 use crate::ack::Ack;
@@ -16,7 +16,7 @@ use crate::io::Io;
 use crate::layout::{CHUNKS_AT, FLOOR_AT, Geometry, PAGE_BYTES_MAX, POOL_BYTES_MAX, ROOT_AT};
 use crate::lock::LockTable;
 use crate::padded::CachePadded;
-use crate::pool::{Header, LaneSlot, Pool, load_sealed};
+use crate::pool::{Header, LaneSlot, Pool, fences, load_sealed};
 use crate::recover::{LiveLog, RecoveryReport};
 use crate::scheme::{Logging, Reading, Scheme, WriteBack};
 use crate::sealed::unseal_at;
@@ -125,30 +125,26 @@ pub struct UnrecoveredPool<M> {
     medium: M,
     header: Header,
     chunks: u64,
+    fences: FoundFences,
 }
 
 impl<M: Medium> UnrecoveredPool<M> {
     /// Proves the header, the size and the root. Nothing is stored.
     pub fn open(medium: M) -> Result<Self, PoolError> {
-        let (header, chunks) = prove(&medium, medium.len())?;
-        // Growth that a crash cut short leaves no words there, or such as say that chunks are free.
-        for chunk in chunks..header.geometry.chunks_in(medium.len().min(POOL_BYTES_MAX)) {
-            let at = header.geometry.directory_at(chunk);
-            if unseal_at(medium.load_u64(at), at).is_some_and(|payload| payload != 0) {
-                let what = "the size is older than the heap: chunks behind it are in use";
-                return Err(PoolError::Damaged { at: CHUNKS_AT, what });
-            }
-        }
-        Ok(Self { medium, header, chunks })
+        let fences = fences::found(&medium, &Header::read(&medium)?.geometry)?;
+        let (header, chunks) = match fences.entries {
+            0 => prove_all(&medium)?,
+            _ => prove_all(&fences::view(&medium, &fences))?,
+        };
+        Ok(Self { medium, header, chunks, fences })
     }
 
     /// The facts about the pool that are known without changing it.
     pub fn info(&self) -> Result<PoolInfo, PoolError> {
-        let io = Io::new(&self.medium);
-        Ok(PoolInfo {
-            live_records: Some(LiveLog::read(io, &self.header.geometry)?.len()),
-            ..peek(&self.medium, self.medium.len())?
-        })
+        match self.fences.entries {
+            0 => info_of(&self.medium, &self.header.geometry),
+            _ => info_of(&fences::view(&self.medium, &self.fences), &self.header.geometry),
+        }
     }
 
     /// The medium, as it was given.
@@ -165,6 +161,7 @@ impl<M: Medium> UnrecoveredPool<M> {
             return Err(PoolError::Forked);
         }
         let io = Io::new(&self.medium);
+        fences::put_back(io, &self.header.geometry, &self.fences);
         let log = LiveLog::read(io, &self.header.geometry)?;
         let (generation, report) = log.apply(io, &self.header.geometry)?;
         let mut pool = RecoveredPool {
@@ -188,6 +185,10 @@ impl<M: Medium> UnrecoveredPool<M> {
         let io = Io::new(&self.medium);
         let floor =
             Seq::from_bits(load_sealed(&self.medium, FLOOR_AT, "the floor does not prove itself")?);
+        if self.fences.entries > 0 {
+            let records = self.info()?.live_records.unwrap_or(0);
+            return Err(PoolError::NeedsRecovery { records });
+        }
         let records = LiveLog::read(io, &self.header.geometry)?.len();
         if records > 0 {
             return Err(PoolError::NeedsRecovery { records });
@@ -365,6 +366,25 @@ impl<M: Medium> RecoveredPool<M> {
             header: self.header,
         })
     }
+}
+
+/// Proves the header, the size, the root, and that no chunks behind the size are in use.
+fn prove_all<M: Medium>(medium: &M) -> Result<(Header, u64), PoolError> {
+    let (header, chunks) = prove(medium, medium.len())?;
+    // Growth that a crash cut short leaves no words there, or such as say that chunks are free.
+    for chunk in chunks..header.geometry.chunks_in(medium.len().min(POOL_BYTES_MAX)) {
+        let at = header.geometry.directory_at(chunk);
+        if unseal_at(medium.load_u64(at), at).is_some_and(|payload| payload != 0) {
+            let what = "the size is older than the heap: chunks behind it are in use";
+            return Err(PoolError::Damaged { at: CHUNKS_AT, what });
+        }
+    }
+    Ok((header, chunks))
+}
+
+fn info_of<M: Medium>(medium: &M, geometry: &Geometry) -> Result<PoolInfo, PoolError> {
+    let live_records = Some(LiveLog::read(Io::new(medium), geometry)?.len());
+    Ok(PoolInfo { live_records, ..peek(medium, medium.len())? })
 }
 
 /// Proves what the header page of a pool says that is `len` bytes long. Returns it, and the number

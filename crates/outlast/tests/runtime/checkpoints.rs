@@ -431,6 +431,7 @@ const CREATE: CreateOptions = CreateOptions {
     chunk_bytes: None,
     uuid: None,
     checksums: false,
+    fence_log_bytes: None,
 };
 
 #[test]

@@ -6,29 +6,66 @@ use std::thread;
 
 use outlast::{
     Abort, BlockKind, CreateOptions, Domain, FilePool, MapOptions, OpenOptions, Plant, Pool,
-    PoolOffset, RootKind, Runner, Scheme, Site, Transact,
+    PoolOffset, RootKind, Runner, Scheme, Site, Transact, UnrecoveredPool,
 };
-use outlast_pmem::PageCache;
+use outlast_pmem::{FenceLogBug, PageCache};
 
 const THREADS: usize = 3;
 /// Cells of each thread, and as many of all together. Each is on a page of its own.
 const CELLS: u64 = 3;
 const CELL_BYTES: u64 = 4096;
 const POOL_BYTES: u64 = 640 << 10;
+/// Behind the cells: lines to which the first thread stores now and then, more than a log of fences takes at once.
+const WIDE: u64 = 300;
+/// How often it does: its counts that are multiples of this.
+const WIDE_EVERY: u64 = 4;
 
 fn open(scheme: Scheme) -> OpenOptions {
     // Words of the log are streamed, as in the domain `page`.
     OpenOptions { lock_stripes: 1024, ..OpenOptions::with_scheme(scheme) }
 }
 
-fn created(scheme: Scheme, plant: Option<Plant>) -> (Pool<PageCache>, PoolOffset) {
+/// What is tried.
+#[derive(Clone, Copy)]
+struct Case {
+    scheme: Scheme,
+    plant: Option<Plant>,
+    /// Bytes of the log of fences, 0 for none.
+    fences: u64,
+    bug: Option<FenceLogBug>,
+    /// Bytes that the disk has as a whole or not.
+    unit: usize,
+}
+
+/// A log of fences that is at its end after a hundred.
+const FENCES: u64 = 64 << 10;
+
+impl Case {
+    fn of(scheme: Scheme) -> Self {
+        Self { scheme, plant: None, fences: 0, bug: None, unit: 512 }
+    }
+
+    fn medium(self, image: &[u8]) -> PageCache {
+        let medium = PageCache::from_bytes(image).planting(Plant::code_of(self.plant));
+        match self.bug {
+            Some(bug) => medium.breaking(bug),
+            None => medium,
+        }
+    }
+}
+
+fn created(case: Case) -> (Pool<PageCache>, PoolOffset) {
     // Rings so short that they go round between two cuts.
-    let create = CreateOptions { lanes: 4, lane_bytes: 4096, ..CreateOptions::default() };
-    let medium = PageCache::new(POOL_BYTES).planting(Plant::code_of(plant));
-    let pool = Pool::create_on(medium, &create, &open(scheme)).unwrap();
+    let fence_log_bytes = Some(case.fences);
+    let create =
+        CreateOptions { lanes: 4, lane_bytes: 4096, fence_log_bytes, ..CreateOptions::default() };
+    let medium = case.medium(&vec![0; POOL_BYTES as usize]);
+    let pool = Pool::create_on(medium, &create, &open(case.scheme)).unwrap();
     let cells = pool.lane().unwrap().run(|tx| {
-        let block = tx.alloc((THREADS as u64 + 1) * CELLS * CELL_BYTES, BlockKind::General)?;
-        cell_addresses(block).try_for_each(|cell| tx.store_u64(cell, 0))?;
+        let bytes = (THREADS as u64 + 1) * CELLS * CELL_BYTES + WIDE * 64;
+        let block = tx.alloc(bytes, BlockKind::General)?;
+        let mut all = cell_addresses(block).chain(wide_addresses(block));
+        all.try_for_each(|cell| tx.store_u64(cell, 0))?;
         tx.set_root(block, RootKind::Opaque)?;
         Ok(block)
     });
@@ -44,6 +81,11 @@ fn cell_addresses(block: PoolOffset) -> impl Iterator<Item = PoolOffset> {
     (0..=THREADS).flat_map(move |owner| (0..CELLS).map(move |index| cell(block, owner, index)))
 }
 
+fn wide_addresses(block: PoolOffset) -> impl Iterator<Item = PoolOffset> {
+    let at = cell(block, THREADS + 1, 0);
+    (0..WIDE).map(move |line| at.plus(64 * line))
+}
+
 /// Adds one to each cell of a thread, and to the common ones.
 fn count(tx: &mut impl Transact, block: PoolOffset, thread: usize) -> Result<(), Abort> {
     for owner in [thread, THREADS] {
@@ -52,6 +94,10 @@ fn count(tx: &mut impl Transact, block: PoolOffset, thread: usize) -> Result<(),
             let value = tx.load_u64(at)?;
             tx.store_u64(at, value + 1)?;
         }
+    }
+    let value = tx.load_u64(cell(block, thread, 0))?;
+    if thread == 0 && value.is_multiple_of(WIDE_EVERY) {
+        wide_addresses(block).try_for_each(|line| tx.store_u64(line, value))?;
     }
     Ok(())
 }
@@ -66,9 +112,11 @@ fn judge(scheme: Scheme, image: &[u8], block: PoolOffset, acked: &[u64]) -> Resu
     let pool = FilePool::open(&path, &open(scheme), &map).map_err(|error| error.to_string())?;
     let mut lane = pool.lane().unwrap();
     let load = |tx: &mut outlast::Tx<'_, _>| {
-        cell_addresses(block).map(|cell| tx.load_u64(cell)).collect::<Result<Vec<_>, _>>()
+        let all = cell_addresses(block).chain(wide_addresses(block));
+        all.map(|cell| tx.load_u64(cell)).collect::<Result<Vec<_>, _>>()
     };
-    let cells = lane.run(load).unwrap();
+    let mut cells = lane.run(load).unwrap();
+    let wide = cells.split_off(cells.len() - WIDE as usize);
     let values = cells.chunks(CELLS as usize);
     if values.clone().any(|values| values.iter().any(|value| *value != values[0])) {
         return Err(format!("torn: {cells:?}"));
@@ -77,6 +125,9 @@ fn judge(scheme: Scheme, image: &[u8], block: PoolOffset, acked: &[u64]) -> Resu
     let (own, common) = (&values[..THREADS], values[THREADS]);
     if own.iter().sum::<u64>() != common {
         return Err(format!("no sum: {values:?}"));
+    }
+    if wide.iter().any(|value| *value != own[0] / WIDE_EVERY * WIDE_EVERY) {
+        return Err(format!("torn: {wide:?} of {}", own[0]));
     }
     if own.iter().zip(acked).any(|(value, acked)| value < acked) {
         return Err(format!("lost: {values:?} of {acked:?}"));
@@ -90,19 +141,41 @@ fn judge(scheme: Scheme, image: &[u8], block: PoolOffset, acked: &[u64]) -> Resu
 /// Transactions of all threads that may run on while an image is judged.
 const AHEAD: u64 = 20;
 
+/// Some numbers.
+struct Random(u64);
+
+impl Random {
+    fn seeded(seed: u64) -> Self {
+        Self(0x2545_f491_4f6c_dd1d ^ seed)
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 >> 32
+    }
+}
+
 /// Threads count; power is cut now and then, some transactions apart. The first image that is wrong.
-fn first_wrong(scheme: Scheme, plant: Option<Plant>, unit: usize, cuts: u64) -> Option<String> {
-    let (pool, block) = created(scheme, plant);
+fn first_wrong(case: Case, cuts: u64) -> Option<String> {
+    let (pool, block) = created(case);
+    let mut random = Random::seeded(case.unit as u64);
     let acked: [AtomicU64; THREADS] = Default::default();
+    first_wrong_of(case, &pool, block, &acked, cuts, &mut random)
+}
+
+/// The same of a pool that has such counts already.
+fn first_wrong_of(
+    case: Case,
+    pool: &Pool<PageCache>,
+    block: PoolOffset,
+    acked: &[AtomicU64; THREADS],
+    cuts: u64,
+    random: &mut Random,
+) -> Option<String> {
     let (allowed, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
     let all = || acked.iter().map(|acked| acked.load(Ordering::SeqCst)).collect::<Vec<_>>();
-    let mut random = 0x2545_f491_4f6c_dd1d_u64 ^ unit as u64;
-    let mut next = || {
-        random ^= random << 13;
-        random ^= random >> 7;
-        random ^= random << 17;
-        random >> 32
-    };
     let count_on = |thread: usize| {
         let mut lane = pool.lane().unwrap();
         while !is_over.load(Ordering::Relaxed) {
@@ -121,7 +194,7 @@ fn first_wrong(scheme: Scheme, plant: Option<Plant>, unit: usize, cuts: u64) -> 
             scope.spawn(move || count_on(thread));
         }
         let found = (0..cuts).find_map(|_| {
-            let until = all().iter().sum::<u64>() + 1 + next() % 40;
+            let until = all().iter().sum::<u64>() + 1 + random.next() % 40;
             allowed.store(until + AHEAD, Ordering::Relaxed);
             while all().iter().sum::<u64>() < until {
                 if is_over.load(Ordering::Relaxed) {
@@ -129,8 +202,8 @@ fn first_wrong(scheme: Scheme, plant: Option<Plant>, unit: usize, cuts: u64) -> 
                 }
                 thread::yield_now();
             }
-            let (acked, image) = pool.medium().cut(unit, &mut next, all);
-            judge(scheme, &image, block, &acked).err()
+            let (acked, image) = pool.medium().cut(case.unit, || random.next(), all);
+            judge(case.scheme, &image, block, &acked).err()
         });
         is_over.store(true, Ordering::Relaxed);
         found
@@ -141,11 +214,17 @@ fn first_wrong(scheme: Scheme, plant: Option<Plant>, unit: usize, cuts: u64) -> 
 #[cfg_attr(miri, ignore = "maps files")]
 fn no_power_cut_loses_or_tears_anything() {
     for scheme in crate::common::sound_schemes().filter(|scheme| *scheme != Scheme::None) {
-        assert_eq!(first_wrong(scheme, None, 512, 8), None, "{scheme}");
+        for fences in [0, FENCES] {
+            let case = Case { fences, ..Case::of(scheme) };
+            assert_eq!(first_wrong(case, 8), None, "{scheme}, {fences} bytes of fences");
+        }
     }
     // Sectors that are written while they change tear between words; each word of the log says itself
     // whether it is there.
-    assert_eq!(first_wrong(Scheme::Swift, None, 8, 20), None);
+    for fences in [0, FENCES] {
+        let case = Case { fences, unit: 8, ..Case::of(Scheme::Swift) };
+        assert_eq!(first_wrong(case, 20), None, "{fences}");
+    }
 }
 
 /// The same of code that is broken, so that it can fail.
@@ -160,7 +239,70 @@ fn power_cuts_find_what_was_not_synced() {
         (Scheme::Undo, Plant::SkipFence(Site::UndoRecord)),
         (Scheme::Aof, Plant::SkipFence(Site::Command)),
     ] {
-        assert!(first_wrong(scheme, Some(plant), 512, 100).is_some(), "{scheme}: {plant:?}");
+        for fences in [0, FENCES] {
+            let case = Case { plant: Some(plant), fences, ..Case::of(scheme) };
+            assert!(first_wrong(case, 100).is_some(), "{scheme}: {plant:?}, {fences}");
+        }
+    }
+}
+
+/// Power is cut, the pool is opened anew, also while that is under way, and so on.
+fn first_wrong_of_openings(case: Case, openings: u64) -> Option<String> {
+    let (mut pool, block) = created(case);
+    let mut random = Random::seeded(openings);
+    let acked: [AtomicU64; THREADS] = Default::default();
+    let mut counts = vec![0; THREADS];
+    for _ in 0..openings {
+        let wrong = first_wrong_of(case, &pool, block, &acked, 2, &mut random);
+        if wrong.is_some() {
+            return wrong;
+        }
+        let all = || acked.iter().map(|acked| acked.load(Ordering::SeqCst)).collect::<Vec<_>>();
+        let (is, image) = pool.medium().cut(case.unit, || random.next(), all);
+        counts = is;
+        let mut own = Random::seeded(random.next());
+        let medium = case.medium(&image).cut_at_each_sync(case.unit, move || own.next());
+        let recovered = match UnrecoveredPool::open(medium).and_then(UnrecoveredPool::recover) {
+            Ok(recovered) => recovered.into_medium(),
+            Err(error) => return Some(error.to_string()),
+        };
+        let mut images = recovered.cuts();
+        images.push(recovered.cut(case.unit, || random.next(), || ()).1);
+        let wrong = images.iter().find_map(|image| judge(case.scheme, image, block, &counts).err());
+        if wrong.is_some() {
+            return wrong;
+        }
+        let image = images.swap_remove(random.next() as usize % images.len());
+        let recovered = UnrecoveredPool::open(case.medium(&image)).unwrap().recover();
+        let Ok(recovered) = recovered else { return Some("refused".to_owned()) };
+        pool = recovered.start(&open(case.scheme)).unwrap();
+    }
+    None
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "maps files")]
+fn no_power_cut_of_an_opening_loses_anything() {
+    for scheme in [Scheme::Swift, Scheme::Undo] {
+        for fences in [0, FENCES] {
+            let case = Case { fences, ..Case::of(scheme) };
+            assert_eq!(first_wrong_of_openings(case, 12), None, "{scheme}, {fences}");
+        }
+    }
+}
+
+/// A log of fences that is broken is noticed, in each way that there is.
+#[test]
+#[cfg_attr(miri, ignore = "maps files")]
+fn power_cuts_find_a_broken_log_of_fences() {
+    use FenceLogBug::{EntryUnflushed, LineLeftOut, OlderRunLeft, RunBegunEarly};
+    for bug in [RunBegunEarly, OlderRunLeft, LineLeftOut, EntryUnflushed] {
+        let case = Case { fences: FENCES, bug: Some(bug), ..Case::of(Scheme::Swift) };
+        assert!(first_wrong(case, 200).is_some(), "{bug:?}");
+    }
+    for plant in Plant::shown_in(outlast::Shows::Fences) {
+        let case = Case { fences: FENCES, plant: Some(plant), ..Case::of(Scheme::Swift) };
+        assert!(first_wrong_of_openings(case, 60).is_some(), "{plant:?}");
     }
 }
 
@@ -187,11 +329,11 @@ fn many_chunks_take_few_syncs() {
 #[test]
 fn a_commit_syncs_once() {
     for scheme in [Scheme::Swift, Scheme::Redo, Scheme::Aof] {
-        let (pool, block) = created(scheme, None);
+        let (pool, block) = created(Case::of(scheme));
         let mut lane = pool.lane().unwrap();
-        lane.run(|tx| count(tx, block, 0)).unwrap();
+        lane.run(|tx| count(tx, block, 1)).unwrap();
         let before = pool.medium().syncs();
-        (0..200).for_each(|_| lane.run(|tx| count(tx, block, 0)).unwrap());
+        (0..200).for_each(|_| lane.run(|tx| count(tx, block, 1)).unwrap());
         let syncs = pool.medium().syncs() - before;
         // A record takes three lines of 63, and a full ring three fences.
         assert!((200..240).contains(&syncs), "{scheme}: {syncs}");
