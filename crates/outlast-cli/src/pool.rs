@@ -90,6 +90,10 @@ pub struct CreateArgs {
     /// Log of each lane.
     #[arg(long, default_value = "256K", value_parser = size::parse)]
     log: u64,
+    /// Log of fences, of which commits in the domain page are quicker; 0 for none. A sixteenth of a pool of 4M or
+    /// more, up to 16M, if it is created in that domain.
+    #[arg(long, value_parser = size::parse)]
+    fence_log: Option<u64>,
     /// Bytes of a chunk, a power of two from 4K to 1M; chosen by the size if not given. The largest
     /// block has CHUNK² ÷ 8 bytes: 512 MiB with the 64K of pools from 16M on.
     #[arg(long, value_parser = size::parse)]
@@ -187,6 +191,7 @@ fn create(args: &CreateArgs, as_json: bool, seed: u64) -> CommandResult {
         lane_bytes: args.log,
         chunk_bytes: args.chunk,
         checksums: args.checksums || args.literal,
+        fence_log_bytes: args.fence_log,
         ..CreateOptions::default()
     };
     let map = MapOptions { domain: args.file.domain, ..MapOptions::default() };
@@ -237,6 +242,7 @@ fn info_json(info: &PoolInfo, checkpoint: &Beside) -> serde_json::Value {
         "bytes": info.len,
         "lanes": geometry.lanes,
         "lane_bytes": geometry.lane_bytes,
+        "fence_log_bytes": geometry.fence_log_bytes(),
         "chunk_bytes": geometry.chunk_bytes,
         "checksums": geometry.checksums,
         "literal": geometry.literal,
@@ -296,6 +302,10 @@ fn info(args: &FileArgs, as_json: bool, seed: u64) -> CommandResult {
     outln!("UUID            {}", info.header.uuid);
     outln!("size            {} bytes", info.len);
     outln!("lanes           {} with {} bytes of log each", geometry.lanes, geometry.lane_bytes);
+    match geometry.fence_log_bytes() {
+        0 => outln!("log of fences   none"),
+        bytes => outln!("log of fences   {bytes} bytes"),
+    }
     outln!("heap            {} chunks of {} bytes", info.chunks, geometry.chunk_bytes);
     outln!(
         "checksums       {}",

@@ -44,6 +44,12 @@ const TOGETHER_BITS: u32 = 16;
 /// Numbers have this many bits.
 const NUMBER_BITS: u32 = 56;
 
+/// Ranges of pages that the end of a run writes back, each with a flush of the device.
+const WRITTEN_BACK_MAX: usize = 8;
+
+/// Ranges of pages that are told apart meanwhile.
+const RANGES_MAX: usize = 1024;
+
 /// The bytes that a log has at least: a page for each half.
 pub const FENCE_LOG_BYTES_MIN: u64 = 2 * PAGE_BYTES;
 
@@ -80,7 +86,7 @@ pub(crate) struct FenceLog {
     at: u64,
     number: u64,
     /// Pages of which the run has lines.
-    pages: Option<Range<u64>>,
+    pages: Vec<Range<u64>>,
     /// The entry under way.
     words: Vec<u64>,
     bug: Option<FenceLogBug>,
@@ -90,7 +96,7 @@ impl FenceLog {
     /// A log in that region, whose first entry has this number.
     pub fn new(region: ByteRange, first: u64, bug: Option<FenceLogBug>) -> Self {
         let end = half_bytes(region);
-        Self { region, half: 1, at: end, number: first, pages: None, words: Vec::new(), bug }
+        Self { region, half: 1, at: end, number: first, pages: Vec::new(), words: Vec::new(), bug }
     }
 
     /// Makes lines durable: all of `noted`, or every dirty page from the first to the last of `pages` where it is
@@ -103,24 +109,29 @@ impl FenceLog {
     ) -> io::Result<()> {
         let half = half_bytes(self.region);
         let Some(noted) = noted.filter(|noted| entry_bytes(noted) <= half / 2) else {
-            let span = self.pages.clone().map_or(pages.clone(), |run| join(run, pages));
-            to.write_back(in_bytes(span))?;
-            if self.pages.take().is_some() && self.bug != Some(FenceLogBug::OlderRunLeft) {
+            let run = std::mem::take(&mut self.pages);
+            let has_run = !run.is_empty();
+            to.write_back(in_bytes(run.into_iter().fold(pages, join)))?;
+            if has_run && self.bug != Some(FenceLogBug::OlderRunLeft) {
                 self.begin_run();
                 self.append(&[], to)?;
             }
             return Ok(());
         };
         if self.at + entry_bytes(noted) > half {
-            if let Some(run) = self.pages.take()
-                && self.bug != Some(FenceLogBug::RunBegunEarly)
-            {
-                to.write_back(in_bytes(run))?;
+            let mut run = std::mem::take(&mut self.pages);
+            if self.bug != Some(FenceLogBug::RunBegunEarly) {
+                bring_together(&mut run, WRITTEN_BACK_MAX);
+                run.into_iter().try_for_each(|pages| to.write_back(in_bytes(pages)))?;
             }
             self.begin_run();
         }
         self.append(noted, to)?;
-        self.pages = Some(self.pages.take().map_or(pages.clone(), |run| join(run, pages)));
+        let page = |line: u64| line * LINE_BYTES / PAGE_BYTES;
+        self.pages.extend(noted.iter().map(|range| page(range.start)..page(range.end - 1) + 1));
+        if self.pages.len() > RANGES_MAX {
+            bring_together(&mut self.pages, RANGES_MAX / 2);
+        }
         Ok(())
     }
 
@@ -185,6 +196,25 @@ pub(crate) fn tidy(ranges: &mut Vec<Range<u64>>) {
             last.end = last.end.max(next.end);
         }
         touches
+    });
+}
+
+/// The same, and joins those that are nearest to each other until there are at most `most`.
+fn bring_together(ranges: &mut Vec<Range<u64>>, most: usize) {
+    tidy(ranges);
+    if ranges.len() <= most {
+        return;
+    }
+    let mut gaps: Vec<u64> = ranges.windows(2).map(|pair| pair[1].start - pair[0].end).collect();
+    // One gap less than ranges is left.
+    let (_, least, _) = gaps.select_nth_unstable_by(most - 1, |a, b| b.cmp(a));
+    let least = *least;
+    ranges.dedup_by(|next, last| {
+        let is_near = next.start - last.end <= least;
+        if is_near {
+            last.end = next.end;
+        }
+        is_near
     });
 }
 
@@ -517,6 +547,9 @@ mod tests {
         let mut ranges = vec![7..9, 1..3, 3..4, 8..12, 20..21];
         tidy(&mut ranges);
         assert_eq!(ranges, [1..4, 7..12, 20..21]);
+        let mut ranges = vec![0..2, 4..5, 30..31, 33..40, 100..110];
+        bring_together(&mut ranges, 3);
+        assert_eq!(ranges, [0..5, 30..40, 100..110]);
         let words: Vec<u64> = pieces(5..5 + TOGETHER_MAX + 3).collect();
         assert_eq!(words, [5 << 16 | TOGETHER_MAX, (5 + TOGETHER_MAX) << 16 | 3]);
     }

@@ -157,6 +157,11 @@ impl Geometry {
         PoolOffset(self.lane_at(self.lanes as usize).0.next_multiple_of(PAGE_BYTES_MAX))
     }
 
+    /// Bytes of the log of fences, its head included.
+    pub fn fence_log_bytes(&self) -> u64 {
+        if self.fence_log { self.heap_at - self.fence_log_at().0 } else { 0 }
+    }
+
     /// The halves of the log of fences.
     pub(crate) fn fence_log(&self) -> Option<ByteRange> {
         let at = self.fence_log_at().plus(PAGE_BYTES_MAX);

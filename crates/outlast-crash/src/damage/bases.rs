@@ -126,6 +126,7 @@ impl Base {
             chunk_bytes: Some(if draw.below(4) == 0 { 16 << 10 } else { 4096 }),
             checksums,
             uuid: Some(Default::default()),
+            ..CreateOptions::default()
         };
         let pool = Pool::create_on(Heap::new(POOL_BYTES), &create, &options(scheme));
         let pool = pool.expect("a pool of these parameters");

@@ -31,7 +31,7 @@ fn base(scheme: Scheme) -> (Vec<u8>, PoolOffset) {
         lane_bytes: 1024,
         chunk_bytes: Some(4096),
         uuid: Some(Default::default()),
-        checksums: false,
+        ..CreateOptions::default()
     };
     let pool = Pool::create_on(&medium, &create, &options(scheme)).unwrap();
     let block = pool.lane().unwrap().run(|tx| {

@@ -82,7 +82,8 @@ impl Engine for Ours {
     }
 
     fn log_bytes(&self) -> u64 {
-        u64::from(self.options.threads) * self.options.lane_bytes
+        let fences = self.pool.header().geometry.fence_log_bytes();
+        u64::from(self.options.threads) * self.options.lane_bytes + fences
     }
 }
 

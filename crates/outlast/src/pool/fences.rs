@@ -13,7 +13,7 @@ use crate::plant::Plant;
 use crate::pool::load_sealed;
 use crate::sealed::seal_at;
 
-/// What a crash has left of the log, if the pool has one. Nothing is stored.
+/// What a crash has left of the log, if the pool has one, of lines that are not so in place. Nothing is stored.
 pub(super) fn found<M: Medium>(medium: &M, geometry: &Geometry) -> Result<FoundFences, PoolError> {
     let Some(region) = geometry.fence_log() else { return Ok(FoundFences::default()) };
     if region.end().0 > medium.len() {
@@ -22,7 +22,13 @@ pub(super) fn found<M: Medium>(medium: &M, geometry: &Geometry) -> Result<FoundF
     const HEAD: &str = "the head of the log of fences does not prove itself";
     let first = load_sealed(medium, geometry.fence_log_at(), HEAD)?;
     let what = "an entry of the log of fences is damaged, or one before it";
-    read_fences(medium, region, first).map_err(|at| PoolError::Damaged { at, what })
+    let mut found =
+        read_fences(medium, region, first).map_err(|at| PoolError::Damaged { at, what })?;
+    // Where power has not failed all is in place.
+    found.lines.retain(|line, words| {
+        (0..).zip(words).any(|(i, word)| *word != medium.load_u64(line.start().plus(8 * i)))
+    });
+    Ok(found)
 }
 
 /// The medium as it is once the entries' lines are put back.

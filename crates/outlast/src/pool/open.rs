@@ -132,18 +132,18 @@ impl<M: Medium> UnrecoveredPool<M> {
     /// Proves the header, the size and the root. Nothing is stored.
     pub fn open(medium: M) -> Result<Self, PoolError> {
         let fences = fences::found(&medium, &Header::read(&medium)?.geometry)?;
-        let (header, chunks) = match fences.entries {
-            0 => prove_all(&medium)?,
-            _ => prove_all(&fences::view(&medium, &fences))?,
+        let (header, chunks) = match fences.lines.is_empty() {
+            true => prove_all(&medium)?,
+            false => prove_all(&fences::view(&medium, &fences))?,
         };
         Ok(Self { medium, header, chunks, fences })
     }
 
     /// The facts about the pool that are known without changing it.
     pub fn info(&self) -> Result<PoolInfo, PoolError> {
-        match self.fences.entries {
-            0 => info_of(&self.medium, &self.header.geometry),
-            _ => info_of(&fences::view(&self.medium, &self.fences), &self.header.geometry),
+        match self.fences.lines.is_empty() {
+            true => info_of(&self.medium, &self.header.geometry),
+            false => info_of(&fences::view(&self.medium, &self.fences), &self.header.geometry),
         }
     }
 
@@ -185,7 +185,7 @@ impl<M: Medium> UnrecoveredPool<M> {
         let io = Io::new(&self.medium);
         let floor =
             Seq::from_bits(load_sealed(&self.medium, FLOOR_AT, "the floor does not prove itself")?);
-        if self.fences.entries > 0 {
+        if !self.fences.lines.is_empty() {
             let records = self.info()?.live_records.unwrap_or(0);
             return Err(PoolError::NeedsRecovery { records });
         }

@@ -94,6 +94,7 @@ impl Base {
             chunk_bytes: Some(chunk_bytes),
             uuid: Some(Default::default()),
             checksums: campaign.checksums,
+            ..CreateOptions::default()
         };
         let len = if campaign.checksums || campaign.scheme.is_literal() { len * 2 } else { len };
         let medium = Heap::new((len + log_bytes + slack).next_multiple_of(chunk_bytes));

@@ -61,7 +61,7 @@ fn live(medium: &Recorder, config: &ScopeConfig) -> Result<(OpLog, (Vec<u8>, OpL
         lane_bytes: 1024,
         chunk_bytes: Some(4096),
         uuid: Some(Default::default()),
-        checksums: false,
+        ..CreateOptions::default()
     };
     let open = OpenOptions { lock_stripes: 64, ..OpenOptions::with_scheme(config.scheme) };
     let pool = Pool::create_on(medium, &create, &open).map_err(|error| error.to_string())?;

@@ -347,6 +347,7 @@ impl Scope {
             chunk_bytes: Some(4096),
             uuid: Some(Default::default()),
             checksums: self.checksums,
+            ..CreateOptions::default()
         };
         let open = OpenOptions {
             lock_stripes: 64,
