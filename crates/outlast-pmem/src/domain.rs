@@ -36,7 +36,7 @@ impl Domain {
         match self {
             Self::Process => "every store survives the death of the process; none a power failure",
             Self::Page => {
-                "what was flushed survives a power failure once the fence (msync) returns; \
+                "what was flushed survives a power failure once the fence returns; \
                  until then its 4 KB pages may reach the medium in any order, torn at sectors"
             }
             Self::Adr => {

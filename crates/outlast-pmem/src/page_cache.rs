@@ -232,6 +232,10 @@ impl Medium for PageCache {
         self.store_nt(line.start(), bytes);
     }
 
+    fn stream_from(&self, _: LineAddr, _: u64) -> u64 {
+        u64::MAX
+    }
+
     fn flush(&self, line: LineAddr) {
         self.memory.flush(line);
         self.note(line.start(), 64);

@@ -126,7 +126,7 @@ impl Base {
             chunk_bytes: Some(if draw.below(4) == 0 { 16 << 10 } else { 4096 }),
             checksums,
             uuid: Some(Default::default()),
-            ..CreateOptions::default()
+            fence_log_bytes: Some(if checksums { 8 << 10 } else { 0 }),
         };
         let pool = Pool::create_on(Heap::new(POOL_BYTES), &create, &options(scheme));
         let pool = pool.expect("a pool of these parameters");

@@ -21,7 +21,6 @@ const WIDE: u64 = 300;
 const WIDE_EVERY: u64 = 4;
 
 fn open(scheme: Scheme) -> OpenOptions {
-    // Words of the log are streamed, as in the domain `page`.
     OpenOptions { lock_stripes: 1024, ..OpenOptions::with_scheme(scheme) }
 }
 

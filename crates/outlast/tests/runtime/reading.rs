@@ -8,7 +8,7 @@ use outlast::collections::{ByteMap, ByteTree, Dictionary, Placement, Queue, RbTr
 use outlast::typed::{PBTreeMap, PHashMap, PQueue, PString, PVec, Persist};
 use outlast::{
     Abort, BlockKind, CreateOptions, Domain, FilePool, MapOptions, OpenOptions, PoolError,
-    PoolInfo, PoolOffset, RecoveredPool, RootKind, Runner, Transact,
+    PoolInfo, PoolOffset, RecoveredPool, RootKind, Runner, Scheme, Transact, UnrecoveredPool,
 };
 
 fn map() -> MapOptions {
@@ -84,6 +84,57 @@ fn collections_are_read_without_a_lane() {
     let outside = reader.run(|tx| tx.load(PoolOffset(u64::MAX - 3), &mut [0; 8]));
     assert!(matches!(outside, Err(Abort::BadAddress(_))), "{outside:?}");
     assert!(reader.run(|tx| tx.root()).is_ok(), "a failure does not outlive its transaction");
+}
+
+/// On a disk fences go to a log. What it holds is in place unless power has failed.
+#[test]
+fn a_closed_pool_with_a_log_of_fences_is_read_as_it_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("pool");
+    let map = MapOptions { domain: Some(Domain::Page), max_len: 8 << 20, ..MapOptions::default() };
+    let (create, open) = (CreateOptions::default(), OpenOptions::with_scheme(Scheme::Swift));
+    let pool = FilePool::create(&path, 4 << 20, &create, &open, &map).unwrap();
+    assert!(pool.header().geometry.fence_log_bytes() >= 256 << 10);
+    let words = pool.lane().unwrap().run(|tx| Words::create(tx, 10, |n| n)).unwrap();
+    drop(pool.close());
+    let pool = RecoveredPool::open_read_only(&path, &map).unwrap();
+    assert_eq!(pool.reader().run(|tx| words.get(tx, 7)).unwrap(), 7);
+    drop(pool);
+
+    // A line of the first page that is older than its last fence has left it.
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[128..192].copy_from_slice(&[0; 64]);
+    std::fs::write(&path, &bytes).unwrap();
+    let refused = RecoveredPool::open_read_only(&path, &map).err().unwrap();
+    assert!(matches!(refused, PoolError::NeedsRecovery { .. }), "{refused}");
+    let info = UnrecoveredPool::open_file(&path, &map).unwrap().info().unwrap();
+    assert_eq!(info.live_records, Some(0));
+    let pool = FilePool::open(&path, &open, &map).unwrap();
+    assert_eq!(pool.lane().unwrap().run(|tx| words.get(tx, 9)).unwrap(), 9);
+    drop(pool);
+
+    // Of its head nothing is guessed.
+    let at = pool_head(&bytes);
+    bytes[at] ^= 1;
+    std::fs::write(&path, &bytes).unwrap();
+    let refused = FilePool::open(&path, &open, &map).err().unwrap();
+    assert!(refused.to_string().contains("the log of fences"), "{refused}");
+    for fence_log_bytes in [Some(0), Some(8 << 10)] {
+        let create = CreateOptions { fence_log_bytes, ..create };
+        let path = dir.path().join(format!("{fence_log_bytes:?}"));
+        let pool = FilePool::create(&path, 4 << 20, &create, &open, &map).unwrap();
+        let has = pool.header().geometry.fence_log_bytes();
+        assert_eq!(has > 0, fence_log_bytes != Some(0), "{has}");
+    }
+    let few = CreateOptions { fence_log_bytes: Some(4096), ..create };
+    let refused = FilePool::create(dir.path().join("few"), 4 << 20, &few, &open, &map);
+    assert!(matches!(refused, Err(PoolError::Parameters(_))));
+}
+
+/// Where the head of the log of fences stands: behind the lanes, on a page of its own.
+fn pool_head(bytes: &[u8]) -> usize {
+    let geometry = crate::common::geometry_of(bytes);
+    (geometry.heap_at - geometry.fence_log_bytes()) as usize
 }
 
 /// A program that died leaves work for recovery, which needs no permission to write.
