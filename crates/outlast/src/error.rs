@@ -113,7 +113,7 @@ pub enum PoolError {
     /// A pool opened for reading only has records that recovery would have to apply.
     #[error("{records} log records wait for recovery: open the pool for writing once")]
     NeedsRecovery {
-        /// Live records found.
+        /// Live records found, and lines that the log of fences has newer.
         records: usize,
     },
     /// Transactions were to run on a pool that was opened for reading only.

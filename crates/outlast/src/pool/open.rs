@@ -182,17 +182,12 @@ impl<M: Medium> UnrecoveredPool<M> {
 
     /// For reading only: succeeds when there is nothing to recover, and stores nothing.
     pub fn read_only(self) -> Result<RecoveredPool<M>, PoolError> {
-        let io = Io::new(&self.medium);
-        let floor =
-            Seq::from_bits(load_sealed(&self.medium, FLOOR_AT, "the floor does not prove itself")?);
-        if !self.fences.lines.is_empty() {
-            let records = self.info()?.live_records.unwrap_or(0);
-            return Err(PoolError::NeedsRecovery { records });
-        }
-        let records = LiveLog::read(io, &self.header.geometry)?.len();
+        let records = self.info()?.live_records.unwrap_or(0) + self.fences.lines.len();
         if records > 0 {
             return Err(PoolError::NeedsRecovery { records });
         }
+        let floor =
+            Seq::from_bits(load_sealed(&self.medium, FLOOR_AT, "the floor does not prove itself")?);
         Ok(RecoveredPool {
             medium: self.medium,
             header: self.header,
