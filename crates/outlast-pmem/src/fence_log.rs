@@ -16,7 +16,7 @@
 //!   back, as far as its entries are whole and follow each other.
 //! * **FENCES-2** A run is begun when every line of the run before is durable in place: from then on that one is
 //!   not needed, and until the new one's first entry is whole it still holds.
-//! * **FENCES-3** A fence with so many lines that they are better written in place is followed, before it returns,
+//! * **FENCES-3** A fence that writes its lines in place, since they are many, is followed, before it returns,
 //!   by a run that begins with an empty entry: an older version of such a line may stand in the run before.
 //! * **FENCES-4** An opening begins with a number that no entry of before can have, whole or torn, and says so
 //!   durably before its first fence.

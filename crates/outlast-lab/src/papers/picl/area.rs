@@ -11,7 +11,8 @@ use crate::record::{Kind, Metric, Record};
 const GRANULE: u64 = 16;
 
 /// Why no claim about area is judged where nothing was mapped.
-pub(super) const NOT_MAPPED: &str = "this run did not synthesise the RTL";
+pub(super) const NOT_MAPPED: &str =
+    "this run did not synthesise the RTL (`--figure table3` does, in some five minutes)";
 
 /// How far a number that only describes their tile may be from ours.
 const DESCRIBED: Rule = Rule::Near(0.25);

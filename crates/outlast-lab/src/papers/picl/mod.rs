@@ -240,7 +240,7 @@ impl Task {
     /// The parts at their usual amount.
     pub fn new(parts: &[Part], size: Size, seed: u64) -> Self {
         let (divisor, single, mixed, mixed_every, swept_mixes, swept_every) = match size {
-            Size::Quick => (32, (3, 8), (3, 2), 3, 1, 8),
+            Size::Quick => (32, (4, 8), (4, 2), 3, 1, 8),
             Size::Full => (1, (4, 8), (5, 8), 1, 8, 1),
         };
         Self {
@@ -341,8 +341,7 @@ pub fn run(task: &Task, listen: &mut Listener<'_>) -> Result<Vec<Record>, Box<dy
     let works = Works::find(task, listen)?;
     estimate(task, &works, listen);
     // Synthesis takes minutes on one processor, so it goes on beside the runs.
-    let maps = task.with_synthesis && task.wants(&[Part::Table3]);
-    let mapping = maps.then(|| thread::spawn(area::map));
+    let mapping = task.synthesises(Part::Table3).then(|| thread::spawn(area::map));
     let mut findings = Findings {
         rows: runs::run(task, &works, listen)?,
         divisor: task.divisor,
@@ -359,7 +358,7 @@ pub fn run(task: &Task, listen: &mut Listener<'_>) -> Result<Vec<Record>, Box<dy
         findings.area = mapping.join().unwrap_or_else(|panic| resume_unwind(panic));
         records.extend(findings.area.iter().flat_map(area::records));
     }
-    if task.places() {
+    if task.synthesises(Part::Frequency) {
         listen(Progress::Note("placing and routing parts of the RTL: some four minutes"));
         match area::frequencies() {
             Ok(found) => records.extend(found),

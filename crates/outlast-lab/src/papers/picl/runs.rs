@@ -39,12 +39,10 @@ impl Task {
         self.with_programs && self.parts.iter().any(|part| !apart.contains(part))
     }
 
-    /// Whether the RTL is placed and routed. What takes so long is not done in passing.
-    pub(super) fn places(&self) -> bool {
+    /// Whether the RTL is mapped, or placed and routed, for a part. What takes so long is not done in passing.
+    pub(super) fn synthesises(&self, part: Part) -> bool {
         let is_named = self.parts.len() < Part::ALL.len();
-        self.wants(&[Part::Frequency])
-            && self.with_synthesis
-            && (is_named || self.size == Size::Full)
+        self.wants(&[part]) && self.with_synthesis && (is_named || self.size == Size::Full)
     }
 
     pub(super) fn window(&self, (warm_up, counted): (u64, u64)) -> (u64, u64) {
