@@ -7,6 +7,7 @@ use std::sync::{OnceLock, PoisonError, RwLock};
 
 use outlast_trace::{ByteRange, LINE_BYTES, LineAddr, PoolOffset, line_pieces};
 
+use crate::fence_log::FenceRegion;
 use crate::medium::{GrowError, Mark, Medium};
 
 /// What a medium was asked to do. Differences of two readings belong to what ran in between.
@@ -168,8 +169,12 @@ impl<M: Medium> Medium for Counted<M> {
         self.inner.file()
     }
 
-    fn begin_fence_log(&self, region: ByteRange, first: u64) {
+    fn begin_fence_log(&self, region: FenceRegion, first: u64) {
         self.inner.begin_fence_log(region, first);
+    }
+
+    fn write_in_place(&self) -> Result<(), crate::MapError> {
+        self.inner.write_in_place()
     }
 
     fn load(&self, at: PoolOffset, out: &mut [u8]) {

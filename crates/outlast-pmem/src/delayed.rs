@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use outlast_trace::{ByteRange, LINE_BYTES, LineAddr, PoolOffset};
 
+use crate::fence_log::FenceRegion;
 use crate::medium::{GrowError, Mark, Medium};
 
 /// What the emulated medium costs beyond the real one. The default costs nothing.
@@ -153,8 +154,12 @@ impl<M: Medium> Medium for Delayed<M> {
         self.inner.file()
     }
 
-    fn begin_fence_log(&self, region: ByteRange, first: u64) {
+    fn begin_fence_log(&self, region: FenceRegion, first: u64) {
         self.inner.begin_fence_log(region, first);
+    }
+
+    fn write_in_place(&self) -> Result<(), crate::MapError> {
+        self.inner.write_in_place()
     }
 
     #[inline]

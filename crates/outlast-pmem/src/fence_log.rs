@@ -19,7 +19,8 @@
 //! * **FENCES-3** A fence that writes its lines in place, since they are many, is followed, before it returns,
 //!   by a run that begins with an empty entry: an older version of such a line may stand in the run before.
 //! * **FENCES-4** An opening begins with a number that no entry of before can have, whole or torn, and says so
-//!   durably before its first fence.
+//!   durably before its first fence. Before that all that the entries have is in place, durably: also where it
+//!   seems to be so already, since a page cache outlives its process and shows what no disk has.
 //! * **FENCES-5** An entry is begun when the one before is durable. So one whose number is two ahead of the
 //!   last that was found says that something between them is damaged.
 
@@ -41,8 +42,8 @@ const LINE_WORDS: usize = LINE_BYTES as usize / 8;
 const TOGETHER_MAX: u64 = (1 << TOGETHER_BITS) - 1;
 const TOGETHER_BITS: u32 = 16;
 
-/// Numbers have this many bits.
-const NUMBER_BITS: u32 = 56;
+/// Numbers are below this, and so are those of a next opening within 56 bits.
+const NUMBER_MAX: u64 = (1 << 56) - 2;
 
 /// Ranges of pages that the end of a run writes back, each with a flush of the device.
 const WRITTEN_BACK_MAX: usize = 8;
@@ -78,9 +79,18 @@ pub enum FenceLogBug {
     EntryUnflushed,
 }
 
+/// Where a log of fences lies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FenceRegion {
+    /// Its halves, from the start of a page on.
+    pub halves: ByteRange,
+    /// What entries of another pool do not have, nor bytes that a user stores: drawn by chance once.
+    pub salt: u64,
+}
+
 /// The writing end.
 pub(crate) struct FenceLog {
-    region: ByteRange,
+    region: FenceRegion,
     half: u64,
     /// Where the next entry goes, in its half.
     at: u64,
@@ -94,8 +104,8 @@ pub(crate) struct FenceLog {
 
 impl FenceLog {
     /// A log in that region, whose first entry has this number.
-    pub fn new(region: ByteRange, first: u64, bug: Option<FenceLogBug>) -> Self {
-        let end = half_bytes(region);
+    pub fn new(region: FenceRegion, first: u64, bug: Option<FenceLogBug>) -> Self {
+        let end = half_bytes(region.halves);
         Self { region, half: 1, at: end, number: first, pages: Vec::new(), words: Vec::new(), bug }
     }
 
@@ -107,7 +117,7 @@ impl FenceLog {
         pages: Range<u64>,
         to: &impl Pages,
     ) -> io::Result<()> {
-        let half = half_bytes(self.region);
+        let half = half_bytes(self.region.halves);
         let Some(noted) = noted.filter(|noted| entry_bytes(noted) <= half / 2) else {
             let run = std::mem::take(&mut self.pages);
             let has_run = !run.is_empty();
@@ -140,7 +150,7 @@ impl FenceLog {
     }
 
     fn append(&mut self, noted: &[Range<u64>], to: &impl Pages) -> io::Result<()> {
-        let at = half_at(self.region, self.half).plus(self.at);
+        let at = half_at(self.region.halves, self.half).plus(self.at);
         self.words.clear();
         self.words.resize(HEAD_WORDS, 0);
         self.words.extend(noted.iter().flat_map(|range| pieces(range.clone())));
@@ -154,11 +164,11 @@ impl FenceLog {
             let from = self.words.len() - LINE_WORDS;
             self.words.copy_within(from - LINE_WORDS..from, from);
         }
-        let front = [at.0, self.number];
+        let front = [at.0 ^ self.region.salt, self.number];
         let body = crc32c_in_stripes(&front, &self.words[HEAD_WORDS..]);
         let head = [self.number, table as u64, lines, u64::from(body)];
         self.words[..head.len()].copy_from_slice(&head);
-        self.words[head.len()] = head_proof(at, &head);
+        self.words[head.len()] = head_proof(at, self.region.salt, &head);
         self.words.iter_mut().for_each(|word| *word = word.to_le());
         if self.bug != Some(FenceLogBug::EntryUnflushed) {
             to.write_through(at, bytemuck::cast_slice(&self.words))?;
@@ -247,8 +257,8 @@ fn bytes_of(table: u64, lines: u64) -> u64 {
 }
 
 /// What proves a head, at its place.
-fn head_proof(at: PoolOffset, head: &[u64; 4]) -> u64 {
-    u64::from(crc32c_in_stripes(&[at.0, !0], head)) | 1 << 32
+fn head_proof(at: PoolOffset, salt: u64, head: &[u64; 4]) -> u64 {
+    u64::from(crc32c_in_stripes(&[at.0 ^ salt, !0], head)) | 1 << 32
 }
 
 /// A log of fences as a crash has left it.
@@ -268,21 +278,22 @@ pub struct FoundFences {
 /// Where an entry is damaged: its place (FENCES-5).
 pub fn read_fences<M: Medium>(
     medium: &M,
-    region: ByteRange,
+    region: FenceRegion,
     first: u64,
 ) -> Result<FoundFences, PoolOffset> {
+    let FenceRegion { halves, salt } = region;
     let mut found = FoundFences { next: first + 1, ..FoundFences::default() };
-    for half in [0, 1].map(|half| ByteRange::new(half_at(region, half), half_bytes(region))) {
-        let run = read_run(medium, half, first)?;
+    for half in [0, 1].map(|half| ByteRange::new(half_at(halves, half), half_bytes(halves))) {
+        let run = read_run(medium, region, half, first)?;
         if run.next > found.next || found.entries == 0 && run.entries > 0 {
             found = run;
         }
     }
     // Of the entry behind the last one a crash may have left any part.
-    let is_damage = |head: Head| (found.next..1 << NUMBER_BITS).contains(&head.number);
-    let mut at = region.at;
-    while at.0 < half_at(region, 2).0 {
-        if Head::read(medium, at).is_some_and(is_damage) {
+    let is_damage = |head: Head| head.number >= found.next;
+    let mut at = halves.at;
+    while at.0 < half_at(halves, 2).0 {
+        if Head::read(medium, at, salt).is_some_and(is_damage) {
             return Err(at);
         }
         at = at.plus(LINE_BYTES);
@@ -291,11 +302,16 @@ pub fn read_fences<M: Medium>(
 }
 
 /// The whole entries from the start of a half on.
-fn read_run<M: Medium>(medium: &M, half: ByteRange, first: u64) -> Result<FoundFences, PoolOffset> {
+fn read_run<M: Medium>(
+    medium: &M,
+    region: FenceRegion,
+    half: ByteRange,
+    first: u64,
+) -> Result<FoundFences, PoolOffset> {
     let mut found = FoundFences::default();
     let (mut at, mut words) = (half.at, Vec::new());
     while at.0 < half.end().0 {
-        let Some(head) = Head::read(medium, at) else { break };
+        let Some(head) = Head::read(medium, at, region.salt) else { break };
         let follows = match found.entries {
             0 => head.number >= first,
             _ => head.number + 1 == found.next,
@@ -307,10 +323,11 @@ fn read_run<M: Medium>(medium: &M, half: ByteRange, first: u64) -> Result<FoundF
         words.resize(bytes as usize / 8 - HEAD_WORDS, 0);
         medium.load(at.plus(HEAD_WORDS as u64 * 8), bytemuck::cast_slice_mut(&mut words));
         words.iter_mut().for_each(|word| *word = u64::from_le(*word));
-        if u64::from(crc32c_in_stripes(&[at.0, head.number], &words)) != head.body {
+        if u64::from(crc32c_in_stripes(&[at.0 ^ region.salt, head.number], &words)) != head.body {
             break;
         }
-        if !head.put(&words, medium.len(), &mut found.lines) {
+        let is_data = |line: u64| is_data(medium.len(), region.halves, line);
+        if !head.put(&words, is_data, &mut found.lines) {
             return Err(at);
         }
         found.entries += 1;
@@ -318,6 +335,14 @@ fn read_run<M: Medium>(medium: &M, half: ByteRange, first: u64) -> Result<FoundF
         at = at.plus(bytes);
     }
     Ok(found)
+}
+
+/// Whether a line is one that an entry may hold: none of the header, of the log itself, or beyond the medium.
+fn is_data(medium_bytes: u64, halves: ByteRange, line: u64) -> bool {
+    const HEADER_LINES: u64 = 2;
+    let at = PoolOffset(line.saturating_mul(LINE_BYTES));
+    let is_log = (halves.at.0..halves.end().0).contains(&at.0);
+    (HEADER_LINES..medium_bytes / LINE_BYTES).contains(&line) && !is_log
 }
 
 /// An entry's first line.
@@ -330,11 +355,13 @@ struct Head {
 
 impl Head {
     /// One that proves itself there.
-    fn read<M: Medium>(medium: &M, at: PoolOffset) -> Option<Self> {
+    fn read<M: Medium>(medium: &M, at: PoolOffset, salt: u64) -> Option<Self> {
         let mut words = [0u64; 5];
         medium.load(at, bytemuck::bytes_of_mut(&mut words));
         let [number, table, lines, body, proof] = words.map(u64::from_le);
-        let is_whole = proof >> 32 == 1 && proof == head_proof(at, &[number, table, lines, body]);
+        let is_whole = proof >> 32 == 1
+            && proof == head_proof(at, salt, &[number, table, lines, body])
+            && number < NUMBER_MAX;
         is_whole.then_some(Self { number, table, lines, body })
     }
 
@@ -348,7 +375,7 @@ impl Head {
     fn put(
         &self,
         words: &[u64],
-        medium_bytes: u64,
+        is_data: impl Fn(u64) -> bool,
         lines: &mut BTreeMap<LineAddr, [u64; LINE_WORDS]>,
     ) -> bool {
         let (table, contents) = words.split_at((self.table as usize).next_multiple_of(LINE_WORDS));
@@ -356,8 +383,7 @@ impl Head {
         for word in &table[..self.table as usize] {
             let (line, together) = (word >> TOGETHER_BITS, word & TOGETHER_MAX);
             for line in line..line + together {
-                let Some(content) = contents.next().filter(|_| line < medium_bytes / LINE_BYTES)
-                else {
+                let Some(content) = contents.next().filter(|_| is_data(line)) else {
                     return false;
                 };
                 lines.insert(LineAddr(line), *content);
@@ -385,7 +411,10 @@ mod tests {
         entries: RefCell<Vec<ByteRange>>,
     }
 
-    const REGION: ByteRange = ByteRange { at: PoolOffset(PAGE_BYTES), len: 4 * PAGE_BYTES };
+    const REGION: FenceRegion = FenceRegion {
+        halves: ByteRange { at: PoolOffset(PAGE_BYTES), len: 4 * PAGE_BYTES },
+        salt: 0x5eed,
+    };
     const DATA: Range<u64> = 5 * PAGE_BYTES / LINE_BYTES..16 * PAGE_BYTES / LINE_BYTES;
 
     impl Disk {

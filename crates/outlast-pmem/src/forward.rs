@@ -3,8 +3,9 @@
 
 use std::sync::Arc;
 
-use outlast_trace::{ByteRange, LineAddr, PoolOffset};
+use outlast_trace::{LineAddr, PoolOffset};
 
+use crate::fence_log::FenceRegion;
 use crate::medium::{GrowError, Mark, Medium};
 
 /// Passes every method on, the provided ones too: a medium may do better than their defaults. All but
@@ -44,8 +45,12 @@ macro_rules! forward {
                 (**self).file()
             }
 
-            fn begin_fence_log(&self, region: ByteRange, first: u64) {
+            fn begin_fence_log(&self, region: FenceRegion, first: u64) {
                 (**self).begin_fence_log(region, first);
+            }
+
+            fn write_in_place(&self) -> Result<(), crate::MapError> {
+                (**self).write_in_place()
             }
 
             #[inline]

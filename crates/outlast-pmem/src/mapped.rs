@@ -36,14 +36,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-use outlast_trace::{ByteRange, FlushKind, LINE_BYTES, LineAddr, PoolOffset};
+use outlast_trace::{FlushKind, LINE_BYTES, LineAddr, PoolOffset};
 
 use crate::cpu::{self, CpuFeatures, cpu_features};
 use crate::crossover;
 use crate::detect::{Detection, ND_DEVICES, detect};
 use crate::domain::Domain;
 use crate::error::{MapError, PAGE_BYTES};
-use crate::fence_log::{FenceLog, Pages};
+use crate::fence_log::{FenceLog, FenceRegion, Pages};
 use crate::file::remove_if_free;
 use crate::medium::{GrowError, Medium};
 use crate::process::OwnerProcess;
@@ -329,10 +329,17 @@ impl Medium for Mapped {
         Some(self.file.get())
     }
 
-    fn begin_fence_log(&self, region: ByteRange, first: u64) {
+    fn begin_fence_log(&self, region: FenceRegion, first: u64) {
         if self.write_back == WriteBack::Pages {
             self.pages.begin_log(FenceLog::new(region, first, None));
         }
+    }
+
+    fn write_in_place(&self) -> Result<(), MapError> {
+        let synced = self.file.get().sync_data();
+        synced.map_err(|error| MapError::io(&self.path, "make durable", error))?;
+        self.pages.end_log();
+        Ok(())
     }
 
     #[inline]

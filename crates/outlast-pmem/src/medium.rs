@@ -2,6 +2,8 @@
 
 use outlast_trace::{ByteRange, LINE_BYTES, LineAddr, PoolOffset, TxId};
 
+use crate::fence_log::FenceRegion;
+
 /// A call of a transaction into its runtime.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum Call {
@@ -140,8 +142,17 @@ pub trait Medium {
     /// ([`read_fences`](crate::read_fences)), whose first entry has number `first`. Elsewhere nothing happens.
     /// Nothing else stores to the region, and no older entry that is still there has that number or a
     /// larger one.
-    fn begin_fence_log(&self, region: ByteRange, first: u64) {
+    fn begin_fence_log(&self, region: FenceRegion, first: u64) {
         let _ = (region, first);
+    }
+
+    /// Makes all of the file durable where it lies, also what another process has stored to it, and ends a log of
+    /// fences: from then on a fence writes pages. A medium without a file does nothing.
+    ///
+    /// # Errors
+    /// When the system could not write.
+    fn write_in_place(&self) -> Result<(), crate::MapError> {
+        Ok(())
     }
 
     /// The file whose content the medium is, if it is one's.

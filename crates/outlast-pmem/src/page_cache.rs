@@ -2,12 +2,13 @@
 
 use std::io;
 use std::ops::Range;
+use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
-use outlast_trace::{ByteRange, LineAddr, PoolOffset};
+use outlast_trace::{LineAddr, PoolOffset};
 
-use crate::error::PAGE_BYTES;
-use crate::fence_log::{FenceLog, FenceLogBug, Pages};
+use crate::error::{MapError, PAGE_BYTES};
+use crate::fence_log::{FenceLog, FenceLogBug, FenceRegion, Pages};
 use crate::heap::Heap;
 use crate::mapped::pages::PageNotes;
 use crate::medium::Medium;
@@ -71,6 +72,13 @@ impl PageCache {
         cache.memory.store(PoolOffset(0), bytes);
         cache.disk()[..bytes.len()].copy_from_slice(bytes);
         cache
+    }
+
+    /// What the next process finds when this one dies and power stays: memory and disk as they are, and no
+    /// flush that was under way.
+    #[must_use]
+    pub fn after_the_process(self) -> Self {
+        Self { pages: PageNotes::default(), cuts: None, ..self }
     }
 
     /// Carries the number of a bug ([`Medium::planted`]).
@@ -245,8 +253,15 @@ impl Medium for PageCache {
         self.pages.drain(self);
     }
 
-    fn begin_fence_log(&self, region: ByteRange, first: u64) {
+    fn begin_fence_log(&self, region: FenceRegion, first: u64) {
         self.pages.begin_log(FenceLog::new(region, first, self.bug));
+    }
+
+    fn write_in_place(&self) -> Result<(), MapError> {
+        let written = self.write_back(0..self.len());
+        written.map_err(|error| MapError::io(Path::new("the page cache"), "write", error))?;
+        self.pages.end_log();
+        Ok(())
     }
 
     fn compare_exchange_u64(&self, at: PoolOffset, current: u64, new: u64) -> Result<u64, u64> {

@@ -170,7 +170,7 @@ impl Geometry {
 
     /// A heap has at least its directory and one chunk.
     pub fn min_len(&self) -> u64 {
-        self.heap_at + 2 * self.chunk_bytes
+        self.heap_at.saturating_add(2 * self.chunk_bytes)
     }
 
     /// Why these numbers cannot be a pool's, if they cannot.
@@ -179,7 +179,10 @@ impl Geometry {
         Self::parameters_flaw(lanes, lane_bytes, chunk_bytes).or_else(|| {
             let before = self.fence_log_at().0 + PAGE_BYTES_MAX + FENCE_LOG_BYTES_MIN;
             let is_right = match self.fence_log {
-                true => heap_at >= before && heap_at.is_multiple_of(chunk_bytes),
+                true => {
+                    (before..POOL_BYTES_MAX).contains(&heap_at)
+                        && heap_at.is_multiple_of(chunk_bytes)
+                }
                 false => heap_at == Self::new(lanes, lane_bytes, chunk_bytes).heap_at,
             };
             (!is_right).then_some("the heap does not start where the logs end")

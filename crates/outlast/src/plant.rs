@@ -328,6 +328,8 @@ plants! {
         "Recovery makes the entries of the log of fences old before their lines are in place (FENCES-4).";
     FenceNumbersAgain = "fence-numbers-again", Fences, |_| true,
         "Entries of the log of fences have numbers that older ones had (FENCES-4).";
+    PageCacheBelieved = "page-cache-believed", Fences, |_| true,
+        "An opening takes for durable what the page cache shows (FENCES-4).";
     SoloOverPending = "solo-over-pending", BackOff, |it| it.redo,
         "A lane begins to run alone over what another has pending (SOLO-3).";
     ReadsNotValidated = "reads-not-validated", Isolation, |_| true,

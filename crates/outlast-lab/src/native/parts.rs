@@ -18,8 +18,8 @@
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use outlast::{Abort, PoolOffset, Scheme};
-use outlast_pmem::{GrowError, Mapped, Mark, Medium};
-use outlast_trace::{ByteRange, LineAddr};
+use outlast_pmem::{FenceRegion, GrowError, Mapped, Mark, Medium};
+use outlast_trace::LineAddr;
 
 use super::{BOUND, NativeError, Own, Session};
 use crate::bench::open::Arrivals;
@@ -96,8 +96,12 @@ impl<M: Medium> Medium for Muted<M> {
         self.inner.file()
     }
 
-    fn begin_fence_log(&self, region: ByteRange, first: u64) {
+    fn begin_fence_log(&self, region: FenceRegion, first: u64) {
         self.inner.begin_fence_log(region, first);
+    }
+
+    fn write_in_place(&self) -> Result<(), outlast_pmem::MapError> {
+        self.inner.write_in_place()
     }
 
     #[inline]

@@ -118,6 +118,12 @@ impl PageNotes {
         state.noted.are_many |= state.noted.pages.is_some();
     }
 
+    /// From now on fences go to the pages.
+    pub fn end_log(&self) {
+        *self.log() = None;
+        self.state().has_log = false;
+    }
+
     /// Has what is noted written to the medium through `pages`, by this thread or by another. When this
     /// returns, everything that this thread noted before is durable (PAGES-1).
     ///
@@ -157,7 +163,9 @@ impl PageNotes {
 
         let start = Instant::now();
         let span = noted.pages.clone().expect("a round has a leader only if something is noted");
+        let unwound = Unwound(self);
         let result = self.write(noted, &Counting { pages, syncs: &self.syncs });
+        std::mem::forget(unwound);
 
         let mut state = self.state();
         state.took = start.elapsed();
@@ -180,7 +188,8 @@ impl PageNotes {
             None => pages.write_back(span.start * PAGE_BYTES..span.end * PAGE_BYTES),
             Some(log) => {
                 tidy(&mut noted.lines);
-                let lines = (!noted.are_many).then_some(noted.lines.as_slice());
+                let are_known = !noted.are_many && !noted.lines.is_empty();
+                let lines = are_known.then_some(noted.lines.as_slice());
                 log.fence(lines, span, pages)
             }
         }
@@ -204,6 +213,18 @@ impl PageNotes {
     fn log(&self) -> MutexGuard<'_, Option<FenceLog>> {
         // After a panic in here no fence comes (PAGES-2).
         self.log.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Ends the round of a leader that panics: no fence returns, and none waits for it.
+struct Unwound<'a>(&'a PageNotes);
+
+impl Drop for Unwound<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.state();
+        (state.has_leader, state.has_failed) = (false, true);
+        state.ended += 1;
+        self.0.ended.notify_all();
     }
 }
 
@@ -398,5 +419,13 @@ mod tests {
         assert!(fence(|| Ok(())).is_err(), "nothing is noted");
         notes.note(0, 64);
         assert!(fence(|| Ok(())).is_err(), "something is");
+        // Nor after a panic on the way to the medium, and nothing waits for it.
+        let notes = PageNotes::default();
+        let fence = |result: fn() -> io::Result<()>| {
+            notes.note(0, 64);
+            std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drain(&notes, |_| result())))
+        };
+        assert!(fence(|| panic!("lost")).is_err());
+        assert!(fence(|| Ok(())).is_err());
     }
 }

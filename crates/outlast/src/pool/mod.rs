@@ -262,6 +262,10 @@ impl<M: Medium> Pool<M> {
             // A damaged word stays as it is: opening will say so.
             let _ = LiveLog::read(io, geometry).and_then(|log| log.apply(io, geometry));
         }
+        if self.medium.is_paged() {
+            // What fails here the log of fences has for the next opening.
+            let _ = self.medium.write_in_place();
+        }
         self.medium
     }
 

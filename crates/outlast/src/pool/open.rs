@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
-use outlast_pmem::{FoundFences, Medium};
+use outlast_pmem::Medium;
 use outlast_trace::{LINE_BYTES, PoolOffset};
 
 use crate::ack::Ack;
@@ -16,7 +16,8 @@ use crate::io::Io;
 use crate::layout::{CHUNKS_AT, FLOOR_AT, Geometry, PAGE_BYTES_MAX, POOL_BYTES_MAX, ROOT_AT};
 use crate::lock::LockTable;
 use crate::padded::CachePadded;
-use crate::pool::{Header, LaneSlot, Pool, fences, load_sealed};
+use crate::pool::fences::Fences;
+use crate::pool::{Header, LaneSlot, Pool, load_sealed};
 use crate::recover::{LiveLog, RecoveryReport};
 use crate::scheme::{Logging, Reading, Scheme, WriteBack};
 use crate::sealed::unseal_at;
@@ -115,7 +116,7 @@ pub struct PoolInfo {
     pub generation: u64,
     /// The root object.
     pub root: Option<(PoolOffset, RootKind)>,
-    /// Log records that the next recovery will apply; `None` where the log was not read, since a
+    /// Log records that the next recovery will apply, and lines that the log of fences has newer; `None` where the log was not read, since a
     /// user of the pool writes to it.
     pub live_records: Option<usize>,
 }
@@ -125,26 +126,29 @@ pub struct UnrecoveredPool<M> {
     medium: M,
     header: Header,
     chunks: u64,
-    fences: FoundFences,
+    fences: Fences,
 }
 
 impl<M: Medium> UnrecoveredPool<M> {
     /// Proves the header, the size and the root. Nothing is stored.
     pub fn open(medium: M) -> Result<Self, PoolError> {
-        let fences = fences::found(&medium, &Header::read(&medium)?.geometry)?;
-        let (header, chunks) = match fences.lines.is_empty() {
-            true => prove_all(&medium)?,
-            false => prove_all(&fences::view(&medium, &fences))?,
+        let fences = Fences::read(&medium, &Header::read(&medium)?)?;
+        let (header, chunks) = match fences.newer() {
+            0 => prove_all(&medium)?,
+            _ => prove_all(&fences.view(&medium))?,
         };
         Ok(Self { medium, header, chunks, fences })
     }
 
     /// The facts about the pool that are known without changing it.
     pub fn info(&self) -> Result<PoolInfo, PoolError> {
-        match self.fences.lines.is_empty() {
-            true => info_of(&self.medium, &self.header.geometry),
-            false => info_of(&fences::view(&self.medium, &self.fences), &self.header.geometry),
-        }
+        let geometry = &self.header.geometry;
+        let mut info = match self.fences.newer() {
+            0 => info_of(&self.medium, geometry)?,
+            _ => info_of(&self.fences.view(&self.medium), geometry)?,
+        };
+        info.live_records = info.live_records.map(|records| records + self.fences.newer());
+        Ok(info)
     }
 
     /// The medium, as it was given.
@@ -161,7 +165,7 @@ impl<M: Medium> UnrecoveredPool<M> {
             return Err(PoolError::Forked);
         }
         let io = Io::new(&self.medium);
-        fences::put_back(io, &self.header.geometry, &self.fences);
+        self.fences.put_back(io, &self.header)?;
         let log = LiveLog::read(io, &self.header.geometry)?;
         let (generation, report) = log.apply(io, &self.header.geometry)?;
         let mut pool = RecoveredPool {
@@ -182,7 +186,7 @@ impl<M: Medium> UnrecoveredPool<M> {
 
     /// For reading only: succeeds when there is nothing to recover, and stores nothing.
     pub fn read_only(self) -> Result<RecoveredPool<M>, PoolError> {
-        let records = self.info()?.live_records.unwrap_or(0) + self.fences.lines.len();
+        let records = self.info()?.live_records.unwrap_or(0);
         if records > 0 {
             return Err(PoolError::NeedsRecovery { records });
         }

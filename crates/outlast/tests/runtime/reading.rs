@@ -108,7 +108,7 @@ fn a_closed_pool_with_a_log_of_fences_is_read_as_it_is() {
     let refused = RecoveredPool::open_read_only(&path, &map).err().unwrap();
     assert!(matches!(refused, PoolError::NeedsRecovery { .. }), "{refused}");
     let info = UnrecoveredPool::open_file(&path, &map).unwrap().info().unwrap();
-    assert_eq!(info.live_records, Some(0));
+    assert!(info.live_records.is_some_and(|records| records > 0));
     let pool = FilePool::open(&path, &open, &map).unwrap();
     assert_eq!(pool.lane().unwrap().run(|tx| words.get(tx, 9)).unwrap(), 9);
     drop(pool);
