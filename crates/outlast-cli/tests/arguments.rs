@@ -23,6 +23,7 @@ const NUMBERS: &[(&str, &str, &[&str])] = &[
     ("pool create NEW", "--size", &["0", "1", "99999T"]),
     ("pool create NEW", "--lanes", &["0", "4294967295"]),
     ("pool create NEW", "--log", &["0", "99999T"]),
+    ("pool create NEW", "--fence-log", &["1", "8191", "99999T", "18446744073709551615"]),
     ("pool create NEW", "--chunk", &["1", "99999T"]),
     ("pool grow POOL", "--size", &["99999T"]),
     ("serve NEW", "--port", &["-1", "65536"]),
