@@ -506,7 +506,10 @@ mod tests {
                 random ^= random << 17;
                 match random % 16 {
                     // The system writes a page.
-                    0..5 => disk.write_back(in_bytes(DATA.start / 64 + random % 11..DATA.start / 64 + random % 11 + 1)).unwrap(),
+                    0..5 => {
+                        let page = DATA.start * LINE_BYTES / PAGE_BYTES + random % 11;
+                        disk.write_back(in_bytes(page..page + 1)).unwrap();
+                    }
                     // Power fails, and the pool is opened anew.
                     5 => {
                         disk.disk.store(PoolOffset(0), &medium.to_bytes());
@@ -523,13 +526,18 @@ mod tests {
 
         /// Of an entry that is not whole nothing is put back; of one before it that is damaged, all is refused.
         #[test]
-        fn an_entry_is_there_as_a_whole_or_not(count in 2usize..12, lost in any::<usize>(), flipped in any::<u64>()) {
+        fn an_entry_is_there_as_a_whole_or_not(
+            count in 2usize..12,
+            lost in any::<usize>(),
+            flipped in any::<u64>(),
+        ) {
             let disk = Disk::new();
             let mut log = FenceLog::new(REGION, 7, None);
             for turn in 0..count as u64 {
                 disk.store(DATA.start + turn, turn + 1);
                 disk.store(DATA.start + 20, turn + 1);
-                fence(&mut log, &disk, &[DATA.start + turn..DATA.start + turn + 1, DATA.start + 20..DATA.start + 21], true);
+                let noted = [turn, 20].map(|line| DATA.start + line..DATA.start + line + 1);
+                fence(&mut log, &disk, &noted, true);
             }
             let entries = disk.entries.borrow().clone();
             prop_assert_eq!(entries.len(), count);
@@ -543,10 +551,30 @@ mod tests {
                 let (medium, found) = left.unwrap();
                 prop_assert_eq!(found.entries as usize, count - 1);
                 prop_assert_eq!(found.next, 7 + count as u64);
-                prop_assert_eq!(medium.load_u64(LineAddr(DATA.start + 20).start()), count as u64 - 1);
+                let common = medium.load_u64(LineAddr(DATA.start + 20).start());
+                prop_assert_eq!(common, count as u64 - 1);
             } else {
                 prop_assert!(left.is_err());
             }
+        }
+    }
+
+    /// Entries of another pool, of numbers that none has, and of lines that are not a program's.
+    #[test]
+    fn what_no_fence_has_written_is_not_put_back() {
+        let found = |region: FenceRegion, first: u64, line: u64| {
+            let disk = Disk::new();
+            let mut log = FenceLog::new(region, first, None);
+            fence(&mut log, &disk, &[Range { start: line, end: line + 1 }], true);
+            disk.recovered(7).map(|(_, found)| found.entries)
+        };
+        assert_eq!(found(REGION, 7, DATA.start), Ok(1));
+        assert_eq!(found(FenceRegion { salt: 1, ..REGION }, 7, DATA.start), Ok(0));
+        assert_eq!(found(REGION, NUMBER_MAX, DATA.start), Ok(0));
+        assert_eq!(found(REGION, 6, DATA.start), Ok(0), "an older opening's");
+        let halves = REGION.halves;
+        for line in [0, 1, halves.at.line().0, halves.end().line().0 - 1] {
+            assert_eq!(found(REGION, 7, line), Err(halves.at), "{line}");
         }
     }
 

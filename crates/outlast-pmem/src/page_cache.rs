@@ -41,6 +41,8 @@ pub struct PageCache {
     powered: RwLock<()>,
     planted: u16,
     bug: Option<FenceLogBug>,
+    /// Flushes do nothing, as in the domain `process`.
+    is_volatile: bool,
     cuts: Option<Mutex<Cuts>>,
 }
 
@@ -62,6 +64,7 @@ impl PageCache {
             powered: RwLock::new(()),
             planted: 0,
             bug: None,
+            is_volatile: false,
             cuts: None,
         }
     }
@@ -79,6 +82,12 @@ impl PageCache {
     #[must_use]
     pub fn after_the_process(self) -> Self {
         Self { pages: PageNotes::default(), cuts: None, ..self }
+    }
+
+    /// From now on flushes and fences do nothing, as in the domain `process`.
+    #[must_use]
+    pub fn in_process(self) -> Self {
+        Self { is_volatile: true, ..self }
     }
 
     /// Carries the number of a bug ([`Medium::planted`]).
@@ -154,7 +163,9 @@ impl PageCache {
     }
 
     fn note(&self, at: PoolOffset, len: usize) {
-        self.pages.note(at.0, len as u64);
+        if !self.is_volatile {
+            self.pages.note(at.0, len as u64);
+        }
     }
 
     /// A page is written as it stands at one moment or another; power may fail between two of them.
@@ -200,7 +211,7 @@ impl Medium for PageCache {
     }
 
     fn is_paged(&self) -> bool {
-        true
+        !self.is_volatile
     }
 
     fn len(&self) -> u64 {
@@ -254,6 +265,9 @@ impl Medium for PageCache {
     }
 
     fn begin_fence_log(&self, region: FenceRegion, first: u64) {
+        if self.is_volatile {
+            return;
+        }
         self.pages.begin_log(FenceLog::new(region, first, self.bug));
     }
 

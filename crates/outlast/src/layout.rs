@@ -119,7 +119,7 @@ pub struct Geometry {
     /// The checksums contain what literal variants believe to be written back, and nothing else.
     pub literal: bool,
     /// Between lanes and heap lies a log of fences.
-    pub fence_log: bool,
+    pub has_fence_log: bool,
 }
 
 impl Geometry {
@@ -137,7 +137,7 @@ impl Geometry {
             heap_at,
             checksums: false,
             literal: false,
-            fence_log: false,
+            has_fence_log: false,
         }
     }
 
@@ -148,7 +148,7 @@ impl Geometry {
         }
         let end = self.fence_log_at().0.saturating_add(PAGE_BYTES_MAX).saturating_add(bytes);
         let heap_at = end.checked_next_multiple_of(self.chunk_bytes).unwrap_or(u64::MAX);
-        Self { heap_at, fence_log: true, ..self }
+        Self { heap_at, has_fence_log: true, ..self }
     }
 
     /// Where a log of fences has its head, if there is one: a sealed word, the number of the first entry that
@@ -159,13 +159,13 @@ impl Geometry {
 
     /// Bytes of the log of fences, its head included.
     pub fn fence_log_bytes(&self) -> u64 {
-        if self.fence_log { self.heap_at - self.fence_log_at().0 } else { 0 }
+        if self.has_fence_log { self.heap_at - self.fence_log_at().0 } else { 0 }
     }
 
     /// The halves of the log of fences.
-    pub(crate) fn fence_log(&self) -> Option<ByteRange> {
+    pub(crate) fn fence_log_halves(&self) -> Option<ByteRange> {
         let at = self.fence_log_at().plus(PAGE_BYTES_MAX);
-        self.fence_log.then(|| ByteRange::new(at, self.heap_at - at.0))
+        self.has_fence_log.then(|| ByteRange::new(at, self.heap_at - at.0))
     }
 
     /// A heap has at least its directory and one chunk.
@@ -178,7 +178,7 @@ impl Geometry {
         let Self { lanes, lane_bytes, chunk_bytes, heap_at, .. } = *self;
         Self::parameters_flaw(lanes, lane_bytes, chunk_bytes).or_else(|| {
             let before = self.fence_log_at().0 + PAGE_BYTES_MAX + FENCE_LOG_BYTES_MIN;
-            let is_right = match self.fence_log {
+            let is_right = match self.has_fence_log {
                 true => {
                     (before..POOL_BYTES_MAX).contains(&heap_at)
                         && heap_at.is_multiple_of(chunk_bytes)

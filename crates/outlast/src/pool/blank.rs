@@ -25,7 +25,7 @@ fn header_line(at: PoolOffset) -> [u64; 8] {
 
 /// A line of the log of fences; zeros where there is none.
 fn behind_lanes(geometry: &Geometry, at: PoolOffset) -> [u64; 8] {
-    match geometry.fence_log {
+    match geometry.has_fence_log {
         true if at == geometry.fence_log_at() => [seal_at(FIRST_FENCE, at), 0, 0, 0, 0, 0, 0, 0],
         true if (geometry.fence_log_at().0..geometry.heap_at).contains(&at.0) => [BLANK; 8],
         _ => [0; 8],

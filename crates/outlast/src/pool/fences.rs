@@ -100,5 +100,5 @@ fn is_newer<M: Medium>(medium: &M, (line, words): (&LineAddr, &[u64; 8])) -> boo
 
 fn region(header: &Header) -> Option<FenceRegion> {
     let (high, low) = header.uuid.as_u64_pair();
-    header.geometry.fence_log().map(|halves| FenceRegion { halves, salt: high ^ low })
+    header.geometry.fence_log_halves().map(|halves| FenceRegion { halves, salt: high ^ low })
 }

@@ -47,7 +47,8 @@ impl Header {
         put(HEAP_AT_AT, &self.geometry.heap_at.to_le_bytes());
         let checksums = if self.geometry.checksums { FLAG_CHECKSUMS } else { 0 };
         let literal = if self.geometry.literal { FLAG_LITERAL } else { 0 };
-        let flags = checksums | literal | if self.geometry.fence_log { FLAG_FENCE_LOG } else { 0 };
+        let flags =
+            checksums | literal | if self.geometry.has_fence_log { FLAG_FENCE_LOG } else { 0 };
         put(FLAGS_AT, &flags.to_le_bytes());
         let crc = crc32c::crc32c(&bytes[..HEADER_CRC_AT]);
         bytes[HEADER_CRC_AT..HEADER_CRC_AT + 4].copy_from_slice(&crc.to_le_bytes());
@@ -94,7 +95,7 @@ impl Header {
             heap_at: u64_at(HEAP_AT_AT),
             checksums: flags & FLAG_CHECKSUMS != 0,
             literal: flags & FLAG_LITERAL != 0,
-            fence_log: flags & FLAG_FENCE_LOG != 0,
+            has_fence_log: flags & FLAG_FENCE_LOG != 0,
         };
         if let Some(flaw) = geometry.flaw() {
             return Err(damaged(flaw));
@@ -284,7 +285,7 @@ pub(crate) fn format<M: Medium>(
     if !io.plants(Plant::MagicFirst) {
         io.fence(Site::HeaderBody);
     }
-    let logs_end = match geometry.fence_log {
+    let logs_end = match geometry.has_fence_log {
         true => PoolOffset(geometry.heap_at),
         false => geometry.lane_at(geometry.lanes as usize),
     };

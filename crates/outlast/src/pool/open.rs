@@ -116,8 +116,8 @@ pub struct PoolInfo {
     pub generation: u64,
     /// The root object.
     pub root: Option<(PoolOffset, RootKind)>,
-    /// Log records that the next recovery will apply, and lines that the log of fences has newer; `None` where the log was not read, since a
-    /// user of the pool writes to it.
+    /// Log records that the next recovery will apply, and lines that the log of fences has newer;
+    /// `None` where the log was not read, since a user of the pool writes to it.
     pub live_records: Option<usize>,
 }
 

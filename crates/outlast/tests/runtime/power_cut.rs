@@ -259,10 +259,11 @@ fn first_wrong_of_openings(case: Case, openings: u64) -> Option<String> {
         let all = || acked.iter().map(|acked| acked.load(Ordering::SeqCst)).collect::<Vec<_>>();
         let (is, image) = pool.medium().cut(case.unit, || random.next(), all);
         counts = is;
-        // Power fails, or the process dies and what the page cache has stays.
-        let medium = match opening % 2 {
+        // Power fails; or the process dies, and what the page cache has stays; or it opens the medium anew.
+        let medium = match opening % 3 {
             0 => case.medium(&image),
-            _ => pool.into_medium().after_the_process(),
+            1 => pool.into_medium().after_the_process(),
+            _ => pool.into_medium(),
         };
         let mut own = Random::seeded(random.next());
         let medium = medium.cut_at_each_sync(case.unit, move || own.next());
@@ -292,6 +293,46 @@ fn no_power_cut_of_an_opening_loses_anything() {
             let case = Case { fences, ..Case::of(scheme) };
             assert_eq!(first_wrong_of_openings(case, 12), None, "{scheme}, {fences}");
         }
+    }
+}
+
+/// A pool that fenced to its log is opened in a domain that asks for less, and power fails after that: after the death
+/// of the process, when its page cache had everything, and after another loss of power.
+#[test]
+#[cfg_attr(miri, ignore = "maps files")]
+fn a_domain_that_asks_for_less_loses_nothing_of_before() {
+    let case = Case { fences: FENCES, ..Case::of(Scheme::Swift) };
+    for has_power in [true, false] {
+        let (pool, block) = created(case);
+        (0..30).for_each(|_| pool.lane().unwrap().run(|tx| count(tx, block, 1)).unwrap());
+        let medium = match has_power {
+            true => pool.into_medium().after_the_process(),
+            false => case.medium(&pool.medium().cut(512, || 0, || ()).1),
+        };
+        let recovered = UnrecoveredPool::open(medium.in_process()).unwrap().recover().unwrap();
+        // The system writes the head of the log by itself, and nothing else of what was not synced.
+        let head = {
+            let geometry = recovered.header().geometry;
+            geometry.heap_at - geometry.fence_log_bytes()
+        } as usize;
+        let medium = recovered.into_medium();
+        let (old, new) = (medium.cut(512, || 0, || ()).1, medium.cut(512, || 1, || ()).1);
+        let mut image = old;
+        image[head..head + 512].copy_from_slice(&new[head..head + 512]);
+        assert_eq!(judge(case.scheme, &image, block, &[0, 30, 0]), Ok(()), "{has_power}");
+    }
+}
+
+/// What was closed in peace can be read without recovery, also after a loss of power.
+#[test]
+#[cfg_attr(miri, ignore = "maps files")]
+fn a_closed_pool_needs_no_recovery_after_a_power_cut() {
+    for fences in [0, FENCES] {
+        let (pool, block) = created(Case { fences, ..Case::of(Scheme::Swift) });
+        (0..30).for_each(|_| pool.lane().unwrap().run(|tx| count(tx, block, 1)).unwrap());
+        let image = pool.close().cut(512, || 0, || ()).1;
+        let read = UnrecoveredPool::open(PageCache::from_bytes(&image)).unwrap().read_only();
+        assert!(read.is_ok(), "{fences}");
     }
 }
 

@@ -239,14 +239,14 @@ pub struct Task {
 impl Task {
     /// The parts at their usual amount.
     pub fn new(parts: &[Part], size: Size, seed: u64) -> Self {
-        let (divisor, single, mixed, mixed_every, swept_mixes, swept_every) = match size {
-            Size::Quick => (32, (4, 8), (4, 2), 3, 1, 8),
-            Size::Full => (1, (4, 8), (5, 8), 1, 8, 1),
+        let (divisor, mixed, mixed_every, swept_mixes, swept_every) = match size {
+            Size::Quick => (32, (4, 2), 3, 1, 8),
+            Size::Full => (1, (5, 8), 1, 8, 1),
         };
         Self {
             parts: parts.to_vec(),
             divisor,
-            single,
+            single: (4, 8),
             mixed,
             mixed_every,
             swept_mixes,
