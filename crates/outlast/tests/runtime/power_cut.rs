@@ -6,7 +6,7 @@ use std::thread;
 
 use outlast::{
     Abort, BlockKind, CreateOptions, Domain, FilePool, MapOptions, OpenOptions, Plant, Pool,
-    PoolOffset, RootKind, Runner, Scheme, Site, Transact, UnrecoveredPool,
+    PoolOffset, RecoveredPool, RootKind, Runner, Scheme, Site, Transact, UnrecoveredPool,
 };
 use outlast_pmem::{FenceLogBug, PageCache};
 
@@ -296,6 +296,25 @@ fn no_power_cut_of_an_opening_loses_anything() {
     }
 }
 
+/// Where the head of a pool's log of fences is.
+fn head_of(pool: &RecoveredPool<PageCache>) -> usize {
+    let geometry = pool.header().geometry;
+    (geometry.heap_at - geometry.fence_log_bytes()) as usize
+}
+
+/// The next opening of the same medium says where its entries begin in place, not in the log that it ends.
+#[test]
+#[cfg_attr(miri, ignore = "maps files")]
+fn an_opening_ends_the_log_of_the_one_before() {
+    let (pool, block) = created(Case { fences: FENCES, ..Case::of(Scheme::Swift) });
+    pool.lane().unwrap().run(|tx| count(tx, block, 1)).unwrap();
+    let recovered = UnrecoveredPool::open(pool.into_medium()).unwrap().recover().unwrap();
+    let head = head_of(&recovered);
+    let images = [0, 1].map(|kept| recovered.medium().cut(512, || kept, || ()).1);
+    let [synced, stored] = images.map(|image| image[head..head + 8].to_vec());
+    assert_eq!(synced, stored);
+}
+
 /// A pool that fenced to its log is opened in a domain that asks for less, and power fails after that: after the death
 /// of the process, when its page cache had everything, and after another loss of power.
 #[test]
@@ -311,10 +330,7 @@ fn a_domain_that_asks_for_less_loses_nothing_of_before() {
         };
         let recovered = UnrecoveredPool::open(medium.in_process()).unwrap().recover().unwrap();
         // The system writes the head of the log by itself, and nothing else of what was not synced.
-        let head = {
-            let geometry = recovered.header().geometry;
-            geometry.heap_at - geometry.fence_log_bytes()
-        } as usize;
+        let head = head_of(&recovered);
         let medium = recovered.into_medium();
         let (old, new) = (medium.cut(512, || 0, || ()).1, medium.cut(512, || 1, || ()).1);
         let mut image = old;
