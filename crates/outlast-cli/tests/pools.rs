@@ -54,6 +54,26 @@ fn filled(path: &Path, len: u64, scheme: Scheme) -> FilePool {
     pool
 }
 
+/// Power failed on a disk: the log of fences has a line that is older in place, and no lane has a record.
+#[test]
+fn a_check_sees_what_the_log_of_fences_has() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("cut.pool");
+    let map = MapOptions { domain: Some(Domain::Page), ..map() };
+    let open = OpenOptions::with_scheme(Scheme::Swift);
+    let create = CreateOptions { fence_log_bytes: Some(64 << 10), ..CreateOptions::default() };
+    drop(FilePool::create(&path, 8 << 20, &create, &open, &map).unwrap().close());
+    assert_eq!(record("check", &path, 0)["live_records"], 0);
+    let mut bytes = std::fs::read(&path).unwrap();
+    // The line of the floor.
+    bytes[128..192].fill(0);
+    std::fs::write(&path, &bytes).unwrap();
+    assert_eq!(record("check", &path, 0)["live_records"], 1);
+    let info = record("info", &path, 0);
+    assert!(info["fence_log_bytes"].as_u64().unwrap() >= 64 << 10);
+    assert_eq!(info["live_records"], 1);
+}
+
 #[test]
 fn a_check_ends_in_0_for_a_sound_pool_1_for_damage_and_2_for_wrong_use() {
     let directory = tempfile::tempdir().unwrap();

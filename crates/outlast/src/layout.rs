@@ -307,6 +307,21 @@ mod tests {
     }
 
     #[test]
+    fn a_heap_starts_where_the_logs_end() {
+        let without = Geometry::new(2, 1024, 4096);
+        let with = without.with_fence_log(8 << 10);
+        assert!(without.flaw().is_none() && with.flaw().is_none());
+        assert_eq!((without.fence_log_bytes(), with.fence_log_bytes()), (0, 12 << 10));
+        assert_eq!(with.fence_log_halves().map(|halves| halves.len), Some(8 << 10));
+        let at = |heap_at| Geometry { heap_at, ..with }.flaw();
+        for wrong in [with.heap_at - 4096, with.heap_at + 8, POOL_BYTES_MAX, u64::MAX - 4095] {
+            assert!(at(wrong).is_some(), "{wrong}");
+        }
+        assert!(at(with.heap_at + 4096).is_none(), "a longer one");
+        assert_eq!(without.with_fence_log(u64::MAX).min_len(), u64::MAX);
+    }
+
+    #[test]
     #[cfg_attr(miri, ignore = "reads a file")]
     fn the_documented_constants_are_the_codes() {
         let code: &[(&str, u64)] = &[
