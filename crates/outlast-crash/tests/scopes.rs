@@ -217,7 +217,7 @@ fn every_control_is_left_alone() {
         .flat_map(|scheme| Plant::controls().map(move |control| (scheme, control)))
         .collect();
     judge_each("judge", &cases, |(scheme, control)| {
-        let images_max = if scheme.is_baseline() { 1_000 } else { 3_000 };
+        let images_max = if scheme.is_baseline() { 700 } else { 1_500 };
         let hunted = plants::hunt(*control, *scheme, images_max, |_, _| ()).unwrap();
         if let Some((scope, guilt)) = hunted.killed {
             panic!("{control} in {scheme}, scope {scope}: {guilt}");

@@ -92,9 +92,9 @@ impl Judge {
         let left = Image::new(&recovered.image);
         let positions: Vec<u64> =
             (0..CORES as u16).map(|core| self.prepared.resumes_at(left, LaneId(core))).collect();
-        let line = |line: LineAddr| Cow::Borrowed(left.line(line));
+        let lines = |first: LineAddr, most: u64| Cow::Borrowed(left.lines_from(first, most));
         oracle
-            .check(recovered.epoch, bench.persisted(), &positions, line, None)
+            .check(recovered.epoch, bench.persisted(), &positions, lines, None)
             .map_err(|violation| format!("cycle {}: {violation}", bench.cycle()))?;
         Ok(recovered)
     }

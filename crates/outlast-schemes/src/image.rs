@@ -81,6 +81,17 @@ impl<'a> Image<'a> {
         self.bytes[line.start().0 as usize..].first_chunk().expect("the image has the line")
     }
 
+    /// `lines` lines from this one on.
+    ///
+    /// # Panics
+    /// When the image ends before they do.
+    pub fn lines_from(self, first: LineAddr, lines: u64) -> &'a [u8] {
+        if let Some(read) = self.read {
+            (0..lines).for_each(|n| read.note(first.plus(n)));
+        }
+        &self.bytes[first.start().0 as usize..][..64 * lines as usize]
+    }
+
     /// Word `number` of a line.
     ///
     /// # Panics

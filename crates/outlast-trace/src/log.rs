@@ -6,13 +6,13 @@ use crate::{FlushKind, LaneId, LineAddr, Op, PoolOffset, Sink, TxId};
 ///
 /// Forty bytes an operation and one shared arena for the stored bytes, so that the runs of a
 /// crash campaign (some ten million operations) fit in memory.
-#[derive(Clone, Default, Debug)]
+#[derive(Clone, Default, PartialEq, Eq, Hash, Debug)]
 pub struct OpLog {
     entries: Vec<Entry>,
     arena: Vec<u8>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 struct Entry {
     lane: LaneId,
     code: Code,
@@ -21,7 +21,7 @@ struct Entry {
     data: usize,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Code {
     Compute,
     Load,

@@ -1,9 +1,11 @@
 //! What ran, as the oracle takes it: bare transactions, or epochs of stores.
 
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use outlast_schemes::{Image, Patch, Prepared};
+use outlast_sim::LineBytes;
 use outlast_sim::timed::{Cycle, TimedJournal};
 use outlast_trace::{Guarantee, LaneId, LineAddr, Op, PoolOffset, TxId};
 use outlast_workloads::machine::Recorded;
@@ -43,6 +45,7 @@ pub(super) enum There {
 }
 
 /// What the oracle says of a recovered image.
+#[derive(Clone)]
 pub(super) struct Judged {
     /// What is there, if it is whole.
     pub there: Option<There>,
@@ -106,7 +109,6 @@ impl History {
         if let Err(wrong) = prepared.audit(image) {
             return Judged::torn(Violation::new(Broken::Other, wrong));
         }
-        let line = |line| image.line(prepared.locate(image, line));
         match (self, reported, recovered) {
             (Self::Epochs(epochs), There::Epoch { epoch: reported, .. }, recovered) => {
                 let Some(named) = prepared.epoch(image) else {
@@ -119,9 +121,15 @@ impl History {
                 };
                 let position = |core| prepared.resumes_at(image, LaneId(core));
                 let positions: Vec<u64> = (0..cores).map(position).collect();
-                let found = |at| Cow::Borrowed(line(at));
+                let lines = |first: LineAddr, most: u64| {
+                    let at = prepared.locate(image, first);
+                    let lies_behind =
+                        |n: &u64| prepared.locate(image, first.plus(*n)) == at.plus(*n);
+                    let more = (1..most).take_while(lies_behind).count() as u64;
+                    Cow::Borrowed(image.lines_from(at, 1 + more))
+                };
                 let written = written.map(|all| all.iter().map(|patch| patch.at.line()).collect());
-                let verdict = epochs.check(named, *reported, &positions, found, written);
+                let verdict = epochs.check(named, *reported, &positions, lines, written);
                 let is = |broken| verdict.as_ref().is_err_and(|wrong| wrong.broken == broken);
                 let there = verdict.is_ok().then_some(There::Epoch { epoch: named, positions });
                 Judged { there, lost: is(Broken::Lost), verdict }
@@ -131,8 +139,16 @@ impl History {
                 There::Transactions(acknowledged),
                 There::Transactions(recovered),
             ) => {
+                // Words come by their addresses, so eight of them ask for one line.
+                let last: Cell<Option<(LineAddr, &LineBytes)>> = Cell::new(None);
                 let word = |at: u64| {
-                    line(PoolOffset(at).line()).as_chunks::<8>().0[(at % 64 / 8) as usize]
+                    let line = PoolOffset(at).line();
+                    let bytes = match last.get() {
+                        Some((of, bytes)) if of == line => bytes,
+                        _ => image.line(prepared.locate(image, line)),
+                    };
+                    last.set(Some((line, bytes)));
+                    bytes.as_chunks::<8>().0[(at % 64 / 8) as usize]
                 };
                 match history.explain(word, acknowledged, recovered) {
                     Err(torn) => Judged::torn(torn),

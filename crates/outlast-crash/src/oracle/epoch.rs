@@ -7,7 +7,6 @@
 
 use std::borrow::Cow;
 
-use outlast_sim::LineBytes;
 use outlast_sim::timed::TimedJournal;
 use outlast_trace::{LineAddr, PoolOffset};
 
@@ -52,7 +51,9 @@ impl Epochs {
             ends.push(End { stores: end.stores, positions: at.collect() });
         }
         let mut of_run = Self::of(base, first, journal.stored_words().to_vec(), ends);
-        of_run.changed.extend(journal.journal().iter().map(|entry| entry.line));
+        let end = LineAddr(of_run.base.len() as u64 / 64);
+        let of_journal = journal.journal().iter().map(|entry| entry.line);
+        of_run.changed.extend(of_journal.filter(|line| *line < end));
         of_run.changed.sort_unstable();
         of_run.changed.dedup();
         of_run
@@ -92,9 +93,9 @@ impl Epochs {
     }
 
     /// Judges an image of which recovery says that it is the end of epoch `named`, with each core at its
-    /// place of `positions`, when `reported` was the last epoch reported persisted; `found` has each line
-    /// of the run's memory. Where recovery has written these lines and no others, only they and those
-    /// that the run has changed are compared.
+    /// place of `positions`, when `reported` was the last epoch reported persisted. `found` has the lines
+    /// of the run's memory from one on: at least that one, at most the number given. Where recovery has
+    /// written these lines and no others, only they and those that the run has changed are compared.
     ///
     /// # Errors
     /// What is wrong with it.
@@ -103,7 +104,7 @@ impl Epochs {
         named: u64,
         reported: u64,
         positions: &[u64],
-        found: impl Fn(LineAddr) -> Cow<'a, LineBytes>,
+        found: impl Fn(LineAddr, u64) -> Cow<'a, [u8]>,
         written: Option<Vec<LineAddr>>,
     ) -> Result<(), Violation> {
         let last = self.first + self.ends.len() as u64 - 1;
@@ -119,27 +120,36 @@ impl Epochs {
         let end = self.ends[(named - self.first) as usize].clone();
         self.behind(end.stores);
         let memory = &self.memory.1;
-        let (all, written, changed) = match written {
-            None => (0..self.base.len() as u64 / 64, Vec::new(), &[][..]),
-            Some(written) => (0..0, written, &self.changed[..]),
-        };
-        for line in all.map(LineAddr).chain(written).chain(changed.iter().copied()) {
-            let Some(wanted) = memory.get(line.start().0 as usize..).filter(|m| m.len() >= 64)
-            else {
-                continue;
-            };
-            let wanted = &wanted[..64];
-            let line_found = found(line);
-            if *wanted == line_found[..] {
-                continue; // Faster than byte by byte.
+        let lines = self.base.len() as u64 / 64;
+        let compare = |first: LineAddr, most: u64| {
+            let most = most.min(lines.saturating_sub(first.0));
+            if most == 0 {
+                return Ok(1); // No line of the program's.
             }
-            let differs = wanted.iter().zip(line_found.iter()).position(|(a, b)| a != b);
-            if let Some(byte) = differs {
-                let at = line.start().plus(byte as u64);
-                let (is, was) = (line_found[byte], wanted[byte]);
-                let detail =
-                    format!("byte {at} is {is:#x}; at the end of epoch {named} it was {was:#x}");
-                return Err(Violation::new(Broken::Torn, detail));
+            let is = found(first, most);
+            let was = &memory[first.start().0 as usize..][..is.len()];
+            if *was == *is {
+                return Ok(is.len() as u64 / 64); // Faster than byte by byte.
+            }
+            let differs = was.iter().zip(is.iter()).position(|(a, b)| a != b).expect("they differ");
+            let at = first.start().plus(differs as u64);
+            let detail = format!(
+                "byte {at} is {:#x}; at the end of epoch {named} it was {:#x}",
+                is[differs], was[differs]
+            );
+            Err(Violation::new(Broken::Torn, detail))
+        };
+        match written {
+            None => {
+                let mut at = 0;
+                while at < lines {
+                    at += compare(LineAddr(at), lines - at)?;
+                }
+            }
+            Some(written) => {
+                for line in written.iter().chain(&self.changed) {
+                    compare(*line, 1)?;
+                }
             }
         }
         for (core, (is, was)) in positions.iter().zip(&end.positions).enumerate() {
@@ -180,11 +190,15 @@ mod tests {
         reported: u64,
         at: u64,
     ) -> Option<Broken> {
-        let line = |line: LineAddr| {
-            let bytes: &LineBytes = image[line.start().0 as usize..].first_chunk().unwrap();
-            Cow::Owned(*bytes)
-        };
-        epochs.check(named, reported, &[at], line, None).err().map(|violation| violation.broken)
+        // One line at a time, or as many as are asked for.
+        let verdicts = [1, u64::MAX].map(|each| {
+            let lines = |first: LineAddr, most: u64| {
+                Cow::Borrowed(&image[first.start().0 as usize..][..64 * most.min(each) as usize])
+            };
+            epochs.check(named, reported, &[at], lines, None)
+        });
+        assert_eq!(verdicts[0], verdicts[1]);
+        verdicts[0].as_ref().err().map(|violation| violation.broken)
     }
 
     fn image(first: u8, other: u8) -> Vec<u8> {

@@ -33,7 +33,7 @@ type Words = BTreeMap<u64, [u8; 8]>;
 pub(crate) struct PrefixHistory {
     data: BTreeMap<u64, DataHistory>,
     /// Words that only transactions stored to that aborted, with what they held at the start.
-    untouched: Words,
+    untouched: Vec<(u64, [u8; 8])>,
 }
 
 /// What the transactions on one set of data leave, one after the other.
@@ -102,7 +102,7 @@ impl PrefixHistory {
         for word in touched {
             untouched.remove(word);
         }
-        Self { data, untouched }
+        Self { data, untouched: untouched.into_iter().collect() }
     }
 
     /// The transactions that leave what was found in each word, no fewer than were acknowledged
@@ -116,7 +116,7 @@ impl PrefixHistory {
         acknowledged: &'c Counts,
         recovered: &'c Counts,
     ) -> Result<Prefixes<'c>, Violation> {
-        if let Some((at, _)) = self.untouched.iter().find(|(at, old)| word(**at) != **old) {
+        if let Some((at, _)) = self.untouched.iter().find(|(at, old)| word(*at) != *old) {
             let detail = format!("a transaction that aborted left something at {at:#x}");
             return Err(Violation::new(Broken::Torn, detail));
         }

@@ -6,3 +6,4 @@ mod damage;
 mod explained;
 mod literal;
 mod serializable;
+mod small;

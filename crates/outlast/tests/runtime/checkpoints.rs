@@ -425,6 +425,9 @@ fn options(scheme: Scheme) -> OpenOptions {
 
 const POOL_BYTES: u64 = 8 << 20;
 
+/// Enough for all checkpoints of a run where cores are idle.
+const LONGEST: Duration = Duration::from_millis(1500);
+
 const CREATE: CreateOptions = CreateOptions {
     lanes: 3,
     lane_bytes: 16 << 10,
@@ -443,7 +446,7 @@ fn checksums_are_those_of_the_moment_too() {
             let target = directory.path().join("checkpoint");
             let open = OpenOptions { ack, ..options(scheme) };
             let medium = Restless::new(2 * POOL_BYTES);
-            let worked = stress(medium, &create, &open, &target, 10, Duration::from_secs(10));
+            let worked = stress(medium, &create, &open, &target, 10, LONGEST);
             let worked = worked.unwrap_or_else(|error| panic!("{scheme}, {ack}: {error}"));
             assert!(worked > 0, "{scheme}: no transaction ran");
         }
@@ -457,13 +460,13 @@ fn every_checkpoint_is_the_pool_at_one_moment() {
         let target = directory.path().join("checkpoint");
         let open = options(row.scheme);
         let medium = Restless::new(POOL_BYTES);
-        let worked = stress(medium, &CREATE, &open, &target, 15, Duration::from_secs(10));
+        let worked = stress(medium, &CREATE, &open, &target, 15, LONGEST);
         let worked = worked.unwrap_or_else(|error| panic!("{}: {error}", row.scheme));
         assert!(worked > 0, "{}: no transaction ran", row.scheme);
         // On memory that observes nothing, too.
         let target = directory.path().join("other");
         let medium = Heap::new(POOL_BYTES);
-        let worked = stress(medium, &CREATE, &open, &target, 15, Duration::from_secs(10));
+        let worked = stress(medium, &CREATE, &open, &target, 15, LONGEST);
         worked.unwrap_or_else(|error| panic!("{}: {error}", row.scheme));
     }
 }

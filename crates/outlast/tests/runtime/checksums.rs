@@ -122,15 +122,15 @@ fn assert_holds(medium: &Heap, blocks: &Blocks) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 2 } else { 200 }))]
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 2 } else { 120 }))]
 
     /// Whatever transactions do, a pool that was closed has no faults; neither has one that was
     /// only left, once it is recovered, though all it stored is there.
     #[test]
     fn right_programs_have_no_faults(program in steps(), large in any::<bool>()) {
         for scheme in BY_AGE {
-            let chunk_bytes = if large { 64 << 10 } else { 4096 };
-            let pool = pool(scheme, 4 << 20, chunk_bytes);
+            let (bytes, chunk_bytes) = if large { (4 << 20, 64 << 10) } else { (1 << 20, 4096) };
+            let pool = pool(scheme, bytes, chunk_bytes);
             let blocks = run(&pool, &program);
             let left = Heap::from_bytes(&pool.medium().to_bytes());
             let closed = recovered(pool.close());

@@ -215,14 +215,14 @@ fn no_power_cut_loses_or_tears_anything() {
     for scheme in crate::common::sound_schemes().filter(|scheme| *scheme != Scheme::None) {
         for fences in [0, FENCES] {
             let case = Case { fences, ..Case::of(scheme) };
-            assert_eq!(first_wrong(case, 8), None, "{scheme}, {fences} bytes of fences");
+            assert_eq!(first_wrong(case, 6), None, "{scheme}, {fences} bytes of fences");
         }
     }
     // Sectors that are written while they change tear between words; each word of the log says itself
     // whether it is there.
     for fences in [0, FENCES] {
         let case = Case { fences, unit: 8, ..Case::of(Scheme::Swift) };
-        assert_eq!(first_wrong(case, 20), None, "{fences}");
+        assert_eq!(first_wrong(case, 15), None, "{fences}");
     }
 }
 
@@ -291,7 +291,7 @@ fn no_power_cut_of_an_opening_loses_anything() {
     for scheme in [Scheme::Swift, Scheme::Undo] {
         for fences in [0, FENCES] {
             let case = Case { fences, ..Case::of(scheme) };
-            assert_eq!(first_wrong_of_openings(case, 12), None, "{scheme}, {fences}");
+            assert_eq!(first_wrong_of_openings(case, 8), None, "{scheme}, {fences}");
         }
     }
 }

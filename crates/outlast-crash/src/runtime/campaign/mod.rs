@@ -57,6 +57,7 @@ use outlast::{Abort, Ack, Plant, PoolError, Scheme};
 use outlast_sim::{
     Domain, FlushCompletion, HierarchyConfig, Inclusion, Policy, Preset, instead_of,
 };
+use outlast_trace::OpLog;
 use outlast_workloads::{BadScale, Layout, Scale, Workload};
 
 use crate::oracle::keys::KeyHistory;
@@ -106,7 +107,8 @@ impl Caches {
     /// Those that a campaign runs on unless it is told otherwise.
     pub const USUAL: [Caches; 4] = [Self::Tiny, Self::TinyExclusive, Self::Small, Self::Server];
 
-    fn hierarchy(self) -> (HierarchyConfig, FlushCompletion) {
+    /// The hierarchy, and when its flushes are complete.
+    pub fn hierarchy(self) -> (HierarchyConfig, FlushCompletion) {
         match self {
             Self::Tiny => (Preset::Tiny.config(), FlushCompletion::AtFence),
             Self::TinyExclusive => {
@@ -243,6 +245,21 @@ impl Campaign {
 
     fn per_lane(&self) -> u32 {
         self.transactions.div_ceil(u32::from(self.lanes)).max(1)
+    }
+
+    /// What the campaign crashes: the bytes of the loaded pool, and the operations of its run on them.
+    ///
+    /// # Errors
+    /// What cannot be run.
+    ///
+    /// # Panics
+    /// When a planted bug shows though nothing has crashed.
+    pub fn recording(&self) -> Result<(Vec<u8>, OpLog), CampaignError> {
+        self.check()?;
+        let base = Base::load(self)?;
+        let recording =
+            Recording::make(self, &base).unwrap_or_else(|violation| panic!("{violation}"));
+        Ok((base.bytes, recording.log))
     }
 
     /// Runs the campaign. `progress` hears, from any thread, how many first crashes are done of
@@ -481,6 +498,3 @@ pub enum CampaignError {
     #[error("the workload cannot be loaded: {0}")]
     Load(#[from] Abort),
 }
-
-#[cfg(test)]
-mod tests;

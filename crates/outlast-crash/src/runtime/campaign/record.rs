@@ -196,17 +196,20 @@ pub(super) fn run_together(
     Ok(transactions)
 }
 
-/// A lane whose commits are asynchronous.
-struct Later<'l, 'p, M: Medium>(&'l mut Lane<'p, M>);
+/// A lane with commits that are asynchronous, or not: one type, so that workloads are compiled once.
+pub(super) struct Seat<'l, 'p, M: Medium> {
+    pub lane: &'l mut Lane<'p, M>,
+    pub is_async: bool,
+}
 
-impl<'p, M: Medium> Runner for Later<'_, 'p, M> {
+impl<'p, M: Medium> Runner for Seat<'_, 'p, M> {
     type Tx = Tx<'p, M>;
 
     fn run<R, F>(&mut self, body: F) -> Result<R, Abort>
     where
         F: FnMut(&mut Self::Tx) -> Result<R, Abort>,
     {
-        self.0.run_later(body)
+        if self.is_async { self.lane.run_later(body) } else { self.lane.run(body) }
     }
 }
 
@@ -227,10 +230,8 @@ pub(super) fn run_lane<M: Medium>(
     for index in 0..transactions {
         let mut listener = Listener { clock, reads: Vec::new(), writes: Vec::new() };
         let begun = ops();
-        let stepped = match sync_every {
-            1 => worker.step_with(&mut runner, &mut listener),
-            _ => worker.step_with(&mut Later(&mut runner), &mut listener),
-        };
+        let mut seat = Seat { lane: &mut runner, is_async: sync_every > 1 };
+        let stepped = worker.step_with(&mut seat, &mut listener);
         stepped.map_err(|abort| refused(format!("while nothing had crashed: {abort}")))?;
         if (index + 1) % sync_every == 0 || index + 1 == transactions {
             runner.sync().map_err(|abort| refused(abort.to_string()))?;

@@ -481,7 +481,7 @@ mod tests {
     fn tiny(parts: &[Part]) -> Task {
         Task {
             divisor: 256,
-            transactions: 200,
+            transactions: 100,
             threads: [vec![1, 2], vec![2], vec![2]],
             ..Task::new(parts, Size::Quick, 1)
         }
@@ -489,8 +489,8 @@ mod tests {
 
     #[test]
     fn a_tiny_reproduction_judges_every_claim_and_is_the_same_again() {
-        let run = || run(&tiny(&Part::ALL), &mut |_| ()).unwrap();
-        let records = run();
+        let run = |parts: &[Part]| run(&tiny(parts), &mut |_| ()).unwrap();
+        let records = run(&Part::ALL);
         let claims: Vec<_> = records.iter().filter(|r| r.kind == Kind::Claim).collect();
         assert_eq!(claims.len(), CLAIMS.len());
         for claim in &claims {
@@ -498,7 +498,9 @@ mod tests {
             let silent = claim.verdict == Some(Verdict::NotTestable) && claim.reason.is_none();
             assert!(!silent, "{}", claim.metric);
         }
-        assert_eq!(records, run());
+        let again = run(&[Part::Fig10]);
+        let mut measured = again.iter().filter(|record| record.kind != Kind::Claim);
+        assert!(measured.clone().count() > 20 && measured.all(|record| records.contains(record)));
     }
 
     #[test]

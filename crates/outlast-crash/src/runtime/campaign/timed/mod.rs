@@ -38,7 +38,7 @@ use super::crash_points::{Crasher, Machine, Shared};
 use super::overlay::Overlay;
 use super::points::{NoSuchEntry, Points};
 use super::record::{
-    Base, Listener, Recording, open_options, place_acknowledgements, run_together,
+    Base, Listener, Recording, Seat, open_options, place_acknowledgements, run_together,
 };
 use super::{Campaign, CampaignError, Counts};
 use crate::oracle::keys::{KeyHistory, Transaction};
@@ -251,23 +251,24 @@ impl TimedCampaign {
     ) -> Result<(Vec<Transaction>, usize), Violation> {
         let refused = |what: String| Violation::new(Broken::Refused, what);
         let Campaign { workload, seed, lanes, .. } = *campaign;
-        let mut seats = Vec::new();
+        let mut working = Vec::new();
         for lane in 0..lanes {
-            let seat = pool.lane_at(usize::from(lane)).map_err(|e| refused(e.to_string()))?;
-            seats.push((seat, workload.worker(&base.scale, loaded, seed, lane as u8 + 1, 0)));
+            let at_work = pool.lane_at(usize::from(lane)).map_err(|e| refused(e.to_string()))?;
+            working.push((at_work, workload.worker(&base.scale, loaded, seed, lane as u8 + 1, 0)));
         }
         let clock = AtomicU64::new(0);
-        let mut transactions: Vec<Vec<Transaction>> = vec![Vec::new(); seats.len()];
+        let mut transactions: Vec<Vec<Transaction>> = vec![Vec::new(); working.len()];
         let mut warm_at = 0;
         for index in 0..campaign.per_lane() {
             if index == self.warm_up {
                 warm_at = ops();
             }
-            for (lane, (seat, worker)) in seats.iter_mut().enumerate() {
+            for (lane, (at_work, worker)) in working.iter_mut().enumerate() {
                 let done = schedule::on_lane(LaneId(lane as u16), || {
                     let mut listener = Listener { clock: &clock, reads: vec![], writes: vec![] };
                     let begun = ops();
-                    let stepped = worker.step_with(seat, &mut listener);
+                    let mut seat = Seat { lane: at_work, is_async: false };
+                    let stepped = worker.step_with(&mut seat, &mut listener);
                     let id = TxId((lane as u64) << 32 | u64::from(index));
                     pool.medium().mark(Mark::Ack(id));
                     worker.draw();

@@ -1,8 +1,10 @@
-use outlast_sim::{AtomicConfig, AtomicDriver};
+//! Small campaigns: their recordings, reports, replays, counts and refusals.
 
-use super::record::{Base, Recording};
-use super::*;
-use crate::{History, Model};
+use outlast::{Plant, Scheme, Site};
+use outlast_crash::runtime::campaign::{Caches, Campaign, CrashOp, ObjectCounts};
+use outlast_crash::{History, Model};
+use outlast_sim::{AtomicConfig, AtomicDriver, Policy};
+use outlast_workloads::Workload;
 
 fn small(name: &str, scheme: Scheme) -> Campaign {
     let workload = Workload::named(name).expect("the table has it");
@@ -21,20 +23,19 @@ fn small(name: &str, scheme: Scheme) -> Campaign {
 fn every_image_of_every_cache_is_one_that_any_eviction_allows() {
     for (name, scheme) in [("hash", Scheme::Undo), ("words", Scheme::Redo)] {
         let campaign = small(name, scheme);
-        let base = Base::load(&campaign).unwrap();
-        let recording = Recording::make(&campaign, &base).unwrap();
+        let (base, log) = campaign.recording().unwrap();
         for (policy, _, _) in Policy::ALL {
             for (caches, _) in Caches::ALL {
                 let (hierarchy, completion) = caches.hierarchy();
                 let hierarchy = hierarchy.with_lanes(campaign.lanes).with_policy(policy);
                 let config = AtomicConfig { completion, ..AtomicConfig::from(hierarchy) };
-                let driver = AtomicDriver::new(&config, 5, &base.bytes).unwrap();
-                let journal = driver.play(&recording.log);
-                let mut history = History::new(&base.bytes, Model::default());
-                let (mut image, mut cursor) = (base.bytes.clone(), journal.cursor());
-                for (at, (lane, op)) in recording.log.iter().enumerate() {
+                let driver = AtomicDriver::new(&config, 5, &base).unwrap();
+                let journal = driver.play(&log);
+                let mut history = History::new(&base, Model::default());
+                let (mut image, mut cursor) = (base.clone(), journal.cursor());
+                for (at, (lane, op)) in log.iter().enumerate() {
                     history.step(lane, &op);
-                    if at % 61 == 0 || at + 1 == recording.log.len() {
+                    if at % 61 == 0 || at + 1 == log.len() {
                         cursor.advance_to(at + 1, &mut image, |_| {});
                         if let Err(refused) = history.check_image(&image) {
                             panic!("{name} {scheme} {policy} {caches}, {at}: {refused}");
@@ -61,7 +62,7 @@ fn the_same_seed_gives_the_same_report_however_many_threads_judge() {
 
 #[test]
 fn a_failure_is_replayed_by_its_crash_point_and_shrinks() {
-    let plant = Some(Plant::SkipFlush(outlast::Site::UndoData));
+    let plant = Some(Plant::SkipFlush(Site::UndoData));
     let campaign = Campaign { plant, until_failure: true, ..small("hash", Scheme::Undo) };
     let report = campaign.run(&|_| {}).unwrap();
     let violation = &report.failure.as_ref().expect("the bug shows").violation;
