@@ -236,12 +236,12 @@ impl Crashes<'_> {
                         _ => {
                             let told = (&reported, &run.recovered);
                             let prepared = run.prepared.as_ref();
-                            // All of it is compared where nothing cuts recovery short, of runs that
-                            // have gone on at some crashes; else what can have changed.
-                            let is_some = at.resumed.is_none_or(|entry| entry.is_multiple_of(16));
+                            // All of memory is compared where nothing cuts recovery short, and of
+                            // runs that have gone on at every 16th crash; else what can have changed.
+                            let all = stop == patches.len()
+                                && at.resumed.is_none_or(|entry| entry.is_multiple_of(16));
                             let twice = patches[..stop].iter().chain(&second);
-                            let written = (stop < patches.len() || !is_some)
-                                .then(|| twice.copied().collect());
+                            let written = (!all).then(|| twice.copied().collect());
                             let image = Image::new(image);
                             self.history.judge(guarantee, prepared, image, told, written)
                         }

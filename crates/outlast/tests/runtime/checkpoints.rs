@@ -425,7 +425,7 @@ fn options(scheme: Scheme) -> OpenOptions {
 
 const POOL_BYTES: u64 = 8 << 20;
 
-/// Enough for all checkpoints of a run where cores are idle.
+/// After that a run makes no further checkpoint.
 const LONGEST: Duration = Duration::from_millis(1500);
 
 const CREATE: CreateOptions = CreateOptions {
