@@ -16,27 +16,27 @@ macro_rules! forward {
         impl<M: Medium + ?Sized> Medium for $pointer {
             const OBSERVED: bool = M::OBSERVED;
 
-            #[inline]
+            #[inline(always)]
             fn planted(&self) -> u16 {
                 (**self).planted()
             }
 
-            #[inline]
+            #[inline(always)]
             fn has_atomic_line(&self) -> bool {
                 (**self).has_atomic_line()
             }
 
-            #[inline]
+            #[inline(always)]
             fn is_paged(&self) -> bool {
                 (**self).is_paged()
             }
 
-            #[inline]
+            #[inline(always)]
             fn len(&self) -> u64 {
                 (**self).len()
             }
 
-            #[inline]
+            #[inline(always)]
             fn is_forked(&self) -> bool {
                 (**self).is_forked()
             }
@@ -53,79 +53,79 @@ macro_rules! forward {
                 (**self).write_in_place()
             }
 
-            #[inline]
+            #[inline(always)]
             #[track_caller]
             fn load(&self, at: PoolOffset, out: &mut [u8]) {
                 (**self).load(at, out);
             }
 
-            #[inline]
+            #[inline(always)]
             #[track_caller]
             fn load_u64(&self, at: PoolOffset) -> u64 {
                 (**self).load_u64(at)
             }
 
-            #[inline]
+            #[inline(always)]
             #[track_caller]
             fn verify(&self, at: PoolOffset, len: u64, is_valid: impl Fn(&[u8]) -> bool) -> bool {
                 (**self).verify(at, len, is_valid)
             }
 
-            #[inline]
+            #[inline(always)]
             #[track_caller]
             fn store(&self, at: PoolOffset, bytes: &[u8]) {
                 (**self).store(at, bytes);
             }
 
-            #[inline]
+            #[inline(always)]
             #[track_caller]
             fn store_u64(&self, at: PoolOffset, value: u64) {
                 (**self).store_u64(at, value);
             }
 
-            #[inline]
+            #[inline(always)]
             #[track_caller]
             fn store_words(&self, line: LineAddr, mask: u8, words: &[u64; 8]) {
                 (**self).store_words(line, mask, words);
             }
 
-            #[inline]
+            #[inline(always)]
             #[track_caller]
             fn store_nt(&self, at: PoolOffset, bytes: &[u8]) {
                 (**self).store_nt(at, bytes);
             }
 
-            #[inline]
+            #[inline(always)]
             #[track_caller]
             fn store_line_nt(&self, line: LineAddr, words: &[u64; 8]) {
                 (**self).store_line_nt(line, words);
             }
 
-            #[inline]
+            #[inline(always)]
             #[track_caller]
             fn store_line(&self, line: LineAddr, bytes: &[u8; 64]) {
                 (**self).store_line(line, bytes);
             }
 
-            #[inline]
+            #[inline(always)]
             #[track_caller]
             fn flush(&self, line: LineAddr) {
                 (**self).flush(line);
             }
 
-            #[inline]
+            #[inline(always)]
             #[track_caller]
             fn flush_range(&self, at: PoolOffset, len: u64) {
                 (**self).flush_range(at, len);
             }
 
-            #[inline]
+            #[inline(always)]
             #[track_caller]
             fn fence(&self) {
                 (**self).fence();
             }
 
-            #[inline]
+            #[inline(always)]
             #[track_caller]
             fn compare_exchange_u64(
                 &self,
@@ -136,13 +136,13 @@ macro_rules! forward {
                 (**self).compare_exchange_u64(at, current, new)
             }
 
-            #[inline]
+            #[inline(always)]
             #[track_caller]
             fn prefetch_write(&self, line: LineAddr) {
                 (**self).prefetch_write(line);
             }
 
-            #[inline]
+            #[inline(always)]
             #[track_caller]
             fn prefetch_read(&self, line: LineAddr) {
                 (**self).prefetch_read(line);
@@ -156,13 +156,13 @@ macro_rules! forward {
                 (**self).grow(len)
             }
 
-            #[inline]
+            #[inline(always)]
             #[track_caller]
             fn mark(&self, mark: Mark) {
                 (**self).mark(mark);
             }
 
-            #[inline]
+            #[inline(always)]
             fn pause(&self) {
                 (**self).pause();
             }

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
+use bytemuck::allocation::zeroed_slice_box;
 use outlast_trace::{LineAddr, PoolOffset, word_pieces};
 
 use crate::medium::{Medium, check_bounds, whole_lines};
@@ -15,23 +16,35 @@ pub struct Heap {
 impl Heap {
     /// `len` zero bytes, rounded up to whole lines.
     pub fn new(len: u64) -> Self {
-        Self::from_bytes(&vec![0; len as usize])
+        Self { words: zeroed_slice_box(whole_lines(len) as usize / 8) }
     }
 
     /// A copy of `bytes`, padded with zeros to whole lines.
     pub fn from_bytes(bytes: &[u8]) -> Self {
-        let mut words = vec![0u64; whole_lines(bytes.len() as u64) as usize / 8];
-        for (word, chunk) in words.iter_mut().zip(bytes.chunks(8)) {
-            let mut padded = [0; 8];
-            padded[..chunk.len()].copy_from_slice(chunk);
-            *word = u64::from_le_bytes(padded);
+        let mut heap = Self::new(bytes.len() as u64);
+        let (whole, rest) = bytes.as_chunks::<8>();
+        for (word, bytes) in heap.words.iter_mut().zip(whole) {
+            *word.get_mut() = u64::from_le_bytes(*bytes);
         }
-        Self { words: words.into_iter().map(AtomicU64::new).collect() }
+        if let Some(last) = heap.words.get_mut(whole.len()) {
+            let mut padded = [0; 8];
+            padded[..rest.len()].copy_from_slice(rest);
+            *last.get_mut() = u64::from_le_bytes(padded);
+        }
+        heap
     }
 
     /// A copy of the whole content.
     pub fn to_bytes(&self) -> Vec<u8> {
-        self.words.iter().flat_map(|w| w.load(Ordering::Relaxed).to_le_bytes()).collect()
+        let mut bytes = vec![0; self.len() as usize];
+        self.load(PoolOffset(0), &mut bytes);
+        bytes
+    }
+
+    /// The words of a range, if it begins and ends with one.
+    fn whole_words(&self, at: PoolOffset, len: usize) -> Option<&[AtomicU64]> {
+        let is_whole = at.is_aligned(8) && len.is_multiple_of(8);
+        is_whole.then(|| &self.words[at.0 as usize / 8..][..len / 8])
     }
 }
 
@@ -48,6 +61,13 @@ impl Medium for Heap {
 
     fn load(&self, at: PoolOffset, out: &mut [u8]) {
         check_bounds(self.len(), at, out.len() as u64);
+        if let Some(words) = self.whole_words(at, out.len()) {
+            for (bytes, word) in out.as_chunks_mut::<8>().0.iter_mut().zip(words) {
+                *bytes = word.load(Ordering::Relaxed).to_le_bytes();
+            }
+            fence(Ordering::Acquire);
+            return;
+        }
         let mut done = 0;
         for (piece, len) in word_pieces(at, out.len()) {
             let word = self.words[piece.0 as usize / 8].load(Ordering::Relaxed).to_le_bytes();
@@ -65,6 +85,12 @@ impl Medium for Heap {
 
     fn store(&self, at: PoolOffset, bytes: &[u8]) {
         check_bounds(self.len(), at, bytes.len() as u64);
+        if let Some(words) = self.whole_words(at, bytes.len()) {
+            for (word, bytes) in words.iter().zip(bytes.as_chunks::<8>().0) {
+                word.store(u64::from_le_bytes(*bytes), Ordering::Release);
+            }
+            return;
+        }
         let mut done = 0;
         for (piece, len) in word_pieces(at, bytes.len()) {
             let word = &self.words[piece.0 as usize / 8];

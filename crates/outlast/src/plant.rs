@@ -123,6 +123,7 @@ macro_rules! plants {
         impl Plant {
             /// The number by which an observing medium carries it
             /// ([`planted`](outlast_pmem::Medium::planted)).
+            #[inline(always)]
             pub const fn code(self) -> u16 {
                 match self {
                     Self::SkipFlush(site) => FLUSHES_FROM + site as u16,

@@ -17,6 +17,7 @@ pub(crate) trait Word {
 }
 
 impl Word for AtomicU64 {
+    #[inline(always)]
     fn new(value: u64) -> Self {
         Self::new(value)
     }

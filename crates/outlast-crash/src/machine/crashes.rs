@@ -236,10 +236,14 @@ impl Crashes<'_> {
                         _ => {
                             let told = (&reported, &run.recovered);
                             let prepared = run.prepared.as_ref();
-                            // All of memory is compared where nothing cuts recovery short, and of
-                            // runs that have gone on at every 16th crash; else what can have changed.
-                            let all = stop == patches.len()
-                                && at.resumed.is_none_or(|entry| entry.is_multiple_of(16));
+                            // All of memory is compared where nothing cuts recovery short, at every
+                            // fourth crash, and of runs that have gone on at every 16th; else what
+                            // can have changed.
+                            let whole_at = match at.resumed {
+                                None => at.entry.is_multiple_of(4),
+                                Some(entry) => entry.is_multiple_of(16),
+                            };
+                            let all = stop == patches.len() && whole_at;
                             let twice = patches[..stop].iter().chain(&second);
                             let written = (!all).then(|| twice.copied().collect());
                             let image = Image::new(image);

@@ -6,6 +6,8 @@ mod epochs;
 mod explained;
 mod kept;
 
+use std::collections::HashSet;
+
 use outlast_crash::machine::{Campaign, Report};
 use outlast_crash::runtime::campaign::Points;
 use outlast_schemes::{MachineScheme, Options, Plant, plants};
@@ -106,8 +108,13 @@ fn every_plant_is_killed_and_every_control_is_silent() {
 #[test]
 fn without_its_plant_every_campaign_is_silent() {
     let fits = |options: &[(&str, u64)]| !options.contains(&("fit_log", 0));
+    // Many a plant shows in the same work.
+    let mut ran = HashSet::new();
     for plant in plants().filter(|plant| fits(plant.shown_by.options)) {
         let campaign = Campaign { plant: None, second_crash: false, ..Campaign::showing(plant, 1) };
+        if !ran.insert(campaign.command(None)) {
+            continue;
+        }
         let report = run(&campaign);
         assert_silent(&campaign, &report);
     }

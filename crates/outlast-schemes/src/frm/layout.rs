@@ -85,6 +85,5 @@ impl Layout {
 }
 
 fn sum_of(stamp: Stamp, line: LineAddr, old: &LineBytes) -> u64 {
-    let old = old.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word));
-    checksum([stamp.run, stamp.epoch, line.0].into_iter().chain(old))
+    checksum(&[stamp.run, stamp.epoch, line.0], std::slice::from_ref(old))
 }
