@@ -1,7 +1,8 @@
 //! The hardware in simulation. Without Verilator or a C++ compiler each test says so and is over.
 
 use std::path::Path;
-use std::sync::{LazyLock, Mutex};
+use std::sync::LazyLock;
+use std::thread;
 
 use outlast_rtl::program::{self, Inst};
 use outlast_rtl::{Bench, Config, Hardware, Judge, Lockstep};
@@ -11,8 +12,6 @@ type Error = Box<dyn std::error::Error>;
 type Programs = [Vec<Inst>; 2];
 
 fn hardware(config: Config) -> Option<Hardware> {
-    static BUILDS: Mutex<()> = Mutex::new(());
-    let _one_at_a_time = BUILDS.lock().unwrap();
     match Hardware::build(config, Path::new(env!("CARGO_TARGET_TMPDIR"))) {
         Ok(hardware) => Some(hardware),
         Err(missing @ outlast_rtl::BuildError::Missing { .. }) => {
@@ -26,7 +25,10 @@ fn hardware(config: Config) -> Option<Hardware> {
 /// Hardware with lines of 16 and of 64 bytes.
 fn both() -> Vec<Hardware> {
     static BOTH: LazyLock<Vec<Hardware>> = LazyLock::new(|| {
-        [16, 64].into_iter().filter_map(|of| hardware(Config::small(of))).collect()
+        thread::scope(|scope| {
+            let builds = [16, 64].map(|of| scope.spawn(move || hardware(Config::small(of))));
+            builds.into_iter().filter_map(|build| build.join().unwrap()).collect()
+        })
     });
     BOTH.clone()
 }
