@@ -64,7 +64,7 @@ use crate::spin::SpinLock;
 use crate::writeback::{self, History, Reach, Sample, Sweeper};
 
 /// Bytes that a pool of some megabytes grows by. Each growth costs a file its syncs.
-const GROWTH_MIN: u64 = 512 << 10;
+const GROWTH_MIN: u64 = 1 << 20;
 
 /// A running pool: what its threads share. Each thread takes a [`Lane`] of it.
 pub struct Pool<M: Medium> {
@@ -207,13 +207,13 @@ impl<M: Medium> Pool<M> {
         Ok(())
     }
 
-    /// Grows by a thirty-second of the heap, a small one by up to a quarter, or by what a block of `bytes`
+    /// Grows by a sixteenth of the heap, a small one by up to a quarter, or by what a block of `bytes`
     /// needs, if the limit allows it.
     pub(crate) fn grow_for(&self, bytes: u64) -> bool {
         let geometry = &self.header.geometry;
         let chunks = self.heap.lock(&self.medium).chunk_count();
         let (len, heap) = (geometry.chunk_at(chunks).0, chunks * geometry.chunk_bytes);
-        let usual = (heap / 32).max((heap / 4).min(GROWTH_MIN));
+        let usual = (heap / 16).max((heap / 4).min(GROWTH_MIN));
         let wanted = len.saturating_add(usual.max(bytes.saturating_add(2 * geometry.chunk_bytes)));
         let wanted = wanted.min(self.grow_limit_bytes);
         wanted > len && self.grow(wanted).is_ok()
