@@ -154,6 +154,25 @@ mod tests {
     }
 
     #[test]
+    fn bytes_come_back_in_whole_words_and_in_parts() {
+        let bytes: Vec<u8> = (0..150).collect();
+        let mut all = Heap::from_bytes(&bytes).to_bytes();
+        assert_eq!(all.len(), 192);
+        assert_eq!(all[..150], bytes);
+        assert!(all[150..].iter().all(|byte| *byte == 0));
+        let medium = Heap::new(192);
+        for (at, len) in [(0, 192), (8, 16), (9, 24), (16, 5), (40, 0), (192, 0), (67, 61)] {
+            let new: Vec<u8> = (0..len).map(|n| n as u8 ^ at as u8 ^ 0x55).collect();
+            medium.store(PoolOffset(at as u64), &new);
+            let mut found = vec![0; len];
+            medium.load(PoolOffset(at as u64), &mut found);
+            assert_eq!(found, new, "{len} bytes at {at}");
+            all[at..at + len].copy_from_slice(&new);
+            assert_eq!(medium.to_bytes(), all, "{len} bytes at {at}");
+        }
+    }
+
+    #[test]
     #[should_panic(expected = "leaves a medium of 64 bytes")]
     fn an_access_past_the_end_panics() {
         Heap::new(64).store(PoolOffset(60), &[0; 8]);

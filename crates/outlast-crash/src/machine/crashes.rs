@@ -239,11 +239,11 @@ impl Crashes<'_> {
                             // All of memory is compared where nothing cuts recovery short, at every
                             // fourth crash, and of runs that have gone on at every 16th; else what
                             // can have changed.
-                            let whole_at = match at.resumed {
+                            let is_due = match at.resumed {
                                 None => at.entry.is_multiple_of(4),
                                 Some(entry) => entry.is_multiple_of(16),
                             };
-                            let all = stop == patches.len() && whole_at;
+                            let all = stop == patches.len() && is_due;
                             let twice = patches[..stop].iter().chain(&second);
                             let written = (!all).then(|| twice.copied().collect());
                             let image = Image::new(image);

@@ -231,6 +231,25 @@ mod tests {
     }
 
     #[test]
+    fn a_line_that_nothing_has_written_is_seen_where_all_of_memory_is_compared() {
+        let stores = vec![(PoolOffset(0), [1; 8])];
+        let ends = [0, 1].map(|stores| End { stores, positions: vec![5] }).to_vec();
+        let mut epochs = Epochs::of(vec![9; 192], 0, stores, ends);
+        let mut image = vec![9; 192];
+        image[..8].fill(1);
+        image[130] = 8;
+        let mut is_torn = |written: Option<Vec<LineAddr>>| {
+            let lines = |first: LineAddr, most: u64| {
+                Cow::Borrowed(&image[first.start().0 as usize..][..64 * most as usize])
+            };
+            epochs.check(1, 0, &[5], lines, written).is_err()
+        };
+        assert!(is_torn(None));
+        assert!(is_torn(Some(vec![LineAddr(2)])));
+        assert!(!is_torn(Some(vec![LineAddr(1)])), "it is left out");
+    }
+
+    #[test]
     fn no_epoch_older_than_the_last_one_reported_will_do() {
         let mut epochs = epochs(0);
         assert_eq!(broken(&mut epochs, &image(2, 7), 2, 2), None);
