@@ -235,7 +235,7 @@ mod tests {
         let stores = vec![(PoolOffset(0), [1; 8])];
         let ends = [0, 1].map(|stores| End { stores, positions: vec![5] }).to_vec();
         let mut epochs = Epochs::of(vec![9; 192], 0, stores, ends);
-        let mut image = vec![9; 192];
+        let mut image = [9; 192];
         image[..8].fill(1);
         image[130] = 8;
         let mut is_torn = |written: Option<Vec<LineAddr>>| {
