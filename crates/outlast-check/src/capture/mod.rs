@@ -1,0 +1,365 @@
+//! Runs a program and records each change of a directory, in order.
+//!
+//! The program, its threads and children run under `ptrace` with a seccomp filter that stops only at
+//! calls that may change files. One such call runs at a time: a thread that comes to one while another
+//! is in one waits. So every record is exact, and its order is one in which the program might have run;
+//! another schedule is another capture.
+
+mod calls;
+pub mod marks;
+mod watch;
+
+use std::collections::VecDeque;
+use std::ffi::{CString, OsString};
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use rustc_hash::FxHashMap;
+
+use self::calls::Pending;
+use self::marks::{Lines, Marks};
+use self::watch::{Identity, Watch};
+use crate::run::{Ended, Run};
+use crate::sys::{self, Entry, Stop, Tid, Trap};
+
+pub use self::watch::SECTOR;
+
+/// What is captured.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The directory that is watched; it is made if it is missing.
+    pub dir: PathBuf,
+    /// The program and its arguments.
+    pub command: Vec<OsString>,
+    /// Where it starts; this process's own folder if none.
+    pub folder: Option<PathBuf>,
+    /// How it names its transactions.
+    pub marks: Marks,
+    /// It is stopped then.
+    pub time: Duration,
+}
+
+/// A program that cannot be captured.
+#[derive(Debug, thiserror::Error)]
+pub enum CaptureError {
+    /// The program is not there.
+    #[error("no program '{0}'")]
+    NoProgram(String),
+    /// It would run with other rights, which a traced program does not get.
+    #[error(
+        "'{0}' is setuid or setgid: a traced program gets no other rights; run it as that user"
+    )]
+    OtherRights(String),
+    /// The kernel or a container refuses.
+    #[error(
+        "the system refuses to trace ({0}): in a container, allow ptrace (docker run --cap-add SYS_PTRACE --security-opt seccomp=unconfined)"
+    )]
+    Refused(io::Error),
+    /// A program of another instruction set.
+    #[error("'{0}' runs 32-bit code, whose calls are not followed: use a 64-bit build")]
+    Foreign(String),
+    /// The directory cannot be read, or a change was missed.
+    #[error("{0}")]
+    Io(#[from] io::Error),
+}
+
+/// A thread of the program.
+#[derive(Debug)]
+struct Thread {
+    process: Tid,
+    pending: Option<Pending>,
+}
+
+/// The program while it runs.
+struct Tracer<'a> {
+    watch: Watch,
+    options: &'a Options,
+    threads: FxHashMap<Tid, Thread>,
+    processes: FxHashMap<Tid, OwnedFd>,
+    pipes: FxHashMap<Identity, Lines>,
+    /// The thread within a call that changes files.
+    inside: Option<Tid>,
+    waiting: VecDeque<(Tid, Entry)>,
+    foreign: bool,
+}
+
+/// Runs the program and records what it does to the directory.
+///
+/// # Errors
+/// See [`CaptureError`]. No process of the program is left running.
+pub fn capture(options: &Options) -> Result<Run, CaptureError> {
+    let program = find_program(&options.command[0])?;
+    fs::create_dir_all(&options.dir)?;
+    sys::raise_open_files();
+    let watch = Watch::new(&options.dir)?;
+    let mut words: Vec<CString> = Vec::new();
+    words.push(sys::word(program.as_os_str())?);
+    for word in &options.command[1..] {
+        words.push(sys::word(word)?);
+    }
+    let (stdout_read, stdout) = sys::pipe()?;
+    let (marks_read, marks) = sys::pipe()?;
+    let pipes = [&stdout, &marks]
+        .iter()
+        .map(|pipe| Ok((identity(pipe)?, Lines::default())))
+        .collect::<io::Result<_>>()?;
+    let leader =
+        sys::start(&words, stdout.as_raw_fd(), marks.as_raw_fd(), options.folder.as_deref())
+            .map_err(CaptureError::Refused)?;
+    drop((stdout, marks));
+    drain(stdout_read);
+    drain(marks_read);
+    let mut tracer = Tracer {
+        watch,
+        options,
+        threads: FxHashMap::default(),
+        processes: FxHashMap::default(),
+        pipes,
+        inside: None,
+        waiting: VecDeque::new(),
+        foreign: false,
+    };
+    let over = Deadline::start(leader, options.time);
+    let ended = tracer.run(leader);
+    sys::kill_group(leader);
+    let late = over.stop();
+    let ended = ended?;
+    if tracer.foreign {
+        return Err(CaptureError::Foreign(program.display().to_string()));
+    }
+    let ended = if late { Ended::OutOfTime } else { ended };
+    Ok(tracer.watch.end(options.dir.clone(), ended)?)
+}
+
+/// Finds a program as `execvp` does.
+fn find_program(word: &OsString) -> Result<PathBuf, CaptureError> {
+    let missing = || CaptureError::NoProgram(word.to_string_lossy().into_owned());
+    let path = Path::new(word);
+    let found = if path.components().count() > 1 {
+        path.to_owned()
+    } else {
+        let places = std::env::var_os("PATH").unwrap_or_default();
+        std::env::split_paths(&places)
+            .map(|place| place.join(path))
+            .find(|path| {
+                path.metadata().is_ok_and(|found| found.is_file() && found.mode() & 0o111 != 0)
+            })
+            .ok_or_else(missing)?
+    };
+    let metadata = found.metadata().map_err(|_| missing())?;
+    if metadata.permissions().mode() & 0o6000 != 0 {
+        return Err(CaptureError::OtherRights(found.display().to_string()));
+    }
+    // A name with a slash is looked up from the folder in which the program starts.
+    Ok(fs::canonicalize(found)?)
+}
+
+fn identity(file: &File) -> io::Result<Identity> {
+    let metadata = file.metadata()?;
+    Ok((metadata.dev(), metadata.ino()))
+}
+
+/// Empties a pipe until its last writer is gone: its bytes are read where they are written.
+fn drain(mut pipe: File) {
+    thread::spawn(move || {
+        let mut buffer = vec![0; 64 * 1024];
+        loop {
+            match pipe.read(&mut buffer) {
+                Ok(0) => return,
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => return,
+            }
+        }
+    });
+}
+
+/// Kills a program when its time is over.
+struct Deadline {
+    done: Arc<AtomicBool>,
+    thread: thread::JoinHandle<bool>,
+}
+
+impl Deadline {
+    fn start(leader: Tid, time: Duration) -> Self {
+        let done = Arc::new(AtomicBool::new(false));
+        let seen = Arc::clone(&done);
+        let thread = thread::spawn(move || {
+            let mut left = time;
+            while !seen.load(Ordering::Acquire) {
+                if left.is_zero() {
+                    sys::kill_group(leader);
+                    return true;
+                }
+                let step = left.min(Duration::from_millis(100));
+                thread::park_timeout(step);
+                left -= step;
+            }
+            false
+        });
+        Self { done, thread }
+    }
+
+    /// Whether the time was over.
+    fn stop(self) -> bool {
+        self.done.store(true, Ordering::Release);
+        self.thread.thread().unpark();
+        self.thread.join().unwrap_or(false)
+    }
+}
+
+impl Tracer<'_> {
+    /// Follows the program to its end.
+    fn run(&mut self, leader: Tid) -> io::Result<Ended> {
+        self.add(leader);
+        sys::resume(leader, false, 0);
+        let mut ended = Ended::Status(0);
+        while let Some((tid, stop)) = sys::next_stop(true)? {
+            match stop {
+                Stop::Filtered(Trap::Foreign) => {
+                    self.foreign = true;
+                    sys::kill_group(leader);
+                    sys::kill(tid);
+                }
+                Stop::Filtered(Trap::Call) => self.entered(tid)?,
+                Stop::Returned => self.returned(tid)?,
+                Stop::Forked(_) => sys::resume(tid, false, 0),
+                Stop::Executed(before) => {
+                    if before != tid {
+                        self.forget(before)?;
+                    }
+                    sys::resume(tid, false, 0);
+                }
+                Stop::Signal(signal) => {
+                    let new = !self.threads.contains_key(&tid);
+                    self.add(tid);
+                    // The first stop of a new thread is the tracer's own doing.
+                    let swallowed = new && signal == libc::SIGSTOP;
+                    sys::resume(tid, false, if swallowed { 0 } else { signal });
+                }
+                Stop::Exited(status) => {
+                    self.forget(tid)?;
+                    if tid == leader {
+                        ended = Ended::Status(status);
+                        self.end_others();
+                    }
+                }
+                Stop::Killed(signal) => {
+                    self.forget(tid)?;
+                    if tid == leader {
+                        ended = Ended::Signal(signal);
+                        self.end_others();
+                    }
+                }
+            }
+        }
+        Ok(ended)
+    }
+
+    fn add(&mut self, tid: Tid) {
+        self.threads
+            .entry(tid)
+            .or_insert_with(|| Thread { process: process_of(tid), pending: None });
+    }
+
+    /// The program has ended: what it left running would change the directory while it is judged.
+    fn end_others(&mut self) {
+        let mut others: Vec<Tid> = self.threads.values().map(|thread| thread.process).collect();
+        others.sort_unstable();
+        others.dedup();
+        if !others.is_empty() {
+            self.watch.blind(format!(
+                "{} processes outlived the program and were killed at its end",
+                others.len()
+            ));
+        }
+        for process in others {
+            sys::kill(process);
+        }
+    }
+
+    fn forget(&mut self, tid: Tid) -> io::Result<()> {
+        self.threads.remove(&tid);
+        self.processes.remove(&tid);
+        self.waiting.retain(|&(waiting, _)| waiting != tid);
+        if self.inside == Some(tid) {
+            self.inside = None;
+            self.next()?;
+        }
+        Ok(())
+    }
+
+    /// A handle of the process of a thread.
+    fn process(&mut self, tid: Tid) -> io::Result<&OwnedFd> {
+        self.add(tid);
+        let process = self.threads[&tid].process;
+        match self.processes.entry(process) {
+            std::collections::hash_map::Entry::Occupied(found) => Ok(found.into_mut()),
+            std::collections::hash_map::Entry::Vacant(place) => {
+                Ok(place.insert(sys::open_process(process)?))
+            }
+        }
+    }
+
+    fn entered(&mut self, tid: Tid) -> io::Result<()> {
+        let Ok(entry) = sys::entry(tid) else { return Ok(()) };
+        self.add(tid);
+        if self.inside.is_some() {
+            self.waiting.push_back((tid, entry));
+            return Ok(());
+        }
+        self.begin(tid, entry)
+    }
+
+    /// A call begins, while no other runs that changes files.
+    fn begin(&mut self, tid: Tid, entry: Entry) -> io::Result<()> {
+        self.watch.look_at_mappings()?;
+        let pending = self.prepare(tid, &entry)?;
+        let counts = pending.is_some();
+        if counts {
+            self.inside = Some(tid);
+        }
+        if let Some(thread) = self.threads.get_mut(&tid) {
+            thread.pending = pending;
+        }
+        sys::resume(tid, counts, 0);
+        Ok(())
+    }
+
+    fn returned(&mut self, tid: Tid) -> io::Result<()> {
+        let pending = self.threads.get_mut(&tid).and_then(|thread| thread.pending.take());
+        let result = sys::result(tid);
+        if let (Some(pending), Ok(result)) = (pending, result) {
+            self.watch.look_at_mappings()?;
+            self.finish(tid, pending, result)?;
+        }
+        if self.inside == Some(tid) {
+            self.inside = None;
+        }
+        sys::resume(tid, false, 0);
+        self.next()
+    }
+
+    /// Threads that waited go on, up to the first whose call counts.
+    fn next(&mut self) -> io::Result<()> {
+        while self.inside.is_none() {
+            let Some((tid, entry)) = self.waiting.pop_front() else { return Ok(()) };
+            self.begin(tid, entry)?;
+        }
+        Ok(())
+    }
+}
+
+/// The process of a thread.
+fn process_of(tid: Tid) -> Tid {
+    let status = fs::read_to_string(format!("/proc/{tid}/status")).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("Tgid:"));
+    line.and_then(|number| number.trim().parse().ok()).unwrap_or(tid)
+}

@@ -1,0 +1,400 @@
+//! The command: flags and glue.
+
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use serde_json::json;
+
+use crate::capture::marks::{Marks, Pattern};
+use crate::capture::{self, SECTOR};
+use crate::finding::{Finding, Reducer};
+use crate::judge::Checker;
+use crate::models::{self, Model};
+use crate::order::{Grain, Moment, Ordered};
+use crate::run::{Run, Step};
+use crate::search::{Limits, Search, bases};
+use crate::tree::PAGE;
+
+/// Power failures of any program that writes files: capture, states, its own recovery, findings.
+///
+/// Runs PROGRAM once and records what it does to DIR. Then lays out each state that a loss of power
+/// may leave under a model of a file system, and runs the check on it. Lines 'I n' and 'A n' on the
+/// program's standard output (or descriptor 198) begin and acknowledge transaction n; the check finds
+/// the highest in OUTLAST_ISSUED and OUTLAST_ACKED, and the state in OUTLAST_DIR, at '{}' in its text,
+/// and, if DIR is relative, at DIR. It fails by its status, or prints 'recovered n' to be judged.
+#[derive(Args, Clone, Debug)]
+pub struct CheckArgs {
+    /// The directory that the program keeps its files in; made if it is missing.
+    #[arg(long, value_name = "DIR")]
+    pub dir: PathBuf,
+    /// The check, a command of the shell: status 0 if the state is right.
+    #[arg(long, value_name = "CMD", required_unless_present = "server")]
+    pub then: Option<String>,
+    /// A check that stays: reads a line 'DIR<tab>ACKED<tab>ISSUED' a state, answers 'ok', 'recovered N'
+    /// or 'bad TEXT'.
+    #[arg(long, value_name = "CMD", conflicts_with = "then")]
+    pub server: Option<String>,
+    /// Models of file systems, separated by commas.
+    #[arg(long, value_name = "M[,M…]", default_value = "linux,ext4", value_delimiter = ',')]
+    pub model: Vec<String>,
+    /// Bytes that a disk writes whole: 4096, or 512.
+    #[arg(long, value_name = "BYTES", default_value_t = PAGE)]
+    pub sector: usize,
+    /// Lines that begin transaction {}.
+    #[arg(long, value_name = "PATTERN", default_value = "I {}")]
+    pub issued: String,
+    /// Lines that acknowledge transaction {}.
+    #[arg(long, value_name = "PATTERN", default_value = "A {}")]
+    pub acked: String,
+    /// Leaves out each sync in turn; a check that stays silent means that it is redundant, or the check blind.
+    #[arg(long, value_name = "fsync", value_parser = ["fsync"])]
+    pub mutate: Option<String>,
+    /// Seconds for the program.
+    #[arg(long, value_name = "S", default_value_t = 600)]
+    pub time: u64,
+    /// Seconds for one run of the check.
+    #[arg(long, value_name = "S", default_value_t = 10)]
+    pub check_time: u64,
+    /// Seconds for all checks.
+    #[arg(long, value_name = "S", default_value_t = 120)]
+    pub budget: u64,
+    /// Checks at a time; as many as there are processors if not given.
+    #[arg(long, value_name = "N")]
+    pub jobs: Option<usize>,
+    /// Writes the first finding's directory here.
+    #[arg(long, value_name = "DIR")]
+    pub keep: Option<PathBuf>,
+    /// Stops at so many failing states.
+    #[arg(long, value_name = "N", default_value_t = 200)]
+    pub failures: usize,
+    /// The program and its arguments.
+    #[arg(last = true, required = true, value_name = "PROGRAM")]
+    pub program: Vec<OsString>,
+}
+
+/// How a check ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ending {
+    /// No state failed.
+    Silent,
+    /// Some states failed.
+    Found,
+    /// No state failed, but something was not measured.
+    Blind,
+}
+
+/// Bad input, in one line.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct BadInput(pub String);
+
+fn bad<T>(text: impl Into<String>) -> Result<T, Box<dyn std::error::Error>> {
+    Err(Box::new(BadInput(text.into())))
+}
+
+/// A sync that was left out, and what the check said.
+#[derive(Clone, Debug)]
+pub struct Mutant {
+    /// The sync's call.
+    pub call: String,
+    /// What the check says in a state that only its absence allows.
+    pub killed: Option<String>,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// Bad input, in one line.
+pub fn run(
+    args: &CheckArgs,
+    json: bool,
+    seed: u64,
+    out: &mut dyn Write,
+    progress: &mut dyn FnMut(String),
+) -> Result<Ending, Box<dyn std::error::Error>> {
+    let checked = models_of(args)?;
+    let (checker, command) = checker_of(args)?;
+    let marks = Marks { issued: Pattern::new(&args.issued)?, acked: Pattern::new(&args.acked)? };
+    let began = Instant::now();
+    progress(format!("runs {}", shown(&args.program)));
+    let run = capture::capture(&capture::Options {
+        dir: args.dir.clone(),
+        command: args.program.clone(),
+        folder: None,
+        marks,
+        time: Duration::from_secs(args.time),
+    })?;
+    let captured = began.elapsed();
+    let grain = Grain { bytes: args.sector };
+    let ordered: Vec<Ordered> =
+        checked.iter().map(|model| Ordered::new(&run, model, grain, None)).collect();
+    let limits = Limits {
+        time: Duration::from_secs(args.budget),
+        check_time: Duration::from_secs(args.check_time),
+        jobs: args
+            .jobs
+            .unwrap_or_else(|| std::thread::available_parallelism().map_or(2, Into::into)),
+        seed,
+    };
+    let mut search = Search::new(&run, &checker, &args.dir, limits);
+    without_a_crash(&run, &ordered, &mut search, &command)?;
+    let mut last = Instant::now();
+    let mut news = |coverage: &crate::search::Coverage, failures: usize| {
+        if last.elapsed() > Duration::from_secs(2) {
+            last = Instant::now();
+            progress(format!("{} distinct states, {failures} fail", coverage.distinct));
+        }
+    };
+    let failures = search.search(&ordered, &|_, _| true, &mut news, args.failures)?;
+    let reducer = Reducer { run: &run, models: &ordered, grain };
+    let findings = reducer.findings(&mut search, &failures)?;
+    let mutants = match args.mutate {
+        Some(_) if findings.is_empty() => {
+            leave_out_syncs(&run, &checked, &ordered, grain, &mut search, &mut news)?
+        }
+        _ => Vec::new(),
+    };
+    if let (Some(folder), Some(first)) = (&args.keep, findings.first()) {
+        keep(folder, &run, &ordered, first)?;
+    }
+    let told =
+        Told { args, run: &run, search: &search, findings: &findings, mutants: &mutants, captured };
+    if json {
+        told.json(out, seed)?
+    } else {
+        told.text(out)?
+    }
+    Ok(match (findings.is_empty(), run.blind.is_empty()) {
+        (false, _) => Ending::Found,
+        (true, false) => Ending::Blind,
+        (true, true) => Ending::Silent,
+    })
+}
+
+fn models_of(args: &CheckArgs) -> Result<Vec<&'static Model>, Box<dyn std::error::Error>> {
+    if args.sector != PAGE && args.sector != SECTOR {
+        return bad(format!("--sector {}: 512 or 4096 would be right", args.sector));
+    }
+    let mut found: Vec<&'static Model> = Vec::new();
+    for name in &args.model {
+        let model = models::find(name).map_err(BadInput)?;
+        if !found.iter().any(|known| known.name == model.name) {
+            found.push(model);
+        }
+    }
+    Ok(found)
+}
+
+fn checker_of(args: &CheckArgs) -> Result<(Checker, String), Box<dyn std::error::Error>> {
+    let (checker, text) = match (&args.then, &args.server) {
+        (Some(text), _) => (Checker::Command(text.clone()), text),
+        (None, Some(text)) => return Ok((Checker::Server(text.clone()), text.clone())),
+        (None, None) => return bad("no check: --then CMD or --server CMD would be right"),
+    };
+    let named = text.contains("{}")
+        || text.contains("OUTLAST_DIR")
+        || (args.dir.is_relative() && text.contains(&*args.dir.to_string_lossy()))
+        || Path::new(text.split_whitespace().next().unwrap_or_default()).is_file();
+    if !named {
+        return bad(format!(
+            "--then '{text}' names no directory: '{{}}' or $OUTLAST_DIR stands for the state"
+        ));
+    }
+    Ok((checker, text.clone()))
+}
+
+/// The program's directory as it is must pass: else the check is wrong, or the program.
+fn without_a_crash(
+    run: &Run,
+    ordered: &[Ordered],
+    search: &mut Search<'_>,
+    command: &str,
+) -> Result<(), Box<dyn std::error::Error>> {
+    let Some(moment) = ordered.first().and_then(|model| model.moments.last()) else {
+        return Ok(());
+    };
+    let whole = Moment { ..moment.clone() };
+    let mut judge = search.judge()?;
+    match search.verdict(&mut judge, &run.whole(), &whole)? {
+        Some(wrong) => bad(format!("the check fails without any crash ({command}): {wrong}")),
+        None => Ok(()),
+    }
+}
+
+/// Leaves out each sync in turn, and looks for a state that fails then.
+fn leave_out_syncs(
+    run: &Run,
+    checked: &[&'static Model],
+    ordered: &[Ordered],
+    grain: Grain,
+    search: &mut Search<'_>,
+    news: &mut dyn FnMut(&crate::search::Coverage, usize),
+) -> io::Result<Vec<Mutant>> {
+    let mut mutants = Vec::new();
+    let coverage = search.coverage;
+    let mut last_call = None;
+    for (event, step) in run.events.iter().enumerate() {
+        if !matches!(step.step, Step::Sync(_)) || last_call == Some(step.call) {
+            continue;
+        }
+        last_call = Some(step.call);
+        let without: Vec<Ordered> =
+            checked.iter().map(|model| Ordered::new(run, model, grain, Some(event))).collect();
+        // Only moments at which something else is durable than before.
+        let wanted = |model: usize, moment: &Moment| {
+            let before =
+                ordered[model].moments.iter().rev().find(|known| known.event <= moment.event);
+            moment.event > event
+                && before.is_none_or(|known| !known.forced.is_subset(&moment.forced))
+        };
+        let failures = search.search(&without, &wanted, news, 1)?;
+        let call = run.calls[step.call as usize].text.clone();
+        mutants
+            .push(Mutant { call, killed: failures.first().map(|failure| failure.wrong.clone()) });
+        if search.coverage.cut_short {
+            break;
+        }
+    }
+    search.coverage = crate::search::Coverage { cut_short: search.coverage.cut_short, ..coverage };
+    Ok(mutants)
+}
+
+fn keep(folder: &Path, run: &Run, ordered: &[Ordered], finding: &Finding) -> io::Result<()> {
+    let state = &finding.example;
+    let model = &ordered[state.model];
+    let tree = bases(run, model)[state.moment].tree(model, &state.kept);
+    std::fs::create_dir(folder).map_err(|error| {
+        io::Error::other(format!(
+            "{}: {error}; a folder that is not there would be right",
+            folder.display()
+        ))
+    })?;
+    tree.write_to(folder)
+}
+
+fn shown(words: &[OsString]) -> String {
+    words.iter().map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
+}
+
+/// What is told in the end.
+struct Told<'a, 'r> {
+    args: &'a CheckArgs,
+    run: &'a Run,
+    search: &'a Search<'r>,
+    findings: &'a [Finding],
+    mutants: &'a [Mutant],
+    captured: Duration,
+}
+
+impl Told<'_, '_> {
+    fn text(&self, out: &mut dyn Write) -> io::Result<()> {
+        let (changes, syncs, acked) = self.run.counts();
+        let coverage = &self.search.coverage;
+        writeln!(
+            out,
+            "captured {changes} changes, {syncs} syncs, {acked} acknowledgements in {:.1} s ({})",
+            self.captured.as_secs_f64(),
+            self.run.ended
+        )?;
+        for blind in &self.run.blind {
+            writeln!(out, "not measured: {blind}")?;
+        }
+        writeln!(
+            out,
+            "{} states of {} moments ({} of them exhausted), {} distinct ones checked{}",
+            coverage.states,
+            coverage.moments,
+            coverage.exhausted,
+            coverage.distinct,
+            if coverage.cut_short { ", until the time was over (--budget)" } else { "" }
+        )?;
+        for finding in self.findings {
+            self.finding(out, finding)?;
+        }
+        for mutant in self.mutants {
+            match &mutant.killed {
+                Some(wrong) => writeln!(out, "without {}: {wrong}", mutant.call)?,
+                None => writeln!(
+                    out,
+                    "without {}: nothing fails; it is redundant in this run, or the check is blind",
+                    mutant.call
+                )?,
+            }
+        }
+        if self.findings.is_empty() {
+            writeln!(out, "no state fails under {}", self.args.model.join(", "))?;
+        }
+        Ok(())
+    }
+
+    fn finding(&self, out: &mut dyn Write, finding: &Finding) -> io::Result<()> {
+        writeln!(out, "\n{}: {}", finding.class.name(), finding.wrong)?;
+        writeln!(out, "  allowed by  {}", finding.models.join(", "))?;
+        for unit in finding.lost_units.iter().take(5) {
+            writeln!(out, "  lost        {unit}")?;
+        }
+        if finding.lost_units.len() > 5 {
+            writeln!(out, "              and {} more", finding.lost_units.len() - 5)?;
+        }
+        if let Some(kept) = &finding.kept {
+            writeln!(out, "  kept        {}", kept.text)?;
+        }
+        writeln!(out, "  begun       {}, acknowledged {}", finding.issued, finding.acked)?;
+        writeln!(out, "  remedy      {}", finding.class.remedy())?;
+        writeln!(
+            out,
+            "  state       {} ({} failing states of this kind)",
+            finding.state, finding.count
+        )
+    }
+
+    fn json(&self, out: &mut dyn Write, seed: u64) -> io::Result<()> {
+        let coverage = &self.search.coverage;
+        let (changes, syncs, acked) = self.run.counts();
+        let findings: Vec<_> = self
+            .findings
+            .iter()
+            .map(|finding| {
+                json!({
+                    "class": finding.class.name(),
+                    "wrong": finding.wrong,
+                    "models": finding.models,
+                    "lost": finding.lost.text,
+                    "lost_units": finding.lost_units,
+                    "kept": finding.kept.as_ref().map(|call| call.text.as_str()),
+                    "issued": finding.issued,
+                    "acked": finding.acked,
+                    "remedy": finding.class.remedy(),
+                    "state": finding.state,
+                    "count": finding.count,
+                })
+            })
+            .collect();
+        let mutants: Vec<_> = self
+            .mutants
+            .iter()
+            .map(|mutant| json!({"left_out": mutant.call, "wrong": mutant.killed}))
+            .collect();
+        let document = json!({
+            "outlast": env!("CARGO_PKG_VERSION"),
+            "command": format!("check {}", shown(&self.args.program)),
+            "seed": seed,
+            "ended": self.run.ended.to_string(),
+            "changes": changes,
+            "syncs": syncs,
+            "acknowledged": acked,
+            "not_measured": self.run.blind,
+            "states": coverage.states,
+            "distinct": coverage.distinct,
+            "moments": coverage.moments,
+            "exhausted": coverage.exhausted,
+            "cut_short": coverage.cut_short,
+            "findings": findings,
+            "mutants": mutants,
+        });
+        writeln!(out, "{document:#}")
+    }
+}

@@ -1,0 +1,327 @@
+//! Has the program recover from a state, and hears what it says.
+
+use std::collections::VecDeque;
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::symlink;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Component, Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::sys;
+use crate::tree::Tree;
+
+/// What is wrong with a state, if anything is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Outcome {
+    /// The check passed.
+    Good,
+    /// The check named the last transaction that it found whole.
+    Recovered(u64),
+    /// The check failed, with its last words.
+    Bad(String),
+}
+
+impl Outcome {
+    /// What is wrong, given what was begun and acknowledged.
+    #[must_use]
+    pub fn wrong(&self, issued: u64, acked: u64) -> Option<String> {
+        match self {
+            Self::Good => None,
+            Self::Bad(text) => Some(text.clone()),
+            Self::Recovered(found) if *found < acked => {
+                Some(format!("lost: {found} recovered, {acked} acknowledged"))
+            }
+            Self::Recovered(found) if *found > issued => {
+                Some(format!("never issued: {found} recovered, {issued} begun"))
+            }
+            Self::Recovered(_) => None,
+        }
+    }
+
+    /// Whether it depends on the state alone, not on what was acknowledged.
+    #[must_use]
+    pub fn is_of_state(&self) -> bool {
+        matches!(self, Self::Recovered(_))
+    }
+}
+
+/// How states are checked.
+#[derive(Clone, Debug)]
+pub enum Checker {
+    /// A command of the shell, once a state: its status tells.
+    Command(String),
+    /// A command that reads a line a state (folder, acknowledged, issued, by tabs) and answers a line.
+    Server(String),
+}
+
+/// A checker at work in a folder of its own.
+pub struct Judge<'a> {
+    checker: &'a Checker,
+    time: Duration,
+    /// The checker starts here: the caller's folder, but for the directory.
+    farm: tempfile::TempDir,
+    /// The directory as the command knows it, within the farm.
+    dir: PathBuf,
+    server: Option<Server>,
+}
+
+struct Server {
+    child: Child,
+    input: ChildStdin,
+    answers: Receiver<String>,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        sys::kill_group(self.child.id() as i32);
+        let _ = self.child.wait();
+    }
+}
+
+/// Where states are laid out: in memory if there is such a place.
+#[must_use]
+pub fn scratch() -> PathBuf {
+    let memory = Path::new("/dev/shm");
+    if memory.is_dir() && tempfile::tempfile_in(memory).is_ok() {
+        memory.to_owned()
+    } else {
+        std::env::temp_dir()
+    }
+}
+
+impl<'a> Judge<'a> {
+    /// A judge by `checker`, each of whose runs ends within `time`. A relative `dir` is at the same
+    /// place below the checker's folder as it is here, beside links to everything else.
+    ///
+    /// # Errors
+    /// Those of making the folder.
+    pub fn new(checker: &'a Checker, dir: &Path, time: Duration) -> io::Result<Self> {
+        let farm = tempfile::Builder::new().prefix("outlast-check-").tempdir_in(scratch())?;
+        let inner = dir.is_relative()
+            && dir
+                .components()
+                .all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
+        let dir = if inner {
+            let parts: Vec<&OsStr> = dir
+                .components()
+                .filter_map(|part| match part {
+                    Component::Normal(name) => Some(name),
+                    _ => None,
+                })
+                .collect();
+            plant(&std::env::current_dir()?, farm.path(), &parts)?;
+            parts.iter().fold(farm.path().to_owned(), |path, part| path.join(part))
+        } else {
+            farm.path().join("state")
+        };
+        Ok(Self { checker, time, farm, dir, server: None })
+    }
+
+    /// Lays `tree` out and has it checked. Twice: recovery may heal or harm.
+    ///
+    /// # Errors
+    /// The state cannot be written, or the checker cannot be started.
+    pub fn judge(&mut self, tree: &Tree, issued: u64, acked: u64) -> io::Result<Outcome> {
+        self.lay_out(tree)?;
+        let first = self.check(issued, acked)?;
+        if matches!(first, Outcome::Bad(_)) {
+            return Ok(first);
+        }
+        match self.check(issued, acked)? {
+            Outcome::Bad(text) => Ok(Outcome::Bad(format!("opened a second time: {text}"))),
+            second if second != first => {
+                Ok(Outcome::Bad(format!("opened a second time: {second:?} after {first:?}")))
+            }
+            _ => Ok(first),
+        }
+    }
+
+    /// The place where the last state lies.
+    #[must_use]
+    pub fn place(&self) -> &Path {
+        &self.dir
+    }
+
+    fn lay_out(&self, tree: &Tree) -> io::Result<()> {
+        match fs::remove_dir_all(&self.dir) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        fs::create_dir_all(&self.dir)?;
+        tree.write_to(&self.dir)
+    }
+
+    fn check(&mut self, issued: u64, acked: u64) -> io::Result<Outcome> {
+        match self.checker {
+            Checker::Command(command) => self.run(command, issued, acked),
+            Checker::Server(command) => self.ask(command, issued, acked),
+        }
+    }
+
+    fn command(&self, command: &str) -> Command {
+        let mut shell = Command::new("/bin/sh");
+        let text = command.replace("{}", &self.dir.display().to_string());
+        shell.arg("-c").arg(text).current_dir(self.farm.path()).process_group(0);
+        shell.env("OUTLAST_DIR", &self.dir);
+        shell
+    }
+
+    fn run(&self, command: &str, issued: u64, acked: u64) -> io::Result<Outcome> {
+        let mut output = tempfile::tempfile_in(scratch())?;
+        let mut shell = self.command(command);
+        shell.env("OUTLAST_ISSUED", issued.to_string()).env("OUTLAST_ACKED", acked.to_string());
+        shell.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output.try_clone()?);
+        let mut child = shell.spawn()?;
+        let began = Instant::now();
+        let status = loop {
+            if let Some(status) = child.try_wait()? {
+                break Some(status);
+            }
+            if began.elapsed() >= self.time {
+                break None;
+            }
+            // Short runs are many: they are waited for closely, long ones are not.
+            thread::sleep(
+                (began.elapsed() / 8).clamp(Duration::from_micros(50), Duration::from_millis(20)),
+            );
+        };
+        sys::kill_group(child.id() as i32);
+        child.wait()?;
+        let Some(status) = status else {
+            return Ok(Outcome::Bad(format!("the check did not end within {:?}", self.time)));
+        };
+        let said = tail(&mut output)?;
+        if let Some(signal) = status.signal() {
+            return Ok(Outcome::Bad(format!("killed by {}", signal_name(signal))));
+        }
+        match status.code() {
+            Some(0) => Ok(recovered(&said).map_or(Outcome::Good, Outcome::Recovered)),
+            Some(127) => {
+                Err(io::Error::other(format!("the check cannot be started: {}", last_line(&said))))
+            }
+            code => {
+                let words = last_line(&said);
+                let code = code.unwrap_or_default();
+                let words = if words.is_empty() { format!("status {code}") } else { words };
+                Ok(Outcome::Bad(words))
+            }
+        }
+    }
+
+    fn ask(&mut self, command: &str, issued: u64, acked: u64) -> io::Result<Outcome> {
+        let line = format!("{}\t{acked}\t{issued}\n", self.dir.display());
+        let server = match self.server.as_mut() {
+            Some(server) => server,
+            None => {
+                let server = self.start(command)?;
+                self.server.insert(server)
+            }
+        };
+        let sent = server.input.write_all(line.as_bytes()).and_then(|()| server.input.flush());
+        let answer = match sent {
+            Ok(()) => server.answers.recv_timeout(self.time),
+            Err(_) => Err(RecvTimeoutError::Disconnected),
+        };
+        let outcome = match answer {
+            Ok(answer) => {
+                let answer = answer.trim();
+                return match answer
+                    .split_once(' ')
+                    .map_or((answer, ""), |(word, rest)| (word, rest))
+                {
+                    ("ok", _) => Ok(Outcome::Good),
+                    ("recovered", number) => {
+                        number.trim().parse().map(Outcome::Recovered).map_err(|_| {
+                            io::Error::other(format!(
+                                "the server answered '{answer}': a number is missing"
+                            ))
+                        })
+                    }
+                    ("bad", text) => Ok(Outcome::Bad(text.to_owned())),
+                    _ => Err(io::Error::other(format!(
+                        "the server answered '{answer}': 'ok', 'recovered N' or 'bad TEXT' would be right"
+                    ))),
+                };
+            }
+            Err(RecvTimeoutError::Timeout) => {
+                format!("the check did not answer within {:?}", self.time)
+            }
+            Err(RecvTimeoutError::Disconnected) => match server.child.wait()?.signal() {
+                Some(signal) => format!("killed by {}", signal_name(signal)),
+                None => "the check ended instead of answering".to_owned(),
+            },
+        };
+        self.server = None;
+        Ok(Outcome::Bad(outcome))
+    }
+
+    fn start(&self, command: &str) -> io::Result<Server> {
+        let mut shell = self.command(command);
+        let mut child =
+            shell.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
+        let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err(io::Error::other("the server has no pipes"));
+        };
+        let (send, answers) = channel();
+        thread::spawn(move || {
+            for line in BufReader::new(output).lines() {
+                if line.is_err() || send.send(line.unwrap_or_default()).is_err() {
+                    return;
+                }
+            }
+        });
+        Ok(Server { child, input, answers })
+    }
+}
+
+/// Fills `farm` with links to all of `real`, but for the path of `parts`, whose folders are real.
+fn plant(real: &Path, farm: &Path, parts: &[&OsStr]) -> io::Result<()> {
+    let Some((first, rest)) = parts.split_first() else { return Ok(()) };
+    if let Ok(entries) = fs::read_dir(real) {
+        for entry in entries {
+            let entry = entry?;
+            if entry.file_name() != **first {
+                symlink(entry.path(), farm.join(entry.file_name()))?;
+            }
+        }
+    }
+    fs::create_dir(farm.join(first))?;
+    if rest.is_empty() { Ok(()) } else { plant(&real.join(first), &farm.join(first), rest) }
+}
+
+/// The end of what a check has printed: a megabyte of it would not be read by anybody.
+fn tail(output: &mut File) -> io::Result<String> {
+    const MOST: u64 = 16 * 1024;
+    let length = output.seek(SeekFrom::End(0))?;
+    output.seek(SeekFrom::Start(length.saturating_sub(MOST)))?;
+    let mut bytes = Vec::new();
+    output.take(MOST).read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+fn last_line(text: &str) -> String {
+    let lines: VecDeque<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    lines.back().map_or_else(String::new, |line| line.trim().chars().take(300).collect())
+}
+
+/// The number of a line `recovered N`.
+fn recovered(text: &str) -> Option<u64> {
+    text.lines().rev().find_map(|line| line.strip_prefix("recovered ")?.trim().parse().ok())
+}
+
+fn signal_name(signal: i32) -> String {
+    match signal {
+        libc::SIGSEGV => "SIGSEGV".to_owned(),
+        libc::SIGBUS => "SIGBUS".to_owned(),
+        libc::SIGABRT => "SIGABRT".to_owned(),
+        libc::SIGKILL => "SIGKILL".to_owned(),
+        libc::SIGILL => "SIGILL".to_owned(),
+        libc::SIGFPE => "SIGFPE".to_owned(),
+        other => format!("signal {other}"),
+    }
+}

@@ -1,0 +1,209 @@
+//! A captured run: where the directory began, and each change, sync and mark in the order in which
+//! they happened.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use crate::tree::Tree;
+
+/// A file or directory of a run. Its number is given once, also where the kernel gives an inode's
+/// number again.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct NodeId(pub u32);
+
+/// A call of the program, as findings tell it.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// The thread.
+    pub tid: i32,
+    /// The name of the call with its file and range.
+    pub text: String,
+    /// Where in the program the call was made: module and offset; empty if that is not known.
+    pub place: String,
+}
+
+/// An index into [`Run::calls`].
+pub type CallId = u32;
+
+/// A unit of persistence: a crash leaves all of it or nothing.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Change {
+    /// Bytes within one page of a file.
+    Data {
+        /// The file.
+        node: NodeId,
+        /// The first byte.
+        offset: u64,
+        /// The bytes.
+        bytes: Vec<u8>,
+    },
+    /// A file grows.
+    Size {
+        /// The file.
+        node: NodeId,
+        /// Bytes before.
+        from: u64,
+        /// Bytes then.
+        to: u64,
+        /// What made it grow.
+        growth: Growth,
+    },
+    /// A file is cut off.
+    Cut {
+        /// The file.
+        node: NodeId,
+        /// Bytes that stay.
+        to: u64,
+    },
+    /// A name comes to stand for a node, or for none.
+    Name {
+        /// The directory.
+        dir: NodeId,
+        /// The name in it.
+        name: Vec<u8>,
+        /// The node.
+        node: Option<NodeId>,
+    },
+    /// A node gets another name; both names change together.
+    Move {
+        /// The directory and name before.
+        from: (NodeId, Vec<u8>),
+        /// The directory and name then.
+        to: (NodeId, Vec<u8>),
+        /// The node that moves.
+        node: NodeId,
+        /// The node that takes its old name, if both are exchanged.
+        exchanged: Option<NodeId>,
+    },
+}
+
+/// The cause of a file's growth: file systems journal the size of each at another time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Growth {
+    /// A write behind the end, within the page in which the file ended.
+    Tail,
+    /// A write behind the end, on pages of its own.
+    Append,
+    /// `ftruncate` or `fallocate`.
+    Explicit,
+}
+
+impl Change {
+    /// The file that it changes, for data and sizes.
+    #[must_use]
+    pub fn file(&self) -> Option<NodeId> {
+        match self {
+            Self::Data { node, .. } | Self::Size { node, .. } | Self::Cut { node, .. } => {
+                Some(*node)
+            }
+            Self::Name { .. } | Self::Move { .. } => None,
+        }
+    }
+
+    /// Whether it changes names.
+    #[must_use]
+    pub fn is_name(&self) -> bool {
+        self.file().is_none()
+    }
+}
+
+/// What a sync makes durable.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Sync {
+    /// `fsync`, or a write with `O_SYNC`.
+    File(NodeId),
+    /// `fdatasync`, `msync`, a write with `O_DSYNC`: bytes of a file, and its size where that is pending.
+    Data(NodeId, std::ops::Range<u64>),
+    /// `fsync` of a directory.
+    Dir(NodeId),
+    /// `sync` and `syncfs`.
+    All,
+    /// `sync_file_range`: forces nothing by itself; written pages are flushed with the next sync.
+    Started(NodeId, std::ops::Range<u64>),
+}
+
+/// One step of a run.
+#[derive(Clone, Debug)]
+pub enum Step {
+    /// A unit of persistence.
+    Change(Change),
+    /// Changes become durable.
+    Sync(Sync),
+    /// The program says that it begins transaction n.
+    Issued(u64),
+    /// The program says that transaction n is durable.
+    Acked(u64),
+}
+
+/// A step with its call.
+#[derive(Clone, Debug)]
+pub struct Event {
+    /// The call that made it.
+    pub call: CallId,
+    /// The step.
+    pub step: Step,
+}
+
+/// A captured run.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// The directory, as the program knew it.
+    pub dir: PathBuf,
+    /// The directory before the run. Nodes that came later are there without a name.
+    pub base: Tree,
+    /// All steps, in order.
+    pub events: Vec<Event>,
+    /// All calls that made a step.
+    pub calls: Vec<Call>,
+    /// What was not measured, each said in a line; verdicts depend on it.
+    pub blind: Vec<String>,
+    /// How the program ended.
+    pub ended: Ended,
+}
+
+/// How a captured program ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ended {
+    /// With this status.
+    Status(i32),
+    /// Killed by a signal.
+    Signal(i32),
+    /// Stopped by us when its time was over.
+    OutOfTime,
+}
+
+impl fmt::Display for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Status(status) => write!(f, "status {status}"),
+            Self::Signal(signal) => write!(f, "signal {signal}"),
+            Self::OutOfTime => f.write_str("stopped at the time limit"),
+        }
+    }
+}
+
+impl Run {
+    /// The directory with everything kept.
+    #[must_use]
+    pub fn whole(&self) -> Tree {
+        let mut tree = self.base.clone();
+        for event in &self.events {
+            if let Step::Change(change) = &event.step {
+                tree.apply(change);
+            }
+        }
+        tree
+    }
+
+    /// Changes, syncs and acknowledgements.
+    #[must_use]
+    pub fn counts(&self) -> (usize, usize, usize) {
+        let count =
+            |of: fn(&Step) -> bool| self.events.iter().filter(|event| of(&event.step)).count();
+        (
+            count(|step| matches!(step, Step::Change(_))),
+            count(|step| matches!(step, Step::Sync(_))),
+            count(|step| matches!(step, Step::Acked(_))),
+        )
+    }
+}

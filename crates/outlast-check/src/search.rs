@@ -1,0 +1,417 @@
+//! The states that a crash may leave, in the order that finds faults soonest, and their verdicts.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::mpsc::{channel, sync_channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::judge::{Checker, Judge, Outcome};
+use crate::order::{Moment, Ordered};
+use crate::run::Run;
+use crate::tree::Tree;
+
+/// A state: what of a run a crash has kept.
+#[derive(Clone, Debug)]
+pub struct State {
+    /// The index of its model among those searched.
+    pub model: usize,
+    /// The index of the moment.
+    pub moment: usize,
+    /// The units kept.
+    pub kept: BTreeSet<usize>,
+}
+
+/// Kinds of states, in the order in which they are tried.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Stratum {
+    /// Everything, and what is forced alone.
+    Ends,
+    /// One unit lost, names and sizes first.
+    Drops,
+    /// One unit kept.
+    Alone,
+    /// All up to one.
+    Prefixes,
+    /// All closed sets where few units are pending.
+    All,
+    /// Two units lost.
+    Pairs,
+    /// Closed sets drawn by chance.
+    Random,
+}
+
+const STRATA: [Stratum; 7] = [
+    Stratum::Ends,
+    Stratum::Drops,
+    Stratum::Alone,
+    Stratum::Prefixes,
+    Stratum::All,
+    Stratum::Pairs,
+    Stratum::Random,
+];
+
+/// With so many pending units at most, every closed set is tried.
+const EXHAUSTIVE_UNITS: usize = 10;
+/// Pairs are tried of so many pending units at most.
+const PAIR_UNITS: usize = 40;
+/// Sets drawn by chance for each moment that is not exhausted.
+const RANDOM_SETS: usize = 40;
+
+/// The limits of a search.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// No new states are checked after it.
+    pub time: Duration,
+    /// One run of a check.
+    pub check_time: Duration,
+    /// Checks at a time.
+    pub jobs: usize,
+    /// What is drawn by chance follows from it.
+    pub seed: u64,
+}
+
+/// A state with what is wrong with it.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// The state.
+    pub state: State,
+    /// What the check says.
+    pub wrong: String,
+}
+
+/// How much was tried.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Coverage {
+    /// Moments at which power may fail, over all models.
+    pub moments: usize,
+    /// Moments all of whose states were tried.
+    pub exhausted: usize,
+    /// States looked at.
+    pub states: usize,
+    /// Of different content or acknowledgements, each checked.
+    pub distinct: usize,
+    /// Whether the time was over before all planned states were tried.
+    pub cut_short: bool,
+}
+
+/// Searches a run under models, and keeps all verdicts.
+pub struct Search<'a> {
+    run: &'a Run,
+    checker: &'a Checker,
+    dir: &'a Path,
+    limits: Limits,
+    verdicts: FxHashMap<(u128, u64, u64), Outcome>,
+    of_state: FxHashMap<u128, Outcome>,
+    began: Instant,
+    /// So much was tried by now.
+    pub coverage: Coverage,
+}
+
+impl<'a> Search<'a> {
+    /// A search of `run` by `checker`, to which the directory is known as `dir`.
+    #[must_use]
+    pub fn new(run: &'a Run, checker: &'a Checker, dir: &'a Path, limits: Limits) -> Self {
+        Self {
+            run,
+            checker,
+            dir,
+            limits,
+            verdicts: FxHashMap::default(),
+            of_state: FxHashMap::default(),
+            began: Instant::now(),
+            coverage: Coverage::default(),
+        }
+    }
+
+    /// A judge for states apart from the search.
+    ///
+    /// # Errors
+    /// Those of making its folder.
+    pub fn judge(&self) -> io::Result<Judge<'a>> {
+        Judge::new(self.checker, self.dir, self.limits.check_time)
+    }
+
+    /// The verdict of one state.
+    ///
+    /// # Errors
+    /// The state cannot be laid out, or the checker cannot be started.
+    pub fn verdict(
+        &mut self,
+        judge: &mut Judge<'_>,
+        tree: &Tree,
+        moment: &Moment,
+    ) -> io::Result<Option<String>> {
+        let hash = tree.hash();
+        if let Some(outcome) = self.known(hash, moment) {
+            return Ok(outcome.wrong(moment.issued, moment.acked));
+        }
+        let outcome = judge.judge(tree, moment.issued, moment.acked)?;
+        let wrong = outcome.wrong(moment.issued, moment.acked);
+        self.keep(hash, moment.issued, moment.acked, outcome);
+        Ok(wrong)
+    }
+
+    fn known(&self, hash: u128, moment: &Moment) -> Option<&Outcome> {
+        self.of_state.get(&hash).or_else(|| self.verdicts.get(&(hash, moment.issued, moment.acked)))
+    }
+
+    fn keep(&mut self, hash: u128, issued: u64, acked: u64, outcome: Outcome) {
+        self.coverage.distinct += 1;
+        if outcome.is_of_state() {
+            self.of_state.insert(hash, outcome);
+        } else {
+            self.verdicts.insert((hash, issued, acked), outcome);
+        }
+    }
+
+    /// Tries states of all models, those of `wanted` moments, until the time is over. Failures come in
+    /// the order found; `enough` ends the search early.
+    ///
+    /// # Errors
+    /// A state cannot be laid out, or the checker cannot be started.
+    pub fn search(
+        &mut self,
+        models: &[Ordered],
+        wanted: &dyn Fn(usize, &Moment) -> bool,
+        news: &mut dyn FnMut(&Coverage, usize),
+        enough: usize,
+    ) -> io::Result<Vec<Failure>> {
+        let mut failures: Vec<Failure> = Vec::new();
+        let bases: Vec<Vec<Base>> = models.iter().map(|model| bases(self.run, model)).collect();
+        let mut rng = StdRng::seed_from_u64(self.limits.seed);
+        self.coverage.moments = models.iter().map(|model| model.moments.len()).sum();
+        for stratum in STRATA {
+            // States of this stratum, checked side by side.
+            let mut states = Vec::new();
+            for (number, model) in models.iter().enumerate() {
+                for (index, moment) in model.moments.iter().enumerate() {
+                    if !wanted(number, moment) {
+                        continue;
+                    }
+                    let (sets, all) = sets(stratum, model, moment, &mut rng);
+                    self.coverage.exhausted += usize::from(all);
+                    states.extend(sets.into_iter().map(|kept| State {
+                        model: number,
+                        moment: index,
+                        kept,
+                    }));
+                }
+            }
+            self.check_all(models, &bases, states, &mut failures, news, enough)?;
+            if failures.len() >= enough || self.coverage.cut_short {
+                break;
+            }
+        }
+        Ok(failures)
+    }
+
+    fn check_all(
+        &mut self,
+        models: &[Ordered],
+        bases: &[Vec<Base>],
+        states: Vec<State>,
+        failures: &mut Vec<Failure>,
+        news: &mut dyn FnMut(&Coverage, usize),
+        enough: usize,
+    ) -> io::Result<()> {
+        type Job = (State, u128, Tree, u64, u64);
+        let (jobs_in, jobs) = sync_channel::<Job>(4 * self.limits.jobs);
+        let jobs = Mutex::new(jobs);
+        let (results_in, results) = channel::<(State, u128, u64, u64, io::Result<Outcome>)>();
+        let (checker, dir, check_time) = (self.checker, self.dir, self.limits.check_time);
+        let mut fault = None;
+        thread::scope(|scope| {
+            for _ in 0..self.limits.jobs {
+                let results = results_in.clone();
+                let jobs = &jobs;
+                scope.spawn(move || {
+                    let mut judge = match Judge::new(checker, dir, check_time) {
+                        Ok(judge) => judge,
+                        Err(error) => {
+                            // The first job tells.
+                            let job = jobs.lock().map(|jobs| jobs.recv());
+                            if let Ok(Ok((state, hash, _, issued, acked))) = job {
+                                let _ = results.send((state, hash, issued, acked, Err(error)));
+                            }
+                            return;
+                        }
+                    };
+                    loop {
+                        let job = match jobs.lock() {
+                            Ok(jobs) => jobs.recv(),
+                            Err(_) => return,
+                        };
+                        let Ok((state, hash, tree, issued, acked)) = job else { return };
+                        let outcome = judge.judge(&tree, issued, acked);
+                        if results.send((state, hash, issued, acked, outcome)).is_err() {
+                            return;
+                        }
+                    }
+                });
+            }
+            drop(results_in);
+            let mut asked: FxHashSet<(u128, u64, u64)> = FxHashSet::default();
+            let mut take = |this: &mut Self,
+                            failures: &mut Vec<Failure>,
+                            (state, hash, issued, acked, outcome): (
+                State,
+                u128,
+                u64,
+                u64,
+                io::Result<Outcome>,
+            )| {
+                match outcome {
+                    Ok(outcome) => {
+                        if let Some(wrong) = outcome.wrong(issued, acked) {
+                            failures.push(Failure { state, wrong });
+                        }
+                        this.keep(hash, issued, acked, outcome);
+                        news(&this.coverage, failures.len());
+                    }
+                    Err(error) => fault = fault.take().or(Some(error)),
+                }
+            };
+            for state in states {
+                while let Ok(result) = results.try_recv() {
+                    take(self, failures, result);
+                }
+                if self.began.elapsed() >= self.limits.time {
+                    self.coverage.cut_short = true;
+                }
+                if self.coverage.cut_short || failures.len() >= enough {
+                    break;
+                }
+                self.coverage.states += 1;
+                let model = &models[state.model];
+                let moment = &model.moments[state.moment];
+                let tree = bases[state.model][state.moment].tree(model, &state.kept);
+                let hash = tree.hash();
+                let (issued, acked) = (moment.issued, moment.acked);
+                if let Some(outcome) = self.known(hash, moment) {
+                    if let Some(wrong) = outcome.wrong(issued, acked)
+                        && outcome.is_of_state()
+                        && asked.insert((hash, issued, acked))
+                    {
+                        failures.push(Failure { state, wrong });
+                    }
+                    continue;
+                }
+                if !asked.insert((hash, issued, acked)) {
+                    continue;
+                }
+                if jobs_in.send((state, hash, tree, issued, acked)).is_err() {
+                    break;
+                }
+            }
+            drop(jobs_in);
+            while let Ok(result) = results.recv() {
+                take(self, failures, result);
+            }
+        });
+        match fault {
+            Some(error) => Err(error),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The tree at a moment with the longest prefix of units that are all durable.
+#[derive(Clone)]
+pub struct Base {
+    tree: Tree,
+    units: usize,
+}
+
+impl Base {
+    /// The directory with `kept`.
+    #[must_use]
+    pub fn tree(&self, model: &Ordered, kept: &BTreeSet<usize>) -> Tree {
+        let mut tree = self.tree.clone();
+        for &unit in kept.range(self.units..) {
+            tree.apply(&model.units[unit].change);
+        }
+        tree
+    }
+}
+
+/// The bases of all moments.
+#[must_use]
+pub fn bases(run: &Run, model: &Ordered) -> Vec<Base> {
+    let mut base = Base { tree: run.base.clone(), units: 0 };
+    model
+        .moments
+        .iter()
+        .map(|moment| {
+            while moment.forced.contains(&base.units) {
+                base.tree.apply(&model.units[base.units].change);
+                base.units += 1;
+            }
+            base.clone()
+        })
+        .collect()
+}
+
+/// The sets of units that a stratum tries at a moment, and whether they are all that there are.
+fn sets(
+    stratum: Stratum,
+    model: &Ordered,
+    moment: &Moment,
+    rng: &mut StdRng,
+) -> (Vec<BTreeSet<usize>>, bool) {
+    let pending = model.pending(moment);
+    let few = pending.len() <= EXHAUSTIVE_UNITS;
+    let one = |unit: usize| BTreeSet::from([unit]);
+    let sets = match stratum {
+        Stratum::Ends => {
+            vec![model.without(moment, &BTreeSet::new()), moment.forced.clone()]
+        }
+        Stratum::Drops => {
+            let mut order = pending.clone();
+            order.sort_by_key(|&unit| {
+                matches!(model.units[unit].change, crate::run::Change::Data { .. })
+            });
+            order.into_iter().map(|unit| model.without(moment, &one(unit))).collect()
+        }
+        Stratum::Alone => {
+            pending.iter().map(|&unit| model.with_needs(moment, &one(unit))).collect()
+        }
+        Stratum::Prefixes => (1..pending.len())
+            .map(|length| model.with_needs(moment, &pending[..length].iter().copied().collect()))
+            .collect(),
+        Stratum::All if few => {
+            let all = (0_u32..1 << pending.len()).map(|bits| {
+                let kept = pending.iter().enumerate().filter(|(index, _)| bits & (1 << index) != 0);
+                let mut kept: BTreeSet<usize> = kept.map(|(_, &unit)| unit).collect();
+                kept.extend(&moment.forced);
+                kept
+            });
+            let sets = all.filter(|kept| model.allows(moment, kept)).collect();
+            return (sets, true);
+        }
+        Stratum::Pairs if !few && pending.len() <= PAIR_UNITS => {
+            let mut sets = Vec::new();
+            for (index, &first) in pending.iter().enumerate() {
+                for &second in &pending[index + 1..] {
+                    sets.push(model.without(moment, &BTreeSet::from([first, second])));
+                }
+            }
+            sets
+        }
+        Stratum::Random if !few => (0..RANDOM_SETS)
+            .map(|_| {
+                let share = rng.random_range(0.05..0.95);
+                let dropped = pending.iter().copied().filter(|_| rng.random_bool(share)).collect();
+                model.without(moment, &dropped)
+            })
+            .collect(),
+        Stratum::All | Stratum::Pairs | Stratum::Random => Vec::new(),
+    };
+    (sets, false)
+}

@@ -1,0 +1,441 @@
+//! System calls that have no safe wrapper: starting a traced child with a seccomp filter, `ptrace`,
+//! and descriptors of other processes. The only unsafe code of this crate.
+
+use std::ffi::{CString, OsStr};
+use std::fs::File;
+use std::io;
+use std::mem::{self, MaybeUninit};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::ptr;
+
+/// A thread of the traced program.
+pub type Tid = libc::pid_t;
+
+/// The trap that a filter's verdict carries to the tracer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Trap {
+    /// A call that may change files.
+    Call = 0,
+    /// A call of another instruction set (a 32-bit program).
+    Foreign = 1,
+}
+
+/// A system call at its entry.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry {
+    /// Its number.
+    pub number: i64,
+    /// Its arguments.
+    pub args: [u64; 6],
+    /// The instruction behind it.
+    pub instruction: u64,
+}
+
+/// A stop of a traced thread.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stop {
+    /// The filter stopped a call before it ran.
+    Filtered(Trap),
+    /// A call has returned.
+    Returned,
+    /// A new process or thread was made.
+    Forked(Tid),
+    /// Another program runs in the process; the thread had this number before.
+    Executed(Tid),
+    /// A signal is about to be delivered.
+    Signal(i32),
+    /// The thread has ended by itself.
+    Exited(i32),
+    /// The thread was killed by a signal.
+    Killed(i32),
+}
+
+fn check(result: libc::c_long) -> io::Result<libc::c_long> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
+/// The calls that stop a program: each may change a file, its name or its durability.
+pub const STOPPING: &[libc::c_long] = &[
+    libc::SYS_write,
+    libc::SYS_pwrite64,
+    libc::SYS_writev,
+    libc::SYS_pwritev,
+    libc::SYS_pwritev2,
+    libc::SYS_sendfile,
+    libc::SYS_splice,
+    libc::SYS_copy_file_range,
+    libc::SYS_truncate,
+    libc::SYS_ftruncate,
+    libc::SYS_fallocate,
+    libc::SYS_openat2,
+    libc::SYS_renameat2,
+    libc::SYS_linkat,
+    libc::SYS_unlinkat,
+    libc::SYS_symlinkat,
+    libc::SYS_mkdirat,
+    libc::SYS_mknodat,
+    libc::SYS_fsync,
+    libc::SYS_fdatasync,
+    libc::SYS_sync,
+    libc::SYS_syncfs,
+    libc::SYS_sync_file_range,
+    libc::SYS_msync,
+    libc::SYS_munmap,
+    libc::SYS_io_submit,
+    libc::SYS_exit_group,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_creat,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_rename,
+    libc::SYS_renameat,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_link,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_unlink,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_symlink,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_mkdir,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_rmdir,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_mknod,
+];
+
+#[cfg(target_arch = "x86_64")]
+const AUDIT_ARCH: u32 = 0xc000_003e;
+#[cfg(target_arch = "aarch64")]
+const AUDIT_ARCH: u32 = 0xc000_00b7;
+
+/// Calls of the x32 ABI carry this bit.
+#[cfg(target_arch = "x86_64")]
+const X32_BIT: u32 = 0x4000_0000;
+
+/// `FICLONE` and `FICLONERANGE`: the two requests of `ioctl` that change a file's content.
+pub const FICLONE: u32 = 0x4004_9409;
+/// See [`FICLONE`].
+pub const FICLONERANGE: u32 = 0x4020_940d;
+
+/// Offsets in `struct seccomp_data`.
+const DATA_NUMBER: u32 = 0;
+const DATA_ARCH: u32 = 4;
+const fn data_arg(index: u32) -> u32 {
+    16 + 8 * index
+}
+
+const LOAD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
+const EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
+const ANY_BIT: u16 = (libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K) as u16;
+const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
+
+/// The filter: calls of [`STOPPING`] stop, opens only where they may create or cut,
+/// mappings only where they are shared; `io_uring` is refused, so that programs use ordinary calls.
+fn filter() -> Vec<libc::sock_filter> {
+    let step = |code, k, jt, jf| libc::sock_filter { code, jt, jf, k };
+    let stop = libc::SECCOMP_RET_TRACE | Trap::Call as u32;
+    let mut program = vec![
+        step(LOAD, DATA_ARCH, 0, 0),
+        step(EQUAL, AUDIT_ARCH, 1, 0),
+        step(RETURN, libc::SECCOMP_RET_TRACE | Trap::Foreign as u32, 0, 0),
+        step(LOAD, DATA_NUMBER, 0, 0),
+    ];
+    #[cfg(target_arch = "x86_64")]
+    program.extend([
+        step(ANY_BIT, X32_BIT, 0, 1),
+        step(RETURN, libc::SECCOMP_RET_TRACE | Trap::Foreign as u32, 0, 0),
+    ]);
+    for &call in STOPPING {
+        program.push(step(EQUAL, call as u32, 0, 1));
+        program.push(step(RETURN, stop, 0, 0));
+    }
+    for call in [libc::SYS_io_uring_setup, libc::SYS_io_uring_enter, libc::SYS_io_uring_register] {
+        program.push(step(EQUAL, call as u32, 0, 1));
+        program.push(step(RETURN, libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32, 0, 0));
+    }
+    let unnamed = libc::O_TMPFILE & !libc::O_DIRECTORY;
+    let opening = (libc::O_CREAT | libc::O_TRUNC | unnamed) as u32;
+    let mut with_bits = |call: libc::c_long, argument, bits| {
+        program.push(step(EQUAL, call as u32, 0, 4));
+        program.push(step(LOAD, data_arg(argument), 0, 0));
+        program.push(step(ANY_BIT, bits, 0, 1));
+        program.push(step(RETURN, stop, 0, 0));
+        program.push(step(RETURN, libc::SECCOMP_RET_ALLOW, 0, 0));
+    };
+    with_bits(libc::SYS_openat, 2, opening);
+    #[cfg(target_arch = "x86_64")]
+    with_bits(libc::SYS_open, 1, opening);
+    // MAP_SHARED and MAP_SHARED_VALIDATE have the lowest bit, MAP_PRIVATE has not.
+    with_bits(libc::SYS_mmap, 3, libc::MAP_SHARED as u32);
+    program.extend([
+        step(EQUAL, libc::SYS_ioctl as u32, 0, 4),
+        step(LOAD, data_arg(1), 0, 0),
+        step(EQUAL, FICLONE, 1, 0),
+        step(EQUAL, FICLONERANGE, 0, 1),
+        step(RETURN, stop, 0, 0),
+        step(RETURN, libc::SECCOMP_RET_ALLOW, 0, 0),
+    ]);
+    program
+}
+
+/// The descriptor on which a program finds the pipe for its marks.
+pub const MARKS_FD: RawFd = 198;
+
+/// Starts `command`, traced and stopped before its first instruction, with `stdout` as its standard
+/// output and `marks` as descriptor [`MARKS_FD`]. The search path is the caller's.
+///
+/// # Errors
+/// The kernel refuses a new process, a filter or to be traced.
+pub fn start(
+    command: &[CString],
+    stdout: RawFd,
+    marks: RawFd,
+    folder: Option<&Path>,
+) -> io::Result<Tid> {
+    let filter = filter();
+    let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_ptr().cast_mut() };
+    let mut argv: Vec<*const libc::c_char> = command.iter().map(|word| word.as_ptr()).collect();
+    argv.push(ptr::null());
+    let folder = match folder {
+        None => None,
+        Some(folder) => Some(
+            CString::new(folder.as_os_str().as_bytes())
+                .map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?,
+        ),
+    };
+    // SAFETY: the child calls nothing but async-signal-safe functions until it executes: everything
+    // that it needs was allocated before.
+    let child = check(libc::c_long::from(unsafe { libc::fork() }))? as Tid;
+    if child == 0 {
+        // SAFETY: pointers are to memory that lives in this copy of the process until `execvp`.
+        unsafe {
+            libc::setpgid(0, 0);
+            libc::dup2(stdout, 1);
+            libc::dup2(marks, MARKS_FD);
+            if folder.as_ref().is_some_and(|folder| libc::chdir(folder.as_ptr()) != 0) {
+                libc::_exit(126);
+            }
+            let traced = libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0) == 0;
+            if !traced || libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 {
+                libc::_exit(125);
+            }
+            libc::raise(libc::SIGSTOP);
+            if libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program) != 0
+            {
+                libc::_exit(125);
+            }
+            libc::execvp(argv[0], argv.as_ptr());
+            libc::_exit(127);
+        }
+    }
+    let mut status = 0;
+    // SAFETY: `status` is a place for one integer.
+    check(libc::c_long::from(unsafe { libc::waitpid(child, &raw mut status, libc::__WALL) }))?;
+    if !libc::WIFSTOPPED(status) {
+        return Err(io::Error::from(io::ErrorKind::PermissionDenied));
+    }
+    let options = libc::PTRACE_O_TRACESECCOMP
+        | libc::PTRACE_O_TRACEFORK
+        | libc::PTRACE_O_TRACEVFORK
+        | libc::PTRACE_O_TRACECLONE
+        | libc::PTRACE_O_TRACEEXEC
+        | libc::PTRACE_O_TRACESYSGOOD
+        | libc::PTRACE_O_EXITKILL;
+    // SAFETY: the request has no pointer.
+    let set = check(unsafe { libc::ptrace(libc::PTRACE_SETOPTIONS, child, 0, options) });
+    if let Err(error) = set {
+        kill_group(child);
+        return Err(error);
+    }
+    Ok(child)
+}
+
+/// Lets a stopped thread go on, to its next stop.
+pub fn resume(tid: Tid, to_return: bool, signal: i32) {
+    let request = if to_return { libc::PTRACE_SYSCALL } else { libc::PTRACE_CONT };
+    // SAFETY: the request has no pointer. A thread that has died in between reports it by itself.
+    unsafe { libc::ptrace(request, tid, 0, signal) };
+}
+
+/// The next stop of any traced thread. None without a thread left, or, with `wait` not set, without
+/// a stop by now.
+///
+/// # Errors
+/// Those of `waitpid`.
+pub fn next_stop(wait: bool) -> io::Result<Option<(Tid, Stop)>> {
+    let mut status = 0;
+    let flags = libc::__WALL | if wait { 0 } else { libc::WNOHANG };
+    let tid = loop {
+        // SAFETY: `status` is a place for one integer.
+        match check(libc::c_long::from(unsafe { libc::waitpid(-1, &raw mut status, flags) })) {
+            Ok(0) => return Ok(None),
+            Ok(tid) => break tid as Tid,
+            Err(error) if error.raw_os_error() == Some(libc::EINTR) => {}
+            Err(error) if error.raw_os_error() == Some(libc::ECHILD) => return Ok(None),
+            Err(error) => return Err(error),
+        }
+    };
+    let stop = if libc::WIFEXITED(status) {
+        Stop::Exited(libc::WEXITSTATUS(status))
+    } else if libc::WIFSIGNALED(status) {
+        Stop::Killed(libc::WTERMSIG(status))
+    } else {
+        let signal = libc::WSTOPSIG(status);
+        match status >> 16 {
+            libc::PTRACE_EVENT_SECCOMP => Stop::Filtered(match event_message(tid) {
+                1 => Trap::Foreign,
+                _ => Trap::Call,
+            }),
+            libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_VFORK | libc::PTRACE_EVENT_CLONE => {
+                Stop::Forked(event_message(tid) as Tid)
+            }
+            libc::PTRACE_EVENT_EXEC => Stop::Executed(event_message(tid) as Tid),
+            _ if signal == libc::SIGTRAP | 0x80 => Stop::Returned,
+            _ => Stop::Signal(signal),
+        }
+    };
+    Ok(Some((tid, stop)))
+}
+
+fn event_message(tid: Tid) -> u64 {
+    let mut message: libc::c_ulong = 0;
+    // SAFETY: the request writes one unsigned long.
+    unsafe { libc::ptrace(libc::PTRACE_GETEVENTMSG, tid, 0, &raw mut message) };
+    message
+}
+
+/// Where a thread stands in a system call: `struct ptrace_syscall_info`, of which this crate reads
+/// the parts that entry, filter and exit share.
+#[repr(C)]
+struct SyscallInfo {
+    op: u8,
+    pad: [u8; 3],
+    arch: u32,
+    instruction: u64,
+    stack: u64,
+    body: [u64; 8],
+}
+
+fn syscall_info(tid: Tid) -> io::Result<SyscallInfo> {
+    let mut info = MaybeUninit::<SyscallInfo>::zeroed();
+    // SAFETY: the kernel writes at most the size that it is told; all bit patterns are valid.
+    unsafe {
+        check(libc::ptrace(
+            libc::PTRACE_GET_SYSCALL_INFO,
+            tid,
+            mem::size_of::<SyscallInfo>(),
+            info.as_mut_ptr(),
+        ))?;
+        Ok(info.assume_init())
+    }
+}
+
+/// The call that a filter has stopped.
+///
+/// # Errors
+/// The thread is gone.
+pub fn entry(tid: Tid) -> io::Result<Entry> {
+    let info = syscall_info(tid)?;
+    let [number, args @ .., _] = info.body;
+    Ok(Entry { number: number as i64, args, instruction: info.instruction })
+}
+
+/// The result of a call that has returned: negative numbers are errors.
+///
+/// # Errors
+/// The thread is gone.
+pub fn result(tid: Tid) -> io::Result<i64> {
+    Ok(syscall_info(tid)?.body[0] as i64)
+}
+
+/// A handle of a process.
+///
+/// # Errors
+/// The process is gone.
+pub fn open_process(pid: Tid) -> io::Result<OwnedFd> {
+    // SAFETY: the call has no pointer, and its descriptor is nobody else's.
+    unsafe {
+        Ok(OwnedFd::from_raw_fd(check(libc::syscall(libc::SYS_pidfd_open, pid, 0))? as RawFd))
+    }
+}
+
+/// A copy of a descriptor of another process: the same open file.
+///
+/// # Errors
+/// There is no such descriptor, or the process is gone.
+pub fn descriptor_of(process: &OwnedFd, fd: RawFd) -> io::Result<File> {
+    // SAFETY: the call has no pointer, and its descriptor is nobody else's.
+    unsafe {
+        let fd = check(libc::syscall(libc::SYS_pidfd_getfd, process.as_raw_fd(), fd, 0))?;
+        Ok(File::from_raw_fd(fd as RawFd))
+    }
+}
+
+/// The flags of an open file, and where its next read or write begins.
+#[must_use]
+pub fn flags_and_place(file: &File) -> (i32, u64) {
+    // SAFETY: neither call has a pointer.
+    unsafe {
+        let flags = libc::fcntl(file.as_raw_fd(), libc::F_GETFL);
+        (flags, libc::lseek(file.as_raw_fd(), 0, libc::SEEK_CUR).max(0) as u64)
+    }
+}
+
+/// Reads memory of another process; less than asked where it ends.
+#[must_use]
+pub fn read_memory(tid: Tid, address: u64, length: usize) -> Vec<u8> {
+    let mut bytes = vec![0; length];
+    let local = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: length };
+    let remote = libc::iovec { iov_base: address as *mut libc::c_void, iov_len: length };
+    // SAFETY: the local vector describes `bytes`; the kernel checks the remote one.
+    let read = unsafe { libc::process_vm_readv(tid, &raw const local, 1, &raw const remote, 1, 0) };
+    bytes.truncate(read.max(0) as usize);
+    bytes
+}
+
+/// Kills a process group and everything traced in it.
+pub fn kill_group(leader: Tid) {
+    // SAFETY: no pointers.
+    unsafe { libc::kill(-leader, libc::SIGKILL) };
+}
+
+/// Kills one process.
+pub fn kill(pid: Tid) {
+    // SAFETY: no pointers.
+    unsafe { libc::kill(pid, libc::SIGKILL) };
+}
+
+/// A pipe: its reading end, and its writing end.
+///
+/// # Errors
+/// No descriptors are left.
+pub fn pipe() -> io::Result<(File, File)> {
+    let mut ends = [0; 2];
+    // SAFETY: the array has room for two descriptors, which are nobody else's.
+    unsafe {
+        check(libc::c_long::from(libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC)))?;
+        Ok((File::from_raw_fd(ends[0]), File::from_raw_fd(ends[1])))
+    }
+}
+
+/// Raises the limit of open files as far as it goes: each file of the program is kept open, so that
+/// its number is not given to another.
+pub fn raise_open_files() {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is a place for one limit.
+    unsafe {
+        if libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) == 0 {
+            limit.rlim_cur = limit.rlim_max;
+            libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit);
+        }
+    }
+}
+
+/// A word of a command line.
+///
+/// # Errors
+/// It has a zero byte.
+pub fn word(text: &OsStr) -> io::Result<CString> {
+    CString::new(text.as_bytes()).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))
+}
