@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::capture::marks::{Marks, Pattern};
 use crate::capture::{self, SECTOR};
-use crate::finding::{Finding, Reducer};
+use crate::finding::{Class, Finding, Reducer, same_fault};
 use crate::judge::Checker;
 use crate::models::{self, Model};
 use crate::order::{Grain, Moment, Ordered};
@@ -49,6 +49,9 @@ pub struct CheckArgs {
     /// Lines that acknowledge transaction {}.
     #[arg(long, value_name = "PATTERN", default_value = "A {}")]
     pub acked: String,
+    /// Crashes the recovery, too: each state whose recovery writes is one in which power fails again.
+    #[arg(long)]
+    pub twice: bool,
     /// Leaves out each sync in turn; a check that stays silent means that it is redundant, or the check blind.
     #[arg(long, value_name = "fsync", value_parser = ["fsync"])]
     pub mutate: Option<String>,
@@ -150,7 +153,12 @@ pub fn run(
     };
     let failures = search.search(&ordered, &|_, _| true, &mut news, args.failures)?;
     let reducer = Reducer { run: &run, models: &ordered, grain };
-    let findings = reducer.findings(&mut search, &failures)?;
+    let mut findings = reducer.findings(&mut search, &failures)?;
+    let mut recoveries = 0;
+    if args.twice {
+        let twice = Twice { run: &run, models: &ordered, checked: &checked, grain, args };
+        recoveries = twice.crash(&mut search, &mut findings, &mut news)?;
+    }
     let mutants = match args.mutate {
         Some(_) if findings.is_empty() => {
             leave_out_syncs(&run, &checked, &ordered, grain, &mut search, &mut news)?
@@ -160,8 +168,15 @@ pub fn run(
     if let (Some(folder), Some(first)) = (&args.keep, findings.first()) {
         keep(folder, &run, &ordered, first)?;
     }
-    let told =
-        Told { args, run: &run, search: &search, findings: &findings, mutants: &mutants, captured };
+    let told = Told {
+        args,
+        run: &run,
+        search: &search,
+        findings: &findings,
+        mutants: &mutants,
+        captured,
+        recoveries,
+    };
     if json {
         told.json(out, seed)?
     } else {
@@ -224,6 +239,78 @@ fn without_a_crash(
     }
 }
 
+/// Crashes in recovery.
+struct Twice<'a> {
+    run: &'a Run,
+    models: &'a [Ordered],
+    checked: &'a [&'static Model],
+    grain: Grain,
+    args: &'a CheckArgs,
+}
+
+impl Twice<'_> {
+    /// Captures the recovery of each state that passed, crashes it wherever it writes, and returns how
+    /// many did.
+    fn crash(
+        &self,
+        search: &mut Search<'_>,
+        findings: &mut Vec<Finding>,
+        news: &mut dyn FnMut(&crate::search::Coverage, usize),
+    ) -> Result<usize, Box<dyn std::error::Error>> {
+        let bases: Vec<_> = self.models.iter().map(|model| bases(self.run, model)).collect();
+        let judge = search.judge()?;
+        let mut recoveries = 0;
+        for state in search.passed().to_vec() {
+            if search.is_over() {
+                search.coverage.cut_short = true;
+                break;
+            }
+            let model = &self.models[state.model];
+            let moment = &model.moments[state.moment];
+            judge.lay_out(&bases[state.model][state.moment].tree(model, &state.kept))?;
+            let (command, folder) = judge.words(moment.issued, moment.acked);
+            let mut recovery = capture::capture(&capture::Options {
+                dir: judge.place().to_owned(),
+                command,
+                folder: Some(folder.to_owned()),
+                marks: Marks::default(),
+                time: Duration::from_secs(self.args.check_time),
+            })?;
+            if recovery.counts().0 == 0 {
+                continue;
+            }
+            recoveries += 1;
+            recovery.blind.clear();
+            recovery.promised = (moment.issued, moment.acked);
+            let ordered: Vec<Ordered> = self
+                .checked
+                .iter()
+                .map(|model| Ordered::new(&recovery, model, self.grain, None))
+                .collect();
+            let mut within = search.within(&recovery);
+            let failures = within.search(&ordered, &|_, _| true, news, 1)?;
+            let reducer = Reducer { run: &recovery, models: &ordered, grain: self.grain };
+            let found = reducer.findings(&mut within, &failures)?;
+            search.end(within);
+            let numbers: Vec<String> = model
+                .pending(moment)
+                .iter()
+                .filter(|unit| !state.kept.contains(unit))
+                .map(ToString::to_string)
+                .collect();
+            let first = format!("{}@{}-{}", model.model.name, moment.event, numbers.join(","));
+            for mut finding in found {
+                finding.class = Class::RecoveryNotRepeatable;
+                finding.first_crash = Some(first.clone());
+                if !findings.iter().any(|known| same_fault(known, &finding)) {
+                    findings.push(finding);
+                }
+            }
+        }
+        Ok(recoveries)
+    }
+}
+
 /// Leaves out each sync in turn, and looks for a state that fails then.
 fn leave_out_syncs(
     run: &Run,
@@ -247,8 +334,7 @@ fn leave_out_syncs(
         let wanted = |model: usize, moment: &Moment| {
             let before =
                 ordered[model].moments.iter().rev().find(|known| known.event <= moment.event);
-            moment.event > event
-                && before.is_none_or(|known| !known.forced.is_subset(&moment.forced))
+            moment.event > event && before.is_none_or(|known| !moment.forces_all_of(known))
         };
         let failures = search.search(&without, &wanted, news, 1)?;
         let call = run.calls[step.call as usize].text.clone();
@@ -287,6 +373,8 @@ struct Told<'a, 'r> {
     findings: &'a [Finding],
     mutants: &'a [Mutant],
     captured: Duration,
+    /// Recoveries that wrote and were crashed.
+    recoveries: usize,
 }
 
 impl Told<'_, '_> {
@@ -311,6 +399,9 @@ impl Told<'_, '_> {
             coverage.distinct,
             if coverage.cut_short { ", until the time was over (--budget)" } else { "" }
         )?;
+        if self.args.twice {
+            writeln!(out, "{} recoveries that write were crashed", self.recoveries)?;
+        }
         for finding in self.findings {
             self.finding(out, finding)?;
         }
@@ -342,6 +433,9 @@ impl Told<'_, '_> {
         if let Some(kept) = &finding.kept {
             writeln!(out, "  kept        {}", kept.text)?;
         }
+        if let Some(first) = &finding.first_crash {
+            writeln!(out, "  recovering  from {first}")?;
+        }
         writeln!(out, "  begun       {}, acknowledged {}", finding.issued, finding.acked)?;
         writeln!(out, "  remedy      {}", finding.class.remedy())?;
         writeln!(
@@ -370,6 +464,7 @@ impl Told<'_, '_> {
                     "remedy": finding.class.remedy(),
                     "state": finding.state,
                     "count": finding.count,
+                    "first_crash": finding.first_crash,
                 })
             })
             .collect();
@@ -392,6 +487,7 @@ impl Told<'_, '_> {
             "moments": coverage.moments,
             "exhausted": coverage.exhausted,
             "cut_short": coverage.cut_short,
+            "recoveries_crashed": self.recoveries,
             "findings": findings,
             "mutants": mutants,
         });

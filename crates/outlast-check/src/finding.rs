@@ -9,6 +9,7 @@ use crate::models::{ALL, Model};
 use crate::order::{Grain, Moment, Ordered};
 use crate::run::{Call, Change, NodeId, Run, Step, Sync};
 use crate::search::{Base, Failure, Search, State, bases};
+use crate::tree::Tree;
 
 /// The class of a fault.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -25,6 +26,8 @@ pub enum Class {
     SizeWithoutContent,
     /// What makes data valid is under the same sync as the data.
     MarkWithData,
+    /// A crash while the program recovers from one leaves what it cannot recover from.
+    RecoveryNotRepeatable,
     /// A crash while the directory is made leaves something that cannot be opened.
     CreationNotRestartable,
 }
@@ -40,6 +43,7 @@ impl Class {
             Self::RenameBeforeSync => "rename before sync",
             Self::SizeWithoutContent => "size without content",
             Self::MarkWithData => "data and commit mark under one sync",
+            Self::RecoveryNotRepeatable => "recovery not repeatable",
             Self::CreationNotRestartable => "creation not restartable",
         }
     }
@@ -60,6 +64,9 @@ impl Class {
                 "treat zeros behind the last whole record as its end, or sync data before it counts"
             }
             Self::MarkWithData => "sync the data before the mark is written, or give it a checksum",
+            Self::RecoveryNotRepeatable => {
+                "sync what recovery repairs before it removes what it repairs from"
+            }
             Self::CreationNotRestartable => {
                 "make the directory under another name, sync it, and rename it; or start anew where nothing was acknowledged"
             }
@@ -92,6 +99,8 @@ pub struct Finding {
     pub count: usize,
     /// The state.
     pub example: State,
+    /// The first crash, if this is one in the recovery from it.
+    pub first_crash: Option<String>,
 }
 
 /// Reduces failures to findings.
@@ -102,6 +111,18 @@ pub struct Reducer<'a, 'r> {
     pub models: &'a [Ordered],
     /// The grain of units.
     pub grain: Grain,
+}
+
+/// Verdicts of states that the search did not come to.
+struct Asker<'s, 'a> {
+    search: &'s mut Search<'a>,
+    judge: Judge<'a>,
+}
+
+impl Asker<'_, '_> {
+    fn verdict(&mut self, tree: &Tree, moment: &Moment) -> io::Result<Option<String>> {
+        self.search.verdict(&mut self.judge, tree, moment)
+    }
 }
 
 /// Failures of each kind that are reduced: more of a kind say nothing new.
@@ -117,7 +138,8 @@ impl Reducer<'_, '_> {
         search: &mut Search<'_>,
         failures: &[Failure],
     ) -> io::Result<Vec<Finding>> {
-        let mut judge = search.judge()?;
+        let judge = search.judge()?;
+        let mut ask = Asker { search, judge };
         let bases: Vec<Vec<Base>> =
             self.models.iter().map(|model| bases(self.run, model)).collect();
         let mut findings: Vec<Finding> = Vec::new();
@@ -136,7 +158,7 @@ impl Reducer<'_, '_> {
             if *seen > REDUCED_OF_A_KIND {
                 continue;
             }
-            let finding = self.reduce(search, &mut judge, &bases, failure)?;
+            let finding = self.reduce(&mut ask, &bases, failure)?;
             match findings.iter_mut().find(|known| same_fault(known, &finding)) {
                 Some(known) => {
                     known.count += 1;
@@ -176,8 +198,7 @@ impl Reducer<'_, '_> {
 
     fn reduce(
         &self,
-        search: &mut Search<'_>,
-        judge: &mut Judge<'_>,
+        ask: &mut Asker<'_, '_>,
         bases: &[Vec<Base>],
         failure: &Failure,
     ) -> io::Result<Finding> {
@@ -194,12 +215,12 @@ impl Reducer<'_, '_> {
             let mut kept = model.with_needs(moment, &BTreeSet::from([unit]));
             kept.extend(&state.kept);
             let tree = base[state.moment].tree(model, &kept);
-            if let Some(still) = search.verdict(judge, &tree, moment)? {
+            if let Some(still) = ask.verdict(&tree, moment)? {
                 state.kept = kept;
                 wrong = still;
             }
         }
-        let (moment, earlier) = self.earliest(search, judge, &base[state.moment], model, &state)?;
+        let (moment, earlier) = self.earliest(ask, &base[state.moment], model, &state)?;
         let moment = &moment;
         if let Some((kept, still)) = earlier {
             state.kept = kept;
@@ -207,7 +228,7 @@ impl Reducer<'_, '_> {
         }
         let lost: Vec<usize> =
             model.pending(moment).into_iter().filter(|unit| !state.kept.contains(unit)).collect();
-        let class = self.class(search, judge, base, model, &state, moment, &lost)?;
+        let class = self.class(ask, base, model, &state, moment, &lost)?;
         let first = lost.first().copied();
         let kept = first.and_then(|first| self.first_kept(model, &state, moment, first));
         let names = self.allowed_by(model, moment, &state.kept);
@@ -230,6 +251,7 @@ impl Reducer<'_, '_> {
             state: text,
             count: 1,
             example: state,
+            first_crash: None,
         })
     }
 
@@ -238,8 +260,7 @@ impl Reducer<'_, '_> {
     #[allow(clippy::type_complexity)]
     fn earliest(
         &self,
-        search: &mut Search<'_>,
-        judge: &mut Judge<'_>,
+        ask: &mut Asker<'_, '_>,
         base: &Base,
         model: &Ordered,
         state: &State,
@@ -248,18 +269,17 @@ impl Reducer<'_, '_> {
         let since = state.moment.checked_sub(1).map_or(0, |before| model.moments[before].event);
         let lost = model.pending(moment).into_iter().find(|unit| !state.kept.contains(unit));
         let since = lost.map_or(since, |unit| since.max(model.units[unit].event));
-        let mut issued = 0;
+        let mut issued = self.run.promised.0;
         for (event, step) in self.run.events[..moment.event].iter().enumerate() {
             match step.step {
                 Step::Issued(number) => issued = issued.max(number),
                 Step::Acked(acked) if event > since => {
                     let units = model.units.partition_point(|unit| unit.event < event);
                     let event = event + 1;
-                    let then =
-                        Moment { event, units, issued, acked, forced: moment.forced.clone() };
+                    let then = Moment { event, units, issued, acked, ..moment.clone() };
                     let kept: BTreeSet<usize> = state.kept.range(..units).copied().collect();
                     let tree = base.tree(model, &kept);
-                    if let Some(wrong) = search.verdict(judge, &tree, &then)? {
+                    if let Some(wrong) = ask.verdict(&tree, &then)? {
                         return Ok((then, Some((kept, wrong))));
                     }
                 }
@@ -322,7 +342,7 @@ impl Reducer<'_, '_> {
             let ordered = Ordered::new(self.run, other, self.grain, None);
             ordered.moments.iter().any(|candidate| {
                 let reached = candidate.acked >= moment.acked && candidate.issued <= moment.issued;
-                reached && ordered.allows(candidate, kept)
+                reached && ordered.allows(candidate, moment.below, kept)
             })
         };
         ALL.iter()
@@ -334,8 +354,7 @@ impl Reducer<'_, '_> {
     /// The class, by what passes when something else is lost or acknowledged as well.
     fn class(
         &self,
-        search: &mut Search<'_>,
-        judge: &mut Judge<'_>,
+        ask: &mut Asker<'_, '_>,
         base: &[Base],
         model: &Ordered,
         state: &State,
@@ -350,7 +369,7 @@ impl Reducer<'_, '_> {
         // Experiment: the same state with nothing acknowledged.
         let unacked = Moment { acked: 0, ..moment.clone() };
         let tree = base[state.moment].tree(model, &state.kept);
-        if search.verdict(judge, &tree, &unacked)?.is_none() {
+        if ask.verdict(&tree, &unacked)?.is_none() {
             let synced_later = lost.iter().all(|&unit| self.is_synced_after(model, moment, unit));
             return Ok(match (synced_later, data_lost) {
                 (true, _) => Class::AcknowledgedTooEarly,
@@ -388,15 +407,13 @@ impl Reducer<'_, '_> {
             dropped.extend(lost);
             let kept = model.without(moment, &dropped);
             let tree = base[state.moment].tree(model, &kept);
-            if search.verdict(judge, &tree, &unacked)?.is_none() {
+            if ask.verdict(&tree, &unacked)?.is_none() {
                 return Ok(Class::SizeWithoutContent);
             }
         }
         // The next sync after the loss covers the first that is kept: both are under one sync.
-        let next_kept = state
-            .kept
-            .range(first + 1..)
-            .find(|unit| is_data(unit) && !moment.forced.contains(unit));
+        let next_kept =
+            state.kept.range(first + 1..).find(|&&unit| is_data(&unit) && !moment.is_forced(unit));
         if let Some(&kept) = next_kept
             && model.units[kept].change.file() == model.units[first].change.file()
         {
@@ -408,7 +425,7 @@ impl Reducer<'_, '_> {
     /// Whether a sync after the moment keeps a unit: then the acknowledgement came too early.
     fn is_synced_after(&self, model: &Ordered, moment: &Moment, unit: usize) -> bool {
         let later = model.moments.iter().find(|later| later.event > moment.event);
-        let covered = later.is_some_and(|later| later.forced.contains(&unit));
+        let covered = later.is_some_and(|later| later.is_forced(unit));
         let sync = self.run.events.get(moment.event).map(|event| &event.step);
         let own = match (sync, model.units[unit].change.file()) {
             (Some(Step::Sync(Sync::File(node) | Sync::Data(node, _))), Some(file)) => *node == file,
@@ -430,7 +447,8 @@ impl Reducer<'_, '_> {
 }
 
 /// Whether both tell the same fault: the same calls but for numbers, and the same class.
-fn same_fault(one: &Finding, other: &Finding) -> bool {
+#[must_use]
+pub fn same_fault(one: &Finding, other: &Finding) -> bool {
     let kept = |finding: &Finding| {
         finding.kept.as_ref().map_or_else(String::new, |call| without_numbers(&call.text))
     };

@@ -1,7 +1,7 @@
 //! Has the program recover from a state, and hears what it says.
 
 use std::collections::VecDeque;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::symlink;
@@ -147,7 +147,35 @@ impl<'a> Judge<'a> {
         &self.dir
     }
 
-    fn lay_out(&self, tree: &Tree) -> io::Result<()> {
+    /// The words that have the state checked which lies at [`Judge::place`], and the folder in which they
+    /// run: for a capture of the recovery itself.
+    #[must_use]
+    pub fn words(&self, issued: u64, acked: u64) -> (Vec<OsString>, &Path) {
+        let place = self.dir.display();
+        let text = match self.checker {
+            Checker::Command(command) => command.replace("{}", &place.to_string()),
+            Checker::Server(command) => {
+                format!(
+                    "printf '%s\\t{acked}\\t{issued}\\n' '{place}' | ( {} )",
+                    command.replace("{}", &place.to_string())
+                )
+            }
+        };
+        let variables = [
+            format!("OUTLAST_DIR={place}"),
+            format!("OUTLAST_ISSUED={issued}"),
+            format!("OUTLAST_ACKED={acked}"),
+        ];
+        let words = ["env".to_owned()].into_iter().chain(variables);
+        let words = words.chain(["/bin/sh".to_owned(), "-c".to_owned(), text]);
+        (words.map(OsString::from).collect(), self.farm.path())
+    }
+
+    /// Lays `tree` out at [`Judge::place`].
+    ///
+    /// # Errors
+    /// Those of writing.
+    pub fn lay_out(&self, tree: &Tree) -> io::Result<()> {
         match fs::remove_dir_all(&self.dir) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}

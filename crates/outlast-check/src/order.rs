@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::capture::SECTOR;
 use crate::models::{Forces, Model, Order};
@@ -20,6 +20,8 @@ pub struct Unit {
     pub event: usize,
     /// Units, all before it, without which it cannot be kept.
     pub needs: Vec<usize>,
+    /// Whether the file system's journal has it, as the call is made.
+    pub journaled: bool,
 }
 
 /// A moment at which power may fail. All that could survive earlier, after the sync before, could
@@ -30,12 +32,29 @@ pub struct Moment {
     pub event: usize,
     /// Units so far: the first `units` of [`Ordered::units`].
     pub units: usize,
-    /// Units that are durable.
+    /// The first so many units are durable, and in every state: sets of units leave them out.
+    pub below: usize,
+    /// Durable units behind those.
     pub forced: BTreeSet<usize>,
     /// The highest transaction begun; 0 for none.
     pub issued: u64,
     /// The highest transaction acknowledged; 0 for none.
     pub acked: u64,
+}
+
+impl Moment {
+    /// Whether a unit is durable.
+    #[must_use]
+    pub fn is_forced(&self, unit: usize) -> bool {
+        unit < self.below || self.forced.contains(&unit)
+    }
+
+    /// Whether everything is durable here that is so at `other`.
+    #[must_use]
+    pub fn forces_all_of(&self, other: &Self) -> bool {
+        (self.below..other.below).all(|unit| self.forced.contains(&unit))
+            && other.forced.iter().all(|&unit| self.is_forced(unit))
+    }
 }
 
 /// A run under a model.
@@ -72,12 +91,17 @@ struct Builder<'a> {
     last: FxHashMap<Key, usize>,
     /// The last unit of the journal.
     journal: Option<usize>,
-    /// Units of each file: data and sizes.
+    /// Units of each file, data and sizes, of which the first ones may be durable.
     of_file: FxHashMap<NodeId, Vec<usize>>,
+    /// Pages of files that have a block on the disk.
+    on_disk: FxHashSet<(NodeId, u64)>,
     /// The last cut of each file.
     cuts: FxHashMap<NodeId, usize>,
     /// Units that named each node last.
     names: FxHashMap<NodeId, usize>,
+    /// The first so many units are durable.
+    below: usize,
+    /// Durable units behind those.
     forced: BTreeSet<usize>,
     /// Units whose pages were written out, for the next sync to flush.
     started: BTreeSet<usize>,
@@ -99,13 +123,15 @@ impl Ordered {
             last: FxHashMap::default(),
             journal: None,
             of_file: FxHashMap::default(),
+            on_disk: FxHashSet::default(),
+            below: 0,
             cuts: FxHashMap::default(),
             names: FxHashMap::default(),
             forced: BTreeSet::new(),
             started: BTreeSet::new(),
             moments: Vec::new(),
-            issued: 0,
-            acked: 0,
+            issued: run.promised.0,
+            acked: run.promised.1,
         };
         for (event, step) in run.events.iter().enumerate() {
             match &step.step {
@@ -120,13 +146,13 @@ impl Ordered {
         Self { model, units: builder.units, moments: builder.moments }
     }
 
-    /// `kept` and all that it needs among the first units of `moment`.
+    /// `kept` and all that it needs among the units of `moment`.
     #[must_use]
     pub fn with_needs(&self, moment: &Moment, kept: &BTreeSet<usize>) -> BTreeSet<usize> {
         let mut closed = moment.forced.clone();
         let mut open: Vec<usize> = kept.iter().copied().collect();
         while let Some(unit) = open.pop() {
-            if closed.insert(unit) {
+            if unit >= moment.below && closed.insert(unit) {
                 open.extend(&self.units[unit].needs);
             }
         }
@@ -137,9 +163,9 @@ impl Ordered {
     #[must_use]
     pub fn without(&self, moment: &Moment, dropped: &BTreeSet<usize>) -> BTreeSet<usize> {
         let mut kept = BTreeSet::new();
-        for unit in 0..moment.units {
-            let allowed = !dropped.contains(&unit)
-                && self.units[unit].needs.iter().all(|need| kept.contains(need));
+        for unit in moment.below..moment.units {
+            let is_kept = |need: &usize| *need < moment.below || kept.contains(need);
+            let allowed = !dropped.contains(&unit) && self.units[unit].needs.iter().all(is_kept);
             if allowed || moment.forced.contains(&unit) {
                 kept.insert(unit);
             }
@@ -150,17 +176,20 @@ impl Ordered {
     /// Units that are not durable at `moment`.
     #[must_use]
     pub fn pending(&self, moment: &Moment) -> Vec<usize> {
-        (0..moment.units).filter(|unit| !moment.forced.contains(unit)).collect()
+        (moment.below..moment.units).filter(|unit| !moment.forced.contains(unit)).collect()
     }
 
-    /// Whether a crash at `moment` may leave exactly `kept`.
+    /// Whether a crash at `moment` may leave the first `below` units and `kept`, and nothing else.
     #[must_use]
-    pub fn allows(&self, moment: &Moment, kept: &BTreeSet<usize>) -> bool {
-        moment.forced.is_subset(kept)
+    pub fn allows(&self, moment: &Moment, below: usize, kept: &BTreeSet<usize>) -> bool {
+        let is_kept = |unit: &usize| *unit < below || kept.contains(unit);
+        let whole = (below..moment.below).all(|unit| kept.contains(&unit));
+        whole
+            && below <= moment.units
+            && moment.forced.iter().all(is_kept)
             && kept.iter().all(|&unit| {
                 unit < moment.units
-                    && (moment.forced.contains(&unit)
-                        || self.units[unit].needs.iter().all(|need| kept.contains(need)))
+                    && (moment.is_forced(unit) || self.units[unit].needs.iter().all(is_kept))
             })
     }
 }
@@ -214,9 +243,10 @@ impl Builder<'_> {
             && let Change::Move { to, node, .. } = &change
             && self.replaces(to)
         {
-            needs.extend(self.of_file.get(node).into_iter().flatten());
+            needs.extend(self.pending_of(*node));
         }
-        if self.model.order == Order::Journal && self.is_journaled(&change) {
+        let journaled = self.model.order == Order::Journal && self.is_journaled(&change);
+        if journaled {
             needs.extend(self.journal.replace(number));
         }
         match &change {
@@ -231,7 +261,13 @@ impl Builder<'_> {
         if let Some(node) = change.file() {
             self.of_file.entry(node).or_default().push(number);
         }
-        self.units.push(Unit { change, call, event, needs: needs.into_iter().collect() });
+        self.units.push(Unit {
+            change,
+            call,
+            event,
+            needs: needs.into_iter().collect(),
+            journaled,
+        });
     }
 
     /// Whether the size goes into the journal as the call is made: sizes of appends come with their
@@ -247,27 +283,31 @@ impl Builder<'_> {
 
     /// Whether an append ends within a page that has a block on the disk.
     fn is_zero_tail(&self, node: NodeId, from: u64, growth: Growth) -> bool {
-        let page = from / PAGE as u64;
-        let on_disk = |unit: &usize| {
-            self.forced.contains(unit)
-                && matches!(&self.units[*unit].change,
-                    Change::Data { offset, .. } if offset / PAGE as u64 == page)
-        };
         let before =
             || self.run.base.content(node).is_some_and(|file: &Content| file.has_page_at(from));
         self.model.zero_tail
             && growth == Growth::Tail
-            && (self.of_file.get(&node).is_some_and(|units| units.iter().any(on_disk)) || before())
+            && (self.on_disk.contains(&(node, from / PAGE as u64)) || before())
     }
 
-    /// Data of a file between two places.
+    fn is_forced(&self, unit: usize) -> bool {
+        unit < self.below || self.forced.contains(&unit)
+    }
+
+    /// Units of a file that are not durable.
+    fn pending_of(&self, node: NodeId) -> impl DoubleEndedIterator<Item = usize> + '_ {
+        let units = self.of_file.get(&node).map_or(&[][..], Vec::as_slice);
+        let first = units.partition_point(|&unit| unit < self.below);
+        units[first..].iter().copied().filter(|&unit| !self.forced.contains(&unit))
+    }
+
+    /// Data of a file between two places that is not durable.
     fn data_in(&self, node: NodeId, from: u64, to: u64) -> Vec<usize> {
-        let of_file = self.of_file.get(&node).map_or(&[][..], Vec::as_slice);
-        let within = |unit: &&usize| {
-            matches!(&self.units[**unit].change, Change::Data { offset, bytes, .. }
+        let within = |unit: &usize| {
+            matches!(&self.units[*unit].change, Change::Data { offset, bytes, .. }
                 if *offset < to && *offset + bytes.len() as u64 > from)
         };
-        of_file.iter().filter(within).copied().collect()
+        self.pending_of(node).filter(within).collect()
     }
 
     /// Whether a name stands for a file by now.
@@ -289,6 +329,7 @@ impl Builder<'_> {
         self.moments.push(Moment {
             event,
             units: self.units.len(),
+            below: self.below,
             forced: self.forced.clone(),
             issued: self.issued,
             acked: self.acked,
@@ -302,7 +343,7 @@ impl Builder<'_> {
         }
         let mut forced: BTreeSet<usize> = self.started.clone();
         match sync {
-            Sync::All => forced.extend(0..self.units.len()),
+            Sync::All => forced.extend(self.below..self.units.len()),
             Sync::File(node) => self.file(*node, &mut forced),
             Sync::Data(node, range) => {
                 if self.is_size_pending(*node) {
@@ -315,27 +356,35 @@ impl Builder<'_> {
             Sync::Started(..) => {}
         }
         if self.model.fsync == Forces::Everything && !forced.is_empty() {
-            forced.extend(0..self.units.len());
+            forced.extend(self.below..self.units.len());
         }
         let forced = self.closed(forced);
-        if forced.is_subset(&self.forced) {
+        if forced.is_empty() {
             return;
         }
         self.moment(event);
+        for &unit in &forced {
+            if let Change::Data { node, offset, .. } = &self.units[unit].change {
+                self.on_disk.insert((*node, offset / PAGE as u64));
+            }
+        }
         self.forced.extend(forced);
+        while self.forced.remove(&self.below) {
+            self.below += 1;
+        }
         self.started.clear();
     }
 
-    /// What forced units need is forced with them; the journal before them only where the file system
+    /// Units among `forced` that are not durable yet. What they need is forced with them; the journal before them only where the file system
     /// has no other way to write one.
     fn closed(&self, forced: BTreeSet<usize>) -> BTreeSet<usize> {
         let mut closed = BTreeSet::new();
         let mut open: Vec<usize> = forced.into_iter().collect();
         while let Some(unit) = open.pop() {
-            if closed.insert(unit) {
+            if !self.is_forced(unit) && closed.insert(unit) {
                 let journal = self.model.order == Order::Journal && self.model.forced_alone;
                 let needs = self.units[unit].needs.iter().filter(|&&need| {
-                    !(journal && self.is_journaled(&self.units[need].change))
+                    !(journal && self.units[need].journaled)
                         || shares_key(&self.units[unit].change, &self.units[need].change)
                 });
                 open.extend(needs);
@@ -346,25 +395,21 @@ impl Builder<'_> {
 
     /// Whether a file's size or its blocks are not durable yet: then `fdatasync` is `fsync`.
     fn is_size_pending(&self, node: NodeId) -> bool {
-        let units = self.of_file.get(&node).map_or(&[][..], Vec::as_slice);
-        units.iter().any(|unit| {
-            !self.forced.contains(unit) && !matches!(self.units[*unit].change, Change::Data { .. })
-        })
+        self.pending_of(node).any(|unit| !matches!(self.units[unit].change, Change::Data { .. }))
     }
 
     fn file(&self, node: NodeId, forced: &mut BTreeSet<usize>) {
-        forced.extend(self.of_file.get(&node).into_iter().flatten());
+        forced.extend(self.pending_of(node));
         match self.model.fsync {
             Forces::Own => {}
             Forces::OwnAndName => self.name_of(node, forced),
             Forces::OwnAndJournal => forced.extend(self.journal),
             Forces::OwnAndJournalToIt => {
                 forced.extend(self.names.get(&node));
-                let own = self.of_file.get(&node).into_iter().flatten();
-                let journaled = |unit: &&usize| self.is_journaled(&self.units[**unit].change);
-                forced.extend(own.rev().find(journaled));
+                let journaled = |unit: &usize| self.units[*unit].journaled;
+                forced.extend(self.pending_of(node).rev().find(journaled));
             }
-            Forces::Everything => forced.extend(0..self.units.len()),
+            Forces::Everything => forced.extend(self.below..self.units.len()),
         }
     }
 
@@ -372,7 +417,7 @@ impl Builder<'_> {
     fn name_of(&self, node: NodeId, forced: &mut BTreeSet<usize>) {
         let mut node = node;
         while let Some(&unit) = self.names.get(&node) {
-            if !forced.insert(unit) && self.forced.contains(&unit) {
+            if !forced.insert(unit) && self.is_forced(unit) {
                 return;
             }
             node = match &self.units[unit].change {
@@ -386,15 +431,16 @@ impl Builder<'_> {
     fn dir(&self, dir: NodeId, forced: &mut BTreeSet<usize>) {
         match self.model.fsync {
             Forces::OwnAndJournal => forced.extend(self.journal),
-            Forces::Everything => forced.extend(0..self.units.len()),
+            Forces::Everything => forced.extend(self.below..self.units.len()),
             Forces::Own | Forces::OwnAndName | Forces::OwnAndJournalToIt => {
                 let touches = |change: &Change| match change {
                     Change::Name { dir: changed, .. } => *changed == dir,
                     Change::Move { from, to, .. } => from.0 == dir || to.0 == dir,
                     _ => false,
                 };
-                let names = self.units.iter().enumerate().filter(|(_, unit)| touches(&unit.change));
-                forced.extend(names.map(|(number, _)| number));
+                let names = (self.below..self.units.len())
+                    .filter(|&unit| touches(&self.units[unit].change));
+                forced.extend(names);
                 if self.model.fsync == Forces::OwnAndName {
                     self.name_of(dir, forced);
                 }

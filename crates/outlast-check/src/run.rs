@@ -159,6 +159,8 @@ pub struct Run {
     pub blind: Vec<String>,
     /// How the program ended.
     pub ended: Ended,
+    /// Transactions begun and acknowledged before the run: those of the crash that it recovers from.
+    pub promised: (u64, u64),
 }
 
 /// How a captured program ended.

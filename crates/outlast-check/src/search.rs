@@ -24,7 +24,7 @@ pub struct State {
     pub model: usize,
     /// The index of the moment.
     pub moment: usize,
-    /// The units kept.
+    /// The units kept, besides those that are durable before all others are.
     pub kept: BTreeSet<usize>,
 }
 
@@ -101,15 +101,25 @@ pub struct Coverage {
     pub cut_short: bool,
 }
 
+/// Verdicts by content, which hold for every run that leads to it.
+#[derive(Default)]
+struct Verdicts {
+    /// With what was begun and acknowledged.
+    told: FxHashMap<(u128, u64, u64), Outcome>,
+    /// Of checks that name what they recovered.
+    of_state: FxHashMap<u128, Outcome>,
+}
+
 /// Searches a run under models, and keeps all verdicts.
 pub struct Search<'a> {
     run: &'a Run,
     checker: &'a Checker,
     dir: &'a Path,
     limits: Limits,
-    verdicts: FxHashMap<(u128, u64, u64), Outcome>,
-    of_state: FxHashMap<u128, Outcome>,
+    verdicts: Verdicts,
     began: Instant,
+    /// States that passed, one of each content.
+    passed: Vec<State>,
     /// So much was tried by now.
     pub coverage: Coverage,
 }
@@ -123,9 +133,9 @@ impl<'a> Search<'a> {
             checker,
             dir,
             limits,
-            verdicts: FxHashMap::default(),
-            of_state: FxHashMap::default(),
+            verdicts: Verdicts::default(),
             began: Instant::now(),
+            passed: Vec::new(),
             coverage: Coverage::default(),
         }
     }
@@ -136,6 +146,44 @@ impl<'a> Search<'a> {
     /// Those of making its folder.
     pub fn judge(&self) -> io::Result<Judge<'a>> {
         Judge::new(self.checker, self.dir, self.limits.check_time)
+    }
+
+    /// A search of another run by the same check, within the same time, with all verdicts so far: those
+    /// come back by [`Search::end`].
+    #[must_use]
+    pub fn within<'b>(&mut self, run: &'b Run) -> Search<'b>
+    where
+        'a: 'b,
+    {
+        Search {
+            run,
+            checker: self.checker,
+            dir: self.dir,
+            limits: self.limits.clone(),
+            verdicts: std::mem::take(&mut self.verdicts),
+            began: self.began,
+            passed: Vec::new(),
+            coverage: Coverage { distinct: self.coverage.distinct, ..Coverage::default() },
+        }
+    }
+
+    /// Takes back the verdicts of a search within this one.
+    pub fn end(&mut self, within: Search<'_>) {
+        self.verdicts = within.verdicts;
+        self.coverage.distinct = within.coverage.distinct;
+        self.coverage.cut_short |= within.coverage.cut_short;
+    }
+
+    /// States that passed, one of each content, in the order tried.
+    #[must_use]
+    pub fn passed(&self) -> &[State] {
+        &self.passed
+    }
+
+    /// Whether the time for checks is over.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.began.elapsed() >= self.limits.time
     }
 
     /// The verdict of one state.
@@ -159,15 +207,16 @@ impl<'a> Search<'a> {
     }
 
     fn known(&self, hash: u128, moment: &Moment) -> Option<&Outcome> {
-        self.of_state.get(&hash).or_else(|| self.verdicts.get(&(hash, moment.issued, moment.acked)))
+        let Verdicts { told, of_state } = &self.verdicts;
+        of_state.get(&hash).or_else(|| told.get(&(hash, moment.issued, moment.acked)))
     }
 
     fn keep(&mut self, hash: u128, issued: u64, acked: u64, outcome: Outcome) {
         self.coverage.distinct += 1;
         if outcome.is_of_state() {
-            self.of_state.insert(hash, outcome);
+            self.verdicts.of_state.insert(hash, outcome);
         } else {
-            self.verdicts.insert((hash, issued, acked), outcome);
+            self.verdicts.told.insert((hash, issued, acked), outcome);
         }
     }
 
@@ -269,8 +318,9 @@ impl<'a> Search<'a> {
             )| {
                 match outcome {
                     Ok(outcome) => {
-                        if let Some(wrong) = outcome.wrong(issued, acked) {
-                            failures.push(Failure { state, wrong });
+                        match outcome.wrong(issued, acked) {
+                            Some(wrong) => failures.push(Failure { state, wrong }),
+                            None => this.passed.push(state),
                         }
                         this.keep(hash, issued, acked, outcome);
                         news(&this.coverage, failures.len());
@@ -282,7 +332,7 @@ impl<'a> Search<'a> {
                 while let Ok(result) = results.try_recv() {
                     take(self, failures, result);
                 }
-                if self.began.elapsed() >= self.limits.time {
+                if self.is_over() {
                     self.coverage.cut_short = true;
                 }
                 if self.coverage.cut_short || failures.len() >= enough {
@@ -349,7 +399,7 @@ pub fn bases(run: &Run, model: &Ordered) -> Vec<Base> {
         .moments
         .iter()
         .map(|moment| {
-            while moment.forced.contains(&base.units) {
+            while base.units < moment.below {
                 base.tree.apply(&model.units[base.units].change);
                 base.units += 1;
             }
@@ -392,7 +442,7 @@ fn sets(
                 kept.extend(&moment.forced);
                 kept
             });
-            let sets = all.filter(|kept| model.allows(moment, kept)).collect();
+            let sets = all.filter(|kept| model.allows(moment, moment.below, kept)).collect();
             return (sets, true);
         }
         Stratum::Pairs if !few && pending.len() <= PAIR_UNITS => {

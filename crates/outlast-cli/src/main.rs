@@ -4,6 +4,7 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod bench;
+mod check;
 mod compare;
 mod crash;
 mod list;
@@ -87,6 +88,8 @@ enum Command {
     Crash(crash::CrashArgs),
     /// Measure and crash everything; write a page and all results.
     Report(report::ReportArgs),
+    /// Crash any program that writes files at a loss of power, and have it recover.
+    Check(outlast_check::cli::CheckArgs),
     /// Run the timed machine: streams, traces of real programs, the cost of operations.
     Sim(sim::SimArgs),
     /// Capture a trace of a real program, or look into one.
@@ -121,6 +124,7 @@ fn run(cli: &Cli) -> CommandResult {
         Command::Sqlite(command) => sqlite::run(command, cli.json, cli.seed),
         Command::Bench(args) => bench::run(args, cli.json, cli.seed),
         Command::Crash(args) => crash::run(args, cli.json, cli.seed),
+        Command::Check(args) => check::run(args, cli.json, cli.seed),
         Command::Report(args) => report::run(args, cli.json, cli.seed),
         Command::Sim(args) => sim::run(args, cli.json, cli.seed),
         Command::Trace(args) => trace::run(args, cli.json, cli.seed),

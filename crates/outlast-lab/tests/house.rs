@@ -20,6 +20,7 @@ const FLOORS: &[&str] = &[
     "outlast-sim",
     "outlast-schemes",
     "outlast-workloads",
+    "outlast-check",
     "outlast-crash",
     "outlast-rtl",
     "outlast-peers",
@@ -44,10 +45,11 @@ const STRANGERS: &[(&str, &str)] = &[
     ("outlast-derive", "outlast-matrix"),
 ];
 
-/// Crates whose trade is memory, vectors and foreign functions; all others forbid unsafe code.
+/// Crates whose trade is memory, vectors, traced processes and foreign functions; all others forbid unsafe code.
 const MAY_BE_UNSAFE: &[&str] = &[
     "outlast-matrix",
     "outlast-pmem",
+    "outlast-check",
     "outlast-peers",
     "outlast-rtl",
     "outlast-sqlite",

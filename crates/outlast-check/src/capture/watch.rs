@@ -386,6 +386,7 @@ impl Watch {
             calls: self.calls,
             blind: self.blind,
             ended,
+            promised: (0, 0),
         };
         if let Some(difference) = run.whole().difference(&self.dir)? {
             return Err(io::Error::other(format!(
