@@ -67,6 +67,9 @@ pub struct CheckArgs {
     /// Checks at a time; as many as there are processors if not given.
     #[arg(long, value_name = "N")]
     pub jobs: Option<usize>,
+    /// Takes data as read that the recovery from a dozen states did not read.
+    #[arg(long)]
+    pub all_data: bool,
     /// Writes the first finding's directory here.
     #[arg(long, value_name = "DIR")]
     pub keep: Option<PathBuf>,
@@ -129,6 +132,7 @@ pub fn run(
         folder: None,
         marks,
         time: Duration::from_secs(args.time),
+        reads: false,
     })?;
     let captured = began.elapsed();
     let grain = Grain { bytes: args.sector };
@@ -144,6 +148,9 @@ pub fn run(
     };
     let mut search = Search::new(&run, &checker, &args.dir, limits);
     without_a_crash(&run, &ordered, &mut search, &command)?;
+    if !args.all_data {
+        search.learn_reads(&ordered[0])?;
+    }
     let mut last = Instant::now();
     let mut news = |coverage: &crate::search::Coverage, failures: usize| {
         if last.elapsed() > Duration::from_secs(2) {
@@ -275,6 +282,7 @@ impl Twice<'_> {
                 folder: Some(folder.to_owned()),
                 marks: Marks::default(),
                 time: Duration::from_secs(self.args.check_time),
+                reads: false,
             })?;
             if recovery.counts().0 == 0 {
                 continue;

@@ -4,7 +4,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use crate::tree::Tree;
+use crate::tree::{Read, Tree};
 
 /// A file or directory of a run. Its number is given once, also where the kernel gives an inode's
 /// number again.
@@ -161,6 +161,9 @@ pub struct Run {
     pub ended: Ended,
     /// Transactions begun and acknowledged before the run: those of the crash that it recovers from.
     pub promised: (u64, u64),
+    /// What the run has read of files that were there before it, if that was watched: nothing of those
+    /// without an entry.
+    pub read: Read,
 }
 
 /// How a captured program ended.

@@ -12,10 +12,12 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::capture::{self, CaptureError, marks::Marks};
 use crate::judge::{Checker, Judge, Outcome};
 use crate::order::{Moment, Ordered};
 use crate::run::Run;
-use crate::tree::Tree;
+use crate::run::{Change, NodeId};
+use crate::tree::{Node, ROOT, Read, Tree};
 
 /// A state: what of a run a crash has kept.
 #[derive(Clone, Debug)]
@@ -117,6 +119,7 @@ pub struct Search<'a> {
     dir: &'a Path,
     limits: Limits,
     verdicts: Verdicts,
+    read: Read,
     began: Instant,
     /// States that passed, one of each content.
     passed: Vec<State>,
@@ -134,6 +137,7 @@ impl<'a> Search<'a> {
             dir,
             limits,
             verdicts: Verdicts::default(),
+            read: Read::default(),
             began: Instant::now(),
             passed: Vec::new(),
             coverage: Coverage::default(),
@@ -161,6 +165,7 @@ impl<'a> Search<'a> {
             dir: self.dir,
             limits: self.limits.clone(),
             verdicts: std::mem::take(&mut self.verdicts),
+            read: Read::default(),
             began: self.began,
             passed: Vec::new(),
             coverage: Coverage { distinct: self.coverage.distinct, ..Coverage::default() },
@@ -172,6 +177,49 @@ impl<'a> Search<'a> {
         self.verdicts = within.verdicts;
         self.coverage.distinct = within.coverage.distinct;
         self.coverage.cut_short |= within.coverage.cut_short;
+    }
+
+    /// Captures the recovery from states all over the run, and leaves out of all states from now on what
+    /// none of them reads: logs for people, locks, memory that is shared and built anew.
+    ///
+    /// # Errors
+    /// A recovery cannot be captured.
+    pub fn learn_reads(&mut self, model: &Ordered) -> Result<(), CaptureError> {
+        const STATES: usize = 6;
+        let judge = self.judge()?;
+        let bases = bases(self.run, model);
+        let last = model.moments.len() - 1;
+        let mut seen: Read = Read::default();
+        for step in 0..STATES {
+            let index = last * step / (STATES - 1);
+            let moment = &model.moments[index];
+            for kept in [model.without(moment, &BTreeSet::new()), moment.forced.clone()] {
+                let tree = bases[index].tree(model, &kept);
+                judge.lay_out(&tree)?;
+                let (command, folder) = judge.words(moment.issued, moment.acked);
+                let recovery = capture::capture(&capture::Options {
+                    dir: judge.place().to_owned(),
+                    command,
+                    folder: Some(folder.to_owned()),
+                    marks: Marks::default(),
+                    time: self.limits.check_time,
+                    reads: true,
+                })?;
+                let mut there = Vec::new();
+                same_places(&tree, &recovery.base, (ROOT, ROOT), &mut there);
+                for (node, of_recovery) in there {
+                    // Of an empty file nothing can be told.
+                    if tree.content(node).is_none_or(|content| content.size == 0) {
+                        continue;
+                    }
+                    let end = recovery.read.get(&of_recovery).copied().unwrap_or(0);
+                    let known = seen.entry(node).or_insert(0);
+                    *known = (*known).max(end);
+                }
+            }
+        }
+        self.read = seen;
+        Ok(())
     }
 
     /// States that passed, one of each content, in the order tried.
@@ -196,7 +244,7 @@ impl<'a> Search<'a> {
         tree: &Tree,
         moment: &Moment,
     ) -> io::Result<Option<String>> {
-        let hash = tree.hash();
+        let hash = tree.hash(&self.read);
         if let Some(outcome) = self.known(hash, moment) {
             return Ok(outcome.wrong(moment.issued, moment.acked));
         }
@@ -244,7 +292,7 @@ impl<'a> Search<'a> {
                     if !wanted(number, moment) {
                         continue;
                     }
-                    let (sets, all) = sets(stratum, model, moment, &mut rng);
+                    let (sets, all) = sets(stratum, model, moment, &self.read, &mut rng);
                     self.coverage.exhausted += usize::from(all);
                     states.extend(sets.into_iter().map(|kept| State {
                         model: number,
@@ -342,7 +390,7 @@ impl<'a> Search<'a> {
                 let model = &models[state.model];
                 let moment = &model.moments[state.moment];
                 let tree = bases[state.model][state.moment].tree(model, &state.kept);
-                let hash = tree.hash();
+                let hash = tree.hash(&self.read);
                 let (issued, acked) = (moment.issued, moment.acked);
                 if let Some(outcome) = self.known(hash, moment) {
                     if let Some(wrong) = outcome.wrong(issued, acked)
@@ -413,9 +461,11 @@ fn sets(
     stratum: Stratum,
     model: &Ordered,
     moment: &Moment,
+    read: &Read,
     rng: &mut StdRng,
 ) -> (Vec<BTreeSet<usize>>, bool) {
-    let pending = model.pending(moment);
+    let mut pending = model.pending(moment);
+    pending.retain(|&unit| is_read(&model.units[unit].change, read));
     let few = pending.len() <= EXHAUSTIVE_UNITS;
     let one = |unit: usize| BTreeSet::from([unit]);
     let sets = match stratum {
@@ -424,9 +474,7 @@ fn sets(
         }
         Stratum::Drops => {
             let mut order = pending.clone();
-            order.sort_by_key(|&unit| {
-                matches!(model.units[unit].change, crate::run::Change::Data { .. })
-            });
+            order.sort_by_key(|&unit| matches!(model.units[unit].change, Change::Data { .. }));
             order.into_iter().map(|unit| model.without(moment, &one(unit))).collect()
         }
         Stratum::Alone => {
@@ -438,12 +486,10 @@ fn sets(
         Stratum::All if few => {
             let all = (0_u32..1 << pending.len()).map(|bits| {
                 let kept = pending.iter().enumerate().filter(|(index, _)| bits & (1 << index) != 0);
-                let mut kept: BTreeSet<usize> = kept.map(|(_, &unit)| unit).collect();
-                kept.extend(&moment.forced);
-                kept
+                model.with_needs(moment, &kept.map(|(_, &unit)| unit).collect())
             });
-            let sets = all.filter(|kept| model.allows(moment, moment.below, kept)).collect();
-            return (sets, true);
+            let sets: BTreeSet<BTreeSet<usize>> = all.collect();
+            return (sets.into_iter().collect(), true);
         }
         Stratum::Pairs if !few && pending.len() <= PAIR_UNITS => {
             let mut sets = Vec::new();
@@ -464,4 +510,30 @@ fn sets(
         Stratum::All | Stratum::Pairs | Stratum::Random => Vec::new(),
     };
     (sets, false)
+}
+
+/// Whether a recovery may see a change: data that no recovery reads needs no states.
+fn is_read(change: &Change, read: &Read) -> bool {
+    match change {
+        Change::Data { node, offset, .. } => read.get(node).is_none_or(|&end| *offset < end),
+        _ => true,
+    }
+}
+
+/// Files at the same places of two trees.
+fn same_places(
+    one: &Tree,
+    other: &Tree,
+    dirs: (NodeId, NodeId),
+    found: &mut Vec<(NodeId, NodeId)>,
+) {
+    let (Node::Dir(names), Node::Dir(_)) = (one.node(dirs.0), other.node(dirs.1)) else { return };
+    for (name, &node) in names {
+        let Some(there) = other.lookup(dirs.1, name) else { continue };
+        match one.node(node) {
+            Node::File(_) => found.push((node, there)),
+            Node::Dir(_) if node != dirs.0 => same_places(one, other, (node, there), found),
+            _ => {}
+        }
+    }
 }

@@ -104,6 +104,16 @@ pub const STOPPING: &[libc::c_long] = &[
     libc::SYS_mknod,
 ];
 
+/// Calls that read files.
+pub const READING: &[libc::c_long] = &[
+    libc::SYS_read,
+    libc::SYS_pread64,
+    libc::SYS_readv,
+    libc::SYS_preadv,
+    libc::SYS_preadv2,
+    libc::SYS_mmap,
+];
+
 #[cfg(target_arch = "x86_64")]
 const AUDIT_ARCH: u32 = 0xc000_003e;
 #[cfg(target_arch = "aarch64")]
@@ -132,7 +142,8 @@ const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
 
 /// The filter: calls of [`STOPPING`] stop, opens only where they may create or cut,
 /// mappings only where they are shared; `io_uring` is refused, so that programs use ordinary calls.
-fn filter() -> Vec<libc::sock_filter> {
+/// With `reads`, reads of files and all their mappings stop as well.
+fn filter(reads: bool) -> Vec<libc::sock_filter> {
     let step = |code, k, jt, jf| libc::sock_filter { code, jt, jf, k };
     let stop = libc::SECCOMP_RET_TRACE | Trap::Call as u32;
     let mut program = vec![
@@ -146,7 +157,8 @@ fn filter() -> Vec<libc::sock_filter> {
         step(ANY_BIT, X32_BIT, 0, 1),
         step(RETURN, libc::SECCOMP_RET_TRACE | Trap::Foreign as u32, 0, 0),
     ]);
-    for &call in STOPPING {
+    let reading = if reads { READING } else { &[] };
+    for &call in STOPPING.iter().chain(reading) {
         program.push(step(EQUAL, call as u32, 0, 1));
         program.push(step(RETURN, stop, 0, 0));
     }
@@ -183,7 +195,7 @@ fn filter() -> Vec<libc::sock_filter> {
 pub const MARKS_FD: RawFd = 198;
 
 /// Starts `command`, traced and stopped before its first instruction, with `stdout` as its standard
-/// output and `marks` as descriptor [`MARKS_FD`]. The search path is the caller's.
+/// output and `marks` as descriptor [`MARKS_FD`]. With `reads` it stops where it reads files, too.
 ///
 /// # Errors
 /// The kernel refuses a new process, a filter or to be traced.
@@ -192,8 +204,9 @@ pub fn start(
     stdout: RawFd,
     marks: RawFd,
     folder: Option<&Path>,
+    reads: bool,
 ) -> io::Result<Tid> {
-    let filter = filter();
+    let filter = filter(reads);
     let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_ptr().cast_mut() };
     let mut argv: Vec<*const libc::c_char> = command.iter().map(|word| word.as_ptr()).collect();
     argv.push(ptr::null());

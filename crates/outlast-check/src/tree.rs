@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::hash::Hasher;
-use std::io::{self, Read};
+use std::io::{self, Read as _};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
+use rustc_hash::FxHashMap;
 use siphasher::sip128::{Hasher128, SipHasher13};
 
 use crate::run::{Change, NodeId};
@@ -140,13 +141,13 @@ impl Content {
         }
     }
 
-    fn hash(&self) -> u128 {
-        *self.hash.get_or_init(|| {
+    /// Of the size and of the content up to `end`.
+    fn hash(&self, end: u64) -> u128 {
+        let of = |end: u64| {
             let mut hasher = SipHasher13::new();
             hasher.write_u64(self.size);
             for (&number, page) in &self.pages {
-                let Some(length) =
-                    self.size.checked_sub(number * PAGE as u64).filter(|&left| left != 0)
+                let Some(length) = end.checked_sub(number * PAGE as u64).filter(|&left| left != 0)
                 else {
                     break;
                 };
@@ -157,7 +158,8 @@ impl Content {
                 }
             }
             hasher.finish128().as_u128()
-        })
+        };
+        if end < self.size { of(end) } else { *self.hash.get_or_init(|| of(self.size)) }
     }
 
     fn write_to(&self, file: &File) -> io::Result<()> {
@@ -194,6 +196,9 @@ pub enum Node {
 pub struct Tree {
     nodes: Vec<Arc<Node>>,
 }
+
+/// Bytes of files that a recovery reads: all before the given one. Files without an entry are read whole.
+pub type Read = FxHashMap<NodeId, u64>;
 
 /// The first node: the directory that is checked.
 pub const ROOT: NodeId = NodeId(0);
@@ -286,19 +291,20 @@ impl Tree {
         }
     }
 
-    /// The hash of all that the root leads to: equal trees have equal hashes, however they came about.
+    /// The hash of all that the root leads to, as far as it is read: trees that are equal there have
+    /// equal hashes, however they came about.
     #[must_use]
-    pub fn hash(&self) -> u128 {
+    pub fn hash(&self, read: &Read) -> u128 {
         let mut hasher = SipHasher13::new();
-        self.hash_into(ROOT, &mut hasher, 0);
+        self.hash_into(ROOT, read, &mut hasher, 0);
         hasher.finish128().as_u128()
     }
 
-    fn hash_into(&self, id: NodeId, hasher: &mut SipHasher13, depth: usize) {
+    fn hash_into(&self, id: NodeId, read: &Read, hasher: &mut SipHasher13, depth: usize) {
         match self.node(id) {
             Node::File(content) => {
                 hasher.write_u8(1);
-                hasher.write_u128(content.hash());
+                hasher.write_u128(content.hash(read.get(&id).copied().unwrap_or(u64::MAX)));
             }
             Node::Link(target) => {
                 hasher.write_u8(2);
@@ -312,7 +318,7 @@ impl Tree {
                     hasher.write_usize(name.len());
                     hasher.write(name);
                     if depth < DEPTH_MAX {
-                        self.hash_into(child, hasher, depth + 1);
+                        self.hash_into(child, read, hasher, depth + 1);
                     }
                 }
             }

@@ -82,12 +82,17 @@ impl Tracer<'_> {
                 let pending = self.write("pwritev2", tid, a, at, source)?;
                 Ok(pending.map(|pending| with_flags(pending, entry.args[5])))
             }
-            libc::SYS_sendfile => self.write("sendfile", tid, a, None, Source::Elsewhere),
+            libc::SYS_sendfile => {
+                self.read_source(tid, b);
+                self.write("sendfile", tid, a, None, Source::Elsewhere)
+            }
             libc::SYS_splice => {
+                self.read_source(tid, a);
                 let at = self.pointed(tid, d);
                 self.write("splice", tid, c, at, Source::Elsewhere)
             }
             libc::SYS_copy_file_range => {
+                self.read_source(tid, a);
                 let at = self.pointed(tid, d);
                 self.write("copy_file_range", tid, c, at, Source::Elsewhere)
             }
@@ -158,6 +163,16 @@ impl Tracer<'_> {
                 kind("syncfs", here.then(sync_all))
             }
             libc::SYS_msync => self.msync(tid, a, b, c as i32),
+            libc::SYS_read
+            | libc::SYS_pread64
+            | libc::SYS_readv
+            | libc::SYS_preadv
+            | libc::SYS_preadv2 => {
+                if let Some(node) = self.node_of_fd(tid, a)? {
+                    self.watch.reads(node);
+                }
+                Ok(None)
+            }
             libc::SYS_mmap => {
                 self.mmap(tid, entry.args)?;
                 Ok(None)
@@ -172,6 +187,15 @@ impl Tracer<'_> {
 
     fn fd(&mut self, tid: Tid, fd: u64) -> Option<File> {
         sys::descriptor_of(self.process(tid).ok()?, fd as i32).ok()
+    }
+
+    /// Notes that a call reads a file.
+    fn read_source(&mut self, tid: Tid, fd: u64) {
+        let metadata = self.fd(tid, fd).and_then(|file| file.metadata().ok());
+        let node = metadata.and_then(|file| self.watch.node_of((file.dev(), file.ino())));
+        if let Some(node) = node {
+            self.watch.reads(node);
+        }
     }
 
     fn node_of_fd(&mut self, tid: Tid, fd: u64) -> io::Result<Option<NodeId>> {
@@ -367,9 +391,16 @@ impl Tracer<'_> {
             return Ok(());
         }
         let Some(file) = self.fd(tid, fd) else { return Ok(()) };
+        let shared = flags & libc::MAP_SHARED as u64 != 0;
         let writable = sys::flags_and_place(&file).0 & libc::O_ACCMODE == libc::O_RDWR;
-        if writable && let Some(node) = self.watch.opened(&file, false)? {
-            self.watch.maps(node);
+        if !(self.options.reads || shared && writable) {
+            return Ok(());
+        }
+        if let Some(node) = self.watch.opened(&file, false)? {
+            self.watch.reads(node);
+            if shared && writable {
+                self.watch.maps(node);
+            }
         }
         Ok(())
     }

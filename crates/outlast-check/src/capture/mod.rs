@@ -44,6 +44,8 @@ pub struct Options {
     pub marks: Marks,
     /// It is stopped then.
     pub time: Duration,
+    /// Whether what it reads is recorded as well.
+    pub reads: bool,
 }
 
 /// A program that cannot be captured.
@@ -110,9 +112,14 @@ pub fn capture(options: &Options) -> Result<Run, CaptureError> {
         .iter()
         .map(|pipe| Ok((identity(pipe)?, Lines::default())))
         .collect::<io::Result<_>>()?;
-    let leader =
-        sys::start(&words, stdout.as_raw_fd(), marks.as_raw_fd(), options.folder.as_deref())
-            .map_err(CaptureError::Refused)?;
+    let leader = sys::start(
+        &words,
+        stdout.as_raw_fd(),
+        marks.as_raw_fd(),
+        options.folder.as_deref(),
+        options.reads,
+    )
+    .map_err(CaptureError::Refused)?;
     drop((stdout, marks));
     drain(stdout_read);
     drain(marks_read);

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use rustc_hash::FxHashMap;
 
 use crate::run::{Call, CallId, Change, Ended, Event, Growth, NodeId, Run, Step, Sync};
-use crate::tree::{self, Content, Node, PAGE, Tree};
+use crate::tree::{self, Content, Node, PAGE, Read, Tree};
 
 /// Bytes that a crash never tears: stores through mappings are told apart in this unit.
 pub const SECTOR: usize = 512;
@@ -38,6 +38,9 @@ pub struct Watch {
     calls: Vec<Call>,
     blind: Vec<String>,
     paths: FxHashMap<NodeId, String>,
+    /// What was read of each file, and where each was cut off before.
+    read: Read,
+    cut: FxHashMap<NodeId, u64>,
 }
 
 /// Opens `path` for its identity alone, which the descriptor pins.
@@ -80,6 +83,8 @@ impl Watch {
             calls: Vec::new(),
             blind: Vec::new(),
             paths: FxHashMap::default(),
+            read: Read::default(),
+            cut: FxHashMap::default(),
         })
     }
 
@@ -135,6 +140,10 @@ impl Watch {
         if let Step::Change(change) = &step {
             if change.is_name() {
                 self.paths.clear();
+            }
+            if let Change::Cut { node, to } = change {
+                let least = self.cut.entry(*node).or_insert(*to);
+                *least = (*least).min(*to);
             }
             self.now.apply(change);
         }
@@ -322,6 +331,12 @@ impl Watch {
         Ok(true)
     }
 
+    /// A file is read: of its first content, what has not been cut off by now.
+    pub fn reads(&mut self, node: NodeId) {
+        let end = self.cut.get(&node).copied().unwrap_or(u64::MAX);
+        self.read.entry(node).or_insert(end);
+    }
+
     /// The file is mapped for writing: it is compared at every stop from here on.
     pub fn maps(&mut self, node: NodeId) {
         if !self.mapped.contains(&node) {
@@ -387,6 +402,7 @@ impl Watch {
             blind: self.blind,
             ended,
             promised: (0, 0),
+            read: self.read,
         };
         if let Some(difference) = run.whole().difference(&self.dir)? {
             return Err(io::Error::other(format!(
