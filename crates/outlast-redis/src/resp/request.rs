@@ -19,9 +19,11 @@ const INLINE_BYTES_MAX: usize = 64 << 10;
 const UNKNOWN_WORDS_MAX: usize = 10;
 const UNKNOWN_BULK_BYTES_MAX: usize = 16 << 10;
 
-/// A request that is still arriving. It never looks twice at what it has read.
+/// A request that is still arriving. No byte is parsed twice: an outcome is kept until [`clear`](Self::clear).
 #[derive(Default, Debug)]
 pub(crate) struct Request {
+    /// The bytes of the whole request, or the error of a malformed one.
+    outcome: Option<Result<usize, String>>,
     /// Words that are still to come, once the array's head was read.
     words_left: Option<usize>,
     /// Bytes of the next word, once its head was read.
@@ -47,12 +49,36 @@ impl Request {
     /// For the next request.
     pub fn clear(&mut self) {
         self.ranges.clear();
+        self.outcome = None;
         (self.words_left, self.word_bytes, self.read, self.searched) = (None, None, 0, 0);
     }
 
-    /// Goes on with what has arrived: all bytes from the request's first on. After an error the
-    /// connection is of no more use.
+    /// The bytes of the request, once it is whole.
+    pub fn whole(&self) -> Option<usize> {
+        self.outcome.as_ref()?.as_ref().ok().copied()
+    }
+
+    /// Whether its end, or an error, was found.
+    pub fn is_done(&self) -> bool {
+        self.outcome.is_some()
+    }
+
+    /// Goes on with what has arrived: all bytes from the request's first on. A request that is whole or
+    /// malformed has the same outcome at every further call.
     pub fn parse(&mut self, bytes: &[u8], limits: &Limits) -> Result<Parsed, String> {
+        if let Some(outcome) = &self.outcome {
+            return outcome.clone().map(Parsed::Whole);
+        }
+        let parsed = self.advance(bytes, limits);
+        match &parsed {
+            Ok(Parsed::Partly) => {}
+            Ok(Parsed::Whole(len)) => self.outcome = Some(Ok(*len)),
+            Err(error) => self.outcome = Some(Err(error.clone())),
+        }
+        parsed
+    }
+
+    fn advance(&mut self, bytes: &[u8], limits: &Limits) -> Result<Parsed, String> {
         if self.words_left.is_none() {
             match bytes.first() {
                 None => return Ok(Parsed::Partly),
@@ -207,6 +233,26 @@ mod tests {
             assert_eq!(request.parse(&bytes[..end], &LIMITS), Ok(Parsed::Partly), "{end}");
         }
         assert_eq!(request.parse(bytes, &LIMITS), Ok(Parsed::Whole(bytes.len())));
+    }
+
+    /// A malformed request stays malformed: a second look neither panics nor begins behind the bad line.
+    #[test]
+    fn an_error_is_kept() {
+        for bytes in [
+            &b"*\r\n\r\n"[..],
+            b"*x\r\n\r\n",
+            b"*x\r\n*1\r\n$4\r\nPING\r\n",
+            b"*2\r\n$1\r\na\r\n$x\r\n$1\r\nb\r\n",
+            b"*1\r\nfoo\r\n",
+            b"a 'b\r\n",
+        ] {
+            let mut request = Request::default();
+            let first = request.parse(bytes, &LIMITS).unwrap_err();
+            assert_eq!(request.parse(bytes, &LIMITS), Err(first.clone()), "{bytes:?}");
+            assert_eq!(request.whole(), None);
+            request.clear();
+            assert_eq!(request.parse(bytes, &LIMITS), Err(first));
+        }
     }
 
     #[test]

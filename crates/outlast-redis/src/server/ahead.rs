@@ -45,7 +45,7 @@ impl State {
         let Some(client) = self.clients.get(slot).and_then(Option::as_ref) else { return Ok(()) };
         let database = client.database;
         let mut input = &client.input[client.start..];
-        if client.whole.is_some_and(|len| len == input.len()) {
+        if client.request.whole() == Some(input.len()) {
             // Nothing is behind the command that runs next.
             return Ok(());
         }

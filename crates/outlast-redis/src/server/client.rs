@@ -114,9 +114,8 @@ pub(super) struct Client {
     /// What has arrived, from `start` on not yet done.
     pub input: Vec<u8>,
     pub start: usize,
+    /// The request at `start`, with its outcome once that is known.
     pub request: Request,
-    /// The bytes of the request at `start`, once it is whole.
-    pub whole: Option<usize>,
     /// The stream may have more.
     pub may_read: bool,
     pub has_ended: bool,
@@ -153,7 +152,6 @@ impl Client {
             input: Vec::new(),
             start: 0,
             request: Request::default(),
-            whole: None,
             may_read: true,
             has_ended: false,
             reply: Reply::default(),
@@ -188,7 +186,7 @@ impl Client {
 
     /// The request at the front is done.
     pub fn consume(&mut self) {
-        self.start += self.whole.take().unwrap_or(0);
+        self.start += self.request.whole().unwrap_or(0);
         self.request.clear();
     }
 

@@ -79,7 +79,7 @@ impl State {
         if client.blocked.is_some() || client.is_closing || Self::is_held_back(client) {
             return None;
         }
-        if client.start == client.input.len() && client.whole.is_none() {
+        if client.start == client.input.len() {
             return None;
         }
         if client.is_http {
@@ -87,10 +87,10 @@ impl State {
             return (is_whole || client.input.len() > HTTP_BYTES_MAX)
                 .then_some(Next::Own(slot, Own::Http));
         }
-        if client.whole.is_none() {
+        if client.request.whole().is_none() {
             match client.request.parse(&client.input[client.start..], &limits) {
                 Ok(Parsed::Partly) => return None,
-                Ok(Parsed::Whole(len)) => client.whole = Some(len),
+                Ok(Parsed::Whole(_)) => {}
                 Err(what) => return Some(Next::Own(slot, Own::Broken(what))),
             }
         }
@@ -183,7 +183,6 @@ impl State {
             if let Some(client) = self.client(slot) {
                 client.reply.bytes.truncate(reply_len);
                 client.start = start;
-                client.whole = None;
                 client.request.clear();
                 self.queue.push_front(slot);
             }
@@ -210,7 +209,7 @@ impl State {
                 self.touched.push((slot, client.reply.bytes.len(), client.start));
             }
             *begun += 1;
-            bytes += client.whole.unwrap_or(0);
+            bytes += client.request.whole().unwrap_or(0);
             let before = client.reply.bytes.len();
             let changed_before = self.changes.keys.len();
             let Client { input, start, request, reply, database, .. } = client;

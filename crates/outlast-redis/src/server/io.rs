@@ -162,7 +162,10 @@ impl State {
             client.sent = 0;
         }
         // A client that has closed its end gets no answers to commands that are not whole.
-        let is_over = client.has_ended && client.whole.is_none() && client.blocked.is_none();
+        let is_over = client.has_ended
+            && !was_held_back
+            && !client.request.is_done()
+            && client.blocked.is_none();
         let waits = client.has_ended && client.blocked.is_some();
         if is_broken || is_done && (client.is_closing || is_over) || waits {
             return self.close(slot);
