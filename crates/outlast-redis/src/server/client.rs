@@ -66,7 +66,7 @@ impl Stream {
 }
 
 /// Commands that wait for `EXEC`.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Multi {
     pub commands: Vec<(&'static Command, OwnedArgs)>,
     /// One of them was refused.
@@ -105,6 +105,16 @@ pub(super) enum Answers {
     Skipping,
 }
 
+/// A client before the running group: as it was unless the group commits.
+pub(super) struct Touched {
+    pub slot: usize,
+    pub reply_len: usize,
+    pub start: usize,
+    pub answers: Answers,
+    pub database: usize,
+    pub multi: Option<Multi>,
+}
+
 pub(super) struct Client {
     pub id: u64,
     pub stream: Stream,
@@ -125,6 +135,8 @@ pub(super) struct Client {
     pub watches_writing: bool,
     /// Nothing more is read, and it is closed when its replies are written.
     pub is_closing: bool,
+    /// The running group has commands of it.
+    pub is_touched: bool,
     /// It is listed among those with something to write.
     pub is_listed: bool,
     pub answers: Answers,
@@ -158,6 +170,7 @@ impl Client {
             sent: 0,
             watches_writing: false,
             is_closing: false,
+            is_touched: false,
             is_listed: false,
             answers: Answers::On,
             database: 0,

@@ -134,6 +134,8 @@ impl Server {
             self.state.read_all();
             self.state.run_all(&mut lane)?;
             self.state.tick(&mut lane)?;
+            // Replies leave behind the sync of all that they speak of.
+            lane.sync()?;
             self.state.flush_replies();
         }
     }

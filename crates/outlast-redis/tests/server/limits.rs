@@ -207,3 +207,117 @@ fn metrics_are_served_over_http() {
     assert!(text.contains("outlast_keys{database=\"0\"} 1"), "{text}");
     assert!(get("/other").starts_with("HTTP/1.1 404"));
 }
+
+/// Fills a database with keys until one is refused. Returns how many there are.
+fn fill(client: &mut Client, key: &str, value: &str) -> usize {
+    for index in 0..1_000_000 {
+        let name = format!("{key}{index}");
+        client.send_words(&[b"SET", name.as_bytes(), value.as_bytes()]).unwrap();
+        match client.answer().unwrap() {
+            Answer::Error(text) if text.starts_with("OOM ") => return index,
+            answer => assert_eq!(answer, ok()),
+        }
+    }
+    panic!("16 MiB are full some time");
+}
+
+/// Collections large enough to have blocks of their own, and a key that expires.
+fn fill_with_everything(client: &mut Client) {
+    for kind in ["l1", "l2", "l3"] {
+        let items = "RPUSH ".to_owned() + kind + &" item-of-some-length".repeat(2000);
+        client.gets(&items, 2000);
+    }
+    for (add, key) in [("SADD", "s"), ("HSET", "h"), ("ZADD", "z")] {
+        for index in 0..500 {
+            let more = if add == "HSET" { " value" } else { "" };
+            let score = if add == "ZADD" { "1 " } else { "" };
+            client.gets(&format!("{add} {key} {score}member-of-some-length{index}{more}"), 1);
+        }
+    }
+    client.gets(&("RPUSH small".to_owned() + &" item".repeat(100)), 100);
+    client.gets(&("RPUSH gone".to_owned() + &" item-of-some-length".repeat(2000)), 2000);
+    client.gets("PEXPIRE gone 300", 1);
+    let lens = [100_000, 10_000, 1000, 100, 10, 1];
+    for (round, len) in lens.into_iter().enumerate() {
+        for index in 0..3 {
+            client.gets(&format!("SET fill{round}-{index} {}", "x".repeat(len)), ok());
+        }
+    }
+    // Smaller and smaller, so that no room is left for anything.
+    for (round, len) in lens.into_iter().enumerate() {
+        fill(client, &format!("more{round}-"), &"x".repeat(len));
+    }
+}
+
+/// Whatever frees works in a pool that is full: also when the server was started on it.
+#[test]
+fn a_full_pool_can_be_emptied() {
+    let commands: &[(&str, Answer)] = &[
+        ("EXISTS gone", 0.into()),
+        ("EXPIRE fill3-0 1000", 1.into()),
+        ("EXPIRE fill2-0 1000", 1.into()),
+        ("EXPIRE fill1-0 1000", 1.into()),
+        ("EXPIRE fill0-0 1000", 1.into()),
+        ("EXPIRE l1 1000", 1.into()),
+        ("PERSIST fill2-0", 1.into()),
+        ("EXPIRE fill2-1 0", 1.into()),
+        ("LPOP small", "item".into()),
+        ("LPOP l1", "item-of-some-length".into()),
+        ("LREM small 90 item", 90.into()),
+        ("LTRIM small 0 1", ok()),
+        ("SREM s member-of-some-length7", 1.into()),
+        ("HDEL h member-of-some-length7", 1.into()),
+        ("ZREM z member-of-some-length7", 1.into()),
+        ("GETDEL fill5-0", "x".into()),
+        ("DEL l1", 1.into()),
+        ("UNLINK l2 s h z", 4.into()),
+        ("RENAME l3 fill4-0", ok()),
+        ("EVAL return{redis.call('DEL','fill4-0')} 0", Answer::List(vec![1.into()])),
+    ];
+    for emptied_by in ["FLUSHALL", "FLUSHDB"] {
+        let folder = folder();
+        let path = folder.path().join("pool");
+        let mut server = Served::on(folder, &path, 16 << 20);
+        fill_with_everything(&mut server.client());
+        std::thread::sleep(std::time::Duration::from_millis(310));
+        for round in 0..2 {
+            let mut client = server.client();
+            client.is_refused("SET another value-that-is-longer-than-a-word", "OOM");
+            if round == 1 {
+                for (command, answer) in commands {
+                    client.gets(command, answer.clone());
+                }
+                client.gets("MULTI", ok());
+                client.gets("DEL fill2-2", Answer::Text("QUEUED".to_owned()));
+                client.gets("EXEC", Answer::List(vec![1.into()]));
+                client.gets("SET fill4-1 y", ok());
+            }
+            drop(client);
+            server = server.again(&path);
+        }
+        let mut client = server.client();
+        client.gets(emptied_by, ok());
+        client.gets("DBSIZE", 0);
+        std::thread::sleep(std::time::Duration::from_millis(500));
+        for index in 0..80 {
+            client.gets(&format!("SET again{index} {}", "x".repeat(100_000)), ok());
+        }
+    }
+}
+
+/// A command that is refused for want of room takes no other client's answer along.
+#[test]
+fn a_refused_command_costs_no_others() {
+    let server = Served::with(16 << 20, |_| {});
+    let mut client = server.client();
+    client.gets("INCR n", 1);
+    fill(&mut client, "k", &"x".repeat(100_000));
+    let (mut one, mut other) = (server.client(), server.client());
+    let value = "x".repeat(200_000);
+    for round in 0..50 {
+        one.send("INCR n").unwrap();
+        other.send_words(&[b"SET", b"big", value.as_bytes()]).unwrap();
+        assert_eq!(one.answer().unwrap(), (round + 2).into());
+        assert!(matches!(other.answer().unwrap(), Answer::Error(text) if text.starts_with("OOM")));
+    }
+}
