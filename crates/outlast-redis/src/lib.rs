@@ -55,5 +55,5 @@ mod server;
 mod store;
 
 pub use engine::Engine;
-pub use server::{Options, ServeError, Server, Stopper};
+pub use server::{Bound, Options, ServeError, Server, Stopper};
 pub use store::DATABASES;
