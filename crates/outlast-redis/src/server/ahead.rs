@@ -6,7 +6,7 @@
 use outlast::Abort;
 
 use super::state::State;
-use crate::resp::{Args, Parsed, Request};
+use crate::resp::{Parsed, Request};
 use crate::store::mem::Mem;
 use crate::store::table::FOUND_TOGETHER_MAX;
 
@@ -57,7 +57,7 @@ impl State {
         while commands < FOUND_TOGETHER_MAX {
             request.clear();
             let Ok(Parsed::Whole(len)) = request.parse(input, &limits) else { break };
-            let words = Args::new(input, &request.ranges);
+            let words = request.words(input);
             hashes.extend(words.get(1).map(|key| self.root.hasher.hash(key)));
             if commands == 0 {
                 key.extend_from_slice(words.at(1));

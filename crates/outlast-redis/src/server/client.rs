@@ -128,6 +128,7 @@ pub(super) struct Client {
     pub request: Request,
     /// The stream may have more.
     pub may_read: bool,
+    pub will_end: bool,
     pub has_ended: bool,
     pub reply: Reply,
     pub sent: usize,
@@ -165,6 +166,7 @@ impl Client {
             start: 0,
             request: Request::default(),
             may_read: true,
+            will_end: false,
             has_ended: false,
             reply: Reply::default(),
             sent: 0,

@@ -118,6 +118,9 @@ impl State {
             let what = format!("ERR wrong number of arguments for '{}' command", command.name);
             return Next::Own(slot, Own::Refused(what));
         }
+        if let Some(what) = commands::subcommand_refusal(command.name, args) {
+            return Next::Own(slot, Own::Refused(what));
+        }
         if !client.is_known && !command.has_flag("no_auth") {
             return Next::Own(slot, Own::Refused("NOAUTH Authentication required.".to_owned()));
         }
@@ -370,7 +373,7 @@ impl State {
                 changes: &mut self.changes,
                 random: &mut self.random,
             },
-            args: Args::new(&input[*start..], &request.ranges),
+            args: request.words(&input[*start..]),
             out: reply,
             string_bytes_max,
         };
@@ -416,7 +419,7 @@ const HTTP_BYTES_MAX: usize = 8 << 10;
 
 /// The words of the request at the front of a client's input.
 pub(super) fn args_of(client: &Client) -> Args<'_> {
-    Args::new(&client.input[client.start..], &client.request.ranges)
+    client.request.words(&client.input[client.start..])
 }
 
 /// Runs a command of data. A mistake of the client's becomes its answer.

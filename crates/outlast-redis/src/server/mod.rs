@@ -154,6 +154,9 @@ impl Server {
                     Token(token) => {
                         let slot = token - CLIENTS_FROM;
                         let is_readable = event.is_readable() || event.is_read_closed();
+                        if event.is_read_closed() {
+                            self.state.will_end(slot);
+                        }
                         self.state.ready(slot, is_readable, event.is_writable());
                     }
                 }

@@ -336,6 +336,9 @@ impl State {
             }
             SessionRun::Select => match parse_int(args.at(1)) {
                 None => out.error(commands::NOT_AN_INTEGER),
+                Some(index) if i32::try_from(index).is_err() => out.error(
+                    "ERR value is out of range, value must between -2147483648 and 2147483647",
+                ),
                 Some(index) => match usize::try_from(index).ok().filter(|i| *i < DATABASES) {
                     Some(index) => {
                         client.database = index;
