@@ -107,7 +107,7 @@ fn weight_of(text: &[u8]) -> Option<f64> {
 
 fn order(a: &Weight, b: &Weight) -> Ordering {
     match (a, b) {
-        (Weight::Number(a), Weight::Number(b)) => a.total_cmp(b),
+        (Weight::Number(a), Weight::Number(b)) => a.partial_cmp(b).unwrap_or(Ordering::Equal),
         (Weight::Text(a), Weight::Text(b)) => a.cmp(b),
         _ => Ordering::Equal,
     }

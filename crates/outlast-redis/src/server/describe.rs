@@ -1,7 +1,6 @@
 //! `COMMAND`: the table of commands, told.
 
 use crate::commands::{self, Command, Run, SessionRun, is};
-use crate::number::parse_int;
 use crate::resp::{Args, Reply};
 
 /// Answers `COMMAND` with its words.
@@ -50,7 +49,9 @@ pub(super) fn command(out: &mut Reply, args: Args<'_>) {
         };
         let (first, last, step) = match counted_at(row) {
             Some(at) => {
-                let keys = parse_int(words.at(at));
+                let digits = words.at(at).iter().take_while(|byte| byte.is_ascii_digit()).count();
+                let digits = std::str::from_utf8(&words.at(at)[..digits]).unwrap_or_default();
+                let keys = digits.parse::<i64>().ok().filter(|keys| *keys > 0);
                 let keys = keys.filter(|keys| (0..(words.len() - at) as i64).contains(keys));
                 let Some(keys) = keys else {
                     return match row.run {
