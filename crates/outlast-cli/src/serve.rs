@@ -5,11 +5,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
-use outlast::{
-    CreateOptions, FilePool, OpenOptions, PoolInfo, RootKind, Scheme, checkpoint_path,
-};
+use outlast::{FilePool, OpenOptions, PoolInfo, RootKind, Scheme, checkpoint_path};
 use outlast_pmem::{Domain, MapOptions};
-use outlast_redis::{Options, Server};
+use outlast_redis::{Options, Server, create_pool};
 
 use crate::say::noteln;
 use crate::{CommandResult, Verdict, names, signals, size};
@@ -87,10 +85,7 @@ pub fn run(args: &ServeArgs) -> CommandResult {
     let named = |error: outlast::PoolError| format!("{}: {error}", args.pool.display());
     let pool = match args.pool.exists() {
         true => FilePool::open(&args.pool, &open, &map).map_err(named)?,
-        false => {
-            let create = CreateOptions::default();
-            FilePool::create(&args.pool, args.size, &create, &open, &map).map_err(named)?
-        }
+        false => create_pool(&args.pool, args.size, &open, &map).map_err(named)?,
     };
     let pool = Arc::new(pool);
     let mut server = bound.serve(Arc::clone(&pool))?;

@@ -13,9 +13,9 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Instant;
 
-use outlast::{CreateOptions, FilePool, MapOptions, OpenOptions, UnrecoveredPool};
+use outlast::{FilePool, MapOptions, OpenOptions, UnrecoveredPool};
 use outlast_redis::beside::{BOUND, Running, SUBJECTS, Subject, Turn, Work};
-use outlast_redis::{Options, Server};
+use outlast_redis::{Options, Server, create_pool};
 use outlast_workloads::Random;
 use outlast_workloads::tpcc_terminals::letters;
 use outlast_workloads::zipf::{ScrambledZipfian, fnv_hash};
@@ -107,7 +107,7 @@ fn serve_pool(path: &str, port: &str, scheme: &str) -> Outcome<()> {
     let map = MapOptions { domain, ..MapOptions::default() };
     let pool = match Path::new(path).exists() {
         true => FilePool::open(path, &open, &map)?,
-        false => FilePool::create(path, POOL_BYTES, &CreateOptions::default(), &open, &map)?,
+        false => create_pool(Path::new(path), POOL_BYTES, &open, &map)?,
     };
     let options = Options {
         addresses: vec![SocketAddr::from((Ipv4Addr::LOCALHOST, port.parse()?))],

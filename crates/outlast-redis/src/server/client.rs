@@ -110,6 +110,7 @@ pub(super) struct Touched {
     pub slot: usize,
     pub reply_len: usize,
     pub start: usize,
+    pub requests: u64,
     pub answers: Answers,
     pub database: usize,
     pub multi: Option<Multi>,
@@ -124,6 +125,8 @@ pub(super) struct Client {
     /// What has arrived, from `start` on not yet done.
     pub input: Vec<u8>,
     pub start: usize,
+    /// How many requests are done.
+    pub requests: u64,
     /// The request at `start`, with its outcome once that is known.
     pub request: Request,
     /// The stream may have more.
@@ -164,6 +167,7 @@ impl Client {
             is_http: false,
             input: Vec::new(),
             start: 0,
+            requests: 0,
             request: Request::default(),
             may_read: true,
             will_end: false,
@@ -201,6 +205,7 @@ impl Client {
 
     /// The request at the front is done.
     pub fn consume(&mut self) {
+        self.requests += 1;
         self.start += self.request.whole().unwrap_or(0);
         self.request.clear();
     }

@@ -8,7 +8,7 @@ use crate::commands::{self, Command, Ctx, Fail, Run, SessionRun};
 use crate::resp::{Args, Parsed};
 use crate::script::Ended;
 use crate::store::mem::Mem;
-use crate::store::{Changes, Keys};
+use crate::store::{Changes, Keys, garbage};
 
 /// Commands of one transaction, and bytes of their requests, about: more of them would only fill a
 /// processor's cache.
@@ -176,7 +176,12 @@ impl State {
             Err(abort) if is_fatal(&abort) => Err(abort),
             // Its last command cannot be done, or all of them not in one record: what comes before runs
             // first, then the one alone.
-            Err(_) if most > 1 => {
+            Err(abort) if most > 1 => {
+                if let Abort::Cancelled(reason) = &abort
+                    && reason.downcast_ref::<Ended>().is_some()
+                {
+                    self.ended = Some((self.running, refusal(&abort)));
+                }
                 self.rewind();
                 self.group_max = match is_committing {
                     true => begun / 2,
@@ -217,25 +222,65 @@ impl State {
         }
     }
 
-    /// Runs a transaction. Where the pool is full it runs again with the room that is held back for
-    /// commands that free; those that need room are refused then.
+    /// Runs a transaction. Where the pool is full, what was discarded is freed first; then it runs with the
+    /// room that is held back for commands that free, and those that need room are refused.
     pub fn run_or_free<R>(
         &mut self,
         lane: &mut PoolLane<'_>,
         mut body: impl FnMut(&mut Self, &mut Mem<'_>) -> Result<R, Abort>,
     ) -> Result<R, Abort> {
         let sent = self.channels.sent;
-        let full = match self.run_together(lane, &mut body) {
-            // A message cannot be taken back, nor is it to be sent twice.
-            Err(abort) if is_full(&abort) && self.channels.sent == sent => abort,
-            done => return done,
+        let full = loop {
+            match self.run_together(lane, &mut body) {
+                // A message cannot be taken back, nor is it to be sent twice.
+                Err(abort) if is_full(&abort) && self.channels.sent == sent => {
+                    if !self.free_garbage(lane)? {
+                        break abort;
+                    }
+                }
+                done => return done,
+            }
         };
+        let again = self.run_held_back(lane, &mut body);
+        again.map_err(|abort| if is_full(&abort) { full } else { abort })
+    }
+
+    /// Runs a transaction that may use the room that is held back.
+    fn run_held_back<R>(
+        &mut self,
+        lane: &mut PoolLane<'_>,
+        body: impl FnMut(&mut Self, &mut Mem<'_>) -> Result<R, Abort>,
+    ) -> Result<R, Abort> {
         self.pool.hold_back(0);
         self.changes.is_tight = true;
-        let again = self.run_together(lane, &mut body);
+        let done = self.run_together(lane, body);
         self.changes.is_tight = false;
         self.hold_room_back();
-        again.map_err(|abort| if is_full(&abort) { full } else { abort })
+        done
+    }
+
+    /// Frees some of what commands have discarded. `false` when nothing was left of it.
+    pub fn free_garbage(&mut self, lane: &mut PoolLane<'_>) -> Result<bool, Abort> {
+        let mut has_freed = false;
+        for _ in 0..GARBAGE_STEPS {
+            if !self.may_have_garbage {
+                break;
+            }
+            let root = self.root;
+            match self.run_held_back(lane, |_, tx| garbage::step(tx, &root)) {
+                Ok(is_left) => {
+                    self.may_have_garbage = is_left;
+                    has_freed |= is_left;
+                }
+                Err(abort @ Abort::Damaged(_)) => return Err(abort),
+                Err(_) => {
+                    // A step that fails is tried again by a later tick.
+                    (self.may_have_garbage, self.has_garbage_left) = (false, true);
+                    return Ok(has_freed);
+                }
+            }
+        }
+        Ok(has_freed)
     }
 
     /// Commands that need room leave some to those that free.
@@ -255,6 +300,7 @@ impl State {
             client.is_touched = false;
             client.reply.bytes.truncate(touched.reply_len);
             client.start = touched.start;
+            client.requests = touched.requests;
             client.answers = touched.answers;
             client.database = touched.database;
             client.multi = touched.multi;
@@ -273,6 +319,7 @@ impl State {
                 slot,
                 reply_len: client.reply.bytes.len(),
                 start: client.start,
+                requests: client.requests,
                 answers: client.answers,
                 database: client.database,
                 multi: client.multi.clone(),
@@ -330,6 +377,7 @@ impl State {
             let changed_before = self.changes.keys.len();
             let Some(client) = self.client(slot) else { break };
             bytes += client.request.whole().unwrap_or(0);
+            self.running = (client.id, client.requests);
             match next {
                 Next::Data(_, command) => {
                     self.look_ahead(tx, slot)?;
@@ -393,8 +441,13 @@ impl State {
                 let args = args_of(client).to_owned();
                 client.last_command = command.name;
                 match run {
+                    SessionRun::Eval if self.ended.as_ref().is_some_and(|ended| ended.0 == self.running) => {
+                        let what = self.ended.take().map(|ended| ended.1).unwrap_or_default();
+                        self.say(slot, |out| out.error(&what));
+                    }
                     SessionRun::Exec => {
-                        let multi = client.multi.take().unwrap_or_default();
+                        let multi = self.client(slot).and_then(|client| client.multi.take());
+                        let multi = multi.unwrap_or_default();
                         self.exec_in(tx, slot, &multi)?;
                     }
                     _ => self.session(tx, slot, run, args.view(), true)?,
@@ -413,6 +466,9 @@ impl State {
 /// Held back of a pool of any size: enough for the log record of a `DEL` of some ten thousand keys. It
 /// does not depend on the size, so that a pool that has grown is not refused what it had.
 const HELD_BACK_BYTES: u64 = 1 << 20;
+
+/// Steps of freeing before a command that has found no room is tried again.
+const GARBAGE_STEPS: usize = 256;
 
 /// Bytes of a request for metrics.
 const HTTP_BYTES_MAX: usize = 8 << 10;

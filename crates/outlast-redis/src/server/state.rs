@@ -86,6 +86,10 @@ pub(super) struct State {
     pub is_paged: bool,
     /// Most commands of the next group: few after a group that could not be committed.
     pub group_max: usize,
+    /// The request of a group that runs or failed: its client, and which of its requests.
+    pub running: (u64, u64),
+    /// A script that was ended in a group, with its error: it is not run again.
+    pub ended: Option<((u64, u64), String)>,
     /// Clients of the running group.
     pub touched: Vec<Touched>,
     pub is_asked_to_end: bool,
@@ -134,6 +138,8 @@ impl State {
             ahead: Ahead::default(),
             is_paged: false,
             group_max: usize::MAX,
+            running: (0, 0),
+            ended: None,
             touched: Vec::new(),
             is_asked_to_end: false,
             may_have_garbage: true,
