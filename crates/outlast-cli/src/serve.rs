@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
-use outlast::{CreateOptions, FilePool, OpenOptions, Scheme, checkpoint_path};
+use outlast::{FilePool, OpenOptions, PoolInfo, RootKind, Scheme, checkpoint_path};
 use outlast_pmem::{Domain, MapOptions};
-use outlast_redis::{Options, Server};
+use outlast_redis::{Options, Server, create_pool};
 
 use crate::say::noteln;
 use crate::{CommandResult, Verdict, names, signals, size};
@@ -55,24 +55,19 @@ pub struct ServeArgs {
     checkpoint: Option<PathBuf>,
 }
 
-/// Serves until a signal ends it.
+/// Serves until a signal ends it. Everything that can be refused is, before the pool's first byte is
+/// written: options, the password, the places to listen on, a pool that holds something else.
 pub fn run(args: &ServeArgs) -> CommandResult {
     let password = password(args)?;
+    if args.grow_to < args.size && !args.pool.exists() {
+        return Err("--grow-to is less than --size".into());
+    }
     let open = OpenOptions {
         scheme: args.scheme,
         grow_limit_bytes: args.grow_to,
         ..OpenOptions::default()
     };
     let map = MapOptions { domain: args.domain, max_len: args.grow_to, ..MapOptions::default() };
-    let named = |error: outlast::PoolError| format!("{}: {error}", args.pool.display());
-    let pool = match args.pool.exists() {
-        true => FilePool::open(&args.pool, &open, &map).map_err(named)?,
-        false => {
-            let create = CreateOptions::default();
-            FilePool::create(&args.pool, args.size, &create, &open, &map).map_err(named)?
-        }
-    };
-    let pool = Arc::new(pool);
     let at = |port| args.bind.iter().map(move |address| SocketAddr::new(*address, port));
     let options = Options {
         addresses: if args.port == 0 { Vec::new() } else { at(args.port).collect() },
@@ -83,7 +78,17 @@ pub fn run(args: &ServeArgs) -> CommandResult {
         checkpoint: args.checkpoint.clone().unwrap_or_else(|| checkpoint_path(&args.pool)),
         ..Options::default()
     };
-    let mut server = Server::bind(Arc::clone(&pool), options)?;
+    if args.pool.exists() {
+        check(args)?;
+    }
+    let bound = Server::listen(options)?;
+    let named = |error: outlast::PoolError| format!("{}: {error}", args.pool.display());
+    let pool = match args.pool.exists() {
+        true => FilePool::open(&args.pool, &open, &map).map_err(named)?,
+        false => create_pool(&args.pool, args.size, &open, &map).map_err(named)?,
+    };
+    let pool = Arc::new(pool);
+    let mut server = bound.serve(Arc::clone(&pool))?;
     let stopper = server.stopper();
     signals::stop_at_the_end(move || stopper.stop())?;
     let places = server.addresses().into_iter().map(|address| address.to_string());
@@ -97,6 +102,35 @@ pub fn run(args: &ServeArgs) -> CommandResult {
         pool.close();
     }
     Ok(Verdict::Good)
+}
+
+/// Refuses a pool whose header says that it cannot be served so: opening it would recover it first.
+fn check(args: &ServeArgs) -> Result<(), String> {
+    let named = |error: outlast::PoolError| format!("{}: {error}", args.pool.display());
+    let info = PoolInfo::peek(&args.pool).map_err(named)?;
+    if info.root.is_some_and(|(_, kind)| kind != RootKind::Opaque) {
+        return Err(format!(
+            "{}: the pool holds something else than a database of `outlast serve`: name a new file, or one that the command made",
+            args.pool.display()
+        ));
+    }
+    let geometry = info.header.geometry;
+    match args.scheme {
+        Some(given) if given.is_literal() && !geometry.literal => {
+            Err(named(outlast::PoolError::NotLiteral { given }))
+        }
+        Some(given) if !given.is_literal() && geometry.literal => {
+            Err(named(outlast::PoolError::Literal { given }))
+        }
+        Some(given)
+            if geometry.checksums
+                && !matches!(given, Scheme::UndoArchapt | Scheme::RedoArchapt)
+                && !given.is_literal() =>
+        {
+            Err(named(outlast::PoolError::KeepsChecksums { given }))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn password(args: &ServeArgs) -> Result<Option<String>, String> {

@@ -2,7 +2,9 @@
 //! mix A over sockets.
 //!
 //! `bench [ROUNDS [COMMANDS]]` wants `redis-server` and `redis-benchmark` in the path and works in
-//! `/dev/shm`. Subjects take turns; medians are printed with the least and the most.
+//! `/dev/shm`. Subjects take turns; medians are printed with the least and the most. `bench disk [ROUNDS
+//! [COMMANDS]]` puts pipelines of writes on the disk of `/var/tmp` instead, where each commit waits for a sync,
+//! beside Redis with an AOF that is synced always, and beside the same server without syncs.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -11,9 +13,9 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Instant;
 
-use outlast::{CreateOptions, FilePool, MapOptions, OpenOptions, UnrecoveredPool};
+use outlast::{FilePool, MapOptions, OpenOptions, UnrecoveredPool};
 use outlast_redis::beside::{BOUND, Running, SUBJECTS, Subject, Turn, Work};
-use outlast_redis::{Options, Server};
+use outlast_redis::{Options, Server, create_pool};
 use outlast_workloads::Random;
 use outlast_workloads::tpcc_terminals::letters;
 use outlast_workloads::zipf::{ScrambledZipfian, fnv_hash};
@@ -48,14 +50,64 @@ fn serve(pool: &Path, port: u16, scheme: &str) -> Command {
     command
 }
 
+/// The domain of a pool that is served, where it is not the one that is detected.
+const DOMAIN: &str = "OUTLAST_BENCH_DOMAIN";
+
+/// Pipelines of writes on a disk.
+const DISK_WORKS: [Work; 6] = [
+    work("set", 100, 16),
+    work("set", 100, 64),
+    work("lpush", 100, 16),
+    work("lpush", 100, 64),
+    work("zadd", 100, 16),
+    work("zadd", 100, 64),
+];
+
+/// Throughput of writes of which each is synced before it is answered.
+fn disk(rounds: usize, commands: u32) -> Outcome<()> {
+    let folder = Path::new("/var/tmp");
+    let unsynced = |pool: &Path, port: u16, scheme: &str| {
+        let mut command = serve(pool, port, scheme);
+        command.env(DOMAIN, "process");
+        command
+    };
+    println!("thousand commands a second on a disk, and the share of Redis with AOF always");
+    for work in DISK_WORKS {
+        let mut rates = vec![Vec::new(); 3];
+        for _ in 0..rounds {
+            let ours = Running::start(&SUBJECTS[0], folder, &serve)?;
+            rates[0].push(ours.turn(commands, work)?.rate / 1e3);
+            drop(ours);
+            let redis = Running::start(&SUBJECTS[4], folder, &serve)?;
+            rates[1].push(redis.turn(commands, work)?.rate / 1e3);
+            drop(redis);
+            let bound = Running::start(&SUBJECTS[0], folder, &unsynced)?;
+            rates[2].push(bound.turn(commands, work)?.rate / 1e3);
+        }
+        let median = |values: &[f64]| {
+            let mut values = values.to_vec();
+            values.sort_by(f64::total_cmp);
+            values[values.len() / 2]
+        };
+        let share = median(&rates[0]) / median(&rates[1]);
+        let [ours, redis, bound] = [0, 1, 2].map(|subject| spread(rates[subject].clone(), 1));
+        println!(
+            "  {:5} pipeline {:2}: swift {ours}, always {redis}, share {share:.2}; without syncs {bound}",
+            work.test, work.pipeline
+        );
+    }
+    Ok(())
+}
+
 /// What that command does, until it is killed.
 fn serve_pool(path: &str, port: &str, scheme: &str) -> Outcome<()> {
     let scheme = Some(scheme.parse()?);
     let open = OpenOptions { scheme, grow_limit_bytes: 16 << 30, ..OpenOptions::default() };
-    let map = MapOptions::default();
+    let domain = std::env::var(DOMAIN).ok().map(|domain| domain.parse()).transpose()?;
+    let map = MapOptions { domain, ..MapOptions::default() };
     let pool = match Path::new(path).exists() {
         true => FilePool::open(path, &open, &map)?,
-        false => FilePool::create(path, POOL_BYTES, &CreateOptions::default(), &open, &map)?,
+        false => create_pool(Path::new(path), POOL_BYTES, &open, &map)?,
     };
     let options = Options {
         addresses: vec![SocketAddr::from((Ipv4Addr::LOCALHOST, port.parse()?))],
@@ -326,6 +378,11 @@ fn main() -> Outcome<()> {
         && serve == SERVE
     {
         return serve_pool(path, port, scheme);
+    }
+    if words.first().is_some_and(|word| word == "disk") {
+        let number = |at: usize| words.get(at).map(|word| word.parse()).transpose();
+        let (rounds, commands) = (number(1)?.unwrap_or(5), number(2)?.unwrap_or(100_000));
+        return disk(rounds as usize, commands);
     }
     let mut words = words.into_iter();
     let rounds = words.next().map_or(Ok(5), |word| word.parse())?;

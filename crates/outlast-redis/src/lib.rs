@@ -45,6 +45,7 @@
 pub mod bench;
 pub mod beside;
 mod commands;
+mod create;
 mod engine;
 mod glob;
 mod number;
@@ -54,6 +55,7 @@ mod script;
 mod server;
 mod store;
 
+pub use create::create_pool;
 pub use engine::Engine;
-pub use server::{Options, ServeError, Server, Stopper};
+pub use server::{Bound, Options, ServeError, Server, Stopper};
 pub use store::DATABASES;

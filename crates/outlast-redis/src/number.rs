@@ -23,19 +23,58 @@ pub(crate) fn parse_int(text: &[u8]) -> Option<i64> {
     Some(value)
 }
 
-/// A floating-point number, `inf` included, and nothing around it.
+/// A floating-point number, `inf` included, and nothing around it. One that a double cannot hold is none.
 pub(crate) fn parse_double(text: &[u8]) -> Option<f64> {
-    let text = std::str::from_utf8(text).ok()?;
-    if text.is_empty() || text.contains(char::is_whitespace) {
+    match text.first() {
+        None => None,
+        Some(first) if first.is_ascii_whitespace() => None,
+        Some(_) => parse_loosely(text).filter(|(_, is_in_range)| *is_in_range).map(|(value, _)| value),
+    }
+}
+
+/// As C's `strtod` reads all of a text: an empty one is 0, and white space before the number counts for
+/// nothing. Also tells whether the number was neither too large for a double nor too close to 0.
+pub(crate) fn parse_loosely(text: &[u8]) -> Option<(f64, bool)> {
+    if text.is_empty() {
+        return Some((0.0, true));
+    }
+    let text = std::str::from_utf8(text.trim_ascii_start()).ok()?;
+    let lower = text.to_ascii_lowercase();
+    let (sign, digits) = match lower.strip_prefix('-') {
+        Some(digits) => (-1.0, digits),
+        None => (1.0, lower.strip_prefix('+').unwrap_or(&lower)),
+    };
+    if matches!(digits, "inf" | "infinity") {
+        return Some((sign * f64::INFINITY, true));
+    }
+    let value = match digits.strip_prefix("0x") {
+        Some(digits) => parse_hex(digits)?,
+        None if digits.starts_with(|first: char| first.is_ascii_digit() || first == '.') => {
+            digits.parse().ok()?
+        }
+        None => return None,
+    };
+    let mantissa = digits.split(['e', 'p']).next().unwrap_or_default();
+    let is_zero = !mantissa.bytes().any(|byte| matches!(byte, b'1'..=b'9' | b'a'..=b'f'));
+    Some((sign * value, f64::is_finite(value) && (value != 0.0 || is_zero)))
+}
+
+/// The digits of a hexadecimal number, with a point and a binary exponent if it has them.
+fn parse_hex(digits: &str) -> Option<f64> {
+    let (mantissa, exponent) = match digits.split_once('p') {
+        Some((mantissa, exponent)) => (mantissa, exponent.parse::<i32>().ok()?),
+        None => (digits, 0),
+    };
+    let (whole, part) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    if whole.is_empty() && part.is_empty() {
         return None;
     }
-    let value = match text.to_ascii_lowercase().as_str() {
-        "inf" | "+inf" | "infinity" | "+infinity" => f64::INFINITY,
-        "-inf" | "-infinity" => f64::NEG_INFINITY,
-        lower if lower.starts_with("0x") => i64::from_str_radix(&lower[2..], 16).ok()? as f64,
-        _ => text.parse().ok()?,
-    };
-    (!value.is_nan()).then_some(value)
+    let mut value = 0.0;
+    for digit in whole.chars().chain(part.chars()) {
+        value = value * 16.0 + f64::from(digit.to_digit(16)?);
+    }
+    let value = value * f64::from(exponent.saturating_sub(4 * part.len() as i32)).exp2();
+    Some(value)
 }
 
 /// Seventeen significant digits at most, as `%.17g` prints them.
@@ -129,6 +168,12 @@ mod tests {
         assert_eq!(format_long_double(10.6), "10.6");
         assert_eq!(parse_double(b"1e3"), Some(1000.0));
         assert_eq!(parse_double(b"nan"), None);
+        for refused in ["1e400", "-1e400", "1e-400", "0x", "--0x1", "1e", "", "1 "] {
+            assert_eq!(parse_double(refused.as_bytes()), None, "{refused}");
+        }
+        for (text, value) in [("0e999", 0.0), ("0x1.8p1", 3.0), ("-0x10", -16.0), ("1e308", 1e308)] {
+            assert_eq!(parse_double(text.as_bytes()), Some(value), "{text}");
+        }
     }
 
     #[test]

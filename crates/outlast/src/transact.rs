@@ -98,6 +98,13 @@ pub trait Transact {
     /// Gives a block back, at commit. `block` is what [`alloc`](Self::alloc) returned.
     fn free(&mut self, block: PoolOffset) -> Result<(), Abort>;
 
+    /// The bytes that a block has, at least those that it was allocated for; `None` where the runtime
+    /// cannot tell. `block` is what [`alloc`](Self::alloc) returned.
+    fn block_bytes(&mut self, block: PoolOffset) -> Result<Option<u64>, Abort> {
+        let _ = block;
+        Ok(None)
+    }
+
     /// The root object, if one was set: where every structure of the pool is found from.
     fn root(&mut self) -> Result<Option<(PoolOffset, RootKind)>, Abort>;
 

@@ -53,17 +53,28 @@ pub(super) fn getbit(ctx: &mut Ctx<'_>) -> Done {
 }
 
 /// The range that two words give, in bits: first and end.
-fn bit_range(ctx: &Ctx<'_>, first: usize, len: u64) -> Answer<(u64, u64)> {
-    let in_bits = match ctx.args.get(first + 2) {
-        None => false,
-        Some(word) if is(word, "BIT") => true,
-        Some(word) if is(word, "BYTE") => false,
-        Some(_) => return Err(SYNTAX.into()),
-    };
+fn bit_range(
+    ctx: &Ctx<'_>,
+    first: usize,
+    len: u64,
+    is_position: bool,
+) -> Answer<(u64, u64)> {
     let start = ctx.int_arg(first)?;
+    let unit = match ctx.args.get(first + 2) {
+        None => Ok(false),
+        Some(word) if is(word, "BIT") => Ok(true),
+        Some(word) if is(word, "BYTE") => Ok(false),
+        Some(_) => Err(SYNTAX),
+    };
+    // `BITPOS` looks at the unit before the end, `BITCOUNT` behind both.
+    let in_bits = if is_position { unit? } else { false };
     let stop = if first + 1 < ctx.args.len() { ctx.int_arg(first + 1)? } else { -1 };
+    if !is_position && start < 0 && stop < 0 && start > stop {
+        return Ok((0, 0));
+    }
+    let in_bits = if is_position { in_bits } else { unit? };
     let scale = if in_bits { 1 } else { 8 };
-    let (start, end) = super::range(start, stop, len * 8 / scale);
+    let (start, end) = super::string_range(start, stop, len * 8 / scale);
     Ok((start * scale, end * scale))
 }
 
@@ -87,16 +98,17 @@ fn masked(ctx: &mut Ctx<'_>, found: Found, (start, end): (u64, u64), fill: u8) -
 }
 
 pub(super) fn bitcount(ctx: &mut Ctx<'_>) -> Done {
+    // A key that is not there has no bits, whatever the other words are.
+    let Some(found) = ctx.read(ctx.args.at(1), "string")? else {
+        ctx.out.int(0);
+        return Ok(());
+    };
     if ctx.args.len() == 3 || ctx.args.len() > 5 {
         return Err(SYNTAX.into());
     }
-    let found = ctx.read(ctx.args.at(1), "string")?;
-    let len = found.map_or(0, |found| found.entry().value_len as u64);
-    let range = if ctx.args.len() > 2 { bit_range(ctx, 2, len)? } else { (0, len * 8) };
-    let bytes = match found {
-        Some(found) => masked(ctx, found, range, 0)?,
-        None => Vec::new(),
-    };
+    let len = found.entry().value_len as u64;
+    let range = if ctx.args.len() > 2 { bit_range(ctx, 2, len, false)? } else { (0, len * 8) };
+    let bytes = masked(ctx, found, range, 0)?;
     ctx.out.int(bytes.iter().map(|byte| i64::from(byte.count_ones())).sum());
     Ok(())
 }
@@ -107,16 +119,15 @@ pub(super) fn bitpos(ctx: &mut Ctx<'_>) -> Done {
         1 => 1,
         _ => return Err("ERR The bit argument must be 1 or 0.".into()),
     };
-    if ctx.args.len() > 6 {
-        return Err(SYNTAX.into());
-    }
-    let found = ctx.read(ctx.args.at(1), "string")?;
-    let len = found.map_or(0, |found| found.entry().value_len as u64);
-    let range = if ctx.args.len() > 3 { bit_range(ctx, 3, len)? } else { (0, len * 8) };
-    let Some(found) = found else {
+    let Some(found) = ctx.read(ctx.args.at(1), "string")? else {
         ctx.out.int(if bit == 1 { -1 } else { 0 });
         return Ok(());
     };
+    if ctx.args.len() > 6 {
+        return Err(SYNTAX.into());
+    }
+    let len = found.entry().value_len as u64;
+    let range = if ctx.args.len() > 3 { bit_range(ctx, 3, len, true)? } else { (0, len * 8) };
     let fill = if bit == 1 { 0 } else { 0xFF };
     let bytes = masked(ctx, found, range, fill)?;
     let hit = bytes.iter().position(|byte| *byte != fill);

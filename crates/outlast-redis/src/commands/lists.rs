@@ -148,9 +148,9 @@ fn index_of(index: i64, len: u64) -> Option<u64> {
 }
 
 pub(super) fn lindex(ctx: &mut Ctx<'_>) -> Done {
-    let index = ctx.int_arg(2)?;
     let mut item = None;
     if let Some(found) = ctx.read(ctx.args.at(1), "list")? {
+        let index = ctx.int_arg(2)?;
         let list = load(&mut ctx.keys, Some(found))?;
         let len = list.len(&mut ctx.keys)?;
         if let Some(index) = index_of(index, len) {
@@ -266,12 +266,9 @@ pub(super) fn lpos(ctx: &mut Ctx<'_>) -> Done {
             return Err(SYNTAX.into());
         }
         if is(word, "RANK") {
-            rank = ctx.int_arg(index + 1)?;
+            rank = ctx.int_arg(index + 1)?.max(-i64::MAX);
             if rank == 0 {
                 return Err("ERR RANK can't be zero: use 1 to start from the first match, 2 from the second ... or use negative to start from the end of the list".into());
-            }
-            if rank == i64::MIN {
-                return Err("ERR value is out of range".into());
             }
         } else if is(word, "COUNT") {
             count = Some(ctx.count_arg(index + 1, "ERR COUNT can't be negative")?);

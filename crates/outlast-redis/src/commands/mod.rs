@@ -13,6 +13,7 @@ mod scan;
 mod sets;
 mod sort;
 mod strings;
+mod subcommands;
 mod table;
 mod zsets;
 
@@ -26,6 +27,7 @@ use crate::store::{Found, Keys};
 
 pub(crate) use keys::encoding;
 pub(crate) use lists::{Side, move_item, parse_multi_pop, pop_for as pop_list_for};
+pub(crate) use subcommands::refusal as subcommand_refusal;
 pub(crate) use table::{Command, Run, SessionRun, commands, find};
 pub(crate) use zsets::{pop_for as pop_zset_for, side as zset_side};
 
@@ -118,6 +120,12 @@ pub(crate) fn double(text: &[u8]) -> Answer<f64> {
 /// Whether a word is that option, in whatever case.
 pub(crate) fn is(word: &[u8], option: &str) -> bool {
     word.eq_ignore_ascii_case(option.as_bytes())
+}
+
+/// As [`range`], of a string: a last index before its beginning means its first byte or bit.
+pub(crate) fn string_range(start: i64, stop: i64, len: u64) -> (u64, u64) {
+    let stop = if stop < 0 { (len as i64).saturating_add(stop).max(0) } else { stop };
+    range(start, stop, len)
 }
 
 /// A range by its first and last index, of which negative ones count from the end: where it begins and

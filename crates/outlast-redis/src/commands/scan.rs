@@ -17,8 +17,7 @@ struct Options<'a> {
 
 /// Reads cursor and options.
 fn options<'a>(ctx: &Ctx<'a>, first: usize, knows_type: bool) -> Answer<Options<'a>> {
-    let cursor = std::str::from_utf8(ctx.args.at(first)).ok().and_then(|text| text.parse().ok());
-    let cursor = cursor.ok_or("ERR invalid cursor")?;
+    let cursor = parse_cursor(ctx.args.at(first)).ok_or("ERR invalid cursor")?;
     let mut options = Options { cursor, pattern: None, count: 10, type_name: None };
     let mut index = first + 1;
     while let Some(word) = ctx.args.get(index) {
@@ -36,6 +35,23 @@ fn options<'a>(ctx: &Ctx<'a>, first: usize, knows_type: bool) -> Answer<Options<
         index += 2;
     }
     Ok(options)
+}
+
+/// As C's `strtoul` reads all of a text: with a sign, and 0 where there is none.
+fn parse_cursor(text: &[u8]) -> Option<u64> {
+    let text = std::str::from_utf8(text).ok()?;
+    let (is_negative, digits) = match text.strip_prefix('-') {
+        Some(digits) => (true, digits),
+        None => (false, text.strip_prefix('+').unwrap_or(text)),
+    };
+    if text.is_empty() {
+        return Some(0);
+    }
+    if !digits.bytes().all(|digit| digit.is_ascii_digit()) {
+        return None;
+    }
+    let value: u64 = digits.parse().ok()?;
+    Some(if is_negative { value.wrapping_neg() } else { value })
 }
 
 impl Options<'_> {

@@ -47,6 +47,10 @@ pub(super) fn srem(ctx: &mut Ctx<'_>) -> Done {
 
 pub(super) fn smove(ctx: &mut Ctx<'_>) -> Done {
     let (from, to, member) = (ctx.args.at(1), ctx.args.at(2), ctx.args.at(3));
+    if ctx.keys.find(from)?.is_none() {
+        ctx.out.int(0);
+        return Ok(());
+    }
     let mut source = to_write(ctx, from)?;
     ctx.typed(to, "set")?;
     let is_there = source.get(&mut ctx.keys, member)?.is_some();

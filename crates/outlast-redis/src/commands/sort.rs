@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use crate::commands::{Answer, Ctx, Done, SYNTAX, WRONG_TYPE, is};
-use crate::number::parse_double;
+use crate::number::parse_loosely;
 use crate::store::dict::{Dict, Shape};
 use crate::store::entry::Kind;
 use crate::store::list::List;
@@ -100,9 +100,14 @@ enum Weight {
     Text(Option<Vec<u8>>),
 }
 
+/// The number that an item is sorted by.
+fn weight_of(text: &[u8]) -> Option<f64> {
+    parse_loosely(text).filter(|(_, is_in_range)| *is_in_range).map(|(value, _)| value)
+}
+
 fn order(a: &Weight, b: &Weight) -> Ordering {
     match (a, b) {
-        (Weight::Number(a), Weight::Number(b)) => a.total_cmp(b),
+        (Weight::Number(a), Weight::Number(b)) => a.partial_cmp(b).unwrap_or(Ordering::Equal),
         (Weight::Text(a), Weight::Text(b)) => a.cmp(b),
         _ => Ordering::Equal,
     }
@@ -135,15 +140,18 @@ fn sorted(ctx: &mut Ctx<'_>, options: &Options<'_>) -> Answer<Vec<Vec<u8>>> {
             (true, by) => Weight::Text(by),
             (false, None) => Weight::Number(0.0),
             (false, Some(by)) => Weight::Number(
-                parse_double(&by).ok_or("ERR One or more scores can't be converted into double")?,
+                weight_of(&by).ok_or("ERR One or more scores can't be converted into double")?,
             ),
         };
         weighted.push((weight, item));
     }
-    weighted.sort_by(|a, b| order(&a.0, &b.0).then_with(|| a.1.cmp(&b.1)));
-    if options.is_descending {
-        weighted.reverse();
-    }
+    // Texts of other keys that are equal leave the items as they were.
+    let has_ties = is_alpha && by.is_some();
+    weighted.sort_by(|a, b| {
+        let order = order(&a.0, &b.0);
+        let order = if has_ties { order } else { order.then_with(|| a.1.cmp(&b.1)) };
+        if options.is_descending { order.reverse() } else { order }
+    });
     Ok(weighted.into_iter().map(|(_, item)| item).collect())
 }
 

@@ -260,10 +260,7 @@ pub(super) fn getrange(ctx: &mut Ctx<'_>) -> Done {
         ctx.out.bulk(b"");
         return Ok(());
     }
-    let len = entry.value_len as i64;
-    // A last index before the first byte is the first byte.
-    let stop = if stop < 0 { (len + stop).max(0) } else { stop };
-    let (start, end) = super::range(start, stop, len as u64);
+    let (start, end) = super::string_range(start, stop, entry.value_len as u64);
     let mem = &mut *ctx.keys.mem;
     let at = entry.value_at().plus(start);
     ctx.out.bulk_with((end - start) as usize, |bytes| mem.load(at, bytes))?;

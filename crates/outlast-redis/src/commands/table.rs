@@ -78,6 +78,8 @@ const WRITE_FAST: &[&str] = &["write", "denyoom", "fast"];
 const FREE: &[&str] = &["write"];
 const FREE_FAST: &[&str] = &["write", "fast"];
 const BLOCKS: &[&str] = &["write", "noscript", "blocking"];
+const BLOCKS_WRITE: &[&str] = &["write", "denyoom", "noscript", "blocking"];
+const BLOCKS_ANYWHERE: &[&str] = &["write", "blocking"];
 const ADMIN: &[&str] = &["admin", "noscript", "loading", "stale"];
 const LOOSE: &[&str] = &["loading", "stale", "fast"];
 const OPEN: &[&str] = &["noscript", "loading", "stale", "fast", "no_auth"];
@@ -188,9 +190,9 @@ const LISTS: &[Row] = &[
     ("lmpop", -4, FREE, NONE, data(lists::lmpop)),
     ("blpop", -3, BLOCKS, (1, -2, 1), Run::Session(SessionRun::BlockingPop)),
     ("brpop", -3, BLOCKS, (1, -2, 1), Run::Session(SessionRun::BlockingPop)),
-    ("blmpop", -5, BLOCKS, NONE, Run::Session(SessionRun::BlockingPop)),
-    ("blmove", 6, BLOCKS, TWO, Run::Session(SessionRun::BlockingMove)),
-    ("brpoplpush", 4, BLOCKS, TWO, Run::Session(SessionRun::BlockingMove)),
+    ("blmpop", -5, BLOCKS_ANYWHERE, NONE, Run::Session(SessionRun::BlockingPop)),
+    ("blmove", 6, BLOCKS_WRITE, TWO, Run::Session(SessionRun::BlockingMove)),
+    ("brpoplpush", 4, BLOCKS_WRITE, TWO, Run::Session(SessionRun::BlockingMove)),
 ];
 
 const SETS: &[Row] = &[
@@ -248,7 +250,7 @@ const ZSETS: &[Row] = &[
     ("zscan", -3, READ, ONE, data(scan::zscan)),
     ("bzpopmin", -3, BLOCKS, (1, -2, 1), Run::Session(SessionRun::BlockingPop)),
     ("bzpopmax", -3, BLOCKS, (1, -2, 1), Run::Session(SessionRun::BlockingPop)),
-    ("bzmpop", -5, BLOCKS, NONE, Run::Session(SessionRun::BlockingPop)),
+    ("bzmpop", -5, BLOCKS_ANYWHERE, NONE, Run::Session(SessionRun::BlockingPop)),
 ];
 
 const GENERIC: &[Row] = &[
@@ -260,20 +262,20 @@ const GENERIC: &[Row] = &[
     ("keys", 2, READ, NONE, data(keys::keys)),
     ("scan", -2, READ, NONE, data(scan::scan)),
     ("randomkey", 1, READ, NONE, data(keys::randomkey)),
-    ("rename", 3, WRITE, TWO, data(keys::rename)),
-    ("renamenx", 3, WRITE_FAST, TWO, data(keys::renamenx)),
+    ("rename", 3, FREE, TWO, data(keys::rename)),
+    ("renamenx", 3, FREE_FAST, TWO, data(keys::renamenx)),
     ("copy", -3, WRITE, TWO, data(keys::copy)),
-    ("move", 3, WRITE_FAST, ONE, data(keys::move_to)),
+    ("move", 3, FREE_FAST, ONE, data(keys::move_to)),
     ("object", -2, READ, (2, 2, 1), data(keys::object)),
-    ("expire", -3, WRITE_FAST, ONE, data(expiry::expire)),
-    ("pexpire", -3, WRITE_FAST, ONE, data(expiry::pexpire)),
-    ("expireat", -3, WRITE_FAST, ONE, data(expiry::expireat)),
-    ("pexpireat", -3, WRITE_FAST, ONE, data(expiry::pexpireat)),
+    ("expire", -3, FREE_FAST, ONE, data(expiry::expire)),
+    ("pexpire", -3, FREE_FAST, ONE, data(expiry::pexpire)),
+    ("expireat", -3, FREE_FAST, ONE, data(expiry::expireat)),
+    ("pexpireat", -3, FREE_FAST, ONE, data(expiry::pexpireat)),
     ("ttl", 2, READ_FAST, ONE, data(expiry::ttl)),
     ("pttl", 2, READ_FAST, ONE, data(expiry::pttl)),
     ("expiretime", 2, READ_FAST, ONE, data(expiry::expiretime)),
     ("pexpiretime", 2, READ_FAST, ONE, data(expiry::pexpiretime)),
-    ("persist", 2, WRITE_FAST, ONE, data(expiry::persist)),
+    ("persist", 2, FREE_FAST, ONE, data(expiry::persist)),
     ("sort", -2, WRITE, ONE, data(sort::sort)),
     ("sort_ro", -2, READ, ONE, data(sort::sort_ro)),
     ("wait", 3, &["noscript"], NONE, Run::Session(SessionRun::Wait)),

@@ -98,7 +98,7 @@ fn push(value: &Value, answer: &Answer<'_>, out: &mut Reply, depth: usize) -> Re
         Value::String(text) => out.bulk(&text.as_bytes()),
         Value::Integer(number) => out.int(*number),
         // Redis drops the fraction.
-        Value::Number(number) => out.int(*number as i64),
+        Value::Number(number) => out.int(truncated(*number)),
         Value::Boolean(is_true) if answer.is_resp3 => out.boolean(*is_true),
         Value::Boolean(true) => out.int(1),
         Value::Table(_) if depth == DEPTH_MAX => out.error("ERR reached lua stack limit"),
@@ -149,4 +149,11 @@ fn push_table(
         }
     }
     Ok(())
+}
+
+/// As processors convert where C leaves it open: a number beyond all integers becomes the least.
+fn truncated(number: f64) -> i64 {
+    let whole = number.trunc();
+    let fits = (i64::MIN as f64..i64::MAX as f64).contains(&whole);
+    if fits { whole as i64 } else { i64::MIN }
 }

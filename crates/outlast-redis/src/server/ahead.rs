@@ -6,7 +6,7 @@
 use outlast::Abort;
 
 use super::state::State;
-use crate::resp::{Args, Parsed, Request};
+use crate::resp::{Parsed, Request};
 use crate::store::mem::Mem;
 use crate::store::table::FOUND_TOGETHER_MAX;
 
@@ -45,7 +45,7 @@ impl State {
         let Some(client) = self.clients.get(slot).and_then(Option::as_ref) else { return Ok(()) };
         let database = client.database;
         let mut input = &client.input[client.start..];
-        if client.whole.is_some_and(|len| len == input.len()) {
+        if client.request.whole() == Some(input.len()) {
             // Nothing is behind the command that runs next.
             return Ok(());
         }
@@ -57,7 +57,7 @@ impl State {
         while commands < FOUND_TOGETHER_MAX {
             request.clear();
             let Ok(Parsed::Whole(len)) = request.parse(input, &limits) else { break };
-            let words = Args::new(input, &request.ranges);
+            let words = request.words(input);
             hashes.extend(words.get(1).map(|key| self.root.hasher.hash(key)));
             if commands == 0 {
                 key.extend_from_slice(words.at(1));

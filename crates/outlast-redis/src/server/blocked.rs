@@ -1,6 +1,6 @@
 //! Clients that watch keys, and clients that wait for them.
 
-use outlast::{Abort, Runner};
+use outlast::Abort;
 
 use super::client::{Blocked, Client, Wish};
 use super::group::{PoolLane, is_fatal, refusal};
@@ -59,11 +59,11 @@ impl State {
                 continue;
             };
             let before = self.client(slot).map_or(0, |client| client.reply.bytes.len());
-            let outcome = lane.run(|tx| {
-                if let Some(client) = self.client(slot) {
+            let outcome = self.run_or_free(lane, |state, tx| {
+                if let Some(client) = state.client(slot) {
                     client.reply.bytes.truncate(before);
                 }
-                self.try_wish(tx, slot, &blocked, &key.1)
+                state.try_wish(tx, slot, &blocked, &key.1)
             });
             let is_served = match outcome {
                 Ok(is_served) => is_served,

@@ -66,7 +66,7 @@ impl Stream {
 }
 
 /// Commands that wait for `EXEC`.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Multi {
     pub commands: Vec<(&'static Command, OwnedArgs)>,
     /// One of them was refused.
@@ -105,6 +105,17 @@ pub(super) enum Answers {
     Skipping,
 }
 
+/// A client before the running group: as it was unless the group commits.
+pub(super) struct Touched {
+    pub slot: usize,
+    pub reply_len: usize,
+    pub start: usize,
+    pub requests: u64,
+    pub answers: Answers,
+    pub database: usize,
+    pub multi: Option<Multi>,
+}
+
 pub(super) struct Client {
     pub id: u64,
     pub stream: Stream,
@@ -114,11 +125,13 @@ pub(super) struct Client {
     /// What has arrived, from `start` on not yet done.
     pub input: Vec<u8>,
     pub start: usize,
+    /// How many requests are done.
+    pub requests: u64,
+    /// The request at `start`, with its outcome once that is known.
     pub request: Request,
-    /// The bytes of the request at `start`, once it is whole.
-    pub whole: Option<usize>,
     /// The stream may have more.
     pub may_read: bool,
+    pub will_end: bool,
     pub has_ended: bool,
     pub reply: Reply,
     pub sent: usize,
@@ -126,6 +139,8 @@ pub(super) struct Client {
     pub watches_writing: bool,
     /// Nothing more is read, and it is closed when its replies are written.
     pub is_closing: bool,
+    /// The running group has commands of it.
+    pub is_touched: bool,
     /// It is listed among those with something to write.
     pub is_listed: bool,
     pub answers: Answers,
@@ -152,14 +167,16 @@ impl Client {
             is_http: false,
             input: Vec::new(),
             start: 0,
+            requests: 0,
             request: Request::default(),
-            whole: None,
             may_read: true,
+            will_end: false,
             has_ended: false,
             reply: Reply::default(),
             sent: 0,
             watches_writing: false,
             is_closing: false,
+            is_touched: false,
             is_listed: false,
             answers: Answers::On,
             database: 0,
@@ -188,7 +205,8 @@ impl Client {
 
     /// The request at the front is done.
     pub fn consume(&mut self) {
-        self.start += self.whole.take().unwrap_or(0);
+        self.requests += 1;
+        self.start += self.request.whole().unwrap_or(0);
         self.request.clear();
     }
 

@@ -1,7 +1,6 @@
 //! `COMMAND`: the table of commands, told.
 
 use crate::commands::{self, Command, Run, SessionRun, is};
-use crate::number::parse_int;
 use crate::resp::{Args, Reply};
 
 /// Answers `COMMAND` with its words.
@@ -48,13 +47,21 @@ pub(super) fn command(out: &mut Reply, args: Args<'_>) {
         let Some(row) = found.filter(|row| row.takes(words.len())) else {
             return out.error("ERR Invalid command specified");
         };
-        let (first, last, step) = match row.run {
-            Run::Session(SessionRun::Eval) => {
-                let keys = parse_int(words.at(2))
-                    .filter(|keys| (1..words.len() as i64 - 2).contains(keys));
-                keys.map_or((0, 0, 0), |keys| (3, 2 + keys as i32, 1))
+        let (first, last, step) = match counted_at(row) {
+            Some(at) => {
+                let digits = words.at(at).iter().take_while(|byte| byte.is_ascii_digit()).count();
+                let digits = std::str::from_utf8(&words.at(at)[..digits]).unwrap_or_default();
+                let keys = digits.parse::<i64>().ok().filter(|keys| *keys > 0);
+                let keys = keys.filter(|keys| (0..(words.len() - at) as i64).contains(keys));
+                let Some(keys) = keys else {
+                    return match row.run {
+                        Run::Session(SessionRun::Eval) => out.array(0),
+                        _ => out.error("ERR Invalid arguments specified for command"),
+                    };
+                };
+                (at as i32 + 1, at as i32 + keys as i32, 1)
             }
-            _ => row.keys,
+            None => row.keys,
         };
         if first == 0 {
             return out.error("ERR The command has no key arguments");
@@ -62,6 +69,13 @@ pub(super) fn command(out: &mut Reply, args: Args<'_>) {
         let last = if last < 0 { words.len() as i32 + last } else { last };
         let places = (first..=last).step_by(step.max(1) as usize);
         let mut keys: Vec<&[u8]> = places.map(|at| words.at(at as usize)).collect();
+        if counted_at(row) == Some(2) && row.keys.0 == 1 {
+            // The destination stands before the number of keys.
+            keys.insert(0, words.at(1));
+        }
+        if keys.is_empty() {
+            return out.error("ERR The command has no key arguments");
+        }
         if row.name == "sort" {
             // The last one counts.
             let store = (2..words.len() - 1).rev().find(|at| is(words.at(*at), "STORE"));
@@ -70,6 +84,16 @@ pub(super) fn command(out: &mut Reply, args: Args<'_>) {
         out.bulks(&keys);
     } else {
         out.error("ERR there are COMMAND COUNT, LIST, INFO, DOCS and GETKEYS");
+    }
+}
+
+/// Which word says how many keys follow it, if one does.
+fn counted_at(row: &Command) -> Option<usize> {
+    match row.name {
+        "zunion" | "zinter" | "zdiff" | "zintercard" | "sintercard" | "lmpop" | "zmpop" => Some(1),
+        "zunionstore" | "zinterstore" | "zdiffstore" | "blmpop" | "bzmpop" => Some(2),
+        _ if matches!(row.run, Run::Session(SessionRun::Eval)) => Some(2),
+        _ => None,
     }
 }
 

@@ -2,18 +2,19 @@
 
 use outlast::{Abort, Lane, Mapped, Runner};
 
-use super::client::Client;
+use super::client::{Client, Touched};
 use super::state::State;
 use crate::commands::{self, Command, Ctx, Fail, Run, SessionRun};
 use crate::resp::{Args, Parsed};
 use crate::script::Ended;
 use crate::store::mem::Mem;
-use crate::store::{Changes, Keys};
+use crate::store::{Changes, Keys, garbage};
 
-/// Commands of one transaction: more of them would only fill a processor's cache.
-const COMMANDS_MAX: usize = 64;
-/// Bytes of requests of one transaction, about.
-const BYTES_MAX: usize = 64 << 10;
+/// Commands of one transaction, and bytes of their requests, about: more of them would only fill a
+/// processor's cache.
+const GROUP_MAX: (usize, usize) = (64, 64 << 10);
+/// The same where a commit waits for a device, which takes longer than anything a cache saves.
+const PAGED_GROUP_MAX: (usize, usize) = (16 << 10, 4 << 20);
 
 pub(super) type PoolLane<'p> = Lane<'p, Mapped>;
 
@@ -47,8 +48,10 @@ impl State {
         loop {
             match self.peek() {
                 Next::Nothing => return Ok(()),
-                Next::Data(..) => self.run_group(lane)?,
-                Next::Own(slot, own) => self.run_own(lane, slot, own)?,
+                Next::Own(slot, own) if !self.is_groupable(slot, &own) => {
+                    self.run_own(lane, slot, own)?;
+                }
+                _ => self.run_group(lane)?,
             }
             self.after_changes(lane)?;
         }
@@ -62,7 +65,10 @@ impl State {
                 None => {
                     self.queue.pop_front();
                     if let Some(client) = self.client(slot) {
-                        client.tidy();
+                        // A group that is taken back needs its requests again.
+                        if !client.is_touched {
+                            client.tidy();
+                        }
                         if client.has_ended {
                             self.list(slot);
                         }
@@ -79,7 +85,7 @@ impl State {
         if client.blocked.is_some() || client.is_closing || Self::is_held_back(client) {
             return None;
         }
-        if client.start == client.input.len() && client.whole.is_none() {
+        if client.start == client.input.len() {
             return None;
         }
         if client.is_http {
@@ -87,10 +93,10 @@ impl State {
             return (is_whole || client.input.len() > HTTP_BYTES_MAX)
                 .then_some(Next::Own(slot, Own::Http));
         }
-        if client.whole.is_none() {
+        if client.request.whole().is_none() {
             match client.request.parse(&client.input[client.start..], &limits) {
                 Ok(Parsed::Partly) => return None,
-                Ok(Parsed::Whole(len)) => client.whole = Some(len),
+                Ok(Parsed::Whole(_)) => {}
                 Err(what) => return Some(Next::Own(slot, Own::Broken(what))),
             }
         }
@@ -110,6 +116,9 @@ impl State {
         };
         if !command.takes(args.len()) {
             let what = format!("ERR wrong number of arguments for '{}' command", command.name);
+            return Next::Own(slot, Own::Refused(what));
+        }
+        if let Some(what) = commands::subcommand_refusal(command.name, args) {
             return Next::Own(slot, Own::Refused(what));
         }
         if !client.is_known && !command.has_flag("no_auth") {
@@ -135,38 +144,63 @@ impl State {
         }
     }
 
-    /// Runs the commands of data at the front of the queue in one transaction.
+    /// Runs the commands at the front of the queue in one transaction.
     fn run_group(&mut self, lane: &mut PoolLane<'_>) -> Result<(), Abort> {
-        let most = if self.alone > 0 { 1 } else { COMMANDS_MAX };
-        self.touched.clear();
-        let (mut begun, mut ran) = (0, 0);
-        let outcome = lane.run(|tx| {
-            self.rewind();
-            (begun, ran) = (0, 0);
-            self.group(tx, most, &mut begun, &mut ran)
-        });
-        self.alone = self.alone.saturating_sub(1);
+        let bounds = if self.is_paged { PAGED_GROUP_MAX } else { GROUP_MAX };
+        let most = self.group_max.min(bounds.0);
+        let (mut begun, mut ran, mut is_committing) = (0, 0, false);
+        let mut body = |state: &mut Self, tx: &mut Mem<'_>| {
+            state.rewind();
+            (begun, ran, is_committing) = (0, 0, false);
+            state.group(tx, (most, bounds.1), &mut begun, &mut ran)?;
+            is_committing = true;
+            Ok(())
+        };
+        let outcome = match most {
+            1 => self.run_or_free(lane, body),
+            _ => self.run_together(lane, |state, tx| body(state, tx)),
+        };
         self.counts.groups += 1;
         match outcome {
             Ok(()) => {
                 self.counts.commands += ran as u64;
+                self.group_max = most.saturating_mul(2);
+                for touched in std::mem::take(&mut self.touched) {
+                    if let Some(client) = self.client(touched.slot) {
+                        client.is_touched = false;
+                        client.tidy();
+                    }
+                }
                 Ok(())
             }
             Err(abort) if is_fatal(&abort) => Err(abort),
-            // One of them cannot be done: which?
-            Err(_) if begun > 1 => {
+            // Its last command cannot be done, or all of them not in one record: what comes before runs
+            // first, then the one alone.
+            Err(abort) if most > 1 => {
+                if let Abort::Cancelled(reason) = &abort
+                    && reason.downcast_ref::<Ended>().is_some()
+                {
+                    self.ended = Some((self.running, refusal(&abort)));
+                }
                 self.rewind();
-                self.alone = begun;
+                self.group_max = match is_committing {
+                    true => begun / 2,
+                    false => begun.saturating_sub(1),
+                }
+                .max(1);
                 Ok(())
             }
             Err(abort) => {
-                let slot = self.touched.first().map(|(slot, ..)| *slot);
+                let slot = self.touched.first().map(|touched| touched.slot);
                 self.rewind();
                 if let Some(slot) = slot
-                    && let Next::Data(..) = self.peek_at(slot).unwrap_or(Next::Nothing)
+                    && let Some(Next::Data(..) | Next::Own(..)) = self.peek_at(slot)
                     && let Some(client) = self.client(slot)
                 {
                     client.reply.error(&refusal(&abort));
+                    if args_of(client).get(0).is_some_and(|name| commands::is(name, "EXEC")) {
+                        client.multi = None;
+                    }
                     client.consume();
                     self.counts.errors += 1;
                     self.list(slot);
@@ -176,63 +210,183 @@ impl State {
         }
     }
 
+    /// A transaction, durable once the round is synced.
+    fn run_together<R>(
+        &mut self,
+        lane: &mut PoolLane<'_>,
+        mut body: impl FnMut(&mut Self, &mut Mem<'_>) -> Result<R, Abort>,
+    ) -> Result<R, Abort> {
+        match self.is_paged {
+            true => lane.run_later(|tx| body(self, tx)),
+            false => lane.run(|tx| body(self, tx)),
+        }
+    }
+
+    /// Runs a transaction. Where the pool is full, what was discarded is freed first; then it runs with the
+    /// room that is held back for commands that free, and those that need room are refused.
+    pub fn run_or_free<R>(
+        &mut self,
+        lane: &mut PoolLane<'_>,
+        mut body: impl FnMut(&mut Self, &mut Mem<'_>) -> Result<R, Abort>,
+    ) -> Result<R, Abort> {
+        let sent = self.channels.sent;
+        let full = loop {
+            match self.run_together(lane, &mut body) {
+                // A message cannot be taken back, nor is it to be sent twice.
+                Err(abort) if is_full(&abort) && self.channels.sent == sent => {
+                    if !self.free_garbage(lane)? {
+                        break abort;
+                    }
+                }
+                done => return done,
+            }
+        };
+        let again = self.run_held_back(lane, &mut body);
+        again.map_err(|abort| if is_full(&abort) { full } else { abort })
+    }
+
+    /// Runs a transaction that may use the room that is held back.
+    fn run_held_back<R>(
+        &mut self,
+        lane: &mut PoolLane<'_>,
+        body: impl FnMut(&mut Self, &mut Mem<'_>) -> Result<R, Abort>,
+    ) -> Result<R, Abort> {
+        self.pool.hold_back(0);
+        self.changes.is_tight = true;
+        let done = self.run_together(lane, body);
+        self.changes.is_tight = false;
+        self.hold_room_back();
+        done
+    }
+
+    /// Frees some of what commands have discarded. `false` when nothing was left of it.
+    pub fn free_garbage(&mut self, lane: &mut PoolLane<'_>) -> Result<bool, Abort> {
+        let mut has_freed = false;
+        for _ in 0..GARBAGE_STEPS {
+            if !self.may_have_garbage {
+                break;
+            }
+            let root = self.root;
+            match self.run_held_back(lane, |_, tx| garbage::step(tx, &root)) {
+                Ok(is_left) => {
+                    self.may_have_garbage = is_left;
+                    has_freed |= is_left;
+                }
+                Err(abort @ Abort::Damaged(_)) => return Err(abort),
+                Err(_) => {
+                    // A step that fails is tried again by a later tick.
+                    (self.may_have_garbage, self.has_garbage_left) = (false, true);
+                    return Ok(has_freed);
+                }
+            }
+        }
+        Ok(has_freed)
+    }
+
+    /// Commands that need room leave some to those that free.
+    pub fn hold_room_back(&self) {
+        self.pool.hold_back(HELD_BACK_BYTES);
+    }
+
     /// The group has not happened.
     fn rewind(&mut self) {
         self.changes.forget();
-        while let Some((slot, reply_len, start)) = self.touched.pop() {
-            if let Some(client) = self.client(slot) {
-                client.reply.bytes.truncate(reply_len);
-                client.start = start;
-                client.whole = None;
-                client.request.clear();
-                self.queue.push_front(slot);
-            }
+        while let Some(touched) = self.touched.pop() {
+            let slot = touched.slot;
+            let Some(mut client) = self.clients.get_mut(slot).and_then(Option::take) else {
+                continue;
+            };
+            self.forget_wait(&mut client);
+            client.is_touched = false;
+            client.reply.bytes.truncate(touched.reply_len);
+            client.start = touched.start;
+            client.requests = touched.requests;
+            client.answers = touched.answers;
+            client.database = touched.database;
+            client.multi = touched.multi;
+            client.request.clear();
+            self.clients[slot] = Some(client);
+            self.queue.push_front(slot);
+        }
+    }
+
+    /// The running group has a command of the client.
+    fn touch(&mut self, slot: usize) {
+        let Some(client) = self.clients.get_mut(slot).and_then(Option::as_mut) else { return };
+        if !client.is_touched {
+            client.is_touched = true;
+            self.touched.push(Touched {
+                slot,
+                reply_len: client.reply.bytes.len(),
+                start: client.start,
+                requests: client.requests,
+                answers: client.answers,
+                database: client.database,
+                multi: client.multi.clone(),
+            });
+        }
+    }
+
+    /// Whether a group may have it: all its effects are the pool's, or its client's that
+    /// [`rewind`](Self::rewind) undoes.
+    fn is_groupable(&self, slot: usize, own: &Own) -> bool {
+        let Some(client) = self.clients.get(slot).and_then(Option::as_ref) else { return false };
+        match own {
+            Own::Queued(_) | Own::Refused(_) | Own::Empty => true,
+            Own::Broken(_) | Own::Http => false,
+            Own::Session(_, run) => match run {
+                SessionRun::Ping
+                | SessionRun::Echo
+                | SessionRun::Time
+                | SessionRun::Select
+                | SessionRun::Multi
+                | SessionRun::BlockingPop
+                | SessionRun::BlockingMove => true,
+                // A message cannot be taken back.
+                SessionRun::Eval => self.channels.is_empty(),
+                // Watched keys may be changed by the group.
+                SessionRun::Exec => {
+                    client.watching.is_empty()
+                        && client.multi.as_ref().is_some_and(|multi| {
+                            multi.commands.iter().all(|(row, _)| matches!(row.run, Run::Data(_)))
+                        })
+                }
+                _ => false,
+            },
         }
     }
 
     fn group(
         &mut self,
         tx: &mut Mem<'_>,
-        most: usize,
+        (commands_max, bytes_max): (usize, usize),
         begun: &mut usize,
         ran: &mut usize,
     ) -> Result<(), Abort> {
         let mut bytes = 0;
         self.ahead.forget();
-        while *ran < most && bytes < BYTES_MAX {
-            let Next::Data(slot, command) = self.peek() else { break };
-            self.look_ahead(tx, slot)?;
-            let string_bytes_max = self.options.bulk_bytes_max;
-            let Some(client) = self.clients.get_mut(slot).and_then(Option::as_mut) else { break };
-            if self.touched.last().is_none_or(|last| last.0 != slot)
-                && !self.touched.iter().any(|(touched, ..)| *touched == slot)
-            {
-                self.touched.push((slot, client.reply.bytes.len(), client.start));
-            }
-            *begun += 1;
-            bytes += client.whole.unwrap_or(0);
-            let before = client.reply.bytes.len();
-            let changed_before = self.changes.keys.len();
-            let Client { input, start, request, reply, database, .. } = client;
-            let mut ctx = Ctx {
-                keys: Keys {
-                    mem: tx,
-                    root: self.root,
-                    database: *database,
-                    now: self.now,
-                    changes: &mut self.changes,
-                    random: &mut self.random,
-                },
-                args: Args::new(&input[*start..], &request.ranges),
-                out: reply,
-                string_bytes_max,
+        while *ran < commands_max && bytes < bytes_max {
+            let next = self.peek();
+            let slot = match &next {
+                Next::Data(slot, _) => *slot,
+                Next::Own(slot, own) if self.is_groupable(*slot, own) => *slot,
+                _ => break,
             };
-            let done = run_data(command, &mut ctx, before);
-            done?;
-            client.last_command = command.name;
-            client.consume();
+            self.touch(slot);
+            *begun += 1;
+            let changed_before = self.changes.keys.len();
+            let Some(client) = self.client(slot) else { break };
+            bytes += client.request.whole().unwrap_or(0);
+            self.running = (client.id, client.requests);
+            match next {
+                Next::Data(_, command) => {
+                    self.look_ahead(tx, slot)?;
+                    self.data(tx, slot, command)?;
+                }
+                Next::Own(_, own) => self.own_in_group(tx, slot, own)?,
+                Next::Nothing => break,
+            }
             *ran += 1;
-            self.answered(slot, before);
             // A client that waits for one of these keys comes before the next command.
             if !self.waiting.is_empty()
                 && self.changes.keys[changed_before..]
@@ -244,14 +398,84 @@ impl State {
         }
         Ok(())
     }
+
+    /// The command of data at the front of a client's input.
+    fn data(
+        &mut self,
+        tx: &mut Mem<'_>,
+        slot: usize,
+        command: &'static Command,
+    ) -> Result<(), Abort> {
+        let string_bytes_max = self.options.bulk_bytes_max;
+        let Some(client) = self.clients.get_mut(slot).and_then(Option::as_mut) else {
+            return Ok(());
+        };
+        let before = client.reply.bytes.len();
+        let Client { input, start, request, reply, database, .. } = client;
+        let mut ctx = Ctx {
+            keys: Keys {
+                mem: tx,
+                root: self.root,
+                database: *database,
+                now: self.now,
+                changes: &mut self.changes,
+                random: &mut self.random,
+            },
+            args: request.words(&input[*start..]),
+            out: reply,
+            string_bytes_max,
+        };
+        run_data(command, &mut ctx, before)?;
+        client.last_command = command.name;
+        client.consume();
+        self.answered(slot, before);
+        Ok(())
+    }
+
+    /// A request at the front of a client's input that is no command of data.
+    fn own_in_group(&mut self, tx: &mut Mem<'_>, slot: usize, own: Own) -> Result<(), Abort> {
+        let Some(client) = self.client(slot) else { return Ok(()) };
+        let before = client.reply.bytes.len();
+        match own {
+            Own::Session(command, run) => {
+                let args = args_of(client).to_owned();
+                client.last_command = command.name;
+                match run {
+                    SessionRun::Eval if self.ended.as_ref().is_some_and(|ended| ended.0 == self.running) => {
+                        let what = self.ended.take().map(|ended| ended.1).unwrap_or_default();
+                        self.say(slot, |out| out.error(&what));
+                    }
+                    SessionRun::Exec => {
+                        let multi = self.client(slot).and_then(|client| client.multi.take());
+                        let multi = multi.unwrap_or_default();
+                        self.exec_in(tx, slot, &multi)?;
+                    }
+                    _ => self.session(tx, slot, run, args.view(), true)?,
+                }
+                if let Some(client) = self.client(slot) {
+                    client.consume();
+                }
+                self.answered(slot, before);
+            }
+            own => self.answer_own(slot, own),
+        }
+        Ok(())
+    }
 }
+
+/// Held back of a pool of any size: enough for the log record of a `DEL` of some ten thousand keys. It
+/// does not depend on the size, so that a pool that has grown is not refused what it had.
+const HELD_BACK_BYTES: u64 = 1 << 20;
+
+/// Steps of freeing before a command that has found no room is tried again.
+const GARBAGE_STEPS: usize = 256;
 
 /// Bytes of a request for metrics.
 const HTTP_BYTES_MAX: usize = 8 << 10;
 
 /// The words of the request at the front of a client's input.
 pub(super) fn args_of(client: &Client) -> Args<'_> {
-    Args::new(&client.input[client.start..], &client.request.ranges)
+    client.request.words(&client.input[client.start..])
 }
 
 /// Runs a command of data. A mistake of the client's becomes its answer.
@@ -261,6 +485,9 @@ pub(crate) fn run_data(
     before: usize,
 ) -> Result<(), Abort> {
     let Run::Data(run) = command.run else { return Ok(()) };
+    if ctx.keys.changes.is_tight && command.has_flag("denyoom") {
+        return Err(Abort::OutOfSpace { bytes: 0 });
+    }
     match run(ctx) {
         Ok(()) => Ok(()),
         Err(Fail::Reply(text)) => {
@@ -299,6 +526,11 @@ fn ends_multi(command: &Command) -> bool {
 /// Whether the server cannot go on.
 pub(super) fn is_fatal(abort: &Abort) -> bool {
     matches!(abort, Abort::Forked | Abort::NumbersUsedUp | Abort::ReadOnly)
+}
+
+/// Whether the pool had no room.
+fn is_full(abort: &Abort) -> bool {
+    matches!(abort, Abort::OutOfSpace { .. } | Abort::LogFull { .. })
 }
 
 /// The error of a command that the pool could not do.

@@ -70,6 +70,13 @@ impl State {
         }
     }
 
+    /// The client has closed its end: no further event tells of it, so it is read to its end.
+    pub fn will_end(&mut self, slot: usize) {
+        if let Some(client) = self.client(slot) {
+            client.will_end = true;
+        }
+    }
+
     /// Reads what has arrived.
     pub fn read_all(&mut self) {
         let slots = std::mem::take(&mut self.to_read);
@@ -94,7 +101,7 @@ impl State {
                 Ok(len) => {
                     taken += len;
                     // What does not fill the buffer was all: the next event tells of more.
-                    client.may_read = len == self.scratch.len();
+                    client.may_read = len == self.scratch.len() || client.will_end;
                     if !client.is_closing {
                         client.input.extend_from_slice(&self.scratch[..len]);
                     }
@@ -162,7 +169,10 @@ impl State {
             client.sent = 0;
         }
         // A client that has closed its end gets no answers to commands that are not whole.
-        let is_over = client.has_ended && client.whole.is_none() && client.blocked.is_none();
+        let is_over = client.has_ended
+            && !was_held_back
+            && !client.request.is_done()
+            && client.blocked.is_none();
         let waits = client.has_ended && client.blocked.is_some();
         if is_broken || is_done && (client.is_closing || is_over) || waits {
             return self.close(slot);

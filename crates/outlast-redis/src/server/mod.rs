@@ -61,6 +61,30 @@ impl Stopper {
     }
 }
 
+/// Places to listen on that are bound, before there is a pool to serve: a server that cannot listen must
+/// not create, recover or otherwise touch one.
+pub struct Bound {
+    poll: Poll,
+    listeners: Vec<Listener>,
+    options: Options,
+}
+
+impl Bound {
+    /// Serves this pool. Clients that have connected meanwhile are answered once the server runs.
+    ///
+    /// # Errors
+    /// [`ServeError`].
+    pub fn serve(self, pool: Arc<FilePool>) -> Result<Server, ServeError> {
+        let Self { poll, listeners, options } = self;
+        let root = pool.lane()?.run(|tx| Root::open(tx))?;
+        let waker = Arc::new(Waker::new(poll.registry(), WAKER)?);
+        let stopper = Stopper { is_asked: Arc::default(), waker };
+        let registry = poll.registry().try_clone()?;
+        let state = State::new(Arc::clone(&pool), registry, root, options);
+        Ok(Server { pool, poll, listeners, stopper, state })
+    }
+}
+
 /// A server that listens.
 pub struct Server {
     pool: Arc<FilePool>,
@@ -76,14 +100,17 @@ impl Server {
     /// # Errors
     /// [`ServeError`].
     pub fn bind(pool: Arc<FilePool>, options: Options) -> Result<Self, ServeError> {
+        Self::listen(options)?.serve(pool)
+    }
+
+    /// Checks the options and listens, without a pool.
+    ///
+    /// # Errors
+    /// [`ServeError`].
+    pub fn listen(options: Options) -> Result<Bound, ServeError> {
         let poll = Poll::new()?;
         let listeners = listen::listen(&options, poll.registry())?;
-        let root = pool.lane()?.run(|tx| Root::open(tx))?;
-        let waker = Arc::new(Waker::new(poll.registry(), WAKER)?);
-        let stopper = Stopper { is_asked: Arc::default(), waker };
-        let registry = poll.registry().try_clone()?;
-        let state = State::new(Arc::clone(&pool), registry, root, options);
-        Ok(Self { pool, poll, listeners, stopper, state })
+        Ok(Bound { poll, listeners, options })
     }
 
     /// The addresses that it listens on, with the ports that the system has chosen.
@@ -127,6 +154,9 @@ impl Server {
                     Token(token) => {
                         let slot = token - CLIENTS_FROM;
                         let is_readable = event.is_readable() || event.is_read_closed();
+                        if event.is_read_closed() {
+                            self.state.will_end(slot);
+                        }
                         self.state.ready(slot, is_readable, event.is_writable());
                     }
                 }
@@ -134,6 +164,8 @@ impl Server {
             self.state.read_all();
             self.state.run_all(&mut lane)?;
             self.state.tick(&mut lane)?;
+            // Replies leave behind the sync of all that they speak of.
+            lane.sync()?;
             self.state.flush_replies();
         }
     }

@@ -14,6 +14,8 @@ use crate::resp::{Args, Reply};
 pub(super) struct Channels {
     pub channels: HashMap<Vec<u8>, Vec<u64>>,
     pub patterns: HashMap<Vec<u8>, Vec<u64>>,
+    /// How many messages were published.
+    pub sent: u64,
 }
 
 fn add(to: &mut HashMap<Vec<u8>, Vec<u64>>, name: &[u8], id: u64) {
@@ -30,6 +32,11 @@ fn take(from: &mut HashMap<Vec<u8>, Vec<u64>>, name: &[u8], id: u64) {
 }
 
 impl Channels {
+    /// Whether no client listens.
+    pub fn is_empty(&self) -> bool {
+        self.channels.is_empty() && self.patterns.is_empty()
+    }
+
     pub fn forget(&mut self, client: &Client) {
         client.channels.iter().for_each(|name| take(&mut self.channels, name, client.id));
         client.patterns.iter().for_each(|name| take(&mut self.patterns, name, client.id));
@@ -91,6 +98,7 @@ impl State {
     /// Hands a message on. Returns how many clients got it.
     pub fn publish(&mut self, channel: &[u8], message: &[u8]) -> usize {
         let mut sent = 0;
+        self.channels.sent += 1;
         for id in self.channels.channels.get(channel).cloned().unwrap_or_default() {
             sent += 1;
             self.push(id, |reply| {

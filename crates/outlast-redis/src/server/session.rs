@@ -31,6 +31,37 @@ impl State {
         }
         let Some(client) = self.client(slot) else { return Ok(()) };
         match own {
+            Own::Http => {
+                let request = std::mem::take(&mut client.input);
+                client.start = 0;
+                let answer = lane.run(|tx| self.metrics(tx, &request))?;
+                if let Some(client) = self.client(slot) {
+                    client.reply.bytes.extend_from_slice(answer.as_bytes());
+                    client.is_closing = true;
+                }
+                self.list(slot);
+            }
+            Own::Session(command, run) => {
+                let args = super::group::args_of(client).to_owned();
+                client.last_command = command.name;
+                client.consume();
+                if run == SessionRun::Exec {
+                    self.exec(lane, slot)?;
+                } else {
+                    self.run_session(lane, slot, run, &args, before)?;
+                }
+                self.answered(slot, before);
+            }
+            own => self.answer_own(slot, own),
+        }
+        Ok(())
+    }
+
+    /// Answers what needs the client and nothing else.
+    pub fn answer_own(&mut self, slot: usize, own: Own) {
+        let Some(client) = self.client(slot) else { return };
+        let before = client.reply.bytes.len();
+        match own {
             Own::Empty => client.consume(),
             Own::Refused(what) => {
                 if let Some(multi) = &mut client.multi {
@@ -54,29 +85,8 @@ impl State {
                 client.consume();
                 self.answered(slot, before);
             }
-            Own::Http => {
-                let request = std::mem::take(&mut client.input);
-                client.start = 0;
-                let answer = lane.run(|tx| self.metrics(tx, &request))?;
-                if let Some(client) = self.client(slot) {
-                    client.reply.bytes.extend_from_slice(answer.as_bytes());
-                    client.is_closing = true;
-                }
-                self.list(slot);
-            }
-            Own::Session(command, run) => {
-                let args = super::group::args_of(client).to_owned();
-                client.last_command = command.name;
-                client.consume();
-                if run == SessionRun::Exec {
-                    self.exec(lane, slot)?;
-                } else {
-                    self.run_session(lane, slot, run, &args, before)?;
-                }
-                self.answered(slot, before);
-            }
+            Own::Http | Own::Session(..) => {}
         }
-        Ok(())
     }
 
     fn run_session(
@@ -89,15 +99,16 @@ impl State {
     ) -> Result<(), Abort> {
         if matches!(run, SessionRun::Save) {
             // Not within a transaction: the copy is of one moment.
+            lane.sync()?;
             self.save(slot, args.view());
             return Ok(());
         }
-        let outcome = lane.run(|tx| {
-            self.changes.forget();
-            if let Some(client) = self.client(slot) {
+        let outcome = self.run_or_free(lane, |state, tx| {
+            state.changes.forget();
+            if let Some(client) = state.client(slot) {
                 client.reply.bytes.truncate(before);
             }
-            self.session(tx, slot, run, args.view(), true)
+            state.session(tx, slot, run, args.view(), true)
         });
         match outcome {
             Ok(()) => Ok(()),
@@ -123,9 +134,9 @@ impl State {
         // A watched key whose deadline has passed has changed.
         let watching = client.watching.clone();
         if !watching.is_empty() {
-            lane.run(|tx| {
+            self.run_or_free(lane, |state, tx| {
                 for (database, key) in &watching {
-                    self.keys(tx, *database).find(key)?;
+                    state.keys(tx, *database).find(key)?;
                 }
                 Ok(())
             })?;
@@ -144,24 +155,12 @@ impl State {
             return Ok(());
         }
         let before = client.reply.bytes.len();
-        let outcome = lane.run(|tx| {
-            if let Some(client) = self.client(slot) {
+        let outcome = self.run_or_free(lane, |state, tx| {
+            state.changes.forget();
+            if let Some(client) = state.client(slot) {
                 client.reply.bytes.truncate(before);
-                client.reply.array(multi.commands.len());
             }
-            multi.commands.iter().try_for_each(|(command, args)| {
-                self.counts.commands += 1;
-                match command.run {
-                    Run::Session(SessionRun::Save) => {
-                        if let Some(client) = self.client(slot) {
-                            client.reply.error("ERR SAVE is not allowed in a transaction");
-                        }
-                        Ok(())
-                    }
-                    Run::Session(run) => self.session(tx, slot, run, args.view(), false),
-                    Run::Data(_) => self.one(tx, slot, command, args.view()),
-                }
-            })
+            state.exec_in(tx, slot, &multi)
         });
         match outcome {
             Ok(()) => {}
@@ -172,6 +171,32 @@ impl State {
                     client.reply.bytes.truncate(before);
                     client.reply.error(&refusal(&abort));
                 }
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs commands that have waited in a transaction that has begun.
+    pub fn exec_in(
+        &mut self,
+        tx: &mut Mem<'_>,
+        slot: usize,
+        multi: &Multi,
+    ) -> Result<(), Abort> {
+        let Some(client) = self.client(slot) else { return Ok(()) };
+        if multi.is_refused {
+            client.reply.error("EXECABORT Transaction discarded because of previous errors.");
+            return Ok(());
+        }
+        client.reply.array(multi.commands.len());
+        for (command, args) in &multi.commands {
+            self.counts.commands += 1;
+            match command.run {
+                Run::Session(SessionRun::Save) => {
+                    self.say(slot, |out| out.error("ERR SAVE is not allowed in a transaction"));
+                }
+                Run::Session(run) => self.session(tx, slot, run, args.view(), false)?,
+                Run::Data(_) => self.one(tx, slot, command, args.view())?,
             }
         }
         Ok(())
@@ -311,6 +336,9 @@ impl State {
             }
             SessionRun::Select => match parse_int(args.at(1)) {
                 None => out.error(commands::NOT_AN_INTEGER),
+                Some(index) if i32::try_from(index).is_err() => out.error(
+                    "ERR value is out of range, value must between -2147483648 and 2147483647",
+                ),
                 Some(index) => match usize::try_from(index).ok().filter(|i| *i < DATABASES) {
                     Some(index) => {
                         client.database = index;

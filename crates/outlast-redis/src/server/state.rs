@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use mio::Registry;
-use outlast::FilePool;
+use outlast::{FilePool, Medium};
 use uuid::Uuid;
 
 use super::ahead::Ahead;
-use super::client::{Answers, Client};
+use super::client::{Answers, Client, Touched};
 use super::config::Config;
 use super::options::Options;
 use super::pubsub::Channels;
@@ -82,12 +82,20 @@ pub(super) struct State {
     pub channels: Channels,
     pub scripts: Scripts,
     pub ahead: Ahead,
-    /// Commands that are each to have a transaction.
-    pub alone: usize,
-    /// Clients of the running group, with the length of their replies and their input before it.
-    pub touched: Vec<(usize, usize, usize)>,
+    /// Whether a commit waits for a device: then all commits of a round share one sync.
+    pub is_paged: bool,
+    /// Most commands of the next group: few after a group that could not be committed.
+    pub group_max: usize,
+    /// The request of a group that runs or failed: its client, and which of its requests.
+    pub running: (u64, u64),
+    /// A script that was ended in a group, with its error: it is not run again.
+    pub ended: Option<((u64, u64), String)>,
+    /// Clients of the running group.
+    pub touched: Vec<Touched>,
     pub is_asked_to_end: bool,
     pub may_have_garbage: bool,
+    /// A step of freeing has failed.
+    pub has_garbage_left: bool,
     pub expires_actively: bool,
     /// Where the search for expired keys goes on, and in which database.
     pub expiry_cursor: u64,
@@ -128,16 +136,22 @@ impl State {
             channels: Channels::default(),
             scripts: Scripts::default(),
             ahead: Ahead::default(),
-            alone: 0,
+            is_paged: false,
+            group_max: usize::MAX,
+            running: (0, 0),
+            ended: None,
             touched: Vec::new(),
             is_asked_to_end: false,
             may_have_garbage: true,
+            has_garbage_left: false,
             expires_actively: true,
             expiry_cursor: 0,
             expiry_database: 0,
             last_tick: Instant::now(),
         };
         state.read_clock();
+        state.is_paged = state.pool.medium().is_paged();
+        state.hold_room_back();
         state
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use outlast::{Abort, Runner};
+use outlast::Abort;
 
 use super::group::PoolLane;
 use super::state::{State, TICK};
@@ -22,16 +22,21 @@ impl State {
         self.end_waits();
         if self.may_have_garbage {
             let root = self.root;
-            // A step that fails, say because the log is full, is tried again.
-            self.may_have_garbage = match lane.run(|tx| garbage::step(tx, &root)) {
-                Ok(is_left) => is_left,
-                Err(abort @ Abort::Damaged(_)) => return Err(abort),
-                Err(_) => false,
-            };
+            self.may_have_garbage =
+                match self.run_or_free(lane, |_, tx| garbage::step(tx, &root)) {
+                    Ok(is_left) => is_left,
+                    Err(abort @ Abort::Damaged(_)) => return Err(abort),
+                    Err(_) => {
+                        self.has_garbage_left = true;
+                        false
+                    }
+                };
         }
         if self.last_tick.elapsed() < TICK {
             return Ok(());
         }
+        // A step that failed is tried again.
+        self.may_have_garbage |= std::mem::take(&mut self.has_garbage_left);
         self.last_tick = Instant::now();
         if self.expires_actively {
             self.expire_some(lane)?;
@@ -44,10 +49,10 @@ impl State {
         let mut buckets = 0;
         loop {
             let (cursor, database) = (self.expiry_cursor, self.expiry_database);
-            let step = lane.run(|tx| {
-                self.changes.forget();
-                (self.expiry_cursor, self.expiry_database) = (cursor, database);
-                self.expire_step(tx)
+            let step = self.run_or_free(lane, |state, tx| {
+                state.changes.forget();
+                (state.expiry_cursor, state.expiry_database) = (cursor, database);
+                state.expire_step(tx)
             });
             let Ok((seen, found)) = step else { return Ok(()) };
             buckets += seen;

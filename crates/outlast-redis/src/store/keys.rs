@@ -19,6 +19,8 @@ pub(crate) struct Changes {
     pub keys: Vec<(usize, Vec<u8>)>,
     /// Keys that some client watches or waits for.
     pub watched: Vec<(usize, Vec<u8>)>,
+    /// The pool is full: commands that need room are refused, and values that shrink stay where they are.
+    pub is_tight: bool,
     /// How many changes.
     pub count: u64,
     /// Something is to be freed.
@@ -214,7 +216,13 @@ impl Keys<'_> {
             return Ok(Found { place: Place { entry, ..found.place }, ..found });
         }
         let deadline = entry.deadline(self.mem)?;
-        self.write(key, Some(found), Content { kind: entry.kind, value: new, deadline })
+        let content = Content { kind: entry.kind, value: new, deadline };
+        if self.changes.is_tight && new.len() < old.len() {
+            let place = Table::overwrite(self.mem, found.place, &content)?;
+            self.changed(key);
+            return Ok(Found { place, ..found });
+        }
+        self.write(key, Some(found), content)
     }
 
     /// Gives a key a value; its deadline, if it has one, stays.
@@ -324,7 +332,9 @@ impl Keys<'_> {
             return Ok(found);
         }
         let bytes = Entry::bytes(entry.key_len, entry.value_len, deadline.is_some());
-        if rounded(bytes) == rounded(entry.own_bytes()) {
+        let fits = bytes <= rounded(entry.own_bytes())
+            || self.mem.block_bytes(entry.at)?.is_some_and(|room| bytes <= room);
+        if fits {
             if let Some(deadline) = deadline {
                 self.mem.store(entry.deadline_at(), &deadline.to_le_bytes())?;
             }

@@ -7,6 +7,9 @@ const CLASSES: [u64; 38] = [
     10240, 12288, 14336, 16384,
 ];
 
+/// Above, blocks are as large as they must be.
+const HALF_OF_LARGEST: u64 = 256 << 20;
+
 const CLASS_MAX: u64 = CLASSES[CLASSES.len() - 1];
 
 /// The bytes to ask for where `bytes` are needed: an eighth more at most, above the classes.
@@ -15,6 +18,8 @@ pub(crate) fn rounded(bytes: u64) -> u64 {
         return CLASSES[CLASSES.partition_point(|size| *size < bytes)];
     }
     let step = (bytes.next_power_of_two() / 16).max(4096);
+    // The largest block has less than 512 MiB: what fits into it is not rounded beyond it.
+    let step = if bytes > HALF_OF_LARGEST { 4096 } else { step };
     bytes.next_multiple_of(step)
 }
 

@@ -158,7 +158,29 @@ impl Served {
 
     pub fn with(bytes: u64, change: impl FnOnce(&mut Options)) -> Self {
         let folder = folder();
-        let pool = open_pool(&folder.path().join("pool"), bytes, &OpenOptions::default());
+        let path = folder.path().join("pool");
+        Self::open(folder, &path, bytes, change)
+    }
+
+    /// A server on that pool.
+    pub fn on(folder: tempfile::TempDir, path: &Path, bytes: u64) -> Self {
+        Self::open(folder, path, bytes, |_| {})
+    }
+
+    /// Ends the server and starts another one on its pool.
+    pub fn again(mut self, path: &Path) -> Self {
+        let folder = std::mem::replace(&mut self.folder, folder());
+        drop(self);
+        Self::on(folder, path, 0)
+    }
+
+    fn open(
+        folder: tempfile::TempDir,
+        path: &Path,
+        bytes: u64,
+        change: impl FnOnce(&mut Options),
+    ) -> Self {
+        let pool = open_pool(path, bytes, &OpenOptions::default());
         let socket = folder.path().join("socket");
         let mut options = Options {
             unix: Some(socket.clone()),

@@ -2,7 +2,10 @@
 
 mod client;
 mod commands;
+mod connections;
 mod crashes;
+mod differential;
 mod kills;
 mod limits;
+mod random;
 mod scripts;

@@ -110,6 +110,8 @@ pub(crate) struct Heap {
     regions: Vec<(Seq, Region)>,
     /// No chunk changes its use as long as the pool runs.
     pub keeps_chunks: bool,
+    /// Free chunks that requests leave alone.
+    pub held_back: u64,
     /// Ranges stored to without a transaction's log since the caller took note last.
     changed: Vec<ByteRange>,
 }
@@ -127,6 +129,7 @@ impl Heap {
             quarantine: VecDeque::new(),
             regions: Vec::new(),
             keeps_chunks: false,
+            held_back: 0,
             changed: Vec::new(),
         };
         heap.grow_to(chunks);
@@ -395,6 +398,9 @@ impl Heap {
     }
 
     fn find_run(&self, chunks: u64) -> Option<u64> {
+        if (self.free.len() as u64) < chunks.saturating_add(self.held_back) {
+            return None;
+        }
         let mut run = 0;
         let mut next = None;
         for &chunk in &self.free {
@@ -441,7 +447,8 @@ impl Heap {
     fn format<M: Medium>(&mut self, io: Io<'_, M>, chunk: u64, class: Class, kind: BlockKind) {
         let mut chunks = vec![chunk];
         if io.medium.is_paged() && !self.keeps_chunks {
-            let more = self.chunks_ahead(class, kind);
+            let spare = self.free.len().saturating_sub(self.held_back as usize);
+            let more = self.chunks_ahead(class, kind).min(spare);
             chunks.extend(self.free.range(chunk..).take(more));
         }
         let geometry = self.geometry;

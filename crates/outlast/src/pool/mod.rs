@@ -219,6 +219,15 @@ impl<M: Medium> Pool<M> {
         wanted > len && self.grow(wanted).is_ok()
     }
 
+    /// From now on allocations and large log records leave so much of the heap alone, rounded up to
+    /// whole chunks: they fail with [`Abort::OutOfSpace`](crate::Abort::OutOfSpace), or grow the pool,
+    /// before they take it. A program that must be able to free in a full pool holds room back and
+    /// sets this to 0 for such a transaction. Kept in memory only; 0 when a pool is opened.
+    pub fn hold_back(&self, bytes: u64) {
+        let chunks = bytes.div_ceil(self.header.geometry.chunk_bytes);
+        self.heap.lock(&self.medium).held_back = chunks;
+    }
+
     /// Takes a free lane. It goes back when dropped.
     ///
     /// # Errors

@@ -110,6 +110,10 @@ impl<M: Medium> Transact for Tx<'_, M> {
         self.note(result)
     }
 
+    fn block_bytes(&mut self, block: PoolOffset) -> Result<Option<u64>, Abort> {
+        self.block_at(block).map(|(bytes, _)| Some(bytes))
+    }
+
     fn free(&mut self, block: PoolOffset) -> Result<(), Abort> {
         self.pool.medium.mark(Mark::Call(Call::Free));
         self.refuse_after_failure()?;

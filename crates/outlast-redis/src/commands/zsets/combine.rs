@@ -68,11 +68,23 @@ fn key_count(ctx: &Ctx<'_>, at: usize, name: &str) -> Answer<usize> {
     Ok(count)
 }
 
+/// Keys of other types are refused before the options behind them.
+fn check_sources(ctx: &mut Ctx<'_>, first: usize, count: usize) -> Done {
+    for index in first..first + count {
+        let found = ctx.keys.find(ctx.args.at(index))?;
+        if found.is_some_and(|found| !matches!(found.kind().type_name(), "zset" | "set")) {
+            return Err(WRONG_TYPE.into());
+        }
+    }
+    Ok(())
+}
+
 /// The members in their order, and whether their scores are wanted.
 fn combined(ctx: &mut Ctx<'_>, at: usize, how: Combine, is_store: bool) -> Answer<(Scored, bool)> {
     let name = String::from_utf8_lossy(ctx.args.at(0)).to_lowercase();
     let count = key_count(ctx, at, &name)?;
     let first = at + 1;
+    check_sources(ctx, first, count)?;
     let mut weights = vec![1.0; count];
     let (mut aggregate, mut with_scores) = (Aggregate::Sum, false);
     let mut index = first + count;
@@ -183,7 +195,8 @@ pub(in crate::commands) fn zdiffstore(ctx: &mut Ctx<'_>) -> Done {
 }
 
 pub(in crate::commands) fn zintercard(ctx: &mut Ctx<'_>) -> Done {
-    key_count(ctx, 1, "zintercard")?;
+    let count = key_count(ctx, 1, "zintercard")?;
+    check_sources(ctx, 2, count)?;
     let (end, limit) = card_args(ctx)?;
     let mut result: Option<Scores> = None;
     for index in 2..end {

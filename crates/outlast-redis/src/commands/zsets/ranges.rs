@@ -2,7 +2,7 @@
 
 use crate::commands::zsets::{answer_scored, to_read, to_write};
 use crate::commands::{Answer, Ctx, Done, SYNTAX, is, range};
-use crate::number::{parse_double, sortable};
+use crate::number::{parse_loosely, sortable};
 use crate::store::zset::{Zset, parts};
 
 /// A bound: the value, and whether it is itself in the range.
@@ -29,7 +29,7 @@ fn score_bound(word: &[u8]) -> Answer<Bound<f64>> {
         [b'(', rest @ ..] => (rest, false),
         word => (word, true),
     };
-    let value = parse_double(word).ok_or("ERR min or max is not a float")?;
+    let (value, _) = parse_loosely(word).ok_or("ERR min or max is not a float")?;
     Ok((value, is_in))
 }
 
