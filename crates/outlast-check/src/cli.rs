@@ -1,5 +1,6 @@
 //! The command: flags and glue.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -14,9 +15,10 @@ use crate::finding::{Class, Finding, Reducer, same_fault};
 use crate::judge::Checker;
 use crate::models::{self, Model};
 use crate::order::{Grain, Moment, Ordered};
-use crate::run::{Run, Step};
+use crate::run::{Change, Run, Step};
+use crate::saved;
 use crate::search::{Limits, Search, bases};
-use crate::tree::PAGE;
+use crate::tree::{PAGE, Tree};
 
 /// Power failures of any program that writes files: capture, states, its own recovery, findings.
 ///
@@ -26,10 +28,23 @@ use crate::tree::PAGE;
 /// the highest in OUTLAST_ISSUED and OUTLAST_ACKED, and the state in OUTLAST_DIR, at '{}' in its text,
 /// and, if DIR is relative, at DIR. It fails by its status, or prints 'recovered n' to be judged.
 #[derive(Args, Clone, Debug)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct CheckArgs {
+    /// What to do with a captured run.
+    #[command(subcommand)]
+    pub saved: Option<SavedCommand>,
     /// The directory that the program keeps its files in; made if it is missing.
-    #[arg(long, value_name = "DIR")]
-    pub dir: PathBuf,
+    #[arg(long, value_name = "DIR", required_unless_present = "run")]
+    pub dir: Option<PathBuf>,
+    /// A run that was captured before, by --save.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["dir", "program", "save"])]
+    pub run: Option<PathBuf>,
+    /// Keeps the captured run in this file.
+    #[arg(long, value_name = "FILE")]
+    pub save: Option<PathBuf>,
+    /// Checks one state alone, as a finding names it: 'ext4@117-32'.
+    #[arg(long, value_name = "STATE", requires = "run")]
+    pub state: Option<String>,
     /// The check, a command of the shell: status 0 if the state is right.
     #[arg(long, value_name = "CMD", required_unless_present = "server")]
     pub then: Option<String>,
@@ -77,8 +92,18 @@ pub struct CheckArgs {
     #[arg(long, value_name = "N", default_value_t = 200)]
     pub failures: usize,
     /// The program and its arguments.
-    #[arg(last = true, required = true, value_name = "PROGRAM")]
+    #[arg(last = true, required_unless_present = "run", value_name = "PROGRAM")]
     pub program: Vec<OsString>,
+}
+
+/// Commands on a captured run.
+#[derive(clap::Subcommand, Clone, Debug)]
+pub enum SavedCommand {
+    /// List the steps of a captured run.
+    Show {
+        /// A file that --save has made.
+        file: PathBuf,
+    },
 }
 
 /// How a check ended.
@@ -121,20 +146,34 @@ pub fn run(
     out: &mut dyn Write,
     progress: &mut dyn FnMut(String),
 ) -> Result<Ending, Box<dyn std::error::Error>> {
+    if let Some(SavedCommand::Show { file }) = &args.saved {
+        show(&load(file)?, out)?;
+        return Ok(Ending::Silent);
+    }
     let checked = models_of(args)?;
     let (checker, command) = checker_of(args)?;
     let marks = Marks { issued: Pattern::new(&args.issued)?, acked: Pattern::new(&args.acked)? };
     let began = Instant::now();
-    progress(format!("runs {}", shown(&args.program)));
-    let run = capture::capture(&capture::Options {
-        dir: args.dir.clone(),
-        command: args.program.clone(),
-        folder: None,
-        marks,
-        time: Duration::from_secs(args.time),
-        reads: false,
-    })?;
+    let run = match (&args.run, &args.dir) {
+        (Some(file), _) => load(file)?,
+        (None, Some(dir)) => {
+            progress(format!("runs {}", shown(&args.program)));
+            capture::capture(&capture::Options {
+                dir: dir.clone(),
+                command: args.program.clone(),
+                folder: None,
+                marks,
+                time: Duration::from_secs(args.time),
+                reads: false,
+            })?
+        }
+        (None, None) => return bad("no directory: --dir DIR would be right"),
+    };
     let captured = began.elapsed();
+    if let Some(file) = &args.save {
+        saved::save(&run, file)
+            .map_err(|error| BadInput(format!("{}: {error}", file.display())))?;
+    }
     let grain = Grain { bytes: args.sector };
     let ordered: Vec<Ordered> =
         checked.iter().map(|model| Ordered::new(&run, model, grain, None)).collect();
@@ -146,7 +185,10 @@ pub fn run(
             .unwrap_or_else(|| std::thread::available_parallelism().map_or(2, Into::into)),
         seed,
     };
-    let mut search = Search::new(&run, &checker, &args.dir, limits);
+    let mut search = Search::new(&run, &checker, &run.dir, limits);
+    if let Some(state) = &args.state {
+        return one_state(args, state, &run, &mut search, out);
+    }
     without_a_crash(&run, &ordered, &mut search, &command)?;
     if !args.all_data {
         search.learn_reads(&ordered[0])?;
@@ -175,7 +217,18 @@ pub fn run(
     if let (Some(folder), Some(first)) = (&args.keep, findings.first()) {
         keep(folder, &run, &ordered, first)?;
     }
+    // Findings are to be replayed: their run is kept, wherever that may be.
+    let file = match (&args.save, &args.run) {
+        (Some(file), _) | (_, Some(file)) => Some(file.clone()),
+        _ if findings.is_empty() => None,
+        _ => {
+            let file =
+                std::env::temp_dir().join(format!("outlast-check-{}.run", std::process::id()));
+            saved::save(&run, &file).ok().map(|()| file)
+        }
+    };
     let told = Told {
+        file: file.as_deref(),
         args,
         run: &run,
         search: &search,
@@ -194,6 +247,82 @@ pub fn run(
         (true, false) => Ending::Blind,
         (true, true) => Ending::Silent,
     })
+}
+
+fn load(file: &Path) -> Result<Run, BadInput> {
+    saved::load(file).map_err(|error| BadInput(format!("{}: {error}", file.display())))
+}
+
+/// Lists the steps of a run.
+fn show(run: &Run, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "{} ({})", run.dir.display(), run.ended)?;
+    let mut last = None;
+    for (number, event) in run.events.iter().enumerate() {
+        let call = &run.calls[event.call as usize];
+        let step = match &event.step {
+            Step::Change(Change::Data { offset, bytes, .. }) => {
+                format!("data {offset}+{}", bytes.len())
+            }
+            Step::Change(Change::Size { from, to, .. }) => format!("size {from} to {to}"),
+            Step::Change(Change::Cut { to, .. }) => format!("cut to {to}"),
+            Step::Change(Change::Name { .. } | Change::Move { .. }) => "name".to_owned(),
+            Step::Sync(_) => "sync".to_owned(),
+            Step::Issued(_) | Step::Acked(_) => "mark".to_owned(),
+        };
+        let text = if last == Some(event.call) { "" } else { call.text.as_str() };
+        last = Some(event.call);
+        writeln!(out, "{number:>6}  {step:<24} {text}")?;
+    }
+    for blind in &run.blind {
+        writeln!(out, "not measured: {blind}")?;
+    }
+    Ok(())
+}
+
+/// Checks one state, and keeps its directory where that is asked for.
+fn one_state(
+    args: &CheckArgs,
+    text: &str,
+    run: &Run,
+    search: &mut Search<'_>,
+    out: &mut dyn Write,
+) -> Result<Ending, Box<dyn std::error::Error>> {
+    let wrong = || {
+        BadInput(format!(
+            "--state '{text}': MODEL@STEP-UNITS would be right, as a finding names it"
+        ))
+    };
+    let (model, rest) = text.split_once('@').ok_or_else(wrong)?;
+    let (event, units) = rest.split_once('-').ok_or_else(wrong)?;
+    let event: usize = event.parse().map_err(|_| wrong())?;
+    let lost = units
+        .split(',')
+        .filter(|unit| !unit.is_empty())
+        .map(|unit| unit.parse().map_err(|_| wrong()))
+        .collect::<Result<BTreeSet<usize>, _>>()?;
+    let model = models::find(model).map_err(BadInput)?;
+    let ordered = Ordered::new(run, model, Grain { bytes: args.sector }, None);
+    let index = ordered.moments.partition_point(|moment| moment.event < event);
+    let Some(moment) = ordered.moments.get(index) else {
+        return bad(format!("--state '{text}': the run has {} steps", run.events.len()));
+    };
+    let then = ordered.until(run, moment, event);
+    let kept = ordered.without(&then, &lost);
+    let tree = bases(run, &ordered)[index].tree(&ordered, &kept);
+    if let Some(folder) = &args.keep {
+        lay_out(folder, &tree)?;
+    }
+    let mut judge = search.judge()?;
+    match search.verdict(&mut judge, &tree, &then)? {
+        Some(wrong) => {
+            writeln!(out, "{text}: {wrong}")?;
+            Ok(Ending::Found)
+        }
+        None => {
+            writeln!(out, "{text}: the check passes")?;
+            Ok(Ending::Silent)
+        }
+    }
 }
 
 fn models_of(args: &CheckArgs) -> Result<Vec<&'static Model>, Box<dyn std::error::Error>> {
@@ -218,7 +347,8 @@ fn checker_of(args: &CheckArgs) -> Result<(Checker, String), Box<dyn std::error:
     };
     let named = text.contains("{}")
         || text.contains("OUTLAST_DIR")
-        || (args.dir.is_relative() && text.contains(&*args.dir.to_string_lossy()))
+        || args.dir.iter().any(|dir| dir.is_relative() && text.contains(&*dir.to_string_lossy()))
+        || args.run.is_some()
         || Path::new(text.split_whitespace().next().unwrap_or_default()).is_file();
     if !named {
         return bad(format!(
@@ -359,18 +489,29 @@ fn leave_out_syncs(
 fn keep(folder: &Path, run: &Run, ordered: &[Ordered], finding: &Finding) -> io::Result<()> {
     let state = &finding.example;
     let model = &ordered[state.model];
-    let tree = bases(run, model)[state.moment].tree(model, &state.kept);
+    lay_out(folder, &bases(run, model)[state.moment].tree(model, &state.kept))
+}
+
+fn lay_out(folder: &Path, tree: &Tree) -> io::Result<()> {
     std::fs::create_dir(folder).map_err(|error| {
-        io::Error::other(format!(
-            "{}: {error}; a folder that is not there would be right",
-            folder.display()
-        ))
+        let right = "a folder that is not there would be right";
+        io::Error::other(format!("{}: {error}; {right}", folder.display()))
     })?;
     tree.write_to(folder)
 }
 
 fn shown(words: &[OsString]) -> String {
     words.iter().map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
+}
+
+/// A word as a shell takes it.
+fn quoted(word: &str) -> String {
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./@,:=+".contains(letter);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
 }
 
 /// What is told in the end.
@@ -383,6 +524,8 @@ struct Told<'a, 'r> {
     captured: Duration,
     /// Recoveries that wrote and were crashed.
     recoveries: usize,
+    /// Where the run is kept.
+    file: Option<&'a Path>,
 }
 
 impl Told<'_, '_> {
@@ -450,7 +593,30 @@ impl Told<'_, '_> {
             out,
             "  state       {} ({} failing states of this kind)",
             finding.state, finding.count
-        )
+        )?;
+        if let (Some(run), None) = (self.file, &finding.first_crash) {
+            let sector = match self.args.sector {
+                PAGE => String::new(),
+                bytes => format!(" --sector {bytes}"),
+            };
+            writeln!(
+                out,
+                "  replay      outlast check --run {}{sector} --state {} --keep state {}",
+                quoted(&run.display().to_string()),
+                quoted(&finding.state),
+                self.check()
+            )?;
+        }
+        Ok(())
+    }
+
+    /// The check as an option of a command.
+    fn check(&self) -> String {
+        match (&self.args.then, &self.args.server) {
+            (Some(text), _) => format!("--then {}", quoted(text)),
+            (_, Some(text)) => format!("--server {}", quoted(text)),
+            _ => String::new(),
+        }
     }
 
     fn json(&self, out: &mut dyn Write, seed: u64) -> io::Result<()> {

@@ -269,24 +269,20 @@ impl Reducer<'_, '_> {
         let since = state.moment.checked_sub(1).map_or(0, |before| model.moments[before].event);
         let lost = model.pending(moment).into_iter().find(|unit| !state.kept.contains(unit));
         let since = lost.map_or(since, |unit| since.max(model.units[unit].event));
-        let mut issued = self.run.promised.0;
-        for (event, step) in self.run.events[..moment.event].iter().enumerate() {
-            match step.step {
-                Step::Issued(number) => issued = issued.max(number),
-                Step::Acked(acked) if event > since => {
-                    let units = model.units.partition_point(|unit| unit.event < event);
-                    let event = event + 1;
-                    let then = Moment { event, units, issued, acked, ..moment.clone() };
-                    let kept: BTreeSet<usize> = state.kept.range(..units).copied().collect();
-                    let tree = base.tree(model, &kept);
-                    if let Some(wrong) = ask.verdict(&tree, &then)? {
-                        return Ok((then, Some((kept, wrong))));
-                    }
-                }
-                _ => {}
+        let from = since + 1;
+        for event in (from..moment.event).filter(|&event| self.is_ack(event)) {
+            let then = model.until(self.run, moment, event + 1);
+            let kept: BTreeSet<usize> = state.kept.range(..then.units).copied().collect();
+            let tree = base.tree(model, &kept);
+            if let Some(wrong) = ask.verdict(&tree, &then)? {
+                return Ok((then, Some((kept, wrong))));
             }
         }
         Ok((moment.clone(), None))
+    }
+
+    fn is_ack(&self, event: usize) -> bool {
+        matches!(self.run.events[event].step, Step::Acked(_))
     }
 
     fn unit_text(&self, model: &Ordered, unit: usize) -> String {

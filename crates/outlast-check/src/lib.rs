@@ -8,6 +8,7 @@ pub mod judge;
 pub mod models;
 pub mod order;
 pub mod run;
+pub mod saved;
 pub mod search;
 #[allow(unsafe_code)]
 pub mod sys;

@@ -173,6 +173,22 @@ impl Ordered {
         kept
     }
 
+    /// `moment` as it was before step `event`, which comes after the sync before it.
+    #[must_use]
+    pub fn until(&self, run: &Run, moment: &Moment, event: usize) -> Moment {
+        let event = event.min(moment.event);
+        let (mut issued, mut acked) = run.promised;
+        for step in &run.events[..event] {
+            match step.step {
+                Step::Issued(number) => issued = issued.max(number),
+                Step::Acked(number) => acked = acked.max(number),
+                _ => {}
+            }
+        }
+        let units = self.units.partition_point(|unit| unit.event < event);
+        Moment { event, units, issued, acked, ..moment.clone() }
+    }
+
     /// Units that are not durable at `moment`.
     #[must_use]
     pub fn pending(&self, moment: &Moment) -> Vec<usize> {

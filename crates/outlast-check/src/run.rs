@@ -4,15 +4,17 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use serde::{Deserialize, Serialize};
+
 use crate::tree::{Read, Tree};
 
 /// A file or directory of a run. Its number is given once, also where the kernel gives an inode's
 /// number again.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct NodeId(pub u32);
 
 /// A call of the program, as findings tell it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Call {
     /// The thread.
     pub tid: i32,
@@ -26,7 +28,7 @@ pub struct Call {
 pub type CallId = u32;
 
 /// A unit of persistence: a crash leaves all of it or nothing.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Change {
     /// Bytes within one page of a file.
     Data {
@@ -78,7 +80,7 @@ pub enum Change {
 }
 
 /// The cause of a file's growth: file systems journal the size of each at another time.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Growth {
     /// A write behind the end, within the page in which the file ended.
     Tail,
@@ -108,7 +110,7 @@ impl Change {
 }
 
 /// What a sync makes durable.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Sync {
     /// `fsync`, or a write with `O_SYNC`.
     File(NodeId),
@@ -123,7 +125,7 @@ pub enum Sync {
 }
 
 /// One step of a run.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Step {
     /// A unit of persistence.
     Change(Change),
@@ -136,7 +138,7 @@ pub enum Step {
 }
 
 /// A step with its call.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Event {
     /// The call that made it.
     pub call: CallId,
@@ -145,7 +147,7 @@ pub struct Event {
 }
 
 /// A captured run.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Run {
     /// The directory, as the program knew it.
     pub dir: PathBuf,
@@ -167,7 +169,7 @@ pub struct Run {
 }
 
 /// How a captured program ended.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Ended {
     /// With this status.
     Status(i32),

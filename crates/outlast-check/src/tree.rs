@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
 use siphasher::sip128::{Hasher128, SipHasher13};
 
 use crate::run::{Change, NodeId};
@@ -52,12 +53,50 @@ impl Page {
 
 /// The content of a file. Pages that are not there are zeros; bytes past the size are no content, but
 /// may become some when a later size is kept.
-#[derive(Clone, Default, Debug)]
+#[derive(Clone, Default, Debug, Serialize, Deserialize)]
+#[serde(from = "Kept", into = "Kept")]
 pub struct Content {
     /// Bytes.
     pub size: u64,
     pages: BTreeMap<u64, Arc<Page>>,
     hash: OnceLock<u128>,
+}
+
+/// A file's content as it is kept: its size, and each page up to its last byte that is not 0.
+#[derive(Serialize, Deserialize)]
+struct Kept(u64, Vec<(u64, Vec<u8>)>);
+
+impl From<Content> for Kept {
+    fn from(content: Content) -> Self {
+        let page = |(&number, page): (&u64, &Arc<Page>)| {
+            let end = page.bytes.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
+            (number, page.bytes[..end].to_vec())
+        };
+        Self(content.size, content.pages.iter().map(page).collect())
+    }
+}
+
+impl From<Kept> for Content {
+    fn from(Kept(size, pages): Kept) -> Self {
+        let mut content = Self { size, ..Self::default() };
+        for (number, bytes) in pages {
+            let bytes = &bytes[..bytes.len().min(PAGE)];
+            content.write(number.saturating_mul(PAGE as u64).min(u64::MAX - PAGE as u64), bytes);
+        }
+        content
+    }
+}
+
+impl From<Tree> for Vec<Node> {
+    fn from(tree: Tree) -> Self {
+        tree.nodes.iter().map(|node| Node::clone(node)).collect()
+    }
+}
+
+impl From<Vec<Node>> for Tree {
+    fn from(nodes: Vec<Node>) -> Self {
+        Self { nodes: nodes.into_iter().map(Arc::new).collect() }
+    }
 }
 
 impl Content {
@@ -181,7 +220,7 @@ impl Content {
 }
 
 /// A file, a directory or a link.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Node {
     /// Names, each with its node.
     Dir(BTreeMap<Vec<u8>, NodeId>),
@@ -192,7 +231,8 @@ pub enum Node {
 }
 
 /// The nodes of a run, of which those count that the root leads to.
-#[derive(Clone, Default, Debug)]
+#[derive(Clone, Default, Debug, Serialize, Deserialize)]
+#[serde(from = "Vec<Node>", into = "Vec<Node>")]
 pub struct Tree {
     nodes: Vec<Arc<Node>>,
 }
@@ -208,6 +248,30 @@ impl Tree {
     pub fn add(&mut self, node: Node) -> NodeId {
         self.nodes.push(Arc::new(node));
         NodeId(self.nodes.len() as u32 - 1)
+    }
+
+    /// Whether every name leads to a node that is there, and the root is a directory.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        let known = |id: &NodeId| (id.0 as usize) < self.nodes.len();
+        let is_dir = self.nodes.first().is_some_and(|root| matches!(**root, Node::Dir(_)));
+        is_dir
+            && self.nodes.iter().all(|node| match &**node {
+                Node::Dir(names) => names.values().all(known),
+                _ => true,
+            })
+    }
+
+    /// How many nodes there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
     }
 
     /// A node.

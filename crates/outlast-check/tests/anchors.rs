@@ -214,6 +214,63 @@ fn a_crash_in_recovery_is_one_more_crash() {
     assert!(sound.document["recoveries_crashed"].as_u64().unwrap() > 0);
 }
 
+#[test]
+fn a_finding_is_replayed_by_its_command_and_a_run_is_kept_and_shown() {
+    if !can_trace() {
+        return;
+    }
+    let folder = TempDir::new().unwrap();
+    let run = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_outlast-check"));
+        let output = command.current_dir(folder.path()).args(arguments).output().unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (output.status.code().unwrap(), text(&output.stdout), text(&output.stderr))
+    };
+    let program = replacing("sync data/new", ":");
+    let (status, told, _) = run(&[
+        "--dir",
+        "data",
+        "--save",
+        "it is.run",
+        "--then",
+        VERSION,
+        "--",
+        "/bin/sh",
+        "-c",
+        &program,
+    ]);
+    assert_eq!(status, 1, "{told}");
+    let replay = told.lines().find_map(|line| line.trim().strip_prefix("replay")).unwrap();
+    let replay = replay.trim().replacen("outlast check", env!("CARGO_BIN_EXE_outlast-check"), 1);
+    let output =
+        Command::new("/bin/sh").current_dir(folder.path()).args(["-c", &replay]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(
+        output.status.code(),
+        Some(1),
+        "{replay}: {said}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    assert!(said.contains("lost: "), "{said}");
+    assert!(folder.path().join("state").is_dir());
+    // Shown, and searched again without the program.
+    let (status, shown, _) = run(&["show", "it is.run"]);
+    assert_eq!(status, 0);
+    assert!(shown.contains("rename") && shown.contains("acknowledges 3"), "{shown}");
+    let (status, again, _) = run(&["--run", "it is.run", "--then", VERSION]);
+    assert_eq!(status, 1);
+    assert!(again.contains("directory not synced"), "{again}");
+    // Every byte counts.
+    let file = folder.path().join("it is.run");
+    let mut bytes = fs::read(&file).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&file, bytes).unwrap();
+    let (status, _, said) = run(&["show", "it is.run"]);
+    assert_eq!(status, 2);
+    assert!(said.contains("damaged captured run"), "{said}");
+}
+
 /// Runs SQLite with a journal mode and a setting of `synchronous`; none where it is missing.
 fn sqlite(mode: &str, synchronous: &str, more: &[&str]) -> Option<Found> {
     let there = Command::new("sqlite3").arg("--version").output().is_ok()
