@@ -10,8 +10,9 @@ use clap::Args;
 use serde_json::json;
 
 use crate::capture::marks::{Marks, Pattern};
-use crate::capture::{self, SECTOR};
+use crate::capture::{self, Fault, FaultKind, SECTOR};
 use crate::finding::{Class, Finding, Reducer, same_fault};
+use crate::formats;
 use crate::judge::Checker;
 use crate::models::{self, Model};
 use crate::order::{Grain, Moment, Ordered};
@@ -67,6 +68,10 @@ pub struct CheckArgs {
     /// Crashes the recovery, too: each state whose recovery writes is one in which power fails again.
     #[arg(long)]
     pub twice: bool,
+    /// Runs the program again for each of its calls, which fails: a sync with EIO, a write with ENOSPC,
+    /// EINTR or half of its bytes; then power fails.
+    #[arg(long, conflicts_with = "run")]
+    pub faults: bool,
     /// Leaves out each sync in turn; a check that stays silent means that it is redundant, or the check blind.
     #[arg(long, value_name = "fsync", value_parser = ["fsync"])]
     pub mutate: Option<String>,
@@ -88,6 +93,12 @@ pub struct CheckArgs {
     /// Writes the first finding's directory here.
     #[arg(long, value_name = "DIR")]
     pub keep: Option<PathBuf>,
+    /// Writes the findings here as a test suite in JUnit's format.
+    #[arg(long, value_name = "FILE")]
+    pub junit: Option<PathBuf>,
+    /// Writes the findings here as a SARIF log.
+    #[arg(long, value_name = "FILE")]
+    pub sarif: Option<PathBuf>,
     /// Stops at so many failing states.
     #[arg(long, value_name = "N", default_value_t = 200)]
     pub failures: usize,
@@ -165,6 +176,7 @@ pub fn run(
                 marks,
                 time: Duration::from_secs(args.time),
                 reads: false,
+                fault: None,
             })?
         }
         (None, None) => return bad("no directory: --dir DIR would be right"),
@@ -208,6 +220,11 @@ pub fn run(
         let twice = Twice { run: &run, models: &ordered, checked: &checked, grain, args };
         recoveries = twice.crash(&mut search, &mut findings, &mut news)?;
     }
+    let mut faults = 0;
+    if args.faults {
+        let failing = Failing { run: &run, checked: &checked, grain, args };
+        faults = failing.run(&mut search, &mut findings, &mut news)?;
+    }
     let mutants = match args.mutate {
         Some(_) if findings.is_empty() => {
             leave_out_syncs(&run, &checked, &ordered, grain, &mut search, &mut news)?
@@ -236,7 +253,9 @@ pub fn run(
         mutants: &mutants,
         captured,
         recoveries,
+        faults,
     };
+    told.files(began.elapsed())?;
     if json {
         told.json(out, seed)?
     } else {
@@ -267,6 +286,7 @@ fn show(run: &Run, out: &mut dyn Write) -> io::Result<()> {
             Step::Change(Change::Cut { to, .. }) => format!("cut to {to}"),
             Step::Change(Change::Name { .. } | Change::Move { .. }) => "name".to_owned(),
             Step::Sync(_) => "sync".to_owned(),
+            Step::Unsynced(_) => "failed sync".to_owned(),
             Step::Issued(_) | Step::Acked(_) => "mark".to_owned(),
         };
         let text = if last == Some(event.call) { "" } else { call.text.as_str() };
@@ -413,6 +433,7 @@ impl Twice<'_> {
                 marks: Marks::default(),
                 time: Duration::from_secs(self.args.check_time),
                 reads: false,
+                fault: None,
             })?;
             if recovery.counts().0 == 0 {
                 continue;
@@ -446,6 +467,78 @@ impl Twice<'_> {
             }
         }
         Ok(recoveries)
+    }
+}
+
+/// Runs in which one call fails.
+struct Failing<'a> {
+    run: &'a Run,
+    checked: &'a [&'static Model],
+    grain: Grain,
+    args: &'a CheckArgs,
+}
+
+impl Failing<'_> {
+    /// Runs the program once for each call that may fail, in a copy of the directory, and crashes it.
+    /// Returns how many runs there were.
+    fn run(
+        &self,
+        search: &mut Search<'_>,
+        findings: &mut Vec<Finding>,
+        news: &mut dyn FnMut(&crate::search::Coverage, usize),
+    ) -> Result<usize, Box<dyn std::error::Error>> {
+        if !self.run.dir.is_relative() {
+            return bad(
+                "--faults runs the program again in a copy of its directory: --dir must be relative",
+            );
+        }
+        let judge = search.judge()?;
+        let mut runs = 0;
+        for kind in FaultKind::ALL {
+            for call in 0.. {
+                if search.is_over() {
+                    search.coverage.cut_short = true;
+                    return Ok(runs);
+                }
+                judge.lay_out(&self.run.base)?;
+                let run = capture::capture(&capture::Options {
+                    dir: judge.place().to_owned(),
+                    command: self.args.program.clone(),
+                    folder: Some(judge.folder().to_owned()),
+                    marks: Marks {
+                        issued: Pattern::new(&self.args.issued)?,
+                        acked: Pattern::new(&self.args.acked)?,
+                    },
+                    time: Duration::from_secs(self.args.time),
+                    reads: false,
+                    fault: Some(Fault { kind, call }),
+                })?;
+                let Some(failed) = run.fault.clone() else { break };
+                runs += 1;
+                let ordered: Vec<Ordered> = self
+                    .checked
+                    .iter()
+                    .map(|model| Ordered::new(&run, model, self.grain, None))
+                    .collect();
+                let mut within = search.within(&run);
+                let failures = within.search(&ordered, &|_, _| true, news, 4)?;
+                let reducer = Reducer { run: &run, models: &ordered, grain: self.grain };
+                let found = reducer.findings(&mut within, &failures)?;
+                search.end(within);
+                for mut finding in found {
+                    // Without the failing call it would be found as well.
+                    if findings.iter().any(|known| same_fault(known, &finding)) {
+                        continue;
+                    }
+                    finding.class = Class::ErrorNotHeeded;
+                    finding.fault = Some(format!("{} from {failed}", kind.name()));
+                    if !findings.iter().any(|known| same_fault(known, &finding)) {
+                        findings.push(finding);
+                    }
+                }
+            }
+        }
+        Ok(runs)
     }
 }
 
@@ -524,6 +617,8 @@ struct Told<'a, 'r> {
     captured: Duration,
     /// Recoveries that wrote and were crashed.
     recoveries: usize,
+    /// Runs in which a call failed.
+    faults: usize,
     /// Where the run is kept.
     file: Option<&'a Path>,
 }
@@ -552,6 +647,9 @@ impl Told<'_, '_> {
         )?;
         if self.args.twice {
             writeln!(out, "{} recoveries that write were crashed", self.recoveries)?;
+        }
+        if self.args.faults {
+            writeln!(out, "{} runs in which a call fails were crashed", self.faults)?;
         }
         for finding in self.findings {
             self.finding(out, finding)?;
@@ -584,6 +682,9 @@ impl Told<'_, '_> {
         if let Some(kept) = &finding.kept {
             writeln!(out, "  kept        {}", kept.text)?;
         }
+        if let Some(fault) = &finding.fault {
+            writeln!(out, "  failing     {fault}")?;
+        }
         if let Some(first) = &finding.first_crash {
             writeln!(out, "  recovering  from {first}")?;
         }
@@ -594,7 +695,9 @@ impl Told<'_, '_> {
             "  state       {} ({} failing states of this kind)",
             finding.state, finding.count
         )?;
-        if let (Some(run), None) = (self.file, &finding.first_crash) {
+        if let (Some(run), None) =
+            (self.file, finding.first_crash.as_ref().or(finding.fault.as_ref()))
+        {
             let sector = match self.args.sector {
                 PAGE => String::new(),
                 bytes => format!(" --sector {bytes}"),
@@ -608,6 +711,18 @@ impl Told<'_, '_> {
             )?;
         }
         Ok(())
+    }
+
+    /// What CI systems read.
+    fn files(&self, took: Duration) -> Result<(), BadInput> {
+        let write = |file: &Option<PathBuf>, text: String| match file {
+            Some(file) => std::fs::write(file, text)
+                .map_err(|error| BadInput(format!("{}: {error}", file.display()))),
+            None => Ok(()),
+        };
+        let program = shown(&self.args.program);
+        write(&self.args.junit, formats::junit(&program, self.findings, took.as_secs_f64()))?;
+        write(&self.args.sarif, format!("{:#}\n", formats::sarif(self.findings)))
     }
 
     /// The check as an option of a command.
@@ -639,6 +754,7 @@ impl Told<'_, '_> {
                     "state": finding.state,
                     "count": finding.count,
                     "first_crash": finding.first_crash,
+                    "fault": finding.fault,
                 })
             })
             .collect();
@@ -662,6 +778,7 @@ impl Told<'_, '_> {
             "exhausted": coverage.exhausted,
             "cut_short": coverage.cut_short,
             "recoveries_crashed": self.recoveries,
+            "faults_crashed": self.faults,
             "findings": findings,
             "mutants": mutants,
         });

@@ -26,6 +26,8 @@ pub enum Class {
     SizeWithoutContent,
     /// What makes data valid is under the same sync as the data.
     MarkWithData,
+    /// A call has failed, and the program went on as if it had not.
+    ErrorNotHeeded,
     /// A crash while the program recovers from one leaves what it cannot recover from.
     RecoveryNotRepeatable,
     /// A crash while the directory is made leaves something that cannot be opened.
@@ -43,6 +45,7 @@ impl Class {
             Self::RenameBeforeSync => "rename before sync",
             Self::SizeWithoutContent => "size without content",
             Self::MarkWithData => "data and commit mark under one sync",
+            Self::ErrorNotHeeded => "error not heeded",
             Self::RecoveryNotRepeatable => "recovery not repeatable",
             Self::CreationNotRestartable => "creation not restartable",
         }
@@ -64,6 +67,9 @@ impl Class {
                 "treat zeros behind the last whole record as its end, or sync data before it counts"
             }
             Self::MarkWithData => "sync the data before the mark is written, or give it a checksum",
+            Self::ErrorNotHeeded => {
+                "after a failed sync acknowledge nothing more and recover from the log: its pages are clean, and no later sync writes them"
+            }
             Self::RecoveryNotRepeatable => {
                 "sync what recovery repairs before it removes what it repairs from"
             }
@@ -101,6 +107,8 @@ pub struct Finding {
     pub example: State,
     /// The first crash, if this is one in the recovery from it.
     pub first_crash: Option<String>,
+    /// The call that was made to fail.
+    pub fault: Option<String>,
 }
 
 /// Reduces failures to findings.
@@ -252,6 +260,7 @@ impl Reducer<'_, '_> {
             count: 1,
             example: state,
             first_crash: None,
+            fault: None,
         })
     }
 

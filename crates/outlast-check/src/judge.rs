@@ -141,6 +141,12 @@ impl<'a> Judge<'a> {
         }
     }
 
+    /// The folder in which the checker runs.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        self.farm.path()
+    }
+
     /// The place where the last state lies.
     #[must_use]
     pub fn place(&self) -> &Path {

@@ -105,6 +105,8 @@ struct Builder<'a> {
     forced: BTreeSet<usize>,
     /// Units whose pages were written out, for the next sync to flush.
     started: BTreeSet<usize>,
+    /// Units of pages that a failed sync has left clean.
+    abandoned: FxHashSet<usize>,
     moments: Vec<Moment>,
     issued: u64,
     acked: u64,
@@ -129,6 +131,7 @@ impl Ordered {
             names: FxHashMap::default(),
             forced: BTreeSet::new(),
             started: BTreeSet::new(),
+            abandoned: FxHashSet::default(),
             moments: Vec::new(),
             issued: run.promised.0,
             acked: run.promised.1,
@@ -138,6 +141,7 @@ impl Ordered {
                 Step::Change(change) => builder.change(event, step.call, change),
                 Step::Sync(_) if skipped == Some(event) => {}
                 Step::Sync(sync) => builder.sync(event, sync),
+                Step::Unsynced(node) => builder.unsynced(*node),
                 Step::Issued(number) => builder.issued = builder.issued.max(*number),
                 Step::Acked(number) => builder.acked = builder.acked.max(*number),
             }
@@ -374,6 +378,7 @@ impl Builder<'_> {
         if self.model.fsync == Forces::Everything && !forced.is_empty() {
             forced.extend(self.below..self.units.len());
         }
+        forced.retain(|unit| !self.abandoned.contains(unit));
         let forced = self.closed(forced);
         if forced.is_empty() {
             return;
@@ -389,6 +394,13 @@ impl Builder<'_> {
             self.below += 1;
         }
         self.started.clear();
+    }
+
+    /// A sync of a file has failed.
+    fn unsynced(&mut self, node: NodeId) {
+        let is_data = |unit: &usize| matches!(self.units[*unit].change, Change::Data { .. });
+        let clean: Vec<usize> = self.pending_of(node).filter(is_data).collect();
+        self.abandoned.extend(clean);
     }
 
     /// Units among `forced` that are not durable yet. What they need is forced with them; the journal before them only where the file system

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::tree::{Read, Tree};
+use crate::tree::{Node, Read, Tree};
 
 /// A file or directory of a run. Its number is given once, also where the kernel gives an inode's
 /// number again.
@@ -131,6 +131,9 @@ pub enum Step {
     Change(Change),
     /// Changes become durable.
     Sync(Sync),
+    /// A sync has failed: pages of the file that it was to write are clean now, so that no later sync
+    /// writes them.
+    Unsynced(NodeId),
     /// The program says that it begins transaction n.
     Issued(u64),
     /// The program says that transaction n is durable.
@@ -166,6 +169,8 @@ pub struct Run {
     /// What the run has read of files that were there before it, if that was watched: nothing of those
     /// without an entry.
     pub read: Read,
+    /// The call that was made to fail, if the run came to it.
+    pub fault: Option<String>,
 }
 
 /// How a captured program ended.
@@ -190,6 +195,24 @@ impl fmt::Display for Ended {
 }
 
 impl Run {
+    /// A run that changed nothing of an empty directory.
+    #[must_use]
+    pub fn empty(dir: PathBuf) -> Self {
+        let mut base = Tree::default();
+        base.add(Node::Dir(std::collections::BTreeMap::new()));
+        Self {
+            dir,
+            base,
+            events: Vec::new(),
+            calls: Vec::new(),
+            blind: Vec::new(),
+            ended: Ended::Status(0),
+            promised: (0, 0),
+            read: Read::default(),
+            fault: None,
+        }
+    }
+
     /// The directory with everything kept.
     #[must_use]
     pub fn whole(&self) -> Tree {

@@ -204,6 +204,7 @@ impl<'a> Search<'a> {
                     marks: Marks::default(),
                     time: self.limits.check_time,
                     reads: true,
+                    fault: None,
                 })?;
                 let mut there = Vec::new();
                 same_places(&tree, &recovery.base, (ROOT, ROOT), &mut there);

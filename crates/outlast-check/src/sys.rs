@@ -362,6 +362,93 @@ pub fn result(tid: Tid) -> io::Result<i64> {
     Ok(syscall_info(tid)?.body[0] as i64)
 }
 
+/// Makes the call that a filter has stopped do nothing: the thread stops again where it returns.
+///
+/// # Errors
+/// The thread is gone, or this processor's registers are not known here.
+#[cfg(target_arch = "x86_64")]
+pub fn skip_call(tid: Tid) -> io::Result<()> {
+    let mut registers = registers(tid)?;
+    registers.orig_rax = u64::MAX;
+    set_registers(tid, &registers)
+}
+
+/// Sets the result of a call that has returned.
+///
+/// # Errors
+/// As of [`skip_call`].
+#[cfg(target_arch = "x86_64")]
+pub fn set_result(tid: Tid, result: i64) -> io::Result<()> {
+    let mut registers = registers(tid)?;
+    registers.rax = result as u64;
+    set_registers(tid, &registers)
+}
+
+/// Sets the third argument of the call that a filter has stopped: a count of bytes.
+///
+/// # Errors
+/// As of [`skip_call`].
+#[cfg(target_arch = "x86_64")]
+pub fn set_count(tid: Tid, count: u64) -> io::Result<()> {
+    let mut registers = registers(tid)?;
+    registers.rdx = count;
+    set_registers(tid, &registers)
+}
+
+#[cfg(target_arch = "x86_64")]
+fn registers(tid: Tid) -> io::Result<libc::user_regs_struct> {
+    let mut registers = MaybeUninit::<libc::user_regs_struct>::zeroed();
+    // SAFETY: the kernel writes one structure of this type, of which all bit patterns are valid.
+    unsafe {
+        check(libc::ptrace(libc::PTRACE_GETREGS, tid, 0, registers.as_mut_ptr()))?;
+        Ok(registers.assume_init())
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+fn set_registers(tid: Tid, registers: &libc::user_regs_struct) -> io::Result<()> {
+    // SAFETY: the kernel reads one structure of this type.
+    check(unsafe { libc::ptrace(libc::PTRACE_SETREGS, tid, 0, ptr::from_ref(registers)) })?;
+    Ok(())
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+mod no_registers {
+    use std::io;
+
+    use super::Tid;
+
+    fn unknown() -> io::Result<()> {
+        Err(io::Error::other("calls are made to fail on x86-64 alone"))
+    }
+
+    /// Not here.
+    ///
+    /// # Errors
+    /// Always.
+    pub fn skip_call(_: Tid) -> io::Result<()> {
+        unknown()
+    }
+
+    /// Not here.
+    ///
+    /// # Errors
+    /// Always.
+    pub fn set_result(_: Tid, _: i64) -> io::Result<()> {
+        unknown()
+    }
+
+    /// Not here.
+    ///
+    /// # Errors
+    /// Always.
+    pub fn set_count(_: Tid, _: u64) -> io::Result<()> {
+        unknown()
+    }
+}
+#[cfg(not(target_arch = "x86_64"))]
+pub use no_registers::{set_count, set_result, skip_call};
+
 /// A handle of a process.
 ///
 /// # Errors

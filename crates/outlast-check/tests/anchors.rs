@@ -215,6 +215,39 @@ fn a_crash_in_recovery_is_one_more_crash() {
 }
 
 #[test]
+fn a_sync_that_fails_is_to_be_heeded() {
+    if !can_trace() {
+        return;
+    }
+    // One sync covers two records; a failed one is tried again, as if that would write its pages.
+    let program = |fails: &str| {
+        format!(
+            "for i in 1 2 3; do echo I $i; printf 'r%s\\nend\\n' $i >>data/log; \
+             sync data/log 2>/dev/null || {fails}; echo A $i; done"
+        )
+    };
+    let again = check_with(&program("sync data/log"), LOG, &["--faults"]);
+    assert_eq!(again.status, 1, "{}", again.document);
+    let findings = again.document["findings"].as_array().unwrap();
+    assert!(
+        findings.iter().any(|finding| finding["class"] == "error not heeded"
+            && finding["fault"].as_str().unwrap().starts_with("EIO from fsync")),
+        "{findings:?}"
+    );
+    let stops = check_with(&program("exit 1"), LOG, &["--faults"]);
+    assert!(
+        stops.document["findings"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .all(|finding| { !finding["fault"].as_str().unwrap().starts_with("EIO") }),
+        "{}",
+        stops.document
+    );
+    assert!(stops.document["faults_crashed"].as_u64().unwrap() >= 6);
+}
+
+#[test]
 fn a_finding_is_replayed_by_its_command_and_a_run_is_kept_and_shown() {
     if !can_trace() {
         return;
@@ -253,6 +286,11 @@ fn a_finding_is_replayed_by_its_command_and_a_run_is_kept_and_shown() {
     );
     assert!(said.contains("lost: "), "{said}");
     assert!(folder.path().join("state").is_dir());
+    let junit = fs::read_to_string(folder.path().join("j.xml")).unwrap();
+    assert!(junit.contains("<failure type=\"directory not synced\" message=\"lost: "), "{junit}");
+    let sarif: Value =
+        serde_json::from_slice(&fs::read(folder.path().join("s.json")).unwrap()).unwrap();
+    assert_eq!(sarif["runs"][0]["results"][0]["ruleId"], "directory-not-synced");
     // Shown, and searched again without the program.
     let (status, shown, _) = run(&["show", "it is.run"]);
     assert_eq!(status, 0);

@@ -17,6 +17,36 @@ use crate::sys::{self, Entry, Tid};
 pub struct Pending {
     name: &'static str,
     kind: Kind,
+    /// The error that it is made to give.
+    pub(super) failed: Option<i32>,
+}
+
+impl Pending {
+    fn new(name: &'static str, kind: Kind) -> Self {
+        Self { name, kind, failed: None }
+    }
+
+    pub(super) fn is_sync(&self) -> bool {
+        matches!(self.kind, Kind::Sync { .. })
+    }
+
+    pub(super) fn is_write(&self) -> bool {
+        matches!(self.kind, Kind::Write { .. })
+    }
+
+    /// The call for people.
+    pub(super) fn text(&self, watch: &mut super::Watch) -> String {
+        match &self.kind {
+            Kind::Write { node, .. } => format!("{} {}", self.name, watch.name(*node)),
+            Kind::Sync { text, .. } => format!("{} {text}", self.name),
+            _ => self.name.to_owned(),
+        }
+    }
+
+    /// Whether its third argument is a count of bytes.
+    pub(super) fn has_count(&self) -> bool {
+        matches!(self.name, "write" | "pwrite64")
+    }
 }
 
 /// A name in a directory of the watched tree.
@@ -70,7 +100,7 @@ impl Tracer<'_> {
     /// What a call is going to do to the directory; none if nothing.
     pub(super) fn prepare(&mut self, tid: Tid, entry: &Entry) -> io::Result<Option<Pending>> {
         let [a, b, c, d, ..] = entry.args;
-        let kind = |name, kind: Option<Kind>| Ok(kind.map(|kind| Pending { name, kind }));
+        let kind = |name, kind: Option<Kind>| Ok(kind.map(|kind| Pending::new(name, kind)));
         match entry.number {
             libc::SYS_write => self.write("write", tid, a, None, Source::Memory(b, c)),
             libc::SYS_writev => self.write("writev", tid, a, None, Source::Vectors(b, c)),
@@ -300,7 +330,7 @@ impl Tracer<'_> {
         let append = flags & libc::O_APPEND != 0;
         let sync = Through::of(flags & libc::O_DSYNC != 0, flags & libc::O_SYNC == libc::O_SYNC);
         let at = at.or((!append).then_some(place));
-        Ok(Some(Pending { name, kind: Kind::Write { node, file, at, append, sync } }))
+        Ok(Some(Pending::new(name, Kind::Write { node, file, at, append, sync })))
     }
 
     fn open(
@@ -320,7 +350,7 @@ impl Tracer<'_> {
         let folder = if flags & unnamed != 0 { Some(path.as_path()) } else { path.parent() };
         let there = folder.and_then(|folder| folder.metadata().ok());
         let here = there.is_some_and(|folder| folder.dev() == self.watch.device());
-        Ok(here.then_some(Pending { name, kind: Kind::Open { flags } }))
+        Ok(here.then_some(Pending::new(name, Kind::Open { flags })))
     }
 
     fn make(&mut self, tid: Tid, dir: u64, path: u64) -> Option<Kind> {
@@ -348,7 +378,7 @@ impl Tracer<'_> {
         if flags & u64::from(libc::RENAME_WHITEOUT) != 0 {
             self.watch.blind("renames that leave a whiteout".to_owned());
         }
-        Ok(Some(Pending { name, kind: Kind::Rename { from, to, exchange } }))
+        Ok(Some(Pending::new(name, Kind::Rename { from, to, exchange })))
     }
 
     fn sync(
@@ -365,7 +395,7 @@ impl Tracer<'_> {
         };
         let text = self.watch.name(node);
         let syncs = vec![sync(node, &self.watch)];
-        Ok(Some(Pending { name, kind: Kind::Sync { syncs, text } }))
+        Ok(Some(Pending::new(name, Kind::Sync { syncs, text })))
     }
 
     fn msync(
@@ -382,7 +412,7 @@ impl Tracer<'_> {
         let Some((first, _)) = ranges.first() else { return Ok(None) };
         let text = self.watch.name(*first);
         let syncs = ranges.into_iter().map(|(node, range)| Sync::Data(node, range)).collect();
-        Ok(Some(Pending { name: "msync", kind: Kind::Sync { syncs, text } }))
+        Ok(Some(Pending::new("msync", Kind::Sync { syncs, text })))
     }
 
     /// A shared mapping through which the program may store, at once or after `mprotect`.
@@ -407,11 +437,15 @@ impl Tracer<'_> {
 
     /// Records what a call has done.
     pub(super) fn finish(&mut self, tid: Tid, pending: Pending, result: i64) -> io::Result<()> {
-        let Pending { name, kind } = pending;
+        let Pending { name, kind, .. } = pending;
         if result < 0 {
-            if let Kind::Sync { text, .. } = kind {
-                self.watch
-                    .blind(format!("a failed {name} of {text}: later syncs are taken to cover it"));
+            if let Kind::Sync { syncs, text } = kind {
+                let call = self.watch.call(tid, format!("{name} {text}, which failed"));
+                for sync in syncs {
+                    if let Sync::File(node) | Sync::Data(node, _) = sync {
+                        self.watch.step(call, Step::Unsynced(node));
+                    }
+                }
             }
             return Ok(());
         }
@@ -576,7 +610,7 @@ fn with_flags(pending: Pending, flags: u64) -> Pending {
     let Kind::Write { node, file, at, append, sync } = pending.kind else { return pending };
     let append = append || flags & RWF_APPEND != 0;
     let sync = Through::of(flags & RWF_DSYNC != 0, flags & RWF_SYNC != 0).max_with(sync);
-    Pending { name: pending.name, kind: Kind::Write { node, file, at, append, sync } }
+    Pending::new(pending.name, Kind::Write { node, file, at, append, sync })
 }
 
 trait MaxWith {

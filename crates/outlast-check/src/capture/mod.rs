@@ -46,6 +46,56 @@ pub struct Options {
     pub time: Duration,
     /// Whether what it reads is recorded as well.
     pub reads: bool,
+    /// A call that is made to fail.
+    pub fault: Option<Fault>,
+}
+
+/// A call that is made to fail.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Fault {
+    /// What happens.
+    pub kind: FaultKind,
+    /// The call: among syncs or among writes, from 0.
+    pub call: usize,
+}
+
+/// What happens to a call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FaultKind {
+    /// A sync fails with `EIO` and leaves its pages clean.
+    SyncFails,
+    /// A write fails with `ENOSPC`.
+    NoSpace,
+    /// A write takes half of its bytes.
+    Short,
+    /// A write is interrupted before its first byte: `EINTR`.
+    Interrupted,
+}
+
+impl FaultKind {
+    /// All kinds.
+    pub const ALL: [Self; 4] = [Self::SyncFails, Self::NoSpace, Self::Short, Self::Interrupted];
+
+    /// What it is called.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::SyncFails => "EIO",
+            Self::NoSpace => "ENOSPC",
+            Self::Short => "half of the bytes",
+            Self::Interrupted => "EINTR",
+        }
+    }
+
+    /// The error that the call gives.
+    fn errno(self) -> Option<i32> {
+        match self {
+            Self::SyncFails => Some(libc::EIO),
+            Self::NoSpace => Some(libc::ENOSPC),
+            Self::Interrupted => Some(libc::EINTR),
+            Self::Short => None,
+        }
+    }
 }
 
 /// A program that cannot be captured.
@@ -90,6 +140,8 @@ struct Tracer<'a> {
     inside: Option<Tid>,
     waiting: VecDeque<(Tid, Entry)>,
     foreign: bool,
+    /// Syncs and writes so far.
+    calls: (usize, usize),
 }
 
 /// Runs the program and records what it does to the directory.
@@ -132,6 +184,7 @@ pub fn capture(options: &Options) -> Result<Run, CaptureError> {
         inside: None,
         waiting: VecDeque::new(),
         foreign: false,
+        calls: (0, 0),
     };
     let over = Deadline::start(leader, options.time);
     let ended = tracer.run(leader);
@@ -328,7 +381,10 @@ impl Tracer<'_> {
     /// A call begins, while no other runs that changes files.
     fn begin(&mut self, tid: Tid, entry: Entry) -> io::Result<()> {
         self.watch.look_at_mappings()?;
-        let pending = self.prepare(tid, &entry)?;
+        let mut pending = self.prepare(tid, &entry)?;
+        if let Some(pending) = &mut pending {
+            self.fault(tid, &entry, pending)?;
+        }
         let counts = pending.is_some();
         if counts {
             self.inside = Some(tid);
@@ -340,10 +396,47 @@ impl Tracer<'_> {
         Ok(())
     }
 
+    /// Makes the planned call fail.
+    fn fault(&mut self, tid: Tid, entry: &Entry, pending: &mut Pending) -> io::Result<()> {
+        let number = match (pending.is_sync(), pending.is_write()) {
+            (true, _) => {
+                self.calls.0 += 1;
+                self.calls.0 - 1
+            }
+            (_, true) => {
+                self.calls.1 += 1;
+                self.calls.1 - 1
+            }
+            _ => return Ok(()),
+        };
+        let Some(fault) = self.options.fault else { return Ok(()) };
+        let fits = (fault.kind == FaultKind::SyncFails) == pending.is_sync();
+        if !fits || fault.call != number {
+            return Ok(());
+        }
+        let text = pending.text(&mut self.watch);
+        self.watch.fails(text);
+        match fault.kind.errno() {
+            Some(errno) => {
+                sys::skip_call(tid)?;
+                pending.failed = Some(errno);
+            }
+            None if pending.has_count() && entry.args[2] > 1 => {
+                sys::set_count(tid, entry.args[2] / 2)?
+            }
+            None => {}
+        }
+        Ok(())
+    }
+
     fn returned(&mut self, tid: Tid) -> io::Result<()> {
         let pending = self.threads.get_mut(&tid).and_then(|thread| thread.pending.take());
         let result = sys::result(tid);
-        if let (Some(pending), Ok(result)) = (pending, result) {
+        if let (Some(pending), Ok(mut result)) = (pending, result) {
+            if let Some(errno) = pending.failed {
+                result = -i64::from(errno);
+                sys::set_result(tid, result)?;
+            }
             self.watch.look_at_mappings()?;
             self.finish(tid, pending, result)?;
         }

@@ -41,6 +41,7 @@ pub struct Watch {
     /// What was read of each file, and where each was cut off before.
     read: Read,
     cut: FxHashMap<NodeId, u64>,
+    fault: Option<String>,
 }
 
 /// Opens `path` for its identity alone, which the descriptor pins.
@@ -85,6 +86,7 @@ impl Watch {
             paths: FxHashMap::default(),
             read: Read::default(),
             cut: FxHashMap::default(),
+            fault: None,
         })
     }
 
@@ -337,6 +339,11 @@ impl Watch {
         self.read.entry(node).or_insert(end);
     }
 
+    /// Notes the call that is made to fail.
+    pub fn fails(&mut self, text: String) {
+        self.fault = Some(text);
+    }
+
     /// The file is mapped for writing: it is compared at every stop from here on.
     pub fn maps(&mut self, node: NodeId) {
         if !self.mapped.contains(&node) {
@@ -403,6 +410,7 @@ impl Watch {
             ended,
             promised: (0, 0),
             read: self.read,
+            fault: self.fault,
         };
         if let Some(difference) = run.whole().difference(&self.dir)? {
             return Err(io::Error::other(format!(
