@@ -28,7 +28,9 @@ pub(crate) fn parse_double(text: &[u8]) -> Option<f64> {
     match text.first() {
         None => None,
         Some(first) if first.is_ascii_whitespace() => None,
-        Some(_) => parse_loosely(text).filter(|(_, is_in_range)| *is_in_range).map(|(value, _)| value),
+        Some(_) => {
+            parse_loosely(text).filter(|(_, is_in_range)| *is_in_range).map(|(value, _)| value)
+        }
     }
 }
 
@@ -171,7 +173,8 @@ mod tests {
         for refused in ["1e400", "-1e400", "1e-400", "0x", "--0x1", "1e", "", "1 "] {
             assert_eq!(parse_double(refused.as_bytes()), None, "{refused}");
         }
-        for (text, value) in [("0e999", 0.0), ("0x1.8p1", 3.0), ("-0x10", -16.0), ("1e308", 1e308)] {
+        for (text, value) in [("0e999", 0.0), ("0x1.8p1", 3.0), ("-0x10", -16.0), ("1e308", 1e308)]
+        {
             assert_eq!(parse_double(text.as_bytes()), Some(value), "{text}");
         }
     }

@@ -53,12 +53,7 @@ pub(super) fn getbit(ctx: &mut Ctx<'_>) -> Done {
 }
 
 /// The range that two words give, in bits: first and end.
-fn bit_range(
-    ctx: &Ctx<'_>,
-    first: usize,
-    len: u64,
-    is_position: bool,
-) -> Answer<(u64, u64)> {
+fn bit_range(ctx: &Ctx<'_>, first: usize, len: u64, is_position: bool) -> Answer<(u64, u64)> {
     let start = ctx.int_arg(first)?;
     let unit = match ctx.args.get(first + 2) {
         None => Ok(false),

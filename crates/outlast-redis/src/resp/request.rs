@@ -295,7 +295,10 @@ mod tests {
     fn a_request_is_found_wherever_its_packets_end() {
         let bytes = b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$4\r\n\r\n\r\n\r\n";
         let whole = words(bytes).unwrap().unwrap();
-        assert_eq!(whole, (vec![b"SET".to_vec(), b"k".to_vec(), b"\r\n\r\n".to_vec()], bytes.len()));
+        assert_eq!(
+            whole,
+            (vec![b"SET".to_vec(), b"k".to_vec(), b"\r\n\r\n".to_vec()], bytes.len())
+        );
         let mut request = Request::default();
         for end in 0..bytes.len() {
             assert_eq!(request.parse(&bytes[..end], &LIMITS), Ok(Parsed::Partly), "{end}");
@@ -328,7 +331,10 @@ mod tests {
         let (found, len) = words(b"set  key 'a b' \"c\"\r\nping").unwrap().unwrap();
         assert_eq!((found.concat(), len), (b"setkeya bc".to_vec(), 20));
         for (line, right) in [
-            (&b"set \"\\x41\\n\\\"\" 'it\\'s' a\"b c\"\r\n"[..], &[&b"set"[..], b"A\n\"", b"it's", b"ab c"][..]),
+            (
+                &b"set \"\\x41\\n\\\"\" 'it\\'s' a\"b c\"\r\n"[..],
+                &[&b"set"[..], b"A\n\"", b"it's", b"ab c"][..],
+            ),
             (b"\"\" ''\n", &[b"", b""]),
             (b"\"\\q\\xZZ\"\n", &[b"qxZZ"]),
         ] {

@@ -441,7 +441,9 @@ impl State {
                 let args = args_of(client).to_owned();
                 client.last_command = command.name;
                 match run {
-                    SessionRun::Eval if self.ended.as_ref().is_some_and(|ended| ended.0 == self.running) => {
+                    SessionRun::Eval
+                        if self.ended.as_ref().is_some_and(|ended| ended.0 == self.running) =>
+                    {
                         let what = self.ended.take().map(|ended| ended.1).unwrap_or_default();
                         self.say(slot, |out| out.error(&what));
                     }

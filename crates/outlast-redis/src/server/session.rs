@@ -177,12 +177,7 @@ impl State {
     }
 
     /// Runs commands that have waited in a transaction that has begun.
-    pub fn exec_in(
-        &mut self,
-        tx: &mut Mem<'_>,
-        slot: usize,
-        multi: &Multi,
-    ) -> Result<(), Abort> {
+    pub fn exec_in(&mut self, tx: &mut Mem<'_>, slot: usize, multi: &Multi) -> Result<(), Abort> {
         let Some(client) = self.client(slot) else { return Ok(()) };
         if multi.is_refused {
             client.reply.error("EXECABORT Transaction discarded because of previous errors.");

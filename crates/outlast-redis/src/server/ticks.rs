@@ -22,15 +22,14 @@ impl State {
         self.end_waits();
         if self.may_have_garbage {
             let root = self.root;
-            self.may_have_garbage =
-                match self.run_or_free(lane, |_, tx| garbage::step(tx, &root)) {
-                    Ok(is_left) => is_left,
-                    Err(abort @ Abort::Damaged(_)) => return Err(abort),
-                    Err(_) => {
-                        self.has_garbage_left = true;
-                        false
-                    }
-                };
+            self.may_have_garbage = match self.run_or_free(lane, |_, tx| garbage::step(tx, &root)) {
+                Ok(is_left) => is_left,
+                Err(abort @ Abort::Damaged(_)) => return Err(abort),
+                Err(_) => {
+                    self.has_garbage_left = true;
+                    false
+                }
+            };
         }
         if self.last_tick.elapsed() < TICK {
             return Ok(());

@@ -259,7 +259,11 @@ impl Table {
     }
 
     /// Stores content into the block that is there, which has room for it.
-    pub fn overwrite(mem: &mut Mem<'_>, place: Place, content: &Content<'_>) -> Result<Place, Abort> {
+    pub fn overwrite(
+        mem: &mut Mem<'_>,
+        place: Place,
+        content: &Content<'_>,
+    ) -> Result<Place, Abort> {
         let Content { kind, value, deadline } = *content;
         let old = place.entry;
         let entry = Entry { kind, value_len: value.len(), has_deadline: deadline.is_some(), ..old };

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use crate::client::Served;
 use crate::random::Random;
 
-/// Goes on for so many seconds, from a seed.
+/// How many seconds it goes on, and a seed.
 const SECONDS: &str = "OUTLAST_CONNECTIONS";
 /// The socket of another server.
 const SOCKET: &str = "OUTLAST_SOCKET";
@@ -167,7 +167,12 @@ impl Model {
             "append" => words.len() == 3,
             "set" | "blpop" => words.len() >= 3,
             // Whatever else it may be, it is not known here.
-            _ if name.chars().any(|letter| letter.is_ascii_digit() || !letter.is_ascii_alphabetic()) => false,
+            _ if name
+                .chars()
+                .any(|letter| letter.is_ascii_digit() || !letter.is_ascii_alphabetic()) =>
+            {
+                false
+            }
             _ => return false,
         };
         if !takes || !self.is_known && name != "auth" {
@@ -228,7 +233,8 @@ impl Model {
                 self.says(format!(":{len}\r\n"));
             }
             b"del" => {
-                let count = words[1..].iter().filter(|key| self.values.remove(*key).is_some()).count();
+                let count =
+                    words[1..].iter().filter(|key| self.values.remove(*key).is_some()).count();
                 self.says(format!(":{count}\r\n"));
             }
             b"incr" => {
@@ -298,13 +304,22 @@ fn script(random: &mut Random, prefix: &str, password: Option<&str>) -> Vec<u8> 
             break;
         }
         let at = random.below(bytes.len() as u64) as usize;
-        let byte = *random.one(&[b"*", b"$", b"\r", b"\n", b"0", b"7", b"-", b"\"", b"'", b" "]).first().unwrap();
+        let byte = *random
+            .one(&[b"*", b"$", b"\r", b"\n", b"0", b"7", b"-", b"\"", b"'", b" "])
+            .first()
+            .unwrap();
         match random.below(4) {
             0 => bytes[at] = byte,
             1 => bytes.insert(at, byte),
             2 => drop(bytes.remove(at)),
             _ => {
-                let broken = random.one(&["*\r\n", "*x\r\n\r\n", "*2\r\n$3\r\nGET\r\n$x\r\n", "$3\r\n", "*1\r\nGET\r\n"]);
+                let broken = random.one(&[
+                    "*\r\n",
+                    "*x\r\n\r\n",
+                    "*2\r\n$3\r\nGET\r\n$x\r\n",
+                    "$3\r\n",
+                    "*1\r\nGET\r\n",
+                ]);
                 bytes.splice(at..at, broken.bytes());
             }
         }
@@ -376,7 +391,8 @@ fn round(socket: &Path, seed: u64, password: Option<&str>) -> usize {
                     let mut found = vec![0; right.len()];
                     let read = reader.read_exact(&mut found);
                     if read.is_err() || found != *right {
-                        let [found, right] = [&found, right].map(|bytes| String::from_utf8_lossy(bytes));
+                        let [found, right] =
+                            [&found, right].map(|bytes| String::from_utf8_lossy(bytes));
                         told(format!("answer {at} is {found:?} and not {right:?} ({read:?})"));
                     }
                 }
@@ -405,7 +421,8 @@ fn round(socket: &Path, seed: u64, password: Option<&str>) -> usize {
 #[test]
 fn connections_stay_in_step() {
     let given = std::env::var(SECONDS).ok();
-    let mut given = given.iter().flat_map(|given| given.split(',')).map(|number| number.parse().ok());
+    let mut given =
+        given.iter().flat_map(|given| given.split(',')).map(|number| number.parse().ok());
     let seconds: Option<u64> = given.next().flatten();
     let seed = given.next().flatten().unwrap_or(1);
     let began = Instant::now();
@@ -419,7 +436,8 @@ fn connections_stay_in_step() {
         }
     } else {
         for password in [None, Some("secret")] {
-            let server = Served::with(32 << 20, |options| options.password = password.map(str::to_owned));
+            let server =
+                Served::with(32 << 20, |options| options.password = password.map(str::to_owned));
             let until = began.elapsed() + Duration::from_secs(seconds.unwrap_or(0)) / 2;
             let mut here = 0;
             while here < 100 || began.elapsed() < until {
@@ -445,7 +463,10 @@ fn malformed_requests_behind_others_are_answered() {
             b"MULTI\r\nSET z 1\r\n*1\r\nx\r\nEXEC\r\n",
             "+OK\r\n+QUEUED\r\n-ERR Protocol error: expected '$', got 'x'\r\n",
         ),
-        (b"GET a\r\nGET 'a\r\nSET z 1\r\n", "$-1\r\n-ERR Protocol error: unbalanced quotes in request\r\n"),
+        (
+            b"GET a\r\nGET 'a\r\nSET z 1\r\n",
+            "$-1\r\n-ERR Protocol error: unbalanced quotes in request\r\n",
+        ),
     ] {
         let server = Served::new();
         let mut other = server.client();
@@ -457,6 +478,9 @@ fn malformed_requests_behind_others_are_answered() {
         // What was not read resets the connection, behind the answers.
         let _ = stream.read_to_string(&mut found);
         assert_eq!(found, answers);
-        other.gets("MGET k z", crate::client::Answer::List(vec!["v".into(), crate::client::Answer::Null]));
+        other.gets(
+            "MGET k z",
+            crate::client::Answer::List(vec!["v".into(), crate::client::Answer::Null]),
+        );
     }
 }

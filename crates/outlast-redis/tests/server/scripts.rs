@@ -298,6 +298,7 @@ fn a_script_that_never_ends_is_ended_and_undone() {
     client.answer().unwrap();
     client.is_refused("EXEC", "it ran longer");
     client.gets("GET a", Answer::Null);
+    client.gets("CONFIG SET lua-time-limit 60000", ok());
     gets(
         &mut client,
         "for i = 1, 1000 do redis.call('incr', 'n') end return redis.call('get', 'n')",
