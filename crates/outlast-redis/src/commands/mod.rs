@@ -5,6 +5,7 @@
 //! it can refuse before its first store.
 
 mod bits;
+pub(crate) mod events;
 mod expiry;
 mod hashes;
 mod keys;
@@ -12,6 +13,7 @@ mod lists;
 mod scan;
 mod sets;
 mod sort;
+pub(crate) mod streams;
 mod strings;
 mod table;
 mod zsets;

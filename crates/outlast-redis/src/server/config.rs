@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::notify::Notifications;
 use super::options::Options;
 
 /// A parameter: its name, its value, and what setting it does.
@@ -40,7 +41,6 @@ const TAKEN: &[(&str, &str)] = &[
     ("list-compress-depth", "0"),
     ("list-max-listpack-size", "-2"),
     ("list-max-ziplist-size", "-2"),
-    ("notify-keyspace-events", ""),
     ("rdb-key-save-delay", "0"),
     ("save", ""),
     ("set-max-intset-entries", "512"),
@@ -76,6 +76,7 @@ impl Config {
         add("maxclients", options.clients_max.to_string(), Kind::Works);
         add("proto-max-bulk-len", options.bulk_bytes_max.to_string(), Kind::Works);
         add("client-query-buffer-limit", options.query_bytes_max.to_string(), Kind::Works);
+        add(NOTIFY, String::new(), Kind::Works);
         for name in SCRIPT_LIMITS {
             add(name, options.script_ms_max.to_string(), Kind::Works);
         }
@@ -89,6 +90,11 @@ impl Config {
             .iter()
             .filter(move |(name, _)| crate::glob::matches(pattern, name.as_bytes(), true))
             .map(|(name, parameter)| (*name, parameter.value.as_str()))
+    }
+
+    /// The value of a parameter; the empty one where there is none.
+    pub fn value(&self, name: &str) -> &str {
+        self.parameters.get(name).map_or("", |parameter| parameter.value.as_str())
     }
 
     /// Sets a parameter, also in the options where it has an effect.
@@ -117,7 +123,7 @@ impl Config {
                 "ERR Unknown option or number of arguments for CONFIG SET - '{shown}'"
             ));
         };
-        let value = String::from_utf8_lossy(value).into_owned();
+        let mut value = String::from_utf8_lossy(value).into_owned();
         match parameter.kind {
             Kind::Taken => {}
             Kind::Fixed if parameter.value == value => {}
@@ -127,6 +133,7 @@ impl Config {
                     let count = value.parse().map_err(|_| failed("argument must be a number"))?;
                     options.clients_max = count;
                 }
+                NOTIFY => value = Notifications::parse(&value).map_err(failed)?.shown(),
                 "proto-max-bulk-len" => options.bulk_bytes_max = bytes(&value, &failed)?,
                 "client-query-buffer-limit" => options.query_bytes_max = bytes(&value, &failed)?,
                 _ => {
@@ -143,6 +150,9 @@ impl Config {
         Ok(())
     }
 }
+
+/// The parameter with the classes of events that are published.
+pub(super) const NOTIFY: &str = "notify-keyspace-events";
 
 /// Both names of the time that a script may run.
 const SCRIPT_LIMITS: [&str; 2] = ["busy-reply-threshold", "lua-time-limit"];

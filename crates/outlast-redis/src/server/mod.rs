@@ -18,11 +18,14 @@ mod group;
 mod info;
 mod io;
 mod listen;
+mod notify;
 mod options;
+mod pause;
 mod pubsub;
 mod scripts;
 mod session;
 mod state;
+mod streams;
 mod ticks;
 
 use std::sync::Arc;

@@ -12,7 +12,9 @@ use uuid::Uuid;
 use super::ahead::Ahead;
 use super::client::{Answers, Client};
 use super::config::Config;
+use super::notify::Notifications;
 use super::options::Options;
+use super::pause::Pause;
 use super::pubsub::Channels;
 use crate::random::Random;
 use crate::resp::Limits;
@@ -80,6 +82,8 @@ pub(super) struct State {
     /// Deadlines of those that wait.
     pub timeouts: BTreeSet<(u64, u64)>,
     pub channels: Channels,
+    pub notifications: Notifications,
+    pub pause: Option<Pause>,
     pub scripts: Scripts,
     pub ahead: Ahead,
     /// Commands that are each to have a transaction.
@@ -126,6 +130,8 @@ impl State {
             waiting: HashMap::new(),
             timeouts: BTreeSet::new(),
             channels: Channels::default(),
+            notifications: Notifications::default(),
+            pause: None,
             scripts: Scripts::default(),
             ahead: Ahead::default(),
             alone: 0,
@@ -152,8 +158,9 @@ impl State {
             return Duration::ZERO;
         }
         let tick = TICK.saturating_sub(self.last_tick.elapsed());
-        match self.timeouts.first() {
-            Some((deadline, _)) => {
+        let resumes = self.pause.as_ref().map(|pause| pause.until);
+        match self.timeouts.first().map(|(deadline, _)| *deadline).into_iter().chain(resumes).min() {
+            Some(deadline) => {
                 tick.min(Duration::from_millis(deadline.saturating_sub(self.now)))
             }
             None => tick,

@@ -5,4 +5,6 @@ mod commands;
 mod crashes;
 mod kills;
 mod limits;
+mod peer;
 mod scripts;
+mod streams;
