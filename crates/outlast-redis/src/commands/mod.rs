@@ -11,6 +11,7 @@ mod hashes;
 mod keys;
 mod lists;
 mod scan;
+mod serial;
 mod sets;
 mod sort;
 pub(crate) mod streams;

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::OnceLock;
 
 use crate::commands::{
-    Ctx, Done, bits, expiry, hashes, keys, lists, scan, sets, sort, streams, strings,
-    zsets,
+    Ctx, Done, bits, expiry, hashes, keys, lists, scan, serial, sets, sort, streams,
+    strings, zsets,
 };
 
 /// A command that the server answers itself, since it concerns clients or the server.
@@ -288,6 +288,8 @@ const GENERIC: &[Row] = &[
     ("renamenx", 3, WRITE_FAST, TWO, data(keys::renamenx)),
     ("copy", -3, WRITE, TWO, data(keys::copy)),
     ("move", 3, WRITE_FAST, ONE, data(keys::move_to)),
+    ("dump", 2, READ, ONE, data(serial::dump)),
+    ("restore", -4, WRITE, ONE, data(serial::restore)),
     ("object", -2, READ, (2, 2, 1), data(keys::object)),
     ("expire", -3, WRITE_FAST, ONE, data(expiry::expire)),
     ("pexpire", -3, WRITE_FAST, ONE, data(expiry::pexpire)),

@@ -81,7 +81,7 @@ impl Server {
     pub fn bind(pool: Arc<FilePool>, options: Options) -> Result<Self, ServeError> {
         let poll = Poll::new()?;
         let listeners = listen::listen(&options, poll.registry())?;
-        let root = pool.lane()?.run(|tx| Root::open(tx))?;
+        let root = pool.lane()?.run(|tx| Root::open_whole(tx))?;
         let waker = Arc::new(Waker::new(poll.registry(), WAKER)?);
         let stopper = Stopper { is_asked: Arc::default(), waker };
         let registry = poll.registry().try_clone()?;

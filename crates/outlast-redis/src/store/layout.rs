@@ -67,6 +67,17 @@ impl Root {
         }
     }
 
+    /// As [`open`](Self::open), where a pool is refused into which an import has not ended.
+    pub fn open_whole(mem: &mut Mem<'_>) -> Result<Self, Abort> {
+        let root = Self::open(mem)?;
+        match root.is_importing(mem)? {
+            false => Ok(root),
+            true => Err(Abort::cancelled(
+                "an import into this pool has not ended: import again, or remove the pool",
+            )),
+        }
+    }
+
     /// Makes empty databases the pool's root.
     pub fn create(mem: &mut Mem<'_>, secret: (u64, u64)) -> Result<Self, Abort> {
         let at = mem.alloc(ROOT_BYTES, BlockKind::General)?;

@@ -5,6 +5,7 @@ mod commands;
 mod crashes;
 mod kills;
 mod limits;
+mod moving;
 mod peer;
 mod scripts;
 mod streams;

@@ -35,7 +35,10 @@ fn added_up_to(mem: &mut Mem<'_>, stream: Stream, id: Id) -> Result<i64, Abort> 
 /// Whether an entry behind an ID was deleted from the middle.
 fn has_gap(mem: &mut Mem<'_>, stream: Stream, from: Id) -> Result<bool, Abort> {
     let deleted = stream.deleted_id(mem)?;
-    Ok(stream.len(mem)? > 0 && deleted != Id::MIN && from <= deleted)
+    if stream.len(mem)? == 0 || deleted == Id::MIN || from > deleted {
+        return Ok(false);
+    }
+    Ok(stream.first_id(mem)? <= deleted)
 }
 
 /// How many entries a group has read after it was given one more, where that can be known.

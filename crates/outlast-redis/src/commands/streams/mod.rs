@@ -245,11 +245,6 @@ pub(super) fn xsetid(ctx: &mut Ctx<'_>) -> Done {
     let key = args.at(1);
     let stream = ctx.stream(key)?.ok_or(NO_SUCH_KEY)?;
     let mem = &mut *ctx.keys.mem;
-    if id < stream.deleted_id(mem)? {
-        return Err(
-            "ERR The ID specified in XSETID is smaller than current max_deleted_entry_id".into()
-        );
-    }
     let len = stream.len(mem)?;
     if len > 0 {
         if id < stream.top_id(mem)? {
