@@ -148,6 +148,7 @@ fn group<R: io::Read>(
     if !pending.is_empty() {
         return bad("a pending entry without a consumer");
     }
+    group.pending.sort_unstable_by_key(|pending| pending.id);
     Ok(group)
 }
 

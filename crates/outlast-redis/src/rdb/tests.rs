@@ -95,7 +95,7 @@ fn packed_bodies() -> Vec<Vec<u8>> {
 fn values_come_back_from_their_payloads() {
     for value in values() {
         let payload = to_payload(&value);
-        assert_eq!(from_payload(&payload).unwrap().unwrap(), value);
+        assert!(from_payload(&payload).unwrap().unwrap() == value);
     }
     for body in packed_bodies() {
         assert!(value(&body).is_ok(), "{body:?}: {:?}", value(&body));

@@ -12,6 +12,8 @@
 
 mod convert;
 mod library;
+mod msgpack;
+mod structs;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;

@@ -4,6 +4,7 @@ mod client;
 mod commands;
 mod crashes;
 mod kills;
+mod libraries;
 mod limits;
 mod moving;
 mod peer;
