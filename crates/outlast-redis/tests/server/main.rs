@@ -7,6 +7,7 @@ mod kills;
 mod libraries;
 mod limits;
 mod moving;
+mod notices;
 mod peer;
 mod scripts;
 mod streams;
