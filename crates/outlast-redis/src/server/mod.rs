@@ -17,6 +17,7 @@ mod describe;
 mod group;
 mod info;
 mod io;
+mod latency;
 mod listen;
 mod notify;
 mod options;
@@ -119,6 +120,7 @@ impl Server {
                 Err(error) => return Err(error.into()),
             }
             self.state.read_clock();
+            let (began, commands) = (std::time::Instant::now(), self.state.counts.commands);
             for event in &events {
                 match event.token() {
                     WAKER => {}
@@ -138,6 +140,8 @@ impl Server {
             self.state.run_all(&mut lane)?;
             self.state.tick(&mut lane)?;
             self.state.flush_replies();
+            let ran = self.state.counts.commands.saturating_sub(commands);
+            self.state.latency.record(began.elapsed(), ran);
         }
     }
 }

@@ -6,12 +6,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use mio::Registry;
-use outlast::FilePool;
+use outlast::{FilePool, Space};
 use uuid::Uuid;
 
 use super::ahead::Ahead;
 use super::client::{Answers, Client};
 use super::config::Config;
+use super::latency::Latency;
 use super::notify::Notifications;
 use super::options::Options;
 use super::pause::Pause;
@@ -84,6 +85,10 @@ pub(super) struct State {
     pub channels: Channels,
     pub notifications: Notifications,
     pub pause: Option<Pause>,
+    pub latency: Latency,
+    /// How full the pool was, and when that was looked up.
+    pub space: Option<(Instant, Space)>,
+    pub space_peak_bytes: u64,
     pub scripts: Scripts,
     pub ahead: Ahead,
     /// Commands that are each to have a transaction.
@@ -132,6 +137,9 @@ impl State {
             channels: Channels::default(),
             notifications: Notifications::default(),
             pause: None,
+            latency: Latency::default(),
+            space: None,
+            space_peak_bytes: 0,
             scripts: Scripts::default(),
             ahead: Ahead::default(),
             alone: 0,

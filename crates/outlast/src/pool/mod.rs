@@ -20,6 +20,7 @@ mod reader;
 mod ring;
 mod running;
 mod shared;
+mod space;
 
 pub(crate) use check::Tell;
 pub use check::{CheckReport, CheckStage, CheckStep, FINDINGS_MAX, Finding, Findings};
@@ -36,6 +37,7 @@ pub use open::{OpenOptions, PoolInfo, RecoveredPool, UnrecoveredPool};
 pub(crate) use open::{parse_root, root_word};
 pub use reader::Reader;
 pub use running::Running;
+pub use space::Space;
 pub(crate) use shared::{LaneShared, first_not_installed};
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
