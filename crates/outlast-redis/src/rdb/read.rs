@@ -9,6 +9,8 @@ use super::{RdbError, Read, bad, crc64, kind, packed, stream};
 const STRING_BYTES_MAX: u64 = 1 << 30;
 /// What one byte of LZF becomes at most, about.
 const LZF_RATIO_MAX: u64 = 264;
+/// Bytes that a value may have beyond those that were read for it, by compression and by names in common.
+const EXPANDED_BYTES_MAX: u64 = 2 << 30;
 /// Bytes that are read before memory for more is taken.
 const PIECE: u64 = 1 << 20;
 
@@ -18,6 +20,8 @@ pub(super) struct Source<R> {
     pub crc: u64,
     /// How many were read.
     pub at: u64,
+    /// How many bytes of the value are more than what was read.
+    expanded: u64,
 }
 
 /// A length, or how a string is encoded.
@@ -28,7 +32,7 @@ pub(super) enum Length {
 
 impl<R: io::Read> Source<R> {
     pub fn new(inner: R) -> Self {
-        Self { inner, crc: 0, at: 0 }
+        Self { inner, crc: 0, at: 0, expanded: 0 }
     }
 
     pub fn exact<const N: usize>(&mut self, what: &'static str) -> Read<[u8; N]> {
@@ -48,6 +52,15 @@ impl<R: io::Read> Source<R> {
         self.crc = crc64::update(self.crc, bytes);
         self.at += bytes.len() as u64;
         Ok(())
+    }
+
+    /// The value has so many bytes more than what was read.
+    pub fn expand(&mut self, bytes: usize) -> Read<()> {
+        self.expanded += bytes as u64;
+        match self.expanded <= EXPANDED_BYTES_MAX {
+            true => Ok(()),
+            false => bad("a value that is larger than 2 GiB when it is unpacked"),
+        }
     }
 
     pub fn byte(&mut self, what: &'static str) -> Read<u8> {
@@ -107,6 +120,7 @@ impl<R: io::Read> Source<R> {
                 if len > STRING_BYTES_MAX || len > packed.saturating_mul(LZF_RATIO_MAX) {
                     return bad(format!("{packed} compressed bytes that should be {len}"));
                 }
+                self.expand(len as usize)?;
                 let packed = self.bytes(packed, WHAT)?;
                 unpack(&packed, len as usize)
             }
@@ -135,6 +149,7 @@ impl<R: io::Read> Source<R> {
 
     /// A value of a type. Empty collections are none.
     pub fn value(&mut self, type_number: u8) -> Read<Value> {
+        self.expanded = 0;
         let value = match type_number {
             kind::STRING => return Ok(Value::String(self.string()?)),
             kind::LIST => Value::List(self.strings()?),

@@ -31,7 +31,8 @@ pub(super) fn read<R: io::Read>(source: &mut Source<R>, type_number: u8) -> Read
             return bad("a stream's node without an ID");
         };
         let items = listpack(&source.string()?)?;
-        node(Id::from_bytes(&key), &items, &mut value.entries)?;
+        let expand = &mut |bytes| source.expand(bytes);
+        node(Id::from_bytes(&key), &items, expand, &mut value.entries)?;
     }
     if !value.entries.is_sorted_by(|one, other| one.0 < other.0) {
         return bad("a stream whose entries are not in order");
@@ -61,8 +62,13 @@ pub(super) fn read<R: io::Read>(source: &mut Source<R>, type_number: u8) -> Read
     Ok(value)
 }
 
-/// The entries of a node.
-fn node(first: Id, items: &[Vec<u8>], entries: &mut Vec<(Id, Vec<u8>)>) -> Read<()> {
+/// The entries of a node, each told to `expand` by its bytes.
+fn node(
+    first: Id,
+    items: &[Vec<u8>],
+    expand: &mut dyn FnMut(usize) -> Read<()>,
+    entries: &mut Vec<(Id, Vec<u8>)>,
+) -> Read<()> {
     let mut items = items.iter();
     let mut next = || items.next().ok_or(super::RdbError::Ends("a stream's node"));
     let number = |text: &Vec<u8>| match parse_int(text) {
@@ -94,6 +100,7 @@ fn node(first: Id, items: &[Vec<u8>], entries: &mut Vec<(Id, Vec<u8>)>) -> Read<
             }
         }
         next()?;
+        expand(bytes.len())?;
         if flags & DELETED == 0 {
             entries.push((id, bytes));
         }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use outlast::{OpenOptions, Runner};
+use outlast::{OpenOptions, Runner, Transact};
 use outlast_redis::{Engine, import};
 
 use crate::client::{Answer, Client, Served, folder, ok, open_pool};
@@ -231,4 +231,23 @@ fn a_file_is_taken_over_whole_or_not_at_all() {
     let mut lane = pool.lane().unwrap();
     let size = lane.run(|tx| Engine::open(tx)?.run(tx, &[b"DBSIZE"])).unwrap();
     assert_eq!(size, b":200\r\n");
+}
+
+/// A pool with content that this version does not know is refused as a whole, with the reason.
+#[test]
+fn a_pool_of_a_newer_version_is_refused() {
+    let folder = folder();
+    let pool = open_pool(&folder.path().join("pool"), 16 << 20, &OpenOptions::default());
+    let mut lane = pool.lane().unwrap();
+    lane.run(|tx| Engine::open(tx)).unwrap();
+    // The word of features in the root.
+    let features = lane.run(|tx| {
+        let (root, _) = tx.root()?.expect("a root");
+        let before = tx.load_u64(root.plus(48))?;
+        tx.store_u64(root.plus(48), before | 1 << 40)?;
+        Ok(before)
+    });
+    assert_eq!(features.unwrap(), 0, "as in pools of older versions");
+    let error = lane.run(|tx| Engine::open(tx).map(drop)).unwrap_err().to_string();
+    assert!(error.contains("a newer version of outlast"), "{error}");
 }
