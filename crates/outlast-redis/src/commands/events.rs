@@ -80,7 +80,16 @@ fn event_of(command: &str, args: Args<'_>) -> Option<(char, &'static str)> {
 fn takes_parts(name: &str) -> bool {
     matches!(
         name,
-        "hdel" | "lpop" | "rpop" | "lrem" | "ltrim" | "srem" | "spop" | "zrem" | "zpopmin" | "zpopmax"
+        "hdel"
+            | "lpop"
+            | "rpop"
+            | "lrem"
+            | "ltrim"
+            | "srem"
+            | "spop"
+            | "zrem"
+            | "zpopmin"
+            | "zpopmax"
     ) || name.starts_with("zremrange")
 }
 
@@ -126,7 +135,8 @@ pub(crate) fn settle(changes: &mut Changes, command: &str, args: Args<'_>) {
             other => one.others.push(other),
         }
     }
-    let moves = command.starts_with("lmove") || matches!(command, "rpoplpush" | "blmove" | "brpoplpush");
+    let moves =
+        command.starts_with("lmove") || matches!(command, "rpoplpush" | "blmove" | "brpoplpush");
     if moves {
         // The push is told before the pop.
         outcomes.reverse();

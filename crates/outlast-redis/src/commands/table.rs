@@ -4,8 +4,7 @@ use std::collections::HashMap;
 use std::sync::OnceLock;
 
 use crate::commands::{
-    Ctx, Done, bits, expiry, hashes, keys, lists, scan, serial, sets, sort, streams,
-    strings, zsets,
+    Ctx, Done, bits, expiry, hashes, keys, lists, scan, serial, sets, sort, streams, strings, zsets,
 };
 
 /// A command that the server answers itself, since it concerns clients or the server.

@@ -95,7 +95,8 @@ pub fn import(pool: &FilePool, path: &Path) -> Result<Imported, ImportError> {
         }
         Ok(root)
     })?;
-    let mut store = Store { lane, root, now, batch: Vec::new(), bytes: 0, done: Imported::default() };
+    let mut store =
+        Store { lane, root, now, batch: Vec::new(), bytes: 0, done: Imported::default() };
     store.free_all()?;
     let functions = read(path, &mut |item| store.take(item))?;
     store.flush()?;
@@ -142,8 +143,8 @@ fn read(
 ) -> Result<u64, ImportError> {
     let failed = |at, error| ImportError::File { path: path.to_owned(), at, error };
     let inner = std::fs::File::open(path).map_err(|error| failed(0, error.into()))?;
-    let mut file = File::open(BufReader::with_capacity(1 << 16, inner))
-        .map_err(|error| failed(0, error))?;
+    let mut file =
+        File::open(BufReader::with_capacity(1 << 16, inner)).map_err(|error| failed(0, error))?;
     loop {
         let next = file.next().and_then(checked);
         match next.map_err(|error| failed(file.at(), error))? {

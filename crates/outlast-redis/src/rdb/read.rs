@@ -54,7 +54,7 @@ impl<R: io::Read> Source<R> {
         Ok(())
     }
 
-    /// The value has so many bytes more than what was read.
+    /// Notes bytes of the value beyond those that were read.
     pub fn expand(&mut self, bytes: usize) -> Read<()> {
         self.expanded += bytes as u64;
         match self.expanded <= EXPANDED_BYTES_MAX {
@@ -67,7 +67,7 @@ impl<R: io::Read> Source<R> {
         Ok(self.exact::<1>(what)?[0])
     }
 
-    /// So many bytes. Memory grows with what arrives.
+    /// That number of bytes. Memory grows with what arrives.
     pub fn bytes(&mut self, len: u64, what: &'static str) -> Read<Vec<u8>> {
         if len > STRING_BYTES_MAX {
             return bad(format!("a string of {len} bytes"));
@@ -90,9 +90,7 @@ impl<R: io::Read> Source<R> {
                 let second = self.byte("a length")?;
                 Length::Plain(u64::from(first & 63) << 8 | u64::from(second))
             }
-            2 if first == 0x80 => {
-                Length::Plain(u32::from_be_bytes(self.exact("a length")?).into())
-            }
+            2 if first == 0x80 => Length::Plain(u32::from_be_bytes(self.exact("a length")?).into()),
             2 if first == 0x81 => Length::Plain(u64::from_be_bytes(self.exact("a length")?)),
             2 => return bad(format!("a length of an unknown form ({first:#x})")),
             _ => Length::Encoded(first & 63),

@@ -151,9 +151,8 @@ fn push_table(table: &Table, bytes: &mut Vec<u8>, guard: &Guard, depth: usize) -
             0..16 => bytes.push(0x90 | largest as u8),
             _ => push_len(largest, [0xDC, 0xDD], bytes),
         }
-        return (1..=largest).try_for_each(|index| {
-            push(&table.raw_get::<Value>(index)?, bytes, guard, depth)
-        });
+        return (1..=largest)
+            .try_for_each(|index| push(&table.raw_get::<Value>(index)?, bytes, guard, depth));
     }
     match pairs.len() {
         len @ 0..16 => bytes.push(0x80 | len as u8),
@@ -205,22 +204,14 @@ fn unpack_from(
     let bytes = text.as_bytes();
     let at = at.unwrap_or(0.0);
     if at < 0.0 || at > bytes.len() as f64 {
-        let what = format!(
-            "Start offset {at} greater than input length {}.",
-            bytes.len()
-        );
+        let what = format!("Start offset {at} greater than input length {}.", bytes.len());
         return Err(failed(&what));
     }
     Ok(unpack(lua, &bytes, at as usize, limit)?.0)
 }
 
 /// Values from a place on, behind the place to go on at.
-fn unpack(
-    lua: &Lua,
-    bytes: &[u8],
-    at: usize,
-    limit: usize,
-) -> mlua::Result<(MultiValue, usize)> {
+fn unpack(lua: &Lua, bytes: &[u8], at: usize, limit: usize) -> mlua::Result<(MultiValue, usize)> {
     /// Values that a function of Lua returns at most.
     const VALUES_MAX: usize = 4000;
     let guard = guard(lua)?;

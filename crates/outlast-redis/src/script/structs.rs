@@ -1,7 +1,7 @@
 //! `struct`: values of Lua as C's structures, by Roberto Ierusalimschy's format strings.
 //!
 //! `<` `>` `=` byte order, `!n` alignment; `b B h H i I l L T` whole numbers (`in` and `In` of n bytes), `f d`
-//! floating-point numbers, `s` a string up to a zero, `cn` so many bytes (`c0`: as many as the value before says),
+//! floating-point numbers, `s` a string up to a zero, `cn` n bytes (`c0`: the number that the value before says),
 //! `x` padding.
 
 use mlua::{Lua, LuaString, MultiValue, Table, Value, Variadic};
@@ -189,11 +189,19 @@ fn pack(lua: &Lua, format: &[u8], values: &[Value]) -> mlua::Result<Vec<u8>> {
             }
             Item::Single => {
                 let number = argument(lua, values, index)? as f32;
-                out.extend(if format.is_little { number.to_le_bytes() } else { number.to_be_bytes() });
+                out.extend(if format.is_little {
+                    number.to_le_bytes()
+                } else {
+                    number.to_be_bytes()
+                });
             }
             Item::Double => {
                 let number = argument(lua, values, index)?;
-                out.extend(if format.is_little { number.to_le_bytes() } else { number.to_be_bytes() });
+                out.extend(if format.is_little {
+                    number.to_le_bytes()
+                } else {
+                    number.to_be_bytes()
+                });
             }
             Item::Text => {
                 out.extend_from_slice(&text(lua, values, index)?.as_bytes());
@@ -220,7 +228,9 @@ fn pack(lua: &Lua, format: &[u8], values: &[Value]) -> mlua::Result<Vec<u8>> {
 fn unpack(lua: &Lua, format: &[u8], data: &[u8], at: Option<f64>) -> mlua::Result<MultiValue> {
     let start = at.unwrap_or(1.0);
     if start < 1.0 || start - 1.0 > data.len() as f64 {
-        return Err(failed("bad argument #3 to 'unpack' (offset must be 1 or greater, within the data)"));
+        return Err(failed(
+            "bad argument #3 to 'unpack' (offset must be 1 or greater, within the data)",
+        ));
     }
     let short = || failed("data string too short");
     let mut at = start as usize - 1;

@@ -41,7 +41,7 @@ fn largest(bucket: usize) -> u64 {
 }
 
 impl Latency {
-    /// So many commands have taken that long.
+    /// That number of commands took that long.
     pub fn record(&mut self, took: Duration, commands: u64) {
         if commands > 0 {
             let value = (took.as_micros() as u64).min(u64::from(u32::MAX));

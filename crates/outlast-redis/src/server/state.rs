@@ -167,10 +167,9 @@ impl State {
         }
         let tick = TICK.saturating_sub(self.last_tick.elapsed());
         let resumes = self.pause.as_ref().map(|pause| pause.until);
-        match self.timeouts.first().map(|(deadline, _)| *deadline).into_iter().chain(resumes).min() {
-            Some(deadline) => {
-                tick.min(Duration::from_millis(deadline.saturating_sub(self.now)))
-            }
+        match self.timeouts.first().map(|(deadline, _)| *deadline).into_iter().chain(resumes).min()
+        {
+            Some(deadline) => tick.min(Duration::from_millis(deadline.saturating_sub(self.now))),
             None => tick,
         }
     }

@@ -103,7 +103,9 @@ impl Entry {
         let next = mem.load_u64(at)?;
         let meta = mem.load_u64(at.plus(8))?;
         let kind = Kind::ALL.get((meta >> 28 & 15) as usize).copied();
-        let kind = kind.ok_or_else(|| damaged(at, "a value of a type that this version of outlast does not know"))?;
+        let kind = kind.ok_or_else(|| {
+            damaged(at, "a value of a type that this version of outlast does not know")
+        })?;
         Ok(Self {
             at,
             next,

@@ -115,11 +115,7 @@ fn resolve(mem: &mut Mem<'_>, stored: Stored<'_>) -> Result<Vec<u8>, Abort> {
 }
 
 /// Up to `wanted` bytes of an item that is stored.
-fn resolve_start(
-    mem: &mut Mem<'_>,
-    stored: Stored<'_>,
-    wanted: usize,
-) -> Result<Vec<u8>, Abort> {
+fn resolve_start(mem: &mut Mem<'_>, stored: Stored<'_>, wanted: usize) -> Result<Vec<u8>, Abort> {
     match stored {
         [LONG, rest @ ..] => {
             let (len, at) = long_parts(rest);

@@ -274,7 +274,8 @@ const DELIVERS: &str = "redis.pcall('xgroup', 'create', KEYS[1], 'g', '0', 'mkst
     redis.call('xreadgroup', 'group', 'g', ARGV[1], 'count', ARGV[2], 'streams', KEYS[1], '>')";
 
 /// What another consumer was given changes hands, or the group goes.
-const CLAIMS: &str = "redis.pcall('xautoclaim', KEYS[1], 'g', ARGV[1], 0, '-', 'count', 5) --[[cut]]
+const CLAIMS: &str =
+    "redis.pcall('xautoclaim', KEYS[1], 'g', ARGV[1], 0, '-', 'count', 5) --[[cut]]
     redis.pcall('xgroup', 'delconsumer', KEYS[1], 'g', 'c0')
     if ARGV[1] == 'c2' then redis.pcall('xgroup', 'destroy', KEYS[1], 'g') end";
 

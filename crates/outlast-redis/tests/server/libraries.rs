@@ -85,7 +85,8 @@ fn libraries_are_those_of_redis() {
         "struct.unpack('>I2', 'abc', 0)",
         "struct.size('s')",
     ] {
-        let script = format!("local done = pcall(function() return {refused} end) return done and 1 or 0");
+        let script =
+            format!("local done = pcall(function() return {refused} end) return done and 1 or 0");
         assert_eq!(eval(&mut ours, &script, &[]), 0.into(), "{refused}");
         assert_eq!(eval(&mut theirs, &script, &[]), 0.into(), "{refused}");
     }

@@ -78,8 +78,7 @@ fn names(client: &mut Client) -> Vec<String> {
 
 fn sorted(answer: Answer, step: usize) -> Answer {
     let Answer::List(items) = answer else { return answer };
-    let mut groups: Vec<String> =
-        items.chunks(step).map(|group| format!("{group:?}")).collect();
+    let mut groups: Vec<String> = items.chunks(step).map(|group| format!("{group:?}")).collect();
     groups.sort_unstable();
     Answer::List(groups.into_iter().map(Answer::Bulk).collect())
 }
@@ -151,7 +150,10 @@ fn restore_refuses_what_it_must() {
     assert_eq!(restore(&[b"k", b"0", &payload, b"REPLACE", b"IDLETIME", b"5"]), ok());
     assert_eq!(restore(&[b"k2", b"0", &payload, b"FREQ", b"5"]), ok());
     assert_eq!(restore(&[b"k3", b"-1", &payload]), error("ERR Invalid TTL value, must be >= 0"));
-    assert_eq!(restore(&[b"k3", b"0", &payload, b"FREQ", b"500"]), error("ERR Invalid FREQ value, must be >= 0 and <= 255"));
+    assert_eq!(
+        restore(&[b"k3", b"0", &payload, b"FREQ", b"500"]),
+        error("ERR Invalid FREQ value, must be >= 0 and <= 255")
+    );
     let wrong = error("ERR DUMP payload version or checksum are wrong");
     assert_eq!(restore(&[b"k3", b"0", b"nonsense"]), wrong);
     for at in 0..payload.len() {

@@ -18,7 +18,9 @@ fn messages(server: &dyn Fn() -> Client, lines: &[&str]) -> Vec<(String, Vec<Str
         client.ask("PUBLISH end x");
         let mut of_line = Vec::new();
         loop {
-            let Answer::List(parts) = listener.answer().expect("a message") else { panic!("a list") };
+            let Answer::List(parts) = listener.answer().expect("a message") else {
+                panic!("a list")
+            };
             let text = |part: &Answer| match part {
                 Answer::Bulk(text) => text.clone(),
                 other => panic!("{other:?}"),

@@ -30,7 +30,8 @@ fn entries_are_added_read_deleted_and_trimmed() {
     client.gets("XLEN s", 3);
     client.gets("TYPE s", Answer::Text("stream".to_owned()));
     client.gets("OBJECT ENCODING s", "stream");
-    let all = [entry("1-1", ["a", "1"]), entry("1-2", ["b", "2"]), entry("5-0", ["c", "3", "d", "4"])];
+    let all =
+        [entry("1-1", ["a", "1"]), entry("1-2", ["b", "2"]), entry("5-0", ["c", "3", "d", "4"])];
     client.gets("XRANGE s - +", list(all.clone()));
     client.gets("XREVRANGE s + - COUNT 1", list([all[2].clone()]));
     client.gets("XRANGE s (1-1 (5-0", list([all[1].clone()]));
@@ -78,7 +79,10 @@ fn groups_deliver_acknowledge_and_claim() {
     let counts = list([["a", "1"].into(), ["b", "1"].into()]);
     client.gets("XPENDING s g", list([2.into(), "2-0".into(), "4-0".into(), counts]));
     client.gets("XCLAIM s g b 0 2-0 JUSTID", ["2-0"]);
-    client.gets("XAUTOCLAIM s g c 0 - COUNT 1 JUSTID", list(["4-0".into(), ["2-0"].into(), list([])]));
+    client.gets(
+        "XAUTOCLAIM s g c 0 - COUNT 1 JUSTID",
+        list(["4-0".into(), ["2-0"].into(), list([])]),
+    );
     client.gets("XDEL s 4-0", 1);
     client.gets("XAUTOCLAIM s g c 0 (2-0", list(["0-0".into(), list([]), ["4-0"].into()]));
     client.gets("XGROUP DELCONSUMER s g c", 1);
@@ -152,7 +156,9 @@ fn a_large_stream_is_appended_read_trimmed_and_freed() {
     client.gets("XTRIM s MAXLEN ~ 1950", 0);
     client.gets("XTRIM s MINID ~ 6201", 200);
     match client.ask("XRANGE s - + COUNT 1") {
-        Answer::List(found) => assert!(matches!(&found[0], Answer::List(entry) if entry[0] == "6201-1".into())),
+        Answer::List(found) => {
+            assert!(matches!(&found[0], Answer::List(entry) if entry[0] == "6201-1".into()))
+        }
         other => panic!("{other:?}"),
     }
     client.gets("COPY s t", 1);
@@ -161,7 +167,9 @@ fn a_large_stream_is_appended_read_trimmed_and_freed() {
     // All of it can be taken again, so all of it was freed.
     let value = "x".repeat(1 << 20);
     for round in 0..100 {
-        client.send_words(&[b"SET", format!("k{}", round % 40).as_bytes(), value.as_bytes()]).unwrap();
+        client
+            .send_words(&[b"SET", format!("k{}", round % 40).as_bytes(), value.as_bytes()])
+            .unwrap();
         match client.answer().unwrap() {
             Answer::Text(_) => {}
             // What is discarded is freed a little at a time.
@@ -219,7 +227,8 @@ fn command(random: &mut Random) -> String {
         0 => format!("COUNT {} ", random.below(6)),
         _ => String::new(),
     };
-    let sub = |random: &mut Random, of: &[&str]| of[random.below(of.len() as u64) as usize].to_owned();
+    let sub =
+        |random: &mut Random, of: &[&str]| of[random.below(of.len() as u64) as usize].to_owned();
     match random.below(40) {
         0..=9 => {
             let option = match random.below(6) {
@@ -231,19 +240,35 @@ fn command(random: &mut Random) -> String {
                 0 => format!("{}-*", random.below(14)),
                 _ => id(random),
             };
-            let long = "v".repeat(random.below(30) as usize + if random.below(9) == 0 { 300 } else { 0 });
+            let long =
+                "v".repeat(random.below(30) as usize + if random.below(9) == 0 { 300 } else { 0 });
             format!("XADD {key} {option}{id} f{} v{long}", random.below(3))
         }
         10 => format!("XDEL {key} {}", ids(random)),
         11 => format!("XTRIM {key} {}", trim(random)),
         12 => format!("XLEN {key}"),
-        13 => format!("XRANGE {key} {} {} {}", interval(random), interval(random), count(random)).trim_end().to_owned(),
-        14 => format!("XREVRANGE {key} {} {} {}", interval(random), interval(random), count(random)).trim_end().to_owned(),
+        13 => format!("XRANGE {key} {} {} {}", interval(random), interval(random), count(random))
+            .trim_end()
+            .to_owned(),
+        14 => {
+            format!("XREVRANGE {key} {} {} {}", interval(random), interval(random), count(random))
+                .trim_end()
+                .to_owned()
+        }
         15 => match random.below(3) {
-            0 => format!("XSETID {key} {} ENTRIESADDED {} MAXDELETEDID {}", id(random), random.below(20), id(random)),
+            0 => format!(
+                "XSETID {key} {} ENTRIESADDED {} MAXDELETEDID {}",
+                id(random),
+                random.below(20),
+                id(random)
+            ),
             _ => format!("XSETID {key} {}", id(random)),
         },
-        16 => format!("XGROUP CREATE {key} {group} {}{}", sub(random, &["0", "$", "3-1"]), sub(random, &["", " MKSTREAM", " ENTRIESREAD 3"])),
+        16 => format!(
+            "XGROUP CREATE {key} {group} {}{}",
+            sub(random, &["0", "$", "3-1"]),
+            sub(random, &["", " MKSTREAM", " ENTRIESREAD 3"])
+        ),
         17 => format!("XGROUP CREATE {key} {group} {} MKSTREAM", id(random)),
         18 => match random.below(4) {
             0 => format!("XGROUP DESTROY {key} {group}"),
@@ -256,17 +281,56 @@ fn command(random: &mut Random) -> String {
             let count = count(random);
             format!("XREADGROUP GROUP {group} {consumer} {no_ack}{count}STREAMS {key} >")
         }
-        24 => format!("XREADGROUP GROUP {group} {consumer} {}STREAMS {key} {}", count(random), id(random)),
-        25 => format!("XREAD {}STREAMS {key} s0 {} {}", count(random), id(random), sub(random, &["$", "0", ">", "x"])),
+        24 => format!(
+            "XREADGROUP GROUP {group} {consumer} {}STREAMS {key} {}",
+            count(random),
+            id(random)
+        ),
+        25 => format!(
+            "XREAD {}STREAMS {key} s0 {} {}",
+            count(random),
+            id(random),
+            sub(random, &["$", "0", ">", "x"])
+        ),
         26..=28 => format!("XACK {key} {group} {}", ids(random)),
         29 => format!("XPENDING {key} {group}"),
-        30 => format!("XPENDING {key} {group} {} {} {}{}", interval(random), interval(random), random.below(9), sub(random, &["", " c0", " c9"])),
+        30 => format!(
+            "XPENDING {key} {group} {} {} {}{}",
+            interval(random),
+            interval(random),
+            random.below(9),
+            sub(random, &["", " c0", " c9"])
+        ),
         31 => format!("XPENDING {key} {group} IDLE 0 - + 10 {consumer}"),
         32 | 33 => {
-            let options = sub(random, &["", " FORCE", " JUSTID", " FORCE JUSTID", " RETRYCOUNT 7", " TIME 5", " LASTID 4-1", " NONSENSE"]);
-            format!("XCLAIM {key} {group} {consumer} {} {}{options}", sub(random, &["0", "0", "100000000"]), ids(random))
+            let options = sub(
+                random,
+                &[
+                    "",
+                    " FORCE",
+                    " JUSTID",
+                    " FORCE JUSTID",
+                    " RETRYCOUNT 7",
+                    " TIME 5",
+                    " LASTID 4-1",
+                    " NONSENSE",
+                ],
+            );
+            format!(
+                "XCLAIM {key} {group} {consumer} {} {}{options}",
+                sub(random, &["0", "0", "100000000"]),
+                ids(random)
+            )
         }
-        34 => format!("XAUTOCLAIM {key} {group} {consumer} {} {} {}{}", sub(random, &["0", "100000000"]), interval(random), count(random), sub(random, &["", "JUSTID"])).trim_end().to_owned(),
+        34 => format!(
+            "XAUTOCLAIM {key} {group} {consumer} {} {} {}{}",
+            sub(random, &["0", "100000000"]),
+            interval(random),
+            count(random),
+            sub(random, &["", "JUSTID"])
+        )
+        .trim_end()
+        .to_owned(),
         35 => format!("XINFO STREAM {key} FULL {}", count(random)).trim_end().to_owned(),
         36 => format!("XINFO {} {key}", sub(random, &["STREAM", "GROUPS"])),
         37 => format!("XINFO CONSUMERS {key} {group}"),
@@ -289,13 +353,16 @@ pub fn without_times(answer: Answer) -> Answer {
     let Answer::List(items) = answer else { return answer };
     let mut clean: Vec<Answer> = Vec::new();
     for item in items {
-        let is_value = matches!(clean.last(), Some(Answer::Bulk(name)) if NAMES.contains(&name.as_str()));
+        let is_value =
+            matches!(clean.last(), Some(Answer::Bulk(name)) if NAMES.contains(&name.as_str()));
         clean.push(if is_value { Answer::Null } else { without_times(item) });
     }
     // A pending entry: its ID, its consumer, its time, its deliveries.
     let is_id = matches!(clean.first(), Some(Answer::Bulk(id)) if id.contains('-'));
     match clean.as_mut_slice() {
-        [_, Answer::Bulk(_), time @ Answer::Int(_), Answer::Int(_)] if is_id => *time = Answer::Null,
+        [_, Answer::Bulk(_), time @ Answer::Int(_), Answer::Int(_)] if is_id => {
+            *time = Answer::Null
+        }
         [_, time @ Answer::Int(_), Answer::Int(_)] if is_id => *time = Answer::Null,
         _ => {}
     }

@@ -37,8 +37,8 @@ pub use open::{OpenOptions, PoolInfo, RecoveredPool, UnrecoveredPool};
 pub(crate) use open::{parse_root, root_word};
 pub use reader::Reader;
 pub use running::Running;
-pub use space::Space;
 pub(crate) use shared::{LaneShared, first_not_installed};
+pub use space::Space;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 

@@ -74,9 +74,9 @@ mod tests {
 
     #[test]
     fn figures_follow_what_is_allocated_and_freed() {
-        let create = CreateOptions { chunk_bytes: Some(4096), lanes: 1, ..CreateOptions::default() };
-        let pool =
-            Pool::create_on(Memory::new(1 << 20), &create, &OpenOptions::default()).unwrap();
+        let create =
+            CreateOptions { chunk_bytes: Some(4096), lanes: 1, ..CreateOptions::default() };
+        let pool = Pool::create_on(Memory::new(1 << 20), &create, &OpenOptions::default()).unwrap();
         let mut lane = pool.lane().unwrap();
         let before = pool.space();
         assert_eq!(before.used_bytes + before.free_bytes, before.heap_bytes);

@@ -31,12 +31,10 @@ fn group_of(ctx: &mut Ctx<'_>) -> Answer<(Stream, Group)> {
     };
     match stream.zip(group) {
         Some(both) => Ok(both),
-        None => Err(format!(
-            "NOGROUP No such key '{}' or consumer group '{}'",
-            text(key),
-            text(name)
-        )
-        .into()),
+        None => {
+            Err(format!("NOGROUP No such key '{}' or consumer group '{}'", text(key), text(name))
+                .into())
+        }
     }
 }
 
@@ -82,7 +80,11 @@ pub(in crate::commands) fn xgroup(ctx: &mut Ctx<'_>) -> Done {
             }
             index += 2;
         } else {
-            return Err(format!("ERR unknown subcommand or wrong number of arguments for '{}'. Try XGROUP HELP.", text(sub)).into());
+            return Err(format!(
+                "ERR unknown subcommand or wrong number of arguments for '{}'. Try XGROUP HELP.",
+                text(sub)
+            )
+            .into());
         }
     }
     let (key, group_name) = (args.at(2), args.at(3));
@@ -225,9 +227,9 @@ pub(in crate::commands) fn xpending(ctx: &mut Ctx<'_>) -> Done {
         };
         next = piece.last().and_then(|last| last.id.next());
         let idle = |pending: &Pending| now as i64 - pending.delivered as i64;
-        let wanted = piece.into_iter().filter(|pending| {
-            pending.id <= to && (idle_min == 0 || idle(pending) >= idle_min)
-        });
+        let wanted = piece
+            .into_iter()
+            .filter(|pending| pending.id <= to && (idle_min == 0 || idle(pending) >= idle_min));
         found.extend(wanted);
     }
     found.truncate(count as usize);
@@ -327,11 +329,9 @@ fn claim_options(ctx: &Ctx<'_>, first: usize) -> Answer<ClaimOptions> {
 pub(in crate::commands) fn xclaim(ctx: &mut Ctx<'_>) -> Done {
     let args = ctx.args;
     let (stream, group) = group_of(ctx)?;
-    let idle_min = parse_int(args.at(4))
-        .ok_or("ERR Invalid min-idle-time argument for XCLAIM")?
-        .max(0);
-    let ids: Vec<Id> =
-        args.from(5).iter().map_while(|word| strict_id(word).ok()).collect();
+    let idle_min =
+        parse_int(args.at(4)).ok_or("ERR Invalid min-idle-time argument for XCLAIM")?.max(0);
+    let ids: Vec<Id> = args.from(5).iter().map_while(|word| strict_id(word).ok()).collect();
     let options = claim_options(ctx, 5 + ids.len())?;
     let (key, now) = (args.at(1), ctx.keys.now);
     if options.last > group.last_id(ctx.keys.mem)? {
@@ -383,9 +383,8 @@ const LOOKS_A_CLAIM: u64 = 10;
 
 pub(in crate::commands) fn xautoclaim(ctx: &mut Ctx<'_>) -> Done {
     let args = ctx.args;
-    let idle_min = parse_int(args.at(4))
-        .ok_or("ERR Invalid min-idle-time argument for XAUTOCLAIM")?
-        .max(0);
+    let idle_min =
+        parse_int(args.at(4)).ok_or("ERR Invalid min-idle-time argument for XAUTOCLAIM")?.max(0);
     let first = bound(args.at(5), true)?;
     let (mut count, mut only_ids, mut index) = (100, false, 6);
     while let Some(word) = args.get(index) {
@@ -440,9 +439,7 @@ pub(in crate::commands) fn xautoclaim(ctx: &mut Ctx<'_>) -> Done {
         }
     }
     let cursor = match next {
-        Some(from) => {
-            group.pending_from(ctx.keys.mem, from, 1)?.first().map(|pending| pending.id)
-        }
+        Some(from) => group.pending_from(ctx.keys.mem, from, 1)?.first().map(|pending| pending.id),
         None => None,
     };
     if !claimed.is_empty() || !deleted.is_empty() {

@@ -59,8 +59,7 @@ pub(super) fn read_after(
 
 /// How many entries a group has still to be given.
 fn lag(mem: &mut Mem<'_>, stream: Stream, group: Group) -> Result<Option<i64>, Abort> {
-    let (added, read, last) =
-        (stream.added(mem)? as i64, group.read(mem)?, group.last_id(mem)?);
+    let (added, read, last) = (stream.added(mem)? as i64, group.read(mem)?, group.last_id(mem)?);
     if added == 0 {
         return Ok(Some(0));
     }
@@ -246,8 +245,7 @@ fn about_group(
     ctx.out.bulk(b"consumers");
     ctx.out.array(consumers.len());
     for (name, consumer) in consumers {
-        let (seen, len) =
-            (consumer.seen(ctx.keys.mem)?, consumer.pending_len(ctx.keys.mem)?);
+        let (seen, len) = (consumer.seen(ctx.keys.mem)?, consumer.pending_len(ctx.keys.mem)?);
         ctx.out.map(4);
         ctx.out.bulk(b"name");
         ctx.out.bulk(&name);

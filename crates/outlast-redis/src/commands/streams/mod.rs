@@ -192,8 +192,7 @@ fn range(ctx: &mut Ctx<'_>, is_backward: bool) -> Done {
         ctx.out.null_array();
         return Ok(());
     }
-    let entries =
-        stream.range(ctx.keys.mem, (from, to), count.unwrap_or(u64::MAX), is_backward)?;
+    let entries = stream.range(ctx.keys.mem, (from, to), count.unwrap_or(u64::MAX), is_backward)?;
     push_entries(ctx.out, &entries);
     Ok(())
 }
@@ -249,7 +248,7 @@ pub(super) fn xsetid(ctx: &mut Ctx<'_>) -> Done {
     if len > 0 {
         if id < stream.top_id(mem)? {
             return Err(
-                "ERR The ID specified in XSETID is smaller than the target stream top item".into()
+                "ERR The ID specified in XSETID is smaller than the target stream top item".into(),
             );
         }
         if added.is_some_and(|added| added < len) {

@@ -72,9 +72,17 @@ pub(super) enum AddId {
 pub(super) enum Trim {
     None,
     /// All but the last `len` entries.
-    Len { len: u64, is_about: bool, limit: u64 },
+    Len {
+        len: u64,
+        is_about: bool,
+        limit: u64,
+    },
     /// Entries with smaller IDs.
-    Least { id: Id, is_about: bool, limit: u64 },
+    Least {
+        id: Id,
+        is_about: bool,
+        limit: u64,
+    },
 }
 
 /// Options of `XADD` and `XTRIM`.
@@ -141,7 +149,9 @@ pub(super) fn add_options(args: Args<'_>, is_add: bool) -> Answer<AddOptions> {
 
 fn finish(options: &mut AddOptions, given: Option<u64>, is_add: bool) -> Answer<()> {
     if given.is_some_and(|limit| limit > 0) && options.trim == Trim::None {
-        return Err("ERR syntax error, LIMIT cannot be used without specifying a trimming strategy".into());
+        return Err(
+            "ERR syntax error, LIMIT cannot be used without specifying a trimming strategy".into(),
+        );
     }
     match &mut options.trim {
         Trim::None if !is_add => {
@@ -151,7 +161,9 @@ fn finish(options: &mut AddOptions, given: Option<u64>, is_add: bool) -> Answer<
             *limit = given.unwrap_or(LIMIT);
         }
         _ if given.is_some() => {
-            return Err("ERR syntax error, LIMIT cannot be used without the special ~ option".into());
+            return Err(
+                "ERR syntax error, LIMIT cannot be used without the special ~ option".into()
+            );
         }
         _ => {}
     }

@@ -130,8 +130,7 @@ fn from(ctx: &mut Ctx<'_>, key: &[u8], id: &[u8], group: Option<&ReadGroup>) -> 
             None => None,
         };
         if found.is_none() {
-            let (key, group) =
-                (String::from_utf8_lossy(key), String::from_utf8_lossy(&group.name));
+            let (key, group) = (String::from_utf8_lossy(key), String::from_utf8_lossy(&group.name));
             return Err(format!("NOGROUP No such key '{key}' or consumer group '{group}' in XREADGROUP with GROUP option").into());
         }
     }

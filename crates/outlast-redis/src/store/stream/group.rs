@@ -84,10 +84,7 @@ pub(super) fn name(
 }
 
 /// The names and offsets of a table, in the order of the names.
-pub(super) fn named(
-    mem: &mut Mem<'_>,
-    table: Table,
-) -> Result<Vec<(Vec<u8>, PoolOffset)>, Abort> {
+pub(super) fn named(mem: &mut Mem<'_>, table: Table) -> Result<Vec<(Vec<u8>, PoolOffset)>, Abort> {
     let mut all = Vec::new();
     table.each(mem, &mut |mem, place| {
         all.push((place.entry.key(mem)?, place.entry.large_at(mem, 0)?));
