@@ -234,11 +234,10 @@ fn unpack(packed: &[u8], len: usize) -> Read<Vec<u8>> {
             }
             let back = (control & 31) << 8 | usize::from(next()?);
             done += 1;
-            let mut from = out.len().checked_sub(back + 1).ok_or_else(damaged)?;
-            for _ in 0..count + 2 {
-                let byte = out[from];
-                out.push(byte);
-                from += 1;
+            let from = out.len().checked_sub(back + 1).ok_or_else(damaged)?;
+            // What is copied may be part of what is to be copied.
+            for index in from..from + count + 2 {
+                out.push(out[index]);
             }
         }
         if out.len() > len {

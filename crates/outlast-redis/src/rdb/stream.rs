@@ -108,6 +108,19 @@ fn node(
     Ok(())
 }
 
+/// How many entries a group of an older file has read, which does not say: -1 where that is not certain.
+fn read_up_to(stream: &StreamValue, last: Id) -> i64 {
+    let first = stream.entries.first().map(|(id, _)| *id);
+    match first {
+        None if last > stream.last => -1,
+        None => stream.added as i64,
+        Some(first) if last < first => 0,
+        Some(_) if last == stream.last => stream.added as i64,
+        Some(first) if last == first => 1,
+        Some(_) => -1,
+    }
+}
+
 fn group<R: io::Read>(
     source: &mut Source<R>,
     type_number: u8,
@@ -116,9 +129,7 @@ fn group<R: io::Read>(
     let mut group = GroupValue { name: source.string()?, ..GroupValue::default() };
     group.last = id(source)?;
     group.read = match type_number {
-        // Older files do not know: it is estimated where that is certain.
-        kind::STREAM if group.last == stream.last => stream.added as i64,
-        kind::STREAM => -1,
+        kind::STREAM => read_up_to(stream, group.last),
         _ => source.len()? as i64,
     };
     const WHAT: &str = "a pending entry";

@@ -46,6 +46,7 @@ const TAKEN: &[(&str, &str)] = &[
     ("set-max-intset-entries", "512"),
     ("slowlog-log-slower-than", "10000"),
     ("slowlog-max-len", "128"),
+    ("stream-node-max-bytes", "4096"),
     ("timeout", "0"),
     ("zset-max-listpack-entries", "128"),
     ("zset-max-listpack-value", "64"),
@@ -76,6 +77,7 @@ impl Config {
         add("maxclients", options.clients_max.to_string(), Kind::Works);
         add("proto-max-bulk-len", options.bulk_bytes_max.to_string(), Kind::Works);
         add("client-query-buffer-limit", options.query_bytes_max.to_string(), Kind::Works);
+        add(NODE_ENTRIES, "100".to_owned(), Kind::Works);
         add(NOTIFY, String::new(), Kind::Works);
         for name in SCRIPT_LIMITS {
             add(name, options.script_ms_max.to_string(), Kind::Works);
@@ -133,6 +135,10 @@ impl Config {
                     let count = value.parse().map_err(|_| failed("argument must be a number"))?;
                     options.clients_max = count;
                 }
+                NODE_ENTRIES => {
+                    let count: Option<u64> = value.parse().ok();
+                    count.ok_or_else(|| failed("argument couldn't be parsed into an integer"))?;
+                }
                 NOTIFY => value = Notifications::parse(&value).map_err(failed)?.shown(),
                 "proto-max-bulk-len" => options.bulk_bytes_max = bytes(&value, &failed)?,
                 "client-query-buffer-limit" => options.query_bytes_max = bytes(&value, &failed)?,
@@ -150,6 +156,9 @@ impl Config {
         Ok(())
     }
 }
+
+/// The parameter with the entries that approximate trimming of streams removes together.
+pub(super) const NODE_ENTRIES: &str = "stream-node-max-entries";
 
 /// The parameter with the classes of events that are published.
 pub(super) const NOTIFY: &str = "notify-keyspace-events";

@@ -1,7 +1,7 @@
 //! Notifications of what happens to keys: `notify-keyspace-events`.
 
 use super::client::Wish;
-use super::config::NOTIFY;
+use super::config::{NODE_ENTRIES, NOTIFY};
 use super::state::State;
 use crate::commands::{Side, events};
 use crate::resp::Args;
@@ -57,8 +57,10 @@ impl Notifications {
 }
 
 impl State {
-    /// Takes over the value of the parameter.
-    pub fn set_notifications(&mut self) {
+    /// Takes over the values of parameters that commands of data look at.
+    pub fn apply_parameters(&mut self) {
+        let node = self.config.value(NODE_ENTRIES).parse().ok();
+        self.changes.stream_node_entries = node.filter(|entries| *entries > 0);
         self.notifications = Notifications::parse(self.config.value(NOTIFY)).unwrap_or_default();
         self.changes.notifies = self.notifications.are_on();
     }

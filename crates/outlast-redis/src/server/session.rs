@@ -537,7 +537,7 @@ impl State {
                     return self.say(slot, |out| out.error(&what));
                 }
             }
-            self.set_notifications();
+            self.apply_parameters();
             self.say(slot, Reply::ok);
         } else if is(sub, "RESETSTAT") {
             self.counts = Default::default();

@@ -28,6 +28,8 @@ pub(crate) struct Changes {
     /// Lookups that found something, and that did not.
     pub hits: u64,
     pub misses: u64,
+    /// Entries that approximate trimming of streams removes together, where that was set.
+    pub stream_node_entries: Option<u64>,
     /// Notifications are wanted: what happens is recorded, a command's name makes events of it.
     pub notifies: bool,
     pub facts: Vec<(usize, Vec<u8>, Fact)>,

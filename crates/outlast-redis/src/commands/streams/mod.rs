@@ -18,8 +18,10 @@ use crate::store::blob;
 use crate::store::stream::{Id, Stream, StreamEntry};
 use parse::{AddId, Trim, add_options, bound, strict_id};
 
-/// Entries that approximate trimming removes together, as a node of Redis has.
+/// Entries that approximate trimming removes together, as a node of Redis has, unless that is set.
 const NODE_ENTRIES: u64 = 100;
+/// Nodes that approximate trimming removes at most, unless `LIMIT` says how many entries.
+const NODES_A_TRIM: u64 = 100;
 /// Bytes of an entry.
 const ENTRY_BYTES_MAX: usize = 512 << 20;
 
@@ -126,6 +128,7 @@ pub(super) fn xadd(ctx: &mut Ctx<'_>) -> Done {
 
 /// Trims a stream. Returns how many entries went.
 fn trim(ctx: &mut Ctx<'_>, stream: Stream, trim: &Trim) -> Result<u64, Abort> {
+    let node = ctx.keys.changes.stream_node_entries.unwrap_or(NODE_ENTRIES);
     let mem = &mut *ctx.keys.mem;
     let (over, is_about, limit) = match *trim {
         Trim::None => return Ok(0),
@@ -137,10 +140,11 @@ fn trim(ctx: &mut Ctx<'_>, stream: Stream, trim: &Trim) -> Result<u64, Abort> {
     let mut count = over;
     if is_about {
         // The last node may have fewer entries, and goes with all others or not at all.
+        let limit = limit.unwrap_or(node.saturating_mul(NODES_A_TRIM));
         let goes_whole = over == stream.len(mem)? && (limit == 0 || over <= limit);
         if !goes_whole {
             let most = if limit == 0 { over } else { over.min(limit) };
-            count = most - most % NODE_ENTRIES;
+            count = most - most % node;
         }
     }
     if count > 0 {

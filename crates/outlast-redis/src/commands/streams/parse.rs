@@ -5,8 +5,6 @@ use crate::resp::Args;
 use crate::store::stream::Id;
 
 const BAD_ID: &str = "ERR Invalid stream ID specified as stream command argument";
-/// Entries that approximate trimming removes at most, unless `LIMIT` says how many.
-const LIMIT: u64 = 10_000;
 
 /// A number of decimal digits.
 fn number(text: &[u8]) -> Answer<u64> {
@@ -75,13 +73,13 @@ pub(super) enum Trim {
     Len {
         len: u64,
         is_about: bool,
-        limit: u64,
+        limit: Option<u64>,
     },
     /// Entries with smaller IDs.
     Least {
         id: Id,
         is_about: bool,
-        limit: u64,
+        limit: Option<u64>,
     },
 }
 
@@ -119,9 +117,9 @@ pub(super) fn add_options(args: Args<'_>, is_add: bool) -> Answer<AddOptions> {
             options.trim = if by_len {
                 let len = u64::try_from(int(value)?)
                     .map_err(|_| Fail::from("ERR The MAXLEN argument must be >= 0."))?;
-                Trim::Len { len, is_about, limit: 0 }
+                Trim::Len { len, is_about, limit: None }
             } else {
-                Trim::Least { id: strict_id(value)?, is_about, limit: 0 }
+                Trim::Least { id: strict_id(value)?, is_about, limit: None }
             };
             index += 1;
         } else if more > 0 && is(word, "LIMIT") {
@@ -158,7 +156,7 @@ fn finish(options: &mut AddOptions, given: Option<u64>, is_add: bool) -> Answer<
             return Err("ERR syntax error, XTRIM must be called with a trimming strategy".into());
         }
         Trim::Len { is_about: true, limit, .. } | Trim::Least { is_about: true, limit, .. } => {
-            *limit = given.unwrap_or(LIMIT);
+            *limit = given;
         }
         _ if given.is_some() => {
             return Err(
